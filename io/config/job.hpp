@@ -1,0 +1,210 @@
+// The configuration of one training job, as plain structs: what a TOML file, the environment and
+// --set say once they are merged, checked and settled (load.hpp does that).
+//
+// Why plain structs: the coordinator, the nodes, the benchmarks and the tests all take a job by value
+// and none of them should know where a value came from. properties.hpp describes every member with
+// its key, bounds and sentence; a member without a property does not exist for users, and a test
+// holds the two together.
+//
+// Invariants of a job that load() or parse() returned:
+// J-1 cluster.node names every node (name, host, workers filled), and cluster.nodes is its size.
+// J-2 parallel.data * parallel.pipeline is the number of workers; train.micro_batch divides
+//     train.batch / parallel.data.
+// J-3 job.output and checkpoint.dir hold no "{...}" placeholders any more.
+// J-4 parse(to_toml(job)) is the same job.
+// Paths are as written: relative ones are relative to the working directory of the process that
+// reads them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::config {
+
+/// Who starts the node processes: this machine, ssh, or a scheduler (Slurm, Kubernetes).
+enum class launch_mode : uint8_t { local, ssh, external };
+/// The architecture. `automatic` = what model.path's config.json says (gpt2 when there is no path).
+enum class model_family : uint8_t { automatic, gpt2, llama };
+/// Where the first weights come from. `automatic` = pretrained when model.path is set, else random.
+enum class weight_init : uint8_t { automatic, random, pretrained };
+/// Form of the transformer block: sequential (none); y = x + Attn(LN(x)) + MLP(LN(x)) with one shared
+/// norm; or the same with two norms. `automatic` = what model.path's config.json says (none when there is no path).
+enum class block_form : uint8_t { automatic, none, shared_norm, two_norms };
+/// A yes/no whose default depends on other keys.
+enum class tristate : uint8_t { automatic, no, yes };
+/// Number format of the computation; master weights and optimizer state are float32 in both.
+enum class compute_dtype : uint8_t { f32, bf16 };
+/// What data.path holds. `automatic` = by magic number and file name.
+enum class data_format : uint8_t { automatic, text, llmc, nanogpt };
+/// The update rule.
+enum class optimizer_kind : uint8_t { adamw, lamb };
+/// The shape of the learning rate over steps, after the linear warmup.
+enum class lr_schedule : uint8_t { constant, linear, cosine, wsd };
+/// Which parameters weight decay touches: tensors of two or more dimensions, or every tensor.
+enum class decay_scope : uint8_t { matrices, all };
+/// The order of forward and backward of micro-batches on pipeline stages.
+enum class pipeline_schedule : uint8_t { one_f_one_b };
+/// How steps are printed. `automatic` = a rewriting line on a terminal, plain lines otherwise.
+enum class log_format : uint8_t { automatic, plain, json };
+
+/// [job]
+struct job_section {
+  std::string name = "troupe";         ///< names the run and its folder
+  int64_t seed = 1234;                 ///< seeds weights, shuffling and sampling
+  std::string output = "runs/{name}";  ///< folder of log.jsonl and the summary
+  bool operator==(const job_section&) const = default;
+};
+
+/// One [[cluster.node]].
+struct node_spec {
+  std::string name;     ///< unique in the cluster, e.g. "node0"
+  std::string host;     ///< where it runs: an address or name; "localhost" for local ones
+  int64_t workers = 0;  ///< workers (devices) on it; at least 1 once settled
+  bool operator==(const node_spec&) const = default;
+};
+
+/// [cluster.tls]: PEM files; all three or none.
+struct tls_section {
+  std::string ca;           ///< authority that every peer's certificate must descend from
+  std::string certificate;  ///< this process's certificate; "{node}" stands for the node's name
+  std::string key;          ///< its private key; "{node}" stands for the node's name
+  bool enabled() const { return !certificate.empty(); }
+  bool operator==(const tls_section&) const = default;
+};
+
+/// [cluster]
+struct cluster_section {
+  int64_t nodes = 1;            ///< number of nodes; node.size() once settled
+  std::vector<node_spec> node;  ///< every node, in rank order
+  launch_mode launch = launch_mode::local;
+  std::string listen = "127.0.0.1";  ///< address the coordinator listens on
+  int64_t port = 0;                  ///< port of it; 0 = the system picks a free one
+  std::string advertise;             ///< address nodes are told to join; empty = listen
+  int64_t workers_per_node = 1;
+  int64_t threads = 0;  ///< compute threads of one worker; 0 = cores of the node / its workers
+  int64_t heartbeat_interval_ms = 1000;
+  int64_t suspect_after_ms = 3000;
+  int64_t dead_after_ms = 10000;
+  int64_t join_timeout_ms = 60000;
+  bool insecure = false;             ///< allow plain TCP beyond loopback
+  std::string ssh_command = "ssh";   ///< program and options that run a command on a host
+  std::string remote_binary = "troupe";  ///< the program's path on the other hosts
+  tls_section tls;
+  bool operator==(const cluster_section&) const = default;
+};
+
+/// [model]: B batch, T sequence, L layers, H heads, C hidden, V vocab. Zero and "auto" mean: as
+/// model.path's config.json says, or the family's default when there is no path.
+struct model_section {
+  model_family family = model_family::automatic;
+  std::string path;  ///< Hugging Face folder; empty = the keys below give the shape
+  weight_init init = weight_init::automatic;
+  int64_t layers = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;     ///< 0 = heads
+  int64_t hidden = 0;
+  int64_t ffn = 0;          ///< 0 = 4C for gpt2; 8/3 C rounded up to a multiple of 64 for llama
+  int64_t vocab = 0;        ///< 0 = the tokenizer's size
+  int64_t max_seq_len = 0;  ///< 0 = train.seq_len
+  double norm_eps = 0;      ///< 0 = 1e-5
+  double rope_theta = 0;    ///< 0 = 10000
+  tristate tied = tristate::automatic;  ///< head shares the embedding; gpt2 yes, llama no
+  block_form parallel_block = block_form::automatic;
+  /// Keys a query sees, itself included; 0 = all before it; -1 = as path says, else 0.
+  int64_t sliding_window = -1;
+  double init_std = 0.02;
+  compute_dtype dtype = compute_dtype::f32;
+  bool recompute = false;  ///< recompute activations in backward rather than keep them
+  bool operator==(const model_section&) const = default;
+};
+
+/// [data]
+struct data_section {
+  std::vector<std::string> path;  ///< files and folders, in order
+  data_format format = data_format::automatic;
+  std::string tokenizer = "bytes";  ///< "bytes", or a tokenizer.json, merges or SentencePiece file
+  bool shuffle = true;
+  std::vector<std::string> validation_path;
+  /// Share of the training data held out when validation_path is empty, in [0, 0.5].
+  double validation_fraction = 0.0;
+  std::string cache;                 ///< folder of tokenised text; empty = {job.output}/cache
+  bool operator==(const data_section&) const = default;
+};
+
+/// [train]
+struct train_section {
+  int64_t steps = 1000;
+  int64_t batch = 8;        ///< sequences per optimizer step, over all ranks
+  int64_t micro_batch = 0;  ///< sequences per forward on one data rank; 0 = batch / parallel.data
+  int64_t seq_len = 256;    ///< tokens per sequence
+  optimizer_kind optimizer = optimizer_kind::adamw;
+  double lr = 3e-4;
+  double min_lr_ratio = 0.1;  ///< the schedule ends at lr * this (linear, cosine, wsd)
+  int64_t warmup_steps = 0;
+  lr_schedule schedule = lr_schedule::cosine;
+  int64_t decay_steps = 0;  ///< wsd: length of the last, falling part; 0 = a tenth of steps
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  decay_scope decay = decay_scope::matrices;
+  bool lamb_trust_always = true;  ///< false: ratio 1 on tensors without decay, as apex FusedLAMB
+  double clip_norm = 1.0;         ///< global gradient norm; 0 = off
+  int64_t validate_every = 0;     ///< steps between validations; 0 = never
+  int64_t validate_batches = 8;   ///< global batches per validation
+  std::string sample_prompt;      ///< prompt of the sample in the summary
+  int64_t sample_tokens = 0;      ///< tokens of that sample; 0 = no sample
+  bool operator==(const train_section&) const = default;
+};
+
+/// [parallel]
+struct parallel_section {
+  int64_t data = 0;  ///< replicas; 0 = workers / pipeline; at least 1 once settled
+  int64_t pipeline = 1;  ///< stages
+  pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
+  bool operator==(const parallel_section&) const = default;
+};
+
+/// [checkpoint]
+struct checkpoint_section {
+  std::string dir = "{output}/checkpoints";
+  int64_t every = 0;  ///< steps between checkpoints; 0 = only at the end
+  int64_t keep = 0;   ///< newest checkpoints kept; 0 = all
+  /// "auto" = the newest complete one in dir if any, "never", or a checkpoint's path.
+  std::string resume = "auto";
+  bool operator==(const checkpoint_section&) const = default;
+};
+
+/// [log]
+struct log_section {
+  log_format format = log_format::automatic;
+  int64_t every = 1;  ///< steps between step lines on the terminal; log.jsonl has every step
+  bool operator==(const log_section&) const = default;
+};
+
+/// Everything one training job is made from.
+struct job {
+  job_section job;
+  cluster_section cluster;
+  model_section model;
+  data_section data;
+  train_section train;
+  parallel_section parallel;
+  checkpoint_section checkpoint;
+  log_section log;
+  bool operator==(const config::job&) const = default;
+
+  /// Workers over all nodes.
+  int64_t workers() const {
+    int64_t sum = 0;
+    for (const auto& n : cluster.node) sum += n.workers;
+    return sum;
+  }
+  /// Micro-batches of one data rank per step (gradient accumulation).
+  int64_t micro_batches() const { return train.batch / (parallel.data * train.micro_batch); }
+  /// Tokens per optimizer step.
+  int64_t tokens_per_step() const { return train.batch * train.seq_len; }
+};
+
+}  // namespace troupe::config
