@@ -1,0 +1,251 @@
+// The operations a transformer step is made of, each fused as far as the mathematics allows.
+//
+// Why an interface: the host (oneDNN + vector kernels), the naive reference and CUDA implement the same list;
+// tests run each pair against each other on random input.
+//
+// Letters: B batch rows, T sequence length, N = B*T tokens, C hidden width, H query heads, K key/value heads,
+// D head width, F feed-forward width, V vocabulary. Matrices are row-major. "act" is the compute dtype (f32 or
+// bf16) of activations and weights; gradients of parameters are always f32 and are accumulated (+=), so that
+// micro-batches add up; statistics (mean, rstd, lse) are f32.
+//
+// Invariants
+//   OPS-1  Nothing here allocates on the hot path after the first call with a shape.
+//   OPS-2  Reductions over tokens (bias, norm weights, embeddings, loss, norms) have a fixed order (DEV-5).
+//   OPS-3  Weights are stored [out, in] for every family; file layouts are the loader's business.
+//   OPS-4  A null pointer for an optional argument means "absent", never "skip the result".
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/device.hpp"
+
+namespace troupe::gpu {
+
+/// y[N,O] = x[N,I] w[O,I]^T (+ bias[O]) (+ residual[N,O]).
+struct linear_forward_args {
+  int64_t tokens, in, out;
+  dtype type;            ///< of x, w, bias, residual, y
+  const void* x;
+  const void* w;
+  const void* bias = nullptr;      ///< optional
+  const void* residual = nullptr;  ///< optional; may equal y
+  void* y;
+  uint64_t weight_version = 0;  ///< grows when w's values change; lets a back end keep packed copies
+};
+
+/// dx[N,I] = dy[N,O] w[O,I] (+ dx if accumulate).
+struct linear_backward_input_args {
+  int64_t tokens, in, out;
+  dtype type;
+  const void* dy;
+  const void* w;
+  void* dx;
+  bool accumulate = false;
+  uint64_t weight_version = 0;
+};
+
+/// dw[O,I] += dy[N,O]^T x[N,I]; dbias[O] += column sums of dy.
+struct linear_backward_weight_args {
+  int64_t tokens, in, out;
+  dtype type;      ///< of dy and x
+  const void* dy;
+  const void* x;
+  float* dw;
+  float* dbias = nullptr;  ///< optional
+};
+
+/// out[N,C] = token_table[tokens[i]] (+ position_table[i mod T]).
+struct embedding_forward_args {
+  int64_t batch, seq, width, vocab;
+  dtype type;
+  const int32_t* tokens;                 ///< [B,T], each in [0,V): checked by the caller
+  const void* token_table;               ///< [V,C]
+  const void* position_table = nullptr;  ///< [>=T,C], optional
+  void* out;
+};
+
+/// d_token_table[tokens[i]] += dout[i]; d_position_table[i mod T] += dout[i]. Deterministic (OPS-2).
+struct embedding_backward_args {
+  int64_t batch, seq, width, vocab;
+  dtype type;  ///< of dout
+  const int32_t* tokens;
+  const void* dout;
+  float* d_token_table;
+  float* d_position_table = nullptr;
+};
+
+enum class norm_kind : uint8_t { layer, rms };
+
+/// s = x (+ residual); y = norm(s) * weight (+ bias). Layer norm: (s - mean) / sqrt(var + eps), biased
+/// variance. RMS norm: s / sqrt(mean(s^2) + eps). sum_out receives s where residual is given (may equal x).
+struct norm_forward_args {
+  norm_kind kind;
+  int64_t tokens, width;
+  dtype type;  ///< of x, residual, weight, bias, sum_out, y
+  float eps;
+  const void* x;
+  const void* residual = nullptr;
+  const void* weight;
+  const void* bias = nullptr;
+  void* sum_out = nullptr;
+  void* y;
+  float* mean = nullptr;  ///< [N], layer norm only
+  float* rstd;            ///< [N]
+};
+
+/// dx = d norm/dx applied to dy (+ dresidual[N,C], the gradient that flows past the norm); dweight, dbias +=.
+struct norm_backward_args {
+  norm_kind kind;
+  int64_t tokens, width;
+  dtype type;
+  const void* dy;
+  const void* x;  ///< the normed sum s
+  const void* weight;
+  const float* mean = nullptr;
+  const float* rstd;
+  const void* dresidual = nullptr;  ///< optional; may equal dx
+  void* dx;
+  float* dweight;
+  float* dbias = nullptr;
+};
+
+/// Rotary embedding in place on the query and key heads of qkv[N,(H+2K)*D]: pairs (d, d+D/2), angle =
+/// position * frequency[d] (HF rotate_half). inverse rotates back: the backward pass.
+struct rope_args {
+  int64_t batch, seq, heads, kv_heads, head_width;
+  dtype type;
+  void* qkv;
+  const float* cosine;  ///< [>=T, D/2]
+  const float* sine;    ///< [>=T, D/2]
+  bool inverse = false;
+  int64_t first_position = 0;
+};
+
+/// Causal attention over packed qkv[N,(H+2K)*D] = q heads, k heads, v heads; query head h uses kv head
+/// h / (H/K); softmax scale 1/sqrt(D). Query t sees keys max(0, t-window+1)..t; window 0: all of them.
+struct attention_forward_args {
+  int64_t batch, seq, heads, kv_heads, head_width;
+  int64_t window = 0;
+  dtype type;
+  const void* qkv;
+  void* out;   ///< [N, H*D]
+  float* lse;  ///< [B,H,T] log-sum-exp of the scaled scores; kept for backward
+};
+
+struct attention_backward_args {
+  int64_t batch, seq, heads, kv_heads, head_width;
+  int64_t window = 0;
+  dtype type;
+  const void* qkv;
+  const void* out;
+  const float* lse;
+  const void* dout;
+  void* dqkv;  ///< [N,(H+2K)*D], overwritten
+};
+
+enum class activation_kind : uint8_t {
+  gelu_tanh,  ///< y[N,F] = gelu(x[N,F]), tanh form (GPT-2 "gelu_new")
+  gelu_erf,   ///< exact gelu
+  swiglu,     ///< y[N,F] = silu(x[:, :F]) * x[:, F:], x[N,2F] = gate then up
+};
+
+struct activation_forward_args {
+  activation_kind kind;
+  int64_t tokens, width;  ///< width = F
+  dtype type;
+  const void* x;
+  void* y;
+};
+
+/// dx from dy and the saved input x. dx may equal x's buffer (x is then gone).
+struct activation_backward_args {
+  activation_kind kind;
+  int64_t tokens, width;
+  dtype type;
+  const void* x;
+  const void* dy;
+  void* dx;
+};
+
+/// The head and its loss, without the whole [N,V] logits (a back end works through slabs of tokens):
+///   logits = x[N,C] w[V,C]^T;  loss_sum += sum_i (lse_i - logit_i[target_i]);
+///   if dx: dx[N,C] = scale * (softmax - onehot) w, dw[V,C] += scale * (softmax - onehot)^T x.
+/// Targets < 0 are ignored (no loss, no gradient).
+struct head_loss_args {
+  int64_t tokens, width, vocab;
+  dtype type;  ///< of x, w, dx
+  const void* x;
+  const void* w;
+  const int32_t* targets;  ///< [N]
+  float scale = 1.0f;      ///< multiplies gradients, not the loss: 1 / (all targets of the step)
+  double* loss_sum;        ///< accumulated
+  void* dx = nullptr;      ///< null: evaluate only
+  float* dw = nullptr;
+  uint64_t weight_version = 0;
+};
+
+/// One tensor inside a chunk, for the optimizers.
+struct parameter_span {
+  int64_t offset;  ///< first element within the chunk
+  int64_t count;
+  bool decay;      ///< weight decay applies
+};
+
+/// AdamW (Loshchilov & Hutter 2019), decoupled decay: w *= 1 - lr*wd first, then
+/// w -= lr * (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps). LAMB (You et al. 2020, Algorithm 2, identity phi):
+/// r = (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps) + wd*w; w -= lr * (|w|/|r|) * r per tensor, ratio 1 where either
+/// norm is 0 (and, unless trust_always, on tensors without decay).
+/// One pass: reads the gradient, updates m, v, master, writes the compute copy, zeroes the gradient.
+struct optimizer_args {
+  enum class rule : uint8_t { adamw, lamb } kind;
+  int64_t count;                ///< elements of the chunk
+  const parameter_span* spans;  ///< cover [0, count) in order
+  int64_t span_count;
+  float* master;                ///< float32 weights
+  void* weight;                 ///< compute copy; equals master for f32
+  dtype weight_type;
+  float* m;
+  float* v;
+  float* grad;
+  const float* grad_scale;      ///< device scalar: the clip factor
+  float lr, beta1, beta2, eps, weight_decay;
+  int64_t step;                 ///< t, from 1
+  bool trust_always = true;     ///< LAMB only
+};
+
+/// All mathematics of one device. Every call enqueues on `s` and returns at once (DEV-1).
+class ops {
+ public:
+  virtual ~ops() = default;
+
+  virtual void linear_forward(stream& s, const linear_forward_args& a) = 0;
+  virtual void linear_backward_input(stream& s, const linear_backward_input_args& a) = 0;
+  virtual void linear_backward_weight(stream& s, const linear_backward_weight_args& a) = 0;
+  virtual void embedding_forward(stream& s, const embedding_forward_args& a) = 0;
+  virtual void embedding_backward(stream& s, const embedding_backward_args& a) = 0;
+  virtual void norm_forward(stream& s, const norm_forward_args& a) = 0;
+  virtual void norm_backward(stream& s, const norm_backward_args& a) = 0;
+  virtual void rope(stream& s, const rope_args& a) = 0;
+  virtual void attention_forward(stream& s, const attention_forward_args& a) = 0;
+  virtual void attention_backward(stream& s, const attention_backward_args& a) = 0;
+  virtual void activation_forward(stream& s, const activation_forward_args& a) = 0;
+  virtual void activation_backward(stream& s, const activation_backward_args& a) = 0;
+  virtual void head_loss(stream& s, const head_loss_args& a) = 0;
+  virtual void optimizer_step(stream& s, const optimizer_args& a) = 0;
+
+  /// *sum += sum of squares of each span's gradient in double, and per_span[i] likewise if given (OPS-2).
+  virtual void norm_squared(stream& s, const float* grad, const parameter_span* spans, int64_t span_count,
+                            double* sum, double* per_span) = 0;
+
+  /// *scale = min(1, max_norm / (sqrt(*norm_squared) + 1e-6)); 1 where max_norm is 0.
+  virtual void clip_scale(stream& s, const double* norm_squared, float max_norm, float* scale) = 0;
+
+  /// destination[i] = source[i], converting between f32 and bf16 (round to nearest even).
+  virtual void cast(stream& s, void* destination, dtype to, const void* source, dtype from,
+                    int64_t count) = 0;
+
+  /// y[i] += x[i].
+  virtual void add(stream& s, void* y, const void* x, dtype type, int64_t count) = 0;
+};
+
+}  // namespace troupe::gpu
