@@ -41,9 +41,13 @@ const code_facts& facts(errc code) noexcept {
 
 }  // namespace
 
-std::string_view to_string(errc code) noexcept { return facts(code).name; }
+std::string_view to_string(errc code) noexcept {
+  return facts(code).name;
+}
 
-int exit_code(errc code) noexcept { return facts(code).exit; }
+int exit_code(errc code) noexcept {
+  return facts(code).exit;
+}
 
 error error::within(std::string_view context) const {
   return {code, fmt::format("{}: {}", context, message), hint};

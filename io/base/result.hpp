@@ -1,4 +1,5 @@
-// result<T>: a value or an error; what std::expected will be when the compilers we build on have it.
+// result<T>: a value or an error; what std::expected will be when our compilers have it.
+// it.
 //
 // Use: `auto f = open(path); if (!f) return f.error();  use(*f);`  or TROUPE_TRY(file, open(path));
 #pragma once
@@ -14,8 +15,10 @@ namespace troupe {
 template <class T>
 class [[nodiscard]] result {
  public:
-  result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit by design
-  result(troupe::error e) : state_(std::in_place_index<1>, std::move(e)) {}          // NOLINT: implicit by design
+  result(T value)
+      : state_(std::in_place_index<0>, std::move(value)) {}  // NOLINT: implicit by design
+  result(troupe::error e)
+      : state_(std::in_place_index<1>, std::move(e)) {}  // NOLINT: implicit by design
 
   explicit operator bool() const noexcept { return state_.index() == 0; }
   bool has_value() const noexcept { return state_.index() == 0; }
@@ -44,7 +47,8 @@ class [[nodiscard]] result {
   std::variant<T, troupe::error> state_;
 };
 
-/// Success without a value: `status s = f(); if (!s) return s.error();` A default-made status is success.
+/// Success without a value: `status s = f(); if (!s) return s.error();` A default-made status is
+/// success.
 template <>
 class [[nodiscard]] result<void> {
  public:
@@ -68,13 +72,13 @@ using status = result<void>;
 }  // namespace troupe
 
 /// Unwraps a result into a new variable or returns its error from the enclosing function.
-#define TROUPE_TRY(var, expr)              \
-  auto var##_result = (expr);              \
+#define TROUPE_TRY(var, expr)                     \
+  auto var##_result = (expr);                     \
   if (!var##_result) return var##_result.error(); \
   auto var = std::move(*var##_result)
 
 /// Returns the error of a status from the enclosing function, if it has one.
-#define TROUPE_CHECK(expr)                        \
-  do {                                            \
+#define TROUPE_CHECK(expr)                                    \
+  do {                                                        \
     if (auto check_ = (expr); !check_) return check_.error(); \
   } while (false)

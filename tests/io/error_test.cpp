@@ -1,3 +1,4 @@
+// Error codes, system errors and results: names, exit codes, hints, pass-through.
 #include "io/base/error.hpp"
 
 #include <cerrno>

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Keeps the rules of the house.
+
+Arrows (design): apps -> actors -> messages; actors -> gpu, io; gpu -> io. io/ and gpu/ include no CAF; a
+policy includes no CAF; nothing includes apps/ but apps/ and tests/. Style: lines of at most 100 columns,
+functions of at most 70 lines, files of at most 700, a head comment in every file, no tabs.
+"""
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MAX_COLUMNS, MAX_FUNCTION_LINES, MAX_FILE_LINES = 100, 70, 700
+ALLOWED = {  # folder -> folders of ours it may include
+    "io": {"io"},
+    "gpu": {"gpu", "io"},
+    "messages": {"messages", "io"},
+    "actors": {"actors", "messages", "gpu", "io"},
+    "apps": {"apps", "actors", "messages", "gpu", "io"},
+    "tests": {"tests", "apps", "actors", "messages", "gpu", "io"},
+}
+SOURCE = {".cpp", ".hpp", ".cu", ".cuh"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+# A definition's opening brace at column 0..2 after a parameter list: good enough for our format.
+FUNCTION = re.compile(r"^(?:  )?[\w:<>,&*~\[\]= ]+\(.*|^(?:  )?\S.*\)(?: const| noexcept| override)* \{$")
+
+
+def files_of(root):
+    if (root / ".git").exists():
+        names = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True,
+                               check=True).stdout.split("\n")
+    else:
+        names = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
+    return [root / n for n in names if Path(n).suffix in SOURCE and (root / n).exists()]
+
+
+def include_faults(folder, path, lines):
+    for number, line in enumerate(lines, 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        target = match.group(2)
+        if target.startswith("caf/"):
+            if folder in ("io", "gpu"):
+                yield number, f"{folder}/ includes CAF: {target}"
+            if "policy" in path.name:
+                yield number, f"a policy includes CAF: {target}"
+        head = target.split("/")[0]
+        if head in ALLOWED and "/" in target and head not in ALLOWED[folder]:
+            yield number, f"{folder}/ may not include {head}/: {target}"
+
+
+def style_faults(lines):
+    if not lines or not lines[0].startswith("//"):
+        yield 1, "no head comment: say what the file is and why"
+    if len(lines) > MAX_FILE_LINES:
+        yield len(lines), f"{len(lines)} lines: a file has one subject (at most {MAX_FILE_LINES})"
+    for number, line in enumerate(lines, 1):
+        if len(line) > MAX_COLUMNS:
+            yield number, f"{len(line)} columns (at most {MAX_COLUMNS})"
+        if "\t" in line:
+            yield number, "a tab"
+
+
+def function_faults(lines):
+    """A block opened by a line at indent 0 or 2 that ends in ') {' (or with qualifiers) is a function."""
+    start, indent = None, 0
+    for number, line in enumerate(lines, 1):
+        stripped = line.rstrip()
+        if start is None:
+            opens = re.match(r"^( {0,2})\S.*\)[\w\s:&>,<()-]*\{$", stripped)
+            if opens and not re.match(r"^\s*(namespace|class|struct|if|for|while|switch|TEST_SUITE)\b", stripped):
+                start, indent = number, len(opens.group(1))
+        elif stripped == " " * indent + "}" or stripped == " " * indent + "};":
+            if number - start + 1 > MAX_FUNCTION_LINES:
+                yield start, f"a function of {number - start + 1} lines (at most {MAX_FUNCTION_LINES})"
+            start = None
+
+
+def faults(root):
+    found = []
+    for path in files_of(root):
+        relative = path.relative_to(root)
+        folder = relative.parts[0]
+        if folder not in ALLOWED:
+            continue
+        lines = path.read_text(encoding="utf-8").split("\n")
+        if lines and lines[-1] == "":
+            lines.pop()
+        for check in (include_faults(folder, path, lines), style_faults(lines), function_faults(lines)):
+            found += [f"{relative}:{number}: {text}" for number, text in check]
+    return found
+
+
+def self_test():
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        bad = {
+            "io/a.cpp": "// a\n#include <caf/all.hpp>\n",
+            "gpu/b.cpp": '// b\n#include "actors/cluster/node.hpp"\n',
+            "actors/train/schedule_policy.hpp": '// c\n#include "caf/actor.hpp"\n',
+            "actors/d.cpp": '// d\n#include "apps/report/line.hpp"\n',
+            "messages/e.cpp": "int no_head_comment;\n",
+            "apps/f.cpp": "// f\nvoid f(int x) {\n" + "  x++;\n" * 80 + "}\n",
+            "apps/g.cpp": "// g\n// " + "x" * 120 + "\n",
+        }
+        for name, text in bad.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        caught = {f.split(":")[0] for f in faults(root)}
+        missed = set(bad) - caught
+        if missed:
+            print("not caught:", sorted(missed))
+            return 1
+        (root / "io/a.cpp").write_text('// fine\n#include "io/base/error.hpp"\n')
+        return 1 if any(f.startswith("io/a.cpp") for f in faults(root)) else 0
+
+
+def main():
+    if sys.argv[1:] == ["--self-test"]:
+        sys.exit(self_test())
+    found = faults(Path(sys.argv[1]))
+    print("\n".join(found) if found else "the house is in order")
+    sys.exit(1 if found else 0)
+
+
+main()
