@@ -1,18 +1,19 @@
 // The operations a transformer step is made of, each fused as far as the mathematics allows.
 //
-// Why an interface: the host (oneDNN + vector kernels), the naive reference and CUDA implement the same list;
-// tests run each pair against each other on random input.
+// Why an interface: the host (oneDNN + vector kernels), the naive reference and CUDA implement the
+// same list; tests run each pair against each other on random input.
 //
-// Letters: B batch rows, T sequence length, N = B*T tokens, C hidden width, H query heads, K key/value heads,
-// D head width, F feed-forward width, V vocabulary. Matrices are row-major. "act" is the compute dtype (f32 or
-// bf16) of activations and weights; gradients of parameters are always f32 and are accumulated (+=), so that
-// micro-batches add up; statistics (mean, rstd, lse) are f32.
+// Letters: B batch rows, T sequence length, N = B*T tokens, C hidden width, H query heads, K
+// key/value heads, D head width, F feed-forward width, V vocabulary. Matrices are row-major. "act"
+// is the compute dtype (f32 or bf16) of activations and weights; gradients of parameters are always
+// f32 and are accumulated (+=), so that micro-batches add up; statistics (mean, rstd, lse) are f32.
 //
 // Invariants
 //   OPS-1  Nothing here allocates on the hot path after the first call with a shape.
-//   OPS-2  Reductions over tokens (bias, norm weights, embeddings, loss, norms) have a fixed order (DEV-5).
-//   OPS-3  Weights are stored [out, in] for every family; file layouts are the loader's business.
-//   OPS-4  A null pointer for an optional argument means "absent", never "skip the result".
+//   OPS-2  Reductions over tokens (bias, norm weights, embeddings, loss, norms) have a fixed order
+//   (DEV-5). OPS-3  Weights are stored [out, in] for every family; file layouts are the loader's
+//   business. OPS-4  A null pointer for an optional argument means "absent", never "skip the
+//   result".
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,14 @@ namespace troupe::gpu {
 /// y[N,O] = x[N,I] w[O,I]^T (+ bias[O]) (+ residual[N,O]).
 struct linear_forward_args {
   int64_t tokens, in, out;
-  dtype type;            ///< of x, w, bias, residual, y
+  dtype type;  ///< of x, w, bias, residual, y
   const void* x;
   const void* w;
   const void* bias = nullptr;      ///< optional
   const void* residual = nullptr;  ///< optional; may equal y
   void* y;
-  uint64_t weight_version = 0;  ///< grows when w's values change; lets a back end keep packed copies
+  uint64_t weight_version =
+      0;  ///< grows when w's values change; lets a back end keep packed copies
 };
 
 /// dx[N,I] = dy[N,O] w[O,I] (+ dx if accumulate).
@@ -47,7 +49,7 @@ struct linear_backward_input_args {
 /// dw[O,I] += dy[N,O]^T x[N,I]; dbias[O] += column sums of dy.
 struct linear_backward_weight_args {
   int64_t tokens, in, out;
-  dtype type;      ///< of dy and x
+  dtype type;  ///< of dy and x
   const void* dy;
   const void* x;
   float* dw;
@@ -64,7 +66,8 @@ struct embedding_forward_args {
   void* out;
 };
 
-/// d_token_table[tokens[i]] += dout[i]; d_position_table[i mod T] += dout[i]. Deterministic (OPS-2).
+/// d_token_table[tokens[i]] += dout[i]; d_position_table[i mod T] += dout[i]. Deterministic
+/// (OPS-2).
 struct embedding_backward_args {
   int64_t batch, seq, width, vocab;
   dtype type;  ///< of dout
@@ -76,8 +79,9 @@ struct embedding_backward_args {
 
 enum class norm_kind : uint8_t { layer, rms };
 
-/// s = x (+ residual); y = norm(s) * weight (+ bias). Layer norm: (s - mean) / sqrt(var + eps), biased
-/// variance. RMS norm: s / sqrt(mean(s^2) + eps). sum_out receives s where residual is given (may equal x).
+/// s = x (+ residual); y = norm(s) * weight (+ bias). Layer norm: (s - mean) / sqrt(var + eps),
+/// biased variance. RMS norm: s / sqrt(mean(s^2) + eps). sum_out receives s where residual is given
+/// (may equal x).
 struct norm_forward_args {
   norm_kind kind;
   int64_t tokens, width;
@@ -93,7 +97,8 @@ struct norm_forward_args {
   float* rstd;            ///< [N]
 };
 
-/// dx = d norm/dx applied to dy (+ dresidual[N,C], the gradient that flows past the norm); dweight, dbias +=.
+/// dx = d norm/dx applied to dy (+ dresidual[N,C], the gradient that flows past the norm); dweight,
+/// dbias +=.
 struct norm_backward_args {
   norm_kind kind;
   int64_t tokens, width;
@@ -109,8 +114,8 @@ struct norm_backward_args {
   float* dbias = nullptr;
 };
 
-/// Rotary embedding in place on the query and key heads of qkv[N,(H+2K)*D]: pairs (d, d+D/2), angle =
-/// position * frequency[d] (HF rotate_half). inverse rotates back: the backward pass.
+/// Rotary embedding in place on the query and key heads of qkv[N,(H+2K)*D]: pairs (d, d+D/2), angle
+/// = position * frequency[d] (HF rotate_half). inverse rotates back: the backward pass.
 struct rope_args {
   int64_t batch, seq, heads, kv_heads, head_width;
   dtype type;
@@ -121,8 +126,9 @@ struct rope_args {
   int64_t first_position = 0;
 };
 
-/// Causal attention over packed qkv[N,(H+2K)*D] = q heads, k heads, v heads; query head h uses kv head
-/// h / (H/K); softmax scale 1/sqrt(D). Query t sees keys max(0, t-window+1)..t; window 0: all of them.
+/// Causal attention over packed qkv[N,(H+2K)*D] = q heads, k heads, v heads; query head h uses kv
+/// head h / (H/K); softmax scale 1/sqrt(D). Query t sees keys max(0, t-window+1)..t; window 0: all
+/// of them.
 struct attention_forward_args {
   int64_t batch, seq, heads, kv_heads, head_width;
   int64_t window = 0;
@@ -167,7 +173,8 @@ struct activation_backward_args {
   void* dx;
 };
 
-/// The head and its loss, without the whole [N,V] logits (a back end works through slabs of tokens):
+/// The head and its loss, without the whole [N,V] logits (a back end works through slabs of
+/// tokens):
 ///   logits = x[N,C] w[V,C]^T;  loss_sum += sum_i (lse_i - logit_i[target_i]);
 ///   if dx: dx[N,C] = scale * (softmax - onehot) w, dw[V,C] += scale * (softmax - onehot)^T x.
 /// Targets < 0 are ignored (no loss, no gradient).
@@ -188,29 +195,29 @@ struct head_loss_args {
 struct parameter_span {
   int64_t offset;  ///< first element within the chunk
   int64_t count;
-  bool decay;      ///< weight decay applies
+  bool decay;  ///< weight decay applies
 };
 
 /// AdamW (Loshchilov & Hutter 2019), decoupled decay: w *= 1 - lr*wd first, then
-/// w -= lr * (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps). LAMB (You et al. 2020, Algorithm 2, identity phi):
-/// r = (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps) + wd*w; w -= lr * (|w|/|r|) * r per tensor, ratio 1 where either
-/// norm is 0 (and, unless trust_always, on tensors without decay).
-/// One pass: reads the gradient, updates m, v, master, writes the compute copy, zeroes the gradient.
+/// w -= lr * (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps). LAMB (You et al. 2020, Algorithm 2, identity
+/// phi): r = (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps) + wd*w; w -= lr * (|w|/|r|) * r per tensor,
+/// ratio 1 where either norm is 0 (and, unless trust_always, on tensors without decay). One pass:
+/// reads the gradient, updates m, v, master, writes the compute copy, zeroes the gradient.
 struct optimizer_args {
   enum class rule : uint8_t { adamw, lamb } kind;
   int64_t count;                ///< elements of the chunk
   const parameter_span* spans;  ///< cover [0, count) in order
   int64_t span_count;
-  float* master;                ///< float32 weights
-  void* weight;                 ///< compute copy; equals master for f32
+  float* master;  ///< float32 weights
+  void* weight;   ///< compute copy; equals master for f32
   dtype weight_type;
   float* m;
   float* v;
   float* grad;
-  const float* grad_scale;      ///< device scalar: the clip factor
+  const float* grad_scale;  ///< device scalar: the clip factor
   float lr, beta1, beta2, eps, weight_decay;
-  int64_t step;                 ///< t, from 1
-  bool trust_always = true;     ///< LAMB only
+  int64_t step;              ///< t, from 1
+  bool trust_always = true;  ///< LAMB only
 };
 
 /// All mathematics of one device. Every call enqueues on `s` and returns at once (DEV-1).
@@ -233,9 +240,10 @@ class ops {
   virtual void head_loss(stream& s, const head_loss_args& a) = 0;
   virtual void optimizer_step(stream& s, const optimizer_args& a) = 0;
 
-  /// *sum += sum of squares of each span's gradient in double, and per_span[i] likewise if given (OPS-2).
-  virtual void norm_squared(stream& s, const float* grad, const parameter_span* spans, int64_t span_count,
-                            double* sum, double* per_span) = 0;
+  /// *sum += sum of squares of each span's gradient in double, and per_span[i] likewise if given
+  /// (OPS-2).
+  virtual void norm_squared(stream& s, const float* grad, const parameter_span* spans,
+                            int64_t span_count, double* sum, double* per_span) = 0;
 
   /// *scale = min(1, max_norm / (sqrt(*norm_squared) + 1e-6)); 1 where max_norm is 0.
   virtual void clip_scale(stream& s, const double* norm_squared, float max_norm, float* scale) = 0;
