@@ -1,0 +1,114 @@
+// 1F1B and the bookkeeping of what may be issued: see the header for the invariants kept here.
+#include "actors/train/schedule_policy.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace troupe::train {
+
+std::vector<scheduled_op> one_forward_one_backward(int stage, int stages, int micro_batches) {
+  assert(stage >= 0 && stage < stages && micro_batches >= 1);
+  const int warm_up = std::min(micro_batches, stages - stage - 1);
+  std::vector<scheduled_op> order;
+  order.reserve(2 * static_cast<size_t>(micro_batches));
+  for (int m = 0; m < warm_up; ++m) order.push_back({op_kind::forward, m});
+  for (int m = warm_up; m < micro_batches; ++m) {
+    order.push_back({op_kind::forward, m});
+    order.push_back({op_kind::backward, m - warm_up});
+  }
+  for (int m = micro_batches - warm_up; m < micro_batches; ++m)
+    order.push_back({op_kind::backward, m});
+  return order;
+}
+
+int slots_needed(int stage, int stages, int micro_batches) {
+  return std::min(stages - stage, micro_batches);
+}
+
+step_policy::step_policy(int stage, int stages, int micro_batches, bool train)
+    : stage_(stage),
+      stages_(stages),
+      slots_(slots_needed(stage, stages, micro_batches)),
+      train_(train),
+      micro_batches_(static_cast<size_t>(micro_batches)) {
+  if (train) {
+    order_ = one_forward_one_backward(stage, stages, micro_batches);
+  } else {
+    for (int m = 0; m < micro_batches; ++m) order_.push_back({op_kind::forward, m});
+  }
+}
+
+bool step_policy::activation_ready(int micro_batch) {
+  if (stage_ == 0 || micro_batch < 0 || micro_batch >= static_cast<int>(micro_batches_.size()))
+    return false;
+  auto& p = micro_batches_[static_cast<size_t>(micro_batch)];
+  if (p.activation_announced) return false;
+  return p.activation_announced = true;
+}
+
+bool step_policy::gradient_ready(int micro_batch) {
+  if (!train_ || stage_ + 1 == stages_ || micro_batch < 0 ||
+      micro_batch >= static_cast<int>(micro_batches_.size()))
+    return false;
+  auto& p = micro_batches_[static_cast<size_t>(micro_batch)];
+  if (p.gradient_announced || !p.forward_issued) return false;
+  return p.gradient_announced = true;
+}
+
+bool step_policy::slot_is_free(int micro_batch) const {
+  const int previous = micro_batch - slots_;
+  if (previous < 0) return true;
+  const auto& p = micro_batches_[static_cast<size_t>(previous)];
+  return train_ ? p.backward_issued : p.forward_issued;  // SCH-4
+}
+
+void step_policy::receive_what_fits(std::vector<action>& out) {
+  if (stage_ == 0) return;
+  for (int m = 0; m < static_cast<int>(micro_batches_.size()); ++m) {
+    auto& p = micro_batches_[static_cast<size_t>(m)];
+    if (p.activation_received) continue;
+    if (!p.activation_announced || !slot_is_free(m)) return;  // in order: tags are matched in order
+    p.activation_received = true;
+    out.push_back({action::kind::receive_activation, m, m % slots_});
+  }
+}
+
+bool step_policy::input_available(const scheduled_op& op) const {
+  const auto& p = micro_batches_[static_cast<size_t>(op.micro_batch)];
+  if (op.kind == op_kind::forward)  // SCH-2
+    return (stage_ == 0 || p.activation_received) && slot_is_free(op.micro_batch);
+  return stage_ + 1 == stages_ ? p.forward_issued : p.gradient_announced;
+}
+
+std::vector<action> step_policy::next() {
+  std::vector<action> out;
+  for (;;) {
+    receive_what_fits(out);
+    if (issued_ == order_.size() || !input_available(order_[issued_])) break;
+    const auto op = order_[issued_++];  // SCH-1
+    auto& p = micro_batches_[static_cast<size_t>(op.micro_batch)];
+    const int slot = op.micro_batch % slots_;
+    if (op.kind == op_kind::forward) {
+      p.forward_issued = true;
+      out.push_back({action::kind::forward, op.micro_batch, slot});
+    } else {
+      p.backward_issued = true;
+      if (stage_ + 1 < stages_)
+        out.push_back({action::kind::receive_gradient, op.micro_batch, slot});
+      out.push_back({action::kind::backward, op.micro_batch, slot});
+    }
+  }
+  if (issued_ == order_.size() && !finished_) {
+    finished_ = true;
+    out.push_back({action::kind::finish, 0, 0});
+  }
+  return out;
+}
+
+const char* step_policy::waiting_for() const noexcept {
+  if (issued_ == order_.size()) return "nothing";
+  return order_[issued_].kind == op_kind::forward ? "an activation of the previous stage"
+                                                  : "a gradient of the next stage";
+}
+
+}  // namespace troupe::train

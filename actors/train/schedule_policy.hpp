@@ -1,0 +1,103 @@
+// The pipeline schedule of one stage for one step: which forward or backward comes next, and when
+// its inputs allow it. 1F1B (Narayanan et al., SC'21; MegaScale §3.2): warm-up forwards, then pairs
+// of one forward and one backward, then the remaining backwards.
+//
+// A pure class: it is told what happened and says what to enqueue. It knows no clock, no actor, no
+// memory.
+//
+// Invariants
+//   SCH-1  Operations are issued in the order of the schedule, each exactly once.
+//   SCH-2  A forward is issued only after its activation was announced by the previous stage (first
+//   stage:
+//          at once); a backward only after its gradient was announced by the next stage (last
+//          stage: after its own forward).
+//   SCH-3  At most min(stages - stage, micro_batches) micro-batches are in flight between their
+//   forward and their
+//          backward: the number of activation slots a stage needs.
+//   SCH-4  A micro-batch uses slot m mod slots; a receive into a slot is issued only after the
+//   operation that
+//          frees the slot was issued.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace troupe::train {
+
+enum class op_kind : uint8_t { forward, backward };
+
+/// One compute operation of the schedule.
+struct scheduled_op {
+  op_kind kind;
+  int micro_batch;
+  bool operator==(const scheduled_op&) const = default;
+};
+
+/// The 1F1B order for `stage` of `stages` with `micro_batches` >= 1.
+std::vector<scheduled_op> one_forward_one_backward(int stage, int stages, int micro_batches);
+
+/// Activation slots a stage needs (SCH-3).
+int slots_needed(int stage, int stages, int micro_batches);
+
+/// What the stage should enqueue on its worker, in this order.
+struct action {
+  enum class kind : uint8_t {
+    receive_activation,  ///< into the slot of micro_batch, from the previous stage
+    receive_gradient,    ///< into the slot of micro_batch, from the next stage
+    forward,
+    backward,
+    finish,  ///< every operation is issued: reduce, update, report
+  } what;
+  int micro_batch;
+  int slot;
+  bool operator==(const action&) const = default;
+};
+
+/// The progress of one stage through one step.
+class step_policy {
+ public:
+  /// `train` false: forwards only (validation).
+  step_policy(int stage, int stages, int micro_batches, bool train);
+
+  /// The previous stage has computed the activation of `micro_batch`. False if that is not expected
+  /// (a duplicate, out of range, or this is the first stage): the caller counts and drops it.
+  bool activation_ready(int micro_batch);
+
+  /// The next stage has computed the gradient of `micro_batch`. False as above.
+  bool gradient_ready(int micro_batch);
+
+  /// Everything that may be enqueued now and was not yet returned.
+  std::vector<action> next();
+
+  /// Whether `finish` was returned.
+  bool finished() const noexcept { return finished_; }
+
+  /// What the next operation waits for, for a person: "activation of micro-batch 3", "nothing".
+  const char* waiting_for() const noexcept;
+
+  int slots() const noexcept { return slots_; }
+
+ private:
+  bool input_available(const scheduled_op& op) const;
+  void receive_what_fits(std::vector<action>& out);
+  bool slot_is_free(int micro_batch) const;
+
+  int stage_;
+  int stages_;
+  int slots_;
+  bool train_;
+  bool finished_ = false;
+  std::vector<scheduled_op> order_;
+  size_t issued_ = 0;
+  struct progress {
+    bool activation_announced = false;
+    bool activation_received = false;
+    bool gradient_announced = false;
+    bool forward_issued = false;
+    bool backward_issued = false;
+  };
+  std::vector<progress> micro_batches_;
+};
+
+}  // namespace troupe::train

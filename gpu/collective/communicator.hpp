@@ -1,0 +1,76 @@
+// Groups of ranks that move tensors between processes: sums over data-parallel replicas,
+// activations along a pipeline.
+//
+// Why two phases: nobody shares a file or a key-value server. A rank opens its end of a group and
+// gets addresses; those travel as messages through the coordinator; with everybody's table in hand
+// the ends are connected. Both phases may block and are run in stream order by a worker
+// (stream::host_task).
+//
+// Invariants
+//   COM-1  Collectives of one group are enqueued in the same order by every member.
+//   COM-2  The same layout adds in the same order: sums have the same bits run after run.
+//   COM-3  A dead peer makes pending operations fail with unavailable; abort() makes them fail
+//   here.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/device.hpp"
+
+namespace troupe::gpu {
+
+/// One rank's view of a group.
+struct group_options {
+  std::string name;  ///< unique in the job, e.g. "data/0"
+  int rank = 0;      ///< of this member, in [0, size)
+  int size = 1;
+  std::string host = "127.0.0.1";             ///< local address to listen on
+  std::chrono::milliseconds timeout{60'000};  ///< of one collective or transfer
+};
+
+/// A connected group. Operations enqueue on the given stream and never block the caller.
+class communicator {
+ public:
+  virtual ~communicator() = default;
+
+  virtual int rank() const noexcept = 0;
+  virtual int size() const noexcept = 0;
+
+  /// data[i] = sum over ranks of data[i] (COM-2).
+  virtual void all_reduce_sum(stream& s, float* data, int64_t count) = 0;
+  virtual void all_reduce_sum(stream& s, double* data, int64_t count) = 0;
+
+  /// data = the root's data.
+  virtual void broadcast(stream& s, void* data, size_t bytes, int root) = 0;
+
+  /// Point to point; `tag` pairs a send with its receive and is used once per pair of ranks at a
+  /// time.
+  virtual void send(stream& s, const void* data, size_t bytes, int peer, uint64_t tag) = 0;
+  virtual void receive(stream& s, void* data, size_t bytes, int peer, uint64_t tag) = 0;
+
+  /// Makes pending and later operations fail soon. Callable from any thread (COM-3).
+  virtual void abort() noexcept = 0;
+};
+
+/// A group that listens but is not connected yet.
+class pending_group {
+ public:
+  virtual ~pending_group() = default;
+
+  /// Opaque addresses, one per peer; the own entry is empty. At most 256 bytes each.
+  virtual const std::vector<std::string>& addresses() const noexcept = 0;
+
+  /// `table[r]` = the addresses() of rank r. Blocks until every pair is connected; unavailable or
+  /// timeout otherwise; bad_data if the table does not fit the group.
+  virtual result<std::unique_ptr<communicator>> connect(
+      const std::vector<std::vector<std::string>>& table) = 0;
+};
+
+/// Opens this rank's end over TCP (Gloo). A group of one needs no network.
+result<std::unique_ptr<pending_group>> open_gloo_group(const group_options& options);
+
+}  // namespace troupe::gpu

@@ -1,0 +1,239 @@
+// The data plane between hosts by Gloo's TCP transport.
+//
+// Debian's Gloo is built without TLS: beyond loopback its bytes are in the clear, which is why the
+// configuration demands an explicit word for it (cluster.insecure). Gloo reports failures by
+// exceptions; each one becomes an error here (COM-3).
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <mutex>
+
+#include <fmt/format.h>
+#include <gloo/allreduce.h>
+#include <gloo/broadcast.h>
+#include <gloo/context.h>
+#include <gloo/transport/tcp/device.h>
+
+#include "gpu/collective/communicator.hpp"
+
+namespace troupe::gpu {
+
+namespace {
+
+constexpr size_t max_address_bytes = 256;
+constexpr uint32_t collective_tag = 1;
+/// Point-to-point tags live above the slots that Gloo's collectives build from their own tag.
+constexpr uint64_t point_to_point_slot = uint64_t{1} << 60;
+
+class gloo_context : public gloo::Context {
+ public:
+  gloo_context(int rank, int size) : gloo::Context(rank, size) {}
+  void adopt(std::shared_ptr<gloo::transport::Device> device,
+             std::shared_ptr<gloo::transport::Context> transport) {
+    device_ = std::move(device);
+    transportContext_ = std::move(transport);
+  }
+};
+
+/// Runs Gloo calls and turns what they throw into an error.
+template <class F>
+status guarded(const std::string& group, F&& fn) {
+  try {
+    return fn();
+  } catch (const std::exception& e) {
+    return error{errc::unavailable, fmt::format("group {}: {}", group, e.what()),
+                 "a peer has died or the network is down"};
+  }
+}
+
+class gloo_communicator final : public communicator {
+ public:
+  gloo_communicator(group_options options, std::shared_ptr<gloo_context> context)
+      : options_(std::move(options)), context_(std::move(context)) {}
+
+  ~gloo_communicator() override { abort(); }
+
+  int rank() const noexcept override { return options_.rank; }
+  int size() const noexcept override { return options_.size; }
+
+  void all_reduce_sum(stream& s, float* data, int64_t count) override {
+    all_reduce(s, data, count);
+  }
+  void all_reduce_sum(stream& s, double* data, int64_t count) override {
+    all_reduce(s, data, count);
+  }
+
+  void broadcast(stream& s, void* data, size_t bytes, int root) override {
+    if (size() == 1) return;
+    s.host_task([this, data, bytes, root] {
+      return run([&]() -> status {
+        gloo::BroadcastOptions o(context_);
+        o.setOutput(static_cast<uint8_t*>(data), bytes);
+        o.setRoot(root);
+        o.setTag(collective_tag);
+        o.setTimeout(options_.timeout);
+        gloo::broadcast(o);
+        return {};
+      });
+    });
+  }
+
+  void send(stream& s, const void* data, size_t bytes, int peer, uint64_t tag) override {
+    s.host_task([this, data, bytes, peer, tag] {
+      return run([&]() -> status {
+        auto buffer = context_->createUnboundBuffer(const_cast<void*>(data), bytes);
+        buffer->send(peer, point_to_point_slot + tag);
+        if (!buffer->waitSend(options_.timeout)) return aborted();
+        return {};
+      });
+    });
+  }
+
+  void receive(stream& s, void* data, size_t bytes, int peer, uint64_t tag) override {
+    s.host_task([this, data, bytes, peer, tag] {
+      return run([&]() -> status {
+        auto buffer = context_->createUnboundBuffer(data, bytes);
+        buffer->recv(peer, point_to_point_slot + tag);
+        if (!buffer->waitRecv(options_.timeout)) return aborted();
+        return {};
+      });
+    });
+  }
+
+  void abort() noexcept override {
+    if (aborted_.exchange(true) || size() == 1) return;
+    try {
+      context_->closeConnections();
+    } catch (const std::exception&) {  // closing what is already broken: nothing is left to do
+    }
+  }
+
+ private:
+  status aborted() const {
+    return error{errc::cancelled, fmt::format("group {} was aborted", options_.name)};
+  }
+
+  template <class F>
+  status run(F&& fn) {
+    if (aborted_) return aborted();
+    return guarded(options_.name, std::forward<F>(fn));
+  }
+
+  template <class T>
+  void all_reduce(stream& s, T* data, int64_t count) {
+    if (size() == 1) return;
+    s.host_task([this, data, count] {
+      return run([&]() -> status {
+        gloo::AllreduceOptions o(context_);
+        o.setOutput(data, static_cast<size_t>(count));
+        o.setReduceFunction([](void* c, const void* a, const void* b, size_t n) {
+          auto* out = static_cast<T*>(c);
+          const auto* x = static_cast<const T*>(a);
+          const auto* y = static_cast<const T*>(b);
+          for (size_t i = 0; i < n; ++i) out[i] = x[i] + y[i];
+        });
+        o.setAlgorithm(gloo::AllreduceOptions::Algorithm::RING);
+        o.setTag(collective_tag);
+        o.setTimeout(options_.timeout);
+        gloo::allreduce(o);
+        return {};
+      });
+    });
+  }
+
+  group_options options_;
+  std::shared_ptr<gloo_context> context_;
+  std::atomic<bool> aborted_{false};
+};
+
+class gloo_pending final : public pending_group {
+ public:
+  static result<std::unique_ptr<pending_group>> open(const group_options& options) {
+    if (options.size < 1 || options.rank < 0 || options.rank >= options.size)
+      return error{errc::bug, fmt::format("group {}: rank {} of {}", options.name, options.rank,
+                                          options.size)};
+    auto group = std::make_unique<gloo_pending>();
+    group->options_ = options;
+    group->context_ = std::make_shared<gloo_context>(options.rank, options.size);
+    group->context_->setTimeout(options.timeout);
+    group->addresses_.resize(static_cast<size_t>(options.size));
+    if (options.size > 1) {
+      auto made = guarded(options.name, [&] { return group->listen(); });
+      if (!made) return made.error();
+    }
+    return std::unique_ptr<pending_group>(std::move(group));
+  }
+
+  const std::vector<std::string>& addresses() const noexcept override { return addresses_; }
+
+  result<std::unique_ptr<communicator>> connect(
+      const std::vector<std::vector<std::string>>& table) override {
+    if (auto fits = check(table); !fits) return fits.error();
+    auto connected = guarded(options_.name, [&]() -> status {
+      for (int peer = 0; peer < options_.size; ++peer) {
+        if (peer == options_.rank) continue;
+        const auto& address = table[static_cast<size_t>(peer)][static_cast<size_t>(options_.rank)];
+        transport_->getPair(peer)->connect({address.begin(), address.end()});
+      }
+      return {};
+    });
+    if (!connected) return connected.error();
+    if (transport_) context_->adopt(device_, transport_);
+    return std::unique_ptr<communicator>(
+        std::make_unique<gloo_communicator>(options_, std::move(context_)));
+  }
+
+ private:
+  status listen() {
+    gloo::transport::tcp::attr attributes;
+    attributes.hostname = options_.host;
+    device_ = gloo::transport::tcp::CreateDevice(attributes);
+    transport_ = device_->createContext(options_.rank, options_.size);
+    transport_->setTimeout(options_.timeout);
+    for (int peer = 0; peer < options_.size; ++peer) {
+      if (peer == options_.rank) continue;
+      auto bytes = transport_->createPair(peer)->address().bytes();
+      addresses_[static_cast<size_t>(peer)].assign(bytes.begin(), bytes.end());
+    }
+    return {};
+  }
+
+  /// The table comes from other processes: sizes are checked before Gloo casts the bytes to a
+  /// sockaddr.
+  status check(const std::vector<std::vector<std::string>>& table) const {
+    auto wrong = [&](std::string_view what) {
+      return error{errc::bad_data, fmt::format("group {}: {}", options_.name, what)};
+    };
+    const auto size = static_cast<size_t>(options_.size);
+    if (table.size() != size) return wrong("the address table has the wrong number of ranks");
+    for (size_t r = 0; r < size; ++r) {
+      if (table[r].size() != size) return wrong("a rank's address list has the wrong length");
+      for (size_t p = 0; p < size; ++p) {
+        const auto bytes = table[r][p].size();
+        if (r != p && (bytes == 0 || bytes > max_address_bytes || bytes != own_address_bytes()))
+          return wrong("an address has the wrong length");
+      }
+    }
+    return {};
+  }
+
+  size_t own_address_bytes() const {
+    for (const auto& a : addresses_)
+      if (!a.empty()) return a.size();
+    return 0;
+  }
+
+  group_options options_;
+  std::shared_ptr<gloo::transport::Device> device_;
+  std::shared_ptr<gloo::transport::Context> transport_;
+  std::shared_ptr<gloo_context> context_;
+  std::vector<std::string> addresses_;
+};
+
+}  // namespace
+
+result<std::unique_ptr<pending_group>> open_gloo_group(const group_options& options) {
+  return gloo_pending::open(options);
+}
+
+}  // namespace troupe::gpu
