@@ -1,0 +1,85 @@
+// What a transformer is, in numbers: everything the mathematics of a model depends on.
+//
+// Why its own struct: configuration files, Hugging Face folders and benchmarks all describe models,
+// each in its own words; the stage model reads only this one.
+//
+// Letters: L layers, C hidden, H query heads, K key/value heads, D head width, F feed-forward
+// width, V vocabulary.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "gpu/ops.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu {
+
+/// gpt2: layer norm, learned positions, plain MLP, biases everywhere. llama: RMS norm, RoPE, gated
+/// MLP.
+enum class model_family : uint8_t { gpt2, llama };
+
+/// The transformer block. sequential: x1 = x + Attn(n1(x)), y = x1 + MLP(n2(x1)).
+/// shared_norm: y = x + Attn(n1(x)) + MLP(n1(x)). two_norms: y = x + Attn(n1(x)) + MLP(n2(x)).
+enum class block_form : uint8_t { sequential, shared_norm, two_norms };
+
+/// Llama 3 rescaling of the RoPE frequencies (rope_type "llama3"); factor 1 means none.
+struct rope_scaling {
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_max_positions = 8192;
+  bool operator==(const rope_scaling& other) const = default;
+};
+
+/// A model. Defaults are GPT-2's; `check` tells whether the numbers fit together.
+struct model_config {
+  model_family family = model_family::gpt2;
+  int64_t layers = 0;
+  int64_t hidden = 0;         ///< C
+  int64_t heads = 0;          ///< H
+  int64_t kv_heads = 0;       ///< K, divides H
+  int64_t head_width = 0;     ///< D, even for llama; H * D == C for gpt2
+  int64_t ffn = 0;            ///< F
+  int64_t vocab = 0;          ///< V
+  int64_t max_positions = 0;  ///< longest sequence; rows of the position table for gpt2
+  double norm_eps = 1e-5;
+  double rope_theta = 10000;  ///< llama only
+  rope_scaling rope;          ///< llama only
+  bool tied = true;           ///< the head's matrix is the token table
+  activation_kind activation = activation_kind::gelu_tanh;
+  bool attention_bias = true;  ///< biases of q, k, v and the output projection
+  bool mlp_bias = true;
+  int64_t sliding_window = 0;  ///< keys a query sees, itself included; 0: all before it
+  block_form block = block_form::sequential;
+  double init_std = 0.02;  ///< of random initial matrices
+
+  /// Columns of the packed q, k, v rows: (H + 2K) * D.
+  int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_width; }
+  /// Columns of the attention's output: H * D.
+  int64_t attention_width() const { return heads * head_width; }
+  /// Columns of the MLP's first product: F, or 2F where it is gated.
+  int64_t ffn_in_width() const { return activation == activation_kind::swiglu ? 2 * ffn : ffn; }
+  norm_kind norm() const {
+    return family == model_family::gpt2 ? norm_kind::layer : norm_kind::rms;
+  }
+
+  /// bad_config naming the numbers that do not fit together.
+  status check() const;
+
+  /// All parameters, a tied matrix counted once.
+  int64_t parameters() const;
+  /// Parameters that take part in matrix products, the head included (also where it is tied); the
+  /// tables that are only looked up are left out. What "6 x matrix parameters" of throughput
+  /// reports counts.
+  int64_t matrix_parameters() const;
+  /// Floating-point operations of training on one token: 6 * matrix_parameters + 12 * L * H*D * T.
+  double flops_per_token(int64_t seq) const;
+
+  bool operator==(const model_config& other) const = default;
+};
+
+/// "gpt2" or "llama".
+std::string_view to_string(model_family family) noexcept;
+
+}  // namespace troupe::gpu

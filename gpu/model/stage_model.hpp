@@ -1,0 +1,103 @@
+// One pipeline stage of a transformer on one device: its parameters, its planned memory and the
+// order in which it enqueues operations for forward and backward.
+//
+// Why: a worker actor says "forward of slot 2" and gets on with its life; everything here enqueues
+// on the given stream and returns. A slot holds what one micro-batch needs between its forward and
+// its backward.
+//
+// Invariants
+// SM-1 Nothing is allocated after make() (back ends aside): memory is what plan() says.
+// SM-2 forward(slot) overwrites what the slot held; backward(slot) needs the latest forward(slot)
+//   and eats it.
+// SM-3 Gradients add up over micro-batches until the optimizer zeroes them.
+// SM-4 Recomputed activations have the same bits as kept ones.
+// SM-5 One stage_model is driven by one stream at a time; other streams may read boundary buffers
+//   and chunk gradients behind events.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "gpu/device.hpp"
+#include "gpu/model/model_config.hpp"
+#include "gpu/model/stage_shape.hpp"
+#include "gpu/store/store.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu {
+
+class stage_model {
+ public:
+  /// Plans and allocates. Weights are zero until initialize() or a load. Fails with bad_config or
+  /// no_memory.
+  static result<std::unique_ptr<stage_model>> make(device& owner, const model_config& model,
+                                                   const stage_shape& shape);
+  ~stage_model();
+
+  const model_config& config() const noexcept;
+  const stage_shape& shape() const noexcept;
+  const stage_plan& plan() const noexcept;
+  parameter_store& store() noexcept;
+
+  // -- what pipeline neighbours exchange: [B*T, C] in the compute dtype
+  // -------------------------------------
+
+  /// Written by the stage before (null where has_embedding).
+  void* input(int slot) const;
+  /// Read by the stage after, once forward(slot) is done (null where has_head).
+  const void* output(int slot) const;
+  /// Read by the stage before, once backward(slot) is done (null where has_embedding).
+  const void* input_grad(int slot) const;
+  /// Written by the stage after before backward(slot) (null where has_head).
+  void* output_grad(int slot) const;
+  /// Bytes of each of the four.
+  size_t boundary_bytes() const noexcept;
+
+  // -- training
+  // ------------------------------------------------------------------------------------------
+
+  /// Called while backward is being enqueued, right after the last operation that adds to the
+  /// chunk's gradient in this micro-batch: record an event there and start reducing.
+  using chunk_done = std::function<void(int chunk)>;
+
+  /// Enqueues the forward pass of one micro-batch.
+  /// `tokens` [B,T] is needed where has_embedding, `targets` [B,T] (< 0: ignored) where has_head;
+  /// both are copied in stream order, so they stay valid until the stream has passed this call. Ids
+  /// are checked by the caller. Where has_head, the loss is added to loss_sum(), and the head's
+  /// gradients, times `scale`, are made here (backward follows at once in 1F1B); scale = 1 /
+  /// (targets of the whole step, all ranks and micro-batches).
+  void forward(stream& s, int slot, const int32_t* tokens, const int32_t* targets, float scale);
+
+  /// Enqueues the backward pass of the slot.
+  void backward(stream& s, int slot, const chunk_done& done = {});
+
+  /// Forward only; adds to loss_sum() where has_head. Overwrites the slot.
+  void evaluate(stream& s, int slot, const int32_t* tokens, const int32_t* targets);
+
+  /// Device scalar: sum over targets of the cross-entropy since the last reset (0 for good without
+  /// a head).
+  const double* loss_sum() const noexcept;
+  void reset_loss(stream& s);
+
+  /// The chunk whose gradient must be summed with its twin on the other end of the pipeline before
+  /// the update: the token table of a tied model whose embedding and head are on different stages.
+  /// -1: none.
+  int tied_chunk() const noexcept;
+
+  // -- generation and inspection (shape has both ends)
+  // -----------------------------------------------------
+
+  /// Enqueues a forward pass of tokens[B,T] and the logits of `rows` consecutive rows of the B*T,
+  /// f32, to `out` [rows, V]. Overwrites the slot.
+  void logits(stream& s, int slot, const int32_t* tokens, int64_t first_row, int64_t rows,
+              float* out);
+
+ private:
+  class impl;
+  explicit stage_model(std::unique_ptr<impl> body);
+  std::unique_ptr<impl> impl_;
+};
+
+}  // namespace troupe::gpu

@@ -1,0 +1,74 @@
+// Which part of a model a pipeline stage holds, how its layers are shared out, and what it will
+// cost in memory before anything is allocated.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gpu/device.hpp"
+#include "gpu/model/model_config.hpp"
+#include "gpu/store/store.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu {
+
+/// Which parameters weight decay touches.
+enum class decay_scope : uint8_t { matrices, all };
+
+/// One pipeline stage: layers [first_layer, last_layer) and perhaps the ends of the model.
+struct stage_shape {
+  int64_t first_layer = 0;
+  int64_t last_layer = 0;  ///< exclusive
+  bool has_embedding = true;
+  bool has_head = true;
+  int64_t micro_batch = 1;  ///< B: rows of one micro-batch
+  int64_t seq = 1;          ///< T: tokens of a row
+  int64_t slots = 1;        ///< micro-batches in flight: forward done, backward not yet
+  dtype compute = dtype::f32;
+  bool recompute = false;  ///< keep only each layer's input and compute the rest again in backward
+  bool training = true;    ///< false: no gradients, optimizer state or backward buffers
+  decay_scope decay = decay_scope::matrices;
+
+  int64_t tokens() const { return micro_batch * seq; }
+  int64_t layers() const { return last_layer - first_layer; }
+};
+
+/// bad_config naming what does not fit the model.
+status check(const model_config& model, const stage_shape& shape);
+
+/// A shape that holds the whole model.
+stage_shape whole_model(const model_config& model, int64_t micro_batch, int64_t seq, dtype compute);
+
+/// Cuts a model into `stages` runs of layers whose slowest is as quick as can be, the head's
+/// product counted as the layers it weighs. Sets first_layer, last_layer, has_embedding, has_head.
+/// Needs 1 <= stages <= layers.
+std::vector<stage_shape> split_stages(const model_config& model, int64_t stages, int64_t seq);
+
+/// The chunks of a stage in order: embedding, positions, layers, head, tied copy of the embedding
+/// (PS-1).
+std::vector<chunk_info> stage_chunks(const model_config& model, const stage_shape& shape);
+
+/// Bytes a stage needs.
+struct stage_plan {
+  uint64_t weights = 0;  ///< compute copies; in f32 they are the master weights
+  uint64_t masters = 0;  ///< f32 master weights where they are not the weights
+  uint64_t gradients = 0;
+  uint64_t optimizer = 0;  ///< m and v
+  uint64_t activations_per_slot =
+      0;  ///< kept from forward to backward, boundary activations included
+  uint64_t slots = 0;
+  uint64_t workspace = 0;  ///< shared by all slots
+
+  uint64_t total() const {
+    return weights + masters + gradients + optimizer + activations_per_slot * slots + workspace;
+  }
+  /// A few lines for people, MiB.
+  std::string text() const;
+};
+
+/// The plan of a stage: exactly what stage_model::make allocates of its own (a back end's packed
+/// copies and scratch come on top).
+stage_plan plan_stage(const model_config& model, const stage_shape& shape);
+
+}  // namespace troupe::gpu

@@ -1,0 +1,168 @@
+// The ParameterStore: where every parameter of a pipeline stage lives, in flat chunks.
+//
+// Why: a chunk (one layer, the token table, the position table, the head) is the unit of reduction,
+// update, snapshot, swap and transfer. The optimizer, the all-reduce and the checkpoint read the
+// same store rather than keep books of their own.
+//
+// A chunk is an ordered list of named tensors at fixed offsets in `count` elements, and up to five
+// arrays ("parts") of that many elements: weight (compute dtype), master (f32), m, v (f32 optimizer
+// state), grad (f32). In f32 training weight and master are the same memory.
+//
+// Who may touch what (the phases of a step; order between streams is made with events):
+//   weight: read by forward and backward; written by the optimizer and by loading.
+//   master: read and written by the optimizer and by loading; read by snapshots.
+//   m, v: the same as master.
+//   grad: added to by forward (head) and backward; reduced in place by data parallelism after the
+//     chunk's backward; read and zeroed by the optimizer.
+//
+// Invariants
+// PS-1 Offsets and order of tensors depend on the model alone, never on the pipeline layout: the
+//   same chunk has the same bytes in every layout.
+// PS-2 q, k, v (and gate, up) are adjacent, so that they are one matrix.
+// PS-3 The elements between tensors are padding: zero in every part, for ever.
+// PS-4 weight_version(chunk) grows whenever weight values change.
+// PS-5 Whoever writes weight, master, m or v of a chunk first calls await_readers(chunk) on its
+//   stream.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpu/device.hpp"
+#include "gpu/ops.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu {
+
+/// How a tensor lies in a Hugging Face file compared with the store's [out, in].
+enum class file_layout : uint8_t {
+  same,
+  transposed,  ///< the file holds [in, out] (GPT-2's Conv1D)
+};
+
+/// One named tensor of a chunk.
+struct tensor_info {
+  std::string name;  ///< full Hugging Face name, e.g. "transformer.h.0.attn.c_attn.weight"
+  std::vector<int64_t> shape;  ///< in the store: [out, in], or [n]
+  int64_t offset = 0;          ///< first element within the chunk
+  int64_t count = 0;           ///< elements
+  bool decay = false;          ///< weight decay applies
+  file_layout layout = file_layout::same;
+
+  /// The shape in a Hugging Face file.
+  std::vector<int64_t> file_shape() const;
+};
+
+/// One chunk: its tensors and how they may be used.
+struct chunk_info {
+  std::string
+      name;  ///< "embedding", "positions", "layer.3", "head"; the same in every pipeline layout
+  int64_t layer = -1;  ///< of the whole model; -1 where it is not a layer
+  std::vector<tensor_info> tensors;
+  int64_t count = 0;  ///< elements, padding included
+  /// A second copy of the token table, for a tied head that lives on another stage than the
+  /// embedding: not saved, not counted in the gradient norm.
+  bool tied_copy = false;
+
+  /// One span per tensor, padding given to the tensor before it: covers [0, count) in order.
+  std::vector<parameter_span> spans() const;
+};
+
+/// Appends a tensor at the next free offset; `adjacent` leaves no padding before it (PS-2).
+void add_tensor(chunk_info& chunk, tensor_info tensor, bool adjacent = false);
+
+/// Pads the chunk's end; call once after its last tensor.
+void finish_chunk(chunk_info& chunk);
+
+/// The arrays of a chunk.
+enum class part : uint8_t { weight, master, m, v, grad };
+
+/// Names a tensor of a store.
+struct tensor_ref {
+  int chunk = -1;
+  int tensor = -1;
+};
+
+/// What a store holds.
+struct store_options {
+  dtype compute = dtype::f32;  ///< of the weight part
+  bool training = true;        ///< false: weight and master only
+};
+
+class parameter_store {
+ public:
+  /// Allocates every part, zeroed. Fails with no_memory.
+  static result<std::unique_ptr<parameter_store>> make(device& owner,
+                                                       std::vector<chunk_info> chunks,
+                                                       const store_options& options);
+
+  device& owner() const noexcept { return *owner_; }
+  const store_options& options() const noexcept { return options_; }
+  int chunk_count() const noexcept { return static_cast<int>(chunks_.size()); }
+  const chunk_info& info(int chunk) const { return chunks_[index(chunk)].info; }
+  /// The spans of a chunk, for the optimizers; live as long as the store.
+  const std::vector<parameter_span>& spans(int chunk) const { return chunks_[index(chunk)].spans; }
+
+  /// Device memory of one part; null where the store was made without it.
+  void* data(int chunk, part which) const;
+  void* weight(int chunk) const { return data(chunk, part::weight); }
+  float* master(int chunk) const { return static_cast<float*>(data(chunk, part::master)); }
+  float* m(int chunk) const { return static_cast<float*>(data(chunk, part::m)); }
+  float* v(int chunk) const { return static_cast<float*>(data(chunk, part::v)); }
+  float* grad(int chunk) const { return static_cast<float*>(data(chunk, part::grad)); }
+
+  /// First element of one tensor in the weight or grad part.
+  const void* weight(tensor_ref ref) const;
+  float* grad(tensor_ref ref) const;
+  const tensor_info& info(tensor_ref ref) const {
+    return info(ref.chunk).tensors[static_cast<size_t>(ref.tensor)];
+  }
+
+  /// By full name; a tied copy is found only if nothing else has the name.
+  std::optional<tensor_ref> find(std::string_view name) const;
+  /// By chunk name; -1 if there is none.
+  int find_chunk(std::string_view name) const;
+
+  /// Bytes of one part of one chunk; 0 where weight is master, and where the part is absent.
+  size_t bytes(int chunk, part which) const;
+  /// Bytes of everything.
+  size_t bytes() const;
+
+  /// PS-4.
+  uint64_t weight_version(int chunk) const { return chunks_[index(chunk)].version; }
+  void weights_changed(int chunk) { ++chunks_[index(chunk)].version; }
+
+  /// Copies master to weight (a cast; nothing where they are the same memory) and counts a new
+  /// version.
+  void publish_weights(stream& s, int chunk);
+
+  /// Registers a reader (a snapshot copy) of weight, master, m, v that is done at `until`.
+  void add_reader(int chunk, event_ptr until);
+  /// Makes `s` wait for every registered reader of the chunk that is not done, and forgets them
+  /// (PS-5).
+  void await_readers(stream& s, int chunk);
+
+ private:
+  struct chunk_state {
+    chunk_info info;
+    std::vector<parameter_span> spans;
+    buffer parts[5];
+    uint64_t version = 1;
+    std::vector<event_ptr> readers;
+  };
+
+  parameter_store(device& owner, const store_options& options)
+      : owner_(&owner), options_(options) {}
+  static size_t index(int chunk) noexcept { return static_cast<size_t>(chunk); }
+  bool present(part which) const noexcept;
+
+  device* owner_;
+  store_options options_;
+  std::vector<chunk_state> chunks_;
+};
+
+}  // namespace troupe::gpu
