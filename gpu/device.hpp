@@ -1,17 +1,20 @@
 // Devices, streams and events: the asynchronous machine every back end presents.
 //
-// Why: a worker actor must never block. It enqueues operations on streams and gets told, by a callback that
-// the stream runs in order, when what it asked for is done. The host back end keeps the same promises as CUDA,
-// so that the same stage code drives both.
+// Why: a worker actor must never block. It enqueues operations on streams and gets told, by a
+// callback that the stream runs in order, when what it asked for is done. The host back end keeps
+// the same promises as CUDA, so that the same stage code drives both.
 //
 // Invariants
-//   DEV-1  Enqueueing never waits for earlier work (back-pressure is the caller's: it bounds micro-batches).
-//   DEV-2  Operations of one stream run in enqueue order; two streams are ordered only by record/wait.
-//   DEV-3  A failed operation poisons its stream: later operations are skipped, callbacks still run and are
-//          handed the first error. Events still complete, so nobody hangs on a failure.
-//   DEV-4  Memory named by an enqueued operation stays valid until an event recorded after it is done.
-//   DEV-5  Results do not depend on timing: the same operations on the same number of threads give the same
-//          bits.
+//   DEV-1  Enqueueing never waits for earlier work (back-pressure is the caller's: it bounds
+//     micro-batches).
+//   DEV-2  Operations of one stream run in enqueue order; two streams are ordered only by
+//     record/wait.
+//   DEV-3  A failed operation poisons its stream: later operations are skipped, callbacks still
+//     run and are handed the first error. Events still complete, so nobody hangs on a failure.
+//   DEV-4  Memory named by an enqueued operation stays valid until an event recorded after it is
+//     done.
+//   DEV-5  Results do not depend on timing: the same operations on the same number of threads
+//     give the same bits.
 #pragma once
 
 #include <cstddef>
@@ -32,7 +35,9 @@ class device;
 enum class dtype : uint8_t { f32, bf16, i32 };
 
 /// Bytes of one element.
-constexpr size_t size_of(dtype type) noexcept { return type == dtype::bf16 ? 2 : 4; }
+constexpr size_t size_of(dtype type) noexcept {
+  return type == dtype::bf16 ? 2 : 4;
+}
 
 /// "f32", "bf16", "i32".
 std::string_view to_string(dtype type) noexcept;
@@ -64,12 +69,12 @@ class stream {
   /// Makes later operations of this stream wait, on the device, for `point` (null: no-op).
   virtual void wait(event_ptr point) = 0;
 
-  /// Runs `fn` on a host thread in stream order. `fn` gets the stream's state so far (DEV-3) and must not wait
-  /// for streams; it may enqueue. This is how a worker actor learns of completions.
+  /// Runs `fn` on a host thread in stream order. `fn` gets the stream's state so far (DEV-3) and
+  /// must not wait for streams; it may enqueue. This is how a worker actor learns of completions.
   virtual void notify(std::function<void(const status&)> fn) = 0;
 
-  /// Runs blocking host work (a Gloo collective, a file read) in stream order; an error poisons (DEV-3).
-  /// Skipped if the stream is poisoned.
+  /// Runs blocking host work (a Gloo collective, a file read) in stream order; an error poisons
+  /// (DEV-3). Skipped if the stream is poisoned.
   virtual void host_task(std::function<status()> fn) = 0;
 
   /// Copies bytes; source and destination do not overlap.
@@ -82,8 +87,8 @@ class stream {
   virtual status synchronize() = 0;
 };
 
-/// Device memory, freed on destruction. 64-byte aligned at least; touched, so that the first use of it pays no
-/// page faults.
+/// Device memory, freed on destruction. 64-byte aligned at least; touched, so that the first use of
+/// it pays no page faults.
 class buffer {
  public:
   buffer() = default;
@@ -104,10 +109,10 @@ class buffer {
 
 /// What a device is, for handshakes, plans and benchmarks.
 struct device_facts {
-  std::string name;           ///< e.g. "host: AMD EPYC 9R14, avx512_bf16"
-  std::string instruction_set;///< e.g. "avx512_bf16", "amx_bf16", "sm_90"
-  int threads = 0;            ///< host threads a compute stream may use
-  uint64_t memory_bytes = 0;  ///< memory of the device, bytes
+  std::string name;             ///< e.g. "host: AMD EPYC 9R14, avx512_bf16"
+  std::string instruction_set;  ///< e.g. "avx512_bf16", "amx_bf16", "sm_90"
+  int threads = 0;              ///< host threads a compute stream may use
+  uint64_t memory_bytes = 0;    ///< memory of the device, bytes
 };
 
 /// Options of one stream.
@@ -134,12 +139,12 @@ class device {
   virtual gpu::ops& ops() noexcept = 0;
 };
 
-/// The host back end: oneDNN matrix products, own fused kernels, `threads` threads for compute streams (0: all
-/// cores the process may run on).
+/// The host back end: oneDNN matrix products, own fused kernels, `threads` threads for compute
+/// streams (0: all cores the process may run on).
 std::unique_ptr<device> make_host_device(int threads = 0);
 
-/// The naive back end: plain loops, float64 accumulation, one thread. The truth every other back end is
-/// compared with; never used for training.
+/// The naive back end: plain loops, float64 accumulation, one thread. The truth every other back
+/// end is compared with; never used for training.
 std::unique_ptr<device> make_reference_device();
 
 }  // namespace troupe::gpu

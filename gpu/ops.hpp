@@ -1,19 +1,20 @@
 // The operations a transformer step is made of, each fused as far as the mathematics allows.
 //
-// Why an interface: the host (oneDNN + vector kernels), the naive reference and CUDA implement the
-// same list; tests run each pair against each other on random input.
+// Why an interface: the host (oneDNN + vector kernels), the naive reference and CUDA implement
+// the same list; tests run each pair against each other on random input.
 //
 // Letters: B batch rows, T sequence length, N = B*T tokens, C hidden width, H query heads, K
-// key/value heads, D head width, F feed-forward width, V vocabulary. Matrices are row-major. "act"
-// is the compute dtype (f32 or bf16) of activations and weights; gradients of parameters are always
-// f32 and are accumulated (+=), so that micro-batches add up; statistics (mean, rstd, lse) are f32.
+// key/value heads, D head width, F feed-forward width, V vocabulary. Matrices are row-major.
+// "act" is the compute dtype (f32 or bf16) of activations and weights; gradients of parameters
+// are always f32 and are accumulated (+=), so that micro-batches add up; statistics (mean, rstd,
+// lse) are f32.
 //
 // Invariants
 //   OPS-1  Nothing here allocates on the hot path after the first call with a shape.
-//   OPS-2  Reductions over tokens (bias, norm weights, embeddings, loss, norms) have a fixed order
-//   (DEV-5). OPS-3  Weights are stored [out, in] for every family; file layouts are the loader's
-//   business. OPS-4  A null pointer for an optional argument means "absent", never "skip the
-//   result".
+//   OPS-2  Reductions over tokens (bias, norm weights, embeddings, loss, norms) have a fixed
+//     order (DEV-5).
+//   OPS-3  Weights are stored [out, in] for every family; file layouts are the loader's business.
+//   OPS-4  A null pointer for an optional argument means "absent", never "skip the result".
 #pragma once
 
 #include <cstdint>

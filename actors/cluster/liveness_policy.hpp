@@ -4,8 +4,7 @@
 //
 // Invariants
 //   LIV-1  A node is dead once `dead_after` has passed since it was last heard, or when its link
-//   broke; dead is
-//          final within an epoch.
+//     broke; dead is final within an epoch.
 //   LIV-2  A node never heard of is not judged.
 #pragma once
 

@@ -4,11 +4,12 @@
 // anything starts and every process agrees about it.
 //
 // Invariants
-//   PLC-1  Every (data, pipeline) coordinate has one rank; rank = pipeline * data_ranks + data, so
-//   that replicas
-//          of a stage, which exchange the most bytes, are neighbours (MegaScale §3.2).
+//   PLC-1  Every (data, pipeline) coordinate has one rank; rank = pipeline * data_ranks + data,
+//     so that replicas of a stage, which exchange the most bytes, are neighbours (MegaScale
+//     §3.2).
 //   PLC-2  Stages hold contiguous, non-empty ranges of layers that cover the model; the largest
-//   cost is minimal. PLC-3  Nodes take ranks in order, each as many as it has workers.
+//     cost is minimal.
+//   PLC-3  Nodes take ranks in order, each as many as it has workers.
 #pragma once
 
 #include <cstdint>
@@ -26,19 +27,6 @@ struct layer_range {
   bool operator==(const layer_range&) const = default;
 };
 
-/// Relative costs that decide the split. Unit: any, the same for all.
-struct stage_costs {
-  double layer = 1.0;      ///< one transformer layer
-  double embedding = 0.0;  ///< what the first stage does besides
-  double head = 0.0;       ///< what the last stage does besides
-};
-
-/// Splits `layers` over `stages` so that the most expensive stage is as cheap as can be (PLC-2);
-/// among equal splits the one with fewer layers at the end. bad_config if there are fewer layers
-/// than stages.
-result<std::vector<layer_range>> split_layers(int64_t layers, int64_t stages,
-                                              const stage_costs& costs);
-
 /// One rank's place.
 struct rank_place {
   int64_t rank;
@@ -52,9 +40,7 @@ struct rank_place {
 struct cluster_shape {
   std::vector<int64_t> workers;  ///< per node
   int64_t data_ranks = 1;
-  int64_t pipeline_ranks = 1;
-  int64_t layers = 1;
-  stage_costs costs;
+  std::vector<layer_range> stages;  ///< layers of each pipeline stage (gpu::split_stages)
 };
 
 /// All ranks in order (PLC-1, PLC-3). bad_config unless the workers are exactly data x pipeline.

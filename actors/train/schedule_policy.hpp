@@ -1,22 +1,19 @@
 // The pipeline schedule of one stage for one step: which forward or backward comes next, and when
-// its inputs allow it. 1F1B (Narayanan et al., SC'21; MegaScale §3.2): warm-up forwards, then pairs
-// of one forward and one backward, then the remaining backwards.
+// its inputs allow it. 1F1B (Narayanan et al., SC'21; MegaScale §3.2): warm-up forwards, then
+// pairs of one forward and one backward, then the remaining backwards.
 //
-// A pure class: it is told what happened and says what to enqueue. It knows no clock, no actor, no
-// memory.
+// A pure class: it is told what happened and says what to enqueue. It knows no clock, no actor,
+// no memory.
 //
 // Invariants
 //   SCH-1  Operations are issued in the order of the schedule, each exactly once.
-//   SCH-2  A forward is issued only after its activation was announced by the previous stage (first
-//   stage:
-//          at once); a backward only after its gradient was announced by the next stage (last
-//          stage: after its own forward).
+//   SCH-2  A forward is issued only after its activation was announced by the previous stage
+//     (first stage: at once); a backward only after its gradient was announced by the next stage
+//     (last stage: after its own forward).
 //   SCH-3  At most min(stages - stage, micro_batches) micro-batches are in flight between their
-//   forward and their
-//          backward: the number of activation slots a stage needs.
+//     forward and their backward: the number of activation slots a stage needs.
 //   SCH-4  A micro-batch uses slot m mod slots; a receive into a slot is issued only after the
-//   operation that
-//          frees the slot was issued.
+//     operation that frees the slot was issued.
 #pragma once
 
 #include <cstddef>

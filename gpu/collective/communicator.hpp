@@ -2,15 +2,15 @@
 // activations along a pipeline.
 //
 // Why two phases: nobody shares a file or a key-value server. A rank opens its end of a group and
-// gets addresses; those travel as messages through the coordinator; with everybody's table in hand
-// the ends are connected. Both phases may block and are run in stream order by a worker
+// gets addresses; those travel as messages through the coordinator; with everybody's table in
+// hand the ends are connected. Both phases may block and are run in stream order by a worker
 // (stream::host_task).
 //
 // Invariants
 //   COM-1  Collectives of one group are enqueued in the same order by every member.
 //   COM-2  The same layout adds in the same order: sums have the same bits run after run.
 //   COM-3  A dead peer makes pending operations fail with unavailable; abort() makes them fail
-//   here.
+//     here.
 #pragma once
 
 #include <chrono>

@@ -1,17 +1,20 @@
 // The configuration of one training job, as plain structs: what a TOML file, the environment and
 // --set say once they are merged, checked and settled (load.hpp does that).
 //
-// Why plain structs: the coordinator, the nodes, the benchmarks and the tests all take a job by value
-// and none of them should know where a value came from. properties.hpp describes every member with
-// its key, bounds and sentence; a member without a property does not exist for users, and a test
-// holds the two together.
+// Why plain structs: the coordinator, the nodes, the benchmarks and the tests all take a job by
+// value and none of them should know where a value came from. properties.hpp describes every member
+// with its key, bounds and sentence; a member without a property does not exist for users, and a
+// test holds the two together.
 //
 // Invariants of a job that load() or parse() returned:
 // J-1 cluster.node names every node (name, host, workers filled), and cluster.nodes is its size.
+// With
+//     launch "external" and a mere number of nodes these are slots for whoever joins.
 // J-2 parallel.data * parallel.pipeline is the number of workers; train.micro_batch divides
 //     train.batch / parallel.data.
-// J-3 job.output and checkpoint.dir hold no "{...}" placeholders any more.
+// J-3 job.output, checkpoint.dir and data.cache hold no "{...}" placeholders any more.
 // J-4 parse(to_toml(job)) is the same job.
+// J-5 Without model.path, no "auto", 0 or -1 is left in model, but vocab (the tokenizer's size).
 // Paths are as written: relative ones are relative to the working directory of the process that
 // reads them.
 #pragma once
@@ -28,8 +31,9 @@ enum class launch_mode : uint8_t { local, ssh, external };
 enum class model_family : uint8_t { automatic, gpt2, llama };
 /// Where the first weights come from. `automatic` = pretrained when model.path is set, else random.
 enum class weight_init : uint8_t { automatic, random, pretrained };
-/// Form of the transformer block: sequential (none); y = x + Attn(LN(x)) + MLP(LN(x)) with one shared
-/// norm; or the same with two norms. `automatic` = what model.path's config.json says (none when there is no path).
+/// Form of the transformer block: sequential (none); y = x + Attn(LN(x)) + MLP(LN(x)) with one
+/// shared norm; or the same with two norms. `automatic` = what model.path's config.json says (none
+/// when there is no path).
 enum class block_form : uint8_t { automatic, none, shared_norm, two_norms };
 /// A yes/no whose default depends on other keys.
 enum class tristate : uint8_t { automatic, no, yes };
@@ -87,8 +91,8 @@ struct cluster_section {
   int64_t suspect_after_ms = 3000;
   int64_t dead_after_ms = 10000;
   int64_t join_timeout_ms = 60000;
-  bool insecure = false;             ///< allow plain TCP beyond loopback
-  std::string ssh_command = "ssh";   ///< program and options that run a command on a host
+  bool insecure = false;                 ///< allow plain TCP beyond loopback
+  std::string ssh_command = "ssh";       ///< program and options that run a command on a host
   std::string remote_binary = "troupe";  ///< the program's path on the other hosts
   tls_section tls;
   bool operator==(const cluster_section&) const = default;
@@ -102,7 +106,7 @@ struct model_section {
   weight_init init = weight_init::automatic;
   int64_t layers = 0;
   int64_t heads = 0;
-  int64_t kv_heads = 0;     ///< 0 = heads
+  int64_t kv_heads = 0;  ///< 0 = heads
   int64_t hidden = 0;
   int64_t ffn = 0;          ///< 0 = 4C for gpt2; 8/3 C rounded up to a multiple of 64 for llama
   int64_t vocab = 0;        ///< 0 = the tokenizer's size
@@ -128,7 +132,7 @@ struct data_section {
   std::vector<std::string> validation_path;
   /// Share of the training data held out when validation_path is empty, in [0, 0.5].
   double validation_fraction = 0.0;
-  std::string cache;                 ///< folder of tokenised text; empty = {job.output}/cache
+  std::string cache = "{output}/cache";  ///< folder of tokenised text
   bool operator==(const data_section&) const = default;
 };
 
@@ -160,7 +164,7 @@ struct train_section {
 
 /// [parallel]
 struct parallel_section {
-  int64_t data = 0;  ///< replicas; 0 = workers / pipeline; at least 1 once settled
+  int64_t data = 0;      ///< replicas; 0 = workers / pipeline; at least 1 once settled
   int64_t pipeline = 1;  ///< stages
   pipeline_schedule schedule = pipeline_schedule::one_f_one_b;
   bool operator==(const parallel_section&) const = default;
