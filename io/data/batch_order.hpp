@@ -1,0 +1,67 @@
+// Which tokens row b of step k trains on: a pure policy, so that any step is addressable and a
+// resumed run needs nothing but the step's number.
+//
+// Let n be the tokens, T the sequence length, B the rows of one optimizer step over all ranks (a
+// rank takes its own slice of rows; the order knows only rows).
+//   Training window w (0 <= w < W): inputs t[wT .. wT+T-1], targets one later, so it touches
+//   t[wT .. wT+T]. Row b of step k has the running number g = k*B + b, epoch g / W and place g % W:
+//   unshuffled, window = place; shuffled, window = P(seed, epoch, place), where P(seed, epoch, .)
+//   is a permutation of 0..W-1, computed (a 6-round Feistel network on the next even power of two,
+//   walked until it falls below W) and not stored. An epoch's end inside a step continues with
+//   the next epoch's first windows: no partial batch, nothing dropped.
+//   Validation window v (0 <= v < V): the same from token n0 = W*T + 1 on: inputs
+//   t[n0+vT .. n0+vT+T-1]. A separate validation file gets an order of its own (no shuffle).
+//
+// Invariants:
+// ORD-1 Every training window lies inside [0, n); without a split W = floor((n-1)/T).
+// ORD-2 No training window touches a token that a validation window touches.
+// ORD-3 In every epoch each training window comes exactly once.
+// ORD-4 The answer depends on the arguments alone, on every machine.
+#pragma once
+
+#include <cstdint>
+
+#include "io/base/result.hpp"
+
+namespace troupe::io {
+
+/// What the order is computed from.
+struct batch_order_spec {
+  uint64_t tokens = 0;      ///< n
+  uint32_t seq_len = 0;     ///< T
+  uint32_t batch_rows = 0;  ///< B: rows of one step, over all ranks
+  bool shuffle = false;
+  uint64_t seed = 0;
+  /// Share of all windows held out at the end, in [0, 0.5]; a positive one holds out at least one.
+  double validation_fraction = 0.0;
+};
+
+/// See the head of the file.
+class batch_order {
+ public:
+  /// Error bad_config without one training window (and one validation window if asked for)
+  static result<batch_order> make(const batch_order_spec& spec);
+
+  /// W.
+  uint64_t train_windows() const noexcept { return train_windows_; }
+  /// V.
+  uint64_t validation_windows() const noexcept { return validation_windows_; }
+  /// First token of training row `row` (< B) of step `step` (from 0); T+1 tokens follow.
+  uint64_t train_first_token(uint64_t step, uint32_t row) const noexcept;
+  /// First token of validation window v modulo V; V > 0; T+1 tokens follow.
+  uint64_t validation_first_token(uint64_t v) const noexcept;
+  /// Epochs finished before `step`, with fraction: step * B / W.
+  double epochs_at(uint64_t step) const noexcept;
+
+  const batch_order_spec& spec() const noexcept { return spec_; }
+
+ private:
+  uint64_t permuted(uint64_t epoch, uint64_t place) const noexcept;
+
+  batch_order_spec spec_;
+  uint64_t train_windows_ = 0;
+  uint64_t validation_windows_ = 0;
+  uint32_t half_bits_ = 1;  ///< the Feistel network permutes 0 .. 4^half_bits_ - 1
+};
+
+}  // namespace troupe::io

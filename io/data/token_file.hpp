@@ -1,0 +1,106 @@
+// Ready-made token files (.bin), mapped and checked: llm.c's and nanoGPT's.
+//
+// Formats, all little-endian:
+//   llm.c    256 int32 (magic, version, number of tokens n, rest ignored), then n tokens.
+//            magic 20240520 version 1: uint16. magic 20240801 version 7: uint32. n < 2^31.
+//   nanoGPT  uint16 tokens, no header.
+//
+// Invariants of a file that opened:
+// TOK-1 The tokens lie inside the file: n * width equals the bytes after the header exactly.
+// TOK-2 Reads inside [0, size()) never fail; others are bugs of the caller (assert).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/file.hpp"
+
+namespace troupe::io {
+
+/// How a .bin file is laid out. automatic: llm.c when one of its magics stands first, else nanoGPT.
+enum class token_format : uint8_t { automatic, llmc, nanogpt };
+
+/// One mapped file of tokens.
+class token_file {
+ public:
+  /// Errors: bad_data with what is wrong (size, version, unknown magic when llmc is demanded).
+  static result<token_file> open(const std::filesystem::path& path,
+                                 token_format format = token_format::automatic);
+
+  /// Number of tokens.
+  uint64_t size() const noexcept { return size_; }
+  /// Bytes of one token: 2 or 4.
+  int token_bytes() const noexcept { return width_; }
+  const std::filesystem::path& path() const noexcept { return map_->path(); }
+
+  /// Token i, i < size().
+  uint32_t token(uint64_t i) const noexcept;
+  /// out[j] = token(first + j), j < count; first + count <= size().
+  void copy(uint64_t first, uint64_t count, int32_t* out) const noexcept;
+
+  /// Reads every token: error bad_data when one is >= vocab.
+  status check_vocabulary(uint32_t vocab) const;
+
+ private:
+  token_file(std::shared_ptr<const mapped_file> map, const std::byte* tokens, uint64_t size,
+             int width)
+      : map_(std::move(map)), tokens_(tokens), size_(size), width_(width) {}
+
+  std::shared_ptr<const mapped_file> map_;
+  const std::byte* tokens_;
+  uint64_t size_;
+  int width_;
+};
+
+/// Several files read as one: the tokens of the first, then of the second, and so on.
+class token_files {
+ public:
+  static result<token_files> open(std::span<const std::filesystem::path> paths,
+                                  token_format format = token_format::automatic);
+
+  uint64_t size() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
+  uint32_t token(uint64_t i) const noexcept;
+  void copy(uint64_t first, uint64_t count, int32_t* out) const noexcept;
+  status check_vocabulary(uint32_t vocab) const;
+  std::span<const token_file> files() const noexcept { return files_; }
+
+ private:
+  size_t file_of(uint64_t i) const noexcept;
+
+  std::vector<token_file> files_;
+  std::vector<uint64_t> ends_;  ///< running sums of sizes
+};
+
+/// Whether the file begins like llm.c's (a magic of ours to read); false also when unreadable.
+bool looks_like_token_file(const std::filesystem::path& path) noexcept;
+
+/// Writes llm.c's format: uint16 when every id of the vocabulary fits, else uint32. The file
+/// appears under its name only on finish().
+class token_file_writer {
+ public:
+  static result<token_file_writer> create(const std::filesystem::path& path, uint32_t vocab);
+
+  /// Appends ids. Errors: bug for an id outside the vocabulary; bad_data at 2^31 tokens; io.
+  status append(std::span<const int32_t> ids);
+
+  /// Tokens appended so far.
+  uint64_t size() const noexcept { return count_; }
+
+  /// Puts the count into the header and makes the file durable under its name.
+  status finish();
+
+ private:
+  token_file_writer(atomic_file file, uint32_t vocab)
+      : file_(std::move(file)), vocab_(vocab), width_(vocab <= 65536 ? 2 : 4) {}
+
+  atomic_file file_;
+  uint32_t vocab_;
+  int width_;
+  uint64_t count_ = 0;
+};
+
+}  // namespace troupe::io

@@ -1,0 +1,63 @@
+// Text to token ids and back. One interface; who makes the ids is chosen by file.
+//
+//   "bytes"                       256 ids, one a byte; no end-of-text id
+//   tokenizer.json                Hugging Face BPE: GPT-2 (byte level), Llama 3 (split + byte
+//                                 level), Llama 2 (spaces as "▁", byte fallback)
+//   vocab.json / merges.txt       GPT-2's pair (either file, or the folder of both)
+//   *.model                       SentencePiece
+//   gpt2_tokenizer.bin            llm.c's table of token bytes: decoding only
+//   a folder                      the first of tokenizer.json, tokenizer.model, vocab.json with
+//                                 merges.txt
+//
+// Invariants:
+// TKN-1 encode and decode are const and safe to call from several threads at once.
+// TKN-2 encode gives the same ids for the same bytes, always; no BOS or EOS is added.
+// TKN-3 For byte-level vocabularies decode(encode(x)) == x for every valid UTF-8 x.
+// TKN-4 A hostile file gives an error, never a crash.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/result.hpp"
+
+namespace troupe::io {
+
+/// See the head of the file.
+class tokenizer {
+ public:
+  virtual ~tokenizer() = default;
+
+  /// Ids of a text. Special tokens written out in the text are recognised, as HF tokenizers does.
+  /// Error bad_data for text it cannot represent (invalid UTF-8 where the vocabulary needs UTF-8).
+  virtual result<std::vector<int32_t>> encode(std::string_view text) const = 0;
+
+  /// Text of ids, special tokens written out. Error bad_data for an id outside the vocabulary
+  virtual result<std::string> decode(std::span<const int32_t> ids) const = 0;
+
+  /// One more than the largest id.
+  virtual int32_t vocab_size() const noexcept = 0;
+
+  /// The id that ends a document, if the vocabulary has one.
+  virtual std::optional<int32_t> end_of_text() const noexcept = 0;
+
+  /// For people: "bytes", "tokenizer.json (BPE, 50257)".
+  virtual std::string name() const = 0;
+
+  /// Equal for tokenizers that encode alike: a hash of the files it was made from.
+  virtual uint64_t fingerprint() const noexcept = 0;
+};
+
+using tokenizer_ptr = std::shared_ptr<const tokenizer>;
+
+/// Makes the tokenizer that `source` names (see the table above). Errors: not_found, bad_data, and
+/// bad_config for a kind of tokenizer.json Troupe does not do, saying which part.
+result<tokenizer_ptr> make_tokenizer(std::string_view source);
+
+}  // namespace troupe::io
