@@ -1,0 +1,78 @@
+// A job while its layers are laid over each other; internal to io/config.
+//
+// Why apart: the reader of files and the reader of variables and flags feed the same object, and
+// the checks need to know which keys are at fault already and where each value stands.
+#pragma once
+
+#include <initializer_list>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/config/load.hpp"
+#include "io/config/properties.hpp"
+
+namespace troupe::config::detail {
+
+/// One [[cluster.node]] as read, with the places of its keys.
+struct node_entry {
+  node_spec spec;
+  origin at;
+};
+
+class builder {
+ public:
+  explicit builder(std::string file);
+
+  /// Starts the next, stronger layer.
+  void next_layer() { layer_++; }
+  /// Stores a value of a key, or notes why it cannot be.
+  void assign(const property& p, const value& v, const origin& key_at, const origin& value_at);
+  /// Replaces the list of nodes.
+  void assign_nodes(std::vector<node_entry> nodes, const origin& at);
+  /// Notes a problem; a key in it is left out of later rules.
+  void complain(const origin& at, std::string_view key, std::string what, std::string hint = {},
+                errc code = errc::bad_config);
+  /// Notes a problem with a combination of keys unless it holds or one of them is at fault already.
+  /// The place is that of the first key that somebody set.
+  void rule(bool holds, std::initializer_list<std::string_view> keys, std::string what,
+            std::string hint = {});
+  /// Notes a key that does not exist; the key it was meant to be counts as at fault (L-1).
+  void unknown_key(const origin& at, std::string_view key);
+  /// Marks a key as computed from others.
+  void derived(std::string_view key);
+
+  job& target() { return config_.value; }
+  const std::vector<node_entry>& nodes() const { return nodes_; }
+  bool at_fault(std::string_view key) const { return faulty_.contains(key); }
+  void add_file(std::string path) { config_.files.push_back(std::move(path)); }
+  /// The result, the problems of a file in the order of its lines.
+  outcome take();
+
+ private:
+  loaded config_;
+  std::vector<problem> problems_;
+  std::set<std::string, std::less<>> faulty_;
+  std::string file_;
+  std::vector<node_entry> nodes_;
+  int layer_ = 0;
+  int nodes_layer_ = -1;      // layer that last set cluster.nodes
+  int node_list_layer_ = -1;  // layer that last set [[cluster.node]]
+};
+
+/// Lays a file's text over the builder; includes are followed from `directory` when allowed.
+void read_text(builder& into, std::string_view text, const std::string& name);
+/// Reads a file and its includes.
+void read_file(builder& into, const std::string& path);
+/// Lays "NAME=value" variables over the builder.
+void read_environment(builder& into, const std::vector<std::string>& variables);
+/// Lays one "key=value" flag over the builder.
+void read_flag(builder& into, std::string_view flag);
+
+/// Fills what is derived from other keys.
+void derive(builder& b);
+/// Checks the combination.
+void check(builder& b);
+
+}  // namespace troupe::config::detail

@@ -1,0 +1,262 @@
+// What must hold between keys, and what follows from them: one rule per impossible combination,
+// each naming the keys it is about so that a person sees which line to change.
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "io/config/builder.hpp"
+
+namespace troupe::config::detail {
+
+namespace {
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
+constexpr auto name_rule = "expected letters, digits, '.', '_', '-', not starting with '.' or '-'";
+
+std::string expanded(std::string text, std::string_view placeholder, std::string_view with) {
+  for (size_t at = 0; (at = text.find(placeholder, at)) != text.npos; at += with.size())
+    text.replace(at, placeholder.size(), with);
+  return text;
+}
+
+/// Fills a zero, and says that it was derived.
+template <class T>
+void fill(builder& b, std::string_view key, T& member, T open, T with) {
+  if (member != open) return;
+  member = with;
+  b.derived(key);
+}
+
+void derive_paths(builder& b) {
+  auto& j = b.target();
+  j.job.output = expanded(j.job.output, "{name}", j.job.name);
+  j.checkpoint.dir = expanded(j.checkpoint.dir, "{output}", j.job.output);
+  j.data.cache = expanded(j.data.cache, "{output}", j.job.output);
+}
+
+void derive_nodes(builder& b) {
+  auto& c = b.target().cluster;
+  c.node.clear();
+  for (const auto& entry : b.nodes()) c.node.push_back(entry.spec);
+  if (c.node.empty())
+    for (int64_t i = 0; i < c.nodes; i++) c.node.push_back({fmt::format("node{}", i), "", 0});
+  for (auto& n : c.node) {
+    if (n.host.empty() && c.launch != launch_mode::ssh) n.host = "localhost";
+    if (n.workers == 0) n.workers = c.workers_per_node;
+  }
+}
+
+void derive_model(builder& b) {
+  auto& j = b.target();
+  auto& m = j.model;
+  fill(b, "model.init", m.init, weight_init::automatic,
+       m.path.empty() ? weight_init::random : weight_init::pretrained);
+  if (!m.path.empty()) return;  // the folder's config.json comes first; settle() is called after it
+  fill(b, "model.family", m.family, model_family::automatic, model_family::gpt2);
+  bool llama = m.family == model_family::llama;
+  fill(b, "model.kv_heads", m.kv_heads, int64_t{0}, m.heads);
+  fill(b, "model.ffn", m.ffn, int64_t{0}, llama ? (m.hidden * 8 / 3 + 63) / 64 * 64 : m.hidden * 4);
+  fill(b, "model.max_seq_len", m.max_seq_len, int64_t{0}, j.train.seq_len);
+  fill(b, "model.norm_eps", m.norm_eps, 0.0, 1e-5);
+  fill(b, "model.rope_theta", m.rope_theta, 0.0, 1e4);
+  fill(b, "model.tied", m.tied, tristate::automatic, llama ? tristate::no : tristate::yes);
+  fill(b, "model.parallel_block", m.parallel_block, block_form::automatic, block_form::none);
+  fill(b, "model.sliding_window", m.sliding_window, int64_t{-1}, int64_t{0});
+}
+
+void derive_work(builder& b) {
+  auto& j = b.target();
+  fill(b, "parallel.data", j.parallel.data, int64_t{0},
+       std::max<int64_t>(1, j.workers() / j.parallel.pipeline));
+  fill(b, "train.micro_batch", j.train.micro_batch, int64_t{0},
+       std::max<int64_t>(1, j.train.batch / j.parallel.data));
+  if (j.train.schedule == lr_schedule::wsd)
+    fill(b, "train.decay_steps", j.train.decay_steps, int64_t{0},
+         std::max<int64_t>(1, j.train.steps / 10));
+}
+
+void check_job(builder& b) {
+  const auto& j = b.target();
+  b.rule(is_name(j.job.name), {"job.name"},
+         fmt::format("{}, got {}", name_rule, quoted(j.job.name)));
+  b.rule(!j.job.output.empty(), {"job.output"}, "expected a folder, got nothing");
+  b.rule(j.job.output.find_first_of("{}") == std::string::npos, {"job.output"},
+         "only {name} can stand in braces");
+  b.rule(!j.checkpoint.dir.empty(), {"checkpoint.dir"}, "expected a folder, got nothing");
+  b.rule(j.checkpoint.dir.find_first_of("{}") == std::string::npos, {"checkpoint.dir"},
+         "only {output} can stand in braces");
+  b.rule(j.data.cache.find_first_of("{}") == std::string::npos, {"data.cache"},
+         "only {output} can stand in braces");
+  b.rule(!j.checkpoint.resume.empty(), {"checkpoint.resume"},
+         "expected \"auto\", \"never\" or the path of a checkpoint, got nothing");
+}
+
+void check_nodes(builder& b) {
+  const auto& c = b.target().cluster;
+  std::set<std::string> names;
+  for (const auto& entry : b.nodes()) {
+    const auto& n = entry.spec;
+    if (n.name.empty())
+      b.complain(entry.at, "cluster.node.name", "every [[cluster.node]] needs a name");
+    else if (!is_name(n.name))
+      b.complain(entry.at, "cluster.node.name",
+                 fmt::format("{}, got {}", name_rule, quoted(n.name)));
+    else if (!names.insert(n.name).second)
+      b.complain(entry.at, "cluster.node.name", fmt::format("{} is there twice", quoted(n.name)));
+    if (c.launch == launch_mode::local && !n.host.empty() && !is_loopback(n.host))
+      b.complain(entry.at, "cluster.node.host",
+                 fmt::format("cluster.launch is \"local\", but {} is another host", quoted(n.host)),
+                 "set cluster.launch = \"ssh\", or \"external\"");
+    if (c.launch == launch_mode::ssh && n.host.empty())
+      b.complain(entry.at, "cluster.node.host",
+                 "cluster.launch = \"ssh\" needs the host of every node");
+    if (!n.host.empty() && n.host[0] == '-')  // it stands on ssh's command line
+      b.complain(entry.at, "cluster.node.host", "a host does not start with '-'");
+  }
+  b.rule(c.launch != launch_mode::ssh || !b.nodes().empty(), {"cluster.launch", "cluster.nodes"},
+         "\"ssh\" needs the hosts", "list them as [[cluster.node]] with name and host");
+}
+
+void check_network(builder& b) {
+  const auto& c = b.target().cluster;
+  bool loopback = is_loopback(c.listen);
+  bool elsewhere = std::any_of(c.node.begin(), c.node.end(), [](const node_spec& n) {
+    return !n.host.empty() && !is_loopback(n.host);
+  });
+  b.rule(!c.listen.empty(), {"cluster.listen"}, "expected an address, got nothing");
+  b.rule(!(c.launch == launch_mode::ssh && elsewhere && loopback), {"cluster.listen"},
+         fmt::format("nodes on other hosts cannot reach {}", c.listen),
+         "listen on an address of this machine that they can reach");
+  b.rule(loopback || c.tls.enabled() || c.insecure, {"cluster.listen"},
+         fmt::format("{} is not loopback, and there is no TLS", quoted(c.listen)),
+         "set cluster.tls (`troupe certs` makes the files), or cluster.insecure = true");
+  b.rule(c.launch != launch_mode::external || c.port != 0, {"cluster.port", "cluster.launch"},
+         "launch \"external\" needs a fixed port that the nodes can be told", "e.g. 29400");
+  bool some = !c.tls.ca.empty() || !c.tls.certificate.empty() || !c.tls.key.empty();
+  bool all = !c.tls.ca.empty() && !c.tls.certificate.empty() && !c.tls.key.empty();
+  b.rule(some == all, {"cluster.tls.ca", "cluster.tls.certificate", "cluster.tls.key"},
+         "cluster.tls needs ca, certificate and key, all three");
+  b.rule(c.launch != launch_mode::ssh || !c.ssh_command.empty(), {"cluster.ssh_command"},
+         "expected a command, got nothing");
+  b.rule(c.launch != launch_mode::ssh || !c.remote_binary.empty(), {"cluster.remote_binary"},
+         "expected a path, got nothing");
+}
+
+void check_heartbeats(builder& b) {
+  const auto& c = b.target().cluster;
+  b.rule(c.suspect_after_ms > c.heartbeat_interval_ms,
+         {"cluster.suspect_after_ms", "cluster.heartbeat_interval_ms"},
+         fmt::format("suspect_after_ms = {} must be more than heartbeat_interval_ms = {}",
+                     c.suspect_after_ms, c.heartbeat_interval_ms));
+  b.rule(c.dead_after_ms > c.heartbeat_interval_ms,
+         {"cluster.dead_after_ms", "cluster.heartbeat_interval_ms"},
+         fmt::format("dead_after_ms = {} must be more than heartbeat_interval_ms = {}",
+                     c.dead_after_ms, c.heartbeat_interval_ms));
+  b.rule(c.dead_after_ms >= c.suspect_after_ms,
+         {"cluster.dead_after_ms", "cluster.suspect_after_ms"},
+         fmt::format("dead_after_ms = {} must not be less than suspect_after_ms = {}",
+                     c.dead_after_ms, c.suspect_after_ms));
+}
+
+void check_model(builder& b) {
+  const auto& j = b.target();
+  const auto& m = j.model;
+  bool llama = m.family == model_family::llama;
+  auto needed = [&](std::string_view key, int64_t member) {
+    b.rule(member > 0 || !m.path.empty(), {key}, "is required without model.path");
+  };
+  needed("model.layers", m.layers);
+  needed("model.heads", m.heads);
+  needed("model.hidden", m.hidden);
+  b.rule(m.init != weight_init::pretrained || !m.path.empty(), {"model.init"},
+         "\"pretrained\" needs model.path");
+  bool heads = m.heads > 0 && m.hidden > 0;
+  b.rule(!heads || m.hidden % m.heads == 0, {"model.heads", "model.hidden"},
+         fmt::format("hidden = {} is not divisible by heads = {}", m.hidden, m.heads));
+  b.rule(!heads || m.hidden % m.heads != 0 || !llama || m.hidden / m.heads % 2 == 0,
+         {"model.heads", "model.hidden", "model.family"},
+         fmt::format("rotary positions need an even head width, and {} / {} is odd", m.hidden,
+                     m.heads));
+  b.rule(m.heads == 0 || m.kv_heads == 0 || m.heads % m.kv_heads == 0,
+         {"model.kv_heads", "model.heads"},
+         fmt::format("heads = {} is not divisible by kv_heads = {}", m.heads, m.kv_heads));
+  b.rule(m.family != model_family::gpt2 || m.kv_heads == 0 || m.kv_heads == m.heads,
+         {"model.kv_heads", "model.heads", "model.family"},
+         "gpt2 has as many key and value heads as heads", "leave it out, or use family \"llama\"");
+  b.rule(m.max_seq_len == 0 || j.train.seq_len <= m.max_seq_len,
+         {"train.seq_len", "model.max_seq_len"},
+         fmt::format("train.seq_len = {} is more than model.max_seq_len = {}", j.train.seq_len,
+                     m.max_seq_len));
+  b.rule(m.layers == 0 || j.parallel.pipeline <= m.layers, {"parallel.pipeline", "model.layers"},
+         fmt::format("{} stages cannot share {} layers", j.parallel.pipeline, m.layers));
+}
+
+void check_data(builder& b) {
+  const auto& j = b.target();
+  const auto& d = j.data;
+  auto filled = [](const std::vector<std::string>& paths) {
+    return std::none_of(paths.begin(), paths.end(), [](auto& p) { return p.empty(); });
+  };
+  b.rule(!d.path.empty(), {"data.path"}, "is required: a file or folder to train on");
+  b.rule(filled(d.path), {"data.path"}, "holds an empty path");
+  b.rule(filled(d.validation_path), {"data.validation_path"}, "holds an empty path");
+  b.rule(!d.tokenizer.empty(), {"data.tokenizer"}, "expected \"bytes\" or a path, got nothing");
+  b.rule(j.train.validate_every == 0 || !d.validation_path.empty() || d.validation_fraction > 0,
+         {"train.validate_every", "data.validation_path", "data.validation_fraction"},
+         "there is nothing to validate on", "set data.validation_path or data.validation_fraction");
+}
+
+void check_work(builder& b) {
+  const auto& j = b.target();
+  const auto& t = j.train;
+  auto data = j.parallel.data, pipeline = j.parallel.pipeline;
+  b.rule(data * pipeline == j.workers(),
+         {"parallel.data", "parallel.pipeline", "cluster.nodes", "cluster.workers_per_node"},
+         fmt::format(
+             "parallel.data * parallel.pipeline = {} * {} must be the number of workers, {} ({} "
+             "nodes)",
+             data, pipeline, j.workers(), j.cluster.node.size()));
+  b.rule(t.batch % data == 0, {"train.batch", "parallel.data", "cluster.nodes"},
+         fmt::format("train.batch = {} is not divisible by parallel.data = {}", t.batch, data));
+  b.rule(t.batch % data != 0 || t.batch / data % t.micro_batch == 0,
+         {"train.micro_batch", "train.batch", "parallel.data"},
+         fmt::format(
+             "train.batch = {} is not divisible by parallel.data * train.micro_batch = {} * {}",
+             t.batch, data, t.micro_batch));
+  b.rule(t.warmup_steps <= t.steps, {"train.warmup_steps", "train.steps"},
+         fmt::format("warmup_steps = {} is more than steps = {}", t.warmup_steps, t.steps));
+  bool wsd = t.schedule == lr_schedule::wsd;
+  b.rule(!wsd || t.warmup_steps + t.decay_steps <= t.steps,
+         {"train.decay_steps", "train.warmup_steps", "train.steps"},
+         fmt::format("warmup_steps + decay_steps = {} + {} is more than steps = {}", t.warmup_steps,
+                     t.decay_steps, t.steps));
+}
+
+}  // namespace
+
+void derive(builder& b) {
+  derive_paths(b);
+  derive_nodes(b);
+  derive_model(b);
+  derive_work(b);
+}
+
+void check(builder& b) {
+  check_job(b);
+  check_nodes(b);
+  check_network(b);
+  check_heartbeats(b);
+  check_model(b);
+  check_data(b);
+  check_work(b);
+}
+
+}  // namespace troupe::config::detail

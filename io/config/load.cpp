@@ -1,0 +1,195 @@
+// The order of the layers, and the problems on their way to a person. What a layer says is read in
+// read_toml.cpp and read_flags.cpp; what must hold between keys stands in check.cpp.
+#include "io/config/load.hpp"
+
+#include <arpa/inet.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "io/config/builder.hpp"
+
+namespace troupe::config {
+
+namespace detail {
+
+builder::builder(std::string file) : file_(std::move(file)) {
+  for (const auto& p : properties()) config_.origins[std::string(p.key)] = {};
+}
+
+void builder::assign(const property& p, const value& v, const origin& key_at,
+                     const origin& value_at) {
+  if (auto done = set(p, config_.value, v); !done) {
+    complain(value_at, p.key, done.error().message, done.error().hint);
+    return;
+  }
+  config_.origins[std::string(p.key)] = key_at;
+  if (p.key != "cluster.nodes") return;
+  nodes_layer_ = layer_;
+  if (node_list_layer_ < layer_) nodes_.clear();  // a stronger layer counts nodes: its list is gone
+  auto count = static_cast<size_t>(config_.value.cluster.nodes);
+  if (!nodes_.empty() && nodes_.size() != count)
+    complain(value_at, p.key,
+             fmt::format("says {}, but [[cluster.node]] lists {}", count, nodes_.size()),
+             "leave one of the two out");
+}
+
+void builder::assign_nodes(std::vector<node_entry> nodes, const origin& at) {
+  auto& count = config_.value.cluster.nodes;
+  auto listed = static_cast<int64_t>(nodes.size());
+  if (nodes_layer_ == layer_ && count != listed)
+    complain(at, "cluster.node", fmt::format("lists {}, but cluster.nodes says {}", listed, count),
+             "leave one of the two out");
+  node_list_layer_ = layer_;
+  nodes_ = std::move(nodes);
+  count = listed;
+  config_.origins["cluster.nodes"] = at;
+}
+
+void builder::complain(const origin& at, std::string_view key, std::string what, std::string hint,
+                       errc code) {
+  faulty_.emplace(key);
+  auto place = at;
+  if (place.name.empty()) place = {source_kind::file, file_};
+  problems_.push_back({place, std::string(key), std::move(what), std::move(hint), code});
+}
+
+void builder::unknown_key(const origin& at, std::string_view key) {
+  auto near = nearest_key(key);
+  complain(at, key, "unknown key", near.empty() ? "" : fmt::format("did you mean {}?", near));
+  if (!near.empty()) faulty_.insert(near);
+}
+
+void builder::rule(bool holds, std::initializer_list<std::string_view> keys, std::string what,
+                   std::string hint) {
+  if (holds) return;
+  std::string_view culprit = *keys.begin();
+  bool found = false;
+  for (auto key : keys) {
+    if (at_fault(key)) return;
+    auto kind = config_.origins[std::string(key)].kind;
+    if (!found && kind != source_kind::standard && kind != source_kind::derived) {
+      culprit = key;
+      found = true;
+    }
+  }
+  auto at = config_.origins[std::string(culprit)];
+  complain(at, culprit, std::move(what), std::move(hint));
+}
+
+outcome builder::take() {
+  // toml++ hands out keys sorted by name; a person reads a file from the top.
+  auto begin = problems_.begin();
+  while (begin != problems_.end()) {
+    auto end = std::find_if(begin, problems_.end(),
+                            [&](const problem& p) { return p.at.name != begin->at.name; });
+    std::stable_sort(begin, end, [](const problem& a, const problem& b) {
+      auto place = [](const origin& at) {  // line 0 - 1: what a file as a whole lacks comes last
+        return std::pair(at.line - 1, at.column);
+      };
+      return place(a.at) < place(b.at);
+    });
+    begin = end;
+  }
+  return {std::move(config_), std::move(problems_)};
+}
+
+void builder::derived(std::string_view key) {
+  config_.origins[std::string(key)].kind = source_kind::derived;
+}
+
+}  // namespace detail
+
+namespace {
+
+/// Derives and checks, unless a file could not be read at all: then everything would look missing.
+void finish(detail::builder& b) {
+  if (b.at_fault("") || b.at_fault("include")) return;
+  detail::derive(b);
+  detail::check(b);
+}
+
+error as_error(const std::vector<problem>& problems) {
+  std::string text;
+  for (const auto& p : problems) text += (text.empty() ? "" : "\n") + render(p);
+  auto code = problems.size() == 1 ? problems[0].code : errc::bad_config;
+  return {code, std::move(text)};
+}
+
+}  // namespace
+
+std::string to_string(const origin& from) {
+  switch (from.kind) {
+    case source_kind::standard:
+      return "default";
+    case source_kind::derived:
+      return "default, derived";
+    case source_kind::environment:
+      return "environment " + from.name;
+    case source_kind::flag:
+      return from.name;
+    case source_kind::file:
+      break;
+  }
+  return from.line == 0 ? from.name : fmt::format("{}:{}:{}", from.name, from.line, from.column);
+}
+
+std::string render(const problem& p) {
+  auto text = to_string(p.at);
+  if (!p.key.empty()) text += ": " + p.key;
+  text += ": " + p.what;
+  return p.hint.empty() ? text : text + "; " + p.hint;
+}
+
+outcome read(const sources& from) {
+  detail::builder b(from.file);
+  detail::read_file(b, from.file);
+  b.next_layer();
+  detail::read_environment(b, from.environment);
+  for (const auto& flag : from.sets) {
+    b.next_layer();
+    detail::read_flag(b, flag);
+  }
+  finish(b);
+  return b.take();
+}
+
+result<loaded> load(const sources& from) {
+  auto all = read(from);
+  if (!all.problems.empty()) return as_error(all.problems);
+  return std::move(all.config);
+}
+
+result<job> parse(std::string_view toml, std::string_view name) {
+  detail::builder b{std::string(name)};
+  detail::read_text(b, toml, std::string(name));
+  finish(b);
+  auto all = b.take();
+  if (!all.problems.empty()) return as_error(all.problems);
+  return std::move(all.config.value);
+}
+
+result<job> settle(const job& open) {
+  return parse(to_toml(open), "job");
+}
+
+std::vector<std::string> process_environment() {
+  std::vector<std::string> variables;
+  for (char** entry = environ; entry && *entry; entry++) variables.emplace_back(*entry);
+  return variables;
+}
+
+bool is_loopback(std::string_view host) {
+  std::string text(host);
+  if (text == "localhost") return true;
+  in_addr four{};
+  if (inet_pton(AF_INET, text.c_str(), &four) == 1) return (ntohl(four.s_addr) >> 24) == 127;
+  in6_addr six{};
+  return inet_pton(AF_INET6, text.c_str(), &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+}  // namespace troupe::config

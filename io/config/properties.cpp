@@ -1,0 +1,315 @@
+// Reading and writing keys through the property table, and finding the key a person meant.
+#include "io/config/properties.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "io/config/table.hpp"
+
+namespace troupe::config {
+
+namespace {
+
+struct section_row {
+  std::string_view name;
+  std::string_view about;
+};
+
+constexpr std::array section_rows = {
+    section_row{"job", "What the run is called, what it starts from, where it writes"},
+    section_row{"cluster",
+                "The machines: which nodes, who starts them, how they find and trust each "
+                "other"},
+    section_row{"cluster.node",
+                "One node; repeat the [[cluster.node]] table for each, in rank order"},
+    section_row{"cluster.tls", "Mutual TLS between the processes; `troupe certs` makes the files"},
+    section_row{"model", "The transformer: its shape, or the Hugging Face folder to take it from"},
+    section_row{"data", "What is trained on, and what it is validated on"},
+    section_row{"train", "Steps, batches, optimizer and learning rate"},
+    section_row{"parallel", "How the workers divide the work"},
+    section_row{"checkpoint", "When the state is saved, where, and what a start resumes from"},
+    section_row{"log", "What is printed while it trains"},
+};
+
+constexpr auto section_names = [] {
+  std::array<std::string_view, section_rows.size()> names{};
+  for (size_t i = 0; i < names.size(); i++) names[i] = section_rows[i].name;
+  return names;
+}();
+
+template <class T>
+T& member(const property& p, void* object) {
+  return *static_cast<T*>(p.at(object));
+}
+
+value get_from(const property& p, const void* object) {
+  auto* o =
+      const_cast<void*>(object);  // the accessor only finds the member; nothing is written here
+  switch (p.kind) {
+    case value_kind::integer:
+      return member<int64_t>(p, o);
+    case value_kind::real:
+      return member<double>(p, o);
+    case value_kind::boolean:
+      return member<bool>(p, o);
+    case value_kind::text:
+      return member<std::string>(p, o);
+    case value_kind::texts:
+      return member<std::vector<std::string>>(p, o);
+    case value_kind::choice:
+      break;
+  }
+  return std::string(
+      p.choices[member<uint8_t>(p, o)]);  // an enum of one byte may be read as a byte
+}
+
+std::string described(const value& v) {
+  if (std::holds_alternative<int64_t>(v))
+    return fmt::format("the integer {}", std::get<int64_t>(v));
+  if (std::holds_alternative<double>(v)) return "the number " + to_toml_text(v);
+  if (std::holds_alternative<bool>(v)) return to_toml_text(v);
+  if (std::holds_alternative<std::string>(v)) return "the string " + to_toml_text(v);
+  return "an array";
+}
+
+error mismatch(const property& p, const value& v) {
+  auto text = fmt::format("expected {}, got {}", accepts(p), described(v));
+  if (p.kind == value_kind::choice && std::holds_alternative<std::string>(v)) {
+    auto near = nearest(std::get<std::string>(v), p.choices);
+    if (!near.empty()) return {errc::bad_config, text, fmt::format("did you mean \"{}\"?", near)};
+  }
+  return {errc::bad_config, text};
+}
+
+status set_in(const property& p, void* o, const value& v) {
+  auto* integer = std::get_if<int64_t>(&v);
+  auto* real = std::get_if<double>(&v);
+  auto* text = std::get_if<std::string>(&v);
+  switch (p.kind) {
+    case value_kind::integer:
+      if (!integer || !p.limits.contains(static_cast<double>(*integer))) return mismatch(p, v);
+      member<int64_t>(p, o) = *integer;
+      return {};
+    case value_kind::real: {
+      if (!integer && !real) return mismatch(p, v);
+      double x = real ? *real : static_cast<double>(*integer);
+      if (!std::isfinite(x) || !p.limits.contains(x)) return mismatch(p, v);
+      member<double>(p, o) = x;
+      return {};
+    }
+    case value_kind::boolean:
+      if (!std::holds_alternative<bool>(v)) return mismatch(p, v);
+      member<bool>(p, o) = std::get<bool>(v);
+      return {};
+    case value_kind::text:
+      if (!text) return mismatch(p, v);
+      member<std::string>(p, o) = *text;
+      return {};
+    case value_kind::texts:
+      if (text)
+        member<std::vector<std::string>>(p, o) =
+            text->empty() ? std::vector<std::string>{} : std::vector{*text};
+      else if (auto* list = std::get_if<std::vector<std::string>>(&v))
+        member<std::vector<std::string>>(p, o) = *list;
+      else
+        return mismatch(p, v);
+      return {};
+    case value_kind::choice:
+      break;
+  }
+  auto found = text ? std::find(p.choices.begin(), p.choices.end(), *text) : p.choices.end();
+  if (found == p.choices.end()) return mismatch(p, v);
+  member<uint8_t>(p, o) = static_cast<uint8_t>(found - p.choices.begin());
+  return {};
+}
+
+std::string number_text(double x) {
+  auto text = fmt::format("{}", x);  // shortest that reads back as the same double
+  if (text.find_first_of(".en") == std::string::npos) text += ".0";
+  return text;
+}
+
+}  // namespace
+
+std::string_view to_string(value_kind kind) {
+  switch (kind) {
+    case value_kind::integer:
+      return "integer";
+    case value_kind::real:
+      return "number";
+    case value_kind::boolean:
+      return "true or false";
+    case value_kind::text:
+      return "string";
+    case value_kind::texts:
+      return "string or array of strings";
+    case value_kind::choice:
+      break;
+  }
+  return "choice";
+}
+
+bool bounds::contains(double x) const {
+  if (std::isnan(x)) return false;
+  if (min && (above_min ? x <= *min : x < *min)) return false;
+  if (max && (below_max ? x >= *max : x > *max)) return false;
+  return true;
+}
+
+std::string bounds::text() const {
+  auto number = [](double x) {
+    return x == std::floor(x) && std::abs(x) < 1e16 ? fmt::format("{}", static_cast<int64_t>(x))
+                                                    : fmt::format("{}", x);
+  };
+  if (min && max)
+    return fmt::format("{} {} {} {}", above_min ? "above" : "from", number(*min),
+                       below_max ? "to below" : "to", number(*max));
+  if (min) return fmt::format("{} {}", above_min ? "above" : "at least", number(*min));
+  if (max) return fmt::format("{} {}", below_max ? "below" : "at most", number(*max));
+  return {};
+}
+
+std::span<const property> properties() {
+  return detail::job_table();
+}
+std::span<const property> node_properties() {
+  return detail::node_table();
+}
+std::span<const std::string_view> sections() {
+  return section_names;
+}
+
+std::string_view section_about(std::string_view section) {
+  for (const auto& row : section_rows)
+    if (row.name == section) return row.about;
+  return {};
+}
+
+const property* find_property(std::string_view key) {
+  for (const auto& p : properties())
+    if (p.key == key) return &p;
+  return nullptr;
+}
+
+value get(const property& p, const job& j) {
+  return get_from(p, &j);
+}
+value get(const property& p, const node_spec& node) {
+  return get_from(p, &node);
+}
+status set(const property& p, job& j, const value& v) {
+  return set_in(p, &j, v);
+}
+status set(const property& p, node_spec& node, const value& v) {
+  return set_in(p, &node, v);
+}
+
+std::string accepts(const property& p) {
+  if (p.kind == value_kind::choice) {
+    std::vector<std::string> words;
+    for (auto word : p.choices) words.push_back(quoted(word));
+    return words.size() == 1 ? words[0] : fmt::format("one of {}", fmt::join(words, ", "));
+  }
+  auto limits = p.limits.text();
+  auto name = std::string(to_string(p.kind));
+  if (p.kind != value_kind::boolean) name = (name[0] == 'i' ? "an " : "a ") + name;
+  return limits.empty() ? name : fmt::format("{} {}", name, limits);
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\')
+      out += {'\\', c};
+    else if (c == '\n')
+      out += "\\n";
+    else if (c == '\t')
+      out += "\\t";
+    else if (byte < 0x20 || byte == 0x7f)
+      out += fmt::format("\\u{:04X}", byte);
+    else
+      out += c;
+  }
+  return out + '"';
+}
+
+std::string to_toml_text(const value& v) {
+  if (auto* integer = std::get_if<int64_t>(&v)) return fmt::format("{}", *integer);
+  if (auto* real = std::get_if<double>(&v)) return number_text(*real);
+  if (auto* flag = std::get_if<bool>(&v)) return *flag ? "true" : "false";
+  if (auto* text = std::get_if<std::string>(&v)) return quoted(*text);
+  std::vector<std::string> items;
+  for (const auto& item : std::get<std::vector<std::string>>(v)) items.push_back(quoted(item));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+std::string environment_name(std::string_view key) {
+  std::string name = "TROUPE_";
+  for (char c : key) {
+    if (c == '.')
+      name += "__";
+    else
+      name += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  }
+  return name;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  // Optimal string alignment: rows i-2, i-1 and i of the usual table.
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); j++) last[j] = j;
+  for (size_t i = 1; i <= a.size(); i++) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); j++) {
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(row);
+  }
+  return last[b.size()];
+}
+
+std::string nearest(std::string_view word, std::span<const std::string_view> words) {
+  word = word.substr(0, 64);  // a longer one is near nothing, and the table is quadratic
+  std::string_view best;
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (auto candidate : words) {
+    auto distance = edit_distance(word, candidate);
+    auto shorter = std::min(word.size(), candidate.size());
+    if (shorter >= 4 && word.substr(0, shorter) == candidate.substr(0, shorter))
+      distance = std::min<size_t>(distance, 2);  // "cert" for certificate, "training" for train
+    if (distance < best_distance && distance < candidate.size()) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  return std::string(best);
+}
+
+std::string nearest_key(std::string_view key) {
+  auto leaf = [](std::string_view k) { return k.substr(k.rfind('.') + 1); };
+  std::vector<std::string_view> keys;
+  for (const auto& p : properties()) {
+    if (leaf(p.key) == leaf(key)) return std::string(p.key);  // the right word in the wrong section
+    keys.push_back(p.key);
+  }
+  // The section is most often right: compare the last words there before all keys.
+  auto section = key.substr(0, key.size() - leaf(key).size());
+  std::vector<std::string_view> leaves;
+  for (const auto& p : properties())
+    if (!section.empty() && p.key.size() - leaf(p.key).size() == section.size() &&
+        p.key.starts_with(section))
+      leaves.push_back(leaf(p.key));
+  if (auto near = nearest(leaf(key), leaves); !near.empty()) return std::string(section) + near;
+  return nearest(key, keys);
+}
+
+}  // namespace troupe::config

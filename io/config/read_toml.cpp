@@ -1,0 +1,216 @@
+// Reads TOML: files with their includes, and text. Every leaf is looked up in the property table;
+// what is not there is an error with its place and the nearest valid name.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+#include <toml++/toml.h>
+
+#include "io/config/builder.hpp"
+#include "io/config/toml_value.hpp"
+
+namespace troupe::config::detail {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t max_file_bytes = 1 << 20;
+constexpr size_t max_include_depth = 8;
+
+origin place(const std::string& file, const toml::source_region& region) {
+  return {source_kind::file, file, region.begin.line, region.begin.column};
+}
+
+/// Walks one parsed document into the builder.
+class walker {
+ public:
+  walker(builder& into, std::string file) : into_(into), file_(std::move(file)) {}
+
+  void walk(const toml::table& table, const std::string& prefix) {
+    for (auto&& [key, node] : table) {
+      if (prefix.empty() && key.str() == "include") continue;  // read_with_includes has seen to it
+      visit(key, node, prefix + std::string(key.str()));
+    }
+  }
+
+ private:
+  void visit(const toml::key& key, const toml::node& node, const std::string& name) {
+    auto at = place(file_, key.source());
+    bool dotted_word = key.str().find('.') != std::string_view::npos;  // "train.lr" in quotes
+    if (const auto* p = dotted_word ? nullptr : find_property(name)) {
+      auto value_at = place(file_, node.source());
+      if (auto v = to_value(node))
+        into_.assign(*p, *v, at, value_at);
+      else
+        into_.complain(value_at, name,
+                       fmt::format("expected {}, got {}", accepts(*p), type_name(node)));
+    } else if (name == "cluster.node") {
+      read_nodes(into_, node, at, file_);
+    } else if (!dotted_word && !section_about(name).empty()) {
+      if (const auto* table = node.as_table())
+        walk(*table, name + ".");
+      else
+        into_.complain(at, name, fmt::format("expected a section, got {}", type_name(node)),
+                       fmt::format("write [{}] and its keys below", name));
+    } else {
+      unknown(node, name, at);
+    }
+  }
+
+  void unknown(const toml::node& node, const std::string& name, const origin& at) {
+    if (!node.is_table()) return into_.unknown_key(at, name);
+    auto near = nearest(name, sections());
+    into_.complain(at, name, "unknown section",
+                   near.empty() ? "" : fmt::format("did you mean [{}]?", near));
+  }
+
+  builder& into_;
+  std::string file_;
+};
+
+/// Parses text; a syntax error becomes a problem.
+std::optional<toml::table> parse_text(builder& into, std::string_view text,
+                                      const std::string& file) {
+  try {
+    return toml::parse(text, file);
+  } catch (const toml::parse_error& e) {
+    into.complain(place(file, e.source()), "", std::string(e.description()));
+  } catch (const std::exception& e) {
+    into.complain({source_kind::file, file}, "", e.what());
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> file_text(builder& into, const std::string& file, const origin& from) {
+  std::error_code failed;
+  auto kind = fs::status(file, failed).type();
+  if (kind != fs::file_type::regular) {
+    auto what = kind == fs::file_type::not_found ? "no such file" : "not a regular file";
+    into.complain(from, "", fmt::format("{}: {}", file, what), "", errc::not_found);
+    return std::nullopt;
+  }
+  std::ifstream in(file, std::ios::binary);
+  std::string text(max_file_bytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
+  if (in.bad() || (!in && !in.eof())) {
+    into.complain(from, "", fmt::format("{}: cannot be read", file), "", errc::io);
+    return std::nullopt;
+  }
+  if (text.size() > max_file_bytes) {
+    into.complain(from, "", fmt::format("{}: larger than 1 MiB", file));
+    return std::nullopt;
+  }
+  return text;
+}
+
+/// The paths an `include` key names, each with its place.
+std::vector<std::pair<std::string, origin>> includes_of(builder& into, const toml::table& table,
+                                                        const std::string& file) {
+  std::vector<std::pair<std::string, origin>> paths;
+  const auto* node = table.get("include");
+  if (!node) return paths;
+  auto add = [&](const toml::node& item) {
+    auto at = place(file, item.source());
+    if (const auto* path = item.as_string())
+      paths.emplace_back(path->get(), at);
+    else
+      into.complain(at, "include", fmt::format("expected a path, got {}", type_name(item)));
+  };
+  if (const auto* list = node->as_array())
+    for (const auto& item : *list) add(item);
+  else
+    add(*node);
+  return paths;
+}
+
+/// Reads a file after the files it includes; `open` holds the canonical paths on the way down.
+void read_with_includes(builder& into, const std::string& file, const origin& from,
+                        std::vector<fs::path>& open) {
+  std::error_code failed;
+  auto canonical = fs::weakly_canonical(file, failed);
+  if (std::find(open.begin(), open.end(), canonical) != open.end()) {
+    into.complain(from, "include", fmt::format("{} includes itself", file), "break the cycle");
+    return;
+  }
+  if (open.size() > max_include_depth) {
+    into.complain(from, "include",
+                  fmt::format("files include each other deeper than {}", max_include_depth));
+    return;
+  }
+  auto text = file_text(into, file, from);
+  if (!text) return;
+  auto table = parse_text(into, *text, file);
+  if (!table) return;
+  open.push_back(canonical);
+  for (const auto& [path, at] : includes_of(into, *table, file)) {
+    auto target = (fs::path(file).parent_path() / path).lexically_normal();
+    read_with_includes(into, target.string(), at, open);
+  }
+  open.pop_back();
+  into.next_layer();
+  into.add_file(file);
+  walker(into, file).walk(*table, "");
+}
+
+}  // namespace
+
+void read_nodes(builder& into, const toml::node& node, const origin& at, const std::string& file) {
+  const auto* list = node.as_array();
+  bool tables = list != nullptr;
+  for (size_t i = 0; tables && i < list->size(); i++) tables = list->get(i)->is_table();
+  if (!tables) {
+    into.complain(at, "cluster.node",
+                  fmt::format("expected [[cluster.node]] tables, got {}", type_name(node)));
+    return;
+  }
+  std::vector<node_entry> nodes;
+  for (const auto& item : *list) {
+    bool from_file = at.kind == source_kind::file;
+    node_entry entry{{}, from_file ? place(file, item.source()) : at};
+    for (auto&& [key, field] : *item.as_table()) {
+      auto name = "cluster.node." + std::string(key.str());
+      auto rows = node_properties();
+      auto p = std::find_if(rows.begin(), rows.end(), [&](auto& row) { return row.key == name; });
+      auto v = to_value(field);
+      if (p == rows.end()) {
+        std::vector<std::string_view> names;
+        for (const auto& row : rows) names.push_back(row.key);
+        auto near = nearest(name, names);
+        into.complain(from_file ? place(file, key.source()) : at, name, "unknown key",
+                      near.empty() ? "" : fmt::format("did you mean {}?", near));
+      } else if (!v) {
+        into.complain(from_file ? place(file, field.source()) : at, name,
+                      fmt::format("expected {}, got {}", accepts(*p), type_name(field)));
+      } else if (auto done = set(*p, entry.spec, *v); !done) {
+        into.complain(from_file ? place(file, field.source()) : at, name, done.error().message,
+                      done.error().hint);
+      }
+    }
+    nodes.push_back(std::move(entry));
+  }
+  into.assign_nodes(std::move(nodes), at);
+}
+
+void read_text(builder& into, std::string_view text, const std::string& name) {
+  if (text.size() > max_file_bytes) {
+    into.complain({source_kind::file, name}, "", "larger than 1 MiB");
+    return;
+  }
+  auto table = parse_text(into, text, name);
+  if (!table) return;
+  if (const auto* include = table->get("include"))
+    into.complain(place(name, include->source()), "include", "only a file may include others");
+  walker(into, name).walk(*table, "");
+}
+
+void read_file(builder& into, const std::string& path) {
+  std::vector<fs::path> open;
+  read_with_includes(into, path, {source_kind::file, path}, open);
+}
+
+}  // namespace troupe::config::detail

@@ -1,0 +1,246 @@
+// Writes what the property table and a job hold; see show.hpp for the forms.
+#include "io/config/show.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "io/config/properties.hpp"
+
+namespace troupe::config {
+
+using nlohmann::ordered_json;
+
+namespace {
+
+std::string_view section_of(std::string_view key) {
+  return key.substr(0, key.rfind('.'));
+}
+std::string_view leaf_of(std::string_view key) {
+  return key.substr(key.rfind('.') + 1);
+}
+
+std::span<const property> rows_of(std::string_view section) {
+  return section == "cluster.node" ? node_properties() : properties();
+}
+
+/// Calls f(property) for each key directly in a section.
+template <class F>
+void for_each_in(std::string_view section, F f) {
+  for (const auto& p : rows_of(section))
+    if (section_of(p.key) == section) f(p);
+}
+
+void write_nodes(std::string& out, const job& j, const std::string& comment) {
+  for (const auto& node : j.cluster.node) {
+    out += fmt::format("\n[[cluster.node]]{}\n", comment);
+    for (const auto& p : node_properties())
+      out += fmt::format("{} = {}\n", leaf_of(p.key), to_toml_text(get(p, node)));
+  }
+}
+
+/// All sections; `origins` may be null for text without comments.
+std::string write(const job& j, const loaded* origins) {
+  std::string out;
+  auto comment = [&](std::string_view key) {
+    return origins ? "  # " + to_string(origins->origins.find(key)->second) : std::string();
+  };
+  for (auto section : sections()) {
+    if (section == "cluster.node") {
+      write_nodes(out, j, comment("cluster.nodes"));
+      continue;
+    }
+    out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
+    for_each_in(section, [&](const property& p) {
+      auto line = fmt::format("{} = {}", leaf_of(p.key), to_toml_text(get(p, j)));
+      out += origins ? fmt::format("{:<38}{}\n", line, comment(p.key)) : line + "\n";
+    });
+  }
+  return out;
+}
+
+ordered_json as_json(const value& v) {
+  return std::visit([](const auto& x) { return ordered_json(x); }, v);
+}
+
+/// The default of a key, from a default-made job.
+value default_of(const property& p) {
+  return p.key.starts_with("cluster.node.") ? get(p, node_spec{}) : get(p, job{});
+}
+
+ordered_json schema_of(const property& p) {
+  ordered_json s;
+  s["description"] = fmt::format("{}.", p.about);
+  switch (p.kind) {
+    case value_kind::integer:
+      s["type"] = "integer";
+      break;
+    case value_kind::real:
+      s["type"] = "number";
+      break;
+    case value_kind::boolean:
+      s["type"] = "boolean";
+      break;
+    case value_kind::text:
+      s["type"] = "string";
+      break;
+    case value_kind::texts:
+      s["type"] = {"string", "array"};
+      s["items"] = {{"type", "string"}};
+      break;
+    case value_kind::choice:
+      s["enum"] = p.choices;
+      break;
+  }
+  if (p.limits.min) s[p.limits.above_min ? "exclusiveMinimum" : "minimum"] = *p.limits.min;
+  if (p.limits.max) s[p.limits.below_max ? "exclusiveMaximum" : "maximum"] = *p.limits.max;
+  s["default"] = as_json(default_of(p));
+  return s;
+}
+
+ordered_json section_schema(std::string_view section) {
+  ordered_json s;
+  s["type"] = "object";
+  s["description"] = fmt::format("{}.", section_about(section));
+  s["additionalProperties"] = false;
+  for_each_in(section, [&](const property& p) {
+    s["properties"][std::string(leaf_of(p.key))] = schema_of(p);
+  });
+  return s;
+}
+
+std::string explain_key(const property& p) {
+  bool of_node = p.key.starts_with("cluster.node.");
+  auto text = fmt::format("{}\n  {}.\n  value:       {}\n  default:     {}\n", p.key, p.about,
+                          accepts(p), to_toml_text(default_of(p)));
+  if (of_node) return text;
+  return text + fmt::format("  environment: {}\n  flag:        --set {}=...\n",
+                            environment_name(p.key), p.key);
+}
+
+std::string explain_section(std::string_view section) {
+  auto text = fmt::format("[{}]\n  {}.\n\n", section, section_about(section));
+  size_t width = 0;
+  for_each_in(section, [&](const property& p) { width = std::max(width, p.key.size()); });
+  for_each_in(section, [&](const property& p) {
+    text += fmt::format("  {:<{}}  {}\n", p.key, width, p.about);
+  });
+  return text;
+}
+
+/// A cell of a Markdown table.
+std::string cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != text.npos; at += 2) text.insert(at, "\\");
+  return text;
+}
+
+constexpr auto reference_head = R"(# The configuration, key by key
+
+One TOML file describes a job. This page is made from the program's own list of keys
+(`troupe config schema --markdown`); `troupe config explain KEY` shows one of them in a terminal.
+
+Values are layered: a default, then included files (`include = ["base.toml"]` at the top of the
+file, relative to it, later ones win, at most 8 deep), then the file itself, then the environment
+(`TROUPE_TRAIN__LR=1e-3` sets `train.lr`), then `--set train.lr=1e-3`. `troupe config show FILE`
+prints what came out and where each value came from; `troupe config check FILE` says everything that
+is wrong with it. Relative paths, except those of `include`, are relative to the working directory.
+)";
+
+}  // namespace
+
+std::string to_toml(const job& j) {
+  return write(j, nullptr);
+}
+
+std::string show(const loaded& config) {
+  return write(config.value, &config);
+}
+
+std::string show_json(const loaded& config) {
+  ordered_json out;
+  auto add = [&](const std::string& key, ordered_json v, std::string_view origin_key) {
+    const auto& from = config.origins.find(origin_key)->second;
+    out[key] = {{"value", std::move(v)}, {"origin", to_string(from)}};
+  };
+  for (const auto& p : properties()) {
+    add(std::string(p.key), as_json(get(p, config.value)), p.key);
+    if (p.key != "cluster.nodes") continue;
+    auto nodes = ordered_json::array();
+    for (const auto& node : config.value.cluster.node) {
+      ordered_json item;
+      for (const auto& row : node_properties())
+        item[std::string(leaf_of(row.key))] = as_json(get(row, node));
+      nodes.push_back(std::move(item));
+    }
+    add("cluster.node", std::move(nodes), p.key);
+  }
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+result<std::string> explain(std::string_view name) {
+  if (!section_about(name).empty()) return explain_section(name);
+  for (auto rows : {properties(), node_properties()})
+    for (const auto& p : rows)
+      if (p.key == name) return explain_key(p);
+  auto near = name.find('.') == name.npos ? nearest(name, sections()) : nearest_key(name);
+  if (near.empty()) near = nearest_key(name);
+  return error{
+      errc::not_found, fmt::format("there is no key or section {}", quoted(name)),
+      near.empty() ? "`troupe config explain` lists them" : fmt::format("did you mean {}?", near)};
+}
+
+std::string reference_markdown() {
+  std::string out = reference_head;
+  for (auto section : sections()) {
+    bool nodes = section == "cluster.node";
+    out += fmt::format("\n## {}{}{}\n\n{}.\n\n", nodes ? "[[" : "[", section, nodes ? "]]" : "]",
+                       section_about(section));
+    out += "| key | value | default | |\n|---|---|---|---|\n";
+    for_each_in(section, [&](const property& p) {
+      out += fmt::format("| `{}` | {} | `{}` | {} |\n", leaf_of(p.key), cell(accepts(p)),
+                         to_toml_text(default_of(p)), cell(std::string(p.about)));
+    });
+  }
+  return out;
+}
+
+std::string json_schema() {
+  ordered_json root;
+  root["$schema"] = "http://json-schema.org/draft-07/schema#";
+  root["title"] = "Troupe job";
+  root["type"] = "object";
+  root["additionalProperties"] = false;
+  root["properties"]["include"] = {{"description", "Files laid under this one, relative to it."},
+                                   {"type", {"string", "array"}},
+                                   {"items", {{"type", "string"}}}};
+  for (auto section : sections()) {
+    auto schema = section_schema(section);
+    auto dot = section.find('.');
+    if (section == "cluster.node") schema = {{"type", "array"}, {"items", std::move(schema)}};
+    auto& parent = dot == section.npos
+                       ? root["properties"]
+                       : root["properties"][std::string(section.substr(0, dot))]["properties"];
+    parent[std::string(leaf_of(section))] = std::move(schema);
+  }
+  return root.dump(2) + "\n";
+}
+
+std::string problems_json(const std::vector<problem>& problems) {
+  auto out = ordered_json::array();
+  for (const auto& p : problems) {
+    ordered_json item;
+    item[p.at.kind == source_kind::file ? "file" : "source"] = p.at.name;
+    if (p.at.line > 0) {
+      item["line"] = p.at.line;
+      item["column"] = p.at.column;
+    }
+    item["key"] = p.key;
+    item["problem"] = p.what;
+    if (!p.hint.empty()) item["hint"] = p.hint;
+    out.push_back(std::move(item));
+  }
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,100 @@
+// How a row of the property table is written; only the table and its reader include this.
+#pragma once
+
+#include <array>
+#include <string_view>
+#include <type_traits>
+
+#include "io/config/properties.hpp"
+
+namespace troupe::config::detail {
+
+/// The words of a choice, in the order of the enum's values.
+template <class Enum>
+inline constexpr std::array<std::string_view, 0> words{};
+template <>
+inline constexpr std::array<std::string_view, 3> words<launch_mode>{"local", "ssh", "external"};
+template <>
+inline constexpr std::array<std::string_view, 3> words<model_family>{"auto", "gpt2", "llama"};
+template <>
+inline constexpr std::array<std::string_view, 3> words<weight_init>{"auto", "random", "pretrained"};
+template <>
+inline constexpr std::array<std::string_view, 4> words<block_form>{"auto", "none", "shared_norm",
+                                                                   "two_norms"};
+template <>
+inline constexpr std::array<std::string_view, 3> words<tristate>{"auto", "no", "yes"};
+template <>
+inline constexpr std::array<std::string_view, 2> words<compute_dtype>{"f32", "bf16"};
+template <>
+inline constexpr std::array<std::string_view, 4> words<data_format>{"auto", "text", "llmc",
+                                                                    "nanogpt"};
+template <>
+inline constexpr std::array<std::string_view, 2> words<optimizer_kind>{"adamw", "lamb"};
+template <>
+inline constexpr std::array<std::string_view, 4> words<lr_schedule>{"constant", "linear", "cosine",
+                                                                    "wsd"};
+template <>
+inline constexpr std::array<std::string_view, 2> words<decay_scope>{"matrices", "all"};
+template <>
+inline constexpr std::array<std::string_view, 1> words<pipeline_schedule>{"1f1b"};
+template <>
+inline constexpr std::array<std::string_view, 3> words<log_format>{"auto", "plain", "json"};
+
+template <class T>
+constexpr value_kind kind_of() {
+  if constexpr (std::is_same_v<T, int64_t>)
+    return value_kind::integer;
+  else if constexpr (std::is_same_v<T, double>)
+    return value_kind::real;
+  else if constexpr (std::is_same_v<T, bool>)
+    return value_kind::boolean;
+  else if constexpr (std::is_same_v<T, std::string>)
+    return value_kind::text;
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return value_kind::texts;
+  else {
+    static_assert(std::is_enum_v<T> && sizeof(T) == 1, "a key holds one of the kinds above");
+    static_assert(!words<T>.empty(), "a choice needs its words");
+    return value_kind::choice;
+  }
+}
+
+/// A chain of member pointers applied to an object.
+template <class Object>
+constexpr auto& member_of(Object& object) {
+  return object;
+}
+template <class Object, class First, class... Rest>
+constexpr auto& member_of(Object& object, First first, Rest... rest) {
+  return member_of(object.*first, rest...);
+}
+
+/// One row: row<job, &job::train, &train_section::lr>("train.lr", "about", limits).
+template <class Object, auto... Path>
+constexpr property row(std::string_view key, std::string_view about, bounds limits = {}) {
+  using type = std::remove_reference_t<decltype(member_of(std::declval<Object&>(), Path...))>;
+  std::span<const std::string_view> choices;
+  if constexpr (std::is_enum_v<type>) choices = words<type>;
+  return {key, about, kind_of<type>(), limits, choices, [](void* object) -> void* {
+            return &member_of(*static_cast<Object*>(object), Path...);
+          }};
+}
+
+constexpr bounds at_least(double min) {
+  return {.min = min};
+}
+constexpr bounds above(double min) {
+  return {.min = min, .above_min = true};
+}
+constexpr bounds within(double min, double max) {
+  return {.min = min, .max = max};
+}
+constexpr bounds below(double min, double max) {
+  return {.min = min, .max = max, .below_max = true};
+}
+
+/// Every row of a job, and of one [[cluster.node]] (table.cpp).
+std::span<const property> job_table();
+std::span<const property> node_table();
+
+}  // namespace troupe::config::detail

@@ -1,0 +1,488 @@
+// The configuration: every key through every layer, every problem with its place, and the round
+// trip that sends a job to the nodes.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "io/config/load.hpp"
+#include "io/config/properties.hpp"
+#include "io/config/show.hpp"
+
+using namespace troupe;
+using namespace troupe::config;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder of its own for a test, removed at its end.
+struct folder {
+  fs::path path;
+  folder() {
+    std::string name = (fs::temp_directory_path() / "troupe-config-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~folder() { fs::remove_all(path); }
+  folder(const folder&) = delete;
+  std::string write(const std::string& name, const std::string& text) const {
+    fs::create_directories((path / name).parent_path());
+    std::ofstream(path / name) << text;
+    return (path / name).string();
+  }
+};
+
+/// The least a job needs.
+const std::string least = "[model]\nlayers = 4\nheads = 4\nhidden = 64\n[data]\npath = \"text\"\n";
+
+std::string rendered(const std::vector<problem>& problems) {
+  std::string all;
+  for (const auto& p : problems) all += render(p) + "\n";
+  return all;
+}
+
+/// What read() complains about for the least job with --set flags.
+std::string complaints(const std::vector<std::string>& sets) {
+  folder here;
+  auto out = read({here.write("run.toml", least), {}, sets});
+  auto text = rendered(out.problems);
+  CHECK(text.find("TOML") == std::string::npos);
+  return text;
+}
+
+/// Another value of the key's type that its bounds allow.
+value another(const property& p, const value& now) {
+  switch (p.kind) {
+    case value_kind::integer: {
+      auto next = std::get<int64_t>(now) + 1;
+      return p.limits.contains(static_cast<double>(next)) ? next : next - 2;
+    }
+    case value_kind::real: {
+      double half = std::get<double>(now) / 2 + 0.125;
+      return half;
+    }
+    case value_kind::boolean:
+      return !std::get<bool>(now);
+    case value_kind::text:
+      return std::get<std::string>(now) + "x \"\\\n\t\x01 é";
+    case value_kind::texts:
+      return std::vector<std::string>{"a", "b c", "\"d\""};
+    case value_kind::choice:
+      break;
+  }
+  auto word = std::get<std::string>(now);
+  return std::string(p.choices.size() == 1 || p.choices[0] != word ? p.choices[0] : p.choices[1]);
+}
+
+}  // namespace
+
+TEST_CASE("every key is read, changed and written through its property (PR-1)") {
+  for (const auto& p : properties()) {
+    CAPTURE(p.key);
+    job j;
+    auto before = get(p, j);
+    auto other = another(p, before);
+    REQUIRE(set(p, j, other));
+    CHECK(get(p, j) == other);
+    if (p.choices.size() != 1) CHECK_FALSE(j == job{});
+    CHECK(p.about.size() > 10);
+    CHECK(p.about.back() != '.');
+    CHECK(p.choices.size() < 16);
+    CHECK(p.key.find('.') != p.key.npos);
+    CHECK_FALSE(section_about(p.key.substr(0, p.key.rfind('.'))).empty());
+    REQUIRE(set(p, j, before));
+    CHECK(j == job{});
+  }
+}
+
+TEST_CASE("no two properties share a member or a key, and each section's members are all there") {
+  std::set<std::string_view> keys;
+  std::set<void*> members;
+  job j;
+  for (const auto& p : properties()) {
+    CHECK(keys.insert(p.key).second);
+    CHECK(members.insert(p.at(&j)).second);
+  }
+  // A member added to job.hpp without a row fails to compile here or leaves the count behind.
+  [[maybe_unused]] auto [a1, a2, a3] = j.job;
+  [[maybe_unused]] auto [c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16] =
+      j.cluster;
+  [[maybe_unused]] auto [t1, t2, t3] = c16;
+  [[maybe_unused]] auto [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17,
+                         m18] = j.model;
+  [[maybe_unused]] auto [d1, d2, d3, d4, d5, d6, d7] = j.data;
+  [[maybe_unused]] auto [r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15, r16, r17,
+                         r18, r19, r20, r21] = j.train;
+  [[maybe_unused]] auto [p1, p2, p3] = j.parallel;
+  [[maybe_unused]] auto [k1, k2, k3, k4] = j.checkpoint;
+  [[maybe_unused]] auto [l1, l2] = j.log;
+  CHECK(keys.size() == 3 + (16 - 2) + 3 + 18 + 7 + 21 + 3 + 4 + 2);  // less node and tls themselves
+}
+
+TEST_CASE("the least job is settled: nothing is left open that can be derived") {
+  folder here;
+  auto got = load({here.write("run.toml", least), {}, {}});
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  const auto& j = got->value;
+  CHECK(j.cluster.node == std::vector<node_spec>{{"node0", "localhost", 1}});
+  CHECK(j.parallel.data == 1);
+  CHECK(j.train.micro_batch == 8);
+  CHECK(j.model.family == model_family::gpt2);
+  CHECK(j.model.kv_heads == 4);
+  CHECK(j.model.ffn == 256);
+  CHECK(j.model.max_seq_len == 256);
+  CHECK(j.model.tied == tristate::yes);
+  CHECK(j.job.output == "runs/troupe");
+  CHECK(j.checkpoint.dir == "runs/troupe/checkpoints");
+  CHECK(j.data.cache == "runs/troupe/cache");
+  CHECK(to_string(got->origins.at("train.micro_batch")) == "default, derived");
+  CHECK(to_string(got->origins.at("train.lr")) == "default");
+  CHECK(to_string(got->origins.at("model.hidden")) == here.path.string() + "/run.toml:4:1");
+}
+
+TEST_CASE("llama's defaults are its own") {
+  folder here;
+  auto got = load({here.write("run.toml", least), {}, {"model.family=llama", "model.hidden=256"}});
+  REQUIRE(got);
+  CHECK(got->value.model.ffn == 704);  // 8/3 * 256 = 682.7, rounded up to a multiple of 64
+  CHECK(got->value.model.tied == tristate::no);
+}
+
+TEST_CASE("flag beats environment beats file beats include beats default, and each says so") {
+  folder here;
+  here.write("base.toml", "[train]\nlr = 0.1\nbeta1 = 0.5\nsteps = 7\nbatch = 16\n" + least);
+  auto file = here.write(
+      "sub/run.toml", "include = [\"../base.toml\"]\n[train]\nlr = 0.2\nbeta1 = 0.6\nsteps = 8\n");
+  auto got = load({file,
+                   {"TROUPE_TRAIN__LR=0.3", "TROUPE_TRAIN__BETA1=0.7", "TROUPE_HOME=/x",
+                    "PATH=/bin", "TROUPE_DATA__TOKENIZER=12", "TROUPE_DATA__PATH=[\"a\", \"b\"]"},
+                   {"train.lr=0.4", "job.name=a", "job.name=b"}});
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->value.train.lr == 0.4);
+  CHECK(got->value.train.beta1 == 0.7);
+  CHECK(got->value.train.steps == 8);
+  CHECK(got->value.train.batch == 16);
+  CHECK(got->value.job.name == "b");
+  CHECK(got->value.data.tokenizer == "12");  // a string key takes text as it is
+  CHECK(got->value.data.path == std::vector<std::string>{"a", "b"});
+  auto from = [&](const char* key) { return to_string(got->origins.at(key)); };
+  CHECK(from("train.lr") == "--set");
+  CHECK(from("train.beta1") == "environment TROUPE_TRAIN__BETA1");
+  CHECK(from("train.steps") == file + ":5:1");
+  CHECK(from("train.batch") == (here.path / "base.toml").string() + ":5:1");
+  REQUIRE(got->files.size() == 2);
+  CHECK(got->files[1] == file);
+}
+
+TEST_CASE("all problems come at once, each with line, column, key and the nearest name") {
+  folder here;
+  auto file = here.write(
+      "run.toml",
+      "[training]\nsteps = 3\n"
+      "[train]\nlrr = 1\n  stesp = 2\nbatch = \"many\"\nbeta1 = 1.0\noptimizer = \"adam\"\n"
+      "[model]\nlayers = 4\nheads = 3\nhidden = 64\n"
+      "[data]\npath = \"x\"\nseq_len = 5\nshuffle = 1\n[cluster]\nport = 70000\n"
+      "join_timeout_ms = 1979-05-27\n");
+  auto out = read({file, {"TROUPE_TRAIN__LRATE=1"}, {"train.stepz=3", "nonsense"}});
+  auto text = rendered(out.problems);
+  for (const char* expected : {
+           "run.toml:1:2: training: unknown section; did you mean [train]?",
+           "run.toml:4:1: train.lrr: unknown key; did you mean train.lr?",
+           "run.toml:5:3: train.stesp: unknown key; did you mean train.steps?",
+           "run.toml:6:9: train.batch: expected an integer from 1 to 1000000, got the string "
+           "\"many\"",
+           "run.toml:7:9: train.beta1: expected a number from 0 to below 1, got the number 1.0",
+           "run.toml:8:13: train.optimizer: expected one of \"adamw\", \"lamb\", got the string "
+           "\"adam\"; did you mean \"adamw\"?",
+           "run.toml:15:1: data.seq_len: unknown key; did you mean train.seq_len?",
+           "run.toml:16:11: data.shuffle: expected true or false, got the integer 1",
+           "run.toml:18:8: cluster.port: expected an integer from 0 to 65535, got the integer "
+           "70000",
+           "run.toml:19:19: cluster.join_timeout_ms: expected an integer from 100 to 86400000, got "
+           "a date",
+           "environment TROUPE_TRAIN__LRATE: train.lrate: unknown key",
+           "--set: train.stepz: unknown key; did you mean train.steps?",
+           "--set: expected KEY=VALUE, got nonsense",
+       }) {
+    CAPTURE(std::string(expected));
+    CHECK_MESSAGE(text.find(expected) != std::string::npos, text);
+  }
+  auto failed = load({file, {}, {}});
+  REQUIRE_FALSE(failed);
+  CHECK(failed.error().code == errc::bad_config);
+  CHECK(exit_code(failed.error().code) == 78);
+}
+
+TEST_CASE("a syntax error has its place and does not drag others along") {
+  folder here;
+  auto out = read({here.write("run.toml", "[train]\nlr = = 3\n"), {}, {}});
+  REQUIRE(out.problems.size() == 1);
+  CHECK(to_string(out.problems[0].at).ends_with("run.toml:2:6"));
+}
+
+TEST_CASE("impossible combinations are told with the key and the line at fault") {
+  struct row {
+    std::vector<std::string> sets;
+    const char* expected;
+  };
+  const row rows[] = {
+      {{"train.batch=10", "train.micro_batch=3"},
+       "train.micro_batch: train.batch = 10 is not divisible"},
+      {{"cluster.nodes=3", "train.batch=8"},
+       "train.batch = 8 is not divisible by parallel.data = 3"},
+      {{"parallel.data=2"},
+       "parallel.data * parallel.pipeline = 2 * 1 must be the number of workers, 1"},
+      {{"cluster.nodes=8", "parallel.pipeline=8"}, "8 stages cannot share 4 layers"},
+      {{"model.heads=3"}, "hidden = 64 is not divisible by heads = 3"},
+      {{"model.family=llama", "model.kv_heads=3"}, "heads = 4 is not divisible by kv_heads = 3"},
+      {{"model.kv_heads=2"}, "gpt2 has as many key and value heads as heads"},
+      {{"model.family=llama", "model.hidden=36"}, "rotary positions need an even head width"},
+      {{"model.max_seq_len=128"}, "train.seq_len = 256 is more than model.max_seq_len = 128"},
+      {{"cluster.dead_after_ms=1000"}, "must be more than heartbeat_interval_ms = 1000"},
+      {{"cluster.dead_after_ms=2000"}, "must not be less than suspect_after_ms = 3000"},
+      {{"cluster.suspect_after_ms=500"}, "suspect_after_ms = 500 must be more than"},
+      {{"cluster.listen=0.0.0.0"},
+       "cluster.listen: \"0.0.0.0\" is not loopback, and there is no TLS"},
+      {{"cluster.listen=128.0.0.1"}, "is not loopback"},
+      {{"cluster.tls.ca=a", "cluster.tls.key=b"},
+       "cluster.tls needs ca, certificate and key, all three"},
+      {{"cluster.launch=external"}, "needs a fixed port"},
+      {{"cluster.launch=ssh"}, "\"ssh\" needs the hosts"},
+      {{"cluster.launch=ssh", "cluster.node=[{name=\"a\", host=\"far\"}]"},
+       "nodes on other hosts cannot reach 127.0.0.1"},
+      {{"cluster.node=[{name=\"a\", host=\"far\"}]"}, "cluster.launch is \"local\", but \"far\""},
+      {{"cluster.node=[{name=\"a\"},{name=\"a\"}]"}, "\"a\" is there twice"},
+      {{"cluster.node=[{name=\"a\", hots=\"b\"}]"}, "did you mean cluster.node.host?"},
+      {{"cluster.node=[{name=\"../a\"}]"}, "cluster.node.name: expected letters"},
+      {{"cluster.node=[{host=\"localhost\"}]"}, "every [[cluster.node]] needs a name"},
+      {{"cluster.node=[{name=\"a\", workers=65}]"}, "from 0 to 64"},
+      {{"cluster.node=3"}, "expected [[cluster.node]] tables, got an integer"},
+      {{"job.name=a/b"}, "job.name: expected letters, digits"},
+      {{"job.output=x/{nam}"}, "only {name} can stand in braces"},
+      {{"data.path="}, "data.path: is required"},
+      {{"model.layers=0"}, "model.layers: is required without model.path"},
+      {{"model.init=pretrained"}, "\"pretrained\" needs model.path"},
+      {{"train.validate_every=5"}, "there is nothing to validate on"},
+      {{"train.warmup_steps=2000"}, "warmup_steps = 2000 is more than steps = 1000"},
+      {{"train.schedule=wsd", "train.warmup_steps=500", "train.decay_steps=501"},
+       "more than steps"},
+      {{"train.eps=0"}, "a number above 0"},
+      {{"train.lr=nan"}, "train.lr: expected a number from 0 to 100, got the number nan"},
+      {{"train.lr=inf"}, "train.lr: expected a number"},
+      {{"train=3"}, "train: is a section; name one of its keys"},
+      {{"job.name=\"\xff\""}, "not valid UTF-8"},
+      {{"train.steps=1\nlr=2"}, "expected an integer from 1 to 1000000000, got the string"},
+      {{"checkpoint.resume="}, "expected \"auto\", \"never\" or the path"},
+  };
+  for (const auto& [sets, expected] : rows) {
+    CAPTURE(std::string(expected));
+    auto text = complaints(sets);
+    CHECK_MESSAGE(text.find(expected) != std::string::npos, text);
+  }
+}
+
+TEST_CASE("one mistake is one problem (L-1)") {
+  for (const char* flag : {"train.batch=0", "model.heads=x", "cluster.nodes=0", "parallel.data=-1",
+                           "cluster.heartbeat_interval_ms=fast", "cluster.listen=0.0.0.0"}) {
+    CAPTURE(std::string(flag));
+    auto text = complaints({flag});
+    CHECK_MESSAGE(std::count(text.begin(), text.end(), '\n') == 1, text);
+  }
+  auto mistyped = least;
+  mistyped.replace(mistyped.find("hidden"), 6, "hiddne");
+  folder here;
+  CHECK(read({here.write("run.toml", mistyped), {}, {}}).problems.size() == 1);
+}
+
+TEST_CASE("a cross-check points at the line of a key that somebody wrote") {
+  folder here;
+  auto out =
+      read({here.write("run.toml", least + "[train]\nseq_len = 512\n[parallel]\npipeline = 5\n"),
+            {},
+            {"model.max_seq_len=64"}});
+  auto text = rendered(out.problems);
+  CHECK(text.find("run.toml:8:1: train.seq_len: train.seq_len = 512 is more than") != text.npos);
+  CHECK(text.find("run.toml:10:1: parallel.pipeline: 5 stages cannot share 4 layers") != text.npos);
+}
+
+TEST_CASE("includes: cycles, depth, absence and wrong types are refused; a diamond is fine") {
+  folder here;
+  auto problems_of = [&](const std::string& file) {
+    return rendered(read({file, {}, {}}).problems);
+  };
+  here.write("b.toml", "include = 'a.toml'\n");
+  CHECK(problems_of(here.write("a.toml", "include = 'b.toml'\n")).find("a.toml includes itself") !=
+        std::string::npos);
+  for (int i = 0; i < 12; i++)
+    here.write("deep" + std::to_string(i) + ".toml",
+               "include = 'deep" + std::to_string(i + 1) + ".toml'\n");
+  CHECK(problems_of((here.path / "deep0.toml").string()).find("deeper than 8") !=
+        std::string::npos);
+  auto absent = problems_of(here.write("c.toml", "\ninclude = ['nowhere.toml', 3]\n"));
+  CHECK(absent.find("c.toml:2:12: ") != absent.npos);
+  CHECK(absent.find("nowhere.toml: no such file") != absent.npos);
+  CHECK(absent.find("c.toml:2:28: include: expected a path, got an integer") != absent.npos);
+  here.write("top.toml", least);
+  here.write("left.toml", "include = 'top.toml'\n[train]\nsteps = 1\nlr = 0.1\n");
+  here.write("right.toml", "include = 'top.toml'\n[train]\nlr = 0.2\n");
+  auto got = load({here.write("d.toml", "include = ['left.toml', 'right.toml']\n"), {}, {}});
+  REQUIRE(got);
+  CHECK(got->value.train.steps == 1);
+  CHECK(got->value.train.lr == 0.2);
+  CHECK_FALSE(parse("include = 'x.toml'\n" + least, "message"));
+}
+
+TEST_CASE("a file that is not there, not a file, or too large is told so") {
+  folder here;
+  auto missing = load({(here.path / "no.toml").string(), {}, {}});
+  REQUIRE_FALSE(missing);
+  CHECK(missing.error().code == errc::not_found);
+  CHECK_FALSE(load({here.path.string(), {}, {}}));
+  auto large = load({here.write("large.toml", std::string((1 << 20) + 1, '#')), {}, {}});
+  REQUIRE_FALSE(large);
+  CHECK(large.error().message.find("larger than 1 MiB") != std::string::npos);
+}
+
+TEST_CASE("nodes are a number or a list; the stronger layer wins, the same layer must agree") {
+  folder here;
+  auto list = "[[cluster.node]]\nname = 'a'\n[[cluster.node]]\nname = 'b'\nworkers = 2\n";
+  auto file = here.write("list.toml", least + list + "[train]\nbatch = 12\n");
+  auto got = load({file, {}, {}});
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->value.cluster.nodes == 2);
+  CHECK(got->value.workers() == 3);
+  CHECK(got->value.parallel.data == 3);
+  CHECK(got->value.cluster.node[1] == node_spec{"b", "localhost", 2});
+  auto counted = load({file, {}, {"cluster.nodes=4"}});
+  REQUIRE(counted);
+  CHECK(counted->value.cluster.node.size() == 4);
+  CHECK(counted->value.cluster.node[3].name == "node3");
+  auto both = here.write("both.toml", least + "[cluster]\nnodes = 3\n" + list);
+  CHECK(rendered(read({both, {}, {}}).problems).find("leave one of the two out") !=
+        std::string::npos);
+}
+
+TEST_CASE("a job survives its own text, whatever its keys hold (J-4)") {
+  folder here;
+  auto got =
+      load({here.write("run.toml", least),
+            {},
+            {"cluster.node=[{name=\"a\",workers=2},{name=\"b\",host=\"::1\",workers=2}]",
+             "parallel.pipeline=2", "train.lr=3.0000000000000004e-4", "train.eps=1e-30",
+             "train.sample_prompt=He said:\t\"no\\yes\"\n\x7f é", "data.path=[\"a b\",\"c#d\"]",
+             "model.family=llama", "train.schedule=wsd", "job.seed=9000000000000000",
+             "cluster.tls.ca=ca.pem", "cluster.tls.certificate={node}.pem",
+             "cluster.tls.key={node}.key", "cluster.listen=10.0.0.1"}});
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  auto again = parse(to_toml(got->value), "text");
+  REQUIRE_MESSAGE(again, (again ? "" : render(again.error())));
+  CHECK(*again == got->value);
+  CHECK(again->train.lr == 3.0000000000000004e-4);
+  CHECK(again->train.sample_prompt == "He said:\t\"no\\yes\"\n\x7f é");
+  auto shown = parse(show(*got), "shown");  // with its comments
+  REQUIRE(shown);
+  CHECK(*shown == got->value);
+  auto settled = settle(got->value);
+  REQUIRE(settled);
+  CHECK(*settled == got->value);
+}
+
+TEST_CASE("settle derives and checks a job made by code") {
+  job j;
+  j.model.layers = 2;
+  j.model.heads = 2;
+  j.model.hidden = 32;
+  j.data.path = {"text"};
+  j.cluster.nodes = 2;
+  auto settled = settle(j);
+  REQUIRE_MESSAGE(settled, (settled ? "" : render(settled.error())));
+  CHECK(settled->cluster.node.size() == 2);
+  CHECK(settled->parallel.data == 2);
+  CHECK(settled->micro_batches() == 1);
+  j.model.heads = 3;
+  CHECK_FALSE(settle(j));
+}
+
+TEST_CASE("model.path leaves the shape to the folder") {
+  folder here;
+  auto got =
+      load({here.write("run.toml", "[model]\npath = 'gpt2'\n[data]\npath = 'x.bin'\n"), {}, {}});
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(got->value.model.family == model_family::automatic);
+  CHECK(got->value.model.layers == 0);
+  CHECK(got->value.model.init == weight_init::pretrained);
+  CHECK(parse(to_toml(got->value), "text"));
+}
+
+TEST_CASE("garbage is refused without a crash") {
+  for (std::string text :
+       {std::string(5000, '['), std::string("a = \"\xff\xfe\""), std::string("\0", 1),
+        std::string(300, '{'), std::string("train = 1\n[train]\nlr = 1"),
+        std::string("[[train]]\nlr = 1"), std::string("\"train.lr\" = 3\n") + least,
+        std::string("[train]\nsteps = 99999999999999999999\n")}) {
+    CHECK_FALSE(parse(text, "garbage"));
+  }
+}
+
+TEST_CASE("edit distance and the nearest name") {
+  CHECK(edit_distance("", "abc") == 3);
+  CHECK(edit_distance("abcd", "acbd") == 1);
+  CHECK(edit_distance("kitten", "sitting") == 3);
+  CHECK(nearest_key("train.lerning_rate") == "");
+  CHECK(nearest_key("train.warmup") == "train.warmup_steps");
+  CHECK(nearest_key("train.warmup_step") == "train.warmup_steps");
+  CHECK(nearest_key("modle.layers") == "model.layers");
+  CHECK(nearest_key("cluster.tls.cert") == "cluster.tls.certificate");
+  CHECK(nearest_key(std::string(100000, 'a')) == "");
+}
+
+TEST_CASE("explain knows keys, sections and near misses") {
+  auto key = explain("train.beta2");
+  REQUIRE(key);
+  for (const char* part :
+       {"train.beta2", "a number from 0 to below 1", "0.95", "TROUPE_TRAIN__BETA2"})
+    CHECK(key->find(part) != key->npos);
+  CHECK(explain("cluster.tls"));
+  CHECK(explain("cluster.node.host"));
+  CHECK(explain("trian").error().hint == "did you mean train?");
+  CHECK(explain("train.stpes").error().hint == "did you mean train.steps?");
+}
+
+TEST_CASE("the JSON forms are JSON and know every key") {
+  folder here;
+  auto got = load({here.write("run.toml", least), {}, {}});
+  REQUIRE(got);
+  auto shown = nlohmann::json::parse(show_json(*got));
+  CHECK(shown["model.layers"]["value"] == 4);
+  CHECK(shown["cluster.node"]["value"][0]["name"] == "node0");
+  auto schema = nlohmann::json::parse(json_schema());
+  for (const auto& p : properties()) {
+    CAPTURE(p.key);
+    auto* at = &schema["properties"];
+    std::string_view rest = p.key;
+    for (size_t dot; (dot = rest.find('.')) != rest.npos; rest.remove_prefix(dot + 1))
+      at = &(*at)[std::string(rest.substr(0, dot))]["properties"];
+    CHECK(at->contains(std::string(rest)));
+    CHECK(shown.contains(std::string(p.key)));
+  }
+  auto bad = read({here.write("bad.toml", "x = 1\n"), {}, {}});
+  auto problems = nlohmann::json::parse(problems_json(bad.problems));
+  CHECK(problems[0]["line"] == 1);
+}
+
+TEST_CASE("docs/configuration.md is what the property list says") {
+  auto root = fs::path(__FILE__).parent_path().parent_path().parent_path();
+  std::ifstream in(root / "docs" / "configuration.md");
+  REQUIRE_MESSAGE(in, "docs/configuration.md is missing");
+  std::stringstream text;
+  text << in.rdbuf();
+  CHECK_MESSAGE(text.str() == reference_markdown(),
+                "run: troupe config schema --markdown > docs/configuration.md");
+}
