@@ -89,10 +89,10 @@ class stage_model {
   // -- generation and inspection (shape has both ends)
   // -----------------------------------------------------
 
-  /// Enqueues a forward pass of tokens[B,T] and the logits of `rows` consecutive rows of the B*T,
-  /// f32, to `out` [rows, V]. Overwrites the slot.
+  /// Enqueues a forward pass of tokens[B,T] and the logits of `rows` consecutive rows of the B*T to
+  /// `out` [rows, V] in the compute dtype. Overwrites the slot.
   void logits(stream& s, int slot, const int32_t* tokens, int64_t first_row, int64_t rows,
-              float* out);
+              void* out);
 
  private:
   class impl;

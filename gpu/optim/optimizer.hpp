@@ -63,6 +63,10 @@ class optimizer {
   optimizer(parameter_store& store, const optimizer_settings& settings)
       : store_(&store), settings_(settings) {}
 
+  float* clip_factor() const noexcept {
+    return reinterpret_cast<float*>(scalars_.as<double>() + 1);
+  }
+
   parameter_store* store_;
   optimizer_settings settings_;
   buffer scalars_;       ///< double norm_squared, float scale

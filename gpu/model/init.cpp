@@ -1,0 +1,77 @@
+// Counter-based normal numbers: a hash of (seed, name) keys a hash of the element's index.
+#include "gpu/model/init.hpp"
+
+#include <cmath>
+#include <numbers>
+#include <vector>
+
+namespace troupe::gpu {
+
+namespace {
+
+/// splitmix64's finalizer (Steele, Lea & Flood 2014): a good mixer of 64 bits.
+uint64_t mix(uint64_t x) {
+  x += 0x9e3779b97f4a7c15u;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  return x ^ (x >> 31);
+}
+
+uint64_t key_of(uint64_t seed, std::string_view name) {
+  uint64_t key = mix(seed);
+  for (char c : name) key = mix(key ^ static_cast<unsigned char>(c));
+  return key;
+}
+
+bool ends_with_any(std::string_view name, std::initializer_list<std::string_view> endings) {
+  for (auto ending : endings)
+    if (name.ends_with(ending)) return true;
+  return false;
+}
+
+/// Sets one tensor's values at `out`.
+void fill(const tensor_info& tensor, const model_config& model, uint64_t seed, float* out) {
+  const std::string_view name = tensor.name;
+  if (name.ends_with(".bias")) return;  // zero already
+  if (tensor.shape.size() == 1) {
+    std::fill_n(out, tensor.count, 1.0f);
+    return;
+  }
+  double deviation = model.init_std;
+  if (ends_with_any(name, {".c_proj.weight", ".o_proj.weight", ".down_proj.weight"}))
+    deviation /= std::sqrt(2.0 * static_cast<double>(model.layers));
+  fill_normal(seed, name, 0, tensor.count, deviation, out);
+}
+
+}  // namespace
+
+void fill_normal(uint64_t seed, std::string_view name, int64_t first, int64_t count,
+                 double std_deviation, float* out) {
+  const uint64_t key = key_of(seed, name);
+  const auto deviation = static_cast<float>(std_deviation);
+  // Box-Muller: elements 2j and 2j+1 are the two halves of pair j.
+  for (int64_t i = 0; i < count; ++i) {
+    const auto element = static_cast<uint64_t>(first + i);
+    const uint64_t bits = mix(key + (element >> 1) * 0x9e3779b97f4a7c15u);
+    const float radius_uniform = (static_cast<float>(bits >> 41) + 0.5f) * 0x1p-23f;
+    const float angle_uniform = static_cast<float>((bits >> 8) & 0xffffff) * 0x1p-24f;
+    const float radius = deviation * std::sqrt(-2.0f * std::log(radius_uniform));
+    const float angle = 2.0f * std::numbers::pi_v<float> * angle_uniform;
+    const bool odd = (element & 1) != 0;
+    out[i] = radius * (odd ? std::sin(angle) : std::cos(angle));
+    if (!odd && i + 1 < count) out[++i] = radius * std::sin(angle);
+  }
+}
+
+status initialize(parameter_store& store, const model_config& model, uint64_t seed) {
+  for (int c = 0; c < store.chunk_count(); ++c) {
+    const chunk_info& chunk = store.info(c);
+    std::vector<float> values(static_cast<size_t>(chunk.count), 0.0f);
+    for (const auto& tensor : chunk.tensors)
+      fill(tensor, model, seed, values.data() + tensor.offset);
+    TROUPE_CHECK(store.write(c, part::master, values.data()));
+  }
+  return {};
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,150 @@
+// The order of a layer's operations. In backward each product is followed by its weight gradient
+// while its operands are still in the caches.
+#include "gpu/model/layer.hpp"
+
+namespace troupe::gpu {
+
+namespace {
+
+/// The sizes of one product y = x w^T.
+struct product {
+  int64_t in, out;
+};
+
+/// A layer's operations over one pass.
+class runner {
+ public:
+  explicit runner(const layer_pass& pass)
+      : pass_(pass), model_(*pass.model), ops_(pass.s->owner().ops()) {}
+
+  product qkv() const { return {model_.hidden, model_.qkv_width()}; }
+  product o() const { return {model_.attention_width(), model_.hidden}; }
+  product up() const { return {model_.hidden, model_.ffn_in_width()}; }
+  product down() const { return {model_.ffn, model_.hidden}; }
+
+  void norm(const void* x, const void* weight, const void* bias, void* y, float* mean,
+            float* rstd) const {
+    norm_forward_args a{};
+    a.kind = model_.norm();
+    a.tokens = pass_.tokens();
+    a.width = model_.hidden;
+    a.type = pass_.type;
+    a.eps = static_cast<float>(model_.norm_eps);
+    a.x = x;
+    a.weight = weight;
+    a.bias = bias;
+    a.y = y;
+    a.mean = mean;
+    a.rstd = rstd;
+    ops_.norm_forward(*pass_.s, a);
+  }
+
+  void linear(product p, const void* x, const void* w, const void* bias, const void* residual,
+              void* y) const {
+    ops_.linear_forward(*pass_.s, {pass_.tokens(), p.in, p.out, pass_.type, x, w, bias, residual, y,
+                                   pass_.weight_version});
+  }
+
+  void rotate(void* qkv, bool inverse) const {
+    if (model_.family != model_family::llama) return;
+    ops_.rope(*pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads, model_.head_width,
+                         pass_.type, qkv, pass_.cosine, pass_.sine, inverse, pass_.first_position});
+  }
+
+  void attend(const layer_activations& acts) const {
+    ops_.attention_forward(
+        *pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads, model_.head_width,
+                   model_.sliding_window, pass_.type, acts.qkv, acts.attended, acts.lse});
+  }
+
+  void attend_backward(const layer_activations& acts, const void* dout, void* dqkv) const {
+    ops_.attention_backward(*pass_.s, {pass_.batch, pass_.seq, model_.heads, model_.kv_heads,
+                                       model_.head_width, model_.sliding_window, pass_.type,
+                                       acts.qkv, acts.attended, acts.lse, dout, dqkv});
+  }
+
+  void activate(const layer_activations& acts) const {
+    ops_.activation_forward(*pass_.s, {model_.activation, pass_.tokens(), model_.ffn, pass_.type,
+                                       acts.hidden, acts.active});
+  }
+
+  /// The gradient replaces acts.hidden.
+  void activate_backward(const layer_activations& acts, const void* dy) const {
+    ops_.activation_backward(*pass_.s, {model_.activation, pass_.tokens(), model_.ffn, pass_.type,
+                                        acts.hidden, dy, acts.hidden});
+  }
+
+  void linear_backward(product p, const void* dy, const void* x, const void* w, void* dx, float* dw,
+                       float* dbias, bool accumulate = false) const {
+    ops_.linear_backward_weight(*pass_.s,
+                                {pass_.tokens(), p.in, p.out, pass_.type, dy, x, dw, dbias});
+    ops_.linear_backward_input(*pass_.s, {pass_.tokens(), p.in, p.out, pass_.type, dy, w, dx,
+                                          accumulate, pass_.weight_version});
+  }
+
+  void norm_backward(const void* dy, const void* x, const void* weight, const float* mean,
+                     const float* rstd, const void* dresidual, void* dx, float* dweight,
+                     float* dbias) const {
+    ops_.norm_backward(*pass_.s, {model_.norm(), pass_.tokens(), model_.hidden, pass_.type, dy, x,
+                                  weight, mean, rstd, dresidual, dx, dweight, dbias});
+  }
+
+ private:
+  const layer_pass& pass_;
+  const model_config& model_;
+  gpu::ops& ops_;
+};
+
+}  // namespace
+
+void forward_layer(const layer_pass& pass, const layer_tensors<const void>& w, const void* x,
+                   const layer_activations& acts, void* y, const attention_override& attention) {
+  const runner run(pass);
+  const block_form block = pass.model->block;
+  const bool sequential = block == block_form::sequential;
+  run.norm(x, w.norm1, w.norm1_bias, acts.norm1, acts.mean1, acts.rstd1);
+  run.linear(run.qkv(), acts.norm1, w.qkv, w.qkv_bias, nullptr, acts.qkv);
+  run.rotate(acts.qkv, false);
+  if (attention)
+    attention(acts);
+  else
+    run.attend(acts);
+  // Parallel forms need x + attention only as an addend of y: it is made in y.
+  void* middle = sequential ? acts.middle : y;
+  if (middle) run.linear(run.o(), acts.attended, w.o, w.o_bias, x, middle);
+  if (block != block_form::shared_norm)
+    run.norm(sequential ? middle : x, w.norm2, w.norm2_bias, acts.norm2, acts.mean2, acts.rstd2);
+  const void* mlp_in = block == block_form::shared_norm ? acts.norm1 : acts.norm2;
+  run.linear(run.up(), mlp_in, w.up, w.up_bias, nullptr, acts.hidden);
+  run.activate(acts);
+  if (y) run.linear(run.down(), acts.active, w.down, w.down_bias, middle, y);
+}
+
+void backward_layer(const layer_pass& pass, const layer_tensors<const void>& w,
+                    const layer_tensors<float>& g, const void* x, const layer_activations& acts,
+                    const layer_scratch& scratch, const void* dy, void* dx) {
+  const runner run(pass);
+  const block_form block = pass.model->block;
+  const bool shared = block == block_form::shared_norm;
+  const void* residual = dy;
+  auto second_norm = [&](const void* normed) {
+    run.norm_backward(scratch.d_normed, normed, w.norm2, acts.mean2, acts.rstd2, dy,
+                      scratch.gradient, g.norm2, g.norm2_bias);
+    residual = scratch.gradient;
+  };
+  run.linear_backward(run.down(), dy, acts.active, w.down, scratch.d_active, g.down, g.down_bias);
+  run.activate_backward(acts, scratch.d_active);
+  run.linear_backward(run.up(), acts.hidden, shared ? acts.norm1 : acts.norm2, w.up,
+                      scratch.d_normed, g.up, g.up_bias);
+  if (block == block_form::sequential) second_norm(acts.middle);
+  run.linear_backward(run.o(), residual, acts.attended, w.o, scratch.d_attended, g.o, g.o_bias);
+  if (block == block_form::two_norms) second_norm(x);  // after the last use of dy, which it may eat
+  run.attend_backward(acts, scratch.d_attended, scratch.d_qkv);
+  run.rotate(scratch.d_qkv, true);
+  run.linear_backward(run.qkv(), scratch.d_qkv, acts.norm1, w.qkv, scratch.d_normed, g.qkv,
+                      g.qkv_bias, shared);
+  run.norm_backward(scratch.d_normed, x, w.norm1, acts.mean1, acts.rstd1, residual, dx, g.norm1,
+                    g.norm1_bias);
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,76 @@
+// Checks and counts of a model's numbers.
+#include "gpu/model/model_config.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::gpu {
+
+namespace {
+
+/// Largest size of one dimension: keeps every product of two dimensions within int64.
+constexpr int64_t dimension_limit = int64_t{1} << 28;
+
+error impossible(std::string text) {
+  return {errc::bad_config, "impossible model: " + std::move(text)};
+}
+
+}  // namespace
+
+std::string_view to_string(model_family family) noexcept {
+  return family == model_family::gpt2 ? "gpt2" : "llama";
+}
+
+status model_config::check() const {
+  struct {
+    const char* name;
+    int64_t value;
+  } const sizes[] = {{"layers", layers},         {"hidden", hidden},
+                     {"heads", heads},           {"kv_heads", kv_heads},
+                     {"head width", head_width}, {"ffn", ffn},
+                     {"vocab", vocab},           {"max_positions", max_positions}};
+  for (const auto& [name, value] : sizes)
+    if (value < 1 || value > dimension_limit)
+      return impossible(fmt::format("{} is {}; at least 1 is needed", name, value));
+  if (heads % kv_heads != 0)
+    return impossible(
+        fmt::format("{} heads cannot share {} key/value heads evenly", heads, kv_heads));
+  if (family == model_family::gpt2) {
+    if (heads * head_width != hidden)
+      return impossible(
+          fmt::format("{} heads of {} do not make hidden {}", heads, head_width, hidden));
+    if (kv_heads != heads) return impossible("gpt2 has as many key/value heads as heads");
+    if (activation == activation_kind::swiglu) return impossible("gpt2 has no gated activation");
+  } else {
+    if (head_width % 2 != 0)
+      return impossible(fmt::format("head width {} is odd; RoPE turns pairs", head_width));
+    if (activation != activation_kind::swiglu) return impossible("llama has a gated activation");
+  }
+  if (!(norm_eps >= 0)) return impossible("norm_eps is negative");
+  if (sliding_window < 0) return impossible("sliding_window is negative");
+  return {};
+}
+
+int64_t model_config::parameters() const {
+  const bool plain = family == model_family::gpt2;
+  const int64_t norm_size = plain ? 2 * hidden : hidden;
+  const int64_t norms = block == block_form::shared_norm ? 1 : 2;
+  const int64_t attention =
+      (qkv_width() + attention_width()) * hidden + (attention_bias ? qkv_width() + hidden : 0);
+  const int64_t mlp = (ffn_in_width() + ffn) * hidden + (mlp_bias ? ffn_in_width() + hidden : 0);
+  const int64_t tables = vocab * hidden + (plain ? max_positions * hidden : 0);
+  return layers * (attention + mlp + norms * norm_size) + tables + norm_size +
+         (tied ? 0 : vocab * hidden);
+}
+
+int64_t model_config::matrix_parameters() const {
+  const int64_t layer =
+      (qkv_width() + attention_width()) * hidden + (ffn_in_width() + ffn) * hidden;
+  return layers * layer + vocab * hidden;
+}
+
+double model_config::flops_per_token(int64_t seq) const {
+  return 6.0 * static_cast<double>(matrix_parameters()) +
+         12.0 * static_cast<double>(layers * attention_width()) * static_cast<double>(seq);
+}
+
+}  // namespace troupe::gpu

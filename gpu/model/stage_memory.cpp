@@ -1,0 +1,143 @@
+// The arena's layout and the plan made from it.
+#include "gpu/model/stage_memory.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::gpu {
+
+namespace {
+
+/// Hands out aligned pieces of an arena that may not exist yet.
+class arena {
+ public:
+  explicit arena(void* base) : base_(reinterpret_cast<uintptr_t>(base)) {}
+
+  template <class T>
+  T* take(int64_t elements, size_t element_bytes = sizeof(T)) {
+    const uintptr_t at = base_ + used_;
+    used_ += (static_cast<size_t>(elements) * element_bytes + 63) / 64 * 64;
+    return reinterpret_cast<T*>(at);
+  }
+  void* take(int64_t elements, dtype type) { return take<char>(elements, size_of(type)); }
+  size_t used() const { return used_; }
+
+ private:
+  uintptr_t base_;
+  size_t used_ = 0;
+};
+
+layer_activations take_layer(const model_config& model, int64_t batch, int64_t seq, dtype type,
+                             arena& memory) {
+  const int64_t n = batch * seq;
+  const bool layer_norm = model.norm() == norm_kind::layer;
+  layer_activations acts;
+  acts.norm1 = memory.take(n * model.hidden, type);
+  acts.qkv = memory.take(n * model.qkv_width(), type);
+  acts.attended = memory.take(n * model.attention_width(), type);
+  acts.lse = memory.take<float>(batch * model.heads * seq);
+  acts.rstd1 = memory.take<float>(n);
+  if (layer_norm) acts.mean1 = memory.take<float>(n);
+  if (model.block == block_form::sequential) acts.middle = memory.take(n * model.hidden, type);
+  if (model.block != block_form::shared_norm) {
+    acts.norm2 = memory.take(n * model.hidden, type);
+    acts.rstd2 = memory.take<float>(n);
+    if (layer_norm) acts.mean2 = memory.take<float>(n);
+  }
+  acts.hidden = memory.take(n * model.ffn_in_width(), type);
+  acts.active = memory.take(n * model.ffn, type);
+  return acts;
+}
+
+slot_memory take_slot(const model_config& model, const stage_shape& shape,
+                      const layer_activations& shared, arena& memory) {
+  const int64_t n = shape.tokens(), boundary = n * model.hidden;
+  const auto layers = static_cast<size_t>(shape.layers());
+  const dtype type = shape.compute;
+  slot_memory slot;
+  if (shape.has_embedding) slot.tokens = memory.take<int32_t>(n);
+  if (shape.has_head) slot.targets = memory.take<int32_t>(n);
+  for (size_t i = 0; i <= layers; ++i) {
+    const bool reuse = !shape.training && i >= 2;
+    slot.x.push_back(reuse ? slot.x[i - 2] : memory.take(boundary, type));
+  }
+  const bool keep = shape.training && !shape.recompute;
+  for (size_t i = 0; i < layers; ++i)
+    slot.layers.push_back(keep ? take_layer(model, shape.micro_batch, shape.seq, type, memory)
+                               : shared);
+  if (shape.has_head) {
+    slot.final_rstd = memory.take<float>(n);
+    if (model.norm() == norm_kind::layer) slot.final_mean = memory.take<float>(n);
+  }
+  if (shape.training) {
+    slot.output_grad = memory.take(boundary, type);
+    if (!shape.has_embedding) slot.input_grad = memory.take(boundary, type);
+  }
+  return slot;
+}
+
+}  // namespace
+
+stage_memory stage_memory::lay_out(const model_config& model, const stage_shape& shape,
+                                   void* base) {
+  const int64_t n = shape.tokens(), boundary = n * model.hidden;
+  const dtype type = shape.compute;
+  stage_memory out;
+  arena memory(base);
+  out.loss_sum = memory.take<double>(1);
+  if (model.family == model_family::llama) {
+    out.cosine = memory.take<float>(shape.seq * model.head_width / 2);
+    out.sine = memory.take<float>(shape.seq * model.head_width / 2);
+  }
+  layer_activations shared;
+  if (shape.recompute || !shape.training)
+    shared = take_layer(model, shape.micro_batch, shape.seq, type, memory);
+  if (shape.has_head) out.final_normed = memory.take(boundary, type);
+  if (shape.training) {
+    out.scratch.gradient = memory.take(boundary, type);
+    out.scratch.d_normed = memory.take(boundary, type);
+    out.scratch.d_attended = memory.take(n * model.attention_width(), type);
+    out.scratch.d_qkv = memory.take(n * model.qkv_width(), type);
+    out.scratch.d_active = memory.take(n * model.ffn, type);
+  }
+  const size_t before = memory.used();
+  for (int64_t i = 0; i < shape.slots; ++i) {
+    out.slots.push_back(take_slot(model, shape, shared, memory));
+    if (i == 0) out.slot_bytes = memory.used() - before;
+  }
+  out.total_bytes = memory.used();
+  return out;
+}
+
+size_t lay_out_layer(const model_config& model, int64_t batch, int64_t seq, dtype type, void* base,
+                     layer_activations& out) {
+  arena memory(base);
+  out = take_layer(model, batch, seq, type, memory);
+  return memory.used();
+}
+
+stage_plan plan_stage(const model_config& model, const stage_shape& shape) {
+  stage_plan plan;
+  for (const auto& chunk : stage_chunks(model, shape)) {
+    const auto count = static_cast<uint64_t>(chunk.count);
+    plan.weights += count * size_of(shape.compute);
+    if (shape.compute != dtype::f32) plan.masters += count * 4;
+    if (shape.training) plan.gradients += count * 4, plan.optimizer += count * 8;
+  }
+  const stage_memory memory = stage_memory::lay_out(model, shape, nullptr);
+  plan.activations_per_slot = memory.slot_bytes;
+  plan.slots = static_cast<uint64_t>(shape.slots);
+  plan.workspace = memory.total_bytes - plan.slots * memory.slot_bytes;
+  return plan;
+}
+
+std::string stage_plan::text() const {
+  auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  return fmt::format(
+      "weights     {:10.1f} MiB\nmasters     {:10.1f} MiB\ngradients   {:10.1f} MiB\n"
+      "optimizer   {:10.1f} MiB\nactivations {:10.1f} MiB ({} x {:.1f})\n"
+      "workspace   {:10.1f} MiB\ntotal       {:10.1f} MiB\n",
+      mib(weights), mib(masters), mib(gradients), mib(optimizer), mib(activations_per_slot * slots),
+      slots, mib(activations_per_slot), mib(workspace), mib(total()));
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,273 @@
+// The stage's forward and backward pass; the layers' operations are in layer.cpp.
+#include "gpu/model/stage_model.hpp"
+
+#include <cassert>
+
+#include "gpu/model/rope_table.hpp"
+#include "gpu/model/stage_memory.hpp"
+#include "gpu/model/stage_weights.hpp"
+#include "gpu/model/tensor_names.hpp"
+
+namespace troupe::gpu {
+
+class stage_model::impl {
+ public:
+  impl(device& owner, const model_config& model, const stage_shape& shape)
+      : owner_(owner), model_(model), shape_(shape), plan_(plan_stage(model, shape)) {}
+
+  /// Allocates and fills the constant tables.
+  status set_up() {
+    auto store = parameter_store::make(owner_, stage_chunks(model_, shape_),
+                                       {.compute = shape_.compute, .training = shape_.training});
+    if (!store) return store.error();
+    store_ = std::move(*store);
+    auto arena = owner_.allocate(stage_memory::lay_out(model_, shape_, nullptr).total_bytes);
+    if (!arena) return arena.error().within("activations");
+    arena_ = std::move(*arena);
+    memory_ = stage_memory::lay_out(model_, shape_, arena_.data());
+    find_parameters();
+    return fill_rope();
+  }
+
+  /// Layer `i` of this stage ran or will run in this pass.
+  layer_pass pass(stream& s, int chunk) const {
+    layer_pass p;
+    p.s = &s;
+    p.model = &model_;
+    p.type = shape_.compute;
+    p.batch = shape_.micro_batch;
+    p.seq = shape_.seq;
+    p.cosine = memory_.cosine;
+    p.sine = memory_.sine;
+    p.weight_version = store_->weight_version(chunk);
+    return p;
+  }
+
+  /// Embedding and layers: slot.x.back() is the result.
+  void trunk(stream& s, slot_memory& slot, const int32_t* tokens) {
+    if (shape_.has_embedding) {
+      s.copy(slot.tokens, tokens, static_cast<size_t>(shape_.tokens()) * sizeof(int32_t));
+      ops().embedding_forward(
+          s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute,
+              slot.tokens, table_.weight, positions_.weight, slot.x[0]});
+    }
+    for (size_t i = 0; i < layers_.size(); ++i)
+      forward_layer(pass(s, layers_[i].chunk), layers_[i].weights, slot.x[i], slot.layers[i],
+                    slot.x[i + 1]);
+  }
+
+  void final_norm(stream& s, const slot_memory& slot) {
+    norm_forward_args a{};
+    a.kind = model_.norm();
+    a.tokens = shape_.tokens();
+    a.width = model_.hidden;
+    a.type = shape_.compute;
+    a.eps = static_cast<float>(model_.norm_eps);
+    a.x = slot.x.back();
+    a.weight = norm_.weight;
+    a.bias = norm_bias_.weight;
+    a.y = memory_.final_normed;
+    a.mean = slot.final_mean;
+    a.rstd = slot.final_rstd;
+    ops().norm_forward(s, a);
+  }
+
+  void loss(stream& s, slot_memory& slot, const int32_t* targets, float scale, bool gradients) {
+    s.copy(slot.targets, targets, static_cast<size_t>(shape_.tokens()) * sizeof(int32_t));
+    head_loss_args a{};
+    a.tokens = shape_.tokens();
+    a.width = model_.hidden;
+    a.vocab = model_.vocab;
+    a.type = shape_.compute;
+    a.x = memory_.final_normed;
+    a.w = head_.weight;
+    a.targets = slot.targets;
+    a.scale = scale;
+    a.loss_sum = memory_.loss_sum;
+    a.dx = gradients ? slot.output_grad : nullptr;
+    a.dw = gradients ? head_.gradient : nullptr;
+    a.weight_version = store_->weight_version(head_.chunk);
+    ops().head_loss(s, a);
+  }
+
+  /// The gradient of the last layer's output.
+  const void* backward_head(stream& s, const slot_memory& slot, const chunk_done& done) {
+    if (!shape_.has_head) return slot.output_grad;
+    ops().norm_backward(
+        s, {model_.norm(), shape_.tokens(), model_.hidden, shape_.compute, slot.output_grad,
+            slot.x.back(), norm_.weight, slot.final_mean, slot.final_rstd, nullptr,
+            memory_.scratch.gradient, norm_.gradient, norm_bias_.gradient});
+    if (done) done(norm_.chunk);
+    if (done && head_.chunk != norm_.chunk && !shape_.has_embedding) done(head_.chunk);
+    return memory_.scratch.gradient;
+  }
+
+  void backward_layers(stream& s, slot_memory& slot, const void* dy, const chunk_done& done) {
+    for (size_t i = layers_.size(); i-- > 0;) {
+      const layer_parameters& layer = layers_[i];
+      const layer_pass p = pass(s, layer.chunk);
+      if (shape_.recompute)  // SM-4
+        forward_layer(p, layer.weights, slot.x[i], slot.layers[i], nullptr);
+      void* dx = i == 0 && slot.input_grad ? slot.input_grad : memory_.scratch.gradient;
+      backward_layer(p, layer.weights, layer.gradients, slot.x[i], slot.layers[i], memory_.scratch,
+                     dy, dx);
+      dy = dx;
+      if (done) done(layer.chunk);
+    }
+  }
+
+  void backward_embedding(stream& s, const slot_memory& slot, const chunk_done& done) {
+    if (!shape_.has_embedding) return;
+    ops().embedding_backward(
+        s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute,
+            slot.tokens, memory_.scratch.gradient, table_.gradient, positions_.gradient});
+    if (done && positions_.chunk >= 0) done(positions_.chunk);
+    if (done) done(table_.chunk);
+  }
+
+  void head_rows(stream& s, int64_t first_row, int64_t rows, void* out) {
+    const size_t row_bytes = static_cast<size_t>(model_.hidden) * size_of(shape_.compute);
+    const auto* x = static_cast<const std::byte*>(memory_.final_normed) +
+                    static_cast<size_t>(first_row) * row_bytes;
+    ops().linear_forward(s, {rows, model_.hidden, model_.vocab, shape_.compute, x, head_.weight,
+                             nullptr, nullptr, out, store_->weight_version(head_.chunk)});
+  }
+
+  slot_memory& slot(int number) {
+    assert(number >= 0 && number < shape_.slots);
+    return memory_.slots[static_cast<size_t>(number)];
+  }
+
+  gpu::ops& ops() const { return owner_.ops(); }
+
+  device& owner_;
+  const model_config model_;
+  const stage_shape shape_;
+  const stage_plan plan_;
+  std::unique_ptr<parameter_store> store_;
+  buffer arena_;
+  stage_memory memory_;
+  std::vector<layer_parameters> layers_;
+  matrix_parameters table_, positions_, norm_, norm_bias_, head_;
+
+ private:
+  void find_parameters() {
+    for (int64_t i = shape_.first_layer; i < shape_.last_layer; ++i)
+      layers_.push_back(find_layer(*store_, model_, i));
+    if (shape_.has_embedding) {
+      table_ = find_matrix(*store_, token_table_name(model_.family));
+      if (model_.family == model_family::gpt2)
+        positions_ = find_matrix(*store_, position_table_name());
+    }
+    if (shape_.has_head) {
+      norm_ = find_matrix(*store_, final_norm_name(model_.family, false));
+      if (model_.family == model_family::gpt2)
+        norm_bias_ = find_matrix(*store_, final_norm_name(model_.family, true));
+      head_ = find_head(*store_, model_);
+    }
+  }
+
+  status fill_rope() {
+    if (!memory_.cosine) return {};
+    const rope_table table = make_rope_table(model_, shape_.seq);
+    auto s = owner_.make_stream({.name = "set up"});
+    if (!s) return s.error();
+    (*s)->copy(memory_.cosine, table.cosine.data(), table.cosine.size() * sizeof(float));
+    (*s)->copy(memory_.sine, table.sine.data(), table.sine.size() * sizeof(float));
+    return (*s)->synchronize();
+  }
+};
+
+stage_model::stage_model(std::unique_ptr<impl> body) : impl_(std::move(body)) {}
+stage_model::~stage_model() = default;
+
+result<std::unique_ptr<stage_model>> stage_model::make(device& owner, const model_config& model,
+                                                       const stage_shape& shape) {
+  TROUPE_CHECK(check(model, shape));
+  auto body = std::make_unique<impl>(owner, model, shape);
+  TROUPE_CHECK(body->set_up());
+  return std::unique_ptr<stage_model>(new stage_model(std::move(body)));
+}
+
+const model_config& stage_model::config() const noexcept {
+  return impl_->model_;
+}
+const stage_shape& stage_model::shape() const noexcept {
+  return impl_->shape_;
+}
+const stage_plan& stage_model::plan() const noexcept {
+  return impl_->plan_;
+}
+parameter_store& stage_model::store() noexcept {
+  return *impl_->store_;
+}
+
+void* stage_model::input(int slot) const {
+  return shape().has_embedding ? nullptr : impl_->slot(slot).x.front();
+}
+
+const void* stage_model::output(int slot) const {
+  return shape().has_head ? nullptr : impl_->slot(slot).x.back();
+}
+
+const void* stage_model::input_grad(int slot) const {
+  return impl_->slot(slot).input_grad;
+}
+
+void* stage_model::output_grad(int slot) const {
+  return shape().has_head ? nullptr : impl_->slot(slot).output_grad;
+}
+
+size_t stage_model::boundary_bytes() const noexcept {
+  return static_cast<size_t>(shape().tokens() * config().hidden) * size_of(shape().compute);
+}
+
+void stage_model::forward(stream& s, int slot, const int32_t* tokens, const int32_t* targets,
+                          float scale) {
+  assert(shape().training);
+  auto& memory = impl_->slot(slot);
+  impl_->trunk(s, memory, tokens);
+  if (!shape().has_head) return;
+  impl_->final_norm(s, memory);
+  impl_->loss(s, memory, targets, scale, true);
+}
+
+void stage_model::backward(stream& s, int slot, const chunk_done& done) {
+  assert(shape().training);
+  auto& memory = impl_->slot(slot);
+  const void* dy = impl_->backward_head(s, memory, done);
+  impl_->backward_layers(s, memory, dy, done);
+  impl_->backward_embedding(s, memory, done);
+}
+
+void stage_model::evaluate(stream& s, int slot, const int32_t* tokens, const int32_t* targets) {
+  auto& memory = impl_->slot(slot);
+  impl_->trunk(s, memory, tokens);
+  if (!shape().has_head) return;
+  impl_->final_norm(s, memory);
+  impl_->loss(s, memory, targets, 0.0f, false);
+}
+
+const double* stage_model::loss_sum() const noexcept {
+  return impl_->memory_.loss_sum;
+}
+
+void stage_model::reset_loss(stream& s) {
+  s.zero(impl_->memory_.loss_sum, sizeof(double));
+}
+
+int stage_model::tied_chunk() const noexcept {
+  const bool split = shape().has_embedding != shape().has_head;
+  return config().tied && split ? impl_->store_->find_chunk("embedding") : -1;
+}
+
+void stage_model::logits(stream& s, int slot, const int32_t* tokens, int64_t first_row,
+                         int64_t rows, void* out) {
+  assert(shape().has_embedding && shape().has_head);
+  auto& memory = impl_->slot(slot);
+  impl_->trunk(s, memory, tokens);
+  impl_->final_norm(s, memory);
+  impl_->head_rows(s, first_row, rows, out);
+}
+
+}  // namespace troupe::gpu
