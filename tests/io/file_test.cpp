@@ -1,0 +1,94 @@
+// Files: atomic replacement leaves nothing behind, limits hold, CRC32C is the standard one.
+#include "io/file.hpp"
+
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::io;
+
+namespace {
+
+size_t files_in(const std::filesystem::path& folder) {
+  size_t n = 0;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder)) ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("crc32c is Castagnoli with the standard inversions, and continues") {
+  CHECK(crc32c(as_bytes("123456789")) == 0xE3069283U);
+  CHECK(crc32c({}) == 0);
+  CHECK(crc32c(as_bytes(std::string(32, '\0'))) == 0x8A9136AAU);  // RFC 3720, B.4
+  CHECK(crc32c(as_bytes(std::string(32, '\xff'))) == 0x62A8AB43U);
+  CHECK(crc32c(as_bytes("6789"), crc32c(as_bytes("12345"))) == 0xE3069283U);
+}
+
+TEST_CASE("read_file gives the bytes, and an error above its limit") {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "a", "0123456789"));
+  CHECK(*read_file(dir / "a", 10) == "0123456789");
+  CHECK(read_file(dir / "a", 9).error().code == errc::bad_data);
+  CHECK(read_file(dir / "none", 9).error().code == errc::not_found);
+  CHECK(read_file(dir.path, 9).error().code == errc::bad_data);
+}
+
+TEST_CASE("FILE-1 FILE-2 an uncommitted file leaves the old one and no litter") {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "a", "old"));
+  {
+    auto file = atomic_file::create(dir / "a");
+    REQUIRE(file);
+    REQUIRE(file->write("new"));
+    CHECK(*read_file(dir / "a", 100) == "old");
+  }
+  CHECK(*read_file(dir / "a", 100) == "old");
+  CHECK(files_in(dir.path) == 1);
+  auto file = atomic_file::create(dir / "a");
+  REQUIRE(file);
+  REQUIRE(file->write("new"));
+  auto moved = std::move(*file);
+  REQUIRE(moved.commit());
+  CHECK(*read_file(dir / "a", 100) == "new");
+  CHECK(files_in(dir.path) == 1);
+}
+
+TEST_CASE("atomic_file buffers, counts and overwrites") {
+  scratch dir;
+  std::string big(3 << 20, 'x');
+  auto file = atomic_file::create(dir / "big");
+  REQUIRE(file);
+  REQUIRE(file->write("head"));
+  REQUIRE(file->write(big));
+  REQUIRE(file->write("tail"));
+  CHECK(file->size() == big.size() + 8);
+  REQUIRE(file->overwrite(0, as_bytes("HEAD")));
+  REQUIRE(file->commit());
+  CHECK(*read_file(dir / "big", 10 << 20) == "HEAD" + big + "tail");
+  struct stat facts {};
+  REQUIRE(::stat((dir / "big").c_str(), &facts) == 0);
+  CHECK((facts.st_mode & 0600) == 0600);
+}
+
+TEST_CASE("a map shows the file, also an empty one, and refuses what is no file") {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "a", "abc"));
+  auto map = mapped_file::open(dir / "a");
+  REQUIRE(map);
+  CHECK((*map)->bytes().size() == 3);
+  CHECK((*map)->bytes()[2] == std::byte{'c'});
+  REQUIRE(write_atomic(dir / "e", ""));
+  CHECK((*mapped_file::open(dir / "e"))->bytes().empty());
+  CHECK_FALSE(mapped_file::open(dir.path));
+}
+
+TEST_CASE("writing where there is no folder is an error that names the path") {
+  auto wrote = write_atomic("/no/such/folder/file", "x");
+  REQUIRE_FALSE(wrote);
+  CHECK(wrote.error().message.find("/no/such/folder/file") != std::string::npos);
+}
