@@ -1,0 +1,76 @@
+// A certificate authority and certificates for people who have none: what `troupe certs` writes.
+//
+// Why: beyond loopback a cluster speaks mutual TLS, and asking a new user to learn `openssl req`
+// first is asking them to set insecure = true. The result is an ordinary PKI: EC P-256 keys, a CA
+// that can sign nothing but end certificates, PEM files that any tool reads.
+//
+// TC-1 Nothing is overwritten: if one target exists, nothing is written.
+// TC-2 Private keys are created with mode 0600, never widened after.
+// TC-3 Every certificate is verified against the CA, from the bytes on disk.
+// TC-4 Serial numbers are 127 random bits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/result.hpp"
+
+namespace troupe::tls {
+
+/// What a certificate's holder may do; stands in the subject as OU.
+enum class role : uint8_t {
+  node,       ///< OU=node: a process of the cluster, the coordinator among them
+  operator_,  ///< OU=operator: a person who may command
+  reader,     ///< OU=reader: a person or tool that may only look
+};
+
+/// "node", "operator", "reader".
+std::string_view to_string(role r);
+
+/// One certificate to make.
+struct request {
+  std::string name;  ///< CN, the first DNS name and the file name: letters, digits, . _ -
+  std::vector<std::string> hosts;  ///< further names and addresses it is reached by
+  role as = role::node;
+};
+
+/// One certificate and its key, as files.
+struct files {
+  std::string certificate;  ///< DIR/NAME.pem, mode 0644
+  std::string key;          ///< DIR/NAME.key, mode 0600
+};
+
+/// What make() wrote.
+struct made {
+  files ca;                         ///< DIR/ca.pem and DIR/ca.key
+  bool new_ca = false;              ///< false: an existing CA in DIR signed
+  std::vector<files> certificates;  ///< in the order of the requests
+};
+
+/// How long certificates last, in days.
+inline constexpr int ca_days = 3650;
+inline constexpr int certificate_days = 825;
+
+/// Makes DIR (mode 0700), a CA in it unless DIR/ca.pem and DIR/ca.key are there already, and the
+/// certificates asked for. Errors: usage for a bad or double name, permission when a file would be
+/// overwritten or a key is open to others, bad_data when the existing CA does not read, io.
+result<made> make(const std::string& directory, const std::vector<request>& requests);
+
+/// Who a certificate was made for, after its chain has been verified.
+struct identity {
+  std::string name;                ///< CN
+  role as = role::node;            ///< from OU
+  std::vector<std::string> hosts;  ///< DNS names and addresses of the SAN
+  std::string serial;              ///< hexadecimal
+  int64_t not_after_s = 0;         ///< end of validity, seconds since 1970
+};
+
+/// Verifies a certificate file against a CA file (chain, validity now, both TLS purposes) and, when
+/// `key_file` is not empty, that the key is its own. Errors: bad_data with OpenSSL's reason,
+/// not_found.
+result<identity> verify(const std::string& ca_file, const std::string& certificate_file,
+                        const std::string& key_file);
+
+}  // namespace troupe::tls
