@@ -1,0 +1,85 @@
+// Every message of the language, one line each: the only place where a table becomes a message.
+//
+// To add one: write the table in schemas/<domain>.fbs, then a line here. All else (CAF's type id, the registry, the
+// verifier, JSON, the tests over all messages) follows from this list.
+//
+// ML-1  An id is never reused or changed: it travels in every header. A message that dies leaves a gap.
+// ML-2  The high byte is the domain's, the low byte counts within it.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+/// X(domain, table, id) for every message.
+#define TROUPE_MESSAGES(X)            \
+  X(common, Ack, 0x0101)              \
+  X(common, Failure, 0x0102)          \
+  X(common, Bytes, 0x0103)            \
+  X(cluster, Hello, 0x0201)           \
+  X(cluster, Welcome, 0x0202)         \
+  X(cluster, Heartbeat, 0x0203)       \
+  X(cluster, HeartbeatAck, 0x0204)    \
+  X(cluster, Assign, 0x0205)          \
+  X(cluster, Assigned, 0x0206)        \
+  X(cluster, Shutdown, 0x0207)        \
+  X(cluster, Leave, 0x0208)           \
+  X(train, BuildStage, 0x0301)        \
+  X(train, StageReady, 0x0302)        \
+  X(train, DataPlaneOffer, 0x0303)    \
+  X(train, DataPlaneTable, 0x0304)    \
+  X(train, DataPlaneReady, 0x0305)    \
+  X(train, RunStep, 0x0306)           \
+  X(train, StepDone, 0x0307)          \
+  X(train, RunOp, 0x0308)             \
+  X(train, OpDone, 0x0309)            \
+  X(train, ActivationReady, 0x030a)   \
+  X(train, Validate, 0x030b)          \
+  X(train, ValidationDone, 0x030c)    \
+  X(train, SaveCheckpoint, 0x030d)    \
+  X(train, Saved, 0x030e)             \
+  X(train, LoadCheckpoint, 0x030f)    \
+  X(train, Loaded, 0x0310)            \
+  X(train, StopTraining, 0x0311)      \
+  X(train, Neighbours, 0x0312)        \
+  X(train, AttachLoader, 0x0313)      \
+  X(train, OpenDataPlane, 0x0314)     \
+  X(train, FinishStep, 0x0315)        \
+  X(train, StepReport, 0x0316)        \
+  X(train, Notice, 0x0317)            \
+  X(train, RunEnded, 0x0318)          \
+  X(train, PrepareCheckpoint, 0x0319) \
+  X(train, CommitCheckpoint, 0x031a)  \
+  X(train, CheckpointFolder, 0x031b)  \
+  X(data, OpenLoader, 0x0401)         \
+  X(data, LoaderReady, 0x0402)        \
+  X(data, BatchRequest, 0x0403)       \
+  X(data, BatchReady, 0x0404)         \
+  X(control, StatusRequest, 0x0501)   \
+  X(control, Status, 0x0502)          \
+  X(control, Pause, 0x0503)           \
+  X(control, Resume, 0x0504)          \
+  X(control, CheckpointNow, 0x0505)   \
+  X(control, SetValue, 0x0506)
+
+namespace troupe::fbs {
+#define TROUPE_DECLARE(domain, table, number) struct table;
+TROUPE_MESSAGES(TROUPE_DECLARE)
+#undef TROUPE_DECLARE
+}  // namespace troupe::fbs
+
+namespace troupe {
+
+/// What is known of a message type before its table is: `id` and `name`.
+template <class T>
+struct message_traits;
+
+#define TROUPE_TRAITS(domain, table, number)                 \
+  template <>                                                \
+  struct message_traits<fbs::table> {                        \
+    static constexpr uint16_t id = number;                   \
+    static constexpr std::string_view name = #table;         \
+  };
+TROUPE_MESSAGES(TROUPE_TRAITS)
+#undef TROUPE_TRAITS
+
+}  // namespace troupe

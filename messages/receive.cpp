@@ -1,0 +1,32 @@
+// Counting what receive.hpp refuses.
+#include "messages/receive.hpp"
+
+#include <caf/actor_system.hpp>
+#include <fmt/format.h>
+
+#include "messages/rejection.hpp"
+
+namespace troupe {
+
+error refuse_unhandled(caf::actor_system& system, const caf::type_erased_tuple& content) {
+  if (content.empty()) {
+    note_rejection(reject::undecodable, 0, "an empty message");
+    return {errc::bad_data, "the message could not be decoded",
+            "both sides must run the same version"};
+  }
+  std::string types;
+  for (size_t i = 0; i < content.size() && i < 4; ++i) {
+    if (i > 0) types += ", ";
+    types += system.types().portable_name(content.type(i));
+  }
+  note_rejection(reject::unexpected, 0, types);
+  return {errc::bad_data, fmt::format("no handler for ({})", types)};
+}
+
+bool epoch_gate::accepts(uint32_t epoch, uint16_t type) const {
+  if (epoch >= epoch_) return true;
+  note_rejection(reject::stale_epoch, type, fmt::format("epoch {}, now {}", epoch, epoch_));
+  return false;
+}
+
+}  // namespace troupe

@@ -1,0 +1,81 @@
+// The process-wide counters behind rejection.hpp.
+#include "messages/rejection.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <numeric>
+
+#include <spdlog/spdlog.h>
+
+namespace troupe {
+
+namespace {
+
+constexpr std::array<std::string_view, reject_count> names = {
+    "truncated", "form", "type",        "oversize",    "checksum",
+    "verify",    "json", "stale_epoch", "undecodable", "unexpected"};
+
+constexpr int64_t log_interval_ns = 1'000'000'000;
+
+struct reason_state {
+  std::atomic<uint64_t> count{0};
+  std::atomic<uint64_t> logged_at_count{0};
+  std::atomic<int64_t> next_log_ns{0};
+};
+
+// Each on its own cache line: a flood of one kind must not slow the counting of good messages.
+struct alignas(64) padded_count {
+  std::atomic<uint64_t> value{0};
+};
+
+padded_count decoded_count;
+padded_count verified_count;
+padded_count encoded_count;
+std::array<reason_state, reject_count> reasons;
+
+int64_t monotonic_ns() {
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+}
+
+}  // namespace
+
+std::string_view to_string(reject reason) noexcept { return names[static_cast<size_t>(reason)]; }
+
+uint64_t message_counts::all_rejected() const {
+  return std::accumulate(rejected.begin(), rejected.end(), uint64_t{0});
+}
+
+message_counts counts() noexcept {
+  message_counts out;
+  out.decoded = decoded_count.value.load(std::memory_order_relaxed);
+  out.verified = verified_count.value.load(std::memory_order_relaxed);
+  out.encoded = encoded_count.value.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < reject_count; ++i)
+    out.rejected[i] = reasons[i].count.load(std::memory_order_relaxed);
+  return out;
+}
+
+void note_rejection(reject reason, uint16_t type, std::string_view detail) noexcept {
+  auto& state = reasons[static_cast<size_t>(reason)];
+  auto total = state.count.fetch_add(1, std::memory_order_relaxed) + 1;  // RJ-1
+  auto now = monotonic_ns();
+  auto due = state.next_log_ns.load(std::memory_order_relaxed);
+  if (now < due || !state.next_log_ns.compare_exchange_strong(due, now + log_interval_ns)) return;
+  auto before = state.logged_at_count.exchange(total);  // RJ-2
+  auto left_out = total > before ? total - before - 1 : 0;
+  try {
+    spdlog::warn("message rejected: {} (type {:#06x}): {}; {} more like it since the last such line",
+                 to_string(reason), type, detail, left_out);
+  } catch (const std::exception&) {
+    // A logger that cannot write must not turn a refused message into a failure; the count stands.
+  }
+}
+
+namespace detail {
+void count_decoded() noexcept { decoded_count.value.fetch_add(1, std::memory_order_relaxed); }
+void count_verified() noexcept { verified_count.value.fetch_add(1, std::memory_order_relaxed); }
+void count_encoded() noexcept { encoded_count.value.fetch_add(1, std::memory_order_relaxed); }
+}  // namespace detail
+
+}  // namespace troupe

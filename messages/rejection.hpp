@@ -1,0 +1,58 @@
+// Rejected messages: counted by reason, logged at a bounded rate, never silent and never fatal.
+//
+// RJ-1  Every refusal of foreign bytes adds one to exactly one reason.
+// RJ-2  A reason is logged at most once a second; the line says how many were left out.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace troupe {
+
+/// Why a message was refused.
+enum class reject : uint8_t {
+  truncated,    ///< fewer bytes than the header or its length says
+  form,         ///< the header is of another layout, or no header at all
+  type,         ///< a type nobody knows, or another one than the receiver expects
+  oversize,     ///< the length is beyond max_message_bytes
+  checksum,     ///< the CRC does not match
+  verify,       ///< the FlatBuffer does not verify
+  json,         ///< the text does not parse as the message it claims to be
+  stale_epoch,  ///< sent in an epoch that has ended
+  undecodable,  ///< arrived through CAF without any content that could be decoded
+  unexpected,   ///< decoded, but the actor has no handler for it
+};
+
+/// The number of reasons.
+inline constexpr size_t reject_count = 10;
+
+/// The stable lower-case name of a reason.
+std::string_view to_string(reject reason) noexcept;
+
+/// What the language has done in this process so far. A snapshot; every number only grows.
+struct message_counts {
+  uint64_t decoded = 0;                          ///< messages accepted from foreign bytes
+  uint64_t verified = 0;                         ///< runs of the FlatBuffers verifier
+  uint64_t encoded = 0;                          ///< messages written as bytes
+  std::array<uint64_t, reject_count> rejected{};  ///< refusals by reason
+
+  /// Refusals for one reason.
+  uint64_t of(reject reason) const { return rejected[static_cast<size_t>(reason)]; }
+  /// Refusals for all reasons.
+  uint64_t all_rejected() const;
+};
+
+/// The counts of this process.
+message_counts counts() noexcept;
+
+/// Counts a refusal and logs it (RJ-2). `detail` is shown in the log line. Thread-safe.
+void note_rejection(reject reason, uint16_t type, std::string_view detail) noexcept;
+
+namespace detail {
+void count_decoded() noexcept;
+void count_verified() noexcept;
+void count_encoded() noexcept;
+}  // namespace detail
+
+}  // namespace troupe
