@@ -1,0 +1,56 @@
+// Weights from and to Hugging Face folders (config.json, model*.safetensors), a stage at a time.
+//
+// Why a stage at a time: no process needs, reads or writes more than its own tensors; the shards of
+// all stages together are one folder that `transformers` loads.
+//
+// Invariants
+// HF-1 Every tensor of the stage is in the folder with the right shape, or the load fails and names
+//   it; every other tensor of the folder is one of the model's or a buffer known to be derived, or the
+//   load fails and names it.
+// HF-2 What is written is in file layout under full names: reading it back gives the same bits (f32).
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gpu/model/model_config.hpp"
+#include "gpu/store/store.hpp"
+#include "io/base/result.hpp"
+#include "io/formats/hf_config.hpp"
+#include "io/formats/safetensors.hpp"
+
+namespace troupe::gpu {
+
+/// The model a config.json describes. Fails with bad_config for what we cannot compute.
+result<model_config> to_model_config(const io::hf_model_config& config);
+
+/// The config.json of a model; special tokens and torch_dtype are the caller's.
+io::hf_model_config to_hf_config(const model_config& model);
+
+/// Reads a folder's config.json and looks into its weights for what only they tell (whether a parallel
+/// block shares its norm).
+result<io::hf_model_config> read_folder_config(const std::filesystem::path& folder);
+
+/// Loads the stage's tensors into master and weight from an open folder (HF-1). Names may come without
+/// "transformer." or "model."; F64, F32, F16 and BF16 are converted. Blocks.
+status load_weights(parameter_store& store, const model_config& model,
+                    const io::tensor_store& file);
+
+/// The same from a path: a folder, an index or a .safetensors file.
+status load_weights(parameter_store& store, const model_config& model,
+                    const std::filesystem::path& path);
+
+/// What a stage writes: full names and file shapes, in the store's order, tied copies left out.
+std::vector<io::tensor_spec> weight_specs(const parameter_store& store, io::tensor_dtype type);
+
+/// Gives the bytes of those tensors from the master weights; f32 or bf16. Blocks while it reads the
+/// device; keeps one chunk on the host. The store outlives it.
+io::tensor_source weight_source(const parameter_store& store);
+
+/// Writes the stage's tensors as one .safetensors file.
+status write_weights(const parameter_store& store, const std::filesystem::path& path,
+                     io::tensor_dtype type = io::tensor_dtype::f32);
+
+}  // namespace troupe::gpu

@@ -1,0 +1,119 @@
+// A step as a cluster does it, in a row on one stream.
+#include "gpu/model/local_trainer.hpp"
+
+#include <cmath>
+
+namespace troupe::gpu {
+
+result<std::unique_ptr<local_trainer>> local_trainer::make(device& owner, const model_config& model,
+                                                           const local_options& options) {
+  TROUPE_CHECK(model.check());
+  if (options.stages < 1 || options.stages > model.layers)
+    return error{errc::bad_config, "a model has at least one layer for each pipeline stage"};
+  std::unique_ptr<local_trainer> out(new local_trainer(owner, options));
+  const int threads = options.threads > 0 ? options.threads : owner.facts().threads;
+  TROUPE_TRY(compute, owner.make_stream({.name = "compute", .threads = threads}));
+  out->stream_ = std::move(compute);
+  for (stage_shape shape : split_stages(model, options.stages, options.seq)) {
+    shape.micro_batch = options.micro_batch;
+    shape.seq = options.seq;
+    shape.compute = options.compute;
+    shape.recompute = options.recompute;
+    shape.decay = options.decay;
+    TROUPE_TRY(stage, stage_model::make(owner, model, shape));
+    TROUPE_TRY(optimizer, optimizer::make(stage->store(), options.optimizer));
+    out->stages_.push_back(std::move(stage));
+    out->optimizers_.push_back(std::move(optimizer));
+  }
+  return out;
+}
+
+void local_trainer::micro_batch(const int32_t* tokens, const int32_t* targets, float scale) {
+  stream& s = *stream_;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    if (i > 0)
+      s.copy(stages_[i]->input(0), stages_[i - 1]->output(0), stages_[i]->boundary_bytes());
+    stages_[i]->forward(s, 0, tokens, targets, scale);
+  }
+  for (size_t i = stages_.size(); i-- > 0;) {
+    stages_[i]->backward(s, 0);
+    if (i > 0)
+      s.copy(stages_[i - 1]->output_grad(0), stages_[i]->input_grad(0),
+             stages_[i]->boundary_bytes());
+  }
+}
+
+void local_trainer::sum_tied_gradients() {
+  const int front = stages_.front()->tied_chunk(), back = stages_.back()->tied_chunk();
+  if (front < 0 || back < 0) return;
+  parameter_store& a = stages_.front()->store();
+  parameter_store& b = stages_.back()->store();
+  owner_.ops().add(*stream_, a.grad(front), b.grad(back), dtype::f32, a.info(front).count);
+  stream_->copy(b.grad(back), a.grad(front), a.bytes(front, part::grad));
+}
+
+result<double> local_trainer::sum_norms() {
+  double total = 0;
+  std::vector<double> parts(stages_.size());
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    optimizers_[i]->begin(*stream_);
+    for (int c = 0; c < stages_[i]->store().chunk_count(); ++c) optimizers_[i]->norm(*stream_, c);
+    stream_->copy(&parts[i], optimizers_[i]->norm_squared(), sizeof(double));
+  }
+  TROUPE_CHECK(stream_->synchronize());
+  for (double part : parts) total += part;
+  return total;
+}
+
+result<local_step> local_trainer::accumulate(const int32_t* tokens, const int32_t* targets) {
+  const int64_t per_micro = options_.micro_batch * options_.seq;
+  const int64_t count = per_micro * options_.micro_batches;
+  stages_.back()->reset_loss(*stream_);
+  for (int64_t i = 0; i < options_.micro_batches; ++i)
+    micro_batch(tokens + i * per_micro, targets + i * per_micro, 1.0f / static_cast<float>(count));
+  sum_tied_gradients();
+  double loss = 0;
+  stream_->copy(&loss, stages_.back()->loss_sum(), sizeof loss);
+  TROUPE_TRY(squared, sum_norms());
+  return local_step{loss / static_cast<double>(count), std::sqrt(squared)};
+}
+
+result<local_step> local_trainer::step(const int32_t* tokens, const int32_t* targets, float lr) {
+  TROUPE_TRY(report, accumulate(tokens, targets));
+  const double squared = report.norm * report.norm;
+  ++steps_;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    if (stages_.size() > 1) stream_->copy(optimizers_[i]->norm_squared(), &squared, sizeof squared);
+    optimizers_[i]->clip(*stream_);
+    for (int c = 0; c < stages_[i]->store().chunk_count(); ++c)
+      optimizers_[i]->step(*stream_, c, lr, steps_);
+  }
+  TROUPE_CHECK(stream_->synchronize());
+  return report;
+}
+
+result<std::map<std::string, double>> local_trainer::tensor_norms() {
+  std::map<std::string, double> out;
+  for (size_t i = 0; i < stages_.size(); ++i) {
+    const parameter_store& store = stages_[i]->store();
+    for (int c = 0; c < store.chunk_count(); ++c) {
+      const auto& tensors = store.info(c).tensors;
+      if (store.info(c).tied_copy) continue;
+      std::vector<double> squared(tensors.size());
+      stream_->copy(squared.data(), optimizers_[i]->tensor_norms_squared(c),
+                    squared.size() * sizeof(double));
+      TROUPE_CHECK(stream_->synchronize());
+      for (size_t t = 0; t < tensors.size(); ++t) out[tensors[t].name] = std::sqrt(squared[t]);
+    }
+  }
+  return out;
+}
+
+status local_trainer::clear_gradients() {
+  for (auto& stage : stages_)
+    for (int c = 0; c < stage->store().chunk_count(); ++c)
+      stream_->zero(stage->store().grad(c), stage->store().bytes(c, part::grad));
+  return stream_->synchronize();
+}
+
+}  // namespace troupe::gpu

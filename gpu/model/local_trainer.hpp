@@ -1,0 +1,76 @@
+// Training in one process, without actors: what benchmarks and tests drive.
+//
+// Why: the mathematics has to be measurable and comparable with PyTorch apart from everything that
+// talks. Pipeline stages, micro-batches and tied heads work as in a cluster, except that activations
+// are copied from stage to stage on one device.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/device.hpp"
+#include "gpu/model/model_config.hpp"
+#include "gpu/model/stage_model.hpp"
+#include "gpu/optim/optimizer.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu {
+
+struct local_options {
+  int64_t stages = 1;
+  int64_t micro_batch = 1;    ///< B
+  int64_t micro_batches = 1;  ///< per step
+  int64_t seq = 1;            ///< T
+  int threads = 0;            ///< host threads of the stream; 0: all the device has
+  dtype compute = dtype::f32;
+  bool recompute = false;
+  decay_scope decay = decay_scope::matrices;
+  optimizer_settings optimizer;
+};
+
+/// What a step did.
+struct local_step {
+  double loss = 0;  ///< mean over the targets, before the update
+  double norm = 0;  ///< of all gradients, before clipping
+};
+
+class local_trainer {
+ public:
+  static result<std::unique_ptr<local_trainer>> make(device& owner, const model_config& model,
+                                                     const local_options& options);
+
+  size_t stage_count() const noexcept { return stages_.size(); }
+  stage_model& stage(size_t i) { return *stages_[i]; }
+  stream& compute() noexcept { return *stream_; }
+
+  /// One optimizer step on micro_batches * micro_batch rows of seq tokens and as many targets. Blocks.
+  result<local_step> step(const int32_t* tokens, const int32_t* targets, float lr);
+
+  /// Forward and backward of a step without the update: gradients stay. Blocks.
+  result<local_step> accumulate(const int32_t* tokens, const int32_t* targets);
+
+  /// Gradient norm of every tensor as of the last step or accumulate.
+  result<std::map<std::string, double>> tensor_norms();
+
+  /// Zeroes all gradients.
+  status clear_gradients();
+
+ private:
+  local_trainer(device& owner, const local_options& options) : owner_(owner), options_(options) {}
+
+  void micro_batch(const int32_t* tokens, const int32_t* targets, float scale);
+  void sum_tied_gradients();
+  result<double> sum_norms();
+
+  device& owner_;
+  local_options options_;
+  std::unique_ptr<stream> stream_;
+  std::vector<std::unique_ptr<stage_model>> stages_;
+  std::vector<std::unique_ptr<optimizer>> optimizers_;
+  int64_t steps_ = 0;
+};
+
+}  // namespace troupe::gpu
