@@ -1,8 +1,9 @@
 // config.json of a Hugging Face model folder, for the GPT-2 and Llama families, as a plain struct.
 //
-// Reads model_type gpt2, llama and mistral (a Llama with a sliding window). Keys that would change
-// the mathematics and that Troupe does not do are refused by name; keys that are missing take the
-// default `transformers` gives them; unknown keys are ignored, as transformers does.
+// Reads model_type gpt2, llama and mistral (a Llama with a sliding window). The keys that give the
+// shape must be there; other missing keys take the default `transformers` gives them. Keys that
+// change the mathematics in a way Troupe does not do are refused by name; keys that do not concern
+// training (use_cache, task_specific_params, dropouts ...) are ignored.
 // What write_hf_config writes loads in transformers unchanged. Two keys of ours are extensions that
 // transformers ignores: "use_parallel_residual" (GPT-NeoX's name) and, for GPT-2 and Llama,
 // "sliding_window" (Mistral's name, key > query - window).

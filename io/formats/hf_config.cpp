@@ -1,0 +1,359 @@
+// config.json: see hf_config.hpp. Defaults and meanings are those of transformers'
+// configuration_gpt2.py, configuration_llama.py and configuration_mistral.py.
+#include "io/formats/hf_config.hpp"
+
+#include <cmath>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "io/file.hpp"
+#include "io/formats/json_text.hpp"
+
+namespace troupe::io {
+
+namespace fs = std::filesystem;
+using json = nlohmann::json;
+
+namespace {
+
+constexpr size_t max_config_bytes = 16 << 20;
+constexpr int64_t max_dimension = int64_t{1} << 31;
+
+/// Reads typed keys; the first thing wrong sticks and later reads give defaults.
+class key_reader {
+ public:
+  explicit key_reader(const json& object, std::string prefix = {})
+      : object_(object), prefix_(std::move(prefix)) {}
+
+  /// An integer in [low, 2^31]; required without a default.
+  int64_t integer(const char* key, std::optional<int64_t> standard = {}, int64_t low = 1) {
+    const json* value = find(key);
+    if (value == nullptr) return absent(key, standard, "an integer");
+    if (!value->is_number_integer())
+      return wrong(key, *value, "an integer"), standard.value_or(low);
+    if (value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{max_dimension})
+      return wrong(key, *value, "an integer of at most 2^31"), low;
+    auto number = value->get<int64_t>();
+    if (number < low) wrong(key, *value, fmt::format("an integer of at least {}", low));
+    return number;
+  }
+
+  /// A finite positive number.
+  double number(const char* key, std::optional<double> standard = {}) {
+    const json* value = find(key);
+    if (value == nullptr) return absent(key, standard, "a number");
+    if (!value->is_number() || !std::isfinite(value->get<double>()) || value->get<double>() <= 0)
+      return wrong(key, *value, "a positive number"), 1.0;
+    return value->get<double>();
+  }
+
+  bool boolean(const char* key, bool standard) {
+    const json* value = find(key);
+    if (value == nullptr) return standard;
+    if (!value->is_boolean()) return wrong(key, *value, "true or false"), standard;
+    return value->get<bool>();
+  }
+
+  std::string text(const char* key, std::optional<std::string> standard = {}) {
+    const json* value = find(key);
+    if (value == nullptr) return absent(key, std::move(standard), "a text");
+    if (!value->is_string()) return wrong(key, *value, "a text"), "";
+    return value->get<std::string>();
+  }
+
+  /// Refuses a boolean that is not `wanted`.
+  void demand(const char* key, bool wanted, const char* meaning) {
+    if (boolean(key, wanted) != wanted) unsupported(key, meaning);
+  }
+
+  void unsupported(std::string_view key, std::string_view meaning) {
+    if (!fault_)
+      fault_ =
+          error{errc::bad_config,
+                fmt::format("config.json: \"{}{}\": {} is not supported", prefix_, key, meaning),
+                "choose a plain GPT-2, Llama or Mistral model"};
+  }
+
+  /// The value, or null when the key is missing or null.
+  const json* find(const char* key) const {
+    auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+  bool has(const char* key) const { return object_.contains(key); }
+
+  void wrong(std::string_view key, const json& value, std::string_view expected) {
+    if (!fault_)
+      fault_ = error{
+          errc::bad_data,
+          fmt::format("config.json: \"{}{}\" is {}, expected {}", prefix_, key,
+                      shown(value.dump(-1, ' ', false, json::error_handler_t::replace)), expected)};
+  }
+
+  void take(key_reader& other) {
+    if (!fault_) fault_ = std::move(other.fault_);
+  }
+  const std::optional<error>& fault() const { return fault_; }
+
+ private:
+  template <class T>
+  T absent(std::string_view key, std::optional<T> standard, std::string_view expected) {
+    if (standard) return std::move(*standard);
+    if (!fault_)
+      fault_ = error{errc::bad_data, fmt::format("config.json: \"{}{}\" is missing, expected {}",
+                                                 prefix_, key, expected)};
+    return T{};
+  }
+
+  const json& object_;
+  std::string prefix_;
+  std::optional<error> fault_;
+};
+
+hf_activation read_activation(key_reader& keys, const char* key, const char* standard) {
+  auto name = keys.text(key, standard);
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast")
+    return hf_activation::gelu_new;
+  if (name == "gelu") return hf_activation::gelu;
+  if (name == "silu" || name == "swish") return hf_activation::silu;
+  keys.unsupported(key, shown(name));
+  return hf_activation::gelu_new;
+}
+
+void read_common(key_reader& keys, hf_model_config& out) {
+  out.vocab = keys.integer("vocab_size");
+  const char* dtype_key = keys.find("torch_dtype") == nullptr ? "dtype" : "torch_dtype";
+  out.torch_dtype = keys.text(dtype_key, "float32");
+  if (out.torch_dtype != "float32" && out.torch_dtype != "float16" && out.torch_dtype != "bfloat16")
+    keys.unsupported(dtype_key, shown(out.torch_dtype));
+  if (keys.find("bos_token_id") != nullptr) out.bos_token_id = keys.integer("bos_token_id", {}, 0);
+  if (const json* eos = keys.find("eos_token_id"); eos != nullptr && eos->is_array()) {
+    for (const auto& id : *eos) {
+      if (!id.is_number_unsigned() || id.get<uint64_t>() > uint64_t{max_dimension}) {
+        keys.wrong("eos_token_id", *eos, "an integer or a list of integers");
+        break;
+      }
+      out.eos_token_ids.push_back(id.get<int64_t>());
+    }
+  } else if (eos != nullptr) {
+    out.eos_token_ids.push_back(keys.integer("eos_token_id", {}, 0));
+  }
+  if (keys.find("quantization_config") != nullptr)
+    keys.unsupported("quantization_config", "a quantized model");
+  if (keys.boolean("use_parallel_residual", false))
+    out.parallel_block = hf_parallel_block::two_norms;
+}
+
+void read_gpt2(key_reader& keys, hf_model_config& out) {
+  out.family = hf_family::gpt2;
+  out.layers = keys.integer("n_layer");
+  out.heads = out.kv_heads = keys.integer("n_head");
+  out.hidden = keys.integer("n_embd");
+  out.ffn = keys.integer("n_inner", 4 * out.hidden);
+  out.max_positions = keys.find("n_positions") == nullptr && keys.find("n_ctx") != nullptr
+                          ? keys.integer("n_ctx")
+                          : keys.integer("n_positions");
+  out.norm_eps = keys.number("layer_norm_epsilon", 1e-5);
+  out.activation = read_activation(keys, "activation_function", "gelu_new");
+  if (out.activation == hf_activation::silu)
+    keys.unsupported("activation_function", "silu in GPT-2");
+  out.tied = keys.boolean("tie_word_embeddings", true);
+  out.sliding_window = keys.integer("sliding_window", 0);
+  keys.demand("scale_attn_weights", true, "unscaled attention");
+  keys.demand("scale_attn_by_inverse_layer_idx", false, "attention scaled by layer");
+  keys.demand("add_cross_attention", false, "cross attention");
+  if (keys.fault()) return;
+  out.head_dim = out.hidden / out.heads;
+  if (out.hidden % out.heads != 0) keys.wrong("n_head", out.heads, "a divisor of n_embd");
+}
+
+/// rope_theta and rope_scaling, in the form of transformers 4 or of 5 (rope_parameters).
+void read_rope(key_reader& keys, hf_model_config& out) {
+  const json* nested = keys.find("rope_parameters");
+  const char* name = nested != nullptr ? "rope_parameters" : "rope_scaling";
+  out.rope_theta = keys.number("rope_theta", 10000.0);
+  const json* scaling = keys.find(name);
+  if (scaling == nullptr) return;
+  if (!scaling->is_object()) return keys.wrong(name, *scaling, "an object or null");
+  key_reader inner(*scaling, std::string(name) + ".");
+  out.rope_theta = inner.number("rope_theta", out.rope_theta);
+  auto kind = inner.text(inner.has("rope_type") ? "rope_type" : "type", "default");
+  if (kind == "llama3") {
+    hf_llama3_rope rope;
+    rope.factor = inner.number("factor");
+    rope.low_freq_factor = inner.number("low_freq_factor");
+    rope.high_freq_factor = inner.number("high_freq_factor");
+    rope.original_max_positions = inner.integer("original_max_position_embeddings");
+    if (!inner.fault() && rope.high_freq_factor <= rope.low_freq_factor)
+      inner.wrong("high_freq_factor", rope.high_freq_factor, "a number above low_freq_factor");
+    out.rope_llama3 = rope;
+  } else if (kind != "default") {
+    inner.unsupported("rope_type", fmt::format("\"{}\"", shown(kind)));
+  }
+  keys.take(inner);
+}
+
+void read_llama(key_reader& keys, hf_model_config& out, bool mistral) {
+  out.family = hf_family::llama;
+  out.layers = keys.integer("num_hidden_layers");
+  out.heads = keys.integer("num_attention_heads");
+  out.kv_heads = keys.integer("num_key_value_heads", mistral ? 8 : out.heads);
+  out.hidden = keys.integer("hidden_size");
+  out.ffn = keys.integer("intermediate_size");
+  out.max_positions = keys.integer("max_position_embeddings");
+  out.norm_eps = keys.number("rms_norm_eps", 1e-6);
+  out.activation = read_activation(keys, "hidden_act", "silu");
+  if (out.activation != hf_activation::silu) keys.unsupported("hidden_act", "other than silu");
+  out.tied = keys.boolean("tie_word_embeddings", false);
+  out.attention_bias = keys.boolean("attention_bias", false);
+  out.mlp_bias = keys.boolean("mlp_bias", false);
+  bool window_absent = !keys.has("sliding_window");
+  out.sliding_window =
+      mistral && window_absent ? 4096 : keys.integer("sliding_window", 0, mistral ? 1 : 0);
+  read_rope(keys, out);
+  if (keys.number("partial_rotary_factor", 1.0) != 1.0)
+    keys.unsupported("partial_rotary_factor", "rotating a part of the head");
+  if (keys.find("layer_types") != nullptr && keys.find("layer_types")->is_array()) {
+    for (const auto& kind : *keys.find("layer_types"))
+      if (kind != keys.find("layer_types")->front())
+        keys.unsupported("layer_types", "mixing kinds of attention");
+  }
+  if (keys.fault()) return;
+  if (keys.find("head_dim") == nullptr && out.hidden % out.heads != 0)
+    keys.wrong("num_attention_heads", out.heads, "a divisor of hidden_size");
+  out.head_dim = keys.integer("head_dim", out.hidden / out.heads);
+  if (out.heads % out.kv_heads != 0)
+    keys.wrong("num_key_value_heads", out.kv_heads, "a divisor of num_attention_heads");
+  if (out.head_dim % 2 != 0) keys.wrong("head_dim", out.head_dim, "an even number (RoPE pairs)");
+}
+
+void put_common(nlohmann::ordered_json& root, const hf_model_config& c) {
+  root["vocab_size"] = c.vocab;
+  root["tie_word_embeddings"] = c.tied;
+  if (c.bos_token_id)
+    root["bos_token_id"] = *c.bos_token_id;
+  else
+    root["bos_token_id"] = nullptr;
+  if (c.eos_token_ids.empty())
+    root["eos_token_id"] = nullptr;
+  else if (c.eos_token_ids.size() == 1)
+    root["eos_token_id"] = c.eos_token_ids[0];
+  else
+    root["eos_token_id"] = c.eos_token_ids;
+  root["torch_dtype"] = c.torch_dtype;
+  root["use_cache"] = true;
+  if (c.parallel_block != hf_parallel_block::none) root["use_parallel_residual"] = true;
+}
+
+nlohmann::ordered_json gpt2_json(const hf_model_config& c) {
+  nlohmann::ordered_json root;
+  root["model_type"] = "gpt2";
+  root["architectures"] = {"GPT2LMHeadModel"};
+  root["n_layer"] = c.layers;
+  root["n_head"] = c.heads;
+  root["n_embd"] = c.hidden;
+  if (c.ffn == 4 * c.hidden)
+    root["n_inner"] = nullptr;
+  else
+    root["n_inner"] = c.ffn;
+  root["n_positions"] = c.max_positions;
+  root["n_ctx"] = c.max_positions;
+  root["activation_function"] = c.activation == hf_activation::gelu ? "gelu" : "gelu_new";
+  root["layer_norm_epsilon"] = c.norm_eps;
+  root["scale_attn_weights"] = true;
+  root["scale_attn_by_inverse_layer_idx"] = false;
+  root["reorder_and_upcast_attn"] = false;
+  root["resid_pdrop"] = 0.0;
+  root["embd_pdrop"] = 0.0;
+  root["attn_pdrop"] = 0.0;
+  put_common(root, c);
+  if (c.sliding_window > 0) root["sliding_window"] = c.sliding_window;
+  return root;
+}
+
+nlohmann::ordered_json llama_json(const hf_model_config& c) {
+  bool mistral = c.sliding_window > 0 && c.parallel_block == hf_parallel_block::none &&
+                 !c.attention_bias && !c.mlp_bias && !c.rope_llama3;
+  nlohmann::ordered_json root;
+  root["model_type"] = mistral ? "mistral" : "llama";
+  root["architectures"] = {mistral ? "MistralForCausalLM" : "LlamaForCausalLM"};
+  root["num_hidden_layers"] = c.layers;
+  root["num_attention_heads"] = c.heads;
+  root["num_key_value_heads"] = c.kv_heads;
+  root["head_dim"] = c.head_dim;
+  root["hidden_size"] = c.hidden;
+  root["intermediate_size"] = c.ffn;
+  root["max_position_embeddings"] = c.max_positions;
+  root["hidden_act"] = "silu";
+  root["rms_norm_eps"] = c.norm_eps;
+  root["rope_theta"] = c.rope_theta;
+  if (c.rope_llama3)
+    root["rope_scaling"] = {
+        {"rope_type", "llama3"},
+        {"factor", c.rope_llama3->factor},
+        {"low_freq_factor", c.rope_llama3->low_freq_factor},
+        {"high_freq_factor", c.rope_llama3->high_freq_factor},
+        {"original_max_position_embeddings", c.rope_llama3->original_max_positions}};
+  else if (!mistral)
+    root["rope_scaling"] = nullptr;
+  if (!mistral) root["attention_bias"] = c.attention_bias;
+  if (!mistral) root["mlp_bias"] = c.mlp_bias;
+  root["attention_dropout"] = 0.0;
+  put_common(root, c);
+  if (c.sliding_window > 0) root["sliding_window"] = c.sliding_window;
+  return root;
+}
+
+}  // namespace
+
+result<hf_model_config> parse_hf_config(std::string_view text) {
+  TROUPE_TRY(root, parse_json(text));
+  if (!root.is_object()) return error{errc::bad_data, "config.json is not an object"};
+  key_reader keys(root);
+  hf_model_config config;
+  auto type = keys.text("model_type");
+  if (keys.fault()) return *keys.fault();
+  if (type == "gpt2") {
+    read_gpt2(keys, config);
+  } else if (type == "llama" || type == "mistral") {
+    read_llama(keys, config, type == "mistral");
+  } else {
+    keys.unsupported("model_type", fmt::format("\"{}\"", shown(type)));
+  }
+  read_common(keys, config);
+  if (keys.fault()) return *keys.fault();
+  return config;
+}
+
+result<hf_model_config> read_hf_config(const fs::path& path) {
+  std::error_code ignored;
+  auto file = fs::is_directory(path, ignored) ? path / "config.json" : path;
+  TROUPE_TRY(text, read_file(file, max_config_bytes));
+  auto config = parse_hf_config(text);
+  if (!config) return config.error().within(file.parent_path().string());
+  return config;
+}
+
+std::string format_hf_config(const hf_model_config& config) {
+  auto root = config.family == hf_family::gpt2 ? gpt2_json(config) : llama_json(config);
+  return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+status write_hf_config(const fs::path& folder, const hf_model_config& config) {
+  return write_atomic(folder / "config.json", format_hf_config(config));
+}
+
+status resolve_parallel_block(hf_model_config& config, bool has_second_norm) {
+  if (config.parallel_block == hf_parallel_block::none) {
+    if (!has_second_norm)
+      return error{errc::bad_data, "the weights hold no second norm, but the blocks are sequential",
+                   "for a parallel block, set \"use_parallel_residual\": true in config.json"};
+    return {};
+  }
+  config.parallel_block =
+      has_second_norm ? hf_parallel_block::two_norms : hf_parallel_block::shared_norm;
+  return {};
+}
+
+}  // namespace troupe::io

@@ -1,0 +1,217 @@
+// config.json of GPT-2, Llama and Mistral: what is read, what is refused and how it is said.
+#include "io/formats/hf_config.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "io/file.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::io;
+using json = nlohmann::json;
+
+namespace {
+
+json gpt2() {
+  return {{"model_type", "gpt2"}, {"n_layer", 2}, {"n_head", 4},         {"n_embd", 64},
+          {"n_positions", 128},   {"n_ctx", 64},  {"vocab_size", 50257}, {"n_inner", nullptr}};
+}
+
+json llama() {
+  return {{"model_type", "llama"},         {"num_hidden_layers", 3}, {"num_attention_heads", 8},
+          {"num_key_value_heads", 2},      {"hidden_size", 64},      {"intermediate_size", 176},
+          {"max_position_embeddings", 64}, {"vocab_size", 32000},    {"rms_norm_eps", 1e-5}};
+}
+
+json with(json base, std::string_view key, json value) {
+  base[std::string(key)] = std::move(value);
+  return base;
+}
+
+json without(json base, std::string_view key) {
+  base.erase(std::string(key));
+  return base;
+}
+
+}  // namespace
+
+TEST_CASE("GPT-2: shape, and the defaults of transformers") {
+  auto c = parse_hf_config(gpt2().dump());
+  REQUIRE(c);
+  CHECK(c->family == hf_family::gpt2);
+  CHECK(c->layers == 2);
+  CHECK(c->kv_heads == 4);
+  CHECK(c->head_dim == 16);
+  CHECK(c->ffn == 256);
+  CHECK(c->max_positions == 128);
+  CHECK(c->norm_eps == 1e-5);
+  CHECK(c->tied);
+  CHECK(c->activation == hf_activation::gelu_new);
+  CHECK(c->sliding_window == 0);
+  CHECK(c->parallel_block == hf_parallel_block::none);
+  CHECK(parse_hf_config(with(gpt2(), "n_inner", 100).dump())->ffn == 100);
+  CHECK(parse_hf_config(with(gpt2(), "sliding_window", 16).dump())->sliding_window == 16);
+  CHECK(parse_hf_config(with(gpt2(), "activation_function", "gelu").dump())->activation ==
+        hf_activation::gelu);
+}
+
+TEST_CASE("Llama and Mistral: grouped heads, RoPE, window") {
+  auto c = parse_hf_config(llama().dump());
+  REQUIRE(c);
+  CHECK(c->family == hf_family::llama);
+  CHECK(c->heads == 8);
+  CHECK(c->kv_heads == 2);
+  CHECK(c->head_dim == 8);
+  CHECK_FALSE(c->tied);
+  CHECK(c->rope_theta == 10000.0);
+  CHECK_FALSE(c->rope_llama3);
+  CHECK(c->activation == hf_activation::silu);
+  CHECK_FALSE(c->attention_bias);
+  CHECK(parse_hf_config(without(llama(), "num_key_value_heads").dump())->kv_heads == 8);
+  CHECK(parse_hf_config(without(llama(), "rms_norm_eps").dump())->norm_eps == 1e-6);
+  CHECK(parse_hf_config(with(llama(), "head_dim", 32).dump())->head_dim == 32);
+  auto mistral = with(llama(), "model_type", "mistral");
+  CHECK(parse_hf_config(mistral.dump())->sliding_window == 4096);
+  CHECK(parse_hf_config(with(mistral, "sliding_window", nullptr).dump())->sliding_window == 0);
+  CHECK(parse_hf_config(with(mistral, "sliding_window", 7).dump())->sliding_window == 7);
+  CHECK(
+      parse_hf_config(
+          with(llama(), "rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}).dump())
+          ->rope_theta == 5e5);
+}
+
+TEST_CASE("RoPE scaling: llama3 is read, other kinds are refused by name") {
+  json scaling = {{"rope_type", "llama3"},
+                  {"factor", 32.0},
+                  {"low_freq_factor", 1.0},
+                  {"high_freq_factor", 4.0},
+                  {"original_max_position_embeddings", 8192}};
+  auto c = parse_hf_config(with(llama(), "rope_scaling", scaling).dump());
+  REQUIRE(c);
+  REQUIRE(c->rope_llama3);
+  CHECK(c->rope_llama3->factor == 32.0);
+  CHECK(c->rope_llama3->original_max_positions == 8192);
+  auto yarn =
+      parse_hf_config(with(llama(), "rope_scaling", {{"type", "yarn"}, {"factor", 2}}).dump());
+  REQUIRE_FALSE(yarn);
+  CHECK(yarn.error().code == errc::bad_config);
+  CHECK(yarn.error().message.find("\"yarn\"") != std::string::npos);
+  scaling.erase("factor");
+  auto lacking = parse_hf_config(with(llama(), "rope_scaling", scaling).dump());
+  REQUIRE_FALSE(lacking);
+  CHECK(lacking.error().message.find("rope_scaling.factor") != std::string::npos);
+}
+
+TEST_CASE("what is wrong is said with the key, the value and what was expected") {
+  struct row {
+    json config;
+    std::string_view said;
+  };
+  for (const auto& [config, said] : {
+           row{without(gpt2(), "n_layer"), "\"n_layer\" is missing, expected an integer"},
+           row{with(gpt2(), "n_layer", "two"), "\"n_layer\" is \"two\", expected an integer"},
+           row{with(gpt2(), "n_layer", 0), "at least 1"},
+           row{with(gpt2(), "n_layer", -3), "at least 1"},
+           row{with(gpt2(), "n_layer", 2.0), "expected an integer"},
+           row{with(gpt2(), "n_embd", 1e300), "expected an integer"},
+           row{with(gpt2(), "n_embd", uint64_t{1} << 63), "at most 2^31"},
+           row{with(gpt2(), "n_head", 3), "a divisor of n_embd"},
+           row{with(gpt2(), "layer_norm_epsilon", 0), "a positive number"},
+           row{with(gpt2(), "activation_function", "relu"), "relu is not supported"},
+           row{with(gpt2(), "scale_attn_weights", false), "unscaled attention"},
+           row{with(gpt2(), "scale_attn_by_inverse_layer_idx", true), "scaled by layer"},
+           row{with(gpt2(), "tie_word_embeddings", 1), "true or false"},
+           row{with(gpt2(), "torch_dtype", "int8"), "int8 is not supported"},
+           row{with(gpt2(), "eos_token_id", "x"), "expected an integer"},
+           row{with(gpt2(), "eos_token_id", json::array({1, "x"})), "list of integers"},
+           row{with(gpt2(), "model_type", "bert"), "\"bert\" is not supported"},
+           row{without(gpt2(), "model_type"), "\"model_type\" is missing"},
+           row{with(llama(), "num_key_value_heads", 3), "a divisor of num_attention_heads"},
+           row{with(llama(), "hidden_act", "gelu"), "other than silu"},
+           row{with(llama(), "partial_rotary_factor", 0.5), "rotating a part"},
+           row{with(llama(), "head_dim", 7), "an even number"},
+           row{with(llama(), "quantization_config", json::object()), "quantized"},
+           row{with(llama(), "rope_scaling", 3), "an object or null"},
+           row{json::array(), "not an object"},
+       }) {
+    CAPTURE(config.dump());
+    auto c = parse_hf_config(config.dump());
+    REQUIRE_FALSE(c);
+    CHECK_MESSAGE(c.error().message.find(said) != std::string::npos, c.error().message);
+  }
+  CHECK(parse_hf_config("{").error().code == errc::bad_data);
+  CHECK(parse_hf_config(R"({"n_layer":1,"n_layer":2})").error().message.find("twice") !=
+        std::string::npos);
+  CHECK_FALSE(parse_hf_config(std::string(100000, '[')));
+}
+
+TEST_CASE("what is written reads back the same, for every option") {
+  std::vector<json> sources = {
+      gpt2(),
+      llama(),
+      with(gpt2(), "n_inner", 100),
+      with(gpt2(), "use_parallel_residual", true),
+      with(gpt2(), "sliding_window", 16),
+      with(llama(), "tie_word_embeddings", true),
+      with(llama(), "attention_bias", true),
+      with(llama(), "eos_token_id", json::array({1, 2})),
+      with(with(llama(), "model_type", "mistral"), "sliding_window", 9),
+      with(with(llama(), "use_parallel_residual", true), "sliding_window", 9),
+      with(llama(), "rope_scaling",
+           {{"rope_type", "llama3"},
+            {"factor", 8.0},
+            {"low_freq_factor", 1.0},
+            {"high_freq_factor", 4.0},
+            {"original_max_position_embeddings", 8192}}),
+      with(gpt2(), "torch_dtype", "bfloat16"),
+      with(gpt2(), "bos_token_id", 5)};
+  for (const auto& source : sources) {
+    CAPTURE(source.dump());
+    auto c = parse_hf_config(source.dump());
+    REQUIRE(c);
+    auto back = parse_hf_config(format_hf_config(*c));
+    REQUIRE(back);
+    CHECK(*back == *c);
+  }
+}
+
+TEST_CASE("a Llama with a window is written as Mistral, where transformers honours the key") {
+  auto c = parse_hf_config(with(llama(), "sliding_window", 5).dump());
+  REQUIRE(c);
+  auto written = json::parse(format_hf_config(*c));
+  CHECK(written["model_type"] == "mistral");
+  CHECK(written["architectures"][0] == "MistralForCausalLM");
+  CHECK(written["sliding_window"] == 5);
+}
+
+TEST_CASE("the weights tell whether a parallel block shares its norm") {
+  auto c = *parse_hf_config(with(gpt2(), "use_parallel_residual", true).dump());
+  CHECK(c.parallel_block == hf_parallel_block::two_norms);
+  auto shared = c;
+  REQUIRE(resolve_parallel_block(shared, false));
+  CHECK(shared.parallel_block == hf_parallel_block::shared_norm);
+  REQUIRE(resolve_parallel_block(c, true));
+  CHECK(c.parallel_block == hf_parallel_block::two_norms);
+  auto sequential = *parse_hf_config(gpt2().dump());
+  CHECK(resolve_parallel_block(sequential, true));
+  CHECK_FALSE(resolve_parallel_block(sequential, false));
+}
+
+TEST_CASE("every config.json of the oracle reads") {
+  auto shared = shared_folder();
+  if (shared.empty()) {
+    MESSAGE("SKIPPED: no shared folder (TROUPE_SHARED)");
+    return;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(shared / "oracle")) {
+    if (!entry.is_directory()) continue;
+    CAPTURE(entry.path().string());
+    auto c = read_hf_config(entry.path());
+    REQUIRE(c);
+    CHECK(c->vocab == 251);
+    CHECK(c->head_dim == 16);
+  }
+  CHECK(read_hf_config(shared / "oracle/gpt2_swa16")->sliding_window == 16);
+  CHECK(read_hf_config(shared / "oracle/llama_tiny_bf16")->torch_dtype == "bfloat16");
+}
