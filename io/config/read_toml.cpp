@@ -86,25 +86,23 @@ std::optional<toml::table> parse_text(builder& into, std::string_view text,
 }
 
 std::optional<std::string> file_text(builder& into, const std::string& file, const origin& from) {
+  auto fault = [&](const std::string& what, errc code) {
+    // An included file is named in the text; the file itself is the place already.
+    into.complain(from, "", from.line == 0 ? what : file + ": " + what, "", code);
+    return std::nullopt;
+  };
   std::error_code failed;
   auto kind = fs::status(file, failed).type();
   if (kind != fs::file_type::regular) {
-    auto what = kind == fs::file_type::not_found ? "no such file" : "not a regular file";
-    into.complain(from, "", fmt::format("{}: {}", file, what), "", errc::not_found);
-    return std::nullopt;
+    bool absent = kind == fs::file_type::not_found;
+    return fault(absent ? "no such file" : "not a regular file", errc::not_found);
   }
   std::ifstream in(file, std::ios::binary);
   std::string text(max_file_bytes + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
-  if (in.bad() || (!in && !in.eof())) {
-    into.complain(from, "", fmt::format("{}: cannot be read", file), "", errc::io);
-    return std::nullopt;
-  }
-  if (text.size() > max_file_bytes) {
-    into.complain(from, "", fmt::format("{}: larger than 1 MiB", file));
-    return std::nullopt;
-  }
+  if (in.bad() || (!in && !in.eof())) return fault("cannot be read", errc::io);
+  if (text.size() > max_file_bytes) return fault("larger than 1 MiB", errc::bad_config);
   return text;
 }
 

@@ -1,0 +1,25 @@
+// The program's command line as a whole: what it says of itself, and which verbs it has.
+#include "apps/commands.hpp"
+
+namespace troupe::apps {
+
+void add_all(shell& sh) {
+  sh.app.description("Troupe trains large language models with a troupe of actors.");
+  sh.app.name("troupe");
+  sh.app.require_subcommand(1);
+  sh.app.footer(
+      "Examples:\n"
+      "  troupe config check configs/quickstart.toml\n"
+      "  troupe config show configs/quickstart.toml --set train.steps=50\n"
+      "  troupe config explain train.lr\n\n"
+      "Settings come from: --set KEY=VALUE, then TROUPE_SECTION__KEY in the environment, then the "
+      "file,\n"
+      "then the defaults. Exit codes are those of sysexits.h; 1 = training failed; 130, 143 = a "
+      "signal.");
+  add_config(sh);
+  add_certs(sh);
+  add_completion(sh);
+  add_version(sh);
+}
+
+}  // namespace troupe::apps

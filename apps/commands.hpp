@@ -1,0 +1,30 @@
+// The verbs of the program. A verb is one file, apps/<verb>.cpp, with a function that registers it:
+//
+//   void add_up(shell& sh) {
+//     auto* verb = sh.app.add_subcommand("up", "Start a cluster and train");
+//     auto arguments = std::make_shared<job_arguments>();
+//     add_job_arguments(verb, *arguments);
+//     on_run(sh, verb, [arguments]() -> result<int> { ... return 0; });
+//   }
+//
+// To add one: declare its function here and name it in add_all (commands.cpp). Nothing else has to
+// change: help, completion and exit codes come from the registration.
+#pragma once
+
+#include "apps/shell.hpp"
+
+namespace troupe::apps {
+
+/// `troupe config check|show|explain|schema`: questions about a configuration.
+void add_config(shell& sh);
+/// `troupe certs`: a certificate authority and certificates for a cluster.
+void add_certs(shell& sh);
+/// `troupe completion bash|zsh`: completes verbs, flags and keys.
+void add_completion(shell& sh);
+/// `troupe version`: what this is and how it was built.
+void add_version(shell& sh);
+
+/// Registers every verb, in the order of the help.
+void add_all(shell& sh);
+
+}  // namespace troupe::apps

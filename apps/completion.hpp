@@ -1,0 +1,16 @@
+// Shell completion, generated from the command line itself, so that a new verb completes at once.
+#pragma once
+
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+namespace troupe::apps {
+
+/// A bash script that completes verbs, flags and, after --set and `config explain`, keys.
+std::string bash_completion(const CLI::App& app);
+
+/// The same for zsh, with descriptions.
+std::string zsh_completion(const CLI::App& app);
+
+}  // namespace troupe::apps

@@ -1,0 +1,99 @@
+// `troupe config`: whether a configuration is sound, what it comes to, and what its keys mean.
+#include <memory>
+
+#include <fmt/format.h>
+
+#include "apps/commands.hpp"
+#include "apps/job_arguments.hpp"
+#include "io/config/properties.hpp"
+#include "io/config/show.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+struct arguments {
+  job_arguments job;
+  std::string key;
+  bool json = false;
+  bool markdown = false;
+};
+
+using arguments_ptr = std::shared_ptr<arguments>;
+
+/// One line on what a job amounts to.
+std::string amounts_to(const config::job& j) {
+  return fmt::format("{} nodes, {} workers (data {} x pipeline {}), {} steps of {} tokens",
+                     j.cluster.node.size(), j.workers(), j.parallel.data, j.parallel.pipeline,
+                     j.train.steps, j.tokens_per_step());
+}
+
+result<int> check(const arguments& a) {
+  if (a.json) {
+    auto out = config::read(a.job.sources());
+    TROUPE_CHECK(print(config::problems_json(out.problems)));
+    return out.problems.empty() ? 0 : exit_code(errc::bad_config);
+  }
+  TROUPE_TRY(loaded, config::load(a.job.sources()));
+  say(fmt::format("{}: sound; {}", a.job.file, amounts_to(loaded.value)));
+  return 0;
+}
+
+result<int> show(const arguments& a) {
+  TROUPE_TRY(loaded, config::load(a.job.sources()));
+  TROUPE_CHECK(print(a.json ? config::show_json(loaded) : config::show(loaded)));
+  return 0;
+}
+
+result<int> explain(const arguments& a) {
+  std::string text;
+  if (a.key.empty()) {
+    for (auto section : config::sections())
+      text += fmt::format("{:<14}{}\n", section, config::section_about(section));
+  } else {
+    auto found = config::explain(a.key);
+    if (!found) return error{errc::usage, found.error().message, found.error().hint};
+    text = *found;
+  }
+  TROUPE_CHECK(print(text));
+  return 0;
+}
+
+result<int> schema(const arguments& a) {
+  TROUPE_CHECK(print(a.markdown ? config::reference_markdown() : config::json_schema()));
+  return 0;
+}
+
+}  // namespace
+
+void add_config(shell& sh) {
+  auto* verb = sh.app.add_subcommand("config", "Check, show and explain a configuration");
+  verb->require_subcommand(1);
+  verb->footer(
+      "Examples:\n"
+      "  troupe config check run.toml\n"
+      "  troupe config show run.toml --set parallel.pipeline=2\n"
+      "  troupe config explain checkpoint\n"
+      "  troupe config schema > troupe.schema.json   # for editors that check TOML as one types");
+  auto a = std::make_shared<arguments>();
+
+  auto* check_verb = verb->add_subcommand("check", "Say everything that is wrong with a file");
+  add_job_arguments(check_verb, a->job);
+  check_verb->add_flag("--json", a->json, "The problems as a JSON array on stdout");
+  on_run(sh, check_verb, [a] { return check(*a); });
+
+  auto* show_verb = verb->add_subcommand("show", "Print every value and where it came from");
+  add_job_arguments(show_verb, a->job);
+  show_verb->add_flag("--json", a->json, "As one JSON object");
+  on_run(sh, show_verb, [a] { return show(*a); });
+
+  auto* explain_verb = verb->add_subcommand("explain", "Explain a key or a section");
+  explain_verb->add_option("KEY", a->key, "e.g. train.lr, or train; none lists the sections");
+  on_run(sh, explain_verb, [a] { return explain(*a); });
+
+  auto* schema_verb = verb->add_subcommand("schema", "Print the JSON Schema of the file");
+  schema_verb->add_flag("--markdown", a->markdown, "The reference page of the docs instead");
+  on_run(sh, schema_verb, [a] { return schema(*a); });
+}
+
+}  // namespace troupe::apps

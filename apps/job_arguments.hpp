@@ -1,0 +1,25 @@
+// The arguments of every verb that takes a configuration: FILE and --set.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "io/config/load.hpp"
+
+namespace troupe::apps {
+
+/// What was given on the command line.
+struct job_arguments {
+  std::string file;
+  std::vector<std::string> sets;
+
+  /// With the process's environment, ready for config::load().
+  config::sources sources() const;
+};
+
+/// Adds FILE (required) and --set to a verb; `into` must live as long as the verb.
+void add_job_arguments(CLI::App* verb, job_arguments& into);
+
+}  // namespace troupe::apps

@@ -1,0 +1,40 @@
+// `troupe version`: enough to tell two builds apart in a bug report.
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+#if defined(__clang__)
+constexpr auto compiler = "clang " __clang_version__;
+#else
+constexpr auto compiler = "gcc " __VERSION__;
+#endif
+
+}  // namespace
+
+void add_version(shell& sh) {
+  auto* verb = sh.app.add_subcommand("version", "Print the version and how it was built");
+  auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "As one JSON object");
+  on_run(sh, verb, [json]() -> result<int> {
+    if (*json) {
+      nlohmann::ordered_json facts;
+      facts["version"] = TROUPE_VERSION;
+      facts["build"] = TROUPE_BUILD_TYPE;
+      facts["compiler"] = compiler;
+      TROUPE_CHECK(print(facts.dump() + "\n"));
+    } else {
+      TROUPE_CHECK(
+          print(fmt::format("troupe {} ({}, {})\n", TROUPE_VERSION, TROUPE_BUILD_TYPE, compiler)));
+    }
+    return 0;
+  });
+}
+
+}  // namespace troupe::apps
