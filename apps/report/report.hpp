@@ -1,0 +1,88 @@
+// What a person sees of a training run: the line of a step, its JSON twin, the loss curve, the
+// summary.
+//
+// Why apart from the verbs: all of it is text made from plain structs, so that golden tests hold it
+// and `up`, tools and docs show the same. Nothing here reads a clock, a terminal or a file.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::report {
+
+/// One optimizer step.
+struct step_report {
+  int64_t step = 0;      ///< from 1
+  int64_t steps = 0;     ///< the last one
+  double loss = 0;       ///< mean cross-entropy over the step's tokens, nats, before its update
+  double grad_norm = 0;  ///< global gradient norm before clipping
+  double lr = 0;
+  double step_ms = 0;  ///< wall time of the step
+  /// Achieved over measured peak FLOP/s, 0 to 1; NaN if the peak is unknown.
+  double peak_ratio = std::numeric_limits<double>::quiet_NaN();
+  double tokens_per_s = 0;
+  double eta_s = 0;                       ///< estimated time to the end
+  std::optional<double> validation_loss;  ///< if this step ended with a validation
+};
+
+/// "step 120/300 | loss 2.913 | norm 0.81 | lr 3.0e-4 | 212 ms | 41.3 % of peak | 9,650 tok/s | ETA
+/// 0:38"; the peak is left out when unknown, " | validation 2.951" follows the loss when there is
+/// one.
+std::string step_line(const step_report& r);
+
+/// The line as a terminal wants it: it returns to the first column and clears what stood there, cut
+/// to `columns` so that it stays one line; without a line end.
+std::string rewriting_line(const step_report& r, int columns);
+
+/// The same fields as one JSON object without a line end: {"type":"step","step":1,...}; loss and
+/// norm with 17 significant digits at most (they read back as the same double); what is unknown or
+/// not finite is null.
+std::string step_json(const step_report& r);
+
+/// "0:38", "12:05", "3:04:05", "2 d 3 h"; "-" if it is not finite.
+std::string duration(double seconds);
+
+/// "9,650": an integer with separators.
+std::string grouped(int64_t n);
+
+/// One point of a curve.
+struct point {
+  int64_t step = 0;
+  double value = 0;
+};
+
+/// How a drawing may look.
+struct canvas {
+  int columns = 72;  ///< width in all, axis included; at least 24 is used
+  int rows = 10;     ///< height without the step axis; at least 3 is used
+  bool utf8 = true;  ///< braille dots; otherwise ASCII
+};
+
+/// A curve over steps with labelled axes, drawn with dots; values that are not finite are left out.
+/// Empty for fewer than two points. Lines end with '\n'.
+std::string curve(const std::vector<point>& points, const canvas& on);
+
+/// What a run came to.
+struct summary {
+  double seconds = 0;              ///< wall time of training
+  int64_t steps = 0;               ///< steps done by this run
+  int64_t tokens = 0;              ///< tokens trained on by this run
+  std::vector<point> losses;       ///< training loss of every step
+  std::vector<point> validations;  ///< validation losses
+  std::string checkpoint;          ///< where the last checkpoint is; empty: none
+  std::string log;                 ///< where log.jsonl is; empty: none
+  std::string prompt;              ///< prompt of the sample
+  std::string sample;              ///< generated text; empty: none
+};
+
+/// The summary for people, lines ending with '\n'. Control characters of the sample are made
+/// visible.
+std::string summary_text(const summary& s, const canvas& on);
+
+/// The summary as one JSON object without a line end: {"type":"summary",...}.
+std::string summary_json(const summary& s);
+
+}  // namespace troupe::report

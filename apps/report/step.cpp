@@ -1,0 +1,83 @@
+// The line of a step, for people and for machines.
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/report/report.hpp"
+#include "apps/report/text.hpp"
+
+namespace troupe::report {
+
+namespace {
+
+/// 3.0e-4: two digits and an exponent without padding.
+std::string short_exponent(double x) {
+  if (!std::isfinite(x)) return fmt::format("{}", x);
+  if (x == 0) return "0";
+  auto text = fmt::format("{:.1e}", x);  // 3.0e-04
+  auto e = text.find('e');
+  return fmt::format("{}e{}", text.substr(0, e), std::stoi(text.substr(e + 1)));
+}
+
+/// 212 ms, 8.4 ms, 0.42 ms: three digits at least.
+std::string milliseconds(double ms) {
+  if (!std::isfinite(ms)) return "- ms";
+  return fmt::format("{:.{}f} ms", ms, ms >= 100 ? 0 : ms >= 1 ? 1 : 2);
+}
+
+}  // namespace
+
+std::string grouped(int64_t n) {
+  auto digits = std::to_string(n);
+  auto first = static_cast<ptrdiff_t>(n < 0 ? 1 : 0);
+  for (auto at = static_cast<ptrdiff_t>(digits.size()) - 3; at > first; at -= 3)
+    digits.insert(static_cast<size_t>(at), ",");
+  return digits;
+}
+
+std::string duration(double seconds) {
+  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e12) return "-";
+  auto s = static_cast<int64_t>(std::llround(seconds));
+  auto hours = s / 3600, minutes = s / 60 % 60;
+  if (hours >= 24) return fmt::format("{} d {} h", hours / 24, hours % 24);
+  if (hours > 0) return fmt::format("{}:{:02}:{:02}", hours, minutes, s % 60);
+  return fmt::format("{}:{:02}", minutes, s % 60);
+}
+
+std::string step_line(const step_report& r) {
+  auto line = fmt::format("step {}/{} | loss {:.3f}", r.step, r.steps, r.loss);
+  if (r.validation_loss) line += fmt::format(" | validation {:.3f}", *r.validation_loss);
+  line += fmt::format(" | norm {:.2f} | lr {} | {}", r.grad_norm, short_exponent(r.lr),
+                      milliseconds(r.step_ms));
+  if (std::isfinite(r.peak_ratio)) line += fmt::format(" | {:.1f} % of peak", r.peak_ratio * 100);
+  auto tokens = std::isfinite(r.tokens_per_s) && std::abs(r.tokens_per_s) < 1e18
+                    ? grouped(std::llround(r.tokens_per_s))
+                    : "-";
+  return line + fmt::format(" | {} tok/s | ETA {}", tokens, duration(r.eta_s));
+}
+
+std::string rewriting_line(const step_report& r, int columns) {
+  auto line = step_line(r);  // ASCII, so bytes are columns
+  if (columns > 0 && line.size() >= static_cast<size_t>(columns))
+    line.resize(static_cast<size_t>(columns) - 1);  // the last column would wrap some terminals
+  return "\r\x1b[K" + line;
+}
+
+std::string step_json(const step_report& r) {
+  nlohmann::ordered_json j;
+  j["type"] = "step";
+  j["step"] = r.step;
+  j["steps"] = r.steps;
+  j["loss"] = finite_or_null(r.loss);
+  if (r.validation_loss) j["validation_loss"] = finite_or_null(*r.validation_loss);
+  j["grad_norm"] = finite_or_null(r.grad_norm);
+  j["lr"] = finite_or_null(r.lr);
+  j["step_ms"] = finite_or_null(r.step_ms);
+  j["peak_ratio"] = finite_or_null(r.peak_ratio);
+  j["tokens_per_s"] = finite_or_null(r.tokens_per_s);
+  j["eta_s"] = finite_or_null(r.eta_s);
+  return j.dump();
+}
+
+}  // namespace troupe::report

@@ -1,0 +1,89 @@
+// The end of a run, for people and for machines.
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "apps/report/report.hpp"
+#include "apps/report/text.hpp"
+
+namespace troupe::report {
+
+namespace {
+
+/// Mean of the last tenth of the losses (at least one): a single step's loss is noisy.
+double settled_loss(const std::vector<point>& losses) {
+  auto count = std::max<size_t>(1, losses.size() / 10);
+  double sum = 0;
+  for (auto i = losses.size() - count; i < losses.size(); i++) sum += losses[i].value;
+  return sum / static_cast<double>(count);
+}
+
+/// Text with its control characters shown as \xNN, line breaks and tabs kept, each line indented:
+/// what a model wrote must not steer a terminal.
+std::string harmless(const std::string& text) {
+  std::string out = "  ";
+  for (char c : text) {
+    auto byte = static_cast<unsigned char>(c);
+    if (c == '\n')
+      out += "\n  ";
+    else if ((byte < 0x20 && c != '\t') || byte == 0x7f)
+      out += fmt::format("\\x{:02x}", byte);
+    else
+      out += c;
+  }
+  return out + "\n";
+}
+
+std::string losses_text(const summary& s) {
+  const auto& first = s.losses.front();
+  const auto& last = s.losses.back();
+  auto text = fmt::format("loss        {:.4f} at step {}, {:.4f} at step {}", first.value,
+                          first.step, last.value, last.step);
+  if (s.losses.size() >= 20)
+    text +=
+        fmt::format(" (mean of the last {}: {:.4f})", s.losses.size() / 10, settled_loss(s.losses));
+  text += "\n";
+  if (s.validations.empty()) return text;
+  auto best = std::min_element(s.validations.begin(), s.validations.end(),
+                               [](auto& a, auto& b) { return a.value < b.value; });
+  return text + fmt::format("validation  {:.4f} at step {}, best {:.4f} at step {}\n",
+                            s.validations.back().value, s.validations.back().step, best->value,
+                            best->step);
+}
+
+}  // namespace
+
+std::string summary_text(const summary& s, const canvas& on) {
+  auto rate = s.seconds > 0 ? static_cast<double>(s.tokens) / s.seconds : 0;
+  auto text = fmt::format("trained     {} steps, {} tokens in {} ({} tok/s)\n", grouped(s.steps),
+                          grouped(s.tokens), duration(s.seconds), grouped(std::llround(rate)));
+  if (!s.losses.empty()) text += losses_text(s);
+  if (auto drawing = curve(s.losses, on); !drawing.empty()) text += "\nloss\n" + drawing + "\n";
+  if (!s.checkpoint.empty()) text += "checkpoint  " + s.checkpoint + "\n";
+  if (!s.log.empty()) text += "log         " + s.log + "\n";
+  if (s.sample.empty()) return text;
+  return text + "\nsample:\n" + harmless(s.prompt + s.sample);
+}
+
+std::string summary_json(const summary& s) {
+  nlohmann::ordered_json j;
+  j["type"] = "summary";
+  j["seconds"] = finite_or_null(s.seconds);
+  j["steps"] = s.steps;
+  j["tokens"] = s.tokens;
+  if (!s.losses.empty()) {
+    j["first_loss"] = finite_or_null(s.losses.front().value);
+    j["final_loss"] = finite_or_null(s.losses.back().value);
+  }
+  if (!s.validations.empty()) j["validation_loss"] = finite_or_null(s.validations.back().value);
+  if (!s.checkpoint.empty()) j["checkpoint"] = s.checkpoint;
+  if (!s.log.empty()) j["log"] = s.log;
+  if (!s.sample.empty()) {
+    j["prompt"] = s.prompt;
+    j["sample"] = s.sample;
+  }
+  return j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+}  // namespace troupe::report

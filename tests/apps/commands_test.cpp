@@ -1,0 +1,193 @@
+// The verbs through the built program: exit codes, what goes to stdout and what to stderr.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.hpp"
+#include "apps/completion.hpp"
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct folder {
+  fs::path path;
+  folder() {
+    std::string name = (fs::temp_directory_path() / "troupe-apps-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~folder() { fs::remove_all(path); }
+  folder(const folder&) = delete;
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name) << text;
+    return (path / name).string();
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream in(path / name);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+};
+
+struct ended {
+  int code;
+  std::string out, talk;
+};
+
+/// Runs a shell command line in a folder; "troupe" in it is the built program.
+ended sh(const folder& in, const std::string& command) {
+  auto line = "cd '" + in.path.string() + "' && troupe() { '" TROUPE_PROGRAM "' \"$@\"; }; { " +
+              command + "; } >.out 2>.talk </dev/null";
+  int status = std::system(("bash -c '" +
+                            [&] {
+                              std::string escaped;
+                              for (char c : line)
+                                escaped += c == '\'' ? "'\\''" : std::string(1, c);
+                              return escaped;
+                            }() +
+                            "'")
+                               .c_str());
+  REQUIRE(WIFEXITED(status));
+  return {WEXITSTATUS(status), in.read(".out"), in.read(".talk")};
+}
+
+const std::string job =
+    "[model]\nlayers = 4\nheads = 4\nhidden = 64\n[data]\npath = \"text\"\n[cluster]\nnodes = 2\n";
+
+}  // namespace
+
+TEST_CASE("commands: a wrong command line ends with 64 and the nearest word") {
+  folder here;
+  CHECK(sh(here, "troupe").code == 64);
+  auto verb = sh(here, "troupe confg check x");
+  CHECK(verb.code == 64);
+  CHECK(verb.out.empty());
+  CHECK(verb.talk.find("did you mean config?") != std::string::npos);
+  CHECK(sh(here, "troupe config check x --sets a").talk.find("did you mean --set?") !=
+        std::string::npos);
+  CHECK(sh(here, "troupe config check").talk.find("see `troupe config check --help`") !=
+        std::string::npos);
+  CHECK(sh(here, "troupe config explain trian").code == 64);
+}
+
+TEST_CASE("commands: help and version are data") {
+  folder here;
+  auto help = sh(here, "troupe --help");
+  CHECK(help.code == 0);
+  CHECK(help.talk.empty());
+  CHECK(help.out.find("Examples:") != std::string::npos);
+  CHECK(sh(here, "troupe config show --help").code == 0);
+  auto version = sh(here, "troupe version --json");
+  CHECK(nlohmann::json::parse(version.out)["version"].get<std::string>().size() >= 5);
+}
+
+TEST_CASE("commands: config check talks, config show prints data that reads back") {
+  folder here;
+  here.write("run.toml", job);
+  auto sound = sh(here, "troupe config check run.toml");
+  CHECK(sound.code == 0);
+  CHECK(sound.out.empty());
+  CHECK(sound.talk ==
+        "run.toml: sound; 2 nodes, 2 workers (data 2 x pipeline 1), 1000 steps of 2048 "
+        "tokens\n");
+  auto shown = sh(here,
+                  "TROUPE_TRAIN__LR=0.5 troupe config show run.toml --set train.steps=5 --set "
+                  "job.name=x > shown.toml && troupe config show shown.toml --json");
+  REQUIRE_MESSAGE(shown.code == 0, shown.talk);
+  auto j = nlohmann::json::parse(shown.out);
+  CHECK(j["train.lr"]["value"] == 0.5);
+  CHECK(j["train.steps"]["value"] == 5);
+  CHECK(j["job.name"]["value"] == "x");
+  CHECK(here.read("shown.toml").find("# environment TROUPE_TRAIN__LR") != std::string::npos);
+}
+
+TEST_CASE("commands: a bad configuration ends with 78 and a line per problem") {
+  folder here;
+  here.write("bad.toml", job + "[train]\nstesp = 3\nlr = \"x\"\n");
+  auto bad = sh(here, "troupe config check bad.toml");
+  CHECK(bad.code == 78);
+  CHECK(bad.out.empty());
+  CHECK(bad.talk.find("error: bad.toml:10:1: train.stesp: unknown key; did you mean train.steps?\n"
+                      "error: bad.toml:11:6: train.lr: expected a number") == 0);
+  auto json = sh(here, "troupe config check bad.toml --json");
+  CHECK(json.code == 78);
+  CHECK(nlohmann::json::parse(json.out).size() == 2);
+  CHECK(sh(here, "troupe config check none.toml").code == 66);
+  CHECK(sh(here, "TROUPE_TRAIN__LRR=1 troupe config show bad.toml").code == 78);
+}
+
+TEST_CASE("commands: a full disk is an I/O error, not a success") {
+  if (!fs::exists("/dev/full")) {
+    MESSAGE("SKIPPED: there is no /dev/full");
+    return;
+  }
+  folder here;
+  auto full = sh(here, "troupe config schema > /dev/full");
+  CHECK(full.code == 74);
+}
+
+TEST_CASE("commands: certs makes a CA once, refuses to overwrite, and says what to write") {
+  folder here;
+  auto made = sh(here, "troupe certs pki --node n0=10.0.0.1,gpu0 --operator alice --json");
+  REQUIRE_MESSAGE(made.code == 0, made.talk);
+  auto list = nlohmann::json::parse(made.out);
+  REQUIRE(list.size() == 3);
+  CHECK(list[0]["name"] == "coordinator");
+  CHECK(list[1]["hosts"] == nlohmann::json{"n0", "10.0.0.1", "gpu0"});
+  CHECK(list[2]["role"] == "operator");
+  CHECK(sh(here, "openssl verify -CAfile pki/ca.pem pki/n0.pem").code == 0);
+  CHECK(sh(here, "troupe certs pki --node n0").code == 77);
+  auto later = sh(here, "troupe certs pki --node n1");
+  CHECK(later.code == 0);
+  CHECK(later.talk.find("certificate = \"pki/{node}.pem\"") != std::string::npos);
+  CHECK(sh(here, "troupe certs pki --node ../x").code == 64);
+}
+
+TEST_CASE("commands: bash completes verbs, flags and keys") {
+  folder here;
+  auto complete = [&](const std::string& words, int at) {
+    return sh(here, "source <(troupe completion bash); compopt() { :; }; COMP_WORDS=(" + words +
+                        "); COMP_CWORD=" + std::to_string(at) +
+                        "; _troupe; printf \"%s\\n\" \"${COMPREPLY[@]}\"")
+        .out;
+  };
+  CHECK(complete("troupe conf", 1) == "config\n");
+  CHECK(complete("troupe config e", 2) == "explain\n");
+  CHECK(complete("troupe config explain train.warm", 3) == "train.warmup_steps\n");
+  CHECK(complete("troupe config show x --s", 4) == "--set\n");
+  CHECK(complete("troupe config show x --set train.lr", 5) == "train.lr=\n");
+  CHECK(sh(here, "troupe completion fish").code == 64);
+}
+
+TEST_CASE("commands: zsh accepts its script") {
+  if (std::system("command -v zsh >/dev/null 2>&1") != 0) {
+    MESSAGE("SKIPPED: zsh is not installed");
+    return;
+  }
+  folder here;
+  CHECK(sh(here, "troupe completion zsh > _troupe && zsh -n _troupe").code == 0);
+  auto loaded = sh(here,
+                   "zsh -f -c \"autoload -U compinit; compinit -D; source ./_troupe; "
+                   "whence -w _troupe\"");
+  CHECK(loaded.out == "_troupe: function\n");
+}
+
+TEST_CASE("commands: every verb and every flag has a sentence") {
+  troupe::apps::shell shell;
+  troupe::apps::add_all(shell);
+  auto visit = [](auto&& self, const CLI::App& app) -> void {
+    CAPTURE(app.get_name());
+    CHECK(app.get_description().size() > 8);
+    for (const auto* option : app.get_options()) CHECK(option->get_description().size() > 4);
+    for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+      self(self, *sub);
+  };
+  visit(visit, shell.app);
+}

@@ -1,0 +1,156 @@
+// What a person sees, held to golden texts.
+#include "apps/report/report.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace troupe::report;
+
+namespace {
+
+constexpr double nan_value = std::numeric_limits<double>::quiet_NaN();
+
+step_report example() {
+  step_report r;
+  r.step = 120;
+  r.steps = 300;
+  r.loss = 2.9131234567891;
+  r.grad_norm = 0.8134567891;
+  r.lr = 3e-4;
+  r.step_ms = 212.3;
+  r.peak_ratio = 0.4131;
+  r.tokens_per_s = 9650.2;
+  r.eta_s = 38.2;
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("report: the step line") {
+  auto r = example();
+  CHECK(
+      step_line(r) ==
+      "step 120/300 | loss 2.913 | norm 0.81 | lr 3.0e-4 | 212 ms | 41.3 % of peak | 9,650 tok/s | "
+      "ETA 0:38");
+  r.peak_ratio = nan_value;
+  r.validation_loss = 3.0006;
+  r.step_ms = 8.44;
+  r.tokens_per_s = 1234567;
+  r.eta_s = 3 * 3600 + 62;
+  r.lr = 0;
+  CHECK(step_line(r) ==
+        "step 120/300 | loss 2.913 | validation 3.001 | norm 0.81 | lr 0 | 8.4 ms | 1,234,567 "
+        "tok/s | "
+        "ETA 3:01:02");
+}
+
+TEST_CASE("report: what is not finite does not break the line") {
+  step_report r;
+  r.loss = nan_value;
+  r.grad_norm = std::numeric_limits<double>::infinity();
+  r.lr = nan_value;
+  r.step_ms = r.tokens_per_s = r.eta_s = nan_value;
+  CHECK(step_line(r) == "step 0/0 | loss nan | norm inf | lr nan | - ms | - tok/s | ETA -");
+  auto j = nlohmann::json::parse(step_json(r));
+  CHECK(j["loss"].is_null());
+  CHECK(j["grad_norm"].is_null());
+  CHECK(j["peak_ratio"].is_null());
+}
+
+TEST_CASE("report: the rewriting line clears and never wraps") {
+  auto r = example();
+  CHECK(rewriting_line(r, 200) == "\r\x1b[K" + step_line(r));
+  CHECK(rewriting_line(r, 40) == "\r\x1b[Kstep 120/300 | loss 2.913 | norm 0.81 |");
+  CHECK(rewriting_line(r, 40).size() == 4 + 39);
+}
+
+TEST_CASE("report: the JSON line has the same fields, and the loss to the last bit") {
+  auto r = example();
+  CHECK(step_json(r) ==
+        R"({"type":"step","step":120,"steps":300,"loss":2.9131234567891,"grad_norm":0.8134567891,)"
+        R"("lr":0.0003,"step_ms":212.3,"peak_ratio":0.4131,"tokens_per_s":9650.2,"eta_s":38.2})");
+  r.loss = 5.857982253051796;
+  r.validation_loss = 0.1 + 0.2;
+  auto j = nlohmann::json::parse(step_json(r));
+  CHECK(j["loss"].get<double>() == r.loss);
+  CHECK(j["validation_loss"].get<double>() == 0.1 + 0.2);
+  CHECK(step_json(r).find('\n') == std::string::npos);
+}
+
+TEST_CASE("report: durations and grouped integers") {
+  CHECK(duration(0) == "0:00");
+  CHECK(duration(59.6) == "1:00");
+  CHECK(duration(3599) == "59:59");
+  CHECK(duration(90061) == "1 d 1 h");
+  CHECK(duration(-1) == "-");
+  CHECK(duration(nan_value) == "-");
+  CHECK(grouped(0) == "0");
+  CHECK(grouped(999) == "999");
+  CHECK(grouped(1000) == "1,000");
+  CHECK(grouped(-123456) == "-123,456");
+  CHECK(grouped(std::numeric_limits<int64_t>::max()) == "9,223,372,036,854,775,807");
+}
+
+TEST_CASE("report: a curve in braille and in ASCII") {
+  std::vector<point> points{{1, 5}, {2, 4}, {3, 3.5}, {4, 3.4}, {20, 3}};
+  CHECK(curve(points, {40, 5, true}) ==
+        "5.00 ┤⢱\n"
+        "     │ ⢣\n"
+        "4.00 ┤ ⠈⢆\n"
+        "     │   ⠣⢄⣀⣀⣀⣀\n"
+        "3.00 ┤         ⠉⠉⠉⠉⠉⠉⠉⠒⠒⠒⠒⠒⠒⠒⠤⠤⠤⠤⠤⠤⠤⣀⣀⣀⣀\n"
+        "     └──────────────────────────────────\n"
+        "      step 1                          20\n");
+  CHECK(curve({{1, 5}, {20, 5}}, {40, 5, false}) ==
+        "5.50 |\n"
+        "     |\n"
+        "5.00 |..................................\n"
+        "     |\n"
+        "4.50 |\n"
+        "     +----------------------------------\n"
+        "      step 1                          20\n");
+}
+
+TEST_CASE("report: a curve fits its width and survives any points") {
+  CHECK(curve({}, {}).empty());
+  CHECK(curve({{1, 2}}, {}).empty());
+  CHECK(curve({{3, 2}, {3, 1}}, {}).empty());
+  CHECK(curve({{1, nan_value}, {2, 1}, {3, nan_value}}, {}).empty());
+  for (int columns : {0, 24, 80, 300}) {
+    std::vector<point> points;
+    for (int i = 0; i < 1000; i++)
+      points.push_back({i * 1000, i % 97 == 0 ? nan_value : 1e6 / (i + 1) - 3});
+    auto drawn = curve(points, {columns, 6, false});
+    size_t begin = 0;
+    for (size_t end; (end = drawn.find('\n', begin)) != drawn.npos; begin = end + 1)
+      CHECK(end - begin <= static_cast<size_t>(std::max(columns, 24)));
+  }
+}
+
+TEST_CASE("report: the summary, its sample made harmless") {
+  summary s;
+  s.seconds = 118.4;
+  s.steps = 300;
+  s.tokens = 614400;
+  s.losses = {{1, 5.857982253}, {2, 4.5}};
+  s.validations = {{1, 5.0}, {2, 5.5}};
+  s.checkpoint = "runs/q/checkpoints/step-00000300";
+  s.log = "runs/q/log.jsonl";
+  s.prompt = "The ";
+  s.sample = "quick\n\x1b[2Jfox\xff";
+  auto text = summary_text(s, {40, 3, false});
+  CHECK(text.find("trained     300 steps, 614,400 tokens in 1:58 (5,189 tok/s)\n"
+                  "loss        5.8580 at step 1, 4.5000 at step 2\n"
+                  "validation  5.5000 at step 2, best 5.0000 at step 1\n") == 0);
+  CHECK(text.find("checkpoint  runs/q/checkpoints/step-00000300\nlog         runs/q/log.jsonl\n") !=
+        text.npos);
+  CHECK(text.find("\nsample:\n  The quick\n  \\x1b[2Jfox") != text.npos);
+  CHECK(text.find('\x1b') == text.npos);
+  auto j = nlohmann::json::parse(summary_json(s));
+  CHECK(j["final_loss"] == 4.5);
+  CHECK(j["validation_loss"] == 5.5);
+  CHECK(summary_text({}, {}).find("trained     0 steps, 0 tokens in 0:00 (0 tok/s)\n") == 0);
+}
