@@ -32,7 +32,7 @@ struct batch_order_spec {
   uint32_t batch_rows = 0;  ///< B: rows of one step, over all ranks
   bool shuffle = false;
   uint64_t seed = 0;
-  /// Share of all windows held out at the end, in [0, 0.5]; a positive one holds out at least one.
+  /// Share of all windows held out at the end, in [0, 0.5], rounded down but to at least one.
   double validation_fraction = 0.0;
 };
 

@@ -1,0 +1,206 @@
+// Token files: see token_file.hpp.
+#include "io/data/token_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cstring>
+#include <optional>
+
+#include <fmt/format.h>
+
+namespace troupe::io {
+
+namespace fs = std::filesystem;
+
+static_assert(std::endian::native == std::endian::little, "files are little-endian, and so are we");
+
+namespace {
+
+constexpr size_t header_words = 256;
+constexpr size_t header_bytes = header_words * 4;
+constexpr uint64_t max_llmc_tokens = (uint64_t{1} << 31) - 1;
+
+struct llmc_kind {
+  int32_t magic;
+  int32_t version;
+  int width;
+};
+
+constexpr std::array<llmc_kind, 2> llmc_kinds = {{{20240520, 1, 2}, {20240801, 7, 4}}};
+
+std::optional<llmc_kind> kind_of(std::span<const std::byte> bytes) {
+  if (bytes.size() < header_bytes) return std::nullopt;
+  int32_t magic = 0;
+  std::memcpy(&magic, bytes.data(), sizeof magic);
+  for (const auto& kind : llmc_kinds)
+    if (kind.magic == magic) return kind;
+  return std::nullopt;
+}
+
+error bad(const fs::path& path, std::string text, std::string hint = {}) {
+  return {errc::bad_data, fmt::format("{}: {}", path.string(), text), std::move(hint)};
+}
+
+template <class Stored>
+void widen(const std::byte* from, uint64_t count, int32_t* out) {
+  for (uint64_t i = 0; i < count; ++i) {
+    Stored value;
+    std::memcpy(&value, from + i * sizeof value, sizeof value);
+    out[i] = static_cast<int32_t>(value);
+  }
+}
+
+}  // namespace
+
+result<token_file> token_file::open(const fs::path& path, token_format format) {
+  TROUPE_TRY(map, mapped_file::open(path));
+  auto bytes = map->bytes();
+  auto kind = kind_of(bytes);
+  if (format == token_format::llmc && !kind)
+    return bad(path, "does not begin with llm.c's header (magic 20240520 or 20240801)",
+               "a file of bare uint16 tokens has the format \"nanogpt\"");
+  if (format == token_format::nanogpt || !kind) {
+    if (bytes.size() % 2 != 0)
+      return bad(path, fmt::format("{} bytes are no whole number of uint16 tokens", bytes.size()));
+    return token_file(std::move(map), bytes.data(), bytes.size() / 2, 2);
+  }
+  int32_t version = 0;
+  int32_t count = 0;
+  std::memcpy(&version, bytes.data() + 4, sizeof version);
+  std::memcpy(&count, bytes.data() + 8, sizeof count);
+  if (version != kind->version)
+    return bad(path, fmt::format("version {} of magic {}, expected {}", version, kind->magic,
+                                 kind->version));
+  uint64_t present = bytes.size() - header_bytes;
+  auto width = static_cast<uint64_t>(kind->width);
+  if (count < 0 || present != static_cast<uint64_t>(count) * width)  // TOK-1
+    return bad(path,
+               fmt::format("the header says {} tokens of {} bytes, the file has {} bytes of them",
+                           count, width, present));
+  return token_file(std::move(map), bytes.data() + header_bytes, static_cast<uint64_t>(count),
+                    kind->width);
+}
+
+uint32_t token_file::token(uint64_t i) const noexcept {
+  assert(i < size_);
+  uint32_t value = 0;
+  std::memcpy(&value, tokens_ + i * static_cast<uint64_t>(width_), static_cast<size_t>(width_));
+  return value;
+}
+
+void token_file::copy(uint64_t first, uint64_t count, int32_t* out) const noexcept {
+  assert(first <= size_ && count <= size_ - first);
+  const auto* from = tokens_ + first * static_cast<uint64_t>(width_);
+  if (width_ == 2)
+    widen<uint16_t>(from, count, out);
+  else
+    widen<uint32_t>(from, count, out);
+}
+
+status token_file::check_vocabulary(uint32_t vocab) const {
+  std::array<int32_t, 4096> piece{};
+  for (uint64_t first = 0; first < size_; first += piece.size()) {
+    auto count = std::min<uint64_t>(piece.size(), size_ - first);
+    copy(first, count, piece.data());
+    for (uint64_t i = 0; i < count; ++i) {
+      auto id = static_cast<uint32_t>(piece[i]);
+      if (id >= vocab)
+        return bad(path(),
+                   fmt::format("token {} is {}, but the vocabulary has {}", first + i, id, vocab),
+                   "the file was made with another tokenizer, or model.vocab is too small");
+    }
+  }
+  return {};
+}
+
+bool looks_like_token_file(const fs::path& path) noexcept {
+  try {
+    auto map = mapped_file::open(path);
+    return map && kind_of((*map)->bytes()).has_value();
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// -- token_files
+
+result<token_files> token_files::open(std::span<const fs::path> paths, token_format format) {
+  token_files all;
+  for (const auto& path : paths) {
+    TROUPE_TRY(file, token_file::open(path, format));
+    all.ends_.push_back(all.size() + file.size());
+    all.files_.push_back(std::move(file));
+  }
+  return all;
+}
+
+size_t token_files::file_of(uint64_t i) const noexcept {
+  return static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), i) - ends_.begin());
+}
+
+uint32_t token_files::token(uint64_t i) const noexcept {
+  assert(i < size());
+  size_t f = file_of(i);
+  return files_[f].token(i - (ends_[f] - files_[f].size()));
+}
+
+void token_files::copy(uint64_t first, uint64_t count, int32_t* out) const noexcept {
+  assert(first <= size() && count <= size() - first);
+  for (size_t f = file_of(first); count > 0; ++f) {
+    uint64_t at = first - (ends_[f] - files_[f].size());
+    uint64_t piece = std::min(count, files_[f].size() - at);
+    files_[f].copy(at, piece, out);
+    first += piece;
+    out += piece;
+    count -= piece;
+  }
+}
+
+status token_files::check_vocabulary(uint32_t vocab) const {
+  for (const auto& file : files_) TROUPE_CHECK(file.check_vocabulary(vocab));
+  return {};
+}
+
+// -- token_file_writer
+
+result<token_file_writer> token_file_writer::create(const fs::path& path, uint32_t vocab) {
+  TROUPE_TRY(file, atomic_file::create(path));
+  token_file_writer writer(std::move(file), vocab);
+  std::array<int32_t, header_words> header{};
+  const auto& kind = writer.width_ == 2 ? llmc_kinds[0] : llmc_kinds[1];
+  header[0] = kind.magic;
+  header[1] = kind.version;
+  TROUPE_CHECK(writer.file_.write(std::as_bytes(std::span(header))));
+  return writer;
+}
+
+status token_file_writer::append(std::span<const int32_t> ids) {
+  if (ids.size() > max_llmc_tokens - count_)
+    return error{errc::bad_data, "more than 2^31 - 1 tokens, which is llm.c's limit for one file",
+                 "split the text into several .bin files and list them all in data.path"};
+  std::array<std::byte, 8192> piece;
+  while (!ids.empty()) {
+    auto part = ids.first(std::min(ids.size(), piece.size() / 4));
+    auto* to = piece.data();
+    for (int32_t id : part) {
+      if (id < 0 || static_cast<uint32_t>(id) >= vocab_)
+        return error{errc::bug, fmt::format("token {} outside the vocabulary of {}", id, vocab_)};
+      std::memcpy(to, &id, static_cast<size_t>(width_));  // little-endian: the low bytes
+      to += width_;
+    }
+    TROUPE_CHECK(file_.write({piece.data(), static_cast<size_t>(to - piece.data())}));
+    count_ += part.size();
+    ids = ids.subspan(part.size());
+  }
+  return {};
+}
+
+status token_file_writer::finish() {
+  auto count = static_cast<int32_t>(count_);
+  TROUPE_CHECK(file_.overwrite(8, {reinterpret_cast<const std::byte*>(&count), sizeof count}));
+  return file_.commit();
+}
+
+}  // namespace troupe::io

@@ -1,0 +1,139 @@
+// Token files of llm.c and nanoGPT: detection, sizes that lie, round trips, several files as one.
+#include "io/data/token_file.hpp"
+
+#include <cstring>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::io;
+
+namespace {
+
+std::string llmc(int32_t magic, int32_t version, int32_t count, size_t data_bytes) {
+  std::string out(1024 + data_bytes, '\2');
+  int32_t header[3] = {magic, version, count};
+  std::memcpy(out.data(), header, sizeof header);
+  return out;
+}
+
+std::vector<int32_t> all_of(const token_file& file) {
+  std::vector<int32_t> ids(file.size());
+  file.copy(0, file.size(), ids.data());
+  return ids;
+}
+
+}  // namespace
+
+TEST_CASE("what the writer wrote reads back, as uint16 and as uint32") {
+  for (auto [vocab, width] : {std::pair{65536U, 2}, {65537U, 4}}) {
+    scratch dir;
+    std::vector<int32_t> ids(10000);
+    for (size_t i = 0; i < ids.size(); ++i)
+      ids[i] = static_cast<int32_t>((i * 2654435761U) % vocab);
+    auto writer = token_file_writer::create(dir / "t.bin", vocab);
+    REQUIRE(writer);
+    REQUIRE(writer->append(std::span(ids).first(7)));
+    REQUIRE(writer->append(std::span(ids).subspan(7)));
+    CHECK_FALSE(std::filesystem::exists(dir / "t.bin"));
+    REQUIRE(writer->finish());
+    auto file = token_file::open(dir / "t.bin");
+    REQUIRE(file);
+    CHECK(file->token_bytes() == width);
+    CHECK(all_of(*file) == ids);
+    CHECK(file->token(9999) == static_cast<uint32_t>(ids[9999]));
+    CHECK(looks_like_token_file(dir / "t.bin"));
+    CHECK(file->check_vocabulary(vocab));
+    auto largest = static_cast<uint32_t>(*std::max_element(ids.begin(), ids.end()));
+    CHECK(file->check_vocabulary(largest + 1));
+    CHECK_FALSE(file->check_vocabulary(largest));
+  }
+}
+
+TEST_CASE("the writer refuses ids outside the vocabulary") {
+  scratch dir;
+  auto writer = token_file_writer::create(dir / "t.bin", 100);
+  REQUIRE(writer);
+  for (int32_t id : {-1, 100}) CHECK(writer->append(std::span(&id, 1)).error().code == errc::bug);
+}
+
+TEST_CASE("TOK-1 a header that lies is refused") {
+  scratch dir;
+  auto opens = [&](const std::string& bytes, token_format format = token_format::automatic) {
+    REQUIRE(write_atomic(dir / "t.bin", bytes));
+    return token_file::open(dir / "t.bin", format).has_value();
+  };
+  CHECK(opens(llmc(20240520, 1, 5, 10)));
+  CHECK(opens(llmc(20240801, 7, 5, 20)));
+  CHECK(opens(llmc(20240520, 1, 0, 0)));
+  CHECK_FALSE(opens(llmc(20240520, 1, 5, 9)));
+  CHECK_FALSE(opens(llmc(20240520, 1, 5, 12)));
+  CHECK_FALSE(opens(llmc(20240520, 7, 5, 10)));
+  CHECK_FALSE(opens(llmc(20240801, 1, 5, 20)));
+  CHECK_FALSE(opens(llmc(20240801, 7, 5, 10)));
+  CHECK_FALSE(opens(llmc(20240520, 1, -1, 10)));
+  CHECK_FALSE(opens(llmc(20240801, 7, 0x7fffffff, 20)));
+  CHECK_FALSE(opens("abc"));
+  CHECK(opens("abcd"));
+  CHECK_FALSE(opens("abcd", token_format::llmc));
+  CHECK(opens(llmc(20240520, 1, 5, 9) + "x", token_format::nanogpt));
+}
+
+TEST_CASE("a raw uint16 file is nanoGPT's") {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "t.bin", std::string("\x01\x00\xff\xff", 4)));
+  auto file = token_file::open(dir / "t.bin");
+  REQUIRE(file);
+  CHECK(all_of(*file) == std::vector<int32_t>{1, 65535});
+  CHECK_FALSE(looks_like_token_file(dir / "t.bin"));
+  CHECK_FALSE(looks_like_token_file(dir / "none"));
+}
+
+TEST_CASE("several files read as one, across their borders") {
+  scratch dir;
+  std::vector<std::filesystem::path> paths;
+  std::vector<int32_t> expected;
+  int32_t next = 0;
+  for (size_t count : {3U, 0U, 1U, 5U}) {
+    paths.push_back(dir / std::to_string(paths.size()));
+    auto writer = token_file_writer::create(paths.back(), 100);
+    REQUIRE(writer);
+    for (size_t i = 0; i < count; ++i, ++next) {
+      REQUIRE(writer->append(std::span(&next, 1)));
+      expected.push_back(next);
+    }
+    REQUIRE(writer->finish());
+  }
+  auto all = token_files::open(paths);
+  REQUIRE(all);
+  REQUIRE(all->size() == expected.size());
+  for (uint64_t first = 0; first <= all->size(); ++first)
+    for (uint64_t count = 0; count <= all->size() - first; ++count) {
+      std::vector<int32_t> out(count);
+      all->copy(first, count, out.data());
+      CHECK(std::equal(out.begin(), out.end(), expected.begin() + static_cast<ptrdiff_t>(first)));
+    }
+  for (uint64_t i = 0; i < all->size(); ++i)
+    CHECK(all->token(i) == static_cast<uint32_t>(expected[i]));
+}
+
+TEST_CASE("the oracle's token files hold tokens.json, in both formats") {
+  auto shared = shared_folder();
+  if (shared.empty()) {
+    MESSAGE("SKIPPED: no shared folder (TROUPE_SHARED)");
+    return;
+  }
+  auto folder = shared / "oracle/gpt2_tiny";
+  auto expected = nlohmann::json::parse(*read_file(folder / "tokens.json", 1 << 20))
+                      .get<std::vector<int32_t>>();
+  REQUIRE(expected.size() == 2561);
+  for (const char* name : {"tokens_u16.bin", "tokens_llmc.bin"}) {
+    auto file = token_file::open(folder / name);
+    REQUIRE(file);
+    CHECK(all_of(*file) == expected);
+    CHECK(file->check_vocabulary(251));
+  }
+}
