@@ -27,7 +27,7 @@ constexpr uint64_t point_to_point_slot = uint64_t{1} << 60;
 
 class gloo_context : public gloo::Context {
  public:
-  gloo_context(int rank, int size) : gloo::Context(rank, size) {}
+  gloo_context(int own_rank, int members) : gloo::Context(own_rank, members) {}
   void adopt(std::shared_ptr<gloo::transport::Device> device,
              std::shared_ptr<gloo::transport::Context> transport) {
     device_ = std::move(device);

@@ -14,8 +14,7 @@ struct product {
 /// A layer's operations over one pass.
 class runner {
  public:
-  explicit runner(const layer_pass& pass)
-      : pass_(pass), model_(*pass.model), ops_(pass.s->owner().ops()) {}
+  explicit runner(const layer_pass& pass) : pass_(pass), model_(*pass.model), ops_(*pass.ops) {}
 
   product qkv() const { return {model_.hidden, model_.qkv_width()}; }
   product o() const { return {model_.attention_width(), model_.hidden}; }

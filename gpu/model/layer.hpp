@@ -59,6 +59,7 @@ struct layer_scratch {
 /// Where and on what a layer runs.
 struct layer_pass {
   stream* s = nullptr;
+  gpu::ops* ops = nullptr;
   const model_config* model = nullptr;
   dtype type = dtype::f32;
   int64_t batch = 0;

@@ -33,6 +33,7 @@ class stage_model::impl {
   layer_pass pass(stream& s, int chunk) const {
     layer_pass p;
     p.s = &s;
+    p.ops = &ops();
     p.model = &model_;
     p.type = shape_.compute;
     p.batch = shape_.micro_batch;

@@ -1,0 +1,55 @@
+// Ranking, cutting off, drawing.
+#include "gpu/model/sampler.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe::gpu {
+
+double sampler::uniform() {
+  // splitmix64 (Steele, Lea & Flood 2014).
+  state_ += 0x9e3779b97f4a7c15u;
+  uint64_t x = state_;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+  x ^= x >> 31;
+  return static_cast<double>(x >> 11) * 0x1p-53;
+}
+
+int32_t sampler::pick(std::span<const float> logits) {
+  const double draw = uniform();
+  ranked_.clear();
+  for (size_t i = 0; i < logits.size(); ++i)
+    if (!std::isnan(logits[i])) ranked_.emplace_back(logits[i], static_cast<int32_t>(i));
+  if (ranked_.empty()) return 0;
+  auto likelier = [](const auto& a, const auto& b) {
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+  };
+  if (options_.temperature <= 0)
+    return std::min_element(ranked_.begin(), ranked_.end(), likelier)->second;
+  size_t kept = ranked_.size();
+  if (options_.top_k > 0) kept = std::min(kept, static_cast<size_t>(options_.top_k));
+  std::partial_sort(
+      ranked_.begin(),
+      ranked_.begin() + static_cast<ptrdiff_t>(options_.top_p < 1 ? ranked_.size() : kept),
+      ranked_.end(), likelier);
+  const double top = ranked_.front().first;
+  auto weight = [&](size_t i) {
+    return std::exp((static_cast<double>(ranked_[i].first) - top) / options_.temperature);
+  };
+  double total = 0;
+  for (size_t i = 0; i < kept; ++i) total += weight(i);
+  double sum = 0;
+  for (size_t i = 0; i < kept; ++i) {
+    sum += weight(i);
+    if (options_.top_p < 1 && sum >= options_.top_p * total) kept = i + 1;
+  }
+  double at = draw * std::min(sum, total);
+  for (size_t i = 0; i + 1 < kept; ++i) {
+    at -= weight(i);
+    if (at < 0) return ranked_[i].second;
+  }
+  return ranked_[kept - 1].second;
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,200 @@
+// Hugging Face folders and training state: what is written reads back, what does not fit is named.
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "gpu/model/hf_folder.hpp"
+#include "gpu/model/init.hpp"
+#include "gpu/model/stage_shape.hpp"
+#include "gpu/model/state_file.hpp"
+#include "tests/gpu/model_samples.hpp"
+
+namespace troupe::gpu {
+
+using testing::tiny_gpt2;
+using testing::tiny_llama;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder of the test's own, removed at the end.
+struct temporary_folder {
+  fs::path path;
+  temporary_folder() {
+    std::string name = (fs::temp_directory_path() / "troupe-folder-XXXXXX").string();
+    REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~temporary_folder() { fs::remove_all(path); }
+};
+
+std::unique_ptr<parameter_store> make_store(device& owner, const model_config& model,
+                                            const stage_shape& shape) {
+  auto store = parameter_store::make(owner, stage_chunks(model, shape), {.compute = shape.compute});
+  REQUIRE(store);
+  return std::move(*store);
+}
+
+std::unique_ptr<parameter_store> whole_store(device& owner, const model_config& model) {
+  return make_store(owner, model, whole_model(model, 1, 4, dtype::f32));
+}
+
+bool same(const parameter_store& a, const parameter_store& b, part which) {
+  for (int c = 0; c < a.chunk_count(); ++c) {
+    const int other = b.find_chunk(a.info(c).name);
+    if (other < 0) continue;
+    if (std::memcmp(a.data(c, which), b.data(other, which), a.bytes(c, which)) != 0) return false;
+  }
+  return true;
+}
+
+std::string message(const status& s) {
+  return s ? std::string() : s.error().message;
+}
+
+/// Writes `values` of one f32 tensor each.
+void write_file(const fs::path& path, const std::vector<io::tensor_spec>& specs) {
+  auto writer = io::safetensors_writer::create(path, specs);
+  REQUIRE(writer);
+  const std::vector<std::byte> zeros(writer->remaining());
+  REQUIRE(writer->write(zeros));
+  REQUIRE(writer->finish());
+}
+
+}  // namespace
+
+TEST_CASE("HF-2: a folder that stages wrote in shards reads back bit for bit in any layout") {
+  auto owner = make_reference_device();
+  for (model_config model : {tiny_gpt2(), tiny_llama()})
+    for (auto block : {block_form::sequential, block_form::shared_norm, block_form::two_norms}) {
+      model.block = block;
+      const temporary_folder folder;
+      REQUIRE(io::write_hf_config(folder.path, to_hf_config(model)));
+      auto source = whole_store(*owner, model);
+      REQUIRE(initialize(*source, model, 5));
+      std::map<std::string, std::string> shard_of;
+      int shard = 0;
+      for (const auto& shape : split_stages(model, 2, 4)) {
+        auto stage = make_store(*owner, model, shape);
+        REQUIRE(initialize(*stage, model, 5));
+        const std::string name = "model-0000" + std::to_string(++shard) + "-of-00002.safetensors";
+        REQUIRE(write_weights(*stage, folder.path / name));
+        for (const auto& spec : weight_specs(*stage, io::tensor_dtype::f32))
+          shard_of[spec.name] = name;
+      }
+      std::ofstream(folder.path / "model.safetensors.index.json")
+          << io::safetensors_index(shard_of, 0);
+      auto config = read_folder_config(folder.path);
+      REQUIRE(config);
+      auto read_back = to_model_config(*config);
+      REQUIRE(read_back);
+      read_back->init_std = model.init_std;
+      CHECK(*read_back == model);
+      for (int64_t stages : {1, 3})
+        for (const auto& shape : split_stages(model, stages, 4)) {
+          auto stage = make_store(*owner, model, shape);
+          const status loaded = load_weights(*stage, *read_back, folder.path);
+          REQUIRE_MESSAGE(loaded, message(loaded));
+          CHECK(same(*stage, *source, part::master));
+        }
+    }
+}
+
+TEST_CASE("GPT-2 matrices are [in, out] in files") {
+  auto owner = make_reference_device();
+  auto store = whole_store(*owner, tiny_gpt2());
+  REQUIRE(initialize(*store, tiny_gpt2(), 5));
+  const temporary_folder folder;
+  REQUIRE(write_weights(*store, folder.path / "model.safetensors"));
+  auto file = io::tensor_store::open(folder.path);
+  REQUIRE(file);
+  const auto* view = file->find("transformer.h.0.mlp.c_fc.weight");
+  REQUIRE(view);
+  CHECK(view->shape == std::vector<int64_t>{16, 24});
+  float in_file = 0;
+  std::memcpy(&in_file, view->bytes.data() + (3 * 24 + 5) * sizeof(float), sizeof(float));
+  const auto ref = store->find("transformer.h.0.mlp.c_fc.weight");
+  CHECK(in_file == store->master(ref->chunk)[store->info(*ref).offset + 5 * 16 + 3]);
+}
+
+TEST_CASE("bf16 files load as the rounded values") {
+  auto owner = make_reference_device();
+  auto store = whole_store(*owner, tiny_llama());
+  REQUIRE(initialize(*store, tiny_llama(), 5));
+  const temporary_folder folder;
+  REQUIRE(write_weights(*store, folder.path / "model.safetensors", io::tensor_dtype::bf16));
+  auto back = whole_store(*owner, tiny_llama());
+  REQUIRE(load_weights(*back, tiny_llama(), folder.path));
+  for (int64_t i = 0; i < 50; ++i) {
+    const float value = store->master(1)[i];
+    CHECK(back->master(1)[i] == io::bf16_to_f32(io::f32_to_bf16(value)));
+  }
+}
+
+TEST_CASE("HF-1: missing, extra and misshapen tensors are named; known buffers are ignored") {
+  auto owner = make_reference_device();
+  const model_config model = tiny_gpt2();
+  auto store = whole_store(*owner, model);
+  const temporary_folder folder;
+  const fs::path path = folder.path / "model.safetensors";
+  const auto good = weight_specs(*store, io::tensor_dtype::f32);
+  auto load = [&](std::vector<io::tensor_spec> specs) {
+    write_file(path, specs);
+    return message(load_weights(*store, model, folder.path));
+  };
+  CHECK(load(good).empty());
+
+  auto unprefixed = good;
+  for (auto& spec : unprefixed) spec.name = spec.name.substr(std::string("transformer.").size());
+  unprefixed.push_back({"h.0.attn.bias", io::tensor_dtype::f32, {1, 1, 12, 12}});
+  unprefixed.push_back({"h.2.attn.masked_bias", io::tensor_dtype::f32, {}});
+  unprefixed.push_back({"lm_head.weight", io::tensor_dtype::f32, {19, 16}});
+  CHECK(load(unprefixed).empty());
+
+  auto missing = good;
+  missing.erase(missing.begin() + 3);
+  CHECK(load(missing).find(good[3].name) != std::string::npos);
+  auto extra = good;
+  extra.push_back({"transformer.h.7.ln_1.weight", io::tensor_dtype::f32, {16}});
+  CHECK(load(extra).find("transformer.h.7.ln_1.weight") != std::string::npos);
+  auto misshapen = good;
+  misshapen[4].shape = {48, 16};  // c_attn in [out, in]
+  CHECK(load(misshapen).find("[48, 16]; the model needs [16, 48]") != std::string::npos);
+  auto integers = good;
+  integers[2].type = io::tensor_dtype::i32;
+  CHECK_FALSE(load(integers).empty());
+}
+
+TEST_CASE("training state moves between pipeline layouts by name") {
+  auto owner = make_reference_device();
+  const model_config model = tiny_gpt2();
+  auto source = whole_store(*owner, model);
+  REQUIRE(initialize(*source, model, 5));
+  for (int c = 0; c < source->chunk_count(); ++c)
+    for (const auto& tensor : source->info(c).tensors) {
+      fill_normal(1, tensor.name, 0, tensor.count, 1.0, source->m(c) + tensor.offset);
+      fill_normal(2, tensor.name, 0, tensor.count, 1.0, source->v(c) + tensor.offset);
+    }
+  const temporary_folder folder;
+  REQUIRE(write_state(*source, folder.path / "one.safetensors"));
+  std::vector<fs::path> parts;
+  for (const auto& shape : split_stages(model, 3, 4)) {
+    auto stage = make_store(*owner, model, shape);
+    REQUIRE(read_state(*stage, {folder.path / "one.safetensors"}));
+    for (part which : {part::master, part::m, part::v}) CHECK(same(*stage, *source, which));
+    parts.push_back(folder.path / (std::to_string(parts.size()) + ".safetensors"));
+    REQUIRE(write_state(*stage, parts.back()));
+  }
+  auto back = whole_store(*owner, model);
+  REQUIRE(read_state(*back, parts));
+  for (part which : {part::master, part::m, part::v}) CHECK(same(*back, *source, which));
+  parts.pop_back();
+  const status lacking = read_state(*back, parts);
+  REQUIRE_FALSE(lacking);
+  CHECK(lacking.error().message.find("lacks") != std::string::npos);
+}
+
+}  // namespace troupe::gpu
