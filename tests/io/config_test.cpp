@@ -486,3 +486,18 @@ TEST_CASE("docs/configuration.md is what the property list says") {
   CHECK_MESSAGE(text.str() == reference_markdown(),
                 "run: troupe config schema --markdown > docs/configuration.md");
 }
+
+TEST_CASE("every configuration that ships is sound") {
+  auto root = fs::path(__FILE__).parent_path().parent_path().parent_path();
+  int count = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(root / "configs")) {
+    if (entry.path().extension() != ".toml") continue;
+    CAPTURE(entry.path().string());
+    std::vector<std::string> sets;
+    if (entry.path().stem() == "oracle") sets = {"model.path=folder", "data.path=tokens.bin"};
+    auto got = load({entry.path().string(), {}, sets});
+    CHECK_MESSAGE(got, (got ? "" : render(got.error())));
+    count++;
+  }
+  CHECK(count >= 4);
+}
