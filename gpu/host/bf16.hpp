@@ -7,10 +7,9 @@
 #include <cstdint>
 #include <cstring>
 
-namespace troupe::gpu {
+#include "gpu/host/bf16_bits.hpp"
 
-/// The bits of a bfloat16.
-using bf16_bits = uint16_t;
+namespace troupe::gpu {
 
 /// Exact.
 inline float bf16_to_float(bf16_bits bits) noexcept {

@@ -4,7 +4,12 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <system_error>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "gpu/host/host_ops.hpp"
 #include "gpu/host/memory.hpp"
@@ -22,6 +27,24 @@ int usable_cores() {
   return CPU_COUNT(&set) > 0 ? CPU_COUNT(&set) : 1;
 }
 
+/// The processor's own name for itself, or the architecture's.
+std::string processor_name() {
+#if defined(__x86_64__)
+  char text[49] = {};
+  unsigned words[4];
+  for (unsigned leaf = 0; leaf < 3; ++leaf) {
+    if (!__get_cpuid(0x80000002u + leaf, &words[0], &words[1], &words[2], &words[3])) break;
+    std::memcpy(text + 16 * leaf, words, sizeof words);
+  }
+  std::string name = text;
+  name.erase(0, name.find_first_not_of(' '));
+  name.erase(name.find_last_not_of(' ') + 1);
+  return name.empty() ? "x86-64" : name;
+#else
+  return "unknown processor";
+#endif
+}
+
 class host_device final : public device {
  public:
   explicit host_device(int threads) : threads_(threads > 0 ? threads : usable_cores()) {}
@@ -29,7 +52,8 @@ class host_device final : public device {
   device_facts facts() const override {
     const auto pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
     const auto page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    return {"host", "generic", threads_, pages * page};
+    const std::string isa = select_kernels().name;
+    return {"host: " + processor_name() + ", " + isa, isa, threads_, pages * page};
   }
 
   result<std::unique_ptr<stream>> make_stream(const stream_options& options) override {

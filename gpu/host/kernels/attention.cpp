@@ -1,0 +1,298 @@
+// Causal attention, forward and backward, in blocks that stay in cache (Dao et al. 2022, "FlashAttention").
+//
+// One call does one head: its rows are first copied to padded float32, then blocks of queries meet blocks
+// of keys; of the T x T scores only one block exists at a time. Blocks no query of which sees any key of
+// (causality, window) are skipped.
+#include "gpu/host/kernels/kernels.hpp"
+#include "gpu/host/kernels/micro.hpp"
+
+namespace troupe::gpu::host::TROUPE_VARIANT {
+namespace {
+
+constexpr int64_t query_block = 48;  // whole tiles of micro.hpp
+constexpr int64_t key_block = 128;   // whole vectors
+
+TROUPE_INLINE int64_t round_up(int64_t n, int64_t unit) {
+  return (n + unit - 1) / unit * unit;
+}
+TROUPE_INLINE int64_t smaller(int64_t a, int64_t b) {
+  return a < b ? a : b;
+}
+TROUPE_INLINE int64_t larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
+
+/// Hands out pieces of a thread's working memory, each on its own cache lines; with no base it counts.
+struct carver {
+  float* base;
+  int64_t used = 0;
+
+  float* take(int64_t floats) {
+    float* piece = base != nullptr ? base + used : nullptr;
+    used += round_up(floats, 16);
+    return piece;
+  }
+};
+
+/// Copies rows [0, rows) of one head into padded rows of `padded` floats; the padding is zero.
+template <class T>
+void gather(const T* from, int64_t stride, int64_t rows, int64_t width, int64_t padded, float* to) {
+  for (int64_t t = 0; t < rows; ++t, from += stride, to += padded) {
+    int64_t d = 0;
+    for (; d + W <= width; d += W) store(to + d, load(from + d));
+    if (d < padded) store(to + d, load(from + d, static_cast<int>(width - d)));
+  }
+}
+
+template <class T>
+void scatter(const float* from, int64_t padded, int64_t rows, int64_t width, T* to,
+             int64_t stride) {
+  for (int64_t t = 0; t < rows; ++t, from += padded, to += stride) {
+    for_vectors(width, [&](int64_t d, int n) { store_some(to + d, load(from + d), n); });
+  }
+}
+
+/// to[d * columns + t] = from[t * padded + d]; columns beyond `rows` are zero.
+void transpose(const float* from, int64_t padded, int64_t rows, int64_t width, float* to,
+               int64_t columns) {
+  for (int64_t d = 0; d < width; ++d) {
+    float* line = to + d * columns;
+    for (int64_t t = 0; t < rows; ++t) line[t] = from[t * padded + d];
+    for (int64_t t = rows; t < columns; ++t) line[t] = 0;
+  }
+}
+
+/// Which keys query t sees: [first(t), t].
+struct visibility {
+  int64_t window;
+
+  TROUPE_INLINE int64_t first(int64_t t) const {
+    return window > 0 ? larger(0, t - window + 1) : 0;
+  }
+  /// Whether any of queries [q0, q1) sees any of keys [k0, k1).
+  TROUPE_INLINE bool meets(int64_t q0, int64_t q1, int64_t k0, int64_t k1) const {
+    return k0 < q1 && k1 > first(q0);
+  }
+};
+
+struct forward_memory {
+  float *q, *k_t, *v, *scores, *out, *top, *total;
+};
+
+forward_memory carve_forward(void* scratch, int64_t seq, int64_t width, size_t* bytes) {
+  const int64_t padded = round_up(width, W), keys = round_up(seq, key_block);
+  carver c{static_cast<float*>(scratch)};
+  forward_memory m{};
+  m.q = c.take(query_block * padded);
+  m.k_t = c.take(width * keys);
+  m.v = c.take(keys * padded);
+  m.scores = c.take(query_block * key_block);
+  m.out = c.take(query_block * padded);
+  m.top = c.take(query_block);
+  m.total = c.take(query_block);
+  *bytes = static_cast<size_t>(c.used) * sizeof(float);
+  return m;
+}
+
+/// Turns raw scores of one query against keys [k0, k0 + count) into e^(scaled score - top), updating the
+/// row's running maximum and sum; returns the factor by which earlier results shrink.
+TROUPE_INLINE float soften(float* s, int64_t count, int64_t first, int64_t last, float scale,
+                           float& top, float& total) {
+  // visible: [first, last) within [0, count)
+  const vi lane = lane_numbers();
+  const vf nothing = splat(-__builtin_inff());
+  vf best = nothing;
+  for (int64_t u = 0; u < count; u += W) {
+    const vi at = lane + static_cast<int32_t>(u);
+    const vi seen = (at >= static_cast<int32_t>(first)) & (at < static_cast<int32_t>(last));
+    const vf x = select(seen, load(s + u) * scale, nothing);
+    store(s + u, x);
+    best = max(best, x);
+  }
+  const float highest = max(best), old = top;
+  if (highest > top) top = highest;
+  vf part{};
+  for (int64_t u = 0; u < count; u += W) {
+    const vf e = exp(load(s + u) - top);  // e^-inf is 0: hidden keys vanish
+    store(s + u, e);
+    part += e;
+  }
+  const float shrink = old == top ? 1.0f : exp(splat(old - top))[0];
+  total = total * shrink + sum(part);
+  return shrink;
+}
+
+template <class T>
+void forward_head(const attention_forward_args& a, int64_t b, int64_t h, void* scratch) {
+  const int64_t width = a.head_width, padded = round_up(width, W), seq = a.seq;
+  const int64_t keys = round_up(seq, key_block), row = (a.heads + 2 * a.kv_heads) * width;
+  const int64_t kv = h / (a.heads / a.kv_heads);
+  const T* qkv = static_cast<const T*>(a.qkv) + b * seq * row;
+  T* out = static_cast<T*>(a.out) + b * seq * a.heads * width + h * width;
+  float* lse = a.lse + (b * a.heads + h) * seq;
+  size_t bytes = 0;
+  const forward_memory m = carve_forward(scratch, seq, width, &bytes);
+  const visibility sees{a.window};
+  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(width));
+
+  gather(qkv + (a.heads + kv) * width, row, seq, width, padded, m.v);  // K, before V takes its place
+  transpose(m.v, padded, seq, width, m.k_t, keys);
+  gather(qkv + (a.heads + a.kv_heads + kv) * width, row, seq, width, padded, m.v);
+  for (int64_t q0 = 0; q0 < seq; q0 += query_block) {
+    const int64_t queries = smaller(query_block, seq - q0);
+    gather(qkv + q0 * row + h * width, row, queries, width, padded, m.q);
+    __builtin_memset(m.out, 0, static_cast<size_t>(queries * padded) * sizeof(float));
+    for (int64_t i = 0; i < queries; ++i) m.top[i] = -3.0e38f, m.total[i] = 0;
+    for (int64_t k0 = sees.first(q0) / key_block * key_block; k0 < q0 + queries; k0 += key_block) {
+      const int64_t count = round_up(smaller(key_block, q0 + queries - k0), W);
+      multiply(queries, count, width, {m.q, padded, 1}, m.k_t + k0, keys, m.scores, key_block,
+               false);
+      for (int64_t i = 0; i < queries; ++i) {
+        const int64_t first = larger(0, sees.first(q0 + i) - k0);
+        const int64_t last = smaller(count, q0 + i + 1 - k0);
+        const float shrink = soften(m.scores + i * key_block, count, first, last, scale, m.top[i],
+                                    m.total[i]);
+        if (shrink == 1.0f) continue;
+        for (int64_t d = 0; d < padded; d += W) {
+          store(m.out + i * padded + d, load(m.out + i * padded + d) * shrink);
+        }
+      }
+      multiply(queries, padded, smaller(count, seq - k0), {m.scores, key_block, 1},
+               m.v + k0 * padded, padded, m.out, padded, true);
+    }
+    for (int64_t i = 0; i < queries; ++i) {
+      for (int64_t d = 0; d < padded; d += W) {
+        store(m.out + i * padded + d, load(m.out + i * padded + d) / m.total[i]);
+      }
+      lse[q0 + i] = m.top[i] + __builtin_logf(m.total[i]);
+    }
+    scatter(m.out, padded, queries, width, out + q0 * a.heads * width, a.heads * width);
+  }
+}
+
+struct backward_memory {
+  float *q, *dout, *k, *v, *dq, *dk, *dv, *k_t, *v_t, *p, *ds, *delta, *out;
+};
+
+backward_memory carve_backward(void* scratch, int64_t seq, int64_t width, size_t* bytes) {
+  const int64_t padded = round_up(width, W);
+  carver c{static_cast<float*>(scratch)};
+  backward_memory m{};
+  float** wholes[] = {&m.q, &m.dout, &m.k, &m.v, &m.dq, &m.dk, &m.dv};
+  for (float** whole : wholes) *whole = c.take(seq * padded);
+  m.k_t = c.take(width * key_block);
+  m.v_t = c.take(width * key_block);
+  m.p = c.take(query_block * key_block);
+  m.ds = c.take(query_block * key_block);
+  m.delta = c.take(seq);
+  m.out = c.take(query_block * padded);
+  *bytes = static_cast<size_t>(c.used) * sizeof(float);
+  return m;
+}
+
+/// From raw scores in p and dout.v in ds: p = softmax weight, ds = scale * p * (ds - delta).
+TROUPE_INLINE void weigh(float* p, float* ds, int64_t count, int64_t first, int64_t last,
+                         float scale, float lse, float delta) {
+  const vi lane = lane_numbers();
+  for (int64_t u = 0; u < count; u += W) {
+    const vi at = lane + static_cast<int32_t>(u);
+    const vi seen = (at >= static_cast<int32_t>(first)) & (at < static_cast<int32_t>(last));
+    const vf w = select(seen, exp(load(p + u) * scale - lse), vf{});
+    store(p + u, w);
+    store(ds + u, scale * w * (load(ds + u) - delta));
+  }
+}
+
+/// One block of keys against every block of queries that sees it.
+void backward_keys(const attention_backward_args& a, const backward_memory& m, const float* lse,
+                   int64_t k0) {
+  const int64_t width = a.head_width, padded = round_up(width, W), seq = a.seq;
+  const int64_t in_block = smaller(key_block, seq - k0), count = round_up(in_block, W);
+  const visibility sees{a.window};
+  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(width));
+  transpose(m.k + k0 * padded, padded, in_block, width, m.k_t, key_block);
+  transpose(m.v + k0 * padded, padded, in_block, width, m.v_t, key_block);
+  for (int64_t q0 = k0 / query_block * query_block; q0 < seq; q0 += query_block) {
+    const int64_t queries = smaller(query_block, seq - q0);
+    if (!sees.meets(q0, q0 + queries, k0, k0 + in_block)) break;  // later queries see less of it
+    const float *q = m.q + q0 * padded, *dout = m.dout + q0 * padded;
+    multiply(queries, count, width, {q, padded, 1}, m.k_t, key_block, m.p, key_block, false);
+    multiply(queries, count, width, {dout, padded, 1}, m.v_t, key_block, m.ds, key_block, false);
+    for (int64_t i = 0; i < queries; ++i) {
+      const int64_t t = q0 + i;
+      weigh(m.p + i * key_block, m.ds + i * key_block, count, larger(0, sees.first(t) - k0),
+            smaller(in_block, t + 1 - k0), scale, lse[t], m.delta[t]);
+    }
+    multiply(in_block, padded, queries, {m.p, 1, key_block}, dout, padded, m.dv + k0 * padded,
+             padded, true);
+    multiply(in_block, padded, queries, {m.ds, 1, key_block}, q, padded, m.dk + k0 * padded,
+             padded, true);
+    multiply(queries, padded, in_block, {m.ds, key_block, 1}, m.k + k0 * padded, padded,
+             m.dq + q0 * padded, padded, true);
+  }
+}
+
+/// delta[t] = sum over d of dout * out.
+template <class T>
+void row_products(const T* out, int64_t stride, const backward_memory& m, int64_t seq,
+                  int64_t width, int64_t padded) {
+  for (int64_t t = 0; t < seq; ++t) {
+    vf total{};
+    for_vectors(width, [&](int64_t d, int n) {
+      total += load_some(out + t * stride + d, n) * load(m.dout + t * padded + d);
+    });
+    m.delta[t] = sum(total);
+  }
+}
+
+template <class T>
+void backward_kv_head(const attention_backward_args& a, int64_t b, int64_t kv, void* scratch) {
+  const int64_t width = a.head_width, padded = round_up(width, W), seq = a.seq;
+  const int64_t row = (a.heads + 2 * a.kv_heads) * width, out_row = a.heads * width;
+  const int64_t group = a.heads / a.kv_heads;
+  const T* qkv = static_cast<const T*>(a.qkv) + b * seq * row;
+  T* dqkv = static_cast<T*>(a.dqkv) + b * seq * row;
+  size_t bytes = 0;
+  const backward_memory m = carve_backward(scratch, seq, width, &bytes);
+  const int64_t k_at = (a.heads + kv) * width, v_at = k_at + a.kv_heads * width;
+  const size_t whole = static_cast<size_t>(seq * padded) * sizeof(float);
+
+  gather(qkv + k_at, row, seq, width, padded, m.k);
+  gather(qkv + v_at, row, seq, width, padded, m.v);
+  __builtin_memset(m.dk, 0, whole);
+  __builtin_memset(m.dv, 0, whole);
+  for (int64_t h = kv * group; h < (kv + 1) * group; ++h) {
+    const int64_t out_at = b * seq * out_row + h * width;
+    gather(qkv + h * width, row, seq, width, padded, m.q);
+    gather(static_cast<const T*>(a.dout) + out_at, out_row, seq, width, padded, m.dout);
+    row_products(static_cast<const T*>(a.out) + out_at, out_row, m, seq, width, padded);
+    __builtin_memset(m.dq, 0, whole);
+    const float* lse = a.lse + (b * a.heads + h) * seq;
+    for (int64_t k0 = 0; k0 < seq; k0 += key_block) backward_keys(a, m, lse, k0);
+    scatter(m.dq, padded, seq, width, dqkv + h * width, row);
+  }
+  scatter(m.dk, padded, seq, width, dqkv + k_at, row);
+  scatter(m.dv, padded, seq, width, dqkv + v_at, row);
+}
+
+}  // namespace
+
+attention_scratch attention_memory(int64_t seq, int64_t head_width) {
+  attention_scratch need{};
+  carve_forward(nullptr, seq, head_width, &need.forward_bytes);
+  carve_backward(nullptr, seq, head_width, &need.backward_bytes);
+  return need;
+}
+
+void attention_forward(const attention_forward_args& a, int64_t b, int64_t h, void* scratch) {
+  if (a.type == dtype::bf16) return forward_head<bf16_bits>(a, b, h, scratch);
+  forward_head<float>(a, b, h, scratch);
+}
+
+void attention_backward(const attention_backward_args& a, int64_t b, int64_t kv_head,
+                        void* scratch) {
+  if (a.type == dtype::bf16) return backward_kv_head<bf16_bits>(a, b, kv_head, scratch);
+  backward_kv_head<float>(a, b, kv_head, scratch);
+}
+
+}  // namespace troupe::gpu::host::TROUPE_VARIANT

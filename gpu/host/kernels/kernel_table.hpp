@@ -1,0 +1,84 @@
+// The kernels of one instruction set, as a table of functions.
+//
+// Why: each kernel file is compiled once per instruction set; what runs is chosen once, at start-up, by
+// asking the processor (select_kernels). A kernel does one thread's share, named by a range of rows or
+// elements; who runs which share is decided in host_ops.cpp.
+//
+// Invariants
+//   KT-1  A kernel allocates nothing and throws nothing.
+//   KT-2  What a kernel computes for one row does not depend on the range it is called with.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/ops.hpp"
+
+namespace troupe::gpu::host {
+
+/// One head's share of attention works in memory of this many bytes.
+struct attention_scratch {
+  size_t forward_bytes;
+  size_t backward_bytes;
+};
+
+struct kernel_table {
+  const char* name;  ///< "generic", "avx2", "avx512", "avx512_bf16", "amx_bf16"
+
+  // Rows [begin, end) of the operation of that name.
+  void (*embedding_forward)(const embedding_forward_args& a, int64_t begin, int64_t end);
+  void (*norm_forward)(const norm_forward_args& a, int64_t begin, int64_t end);
+  void (*rope)(const rope_args& a, int64_t begin, int64_t end);
+  void (*activation_forward)(const activation_forward_args& a, int64_t begin, int64_t end);
+  void (*activation_backward)(const activation_backward_args& a, int64_t begin, int64_t end);
+
+  /// Adds the rows' share of d_token_table to the table rows v with v % members == member.
+  void (*embedding_backward_tokens)(const embedding_backward_args& a, int member, int members);
+  /// Positions [begin, end) of d_position_table.
+  void (*embedding_backward_positions)(const embedding_backward_args& a, int64_t begin,
+                                       int64_t end);
+
+  /// dx of rows [begin, end); sums[2 * width] receives dweight and dbias of these rows (overwritten);
+  /// block[2 * width] is working memory.
+  void (*norm_backward)(const norm_backward_args& a, int64_t begin, int64_t end, float* sums,
+                        float* block);
+
+  /// out[c] += sum over rows of x[row, c], columns [begin, end) of a matrix with `width` columns.
+  void (*column_sums)(const void* x, dtype type, int64_t rows, int64_t width, int64_t begin,
+                      int64_t end, float* out);
+
+  /// y[i] += x[i] and conversions, elements [begin, end).
+  void (*add)(void* y, const void* x, dtype type, int64_t begin, int64_t end);
+  void (*cast)(void* destination, dtype to, const void* source, dtype from, int64_t begin,
+               int64_t end);
+
+  /// One row of logits, in place or to `gradient`: scale * (softmax - onehot). Returns lse - logit of the target.
+  /// gradient null: loss only. Target < 0: zero gradient, zero loss.
+  double (*softmax_row)(const float* logits, int64_t vocab, int32_t target, float scale,
+                        void* gradient, dtype type);
+
+  /// Bytes of working memory attention needs per thread.
+  attention_scratch (*attention_memory)(int64_t seq, int64_t head_width);
+  void (*attention_forward)(const attention_forward_args& a, int64_t b, int64_t h, void* scratch);
+  /// One key/value head with all its query heads.
+  void (*attention_backward)(const attention_backward_args& a, int64_t b, int64_t kv_head,
+                             void* scratch);
+
+  /// Sum of squares in double.
+  double (*sum_squares)(const float* x, int64_t count);
+  /// Elements [begin, end), all with the same decay.
+  void (*adamw)(const optimizer_args& a, int64_t begin, int64_t end, bool decay);
+  /// First pass of LAMB: m and v; norms[0] = |w|^2, norms[1] = |r|^2 of these elements.
+  void (*lamb_norms)(const optimizer_args& a, int64_t begin, int64_t end, bool decay,
+                     double* norms);
+  /// Second pass: w -= lr * ratio * r, compute copy, zeroed gradient.
+  void (*lamb_apply)(const optimizer_args& a, int64_t begin, int64_t end, bool decay,
+                     float ratio);
+};
+
+/// The best table this machine can run; TROUPE_ISA in the environment asks for a lesser one by name.
+const kernel_table& select_kernels();
+
+/// Every table this machine can run, worst first: for tests.
+const kernel_table* const* runnable_kernels(int* count);
+
+}  // namespace troupe::gpu::host

@@ -1,0 +1,33 @@
+// The table of one variant.
+#include "gpu/host/kernels/kernels.hpp"
+
+#define TROUPE_TEXT_OF(x) #x
+#define TROUPE_TEXT(x) TROUPE_TEXT_OF(x)
+
+namespace troupe::gpu::host::TROUPE_VARIANT {
+
+extern const kernel_table table;
+const kernel_table table = {
+    .name = TROUPE_TEXT(TROUPE_VARIANT),
+    .embedding_forward = embedding_forward,
+    .norm_forward = norm_forward,
+    .rope = rope,
+    .activation_forward = activation_forward,
+    .activation_backward = activation_backward,
+    .embedding_backward_tokens = embedding_backward_tokens,
+    .embedding_backward_positions = embedding_backward_positions,
+    .norm_backward = norm_backward,
+    .column_sums = column_sums,
+    .add = add,
+    .cast = cast,
+    .softmax_row = softmax_row,
+    .attention_memory = attention_memory,
+    .attention_forward = attention_forward,
+    .attention_backward = attention_backward,
+    .sum_squares = sum_squares,
+    .adamw = adamw,
+    .lamb_norms = lamb_norms,
+    .lamb_apply = lamb_apply,
+};
+
+}  // namespace troupe::gpu::host::TROUPE_VARIANT

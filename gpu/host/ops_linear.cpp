@@ -1,0 +1,198 @@
+// Matrix products and the head with its loss, split over the team. See host_ops.hpp.
+#include <algorithm>
+
+#include "gpu/host/gemm.hpp"
+#include "gpu/host/host_ops.hpp"
+
+namespace troupe::gpu::host {
+namespace {
+
+constexpr int64_t row_grain = 32;  // rows of C a share is a multiple of: whole tiles
+
+/// Splits a product by rows of C, or by columns where there are more of those.
+void team_gemm(thread_team& team, const gemm_args& whole) {
+  if (whole.m >= whole.n || whole.m >= team.threads() * row_grain * 4) {
+    team.split(whole.m, row_grain, [&](int64_t begin, int64_t end, int) {
+      gemm_args part = whole;
+      part.m = end - begin;
+      part.a = at(whole.a, whole.type, whole.transposed_a ? begin : begin * whole.lda);
+      part.c = at(whole.c, whole.out_type, begin * whole.ldc);
+      if (whole.residual != nullptr) {
+        part.residual = at(whole.residual, whole.type, begin * whole.ldc);
+      }
+      gemm(part);
+    });
+    return;
+  }
+  team.split(whole.n, row_grain, [&](int64_t begin, int64_t end, int) {
+    gemm_args part = whole;
+    part.n = end - begin;
+    part.b = at(whole.b, whole.type, whole.transposed_b ? begin * whole.ldb : begin);
+    part.c = at(whole.c, whole.out_type, begin);
+    if (whole.bias != nullptr) part.bias = at(whole.bias, whole.type, begin);
+    if (whole.residual != nullptr) part.residual = at(whole.residual, whole.type, begin);
+    gemm(part);
+  });
+}
+
+}  // namespace
+
+void host_ops::linear_forward(stream& s, const linear_forward_args& a) {
+  on_host(s).enqueue([a](compute_context& context) {
+    team_gemm(context.team, {.m = a.tokens,
+                             .n = a.out,
+                             .k = a.in,
+                             .type = a.type,
+                             .out_type = a.type,
+                             .a = a.x,
+                             .lda = a.in,
+                             .b = a.w,
+                             .ldb = a.in,
+                             .transposed_b = true,
+                             .c = a.y,
+                             .ldc = a.out,
+                             .bias = a.bias,
+                             .residual = a.residual});
+  });
+}
+
+void host_ops::linear_backward_input(stream& s, const linear_backward_input_args& a) {
+  on_host(s).enqueue([a](compute_context& context) {
+    team_gemm(context.team, {.m = a.tokens,
+                             .n = a.in,
+                             .k = a.out,
+                             .type = a.type,
+                             .out_type = a.type,
+                             .a = a.dy,
+                             .lda = a.out,
+                             .b = a.w,
+                             .ldb = a.in,
+                             .c = a.dx,
+                             .ldc = a.in,
+                             .accumulate = a.accumulate});
+  });
+}
+
+void host_ops::linear_backward_weight(stream& s, const linear_backward_weight_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    team_gemm(context.team, {.m = a.out,
+                             .n = a.in,
+                             .k = a.tokens,
+                             .type = a.type,
+                             .out_type = dtype::f32,
+                             .a = a.dy,
+                             .lda = a.out,
+                             .transposed_a = true,
+                             .b = a.x,
+                             .ldb = a.in,
+                             .c = a.dw,
+                             .ldc = a.in,
+                             .accumulate = true});
+    if (a.dbias == nullptr) return;
+    context.team.split(a.out, 64, [&](int64_t begin, int64_t end, int) {
+      k.column_sums(a.dy, a.type, a.tokens, a.out, begin, end, a.dbias);
+    });
+  });
+}
+
+namespace {
+
+/// Memory for the logits of one slab of tokens, at most.
+constexpr int64_t slab_bytes = int64_t{128} << 20;
+
+/// Working memory of head_loss: logits of a slab, their gradient (the same memory in float32), losses.
+struct head_memory {
+  float* logits;
+  void* gradient;
+  double* losses;
+};
+
+int64_t slab_tokens(const head_loss_args& a) {
+  const int64_t per_token = a.vocab * static_cast<int64_t>(sizeof(float));
+  const int64_t most = std::max<int64_t>(row_grain, slab_bytes / per_token);
+  const int64_t slabs = (a.tokens + most - 1) / most;  // of equal size, in whole tiles
+  const int64_t even = (a.tokens + slabs - 1) / slabs;
+  return std::min(a.tokens, (even + row_grain - 1) / row_grain * row_grain);
+}
+
+head_memory head_scratch(const head_loss_args& a, int64_t slab, scratch_memory& scratch) {
+  const auto elements = static_cast<size_t>(slab * a.vocab);
+  const size_t logits = round_to_line(elements * sizeof(float));
+  const size_t gradient = a.type == dtype::bf16 ? round_to_line(elements * 2) : 0;
+  const size_t losses = static_cast<size_t>(slab) * sizeof(double);
+  std::byte* base = scratch.get(logits + gradient + losses);
+  head_memory m{};
+  m.logits = reinterpret_cast<float*>(base);
+  m.gradient = a.type == dtype::bf16 ? base + logits : base;
+  m.losses = reinterpret_cast<double*>(base + logits + gradient);
+  return m;
+}
+
+/// Tokens [begin, begin + count): logits, softmax, then the two products of the gradient.
+void head_slab(const kernel_table& k, thread_team& team, const head_loss_args& a,
+               const head_memory& m, int64_t begin, int64_t count) {
+  const void* x = at(a.x, a.type, begin * a.width);
+  team_gemm(team, {.m = count,
+                   .n = a.vocab,
+                   .k = a.width,
+                   .type = a.type,
+                   .out_type = dtype::f32,
+                   .a = x,
+                   .lda = a.width,
+                   .b = a.w,
+                   .ldb = a.width,
+                   .transposed_b = true,
+                   .c = m.logits,
+                   .ldc = a.vocab});
+  const bool backward = a.dx != nullptr || a.dw != nullptr;
+  team.split(count, 1, [&](int64_t first, int64_t last, int) {
+    for (int64_t i = first; i < last; ++i) {
+      void* gradient = backward ? at(m.gradient, a.type, i * a.vocab) : nullptr;
+      m.losses[i] = k.softmax_row(m.logits + i * a.vocab, a.vocab, a.targets[begin + i], a.scale,
+                                  gradient, a.type);
+    }
+  });
+  for (int64_t i = 0; i < count; ++i) *a.loss_sum += m.losses[i];  // OPS-2
+  if (a.dx != nullptr) {
+    team_gemm(team, {.m = count,
+                     .n = a.width,
+                     .k = a.vocab,
+                     .type = a.type,
+                     .out_type = a.type,
+                     .a = m.gradient,
+                     .lda = a.vocab,
+                     .b = a.w,
+                     .ldb = a.width,
+                     .c = at(a.dx, a.type, begin * a.width),
+                     .ldc = a.width});
+  }
+  if (a.dw != nullptr) {
+    team_gemm(team, {.m = a.vocab,
+                     .n = a.width,
+                     .k = count,
+                     .type = a.type,
+                     .out_type = dtype::f32,
+                     .a = m.gradient,
+                     .lda = a.vocab,
+                     .transposed_a = true,
+                     .b = x,
+                     .ldb = a.width,
+                     .c = a.dw,
+                     .ldc = a.width,
+                     .accumulate = true});
+  }
+}
+
+}  // namespace
+
+void host_ops::head_loss(stream& s, const head_loss_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    const int64_t slab = slab_tokens(a);
+    const head_memory memory = head_scratch(a, slab, context.scratch);
+    for (int64_t begin = 0; begin < a.tokens; begin += slab) {
+      head_slab(k, context.team, a, memory, begin, std::min(slab, a.tokens - begin));
+    }
+  });
+}
+
+}  // namespace troupe::gpu::host

@@ -1,0 +1,125 @@
+// Operations that go through rows, elements or heads, split over the team. See host_ops.hpp.
+#include <algorithm>
+
+#include "gpu/host/host_ops.hpp"
+
+namespace troupe::gpu::host {
+namespace {
+
+/// Elements a share of a simple pass is a multiple of: whole cache lines, worth waking somebody for.
+constexpr int64_t element_grain = 4096;
+
+/// Rows worth a thread of their own.
+int64_t rows_grain(int64_t width) {
+  return std::max<int64_t>(1, element_grain / std::max<int64_t>(1, width));
+}
+
+}  // namespace
+
+void host_ops::embedding_forward(stream& s, const embedding_forward_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    context.team.split(a.batch * a.seq, rows_grain(a.width),
+                       [&](int64_t begin, int64_t end, int) { k.embedding_forward(a, begin, end); });
+  });
+}
+
+void host_ops::embedding_backward(stream& s, const embedding_backward_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    context.team.run([&](int member, int members) {
+      k.embedding_backward_tokens(a, member, members);
+      if (a.d_position_table == nullptr) return;
+      k.embedding_backward_positions(a, a.seq * member / members, a.seq * (member + 1) / members);
+    });
+  });
+}
+
+void host_ops::norm_forward(stream& s, const norm_forward_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    context.team.split(a.tokens, rows_grain(a.width),
+                       [&](int64_t begin, int64_t end, int) { k.norm_forward(a, begin, end); });
+  });
+}
+
+void host_ops::norm_backward(stream& s, const norm_backward_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    const int64_t pair = 2 * a.width;  // dweight and dbias
+    const int members = context.team.threads();
+    const size_t piece = round_to_line(static_cast<size_t>(pair) * sizeof(float)) / sizeof(float);
+    auto* sums = reinterpret_cast<float*>(
+        context.scratch.get(static_cast<size_t>(members) * 2 * piece * sizeof(float)));
+    const auto of = [&](int member) { return sums + static_cast<size_t>(member) * 2 * piece; };
+    context.team.run([&](int member, int) {
+      k.norm_backward(a, a.tokens * member / members, a.tokens * (member + 1) / members, of(member),
+                      of(member) + piece);
+    });
+    for (int member = 0; member < members; ++member) {  // OPS-2
+      k.add(a.dweight, of(member), dtype::f32, 0, a.width);
+      if (a.dbias != nullptr) k.add(a.dbias, of(member) + a.width, dtype::f32, 0, a.width);
+    }
+  });
+}
+
+void host_ops::rope(stream& s, const rope_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    const int64_t width = (a.heads + 2 * a.kv_heads) * a.head_width;
+    context.team.split(a.batch * a.seq, rows_grain(width),
+                       [&](int64_t begin, int64_t end, int) { k.rope(a, begin, end); });
+  });
+}
+
+void host_ops::attention_forward(stream& s, const attention_forward_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    const size_t piece = round_to_line(k.attention_memory(a.seq, a.head_width).forward_bytes);
+    std::byte* scratch = context.scratch.get(piece * static_cast<size_t>(context.team.threads()));
+    context.team.for_each(a.batch * a.heads, [&](int64_t i, int member) {
+      k.attention_forward(a, i / a.heads, i % a.heads,
+                          scratch + piece * static_cast<size_t>(member));
+    });
+  });
+}
+
+void host_ops::attention_backward(stream& s, const attention_backward_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    const size_t piece = round_to_line(k.attention_memory(a.seq, a.head_width).backward_bytes);
+    std::byte* scratch = context.scratch.get(piece * static_cast<size_t>(context.team.threads()));
+    context.team.for_each(a.batch * a.kv_heads, [&](int64_t i, int member) {
+      k.attention_backward(a, i / a.kv_heads, i % a.kv_heads,
+                           scratch + piece * static_cast<size_t>(member));
+    });
+  });
+}
+
+void host_ops::activation_forward(stream& s, const activation_forward_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    context.team.split(a.tokens, rows_grain(a.width), [&](int64_t begin, int64_t end, int) {
+      k.activation_forward(a, begin, end);
+    });
+  });
+}
+
+void host_ops::activation_backward(stream& s, const activation_backward_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    context.team.split(a.tokens, rows_grain(a.width), [&](int64_t begin, int64_t end, int) {
+      k.activation_backward(a, begin, end);
+    });
+  });
+}
+
+void host_ops::cast(stream& s, void* destination, dtype to, const void* source, dtype from,
+                    int64_t count) {
+  on_host(s).enqueue([=, &k = kernels_](compute_context& context) {
+    context.team.split(count, element_grain, [&](int64_t begin, int64_t end, int) {
+      k.cast(destination, to, source, from, begin, end);
+    });
+  });
+}
+
+void host_ops::add(stream& s, void* y, const void* x, dtype type, int64_t count) {
+  on_host(s).enqueue([=, &k = kernels_](compute_context& context) {
+    context.team.split(count, element_grain, [&](int64_t begin, int64_t end, int) {
+      k.add(y, x, type, begin, end);
+    });
+  });
+}
+
+}  // namespace troupe::gpu::host

@@ -1,0 +1,121 @@
+// Attention, forward and backward, against the reference; the reference against finite differences.
+#include "tests/gpu/ops_support.hpp"
+
+using namespace troupe::gpu;
+using namespace troupe::gpu::testing;
+
+namespace {
+
+struct attention_case {
+  int64_t batch, seq, heads, kv, width, window;
+  dtype type;
+  tensor qkv, dout;
+
+  attention_case(int64_t b, int64_t t, int64_t h, int64_t k, int64_t d, int64_t w, dtype ty)
+      : batch(b), seq(t), heads(h), kv(k), width(d), window(w), type(ty) {
+    qkv = tensor::random(ty, b * t * (h + 2 * k) * d, 1, 1.5f);
+    dout = tensor::random(ty, b * t * h * d, 2);
+  }
+  tensor fresh_out() const { return tensor(type, batch * seq * heads * width); }
+  tensor fresh_lse() const { return tensor(dtype::f32, batch * heads * seq); }
+  tensor fresh_grad() const { return tensor(type, qkv.count()); }
+
+  void forward(ops& op, stream& s, tensor& out, tensor& lse) const {
+    op.attention_forward(s, {batch, seq, heads, kv, width, window, type, qkv.data(), out.data(),
+                             lse.floats()});
+  }
+  void backward(ops& op, stream& s, const tensor& out, tensor& lse, tensor& dqkv) const {
+    op.attention_backward(s, {batch, seq, heads, kv, width, window, type, qkv.data(), out.data(),
+                              lse.floats(), dout.data(), dqkv.data()});
+  }
+};
+
+void compare(const attention_case& c) {
+  CAPTURE(to_string(c.type));
+  CAPTURE(c.seq);
+  CAPTURE(c.width);
+  CAPTURE(c.window);
+  tensor out = c.fresh_out(), lse = c.fresh_lse(), grad = c.fresh_grad();
+  on_reference([&](ops& op, stream& s) {
+    c.forward(op, s, out, lse);
+    c.backward(op, s, out, lse, grad);
+  });
+  tensor host_out = c.fresh_out(), host_lse = c.fresh_lse(), host_grad = c.fresh_grad();
+  on_every_host(
+      [&](ops& op, stream& s) {
+        c.forward(op, s, host_out, host_lse);
+        c.backward(op, s, out, lse, host_grad);  // from the reference's results: one op at a time
+      },
+      [&] {
+        const bool half = c.type == dtype::bf16;  // weights of keys may be rounded to bfloat16
+        CHECK_CLOSE(host_out, out, tolerance_of(c.type, 3e-6));
+        CHECK_CLOSE(host_lse, lse, (half ? tolerance{1e-5, 1e-5} : tolerance{1e-6, 1e-6}));
+        CHECK_CLOSE(host_grad, grad, (half ? tolerance{1.0 / 64, 2e-2} : tolerance{6e-6, 6e-6}));
+        host_out = c.fresh_out();
+        host_lse = c.fresh_lse();
+        host_grad = c.fresh_grad();
+      });
+}
+
+}  // namespace
+
+TEST_CASE("attention equals the reference: widths, groups of heads, odd lengths") {
+  for (dtype type : {dtype::f32, dtype::bf16}) {
+    for (int64_t width : {16, 64, 80, 128, 6}) compare({2, 37, 4, 2, width, 0, type});
+    compare({1, 150, 8, 1, 32, 0, type});
+    compare({1, 1, 2, 2, 16, 0, type});
+    compare({3, 48, 3, 3, 40, 0, type});
+    compare({1, 300, 2, 1, 64, 0, type});
+    compare({1, 512, 1, 1, 16, 0, type});
+  }
+}
+
+TEST_CASE("attention equals the reference with sliding windows") {
+  for (dtype type : {dtype::f32, dtype::bf16}) {
+    for (int64_t window : {1, 2, 15, 16, 17, 64, 130, 290, 1000}) {
+      compare({1, 290, 2, 1, 16, window, type});
+    }
+  }
+}
+
+TEST_CASE("attention survives large scores") {
+  for (dtype type : {dtype::f32, dtype::bf16}) {
+    attention_case c(1, 140, 2, 2, 16, 0, type);
+    for (int64_t i = 0; i < c.qkv.count(); ++i) c.qkv.set(i, 8.0f * c.qkv.get(i));
+    tensor out = c.fresh_out(), lse = c.fresh_lse(), host_out = out, host_lse = lse;
+    on_reference([&](ops& op, stream& s) { c.forward(op, s, out, lse); });
+    on_every_host([&](ops& op, stream& s) { c.forward(op, s, host_out, host_lse); },
+                  [&] {
+                    const double bound = type == dtype::bf16 ? 6e-2 : 4e-4;
+                    CHECK_CLOSE(host_out, out, (tolerance{1.0 / 128, bound}));
+                    CHECK_CLOSE(host_lse, lse, (tolerance{2e-6, 2e-6}));
+                  });
+  }
+}
+
+TEST_CASE("the reference's attention gradient agrees with finite differences") {
+  for (int64_t window : {0, 3}) {
+    attention_case c(1, 6, 4, 2, 4, window, dtype::f32);
+    tensor out = c.fresh_out(), lse = c.fresh_lse(), grad = c.fresh_grad();
+    on_reference([&](ops& op, stream& s) {
+      c.forward(op, s, out, lse);
+      c.backward(op, s, out, lse, grad);
+    });
+    const auto objective = [&] {
+      tensor y = c.fresh_out(), l = c.fresh_lse();
+      on_reference([&](ops& op, stream& s) { c.forward(op, s, y, l); });
+      double total = 0;
+      for (int64_t i = 0; i < y.count(); ++i) total += static_cast<double>(y.get(i)) * c.dout.get(i);
+      return total;
+    };
+    for (int64_t i = 0; i < c.qkv.count(); ++i) {
+      const float keep = c.qkv.get(i), step = 1.0f / 128;
+      c.qkv.set(i, keep + step);
+      const double up = objective();
+      c.qkv.set(i, keep - step);
+      const double down = objective();
+      c.qkv.set(i, keep);
+      CHECK(std::abs((up - down) / (2.0 * static_cast<double>(step)) - grad.get(i)) < 1e-3);
+    }
+  }
+}
