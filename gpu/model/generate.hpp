@@ -26,8 +26,8 @@ namespace troupe::gpu {
 
 struct generate_options {
   int64_t max_tokens = 64;
-  sampling_options sampling;
-  std::vector<int32_t> stop_tokens;  ///< generation ends after one of these, which is left out
+  sampling_options sampling{};
+  std::vector<int32_t> stop_tokens{};  ///< generation ends after one of these, which is left out
 };
 
 class generator {

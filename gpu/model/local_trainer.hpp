@@ -28,7 +28,7 @@ struct local_options {
   dtype compute = dtype::f32;
   bool recompute = false;
   decay_scope decay = decay_scope::matrices;
-  optimizer_settings optimizer;
+  optimizer_settings optimizer{};
 };
 
 /// What a step did.
