@@ -1,13 +1,14 @@
 # FindCAF: the C++ Actor Framework 0.17, which ships no CMake package of its own.
 #
-# Defines the imported targets CAF::core, CAF::io and CAF::openssl, and CAF_VERSION (major.minor.patch), read from
-# caf/config.hpp. CAF_ROOT_DIR may name a prefix other than the system's.
+# Defines the imported targets CAF::core, CAF::io and CAF::openssl, and CAF_VERSION
+# (major.minor.patch) as caf/config.hpp has it. CAF_ROOT_DIR may name a prefix other than the system's.
 include(FindPackageHandleStandardArgs)
 
 find_path(CAF_INCLUDE_DIR caf/config.hpp HINTS ${CAF_ROOT_DIR}/include)
 set(CAF_VERSION "")
 if(CAF_INCLUDE_DIR)
-  file(STRINGS ${CAF_INCLUDE_DIR}/caf/config.hpp caf_version_line REGEX "#define CAF_VERSION [0-9]+")
+  file(STRINGS ${CAF_INCLUDE_DIR}/caf/config.hpp caf_version_line
+       REGEX "#define CAF_VERSION [0-9]+")
   if(caf_version_line MATCHES "CAF_VERSION ([0-9]+)")
     math(EXPR caf_major "${CMAKE_MATCH_1} / 10000")
     math(EXPR caf_minor "(${CMAKE_MATCH_1} / 100) % 100")

@@ -1,4 +1,5 @@
-// Memory, sealing and checking of messages; the only code that looks at foreign bytes before they are messages.
+// Memory, sealing and checking of messages; the only code that looks at foreign bytes before they
+// are messages.
 #include "messages/any_msg.hpp"
 
 #include <cstdlib>
@@ -18,7 +19,8 @@ static_assert(alignof(std::max_align_t) >= 16, "AM-3: malloc aligns to 16 bytes"
 
 namespace {
 
-// Below this a copy into a block of the right size is cheaper than giving the thread's builder memory away.
+// Below this a copy into a block of the right size is cheaper than giving the thread's builder
+// memory away.
 constexpr uint32_t copy_below_bytes = 16 * 1024;
 
 uint32_t crc32c(const void* bytes, size_t size, uint32_t seed) noexcept {
@@ -45,7 +47,9 @@ error refuse(reject reason, uint16_t type, std::string text) {
   return {errc::bad_data, fmt::format("message rejected ({}): {}", to_string(reason), text)};
 }
 
-error out_of_memory() { return {errc::no_memory, "no memory for a message"}; }
+error out_of_memory() {
+  return {errc::no_memory, "no memory for a message"};
+}
 
 }  // namespace
 
@@ -70,8 +74,8 @@ message_header sealed(const message_header& header, const uint8_t* payload) noex
 
 status check_header(const message_header& header, uint16_t expected) {
   if (header.form != message_form)  // H-2
-    return refuse(reject::form, 0, fmt::format("form {:#04x}, ours is {:#04x}", header.form,
-                                               message_form));
+    return refuse(reject::form, 0,
+                  fmt::format("form {:#04x}, ours is {:#04x}", header.form, message_form));
   if (header.length > max_message_bytes)  // H-4
     return refuse(reject::oversize, header.type,
                   fmt::format("{} bytes, at most {}", header.length, max_message_bytes));
@@ -87,6 +91,22 @@ status check_payload(const message_block& block) {
   if (!verify_payload(header.type, block.payload(), header.length))  // AM-2
     return refuse(reject::verify, header.type, "the content does not verify");
   return {};
+}
+
+result<any_msg> adopt(std::span<const uint8_t> payload, uint16_t type,
+                      const message_context& context) {
+  if (payload.size() > max_message_bytes)
+    return refuse(reject::oversize, type,
+                  fmt::format("{} bytes, at most {}", payload.size(), max_message_bytes));
+  auto length = static_cast<uint32_t>(payload.size());
+  auto* block = allocate_block(length);
+  if (block == nullptr) return out_of_memory();
+  any_msg out(block);
+  std::memcpy(block->payload(), payload.data(), length);
+  if (!verify_payload(type, block->payload(), length))
+    return refuse(reject::verify, type, "the content does not verify");
+  stamp(block->header, type, length, context);
+  return out;
 }
 
 result<any_msg> take(message_builder& builder, uint16_t type, const message_context& context,
@@ -134,7 +154,8 @@ bool known_type(uint16_t type) noexcept {
 bool any_msg::equals(const any_msg& other) const noexcept {
   if (block_ == other.block_) return true;
   if (block_ == nullptr || other.block_ == nullptr) return false;
-  if (std::memcmp(&block_->header, &other.block_->header, sizeof(message_header)) != 0) return false;
+  if (std::memcmp(&block_->header, &other.block_->header, sizeof(message_header)) != 0)
+    return false;
   return std::memcmp(block_->payload(), other.block_->payload(), block_->header.length) == 0;
 }
 

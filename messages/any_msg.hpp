@@ -2,11 +2,13 @@
 //
 //   block = control (16 bytes) | message_header (64) | payload (16-byte aligned, `length` bytes)
 //
-// Header and payload lie together as on the wire, so that sending is one copy into the socket's buffer, and a copy of
-// an any_msg is one pointer and one atomic increment.
+// Header and payload lie together as on the wire, so that sending is one copy into the socket's
+// buffer, and a copy of an any_msg is one pointer and one atomic increment.
 //
-// AM-1  A block never changes once an any_msg exists for it; so it may be read by any thread without a lock.
-// AM-2  The payload of a block has passed the verifier of its type, or was made by this process's builders.
+// AM-1  A block never changes once an any_msg exists for it; so it may be read by any thread
+//       without a lock.
+// AM-2  The payload of a block has passed the verifier of its type, or was made by this process's
+//       builders.
 // AM-3  The payload starts at a multiple of 16 bytes.
 #pragma once
 
@@ -95,11 +97,13 @@ std::string to_string(const any_msg& m);
 /// The message as it stands on the wire and on disk: header with checksum (H-3), payload.
 std::vector<uint8_t> encode(const any_msg& m);
 
-/// Reads what encode() wrote, from anywhere. All of `bytes` must be one message. A refusal is counted, logged, and
-/// returned as bad_data. `expected` is the type id wanted, 0 for any known one.
+/// Reads what encode() wrote, from anywhere. All of `bytes` must be one message. A refusal is
+/// counted, logged, and returned as bad_data. `expected` is the type id wanted, 0 for any known
+/// one.
 result<any_msg> decode(std::span<const uint8_t> bytes, uint16_t expected = 0);
 
-/// The same payload under another header, e.g. to pass a message on in a new epoch. Copies the payload.
+/// The same payload under another header, e.g. to pass a message on in a new epoch. Copies the
+/// payload.
 any_msg readdress(const any_msg& m, const message_context& context);
 
 namespace detail {
@@ -107,10 +111,12 @@ namespace detail {
 /// The wire form of a header: with its checksum over header and payload.
 message_header sealed(const message_header& header, const uint8_t* payload) noexcept;
 
-/// Checks a foreign header before anything is allocated for it (H-2, H-4): form, length, type. Counts a refusal.
+/// Checks a foreign header before anything is allocated for it (H-2, H-4): form, length, type.
+/// Counts a refusal.
 status check_header(const message_header& header, uint16_t expected);
 
-/// Checks a foreign payload that has been read into a block: checksum, then the verifier. Counts a refusal.
+/// Checks a foreign payload that has been read into a block: checksum, then the verifier. Counts a
+/// refusal.
 status check_payload(const message_block& block);
 
 /// Runs the verifier of a message type; false for an unknown type. Counted.
@@ -119,7 +125,13 @@ bool verify_payload(uint16_t type, const uint8_t* bytes, size_t size) noexcept;
 /// True where the id is in the list of messages.
 bool known_type(uint16_t type) noexcept;
 
-/// Finished FlatBuffer -> message. `steal`: take the builder's memory over; else copy when that is cheaper.
+/// A copy of a finished FlatBuffer as a message; it is verified like a foreign one. Counts a
+/// refusal.
+result<any_msg> adopt(std::span<const uint8_t> payload, uint16_t type,
+                      const message_context& context);
+
+/// Finished FlatBuffer -> message. `steal`: take the builder's memory over; else copy when that is
+/// cheaper.
 result<any_msg> take(message_builder& builder, uint16_t type, const message_context& context,
                      bool steal);
 

@@ -1,7 +1,9 @@
 // message_builder: a FlatBufferBuilder whose memory can become a message without a copy.
 //
-// B-1  Its memory is 16-byte aligned and its buffers end at a multiple of 16, so a payload starts at one (AM-3).
-// B-2  Room for the block's control and header is pushed in front of the finished buffer; nothing moves.
+// B-1  Its memory is 16-byte aligned and its buffers end at a multiple of 16, so a payload starts
+//      at one (AM-3).
+// B-2  Room for the block's control and header is pushed in front of the finished buffer; nothing
+//      moves.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +33,8 @@ class message_builder : public flatbuffers::FlatBufferBuilder {
   }
 };
 
-/// The calling thread's builder, lent for the time of one message. A nested loan gets a builder of its own.
+/// The calling thread's builder, lent for the time of one message. A nested loan gets a builder of
+/// its own.
 class builder_loan {
  public:
   builder_loan();

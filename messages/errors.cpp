@@ -1,11 +1,11 @@
 // The translation table of errors.hpp.
 #include "messages/errors.hpp"
 
+#include <fmt/format.h>
 #include <caf/exit_reason.hpp>
 #include <caf/message.hpp>
 #include <caf/pec.hpp>
 #include <caf/sec.hpp>
-#include <fmt/format.h>
 
 namespace troupe {
 

@@ -1,9 +1,12 @@
-// troupe::error <-> caf::error: what went wrong crosses actors and processes with its message and its hint.
+// troupe::error <-> caf::error: what went wrong crosses actors and processes with its message and
+// its hint.
 //
-// A handler returns to_caf(error); a caller's error handler reads from_caf(err). In CAF 0.17.6 an error is a code, a
-// category atom and a message: ours is (errc, "troupe", {message, hint}). CAF's own categories are translated.
+// A handler returns to_caf(error); a caller's error handler reads from_caf(err). In CAF 0.17.6 an
+// error is a code, a category atom and a message: ours is (errc, "troupe", {message, hint}). CAF's
+// own categories are translated.
 //
-// ER-1  An error from a peer is foreign: an unknown code or a missing text becomes `bug` with what is there.
+// ER-1  An error from a peer is foreign: an unknown code or a missing text becomes `bug` with what
+//       is there.
 #pragma once
 
 #include <string>
@@ -23,11 +26,12 @@ inline constexpr caf::atom_value error_category = caf::atom("troupe");
 /// Our error as CAF's; `none` becomes no error.
 caf::error to_caf(const error& e);
 
-/// CAF's error as ours: our own category unchanged, CAF's codes by meaning (request_timeout -> timeout,
-/// a lost link -> unavailable, user_shutdown -> cancelled ...).
+/// CAF's error as ours: our own category unchanged, CAF's codes by meaning (request_timeout ->
+/// timeout, a lost link -> unavailable, user_shutdown -> cancelled ...).
 error from_caf(const caf::error& e);
 
-/// How CAF shows an error of ours: "bad_data: text (hint: remedy)". For actor_system_config::add_error_category.
+/// How CAF shows an error of ours: "bad_data: text (hint: remedy)". For
+/// actor_system_config::add_error_category.
 std::string render_caf(uint8_t code, caf::atom_value category, const caf::message& context);
 
 }  // namespace troupe

@@ -1,8 +1,11 @@
-// The header in front of every message: who sent it, in which epoch, as part of which trace, and what follows.
+// The header in front of every message: who sent it, in which epoch, as part of which trace, and
+// what follows.
 //
 // H-1  Fixed size, little-endian, no padding: the bytes in memory are the bytes on the wire.
-// H-2  `form` is the version of this layout; bytes of another form are refused before anything else is read.
-// H-3  `checksum` is CRC-32C over the header with the checksum zeroed, then the payload; it is set on the wire only.
+// H-2  `form` is the version of this layout; bytes of another form are refused before anything else
+//      is read.
+// H-3  `checksum` is CRC-32C over the header with the checksum zeroed, then the payload; it is set
+//      on the wire only.
 // H-4  `length` is at most max_message_bytes; it is checked before anything is allocated for it.
 #pragma once
 

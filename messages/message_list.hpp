@@ -1,9 +1,10 @@
 // Every message of the language, one line each: the only place where a table becomes a message.
 //
-// To add one: write the table in schemas/<domain>.fbs, then a line here. All else (CAF's type id, the registry, the
-// verifier, JSON, the tests over all messages) follows from this list.
+// To add one: write the table in schemas/<domain>.fbs, then a line here. All else (CAF's type id,
+// the registry, the verifier, JSON, the tests over all messages) follows from this list.
 //
-// ML-1  An id is never reused or changed: it travels in every header. A message that dies leaves a gap.
+// ML-1  An id is never reused or changed: it travels in every header. A message that dies leaves a
+//       gap.
 // ML-2  The high byte is the domain's, the low byte counts within it.
 #pragma once
 

@@ -1,13 +1,15 @@
 // msg<T>: a message of table T travelling through CAF.
 //
-//   auto m = make_msg<fbs::RunStep>(context, [](auto& x) { x.step = 7; x.lr = 3e-4; });   // T's object-API type
-//   self->send(stage, m);                                     // by reference: no copy, no verification
+//   auto m = make_msg<fbs::RunStep>(context, [](auto& x) { x.step = 7; });  // T's object-API type
+//   self->send(stage, m);                        // by reference: no copy, no verification
 //   [](const msg<fbs::RunStep>& m) { use(m->step(), m.epoch()); }
 //
-// In one process a msg<T> is one pointer to an immutable block (any_msg.hpp). From the network it is length-checked,
-// checksummed and verified in `inspect`, before CAF can hand it to any handler. Where that fails inspect returns an
-// error: CAF 0.17.6 then drops that one message, the connection and the actors go on, and a request ends in its
-// timeout. The rejection is counted and logged (rejection.hpp).
+// In one process a msg<T> is one pointer to an immutable block (any_msg.hpp). From the network it
+// is length-checked, checksummed and verified in `inspect`, before CAF can hand it to any handler.
+// Where that fails inspect counts and logs the rejection (rejection.hpp) and returns an error. CAF
+// 0.17.6 then delivers an *empty* message in its place, as it does for a type it does not know: no
+// handler matches, an actor with guard_mailbox (receive.hpp) counts it as undecodable and answers
+// bad_data, and both the actor and the connection go on.
 //
 // M-1  A handler never sees a msg<T> that is empty or unverified.
 #pragma once
@@ -58,8 +60,8 @@ msg<T> cast(any_msg m) noexcept {
   return m.type() == message_traits<T>::id ? msg<T>(std::move(m)) : msg<T>();
 }
 
-/// Turns a builder that holds T at `root` into a message. Never copies the payload; the builder starts anew.
-/// Errors: bad_data where the payload is beyond max_message_bytes.
+/// Turns a builder that holds T at `root` into a message. Never copies the payload; the builder
+/// starts anew. Errors: bad_data where the payload is beyond max_message_bytes.
 template <class T>
 result<msg<T>> finish_msg(const message_context& context, message_builder& builder,
                           flatbuffers::Offset<T> root) {
@@ -68,8 +70,8 @@ result<msg<T>> finish_msg(const message_context& context, message_builder& build
   return msg<T>(std::move(done));
 }
 
-/// Builds a message with `fill`, a function of the thread's builder that returns the root: the fastest way, e.g.
-/// `try_build_msg<fbs::Ack>(context, [](auto& b) { return fbs::CreateAckDirect(b, "done"); })`.
+/// Builds a message with `fill`, a function of the thread's builder that returns the root: the
+/// fastest way, e.g. `[](auto& b) { return fbs::CreateAckDirect(b, "done"); }`.
 /// Errors: bad_data where the payload is beyond max_message_bytes.
 template <class T, class Fill>
 result<msg<T>> try_build_msg(const message_context& context, Fill&& fill) {
@@ -80,7 +82,8 @@ result<msg<T>> try_build_msg(const message_context& context, Fill&& fill) {
   return msg<T>(std::move(done));
 }
 
-/// As try_build_msg, for messages that are small by their nature: too large a one is a bug and throws length_error.
+/// As try_build_msg, for messages that are small by their nature: too large a one is a bug and
+/// throws length_error.
 template <class T, class Fill>
 msg<T> build_msg(const message_context& context, Fill&& fill) {
   auto made = try_build_msg<T>(context, std::forward<Fill>(fill));
@@ -88,23 +91,26 @@ msg<T> build_msg(const message_context& context, Fill&& fill) {
   return std::move(*made);
 }
 
-/// A message from T's object-API type. Errors: bad_data where the payload is beyond max_message_bytes.
+/// A message from T's object-API type. Errors: bad_data where the payload is beyond
+/// max_message_bytes.
 template <class T>
 result<msg<T>> try_make_msg(const message_context& context,
                             const typename T::NativeTableType& native) {
   return try_build_msg<T>(context, [&](message_builder& b) { return T::Pack(b, &native); });
 }
 
-/// As try_make_msg, for messages that are small by their nature: too large a one is a bug and throws length_error.
+/// As try_make_msg, for messages that are small by their nature: too large a one is a bug and
+/// throws length_error.
 template <class T>
 msg<T> make_msg(const message_context& context, const typename T::NativeTableType& native) {
   return build_msg<T>(context, [&](message_builder& b) { return T::Pack(b, &native); });
 }
 
-/// As above, the native value being filled by a function: make_msg<fbs::Validate>(ctx, [](auto& v) { v.step = 3; }).
+/// As above, the native value being filled by a function:
+/// `make_msg<fbs::Validate>(ctx, [](auto& v) { v.step = 3; })`.
 template <class T, class Fill>
-  requires std::is_invocable_v<Fill&, typename T::NativeTableType&>
-msg<T> make_msg(const message_context& context, Fill&& fill) {
+requires std::is_invocable_v<Fill&, typename T::NativeTableType&> msg<T> make_msg(
+    const message_context& context, Fill&& fill) {
   typename T::NativeTableType native;
   fill(native);
   return make_msg<T>(context, native);
@@ -116,7 +122,7 @@ msg<T> make_msg(const message_context& context = {}) {
   return make_msg<T>(context, typename T::NativeTableType{});
 }
 
-// -- CAF ------------------------------------------------------------------------------------------------------
+// -- CAF --
 
 namespace detail {
 caf::error save(caf::serializer& sink, const any_msg& m);

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include <caf/all.hpp>
-#include <caf/io/middleman.hpp>
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
+#include <caf/all.hpp>
+#include <caf/io/middleman.hpp>

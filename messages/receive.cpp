@@ -1,8 +1,8 @@
 // Counting what receive.hpp refuses.
 #include "messages/receive.hpp"
 
-#include <caf/actor_system.hpp>
 #include <fmt/format.h>
+#include <caf/actor_system.hpp>
 
 #include "messages/rejection.hpp"
 

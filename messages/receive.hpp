@@ -1,11 +1,13 @@
-// What every receiving actor does before its handlers: refuse what cannot be handled, drop what is out of date.
+// What every receiving actor does before its handlers: refuse what cannot be handled, drop what is
+// out of date.
 //
-//   guard_mailbox(self);                        // once, when the actor starts
-//   if (!self->state.epoch.accepts(m)) return;  // in handlers of messages that may outlive an epoch
+//   guard_mailbox(self);                        // when the actor starts
+//   if (!self->state.epoch.accepts(m)) return;  // first in a handler
 //
-// RC-1  A message no handler matches is counted and answered with an error; it never ends the actor.
-// RC-2  A message of an older epoch than the receiver's is counted and dropped; one of a newer epoch is accepted, since
-//       the news of it may travel by another path.
+// RC-1  A message no handler matches is counted and answered with an error; it never ends the
+//       actor.
+// RC-2  A message of an older epoch than the receiver's is counted and dropped; one of a newer
+//       epoch is accepted, since the news of it may travel by another path.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +23,8 @@
 
 namespace troupe {
 
-/// Counts a message that no handler took and says what to answer (RC-1). An empty one could not be decoded.
+/// Counts a message that no handler took and says what to answer (RC-1). An empty one could not be
+/// decoded.
 error refuse_unhandled(caf::actor_system& system, const caf::type_erased_tuple& content);
 
 /// Makes an actor refuse what it has no handler for instead of printing it.
@@ -46,10 +49,12 @@ class epoch_gate {
     if (epoch > epoch_) epoch_ = epoch;
   }
 
-  /// False for a message of an epoch that has ended, which is counted (RC-2). `type` is for the log line.
+  /// False for a message of an epoch that has ended, which is counted (RC-2). `type` is for the log
+  /// line.
   bool accepts(uint32_t epoch, uint16_t type = 0) const;
 
-  /// False for a message of an epoch that has ended, which is counted (RC-2). The message must not be empty.
+  /// False for a message of an epoch that has ended, which is counted (RC-2). The message must not
+  /// be empty.
   bool accepts(const any_msg& m) const { return accepts(m.epoch(), m.type()); }
 
  private:

@@ -40,7 +40,9 @@ int64_t monotonic_ns() {
 
 }  // namespace
 
-std::string_view to_string(reject reason) noexcept { return names[static_cast<size_t>(reason)]; }
+std::string_view to_string(reject reason) noexcept {
+  return names[static_cast<size_t>(reason)];
+}
 
 uint64_t message_counts::all_rejected() const {
   return std::accumulate(rejected.begin(), rejected.end(), uint64_t{0});
@@ -65,7 +67,7 @@ void note_rejection(reject reason, uint16_t type, std::string_view detail) noexc
   auto before = state.logged_at_count.exchange(total);  // RJ-2
   auto left_out = total > before ? total - before - 1 : 0;
   try {
-    spdlog::warn("message rejected: {} (type {:#06x}): {}; {} more like it since the last such line",
+    spdlog::warn("message rejected: {} (type {:#06x}): {}; {} more like it since the last line",
                  to_string(reason), type, detail, left_out);
   } catch (const std::exception&) {
     // A logger that cannot write must not turn a refused message into a failure; the count stands.
@@ -73,9 +75,15 @@ void note_rejection(reject reason, uint16_t type, std::string_view detail) noexc
 }
 
 namespace detail {
-void count_decoded() noexcept { decoded_count.value.fetch_add(1, std::memory_order_relaxed); }
-void count_verified() noexcept { verified_count.value.fetch_add(1, std::memory_order_relaxed); }
-void count_encoded() noexcept { encoded_count.value.fetch_add(1, std::memory_order_relaxed); }
+void count_decoded() noexcept {
+  decoded_count.value.fetch_add(1, std::memory_order_relaxed);
+}
+void count_verified() noexcept {
+  verified_count.value.fetch_add(1, std::memory_order_relaxed);
+}
+void count_encoded() noexcept {
+  encoded_count.value.fetch_add(1, std::memory_order_relaxed);
+}
 }  // namespace detail
 
 }  // namespace troupe

@@ -1,6 +1,9 @@
 // Rejected messages: counted by reason, logged at a bounded rate, never silent and never fatal.
 //
-// RJ-1  Every refusal of foreign bytes adds one to exactly one reason.
+// RJ-1  Every refusal of foreign bytes adds one to exactly one reason. A message that CAF could not
+//       decode then still reaches its actor, as an empty one, which adds one to `undecodable`: what
+//       that has more than the reasons of decoding is the messages of types this process does not
+//       know.
 // RJ-2  A reason is logged at most once a second; the line says how many were left out.
 #pragma once
 
@@ -32,9 +35,9 @@ std::string_view to_string(reject reason) noexcept;
 
 /// What the language has done in this process so far. A snapshot; every number only grows.
 struct message_counts {
-  uint64_t decoded = 0;                          ///< messages accepted from foreign bytes
-  uint64_t verified = 0;                         ///< runs of the FlatBuffers verifier
-  uint64_t encoded = 0;                          ///< messages written as bytes
+  uint64_t decoded = 0;                           ///< messages accepted from foreign bytes
+  uint64_t verified = 0;                          ///< runs of the FlatBuffers verifier
+  uint64_t encoded = 0;                           ///< messages written as bytes
   std::array<uint64_t, reject_count> rejected{};  ///< refusals by reason
 
   /// Refusals for one reason.

@@ -1,9 +1,11 @@
 // CAF's type ids of all messages, in one block, from the list in message_list.hpp.
 //
-// A target with CAF types of its own chains its block: CAF_BEGIN_TYPE_ID_BLOCK(mine, caf::id_block::troupe_messages::end)
-// and registers it with config.add_message_types<caf::id_block::mine>().
+// A target with CAF types of its own chains its block: CAF_BEGIN_TYPE_ID_BLOCK(mine,
+// caf::id_block::troupe_messages::end) and registers it with
+// config.add_message_types<caf::id_block::mine>().
 //
-// CAF 0.17.6 sends the *name* of a type, not this number: names are stable across versions, numbers need not be.
+// CAF 0.17.6 sends the *name* of a type, not this number: names are stable across versions, numbers
+// need not be.
 #pragma once
 
 #include <caf/type_id.hpp>
@@ -20,7 +22,8 @@ CAF_END_TYPE_ID_BLOCK(troupe_messages)
 
 namespace troupe {
 
-/// Tells CAF all message types and the category of our errors. Every actor system needs it before it starts.
+/// Tells CAF all message types and the category of our errors. Every actor system needs it before
+/// it starts.
 void register_messages(caf::actor_system_config& config);
 
 }  // namespace troupe

@@ -10,8 +10,8 @@ namespace troupe::detail {
 
 namespace {
 
-// No schema nests deeper than a few tables. A shared sub-table is counted each time it is met, so the second
-// bound is what keeps a small hostile buffer from costing much time.
+// No schema nests deeper than a few tables. A shared sub-table is counted each time it is met, so
+// the second bound is what keeps a small hostile buffer from costing much time.
 constexpr uint32_t max_depth = 16;
 constexpr uint32_t max_tables = 1u << 16;
 

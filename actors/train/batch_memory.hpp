@@ -1,0 +1,52 @@
+// The shared memory in which a host's loader lays out batches: slots of tokens [B,T] then targets [B,T], int32.
+//
+// It is an anonymous memory file: it has no name that could be left behind, dies with its last user, and is
+// opened by others through /proc/PID/fd, which the system allows to the same user only.
+//
+// Invariants
+//   BAT-1  Readers map it read-only; its size is sealed by the loader before anybody maps it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "actors/train/rank_engine.hpp"
+#include "io/base/result.hpp"
+#include "io/file.hpp"
+
+namespace troupe::train {
+
+class batch_memory {
+ public:
+  /// Makes the memory for `slots` batches of `batch` x `seq` tokens, writable here.
+  static result<batch_memory> create(int64_t batch, int64_t seq, int64_t slots);
+
+  /// Maps a loader's memory for reading; `bytes` is what it should hold at least.
+  static result<batch_memory> open(const std::string& path, uint64_t slot_bytes, int64_t slots);
+
+  batch_memory(batch_memory&& other) noexcept;
+  batch_memory& operator=(batch_memory&&) = delete;
+  ~batch_memory();
+
+  /// "/proc/PID/fd/N" of the creator.
+  std::string path() const;
+  uint64_t slot_bytes() const noexcept { return slot_bytes_; }
+  int64_t slots() const noexcept { return slots_; }
+
+  /// The writable start of a slot; the creator's side only.
+  int32_t* slot(int64_t index) noexcept;
+
+  /// The batch in a slot.
+  batch_view view(int64_t index) const noexcept;
+
+ private:
+  batch_memory(io::unique_fd fd, void* data, uint64_t slot_bytes, int64_t slots)
+      : fd_(std::move(fd)), data_(data), slot_bytes_(slot_bytes), slots_(slots) {}
+
+  io::unique_fd fd_;
+  void* data_ = nullptr;
+  uint64_t slot_bytes_ = 0;
+  int64_t slots_ = 0;
+};
+
+}  // namespace troupe::train

@@ -1,0 +1,191 @@
+// Opening the data and keeping the slots filled.
+#include "actors/train/loader.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "actors/train/plan.hpp"
+#include "io/config/load.hpp"
+#include "io/data/corpus.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+using self_pointer = loader_actor::stateful_pointer<loader_state>;
+
+constexpr int64_t train_slots = 4;
+constexpr int64_t validation_slots = 2;
+
+std::vector<std::filesystem::path> as_paths(const std::vector<std::string>& names) {
+  return {names.begin(), names.end()};
+}
+
+io::token_format format_of(config::data_format f) {
+  return f == config::data_format::llmc      ? io::token_format::llmc
+         : f == config::data_format::nanogpt ? io::token_format::nanogpt
+                                             : io::token_format::automatic;
+}
+
+/// The token files of `sources`: as they are, or the text tokenised into the cache.
+result<io::token_files> open_tokens(const config::job& job,
+                                    const std::vector<std::string>& sources) {
+  if (ready_tokens(job))
+    return io::token_files::open(as_paths(sources), format_of(job.data.format));
+  TROUPE_TRY(words, tokenizer_of(job));
+  const auto paths = as_paths(sources);
+  TROUPE_TRY(cached, io::prepare_cached(paths, *words, job.data.cache));
+  const std::array files{cached};
+  return io::token_files::open(files, io::token_format::llmc);
+}
+
+result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file) {
+  io::batch_order_spec spec;
+  spec.tokens = tokens;
+  spec.seq_len = static_cast<uint32_t>(job.train.seq_len);
+  spec.batch_rows = static_cast<uint32_t>(job.train.batch);
+  spec.shuffle = job.data.shuffle && !validation_file;
+  spec.seed = static_cast<uint64_t>(job.job.seed);
+  const bool split = !validation_file && job.data.validation_path.empty();
+  spec.validation_fraction = split ? job.data.validation_fraction : 0.0;
+  return io::batch_order::make(spec);
+}
+
+status open_feeds(loader_state& st, uint32_t vocab) {
+  auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
+  auto& validation = st.feeds[static_cast<size_t>(fbs::Split::validation)];
+  TROUPE_TRY(tokens, open_tokens(st.job, st.job.data.path));
+  TROUPE_CHECK(tokens.check_vocabulary(vocab));  // LDR-3
+  TROUPE_TRY(order, order_of(st.job, tokens.size(), false));
+  train.tokens = tokens;
+  train.order = order;
+  train.slots = train_slots;
+  validation.first_slot = train_slots;
+  validation.slots = validation_slots;
+  if (!st.job.data.validation_path.empty()) {
+    TROUPE_TRY(held_out, open_tokens(st.job, st.job.data.validation_path));
+    TROUPE_CHECK(held_out.check_vocabulary(vocab));
+    TROUPE_TRY(held_out_order, order_of(st.job, held_out.size(), true));
+    validation.tokens = std::move(held_out);
+    validation.order = held_out_order;
+  } else {
+    validation.tokens = std::move(tokens);
+    validation.order = order;
+    validation.held_out = true;
+  }
+  return {};
+}
+
+/// Tokens [B,T], then targets [B,T]: row b starts at first_token(b).
+template <class First>
+void lay_out(const io::token_files& tokens, int64_t batch, int64_t seq, int32_t* slot,
+             First first) {
+  std::vector<int32_t> window(static_cast<size_t>(seq) + 1);
+  for (int64_t b = 0; b < batch; ++b) {
+    tokens.copy(first(static_cast<uint32_t>(b)), static_cast<uint64_t>(seq) + 1, window.data());
+    std::copy_n(window.data(), seq, slot + b * seq);
+    std::copy_n(window.data() + 1, seq, slot + (batch + b) * seq);
+  }
+}
+
+/// Batch numbers count from 1.
+void fill(loader_state& st, split_feed& feed, uint64_t number) {
+  const int64_t slot =
+      feed.first_slot + static_cast<int64_t>(number % static_cast<uint64_t>(feed.slots));
+  const int64_t batch = st.job.train.batch;
+  lay_out(*feed.tokens, batch, st.job.train.seq_len, st.memory->slot(slot), [&](uint32_t row) {
+    if (!feed.held_out) return feed.order->train_first_token(number - 1, row);
+    return feed.order->validation_first_token((number - 1) * static_cast<uint64_t>(batch) + row);
+  });
+}
+
+/// Fills every slot that is free (LDR-2).
+void fill_ahead(loader_state& st, split_feed& feed) {
+  const uint64_t limit = feed.floor() + static_cast<uint64_t>(feed.slots);
+  while (feed.filled < limit) fill(st, feed, ++feed.filled);
+}
+
+caf::result<msg<fbs::LoaderReady>> open(self_pointer self, const msg<fbs::OpenLoader>& m) {
+  auto& st = self->state;
+  auto job = config::parse(m->config_toml() ? m->config_toml()->str() : "",
+                           "the coordinator's configuration");
+  if (!job) return to_caf(job.error());
+  st.job = std::move(*job);
+  if (auto opened = open_feeds(st, m->vocab()); !opened) return to_caf(opened.error());
+  auto memory = batch_memory::create(st.job.train.batch, st.job.train.seq_len,
+                                     train_slots + validation_slots);
+  if (!memory) return to_caf(memory.error());
+  st.memory.emplace(std::move(*memory));
+  const uint64_t before = m->first_step() == 0 ? 0 : m->first_step() - 1;
+  auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
+  train.filled = before;
+  if (m->consumers())
+    for (auto rank : *m->consumers()) {
+      train.asked[rank] = before;
+      st.feeds[static_cast<size_t>(fbs::Split::validation)].asked[rank] = 0;
+    }
+  auto rp = self->make_response_promise<msg<fbs::LoaderReady>>();
+  rp.deliver(make_msg<fbs::LoaderReady>(context_of(*self, m.header()), [&](auto& r) {
+    r.tokens = train.tokens->size();
+    r.train_windows = train.order->train_windows();
+    const auto& v = st.feeds[static_cast<size_t>(fbs::Split::validation)];
+    r.validation_windows = v.held_out ? v.order->validation_windows() : v.order->train_windows();
+    r.shared_memory = st.memory->path();
+    r.slot_bytes = st.memory->slot_bytes();
+    r.slots = static_cast<uint32_t>(st.memory->slots());
+  }));
+  fill_ahead(st, train);
+  return rp;
+}
+
+caf::result<msg<fbs::BatchReady>> fetch(self_pointer self, const msg<fbs::BatchRequest>& m) {
+  auto& st = self->state;
+  const auto split = static_cast<size_t>(m->split());
+  if (!st.memory || split >= st.feeds.size()) return to_caf({errc::bug, "the loader is not open"});
+  auto& feed = st.feeds[split];
+  auto asked = feed.asked.find(m->consumer());
+  if (asked == feed.asked.end())
+    return to_caf({errc::not_found, fmt::format("rank {} is no consumer here", m->consumer())});
+  const uint64_t number = m->step();
+  // A validation starts over at batch 1.
+  if (m->split() == fbs::Split::validation && number == 1 && asked->second > 1) {
+    for (auto& [rank, last] : feed.asked) last = 0;
+    feed.filled = 0;
+  }
+  if (number < 1 || number > feed.floor() + static_cast<uint64_t>(feed.slots) ||
+      number + static_cast<uint64_t>(feed.slots) <= feed.filled)
+    return to_caf({errc::bug, fmt::format("batch {} is not within reach of the loader", number)});
+  asked->second = std::max(asked->second, number);
+  fill_ahead(st, feed);
+  return make_msg<fbs::BatchReady>(context_of(*self, m.header()), [&](auto& r) {
+    r.step = number;
+    r.slot = static_cast<uint32_t>(
+        feed.first_slot + static_cast<int64_t>(number % static_cast<uint64_t>(feed.slots)));
+  });
+}
+
+}  // namespace
+
+uint64_t split_feed::floor() const {
+  uint64_t least = filled;
+  for (const auto& [rank, last] : asked) least = std::min(least, last == 0 ? 0 : last - 1);
+  return least;
+}
+
+loader_actor::behavior_type loader(self_pointer self, uint32_t epoch) {
+  self->state.epoch = epoch;
+  return {
+      [self](const msg<fbs::StatusRequest>& m) {
+        const auto& feed = self->state.feeds[0];
+        return status_of(*self, m, "loader", self->state.memory ? "open" : "closed",
+                         fmt::format(R"({{"filled":{},"floor":{}}})", feed.filled, feed.floor()),
+                         0);
+      },
+      [self](const msg<fbs::OpenLoader>& m) { return open(self, m); },
+      [self](const msg<fbs::BatchRequest>& m) { return fetch(self, m); },
+  };
+}
+
+}  // namespace troupe::train

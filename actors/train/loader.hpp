@@ -1,0 +1,55 @@
+// The loader: one host's data. Opens (and where it is text, tokenises) the data, lays batches out in shared
+// memory ahead of the stages, and says in which slot each lies.
+//
+// It is a detached actor: tokenising and page faults of mapped files may block it, and nothing else.
+//
+// Invariants
+//   LDR-1  Which tokens a batch holds depends on the configuration and the step alone (io::batch_order).
+//   LDR-2  A slot is filled anew only when every consumer has asked for a later batch of the same split: asking
+//     for batch n says that batches before n are done with.
+//   LDR-3  Every token handed out is smaller than the model's vocabulary: checked once, when the data is opened.
+//
+// Failure policy: escalate to the run.
+#pragma once
+
+#include <array>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <caf/stateful_actor.hpp>
+
+#include "actors/train/batch_memory.hpp"
+#include "io/config/job.hpp"
+#include "io/data/batch_order.hpp"
+#include "io/data/token_file.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::train {
+
+/// One split's tokens and the slots it may use.
+struct split_feed {
+  std::optional<io::token_files> tokens;
+  std::optional<io::batch_order> order;
+  bool held_out = false;  ///< rows come from the order's validation windows
+  int64_t first_slot = 0;
+  int64_t slots = 1;
+  uint64_t filled = 0;                 ///< batches 1..filled were laid out
+  std::map<uint32_t, uint64_t> asked;  ///< by consumer: its latest batch
+
+  /// The batch every consumer is done with, at least.
+  uint64_t floor() const;
+};
+
+struct loader_state {
+  static inline const char* name = "loader";
+  uint32_t epoch = 0;
+  config::job job;
+  std::optional<batch_memory> memory;
+  std::array<split_feed, 2> feeds;  ///< by fbs::Split
+};
+
+loader_actor::behavior_type loader(loader_actor::stateful_pointer<loader_state> self,
+                                   uint32_t epoch);
+
+}  // namespace troupe::train

@@ -1,0 +1,44 @@
+// What a job becomes on a cluster before anything starts: the model's numbers, the stages, the ranks, the
+// micro-batches. Every process derives its part by the same functions from the same resolved job.
+#pragma once
+
+#include <vector>
+
+#include "actors/train/placement_policy.hpp"
+#include "actors/train/rank_engine.hpp"
+#include "gpu/model/model_config.hpp"
+#include "gpu/optim/lr_schedule_policy.hpp"
+#include "io/config/job.hpp"
+#include "io/tokenizer/tokenizer.hpp"
+
+namespace troupe::train {
+
+/// The model a job describes: model.path's config.json where given, the job's own keys over it.
+/// bad_config for numbers that do not fit together or contradict the folder.
+result<gpu::model_config> model_of(const config::job& job);
+
+/// The plan of a whole job.
+struct job_plan {
+  config::job job;  ///< settled: the model's shape and vocabulary are filled in
+  gpu::model_config model;
+  std::vector<rank_place> ranks;
+  int64_t micro_batches = 1;  ///< per step and data rank
+};
+
+/// Reads what the job names (model folder, tokenizer) and plans it. Fails with bad_config or bad_data.
+result<job_plan> make_plan(const config::job& job);
+
+/// The options of one rank's engine.
+engine_options options_of(const config::job& job, const gpu::model_config& model,
+                          const rank_coordinates& at, layer_range layers, int threads);
+
+/// The learning rate of each step.
+gpu::lr_schedule lr_of(const config::train_section& train);
+
+/// The tokenizer of the job's data; null for files of ready tokens without one.
+result<io::tokenizer_ptr> tokenizer_of(const config::job& job);
+
+/// Whether data.path holds ready tokens rather than text.
+bool ready_tokens(const config::job& job);
+
+}  // namespace troupe::train

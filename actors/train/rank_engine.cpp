@@ -1,0 +1,352 @@
+// How a rank's streams wait for each other: see the header for the invariants kept here.
+#include "actors/train/rank_engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "gpu/model/hf_folder.hpp"
+#include "gpu/model/init.hpp"
+#include "gpu/model/state_file.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+/// Point-to-point tags: activations even, gradients odd; a stage pair never has two of one tag in flight.
+constexpr uint64_t activation_tag(int micro_batch) {
+  return 2 * static_cast<uint64_t>(micro_batch);
+}
+constexpr uint64_t gradient_tag(int micro_batch) {
+  return 2 * static_cast<uint64_t>(micro_batch) + 1;
+}
+
+double now_ms() {
+  using namespace std::chrono;
+  return duration<double, std::milli>(steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+result<std::unique_ptr<rank_engine>> rank_engine::make(const engine_options& options) {
+  std::unique_ptr<rank_engine> engine(new rank_engine(options));
+  engine->device_ = gpu::make_host_device(options.threads);
+  TROUPE_CHECK(engine->make_streams());
+  return engine;
+}
+
+rank_engine::~rank_engine() {
+  abort();
+}
+
+status rank_engine::make_streams() {
+  auto open = [&](std::unique_ptr<gpu::stream>& into, std::string name, int threads) -> status {
+    TROUPE_TRY(made, device_->make_stream({std::move(name), threads}));
+    into = std::move(made);
+    return {};
+  };
+  TROUPE_CHECK(open(compute_, "compute", options_.threads));
+  TROUPE_CHECK(open(data_, "data-parallel", 1));
+  TROUPE_CHECK(open(files_, "files", 1));
+  if (options_.at.pipeline_ranks > 1) {
+    const std::array names{"fwd-recv", "fwd-send", "bwd-recv", "bwd-send"};
+    for (size_t i = 0; i < lanes_.size(); ++i) TROUPE_CHECK(open(lanes_[i], names[i], 1));
+  }
+  return {};
+}
+
+void rank_engine::run_blocking(std::function<status()> work, completion done) {
+  files_->host_task(std::move(work));
+  watch(*files_);
+  files_->notify(guarded(std::move(done)));
+}
+
+// A stream knows its own failures only (DEV-3), and events complete all the same: what a transfer
+// lost must not pass for a result of the compute stream.
+
+void rank_engine::watch(gpu::stream& s) {
+  s.notify([this](const status& state) { note_failure(state); });
+}
+
+void rank_engine::note_failure(const status& s) {
+  if (s) return;
+  std::lock_guard lock(failure_mutex_);
+  if (failure_) failure_ = s;
+}
+
+status rank_engine::failure() const {
+  std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+rank_engine::completion rank_engine::guarded(completion done) const {
+  return [this, done = std::move(done)](const status& s) { done(s ? failure() : s); };
+}
+
+// -- building and connecting -------------------------------------------------------------------------
+
+void rank_engine::build(completion done) {
+  run_blocking([this] { return build_now(); }, std::move(done));
+}
+
+status rank_engine::build_now() {
+  TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
+  TROUPE_CHECK(gpu::initialize(made->store(), options_.model, options_.seed));
+  TROUPE_TRY(rule, gpu::optimizer::make(made->store(), options_.optimizer));
+  slots_.resize(static_cast<size_t>(options_.shape.slots));
+  optimizer_ = std::move(rule);
+  model_ = std::move(made);
+  return {};
+}
+
+result<std::vector<group_offer>> rank_engine::open_groups(const std::string& host) {
+  const auto& at = options_.at;
+  std::vector<group_offer> wanted;
+  if (at.data_ranks > 1)
+    wanted.push_back({fmt::format("data/{}", at.pipeline_rank), at.data_rank, at.data_ranks, {}});
+  if (at.pipeline_ranks > 1)
+    wanted.push_back(
+        {fmt::format("pipe/{}", at.data_rank), at.pipeline_rank, at.pipeline_ranks, {}});
+  if (options_.model.tied && at.pipeline_ranks > 1 && (at.first() || at.last()))
+    wanted.push_back({fmt::format("tied/{}", at.data_rank), at.first() ? 0 : 1, 2, {}});
+  for (auto& offer : wanted) {
+    TROUPE_TRY(group, gpu::open_gloo_group({offer.name, offer.rank, offer.size, host,
+                                            std::chrono::milliseconds(options_.group_timeout_ms)}));
+    offer.addresses = group->addresses();
+    pending_.emplace_back(offer.name, std::move(group));
+  }
+  return wanted;
+}
+
+void rank_engine::connect_groups(group_tables tables, completion done) {
+  auto connect = [this, tables = std::move(tables)]() -> status {
+    for (auto& [name, group] : pending_) {
+      const auto table = std::find_if(tables.begin(), tables.end(),
+                                      [&](const auto& t) { return t.first == name; });
+      if (table == tables.end())
+        return error{errc::bad_data, fmt::format("no addresses for group {}", name)};
+      TROUPE_TRY(connected, group->connect(table->second));
+      auto& into = name.starts_with("data/")   ? replicas_
+                   : name.starts_with("pipe/") ? pipeline_
+                                               : tied_;
+      into = std::move(connected);
+    }
+    pending_.clear();
+    return {};
+  };
+  run_blocking(std::move(connect), std::move(done));
+}
+
+// -- one step ------------------------------------------------------------------------------------------
+
+void rank_engine::begin_step() {
+  compute_->notify([this](const status&) { outcome_ = {}; });
+  model_->reset_loss(*compute_);
+}
+
+batch_view rank_engine::rows_of(int micro_batch, const batch_view& batch) const {
+  const int64_t row = options_.at.data_rank * (options_.batch / options_.at.data_ranks) +
+                      micro_batch * options_.shape.micro_batch;
+  const int64_t first = row * options_.shape.seq;
+  return {batch.tokens ? batch.tokens + first : nullptr,
+          batch.targets ? batch.targets + first : nullptr};
+}
+
+float rank_engine::gradient_scale() const {
+  return static_cast<float>(1.0 / static_cast<double>(options_.batch * options_.shape.seq));
+}
+
+/// Called in pairs around operations of the compute stream: null starts, a target ends and adds.
+void rank_engine::stamp(double* add_to_ms) {
+  compute_->notify([this, add_to_ms](const status&) {
+    const double now = now_ms();
+    if (add_to_ms) *add_to_ms += now - stamp_started_ms_;
+    stamp_started_ms_ = now;
+  });
+}
+
+void rank_engine::receive_activation(int micro_batch, int slot) {
+  auto& events = slots_[static_cast<size_t>(slot)];
+  auto& in = stream_of(lane::activation_in);
+  in.wait(events.freed);
+  pipeline_->receive(in, model_->input(slot), model_->boundary_bytes(),
+                     options_.at.pipeline_rank - 1, activation_tag(micro_batch));
+  watch(in);
+  events.activation_received = in.record();
+}
+
+void rank_engine::receive_gradient(int micro_batch, int slot) {
+  auto& events = slots_[static_cast<size_t>(slot)];
+  auto& in = stream_of(lane::gradient_in);
+  in.wait(events.freed);
+  pipeline_->receive(in, model_->output_grad(slot), model_->boundary_bytes(),
+                     options_.at.pipeline_rank + 1, gradient_tag(micro_batch));
+  watch(in);
+  events.gradient_received = in.record();
+}
+
+void rank_engine::send(lane l, const void* data, int peer, uint64_t tag, gpu::event_ptr& sent) {
+  auto& out = stream_of(l);
+  out.wait(compute_->record());
+  pipeline_->send(out, data, model_->boundary_bytes(), peer, tag);
+  watch(out);
+  sent = out.record();
+}
+
+void rank_engine::forward(int micro_batch, int slot, const batch_view& batch, completion done) {
+  auto& events = slots_[static_cast<size_t>(slot)];
+  compute_->wait(events.activation_received);
+  compute_->wait(events.output_sent);  // ENG-3
+  const auto rows = rows_of(micro_batch, batch);
+  stamp(nullptr);
+  model_->forward(*compute_, slot, rows.tokens, rows.targets, gradient_scale());
+  stamp(&outcome_.forward_ms);
+  compute_->notify(guarded(std::move(done)));
+  if (!options_.at.last())
+    send(lane::activation_out, model_->output(slot), options_.at.pipeline_rank + 1,
+         activation_tag(micro_batch), events.output_sent);
+}
+
+void rank_engine::backward(int micro_batch, int slot, bool last, completion done) {
+  auto& events = slots_[static_cast<size_t>(slot)];
+  compute_->wait(events.gradient_received);
+  compute_->wait(events.input_grad_sent);  // ENG-3
+  stamp(nullptr);
+  gpu::stage_model::chunk_done sum;
+  if (last && replicas_) sum = [this](int chunk) { sum_over_replicas(chunk); };
+  model_->backward(*compute_, slot, sum);
+  stamp(&outcome_.backward_ms);
+  compute_->notify(guarded(std::move(done)));
+  events.freed = compute_->record();
+  if (!options_.at.first())
+    send(lane::gradient_out, model_->input_grad(slot), options_.at.pipeline_rank - 1,
+         gradient_tag(micro_batch), events.input_grad_sent);
+}
+
+void rank_engine::sum_over_replicas(int chunk) {
+  data_->wait(compute_->record());
+  auto& store = model_->store();
+  replicas_->all_reduce_sum(*data_, store.grad(chunk), store.info(chunk).count);
+  watch(*data_);
+}
+
+void rank_engine::sum_tied_table() {
+  if (!tied_ || model_->tied_chunk() < 0) return;
+  data_->wait(compute_->record());
+  auto& store = model_->store();
+  const int chunk = model_->tied_chunk();
+  tied_->all_reduce_sum(*data_, store.grad(chunk), store.info(chunk).count);
+  watch(*data_);
+}
+
+void rank_engine::clip_over_pipeline() {
+  if (pipeline_) {
+    data_->wait(compute_->record());
+    pipeline_->all_reduce_sum(*data_, optimizer_->norm_squared(), 1);
+    watch(*data_);
+    compute_->wait(data_->record());
+  }
+  compute_->copy(&norm_squared_on_host_, optimizer_->norm_squared(), sizeof(double));
+  optimizer_->clip(*compute_);
+}
+
+void rank_engine::update(int64_t step, double lr,
+                         std::function<void(const status&, step_outcome)> done) {
+  auto& store = model_->store();
+  sum_tied_table();  // ENG-4
+  stamp(nullptr);
+  compute_->wait(data_->record());
+  optimizer_->begin(*compute_);
+  for (int c = 0; c < store.chunk_count(); ++c) optimizer_->norm(*compute_, c);
+  clip_over_pipeline();
+  for (int c = 0; c < store.chunk_count(); ++c)
+    optimizer_->step(*compute_, c, static_cast<float>(lr), step);
+  stamp(&outcome_.update_ms);
+  report(std::move(done));
+}
+
+void rank_engine::evaluate(int micro_batch, int slot, const batch_view& batch, completion done) {
+  auto& events = slots_[static_cast<size_t>(slot)];
+  compute_->wait(events.activation_received);
+  compute_->wait(events.output_sent);
+  const auto rows = rows_of(micro_batch, batch);
+  model_->evaluate(*compute_, slot, rows.tokens, rows.targets);
+  compute_->notify(guarded(std::move(done)));
+  events.freed = compute_->record();
+  if (!options_.at.last())
+    send(lane::activation_out, model_->output(slot), options_.at.pipeline_rank + 1,
+         activation_tag(micro_batch), events.output_sent);
+}
+
+void rank_engine::finish_evaluation(std::function<void(const status&, step_outcome)> done) {
+  norm_squared_on_host_ = 0;
+  report(std::move(done));
+}
+
+/// Reads the loss back and hands everything over once the compute stream is there.
+void rank_engine::report(std::function<void(const status&, step_outcome)> done) {
+  compute_->copy(&loss_on_host_, model_->loss_sum(), sizeof(double));
+  compute_->notify([this, done = std::move(done)](const status& s) {
+    outcome_.loss_sum = options_.at.last() ? loss_on_host_ : 0;
+    outcome_.grad_norm = std::sqrt(norm_squared_on_host_);
+    done(s ? failure() : s, outcome_);
+  });
+}
+
+// -- state ---------------------------------------------------------------------------------------
+
+namespace {
+
+/// "optimizer-00001-of-00002.safetensors"; a whole model is "optimizer.safetensors".
+std::string shard_name(const char* stem, int index, int count) {
+  return count == 1 ? fmt::format("{}.safetensors", stem)
+                    : fmt::format("{}-{:05}-of-{:05}.safetensors", stem, index + 1, count);
+}
+
+std::vector<std::filesystem::path> state_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> out;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const auto name = entry.path().filename().string();
+    if (name.starts_with("optimizer") && name.ends_with(".safetensors"))
+      out.push_back(entry.path());
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+}  // namespace
+
+void rank_engine::load(std::string folder, bool optimizer, completion done) {
+  auto work = [this, folder = std::move(folder), optimizer]() -> status {
+    if (!optimizer) return gpu::load_weights(model_->store(), options_.model, folder);
+    return gpu::read_state(model_->store(), state_files(folder));
+  };
+  run_blocking(std::move(work), std::move(done));
+}
+
+void rank_engine::save(std::string folder,
+                       std::function<void(const status&, std::vector<std::string>)> done) {
+  auto names = std::make_shared<std::vector<std::string>>();
+  auto work = [this, names, folder = std::filesystem::path(folder)]() -> status {
+    if (auto broken = failure(); !broken) return broken;  // ENG-5
+    if (options_.at.data_rank != 0) return {};
+    const auto& at = options_.at;
+    names->push_back(shard_name("model", at.pipeline_rank, at.pipeline_ranks));
+    TROUPE_CHECK(gpu::write_weights(model_->store(), folder / names->back()));
+    names->push_back(shard_name("optimizer", at.pipeline_rank, at.pipeline_ranks));
+    return gpu::write_state(model_->store(), folder / names->back());
+  };
+  run_blocking(std::move(work),
+               [names, done = std::move(done)](const status& s) { done(s, std::move(*names)); });
+}
+
+void rank_engine::abort() noexcept {
+  for (auto* group : {replicas_.get(), pipeline_.get(), tied_.get()})
+    if (group) group->abort();
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,172 @@
+// The device work of one rank: its model, its streams, its groups, and the order between them. No CAF: the
+// worker actor turns messages into these calls and completions into messages.
+//
+// Streams: compute (forward, backward, update), data (sums over replicas, the tied table, the norm), and one for
+// each kind of transfer with a neighbour, so that a send never stands behind a receive (MegaScale §3.2);
+// files has the blocking work of building, connecting, loading and saving.
+//
+// Invariants
+//   ENG-1  No call waits; a completion is called once, on a stream's thread, with the first error of that
+//     stream.
+//   ENG-2  A chunk's sum over replicas starts as soon as its last micro-batch's backward has passed it, while
+//     backward goes on.
+//   ENG-3  A buffer that a transfer reads is overwritten only behind the transfer's event.
+//   ENG-4  The tied table's gradient is summed after all others, in every rank of the group.
+//   ENG-5  After a failure every later completion reports it; the rank is of no more use.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "gpu/collective/communicator.hpp"
+#include "gpu/device.hpp"
+#include "gpu/model/stage_model.hpp"
+#include "gpu/optim/optimizer.hpp"
+#include "io/config/job.hpp"
+
+namespace troupe::train {
+
+/// Where a rank stands in data x pipeline.
+struct rank_coordinates {
+  int rank = 0;
+  int data_rank = 0;
+  int data_ranks = 1;
+  int pipeline_rank = 0;
+  int pipeline_ranks = 1;
+
+  bool first() const { return pipeline_rank == 0; }
+  bool last() const { return pipeline_rank + 1 == pipeline_ranks; }
+};
+
+/// Everything a rank is made from.
+struct engine_options {
+  rank_coordinates at;
+  gpu::model_config model;
+  gpu::stage_shape shape;
+  gpu::optimizer_settings optimizer;
+  int64_t batch = 1;  ///< sequences of a step over all replicas
+  uint64_t seed = 0;
+  int threads = 1;  ///< of the compute stream
+  int64_t group_timeout_ms = 120'000;
+};
+
+/// One rank's ends of its groups, for the coordinator to hand round.
+struct group_offer {
+  std::string name;
+  int rank = 0;  ///< within the group
+  int size = 1;
+  std::vector<std::string> addresses;
+};
+
+/// What a finished step tells.
+struct step_outcome {
+  double loss_sum = 0;   ///< over this rank's targets; 0 without a head
+  double grad_norm = 0;  ///< of the whole model, before clipping
+  double forward_ms = 0;
+  double backward_ms = 0;
+  double update_ms = 0;  ///< sums, norm and optimizer that nothing overlapped
+};
+
+/// Tokens and targets of one global batch, [B,T] each, mapped from the loader's shared memory.
+struct batch_view {
+  const int32_t* tokens = nullptr;
+  const int32_t* targets = nullptr;
+};
+
+class rank_engine {
+ public:
+  using completion = std::function<void(const status&)>;
+
+  /// Makes device and streams; allocates nothing big.
+  static result<std::unique_ptr<rank_engine>> make(const engine_options& options);
+  ~rank_engine();
+
+  const engine_options& options() const noexcept { return options_; }
+
+  /// Allocates the stage and gives it random weights by the seed.
+  void build(completion done);
+  /// The stage; null until build() has completed.
+  gpu::stage_model* model() noexcept { return model_.get(); }
+
+  /// Opens this rank's ends of its groups on the address `host`: data/<p>, pipe/<d>, tied/<d>.
+  result<std::vector<group_offer>> open_groups(const std::string& host);
+  /// Addresses by group name, then by rank in the group.
+  using group_tables = std::vector<std::pair<std::string, std::vector<std::vector<std::string>>>>;
+  void connect_groups(group_tables tables, completion done);
+
+  // -- one step ----------------------------------------------------------------------------------
+
+  void begin_step();
+  void receive_activation(int micro_batch, int slot);
+  void receive_gradient(int micro_batch, int slot);
+  /// `done` runs when the activation is computed; sending it to the next stage is enqueued behind.
+  void forward(int micro_batch, int slot, const batch_view& batch, completion done);
+  /// `last`: no more micro-batches follow; chunks are summed over replicas as they complete (ENG-2).
+  void backward(int micro_batch, int slot, bool last, completion done);
+  /// Sums what is left, norm, clip, update. `step` counts from 1.
+  void update(int64_t step, double lr, std::function<void(const status&, step_outcome)> done);
+  void evaluate(int micro_batch, int slot, const batch_view& batch, completion done);
+  /// The loss of the evaluations since begin_step().
+  void finish_evaluation(std::function<void(const status&, step_outcome)> done);
+
+  // -- state -------------------------------------------------------------------------------------
+
+  /// Reads this rank's tensors from a Hugging Face folder or a checkpoint; with `optimizer`, master weights and
+  /// moments too.
+  void load(std::string folder, bool optimizer, completion done);
+  /// Writes this rank's part into `folder` (which exists) and makes it durable. Only data rank 0 has a part.
+  void save(std::string folder,
+            std::function<void(const status&, std::vector<std::string> files)> done);
+
+  /// Makes pending transfers fail. From any thread.
+  void abort() noexcept;
+
+ private:
+  enum class lane : uint8_t { activation_in, activation_out, gradient_in, gradient_out, count };
+  struct slot_events {
+    gpu::event_ptr activation_received, gradient_received;
+    gpu::event_ptr output_sent, input_grad_sent;
+    gpu::event_ptr freed;  ///< the last operation that reads the slot's inputs
+  };
+
+  explicit rank_engine(engine_options options) : options_(std::move(options)) {}
+  status make_streams();
+  status build_now();
+  gpu::stream& stream_of(lane l) { return *lanes_[static_cast<size_t>(l)]; }
+  batch_view rows_of(int micro_batch, const batch_view& batch) const;
+  float gradient_scale() const;
+  void stamp(double* add_to_ms);
+  void send(lane l, const void* data, int peer, uint64_t tag, gpu::event_ptr& sent);
+  void sum_over_replicas(int chunk);
+  void sum_tied_table();
+  void clip_over_pipeline();
+  void run_blocking(std::function<status()> work, completion done);
+  void watch(gpu::stream& s);
+  void note_failure(const status& s);
+  status failure() const;
+  completion guarded(completion done) const;
+  void report(std::function<void(const status&, step_outcome)> done);
+
+  engine_options options_;
+  std::unique_ptr<gpu::device> device_;
+  // Streams end before what their operations use; members are destroyed in reverse order.
+  std::unique_ptr<gpu::stage_model> model_;
+  std::unique_ptr<gpu::optimizer> optimizer_;
+  std::vector<std::pair<std::string, std::unique_ptr<gpu::pending_group>>> pending_;
+  std::unique_ptr<gpu::communicator> replicas_, pipeline_, tied_;
+  std::vector<slot_events> slots_;
+  step_outcome outcome_;
+  mutable std::mutex failure_mutex_;
+  status failure_;  ///< the first one of any stream (ENG-5)
+  double stamp_started_ms_ = 0;
+  double loss_on_host_ = 0;
+  double norm_squared_on_host_ = 0;
+  std::unique_ptr<gpu::stream> files_, compute_, data_;
+  std::array<std::unique_ptr<gpu::stream>, static_cast<size_t>(lane::count)> lanes_;
+};
+
+}  // namespace troupe::train

@@ -1,0 +1,235 @@
+// Steps, validations, saves and the end of a run.
+#include "actors/train/run.hpp"
+
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "actors/train/gather.hpp"
+#include "actors/train/run_start.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+constexpr auto step_timeout = std::chrono::minutes(10);
+
+void next_step(run_pointer self);
+
+message_context context(run_pointer self) {
+  return context_of(*self, self->state.options.epoch);
+}
+
+/// RUN-3.
+void end(run_pointer self, const error& why) {
+  auto& st = self->state;
+  if (std::exchange(st.ended, true)) return;
+  st.phase = "ended";
+  const auto m = make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
+    e.code = static_cast<uint8_t>(why.code);
+    e.message = why.message;
+    e.hint = why.hint;
+    e.step = st.step;
+    e.checkpoint = st.checkpoint;
+  });
+  self->send(st.options.reporter, m);
+  self->send(st.options.coordinator, m);
+}
+
+void succeed(run_pointer self) {
+  auto& st = self->state;
+  error none{errc::none, ""};
+  if (st.stop_reason && st.step < static_cast<uint64_t>(st.options.plan.job.train.steps))
+    none = {errc::cancelled, *st.stop_reason};
+  end(self, none);
+}
+
+// -- saving --------------------------------------------------------------------------------------------
+
+using then = std::function<void(const status&)>;
+
+void commit(run_pointer self, const std::vector<msg<fbs::Saved>>& parts, then done) {
+  auto& st = self->state;
+  checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml};
+  auto m = make_msg<fbs::CommitCheckpoint>(context(self), [&](fbs::CommitCheckpointT& c) {
+    c.step = st.step;
+    c.state = checkpoint::format_state(state);
+    for (const auto& part : parts)
+      for (auto& f : part.unpack().files) c.files.push_back(std::move(f));
+  });
+  self->request(st.options.archive, step_timeout, m)
+      .then(
+          [self, done](const msg<fbs::CheckpointFolder>& folder) {
+            auto& now = self->state;
+            now.checkpoint = folder->directory()->str();
+            now.saved_step = now.step;
+            done({});
+          },
+          [done](const caf::error& e) { done(from_caf(e).within("commit the checkpoint")); });
+}
+
+void save(run_pointer self, then done) {
+  auto& st = self->state;
+  st.phase = "saving";
+  auto write_parts = [self, done](const msg<fbs::CheckpointFolder>& folder) {
+    gather<fbs::Saved>(
+        self, self->state.options.stages, step_timeout,
+        [self, directory = folder->directory()->str()](size_t) {
+          return std::tuple(make_msg<fbs::SaveCheckpoint>(context(self), [&](auto& m) {
+            m.step = self->state.step;
+            m.directory = directory;
+          }));
+        },
+        [self, done](const std::vector<msg<fbs::Saved>>& parts) { commit(self, parts, done); },
+        [done](size_t, const error& e) { done(e.within("save")); });
+  };
+  auto m = make_msg<fbs::PrepareCheckpoint>(context(self), [&](auto& p) { p.step = st.step; });
+  self->request(st.options.archive, step_timeout, m).then(write_parts, [done](const caf::error& e) {
+    done(from_caf(e).within("prepare the checkpoint"));
+  });
+}
+
+/// The last save must succeed for the run to have succeeded.
+void finish(run_pointer self) {
+  auto& st = self->state;
+  const bool wanted = !st.stop_reason || st.stop_saves;
+  if (!wanted || st.step == 0 || st.saved_step == st.step) return succeed(self);
+  save(self, [self](const status& s) {
+    if (s) return succeed(self);
+    end(self, s.error());
+  });
+}
+
+// -- steps ----------------------------------------------------------------------------------------------
+
+bool due(uint64_t step, int64_t every) {
+  return every > 0 && step % static_cast<uint64_t>(every) == 0;
+}
+
+void save_if_due(run_pointer self) {
+  const auto& st = self->state;
+  if (!due(st.step, st.options.plan.job.checkpoint.every)) return next_step(self);
+  save(self, [self](const status& s) {
+    if (!s)
+      say(self,
+          fmt::format("checkpoint of step {} failed: {}", self->state.step, render(s.error())),
+          fbs::NoticeLevel::warning);
+    next_step(self);
+  });
+}
+
+void report(run_pointer self, const fbs::StepReportT& r) {
+  self->send(self->state.options.reporter, make_msg<fbs::StepReport>(context(self), r));
+  save_if_due(self);
+}
+
+void validate(run_pointer self, fbs::StepReportT r) {
+  auto& st = self->state;
+  st.phase = "validating";
+  gather<fbs::ValidationDone>(
+      self, st.options.stages, step_timeout,
+      [self](size_t) {
+        return std::tuple(make_msg<fbs::Validate>(context(self), [&](auto& v) {
+          v.step = self->state.step;
+          v.batches = static_cast<uint32_t>(self->state.options.plan.job.train.validate_batches);
+        }));
+      },
+      [self, r](const std::vector<msg<fbs::ValidationDone>>& parts) mutable {
+        double sum = 0;
+        uint64_t targets = 0;
+        for (const auto& p : parts) {
+          sum += p->loss_sum();
+          targets += p->target_count();
+        }
+        if (targets > 0) r.validation_loss = sum / static_cast<double>(targets);
+        report(self, r);
+      },
+      [self](size_t, const error& e) { end(self, e.within("validation")); });
+}
+
+void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
+  auto& st = self->state;
+  const auto& job = st.options.plan.job;
+  st.stepping = false;
+  ++st.step;
+  st.tokens += static_cast<uint64_t>(job.tokens_per_step());
+  double loss_sum = 0;
+  uint64_t targets = 0;
+  for (const auto& p : parts) {
+    loss_sum += p->loss_sum();
+    targets += p->target_count();
+  }
+  st.loss = loss_sum / static_cast<double>(targets);
+  fbs::StepReportT r;
+  r.step = st.step;
+  r.steps = static_cast<uint64_t>(job.train.steps);
+  r.loss = st.loss;
+  r.grad_norm = parts.front()->grad_norm();
+  r.lr = st.lr.at(static_cast<int64_t>(st.step));
+  r.step_ms = static_cast<double>(now_ns(*self) - st.step_started_ns) / 1e6;
+  r.tokens_per_s = static_cast<double>(job.tokens_per_step()) / (r.step_ms / 1e3);
+  r.flops_per_s = r.tokens_per_s * st.options.plan.model.flops_per_token(job.train.seq_len);
+  r.validation_loss = -1;
+  r.tokens = st.tokens;
+  if (!std::isfinite(st.loss) || !std::isfinite(r.grad_norm))  // RUN-4
+    return end(self, {errc::training, fmt::format("the loss of step {} is {}", st.step, st.loss),
+                      "lower train.lr, raise train.warmup_steps, or look at the data"});
+  if (st.has_validation && due(st.step, job.train.validate_every)) return validate(self, r);
+  report(self, r);
+}
+
+void next_step(run_pointer self) {
+  auto& st = self->state;
+  if (st.stop_reason || st.step >= static_cast<uint64_t>(st.options.plan.job.train.steps))
+    return finish(self);  // RUN-2
+  st.phase = "training";
+  st.stepping = true;
+  st.step_started_ns = now_ns(*self);
+  gather<fbs::StepDone>(
+      self, st.options.stages, step_timeout,
+      [self](size_t) {
+        return std::tuple(make_msg<fbs::RunStep>(context(self), [&](auto& m) {
+          m.step = self->state.step + 1;
+          m.lr = self->state.lr.at(static_cast<int64_t>(self->state.step) + 1);
+        }));
+      },
+      [self](const std::vector<msg<fbs::StepDone>>& parts) { step_done(self, parts); },
+      [self](size_t rank, const error& e) {
+        end(self, e.within(fmt::format("step {} on rank {}", self->state.step + 1, rank)));
+      });
+}
+
+}  // namespace
+
+run_actor::behavior_type run(run_pointer self, run_options options) {
+  auto& st = self->state;
+  st.options = std::move(options);
+  st.config_toml = config::to_toml(st.options.plan.job);
+  st.lr = lr_of(st.options.plan.job.train);
+  if (st.options.resume) {
+    st.step = st.saved_step = st.options.resume->step;
+    st.checkpoint = st.options.resume->path.string();
+    st.tokens = st.step * static_cast<uint64_t>(st.options.plan.job.tokens_per_step());
+  }
+  st.since_ns = now_ns(*self);
+  start_up(
+      self, [self] { next_step(self); }, [self](const error& e) { end(self, e); });
+  return {
+      [self](const msg<fbs::StatusRequest>& m) {
+        const auto& now = self->state;
+        return status_of(*self, m, "run", now.phase,
+                         fmt::format(R"({{"step":{},"steps":{},"loss":{}}})", now.step,
+                                     now.options.plan.job.train.steps, now.loss),
+                         now.since_ns);
+      },
+      [self](const msg<fbs::StopTraining>& m) {
+        auto& now = self->state;
+        now.stop_reason = m->reason() ? m->reason()->str() : "stopped";
+        now.stop_saves = m->save();
+      },
+  };
+}
+
+}  // namespace troupe::train

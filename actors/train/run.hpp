@@ -1,0 +1,70 @@
+// The run: takes all stages through start-up and steps, and says how it goes and how it ended.
+//
+// Start-up, each phase on all its targets at once: open the loaders; attach, build and introduce the stages; open and
+// connect the data plane; load the checkpoint or the model folder. Then a step at a time: RunStep to all, the loss
+// and norm from their answers, a report to the reporter; validation, saving and stopping happen between steps.
+//
+// Invariants
+//   RUN-1  Between two steps no rank computes: what happens there sees one state of the model.
+//   RUN-2  A stop asked for while a step runs takes effect after the step.
+//   RUN-3  RunEnded goes to the reporter and the coordinator exactly once, and nothing after it.
+//   RUN-4  A step whose loss is not finite ends the run; the last checkpoint stays.
+//
+// Failure policy: a failed save is a warning, except the last one; any other failure ends the run.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <caf/stateful_actor.hpp>
+
+#include "actors/checkpoint/catalog.hpp"
+#include "actors/train/plan.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::train {
+
+/// A host's loader and the ranks it serves.
+struct host_loader {
+  loader_actor loader;
+  std::vector<uint32_t> ranks;
+};
+
+/// Everything a run needs; made by the coordinator once the nodes have their ranks.
+struct run_options {
+  job_plan plan;
+  uint32_t epoch = 1;
+  std::vector<stage_actor> stages;  ///< by rank
+  std::vector<std::string> hosts;   ///< by rank: the address its groups listen on
+  std::vector<int> threads;         ///< by rank
+  std::vector<host_loader> loaders;
+  std::optional<checkpoint::entry> resume;
+  archive_actor archive;
+  reporter_actor reporter;
+  coordinator_actor coordinator;
+};
+
+struct run_state {
+  static inline const char* name = "run";
+  run_options options;
+  std::string config_toml;
+  gpu::lr_schedule lr;
+  uint64_t step = 0;  ///< last finished
+  uint64_t tokens = 0;
+  double loss = 0;
+  int64_t step_started_ns = 0;
+  std::vector<fbs::LoaderReadyT> loaders;
+  std::optional<std::string> stop_reason;
+  bool stop_saves = true;
+  bool stepping = false;
+  bool ended = false;
+  bool has_validation = false;
+  uint64_t saved_step = 0;
+  std::string checkpoint;
+  const char* phase = "starting";
+  int64_t since_ns = 0;
+};
+
+run_actor::behavior_type run(run_actor::stateful_pointer<run_state> self, run_options options);
+
+}  // namespace troupe::train

@@ -1,0 +1,315 @@
+// Decisions of the schedule to the worker, completions to the neighbours.
+#include "actors/train/stage.hpp"
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+using self_pointer = stage_actor::stateful_pointer<stage_state>;
+
+/// Longest any single operation, load or save may take before the rank is given up.
+constexpr auto operation_timeout = std::chrono::minutes(10);
+constexpr auto loader_timeout = std::chrono::minutes(2);
+
+void drive(self_pointer self);
+
+/// STG-3.
+void fail(self_pointer self, const error& e) {
+  auto& now = self->state.now;
+  if (!now) return;
+  const auto who =
+      fmt::format("stage {} of replica {}", self->state.at.pipeline_rank, self->state.at.data_rank);
+  auto out = to_caf(e.within(who));
+  if (now->train)
+    now->step_done.deliver(out);
+  else
+    now->validation_done.deliver(out);
+  now.reset();
+}
+
+auto failing(self_pointer self) {
+  return [self](const caf::error& e) { fail(self, from_caf(e)); };
+}
+
+bool needs_tokens(const stage_state& st) {
+  return st.at.first() || st.at.last();
+}
+
+/// Tells a neighbour that it may fetch what was computed.
+void announce(self_pointer self, const stage_actor& to, fbs::OpKind kind, uint32_t micro_batch) {
+  const auto& now = *self->state.now;
+  self->send(to, make_msg<fbs::ActivationReady>(context_of(*self, now.cause), [&](auto& a) {
+               a.step = now.batch;
+               a.micro_batch = micro_batch;
+               a.from_rank = static_cast<uint32_t>(self->state.at.rank);
+               a.kind = kind;
+             }));
+}
+
+void completed(self_pointer self, const fbs::OpDone& done) {
+  auto& st = self->state;
+  switch (done.kind()) {
+    case fbs::OpKind::forward:
+    case fbs::OpKind::evaluate:
+      if (!st.at.last()) announce(self, st.next, done.kind(), done.micro_batch());
+      break;
+    case fbs::OpKind::backward:
+      if (!st.at.first()) announce(self, st.previous, done.kind(), done.micro_batch());
+      break;
+    default:
+      break;
+  }
+}
+
+void run_op(self_pointer self, fbs::OpKind kind, int micro_batch, int slot, bool last) {
+  auto& now = *self->state.now;
+  auto m = make_msg<fbs::RunOp>(context_of(*self, now.cause), [&](fbs::RunOpT& op) {
+    op.step = now.batch;
+    op.kind = kind;
+    op.micro_batch = static_cast<uint32_t>(micro_batch);
+    op.slot = static_cast<uint32_t>(slot);
+    op.batch_slot = now.batch_slot;
+    op.last = last;
+  });
+  self->request(self->state.worker, operation_timeout, m)
+      .then(
+          [self, batch = now.batch](const msg<fbs::OpDone>& done) {
+            // A pass that failed meanwhile is over; what its operations still say is of no use.
+            if (self->state.now && self->state.now->batch == batch) completed(self, *done);
+          },
+          failing(self));
+}
+
+void end_of_pass(self_pointer self, const msg<fbs::StepDone>& done) {
+  auto& st = self->state;
+  if (!st.now) return;
+  auto now = std::move(*st.now);
+  st.now.reset();
+  ++st.steps_done;
+  st.since_ns = now_ns(*self);
+  if (!now.train) {
+    now.validation_done.deliver(
+        make_msg<fbs::ValidationDone>(context_of(*self, now.cause), [&](auto& v) {
+          v.step = now.step;
+          v.rank = done->rank();
+          v.loss_sum = done->loss_sum();
+          v.target_count = done->target_count() * now.last_batch;
+        }));
+    return;
+  }
+  auto out = done.unpack();
+  const double total_ms = static_cast<double>(now_ns(*self) - now.started_ns) / 1e6;
+  out.wait_ms = std::max(0.0, total_ms - out.forward_ms - out.backward_ms - out.update_ms);
+  now.step_done.deliver(make_msg<fbs::StepDone>(context_of(*self, now.cause), out));
+}
+
+void finish(self_pointer self) {
+  auto& now = *self->state.now;
+  auto m = make_msg<fbs::FinishStep>(context_of(*self, now.cause), [&](auto& f) {
+    f.step = now.step;
+    f.lr = now.lr;
+    f.evaluation = !now.train;
+  });
+  self->request(self->state.worker, operation_timeout, m)
+      .then([self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }, failing(self));
+}
+
+/// STG-2: believes what fits the pass, keeps what is early, counts the rest.
+void hear(self_pointer self, const msg<fbs::ActivationReady>& m) {
+  auto& st = self->state;
+  const bool evaluation = m->kind() == fbs::OpKind::evaluate;
+  const bool fits =
+      st.now && st.now->policy && m->step() == st.now->batch && st.now->train == !evaluation;
+  if (!fits) {
+    const bool past = st.now && st.now->train == !evaluation && m->step() < st.now->batch;
+    if (!past && st.early.size() < stage_state::early_limit)
+      st.early.push_back(m);
+    else
+      note_rejection(reject::unexpected, m.type(), "an announcement too late or too many");
+    return;
+  }
+  auto& policy = *st.now->policy;
+  const int micro_batch = static_cast<int>(m->micro_batch());
+  const bool believed = m->kind() == fbs::OpKind::backward ? policy.gradient_ready(micro_batch)
+                                                           : policy.activation_ready(micro_batch);
+  if (!believed) note_rejection(reject::unexpected, m.type(), "an announcement that does not fit");
+}
+
+/// The loader has the tokens (or none are needed): the schedule of this batch begins.
+void start_schedule(self_pointer self, int32_t batch_slot) {
+  auto& st = self->state;
+  auto& now = *st.now;
+  now.batch_slot = batch_slot;
+  now.policy.emplace(st.at.pipeline_rank, st.at.pipeline_ranks, st.micro_batches, now.train);
+  auto early = std::exchange(st.early, {});
+  for (const auto& m : early) hear(self, m);
+  drive(self);
+}
+
+void begin_batch(self_pointer self) {
+  auto& st = self->state;
+  auto& now = *st.now;
+  now.policy.reset();
+  if (!needs_tokens(st)) return start_schedule(self, -1);
+  auto m = make_msg<fbs::BatchRequest>(context_of(*self, now.cause), [&](auto& b) {
+    b.step = now.batch;
+    b.split = now.train ? fbs::Split::train : fbs::Split::validation;
+    b.consumer = static_cast<uint32_t>(st.at.rank);
+  });
+  self->request(st.loader, loader_timeout, m)
+      .then(
+          [self](const msg<fbs::BatchReady>& ready) {
+            if (self->state.now) start_schedule(self, static_cast<int32_t>(ready->slot()));
+          },
+          failing(self));
+}
+
+void enqueue(self_pointer self, const action& a) {
+  auto& st = self->state;
+  switch (a.what) {
+    case action::kind::receive_activation:
+      return run_op(self, fbs::OpKind::receive_activation, a.micro_batch, a.slot, false);
+    case action::kind::receive_gradient:
+      return run_op(self, fbs::OpKind::receive_gradient, a.micro_batch, a.slot, false);
+    case action::kind::forward:
+      return run_op(self, st.now->train ? fbs::OpKind::forward : fbs::OpKind::evaluate,
+                    a.micro_batch, a.slot, false);
+    case action::kind::backward:
+      return run_op(self, fbs::OpKind::backward, a.micro_batch, a.slot,
+                    a.micro_batch + 1 == st.micro_batches);
+    case action::kind::finish:
+      if (st.now->batch == st.now->last_batch) return finish(self);
+      ++st.now->batch;
+      return begin_batch(self);
+  }
+}
+
+void drive(self_pointer self) {
+  auto& now = self->state.now;
+  if (!now || !now->policy) return;
+  for (const auto& a : now->policy->next()) enqueue(self, a);
+}
+
+/// STG-1: fills `now` and starts, or says why not.
+template <class Fill>
+caf::error begin_pass(self_pointer self, const message_header& cause, Fill&& fill) {
+  auto& st = self->state;
+  if (st.now) return to_caf({errc::bug, "the stage is busy with another pass"});
+  if (needs_tokens(st) && !st.loader)
+    return to_caf({errc::bug, "the stage has no loader yet", "send AttachLoader first"});
+  st.now.emplace();
+  st.now->cause = cause;
+  st.now->started_ns = st.since_ns = now_ns(*self);
+  fill(*st.now);
+  run_op(self, fbs::OpKind::begin, 0, 0, false);
+  begin_batch(self);
+  return {};
+}
+
+caf::result<msg<fbs::StepDone>> run_step(self_pointer self, const msg<fbs::RunStep>& m) {
+  auto rp = self->make_response_promise<msg<fbs::StepDone>>();
+  auto e = begin_pass(self, m.header(), [&](stage_state::pass& p) {
+    p.step = p.batch = p.last_batch = m->step();
+    p.lr = m->lr();
+    p.step_done = rp;
+  });
+  if (e) rp.deliver(std::move(e));
+  return rp;
+}
+
+caf::result<msg<fbs::ValidationDone>> validate(self_pointer self, const msg<fbs::Validate>& m) {
+  auto rp = self->make_response_promise<msg<fbs::ValidationDone>>();
+  auto e = begin_pass(self, m.header(), [&](stage_state::pass& p) {
+    p.train = false;
+    p.step = m->step();
+    p.batch = 1;
+    p.last_batch = std::max(1u, m->batches());
+    p.validation_done = rp;
+  });
+  if (e) rp.deliver(std::move(e));
+  return rp;
+}
+
+caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildStage>& m) {
+  auto& st = self->state;
+  auto job = config::parse(m->config_toml() ? m->config_toml()->str() : "",
+                           "the coordinator's configuration");
+  if (!job) return to_caf(job.error());
+  st.micro_batches = static_cast<int>(job->micro_batches());
+  st.at = {static_cast<int>(m->rank()), static_cast<int>(m->data_rank()),
+           static_cast<int>(m->data_ranks()), static_cast<int>(m->pipeline_rank()),
+           static_cast<int>(m->pipeline_ranks())};
+  auto rp = self->make_response_promise<msg<fbs::StageReady>>();
+  self->request(st.worker, operation_timeout, m)
+      .then([rp](const msg<fbs::StageReady>& r) mutable { rp.deliver(r); },
+            [rp](caf::error& e) mutable { rp.deliver(std::move(e)); });
+  return rp;
+}
+
+/// Messages the worker answers itself.
+template <class T, class R>
+auto pass_on(self_pointer self) {
+  return [self](const msg<T>& m) -> caf::result<msg<R>> {
+    auto rp = self->make_response_promise<msg<R>>();
+    self->request(self->state.worker, operation_timeout, m)
+        .then([rp](const msg<R>& r) mutable { rp.deliver(r); },
+              [rp](caf::error& e) mutable { rp.deliver(std::move(e)); });
+    return rp;
+  };
+}
+
+std::string path_of(const stage_state& st) {
+  return fmt::format("stage/{}", st.at.rank);
+}
+
+msg<fbs::Status> describe(self_pointer self, const msg<fbs::StatusRequest>& m) {
+  auto& st = self->state;
+  const char* state = !st.now ? "idle" : st.now->train ? "training" : "validating";
+  const char* waiting = st.now && st.now->policy ? st.now->policy->waiting_for() : "nothing";
+  return status_of(
+      *self, m, path_of(st), state,
+      fmt::format(R"({{"steps_done":{},"pipeline_rank":{},"data_rank":{},"waiting_for":"{}"}})",
+                  st.steps_done, st.at.pipeline_rank, st.at.data_rank, waiting),
+      st.since_ns);
+}
+
+}  // namespace
+
+stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, worker_actor worker) {
+  self->state.epoch = epoch;
+  self->state.worker = std::move(worker);
+  self->link_to(self->state.worker);
+  return {
+      [self](const msg<fbs::StatusRequest>& m) { return describe(self, m); },
+      [self](const msg<fbs::BuildStage>& m) { return build(self, m); },
+      [self](const msg<fbs::AttachLoader>& m,
+             const caf::strong_actor_ptr& loader) -> caf::result<msg<fbs::Ack>> {
+        self->state.loader = caf::actor_cast<loader_actor>(loader);
+        return pass_on<fbs::AttachLoader, fbs::Ack>(self)(m);
+      },
+      [self](const msg<fbs::Neighbours>& m, const caf::strong_actor_ptr& previous,
+             const caf::strong_actor_ptr& next) -> caf::result<msg<fbs::Ack>> {
+        self->state.previous = caf::actor_cast<stage_actor>(previous);
+        self->state.next = caf::actor_cast<stage_actor>(next);
+        return make_msg<fbs::Ack>(context_of(*self, m.header()));
+      },
+      pass_on<fbs::OpenDataPlane, fbs::DataPlaneOffer>(self),
+      pass_on<fbs::DataPlaneTable, fbs::DataPlaneReady>(self),
+      [self](const msg<fbs::RunStep>& m) { return run_step(self, m); },
+      [self](const msg<fbs::Validate>& m) { return validate(self, m); },
+      [self](const msg<fbs::ActivationReady>& m) {
+        if (!current(m, self->state.epoch)) return;
+        hear(self, m);
+        drive(self);
+      },
+      pass_on<fbs::SaveCheckpoint, fbs::Saved>(self),
+      pass_on<fbs::LoadCheckpoint, fbs::Loaded>(self),
+  };
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,62 @@
+// The stage: one rank's way through the steps. Thin: the schedule decides (schedule_policy.hpp), the worker
+// computes; the stage carries decisions to the worker, completions to the neighbours, and answers the run.
+//
+// Messages: RunStep or Validate from the run; BatchRequest to the loader; RunOp and FinishStep to the worker;
+// ActivationReady to and from the neighbours.
+//
+// Invariants
+//   STG-1  One pass (a step, or the batches of a validation) at a time; another request meanwhile is refused.
+//   STG-2  Announcements of a neighbour that is one pass ahead are kept, at most early_limit of them; all others
+//     that do not fit the pass are counted and dropped.
+//   STG-3  The first failure ends the pass: the run gets it as the answer.
+//
+// Failure policy: escalate to the run.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include <caf/stateful_actor.hpp>
+
+#include "actors/train/rank_engine.hpp"
+#include "actors/train/schedule_policy.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::train {
+
+struct stage_state {
+  static inline const char* name = "stage";
+  static constexpr size_t early_limit = 1024;
+
+  /// A pass under way.
+  struct pass {
+    bool train = true;
+    uint64_t step = 0;   ///< of the run; the answer's
+    uint64_t batch = 0;  ///< the step, or the number of the validation batch, from 1
+    uint64_t last_batch = 0;
+    double lr = 0;
+    int32_t batch_slot = -1;
+    message_header cause;
+    int64_t started_ns = 0;
+    std::optional<step_policy> policy;
+    caf::typed_response_promise<msg<fbs::StepDone>> step_done;
+    caf::typed_response_promise<msg<fbs::ValidationDone>> validation_done;
+  };
+
+  uint32_t epoch = 0;
+  rank_coordinates at;
+  int micro_batches = 1;
+  worker_actor worker;
+  loader_actor loader;
+  stage_actor previous, next;
+  std::optional<pass> now;
+  std::vector<msg<fbs::ActivationReady>> early;
+  uint64_t steps_done = 0;
+  int64_t since_ns = 0;
+};
+
+/// A stage of the given epoch that drives `worker`.
+stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self, uint32_t epoch,
+                                 worker_actor worker);
+
+}  // namespace troupe::train

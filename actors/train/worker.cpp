@@ -1,0 +1,283 @@
+// Messages to engine calls, completions to answers.
+#include "actors/train/worker.hpp"
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "actors/train/plan.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+using self_pointer = worker_actor::stateful_pointer<worker_state>;
+template <class T>
+using promise = caf::typed_response_promise<msg<T>>;
+
+/// A completion for the engine that continues on the actor's thread with `then(status)`.
+template <class F>
+rank_engine::completion back_home(self_pointer self, F then) {
+  return [box = self->state.done, then = std::move(then)](const status& s) {
+    box->post([then = F(then), s]() mutable { then(s); });
+  };
+}
+
+/// A completion that answers `rp` with a message made by `make()`, or with the error.
+template <class T, class F>
+rank_engine::completion answer(self_pointer self, promise<T> rp, F make) {
+  return back_home(self, [rp, make = std::move(make)](const status& s) mutable {
+    if (s)
+      rp.deliver(make());
+    else
+      rp.deliver(to_caf(s.error()));
+  });
+}
+
+caf::error not_built() {
+  return to_caf({errc::bug, "the worker has no model yet", "send BuildStage first"});
+}
+
+caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildStage>& m) {
+  auto& st = self->state;
+  const auto b = m.unpack();
+  auto job = config::parse(b.config_toml, "the coordinator's configuration");
+  if (!job) return to_caf(job.error());
+  auto model = model_of(*job);
+  if (!model) return to_caf(model.error());
+  const rank_coordinates at{static_cast<int>(b.rank), static_cast<int>(b.data_rank),
+                            static_cast<int>(b.data_ranks), static_cast<int>(b.pipeline_rank),
+                            static_cast<int>(b.pipeline_ranks)};
+  auto options =
+      options_of(*job, *model, at, {b.first_layer, b.last_layer}, static_cast<int>(b.threads));
+  auto engine = rank_engine::make(options);
+  if (!engine) return to_caf(engine.error());
+  st.rank = at.rank;
+  st.engine = std::move(*engine);
+  auto rp = self->make_response_promise<msg<fbs::StageReady>>();
+  st.engine->build(answer(self, rp, [self, header = m.header()] {
+    auto& store = self->state.engine->model()->store();
+    return make_msg<fbs::StageReady>(context_of(*self, header), [&](fbs::StageReadyT& r) {
+      r.rank = static_cast<uint32_t>(self->state.rank);
+      r.bytes = self->state.engine->model()->plan().total();
+      for (int c = 0; c < store.chunk_count(); ++c)
+        if (!store.info(c).tied_copy)
+          for (const auto& t : store.info(c).tensors)
+            r.parameters += static_cast<uint64_t>(t.count);
+    });
+  }));
+  return rp;
+}
+
+caf::result<msg<fbs::Ack>> attach(self_pointer self, const msg<fbs::AttachLoader>& m) {
+  auto memory = batch_memory::open(m->shared_memory() ? m->shared_memory()->str() : "",
+                                   m->slot_bytes(), m->slots());
+  if (!memory) return to_caf(memory.error());
+  const auto& o = self->state.engine->options();
+  if (m->slot_bytes() != static_cast<uint64_t>(2 * o.batch * o.shape.seq) * sizeof(int32_t))
+    return to_caf({errc::bad_data, "the loader's slots are of another batch shape"});
+  self->state.batches.emplace(std::move(*memory));
+  return make_msg<fbs::Ack>(context_of(*self, m.header()));
+}
+
+caf::result<msg<fbs::DataPlaneOffer>> open_data_plane(self_pointer self,
+                                                      const msg<fbs::OpenDataPlane>& m) {
+  auto offers = self->state.engine->open_groups(m->host() ? m->host()->str() : "127.0.0.1");
+  if (!offers) return to_caf(offers.error());
+  return make_msg<fbs::DataPlaneOffer>(
+      context_of(*self, m.header()), [&](fbs::DataPlaneOfferT& out) {
+        out.rank = static_cast<uint32_t>(self->state.rank);
+        for (auto& offer : *offers) {
+          auto g = std::make_unique<fbs::GroupOfferT>();
+          g->name = offer.name;
+          g->rank = static_cast<uint32_t>(offer.rank);
+          g->size = static_cast<uint32_t>(offer.size);
+          for (auto& a : offer.addresses) {
+            g->addresses.push_back(std::make_unique<fbs::BytesT>());
+            g->addresses.back()->data.assign(a.begin(), a.end());
+          }
+          out.groups.push_back(std::move(g));
+        }
+      });
+}
+
+caf::result<msg<fbs::DataPlaneReady>> connect(self_pointer self,
+                                              const msg<fbs::DataPlaneTable>& m) {
+  rank_engine::group_tables tables;
+  const auto table = m.unpack();
+  for (const auto& g : table.groups) {
+    std::vector<std::vector<std::string>> members;
+    for (const auto& member : g->members) {
+      auto& row = members.emplace_back();
+      for (const auto& a : member->addresses) row.emplace_back(a->data.begin(), a->data.end());
+    }
+    tables.emplace_back(g->name, std::move(members));
+  }
+  auto rp = self->make_response_promise<msg<fbs::DataPlaneReady>>();
+  self->state.engine->connect_groups(
+      std::move(tables), answer(self, rp, [self, header = m.header()] {
+        return make_msg<fbs::DataPlaneReady>(context_of(*self, header), [&](auto& r) {
+          r.rank = static_cast<uint32_t>(self->state.rank);
+        });
+      }));
+  return rp;
+}
+
+/// The tokens an operation needs: none, or a slot that exists.
+result<batch_view> batch_of(const worker_state& st, int32_t slot) {
+  if (slot < 0) return batch_view{};
+  if (!st.batches || slot >= st.batches->slots())
+    return error{errc::bad_data, fmt::format("there is no batch slot {}", slot)};
+  return st.batches->view(slot);
+}
+
+caf::result<msg<fbs::OpDone>> run_op(self_pointer self, const msg<fbs::RunOp>& m) {
+  auto& st = self->state;
+  if (!st.engine->model()) return not_built();
+  const int micro_batch = static_cast<int>(m->micro_batch());
+  const int slot = static_cast<int>(m->slot());
+  const auto& o = st.engine->options();
+  if (slot >= o.shape.slots) return to_caf({errc::bad_data, fmt::format("no slot {}", slot)});
+  auto batch = batch_of(st, m->batch_slot());
+  if (!batch) return to_caf(batch.error());
+  auto rp = self->make_response_promise<msg<fbs::OpDone>>();
+  auto done = answer(self, rp, [self, m] {
+    return make_msg<fbs::OpDone>(context_of(*self, m.header()), [&](fbs::OpDoneT& d) {
+      d.step = m->step();
+      d.kind = m->kind();
+      d.micro_batch = m->micro_batch();
+    });
+  });
+  switch (m->kind()) {
+    case fbs::OpKind::begin:
+      st.engine->begin_step();
+      done({});
+      break;
+    case fbs::OpKind::receive_activation:
+      st.engine->receive_activation(micro_batch, slot);
+      done({});
+      break;
+    case fbs::OpKind::receive_gradient:
+      st.engine->receive_gradient(micro_batch, slot);
+      done({});
+      break;
+    case fbs::OpKind::forward:
+      st.engine->forward(micro_batch, slot, *batch, std::move(done));
+      break;
+    case fbs::OpKind::backward:
+      st.engine->backward(micro_batch, slot, m->last(), std::move(done));
+      break;
+    case fbs::OpKind::evaluate:
+      st.engine->evaluate(micro_batch, slot, *batch, std::move(done));
+      break;
+  }
+  return rp;
+}
+
+caf::result<msg<fbs::StepDone>> finish(self_pointer self, const msg<fbs::FinishStep>& m) {
+  auto& st = self->state;
+  if (!st.engine->model()) return not_built();
+  auto rp = self->make_response_promise<msg<fbs::StepDone>>();
+  auto done = [self, box = st.done, rp, m](const status& s, step_outcome outcome) {
+    box->post([self, rp, m, s, outcome]() mutable {
+      if (!s) {
+        rp.deliver(to_caf(s.error()));
+        return;
+      }
+      const auto& o = self->state.engine->options();
+      rp.deliver(make_msg<fbs::StepDone>(context_of(*self, m.header()), [&](fbs::StepDoneT& d) {
+        d.step = m->step();
+        d.rank = static_cast<uint32_t>(o.at.rank);
+        d.loss_sum = outcome.loss_sum;
+        d.target_count =
+            o.at.last() ? static_cast<uint64_t>(o.batch / o.at.data_ranks * o.shape.seq) : 0;
+        d.grad_norm = outcome.grad_norm;
+        d.forward_ms = outcome.forward_ms;
+        d.backward_ms = outcome.backward_ms;
+        d.update_ms = outcome.update_ms;
+      }));
+    });
+  };
+  if (m->evaluation())
+    st.engine->finish_evaluation(std::move(done));
+  else
+    st.engine->update(static_cast<int64_t>(m->step()), m->lr(), std::move(done));
+  return rp;
+}
+
+caf::result<msg<fbs::Saved>> save(self_pointer self, const msg<fbs::SaveCheckpoint>& m) {
+  if (!self->state.engine->model()) return not_built();
+  auto rp = self->make_response_promise<msg<fbs::Saved>>();
+  self->state.engine->save(
+      m->directory() ? m->directory()->str() : "",
+      [self, box = self->state.done, rp, m](const status& s, std::vector<std::string> files) {
+        box->post([self, rp, m, s, files = std::move(files)]() mutable {
+          if (!s) {
+            rp.deliver(to_caf(s.error()));
+            return;
+          }
+          rp.deliver(make_msg<fbs::Saved>(context_of(*self, m.header()), [&](fbs::SavedT& out) {
+            out.step = m->step();
+            out.rank = static_cast<uint32_t>(self->state.rank);
+            for (auto& name : files) {
+              out.files.push_back(std::make_unique<fbs::SavedFileT>());
+              out.files.back()->name = name;
+            }
+          }));
+        });
+      });
+  return rp;
+}
+
+caf::result<msg<fbs::Loaded>> load(self_pointer self, const msg<fbs::LoadCheckpoint>& m) {
+  if (!self->state.engine->model()) return not_built();
+  auto rp = self->make_response_promise<msg<fbs::Loaded>>();
+  self->state.engine->load(m->directory() ? m->directory()->str() : "", m->optimizer(),
+                           answer(self, rp, [self, header = m.header()] {
+                             return make_msg<fbs::Loaded>(context_of(*self, header), [&](auto& l) {
+                               l.rank = static_cast<uint32_t>(self->state.rank);
+                             });
+                           }));
+  return rp;
+}
+
+/// Guards a handler: messages of another epoch and messages before BuildStage end here.
+template <class T, class R>
+auto guarded(self_pointer self, caf::result<msg<R>> (*handler)(self_pointer, const msg<T>&)) {
+  return [self, handler](const msg<T>& m) -> caf::result<msg<R>> {
+    if (!current(m, self->state.epoch))
+      return to_caf({errc::version_mismatch, "the message is of another epoch"});
+    if (!self->state.engine && !std::is_same_v<T, fbs::BuildStage>) return not_built();
+    return handler(self, m);
+  };
+}
+
+}  // namespace
+
+worker_state::~worker_state() {
+  if (done) done->close();
+  if (engine) engine->abort();
+}
+
+worker_actor::behavior_type worker(self_pointer self, uint32_t epoch) {
+  auto& st = self->state;
+  st.epoch = epoch;
+  st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));
+  return {
+      [self](const msg<fbs::StatusRequest>& m) {
+        return status_of(*self, m, fmt::format("worker/{}", self->state.rank),
+                         self->state.engine ? "ready" : "empty", "{}", 0);
+      },
+      guarded(self, build),
+      guarded(self, attach),
+      guarded(self, open_data_plane),
+      guarded(self, connect),
+      guarded(self, run_op),
+      guarded(self, finish),
+      guarded(self, save),
+      guarded(self, load),
+      [self](caf::update_atom) { self->state.done->drain(); },
+  };
+}
+
+}  // namespace troupe::train

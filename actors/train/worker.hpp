@@ -1,0 +1,36 @@
+// The worker: one rank's device as an actor. Thin: messages become calls of the rank_engine, completions of its
+// streams become answers.
+//
+// Failure policy: a failed operation is answered with its error; the rank is of no more use (ENG-5) and the
+// run decides. The worker itself does not restart.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include <caf/stateful_actor.hpp>
+
+#include "actors/base/inbox.hpp"
+#include "actors/train/batch_memory.hpp"
+#include "actors/train/rank_engine.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::train {
+
+struct worker_state {
+  static inline const char* name = "worker";
+
+  uint32_t epoch = 0;
+  int rank = -1;
+  std::shared_ptr<inbox> done;
+  std::unique_ptr<rank_engine> engine;
+  std::optional<batch_memory> batches;
+
+  ~worker_state();
+};
+
+/// A worker of the given epoch without a device yet; BuildStage gives it one.
+worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self,
+                                   uint32_t epoch);
+
+}  // namespace troupe::train

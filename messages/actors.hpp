@@ -1,0 +1,118 @@
+// The typed handles of every actor: what one may say to it and what it answers, a sentence a message.
+//
+// The schemas (messages/schemas) hold the same contract in the words a console shows; this header is what the
+// compiler checks. Handles travel beside a message (a FlatBuffer cannot hold one).
+#pragma once
+
+#include <vector>
+
+#include <caf/actor_control_block.hpp>
+#include <caf/replies_to.hpp>
+#include <caf/typed_actor.hpp>
+
+#include "messages/msg.hpp"
+#include "messages/schemas/cluster_generated.h"
+#include "messages/schemas/common_generated.h"
+#include "messages/schemas/control_generated.h"
+#include "messages/schemas/data_generated.h"
+#include "messages/schemas/train_generated.h"
+
+namespace troupe {
+
+/// Spelling of a handle's contract: `ask<A, B>` is "A is answered by B", `tell<A>` is "A is not answered".
+template <class Request, class Reply>
+using ask = typename caf::replies_to<msg<Request>>::template with<msg<Reply>>;
+template <class Message>
+using tell = caf::reacts_to<msg<Message>>;
+
+/// What every actor understands.
+using component_actor = caf::typed_actor<
+    // How is it?
+    ask<fbs::StatusRequest, fbs::Status>>;
+
+/// One device: computes, transfers, saves what its stage tells it.
+using worker_actor = component_actor::extend<
+    // Allocates its part of the model and gives it first weights.
+    ask<fbs::BuildStage, fbs::StageReady>,
+    // Maps the loader's shared memory.
+    ask<fbs::AttachLoader, fbs::Ack>,
+    // Listens for its groups of collectives.
+    ask<fbs::OpenDataPlane, fbs::DataPlaneOffer>,
+    // Connects to the other members of its groups.
+    ask<fbs::DataPlaneTable, fbs::DataPlaneReady>,
+    // Enqueues one operation; answers when it is done.
+    ask<fbs::RunOp, fbs::OpDone>,
+    // Sums, clips, updates; answers with the loss and the norm.
+    ask<fbs::FinishStep, fbs::StepDone>,
+    // Writes its part of a checkpoint.
+    ask<fbs::SaveCheckpoint, fbs::Saved>,
+    // Reads its part of a model or checkpoint.
+    ask<fbs::LoadCheckpoint, fbs::Loaded>,
+    // A stream of its device has finished something (from itself only).
+    caf::reacts_to<caf::update_atom>>;
+
+/// One host's data: reads and tokenises ahead into shared memory.
+using loader_actor = component_actor::extend<
+    // Opens the data.
+    ask<fbs::OpenLoader, fbs::LoaderReady>,
+    // Says in which slot a step's tokens lie.
+    ask<fbs::BatchRequest, fbs::BatchReady>>;
+
+/// One rank: takes its worker through the schedule of each step.
+using stage_actor = component_actor::extend<
+    ask<fbs::BuildStage, fbs::StageReady>,
+    // Gets the loader of its host; the handle is the second element.
+    caf::replies_to<msg<fbs::AttachLoader>, caf::strong_actor_ptr>::with<msg<fbs::Ack>>,
+    // Meets its neighbours; the handles are those of the previous and the next stage (or null).
+    caf::replies_to<msg<fbs::Neighbours>, caf::strong_actor_ptr,
+                    caf::strong_actor_ptr>::with<msg<fbs::Ack>>,
+    ask<fbs::OpenDataPlane, fbs::DataPlaneOffer>, ask<fbs::DataPlaneTable, fbs::DataPlaneReady>,
+    // Runs one training step.
+    ask<fbs::RunStep, fbs::StepDone>,
+    // Measures the loss on held-out batches.
+    ask<fbs::Validate, fbs::ValidationDone>,
+    // A neighbour has computed an activation or a gradient that this stage may fetch.
+    tell<fbs::ActivationReady>, ask<fbs::SaveCheckpoint, fbs::Saved>,
+    ask<fbs::LoadCheckpoint, fbs::Loaded>>;
+
+/// One process of the cluster.
+using node_actor = component_actor::extend<
+    // Spawns the actors of its ranks; answers with the loader (or null) and the stages, in order.
+    caf::replies_to<msg<fbs::Assign>>::with<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>>,
+    // Ends the process.
+    tell<fbs::Shutdown>,
+    // Time for a heartbeat (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
+
+/// Knows who belongs to the cluster.
+using coordinator_actor = component_actor::extend<
+    // A node asks to join; the handle is the node's.
+    caf::replies_to<msg<fbs::Hello>, caf::strong_actor_ptr>::with<msg<fbs::Welcome>>,
+    // A node is alive.
+    ask<fbs::Heartbeat, fbs::HeartbeatAck>,
+    // A node goes.
+    tell<fbs::Leave>,
+    // Ends the training in order; from the launcher or a person.
+    tell<fbs::StopTraining>,
+    // The run has ended.
+    tell<fbs::RunEnded>,
+    // Time to judge who is alive (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
+
+/// Drives one training run.
+using run_actor = component_actor::extend<
+    // Finishes the step, saves if asked, and ends.
+    tell<fbs::StopTraining>>;
+
+/// Writes what belongs to a checkpoint as a whole and commits it. May block: it is detached.
+using archive_actor = component_actor::extend<
+    // Makes the temporary folder of a checkpoint; answers with its path.
+    ask<fbs::PrepareCheckpoint, fbs::CheckpointFolder>,
+    // Writes index, configuration and state; syncs, renames, removes what retention says.
+    ask<fbs::CommitCheckpoint, fbs::CheckpointFolder>>;
+
+/// Shows a person how it goes.
+using reporter_actor =
+    component_actor::extend<tell<fbs::StepReport>, tell<fbs::Notice>, tell<fbs::RunEnded>>;
+
+}  // namespace troupe

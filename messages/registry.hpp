@@ -1,0 +1,115 @@
+// The registry: every message by name and by id, with its schema, its comments, its calls, and its
+// way to and from JSON.
+//
+// All of it comes from two sources: the list in message_list.hpp and the binary schema that is
+// embedded in the program (messages/schemas/troupe.fbs). The same text so drives the console's
+// completion and help, the decoding of traces, the reference page and the check that two nodes
+// speak the same language.
+//
+// RG-1  Every listed message has a table of its name in the embedded schema, and the other way
+//       round every request and response of a call is listed: tests/messages/registry_test.cpp.
+// RG-2  JSON is strict (RFC 8259); numbers keep every bit (shortest form that reads back the same);
+//       what JSON cannot say is a string: "nan", "inf", "-inf".
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <caf/fwd.hpp>
+
+#include "io/base/result.hpp"
+#include "messages/any_msg.hpp"
+
+namespace reflection {
+struct Object;
+struct Schema;
+}  // namespace reflection
+
+namespace troupe {
+
+/// What is known of one field of a table.
+struct field_info {
+  std::string_view name;
+  std::string type;    ///< as in the schema: "ulong", "[string]", "OpKind"
+  std::string doc;     ///< its sentence
+  std::string nested;  ///< the table or enum it is made of, else empty
+};
+
+/// What is known of one message type.
+struct message_info {
+  uint16_t id = 0;
+  std::string_view name;    ///< "RunStep"
+  std::string_view domain;  ///< "train"
+  std::string full_name;    ///< "troupe.fbs.RunStep"
+  std::string doc;          ///< its sentence
+  const reflection::Object* table = nullptr;
+  std::vector<field_info> fields;  ///< in the order of the schema
+};
+
+/// One thing that may be said to an actor and what it answers (an entry of an rpc_service).
+struct call_info {
+  std::string service;  ///< "Stage"
+  std::string name;     ///< "Step"
+  const message_info* request = nullptr;
+  const message_info* response = nullptr;
+  uint32_t timeout_ms = 0;     ///< after this the caller gives up
+  bool idempotent = false;     ///< may be retried
+  bool high_priority = false;  ///< overtakes queued messages
+  std::string doc;             ///< its sentence
+};
+
+/// All messages, in the order of the list.
+std::span<const message_info> all_messages();
+
+/// A message by its id; nullptr for an unknown one.
+const message_info* find_message(uint16_t id);
+
+/// A message by "RunStep" or "troupe.fbs.RunStep"; nullptr for an unknown one.
+const message_info* find_message(std::string_view name);
+
+/// As above; the error not_found hints at the nearest name.
+result<const message_info*> lookup_message(std::string_view name);
+
+/// The fields of any table of the schema, also of one that is only part of others; empty for an
+/// unknown one.
+std::vector<field_info> table_fields(std::string_view name);
+
+/// The names of an enum's values, in their order; empty for an unknown enum.
+std::vector<std::string> enum_names(std::string_view name);
+
+/// All calls of all services.
+std::span<const call_info> all_calls();
+
+/// The call of a service with this request; nullptr where the service does not take it.
+const call_info* find_call(std::string_view service, uint16_t request);
+
+/// The embedded schema.
+const reflection::Schema& schema();
+
+/// A number two nodes must share to understand each other: over names, types, ids and defaults of
+/// all tables and enums, the ids of all messages and the header's layout. Comments, calls and the
+/// schema compiler's version do not change it.
+uint64_t schema_hash();
+
+/// The part of schema_hash() that depends on a schema.
+uint64_t structural_hash(const reflection::Schema& of);
+
+/// A message as one line of JSON (RG-2): {"step":7,"lr":0.0003}. Bytes of strings that are not
+/// UTF-8 become U+FFFD.
+std::string to_json(const any_msg& m);
+
+/// A message from JSON. Unknown fields, wrong types and values out of range are errors (bad_data,
+/// counted) that say where.
+result<any_msg> from_json(std::string_view name, std::string_view json,
+                          const message_context& context = {});
+
+/// A message of any type as CAF content that its handlers match: what a console sends.
+caf::message wrap(const any_msg& m);
+
+/// The message in CAF content, empty where the first element is none: what a tracer reads.
+any_msg unwrap(const caf::message& content);
+
+}  // namespace troupe
