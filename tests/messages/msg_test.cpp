@@ -1,13 +1,14 @@
-// msg<T> inside one process: shared, never copied, never verified again; made from natives and from builders.
+// msg<T> inside one process: shared, never copied, never verified again; made from natives and from
+// builders.
 #include "messages/msg.hpp"
 
 #include <thread>
 
+#include <doctest/doctest.h>
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
 #include <caf/scoped_actor.hpp>
-#include <doctest/doctest.h>
 
 #include "messages/receive.hpp"
 #include "messages/rejection.hpp"

@@ -1,0 +1,229 @@
+// Hostile bytes in memory: every truncation, every single bit flip, every lie about length, type
+// and content is refused with the right reason, counted once, and never read out of bounds (run it
+// under the asan preset).
+#include <cstring>
+#include <random>
+
+#include <doctest/doctest.h>
+#include <spdlog/spdlog.h>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
+
+#include "messages/errors.hpp"
+#include "messages/msg.hpp"
+#include "messages/rejection.hpp"
+#include "messages/schemas/troupe_generated.h"
+
+using namespace troupe;
+
+namespace {
+
+using bytes = std::vector<uint8_t>;
+
+msg<fbs::Status> sample() {
+  message_context context;
+  context.epoch = 2;
+  context.trace_low = 77;
+  return make_msg<fbs::Status>(context, [](auto& x) {
+    x.actor = "stage/0";
+    x.state = "running";
+    x.detail = "{}";
+    x.since_ns = 5;
+  });
+}
+
+message_header header_of(const bytes& wire) {
+  message_header header;
+  std::memcpy(&header, wire.data(), sizeof(header));
+  return header;
+}
+
+// Puts a header in front of the payload and makes the checksum right again, so that later checks
+// are reached.
+bytes resealed(message_header header, std::span<const uint8_t> payload) {
+  if (header.length == payload.size()) header = detail::sealed(header, payload.data());
+  bytes out(sizeof(header) + payload.size());
+  std::memcpy(out.data(), &header, sizeof(header));
+  std::memcpy(out.data() + sizeof(header), payload.data(), payload.size());
+  return out;
+}
+
+// Runs one refusal and says which reason grew; fails unless exactly one did, by one.
+template <class F>
+reject reason_of(F&& refused) {
+  auto before = counts();
+  refused();
+  auto after = counts();
+  REQUIRE(after.all_rejected() == before.all_rejected() + 1);
+  for (size_t i = 0; i < reject_count; ++i)
+    if (after.rejected[i] != before.rejected[i]) return static_cast<reject>(i);
+  return reject::unexpected;
+}
+
+reject decode_reason(const bytes& wire, uint16_t expected = 0) {
+  return reason_of([&] {
+    auto m = decode(wire, expected);
+    REQUIRE_FALSE(m);
+    CHECK(m.error().code == errc::bad_data);
+  });
+}
+
+struct quiet {
+  spdlog::level::level_enum level = spdlog::get_level();
+  quiet() { spdlog::set_level(spdlog::level::off); }
+  ~quiet() { spdlog::set_level(level); }
+};
+
+// Reads bytes through CAF's deserializer, as from a peer.
+caf::error load_through_caf(caf::actor_system& system, const bytes& wire, msg<fbs::Status>& out) {
+  caf::binary_deserializer source(system, reinterpret_cast<const char*>(wire.data()), wire.size());
+  return inspect(source, out);
+}
+
+}  // namespace
+
+TEST_CASE("what was encoded decodes to the same message") {
+  auto m = sample();
+  auto wire = encode(m);
+  auto back = decode(wire, m.type());
+  REQUIRE(back);
+  CHECK(*back == m);
+  CHECK(cast<fbs::Status>(*back)->actor()->str() == "stage/0");
+  CHECK(header_of(wire).checksum != 0);
+}
+
+TEST_CASE("a message truncated at every length is refused") {
+  quiet q;
+  auto wire = encode(sample());
+  for (size_t n = 0; n < wire.size(); ++n) {
+    CAPTURE(n);
+    CHECK(decode_reason({wire.begin(), wire.begin() + static_cast<ptrdiff_t>(n)}) ==
+          reject::truncated);
+  }
+  auto longer = wire;
+  longer.push_back(0);
+  CHECK(decode_reason(longer) == reject::truncated);
+}
+
+TEST_CASE("a message truncated at every length is refused by CAF's deserializer") {
+  quiet q;
+  caf::actor_system_config config;
+  caf::actor_system system(config);
+  auto wire = encode(sample());
+  for (size_t n = 0; n < wire.size(); ++n) {
+    CAPTURE(n);
+    bytes cut(wire.begin(), wire.begin() + static_cast<ptrdiff_t>(n));
+    msg<fbs::Status> out;
+    auto reason = reason_of([&] { CHECK(load_through_caf(system, cut, out)); });
+    CHECK(reason == reject::truncated);
+    CHECK_FALSE(out);
+  }
+  msg<fbs::Status> out;
+  CHECK_FALSE(load_through_caf(system, wire, out));
+  CHECK(out == sample());
+}
+
+TEST_CASE("every single bit flip of a message is refused") {
+  quiet q;
+  auto wire = encode(sample());
+  for (size_t bit = 0; bit < wire.size() * 8; ++bit) {
+    CAPTURE(bit);
+    auto flipped = wire;
+    flipped[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
+    decode_reason(flipped);
+  }
+}
+
+TEST_CASE("every single bit flip with a forged checksum is refused or reads in bounds") {
+  quiet q;
+  auto wire = encode(sample());
+  size_t accepted = 0;
+  size_t refused = 0;
+  for (size_t bit = sizeof(message_header) * 8; bit < wire.size() * 8; ++bit) {
+    auto flipped = wire;
+    flipped[bit / 8] ^= static_cast<uint8_t>(1u << (bit % 8));
+    auto payload = std::span(flipped).subspan(sizeof(message_header));
+    auto m = decode(resealed(header_of(wire), payload));
+    if (!m) {
+      ++refused;
+      continue;
+    }
+    ++accepted;
+    fbs::StatusT all;
+    cast<fbs::Status>(*m)->UnPackTo(&all);  // touches every field
+  }
+  CHECK(accepted > 0);
+  CHECK(refused > 0);
+}
+
+TEST_CASE("a table of lies, each refused for its own reason") {
+  quiet q;
+  auto wire = encode(sample());
+  auto honest = header_of(wire);
+  bytes payload(wire.begin() + sizeof(message_header), wire.end());
+  struct row {
+    const char* what;
+    reject reason;
+    void (*lie)(message_header&, bytes&);
+  };
+  const row table[] = {
+      {"another layout", reject::form, [](message_header& h, bytes&) { h.form = 0xf2; }},
+      {"no layout", reject::form, [](message_header& h, bytes&) { h.form = 0; }},
+      {"a type nobody knows", reject::type, [](message_header& h, bytes&) { h.type = 0xffff; }},
+      {"type 0", reject::type, [](message_header& h, bytes&) { h.type = 0; }},
+      {"4 GiB - 1", reject::oversize, [](message_header& h, bytes&) { h.length = 0xffffffff; }},
+      {"2 GiB", reject::oversize, [](message_header& h, bytes&) { h.length = 0x80000000; }},
+      {"1 MiB + 1", reject::oversize,
+       [](message_header& h, bytes&) { h.length = max_message_bytes + 1; }},
+      {"1 MiB that is not there", reject::truncated,
+       [](message_header& h, bytes&) { h.length = max_message_bytes; }},
+      {"one byte too many claimed", reject::truncated,
+       [](message_header& h, bytes&) { ++h.length; }},
+      {"one byte too few claimed", reject::truncated,
+       [](message_header& h, bytes&) { --h.length; }},
+      {"the content of another table", reject::verify,
+       [](message_header& h, bytes&) { h.type = message_traits<fbs::Assign>::id; }},
+      {"no content", reject::verify,
+       [](message_header& h, bytes& p) {
+         p.clear();
+         h.length = 0;
+       }},
+      {"a root beyond the end", reject::verify, [](message_header&, bytes& p) { p[3] = 0x7f; }},
+      {"all ones", reject::verify, [](message_header&, bytes& p) { p.assign(p.size(), 0xff); }},
+  };
+  for (const auto& r : table) {
+    INFO(r.what);
+    auto header = honest;
+    auto content = payload;
+    r.lie(header, content);
+    CHECK(decode_reason(resealed(header, content)) == r.reason);
+  }
+  CHECK(decode_reason(wire, message_traits<fbs::Pause>::id) == reject::type);
+  auto forged = wire;
+  forged[offsetof(message_header, checksum)] ^= 1;
+  CHECK(decode_reason(forged) == reject::checksum);
+}
+
+TEST_CASE("random bytes behind an honest header never crash a reader") {
+  quiet q;
+  std::mt19937_64 random(20240607);
+  for (int round = 0; round < 20'000; ++round) {
+    auto wire = encode(sample());
+    auto header = header_of(wire);
+    bytes payload(wire.begin() + sizeof(header), wire.end());
+    for (int k = 0; k < 4; ++k) payload[random() % payload.size()] = static_cast<uint8_t>(random());
+    auto m = decode(resealed(header, payload));
+    if (m) {
+      fbs::StatusT all;
+      cast<fbs::Status>(*m)->UnPackTo(&all);
+    }
+  }
+}
+
+TEST_CASE("refusals are logged, but not each of a flood") {
+  auto before = counts().of(reject::oversize);
+  for (int i = 0; i < 10'000; ++i) note_rejection(reject::oversize, 0x0101, "flood");
+  CHECK(counts().of(reject::oversize) == before + 10'000);
+}
