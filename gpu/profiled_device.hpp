@@ -1,0 +1,67 @@
+// A device that behaves as another and notes how long each kind of operation takes on the stream.
+//
+// Why: "the share of each op" must be measured where it runs, without a word of it in the operations.
+// Two notifications around each operation cost microseconds: use it for shares, not for speed.
+//
+// Invariants
+// PRO-1 One stream at a time is profiled; its operations do not overlap, so their times add up.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "gpu/device.hpp"
+
+namespace troupe::gpu {
+
+/// The operations of gpu::ops, as they are reported.
+enum class op_kind : uint8_t {
+  linear_forward,
+  linear_backward_input,
+  linear_backward_weight,
+  embedding_forward,
+  embedding_backward,
+  norm_forward,
+  norm_backward,
+  rope,
+  attention_forward,
+  attention_backward,
+  activation_forward,
+  activation_backward,
+  head_loss,
+  optimizer_step,
+  norm_squared,
+  clip_scale,
+  cast,
+  add,
+};
+constexpr size_t op_kind_count = 18;
+
+/// "linear_forward", ...
+std::string_view to_string(op_kind kind) noexcept;
+
+/// Time and work of one kind of operation.
+struct op_time {
+  int64_t calls = 0;
+  double seconds = 0;
+  double flops = 0;  ///< matrix products and attention (T*T, as if nothing were masked); else 0
+};
+
+/// What a profiled device noted. Read it when the stream is idle.
+struct op_profile {
+  std::array<op_time, op_kind_count> kinds;
+  std::chrono::steady_clock::time_point began;  ///< of the operation that runs
+
+  /// Sum over kinds, seconds.
+  double total_seconds() const noexcept;
+  void clear() noexcept { kinds = {}; }
+};
+
+/// `inner` with every operation noted in `profile`; both outlive it. Streams are inner's own.
+std::unique_ptr<device> make_profiled_device(device& inner, op_profile& profile);
+
+}  // namespace troupe::gpu
