@@ -153,6 +153,9 @@ TEST_CASE("llama's defaults are its own") {
   REQUIRE(got);
   CHECK(got->value.model.ffn == 704);  // 8/3 * 256 = 682.7, rounded up to a multiple of 64
   CHECK(got->value.model.tied == tristate::no);
+  auto exact = load({here.write("run.toml", least), {}, {"model.family=llama", "model.hidden=192"}});
+  REQUIRE(exact);
+  CHECK(exact->value.model.ffn == 512);  // already a multiple
 }
 
 TEST_CASE("flag beats environment beats file beats include beats default, and each says so") {
