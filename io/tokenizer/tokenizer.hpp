@@ -38,7 +38,8 @@ class tokenizer {
   /// Error bad_data for text it cannot represent (invalid UTF-8 where the vocabulary needs UTF-8).
   virtual result<std::vector<int32_t>> encode(std::string_view text) const = 0;
 
-  /// Text of ids, special tokens written out. Error bad_data for an id outside the vocabulary
+  /// Text of ids, special tokens written out; ids that cut a character give its lone bytes. Error
+  /// bad_data for an id outside the vocabulary.
   virtual result<std::string> decode(std::span<const int32_t> ids) const = 0;
 
   /// One more than the largest id.
@@ -52,6 +53,10 @@ class tokenizer {
 
   /// Equal for tokenizers that encode alike: a hash of the files it was made from.
   virtual uint64_t fingerprint() const noexcept = 0;
+
+  /// Whether encode(a + b) == encode(a) + encode(b) whenever a ends in a line end that has
+  /// no white space before it and b begins without white space: then long texts are cut there.
+  virtual bool splits_at_lines() const noexcept { return false; }
 };
 
 using tokenizer_ptr = std::shared_ptr<const tokenizer>;

@@ -1,0 +1,69 @@
+// The pipeline of a Hugging Face BPE tokenizer: added tokens, normalizer, pre-tokenizer, BPE,
+// decoder.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/tokenizer/bpe_model.hpp"
+#include "io/tokenizer/hf_pipeline.hpp"
+#include "io/tokenizer/tokenizer.hpp"
+
+namespace troupe::io {
+
+/// Everything a tokenizer.json says that Troupe uses.
+struct hf_parts {
+  vocabulary tokens;
+  merge_list merges;
+  bpe_options options;
+  std::vector<added_token> added;
+  std::vector<normalizer_step> normalizers;
+  std::vector<pre_tokenizer_step> pre_tokenizers;
+  std::vector<decoder_step> decoders;
+  bool byte_level_decoder = false;
+  std::string name;  ///< "tokenizer.json"
+  uint64_t fingerprint = 0;
+};
+
+/// Parses a tokenizer.json. Errors: bad_data; bad_config for a kind that is not supported.
+result<hf_parts> parse_tokenizer_json(std::string_view text);
+
+/// Parts of GPT-2's vocab.json and merges.txt.
+result<hf_parts> parse_gpt2_files(std::string_view vocab, std::string_view merges);
+
+/// See the head of the file.
+class hf_tokenizer final : public tokenizer {
+ public:
+  /// Checks the parts against each other and builds the tables.
+  static result<tokenizer_ptr> make(hf_parts parts);
+
+  result<std::vector<int32_t>> encode(std::string_view text) const override;
+  result<std::string> decode(std::span<const int32_t> ids) const override;
+  int32_t vocab_size() const noexcept override { return static_cast<int32_t>(texts_.size()); }
+  std::optional<int32_t> end_of_text() const noexcept override { return end_of_text_; }
+  std::string name() const override;
+  uint64_t fingerprint() const noexcept override { return parts_.fingerprint; }
+  bool splits_at_lines() const noexcept override { return splits_at_lines_; }
+
+ private:
+  struct encoding;  ///< what one call of encode carries along
+
+  explicit hf_tokenizer(hf_parts parts, bpe_model model)
+      : parts_(std::move(parts)), model_(std::move(model)) {}
+  status settle();
+  status encode_piece(std::string_view piece, encoding& state) const;
+  status pre_tokenize(size_t step, std::string_view piece, encoding& state) const;
+  status encode_word(std::string_view word, encoding& state) const;
+
+  hf_parts parts_;
+  bpe_model model_;
+  added_token_finder raw_added_;         ///< looked for before the normalizer
+  added_token_finder normalized_added_;  ///< looked for after it
+  std::vector<std::string> texts_;       ///< id -> what it decodes to (byte level: raw bytes)
+  std::optional<int32_t> end_of_text_;
+  bool splits_at_lines_ = false;
+};
+
+}  // namespace troupe::io
