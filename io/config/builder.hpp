@@ -70,6 +70,10 @@ void read_environment(builder& into, const std::vector<std::string>& variables);
 /// Lays one "key=value" flag over the builder.
 void read_flag(builder& into, std::string_view flag);
 
+/// `text` with every placeholder replaced.
+std::string expanded(std::string text, std::string_view placeholder, std::string_view with);
+/// Checks that cluster.tls is whole or absent.
+void check_tls(builder& b);
 /// Fills what is derived from other keys.
 void derive(builder& b);
 /// Checks the combination.

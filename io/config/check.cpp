@@ -21,12 +21,6 @@ bool is_name(std::string_view text) {
 
 constexpr auto name_rule = "expected letters, digits, '.', '_', '-', not starting with '.' or '-'";
 
-std::string expanded(std::string text, std::string_view placeholder, std::string_view with) {
-  for (size_t at = 0; (at = text.find(placeholder, at)) != text.npos; at += with.size())
-    text.replace(at, placeholder.size(), with);
-  return text;
-}
-
 /// Fills a zero, and says that it was derived.
 template <class T>
 void fill(builder& b, std::string_view key, T& member, T open, T with) {
@@ -140,10 +134,7 @@ void check_network(builder& b) {
          "set cluster.tls (`troupe certs` makes the files), or cluster.insecure = true");
   b.rule(c.launch != launch_mode::external || c.port != 0, {"cluster.port", "cluster.launch"},
          "launch \"external\" needs a fixed port that the nodes can be told", "e.g. 29400");
-  bool some = !c.tls.ca.empty() || !c.tls.certificate.empty() || !c.tls.key.empty();
-  bool all = !c.tls.ca.empty() && !c.tls.certificate.empty() && !c.tls.key.empty();
-  b.rule(some == all, {"cluster.tls.ca", "cluster.tls.certificate", "cluster.tls.key"},
-         "cluster.tls needs ca, certificate and key, all three");
+  check_tls(b);
   b.rule(c.launch != launch_mode::ssh || !c.ssh_command.empty(), {"cluster.ssh_command"},
          "expected a command, got nothing");
   b.rule(c.launch != launch_mode::ssh || !c.remote_binary.empty(), {"cluster.remote_binary"},
@@ -241,6 +232,19 @@ void check_work(builder& b) {
 }
 
 }  // namespace
+
+std::string expanded(std::string text, std::string_view placeholder, std::string_view with) {
+  for (size_t at = 0; (at = text.find(placeholder, at)) != text.npos; at += with.size())
+    text.replace(at, placeholder.size(), with);
+  return text;
+}
+
+void check_tls(builder& b) {
+  const auto& tls = b.target().cluster.tls;
+  int given = !tls.ca.empty() + !tls.certificate.empty() + !tls.key.empty();
+  b.rule(given == 0 || given == 3, {"cluster.tls.ca", "cluster.tls.certificate", "cluster.tls.key"},
+         "cluster.tls needs ca, certificate and key, all three");
+}
 
 void derive(builder& b) {
   derive_paths(b);

@@ -158,6 +158,26 @@ outcome read(const sources& from) {
   return b.take();
 }
 
+result<cluster_section> cluster_without_file(const std::vector<std::string>& environment,
+                                             const std::vector<std::string>& sets) {
+  detail::builder b("");
+  detail::read_environment(b, environment);
+  for (const auto& flag : sets) {
+    b.next_layer();
+    detail::read_flag(b, flag);
+  }
+  detail::check_tls(b);
+  auto all = b.take();
+  if (!all.problems.empty()) return as_error(all.problems);
+  return std::move(all.config.value.cluster);
+}
+
+tls_section tls_of(const tls_section& tls, std::string_view node) {
+  return {detail::expanded(tls.ca, "{node}", node),
+          detail::expanded(tls.certificate, "{node}", node),
+          detail::expanded(tls.key, "{node}", node)};
+}
+
 result<loaded> load(const sources& from) {
   auto all = read(from);
   if (!all.problems.empty()) return as_error(all.problems);

@@ -84,6 +84,15 @@ result<job> parse(std::string_view toml, std::string_view name);
 /// shape of model.path was filled in.
 result<job> settle(const job& open);
 
+/// The [cluster] of the environment and --set alone: what `troupe node` knows before it has joined
+/// (TLS files, insecure, timeouts). Other sections may be set too and are only checked for their
+/// types.
+result<cluster_section> cluster_without_file(const std::vector<std::string>& environment,
+                                             const std::vector<std::string>& sets);
+
+/// TLS paths with "{node}" replaced by a node's name ("coordinator" for the coordinator).
+tls_section tls_of(const tls_section& tls, std::string_view node);
+
 /// TOML text that parse() turns into the same job.
 std::string to_toml(const job& j);
 

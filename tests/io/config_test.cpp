@@ -153,7 +153,8 @@ TEST_CASE("llama's defaults are its own") {
   REQUIRE(got);
   CHECK(got->value.model.ffn == 704);  // 8/3 * 256 = 682.7, rounded up to a multiple of 64
   CHECK(got->value.model.tied == tristate::no);
-  auto exact = load({here.write("run.toml", least), {}, {"model.family=llama", "model.hidden=192"}});
+  auto exact =
+      load({here.write("run.toml", least), {}, {"model.family=llama", "model.hidden=192"}});
   REQUIRE(exact);
   CHECK(exact->value.model.ffn == 512);  // already a multiple
 }
@@ -503,4 +504,15 @@ TEST_CASE("every configuration that ships is sound") {
     count++;
   }
   CHECK(count >= 4);
+}
+
+TEST_CASE("a node that has no file yet takes its cluster section from environment and flags") {
+  auto got = cluster_without_file({"TROUPE_CLUSTER__TLS__CA=ca.pem", "TROUPE_X=1",
+                                   "TROUPE_CLUSTER__TLS__CERTIFICATE={node}.pem"},
+                                  {"cluster.tls.key=keys/{node}/{node}.key"});
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  CHECK(tls_of(got->tls, "n7") == tls_section{"ca.pem", "n7.pem", "keys/n7/n7.key"});
+  CHECK_FALSE(cluster_without_file({"TROUPE_CLUSTER__TLS__CA=ca.pem"}, {}));
+  CHECK_FALSE(cluster_without_file({"TROUPE_CLUSTER__TLS__CAA=ca.pem"}, {}));
+  CHECK_FALSE(cluster_without_file({}, {"cluster.insecure=maybe"}));
 }
