@@ -96,8 +96,8 @@ using coordinator_actor = component_actor::extend<
     tell<fbs::StopTraining>,
     // The run has ended.
     tell<fbs::RunEnded>,
-    // Time to judge who is alive (from itself only).
-    caf::reacts_to<caf::tick_atom>>;
+    // Look after the members now, and again every pulse (both from itself only).
+    caf::reacts_to<caf::tick_atom>, caf::reacts_to<caf::ping_atom>>;
 
 /// Drives one training run.
 using run_actor = component_actor::extend<

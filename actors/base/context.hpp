@@ -12,6 +12,7 @@
 
 #include "messages/actors.hpp"
 #include "messages/errors.hpp"
+#include "messages/receive.hpp"
 #include "messages/rejection.hpp"
 
 namespace troupe {
@@ -44,14 +45,6 @@ inline message_context context_of(caf::local_actor& self, const message_header& 
   c.sender = self.id();
   c.now_ns = now_ns(self);
   return c;
-}
-
-/// Whether a message belongs to the epoch this actor lives in; others are counted and dropped.
-template <class T>
-bool current(const msg<T>& m, uint32_t epoch) {
-  if (m.epoch() == epoch) return true;
-  note_rejection(reject::stale_epoch, m.type(), "another epoch");
-  return false;
 }
 
 /// The answer to StatusRequest. `detail` is JSON text.

@@ -107,6 +107,7 @@ status commit(const archive_options& options, const fs::path& partial, const fs:
 }
 
 archive_actor::behavior_type archive(self_pointer self, archive_options options) {
+  guard_mailbox(self);
   self->state.options = std::move(options);
   auto folder = [self](const message_header& cause, const fs::path& path) {
     return make_msg<fbs::CheckpointFolder>(context_of(*self, cause),

@@ -175,7 +175,8 @@ uint64_t split_feed::floor() const {
 }
 
 loader_actor::behavior_type loader(self_pointer self, uint32_t epoch) {
-  self->state.epoch = epoch;
+  guard_mailbox(self);
+  self->state.epoch = epoch_gate(epoch);
   return {
       [self](const msg<fbs::StatusRequest>& m) {
         const auto& feed = self->state.feeds[0];

@@ -24,6 +24,7 @@
 #include "io/data/batch_order.hpp"
 #include "io/data/token_file.hpp"
 #include "messages/actors.hpp"
+#include "messages/receive.hpp"
 
 namespace troupe::train {
 
@@ -43,7 +44,7 @@ struct split_feed {
 
 struct loader_state {
   static inline const char* name = "loader";
-  uint32_t epoch = 0;
+  epoch_gate epoch;
   config::job job;
   std::optional<batch_memory> memory;
   std::array<split_feed, 2> feeds;  ///< by fbs::Split

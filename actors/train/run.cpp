@@ -204,6 +204,7 @@ void next_step(run_pointer self) {
 }  // namespace
 
 run_actor::behavior_type run(run_pointer self, run_options options) {
+  guard_mailbox(self);
   auto& st = self->state;
   st.options = std::move(options);
   st.config_toml = config::to_toml(st.options.plan.job);

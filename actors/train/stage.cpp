@@ -281,7 +281,8 @@ msg<fbs::Status> describe(self_pointer self, const msg<fbs::StatusRequest>& m) {
 }  // namespace
 
 stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, worker_actor worker) {
-  self->state.epoch = epoch;
+  guard_mailbox(self);
+  self->state.epoch = epoch_gate(epoch);
   self->state.worker = std::move(worker);
   self->link_to(self->state.worker);
   return {
@@ -303,7 +304,7 @@ stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, worker_actor
       [self](const msg<fbs::RunStep>& m) { return run_step(self, m); },
       [self](const msg<fbs::Validate>& m) { return validate(self, m); },
       [self](const msg<fbs::ActivationReady>& m) {
-        if (!current(m, self->state.epoch)) return;
+        if (!self->state.epoch.accepts(m)) return;
         hear(self, m);
         drive(self);
       },

@@ -21,6 +21,7 @@
 #include "actors/train/rank_engine.hpp"
 #include "actors/train/schedule_policy.hpp"
 #include "messages/actors.hpp"
+#include "messages/receive.hpp"
 
 namespace troupe::train {
 
@@ -43,7 +44,7 @@ struct stage_state {
     caf::typed_response_promise<msg<fbs::ValidationDone>> validation_done;
   };
 
-  uint32_t epoch = 0;
+  epoch_gate epoch;
   rank_coordinates at;
   int micro_batches = 1;
   worker_actor worker;

@@ -245,7 +245,7 @@ caf::result<msg<fbs::Loaded>> load(self_pointer self, const msg<fbs::LoadCheckpo
 template <class T, class R>
 auto guarded(self_pointer self, caf::result<msg<R>> (*handler)(self_pointer, const msg<T>&)) {
   return [self, handler](const msg<T>& m) -> caf::result<msg<R>> {
-    if (!current(m, self->state.epoch))
+    if (!self->state.epoch.accepts(m))
       return to_caf({errc::version_mismatch, "the message is of another epoch"});
     if (!self->state.engine && !std::is_same_v<T, fbs::BuildStage>) return not_built();
     return handler(self, m);
@@ -261,7 +261,8 @@ worker_state::~worker_state() {
 
 worker_actor::behavior_type worker(self_pointer self, uint32_t epoch) {
   auto& st = self->state;
-  st.epoch = epoch;
+  guard_mailbox(self);
+  st.epoch = epoch_gate(epoch);
   st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));
   return {
       [self](const msg<fbs::StatusRequest>& m) {

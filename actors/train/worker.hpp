@@ -14,13 +14,14 @@
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/rank_engine.hpp"
 #include "messages/actors.hpp"
+#include "messages/receive.hpp"
 
 namespace troupe::train {
 
 struct worker_state {
   static inline const char* name = "worker";
 
-  uint32_t epoch = 0;
+  epoch_gate epoch;
   int rank = -1;
   std::shared_ptr<inbox> done;
   std::unique_ptr<rank_engine> engine;

@@ -1,0 +1,339 @@
+// From an empty cluster to a run, and back.
+#include "actors/cluster/coordinator.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/base/context.hpp"
+#include "actors/checkpoint/archive.hpp"
+#include "actors/cluster/hardware.hpp"
+#include "actors/train/run.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::cluster {
+
+namespace {
+
+using self_pointer = coordinator_actor::stateful_pointer<coordinator_state>;
+
+constexpr auto assign_timeout = std::chrono::seconds(30);
+constexpr int64_t grace_ns = 5'000'000'000;
+constexpr int64_t ns_per_ms = 1'000'000;
+
+message_context context(self_pointer self) {
+  return context_of(*self, self->state.options.epoch);
+}
+
+void say(self_pointer self, std::string text, fbs::NoticeLevel level = fbs::NoticeLevel::info) {
+  self->send(self->state.options.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
+               n.level = level;
+               n.text = std::move(text);
+             }));
+}
+
+/// CRD-3.
+void quit_when_alone(self_pointer self) {
+  auto& st = self->state;
+  const bool alone = std::all_of(st.members.begin(), st.members.end(),
+                                 [](const auto& m) { return m.second.gone; });
+  if (!st.ended || (!alone && now_ns(*self) - st.ended_ns < grace_ns)) return;
+  if (st.archive) self->send_exit(st.archive, caf::exit_reason::user_shutdown);
+  self->quit();
+}
+
+/// CRD-2. `report` false: the run has told the reporter itself.
+void end(self_pointer self, const error& why, bool report) {
+  auto& st = self->state;
+  if (std::exchange(st.ended, true)) return;
+  st.ended_ns = now_ns(*self);
+  if (report) {
+    if (st.run) self->send_exit(st.run, caf::exit_reason::kill);
+    self->send(st.options.reporter, make_msg<fbs::RunEnded>(context(self), [&](auto& e) {
+                 e.code = static_cast<uint8_t>(why.code);
+                 e.message = why.message;
+                 e.hint = why.hint;
+               }));
+  }
+  for (auto& [index, m] : st.members)
+    if (!m.gone)
+      self->send(m.handle, make_msg<fbs::Shutdown>(context(self), [&](auto& s) {
+                   s.reason = why.message;
+                   s.graceful = true;
+                 }));
+  quit_when_alone(self);
+}
+
+// -- ranks -------------------------------------------------------------------------------------------------
+
+std::string host_key(const member& m) {
+  return m.hello.hardware ? m.hello.hardware->hostname + "/" + m.hello.hardware->boot_id : m.name;
+}
+
+/// Threads of each worker of a node: the configured number, or its share of the host's cores.
+int threads_of(const coordinator_state& st, const member& node) {
+  const auto& cluster = st.options.plan.job.cluster;
+  if (cluster.threads > 0) return static_cast<int>(cluster.threads);
+  int64_t workers = 0;
+  for (const auto& [index, m] : st.members)
+    if (host_key(m) == host_key(node)) workers += cluster.node[index].workers;
+  const auto cores = node.hello.hardware ? node.hello.hardware->cores : 1;
+  return static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, workers)));
+}
+
+bool needs_tokens(const coordinator_state& st, const train::rank_place& r) {
+  return r.pipeline_rank == 0 || r.pipeline_rank + 1 == st.options.plan.job.parallel.pipeline;
+}
+
+/// The loaders of the hosts and the ranks each serves: the first node of a host that needs tokens runs it.
+std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& st) {
+  std::map<std::string, uint32_t> node_of_host;
+  std::map<uint32_t, std::vector<uint32_t>> out;
+  for (const auto& r : st.options.plan.ranks) {
+    if (!needs_tokens(st, r)) continue;
+    const auto node = static_cast<uint32_t>(r.node);
+    const auto leader = node_of_host.emplace(host_key(st.members.at(node)), node).first->second;
+    out[leader].push_back(static_cast<uint32_t>(r.rank));
+  }
+  return out;
+}
+
+void start_run(self_pointer self) {
+  auto& st = self->state;
+  const auto& job = st.options.plan.job;
+  checkpoint::archive_options files;
+  files.dir = job.checkpoint.dir;
+  files.keep = job.checkpoint.keep;
+  files.model = st.options.plan.model;
+  files.tokenizer = job.data.tokenizer;
+  st.archive = self->spawn<caf::detached>(checkpoint::archive, std::move(files));
+  train::run_options o;
+  o.plan = st.options.plan;
+  o.epoch = st.options.epoch;
+  o.stages = st.stages;
+  for (const auto& r : o.plan.ranks) {
+    const auto& m = st.members.at(static_cast<uint32_t>(r.node));
+    o.hosts.push_back(m.hello.host);
+    o.threads.push_back(threads_of(st, m));
+  }
+  for (const auto& [node, ranks] : loader_nodes(st))
+    o.loaders.push_back({st.members.at(node).loader, ranks});
+  o.resume = st.options.resume;
+  o.archive = st.archive;
+  o.reporter = st.options.reporter;
+  o.coordinator = self;
+  st.run = self->spawn(train::run, std::move(o));
+}
+
+msg<fbs::Assign> assignment(self_pointer self, uint32_t node, bool loader) {
+  auto& st = self->state;
+  const auto& plan = st.options.plan;
+  return make_msg<fbs::Assign>(context(self), [&](fbs::AssignT& a) {
+    a.loader = loader;
+    a.data_ranks = static_cast<uint32_t>(plan.job.parallel.data);
+    a.pipeline_ranks = static_cast<uint32_t>(plan.job.parallel.pipeline);
+    for (const auto& r : plan.ranks) {
+      const auto& m = st.members.at(static_cast<uint32_t>(r.node));
+      a.peers.push_back(std::make_unique<fbs::PeerT>());
+      a.peers.back()->rank = static_cast<uint32_t>(r.rank);
+      a.peers.back()->node = m.name;
+      a.peers.back()->host = m.hello.host;
+      a.peers.back()->port = m.hello.port;
+      if (static_cast<uint32_t>(r.node) != node) continue;
+      a.ranks.push_back(std::make_unique<fbs::RankAssignmentT>());
+      auto& out = *a.ranks.back();
+      out.rank = static_cast<uint32_t>(r.rank);
+      out.data_rank = static_cast<uint32_t>(r.data_rank);
+      out.pipeline_rank = static_cast<uint32_t>(r.pipeline_rank);
+      out.first_layer = static_cast<uint32_t>(r.layers.first);
+      out.last_layer = static_cast<uint32_t>(r.layers.last);
+      out.threads = static_cast<uint32_t>(threads_of(st, m));
+    }
+  });
+}
+
+void assigned(self_pointer self, uint32_t node, const msg<fbs::Assigned>& m,
+              const std::vector<caf::strong_actor_ptr>& handles) {
+  auto& st = self->state;
+  const auto ranks = m.unpack().ranks;
+  if (handles.size() != ranks.size() + 1)
+    return end(self,
+               {errc::bug, fmt::format("node {} answered with {} handles for {} ranks",
+                                       st.members.at(node).name, handles.size(), ranks.size())},
+               true);
+  st.members.at(node).loader = caf::actor_cast<loader_actor>(handles.front());
+  for (size_t i = 0; i < ranks.size(); ++i)
+    if (ranks[i] < st.stages.size())
+      st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
+  if (++st.assigned == st.members.size()) start_run(self);  // CRD-1
+}
+
+void assign_ranks(self_pointer self) {
+  auto& st = self->state;
+  st.assigning = true;
+  st.stages.resize(st.options.plan.ranks.size());
+  const auto loaders = loader_nodes(st);
+  for (auto& [index, m] : st.members)
+    self->request(m.handle, assign_timeout, assignment(self, index, loaders.contains(index)))
+        .then(
+            [self, node = index](const msg<fbs::Assigned>& a,
+                                 const std::vector<caf::strong_actor_ptr>& handles) {
+              assigned(self, node, a, handles);
+            },
+            [self, name = m.name](const caf::error& e) {
+              end(self, from_caf(e).within(fmt::format("node {} did not take its ranks", name)),
+                  true);
+            });
+}
+
+// -- members -------------------------------------------------------------------------------------------------
+
+caf::result<msg<fbs::Welcome>> join(self_pointer self, const msg<fbs::Hello>& m,
+                                    const caf::strong_actor_ptr& handle) {
+  auto& st = self->state;
+  auto hello = m.unpack();
+  if (st.ended || !handle) return to_caf({errc::unavailable, "the cluster is going down"});
+  auto place =
+      st.membership->admit({hello.node, hello.schema_hash, hello.program_version,
+                            hello.hardware ? hello.hardware->instance_id : "", hello.epoch});
+  if (!place) {
+    say(self, fmt::format("refused a node: {}", place.error().message), fbs::NoticeLevel::warning);
+    return to_caf(place.error());
+  }
+  auto& who = st.members[*place];
+  who.name = hello.node;
+  who.handle = caf::actor_cast<node_actor>(handle);
+  who.hello = std::move(hello);
+  self->monitor(who.handle);
+  st.liveness->heard(who.name, now_ns(*self));
+  say(self, fmt::format("node {} joined from {} ({}, {} cores)", who.name, who.hello.host,
+                        who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
+                        who.hello.hardware ? who.hello.hardware->cores : 0));
+  auto welcome = make_msg<fbs::Welcome>(context(self), [&](fbs::WelcomeT& w) {
+    const auto& cluster = st.options.plan.job.cluster;
+    w.epoch = st.options.epoch;
+    w.node_index = *place;
+    w.heartbeat_interval_ms = static_cast<uint32_t>(cluster.heartbeat_interval_ms);
+    w.dead_after_ms = static_cast<uint32_t>(cluster.dead_after_ms);
+    w.config_toml = st.config_toml;
+  });
+  // The welcome must be on its way before the ranks are.
+  if (st.membership->complete() && !st.assigning)
+    self->delayed_send(self, std::chrono::milliseconds(0), caf::tick_atom_v);
+  return welcome;
+}
+
+void node_lost(self_pointer self, const std::string& name, const std::string& how) {
+  auto& st = self->state;
+  st.membership->leave(name);
+  if (st.ended) return;
+  end(self,
+      {errc::unavailable, fmt::format("node {} {}", name, how),
+       "look at its log and its host; training resumes from the last checkpoint with `troupe up`"},
+      true);
+}
+
+void down(self_pointer self, const caf::down_msg& m) {
+  auto& st = self->state;
+  for (auto& [index, who] : st.members)
+    if (who.handle && m.source == who.handle.address()) {
+      who.gone = true;
+      st.liveness->link_lost(who.name);
+      node_lost(self, who.name, "is gone (its connection broke)");
+    }
+  quit_when_alone(self);
+}
+
+void tick(self_pointer self) {
+  auto& st = self->state;
+  if (st.membership->complete() && !st.assigning && !st.ended) assign_ranks(self);
+  const auto& cluster = st.options.plan.job.cluster;
+  if (!st.assigning && !st.ended &&
+      now_ns(*self) - st.started_ns > cluster.join_timeout_ms * ns_per_ms)
+    end(self,
+        {errc::timeout,
+         fmt::format("these nodes did not join within {} s: {}", cluster.join_timeout_ms / 1000,
+                     fmt::join(st.membership->missing(), ", ")),
+         "look at their logs; cluster.join_timeout_ms sets how long to wait"},
+        true);
+  for (const auto& change : st.liveness->judge(now_ns(*self))) {
+    if (change.state == liveness::suspect)
+      say(self,
+          fmt::format("node {} has been silent for {:.1f} s", change.node,
+                      static_cast<double>(change.silent_ns) / 1e9),
+          fbs::NoticeLevel::warning);
+    if (change.state == liveness::dead && change.silent_ns > 0) {
+      for (auto& [index, who] : st.members)
+        if (who.name == change.node) who.gone = true;
+      node_lost(
+          self, change.node,
+          fmt::format("has been silent for {:.1f} s", static_cast<double>(change.silent_ns) / 1e9));
+    }
+  }
+  quit_when_alone(self);
+}
+
+}  // namespace
+
+coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_options options) {
+  guard_mailbox(self);
+  auto& st = self->state;
+  st.options = std::move(options);
+  const auto& job = st.options.plan.job;
+  std::vector<std::string> names;
+  for (const auto& n : job.cluster.node) names.push_back(n.name);
+  st.membership.emplace(names, own_schema_hash(), own_version(), st.options.epoch);
+  st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
+                      job.cluster.dead_after_ms * ns_per_ms);
+  st.config_toml = config::to_toml(job);
+  st.started_ns = now_ns(*self);
+  self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
+  const auto pulse =
+      std::chrono::milliseconds(std::max<int64_t>(10, job.cluster.heartbeat_interval_ms / 2));
+  self->delayed_send(self, pulse, caf::ping_atom_v);
+  return {
+      [self](const msg<fbs::StatusRequest>& m) {
+        const auto& now = self->state;
+        return status_of(*self, m, "coordinator",
+                         now.ended ? "ending"
+                         : now.run ? "running"
+                                   : "gathering",
+                         fmt::format(R"({{"members":{},"refused":{}}})", now.members.size(),
+                                     now.membership->refused()),
+                         now.started_ns);
+      },
+      [self](const msg<fbs::Hello>& m, const caf::strong_actor_ptr& handle) {
+        return join(self, m, handle);
+      },
+      [self](const msg<fbs::Heartbeat>& m) -> caf::result<msg<fbs::HeartbeatAck>> {
+        auto& now = self->state;
+        auto it = now.members.find(m->node_index());
+        if (it == now.members.end()) return to_caf({errc::not_found, "no such node"});
+        now.liveness->heard(it->second.name, now_ns(*self));
+        return make_msg<fbs::HeartbeatAck>(context_of(*self, m.header()), [&](auto& a) {
+          a.sequence = m->sequence();
+          a.sent_ns = m->sent_ns();
+          a.coordinator_ns = now_ns(*self);
+        });
+      },
+      [self](const msg<fbs::Leave>&) {},
+      [self](const msg<fbs::StopTraining>& m) {
+        auto& now = self->state;
+        if (now.run)
+          self->send(now.run, m);
+        else
+          end(self, {errc::cancelled, m->reason() ? m->reason()->str() : "stopped"}, true);
+      },
+      [self](const msg<fbs::RunEnded>& m) {
+        end(self, {static_cast<errc>(m->code()), m->message() ? m->message()->str() : ""}, false);
+      },
+      [self](caf::tick_atom) { tick(self); },
+      [self, pulse](caf::ping_atom) {
+        tick(self);
+        self->delayed_send(self, pulse, caf::ping_atom_v);
+      },
+  };
+}
+
+}  // namespace troupe::cluster

@@ -1,0 +1,66 @@
+// The coordinator: admits nodes, gives them ranks, starts the run, watches who is alive, and ends everything in
+// order.
+//
+// Messages: Hello, Heartbeat, Leave from nodes; StopTraining from the launcher or a person; RunEnded from the run.
+//
+// Invariants
+//   CRD-1  The run starts once, when every configured node has joined and has its ranks.
+//   CRD-2  The end is told to the reporter exactly once, with the first reason.
+//   CRD-3  After the end every node is told to shut down; the coordinator goes when they are gone or the grace is
+//     over.
+//
+// Failure policy: a dead node ends the run (recovery is another part's work); a refused node is counted and the
+// cluster goes on.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include <caf/stateful_actor.hpp>
+
+#include "actors/checkpoint/catalog.hpp"
+#include "actors/cluster/liveness_policy.hpp"
+#include "actors/cluster/membership_policy.hpp"
+#include "actors/train/plan.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::cluster {
+
+struct coordinator_options {
+  train::job_plan plan;
+  uint32_t epoch = 1;
+  std::optional<checkpoint::entry> resume;
+  reporter_actor reporter;
+};
+
+/// A node that has joined.
+struct member {
+  std::string name;
+  node_actor handle;
+  fbs::HelloT hello;
+  loader_actor loader;
+  bool gone = false;
+};
+
+struct coordinator_state {
+  static inline const char* name = "coordinator";
+
+  coordinator_options options;
+  std::optional<membership_policy> membership;
+  std::optional<liveness_policy> liveness;
+  std::map<uint32_t, member> members;  ///< by index
+  run_actor run;
+  archive_actor archive;
+  std::vector<stage_actor> stages;  ///< by rank
+  size_t assigned = 0;
+  bool assigning = false;
+  bool ended = false;
+  int64_t started_ns = 0;
+  int64_t ended_ns = 0;
+  std::string config_toml;
+};
+
+coordinator_actor::behavior_type coordinator(
+    coordinator_actor::stateful_pointer<coordinator_state> self, coordinator_options options);
+
+}  // namespace troupe::cluster

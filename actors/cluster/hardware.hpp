@@ -1,0 +1,22 @@
+// What this machine and this process are: for the handshake and the heartbeats.
+#pragma once
+
+#include "messages/schemas/cluster_generated.h"
+
+namespace troupe::cluster {
+
+/// Host name, boot id, processor, cores this process may use, memory, a fresh instance id.
+fbs::HardwareFactsT hardware_facts();
+
+/// Resident memory, bytes, and processor time, seconds, of this process.
+struct process_usage {
+  uint64_t rss_bytes = 0;
+  double cpu_seconds = 0;
+};
+process_usage usage_now();
+
+/// The hash of this build's message schemas and the program's version.
+uint64_t own_schema_hash();
+std::string own_version();
+
+}  // namespace troupe::cluster

@@ -1,0 +1,63 @@
+// The conditions of joining, in the order a person would want to hear them.
+#include "actors/cluster/membership_policy.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace troupe::cluster {
+
+result<uint32_t> membership_policy::decide(const applicant& who) const {
+  if (who.program_version != version_ || who.schema_hash != schema_hash_)  // MEM-2
+    return error{
+        errc::version_mismatch,
+        fmt::format("node {} runs version {} (schemas {:016x}), the coordinator {} ({:016x})",
+                    who.name, who.program_version, who.schema_hash, version_, schema_hash_),
+        "install the same build of troupe on every host"};
+  if (who.epoch > epoch_)
+    return error{
+        errc::version_mismatch,
+        fmt::format("node {} comes from epoch {}, this is epoch {}", who.name, who.epoch, epoch_),
+        "the coordinator it should join is a newer one"};
+  const auto it = std::find(names_.begin(), names_.end(), who.name);
+  if (it == names_.end())
+    return error{errc::not_found, fmt::format("no node is called {}", who.name),
+                 fmt::format("the configuration names: {}", fmt::join(names_, ", "))};
+  const auto index = static_cast<size_t>(it - names_.begin());
+  if (present_[index] && *present_[index] != who.instance_id)  // MEM-1
+    return error{errc::unavailable, fmt::format("node {} is here already", who.name),
+                 "stop the other process, or give this one another name"};
+  for (size_t i = 0; i < present_.size(); ++i)
+    if (i != index && present_[i] == who.instance_id)
+      return error{errc::unavailable,
+                   fmt::format("this process has joined as {} already", names_[i])};
+  return static_cast<uint32_t>(index);
+}
+
+result<uint32_t> membership_policy::admit(const applicant& who) {
+  auto place = decide(who);
+  if (place)
+    present_[*place] = who.instance_id;
+  else
+    ++refused_;
+  return place;
+}
+
+void membership_policy::leave(const std::string& name) {
+  const auto it = std::find(names_.begin(), names_.end(), name);
+  if (it != names_.end()) present_[static_cast<size_t>(it - names_.begin())].reset();
+}
+
+bool membership_policy::complete() const {
+  return std::all_of(present_.begin(), present_.end(), [](const auto& p) { return p.has_value(); });
+}
+
+std::vector<std::string> membership_policy::missing() const {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < names_.size(); ++i)
+    if (!present_[i]) out.push_back(names_[i]);
+  return out;
+}
+
+}  // namespace troupe::cluster

@@ -1,0 +1,60 @@
+// Who may join: a node that the configuration names, speaks our language, and is not here already.
+//
+// Pure: it is handed what a node says of itself and answers with a place or a reason.
+//
+// Invariants
+//   MEM-1  A place is taken by one live node at most; a name that died may join again in a later epoch only.
+//   MEM-2  A node of other message schemas never gets a place: its messages would not verify.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/base/result.hpp"
+
+namespace troupe::cluster {
+
+/// What a node says when it knocks.
+struct applicant {
+  std::string name;
+  uint64_t schema_hash = 0;
+  std::string program_version;
+  std::string instance_id;  ///< differs between any two processes
+  uint32_t epoch = 0;       ///< 0: new
+};
+
+class membership_policy {
+ public:
+  membership_policy(std::vector<std::string> names, uint64_t schema_hash, std::string version,
+                    uint32_t epoch)
+      : names_(std::move(names)),
+        present_(names_.size()),
+        schema_hash_(schema_hash),
+        version_(std::move(version)),
+        epoch_(epoch) {}
+
+  /// The node's index in the cluster, or why not: version_mismatch, not_found, unavailable.
+  result<uint32_t> admit(const applicant& who);
+
+  /// A node has gone.
+  void leave(const std::string& name);
+
+  bool complete() const;
+  /// Names still missing, in order.
+  std::vector<std::string> missing() const;
+  uint64_t refused() const noexcept { return refused_; }
+
+ private:
+  result<uint32_t> decide(const applicant& who) const;
+
+  std::vector<std::string> names_;
+  std::vector<std::optional<std::string>> present_;  ///< instance id
+  uint64_t schema_hash_;
+  std::string version_;
+  uint32_t epoch_;
+  uint64_t refused_ = 0;
+};
+
+}  // namespace troupe::cluster

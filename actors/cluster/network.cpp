@@ -1,0 +1,80 @@
+// CAF's middleman and its OpenSSL twin behind one face.
+#include "actors/cluster/network.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <caf/io/middleman.hpp>
+#include <caf/openssl/manager.hpp>
+#include <caf/openssl/publish.hpp>
+
+#include "io/tls/certs.hpp"
+#include "messages/errors.hpp"
+#include "messages/type_ids.hpp"
+
+namespace troupe::cluster {
+
+namespace {
+
+std::string for_node(std::string pattern, const std::string& node) {
+  constexpr std::string_view mark = "{node}";
+  if (auto at = pattern.find(mark); at != std::string::npos) pattern.replace(at, mark.size(), node);
+  return pattern;
+}
+
+}  // namespace
+
+network_options network_of(const config::cluster_section& cluster, const std::string& node) {
+  network_options o;
+  o.ca = cluster.tls.ca;
+  o.certificate = for_node(cluster.tls.certificate, node);
+  o.key = for_node(cluster.tls.key, node);
+  o.heartbeat_interval_ms = cluster.heartbeat_interval_ms;
+  o.dead_after_ms = cluster.dead_after_ms;
+  return o;
+}
+
+status check(const network_options& options) {
+  if (!options.tls()) return {};
+  auto who = tls::verify(options.ca, options.certificate, options.key);
+  if (!who)
+    return error{errc::bad_config, who.error().message,
+                 "make certificates with: troupe certs DIR --node NAME"};
+  return {};
+}
+
+system_config::system_config(const network_options& options) {
+  register_messages(*this);
+  load<caf::io::middleman>();
+  const auto ms = [](int64_t n) { return caf::timespan(std::chrono::milliseconds(n)); };
+  set("middleman.heartbeat-interval", ms(options.heartbeat_interval_ms));  // NET-1
+  // A busy node may be late with a beat of CAF's own; ours (liveness_policy) judge sooner and by name.
+  set("middleman.connection-timeout", ms(2 * options.dead_after_ms));
+  set("middleman.workers", size_t{1});
+  set("scheduler.max-threads", static_cast<size_t>(std::max(1, options.scheduler_threads)));
+  set("scheduler.max-throughput", size_t{50});
+  if (options.tls()) {
+    load<caf::openssl::manager>();
+    openssl_cafile = options.ca;
+    openssl_certificate = options.certificate;
+    openssl_key = options.key;
+  }
+}
+
+result<uint16_t> publish(bool tls, const coordinator_actor& actor, const std::string& address,
+                         uint16_t port) {
+  const char* in = address.empty() || address == "0.0.0.0" ? nullptr : address.c_str();
+  auto bound = tls ? caf::openssl::publish(actor, port, in, true)
+                   : actor.home_system().middleman().publish(actor, port, in, true);
+  if (!bound)
+    return from_caf(bound.error())
+        .within(fmt::format("listen on {}:{}", address.empty() ? "*" : address, port));
+  return *bound;
+}
+
+caf::actor connector(caf::actor_system& system, bool tls) {
+  return caf::actor_cast<caf::actor>(tls ? system.openssl_manager().actor_handle()
+                                         : system.middleman().actor_handle());
+}
+
+}  // namespace troupe::cluster

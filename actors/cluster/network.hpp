@@ -1,0 +1,53 @@
+// An actor system on the network: plain on loopback, mutual TLS elsewhere; publishing and connecting without
+// ever blocking an actor.
+//
+// Invariants
+//   NET-1  Heartbeats and the connection timeout are set on every node alike, or CAF would notice no frozen peer
+//     (or drop a healthy one).
+//   NET-2  With TLS every peer must show a certificate of the same authority; without it only loopback listens,
+//     unless the configuration says insecure.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include "io/base/result.hpp"
+#include "io/config/job.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::cluster {
+
+/// How this process speaks to others.
+struct network_options {
+  std::string ca, certificate, key;  ///< PEM files; all or none
+  int64_t heartbeat_interval_ms = 1000;
+  int64_t dead_after_ms = 10'000;
+  int scheduler_threads = 2;  ///< of CAF's pool: actors are thin, cores belong to compute streams
+
+  bool tls() const { return !certificate.empty(); }
+};
+
+/// From a job, for the node named `node` ("{node}" in file names stands for it).
+network_options network_of(const config::cluster_section& cluster, const std::string& node);
+
+/// Fails with bad_config if a certificate does not verify against its authority.
+status check(const network_options& options);
+
+/// The configuration of an actor system: messages registered, network loaded.
+class system_config : public caf::actor_system_config {
+ public:
+  explicit system_config(const network_options& options);
+};
+
+/// Makes the coordinator reachable; answers with the port. `address` is what to listen on; port 0: a
+/// free one. Blocks: for main functions.
+result<uint16_t> publish(bool tls, const coordinator_actor& actor, const std::string& address,
+                         uint16_t port);
+
+/// The actor that makes connections; ask it (connect_atom, host, port) with a timeout.
+caf::actor connector(caf::actor_system& system, bool tls);
+
+}  // namespace troupe::cluster

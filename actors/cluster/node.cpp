@@ -1,0 +1,223 @@
+// Joining, beating, spawning, going.
+#include "actors/cluster/node.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "actors/cluster/hardware.hpp"
+#include "actors/cluster/network.hpp"
+#include "actors/train/loader.hpp"
+#include "actors/train/stage.hpp"
+#include "actors/train/worker.hpp"
+
+namespace troupe::cluster {
+
+namespace {
+
+using self_pointer = node_actor::stateful_pointer<node_state>;
+
+constexpr auto connect_timeout = std::chrono::seconds(5);
+constexpr auto retry_pause = std::chrono::milliseconds(200);
+constexpr int64_t ns_per_ms = 1'000'000;
+
+void connect(self_pointer self);
+
+void end(self_pointer self, const error& why) {
+  auto& st = self->state;
+  if (std::exchange(st.over, true)) return;
+  st.doing = fbs::NodeState::leaving;
+  for (const auto& s : st.stages) self->send_exit(s, caf::exit_reason::kill);
+  for (const auto& w : st.workers) self->send_exit(w, caf::exit_reason::kill);
+  if (st.loader) self->send_exit(st.loader, caf::exit_reason::kill);
+  if (st.options.ended) st.options.ended(why);
+  self->quit();
+}
+
+// -- joining ---------------------------------------------------------------------------------------------
+
+void schedule_beat(self_pointer self) {
+  self->delayed_send(self, std::chrono::milliseconds(self->state.interval_ms), caf::tick_atom_v);
+}
+
+void welcome(self_pointer self, const msg<fbs::Welcome>& m) {
+  auto& st = self->state;
+  st.epoch.advance(m->epoch());
+  st.index = m->node_index();
+  st.interval_ms = std::max<int64_t>(1, m->heartbeat_interval_ms());
+  st.dead_after_ms = m->dead_after_ms();
+  st.answered_ns = now_ns(*self);
+  spdlog::debug("node {} joined epoch {} as number {}", st.options.name, m->epoch(), st.index);
+  schedule_beat(self);
+}
+
+void say_hello(self_pointer self) {
+  auto& st = self->state;
+  auto m = make_msg<fbs::Hello>(context_of(*self, 0), [&](fbs::HelloT& h) {
+    h.node = st.options.name;
+    h.schema_hash = own_schema_hash();
+    h.program_version = own_version();
+    h.hardware = std::make_unique<fbs::HardwareFactsT>(hardware_facts());
+    h.pid = static_cast<uint32_t>(getpid());
+    h.host = st.options.advertise;
+    h.port = st.port;
+    h.epoch = st.epoch.epoch();
+  });
+  self->request(st.coordinator, connect_timeout, m, caf::actor_cast<caf::strong_actor_ptr>(self))
+      .then([self](const msg<fbs::Welcome>& w) { welcome(self, w); },
+            [self](const caf::error& e) {
+              end(self, from_caf(e).within("the coordinator refused us"));
+            });
+}
+
+/// Connections fail while the coordinator starts, or when a heartbeat tick falls into a handshake.
+void retry(self_pointer self, const error& why) {
+  auto& st = self->state;
+  if (now_ns(*self) - st.first_try_ns > st.options.join_timeout_ms * ns_per_ms)
+    return end(self, error{errc::unavailable,
+                           fmt::format("no coordinator at {}:{}: {}", st.options.coordinator_host,
+                                       st.options.coordinator_port, why.message),
+                           "is `troupe up` running there, with the same certificates?"});
+  self->delayed_send(self, retry_pause, caf::tick_atom_v);
+}
+
+void connect(self_pointer self) {
+  auto& st = self->state;
+  self->request(connector(self->system(), st.options.tls), connect_timeout, caf::connect_atom_v,
+                st.options.coordinator_host, st.options.coordinator_port)
+      .then(
+          [self](const caf::node_id&, const caf::strong_actor_ptr& peer,
+                 const std::set<std::string>&) {
+            if (!peer) return retry(self, {errc::unavailable, "nothing is published there"});
+            self->state.coordinator = caf::actor_cast<coordinator_actor>(peer);
+            self->monitor(self->state.coordinator);
+            say_hello(self);
+          },
+          [self](const caf::error& e) { retry(self, from_caf(e)); });
+}
+
+/// Other nodes reach this one at a port of its own; then it knocks at the coordinator.
+void publish_self(self_pointer self) {
+  auto& st = self->state;
+  const node_actor me = self;
+  self->request(connector(self->system(), st.options.tls), connect_timeout, caf::publish_atom_v,
+                uint16_t{0}, caf::actor_cast<caf::strong_actor_ptr>(me),
+                self->system().message_types(me), st.options.advertise, true)
+      .then(
+          [self](uint16_t port) {
+            self->state.port = port;
+            connect(self);
+          },
+          [self](const caf::error& e) {
+            end(self,
+                from_caf(e).within(fmt::format("listen on {}", self->state.options.advertise)));
+          });
+}
+
+// -- beating ---------------------------------------------------------------------------------------------
+
+void beat(self_pointer self) {
+  auto& st = self->state;
+  const int64_t silent_ms = (now_ns(*self) - st.answered_ns) / ns_per_ms;
+  if (silent_ms > st.dead_after_ms)  // NOD-1
+    return end(self, {errc::unavailable,
+                      fmt::format("the coordinator has not answered for {} ms", silent_ms)});
+  const auto usage = usage_now();
+  auto m = make_msg<fbs::Heartbeat>(context_of(*self, st.epoch.epoch()), [&](auto& h) {
+    h.node_index = st.index;
+    h.sequence = ++st.beats;
+    h.sent_ns = now_ns(*self);
+    h.rss_bytes = usage.rss_bytes;
+    h.cpu_seconds = usage.cpu_seconds;
+    h.state = st.doing;
+  });
+  self->request(st.coordinator, std::chrono::milliseconds(st.dead_after_ms), m)
+      .then([self](const msg<fbs::HeartbeatAck>&) { self->state.answered_ns = now_ns(*self); },
+            [](const caf::error&) {});  // silence is judged by answered_ns
+  schedule_beat(self);
+}
+
+// -- ranks -----------------------------------------------------------------------------------------------
+
+/// Makes direct links to the other nodes, so that their stages need not speak through the coordinator.
+void connect_peers(self_pointer self, const fbs::AssignT& a) {
+  const auto& st = self->state;
+  std::set<std::pair<std::string, uint16_t>> seen;
+  for (const auto& peer : a.peers) {
+    if (peer->node == st.options.name || !seen.emplace(peer->host, peer->port).second) continue;
+    self->request(connector(self->system(), st.options.tls), connect_timeout, caf::connect_atom_v,
+                  peer->host, peer->port)
+        .then(
+            [](const caf::node_id&, const caf::strong_actor_ptr&, const std::set<std::string>&) {},
+            [name = peer->node](const caf::error& e) {
+              spdlog::warn("no direct link to node {} ({}): its messages go by the coordinator",
+                           name, from_caf(e).message);
+            });
+  }
+}
+
+caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
+    self_pointer self, const msg<fbs::Assign>& m) {
+  auto& st = self->state;
+  if (!st.epoch.accepts(m))
+    return to_caf({errc::version_mismatch, "the message is of another epoch"});
+  if (!st.stages.empty())  // NOD-2
+    return to_caf({errc::bug, fmt::format("node {} has ranks already", st.options.name)});
+  const auto a = m.unpack();
+  const auto epoch = st.epoch.epoch();
+  std::vector<caf::strong_actor_ptr> handles;
+  if (a.loader) st.loader = self->spawn<caf::detached>(train::loader, epoch);
+  handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.loader));
+  fbs::AssignedT out;
+  for (const auto& rank : a.ranks) {
+    st.workers.push_back(self->spawn(train::worker, epoch));
+    st.stages.push_back(self->spawn(train::stage, epoch, st.workers.back()));
+    self->monitor(st.stages.back());
+    handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.stages.back()));
+    out.ranks.push_back(rank->rank);
+  }
+  st.doing = fbs::NodeState::training;
+  connect_peers(self, a);
+  return {make_msg<fbs::Assigned>(context_of(*self, m.header()), out), std::move(handles)};
+}
+
+void down(self_pointer self, const caf::down_msg& m) {
+  auto& st = self->state;
+  if (st.over) return;
+  if (st.coordinator && m.source == st.coordinator.address())
+    return end(self, {errc::unavailable, "the coordinator is gone"});
+  end(self, from_caf(m.reason).within("a stage ended"));
+}
+
+}  // namespace
+
+node_actor::behavior_type node(self_pointer self, node_options options) {
+  guard_mailbox(self);
+  auto& st = self->state;
+  st.options = std::move(options);
+  st.first_try_ns = now_ns(*self);
+  self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
+  publish_self(self);
+  return {
+      [self](const msg<fbs::StatusRequest>& m) {
+        return status_of(*self, m, fmt::format("node/{}", self->state.options.name),
+                         fbs::EnumNameNodeState(self->state.doing),
+                         fmt::format(R"({{"beats":{},"stages":{}}})", self->state.beats,
+                                     self->state.stages.size()),
+                         0);
+      },
+      [self](const msg<fbs::Assign>& m) { return assign(self, m); },
+      [self](const msg<fbs::Shutdown>& m) {
+        if (self->state.epoch.accepts(m)) end(self, {errc::none, ""});
+      },
+      [self](caf::tick_atom) {
+        if (self->state.coordinator)
+          beat(self);
+        else
+          connect(self);
+      },
+  };
+}
+
+}  // namespace troupe::cluster

@@ -1,0 +1,54 @@
+// The node: one process of the cluster. Joins the coordinator, takes ranks, beats, and goes when the coordinator
+// says so or is gone.
+//
+// Invariants
+//   NOD-1  A node whose coordinator is lost (link broken, or no answer to heartbeats within the dead time) ends
+//     itself: no orphan computes.
+//   NOD-2  A node never takes ranks twice in one epoch.
+//
+// Failure policy: an actor of it that dies takes the node down with its reason; the coordinator sees it go.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <caf/stateful_actor.hpp>
+
+#include "messages/actors.hpp"
+#include "messages/receive.hpp"
+
+namespace troupe::cluster {
+
+struct node_options {
+  std::string name;
+  std::string coordinator_host;
+  uint16_t coordinator_port = 0;
+  bool tls = false;
+  std::string advertise;  ///< address other nodes reach this one at
+  int64_t join_timeout_ms = 30'000;
+  /// Told once, on the actor's thread, why the node ended; code none for an orderly end.
+  std::function<void(const error&)> ended;
+};
+
+struct node_state {
+  static inline const char* name = "node";
+  node_options options;
+  uint16_t port = 0;  ///< own published port
+  coordinator_actor coordinator;
+  epoch_gate epoch;
+  uint32_t index = 0;
+  int64_t interval_ms = 1000;
+  int64_t dead_after_ms = 10'000;
+  int64_t answered_ns = 0;  ///< when the coordinator last answered
+  int64_t first_try_ns = 0;
+  uint64_t beats = 0;
+  fbs::NodeState doing = fbs::NodeState::joining;
+  bool over = false;
+  loader_actor loader;
+  std::vector<stage_actor> stages;
+  std::vector<worker_actor> workers;
+};
+
+node_actor::behavior_type node(node_actor::stateful_pointer<node_state> self, node_options options);
+
+}  // namespace troupe::cluster

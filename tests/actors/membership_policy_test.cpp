@@ -1,0 +1,38 @@
+// Who may join, as a table of applicants.
+#include "actors/cluster/membership_policy.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::cluster;
+
+TEST_CASE("MEM-1, MEM-2: named, of our language, not here twice; everyone else is told why") {
+  membership_policy p({"a", "b"}, 7, "0.1.0", 1);
+  CHECK(p.admit({"b", 7, "0.1.0", "i1", 0}).has_value());
+  CHECK(*p.admit({"b", 7, "0.1.0", "i1", 0}) ==
+        1);  // asked again by the same process: the same answer
+  struct row {
+    applicant who;
+    errc code;
+    const char* says;
+  };
+  for (const auto& [who, code, says] :
+       {row{{"a", 8, "0.1.0", "i2", 0}, errc::version_mismatch, "schemas"},
+        row{{"a", 7, "0.2.0", "i2", 0}, errc::version_mismatch, "0.2.0"},
+        row{{"a", 7, "0.1.0", "i2", 5}, errc::version_mismatch, "epoch 5"},
+        row{{"c", 7, "0.1.0", "i2", 0}, errc::not_found, "c"},
+        row{{"b", 7, "0.1.0", "i2", 0}, errc::unavailable, "here already"},
+        row{{"a", 7, "0.1.0", "i1", 0}, errc::unavailable, "joined as b"}}) {
+    auto answer = p.admit(who);
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().code == code);
+    CHECK(answer.error().message.find(says) != std::string::npos);
+  }
+  CHECK(p.refused() == 6);
+  CHECK_FALSE(p.complete());
+  CHECK(p.missing() == std::vector<std::string>{"a"});
+  CHECK(*p.admit({"a", 7, "0.1.0", "i2", 1}) == 0);
+  CHECK(p.complete());
+  p.leave("b");
+  CHECK_FALSE(p.complete());
+}
