@@ -1,7 +1,7 @@
 // Matrix products and the head with its loss, split over the team. See host_ops.hpp.
 #include <algorithm>
 
-#include "gpu/host/gemm.hpp"
+#include "gpu/host/dnnl_gemm.hpp"
 #include "gpu/host/host_ops.hpp"
 
 namespace troupe::gpu::host {
@@ -9,10 +9,34 @@ namespace {
 
 constexpr int64_t row_grain = 32;  // rows of C a share is a multiple of: whole tiles
 
-/// Splits a product by rows of C, or by columns where there are more of those.
-void team_gemm(thread_team& team, const gemm_args& whole) {
-  if (whole.m >= whole.n || whole.m >= team.threads() * row_grain * 4) {
-    team.split(whole.m, row_grain, [&](int64_t begin, int64_t end, int) {
+int64_t largest_share(int64_t items, int threads) {
+  const int64_t blocks = (items + row_grain - 1) / row_grain;
+  return std::min(items, (blocks + threads - 1) / threads * row_grain);
+}
+
+/// Which library multiplies. oneDNN where it is the faster one (docs: bench ops): on AVX-512 in float32, and
+/// in bfloat16 where the processor multiplies that at full speed; but not with operands whose rows lie a
+/// multiple of 1024 elements apart, which evict each other from its caches.
+bool by_dnnl(const kernel_table& k, const gemm_args& g) {
+  if (!(g.type == dtype::bf16 ? k.dnnl_bf16 : k.dnnl_f32)) return false;
+  return (g.ldb % 1024 != 0 || g.transposed_b) && (g.lda % 1024 != 0 || !g.transposed_a);
+}
+
+/// One thread's share of a product.
+void multiply(const kernel_table& k, const gemm_args& g, std::byte* scratch) {
+  by_dnnl(k, g) ? dnnl_gemm(g) : k.gemm(g, scratch);
+}
+
+/// Splits a product by rows of C, or by columns where there are too few rows.
+void team_gemm(const kernel_table& k, compute_context& context, const gemm_args& whole) {
+  thread_team& team = context.team;
+  const bool by_rows = whole.m >= whole.n || whole.m >= team.threads() * row_grain * 4;
+  gemm_args largest = whole;
+  (by_rows ? largest.m : largest.n) = largest_share(by_rows ? whole.m : whole.n, team.threads());
+  const size_t piece = round_to_line(k.gemm_memory(largest));
+  std::byte* scratch = context.packing.get(piece * static_cast<size_t>(team.threads()));
+  if (by_rows) {
+    team.split(whole.m, row_grain, [&](int64_t begin, int64_t end, int member) {
       gemm_args part = whole;
       part.m = end - begin;
       part.a = at(whole.a, whole.type, whole.transposed_a ? begin : begin * whole.lda);
@@ -20,26 +44,26 @@ void team_gemm(thread_team& team, const gemm_args& whole) {
       if (whole.residual != nullptr) {
         part.residual = at(whole.residual, whole.type, begin * whole.ldc);
       }
-      gemm(part);
+      multiply(k, part, scratch + piece * static_cast<size_t>(member));
     });
     return;
   }
-  team.split(whole.n, row_grain, [&](int64_t begin, int64_t end, int) {
+  team.split(whole.n, row_grain, [&](int64_t begin, int64_t end, int member) {
     gemm_args part = whole;
     part.n = end - begin;
     part.b = at(whole.b, whole.type, whole.transposed_b ? begin * whole.ldb : begin);
     part.c = at(whole.c, whole.out_type, begin);
     if (whole.bias != nullptr) part.bias = at(whole.bias, whole.type, begin);
     if (whole.residual != nullptr) part.residual = at(whole.residual, whole.type, begin);
-    gemm(part);
+    multiply(k, part, scratch + piece * static_cast<size_t>(member));
   });
 }
 
 }  // namespace
 
 void host_ops::linear_forward(stream& s, const linear_forward_args& a) {
-  on_host(s).enqueue([a](compute_context& context) {
-    team_gemm(context.team, {.m = a.tokens,
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    team_gemm(k, context, {.m = a.tokens,
                              .n = a.out,
                              .k = a.in,
                              .type = a.type,
@@ -57,8 +81,8 @@ void host_ops::linear_forward(stream& s, const linear_forward_args& a) {
 }
 
 void host_ops::linear_backward_input(stream& s, const linear_backward_input_args& a) {
-  on_host(s).enqueue([a](compute_context& context) {
-    team_gemm(context.team, {.m = a.tokens,
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    team_gemm(k, context, {.m = a.tokens,
                              .n = a.in,
                              .k = a.out,
                              .type = a.type,
@@ -75,7 +99,7 @@ void host_ops::linear_backward_input(stream& s, const linear_backward_input_args
 
 void host_ops::linear_backward_weight(stream& s, const linear_backward_weight_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    team_gemm(context.team, {.m = a.out,
+    team_gemm(k, context, {.m = a.out,
                              .n = a.in,
                              .k = a.tokens,
                              .type = a.type,
@@ -129,10 +153,10 @@ head_memory head_scratch(const head_loss_args& a, int64_t slab, scratch_memory& 
 }
 
 /// Tokens [begin, begin + count): logits, softmax, then the two products of the gradient.
-void head_slab(const kernel_table& k, thread_team& team, const head_loss_args& a,
+void head_slab(const kernel_table& k, compute_context& context, const head_loss_args& a,
                const head_memory& m, int64_t begin, int64_t count) {
   const void* x = at(a.x, a.type, begin * a.width);
-  team_gemm(team, {.m = count,
+  team_gemm(k, context, {.m = count,
                    .n = a.vocab,
                    .k = a.width,
                    .type = a.type,
@@ -145,7 +169,7 @@ void head_slab(const kernel_table& k, thread_team& team, const head_loss_args& a
                    .c = m.logits,
                    .ldc = a.vocab});
   const bool backward = a.dx != nullptr || a.dw != nullptr;
-  team.split(count, 1, [&](int64_t first, int64_t last, int) {
+  context.team.split(count, 1, [&](int64_t first, int64_t last, int) {
     for (int64_t i = first; i < last; ++i) {
       void* gradient = backward ? at(m.gradient, a.type, i * a.vocab) : nullptr;
       m.losses[i] = k.softmax_row(m.logits + i * a.vocab, a.vocab, a.targets[begin + i], a.scale,
@@ -154,7 +178,7 @@ void head_slab(const kernel_table& k, thread_team& team, const head_loss_args& a
   });
   for (int64_t i = 0; i < count; ++i) *a.loss_sum += m.losses[i];  // OPS-2
   if (a.dx != nullptr) {
-    team_gemm(team, {.m = count,
+    team_gemm(k, context, {.m = count,
                      .n = a.width,
                      .k = a.vocab,
                      .type = a.type,
@@ -167,7 +191,7 @@ void head_slab(const kernel_table& k, thread_team& team, const head_loss_args& a
                      .ldc = a.width});
   }
   if (a.dw != nullptr) {
-    team_gemm(team, {.m = a.vocab,
+    team_gemm(k, context, {.m = a.vocab,
                      .n = a.width,
                      .k = count,
                      .type = a.type,
@@ -190,7 +214,7 @@ void host_ops::head_loss(stream& s, const head_loss_args& a) {
     const int64_t slab = slab_tokens(a);
     const head_memory memory = head_scratch(a, slab, context.scratch);
     for (int64_t begin = 0; begin < a.tokens; begin += slab) {
-      head_slab(k, context.team, a, memory, begin, std::min(slab, a.tokens - begin));
+      head_slab(k, context, a, memory, begin, std::min(slab, a.tokens - begin));
     }
   });
 }

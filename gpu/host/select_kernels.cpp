@@ -6,6 +6,7 @@
 #include "gpu/host/kernels/kernel_table.hpp"
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -25,6 +26,9 @@ extern const kernel_table table;
 namespace avx512_bf16 {
 extern const kernel_table table;
 }
+namespace amx_bf16 {
+extern const kernel_table table;
+}
 #endif
 
 namespace {
@@ -40,6 +44,16 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512cd");
 }
+
+/// Whether the processor has AMX tiles for bfloat16 and Linux lets this process use them.
+bool has_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
+  if ((d & amx_bf16) == 0 || (d & amx_tile) == 0) return false;
+  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
+}
 #endif
 
 /// Every variant this machine can run, worst first, no better than TROUPE_ISA where that is set.
@@ -51,6 +65,7 @@ std::vector<const kernel_table*> find_runnable() {
   if (has_avx512()) tables.push_back(&avx512::table);
   if (has_avx512() && __builtin_cpu_supports("avx512bf16")) {
     tables.push_back(&avx512_bf16::table);
+    if (has_amx()) tables.push_back(&amx_bf16::table);
   }
 #endif
   const char* wanted = std::getenv("TROUPE_ISA");

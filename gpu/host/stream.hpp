@@ -25,7 +25,8 @@ namespace troupe::gpu::host {
 /// What an operation may use while it runs.
 struct compute_context {
   thread_team& team;
-  scratch_memory& scratch;
+  scratch_memory& scratch;  ///< the operation's own
+  scratch_memory& packing;  ///< the matrix products'
 };
 
 class host_stream final : public stream {
@@ -54,7 +55,7 @@ class host_stream final : public stream {
   void run_guarded(F& body) {
     if (!state_) return;
     try {
-      compute_context context{team_, scratch_};
+      compute_context context{team_, scratch_, packing_};
       if constexpr (std::is_same_v<std::invoke_result_t<F&, compute_context&>, void>) {
         body(context);
       } else {
@@ -72,7 +73,7 @@ class host_stream final : public stream {
   device& owner_;
   const std::string name_;
   thread_team team_;
-  scratch_memory scratch_;
+  scratch_memory scratch_, packing_;
   status state_;  // HST-1
 
   std::mutex mutex_;

@@ -21,8 +21,34 @@ struct attention_scratch {
   size_t backward_bytes;
 };
 
+/// One product of one thread: C[M,N] = A[M,K] B[K,N] (+ bias) (+ residual), or += if accumulate. Rows of C are
+/// contiguous; A and B may be transposed in memory.
+struct gemm_args {
+  int64_t m, n, k;
+  dtype type;      ///< of A, B, bias, residual
+  dtype out_type;  ///< of C: type, or f32
+  const void* a;
+  int64_t lda;                ///< elements between rows of A in memory
+  bool transposed_a = false;  ///< memory holds A^T [K,M]
+  const void* b;
+  int64_t ldb;
+  bool transposed_b = false;  ///< memory holds B^T [N,K]
+  void* c;
+  int64_t ldc;
+  bool accumulate = false;         ///< C += instead of =
+  const void* bias = nullptr;      ///< [N], optional
+  const void* residual = nullptr;  ///< [M,N] with C's row stride, optional; may be C itself
+};
+
 struct kernel_table {
   const char* name;  ///< "generic", "avx2", "avx512", "avx512_bf16", "amx_bf16"
+
+  bool dnnl_f32;   ///< oneDNN multiplies float32 faster than `gemm` does on such a machine
+  bool dnnl_bf16;  ///< likewise bfloat16
+
+  /// Bytes of working memory gemm needs for this product.
+  size_t (*gemm_memory)(const gemm_args& a);
+  void (*gemm)(const gemm_args& a, void* scratch);
 
   // Rows [begin, end) of the operation of that name.
   void (*embedding_forward)(const embedding_forward_args& a, int64_t begin, int64_t end);

@@ -6,6 +6,8 @@
 
 namespace troupe::gpu::host::TROUPE_VARIANT {
 
+size_t gemm_memory(const gemm_args& a);
+void gemm(const gemm_args& a, void* scratch);
 void embedding_forward(const embedding_forward_args& a, int64_t begin, int64_t end);
 void embedding_backward_tokens(const embedding_backward_args& a, int member, int members);
 void embedding_backward_positions(const embedding_backward_args& a, int64_t begin, int64_t end);

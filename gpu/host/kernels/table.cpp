@@ -9,6 +9,18 @@ namespace troupe::gpu::host::TROUPE_VARIANT {
 extern const kernel_table table;
 const kernel_table table = {
     .name = TROUPE_TEXT(TROUPE_VARIANT),
+#if defined(__AVX512F__)
+    .dnnl_f32 = true,
+#else
+    .dnnl_f32 = false,
+#endif
+#if defined(__AMX_BF16__)
+    .dnnl_bf16 = true,
+#else
+    .dnnl_bf16 = false,
+#endif
+    .gemm_memory = gemm_memory,
+    .gemm = gemm,
     .embedding_forward = embedding_forward,
     .norm_forward = norm_forward,
     .rope = rope,

@@ -221,6 +221,42 @@ TROUPE_INLINE vi lane_numbers() {
   return lane;
 }
 
+/// Transposes the W x W matrix whose rows these are.
+TROUPE_INLINE void transpose_square(vf (&r)[W]) {
+#if defined(__AVX512F__)
+  __m512 t[16], u[16];
+  for (int i = 0; i < 16; ++i) u[i] = reinterpret_cast<__m512>(r[i]);
+  for (int i = 0; i < 16; i += 2) {  // pairs of rows
+    t[i] = _mm512_unpacklo_ps(u[i], u[i + 1]);
+    t[i + 1] = _mm512_unpackhi_ps(u[i], u[i + 1]);
+  }
+  for (int i = 0; i < 16; i += 4) {  // 4 x 4 blocks within 128-bit lanes
+    u[i] = _mm512_shuffle_ps(t[i], t[i + 2], 0x44);
+    u[i + 1] = _mm512_shuffle_ps(t[i], t[i + 2], 0xee);
+    u[i + 2] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0x44);
+    u[i + 3] = _mm512_shuffle_ps(t[i + 1], t[i + 3], 0xee);
+  }
+  for (int i = 0; i < 4; ++i) {  // 4 x 4 of those blocks
+    const __m512 a = _mm512_shuffle_f32x4(u[i], u[i + 4], 0x88);
+    const __m512 b = _mm512_shuffle_f32x4(u[i], u[i + 4], 0xdd);
+    const __m512 c = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0x88);
+    const __m512 d = _mm512_shuffle_f32x4(u[i + 8], u[i + 12], 0xdd);
+    r[i] = reinterpret_cast<vf>(_mm512_shuffle_f32x4(a, c, 0x88));
+    r[i + 8] = reinterpret_cast<vf>(_mm512_shuffle_f32x4(a, c, 0xdd));
+    r[i + 4] = reinterpret_cast<vf>(_mm512_shuffle_f32x4(b, d, 0x88));
+    r[i + 12] = reinterpret_cast<vf>(_mm512_shuffle_f32x4(b, d, 0xdd));
+  }
+#else
+  float square[W][W];
+  __builtin_memcpy(square, r, sizeof square);
+  for (int i = 0; i < W; ++i) {
+    float column[W];
+    for (int j = 0; j < W; ++j) column[j] = square[j][i];
+    r[i] = load_raw<vf>(column);
+  }
+#endif
+}
+
 /// e^x to 1 unit in the last place or so; 0 below -87.3, clamped above 88.7 (finite). NaN gives NaN.
 /// Cody-Waite reduction, polynomial of degree 6 (Cephes expf).
 TROUPE_INLINE vf exp(vf x) {

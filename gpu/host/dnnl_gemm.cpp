@@ -1,5 +1,5 @@
-// oneDNN's matmul behind gemm.hpp: primitives cached by shape, per thread.
-#include "gpu/host/gemm.hpp"
+// oneDNN's matmul behind dnnl_gemm.hpp: primitives cached by shape, per thread.
+#include "gpu/host/dnnl_gemm.hpp"
 
 #include <omp.h>
 
@@ -134,7 +134,7 @@ std::unique_ptr<prepared> thread_state::prepare(const shape& s) const {
   return made;
 }
 
-/// GEMM-2: once per process, before the first primitive.
+/// DNNL-2: once per process, before the first primitive.
 void hold_to_instruction_set() {
 #if defined(__x86_64__)
   const std::string_view name = select_kernels().name;
@@ -158,7 +158,7 @@ void* writable(const void* p) {
 
 }  // namespace
 
-void gemm(const gemm_args& a) {
+void dnnl_gemm(const gemm_args& a) {
   thread_state& thread = this_thread();
   const bool in_place = a.residual == a.c;
   const shape s{.m = a.m,
