@@ -10,6 +10,7 @@
 // AM-2  The payload of a block has passed the verifier of its type, or was made by this process's
 //       builders.
 // AM-3  The payload starts at a multiple of 16 bytes.
+// AM-4  A payload from elsewhere expands to a bounded size when unpacked (expansion.hpp).
 #pragma once
 
 #include <atomic>

@@ -75,9 +75,10 @@ class json_writer {
     } else if (std::isinf(x)) {
       out_ += x > 0 ? "\"inf\"" : "\"-inf\"";
     } else if (single) {
-      fmt::format_to(std::back_inserter(out_), "{}", static_cast<float>(x));
+      fmt::format_to(std::back_inserter(out_), "{}", static_cast<float>(x) + 0.0f);
     } else {
-      fmt::format_to(std::back_inserter(out_), "{}", x);
+      // -0 + 0 is 0: FlatBuffers takes -0 for the default 0 and does not store it, so neither do we.
+      fmt::format_to(std::back_inserter(out_), "{}", x + 0.0);
     }
   }
 

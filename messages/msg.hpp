@@ -21,6 +21,7 @@
 #include <type_traits>
 #include <utility>
 
+#include <caf/error.hpp>
 #include <caf/fwd.hpp>
 
 #include "messages/any_msg.hpp"

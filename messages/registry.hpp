@@ -9,7 +9,7 @@
 // RG-1  Every listed message has a table of its name in the embedded schema, and the other way
 //       round every request and response of a call is listed: tests/messages/registry_test.cpp.
 // RG-2  JSON is strict (RFC 8259); numbers keep every bit (shortest form that reads back the same);
-//       what JSON cannot say is a string: "nan", "inf", "-inf".
+//       what JSON cannot say is a string: "nan", "inf", "-inf". A negative zero is a zero.
 #pragma once
 
 #include <cstdint>

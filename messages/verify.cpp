@@ -2,6 +2,7 @@
 #include <flatbuffers/flatbuffers.h>
 
 #include "messages/any_msg.hpp"
+#include "messages/expansion.hpp"
 #include "messages/message_list.hpp"
 #include "messages/rejection.hpp"
 #include "messages/schemas/troupe_generated.h"
@@ -18,7 +19,8 @@ constexpr uint32_t max_tables = 1u << 16;
 template <class T>
 bool verifies(const uint8_t* bytes, size_t size) {
   flatbuffers::Verifier verifier(bytes, size, max_depth, max_tables);
-  return verifier.VerifyBuffer<T>(nullptr);
+  return verifier.VerifyBuffer<T>(nullptr) &&
+         expands_within_bounds(message_traits<T>::id, bytes);  // AM-4
 }
 
 }  // namespace

@@ -222,6 +222,28 @@ TEST_CASE("random bytes behind an honest header never crash a reader") {
   }
 }
 
+TEST_CASE("AM-4: one string referred to a hundred thousand times does not verify") {
+  quiet q;
+  for (uint32_t references : {2u, 100'000u}) {
+    message_builder b;
+    auto text = b.CreateString(std::string(100'000, 'x'));
+    std::vector<flatbuffers::Offset<flatbuffers::String>> all(references, text);
+    auto gpus = b.CreateVector(all);
+    fbs::HardwareFactsBuilder facts(b);
+    facts.add_gpus(gpus);
+    auto hardware = facts.Finish();
+    fbs::HelloBuilder hello(b);
+    hello.add_hardware(hardware);
+    auto m = finish_msg<fbs::Hello>({}, b, hello.Finish());
+    REQUIRE(m);
+    auto wire = encode(*m);
+    if (references == 2)
+      CHECK(decode(wire));
+    else
+      CHECK(decode_reason(wire) == reject::verify);
+  }
+}
+
 TEST_CASE("refusals are logged, but not each of a flood") {
   auto before = counts().of(reject::oversize);
   for (int i = 0; i < 10'000; ++i) note_rejection(reject::oversize, 0x0101, "flood");
