@@ -1,7 +1,8 @@
 // A device that behaves as another and notes how long each kind of operation takes on the stream.
 //
-// Why: "the share of each op" must be measured where it runs, without a word of it in the operations.
-// Two notifications around each operation cost microseconds: use it for shares, not for speed.
+// Why: "the share of each op" must be measured where it runs, without a word of it in the
+// operations. Two notifications around each operation cost microseconds: use it for shares, not for
+// speed.
 //
 // Invariants
 // PRO-1 One stream at a time is profiled; its operations do not overlap, so their times add up.

@@ -1,8 +1,9 @@
 // Generation: a prompt in, tokens out, one at a time, with cached keys and values.
 //
 // Why not the stage model: a new token needs one row through the layers, not a window of them. The
-// layers are the same (layer.hpp); only attention differs, because its keys come from the cache. The
-// cache holds the packed q, k, v rows of every position, so the qkv product writes straight into it.
+// layers are the same (layer.hpp); only attention differs, because its keys come from the cache.
+// The cache holds the packed q, k, v rows of every position, so the qkv product writes straight
+// into it.
 //
 // Invariants
 // GEN-1 The same weights, prompt, options and number of threads give the same tokens.

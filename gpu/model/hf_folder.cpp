@@ -30,7 +30,8 @@ std::string full_name(model_family family, const std::string& name) {
 /// Buffers that older versions of transformers saved; all are derived from the config.
 bool known_buffer(const std::string& name) {
   static const std::regex buffers(
-      R"(transformer\.h\.\d+\.attn\.(masked_)?bias|model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)");
+      R"(transformer\.h\.\d+\.attn\.(masked_)?bias)"
+      R"(|model\.(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)");
   return std::regex_match(name, buffers);
 }
 

@@ -5,9 +5,10 @@
 //
 // Invariants
 // HF-1 Every tensor of the stage is in the folder with the right shape, or the load fails and names
-//   it; every other tensor of the folder is one of the model's or a buffer known to be derived, or the
-//   load fails and names it.
-// HF-2 What is written is in file layout under full names: reading it back gives the same bits (f32).
+//   it; every other tensor of the folder is one of the model's or a buffer known to be derived, or
+//   the load fails and names it.
+// HF-2 What is written is in file layout under full names: reading it back gives the same bits
+//   (f32).
 #pragma once
 
 #include <filesystem>
@@ -29,12 +30,12 @@ result<model_config> to_model_config(const io::hf_model_config& config);
 /// The config.json of a model; special tokens and torch_dtype are the caller's.
 io::hf_model_config to_hf_config(const model_config& model);
 
-/// Reads a folder's config.json and looks into its weights for what only they tell (whether a parallel
-/// block shares its norm).
+/// Reads a folder's config.json and looks into its weights for what only they tell (whether a
+/// parallel block shares its norm).
 result<io::hf_model_config> read_folder_config(const std::filesystem::path& folder);
 
-/// Loads the stage's tensors into master and weight from an open folder (HF-1). Names may come without
-/// "transformer." or "model."; F64, F32, F16 and BF16 are converted. Blocks.
+/// Loads the stage's tensors into master and weight from an open folder (HF-1). Names may come
+/// without "transformer." or "model."; F64, F32, F16 and BF16 are converted. Blocks.
 status load_weights(parameter_store& store, const model_config& model,
                     const io::tensor_store& file);
 

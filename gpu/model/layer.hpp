@@ -1,8 +1,8 @@
-// One transformer layer: the operations of its forward and backward pass, in order, for every family
-// and block form.
+// One transformer layer: the operations of its forward and backward pass, in order, for every
+// family and block form.
 //
-// Why apart from the stage: training, recomputation and generation run the same layer over different
-// memory.
+// Why apart from the stage: training, recomputation and generation run the same layer over
+// different memory.
 #pragma once
 
 #include <cstdint>

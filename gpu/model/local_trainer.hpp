@@ -1,8 +1,8 @@
 // Training in one process, without actors: what benchmarks and tests drive.
 //
 // Why: the mathematics has to be measurable and comparable with PyTorch apart from everything that
-// talks. Pipeline stages, micro-batches and tied heads work as in a cluster, except that activations
-// are copied from stage to stage on one device.
+// talks. Pipeline stages, micro-batches and tied heads work as in a cluster, except that
+// activations are copied from stage to stage on one device.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,8 @@ class local_trainer {
   stage_model& stage(size_t i) { return *stages_[i]; }
   stream& compute() noexcept { return *stream_; }
 
-  /// One optimizer step on micro_batches * micro_batch rows of seq tokens and as many targets. Blocks.
+  /// One optimizer step on micro_batches * micro_batch rows of seq tokens and as many targets.
+  /// Blocks.
   result<local_step> step(const int32_t* tokens, const int32_t* targets, float lr);
 
   /// Forward and backward of a step without the update: gradients stay. Blocks.

@@ -22,7 +22,8 @@ class sampler {
  public:
   explicit sampler(const sampling_options& options) : options_(options), state_(options.seed) {}
 
-  /// An index of `logits`; ties go to the lower index. Logits that are not numbers are never picked.
+  /// An index of `logits`; ties go to the lower index. Logits that are not numbers are never
+  /// picked.
   int32_t pick(std::span<const float> logits);
 
  private:

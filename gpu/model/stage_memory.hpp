@@ -1,7 +1,7 @@
 // Where a stage's activations and workspaces lie in one arena.
 //
-// Why: laid out twice by the same function, first over nothing to learn the size (the plan), then over
-// the allocation; so the plan cannot differ from what is used, and training allocates nothing.
+// Why: laid out twice by the same function, first over nothing to learn the size (the plan), then
+// over the allocation; so the plan cannot differ from what is used, and training allocates nothing.
 #pragma once
 
 #include <cstdint>

@@ -140,8 +140,8 @@ class parameter_store {
   /// version.
   void publish_weights(stream& s, int chunk);
 
-  /// Sets one f32 part of a chunk from `count` host values; master also publishes. Blocks; the chunk
-  /// must be quiet. For start-up, restores and tests.
+  /// Sets one f32 part of a chunk from `count` host values; master also publishes. Blocks; the
+  /// chunk must be quiet. For start-up, restores and tests.
   status write(int chunk, part which, const float* host);
   /// Reads one f32 part of a chunk into `count` host values. Blocks like write().
   status read(int chunk, part which, float* host) const;

@@ -1,5 +1,5 @@
-// PyTorch's losses and gradient norms on small models (shared/oracle), matched in float32 and bf16, in
-// one stage and in two, with whole and with split batches.
+// PyTorch's losses and gradient norms on small models (shared/oracle), matched in float32 and bf16,
+// in one stage and in two, with whole and with split batches.
 #include <doctest/doctest.h>
 
 #include <cmath>
