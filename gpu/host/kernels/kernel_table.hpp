@@ -46,6 +46,11 @@ struct kernel_table {
   bool dnnl_f32;   ///< oneDNN multiplies float32 faster than `gemm` does on such a machine
   bool dnnl_bf16;  ///< likewise bfloat16
 
+  /// Multiply-adds on registers alone; return the floating-point operations done. Null where there are none.
+  double (*burn_f32)(int64_t rounds);
+  double (*burn_dot_bf16)(int64_t rounds);    ///< VDPBF16PS
+  double (*burn_tiles_bf16)(int64_t rounds);  ///< TDPBF16PS
+
   /// Bytes of working memory gemm needs for this product.
   size_t (*gemm_memory)(const gemm_args& a);
   void (*gemm)(const gemm_args& a, void* scratch);

@@ -6,6 +6,13 @@
 
 namespace troupe::gpu::host::TROUPE_VARIANT {
 
+double burn_f32(int64_t rounds);
+#if defined(__AVX512BF16__)
+double burn_dot_bf16(int64_t rounds);
+#endif
+#if defined(__AMX_BF16__)
+double burn_tiles_bf16(int64_t rounds);
+#endif
 size_t gemm_memory(const gemm_args& a);
 void gemm(const gemm_args& a, void* scratch);
 void embedding_forward(const embedding_forward_args& a, int64_t begin, int64_t end);

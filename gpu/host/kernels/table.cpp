@@ -19,6 +19,17 @@ const kernel_table table = {
 #else
     .dnnl_bf16 = false,
 #endif
+    .burn_f32 = burn_f32,
+#if defined(__AVX512BF16__)
+    .burn_dot_bf16 = burn_dot_bf16,
+#else
+    .burn_dot_bf16 = nullptr,
+#endif
+#if defined(__AMX_BF16__)
+    .burn_tiles_bf16 = burn_tiles_bf16,
+#else
+    .burn_tiles_bf16 = nullptr,
+#endif
     .gemm_memory = gemm_memory,
     .gemm = gemm,
     .embedding_forward = embedding_forward,

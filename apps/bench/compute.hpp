@@ -1,0 +1,14 @@
+// The benchmarks of computing: `troupe bench peak` and `troupe bench ops`.
+#pragma once
+
+#include "apps/shell.hpp"
+
+namespace troupe::apps {
+
+/// `troupe bench peak`: the machine's ceiling, per type and number of threads.
+void add_bench_peak(shell& sh, CLI::App* bench);
+
+/// `troupe bench ops`: each operation of a training step at the shapes of known models.
+void add_bench_ops(shell& sh, CLI::App* bench);
+
+}  // namespace troupe::apps
