@@ -77,7 +77,7 @@ class json_writer {
     } else if (single) {
       fmt::format_to(std::back_inserter(out_), "{}", static_cast<float>(x) + 0.0f);
     } else {
-      // -0 + 0 is 0: FlatBuffers takes -0 for the default 0 and does not store it, so neither do we.
+      // -0 + 0 is 0: FlatBuffers takes -0 for the default and does not store it; nor do we.
       fmt::format_to(std::back_inserter(out_), "{}", x + 0.0);
     }
   }

@@ -154,7 +154,7 @@ TEST_CASE("the schema hash changes with the structure and only with it") {
     bool same;
     const char* text;
   };
-  for (auto [what, same, text] : {
+  for (const auto& r : {
            row{"comments", true,
                "/// e\nenum E:ubyte{\n/// a\na,b}\n/// t\ntable T{\n/// x\nx:int; y:[T]; z:E;}\n"
                "table U{s:string;}"},
@@ -179,8 +179,8 @@ TEST_CASE("the schema hash changes with the structure and only with it") {
            row{"enum order", false,
                "enum E:ubyte{b,a} table T{x:int; y:[T]; z:E;} table U{s:string;}"},
        }) {
-    INFO(what);
-    CHECK((hash_of(text) == base) == same);
+    INFO(r.what);
+    CHECK((hash_of(r.text) == base) == r.same);
   }
   CHECK(schema_hash() != 0);
   CHECK(schema_hash() == schema_hash());
