@@ -115,8 +115,16 @@ status write_model_tensors(const fs::path& folder, std::span<const tensor_spec> 
     }
     TROUPE_CHECK(writer.finish());
   }
-  if (shards.size() == 1) return {};
-  return write_atomic(folder / "model.safetensors.index.json", safetensors_index(file_of, total));
+  // What an earlier write in the other form left would be read in place of this one.
+  std::error_code ignored;
+  const auto index = folder / "model.safetensors.index.json";
+  if (shards.size() > 1) {
+    TROUPE_CHECK(write_atomic(index, safetensors_index(file_of, total)));
+    fs::remove(folder / "model.safetensors", ignored);
+  } else {
+    fs::remove(index, ignored);
+  }
+  return fsync_directory(folder);
 }
 
 std::string safetensors_index(const std::map<std::string, std::string>& file_of_tensor,
