@@ -1,0 +1,270 @@
+// Trains on tokens drawn at random, without actors, and reports tokens/s, GFLOP/s, the share of the
+// machine's measured peak and the share of each operation.
+//
+// GFLOP/s counts 6 x matrix parameters (with the head, without the tables) + 12*L*C*T a token: what
+// the algorithm needs, not what is executed (a causal mask skips half of T*T). Shares come from
+// extra steps with a stopwatch around each operation; the speed is measured without it.
+#include "apps/bench/train.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "gpu/host/peak.hpp"
+#include "gpu/model/init.hpp"
+#include "gpu/model/local_trainer.hpp"
+#include "gpu/profiled_device.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+struct arguments {
+  std::string model = "tiny";
+  std::string dtype = "f32";
+  int threads = 0;
+  int64_t batch = 0;
+  int64_t seq = 0;
+  int steps = 10;
+  int warmup = 2;
+  bool recompute = false;
+  bool json = false;
+};
+
+/// A model with the batch it is usually measured at.
+struct preset {
+  gpu::model_config model;
+  int64_t batch;
+  int64_t seq;
+};
+
+gpu::model_config gpt2(int64_t layers, int64_t heads, int64_t hidden, int64_t vocab,
+                       int64_t positions) {
+  gpu::model_config m;
+  m.layers = layers;
+  m.heads = m.kv_heads = heads;
+  m.hidden = hidden;
+  m.head_width = hidden / heads;
+  m.ffn = 4 * hidden;
+  m.vocab = vocab;
+  m.max_positions = positions;
+  return m;
+}
+
+gpu::model_config llama(gpu::model_config m, int64_t kv_heads, int64_t ffn) {
+  m.family = gpu::model_family::llama;
+  m.kv_heads = kv_heads;
+  m.ffn = ffn;
+  m.activation = gpu::activation_kind::swiglu;
+  m.attention_bias = m.mlp_bias = m.tied = false;
+  return m;
+}
+
+preset preset_of(const std::string& name) {
+  if (name == "tiny") return {gpt2(4, 4, 256, 4096, 1024), 8, 256};
+  if (name == "llama-tiny") return {llama(gpt2(4, 8, 256, 4096, 1024), 4, 704), 8, 256};
+  if (name == "gpt2-124m") return {gpt2(12, 12, 768, 50257, 1024), 1, 1024};
+  return {llama(gpt2(12, 12, 768, 32000, 1024), 4, 2048), 1, 1024};
+}
+
+/// Token ids that are spread evenly, the same in every run.
+std::vector<int32_t> random_tokens(size_t count, int64_t vocab) {
+  std::vector<int32_t> out(count);
+  uint64_t x = 0x9e3779b97f4a7c15u;
+  for (auto& token : out) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    token = static_cast<int32_t>((x >> 20) % static_cast<uint64_t>(vocab));
+  }
+  return out;
+}
+
+/// One trainer and its data.
+class session {
+ public:
+  static result<session> make(gpu::device& owner, const preset& shape, const arguments& args) {
+    gpu::local_options options;
+    options.micro_batch = shape.batch;
+    options.seq = shape.seq;
+    options.threads = args.threads;
+    options.compute = args.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
+    options.recompute = args.recompute;
+    TROUPE_TRY(trainer, gpu::local_trainer::make(owner, shape.model, options));
+    TROUPE_CHECK(gpu::initialize(trainer->stage(0).store(), shape.model, 1));
+    const auto count = static_cast<size_t>(shape.batch * shape.seq + 1);
+    return session(std::move(trainer), random_tokens(count, shape.model.vocab));
+  }
+
+  /// Seconds of each of `steps` steps.
+  result<std::vector<double>> run(int steps) {
+    std::vector<double> seconds;
+    for (int i = 0; i < steps; ++i) {
+      const auto began = std::chrono::steady_clock::now();
+      auto step = trainer_->step(tokens_.data(), tokens_.data() + 1, 1e-4f);
+      if (!step) return step.error();
+      loss_ = step->loss;
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+      seconds.push_back(took.count());
+    }
+    return seconds;
+  }
+
+  gpu::local_trainer& trainer() { return *trainer_; }
+  double loss() const { return loss_; }
+
+ private:
+  session(std::unique_ptr<gpu::local_trainer> trainer, std::vector<int32_t> tokens)
+      : trainer_(std::move(trainer)), tokens_(std::move(tokens)) {}
+
+  std::unique_ptr<gpu::local_trainer> trainer_;
+  std::vector<int32_t> tokens_;
+  double loss_ = 0;
+};
+
+struct measurement {
+  std::vector<double> seconds;  ///< sorted
+  double loss = 0;
+  double flops_per_step = 0;
+  double peak_gflops = 0;
+  gpu::op_profile profile;
+  int profiled_steps = 0;
+  std::string plan;
+
+  double best() const { return seconds.front(); }
+  double median() const { return seconds[seconds.size() / 2]; }
+  double worst() const { return seconds.back(); }
+};
+
+result<measurement> measure(const preset& shape, const arguments& args) {
+  measurement out;
+  auto owner = gpu::make_host_device(args.threads);
+  const int threads = args.threads > 0 ? args.threads : owner->facts().threads;
+  const auto type = args.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
+  TROUPE_TRY(peak, gpu::measure_peak_flops(type, threads));
+  out.peak_gflops = peak / 1e9;
+  {
+    TROUPE_TRY(timed, session::make(*owner, shape, args));
+    TROUPE_TRY(warm, timed.run(args.warmup));
+    TROUPE_TRY(seconds, timed.run(args.steps));
+    out.seconds = std::move(seconds);
+    out.loss = timed.loss();
+    out.plan = timed.trainer().stage(0).plan().text();
+  }
+  std::sort(out.seconds.begin(), out.seconds.end());
+  out.flops_per_step =
+      shape.model.flops_per_token(shape.seq) * static_cast<double>(shape.batch * shape.seq);
+  auto profiled = gpu::make_profiled_device(*owner, out.profile);
+  TROUPE_TRY(watched, session::make(*profiled, shape, args));
+  TROUPE_TRY(warm, watched.run(1));
+  out.profile.clear();
+  out.profiled_steps = std::max(1, std::min(args.steps, 5));
+  TROUPE_TRY(seconds, watched.run(out.profiled_steps));
+  return out;
+}
+
+std::vector<std::pair<gpu::op_kind, gpu::op_time>> by_time(const gpu::op_profile& profile) {
+  std::vector<std::pair<gpu::op_kind, gpu::op_time>> out;
+  for (size_t i = 0; i < profile.kinds.size(); ++i)
+    if (profile.kinds[i].calls > 0)
+      out.emplace_back(static_cast<gpu::op_kind>(i), profile.kinds[i]);
+  std::sort(out.begin(), out.end(),
+            [](auto& a, auto& b) { return a.second.seconds > b.second.seconds; });
+  return out;
+}
+
+std::string text(const arguments& args, const preset& shape, const measurement& m) {
+  const double tokens = static_cast<double>(shape.batch * shape.seq);
+  auto line = [&](const char* name, double seconds) {
+    const double gflops = m.flops_per_step / seconds / 1e9;
+    return fmt::format("  {:<7} {:10.1f} tokens/s {:9.1f} GFLOP/s {:6.1f} % of peak {:10.1f} ms\n",
+                       name, tokens / seconds, gflops, 100 * gflops / m.peak_gflops, seconds * 1e3);
+  };
+  std::string out = fmt::format(
+      "{} {} {}x{}, {:.1f} M parameters, {} steps, loss {:.4f}; peak {:.0f} GFLOP/s\n", args.model,
+      args.dtype, shape.batch, shape.seq, static_cast<double>(shape.model.parameters()) / 1e6,
+      m.seconds.size(), m.loss, m.peak_gflops);
+  out += line("best", m.best()) + line("median", m.median()) + line("worst", m.worst());
+  out += "share of each operation (stream time of extra, profiled steps)\n";
+  const double total = m.profile.total_seconds();
+  for (const auto& [kind, time] : by_time(m.profile)) {
+    out += fmt::format("  {:<23} {:5.1f} % {:9.3f} ms a step {:5} calls", to_string(kind),
+                       100 * time.seconds / total, 1e3 * time.seconds / m.profiled_steps,
+                       time.calls / m.profiled_steps);
+    if (time.flops > 0) {
+      const double gflops = time.flops / time.seconds / 1e9;
+      out += fmt::format(" {:8.1f} GFLOP/s ({:.0f} %)", gflops, 100 * gflops / m.peak_gflops);
+    }
+    out += "\n";
+  }
+  return out + m.plan;
+}
+
+std::string json_text(const arguments& args, const preset& shape, const measurement& m) {
+  const double tokens = static_cast<double>(shape.batch * shape.seq);
+  nlohmann::ordered_json out;
+  out["bench"] = "train";
+  out["model"] = args.model;
+  out["dtype"] = args.dtype;
+  out["threads"] = args.threads;
+  out["batch"] = shape.batch;
+  out["seq"] = shape.seq;
+  out["parameters"] = shape.model.parameters();
+  out["loss"] = m.loss;
+  out["peak_gflops"] = m.peak_gflops;
+  for (const auto& [name, seconds] :
+       {std::pair{"best", m.best()}, {"median", m.median()}, {"worst", m.worst()}}) {
+    const double gflops = m.flops_per_step / seconds / 1e9;
+    out[name] = {{"tokens_per_s", tokens / seconds},
+                 {"gflops", gflops},
+                 {"of_peak", gflops / m.peak_gflops},
+                 {"step_ms", seconds * 1e3}};
+  }
+  for (const auto& [kind, time] : by_time(m.profile))
+    out["ops"][std::string(to_string(kind))] = {
+        {"share", time.seconds / m.profile.total_seconds()},
+        {"ms_per_step", 1e3 * time.seconds / m.profiled_steps},
+        {"calls_per_step", time.calls / m.profiled_steps},
+        {"gflops", time.flops / time.seconds / 1e9}};
+  return out.dump() + "\n";
+}
+
+}  // namespace
+
+void add_bench_train(shell& sh, CLI::App* bench) {
+  auto* verb = bench->add_subcommand("train", "Training speed of one process and where time goes");
+  auto args = std::make_shared<arguments>();
+  verb->add_option("--model", args->model, "Which model")
+      ->check(CLI::IsMember({"tiny", "llama-tiny", "gpt2-124m", "llama-110m"}))
+      ->capture_default_str();
+  verb->add_option("--dtype", args->dtype, "Number format of the computation")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
+  verb->add_option("--threads", args->threads, "Compute threads; 0: all cores")
+      ->check(CLI::Range(0, 1024));
+  verb->add_option("--batch", args->batch, "Rows; 0: as the model is usually measured")
+      ->check(CLI::Range(0, 1 << 20));
+  verb->add_option("--seq", args->seq, "Tokens a row; 0: as usual")->check(CLI::Range(0, 1024));
+  verb->add_option("--steps", args->steps, "Measured steps")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  verb->add_option("--warmup", args->warmup, "Steps before them")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  verb->add_flag("--recompute", args->recompute, "Recompute activations in backward");
+  verb->add_flag("--json", args->json, "As one JSON object");
+  on_run(sh, verb, [args]() -> result<int> {
+    preset shape = preset_of(args->model);
+    if (args->batch > 0) shape.batch = args->batch;
+    if (args->seq > 0) shape.seq = args->seq;
+    TROUPE_TRY(m, measure(shape, *args));
+    TROUPE_CHECK(print(args->json ? json_text(*args, shape, m) : text(*args, shape, m)));
+    return 0;
+  });
+}
+
+}  // namespace troupe::apps
