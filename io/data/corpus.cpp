@@ -18,7 +18,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t piece_bytes = 1 << 20;
 constexpr uint64_t corpus_rules_version = 1;
 
 /// A part of a document, tokenised on its own.
@@ -33,8 +32,8 @@ bool plain(char c) {
   return c > ' ' && c < '\x7f';
 }
 
-/// Length of the next piece: up to a lone line end between plain letters, after about 1 MiB.
-size_t next_cut(std::string_view text) {
+/// Length of the next piece: up to a lone line end between plain letters, after `piece_bytes`.
+size_t next_cut(std::string_view text, size_t piece_bytes) {
   for (size_t at = piece_bytes; at < text.size(); ++at) {
     at = text.find('\n', at);
     if (at == std::string_view::npos || at + 1 >= text.size()) break;
@@ -44,10 +43,10 @@ size_t next_cut(std::string_view text) {
 }
 
 /// Appends a document's pieces.
-void cut_document(std::string_view text, size_t document, const tokenizer& by,
+void cut_document(std::string_view text, size_t document, const tokenizer& by, size_t piece_bytes,
                   std::vector<piece>& pieces) {
   do {
-    size_t length = by.splits_at_lines() ? next_cut(text) : text.size();
+    size_t length = by.splits_at_lines() ? next_cut(text, piece_bytes) : text.size();
     pieces.push_back({.text = text.substr(0, length), .document = document});
     text.remove_prefix(length);
   } while (!text.empty());
@@ -96,8 +95,9 @@ class preparation {
       held += text->size();
       texts.push_back(std::move(*text));
       documents_.push_back(i);
-      if (held < piece_bytes * threads_ && i + 1 < source_.documents().size()) continue;
-      for (size_t k = 0; k < texts.size(); ++k) cut_document(texts[k], documents_[k], by_, pieces);
+      if (held < options_.piece_bytes * threads_ && i + 1 < source_.documents().size()) continue;
+      for (size_t k = 0; k < texts.size(); ++k)
+        cut_document(texts[k], documents_[k], by_, options_.piece_bytes, pieces);
       TROUPE_CHECK(write(pieces));
       pieces.clear();
       texts.clear();

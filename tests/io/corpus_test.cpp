@@ -6,6 +6,7 @@
 
 #include "io/data/token_file.hpp"
 #include "io/file.hpp"
+#include "io/tokenizer/splitter.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -30,15 +31,45 @@ tokenizer_ptr gpt2() {
   return *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/gpt2.tokenizer.json");
 }
 
-/// About 5 MiB of lines with every kind of border.
+constexpr std::string_view llama3_pattern =
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
+    R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+/// Gives each piece of a split an id of its own (a hash), so that a cut in a wrong place shows.
+class split_hasher final : public tokenizer {
+ public:
+  explicit split_hasher(std::string_view pattern)
+      : by_(*splitter::make(pattern, split_behavior::isolated, false)) {}
+
+  result<std::vector<int32_t>> encode(std::string_view text) const override {
+    std::vector<int32_t> ids;
+    auto done = by_.split(text, [&](std::string_view piece) -> status {
+      ids.push_back(static_cast<int32_t>(std::hash<std::string_view>{}(piece) % 65535));
+      return {};
+    });
+    if (!done) return done.error();
+    return ids;
+  }
+  result<std::string> decode(std::span<const int32_t>) const override { return std::string(); }
+  int32_t vocab_size() const noexcept override { return 65536; }
+  std::optional<int32_t> end_of_text() const noexcept override { return 65535; }
+  std::string name() const override { return "pieces"; }
+  uint64_t fingerprint() const noexcept override { return 0; }
+  bool splits_at_lines() const noexcept override { return true; }
+
+ private:
+  splitter by_;
+};
+
+/// Lines with every kind of border.
 std::string long_text() {
   auto file = nlohmann::json::parse(
       *read_file(TROUPE_SOURCE_DIR "/tests/io/fixtures/expected.json", 1 << 20));
   std::string text;
-  while (text.size() < 5 << 20)
+  for (const char* end : {"\n", ".\n", "x\n", " \n", "\n\n"})
     for (const auto& t : file["texts"])
       if (auto line = t.get<std::string>(); line.find('\0') == std::string::npos)
-        text += line + ".\n";
+        text += line + end;
   return text;
 }
 
@@ -83,7 +114,8 @@ TEST_CASE("TXT-1 folders are walked by name; what is no text is passed over") {
   CHECK(open_source({dir / "empty"}).error().code == errc::bad_data);
 }
 
-TEST_CASE("CRP-1 the file is the same for any number of threads, and equals the whole text's ids") {
+TEST_CASE(
+    "CRP-1 the file is the same for any threads and pieces, and equals the whole text's ids") {
   scratch dir;
   auto text = long_text();
   REQUIRE(write_atomic(dir / "long.txt", text));
@@ -91,24 +123,26 @@ TEST_CASE("CRP-1 the file is the same for any number of threads, and equals the 
   REQUIRE(write_atomic(dir / "empty.txt", ""));
   auto source = open_source({dir / "long.txt", dir / "empty.txt", dir / "short.txt"});
   REQUIRE(source);
-  auto tok = gpt2();
-  std::vector<int32_t> wanted;
-  for (const auto& t : {clean_text(text), std::string(), std::string("short")}) {
-    auto ids = *tok->encode(t);
-    wanted.insert(wanted.end(), ids.begin(), ids.end());
-    wanted.push_back(*tok->end_of_text());
-  }
-  for (unsigned threads : {1U, 3U}) {
-    int calls = 0;
-    auto done = prepare_corpus(*source, *tok, dir / "t.bin", {threads, [&](const auto&) {
-                                                                ++calls;
-                                                                return true;
-                                                              }});
-    REQUIRE(done);
-    CHECK(done->tokens == wanted.size());
-    CHECK(done->documents_done == 3);
-    CHECK(calls >= 1);
-    CHECK(ids_of(dir / "t.bin") == wanted);
+  std::vector<tokenizer_ptr> tokenizers = {gpt2(), std::make_shared<split_hasher>(gpt2_pattern),
+                                           std::make_shared<split_hasher>(llama3_pattern)};
+  for (const auto& tok : tokenizers) {
+    std::vector<int32_t> wanted;
+    for (const auto& t : {clean_text(text), std::string(), std::string("short")}) {
+      auto ids = *tok->encode(t);
+      wanted.insert(wanted.end(), ids.begin(), ids.end());
+      wanted.push_back(*tok->end_of_text());
+    }
+    for (auto [threads, piece_bytes] :
+         {std::pair<unsigned, size_t>{1, 1}, {3, 1}, {2, 100}, {3, 1 << 20}}) {
+      int calls = 0;
+      auto count = [&](const auto&) { return ++calls > 0; };
+      auto done = prepare_corpus(*source, *tok, dir / "t.bin", {threads, piece_bytes, count});
+      REQUIRE(done);
+      CHECK(done->tokens == wanted.size());
+      CHECK(done->documents_done == 3);
+      CHECK(calls >= 1);
+      CHECK(ids_of(dir / "t.bin") == wanted);
+    }
   }
 }
 
@@ -129,7 +163,7 @@ TEST_CASE("CRP-2 cancelled or failed preparing leaves no file and names the docu
   auto tok = gpt2();
   auto source = open_source({dir / "good.txt"});
   auto cancelled =
-      prepare_corpus(*source, *tok, dir / "t.bin", {1, [](const auto&) { return false; }});
+      prepare_corpus(*source, *tok, dir / "t.bin", {1, 1 << 20, [](const auto&) { return false; }});
   REQUIRE_FALSE(cancelled);
   CHECK(cancelled.error().code == errc::cancelled);
   auto failed = prepare_corpus(*open_source({dir.path}), *tok, dir / "t.bin");
@@ -144,7 +178,7 @@ TEST_CASE("CRP-3 the cache is used again, until text or tokenizer change") {
   scratch dir;
   REQUIRE(write_atomic(dir / "a.txt", "some text"));
   int made = 0;
-  corpus_options counting{1, [&](const auto&) { return ++made > 0; }};
+  corpus_options counting{1, 1 << 20, [&](const auto&) { return ++made > 0; }};
   auto open_cached = [&](const tokenizer& by) {
     auto path = cached_corpus(*open_source({dir / "a.txt"}), by, dir / "cache", counting);
     REQUIRE(path);
