@@ -14,12 +14,11 @@ int64_t largest_share(int64_t items, int threads) {
   return std::min(items, (blocks + threads - 1) / threads * row_grain);
 }
 
-/// Which library multiplies. oneDNN where it is the faster one (docs: bench ops): on AVX-512 in float32, and
-/// in bfloat16 where the processor multiplies that at full speed; but not with operands whose rows lie a
-/// multiple of 1024 elements apart, which evict each other from its caches.
+/// Which library multiplies: the one that was the faster (bench ops). oneDNN's float32 products suffer when rows
+/// of B lie a multiple of 4 KiB apart, and its bfloat16 products when A is transposed (gradients of weights).
 bool by_dnnl(const kernel_table& k, const gemm_args& g) {
-  if (!(g.type == dtype::bf16 ? k.dnnl_bf16 : k.dnnl_f32)) return false;
-  return (g.ldb % 1024 != 0 || g.transposed_b) && (g.lda % 1024 != 0 || !g.transposed_a);
+  if (g.type == dtype::bf16) return k.dnnl_bf16 && !g.transposed_a;
+  return k.dnnl_f32 && (g.transposed_b || g.ldb < 2048 || g.ldb % 1024 != 0);
 }
 
 /// One thread's share of a product.

@@ -55,10 +55,15 @@ void scatter(const float* from, int64_t padded, int64_t rows, int64_t width, T* 
 /// to[d * columns + t] = from[t * padded + d]; columns beyond `rows` are zero.
 void transpose(const float* from, int64_t padded, int64_t rows, int64_t width, float* to,
                int64_t columns) {
-  for (int64_t d = 0; d < width; ++d) {
-    float* line = to + d * columns;
-    for (int64_t t = 0; t < rows; ++t) line[t] = from[t * padded + d];
-    for (int64_t t = rows; t < columns; ++t) line[t] = 0;
+  for (int64_t t = 0; t < columns; t += W) {
+    for (int64_t d = 0; d < width; d += W) {
+      vf square[W];
+      for (int i = 0; i < W; ++i) {
+        square[i] = t + i < rows ? load(from + (t + i) * padded + d) : vf{};
+      }
+      transpose_square(square);
+      for (int i = 0; i < W && d + i < width; ++i) store(to + (d + i) * columns + t, square[i]);
+    }
   }
 }
 
@@ -281,16 +286,27 @@ attention_scratch attention_memory(int64_t seq, int64_t head_width) {
   attention_scratch need{};
   carve_forward(nullptr, seq, head_width, &need.forward_bytes);
   carve_backward(nullptr, seq, head_width, &need.backward_bytes);
+#if defined(__AMX_BF16__)
+  const attention_scratch tiles = tile_attention_memory(seq, head_width);
+  if (tiles.forward_bytes > need.forward_bytes) need.forward_bytes = tiles.forward_bytes;
+  if (tiles.backward_bytes > need.backward_bytes) need.backward_bytes = tiles.backward_bytes;
+#endif
   return need;
 }
 
 void attention_forward(const attention_forward_args& a, int64_t b, int64_t h, void* scratch) {
+#if defined(__AMX_BF16__)
+  if (a.type == dtype::bf16) return tile_attention_forward(a, b, h, scratch);
+#endif
   if (a.type == dtype::bf16) return forward_head<bf16_bits>(a, b, h, scratch);
   forward_head<float>(a, b, h, scratch);
 }
 
 void attention_backward(const attention_backward_args& a, int64_t b, int64_t kv_head,
                         void* scratch) {
+#if defined(__AMX_BF16__)
+  if (a.type == dtype::bf16) return tile_attention_backward(a, b, kv_head, scratch);
+#endif
   if (a.type == dtype::bf16) return backward_kv_head<bf16_bits>(a, b, kv_head, scratch);
   backward_kv_head<float>(a, b, kv_head, scratch);
 }

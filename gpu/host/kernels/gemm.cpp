@@ -7,6 +7,7 @@
 // A block of B (depth_block x column_block) is packed to panels of tile columns and stays in the second
 // level cache; a block of A (row_block x depth_block) streams past it; one tile of C lives in registers.
 // bfloat16 operands are widened while they are packed.
+#include "gpu/host/kernels/gemm_outcome.hpp"
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/micro.hpp"
 
@@ -26,10 +27,6 @@ constexpr int64_t tile_columns = 2 * W;
 constexpr int64_t depth_block = DB;  // a panel of B, depth_block * tile_columns, fits the first level cache
 constexpr int64_t row_block = 8 * product_rows_max;
 constexpr int64_t column_block = CB;
-
-TROUPE_INLINE int64_t smaller(int64_t a, int64_t b) {
-  return a < b ? a : b;
-}
 
 /// Panel-wise copy of B[k0.., j0..] (depth x columns): panel[j / tile_columns][p][j % tile_columns].
 /// Columns beyond the last are zero.
@@ -78,42 +75,6 @@ strided pack_a(const T* a, int64_t ld, bool transposed, int64_t rows, int64_t de
   return {to, 1, row_block};
 }
 
-/// What becomes of a tile's sums: the parts of gemm_args that concern C, and which block of depth it is.
-struct outcome {
-  const gemm_args& g;
-  bool first, last;
-  float* partial;  // sums of earlier blocks of depth, if there are several; C itself if float32
-  int64_t partial_ld;
-  bool sums_only = false;  // all there is to do is to write to, or add to, `partial`
-  bool adds = false;
-
-  template <class T>
-  TROUPE_INLINE void put_typed(int64_t i, int64_t j, vf x, int n) const {
-    T* c = static_cast<T*>(g.c) + i * g.ldc + j;
-    if (first && g.accumulate) x += load_some(c, n);
-    if (!first) x += load_some(partial + i * partial_ld + j, n);
-    if (!last) return store_some(partial + i * partial_ld + j, x, n);
-    if (g.type == dtype::bf16) {
-      x = decorate<bf16_bits>(i, j, x, n);
-    } else {
-      x = decorate<float>(i, j, x, n);
-    }
-    store_some(c, x, n);
-  }
-  template <class T>
-  TROUPE_INLINE vf decorate(int64_t i, int64_t j, vf x, int n) const {
-    if (g.bias != nullptr) x += load_some(static_cast<const T*>(g.bias) + j, n);
-    if (g.residual != nullptr) {
-      x += load_some(static_cast<const T*>(g.residual) + i * g.ldc + j, n);
-    }
-    return x;
-  }
-  /// Columns j.. of row i of C get x (n of it).
-  TROUPE_INLINE void put(int64_t i, int64_t j, vf x, int n) const {
-    g.out_type == dtype::bf16 ? put_typed<bf16_bits>(i, j, x, n) : put_typed<float>(i, j, x, n);
-  }
-};
-
 /// One tile: M rows by N vectors, the last of which has `last_lanes` columns.
 template <int M, int N>
 void product_tile(int64_t depth, strided a, const float* b, const outcome& out, int64_t i0,
@@ -129,7 +90,7 @@ void product_tile(int64_t depth, strided a, const float* b, const outcome& out, 
   }
   if (out.sums_only && last_lanes == W) {  // the common case, without a question per vector
     float* c = out.partial + i0 * out.partial_ld + j0;
-    const bool add = out.adds;
+    const bool add = out.adds_to_partial;
     for (int i = 0; i < M; ++i, c += out.partial_ld) {
       for (int j = 0; j < N; ++j) store(c + j * W, add ? load(c + j * W) + acc[i][j] : acc[i][j]);
     }
@@ -185,11 +146,7 @@ void product(const gemm_args& g, float* scratch) {
       const int64_t depth = smaller(depth_block, g.k - p0);
       pack_b(b + (g.transposed_b ? j0 * g.ldb + p0 : p0 * g.ldb + j0), g.ldb, g.transposed_b,
              depth, columns, packed_b);
-      outcome out{g, p0 == 0, p0 + depth == g.k, static_cast<float*>(g.c), g.ldc};
-      if (g.out_type == dtype::bf16) out.partial = sums - j0, out.partial_ld = column_block;
-      const bool plain = g.out_type == dtype::f32 && g.bias == nullptr && g.residual == nullptr;
-      out.sums_only = plain || (!out.last && !(out.first && g.accumulate));
-      out.adds = !out.first || g.accumulate;
+      const outcome out(g, p0, depth, sums - j0, column_block);
       for (int64_t i0 = 0; i0 < g.m; i0 += row_block) {
         const int64_t rows = smaller(row_block, g.m - i0);
         const strided block =
@@ -204,6 +161,9 @@ void product(const gemm_args& g, float* scratch) {
 }  // namespace
 
 size_t gemm_memory(const gemm_args& g) {
+#if defined(__AMX_BF16__)
+  if (g.type == dtype::bf16) return tile_gemm_memory(g);
+#endif
   const int64_t partial = g.out_type == dtype::bf16 && g.k > depth_block ? g.m * column_block : 0;
   return static_cast<size_t>(depth_block * (column_block + row_block) + partial) * sizeof(float);
 }
@@ -214,6 +174,9 @@ void gemm(const gemm_args& whole, void* scratch) {
     g.residual = nullptr;
     g.accumulate = true;
   }
+#if defined(__AMX_BF16__)
+  if (g.type == dtype::bf16) return tile_gemm(g, scratch);
+#endif
   if (g.type == dtype::bf16) return product<bf16_bits>(g, static_cast<float*>(scratch));
   product<float>(g, static_cast<float*>(scratch));
 }

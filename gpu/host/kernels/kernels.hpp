@@ -12,6 +12,12 @@ double burn_dot_bf16(int64_t rounds);
 #endif
 #if defined(__AMX_BF16__)
 double burn_tiles_bf16(int64_t rounds);
+size_t tile_gemm_memory(const gemm_args& g);
+void tile_gemm(const gemm_args& g, void* scratch);
+attention_scratch tile_attention_memory(int64_t seq, int64_t head_width);
+void tile_attention_forward(const attention_forward_args& a, int64_t b, int64_t h, void* scratch);
+void tile_attention_backward(const attention_backward_args& a, int64_t b, int64_t kv,
+                             void* scratch);
 #endif
 size_t gemm_memory(const gemm_args& a);
 void gemm(const gemm_args& a, void* scratch);
