@@ -120,27 +120,33 @@ void host_ops::linear_backward_weight(stream& s, const linear_backward_weight_ar
 
 namespace {
 
-/// Memory for the logits of one slab of tokens, at most.
+/// Memory for the logits, or the gradient, of one slab of tokens, at most.
 constexpr int64_t slab_bytes = int64_t{128} << 20;
 
-/// Working memory of head_loss: logits of a slab, their gradient (the same memory in float32), losses.
+/// Working memory of head_loss: logits of a slab (where the kernels need them), their gradient (the same memory
+/// in float32), losses.
 struct head_memory {
   float* logits;
   void* gradient;
   double* losses;
 };
 
-int64_t slab_tokens(const head_loss_args& a) {
-  const int64_t per_token = a.vocab * static_cast<int64_t>(sizeof(float));
+bool keeps_logits(const kernel_table& k, const head_loss_args& a) {
+  return a.type == dtype::f32 || k.head_gradient == nullptr;
+}
+
+int64_t slab_tokens(const kernel_table& k, const head_loss_args& a) {
+  const int64_t per_token = a.vocab * (keeps_logits(k, a) ? 4 : 2);
   const int64_t most = std::max<int64_t>(row_grain, slab_bytes / per_token);
   const int64_t slabs = (a.tokens + most - 1) / most;  // of equal size, in whole tiles
   const int64_t even = (a.tokens + slabs - 1) / slabs;
   return std::min(a.tokens, (even + row_grain - 1) / row_grain * row_grain);
 }
 
-head_memory head_scratch(const head_loss_args& a, int64_t slab, scratch_memory& scratch) {
+head_memory head_scratch(const kernel_table& k, const head_loss_args& a, int64_t slab,
+                         scratch_memory& scratch) {
   const auto elements = static_cast<size_t>(slab * a.vocab);
-  const size_t logits = round_to_line(elements * sizeof(float));
+  const size_t logits = keeps_logits(k, a) ? round_to_line(elements * sizeof(float)) : 0;
   const size_t gradient = a.type == dtype::bf16 ? round_to_line(elements * 2) : 0;
   const size_t losses = static_cast<size_t>(slab) * sizeof(double);
   std::byte* base = scratch.get(logits + gradient + losses);
@@ -151,22 +157,21 @@ head_memory head_scratch(const head_loss_args& a, int64_t slab, scratch_memory& 
   return m;
 }
 
-/// Tokens [begin, begin + count): logits, softmax, then the two products of the gradient.
-void head_slab(const kernel_table& k, compute_context& context, const head_loss_args& a,
-               const head_memory& m, int64_t begin, int64_t count) {
-  const void* x = at(a.x, a.type, begin * a.width);
+/// Losses and the gradient of the logits of tokens [begin, begin + count), by way of all their logits.
+void head_by_logits(const kernel_table& k, compute_context& context, const head_loss_args& a,
+                    const head_memory& m, int64_t begin, int64_t count) {
   team_gemm(k, context, {.m = count,
-                   .n = a.vocab,
-                   .k = a.width,
-                   .type = a.type,
-                   .out_type = dtype::f32,
-                   .a = x,
-                   .lda = a.width,
-                   .b = a.w,
-                   .ldb = a.width,
-                   .transposed_b = true,
-                   .c = m.logits,
-                   .ldc = a.vocab});
+                         .n = a.vocab,
+                         .k = a.width,
+                         .type = a.type,
+                         .out_type = dtype::f32,
+                         .a = at(a.x, a.type, begin * a.width),
+                         .lda = a.width,
+                         .b = a.w,
+                         .ldb = a.width,
+                         .transposed_b = true,
+                         .c = m.logits,
+                         .ldc = a.vocab});
   const bool backward = a.dx != nullptr || a.dw != nullptr;
   context.team.split(count, 1, [&](int64_t first, int64_t last, int) {
     for (int64_t i = first; i < last; ++i) {
@@ -175,6 +180,31 @@ void head_slab(const kernel_table& k, compute_context& context, const head_loss_
                                   gradient, a.type);
     }
   });
+}
+
+/// The same by kernels that keep logits in cache.
+void head_in_cache(const kernel_table& k, compute_context& context, const head_loss_args& a,
+                   const head_memory& m, int64_t begin, int64_t count) {
+  const int64_t largest = largest_share(count, context.team.threads());
+  const size_t piece = round_to_line(k.head_memory(largest, a.width, a.vocab));
+  std::byte* scratch = context.packing.get(piece * static_cast<size_t>(context.team.threads()));
+  const bool backward = a.dx != nullptr || a.dw != nullptr;
+  context.team.split(count, row_grain, [&](int64_t first, int64_t last, int member) {
+    void* gradient = backward ? at(m.gradient, a.type, first * a.vocab) : nullptr;
+    k.head_gradient(a, begin + first, begin + last, gradient, m.losses + first,
+                    scratch + piece * static_cast<size_t>(member));
+  });
+}
+
+/// Tokens [begin, begin + count): softmax gradient, then its two products.
+void head_slab(const kernel_table& k, compute_context& context, const head_loss_args& a,
+               const head_memory& m, int64_t begin, int64_t count) {
+  const void* x = at(a.x, a.type, begin * a.width);
+  if (keeps_logits(k, a)) {
+    head_by_logits(k, context, a, m, begin, count);
+  } else {
+    head_in_cache(k, context, a, m, begin, count);
+  }
   for (int64_t i = 0; i < count; ++i) *a.loss_sum += m.losses[i];  // OPS-2
   if (a.dx != nullptr) {
     team_gemm(k, context, {.m = count,
@@ -210,8 +240,8 @@ void head_slab(const kernel_table& k, compute_context& context, const head_loss_
 
 void host_ops::head_loss(stream& s, const head_loss_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    const int64_t slab = slab_tokens(a);
-    const head_memory memory = head_scratch(a, slab, context.scratch);
+    const int64_t slab = slab_tokens(k, a);
+    const head_memory memory = head_scratch(k, a, slab, context.scratch);
     for (int64_t begin = 0; begin < a.tokens; begin += slab) {
       head_slab(k, context, a, memory, begin, std::min(slab, a.tokens - begin));
     }

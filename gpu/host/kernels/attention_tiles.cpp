@@ -40,14 +40,7 @@ struct head_rows {
   const bf16_bits* data;
   int64_t ld, seq, width;
 
-  /// Left operand: A tiles of rows x width, [row / 16][depth / 32].
-  void as_left(bf16_bits* to) const {
-    for (int64_t t = 0; t < round_up(seq, edge); t += tile_edge) {
-      for (int64_t d = 0; d < width; d += tile_depth, to += tile_values) {
-        pack_rows(data + t * ld + d, ld, smaller(tile_depth, width - d), seq - t, to);
-      }
-    }
-  }
+  void as_left(bf16_bits* to) const { pack_left({data, ld, seq, width}, to); }
   /// Left operand of the transpose: A tiles of width x rows, the depth along the rows: [width / 16][rows / 32].
   void as_left_transposed(bf16_bits* to) const {
     const int64_t line = round_up(seq, block) / tile_depth * tile_values;
@@ -58,16 +51,8 @@ struct head_rows {
       }
     }
   }
-  /// Right operand, the depth along the width: panels of 32 rows, [row / 32][depth / 32] pairs of B tiles.
   void as_right_transposed(bf16_bits* to) const {
-    for (int64_t t = 0; t < seq; t += edge) {
-      for (int64_t d = 0; d < width; d += tile_depth, to += 2 * tile_values) {
-        const bf16_bits* from = data + t * ld + d;
-        const int64_t depth = smaller(tile_depth, width - d);
-        pack_transposed(from, ld, depth, seq - t, to);
-        pack_transposed(from + tile_edge * ld, ld, depth, seq - t - tile_edge, to + tile_values);
-      }
-    }
+    pack_right_transposed({data, ld, seq, width}, to);
   }
   /// Right operand, the depth along the rows: panels of 32 of the width, [width / 32][row / 32] pairs of B tiles.
   void as_right(bf16_bits* to) const {

@@ -30,6 +30,13 @@ const kernel_table table = {
 #else
     .burn_tiles_bf16 = nullptr,
 #endif
+#if defined(__AMX_BF16__)
+    .head_memory = tile_head_memory,
+    .head_gradient = tile_head_gradient,
+#else
+    .head_memory = nullptr,
+    .head_gradient = nullptr,
+#endif
     .gemm_memory = gemm_memory,
     .gemm = gemm,
     .embedding_forward = embedding_forward,

@@ -105,6 +105,35 @@ TROUPE_INLINE void pack_rows_transposed(const bf16_bits* from, int64_t ld, int64
   store_transposed(high, to + second);
 }
 
+/// Rows of a row-major matrix. Packing zero-fills rows to a multiple of 32, and the width likewise.
+struct matrix_rows {
+  const bf16_bits* data;
+  int64_t ld, rows, width;
+};
+
+/// Left operand: A tiles of rows x width, [row / 16][depth / 32].
+inline void pack_left(const matrix_rows& x, bf16_bits* to) {
+  for (int64_t t = 0; t < round_up(x.rows, edge); t += tile_edge) {
+    for (int64_t d = 0; d < x.width; d += tile_depth, to += tile_values) {
+      const int64_t depth = x.width - d < tile_depth ? x.width - d : tile_depth;
+      pack_rows(x.data + t * x.ld + d, x.ld, depth, x.rows - t, to);
+    }
+  }
+}
+
+/// Right operand, the depth along the width: panels of 32 rows, [row / 32][depth / 32] pairs of B tiles.
+inline void pack_right_transposed(const matrix_rows& x, bf16_bits* to) {
+  for (int64_t t = 0; t < x.rows; t += edge) {
+    for (int64_t d = 0; d < x.width; d += tile_depth, to += 2 * tile_values) {
+      const bf16_bits* from = x.data + t * x.ld + d;
+      const int64_t depth = x.width - d < tile_depth ? x.width - d : tile_depth;
+      pack_transposed(from, x.ld, depth, x.rows - t, to);
+      pack_transposed(from + tile_edge * x.ld, x.ld, depth, x.rows - t - tile_edge,
+                      to + tile_values);
+    }
+  }
+}
+
 /// Where the tiles of a block of A are: tile (i, p) at data + i * row + p * step, its rows `stride` bytes apart.
 struct tiled_a {
   const bf16_bits* data;
