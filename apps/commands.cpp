@@ -16,6 +16,10 @@ void add_all(shell& sh) {
       "file,\n"
       "then the defaults. Exit codes are those of sysexits.h; 1 = training failed; 130, 143 = a "
       "signal.");
+  add_up(sh);
+  add_node(sh);
+  add_generate(sh);
+  add_data(sh);
   add_config(sh);
   add_certs(sh);
   add_completion(sh);

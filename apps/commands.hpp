@@ -15,6 +15,8 @@
 
 namespace troupe::apps {
 
+/// `troupe data prepare|inspect`: text to token files, and a look into them.
+void add_data(shell& sh);
 /// `troupe config check|show|explain|schema`: questions about a configuration.
 void add_config(shell& sh);
 /// `troupe certs`: a certificate authority and certificates for a cluster.
@@ -23,6 +25,13 @@ void add_certs(shell& sh);
 void add_completion(shell& sh);
 /// `troupe version`: what this is and how it was built.
 void add_version(shell& sh);
+
+/// `troupe up`: starts a cluster and trains.
+void add_up(shell& sh);
+/// `troupe node`: one process of a cluster.
+void add_node(shell& sh);
+/// `troupe generate`: text from a checkpoint.
+void add_generate(shell& sh);
 
 /// Registers every verb, in the order of the help.
 void add_all(shell& sh);

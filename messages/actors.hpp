@@ -9,6 +9,7 @@
 #include <caf/actor_control_block.hpp>
 #include <caf/replies_to.hpp>
 #include <caf/typed_actor.hpp>
+#include <caf/typed_event_based_actor.hpp>
 
 #include "messages/msg.hpp"
 #include "messages/schemas/cluster_generated.h"

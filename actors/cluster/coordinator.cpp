@@ -283,7 +283,8 @@ coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_opti
   const auto& job = st.options.plan.job;
   std::vector<std::string> names;
   for (const auto& n : job.cluster.node) names.push_back(n.name);
-  st.membership.emplace(names, own_schema_hash(), own_version(), st.options.epoch);
+  st.membership.emplace(names, own_schema_hash(), own_version(), st.options.epoch,
+                        job.cluster.launch == config::launch_mode::external);
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
                       job.cluster.dead_after_ms * ns_per_ms);
   st.config_toml = config::to_toml(job);
@@ -317,7 +318,9 @@ coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_opti
           a.coordinator_ns = now_ns(*self);
         });
       },
-      [self](const msg<fbs::Leave>&) {},
+      [self](const msg<fbs::Leave>& m) {
+        node_lost(self, m->node() ? m->node()->str() : "?", m->reason() ? m->reason()->str() : "left");
+      },
       [self](const msg<fbs::StopTraining>& m) {
         auto& now = self->state;
         if (now.run)

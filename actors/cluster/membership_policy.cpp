@@ -20,7 +20,14 @@ result<uint32_t> membership_policy::decide(const applicant& who) const {
         errc::version_mismatch,
         fmt::format("node {} comes from epoch {}, this is epoch {}", who.name, who.epoch, epoch_),
         "the coordinator it should join is a newer one"};
-  const auto it = std::find(names_.begin(), names_.end(), who.name);
+  auto it = std::find(names_.begin(), names_.end(), who.name);
+  if (it == names_.end() && open_) {
+    const auto free = std::find(present_.begin(), present_.end(), std::nullopt);
+    if (free == present_.end())
+      return error{errc::unavailable, fmt::format("no place is left for node {}", who.name),
+                   "cluster.nodes says how many there are"};
+    it = names_.begin() + (free - present_.begin());
+  }
   if (it == names_.end())
     return error{errc::not_found, fmt::format("no node is called {}", who.name),
                  fmt::format("the configuration names: {}", fmt::join(names_, ", "))};
@@ -37,10 +44,12 @@ result<uint32_t> membership_policy::decide(const applicant& who) const {
 
 result<uint32_t> membership_policy::admit(const applicant& who) {
   auto place = decide(who);
-  if (place)
+  if (place) {
     present_[*place] = who.instance_id;
-  else
+    names_[*place] = who.name;
+  } else {
     ++refused_;
+  }
   return place;
 }
 

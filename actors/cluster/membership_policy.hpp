@@ -27,10 +27,12 @@ struct applicant {
 
 class membership_policy {
  public:
+  /// `open`: a scheduler starts the nodes and names them; an unknown name takes the first free place.
   membership_policy(std::vector<std::string> names, uint64_t schema_hash, std::string version,
-                    uint32_t epoch)
+                    uint32_t epoch, bool open = false)
       : names_(std::move(names)),
         present_(names_.size()),
+        open_(open),
         schema_hash_(schema_hash),
         version_(std::move(version)),
         epoch_(epoch) {}
@@ -51,6 +53,7 @@ class membership_policy {
 
   std::vector<std::string> names_;
   std::vector<std::optional<std::string>> present_;  ///< instance id
+  bool open_;
   uint64_t schema_hash_;
   std::string version_;
   uint32_t epoch_;

@@ -8,27 +8,19 @@
 #include <caf/openssl/manager.hpp>
 #include <caf/openssl/publish.hpp>
 
+#include "io/config/load.hpp"
 #include "io/tls/certs.hpp"
 #include "messages/errors.hpp"
 #include "messages/type_ids.hpp"
 
 namespace troupe::cluster {
 
-namespace {
-
-std::string for_node(std::string pattern, const std::string& node) {
-  constexpr std::string_view mark = "{node}";
-  if (auto at = pattern.find(mark); at != std::string::npos) pattern.replace(at, mark.size(), node);
-  return pattern;
-}
-
-}  // namespace
-
 network_options network_of(const config::cluster_section& cluster, const std::string& node) {
   network_options o;
-  o.ca = cluster.tls.ca;
-  o.certificate = for_node(cluster.tls.certificate, node);
-  o.key = for_node(cluster.tls.key, node);
+  const auto files = config::tls_of(cluster.tls, node);
+  o.ca = files.ca;
+  o.certificate = files.certificate;
+  o.key = files.key;
   o.heartbeat_interval_ms = cluster.heartbeat_interval_ms;
   o.dead_after_ms = cluster.dead_after_ms;
   return o;

@@ -36,7 +36,8 @@ result<io::token_files> open_tokens(const config::job& job,
     return io::token_files::open(as_paths(sources), format_of(job.data.format));
   TROUPE_TRY(words, tokenizer_of(job));
   const auto paths = as_paths(sources);
-  TROUPE_TRY(cached, io::prepare_cached(paths, *words, job.data.cache));
+  TROUPE_TRY(text, io::text_source::open(paths));
+  TROUPE_TRY(cached, io::cached_corpus(text, *words, job.data.cache));
   const std::array files{cached};
   return io::token_files::open(files, io::token_format::llmc);
 }

@@ -36,3 +36,12 @@ TEST_CASE("MEM-1, MEM-2: named, of our language, not here twice; everyone else i
   p.leave("b");
   CHECK_FALSE(p.complete());
 }
+
+TEST_CASE("an open cluster takes any name until it is full") {
+  membership_policy p({"node0", "node1"}, 7, "0.1.0", 1, true);
+  CHECK(*p.admit({"host-7", 7, "0.1.0", "i1", 0}) == 0);
+  CHECK(*p.admit({"host-9", 7, "0.1.0", "i2", 0}) == 1);
+  CHECK(*p.admit({"host-7", 7, "0.1.0", "i1", 0}) == 0);
+  CHECK(p.complete());
+  CHECK(p.admit({"host-3", 7, "0.1.0", "i3", 0}).error().code == errc::unavailable);
+}

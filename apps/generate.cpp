@@ -1,0 +1,105 @@
+// `troupe generate`: text from a checkpoint.
+#include <cstdio>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/checkpoint/catalog.hpp"
+#include "apps/commands.hpp"
+#include "apps/sample.hpp"
+#include "gpu/model/hf_folder.hpp"
+#include "gpu/model/stage_shape.hpp"
+#include "io/config/load.hpp"
+#include "io/tokenizer/tokenizer.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+/// The named tokenizer; else one in the folder; else the one the training was configured with.
+result<io::tokenizer_ptr> tokenizer_for(const sample_options& options) {
+  if (!options.tokenizer.empty()) return io::make_tokenizer(options.tokenizer);
+  if (auto own = io::make_tokenizer(options.checkpoint)) return own;
+  auto state = checkpoint::read_state_file(options.checkpoint);
+  if (!state)
+    return error{errc::bad_config, fmt::format("{} has no tokenizer", options.checkpoint),
+                 "name one with --tokenizer (a tokenizer.json, or bytes)"};
+  TROUPE_TRY(job, config::parse(state->config_toml, "train_state.json"));
+  return io::make_tokenizer(job.data.tokenizer);
+}
+
+}  // namespace
+
+result<std::string> sample(const sample_options& options,
+                           const std::function<void(std::string_view)>& on_text) {
+  TROUPE_TRY(words, tokenizer_for(options));
+  TROUPE_TRY(config, gpu::read_folder_config(options.checkpoint));
+  TROUPE_TRY(model, gpu::to_model_config(config));
+  auto device = gpu::make_host_device(options.threads);
+  auto shape = gpu::whole_model(model, 1, model.max_positions, gpu::dtype::f32);
+  TROUPE_TRY(store, gpu::parameter_store::make(*device, gpu::stage_chunks(model, shape),
+                                               {gpu::dtype::f32, false}));
+  TROUPE_CHECK(gpu::load_weights(*store, model, std::filesystem::path(options.checkpoint)));
+  TROUPE_TRY(prompt, words->encode(options.prompt));
+  if (prompt.empty()) return error{errc::usage, "the prompt is empty", "give --prompt some text"};
+  TROUPE_TRY(generator, gpu::generator::make(*store, model, 0, options.threads));
+  auto generate = options.generate;
+  if (auto end = words->end_of_text()) generate.stop_tokens.push_back(*end);
+  std::vector<int32_t> sofar;
+  size_t shown = 0;
+  auto on_token = [&](int32_t id) {
+    sofar.push_back(id);
+    if (auto text = words->decode(sofar); text && on_text) {
+      on_text(std::string_view(*text).substr(std::min(shown, text->size())));
+      shown = text->size();
+    }
+    return true;
+  };
+  TROUPE_TRY(ids, generator->run(prompt, generate, on_token));
+  return words->decode(ids);
+}
+
+void add_generate(shell& sh) {
+  auto* verb = sh.app.add_subcommand("generate", "Sample text from a checkpoint");
+  auto o = std::make_shared<sample_options>();
+  auto json = std::make_shared<bool>(false);
+  verb->add_option("--checkpoint", o->checkpoint,
+                   "A step-NNNNNNNN folder, or a Hugging Face folder")
+      ->required();
+  verb->add_option("--prompt", o->prompt, "Text to go on from")->required();
+  verb->add_option("--tokenizer", o->tokenizer, "bytes, or a tokenizer's file or folder");
+  verb->add_option("--tokens", o->generate.max_tokens, "How many tokens at most")
+      ->check(CLI::PositiveNumber);
+  auto& s = o->generate.sampling;
+  verb->add_option("--temperature", s.temperature, "0: always the likeliest token")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--top-k", s.top_k, "Only the k likeliest tokens; 0: all")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--top-p", s.top_p, "Only the likeliest tokens that together reach p")
+      ->check(CLI::Range(0.0, 1.0));
+  verb->add_option("--seed", s.seed, "The same seed gives the same text");
+  verb->add_option("--threads", o->threads, "0: all cores");
+  verb->add_flag("--json", *json, "One JSON object with prompt and text");
+  verb->footer(
+      "Example:\n  troupe generate --checkpoint runs/quickstart/checkpoints/step-00000300 --prompt "
+      "\"The \"");
+  on_run(sh, verb, [o, json]() -> result<int> {
+    if (*json) {
+      TROUPE_TRY(text, sample(*o));
+      nlohmann::ordered_json out{{"prompt", o->prompt}, {"text", text}};
+      TROUPE_CHECK(
+          print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
+      return 0;
+    }
+    TROUPE_CHECK(print(o->prompt));
+    TROUPE_TRY(text, sample(*o, [](std::string_view piece) {
+                 std::fwrite(piece.data(), 1, piece.size(), stdout);
+                 std::fflush(stdout);
+               }));
+    TROUPE_CHECK(print("\n"));
+    return 0;
+  });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,157 @@
+// `troupe node`: one process of a cluster. Started by `troupe up`, or by a scheduler on its host.
+#include <sys/prctl.h>
+#include <unistd.h>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/cluster/network.hpp"
+#include "actors/cluster/node.hpp"
+#include "apps/commands.hpp"
+#include "apps/up/signals.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+struct node_arguments {
+  std::string join;
+  std::string name;
+  std::string advertise;
+  cluster::network_options network;
+  int64_t join_timeout_ms = 60'000;
+  int parent = 0;
+};
+
+/// How the node ended, from its actor to the main thread.
+struct node_end {
+  std::mutex mutex;
+  std::optional<error> why;
+};
+
+result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text) {
+  const auto colon = text.rfind(':');
+  const auto wrong = error{errc::usage, fmt::format("--join {}: not HOST:PORT", text),
+                           "the coordinator prints its address when it starts"};
+  if (colon == std::string::npos || colon == 0) return wrong;
+  char* end = nullptr;
+  const long port = std::strtol(text.c_str() + colon + 1, &end, 10);
+  if (*end != '\0' || port < 1 || port > 65535) return wrong;
+  return std::pair(text.substr(0, colon), static_cast<uint16_t>(port));
+}
+
+/// The kernel kills this process when its launcher ends, however it ends.
+status tie_to_parent(int parent) {
+  if (parent == 0) return {};
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return error::system("tie to the launcher", errno);
+  if (getppid() != parent) return error{errc::unavailable, "the launcher is gone already"};
+  return {};
+}
+
+/// Flags first; what they leave out comes from TROUPE_CLUSTER__... in the environment.
+status complete(node_arguments& a) {
+  TROUPE_TRY(section, config::cluster_without_file(config::process_environment(), {}));
+  const auto from_environment = cluster::network_of(section, a.name);
+  if (!a.network.tls()) {
+    a.network.ca = from_environment.ca;
+    a.network.certificate = from_environment.certificate;
+    a.network.key = from_environment.key;
+  }
+  return cluster::check(a.network);
+}
+
+std::string own_address(const node_arguments& a, const std::string& coordinator) {
+  if (!a.advertise.empty()) return a.advertise;
+  if (config::is_loopback(coordinator)) return "127.0.0.1";
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+/// Ends the process if an orderly end takes too long: a stream may be stuck in a dead peer's collective.
+class watchdog {
+ public:
+  watchdog(std::chrono::seconds patience, int code)
+      : thread_([this, patience, code] {
+          std::unique_lock lock(mutex_);
+          if (!done_.wait_for(lock, patience, [this] { return over_; })) _exit(code);
+        }) {}
+  ~watchdog() {
+    {
+      std::lock_guard lock(mutex_);
+      over_ = true;
+    }
+    done_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable done_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+result<int> run_node(node_arguments a) {
+  TROUPE_CHECK(tie_to_parent(a.parent));
+  TROUPE_TRY(desk, signal_desk::open());
+  TROUPE_TRY(target, host_and_port(a.join));
+  TROUPE_CHECK(complete(a));
+  node_end end;
+  std::optional<watchdog> guard;
+  int signal = 0;
+  {
+    cluster::system_config config(a.network);
+    caf::actor_system system(config);
+    cluster::node_options options{a.name,
+                                  target.first,
+                                  target.second,
+                                  a.network.tls(),
+                                  own_address(a, target.first),
+                                  a.join_timeout_ms,
+                                  [&end, &bell = *desk](const error& why) {
+                                    {
+                                      std::lock_guard lock(end.mutex);
+                                      end.why = why;
+                                    }
+                                    bell.wake();
+                                  }};
+    auto actor = system.spawn(cluster::node, std::move(options));
+    auto over = [&] {
+      std::lock_guard lock(end.mutex);
+      return end.why.has_value();
+    };
+    while (!over() && signal == 0)
+      if (auto event = desk->wait(-1); event && *event != 0 && *event != SIGCHLD) signal = *event;
+    guard.emplace(std::chrono::seconds(5), signal ? 128 + signal : 0);
+    if (signal != 0) caf::anon_send_exit(actor, caf::exit_reason::kill);
+  }
+  if (signal != 0) return 128 + signal;
+  if (end.why->code != errc::none) return *end.why;
+  return 0;
+}
+
+}  // namespace
+
+void add_node(shell& sh) {
+  auto* verb = sh.app.add_subcommand("node", "Run one node of a cluster (what `up` starts)");
+  auto a = std::make_shared<node_arguments>();
+  verb->add_option("--join", a->join, "The coordinator")->required()->type_name("HOST:PORT");
+  verb->add_option("--name", a->name, "This node's name in the configuration")->required();
+  verb->add_option("--advertise", a->advertise, "Address other nodes reach this one at");
+  verb->add_option("--ca", a->network.ca, "PEM file of the authority");
+  verb->add_option("--certificate", a->network.certificate, "PEM file of this node's certificate");
+  verb->add_option("--key", a->network.key, "PEM file of this node's key");
+  verb->add_option("--heartbeat-ms", a->network.heartbeat_interval_ms, "Between heartbeats");
+  verb->add_option("--dead-after-ms", a->network.dead_after_ms, "Silence that means death");
+  verb->add_option("--join-timeout-ms", a->join_timeout_ms, "How long to look for the coordinator");
+  verb->add_option("--parent", a->parent, "End with this process")->group("");
+  on_run(sh, verb, [a] { return run_node(*a); });
+}
+
+}  // namespace troupe::apps

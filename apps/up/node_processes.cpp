@@ -1,0 +1,155 @@
+// posix_spawn, logs and reaping.
+#include "apps/up/node_processes.hpp"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <algorithm>
+#include <csignal>
+
+#include <fmt/format.h>
+
+#include "actors/cluster/network.hpp"
+#include "apps/shell.hpp"
+
+extern char** environ;
+
+namespace troupe::apps {
+
+namespace {
+
+/// The arguments of `troupe node`, without the program.
+std::vector<std::string> node_arguments(const config::cluster_section& cluster,
+                                        const config::node_spec& node, const std::string& address,
+                                        uint16_t port) {
+  const auto net = cluster::network_of(cluster, node.name);
+  std::vector<std::string> out{"node",
+                               "--join",
+                               fmt::format("{}:{}", address, port),
+                               "--name",
+                               node.name,
+                               "--heartbeat-ms",
+                               std::to_string(cluster.heartbeat_interval_ms),
+                               "--dead-after-ms",
+                               std::to_string(cluster.dead_after_ms)};
+  if (net.tls())
+    for (const auto& [flag, file] :
+         {std::pair{"--ca", net.ca}, {"--certificate", net.certificate}, {"--key", net.key}})
+      out.insert(out.end(), {flag, file});
+  return out;
+}
+
+/// One argument for a remote shell.
+std::string quoted(const std::string& word) {
+  std::string out = "'";
+  for (char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> out;
+  std::string word;
+  for (char c : text + " ") {
+    if (c != ' ') {
+      word += c;
+    } else if (!word.empty()) {
+      out.push_back(std::exchange(word, {}));
+    }
+  }
+  return out;
+}
+
+std::vector<std::string> command_of(const config::job& job, const config::node_spec& node,
+                                    const std::string& address, uint16_t port) {
+  auto arguments = node_arguments(job.cluster, node, address, port);
+  if (job.cluster.launch == config::launch_mode::local) {
+    std::vector<std::string> out{"/proc/self/exe"};
+    out.insert(out.end(), arguments.begin(), arguments.end());
+    out.insert(out.end(), {"--parent", std::to_string(getpid())});
+    return out;
+  }
+  auto out = words_of(job.cluster.ssh_command);
+  std::string remote = quoted(job.cluster.remote_binary);
+  arguments.insert(arguments.end(), {"--advertise", node.host});
+  for (const auto& a : arguments) remote += " " + quoted(a);
+  out.push_back(node.host);
+  out.push_back(remote);
+  return out;
+}
+
+}  // namespace
+
+std::string join_command(const config::cluster_section& cluster, const std::string& address,
+                         uint16_t port) {
+  std::string out = fmt::format("troupe node --join {}:{} --name NAME", address, port);
+  if (cluster.tls.enabled()) out += " --ca CA.pem --certificate NODE.pem --key NODE.key";
+  return out;
+}
+
+status node_processes::spawn(const std::string& node, const std::vector<std::string>& command,
+                             const std::string& log) {
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&files);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                   0644);
+  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setpgroup(&attributes, 0);  // PRC-2
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+  std::vector<char*> argv;
+  for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_t pid = -1;
+  const int failed = posix_spawnp(&pid, argv[0], &files, &attributes, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0)
+    return error::system(fmt::format("start node {} ({})", node, command[0]), failed);
+  children_.push_back({node, pid});
+  return {};
+}
+
+status node_processes::start(const config::job& job, const std::string& address, uint16_t port) {
+  if (job.cluster.launch == config::launch_mode::external) {
+    say(fmt::format("waiting for {} nodes; start each with: {}", job.cluster.node.size(),
+                    join_command(job.cluster, address, port)));
+    return {};
+  }
+  for (const auto& node : job.cluster.node)
+    TROUPE_CHECK(spawn(node.name, command_of(job, node, address, port),
+                       fmt::format("{}/{}.log", job.job.output, node.name)));
+  return {};
+}
+
+std::vector<ended_child> node_processes::reap() {
+  std::vector<ended_child> out;
+  std::erase_if(children_, [&](const child& c) {
+    int how = 0;
+    if (waitpid(c.pid, &how, WNOHANG) != c.pid) return false;
+    const bool killed = WIFSIGNALED(how);
+    const int number = killed ? WTERMSIG(how) : WEXITSTATUS(how);
+    out.push_back({c.node,
+                   killed ? fmt::format("was killed by signal {}", number)
+                          : fmt::format("exited with {}", number),
+                   killed || number != 0});
+    return true;
+  });
+  return out;
+}
+
+void node_processes::signal_all(int signal) const {
+  for (const auto& c : children_) kill(c.pid, signal);
+}
+
+node_processes::~node_processes() {
+  signal_all(SIGKILL);
+  for (const auto& c : children_) waitpid(c.pid, nullptr, 0);
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,120 @@
+// Steps, notices and the end, as lines.
+#include "apps/up/reporter.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "apps/shell.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+using self_pointer = reporter_actor::stateful_pointer<reporter_state>;
+
+report::step_report as_report(const reporter_state& st, const fbs::StepReport& m) {
+  report::step_report r;
+  r.step = static_cast<int64_t>(m.step());
+  r.steps = static_cast<int64_t>(m.steps());
+  r.loss = m.loss();
+  r.grad_norm = m.grad_norm();
+  r.lr = m.lr();
+  r.step_ms = m.step_ms();
+  if (st.options.peak_flops > 0) r.peak_ratio = m.flops_per_s() / st.options.peak_flops;
+  r.tokens_per_s = m.tokens_per_s();
+  r.eta_s = st.spent_ms / static_cast<double>(st.steps_seen) *
+            static_cast<double>(m.steps() - m.step()) / 1e3;
+  if (m.validation_loss() >= 0) r.validation_loss = m.validation_loss();
+  return r;
+}
+
+bool on_terminal(const reporter_state& st) {
+  return st.options.job.log.format == config::log_format::automatic && isatty(STDOUT_FILENO);
+}
+
+/// Ends the rewriting line, so that what follows starts on a line of its own.
+void leave_line(reporter_state& st) {
+  if (!std::exchange(st.rewriting, false)) return;
+  std::fputc('\n', stdout);
+  std::fflush(stdout);
+}
+
+void write_log(reporter_state& st, const std::string& line) {
+  st.log << line << '\n' << std::flush;
+  if (st.log || std::exchange(st.log_failed, true)) return;
+  say(error{errc::io, fmt::format("cannot write {}", st.options.log_path),
+            "steps go on, but are not in the log"});
+}
+
+void show(reporter_state& st, const report::step_report& r) {
+  const auto every = st.options.job.log.every;
+  const bool shown = every <= 1 || r.step % every == 0 || r.step == r.steps || r.validation_loss;
+  if (st.options.job.log.format == config::log_format::json) {
+    std::puts(report::step_json(r).c_str());
+  } else if (on_terminal(st)) {
+    std::fputs(report::rewriting_line(r, terminal_columns(STDOUT_FILENO, 100)).c_str(), stdout);
+    st.rewriting = true;
+    if (r.validation_loss) leave_line(st);
+  } else if (shown) {
+    std::puts(report::step_line(r).c_str());
+  }
+  std::fflush(stdout);
+}
+
+void step(reporter_state& st, const msg<fbs::StepReport>& m) {
+  st.spent_ms += m->step_ms();
+  ++st.steps_seen;
+  const auto r = as_report(st, *m);
+  write_log(st, report::step_json(r));
+  show(st, r);
+  std::lock_guard lock(st.options.outcome->mutex);
+  auto& s = st.options.outcome->summary;
+  s.seconds = st.spent_ms / 1e3;
+  s.steps = static_cast<int64_t>(st.steps_seen);
+  s.tokens = s.steps * st.options.job.tokens_per_step();
+  s.losses.push_back({r.step, r.loss});
+  if (r.validation_loss) s.validations.push_back({r.step, *r.validation_loss});
+}
+
+void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
+  leave_line(st);
+  {
+    std::lock_guard lock(st.options.outcome->mutex);
+    auto& o = *st.options.outcome;
+    if (std::exchange(o.over, true)) return;
+    o.why = error{static_cast<errc>(m->code()), m->message() ? m->message()->str() : "",
+                  m->hint() ? m->hint()->str() : ""};
+    o.last_step = m->step();
+    o.summary.checkpoint = m->checkpoint() ? m->checkpoint()->str() : "";
+    o.summary.log = st.options.log_path;
+  }
+  st.options.ended();
+}
+
+}  // namespace
+
+reporter_actor::behavior_type reporter(self_pointer self, reporter_options options) {
+  guard_mailbox(self);
+  auto& st = self->state;
+  st.options = std::move(options);
+  st.log.open(st.options.log_path, std::ios::app);
+  return {
+      [self](const msg<fbs::StatusRequest>& m) {
+        return status_of(*self, m, "reporter", "reporting",
+                         fmt::format(R"({{"steps":{}}})", self->state.steps_seen), 0);
+      },
+      [self](const msg<fbs::StepReport>& m) { step(self->state, m); },
+      [self](const msg<fbs::Notice>& m) {
+        leave_line(self->state);
+        const bool warning = m->level() == fbs::NoticeLevel::warning;
+        say(fmt::format("{}{}", warning ? "warning: " : "", m->text() ? m->text()->str() : ""));
+      },
+      [self](const msg<fbs::RunEnded>& m) { ended(self->state, m); },
+  };
+}
+
+}  // namespace troupe::apps

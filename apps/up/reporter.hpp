@@ -1,0 +1,53 @@
+// The reporter: what a person and the log see of a run. An actor of the launcher's process, detached because
+// terminals and files may block.
+//
+// stdout carries steps (plain lines or JSON), stderr what is said beside; {output}/log.jsonl has every step as
+// JSON whatever the terminal shows.
+#pragma once
+
+#include <chrono>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include <caf/stateful_actor.hpp>
+
+#include "apps/report/report.hpp"
+#include "io/config/job.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::apps {
+
+/// What a run came to; filled by the reporter, read by the launcher once `over`.
+struct run_outcome {
+  std::mutex mutex;
+  bool over = false;
+  error why{errc::none, ""};
+  uint64_t last_step = 0;
+  report::summary summary;
+};
+
+struct reporter_options {
+  config::job job;
+  double peak_flops = 0;  ///< of all workers together; 0: unknown
+  std::string log_path;
+  std::shared_ptr<run_outcome> outcome;
+  std::function<void()> ended;  ///< called once, after `outcome` is over
+};
+
+struct reporter_state {
+  static inline const char* name = "reporter";
+  reporter_options options;
+  std::ofstream log;
+  bool rewriting = false;  ///< the terminal's last line is a step's
+  double spent_ms = 0;
+  uint64_t steps_seen = 0;
+  bool log_failed = false;
+};
+
+reporter_actor::behavior_type reporter(reporter_actor::stateful_pointer<reporter_state> self,
+                                       reporter_options options);
+
+}  // namespace troupe::apps

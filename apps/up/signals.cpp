@@ -1,0 +1,42 @@
+// signalfd and eventfd under one poll.
+#include "apps/up/signals.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+#include <cerrno>
+#include <csignal>
+
+namespace troupe::apps {
+
+result<std::unique_ptr<signal_desk>> signal_desk::open() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, s);
+  if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return error::system("block signals", errno);
+  io::unique_fd signals(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  io::unique_fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!signals || !bell) return error::system("open a signal descriptor", errno);
+  return std::unique_ptr<signal_desk>(new signal_desk(std::move(signals), std::move(bell)));
+}
+
+std::optional<int> signal_desk::wait(int timeout_ms) {
+  pollfd fds[2] = {{signals_.get(), POLLIN, 0}, {bell_.get(), POLLIN, 0}};
+  if (poll(fds, 2, timeout_ms) <= 0) return std::nullopt;
+  if (fds[0].revents & POLLIN) {
+    signalfd_siginfo info{};
+    if (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info)))
+      return static_cast<int>(info.ssi_signo);
+  }
+  uint64_t rings = 0;
+  if (read(bell_.get(), &rings, sizeof(rings)) == static_cast<ssize_t>(sizeof(rings))) return 0;
+  return std::nullopt;
+}
+
+void signal_desk::wake() noexcept {
+  const uint64_t one = 1;
+  [[maybe_unused]] auto n = write(bell_.get(), &one, sizeof(one));
+}
+
+}  // namespace troupe::apps

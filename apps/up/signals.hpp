@@ -1,0 +1,32 @@
+// Signals and wake-ups of the launcher's main thread, in one place to wait at.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "io/base/result.hpp"
+#include "io/file.hpp"
+
+namespace troupe::apps {
+
+/// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD in this thread and every thread it starts later: make it before any
+/// other thread. The destructor restores nothing: the process is about to end.
+class signal_desk {
+ public:
+  static result<std::unique_ptr<signal_desk>> open();
+
+  /// Waits until a signal comes (its number), wake() was called (0), or `timeout_ms` has passed (nothing).
+  std::optional<int> wait(int timeout_ms);
+
+  /// From any thread.
+  void wake() noexcept;
+
+ private:
+  signal_desk(io::unique_fd signals, io::unique_fd bell)
+      : signals_(std::move(signals)), bell_(std::move(bell)) {}
+  io::unique_fd signals_;
+  io::unique_fd bell_;
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,230 @@
+// `troupe up FILE`: a cluster from a configuration, a run on it, and its end.
+//
+// The launcher's process holds the coordinator, the run, the archive and the reporter; every node is a process of its
+// own. The main thread starts the nodes, waits for signals, children and the end, and shows the summary.
+#include <unistd.h>
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/format.h>
+
+#include "actors/cluster/coordinator.hpp"
+#include "actors/cluster/network.hpp"
+#include "apps/commands.hpp"
+#include "apps/job_arguments.hpp"
+#include "apps/sample.hpp"
+#include "apps/up/node_processes.hpp"
+#include "apps/up/reporter.hpp"
+#include "apps/up/signals.hpp"
+#include "gpu/host/peak.hpp"
+#include "messages/errors.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+constexpr int pulse_ms = 200;
+constexpr int grace_ms = 10'000;
+
+/// Everything `up` knows before a process starts.
+struct launch {
+  train::job_plan plan;
+  std::optional<checkpoint::entry> resume;
+  double peak_flops = 0;
+};
+
+/// The ceiling of all workers together, where they are on this machine; 0 otherwise.
+double local_peak(const config::job& job) {
+  if (job.cluster.launch != config::launch_mode::local) return 0;
+  const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const int64_t each =
+      job.cluster.threads > 0 ? job.cluster.threads : std::max<int64_t>(1, cores / job.workers());
+  const auto type =
+      job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
+  auto peak =
+      gpu::measure_peak_flops(type, static_cast<int>(std::min(cores, each * job.workers())));
+  return peak ? *peak : 0;
+}
+
+result<launch> prepare(const job_arguments& arguments, const std::string& log_format) {
+  auto sources = arguments.sources();
+  if (!log_format.empty()) sources.sets.push_back("log.format=" + log_format);
+  TROUPE_TRY(loaded, config::load(sources));
+  launch l;
+  TROUPE_TRY(plan, train::make_plan(loaded.value));
+  l.plan = std::move(plan);
+  TROUPE_CHECK(cluster::check(cluster::network_of(l.plan.job.cluster, "coordinator")));
+  TROUPE_TRY(resume,
+             checkpoint::resume_from(l.plan.job.checkpoint.resume, l.plan.job.checkpoint.dir));
+  l.resume = std::move(resume);
+  std::error_code code;
+  std::filesystem::create_directories(l.plan.job.job.output, code);
+  if (code)
+    return error::system(fmt::format("make the folder {}", l.plan.job.job.output), code.value());
+  l.peak_flops = local_peak(l.plan.job);
+  return l;
+}
+
+std::string address_of(const config::cluster_section& c) {
+  if (!c.advertise.empty()) return c.advertise;
+  return c.listen.empty() || c.listen == "0.0.0.0" ? "127.0.0.1" : c.listen;
+}
+
+/// The main thread's part while the cluster runs; the signal that ended it, or 0.
+class watch {
+ public:
+  watch(signal_desk& desk, node_processes& nodes, coordinator_actor coordinator,
+        std::shared_ptr<run_outcome> outcome)
+      : desk_(desk),
+        nodes_(nodes),
+        coordinator_(std::move(coordinator)),
+        outcome_(std::move(outcome)) {}
+
+  int until_over() {
+    while (!over()) {
+      const auto event = desk_.wait(pulse_ms);
+      if (event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP)) interrupt(*event);
+      tell_of_ended_children();
+    }
+    return signal_;
+  }
+
+  /// Gives the nodes time to go by themselves.
+  void until_alone() {
+    for (int waited = 0; nodes_.running() > 0 && waited < grace_ms; waited += pulse_ms / 4) {
+      const auto event = desk_.wait(pulse_ms / 4);
+      if (event && (*event == SIGINT || *event == SIGTERM)) break;
+      nodes_.reap();
+    }
+  }
+
+ private:
+  bool over() {
+    std::lock_guard lock(outcome_->mutex);
+    return outcome_->over;
+  }
+
+  /// The first signal asks, the second does not.
+  void interrupt(int number) {
+    if (signal_ != 0) {
+      say("second signal: aborting at once");
+      nodes_.signal_all(SIGKILL);
+      _exit(128 + number);
+    }
+    signal_ = number;
+    say("finishing the step, then saving and stopping (again to abort at once)");
+    caf::anon_send(coordinator_, make_msg<fbs::StopTraining>({}, [&](auto& s) {
+                     s.reason = number == SIGINT ? "interrupted" : "terminated";
+                     s.save = true;
+                   }));
+  }
+
+  void tell_of_ended_children() {
+    for (const auto& child : nodes_.reap())
+      caf::anon_send(coordinator_, make_msg<fbs::Leave>({}, [&](auto& l) {
+                       l.node = child.node;
+                       l.reason = child.how;
+                     }));
+  }
+
+  signal_desk& desk_;
+  node_processes& nodes_;
+  coordinator_actor coordinator_;
+  std::shared_ptr<run_outcome> outcome_;
+  int signal_ = 0;
+};
+
+/// A sample of what the model has learned, into the summary. A failure is a remark, not the run's failure.
+void add_sample(const config::job& job, report::summary& summary) {
+  if (job.train.sample_tokens == 0 || summary.checkpoint.empty()) return;
+  sample_options options;
+  options.checkpoint = summary.checkpoint;
+  options.prompt = job.train.sample_prompt.empty() ? "\n" : job.train.sample_prompt;
+  options.generate.max_tokens = job.train.sample_tokens;
+  options.generate.sampling.seed = static_cast<uint64_t>(job.job.seed);
+  options.generate.sampling.temperature = 0.8;
+  auto text = sample(options);
+  if (!text) return say(fmt::format("no sample: {}", text.error().message));
+  summary.prompt = options.prompt;
+  summary.sample = *text;
+}
+
+status show(const config::job& job, const report::summary& summary) {
+  if (job.log.format == config::log_format::json)
+    return print(report::summary_json(summary) + "\n");
+  report::canvas canvas;
+  canvas.columns = std::min(100, terminal_columns(STDOUT_FILENO, 80));
+  canvas.utf8 = speaks_utf8();
+  return print("\n" + report::summary_text(summary, canvas));
+}
+
+/// The exit code of a run that is over.
+result<int> conclude(const config::job& job, run_outcome& outcome, int signal) {
+  std::lock_guard lock(outcome.mutex);
+  if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled) return outcome.why;
+  if (outcome.summary.steps == 0 && outcome.last_step > 0)
+    say(fmt::format("nothing to do: {} holds step {} of {}", outcome.summary.checkpoint,
+                    outcome.last_step, job.train.steps));
+  add_sample(job, outcome.summary);
+  TROUPE_CHECK(show(job, outcome.summary));
+  return signal == 0 ? 0 : 128 + signal;
+}
+
+result<int> up(const job_arguments& arguments, const std::string& log_format) {
+  TROUPE_TRY(desk, signal_desk::open());
+  TROUPE_TRY(l, prepare(arguments, log_format));
+  const auto& job = l.plan.job;
+  const auto network = cluster::network_of(job.cluster, "coordinator");
+  auto outcome = std::make_shared<run_outcome>();
+  cluster::system_config config(network);
+  caf::actor_system system(config);
+  reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
+                        [&bell = *desk] { bell.wake(); }};
+  auto teller = system.spawn<caf::detached>(reporter, std::move(talk));
+  auto head =
+      system.spawn(cluster::coordinator, cluster::coordinator_options{l.plan, 1, l.resume, teller});
+  int signal = 0;
+  {
+    node_processes nodes;
+    auto started = [&]() -> status {
+      TROUPE_TRY(port, cluster::publish(network.tls(), head, job.cluster.listen,
+                                        static_cast<uint16_t>(job.cluster.port)));
+      say(fmt::format("coordinator of {} at {}:{}", job.job.name, address_of(job.cluster), port));
+      return nodes.start(job, address_of(job.cluster), port);
+    }();
+    if (!started) {
+      caf::anon_send_exit(head, caf::exit_reason::kill);
+      caf::anon_send_exit(teller, caf::exit_reason::kill);
+      return started.error();
+    }
+    watch w(*desk, nodes, head, outcome);
+    signal = w.until_over();
+    w.until_alone();
+  }
+  caf::anon_send_exit(head, caf::exit_reason::kill);
+  caf::anon_send_exit(teller, caf::exit_reason::user_shutdown);
+  return conclude(job, *outcome, signal);
+}
+
+}  // namespace
+
+void add_up(shell& sh) {
+  auto* verb = sh.app.add_subcommand("up", "Start a cluster from a configuration and train");
+  auto arguments = std::make_shared<job_arguments>();
+  auto log_format = std::make_shared<std::string>();
+  add_job_arguments(verb, *arguments);
+  verb->add_option("--log-format", *log_format, "auto, plain or json (short for --set log.format=)")
+      ->check(CLI::IsMember({"auto", "plain", "json"}));
+  verb->footer(
+      "The first Ctrl-C finishes the step, saves and stops; the second aborts at once.\n"
+      "Run it again to go on from the last checkpoint.\n\n"
+      "Examples:\n"
+      "  troupe up configs/quickstart.toml\n"
+      "  troupe up configs/quickstart.toml --set train.steps=50 --log-format json");
+  on_run(sh, verb, [arguments, log_format] { return up(*arguments, *log_format); });
+}
+
+}  // namespace troupe::apps
