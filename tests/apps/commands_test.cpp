@@ -150,6 +150,23 @@ TEST_CASE("commands: certs makes a CA once, refuses to overwrite, and says what 
   CHECK(sh(here, "troupe certs pki --node ../x").code == 64);
 }
 
+TEST_CASE("commands: data prepare writes tokens that data inspect reads") {
+  folder here;
+  here.write("a.txt", "to be or not to be\n");
+  auto made = sh(here, "troupe data prepare a.txt --out a.bin --json");
+  REQUIRE_MESSAGE(made.code == 0, made.talk);
+  CHECK(nlohmann::json::parse(made.out)["vocab"] == 256);
+  auto seen = sh(here, "troupe data inspect a.bin --tokenizer bytes --show 5 --json");
+  REQUIRE_MESSAGE(seen.code == 0, seen.talk);
+  auto facts = nlohmann::json::parse(seen.out)[0];
+  CHECK(facts["format"] == "llmc");
+  CHECK(facts["first_text"] == "to be");
+  CHECK(facts["largest_token"] == 't');
+  CHECK(sh(here, "troupe data inspect a.txt --format llmc").code == 65);
+  CHECK(sh(here, "troupe data inspect none.bin").code == 66);
+  CHECK(sh(here, "troupe data prepare none --out b.bin").code == 66);
+}
+
 TEST_CASE("commands: bash completes verbs, flags and keys") {
   folder here;
   auto complete = [&](const std::string& words, int at) {

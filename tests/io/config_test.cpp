@@ -285,10 +285,10 @@ TEST_CASE("impossible combinations are told with the key and the line at fault")
       {{"train.steps=1\nlr=2"}, "expected an integer from 1 to 1000000000, got the string"},
       {{"checkpoint.resume="}, "expected \"auto\", \"never\" or the path"},
   };
-  for (const auto& [sets, expected] : rows) {
-    CAPTURE(std::string(expected));
-    auto text = complaints(sets);
-    CHECK_MESSAGE(text.find(expected) != std::string::npos, text);
+  for (const auto& r : rows) {
+    CAPTURE(std::string(r.expected));
+    auto text = complaints(r.sets);
+    CHECK_MESSAGE(text.find(r.expected) != std::string::npos, text);
   }
 }
 

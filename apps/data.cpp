@@ -1,0 +1,187 @@
+// `troupe data`: text to token files once and for all, and a look into token files.
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/commands.hpp"
+#include "apps/report/report.hpp"
+#include "io/data/corpus.hpp"
+#include "io/data/token_file.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+struct arguments {
+  std::vector<std::string> paths;
+  std::string tokenizer = "bytes";
+  std::string out;
+  std::string format = "auto";
+  int64_t show = 32;
+  unsigned threads = 0;
+  bool json = false;
+};
+
+using seconds = std::chrono::duration<double>;
+
+/// Says how far it has come, at most ten times a second and only to a terminal.
+class progress_line {
+ public:
+  void operator()(const io::corpus_progress& p) {
+    auto now = std::chrono::steady_clock::now();
+    if (!terminal_ || now - last_ < std::chrono::milliseconds(100)) return;
+    last_ = now;
+    auto share = p.bytes > 0 ? std::min(100.0, 100.0 * static_cast<double>(p.bytes_done) /
+                                                   static_cast<double>(p.bytes))
+                             : 100.0;
+    fmt::print(stderr, "\r\x1b[K{:.0f} % | {}/{} documents | {} tokens", share, p.documents_done,
+               p.documents, report::grouped(static_cast<int64_t>(p.tokens)));
+    std::fflush(stderr);
+  }
+  void clear() const {
+    if (terminal_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+ private:
+  bool terminal_ = isatty(STDERR_FILENO) == 1;
+  std::chrono::steady_clock::time_point last_ = {};
+};
+
+result<int> prepare(const arguments& a) {
+  TROUPE_TRY(words, io::make_tokenizer(a.tokenizer));
+  std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
+  TROUPE_TRY(source, io::text_source::open(paths));
+  progress_line line;
+  io::corpus_options options;
+  options.threads = a.threads;
+  options.progress = [&line](const io::corpus_progress& p) {
+    line(p);
+    return true;
+  };
+  auto began = std::chrono::steady_clock::now();
+  auto made = io::prepare_corpus(source, *words, a.out, options);
+  line.clear();
+  if (!made) return made.error();
+  auto took = seconds(std::chrono::steady_clock::now() - began).count();
+  say(fmt::format("{}: {} tokens of {} from {} documents, {} bytes, in {:.1f} s", a.out,
+                  report::grouped(static_cast<int64_t>(made->tokens)), words->name(),
+                  made->documents_done, report::grouped(static_cast<int64_t>(made->bytes_done)),
+                  took));
+  if (!a.json) return 0;
+  nlohmann::ordered_json facts;
+  facts["file"] = a.out;
+  facts["tokenizer"] = words->name();
+  facts["vocab"] = words->vocab_size();
+  facts["documents"] = made->documents_done;
+  facts["text_bytes"] = made->bytes_done;
+  facts["tokens"] = made->tokens;
+  TROUPE_CHECK(print(facts.dump() + "\n"));
+  return 0;
+}
+
+io::token_format format_of(const std::string& word) {
+  return word == "llmc"      ? io::token_format::llmc
+         : word == "nanogpt" ? io::token_format::nanogpt
+                             : io::token_format::automatic;
+}
+
+/// What stands in one token file.
+nlohmann::ordered_json facts_of(const io::token_file& file, bool llmc) {
+  uint32_t largest = 0;
+  for (uint64_t i = 0; i < file.size(); i++) largest = std::max(largest, file.token(i));
+  nlohmann::ordered_json facts;
+  facts["file"] = file.path().string();
+  facts["format"] = llmc ? "llmc" : "nanogpt";
+  facts["bytes_per_token"] = file.token_bytes();
+  facts["tokens"] = file.size();
+  if (file.size() > 0) facts["largest_token"] = largest;
+  return facts;
+}
+
+/// The first tokens, and their text where a tokenizer was named.
+result<nlohmann::ordered_json> beginning_of(const io::token_file& file, const arguments& a,
+                                            const io::tokenizer* words) {
+  std::vector<int32_t> ids(std::min(file.size(), static_cast<uint64_t>(a.show)));
+  file.copy(0, ids.size(), ids.data());
+  nlohmann::ordered_json out;
+  out["first_tokens"] = ids;
+  if (!words) return out;
+  auto text = words->decode(ids);
+  if (!text)
+    return error{text.error().code, file.path().string() + ": " + text.error().message,
+                 "another tokenizer made this file"};
+  out["first_text"] = *text;
+  return out;
+}
+
+result<int> inspect(const arguments& a, bool with_text) {
+  io::tokenizer_ptr words;
+  if (with_text) {
+    TROUPE_TRY(made, io::make_tokenizer(a.tokenizer));
+    words = made;
+  }
+  auto all = nlohmann::ordered_json::array();
+  for (const auto& path : a.paths) {
+    TROUPE_TRY(file, io::token_file::open(path, format_of(a.format)));
+    bool llmc = a.format == "llmc" || (a.format == "auto" && io::looks_like_token_file(path));
+    auto facts = facts_of(file, llmc);
+    TROUPE_TRY(beginning, beginning_of(file, a, words.get()));
+    facts.update(beginning);
+    all.push_back(std::move(facts));
+  }
+  using handler = nlohmann::ordered_json::error_handler_t;
+  if (a.json) {
+    TROUPE_CHECK(print(all.dump(2, ' ', false, handler::replace) + "\n"));
+    return 0;
+  }
+  std::string text;
+  for (const auto& facts : all)
+    for (const auto& [key, value] : facts.items())
+      text += fmt::format(
+          "{}{:<17}{}\n", key == "file" && !text.empty() ? "\n" : "", key,
+          key == "file" ? value.get<std::string>() : value.dump(-1, ' ', false, handler::replace));
+  TROUPE_CHECK(print(text));
+  return 0;
+}
+
+}  // namespace
+
+void add_data(shell& sh) {
+  auto* verb = sh.app.add_subcommand("data", "Turn text into token files, and look into them");
+  verb->require_subcommand(1);
+  verb->footer(
+      "Examples:\n"
+      "  troupe data prepare books/ --tokenizer gpt2/tokenizer.json --out books.bin\n"
+      "  troupe data inspect books.bin --tokenizer gpt2/tokenizer.json");
+  auto a = std::make_shared<arguments>();
+
+  auto* prepare_verb =
+      verb->add_subcommand("prepare", "Tokenise text into one .bin of llm.c's format");
+  prepare_verb->add_option("PATH", a->paths, "Text files and folders, in this order")->required();
+  prepare_verb->add_option("--out", a->out, "The .bin file to write")->required();
+  prepare_verb->add_option(
+      "--tokenizer", a->tokenizer,
+      "\"bytes\", or a tokenizer.json, merges or SentencePiece file or folder");
+  prepare_verb->add_option("--threads", a->threads, "Threads; 0 = as many as there are cores");
+  prepare_verb->add_flag("--json", a->json, "What was made, as one JSON object on stdout");
+  on_run(sh, prepare_verb, [a] { return prepare(*a); });
+
+  auto* inspect_verb = verb->add_subcommand("inspect", "Say what stands in token files");
+  inspect_verb->add_option("FILE", a->paths, ".bin files of llm.c or nanoGPT")->required();
+  auto* tokenizer = inspect_verb->add_option("--tokenizer", a->tokenizer,
+                                             "Show the first tokens as this tokenizer's text too");
+  inspect_verb->add_option("--format", a->format, "auto, llmc or nanogpt")
+      ->check(CLI::IsMember({"auto", "llmc", "nanogpt"}));
+  inspect_verb->add_option("--show", a->show, "How many of the first tokens to show")
+      ->check(CLI::Range(int64_t{0}, int64_t{1000000}));
+  inspect_verb->add_flag("--json", a->json, "As a JSON array");
+  on_run(sh, inspect_verb, [a, tokenizer] { return inspect(*a, tokenizer->count() > 0); });
+}
+
+}  // namespace troupe::apps
