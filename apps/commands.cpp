@@ -20,7 +20,6 @@ void add_all(shell& sh) {
   add_node(sh);
   add_generate(sh);
   add_data(sh);
-  add_data(sh);
   add_config(sh);
   add_certs(sh);
   add_completion(sh);

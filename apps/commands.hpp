@@ -17,8 +17,6 @@ namespace troupe::apps {
 
 /// `troupe data prepare|inspect`: text to token files, and a look into them.
 void add_data(shell& sh);
-/// `troupe data prepare|inspect`: text to token files, and a look into them.
-void add_data(shell& sh);
 /// `troupe config check|show|explain|schema`: questions about a configuration.
 void add_config(shell& sh);
 /// `troupe certs`: a certificate authority and certificates for a cluster.
