@@ -1,7 +1,8 @@
-// `troupe bench ops`: the time of each operation of a training step, alone, at the shapes of known models.
+// `troupe bench ops`: the time of each operation of a training step, alone, at the shapes of
+// known models.
 //
-// Why: a step's time says that something is slow, this says what. Products are compared with the measured
-// ceiling (`troupe bench peak`), passes over memory are given in bytes a second.
+// Why: a step's time says that something is slow, this says what. Products are compared with the
+// measured ceiling (`troupe bench peak`), passes over memory are given in bytes a second.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -40,7 +41,7 @@ const std::map<std::string, bench_shape> bench_shapes = {
 };
 
 struct ops_arguments {
-  std::string model = "tiny", type = "f32";
+  std::string model = "tiny", type = "f32", only;
   int threads = 2;
   bool json = false;
 };
@@ -114,23 +115,26 @@ void ops_bench::add_linear(const std::string& name, int64_t in, int64_t out, int
   auto *x = take(n * in, type_), *w = take(out * in, type_), *y = take(n * out, type_);
   auto* dw = take<float>(out * in, dtype::f32);
   const double flops = 2.0 * static_cast<double>(n * in) * static_cast<double>(out);
-  const auto bytes = static_cast<double>((n * in + out * in + n * out) *
-                                         static_cast<int64_t>(size_of(type_)));
+  const auto bytes =
+      static_cast<double>((n * in + out * in + n * out) * static_cast<int64_t>(size_of(type_)));
   ops& op = device_->ops();
-  cases_.push_back({name + " forward", flops, bytes, per_step, [=, this, &op] {
-                      op.linear_forward(*stream_, {.tokens = n, .in = in, .out = out, .type = type_,
-                                                   .x = x, .w = w, .y = y});
-                    }});
-  cases_.push_back({name + " backward input", flops, bytes, per_step, [=, this, &op] {
-                      op.linear_backward_input(*stream_,
-                                               {.tokens = n, .in = in, .out = out, .type = type_,
-                                                .dy = y, .w = w, .dx = x});
-                    }});
-  cases_.push_back({name + " backward weight", flops, bytes, per_step, [=, this, &op] {
-                      op.linear_backward_weight(*stream_,
-                                                {.tokens = n, .in = in, .out = out, .type = type_,
-                                                 .dy = y, .x = x, .dw = dw});
-                    }});
+  cases_.push_back(
+      {name + " forward", flops, bytes, per_step, [=, this, &op] {
+         op.linear_forward(
+             *stream_, {.tokens = n, .in = in, .out = out, .type = type_, .x = x, .w = w, .y = y});
+       }});
+  cases_.push_back(
+      {name + " backward input", flops, bytes, per_step, [=, this, &op] {
+         op.linear_backward_input(
+             *stream_,
+             {.tokens = n, .in = in, .out = out, .type = type_, .dy = y, .w = w, .dx = x});
+       }});
+  cases_.push_back(
+      {name + " backward weight", flops, bytes, per_step, [=, this, &op] {
+         op.linear_backward_weight(
+             *stream_,
+             {.tokens = n, .in = in, .out = out, .type = type_, .dy = y, .x = x, .dw = dw});
+       }});
 }
 
 void ops_bench::add_rows() {
@@ -148,17 +152,34 @@ void ops_bench::add_rows() {
   const double out = static_cast<double>(n * f) * element;
   ops& op = device_->ops();
   cases_.push_back({"norm forward + residual", 0, 4 * rows, 2 * layers + 1, [=, this, &op] {
-                      op.norm_forward(*stream_, {.kind = kind, .tokens = n, .width = c,
-                                                 .type = type_, .eps = 1e-5f, .x = x,
-                                                 .residual = r, .weight = w, .bias = bias,
-                                                 .sum_out = x, .y = y, .mean = mean,
+                      op.norm_forward(*stream_, {.kind = kind,
+                                                 .tokens = n,
+                                                 .width = c,
+                                                 .type = type_,
+                                                 .eps = 1e-5f,
+                                                 .x = x,
+                                                 .residual = r,
+                                                 .weight = w,
+                                                 .bias = bias,
+                                                 .sum_out = x,
+                                                 .y = y,
+                                                 .mean = mean,
                                                  .rstd = rstd});
                     }});
   cases_.push_back({"norm backward + residual", 0, 4 * rows, 2 * layers + 1, [=, this, &op] {
-                      op.norm_backward(*stream_, {.kind = kind, .tokens = n, .width = c,
-                                                  .type = type_, .dy = y, .x = x, .weight = w,
-                                                  .mean = mean, .rstd = rstd, .dresidual = r,
-                                                  .dx = r, .dweight = dw, .dbias = db});
+                      op.norm_backward(*stream_, {.kind = kind,
+                                                  .tokens = n,
+                                                  .width = c,
+                                                  .type = type_,
+                                                  .dy = y,
+                                                  .x = x,
+                                                  .weight = w,
+                                                  .mean = mean,
+                                                  .rstd = rstd,
+                                                  .dresidual = r,
+                                                  .dx = r,
+                                                  .dweight = dw,
+                                                  .dbias = db});
                     }});
   cases_.push_back({"activation forward", 0, in + out, layers, [=, this, &op] {
                       op.activation_forward(*stream_, {act, n, f, type_, wide, narrow});
@@ -176,22 +197,22 @@ void ops_bench::add_attention() {
   auto* lse = take<float>(b * h * t, dtype::f32);
   // two products over the visible half of T x T; five in backward
   const double product = 2.0 * static_cast<double>(b * h * d) * static_cast<double>(t * t) / 2;
-  const auto bytes = static_cast<double>(n * (s_.qkv() + h * d)) *
-                     static_cast<double>(size_of(type_));
+  const auto bytes =
+      static_cast<double>(n * (s_.qkv() + h * d)) * static_cast<double>(size_of(type_));
   ops& op = device_->ops();
   cases_.push_back({"attention forward", 2 * product, bytes, layers, [=, this, &op] {
                       op.attention_forward(*stream_, {b, t, h, k, d, 0, type_, qkv, out, lse});
                     }});
-  cases_.push_back({"attention backward", 5 * product, 2 * bytes, layers, [=, this, &op] {
-                      op.attention_backward(*stream_,
-                                            {b, t, h, k, d, 0, type_, qkv, out, lse, dout, dqkv});
-                    }});
+  cases_.push_back(
+      {"attention backward", 5 * product, 2 * bytes, layers, [=, this, &op] {
+         op.attention_backward(*stream_, {b, t, h, k, d, 0, type_, qkv, out, lse, dout, dqkv});
+       }});
 }
 
 void ops_bench::add_ends() {
   const int64_t n = s_.tokens(), c = s_.width, v = s_.vocab;
-  const int64_t parameters = s_.layers * (c * s_.qkv() + c * c + c * s_.feed_in() + c * s_.feed) +
-                             v * c;
+  const int64_t parameters =
+      s_.layers * (c * s_.qkv() + c * c + c * s_.feed_in() + c * s_.feed) + v * c;
   auto *x = take(n * c, type_), *w = take(v * c, type_), *dx = take(n * c, type_);
   auto* dw = take<float>(v * c, dtype::f32);
   auto* ids = take<int32_t>(n, dtype::i32);
@@ -208,27 +229,24 @@ void ops_bench::add_ends() {
   const double head = 6.0 * static_cast<double>(n * c) * static_cast<double>(v);
   const auto element = static_cast<double>(size_of(type_));
   const auto count = static_cast<double>(parameters);
-  cases_.push_back({"head + loss, both ways", head, element * static_cast<double>(n * v), 1,
-                    [=, this, &op] {
-                      op.head_loss(*stream_, {n, c, v, type_, x, w, ids, 1e-3f, loss, dx, dw});
-                    }});
-  cases_.push_back({"embedding forward", 0, 2 * element * static_cast<double>(n * c), 1,
-                    [=, this, &op] {
-                      op.embedding_forward(*stream_, {s_.batch, s_.seq, c, v, type_, ids, w,
-                                                      nullptr, x});
-                    }});
-  cases_.push_back({"embedding backward", 0, (element + 8) * static_cast<double>(n * c), 1,
-                    [=, this, &op] {
-                      op.embedding_backward(*stream_,
-                                            {s_.batch, s_.seq, c, v, type_, ids, x, dw, nullptr});
-                    }});
-  cases_.push_back({"AdamW, one pass", 0, count * (32 + (type_ == dtype::bf16 ? 2 : 0)), 1,
-                    [=, this, &op] {
-                      op.optimizer_step(*stream_, {optimizer_args::rule::adamw, parameters, span, 1,
-                                                   state[0], weight, type_, state[1], state[2],
-                                                   state[3], scale, 1e-3f, 0.9f, 0.95f, 1e-8f,
-                                                   0.1f, 10, true});
-                    }});
+  cases_.push_back(
+      {"head + loss, both ways", head, element * static_cast<double>(n * v), 1, [=, this, &op] {
+         op.head_loss(*stream_, {n, c, v, type_, x, w, ids, 1e-3f, loss, dx, dw});
+       }});
+  cases_.push_back(
+      {"embedding forward", 0, 2 * element * static_cast<double>(n * c), 1, [=, this, &op] {
+         op.embedding_forward(*stream_, {s_.batch, s_.seq, c, v, type_, ids, w, nullptr, x});
+       }});
+  cases_.push_back(
+      {"embedding backward", 0, (element + 8) * static_cast<double>(n * c), 1, [=, this, &op] {
+         op.embedding_backward(*stream_, {s_.batch, s_.seq, c, v, type_, ids, x, dw, nullptr});
+       }});
+  cases_.push_back(
+      {"AdamW, one pass", 0, count * (32 + (type_ == dtype::bf16 ? 2 : 0)), 1, [=, this, &op] {
+         op.optimizer_step(*stream_, {optimizer_args::rule::adamw, parameters, span, 1, state[0],
+                                      weight, type_, state[1], state[2], state[3], scale, 1e-3f,
+                                      0.9f, 0.95f, 1e-8f, 0.1f, 10, true});
+       }});
   cases_.push_back({"norm of gradients", 0, count * 4, 1, [=, this, &op] {
                       op.norm_squared(*stream_, state[3], span, 1, loss, nullptr);
                     }});
@@ -284,15 +302,18 @@ result<int> run_ops(const ops_arguments& arguments) {
   TROUPE_CHECK(bench.open(arguments.threads));
   TROUPE_CHECK(bench.add_cases());
   std::vector<double> seconds;
+  std::vector<const ops_case*> chosen;
   double step = 0, flops = 0;
   for (const ops_case& c : bench.cases()) {
+    if (c.name.find(arguments.only) == std::string::npos) continue;
+    chosen.push_back(&c);
     seconds.push_back(bench.time(c));
     step += seconds.back() * static_cast<double>(c.per_step);
     flops += c.flops * static_cast<double>(c.per_step);
   }
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (size_t i = 0; i < seconds.size(); ++i) {
-    const ops_case& c = bench.cases()[i];
+    const ops_case& c = *chosen[i];
     const double share = seconds[i] * static_cast<double>(c.per_step) / step;
     if (arguments.json) {
       rows.push_back({{"op", c.name},
@@ -306,12 +327,9 @@ result<int> run_ops(const ops_arguments& arguments) {
     }
   }
   if (arguments.json) {
-    nlohmann::ordered_json all = {{"model", arguments.model},
-                                  {"dtype", arguments.type},
-                                  {"threads", arguments.threads},
-                                  {"peak_flops", peak},
-                                  {"step_seconds", step},
-                                  {"ops", rows}};
+    nlohmann::ordered_json all = {{"model", arguments.model},     {"dtype", arguments.type},
+                                  {"threads", arguments.threads}, {"peak_flops", peak},
+                                  {"step_seconds", step},         {"ops", rows}};
     TROUPE_CHECK(print(all.dump() + "\n"));
   } else {
     TROUPE_CHECK(print(fmt::format(
@@ -333,6 +351,7 @@ void add_bench_ops(shell& sh, CLI::App* bench) {
       ->check(CLI::IsMember({"f32", "bf16"}));
   verb->add_option("--threads", arguments->threads, "Threads of the stream (default 2)")
       ->check(CLI::PositiveNumber);
+  verb->add_option("--only", arguments->only, "Operations with this in their name");
   verb->add_flag("--json", arguments->json, "As one JSON object");
   on_run(sh, verb, [arguments] { return run_ops(*arguments); });
 }

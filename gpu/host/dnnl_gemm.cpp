@@ -80,8 +80,7 @@ dnnl::memory::desc matrix(int64_t rows, int64_t columns, dtype type, int64_t str
 
 dnnl::matmul::primitive_desc describe(const dnnl::engine& engine, const shape& s,
                                       const dnnl::memory::desc& a, const dnnl::memory::desc& b,
-                                      const dnnl::memory::desc& c,
-                                      const dnnl::memory::desc& bias) {
+                                      const dnnl::memory::desc& c, const dnnl::memory::desc& bias) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   dnnl::post_ops post;

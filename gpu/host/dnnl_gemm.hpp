@@ -1,7 +1,7 @@
 // Matrix products of one thread by oneDNN, behind the same arguments as our own (kernel_table.hpp).
 //
-// Why one thread: the team splits a product itself, so that oneDNN and our kernels never fight over threads,
-// and a product's bits depend only on its shape and the split.
+// Why one thread: the team splits a product itself, so that oneDNN and our kernels never fight
+// over threads, and a product's bits depend only on its shape and the split.
 //
 // Invariants
 //   DNNL-1  After the first call with a shape a thread allocates nothing (OPS-1).

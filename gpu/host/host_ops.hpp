@@ -1,8 +1,9 @@
 // The host's mathematics behind the asynchronous interface: who does which share of an operation.
 //
-// Why: kernels (kernels/) and products (gemm.hpp) do one thread's share; here each operation is enqueued on
-// its stream and split over the stream's team. Shares are by rows, columns or heads such that no two threads
-// write the same memory; sums over tokens go through per-thread partial sums added in order (OPS-2).
+// Why: kernels (kernels/) and products (gemm.hpp) do one thread's share; here each operation is
+// enqueued on its stream and split over the stream's team. Shares are by rows, columns or heads
+// such that no two threads write the same memory; sums over tokens go through per-thread partial
+// sums added in order (OPS-2).
 #pragma once
 
 #include "gpu/host/kernels/kernel_table.hpp"

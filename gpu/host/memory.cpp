@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <string>
@@ -14,8 +15,22 @@ constexpr size_t huge_page = size_t{2} << 20;
 constexpr size_t small_page = 4096;
 
 error refuse(size_t bytes) {
-  return error(errc::no_memory, "cannot allocate " + std::to_string(bytes) + " bytes of host memory",
+  return error(errc::no_memory,
+               "cannot allocate " + std::to_string(bytes) + " bytes of host memory",
                "use a smaller batch or model, or swap (see the configuration's memory budget)");
+}
+
+/// Memory the kernel says can still be had without swapping; all of it where it does not say.
+/// Touching more than that would get the process killed instead of an error returned.
+size_t available_memory() {
+  std::FILE* info = std::fopen("/proc/meminfo", "r");
+  char line[128];
+  unsigned long long kibibytes = SIZE_MAX >> 10;
+  while (info != nullptr && std::fgets(line, sizeof line, info) != nullptr) {
+    if (std::sscanf(line, "MemAvailable: %llu kB", &kibibytes) == 1) break;
+  }
+  if (info != nullptr) std::fclose(info);
+  return static_cast<size_t>(kibibytes) << 10;
 }
 
 }  // namespace
@@ -24,6 +39,7 @@ result<buffer> allocate_memory(size_t bytes) {
   if (bytes == 0) return buffer{};
   const size_t unit = bytes >= huge_page ? huge_page : small_page;
   if (bytes > SIZE_MAX - 2 * unit) return refuse(bytes);
+  if (unit == huge_page && bytes > available_memory()) return refuse(bytes);
   const size_t length = (bytes + unit - 1) / unit * unit;
   const size_t reserve = unit == huge_page ? length + huge_page : length;
   void* base = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -10,10 +10,12 @@ namespace troupe::gpu::host {
 /// Zeroed memory, aligned to 64 bytes (2 MiB when large), every page touched. Fails with no_memory.
 result<buffer> allocate_memory(size_t bytes);
 
-/// Working memory of one stream, kept between operations (OPS-1): grows to the largest demand and stays.
+/// Working memory of one stream, kept between operations (OPS-1): grows to the largest demand and
+/// stays.
 class scratch_memory {
  public:
-  /// At least `bytes`, aligned to 64; contents undefined; valid until the next call. Throws std::bad_alloc.
+  /// At least `bytes`, aligned to 64; contents undefined; valid until the next call. Throws
+  /// std::bad_alloc.
   std::byte* get(size_t bytes);
 
  private:
@@ -21,6 +23,8 @@ class scratch_memory {
 };
 
 /// `bytes` rounded up to whole cache lines: for carving scratch memory.
-constexpr size_t round_to_line(size_t bytes) noexcept { return (bytes + 63) & ~size_t{63}; }
+constexpr size_t round_to_line(size_t bytes) noexcept {
+  return (bytes + 63) & ~size_t{63};
+}
 
 }  // namespace troupe::gpu::host

@@ -14,8 +14,9 @@ int64_t largest_share(int64_t items, int threads) {
   return std::min(items, (blocks + threads - 1) / threads * row_grain);
 }
 
-/// Which library multiplies: the one that was the faster (bench ops). oneDNN's float32 products suffer when rows
-/// of B lie a multiple of 4 KiB apart, and its bfloat16 products when A is transposed (gradients of weights).
+/// Which library multiplies: the one that was the faster (bench ops). oneDNN's float32 products
+/// suffer when rows of B lie a multiple of 4 KiB apart, and its bfloat16 products when A is
+/// transposed (gradients of weights).
 bool by_dnnl(const kernel_table& k, const gemm_args& g) {
   if (g.type == dtype::bf16) return k.dnnl_bf16 && !g.transposed_a;
   return k.dnnl_f32 && (g.transposed_b || g.ldb < 2048 || g.ldb % 1024 != 0);
@@ -62,55 +63,58 @@ void team_gemm(const kernel_table& k, compute_context& context, const gemm_args&
 
 void host_ops::linear_forward(stream& s, const linear_forward_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    team_gemm(k, context, {.m = a.tokens,
-                             .n = a.out,
-                             .k = a.in,
-                             .type = a.type,
-                             .out_type = a.type,
-                             .a = a.x,
-                             .lda = a.in,
-                             .b = a.w,
-                             .ldb = a.in,
-                             .transposed_b = true,
-                             .c = a.y,
-                             .ldc = a.out,
-                             .bias = a.bias,
-                             .residual = a.residual});
+    team_gemm(k, context,
+              {.m = a.tokens,
+               .n = a.out,
+               .k = a.in,
+               .type = a.type,
+               .out_type = a.type,
+               .a = a.x,
+               .lda = a.in,
+               .b = a.w,
+               .ldb = a.in,
+               .transposed_b = true,
+               .c = a.y,
+               .ldc = a.out,
+               .bias = a.bias,
+               .residual = a.residual});
   });
 }
 
 void host_ops::linear_backward_input(stream& s, const linear_backward_input_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    team_gemm(k, context, {.m = a.tokens,
-                             .n = a.in,
-                             .k = a.out,
-                             .type = a.type,
-                             .out_type = a.type,
-                             .a = a.dy,
-                             .lda = a.out,
-                             .b = a.w,
-                             .ldb = a.in,
-                             .c = a.dx,
-                             .ldc = a.in,
-                             .accumulate = a.accumulate});
+    team_gemm(k, context,
+              {.m = a.tokens,
+               .n = a.in,
+               .k = a.out,
+               .type = a.type,
+               .out_type = a.type,
+               .a = a.dy,
+               .lda = a.out,
+               .b = a.w,
+               .ldb = a.in,
+               .c = a.dx,
+               .ldc = a.in,
+               .accumulate = a.accumulate});
   });
 }
 
 void host_ops::linear_backward_weight(stream& s, const linear_backward_weight_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    team_gemm(k, context, {.m = a.out,
-                             .n = a.in,
-                             .k = a.tokens,
-                             .type = a.type,
-                             .out_type = dtype::f32,
-                             .a = a.dy,
-                             .lda = a.out,
-                             .transposed_a = true,
-                             .b = a.x,
-                             .ldb = a.in,
-                             .c = a.dw,
-                             .ldc = a.in,
-                             .accumulate = true});
+    team_gemm(k, context,
+              {.m = a.out,
+               .n = a.in,
+               .k = a.tokens,
+               .type = a.type,
+               .out_type = dtype::f32,
+               .a = a.dy,
+               .lda = a.out,
+               .transposed_a = true,
+               .b = a.x,
+               .ldb = a.in,
+               .c = a.dw,
+               .ldc = a.in,
+               .accumulate = true});
     if (a.dbias == nullptr) return;
     context.team.split(a.out, 64, [&](int64_t begin, int64_t end, int) {
       k.column_sums(a.dy, a.type, a.tokens, a.out, begin, end, a.dbias);
@@ -123,8 +127,8 @@ namespace {
 /// Memory for the logits, or the gradient, of one slab of tokens, at most.
 constexpr int64_t slab_bytes = int64_t{128} << 20;
 
-/// Working memory of head_loss: logits of a slab (where the kernels need them), their gradient (the same memory
-/// in float32), losses.
+/// Working memory of head_loss: logits of a slab (where the kernels need them), their gradient
+/// (the same memory in float32), losses.
 struct head_memory {
   float* logits;
   void* gradient;
@@ -157,21 +161,23 @@ head_memory head_scratch(const kernel_table& k, const head_loss_args& a, int64_t
   return m;
 }
 
-/// Losses and the gradient of the logits of tokens [begin, begin + count), by way of all their logits.
+/// Losses and the gradient of the logits of tokens [begin, begin + count), by way of all their
+/// logits.
 void head_by_logits(const kernel_table& k, compute_context& context, const head_loss_args& a,
                     const head_memory& m, int64_t begin, int64_t count) {
-  team_gemm(k, context, {.m = count,
-                         .n = a.vocab,
-                         .k = a.width,
-                         .type = a.type,
-                         .out_type = dtype::f32,
-                         .a = at(a.x, a.type, begin * a.width),
-                         .lda = a.width,
-                         .b = a.w,
-                         .ldb = a.width,
-                         .transposed_b = true,
-                         .c = m.logits,
-                         .ldc = a.vocab});
+  team_gemm(k, context,
+            {.m = count,
+             .n = a.vocab,
+             .k = a.width,
+             .type = a.type,
+             .out_type = dtype::f32,
+             .a = at(a.x, a.type, begin * a.width),
+             .lda = a.width,
+             .b = a.w,
+             .ldb = a.width,
+             .transposed_b = true,
+             .c = m.logits,
+             .ldc = a.vocab});
   const bool backward = a.dx != nullptr || a.dw != nullptr;
   context.team.split(count, 1, [&](int64_t first, int64_t last, int) {
     for (int64_t i = first; i < last; ++i) {
@@ -207,32 +213,34 @@ void head_slab(const kernel_table& k, compute_context& context, const head_loss_
   }
   for (int64_t i = 0; i < count; ++i) *a.loss_sum += m.losses[i];  // OPS-2
   if (a.dx != nullptr) {
-    team_gemm(k, context, {.m = count,
-                     .n = a.width,
-                     .k = a.vocab,
-                     .type = a.type,
-                     .out_type = a.type,
-                     .a = m.gradient,
-                     .lda = a.vocab,
-                     .b = a.w,
-                     .ldb = a.width,
-                     .c = at(a.dx, a.type, begin * a.width),
-                     .ldc = a.width});
+    team_gemm(k, context,
+              {.m = count,
+               .n = a.width,
+               .k = a.vocab,
+               .type = a.type,
+               .out_type = a.type,
+               .a = m.gradient,
+               .lda = a.vocab,
+               .b = a.w,
+               .ldb = a.width,
+               .c = at(a.dx, a.type, begin * a.width),
+               .ldc = a.width});
   }
   if (a.dw != nullptr) {
-    team_gemm(k, context, {.m = a.vocab,
-                     .n = a.width,
-                     .k = count,
-                     .type = a.type,
-                     .out_type = dtype::f32,
-                     .a = m.gradient,
-                     .lda = a.vocab,
-                     .transposed_a = true,
-                     .b = x,
-                     .ldb = a.width,
-                     .c = a.dw,
-                     .ldc = a.width,
-                     .accumulate = true});
+    team_gemm(k, context,
+              {.m = a.vocab,
+               .n = a.width,
+               .k = count,
+               .type = a.type,
+               .out_type = dtype::f32,
+               .a = m.gradient,
+               .lda = a.vocab,
+               .transposed_a = true,
+               .b = x,
+               .ldb = a.width,
+               .c = a.dw,
+               .ldc = a.width,
+               .accumulate = true});
   }
 }
 

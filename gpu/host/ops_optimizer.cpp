@@ -7,8 +7,8 @@
 namespace troupe::gpu::host {
 namespace {
 
-/// Elements summed by one thread into one double; sums of blocks are added in order (OPS-2), so a norm
-/// does not depend on the number of threads.
+/// Elements summed by one thread into one double; sums of blocks are added in order (OPS-2), so a
+/// norm does not depend on the number of threads.
 constexpr int64_t sum_block = 65536;
 
 int64_t blocks_of(const parameter_span& span) {

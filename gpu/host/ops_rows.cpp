@@ -6,7 +6,8 @@
 namespace troupe::gpu::host {
 namespace {
 
-/// Elements a share of a simple pass is a multiple of: whole cache lines, worth waking somebody for.
+/// Elements a share of a simple pass is a multiple of: whole cache lines, worth waking somebody
+/// for.
 constexpr int64_t element_grain = 4096;
 
 /// Rows worth a thread of their own.
@@ -18,8 +19,9 @@ int64_t rows_grain(int64_t width) {
 
 void host_ops::embedding_forward(stream& s, const embedding_forward_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    context.team.split(a.batch * a.seq, rows_grain(a.width),
-                       [&](int64_t begin, int64_t end, int) { k.embedding_forward(a, begin, end); });
+    context.team.split(a.batch * a.seq, rows_grain(a.width), [&](int64_t begin, int64_t end, int) {
+      k.embedding_forward(a, begin, end);
+    });
   });
 }
 
@@ -116,9 +118,8 @@ void host_ops::cast(stream& s, void* destination, dtype to, const void* source, 
 
 void host_ops::add(stream& s, void* y, const void* x, dtype type, int64_t count) {
   on_host(s).enqueue([=, &k = kernels_](compute_context& context) {
-    context.team.split(count, element_grain, [&](int64_t begin, int64_t end, int) {
-      k.add(y, x, type, begin, end);
-    });
+    context.team.split(count, element_grain,
+                       [&](int64_t begin, int64_t end, int) { k.add(y, x, type, begin, end); });
   });
 }
 

@@ -1,7 +1,7 @@
 // What this machine could do at most: multiply-adds on registers, measured, not looked up.
 //
-// Why: "% of peak" is only honest against a ceiling taken on the same machine, with the same number of
-// threads, in the same hour.
+// Why: "% of peak" is only honest against a ceiling taken on the same machine, with the same
+// number of threads, in the same hour.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace troupe::gpu {
 
 /// One way of multiplying and what it reached.
 struct peak_sample {
-  std::string instruction;      ///< e.g. "fma avx512", "vdpbf16ps", "tdpbf16ps"
-  dtype type = dtype::f32;      ///< of the factors; sums are float32
+  std::string instruction;  ///< e.g. "fma avx512", "vdpbf16ps", "tdpbf16ps"
+  dtype type = dtype::f32;  ///< of the factors; sums are float32
   int threads = 1;
   double flops_per_second = 0;  ///< median over rounds, all threads together
   double best = 0;              ///< the best round

@@ -51,7 +51,8 @@ bool has_amx() {
   if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
   constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;
   if ((d & amx_bf16) == 0 || (d & amx_tile) == 0) return false;
-  constexpr int request_permission = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  constexpr int request_permission = 0x1023;  // ARCH_REQ_XCOMP_PERM
+  constexpr int tile_data = 18;               // XFEATURE_XTILEDATA
   return syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
 }
 #endif

@@ -1,12 +1,13 @@
 // The stream of both host back ends: a thread that runs small tasks in order.
 //
-// Why: the host has no hardware queue, so a thread plays one. Producers append to an inbox under a short lock;
-// the thread takes the whole inbox at once, so that a burst of operations costs one wake-up.
+// Why: the host has no hardware queue, so a thread plays one. Producers append to an inbox under
+// a short lock; the thread takes the whole inbox at once, so that a burst of operations costs one
+// wake-up.
 //
 // Invariants (beside DEV-1..5)
 //   HST-1  The status lives on the stream's thread: nobody else reads or writes it.
-//   HST-2  Destruction runs what is queued, then joins; no event is left unfinished. A stream is not destroyed
-//          from its own thread.
+//   HST-2  Destruction runs what is queued, then joins; no event is left unfinished. A stream is
+//          not destroyed from its own thread.
 #pragma once
 
 #include <condition_variable>
@@ -43,8 +44,8 @@ class host_stream final : public stream {
   void zero(void* destination, size_t bytes) override;
   status synchronize() override;
 
-  /// Enqueues `f(compute_context&)`, returning void or status; skipped when poisoned (DEV-3). What it throws
-  /// becomes the stream's error.
+  /// Enqueues `f(compute_context&)`, returning void or status; skipped when poisoned (DEV-3).
+  /// What it throws becomes the stream's error.
   template <class F>
   void enqueue(F&& f) {
     push([body = std::forward<F>(f)](host_stream& self) mutable { self.run_guarded(body); });

@@ -1,13 +1,14 @@
 // A team of threads that runs one function at a time, all of them at once.
 //
-// Why not OpenMP: several processes share few cores here, and libgomp's waiting threads spin for milliseconds
-// unless the environment was set before the process started; its teams also look like races to
-// ThreadSanitizer. This team spins for some microseconds (operations of a step follow each other at once) and
-// then sleeps.
+// Why not OpenMP: several processes share few cores here, and libgomp's waiting threads spin for
+// milliseconds unless the environment was set before the process started; its teams also look
+// like races to ThreadSanitizer. This team spins for some microseconds (operations of a step
+// follow each other at once) and then sleeps.
 //
 // Invariants
 //   TEAM-1  With one thread there is no other thread: run() is a plain call.
-//   TEAM-2  run() returns after every member has finished; what they wrote is visible to the caller.
+//   TEAM-2  run() returns after every member has finished; what they wrote is visible to the
+//           caller.
 #pragma once
 
 #include <atomic>
@@ -33,7 +34,8 @@ inline constexpr int spin_limit = 400;
 
 class thread_team {
  public:
-  /// `threads` >= 1, the calling thread counted. Names of threads start with `name` (15 characters kept).
+  /// `threads` >= 1, the calling thread counted. Names of threads start with `name` (15
+  /// characters kept).
   thread_team(int threads, const std::string& name);
   ~thread_team();
   thread_team(const thread_team&) = delete;
@@ -41,7 +43,8 @@ class thread_team {
 
   int threads() const noexcept { return threads_; }
 
-  /// Calls f(member, members) once per member, in parallel; member 0 is the caller. f must not throw.
+  /// Calls f(member, members) once per member, in parallel; member 0 is the caller. f must not
+  /// throw.
   template <class F>
   void run(F&& f) {
     if (threads_ == 1) return f(0, 1);  // TEAM-1
@@ -63,8 +66,9 @@ class thread_team {
     });
   }
 
-  /// Calls f(begin, end, member) with the member's contiguous share of [0, items), cut at multiples of
-  /// `grain`; the same share every time (DEV-5). Members whose share is empty are not called.
+  /// Calls f(begin, end, member) with the member's contiguous share of [0, items), cut at
+  /// multiples of `grain`; the same share every time (DEV-5). Members whose share is empty are
+  /// not called.
   template <class F>
   void split(int64_t items, int64_t grain, F&& f) {
     if (threads_ == 1 || items <= grain) {

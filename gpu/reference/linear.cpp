@@ -85,8 +85,8 @@ void head_loss(const head_loss_args& a) {
       put(a.dx, a.type, n * a.width + c, sum);
     }
     for (int64_t i = 0; i < static_cast<int64_t>(dw.size()); ++i) {
-      dw[static_cast<size_t>(i)] += row[static_cast<size_t>(i / a.width)] *
-                                    get(a.x, a.type, n * a.width + i % a.width);
+      dw[static_cast<size_t>(i)] +=
+          row[static_cast<size_t>(i / a.width)] * get(a.x, a.type, n * a.width + i % a.width);
     }
   }
   for (size_t i = 0; i < dw.size(); ++i) a.dw[i] = static_cast<float>(a.dw[i] + dw[i]);

@@ -1,5 +1,5 @@
-// AdamW (Loshchilov & Hutter 2019), LAMB (You et al. 2020, Algorithm 2) and clipping, by the definition.
-// See reference_ops.hpp.
+// AdamW (Loshchilov & Hutter 2019), LAMB (You et al. 2020, Algorithm 2) and clipping, by the
+// definition. See reference_ops.hpp.
 #include <cmath>
 #include <vector>
 
@@ -8,7 +8,8 @@
 namespace troupe::gpu::reference {
 namespace {
 
-/// Updates m and v of element i from its scaled gradient; returns (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps).
+/// Updates m and v of element i from its scaled gradient; returns (m/(1-b1^t)) /
+/// (sqrt(v/(1-b2^t)) + eps).
 double adam_direction(const optimizer_args& a, int64_t i) {
   const double b1 = a.beta1, b2 = a.beta2, g = static_cast<double>(a.grad[i]) * *a.grad_scale;
   const double m = b1 * a.m[i] + (1 - b1) * g;

@@ -1,4 +1,5 @@
-// Embeddings, norms, rotary embedding, activations, casts: by the definition. See reference_ops.hpp.
+// Embeddings, norms, rotary embedding, activations, casts: by the definition. See
+// reference_ops.hpp.
 #include <cmath>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// The naive functions behind the asynchronous interface, and the device that has them. See reference_ops.hpp.
+// The naive functions behind the asynchronous interface, and the device that has them. See
+// reference_ops.hpp.
 #include "gpu/reference/reference_ops.hpp"
 
 #include <unistd.h>
@@ -12,16 +13,17 @@ namespace {
 /// Enqueues `function(arguments...)`, arguments by value.
 template <class F, class... Args>
 void on(stream& s, F function, Args... args) {
-  static_cast<host::host_stream&>(s).enqueue(
-      [=](host::compute_context&) { function(args...); });
+  static_cast<host::host_stream&>(s).enqueue([=](host::compute_context&) { function(args...); });
 }
 
 }  // namespace
 
 namespace naive = reference;
 
-#define TROUPE_REFERENCE_OP(name) \
-  void reference_ops::name(stream& s, const name##_args& a) { on(s, naive::name, a); }
+#define TROUPE_REFERENCE_OP(name)                             \
+  void reference_ops::name(stream& s, const name##_args& a) { \
+    on(s, naive::name, a);                                    \
+  }
 TROUPE_REFERENCE_OP(linear_forward)
 TROUPE_REFERENCE_OP(linear_backward_input)
 TROUPE_REFERENCE_OP(linear_backward_weight)
@@ -70,8 +72,8 @@ class reference_device final : public device {
     return {"reference: naive loops in float64", "none", 1, pages * page};
   }
   result<std::unique_ptr<stream>> make_stream(const stream_options& options) override {
-    return std::unique_ptr<stream>(std::make_unique<host::host_stream>(
-        *this, stream_options{options.name, 1}));
+    return std::unique_ptr<stream>(
+        std::make_unique<host::host_stream>(*this, stream_options{options.name, 1}));
   }
   result<buffer> allocate(size_t bytes) override { return host::allocate_memory(bytes); }
   bool host_accessible() const noexcept override { return true; }

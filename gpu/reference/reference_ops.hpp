@@ -1,7 +1,8 @@
 // The naive back end's mathematics: the truth that every other back end is compared with.
 //
-// Plain loops in the order of the formulas, float64 throughout, rounded once when stored; no blocking, no
-// vectors, no fusion beyond what the interface asks for. Slow on purpose: it must be obvious.
+// Plain loops in the order of the formulas, float64 throughout, rounded once when stored; no
+// blocking, no vectors, no fusion beyond what the interface asks for. Slow on purpose: it must be
+// obvious.
 #pragma once
 
 #include "gpu/host/bf16.hpp"

@@ -23,7 +23,9 @@ std::unique_ptr<stream> open_stream(device& d, int threads = 1, const char* name
   return std::move(*made);
 }
 
-status failure() { return error(errc::training, "it broke", "mend it"); }
+status failure() {
+  return error(errc::training, "it broke", "mend it");
+}
 
 }  // namespace
 

@@ -21,8 +21,8 @@ struct attention_case {
   tensor fresh_grad() const { return tensor(type, qkv.count()); }
 
   void forward(ops& op, stream& s, tensor& out, tensor& lse) const {
-    op.attention_forward(s, {batch, seq, heads, kv, width, window, type, qkv.data(), out.data(),
-                             lse.floats()});
+    op.attention_forward(
+        s, {batch, seq, heads, kv, width, window, type, qkv.data(), out.data(), lse.floats()});
   }
   void backward(ops& op, stream& s, const tensor& out, tensor& lse, tensor& dqkv) const {
     op.attention_backward(s, {batch, seq, heads, kv, width, window, type, qkv.data(), out.data(),
@@ -105,7 +105,8 @@ TEST_CASE("the reference's attention gradient agrees with finite differences") {
       tensor y = c.fresh_out(), l = c.fresh_lse();
       on_reference([&](ops& op, stream& s) { c.forward(op, s, y, l); });
       double total = 0;
-      for (int64_t i = 0; i < y.count(); ++i) total += static_cast<double>(y.get(i)) * c.dout.get(i);
+      for (int64_t i = 0; i < y.count(); ++i)
+        total += static_cast<double>(y.get(i)) * c.dout.get(i);
       return total;
     };
     for (int64_t i = 0; i < c.qkv.count(); ++i) {

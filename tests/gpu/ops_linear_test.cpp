@@ -1,4 +1,5 @@
-// Matrix products and the head against the reference; the reference's gradients against differences.
+// Matrix products and the head against the reference; the reference's gradients against
+// differences.
 #include "tests/gpu/ops_support.hpp"
 
 using namespace troupe::gpu;
@@ -10,8 +11,8 @@ struct linear_shape {
   int64_t tokens, in, out;
 };
 
-const linear_shape shapes[] = {{37, 56, 251}, {1, 16, 16}, {64, 80, 33}, {130, 128, 96}, {5, 3, 7},
-                               {37, 1, 1}, {200, 264, 520}};
+const linear_shape shapes[] = {{37, 56, 251}, {1, 16, 16}, {64, 80, 33},   {130, 128, 96},
+                               {5, 3, 7},     {37, 1, 1},  {200, 264, 520}};
 
 /// Sums of k products of numbers in [-1, 1): the error grows with sqrt(k).
 tolerance product_tolerance(dtype type, int64_t k) {
@@ -163,17 +164,16 @@ TEST_CASE("head_loss equals the reference: loss, dx, dw; ignored targets; evalua
         tensor expected_dx(type, n * c), dx(type, n * c), expected_dw = start, dw = start;
         on_reference(
             [&](ops& op, stream& s) { h.run(op, s, expected_loss, &expected_dx, &expected_dw); });
-        on_every_host(
-            [&](ops& op, stream& s) { h.run(op, s, loss, &dx, &dw); },
-            [&] {
-              CHECK(std::abs(loss - expected_loss) <= 1e-6 * std::abs(expected_loss));
-              CHECK_CLOSE(dx, expected_dx, tolerance_of(type, 2e-6));
-              // the probabilities are rounded to bfloat16 before the product
-              CHECK_CLOSE(dw, expected_dw, tolerance_of(type, 2e-6));
-              loss = 2.5;
-              dx = tensor(type, n * c);
-              dw = start;
-            });
+        on_every_host([&](ops& op, stream& s) { h.run(op, s, loss, &dx, &dw); },
+                      [&] {
+                        CHECK(std::abs(loss - expected_loss) <= 1e-6 * std::abs(expected_loss));
+                        CHECK_CLOSE(dx, expected_dx, tolerance_of(type, 2e-6));
+                        // the probabilities are rounded to bfloat16 before the product
+                        CHECK_CLOSE(dw, expected_dw, tolerance_of(type, 2e-6));
+                        loss = 2.5;
+                        dx = tensor(type, n * c);
+                        dw = start;
+                      });
         on_every_host([&](ops& op, stream& s) { h.run(op, s, loss, nullptr, nullptr); },
                       [&] {
                         CHECK(std::abs(loss - expected_loss) <= 1e-6 * std::abs(expected_loss));

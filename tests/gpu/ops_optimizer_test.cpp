@@ -59,21 +59,20 @@ TEST_CASE("AdamW and LAMB equal the reference and zero the gradient") {
       for (bool trust : {false, true}) {
         optimizer_state expected = start(type), actual = start(type);
         on_reference([&](ops& op, stream& s) { run(op, s, kind, trust, type, &scale, expected); });
-        on_every_host(
-            [&](ops& op, stream& s) { run(op, s, kind, trust, type, &scale, actual); },
-            [&] {
-              CHECK_CLOSE(actual.master, expected.master, (tolerance{4e-7, 4e-8}));
-              CHECK_CLOSE(actual.m, expected.m, (tolerance{4e-7, 1e-8}));
-              CHECK_CLOSE(actual.v, expected.v, (tolerance{4e-7, 1e-9}));
-              if (type == dtype::bf16) {
-                for (int64_t i = 0; i < count; ++i) {
-                  REQUIRE(actual.weight.get(i) ==
-                          bf16_to_float(float_to_bf16(actual.master.get(i))));
-                }
-              }
-              for (int64_t i = 0; i < count; ++i) REQUIRE(actual.grad.get(i) == 0.0f);
-              actual = start(type);
-            });
+        on_every_host([&](ops& op, stream& s) { run(op, s, kind, trust, type, &scale, actual); },
+                      [&] {
+                        CHECK_CLOSE(actual.master, expected.master, (tolerance{4e-7, 4e-8}));
+                        CHECK_CLOSE(actual.m, expected.m, (tolerance{4e-7, 1e-8}));
+                        CHECK_CLOSE(actual.v, expected.v, (tolerance{4e-7, 1e-9}));
+                        if (type == dtype::bf16) {
+                          for (int64_t i = 0; i < count; ++i) {
+                            REQUIRE(actual.weight.get(i) ==
+                                    bf16_to_float(float_to_bf16(actual.master.get(i))));
+                          }
+                        }
+                        for (int64_t i = 0; i < count; ++i) REQUIRE(actual.grad.get(i) == 0.0f);
+                        actual = start(type);
+                      });
       }
     }
   }
@@ -120,7 +119,9 @@ TEST_CASE("norm_squared: total and per span, in double, added to what is there")
         reset();
       });
   on_every_host(
-      [&](ops& op, stream& s) { op.norm_squared(s, grad.floats(), spans.data(), 5, &sum, nullptr); },
+      [&](ops& op, stream& s) {
+        op.norm_squared(s, grad.floats(), spans.data(), 5, &sum, nullptr);
+      },
       [&] { reset(); });
 }
 

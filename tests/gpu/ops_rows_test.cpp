@@ -53,7 +53,8 @@ TEST_CASE("norm_forward equals the reference: both kinds, residual, stored sum, 
                       [&] {
                         CHECK_CLOSE(actual.y, expected.y, tolerance_of(type, 4e-6));
                         CHECK_CLOSE(actual.rstd, expected.rstd, tolerance_of(dtype::f32));
-                        if (layer) CHECK_CLOSE(actual.mean, expected.mean, tolerance_of(dtype::f32));
+                        if (layer)
+                          CHECK_CLOSE(actual.mean, expected.mean, tolerance_of(dtype::f32));
                         if (with_sum) CHECK_CLOSE(actual.s, expected.s, (tolerance{1e-7, 0}));
                         actual = fresh;
                       });
@@ -64,7 +65,8 @@ TEST_CASE("norm_forward equals the reference: both kinds, residual, stored sum, 
 
 TEST_CASE("norm_forward may store the sum over its input") {
   const int64_t n = 9, c = 40;
-  const auto x = tensor::random(dtype::f32, n * c, 1), residual = tensor::random(dtype::f32, n * c, 2);
+  const auto x = tensor::random(dtype::f32, n * c, 1),
+             residual = tensor::random(dtype::f32, n * c, 2);
   const auto weight = tensor::constant(dtype::f32, c, 1);
   tensor in_place = x, y(dtype::f32, n * c), rstd(dtype::f32, n);
   on_every_host(
@@ -95,7 +97,8 @@ struct norm_case {
   dtype type;
   tensor x, dy, weight, past, mean, rstd;
 
-  norm_case(norm_kind k, int64_t rows, int64_t width, dtype t) : kind(k), n(rows), c(width), type(t) {
+  norm_case(norm_kind k, int64_t rows, int64_t width, dtype t)
+      : kind(k), n(rows), c(width), type(t) {
     x = tensor::random(t, n * c, 1, 2.0f, 0.5f);
     dy = tensor::random(t, n * c, 2);
     weight = tensor::random(t, c, 3, 0.2f, 1.0f);
@@ -207,7 +210,8 @@ TEST_CASE("embeddings equal the reference; repeated tokens add up") {
       const int64_t batch = 3, seq = 37, vocab = 29;
       std::vector<int32_t> tokens;
       random_numbers r(1);
-      for (int64_t i = 0; i < batch * seq; ++i) tokens.push_back(static_cast<int32_t>(r.below(vocab)));
+      for (int64_t i = 0; i < batch * seq; ++i)
+        tokens.push_back(static_cast<int32_t>(r.below(vocab)));
       const auto table = tensor::random(type, vocab * width, 2);
       const auto positions = tensor::random(type, (seq + 5) * width, 3);
       const auto dout = tensor::random(type, batch * seq * width, 4);
@@ -372,14 +376,15 @@ TEST_CASE("cast rounds to nearest even, keeps infinities and NaN; add adds") {
     for (dtype type : types) {
       const auto u = tensor::random(type, count, 2), v = tensor::random(type, count, 3);
       tensor y = u;
-      on_every_host([&](ops& op, stream& s) { op.add(s, y.data(), v.data(), type, count); },
-                    [&] {
-                      for (int64_t i = 0; i < count; ++i) {
-                        const float want = u.get(i) + v.get(i);
-                        REQUIRE(y.get(i) == (type == dtype::f32 ? want : bf16_to_float(float_to_bf16(want))));
-                      }
-                      y = u;
-                    });
+      on_every_host(
+          [&](ops& op, stream& s) { op.add(s, y.data(), v.data(), type, count); },
+          [&] {
+            for (int64_t i = 0; i < count; ++i) {
+              const float want = u.get(i) + v.get(i);
+              REQUIRE(y.get(i) == (type == dtype::f32 ? want : bf16_to_float(float_to_bf16(want))));
+            }
+            y = u;
+          });
     }
   }
 }

@@ -1,4 +1,5 @@
-// What the tests of operations share: random tensors, the reference, every variant of the host back end.
+// What the tests of operations share: random tensors, the reference, every variant of the host
+// back end.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -29,7 +30,9 @@ class random_numbers {
   }
   /// Uniform in [-1, 1).
   float symmetric() { return static_cast<float>(next() >> 40) / 8388608.0f - 1.0f; }
-  int64_t below(int64_t bound) { return static_cast<int64_t>(next() % static_cast<uint64_t>(bound)); }
+  int64_t below(int64_t bound) {
+    return static_cast<int64_t>(next() % static_cast<uint64_t>(bound));
+  }
 
  private:
   uint64_t state_;
@@ -73,7 +76,8 @@ class tensor {
   }
   bool guarded() const {
     for (int64_t i = 0; i < guard; ++i) {
-      if (bytes_[static_cast<size_t>(count_) * size_of(type_) + static_cast<size_t>(i)] != 0x5a) return false;
+      if (bytes_[static_cast<size_t>(count_) * size_of(type_) + static_cast<size_t>(i)] != 0x5a)
+        return false;
     }
     return true;
   }
@@ -99,7 +103,8 @@ struct tolerance {
   double relative, absolute;
 };
 
-/// Rounding once to bfloat16 costs 2^-9; accumulated in another order it may fall on the other side.
+/// Rounding once to bfloat16 costs 2^-9; accumulated in another order it may fall on the other
+/// side.
 inline tolerance tolerance_of(dtype type, double f32 = 2e-6) {
   return type == dtype::bf16 ? tolerance{1.0 / 128, 4e-3} : tolerance{f32, f32};
 }
@@ -116,10 +121,10 @@ inline double disagreement(const tensor& actual, const tensor& expected, toleran
   return worst;
 }
 
-#define CHECK_CLOSE(actual, expected, allowed)                                  \
-  do {                                                                          \
+#define CHECK_CLOSE(actual, expected, allowed)                                   \
+  do {                                                                           \
     CHECK(troupe::gpu::testing::disagreement(actual, expected, allowed) <= 1.0); \
-    CHECK((actual).guarded());                                                  \
+    CHECK((actual).guarded());                                                   \
   } while (false)
 
 /// Runs `f(ops, stream)` on the reference and waits.
@@ -132,7 +137,8 @@ void on_reference(F&& f) {
   REQUIRE(outcome);
 }
 
-/// Runs `f(ops, stream)` and then `check()` on every variant this machine can run, with 1 and 2 threads.
+/// Runs `f(ops, stream)` and then `check()` on every variant this machine can run, with 1 and 2
+/// threads.
 template <class F, class Check>
 void on_every_host(F&& f, Check&& check) {
   static const auto device = make_host_device(2);

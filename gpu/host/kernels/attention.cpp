@@ -1,8 +1,9 @@
-// Causal attention, forward and backward, in blocks that stay in cache (Dao et al. 2022, "FlashAttention").
+// Causal attention, forward and backward, in blocks that stay in cache (Dao et al. 2022,
+// "FlashAttention").
 //
-// One call does one head: its rows are first copied to padded float32, then blocks of queries meet blocks
-// of keys; of the T x T scores only one block exists at a time. Blocks no query of which sees any key of
-// (causality, window) are skipped.
+// One call does one head: its rows are first copied to padded float32, then blocks of queries
+// meet blocks of keys; of the T x T scores only one block exists at a time. Blocks no query of
+// which sees any key of (causality, window) are skipped.
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/micro.hpp"
 
@@ -22,7 +23,8 @@ TROUPE_INLINE int64_t larger(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/// Hands out pieces of a thread's working memory, each on its own cache lines; with no base it counts.
+/// Hands out pieces of a thread's working memory, each on its own cache lines; with no base it
+/// counts.
 struct carver {
   float* base;
   int64_t used = 0;
@@ -99,8 +101,9 @@ forward_memory carve_forward(void* scratch, int64_t seq, int64_t width, size_t* 
   return m;
 }
 
-/// Turns raw scores of one query against keys [k0, k0 + count) into e^(scaled score - top), updating the
-/// row's running maximum and sum; returns the factor by which earlier results shrink.
+/// Turns raw scores of one query against keys [k0, k0 + count) into e^(scaled score - top),
+/// updating the row's running maximum and sum; returns the factor by which earlier results
+/// shrink.
 TROUPE_INLINE float soften(float* s, int64_t count, int64_t first, int64_t last, float scale,
                            float& top, float& total) {
   // visible: [first, last) within [0, count)
@@ -140,7 +143,7 @@ void forward_head(const attention_forward_args& a, int64_t b, int64_t h, void* s
   const visibility sees{a.window};
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(width));
 
-  gather(qkv + (a.heads + kv) * width, row, seq, width, padded, m.v);  // K, before V takes its place
+  gather(qkv + (a.heads + kv) * width, row, seq, width, padded, m.v);  // K, where V will be
   transpose(m.v, padded, seq, width, m.k_t, keys);
   gather(qkv + (a.heads + a.kv_heads + kv) * width, row, seq, width, padded, m.v);
   for (int64_t q0 = 0; q0 < seq; q0 += query_block) {
@@ -155,8 +158,8 @@ void forward_head(const attention_forward_args& a, int64_t b, int64_t h, void* s
       for (int64_t i = 0; i < queries; ++i) {
         const int64_t first = larger(0, sees.first(q0 + i) - k0);
         const int64_t last = smaller(count, q0 + i + 1 - k0);
-        const float shrink = soften(m.scores + i * key_block, count, first, last, scale, m.top[i],
-                                    m.total[i]);
+        const float shrink =
+            soften(m.scores + i * key_block, count, first, last, scale, m.top[i], m.total[i]);
         if (shrink == 1.0f) continue;
         for (int64_t d = 0; d < padded; d += W) {
           store(m.out + i * padded + d, load(m.out + i * padded + d) * shrink);
@@ -230,8 +233,8 @@ void backward_keys(const attention_backward_args& a, const backward_memory& m, c
     }
     multiply(in_block, padded, queries, {m.p, 1, key_block}, dout, padded, m.dv + k0 * padded,
              padded, true);
-    multiply(in_block, padded, queries, {m.ds, 1, key_block}, q, padded, m.dk + k0 * padded,
-             padded, true);
+    multiply(in_block, padded, queries, {m.ds, 1, key_block}, q, padded, m.dk + k0 * padded, padded,
+             true);
     multiply(queries, padded, in_block, {m.ds, key_block, 1}, m.k + k0 * padded, padded,
              m.dq + q0 * padded, padded, true);
   }

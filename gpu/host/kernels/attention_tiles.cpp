@@ -1,9 +1,10 @@
 // Causal attention of bfloat16 on AMX tiles.
 //
-// The products are so fast here that the exponentials cost the most. Each head's operands are packed to tiles
-// once; forward goes through 32 queries at a time and keeps their output's sums; backward computes the scores
-// transposed (keys by queries), because then the weights come out as the left operand of the gradients of
-// values and keys, and log-sum-exp and delta are vectors along the lanes.
+// The products are so fast here that the exponentials cost the most. Each head's operands are
+// packed to tiles once; forward goes through 32 queries at a time and keeps their output's sums;
+// backward computes the scores transposed (keys by queries), because then the weights come out as
+// the left operand of the gradients of values and keys, and log-sum-exp and delta are vectors
+// along the lanes.
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/tiles.hpp"
 
@@ -22,7 +23,8 @@ TROUPE_INLINE int64_t larger(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/// Hands out pieces of a thread's working memory, each on its own cache lines; with no base it counts.
+/// Hands out pieces of a thread's working memory, each on its own cache lines; with no base it
+/// counts.
 struct carver {
   char* base;
   int64_t used = 0;
@@ -35,13 +37,15 @@ struct carver {
   }
 };
 
-/// One head's rows in packed qkv (or out). Packing zero-fills rows to a multiple of 32, width likewise.
+/// One head's rows in packed qkv (or out). Packing zero-fills rows to a multiple of 32, width
+/// likewise.
 struct head_rows {
   const bf16_bits* data;
   int64_t ld, seq, width;
 
   void as_left(bf16_bits* to) const { pack_left({data, ld, seq, width}, to); }
-  /// Left operand of the transpose: A tiles of width x rows, the depth along the rows: [width / 16][rows / 32].
+  /// Left operand of the transpose: A tiles of width x rows, the depth along the rows: [width /
+  /// 16][rows / 32].
   void as_left_transposed(bf16_bits* to) const {
     const int64_t line = round_up(seq, block) / tile_depth * tile_values;
     for (int64_t d = 0; d < width; d += edge) {
@@ -54,7 +58,8 @@ struct head_rows {
   void as_right_transposed(bf16_bits* to) const {
     pack_right_transposed({data, ld, seq, width}, to);
   }
-  /// Right operand, the depth along the rows: panels of 32 of the width, [width / 32][row / 32] pairs of B tiles.
+  /// Right operand, the depth along the rows: panels of 32 of the width, [width / 32][row / 32]
+  /// pairs of B tiles.
   void as_right(bf16_bits* to) const {
     const int64_t line = round_up(seq, block) / tile_depth * 2 * tile_values;
     for (int64_t d = 0; d < width; d += edge) {
@@ -107,8 +112,9 @@ void score_strip(const forward_memory& m, int64_t k0, int64_t keys, int64_t colu
   }
 }
 
-/// One query's scores to weights e^(scaled score - top) in A tiles; visible: [first, last) of `keys`. Updates the
-/// running maximum and sum; returns the factor by which earlier results shrink.
+/// One query's scores to weights e^(scaled score - top) in A tiles; visible: [first, last) of
+/// `keys`. Updates the running maximum and sum; returns the factor by which earlier results
+/// shrink.
 float soften_row(const float* scores, bf16_bits* weights, int64_t keys, int64_t first, int64_t last,
                  float scale, float& top, float& total) {
   const vi lane = lane_numbers();
@@ -129,8 +135,7 @@ float soften_row(const float* scores, bf16_bits* weights, int64_t keys, int64_t 
     const vf a = exp(visible(u) - top), b = exp(visible(u + W) - top);
     even += a;
     odd += b;
-    const __m512bh both = _mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(a));
-    store_raw(weights + u / tile_depth * tile_values, both);
+    _mm512_storeu_si512(weights + u / tile_depth * tile_values, narrow_two(a, b));
   }
   const float shrink = old == top ? 1.0f : exp(splat(old - top))[0];
   total = total * shrink + sum(even + odd);
@@ -148,9 +153,9 @@ void weigh_strip(const forward_memory& m, const visibility& sees, int64_t q0, in
   for (int64_t i = 0; i < edge; ++i) {
     bf16_bits* weights = m.weights + i / tile_edge * line + i % tile_edge * tile_depth;
     const int64_t t = smaller(q0 + i, q0 + queries - 1);  // rows beyond the last repeat it, unread
-    const float shrink = soften_row(m.scores + i * key_chunk, weights, keys,
-                                    larger(0, sees.first(t) - k0), smaller(keys, t + 1 - k0),
-                                    scale, m.top[i], m.total[i]);
+    const float shrink =
+        soften_row(m.scores + i * key_chunk, weights, keys, larger(0, sees.first(t) - k0),
+                   smaller(keys, t + 1 - k0), scale, m.top[i], m.total[i]);
     if (shrink != 1.0f) scale_rows(m.out + i * columns, columns, shrink);
   }
   const tiled_a p{m.weights, line, tile_values, 64};
@@ -163,7 +168,7 @@ void weigh_strip(const forward_memory& m, const visibility& sees, int64_t q0, in
 
 struct backward_memory {
   bf16_bits *k_left, *v_left, *k_flat, *q_deep, *dout_deep, *q_right, *dout_right;
-  bf16_bits *p, *ds, *ds_right;        // [keys][queries] of a block: A tiles, A tiles, B tiles
+  bf16_bits *p, *ds, *ds_right;  // [keys][queries] of a block: A tiles, A tiles, B tiles
   float *dq, *dk, *dv, *lse, *delta, *scores, *dp;  // dq is [width][seq]
 };
 
@@ -171,7 +176,7 @@ backward_memory carve_backward(void* scratch, int64_t seq, int64_t width, size_t
   const int64_t rows = round_up(seq, block), columns = round_up(width, edge);
   carver c{static_cast<char*>(scratch)};
   backward_memory m{};
-  bf16_bits** packed[] = {&m.k_left, &m.v_left,  &m.k_flat,    &m.q_deep,
+  bf16_bits** packed[] = {&m.k_left,    &m.v_left,  &m.k_flat,    &m.q_deep,
                           &m.dout_deep, &m.q_right, &m.dout_right};
   for (bf16_bits** each : packed) *each = c.take<bf16_bits>(rows * columns);
   bf16_bits** blocks[] = {&m.p, &m.ds, &m.ds_right};
@@ -186,8 +191,8 @@ backward_memory carve_backward(void* scratch, int64_t seq, int64_t width, size_t
   return m;
 }
 
-/// Keys [k0, k0 + 32) by queries [q0, q0 + 32), from raw scores and dout.v (keys by queries): weights p and score
-/// gradients ds, as rows of A tiles and, for ds, pairs of B tiles.
+/// Keys [k0, k0 + 32) by queries [q0, q0 + 32), from raw scores and dout.v (keys by queries):
+/// weights p and score gradients ds, as rows of A tiles and, for ds, pairs of B tiles.
 void differentiate_square(const backward_memory& m, const visibility& sees, int64_t k0, int64_t q0,
                           int64_t seq, float scale, bf16_bits* p, bf16_bits* ds, int64_t line,
                           bf16_bits* ds_right) {
@@ -210,13 +215,9 @@ void differentiate_square(const backward_memory& m, const visibility& sees, int6
         }
         g[half] = scale * w[half] * (load(m.dp + r * edge + at) - load(m.delta + q0 + at));
       }
-      const auto narrowed = [](vf (&x)[2]) {
-        return reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(x[1]),
-                                                             reinterpret_cast<__m512>(x[0])));
-      };
       const int64_t to = r / tile_edge * line + r % tile_edge * tile_depth;
-      _mm512_storeu_si512(p + to, narrowed(w));
-      pair[r - i] = narrowed(g);
+      _mm512_storeu_si512(p + to, narrow_two(w[0], w[1]));
+      pair[r - i] = narrow_two(g[0], g[1]);
       _mm512_storeu_si512(ds + to, pair[r - i]);
     }
     __m512i low, high;
@@ -227,8 +228,8 @@ void differentiate_square(const backward_memory& m, const visibility& sees, int6
 }
 
 /// C[32 x 32 blocks of rows x columns] += A B over `depth`.
-void add_product(const tiled_a& a, const bf16_bits* b, int64_t panel, int64_t rows,
-                 int64_t columns, int64_t depth, float* c, int64_t ld) {
+void add_product(const tiled_a& a, const bf16_bits* b, int64_t panel, int64_t rows, int64_t columns,
+                 int64_t depth, float* c, int64_t ld) {
   for (int64_t i = 0; i < rows; i += edge) {
     const tiled_a strip{a.data + i / tile_edge * a.row, a.row, a.step, a.stride};
     for (int64_t j = 0; j < columns; j += edge) {
@@ -243,8 +244,8 @@ void add_product(const tiled_a& a, const bf16_bits* b, int64_t panel, int64_t ro
 void backward_block(const backward_memory& m, const visibility& sees, int64_t k0, int64_t keys,
                     int64_t q0, int64_t queries, int64_t seq, int64_t columns, float scale) {
   const int64_t rows = round_up(seq, block), steps = columns / tile_depth;
-  const int64_t line = queries / tile_depth * tile_values;       // of p and ds, per 16 keys
-  const int64_t panel = keys / tile_depth * 2 * tile_values;     // of ds_right, per 32 queries
+  const int64_t line = queries / tile_depth * tile_values;    // of p and ds, per 16 keys
+  const int64_t panel = keys / tile_depth * 2 * tile_values;  // of ds_right, per 32 queries
   for (int64_t k = 0; k < keys; k += edge) {
     const int64_t left = (k0 + k) / tile_edge * steps * tile_values;
     for (int64_t q = 0; q < queries; q += edge) {
@@ -393,7 +394,7 @@ void tile_attention_backward(const attention_backward_args& a, int64_t b, int64_
     clear(m.dq, static_cast<size_t>(rows * columns));
     for (int64_t k0 = 0; k0 < seq; k0 += block) {
       const int64_t keys = smaller(block, round_up(seq - k0, edge));
-      const int64_t last = smaller(seq, k0 + keys - 1 + reach);  // queries that see any of these keys
+      const int64_t last = smaller(seq, k0 + keys - 1 + reach);  // past all who see these keys
       for (int64_t q0 = k0; q0 < last; q0 += block) {
         backward_block(m, sees, k0, keys, q0, smaller(block, round_up(last - q0, edge)), seq,
                        columns, scale);

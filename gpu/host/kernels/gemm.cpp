@@ -1,12 +1,13 @@
 // Matrix products by float32 multiply-add: C = A B, in the blocks of Goto & van de Geijn (2008).
 //
-// Why not oneDNN alone: on the shapes of a training step its products with transposed or unpacked operands
-// reach 30 to 90 % of what this reaches (apps/bench/ops.cpp measures both), it has no bfloat16 below AVX-512,
-// and it cannot write bias, residual and accumulation into both kinds of output.
+// Why not oneDNN alone: on the shapes of a training step its products with transposed or unpacked
+// operands reach 30 to 90 % of what this reaches (apps/bench/ops.cpp measures both), it has no
+// bfloat16 below AVX-512, and it cannot write bias, residual and accumulation into both kinds of
+// output.
 //
-// A block of B (depth_block x column_block) is packed to panels of tile columns and stays in the second
-// level cache; a block of A (row_block x depth_block) streams past it; one tile of C lives in registers.
-// bfloat16 operands are widened while they are packed.
+// A block of B (depth_block x column_block) is packed to panels of tile columns and stays in the
+// second level cache; a block of A (row_block x depth_block) streams past it; one tile of C lives
+// in registers. bfloat16 operands are widened while they are packed.
 #include "gpu/host/kernels/gemm_outcome.hpp"
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/micro.hpp"
@@ -20,16 +21,13 @@ constexpr int product_rows_max = 14;  // 14 * 2 accumulators + 2 of B + 1 of A, 
 constexpr int product_rows_max = 6;  // 6 * 2 + 2 + 1, of 16
 #endif
 constexpr int64_t tile_columns = 2 * W;
-#ifndef DB
-#define DB 256
-#define CB 1024
-#endif
-constexpr int64_t depth_block = DB;  // a panel of B, depth_block * tile_columns, fits the first level cache
+// A panel of B, depth_block * tile_columns, fits the first level cache.
+constexpr int64_t depth_block = 256;
 constexpr int64_t row_block = 8 * product_rows_max;
-constexpr int64_t column_block = CB;
+constexpr int64_t column_block = 1024;
 
-/// Panel-wise copy of B[k0.., j0..] (depth x columns): panel[j / tile_columns][p][j % tile_columns].
-/// Columns beyond the last are zero.
+/// Panel-wise copy of B[k0.., j0..] (depth x columns): panel[j / tile_columns][p][j %
+/// tile_columns]. Columns beyond the last are zero.
 template <class T>
 void pack_b(const T* b, int64_t ld, bool transposed, int64_t depth, int64_t columns, float* to) {
   for (int64_t j0 = 0; j0 < columns; j0 += tile_columns, to += depth * tile_columns) {
@@ -144,14 +142,13 @@ void product(const gemm_args& g, float* scratch) {
     const int64_t columns = smaller(column_block, g.n - j0);
     for (int64_t p0 = 0; p0 < g.k; p0 += depth_block) {
       const int64_t depth = smaller(depth_block, g.k - p0);
-      pack_b(b + (g.transposed_b ? j0 * g.ldb + p0 : p0 * g.ldb + j0), g.ldb, g.transposed_b,
-             depth, columns, packed_b);
+      pack_b(b + (g.transposed_b ? j0 * g.ldb + p0 : p0 * g.ldb + j0), g.ldb, g.transposed_b, depth,
+             columns, packed_b);
       const outcome out(g, p0, depth, sums - j0, column_block);
       for (int64_t i0 = 0; i0 < g.m; i0 += row_block) {
         const int64_t rows = smaller(row_block, g.m - i0);
-        const strided block =
-            pack_a(a + (g.transposed_a ? p0 * g.lda + i0 : i0 * g.lda + p0), g.lda, g.transposed_a,
-                   rows, depth, packed_a);
+        const strided block = pack_a(a + (g.transposed_a ? p0 * g.lda + i0 : i0 * g.lda + p0),
+                                     g.lda, g.transposed_a, rows, depth, packed_a);
         product_block(rows, columns, depth, block, packed_b, out, i0, j0);
       }
     }

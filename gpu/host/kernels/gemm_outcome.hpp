@@ -1,4 +1,5 @@
-// What a matrix product does with its sums: earlier partial sums, bias, residual, accumulation, rounding.
+// What a matrix product does with its sums: earlier partial sums, bias, residual, accumulation,
+// rounding.
 #pragma once
 
 #include "gpu/host/kernels/kernel_table.hpp"
@@ -22,20 +23,19 @@ struct outcome {
         last(p0 + depth == product.k),
         partial(product.out_type == dtype::f32 ? static_cast<float*>(product.c) : sums),
         partial_ld(product.out_type == dtype::f32 ? product.ldc : ld) {
-    const bool plain =
-        g.out_type == dtype::f32 && g.bias == nullptr && g.residual == nullptr;
+    const bool plain = g.out_type == dtype::f32 && g.bias == nullptr && g.residual == nullptr;
     sums_only = plain || (!last && !add_c);
     adds_to_partial = add_partial || (sums_only && add_c);
   }
 
   const gemm_args& g;
-  bool add_c;             ///< C itself is added (accumulate), in the first block
-  bool add_partial;       ///< sums of earlier blocks are added
-  bool last;              ///< the result goes to C, else to `partial`
-  float* partial;         ///< sums of earlier blocks; C itself if that is float32
+  bool add_c;        ///< C itself is added (accumulate), in the first block
+  bool add_partial;  ///< sums of earlier blocks are added
+  bool last;         ///< the result goes to C, else to `partial`
+  float* partial;    ///< sums of earlier blocks; C itself if that is float32
   int64_t partial_ld;
-  bool sums_only;         ///< all there is to do is to write to `partial`, or add to it
-  bool adds_to_partial;   ///< which of the two
+  bool sums_only;        ///< all there is to do is to write to `partial`, or add to it
+  bool adds_to_partial;  ///< which of the two
 
   template <class T>
   TROUPE_INLINE void put_typed(int64_t i, int64_t j, vf x, int n) const {

@@ -1,8 +1,9 @@
 // Matrix products of bfloat16 on AMX tiles, for processors that have them.
 //
-// 32 x 32 of C stay in four tiles while the depth goes by, two tiles of A and two of B at a time. B is always
-// packed; A is read in place where it lies row by row in whole tiles. The tiles multiply so fast that packing is
-// what costs: the block of A is packed once for all columns, the block of B for as many rows as fit.
+// 32 x 32 of C stay in four tiles while the depth goes by, two tiles of A and two of B at a time.
+// B is always packed; A is read in place where it lies row by row in whole tiles. The tiles
+// multiply so fast that packing is what costs: the block of A is packed once for all columns, the
+// block of B for as many rows as fit.
 #include "gpu/host/kernels/gemm_outcome.hpp"
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/tiles.hpp"
@@ -39,7 +40,7 @@ void pack_tiles_b(const gemm_args& g, int64_t p0, int64_t depth, int64_t j0, int
 tiled_a pack_tiles_a(const gemm_args& g, int64_t i0, int64_t rows, int64_t p0, int64_t depth,
                      bf16_bits* to) {
   const auto* a = static_cast<const bf16_bits*>(g.a);
-    if (!g.transposed_a && depth % tile_depth == 0 && rows % edge == 0) {
+  if (!g.transposed_a && depth % tile_depth == 0 && rows % edge == 0) {
     return {a + i0 * g.lda + p0, tile_edge * g.lda, tile_depth, g.lda * 2};
   }
   const int64_t row = round_up(depth, tile_depth) * tile_edge;

@@ -1,9 +1,9 @@
 // The head's softmax gradient on AMX tiles: logits never leave the cache.
 //
-// Logits of 32 tokens by some hundred words are multiplied into a small buffer and turned at once into e^(logit - top
-// of the buffer's row), stored as bfloat16 where the gradient will be; when a token's words are all done, its
-// row is scaled to scale * (softmax - onehot). One exponential a logit, and a fifth of the memory traffic of
-// writing logits down.
+// Logits of 32 tokens by some hundred words are multiplied into a small buffer and turned at once
+// into e^(logit - top of the buffer's row), stored as bfloat16 where the gradient will be; when a
+// token's words are all done, its row is scaled to scale * (softmax - onehot). One exponential a
+// logit, and a fifth of the memory traffic of writing logits down.
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/tiles.hpp"
 
@@ -16,14 +16,15 @@ TROUPE_INLINE int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/// How the vocabulary is cut: chunks of so many words that their packed weights stay in the second level cache.
+/// How the vocabulary is cut: chunks of so many words that their packed weights stay in the
+/// second level cache.
 int64_t words_of_chunk(int64_t width) {
   const int64_t fit = (int64_t{256} << 10) / round_up(width, tile_depth) / edge * edge;
   return fit < edge ? edge : fit > 512 ? 512 : fit;
 }
 
 struct head_memory {
-  bf16_bits *x, *w;  // all rows as A tiles; one chunk of words as B tiles
+  bf16_bits *x, *w;                         // all rows as A tiles; one chunk of words as B tiles
   float *logits, *top, *total, *at_target;  // [32][words]; [chunk][row] twice; [row]
 };
 
@@ -48,7 +49,8 @@ head_memory carve_head(void* scratch, int64_t rows, int64_t width, int64_t vocab
   return m;
 }
 
-/// One row of one chunk: its maximum, the sum of e^(logit - maximum), and those as bfloat16 (unless null).
+/// One row of one chunk: its maximum, the sum of e^(logit - maximum), and those as bfloat16
+/// (unless null).
 void soften_words(const float* logits, int64_t words, bf16_bits* to, float& top, float& total) {
   vf best = splat(logits[0]);
   for_vectors(words, [&](int64_t v, int n) {
@@ -105,8 +107,8 @@ double finish_row(const head_loss_args& a, const head_memory& m, int64_t begin, 
   double total = 0;
   for (int64_t v = 0; v < a.vocab; v += ld) {
     const int64_t at = v / ld * padded + i;
-    total += static_cast<double>(m.total[at]) *
-             static_cast<double>(exp(splat(m.top[at] - highest))[0]);
+    total +=
+        static_cast<double>(m.total[at]) * static_cast<double>(exp(splat(m.top[at] - highest))[0]);
   }
   const double lse = static_cast<double>(highest) + __builtin_log(total);
   const double loss = lse - static_cast<double>(m.at_target[i]);

@@ -1,8 +1,8 @@
 // The kernels of one instruction set, as a table of functions.
 //
-// Why: each kernel file is compiled once per instruction set; what runs is chosen once, at start-up, by
-// asking the processor (select_kernels). A kernel does one thread's share, named by a range of rows or
-// elements; who runs which share is decided in host_ops.cpp.
+// Why: each kernel file is compiled once per instruction set; what runs is chosen once, at
+// start-up, by asking the processor (select_kernels). A kernel does one thread's share, named by
+// a range of rows or elements; who runs which share is decided in host_ops.cpp.
 //
 // Invariants
 //   KT-1  A kernel allocates nothing and throws nothing.
@@ -21,8 +21,8 @@ struct attention_scratch {
   size_t backward_bytes;
 };
 
-/// One product of one thread: C[M,N] = A[M,K] B[K,N] (+ bias) (+ residual), or += if accumulate. Rows of C are
-/// contiguous; A and B may be transposed in memory.
+/// One product of one thread: C[M,N] = A[M,K] B[K,N] (+ bias) (+ residual), or += if accumulate.
+/// Rows of C are contiguous; A and B may be transposed in memory.
 struct gemm_args {
   int64_t m, n, k;
   dtype type;      ///< of A, B, bias, residual
@@ -46,13 +46,14 @@ struct kernel_table {
   bool dnnl_f32;   ///< oneDNN multiplies float32 faster than `gemm` does on such a machine
   bool dnnl_bf16;  ///< likewise bfloat16
 
-  /// Multiply-adds on registers alone; return the floating-point operations done. Null where there are none.
+  /// Multiply-adds on registers alone; return the floating-point operations done. Null where
+  /// there are none.
   double (*burn_f32)(int64_t rounds);
   double (*burn_dot_bf16)(int64_t rounds);    ///< VDPBF16PS
   double (*burn_tiles_bf16)(int64_t rounds);  ///< TDPBF16PS
 
-  /// bfloat16 only, null where there is none: for tokens [begin, end), losses[0..] and (unless null) rows of
-  /// scale * (softmax - onehot) to gradient[0..][V], without logits in memory.
+  /// bfloat16 only, null where there is none: for tokens [begin, end), losses[0..] and (unless
+  /// null) rows of scale * (softmax - onehot) to gradient[0..][V], without logits in memory.
   size_t (*head_memory)(int64_t rows, int64_t width, int64_t vocab);
   void (*head_gradient)(const head_loss_args& a, int64_t begin, int64_t end, void* gradient,
                         double* losses, void* scratch);
@@ -74,8 +75,8 @@ struct kernel_table {
   void (*embedding_backward_positions)(const embedding_backward_args& a, int64_t begin,
                                        int64_t end);
 
-  /// dx of rows [begin, end); sums[2 * width] receives dweight and dbias of these rows (overwritten);
-  /// block[2 * width] is working memory.
+  /// dx of rows [begin, end); sums[2 * width] receives dweight and dbias of these rows
+  /// (overwritten); block[2 * width] is working memory.
   void (*norm_backward)(const norm_backward_args& a, int64_t begin, int64_t end, float* sums,
                         float* block);
 
@@ -88,8 +89,8 @@ struct kernel_table {
   void (*cast)(void* destination, dtype to, const void* source, dtype from, int64_t begin,
                int64_t end);
 
-  /// One row of logits, in place or to `gradient`: scale * (softmax - onehot). Returns lse - logit of the target.
-  /// gradient null: loss only. Target < 0: zero gradient, zero loss.
+  /// One row of logits, in place or to `gradient`: scale * (softmax - onehot). Returns lse -
+  /// logit of the target. gradient null: loss only. Target < 0: zero gradient, zero loss.
   double (*softmax_row)(const float* logits, int64_t vocab, int32_t target, float scale,
                         void* gradient, dtype type);
 
@@ -108,11 +109,11 @@ struct kernel_table {
   void (*lamb_norms)(const optimizer_args& a, int64_t begin, int64_t end, bool decay,
                      double* norms);
   /// Second pass: w -= lr * ratio * r, compute copy, zeroed gradient.
-  void (*lamb_apply)(const optimizer_args& a, int64_t begin, int64_t end, bool decay,
-                     float ratio);
+  void (*lamb_apply)(const optimizer_args& a, int64_t begin, int64_t end, bool decay, float ratio);
 };
 
-/// The best table this machine can run; TROUPE_ISA in the environment asks for a lesser one by name.
+/// The best table this machine can run; TROUPE_ISA in the environment asks for a lesser one by
+/// name.
 const kernel_table& select_kernels();
 
 /// Every table this machine can run, worst first: for tests.

@@ -1,7 +1,7 @@
 // Small matrix products on float32 scratch memory: what attention is made of.
 //
-// C[m, n] (+)= A[m, k] B[k, n], where A has any strides (its elements are broadcast, so a transposed A costs
-// nothing) and rows of B and C are whole vectors: n is a multiple of W.
+// C[m, n] (+)= A[m, k] B[k, n], where A has any strides (its elements are broadcast, so a
+// transposed A costs nothing) and rows of B and C are whole vectors: n is a multiple of W.
 #pragma once
 
 #include "gpu/host/kernels/vec.hpp"
@@ -51,8 +51,7 @@ void panel(int64_t rows, int64_t depth, strided a, const float* b, int64_t ldb, 
                        accumulate);
   }
   for (; i < rows; ++i) {
-    tile<1, N>(depth, {a.data + i * a.row, a.row, a.column}, b, ldb, c + i * ldc, ldc,
-               accumulate);
+    tile<1, N>(depth, {a.data + i * a.row, a.row, a.column}, b, ldb, c + i * ldc, ldc, accumulate);
   }
 }
 
@@ -64,7 +63,8 @@ inline void multiply(int64_t rows, int64_t columns, int64_t depth, strided a, co
     panel<tile_vectors>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
   }
 #if defined(__AVX512F__)
-  for (; j + 2 * W <= columns; j += 2 * W) panel<2>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
+  for (; j + 2 * W <= columns; j += 2 * W)
+    panel<2>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
 #endif
   for (; j < columns; j += W) panel<1>(rows, depth, a, b + j, ldb, c + j, ldc, accumulate);
 }

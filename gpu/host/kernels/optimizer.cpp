@@ -26,9 +26,7 @@ struct moments {
         eps(a.eps) {}
 
   /// (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps)
-  TROUPE_INLINE vf direction(vf m, vf v) const {
-    return m * correct1 / (sqrt(v * correct2) + eps);
-  }
+  TROUPE_INLINE vf direction(vf m, vf v) const { return m * correct1 / (sqrt(v * correct2) + eps); }
 
   /// Updates m and v of n elements at i; returns their direction.
   TROUPE_INLINE vf update(const optimizer_args& a, int64_t i, int n) const {

@@ -67,7 +67,7 @@ TROUPE_INLINE vf gelu_tanh_slope(vf x) {
 TROUPE_INLINE vf normal_cdf(vf x) {
   const vf z = x * 0.70710678118654752f;
   const vf magnitude = max(z, -z);
-  const vf t = 1.0f / (1.0f + 0.5f * magnitude);
+  const vf t = reciprocal(1.0f + 0.5f * magnitude);
   vf p = splat(0.17087277f);
   p = p * t - 0.82215223f;
   p = p * t + 1.48851587f;
@@ -237,8 +237,7 @@ void add(void* y, const void* x, dtype type, int64_t begin, int64_t end) {
   map_two<float>(y, x, y, begin, end, plus);
 }
 
-void cast(void* destination, dtype to, const void* source, dtype from, int64_t begin,
-          int64_t end) {
+void cast(void* destination, dtype to, const void* source, dtype from, int64_t begin, int64_t end) {
   if (to == from) {
     const auto size = static_cast<int64_t>(size_of(to));
     __builtin_memcpy(static_cast<char*>(destination) + begin * size,

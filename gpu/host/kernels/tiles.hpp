@@ -1,8 +1,8 @@
 // AMX tiles: their layout, and packing bfloat16 matrices for them.
 //
-// TDPBF16PS multiplies a tile of A (16 rows of 32 values along the depth) with a tile of B (16 rows, each the
-// values of two depths of 16 columns, interleaved) and adds to a tile of 16 x 16 float32. A packed tile is 1 KiB
-// of consecutive memory either way.
+// TDPBF16PS multiplies a tile of A (16 rows of 32 values along the depth) with a tile of B (16
+// rows, each the values of two depths of 16 columns, interleaved) and adds to a tile of 16 x 16
+// float32. A packed tile is 1 KiB of consecutive memory either way.
 #pragma once
 
 #if defined(__AMX_BF16__)
@@ -41,6 +41,12 @@ TROUPE_INLINE __m512i load_values(const bf16_bits* p, int64_t n) {
   return _mm512_maskz_loadu_epi16((1u << n) - 1, p);
 }
 
+/// 32 floats as bfloat16.
+TROUPE_INLINE __m512i narrow_two(vf low, vf high) {
+  return reinterpret_cast<__m512i>(
+      _mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
+}
+
 /// Two rows of 32 values -> pairs of columns 0..15 and of columns 16..31.
 TROUPE_INLINE void interleave(__m512i even, __m512i odd, __m512i& low, __m512i& high) {
   const __m512i a = _mm512_unpacklo_epi16(even, odd);  // per 128-bit lane: columns 0..3, 8..11, ...
@@ -57,8 +63,8 @@ TROUPE_INLINE void store_transposed(vf (&rows)[16], bf16_bits* to) {
   for (int i = 0; i < 16; ++i) store_raw(to + i * 32, rows[i]);
 }
 
-/// One depth step (up to 32) by up to 32 columns of a row-major matrix with the depth along its rows, as the two
-/// B tiles `to` and `to + tile_values`.
+/// One depth step (up to 32) by up to 32 columns of a row-major matrix with the depth along its
+/// rows, as the two B tiles `to` and `to + tile_values`.
 TROUPE_INLINE void pack_interleaved(const bf16_bits* from, int64_t ld, int64_t depth,
                                     int64_t columns, bf16_bits* to) {
   for (int64_t p = 0; p < tile_depth; p += 2, to += 32) {
@@ -89,8 +95,8 @@ TROUPE_INLINE void pack_rows(const bf16_bits* from, int64_t ld, int64_t depth, i
   }
 }
 
-/// Up to 32 depths (rows in memory) of up to 32 columns, transposed to the two A tiles `to` (columns 0..15) and
-/// `to + second` (columns 16..31).
+/// Up to 32 depths (rows in memory) of up to 32 columns, transposed to the two A tiles `to`
+/// (columns 0..15) and `to + second` (columns 16..31).
 TROUPE_INLINE void pack_rows_transposed(const bf16_bits* from, int64_t ld, int64_t depth,
                                         int64_t columns, bf16_bits* to, int64_t second) {
   vf low[16], high[16];
@@ -121,7 +127,8 @@ inline void pack_left(const matrix_rows& x, bf16_bits* to) {
   }
 }
 
-/// Right operand, the depth along the width: panels of 32 rows, [row / 32][depth / 32] pairs of B tiles.
+/// Right operand, the depth along the width: panels of 32 rows, [row / 32][depth / 32] pairs of B
+/// tiles.
 inline void pack_right_transposed(const matrix_rows& x, bf16_bits* to) {
   for (int64_t t = 0; t < x.rows; t += edge) {
     for (int64_t d = 0; d < x.width; d += tile_depth, to += 2 * tile_values) {
@@ -134,7 +141,8 @@ inline void pack_right_transposed(const matrix_rows& x, bf16_bits* to) {
   }
 }
 
-/// Where the tiles of a block of A are: tile (i, p) at data + i * row + p * step, its rows `stride` bytes apart.
+/// Where the tiles of a block of A are: tile (i, p) at data + i * row + p * step, its rows
+/// `stride` bytes apart.
 struct tiled_a {
   const bf16_bits* data;
   int64_t row, step, stride;  // values per 16 rows; values per 32 depths; bytes

@@ -1,12 +1,13 @@
 // Vectors of floats, as wide as the instruction set this file is compiled for.
 //
-// Why: every kernel file is compiled once per instruction set (gpu/CMakeLists.txt) into a namespace of its
-// own, TROUPE_VARIANT; the table chosen at start-up (kernel_table.hpp) leads to the best one the machine has.
+// Why: every kernel file is compiled once per instruction set (gpu/CMakeLists.txt) into a
+// namespace of its own, TROUPE_VARIANT; the table chosen at start-up (kernel_table.hpp) leads to
+// the best one the machine has.
 //
 // Invariants
-//   VEC-1  Kernel files include no standard header with functions in it: an inline function compiled for a
-//          newer machine could be the copy the linker keeps for everyone. Everything here has internal
-//          linkage (anonymous namespace).
+//   VEC-1  Kernel files include no standard header with functions in it: an inline function
+//          compiled for a newer machine could be the copy the linker keeps for everyone.
+//          Everything here has internal linkage (anonymous namespace).
 //   VEC-2  A partial load reads, and a partial store writes, exactly n elements.
 #pragma once
 
@@ -257,8 +258,8 @@ TROUPE_INLINE void transpose_square(vf (&r)[W]) {
 #endif
 }
 
-/// e^x to 1 unit in the last place or so; 0 below -87.3, clamped above 88.7 (finite). NaN gives NaN.
-/// Cody-Waite reduction, polynomial of degree 6 (Cephes expf).
+/// e^x to 1 unit in the last place or so; 0 below -87.3, clamped above 88.7 (finite). NaN gives
+/// NaN. Cody-Waite reduction, polynomial of degree 6 (Cephes expf).
 TROUPE_INLINE vf exp(vf x) {
   const vf low = splat(-87.33654f);
   const vi tiny = x < low;
@@ -283,9 +284,19 @@ TROUPE_INLINE vf exp(vf x) {
   return as_float((as_int(scaled) & ~tiny & ~nan) | (as_int(x) & nan));
 }
 
+/// 1 / x for ordinary x: an estimate of 14 bits and one step of Newton's where division is slow.
+TROUPE_INLINE vf reciprocal(vf x) {
+#if defined(__AVX512F__)
+  const vf y = reinterpret_cast<vf>(_mm512_rcp14_ps(reinterpret_cast<__m512>(x)));
+  return y + y * (1.0f - x * y);
+#else
+  return 1.0f / x;
+#endif
+}
+
 /// 1 / (1 + e^-x).
 TROUPE_INLINE vf sigmoid(vf x) {
-  return 1.0f / (1.0f + exp(-x));
+  return reciprocal(1.0f + exp(-x));
 }
 
 }  // namespace
