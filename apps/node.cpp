@@ -1,10 +1,8 @@
 // `troupe node`: one process of a cluster. Started by `troupe up`, or by a scheduler on its host.
 #include <sys/prctl.h>
 #include <unistd.h>
-#include <condition_variable>
 #include <csignal>
 #include <mutex>
-#include <thread>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -13,6 +11,7 @@
 #include "actors/cluster/node.hpp"
 #include "apps/commands.hpp"
 #include "apps/up/signals.hpp"
+#include "apps/up/watchdog.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::apps {
@@ -72,30 +71,6 @@ std::string own_address(const node_arguments& a, const std::string& coordinator)
   gethostname(name, sizeof(name) - 1);
   return name;
 }
-
-/// Ends the process if an orderly end takes too long: a stream may be stuck in a dead peer's collective.
-class watchdog {
- public:
-  watchdog(std::chrono::seconds patience, int code)
-      : thread_([this, patience, code] {
-          std::unique_lock lock(mutex_);
-          if (!done_.wait_for(lock, patience, [this] { return over_; })) _exit(code);
-        }) {}
-  ~watchdog() {
-    {
-      std::lock_guard lock(mutex_);
-      over_ = true;
-    }
-    done_.notify_one();
-    thread_.join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable done_;
-  bool over_ = false;
-  std::thread thread_;
-};
 
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));

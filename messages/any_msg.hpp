@@ -30,11 +30,14 @@ class message_builder;
 
 namespace detail {
 
-/// The start of a message's memory. `base_offset` bytes before it lies what malloc returned.
+/// The start of a message's memory. `base_offset` bytes before it begins what the pool gave.
 struct alignas(16) message_block {
+  explicit message_block(size_t all_bytes) noexcept : capacity(static_cast<uint32_t>(all_bytes)) {}
+
   std::atomic<uint32_t> references{1};
   uint32_t base_offset = 0;
-  uint64_t reserved = 0;
+  uint32_t capacity = 0;  ///< of the whole memory, as it was asked for
+  uint32_t unused = 0;
   message_header header;
 
   uint8_t* payload() { return reinterpret_cast<uint8_t*>(this + 1); }
@@ -64,7 +67,9 @@ class any_msg {
     return *this;
   }
   ~any_msg() {
-    if (block_ != nullptr && block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+    // The last owner need not write: nobody else can reach the count any more.
+    if (block_ != nullptr && (block_->references.load(std::memory_order_acquire) == 1 ||
+                              block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1))
       detail::free_block(block_);
   }
 
@@ -86,6 +91,10 @@ class any_msg {
   /// True where both are the same block or hold the same header and payload.
   friend bool operator==(const any_msg& a, const any_msg& b) noexcept { return a.equals(b); }
 
+ protected:
+  /// The FlatBuffer's first byte. The message must not be empty.
+  const uint8_t* data() const noexcept { return block_->payload(); }
+
  private:
   bool equals(const any_msg& other) const noexcept;
 
@@ -95,7 +104,7 @@ class any_msg {
 /// Short text: "RunStep#0306 96 B epoch 3", or "no message".
 std::string to_string(const any_msg& m);
 
-/// The message as it stands on the wire and on disk: header with checksum (H-3), payload.
+/// The message as it stands on the wire and on disk (H-3).
 std::vector<uint8_t> encode(const any_msg& m);
 
 /// Reads what encode() wrote, from anywhere. All of `bytes` must be one message. A refusal is
@@ -109,16 +118,25 @@ any_msg readdress(const any_msg& m, const message_context& context);
 
 namespace detail {
 
-/// The wire form of a header: with its checksum over header and payload.
-message_header sealed(const message_header& header, const uint8_t* payload) noexcept;
+/// The wire form of a header: with its checksum (H-3).
+message_header sealed(message_header header) noexcept;
 
-/// Checks a foreign header before anything is allocated for it (H-2, H-4): form, length, type.
-/// Counts a refusal.
+/// The CRC-32C of more bytes, begun with what stands before them (H-3).
+uint32_t checksum(const void* bytes, size_t size, uint32_t begun) noexcept;
+
+/// How much of a payload is copied and summed at a time, in bytes: what the first-level cache holds.
+inline constexpr size_t copy_bytes = 8192;
+
+/// Header, payload and trailer as they stand on the wire, whatever the header says.
+std::vector<uint8_t> wire_image(const message_header& header, std::span<const uint8_t> payload);
+
+/// Checks a foreign header before anything is allocated for it: form, checksum, length, type
+/// (H-2, H-3, H-4). Counts a refusal.
 status check_header(const message_header& header, uint16_t expected);
 
-/// Checks a foreign payload that has been read into a block: checksum, then the verifier. Counts a
-/// refusal.
-status check_payload(const message_block& block);
+/// Checks a foreign payload that has been read into a block: its checksum against the trailer, then
+/// the verifier. Counts a refusal. The block's header leaves its wire form.
+status check_payload(message_block& block, uint32_t sum, uint32_t trailer);
 
 /// Runs the verifier of a message type; false for an unknown type. Counted.
 bool verify_payload(uint16_t type, const uint8_t* bytes, size_t size) noexcept;
@@ -131,10 +149,12 @@ bool known_type(uint16_t type) noexcept;
 result<any_msg> adopt(std::span<const uint8_t> payload, uint16_t type,
                       const message_context& context);
 
-/// Finished FlatBuffer -> message. `steal`: take the builder's memory over; else copy when that is
-/// cheaper.
-result<any_msg> take(message_builder& builder, uint16_t type, const message_context& context,
-                     bool steal);
+/// Finished FlatBuffer -> message; the builder is restarted. `steal`: take the builder's memory over;
+/// else copy where that is cheaper. Empty where it cannot be one: take_error says why.
+any_msg take(message_builder& builder, uint16_t type, const message_context& context, bool steal);
+
+/// Why take() made no message of a payload of this size.
+error take_error(size_t length);
 
 }  // namespace detail
 

@@ -1,57 +1,61 @@
 // The memory of message builders and the one builder each thread keeps.
 #include "messages/builder.hpp"
 
-#include <cstdlib>
-#include <memory>
 #include <new>
+
+#include "messages/block_pool.hpp"
 
 namespace troupe {
 
 namespace {
 
-class malloc_allocator final : public flatbuffers::Allocator {
+using detail::give_memory;
+using detail::take_memory;
+
+class pool_allocator final : public flatbuffers::Allocator {
  public:
   uint8_t* allocate(size_t size) override {
-    auto* memory = static_cast<uint8_t*>(std::malloc(size));
+    auto* memory = static_cast<uint8_t*>(take_memory(size));
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
   }
-  void deallocate(uint8_t* memory, size_t) override { std::free(memory); }
+  void deallocate(uint8_t* memory, size_t size) override { give_memory(memory, size); }
 };
-
-struct thread_builder {
-  message_builder builder{4096};
-  bool lent = false;
-};
-
-thread_builder& of_this_thread() {
-  thread_local thread_builder mine;
-  return mine;
-}
 
 }  // namespace
 
 namespace detail {
 flatbuffers::Allocator* message_allocator() noexcept {
-  static malloc_allocator allocator;
+  static pool_allocator allocator;
   return &allocator;
 }
 }  // namespace detail
 
-builder_loan::builder_loan() {
-  auto& mine = of_this_thread();
-  owned_ = mine.lent;
-  builder_ = owned_ ? std::make_unique<message_builder>().release() : &mine.builder;
-  if (!owned_) mine.lent = true;
+uint8_t* message_builder::release(size_t room, size_t& capacity, size_t& offset) {
+  Pad(room);
+  auto used = static_cast<size_t>(GetSize());
+  auto* memory = ReleaseRaw(capacity, offset);
+  // Room for the scratch of a table under construction and for a message a little larger.
+  auto wanted = (used + used / 16 + 512) & ~size_t{15};
+  if (wanted > initial_bytes_ || wanted < initial_bytes_ / 4)
+    *this = message_builder(wanted);
+  else
+    restart();
+  return memory;
 }
 
-builder_loan::~builder_loan() {
-  if (owned_) {
-    delete builder_;
-    return;
-  }
-  builder_->restart();
-  of_this_thread().lent = false;
+thread_local constinit message_builder* builder_loan::spare_ = nullptr;
+
+message_builder* builder_loan::make() {
+  struct at_thread_end {
+    ~at_thread_end() {
+      delete spare_;
+      spare_ = nullptr;
+    }
+  };
+  thread_local at_thread_end cleanup;
+  (void)cleanup;  // naming it constructs it
+  return new message_builder(4096);
 }
 
 }  // namespace troupe

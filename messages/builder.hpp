@@ -13,16 +13,17 @@
 namespace troupe {
 
 namespace detail {
-/// The allocator of all message builders: malloc, so that free_block can give the memory back.
+/// The allocator of all message builders: the pool that blocks go back to.
 flatbuffers::Allocator* message_allocator() noexcept;
 }  // namespace detail
 
 /// Builds the FlatBuffer of one message, then of the next.
 class message_builder : public flatbuffers::FlatBufferBuilder {
  public:
-  /// `initial_bytes`: the memory it starts with; it grows by doubling.
+  /// `initial_bytes`: the memory it starts with; it grows by half of what it has.
   explicit message_builder(size_t initial_bytes = 1024)
-      : FlatBufferBuilder(initial_bytes, detail::message_allocator(), false, 16) {
+      : FlatBufferBuilder(initial_bytes, detail::message_allocator(), false, 16),
+        initial_bytes_(initial_bytes) {
     TrackMinAlign(16);
   }
 
@@ -31,22 +32,41 @@ class message_builder : public flatbuffers::FlatBufferBuilder {
     Clear();
     TrackMinAlign(16);
   }
+
+  /// Gives the memory of a finished buffer away: `capacity` bytes in which at `offset` begin `room`
+  /// free bytes and then the buffer (B-2). The next message starts with about as much memory as
+  /// this one took, so that a run of large ones never grows.
+  uint8_t* release(size_t room, size_t& capacity, size_t& offset);
+
+ private:
+  size_t initial_bytes_;
 };
 
-/// The calling thread's builder, lent for the time of one message. A nested loan gets a builder of
-/// its own.
+/// The calling thread's builder, lent for the time of one message; whoever finishes the message
+/// leaves it restarted. A nested loan gets a builder of its own.
 class builder_loan {
  public:
-  builder_loan();
-  ~builder_loan();
+  builder_loan() : builder_(spare_) {
+    if (builder_ == nullptr) builder_ = make();
+    spare_ = nullptr;
+  }
+  ~builder_loan() {
+    if (spare_ == nullptr)
+      spare_ = builder_;
+    else
+      delete builder_;
+  }
   builder_loan(const builder_loan&) = delete;
   builder_loan& operator=(const builder_loan&) = delete;
 
   message_builder& operator*() noexcept { return *builder_; }
 
  private:
+  /// A new builder; sees to it that the thread's last one is deleted when the thread ends.
+  static message_builder* make();
+
+  static thread_local constinit message_builder* spare_;
   message_builder* builder_;
-  bool owned_;
 };
 
 }  // namespace troupe

@@ -4,8 +4,10 @@
 // H-1  Fixed size, little-endian, no padding: the bytes in memory are the bytes on the wire.
 // H-2  `form` is the version of this layout; bytes of another form are refused before anything else
 //      is read.
-// H-3  `checksum` is CRC-32C over the header with the checksum zeroed, then the payload; it is set
-//      on the wire only.
+// H-3  On the wire and on disk stands: header, payload, trailer. `checksum` is CRC-32C over the
+//      header with the checksum zeroed; the trailer is CRC-32C over the payload, begun with the
+//      header's checksum. So a header is trusted before its length is, and the payload is summed in
+//      the same pass that copies it. In memory `checksum` is 0.
 // H-4  `length` is at most max_message_bytes; it is checked before anything is allocated for it.
 #pragma once
 
@@ -22,13 +24,16 @@ inline constexpr uint32_t max_message_bytes = 1u << 20;
 /// The version of the header's layout. 0xf in the high half marks the byte as ours.
 inline constexpr uint8_t message_form = 0xf1;
 
+/// The size of the checksum behind a payload, in bytes.
+inline constexpr size_t trailer_bytes = 4;
+
 /// The header of a message. 64 bytes.
 struct message_header {
   uint8_t form = message_form;  ///< layout version
   uint8_t trace_flags = 0;      ///< W3C trace flags; bit 0: sampled
   uint16_t type = 0;            ///< message type (message_list.hpp)
   uint32_t length = 0;          ///< payload, bytes
-  uint32_t checksum = 0;        ///< CRC-32C, on the wire only
+  uint32_t checksum = 0;        ///< CRC-32C of the header, on the wire only
   uint32_t epoch = 0;           ///< the cluster's epoch the sender lived in
   uint64_t trace_high = 0;      ///< trace id, upper half; 0/0 means no trace
   uint64_t trace_low = 0;       ///< trace id, lower half

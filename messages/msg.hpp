@@ -45,7 +45,7 @@ class msg : public any_msg {
   /// The table. The message must not be empty; valid as long as this message or a copy of it lives.
   const T* operator->() const noexcept { return get(); }
   const T& operator*() const noexcept { return *get(); }
-  const T* get() const noexcept { return flatbuffers::GetRoot<T>(this->payload().data()); }
+  const T* get() const noexcept { return flatbuffers::GetRoot<T>(data()); }
 
   /// A mutable copy as T's object-API type.
   auto unpack() const {
@@ -67,7 +67,9 @@ template <class T>
 result<msg<T>> finish_msg(const message_context& context, message_builder& builder,
                           flatbuffers::Offset<T> root) {
   builder.Finish(root);
-  TROUPE_TRY(done, detail::take(builder, message_traits<T>::id, context, true));
+  auto length = builder.GetSize();
+  auto done = detail::take(builder, message_traits<T>::id, context, true);
+  if (!done) return detail::take_error(length);
   return msg<T>(std::move(done));
 }
 
@@ -79,7 +81,9 @@ result<msg<T>> try_build_msg(const message_context& context, Fill&& fill) {
   builder_loan loan;
   flatbuffers::Offset<T> root = fill(*loan);
   (*loan).Finish(root);
-  TROUPE_TRY(done, detail::take(*loan, message_traits<T>::id, context, false));
+  auto length = (*loan).GetSize();
+  auto done = detail::take(*loan, message_traits<T>::id, context, false);
+  if (!done) return detail::take_error(length);
   return msg<T>(std::move(done));
 }
 
@@ -87,9 +91,13 @@ result<msg<T>> try_build_msg(const message_context& context, Fill&& fill) {
 /// throws length_error.
 template <class T, class Fill>
 msg<T> build_msg(const message_context& context, Fill&& fill) {
-  auto made = try_build_msg<T>(context, std::forward<Fill>(fill));
-  if (!made) throw std::length_error(render(made.error()));
-  return std::move(*made);
+  builder_loan loan;
+  flatbuffers::Offset<T> root = fill(*loan);
+  (*loan).Finish(root);
+  auto length = (*loan).GetSize();
+  auto done = detail::take(*loan, message_traits<T>::id, context, false);
+  if (!done) throw std::length_error(detail::take_error(length).message);
+  return msg<T>(std::move(done));
 }
 
 /// A message from T's object-API type. Errors: bad_data where the payload is beyond

@@ -39,6 +39,7 @@ void quit_when_alone(self_pointer self) {
   const bool alone = std::all_of(st.members.begin(), st.members.end(),
                                  [](const auto& m) { return m.second.gone; });
   if (!st.ended || (!alone && now_ns(*self) - st.ended_ns < grace_ns)) return;
+  if (st.run) self->send_exit(st.run, caf::exit_reason::user_shutdown);
   if (st.archive) self->send_exit(st.archive, caf::exit_reason::user_shutdown);
   self->quit();
 }

@@ -37,6 +37,8 @@ status check(const network_options& options) {
 
 system_config::system_config(const network_options& options) {
   register_messages(*this);
+  // CAF 0.17.6 has a type id for it, but cannot serialise it until it has a name.
+  add_message_type<std::vector<caf::strong_actor_ptr>>("handles");
   load<caf::io::middleman>();
   const auto ms = [](int64_t n) { return caf::timespan(std::chrono::milliseconds(n)); };
   set("middleman.heartbeat-interval", ms(options.heartbeat_interval_ms));  // NET-1

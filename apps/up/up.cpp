@@ -19,6 +19,7 @@
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/signals.hpp"
+#include "apps/up/watchdog.hpp"
 #include "gpu/host/peak.hpp"
 #include "messages/errors.hpp"
 
@@ -179,6 +180,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
   const auto& job = l.plan.job;
   const auto network = cluster::network_of(job.cluster, "coordinator");
   auto outcome = std::make_shared<run_outcome>();
+  std::optional<watchdog> guard;
   cluster::system_config config(network);
   caf::actor_system system(config);
   reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
@@ -206,7 +208,9 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
   }
   caf::anon_send_exit(head, caf::exit_reason::kill);
   caf::anon_send_exit(teller, caf::exit_reason::user_shutdown);
-  return conclude(job, *outcome, signal);
+  auto code = conclude(job, *outcome, signal);
+  guard.emplace(std::chrono::seconds(5), code ? *code : exit_code(code.error().code));
+  return code;
 }
 
 }  // namespace

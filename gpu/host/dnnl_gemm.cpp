@@ -58,7 +58,11 @@ class thread_state {
 
   prepared& get(const shape& s) {
     auto& slot = cache_[s];
-    if (slot == nullptr) slot = prepare(s);
+    if (slot == nullptr) {
+      static std::mutex one_at_a_time;  // oneDNN's own cache of primitives is shared by threads
+      std::lock_guard lock(one_at_a_time);
+      slot = prepare(s);
+    }
     return *slot;
   }
   dnnl::stream& stream() { return stream_; }

@@ -51,7 +51,7 @@ std::vector<bytes> corpus() {
     out.push_back(with_door(0, i, encode(*m)));
     out.push_back(with_door(1, i, {m->payload().begin(), m->payload().end()}));
     out.push_back(with_door(2, i, {json.begin(), json.end()}));
-    out.push_back(with_door(3, i, encode(*m)));
+    for (uint8_t door : {3, 4, 5}) out.push_back(with_door(door, i, encode(*m)));
   }
   return out;
 }

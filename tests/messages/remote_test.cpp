@@ -157,14 +157,17 @@ TEST_CASE("an error crosses the connection with its message and hint") {
 TEST_CASE("hostile messages over loopback are counted; receiver and connection go on") {
   pair_of_systems s(true);
   auto wire = encode(make_msg<fbs::Ack>({}, [](auto& x) { x.text = "good"; }));
-  auto with = [&](size_t at, uint8_t value) {
-    auto out = wire;
-    out[at] = value;
-    return raw_content{out};
+  message_header honest;
+  std::memcpy(&honest, wire.data(), sizeof(honest));
+  std::span<const uint8_t> payload(wire.data() + sizeof(honest), honest.length);
+  auto with = [&](auto lie) {
+    auto header = honest;
+    lie(header);
+    return raw_content{detail::wire_image(detail::sealed(header), payload)};
   };
-  auto huge = wire;
-  uint32_t claim = 0xffffffff;
-  std::memcpy(huge.data() + offsetof(message_header, length), &claim, sizeof(claim));
+  auto flipped = wire;
+  flipped[wire.size() - 5] ^= 0x80;
+  std::vector<uint8_t> bad(payload.size(), 0xff);
   struct row {
     const char* what;
     reject reason;
@@ -173,11 +176,15 @@ TEST_CASE("hostile messages over loopback are counted; receiver and connection g
   const row table[] = {
       {"nothing", reject::truncated, {}},
       {"half a header", reject::truncated, {{wire.begin(), wire.begin() + 30}}},
-      {"half a payload", reject::truncated, {{wire.begin(), wire.end() - 4}}},
-      {"4 GiB", reject::oversize, {huge}},
-      {"another layout", reject::form, with(0, 0x00)},
-      {"another type", reject::type, with(offsetof(message_header, type), 0x02)},
-      {"a flipped bit", reject::checksum, with(wire.size() - 1, 0x80)},
+      {"half a payload", reject::truncated, {{wire.begin(), wire.end() - 12}}},
+      {"4 GiB", reject::oversize, with([](auto& h) { h.length = 0xffffffff; })},
+      {"another layout", reject::form, with([](auto& h) { h.form = 0; })},
+      {"another type", reject::type, with([](auto& h) { ++h.type; })},
+      {"a flipped bit", reject::checksum, {flipped}},
+      {"no trailer", reject::truncated, {{wire.begin(), wire.end() - 4}}},
+      {"another table's content",
+       reject::verify,
+       {detail::wire_image(detail::sealed(honest), bad)}},
   };
   caf::scoped_actor self(*s.sending);
   for (const auto& r : table) {
