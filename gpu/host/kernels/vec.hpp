@@ -163,22 +163,30 @@ TROUPE_INLINE vf sqrt(vf x) {
 #endif
 }
 
-/// Lanes 0..W-1 added (or compared) as a tree: the same order every time.
+/// Lanes 0..W-1 added (or compared) as a tree of halves: the same order every time.
 TROUPE_INLINE float sum(vf x) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_add_ps(reinterpret_cast<__m512>(x));
+#else
   float lane[W];
   store_raw(lane, x);
   for (int half = W / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
   }
   return lane[0];
+#endif
 }
 TROUPE_INLINE float max(vf x) {
+#if defined(__AVX512F__)
+  return _mm512_reduce_max_ps(reinterpret_cast<__m512>(x));
+#else
   float lane[W];
   store_raw(lane, x);
   for (int half = W / 2; half > 0; half /= 2) {
     for (int i = 0; i < half; ++i) lane[i] = lane[i] > lane[i + half] ? lane[i] : lane[i + half];
   }
   return lane[0];
+#endif
 }
 
 /// Calls f(offset, n) over [0, count) in whole vectors (n == W) and one partial one (n < W).
@@ -258,9 +266,32 @@ TROUPE_INLINE void transpose_square(vf (&r)[W]) {
 #endif
 }
 
-/// e^x to 1 unit in the last place or so; 0 below -87.3, clamped above 88.7 (finite). NaN gives
-/// NaN. Cody-Waite reduction, polynomial of degree 6 (Cephes expf).
+/// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2 (Cephes expf).
+TROUPE_INLINE vf exp_tail(vf r) {
+  vf p = splat(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  return p * r + 5.0000001201e-1f;
+}
+
+/// e^x to 1 unit in the last place or so; 0 below -87.3, clamped above 88.7 (finite). NaN gives NaN.
+/// Cody-Waite reduction, polynomial of degree 7.
 TROUPE_INLINE vf exp(vf x) {
+#if defined(__AVX512F__)
+  const __m512 raw = reinterpret_cast<__m512>(x);
+  const __mmask16 kept = _mm512_cmp_ps_mask(raw, _mm512_set1_ps(-87.33654f), _CMP_NLT_UQ);
+  const vf bounded =
+      reinterpret_cast<vf>(_mm512_min_ps(_mm512_set1_ps(88.72f), raw));  // second, if NaN
+  const __m512 whole = _mm512_roundscale_ps(
+      reinterpret_cast<__m512>(bounded * 1.44269504088896341f), _MM_FROUND_TO_NEAREST_INT);
+  const vf n = reinterpret_cast<vf>(whole);
+  vf r = bounded - n * 0.693359375f;
+  r = r - n * -2.12194440e-4f;
+  const vf p = exp_tail(r) * (r * r) + r + 1.0f;
+  return reinterpret_cast<vf>(_mm512_maskz_scalef_ps(kept, reinterpret_cast<__m512>(p), whole));
+#else
   const vf low = splat(-87.33654f);
   const vi tiny = x < low;
   const vf bounded = max(min(x, splat(88.72f)), low);
@@ -269,19 +300,14 @@ TROUPE_INLINE vf exp(vf x) {
   const vf n = rounded - magic;
   vf r = bounded - n * 0.693359375f;
   r = r - n * -2.12194440e-4f;
-  vf p = splat(1.9875691500e-4f);
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * (r * r) + r + 1.0f;
+  const vf p = exp_tail(r) * (r * r) + r + 1.0f;
   // 2^n in two factors, so that n = 128 does not overflow the exponent field on its own.
   const vi whole = as_int(rounded) - as_int(magic);
   const vi half = whole >> 1;
   const vf scaled = p * as_float((half + 127) << 23) * as_float((whole - half + 127) << 23);
   const vi nan = x != x;
   return as_float((as_int(scaled) & ~tiny & ~nan) | (as_int(x) & nan));
+#endif
 }
 
 /// 1 / x for ordinary x: an estimate of 14 bits and one step of Newton's where division is slow.
