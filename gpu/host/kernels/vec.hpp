@@ -276,8 +276,8 @@ TROUPE_INLINE vf exp_tail(vf r) {
   return p * r + 5.0000001201e-1f;
 }
 
-/// e^x to 1 unit in the last place or so; 0 below -87.3, clamped above 88.7 (finite). NaN gives NaN.
-/// Cody-Waite reduction, polynomial of degree 7.
+/// e^x to 1 unit in the last place or so; 0 below -87.3, clamped above 88.7 (finite). NaN gives
+/// NaN. Cody-Waite reduction, polynomial of degree 7.
 TROUPE_INLINE vf exp(vf x) {
 #if defined(__AVX512F__)
   const __m512 raw = reinterpret_cast<__m512>(x);
