@@ -1,7 +1,8 @@
-// The typed handles of every actor: what one may say to it and what it answers, a sentence a message.
+// The typed handles of every actor: what one may say to it and what it answers, a sentence a
+// message.
 //
-// The schemas (messages/schemas) hold the same contract in the words a console shows; this header is what the
-// compiler checks. Handles travel beside a message (a FlatBuffer cannot hold one).
+// The schemas (messages/schemas) hold the same contract in the words a console shows; this header
+// is what the compiler checks. Handles travel beside a message (a FlatBuffer cannot hold one).
 #pragma once
 
 #include <vector>
@@ -20,7 +21,8 @@
 
 namespace troupe {
 
-/// Spelling of a handle's contract: `ask<A, B>` is "A is answered by B", `tell<A>` is "A is not answered".
+/// Spelling of a handle's contract: `ask<A, B>` is "A is answered by B", `tell<A>` is "A is not
+/// answered".
 template <class Request, class Reply>
 using ask = typename caf::replies_to<msg<Request>>::template with<msg<Reply>>;
 template <class Message>

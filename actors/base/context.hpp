@@ -1,6 +1,8 @@
-// What every actor does the same way: stamping its messages, talking of its errors, answering Status.
+// What every actor does the same way: stamping its messages, talking of its errors, answering
+// Status.
 //
-// Time comes from the actor clock and spans from a counter, so that a simulated run repeats itself exactly.
+// Time comes from the actor clock and spans from a counter, so that a simulated run repeats itself
+// exactly.
 #pragma once
 
 #include <atomic>

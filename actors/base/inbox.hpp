@@ -1,9 +1,10 @@
-// How other threads (streams of a device) hand work to an actor: a queue of functions that the actor runs on its
-// own thread, in order.
+// How other threads (streams of a device) hand work to an actor: a queue of functions that the
+// actor runs on its own thread, in order.
 //
 // Invariants
 //   INB-1  Functions run on the actor's thread only, in the order they were posted.
-//   INB-2  One wake-up message is under way at most; an inbox whose actor is gone drops what is posted.
+//   INB-2  One wake-up message is under way at most; an inbox whose actor is gone drops what is
+//     posted.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,8 @@
 
 namespace troupe {
 
-/// Shared by an actor and the threads that report to it. The actor handles caf::update_atom by drain().
+/// Shared by an actor and the threads that report to it. The actor handles caf::update_atom by
+/// drain().
 class inbox {
  public:
   explicit inbox(caf::weak_actor_ptr owner) : owner_(std::move(owner)) {}

@@ -3,8 +3,8 @@
 // Detached, because files block. The commit point is one rename:
 //   PrepareCheckpoint: <dir>/step-N.partial is made anew
 //   (the ranks write and fsync their files in it)
-//   CommitCheckpoint: config.json, index, tokenizer and train_state.json are written and fsynced, the folder is
-//   fsynced, renamed to step-N, and <dir> is fsynced; only then the answer goes out.
+//   CommitCheckpoint: config.json, index, tokenizer and train_state.json are written and fsynced,
+//   the folder is fsynced, renamed to step-N, and <dir> is fsynced; only then the answer goes out.
 //
 // Invariants
 //   ARC-1  A folder named step-N is complete, whatever happens when.

@@ -3,11 +3,14 @@
 //   <dir>/step-00000120/                  complete: it was renamed to this name last
 //     config.json, model*.safetensors[.index.json], tokenizer files     Hugging Face layout
 //     optimizer*.safetensors              master weights and moments, float32, by tensor name
-//     train_state.json                    {"format":1,"step":120,"tokens":...,"loss":...,"config":"<TOML>"}
-//   <dir>/step-00000120.partial/          being written, or left by a crash: never read, removed at the next save
+//     train_state.json                   
+//     {"format":1,"step":120,"tokens":...,"loss":...,"config":"<TOML>"}
+//   <dir>/step-00000120.partial/          being written, or left by a crash: never read, removed at
+//   the next save
 //
 // Invariants
-//   CAT-1  Only folders named step-<8 or more digits> that hold a readable train_state.json are checkpoints.
+//   CAT-1  Only folders named step-<8 or more digits> that hold a readable train_state.json are
+//     checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -46,8 +49,8 @@ std::string format_state(const train_state& state);
 result<train_state> parse_state(std::string_view text);
 result<train_state> read_state_file(const std::filesystem::path& checkpoint);
 
-/// What checkpoint.resume means: nothing for "never" or an empty folder with "auto"; a named checkpoint must
-/// exist.
+/// What checkpoint.resume means: nothing for "never" or an empty folder with "auto"; a named
+/// checkpoint must exist.
 result<std::optional<entry>> resume_from(const std::string& resume,
                                          const std::filesystem::path& dir);
 

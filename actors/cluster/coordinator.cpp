@@ -66,7 +66,7 @@ void end(self_pointer self, const error& why, bool report) {
   quit_when_alone(self);
 }
 
-// -- ranks -------------------------------------------------------------------------------------------------
+// -- ranks --------------------------------------------------------------------------------------
 
 std::string host_key(const member& m) {
   return m.hello.hardware ? m.hello.hardware->hostname + "/" + m.hello.hardware->boot_id : m.name;
@@ -87,7 +87,8 @@ bool needs_tokens(const coordinator_state& st, const train::rank_place& r) {
   return r.pipeline_rank == 0 || r.pipeline_rank + 1 == st.options.plan.job.parallel.pipeline;
 }
 
-/// The loaders of the hosts and the ranks each serves: the first node of a host that needs tokens runs it.
+/// The loaders of the hosts and the ranks each serves: the first node of a host that needs tokens
+/// runs it.
 std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& st) {
   std::map<std::string, uint32_t> node_of_host;
   std::map<uint32_t, std::vector<uint32_t>> out;
@@ -188,7 +189,7 @@ void assign_ranks(self_pointer self) {
             });
 }
 
-// -- members -------------------------------------------------------------------------------------------------
+// -- members ------------------------------------------------------------------------------------
 
 caf::result<msg<fbs::Welcome>> join(self_pointer self, const msg<fbs::Hello>& m,
                                     const caf::strong_actor_ptr& handle) {
@@ -320,7 +321,8 @@ coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_opti
         });
       },
       [self](const msg<fbs::Leave>& m) {
-        node_lost(self, m->node() ? m->node()->str() : "?", m->reason() ? m->reason()->str() : "left");
+        node_lost(self, m->node() ? m->node()->str() : "?",
+                  m->reason() ? m->reason()->str() : "left");
       },
       [self](const msg<fbs::StopTraining>& m) {
         auto& now = self->state;

@@ -1,16 +1,17 @@
-// The coordinator: admits nodes, gives them ranks, starts the run, watches who is alive, and ends everything in
-// order.
+// The coordinator: admits nodes, gives them ranks, starts the run, watches who is alive, and ends
+// everything in order.
 //
-// Messages: Hello, Heartbeat, Leave from nodes; StopTraining from the launcher or a person; RunEnded from the run.
+// Messages: Hello, Heartbeat, Leave from nodes; StopTraining from the launcher or a person;
+// RunEnded from the run.
 //
 // Invariants
 //   CRD-1  The run starts once, when every configured node has joined and has its ranks.
 //   CRD-2  The end is told to the reporter exactly once, with the first reason.
-//   CRD-3  After the end every node is told to shut down; the coordinator goes when they are gone or the grace is
-//     over.
+//   CRD-3  After the end every node is told to shut down; the coordinator goes when they are gone
+//     or the grace is over.
 //
-// Failure policy: a dead node ends the run (recovery is another part's work); a refused node is counted and the
-// cluster goes on.
+// Failure policy: a dead node ends the run (recovery is another part's work); a refused node is
+// counted and the cluster goes on.
 #pragma once
 
 #include <map>

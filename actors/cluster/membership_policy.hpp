@@ -3,7 +3,8 @@
 // Pure: it is handed what a node says of itself and answers with a place or a reason.
 //
 // Invariants
-//   MEM-1  A place is taken by one live node at most; a name that died may join again in a later epoch only.
+//   MEM-1  A place is taken by one live node at most; a name that died may join again in a later
+//     epoch only.
 //   MEM-2  A node of other message schemas never gets a place: its messages would not verify.
 #pragma once
 
@@ -27,7 +28,8 @@ struct applicant {
 
 class membership_policy {
  public:
-  /// `open`: a scheduler starts the nodes and names them; an unknown name takes the first free place.
+  /// `open`: a scheduler starts the nodes and names them; an unknown name takes the first free
+  /// place.
   membership_policy(std::vector<std::string> names, uint64_t schema_hash, std::string version,
                     uint32_t epoch, bool open = false)
       : names_(std::move(names)),

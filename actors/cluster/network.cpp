@@ -42,7 +42,8 @@ system_config::system_config(const network_options& options) {
   load<caf::io::middleman>();
   const auto ms = [](int64_t n) { return caf::timespan(std::chrono::milliseconds(n)); };
   set("middleman.heartbeat-interval", ms(options.heartbeat_interval_ms));  // NET-1
-  // A busy node may be late with a beat of CAF's own; ours (liveness_policy) judge sooner and by name.
+  // A busy node may be late with a beat of CAF's own; ours (liveness_policy) judge sooner and by
+  // name.
   set("middleman.connection-timeout", ms(2 * options.dead_after_ms));
   set("middleman.workers", size_t{1});
   set("scheduler.max-threads", static_cast<size_t>(std::max(1, options.scheduler_threads)));

@@ -1,11 +1,11 @@
-// An actor system on the network: plain on loopback, mutual TLS elsewhere; publishing and connecting without
-// ever blocking an actor.
+// An actor system on the network: plain on loopback, mutual TLS elsewhere; publishing and
+// connecting without ever blocking an actor.
 //
 // Invariants
-//   NET-1  Heartbeats and the connection timeout are set on every node alike, or CAF would notice no frozen peer
-//     (or drop a healthy one).
-//   NET-2  With TLS every peer must show a certificate of the same authority; without it only loopback listens,
-//     unless the configuration says insecure.
+//   NET-1  Heartbeats and the connection timeout are set on every node alike, or CAF would notice
+//     no frozen peer (or drop a healthy one).
+//   NET-2  With TLS every peer must show a certificate of the same authority; without it only
+//     loopback listens, unless the configuration says insecure.
 #pragma once
 
 #include <functional>
@@ -42,8 +42,8 @@ class system_config : public caf::actor_system_config {
   explicit system_config(const network_options& options);
 };
 
-/// Makes the coordinator reachable; answers with the port. `address` is what to listen on; port 0: a
-/// free one. Blocks: for main functions.
+/// Makes the coordinator reachable; answers with the port. `address` is what to listen on; port 0:
+/// a free one. Blocks: for main functions.
 result<uint16_t> publish(bool tls, const coordinator_actor& actor, const std::string& address,
                          uint16_t port);
 

@@ -35,7 +35,7 @@ void end(self_pointer self, const error& why) {
   self->quit();
 }
 
-// -- joining ---------------------------------------------------------------------------------------------
+// -- joining ------------------------------------------------------------------------------------
 
 void schedule_beat(self_pointer self) {
   self->delayed_send(self, std::chrono::milliseconds(self->state.interval_ms), caf::tick_atom_v);
@@ -115,7 +115,7 @@ void publish_self(self_pointer self) {
           });
 }
 
-// -- beating ---------------------------------------------------------------------------------------------
+// -- beating ------------------------------------------------------------------------------------
 
 void beat(self_pointer self) {
   auto& st = self->state;
@@ -138,9 +138,10 @@ void beat(self_pointer self) {
   schedule_beat(self);
 }
 
-// -- ranks -----------------------------------------------------------------------------------------------
+// -- ranks --------------------------------------------------------------------------------------
 
-/// Makes direct links to the other nodes, so that their stages need not speak through the coordinator.
+/// Makes direct links to the other nodes, so that their stages need not speak through the
+/// coordinator.
 void connect_peers(self_pointer self, const fbs::AssignT& a) {
   const auto& st = self->state;
   std::set<std::pair<std::string, uint16_t>> seen;

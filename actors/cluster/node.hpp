@@ -1,12 +1,13 @@
-// The node: one process of the cluster. Joins the coordinator, takes ranks, beats, and goes when the coordinator
-// says so or is gone.
+// The node: one process of the cluster. Joins the coordinator, takes ranks, beats, and goes when
+// the coordinator says so or is gone.
 //
 // Invariants
-//   NOD-1  A node whose coordinator is lost (link broken, or no answer to heartbeats within the dead time) ends
-//     itself: no orphan computes.
+//   NOD-1  A node whose coordinator is lost (link broken, or no answer to heartbeats within the
+//     dead time) ends itself: no orphan computes.
 //   NOD-2  A node never takes ranks twice in one epoch.
 //
-// Failure policy: an actor of it that dies takes the node down with its reason; the coordinator sees it go.
+// Failure policy: an actor of it that dies takes the node down with its reason; the coordinator
+// sees it go.
 #pragma once
 
 #include <functional>

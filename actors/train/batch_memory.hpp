@@ -1,7 +1,9 @@
-// The shared memory in which a host's loader lays out batches: slots of tokens [B,T] then targets [B,T], int32.
+// The shared memory in which a host's loader lays out batches: slots of tokens [B,T] then targets
+// [B,T], int32.
 //
-// It is an anonymous memory file: it has no name that could be left behind, dies with its last user, and is
-// opened by others through /proc/PID/fd, which the system allows to the same user only.
+// It is an anonymous memory file: it has no name that could be left behind, dies with its last
+// user, and is opened by others through /proc/PID/fd, which the system allows to the same user
+// only.
 //
 // Invariants
 //   BAT-1  Readers map it read-only; its size is sealed by the loader before anybody maps it.

@@ -13,8 +13,8 @@
 
 namespace troupe {
 
-/// Sends `request(i)`, a tuple of message elements, to targets[i]; calls all(replies in order of targets) or
-/// failed(first error). Replies are msg<R>.
+/// Sends `request(i)`, a tuple of message elements, to targets[i]; calls all(replies in order of
+/// targets) or failed(first error). Replies are msg<R>.
 template <class R, class Self, class Handle, class Request, class All, class Failed>
 void gather(Self* self, const std::vector<Handle>& targets, std::chrono::milliseconds timeout,
             Request&& request, All all, Failed failed) {

@@ -141,6 +141,20 @@ caf::result<msg<fbs::LoaderReady>> open(self_pointer self, const msg<fbs::OpenLo
   return rp;
 }
 
+/// Answers every request whose batch is laid out (LDR-4).
+void answer_waiting(self_pointer self, split_feed& feed) {
+  std::erase_if(feed.waiting, [&](waiting_request& w) {
+    const uint64_t number = w.request->step();
+    if (number > feed.filled) return false;
+    w.answer.deliver(make_msg<fbs::BatchReady>(context_of(*self, w.request.header()), [&](auto& r) {
+      r.step = number;
+      r.slot = static_cast<uint32_t>(
+          feed.first_slot + static_cast<int64_t>(number % static_cast<uint64_t>(feed.slots)));
+    }));
+    return true;
+  });
+}
+
 caf::result<msg<fbs::BatchReady>> fetch(self_pointer self, const msg<fbs::BatchRequest>& m) {
   auto& st = self->state;
   const auto split = static_cast<size_t>(m->split());
@@ -155,16 +169,15 @@ caf::result<msg<fbs::BatchReady>> fetch(self_pointer self, const msg<fbs::BatchR
     for (auto& [rank, last] : feed.asked) last = 0;
     feed.filled = 0;
   }
-  if (number < 1 || number > feed.floor() + static_cast<uint64_t>(feed.slots) ||
-      number + static_cast<uint64_t>(feed.slots) <= feed.filled)
-    return to_caf({errc::bug, fmt::format("batch {} is not within reach of the loader", number)});
-  asked->second = std::max(asked->second, number);
+  if (number < 1 || number < asked->second || number > asked->second + 1)
+    return to_caf({errc::bug, fmt::format("rank {} asks for batch {} after batch {}", m->consumer(),
+                                          number, asked->second)});
+  asked->second = number;
+  auto rp = self->make_response_promise<msg<fbs::BatchReady>>();
+  feed.waiting.push_back({m, rp});
   fill_ahead(st, feed);
-  return make_msg<fbs::BatchReady>(context_of(*self, m.header()), [&](auto& r) {
-    r.step = number;
-    r.slot = static_cast<uint32_t>(
-        feed.first_slot + static_cast<int64_t>(number % static_cast<uint64_t>(feed.slots)));
-  });
+  answer_waiting(self, feed);
+  return rp;
 }
 
 }  // namespace

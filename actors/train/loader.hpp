@@ -1,13 +1,18 @@
-// The loader: one host's data. Opens (and where it is text, tokenises) the data, lays batches out in shared
-// memory ahead of the stages, and says in which slot each lies.
+// The loader: one host's data. Opens (and where it is text, tokenises) the data, lays batches out
+// in shared memory ahead of the stages, and says in which slot each lies.
 //
-// It is a detached actor: tokenising and page faults of mapped files may block it, and nothing else.
+// It is a detached actor: tokenising and page faults of mapped files may block it, and nothing
+// else.
 //
 // Invariants
-//   LDR-1  Which tokens a batch holds depends on the configuration and the step alone (io::batch_order).
-//   LDR-2  A slot is filled anew only when every consumer has asked for a later batch of the same split: asking
-//     for batch n says that batches before n are done with.
-//   LDR-3  Every token handed out is smaller than the model's vocabulary: checked once, when the data is opened.
+//   LDR-1  Which tokens a batch holds depends on the configuration and the step alone
+//     (io::batch_order).
+//   LDR-2  A slot is filled anew only when every consumer has asked for a later batch of the same
+//     split: asking for batch n says that batches before n are done with.
+//   LDR-3  Every token handed out is smaller than the model's vocabulary: checked once, when the
+//     data is opened.
+//   LDR-4  A consumer ahead of the others waits for its answer; it asks for one batch at a time, in
+//     order.
 //
 // Failure policy: escalate to the run.
 #pragma once
@@ -28,6 +33,12 @@
 
 namespace troupe::train {
 
+/// A request for a batch that has no free slot yet.
+struct waiting_request {
+  msg<fbs::BatchRequest> request;
+  caf::typed_response_promise<msg<fbs::BatchReady>> answer;
+};
+
 /// One split's tokens and the slots it may use.
 struct split_feed {
   std::optional<io::token_files> tokens;
@@ -35,8 +46,9 @@ struct split_feed {
   bool held_out = false;  ///< rows come from the order's validation windows
   int64_t first_slot = 0;
   int64_t slots = 1;
-  uint64_t filled = 0;                 ///< batches 1..filled were laid out
-  std::map<uint32_t, uint64_t> asked;  ///< by consumer: its latest batch
+  uint64_t filled = 0;                   ///< batches 1..filled were laid out
+  std::map<uint32_t, uint64_t> asked;    ///< by consumer: its latest batch
+  std::vector<waiting_request> waiting;  ///< at most one a consumer (LDR-4)
 
   /// The batch every consumer is done with, at least.
   uint64_t floor() const;

@@ -1,5 +1,6 @@
-// What a job becomes on a cluster before anything starts: the model's numbers, the stages, the ranks, the
-// micro-batches. Every process derives its part by the same functions from the same resolved job.
+// What a job becomes on a cluster before anything starts: the model's numbers, the stages, the
+// ranks, the micro-batches. Every process derives its part by the same functions from the same
+// resolved job.
 #pragma once
 
 #include <vector>
@@ -25,7 +26,8 @@ struct job_plan {
   int64_t micro_batches = 1;  ///< per step and data rank
 };
 
-/// Reads what the job names (model folder, tokenizer) and plans it. Fails with bad_config or bad_data.
+/// Reads what the job names (model folder, tokenizer) and plans it. Fails with bad_config or
+/// bad_data.
 result<job_plan> make_plan(const config::job& job);
 
 /// The options of one rank's engine.

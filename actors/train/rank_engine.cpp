@@ -16,7 +16,8 @@ namespace troupe::train {
 
 namespace {
 
-/// Point-to-point tags: activations even, gradients odd; a stage pair never has two of one tag in flight.
+/// Point-to-point tags: activations even, gradients odd; a stage pair never has two of one tag in
+/// flight.
 constexpr uint64_t activation_tag(int micro_batch) {
   return 2 * static_cast<uint64_t>(micro_batch);
 }
@@ -86,7 +87,7 @@ rank_engine::completion rank_engine::guarded(completion done) const {
   return [this, done = std::move(done)](const status& s) { done(s ? failure() : s); };
 }
 
-// -- building and connecting -------------------------------------------------------------------------
+// -- building and connecting --------------------------------------------------------------------
 
 void rank_engine::build(completion done) {
   run_blocking([this] { return build_now(); }, std::move(done));
@@ -140,7 +141,7 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
   run_blocking(std::move(connect), std::move(done));
 }
 
-// -- one step ------------------------------------------------------------------------------------------
+// -- one step -----------------------------------------------------------------------------------
 
 void rank_engine::begin_step() {
   compute_->notify([this](const status&) { outcome_ = {}; });

@@ -1,15 +1,16 @@
-// The device work of one rank: its model, its streams, its groups, and the order between them. No CAF: the
-// worker actor turns messages into these calls and completions into messages.
+// The device work of one rank: its model, its streams, its groups, and the order between them. No
+// CAF: the worker actor turns messages into these calls and completions into messages.
 //
-// Streams: compute (forward, backward, update), data (sums over replicas, the tied table, the norm), and one for
-// each kind of transfer with a neighbour, so that a send never stands behind a receive (MegaScale §3.2);
-// files has the blocking work of building, connecting, loading and saving.
+// Streams: compute (forward, backward, update), data (sums over replicas, the tied table, the
+// norm), and one for each kind of transfer with a neighbour, so that a send never stands behind a
+// receive (MegaScale §3.2); files has the blocking work of building, connecting, loading and
+// saving.
 //
 // Invariants
-//   ENG-1  No call waits; a completion is called once, on a stream's thread, with the first error of that
-//     stream.
-//   ENG-2  A chunk's sum over replicas starts as soon as its last micro-batch's backward has passed it, while
-//     backward goes on.
+//   ENG-1  No call waits; a completion is called once, on a stream's thread, with the first error
+//     of that stream.
+//   ENG-2  A chunk's sum over replicas starts as soon as its last micro-batch's backward has passed
+//     it, while backward goes on.
 //   ENG-3  A buffer that a transfer reads is overwritten only behind the transfer's event.
 //   ENG-4  The tied table's gradient is summed after all others, in every rank of the group.
 //   ENG-5  After a failure every later completion reports it; the rank is of no more use.
@@ -105,7 +106,8 @@ class rank_engine {
   void receive_gradient(int micro_batch, int slot);
   /// `done` runs when the activation is computed; sending it to the next stage is enqueued behind.
   void forward(int micro_batch, int slot, const batch_view& batch, completion done);
-  /// `last`: no more micro-batches follow; chunks are summed over replicas as they complete (ENG-2).
+  /// `last`: no more micro-batches follow; chunks are summed over replicas as they complete
+  /// (ENG-2).
   void backward(int micro_batch, int slot, bool last, completion done);
   /// Sums what is left, norm, clip, update. `step` counts from 1.
   void update(int64_t step, double lr, std::function<void(const status&, step_outcome)> done);
@@ -115,10 +117,11 @@ class rank_engine {
 
   // -- state -------------------------------------------------------------------------------------
 
-  /// Reads this rank's tensors from a Hugging Face folder or a checkpoint; with `optimizer`, master weights and
-  /// moments too.
+  /// Reads this rank's tensors from a Hugging Face folder or a checkpoint; with `optimizer`, master
+  /// weights and moments too.
   void load(std::string folder, bool optimizer, completion done);
-  /// Writes this rank's part into `folder` (which exists) and makes it durable. Only data rank 0 has a part.
+  /// Writes this rank's part into `folder` (which exists) and makes it durable. Only data rank 0
+  /// has a part.
   void save(std::string folder,
             std::function<void(const status&, std::vector<std::string> files)> done);
 

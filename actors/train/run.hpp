@@ -1,8 +1,9 @@
 // The run: takes all stages through start-up and steps, and says how it goes and how it ended.
 //
-// Start-up, each phase on all its targets at once: open the loaders; attach, build and introduce the stages; open and
-// connect the data plane; load the checkpoint or the model folder. Then a step at a time: RunStep to all, the loss
-// and norm from their answers, a report to the reporter; validation, saving and stopping happen between steps.
+// Start-up, each phase on all its targets at once: open the loaders; attach, build and introduce
+// the stages; open and connect the data plane; load the checkpoint or the model folder. Then a step
+// at a time: RunStep to all, the loss and norm from their answers, a report to the reporter;
+// validation, saving and stopping happen between steps.
 //
 // Invariants
 //   RUN-1  Between two steps no rank computes: what happens there sees one state of the model.

@@ -1,4 +1,5 @@
-// Loaders, stages, data plane, first weights: each phase asks all its targets and goes on when all have answered.
+// Loaders, stages, data plane, first weights: each phase asks all its targets and goes on when all
+// have answered.
 #include "actors/train/run_start.hpp"
 
 #include <map>

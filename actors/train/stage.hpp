@@ -1,13 +1,15 @@
-// The stage: one rank's way through the steps. Thin: the schedule decides (schedule_policy.hpp), the worker
-// computes; the stage carries decisions to the worker, completions to the neighbours, and answers the run.
+// The stage: one rank's way through the steps. Thin: the schedule decides (schedule_policy.hpp),
+// the worker computes; the stage carries decisions to the worker, completions to the neighbours,
+// and answers the run.
 //
-// Messages: RunStep or Validate from the run; BatchRequest to the loader; RunOp and FinishStep to the worker;
-// ActivationReady to and from the neighbours.
+// Messages: RunStep or Validate from the run; BatchRequest to the loader; RunOp and FinishStep to
+// the worker; ActivationReady to and from the neighbours.
 //
 // Invariants
-//   STG-1  One pass (a step, or the batches of a validation) at a time; another request meanwhile is refused.
-//   STG-2  Announcements of a neighbour that is one pass ahead are kept, at most early_limit of them; all others
-//     that do not fit the pass are counted and dropped.
+//   STG-1  One pass (a step, or the batches of a validation) at a time; another request meanwhile
+//     is refused.
+//   STG-2  Announcements of a neighbour that is one pass ahead are kept, at most early_limit of
+//     them; all others that do not fit the pass are counted and dropped.
 //   STG-3  The first failure ends the pass: the run gets it as the answer.
 //
 // Failure policy: escalate to the run.

@@ -1,8 +1,8 @@
-// The worker: one rank's device as an actor. Thin: messages become calls of the rank_engine, completions of its
-// streams become answers.
+// The worker: one rank's device as an actor. Thin: messages become calls of the rank_engine,
+// completions of its streams become answers.
 //
-// Failure policy: a failed operation is answered with its error; the rank is of no more use (ENG-5) and the
-// run decides. The worker itself does not restart.
+// Failure policy: a failed operation is answered with its error; the rank is of no more use (ENG-5)
+// and the run decides. The worker itself does not restart.
 #pragma once
 
 #include <memory>

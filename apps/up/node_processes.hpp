@@ -1,9 +1,10 @@
 // The processes of a cluster's nodes, as far as this machine starts them.
 //
 // Invariants
-//   PRC-1  No child outlives the launcher: a child dies with its parent (the kernel kills it, however the launcher
-//     goes), and the destructor kills and reaps what is left.
-//   PRC-2  Children are in process groups of their own: Ctrl-C reaches the launcher only, which decides.
+//   PRC-1  No child outlives the launcher: a child dies with its parent (the kernel kills it,
+//     however the launcher goes), and the destructor kills and reaps what is left.
+//   PRC-2  Children are in process groups of their own: Ctrl-C reaches the launcher only, which
+//     decides.
 #pragma once
 
 #include <sys/types.h>
@@ -31,7 +32,8 @@ class node_processes {
   ~node_processes();  // PRC-1
 
   /// Starts every node of a local or ssh cluster; they join `address`:`port`. Their output goes to
-  /// {output}/<name>.log. Called on the main thread (PRC-1: the kernel ties children to the thread).
+  /// {output}/<name>.log. Called on the main thread (PRC-1: the kernel ties children to the
+  /// thread).
   status start(const config::job& job, const std::string& address, uint16_t port);
 
   /// Reaps children that have ended. Never blocks.

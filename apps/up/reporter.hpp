@@ -1,8 +1,8 @@
-// The reporter: what a person and the log see of a run. An actor of the launcher's process, detached because
-// terminals and files may block.
+// The reporter: what a person and the log see of a run. An actor of the launcher's process,
+// detached because terminals and files may block.
 //
-// stdout carries steps (plain lines or JSON), stderr what is said beside; {output}/log.jsonl has every step as
-// JSON whatever the terminal shows.
+// stdout carries steps (plain lines or JSON), stderr what is said beside; {output}/log.jsonl has
+// every step as JSON whatever the terminal shows.
 #pragma once
 
 #include <chrono>

@@ -10,13 +10,14 @@
 
 namespace troupe::apps {
 
-/// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD in this thread and every thread it starts later: make it before any
-/// other thread. The destructor restores nothing: the process is about to end.
+/// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD in this thread and every thread it starts later: make
+/// it before any other thread. The destructor restores nothing: the process is about to end.
 class signal_desk {
  public:
   static result<std::unique_ptr<signal_desk>> open();
 
-  /// Waits until a signal comes (its number), wake() was called (0), or `timeout_ms` has passed (nothing).
+  /// Waits until a signal comes (its number), wake() was called (0), or `timeout_ms` has passed
+  /// (nothing).
   std::optional<int> wait(int timeout_ms);
 
   /// From any thread.

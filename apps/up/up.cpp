@@ -1,7 +1,8 @@
 // `troupe up FILE`: a cluster from a configuration, a run on it, and its end.
 //
-// The launcher's process holds the coordinator, the run, the archive and the reporter; every node is a process of its
-// own. The main thread starts the nodes, waits for signals, children and the end, and shows the summary.
+// The launcher's process holds the coordinator, the run, the archive and the reporter; every node
+// is a process of its own. The main thread starts the nodes, waits for signals, children and the
+// end, and shows the summary.
 #include <unistd.h>
 #include <algorithm>
 #include <chrono>
@@ -138,7 +139,8 @@ class watch {
   int signal_ = 0;
 };
 
-/// A sample of what the model has learned, into the summary. A failure is a remark, not the run's failure.
+/// A sample of what the model has learned, into the summary. A failure is a remark, not the run's
+/// failure.
 void add_sample(const config::job& job, report::summary& summary) {
   if (job.train.sample_tokens == 0 || summary.checkpoint.empty()) return;
   sample_options options;

@@ -1,5 +1,5 @@
-// Ends the process if an orderly end takes too long: a stream may be stuck in a dead peer's collective, and CAF has a
-// rare race in the shutdown of detached actors.
+// Ends the process if an orderly end takes too long: a stream may be stuck in a dead peer's
+// collective, and CAF has a rare race in the shutdown of detached actors.
 #pragma once
 
 #include <unistd.h>
@@ -10,7 +10,8 @@
 
 namespace troupe::apps {
 
-/// From its making to its destruction at most `patience` may pass; then the process ends with `code`.
+/// From its making to its destruction at most `patience` may pass; then the process ends with
+/// `code`.
 class watchdog {
  public:
   watchdog(std::chrono::seconds patience, int code)

@@ -1,3 +1,4 @@
+// Names, exit codes and texts of the failures.
 #include "io/base/error.hpp"
 
 #include <array>
