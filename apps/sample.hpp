@@ -17,8 +17,8 @@ struct sample_options {
   int threads = 0;
 };
 
-/// The text that follows the prompt. `on_text` sees it piece by piece. Errors: not_found, bad_data; bad_config
-/// where no tokenizer is known.
+/// The text that follows the prompt. `on_text` sees it piece by piece. Errors: not_found, bad_data;
+/// bad_config where no tokenizer is known.
 result<std::string> sample(const sample_options& options,
                            const std::function<void(std::string_view)>& on_text = {});
 
