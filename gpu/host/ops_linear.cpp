@@ -135,12 +135,19 @@ struct head_memory {
   double* losses;
 };
 
+/// Elements between rows of logits and of their gradient: whole cache lines, and never a multiple
+/// of 4 KiB, at which rows would evict each other.
+int64_t row_stride(int64_t vocab) {
+  const int64_t stride = (vocab + 31) / 32 * 32;
+  return stride % 1024 == 0 ? stride + 32 : stride;
+}
+
 bool keeps_logits(const kernel_table& k, const head_loss_args& a) {
   return a.type == dtype::f32 || k.head_gradient == nullptr;
 }
 
 int64_t slab_tokens(const kernel_table& k, const head_loss_args& a) {
-  const int64_t per_token = a.vocab * (keeps_logits(k, a) ? 4 : 2);
+  const int64_t per_token = row_stride(a.vocab) * (keeps_logits(k, a) ? 4 : 2);
   const int64_t most = std::max<int64_t>(row_grain, slab_bytes / per_token);
   const int64_t slabs = (a.tokens + most - 1) / most;  // of equal size, in whole tiles
   const int64_t even = (a.tokens + slabs - 1) / slabs;
@@ -149,7 +156,7 @@ int64_t slab_tokens(const kernel_table& k, const head_loss_args& a) {
 
 head_memory head_scratch(const kernel_table& k, const head_loss_args& a, int64_t slab,
                          scratch_memory& scratch) {
-  const auto elements = static_cast<size_t>(slab * a.vocab);
+  const auto elements = static_cast<size_t>(slab * row_stride(a.vocab));
   const size_t logits = keeps_logits(k, a) ? round_to_line(elements * sizeof(float)) : 0;
   const size_t gradient = a.type == dtype::bf16 ? round_to_line(elements * 2) : 0;
   const size_t losses = static_cast<size_t>(slab) * sizeof(double);
@@ -177,12 +184,13 @@ void head_by_logits(const kernel_table& k, compute_context& context, const head_
              .ldb = a.width,
              .transposed_b = true,
              .c = m.logits,
-             .ldc = a.vocab});
+             .ldc = row_stride(a.vocab)});
   const bool backward = a.dx != nullptr || a.dw != nullptr;
+  const int64_t stride = row_stride(a.vocab);
   context.team.split(count, 1, [&](int64_t first, int64_t last, int) {
     for (int64_t i = first; i < last; ++i) {
-      void* gradient = backward ? at(m.gradient, a.type, i * a.vocab) : nullptr;
-      m.losses[i] = k.softmax_row(m.logits + i * a.vocab, a.vocab, a.targets[begin + i], a.scale,
+      void* gradient = backward ? at(m.gradient, a.type, i * stride) : nullptr;
+      m.losses[i] = k.softmax_row(m.logits + i * stride, a.vocab, a.targets[begin + i], a.scale,
                                   gradient, a.type);
     }
   });
@@ -195,9 +203,10 @@ void head_in_cache(const kernel_table& k, compute_context& context, const head_l
   const size_t piece = round_to_line(k.head_memory(largest, a.width, a.vocab));
   std::byte* scratch = context.packing.get(piece * static_cast<size_t>(context.team.threads()));
   const bool backward = a.dx != nullptr || a.dw != nullptr;
+  const int64_t stride = row_stride(a.vocab);
   context.team.split(count, row_grain, [&](int64_t first, int64_t last, int member) {
-    void* gradient = backward ? at(m.gradient, a.type, first * a.vocab) : nullptr;
-    k.head_gradient(a, begin + first, begin + last, gradient, m.losses + first,
+    void* gradient = backward ? at(m.gradient, a.type, first * stride) : nullptr;
+    k.head_gradient(a, begin + first, begin + last, gradient, stride, m.losses + first,
                     scratch + piece * static_cast<size_t>(member));
   });
 }
@@ -220,7 +229,7 @@ void head_slab(const kernel_table& k, compute_context& context, const head_loss_
                .type = a.type,
                .out_type = a.type,
                .a = m.gradient,
-               .lda = a.vocab,
+               .lda = row_stride(a.vocab),
                .b = a.w,
                .ldb = a.width,
                .c = at(a.dx, a.type, begin * a.width),
@@ -234,7 +243,7 @@ void head_slab(const kernel_table& k, compute_context& context, const head_loss_
                .type = a.type,
                .out_type = dtype::f32,
                .a = m.gradient,
-               .lda = a.vocab,
+               .lda = row_stride(a.vocab),
                .transposed_a = true,
                .b = x,
                .ldb = a.width,

@@ -49,6 +49,12 @@ head_memory carve_head(void* scratch, int64_t rows, int64_t width, int64_t vocab
   return m;
 }
 
+/// Where the gradient goes; data is null when only the losses are wanted.
+struct gradient_rows {
+  bf16_bits* data;
+  int64_t stride;
+};
+
 /// One row of one chunk: its maximum, the sum of e^(logit - maximum), and those as bfloat16
 /// (unless null).
 void soften_words(const float* logits, int64_t words, bf16_bits* to, float& top, float& total) {
@@ -69,7 +75,7 @@ void soften_words(const float* logits, int64_t words, bf16_bits* to, float& top,
 
 /// Tokens [i0, i0 + 32) of the rows against the packed chunk of words [v0, v0 + words).
 void score_words(const head_loss_args& a, const head_memory& m, int64_t begin, int64_t i0,
-                 int64_t rows, int64_t v0, int64_t words, bf16_bits* gradient) {
+                 int64_t rows, int64_t v0, int64_t words, gradient_rows gradient) {
   const int64_t depth = round_up(a.width, tile_depth), steps = depth / tile_depth;
   const int64_t ld = words_of_chunk(a.width), padded = round_up(rows, edge);
   const tiled_a strip{m.x + i0 / tile_edge * steps * tile_values, steps * tile_values, tile_values,
@@ -84,17 +90,17 @@ void score_words(const head_loss_args& a, const head_memory& m, int64_t begin, i
     const float* logits = m.logits + (i - i0) * ld;
     const int64_t target = a.targets[begin + i] - v0;
     if (target >= 0 && target < words) m.at_target[i] = logits[target];
-    bf16_bits* to = gradient != nullptr ? gradient + i * a.vocab + v0 : nullptr;
+    bf16_bits* to = gradient.data != nullptr ? gradient.data + i * gradient.stride + v0 : nullptr;
     soften_words(logits, words, to, m.top[chunk * padded + i], m.total[chunk * padded + i]);
   }
 }
 
 /// Row i from e^(logit - top of chunk) to scale * (softmax - onehot); returns its loss.
 double finish_row(const head_loss_args& a, const head_memory& m, int64_t begin, int64_t i,
-                  int64_t rows, bf16_bits* gradient) {
+                  int64_t rows, gradient_rows gradient) {
   const int64_t ld = words_of_chunk(a.width), padded = round_up(rows, edge);
   const int32_t target = a.targets[begin + i];
-  bf16_bits* row = gradient != nullptr ? gradient + i * a.vocab : nullptr;
+  bf16_bits* row = gradient.data != nullptr ? gradient.data + i * gradient.stride : nullptr;
   if (target < 0) {
     if (row != nullptr) __builtin_memset(row, 0, static_cast<size_t>(a.vocab) * sizeof *row);
     return 0;
@@ -133,11 +139,11 @@ size_t tile_head_memory(int64_t rows, int64_t width, int64_t vocab) {
 }
 
 void tile_head_gradient(const head_loss_args& a, int64_t begin, int64_t end, void* gradient,
-                        double* losses, void* scratch) {
+                        int64_t stride, double* losses, void* scratch) {
   const int64_t rows = end - begin, words = words_of_chunk(a.width);
   size_t bytes = 0;
   const head_memory m = carve_head(scratch, rows, a.width, a.vocab, &bytes);
-  auto* to = static_cast<bf16_bits*>(gradient);
+  const gradient_rows to{static_cast<bf16_bits*>(gradient), stride};
   const bf16_bits* x = static_cast<const bf16_bits*>(a.x) + begin * a.width;
   const auto* w = static_cast<const bf16_bits*>(a.w);
   const tile_lease lease;

@@ -53,10 +53,10 @@ struct kernel_table {
   double (*burn_tiles_bf16)(int64_t rounds);  ///< TDPBF16PS
 
   /// bfloat16 only, null where there is none: for tokens [begin, end), losses[0..] and (unless
-  /// null) rows of scale * (softmax - onehot) to gradient[0..][V], without logits in memory.
+  /// null) rows of scale * (softmax - onehot) to gradient[0..][stride], without logits in memory.
   size_t (*head_memory)(int64_t rows, int64_t width, int64_t vocab);
   void (*head_gradient)(const head_loss_args& a, int64_t begin, int64_t end, void* gradient,
-                        double* losses, void* scratch);
+                        int64_t stride, double* losses, void* scratch);
 
   /// Bytes of working memory gemm needs for this product.
   size_t (*gemm_memory)(const gemm_args& a);

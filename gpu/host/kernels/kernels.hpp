@@ -16,7 +16,7 @@ size_t tile_gemm_memory(const gemm_args& g);
 void tile_gemm(const gemm_args& g, void* scratch);
 size_t tile_head_memory(int64_t rows, int64_t width, int64_t vocab);
 void tile_head_gradient(const head_loss_args& a, int64_t begin, int64_t end, void* gradient,
-                        double* losses, void* scratch);
+                        int64_t stride, double* losses, void* scratch);
 attention_scratch tile_attention_memory(int64_t seq, int64_t head_width);
 void tile_attention_forward(const attention_forward_args& a, int64_t b, int64_t h, void* scratch);
 void tile_attention_backward(const attention_backward_args& a, int64_t b, int64_t kv,
