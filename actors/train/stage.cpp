@@ -17,8 +17,9 @@ constexpr auto operation_timeout = std::chrono::minutes(10);
 constexpr auto loader_timeout = std::chrono::minutes(2);
 
 void drive(self_pointer self);
+void begin_batch(self_pointer self);
 
-/// STG-3.
+/// STG-4.
 void fail(self_pointer self, const error& e) {
   auto& now = self->state.now;
   if (!now) return;
@@ -64,6 +65,11 @@ void completed(self_pointer self, const fbs::OpDone& done) {
     default:
       break;
   }
+  auto& now = *st.now;
+  if (--now.outstanding == 0 && std::exchange(now.batch_over, false)) {  // STG-3
+    ++now.batch;
+    begin_batch(self);
+  }
 }
 
 void run_op(self_pointer self, fbs::OpKind kind, int micro_batch, int slot, bool last) {
@@ -76,6 +82,7 @@ void run_op(self_pointer self, fbs::OpKind kind, int micro_batch, int slot, bool
     op.batch_slot = now.batch_slot;
     op.last = last;
   });
+  ++now.outstanding;
   self->request(self->state.worker, operation_timeout, m)
       .then(
           [self, batch = now.batch](const msg<fbs::OpDone>& done) {
@@ -184,8 +191,8 @@ void enqueue(self_pointer self, const action& a) {
                     a.micro_batch + 1 == st.micro_batches);
     case action::kind::finish:
       if (st.now->batch == st.now->last_batch) return finish(self);
-      ++st.now->batch;
-      return begin_batch(self);
+      st.now->batch_over = true;
+      return;
   }
 }
 

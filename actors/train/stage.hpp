@@ -10,7 +10,9 @@
 //     is refused.
 //   STG-2  Announcements of a neighbour that is one pass ahead are kept, at most early_limit of
 //     them; all others that do not fit the pass are counted and dropped.
-//   STG-3  The first failure ends the pass: the run gets it as the answer.
+//   STG-3  The next batch is asked for when no operation that reads the last one is outstanding:
+//     asking tells the loader that its slot is free (LDR-2).
+//   STG-4  The first failure ends the pass: the run gets it as the answer.
 //
 // Failure policy: escalate to the run.
 #pragma once
@@ -39,6 +41,8 @@ struct stage_state {
     uint64_t last_batch = 0;
     double lr = 0;
     int32_t batch_slot = -1;
+    int outstanding = 0;     ///< operations given to the worker and not done
+    bool batch_over = false; ///< all of the batch's operations are given, another batch follows
     message_header cause;
     int64_t started_ns = 0;
     std::optional<step_policy> policy;
