@@ -1,0 +1,138 @@
+// However a cluster ends, nothing of it is left: no process, no port, no half checkpoint.
+#include <csignal>
+
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+/// A run that does not end by itself within any test's patience.
+const std::vector<std::string> endless{"train.steps=1000000", "train.schedule=constant"};
+const std::vector<std::string> quick_beats{"cluster.heartbeat_interval_ms=200",
+                                           "cluster.suspect_after_ms=700",
+                                           "cluster.dead_after_ms=1500"};
+
+/// A first signal: the step is finished and saved, and the run goes on from there.
+void stop_by(int number, int expected) {
+  job_files job;
+  const auto sets = with(endless, layout(2, 1));
+  program up(job.up(sets));
+  REQUIRE(up.until_step(3));
+  const traces left(up);
+  REQUIRE(left.processes.size() == 3);
+  up.signal(number);
+  CHECK(up.wait() == expected);
+  CHECK(left.gone());
+  const auto steps = up.objects("step");
+  const int last = steps.back()["step"];
+  INFO(up.err());
+  REQUIRE(fs::exists(job.checkpoint(last)));
+  CHECK(up.objects("summary").size() == 1);
+  const auto more = job.losses(with(sets, {fmt::format("train.steps={}", last + 2)}));
+  CHECK(more.size() == 2);
+}
+
+}  // namespace
+
+TEST_CASE("ending: the first SIGINT finishes the step, saves and stops with 130") {
+  stop_by(SIGINT, 130);
+}
+TEST_CASE("ending: SIGTERM does the same with 143") {
+  stop_by(SIGTERM, 143);
+}
+
+TEST_CASE("ending: a second SIGINT aborts at once") {
+  job_files job;
+  // Steps of seconds, so that the first signal is still waiting for the end of one.
+  program up(job.up(with(endless, with(layout(2, 1), {"train.batch=512", "train.seq_len=256"}))));
+  REQUIRE(up.until_step(1));
+  const traces left(up);
+  up.signal(SIGINT);
+  REQUIRE(up.until_error_has("again to abort"));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+  CHECK(up.err().find("aborting at once") != std::string::npos);
+  CHECK(left.gone());
+  CHECK_FALSE(fs::exists(job / "run/checkpoints"));
+}
+
+TEST_CASE("ending: SIGINT while nodes are missing ends the gathering") {
+  job_files job;
+  program up(job.up({"cluster.launch=external"}));
+  REQUIRE(up.until_error_has("waiting for 1 nodes"));
+  const traces left(up);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+  CHECK(left.gone());
+}
+
+TEST_CASE("ending: a finished run leaves nothing") {
+  job_files job;
+  program up(job.up(with(layout(2, 2), {"train.steps=200"})));
+  REQUIRE(up.until_step(1));
+  const traces left(up);
+  CHECK(left.processes.size() == 5);
+  CHECK(left.ports.size() >= 5);
+  CHECK(up.wait() == 0);
+  CHECK(left.gone());
+}
+
+TEST_CASE("ending: a launcher killed with -9 takes its nodes with it") {
+  job_files job;
+  program up(job.up(with(endless, layout(2, 2))));
+  REQUIRE(up.until_step(2));
+  const traces left(up);
+  CHECK(left.processes.size() == 5);
+  up.signal(SIGKILL);
+  CHECK(up.wait() == 137);
+  CHECK(left.gone());
+}
+
+TEST_CASE("ending: a launcher killed with -9 while its nodes start leaves none") {
+  job_files job;
+  program up(job.up(with(endless, layout(2, 2))));
+  REQUIRE(up.until_error_has("coordinator of "));
+  const auto port = up.port();
+  up.signal(SIGKILL);
+  CHECK(up.wait() == 137);
+  for (pid_t pid : nodes_of(port)) CHECK(watched(pid).gone());
+  CHECK_FALSE(is_listening(port));
+}
+
+TEST_CASE("ending: a node killed with -9 ends the run with its name and 69") {
+  job_files job;
+  program up(job.up(with(endless, layout(2, 2))));
+  REQUIRE(up.until_step(2));
+  const traces left(up);
+  const pid_t victim = node_named(up.port(), "node2");
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, SIGKILL) == 0);
+  CHECK(up.wait() == 69);
+  INFO(up.err());
+  CHECK(up.err().find("node2") != std::string::npos);
+  CHECK(left.gone());
+}
+
+TEST_CASE("ending: a node that is stopped is dead after dead_after_ms") {
+  job_files job;
+  program up(job.up(with(endless, with(layout(2, 1), quick_beats))));
+  REQUIRE(up.until_step(2));
+  const traces left(up);
+  const pid_t victim = node_named(up.port(), "node1");
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, SIGSTOP) == 0);
+  CHECK(up.wait() == 69);
+  INFO(up.err());
+  CHECK(up.err().find("node1") != std::string::npos);
+  CHECK(up.err().find("silent") != std::string::npos);
+  CHECK(left.gone());
+}
+
+TEST_CASE("ending: a run that diverges ends with 1 and keeps its last checkpoint") {
+  job_files job;
+  program up(job.up({"train.lr=1e30", "train.clip_norm=0", "train.warmup_steps=0",
+                     "train.schedule=constant"}));
+  CHECK(up.wait() == 1);
+  CHECK(up.err().find("loss") != std::string::npos);
+}

@@ -1,0 +1,117 @@
+// What is wrong is said with its place and ends with its exit code; nothing starts on a bad job.
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+bool says(const finished& f, const std::string& text) {
+  return f.err.find(text) != std::string::npos;
+}
+
+/// Names with ".partial" and incomplete step folders under the checkpoints.
+std::vector<std::string> checkpoints(const job_files& job) {
+  std::vector<std::string> out;
+  std::error_code ignored;
+  for (const auto& e : fs::directory_iterator(job / "run/checkpoints", ignored))
+    out.push_back(e.path().filename().string());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("errors: a bad configuration ends with 78 and starts nothing") {
+  job_files job;
+  for (const char* bad : {"train.stepz=3", "train.batch=many", "parallel.pipeline=3",
+                          "model.heads=5", "cluster.listen=0.0.0.0"}) {
+    CAPTURE(bad);
+    const auto f = run(job.up({bad}));
+    INFO(f.err);
+    CHECK(f.code == 78);
+    CHECK(f.out.empty());
+    CHECK_FALSE(says(f, "coordinator of"));
+    CHECK_FALSE(fs::exists(job / "run"));
+  }
+}
+
+TEST_CASE("errors: command lines") {
+  CHECK(run({"--help"}).code == 0);
+  CHECK(run({"up", "--help"}).code == 0);
+  CHECK(run({"up", "--no-such-flag", "x.toml"}).code == 64);
+  CHECK(run({"upp"}).code == 64);
+  CHECK(run({"up", "/nonexistent/job.toml"}).code == 66);
+  CHECK(run({"node", "--join", "nowhere", "--name", "a"}).code == 64);
+}
+
+TEST_CASE("errors: missing data is named and nothing is left") {
+  job_files job;
+  const auto missing = (job / "absent.txt").string();
+  const auto f = run(job.up(with({"data.path=" + missing}, layout(2, 1))));
+  INFO(f.err);
+  CHECK(f.code == 66);
+  CHECK(says(f, missing));
+}
+
+TEST_CASE("errors: a token beyond the vocabulary is refused before the first step") {
+  job_files job;
+  {
+    std::ofstream bin(job / "tokens.bin", std::ios::binary);
+    for (int i = 0; i < 4000; ++i) {
+      const uint16_t id = i == 1234 ? 777 : static_cast<uint16_t>(i % 200);
+      bin.write(reinterpret_cast<const char*>(&id), sizeof(id));
+    }
+  }
+  const std::vector<std::string> data{"data.path=" + (job / "tokens.bin").string(),
+                                      "data.format=nanogpt"};
+  const auto f = run(job.up(with(data, {"model.vocab=256"})));
+  INFO(f.err);
+  CHECK(f.code == 65);
+  CHECK(says(f, "777"));
+  CHECK(f.out.empty());
+  CHECK(job.losses(with(data, {"model.vocab=778", "train.steps=2"})).size() == 2);
+}
+
+TEST_CASE("errors: a full disk is a warning for a periodic checkpoint and 74 for the last") {
+  job_files job;
+  // Room for logs and batches (tens of KiB), not for the weights (hundreds).
+  program up(job.up(with(layout(2, 1), {"checkpoint.every=5"})), 100 << 10);
+  CHECK(up.wait() == 74);
+  INFO(up.err());
+  CHECK(up.objects("step").size() == 20);
+  CHECK(up.err().find("warning: checkpoint of step 5 failed") != std::string::npos);
+  CHECK(up.err().find("warning: checkpoint of step 15 failed") != std::string::npos);
+  CHECK(up.err().find("error: ") != std::string::npos);
+  for (const auto& name : checkpoints(job)) CHECK(name.ends_with(".partial"));
+}
+
+TEST_CASE("errors: a run whose checkpoints fail keeps the older ones") {
+  job_files job;
+  job.losses({"train.steps=3"});
+  program up(job.up({"train.steps=6"}), 100 << 10);
+  CHECK(up.wait() == 74);
+  CHECK(fs::exists(job.checkpoint(3)));
+  CHECK_FALSE(fs::exists(job.checkpoint(6)));
+  CHECK(job.losses({"train.steps=6"}).size() == 3);
+}
+
+TEST_CASE("errors: a damaged checkpoint is refused, not trained from") {
+  job_files job;
+  job.losses({"train.steps=3"});
+  const auto weights = job.checkpoint(3) / "model.safetensors";
+  REQUIRE(fs::exists(weights));
+  fs::resize_file(weights, fs::file_size(weights) / 2);
+  const auto f = run(job.up({"train.steps=6"}));
+  INFO(f.err);
+  CHECK(f.code == 65);
+  CHECK(says(f, "model.safetensors"));
+  CHECK(f.out.empty());
+}
+
+TEST_CASE("errors: a checkpoint of another model is refused") {
+  job_files job;
+  job.losses({"train.steps=3"});
+  const auto f = run(job.up({"train.steps=6", "model.hidden=128"}));
+  INFO(f.err);
+  CHECK((f.code == 65 || f.code == 78));
+  CHECK(f.out.empty());
+}

@@ -1,0 +1,91 @@
+// What a run needs, made by the test: a folder, text, a configuration, and the runs themselves.
+#pragma once
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "tests/cluster/program.hpp"
+#include "tests/io/scratch.hpp"
+
+namespace troupe::cluster_test {
+
+namespace fs = std::filesystem;
+
+/// A folder with data and a configuration of a model small enough that 20 steps take no time.
+struct job_files {
+  scratch folder;
+
+  job_files() {
+    std::ofstream text(folder / "data.txt");
+    uint32_t x = 1;
+    for (int line = 0; line < 400; ++line) {
+      for (int word = 0; word < 8; ++word) {
+        x = x * 1664525u + 1013904223u;
+        text << std::string(1 + (x >> 28) % 5, static_cast<char>('a' + (x >> 24) % 16)) << ' ';
+      }
+      text << '\n';
+    }
+    std::ofstream(folder / "job.toml") << fmt::format(
+        "[job]\nname = \"t\"\noutput = \"{0}/run\"\n"
+        "[cluster]\nthreads = 1\njoin_timeout_ms = 60000\n"
+        "[model]\nlayers = 2\nhidden = 64\nheads = 4\n"
+        "[data]\npath = \"{0}/data.txt\"\n"
+        "[train]\nsteps = 20\nbatch = 4\nseq_len = 32\nlr = 3e-3\nschedule = \"cosine\"\n"
+        "warmup_steps = 3\n"
+        "[log]\nformat = \"json\"\n",
+        folder.path.string());
+  }
+
+  fs::path operator/(std::string_view name) const { return folder / name; }
+
+  /// Arguments of `troupe up` with settings over the file, e.g. {"train.steps=10"}.
+  std::vector<std::string> up(const std::vector<std::string>& sets = {}) const {
+    std::vector<std::string> out{"up", (folder / "job.toml").string()};
+    for (const auto& s : sets) out.insert(out.end(), {"--set", s});
+    return out;
+  }
+
+  /// Runs to the end, which must be good; losses of the steps made.
+  std::vector<double> losses(const std::vector<std::string>& sets) const {
+    program p(up(sets));
+    const int code = p.wait();
+    INFO(p.err());
+    REQUIRE(code == 0);
+    return p.losses();
+  }
+
+  fs::path checkpoint(int step, const std::string& run = "run") const {
+    return folder / fmt::format("{}/checkpoints/step-{:08}", run, step);
+  }
+};
+
+/// Adds to settings.
+inline std::vector<std::string> with(std::vector<std::string> sets,
+                                     const std::vector<std::string>& more) {
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+/// A layout of one worker a node.
+inline std::vector<std::string> layout(int data, int pipeline) {
+  return {fmt::format("cluster.nodes={}", data * pipeline), fmt::format("parallel.data={}", data),
+          fmt::format("parallel.pipeline={}", pipeline)};
+}
+
+/// The largest relative difference; infinite if the lengths differ or there is nothing to compare.
+inline double difference(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.size() != b.size() || a.empty()) return INFINITY;
+  double most = 0;
+  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(a[i] / b[i] - 1));
+  return most;
+}
+
+}  // namespace troupe::cluster_test

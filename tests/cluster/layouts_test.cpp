@@ -1,0 +1,63 @@
+// The layout of a cluster does not change what is learned: data x pipeline, accumulation, families.
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+const std::vector<std::string> fresh{"checkpoint.resume=never"};
+
+/// All layouts against one worker; and one layout twice, bit for bit.
+void compare_layouts(const std::vector<std::string>& model) {
+  job_files job;
+  const auto sets = with(model, fresh);
+  const auto alone = job.losses(with(sets, layout(1, 1)));
+  REQUIRE(alone.size() == 20);
+  CHECK(alone.front() == doctest::Approx(5.55).epsilon(0.02));  // ln 256 = 5.545
+  CHECK(alone.back() < alone.front() - 0.5);
+  for (auto [data, pipeline] : {std::pair{2, 1}, {1, 2}, {2, 2}}) {
+    CAPTURE(data);
+    CAPTURE(pipeline);
+    const auto losses = job.losses(with(sets, layout(data, pipeline)));
+    CHECK(difference(losses, alone) < 1e-5);
+    if (data * pipeline == 4) CHECK(job.losses(with(sets, layout(data, pipeline))) == losses);
+  }
+  const auto accumulated = with(sets, {"train.micro_batch=1"});
+  CHECK(difference(job.losses(with(accumulated, layout(1, 1))), alone) < 1e-5);
+  CHECK(difference(job.losses(with(accumulated, layout(2, 2))), alone) < 1e-5);
+}
+
+}  // namespace
+
+TEST_CASE("layouts: gpt2, tied head") {
+  compare_layouts({"model.family=gpt2", "model.tied=yes"});
+}
+TEST_CASE("layouts: gpt2, free head") {
+  compare_layouts({"model.family=gpt2", "model.tied=no"});
+}
+TEST_CASE("layouts: llama, tied head, grouped queries") {
+  compare_layouts({"model.family=llama", "model.tied=yes", "model.kv_heads=2"});
+}
+TEST_CASE("layouts: llama, free head") {
+  compare_layouts({"model.family=llama", "model.tied=no"});
+}
+
+TEST_CASE("layouts: the same layout twice gives the same bits") {
+  job_files job;
+  for (auto [data, pipeline] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
+    const auto sets = with(fresh, layout(data, pipeline));
+    CHECK(job.losses(sets) == job.losses(sets));
+  }
+}
+
+TEST_CASE("layouts: two workers in one node are as two nodes of one") {
+  job_files job;
+  const auto two_nodes = job.losses(with(fresh, layout(2, 1)));
+  CHECK(job.losses(with(fresh, {"cluster.nodes=1", "cluster.workers_per_node=2",
+                                "parallel.data=2"})) == two_nodes);
+}
+
+TEST_CASE("layouts: another seed gives other losses") {
+  job_files job;
+  CHECK(job.losses(fresh) != job.losses(with(fresh, {"job.seed=99"})));
+}

@@ -1,0 +1,268 @@
+// posix_spawn, pidfd and poll; /proc for what is left.
+#include "tests/cluster/program.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+extern char** environ;
+
+namespace troupe::cluster_test {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+namespace fs = std::filesystem;
+
+int milliseconds_to(clock::time_point deadline) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 600'000));
+}
+
+io::unique_fd open_pidfd(pid_t pid) {
+  return io::unique_fd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+}
+
+/// Words of a process's command line.
+std::vector<std::string> command_line(const std::string& pid) {
+  std::ifstream in("/proc/" + pid + "/cmdline", std::ios::binary);
+  std::vector<std::string> out;
+  for (std::string word; std::getline(in, word, '\0');) out.push_back(word);
+  return out;
+}
+
+bool has_pair(const std::vector<std::string>& words, const std::string& flag,
+              const std::string& value) {
+  for (size_t i = 0; i + 1 < words.size(); ++i)
+    if (words[i] == flag && words[i + 1] == value) return true;
+  return false;
+}
+
+struct listener {
+  uint16_t port;
+  std::string inode;
+};
+
+/// Every listening TCP socket of the machine.
+std::vector<listener> listeners() {
+  std::vector<listener> out;
+  for (const char* file : {"/proc/net/tcp", "/proc/net/tcp6"}) {
+    std::ifstream in(file);
+    std::string line;
+    std::getline(in, line);
+    while (std::getline(in, line)) {
+      std::istringstream fields(line);
+      std::string number, local, remote, state, queues, timer, retransmits, uid, timeout, inode;
+      fields >> number >> local >> remote >> state >> queues >> timer >> retransmits >> uid >>
+          timeout >> inode;
+      if (state != "0A") continue;
+      const auto port = std::stoul(local.substr(local.rfind(':') + 1), nullptr, 16);
+      out.push_back({static_cast<uint16_t>(port), inode});
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+program::program(const std::vector<std::string>& arguments, size_t file_limit) {
+  int out[2], err[2];
+  REQUIRE(pipe2(out, O_CLOEXEC) == 0);
+  REQUIRE(pipe2(err, O_CLOEXEC) == 0);
+  out_pipe_ = io::unique_fd(out[0]);
+  err_pipe_ = io::unique_fd(err[0]);
+  io::unique_fd out_end(out[1]), err_end(err[1]);
+  for (int fd : {out[0], err[0]}) REQUIRE(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, err[1], STDERR_FILENO);
+  std::vector<std::string> words{TROUPE_PROGRAM};
+  if (file_limit > 0)  // a full disk without a disk: writes fail with EFBIG where they would with ENOSPC
+    words = {"/bin/sh", "-c",
+             fmt::format("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", file_limit / 512),
+             TROUPE_PROGRAM};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  const int failed = posix_spawn(&pid_, argv[0], &files, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  REQUIRE(failed == 0);
+  end_ = open_pidfd(pid_);
+  REQUIRE(end_);
+}
+
+program::~program() {
+  if (code_ || pid_ < 0) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+void program::signal(int number) const {
+  REQUIRE(!code_);
+  REQUIRE(kill(pid_, number) == 0);
+}
+
+void program::read_some(io::unique_fd& from, std::string& into) {
+  char bytes[65536];
+  while (from) {
+    const auto n = read(from.get(), bytes, sizeof(bytes));
+    if (n > 0) {
+      into.append(bytes, static_cast<size_t>(n));
+    } else {
+      if (n == 0) from = io::unique_fd();
+      return;
+    }
+  }
+}
+
+bool program::pump(clock::time_point deadline) {
+  if (code_) return false;
+  pollfd fds[3] = {{end_.get(), POLLIN, 0},
+                   {out_pipe_ ? out_pipe_.get() : -1, POLLIN, 0},
+                   {err_pipe_ ? err_pipe_.get() : -1, POLLIN, 0}};
+  poll(fds, 3, milliseconds_to(deadline));
+  const bool ended = (fds[0].revents & POLLIN) != 0;
+  read_some(out_pipe_, out_);
+  read_some(err_pipe_, err_);
+  if (!ended) return true;
+  int how = 0;
+  REQUIRE(waitpid(pid_, &how, 0) == pid_);
+  code_ = WIFSIGNALED(how) ? 128 + WTERMSIG(how) : WEXITSTATUS(how);
+  return false;
+}
+
+int program::wait() {
+  const auto deadline = clock::now() + patience;
+  while (pump(deadline))
+    if (clock::now() >= deadline) {
+      FAIL("the program did not end; it said:\n", err_);
+      return -1;
+    }
+  return *code_;
+}
+
+bool program::until(const std::function<bool()>& there) {
+  const auto deadline = clock::now() + patience;
+  while (!there()) {
+    if (!pump(deadline)) return there();
+    if (clock::now() >= deadline) return false;
+  }
+  return true;
+}
+
+bool program::until_error_has(const std::string& text) {
+  return until([&] { return err_.find(text) != std::string::npos; });
+}
+
+bool program::until_step(int64_t n) {
+  return until([&] { return out_.find(fmt::format("\"step\":{},", n)) != std::string::npos; });
+}
+
+std::vector<nlohmann::json> program::objects(const std::string& type) const {
+  std::vector<nlohmann::json> out;
+  std::istringstream in(out_);
+  for (std::string line; std::getline(in, line);) {
+    auto j = nlohmann::json::parse(line, nullptr, false);
+    if (j.is_object() && j.value("type", "") == type) out.push_back(std::move(j));
+  }
+  return out;
+}
+
+std::vector<double> program::losses() const {
+  std::vector<double> out;
+  for (const auto& step : objects("step")) out.push_back(step["loss"].get<double>());
+  return out;
+}
+
+uint16_t program::port() const {
+  auto at = err_.find("coordinator of ");
+  if (at == std::string::npos || err_.find('\n', at) == std::string::npos) return 0;
+  at = err_.rfind(':', err_.find('\n', at));
+  return static_cast<uint16_t>(std::stoi(err_.substr(at + 1)));
+}
+
+finished run(const std::vector<std::string>& arguments) {
+  program p(arguments);
+  const int code = p.wait();
+  return {code, p.out(), p.err()};
+}
+
+std::vector<pid_t> nodes_of(uint16_t port) {
+  std::vector<pid_t> out;
+  for (const auto& item : fs::directory_iterator("/proc")) {
+    const auto name = item.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    if (has_pair(command_line(name), "--join", fmt::format("127.0.0.1:{}", port)))
+      out.push_back(std::stoi(name));
+  }
+  return out;
+}
+
+pid_t node_named(uint16_t port, const std::string& name) {
+  for (pid_t pid : nodes_of(port))
+    if (has_pair(command_line(std::to_string(pid)), "--name", name)) return pid;
+  return -1;
+}
+
+std::vector<uint16_t> listening_ports(pid_t pid) {
+  std::set<std::string> own;
+  std::error_code code;
+  for (const auto& fd : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), code)) {
+    const auto target = fs::read_symlink(fd.path(), code).string();
+    if (target.starts_with("socket:[")) own.insert(target.substr(8, target.size() - 9));
+  }
+  std::vector<uint16_t> out;
+  for (const auto& l : listeners())
+    if (own.contains(l.inode)) out.push_back(l.port);
+  return out;
+}
+
+bool is_listening(uint16_t port) {
+  const auto all = listeners();
+  return std::any_of(all.begin(), all.end(), [&](const auto& l) { return l.port == port; });
+}
+
+watched::watched(pid_t pid) : pid_(pid), fd_(open_pidfd(pid)) {}
+
+bool watched::gone() const {
+  if (!fd_) return true;
+  pollfd p{fd_.get(), POLLIN, 0};
+  return poll(&p, 1, milliseconds_to(clock::now() + patience)) == 1;
+}
+
+traces::traces(const program& up) {
+  REQUIRE(up.port() != 0);
+  auto pids = nodes_of(up.port());
+  pids.push_back(up.pid());
+  for (pid_t pid : pids) {
+    processes.emplace_back(pid);
+    for (auto port : listening_ports(pid)) ports.push_back(port);
+  }
+}
+
+bool traces::gone() const {
+  for (const auto& p : processes)
+    if (!p.gone()) return false;
+  return std::none_of(ports.begin(), ports.end(), is_listening);
+}
+
+}  // namespace troupe::cluster_test

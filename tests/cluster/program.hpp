@@ -1,0 +1,105 @@
+// One run of the built program as a child of the test: its output, its signals, its end; and what is
+// left of a cluster on this machine (processes, ports).
+//
+// Nothing here sleeps: waits end with a line on a pipe, the end of a process or a deadline.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "io/file.hpp"
+
+namespace troupe::cluster_test {
+
+/// Longest any wait may take; a healthy one takes a second or two.
+constexpr auto patience = std::chrono::seconds(90);
+
+class program {
+ public:
+  /// Starts `troupe` with these arguments; requires that it starts. `file_limit`: bytes beyond which
+  /// writes to a file fail (of its children as well); 0: none.
+  explicit program(const std::vector<std::string>& arguments, size_t file_limit = 0);
+  program(const program&) = delete;
+  program& operator=(const program&) = delete;
+  ~program();  ///< kills and reaps what still runs
+
+  pid_t pid() const { return pid_; }
+  void signal(int number) const;
+
+  /// The exit code, or 128 + the signal that ended it; fails the test after `patience`.
+  int wait();
+
+  /// Reads until `there` holds; false when the program ended or the deadline passed before.
+  bool until(const std::function<bool()>& there);
+  bool until_error_has(const std::string& text);
+  /// Until step `n` is reported on stdout.
+  bool until_step(int64_t n);
+
+  const std::string& out() const { return out_; }
+  const std::string& err() const { return err_; }
+  /// Every JSON object on stdout of this type ("step", "summary").
+  std::vector<nlohmann::json> objects(const std::string& type) const;
+  /// Losses by step, as printed (shortest digits that give the same double).
+  std::vector<double> losses() const;
+  /// The port the coordinator said it listens on; 0 before.
+  uint16_t port() const;
+
+ private:
+  /// Reads what is there; waits for more until `deadline`. False when the program has ended.
+  bool pump(std::chrono::steady_clock::time_point deadline);
+  void read_some(io::unique_fd& from, std::string& into);
+
+  pid_t pid_ = -1;
+  io::unique_fd end_;  // pidfd
+  io::unique_fd out_pipe_, err_pipe_;
+  std::string out_, err_;
+  std::optional<int> code_;
+};
+
+/// Runs to the end; the exit code.
+struct finished {
+  int code;
+  std::string out, err;
+};
+finished run(const std::vector<std::string>& arguments);
+
+/// Processes whose command line has `--join 127.0.0.1:port`.
+std::vector<pid_t> nodes_of(uint16_t port);
+/// The pid among them with `--name name`, or -1.
+pid_t node_named(uint16_t port, const std::string& name);
+/// Ports of TCP sockets on which a process listens.
+std::vector<uint16_t> listening_ports(pid_t pid);
+/// Whether any process of this machine listens there.
+bool is_listening(uint16_t port);
+
+/// A process that is waited for through its pidfd, so that a reused number cannot fool the test.
+class watched {
+ public:
+  explicit watched(pid_t pid);
+  pid_t pid() const { return pid_; }
+  /// Whether it ended within `patience`.
+  bool gone() const;
+
+ private:
+  pid_t pid_;
+  io::unique_fd fd_;
+};
+
+/// Everything of a running cluster that must not outlive it; taken while it trains.
+struct traces {
+  std::vector<watched> processes;
+  std::vector<uint16_t> ports;
+  /// Takes the launcher's and its nodes'.
+  explicit traces(const program& up);
+  /// Whether all processes ended within `patience`, and then no port is listened on.
+  bool gone() const;
+};
+
+}  // namespace troupe::cluster_test
