@@ -1,6 +1,8 @@
 // The program's command line as a whole: what it says of itself, and which verbs it has.
 #include "apps/commands.hpp"
 
+#include "apps/bench/bench.hpp"
+
 namespace troupe::apps {
 
 void add_all(shell& sh) {
@@ -20,6 +22,7 @@ void add_all(shell& sh) {
   add_node(sh);
   add_generate(sh);
   add_data(sh);
+  add_bench(sh);
   add_config(sh);
   add_certs(sh);
   add_completion(sh);

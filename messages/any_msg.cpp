@@ -24,8 +24,8 @@ namespace {
 // memory away.
 constexpr uint32_t copy_below_bytes = 2 * 1024;
 
-// For the short buffers of builders, which are whole multiples of 16 bytes (B-1): beats memcpy, which
-// the compiler makes a `rep movs` with a start-up time as long as the copy.
+// For the short buffers of builders, which are whole multiples of 16 bytes (B-1): beats memcpy,
+// which the compiler makes a `rep movs` with a start-up time as long as the copy.
 void copy_whole(uint8_t* to, const uint8_t* from, size_t size) noexcept {
   assert(size % 16 == 0);
   for (size_t i = 0; i < size; i += 16) std::memcpy(to + i, from + i, 16);

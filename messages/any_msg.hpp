@@ -124,7 +124,8 @@ message_header sealed(message_header header) noexcept;
 /// The CRC-32C of more bytes, begun with what stands before them (H-3).
 uint32_t checksum(const void* bytes, size_t size, uint32_t begun) noexcept;
 
-/// How much of a payload is copied and summed at a time, in bytes: what the first-level cache holds.
+/// How much of a payload is copied and summed at a time, in bytes: what the first-level cache
+/// holds.
 inline constexpr size_t copy_bytes = 8192;
 
 /// Header, payload and trailer as they stand on the wire, whatever the header says.
@@ -149,8 +150,8 @@ bool known_type(uint16_t type) noexcept;
 result<any_msg> adopt(std::span<const uint8_t> payload, uint16_t type,
                       const message_context& context);
 
-/// Finished FlatBuffer -> message; the builder is restarted. `steal`: take the builder's memory over;
-/// else copy where that is cheaper. Empty where it cannot be one: take_error says why.
+/// Finished FlatBuffer -> message; the builder is restarted. `steal`: take the builder's memory
+/// over; else copy where that is cheaper. Empty where it cannot be one: take_error says why.
 any_msg take(message_builder& builder, uint16_t type, const message_context& context, bool steal);
 
 /// Why take() made no message of a payload of this size.

@@ -1,5 +1,5 @@
-// The fuzzer's entry point (tests/fuzz/messages_wire.cpp) over a seeded corpus and seeded mutations,
-// so that every build runs it, not only clang's.
+// The fuzzer's entry point (tests/fuzz/messages_wire.cpp) over a seeded corpus and seeded
+// mutations, so that every build runs it, not only clang's.
 #include <algorithm>
 #include <random>
 #include <string>

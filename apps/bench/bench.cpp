@@ -1,0 +1,18 @@
+// `troupe bench`: registers every benchmark; a new one is a line here.
+#include "apps/bench/bench.hpp"
+
+#include "apps/bench/compute.hpp"
+#include "apps/bench/train.hpp"
+
+namespace troupe::apps {
+
+void add_bench(shell& sh) {
+  auto* bench = sh.app.add_subcommand("bench", "Measure this machine");
+  bench->require_subcommand(1);
+  add_bench_peak(sh, bench);
+  add_bench_ops(sh, bench);
+  add_bench_train(sh, bench);
+  add_bench_messages(sh, bench);
+}
+
+}  // namespace troupe::apps

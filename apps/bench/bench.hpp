@@ -1,0 +1,14 @@
+// `troupe bench`: what this machine does, measured against a ceiling in the same run.
+#pragma once
+
+#include "apps/shell.hpp"
+
+namespace troupe::apps {
+
+/// `troupe bench messages`: rate and latency of msg<T> beside bare CAF with the same payloads.
+void add_bench_messages(shell& sh, CLI::App* bench);
+
+/// `troupe bench`: all of the benchmarks, a subcommand each.
+void add_bench(shell& sh);
+
+}  // namespace troupe::apps
