@@ -331,18 +331,29 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
 
 void rank_engine::save(std::string folder,
                        std::function<void(const status&, std::vector<std::string>)> done) {
-  auto names = std::make_shared<std::vector<std::string>>();
-  auto work = [this, names, folder = std::filesystem::path(folder)]() -> status {
+  struct outcome {
+    status how;
+    std::vector<std::string> names;
+  };
+  auto saved = std::make_shared<outcome>();
+  auto write = [this, saved, folder = std::filesystem::path(folder)]() -> status {
     if (auto broken = failure(); !broken) return broken;  // ENG-5
     if (options_.at.data_rank != 0) return {};
     const auto& at = options_.at;
-    names->push_back(shard_name("model", at.pipeline_rank, at.pipeline_ranks));
-    TROUPE_CHECK(gpu::write_weights(model_->store(), folder / names->back()));
-    names->push_back(shard_name("optimizer", at.pipeline_rank, at.pipeline_ranks));
-    return gpu::write_state(model_->store(), folder / names->back());
+    auto& names = saved->names;
+    names.push_back(shard_name("model", at.pipeline_rank, at.pipeline_ranks));
+    TROUPE_CHECK(gpu::write_weights(model_->store(), folder / names.back()));
+    names.push_back(shard_name("optimizer", at.pipeline_rank, at.pipeline_ranks));
+    return gpu::write_state(model_->store(), folder / names.back());
   };
-  run_blocking(std::move(work),
-               [names, done = std::move(done)](const status& s) { done(s, std::move(*names)); });
+  // A save that fails is told to who asked and poisons nothing: training goes on without it.
+  auto work = [saved, write = std::move(write)]() -> status {
+    saved->how = write();
+    return {};
+  };
+  run_blocking(std::move(work), [saved, done = std::move(done)](const status& s) {
+    done(s ? saved->how : s, std::move(saved->names));
+  });
 }
 
 void rank_engine::abort() noexcept {
