@@ -1,0 +1,40 @@
+// Validation measures the same held-out tokens every time, in every layout, however far one stage
+// runs ahead of another: a learning rate that changes nothing must leave its loss as it is.
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+std::vector<double> validations(const job_files& job, const std::vector<std::string>& sets) {
+  program p(job.up(sets));
+  const int code = p.wait();
+  INFO(p.err());
+  REQUIRE(code == 0);
+  std::vector<double> out;
+  for (const auto& step : p.objects("step")) {
+    REQUIRE(step["validation_loss"].is_number());
+    out.push_back(step["validation_loss"]);
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("validation: the same loss every time and in every layout while nothing is learned") {
+  job_files job;
+  const std::vector<std::string> still{"checkpoint.resume=never",      "train.lr=1e-30",
+                                       "train.warmup_steps=0",         "train.steps=6",
+                                       "train.validate_every=1",       "train.validate_batches=7",
+                                       "data.validation_fraction=0.3", "train.micro_batch=1"};
+  const auto alone = validations(job, with(still, layout(1, 1)));
+  REQUIRE(alone.size() == 6);
+  for (auto [data, pipeline] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}}) {
+    CAPTURE(data);
+    CAPTURE(pipeline);
+    const auto losses = validations(job, with(still, layout(data, pipeline)));
+    REQUIRE(losses.size() == 6);
+    for (double loss : losses) CHECK(loss == losses.front());
+    CHECK(losses.front() == doctest::Approx(alone.front()).epsilon(1e-9));
+  }
+}
