@@ -5,6 +5,7 @@
 // end, and shows the summary.
 #include <unistd.h>
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <filesystem>
@@ -94,9 +95,11 @@ class watch {
     return signal_;
   }
 
-  /// Gives the nodes time to go by themselves.
-  void until_alone() {
-    for (int waited = 0; nodes_.running() > 0 && waited < grace_ms; waited += pulse_ms / 4) {
+  /// Gives the nodes time to go by themselves, those of other hosts (whose links the coordinator
+  /// watches) as well as this machine's children.
+  void until_alone(const std::atomic<bool>& coordinator_gone) {
+    auto alone = [&] { return nodes_.running() == 0 && coordinator_gone; };
+    for (int waited = 0; !alone() && waited < grace_ms; waited += pulse_ms / 4) {
       const auto event = desk_.wait(pulse_ms / 4);
       if (event && (*event == SIGINT || *event == SIGTERM)) break;
       nodes_.reap();
@@ -183,6 +186,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
   const auto network = cluster::network_of(job.cluster, "coordinator");
   auto outcome = std::make_shared<run_outcome>();
   std::optional<watchdog> guard;
+  std::atomic<bool> coordinator_gone{false};  // outlives the system, whose actors set it
   cluster::system_config config(network);
   caf::actor_system system(config);
   reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
@@ -190,6 +194,10 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
   auto teller = system.spawn<caf::detached>(reporter, std::move(talk));
   auto head =
       system.spawn(cluster::coordinator, cluster::coordinator_options{l.plan, 1, l.resume, teller});
+  head->attach_functor([&coordinator_gone, &bell = *desk] {
+    coordinator_gone = true;
+    bell.wake();
+  });
   int signal = 0;
   {
     node_processes nodes;
@@ -206,7 +214,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
     }
     watch w(*desk, nodes, head, outcome);
     signal = w.until_over();
-    w.until_alone();
+    w.until_alone(coordinator_gone);
   }
   caf::anon_send_exit(head, caf::exit_reason::kill);
   caf::anon_send_exit(teller, caf::exit_reason::user_shutdown);
