@@ -97,13 +97,13 @@ TEST_CASE("errors: a run whose checkpoints fail keeps the older ones") {
 TEST_CASE("errors: a damaged checkpoint is refused, not trained from") {
   job_files job;
   job.losses({"train.steps=3"});
-  const auto weights = job.checkpoint(3) / "model.safetensors";
+  const auto weights = job.checkpoint(3) / "optimizer.safetensors";
   REQUIRE(fs::exists(weights));
   fs::resize_file(weights, fs::file_size(weights) / 2);
   const auto f = run(job.up({"train.steps=6"}));
   INFO(f.err);
   CHECK(f.code == 65);
-  CHECK(says(f, "model.safetensors"));
+  CHECK(says(f, "optimizer.safetensors"));
   CHECK(f.out.empty());
 }
 

@@ -1,6 +1,9 @@
 // What a run needs, made by the test: a folder, text, a configuration, and the runs themselves.
 #pragma once
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -39,7 +42,7 @@ struct job_files {
         "[model]\nlayers = 2\nhidden = 64\nheads = 4\n"
         "[data]\npath = \"{0}/data.txt\"\n"
         "[train]\nsteps = 20\nbatch = 4\nseq_len = 32\nlr = 3e-3\nschedule = \"cosine\"\n"
-        "warmup_steps = 3\n"
+        "warmup_steps = 1\n"
         "[log]\nformat = \"json\"\n",
         folder.path.string());
   }
@@ -78,6 +81,18 @@ inline std::vector<std::string> with(std::vector<std::string> sets,
 inline std::vector<std::string> layout(int data, int pipeline) {
   return {fmt::format("cluster.nodes={}", data * pipeline), fmt::format("parallel.data={}", data),
           fmt::format("parallel.pipeline={}", pipeline)};
+}
+
+/// A setting of cluster.port to one that is free now (an external launch wants a fixed one).
+inline std::string free_port() {
+  io::unique_fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(at);
+  REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
+  REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  return fmt::format("cluster.port={}", ntohs(at.sin_port));
 }
 
 /// The largest relative difference; infinite if the lengths differ or there is nothing to compare.

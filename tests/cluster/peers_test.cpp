@@ -45,7 +45,7 @@ std::vector<std::string> node(uint16_t port, const std::string& name,
 std::vector<std::string> external(job_files& job) {
   std::ofstream(job / "job.toml", std::ios::app)
       << "[[cluster.node]]\nname = \"a\"\n[[cluster.node]]\nname = \"b\"\n";
-  return {"cluster.launch=external", "parallel.data=2"};
+  return {"cluster.launch=external", "parallel.data=2", free_port()};
 }
 
 }  // namespace
@@ -116,14 +116,15 @@ TEST_CASE("peers: mutual TLS trains; peers without certificates are refused") {
   job_files job;
   const auto pki = (job / "pki").string();
   const auto made = run({"certs", pki, "--node", "node0=localhost,127.0.0.1", "--node",
-                         "node1=localhost,127.0.0.1"});
+                         "node1=localhost,127.0.0.1", "--node", "node2=localhost,127.0.0.1",
+                         "--node", "node3=localhost,127.0.0.1"});
   INFO(made.err);
   REQUIRE(made.code == 0);
   const auto sets =
-      with(layout(2, 1), {"cluster.tls.ca=" + pki + "/ca.pem",
+      with(layout(2, 2), {"cluster.tls.ca=" + pki + "/ca.pem",
                           "cluster.tls.certificate=" + pki + "/{node}.pem",
                           "cluster.tls.key=" + pki + "/{node}.key", "checkpoint.resume=never"});
-  CHECK(job.losses(sets) == job.losses(with(layout(2, 1), {"checkpoint.resume=never"})));
+  CHECK(job.losses(sets) == job.losses(with(layout(2, 2), {"checkpoint.resume=never"})));
   program up(job.up(with(sets, {"train.steps=1000000"})));
   REQUIRE(up.until_step(2));
   for (const auto& bytes : garbage) CHECK(send_garbage(up.port(), bytes));
