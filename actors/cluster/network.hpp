@@ -42,6 +42,9 @@ class system_config : public caf::actor_system_config {
   explicit system_config(const network_options& options);
 };
 
+/// Whether the program's SSL_read stands before libssl's for every library (tls_errors.cpp).
+bool tls_errors_are_apart();
+
 /// Makes the coordinator reachable; answers with the port. `address` is what to listen on; port 0:
 /// a free one. Blocks: for main functions.
 result<uint16_t> publish(bool tls, const coordinator_actor& actor, const std::string& address,
