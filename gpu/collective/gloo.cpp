@@ -24,6 +24,8 @@ constexpr size_t max_address_bytes = 256;
 constexpr uint32_t collective_tag = 1;
 /// Point-to-point tags live above the slots that Gloo's collectives build from their own tag.
 constexpr uint64_t point_to_point_slot = uint64_t{1} << 60;
+/// Nobody ever sends here.
+constexpr uint64_t abort_slot = uint64_t{1} << 61;
 
 class gloo_context : public gloo::Context {
  public:
@@ -102,6 +104,15 @@ class gloo_communicator final : public communicator {
 
   void abort() noexcept override {
     if (aborted_.exchange(true) || size() == 1) return;
+    try {
+      // Closing a pair wakes nobody who waits for it. A transfer that times out does: Gloo then
+      // fails every operation of the context.
+      uint8_t nothing = 0;
+      auto buffer = context_->createUnboundBuffer(&nothing, sizeof(nothing));
+      buffer->recv(rank() == 0 ? 1 : 0, abort_slot);
+      buffer->waitRecv(std::chrono::milliseconds(1));
+    } catch (const std::exception&) {  // the time-out itself, or a pair that is broken already
+    }
     try {
       context_->closeConnections();
     } catch (const std::exception&) {  // closing what is already broken: nothing is left to do
