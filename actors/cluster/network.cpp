@@ -29,7 +29,8 @@ network_options network_of(const config::cluster_section& cluster, const std::st
 status check(const network_options& options) {
   if (!options.tls()) return {};
   if (!tls_errors_are_apart())
-    return error{errc::bug, "the program was linked so that one peer's TLS failure would end others"};
+    return error{errc::bug,
+                 "the program was linked so that one peer's TLS failure would end others"};
   auto who = tls::verify(options.ca, options.certificate, options.key);
   if (!who)
     return error{errc::bad_config, who.error().message,

@@ -46,10 +46,16 @@ TEST_CASE("batch memory: claims that do not fit are refused") {
   auto made = batch_memory::create(2, 8, 2);
   REQUIRE(made);
   const auto bytes = made->slot_bytes();
-  for (auto [slot_bytes, slots] :
-       {std::pair<uint64_t, int64_t>{bytes, 3}, {bytes, 1}, {bytes + 4, 2}, {bytes - 4, 2}, {0, 2},
-        {bytes, 0}, {bytes, -1}, {std::numeric_limits<uint64_t>::max(), 2},
-        {uint64_t{1} << 63, 2}, {bytes, std::numeric_limits<int64_t>::max()}}) {
+  for (auto [slot_bytes, slots] : {std::pair<uint64_t, int64_t>{bytes, 3},
+                                   {bytes, 1},
+                                   {bytes + 4, 2},
+                                   {bytes - 4, 2},
+                                   {0, 2},
+                                   {bytes, 0},
+                                   {bytes, -1},
+                                   {std::numeric_limits<uint64_t>::max(), 2},
+                                   {uint64_t{1} << 63, 2},
+                                   {bytes, std::numeric_limits<int64_t>::max()}}) {
     CAPTURE(slot_bytes);
     CAPTURE(slots);
     auto opened = batch_memory::open(made->path(), slot_bytes, slots);
@@ -62,8 +68,8 @@ TEST_CASE("batch memory: claims that do not fit are refused") {
 }
 
 TEST_CASE("batch memory: impossible sizes are refused") {
-  for (auto [batch, seq, slots] : {std::array<int64_t, 3>{0, 8, 1}, {1, 0, 1}, {1, 8, 0},
-                                   {-1, 8, 1}, {1 << 20, 1 << 20, 1}})
+  for (auto [batch, seq, slots] :
+       {std::array<int64_t, 3>{0, 8, 1}, {1, 0, 1}, {1, 8, 0}, {-1, 8, 1}, {1 << 20, 1 << 20, 1}})
     CHECK_FALSE(batch_memory::create(batch, seq, slots));
 }
 

@@ -1,8 +1,8 @@
 // What a job becomes: family defaults, stages, micro-batches, and what cannot be planned.
 #include "actors/train/plan.hpp"
 
-#include <fmt/format.h>
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "io/config/load.hpp"
 
@@ -47,9 +47,9 @@ TEST_CASE("plan: llama is what its family says, and keys change it") {
   CHECK(plan->model.activation == gpu::activation_kind::swiglu);
   CHECK_FALSE(plan->model.attention_bias);
   CHECK(plan->model.ffn == 192);  // 8/3 x 64 = 170, up to a multiple of 64
-  auto changed = make_plan(job_of(
-      "family = \"llama\"\nkv_heads = 2\nffn = 100\ntied = \"yes\"\nsliding_window = 7\n"
-      "parallel_block = \"shared_norm\"\nrope_theta = 5e5\nvocab = 300"));
+  auto changed = make_plan(
+      job_of("family = \"llama\"\nkv_heads = 2\nffn = 100\ntied = \"yes\"\nsliding_window = 7\n"
+             "parallel_block = \"shared_norm\"\nrope_theta = 5e5\nvocab = 300"));
   REQUIRE(changed);
   CHECK(changed->model.kv_heads == 2);
   CHECK(changed->model.ffn == 100);
@@ -61,8 +61,9 @@ TEST_CASE("plan: llama is what its family says, and keys change it") {
 }
 
 TEST_CASE("plan: stages cover the layers, ranks the cluster, micro-batches the batch") {
-  auto plan = make_plan(job_of("", "[cluster]\nnodes = 4\n[parallel]\ndata = 2\npipeline = 2\n"
-                                   "[train]\nbatch = 24\nmicro_batch = 3\n"));
+  auto plan = make_plan(job_of("",
+                               "[cluster]\nnodes = 4\n[parallel]\ndata = 2\npipeline = 2\n"
+                               "[train]\nbatch = 24\nmicro_batch = 3\n"));
   REQUIRE(plan);
   CHECK(plan->micro_batches == 4);
   REQUIRE(plan->ranks.size() == 4);
@@ -81,8 +82,7 @@ TEST_CASE("plan: stages cover the layers, ranks the cluster, micro-batches the b
 
 TEST_CASE("plan: what does not fit together is a bad configuration") {
   for (const auto& [model, rest] :
-       {std::pair<std::string, std::string>{
-            "", "[cluster]\nnodes = 5\n[parallel]\npipeline = 5\n"},
+       {std::pair<std::string, std::string>{"", "[cluster]\nnodes = 5\n[parallel]\npipeline = 5\n"},
         {"max_seq_len = 16", "[train]\nseq_len = 32\n"}}) {
     CAPTURE(model);
     auto job = config::parse("[model]\nlayers = 4\nheads = 4\nhidden = 64\n" + model +

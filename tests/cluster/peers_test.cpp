@@ -1,5 +1,5 @@
-// Who may join: the named nodes, with certificates where there are any; everybody else is refused and
-// the cluster goes on.
+// Who may join: the named nodes, with certificates where there are any; everybody else is refused
+// and the cluster goes on.
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -121,9 +121,9 @@ TEST_CASE("peers: mutual TLS trains; peers without certificates are refused") {
   INFO(made.err);
   REQUIRE(made.code == 0);
   const auto sets =
-      with(layout(2, 2), {"cluster.tls.ca=" + pki + "/ca.pem",
-                          "cluster.tls.certificate=" + pki + "/{node}.pem",
-                          "cluster.tls.key=" + pki + "/{node}.key", "checkpoint.resume=never"});
+      with(layout(2, 2),
+           {"cluster.tls.ca=" + pki + "/ca.pem", "cluster.tls.certificate=" + pki + "/{node}.pem",
+            "cluster.tls.key=" + pki + "/{node}.key", "checkpoint.resume=never"});
   CHECK(job.losses(sets) == job.losses(with(layout(2, 2), {"checkpoint.resume=never"})));
   program up(job.up(with(sets, {"train.steps=1000000"})));
   REQUIRE(up.until_step(2));
@@ -146,8 +146,8 @@ TEST_CASE("peers: certificates that do not belong together are a bad configurati
   job_files job;
   const auto pki = (job / "pki").string();
   REQUIRE(run({"certs", pki, "--node", "node0"}).code == 0);
-  const auto f = run(job.up({"cluster.tls.ca=" + pki + "/ca.pem",
-                             "cluster.tls.certificate=" + pki + "/node0.pem",
-                             "cluster.tls.key=" + pki + "/coordinator.key"}));
+  const auto f = run(
+      job.up({"cluster.tls.ca=" + pki + "/ca.pem", "cluster.tls.certificate=" + pki + "/node0.pem",
+              "cluster.tls.key=" + pki + "/coordinator.key"}));
   CHECK(f.code == 78);
 }

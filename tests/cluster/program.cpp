@@ -95,7 +95,8 @@ program::program(const std::vector<std::string>& arguments, size_t file_limit) {
   posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, err[1], STDERR_FILENO);
   std::vector<std::string> words{TROUPE_PROGRAM};
-  if (file_limit > 0)  // a full disk without a disk: writes fail with EFBIG where they would with ENOSPC
+  if (file_limit >
+      0)  // a full disk without a disk: writes fail with EFBIG where they would with ENOSPC
     words = {"/bin/sh", "-c",
              fmt::format("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", file_limit / 512),
              TROUPE_PROGRAM};
@@ -239,6 +240,15 @@ std::vector<uint16_t> listening_ports(pid_t pid) {
 bool is_listening(uint16_t port) {
   const auto all = listeners();
   return std::any_of(all.begin(), all.end(), [&](const auto& l) { return l.port == port; });
+}
+
+bool eventually(const std::function<bool()>& there) {
+  const auto deadline = clock::now() + patience;
+  while (!there()) {
+    if (clock::now() >= deadline) return false;
+    poll(nullptr, 0, 10);
+  }
+  return true;
 }
 
 watched::watched(pid_t pid) : pid_(pid), fd_(open_pidfd(pid)) {}

@@ -1,5 +1,5 @@
-// One run of the built program as a child of the test: its output, its signals, its end; and what is
-// left of a cluster on this machine (processes, ports).
+// One run of the built program as a child of the test: its output, its signals, its end; and what
+// is left of a cluster on this machine (processes, ports).
 //
 // Nothing here sleeps: waits end with a line on a pipe, the end of a process or a deadline.
 #pragma once
@@ -23,8 +23,8 @@ constexpr auto patience = std::chrono::seconds(90);
 
 class program {
  public:
-  /// Starts `troupe` with these arguments; requires that it starts. `file_limit`: bytes beyond which
-  /// writes to a file fail (of its children as well); 0: none.
+  /// Starts `troupe` with these arguments; requires that it starts. `file_limit`: bytes beyond
+  /// which writes to a file fail (of its children as well); 0: none.
   explicit program(const std::vector<std::string>& arguments, size_t file_limit = 0);
   program(const program&) = delete;
   program& operator=(const program&) = delete;
@@ -78,6 +78,9 @@ pid_t node_named(uint16_t port, const std::string& name);
 std::vector<uint16_t> listening_ports(pid_t pid);
 /// Whether any process of this machine listens there.
 bool is_listening(uint16_t port);
+
+/// Whether it comes to hold within `patience`: for what the kernel tells nobody of.
+bool eventually(const std::function<bool()>& there);
 
 /// A process that is waited for through its pidfd, so that a reused number cannot fool the test.
 class watched {

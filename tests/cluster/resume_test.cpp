@@ -84,9 +84,9 @@ TEST_CASE("resume: a checkpoint is a Hugging Face folder to train from and to sa
   job.losses(layout(1, 2));  // sharded by stage
   const auto folder = job.checkpoint(20).string();
   CHECK(fs::exists(job.checkpoint(20) / "model.safetensors.index.json"));
-  const auto again = job.losses({"model.path=" + folder, "model.layers=0", "model.hidden=0",
-                                 "model.heads=0", "checkpoint.resume=never",
-                                 "job.output=" + (job / "again").string()});
+  const auto again =
+      job.losses({"model.path=" + folder, "model.layers=0", "model.hidden=0", "model.heads=0",
+                  "checkpoint.resume=never", "job.output=" + (job / "again").string()});
   CHECK(again.front() < 5.0);  // it starts where the other run ended, not at ln 256
   auto sample = [&](const char* seed) {
     return run({"generate", "--checkpoint", folder, "--prompt", "aaa ", "--tokens", "40",

@@ -15,19 +15,14 @@ void match(const std::string& model, const std::vector<std::string>& sets = {}) 
   const auto folder = shared / "oracle" / model;
   std::ifstream file(folder / "expected.json");
   const auto expected =
-      nlohmann::json::parse(file)["decay_matrices.stream"]["losses_f64"]
-          .get<std::vector<double>>();
+      nlohmann::json::parse(file)["decay_matrices.stream"]["losses_f64"].get<std::vector<double>>();
   troupe::scratch out;
-  std::vector<std::string> arguments{"up",
-                                     TROUPE_SOURCE_DIR "/configs/oracle.toml",
-                                     "--log-format",
-                                     "json",
-                                     "--set",
-                                     "model.path=" + folder.string(),
-                                     "--set",
-                                     "data.path=" + (folder / "tokens_llmc.bin").string(),
-                                     "--set",
-                                     "job.output=" + (out / "run").string()};
+  std::vector<std::string> arguments{
+      "up",           TROUPE_SOURCE_DIR "/configs/oracle.toml",
+      "--log-format", "json",
+      "--set",        "model.path=" + folder.string(),
+      "--set",        "data.path=" + (folder / "tokens_llmc.bin").string(),
+      "--set",        "job.output=" + (out / "run").string()};
   for (const auto& s : sets) arguments.insert(arguments.end(), {"--set", s});
   program up(arguments);
   const int code = up.wait();
@@ -57,8 +52,8 @@ TEST_CASE("up: gpt2_swa16") {
   match("gpt2_swa16");
 }
 TEST_CASE("up: llama_tiny_sharded on 2 x 2, micro-batches of one") {
-  match("llama_tiny_sharded", {"cluster.nodes=4", "parallel.data=2", "parallel.pipeline=2",
-                               "train.micro_batch=1"});
+  match("llama_tiny_sharded",
+        {"cluster.nodes=4", "parallel.data=2", "parallel.pipeline=2", "train.micro_batch=1"});
 }
 TEST_CASE("up: gpt2_parallel as a pipeline") {
   match("gpt2_parallel", {"cluster.nodes=2", "parallel.pipeline=2"});
