@@ -3,8 +3,8 @@
 // OpenSSL keeps a queue of errors per thread, and SSL_get_error() takes whatever lies in it for an
 // error of the call before. CAF 0.17.6 runs all links in one thread and never clears the queue: a
 // refused handshake (garbage, a foreign certificate) leaves an error behind, and the next read that
-// merely had to wait ends a healthy link. OpenSSL's manual asks for an empty queue before each call;
-// these definitions, which the program exports before libssl's, provide it.
+// merely had to wait ends a healthy link. OpenSSL's manual asks for an empty queue before each
+// call; these definitions, which the program exports before libssl's, provide it.
 //
 // Invariants
 //   TLS-1  A read or write starts with an empty error queue.
