@@ -1,4 +1,5 @@
-// Any bytes as a configuration: refused or read, never a crash; what was read survives its own text.
+// Any bytes as a configuration: refused or read, never a crash; what was read survives its own
+// text.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
