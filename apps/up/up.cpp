@@ -31,6 +31,7 @@ namespace {
 
 constexpr int pulse_ms = 200;
 constexpr int grace_ms = 10'000;
+constexpr int failed_grace_ms = 1'000;  ///< a frozen node would take all of the other
 
 /// Everything `up` knows before a process starts.
 struct launch {
@@ -99,7 +100,8 @@ class watch {
   /// watches) as well as this machine's children.
   void until_alone(const std::atomic<bool>& coordinator_gone) {
     auto alone = [&] { return nodes_.running() == 0 && coordinator_gone; };
-    for (int waited = 0; !alone() && waited < grace_ms; waited += pulse_ms / 4) {
+    const int grace = failed() ? failed_grace_ms : grace_ms;
+    for (int waited = 0; !alone() && waited < grace; waited += pulse_ms / 4) {
       const auto event = desk_.wait(pulse_ms / 4);
       if (event && (*event == SIGINT || *event == SIGTERM)) break;
       nodes_.reap();
@@ -110,6 +112,11 @@ class watch {
   bool over() {
     std::lock_guard lock(outcome_->mutex);
     return outcome_->over;
+  }
+
+  bool failed() {
+    std::lock_guard lock(outcome_->mutex);
+    return outcome_->why.code != errc::none && outcome_->why.code != errc::cancelled;
   }
 
   /// The first signal asks, the second does not.
