@@ -152,7 +152,6 @@ void validate(run_pointer self, fbs::StepReportT r) {
 void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
   auto& st = self->state;
   const auto& job = st.options.plan.job;
-  st.stepping = false;
   ++st.step;
   st.tokens += static_cast<uint64_t>(job.tokens_per_step());
   double loss_sum = 0;
@@ -185,7 +184,6 @@ void next_step(run_pointer self) {
   if (st.stop_reason || st.step >= static_cast<uint64_t>(st.options.plan.job.train.steps))
     return finish(self);  // RUN-2
   st.phase = "training";
-  st.stepping = true;
   st.step_started_ns = now_ns(*self);
   gather<fbs::StepDone>(
       self, st.options.stages, step_timeout,

@@ -57,7 +57,6 @@ struct run_state {
   std::vector<fbs::LoaderReadyT> loaders;
   std::optional<std::string> stop_reason;
   bool stop_saves = true;
-  bool stepping = false;
   bool ended = false;
   bool has_validation = false;
   uint64_t saved_step = 0;
