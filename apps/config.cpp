@@ -1,8 +1,12 @@
-// `troupe config`: whether a configuration is sound, what it comes to, and what its keys mean.
+// `troupe config`: whether a configuration is sound and could start here, what it comes to, and
+// what its keys mean.
 #include <memory>
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/catalog.hpp"
+#include "actors/cluster/network.hpp"
+#include "actors/train/inputs.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
 #include "io/config/properties.hpp"
@@ -16,6 +20,7 @@ struct arguments {
   job_arguments job;
   std::string key;
   bool json = false;
+  bool no_files = false;
   bool markdown = false;
 };
 
@@ -28,14 +33,37 @@ std::string amounts_to(const config::job& j) {
                      j.train.steps, j.tokens_per_step());
 }
 
+/// The first thing in the way of a start on this machine: certificates, model, data, checkpoint.
+status can_start(const config::job& job) {
+  TROUPE_TRY(plan, train::make_plan(job));
+  TROUPE_CHECK(cluster::check(cluster::network_of(job.cluster, "coordinator")));
+  if (job.cluster.launch == config::launch_mode::local)
+    for (const auto& node : job.cluster.node)
+      TROUPE_CHECK(cluster::check(cluster::network_of(job.cluster, node.name)));
+  TROUPE_CHECK(train::check_inputs(plan));
+  TROUPE_CHECK(checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir));
+  return {};
+}
+
+result<int> check_json(const arguments& a) {
+  auto out = config::read(a.job.sources());
+  if (out.problems.empty() && !a.no_files)
+    if (auto ready = can_start(out.config.value); !ready) {
+      const auto& e = ready.error();
+      out.problems.push_back(
+          {{config::source_kind::file, a.job.file}, "", e.message, e.hint, e.code});
+    }
+  TROUPE_CHECK(print(config::problems_json(out.problems)));
+  if (out.problems.empty()) return 0;
+  return exit_code(out.problems.size() == 1 ? out.problems[0].code : errc::bad_config);
+}
+
 result<int> check(const arguments& a) {
-  if (a.json) {
-    auto out = config::read(a.job.sources());
-    TROUPE_CHECK(print(config::problems_json(out.problems)));
-    return out.problems.empty() ? 0 : exit_code(errc::bad_config);
-  }
+  if (a.json) return check_json(a);
   TROUPE_TRY(loaded, config::load(a.job.sources()));
-  say(fmt::format("{}: sound; {}", a.job.file, amounts_to(loaded.value)));
+  if (!a.no_files) TROUPE_CHECK(can_start(loaded.value));
+  say(fmt::format("{}: sound{}; {}", a.job.file, a.no_files ? "" : ", and its files are there",
+                  amounts_to(loaded.value)));
   return 0;
 }
 
@@ -72,14 +100,18 @@ void add_config(shell& sh) {
   verb->footer(
       "Examples:\n"
       "  troupe config check run.toml\n"
+      "  troupe config check run.toml --no-files   # where data and model are elsewhere\n"
       "  troupe config show run.toml --set parallel.pipeline=2\n"
       "  troupe config explain checkpoint\n"
       "  troupe config schema > troupe.schema.json   # for editors that check TOML as one types");
   auto a = std::make_shared<arguments>();
 
-  auto* check_verb = verb->add_subcommand("check", "Say everything that is wrong with a file");
+  auto* check_verb =
+      verb->add_subcommand("check", "Say what is wrong with a file, or why a job cannot start");
   add_job_arguments(check_verb, a->job);
   check_verb->add_flag("--json", a->json, "The problems as a JSON array on stdout");
+  check_verb->add_flag("--no-files", a->no_files,
+                       "Leave out data, model, certificates, checkpoints: they are elsewhere");
   on_run(sh, check_verb, [a] { return check(*a); });
 
   auto* show_verb = verb->add_subcommand("show", "Print every value and where it came from");

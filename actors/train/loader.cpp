@@ -6,9 +6,8 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
-#include "actors/train/plan.hpp"
+#include "actors/train/inputs.hpp"
 #include "io/config/load.hpp"
-#include "io/data/corpus.hpp"
 
 namespace troupe::train {
 
@@ -19,45 +18,10 @@ using self_pointer = loader_actor::stateful_pointer<loader_state>;
 constexpr int64_t train_slots = 4;
 constexpr int64_t validation_slots = 2;
 
-std::vector<std::filesystem::path> as_paths(const std::vector<std::string>& names) {
-  return {names.begin(), names.end()};
-}
-
-io::token_format format_of(config::data_format f) {
-  return f == config::data_format::llmc      ? io::token_format::llmc
-         : f == config::data_format::nanogpt ? io::token_format::nanogpt
-                                             : io::token_format::automatic;
-}
-
-/// The token files of `sources`: as they are, or the text tokenised into the cache.
-result<io::token_files> open_tokens(const config::job& job,
-                                    const std::vector<std::string>& sources) {
-  if (ready_tokens(job))
-    return io::token_files::open(as_paths(sources), format_of(job.data.format));
-  TROUPE_TRY(words, tokenizer_of(job));
-  const auto paths = as_paths(sources);
-  TROUPE_TRY(text, io::text_source::open(paths));
-  TROUPE_TRY(cached, io::cached_corpus(text, *words, job.data.cache));
-  const std::array files{cached};
-  return io::token_files::open(files, io::token_format::llmc);
-}
-
-result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file) {
-  io::batch_order_spec spec;
-  spec.tokens = tokens;
-  spec.seq_len = static_cast<uint32_t>(job.train.seq_len);
-  spec.batch_rows = static_cast<uint32_t>(job.train.batch);
-  spec.shuffle = job.data.shuffle && !validation_file;
-  spec.seed = static_cast<uint64_t>(job.job.seed);
-  const bool split = !validation_file && job.data.validation_path.empty();
-  spec.validation_fraction = split ? job.data.validation_fraction : 0.0;
-  return io::batch_order::make(spec);
-}
-
 status open_feeds(loader_state& st, uint32_t vocab) {
   auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
   auto& validation = st.feeds[static_cast<size_t>(fbs::Split::validation)];
-  TROUPE_TRY(tokens, open_tokens(st.job, st.job.data.path));
+  TROUPE_TRY(tokens, open_tokens(st.job, st.job.data.path, {}));
   TROUPE_CHECK(tokens.check_vocabulary(vocab));  // LDR-3
   TROUPE_TRY(order, order_of(st.job, tokens.size(), false));
   train.tokens = tokens;
@@ -66,7 +30,7 @@ status open_feeds(loader_state& st, uint32_t vocab) {
   validation.first_slot = train_slots;
   validation.slots = validation_slots;
   if (!st.job.data.validation_path.empty()) {
-    TROUPE_TRY(held_out, open_tokens(st.job, st.job.data.validation_path));
+    TROUPE_TRY(held_out, open_tokens(st.job, st.job.data.validation_path, {}));
     TROUPE_CHECK(held_out.check_vocabulary(vocab));
     TROUPE_TRY(held_out_order, order_of(st.job, held_out.size(), true));
     validation.tokens = std::move(held_out);

@@ -10,6 +10,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/cluster/hardware.hpp"
 #include "apps/commands.hpp"
 #include "apps/completion.hpp"
 
@@ -85,18 +86,23 @@ TEST_CASE("commands: help and version are data") {
   CHECK(help.out.find("Examples:") != std::string::npos);
   CHECK(sh(here, "troupe config show --help").code == 0);
   auto version = sh(here, "troupe version --json");
-  CHECK(nlohmann::json::parse(version.out)["version"].get<std::string>().size() >= 5);
+  CHECK(nlohmann::json::parse(version.out)["version"] == troupe::cluster::own_version());
+  CHECK(sh(here, "troupe version").out.find(troupe::cluster::own_version()) != std::string::npos);
 }
 
 TEST_CASE("commands: config check talks, config show prints data that reads back") {
   folder here;
   here.write("run.toml", job);
-  auto sound = sh(here, "troupe config check run.toml");
+  auto sound = sh(here, "troupe config check run.toml --no-files");
   CHECK(sound.code == 0);
   CHECK(sound.out.empty());
   CHECK(sound.talk ==
         "run.toml: sound; 2 nodes, 2 workers (data 2 x pipeline 1), 1000 steps of 2048 "
         "tokens\n");
+  here.write("text", std::string(600, 'a'));
+  auto ready = sh(here, "troupe config check run.toml");
+  CHECK(ready.code == 0);
+  CHECK(ready.talk.starts_with("run.toml: sound, and its files are there; 2 nodes"));
   auto shown = sh(here,
                   "TROUPE_TRAIN__LR=0.5 troupe config show run.toml --set train.steps=5 --set "
                   "job.name=x > shown.toml && troupe config show shown.toml --json");
@@ -121,6 +127,48 @@ TEST_CASE("commands: a bad configuration ends with 78 and a line per problem") {
   CHECK(nlohmann::json::parse(json.out).size() == 2);
   CHECK(sh(here, "troupe config check none.toml").code == 66);
   CHECK(sh(here, "TROUPE_TRAIN__LRR=1 troupe config show bad.toml").code == 78);
+}
+
+TEST_CASE("commands: config check says what would keep a job from starting") {
+  folder here;
+  here.write("run.toml", job);
+  here.write("text", "too short");
+  here.write("zeros.bin", std::string(2048, '\0'));
+  struct {
+    const char *settings, *words;
+    int code;
+  } const cases[] = {
+      {"data.path=absent.txt", "absent.txt", 66},
+      {"data.path=text", "tokens", 78},  // fewer than a window
+      {"data.validation_path=absent.txt", "absent.txt", 66},
+      {"data.tokenizer=absent.json", "absent.json", 66},
+      {"data.path=zeros.bin", "model.vocab", 78},
+      {"model.path=absent", "absent", 66},
+      {"checkpoint.resume=absent", "checkpoint.resume", 66},
+      {"cluster.tls.ca=a.pem --set cluster.tls.certificate=b.pem --set cluster.tls.key=c.key",
+       "troupe certs", 78},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.settings);
+    if (std::string(c.settings) == "data.path=text")
+      here.write("text", "too short");
+    else
+      here.write("text", std::string(600, 'a'));
+    auto found = sh(here, std::string("troupe config check run.toml --set ") + c.settings);
+    INFO(found.talk);
+    CHECK(found.code == c.code);
+    CHECK(found.talk.find(c.words) != std::string::npos);
+    CHECK(sh(here, std::string("troupe up run.toml --set cluster.join_timeout_ms=9000 --set ") +
+                       c.settings)
+              .code == c.code);
+    CHECK(
+        sh(here, std::string("troupe config check run.toml --no-files --set ") + c.settings).code ==
+        0);
+    CHECK(sh(here, std::string("troupe config show run.toml --set ") + c.settings).code == 0);
+    auto json = sh(here, std::string("troupe config check run.toml --json --set ") + c.settings);
+    CHECK(json.code == c.code);
+    REQUIRE(nlohmann::json::parse(json.out).size() == 1);
+  }
 }
 
 TEST_CASE("commands: a full disk is an I/O error, not a success") {

@@ -1,0 +1,32 @@
+// What a job reads before its first step: token files, text, first weights. The loader opens them
+// here, and `troupe config check` tries them here, so that both say the same of what is wrong.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "actors/train/plan.hpp"
+#include "io/data/batch_order.hpp"
+#include "io/data/corpus.hpp"
+#include "io/data/token_file.hpp"
+
+namespace troupe::train {
+
+/// Hears how far tokenising has come.
+using tokenising = std::function<void(const io::corpus_progress&)>;
+
+/// The token files of `sources` (data.path or data.validation_path): as they are, or the text
+/// tokenised into data.cache. Errors: not_found, bad_data, io.
+result<io::token_files> open_tokens(const config::job& job, const std::vector<std::string>& sources,
+                                    const tokenising& progress);
+
+/// Which tokens each batch holds; `validation_file`: of data.validation_path. Fails with bad_config
+/// if there are too few tokens for a window.
+result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file);
+
+/// Whether this machine holds what the job reads: data (token files read whole, text found but not
+/// tokenised), tokenizer, weights of model.path (their headers). The errors are those of a start.
+status check_inputs(const job_plan& plan);
+
+}  // namespace troupe::train
