@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/cluster/hardware.hpp"
 #include "apps/commands.hpp"
 
 namespace troupe::apps {
@@ -25,13 +26,13 @@ void add_version(shell& sh) {
   on_run(sh, verb, [json]() -> result<int> {
     if (*json) {
       nlohmann::ordered_json facts;
-      facts["version"] = TROUPE_VERSION;
+      facts["version"] = cluster::own_version();
       facts["build"] = TROUPE_BUILD_TYPE;
       facts["compiler"] = compiler;
       TROUPE_CHECK(print(facts.dump() + "\n"));
     } else {
-      TROUPE_CHECK(
-          print(fmt::format("troupe {} ({}, {})\n", TROUPE_VERSION, TROUPE_BUILD_TYPE, compiler)));
+      TROUPE_CHECK(print(fmt::format("troupe {} ({}, {})\n", cluster::own_version(),
+                                     TROUPE_BUILD_TYPE, compiler)));
     }
     return 0;
   });
