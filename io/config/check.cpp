@@ -119,6 +119,15 @@ void check_nodes(builder& b) {
          "\"ssh\" needs the hosts", "list them as [[cluster.node]] with name and host");
 }
 
+/// Whether ranks on different hosts exchange tensors. Of nodes that a scheduler starts nothing is
+/// known but where they join.
+bool tensors_cross_hosts(const cluster_section& c) {
+  if (c.launch == launch_mode::local || c.node.size() < 2) return false;
+  if (c.launch == launch_mode::external) return !is_loopback(c.listen);
+  return std::any_of(c.node.begin(), c.node.end(),
+                     [&](const node_spec& n) { return n.host != c.node.front().host; });
+}
+
 void check_network(builder& b) {
   const auto& c = b.target().cluster;
   bool loopback = is_loopback(c.listen);
@@ -132,6 +141,12 @@ void check_network(builder& b) {
   b.rule(loopback || c.tls.enabled() || c.insecure, {"cluster.listen"},
          fmt::format("{} is not loopback, and there is no TLS", quoted(c.listen)),
          "set cluster.tls (`troupe certs` makes the files), or cluster.insecure = true");
+  b.rule(c.insecure || c.clear_text_tensors || !tensors_cross_hosts(c),
+         {"cluster.clear_text_tensors", "cluster.listen", "cluster.launch"},
+         "tensors would travel between hosts in the clear: TLS protects the messages, but the data "
+         "plane (Gloo) has none",
+         "set cluster.clear_text_tensors = true where the network between the hosts is trusted "
+         "(a private one, WireGuard, IPsec)");
   b.rule(c.launch != launch_mode::external || c.port != 0, {"cluster.port", "cluster.launch"},
          "launch \"external\" needs a fixed port that the nodes can be told", "e.g. 29400");
   check_tls(b);

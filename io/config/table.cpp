@@ -94,7 +94,13 @@ constinit const property rows[] = {
                                             "Milliseconds within which every node must have joined",
                                             within(100, 24 * 3600e3)),
     in_cluster<&cluster_s::insecure>(
-        "cluster.insecure", "Allow plain, unauthenticated TCP beyond loopback (anyone can join)"),
+        "cluster.insecure",
+        "Allow plain, unauthenticated TCP beyond loopback (anyone can join); includes "
+        "clear_text_tensors"),
+    in_cluster<&cluster_s::clear_text_tensors>(
+        "cluster.clear_text_tensors",
+        "Allow tensors to travel between hosts in the clear while messages use TLS: the data plane "
+        "(Gloo) has none, so the network between the hosts must be trusted"),
     in_cluster<&cluster_s::ssh_command>(
         "cluster.ssh_command",
         "Program and options that run a command on another host, for launch "

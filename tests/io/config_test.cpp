@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -112,9 +113,9 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   }
   // A member added to job.hpp without a row fails to compile here or leaves the count behind.
   [[maybe_unused]] auto [a1, a2, a3] = j.job;
-  [[maybe_unused]] auto [c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16] =
-      j.cluster;
-  [[maybe_unused]] auto [t1, t2, t3] = c16;
+  [[maybe_unused]] auto [c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16,
+                         c17] = j.cluster;
+  [[maybe_unused]] auto [t1, t2, t3] = c17;
   [[maybe_unused]] auto [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17,
                          m18] = j.model;
   [[maybe_unused]] auto [d1, d2, d3, d4, d5, d6, d7] = j.data;
@@ -123,7 +124,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [p1, p2, p3] = j.parallel;
   [[maybe_unused]] auto [k1, k2, k3, k4] = j.checkpoint;
   [[maybe_unused]] auto [l1, l2] = j.log;
-  CHECK(keys.size() == 3 + (16 - 2) + 3 + 18 + 7 + 21 + 3 + 4 + 2);  // less node and tls themselves
+  CHECK(keys.size() == 3 + (17 - 2) + 3 + 18 + 7 + 21 + 3 + 4 + 2);  // less node and tls themselves
 }
 
 TEST_CASE("the least job is settled: nothing is left open that can be derived") {
@@ -303,6 +304,78 @@ TEST_CASE("one mistake is one problem (L-1)") {
   mistyped.replace(mistyped.find("hidden"), 6, "hiddne");
   folder here;
   CHECK(read({here.write("run.toml", mistyped), {}, {}}).problems.size() == 1);
+}
+
+TEST_CASE("tensors between hosts in the clear need an explicit word, even with TLS") {
+  const std::vector<std::string> tls{"cluster.tls.ca=a", "cluster.tls.certificate=b",
+                                     "cluster.tls.key=c"};
+  const std::string two_hosts =
+      R"(cluster.node=[{name="a",host="10.0.0.1"},{name="b",host="10.0.0.2"}])";
+  const std::string one_host =
+      R"(cluster.node=[{name="a",host="10.0.0.1"},{name="b",host="10.0.0.1"}])";
+  const std::string word = "clear_text_tensors";
+  struct row {
+    std::vector<std::string> sets;
+    bool refused;
+  };
+  const row rows[] = {
+      {{"cluster.launch=ssh", "cluster.listen=10.0.0.9", two_hosts}, true},
+      {{"cluster.launch=ssh", "cluster.listen=10.0.0.9", one_host}, false},
+      {{"cluster.launch=external", "cluster.listen=0.0.0.0", "cluster.port=1", "cluster.nodes=2"},
+       true},
+      {{"cluster.launch=external", "cluster.listen=0.0.0.0", "cluster.port=1"}, false},
+      {{"cluster.launch=external", "cluster.port=1", "cluster.nodes=2"}, false},
+      {{"cluster.listen=0.0.0.0", "cluster.nodes=2"}, false},
+  };
+  auto with = [](std::vector<std::string> sets, const std::vector<std::string>& more) {
+    sets.insert(sets.end(), more.begin(), more.end());
+    return sets;
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.sets.back());
+    CAPTURE(r.sets.size());
+    const auto found = complaints(with(r.sets, tls));
+    INFO(found);
+    CHECK((found.find(word) != found.npos) == r.refused);
+    CHECK(found.empty() != r.refused);
+    CHECK(complaints(with(with(r.sets, tls), {"cluster.clear_text_tensors=true"})).empty());
+    CHECK(complaints(with(r.sets, {"cluster.insecure=true"})).empty());
+  }
+  // Without TLS that is the one thing to say.
+  CHECK(complaints(rows[0].sets).find(word) == std::string::npos);
+}
+
+TEST_CASE("the templates for schedulers are sound jobs") {
+  auto text_of = [](const std::string& name) {
+    std::ifstream in(std::string(TROUPE_SOURCE_DIR "/configs/") + name);
+    return std::string{std::istreambuf_iterator<char>(in), {}};
+  };
+  struct {
+    const char *file, *variable;
+  } const templates[] = {
+      {"kubernetes/troupe.yaml", R"re(name: (TROUPE_CLUSTER__\w+), value: "?([^"}]*))re"},
+      {"slurm/troupe.sbatch", R"re(export (TROUPE_CLUSTER__\w+)=(.*))re"}};
+  const std::pair<const char*, const char*> known[] = {
+      {"$SLURM_NTASKS", "2"}, {"$head", "host0"}, {"$port", "29400"}, {"$certs", "certs"}};
+  for (const auto& t : templates) {
+    CAPTURE(std::string(t.file));
+    const auto text = text_of(t.file);
+    const std::regex variable(t.variable);
+    std::vector<std::string> environment;
+    for (std::sregex_iterator i(text.begin(), text.end(), variable), end; i != end; ++i) {
+      auto value = (*i)[2].str();
+      for (const auto& [name, with] : known)
+        if (auto at = value.find(name); at != value.npos)
+          value.replace(at, std::string(name).size(), with);
+      environment.push_back((*i)[1].str() + "=" + value);
+    }
+    REQUIRE(environment.size() == 9);
+    folder here;
+    const auto file = here.write("run.toml", least);
+    CHECK(rendered(read({file, environment, {}}).problems).empty());
+    std::erase(environment, "TROUPE_CLUSTER__CLEAR_TEXT_TENSORS=true");
+    CHECK(read({file, environment, {}}).problems.size() == 1);
+  }
 }
 
 TEST_CASE("a cross-check points at the line of a key that somebody wrote") {
