@@ -1,8 +1,8 @@
 // The data plane between hosts by Gloo's TCP transport.
 //
 // Debian's Gloo is built without TLS: beyond loopback its bytes are in the clear, which is why the
-// configuration demands an explicit word for it (cluster.clear_text_tensors). Gloo reports failures by
-// exceptions; each one becomes an error here (COM-3).
+// configuration demands an explicit word for it (cluster.clear_text_tensors). Gloo reports failures
+// by exceptions; each one becomes an error here (COM-3).
 #include <atomic>
 #include <cstring>
 #include <exception>
