@@ -14,12 +14,12 @@ int64_t largest_share(int64_t items, int threads) {
   return std::min(items, (blocks + threads - 1) / threads * row_grain);
 }
 
-/// Which library multiplies: the one that was the faster (bench ops). oneDNN's float32 products
-/// suffer when rows of B lie a multiple of 4 KiB apart, and its bfloat16 products when A is
-/// transposed (gradients of weights).
+/// Which library multiplies: the one that was the faster (bench ops). Our own float32 products reach
+/// what oneDNN's do or more, but for very deep ones of operands as they lie in memory.
 bool by_dnnl(const kernel_table& k, const gemm_args& g) {
-  if (g.type == dtype::bf16) return k.dnnl_bf16 && !g.transposed_a;
-  return k.dnnl_f32 && (g.transposed_b || g.ldb < 2048 || g.ldb % 1024 != 0);
+  if (g.transposed_a) return false;
+  if (g.type == dtype::bf16) return k.dnnl_bf16;
+  return k.dnnl_f32 && !g.transposed_b && g.k >= 4096;
 }
 
 /// One thread's share of a product.

@@ -12,38 +12,54 @@ TROUPE_INLINE int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
 
-/// What becomes of a tile's sums, for one block of the depth.
+/// What becomes of a tile's sums, for one block of the depth. Bias, residual and C itself, where C is
+/// added to, join the sums of the first block.
 struct outcome {
   /// p0 and depth say which block of g.k this is; `sums` holds partial sums of a bfloat16 result,
   /// `ld` floats a row.
   outcome(const gemm_args& product, int64_t p0, int64_t depth, float* sums, int64_t ld)
       : g(product),
-        add_c(p0 == 0 && product.accumulate),
-        add_partial(p0 > 0),
+        first(p0 == 0),
         last(p0 + depth == product.k),
+        add_partial(p0 > 0),
         partial(product.out_type == dtype::f32 ? static_cast<float*>(product.c) : sums),
         partial_ld(product.out_type == dtype::f32 ? product.ldc : ld) {
-    const bool plain = g.out_type == dtype::f32 && g.bias == nullptr && g.residual == nullptr;
-    sums_only = plain || (!last && !add_c);
-    adds_to_partial = add_partial || (sums_only && add_c);
+    const bool floats = g.out_type == dtype::f32 && g.type == dtype::f32;
+    const bool plain = g.bias == nullptr && g.residual == nullptr;
+    const bool one = g.residual == nullptr || !g.accumulate;
+    simple =
+        first ? (floats && one) || (plain && (g.out_type == dtype::f32 || !(last || g.accumulate)))
+              : !last || g.out_type == dtype::f32;
   }
 
   const gemm_args& g;
-  bool add_c;        ///< C itself is added (accumulate), in the first block
-  bool add_partial;  ///< sums of earlier blocks are added
-  bool last;         ///< the result goes to C, else to `partial`
+  bool first;        ///< block of the depth
+  bool last;         ///< block of the depth: the result goes to C, else to `partial`
+  bool add_partial;  ///< sums of earlier blocks are not in the sums yet
   float* partial;    ///< sums of earlier blocks; C itself if that is float32
   int64_t partial_ld;
-  bool sums_only;        ///< all there is to do is to write to `partial`, or add to it
-  bool adds_to_partial;  ///< which of the two
+  bool simple;  ///< `partial` = sums + base() + bias(), all of them float32
+
+  /// What is added at [i, j], rows partial_ld apart; null: nothing.
+  TROUPE_INLINE const float* base(int64_t i, int64_t j) const {
+    const float* matrix = !first || g.accumulate ? partial : static_cast<const float*>(g.residual);
+    return matrix == nullptr ? nullptr : matrix + i * partial_ld + j;
+  }
+  /// The bias of columns j..; null: none.
+  TROUPE_INLINE const float* bias(int64_t j) const {
+    return !first || g.bias == nullptr ? nullptr : static_cast<const float*>(g.bias) + j;
+  }
 
   template <class T>
   TROUPE_INLINE void put_typed(int64_t i, int64_t j, vf x, int n) const {
     T* c = static_cast<T*>(g.c) + i * g.ldc + j;
-    if (add_c) x += load_some(c, n);
-    if (add_partial) x += load_some(partial + i * partial_ld + j, n);
+    if (first) {
+      if (g.accumulate) x += load_some(c, n);
+      x = g.type == dtype::bf16 ? decorate<bf16_bits>(i, j, x, n) : decorate<float>(i, j, x, n);
+    } else if (add_partial) {
+      x += load_some(partial + i * partial_ld + j, n);
+    }
     if (!last) return store_some(partial + i * partial_ld + j, x, n);
-    x = g.type == dtype::bf16 ? decorate<bf16_bits>(i, j, x, n) : decorate<float>(i, j, x, n);
     store_some(c, x, n);
   }
   template <class T>

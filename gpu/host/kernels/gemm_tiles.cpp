@@ -66,18 +66,18 @@ void product_square(const tiled_a& a, const bf16_bits* b, int64_t depth, const o
                     int64_t i0, int64_t m, int64_t j0, int64_t n) {
   float* sums = out.partial + i0 * out.partial_ld + j0;
   const bool whole = m == edge && n == edge;
-  const bool in_tiles = whole && out.adds_to_partial;
-  if (in_tiles) {
-    load_sums(sums, out.partial_ld);
+  const float* base = whole && (out.simple || !out.first) ? out.base(i0, j0) : nullptr;
+  if (base != nullptr) {
+    load_sums(base, out.partial_ld);
   } else {
     zero_sums();
   }
   multiply_tiles(a, b, depth);
-  if (whole && out.sums_only) return store_sums(sums, out.partial_ld);
+  if (whole && out.simple) return store_sums(sums, out.partial_ld);
   alignas(64) float square[edge * edge];
   store_sums(square, edge);
   outcome rest = out;
-  if (in_tiles) rest.add_partial = false;
+  if (base != nullptr) rest.add_partial = false;
   for (int64_t i = 0; i < m; ++i) {
     rest.put(i0 + i, j0, load(square + i * edge), static_cast<int>(smaller(W, n)));
     if (n <= W) continue;
