@@ -33,6 +33,8 @@ result<io::tokenizer_ptr> tokenizer_for(const sample_options& options) {
 
 result<std::string> sample(const sample_options& options,
                            const std::function<void(std::string_view)>& on_text) {
+  if (checkpoint::is_checkpoint(options.checkpoint))
+    TROUPE_CHECK(checkpoint::verify(options.checkpoint, checkpoint::part::model));
   TROUPE_TRY(words, tokenizer_for(options));
   TROUPE_TRY(config, gpu::read_folder_config(options.checkpoint));
   TROUPE_TRY(model, gpu::to_model_config(config));

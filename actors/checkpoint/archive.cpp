@@ -29,11 +29,11 @@ status failed(std::string_view what, const std::error_code& code) {
 }
 
 /// model.safetensors.index.json where the model is in several shards.
-status write_index(const fs::path& folder, const std::vector<std::string>& files) {
+status write_index(const fs::path& folder, const std::vector<io::file_sum>& files) {
   std::map<std::string, std::string> file_of;
   uint64_t bytes = 0;
   int shards = 0;
-  for (const auto& name : files) {
+  for (const auto& [name, size, crc] : files) {
     if (!name.starts_with("model")) continue;
     ++shards;
     TROUPE_TRY(shard, io::tensor_store::open(folder / name));
@@ -86,13 +86,14 @@ result<fs::path> prepare(const archive_options& options, uint64_t step) {
 }  // namespace
 
 status commit(const archive_options& options, const fs::path& partial, const fs::path& complete,
-              const std::vector<std::string>& files, const std::string& state_json) {
+              const std::vector<io::file_sum>& files, const std::string& state_json) {
   auto config = gpu::to_hf_config(options.model);
   config.torch_dtype = "float32";  // what write_weights stores, whatever was computed in
   TROUPE_CHECK(io::write_hf_config(partial, config));
   TROUPE_CHECK(write_index(partial, files));
   TROUPE_CHECK(copy_tokenizer(partial, options.tokenizer));
   TROUPE_CHECK(io::write_atomic(partial / "train_state.json", state_json));
+  TROUPE_CHECK(io::write_manifest(partial, files));
   TROUPE_CHECK(io::fsync_directory(partial));
   std::error_code code;
   if (fs::exists(complete, code)) {  // the same step saved before, by a run resumed earlier
@@ -127,8 +128,8 @@ archive_actor::behavior_type archive(self_pointer self, archive_options options)
        folder](const msg<fbs::CommitCheckpoint>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
         const auto& o = self->state.options;
         const auto request = m.unpack();
-        std::vector<std::string> files;
-        for (const auto& f : request.files) files.push_back(f->name);
+        std::vector<io::file_sum> files;
+        for (const auto& f : request.files) files.push_back({f->name, f->bytes, f->crc32c});
         const auto complete = fs::absolute(o.dir / folder_name(request.step));
         auto done = commit(o, o.dir / partial_name(request.step), complete, files, request.state);
         if (!done) return to_caf(done.error());

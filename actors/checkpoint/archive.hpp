@@ -3,8 +3,9 @@
 // Detached, because files block. The commit point is one rename:
 //   PrepareCheckpoint: <dir>/step-N.partial is made anew
 //   (the ranks write and fsync their files in it)
-//   CommitCheckpoint: config.json, index, tokenizer and train_state.json are written and fsynced,
-//   the folder is fsynced, renamed to step-N, and <dir> is fsynced; only then the answer goes out.
+//   CommitCheckpoint: config.json, index, tokenizer, train_state.json and the MANIFEST of all files
+//   are written and fsynced, the folder is fsynced, renamed to step-N, and <dir> is fsynced; only
+//   then the answer goes out.
 //
 // Invariants
 //   ARC-1  A folder named step-N is complete, whatever happens when.
@@ -18,6 +19,7 @@
 #include <caf/stateful_actor.hpp>
 
 #include "actors/train/plan.hpp"
+#include "io/formats/manifest.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::checkpoint {
@@ -30,9 +32,10 @@ struct archive_options {
   std::string tokenizer;  ///< as in data.tokenizer; its files are copied beside the model
 };
 
-/// Steps of the commit, as functions of their own for tests. `partial` becomes `complete`.
+/// Steps of the commit, as functions of their own for tests. `partial` becomes `complete`; `files`
+/// are what the ranks wrote in it.
 status commit(const archive_options& options, const std::filesystem::path& partial,
-              const std::filesystem::path& complete, const std::vector<std::string>& files,
+              const std::filesystem::path& complete, const std::vector<io::file_sum>& files,
               const std::string& state_json);
 
 struct archive_state {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file.hpp"
+#include "io/formats/manifest.hpp"
 
 namespace troupe::checkpoint {
 
@@ -14,6 +15,8 @@ namespace {
 
 constexpr int format_version = 1;
 constexpr size_t max_state_bytes = 4 << 20;
+constexpr std::string_view state_name = "train_state.json";
+constexpr std::string_view partial_suffix = ".partial";
 
 std::optional<uint64_t> step_of(const std::string& name) {
   constexpr std::string_view prefix = "step-";
@@ -33,7 +36,7 @@ std::string folder_name(uint64_t step) {
   return fmt::format("step-{:08}", step);
 }
 std::string partial_name(uint64_t step) {
-  return folder_name(step) + ".partial";
+  return folder_name(step) + std::string(partial_suffix);
 }
 
 std::vector<entry> list(const std::filesystem::path& dir) {
@@ -41,7 +44,7 @@ std::vector<entry> list(const std::filesystem::path& dir) {
   std::error_code ignored;
   for (const auto& item : std::filesystem::directory_iterator(dir, ignored)) {
     const auto step = step_of(item.path().filename().string());
-    if (step && read_state_file(item.path())) out.push_back({item.path(), *step});  // CAT-1
+    if (step && is_checkpoint(item.path())) out.push_back({item.path(), *step});  // CAT-1
   }
   std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
   return out;
@@ -77,8 +80,46 @@ result<train_state> parse_state(std::string_view text) {
 }
 
 result<train_state> read_state_file(const std::filesystem::path& checkpoint) {
-  TROUPE_TRY(text, io::read_file(checkpoint / "train_state.json", max_state_bytes));
+  TROUPE_TRY(text, io::read_file(checkpoint / state_name, max_state_bytes));
   return parse_state(text);
+}
+
+bool is_checkpoint(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  if (folder.empty()) return false;
+  return std::filesystem::exists(folder / state_name, ignored) ||
+         std::filesystem::exists(folder / io::manifest_name, ignored);
+}
+
+status verify(const std::filesystem::path& checkpoint, part read) {
+  auto wanted = [read](std::string_view name) {
+    return read == part::all || !name.starts_with("optimizer");
+  };
+  auto sound = io::verify_manifest(checkpoint, wanted);
+  if (sound) return {};
+  auto e = sound.error();
+  if (e.code == errc::not_found)
+    e = {errc::bad_data, fmt::format("{} has no {}", checkpoint.string(), io::manifest_name)};
+  e.hint =
+      "use another checkpoint: to resume, name one in checkpoint.resume or take this folder away";
+  return e;
+}
+
+result<std::vector<std::string>> remove_partial(const std::filesystem::path& dir) {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& item : std::filesystem::directory_iterator(dir, ignored)) {
+    const auto name = item.path().filename().string();
+    if (!name.ends_with(partial_suffix)) continue;
+    if (step_of(name.substr(0, name.size() - partial_suffix.size()))) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  for (const auto& name : names) {
+    std::error_code code;
+    std::filesystem::remove_all(dir / name, code);
+    if (code) return error::system(fmt::format("remove {}", (dir / name).string()), code.value());
+  }
+  return names;
 }
 
 result<std::optional<entry>> resume_from(const std::string& resume,
@@ -86,13 +127,16 @@ result<std::optional<entry>> resume_from(const std::string& resume,
   if (resume == "never") return std::optional<entry>{};
   if (resume == "auto") {
     auto all = list(dir);
-    return all.empty() ? std::optional<entry>{} : std::optional<entry>(all.back());
+    if (all.empty()) return std::optional<entry>{};
+    TROUPE_CHECK(verify(all.back().path, part::all));  // CAT-2
+    return std::optional<entry>(all.back());
   }
-  auto state = read_state_file(resume);
-  if (!state)
-    return error{state.error().code, fmt::format("checkpoint.resume: {}", state.error().message),
+  if (!is_checkpoint(resume))
+    return error{errc::not_found, fmt::format("checkpoint.resume: {} is no checkpoint", resume),
                  "name a step-NNNNNNNN folder, or use \"auto\" or \"never\""};
-  return std::optional<entry>(entry{resume, state->step});
+  TROUPE_CHECK(verify(resume, part::all));
+  TROUPE_TRY(state, read_state_file(resume));
+  return std::optional<entry>(entry{resume, state.step});
 }
 
 std::vector<entry> expired(std::vector<entry> all, int64_t keep) {

@@ -330,21 +330,25 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
 }
 
 void rank_engine::save(std::string folder,
-                       std::function<void(const status&, std::vector<std::string>)> done) {
+                       std::function<void(const status&, std::vector<io::file_sum>)> done) {
   struct outcome {
     status how;
-    std::vector<std::string> names;
+    std::vector<io::file_sum> files;
   };
   auto saved = std::make_shared<outcome>();
   auto write = [this, saved, folder = std::filesystem::path(folder)]() -> status {
     if (auto broken = failure(); !broken) return broken;  // ENG-5
     if (options_.at.data_rank != 0) return {};
     const auto& at = options_.at;
-    auto& names = saved->names;
-    names.push_back(shard_name("model", at.pipeline_rank, at.pipeline_ranks));
-    TROUPE_CHECK(gpu::write_weights(model_->store(), folder / names.back()));
-    names.push_back(shard_name("optimizer", at.pipeline_rank, at.pipeline_ranks));
-    return gpu::write_state(model_->store(), folder / names.back());
+    const auto model = shard_name("model", at.pipeline_rank, at.pipeline_ranks);
+    const auto optimizer = shard_name("optimizer", at.pipeline_rank, at.pipeline_ranks);
+    TROUPE_CHECK(gpu::write_weights(model_->store(), folder / model));
+    TROUPE_CHECK(gpu::write_state(model_->store(), folder / optimizer));
+    for (const auto& name : {model, optimizer}) {
+      TROUPE_TRY(sum, io::sum_file(folder, name));
+      saved->files.push_back(std::move(sum));
+    }
+    return {};
   };
   // A save that fails is told to who asked and poisons nothing: training goes on without it.
   auto work = [saved, write = std::move(write)]() -> status {
@@ -352,7 +356,7 @@ void rank_engine::save(std::string folder,
     return {};
   };
   run_blocking(std::move(work), [saved, done = std::move(done)](const status& s) {
-    done(s ? saved->how : s, std::move(saved->names));
+    done(s ? saved->how : s, std::move(saved->files));
   });
 }
 

@@ -28,6 +28,7 @@
 #include "gpu/model/stage_model.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "io/config/job.hpp"
+#include "io/formats/manifest.hpp"
 
 namespace troupe::train {
 
@@ -120,10 +121,10 @@ class rank_engine {
   /// Reads this rank's tensors from a Hugging Face folder or a checkpoint; with `optimizer`, master
   /// weights and moments too.
   void load(std::string folder, bool optimizer, completion done);
-  /// Writes this rank's part into `folder` (which exists) and makes it durable. Only data rank 0
-  /// has a part.
+  /// Writes this rank's part into `folder` (which exists), makes it durable and sums it. Only data
+  /// rank 0 has a part.
   void save(std::string folder,
-            std::function<void(const status&, std::vector<std::string> files)> done);
+            std::function<void(const status&, std::vector<io::file_sum> files)> done);
 
   /// Makes pending transfers fail. From any thread.
   void abort() noexcept;

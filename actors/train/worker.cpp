@@ -210,7 +210,7 @@ caf::result<msg<fbs::Saved>> save(self_pointer self, const msg<fbs::SaveCheckpoi
   auto rp = self->make_response_promise<msg<fbs::Saved>>();
   self->state.engine->save(
       m->directory() ? m->directory()->str() : "",
-      [self, box = self->state.done, rp, m](const status& s, std::vector<std::string> files) {
+      [self, box = self->state.done, rp, m](const status& s, std::vector<io::file_sum> files) {
         box->post([self, rp, m, s, files = std::move(files)]() mutable {
           if (!s) {
             rp.deliver(to_caf(s.error()));
@@ -219,9 +219,11 @@ caf::result<msg<fbs::Saved>> save(self_pointer self, const msg<fbs::SaveCheckpoi
           rp.deliver(make_msg<fbs::Saved>(context_of(*self, m.header()), [&](fbs::SavedT& out) {
             out.step = m->step();
             out.rank = static_cast<uint32_t>(self->state.rank);
-            for (auto& name : files) {
+            for (const auto& f : files) {
               out.files.push_back(std::make_unique<fbs::SavedFileT>());
-              out.files.back()->name = name;
+              out.files.back()->name = f.name;
+              out.files.back()->bytes = f.bytes;
+              out.files.back()->crc32c = f.crc32c;
             }
           }));
         });

@@ -53,6 +53,17 @@ double local_peak(const config::job& job) {
   return peak ? *peak : 0;
 }
 
+/// The checkpoint to resume from, if any; it and weights to start from are verified. What
+/// interrupted saves left is removed.
+result<std::optional<checkpoint::entry>> start_of(const config::job& job) {
+  TROUPE_TRY(partial, checkpoint::remove_partial(job.checkpoint.dir));
+  for (const auto& name : partial)
+    say(fmt::format("removed {}/{}, left by an interrupted save", job.checkpoint.dir, name));
+  if (checkpoint::is_checkpoint(job.model.path))
+    TROUPE_CHECK(checkpoint::verify(job.model.path, checkpoint::part::model));
+  return checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir);
+}
+
 result<launch> prepare(const job_arguments& arguments, const std::string& log_format) {
   auto sources = arguments.sources();
   if (!log_format.empty()) sources.sets.push_back("log.format=" + log_format);
@@ -61,8 +72,7 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   TROUPE_TRY(plan, train::make_plan(loaded.value));
   l.plan = std::move(plan);
   TROUPE_CHECK(cluster::check(cluster::network_of(l.plan.job.cluster, "coordinator")));
-  TROUPE_TRY(resume,
-             checkpoint::resume_from(l.plan.job.checkpoint.resume, l.plan.job.checkpoint.dir));
+  TROUPE_TRY(resume, start_of(l.plan.job));
   l.resume = std::move(resume);
   std::error_code code;
   std::filesystem::create_directories(l.plan.job.job.output, code);

@@ -103,8 +103,56 @@ TEST_CASE("errors: a damaged checkpoint is refused, not trained from") {
   const auto f = run(job.up({"train.steps=6"}));
   INFO(f.err);
   CHECK(f.code == 65);
-  CHECK(says(f, "optimizer.safetensors"));
+  CHECK(says(f, "optimizer.safetensors has"));
   CHECK(f.out.empty());
+}
+
+TEST_CASE("errors: a flipped bit in any file of a checkpoint is named, and nothing starts") {
+  job_files job;
+  job.losses(with(layout(1, 2), {"train.steps=3"}));
+  std::vector<fs::path> files;
+  for (const auto& e : fs::directory_iterator(job.checkpoint(3))) files.push_back(e.path());
+  CHECK(files.size() == 8);  // two shards of both kinds, index, config, state, MANIFEST
+  auto flip = [](const fs::path& file) {
+    std::fstream bytes(file, std::ios::binary | std::ios::in | std::ios::out);
+    const auto at = static_cast<std::streamoff>(fs::file_size(file) / 2);
+    bytes.seekg(at);
+    const int damaged = bytes.get() ^ 4;
+    bytes.seekp(at);
+    bytes.put(static_cast<char>(damaged));
+  };
+  for (const auto& file : files) {
+    const auto name = file.filename().string();
+    CAPTURE(name);
+    flip(file);
+    const auto f = run(job.up(with(layout(1, 2), {"train.steps=6"})));
+    INFO(f.err);
+    CHECK(f.code == 65);
+    CHECK(says(f, name));
+    CHECK(f.out.empty());
+    CHECK_FALSE(says(f, "coordinator of"));
+    const auto g = run(
+        {"generate", "--checkpoint", job.checkpoint(3).string(), "--prompt", "a", "--tokens", "1"});
+    if (name.starts_with("optimizer")) {
+      CHECK(g.code == 0);  // it is not read
+    } else {
+      CHECK(g.code == 65);
+      CHECK(says(g, name));
+    }
+    flip(file);
+  }
+  CHECK(job.losses(with(layout(1, 2), {"train.steps=6"})).size() == 3);
+}
+
+TEST_CASE("errors: what an interrupted save left is removed at the next start, and said") {
+  job_files job;
+  const auto left = job / "run/checkpoints/step-00000002.partial";
+  fs::create_directories(left);
+  std::ofstream(left / "model.safetensors") << "half";
+  const auto f = run(job.up({"train.steps=2"}));
+  CHECK(f.code == 0);
+  CHECK(says(f, "step-00000002.partial"));
+  CHECK_FALSE(fs::exists(left));
 }
 
 TEST_CASE("errors: a checkpoint of another model is refused") {
