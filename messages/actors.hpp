@@ -104,6 +104,8 @@ using coordinator_actor = component_actor::extend<
 
 /// Drives one training run.
 using run_actor = component_actor::extend<
+    // A part of the run has something to say to the person.
+    tell<fbs::Notice>,
     // Finishes the step, saves if asked, and ends.
     tell<fbs::StopTraining>>;
 

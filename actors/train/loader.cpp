@@ -7,6 +7,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/train/inputs.hpp"
+#include "actors/train/tokenising_policy.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::train {
@@ -17,12 +18,27 @@ using self_pointer = loader_actor::stateful_pointer<loader_state>;
 
 constexpr int64_t train_slots = 4;
 constexpr int64_t validation_slots = 2;
+constexpr int64_t tell_every_ns = 2'000'000'000;
 
-status open_feeds(loader_state& st, uint32_t vocab) {
+/// Tells the run how far tokenising has come, where this loader is the one to do so.
+tokenising teller(self_pointer self, const msg<fbs::OpenLoader>& m) {
+  const auto opener = caf::actor_cast<run_actor>(self->current_sender());
+  if (!opener || !m->tells_progress()) return {};
+  tokenising_policy pace(now_ns(*self), tell_every_ns);
+  return [self, m, opener, pace](const io::corpus_progress& progress) mutable {
+    auto text = pace.heard(now_ns(*self), progress);
+    if (!text) return;
+    self->send(opener, make_msg<fbs::Notice>(context_of(*self, m.header()),
+                                             [&](auto& n) { n.text = std::move(*text); }));
+  };
+}
+
+status open_feeds(self_pointer self, const msg<fbs::OpenLoader>& m) {
+  auto& st = self->state;
   auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
   auto& validation = st.feeds[static_cast<size_t>(fbs::Split::validation)];
-  TROUPE_TRY(tokens, open_tokens(st.job, st.job.data.path, {}));
-  TROUPE_CHECK(tokens.check_vocabulary(vocab));  // LDR-3
+  TROUPE_TRY(tokens, open_tokens(st.job, st.job.data.path, teller(self, m)));
+  TROUPE_CHECK(tokens.check_vocabulary(m->vocab()));  // LDR-3
   TROUPE_TRY(order, order_of(st.job, tokens.size(), false));
   train.tokens = tokens;
   train.order = order;
@@ -30,8 +46,8 @@ status open_feeds(loader_state& st, uint32_t vocab) {
   validation.first_slot = train_slots;
   validation.slots = validation_slots;
   if (!st.job.data.validation_path.empty()) {
-    TROUPE_TRY(held_out, open_tokens(st.job, st.job.data.validation_path, {}));
-    TROUPE_CHECK(held_out.check_vocabulary(vocab));
+    TROUPE_TRY(held_out, open_tokens(st.job, st.job.data.validation_path, teller(self, m)));
+    TROUPE_CHECK(held_out.check_vocabulary(m->vocab()));
     TROUPE_TRY(held_out_order, order_of(st.job, held_out.size(), true));
     validation.tokens = std::move(held_out);
     validation.order = held_out_order;
@@ -78,7 +94,7 @@ caf::result<msg<fbs::LoaderReady>> open(self_pointer self, const msg<fbs::OpenLo
                            "the coordinator's configuration");
   if (!job) return to_caf(job.error());
   st.job = std::move(*job);
-  if (auto opened = open_feeds(st, m->vocab()); !opened) return to_caf(opened.error());
+  if (auto opened = open_feeds(self, m); !opened) return to_caf(opened.error());
   auto memory = batch_memory::create(st.job.train.batch, st.job.train.seq_len,
                                      train_slots + validation_slots);
   if (!memory) return to_caf(memory.error());

@@ -223,6 +223,7 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
                                      now.options.plan.job.train.steps, now.loss),
                          now.since_ns);
       },
+      [self](const msg<fbs::Notice>& m) { self->send(self->state.options.reporter, m); },
       [self](const msg<fbs::StopTraining>& m) {
         auto& now = self->state;
         now.stop_reason = m->reason() ? m->reason()->str() : "stopped";

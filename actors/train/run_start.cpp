@@ -37,6 +37,7 @@ class starter : public std::enable_shared_from_this<starter> {
             m.vocab = static_cast<uint32_t>(o.plan.model.vocab);
             m.consumers = o.loaders[i].ranks;
             m.first_step = self_->state.step + 1;
+            m.tells_progress = i == 0;
           }));
         },
         [me = shared_from_this()](const std::vector<msg<fbs::LoaderReady>>& replies) {

@@ -1,0 +1,66 @@
+// What is told of a long tokenising, and how often.
+#include "actors/train/tokenising_policy.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::train;
+
+namespace {
+
+constexpr int64_t second = 1'000'000'000;
+
+/// So many of 1000 bytes, or of `all`.
+io::corpus_progress at(uint64_t done, uint64_t all = 1000) {
+  io::corpus_progress p;
+  p.documents = 10;
+  p.documents_done = done >= all ? 9 : 0;
+  p.bytes_done = done;
+  p.bytes = all;
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("tokenising: a line at once, then one every interval") {
+  tokenising_policy policy(5 * second, 2 * second);
+  int64_t last = -1;
+  int lines = 0;
+  for (int64_t ms = 100; ms <= 10'000; ms += 100) {
+    const int64_t now = 5 * second + ms * 1'000'000;
+    if (!policy.heard(now, at(static_cast<uint64_t>(ms), 100'000))) continue;
+    if (last >= 0) CHECK(now - last >= 2 * second);
+    last = now;
+    ++lines;
+  }
+  CHECK(lines == 5);  // at 0.1, 2.1, 4.1, 6.1 and 8.1 s
+}
+
+TEST_CASE("tokenising: percent, rate and what is left") {
+  struct {
+    uint64_t done, all;
+    double seconds;
+    const char* text;
+  } const rows[] = {
+      {1, 4, 0, "tokenising: 25 % of 0.0 MB"},
+      {500'000'000, 2'000'000'000, 10, "tokenising: 25 % of 2.00 GB, 50.0 MB/s, ETA 0:30"},
+      {999'999'999, 1'000'000'000, 100, "tokenising: 99 % of 1.00 GB, 10.0 MB/s, ETA 0:01"},
+      {1'000'000, 400'000'000, 10, "tokenising: 0 % of 400.0 MB, 0.1 MB/s, ETA 1:06:30"},
+      {3'000'000, 2'000'000, 1, "tokenising: 100 % of 3.0 MB, 3.0 MB/s, ETA 0:00"},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(std::string(r.text));
+    tokenising_policy policy(0, second);
+    auto text = policy.heard(static_cast<int64_t>(r.seconds * second), at(r.done, r.all));
+    REQUIRE(text);
+    CHECK(*text == r.text);
+  }
+}
+
+TEST_CASE("tokenising: nothing to tell of nothing, nor of what is done") {
+  tokenising_policy policy(0, second);
+  CHECK_FALSE(policy.heard(9 * second, at(0)));
+  auto done = at(1000);
+  done.documents_done = done.documents;
+  CHECK_FALSE(policy.heard(9 * second, done));
+}
