@@ -9,6 +9,7 @@
 
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/node.hpp"
+#include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
@@ -25,6 +26,7 @@ struct node_arguments {
   cluster::network_options network;
   int64_t join_timeout_ms = 60'000;
   int parent = 0;
+  std::string black_box_dir = ".";
 };
 
 /// How the node ended, from its actor to the main thread.
@@ -83,12 +85,15 @@ result<int> run_node(node_arguments a) {
   {
     cluster::system_config config(a.network);
     caf::actor_system system(config);
+    trace::observer_options look{a.name, own_address(a, target.first), a.black_box_dir};
+    auto watcher = system.spawn<caf::detached>(trace::observer, std::move(look));
     cluster::node_options options{a.name,
                                   target.first,
                                   target.second,
                                   a.network.tls(),
                                   own_address(a, target.first),
                                   a.join_timeout_ms,
+                                  watcher,
                                   [&end, &bell = *desk](const error& why) {
                                     {
                                       std::lock_guard lock(end.mutex);
@@ -105,6 +110,7 @@ result<int> run_node(node_arguments a) {
       if (auto event = desk->wait(-1); event && *event != 0 && *event != SIGCHLD) signal = *event;
     guard.emplace(std::chrono::seconds(5), signal ? 128 + signal : 0);
     if (signal != 0) caf::anon_send_exit(actor, caf::exit_reason::kill);
+    caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
   }
   if (signal != 0) return 128 + signal;
   if (end.why->code != errc::none) return *end.why;
@@ -125,6 +131,8 @@ void add_node(shell& sh) {
   verb->add_option("--heartbeat-ms", a->network.heartbeat_interval_ms, "Between heartbeats");
   verb->add_option("--dead-after-ms", a->network.dead_after_ms, "Silence that means death");
   verb->add_option("--join-timeout-ms", a->join_timeout_ms, "How long to look for the coordinator");
+  verb->add_option("--black-box-dir", a->black_box_dir,
+                   "Where the last seconds are written when an actor dies");
   verb->add_option("--parent", a->parent, "End with this process")->group("");
   on_run(sh, verb, [a] { return run_node(*a); });
 }

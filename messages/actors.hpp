@@ -17,6 +17,7 @@
 #include "messages/schemas/common_generated.h"
 #include "messages/schemas/control_generated.h"
 #include "messages/schemas/data_generated.h"
+#include "messages/schemas/trace_generated.h"
 #include "messages/schemas/train_generated.h"
 
 namespace troupe {
@@ -89,8 +90,13 @@ using node_actor = component_actor::extend<
 
 /// Knows who belongs to the cluster.
 using coordinator_actor = component_actor::extend<
-    // A node asks to join; the handle is the node's.
-    caf::replies_to<msg<fbs::Hello>, caf::strong_actor_ptr>::with<msg<fbs::Welcome>>,
+    // A node asks to join; the handles are those of the node and of its process's observer.
+    caf::replies_to<msg<fbs::Hello>, caf::strong_actor_ptr,
+                    caf::strong_actor_ptr>::with<msg<fbs::Welcome>>,
+    // A person's tool looks for the desk; its handle is the second element of the answer.
+    caf::replies_to<msg<fbs::FindDesk>>::with<msg<fbs::DeskFound>, caf::strong_actor_ptr>,
+    // Takes a node out of service: the run saves and ends.
+    ask<fbs::DrainNode, fbs::Ack>,
     // A node is alive.
     ask<fbs::Heartbeat, fbs::HeartbeatAck>,
     // A node goes.
@@ -107,7 +113,13 @@ using run_actor = component_actor::extend<
     // A part of the run has something to say to the person.
     tell<fbs::Notice>,
     // Finishes the step, saves if asked, and ends.
-    tell<fbs::StopTraining>>;
+    tell<fbs::StopTraining>,
+    // Stops before the next step; goes on.
+    ask<fbs::Pause, fbs::Ack>, ask<fbs::Resume, fbs::Ack>,
+    // Saves after the current step.
+    ask<fbs::CheckpointNow, fbs::Ack>,
+    // Changes a setting from the next step on.
+    ask<fbs::SetValue, fbs::Ack>>;
 
 /// Writes what belongs to a checkpoint as a whole and commits it. May block: it is detached.
 using archive_actor = component_actor::extend<
@@ -119,5 +131,39 @@ using archive_actor = component_actor::extend<
 /// Shows a person how it goes.
 using reporter_actor =
     component_actor::extend<tell<fbs::StepReport>, tell<fbs::Notice>, tell<fbs::RunEnded>>;
+
+/// Shows a person's tool what is traced.
+using viewer_actor = caf::typed_actor<tell<fbs::TraceBatch>>;
+
+/// Looks at one process and answers for actors that are too busy to. Detached; never waits for an
+/// actor.
+using observer_actor = component_actor::extend<
+    ask<fbs::ListActors, fbs::ActorList>,
+    // Gives a message to actors of the process and gathers what they answer.
+    ask<fbs::CallActor, fbs::CallAnswers>,
+    ask<fbs::KillActor, fbs::Ack>, ask<fbs::SetLogLevel, fbs::Ack>,
+    // Writes the flight recorder to a file; answers with its path.
+    ask<fbs::DumpBlackBox, fbs::Ack>,
+    // Sends records to the handle, which is watched: when it goes, so does the subscription.
+    caf::replies_to<msg<fbs::TraceStart>, caf::strong_actor_ptr>::with<msg<fbs::TraceStarted>>,
+    tell<fbs::TraceMore>, tell<fbs::TraceStop>,
+    // Time to look (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
+
+/// What a person's tools speak to, in the coordinator's process: knows all observers, checks who
+/// may, keeps the audit log, passes traces on.
+using desk_actor = component_actor::extend<
+    // A process has joined; the handle is its observer's.
+    caf::reacts_to<msg<fbs::Observe>, caf::strong_actor_ptr>,
+    ask<fbs::ListActors, fbs::ClusterView>, ask<fbs::CallActor, fbs::CallAnswers>,
+    // These reach every process whose name fits; the answers say how each did.
+    ask<fbs::KillActor, fbs::CallAnswers>, ask<fbs::SetLogLevel, fbs::CallAnswers>,
+    ask<fbs::DumpBlackBox, fbs::CallAnswers>, ask<fbs::DrainNode, fbs::Ack>,
+    caf::replies_to<msg<fbs::TraceStart>, caf::strong_actor_ptr>::with<msg<fbs::TraceStarted>>,
+    tell<fbs::TraceMore>, tell<fbs::TraceStop>,
+    // From observers, on its way to a viewer.
+    tell<fbs::TraceBatch>,
+    // Time to look after the observers (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
 
 }  // namespace troupe

@@ -60,7 +60,24 @@
   X(control, Pause, 0x0503)           \
   X(control, Resume, 0x0504)          \
   X(control, CheckpointNow, 0x0505)   \
-  X(control, SetValue, 0x0506)
+  X(control, SetValue, 0x0506)        \
+  X(control, ListActors, 0x0507)      \
+  X(control, ActorList, 0x0508)       \
+  X(control, ClusterView, 0x0509)     \
+  X(control, CallActor, 0x050a)       \
+  X(control, CallAnswers, 0x050b)     \
+  X(control, KillActor, 0x050c)       \
+  X(control, SetLogLevel, 0x050d)     \
+  X(control, DrainNode, 0x050e)       \
+  X(control, FindDesk, 0x050f)        \
+  X(control, DeskFound, 0x0510)       \
+  X(control, Observe, 0x0511)         \
+  X(trace, TraceBatch, 0x0601)        \
+  X(trace, TraceStart, 0x0602)        \
+  X(trace, TraceStarted, 0x0603)      \
+  X(trace, TraceMore, 0x0604)         \
+  X(trace, TraceStop, 0x0605)         \
+  X(trace, DumpBlackBox, 0x0606)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

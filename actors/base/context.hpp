@@ -1,17 +1,19 @@
-// What every actor does the same way: stamping its messages, talking of its errors, answering
+// What every actor does the same way: stamping its messages, telling the board how it is, answering
 // Status.
 //
 // Time comes from the actor clock and spans from a counter, so that a simulated run repeats itself
 // exactly.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <string>
 
 #include <caf/actor_system.hpp>
 #include <caf/local_actor.hpp>
 
+#include "actors/base/board.hpp"
+#include "actors/base/recorder.hpp"
+#include "actors/base/traced.hpp"
 #include "messages/actors.hpp"
 #include "messages/errors.hpp"
 #include "messages/receive.hpp"
@@ -19,46 +21,70 @@
 
 namespace troupe {
 
-/// A new span id: unique in the process, never 0.
-inline uint64_t next_span() noexcept {
-  static std::atomic<uint64_t> last{0};
-  return ++last;
-}
-
 /// The actor clock, nanoseconds. Virtual in simulation.
 inline int64_t now_ns(caf::local_actor& self) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(self.clock().now().time_since_epoch())
       .count();
 }
 
-/// The context of a message that starts something.
+/// The key of the actor whose code runs, 0 outside of traced actors.
+inline uint64_t own_key() noexcept {
+  const auto* card = current_card();
+  return card != nullptr ? card->key() : 0;
+}
+
+/// The context of a message that starts something: the first of a new trace.
 inline message_context context_of(caf::local_actor& self, uint32_t epoch) {
   message_context c;
-  c.span = next_span();
-  c.sender = self.id();
+  c.span = c.trace_low = next_span();
+  c.sender = own_key();
   c.now_ns = now_ns(self);
   c.epoch = epoch;
+  count_message_made();
   return c;
 }
 
 /// The context of a message caused by one with the header `cause`: same trace, same epoch.
 inline message_context context_of(caf::local_actor& self, const message_header& cause) {
   auto c = message_context::caused_by(cause, next_span());
-  c.sender = self.id();
+  c.sender = own_key();
   c.now_ns = now_ns(self);
+  count_message_made();
   return c;
 }
 
-/// The answer to StatusRequest. `detail` is JSON text.
-inline msg<fbs::Status> status_of(caf::local_actor& self, const msg<fbs::StatusRequest>& request,
-                                  std::string actor, std::string state, std::string detail,
-                                  int64_t since_ns) {
-  return make_msg<fbs::Status>(context_of(self, request.header()), [&](fbs::StatusT& s) {
-    s.actor = std::move(actor);
-    s.state = std::move(state);
-    s.detail = std::move(detail);
-    s.since_ns = since_ns == 0 ? 0 : now_ns(self) - since_ns;
-  });
+/// The context of a message that is part of some work with a span of its own (a step): `root` is
+/// that span, and its trace.
+inline message_context context_within(caf::local_actor& self, uint32_t epoch, uint64_t root) {
+  auto c = context_of(self, epoch);
+  c.trace_low = c.parent = root;
+  return c;
+}
+
+/// Tells the board who this is: "stage/3". First in a behaviour.
+template <class Self>
+void introduce(Self* self, std::string path) {
+  self->card().set_path(std::move(path));
+}
+
+/// Tells the board how this actor is: one word, and details as JSON text (empty: as before).
+template <class Self>
+void publish(Self* self, std::string state, std::string detail = {}) {
+  self->card().publish(std::move(state), std::move(detail), now_ns(*self));
+}
+
+/// The handler of StatusRequest: the actor's own card, as the observer would show it.
+template <class Self>
+auto status_handler(Self* self) {
+  return [self](const msg<fbs::StatusRequest>& m) {
+    const auto view = self->card().view();
+    return make_msg<fbs::Status>(context_of(*self, m.header()), [&](fbs::StatusT& s) {
+      s.actor = view.path;
+      s.state = view.state;
+      s.detail = view.detail;
+      s.since_ns = view.since_ns == 0 ? 0 : now_ns(*self) - view.since_ns;
+    });
+  };
 }
 
 }  // namespace troupe

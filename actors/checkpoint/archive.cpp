@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using self_pointer = archive_actor::stateful_pointer<archive_state>;
+using self_pointer = traced_pointer<archive_actor, archive_state>;
 
 constexpr size_t max_tokenizer_bytes = 64 << 20;
 
@@ -109,15 +109,15 @@ status commit(const archive_options& options, const fs::path& partial, const fs:
 
 archive_actor::behavior_type archive(self_pointer self, archive_options options) {
   guard_mailbox(self);
+  introduce(self, "archive");
+  publish(self, "idle");
   self->state.options = std::move(options);
   auto folder = [self](const message_header& cause, const fs::path& path) {
     return make_msg<fbs::CheckpointFolder>(context_of(*self, cause),
                                            [&](auto& f) { f.directory = path.string(); });
   };
   return {
-      [self](const msg<fbs::StatusRequest>& m) {
-        return status_of(*self, m, "archive", "idle", "{}", 0);
-      },
+      status_handler(self),
       [self,
        folder](const msg<fbs::PrepareCheckpoint>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
         auto made = prepare(self->state.options, m->step());

@@ -16,8 +16,8 @@
 
 #include <filesystem>
 
-#include <caf/stateful_actor.hpp>
 
+#include "actors/base/traced.hpp"
 #include "actors/train/plan.hpp"
 #include "io/formats/manifest.hpp"
 #include "messages/actors.hpp"
@@ -43,7 +43,7 @@ struct archive_state {
   archive_options options;
 };
 
-archive_actor::behavior_type archive(archive_actor::stateful_pointer<archive_state> self,
+archive_actor::behavior_type archive(traced_pointer<archive_actor, archive_state> self,
                                      archive_options options);
 
 }  // namespace troupe::checkpoint

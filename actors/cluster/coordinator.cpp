@@ -1,6 +1,7 @@
 // From an empty cluster to a run, and back.
 #include "actors/cluster/coordinator.hpp"
 
+#include <unistd.h>
 #include <algorithm>
 
 #include <fmt/format.h>
@@ -16,11 +17,13 @@ namespace troupe::cluster {
 
 namespace {
 
-using self_pointer = coordinator_actor::stateful_pointer<coordinator_state>;
+using self_pointer = traced_pointer<coordinator_actor, coordinator_state>;
 
 constexpr auto assign_timeout = std::chrono::seconds(30);
 constexpr int64_t grace_ns = 5'000'000'000;
 constexpr int64_t ns_per_ms = 1'000'000;
+
+void show(self_pointer self);
 
 message_context context(self_pointer self) {
   return context_of(*self, self->state.options.epoch);
@@ -49,6 +52,7 @@ void end(self_pointer self, const error& why, bool report) {
   auto& st = self->state;
   if (std::exchange(st.ended, true)) return;
   st.ended_ns = now_ns(*self);
+  show(self);
   if (report) {
     if (st.run) self->send_exit(st.run, caf::exit_reason::kill);
     self->send(st.options.reporter, make_msg<fbs::RunEnded>(context(self), [&](auto& e) {
@@ -64,6 +68,19 @@ void end(self_pointer self, const error& why, bool report) {
                    s.graceful = true;
                  }));
   quit_when_alone(self);
+}
+
+/// The desk may ask the process's observer from now on (CRD-4); told again once it has ranks.
+void let_observe(self_pointer self, const member& who, std::string ranks) {
+  auto& st = self->state;
+  if (!st.options.desk || !who.observer) return;
+  self->send(st.options.desk, make_msg<fbs::Observe>(context(self), [&](auto& o) {
+               o.node = who.name;
+               o.host = who.hello.host;
+               o.pid = who.hello.pid;
+               o.process = who.hello.process;
+               o.ranks = std::move(ranks);
+             }), who.observer);
 }
 
 // -- ranks --------------------------------------------------------------------------------------
@@ -126,6 +143,7 @@ void start_run(self_pointer self) {
   o.reporter = st.options.reporter;
   o.coordinator = self;
   st.run = self->spawn(train::run, std::move(o));
+  show(self);
 }
 
 msg<fbs::Assign> assignment(self_pointer self, uint32_t node, bool loader) {
@@ -168,6 +186,7 @@ void assigned(self_pointer self, uint32_t node, const msg<fbs::Assigned>& m,
   for (size_t i = 0; i < ranks.size(); ++i)
     if (ranks[i] < st.stages.size())
       st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
+  let_observe(self, st.members.at(node), fmt::format("{}", fmt::join(ranks, ", ")));
   if (++st.assigned == st.members.size()) start_run(self);  // CRD-1
 }
 
@@ -191,8 +210,19 @@ void assign_ranks(self_pointer self) {
 
 // -- members ------------------------------------------------------------------------------------
 
+void let_observe_head(self_pointer self) {
+  member head;
+  head.name = "head";
+  head.hello.host = hardware_facts().hostname;
+  head.hello.pid = static_cast<uint32_t>(getpid());
+  head.hello.process = process_tag();
+  head.observer = caf::actor_cast<caf::strong_actor_ptr>(self->state.options.observer);
+  let_observe(self, head, "");
+}
+
 caf::result<msg<fbs::Welcome>> join(self_pointer self, const msg<fbs::Hello>& m,
-                                    const caf::strong_actor_ptr& handle) {
+                                    const caf::strong_actor_ptr& handle,
+                                    const caf::strong_actor_ptr& observer) {
   auto& st = self->state;
   auto hello = m.unpack();
   if (st.ended || !handle) return to_caf({errc::unavailable, "the cluster is going down"});
@@ -207,11 +237,13 @@ caf::result<msg<fbs::Welcome>> join(self_pointer self, const msg<fbs::Hello>& m,
   who.name = hello.node;
   who.handle = caf::actor_cast<node_actor>(handle);
   who.hello = std::move(hello);
+  who.observer = observer;
   self->monitor(who.handle);
   st.liveness->heard(who.name, now_ns(*self));
   say(self, fmt::format("node {} joined from {} ({}, {} cores)", who.name, who.hello.host,
                         who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
                         who.hello.hardware ? who.hello.hardware->cores : 0));
+  let_observe(self, who, "");
   auto welcome = make_msg<fbs::Welcome>(context(self), [&](fbs::WelcomeT& w) {
     const auto& cluster = st.options.plan.job.cluster;
     w.epoch = st.options.epoch;
@@ -224,6 +256,26 @@ caf::result<msg<fbs::Welcome>> join(self_pointer self, const msg<fbs::Hello>& m,
   if (st.membership->complete() && !st.assigning)
     self->delayed_send(self, std::chrono::milliseconds(0), caf::tick_atom_v);
   return welcome;
+}
+
+caf::result<msg<fbs::HeartbeatAck>> beat(self_pointer self, const msg<fbs::Heartbeat>& m) {
+  auto& st = self->state;
+  const auto it = st.members.find(m->node_index());
+  if (it == st.members.end()) return to_caf({errc::not_found, "no such node"});
+  st.liveness->heard(it->second.name, now_ns(*self));
+  return make_msg<fbs::HeartbeatAck>(context_of(*self, m.header()), [&](auto& a) {
+    a.sequence = m->sequence();
+    a.sent_ns = m->sent_ns();
+    a.coordinator_ns = now_ns(*self);
+  });
+}
+
+void stop(self_pointer self, const msg<fbs::StopTraining>& m) {
+  auto& st = self->state;
+  if (st.run)
+    self->send(st.run, m);
+  else
+    end(self, {errc::cancelled, m->reason() ? m->reason()->str() : "stopped"}, true);
 }
 
 void node_lost(self_pointer self, const std::string& name, const std::string& how) {
@@ -276,10 +328,56 @@ void tick(self_pointer self) {
   quit_when_alone(self);
 }
 
+// -- persons --------------------------------------------------------------------------------------
+
+caf::result<msg<fbs::DeskFound>, caf::strong_actor_ptr> find_desk(self_pointer self,
+                                                                  const msg<fbs::FindDesk>& m) {
+  auto& st = self->state;
+  if (m->schema_hash() != own_schema_hash())
+    return to_caf({errc::version_mismatch,
+                   fmt::format("the cluster runs another version ({})", own_version()),
+                   "use the program the cluster was started with"});
+  if (!st.options.desk) return to_caf({errc::unavailable, "this cluster has no desk"});
+  auto found = make_msg<fbs::DeskFound>(context_of(*self, m.header()), [&](auto& d) {
+    d.job = st.options.plan.job.job.name;
+    d.epoch = st.options.epoch;
+    d.may_change = true;
+    d.who = m->user() ? m->user()->str() : "";
+  });
+  return {found, caf::actor_cast<caf::strong_actor_ptr>(st.options.desk)};
+}
+
+/// Without spare nodes a cluster that loses one cannot go on: the run saves and ends in order.
+caf::result<msg<fbs::Ack>> drain(self_pointer self, const msg<fbs::DrainNode>& m) {
+  auto& st = self->state;
+  const auto name = m->node() ? m->node()->str() : "";
+  std::vector<std::string> names;
+  for (const auto& [index, who] : st.members) names.push_back(who.name);
+  if (std::find(names.begin(), names.end(), name) == names.end())
+    return to_caf({errc::not_found, fmt::format("there is no node {}", name),
+                   fmt::format("the nodes are {}", fmt::join(names, ", "))});
+  if (!st.run || st.ended) return to_caf({errc::unavailable, "there is no run to stop"});
+  self->send(st.run, make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
+               s.reason = fmt::format("node {} is drained", name);
+               s.save = true;
+             }));
+  return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](auto& a) {
+    a.text = fmt::format("the run saves after its step and ends; start it again without {}", name);
+  });
+}
+
+void show(self_pointer self) {
+  const auto& st = self->state;
+  publish(self, st.ended ? "ending" : st.run ? "running" : "gathering",
+          fmt::format(R"({{"members":{},"refused":{}}})", st.members.size(),
+                      st.membership->refused()));
+}
+
 }  // namespace
 
 coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_options options) {
   guard_mailbox(self);
+  introduce(self, "coordinator");
   auto& st = self->state;
   st.options = std::move(options);
   const auto& job = st.options.plan.job;
@@ -290,47 +388,29 @@ coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_opti
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
                       job.cluster.dead_after_ms * ns_per_ms);
   st.config_toml = config::to_toml(job);
+  let_observe_head(self);
   st.started_ns = now_ns(*self);
+  show(self);
   self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
   const auto pulse =
       std::chrono::milliseconds(std::max<int64_t>(10, job.cluster.heartbeat_interval_ms / 2));
   self->delayed_send(self, pulse, caf::ping_atom_v);
   return {
-      [self](const msg<fbs::StatusRequest>& m) {
-        const auto& now = self->state;
-        return status_of(*self, m, "coordinator",
-                         now.ended ? "ending"
-                         : now.run ? "running"
-                                   : "gathering",
-                         fmt::format(R"({{"members":{},"refused":{}}})", now.members.size(),
-                                     now.membership->refused()),
-                         now.started_ns);
+      status_handler(self),
+      [self](const msg<fbs::Hello>& m, const caf::strong_actor_ptr& handle,
+             const caf::strong_actor_ptr& observer) {
+        auto answer = join(self, m, handle, observer);
+        show(self);
+        return answer;
       },
-      [self](const msg<fbs::Hello>& m, const caf::strong_actor_ptr& handle) {
-        return join(self, m, handle);
-      },
-      [self](const msg<fbs::Heartbeat>& m) -> caf::result<msg<fbs::HeartbeatAck>> {
-        auto& now = self->state;
-        auto it = now.members.find(m->node_index());
-        if (it == now.members.end()) return to_caf({errc::not_found, "no such node"});
-        now.liveness->heard(it->second.name, now_ns(*self));
-        return make_msg<fbs::HeartbeatAck>(context_of(*self, m.header()), [&](auto& a) {
-          a.sequence = m->sequence();
-          a.sent_ns = m->sent_ns();
-          a.coordinator_ns = now_ns(*self);
-        });
-      },
+      [self](const msg<fbs::FindDesk>& m) { return find_desk(self, m); },
+      [self](const msg<fbs::DrainNode>& m) { return drain(self, m); },
+      [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
       [self](const msg<fbs::Leave>& m) {
         node_lost(self, m->node() ? m->node()->str() : "?",
                   m->reason() ? m->reason()->str() : "left");
       },
-      [self](const msg<fbs::StopTraining>& m) {
-        auto& now = self->state;
-        if (now.run)
-          self->send(now.run, m);
-        else
-          end(self, {errc::cancelled, m->reason() ? m->reason()->str() : "stopped"}, true);
-      },
+      [self](const msg<fbs::StopTraining>& m) { stop(self, m); },
       [self](const msg<fbs::RunEnded>& m) {
         end(self, {static_cast<errc>(m->code()), m->message() ? m->message()->str() : ""}, false);
       },

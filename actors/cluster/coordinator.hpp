@@ -7,6 +7,7 @@
 // Invariants
 //   CRD-1  The run starts once, when every configured node has joined and has its ranks.
 //   CRD-2  The end is told to the reporter exactly once, with the first reason.
+//   CRD-4  A process that was refused is not observed.
 //   CRD-3  After the end every node is told to shut down; the coordinator goes when they are gone
 //     or the grace is over.
 //
@@ -17,8 +18,8 @@
 #include <map>
 #include <optional>
 
-#include <caf/stateful_actor.hpp>
 
+#include "actors/base/traced.hpp"
 #include "actors/checkpoint/catalog.hpp"
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
@@ -32,6 +33,8 @@ struct coordinator_options {
   uint32_t epoch = 1;
   std::optional<checkpoint::entry> resume;
   reporter_actor reporter;
+  desk_actor desk = {};           ///< told of every process that joins
+  observer_actor observer = {};  ///< of this process
 };
 
 /// A node that has joined.
@@ -41,6 +44,7 @@ struct member {
   fbs::HelloT hello;
   loader_actor loader;
   bool gone = false;
+  caf::strong_actor_ptr observer;
 };
 
 struct coordinator_state {
@@ -62,6 +66,6 @@ struct coordinator_state {
 };
 
 coordinator_actor::behavior_type coordinator(
-    coordinator_actor::stateful_pointer<coordinator_state> self, coordinator_options options);
+    traced_pointer<coordinator_actor, coordinator_state> self, coordinator_options options);
 
 }  // namespace troupe::cluster

@@ -16,7 +16,7 @@ namespace troupe::cluster {
 
 namespace {
 
-using self_pointer = node_actor::stateful_pointer<node_state>;
+using self_pointer = traced_pointer<node_actor, node_state>;
 
 constexpr auto connect_timeout = std::chrono::seconds(5);
 constexpr auto retry_pause = std::chrono::milliseconds(200);
@@ -24,10 +24,16 @@ constexpr int64_t ns_per_ms = 1'000'000;
 
 void connect(self_pointer self);
 
+void be(self_pointer self, fbs::NodeState state) {
+  self->state.doing = state;
+  publish(self, fbs::EnumNameNodeState(state),
+          fmt::format(R"({{"stages":{}}})", self->state.stages.size()));
+}
+
 void end(self_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.over, true)) return;
-  st.doing = fbs::NodeState::leaving;
+  be(self, fbs::NodeState::leaving);
   for (const auto& s : st.stages) self->send_exit(s, caf::exit_reason::kill);
   for (const auto& w : st.workers) self->send_exit(w, caf::exit_reason::kill);
   if (st.loader) self->send_exit(st.loader, caf::exit_reason::kill);
@@ -63,8 +69,10 @@ void say_hello(self_pointer self) {
     h.host = st.options.advertise;
     h.port = st.port;
     h.epoch = st.epoch.epoch();
+    h.process = process_tag();
   });
-  self->request(st.coordinator, connect_timeout, m, caf::actor_cast<caf::strong_actor_ptr>(self))
+  self->request(st.coordinator, connect_timeout, m, caf::actor_cast<caf::strong_actor_ptr>(self),
+                caf::actor_cast<caf::strong_actor_ptr>(st.options.observer))
       .then([self](const msg<fbs::Welcome>& w) { welcome(self, w); },
             [self](const caf::error& e) {
               end(self, from_caf(e).within("the coordinator refused us"));
@@ -117,6 +125,14 @@ void publish_self(self_pointer self) {
 
 // -- beating ------------------------------------------------------------------------------------
 
+void answered(self_pointer self, const msg<fbs::HeartbeatAck>& a) {
+  auto& st = self->state;
+  st.answered_ns = now_ns(*self);
+  st.clock.heard(a->sent_ns(), a->coordinator_ns(), st.answered_ns);
+  if (const auto now = st.clock.at(st.answered_ns))
+    set_clock_relation({now->offset_ns, now->bound_ns});
+}
+
 void beat(self_pointer self) {
   auto& st = self->state;
   const int64_t silent_ms = (now_ns(*self) - st.answered_ns) / ns_per_ms;
@@ -133,7 +149,7 @@ void beat(self_pointer self) {
     h.state = st.doing;
   });
   self->request(st.coordinator, std::chrono::milliseconds(st.dead_after_ms), m)
-      .then([self](const msg<fbs::HeartbeatAck>&) { self->state.answered_ns = now_ns(*self); },
+      .then([self](const msg<fbs::HeartbeatAck>& a) { answered(self, a); },
             [](const caf::error&) {});  // silence is judged by answered_ns
   schedule_beat(self);
 }
@@ -169,17 +185,17 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   const auto a = m.unpack();
   const auto epoch = st.epoch.epoch();
   std::vector<caf::strong_actor_ptr> handles;
-  if (a.loader) st.loader = self->spawn<caf::detached>(train::loader, epoch);
+  if (a.loader) st.loader = self->spawn<caf::detached>(train::loader, epoch, st.options.name);
   handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.loader));
   fbs::AssignedT out;
   for (const auto& rank : a.ranks) {
-    st.workers.push_back(self->spawn(train::worker, epoch));
-    st.stages.push_back(self->spawn(train::stage, epoch, st.workers.back()));
+    st.workers.push_back(self->spawn(train::worker, epoch, rank->rank));
+    st.stages.push_back(self->spawn(train::stage, epoch, rank->rank, st.workers.back()));
     self->monitor(st.stages.back());
     handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.stages.back()));
     out.ranks.push_back(rank->rank);
   }
-  st.doing = fbs::NodeState::training;
+  be(self, fbs::NodeState::training);
   connect_peers(self, a);
   return {make_msg<fbs::Assigned>(context_of(*self, m.header()), out), std::move(handles)};
 }
@@ -198,17 +214,13 @@ node_actor::behavior_type node(self_pointer self, node_options options) {
   guard_mailbox(self);
   auto& st = self->state;
   st.options = std::move(options);
+  introduce(self, fmt::format("node/{}", st.options.name));
+  be(self, fbs::NodeState::joining);
   st.first_try_ns = now_ns(*self);
   self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
   publish_self(self);
   return {
-      [self](const msg<fbs::StatusRequest>& m) {
-        return status_of(*self, m, fmt::format("node/{}", self->state.options.name),
-                         fbs::EnumNameNodeState(self->state.doing),
-                         fmt::format(R"({{"beats":{},"stages":{}}})", self->state.beats,
-                                     self->state.stages.size()),
-                         0);
-      },
+      status_handler(self),
       [self](const msg<fbs::Assign>& m) { return assign(self, m); },
       [self](const msg<fbs::Shutdown>& m) {
         if (self->state.epoch.accepts(m)) end(self, {errc::none, ""});

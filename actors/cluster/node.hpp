@@ -13,8 +13,9 @@
 #include <functional>
 #include <string>
 
-#include <caf/stateful_actor.hpp>
 
+#include "actors/base/traced.hpp"
+#include "actors/cluster/clock_policy.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 
@@ -27,6 +28,7 @@ struct node_options {
   bool tls = false;
   std::string advertise;  ///< address other nodes reach this one at
   int64_t join_timeout_ms = 30'000;
+  observer_actor observer;  ///< of this process
   /// Told once, on the actor's thread, why the node ended; code none for an orderly end.
   std::function<void(const error&)> ended;
 };
@@ -43,6 +45,7 @@ struct node_state {
   int64_t answered_ns = 0;  ///< when the coordinator last answered
   int64_t first_try_ns = 0;
   uint64_t beats = 0;
+  clock_policy clock;
   fbs::NodeState doing = fbs::NodeState::joining;
   bool over = false;
   loader_actor loader;
@@ -50,6 +53,6 @@ struct node_state {
   std::vector<worker_actor> workers;
 };
 
-node_actor::behavior_type node(node_actor::stateful_pointer<node_state> self, node_options options);
+node_actor::behavior_type node(traced_pointer<node_actor, node_state> self, node_options options);
 
 }  // namespace troupe::cluster

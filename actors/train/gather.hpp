@@ -8,16 +8,18 @@
 #include <memory>
 #include <vector>
 
+#include "actors/base/ask.hpp"
 #include "messages/actors.hpp"
 #include "messages/errors.hpp"
 
 namespace troupe {
 
 /// Sends `request(i)`, a tuple of message elements, to targets[i]; calls all(replies in order of
-/// targets) or failed(first error). Replies are msg<R>.
-template <class R, class Self, class Handle, class Request, class All, class Failed>
+/// targets) or failed(first error). Replies are msg<R>. `wait(i)` says for the board whom and what
+/// the caller waits for.
+template <class R, class Self, class Handle, class Wait, class Request, class All, class Failed>
 void gather(Self* self, const std::vector<Handle>& targets, std::chrono::milliseconds timeout,
-            Request&& request, All all, Failed failed) {
+            Wait&& wait, Request&& request, All all, Failed failed) {
   struct progress {
     std::vector<msg<R>> replies;
     size_t missing;
@@ -35,16 +37,12 @@ void gather(Self* self, const std::vector<Handle>& targets, std::chrono::millise
       p->over = true;
       all(std::move(p->replies));
     };
-    auto on_error = [p, i, failed](const caf::error& e) mutable {
+    auto on_error = [p, i, failed](const error& e) mutable {
       if (std::exchange(p->over, true)) return;
-      failed(i, from_caf(e));
+      failed(i, e);
     };
-    std::apply(
-        [&](auto&&... parts) {
-          self->request(targets[i], timeout, std::forward<decltype(parts)>(parts)...)
-              .then(std::move(on_reply), std::move(on_error));
-        },
-        request(i));
+    ask_with<R>(self, targets[i], timeout, request(i), wait(i), std::move(on_reply),
+                std::move(on_error));
   }
 }
 

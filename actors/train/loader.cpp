@@ -14,7 +14,7 @@ namespace troupe::train {
 
 namespace {
 
-using self_pointer = loader_actor::stateful_pointer<loader_state>;
+using self_pointer = traced_pointer<loader_actor, loader_state>;
 
 constexpr int64_t train_slots = 4;
 constexpr int64_t validation_slots = 2;
@@ -157,6 +157,7 @@ caf::result<msg<fbs::BatchReady>> fetch(self_pointer self, const msg<fbs::BatchR
   feed.waiting.push_back({m, rp});
   fill_ahead(st, feed);
   answer_waiting(self, feed);
+  publish(self, "open", fmt::format(R"({{"filled":{},"floor":{}}})", feed.filled, feed.floor()));
   return rp;
 }
 
@@ -168,16 +169,14 @@ uint64_t split_feed::floor() const {
   return least;
 }
 
-loader_actor::behavior_type loader(self_pointer self, uint32_t epoch) {
+loader_actor::behavior_type loader(self_pointer self, uint32_t epoch,
+                                   const std::string& node) {
   guard_mailbox(self);
+  introduce(self, fmt::format("loader/{}", node));
+  publish(self, "closed");
   self->state.epoch = epoch_gate(epoch);
   return {
-      [self](const msg<fbs::StatusRequest>& m) {
-        const auto& feed = self->state.feeds[0];
-        return status_of(*self, m, "loader", self->state.memory ? "open" : "closed",
-                         fmt::format(R"({{"filled":{},"floor":{}}})", feed.filled, feed.floor()),
-                         0);
-      },
+      status_handler(self),
       [self](const msg<fbs::OpenLoader>& m) { return open(self, m); },
       [self](const msg<fbs::BatchRequest>& m) { return fetch(self, m); },
   };

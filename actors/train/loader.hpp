@@ -22,8 +22,8 @@
 #include <optional>
 #include <vector>
 
-#include <caf/stateful_actor.hpp>
 
+#include "actors/base/traced.hpp"
 #include "actors/train/batch_memory.hpp"
 #include "io/config/job.hpp"
 #include "io/data/batch_order.hpp"
@@ -62,7 +62,8 @@ struct loader_state {
   std::array<split_feed, 2> feeds;  ///< by fbs::Split
 };
 
-loader_actor::behavior_type loader(loader_actor::stateful_pointer<loader_state> self,
-                                   uint32_t epoch);
+/// The loader of the host of `node`.
+loader_actor::behavior_type loader(traced_pointer<loader_actor, loader_state> self, uint32_t epoch,
+                                   const std::string& node);
 
 }  // namespace troupe::train

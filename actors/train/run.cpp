@@ -1,9 +1,12 @@
 // Steps, validations, saves and the end of a run.
 #include "actors/train/run.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/base/context.hpp"
 #include "actors/train/gather.hpp"
@@ -26,7 +29,7 @@ message_context context(run_pointer self) {
 void end(run_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.ended, true)) return;
-  st.phase = "ended";
+  enter(self, "ended");
   const auto m = make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
     e.code = static_cast<uint8_t>(why.code);
     e.message = why.message;
@@ -59,23 +62,23 @@ void commit(run_pointer self, const std::vector<msg<fbs::Saved>>& parts, then do
     for (const auto& part : parts)
       for (auto& f : part.unpack().files) c.files.push_back(std::move(f));
   });
-  self->request(st.options.archive, step_timeout, m)
-      .then(
-          [self, done](const msg<fbs::CheckpointFolder>& folder) {
-            auto& now = self->state;
-            now.checkpoint = folder->directory()->str();
-            now.saved_step = now.step;
-            done({});
-          },
-          [done](const caf::error& e) { done(from_caf(e).within("commit the checkpoint")); });
+  ask_for<fbs::CheckpointFolder>(
+      self, st.options.archive, step_timeout, m, {"archive", "the committed checkpoint"},
+      [self, done](const msg<fbs::CheckpointFolder>& folder) {
+        auto& now = self->state;
+        now.checkpoint = folder->directory()->str();
+        now.saved_step = now.step;
+        done({});
+      },
+      [done](const error& e) { done(e.within("commit the checkpoint")); });
 }
 
 void save(run_pointer self, then done) {
   auto& st = self->state;
-  st.phase = "saving";
+  enter(self, "saving");
   auto write_parts = [self, done](const msg<fbs::CheckpointFolder>& folder) {
     gather<fbs::Saved>(
-        self, self->state.options.stages, step_timeout,
+        self, self->state.options.stages, step_timeout, each_stage("its part of the checkpoint"),
         [self, directory = folder->directory()->str()](size_t) {
           return std::tuple(make_msg<fbs::SaveCheckpoint>(context(self), [&](auto& m) {
             m.step = self->state.step;
@@ -86,9 +89,9 @@ void save(run_pointer self, then done) {
         [done](size_t, const error& e) { done(e.within("save")); });
   };
   auto m = make_msg<fbs::PrepareCheckpoint>(context(self), [&](auto& p) { p.step = st.step; });
-  self->request(st.options.archive, step_timeout, m).then(write_parts, [done](const caf::error& e) {
-    done(from_caf(e).within("prepare the checkpoint"));
-  });
+  ask_for<fbs::CheckpointFolder>(
+      self, st.options.archive, step_timeout, m, {"archive", "a folder for the checkpoint"},
+      write_parts, [done](const error& e) { done(e.within("prepare the checkpoint")); });
 }
 
 /// The last save must succeed for the run to have succeeded.
@@ -110,7 +113,8 @@ bool due(uint64_t step, int64_t every) {
 
 void save_if_due(run_pointer self) {
   const auto& st = self->state;
-  if (!due(st.step, st.options.plan.job.checkpoint.every)) return next_step(self);
+  const bool asked = std::exchange(self->state.save_wanted, false);
+  if (!asked && !due(st.step, st.options.plan.job.checkpoint.every)) return next_step(self);
   save(self, [self](const status& s) {
     if (!s)
       say(self,
@@ -127,9 +131,9 @@ void report(run_pointer self, const fbs::StepReportT& r) {
 
 void validate(run_pointer self, fbs::StepReportT r) {
   auto& st = self->state;
-  st.phase = "validating";
+  enter(self, "validating");
   gather<fbs::ValidationDone>(
-      self, st.options.stages, step_timeout,
+      self, st.options.stages, step_timeout, each_stage("ValidationDone"),
       [self](size_t) {
         return std::tuple(make_msg<fbs::Validate>(context(self), [&](auto& v) {
           v.step = self->state.step;
@@ -149,10 +153,25 @@ void validate(run_pointer self, fbs::StepReportT r) {
       [self](size_t, const error& e) { end(self, e.within("validation")); });
 }
 
+/// The root of the step's causal tree: all else that happened in it lies under this span.
+void record_step(run_pointer self) {
+  static const auto name = work_name("step");
+  const auto& st = self->state;
+  work_note w;
+  w.name = name;
+  w.actor = self->card().number();
+  w.span = w.trace = st.step_span;
+  w.number = st.step;
+  w.begin_ns = st.step_started_ns;
+  w.end_ns = now_ns(*self);
+  record_work(w);
+}
+
 void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
   auto& st = self->state;
   const auto& job = st.options.plan.job;
   ++st.step;
+  record_step(self);
   st.tokens += static_cast<uint64_t>(job.tokens_per_step());
   double loss_sum = 0;
   uint64_t targets = 0;
@@ -183,12 +202,20 @@ void next_step(run_pointer self) {
   auto& st = self->state;
   if (st.stop_reason || st.step >= static_cast<uint64_t>(st.options.plan.job.train.steps))
     return finish(self);  // RUN-2
-  st.phase = "training";
+  if (st.pause_reason) {  // RUN-5
+    st.waiting = true;
+    say(self, fmt::format("paused after step {}: {}", st.step, *st.pause_reason));
+    return enter(self, "paused");
+  }
+  enter(self, "training");
   st.step_started_ns = now_ns(*self);
+  st.step_span = next_span();
   gather<fbs::StepDone>(
       self, st.options.stages, step_timeout,
+      each_stage(fmt::format("StepDone of step {}", st.step + 1)),
       [self](size_t) {
-        return std::tuple(make_msg<fbs::RunStep>(context(self), [&](auto& m) {
+        const auto root = context_within(*self, self->state.options.epoch, self->state.step_span);
+        return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {
           m.step = self->state.step + 1;
           m.lr = self->state.lr.at(static_cast<int64_t>(self->state.step) + 1);
         }));
@@ -199,10 +226,82 @@ void next_step(run_pointer self) {
       });
 }
 
+// -- what a person may say ------------------------------------------------------------------------
+
+msg<fbs::Ack> agreed(run_pointer self, const message_header& cause, std::string text) {
+  return make_msg<fbs::Ack>(context_of(*self, cause), [&](auto& a) { a.text = std::move(text); });
+}
+
+caf::error not_now(const run_state& st) {
+  if (st.ended) return to_caf({errc::unavailable, "the run has ended"});
+  if (st.stop_reason) return to_caf({errc::unavailable, "the run is stopping"});
+  return {};
+}
+
+caf::result<msg<fbs::Ack>> pause(run_pointer self, const msg<fbs::Pause>& m) {
+  auto& st = self->state;
+  if (auto e = not_now(st)) return e;
+  if (st.pause_reason) return to_caf({errc::usage, "the run is paused already", "say resume"});
+  st.pause_reason = m->reason() && m->reason()->size() > 0 ? m->reason()->str() : "asked to";
+  return agreed(self, m.header(), fmt::format("pauses after step {}", st.step + 1));
+}
+
+caf::result<msg<fbs::Ack>> resume(run_pointer self, const msg<fbs::Resume>& m) {
+  auto& st = self->state;
+  if (auto e = not_now(st)) return e;
+  if (!st.pause_reason) return to_caf({errc::usage, "the run is not paused"});
+  st.pause_reason.reset();
+  auto answer = agreed(self, m.header(), fmt::format("goes on with step {}", st.step + 1));
+  if (std::exchange(st.waiting, false)) next_step(self);
+  return answer;
+}
+
+/// Between two steps (while paused) the save begins at once, and its end is the answer.
+caf::result<msg<fbs::Ack>> checkpoint_now(run_pointer self, const msg<fbs::CheckpointNow>& m) {
+  auto& st = self->state;
+  if (auto e = not_now(st)) return e;
+  if (!st.waiting) {
+    st.save_wanted = true;
+    return agreed(self, m.header(), fmt::format("saves after step {}", st.step + 1));
+  }
+  st.waiting = false;  // resume() must not start a step while files are written
+  auto rp = self->make_response_promise<msg<fbs::Ack>>();
+  save(self, [self, rp, header = m.header()](const status& s) mutable {
+    if (s)
+      rp.deliver(agreed(self, header, fmt::format("saved {}", self->state.checkpoint)));
+    else
+      rp.deliver(to_caf(s.error()));
+    next_step(self);  // pauses again unless a resume came meanwhile
+  });
+  return rp;
+}
+
+/// Settings that a run can take on between two steps.
+constexpr std::array changeable{"train.lr", "train.steps", "train.validate_every",
+                                "train.validate_batches", "checkpoint.every"};
+
+caf::result<msg<fbs::Ack>> set_value(run_pointer self, const msg<fbs::SetValue>& m) {
+  auto& st = self->state;
+  if (auto e = not_now(st)) return e;
+  const auto key = m->key() ? m->key()->str() : "";
+  const auto value = m->value() ? m->value()->str() : "";
+  if (std::find(changeable.begin(), changeable.end(), key) == changeable.end())
+    return to_caf({errc::usage, fmt::format("{} cannot change while the run goes on", key),
+                   fmt::format("what can: {}", fmt::join(changeable, ", "))});
+  auto job = config::amend(st.options.plan.job, fmt::format("{}={}", key, value));
+  if (!job) return to_caf(job.error());
+  st.options.plan.job = std::move(*job);
+  st.config_toml = config::to_toml(st.options.plan.job);
+  st.lr = lr_of(st.options.plan.job.train);
+  say(self, fmt::format("{} is {} from step {} on", key, value, st.step + 1));
+  return agreed(self, m.header(), fmt::format("{} = {} from step {} on", key, value, st.step + 1));
+}
+
 }  // namespace
 
 run_actor::behavior_type run(run_pointer self, run_options options) {
   guard_mailbox(self);
+  introduce(self, "run");
   auto& st = self->state;
   st.options = std::move(options);
   st.config_toml = config::to_toml(st.options.plan.job);
@@ -212,23 +311,22 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
     st.checkpoint = st.options.resume->path.string();
     st.tokens = st.step * static_cast<uint64_t>(st.options.plan.job.tokens_per_step());
   }
-  st.since_ns = now_ns(*self);
+  enter(self, "starting");
   start_up(
       self, [self] { next_step(self); }, [self](const error& e) { end(self, e); });
   return {
-      [self](const msg<fbs::StatusRequest>& m) {
-        const auto& now = self->state;
-        return status_of(*self, m, "run", now.phase,
-                         fmt::format(R"({{"step":{},"steps":{},"loss":{}}})", now.step,
-                                     now.options.plan.job.train.steps, now.loss),
-                         now.since_ns);
-      },
+      status_handler(self),
       [self](const msg<fbs::Notice>& m) { self->send(self->state.options.reporter, m); },
       [self](const msg<fbs::StopTraining>& m) {
         auto& now = self->state;
         now.stop_reason = m->reason() ? m->reason()->str() : "stopped";
         now.stop_saves = m->save();
+        if (std::exchange(now.waiting, false)) next_step(self);
       },
+      [self](const msg<fbs::Pause>& m) { return pause(self, m); },
+      [self](const msg<fbs::Resume>& m) { return resume(self, m); },
+      [self](const msg<fbs::CheckpointNow>& m) { return checkpoint_now(self, m); },
+      [self](const msg<fbs::SetValue>& m) { return set_value(self, m); },
   };
 }
 

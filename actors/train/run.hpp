@@ -9,6 +9,8 @@
 //   RUN-1  Between two steps no rank computes: what happens there sees one state of the model.
 //   RUN-2  A stop asked for while a step runs takes effect after the step.
 //   RUN-3  RunEnded goes to the reporter and the coordinator exactly once, and nothing after it.
+//   RUN-5  A pause, a save or a changed setting that a person asks for takes effect between steps,
+//     and is refused at once where it cannot.
 //   RUN-4  A step whose loss is not finite ends the run; the last checkpoint stays.
 //
 // Failure policy: a failed save is a warning, except the last one; any other failure ends the run.
@@ -17,8 +19,8 @@
 #include <optional>
 #include <vector>
 
-#include <caf/stateful_actor.hpp>
 
+#include "actors/base/traced.hpp"
 #include "actors/checkpoint/catalog.hpp"
 #include "actors/train/plan.hpp"
 #include "messages/actors.hpp"
@@ -61,10 +63,12 @@ struct run_state {
   bool has_validation = false;
   uint64_t saved_step = 0;
   std::string checkpoint;
-  const char* phase = "starting";
-  int64_t since_ns = 0;
+  std::optional<std::string> pause_reason;
+  bool waiting = false;         ///< paused between two steps
+  bool save_wanted = false;     ///< a person asked for a checkpoint
+  uint64_t step_span = 0;       ///< the root of the step's causal tree
 };
 
-run_actor::behavior_type run(run_actor::stateful_pointer<run_state> self, run_options options);
+run_actor::behavior_type run(traced_pointer<run_actor, run_state> self, run_options options);
 
 }  // namespace troupe::train

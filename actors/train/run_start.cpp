@@ -17,6 +17,11 @@ namespace {
 constexpr auto phase_timeout = std::chrono::minutes(30);
 constexpr auto short_timeout = std::chrono::minutes(1);
 
+/// For gather(): any of a kind.
+auto anyone(const char* whom, const char* what) {
+  return [whom, what](size_t) { return awaited{whom, what}; };
+}
+
 /// The phases in order; holds what the end of each needs.
 class starter : public std::enable_shared_from_this<starter> {
  public:
@@ -25,11 +30,11 @@ class starter : public std::enable_shared_from_this<starter> {
 
   void open_loaders() {
     auto& st = self_->state;
-    st.phase = "opening the data";
+    enter(self_, "opening the data");
     std::vector<loader_actor> targets;
     for (const auto& l : st.options.loaders) targets.push_back(l.loader);
     gather<fbs::LoaderReady>(
-        self_, targets, phase_timeout,
+        self_, targets, phase_timeout, anyone("loader/*", "open data"),
         [this](size_t i) {
           const auto& o = self_->state.options;
           return std::tuple(make_msg<fbs::OpenLoader>(context(), [&](auto& m) {
@@ -70,9 +75,9 @@ class starter : public std::enable_shared_from_this<starter> {
   }
 
   void build_stages() {
-    self_->state.phase = "building the stages";
+    enter(self_, "building the stages");
     gather<fbs::StageReady>(
-        self_, self_->state.options.stages, phase_timeout,
+        self_, self_->state.options.stages, phase_timeout, each_stage("StageReady"),
         [this](size_t i) {
           const auto& o = self_->state.options;
           const auto& place = o.plan.ranks[i];
@@ -117,7 +122,7 @@ class starter : public std::enable_shared_from_this<starter> {
         loader_of.push_back(l);
       }
     gather<fbs::Ack>(
-        self_, targets, short_timeout,
+        self_, targets, short_timeout, anyone("stage/*", "an attached loader"),
         [this, loader_of](size_t i) {
           const auto& facts = self_->state.loaders[loader_of[i]];
           auto m = make_msg<fbs::AttachLoader>(context(), [&](auto& a) {
@@ -141,7 +146,7 @@ class starter : public std::enable_shared_from_this<starter> {
 
   void introduce() {
     gather<fbs::Ack>(
-        self_, self_->state.options.stages, short_timeout,
+        self_, self_->state.options.stages, short_timeout, each_stage("known neighbours"),
         [this](size_t i) {
           const auto& stages = self_->state.options.stages;
           const int previous = neighbour(i, -1);
@@ -162,9 +167,9 @@ class starter : public std::enable_shared_from_this<starter> {
   }
 
   void open_data_plane() {
-    self_->state.phase = "connecting the data plane";
+    enter(self_, "connecting the data plane");
     gather<fbs::DataPlaneOffer>(
-        self_, self_->state.options.stages, short_timeout,
+        self_, self_->state.options.stages, short_timeout, each_stage("DataPlaneOffer"),
         [this](size_t i) {
           return std::tuple(make_msg<fbs::OpenDataPlane>(
               context(), [&](auto& m) { m.host = self_->state.options.hosts[i]; }));
@@ -196,7 +201,7 @@ class starter : public std::enable_shared_from_this<starter> {
       for (const auto& member : table.members)
         if (!member) return failed_({errc::bad_data, fmt::format("group {} lacks a member", name)});
     gather<fbs::DataPlaneReady>(
-        self_, self_->state.options.stages, short_timeout,
+        self_, self_->state.options.stages, short_timeout, each_stage("DataPlaneReady"),
         [this, tables, groups_of](size_t i) {
           return std::tuple(make_msg<fbs::DataPlaneTable>(context(), [&](auto& m) {
             for (const auto& name : (*groups_of)[i])
@@ -211,13 +216,13 @@ class starter : public std::enable_shared_from_this<starter> {
     const auto& model = st.options.plan.job.model;
     const bool pretrained = !model.path.empty() && model.init != config::weight_init::random;
     if (!st.options.resume && !pretrained) return ready_();
-    self_->state.phase = "loading weights";
+    enter(self_, "loading weights");
     const bool resumed = st.options.resume.has_value();
     const auto folder = resumed ? st.options.resume->path.string() : model.path;
     say(self_, resumed ? fmt::format("resuming after step {} from {}", st.step, folder)
                        : fmt::format("starting from the weights of {}", folder));
     gather<fbs::Loaded>(
-        self_, st.options.stages, phase_timeout,
+        self_, st.options.stages, phase_timeout, each_stage("loaded weights"),
         [this, folder, resumed](size_t) {
           return std::tuple(make_msg<fbs::LoadCheckpoint>(context(), [&](auto& m) {
             m.directory = folder;
@@ -241,6 +246,13 @@ void say(run_pointer self, std::string text, fbs::NoticeLevel level) {
                n.level = level;
                n.text = std::move(text);
              }));
+}
+
+void enter(run_pointer self, const char* phase) {
+  const auto& st = self->state;
+  publish(self, phase,
+          fmt::format(R"({{"step":{},"steps":{},"loss":{}}})", st.step,
+                      st.options.plan.job.train.steps, st.loss));
 }
 
 void start_up(run_pointer self, std::function<void()> ready,

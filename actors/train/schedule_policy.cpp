@@ -105,10 +105,9 @@ std::vector<action> step_policy::next() {
   return out;
 }
 
-const char* step_policy::waiting_for() const noexcept {
-  if (issued_ == order_.size()) return "nothing";
-  return order_[issued_].kind == op_kind::forward ? "an activation of the previous stage"
-                                                  : "a gradient of the next stage";
+std::optional<scheduled_op> step_policy::awaited() const noexcept {
+  if (issued_ == order_.size()) return std::nullopt;
+  return order_[issued_];
 }
 
 }  // namespace troupe::train

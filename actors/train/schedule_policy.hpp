@@ -18,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace troupe::train {
@@ -70,8 +71,9 @@ class step_policy {
   /// Whether `finish` was returned.
   bool finished() const noexcept { return finished_; }
 
-  /// What the next operation waits for, for a person: "activation of micro-batch 3", "nothing".
-  const char* waiting_for() const noexcept;
+  /// What the next operation waits for after next(): the activation of the previous stage (forward)
+  /// or the gradient of the next (backward) of a micro-batch; nothing when all are issued.
+  std::optional<scheduled_op> awaited() const noexcept;
 
   int slots() const noexcept { return slots_; }
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
 #include "io/config/load.hpp"
 
@@ -10,7 +11,7 @@ namespace troupe::train {
 
 namespace {
 
-using self_pointer = stage_actor::stateful_pointer<stage_state>;
+using self_pointer = traced_pointer<stage_actor, stage_state>;
 
 /// Longest any single operation, load or save may take before the rank is given up.
 constexpr auto operation_timeout = std::chrono::minutes(10);
@@ -19,10 +20,18 @@ constexpr auto loader_timeout = std::chrono::minutes(2);
 void drive(self_pointer self);
 void begin_batch(self_pointer self);
 
+void show(self_pointer self, const char* state) {
+  const auto& st = self->state;
+  publish(self, state,
+          fmt::format(R"({{"pipeline_rank":{},"data_rank":{},"steps_done":{}}})",
+                      st.at.pipeline_rank, st.at.data_rank, st.steps_done));
+}
+
 /// STG-4.
 void fail(self_pointer self, const error& e) {
   auto& now = self->state.now;
   if (!now) return;
+  show(self, "failed");
   const auto who =
       fmt::format("stage {} of replica {}", self->state.at.pipeline_rank, self->state.at.data_rank);
   auto out = to_caf(e.within(who));
@@ -34,7 +43,7 @@ void fail(self_pointer self, const error& e) {
 }
 
 auto failing(self_pointer self) {
-  return [self](const caf::error& e) { fail(self, from_caf(e)); };
+  return [self](const error& e) { fail(self, e); };
 }
 
 bool needs_tokens(const stage_state& st) {
@@ -72,6 +81,10 @@ void completed(self_pointer self, const fbs::OpDone& done) {
   }
 }
 
+std::string worker_path(self_pointer self) {
+  return fmt::format("worker/{}", self->state.at.rank);
+}
+
 void run_op(self_pointer self, fbs::OpKind kind, int micro_batch, int slot, bool last) {
   auto& now = *self->state.now;
   auto m = make_msg<fbs::RunOp>(context_of(*self, now.cause), [&](fbs::RunOpT& op) {
@@ -83,13 +96,15 @@ void run_op(self_pointer self, fbs::OpKind kind, int micro_batch, int slot, bool
     op.last = last;
   });
   ++now.outstanding;
-  self->request(self->state.worker, operation_timeout, m)
-      .then(
-          [self, batch = now.batch](const msg<fbs::OpDone>& done) {
-            // A pass that failed meanwhile is over; what its operations still say is of no use.
-            if (self->state.now && self->state.now->batch == batch) completed(self, *done);
-          },
-          failing(self));
+  ask_for<fbs::OpDone>(
+      self, self->state.worker, operation_timeout, m,
+      {worker_path(self),
+       fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), micro_batch)},
+      [self, batch = now.batch](const msg<fbs::OpDone>& done) {
+        // A pass that failed meanwhile is over; what its operations still say is of no use.
+        if (self->state.now && self->state.now->batch == batch) completed(self, *done);
+      },
+      failing(self));
 }
 
 void end_of_pass(self_pointer self, const msg<fbs::StepDone>& done) {
@@ -98,7 +113,7 @@ void end_of_pass(self_pointer self, const msg<fbs::StepDone>& done) {
   auto now = std::move(*st.now);
   st.now.reset();
   ++st.steps_done;
-  st.since_ns = now_ns(*self);
+  show(self, "idle");
   if (!now.train) {
     now.validation_done.deliver(
         make_msg<fbs::ValidationDone>(context_of(*self, now.cause), [&](auto& v) {
@@ -122,8 +137,10 @@ void finish(self_pointer self) {
     f.lr = now.lr;
     f.evaluation = !now.train;
   });
-  self->request(self->state.worker, operation_timeout, m)
-      .then([self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }, failing(self));
+  ask_for<fbs::StepDone>(
+      self, self->state.worker, operation_timeout, m,
+      {worker_path(self), fmt::format("the update of step {}", now.step)},
+      [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }, failing(self));
 }
 
 /// STG-2: believes what fits the pass, keeps what is early, counts the rest.
@@ -168,12 +185,12 @@ void begin_batch(self_pointer self) {
     b.split = now.train ? fbs::Split::train : fbs::Split::validation;
     b.consumer = static_cast<uint32_t>(st.at.rank);
   });
-  self->request(st.loader, loader_timeout, m)
-      .then(
-          [self](const msg<fbs::BatchReady>& ready) {
-            if (self->state.now) start_schedule(self, static_cast<int32_t>(ready->slot()));
-          },
-          failing(self));
+  ask_for<fbs::BatchReady>(
+      self, st.loader, loader_timeout, m, {"loader/*", fmt::format("batch {}", now.batch)},
+      [self](const msg<fbs::BatchReady>& ready) {
+        if (self->state.now) start_schedule(self, static_cast<int32_t>(ready->slot()));
+      },
+      failing(self));
 }
 
 void enqueue(self_pointer self, const action& a) {
@@ -196,10 +213,26 @@ void enqueue(self_pointer self, const action& a) {
   }
 }
 
+/// Whom the schedule waits for, on the board: nobody, or one of the neighbours.
+void tell_wait(self_pointer self) {
+  auto& st = self->state;
+  if (st.neighbour_wait != 0) self->card().end_wait(std::exchange(st.neighbour_wait, 0));
+  if (!st.now || !st.now->policy) return;
+  const auto next = st.now->policy->awaited();
+  if (!next) return;
+  const bool forward = next->kind == op_kind::forward;
+  st.neighbour_wait = self->card().begin_wait(
+      fmt::format("stage/{}", forward ? st.previous_rank : st.next_rank),
+      fmt::format("the {} of micro-batch {}", forward ? "activation" : "gradient",
+                  next->micro_batch),
+      now_ns(*self));
+}
+
 void drive(self_pointer self) {
   auto& now = self->state.now;
-  if (!now || !now->policy) return;
-  for (const auto& a : now->policy->next()) enqueue(self, a);
+  if (now && now->policy)
+    for (const auto& a : now->policy->next()) enqueue(self, a);
+  tell_wait(self);
 }
 
 /// STG-1: fills `now` and starts, or says why not.
@@ -211,8 +244,9 @@ caf::error begin_pass(self_pointer self, const message_header& cause, Fill&& fil
     return to_caf({errc::bug, "the stage has no loader yet", "send AttachLoader first"});
   st.now.emplace();
   st.now->cause = cause;
-  st.now->started_ns = st.since_ns = now_ns(*self);
+  st.now->started_ns = now_ns(*self);
   fill(*st.now);
+  show(self, st.now->train ? "training" : "validating");
   run_op(self, fbs::OpKind::begin, 0, 0, false);
   begin_batch(self);
   return {};
@@ -242,6 +276,20 @@ caf::result<msg<fbs::ValidationDone>> validate(self_pointer self, const msg<fbs:
   return rp;
 }
 
+/// Messages the worker answers itself.
+template <class T, class R>
+auto pass_on(self_pointer self) {
+  return [self](const msg<T>& m) -> caf::result<msg<R>> {
+    auto rp = self->make_response_promise<msg<R>>();
+    ask_for<R>(
+        self, self->state.worker, operation_timeout, m,
+        {worker_path(self), std::string(message_traits<R>::name)},
+        [rp](const msg<R>& r) mutable { rp.deliver(r); },
+        [rp](const error& e) mutable { rp.deliver(to_caf(e)); });
+    return rp;
+  };
+}
+
 caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   auto job = config::parse(m->config_toml() ? m->config_toml()->str() : "",
@@ -251,49 +299,21 @@ caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildS
   st.at = {static_cast<int>(m->rank()), static_cast<int>(m->data_rank()),
            static_cast<int>(m->data_ranks()), static_cast<int>(m->pipeline_rank()),
            static_cast<int>(m->pipeline_ranks())};
-  auto rp = self->make_response_promise<msg<fbs::StageReady>>();
-  self->request(st.worker, operation_timeout, m)
-      .then([rp](const msg<fbs::StageReady>& r) mutable { rp.deliver(r); },
-            [rp](caf::error& e) mutable { rp.deliver(std::move(e)); });
-  return rp;
-}
-
-/// Messages the worker answers itself.
-template <class T, class R>
-auto pass_on(self_pointer self) {
-  return [self](const msg<T>& m) -> caf::result<msg<R>> {
-    auto rp = self->make_response_promise<msg<R>>();
-    self->request(self->state.worker, operation_timeout, m)
-        .then([rp](const msg<R>& r) mutable { rp.deliver(r); },
-              [rp](caf::error& e) mutable { rp.deliver(std::move(e)); });
-    return rp;
-  };
-}
-
-std::string path_of(const stage_state& st) {
-  return fmt::format("stage/{}", st.at.rank);
-}
-
-msg<fbs::Status> describe(self_pointer self, const msg<fbs::StatusRequest>& m) {
-  auto& st = self->state;
-  const char* state = !st.now ? "idle" : st.now->train ? "training" : "validating";
-  const char* waiting = st.now && st.now->policy ? st.now->policy->waiting_for() : "nothing";
-  return status_of(
-      *self, m, path_of(st), state,
-      fmt::format(R"({{"steps_done":{},"pipeline_rank":{},"data_rank":{},"waiting_for":"{}"}})",
-                  st.steps_done, st.at.pipeline_rank, st.at.data_rank, waiting),
-      st.since_ns);
+  return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }
 
 }  // namespace
 
-stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, worker_actor worker) {
+stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, uint32_t rank,
+                                 worker_actor worker) {
   guard_mailbox(self);
+  introduce(self, fmt::format("stage/{}", rank));
   self->state.epoch = epoch_gate(epoch);
+  self->state.at.rank = static_cast<int>(rank);
   self->state.worker = std::move(worker);
   self->link_to(self->state.worker);
   return {
-      [self](const msg<fbs::StatusRequest>& m) { return describe(self, m); },
+      status_handler(self),
       [self](const msg<fbs::BuildStage>& m) { return build(self, m); },
       [self](const msg<fbs::AttachLoader>& m,
              const caf::strong_actor_ptr& loader) -> caf::result<msg<fbs::Ack>> {
@@ -304,6 +324,8 @@ stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, worker_actor
              const caf::strong_actor_ptr& next) -> caf::result<msg<fbs::Ack>> {
         self->state.previous = caf::actor_cast<stage_actor>(previous);
         self->state.next = caf::actor_cast<stage_actor>(next);
+        self->state.previous_rank = m->previous_rank();
+        self->state.next_rank = m->next_rank();
         return make_msg<fbs::Ack>(context_of(*self, m.header()));
       },
       pass_on<fbs::OpenDataPlane, fbs::DataPlaneOffer>(self),

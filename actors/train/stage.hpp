@@ -20,8 +20,8 @@
 #include <optional>
 #include <vector>
 
-#include <caf/stateful_actor.hpp>
 
+#include "actors/base/traced.hpp"
 #include "actors/train/rank_engine.hpp"
 #include "actors/train/schedule_policy.hpp"
 #include "messages/actors.hpp"
@@ -59,11 +59,12 @@ struct stage_state {
   std::optional<pass> now;
   std::vector<msg<fbs::ActivationReady>> early;
   uint64_t steps_done = 0;
-  int64_t since_ns = 0;
+  int previous_rank = -1, next_rank = -1;
+  uint64_t neighbour_wait = 0;  ///< on the card
 };
 
-/// A stage of the given epoch that drives `worker`.
-stage_actor::behavior_type stage(stage_actor::stateful_pointer<stage_state> self, uint32_t epoch,
-                                 worker_actor worker);
+/// The stage of `rank` in the given epoch; it drives `worker`.
+stage_actor::behavior_type stage(traced_pointer<stage_actor, stage_state> self, uint32_t epoch,
+                                 uint32_t rank, worker_actor worker);
 
 }  // namespace troupe::train

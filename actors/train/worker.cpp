@@ -11,7 +11,7 @@ namespace troupe::train {
 
 namespace {
 
-using self_pointer = worker_actor::stateful_pointer<worker_state>;
+using self_pointer = traced_pointer<worker_actor, worker_state>;
 template <class T>
 using promise = caf::typed_response_promise<msg<T>>;
 
@@ -261,16 +261,15 @@ worker_state::~worker_state() {
   if (engine) engine->abort();
 }
 
-worker_actor::behavior_type worker(self_pointer self, uint32_t epoch) {
+worker_actor::behavior_type worker(self_pointer self, uint32_t epoch, uint32_t rank) {
   auto& st = self->state;
   guard_mailbox(self);
+  introduce(self, fmt::format("worker/{}", rank));
+  st.rank = static_cast<int>(rank);
   st.epoch = epoch_gate(epoch);
   st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));
   return {
-      [self](const msg<fbs::StatusRequest>& m) {
-        return status_of(*self, m, fmt::format("worker/{}", self->state.rank),
-                         self->state.engine ? "ready" : "empty", "{}", 0);
-      },
+      status_handler(self),
       guarded(self, build),
       guarded(self, attach),
       guarded(self, open_data_plane),

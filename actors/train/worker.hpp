@@ -8,9 +8,9 @@
 #include <memory>
 #include <optional>
 
-#include <caf/stateful_actor.hpp>
 
 #include "actors/base/inbox.hpp"
+#include "actors/base/traced.hpp"
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/rank_engine.hpp"
 #include "messages/actors.hpp"
@@ -30,8 +30,8 @@ struct worker_state {
   ~worker_state();
 };
 
-/// A worker of the given epoch without a device yet; BuildStage gives it one.
-worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self,
-                                   uint32_t epoch);
+/// The worker of `rank` in the given epoch, without a device yet; BuildStage gives it one.
+worker_actor::behavior_type worker(traced_pointer<worker_actor, worker_state> self, uint32_t epoch,
+                                   uint32_t rank);
 
 }  // namespace troupe::train

@@ -14,7 +14,7 @@ namespace troupe::apps {
 
 namespace {
 
-using self_pointer = reporter_actor::stateful_pointer<reporter_state>;
+using self_pointer = traced_pointer<reporter_actor, reporter_state>;
 
 report::step_report as_report(const reporter_state& st, const fbs::StepReport& m) {
   report::step_report r;
@@ -99,14 +99,13 @@ void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
 
 reporter_actor::behavior_type reporter(self_pointer self, reporter_options options) {
   guard_mailbox(self);
+  introduce(self, "reporter");
+  publish(self, "reporting");
   auto& st = self->state;
   st.options = std::move(options);
   st.log.open(st.options.log_path, std::ios::app);
   return {
-      [self](const msg<fbs::StatusRequest>& m) {
-        return status_of(*self, m, "reporter", "reporting",
-                         fmt::format(R"({{"steps":{}}})", self->state.steps_seen), 0);
-      },
+      status_handler(self),
       [self](const msg<fbs::StepReport>& m) { step(self->state, m); },
       [self](const msg<fbs::Notice>& m) {
         leave_line(self->state);

@@ -12,8 +12,8 @@
 #include <mutex>
 #include <string>
 
-#include <caf/stateful_actor.hpp>
 
+#include "actors/base/traced.hpp"
 #include "apps/report/report.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
@@ -47,7 +47,7 @@ struct reporter_state {
   bool log_failed = false;
 };
 
-reporter_actor::behavior_type reporter(reporter_actor::stateful_pointer<reporter_state> self,
+reporter_actor::behavior_type reporter(traced_pointer<reporter_actor, reporter_state> self,
                                        reporter_options options);
 
 }  // namespace troupe::apps

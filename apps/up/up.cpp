@@ -11,10 +11,13 @@
 #include <filesystem>
 #include <thread>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
+#include "actors/trace/desk.hpp"
+#include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/sample.hpp"
@@ -196,6 +199,39 @@ result<int> conclude(const config::job& job, run_outcome& outcome, int signal) {
   return signal == 0 ? 0 : 128 + signal;
 }
 
+trace::observer_options observer_of(const config::job& job) {
+  return {"head", address_of(job.cluster), job.job.output};
+}
+
+/// UTC, as RFC 3339 has it.
+std::string wall_time() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+trace::desk_options desk_of(const config::job& job) {
+  return {job.job.name, 1, job.job.output + "/audit.jsonl", wall_time};
+}
+
+/// The actors of this process that speak with persons; they end with the scope, after the
+/// coordinator was told to.
+struct front_office {
+  front_office(caf::actor_system& system, reporter_options talk, const config::job& job)
+      : teller(system.spawn<caf::detached>(reporter, std::move(talk))),
+        watcher(system.spawn<caf::detached>(trace::observer, observer_of(job))),
+        counter(system.spawn<caf::detached>(trace::desk, desk_of(job))) {}
+  ~front_office() {
+    caf::anon_send_exit(counter, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(teller, caf::exit_reason::user_shutdown);
+  }
+  front_office(const front_office&) = delete;
+  front_office& operator=(const front_office&) = delete;
+
+  reporter_actor teller;
+  observer_actor watcher;
+  desk_actor counter;
+};
+
 result<int> up(const job_arguments& arguments, const std::string& log_format) {
   TROUPE_TRY(desk, signal_desk::open());
   TROUPE_TRY(l, prepare(arguments, log_format));
@@ -208,9 +244,10 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
   caf::actor_system system(config);
   reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
                         [&bell = *desk] { bell.wake(); }};
-  auto teller = system.spawn<caf::detached>(reporter, std::move(talk));
-  auto head =
-      system.spawn(cluster::coordinator, cluster::coordinator_options{l.plan, 1, l.resume, teller});
+  const front_office front(system, std::move(talk), job);
+  auto head = system.spawn(cluster::coordinator,
+                           cluster::coordinator_options{l.plan, 1, l.resume, front.teller,
+                                                        front.counter, front.watcher});
   head->attach_functor([&coordinator_gone, &bell = *desk] {
     coordinator_gone = true;
     bell.wake();
@@ -226,7 +263,6 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
     }();
     if (!started) {
       caf::anon_send_exit(head, caf::exit_reason::kill);
-      caf::anon_send_exit(teller, caf::exit_reason::kill);
       return started.error();
     }
     watch w(*desk, nodes, head, outcome);
@@ -234,7 +270,6 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
     w.until_alone(coordinator_gone);
   }
   caf::anon_send_exit(head, caf::exit_reason::kill);
-  caf::anon_send_exit(teller, caf::exit_reason::user_shutdown);
   auto code = conclude(job, *outcome, signal);
   guard.emplace(std::chrono::seconds(5), code ? *code : exit_code(code.error().code));
   return code;

@@ -193,6 +193,17 @@ result<job> parse(std::string_view toml, std::string_view name) {
   return std::move(all.config.value);
 }
 
+result<job> amend(const job& base, std::string_view assignment) {
+  detail::builder b{"the running job"};
+  detail::read_text(b, to_toml(base), "the running job");
+  b.next_layer();
+  detail::read_flag(b, std::string(assignment));
+  finish(b);
+  auto all = b.take();
+  if (!all.problems.empty()) return as_error(all.problems);
+  return std::move(all.config.value);
+}
+
 result<job> settle(const job& open) {
   return parse(to_toml(open), "job");
 }

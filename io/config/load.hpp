@@ -80,6 +80,9 @@ result<loaded> load(const sources& from);
 /// Includes are refused.
 result<job> parse(std::string_view toml, std::string_view name);
 
+/// The job with one key changed, e.g. by "train.lr=1e-4", checked as a whole.
+result<job> amend(const job& base, std::string_view assignment);
+
 /// Derives what is still open and checks again: for a job made or changed by code, e.g. after the
 /// shape of model.path was filled in.
 result<job> settle(const job& open);

@@ -72,7 +72,7 @@ def function_faults(lines):
             opens = re.match(r"^( {0,2})\S.*\)[\w\s:&>,<()-]*\{$", stripped)
             if opens and not re.match(r"^\s*(namespace|class|struct|if|for|while|switch|TEST_SUITE)\b", stripped):
                 start, indent = number, len(opens.group(1))
-        elif stripped == " " * indent + "}" or stripped == " " * indent + "};":
+        elif stripped.startswith(" " * indent + "}"):  # also the "});" of a lambda in a call
             if number - start + 1 > MAX_FUNCTION_LINES:
                 yield start, f"a function of {number - start + 1} lines (at most {MAX_FUNCTION_LINES})"
             start = None

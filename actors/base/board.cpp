@@ -1,0 +1,173 @@
+// Cards and their board.
+#include "actors/base/board.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "actors/base/recorder.hpp"
+
+namespace troupe {
+
+// -- card -----------------------------------------------------------------------------------------
+
+actor_card::actor_card(uint32_t number, uint64_t parent)
+    : key_(uint64_t{process_tag()} << 32 | number), parent_(parent) {}
+
+void actor_card::started(caf::weak_actor_ptr handle, int64_t now_ns) {
+  started_ns_.store(now_ns, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  handle_ = std::move(handle);
+}
+
+void actor_card::ended(std::string why, int64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  ended_ = std::move(why);
+  ended_ns_ = now_ns;
+  waits_.clear();
+  handle_ = nullptr;
+}
+
+caf::strong_actor_ptr actor_card::handle() const {
+  std::lock_guard lock(mutex_);
+  return handle_.lock();
+}
+
+void actor_card::set_path(std::string path) {
+  std::lock_guard lock(mutex_);
+  path_ = std::move(path);
+}
+
+void actor_card::set_kind(std::string kind) {
+  std::lock_guard lock(mutex_);
+  kind_ = std::move(kind);
+  if (path_.empty()) path_ = fmt::format("{}/#{}", kind_, number());
+}
+
+std::string actor_card::path() const {
+  std::lock_guard lock(mutex_);
+  return path_;
+}
+
+void actor_card::publish(std::string state, std::string detail, int64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  if (state != state_) since_ns_ = now_ns;
+  state_ = std::move(state);
+  if (!detail.empty()) detail_ = std::move(detail);
+}
+
+void actor_card::failed(std::string why) {
+  failed_.fetch_add(1, std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  last_error_ = std::move(why);
+}
+
+uint64_t actor_card::begin_wait(std::string whom, std::string what, int64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  waits_.push_back({++last_wait_, std::move(whom), std::move(what), now_ns});
+  return last_wait_;
+}
+
+void actor_card::end_wait(uint64_t id) {
+  std::lock_guard lock(mutex_);
+  std::erase_if(waits_, [id](const actor_wait& w) { return w.id == id; });
+}
+
+actor_view actor_card::view() const {
+  actor_view v;
+  v.key = key_;
+  v.parent = parent_;
+  v.started_ns = started_ns_.load(std::memory_order_relaxed);
+  v.handled = handled_.load(std::memory_order_relaxed);  // before received: depth is never negative
+  v.received = received_.load(std::memory_order_relaxed);
+  v.failed = failed_.load(std::memory_order_relaxed);
+  v.deepest = deepest_.load(std::memory_order_relaxed);
+  v.handling = handling_.load(std::memory_order_relaxed);
+  v.handling_since_ns = handling_since_ns_.load(std::memory_order_relaxed);
+  std::lock_guard lock(mutex_);
+  v.kind = kind_;
+  v.path = path_;
+  v.state = state_;
+  v.detail = detail_;
+  v.last_error = last_error_;
+  v.ended = ended_;
+  v.since_ns = since_ns_;
+  v.ended_ns = ended_ns_;
+  v.waits = waits_;
+  return v;
+}
+
+// -- board ----------------------------------------------------------------------------------------
+
+board& board::instance() {
+  static auto* one = new board;  // never destroyed: actors may outlive main's statics
+  return *one;
+}
+
+std::shared_ptr<actor_card> board::add(uint64_t parent) {
+  std::lock_guard lock(mutex_);
+  living_.push_back(std::make_shared<actor_card>(++last_, parent));
+  return living_.back();
+}
+
+void board::remove(const std::shared_ptr<actor_card>& card) {
+  std::lock_guard lock(mutex_);
+  const auto it = std::lower_bound(
+      living_.begin(), living_.end(), card->number(),
+      [](const auto& c, uint32_t number) { return c->number() < number; });
+  if (it == living_.end() || *it != card) return;
+  living_.erase(it);
+  if (dead_.size() == dead_limit) dead_.erase(dead_.begin());
+  dead_.push_back(card);
+}
+
+std::vector<actor_view> board::view(bool dead) const {
+  std::vector<std::shared_ptr<actor_card>> cards;
+  {
+    std::lock_guard lock(mutex_);
+    cards = living_;
+    if (dead) cards.insert(cards.end(), dead_.begin(), dead_.end());
+  }
+  std::vector<actor_view> out;
+  out.reserve(cards.size());
+  for (const auto& c : cards) out.push_back(c->view());
+  return out;
+}
+
+std::shared_ptr<actor_card> board::find(const std::string& path) const {
+  std::lock_guard lock(mutex_);
+  for (auto it = living_.rbegin(); it != living_.rend(); ++it)
+    if ((*it)->path() == path) return *it;
+  return nullptr;
+}
+
+// -- the thread -----------------------------------------------------------------------------------
+
+namespace {
+
+thread_local actor_card* running = nullptr;
+thread_local uint64_t made = 0;
+
+}  // namespace
+
+actor_card* current_card() noexcept {
+  return running;
+}
+
+card_scope::card_scope(actor_card* card) noexcept : before_(running) {
+  running = card;
+}
+
+card_scope::~card_scope() {
+  running = before_;
+}
+
+uint64_t messages_made() noexcept {
+  return made;
+}
+
+void count_message_made() noexcept {
+  ++made;
+}
+
+}  // namespace troupe

@@ -1,0 +1,154 @@
+// The board: one card for every actor of this process, readable at any time without asking the
+// actor. So status is answered for an actor that is busy, stuck, or dead.
+//
+// Who writes: the traced base (traced.hpp) counts and times; the actor itself publishes its state
+// and what it waits for. Who reads: the observer, tests, the wait-for graph.
+//
+// Invariants
+//   BRD-1  What is written per message is atomics only; strings change under the card's own lock.
+//     The board's lock may be held while a card's is taken, never the other way round.
+//   BRD-2  A card outlives its actor as one of the last dead, at most `dead_limit` of them.
+//   BRD-3  A key is unique in the cluster: process tag above, number in the process below.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <caf/actor_control_block.hpp>
+
+namespace troupe {
+
+/// Something an actor waits for.
+struct actor_wait {
+  uint64_t id = 0;        ///< unique on the card
+  std::string whom;       ///< path of the actor it waits for
+  std::string what;       ///< what is to come: "StepDone", "activation of micro-batch 3"
+  int64_t since_ns = 0;   ///< on the actor clock
+};
+
+/// What is known of an actor at one moment.
+struct actor_view {
+  uint64_t key = 0;
+  uint64_t parent = 0;       ///< key of the actor that spawned it, 0: none
+  std::string path, kind, state, detail, last_error, ended;
+  int64_t started_ns = 0;
+  int64_t since_ns = 0;      ///< since when in this state
+  int64_t ended_ns = 0;      ///< 0: alive
+  uint64_t received = 0, handled = 0, failed = 0;
+  uint16_t handling = 0;     ///< message type under its hands, 0: none
+  int64_t handling_since_ns = 0;
+  uint32_t deepest = 0;      ///< most messages its mailbox ever held
+  std::vector<actor_wait> waits;
+};
+
+/// One actor's card.
+class actor_card {
+ public:
+  actor_card(uint32_t number, uint64_t parent);
+
+  uint64_t key() const noexcept { return key_; }
+  uint32_t number() const noexcept { return static_cast<uint32_t>(key_); }
+
+  // -- by the traced base -----------------------------------------------------------------------
+
+  void message_came() noexcept { received_.fetch_add(1, std::memory_order_relaxed); }
+  /// Messages in the mailbox.
+  uint32_t depth() const noexcept {
+    const auto in = received_.load(std::memory_order_relaxed);
+    const auto out = handled_.load(std::memory_order_relaxed);
+    return in > out ? static_cast<uint32_t>(in - out) : 0;
+  }
+  void handling(uint16_t type, int64_t now_ns) noexcept {
+    const auto in_mailbox = depth();
+    if (in_mailbox > deepest_.load(std::memory_order_relaxed))
+      deepest_.store(in_mailbox, std::memory_order_relaxed);
+    handling_since_ns_.store(now_ns, std::memory_order_relaxed);
+    handling_.store(type, std::memory_order_relaxed);
+  }
+  void handled() noexcept {
+    handling_.store(0, std::memory_order_relaxed);
+    handled_.store(handled_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  void not_handled() noexcept { handling_.store(0, std::memory_order_relaxed); }
+  void started(caf::weak_actor_ptr handle, int64_t now_ns);
+  void ended(std::string why, int64_t now_ns);
+
+  // -- by the actor -----------------------------------------------------------------------------
+
+  void set_path(std::string path);
+  void set_kind(std::string kind);
+  std::string path() const;
+  /// A new state; `detail` is JSON text (empty: unchanged).
+  void publish(std::string state, std::string detail, int64_t now_ns);
+  void failed(std::string why);
+  /// Begins a wait; end it by its id.
+  uint64_t begin_wait(std::string whom, std::string what, int64_t now_ns);
+  void end_wait(uint64_t id);
+
+  actor_view view() const;
+  /// The actor, empty where it is gone.
+  caf::strong_actor_ptr handle() const;
+
+ private:
+  const uint64_t key_, parent_;
+  std::atomic<int64_t> started_ns_{0};
+  std::atomic<uint64_t> received_{0}, handled_{0}, failed_{0};
+  std::atomic<uint32_t> deepest_{0};
+  std::atomic<uint16_t> handling_{0};
+  std::atomic<int64_t> handling_since_ns_{0};
+  mutable std::mutex mutex_;
+  std::string kind_, path_, state_, detail_, last_error_, ended_;
+  int64_t since_ns_ = 0, ended_ns_ = 0;
+  uint64_t last_wait_ = 0;
+  std::vector<actor_wait> waits_;
+  caf::weak_actor_ptr handle_;
+};
+
+/// All cards of the process.
+class board {
+ public:
+  static constexpr size_t dead_limit = 256;
+
+  static board& instance();
+
+  /// A card for a new actor.
+  std::shared_ptr<actor_card> add(uint64_t parent);
+  /// The actor is gone; its card moves to the dead (BRD-2).
+  void remove(const std::shared_ptr<actor_card>& card);
+
+  /// The living, then the dead (newest last) where wanted, in the order of their numbers.
+  std::vector<actor_view> view(bool dead = false) const;
+  /// The living actor of this path; the newest where several bear it.
+  std::shared_ptr<actor_card> find(const std::string& path) const;
+
+ private:
+  mutable std::mutex mutex_;
+  uint32_t last_ = 0;
+  std::vector<std::shared_ptr<actor_card>> living_;  ///< sorted by number
+  std::vector<std::shared_ptr<actor_card>> dead_;
+};
+
+/// The card of the actor whose code this thread runs now; nullptr outside of traced actors.
+actor_card* current_card() noexcept;
+
+/// Sets it for a scope.
+class card_scope {
+ public:
+  explicit card_scope(actor_card* card) noexcept;
+  ~card_scope();
+  card_scope(const card_scope&) = delete;
+  card_scope& operator=(const card_scope&) = delete;
+
+ private:
+  actor_card* before_;
+};
+
+/// Messages made by this thread so far: how a record knows what a handler sent.
+uint64_t messages_made() noexcept;
+void count_message_made() noexcept;
+
+}  // namespace troupe

@@ -1,0 +1,188 @@
+// The flight recorder: the last records of every thread of this process, always on.
+//
+// One record is one handled message, or one piece of work done for one (an operation of a device, a
+// transfer, a write). Each thread writes to a ring of its own without a lock; whoever wants to see
+// them (the observer of the process) reads the rings at its leisure and may come too late, never in
+// the way.
+//
+// Invariants
+//   REC-1  Recording never waits and never allocates, but for a thread's first record.
+//   REC-2  A reader gets whole records only; what was overwritten before it came is counted.
+//   REC-3  Rings outlive their threads: the last seconds of a dead thread stay readable until
+//     another thread takes its ring over.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+
+/// What a record is of.
+enum class record_kind : uint8_t {
+  handled = 1,  ///< an actor handled a message
+  work = 2,     ///< something done outside of an actor on its behalf; `type` is a work name
+};
+
+/// Bits of trace_record::flags.
+namespace record_flag {
+inline constexpr uint8_t request = 1;   ///< the message asks for an answer
+inline constexpr uint8_t response = 2;  ///< the message answers a request
+inline constexpr uint8_t failed = 4;    ///< the handler ended with an error, or the work failed
+inline constexpr uint8_t system = 8;    ///< a message of CAF's own: exits, downs, timers
+}  // namespace record_flag
+
+/// One record, 64 bytes: the layout of the schema's struct TraceRecord (trace.fbs).
+struct alignas(8) trace_record {
+  int64_t begin_ns = 0;   ///< when the handling began, on the actor clock
+  uint64_t span = 0;      ///< the span the message opened, or the work's own
+  uint64_t parent = 0;    ///< the span that caused it
+  uint64_t trace = 0;     ///< trace id, lower half
+  uint64_t sender = 0;    ///< the sending actor's key; of work: its number (a step, a micro-batch)
+  float handling_s = 0;   ///< how long it took
+  float waiting_s = 0;    ///< from sending to handling, over both clocks where they differ
+  uint32_t actor = 0;     ///< the receiving actor: the lower half of its key
+  uint32_t bytes = 0;     ///< of payload, or moved by the work
+  uint16_t type = 0;      ///< message type, or work name
+  uint16_t depth = 0;     ///< messages left in the mailbox
+  uint16_t sent = 0;      ///< messages made meanwhile
+  record_kind kind = record_kind::handled;
+  uint8_t flags = 0;      ///< record_flag
+};
+static_assert(sizeof(trace_record) == 64);
+static_assert(std::is_trivially_copyable_v<trace_record>);
+
+/// A ring of records with one writer.
+class record_ring {
+ public:
+  /// Records kept, a power of two.
+  static constexpr uint64_t capacity = 1u << 15;
+
+  record_ring();
+
+  /// The writer's.
+  void push(const trace_record& r) noexcept {
+    uint64_t words[words_each];
+    std::memcpy(words, &r, sizeof(r));
+    const auto at = head_.load(std::memory_order_relaxed);
+    auto* slot = &slots_[(at & (capacity - 1)) * words_each];
+    std::atomic_thread_fence(std::memory_order_release);  // before any word: REC-2
+    for (size_t i = 0; i < words_each; ++i) slot[i].store(words[i], std::memory_order_relaxed);
+    head_.store(at + 1, std::memory_order_release);
+  }
+
+  /// Records written so far.
+  uint64_t head() const noexcept { return head_.load(std::memory_order_acquire); }
+
+  /// Appends the records from number `from` on, at most `limit`; sets `from` behind the last one
+  /// and adds to `lost` what had been overwritten. Any thread.
+  void read(uint64_t& from, std::vector<trace_record>& out, size_t limit, uint64_t& lost) const;
+
+ private:
+  static constexpr size_t words_each = sizeof(trace_record) / sizeof(uint64_t);
+  std::atomic<uint64_t> head_{0};
+  std::unique_ptr<std::atomic<uint64_t>[]> slots_;
+};
+
+/// The rings of this process.
+class recorder {
+ public:
+  static recorder& instance();
+
+  /// This thread's ring.
+  record_ring& here() {
+    if (!mine_.ring) mine_.ring = adopt();
+    return *mine_.ring;
+  }
+
+  /// Every ring there is; they are never freed.
+  std::vector<const record_ring*> rings() const;
+
+ private:
+  /// Gives the ring back when its thread ends (REC-3).
+  struct holder {
+    record_ring* ring = nullptr;
+    ~holder();
+  };
+  static thread_local holder mine_;
+
+  record_ring* adopt();
+
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<record_ring>> all_;
+  std::vector<record_ring*> free_;
+};
+
+/// Reads all rings of the process from where it stopped the last time.
+class record_reader {
+ public:
+  /// `from_now`: skip what the rings hold at the first reading.
+  explicit record_reader(bool from_now) : from_now_(from_now) {}
+
+  /// New records of all threads, at most about `limit`, in the order of `begin_ns`.
+  std::vector<trace_record> read(size_t limit);
+
+  /// Records that were overwritten before they were read.
+  uint64_t lost() const { return lost_; }
+
+ private:
+  bool from_now_;
+  uint64_t lost_ = 0;
+  std::vector<std::pair<const record_ring*, uint64_t>> at_;
+};
+
+// -- identities -----------------------------------------------------------------------------------
+
+/// The number of this process in the keys of its actors and spans: drawn at random, or 1 in a
+/// simulation.
+uint32_t process_tag() noexcept;
+
+/// For simulation: identities that repeat. Also restarts the counters.
+void fix_identities(uint32_t tag) noexcept;
+
+/// A new span id: unique in the cluster, never 0.
+uint64_t next_span() noexcept;
+
+/// What to add to the clock of this process to have the coordinator's, and how wrong that may be
+/// (-1: unknown). Kept by the node, shown by the observer.
+struct clock_relation {
+  int64_t offset_ns = 0;
+  int64_t bound_ns = -1;
+};
+void set_clock_relation(clock_relation now) noexcept;
+clock_relation clock_now() noexcept;
+
+// -- names of work --------------------------------------------------------------------------------
+
+/// The number of a name of work ("forward", "all_reduce"); the same for the same name. At most 4096
+/// names: they are words of the program, not data. 0 when there are more.
+uint16_t work_name(std::string_view name);
+
+/// All names of work in the order of their numbers, from number 1.
+std::vector<std::string> work_names();
+
+/// Something done on behalf of a message, by a device, a link or a disk.
+struct work_note {
+  uint16_t name = 0;    ///< of work_name()
+  uint32_t actor = 0;   ///< for whom it was done: the lower half of an actor's key
+  uint64_t span = 0;    ///< its own span; 0: a new one
+  uint64_t parent = 0;  ///< the span that caused it
+  uint64_t trace = 0;   ///< trace id, lower half
+  uint64_t number = 0;  ///< which one: a step, a micro-batch, a chunk
+  int64_t begin_ns = 0, end_ns = 0;
+  uint64_t bytes = 0;   ///< moved
+  bool failed = false;
+};
+
+/// Records it. Any thread.
+void record_work(const work_note& work) noexcept;
+
+}  // namespace troupe

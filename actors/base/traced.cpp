@@ -1,0 +1,102 @@
+// What traced<> does that does not depend on its base.
+#include "actors/base/traced.hpp"
+
+#include <algorithm>
+#include <array>
+#include <typeinfo>
+
+#include "messages/errors.hpp"
+
+namespace troupe::detail {
+
+namespace {
+
+/// The types of all messages as a set of addresses: a type has one type_info in this program.
+class type_set {
+ public:
+  type_set() {
+#define TROUPE_INSERT(domain, table, number) insert(&typeid(msg<fbs::table>));
+    TROUPE_MESSAGES(TROUPE_INSERT)
+#undef TROUPE_INSERT
+  }
+
+  bool holds(const std::type_info* type) const noexcept {
+    for (auto at = place(type);; at = (at + 1) % slots_.size()) {
+      if (slots_[at] == type) return true;
+      if (slots_[at] == nullptr) return false;
+    }
+  }
+
+ private:
+  size_t place(const std::type_info* type) const noexcept {
+    return (reinterpret_cast<uintptr_t>(type) >> 4) % slots_.size();
+  }
+
+  void insert(const std::type_info* type) {
+    auto at = place(type);
+    while (slots_[at] != nullptr) at = (at + 1) % slots_.size();
+    slots_[at] = type;
+  }
+
+  std::array<const std::type_info*, 512> slots_{};
+};
+
+const type_set message_types;
+
+}  // namespace
+
+const any_msg* message_in(const caf::mailbox_element& element) noexcept {
+  const auto& content = element.content();
+  if (content.size() == 0) return nullptr;
+  const auto [number, type] = content.type(0);
+  if (number != 0 || type == nullptr || !message_types.holds(type)) return nullptr;
+  const auto* m = static_cast<const any_msg*>(content.get(0));  // every msg<T> is an any_msg
+  return *m ? m : nullptr;
+}
+
+handling begin_handling(actor_card& card, const caf::mailbox_element& element, int64_t now_ns) {
+  handling h;
+  h.begin_ns = now_ns;
+  h.made = messages_made();
+  if (element.mid.is_response())
+    h.flags |= record_flag::response;
+  else if (element.mid.is_request())
+    h.flags |= record_flag::request;
+  if (const auto* m = message_in(element)) {
+    h.ours = true;
+    h.header = m->header();
+    if (auto& t = tap::instance(); t.is_open()) t.offer(card.number(), now_ns, h.flags, *m);
+  } else {
+    h.flags |= record_flag::system;
+  }
+  card.handling(h.header.type, now_ns);
+  return h;
+}
+
+void end_handling(actor_card& card, const handling& h, int64_t now_ns) noexcept {
+  card.handled();
+  trace_record r;
+  r.begin_ns = h.begin_ns;
+  r.handling_s = static_cast<float>(static_cast<double>(now_ns - h.begin_ns) * 1e-9);
+  r.actor = card.number();
+  r.depth = static_cast<uint16_t>(std::min<uint32_t>(card.depth(), UINT16_MAX));
+  r.sent = static_cast<uint16_t>(std::min<uint64_t>(messages_made() - h.made, UINT16_MAX));
+  r.flags = h.flags;
+  if (h.ours) {
+    r.span = h.header.span;
+    r.parent = h.header.parent;
+    r.trace = h.header.trace_low;
+    r.sender = h.header.sender;
+    r.bytes = h.header.length;
+    r.type = h.header.type;
+    if (h.header.sent_ns != 0)
+      r.waiting_s = static_cast<float>(static_cast<double>(h.begin_ns - h.header.sent_ns) * 1e-9);
+  }
+  recorder::instance().here().push(r);
+}
+
+std::string text_of(const caf::error& reason) {
+  return reason ? from_caf(reason).message : "normal";
+}
+
+}  // namespace troupe::detail

@@ -1,0 +1,150 @@
+// The base of every actor: counts and times what it is told, keeps its card on the board, and lets
+// a simulation stand between sender and receiver.
+//
+//   using self_pointer = traced_pointer<stage_actor, stage_state>;   // in place of stateful_pointer
+//   stage_actor::behavior_type stage(self_pointer self, ...);
+//
+// Invariants
+//   TRC-1  A message that is handled adds exactly one record; one that is put back adds none.
+//   TRC-2  The cost per message is two readings of the clock and one record; nothing is allocated.
+//   TRC-3  What a tap takes is a reference to the message, and a full tap drops (tap.hpp).
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include <caf/actor_clock.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/invoke_message_result.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/stateful_actor.hpp>
+
+#include "actors/base/board.hpp"
+#include "actors/base/recorder.hpp"
+#include "actors/base/tap.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe {
+
+/// What traced<> has that does not depend on its base.
+class traced_actor {
+ public:
+  actor_card& card() noexcept { return *card_; }
+
+  /// Puts a message into the mailbox without asking the network of a simulation.
+  virtual void deliver(caf::mailbox_element_ptr message) = 0;
+
+ protected:
+  ~traced_actor() = default;
+  std::shared_ptr<actor_card> card_;
+};
+
+/// What a simulation puts between all actors. Called on the sender's thread.
+class simulated_network {
+ public:
+  virtual ~simulated_network() = default;
+  /// True: it has taken the message, and delivers it later or never.
+  virtual bool intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
+                         caf::mailbox_element_ptr& message) = 0;
+};
+
+/// The network of the simulation this process is, else nullptr.
+inline std::atomic<simulated_network*> network_in_between{nullptr};
+
+namespace detail {
+
+/// The message in a mailbox element, nullptr where it holds none of ours.
+const any_msg* message_in(const caf::mailbox_element& element) noexcept;
+
+/// What a record needs of a message, taken before its handler may move it away.
+struct handling {
+  message_header header;
+  bool ours = false;
+  uint8_t flags = 0;
+  uint64_t made = 0;
+  int64_t begin_ns = 0;
+};
+
+handling begin_handling(actor_card& card, const caf::mailbox_element& element, int64_t now_ns);
+void end_handling(actor_card& card, const handling& h, int64_t now_ns) noexcept;
+
+/// What the board keeps of an exit reason.
+std::string text_of(const caf::error& reason);
+
+}  // namespace detail
+
+/// A scheduled actor class with a card and records.
+template <class Base>
+class traced : public Base, public traced_actor {
+ public:
+  explicit traced(caf::actor_config& config) : Base(config) {
+    const auto* parent = current_card();
+    this->card_ = board::instance().add(parent != nullptr ? parent->key() : 0);
+    this->card_->started(caf::weak_actor_ptr(this->ctrl()), clock_ns());
+  }
+
+  using Base::enqueue;
+
+  void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* host) override {
+    auto* network = network_in_between.load(std::memory_order_relaxed);
+    if (network != nullptr &&
+        network->intercept(*this, caf::strong_actor_ptr(this->ctrl()), message))
+      return;
+    this->card_->message_came();
+    Base::enqueue(std::move(message), host);
+  }
+
+  void deliver(caf::mailbox_element_ptr message) override {
+    this->card_->message_came();
+    Base::enqueue(std::move(message), nullptr);
+  }
+
+  caf::resumable::resume_result resume(caf::execution_unit* host, size_t limit) override {
+    const card_scope scope(this->card_.get());
+    return Base::resume(host, limit);
+  }
+
+  caf::invoke_message_result consume(caf::mailbox_element& element) override {
+    auto h = detail::begin_handling(*this->card_, element, clock_ns());
+    auto outcome = caf::invoke_message_result::dropped;
+    try {
+      outcome = Base::consume(element);
+    } catch (...) {  // the actor dies of it; what it died of must stand in the black box
+      h.flags |= record_flag::failed;
+      detail::end_handling(*this->card_, h, clock_ns());
+      throw;
+    }
+    if (outcome == caf::invoke_message_result::skipped)
+      this->card_->not_handled();
+    else
+      detail::end_handling(*this->card_, h, clock_ns());
+    return outcome;
+  }
+
+  void initialize() override {
+    this->card_->set_kind(this->name());
+    Base::initialize();
+  }
+
+  bool cleanup(caf::error&& reason, caf::execution_unit* host) override {
+    const auto why = detail::text_of(reason);
+    if (!Base::cleanup(std::move(reason), host)) return false;
+    this->card_->ended(why, clock_ns());
+    board::instance().remove(this->card_);
+    return true;
+  }
+
+ private:
+  int64_t clock_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               this->home_system().clock().now().time_since_epoch())
+        .count();
+  }
+};
+
+/// `self` of a behaviour: an actor of the typed handle `Handle` with `State`, traced.
+template <class Handle, class State>
+using traced_pointer = caf::stateful_actor<State, traced<typename Handle::base>>*;
+
+}  // namespace troupe

@@ -1,0 +1,387 @@
+// Asking all observers, answering within patience, and the audit log.
+#include "actors/trace/desk.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/base/context.hpp"
+#include "actors/trace/filter_policy.hpp"
+#include "messages/registry.hpp"
+
+namespace troupe::trace {
+
+namespace {
+
+using self_pointer = traced_pointer<desk_actor, desk_state>;
+
+constexpr auto patience = std::chrono::milliseconds(1'500);
+constexpr auto look_every = std::chrono::milliseconds(1'000);
+constexpr auto box_timeout = std::chrono::seconds(20);
+constexpr int64_t ns_per_ms = 1'000'000;
+
+std::string text(const flatbuffers::String* s) {
+  return s != nullptr ? s->str() : std::string();
+}
+
+// -- audit ----------------------------------------------------------------------------------------
+
+/// DSK-2. `what` is JSON text or a word.
+void note(self_pointer self, const std::string& who, const std::string& command,
+          const std::string& target, const std::string& what, const std::string& outcome) {
+  auto& st = self->state;
+  if (!st.audit.is_open()) return;
+  nlohmann::ordered_json line;
+  line["time"] = st.options.wall_time ? st.options.wall_time() : "";
+  line["who"] = who;
+  line["command"] = command;
+  line["target"] = target;
+  line["message"] = what;
+  line["result"] = outcome;
+  st.audit << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n'
+           << std::flush;
+  if (!st.audit) {
+    ++st.audit_failures;
+    st.audit.clear();
+  }
+  publish(self, "open",
+          fmt::format(R"({{"processes":{},"views":{},"audit_failures":{}}})", st.processes.size(),
+                      st.viewers.size(), st.audit_failures));
+}
+
+std::string outcome_of(const fbs::CallAnswersT& all) {
+  for (const auto& a : all.answers)
+    if (a->failure) return fmt::format("{}: {}", a->actor, a->failure->message);
+  return all.answers.empty() ? "no such actor" : "done";
+}
+
+// -- asking many ----------------------------------------------------------------------------------
+
+std::vector<uint32_t> fitting(const desk_state& st, const std::string& node) {
+  std::vector<uint32_t> out;
+  for (const auto& [number, p] : st.processes)
+    if (!p.gone && glob_match(node, p.facts.node)) out.push_back(number);
+  return out;
+}
+
+/// Asks the observers of `whom`; `each(number, reply or error)`, then `all()` once.
+template <class R, class T>
+void ask_observers(self_pointer self, const std::vector<uint32_t>& whom,
+                   std::chrono::milliseconds timeout, const msg<T>& m,
+                   std::function<void(uint32_t, const result<msg<R>>&)> each,
+                   std::function<void()> all) {
+  auto missing = std::make_shared<size_t>(whom.size());
+  if (whom.empty()) return all();
+  for (const auto number : whom) {
+    auto one = [missing, number, each, all](const result<msg<R>>& r) {
+      each(number, r);
+      if (--*missing == 0) all();
+    };
+    self->request(self->state.processes.at(number).handle, timeout, m)
+        .then([one](const msg<R>& r) { one(r); },
+              [one](const caf::error& e) { one(from_caf(e)); });
+  }
+}
+
+/// What a process said last, aged; for one that has not answered.
+std::unique_ptr<fbs::ActorListT> remembered(self_pointer self, const observed& p) {
+  auto out = std::make_unique<fbs::ActorListT>(p.last);
+  const auto silent = now_ns(*self) - p.heard_ns;
+  out->node = p.facts.node;
+  out->host = p.facts.host;
+  out->pid = p.facts.pid;
+  out->process = p.facts.process;
+  out->silent_ns = std::max<int64_t>(1, silent);
+  for (auto& a : out->actors) {
+    a->state_for_ns += silent;
+    a->uptime_ns += silent;
+    if (!a->handling.empty()) a->handling_for_ns += silent;
+    for (auto& w : a->waits) w->for_ns += silent;
+  }
+  return out;
+}
+
+/// The whole of a process's list is kept; what a person asked for is cut from it.
+void keep_fitting(fbs::ActorListT& list, const std::string& pattern, bool dead) {
+  std::erase_if(list.actors, [&](const auto& a) {
+    return !glob_match(pattern, a->path) || (!dead && !a->ended.empty());
+  });
+}
+
+void heard(self_pointer self, uint32_t number, const msg<fbs::ActorList>& list) {
+  auto& p = self->state.processes.at(number);
+  p.heard_ns = now_ns(*self);
+  p.last = list.unpack();
+}
+
+msg<fbs::ListActors> list_all(self_pointer self) {
+  return make_msg<fbs::ListActors>(context_of(*self, self->state.options.epoch));
+}
+
+caf::result<msg<fbs::ClusterView>> view(self_pointer self, const msg<fbs::ListActors>& m) {
+  auto& st = self->state;
+  struct progress {
+    std::map<uint32_t, std::unique_ptr<fbs::ActorListT>> lists;
+  };
+  auto p = std::make_shared<progress>();
+  auto rp = self->make_response_promise<msg<fbs::ClusterView>>();
+  const auto whom = fitting(st, text(m->node()));
+  auto each = [self, p, m](uint32_t number, const result<msg<fbs::ActorList>>& r) {
+    std::unique_ptr<fbs::ActorListT> list;
+    if (r) {
+      heard(self, number, *r);
+      list = std::make_unique<fbs::ActorListT>(self->state.processes.at(number).last);
+    } else {
+      list = remembered(self, self->state.processes.at(number));
+    }
+    list->ranks = self->state.processes.at(number).facts.ranks;
+    keep_fitting(*list, text(m->actor()), m->dead());
+    p->lists.emplace(number, std::move(list));
+  };
+  auto all = [self, p, rp, m]() mutable {
+    fbs::ClusterViewT out;
+    out.job = self->state.options.job;
+    out.epoch = self->state.options.epoch;
+    for (auto& [number, list] : p->lists) out.nodes.push_back(std::move(list));
+    std::stable_sort(out.nodes.begin(), out.nodes.end(), [](const auto& a, const auto& b) {
+      return std::pair(a->node != "head", a->node) < std::pair(b->node != "head", b->node);
+    });
+    auto made = try_make_msg<fbs::ClusterView>(context_of(*self, m.header()), out);
+    if (made)
+      rp.deliver(*made);
+    else
+      rp.deliver(to_caf({errc::bad_data, "the cluster is too large for one answer",
+                         "ask for fewer nodes or actors by a pattern"}));
+  };
+  auto question = make_msg<fbs::ListActors>(context_of(*self, m.header()),
+                                            [&](auto& l) { l.dead = m->dead(); });
+  ask_observers<fbs::ActorList>(self, whom, patience, question, each, all);
+  return rp;
+}
+
+// -- saying ---------------------------------------------------------------------------------------
+
+/// Questions change nothing and are not audited.
+bool only_asks(uint16_t type) {
+  return type == message_traits<fbs::StatusRequest>::id;
+}
+
+caf::result<msg<fbs::CallAnswers>> call(self_pointer self, const msg<fbs::CallActor>& m) {
+  auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
+  auto answers = std::make_shared<fbs::CallAnswersT>();
+  const auto* bytes = m->message();
+  auto decoded = bytes ? decode({bytes->data(), bytes->size()})
+                       : result<any_msg>(error{errc::bad_data, "no message to pass on"});
+  if (!decoded) return to_caf(decoded.error());
+  auto each = [self, answers](uint32_t number, const result<msg<fbs::CallAnswers>>& r) {
+    if (r) {
+      for (auto& a : r->unpack().answers) answers->answers.push_back(std::move(a));
+      return;
+    }
+    auto a = std::make_unique<fbs::CallAnswerT>();
+    a->node = self->state.processes.at(number).facts.node;
+    a->failure = std::make_unique<fbs::FailureT>();
+    a->failure->code = static_cast<uint8_t>(r.error().code);
+    a->failure->message = fmt::format("node {} does not answer: {}", a->node, r.error().message);
+    answers->answers.push_back(std::move(a));
+  };
+  auto all = [self, answers, rp, m, what = *decoded]() mutable {
+    if (!only_asks(what.type()))
+      note(self, text(m->who()), std::string(find_message(what.type())->name), text(m->actor()),
+           to_json(what), outcome_of(*answers));
+    auto made = try_make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers);
+    if (made)
+      rp.deliver(*made);
+    else
+      rp.deliver(to_caf(made.error()));
+  };
+  const std::chrono::milliseconds wait((m->timeout_ms() > 0 ? m->timeout_ms() : 2'000) + 500);
+  ask_observers<fbs::CallAnswers>(self, fitting(self->state, text(m->node())), wait, m, each, all);
+  return rp;
+}
+
+/// KillActor, SetLogLevel and DumpBlackBox: to every process that fits, answered by an Ack each.
+template <class T>
+caf::result<msg<fbs::CallAnswers>> order(self_pointer self, const msg<T>& m, std::string command,
+                                         std::string target, std::chrono::milliseconds timeout) {
+  auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
+  auto answers = std::make_shared<fbs::CallAnswersT>();
+  auto each = [self, answers](uint32_t number, const result<msg<fbs::Ack>>& r) {
+    // A pattern reaches processes that do not have the actor: not their failure.
+    if (!r && r.error().code == errc::not_found) return;
+    auto a = std::make_unique<fbs::CallAnswerT>();
+    a->node = self->state.processes.at(number).facts.node;
+    a->actor = fmt::format("observer/{}", a->node);
+    if (r) {
+      a->message = encode(*r);
+    } else {
+      a->failure = std::make_unique<fbs::FailureT>();
+      a->failure->code = static_cast<uint8_t>(r.error().code);
+      a->failure->message = r.error().message;
+      a->failure->hint = r.error().hint;
+    }
+    answers->answers.push_back(std::move(a));
+  };
+  auto all = [self, answers, rp, m, command, target]() mutable {
+    note(self, text(m->who()), command, target, to_json(m), outcome_of(*answers));
+    rp.deliver(make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers));
+  };
+  ask_observers<fbs::Ack>(self, fitting(self->state, text(m->node())), timeout, m, each, all);
+  return rp;
+}
+
+caf::result<msg<fbs::Ack>> drain(self_pointer self, const msg<fbs::DrainNode>& m) {
+  auto& st = self->state;
+  if (!st.coordinator) return to_caf({errc::unavailable, "there is no coordinator yet"});
+  auto rp = self->make_response_promise<msg<fbs::Ack>>();
+  auto noted = [self, m](const std::string& outcome) {
+    note(self, text(m->who()), "DrainNode", text(m->node()), to_json(m), outcome);
+  };
+  self->request(st.coordinator, patience, m)
+      .then(
+          [rp, noted](const msg<fbs::Ack>& a) mutable {
+            noted(text(a->text()));
+            rp.deliver(a);
+          },
+          [rp, noted](caf::error& e) mutable {
+            noted(from_caf(e).message);
+            rp.deliver(std::move(e));
+          });
+  return rp;
+}
+
+// -- views ----------------------------------------------------------------------------------------
+
+void stop_view(self_pointer self, uint64_t id) {
+  auto& st = self->state;
+  if (st.viewers.erase(id) == 0) return;
+  auto stop = make_msg<fbs::TraceStop>(context_of(*self, st.options.epoch),
+                                       [&](auto& s) { s.subscription = id; });
+  for (const auto& [number, p] : st.processes)
+    if (!p.gone) self->send(p.handle, stop);
+}
+
+caf::result<msg<fbs::TraceStarted>> start_view(self_pointer self, const msg<fbs::TraceStart>& m,
+                                               const caf::strong_actor_ptr& viewer) {
+  auto& st = self->state;
+  if (!viewer) return to_caf({errc::usage, "a view needs somebody to look"});
+  if (st.viewers.contains(m->subscription()))
+    return to_caf({errc::usage, "there is a view of this number already"});
+  const auto whom = fitting(st, text(m->node()));
+  if (whom.empty())
+    return to_caf({errc::not_found, fmt::format("no node fits {}", text(m->node()))});
+  auto rp = self->make_response_promise<msg<fbs::TraceStarted>>();
+  st.viewers.emplace(m->subscription(), caf::actor_cast<viewer_actor>(viewer));
+  self->monitor(caf::actor_cast<caf::actor>(viewer));
+  struct progress {
+    fbs::TraceStartedT started;
+    std::optional<error> why;
+    size_t missing;
+  };
+  auto p = std::make_shared<progress>();
+  p->started.subscription = m->subscription();
+  p->missing = whom.size();
+  auto one = [self, p, rp, m]() mutable {
+    if (--p->missing > 0) return;
+    if (!p->started.nodes.empty()) {
+      rp.deliver(make_msg<fbs::TraceStarted>(context_of(*self, m.header()), p->started));
+      return;
+    }
+    self->state.viewers.erase(m->subscription());
+    rp.deliver(to_caf(*p->why));
+  };
+  for (const auto number : whom)
+    self->request(st.processes.at(number).handle, patience, m,
+                  caf::actor_cast<caf::strong_actor_ptr>(self))
+        .then(
+            [p, one](const msg<fbs::TraceStarted>& s) mutable {
+              for (auto& n : s.unpack().nodes) p->started.nodes.push_back(n);
+              one();
+            },
+            [p, one](const caf::error& e) mutable {
+              p->why = from_caf(e);
+              one();
+            });
+  return rp;
+}
+
+void pass_batch(self_pointer self, const msg<fbs::TraceBatch>& m) {
+  const auto it = self->state.viewers.find(m->subscription());
+  if (it != self->state.viewers.end()) self->send(it->second, m);
+}
+
+// -- processes ------------------------------------------------------------------------------------
+
+void look_around(self_pointer self) {
+  auto each = [self](uint32_t number, const result<msg<fbs::ActorList>>& r) {
+    if (r) heard(self, number, *r);
+  };
+  auto again = [self] { self->delayed_send(self, look_every, caf::tick_atom_v); };
+  ask_observers<fbs::ActorList>(self, fitting(self->state, ""), patience, list_all(self), each,
+                                again);
+}
+
+void meet(self_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor_ptr& handle) {
+  auto& st = self->state;
+  if (!handle) return;
+  auto& p = st.processes[m->process()];
+  p.facts = m.unpack();
+  p.heard_ns = now_ns(*self);
+  if (p.handle) return;  // told again, with its ranks
+  p.handle = caf::actor_cast<observer_actor>(handle);
+  self->monitor(p.handle);
+  if (const auto& who = self->current_sender(); who && p.facts.node == "head")
+    st.coordinator = caf::actor_cast<coordinator_actor>(who);
+  if (!std::exchange(st.ticking, true)) self->send(self, caf::tick_atom_v);
+}
+
+void down(self_pointer self, const caf::down_msg& m) {
+  auto& st = self->state;
+  for (auto& [number, p] : st.processes)
+    if (p.handle && p.handle.address() == m.source) p.gone = true;
+  std::vector<uint64_t> ended;
+  for (const auto& [id, viewer] : st.viewers)
+    if (viewer.address() == m.source) ended.push_back(id);
+  for (const auto id : ended) stop_view(self, id);  // DSK-3
+}
+
+}  // namespace
+
+desk_actor::behavior_type desk(self_pointer self, desk_options options) {
+  guard_mailbox(self);
+  introduce(self, "desk");
+  auto& st = self->state;
+  st.options = std::move(options);
+  if (!st.options.audit_path.empty()) st.audit.open(st.options.audit_path, std::ios::app);
+  publish(self, "open");
+  self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
+  return {
+      status_handler(self),
+      [self](const msg<fbs::Observe>& m, const caf::strong_actor_ptr& h) { meet(self, m, h); },
+      [self](const msg<fbs::ListActors>& m) { return view(self, m); },
+      [self](const msg<fbs::CallActor>& m) { return call(self, m); },
+      [self](const msg<fbs::KillActor>& m) {
+        return order(self, m, "KillActor", text(m->actor()), patience);
+      },
+      [self](const msg<fbs::SetLogLevel>& m) {
+        return order(self, m, "SetLogLevel", text(m->level()), patience);
+      },
+      [self](const msg<fbs::DumpBlackBox>& m) {
+        return order(self, m, "DumpBlackBox", text(m->node()), box_timeout);
+      },
+      [self](const msg<fbs::DrainNode>& m) { return drain(self, m); },
+      [self](const msg<fbs::TraceStart>& m, const caf::strong_actor_ptr& viewer) {
+        return start_view(self, m, viewer);
+      },
+      [self](const msg<fbs::TraceMore>& m) {
+        const auto it = self->state.processes.find(m->process());
+        if (it != self->state.processes.end()) self->send(it->second.handle, m);
+      },
+      [self](const msg<fbs::TraceStop>& m) { stop_view(self, m->subscription()); },
+      [self](const msg<fbs::TraceBatch>& m) { pass_batch(self, m); },
+      [self](caf::tick_atom) { look_around(self); },
+  };
+}
+
+}  // namespace troupe::trace

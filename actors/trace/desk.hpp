@@ -1,0 +1,58 @@
+// The desk: the one actor that a person's tools speak to. It knows the observer of every process,
+// asks them all, passes on what a person says, and keeps the audit log.
+//
+// Messages: Observe from the coordinator; ListActors, CallActor, KillActor, SetLogLevel,
+// DumpBlackBox, DrainNode, TraceStart/More/Stop from tools; TraceBatch from observers.
+//
+// Invariants
+//   DSK-1  A question to many processes is answered within `patience`, whoever is silent: what a
+//     silent process said last is told, with how long ago.
+//   DSK-2  Whatever changes state stands in the audit log with time, who, what and result before
+//     its answer goes out.
+//   DSK-3  A view belongs to one viewer; when that goes, every observer is told to stop.
+//
+// Failure policy: do without it; training goes on unobserved.
+#pragma once
+
+#include <fstream>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "actors/base/traced.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::trace {
+
+struct desk_options {
+  std::string job;          ///< its name
+  uint32_t epoch = 1;
+  std::string audit_path;   ///< JSON lines, appended to; empty: none is kept
+  /// The wall clock as text, for the audit log.
+  std::function<std::string()> wall_time;
+};
+
+/// A process the desk knows.
+struct observed {
+  fbs::ObserveT facts;
+  observer_actor handle;
+  int64_t heard_ns = 0;
+  fbs::ActorListT last;  ///< what it said last of all its actors
+  bool gone = false;
+};
+
+struct desk_state {
+  static inline const char* name = "desk";
+
+  desk_options options;
+  coordinator_actor coordinator;  ///< who told of the processes
+  std::map<uint32_t, observed> processes;  ///< by their number
+  std::map<uint64_t, viewer_actor> viewers;  ///< by subscription
+  bool ticking = false;
+  std::ofstream audit;
+  uint64_t audit_failures = 0;
+};
+
+desk_actor::behavior_type desk(traced_pointer<desk_actor, desk_state> self, desk_options options);
+
+}  // namespace troupe::trace
