@@ -222,8 +222,8 @@ result<trace_contents> read_traces(const std::vector<std::filesystem::path>& pat
       if (!batch || !*batch) break;
       auto checked = checker.check(***batch);
       if (!checked) {
-        out.damage.push_back(checked.error().within(
-            fmt::format("{}: entry {}", path.string(), reader.batches())));
+        out.damage.push_back(
+            checked.error().within(fmt::format("{}: entry {}", path.string(), reader.batches())));
         break;
       }
       out.records += checked->records.size();

@@ -1,0 +1,32 @@
+// Numbers as a person reads them, for everything that prints about traces.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::trace {
+
+/// "850 ns", "12.3 us", "41.0 ms", "1.23 s", "75 s".
+std::string duration_text(int64_t ns);
+
+/// "640 B", "12.5 KiB", "3.0 MiB".
+std::string bytes_text(uint64_t bytes);
+
+/// Shares of a whole in tenths of a percent that add up to exactly 1000 (largest remainder); all 0
+/// where the whole is 0.
+std::vector<int> shares(const std::vector<int64_t>& parts);
+
+/// "34.5 %" of tenths.
+std::string share_text(int tenths);
+
+/// Rows in aligned columns, two blanks between them; the first column to the left, others to the
+/// right. The first row is the heading. Where a line would be longer than `columns` the first
+/// column is cut; 0: nothing is cut. Lines end with '\n', without blanks before it.
+std::string table_text(const std::vector<std::vector<std::string>>& rows, int columns);
+
+/// A text cut to `width` columns, its middle replaced by "..".
+std::string cut(std::string_view text, size_t width);
+
+}  // namespace troupe::trace
