@@ -3,8 +3,8 @@
 // shorter.
 //
 // How: backwards from the end of the step. Each thing on the path was released by whatever came
-// last of all it needed (last arrival; Yang and Miller, "Critical Path Analysis for the Execution of
-// Parallel and Distributed Programs", 1988):
+// last of all it needed (last arrival; Yang and Miller, "Critical Path Analysis for the Execution
+// of Parallel and Distributed Programs", 1988):
 //   a handling    by the sending of its message, which lies in another handling (or, where an actor
 //                 reported finished work, by the end of that work);
 //   device work   by its RunOp, the device's work before it, or the transfer it needs;

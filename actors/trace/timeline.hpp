@@ -1,5 +1,5 @@
-// A timeline: the records of all processes of a trace in one order, on the coordinator's clock, with
-// names, and with the ways from a message to its cause and to what it caused.
+// A timeline: the records of all processes of a trace in one order, on the coordinator's clock,
+// with names, and with the ways from a message to its cause and to what it caused.
 //
 // Why: records are written by each process for itself: numbers for names, its own clock, spans
 // whose other end lies elsewhere. Whoever reads a trace (statistics, critical path, exports) wants

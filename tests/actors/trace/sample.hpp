@@ -1,4 +1,4 @@
-// Traces made by hand: processes with clocks of their own, actors, messages and work at given times.
+// Traces made by hand: processes with clocks of their own, actors, messages, work at given times.
 // Times are milliseconds of the coordinator's clock; what is written is each process's own.
 #pragma once
 
