@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <new>
 
+#include "io/base/poison.hpp"
+
 namespace troupe::detail {
 
 namespace {
@@ -62,6 +64,7 @@ struct owner {
     if (lists == nullptr) return;
     for (auto& list : *lists)
       while (list.first != nullptr) {
+        unpoison(list.first, sizeof(piece));
         auto* next = list.first->next;
         std::free(list.first);
         list.first = next;
@@ -90,6 +93,7 @@ void* take_memory(size_t bytes) noexcept {
   if (mine != nullptr) {
     auto& list = (*mine)[index];
     if (auto* piece = list.first; piece != nullptr) {
+      unpoison(piece, std::max(bytes, sizeof(*piece)));  // what is handed out, no more
       list.first = piece->next;
       --list.pieces;
       return piece;
@@ -106,6 +110,7 @@ void give_memory(void* memory, size_t bytes) noexcept {
   if (list.pieces >= most_pieces(index)) return std::free(memory);
   list.first = new (memory) piece{list.first};
   ++list.pieces;
+  poison(memory, bytes_of(index));
 }
 
 size_t kept_memory() noexcept {

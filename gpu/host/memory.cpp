@@ -8,6 +8,8 @@
 #include <new>
 #include <string>
 
+#include "io/base/poison.hpp"
+
 namespace troupe::gpu::host {
 namespace {
 
@@ -38,9 +40,9 @@ size_t available_memory() {
 result<buffer> allocate_memory(size_t bytes) {
   if (bytes == 0) return buffer{};
   const size_t unit = bytes >= huge_page ? huge_page : small_page;
-  if (bytes > SIZE_MAX - 2 * unit) return refuse(bytes);
+  if (bytes > SIZE_MAX - 2 * unit - guard_bytes) return refuse(bytes);
   if (unit == huge_page && bytes > available_memory()) return refuse(bytes);
-  const size_t length = (bytes + unit - 1) / unit * unit;
+  const size_t length = (bytes + guard_bytes + unit - 1) / unit * unit;
   const size_t reserve = unit == huge_page ? length + huge_page : length;
   void* base = mmap(nullptr, reserve, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return refuse(bytes);
@@ -53,7 +55,11 @@ result<buffer> allocate_memory(size_t bytes) {
     madvise(start, length, MADV_HUGEPAGE);  // a wish: without it the pages are merely small
   }
   std::memset(start, 0, length);
-  return buffer(start, bytes, [length](void* p) { munmap(p, length); });
+  if (guard_bytes > 0) poison(start + bytes, length - bytes);
+  return buffer(start, bytes, [length](void* p) {
+    unpoison(p, length);
+    munmap(p, length);
+  });
 }
 
 std::byte* scratch_memory::get(size_t bytes) {
@@ -63,7 +69,10 @@ std::byte* scratch_memory::get(size_t bytes) {
     if (!grown) throw std::bad_alloc();
     block_ = std::move(*grown);
   }
-  return block_.as<std::byte>();
+  auto* start = block_.as<std::byte>();
+  unpoison(start, bytes);
+  if (guard_bytes > 0) poison(start + bytes, block_.bytes() - bytes);
+  return start;
 }
 
 }  // namespace troupe::gpu::host

@@ -79,6 +79,27 @@ std::vector<listener> listeners() {
   return out;
 }
 
+/// The environment with the sanitizers told to write their reports to files at `path`, because
+/// nobody looks at what a node says.
+std::vector<std::string> environment(const std::string& path) {
+  std::vector<std::string> out;
+  for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
+  for (const char* name : {"ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
+    const auto start = fmt::format("{}=", name);
+    auto at = std::find_if(out.begin(), out.end(), [&](auto& e) { return e.starts_with(start); });
+    if (at == out.end()) at = out.insert(out.end(), start);
+    *at += fmt::format("{}log_path={}", *at == start ? "" : ":", path);
+  }
+  return out;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  for (auto& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
 }  // namespace
 
 program::program(const std::vector<std::string>& arguments, size_t file_limit) {
@@ -101,10 +122,12 @@ program::program(const std::vector<std::string>& arguments, size_t file_limit) {
              fmt::format("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", file_limit / 512),
              TROUPE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (auto& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const int failed = posix_spawn(&pid_, argv[0], &files, nullptr, argv.data(), environ);
+  static int programs = 0;
+  reports_ = (fs::temp_directory_path() / fmt::format("troupe-report-{}-{}", getpid(), ++programs))
+                 .string();
+  auto variables = environment(reports_);
+  const int failed = posix_spawn(&pid_, words[0].c_str(), &files, nullptr, pointers(words).data(),
+                                 pointers(variables).data());
   posix_spawn_file_actions_destroy(&files);
   REQUIRE(failed == 0);
   end_ = open_pidfd(pid_);
@@ -112,9 +135,22 @@ program::program(const std::vector<std::string>& arguments, size_t file_limit) {
 }
 
 program::~program() {
-  if (code_ || pid_ < 0) return;
-  kill(pid_, SIGKILL);
-  waitpid(pid_, nullptr, 0);
+  if (!code_ && pid_ >= 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  check_reports();
+}
+
+void program::check_reports() {
+  const fs::path path(reports_);
+  for (const auto& file : fs::directory_iterator(path.parent_path())) {
+    if (!file.path().filename().string().starts_with(path.filename().string() + ".")) continue;
+    std::ifstream in(file.path());
+    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    fs::remove(file.path());
+    FAIL_CHECK("a sanitizer reports:\n", text);
+  }
 }
 
 void program::signal(int number) const {

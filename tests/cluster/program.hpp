@@ -18,8 +18,11 @@
 
 namespace troupe::cluster_test {
 
+/// How many times longer things may take here than in a release build (CMake: sanitized builds).
+constexpr int slowness = TROUPE_TEST_SLOWNESS;
+
 /// Longest any wait may take; a healthy one takes a second or two.
-constexpr auto patience = std::chrono::seconds(90);
+constexpr auto patience = slowness * std::chrono::seconds(90);
 
 class program {
  public:
@@ -55,9 +58,12 @@ class program {
   /// Reads what is there; waits for more until `deadline`. False when the program has ended.
   bool pump(std::chrono::steady_clock::time_point deadline);
   void read_some(io::unique_fd& from, std::string& into);
+  /// Fails the test with what sanitizers said of the program or of its nodes.
+  void check_reports();
 
   pid_t pid_ = -1;
-  io::unique_fd end_;  // pidfd
+  std::string reports_;  // where sanitizers write: this, a dot and the process's number
+  io::unique_fd end_;    // pidfd
   io::unique_fd out_pipe_, err_pipe_;
   std::string out_, err_;
   std::optional<int> code_;
