@@ -20,6 +20,9 @@ void add_all(shell& sh) {
       "signal.");
   add_up(sh);
   add_node(sh);
+  add_console(sh);
+  add_control(sh);
+  add_trace(sh);
   add_generate(sh);
   add_data(sh);
   add_bench(sh);

@@ -30,6 +30,12 @@ void add_version(shell& sh);
 void add_up(shell& sh);
 /// `troupe node`: one process of a cluster.
 void add_node(shell& sh);
+/// `troupe console`: speaks with a running cluster.
+void add_console(shell& sh);
+/// `troupe ps`, `troupe status`, `troupe send`: the same from scripts.
+void add_control(shell& sh);
+/// `troupe trace live|record|...`: what actors say to each other.
+void add_trace(shell& sh);
 /// `troupe generate`: text from a checkpoint.
 void add_generate(shell& sh);
 

@@ -11,6 +11,7 @@
 #include "actors/cluster/node.hpp"
 #include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
+#include "apps/control/session.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
 #include "io/config/load.hpp"
@@ -34,17 +35,6 @@ struct node_end {
   std::mutex mutex;
   std::optional<error> why;
 };
-
-result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text) {
-  const auto colon = text.rfind(':');
-  const auto wrong = error{errc::usage, fmt::format("--join {}: not HOST:PORT", text),
-                           "the coordinator prints its address when it starts"};
-  if (colon == std::string::npos || colon == 0) return wrong;
-  char* end = nullptr;
-  const long port = std::strtol(text.c_str() + colon + 1, &end, 10);
-  if (*end != '\0' || port < 1 || port > 65535) return wrong;
-  return std::pair(text.substr(0, colon), static_cast<uint16_t>(port));
-}
 
 /// The kernel kills this process when its launcher ends, however it ends.
 status tie_to_parent(int parent) {

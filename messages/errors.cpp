@@ -1,6 +1,8 @@
 // The translation table of errors.hpp.
 #include "messages/errors.hpp"
 
+#include <atomic>
+
 #include <fmt/format.h>
 #include <caf/exit_reason.hpp>
 #include <caf/message.hpp>
@@ -89,7 +91,19 @@ error of_exit(caf::exit_reason reason) {
 
 }  // namespace
 
+namespace {
+
+std::atomic<void (*)(const error&)> error_witness{nullptr};
+
+}  // namespace
+
+void set_error_witness(void (*witness)(const error&)) noexcept {
+  error_witness = witness;
+}
+
 caf::error to_caf(const error& e) {
+  if (auto* witness = error_witness.load(); witness != nullptr && e.code != errc::none)
+    witness(e);
   if (e.code == errc::none) return caf::none;
   return {static_cast<uint8_t>(e.code), error_category, caf::make_message(e.message, e.hint)};
 }

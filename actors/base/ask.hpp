@@ -23,14 +23,17 @@ struct awaited {
 template <class R, class Self, class Handle, class Elements, class Timeout, class Ok, class Failed>
 void ask_with(Self* self, const Handle& target, Timeout timeout, Elements&& elements, awaited wait,
               Ok ok, Failed failed) {
-  const auto id = self->card().begin_wait(std::move(wait.whom), std::move(wait.what), now_ns(*self));
+  const auto id =
+      self->card().begin_wait(std::move(wait.whom), std::move(wait.what), now_ns(*self));
   auto on_reply = [self, id, ok = std::move(ok)](const msg<R>& r) mutable {
     self->card().end_wait(id);
     ok(r);
   };
   auto on_error = [self, id, failed = std::move(failed)](const caf::error& e) mutable {
     self->card().end_wait(id);
-    failed(from_caf(e));
+    auto why = from_caf(e);
+    self->card().failed(why.message);
+    failed(why);
   };
   std::apply(
       [&](auto&&... parts) {

@@ -64,13 +64,23 @@ void actor_card::failed(std::string why) {
 
 uint64_t actor_card::begin_wait(std::string whom, std::string what, int64_t now_ns) {
   std::lock_guard lock(mutex_);
-  waits_.push_back({++last_wait_, std::move(whom), std::move(what), now_ns});
+  ++last_wait_;
+  waits_.emplace(last_wait_, actor_wait{last_wait_, std::move(whom), std::move(what), now_ns});
+  return last_wait_;
+}
+
+uint64_t actor_card::begin_waits(std::vector<std::string> whom, const std::string& what,
+                                 int64_t now_ns) {
+  std::lock_guard lock(mutex_);
+  ++last_wait_;
+  for (auto& w : whom)
+    waits_.emplace(last_wait_, actor_wait{last_wait_, std::move(w), what, now_ns});
   return last_wait_;
 }
 
 void actor_card::end_wait(uint64_t id) {
   std::lock_guard lock(mutex_);
-  std::erase_if(waits_, [id](const actor_wait& w) { return w.id == id; });
+  waits_.erase(id);
 }
 
 actor_view actor_card::view() const {
@@ -93,7 +103,8 @@ actor_view actor_card::view() const {
   v.ended = ended_;
   v.since_ns = since_ns_;
   v.ended_ns = ended_ns_;
-  v.waits = waits_;
+  v.waits.reserve(waits_.size());
+  for (const auto& [id, wait] : waits_) v.waits.push_back(wait);
   return v;
 }
 
@@ -121,6 +132,16 @@ void board::remove(const std::shared_ptr<actor_card>& card) {
   dead_.push_back(card);
 }
 
+void board::set_mourner(mourner told) {
+  std::lock_guard lock(mourner_mutex_);
+  mourner_ = std::move(told);
+}
+
+void board::mourn(const actor_card& card, const std::string& why) {
+  std::lock_guard lock(mourner_mutex_);
+  if (mourner_) mourner_(card.path(), why);
+}
+
 std::vector<actor_view> board::view(bool dead) const {
   std::vector<std::shared_ptr<actor_card>> cards;
   {
@@ -132,6 +153,11 @@ std::vector<actor_view> board::view(bool dead) const {
   out.reserve(cards.size());
   for (const auto& c : cards) out.push_back(c->view());
   return out;
+}
+
+std::vector<std::shared_ptr<actor_card>> board::living() const {
+  std::lock_guard lock(mutex_);
+  return living_;
 }
 
 std::shared_ptr<actor_card> board::find(const std::string& path) const {

@@ -13,6 +13,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -52,6 +54,8 @@ class actor_card {
 
   uint64_t key() const noexcept { return key_; }
   uint32_t number() const noexcept { return static_cast<uint32_t>(key_); }
+  /// The key of the actor that spawned it, 0: none.
+  uint64_t parent() const noexcept { return parent_; }
 
   // -- by the traced base -----------------------------------------------------------------------
 
@@ -87,6 +91,8 @@ class actor_card {
   void failed(std::string why);
   /// Begins a wait; end it by its id.
   uint64_t begin_wait(std::string whom, std::string what, int64_t now_ns);
+  /// Begins a wait for all of these under one id.
+  uint64_t begin_waits(std::vector<std::string> whom, const std::string& what, int64_t now_ns);
   void end_wait(uint64_t id);
 
   actor_view view() const;
@@ -104,7 +110,7 @@ class actor_card {
   std::string kind_, path_, state_, detail_, last_error_, ended_;
   int64_t since_ns_ = 0, ended_ns_ = 0;
   uint64_t last_wait_ = 0;
-  std::vector<actor_wait> waits_;
+  std::multimap<uint64_t, actor_wait> waits_;  ///< by id: a run waits for thousands
   caf::weak_actor_ptr handle_;
 };
 
@@ -120,8 +126,15 @@ class board {
   /// The actor is gone; its card moves to the dead (BRD-2).
   void remove(const std::shared_ptr<actor_card>& card);
 
+  /// Called for every actor that dies of an error, on its thread; one at a time. Empty: nobody.
+  using mourner = std::function<void(const std::string& path, const std::string& why)>;
+  void set_mourner(mourner told);
+  void mourn(const actor_card& card, const std::string& why);
+
   /// The living, then the dead (newest last) where wanted, in the order of their numbers.
   std::vector<actor_view> view(bool dead = false) const;
+  /// The cards of the living, in the order of their numbers.
+  std::vector<std::shared_ptr<actor_card>> living() const;
   /// The living actor of this path; the newest where several bear it.
   std::shared_ptr<actor_card> find(const std::string& path) const;
 
@@ -130,6 +143,8 @@ class board {
   uint32_t last_ = 0;
   std::vector<std::shared_ptr<actor_card>> living_;  ///< sorted by number
   std::vector<std::shared_ptr<actor_card>> dead_;
+  std::mutex mourner_mutex_;
+  mourner mourner_;
 };
 
 /// The card of the actor whose code this thread runs now; nullptr outside of traced actors.

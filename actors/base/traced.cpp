@@ -43,6 +43,12 @@ class type_set {
 
 const type_set message_types;
 
+/// An error that an actor answers with stands on its card.
+const bool errors_are_noted = (set_error_witness([](const error& e) {
+                                 if (auto* card = current_card()) card->failed(e.message);
+                               }),
+                               true);
+
 }  // namespace
 
 const any_msg* message_in(const caf::mailbox_element& element) noexcept {
@@ -93,6 +99,14 @@ void end_handling(actor_card& card, const handling& h, int64_t now_ns) noexcept 
       r.waiting_s = static_cast<float>(static_cast<double>(h.begin_ns - h.header.sent_ns) * 1e-9);
   }
   recorder::instance().here().push(r);
+}
+
+bool is_abnormal(const caf::error& reason) {
+  if (!reason) return false;
+  if (reason.category() != caf::atom("exit")) return true;
+  const auto why = static_cast<caf::exit_reason>(reason.code());
+  return why != caf::exit_reason::normal && why != caf::exit_reason::user_shutdown &&
+         why != caf::exit_reason::kill;
 }
 
 std::string text_of(const caf::error& reason) {

@@ -1,7 +1,7 @@
 // The base of every actor: counts and times what it is told, keeps its card on the board, and lets
 // a simulation stand between sender and receiver.
 //
-//   using self_pointer = traced_pointer<stage_actor, stage_state>;   // in place of stateful_pointer
+//   using self_pointer = traced_pointer<stage_actor, stage_state>;  // not stateful_pointer
 //   stage_actor::behavior_type stage(self_pointer self, ...);
 //
 // Invariants
@@ -71,6 +71,8 @@ void end_handling(actor_card& card, const handling& h, int64_t now_ns) noexcept;
 
 /// What the board keeps of an exit reason.
 std::string text_of(const caf::error& reason);
+/// Whether an actor that ends for this reason died of an error, and was not told to go.
+bool is_abnormal(const caf::error& reason);
 
 }  // namespace detail
 
@@ -129,9 +131,11 @@ class traced : public Base, public traced_actor {
 
   bool cleanup(caf::error&& reason, caf::execution_unit* host) override {
     const auto why = detail::text_of(reason);
+    const bool abnormal = detail::is_abnormal(reason);
     if (!Base::cleanup(std::move(reason), host)) return false;
     this->card_->ended(why, clock_ns());
     board::instance().remove(this->card_);
+    if (abnormal) board::instance().mourn(*this->card_, why);
     return true;
   }
 

@@ -16,7 +16,6 @@
 
 #include <filesystem>
 
-
 #include "actors/base/traced.hpp"
 #include "actors/train/plan.hpp"
 #include "io/formats/manifest.hpp"

@@ -17,7 +17,7 @@ namespace troupe::cluster {
 
 namespace {
 
-using self_pointer = traced_pointer<coordinator_actor, coordinator_state>;
+using self_pointer = coordinator_pointer;
 
 constexpr auto assign_timeout = std::chrono::seconds(30);
 constexpr int64_t grace_ns = 5'000'000'000;
@@ -118,15 +118,21 @@ std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& 
   return out;
 }
 
-void start_run(self_pointer self) {
-  auto& st = self->state;
-  const auto& job = st.options.plan.job;
+archive_actor make_archive(self_pointer self) {
+  const auto& o = self->state.options;
+  if (o.make_archive) return o.make_archive(self);
+  const auto& job = o.plan.job;
   checkpoint::archive_options files;
   files.dir = job.checkpoint.dir;
   files.keep = job.checkpoint.keep;
-  files.model = st.options.plan.model;
+  files.model = o.plan.model;
   files.tokenizer = job.data.tokenizer;
-  st.archive = self->spawn<caf::detached>(checkpoint::archive, std::move(files));
+  return self->spawn<caf::detached>(checkpoint::archive, std::move(files));
+}
+
+void start_run(self_pointer self) {
+  auto& st = self->state;
+  st.archive = make_archive(self);
   train::run_options o;
   o.plan = st.options.plan;
   o.epoch = st.options.epoch;

@@ -15,9 +15,9 @@
 // counted and the cluster goes on.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
-
 
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/catalog.hpp"
@@ -28,13 +28,18 @@
 
 namespace troupe::cluster {
 
+struct coordinator_state;
+using coordinator_pointer = traced_pointer<coordinator_actor, coordinator_state>;
+
 struct coordinator_options {
   train::job_plan plan;
   uint32_t epoch = 1;
   std::optional<checkpoint::entry> resume;
   reporter_actor reporter;
-  desk_actor desk = {};           ///< told of every process that joins
-  observer_actor observer = {};  ///< of this process
+  desk_actor desk;           ///< told of every process that joins
+  observer_actor observer;  ///< of this process
+  /// Makes the archive; empty: the real one. A simulation puts its own in.
+  std::function<archive_actor(coordinator_pointer self)> make_archive = {};
 };
 
 /// A node that has joined.
@@ -65,7 +70,7 @@ struct coordinator_state {
   std::string config_toml;
 };
 
-coordinator_actor::behavior_type coordinator(
-    traced_pointer<coordinator_actor, coordinator_state> self, coordinator_options options);
+coordinator_actor::behavior_type coordinator(coordinator_pointer self,
+                                             coordinator_options options);
 
 }  // namespace troupe::cluster

@@ -16,13 +16,29 @@ namespace troupe::cluster {
 
 namespace {
 
-using self_pointer = traced_pointer<node_actor, node_state>;
+using self_pointer = node_pointer;
 
 constexpr auto connect_timeout = std::chrono::seconds(5);
 constexpr auto retry_pause = std::chrono::milliseconds(200);
 constexpr int64_t ns_per_ms = 1'000'000;
 
 void connect(self_pointer self);
+
+caf::actor connector_of(self_pointer self) {
+  const auto& o = self->state.options;
+  return o.parts.connector ? o.parts.connector : connector(self->system(), o.tls);
+}
+
+worker_actor make_worker(self_pointer self, uint32_t epoch, uint32_t rank) {
+  const auto& make = self->state.options.parts.worker;
+  return make ? make(self, epoch, rank) : self->spawn(train::worker, epoch, rank);
+}
+
+loader_actor make_loader(self_pointer self, uint32_t epoch) {
+  const auto& o = self->state.options;
+  if (o.parts.loader) return o.parts.loader(self, epoch);
+  return self->spawn<caf::detached>(train::loader, epoch, o.name);
+}
 
 void be(self_pointer self, fbs::NodeState state) {
   self->state.doing = state;
@@ -64,7 +80,8 @@ void say_hello(self_pointer self) {
     h.node = st.options.name;
     h.schema_hash = own_schema_hash();
     h.program_version = own_version();
-    h.hardware = std::make_unique<fbs::HardwareFactsT>(hardware_facts());
+    h.hardware = std::make_unique<fbs::HardwareFactsT>(
+        st.options.parts.hardware ? st.options.parts.hardware() : hardware_facts());
     h.pid = static_cast<uint32_t>(getpid());
     h.host = st.options.advertise;
     h.port = st.port;
@@ -92,7 +109,7 @@ void retry(self_pointer self, const error& why) {
 
 void connect(self_pointer self) {
   auto& st = self->state;
-  self->request(connector(self->system(), st.options.tls), connect_timeout, caf::connect_atom_v,
+  self->request(connector_of(self), connect_timeout, caf::connect_atom_v,
                 st.options.coordinator_host, st.options.coordinator_port)
       .then(
           [self](const caf::node_id&, const caf::strong_actor_ptr& peer,
@@ -109,7 +126,7 @@ void connect(self_pointer self) {
 void publish_self(self_pointer self) {
   auto& st = self->state;
   const node_actor me = self;
-  self->request(connector(self->system(), st.options.tls), connect_timeout, caf::publish_atom_v,
+  self->request(connector_of(self), connect_timeout, caf::publish_atom_v,
                 uint16_t{0}, caf::actor_cast<caf::strong_actor_ptr>(me),
                 self->system().message_types(me), st.options.advertise, true)
       .then(
@@ -139,7 +156,7 @@ void beat(self_pointer self) {
   if (silent_ms > st.dead_after_ms)  // NOD-1
     return end(self, {errc::unavailable,
                       fmt::format("the coordinator has not answered for {} ms", silent_ms)});
-  const auto usage = usage_now();
+  const auto usage = st.options.parts.usage ? st.options.parts.usage() : usage_now();
   auto m = make_msg<fbs::Heartbeat>(context_of(*self, st.epoch.epoch()), [&](auto& h) {
     h.node_index = st.index;
     h.sequence = ++st.beats;
@@ -164,7 +181,7 @@ void connect_peers(self_pointer self, const fbs::AssignT& a) {
   std::set<std::pair<std::string, uint16_t>> seen;
   for (const auto& peer : a.peers) {
     if (peer->node >= st.options.name || !seen.emplace(peer->host, peer->port).second) continue;
-    self->request(connector(self->system(), st.options.tls), connect_timeout, caf::connect_atom_v,
+    self->request(connector_of(self), connect_timeout, caf::connect_atom_v,
                   peer->host, peer->port)
         .then(
             [](const caf::node_id&, const caf::strong_actor_ptr&, const std::set<std::string>&) {},
@@ -185,11 +202,11 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   const auto a = m.unpack();
   const auto epoch = st.epoch.epoch();
   std::vector<caf::strong_actor_ptr> handles;
-  if (a.loader) st.loader = self->spawn<caf::detached>(train::loader, epoch, st.options.name);
+  if (a.loader) st.loader = make_loader(self, epoch);
   handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.loader));
   fbs::AssignedT out;
   for (const auto& rank : a.ranks) {
-    st.workers.push_back(self->spawn(train::worker, epoch, rank->rank));
+    st.workers.push_back(make_worker(self, epoch, rank->rank));
     st.stages.push_back(self->spawn(train::stage, epoch, rank->rank, st.workers.back()));
     self->monitor(st.stages.back());
     handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.stages.back()));

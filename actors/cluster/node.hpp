@@ -13,13 +13,27 @@
 #include <functional>
 #include <string>
 
+#include <caf/actor.hpp>
 
 #include "actors/base/traced.hpp"
 #include "actors/cluster/clock_policy.hpp"
+#include "actors/cluster/hardware.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 
 namespace troupe::cluster {
+
+struct node_state;
+using node_pointer = traced_pointer<node_actor, node_state>;
+
+/// What a node is made of. What is left empty is the real thing; a simulation puts its own in.
+struct node_parts {
+  std::function<worker_actor(node_pointer self, uint32_t epoch, uint32_t rank)> worker;
+  std::function<loader_actor(node_pointer self, uint32_t epoch)> loader;
+  std::function<fbs::HardwareFactsT()> hardware;
+  std::function<process_usage()> usage;
+  caf::actor connector;  ///< understands publish_atom and connect_atom as CAF's middleman does
+};
 
 struct node_options {
   std::string name;
@@ -31,6 +45,7 @@ struct node_options {
   observer_actor observer;  ///< of this process
   /// Told once, on the actor's thread, why the node ended; code none for an orderly end.
   std::function<void(const error&)> ended;
+  node_parts parts = {};
 };
 
 struct node_state {
@@ -53,6 +68,6 @@ struct node_state {
   std::vector<worker_actor> workers;
 };
 
-node_actor::behavior_type node(traced_pointer<node_actor, node_state> self, node_options options);
+node_actor::behavior_type node(node_pointer self, node_options options);
 
 }  // namespace troupe::cluster

@@ -193,12 +193,17 @@ caf::result<msg<fbs::Ack>> set_log(observer_pointer self, const msg<fbs::SetLogL
 
 }  // namespace
 
+observer_state::~observer_state() {
+  board::instance().set_mourner({});
+}
+
 observer_actor::behavior_type observer(observer_pointer self, observer_options options) {
   guard_mailbox(self);
   introduce(self, fmt::format("observer/{}", options.node));
   self->state.options = std::move(options);
   self->set_down_handler([self](const caf::down_msg& m) { viewer_gone(self, m.source); });
   publish(self, "watching");
+  watch_deaths(self);
   return {
       status_handler(self),
       [self](const msg<fbs::ListActors>& m) { return list(self, m); },

@@ -9,6 +9,8 @@
 //     viewer is gone; the viewer is told why where it can be.
 //   OBS-2  At most `subscription_limit` at a time; without credit from the viewer records are
 //     dropped and counted, never kept.
+//   OBS-4  An actor that dies of an error leaves a black box, but at most `box_limit` of them and
+//     one in `box_pause_s`: a process that dies all over writes once.
 //   OBS-3  Every call it passes on has a finite timeout and ends in one answer.
 //
 // Failure policy: do without it; a process whose observer died trains on unobserved.
@@ -52,6 +54,8 @@ struct subscription {
 struct observer_state {
   static inline const char* name = "observer";
   static constexpr size_t subscription_limit = 8;
+  static constexpr uint64_t box_limit = 16;
+  static constexpr int64_t box_pause_s = 10;
 
   observer_options options;
   std::map<uint64_t, subscription> views;
@@ -64,6 +68,8 @@ struct observer_state {
   std::unordered_map<uint64_t, rate> rates;  ///< by key
   uint64_t black_boxes = 0;
   int64_t last_box_ns = 0;
+
+  ~observer_state();
 };
 
 observer_actor::behavior_type observer(traced_pointer<observer_actor, observer_state> self,

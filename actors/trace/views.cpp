@@ -247,11 +247,35 @@ result<std::string> write_black_box(observer_pointer self, const std::string& re
 }  // namespace
 
 caf::result<msg<fbs::Ack>> dump_black_box(observer_pointer self, const msg<fbs::DumpBlackBox>& m) {
+  auto& st = self->state;
   const auto reason = m->reason() ? m->reason()->str() : "";
+  const bool death = self->current_sender() == nullptr;
+  const auto now = now_ns(*self);
+  if (death) {  // OBS-4
+    const bool soon = st.last_box_ns != 0 &&
+                      now - st.last_box_ns < observer_state::box_pause_s * 1'000'000'000;
+    if (soon || st.black_boxes >= observer_state::box_limit || st.options.black_box_dir.empty())
+      return to_caf({errc::unavailable, "enough black boxes"});
+    st.last_box_ns = now;
+  }
   auto path = write_black_box(self, reason);
   if (!path) return to_caf(path.error());
-  spdlog::info("black box: {} ({})", *path, reason);
+  spdlog::log(death ? spdlog::level::warn : spdlog::level::info, "black box: {} ({})", *path,
+              reason);
   return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](auto& a) { a.text = *path; });
+}
+
+void watch_deaths(observer_pointer self) {
+  // Runs on the dying actor's thread: a message to ourselves is all that is done there.
+  auto me = caf::actor_cast<caf::weak_actor_ptr>(self);
+  board::instance().set_mourner([me](const std::string& path, const std::string& why) {
+    auto owner = me.lock();
+    if (!owner) return;
+    caf::anon_send(caf::actor_cast<observer_actor>(owner),
+                   make_msg<fbs::DumpBlackBox>({}, [&](auto& d) {
+                     d.reason = fmt::format("{} died: {}", path, why);
+                   }));
+  });
 }
 
 }  // namespace troupe::trace

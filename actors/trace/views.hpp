@@ -17,6 +17,9 @@ void viewer_gone(observer_pointer self, const caf::actor_addr& who);
 /// Reads the recorder and sends what fits.
 void look(observer_pointer self);
 
+/// Writes a black box when an actor of the process dies of an error (OBS-4).
+void watch_deaths(observer_pointer self);
+
 /// Everything the rings hold, as a file; answers with its path.
 caf::result<msg<fbs::Ack>> dump_black_box(observer_pointer self, const msg<fbs::DumpBlackBox>& m);
 

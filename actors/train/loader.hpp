@@ -22,7 +22,6 @@
 #include <optional>
 #include <vector>
 
-
 #include "actors/base/traced.hpp"
 #include "actors/train/batch_memory.hpp"
 #include "io/config/job.hpp"

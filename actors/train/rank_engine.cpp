@@ -169,12 +169,43 @@ void rank_engine::stamp(double* add_to_ms) {
   });
 }
 
+/// Enqueues something between two notes of its stream: how the probe sees device and links. The
+/// token passes from one note to the other by the stream's order.
+void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
+                         const std::function<void()>& enqueue) {
+  if (probe_ == nullptr) return enqueue();
+  op.span = cause_span_;
+  op.trace = cause_trace_;
+  struct note {
+    uint64_t token = 0;
+    double begin_ms = 0;
+  };
+  auto n = std::make_shared<note>();
+  s.notify([probe = probe_, op, n](const status&) {
+    n->token = probe->begin(op);
+    n->begin_ms = now_ms();
+  });
+  enqueue();
+  s.notify([probe = probe_, op, n](const status&) {
+    probe->end(op, n->token, n->begin_ms, now_ms());
+  });
+}
+
+/// The rank of a stage of this replica.
+int rank_engine::rank_at(int pipeline_rank) const {
+  return pipeline_rank * options_.at.data_ranks + options_.at.data_rank;
+}
+
 void rank_engine::receive_activation(int micro_batch, int slot) {
   auto& events = slots_[static_cast<size_t>(slot)];
   auto& in = stream_of(lane::activation_in);
   in.wait(events.freed);
-  pipeline_->receive(in, model_->input(slot), model_->boundary_bytes(),
-                     options_.at.pipeline_rank - 1, activation_tag(micro_batch));
+  const int from = options_.at.pipeline_rank - 1;
+  probed(in, {"receive_activation", micro_batch, 0, 0, model_->boundary_bytes(), rank_at(from)},
+         [&] {
+           pipeline_->receive(in, model_->input(slot), model_->boundary_bytes(), from,
+                              activation_tag(micro_batch));
+         });
   watch(in);
   events.activation_received = in.record();
 }
@@ -183,8 +214,11 @@ void rank_engine::receive_gradient(int micro_batch, int slot) {
   auto& events = slots_[static_cast<size_t>(slot)];
   auto& in = stream_of(lane::gradient_in);
   in.wait(events.freed);
-  pipeline_->receive(in, model_->output_grad(slot), model_->boundary_bytes(),
-                     options_.at.pipeline_rank + 1, gradient_tag(micro_batch));
+  const int from = options_.at.pipeline_rank + 1;
+  probed(in, {"receive_gradient", micro_batch, 0, 0, model_->boundary_bytes(), rank_at(from)}, [&] {
+    pipeline_->receive(in, model_->output_grad(slot), model_->boundary_bytes(), from,
+                       gradient_tag(micro_batch));
+  });
   watch(in);
   events.gradient_received = in.record();
 }
@@ -192,7 +226,10 @@ void rank_engine::receive_gradient(int micro_batch, int slot) {
 void rank_engine::send(lane l, const void* data, int peer, uint64_t tag, gpu::event_ptr& sent) {
   auto& out = stream_of(l);
   out.wait(compute_->record());
-  pipeline_->send(out, data, model_->boundary_bytes(), peer, tag);
+  const char* name = l == lane::activation_out ? "send_activation" : "send_gradient";
+  probed(out,
+         {name, static_cast<int64_t>(tag / 2), 0, 0, model_->boundary_bytes(), rank_at(peer)},
+         [&] { pipeline_->send(out, data, model_->boundary_bytes(), peer, tag); });
   watch(out);
   sent = out.record();
 }
@@ -203,7 +240,9 @@ void rank_engine::forward(int micro_batch, int slot, const batch_view& batch, co
   compute_->wait(events.output_sent);  // ENG-3
   const auto rows = rows_of(micro_batch, batch);
   stamp(nullptr);
-  model_->forward(*compute_, slot, rows.tokens, rows.targets, gradient_scale());
+  probed(*compute_, {"forward", micro_batch, 0, 0, 0, -1}, [&] {
+    model_->forward(*compute_, slot, rows.tokens, rows.targets, gradient_scale());
+  });
   stamp(&outcome_.forward_ms);
   compute_->notify(guarded(std::move(done)));
   if (!options_.at.last())
@@ -218,7 +257,8 @@ void rank_engine::backward(int micro_batch, int slot, bool last, completion done
   stamp(nullptr);
   gpu::stage_model::chunk_done sum;
   if (last && replicas_) sum = [this](int chunk) { sum_over_replicas(chunk); };
-  model_->backward(*compute_, slot, sum);
+  probed(*compute_, {"backward", micro_batch, 0, 0, 0, -1},
+         [&] { model_->backward(*compute_, slot, sum); });
   stamp(&outcome_.backward_ms);
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
@@ -230,7 +270,9 @@ void rank_engine::backward(int micro_batch, int slot, bool last, completion done
 void rank_engine::sum_over_replicas(int chunk) {
   data_->wait(compute_->record());
   auto& store = model_->store();
-  replicas_->all_reduce_sum(*data_, store.grad(chunk), store.info(chunk).count);
+  const auto count = store.info(chunk).count;
+  probed(*data_, {"all_reduce", chunk, 0, 0, static_cast<uint64_t>(count) * sizeof(float), -2},
+         [&] { replicas_->all_reduce_sum(*data_, store.grad(chunk), count); });
   watch(*data_);
 }
 
@@ -260,11 +302,15 @@ void rank_engine::update(int64_t step, double lr,
   sum_tied_table();  // ENG-4
   stamp(nullptr);
   compute_->wait(data_->record());
-  optimizer_->begin(*compute_);
-  for (int c = 0; c < store.chunk_count(); ++c) optimizer_->norm(*compute_, c);
+  probed(*compute_, {"norm", step, 0, 0, 0, -1}, [&] {
+    optimizer_->begin(*compute_);
+    for (int c = 0; c < store.chunk_count(); ++c) optimizer_->norm(*compute_, c);
+  });
   clip_over_pipeline();
-  for (int c = 0; c < store.chunk_count(); ++c)
-    optimizer_->step(*compute_, c, static_cast<float>(lr), step);
+  probed(*compute_, {"update", step, 0, 0, 0, -1}, [&] {
+    for (int c = 0; c < store.chunk_count(); ++c)
+      optimizer_->step(*compute_, c, static_cast<float>(lr), step);
+  });
   stamp(&outcome_.update_ms);
   report(std::move(done));
 }
@@ -274,7 +320,8 @@ void rank_engine::evaluate(int micro_batch, int slot, const batch_view& batch, c
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);
   const auto rows = rows_of(micro_batch, batch);
-  model_->evaluate(*compute_, slot, rows.tokens, rows.targets);
+  probed(*compute_, {"evaluate", micro_batch, 0, 0, 0, -1},
+         [&] { model_->evaluate(*compute_, slot, rows.tokens, rows.targets); });
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.last())
@@ -326,7 +373,9 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
     if (!optimizer) return gpu::load_weights(model_->store(), options_.model, folder);
     return gpu::read_state(model_->store(), state_files(folder));
   };
-  run_blocking(std::move(work), std::move(done));
+  probed(*files_, {"load", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(work)); });
+  watch(*files_);
+  files_->notify(guarded(std::move(done)));
 }
 
 void rank_engine::save(std::string folder,
@@ -355,9 +404,11 @@ void rank_engine::save(std::string folder,
     saved->how = write();
     return {};
   };
-  run_blocking(std::move(work), [saved, done = std::move(done)](const status& s) {
+  probed(*files_, {"save", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(work)); });
+  watch(*files_);
+  files_->notify(guarded([saved, done = std::move(done)](const status& s) {
     done(s ? saved->how : s, std::move(saved->files));
-  });
+  }));
 }
 
 void rank_engine::abort() noexcept {

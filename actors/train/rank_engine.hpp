@@ -79,6 +79,25 @@ struct batch_view {
   const int32_t* targets = nullptr;
 };
 
+/// Told of what the streams do, on their threads: begin and end of every operation. It must outlive
+/// the engine and may not wait.
+class engine_probe {
+ public:
+  virtual ~engine_probe() = default;
+
+  /// One operation on one stream.
+  struct operation {
+    const char* name;      ///< "forward", "receive_activation"; static
+    int64_t number;        ///< micro-batch or chunk
+    uint64_t span, trace;  ///< of the message it was enqueued for
+    uint64_t bytes;        ///< moved, 0: it computes
+    int peer;              ///< rank it needs for that; -1: none; -2: all of its group
+  };
+  /// `begin` answers with a token that `end` gets back.
+  virtual uint64_t begin(const operation& op) = 0;
+  virtual void end(const operation& op, uint64_t token, double begin_ms, double end_ms) = 0;
+};
+
 class rank_engine {
  public:
   using completion = std::function<void(const status&)>;
@@ -88,6 +107,14 @@ class rank_engine {
   ~rank_engine();
 
   const engine_options& options() const noexcept { return options_; }
+
+  /// Reports every operation from now on; before the first of them.
+  void set_probe(engine_probe* probe) noexcept { probe_ = probe; }
+  /// The message that the next calls are made for.
+  void set_cause(uint64_t span, uint64_t trace) noexcept {
+    cause_span_ = span;
+    cause_trace_ = trace;
+  }
 
   /// Allocates the stage and gives it random weights by the seed.
   void build(completion done);
@@ -144,6 +171,8 @@ class rank_engine {
   batch_view rows_of(int micro_batch, const batch_view& batch) const;
   float gradient_scale() const;
   void stamp(double* add_to_ms);
+  void probed(gpu::stream& s, engine_probe::operation op, const std::function<void()>& enqueue);
+  int rank_at(int pipeline_rank) const;
   void send(lane l, const void* data, int peer, uint64_t tag, gpu::event_ptr& sent);
   void sum_over_replicas(int chunk);
   void sum_tied_table();
@@ -164,6 +193,8 @@ class rank_engine {
   std::unique_ptr<gpu::communicator> replicas_, pipeline_, tied_;
   std::vector<slot_events> slots_;
   step_outcome outcome_;
+  engine_probe* probe_ = nullptr;
+  uint64_t cause_span_ = 0, cause_trace_ = 0;
   mutable std::mutex failure_mutex_;
   status failure_;  ///< the first one of any stream (ENG-5)
   double stamp_started_ms_ = 0;

@@ -19,7 +19,6 @@
 #include <optional>
 #include <vector>
 
-
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/catalog.hpp"
 #include "actors/train/plan.hpp"

@@ -20,7 +20,6 @@
 #include <optional>
 #include <vector>
 
-
 #include "actors/base/traced.hpp"
 #include "actors/train/rank_engine.hpp"
 #include "actors/train/schedule_policy.hpp"

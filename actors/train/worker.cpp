@@ -53,9 +53,13 @@ caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildS
   auto engine = rank_engine::make(options);
   if (!engine) return to_caf(engine.error());
   st.rank = at.rank;
+  st.probe = std::make_unique<card_probe>(self->card(), at);
   st.engine = std::move(*engine);
+  st.engine->set_probe(st.probe.get());
+  publish(self, "building");
   auto rp = self->make_response_promise<msg<fbs::StageReady>>();
   st.engine->build(answer(self, rp, [self, header = m.header()] {
+    publish(self, "ready");
     auto& store = self->state.engine->model()->store();
     return make_msg<fbs::StageReady>(context_of(*self, header), [&](fbs::StageReadyT& r) {
       r.rank = static_cast<uint32_t>(self->state.rank);
@@ -250,6 +254,7 @@ auto guarded(self_pointer self, caf::result<msg<R>> (*handler)(self_pointer, con
     if (!self->state.epoch.accepts(m))
       return to_caf({errc::version_mismatch, "the message is of another epoch"});
     if (!self->state.engine && !std::is_same_v<T, fbs::BuildStage>) return not_built();
+    if (self->state.engine) self->state.engine->set_cause(m.header().span, m.header().trace_low);
     return handler(self, m);
   };
 }
@@ -266,6 +271,7 @@ worker_actor::behavior_type worker(self_pointer self, uint32_t epoch, uint32_t r
   guard_mailbox(self);
   introduce(self, fmt::format("worker/{}", rank));
   st.rank = static_cast<int>(rank);
+  publish(self, "empty");
   st.epoch = epoch_gate(epoch);
   st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));
   return {

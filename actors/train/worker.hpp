@@ -8,10 +8,10 @@
 #include <memory>
 #include <optional>
 
-
 #include "actors/base/inbox.hpp"
 #include "actors/base/traced.hpp"
 #include "actors/train/batch_memory.hpp"
+#include "actors/train/probe.hpp"
 #include "actors/train/rank_engine.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
@@ -24,6 +24,7 @@ struct worker_state {
   epoch_gate epoch;
   int rank = -1;
   std::shared_ptr<inbox> done;
+  std::unique_ptr<card_probe> probe;  ///< outlives the engine
   std::unique_ptr<rank_engine> engine;
   std::optional<batch_memory> batches;
 

@@ -21,8 +21,8 @@ namespace {
 
 /// The arguments of `troupe node`, without the program.
 std::vector<std::string> node_arguments(const config::cluster_section& cluster,
-                                        const config::node_spec& node, const std::string& address,
-                                        uint16_t port) {
+                                        const config::node_spec& node, const std::string& output,
+                                        const std::string& address, uint16_t port) {
   const auto net = cluster::network_of(cluster, node.name);
   std::vector<std::string> out{"node",
                                "--join",
@@ -33,6 +33,10 @@ std::vector<std::string> node_arguments(const config::cluster_section& cluster,
                                std::to_string(cluster.heartbeat_interval_ms),
                                "--dead-after-ms",
                                std::to_string(cluster.dead_after_ms)};
+  if (!output.empty()) {
+    out.push_back("--black-box-dir");
+    out.push_back(output);
+  }
   if (net.tls())
     for (const auto& [flag, file] :
          {std::pair{"--ca", net.ca}, {"--certificate", net.certificate}, {"--key", net.key}})
@@ -62,7 +66,8 @@ std::vector<std::string> words_of(const std::string& text) {
 
 std::vector<std::string> command_of(const config::job& job, const config::node_spec& node,
                                     const std::string& address, uint16_t port) {
-  auto arguments = node_arguments(job.cluster, node, address, port);
+  const bool local = job.cluster.launch == config::launch_mode::local;
+  auto arguments = node_arguments(job.cluster, node, local ? job.job.output : "", address, port);
   if (job.cluster.launch == config::launch_mode::local) {
     std::vector<std::string> out{"/proc/self/exe"};
     out.insert(out.end(), arguments.begin(), arguments.end());

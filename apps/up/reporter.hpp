@@ -12,7 +12,6 @@
 #include <mutex>
 #include <string>
 
-
 #include "actors/base/traced.hpp"
 #include "apps/report/report.hpp"
 #include "io/config/job.hpp"

@@ -19,6 +19,7 @@
 #include "actors/trace/desk.hpp"
 #include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
+#include "apps/control/meeting_point.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/sample.hpp"
 #include "apps/up/node_processes.hpp"
@@ -255,10 +256,14 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
   int signal = 0;
   {
     node_processes nodes;
+    std::optional<meeting_sign> sign;
     auto started = [&]() -> status {
       TROUPE_TRY(port, cluster::publish(network.tls(), head, job.cluster.listen,
                                         static_cast<uint16_t>(job.cluster.port)));
       say(fmt::format("coordinator of {} at {}:{}", job.job.name, address_of(job.cluster), port));
+      sign.emplace(meeting_point{job.job.name, getpid(),
+                                 fmt::format("{}:{}", address_of(job.cluster), port),
+                                 job.job.output, network});
       return nodes.start(job, address_of(job.cluster), port);
     }();
     if (!started) {

@@ -38,7 +38,8 @@ TEST_CASE("CLK-1: the truth lies within the bound, with lopsided paths and drift
   for (int run = 0; run < 50; ++run) {
     clock_policy p;
     const double drift = std::uniform_real_distribution<>(-90e-6, 90e-6)(chance);
-    const int64_t base = std::uniform_int_distribution<int64_t>(-1'000'000'000, 1'000'000'000)(chance);
+    constexpr int64_t second = 1'000'000'000;
+    const auto base = std::uniform_int_distribution<int64_t>(-second, second)(chance);
     auto there = [&](int64_t here) {
       return here + base + static_cast<int64_t>(drift * static_cast<double>(here));
     };

@@ -1,0 +1,108 @@
+// What may stand at the end of a console's line.
+#include <algorithm>
+
+#include "apps/control/words.hpp"
+#include "messages/registry.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+std::vector<std::string> actors_in(const fbs::ClusterViewT& view) {
+  std::vector<std::string> out;
+  for (const auto& n : view.nodes)
+    for (const auto& a : n->actors)
+      if (a->ended.empty()) out.push_back(a->path);
+  return out;
+}
+
+std::vector<std::string> nodes_in(const fbs::ClusterViewT& view) {
+  std::vector<std::string> out;
+  for (const auto& n : view.nodes)
+    if (n->node != "head") out.push_back(n->node);
+  return out;
+}
+
+std::vector<std::string> message_names() {
+  std::vector<std::string> out;
+  for (const auto& m : all_messages()) out.emplace_back(m.name);
+  return out;
+}
+
+std::vector<std::string> word_names() {
+  std::vector<std::string> out;
+  for (const auto& w : words()) out.emplace_back(w.name);
+  return out;
+}
+
+/// The fields of a message that its JSON does not name yet: `{"step":` after what is typed.
+std::vector<std::string> fields_of(const std::string& message, const std::string& typed) {
+  std::vector<std::string> out;
+  const auto* info = find_message(std::string_view(message));
+  if (info == nullptr) return out;
+  const auto quote = typed.rfind('"');
+  const bool in_name = quote != std::string::npos && std::count(typed.begin(), typed.end(), '"') % 2;
+  const auto before = in_name ? typed.substr(0, quote) : typed;
+  for (const auto& f : info->fields) {
+    const auto name = "\"" + std::string(f.name) + "\":";
+    if (before.find(name) != std::string::npos) continue;
+    out.push_back((before.empty() ? "{" : before) + name);
+  }
+  return out;
+}
+
+/// What may stand at place `at` of a line whose first words are given.
+std::vector<std::string> candidates(const fbs::ClusterViewT& view,
+                                    const std::vector<std::string>& line, size_t at,
+                                    const std::string& typed) {
+  if (at == 0) return word_names();
+  const auto& first = line[0];
+  const size_t actor_at = first == "call" ? 2 : 1;
+  if (first == "send" || first == "call") {
+    if (at == actor_at) return actors_in(view);
+    if (at == actor_at + 1) return message_names();
+    if (at == actor_at + 2) return fields_of(line[actor_at + 1], typed);
+    return {};
+  }
+  if (at > 2) return {};
+  if (at == 1 && (first == "actors" || first == "status" || first == "kill"))
+    return actors_in(view);
+  if (at == 1 && (first == "drain" || first == "nodes" || first == "blackbox"))
+    return nodes_in(view);
+  if (at == 1 && first == "log") return {"trace", "debug", "info", "warn", "error", "off"};
+  if (at == 2 && first == "log") return nodes_in(view);
+  if (at == 1 && first == "checkpoint") return {"now"};
+  if (at == 1 && first == "set")
+    return {"train.lr", "train.steps", "train.validate_every", "train.validate_batches",
+            "checkpoint.every"};
+  if (at == 1 && first == "help") {
+    auto all = word_names();
+    auto messages = message_names();
+    all.insert(all.end(), messages.begin(), messages.end());
+    return all;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> completions(const fbs::ClusterViewT& view, std::string_view line) {
+  auto typed = split_words(line);
+  // JSON is typed as it stands; words end with a blank.
+  const auto brace = line.find('{');
+  std::string last;
+  if (brace != std::string_view::npos) {
+    last = std::string(line.substr(brace));
+    typed = split_words(line.substr(0, brace));
+  } else if (!line.empty() && line.back() != ' ' && !typed.empty()) {
+    last = typed.back();
+    typed.pop_back();
+  }
+  auto all = candidates(view, typed, typed.size(), last);
+  std::erase_if(all, [&](const auto& c) { return !c.starts_with(last); });
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+}  // namespace troupe::apps

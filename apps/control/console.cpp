@@ -1,0 +1,211 @@
+// `troupe console`: words for a running cluster, with line editing, history and completion
+// (libedit). Lines from a pipe are obeyed too; `-c LINE` obeys one.
+#include <histedit.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include <fmt/format.h>
+
+#include "apps/commands.hpp"
+#include "apps/control/words.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+constexpr int history_lines = 1000;
+
+struct console_arguments {
+  connect_options connect;
+  std::vector<std::string> lines;
+  int64_t watch_ms = 0;
+};
+
+/// XDG_STATE_HOME/troupe/history, or ~/.local/state/troupe/history; empty where there is no home.
+std::string history_path() {
+  namespace fs = std::filesystem;
+  const char* state = std::getenv("XDG_STATE_HOME");
+  const char* home = std::getenv("HOME");
+  if (state == nullptr && home == nullptr) return {};
+  const auto folder =
+      (state != nullptr ? fs::path(state) : fs::path(home) / ".local/state") / "troupe";
+  std::error_code code;
+  fs::create_directories(folder, code);
+  return code ? std::string() : (folder / "history").string();
+}
+
+/// The line editor; owns libedit's objects.
+class editor {
+ public:
+  explicit editor(session& s) : session_(s), prompt_(fmt::format("troupe:{}> ", s.job())) {
+    line_ = el_init("troupe", stdin, stdout, stderr);
+    history_ = history_init();
+    HistEvent event;
+    history(history_, &event, H_SETSIZE, history_lines);
+    history(history_, &event, H_SETUNIQUE, 1);
+    path_ = history_path();
+    if (!path_.empty()) history(history_, &event, H_LOAD, path_.c_str());
+    el_set(line_, EL_CLIENTDATA, this);
+    el_set(line_, EL_PROMPT, &editor::prompt);
+    el_set(line_, EL_HIST, history, history_);
+    el_set(line_, EL_EDITOR, "emacs");
+    el_set(line_, EL_SIGNAL, 1);
+    el_set(line_, EL_ADDFN, "troupe-complete", "complete the word", &editor::complete);
+    el_set(line_, EL_BIND, "^I", "troupe-complete", nullptr);
+    el_set(line_, EL_BIND, "^R", "em-inc-search-prev", nullptr);
+    el_source(line_, nullptr);
+  }
+  ~editor() {
+    HistEvent event;
+    if (!path_.empty()) {
+      history(history_, &event, H_SAVE, path_.c_str());
+      chmod(path_.c_str(), 0600);
+    }
+    history_end(history_);
+    el_end(line_);
+  }
+  editor(const editor&) = delete;
+  editor& operator=(const editor&) = delete;
+
+  /// The next line; none at the end of the input.
+  std::optional<std::string> next() {
+    int count = 0;
+    const char* text = el_gets(line_, &count);
+    if (text == nullptr || count <= 0) return std::nullopt;
+    std::string line(text, static_cast<size_t>(count));
+    while (!line.empty() && (line.back() == '\n' || line.back() == '\r')) line.pop_back();
+    if (!line.empty()) {
+      HistEvent event;
+      history(history_, &event, H_ENTER, line.c_str());
+    }
+    return line;
+  }
+
+ private:
+  static editor* self(EditLine* line) {
+    editor* me = nullptr;
+    el_get(line, EL_CLIENTDATA, &me);
+    return me;
+  }
+
+  static const char* prompt(EditLine* line) { return self(line)->prompt_.c_str(); }
+
+  /// Completes as far as all candidates agree; shows them where they do not.
+  static unsigned char complete(EditLine* line, int) {
+    auto* me = self(line);
+    const LineInfo* info = el_line(line);
+    const std::string before(info->buffer, info->cursor);
+    auto view = me->session_.view("", "", false);
+    const auto all = completions(view ? *view : fbs::ClusterViewT{}, before);
+    if (all.empty()) return CC_REFRESH_BEEP;
+    std::string common = all.front();
+    for (const auto& c : all) {
+      size_t n = 0;
+      while (n < common.size() && n < c.size() && common[n] == c[n]) ++n;
+      common.resize(n);
+    }
+    const auto brace = before.find('{');
+    const auto blank = before.find_last_of(' ');
+    const auto start = brace != std::string::npos ? brace
+                       : blank == std::string::npos ? 0
+                                                    : blank + 1;
+    const auto typed = before.substr(start);
+    std::string more = common.size() > typed.size() ? common.substr(typed.size()) : "";
+    if (all.size() == 1 && brace == std::string::npos) more += ' ';
+    if (!more.empty() && el_insertstr(line, more.c_str()) == 0) return CC_REFRESH;
+    std::fputc('\n', stdout);
+    for (const auto& c : all) std::printf("%s  ", c.c_str());
+    std::fputc('\n', stdout);
+    return CC_REDISPLAY;
+  }
+
+  session& session_;
+  std::string prompt_, path_;
+  EditLine* line_ = nullptr;
+  History* history_ = nullptr;
+};
+
+int columns() {
+  return isatty(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO, 100) : 0;
+}
+
+/// Obeys a line, again and again where it begins with "watch".
+result<answer> obey_or_watch(session& s, const std::string& line) {
+  const auto a = split_words(line);
+  if (a.empty() || a[0] != "watch") return obey(s, line, columns());
+  if (a.size() < 2)
+    return error{errc::usage, "say: watch WORD ...", "e.g. watch actors; Enter ends it"};
+  const auto what = line.substr(line.find(a[1], line.find("watch") + 5));
+  for (;;) {
+    TROUPE_TRY(said, obey(s, what, columns()));
+    TROUPE_CHECK(print((isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "") + said.text));
+    fd_set in;
+    FD_ZERO(&in);
+    FD_SET(STDIN_FILENO, &in);
+    timeval pause{1, 0};
+    if (select(STDIN_FILENO + 1, &in, nullptr, nullptr, &pause) > 0) return answer{};
+  }
+}
+
+/// Says what came of a line; false where it was refused.
+bool tell(const result<answer>& said) {
+  if (!said) {
+    say(said.error());
+    return false;
+  }
+  if (!print(said->text)) return false;
+  return said->good;
+}
+
+result<int> converse(session& s) {
+  editor e(s);
+  say(fmt::format("connected to {} at {} as {}; help lists the words, Tab completes", s.job(),
+                  s.address(), s.who()));
+  while (auto line = e.next()) {
+    const auto said = obey_or_watch(s, *line);
+    tell(said);
+    if (said && said->leave) break;
+  }
+  return 0;
+}
+
+result<int> console(const console_arguments& a) {
+  TROUPE_TRY(s, session::open(a.connect));
+  if (a.lines.empty() && isatty(STDIN_FILENO)) return converse(*s);
+  bool good = true;
+  auto one = [&](const std::string& line) {
+    const auto said = obey_or_watch(*s, line);
+    good = tell(said) && good;
+    return said && said->leave;
+  };
+  if (!a.lines.empty()) {
+    for (const auto& line : a.lines)
+      if (one(line)) break;
+  } else {
+    std::string line;
+    while (std::getline(std::cin, line))
+      if (one(line)) break;
+  }
+  return good ? 0 : 1;
+}
+
+}  // namespace
+
+void add_console(shell& sh) {
+  auto* verb = sh.app.add_subcommand("console", "Speak with a running cluster");
+  auto a = std::make_shared<console_arguments>();
+  add_connect_options(verb, a->connect);
+  verb->add_option("-c,--command", a->lines, "Obeys this line and ends; may be given several times");
+  verb->footer(
+      "Words: nodes, actors, status, send, call, watch, pause, resume, checkpoint now, stop, set,\n"
+      "drain, kill, log, blackbox, help, quit. Lines may also come from a pipe.\n\n"
+      "Examples:\n"
+      "  troupe console\n"
+      "  troupe console -c pause -c 'set train.lr 1e-4' -c resume");
+  on_run(sh, verb, [a] { return console(*a); });
+}
+
+}  // namespace troupe::apps

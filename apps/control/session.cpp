@@ -1,0 +1,274 @@
+// Connecting, asking, viewing.
+#include "apps/control/session.hpp"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+#include <caf/actor_system.hpp>
+#include <caf/io/middleman.hpp>
+
+#include "actors/base/recorder.hpp"
+#include "actors/cluster/hardware.hpp"
+#include "apps/commands.hpp"
+#include "io/config/load.hpp"
+#include "messages/errors.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+constexpr int64_t slack_ms = 1'500;  ///< the desk's own patience with silent processes
+
+std::string user_name() {
+  const auto* entry = getpwuid(getuid());
+  return entry != nullptr ? entry->pw_name : fmt::format("uid {}", getuid());
+}
+
+/// Where to connect to, from the options or from the signs of this machine.
+result<connect_options> resolve(connect_options o) {
+  if (!o.address.empty()) return o;
+  auto here = meeting_points();
+  std::erase_if(here, [&](const auto& p) { return !o.job.empty() && p.job != o.job; });
+  if (here.empty())
+    return error{errc::not_found,
+                 o.job.empty() ? "no cluster of yours runs on this machine"
+                               : fmt::format("no cluster named {} runs on this machine", o.job),
+                 "start one with: troupe up FILE; or say --connect HOST:PORT"};
+  if (here.size() > 1) {
+    std::vector<std::string> names;
+    for (const auto& p : here) names.push_back(fmt::format("{} at {}", p.job, p.address));
+    return error{errc::usage,
+                 fmt::format("{} clusters run here: {}", here.size(), fmt::join(names, ", ")),
+                 "say which with --job NAME or --connect HOST:PORT"};
+  }
+  o.address = here.front().address;
+  if (!o.network.tls()) o.network = here.front().network;
+  return o;
+}
+
+viewer_actor::behavior_type viewer(viewer_actor::pointer, std::function<void(any_msg)> came) {
+  return {[came](const msg<fbs::TraceBatch>& m) { came(m); }};
+}
+
+}  // namespace
+
+void add_connect_options(CLI::App* verb, connect_options& o) {
+  verb->add_option("--connect", o.address, "The cluster; default: the one that runs here")
+      ->type_name("HOST:PORT");
+  verb->add_option("--job", o.job, "Its name, where several run here");
+  verb->add_option("--ca", o.network.ca, "PEM file of the authority");
+  verb->add_option("--certificate", o.network.certificate, "PEM file of your certificate");
+  verb->add_option("--key", o.network.key, "PEM file of its key");
+  verb->add_option("--timeout-ms", o.timeout_ms, "How long to wait for an answer")
+      ->check(CLI::Range(int64_t{100}, int64_t{3'600'000}));
+}
+
+result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text) {
+  const auto colon = text.rfind(':');
+  const auto wrong = error{errc::usage, fmt::format("{} is not HOST:PORT", text),
+                           "the coordinator prints its address when it starts"};
+  if (colon == std::string::npos || colon == 0) return wrong;
+  char* end = nullptr;
+  const long port = std::strtol(text.c_str() + colon + 1, &end, 10);
+  if (*end != '\0' || port < 1 || port > 65535) return wrong;
+  return std::pair(text.substr(0, colon), static_cast<uint16_t>(port));
+}
+
+result<std::unique_ptr<session>> session::open(const connect_options& options) {
+  spdlog::set_level(spdlog::level::err);  // a tool answers; its own log is nobody's business
+  TROUPE_TRY(o, resolve(options));
+  TROUPE_CHECK(cluster::check(o.network));
+  std::unique_ptr<session> s(new session);
+  TROUPE_CHECK(s->connect(o));
+  return s;
+}
+
+status session::connect(const connect_options& o) {
+  TROUPE_TRY(target, host_and_port(o.address));
+  timeout_ms_ = o.timeout_ms;
+  address_ = o.address;
+  config_ = std::make_unique<cluster::system_config>(o.network);
+  system_ = std::make_unique<caf::actor_system>(*config_);
+  self_ = std::make_unique<caf::scoped_actor>(*system_);
+  const std::chrono::milliseconds wait(timeout_ms_);
+  coordinator_actor coordinator;
+  error failed;
+  (*self_)
+      ->request(cluster::connector(*system_, o.network.tls()), wait, caf::connect_atom_v,
+                target.first, target.second)
+      .receive(
+          [&](const caf::node_id&, const caf::strong_actor_ptr& peer,
+              const std::set<std::string>&) {
+            coordinator = caf::actor_cast<coordinator_actor>(peer);
+          },
+          [&](const caf::error& e) { failed = from_caf(e); });
+  if (!coordinator)
+    return error{errc::unavailable,
+                 fmt::format("no cluster answers at {}: {}", o.address, failed.message),
+                 "is it running, and do both sides have certificates of one authority?"};
+  auto question = make_msg<fbs::FindDesk>({}, [](auto& f) {
+    f.schema_hash = cluster::own_schema_hash();
+    f.user = user_name();
+  });
+  (*self_)->request(coordinator, wait, question)
+      .receive(
+          [&](const msg<fbs::DeskFound>& found, const caf::strong_actor_ptr& desk) {
+            desk_ = caf::actor_cast<desk_actor>(desk);
+            job_ = found->job() ? found->job()->str() : "";
+            who_ = found->who() ? found->who()->str() : "";
+          },
+          [&](const caf::error& e) { failed = from_caf(e); });
+  if (!desk_) return failed;
+  return {};
+}
+
+session::~session() {
+  stop_trace();
+  if (viewer_) caf::anon_send_exit(viewer_, caf::exit_reason::user_shutdown);
+  viewer_ = viewer_actor();
+  desk_ = desk_actor();
+  self_.reset();
+}
+
+template <class R, class T>
+result<msg<R>> session::ask(const msg<T>& m, int64_t timeout_ms) {
+  result<msg<R>> out = error{errc::timeout, "the cluster does not answer"};
+  (*self_)->request(desk_, std::chrono::milliseconds(timeout_ms + slack_ms), m)
+      .receive([&](const msg<R>& r) { out = r; },
+               [&](const caf::error& e) { out = from_caf(e); });
+  return out;
+}
+
+result<fbs::ClusterViewT> session::view(const std::string& node, const std::string& actor,
+                                        bool dead) {
+  auto m = make_msg<fbs::ListActors>({}, [&](auto& l) {
+    l.node = node;
+    l.actor = actor;
+    l.dead = dead;
+  });
+  TROUPE_TRY(answer, ask<fbs::ClusterView>(m, timeout_ms_));
+  return answer.unpack();
+}
+
+result<fbs::CallAnswersT> session::call(const std::string& node, const std::string& actor,
+                                        const any_msg& message, int64_t timeout_ms) {
+  auto m = try_make_msg<fbs::CallActor>({}, [&] {
+    fbs::CallActorT c;
+    c.node = node;
+    c.actor = actor;
+    c.message = encode(message);
+    c.timeout_ms = static_cast<uint32_t>(timeout_ms);
+    c.who = who_;
+    return c;
+  }());
+  if (!m) return m.error();
+  TROUPE_TRY(answer, ask<fbs::CallAnswers>(*m, timeout_ms));
+  return answer.unpack();
+}
+
+result<fbs::CallAnswersT> session::kill(const std::string& node, const std::string& actor) {
+  auto m = make_msg<fbs::KillActor>({}, [&](auto& k) {
+    k.node = node;
+    k.actor = actor;
+    k.who = who_;
+  });
+  TROUPE_TRY(answer, ask<fbs::CallAnswers>(m, timeout_ms_));
+  return answer.unpack();
+}
+
+result<fbs::CallAnswersT> session::log_level(const std::string& node, const std::string& level) {
+  auto m = make_msg<fbs::SetLogLevel>({}, [&](auto& l) {
+    l.node = node;
+    l.level = level;
+    l.who = who_;
+  });
+  TROUPE_TRY(answer, ask<fbs::CallAnswers>(m, timeout_ms_));
+  return answer.unpack();
+}
+
+result<fbs::CallAnswersT> session::black_box(const std::string& node, const std::string& reason) {
+  auto m = make_msg<fbs::DumpBlackBox>({}, [&](auto& d) {
+    d.node = node;
+    d.reason = reason;
+    d.who = who_;
+  });
+  TROUPE_TRY(answer, ask<fbs::CallAnswers>(m, std::max<int64_t>(timeout_ms_, 20'000)));
+  return answer.unpack();
+}
+
+result<std::string> session::drain(const std::string& node) {
+  auto m = make_msg<fbs::DrainNode>({}, [&](auto& d) {
+    d.node = node;
+    d.who = who_;
+  });
+  TROUPE_TRY(answer, ask<fbs::Ack>(m, timeout_ms_));
+  return answer->text() ? answer->text()->str() : std::string();
+}
+
+// -- views ----------------------------------------------------------------------------------------
+
+result<std::vector<std::string>> session::start_trace(fbs::TraceStartT start) {
+  if (!viewer_) {
+    auto came = [q = queue_](any_msg m) {
+      std::lock_guard lock(q->mutex);
+      q->batches.push_back(msg<fbs::TraceBatch>(std::move(m)));
+      q->came.notify_one();
+    };
+    viewer_ = system_->spawn(viewer, std::function<void(any_msg)>(came));
+    (*self_)->monitor(desk_);
+  }
+  subscription_ = start.subscription =
+      uint64_t{process_tag()} << 32 | static_cast<uint32_t>(++views_);
+  result<std::vector<std::string>> out = error{errc::timeout, "the cluster does not answer"};
+  (*self_)->request(desk_, std::chrono::milliseconds(timeout_ms_ + slack_ms),
+                    make_msg<fbs::TraceStart>({}, start),
+                    caf::actor_cast<caf::strong_actor_ptr>(viewer_))
+      .receive([&](const msg<fbs::TraceStarted>& s) { out = s.unpack().nodes; },
+               [&](const caf::error& e) { out = from_caf(e); });
+  if (!out) subscription_ = 0;
+  return out;
+}
+
+std::optional<msg<fbs::TraceBatch>> session::next_batch(int timeout_ms) {
+  msg<fbs::TraceBatch> batch;
+  {
+    std::unique_lock lock(queue_->mutex);
+    queue_->came.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                          [&] { return !queue_->batches.empty() || queue_->woken; });
+    queue_->woken = false;
+    if (queue_->batches.empty()) return std::nullopt;
+    batch = std::move(queue_->batches.front());
+    queue_->batches.pop_front();
+  }
+  (*self_)->send(desk_, make_msg<fbs::TraceMore>({}, [&](auto& m) {
+                   m.subscription = batch->subscription();
+                   m.process = batch->process();
+                   m.credits = 1;
+                 }));
+  return batch;
+}
+
+void session::stop_trace() {
+  if (subscription_ == 0 || !desk_) return;
+  (*self_)->send(desk_, make_msg<fbs::TraceStop>(
+                            {}, [&](auto& s) { s.subscription = subscription_; }));
+  subscription_ = 0;
+}
+
+void session::wake() {
+  std::lock_guard lock(queue_->mutex);
+  queue_->woken = true;
+  queue_->came.notify_one();
+}
+
+bool session::lost() const {
+  bool gone = false;
+  (*self_)->receive([&](const caf::down_msg&) { gone = true; },
+                    caf::after(std::chrono::milliseconds(0)) >> [] {});
+  return gone;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,98 @@
+// A person's tool connected to a running cluster: everything console, send, ps, status and trace
+// share. For main threads: its calls wait, each with a timeout.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <caf/scoped_actor.hpp>
+
+#include "actors/cluster/network.hpp"
+#include "apps/control/meeting_point.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::apps {
+
+/// Which cluster, and how to speak to it.
+struct connect_options {
+  std::string address;  ///< HOST:PORT; empty: the one of this user on this machine
+  std::string job;      ///< picks one of several on this machine
+  cluster::network_options network;
+  int64_t timeout_ms = 5'000;
+};
+
+/// --connect, --job, --ca, --certificate, --key, --timeout-ms.
+void add_connect_options(CLI::App* verb, connect_options& o);
+
+/// HOST:PORT in its parts. Errors: usage.
+result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text);
+
+class session {
+ public:
+  /// Errors: not_found where no cluster is known here, unavailable where it does not answer,
+  /// version_mismatch.
+  static result<std::unique_ptr<session>> open(const connect_options& options);
+  ~session();
+
+  const std::string& job() const noexcept { return job_; }
+  const std::string& address() const noexcept { return address_; }
+  /// As whom the cluster knows us.
+  const std::string& who() const noexcept { return who_; }
+
+  /// The actors that fit; silent processes are in it with what they said last.
+  result<fbs::ClusterViewT> view(const std::string& node, const std::string& actor, bool dead);
+
+  /// Gives a message to all actors that fit.
+  result<fbs::CallAnswersT> call(const std::string& node, const std::string& actor,
+                                 const any_msg& message, int64_t timeout_ms);
+  result<fbs::CallAnswersT> kill(const std::string& node, const std::string& actor);
+  result<fbs::CallAnswersT> log_level(const std::string& node, const std::string& level);
+  result<fbs::CallAnswersT> black_box(const std::string& node, const std::string& reason);
+  /// What is going to happen, in words.
+  result<std::string> drain(const std::string& node);
+
+  // -- views --------------------------------------------------------------------------------------
+
+  /// Begins one; the names of the nodes that send.
+  result<std::vector<std::string>> start_trace(fbs::TraceStartT start);
+  /// The next batch; none when nothing came within `timeout_ms`. Gives the sender credit for
+  /// another.
+  std::optional<msg<fbs::TraceBatch>> next_batch(int timeout_ms);
+  void stop_trace();
+  /// Wakes next_batch(); from any thread.
+  void wake();
+  /// The cluster has gone while we looked.
+  bool lost() const;
+
+ private:
+  /// Batches on their way from the viewer actor to the main thread.
+  struct queue {
+    std::mutex mutex;
+    std::condition_variable came;
+    std::deque<msg<fbs::TraceBatch>> batches;
+    bool lost = false, woken = false;
+  };
+
+  session() = default;
+  status connect(const connect_options& options);
+  template <class R, class T>
+  result<msg<R>> ask(const msg<T>& m, int64_t timeout_ms);
+
+  std::unique_ptr<cluster::system_config> config_;
+  std::unique_ptr<caf::actor_system> system_;
+  std::unique_ptr<caf::scoped_actor> self_;
+  desk_actor desk_;
+  viewer_actor viewer_;
+  std::shared_ptr<queue> queue_ = std::make_shared<queue>();
+  uint64_t subscription_ = 0;
+  uint32_t views_ = 0;
+  std::string job_, address_, who_;
+  int64_t timeout_ms_ = 5'000;
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,32 @@
+// What a cluster's view and answers look like, for people and for scripts.
+#pragma once
+
+#include <string>
+
+#include "messages/schemas/control_generated.h"
+
+namespace troupe::apps {
+
+/// "nodes": one line a process.
+std::string nodes_text(const fbs::ClusterViewT& view, int columns);
+/// "actors": per process a tree of who spawned whom, with state, mailbox, rate, errors.
+std::string actors_text(const fbs::ClusterViewT& view, int columns);
+/// "status": the run, the nodes, what is wrong; or all about the actors that fit.
+std::string status_text(const fbs::ClusterViewT& view, int columns);
+std::string actor_text(const fbs::ActorInfoT& actor, const std::string& node);
+/// What actors said to a message, as JSON a line: {"actor":...,"node":...,"answer":{...}}.
+std::string answers_text(const fbs::CallAnswersT& answers);
+/// The whole view as one line of JSON; times in seconds.
+std::string view_json(const fbs::ClusterViewT& view);
+
+/// Whether all is well: every process answers and the run, if there is one, has not failed.
+struct health {
+  bool good = true;
+  std::string why;  ///< the first thing that is wrong
+};
+health health_of(const fbs::ClusterViewT& view);
+
+/// Every answer is there and none is a failure.
+bool all_taken(const fbs::CallAnswersT& answers);
+
+}  // namespace troupe::apps

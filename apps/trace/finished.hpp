@@ -1,0 +1,21 @@
+// The verbs that work on finished traces: `troupe trace export`, `stats` and `why`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/trace/timeline.hpp"
+#include "apps/shell.hpp"
+
+namespace troupe::apps {
+
+/// Register them under `trace`.
+void add_trace_export(shell& sh, CLI::App* trace);
+void add_trace_stats(shell& sh, CLI::App* trace);
+void add_trace_why(shell& sh, CLI::App* trace);
+
+/// The timeline of one or more files; tells a person where a file is damaged. Errors: those of
+/// trace::read_traces.
+result<trace::timeline> timeline_of(const std::vector<std::string>& files);
+
+}  // namespace troupe::apps

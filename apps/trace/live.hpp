@@ -1,0 +1,12 @@
+// `troupe trace live` and `troupe trace record`: see live.cpp.
+#pragma once
+
+#include "apps/shell.hpp"
+
+namespace troupe::apps {
+
+/// Registers them under `trace`.
+void add_trace_live(shell& sh, CLI::App* trace);
+void add_trace_record(shell& sh, CLI::App* trace);
+
+}  // namespace troupe::apps
