@@ -110,13 +110,12 @@ class profiled_ops final : public ops {
  private:
   template <class F>
   void noted(stream& s, op_kind kind, double flops, F&& enqueue) {
-    s.notify([this](const status&) { profile_.began = std::chrono::steady_clock::now(); });
+    s.notify([this](const status&) { profile_.began = seconds_now(profile_.clock); });
     enqueue();
     s.notify([this, kind, flops](const status&) {
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - profile_.began;
       op_time& entry = profile_.kinds[static_cast<size_t>(kind)];
       ++entry.calls;
-      entry.seconds += took.count();
+      entry.seconds += seconds_now(profile_.clock) - profile_.began;
       entry.flops += flops;
     });
   }

@@ -9,13 +9,13 @@
 #pragma once
 
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string_view>
 #include <vector>
 
 #include "gpu/device.hpp"
+#include "gpu/stopwatch.hpp"
 
 namespace troupe::gpu {
 
@@ -55,7 +55,8 @@ struct op_time {
 /// What a profiled device noted. Read it when the stream is idle.
 struct op_profile {
   std::array<op_time, op_kind_count> kinds;
-  std::chrono::steady_clock::time_point began;  ///< of the operation that runs
+  time_kind clock = time_kind::wall;
+  double began = 0;  ///< by that clock, of the operation that runs
 
   /// Sum over kinds, seconds.
   double total_seconds() const noexcept;

@@ -8,6 +8,9 @@ namespace troupe::apps {
 /// `troupe bench messages`: rate and latency of msg<T> beside bare CAF with the same payloads.
 void add_bench_messages(shell& sh, CLI::App* bench);
 
+/// `troupe bench recorder`: what the flight recorder costs, against the same actors without it.
+void add_bench_recorder(shell& sh, CLI::App* bench);
+
 /// `troupe bench`: all of the benchmarks, a subcommand each.
 void add_bench(shell& sh);
 

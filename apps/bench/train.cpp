@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -32,7 +32,12 @@ struct arguments {
   int steps = 10;
   int warmup = 2;
   bool recompute = false;
+  std::string clock = "wall";
   bool json = false;
+
+  gpu::time_kind time() const {
+    return clock == "cpu" ? gpu::time_kind::processor : gpu::time_kind::wall;
+  }
 };
 
 /// A model with the batch it is usually measured at.
@@ -100,18 +105,16 @@ class session {
     return session(std::move(trainer), random_tokens(count, shape.model.vocab));
   }
 
-  /// Seconds of each of `steps` steps.
-  result<std::vector<double>> run(int steps) {
-    std::vector<double> seconds;
-    for (int i = 0; i < steps; ++i) {
-      const auto began = std::chrono::steady_clock::now();
-      auto step = trainer_->step(tokens_.data(), tokens_.data() + 1, 1e-4f);
-      if (!step) return step.error();
-      loss_ = step->loss;
-      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-      seconds.push_back(took.count());
-    }
-    return seconds;
+  /// Seconds of one step.
+  result<double> step(gpu::time_kind clock) {
+    const double began = gpu::seconds_now(clock);
+    TROUPE_TRY(done, trainer_->step(tokens_.data(), tokens_.data() + 1, 1e-4f));
+    loss_ = done.loss;
+    return gpu::seconds_now(clock) - began;
+  }
+  status run(int steps) {
+    for (int i = 0; i < steps; ++i) TROUPE_CHECK(step(gpu::time_kind::wall));
+    return {};
   }
 
   gpu::local_trainer& trainer() { return *trainer_; }
@@ -128,16 +131,26 @@ class session {
 
 struct measurement {
   std::vector<double> seconds;  ///< sorted
+  std::vector<double> peaks;    ///< GFLOP/s, sorted
   double loss = 0;
   double flops_per_step = 0;
-  double peak_gflops = 0;
   gpu::op_profile profile;
   int profiled_steps = 0;
   std::string plan;
 
-  double best() const { return seconds.front(); }
-  double median() const { return seconds[seconds.size() / 2]; }
-  double worst() const { return seconds.back(); }
+  double peak() const { return peaks[peaks.size() / 2]; }
+  double flops() const { return flops_per_step / 1e9; }  ///< GFLOP of a step
+
+  /// A step that stands for others, and the peak it is compared with.
+  struct pace {
+    const char* name;
+    double seconds, peak;
+  };
+  std::array<pace, 3> paces() const {
+    return {{{"best", seconds.front(), peaks.back()},
+             {"median", seconds[seconds.size() / 2], peak()},
+             {"worst", seconds.back(), peak()}}};
+  }
 };
 
 result<measurement> measure(const preset& shape, const arguments& args) {
@@ -145,25 +158,29 @@ result<measurement> measure(const preset& shape, const arguments& args) {
   auto owner = gpu::make_host_device(args.threads);
   const int threads = args.threads > 0 ? args.threads : owner->facts().threads;
   const auto type = args.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
-  TROUPE_TRY(peak, gpu::measure_peak_flops(type, threads));
-  out.peak_gflops = peak / 1e9;
+  TROUPE_TRY(meter, gpu::peak_meter::make(type, threads, args.time()));
   {
     TROUPE_TRY(timed, session::make(*owner, shape, args));
-    TROUPE_TRY(warm, timed.run(args.warmup));
-    TROUPE_TRY(seconds, timed.run(args.steps));
-    out.seconds = std::move(seconds);
+    TROUPE_CHECK(timed.run(args.warmup));
+    for (int i = 0; i < args.steps; ++i) {
+      out.peaks.push_back(meter.sample() / 1e9);
+      TROUPE_TRY(seconds, timed.step(args.time()));
+      out.seconds.push_back(seconds);
+    }
     out.loss = timed.loss();
     out.plan = timed.trainer().stage(0).plan().text();
   }
+  std::sort(out.peaks.begin(), out.peaks.end());
   std::sort(out.seconds.begin(), out.seconds.end());
   out.flops_per_step =
       shape.model.flops_per_token(shape.seq) * static_cast<double>(shape.batch * shape.seq);
   auto profiled = gpu::make_profiled_device(*owner, out.profile);
   TROUPE_TRY(watched, session::make(*profiled, shape, args));
-  TROUPE_TRY(warm, watched.run(1));
+  TROUPE_CHECK(watched.run(1));
   out.profile.clear();
+  out.profile.clock = args.time();
   out.profiled_steps = std::max(1, std::min(args.steps, 5));
-  TROUPE_TRY(seconds, watched.run(out.profiled_steps));
+  TROUPE_CHECK(watched.run(out.profiled_steps));
   return out;
 }
 
@@ -179,16 +196,17 @@ std::vector<std::pair<gpu::op_kind, gpu::op_time>> by_time(const gpu::op_profile
 
 std::string text(const arguments& args, const preset& shape, const measurement& m) {
   const double tokens = static_cast<double>(shape.batch * shape.seq);
-  auto line = [&](const char* name, double seconds) {
-    const double gflops = m.flops_per_step / seconds / 1e9;
-    return fmt::format("  {:<7} {:10.1f} tokens/s {:9.1f} GFLOP/s {:6.1f} % of peak {:10.1f} ms\n",
-                       name, tokens / seconds, gflops, 100 * gflops / m.peak_gflops, seconds * 1e3);
-  };
   std::string out = fmt::format(
       "{} {} {}x{}, {:.1f} M parameters, {} steps, loss {:.4f}; peak {:.0f} GFLOP/s\n", args.model,
       args.dtype, shape.batch, shape.seq, static_cast<double>(shape.model.parameters()) / 1e6,
-      m.seconds.size(), m.loss, m.peak_gflops);
-  out += line("best", m.best()) + line("median", m.median()) + line("worst", m.worst());
+      m.seconds.size(), m.loss, m.peak());
+  for (const auto& pace : m.paces()) {
+    const double gflops = m.flops() / pace.seconds;
+    out +=
+        fmt::format("  {:<7} {:10.1f} tokens/s {:9.1f} GFLOP/s {:6.1f} % of peak {:10.1f} ms{}\n",
+                    pace.name, tokens / pace.seconds, gflops, 100 * gflops / pace.peak,
+                    pace.seconds * 1e3, args.clock == "cpu" ? " of processor time" : "");
+  }
   out += "share of each operation (stream time of extra, profiled steps)\n";
   const double total = m.profile.total_seconds();
   for (const auto& [kind, time] : by_time(m.profile)) {
@@ -197,7 +215,7 @@ std::string text(const arguments& args, const preset& shape, const measurement& 
                        time.calls / m.profiled_steps);
     if (time.flops > 0) {
       const double gflops = time.flops / time.seconds / 1e9;
-      out += fmt::format(" {:8.1f} GFLOP/s ({:.0f} %)", gflops, 100 * gflops / m.peak_gflops);
+      out += fmt::format(" {:8.1f} GFLOP/s ({:.0f} %)", gflops, 100 * gflops / m.peak());
     }
     out += "\n";
   }
@@ -215,14 +233,14 @@ std::string json_text(const arguments& args, const preset& shape, const measurem
   out["seq"] = shape.seq;
   out["parameters"] = shape.model.parameters();
   out["loss"] = m.loss;
-  out["peak_gflops"] = m.peak_gflops;
-  for (const auto& [name, seconds] :
-       {std::pair{"best", m.best()}, {"median", m.median()}, {"worst", m.worst()}}) {
-    const double gflops = m.flops_per_step / seconds / 1e9;
-    out[name] = {{"tokens_per_s", tokens / seconds},
-                 {"gflops", gflops},
-                 {"of_peak", gflops / m.peak_gflops},
-                 {"step_ms", seconds * 1e3}};
+  out["clock"] = args.clock;
+  out["peak_gflops"] = m.peak();
+  for (const auto& pace : m.paces()) {
+    const double gflops = m.flops() / pace.seconds;
+    out[pace.name] = {{"tokens_per_s", tokens / pace.seconds},
+                      {"gflops", gflops},
+                      {"of_peak", gflops / pace.peak},
+                      {"step_ms", pace.seconds * 1e3}};
   }
   for (const auto& [kind, time] : by_time(m.profile))
     out["ops"][std::string(to_string(kind))] = {
@@ -254,6 +272,10 @@ void add_bench_train(shell& sh, CLI::App* bench) {
       ->capture_default_str();
   verb->add_option("--warmup", args->warmup, "Steps before them")
       ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  verb->add_option("--clock", args->clock,
+                   "wall, or cpu: this process's processor time, for busy machines (1 thread)")
+      ->check(CLI::IsMember({"wall", "cpu"}))
       ->capture_default_str();
   verb->add_flag("--recompute", args->recompute, "Recompute activations in backward");
   verb->add_flag("--json", args->json, "As one JSON object");

@@ -14,12 +14,11 @@ int64_t largest_share(int64_t items, int threads) {
   return std::min(items, (blocks + threads - 1) / threads * row_grain);
 }
 
-/// Which library multiplies: the one that was the faster (bench ops). Our own float32 products reach
-/// what oneDNN's do or more, but for very deep ones of operands as they lie in memory.
+/// Which library multiplies: the one that was the faster. Our own products reach what oneDNN's do or
+/// more (they fetch ahead and touch C once), but for very deep ones of float32 operands as they lie
+/// in memory.
 bool by_dnnl(const kernel_table& k, const gemm_args& g) {
-  if (g.transposed_a) return false;
-  if (g.type == dtype::bf16) return k.dnnl_bf16;
-  return k.dnnl_f32 && !g.transposed_b && g.k >= 4096;
+  return k.dnnl_f32 && g.type == dtype::f32 && !g.transposed_a && !g.transposed_b && g.k >= 4096;
 }
 
 /// One thread's share of a product.
@@ -44,6 +43,7 @@ void team_gemm(const kernel_table& k, compute_context& context, const gemm_args&
       if (whole.residual != nullptr) {
         part.residual = at(whole.residual, whole.type, begin * whole.ldc);
       }
+      if (whole.a_sums != nullptr) part.a_sums = whole.a_sums + begin;
       multiply(k, part, scratch + piece * static_cast<size_t>(member));
     });
     return;
@@ -55,6 +55,7 @@ void team_gemm(const kernel_table& k, compute_context& context, const gemm_args&
     part.c = at(whole.c, whole.out_type, begin);
     if (whole.bias != nullptr) part.bias = at(whole.bias, whole.type, begin);
     if (whole.residual != nullptr) part.residual = at(whole.residual, whole.type, begin);
+    if (begin > 0) part.a_sums = nullptr;
     multiply(k, part, scratch + piece * static_cast<size_t>(member));
   });
 }
@@ -114,11 +115,8 @@ void host_ops::linear_backward_weight(stream& s, const linear_backward_weight_ar
                .ldb = a.in,
                .c = a.dw,
                .ldc = a.in,
-               .accumulate = true});
-    if (a.dbias == nullptr) return;
-    context.team.split(a.out, 64, [&](int64_t begin, int64_t end, int) {
-      k.column_sums(a.dy, a.type, a.tokens, a.out, begin, end, a.dbias);
-    });
+               .accumulate = true,
+               .a_sums = a.dbias});
   });
 }
 

@@ -4,10 +4,12 @@
 // number of threads, in the same hour.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gpu/device.hpp"
+#include "gpu/stopwatch.hpp"
 
 namespace troupe::gpu {
 
@@ -28,5 +30,24 @@ result<std::vector<peak_sample>> measure_peaks(int threads);
 /// bfloat16 may also be
 /// widened and multiplied as float32: its ceiling is never below that of float32.
 result<double> measure_peak_flops(dtype type, int threads);
+
+/// The same ceiling again and again, in small samples between other measurements: clocks of
+/// processors and the load of shared machines change from second to second.
+class peak_meter {
+ public:
+  /// Fails as measure_peaks does. `clock` must be wall where threads > 1 are to be compared.
+  static result<peak_meter> make(dtype type, int threads, time_kind clock);
+  peak_meter(peak_meter&&) noexcept;
+  peak_meter& operator=(peak_meter&&) noexcept;
+  ~peak_meter();
+
+  /// Floating-point operations a second, over some 10 ms.
+  double sample();
+
+ private:
+  class impl;
+  explicit peak_meter(std::unique_ptr<impl> body);
+  std::unique_ptr<impl> impl_;
+};
 
 }  // namespace troupe::gpu

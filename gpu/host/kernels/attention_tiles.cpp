@@ -50,8 +50,10 @@ struct head_rows {
     const int64_t line = round_up(seq, block) / tile_depth * tile_values;
     for (int64_t d = 0; d < width; d += edge) {
       for (int64_t t = 0; t < seq; t += tile_depth) {
+        vf sums[2] = {};  // nobody asks for them: the compiler drops them
         pack_rows_transposed(data + t * ld + d, ld, seq - t, smaller(edge, width - d),
-                             to + d / tile_edge * line + t / tile_depth * tile_values, line);
+                             to + d / tile_edge * line + t / tile_depth * tile_values, line,
+                             sums[0], sums[1]);
       }
     }
   }

@@ -1,4 +1,4 @@
-// Matrix products by float32 multiply-add: C = A B, in the blocks of Goto & van de Geijn (2008).
+// Matrix products by vector multiply-add: C = A B, in the blocks of Goto & van de Geijn (2008).
 //
 // Why not oneDNN: on the shapes of a training step this reaches 85 to 95 % of the registers' peak,
 // oneDNN 30 to 87 % (it suffers from transposed operands and from rows a multiple of 4 KiB apart);
@@ -9,7 +9,8 @@
 // (row_block x depth_block) to strips of tile rows; both stay in the second level cache, a panel in
 // the first. One tile of C lives in registers; the lines of C it will be written to are fetched one
 // by one while it is computed, because all at once they would hold up the loads of A. bfloat16
-// operands are widened while they are packed.
+// operands are packed as pairs for VDPBF16PS where the processor has it, else widened.
+#include "gpu/host/kernels/forerunner.hpp"
 #include "gpu/host/kernels/gemm_outcome.hpp"
 #include "gpu/host/kernels/kernels.hpp"
 
@@ -31,7 +32,7 @@ constexpr int64_t steps_per_line = 4;  // of the depth, for each line of C that 
 
 static_assert(strip_rows <= W, "a strip's column is stored as one vector");
 
-/// Elements between strips of A and between panels of B: never a multiple of 4 KiB, at which they
+/// Lanes between strips of A and between panels of B: never a multiple of 4 KiB, at which they
 /// would evict each other while they are written side by side.
 constexpr int64_t strip_size(int64_t depth) {
   return depth * strip_rows + W;
@@ -42,110 +43,154 @@ constexpr int64_t panel_size(int64_t depth) {
 constexpr int64_t packed_a_size = row_block / strip_rows * strip_size(depth_block);
 constexpr int64_t packed_b_size = column_block / panel_columns * panel_size(depth_block);
 
-/// The depth cut into equal blocks, whole vectors, of at most depth_block.
+/// A lane of a packed operand is one element, as float32. `depth` counts lanes; a lane holds
+/// `elements` of them.
+template <class T>
+struct single {
+  using element = T;
+  static constexpr int64_t elements = 1;
+
+  /// W lanes along the depth, of `left` elements (any more are zero).
+  TROUPE_INLINE static vf along(const T* p, int64_t left) {
+    return left >= W ? load(p) : load(p, static_cast<int>(left));
+  }
+  /// The lanes of n columns at one depth; rows are `ld` apart, `left` of them.
+  TROUPE_INLINE static vf across(const T* p, int64_t, int n, int64_t) { return load_some(p, n); }
+  TROUPE_INLINE static vf multiply_add(vf sum, vf x, vf y) { return sum + x * y; }
+  TROUPE_INLINE static vf add(vf sum, vf x) { return sum + x; }
+};
+
+#if defined(__AVX512BF16__)
+/// A lane is a pair of bfloat16 values, neighbours along the depth.
+struct paired {
+  using element = bf16_bits;
+  static constexpr int64_t elements = 2;
+
+  TROUPE_INLINE static vf along(const bf16_bits* p, int64_t left) {
+    if (left >= 2 * W) return load_raw<vf>(p);
+    return reinterpret_cast<vf>(_mm512_maskz_loadu_epi16((1u << left) - 1, p));
+  }
+  TROUPE_INLINE static vf across(const bf16_bits* p, int64_t ld, int n, int64_t left) {
+    const auto mask = static_cast<__mmask16>((1u << n) - 1);
+    const __m512i even = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p));
+    if (left < 2) return reinterpret_cast<vf>(even);
+    const __m512i odd = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p + ld));
+    return reinterpret_cast<vf>(_mm512_or_si512(even, _mm512_slli_epi32(odd, 16)));
+  }
+  TROUPE_INLINE static vf multiply_add(vf sum, vf x, vf y) {
+    return reinterpret_cast<vf>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(sum),
+                                                 reinterpret_cast<__m512bh>(x),
+                                                 reinterpret_cast<__m512bh>(y)));
+  }
+  TROUPE_INLINE static vf add(vf sum, vf x) {
+    return multiply_add(sum, x, reinterpret_cast<vf>(_mm512_set1_epi32(0x3f803f80)));  // ones
+  }
+};
+using narrow_lane = paired;
+#else
+using narrow_lane = single<bf16_bits>;
+#endif
+
+template <class L>
+constexpr int64_t lanes_of(int64_t elements) {
+  return (elements + L::elements - 1) / L::elements;
+}
+
+/// The depth cut into equal blocks, whole vectors, of at most depth_block lanes.
+template <class L>
 int64_t equal_blocks(int64_t depth) {
-  const int64_t blocks = (depth + depth_block - 1) / depth_block;
-  return ((depth + blocks - 1) / blocks + W - 1) / W * W;
+  constexpr int64_t most = depth_block * L::elements, unit = W * L::elements;
+  const int64_t blocks = (depth + most - 1) / most;
+  return ((depth + blocks - 1) / blocks + unit - 1) / unit * unit;
 }
 
-/// A block of a matrix as it lies in memory.
-struct region {
-  const char* data;
-  int64_t rows, bytes, stride;  // of a row; between rows, in bytes
-
-  /// Asks the second level cache for a line that has not been asked for; false: all have been.
-  TROUPE_INLINE bool fetch_line() {
-    if (rows <= 0) return false;
-    __builtin_prefetch(data + at, 0, 2);
-    at += 64;
-    if (at < bytes) return true;
-    at = 0;
-    data += stride;
-    --rows;
-    return true;
-  }
-  int64_t at = 0;
-};
-
-/// The blocks that will be packed next, fetched while the present ones are multiplied: otherwise
-/// packing would wait for the third level cache, a tenth of the time.
-struct forerunner {
-  region a{}, b{};
-
-  TROUPE_INLINE void fetch_line() {
-    if (!a.fetch_line()) b.fetch_line();
-  }
-};
-
-/// Columns of B, W rows in memory (n of them, the others zero) of k elements each, to rows of a
-/// panel.
-template <class T>
-TROUPE_INLINE void pack_columns(const T* from, int64_t ld, int n, int k, float* to) {
+/// W vectors of lanes along the depth, from rows in memory (n of them, the others zero), transposed:
+/// depth after depth to `to`, `line` lanes apart.
+template <class L>
+TROUPE_INLINE void pack_square(const typename L::element* from, int64_t ld, int64_t n, int64_t left,
+                               float* to, int64_t line) {
   vf square[W];
-  for (int i = 0; i < W; ++i) square[i] = i < n ? load_some(from + i * ld, k) : vf{};
+  for (int i = 0; i < W; ++i) square[i] = i < n ? L::along(from + i * ld, left) : vf{};
   transpose_square(square);
-  for (int i = 0; i < k; ++i) store(to + i * panel_columns, square[i]);
+  const int64_t lanes = smaller(W, lanes_of<L>(left));
+  for (int64_t i = 0; i < lanes; ++i) store(to + i * line, square[i]);
 }
 
-/// B[p.., j..] (depth x columns) as panels [j / panel_columns][p][j % panel_columns]. Columns beyond
-/// the last are zero.
-template <class T>
-void pack_b(const T* b, int64_t ld, bool transposed, int64_t depth, int64_t columns, float* to) {
-  const int64_t panel = panel_size(depth);
-  for (int64_t p = 0; !transposed && p < depth; ++p) {
-    const T* row = b + p * ld;
+/// B[p.., j..] (depth x columns) as panels [j / panel_columns][p][j % panel_columns], from rows in
+/// memory. Columns beyond the last are zero.
+template <class L>
+void pack_rows_of_b(const typename L::element* b, int64_t ld, int64_t depth, int64_t columns,
+                    float* to) {
+  const int64_t lanes = lanes_of<L>(depth), panel = panel_size(lanes);
+  for (int64_t p = 0; p < lanes; ++p) {
+    const auto* row = b + p * L::elements * ld;
+    const int64_t left = depth - p * L::elements;
     for (int64_t j = 0; j < columns; j += panel_columns) {
       float* line = to + j / panel_columns * panel + p * panel_columns;
       const int n = static_cast<int>(smaller(panel_columns, columns - j));
-      store(line, load_some(row + j, n < W ? n : W));
-      store(line + W, n <= W ? vf{} : load_some(row + j + W, n - W));
+      store(line, L::across(row + j, ld, n < W ? n : W, left));
+      store(line + W, n <= W ? vf{} : L::across(row + j + W, ld, n - W, left));
     }
   }
-  for (int64_t j = 0; transposed && j < columns; j += W) {
-    float* half = to + j / panel_columns * panel + j % panel_columns;
-    const int n = static_cast<int>(smaller(W, columns - j));
-    for (int64_t p = 0; p < depth; p += W) {
-      const int k = static_cast<int>(smaller(W, depth - p));
-      pack_columns(b + j * ld + p, ld, n, k, half + p * panel_columns);
-    }
-  }
-  if (!transposed || columns % panel_columns == 0 || columns % panel_columns > W) return;
-  float* half = to + columns / panel_columns * panel + W;
-  for (int64_t p = 0; p < depth; ++p) store(half + p * panel_columns, vf{});
 }
 
-/// A[i.., p..] (rows x depth) as strips [i / strip_rows][p][i % strip_rows]. Rows beyond the last
-/// hold anything. Whole vectors are written: what reaches into the next column or strip is
-/// overwritten by it.
-template <class T>
-void pack_a(const T* a, int64_t ld, bool transposed, int64_t rows, int64_t depth, float* to) {
-  const int64_t strip = strip_size(depth);
-  for (int64_t p = 0; transposed && p < depth; ++p) {
-    const T* from = a + p * ld;
-    float* column = to + p * strip_rows;
-    int64_t i = 0;
-    for (; i + W <= rows; i += strip_rows, column += strip) store(column, load(from + i));
-    for (; i < rows; i += strip_rows, column += strip) {
-      store(column, load(from + i, static_cast<int>(rows - i)));
+/// The same from columns in memory.
+template <class L>
+void pack_columns_of_b(const typename L::element* b, int64_t ld, int64_t depth, int64_t columns,
+                       float* to) {
+  const int64_t lanes = lanes_of<L>(depth), panel = panel_size(lanes);
+  constexpr int64_t unit = W * L::elements;
+  for (int64_t j = 0; j < columns; j += panel_columns, to += panel) {
+    for (int64_t half = 0; half < panel_columns; half += W) {
+      for (int64_t p = 0; p < depth; p += unit) {
+        pack_square<L>(b + (j + half) * ld + p, ld, columns - j - half, depth - p,
+                       to + p / L::elements * panel_columns + half, panel_columns);
+      }
     }
   }
-  for (int64_t i = 0; !transposed && i < rows; i += strip_rows, to += strip) {
-    const int64_t count = smaller(strip_rows, rows - i);
-    for (int64_t p = 0; p < depth; p += W) {
-      const int k = static_cast<int>(smaller(W, depth - p));
-      vf square[W];
-      for (int r = 0; r < W; ++r) {
-        square[r] = r < count ? load_some(a + (i + r) * ld + p, k) : vf{};
-      }
-      transpose_square(square);
-      for (int r = 0; r < k; ++r) store(to + (p + r) * strip_rows, square[r]);
+}
+
+/// A[i.., p..] (rows x depth) as strips [i / strip_rows][p][i % strip_rows], from rows in memory.
+/// Rows beyond the last hold anything. Whole vectors are written: what reaches into the next column
+/// or strip is overwritten by it.
+template <class L>
+void pack_rows_of_a(const typename L::element* a, int64_t ld, int64_t rows, int64_t depth,
+                    float* to) {
+  constexpr int64_t unit = W * L::elements;
+  for (int64_t i = 0; i < rows; i += strip_rows, to += strip_size(lanes_of<L>(depth))) {
+    for (int64_t p = 0; p < depth; p += unit) {
+      pack_square<L>(a + i * ld + p, ld, smaller(strip_rows, rows - i), depth - p,
+                     to + p / L::elements * strip_rows, strip_rows);
     }
+  }
+}
+
+/// The same from columns in memory. Adds each row's sum to sums[] (unless null).
+template <class L>
+void pack_columns_of_a(const typename L::element* a, int64_t ld, int64_t rows, int64_t depth,
+                       float* sums, float* to) {
+  const int64_t lanes = lanes_of<L>(depth), strip = strip_size(lanes);
+  vf totals[row_block / strip_rows] = {};
+  for (int64_t p = 0; p < lanes; ++p) {
+    const auto* from = a + p * L::elements * ld;
+    float* column = to + p * strip_rows;
+    vf* total = totals;
+    for (int64_t i = 0; i < rows; i += strip_rows, column += strip, ++total) {
+      const int n = static_cast<int>(smaller(W, rows - i));
+      const vf x = L::across(from + i, ld, n, depth - p * L::elements);
+      store(column, x);
+      *total = L::add(*total, x);
+    }
+  }
+  for (int64_t i = 0; sums != nullptr && i < rows; i += strip_rows) {
+    const int n = static_cast<int>(smaller(strip_rows, rows - i));
+    store(sums + i, load(sums + i, n) + totals[i / strip_rows], n);
   }
 }
 
 /// One tile of C: M rows by N vectors. While it is computed the lines of C and the next strip of A
 /// are fetched.
-template <int M, int N>
+template <class L, int M, int N>
 struct tile_sums {
   vf acc[M][N];
 
@@ -157,7 +202,7 @@ struct tile_sums {
     for (int i = 0; i < M; ++i) {
       const vf x = splat(a[i]);
 #pragma GCC unroll 2
-      for (int j = 0; j < N; ++j) acc[i][j] += x * row[j];
+      for (int j = 0; j < N; ++j) acc[i][j] = L::multiply_add(acc[i][j], x, row[j]);
     }
   }
 
@@ -196,12 +241,12 @@ struct tile_sums {
 };
 
 /// The tile at [i0, j0]; the last vector of its rows has `last_lanes` columns.
-template <int M, int N>
+template <class L, int M, int N>
 void product_tile(int64_t depth, const float* a, const float* b, const float* next,
                   const outcome& out, forerunner& ahead, int64_t i0, int64_t j0, int last_lanes) {
   const int64_t ldc = out.partial_ld;
   float* c = out.partial + i0 * ldc + j0;
-  tile_sums<M, N> sums;
+  tile_sums<L, M, N> sums;
   sums.multiply(depth, a, b, next, c, ldc, ahead);
   if (!out.simple || last_lanes < W) {
     float square[M * N * W];
@@ -226,18 +271,19 @@ void product_tile(int64_t depth, const float* a, const float* b, const float* ne
   }
 }
 
-template <int M>
+template <class L, int M>
 void product_strip(int64_t columns, int64_t depth, const float* a, const float* b,
                    const float* next, const outcome& out, forerunner& ahead, int64_t i0,
                    int64_t j0) {
   if (columns > W) {
-    product_tile<M, 2>(depth, a, b, next, out, ahead, i0, j0, static_cast<int>(columns - W));
+    product_tile<L, M, 2>(depth, a, b, next, out, ahead, i0, j0, static_cast<int>(columns - W));
   } else {
-    product_tile<M, 1>(depth, a, b, next, out, ahead, i0, j0, static_cast<int>(columns));
+    product_tile<L, M, 1>(depth, a, b, next, out, ahead, i0, j0, static_cast<int>(columns));
   }
 }
 
 /// A packed block of A against a packed block of B.
+template <class L>
 void product_block(int64_t rows, int64_t columns, int64_t depth, const float* a, const float* b,
                    const outcome& out, forerunner& ahead, int64_t i0, int64_t j0) {
   const int64_t size = strip_size(depth);
@@ -247,22 +293,24 @@ void product_block(int64_t rows, int64_t columns, int64_t depth, const float* a,
     int64_t i = 0;
     for (; i + strip_rows <= rows; i += strip_rows, strip += size) {
       const float* next = i + 2 * strip_rows <= rows ? strip + size : a;
-      product_strip<strip_rows>(n, depth, strip, b, next, out, ahead, i0 + i, j0 + j);
+      product_strip<L, strip_rows>(n, depth, strip, b, next, out, ahead, i0 + i, j0 + j);
     }
     for (; i + 4 <= rows; i += 4, strip += 4) {
-      product_strip<4>(n, depth, strip, b, a, out, ahead, i0 + i, j0 + j);
+      product_strip<L, 4>(n, depth, strip, b, a, out, ahead, i0 + i, j0 + j);
     }
     for (; i < rows; ++i, ++strip) {
-      product_strip<1>(n, depth, strip, b, a, out, ahead, i0 + i, j0 + j);
+      product_strip<L, 1>(n, depth, strip, b, a, out, ahead, i0 + i, j0 + j);
     }
   }
 }
 
 /// The blocks of one product.
-template <class T>
+template <class L>
 struct blocks {
+  using T = typename L::element;
+
   const gemm_args& g;
-  int64_t step = equal_blocks(g.k);
+  int64_t step = equal_blocks<L>(g.k);
 
   int64_t depth(int64_t p0) const { return smaller(step, g.k - p0); }
   int64_t rows(int64_t i0) const { return smaller(row_block, g.m - i0); }
@@ -274,10 +322,16 @@ struct blocks {
     return static_cast<const T*>(g.b) + (g.transposed_b ? j0 * g.ldb + p0 : p0 * g.ldb + j0);
   }
 
-  static region region_of(const T* data, int64_t rows, int64_t width, int64_t ld) {
-    constexpr int64_t size = sizeof(T);
-    return {reinterpret_cast<const char*>(data), rows, width * size, ld * size};
+  void pack_a(int64_t i0, int64_t p0, int64_t j0, float* to) const {
+    if (!g.transposed_a) return pack_rows_of_a<L>(a(i0, p0), g.lda, rows(i0), depth(p0), to);
+    float* sums = g.a_sums != nullptr && j0 == 0 ? g.a_sums + i0 : nullptr;
+    pack_columns_of_a<L>(a(i0, p0), g.lda, rows(i0), depth(p0), sums, to);
   }
+  void pack_b(int64_t p0, int64_t j0, float* to) const {
+    if (!g.transposed_b) return pack_rows_of_b<L>(b(p0, j0), g.ldb, depth(p0), columns(j0), to);
+    pack_columns_of_b<L>(b(p0, j0), g.ldb, depth(p0), columns(j0), to);
+  }
+
   region region_a(int64_t i0, int64_t p0) const {
     if (g.transposed_a) return region_of(a(i0, p0), depth(p0), rows(i0), g.lda);
     return region_of(a(i0, p0), rows(i0), depth(p0), g.lda);
@@ -298,24 +352,25 @@ struct blocks {
   }
 };
 
-template <class T>
+template <class L>
 void product(const gemm_args& g, float* scratch) {
   float* packed_b = scratch;
   float* packed_a = packed_b + packed_b_size;
   float* sums = packed_a + packed_a_size;
-  const blocks<T> all{g};
+  const blocks<L> all{g};
   forerunner ahead;
   for (int64_t j0 = 0; j0 < g.n; j0 += column_block) {
     const int64_t columns = all.columns(j0);
     for (int64_t p0 = 0; p0 < g.k; p0 += all.step) {
       const int64_t depth = all.depth(p0);
-      pack_b(all.b(p0, j0), g.ldb, g.transposed_b, depth, columns, packed_b);
+      all.pack_b(p0, j0, packed_b);
       ahead.b = all.next_b(p0, j0);
       const outcome out(g, p0, depth, sums - j0, column_block);
       for (int64_t i0 = 0; i0 < g.m; i0 += row_block) {
-        pack_a(all.a(i0, p0), g.lda, g.transposed_a, all.rows(i0), depth, packed_a);
+        all.pack_a(i0, p0, j0, packed_a);
         ahead.a = all.next_a(i0, p0, j0);
-        product_block(all.rows(i0), columns, depth, packed_a, packed_b, out, ahead, i0, j0);
+        product_block<L>(all.rows(i0), columns, lanes_of<L>(depth), packed_a, packed_b, out, ahead,
+                         i0, j0);
       }
     }
   }
@@ -327,7 +382,9 @@ size_t gemm_memory(const gemm_args& g) {
 #if defined(__AMX_BF16__)
   if (g.type == dtype::bf16) return tile_gemm_memory(g);
 #endif
-  const int64_t partial = g.out_type == dtype::bf16 && g.k > depth_block ? g.m * column_block : 0;
+  const int64_t partial = g.out_type == dtype::bf16 && g.k > depth_block * narrow_lane::elements
+                              ? g.m * column_block
+                              : 0;
   return static_cast<size_t>(packed_a_size + packed_b_size + partial) * sizeof(float);
 }
 
@@ -340,8 +397,8 @@ void gemm(const gemm_args& whole, void* scratch) {
 #if defined(__AMX_BF16__)
   if (g.type == dtype::bf16) return tile_gemm(g, scratch);
 #endif
-  if (g.type == dtype::bf16) return product<bf16_bits>(g, static_cast<float*>(scratch));
-  product<float>(g, static_cast<float*>(scratch));
+  if (g.type == dtype::bf16) return product<narrow_lane>(g, static_cast<float*>(scratch));
+  product<single<float>>(g, static_cast<float*>(scratch));
 }
 
 }  // namespace troupe::gpu::host::TROUPE_VARIANT

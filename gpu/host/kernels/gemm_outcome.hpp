@@ -11,6 +11,9 @@ namespace {
 TROUPE_INLINE int64_t smaller(int64_t a, int64_t b) {
   return a < b ? a : b;
 }
+TROUPE_INLINE int64_t larger(int64_t a, int64_t b) {
+  return a > b ? a : b;
+}
 
 /// What becomes of a tile's sums, for one block of the depth. Bias, residual and C itself, where C is
 /// added to, join the sums of the first block.

@@ -38,6 +38,7 @@ struct gemm_args {
   bool accumulate = false;         ///< C += instead of =
   const void* bias = nullptr;      ///< [N], optional
   const void* residual = nullptr;  ///< [M,N] with C's row stride, optional; may be C itself
+  float* a_sums = nullptr;         ///< [M] += sums of A over K, optional; A transposed only
 };
 
 struct kernel_table {
@@ -79,10 +80,6 @@ struct kernel_table {
   /// (overwritten); block[2 * width] is working memory.
   void (*norm_backward)(const norm_backward_args& a, int64_t begin, int64_t end, float* sums,
                         float* block);
-
-  /// out[c] += sum over rows of x[row, c], columns [begin, end) of a matrix with `width` columns.
-  void (*column_sums)(const void* x, dtype type, int64_t rows, int64_t width, int64_t begin,
-                      int64_t end, float* out);
 
   /// y[i] += x[i] and conversions, elements [begin, end).
   void (*add)(void* y, const void* x, dtype type, int64_t begin, int64_t end);

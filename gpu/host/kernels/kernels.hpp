@@ -33,8 +33,6 @@ void norm_backward(const norm_backward_args& a, int64_t begin, int64_t end, floa
 void rope(const rope_args& a, int64_t begin, int64_t end);
 void activation_forward(const activation_forward_args& a, int64_t begin, int64_t end);
 void activation_backward(const activation_backward_args& a, int64_t begin, int64_t end);
-void column_sums(const void* x, dtype type, int64_t rows, int64_t width, int64_t begin, int64_t end,
-                 float* out);
 void add(void* y, const void* x, dtype type, int64_t begin, int64_t end);
 void cast(void* destination, dtype to, const void* source, dtype from, int64_t begin, int64_t end);
 double softmax_row(const float* logits, int64_t vocab, int32_t target, float scale, void* gradient,

@@ -150,34 +150,6 @@ void activate_back(const activation_backward_args& a, int64_t begin, int64_t end
   }
 }
 
-/// Sums columns of `rows` rows in blocks of 64, so that long sums stay accurate.
-template <class T, int N>
-TROUPE_INLINE void sum_columns(const T* x, int64_t rows, int64_t width, float* out, int last) {
-  vf total[N] = {};
-  for (int64_t r0 = 0; r0 < rows; r0 += 64) {
-    vf block[N] = {};
-    const int64_t r1 = r0 + 64 < rows ? r0 + 64 : rows;
-    for (int64_t r = r0; r < r1; ++r) {
-      const T* p = x + r * width;
-      for (int k = 0; k < N; ++k) block[k] += load_some(p + k * W, k + 1 < N ? W : last);
-    }
-    for (int k = 0; k < N; ++k) total[k] += block[k];
-  }
-  for (int k = 0; k < N; ++k) {
-    const int n = k + 1 < N ? W : last;
-    store_some(out + k * W, load_some(out + k * W, n) + total[k], n);
-  }
-}
-
-template <class T>
-void column_sums_of(const T* x, int64_t rows, int64_t width, int64_t begin, int64_t end,
-                    float* out) {
-  int64_t c = begin;
-  for (; c + 4 * W <= end; c += 4 * W) sum_columns<T, 4>(x + c, rows, width, out + c, W);
-  for (; c + W <= end; c += W) sum_columns<T, 1>(x + c, rows, width, out + c, W);
-  if (c < end) sum_columns<T, 1>(x + c, rows, width, out + c, static_cast<int>(end - c));
-}
-
 }  // namespace
 
 void embedding_forward(const embedding_forward_args& a, int64_t begin, int64_t end) {
@@ -221,14 +193,6 @@ void activation_forward(const activation_forward_args& a, int64_t begin, int64_t
 void activation_backward(const activation_backward_args& a, int64_t begin, int64_t end) {
   if (a.type == dtype::bf16) return activate_back<bf16_bits>(a, begin, end);
   activate_back<float>(a, begin, end);
-}
-
-void column_sums(const void* x, dtype type, int64_t rows, int64_t width, int64_t begin, int64_t end,
-                 float* out) {
-  if (type == dtype::bf16) {
-    return column_sums_of(static_cast<const bf16_bits*>(x), rows, width, begin, end, out);
-  }
-  column_sums_of(static_cast<const float*>(x), rows, width, begin, end, out);
 }
 
 void add(void* y, const void* x, dtype type, int64_t begin, int64_t end) {

@@ -47,7 +47,6 @@ const kernel_table table = {
     .embedding_backward_tokens = embedding_backward_tokens,
     .embedding_backward_positions = embedding_backward_positions,
     .norm_backward = norm_backward,
-    .column_sums = column_sums,
     .add = add,
     .cast = cast,
     .softmax_row = softmax_row,

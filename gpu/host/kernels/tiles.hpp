@@ -95,10 +95,17 @@ TROUPE_INLINE void pack_rows(const bf16_bits* from, int64_t ld, int64_t depth, i
   }
 }
 
+TROUPE_INLINE vf dot(vf sum, __m512bh a, __m512bh b) {
+  return reinterpret_cast<vf>(_mm512_dpbf16_ps(reinterpret_cast<__m512>(sum), a, b));
+}
+
 /// Up to 32 depths (rows in memory) of up to 32 columns, transposed to the two A tiles `to`
-/// (columns 0..15) and `to + second` (columns 16..31).
+/// (columns 0..15) and `to + second` (columns 16..31). Their sums over the depth are added to
+/// sum_low and sum_high.
 TROUPE_INLINE void pack_rows_transposed(const bf16_bits* from, int64_t ld, int64_t depth,
-                                        int64_t columns, bf16_bits* to, int64_t second) {
+                                        int64_t columns, bf16_bits* to, int64_t second, vf& sum_low,
+                                        vf& sum_high) {
+  const auto ones = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3f803f80));
   vf low[16], high[16];
   for (int64_t p = 0; p < 16; ++p) {
     __m512i a, b;
@@ -106,6 +113,8 @@ TROUPE_INLINE void pack_rows_transposed(const bf16_bits* from, int64_t ld, int64
                load_values(from + (2 * p + 1) * ld, 2 * p + 1 < depth ? columns : 0), a, b);
     low[p] = reinterpret_cast<vf>(a);
     high[p] = reinterpret_cast<vf>(b);
+    sum_low = dot(sum_low, reinterpret_cast<__m512bh>(a), ones);
+    sum_high = dot(sum_high, reinterpret_cast<__m512bh>(b), ones);
   }
   store_transposed(low, to);
   store_transposed(high, to + second);
