@@ -22,12 +22,11 @@ void record_ring::read(uint64_t& from, std::vector<trace_record>& out, size_t li
   for (; from < end && out.size() - first < limit; ++from) {
     uint64_t words[words_each];
     const auto* slot = &slots_[(from & (capacity - 1)) * words_each];
-    for (size_t i = 0; i < words_each; ++i) words[i] = slot[i].load(std::memory_order_relaxed);
+    for (size_t i = 0; i < words_each; ++i) words[i] = slot[i].load(std::memory_order_acquire);
     trace_record r;
     std::memcpy(&r, words, sizeof(r));
     out.push_back(r);
   }
-  std::atomic_thread_fence(std::memory_order_acquire);
   const auto now = head_.load(std::memory_order_relaxed);
   if (begin + capacity > now) return;
   // The writer came round meanwhile: the oldest of what was copied may be torn (REC-2).
