@@ -328,7 +328,13 @@ void meet(self_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor
   auto& p = st.processes[m->process()];
   p.facts = m.unpack();
   p.heard_ns = now_ns(*self);
-  if (p.handle) return;  // told again, with its ranks
+  if (p.handle) {  // told again: it has ranks now, and may fall silent before the next look
+    self->request(p.handle, patience, list_all(self))
+        .then([self, number = m->process()](
+                  const msg<fbs::ActorList>& list) { heard(self, number, list); },
+              [](const caf::error&) {});  // silence is told by heard_ns
+    return;
+  }
   p.handle = caf::actor_cast<observer_actor>(handle);
   self->monitor(p.handle);
   if (const auto& who = self->current_sender(); who && p.facts.node == "head")

@@ -23,7 +23,7 @@ namespace troupe::trace {
 bool glob_match(std::string_view pattern, std::string_view text) noexcept;
 
 struct filter_rule {
-  std::string actor, message;  ///< patterns
+  std::string actor = {}, message = {};  ///< patterns
   int64_t slower_than_ns = 0;
   uint64_t max_records = 0;  ///< 0: none pass
   uint32_t rate_per_s = 0;   ///< 0: as many as there are

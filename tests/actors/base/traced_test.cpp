@@ -1,0 +1,135 @@
+// The traced base on a real actor system: every handled message is one record with the right ends,
+// errors stand on the card, deaths are told.
+#include "actors/base/traced.hpp"
+
+#include <future>
+
+#include <doctest/doctest.h>
+#include <caf/all.hpp>
+
+#include "actors/base/ask.hpp"
+#include "messages/type_ids.hpp"
+
+using namespace troupe;
+
+namespace {
+
+using echo_actor = component_actor::extend<ask<fbs::Pause, fbs::Ack>, tell<fbs::StopTraining>>;
+struct echo_state {
+  static inline const char* name = "echo";
+};
+
+/// Agrees to a pause with a reason, refuses one without; dies of StopTraining.
+echo_actor::behavior_type echo(traced_pointer<echo_actor, echo_state> self) {
+  guard_mailbox(self);
+  introduce(self, "echo/1");
+  publish(self, "ready");
+  return {status_handler(self),
+          [self](const msg<fbs::Pause>& m) -> caf::result<msg<fbs::Ack>> {
+            if (!m->reason()) return to_caf({errc::usage, "why?"});
+            return make_msg<fbs::Ack>(context_of(*self, m.header()));
+          },
+          [self](const msg<fbs::StopTraining>&) {
+            self->quit(to_caf({errc::bug, "it was too much"}));
+          }};
+}
+
+struct fixture {
+  caf::actor_system_config config;
+  std::unique_ptr<caf::actor_system> system;
+  echo_actor target;
+
+  fixture() {
+    register_messages(config);
+    system = std::make_unique<caf::actor_system>(config);
+    target = system->spawn(echo);
+  }
+  ~fixture() { caf::anon_send_exit(target, caf::exit_reason::kill); }
+
+  result<msg<fbs::Ack>> pause(const message_context& c, bool reason) {
+    caf::scoped_actor self(*system);
+    result<msg<fbs::Ack>> out = error{errc::timeout, "no answer"};
+    self->request(target, std::chrono::seconds(20), make_msg<fbs::Pause>(c, [&](auto& p) {
+                    if (reason) p.reason = "because";
+                  }))
+        .receive([&](const msg<fbs::Ack>& a) { out = a; },
+                 [&](const caf::error& e) { out = from_caf(e); });
+    return out;
+  }
+};
+
+std::shared_ptr<actor_card> card_of(const char* path) {
+  auto card = board::instance().find(path);
+  REQUIRE(card);
+  return card;
+}
+
+}  // namespace
+
+TEST_CASE("TRC-1: a handled message is one record that knows its causes") {
+  fixture f;
+  REQUIRE(f.pause({}, true));
+  record_reader reader(true);
+  reader.read(1);
+  message_context c;
+  c.span = next_span();
+  c.trace_low = c.span;
+  c.parent = 77;
+  c.sender = 88;
+  auto answer = f.pause(c, true);
+  REQUIRE(answer);
+  CHECK(answer->header().parent == c.span);  // the answer hangs under the question
+  CHECK(answer->header().trace_low == c.span);
+  CHECK(answer->header().sender == card_of("echo/1")->key());
+  // The answer may be here before the record of the handler that made it.
+  std::vector<trace_record> mine;
+  while (mine.empty())
+    for (const auto& r : reader.read(100'000))
+      if (r.span == c.span) mine.push_back(r);
+  REQUIRE(mine.size() == 1);
+  CHECK(mine[0].kind == record_kind::handled);
+  CHECK(mine[0].type == message_traits<fbs::Pause>::id);
+  CHECK(mine[0].parent == 77);
+  CHECK(mine[0].sender == 88);
+  CHECK(mine[0].actor == card_of("echo/1")->number());
+  CHECK(mine[0].sent == 1);
+  CHECK((mine[0].flags & record_flag::request) != 0);
+  CHECK(mine[0].handling_s >= 0);
+}
+
+TEST_CASE("an actor's refusal stands on its card") {
+  fixture f;
+  CHECK_FALSE(f.pause({}, false));
+  const auto v = card_of("echo/1")->view();
+  CHECK(v.last_error == "why?");
+  CHECK(v.failed >= 1);
+  CHECK(v.state == "ready");
+}
+
+TEST_CASE("the death of an actor by an error is told, an orderly end is not") {
+  std::promise<std::string> told;
+  board::instance().set_mourner([&](const std::string& path, const std::string& why) {
+    told.set_value(path + ": " + why);
+  });
+  {
+    fixture orderly;
+    caf::anon_send_exit(orderly.target, caf::exit_reason::user_shutdown);
+  }
+  fixture f;
+  caf::anon_send(f.target, make_msg<fbs::StopTraining>());
+  CHECK(told.get_future().get() == "echo/1: it was too much");
+  board::instance().set_mourner({});
+}
+
+TEST_CASE("a tap gets the message itself, by reference") {
+  fixture f;
+  REQUIRE(f.pause({}, true));  // it has introduced itself
+  const auto number = card_of("echo/1")->number();
+  tap::instance().open([number](uint32_t actor, uint16_t) { return actor == number; });
+  REQUIRE(f.pause({}, true));
+  const auto taken = tap::instance().drain();
+  tap::instance().open({});
+  REQUIRE(taken.size() == 1);
+  REQUIRE(taken[0].message.type() == message_traits<fbs::Pause>::id);
+  CHECK(msg<fbs::Pause>(taken[0].message)->reason()->str() == "because");
+}

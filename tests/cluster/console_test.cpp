@@ -1,0 +1,177 @@
+// A person's tools on a running cluster of real processes: they see every actor, change what may be
+// changed, record what is said, and name a frozen node while it is frozen.
+#include <csignal>
+
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+using nlohmann::json;
+
+namespace {
+
+/// A run that does not end by itself within any test's patience.
+const std::vector<std::string> endless{"train.steps=1000000", "train.schedule=constant"};
+/// Long silence is allowed: what is frozen here is meant to be looked at.
+const std::vector<std::string> patient{"cluster.suspect_after_ms=60000",
+                                       "cluster.dead_after_ms=120000"};
+
+struct running {
+  job_files job;
+  program up;
+
+  explicit running(const std::vector<std::string>& sets = layout(2, 1))
+      : up(job.up(with(with(endless, patient), sets))) {
+    REQUIRE(up.until_step(2));
+  }
+
+  std::string address() const { return "127.0.0.1:" + std::to_string(up.port()); }
+
+  finished tool(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"--connect", address()});
+    return run(arguments);
+  }
+
+  finished say(const std::string& line) const { return tool({"console", "-c", line}); }
+
+  json status() const {
+    const auto s = tool({"status", "--json"});
+    INFO(s.err);
+    REQUIRE((s.code == 0 || s.code == 1));
+    return json::parse(s.out);
+  }
+};
+
+const json* find(const json& view, const std::string& path) {
+  for (const auto& n : view["nodes"])
+    for (const auto& a : n["actors"])
+      if (a["path"] == path) return &a;
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("console: every actor of every process is listed, with its state") {
+  running r;
+  const auto view = r.status();
+  CHECK(view["healthy"] == true);
+  CHECK(view["nodes"].size() == 3);
+  for (const char* path : {"coordinator", "run", "desk", "reporter", "archive", "stage/0",
+                           "stage/1", "worker/0", "worker/1"}) {
+    CAPTURE(path);
+    CHECK(find(view, path) != nullptr);
+  }
+  CHECK((*find(view, "run"))["state"] == "training");
+  CHECK((*find(view, "worker/1"))["handled"].get<int>() > 0);
+  const auto ps = r.tool({"ps", "stage/*"});
+  CHECK(ps.code == 0);
+  CHECK(ps.out.find("stage/1") != std::string::npos);
+  CHECK(ps.out.find("worker/1") == std::string::npos);
+}
+
+TEST_CASE("console: pause holds the run, a setting changes it, resume lets it go on") {
+  running r;
+  CHECK(r.say("pause to look").code == 0);
+  REQUIRE(r.up.until_error_has("paused after step"));
+  const auto view = r.status();
+  CHECK((*find(view, "run"))["state"] == "paused");
+  CHECK(r.say("pause").code == 1);  // already: refused by its owner
+  CHECK(r.say("set train.lr 0.5e-3").code == 0);
+  CHECK(r.say("set model.layers 3").code == 1);
+  CHECK(r.say("set train.lr nonsense").code == 1);
+  const auto saved = r.say("checkpoint now");
+  CHECK(saved.out.find("saved") != std::string::npos);
+  CHECK(r.say("resume").code == 0);
+  const int step = r.up.objects("step").back()["step"];
+  REQUIRE(r.up.until_step(step + 2));
+  CHECK(r.up.objects("step").back()["lr"] == doctest::Approx(0.5e-3));
+  CHECK(r.say("stop").code == 0);
+  CHECK(r.up.wait() == 0);
+  std::ifstream audit(r.job / "run/audit.jsonl");
+  std::vector<json> lines;
+  for (std::string line; std::getline(audit, line);) lines.push_back(json::parse(line));
+  REQUIRE(lines.size() == 8);
+  CHECK(lines[0]["command"] == "Pause");
+  CHECK(lines[0]["result"] == "done");
+  CHECK(lines[0]["who"] != "");
+  CHECK(lines[1]["result"].get<std::string>().find("paused already") != std::string::npos);
+  CHECK(lines[7]["command"] == "StopTraining");
+}
+
+TEST_CASE("console: what is wrong is answered by what would be right") {
+  running r(layout(1, 1));
+  const auto word = r.say("pauze");
+  CHECK(word.code == 1);
+  CHECK(word.err.find("did you mean pause") != std::string::npos);
+  const auto actor = r.tool({"send", "stage/7", "StatusRequest"});
+  CHECK(actor.code != 0);
+  CHECK(actor.err.find("did you mean stage/0") != std::string::npos);
+  const auto message = r.tool({"send", "run", "Pauze"});
+  CHECK(message.err.find("Pause") != std::string::npos);
+  const auto field = r.tool({"send", "run", "Pause", R"({"raeson":"x"})"});
+  CHECK(field.code != 0);
+  CHECK(field.err.find("reason") != std::string::npos);
+  const auto wrong = r.tool({"send", "worker/0", "Resume"});
+  CHECK(wrong.code == 1);
+  CHECK(wrong.out.find("no handler") != std::string::npos);
+  const auto many = r.tool({"send", "*", "StatusRequest"});
+  CHECK(many.out.find("\"stage/0\"") != std::string::npos);
+}
+
+TEST_CASE("status: no cluster is 69, a wrong address is a usage error") {
+  CHECK(run({"status", "--connect", "127.0.0.1:1", "--timeout-ms", "2000"}).code == 69);
+  CHECK(run({"status", "--connect", "nowhere"}).code == 64);
+}
+
+TEST_CASE("trace: live shows decoded messages up to its limit; record makes a file") {
+  running r;
+  const auto live = r.tool({"trace", "live", "--message", "RunStep", "--max", "4", "--payloads",
+                            "--json"});
+  INFO(live.err);
+  CHECK(live.code == 0);
+  CHECK(live.err.find("tracing is off: the limit of 4") != std::string::npos);
+  size_t lines = 0;
+  bool decoded = false;
+  std::istringstream text(live.out);
+  for (std::string line; std::getline(text, line); ++lines) {
+    const auto j = json::parse(line);
+    CHECK(j["name"] == "RunStep");
+    CHECK(j["sender"] == "run");
+    decoded = decoded || (j["message"].is_object() && j["message"].contains("step"));
+  }
+  CHECK(lines == 4);
+  CHECK(decoded);
+  const auto file = (r.job / "r.trace").string();
+  const auto recorded = r.tool({"trace", "record", file, "--seconds", "1", "--past"});
+  INFO(recorded.err);
+  CHECK(recorded.code == 0);
+  CHECK(fs::file_size(file) > 10'000);
+  const auto stats = run({"trace", "stats", file, "--json"});
+  CHECK(stats.code == 0);
+  CHECK(stats.out.find("RunStep") != std::string::npos);
+  const auto box = r.say("blackbox");
+  CHECK(box.code == 0);
+  const auto answer = json::parse(box.out.substr(0, box.out.find('\n')));
+  const std::string path = answer["answer"]["text"];
+  CHECK(run({"trace", "stats", path}).code == 0);
+}
+
+TEST_CASE("trace: a frozen process is the culprit while others wait for it") {
+  running r;
+  const auto frozen = node_named(r.up.port(), "node1");
+  REQUIRE(frozen > 0);
+  REQUIRE(::kill(frozen, SIGSTOP) == 0);
+  bool named = eventually([&] {
+    const auto s = r.tool({"status", "--json"});
+    return s.code == 1 && json::parse(s.out)["why"].get<std::string>().find("node1") !=
+                              std::string::npos;
+  });
+  CHECK(named);
+  const auto view = r.status();
+  bool waits = false;
+  for (const auto& w : (*find(view, "run"))["waits"]) waits = waits || w["whom"] == "stage/1";
+  CHECK(waits);
+  CHECK(find(view, "worker/1") != nullptr);  // what it said last is still told
+  ::kill(frozen, SIGCONT);
+  const int step = r.up.objects("step").back()["step"];
+  CHECK(r.up.until_step(step + 2));
+}
