@@ -173,9 +173,12 @@ caf::result<msg<fbs::Ack>> kill(observer_pointer self, const msg<fbs::KillActor>
   auto card = board::instance().find(path);
   auto handle = card ? card->handle() : nullptr;
   if (!handle) return to_caf({errc::not_found, fmt::format("there is no actor {} here", path)});
+  // Before the end: what led to it is what one wants to look at afterwards.
+  const auto box = write_black_box(self, fmt::format("{} killed", path));
   self->send_exit(caf::actor_cast<caf::actor>(handle), caf::exit_reason::kill);
   return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](auto& a) {
-    a.text = fmt::format("{} of {} is told to end", path, self->state.options.node);
+    a.text = fmt::format("{} of {} is told to end; {}", path, self->state.options.node,
+                         box ? "the last seconds are in " + *box : box.error().message);
   });
 }
 

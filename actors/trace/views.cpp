@@ -220,6 +220,8 @@ std::string word_of(std::string_view reason) {
   return out.empty() ? "asked" : out;
 }
 
+}  // namespace
+
 result<std::string> write_black_box(observer_pointer self, const std::string& reason) {
   auto& st = self->state;
   const auto& dir = st.options.black_box_dir;
@@ -243,8 +245,6 @@ result<std::string> write_black_box(observer_pointer self, const std::string& re
   TROUPE_CHECK(file.finish());
   return std::filesystem::absolute(path).string();
 }
-
-}  // namespace
 
 caf::result<msg<fbs::Ack>> dump_black_box(observer_pointer self, const msg<fbs::DumpBlackBox>& m) {
   auto& st = self->state;

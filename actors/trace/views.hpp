@@ -20,7 +20,9 @@ void look(observer_pointer self);
 /// Writes a black box when an actor of the process dies of an error (OBS-4).
 void watch_deaths(observer_pointer self);
 
-/// Everything the rings hold, as a file; answers with its path.
+/// Everything the rings hold, as a file; its path.
+result<std::string> write_black_box(observer_pointer self, const std::string& reason);
+/// The same for a message; answers with the path.
 caf::result<msg<fbs::Ack>> dump_black_box(observer_pointer self, const msg<fbs::DumpBlackBox>& m);
 
 }  // namespace troupe::trace
