@@ -555,7 +555,7 @@ TEST_CASE("the JSON forms are JSON and know every key") {
 }
 
 TEST_CASE("docs/configuration.md is what the property list says") {
-  auto root = fs::path(__FILE__).parent_path().parent_path().parent_path();
+  auto root = fs::path(TROUPE_SOURCE_DIR);
   std::ifstream in(root / "docs" / "configuration.md");
   REQUIRE_MESSAGE(in, "docs/configuration.md is missing");
   std::stringstream text;
@@ -565,7 +565,7 @@ TEST_CASE("docs/configuration.md is what the property list says") {
 }
 
 TEST_CASE("every configuration that ships is sound") {
-  auto root = fs::path(__FILE__).parent_path().parent_path().parent_path();
+  auto root = fs::path(TROUPE_SOURCE_DIR);
   int count = 0;
   for (const auto& entry : fs::recursive_directory_iterator(root / "configs")) {
     if (entry.path().extension() != ".toml") continue;
