@@ -14,9 +14,9 @@ int64_t largest_share(int64_t items, int threads) {
   return std::min(items, (blocks + threads - 1) / threads * row_grain);
 }
 
-/// Which library multiplies: the one that was the faster. Our own products reach what oneDNN's do or
-/// more (they fetch ahead and touch C once), but for very deep ones of float32 operands as they lie
-/// in memory.
+/// Which library multiplies: the one that was the faster. Our own products reach what oneDNN's do
+/// or more (they fetch ahead and touch C once), but for very deep ones of float32 operands as they
+/// lie in memory.
 bool by_dnnl(const kernel_table& k, const gemm_args& g) {
   return k.dnnl_f32 && g.type == dtype::f32 && !g.transposed_a && !g.transposed_b && g.k >= 4096;
 }

@@ -4,6 +4,8 @@
 // One call does one head: its rows are first copied to padded float32, then blocks of queries
 // meet blocks of keys; of the T x T scores only one block exists at a time. Blocks no query of
 // which sees any key of (causality, window) are skipped.
+#include <type_traits>
+
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/micro.hpp"
 
@@ -36,10 +38,20 @@ struct carver {
   }
 };
 
+constexpr int64_t rows_ahead = 12;  // a head's rows are far apart: no hardware foresees them
+
+/// Asks for a row that will be copied; it need not exist.
+template <class T>
+TROUPE_INLINE void fetch_row(const T* row, int64_t width) {
+  constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t d = 0; d < width; d += line) __builtin_prefetch(row + d);
+}
+
 /// Copies rows [0, rows) of one head into padded rows of `padded` floats; the padding is zero.
 template <class T>
 void gather(const T* from, int64_t stride, int64_t rows, int64_t width, int64_t padded, float* to) {
   for (int64_t t = 0; t < rows; ++t, from += stride, to += padded) {
+    fetch_row(from + rows_ahead * stride, width);
     int64_t d = 0;
     for (; d + W <= width; d += W) store(to + d, load(from + d));
     if (d < padded) store(to + d, load(from + d, static_cast<int>(width - d)));
@@ -101,31 +113,43 @@ forward_memory carve_forward(void* scratch, int64_t seq, int64_t width, size_t* 
   return m;
 }
 
-/// Turns raw scores of one query against keys [k0, k0 + count) into e^(scaled score - top),
-/// updating the row's running maximum and sum; returns the factor by which earlier results
-/// shrink.
+/// Calls f(u, whole) over vectors of [0, count): `whole` ones lie in [first, last), others may
+/// lie outside in part or altogether.
+template <class F>
+TROUPE_INLINE void for_keys(int64_t count, int64_t first, int64_t last, F&& f) {
+  const int64_t from = smaller(round_up(first, W), count), to = larger(from, last / W * W);
+  for (int64_t u = 0; u < from; u += W) f(u, std::false_type{});
+  for (int64_t u = from; u < to; u += W) f(u, std::true_type{});
+  for (int64_t u = to; u < count; u += W) f(u, std::false_type{});
+}
+
+/// Lanes of a vector at key u that lie in [first, last).
+TROUPE_INLINE vi seen_keys(int64_t u, int64_t first, int64_t last) {
+  const vi at = lane_numbers() + static_cast<int32_t>(u);
+  return (at >= static_cast<int32_t>(first)) & (at < static_cast<int32_t>(last));
+}
+
+/// Turns raw scores of one query against keys [0, count) into 2^(scale * score - top), 0 outside
+/// [first, last), updating the row's running maximum and sum; returns the factor by which earlier
+/// results shrink. `scale` contains log2(e).
 TROUPE_INLINE float soften(float* s, int64_t count, int64_t first, int64_t last, float scale,
                            float& top, float& total) {
-  // visible: [first, last) within [0, count)
-  const vi lane = lane_numbers();
-  const vf nothing = splat(-__builtin_inff());
-  vf best = nothing;
-  for (int64_t u = 0; u < count; u += W) {
-    const vi at = lane + static_cast<int32_t>(u);
-    const vi seen = (at >= static_cast<int32_t>(first)) & (at < static_cast<int32_t>(last));
-    const vf x = select(seen, load(s + u) * scale, nothing);
-    store(s + u, x);
-    best = max(best, x);
-  }
-  const float highest = max(best), old = top;
+  vf best = splat(-3.0e38f);
+  for_keys(count, first, last, [&](int64_t u, auto whole) {
+    const vf x = load(s + u);
+    best = max(best, whole ? x : select(seen_keys(u, first, last), x, splat(-3.0e38f)));
+  });
+  const float highest = max(best) * scale, old = top;
   if (highest > top) top = highest;
+  const vf shift = splat(top);
   vf part{};
-  for (int64_t u = 0; u < count; u += W) {
-    const vf e = exp(load(s + u) - top);  // e^-inf is 0: hidden keys vanish
+  for_keys(count, first, last, [&](int64_t u, auto whole) {
+    vf e = exp2(load(s + u) * scale - shift);
+    if (!whole) e = select(seen_keys(u, first, last), e, vf{});
     store(s + u, e);
     part += e;
-  }
-  const float shrink = old == top ? 1.0f : exp(splat(old - top))[0];
+  });
+  const float shrink = old == top ? 1.0f : exp2(splat(old - top))[0];
   total = total * shrink + sum(part);
   return shrink;
 }
@@ -141,7 +165,7 @@ void forward_head(const attention_forward_args& a, int64_t b, int64_t h, void* s
   size_t bytes = 0;
   const forward_memory m = carve_forward(scratch, seq, width, &bytes);
   const visibility sees{a.window};
-  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(width));
+  const float scale = log2_e / __builtin_sqrtf(static_cast<float>(width));
 
   gather(qkv + (a.heads + kv) * width, row, seq, width, padded, m.v);  // K, where V will be
   transpose(m.v, padded, seq, width, m.k_t, keys);
@@ -172,7 +196,7 @@ void forward_head(const attention_forward_args& a, int64_t b, int64_t h, void* s
       for (int64_t d = 0; d < padded; d += W) {
         store(m.out + i * padded + d, load(m.out + i * padded + d) / m.total[i]);
       }
-      lse[q0 + i] = m.top[i] + __builtin_logf(m.total[i]);
+      lse[q0 + i] = m.top[i] / log2_e + __builtin_logf(m.total[i]);
     }
     scatter(m.out, padded, queries, width, out + q0 * a.heads * width, a.heads * width);
   }
@@ -201,21 +225,21 @@ backward_memory carve_backward(void* scratch, int64_t seq, int64_t width, size_t
 /// From raw scores in p and dout.v in ds: p = softmax weight, ds = scale * p * (ds - delta).
 TROUPE_INLINE void weigh(float* p, float* ds, int64_t count, int64_t first, int64_t last,
                          float scale, float lse, float delta) {
-  const vi lane = lane_numbers();
-  for (int64_t u = 0; u < count; u += W) {
-    const vi at = lane + static_cast<int32_t>(u);
-    const vi seen = (at >= static_cast<int32_t>(first)) & (at < static_cast<int32_t>(last));
-    const vf w = select(seen, exp(load(p + u) * scale - lse), vf{});
+  const float to_log2 = scale * log2_e;
+  const vf shift = splat(lse * log2_e);
+  for_keys(count, first, last, [&](int64_t u, auto whole) {
+    vf w = exp2(load(p + u) * to_log2 - shift);
+    if (!whole) w = select(seen_keys(u, first, last), w, vf{});
     store(p + u, w);
     store(ds + u, scale * w * (load(ds + u) - delta));
-  }
+  });
 }
 
 /// One block of keys against every block of queries that sees it.
 void backward_keys(const attention_backward_args& a, const backward_memory& m, const float* lse,
                    int64_t k0) {
   const int64_t width = a.head_width, padded = round_up(width, W), seq = a.seq;
-  const int64_t in_block = smaller(key_block, seq - k0), count = round_up(in_block, W);
+  const int64_t in_block = smaller(key_block, seq - k0);
   const visibility sees{a.window};
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(width));
   transpose(m.k + k0 * padded, padded, in_block, width, m.k_t, key_block);
@@ -223,19 +247,20 @@ void backward_keys(const attention_backward_args& a, const backward_memory& m, c
   for (int64_t q0 = k0 / query_block * query_block; q0 < seq; q0 += query_block) {
     const int64_t queries = smaller(query_block, seq - q0);
     if (!sees.meets(q0, q0 + queries, k0, k0 + in_block)) break;  // later queries see less of it
+    const int64_t keys = smaller(in_block, q0 + queries - k0), count = round_up(keys, W);
     const float *q = m.q + q0 * padded, *dout = m.dout + q0 * padded;
     multiply(queries, count, width, {q, padded, 1}, m.k_t, key_block, m.p, key_block, false);
     multiply(queries, count, width, {dout, padded, 1}, m.v_t, key_block, m.ds, key_block, false);
     for (int64_t i = 0; i < queries; ++i) {
       const int64_t t = q0 + i;
       weigh(m.p + i * key_block, m.ds + i * key_block, count, larger(0, sees.first(t) - k0),
-            smaller(in_block, t + 1 - k0), scale, lse[t], m.delta[t]);
+            smaller(keys, t + 1 - k0), scale, lse[t], m.delta[t]);
     }
-    multiply(in_block, padded, queries, {m.p, 1, key_block}, dout, padded, m.dv + k0 * padded,
-             padded, true);
-    multiply(in_block, padded, queries, {m.ds, 1, key_block}, q, padded, m.dk + k0 * padded, padded,
+    multiply(keys, padded, queries, {m.p, 1, key_block}, dout, padded, m.dv + k0 * padded, padded,
              true);
-    multiply(queries, padded, in_block, {m.ds, key_block, 1}, m.k + k0 * padded, padded,
+    multiply(keys, padded, queries, {m.ds, 1, key_block}, q, padded, m.dk + k0 * padded, padded,
+             true);
+    multiply(queries, padded, keys, {m.ds, key_block, 1}, m.k + k0 * padded, padded,
              m.dq + q0 * padded, padded, true);
   }
 }

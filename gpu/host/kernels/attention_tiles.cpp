@@ -114,32 +114,39 @@ void score_strip(const forward_memory& m, int64_t k0, int64_t keys, int64_t colu
   }
 }
 
-/// One query's scores to weights e^(scaled score - top) in A tiles; visible: [first, last) of
-/// `keys`. Updates the running maximum and sum; returns the factor by which earlier results
-/// shrink.
+/// One query's scores to weights 2^(scale * score - top) in A tiles; visible: [first, last) of
+/// `keys`; `scale` contains log2(e). Updates the running maximum and sum; returns the factor by
+/// which earlier results shrink.
 float soften_row(const float* scores, bf16_bits* weights, int64_t keys, int64_t first, int64_t last,
                  float scale, float& top, float& total) {
-  const vi lane = lane_numbers();
-  const vf nothing = splat(-__builtin_inff());
-  const auto visible = [&](int64_t u) {
-    const vf x = load(scores + u) * scale;
-    if (u >= first && u + W <= last) return x;
-    const vi at = lane + static_cast<int32_t>(u);
-    return select((at >= static_cast<int32_t>(first)) & (at < static_cast<int32_t>(last)), x,
-                  nothing);
+  const auto seen = [&](int64_t u) {
+    const vi at = lane_numbers() + static_cast<int32_t>(u);
+    return (at >= static_cast<int32_t>(first)) & (at < static_cast<int32_t>(last));
   };
-  vf best = nothing;
-  for (int64_t u = 0; u < keys; u += W) best = max(best, visible(u));
-  const float highest = max(best), old = top;
+  // [from, to): whole pairs of vectors that are visible
+  const int64_t from = smaller(round_up(first, 2 * W), keys);
+  const int64_t to = larger(from, last / (2 * W) * (2 * W));
+  const auto visible = [&](int64_t u) { return u >= from && u < to; };
+  vf best = splat(-3.0e38f);
+  for (int64_t u = 0; u < keys; u += W) {
+    const vf x = load(scores + u);
+    best = max(best, visible(u) ? x : select(seen(u), x, splat(-3.0e38f)));
+  }
+  const float highest = max(best) * scale, old = top;
   if (highest > top) top = highest;
+  const vf shift = splat(top);
   vf even{}, odd{};
   for (int64_t u = 0; u < keys; u += 2 * W) {
-    const vf a = exp(visible(u) - top), b = exp(visible(u + W) - top);
+    vf a = exp2(load(scores + u) * scale - shift), b = exp2(load(scores + u + W) * scale - shift);
+    if (!visible(u)) {
+      a = select(seen(u), a, vf{});
+      b = select(seen(u + W), b, vf{});
+    }
     even += a;
     odd += b;
     _mm512_storeu_si512(weights + u / tile_depth * tile_values, narrow_two(a, b));
   }
-  const float shrink = old == top ? 1.0f : exp(splat(old - top))[0];
+  const float shrink = old == top ? 1.0f : exp2(splat(old - top))[0];
   total = total * shrink + sum(even + odd);
   return shrink;
 }
@@ -171,7 +178,7 @@ void weigh_strip(const forward_memory& m, const visibility& sees, int64_t q0, in
 struct backward_memory {
   bf16_bits *k_left, *v_left, *k_flat, *q_deep, *dout_deep, *q_right, *dout_right;
   bf16_bits *p, *ds, *ds_right;  // [keys][queries] of a block: A tiles, A tiles, B tiles
-  float *dq, *dk, *dv, *lse, *delta, *scores, *dp;  // dq is [width][seq]
+  float *dq, *dk, *dv, *lse, *delta, *scores, *dp;  // dq is [width][seq]; lse in powers of 2
 };
 
 backward_memory carve_backward(void* scratch, int64_t seq, int64_t width, size_t* bytes) {
@@ -208,7 +215,7 @@ void differentiate_square(const backward_memory& m, const visibility& sees, int6
       vf w[2], g[2];
       for (int half = 0; half < 2; ++half) {
         const int64_t at = half * W;
-        w[half] = exp(load(m.scores + r * edge + at) * scale - load(m.lse + q0 + at));
+        w[half] = exp2(load(m.scores + r * edge + at) * (scale * log2_e) - load(m.lse + q0 + at));
         if (!whole) {
           const auto key = static_cast<int32_t>(k0 + r);
           const vi t = query + static_cast<int32_t>(at);
@@ -321,7 +328,7 @@ void prepare_query_head(const attention_backward_args& a, const backward_memory&
       total += load_some(out + t * out_row + d, n) * load_some(dout.data + t * out_row + d, n);
     }
     m.delta[t] = sum(total);
-    m.lse[t] = t < a.seq ? lse[t] : 0.0f;
+    m.lse[t] = t < a.seq ? lse[t] * log2_e : 0.0f;
   }
 }
 
@@ -348,7 +355,7 @@ void tile_attention_forward(const attention_forward_args& a, int64_t b, int64_t 
   size_t bytes = 0;
   const forward_memory m = carve_forward(scratch, seq, width, &bytes);
   const visibility sees{a.window};
-  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(width));
+  const float scale = log2_e / __builtin_sqrtf(static_cast<float>(width));
   const tile_lease lease;
 
   head_rows{qkv + (a.heads + kv) * width, row, seq, width}.as_right_transposed(m.k);
@@ -365,7 +372,7 @@ void tile_attention_forward(const attention_forward_args& a, int64_t b, int64_t 
     }
     for (int64_t i = 0; i < queries; ++i) {
       scale_rows(m.out + i * columns, columns, 1.0f / m.total[i]);
-      lse[q0 + i] = m.top[i] + __builtin_logf(m.total[i]);
+      lse[q0 + i] = m.top[i] / log2_e + __builtin_logf(m.total[i]);
     }
     write_rows(m.out, columns, queries, width, out + q0 * out_row, out_row);
   }

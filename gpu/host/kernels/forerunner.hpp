@@ -1,7 +1,8 @@
 // Fetching what will be packed next while the present blocks are multiplied.
 //
 // Why: packing reads a block once, from the third level cache or from memory; waiting for it there
-// cost a tenth of a product's time. Asked for line by line between multiplications it costs nothing.
+// cost a tenth of a product's time. Asked for line by line between multiplications it costs
+// nothing.
 #pragma once
 
 #include <cstdint>

@@ -104,8 +104,8 @@ int64_t equal_blocks(int64_t depth) {
   return ((depth + blocks - 1) / blocks + unit - 1) / unit * unit;
 }
 
-/// W vectors of lanes along the depth, from rows in memory (n of them, the others zero), transposed:
-/// depth after depth to `to`, `line` lanes apart.
+/// W vectors of lanes along the depth, from rows in memory (n of them, the others zero),
+/// transposed: depth after depth to `to`, `line` lanes apart.
 template <class L>
 TROUPE_INLINE void pack_square(const typename L::element* from, int64_t ld, int64_t n, int64_t left,
                                float* to, int64_t line) {

@@ -15,8 +15,8 @@ TROUPE_INLINE int64_t larger(int64_t a, int64_t b) {
   return a > b ? a : b;
 }
 
-/// What becomes of a tile's sums, for one block of the depth. Bias, residual and C itself, where C is
-/// added to, join the sums of the first block.
+/// What becomes of a tile's sums, for one block of the depth. Bias, residual and C itself, where
+/// C is added to, join the sums of the first block.
 struct outcome {
   /// p0 and depth say which block of g.k this is; `sums` holds partial sums of a bfloat16 result,
   /// `ld` floats a row.
