@@ -1,7 +1,8 @@
 // Traces for other tools.
 //
 //   Perfetto   Chrome's JSON trace events, for ui.perfetto.dev: a process per node, a track per
-//              actor, tracks for its devices and links, arrows for messages, counters for mailboxes.
+//              actor, tracks for its devices and links, arrows for messages, counters for
+//              mailboxes.
 //              (Trace Event Format, Google, 2016; perfetto.dev/docs/getting-started/other-formats)
 //   OTLP       the JSON encoding of an OTLP/HTTP trace export request, which a collector takes at
 //              /v1/traces. (opentelemetry.io/docs/specs/otlp, JSON Protobuf encoding)

@@ -120,7 +120,8 @@ class perfetto {
             R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})",
             at.process, at.thread, json_string(name)));
         event(fmt::format(
-            R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index","args":{{"sort_index":{}}}}})",
+            R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index",)"
+            R"("args":{{"sort_index":{}}}}})",
             at.process, at.thread, 100 * uint64_t{actor} + 10 * static_cast<uint64_t>(group) + n));
       }
     }

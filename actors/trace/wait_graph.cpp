@@ -127,8 +127,8 @@ class graph {
     }
   }
 
-  /// A worker in a sum over replicas waits for the stages of its data group and of its pipeline that
-  /// have something else to do first.
+  /// A worker in a sum over replicas waits for the stages of its data group and of its pipeline
+  /// that have something else to do first.
   void add_sums() {
     std::map<int, int64_t> in_sum;  // ranks, and for how long
     for (size_t e = 0; e < edges_.size(); ++e) {
@@ -157,7 +157,8 @@ class graph {
     return silent(i) || busy(i) || (out_edges_[i].empty() && !misses_[i]);
   }
 
-  /// All who wait for any of these, directly or through others; `longest`: for one of them directly.
+  /// All who wait for any of these, directly or through others; `longest`: for one of them
+  /// directly.
   std::vector<size_t> waiters_of(const std::vector<size_t>& these, int64_t* longest) const {
     std::vector<bool> seen(actors_.size());
     std::vector<size_t> open = these, out;
@@ -323,7 +324,10 @@ class graph {
         cycle.push_back(edges_[e]);
         next = ends_[e].second;
       } while (next != now);
-      out.cycles.push_back(std::move(cycle));
+      const bool old = std::all_of(cycle.begin(), cycle.end(), [&](const wait_edge& e) {
+        return e.for_ns >= options_.deadlock_ns;
+      });
+      if (old) out.cycles.push_back(std::move(cycle));
     }
   }
 

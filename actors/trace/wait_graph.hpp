@@ -13,7 +13,8 @@
 //     Next, waits for actors that do not exist. Last, actors with nothing to do that somebody waits
 //     for.
 //   WG-3  A deadlock is a set of actors all of whose waits lead back into it; each is reported as
-//     one cycle. A cycle with a way out is none: the way out is what is waited for.
+//     one cycle, once all its waits are older than deadlock_ns: two ends of a transfer wait for
+//     each other all the time. A cycle with a way out is none: the way out is what is waited for.
 #pragma once
 
 #include <cstdint>
@@ -35,9 +36,11 @@ struct waiting_for {
 
 /// An actor as the board shows it.
 struct waiting_actor {
-  std::string path, state;
-  std::string detail;    ///< JSON; "pipeline_rank" and "data_rank" give a stage its place
-  std::string handling;  ///< message under its hands, empty: none
+  std::string path;
+  std::string state;         ///< one word, may be empty
+  int64_t state_for_ns = 0;  ///< for how long it has been in it
+  std::string detail;        ///< JSON; "pipeline_rank" and "data_rank" give a stage its place
+  std::string handling;      ///< message under its hands, empty: none
   int64_t handling_for_ns = 0;
   std::vector<waiting_for> waits;
 };
@@ -52,8 +55,9 @@ struct waiting_process {
 };
 
 struct wait_options {
-  int64_t busy_ns = 1'000'000'000;  ///< handling one message for longer is conspicuous
-  int64_t least_ns = 0;             ///< shorter waits are left out
+  int64_t busy_ns = 1'000'000'000;      ///< handling one message for longer is conspicuous
+  int64_t deadlock_ns = 1'000'000'000;  ///< a cycle of shorter waits is none yet
+  int64_t least_ns = 0;                 ///< shorter waits are left out
 };
 
 /// Where an actor is.

@@ -59,7 +59,10 @@ std::string sentence(const cluster& c, const culprit& x) {
     case culprit_kind::idle: {
       std::string state;
       for (const auto& a : process.actors)
-        if (a.path == who && !a.state.empty()) state = fmt::format(" and says it is {}", a.state);
+        if (a.path == who && !a.state.empty())
+          state = a.state_for_ns > 0 ? fmt::format("; its state is {} since {}", a.state,
+                                                   duration_text(a.state_for_ns))
+                                     : fmt::format("; its state is {}", a.state);
       out = fmt::format("{}{} on {} waits for nobody{}", who, place, where(process), state);
       break;
     }
@@ -128,6 +131,7 @@ waiting_actor actor_of(const fbs::ActorInfo& info) {
   waiting_actor a;
   a.path = text(info.path());
   a.state = text(info.state());
+  a.state_for_ns = info.state_for_ns();
   a.detail = text(info.detail());
   a.handling = text(info.handling());
   a.handling_for_ns = info.handling_for_ns();

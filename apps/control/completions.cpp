@@ -41,7 +41,8 @@ std::vector<std::string> fields_of(const std::string& message, const std::string
   const auto* info = find_message(std::string_view(message));
   if (info == nullptr) return out;
   const auto quote = typed.rfind('"');
-  const bool in_name = quote != std::string::npos && std::count(typed.begin(), typed.end(), '"') % 2;
+  const bool in_name =
+      quote != std::string::npos && std::count(typed.begin(), typed.end(), '"') % 2;
   const auto before = in_name ? typed.substr(0, quote) : typed;
   for (const auto& f : info->fields) {
     const auto name = "\"" + std::string(f.name) + "\":";

@@ -109,7 +109,7 @@ class editor {
     }
     const auto brace = before.find('{');
     const auto blank = before.find_last_of(' ');
-    const auto start = brace != std::string::npos ? brace
+    const auto start = brace != std::string::npos   ? brace
                        : blank == std::string::npos ? 0
                                                     : blank + 1;
     const auto typed = before.substr(start);
@@ -198,7 +198,8 @@ void add_console(shell& sh) {
   auto* verb = sh.app.add_subcommand("console", "Speak with a running cluster");
   auto a = std::make_shared<console_arguments>();
   add_connect_options(verb, a->connect);
-  verb->add_option("-c,--command", a->lines, "Obeys this line and ends; may be given several times");
+  verb->add_option("-c,--command", a->lines,
+                   "Obeys this line and ends; may be given several times");
   verb->footer(
       "Words: nodes, actors, status, send, call, watch, pause, resume, checkpoint now, stop, set,\n"
       "drain, kill, log, blackbox, help, quit. Lines may also come from a pipe.\n\n"

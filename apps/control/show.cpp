@@ -137,7 +137,8 @@ std::string actor_text(const fbs::ActorInfoT& a, const std::string& node) {
   if (!a.handling.empty())
     out += fmt::format("  handling   {} for {}\n", a.handling, duration_text(a.handling_for_ns));
   for (const auto& w : a.waits)
-    out += fmt::format("  waits      {} for {} of {}\n", duration_text(w->for_ns), w->what, w->whom);
+    out +=
+        fmt::format("  waits      {} for {} of {}\n", duration_text(w->for_ns), w->what, w->whom);
   if (a.failed > 0) out += fmt::format("  errors     {}, last: {}\n", a.failed, a.last_error);
   if (!a.detail.empty()) out += fmt::format("  detail     {}\n", a.detail);
   return out;
@@ -191,8 +192,9 @@ std::string view_json(const fbs::ClusterViewT& view) {
     o["ranks"] = n->ranks;
     o["silent_s"] = static_cast<double>(n->silent_ns) / ns_per_s;
     o["clock_offset_s"] = static_cast<double>(n->offset_ns) / ns_per_s;
-    o["clock_bound_s"] = n->bound_ns < 0 ? ordered_json(nullptr)
-                                         : ordered_json(static_cast<double>(n->bound_ns) / ns_per_s);
+    o["clock_bound_s"] = n->bound_ns < 0
+                             ? ordered_json(nullptr)
+                             : ordered_json(static_cast<double>(n->bound_ns) / ns_per_s);
     o["refused"] = n->rejected;
     o["actors"] = ordered_json::array();
     for (const auto& a : n->actors) o["actors"].push_back(json_of(*a));
@@ -204,11 +206,12 @@ std::string view_json(const fbs::ClusterViewT& view) {
 health health_of(const fbs::ClusterViewT& view) {
   for (const auto& n : view.nodes)
     if (n->silent_ns > 0)
-      return {false, fmt::format("node {} has not answered for {}", n->node,
-                                 duration_text(n->silent_ns))};
+      return {false,
+              fmt::format("node {} has not answered for {}", n->node, duration_text(n->silent_ns))};
   for (const auto& n : view.nodes)
     for (const auto& a : n->actors)
-      if (a->state == "failed") return {false, fmt::format("{} failed: {}", a->path, a->last_error)};
+      if (a->state == "failed")
+        return {false, fmt::format("{} failed: {}", a->path, a->last_error)};
   return {};
 }
 

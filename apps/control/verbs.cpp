@@ -54,8 +54,9 @@ result<int> status(const control_arguments& a) {
 /// 0: every actor took it; 1: one refused or did not answer.
 result<int> send(const control_arguments& a) {
   TROUPE_TRY(s, session::open(a.connect));
-  TROUPE_TRY(said, obey(*s, fmt::format("call {} {} {} {}", a.connect.timeout_ms, a.actor, a.message,
-                                        a.json_text),
+  TROUPE_TRY(said, obey(*s,
+                        fmt::format("call {} {} {} {}", a.connect.timeout_ms, a.actor, a.message,
+                                    a.json_text),
                         columns()));
   TROUPE_CHECK(print(said.text));
   return said.good ? 0 : 1;
@@ -87,7 +88,8 @@ void add_control(shell& sh) {
   send_verb->add_option("JSON", a->json_text, "Its fields, e.g. '{\"verbose\":true}'");
   add_connect_options(send_verb, a->connect);
   send_verb->footer(
-      "Prints a line of JSON for every actor's answer. Exit codes: 0 all took it, 1 one did not.\n\n"
+      "Prints a line of JSON for every actor's answer. Exit codes: 0 all took it, 1 one did "
+      "not.\n\n"
       "Examples:\n"
       "  troupe send run Pause '{\"reason\":\"look\"}'\n"
       "  troupe send 'worker/*' StatusRequest");

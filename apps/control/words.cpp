@@ -38,8 +38,7 @@ using arguments = std::vector<std::string>;
 
 error usage_of(std::string_view name) {
   for (const auto& w : all_words)
-    if (w.name == name)
-      return {errc::usage, fmt::format("say: {}", w.usage), std::string(w.help)};
+    if (w.name == name) return {errc::usage, fmt::format("say: {}", w.usage), std::string(w.help)};
   return {errc::usage, fmt::format("{} is no word of the console", name)};
 }
 
@@ -108,8 +107,8 @@ result<answer> help(const arguments& a) {
     out.text += fmt::format("  {:<22}{:<14}{}\n", f.name, f.type, f.doc);
   for (const auto& c : all_calls())
     if (c.request == info)
-      out.text += fmt::format("  {} answers {} within {} ms\n", c.service, c.response->name,
-                              c.timeout_ms);
+      out.text +=
+          fmt::format("  {} answers {} within {} ms\n", c.service, c.response->name, c.timeout_ms);
   return out;
 }
 
@@ -155,10 +154,8 @@ const std::map<std::string, handler, std::less<>>& handlers() {
       {"status", status},
       {"send", [](session& s, const arguments& a, int) { return send(s, a); }},
       {"call", [](session& s, const arguments& a, int) { return call(s, a); }},
-      {"pause",
-       [](session& s, const arguments& a, int) {
-         return to_run<fbs::Pause>(s, [&](auto& m) { m.reason = rest(a, 1); });
-       }},
+      {"pause", [](session& s, const arguments& a,
+                   int) { return to_run<fbs::Pause>(s, [&](auto& m) { m.reason = rest(a, 1); }); }},
       {"resume",
        [](session& s, const arguments&, int) { return to_run<fbs::Resume>(s, [](auto&) {}); }},
       {"checkpoint",
@@ -200,12 +197,13 @@ const std::map<std::string, handler, std::less<>>& handlers() {
          if (a.size() < 2) return usage_of("log");
          return orders(s.log_level(a.size() > 2 ? a[2] : "", a[1]));
        }},
-      {"blackbox",
-       [](session& s, const arguments& a, int) {
-         return orders(s.black_box(a.size() > 1 ? a[1] : "", "asked"));
-       }},
+      {"blackbox", [](session& s, const arguments& a,
+                      int) { return orders(s.black_box(a.size() > 1 ? a[1] : "", "asked")); }},
       {"help", [](session&, const arguments& a, int) { return help(a); }},
-      {"quit", [](session&, const arguments&, int) { return result<answer>(answer{"", true, true}); }},
+      {"quit",
+       [](session&, const arguments&, int) {
+         return result<answer>(answer{"", true, true});
+       }},
   };
   return all;
 }

@@ -1,6 +1,6 @@
-// What the sanitizers' runtimes are told, linked into every executable of a sanitized build, so that
-// a program finds its suppressions whoever starts it and from wherever. ASAN_OPTIONS, UBSAN_OPTIONS
-// and TSAN_OPTIONS in the environment have the last word.
+// What the sanitizers' runtimes are told, linked into every executable of a sanitized build, so
+// that a program finds its suppressions whoever starts it and from wherever. ASAN_OPTIONS,
+// UBSAN_OPTIONS and TSAN_OPTIONS in the environment have the last word.
 //
 // 99 is the exit code of a run with a report: no command of ours ends with it.
 

@@ -78,7 +78,7 @@ waiting_actor handling(waiting_actor a, int64_t for_ns) {
   return a;
 }
 
-std::vector<shape> shapes() {
+std::vector<shape> chains() {
   return {
       {"nothing", {}, {}, {}, 0},
       {"all idle", {node("head", {who("run"), who("stage/0")})}, {}, {}, 0},
@@ -87,6 +87,11 @@ std::vector<shape> shapes() {
        {"idle worker/0"},
        {},
        0},
+  };
+}
+
+std::vector<shape> stopped_processes() {
+  return {
       {"a stopped process, whatever it said last",
        pipeline({{"worker/0", "forward", s}, {"stage/1", "gradient", s}},
                 {{"stage/0", "activation", 5 * s}}, 6 * s),
@@ -113,6 +118,11 @@ std::vector<shape> shapes() {
        {"silent"},
        {},
        0},
+  };
+}
+
+std::vector<shape> culprits() {
+  return {
       {"one that handles a message for long, though it waits as well",
        {node("head", {who("run", {{"stage/0", "StepDone", 9 * s}})}),
         node("a",
@@ -137,12 +147,23 @@ std::vector<shape> shapes() {
        {"missing archive"},
        {},
        0},
+  };
+}
+
+std::vector<shape> cycles() {
+  return {
       {"two that wait for each other",
        {node("head", {who("x", {{"y", "b", 3 * s}}), who("y", {{"x", "a", 3 * s}}),
                       who("run", {{"x", "c", 3 * s}})})},
        {},
        {},
        1},
+      {"two ends of a transfer wait for each other for a moment",
+       {node("a", {who("worker/0", {{"worker/1", "send_activation 3", s / 100}}),
+                   who("worker/1", {{"worker/0", "receive_activation 3", s / 100}})})},
+       {},
+       {},
+       0},
       {"a cycle with a way out is none",
        pipeline({{"worker/0", "forward", 2 * s}, {"stage/1", "gradient", 5 * s}},
                 {{"stage/0", "activation", 5 * s}}),
@@ -157,6 +178,11 @@ std::vector<shape> shapes() {
        {"idle worker/0"},
        {},
        2},
+  };
+}
+
+std::vector<shape> patterns_and_sums() {
+  return {
       {"a pattern: the loader of the own process",
        {node("a", {who("stage/0", {{"loader/*", "batch", 3 * s}}), who("loader/a")}),
         node("b", {who("stage/1"), who("loader/b")})},
@@ -196,7 +222,11 @@ std::vector<shape> shapes() {
 }  // namespace
 
 TEST_CASE("wait graph: shapes") {
-  for (const auto& x : shapes()) {
+  std::vector<shape> all;
+  for (const auto& some :
+       {chains(), stopped_processes(), culprits(), cycles(), patterns_and_sums()})
+    all.insert(all.end(), some.begin(), some.end());
+  for (const auto& x : all) {
     CAPTURE(x.what);
     const auto r = find_culprits(x.in, {});
     CHECK(names(r.culprits) == x.culprits);
@@ -220,7 +250,7 @@ TEST_CASE("wait graph: the culprit comes with place, chain and waiters") {
   CHECK(in[c.chain[0].from.process].actors[c.chain[0].from.actor].path == "run");
   const auto text = wait_text(in, r);
   CHECK(text.find("culprit:\n  worker/0 [data 0, pipeline 0] on node a (process 42 on h) waits for "
-                  "nobody and says it is training; 3 actors wait for it\n") == 0);
+                  "nobody; its state is training; 3 actors wait for it\n") == 0);
   CHECK(text.find("    stage/0 waits 5.00 s for worker/0: forward\n") != text.npos);
 }
 
