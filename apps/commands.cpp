@@ -25,6 +25,7 @@ void add_all(shell& sh) {
   add_trace(sh);
   add_generate(sh);
   add_data(sh);
+  add_sim(sh);
   add_bench(sh);
   add_config(sh);
   add_certs(sh);

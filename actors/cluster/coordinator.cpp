@@ -36,6 +36,11 @@ void say(self_pointer self, std::string text, fbs::NoticeLevel level = fbs::Noti
              }));
 }
 
+/// CRD-5. Epoch 0 is of a person or a launcher, who live in none.
+bool of_the_past(self_pointer self, const any_msg& m) {
+  return m.epoch() != 0 && !epoch_gate(self->state.options.epoch).accepts(m);
+}
+
 /// CRD-3.
 void quit_when_alone(self_pointer self) {
   auto& st = self->state;
@@ -149,6 +154,7 @@ void start_run(self_pointer self) {
   o.reporter = st.options.reporter;
   o.coordinator = self;
   st.run = self->spawn(train::run, std::move(o));
+  self->monitor(st.run);
   show(self);
 }
 
@@ -266,6 +272,8 @@ caf::result<msg<fbs::Welcome>> join(self_pointer self, const msg<fbs::Hello>& m,
 
 caf::result<msg<fbs::HeartbeatAck>> beat(self_pointer self, const msg<fbs::Heartbeat>& m) {
   auto& st = self->state;
+  if (of_the_past(self, m))
+    return to_caf({errc::version_mismatch, "the heartbeat is of another epoch"});
   const auto it = st.members.find(m->node_index());
   if (it == st.members.end()) return to_caf({errc::not_found, "no such node"});
   st.liveness->heard(it->second.name, now_ns(*self));
@@ -296,6 +304,8 @@ void node_lost(self_pointer self, const std::string& name, const std::string& ho
 
 void down(self_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
+  if (st.run && m.source == st.run.address())
+    end(self, from_caf(m.reason).within("the run's actor ended"), true);
   for (auto& [index, who] : st.members)
     if (who.handle && m.source == who.handle.address()) {
       who.gone = true;
@@ -413,11 +423,15 @@ coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_opti
       [self](const msg<fbs::DrainNode>& m) { return drain(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
       [self](const msg<fbs::Leave>& m) {
+        if (of_the_past(self, m)) return;
         node_lost(self, m->node() ? m->node()->str() : "?",
                   m->reason() ? m->reason()->str() : "left");
       },
-      [self](const msg<fbs::StopTraining>& m) { stop(self, m); },
+      [self](const msg<fbs::StopTraining>& m) {
+        if (!of_the_past(self, m)) stop(self, m);
+      },
       [self](const msg<fbs::RunEnded>& m) {
+        if (of_the_past(self, m)) return;
         end(self, {static_cast<errc>(m->code()), m->message() ? m->message()->str() : ""}, false);
       },
       [self](caf::tick_atom) { tick(self); },

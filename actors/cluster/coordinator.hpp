@@ -10,6 +10,8 @@
 //   CRD-4  A process that was refused is not observed.
 //   CRD-3  After the end every node is told to shut down; the coordinator goes when they are gone
 //     or the grace is over.
+//   CRD-5  A message of an epoch that has ended changes nothing.
+//   CRD-6  A run whose actor dies without a word is an end, too.
 //
 // Failure policy: a dead node ends the run (recovery is another part's work); a refused node is
 // counted and the cluster goes on.

@@ -75,6 +75,12 @@ process_usage usage_now() {
   return u;
 }
 
+uint64_t peak_memory() {
+  rusage r{};
+  getrusage(RUSAGE_SELF, &r);
+  return static_cast<uint64_t>(r.ru_maxrss) * 1024;
+}
+
 uint64_t own_schema_hash() {
   return schema_hash();
 }

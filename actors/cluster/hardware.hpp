@@ -15,6 +15,9 @@ struct process_usage {
 };
 process_usage usage_now();
 
+/// The most resident memory this process has had, bytes.
+uint64_t peak_memory();
+
 /// The hash of this build's message schemas and the program's version.
 uint64_t own_schema_hash();
 std::string own_version();

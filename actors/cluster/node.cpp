@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <caf/send.hpp>
 
 #include "actors/base/context.hpp"
 #include "actors/cluster/hardware.hpp"
@@ -50,9 +51,6 @@ void end(self_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.over, true)) return;
   be(self, fbs::NodeState::leaving);
-  for (const auto& s : st.stages) self->send_exit(s, caf::exit_reason::kill);
-  for (const auto& w : st.workers) self->send_exit(w, caf::exit_reason::kill);
-  if (st.loader) self->send_exit(st.loader, caf::exit_reason::kill);
   if (st.options.ended) st.options.ended(why);
   self->quit();
 }
@@ -226,6 +224,14 @@ void down(self_pointer self, const caf::down_msg& m) {
 }
 
 }  // namespace
+
+/// NOD-3.
+node_state::~node_state() {
+  for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
+  for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
+  if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);
+  if (!over && options.ended) options.ended({errc::cancelled, "the node's actor was killed"});
+}
 
 node_actor::behavior_type node(self_pointer self, node_options options) {
   guard_mailbox(self);

@@ -5,6 +5,7 @@
 //   NOD-1  A node whose coordinator is lost (link broken, or no answer to heartbeats within the
 //     dead time) ends itself: no orphan computes.
 //   NOD-2  A node never takes ranks twice in one epoch.
+//   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //
 // Failure policy: an actor of it that dies takes the node down with its reason; the coordinator
 // sees it go.
@@ -66,6 +67,8 @@ struct node_state {
   loader_actor loader;
   std::vector<stage_actor> stages;
   std::vector<worker_actor> workers;
+
+  ~node_state();
 };
 
 node_actor::behavior_type node(node_pointer self, node_options options);

@@ -161,6 +161,16 @@ caf::result<msg<fbs::BatchReady>> fetch(self_pointer self, const msg<fbs::BatchR
   return rp;
 }
 
+/// Messages of another epoch end here.
+template <class T, class R>
+auto guarded(self_pointer self, caf::result<msg<R>> (*handler)(self_pointer, const msg<T>&)) {
+  return [self, handler](const msg<T>& m) -> caf::result<msg<R>> {
+    if (!self->state.epoch.accepts(m))
+      return to_caf({errc::version_mismatch, "the message is of another epoch"});
+    return handler(self, m);
+  };
+}
+
 }  // namespace
 
 uint64_t split_feed::floor() const {
@@ -177,8 +187,8 @@ loader_actor::behavior_type loader(self_pointer self, uint32_t epoch,
   self->state.epoch = epoch_gate(epoch);
   return {
       status_handler(self),
-      [self](const msg<fbs::OpenLoader>& m) { return open(self, m); },
-      [self](const msg<fbs::BatchRequest>& m) { return fetch(self, m); },
+      guarded(self, open),
+      guarded(self, fetch),
   };
 }
 

@@ -319,6 +319,7 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
       [self](const msg<fbs::Notice>& m) { self->send(self->state.options.reporter, m); },
       [self](const msg<fbs::StopTraining>& m) {
         auto& now = self->state;
+        if (m.epoch() != 0 && !epoch_gate(now.options.epoch).accepts(m)) return;  // 0: a person's
         now.stop_reason = m->reason() ? m->reason()->str() : "stopped";
         now.stop_saves = m->save();
         if (std::exchange(now.waiting, false)) next_step(self);

@@ -276,10 +276,15 @@ caf::result<msg<fbs::ValidationDone>> validate(self_pointer self, const msg<fbs:
   return rp;
 }
 
+caf::error other_epoch() {
+  return to_caf({errc::version_mismatch, "the message is of another epoch"});
+}
+
 /// Messages the worker answers itself.
 template <class T, class R>
 auto pass_on(self_pointer self) {
   return [self](const msg<T>& m) -> caf::result<msg<R>> {
+    if (!self->state.epoch.accepts(m)) return other_epoch();
     auto rp = self->make_response_promise<msg<R>>();
     ask_for<R>(
         self, self->state.worker, operation_timeout, m,
@@ -292,6 +297,7 @@ auto pass_on(self_pointer self) {
 
 caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
+  if (!st.epoch.accepts(m)) return other_epoch();  // before anything is changed by it
   auto job = config::parse(m->config_toml() ? m->config_toml()->str() : "",
                            "the coordinator's configuration");
   if (!job) return to_caf(job.error());
@@ -317,11 +323,13 @@ stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, uint32_t ran
       [self](const msg<fbs::BuildStage>& m) { return build(self, m); },
       [self](const msg<fbs::AttachLoader>& m,
              const caf::strong_actor_ptr& loader) -> caf::result<msg<fbs::Ack>> {
+        if (!self->state.epoch.accepts(m)) return other_epoch();
         self->state.loader = caf::actor_cast<loader_actor>(loader);
         return pass_on<fbs::AttachLoader, fbs::Ack>(self)(m);
       },
       [self](const msg<fbs::Neighbours>& m, const caf::strong_actor_ptr& previous,
              const caf::strong_actor_ptr& next) -> caf::result<msg<fbs::Ack>> {
+        if (!self->state.epoch.accepts(m)) return other_epoch();
         self->state.previous = caf::actor_cast<stage_actor>(previous);
         self->state.next = caf::actor_cast<stage_actor>(next);
         self->state.previous_rank = m->previous_rank();
@@ -330,8 +338,14 @@ stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, uint32_t ran
       },
       pass_on<fbs::OpenDataPlane, fbs::DataPlaneOffer>(self),
       pass_on<fbs::DataPlaneTable, fbs::DataPlaneReady>(self),
-      [self](const msg<fbs::RunStep>& m) { return run_step(self, m); },
-      [self](const msg<fbs::Validate>& m) { return validate(self, m); },
+      [self](const msg<fbs::RunStep>& m) -> caf::result<msg<fbs::StepDone>> {
+        if (!self->state.epoch.accepts(m)) return other_epoch();
+        return run_step(self, m);
+      },
+      [self](const msg<fbs::Validate>& m) -> caf::result<msg<fbs::ValidationDone>> {
+        if (!self->state.epoch.accepts(m)) return other_epoch();
+        return validate(self, m);
+      },
       [self](const msg<fbs::ActivationReady>& m) {
         if (!self->state.epoch.accepts(m)) return;
         hear(self, m);

@@ -1,0 +1,42 @@
+// What must hold of a life of a simulated cluster once it is over (simulation.hpp: SIM-2 to SIM-4).
+//
+// Pure: it is handed what a person saw and what stands on the disk.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::sim {
+
+/// The worst that befell a life.
+enum class harm : uint8_t {
+  none,   ///< the run must succeed all the same
+  stops,  ///< the run must end in order
+  fatal,  ///< the run may fail
+};
+
+struct life_end {
+  uint8_t code = 0;  ///< of troupe::errc
+  std::string message;
+  std::string checkpoint;
+};
+
+struct life_report {
+  uint64_t target_steps = 0;
+  uint64_t resumed_step = 0;
+  std::vector<uint64_t> steps;  ///< as reported
+  std::vector<life_end> ends;
+  bool spoke_after_end = false;
+  bool head_lost = false;
+  harm worst = harm::none;
+  std::vector<uint64_t> checkpoints;  ///< whole ones on the disk
+
+  bool succeeded() const { return ends.size() == 1 && ends.front().code == 0; }
+};
+
+/// The first thing that does not hold.
+std::optional<std::string> judge(const life_report& life);
+
+}  // namespace troupe::sim

@@ -1,0 +1,446 @@
+// Times in place of work.
+#include "actors/sim/parts.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "actors/checkpoint/catalog.hpp"
+
+namespace troupe::sim {
+
+namespace {
+
+template <class T>
+using promise = caf::typed_response_promise<msg<T>>;
+
+/// `then` after `delay_ns`, as a part of the actor.
+template <class Self, class F>
+void later(Self* self, int64_t delay_ns, F then) {
+  self->state.room->where.after(delay_ns, self->card(), self->state.alive, std::move(then));
+}
+
+/// An answer after a while.
+template <class R, class Self, class Fill>
+caf::result<msg<R>> answer_later(Self* self, const message_header& cause, int64_t delay_ns,
+                                 Fill fill) {
+  auto rp = self->template make_response_promise<msg<R>>();
+  later(self, delay_ns, [self, rp, cause, fill]() mutable {
+    rp.deliver(make_msg<R>(context_of(*self, cause), fill));
+  });
+  return rp;
+}
+
+std::string text_of(const flatbuffers::String* s) {
+  return s != nullptr ? s->str() : "";
+}
+
+}  // namespace
+
+std::string part_name(uint32_t rank) {
+  return fmt::format("part-{:05}", rank);
+}
+
+// -- gang -----------------------------------------------------------------------------------------
+
+void gang::arrive(uint64_t step, std::function<void(bool ok)> go_on) {
+  if (broken) return go_on(false);
+  auto& here = waiting[step];
+  here.push_back(std::move(go_on));
+  if (here.size() < size) return;
+  const auto all = std::move(here);
+  waiting.erase(step);
+  for (const auto& one : all) one(true);
+}
+
+void gang::fail() {
+  if (std::exchange(broken, true)) return;
+  for (const auto& [step, all] : std::exchange(waiting, {}))
+    for (const auto& one : all) one(false);
+}
+
+// -- worker ---------------------------------------------------------------------------------------
+
+namespace {
+
+/// How long the device takes from now: it does one thing after another.
+int64_t busy_for(worker_pointer self, int64_t ns) {
+  auto& st = self->state;
+  const auto ill = st.room->ailments.find(st.rank);
+  const double slow = ill == st.room->ailments.end() ? 1 : ill->second.slow;
+  const auto takes = static_cast<int64_t>(static_cast<double>(st.room->about(ns)) * slow);
+  st.busy_until_ns = std::max(st.busy_until_ns, now_ns(*self)) + takes;
+  return st.busy_until_ns - now_ns(*self);
+}
+
+/// Whether the device is dead to the world; a failure is told once.
+std::optional<error> ill(worker_pointer self) {
+  auto& all = self->state.room->ailments;
+  const auto it = all.find(self->state.rank);
+  if (it == all.end() || !it->second.fails) return std::nullopt;
+  it->second.fails = false;
+  return error{errc::io, "the device reports an uncorrectable error"};
+}
+
+bool hangs(worker_pointer self) {
+  const auto& all = self->state.room->ailments;
+  const auto it = all.find(self->state.rank);
+  return it != all.end() && it->second.hangs;
+}
+
+template <class R, class Fill>
+caf::result<msg<R>> worked(worker_pointer self, const message_header& cause, int64_t ns,
+                           Fill fill) {
+  if (hangs(self)) {
+    auto rp = self->make_response_promise<msg<R>>();
+    self->state.never.push_back(std::make_shared<promise<R>>(rp));
+    return rp;
+  }
+  return answer_later<R>(self, cause, busy_for(self, ns), fill);
+}
+
+caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::BuildStage>& m) {
+  auto& st = self->state;
+  st.last_stage = m->pipeline_rank() + 1 == m->pipeline_ranks();
+  st.data_ranks = m->data_ranks();
+  return worked<fbs::StageReady>(self, m.header(), st.room->times.build_ns,
+                                 [rank = st.rank](auto& r) {
+                                   r.rank = rank;
+                                   r.parameters = 1000;
+                                   r.bytes = 16'000;
+                                 });
+}
+
+caf::result<msg<fbs::DataPlaneOffer>> offer(worker_pointer self, const msg<fbs::OpenDataPlane>& m) {
+  const auto& st = self->state;
+  return make_msg<fbs::DataPlaneOffer>(context_of(*self, m.header()), [&](auto& o) {
+    o.rank = st.rank;
+    if (!st.room->groups) return;
+    o.groups.push_back(std::make_unique<fbs::GroupOfferT>());
+    auto& g = *o.groups.back();
+    g.name = fmt::format("data/{}", st.rank / st.data_ranks);
+    g.rank = st.rank % st.data_ranks;
+    g.size = st.data_ranks;
+  });
+}
+
+caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>& m) {
+  auto& st = self->state;
+  if (auto e = ill(self)) return to_caf(*e);
+  auto done = [m](auto& d) {
+    d.step = m->step();
+    d.kind = m->kind();
+    d.micro_batch = m->micro_batch();
+  };
+  const auto& times = st.room->times;
+  switch (m->kind()) {
+    case fbs::OpKind::forward:
+    case fbs::OpKind::evaluate:
+      st.forward_ms += static_cast<double>(times.forward_ns) / 1e6;
+      return worked<fbs::OpDone>(self, m.header(), times.forward_ns, done);
+    case fbs::OpKind::backward:
+      st.backward_ms += static_cast<double>(times.backward_ns) / 1e6;
+      return worked<fbs::OpDone>(self, m.header(), times.backward_ns, done);
+    case fbs::OpKind::begin:
+      st.forward_ms = st.backward_ms = 0;
+      break;
+    case fbs::OpKind::receive_activation:
+    case fbs::OpKind::receive_gradient:
+      break;
+  }
+  return make_msg<fbs::OpDone>(context_of(*self, m.header()), done);
+}
+
+msg<fbs::StepDone> step_done(worker_pointer self, const msg<fbs::FinishStep>& m) {
+  const auto& st = self->state;
+  return make_msg<fbs::StepDone>(context_of(*self, m.header()), [&](auto& d) {
+    d.step = m->step();
+    d.rank = st.rank;
+    d.target_count = st.last_stage ? 100 : 0;
+    d.loss_sum = st.last_stage ? 1000.0 / static_cast<double>(m->step() + 100) : 0;
+    d.grad_norm = 1;
+    d.forward_ms = st.forward_ms;
+    d.backward_ms = st.backward_ms;
+  });
+}
+
+/// A validation ends for each rank by itself; a step ends for all at once.
+caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::FinishStep>& m) {
+  auto& st = self->state;
+  if (auto e = ill(self)) return to_caf(*e);
+  auto rp = self->make_response_promise<msg<fbs::StepDone>>();
+  if (hangs(self)) {
+    st.never.push_back(std::make_shared<promise<fbs::StepDone>>(rp));
+    return rp;
+  }
+  if (m->evaluation()) {
+    later(self, busy_for(self, 0), [self, rp, m]() mutable { rp.deliver(step_done(self, m)); });
+    return rp;
+  }
+  auto updated = [self, rp, m](bool ok) mutable {
+    if (ok)
+      rp.deliver(step_done(self, m));
+    else
+      rp.deliver(to_caf({errc::unavailable, "a rank has left the group"}));
+  };
+  later(self, busy_for(self, st.room->times.update_ns), [self, m, updated] {
+    auto& now = self->state;
+    auto go_on = [self, room = now.room, alive = std::weak_ptr<int>(now.alive), updated](bool ok) {
+      if (alive.expired()) return;
+      room->where.after(0, self->card(), alive, [updated, ok]() mutable { updated(ok); });
+    };
+    now.ranks->arrive(m->step(), std::move(go_on));
+  });
+  return rp;
+}
+
+caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckpoint>& m) {
+  auto& st = self->state;
+  if (auto e = ill(self)) return to_caf(*e);
+  auto rp = self->make_response_promise<msg<fbs::Saved>>();
+  const int here = st.room->where.node_of(self->card());
+  const auto folder = text_of(m->directory());
+  if (!st.room->disk.write(folder, part_name(st.rank), here))
+    return to_caf({errc::io, fmt::format("no folder {}", folder)});
+  if (hangs(self)) {
+    st.never.push_back(std::make_shared<promise<fbs::Saved>>(rp));
+    return rp;
+  }
+  later(self, busy_for(self, st.room->times.save_ns), [self, rp, m, folder]() mutable {
+    auto& now = self->state;
+    if (!now.room->disk.sync(folder, part_name(now.rank))) {
+      rp.deliver(to_caf({errc::io, fmt::format("{} has gone", folder)}));
+      return;
+    }
+    rp.deliver(make_msg<fbs::Saved>(context_of(*self, m.header()), [&](auto& s) {
+      s.step = m->step();
+      s.rank = now.rank;
+      s.files.push_back(std::make_unique<fbs::SavedFileT>());
+      s.files.back()->name = part_name(now.rank);
+      s.files.back()->bytes = 1;
+    }));
+  });
+  return rp;
+}
+
+caf::result<msg<fbs::Loaded>> load(worker_pointer self, const msg<fbs::LoadCheckpoint>& m) {
+  auto& st = self->state;
+  if (!st.room->disk.has(text_of(m->directory()), part_name(st.rank)))
+    return to_caf({errc::bad_data, fmt::format("{} lacks a part", text_of(m->directory()))});
+  return worked<fbs::Loaded>(self, m.header(), st.room->times.save_ns,
+                             [rank = st.rank](auto& l) { l.rank = rank; });
+}
+
+/// As the real worker: messages of another epoch end here.
+template <class T, class R>
+auto guarded(worker_pointer self, caf::result<msg<R>> (*handler)(worker_pointer, const msg<T>&)) {
+  return [self, handler](const msg<T>& m) -> caf::result<msg<R>> {
+    if (!self->state.epoch.accepts(m))
+      return to_caf({errc::version_mismatch, "the message is of another epoch"});
+    return handler(self, m);
+  };
+}
+
+}  // namespace
+
+worker_state::~worker_state() {
+  // Its sockets close, which the other ranks notice; those of a host that has gone do not.
+  if (!room || !ranks || room->where.fell_silent(node)) return;
+  room->where.clock().call_at(room->where.now_ns() + 1'000'000, [group = ranks] { group->fail(); });
+}
+
+worker_actor::behavior_type worker(worker_pointer self, machine_room* room, uint32_t epoch,
+                                   uint32_t rank) {
+  guard_mailbox(self);
+  introduce(self, fmt::format("worker/{}", rank));
+  auto& st = self->state;
+  st.room = room;
+  st.node = room->where.node_of(self->card());
+  st.ranks = room->ranks;
+  st.epoch = epoch_gate(epoch);
+  st.rank = rank;
+  return {
+      status_handler(self),
+      guarded(self, build),
+      [self](const msg<fbs::AttachLoader>& m) -> caf::result<msg<fbs::Ack>> {
+        return make_msg<fbs::Ack>(context_of(*self, m.header()));
+      },
+      guarded(self, offer),
+      [self](const msg<fbs::DataPlaneTable>& m) -> caf::result<msg<fbs::DataPlaneReady>> {
+        return worked<fbs::DataPlaneReady>(self, m.header(), 1'000'000,
+                                           [rank = self->state.rank](auto& r) { r.rank = rank; });
+      },
+      guarded(self, run_op),
+      guarded(self, finish),
+      guarded(self, save),
+      guarded(self, load),
+      [](caf::update_atom) {},
+  };
+}
+
+// -- loader ---------------------------------------------------------------------------------------
+
+loader_actor::behavior_type loader(loader_pointer self, machine_room* room, uint32_t epoch,
+                                   const std::string& node) {
+  guard_mailbox(self);
+  introduce(self, fmt::format("loader/{}", node));
+  self->state.room = room;
+  self->state.epoch = epoch_gate(epoch);
+  return {
+      status_handler(self),
+      [self](const msg<fbs::OpenLoader>& m) -> caf::result<msg<fbs::LoaderReady>> {
+        if (m->consumers())
+          for (const auto rank : *m->consumers()) {
+            self->state.asked[{rank, fbs::Split::train}] = m->first_step() - 1;
+            self->state.asked[{rank, fbs::Split::validation}] = 0;
+          }
+        auto& r = *self->state.room;
+        return answer_later<fbs::LoaderReady>(self, m.header(), r.about(r.times.open_ns),
+                                              [](auto& l) {
+                                                l.tokens = 1'000'000;
+                                                l.train_windows = 10'000;
+                                                l.validation_windows = 100;
+                                                l.slot_bytes = 1;
+                                                l.slots = 6;
+                                              });
+      },
+      [self](const msg<fbs::BatchRequest>& m) -> caf::result<msg<fbs::BatchReady>> {
+        const auto it = self->state.asked.find({m->consumer(), m->split()});
+        if (it == self->state.asked.end())
+          return to_caf({errc::not_found, fmt::format("{} is no consumer", m->consumer())});
+        const bool again = m->split() == fbs::Split::validation && m->step() == 1;
+        if (!again && m->step() != it->second && m->step() != it->second + 1)
+          return to_caf({errc::bug, fmt::format("rank {} asks for batch {} after batch {}",
+                                                m->consumer(), m->step(), it->second)});
+        it->second = m->step();
+        auto& r = *self->state.room;
+        return answer_later<fbs::BatchReady>(self, m.header(), r.about(r.times.fetch_ns),
+                                             [step = m->step()](auto& b) {
+                                               b.step = step;
+                                               b.slot = static_cast<uint32_t>(step % 4);
+                                             });
+      },
+  };
+}
+
+// -- archive --------------------------------------------------------------------------------------
+
+namespace {
+
+/// The steps of a commit as the real archive takes them (archive.hpp), each some time after the
+/// one before, so that a crash falls between any two.
+void commit(archive_pointer self, const msg<fbs::CommitCheckpoint>& m,
+            promise<fbs::CheckpointFolder> rp) {
+  const auto partial = checkpoint::partial_name(m->step());
+  const auto complete = checkpoint::folder_name(m->step());
+  auto& room = *self->state.room;
+  const int here = room.where.node_of(self->card());
+  const int64_t pause = room.about(room.times.commit_ns);
+  if (m->files())
+    for (const auto* f : *m->files())
+      if (!room.disk.has(partial, text_of(f->name()))) {
+        rp.deliver(to_caf({errc::io, fmt::format("{} lacks {}", partial, text_of(f->name()))}));
+        return;
+      }
+  room.disk.write(partial, "MANIFEST", here);
+  later(self, pause, [self, m, rp, partial, complete, here, pause]() mutable {
+    auto& disk = self->state.room->disk;
+    disk.sync(partial, "MANIFEST");
+    later(self, pause, [self, m, rp, partial, complete, here, pause]() mutable {
+      self->state.room->disk.rename(partial, complete, here);
+      later(self, pause, [self, m, rp, complete]() mutable {
+        self->state.room->disk.settle();
+        rp.deliver(make_msg<fbs::CheckpointFolder>(context_of(*self, m.header()),
+                                                   [&](auto& f) { f.directory = complete; }));
+      });
+    });
+  });
+}
+
+}  // namespace
+
+archive_actor::behavior_type archive(archive_pointer self, machine_room* room) {
+  guard_mailbox(self);
+  introduce(self, "archive");
+  self->state.room = room;
+  return {
+      status_handler(self),
+      [self](const msg<fbs::PrepareCheckpoint>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
+        auto& r = *self->state.room;
+        const auto name = checkpoint::partial_name(m->step());
+        r.disk.make_folder(name, r.where.node_of(self->card()));
+        return answer_later<fbs::CheckpointFolder>(self, m.header(), r.about(r.times.commit_ns),
+                                                   [name](auto& f) { f.directory = name; });
+      },
+      [self](const msg<fbs::CommitCheckpoint>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
+        auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
+        commit(self, m, rp);
+        return rp;
+      },
+  };
+}
+
+// -- reporter -------------------------------------------------------------------------------------
+
+reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<told> heard) {
+  guard_mailbox(self);
+  introduce(self, "reporter");
+  self->state.heard = std::move(heard);
+  return {
+      status_handler(self),
+      [self](const msg<fbs::StepReport>& m) {
+        auto& h = *self->state.heard;
+        if (!h.ends.empty()) h.spoke_after_end = true;
+        h.steps.push_back(m->step());
+      },
+      [self](const msg<fbs::Notice>& m) {
+        self->state.heard->notices.push_back(text_of(m->text()));
+      },
+      [self](const msg<fbs::RunEnded>& m) { self->state.heard->ends.push_back(m.unpack()); },
+  };
+}
+
+// -- connector ------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int64_t handshake_ns = 500'000;
+
+/// A cut link never answers; a dead process refuses.
+void connect(connector_pointer self, caf::response_promise rp, const std::string& host,
+             uint16_t port) {
+  later(self, handshake_ns, [self, rp, host, port]() mutable {
+    auto& room = *self->state.room;
+    const auto it = room.addresses.find({host, port});
+    if (it == room.addresses.end() || !room.where.alive(it->second.node))
+      return rp.deliver(caf::make_error(caf::sec::cannot_connect_to_node));
+    if (!room.where.reachable(self->state.node, it->second.node)) return;
+    rp.deliver(caf::make_message(caf::node_id{}, it->second.actor, std::set<std::string>{}));
+  });
+}
+
+}  // namespace
+
+caf::behavior connector(connector_pointer self, machine_room* room, int node) {
+  guard_mailbox(self);
+  introduce(self, fmt::format("connector/{}", node));
+  self->state.room = room;
+  self->state.node = node;
+  return {
+      [self](caf::publish_atom, uint16_t, const caf::strong_actor_ptr& who,
+             const std::set<std::string>&, const std::string& address, bool) -> uint16_t {
+        auto& r = *self->state.room;
+        const uint16_t port = ++r.last_port;
+        r.addresses[{address, port}] = {who, self->state.node};
+        return port;
+      },
+      [self](caf::connect_atom, const std::string& host, uint16_t port) {
+        auto rp = self->make_response_promise();
+        connect(self, rp, host, port);
+        return rp;
+      },
+  };
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,147 @@
+// What a simulated cluster has in place of devices, data and disks: actors that understand the same
+// messages as the real ones and take given times for them.
+//
+// The coordinator, the nodes, the run and the stages of a simulation are the real ones.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <caf/event_based_actor.hpp>
+
+#include "actors/base/traced.hpp"
+#include "actors/cluster/coordinator.hpp"
+#include "actors/cluster/node.hpp"
+#include "actors/sim/disk_policy.hpp"
+#include "actors/sim/world.hpp"
+#include "messages/receive.hpp"
+
+namespace troupe::sim {
+
+/// How long things take.
+struct timing {
+  int64_t forward_ns = 2'000'000;   ///< of one micro-batch on one stage
+  int64_t backward_ns = 4'000'000;
+  int64_t update_ns = 3'000'000;    ///< once every rank has come to it
+  int64_t build_ns = 20'000'000;
+  int64_t open_ns = 30'000'000;     ///< of a loader
+  int64_t fetch_ns = 300'000;       ///< of a batch
+  int64_t save_ns = 25'000'000;     ///< of a rank's part, sync included
+  int64_t commit_ns = 10'000'000;   ///< each of the four steps of a commit
+  double jitter = 0.1;              ///< a thing takes up to (1 + jitter) times as long
+};
+
+/// What is wrong with a rank's device.
+struct ailment {
+  double slow = 1;      ///< factor of all times
+  bool hangs = false;   ///< answers nothing any more
+  bool fails = false;   ///< answers its next operation with an error
+};
+
+/// The ranks of one run meet here at the end of a step, as in a collective: it ends for all when
+/// the last has come, and fails for all when one of them has died audibly.
+struct gang {
+  size_t size = 0;
+  bool broken = false;
+  std::map<uint64_t, std::vector<std::function<void(bool ok)>>> waiting;  ///< by step
+
+  void arrive(uint64_t step, std::function<void(bool ok)> go_on);
+  void fail();
+};
+
+/// What all parts of a simulated cluster share.
+struct machine_room {
+  explicit machine_room(world& w) : where(w), chance(w.chance().split(3)) {}
+
+  world& where;
+  dice chance;
+  timing times;
+  disk_policy disk;
+  std::map<uint32_t, ailment> ailments;  ///< by rank
+  std::shared_ptr<gang> ranks = std::make_shared<gang>();
+  bool groups = true;  ///< offer the groups of the data plane (without addresses)
+
+  /// Who can be connected to, by host and port.
+  struct address {
+    caf::strong_actor_ptr actor;
+    int node = 0;
+  };
+  std::map<std::pair<std::string, uint16_t>, address> addresses;
+  uint16_t last_port = 1000;
+
+  int64_t about(int64_t ns) {
+    return ns + static_cast<int64_t>(static_cast<double>(ns) * times.jitter * chance.unit());
+  }
+};
+
+/// One file of a rank in a checkpoint.
+std::string part_name(uint32_t rank);
+
+struct worker_state {
+  static inline const char* name = "worker";
+  machine_room* room = nullptr;
+  std::shared_ptr<gang> ranks;
+  std::shared_ptr<int> alive = std::make_shared<int>();
+  epoch_gate epoch;
+  uint32_t rank = 0;
+  int node = 0;
+  bool last_stage = false;
+  uint32_t data_ranks = 1;
+  int64_t busy_until_ns = 0;
+  double forward_ms = 0, backward_ms = 0;
+  std::vector<std::shared_ptr<void>> never;  ///< promises of a hanging device
+
+  ~worker_state();
+};
+using worker_pointer = traced_pointer<worker_actor, worker_state>;
+worker_actor::behavior_type worker(worker_pointer self, machine_room* room, uint32_t epoch,
+                                   uint32_t rank);
+
+struct loader_state {
+  static inline const char* name = "loader";
+  machine_room* room = nullptr;
+  std::shared_ptr<int> alive = std::make_shared<int>();
+  epoch_gate epoch;
+  std::map<std::pair<uint32_t, fbs::Split>, uint64_t> asked;  ///< by consumer: its latest batch
+};
+using loader_pointer = traced_pointer<loader_actor, loader_state>;
+loader_actor::behavior_type loader(loader_pointer self, machine_room* room, uint32_t epoch,
+                                   const std::string& node);
+
+struct archive_state {
+  static inline const char* name = "archive";
+  machine_room* room = nullptr;
+  std::shared_ptr<int> alive = std::make_shared<int>();
+};
+using archive_pointer = traced_pointer<archive_actor, archive_state>;
+archive_actor::behavior_type archive(archive_pointer self, machine_room* room);
+
+/// What a reporter was told.
+struct told {
+  std::vector<uint64_t> steps;
+  std::vector<fbs::RunEndedT> ends;
+  std::vector<std::string> notices;
+  bool spoke_after_end = false;
+};
+struct reporter_state {
+  static inline const char* name = "reporter";
+  std::shared_ptr<told> heard;
+};
+using reporter_pointer = traced_pointer<reporter_actor, reporter_state>;
+reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<told> heard);
+
+/// What CAF's middleman is to a node: publishes it, connects it to others.
+struct connector_state {
+  static inline const char* name = "connector";
+  machine_room* room = nullptr;
+  std::shared_ptr<int> alive = std::make_shared<int>();
+  int node = 0;
+};
+using connector_pointer = caf::stateful_actor<connector_state, traced<caf::event_based_actor>>*;
+caf::behavior connector(connector_pointer self, machine_room* room, int node);
+
+}  // namespace troupe::sim

@@ -1,0 +1,622 @@
+// Lives, faults, and what must hold.
+#include "actors/sim/simulation.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <caf/send.hpp>
+
+#include "actors/checkpoint/catalog.hpp"
+#include "actors/sim/invariants_policy.hpp"
+#include "actors/train/plan.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::sim {
+
+namespace {
+
+constexpr int64_t ms = 1'000'000;
+constexpr int64_t second = 1'000 * ms;
+constexpr int64_t life_limit_ns = 3 * 3600 * second;
+constexpr uint16_t head_port = 1;
+constexpr const char* head = "head";
+
+class simulation {
+ public:
+  simulation(const simulation_options& options, train::job_plan plan)
+      : options_(options),
+        plan_(std::move(plan)),
+        world_(world_options_of(options)),
+        room_(world_) {
+    room_.times = options.times;
+    room_.groups = options.nodes * options.workers <= 256;
+    nodes_.resize(static_cast<size_t>(options.nodes) + 1);
+    if (options.check) world_.observe = [this](const any_msg& m, const actor_card&) { watch(m); };
+    for (const auto& f : options.faults)
+      world_.clock().call_at(world_.now_ns() + f.at_ns, [this, f] { befall(f); });
+  }
+
+  ~simulation() { world_.end(); }
+
+  simulation_outcome run() {
+    const auto begun = std::chrono::steady_clock::now();
+    while (life_ < options_.lives && !world_.violated()) {
+      begin_life();
+      live();
+      if (world_.violated()) break;
+      end_life();
+      ++life_;
+      if (life_report_.succeeded()) break;
+    }
+    simulation_outcome out;
+    out.seed = options_.seed;
+    out.violation = world_.violated();
+    out.counts = world_.counts();
+    out.fingerprint = world_.fingerprint();
+    out.virtual_ns = world_.now_ns();
+    out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    out.steps = steps_;
+    out.lives = life_;
+    out.faults = std::move(faults_done_);
+    out.ends = std::move(ends_);
+    return out;
+  }
+
+ private:
+  /// A node of the cluster, from 1; 0 is the head.
+  struct member {
+    caf::strong_actor_ptr node;
+    bool actor_lives = false;
+    bool told = false;  ///< its process heard that it ended
+    int64_t frozen_until_ns = 0;
+    int64_t trouble_since_ns = -1;  ///< cut off, frozen or silently gone since
+  };
+
+  static world_options world_options_of(const simulation_options& o) {
+    world_options w;
+    w.seed = o.seed;
+    w.nodes = o.nodes + 1;
+    w.links = o.links;
+    w.shuffle = o.shuffle;
+    w.burst = o.burst;
+    w.mailbox_limit = o.mailbox_limit;
+    w.check_requests = o.check;
+    return w;
+  }
+
+  uint32_t epoch() const { return static_cast<uint32_t>(life_) + 2; }
+
+  void log(const std::string& text) {
+    if (options_.log)
+      std::fputs(
+          fmt::format("{:10.3f} s  {}\n", static_cast<double>(world_.now_ns()) / 1e9, text).c_str(),
+          stderr);
+  }
+
+  // -- a life -------------------------------------------------------------------------------------
+
+  std::string name_of(int node) const { return fmt::format("node{}", node - 1); }
+
+  void begin_life() {
+    life_report_ = {};
+    life_report_.target_steps = static_cast<uint64_t>(options_.steps);
+    heard_ = std::make_shared<told>();
+    room_.ranks = std::make_shared<gang>();
+    room_.ranks->size = plan_.ranks.size();
+    for (auto& [rank, ailment] : room_.ailments) ailment = {};
+    if (!world_.alive(0)) world_.restart(0);
+    start_head();
+    for (int n = 1; n <= options_.nodes; ++n) {
+      if (!world_.alive(n)) world_.restart(n);
+      // The processes of a cluster start one after the other.
+      const int64_t when = world_.now_ns() + world_.chance().between(0, 50 * ms);
+      world_.clock().call_at(when, [this, n, life = life_] {
+        if (life == life_ && world_.alive(n)) start_node(n);
+      });
+      nodes_[static_cast<size_t>(n)] = {};
+    }
+    life_begun_ns_ = world_.now_ns();
+    nodes_started_by_ns_ = life_begun_ns_ + 50 * ms;
+  }
+
+  void start_head() {
+    const auto reporter = world_.spawn(0, sim::reporter, heard_);
+    cluster::coordinator_options o;
+    o.plan = plan_;
+    o.epoch = epoch();
+    o.reporter = reporter;
+    if (const auto last = last_checkpoint()) {
+      o.resume = checkpoint::entry{checkpoint::folder_name(*last), *last};
+      life_report_.resumed_step = *last;
+    }
+    o.make_archive = [this](cluster::coordinator_pointer self) {
+      return archive_actor(self->spawn(sim::archive, &room_));
+    };
+    coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o));
+    coordinator_lives_ = true;
+    const auto handle = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);
+    room_.addresses[{head, head_port}] = {handle, 0};
+    handle->get()->attach_functor([this, life = life_] {
+      if (life != life_) return;
+      coordinator_lives_ = false;
+      coordinator_gone_ns_ = world_.now_ns();
+      world_.clock().call_at(world_.now_ns() + 10 * ms, [this, life] {
+        if (life == life_ && world_.alive(0)) world_.crash(0, false);
+      });
+    });
+  }
+
+  cluster::node_parts parts_of(int n) {
+    cluster::node_parts p;
+    p.worker = [this](cluster::node_pointer self, uint32_t e, uint32_t rank) {
+      return worker_actor(self->spawn(sim::worker, &room_, e, rank));
+    };
+    p.loader = [this, n](cluster::node_pointer self, uint32_t e) {
+      return loader_actor(self->spawn(sim::loader, &room_, e, name_of(n)));
+    };
+    p.hardware = [this, n] {
+      fbs::HardwareFactsT f;
+      f.hostname = fmt::format("host{}", n);
+      f.boot_id = "0";
+      f.cpu_model = "simulated";
+      f.cores = 8;
+      f.memory_bytes = 1 << 30;
+      f.instance_id = fmt::format("{}-{}", n, life_);
+      return f;
+    };
+    p.usage = [] { return cluster::process_usage{1 << 20, 1}; };
+    p.connector = world_.spawn(n, sim::connector, &room_, n);
+    return p;
+  }
+
+  void start_node(int n) {
+    cluster::node_options o;
+    o.name = name_of(n);
+    o.coordinator_host = head;
+    o.coordinator_port = head_port;
+    o.advertise = name_of(n);
+    o.join_timeout_ms = options_.join_timeout_ms;
+    o.ended = [this, n, life = life_](const error& why) {
+      if (life != life_) return;
+      nodes_[static_cast<size_t>(n)].told = true;
+      log(fmt::format("{} ends: {}", name_of(n), why.message.empty() ? "in order" : why.message));
+      world_.clock().call_at(world_.now_ns() + 10 * ms, [this, n, life] { exit_node(n, life); });
+    };
+    o.parts = parts_of(n);
+    auto& m = nodes_[static_cast<size_t>(n)];
+    const auto node = world_.spawn(n, cluster::node, std::move(o));
+    m.node = caf::actor_cast<caf::strong_actor_ptr>(node);
+    m.actor_lives = true;
+    m.node->get()->attach_functor([this, n, life = life_] {
+      if (life != life_) return;
+      nodes_[static_cast<size_t>(n)].actor_lives = false;
+      world_.clock().call_at(world_.now_ns() + 10 * ms, [this, n, life] { exit_node(n, life); });
+    });
+  }
+
+  /// The node's actor has ended, and so its process does: nothing of it may be left (SIM-7).
+  void exit_node(int n, int life) {
+    if (life != life_ || !world_.alive(n)) return;
+    const auto& m = nodes_[static_cast<size_t>(n)];
+    if (world_.frozen(n)) {
+      world_.clock().call_at(world_.now_ns() + second, [this, n, life] { exit_node(n, life); });
+      return;
+    }
+    if (m.actor_lives || !m.told) {
+      if (!m.told)
+        world_.violation(fmt::format("{} died and its process was not told", name_of(n)));
+      return;
+    }
+    for (const auto& card : world_.actors_of(n))
+      if (!card->path().starts_with("connector/"))
+        world_.violation(fmt::format("{} outlives its node", card->path()));
+    world_.crash(n, false);
+  }
+
+  bool life_over() const {
+    if (coordinator_lives_ || world_.now_ns() < nodes_started_by_ns_ || world_.alive(0))
+      return false;
+    for (int n = 1; n <= options_.nodes; ++n)
+      if (world_.alive(n) && nodes_[static_cast<size_t>(n)].actor_lives) return false;
+    return true;
+  }
+
+  void live() {
+    const int64_t limit = life_begun_ns_ + life_limit_ns;
+    if (world_.run(limit, [this] { return life_over() || lingers(); })) return;
+    std::vector<std::string> waits;
+    for (const auto& v : board::instance().view())
+      for (const auto& w : v.waits)
+        if (waits.size() < 8)
+          waits.push_back(fmt::format("{} for {} of {}", v.path, w.what, w.whom));
+    world_.violation(fmt::format("the life does not end; waiting: {}", fmt::join(waits, "; ")));
+  }
+
+  /// A node that stays long after its coordinator has gone (NOD-1).
+  bool lingers() {
+    if (coordinator_lives_) return false;
+    const int64_t patience = (options_.join_timeout_ms + 2 * options_.dead_after_ms + 10'000) * ms;
+    const int64_t since = std::max(coordinator_gone_ns_, last_healed_ns_);
+    if (world_.now_ns() < since + patience) return false;
+    for (int n = 1; n <= options_.nodes; ++n)
+      if (world_.alive(n) && !world_.frozen(n) && nodes_[static_cast<size_t>(n)].actor_lives)
+        world_.violation(fmt::format("{} stays without a coordinator", name_of(n)));
+    return world_.violated().has_value();
+  }
+
+  void end_life() {
+    life_report_.steps = heard_->steps;
+    life_report_.spoke_after_end = heard_->spoke_after_end;
+    for (const auto& e : heard_->ends) {
+      life_report_.ends.push_back({e.code, e.message, e.checkpoint});
+      ends_.push_back(e.code == 0 ? "success" : e.message);
+    }
+    if (heard_->ends.empty()) ends_.push_back("the head was lost");
+    life_report_.checkpoints = checkpoints();
+    steps_ += heard_->steps.size();
+    log(fmt::format("life {} over: {}", life_, ends_.back()));
+    for (int n = 0; n <= options_.nodes; ++n)
+      if (world_.alive(n)) world_.crash(n, false);
+    while (!world_.idle()) world_.turn();
+    if (auto broken = judge(life_report_)) world_.violation(*broken);
+  }
+
+  // -- the disk -----------------------------------------------------------------------------------
+
+  /// Steps of the checkpoints on the disk, each of which must be whole (SIM-5).
+  std::vector<uint64_t> checkpoints() {
+    std::vector<uint64_t> out;
+    for (const auto& name : room_.disk.folders("step-")) {
+      if (name.ends_with(".partial")) continue;
+      const auto torn = room_.disk.torn(name);
+      if (!torn.empty())
+        world_.violation(fmt::format("{} has torn files: {}", name, fmt::join(torn, ", ")));
+      for (const auto& r : plan_.ranks)
+        if (!room_.disk.has(name, part_name(static_cast<uint32_t>(r.rank))))
+          world_.violation(fmt::format("{} lacks the part of rank {}", name, r.rank));
+      out.push_back(std::strtoull(name.c_str() + 5, nullptr, 10));
+    }
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+
+  std::optional<uint64_t> last_checkpoint() {
+    const auto all = checkpoints();
+    return all.empty() ? std::nullopt : std::optional(all.back());
+  }
+
+  // -- messages -----------------------------------------------------------------------------------
+
+  /// SIM-1: who welcomes and assigns in an epoch is one.
+  void watch(const any_msg& m) {
+    const auto type = m.type();
+    if (type != message_traits<fbs::Welcome>::id && type != message_traits<fbs::Assign>::id) return;
+    const auto& h = m.header();
+    const auto [it, fresh] = coordinator_of_.emplace(h.epoch, h.sender);
+    if (!fresh && it->second != h.sender && h.epoch >= 2)
+      world_.violation(fmt::format("two coordinators act in epoch {}", h.epoch));
+  }
+
+  // -- faults -------------------------------------------------------------------------------------
+
+  int victim(const fault& f) const {
+    return 1 + static_cast<int>(f.lot % static_cast<uint64_t>(options_.nodes));
+  }
+
+  void did(const fault& f, const std::string& what, harm how_bad) {
+    life_report_.worst = std::max(life_report_.worst, how_bad);
+    auto text = fmt::format("{:.3f} s {} {}", static_cast<double>(world_.now_ns()) / 1e9,
+                            to_string(f.kind), what);
+    log(text);
+    faults_done_.push_back(std::move(text));
+  }
+
+  void befall(const fault& f) {
+    if (!coordinator_lives_) return;
+    switch (f.kind) {
+      case fault_kind::crash_node:
+      case fault_kind::lose_node:
+        return lose_node(f, f.kind == fault_kind::lose_node);
+      case fault_kind::freeze_node:
+        return freeze(f);
+      case fault_kind::crash_head:
+        life_report_.head_lost = true;
+        did(f, "", harm::fatal);
+        crash(0, false);
+        return;
+      case fault_kind::partition:
+        return partition(f);
+      case fault_kind::loss:
+        did(f, fmt::format("for {} ms", f.lasts_ns / ms), harm::fatal);
+        world_.lose(0.02 + static_cast<double>(f.lot % 100) / 200);
+        return after(f.lasts_ns, [this] { world_.lose(0); });
+      case fault_kind::slow_device:
+      case fault_kind::hang_device:
+      case fault_kind::fail_device:
+        return sicken(f);
+      case fault_kind::kill_actor:
+        return kill_actor(f);
+      case fault_kind::old_message:
+        return old_message(f);
+      default:
+        return person(f);
+    }
+  }
+
+  void after(int64_t delay_ns, std::function<void()> then) {
+    last_healed_ns_ = std::max(last_healed_ns_, world_.now_ns() + delay_ns);
+    world_.clock().call_at(world_.now_ns() + delay_ns, std::move(then));
+  }
+
+  void crash(int n, bool silent) {
+    room_.disk.crash(n, room_.chance);
+    world_.crash(n, silent);
+  }
+
+  void lose_node(const fault& f, bool silent) {
+    const int n = victim(f);
+    if (!world_.alive(n)) return;
+    did(f, name_of(n), harm::fatal);
+    crash(n, silent);
+    if (silent) watch_link(n);
+  }
+
+  void freeze(const fault& f) {
+    const int n = victim(f);
+    if (!world_.alive(n) || world_.frozen(n)) return;
+    did(f, fmt::format("{} for {} ms", name_of(n), f.lasts_ns / ms), by_length(f));
+    world_.freeze(n);
+    watch_link(n);
+    after(f.lasts_ns, [this, n] { world_.thaw(n); });
+  }
+
+  harm by_length(const fault& f) const {
+    return f.lasts_ns < options_.dead_after_ms * ms / 3 ? harm::none : harm::fatal;
+  }
+
+  void partition(const fault& f) {
+    std::vector<int> group(static_cast<size_t>(options_.nodes) + 1, 0);
+    dice lot(f.lot);
+    for (int n = 1; n <= options_.nodes; ++n) group[static_cast<size_t>(n)] = lot.chance(0.5);
+    did(f, fmt::format("{} for {} ms", fmt::join(group, ""), f.lasts_ns / ms), by_length(f));
+    world_.heal();
+    world_.partition(group);
+    ++partitions_;
+    for (int n = 1; n <= options_.nodes; ++n)
+      if (group[static_cast<size_t>(n)] != 0) watch_link(n);
+    after(f.lasts_ns, [this, number = partitions_] {
+      if (number == partitions_) world_.heal();
+    });
+  }
+
+  /// CAF gives a connection up that has been silent for twice the dead time (network.cpp), and both
+  /// ends hear of it.
+  void watch_link(int n) {
+    const int64_t patience = 2 * options_.dead_after_ms * ms;
+    world_.clock().call_at(world_.now_ns() + patience, [this, n, life = life_] {
+      if (life != life_ || world_.reachable(0, n)) return;
+      log(fmt::format("the connection of {} breaks", name_of(n)));
+      world_.break_link(0, n);
+      const auto& node = nodes_[static_cast<size_t>(n)].node;
+      const auto coordinator = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);
+      if (node && coordinator_lives_) tell_down(coordinator, node);
+      if (node && world_.alive(n)) tell_down(node, coordinator);
+    });
+  }
+
+  void tell_down(const caf::strong_actor_ptr& who, const caf::strong_actor_ptr& gone) {
+    who->enqueue(caf::make_mailbox_element(
+                     nullptr, caf::make_message_id(caf::message_priority::high), {},
+                     caf::down_msg{gone->address(), caf::exit_reason::remote_link_unreachable}),
+                 nullptr);
+  }
+
+  void sicken(const fault& f) {
+    const auto rank = static_cast<uint32_t>(f.lot % plan_.ranks.size());
+    auto& a = room_.ailments[rank];
+    if (f.kind == fault_kind::slow_device) {
+      a.slow = 2 + static_cast<double>(f.lot % 19);
+      did(f, fmt::format("of rank {}, {} times, for {} ms", rank, a.slow, f.lasts_ns / ms),
+          harm::none);
+      return after(f.lasts_ns, [this, rank] { room_.ailments[rank].slow = 1; });
+    }
+    (f.kind == fault_kind::hang_device ? a.hangs : a.fails) = true;
+    did(f, fmt::format("of rank {}", rank), harm::fatal);
+  }
+
+  void kill_actor(const fault& f) {
+    std::vector<std::shared_ptr<actor_card>> all;
+    for (int n = 0; n <= options_.nodes; ++n)
+      for (auto& card : world_.actors_of(n))
+        if (const auto path = card->path();
+            !path.empty() && !path.starts_with("connector") && path != "reporter")
+          all.push_back(std::move(card));
+    if (all.empty()) return;
+    const auto& card = all[f.lot % all.size()];
+    did(f, card->path(), harm::fatal);
+    if (card->path() == "coordinator") life_report_.head_lost = true;
+    caf::anon_send_exit(caf::actor_cast<caf::actor>(card->handle()), caf::exit_reason::kill);
+  }
+
+  std::shared_ptr<actor_card> find(const std::string& path) {
+    for (int n = 0; n <= options_.nodes; ++n)
+      for (auto& card : world_.actors_of(n))
+        if (card->path() == path) return card;
+    return nullptr;
+  }
+
+  template <class Handle>
+  Handle actor(const std::string& path) {
+    const auto card = find(path);
+    return card ? caf::actor_cast<Handle>(card->handle()) : Handle{};
+  }
+
+  void person(const fault& f) {
+    const auto run = actor<run_actor>("run");
+    if (f.kind == fault_kind::stop_run) {
+      did(f, "", harm::stops);
+      auto m = make_msg<fbs::StopTraining>({}, [&](auto& s) {
+        s.reason = "a person said so";
+        s.save = f.lot % 2 == 0;
+      });
+      return caf::anon_send(coordinator_, m);
+    }
+    if (f.kind == fault_kind::drain_node) {
+      did(f, name_of(victim(f)), harm::stops);
+      auto m = make_msg<fbs::DrainNode>({}, [&](auto& d) { d.node = name_of(victim(f)); });
+      return caf::anon_send(coordinator_, m);
+    }
+    if (!run) return;
+    if (f.kind == fault_kind::save_now) {
+      did(f, "", harm::none);
+      return caf::anon_send(run, make_msg<fbs::CheckpointNow>());
+    }
+    if (f.kind == fault_kind::set_value) {
+      did(f, "train.lr", harm::none);
+      return caf::anon_send(run, make_msg<fbs::SetValue>({}, [](auto& s) {
+                              s.key = "train.lr";
+                              s.value = "0.001";
+                            }));
+    }
+    did(f, fmt::format("for {} ms", f.lasts_ns / ms), harm::none);
+    caf::anon_send(run, make_msg<fbs::Pause>());
+    after(f.lasts_ns, [this] {
+      if (const auto now = actor<run_actor>("run")) caf::anon_send(now, make_msg<fbs::Resume>());
+    });
+  }
+
+  /// SIM-9: a run that nothing else befell must not notice.
+  void old_message(const fault& f) {
+    message_context old;
+    old.epoch = epoch() - 1;
+    did(f, fmt::format("number {}", f.lot % 8), harm::none);
+    const auto rank = (f.lot >> 8) % plan_.ranks.size();
+    const auto stage = actor<stage_actor>(fmt::format("stage/{}", rank));
+    const auto node = actor<node_actor>("node/" + name_of(victim(f)));
+    const auto run = actor<run_actor>("run");
+    switch (f.lot % 8) {
+      case 0:
+        return caf::anon_send(coordinator_, make_msg<fbs::RunEnded>(old));
+      case 1:
+        return caf::anon_send(
+            coordinator_, make_msg<fbs::Leave>(old, [&](auto& l) { l.node = name_of(victim(f)); }));
+      case 2:
+        return caf::anon_send(coordinator_, make_msg<fbs::StopTraining>(old));
+      case 3:
+        if (node) caf::anon_send(node, make_msg<fbs::Shutdown>(old));
+        return;
+      case 4:
+        if (run) caf::anon_send(run, make_msg<fbs::StopTraining>(old));
+        return;
+      case 5:
+        if (stage) caf::anon_send(stage, make_msg<fbs::ActivationReady>(old));
+        return;
+      case 6:
+        if (stage)
+          caf::anon_send(stage, make_msg<fbs::RunStep>(old, [&](auto& s) { s.step = f.lot % 20; }));
+        return;
+      default:
+        if (node) caf::anon_send(node, make_msg<fbs::Assign>(old));
+        return;
+    }
+  }
+
+  simulation_options options_;
+  train::job_plan plan_;
+  world world_;
+  machine_room room_;
+  std::shared_ptr<told> heard_ = std::make_shared<told>();
+  std::vector<member> nodes_;
+  coordinator_actor coordinator_;
+  bool coordinator_lives_ = false;
+  int64_t coordinator_gone_ns_ = 0;
+  int64_t last_healed_ns_ = 0;
+  int64_t life_begun_ns_ = 0;
+  int64_t nodes_started_by_ns_ = 0;
+  int life_ = 0;
+  int partitions_ = 0;
+  life_report life_report_;
+  uint64_t steps_ = 0;
+  std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
+  std::vector<std::string> faults_done_, ends_;
+};
+
+}  // namespace
+
+result<config::job> simulated_job(const simulation_options& o) {
+  config::job job;
+  job.job.name = "simulation";
+  job.job.seed = static_cast<int64_t>(o.seed & 0x7fffffff);
+  auto& c = job.cluster;
+  c.nodes = o.nodes;
+  for (int n = 0; n < o.nodes; ++n)
+    c.node.push_back({fmt::format("node{}", n), fmt::format("node{}", n), o.workers});
+  c.workers_per_node = o.workers;
+  c.heartbeat_interval_ms = o.heartbeat_ms;
+  c.suspect_after_ms = o.suspect_after_ms;
+  c.dead_after_ms = o.dead_after_ms;
+  c.join_timeout_ms = o.join_timeout_ms;
+  c.launch = config::launch_mode::external;
+  c.port = head_port;
+  c.insecure = true;
+  c.threads = 1;
+  const int ranks = o.nodes * o.workers;
+  job.parallel.pipeline = o.pipeline;
+  job.parallel.data = ranks / std::max(1, o.pipeline);
+  job.model.family = config::model_family::gpt2;
+  job.model.layers = std::max(2, o.pipeline);
+  job.model.heads = 1;
+  job.model.hidden = 8;
+  job.model.vocab = 256;
+  job.data.path = {"simulated"};
+  job.data.format = config::data_format::text;
+  job.data.validation_fraction = 0.1;
+  job.train.steps = o.steps;
+  job.train.micro_batch = 1;
+  job.train.batch = job.parallel.data * o.micro_batches;
+  job.train.seq_len = 8;
+  job.train.validate_every = o.validate_every;
+  job.train.validate_batches = 2;
+  job.checkpoint.dir = "checkpoints";
+  job.checkpoint.every = o.checkpoint_every;
+  return config::settle(job);
+}
+
+result<simulation_outcome> simulate(const simulation_options& options) {
+  TROUPE_TRY(job, simulated_job(options));
+  TROUPE_TRY(plan, train::make_plan(job));
+  return simulation(options, std::move(plan)).run();
+}
+
+simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
+  dice lot(mix(seed));
+  simulation_options o;
+  o.seed = seed;
+  o.pipeline = 1 << lot.below(3);
+  const int replicas = static_cast<int>(lot.between(1, 3));
+  const int ranks = o.pipeline * replicas;
+  o.workers = ranks % 2 == 0 && lot.chance(0.5) ? 2 : 1;
+  o.nodes = ranks / o.workers;
+  o.micro_batches = static_cast<int>(lot.between(1, 4));
+  o.steps = static_cast<int>(lot.between(2, 10));
+  o.checkpoint_every = static_cast<int>(lot.between(0, 4));
+  o.validate_every = static_cast<int>(lot.below(2) * lot.between(1, 4));
+  o.heartbeat_ms = lot.between(50, 500);
+  o.suspect_after_ms = 3 * o.heartbeat_ms;
+  o.dead_after_ms = 8 * o.heartbeat_ms;
+  o.links.most_delay_ns = lot.between(50'000, 5'000'000);
+  o.times.jitter = lot.unit();
+  o.lives = 3;
+  o.mailbox_limit = static_cast<uint32_t>(64 + 16 * ranks * (o.micro_batches + 2));
+  o.faults = draw_faults(lot, kinds, static_cast<int>(lot.below(5)), lot.between(200, 2000) * ms);
+  return o;
+}
+
+std::string replay_command(uint64_t seed) {
+  return fmt::format("troupe sim --fuzz 1 --seed {} --log", seed);
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,81 @@
+// A cluster's life in simulation: the real coordinator, nodes, run and stages; simulated devices,
+// data and disks; faults; and what must hold whatever happens.
+//
+// A simulation has lives: when a run has ended badly, a person starts the cluster again, in a new
+// epoch, from the last checkpoint on the disk.
+//
+// Invariants that are checked while it runs
+//   SIM-1  One coordinator acts in an epoch.
+//   SIM-2  RunEnded comes exactly once where the coordinator's process lives, and no step after it.
+//   SIM-3  Steps are reported one by one, beginning behind the checkpoint that was resumed from.
+//   SIM-4  A run that says it succeeded has done all its steps and left a whole checkpoint of them.
+//   SIM-5  A folder with a checkpoint's name is whole, whatever crashed when.
+//   SIM-6  Every request has a time limit; every life ends.
+//   SIM-7  No actor outlives its node's actor.
+//   SIM-8  Mailboxes stay bounded.
+//   SIM-9  A message of an old epoch changes nothing.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/sim/fault_policy.hpp"
+#include "actors/sim/parts.hpp"
+#include "actors/sim/world.hpp"
+#include "io/base/result.hpp"
+#include "io/config/job.hpp"
+
+namespace troupe::sim {
+
+struct simulation_options {
+  uint64_t seed = 1;
+  int nodes = 2;
+  int workers = 1;  ///< per node
+  int pipeline = 1;
+  int micro_batches = 2;
+  int steps = 10;
+  int checkpoint_every = 4;
+  int validate_every = 0;
+  int64_t heartbeat_ms = 200;
+  int64_t suspect_after_ms = 600;
+  int64_t dead_after_ms = 2000;
+  int64_t join_timeout_ms = 10'000;
+  std::vector<fault> faults;
+  timing times;
+  links_options links;
+  int lives = 1;            ///< how often the cluster is started
+  bool shuffle = true;
+  size_t burst = 1;
+  bool check = true;        ///< the invariants that cost time with each message
+  uint32_t mailbox_limit = 4096;
+  bool log = false;         ///< tell every fault and notice on stderr
+};
+
+/// How it went.
+struct simulation_outcome {
+  uint64_t seed = 0;
+  std::optional<std::string> violation;
+  world_counts counts;
+  uint64_t fingerprint = 0;
+  int64_t virtual_ns = 0;
+  double wall_s = 0;
+  uint64_t steps = 0;  ///< reported over all lives
+  int lives = 0;
+  std::vector<std::string> faults;  ///< those that were done
+  std::vector<std::string> ends;    ///< how each life ended
+};
+
+/// The job of a simulated cluster. Errors: bad_config, where the numbers do not fit together.
+result<config::job> simulated_job(const simulation_options& options);
+
+/// Errors: bad_config; what is violated stands in the outcome.
+result<simulation_outcome> simulate(const simulation_options& options);
+
+/// The options of a fuzzed seed: a random small cluster with random faults of these kinds.
+simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds);
+
+/// The command that runs a fuzzed seed again.
+std::string replay_command(uint64_t seed);
+
+}  // namespace troupe::sim

@@ -1,0 +1,319 @@
+// Who is where, what passes between, what is counted.
+#include "actors/sim/world.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <caf/send.hpp>
+#include <caf/system_messages.hpp>
+
+#include "messages/registry.hpp"
+#include "messages/type_ids.hpp"
+
+namespace troupe::sim {
+
+namespace {
+
+/// What a node's kernel tells after a crash: links of its process are gone.
+bool is_news_of_end(const caf::mailbox_element& m) {
+  return m.content().match_elements<caf::down_msg>() || m.content().match_elements<caf::exit_msg>();
+}
+
+/// The number of the newest card: those of this world are above it.
+uint32_t newest_card() {
+  const auto probe = board::instance().add(0);
+  board::instance().remove(probe);
+  return probe->number();
+}
+
+}  // namespace
+
+world::world(const world_options& options)
+    : options_(options),
+      chance_(options.seed),
+      links_(options.links, static_cast<size_t>(options.nodes), chance_.split(1)),
+      nodes_(static_cast<size_t>(options.nodes)) {
+  fix_identities(1);
+  first_card_ = newest_card() + 1;
+  config_ = std::make_unique<caf::actor_system_config>();
+  register_messages(*config_);
+  config_->add_message_type<std::vector<caf::strong_actor_ptr>>("handles");
+  config_->load<virtual_scheduler>();
+  system_ = std::make_unique<caf::actor_system>(*config_);
+  system_->await_actors_before_shutdown(false);
+  scheduler_ = &virtual_scheduler::of(*system_);
+  scheduler_->set_burst(options.burst);
+  if (options.shuffle) scheduler_->shuffle(chance_.split(2));
+  network_in_between.store(this);
+}
+
+world::~world() {
+  end();
+}
+
+void world::end() {
+  if (network_in_between.load() != this) return;
+  observe = nullptr;
+  options_.check_requests = false;
+  for (auto& n : nodes_) n = place{false, false, true, {}, {}};
+  held_.clear();
+  for (const auto& card : board::instance().living())
+    if (card->number() >= first_card_) kill(*card);
+  clock().cancel_all();
+  while (scheduler_->run_one()) continue;
+  network_in_between.store(nullptr);
+}
+
+/// Ahead of all else in the mailbox: a process that has gone handles nothing any more.
+void world::kill(actor_card& card) {
+  const auto actor = card.handle();
+  if (!actor) return;
+  dynamic_cast<traced_actor*>(actor->get())
+      ->deliver(caf::make_mailbox_element(nullptr,
+                                          caf::make_message_id(caf::message_priority::high), {},
+                                          caf::exit_msg{actor->address(), caf::exit_reason::kill}));
+}
+
+// -- who is where ---------------------------------------------------------------------------------
+
+void world::adopt(int node, const caf::strong_actor_ptr& actor) {
+  auto* traced = dynamic_cast<traced_actor*>(actor->get());
+  if (traced == nullptr) return;
+  const size_t at = traced->card().number() - first_card_;
+  if (at >= node_of_.size()) node_of_.resize(at + 1, -2);
+  node_of_[at] = node;
+}
+
+int world::node_of(const actor_card& card) {
+  if (card.number() < first_card_) return 0;
+  const size_t at = card.number() - first_card_;
+  if (at >= node_of_.size()) node_of_.resize(at + 1, -2);
+  if (node_of_[at] == -2) {
+    const auto parent = static_cast<uint32_t>(card.parent());
+    const bool known = parent >= first_card_ && parent - first_card_ < node_of_.size();
+    node_of_[at] =
+        known && node_of_[parent - first_card_] != -2 ? node_of_[parent - first_card_] : 0;
+  }
+  return node_of_[at];
+}
+
+std::vector<std::shared_ptr<actor_card>> world::actors_of(int node) const {
+  std::vector<std::shared_ptr<actor_card>> out;
+  auto* me = const_cast<world*>(this);  // node_of() fills its table as it goes
+  for (auto& card : board::instance().living())
+    if (card->number() >= first_card_ && me->node_of(*card) == node) out.push_back(std::move(card));
+  return out;
+}
+
+bool world::reachable(int a, int b) const {
+  return a == b ||
+         (alive(a) && alive(b) && !frozen(b) && !links_.cut(a, b) && !links_.broken(a, b));
+}
+
+// -- what passes ----------------------------------------------------------------------------------
+
+bool world::intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
+                      caf::mailbox_element_ptr& message) {
+  const int to = node_of(receiver.card());
+  const auto* card = current_card();
+  const int from = card != nullptr ? node_of(*card) : running_node_ >= 0 ? running_node_ : to;
+  if (from == to) {
+    if (!nodes_[static_cast<size_t>(to)].frozen) {
+      if (options_.check_requests && message->mid.is_request() && message->sender)
+        new_requests_.emplace_back(message->sender->id(), message->mid.response_id());
+      note(receiver, self->id(), *message);
+      return false;
+    }
+    deliver({self, &receiver, std::move(message), from, to});
+    return true;
+  }
+  if (options_.check_requests && message->mid.is_request() && message->sender)
+    new_requests_.emplace_back(message->sender->id(), message->mid.response_id());
+  travel({self, &receiver, std::move(message), from, to});
+  return true;
+}
+
+void world::travel(parcel&& p) {
+  const auto& origin = nodes_[static_cast<size_t>(p.from)];
+  if (!origin.alive && (origin.silent || !is_news_of_end(*p.message))) {  // WLD-2
+    ++counts_.lost;
+    return;
+  }
+  const auto answer = links_.send(p.from, p.to, now_ns());
+  switch (answer.what) {
+    case links_policy::fate::lost:
+      ++counts_.lost;
+      return;
+    case links_policy::fate::waits:
+      held_.push_back(std::move(p));
+      return;
+    case links_policy::fate::arrives:
+      break;
+  }
+  ++counts_.crossed;
+  auto box = std::make_shared<parcel>(std::move(p));
+  clock().call_at(answer.at_ns, [this, box] {
+    if (links_.cut(box->from, box->to))
+      held_.push_back(std::move(*box));
+    else if (!links_.broken(box->from, box->to))
+      deliver(std::move(*box));
+  });
+}
+
+void world::deliver(parcel&& p) {
+  auto& there = nodes_[static_cast<size_t>(p.to)];
+  if (there.frozen) {
+    there.waiting.push_back(std::move(p));
+    return;
+  }
+  if (!there.alive) {  // what is sent to a process that has gone is answered by nobody
+    ++counts_.lost;
+    return;
+  }
+  note(*p.receiver, p.self->id(), *p.message);
+  const int before = std::exchange(running_node_, p.to);
+  p.receiver->deliver(std::move(p.message));
+  running_node_ = before;
+}
+
+uint64_t world::relative(uint64_t key) const {
+  const auto number = static_cast<uint32_t>(key);
+  return number >= first_card_ ? number - first_card_ + 1 : 0;
+}
+
+uint64_t world::path_hash(const actor_card& card) {
+  const size_t at = card.number() - first_card_;
+  if (at >= path_hash_.size()) path_hash_.resize(at + 1, 0);
+  auto& known = path_hash_[at];
+  if (known == 0) {
+    const auto path = card.path();
+    if (path.empty()) return at + 1;
+    for (const char c : path) known = mix(known * 31 + static_cast<unsigned char>(c));
+    known |= 1;
+  }
+  return known;
+}
+
+void world::note(traced_actor& receiver, caf::actor_id to, const caf::mailbox_element& message) {
+  ++counts_.events;
+  auto& card = receiver.card();
+  auto add = [this](uint64_t word) { fingerprint_ = mix(fingerprint_ ^ word) + word; };
+  add(static_cast<uint64_t>(now_ns()));
+  add(path_hash(card));
+  if (const auto* m = detail::message_in(message)) {
+    const auto& h = m->header();
+    add(uint64_t{h.type} << 32 | h.length);
+    add(h.span ^ h.parent << 1);
+    add(relative(h.sender) << 32 | h.epoch);
+    if (observe) observe(*m, card);
+  } else {
+    add(message.mid.is_response() ? 2 : 1);
+  }
+  if (message.mid.is_response()) clock().cancel_request(to, message.mid);
+  if (message.mid.is_request()) ++counts_.requests;
+  const auto depth = card.depth();
+  if (depth > counts_.deepest) {
+    counts_.deepest = depth;
+    if (depth > options_.mailbox_limit)
+      violation(fmt::format("{} messages in the mailbox of {}", depth, card.path()));
+  }
+}
+
+// -- running --------------------------------------------------------------------------------------
+
+void world::turn() {
+  if (scheduler_->run_one()) check_new_requests();
+}
+
+bool world::run(int64_t until_ns, const std::function<bool()>& over) {
+  while (!over()) {
+    if (violation_) return true;
+    if (!idle()) {
+      turn();
+      continue;
+    }
+    const auto next = clock().next_time();
+    if (!next || *next > until_ns) return false;
+    clock().advance();
+  }
+  return true;
+}
+
+/// Every request has a finite timeout: what was asked in the turn that has just ended is timed now,
+/// or was answered already.
+void world::check_new_requests() {
+  for (const auto& [actor, id] : new_requests_)
+    if (!clock().timed(actor, id))
+      violation(fmt::format("a request without a timeout, by actor {}", actor));
+  new_requests_.clear();
+}
+
+void world::after(int64_t delay_ns, actor_card& card, std::weak_ptr<int> alive,
+                  std::function<void()> then) {
+  const int here = node_of(card);
+  auto call = [&card, alive = std::move(alive), then = std::move(then)] {
+    if (alive.expired()) return;  // and with it the card
+    const card_scope scope(&card);
+    then();
+  };
+  clock().call_at(now_ns() + delay_ns, [this, here, call = std::move(call)] {
+    auto& n = nodes_[static_cast<size_t>(here)];
+    if (n.frozen)
+      n.calls.push_back(call);
+    else
+      call();
+  });
+}
+
+// -- faults ---------------------------------------------------------------------------------------
+
+void world::crash(int number, bool silent) {
+  auto& n = nodes_[static_cast<size_t>(number)];
+  n.alive = false;
+  n.silent = silent;
+  n.frozen = false;
+  n.waiting.clear();
+  n.calls.clear();
+  for (const auto& card : actors_of(number)) kill(*card);
+}
+
+void world::restart(int number) {
+  nodes_[static_cast<size_t>(number)] = place{};
+  links_.renew(number);
+}
+
+void world::freeze(int number) {
+  nodes_[static_cast<size_t>(number)].frozen = true;
+}
+
+void world::thaw(int number) {
+  auto& n = nodes_[static_cast<size_t>(number)];
+  if (!n.frozen) return;
+  n.frozen = false;
+  for (auto& p : std::exchange(n.waiting, {})) deliver(std::move(p));
+  for (auto& call : std::exchange(n.calls, {})) call();
+}
+
+void world::partition(std::vector<int> group_of_node) {
+  links_.partition(std::move(group_of_node));
+}
+
+void world::heal() {
+  links_.heal();
+  for (auto& p : std::exchange(held_, {})) travel(std::move(p));
+}
+
+void world::break_link(int a, int b) {
+  links_.break_link(a, b);
+  counts_.lost += std::erase_if(held_, [&](const parcel& p) {
+    return (p.from == a && p.to == b) || (p.from == b && p.to == a);
+  });
+}
+
+void world::violation(std::string what) {
+  if (!violation_)
+    violation_ = fmt::format("at {:.3f} s: {}", static_cast<double>(now_ns()) / 1e9, what);
+}
+
+}  // namespace troupe::sim

@@ -1,0 +1,175 @@
+// The world of a simulation: one actor system on virtual time, in which groups of actors are nodes
+// with a network between them.
+//
+//   world w(options);
+//   auto coordinator = w.spawn(0, cluster::coordinator, ...);   // lives on node 0
+//   w.run(until_ns, [&] { return over; });
+//
+// An actor belongs to the node it was spawned on, and so do the actors it spawns. Messages within a
+// node arrive at once; others go by links_policy. A node can be crashed (its process is gone, the
+// kernel says so to its peers), cut off (its host is gone or unreachable, nobody says anything) and
+// frozen (its process does not run, but its links stand).
+//
+// Invariants
+//   WLD-1  Everything follows from the options: the same ones give the same fingerprint.
+//   WLD-2  Nothing leaves a crashed node but the news that it is gone.
+//   WLD-3  One world at a time in a process.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+
+#include "actors/base/traced.hpp"
+#include "actors/sim/links_policy.hpp"
+#include "actors/sim/dice.hpp"
+#include "actors/sim/scheduler.hpp"
+#include "messages/any_msg.hpp"
+
+namespace troupe::sim {
+
+struct world_options {
+  uint64_t seed = 1;
+  int nodes = 1;  ///< the head among them, which is number 0
+  links_options links;
+  bool shuffle = true;             ///< actors have their turns by lot
+  size_t burst = 1;                ///< messages an actor may handle in a turn
+  uint32_t mailbox_limit = 4096;   ///< a deeper mailbox is a violation
+  bool check_requests = true;      ///< that each has a time limit
+};
+
+/// What was counted.
+struct world_counts {
+  uint64_t events = 0;     ///< messages put into mailboxes
+  uint64_t crossed = 0;    ///< of them between nodes
+  uint64_t lost = 0;       ///< never delivered
+  uint64_t requests = 0;
+  uint32_t deepest = 0;    ///< the most messages a mailbox held
+};
+
+class world : public simulated_network {
+ public:
+  explicit world(const world_options& options);
+  ~world() override;
+
+  // -- making -----------------------------------------------------------------------------------
+
+  /// Spawns an actor on a node.
+  template <class F, class... Ts>
+  auto spawn(int node, F behaviour, Ts&&... arguments) {
+    const auto handle = system_->spawn(behaviour, std::forward<Ts>(arguments)...);
+    adopt(node, caf::actor_cast<caf::strong_actor_ptr>(handle));
+    return handle;
+  }
+
+  caf::actor_system& system() { return *system_; }
+  virtual_clock& clock() { return scheduler_->clock(); }
+  int64_t now_ns() const { return scheduler_->clock().now_ns(); }
+  dice& chance() { return chance_; }
+
+  /// Ends every actor; nothing happens after it. The destructor does it where nobody has.
+  void end();
+
+  // -- running ----------------------------------------------------------------------------------
+
+  /// No actor can run before time moves.
+  bool idle() const { return scheduler_->idle(); }
+  /// Lets one actor run.
+  void turn();
+  /// Steps until `over()` says so, or `until_ns` has come; false where it was the time.
+  bool run(int64_t until_ns, const std::function<bool()>& over);
+
+  /// Calls `then` on a node after a while, as if from the actor of `card`, unless the actor whose
+  /// `alive` it is has gone. A frozen node does it when it thaws.
+  void after(int64_t delay_ns, actor_card& card, std::weak_ptr<int> alive,
+             std::function<void()> then);
+
+  // -- faults -----------------------------------------------------------------------------------
+
+  /// Ends the process of a node at once. `silent`: nobody is told (its host has gone).
+  void crash(int node, bool silent);
+  /// A node crashed before is there again, as an empty process.
+  void restart(int node);
+  void freeze(int node);
+  void thaw(int node);
+  /// See links_policy. What was under way to the other side waits for heal().
+  void partition(std::vector<int> group_of_node);
+  void heal();
+  /// Both directions, for good; what waits for it is lost.
+  void break_link(int a, int b);
+  void lose(double share) { links_.lose(share); }
+
+  bool alive(int node) const { return nodes_[static_cast<size_t>(node)].alive; }
+  bool frozen(int node) const { return nodes_[static_cast<size_t>(node)].frozen; }
+  bool fell_silent(int node) const { return nodes_[static_cast<size_t>(node)].silent; }
+  bool reachable(int a, int b) const;
+
+  // -- looking ----------------------------------------------------------------------------------
+
+  int node_of(const actor_card& card);
+  /// Living actors of a node.
+  std::vector<std::shared_ptr<actor_card>> actors_of(int node) const;
+  /// Over (time, receiver, message type, header) of every delivery so far.
+  uint64_t fingerprint() const { return fingerprint_; }
+  const world_counts& counts() const { return counts_; }
+
+  /// Something that must never be. The first one is kept.
+  void violation(std::string what);
+  const std::optional<std::string>& violated() const { return violation_; }
+
+  /// Sees every message of ours that is put into a mailbox, with its sender's node (WLD-1: must
+  /// change nothing).
+  std::function<void(const any_msg&, const actor_card& receiver)> observe;
+
+  bool intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
+                 caf::mailbox_element_ptr& message) override;
+
+ private:
+  struct parcel {
+    caf::strong_actor_ptr self;
+    traced_actor* receiver = nullptr;
+    caf::mailbox_element_ptr message;
+    int from = 0, to = 0;
+  };
+  struct place {
+    bool alive = true;
+    bool frozen = false;
+    bool silent = false;  ///< died without a word
+    std::vector<parcel> waiting;               ///< while frozen
+    std::vector<std::function<void()>> calls;  ///< while frozen
+  };
+
+  void adopt(int node, const caf::strong_actor_ptr& actor);
+  void deliver(parcel&& p);
+  void note(traced_actor& receiver, caf::actor_id to, const caf::mailbox_element& message);
+  void kill(actor_card& card);
+  void travel(parcel&& p);
+  void check_new_requests();
+  uint64_t path_hash(const actor_card& card);
+  uint64_t relative(uint64_t key) const;
+
+  world_options options_;
+  dice chance_;
+  links_policy links_;
+  std::vector<place> nodes_;
+  std::unique_ptr<caf::actor_system_config> config_;
+  std::unique_ptr<caf::actor_system> system_;
+  virtual_scheduler* scheduler_ = nullptr;
+  uint32_t first_card_ = 0;
+  std::vector<int> node_of_;         ///< by card, from first_card_
+  std::vector<uint64_t> path_hash_;  ///< by card, 0: not known yet
+  std::vector<parcel> held_;         ///< for the other side of a partition
+  std::vector<std::pair<caf::actor_id, caf::message_id>> new_requests_;
+  int running_node_ = -1;            ///< on which a call runs, -1: by the card
+  uint64_t fingerprint_ = 0;
+  world_counts counts_;
+  std::optional<std::string> violation_;
+};
+
+}  // namespace troupe::sim

@@ -1,0 +1,181 @@
+// `troupe sim`: a cluster that does not exist, on virtual time: to replay a seed, to fuzz the
+// actors with faults, to see how a large cluster would do.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/cluster/hardware.hpp"
+#include "actors/sim/simulation.hpp"
+#include "apps/commands.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+struct sim_arguments {
+  sim::simulation_options cluster;
+  std::vector<std::string> faults;
+  int fault_count = 3;
+  double span_s = 1;
+  uint64_t fuzz = 0;
+  bool scale = false;
+  bool json = false;
+};
+
+/// 12,288 devices as MegaScale had them (§6.1): 1,536 nodes of 8, a pipeline of 8 stages, and the
+/// times of its 6.3-second step.
+void make_large(sim::simulation_options& o) {
+  o.nodes = 1536;
+  o.workers = 8;
+  o.pipeline = 8;
+  o.micro_batches = 4;
+  o.steps = 100;
+  o.checkpoint_every = 0;
+  o.heartbeat_ms = 1000;
+  o.suspect_after_ms = 3000;
+  o.dead_after_ms = 10'000;
+  o.join_timeout_ms = 60'000;
+  o.times.forward_ns = 180'000'000;
+  o.times.backward_ns = 360'000'000;
+  o.times.update_ns = 300'000'000;
+  o.shuffle = false;
+  o.burst = 64;
+  o.check = false;
+  o.mailbox_limit = 1 << 20;
+}
+
+result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& names) {
+  const auto all = sim::all_faults();
+  std::vector<sim::fault_kind> out;
+  std::vector<std::string> known;
+  for (const auto k : all) known.emplace_back(sim::to_string(k));
+  for (const auto& name : names) {
+    if (name == "all") return all;
+    const auto it = std::find(known.begin(), known.end(), name);
+    if (it == known.end())
+      return error{errc::usage, fmt::format("there is no fault called {}", name),
+                   fmt::format("the faults are: all, {}", fmt::join(known, ", "))};
+    out.push_back(all[static_cast<size_t>(it - known.begin())]);
+  }
+  return out;
+}
+
+nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
+  nlohmann::ordered_json j;
+  j["seed"] = o.seed;
+  j["violation"] = o.violation ? nlohmann::ordered_json(*o.violation) : nullptr;
+  j["fingerprint"] = fmt::format("{:016x}", o.fingerprint);
+  j["events"] = o.counts.events;
+  j["between_nodes"] = o.counts.crossed;
+  j["lost"] = o.counts.lost;
+  j["deepest_mailbox"] = o.counts.deepest;
+  j["virtual_s"] = static_cast<double>(o.virtual_ns) / 1e9;
+  j["wall_s"] = o.wall_s;
+  j["events_per_s"] = static_cast<double>(o.counts.events) / std::max(o.wall_s, 1e-9);
+  j["steps"] = o.steps;
+  j["lives"] = o.lives;
+  j["faults"] = o.faults;
+  j["ends"] = o.ends;
+  return j;
+}
+
+std::string text_of(const sim::simulation_outcome& o) {
+  const double virtual_s = static_cast<double>(o.virtual_ns) / 1e9;
+  std::string out = fmt::format(
+      "seed {}: {} steps in {} lives, {:.1f} virtual s in {:.2f} s ({:.1f} s a virtual minute)\n"
+      "events: {} ({:.0f}/s), {} between nodes, {} lost, deepest mailbox {}\n",
+      o.seed, o.steps, o.lives, virtual_s, o.wall_s, o.wall_s / virtual_s * 60, o.counts.events,
+      static_cast<double>(o.counts.events) / std::max(o.wall_s, 1e-9), o.counts.crossed,
+      o.counts.lost, o.counts.deepest);
+  for (const auto& f : o.faults) out += fmt::format("fault: {}\n", f);
+  out += fmt::format("ended: {}\nfingerprint: {:016x}\n", fmt::join(o.ends, "; "), o.fingerprint);
+  return out;
+}
+
+result<int> run_one(const sim_arguments& a, const sim::simulation_options& options) {
+  const auto before = cluster::usage_now();
+  TROUPE_TRY(done, sim::simulate(options));
+  const auto after = cluster::usage_now();
+  if (a.json) {
+    auto facts = facts_of(done);
+    facts["rss_before_bytes"] = before.rss_bytes;
+    facts["rss_after_bytes"] = after.rss_bytes;
+    facts["peak_bytes"] = cluster::peak_memory();
+    TROUPE_CHECK(print(facts.dump() + "\n"));
+  } else {
+    const auto grown = cluster::peak_memory() - std::min(cluster::peak_memory(), before.rss_bytes);
+    TROUPE_CHECK(
+        print(text_of(done) + fmt::format("memory: {:.0f} MiB at most, {:.0f} KiB a node\n",
+                                          static_cast<double>(cluster::peak_memory()) / (1 << 20),
+                                          static_cast<double>(grown) / 1024 / options.nodes)));
+  }
+  if (!done.violation) return 0;
+  return error{errc::bug, *done.violation, "the same command shows it again"};
+}
+
+/// Seeds from the first on; stops at the first that violates something.
+result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>& kinds) {
+  const auto begun = std::chrono::steady_clock::now();
+  uint64_t events = 0, faults = 0;
+  for (uint64_t i = 0; i < a.fuzz; ++i) {
+    auto options = sim::fuzzed(a.cluster.seed + i, kinds);
+    options.log = a.cluster.log;
+    TROUPE_TRY(done, sim::simulate(options));
+    events += done.counts.events;
+    faults += done.faults.size();
+    if (a.fuzz == 1 && !done.violation)
+      TROUPE_CHECK(print(a.json ? facts_of(done).dump() + "\n" : text_of(done)));
+    if (done.violation)
+      return error{errc::bug, fmt::format("seed {}: {}", options.seed, *done.violation),
+                   fmt::format("replay it with: {}", sim::replay_command(options.seed))};
+  }
+  const double wall_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+  TROUPE_CHECK(print(fmt::format("{} seeds, {} faults, {} events in {:.1f} s: nothing violated\n",
+                                 a.fuzz, faults, events, wall_s)));
+  return 0;
+}
+
+result<int> run_sim(sim_arguments a) {
+  spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults is of no interest
+  auto names = a.faults;
+  if (names.empty() && a.fuzz > 0) names = {"all"};
+  TROUPE_TRY(kinds, kinds_of(names));
+  if (a.fuzz > 0) return run_fuzz(a, kinds);
+  auto o = a.cluster;
+  if (a.scale) make_large(o);
+  sim::dice lot(sim::mix(o.seed));
+  o.faults = sim::draw_faults(lot, kinds, kinds.empty() ? 0 : a.fault_count,
+                              static_cast<int64_t>(a.span_s * 1e9));
+  return run_one(a, o);
+}
+
+}  // namespace
+
+void add_sim(shell& sh) {
+  auto* verb = sh.app.add_subcommand("sim", "Simulate a cluster on virtual time");
+  auto a = std::make_shared<sim_arguments>();
+  verb->add_option("--seed", a->cluster.seed, "Everything follows from it");
+  verb->add_option("--nodes", a->cluster.nodes, "Nodes")->check(CLI::Range(1, 4096));
+  verb->add_option("--workers", a->cluster.workers, "Workers a node")->check(CLI::Range(1, 64));
+  verb->add_option("--pipeline", a->cluster.pipeline, "Pipeline stages");
+  verb->add_option("--micro-batches", a->cluster.micro_batches, "Micro-batches a step");
+  verb->add_option("--steps", a->cluster.steps, "Steps");
+  verb->add_option("--checkpoint-every", a->cluster.checkpoint_every, "Steps between checkpoints");
+  verb->add_option("--lives", a->cluster.lives, "Times the cluster is started, at most");
+  verb->add_option("--faults", a->faults, "Kinds of faults, or all")->delimiter(',');
+  verb->add_option("--fault-count", a->fault_count, "How many faults");
+  verb->add_option("--fault-span", a->span_s, "They fall into the first so many virtual seconds");
+  verb->add_option("--fuzz", a->fuzz, "Random small clusters from so many seeds");
+  verb->add_flag("--scale", a->scale, "1,536 nodes of 8 workers, 100 steps");
+  verb->add_flag("--log", a->cluster.log, "Tell faults and ends on stderr");
+  verb->add_flag("--json", a->json, "As one JSON object");
+  on_run(sh, verb, [a] { return run_sim(*a); });
+}
+
+}  // namespace troupe::apps

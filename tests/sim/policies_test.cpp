@@ -1,0 +1,151 @@
+// The pure parts of a simulation: what is due, what arrives, what a crash takes.
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "actors/sim/disk_policy.hpp"
+#include "actors/sim/event_queue.hpp"
+#include "actors/sim/fault_policy.hpp"
+#include "actors/sim/invariants_policy.hpp"
+#include "actors/sim/links_policy.hpp"
+
+using namespace troupe::sim;
+
+TEST_CASE("event_queue: by time, then by insertion (EVQ-1)") {
+  event_queue<int> q;
+  q.add(5, 1);
+  q.add(3, 2);
+  q.add(5, 3);
+  q.add(3, 4);
+  std::vector<int> order;
+  while (!q.empty()) order.push_back(q.pop().second);
+  CHECK(order == std::vector<int>{2, 4, 1, 3});
+}
+
+TEST_CASE("event_queue: cancelled entries never come, however many there are (EVQ-2)") {
+  event_queue<int> q;
+  std::vector<event_queue<int>::ticket> tickets;
+  for (int i = 0; i < 20'000; ++i) tickets.push_back(q.add(i, i));
+  for (int i = 0; i < 20'000; ++i)
+    if (i % 100 != 0) CHECK(q.cancel(tickets[static_cast<size_t>(i)]));
+  CHECK(!q.cancel(tickets[1]));
+  CHECK(q.size() == 200);
+  int expected = 0;
+  while (!q.empty()) {
+    CHECK(q.pop().second == expected);
+    expected += 100;
+  }
+  CHECK(!q.cancel(tickets[0]));
+}
+
+TEST_CASE("links: a link keeps its order, others overtake it (LNK-1, LNK-2)") {
+  links_policy links({1000, 100'000, 2.0}, 8, dice(1));
+  int64_t last = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const auto a = links.send(0, 1, i * 10);
+    REQUIRE(a.what == links_policy::fate::arrives);
+    CHECK(a.at_ns > last);
+    last = a.at_ns;
+  }
+  std::set<int64_t> first;
+  for (int n = 1; n < 8; ++n) first.insert(links.send(n, 0, 0).at_ns / 1000);
+  CHECK(first.size() > 3);
+}
+
+TEST_CASE("links: a cut makes wait, a broken link carries nothing, a new process has new links") {
+  links_policy links({}, 3, dice(1));
+  links.partition({0, 1, 0});
+  CHECK(links.send(0, 1, 0).what == links_policy::fate::waits);
+  CHECK(links.send(0, 2, 0).what == links_policy::fate::arrives);
+  links.break_link(1, 0);
+  links.heal();
+  CHECK(links.send(0, 1, 0).what == links_policy::fate::lost);
+  CHECK(links.broken(0, 1));
+  links.renew(1);
+  CHECK(links.send(0, 1, 0).what == links_policy::fate::arrives);
+}
+
+TEST_CASE("links: losses come in about the share that was asked for") {
+  links_policy links({}, 2, dice(5));
+  links.lose(0.25);
+  int lost = 0;
+  for (int i = 0; i < 4000; ++i) lost += links.send(0, 1, i).what == links_policy::fate::lost;
+  CHECK(lost > 800);
+  CHECK(lost < 1200);
+}
+
+TEST_CASE("disk: a crash takes only what was not synced (DSK-1)") {
+  int torn = 0, undone = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    dice lot(seed);
+    disk_policy disk;
+    disk.make_folder("step-1.partial", 0);
+    REQUIRE(disk.write("step-1.partial", "kept", 1));
+    REQUIRE(disk.write("step-1.partial", "open", 1));
+    REQUIRE(disk.write("step-1.partial", "other", 2));
+    REQUIRE(disk.sync("step-1.partial", "kept"));
+    REQUIRE(disk.rename("step-1.partial", "step-1", 0));
+    disk.crash(1, lot);
+    const auto gone = disk.torn("step-1");
+    CHECK((gone.empty() || gone == std::vector<std::string>{"open"}));
+    torn += !gone.empty();
+    disk.crash(0, lot);
+    undone += disk.folders("step-1.partial").size() == 1;
+    disk.settle();
+    const auto names = disk.folders("step-");
+    disk.crash(0, lot);
+    CHECK(disk.folders("step-") == names);
+  }
+  CHECK(torn > 50);
+  CHECK(torn < 150);
+  CHECK(undone > 50);
+  CHECK(undone < 150);
+}
+
+TEST_CASE("faults: the same seed draws the same, in order of time") {
+  dice a(9), b(9);
+  const auto one = draw_faults(a, all_faults(), 50, 1'000'000),
+             two = draw_faults(b, all_faults(), 50, 1'000'000);
+  REQUIRE(one.size() == 50);
+  for (size_t i = 0; i < one.size(); ++i) {
+    CHECK(one[i].lot == two[i].lot);
+    CHECK(one[i].at_ns < 1'000'000);
+    if (i > 0) CHECK(one[i].at_ns >= one[i - 1].at_ns);
+  }
+}
+
+TEST_CASE("invariants: each is noticed") {
+  life_report good;
+  good.target_steps = 2;
+  good.steps = {1, 2};
+  good.ends = {{0, "", "step-00000002"}};
+  good.checkpoints = {2};
+  CHECK(!judge(good));
+  auto no_end = good;
+  no_end.ends.clear();
+  CHECK(judge(no_end));
+  no_end.head_lost = true;
+  CHECK(!judge(no_end));
+  auto twice = good;
+  twice.ends.push_back(good.ends.front());
+  CHECK(judge(twice));
+  auto gap = good;
+  gap.steps = {1, 3};
+  CHECK(judge(gap));
+  auto early = good;
+  early.steps = {1};
+  CHECK(judge(early));
+  auto lost = good;
+  lost.checkpoints.clear();
+  CHECK(judge(lost));
+  auto late = good;
+  late.spoke_after_end = true;
+  CHECK(judge(late));
+  auto failed = good;
+  failed.ends = {{4, "a node is gone", ""}};
+  CHECK(judge(failed));
+  failed.worst = harm::stops;
+  CHECK(judge(failed));
+  failed.worst = harm::fatal;
+  CHECK(!judge(failed));
+}

@@ -1,0 +1,99 @@
+// Whole clusters on virtual time: that a run succeeds, repeats itself, and survives what befalls
+// it.
+#include <doctest/doctest.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/sim/simulation.hpp"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+struct quiet {  // what the actors log of foreign faults
+  quiet() { spdlog::set_level(spdlog::level::off); }
+} const no_log;
+
+constexpr int64_t ms = 1'000'000;
+
+simulation_outcome run(const simulation_options& o) {
+  auto done = simulate(o);
+  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+  return std::move(*done);
+}
+
+/// A small cluster with one fault.
+simulation_outcome run_with(fault_kind kind, int64_t at_ms, int64_t lasts_ms, uint64_t lot) {
+  simulation_options o;
+  o.seed = 7;
+  o.nodes = 4;
+  o.pipeline = 2;
+  o.lives = 2;
+  o.faults = {{kind, at_ms * ms, lasts_ms * ms, lot}};
+  return run(o);
+}
+
+}  // namespace
+
+TEST_CASE("simulation: a run without faults does every step") {
+  simulation_options o;
+  o.nodes = 4;
+  o.workers = 2;
+  o.pipeline = 4;
+  o.validate_every = 3;
+  const auto done = run(o);
+  CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
+  CHECK(done.steps == 10);
+  CHECK(done.lives == 1);
+  CHECK(done.ends == std::vector<std::string>{"success"});
+}
+
+TEST_CASE("simulation: the same seed gives the same events, another seed others") {
+  simulation_options o;
+  o.nodes = 4;
+  o.pipeline = 2;
+  dice lot(3);
+  o.faults = draw_faults(lot, all_faults(), 4, 600 * ms);
+  o.lives = 3;
+  const auto first = run(o), again = run(o);
+  CHECK(first.fingerprint == again.fingerprint);
+  CHECK(first.counts.events == again.counts.events);
+  CHECK(first.virtual_ns == again.virtual_ns);
+  o.seed = 2;
+  CHECK(run(o).fingerprint != first.fingerprint);
+}
+
+TEST_CASE("simulation: a killed node ends the run, which resumes from its checkpoint") {
+  const auto done = run_with(fault_kind::crash_node, 400, 0, 1);
+  CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
+  REQUIRE(done.faults.size() == 1);
+  REQUIRE(done.lives == 2);
+  CHECK(done.ends.back() == "success");
+  CHECK(done.steps >= 10);
+}
+
+TEST_CASE("simulation: a lost head leaves no node behind") {
+  const auto done = run_with(fault_kind::crash_head, 300, 0, 1);
+  CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
+  CHECK(done.ends.front() == "the head was lost");
+  CHECK(done.ends.back() == "success");
+}
+
+TEST_CASE("simulation: a device that hangs is given up by a timeout") {
+  const auto done = run_with(fault_kind::hang_device, 300, 0, 1);
+  CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
+  CHECK(done.lives == 2);
+  CHECK(done.virtual_ns > 600'000 * ms);
+}
+
+TEST_CASE("simulation: random clusters and faults violate nothing") {
+  constexpr uint64_t seeds = 1000;
+  uint64_t faults = 0;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const auto done = run(fuzzed(seed, all_faults()));
+    faults += done.faults.size();
+    INFO("replay with: ", replay_command(seed));
+    REQUIRE_MESSAGE(!done.violation, done.violation.value_or(""));
+  }
+  CHECK(faults > seeds / 2);
+}
