@@ -431,7 +431,8 @@ coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_opti
         if (!of_the_past(self, m)) stop(self, m);
       },
       [self](const msg<fbs::RunEnded>& m) {
-        if (of_the_past(self, m)) return;
+        if (of_the_past(self, m) || self->state.ended) return;  // CRD-2
+        self->send(self->state.options.reporter, m);
         end(self, {static_cast<errc>(m->code()), m->message() ? m->message()->str() : ""}, false);
       },
       [self](caf::tick_atom) { tick(self); },

@@ -6,7 +6,8 @@
 //
 // Invariants
 //   CRD-1  The run starts once, when every configured node has joined and has its ranks.
-//   CRD-2  The end is told to the reporter exactly once, with the first reason.
+//   CRD-2  The end is told to the reporter exactly once, with the first reason, and from here: run
+//     and coordinator may find different ones at the same time.
 //   CRD-4  A process that was refused is not observed.
 //   CRD-3  After the end every node is told to shut down; the coordinator goes when they are gone
 //     or the grace is over.

@@ -103,6 +103,7 @@ class simulation {
   void begin_life() {
     life_report_ = {};
     life_report_.target_steps = static_cast<uint64_t>(options_.steps);
+    if (world_.now_ns() < harmful_until_ns_) life_report_.worst = harm::fatal;
     heard_ = std::make_shared<told>();
     room_.ranks = std::make_shared<gang>();
     room_.ranks->size = plan_.ranks.size();
@@ -295,6 +296,7 @@ class simulation {
     const auto type = m.type();
     if (type != message_traits<fbs::Welcome>::id && type != message_traits<fbs::Assign>::id) return;
     const auto& h = m.header();
+    if (h.sender == 0) return;  // a fault of ours
     const auto [it, fresh] = coordinator_of_.emplace(h.epoch, h.sender);
     if (!fresh && it->second != h.sender && h.epoch >= 2)
       world_.violation(fmt::format("two coordinators act in epoch {}", h.epoch));
@@ -308,6 +310,8 @@ class simulation {
 
   void did(const fault& f, const std::string& what, harm how_bad) {
     life_report_.worst = std::max(life_report_.worst, how_bad);
+    if (how_bad == harm::fatal)  // into the next life, perhaps
+      harmful_until_ns_ = std::max(harmful_until_ns_, world_.now_ns() + f.lasts_ns);
     auto text = fmt::format("{:.3f} s {} {}", static_cast<double>(world_.now_ns()) / 1e9,
                             to_string(f.kind), what);
     log(text);
@@ -534,6 +538,7 @@ class simulation {
   bool coordinator_lives_ = false;
   int64_t coordinator_gone_ns_ = 0;
   int64_t last_healed_ns_ = 0;
+  int64_t harmful_until_ns_ = 0;
   int64_t life_begun_ns_ = 0;
   int64_t nodes_started_by_ns_ = 0;
   int life_ = 0;

@@ -30,15 +30,14 @@ void end(run_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.ended, true)) return;
   enter(self, "ended");
-  const auto m = make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
-    e.code = static_cast<uint8_t>(why.code);
-    e.message = why.message;
-    e.hint = why.hint;
-    e.step = st.step;
-    e.checkpoint = st.checkpoint;
-  });
-  self->send(st.options.reporter, m);
-  self->send(st.options.coordinator, m);
+  self->send(st.options.coordinator,
+             make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
+               e.code = static_cast<uint8_t>(why.code);
+               e.message = why.message;
+               e.hint = why.hint;
+               e.step = st.step;
+               e.checkpoint = st.checkpoint;
+             }));
 }
 
 void succeed(run_pointer self) {

@@ -8,7 +8,7 @@
 // Invariants
 //   RUN-1  Between two steps no rank computes: what happens there sees one state of the model.
 //   RUN-2  A stop asked for while a step runs takes effect after the step.
-//   RUN-3  RunEnded goes to the reporter and the coordinator exactly once, and nothing after it.
+//   RUN-3  RunEnded goes to the coordinator exactly once, and nothing after it.
 //   RUN-5  A pause, a save or a changed setting that a person asks for takes effect between steps,
 //     and is refused at once where it cannot.
 //   RUN-4  A step whose loss is not finite ends the run; the last checkpoint stays.
