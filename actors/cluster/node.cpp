@@ -55,6 +55,11 @@ void end(self_pointer self, const error& why) {
   self->quit();
 }
 
+/// Before it has joined a node is in no epoch.
+bool of_its_epoch(const node_state& st, const any_msg& m) {
+  return st.epoch.epoch() != 0 && st.epoch.accepts(m);
+}
+
 // -- joining ------------------------------------------------------------------------------------
 
 void schedule_beat(self_pointer self) {
@@ -193,7 +198,7 @@ void connect_peers(self_pointer self, const fbs::AssignT& a) {
 caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
     self_pointer self, const msg<fbs::Assign>& m) {
   auto& st = self->state;
-  if (!st.epoch.accepts(m))
+  if (!of_its_epoch(st, m))
     return to_caf({errc::version_mismatch, "the message is of another epoch"});
   if (!st.stages.empty())  // NOD-2
     return to_caf({errc::bug, fmt::format("node {} has ranks already", st.options.name)});
@@ -246,7 +251,7 @@ node_actor::behavior_type node(self_pointer self, node_options options) {
       status_handler(self),
       [self](const msg<fbs::Assign>& m) { return assign(self, m); },
       [self](const msg<fbs::Shutdown>& m) {
-        if (self->state.epoch.accepts(m)) end(self, {errc::none, ""});
+        if (of_its_epoch(self->state, m)) end(self, {errc::none, ""});
       },
       [self](caf::tick_atom) {
         if (self->state.coordinator)

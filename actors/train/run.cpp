@@ -30,8 +30,7 @@ void end(run_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.ended, true)) return;
   enter(self, "ended");
-  self->send(st.options.coordinator,
-             make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
+  self->send(st.options.coordinator, make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
                e.code = static_cast<uint8_t>(why.code);
                e.message = why.message;
                e.hint = why.hint;
@@ -40,11 +39,14 @@ void end(run_pointer self, const error& why) {
              }));
 }
 
+bool all_steps_done(const run_state& st) {
+  return st.step >= static_cast<uint64_t>(st.options.plan.job.train.steps);
+}
+
 void succeed(run_pointer self) {
   auto& st = self->state;
   error none{errc::none, ""};
-  if (st.stop_reason && st.step < static_cast<uint64_t>(st.options.plan.job.train.steps))
-    none = {errc::cancelled, *st.stop_reason};
+  if (st.stop_reason && !all_steps_done(st)) none = {errc::cancelled, *st.stop_reason};
   end(self, none);
 }
 
@@ -96,7 +98,8 @@ void save(run_pointer self, then done) {
 /// The last save must succeed for the run to have succeeded.
 void finish(run_pointer self) {
   auto& st = self->state;
-  const bool wanted = !st.stop_reason || st.stop_saves;
+  // Whoever stops a run without saving, but after its last step, has come too late.
+  const bool wanted = !st.stop_reason || st.stop_saves || all_steps_done(st);
   if (!wanted || st.step == 0 || st.saved_step == st.step) return succeed(self);
   save(self, [self](const status& s) {
     if (s) return succeed(self);
@@ -199,9 +202,8 @@ void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
 
 void next_step(run_pointer self) {
   auto& st = self->state;
-  if (st.stop_reason || st.step >= static_cast<uint64_t>(st.options.plan.job.train.steps))
-    return finish(self);  // RUN-2
-  if (st.pause_reason) {  // RUN-5
+  if (st.stop_reason || all_steps_done(st)) return finish(self);  // RUN-2
+  if (st.pause_reason) {                                          // RUN-5
     st.waiting = true;
     say(self, fmt::format("paused after step {}: {}", st.step, *st.pause_reason));
     return enter(self, "paused");
