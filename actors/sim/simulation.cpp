@@ -121,6 +121,7 @@ class simulation {
     }
     life_begun_ns_ = world_.now_ns();
     nodes_started_by_ns_ = life_begun_ns_ + 50 * ms;
+    world_.clock().call_at(nodes_started_by_ns_, [] {});  // time goes on till then at least
   }
 
   void start_head() {
