@@ -1,0 +1,78 @@
+// What the simulation has found, each finding as a sweep of one fault over all the moments of a
+// short run: a seed would test something else after the next change of the code.
+#include <doctest/doctest.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/sim/simulation.hpp"
+
+using namespace troupe;
+using namespace troupe::sim;
+
+namespace {
+
+constexpr int64_t ms = 1'000'000;
+
+struct sweep_of {
+  fault_kind kind;
+  std::vector<uint64_t> lots;  ///< victims or variants
+  int64_t from_ms = 0, to_ms = 260, every_ms = 4;
+};
+
+/// A run of two nodes, two stages and four steps lasts a quarter of a virtual second.
+simulation_options short_run(const fault& f) {
+  simulation_options o;
+  o.seed = 11 + f.lot;
+  o.nodes = 2;
+  o.pipeline = 2;
+  o.steps = 4;
+  o.checkpoint_every = 2;
+  o.validate_every = 2;
+  o.lives = 2;
+  o.faults = {f};
+  return o;
+}
+
+void survives(const sweep_of& s) {
+  spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults
+  size_t befell = 0;
+  for (const auto lot : s.lots)
+    for (int64_t at = s.from_ms; at < s.to_ms; at += s.every_ms) {
+      CAPTURE(lot);
+      CAPTURE(at);
+      const auto done = simulate(short_run({s.kind, at * ms + static_cast<int64_t>(lot), 0, lot}));
+      REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
+      CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
+      befell += done->faults.size();
+    }
+  CHECK(befell > s.lots.size() * static_cast<size_t>(s.to_ms - s.from_ms) /
+                     static_cast<size_t>(s.every_ms) / 4);
+}
+
+std::vector<uint64_t> up_to(uint64_t n) {
+  std::vector<uint64_t> all;
+  for (uint64_t i = 0; i < n; ++i) all.push_back(i);
+  return all;
+}
+
+}  // namespace
+
+// Run and coordinator both told the reporter of the end, with different reasons.
+TEST_CASE("simulation found: the end is told once, whenever a node crashes") {
+  survives({fault_kind::crash_node, up_to(2), 0, 260, 1});
+}
+
+// Odd lots stop without saving: a run that had done all its steps succeeded without a checkpoint.
+TEST_CASE("simulation found: a stop after the last step comes too late") {
+  survives({fault_kind::stop_run, up_to(2), 0, 260, 1});
+}
+
+// Coordinator, run, stage and loader changed their state by messages of an epoch that had ended, and
+// a node that had not joined yet obeyed anybody. Each lot is another message.
+TEST_CASE("simulation found: messages of the past change nothing") {
+  survives({fault_kind::old_message, up_to(16), 0, 260, 4});
+}
+
+// A killed node left its workers behind, a killed run left the cluster waiting for ever.
+TEST_CASE("simulation found: whoever is killed, nothing is left behind and the end is told") {
+  survives({fault_kind::kill_actor, up_to(11), 0, 260, 4});
+}
