@@ -60,14 +60,14 @@ class actor_card {
   // -- by the traced base -----------------------------------------------------------------------
 
   void message_came() noexcept { received_.fetch_add(1, std::memory_order_relaxed); }
-  /// Messages in the mailbox.
+  /// Messages in the mailbox; asks the senders' cache line, so not for every message.
   uint32_t depth() const noexcept {
     const auto in = received_.load(std::memory_order_relaxed);
     const auto out = handled_.load(std::memory_order_relaxed);
     return in > out ? static_cast<uint32_t>(in - out) : 0;
   }
-  void handling(uint16_t type, int64_t now_ns) noexcept {
-    const auto in_mailbox = depth();
+  /// `in_mailbox`: messages that wait behind this one, as far as the actor has looked.
+  void handling(uint16_t type, uint32_t in_mailbox, int64_t now_ns) noexcept {
     if (in_mailbox > deepest_.load(std::memory_order_relaxed))
       deepest_.store(in_mailbox, std::memory_order_relaxed);
     handling_since_ns_.store(now_ns, std::memory_order_relaxed);
@@ -102,7 +102,9 @@ class actor_card {
  private:
   const uint64_t key_, parent_;
   std::atomic<int64_t> started_ns_{0};
-  std::atomic<uint64_t> received_{0}, handled_{0}, failed_{0};
+  alignas(64) std::atomic<uint64_t> received_{0};  ///< the senders' line, which moves about
+  alignas(64) std::atomic<uint64_t> handled_{0};   ///< the actor's own
+  std::atomic<uint64_t> failed_{0};
   std::atomic<uint32_t> deepest_{0};
   std::atomic<uint16_t> handling_{0};
   std::atomic<int64_t> handling_since_ns_{0};

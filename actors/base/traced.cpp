@@ -60,7 +60,8 @@ const any_msg* message_in(const caf::mailbox_element& element) noexcept {
   return *m ? m : nullptr;
 }
 
-handling begin_handling(actor_card& card, const caf::mailbox_element& element, int64_t now_ns) {
+handling begin_handling(actor_card& card, const caf::mailbox_element& element, uint32_t left,
+                        int64_t now_ns) {
   handling h;
   h.begin_ns = now_ns;
   h.made = messages_made();
@@ -75,17 +76,17 @@ handling begin_handling(actor_card& card, const caf::mailbox_element& element, i
   } else {
     h.flags |= record_flag::system;
   }
-  card.handling(h.header.type, now_ns);
+  card.handling(h.header.type, left, now_ns);
   return h;
 }
 
-void end_handling(actor_card& card, const handling& h, int64_t now_ns) noexcept {
+void end_handling(actor_card& card, const handling& h, uint32_t left, int64_t now_ns) noexcept {
   card.handled();
   trace_record r;
   r.begin_ns = h.begin_ns;
   r.handling_s = static_cast<float>(static_cast<double>(now_ns - h.begin_ns) * 1e-9);
   r.actor = card.number();
-  r.depth = static_cast<uint16_t>(std::min<uint32_t>(card.depth(), UINT16_MAX));
+  r.depth = static_cast<uint16_t>(std::min<uint32_t>(left, UINT16_MAX));
   r.sent = static_cast<uint16_t>(std::min<uint64_t>(messages_made() - h.made, UINT16_MAX));
   r.flags = h.flags;
   if (h.ours) {
