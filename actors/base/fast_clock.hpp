@@ -30,7 +30,7 @@ struct clock_anchor {
 extern thread_local constinit clock_anchor this_thread_clock;
 
 /// Takes a new anchor; the time now.
-int64_t anchor_clock(uint64_t ticks) noexcept;
+int64_t anchor_clock() noexcept;
 
 }  // namespace detail
 
@@ -40,11 +40,11 @@ inline int64_t fast_now_ns() noexcept {
   auto& a = detail::this_thread_clock;
   const uint64_t ticks = __rdtsc();
   const uint64_t past = ticks - a.ticks;
-  if (past >= a.good_for) return detail::anchor_clock(ticks);
+  if (past >= a.good_for) return detail::anchor_clock();
   a.last_ns = a.ns + static_cast<int64_t>(static_cast<unsigned __int128>(past) * a.scale >> 32);
   return a.last_ns;
 #else
-  return detail::anchor_clock(0);
+  return detail::anchor_clock();
 #endif
 }
 

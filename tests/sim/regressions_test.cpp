@@ -66,8 +66,8 @@ TEST_CASE("simulation found: a stop after the last step comes too late") {
   survives({fault_kind::stop_run, up_to(2), 0, 260, 1});
 }
 
-// Coordinator, run, stage and loader changed their state by messages of an epoch that had ended, and
-// a node that had not joined yet obeyed anybody. Each lot is another message.
+// Coordinator, run, stage and loader changed their state by messages of an epoch that had ended,
+// and a node that had not joined yet obeyed anybody. Each lot is another message.
 TEST_CASE("simulation found: messages of the past change nothing") {
   survives({fault_kind::old_message, up_to(16), 0, 260, 4});
 }
