@@ -75,6 +75,7 @@ result<int> run_node(node_arguments a) {
   {
     cluster::system_config config(a.network);
     caf::actor_system system(config);
+    const orderly_end last;
     trace::observer_options look{a.name, own_address(a, target.first), a.black_box_dir};
     auto watcher = system.spawn<caf::detached>(trace::observer, std::move(look));
     cluster::node_options options{a.name,
@@ -98,7 +99,7 @@ result<int> run_node(node_arguments a) {
     };
     while (!over() && signal == 0)
       if (auto event = desk->wait(-1); event && *event != 0 && *event != SIGCHLD) signal = *event;
-    guard.emplace(std::chrono::seconds(5), signal ? 128 + signal : 0);
+    guard.emplace(std::chrono::seconds(5), signal ? 128 + signal : exit_code(end.why->code));
     if (signal != 0) caf::anon_send_exit(actor, caf::exit_reason::kill);
     caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
   }

@@ -128,8 +128,14 @@ void board::remove(const std::shared_ptr<actor_card>& card) {
       [](const auto& c, uint32_t number) { return c->number() < number; });
   if (it == living_.end() || *it != card) return;
   living_.erase(it);
+  if (living_.empty()) emptied_.notify_all();
   if (dead_.size() == dead_limit) dead_.erase(dead_.begin());
   dead_.push_back(card);
+}
+
+void board::await_empty() {
+  std::unique_lock lock(mutex_);
+  emptied_.wait(lock, [this] { return living_.empty(); });
 }
 
 void board::set_mourner(mourner told) {

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -125,8 +126,13 @@ class board {
 
   /// A card for a new actor.
   std::shared_ptr<actor_card> add(uint64_t parent);
-  /// The actor is gone; its card moves to the dead (BRD-2).
+  /// The actor is gone and all who watch it have been told; its card moves to the dead (BRD-2).
   void remove(const std::shared_ptr<actor_card>& card);
+
+  /// Waits until no actor is left. Before an actor system is destroyed: CAF 0.17.6 forgets an actor
+  /// before it tells those who watch it, and what then comes to a broker that has been stopped is
+  /// never freed, nor is its sender; a detached sender is waited for without end.
+  void await_empty();
 
   /// Called for every actor that dies of an error, on its thread; one at a time. Empty: nobody.
   using mourner = std::function<void(const std::string& path, const std::string& why)>;
@@ -142,11 +148,20 @@ class board {
 
  private:
   mutable std::mutex mutex_;
+  std::condition_variable emptied_;
   uint32_t last_ = 0;
   std::vector<std::shared_ptr<actor_card>> living_;  ///< sorted by number
   std::vector<std::shared_ptr<actor_card>> dead_;
   std::mutex mourner_mutex_;
   mourner mourner_;
+};
+
+/// Declared behind an actor system, it waits for the end of its actors before the system goes.
+struct orderly_end {
+  orderly_end() = default;
+  ~orderly_end() { board::instance().await_empty(); }
+  orderly_end(const orderly_end&) = delete;
+  orderly_end& operator=(const orderly_end&) = delete;
 };
 
 /// The card of the actor whose code this thread runs now; nullptr outside of traced actors.

@@ -243,6 +243,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
   std::atomic<bool> coordinator_gone{false};  // outlives the system, whose actors set it
   cluster::system_config config(network);
   caf::actor_system system(config);
+  const orderly_end last;
   reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
                         [&bell = *desk] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
