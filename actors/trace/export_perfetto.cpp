@@ -53,6 +53,8 @@ class perfetto {
  private:
   /// Puts every event on a track; opens tracks as they are needed (EXP-1).
   void place() {
+    // A viewer takes the track whose number is its process's for the main thread.
+    threads_ = static_cast<uint32_t>(t_.processes().size());
     for (uint32_t i = 0; i < t_.events().size(); ++i) {
       const auto& e = t_.event(i);
       const auto begin = e.begin_ns - t_.begin_ns();

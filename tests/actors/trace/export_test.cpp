@@ -50,6 +50,7 @@ size_t check_structure(const json& file) {
     if (phase == "M" && e["name"] == "thread_name") {
       const bool fresh = named.emplace(e["pid"].get<int>(), e["tid"].get<int>()).second;
       CHECK(fresh);
+      CHECK(e["tid"] != e["pid"]);  // a viewer would call it the main thread
     } else if (phase == "X") {
       CHECK(ns(e["ts"]) >= 0);
       CHECK(ns(e["dur"]) > 0);
