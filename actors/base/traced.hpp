@@ -9,6 +9,7 @@
 //   TRC-2  The cost per message is two readings of the clock (fast_clock.hpp) and one record;
 //     nothing is allocated.
 //   TRC-3  What a tap takes is a reference to the message, and a full tap drops (tap.hpp).
+//   TRC-4  What a guest may not send never gets into the mailbox (trust.hpp).
 #pragma once
 
 #include <chrono>
@@ -25,6 +26,7 @@
 #include "actors/base/fast_clock.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
+#include "actors/base/trust.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe {
@@ -95,6 +97,9 @@ class traced : public Base, public traced_actor {
     if (network != nullptr &&
         network->intercept(*this, caf::strong_actor_ptr(this->ctrl()), message))
       return;
+    if (detail::guests_known.load(std::memory_order_relaxed) &&
+        detail::refuse_at_gate(*message, detail::message_in(*message), *this->card_, host))
+      return;  // TRC-4
     this->card_->message_came();
     Base::enqueue(std::move(message), host);
   }
