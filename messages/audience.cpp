@@ -106,7 +106,7 @@ audience audience_of(const any_msg& m) {
   const auto inner = carried_by(m);
   if (!inner) return audience::nodes;  // AUD-2
   // A call may carry any message an operator thinks fit: it is the actor that takes or refuses it.
-  return audience_of(inner.type()) == audience::lookers ? own : audience::commanders;
+  return inner.type() == message_traits<fbs::StatusRequest>::id ? own : audience::commanders;
 }
 
 }  // namespace troupe

@@ -3,8 +3,9 @@
 //
 // Invariants
 //   AUD-1  Every message of message_list.hpp stands in the table once; what does not is a node's.
-//   AUD-2  A message that carries another (CallActor) has the audience of what it carries, and at
-//     least its own way: unreadable, it is for nobody but nodes.
+//   AUD-2  A message that carries another (CallActor) is for lookers only where it carries a
+//     StatusRequest: whatever else it carries is given by an actor of the cluster, whom nobody
+//     asks for his role. Unreadable, it is for nobody but nodes.
 #pragma once
 
 #include <cstdint>

@@ -152,7 +152,7 @@ class gated_broker : public caf::io::basp_broker {
     return l.policy.judge(l.header, p);
   }
 
-  /// Whether a message's content is one of our messages, perhaps with a handle beside it, and there
+  /// Whether a message's content is one of our messages, perhaps with handles beside it, and there
   /// is nobody it is to be passed to.
   void read_content(caf::binary_deserializer& source, frame_payload& p) const {
     size_t stages = 0;
@@ -161,9 +161,10 @@ class gated_broker : public caf::io::basp_broker {
     if (source.begin_sequence(stages) || stages != 0 || source.begin_object(number, types)) return;
     p.readable = number == 0;
     constexpr std::string_view mark = "@<>+", handle = "+@strong_actor_ptr";
+    p.of_services = types == "@<>+@atom+@str+@strong_actor_ptr+@str";
     if (!types.starts_with(mark)) return;
     types.erase(0, mark.size());
-    if (types.ends_with(handle)) types.erase(types.size() - handle.size());
+    while (types.ends_with(handle)) types.erase(types.size() - handle.size());
     p.of_ours = names_.contains(types);
   }
 

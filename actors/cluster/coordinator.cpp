@@ -357,8 +357,9 @@ caf::result<msg<fbs::DeskFound>, caf::strong_actor_ptr> find_desk(self_pointer s
   auto found = make_msg<fbs::DeskFound>(context_of(*self, m.header()), [&](auto& d) {
     d.job = st.options.plan.job.job.name;
     d.epoch = st.options.epoch;
-    d.may_change = true;
-    d.who = m->user() ? m->user()->str() : "";
+    const auto who = peer_of(self->current_sender());
+    d.may_change = !who || who->as != tls::role::reader;
+    d.who = who ? who->name : m->user() ? m->user()->str() : "";
   });
   return {found, caf::actor_cast<caf::strong_actor_ptr>(st.options.desk)};
 }

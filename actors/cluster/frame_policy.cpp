@@ -58,6 +58,7 @@ frame_verdict frame_policy::of_guest(const frame_header& h, const frame_payload&
       if (!p.readable) return frame_verdict::garbage;
       return p.source_is_peer && p.for_us ? frame_verdict::pass : frame_verdict::impostor;
     case frame_header::direct_message:
+      if (p.readable && p.of_services) return frame_verdict::drop;
       return p.readable && p.of_ours ? frame_verdict::pass : frame_verdict::refuse;
     default:
       return frame_verdict::impostor;

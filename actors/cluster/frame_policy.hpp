@@ -49,6 +49,7 @@ struct frame_payload {
   bool for_us = false;          ///< it names this process as its destination
   bool name_is_free = false;    ///< of a handshake: nobody else bears that name
   bool of_ours = false;         ///< of a message: one of our language, and nobody to pass it to
+  bool of_services = false;     ///< of a message: CAF tells unasked which services it has
 };
 
 /// What is to be done with a frame.
