@@ -113,7 +113,7 @@ void add_certs(shell& sh) {
   names("--node", a->nodes,
         "A process of the cluster, with the hosts and addresses it is reached by");
   names("--operator", a->operators, "A person who may command the cluster");
-  names("--reader", a->readers, "A person or tool that may only look");
+  names("--reader,--viewer", a->readers, "A person or tool that may only look");
   verb->add_option("--coordinator-host", a->coordinator_hosts,
                    "Another name or address of the coordinator (this machine's are there already)")
       ->take_all()

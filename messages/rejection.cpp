@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::array<std::string_view, reject_count> names = {
     "truncated", "form", "type",        "oversize",    "checksum",
-    "verify",    "json", "stale_epoch", "undecodable", "unexpected"};
+    "verify",    "json", "stale_epoch", "undecodable", "unexpected",
+    "forbidden"};
 
 constexpr int64_t log_interval_ns = 1'000'000'000;
 

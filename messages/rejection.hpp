@@ -25,10 +25,11 @@ enum class reject : uint8_t {
   stale_epoch,  ///< sent in an epoch that has ended
   undecodable,  ///< arrived through CAF without any content that could be decoded
   unexpected,   ///< decoded, but the actor has no handler for it
+  forbidden,    ///< its sender's certificate does not let it say that
 };
 
 /// The number of reasons.
-inline constexpr size_t reject_count = 10;
+inline constexpr size_t reject_count = 11;
 
 /// The stable lower-case name of a reason.
 std::string_view to_string(reject reason) noexcept;

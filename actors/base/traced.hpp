@@ -10,6 +10,7 @@
 //     nothing is allocated. Of messages handled in a row, the end of one is the beginning of the
 //     next.
 //   TRC-3  What a tap takes is a reference to the message, and a full tap drops (tap.hpp).
+//   TRC-4  What a guest may not send never gets into the mailbox (trust.hpp).
 #pragma once
 
 #include <chrono>
@@ -26,6 +27,7 @@
 #include "actors/base/fast_clock.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
+#include "actors/base/trust.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe {
@@ -98,6 +100,9 @@ class traced : public Base, public traced_actor {
     if (network != nullptr &&
         network->intercept(*this, caf::strong_actor_ptr(this->ctrl()), message))
       return;
+    if (detail::guests_known.load(std::memory_order_relaxed) &&
+        detail::refuse_at_gate(*message, detail::message_in(*message), *this->card_, host))
+      return;  // TRC-4
     this->card_->message_came();
     Base::enqueue(std::move(message), host);
   }

@@ -357,8 +357,9 @@ caf::result<msg<fbs::DeskFound>, caf::strong_actor_ptr> find_desk(self_pointer s
   auto found = make_msg<fbs::DeskFound>(context_of(*self, m.header()), [&](auto& d) {
     d.job = st.options.plan.job.job.name;
     d.epoch = st.options.epoch;
-    d.may_change = true;
-    d.who = m->user() ? m->user()->str() : "";
+    const auto who = peer_of(self->current_sender());
+    d.may_change = !who || who->as != tls::role::reader;
+    d.who = who ? who->name : m->user() ? m->user()->str() : "";
   });
   return {found, caf::actor_cast<caf::strong_actor_ptr>(st.options.desk)};
 }
@@ -382,11 +383,36 @@ caf::result<msg<fbs::Ack>> drain(self_pointer self, const msg<fbs::DrainNode>& m
   });
 }
 
+/// {"all":3,"not_tls":2,"hung_up":1}
+std::string door_json(const door_counts& door) {
+  auto out = fmt::format(R"({{"all":{})", door.all());
+  for (size_t i = 0; i < turned_away_count; ++i)
+    if (door.counts[i] > 0)
+      out += fmt::format(R"(,"{}":{})", to_string(static_cast<turned_away>(i)), door.counts[i]);
+  return out + "}";
+}
+
 void show(self_pointer self) {
   const auto& st = self->state;
   publish(self, st.ended ? "ending" : st.run ? "running" : "gathering",
-          fmt::format(R"({{"members":{},"refused":{}}})", st.members.size(),
-                      st.membership->refused()));
+          fmt::format(R"({{"members":{},"refused":{},"turned_away":{}}})", st.members.size(),
+                      st.membership->refused(), door_json(st.door)));
+}
+
+/// CRD-7.
+void watch_door(self_pointer self) {
+  auto& st = self->state;
+  auto now = at_the_door();
+  if (now.all() == st.door.all()) return;
+  for (size_t i = 0; i < turned_away_count; ++i)
+    if (st.door.counts[i] == 0 && now.counts[i] > 0)
+      say(self,
+          fmt::format("turned away a connection from {}: {} (`troupe status coordinator` counts "
+                      "further ones)",
+                      now.last_address[i], in_words(static_cast<turned_away>(i))),
+          fbs::NoticeLevel::warning);
+  st.door = std::move(now);
+  show(self);
 }
 
 }  // namespace
@@ -438,6 +464,7 @@ coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_opti
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {
         tick(self);
+        watch_door(self);
         self->delayed_send(self, pulse, caf::ping_atom_v);
       },
   };

@@ -13,6 +13,8 @@
 //     or the grace is over.
 //   CRD-5  A message of an epoch that has ended changes nothing.
 //   CRD-6  A run whose actor dies without a word is an end, too.
+//   CRD-7  Connections that came to nothing are told of once for each reason, and shown in the
+//     status as they grow.
 //
 // Failure policy: a dead node ends the run (recovery is another part's work); a refused node is
 // counted and the cluster goes on.
@@ -24,6 +26,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/catalog.hpp"
+#include "actors/cluster/door.hpp"
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
 #include "actors/train/plan.hpp"
@@ -71,6 +74,7 @@ struct coordinator_state {
   int64_t started_ns = 0;
   int64_t ended_ns = 0;
   std::string config_toml;
+  door_counts door;  ///< as last shown
 };
 
 coordinator_actor::behavior_type coordinator(coordinator_pointer self,

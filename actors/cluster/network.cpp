@@ -8,6 +8,7 @@
 #include <caf/openssl/manager.hpp>
 #include <caf/openssl/publish.hpp>
 
+#include "actors/cluster/basp_gate.hpp"
 #include "io/config/load.hpp"
 #include "io/tls/certs.hpp"
 #include "messages/errors.hpp"
@@ -42,7 +43,7 @@ system_config::system_config(const network_options& options) {
   register_messages(*this);
   // CAF 0.17.6 has a type id for it, but cannot serialise it until it has a name.
   add_message_type<std::vector<caf::strong_actor_ptr>>("handles");
-  load<caf::io::middleman>();
+  load<gated_middleman>();
   const auto ms = [](int64_t n) { return caf::timespan(std::chrono::milliseconds(n)); };
   set("middleman.heartbeat-interval", ms(options.heartbeat_interval_ms));  // NET-1
   // A busy node may be late with a beat of CAF's own; ours (liveness_policy) judge sooner and by

@@ -6,6 +6,7 @@
 //     no frozen peer (or drop a healthy one).
 //   NET-2  With TLS every peer must show a certificate of the same authority; without it only
 //     loopback listens, unless the configuration says insecure.
+//   NET-3  Every connection goes through the gate (basp_gate.hpp).
 #pragma once
 
 #include <functional>

@@ -7,12 +7,14 @@
 // call; these definitions, which the program exports before libssl's, provide it.
 //
 // Invariants
-//   TLS-1  A read or write starts with an empty error queue.
+//   TLS-1  A handshake, read or write starts with an empty error queue.
+//   TLS-2  The outcome of every handshake is noted (tls_links.hpp): who it is, or why not.
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include "actors/cluster/network.hpp"
+#include "actors/cluster/tls_links.hpp"
 
 namespace {
 
@@ -38,12 +40,29 @@ __attribute__((visibility("default"))) int SSL_write(SSL* link, const void* from
   return write(link, from, bytes);
 }
 
+__attribute__((visibility("default"))) int SSL_accept(SSL* link) {
+  static auto* const accept = original<int(SSL*)>("SSL_accept");
+  ERR_clear_error();  // TLS-1
+  const int outcome = accept(link);
+  troupe::cluster::note_handshake(link, outcome, true);  // TLS-2
+  return outcome;
+}
+
+__attribute__((visibility("default"))) int SSL_connect(SSL* link) {
+  static auto* const connect = original<int(SSL*)>("SSL_connect");
+  ERR_clear_error();  // TLS-1
+  const int outcome = connect(link);
+  troupe::cluster::note_handshake(link, outcome, false);  // TLS-2
+  return outcome;
+}
+
 }  // extern "C"
 
 namespace troupe::cluster {
 
 bool tls_errors_are_apart() {
-  return dlsym(RTLD_DEFAULT, "SSL_read") == reinterpret_cast<void*>(&SSL_read);
+  return dlsym(RTLD_DEFAULT, "SSL_read") == reinterpret_cast<void*>(&SSL_read) &&
+         dlsym(RTLD_DEFAULT, "SSL_accept") == reinterpret_cast<void*>(&SSL_accept);
 }
 
 }  // namespace troupe::cluster

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "actors/base/context.hpp"
 #include "actors/trace/filter_policy.hpp"
@@ -27,27 +26,18 @@ std::string text(const flatbuffers::String* s) {
 
 // -- audit ----------------------------------------------------------------------------------------
 
-/// DSK-2. `what` is JSON text or a word.
-void note(self_pointer self, const std::string& who, const std::string& command,
-          const std::string& target, const std::string& what, const std::string& outcome) {
+/// DSK-2.
+void note(self_pointer self, audit_line line) {
   auto& st = self->state;
-  if (!st.audit.is_open()) return;
-  nlohmann::ordered_json line;
-  line["time"] = st.options.wall_time ? st.options.wall_time() : "";
-  line["who"] = who;
-  line["command"] = command;
-  line["target"] = target;
-  line["message"] = what;
-  line["result"] = outcome;
-  st.audit << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n'
-           << std::flush;
-  if (!st.audit) {
-    ++st.audit_failures;
-    st.audit.clear();
-  }
+  st.audit->note(line);
   publish(self, "open",
           fmt::format(R"({{"processes":{},"views":{},"audit_failures":{}}})", st.processes.size(),
-                      st.viewers.size(), st.audit_failures));
+                      st.viewers.size(), st.audit->failures()));
+}
+
+/// Who sent the message under our hands; to be asked before a promise takes the sender over.
+speaker who_says(self_pointer self, const flatbuffers::String* claim) {
+  return speaker_of(self->current_sender(), text(claim));
 }
 
 std::string outcome_of(const fbs::CallAnswersT& all) {
@@ -168,6 +158,7 @@ bool only_asks(uint16_t type) {
 }
 
 caf::result<msg<fbs::CallAnswers>> call(self_pointer self, const msg<fbs::CallActor>& m) {
+  const auto by = who_says(self, m->who());
   auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
   auto answers = std::make_shared<fbs::CallAnswersT>();
   const auto* bytes = m->message();
@@ -186,10 +177,10 @@ caf::result<msg<fbs::CallAnswers>> call(self_pointer self, const msg<fbs::CallAc
     a->failure->message = fmt::format("node {} does not answer: {}", a->node, r.error().message);
     answers->answers.push_back(std::move(a));
   };
-  auto all = [self, answers, rp, m, what = *decoded]() mutable {
+  auto all = [self, answers, rp, m, what = *decoded, by]() mutable {
     if (!only_asks(what.type()))
-      note(self, text(m->who()), std::string(find_message(what.type())->name), text(m->actor()),
-           to_json(what), outcome_of(*answers));
+      note(self, {by, std::string(find_message(what.type())->name), text(m->actor()),
+                  to_json(what), outcome_of(*answers)});
     auto made = try_make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers);
     if (made)
       rp.deliver(*made);
@@ -205,6 +196,7 @@ caf::result<msg<fbs::CallAnswers>> call(self_pointer self, const msg<fbs::CallAc
 template <class T>
 caf::result<msg<fbs::CallAnswers>> order(self_pointer self, const msg<T>& m, std::string command,
                                          std::string target, std::chrono::milliseconds timeout) {
+  const auto by = who_says(self, m->who());
   auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
   auto answers = std::make_shared<fbs::CallAnswersT>();
   auto each = [self, answers](uint32_t number, const result<msg<fbs::Ack>>& r) {
@@ -223,8 +215,8 @@ caf::result<msg<fbs::CallAnswers>> order(self_pointer self, const msg<T>& m, std
     }
     answers->answers.push_back(std::move(a));
   };
-  auto all = [self, answers, rp, m, command, target]() mutable {
-    note(self, text(m->who()), command, target, to_json(m), outcome_of(*answers));
+  auto all = [self, answers, rp, m, command, target, by]() mutable {
+    note(self, {by, command, target, to_json(m), outcome_of(*answers)});
     rp.deliver(make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers));
   };
   ask_observers<fbs::Ack>(self, fitting(self->state, text(m->node())), timeout, m, each, all);
@@ -234,9 +226,10 @@ caf::result<msg<fbs::CallAnswers>> order(self_pointer self, const msg<T>& m, std
 caf::result<msg<fbs::Ack>> drain(self_pointer self, const msg<fbs::DrainNode>& m) {
   auto& st = self->state;
   if (!st.coordinator) return to_caf({errc::unavailable, "there is no coordinator yet"});
+  const auto by = who_says(self, m->who());
   auto rp = self->make_response_promise<msg<fbs::Ack>>();
-  auto noted = [self, m](const std::string& outcome) {
-    note(self, text(m->who()), "DrainNode", text(m->node()), to_json(m), outcome);
+  auto noted = [self, m, by](const std::string& outcome) {
+    note(self, {by, "DrainNode", text(m->node()), to_json(m), outcome});
   };
   self->request(st.coordinator, patience, m)
       .then(
@@ -266,6 +259,9 @@ caf::result<msg<fbs::TraceStarted>> start_view(self_pointer self, const msg<fbs:
                                                const caf::strong_actor_ptr& viewer) {
   auto& st = self->state;
   if (!viewer) return to_caf({errc::usage, "a view needs somebody to look"});
+  if (const auto who = peer_of(self->current_sender());
+      who && who->guest() && viewer->node() != self->current_sender()->node())
+    return to_caf({errc::permission, "a view is for him who asks for it"});
   if (st.viewers.contains(m->subscription()))
     return to_caf({errc::usage, "there is a view of this number already"});
   const auto whom = fitting(st, text(m->node()));
@@ -304,6 +300,15 @@ caf::result<msg<fbs::TraceStarted>> start_view(self_pointer self, const msg<fbs:
               one();
             });
   return rp;
+}
+
+/// DSK-3. A view that is none is nobody's: whoever speaks of it changes nothing.
+bool owns_view(self_pointer self, uint64_t id) {
+  const auto& viewers = self->state.viewers;
+  const auto it = viewers.find(id);
+  const auto who = peer_of(self->current_sender());
+  return it == viewers.end() || !who || !who->guest() ||
+         it->second.node() == self->current_sender()->node();
 }
 
 void pass_batch(self_pointer self, const msg<fbs::TraceBatch>& m) {
@@ -354,12 +359,21 @@ void down(self_pointer self, const caf::down_msg& m) {
 
 }  // namespace
 
+desk_state::~desk_state() {
+  if (!options.audit_path.empty()) set_refusal_witness({});
+}
+
 desk_actor::behavior_type desk(self_pointer self, desk_options options) {
   guard_mailbox(self);
   introduce(self, "desk");
   auto& st = self->state;
   st.options = std::move(options);
-  if (!st.options.audit_path.empty()) st.audit.open(st.options.audit_path, std::ios::app);
+  st.audit = std::make_shared<audit_log>(st.options.audit_path, st.options.wall_time);
+  if (!st.options.audit_path.empty())
+    set_refusal_witness([log = st.audit](const refusal& r) {  // DSK-4
+      log->note_refusal(r, std::chrono::steady_clock::now().time_since_epoch() /
+                               std::chrono::nanoseconds(1));
+    });
   publish(self, "open");
   self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
   return {
@@ -382,9 +396,12 @@ desk_actor::behavior_type desk(self_pointer self, desk_options options) {
       },
       [self](const msg<fbs::TraceMore>& m) {
         const auto it = self->state.processes.find(m->process());
-        if (it != self->state.processes.end()) self->send(it->second.handle, m);
+        if (it != self->state.processes.end() && owns_view(self, m->subscription()))
+          self->send(it->second.handle, m);
       },
-      [self](const msg<fbs::TraceStop>& m) { stop_view(self, m->subscription()); },
+      [self](const msg<fbs::TraceStop>& m) {
+        if (owns_view(self, m->subscription())) stop_view(self, m->subscription());
+      },
       [self](const msg<fbs::TraceBatch>& m) { pass_batch(self, m); },
       [self](caf::tick_atom) { look_around(self); },
   };

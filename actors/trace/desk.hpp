@@ -9,17 +9,20 @@
 //     silent process said last is told, with how long ago.
 //   DSK-2  Whatever changes state stands in the audit log with time, who, what and result before
 //     its answer goes out.
-//   DSK-3  A view belongs to one viewer; when that goes, every observer is told to stop.
+//   DSK-3  A view belongs to one viewer; when that goes, every observer is told to stop. Another's
+//     certificate neither stops it nor feeds it.
+//   DSK-4  What the gate refused in this process, to whatever actor, stands in the audit log, too.
 //
 // Failure policy: do without it; training goes on unobserved.
 #pragma once
 
-#include <fstream>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "actors/base/traced.hpp"
+#include "actors/trace/audit.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::trace {
@@ -49,8 +52,9 @@ struct desk_state {
   std::map<uint32_t, observed> processes;  ///< by their number
   std::map<uint64_t, viewer_actor> viewers;  ///< by subscription
   bool ticking = false;
-  std::ofstream audit;
-  uint64_t audit_failures = 0;
+  std::shared_ptr<audit_log> audit;
+
+  ~desk_state();
 };
 
 desk_actor::behavior_type desk(traced_pointer<desk_actor, desk_state> self, desk_options options);

@@ -150,14 +150,13 @@ result<answer> obey_or_watch(session& s, const std::string& line) {
   }
 }
 
-/// Says what came of a line; false where it was refused.
-bool tell(const result<answer>& said) {
+/// Says what came of a line: 0, 1 where it was refused or failed, 77 where one may not say it.
+int tell(const result<answer>& said) {
   if (!said) {
     say(said.error());
-    return false;
+    return said.error().code == errc::permission ? exit_code(errc::permission) : 1;
   }
-  if (!print(said->text)) return false;
-  return said->good;
+  return print(said->text) && said->good ? 0 : 1;
 }
 
 result<int> converse(session& s) {
@@ -175,10 +174,10 @@ result<int> converse(session& s) {
 result<int> console(const console_arguments& a) {
   TROUPE_TRY(s, session::open(a.connect));
   if (a.lines.empty() && isatty(STDIN_FILENO)) return converse(*s);
-  bool good = true;
+  int code = 0;
   auto one = [&](const std::string& line) {
     const auto said = obey_or_watch(*s, line);
-    good = tell(said) && good;
+    if (const int of_line = tell(said); of_line != 0) code = of_line;
     return said && said->leave;
   };
   if (!a.lines.empty()) {
@@ -189,7 +188,7 @@ result<int> console(const console_arguments& a) {
     while (std::getline(std::cin, line))
       if (one(line)) break;
   }
-  return good ? 0 : 1;
+  return code;
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <cctype>
 #include <cerrno>
 #include <ctime>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -265,14 +266,17 @@ std::vector<std::string> hosts_of(X509* x) {
   return hosts;
 }
 
-result<identity> identity_of(X509* x, const std::string& path) {
-  identity who;
-  who.name = subject_text(x, NID_commonName);
+std::optional<role> role_of(X509* x) {
   auto unit = subject_text(x, NID_organizationalUnitName);
   auto found = std::find(std::begin(role_names), std::end(role_names), unit);
-  if (found == std::end(role_names))
-    return error{errc::bad_data, fmt::format("{}: OU \"{}\" is no role of ours", path, unit)};
-  who.as = static_cast<role>(found - std::begin(role_names));
+  if (found == std::end(role_names)) return std::nullopt;
+  return static_cast<role>(found - std::begin(role_names));
+}
+
+identity facts_of(X509* x, role as) {
+  identity who;
+  who.name = subject_text(x, NID_commonName);
+  who.as = as;
   who.hosts = hosts_of(x);
   number_ptr serial(ASN1_INTEGER_to_BN(X509_get0_serialNumber(x), nullptr));
   std::unique_ptr<char, void (*)(char*)> digits(serial ? BN_bn2hex(serial.get()) : nullptr,
@@ -281,6 +285,14 @@ result<identity> identity_of(X509* x, const std::string& path) {
   std::tm end{};
   if (ASN1_TIME_to_tm(X509_get0_notAfter(x), &end) == 1) who.not_after_s = timegm(&end);
   return who;
+}
+
+result<identity> identity_of(X509* x, const std::string& path) {
+  const auto as = role_of(x);
+  if (!as)
+    return error{errc::bad_data, fmt::format("{}: OU \"{}\" is no role of ours", path,
+                                             subject_text(x, NID_organizationalUnitName))};
+  return facts_of(x, *as);
 }
 
 /// One verification of a chain of two for one purpose.
@@ -301,6 +313,10 @@ status verify_chain(X509* ca, X509* x, int purpose, const std::string& path) {
 
 std::string_view to_string(role r) {
   return role_names[static_cast<size_t>(r)];
+}
+
+identity holder_of(X509* certificate) {
+  return facts_of(certificate, role_of(certificate).value_or(role::reader));
 }
 
 result<identity> verify(const std::string& ca_file, const std::string& certificate_file,

@@ -10,6 +10,8 @@
 // TC-4 Serial numbers are 127 random bits.
 #pragma once
 
+#include <openssl/types.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -66,6 +68,10 @@ struct identity {
   std::string serial;              ///< hexadecimal
   int64_t not_after_s = 0;         ///< end of validity, seconds since 1970
 };
+
+/// Who a certificate was made for. For one whose chain has been verified already, by a handshake; a
+/// role that is none of ours becomes the least of them, a reader.
+identity holder_of(X509* certificate);
 
 /// Verifies a certificate file against a CA file (chain, validity now, both TLS purposes) and, when
 /// `key_file` is not empty, that the key is its own. Errors: bad_data with OpenSSL's reason,

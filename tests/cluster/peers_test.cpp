@@ -1,40 +1,15 @@
 // Who may join: the named nodes, with certificates where there are any; everybody else is refused
 // and the cluster goes on.
-#include <arpa/inet.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
 
 #include "tests/cluster/job_files.hpp"
+#include "tests/cluster/strangers.hpp"
 
 using namespace troupe::cluster_test;
 
 namespace {
-
-/// A TCP connection that says something no peer would; true if the other side then hung up.
-bool send_garbage(uint16_t port, const std::string& bytes) {
-  troupe::io::unique_fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  REQUIRE(fd);
-  timeval limit{60, 0};
-  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0);
-  send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  shutdown(fd.get(), SHUT_WR);
-  char reply[4096];
-  ssize_t n = 0;
-  while ((n = recv(fd.get(), reply, sizeof(reply), 0)) > 0) {
-  }
-  return n == 0 || errno == ECONNRESET;
-}
-
-const std::vector<std::string> garbage{
-    "GET / HTTP/1.1\r\nHost: x\r\n\r\n", std::string(100'000, '\xff'), std::string(64, '\0'),
-    std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11)};
 
 std::vector<std::string> node(uint16_t port, const std::string& name,
                               const std::vector<std::string>& more = {}) {

@@ -1,0 +1,85 @@
+// Who the processes at the other end of our connections are, by certificate, and what they may
+// send: the gate in front of every actor's mailbox.
+//
+// Certificates are known by connection (actors/cluster/tls_links.hpp), senders by process: the
+// broker that reads the frames of a connection binds the two here (actors/cluster/basp_gate.hpp)
+// and sees to it that a guest speaks for itself alone (frame_policy.hpp, FRM-2).
+//
+// Invariants
+//   TRU-1  A process that is bound keeps its holder while anything it said may be on its way: until
+//     it has been gone for `memory_ns`.
+//   TRU-2  A guest's message reaches a mailbox only if its role is among the message's audience
+//     (messages/audience.hpp). A refused one is counted, told to the witness, and answered.
+//   TRU-3  What no certificate vouches for (a plain cluster, an actor of this process, a process
+//     that speaks through a node) is not judged here: without TLS there is nobody to judge, and a
+//     node is trusted with what it passes on.
+//   TRU-4  Where there is no guest the gate costs one read of a flag.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <caf/fwd.hpp>
+#include <caf/node_id.hpp>
+
+#include "io/tls/certs.hpp"
+#include "messages/any_msg.hpp"
+
+namespace troupe {
+
+class actor_card;
+
+/// The holder of a certificate.
+struct peer {
+  std::string name;  ///< of the certificate
+  tls::role as = tls::role::reader;
+
+  /// Whether it is held to what its role may.
+  bool guest() const noexcept { return as != tls::role::node; }
+  friend bool operator==(const peer&, const peer&) = default;
+};
+
+/// How long the holder of a process that has gone is remembered.
+inline constexpr int64_t peer_memory_ns = 60'000'000'000;
+
+/// A connection says that it is of this process. False where the process is another's, who is there
+/// or was lately (TRU-1), or where there are too many to remember.
+bool bind_peer(const caf::node_id& process, const peer& who, int64_t now_ns);
+
+/// One of the connections that bind_peer() was true for has ended.
+void release_peer(const caf::node_id& process, int64_t now_ns);
+
+/// Who a process is, where a certificate says so.
+std::optional<peer> peer_of(const caf::node_id& process);
+
+/// Who sent a message, where a certificate says so.
+std::optional<peer> peer_of(const caf::strong_actor_ptr& sender);
+
+/// A message that was refused.
+struct refusal {
+  peer who;
+  std::string actor;  ///< the path of the actor it was for
+  any_msg message;
+};
+
+/// Is told of every refusal of this process before it is answered, on any thread. Empty: nobody.
+void set_refusal_witness(std::function<void(const refusal&)> witness);
+
+/// Whether a role may send this message; the reason where it may not (permission).
+status may_send(const peer& who, const any_msg& m);
+
+namespace detail {
+
+/// TRU-4: whether any guest has ever been bound.
+inline std::atomic<bool> guests_known{false};
+
+/// TRU-2. True: the message was refused, and its sender told.
+bool refuse_at_gate(const caf::mailbox_element& element, const any_msg* message,
+                    const actor_card& receiver, caf::execution_unit* host);
+
+}  // namespace detail
+
+}  // namespace troupe

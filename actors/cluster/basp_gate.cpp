@@ -1,0 +1,257 @@
+// Reading frames for the policy, and doing what it says.
+#include "actors/cluster/basp_gate.hpp"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <caf/binary_deserializer.hpp>
+#include <caf/io/basp_broker.hpp>
+#include <caf/io/network/default_multiplexer.hpp>
+
+#include "actors/base/trust.hpp"
+#include "actors/cluster/door.hpp"
+#include "actors/cluster/frame_policy.hpp"
+#include "actors/cluster/tls_links.hpp"
+#include "messages/actors.hpp"
+#include "messages/rejection.hpp"
+
+namespace troupe::cluster {
+
+namespace {
+
+using caf::io::connection_handle;
+namespace basp = caf::io::basp;
+
+/// One connection.
+struct link {
+  frame_policy policy;
+  std::optional<peer> holder;  ///< by its certificate
+  std::string address;
+  frame_header header;     ///< of the frame whose payload is awaited
+  bool skipping = false;   ///< that payload is not wanted
+  caf::node_id process;    ///< who it said it is
+  bool bound = false;
+};
+
+class gated_broker : public caf::io::basp_broker {
+ public:
+  explicit gated_broker(caf::actor_config& config)
+      : basp_broker(config), tls_(!system().config().openssl_certificate.empty()) {
+#define TROUPE_NAME(domain, table, number) \
+  names_.insert(system().types().portable_name(0, &typeid(msg<fbs::table>)));
+    TROUPE_MESSAGES(TROUPE_NAME)
+#undef TROUPE_NAME
+  }
+
+  ~gated_broker() override {
+    for (auto& [handle, l] : links_) release(l);
+  }
+
+  caf::invoke_message_result consume(caf::mailbox_element& element) override {
+    const auto& content = element.content();
+    if (content.match_elements<caf::io::new_connection_msg>())
+      add(content.get_as<caf::io::new_connection_msg>(0).handle, true);
+    if (content.match_elements<caf::io::connection_closed_msg>())
+      closed(content.get_as<caf::io::connection_closed_msg>(0).handle);
+    if (!content.match_elements<caf::io::new_data_msg>()) return basp_broker::consume(element);
+    const auto& data = content.get_as<caf::io::new_data_msg>(0);
+    if (!passes(data)) return caf::invoke_message_result::consumed;  // GAT-1
+    const auto outcome = basp_broker::consume(element);
+    if (ctx.count(data.handle) == 0) closed(data.handle);  // CAF would not have it, either
+    return outcome;
+  }
+
+ private:
+  link& add(connection_handle handle, bool accepted) {
+    const auto fd = static_cast<int>(handle.id());
+    std::optional<peer> holder;
+    if (const auto who = holder_of_socket(fd)) holder = peer{who->name, who->as};
+    const bool guest = holder && holder->guest();
+    link fresh{frame_policy(accepted, guest), std::move(holder), address_of_socket(fd), {}, false,
+               {}, false};
+    return links_.insert_or_assign(handle, std::move(fresh)).first->second;
+  }
+
+  /// The link of a connection that says something; under TLS its certificate is known by now.
+  link& link_of(connection_handle handle) {
+    const auto it = links_.find(handle);
+    if (it == links_.end()) return add(handle, false);
+    if (tls_ && !it->second.holder) return add(handle, it->second.policy.accepted());
+    return it->second;
+  }
+
+  /// False: the frame is not for CAF.
+  bool passes(const caf::io::new_data_msg& data) {
+    auto& l = link_of(data.handle);
+    if (tls_ && !l.holder) return hang_up(data.handle, turned_away::impostor);  // GAT-2
+    const auto it = ctx.find(data.handle);
+    const bool payload = it != ctx.end() && it->second.cstate == basp::await_payload;
+    const auto verdict = payload ? judge_payload(l, data) : judge_header(l, data);
+    switch (verdict) {
+      case frame_verdict::pass:
+        return true;
+      case frame_verdict::garbage:
+        return hang_up(data.handle, turned_away::not_ours);
+      case frame_verdict::impostor:
+        return hang_up(data.handle, turned_away::impostor);
+      default:
+        if (verdict == frame_verdict::refuse)
+          note_rejection(reject::forbidden, 0, "no message of ours, from " + l.holder->name);
+        if (!payload && l.header.payload_bytes > 0) {
+          l.skipping = true;
+          return true;  // CAF waits for the payload, which is then left out
+        }
+        return skip(data.handle, l);
+    }
+  }
+
+  frame_verdict judge_header(link& l, const caf::io::new_data_msg& data) {
+    basp::header h;
+    caf::binary_deserializer source{context(), data.buf};
+    if (source(h) || !basp::valid(h)) return frame_verdict::garbage;
+    const auto mid = caf::make_message_id(h.operation_data);
+    const bool message = h.operation == basp::message_type::direct_message ||
+                         h.operation == basp::message_type::routed_message;
+    l.header = {static_cast<uint8_t>(h.operation),
+                h.has(basp::header::named_receiver_flag),
+                h.payload_len,
+                message && mid.is_response(),
+                h.source_actor,
+                h.dest_actor};
+    return l.policy.judge(l.header);
+  }
+
+  frame_verdict judge_payload(link& l, const caf::io::new_data_msg& data) {
+    if (std::exchange(l.skipping, false)) return frame_verdict::drop;
+    const bool handshake = l.header.operation == frame_header::client_handshake ||
+                           l.header.operation == frame_header::server_handshake;
+    // What nodes say is CAF's to read; a copy of every message would be judged in vain.
+    if (!handshake && !l.policy.guest()) return frame_verdict::pass;
+    caf::binary_deserializer source{context(), data.buf};
+    frame_payload p;
+    switch (l.header.operation) {
+      case frame_header::client_handshake:
+      case frame_header::server_handshake: {
+        caf::node_id process;
+        p.readable = !source(process) && process;
+        p.name_is_free = p.readable && takes_name(l, data.handle, process);
+        break;
+      }
+      case frame_header::monitor_message:
+      case frame_header::down_message: {
+        caf::node_id from, to;
+        p.readable = !source(from, to);
+        p.source_is_peer = from == l.process;
+        p.for_us = to == system().node();
+        break;
+      }
+      default:
+        read_content(source, p);
+    }
+    return l.policy.judge(l.header, p);
+  }
+
+  /// Whether a message's content is one of our messages, perhaps with handles beside it, and there
+  /// is nobody it is to be passed to.
+  void read_content(caf::binary_deserializer& source, frame_payload& p) const {
+    size_t stages = 0;
+    uint16_t number = 0;
+    std::string types;
+    if (source.begin_sequence(stages) || stages != 0 || source.begin_object(number, types)) return;
+    p.readable = number == 0;
+    constexpr std::string_view mark = "@<>+", handle = "+@strong_actor_ptr";
+    p.of_services = types == "@<>+@atom+@str+@strong_actor_ptr+@str";
+    if (!types.starts_with(mark)) return;
+    types.erase(0, mark.size());
+    while (types.ends_with(handle)) types.erase(types.size() - handle.size());
+    p.of_ours = names_.contains(types);
+  }
+
+  /// A process bears one name, and no guest bears that of a process we know by another way.
+  bool takes_name(link& l, connection_handle handle, const caf::node_id& process) {
+    if (l.process) return l.process == process;
+    if (l.policy.guest()) {
+      if (process == system().node()) return false;
+      const auto route = instance.tbl().lookup(process);
+      if (route && route->hdl != handle) {
+        const auto who = peer_of(process);
+        if (!who || *who != *l.holder) return false;
+      }
+    }
+    if (l.holder && process != system().node()) {
+      l.bound = bind_peer(process, *l.holder, now());
+      if (!l.bound) return false;
+    }
+    l.process = process;
+    return true;
+  }
+
+  /// Leaves a payload out as if it had been handled.
+  bool skip(connection_handle handle, link& l) {
+    set_context(handle);
+    if (l.header.payload_bytes > 0) {
+      ctx.at(handle).cstate = basp::await_header;
+      configure_read(handle, caf::io::receive_policy::exactly(basp::header_size));
+    }
+    return false;
+  }
+
+  bool hang_up(connection_handle handle, turned_away reason) {
+    auto& l = links_.at(handle);
+    if (l.policy.accepted()) note_turned_away(reason, l.address, l.holder ? l.holder->name : "");
+    forget(handle);
+    connection_cleanup(handle, caf::sec::malformed_basp_message);
+    close(handle);
+    return false;
+  }
+
+  /// GAT-3: a failed handshake of TLS has been counted already.
+  void closed(connection_handle handle) {
+    const auto it = links_.find(handle);
+    if (it == links_.end()) return;
+    const auto& l = it->second;
+    const bool known = !tls_ || l.holder || holder_of_socket(static_cast<int>(handle.id()));
+    if (l.policy.accepted() && !l.policy.greeted() && known)
+      note_turned_away(turned_away::hung_up, l.address, "");
+    forget(handle);
+  }
+
+  void forget(connection_handle handle) {
+    const auto it = links_.find(handle);
+    if (it == links_.end()) return;
+    release(it->second);
+    links_.erase(it);
+    forget_socket(static_cast<int>(handle.id()));
+  }
+
+  void release(link& l) {
+    if (std::exchange(l.bound, false)) release_peer(l.process, now());
+  }
+
+  int64_t now() { return clock().now().time_since_epoch() / std::chrono::nanoseconds(1); }
+
+  bool tls_;
+  std::unordered_set<std::string> names_;
+  std::unordered_map<connection_handle, link> links_;
+};
+
+}  // namespace
+
+gated_middleman::gated_middleman(caf::actor_system& system)
+    : middleman(system),
+      backend_(std::make_unique<caf::io::network::default_multiplexer>(&system)) {}
+
+gated_middleman::~gated_middleman() = default;
+
+void gated_middleman::start() {
+  named_broker<gated_broker>(caf::atom("BASP"));
+  middleman::start();
+}
+
+caf::actor_system::module* gated_middleman::make(caf::actor_system& system,
+                                                 caf::detail::type_list<>) {
+  return new gated_middleman(system);
+}
+
+}  // namespace troupe::cluster

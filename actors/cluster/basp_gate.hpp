@@ -1,0 +1,37 @@
+// The gate between sockets and CAF: a middleman whose broker judges every frame before CAF acts on
+// it (frame_policy.hpp), binds processes to the certificates of their connections (trust.hpp), and
+// counts the connections that come to nothing (door.hpp).
+//
+// Why a middleman: CAF 0.17.6 makes its broker in the middleman's start(), unless there is one of
+// that name already. Its OpenSSL twin takes the same broker. So nothing of CAF is replaced: the
+// broker here is CAF's own, with an ear at its mailbox.
+//
+// Invariants
+//   GAT-1  What the policy does not pass never reaches CAF's code.
+//   GAT-2  Under TLS a connection without a holder passes nothing.
+//   GAT-3  A connection that was made to us is counted at the door once, here or at its handshake
+//     (tls_links.hpp), if it ends before it has said who it is, or for what it says.
+#pragma once
+
+#include <memory>
+
+#include <caf/io/middleman.hpp>
+
+namespace troupe::cluster {
+
+class gated_middleman : public caf::io::middleman {
+ public:
+  explicit gated_middleman(caf::actor_system& system);
+  ~gated_middleman() override;
+
+  caf::io::network::multiplexer& backend() override { return *backend_; }
+  void start() override;
+
+  /// For actor_system_config::load<>.
+  static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>);
+
+ private:
+  std::unique_ptr<caf::io::network::multiplexer> backend_;
+};
+
+}  // namespace troupe::cluster

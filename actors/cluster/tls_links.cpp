@@ -1,0 +1,126 @@
+// Reading certificates at the handshake, and saying why one failed.
+#include "actors/cluster/tls_links.hpp"
+
+#include <arpa/inet.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <sys/socket.h>
+
+#include <exception>
+#include <map>
+#include <mutex>
+
+#include "actors/cluster/door.hpp"
+
+namespace troupe::cluster {
+
+namespace {
+
+struct holders {
+  std::mutex mutex;
+  std::map<int, tls::identity> by_socket;
+};
+
+holders& all() {
+  static holders h;
+  return h;
+}
+
+/// A mark on links whose failure has been counted: CAF asks twice, for reading and for writing.
+int counted_mark() {
+  static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
+  return index;
+}
+
+turned_away reason_of_verification(long outcome) {
+  switch (outcome) {
+    case X509_V_ERR_CERT_NOT_YET_VALID:
+    case X509_V_ERR_CERT_HAS_EXPIRED:
+      return turned_away::expired;
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT:
+    case X509_V_ERR_UNABLE_TO_GET_ISSUER_CERT_LOCALLY:
+    case X509_V_ERR_UNABLE_TO_VERIFY_LEAF_SIGNATURE:
+    case X509_V_ERR_CERT_SIGNATURE_FAILURE:
+    case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
+    case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:
+      return turned_away::unknown_authority;
+    default:
+      return turned_away::bad_certificate;
+  }
+}
+
+/// Why the handshake came to nothing, from what lies in OpenSSL's queue.
+turned_away reason_of(const SSL* link, int kind) {
+  const auto number = ERR_peek_error();
+  if (kind != SSL_ERROR_SSL || number == 0) return turned_away::hung_up;
+  if (ERR_GET_LIB(number) == ERR_LIB_SSL) switch (ERR_GET_REASON(number)) {
+      case SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE:
+        return turned_away::no_certificate;
+      case SSL_R_CERTIFICATE_VERIFY_FAILED:
+        return reason_of_verification(SSL_get_verify_result(link));
+      case SSL_R_UNEXPECTED_EOF_WHILE_READING:
+        return turned_away::hung_up;
+      default:
+        break;
+    }
+  // Alerts: it did not like our certificate, and said so before it went.
+  if (ERR_GET_LIB(number) == ERR_LIB_SSL && ERR_GET_REASON(number) > SSL_AD_REASON_OFFSET)
+    return turned_away::hung_up;
+  return turned_away::not_tls;
+}
+
+void keep(int fd, SSL* link) {
+  std::unique_ptr<X509, void (*)(X509*)> certificate(SSL_get1_peer_certificate(link), X509_free);
+  if (!certificate) return;
+  auto who = tls::holder_of(certificate.get());
+  std::lock_guard lock(all().mutex);
+  all().by_socket[fd] = std::move(who);
+}
+
+}  // namespace
+
+void note_handshake(SSL* link, int outcome, bool accepted) noexcept {
+  try {
+    const int fd = SSL_get_fd(link);
+    if (outcome == 1) return keep(fd, link);
+    forget_socket(fd);  // LNK-1: what used this number before
+    const int kind = SSL_get_error(link, outcome);
+    if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE || !accepted) return;
+    if (SSL_get_ex_data(link, counted_mark()) != nullptr) return;
+    SSL_set_ex_data(link, counted_mark(), link);
+    const auto reason = reason_of(link, kind);
+    const char* detail = reason == turned_away::hung_up ? nullptr
+                                                        : ERR_reason_error_string(ERR_peek_error());
+    note_turned_away(reason, address_of_socket(fd), detail != nullptr ? detail : "");
+  } catch (const std::exception&) {
+    // Without memory for a note the link is one without a holder: nothing of it passes the gate.
+  }
+}
+
+std::optional<tls::identity> holder_of_socket(int fd) {
+  std::lock_guard lock(all().mutex);
+  const auto it = all().by_socket.find(fd);
+  if (it == all().by_socket.end()) return std::nullopt;
+  return it->second;
+}
+
+void forget_socket(int fd) {
+  std::lock_guard lock(all().mutex);
+  all().by_socket.erase(fd);
+}
+
+std::string address_of_socket(int fd) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(at);
+  char text[INET6_ADDRSTRLEN] = "";
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size) == 0) {
+    if (at.ss_family == AF_INET)
+      inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in&>(at).sin_addr, text, sizeof(text));
+    else if (at.ss_family == AF_INET6)
+      inet_ntop(AF_INET6, &reinterpret_cast<sockaddr_in6&>(at).sin6_addr, text, sizeof(text));
+  }
+  return *text != '\0' ? text : "an unknown address";
+}
+
+}  // namespace troupe::cluster
