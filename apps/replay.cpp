@@ -44,10 +44,12 @@ status set_break(const replay_arguments& a, const replay::story& life,
   if (!is_traced())
     return error{errc::usage, "--break-at needs a debugger, and none is attached",
                  fmt::format("run it under one: {}", debug_command(a, life.path))};
-  options.before = [n = a.break_at](uint64_t now) {
+  options.before = [n = a.break_at, kind = life.kind](uint64_t now) {
     if (now != n) return;
-    say(fmt::format("message {} is handled next: `finish` leads to traced<>::live, whose last call "
-                    "is the handler's", n));
+    say(
+        fmt::format("message {} is handled next: `rbreak {}.cpp:.` and `continue` lead into the "
+                    "handler (of a build with debug information)",
+                    n, kind));
     std::raise(SIGTRAP);
   };
   return {};
@@ -100,8 +102,8 @@ std::string text_of(const replay::story& life, const replay::outcome& o, uint64_
     out += fmt::format("not compared, since they name the process: {}\n",
                        fmt::join(o.not_compared, ", "));
   for (const auto& r : o.remarks) out += r + "\n";
-  out += o.differences.empty() ? "the same\n"
-                               : fmt::format("{} differences\n", o.differences.size());
+  out +=
+      o.differences.empty() ? "the same\n" : fmt::format("{} differences\n", o.differences.size());
   return out;
 }
 

@@ -3,10 +3,10 @@
 
 #include <mutex>
 
+#include <fmt/format.h>
 #include <caf/actor.hpp>
 #include <caf/make_actor.hpp>
 #include <caf/monitorable_actor.hpp>
-#include <fmt/format.h>
 
 namespace troupe {
 
@@ -33,8 +33,7 @@ class ear : public caf::monitorable_actor {
         request_(request) {}
 
   void enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) override {
-    hearer_->said({fbs::LifeKind::answered, asker_, request_,
-                   what->copy_content_to_message(), {}});
+    hearer_->said({fbs::LifeKind::answered, asker_, request_, what->copy_content_to_message(), {}});
     asker_->enqueue(std::move(what), host);
   }
 
@@ -80,9 +79,9 @@ std::shared_ptr<life> begin_life(const actor_card& card) {
 caf::strong_actor_ptr make_ear(caf::actor_system& system, caf::strong_actor_ptr asker,
                                std::shared_ptr<life> hearer, uint64_t request) {
   caf::actor_config config;
-  return caf::make_actor<ear, caf::strong_actor_ptr>(system.next_actor_id(), system.node(),
-                                                     &system, config, std::move(asker),
-                                                     std::move(hearer), request);
+  return caf::make_actor<ear, caf::strong_actor_ptr>(system.next_actor_id(), system.node(), &system,
+                                                     config, std::move(asker), std::move(hearer),
+                                                     request);
 }
 
 }  // namespace detail

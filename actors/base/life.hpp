@@ -124,7 +124,10 @@ void note_spawned(std::string role, const Handle& who) {
   if (detail::current_life == nullptr) [[likely]]
     return;
   detail::current_life->said({fbs::LifeKind::spawned,
-                              caf::actor_cast<caf::strong_actor_ptr>(who), 0, {}, std::move(role)});
+                              caf::actor_cast<caf::strong_actor_ptr>(who),
+                              0,
+                              {},
+                              std::move(role)});
 }
 
 }  // namespace troupe

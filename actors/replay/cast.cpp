@@ -71,8 +71,8 @@ result<caf::strong_actor_ptr> cast_run(const story& life, const surroundings& ar
   o.threads.assign(b.threads.begin(), b.threads.end());
   const auto ranks = o.plan.ranks.size();
   if (o.stages.size() != ranks || o.hosts.size() != ranks || o.threads.size() != ranks)
-    return error{errc::bad_data, fmt::format("a run of {} ranks with {} stages", ranks,
-                                             o.stages.size())};
+    return error{errc::bad_data,
+                 fmt::format("a run of {} ranks with {} stages", ranks, o.stages.size())};
   const auto loaders = peers<loader_actor>(life, around, "loader");
   for (size_t at = 0; const auto& p : b.peers) {
     if (p->role != "loader") continue;
@@ -142,10 +142,10 @@ status can_be_replayed(const story& life) {
                  fmt::format("{} cannot be replayed: it speaks with the operating system's network",
                              life.path),
                  able};
-  return error{errc::unavailable,
-               fmt::format("{} cannot be replayed: its birth does not say how it was made",
-                           life.path),
-               able};
+  return error{
+      errc::unavailable,
+      fmt::format("{} cannot be replayed: its birth does not say how it was made", life.path),
+      able};
 }
 
 result<caf::strong_actor_ptr> cast(const story& life, const surroundings& around) {

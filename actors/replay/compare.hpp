@@ -16,10 +16,10 @@ namespace troupe::replay {
 
 /// One difference in what came of a message.
 struct difference {
-  uint64_t message = 0;  ///< which one was handled, from 1; 0: the birth
-  std::string given;     ///< "RunStep"
-  std::string said;      ///< "the answer StepDone"
-  std::string field;     ///< "loss_sum", "groups[1].size"; empty: the whole of it
+  uint64_t message = 0;            ///< which one was handled, from 1; 0: the birth
+  std::string given;               ///< "RunStep"
+  std::string said;                ///< "the answer StepDone"
+  std::string field;               ///< "loss_sum", "groups[1].size"; empty: the whole of it
   std::string recorded, replayed;  ///< JSON or words; empty: nothing
 };
 
@@ -30,7 +30,7 @@ using sayings = std::vector<std::unique_ptr<fbs::LifeEventT>>;
 
 /// Which was which: the index in `replayed` by that in `recorded`.
 struct comparison {
-  std::vector<difference> differences;  ///< `message` and `given` are left empty
+  std::vector<difference> differences;          ///< `message` and `given` are left empty
   std::vector<std::pair<size_t, size_t>> same;  ///< of the same kind, type and addressee
   std::set<std::string> left_out;               ///< fields of not_compared() that differ
 };

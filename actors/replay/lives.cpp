@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <caf/message_id.hpp>
 
 #include "actors/trace/trace_file.hpp"
 
@@ -44,6 +45,13 @@ status check_part(const fbs::LifePartT& p) {  // LVS-2
       return {};
   }
   return bad("a part of no known kind");
+}
+
+/// Only plain messages, requests and responses are recorded; CAF's streams have other numbers.
+status check_number(uint64_t request) {
+  const caf::message_id id(request);
+  if (id.is_stream_message() || id.is_answered()) return bad("a number that no message has");
+  return {};
 }
 
 /// Puts the events of a file in their places.
@@ -86,6 +94,7 @@ class reader {
     if (!std::all_of(e->readings.begin(), e->readings.end(), in_bounds))
       return bad("a time out of bounds");
     for (const auto& p : e->parts) TROUPE_CHECK(check_part(*p));
+    if (e->kind == kind::got) TROUPE_CHECK(check_number(e->request));
     if (e->kind == kind::born) return birth(b, std::move(e));
     const auto at = place_.find({b.process, e->actor});
     if (at == place_.end()) return bad("the actor was not born");
@@ -152,17 +161,26 @@ class reader {
   uint64_t events_ = 0;
 };
 
-}  // namespace
-
-result<lives> read_lives(const std::filesystem::path& file) {
-  TROUPE_TRY(from, trace::trace_reader::open(file));
+result<lives> read_all(trace::trace_reader from, const std::string& name) {
   reader all;
   while (true) {
     TROUPE_TRY(batch, from.next());  // LVS-3
     if (!batch) return all.take();
     if (const auto s = all.batch(**batch); !s)
-      return s.error().within(fmt::format("{}: entry {}", file.string(), from.batches()));
+      return s.error().within(fmt::format("{}: entry {}", name, from.batches()));
   }
+}
+
+}  // namespace
+
+result<lives> read_lives(const std::filesystem::path& file) {
+  TROUPE_TRY(from, trace::trace_reader::open(file));
+  return read_all(std::move(from), file.string());
+}
+
+result<lives> read_lives(std::span<const uint8_t> bytes, const std::string& name) {
+  TROUPE_TRY(from, trace::trace_reader::over(bytes, name));
+  return read_all(std::move(from), name);
 }
 
 result<story> choose(lives&& all, const std::string& path) {
@@ -171,13 +189,14 @@ result<story> choose(lives&& all, const std::string& path) {
   const auto wanted = path.empty() && names.size() == 1 ? *names.begin() : path;
   for (auto it = all.stories.rbegin(); it != all.stories.rend(); ++it)
     if (it->path == wanted) return std::move(*it);
-  const bool midway = path.empty() ? names.empty() && !all.midway.empty()
-                                   : std::find(all.midway.begin(), all.midway.end(), path) !=
-                                         all.midway.end();
+  const bool midway =
+      path.empty() ? names.empty() && !all.midway.empty()
+                   : std::find(all.midway.begin(), all.midway.end(), path) != all.midway.end();
   if (midway)
     return error{errc::bad_data,
                  fmt::format("{} was recorded from the middle of its life: what it was told before "
-                             "is not in the file", path.empty() ? "the actor" : path),
+                             "is not in the file",
+                             path.empty() ? "the actor" : path),
                  "record it from its birth: troupe up CONFIG --record-actor ACTOR"};
   if (names.empty())
     return error{errc::bad_data, "the file holds the life of no actor",

@@ -12,6 +12,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,13 +50,16 @@ struct story {
 
 /// What a file holds.
 struct lives {
-  std::vector<story> stories;          ///< in the order of their births
-  std::vector<std::string> midway;     ///< actors recorded by `troupe trace record --payloads`
+  std::vector<story> stories;       ///< in the order of their births
+  std::vector<std::string> midway;  ///< actors recorded by `troupe trace record --payloads`
 };
 
 /// Reads a file. Errors: not_found, io; bad_data where it is none, is damaged, or tells of a life
 /// that cannot have been (LVS-1, LVS-2); version_mismatch.
 result<lives> read_lives(const std::filesystem::path& file);
+
+/// As above, of bytes that stand for a file; `name` is what errors call it.
+result<lives> read_lives(std::span<const uint8_t> bytes, const std::string& name);
 
 /// The life of the actor of this path, the last where it had several; of the only actor where the
 /// path is empty. Errors: not_found, usage, and bad_data for one recorded from the middle of its

@@ -1,9 +1,9 @@
 // Element by element.
 #include "actors/replay/parts.hpp"
 
+#include <fmt/format.h>
 #include <caf/message_builder.hpp>
 #include <caf/system_messages.hpp>
-#include <fmt/format.h>
 
 #include "actors/base/life.hpp"
 #include "messages/errors.hpp"
@@ -27,8 +27,7 @@ std::unique_ptr<fbs::FailureT> failure_of(const caf::error& reason) {
 /// What handlers make of it by from_caf() is what was recorded.
 caf::error error_of(const fbs::LifePartT& part) {
   if (!part.failure) return caf::none;
-  return to_caf({static_cast<errc>(part.failure->code), part.failure->message,
-                 part.failure->hint});
+  return to_caf({static_cast<errc>(part.failure->code), part.failure->message, part.failure->hint});
 }
 
 fbs::LifePartT part_of(const caf::message& content, size_t at) {
@@ -84,8 +83,8 @@ result<caf::message> element_of(const fbs::LifePartT& p, const resolver& who) {
     case kind::down:
     case kind::exit: {
       if (!first) return error{errc::bad_data, "the news of an end names no actor"};
-      if (p.kind == kind::down) return caf::make_message(caf::down_msg{first->address(),
-                                                                       error_of(p)});
+      if (p.kind == kind::down)
+        return caf::make_message(caf::down_msg{first->address(), error_of(p)});
       return caf::make_message(caf::exit_msg{first->address(), error_of(p)});
     }
     case kind::other:

@@ -194,8 +194,7 @@ recording::~recording() {
   book_->close();
 }
 
-std::filesystem::path recording_path(const std::filesystem::path& folder,
-                                     const std::string& node) {
+std::filesystem::path recording_path(const std::filesystem::path& folder, const std::string& node) {
   return folder / fmt::format("actors-{}.trace", node);
 }
 

@@ -1,12 +1,16 @@
 // Recording lives: every actor of this process whose path fits is written down from its birth.
 //
 // `troupe up --record-actor 'stage/*'` makes each process write <output>/actors-<node>.trace: a
-// trace file (actors/trace/trace_file.hpp) whose batches hold LifeEvents. Why from birth and not, as
-// `troupe trace record` does, from when a person comes: what a fresh actor makes of a message
-// depends on all messages before it. Why a file of the process itself and not the network: nothing
-// may be missing, so nothing may be dropped for want of a viewer's credit; and when a handler
-// crashes the process, the message that did it is in the file already. For that the actor itself
-// writes, into the page cache; it is a tool for debugging, off unless asked for.
+// trace file (actors/trace/trace_file.hpp) whose batches hold LifeEvents. Three decisions:
+//   - From birth, by a flag of the start, and not, as `troupe trace record` does, from when a
+//     person comes: what an actor makes of a message depends on all messages before it.
+//   - Into a file of the process itself, not over the network: nothing may be missing, so nothing
+//     may be dropped for want of a viewer's credit.
+//   - By the actor itself, into the page cache, before it handles the message: when a handler
+//     crashes the process, the message that did it is in the file. It is a tool for debugging, off
+//     unless asked for; only then may an actor touch a file.
+//
+// The file's version stays 1: batches only gained a field, and LifeBirth has a version of its own.
 //
 // Invariants
 //   REC-L1  A life in the file has no gaps: where something cannot be written, nothing more is, and

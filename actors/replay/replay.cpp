@@ -4,9 +4,9 @@
 #include <deque>
 #include <map>
 
+#include <fmt/format.h>
 #include <caf/make_actor.hpp>
 #include <caf/monitorable_actor.hpp>
-#include <fmt/format.h>
 
 #include "actors/base/recorder.hpp"
 #include "actors/cluster/hardware.hpp"
@@ -206,6 +206,9 @@ class performance {
       world_.settle();
       judge(n, now);
     }
+    const auto& last = life_.scenes.back();
+    if (!last.ended && last.handled)
+      out_.remarks.push_back("the recording ends before the actor did");
     const bool all = out_.given == life_.given();
     if (!all && witness_->end())
       out_.remarks.push_back(fmt::format("{} of {} messages were not given to it: it had ended",
@@ -231,8 +234,8 @@ class performance {
     if (id.is_response()) {
       const auto it = requests_.find(e.request);
       if (it == requests_.end()) {
-        out_.differences.push_back({n, summary_of(e.parts), "the request this answers", "", "asked",
-                                    ""});
+        out_.differences.push_back(
+            {n, summary_of(e.parts), "the request this answers", "", "asked", ""});
         return false;
       }
       id = caf::message_id(it->second);
@@ -325,7 +328,11 @@ class performance {
 
 result<outcome> replay(const story& life, const replay_options& options) {
   TROUPE_CHECK(can_be_replayed(life));
-  return performance(life, options).play();
+  try {
+    return performance(life, options).play();
+  } catch (const std::exception& e) {  // of what the recording makes our libraries do
+    return error{errc::bad_data, fmt::format("{} cannot be replayed: {}", life.path, e.what())};
+  }
 }
 
 }  // namespace troupe::replay

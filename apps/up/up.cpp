@@ -305,7 +305,8 @@ void add_up(shell& sh) {
       "Examples:\n"
       "  troupe up configs/quickstart.toml\n"
       "  troupe up configs/quickstart.toml --set train.steps=50 --log-format json");
-  on_run(sh, verb, [arguments, log_format, record] { return up(*arguments, *log_format, *record); });
+  on_run(sh, verb,
+         [arguments, log_format, record] { return up(*arguments, *log_format, *record); });
 }
 
 }  // namespace troupe::apps

@@ -17,17 +17,20 @@ json replayed(const fs::path& file, const std::string& actor) {
 
 TEST_CASE("replay: a real run's actors do the same again") {
   job_files job;
-  auto arguments = job.up(with(layout(1, 2), {"train.steps=4", "train.validate_every=2",
-                                               "checkpoint.every=2"}));
+  auto arguments =
+      job.up(with(layout(1, 2), {"train.steps=4", "train.validate_every=2",
+                                 "data.validation_fraction=0.1", "checkpoint.every=2"}));
   arguments.insert(arguments.end(), {"--record-actor", "*"});
   program up(arguments);
   REQUIRE(up.wait() == 0);
   const auto node0 = job / "run/actors-node0.trace";
   const auto node1 = job / "run/actors-node1.trace";
   const auto head = job / "run/actors-head.trace";
-  for (const auto& [file, actor] :
-       {std::pair{node0, "stage/0"}, {node1, "stage/1"}, {node0, "loader/node0"}, {head, "run"},
-        {head, "coordinator"}}) {
+  for (const auto& [file, actor] : {std::pair{node0, "stage/0"},
+                                    {node1, "stage/1"},
+                                    {node0, "loader/node0"},
+                                    {head, "run"},
+                                    {head, "coordinator"}}) {
     CAPTURE(actor);
     const auto o = replayed(file, actor);
     CHECK(o["same"] == true);
