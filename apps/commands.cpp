@@ -23,6 +23,7 @@ void add_all(shell& sh) {
   add_console(sh);
   add_control(sh);
   add_trace(sh);
+  add_replay(sh);
   add_generate(sh);
   add_data(sh);
   add_sim(sh);

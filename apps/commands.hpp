@@ -36,6 +36,8 @@ void add_console(shell& sh);
 void add_control(shell& sh);
 /// `troupe trace live|record|...`: what actors say to each other.
 void add_trace(shell& sh);
+/// `troupe replay`: lets a recorded actor live again.
+void add_replay(shell& sh);
 /// `troupe sim`: simulates a cluster on virtual time.
 void add_sim(shell& sh);
 /// `troupe generate`: text from a checkpoint.

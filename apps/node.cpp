@@ -9,6 +9,7 @@
 
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/node.hpp"
+#include "actors/replay/recording.hpp"
 #include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/session.hpp"
@@ -28,6 +29,7 @@ struct node_arguments {
   int64_t join_timeout_ms = 60'000;
   int parent = 0;
   std::string black_box_dir = ".";
+  std::string record;
 };
 
 /// How the node ended, from its actor to the main thread.
@@ -73,6 +75,11 @@ result<int> run_node(node_arguments a) {
   std::optional<watchdog> guard;
   int signal = 0;
   {
+    std::optional<replay::recording> lives;  // outlives the actors
+    if (!a.record.empty())
+      lives.emplace(replay::recording_options{a.record,
+                                              replay::recording_path(a.black_box_dir, a.name),
+                                              a.name, own_address(a, target.first)});
     cluster::system_config config(a.network);
     caf::actor_system system(config);
     const orderly_end last;
@@ -124,6 +131,8 @@ void add_node(shell& sh) {
   verb->add_option("--join-timeout-ms", a->join_timeout_ms, "How long to look for the coordinator");
   verb->add_option("--black-box-dir", a->black_box_dir,
                    "Where the last seconds are written when an actor dies");
+  verb->add_option("--record-actor", a->record,
+                   "Record the actors whose path fits, for `troupe replay`");
   verb->add_option("--parent", a->parent, "End with this process")->group("");
   on_run(sh, verb, [a] { return run_node(*a); });
 }

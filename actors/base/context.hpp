@@ -21,10 +21,13 @@
 
 namespace troupe {
 
-/// The actor clock, nanoseconds. Virtual in simulation.
+/// The actor clock, nanoseconds. Virtual in simulation; what was recorded in a replay.
 inline int64_t now_ns(caf::local_actor& self) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(self.clock().now().time_since_epoch())
-      .count();
+  const int64_t ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(self.clock().now().time_since_epoch())
+          .count();
+  auto* kept = detail::current_life;
+  return kept == nullptr ? ns : kept->read_clock(ns);
 }
 
 /// The key of the actor whose code runs, 0 outside of traced actors.
@@ -65,6 +68,7 @@ inline message_context context_within(caf::local_actor& self, uint32_t epoch, ui
 template <class Self>
 void introduce(Self* self, std::string path) {
   self->card().set_path(std::move(path));
+  self->begin_life();
 }
 
 /// Tells the board how this actor is: one word, and details as JSON text (empty: as before).

@@ -11,6 +11,8 @@
 //     next.
 //   TRC-3  What a tap takes is a reference to the message, and a full tap drops (tap.hpp).
 //   TRC-4  What a guest may not send never gets into the mailbox (trust.hpp).
+//   TRC-5  Whoever keeps the actor's life hears all of it (life.hpp); an actor whose life nobody
+//     keeps pays one look at a pointer for that.
 #pragma once
 
 #include <chrono>
@@ -25,6 +27,7 @@
 
 #include "actors/base/board.hpp"
 #include "actors/base/fast_clock.hpp"
+#include "actors/base/life.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
 #include "actors/base/trust.hpp"
@@ -40,9 +43,18 @@ class traced_actor {
   /// Puts a message into the mailbox without asking the network of a simulation.
   virtual void deliver(caf::mailbox_element_ptr message) = 0;
 
+  /// The actor has said its path: whoever wants its life hears it from here on.
+  void begin_life() {
+    if (!detail::lives_are_kept.load(std::memory_order_relaxed)) [[likely]]
+      return;
+    life_ = detail::begin_life(*card_);
+    detail::current_life = life_.get();
+  }
+
  protected:
   ~traced_actor() = default;
   std::shared_ptr<actor_card> card_;
+  std::shared_ptr<life> life_;  ///< nullptr: nobody keeps it
 };
 
 /// What a simulation puts between all actors. Called on the sender's thread.
@@ -119,6 +131,70 @@ class traced : public Base, public traced_actor {
   }
 
   caf::invoke_message_result consume(caf::mailbox_element& element) override {
+    if (this->life_ == nullptr) [[likely]]
+      return handle(element);
+    return live(element);
+  }
+
+  /// As CAF's; the actor's life hears of it.
+  template <caf::message_priority P = caf::message_priority::normal, class Dest, class... Ts>
+  void send(const Dest& dest, Ts&&... xs) {
+    if (this->life_ != nullptr) [[unlikely]]
+      this->life_->said({fbs::LifeKind::sent, caf::actor_cast<caf::strong_actor_ptr>(dest), 0,
+                         caf::make_message(xs...), {}});
+    Base::template send<P>(dest, std::forward<Ts>(xs)...);
+  }
+
+  /// As CAF's; the actor's life hears of it.
+  template <caf::message_priority P = caf::message_priority::normal, class Handle, class Timeout,
+            class... Ts>
+  auto request(const Handle& dest, Timeout timeout, Ts&&... xs) {
+    if (this->life_ == nullptr) [[likely]]
+      return Base::template request<P>(dest, timeout, std::forward<Ts>(xs)...);
+    auto content = caf::make_message(xs...);
+    auto answer = Base::template request<P>(dest, timeout, std::forward<Ts>(xs)...);
+    this->life_->said({fbs::LifeKind::asked, caf::actor_cast<caf::strong_actor_ptr>(dest),
+                       answer.id().integer_value(), std::move(content), {}});
+    return answer;
+  }
+
+  void initialize() override {
+    this->card_->set_kind(this->name());
+    const detail::life_scope scope(nullptr);
+    Base::initialize();
+    if (this->life_ != nullptr) this->life_->handled(clock_ns());
+  }
+
+  bool cleanup(caf::error&& reason, caf::execution_unit* host) override {
+    const auto why = detail::text_of(reason);
+    const bool abnormal = detail::is_abnormal(reason);
+    if (!Base::cleanup(std::move(reason), host)) return false;
+    this->card_->ended(why, clock_ns());
+    if (this->life_ != nullptr) this->life_->ended(why, clock_ns());
+    board::instance().remove(this->card_);
+    if (abnormal) board::instance().mourn(*this->card_, why);
+    return true;
+  }
+
+ private:
+  /// Handles a message while somebody listens (TRC-5).
+  caf::invoke_message_result live(caf::mailbox_element& element) {
+    struct told {
+      traced* self;
+      std::shared_ptr<life> hearer;  // outlives the actor's death in the handler
+      ~told() { hearer->handled(self->clock_ns()); }
+    };
+    this->life_->got(element, clock_ns());
+    const auto request = element.mid.integer_value();
+    if (element.mid.is_request() && element.sender)
+      element.sender = detail::make_ear(this->home_system(), std::move(element.sender),
+                                        this->life_, request);
+    const detail::life_scope scope(this->life_.get());
+    const told at_the_end{this, this->life_};
+    return handle(element);
+  }
+
+  caf::invoke_message_result handle(caf::mailbox_element& element) {
     auto h = detail::begin_handling(*this->card_, element, left_in_mailbox(),
                                     handled_until_ns_ != 0 ? handled_until_ns_ : clock_ns());
     auto outcome = caf::invoke_message_result::dropped;
@@ -136,22 +212,6 @@ class traced : public Base, public traced_actor {
     return outcome;
   }
 
-  void initialize() override {
-    this->card_->set_kind(this->name());
-    Base::initialize();
-  }
-
-  bool cleanup(caf::error&& reason, caf::execution_unit* host) override {
-    const auto why = detail::text_of(reason);
-    const bool abnormal = detail::is_abnormal(reason);
-    if (!Base::cleanup(std::move(reason), host)) return false;
-    this->card_->ended(why, clock_ns());
-    board::instance().remove(this->card_);
-    if (abnormal) board::instance().mourn(*this->card_, why);
-    return true;
-  }
-
- private:
   void end(const detail::handling& h) {
     handled_until_ns_ = clock_ns();
     detail::end_handling(*this->card_, h, left_in_mailbox(), handled_until_ns_);

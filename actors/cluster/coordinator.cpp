@@ -135,9 +135,15 @@ archive_actor make_archive(self_pointer self) {
   return self->spawn<caf::detached>(checkpoint::archive, std::move(files));
 }
 
+run_actor make_run(self_pointer self, train::run_options options) {
+  const auto& make = self->state.options.make_run;
+  return make ? make(self, std::move(options)) : self->spawn(train::run, std::move(options));
+}
+
 void start_run(self_pointer self) {
   auto& st = self->state;
   st.archive = make_archive(self);
+  note_spawned("archive", st.archive);
   train::run_options o;
   o.plan = st.options.plan;
   o.epoch = st.options.epoch;
@@ -153,7 +159,8 @@ void start_run(self_pointer self) {
   o.archive = st.archive;
   o.reporter = st.options.reporter;
   o.coordinator = self;
-  st.run = self->spawn(train::run, std::move(o));
+  st.run = make_run(self, std::move(o));
+  note_spawned("run", st.run);
   self->monitor(st.run);
   show(self);
 }
@@ -430,6 +437,17 @@ coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_opti
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
                       job.cluster.dead_after_ms * ns_per_ms);
   st.config_toml = config::to_toml(job);
+  note_birth([&](fbs::LifeBirthT& b) {
+    b.epoch = st.options.epoch;
+    b.config_toml = st.config_toml;
+    if (st.options.resume) {
+      b.resume = st.options.resume->path.string();
+      b.resume_step = st.options.resume->step;
+    }
+    add_peer(b, "reporter", st.options.reporter);
+    add_peer(b, "desk", st.options.desk);
+    add_peer(b, "observer", st.options.observer);
+  });
   let_observe_head(self);
   st.started_ns = now_ns(*self);
   show(self);

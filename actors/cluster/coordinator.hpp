@@ -30,6 +30,7 @@
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
 #include "actors/train/plan.hpp"
+#include "actors/train/run.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::cluster {
@@ -46,6 +47,8 @@ struct coordinator_options {
   observer_actor observer;  ///< of this process
   /// Makes the archive; empty: the real one. A simulation puts its own in.
   std::function<archive_actor(coordinator_pointer self)> make_archive = {};
+  /// Makes the run; empty: the real one. A replay puts its own in.
+  std::function<run_actor(coordinator_pointer self, train::run_options options)> make_run = {};
 };
 
 /// A node that has joined.

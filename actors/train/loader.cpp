@@ -183,6 +183,10 @@ loader_actor::behavior_type loader(self_pointer self, uint32_t epoch,
                                    const std::string& node) {
   guard_mailbox(self);
   introduce(self, fmt::format("loader/{}", node));
+  note_birth([&](fbs::LifeBirthT& b) {
+    b.epoch = epoch;
+    b.node = node;
+  });
   publish(self, "closed");
   self->state.epoch = epoch_gate(epoch);
   return {

@@ -298,6 +298,24 @@ caf::result<msg<fbs::Ack>> set_value(run_pointer self, const msg<fbs::SetValue>&
   return agreed(self, m.header(), fmt::format("{} = {} from step {} on", key, value, st.step + 1));
 }
 
+/// What a fresh run is made of.
+void describe(const run_state& st, fbs::LifeBirthT& b) {
+  const auto& o = st.options;
+  b.epoch = o.epoch;
+  b.config_toml = st.config_toml;
+  b.hosts = o.hosts;
+  b.threads.assign(o.threads.begin(), o.threads.end());
+  if (o.resume) {
+    b.resume = o.resume->path.string();
+    b.resume_step = o.resume->step;
+  }
+  for (const auto& s : o.stages) add_peer(b, "stage", s);
+  for (const auto& l : o.loaders) add_peer(b, "loader", l.loader, l.ranks);
+  add_peer(b, "archive", o.archive);
+  add_peer(b, "reporter", o.reporter);
+  add_peer(b, "coordinator", o.coordinator);
+}
+
 }  // namespace
 
 run_actor::behavior_type run(run_pointer self, run_options options) {
@@ -306,6 +324,7 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
   auto& st = self->state;
   st.options = std::move(options);
   st.config_toml = config::to_toml(st.options.plan.job);
+  note_birth([&](fbs::LifeBirthT& b) { describe(st, b); });
   st.lr = lr_of(st.options.plan.job.train);
   if (st.options.resume) {
     st.step = st.saved_step = st.options.resume->step;

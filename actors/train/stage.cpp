@@ -314,6 +314,11 @@ stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, uint32_t ran
                                  worker_actor worker) {
   guard_mailbox(self);
   introduce(self, fmt::format("stage/{}", rank));
+  note_birth([&](fbs::LifeBirthT& b) {
+    b.epoch = epoch;
+    b.rank = rank;
+    add_peer(b, "worker", worker);
+  });
   self->state.epoch = epoch_gate(epoch);
   self->state.at.rank = static_cast<int>(rank);
   self->state.worker = std::move(worker);

@@ -22,7 +22,8 @@ namespace {
 /// The arguments of `troupe node`, without the program.
 std::vector<std::string> node_arguments(const config::cluster_section& cluster,
                                         const config::node_spec& node, const std::string& output,
-                                        const std::string& address, uint16_t port) {
+                                        const std::string& address, uint16_t port,
+                                        const std::string& record) {
   const auto net = cluster::network_of(cluster, node.name);
   std::vector<std::string> out{"node",
                                "--join",
@@ -37,6 +38,7 @@ std::vector<std::string> node_arguments(const config::cluster_section& cluster,
     out.push_back("--black-box-dir");
     out.push_back(output);
   }
+  if (!record.empty()) out.insert(out.end(), {"--record-actor", record});
   if (net.tls())
     for (const auto& [flag, file] :
          {std::pair{"--ca", net.ca}, {"--certificate", net.certificate}, {"--key", net.key}})
@@ -65,9 +67,11 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 std::vector<std::string> command_of(const config::job& job, const config::node_spec& node,
-                                    const std::string& address, uint16_t port) {
+                                    const std::string& address, uint16_t port,
+                                    const std::string& record) {
   const bool local = job.cluster.launch == config::launch_mode::local;
-  auto arguments = node_arguments(job.cluster, node, local ? job.job.output : "", address, port);
+  auto arguments = node_arguments(job.cluster, node, local ? job.job.output : "", address, port,
+                                  record);
   if (job.cluster.launch == config::launch_mode::local) {
     std::vector<std::string> out{"/proc/self/exe"};
     out.insert(out.end(), arguments.begin(), arguments.end());
@@ -120,14 +124,15 @@ status node_processes::spawn(const std::string& node, const std::vector<std::str
   return {};
 }
 
-status node_processes::start(const config::job& job, const std::string& address, uint16_t port) {
+status node_processes::start(const config::job& job, const std::string& address, uint16_t port,
+                             const std::string& record) {
   if (job.cluster.launch == config::launch_mode::external) {
     say(fmt::format("waiting for {} nodes; start each with: {}", job.cluster.node.size(),
                     join_command(job.cluster, address, port)));
     return {};
   }
   for (const auto& node : job.cluster.node)
-    TROUPE_CHECK(spawn(node.name, command_of(job, node, address, port),
+    TROUPE_CHECK(spawn(node.name, command_of(job, node, address, port, record),
                        fmt::format("{}/{}.log", job.job.output, node.name)));
   return {};
 }

@@ -34,7 +34,9 @@ class node_processes {
   /// Starts every node of a local or ssh cluster; they join `address`:`port`. Their output goes to
   /// {output}/<name>.log. Called on the main thread (PRC-1: the kernel ties children to the
   /// thread).
-  status start(const config::job& job, const std::string& address, uint16_t port);
+  /// `record`: the actors they record (a pattern), empty: none.
+  status start(const config::job& job, const std::string& address, uint16_t port,
+               const std::string& record = {});
 
   /// Reaps children that have ended. Never blocks.
   std::vector<ended_child> reap();

@@ -16,6 +16,7 @@
 
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
+#include "actors/replay/recording.hpp"
 #include "actors/trace/desk.hpp"
 #include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
@@ -233,13 +234,18 @@ struct front_office {
   desk_actor counter;
 };
 
-result<int> up(const job_arguments& arguments, const std::string& log_format) {
+result<int> up(const job_arguments& arguments, const std::string& log_format,
+               const std::string& record) {
   TROUPE_TRY(desk, signal_desk::open());
   TROUPE_TRY(l, prepare(arguments, log_format));
   const auto& job = l.plan.job;
   const auto network = cluster::network_of(job.cluster, "coordinator");
   auto outcome = std::make_shared<run_outcome>();
   std::optional<watchdog> guard;
+  std::optional<replay::recording> lives;  // outlives the actors
+  if (!record.empty())
+    lives.emplace(replay::recording_options{
+        record, replay::recording_path(job.job.output, "head"), "head", address_of(job.cluster)});
   std::atomic<bool> coordinator_gone{false};  // outlives the system, whose actors set it
   cluster::system_config config(network);
   caf::actor_system system(config);
@@ -265,7 +271,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
       sign.emplace(meeting_point{job.job.name, getpid(),
                                  fmt::format("{}:{}", address_of(job.cluster), port),
                                  job.job.output, network});
-      return nodes.start(job, address_of(job.cluster), port);
+      return nodes.start(job, address_of(job.cluster), port, record);
     }();
     if (!started) {
       caf::anon_send_exit(head, caf::exit_reason::kill);
@@ -287,16 +293,21 @@ void add_up(shell& sh) {
   auto* verb = sh.app.add_subcommand("up", "Start a cluster from a configuration and train");
   auto arguments = std::make_shared<job_arguments>();
   auto log_format = std::make_shared<std::string>();
+  auto record = std::make_shared<std::string>();
   add_job_arguments(verb, *arguments);
   verb->add_option("--log-format", *log_format, "auto, plain or json (short for --set log.format=)")
       ->check(CLI::IsMember({"auto", "plain", "json"}));
+  verb->add_option("--record-actor", *record,
+                   "Record the actors whose path fits from their birth, e.g. 'stage/*', for "
+                   "`troupe replay`");
   verb->footer(
       "The first Ctrl-C finishes the step, saves and stops; the second aborts at once.\n"
       "Run it again to go on from the last checkpoint.\n\n"
       "Examples:\n"
       "  troupe up configs/quickstart.toml\n"
       "  troupe up configs/quickstart.toml --set train.steps=50 --log-format json");
-  on_run(sh, verb, [arguments, log_format] { return up(*arguments, *log_format); });
+  on_run(sh, verb,
+         [arguments, log_format, record] { return up(*arguments, *log_format, *record); });
 }
 
 }  // namespace troupe::apps

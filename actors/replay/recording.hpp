@@ -1,0 +1,54 @@
+// Recording lives: every actor of this process whose path fits is written down from its birth.
+//
+// `troupe up --record-actor 'stage/*'` makes each process write <output>/actors-<node>.trace: a
+// trace file (actors/trace/trace_file.hpp) whose batches hold LifeEvents. Three decisions:
+//   - From birth, by a flag of the start, and not, as `troupe trace record` does, from when a
+//     person comes: what an actor makes of a message depends on all messages before it.
+//   - Into a file of the process itself, not over the network: nothing may be missing, so nothing
+//     may be dropped for want of a viewer's credit.
+//   - By the actor itself, into the page cache, before it handles the message: when a handler
+//     crashes the process, the message that did it is in the file. It is a tool for debugging, off
+//     unless asked for; only then may an actor touch a file.
+//
+// The file's version stays 1: batches only gained a field, and LifeBirth has a version of its own.
+//
+// Invariants
+//   REC-L1  A life in the file has no gaps: where something cannot be written, nothing more is, and
+//     that is said.
+//   REC-L2  What an actor is given is in the file before it handles it.
+//   REC-L3  A file is at most `limit_bytes` long.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "actors/base/life.hpp"
+
+namespace troupe::replay {
+
+struct recording_options {
+  std::string actors;  ///< paths, a pattern with * and ?
+  std::filesystem::path file;
+  std::string node, host;
+  uint64_t limit_bytes = uint64_t{1} << 30;
+};
+
+/// Records as long as it lives; the last such object wins. Made before the actors are.
+class recording {
+ public:
+  explicit recording(recording_options options);
+  ~recording();
+  recording(const recording&) = delete;
+  recording& operator=(const recording&) = delete;
+
+ private:
+  class book;
+  class entry;
+  std::shared_ptr<book> book_;
+};
+
+/// Where a node of this name records, given the folder of its black boxes.
+std::filesystem::path recording_path(const std::filesystem::path& folder, const std::string& node);
+
+}  // namespace troupe::replay

@@ -1,0 +1,70 @@
+// A cluster of real processes records its actors; what is recorded lives again through the program.
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+using nlohmann::json;
+
+namespace {
+
+json replayed(const fs::path& file, const std::string& actor) {
+  const auto done = run({"replay", file.string(), "--actor", actor, "--json"});
+  INFO(done.err, done.out);
+  REQUIRE(done.code == 0);
+  return json::parse(done.out);
+}
+
+}  // namespace
+
+TEST_CASE("replay: a real run's actors do the same again") {
+  job_files job;
+  auto arguments =
+      job.up(with(layout(1, 2), {"train.steps=4", "train.validate_every=2",
+                                 "data.validation_fraction=0.1", "checkpoint.every=2"}));
+  arguments.insert(arguments.end(), {"--record-actor", "*"});
+  program up(arguments);
+  REQUIRE(up.wait() == 0);
+  const auto node0 = job / "run/actors-node0.trace";
+  const auto node1 = job / "run/actors-node1.trace";
+  const auto head = job / "run/actors-head.trace";
+  for (const auto& [file, actor] : {std::pair{node0, "stage/0"},
+                                    {node1, "stage/1"},
+                                    {node0, "loader/node0"},
+                                    {head, "run"},
+                                    {head, "coordinator"}}) {
+    CAPTURE(actor);
+    const auto o = replayed(file, actor);
+    CHECK(o["same"] == true);
+    CHECK(o["messages"].get<int>() > 4);
+    CHECK(o["handled"] == o["messages"]);
+    CHECK(o["said_then"] == o["said_now"]);
+    CHECK(o["said_now"].get<int>() > 4);
+  }
+  const auto worker = run({"replay", node0.string(), "--actor", "worker/0"});
+  CHECK(worker.code == 69);
+  CHECK(worker.err.find("device") != std::string::npos);
+  const auto several = run({"replay", node0.string()});
+  CHECK(several.code == 64);
+  CHECK(several.err.find("stage/0") != std::string::npos);
+  const auto stop = run({"replay", node0.string(), "--actor", "stage/0", "--break-at", "3"});
+  CHECK(stop.code == 64);
+  CHECK(stop.err.find("gdb -ex run --args troupe replay") != std::string::npos);
+  CHECK(run({"replay", node0.string(), "--actor", "stage/0", "--break-at", "99999"}).code == 64);
+  fs::resize_file(node0, fs::file_size(node0) - 5);
+  CHECK(run({"replay", node0.string(), "--actor", "stage/0"}).code == 65);
+  CHECK(run({"replay", (job / "job.toml").string()}).code == 65);
+  CHECK(run({"replay", (job / "none").string()}).code == 66);
+  fs::remove(job / "data.txt");
+}
+
+TEST_CASE("replay: a recording from the middle of a life is refused with what to do") {
+  job_files job;
+  program up(job.up({"train.steps=1000000", "train.schedule=constant"}));
+  REQUIRE(up.until_step(2));
+  const auto file = (job / "midway.trace").string();
+  const auto done = run({"trace", "record", file, "--payloads", "--actor", "stage/0", "--seconds",
+                         "1", "--connect", "127.0.0.1:" + std::to_string(up.port())});
+  REQUIRE(done.code == 0);
+  const auto refused = run({"replay", file, "--actor", "stage/0"});
+  CHECK(refused.code == 65);
+  CHECK(refused.err.find("--record-actor") != std::string::npos);
+}

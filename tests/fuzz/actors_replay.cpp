@@ -1,0 +1,117 @@
+// Fuzzes recorded lives: any bytes as a file, any payload in an entry with honest checksums, and
+// lives of stages whose events are drawn from the bytes. What is accepted must replay to an answer.
+//
+// The first byte chooses the door.
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include <spdlog/spdlog.h>
+
+#include "actors/replay/replay.hpp"
+#include "actors/trace/trace_file.hpp"
+#include "messages/actors.hpp"
+
+using namespace troupe;
+
+namespace {
+
+void must(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "broken promise: %s\n", what);
+  std::abort();
+}
+
+void live(std::span<const uint8_t> file) {
+  auto all = replay::read_lives(file, "fuzz");
+  if (!all) return;
+  for (const auto& life : all->stories) {
+    must(!life.scenes.empty(), "LVS-1");
+    for (size_t i = 0; i + 1 < life.scenes.size(); ++i) must(life.scenes[i].handled, "LVS-1");
+    if (life.kind == "loader") continue;  // reads files
+    const auto done = replay::replay(life);
+    must(!done || done->given <= life.given(), "no more is given than there is");
+  }
+}
+
+/// A file of one entry whose checksums fit the payload.
+std::vector<uint8_t> honest(std::span<const uint8_t> payload) {
+  message_header header;
+  header.type = message_traits<fbs::TraceBatch>::id;
+  header.length = static_cast<uint32_t>(payload.size());
+  const auto entry = detail::wire_image(detail::sealed(header), payload);
+  const auto length = static_cast<uint32_t>(entry.size());
+  std::vector<uint8_t> out(trace::file_magic.begin(), trace::file_magic.end());
+  const auto* bytes = reinterpret_cast<const uint8_t*>(&length);
+  out.insert(out.end(), bytes, bytes + sizeof(length));
+  out.insert(out.end(), entry.begin(), entry.end());
+  return out;
+}
+
+std::unique_ptr<fbs::LifePartT> part_of(uint8_t byte, uint8_t value) {
+  auto p = std::make_unique<fbs::LifePartT>();
+  using kind = fbs::LifePartKind;
+  p->kind = byte % 32 < 7 ? static_cast<kind>(byte % 32) : kind::message;
+  const bool of_an_end = p->kind == kind::down || p->kind == kind::exit;
+  const bool nobody = value % 2 == 0 && !of_an_end;
+  p->actors.assign(p->kind == kind::actors ? value % 4 : 1,
+                   nobody ? "" : std::to_string(value % 8));
+  p->atom = value;
+  p->failure = std::make_unique<fbs::FailureT>();
+  p->failure->code = static_cast<uint8_t>(1 + value % 15);
+  message_context c;
+  c.epoch = value % 3;
+  const auto step = [&](auto& m) { m.step = value % 4; };
+  if (p->kind == kind::message)
+    p->message = value % 3 == 0   ? encode(make_msg<fbs::RunStep>(c, step))
+                 : value % 3 == 1 ? encode(make_msg<fbs::OpDone>(c))
+                                  : encode(make_msg<fbs::BatchReady>(c, step));
+  return p;
+}
+
+/// The life of a stage, three bytes an event.
+std::vector<uint8_t> stage(std::span<const uint8_t> bytes) {
+  fbs::TraceBatchT b;
+  auto add = [&](fbs::LifeKind kind) -> fbs::LifeEventT& {
+    auto& e = *b.life.emplace_back(std::make_unique<fbs::LifeEventT>());
+    e.kind = kind;
+    e.number = b.life.size();
+    return e;
+  };
+  b.actors.push_back(std::make_unique<fbs::TracedActorT>());
+  b.actors.back()->kind = "stage";
+  auto& first = add(fbs::LifeKind::born);
+  first.path = "stage/0";
+  first.birth = std::make_unique<fbs::LifeBirthT>();
+  first.birth->form = replay::life_form;
+  first.birth->epoch = 1;
+  first.birth->peers.push_back(std::make_unique<fbs::LifePeerT>());
+  first.birth->peers.back()->role = "worker";
+  first.birth->peers.back()->actor = "7";
+  add(fbs::LifeKind::handled);
+  for (size_t at = 0; at + 3 <= bytes.size() && at < 300; at += 3) {
+    auto& e = add(fbs::LifeKind::got);
+    e.peer = bytes[at] % 2 == 0 ? "" : std::to_string(bytes[at] % 8);
+    e.request = uint64_t{1} << 60 | uint64_t{bytes[at] >= 128} << 63 | bytes[at] % 16;
+    e.parts.push_back(part_of(bytes[at + 1], bytes[at + 2]));
+    add(fbs::LifeKind::handled);
+  }
+  const auto m = make_msg<fbs::TraceBatch>(message_context{}, b);
+  return honest(m.payload());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const bool quiet = [] {
+    spdlog::set_level(spdlog::level::off);
+    return true;
+  }();
+  if (!quiet || size < 1 || size > max_message_bytes / 2) return 0;
+  const std::span<const uint8_t> rest(data + 1, size - 1);
+  if (data[0] % 3 == 0)
+    live(rest);
+  else
+    live(data[0] % 3 == 1 ? honest(rest) : stage(rest));
+  return 0;
+}

@@ -1,0 +1,365 @@
+// Recorded lives live again: actors of simulated clusters, with and without faults, do the same
+// when they are given the same; what was altered is found where it is; what is damaged is refused.
+#include "actors/replay/replay.hpp"
+
+#include <cstring>
+#include <fstream>
+
+#include <doctest/doctest.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/replay/recording.hpp"
+#include "actors/sim/simulation.hpp"
+#include "actors/trace/trace_file.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::replay;
+
+namespace {
+
+struct quiet {  // what the actors log of foreign faults
+  quiet() { spdlog::set_level(spdlog::level::off); }
+} const no_log;
+
+sim::simulation_options small() {
+  sim::simulation_options o;
+  o.nodes = 2;
+  o.pipeline = 2;
+  o.steps = 3;
+  o.validate_every = 2;
+  o.checkpoint_every = 2;
+  return o;
+}
+
+/// A recording of the actors of a simulated cluster.
+struct recorded {
+  scratch folder;
+  std::filesystem::path file = folder / "r.trace";
+
+  explicit recorded(const std::string& actors, const sim::simulation_options& o = small()) {
+    const recording lives({actors, file, "sim", "here"});
+    const auto done = sim::simulate(o);
+    REQUIRE(done);
+    CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
+  }
+
+  lives read() const {
+    auto all = read_lives(file);
+    REQUIRE_MESSAGE(all, (all ? "" : all.error().message));
+    return std::move(*all);
+  }
+
+  std::vector<fbs::TraceBatchT> batches() const {
+    auto from = trace::trace_reader::open(file);
+    REQUIRE(from);
+    std::vector<fbs::TraceBatchT> out;
+    while (true) {
+      auto b = from->next();
+      REQUIRE(b);
+      if (!*b) return out;
+      out.push_back((*b)->unpack());
+    }
+  }
+
+  void write(const std::vector<fbs::TraceBatchT>& batches) const {
+    auto to = trace::trace_writer::create(file);
+    REQUIRE(to);
+    for (const auto& b : batches) REQUIRE(to->append(make_msg<fbs::TraceBatch>({}, b)));
+    REQUIRE(to->finish());
+  }
+
+  std::string bytes() const {
+    auto text = io::read_file(file, 64u << 20);
+    REQUIRE(text);
+    return *text;
+  }
+};
+
+outcome again(const story& life) {
+  auto done = replay::replay(life);
+  REQUIRE_MESSAGE(done, (done ? "" : render(done.error())));
+  return std::move(*done);
+}
+
+std::string text_of(const outcome& o) {
+  std::string out = o.actor + ":";
+  for (const auto& d : o.differences)
+    out += "\n" + std::to_string(d.message) + " " + d.given + ": " + d.said + " " + d.field + " " +
+           d.recorded + " / " + d.replayed;
+  for (const auto& r : o.remarks) out += "\n" + r;
+  return out;
+}
+
+bool is_castable(const story& s) {
+  return s.kind == "stage" || s.kind == "run" || s.kind == "coordinator";
+}
+
+/// Every field of the first event that `chosen` takes.
+template <class Chosen, class Change>
+uint64_t alter(std::vector<fbs::TraceBatchT>& batches, Chosen chosen, Change change) {
+  uint64_t given = 0;
+  for (auto& b : batches)
+    for (auto& e : b.life) {
+      if (e->kind == fbs::LifeKind::got) ++given;
+      if (!chosen(*e)) continue;
+      change(*e);
+      return given;
+    }
+  FAIL("no such event");
+  return 0;
+}
+
+/// A message of type T within an event, changed.
+template <class T, class Change>
+bool rewrite(fbs::LifeEventT& e, Change change) {
+  for (auto& p : e.parts) {
+    if (p->kind != fbs::LifePartKind::message) continue;
+    auto m = decode(p->message);
+    if (!m || m->type() != msg<T>::type_id) continue;
+    auto t = msg<T>(*m).unpack();
+    change(t);
+    message_context c;
+    c.epoch = m->epoch();
+    p->message = encode(make_msg<T>(c, t));
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("replay: coordinator, run and stages do the same again") {
+  recorded r("*");
+  size_t replayed = 0;
+  for (const auto& s : r.read().stories) {
+    if (!is_castable(s)) continue;
+    const auto o = again(s);
+    CHECK_MESSAGE(o.differences.empty(), text_of(o));
+    CHECK(o.given == s.given());
+    CHECK(o.given > 10);
+    CHECK(o.recorded > 5);
+    CHECK(o.recorded == o.replayed);
+    ++replayed;
+  }
+  CHECK(replayed == 4);
+}
+
+TEST_CASE("replay: lives with faults in them are lived again, too") {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    CAPTURE(seed);
+    recorded r("*", sim::fuzzed(seed, sim::all_faults()));
+    for (const auto& s : r.read().stories) {
+      if (!is_castable(s)) continue;
+      const auto o = again(s);
+      CHECK_MESSAGE(o.differences.empty(), text_of(o));
+    }
+  }
+}
+
+TEST_CASE("replay: a changed answer is named, with its message and field") {
+  recorded r("stage/1");
+  auto batches = r.batches();
+  const auto at = alter(
+      batches,
+      [](fbs::LifeEventT& e) {
+        return e.kind == fbs::LifeKind::answered &&
+               rewrite<fbs::StepDone>(e, [](auto& d) { d.loss_sum += 1; });
+      },
+      [](auto&) {});
+  r.write(batches);
+  auto life = choose(r.read(), "stage/1");
+  REQUIRE(life);
+  const auto o = again(*life);
+  REQUIRE(o.differences.size() == 1);
+  CHECK(o.differences[0].message == at);
+  CHECK(o.differences[0].given == "StepDone");
+  CHECK(o.differences[0].said.find("the answer StepDone") == 0);
+  CHECK(o.differences[0].field == "loss_sum");
+  CHECK(o.differences[0].recorded != o.differences[0].replayed);
+}
+
+TEST_CASE("replay: what was given decides: another input makes another life") {
+  recorded r("stage/0");
+  auto batches = r.batches();
+  const auto at = alter(
+      batches,
+      [](fbs::LifeEventT& e) {
+        return e.kind == fbs::LifeKind::got &&
+               rewrite<fbs::RunStep>(e, [](auto& s) { s.step += 7; });
+      },
+      [](auto&) {});
+  r.write(batches);
+  auto life = choose(r.read(), "");
+  REQUIRE(life);
+  const auto o = again(*life);
+  REQUIRE(!o.differences.empty());
+  CHECK(o.differences[0].message == at);
+  CHECK(o.differences[0].field == "step");
+}
+
+TEST_CASE("replay: something said that was not recorded, and the other way round") {
+  recorded r("stage/0");
+  auto batches = r.batches();
+  bool removed = false;
+  uint64_t shift = 0;
+  for (auto& b : batches) {
+    std::erase_if(b.life, [&](const auto& e) {
+      if (removed || e->kind != fbs::LifeKind::sent) return false;
+      return removed = true;
+    });
+    for (auto& e : b.life) e->number = ++shift;
+  }
+  REQUIRE(removed);
+  r.write(batches);
+  const auto o = again(r.read().stories.front());
+  REQUIRE(o.differences.size() == 1);
+  CHECK(o.differences[0].recorded.empty());
+  CHECK(o.differences[0].replayed == "ActivationReady");
+}
+
+TEST_CASE("replay: the handler of message N is announced before it runs") {
+  recorded r("stage/0");
+  const auto all = r.read();
+  std::vector<uint64_t> seen;
+  replay_options options;
+  options.before = [&](uint64_t n) { seen.push_back(n); };
+  REQUIRE(replay::replay(all.stories.front(), options));
+  REQUIRE(seen.size() == all.stories.front().given());
+  for (size_t i = 0; i < seen.size(); ++i) CHECK(seen[i] == i + 1);
+}
+
+TEST_CASE("replay: a process that died in a handler leaves the message that did it") {
+  recorded r("stage/0");
+  auto batches = r.batches();
+  while (batches.back().life.back()->kind != fbs::LifeKind::got) batches.pop_back();
+  r.write(batches);
+  const auto life = r.read();
+  CHECK(!life.stories.front().scenes.back().handled);
+  const auto o = again(life.stories.front());
+  CHECK(o.differences.empty());
+  REQUIRE(o.remarks.size() == 1);
+  CHECK(o.remarks[0].find("the process ended there") != std::string::npos);
+}
+
+TEST_CASE("replay: cut, flipped and senseless files are refused") {
+  recorded r("stage/0");
+  const auto whole = r.bytes();
+  auto put = [&](std::string_view bytes) {
+    std::ofstream(r.file, std::ios::binary | std::ios::trunc)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  };
+  // Where an entry begins there is nothing to see of a cut but the missing end of the life.
+  size_t entry = trace::file_magic.size();
+  while (entry < whole.size() / 2) {
+    uint32_t length = 0;
+    std::memcpy(&length, &whole[entry], sizeof(length));
+    entry += sizeof(length) + length;
+  }
+  put(std::string_view(whole).substr(0, entry));
+  const auto shorter = again(r.read().stories.front());
+  CHECK(shorter.differences.empty());
+  REQUIRE(!shorter.remarks.empty());
+  CHECK(shorter.remarks.back().find("ends") != std::string::npos);
+  for (const size_t cut :
+       {size_t{0}, size_t{7}, size_t{18}, entry - 1, entry + 2, entry + 9, whole.size() - 1}) {
+    CAPTURE(cut);
+    put(std::string_view(whole).substr(0, cut));
+    const auto all = read_lives(r.file);
+    REQUIRE(!all);
+    CHECK(all.error().code == errc::bad_data);
+  }
+  for (size_t at = 3; at < whole.size(); at += whole.size() / 40) {
+    CAPTURE(at);
+    auto flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 0x10);
+    put(flipped);
+    CHECK(!read_lives(r.file));
+  }
+}
+
+TEST_CASE("replay: lives that cannot have been are refused") {
+  recorded r("stage/0");
+  using change = std::function<void(std::vector<fbs::TraceBatchT>&)>;
+  auto refused = [&](const change& what, errc code = errc::bad_data) {
+    auto batches = r.batches();
+    const auto whole = r.batches();
+    what(batches);
+    r.write(batches);
+    const auto all = read_lives(r.file);
+    r.write(whole);
+    REQUIRE(!all);
+    CHECK_MESSAGE(all.error().code == code, all.error().message);
+  };
+  refused([](auto& b) { b.erase(b.begin() + 3); });  // a gap
+  refused([](auto& b) { b.erase(b.begin()); });      // no birth
+  refused([](auto& b) { std::swap(b[2], b[3]); });   // another order
+  refused([](auto& b) { b.push_back(b[0]); });       // born twice
+  refused([](auto& b) { b[2].life[0]->at_ns = INT64_MAX; });
+  refused([](auto& b) { b[1].life[0]->parts[0]->message.pop_back(); });
+  refused([](auto& b) { b[1].life[0]->parts[0]->kind = fbs::LifePartKind::actor; });
+  refused([](auto& b) { b[1].life[0]->request = uint64_t{3} << 60; });  // of a stream
+  refused([](auto& b) { b[0].life[0]->birth->form = 99; }, errc::version_mismatch);
+}
+
+TEST_CASE("replay: actors that cannot be replayed say why; names are checked") {
+  recorded r("worker/0");
+  auto all = r.read();
+  const auto worker = replay::replay(all.stories.front());
+  REQUIRE(!worker);
+  CHECK(worker.error().code == errc::unavailable);
+  CHECK(worker.error().message.find("device") != std::string::npos);
+  CHECK(choose(r.read(), "stage/9").error().code == errc::not_found);
+  lives none;
+  none.midway = {"stage/0"};
+  const auto midway = choose(std::move(none), "stage/0");
+  REQUIRE(!midway);
+  CHECK(midway.error().code == errc::bad_data);
+  CHECK(midway.error().hint.find("--record-actor") != std::string::npos);
+}
+
+TEST_CASE("replay: lives with senseless content end in an answer, never in a crash") {
+  recorded r("*");
+  sim::dice lot(5);
+  size_t refused = 0, differ = 0;
+  for (int round = 0; round < 60; ++round) {
+    CAPTURE(round);
+    auto all = r.read();
+    for (auto& s : all.stories) {
+      if (!is_castable(s)) continue;
+      for (int k = 0; k < 4; ++k) {
+        auto& scene = s.scenes[1 + lot.below(s.scenes.size() - 1)];
+        auto& other = s.scenes[1 + lot.below(s.scenes.size() - 1)];
+        switch (lot.below(7)) {
+          case 0:
+            std::swap(scene.given, other.given);
+            break;
+          case 1:
+            scene.given->parts.clear();
+            break;
+          case 2:
+            std::swap(scene.given->parts, other.given->parts);
+            break;
+          case 3:
+            scene.given->request = other.given->request;
+            break;
+          case 4:
+            scene.given->peer = "nobody";
+            break;
+          case 5:
+            for (auto& p : scene.given->parts) p->actors.assign(1, "");
+            break;
+          default:
+            s.birth->peers.resize(lot.below(s.birth->peers.size() + 1));
+        }
+      }
+      const auto o = replay::replay(s);
+      if (!o)
+        ++refused;
+      else if (!o->differences.empty())
+        ++differ;
+    }
+  }
+  CHECK(refused > 0);
+  CHECK(differ > 0);
+}
