@@ -12,6 +12,7 @@
 #include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/session.hpp"
+#include "apps/up/farewell.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
 #include "io/config/load.hpp"
@@ -64,6 +65,12 @@ std::string own_address(const node_arguments& a, const std::string& coordinator)
   return name;
 }
 
+/// Also for the watchdog: a node that was refused has failed, however long its threads take to go.
+int exit_code_of(node_end& end, int signal) {
+  std::lock_guard lock(end.mutex);
+  return signal != 0 ? 128 + signal : exit_code(end.why->code);
+}
+
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));
   TROUPE_TRY(desk, signal_desk::open());
@@ -76,14 +83,15 @@ result<int> run_node(node_arguments a) {
     cluster::system_config config(a.network);
     caf::actor_system system(config);
     trace::observer_options look{a.name, own_address(a, target.first), a.black_box_dir};
-    auto watcher = system.spawn<caf::detached>(trace::observer, std::move(look));
+    const resident<observer_actor> watcher(
+        system.spawn<caf::detached>(trace::observer, std::move(look)));
     cluster::node_options options{a.name,
                                   target.first,
                                   target.second,
                                   a.network.tls(),
                                   own_address(a, target.first),
                                   a.join_timeout_ms,
-                                  watcher,
+                                  caf::actor_cast<caf::weak_actor_ptr>(watcher.handle()),
                                   [&end, &bell = *desk](const error& why) {
                                     {
                                       std::lock_guard lock(end.mutex);
@@ -98,9 +106,8 @@ result<int> run_node(node_arguments a) {
     };
     while (!over() && signal == 0)
       if (auto event = desk->wait(-1); event && *event != 0 && *event != SIGCHLD) signal = *event;
-    guard.emplace(std::chrono::seconds(5), signal ? 128 + signal : 0);
+    guard.emplace(std::chrono::seconds(5), exit_code_of(end, signal));
     if (signal != 0) caf::anon_send_exit(actor, caf::exit_reason::kill);
-    caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
   }
   if (signal != 0) return 128 + signal;
   if (end.why->code != errc::none) return *end.why;

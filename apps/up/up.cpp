@@ -22,6 +22,7 @@
 #include "apps/control/meeting_point.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/sample.hpp"
+#include "apps/up/farewell.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/signals.hpp"
@@ -220,17 +221,10 @@ struct front_office {
       : teller(system.spawn<caf::detached>(reporter, std::move(talk))),
         watcher(system.spawn<caf::detached>(trace::observer, observer_of(job))),
         counter(system.spawn<caf::detached>(trace::desk, desk_of(job))) {}
-  ~front_office() {
-    caf::anon_send_exit(counter, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(teller, caf::exit_reason::user_shutdown);
-  }
-  front_office(const front_office&) = delete;
-  front_office& operator=(const front_office&) = delete;
 
-  reporter_actor teller;
-  observer_actor watcher;
-  desk_actor counter;
+  resident<reporter_actor> teller;
+  resident<observer_actor> watcher;
+  resident<desk_actor> counter;
 };
 
 result<int> up(const job_arguments& arguments, const std::string& log_format) {
@@ -247,8 +241,9 @@ result<int> up(const job_arguments& arguments, const std::string& log_format) {
                         [&bell = *desk] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
   auto head = system.spawn(cluster::coordinator,
-                           cluster::coordinator_options{l.plan, 1, l.resume, front.teller,
-                                                        front.counter, front.watcher});
+                           cluster::coordinator_options{
+                               l.plan, 1, l.resume, front.teller.handle(),
+                               front.counter.handle(), front.watcher.handle()});
   head->attach_functor([&coordinator_gone, &bell = *desk] {
     coordinator_gone = true;
     bell.wake();
