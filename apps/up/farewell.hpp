@@ -18,7 +18,7 @@
 
 namespace troupe::apps {
 
-/// An actor of this scope: it ends, and all have been told, before the scope does. For main threads.
+/// An actor of this scope: it ends, and all are told, before the scope does. For main threads.
 template <class Handle>
 class resident {
  public:
