@@ -27,6 +27,7 @@ struct node_arguments {
   std::string advertise;
   cluster::network_options network;
   int64_t join_timeout_ms = 60'000;
+  int64_t heartbeat_ms = 0, dead_after_ms = 0;  ///< 0: as the environment or the defaults have it
   int parent = 0;
   std::string black_box_dir = ".";
   std::string record;
@@ -55,6 +56,11 @@ status complete(node_arguments& a) {
     a.network.certificate = from_environment.certificate;
     a.network.key = from_environment.key;
   }
+  // CAF wants its times before it connects; those of our own heartbeats come with the welcome.
+  a.network.heartbeat_interval_ms =
+      a.heartbeat_ms > 0 ? a.heartbeat_ms : from_environment.heartbeat_interval_ms;
+  a.network.dead_after_ms =
+      a.dead_after_ms > 0 ? a.dead_after_ms : from_environment.dead_after_ms;
   return cluster::check(a.network);
 }
 
@@ -64,6 +70,12 @@ std::string own_address(const node_arguments& a, const std::string& coordinator)
   char name[256] = {};
   gethostname(name, sizeof(name) - 1);
   return name;
+}
+
+/// Also for the watchdog: a node that was refused has failed, however long its threads take to go.
+int exit_code_of(node_end& end, int signal) {
+  std::lock_guard lock(end.mutex);
+  return signal != 0 ? 128 + signal : exit_code(end.why->code);
 }
 
 result<int> run_node(node_arguments a) {
@@ -91,7 +103,7 @@ result<int> run_node(node_arguments a) {
                                   a.network.tls(),
                                   own_address(a, target.first),
                                   a.join_timeout_ms,
-                                  watcher,
+                                  caf::actor_cast<caf::weak_actor_ptr>(watcher),
                                   [&end, &bell = *desk](const error& why) {
                                     {
                                       std::lock_guard lock(end.mutex);
@@ -106,7 +118,7 @@ result<int> run_node(node_arguments a) {
     };
     while (!over() && signal == 0)
       if (auto event = desk->wait(-1); event && *event != 0 && *event != SIGCHLD) signal = *event;
-    guard.emplace(std::chrono::seconds(5), signal ? 128 + signal : exit_code(end.why->code));
+    guard.emplace(std::chrono::seconds(5), exit_code_of(end, signal));
     if (signal != 0) caf::anon_send_exit(actor, caf::exit_reason::kill);
     caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
   }
@@ -126,8 +138,8 @@ void add_node(shell& sh) {
   verb->add_option("--ca", a->network.ca, "PEM file of the authority");
   verb->add_option("--certificate", a->network.certificate, "PEM file of this node's certificate");
   verb->add_option("--key", a->network.key, "PEM file of this node's key");
-  verb->add_option("--heartbeat-ms", a->network.heartbeat_interval_ms, "Between heartbeats");
-  verb->add_option("--dead-after-ms", a->network.dead_after_ms, "Silence that means death");
+  verb->add_option("--heartbeat-ms", a->heartbeat_ms, "Between heartbeats of the network");
+  verb->add_option("--dead-after-ms", a->dead_after_ms, "Silence that means death");
   verb->add_option("--join-timeout-ms", a->join_timeout_ms, "How long to look for the coordinator");
   verb->add_option("--black-box-dir", a->black_box_dir,
                    "Where the last seconds are written when an actor dies");

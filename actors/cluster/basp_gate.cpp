@@ -28,9 +28,9 @@ struct link {
   frame_policy policy;
   std::optional<peer> holder;  ///< by its certificate
   std::string address;
-  frame_header header;     ///< of the frame whose payload is awaited
-  bool skipping = false;   ///< that payload is not wanted
-  caf::node_id process;    ///< who it said it is
+  frame_header header;    ///< of the frame whose payload is awaited
+  bool skipping = false;  ///< that payload is not wanted
+  caf::node_id process;   ///< who it said it is
   bool bound = false;
 };
 
@@ -68,8 +68,13 @@ class gated_broker : public caf::io::basp_broker {
     std::optional<peer> holder;
     if (const auto who = holder_of_socket(fd)) holder = peer{who->name, who->as};
     const bool guest = holder && holder->guest();
-    link fresh{frame_policy(accepted, guest), std::move(holder), address_of_socket(fd), {}, false,
-               {}, false};
+    link fresh{frame_policy(accepted, guest),
+               std::move(holder),
+               address_of_socket(fd),
+               {},
+               false,
+               {},
+               false};
     return links_.insert_or_assign(handle, std::move(fresh)).first->second;
   }
 
@@ -229,7 +234,9 @@ class gated_broker : public caf::io::basp_broker {
     if (std::exchange(l.bound, false)) release_peer(l.process, now());
   }
 
-  int64_t now() { return clock().now().time_since_epoch() / std::chrono::nanoseconds(1); }
+  int64_t now() {
+    return clock().now().time_since_epoch() / std::chrono::nanoseconds(1);
+  }
 
   bool tls_;
   std::unordered_set<std::string> names_;

@@ -92,7 +92,7 @@ void say_hello(self_pointer self) {
     h.process = process_tag();
   });
   self->request(st.coordinator, connect_timeout, m, caf::actor_cast<caf::strong_actor_ptr>(self),
-                caf::actor_cast<caf::strong_actor_ptr>(st.options.observer))
+                st.options.observer.lock())
       .then([self](const msg<fbs::Welcome>& w) { welcome(self, w); },
             [self](const caf::error& e) {
               end(self, from_caf(e).within("the coordinator refused us"));

@@ -43,7 +43,9 @@ struct node_options {
   bool tls = false;
   std::string advertise;  ///< address other nodes reach this one at
   int64_t join_timeout_ms = 30'000;
-  observer_actor observer;  ///< of this process
+  /// Of this process. Weak: CAF keeps a copy of these options for as long as anything refers to the
+  /// node, a timer that will not run any more among it, and waits for detached actors at the end.
+  caf::weak_actor_ptr observer;
   /// Told once, on the actor's thread, why the node ended; code none for an orderly end.
   std::function<void(const error&)> ended;
   node_parts parts = {};

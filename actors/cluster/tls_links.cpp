@@ -90,8 +90,8 @@ void note_handshake(SSL* link, int outcome, bool accepted) noexcept {
     if (SSL_get_ex_data(link, counted_mark()) != nullptr) return;
     SSL_set_ex_data(link, counted_mark(), link);
     const auto reason = reason_of(link, kind);
-    const char* detail = reason == turned_away::hung_up ? nullptr
-                                                        : ERR_reason_error_string(ERR_peek_error());
+    const char* detail =
+        reason == turned_away::hung_up ? nullptr : ERR_reason_error_string(ERR_peek_error());
     note_turned_away(reason, address_of_socket(fd), detail != nullptr ? detail : "");
   } catch (const std::exception&) {
     // Without memory for a note the link is one without a holder: nothing of it passes the gate.

@@ -1,9 +1,9 @@
 // Writing lines.
 #include "actors/trace/audit.hpp"
 
-#include <nlohmann/json.hpp>
 #include <caf/actor_control_block.hpp>
 #include <caf/actor_system.hpp>
+#include <nlohmann/json.hpp>
 
 #include "messages/actors.hpp"
 #include "messages/audience.hpp"
@@ -91,8 +91,7 @@ void audit_log::write(const audit_line& line, uint64_t left_out) {
   out["message"] = line.message;
   out["result"] = line.result;
   if (left_out > 0) out["refusals_left_out_before"] = left_out;
-  file_ << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n'
-        << std::flush;
+  file_ << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
   if (file_) return;
   ++failures_;
   file_.clear();

@@ -92,6 +92,11 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
 std::string join_command(const config::cluster_section& cluster, const std::string& address,
                          uint16_t port) {
   std::string out = fmt::format("troupe node --join {}:{} --name NAME", address, port);
+  const config::cluster_section usual;
+  if (cluster.heartbeat_interval_ms != usual.heartbeat_interval_ms)
+    out += fmt::format(" --heartbeat-ms {}", cluster.heartbeat_interval_ms);
+  if (cluster.dead_after_ms != usual.dead_after_ms)
+    out += fmt::format(" --dead-after-ms {}", cluster.dead_after_ms);
   if (cluster.tls.enabled()) out += " --ca CA.pem --certificate NODE.pem --key NODE.key";
   return out;
 }

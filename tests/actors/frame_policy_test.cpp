@@ -37,8 +37,8 @@ TEST_CASE("frames: nothing passes before a handshake, whoever speaks") {
     const frame_policy p(true, guest);
     for (uint8_t o = 0; o < 10; ++o) {
       CAPTURE(int{o});
-      CHECK(p.judge(header(o)) == (o == frame_header::client_handshake ? frame_verdict::pass
-                                                                      : frame_verdict::garbage));
+      CHECK(p.judge(header(o)) ==
+            (o == frame_header::client_handshake ? frame_verdict::pass : frame_verdict::garbage));
     }
     CHECK(p.judge(header(frame_header::client_handshake, 0)) == frame_verdict::garbage);
     CHECK(p.judge(header(frame_header::client_handshake, 1u << 20)) == frame_verdict::garbage);

@@ -11,9 +11,8 @@ namespace {
 
 /// What the coordinator says of its door, asked as the user of this machine.
 json door_of(const program& up, const std::vector<std::string>& how = {}) {
-  const auto s = run(with({"ps", "coordinator", "--json", "--connect",
-                           "127.0.0.1:" + std::to_string(up.port())},
-                          how));
+  const auto s = run(with(
+      {"ps", "coordinator", "--json", "--connect", "127.0.0.1:" + std::to_string(up.port())}, how));
   INFO(s.err);
   REQUIRE(s.code == 0);
   const auto view = json::parse(s.out);
@@ -38,8 +37,8 @@ TEST_CASE("door: strangers on a plain port are counted, each once") {
   CHECK(send_garbage(up.port(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n and some more words"));
   CHECK(send_garbage(up.port(), std::string(100'000, '\xff')));
   CHECK(send_garbage(up.port(), std::string(64, '\0')));
-  CHECK(send_garbage(up.port(), frame(1, "")));              // ends CAF 0.17.6 by itself
-  CHECK(send_garbage(up.port(), frame(1, "", 0, 0, 0xfffffff0)));     // 4 GiB are promised
+  CHECK(send_garbage(up.port(), frame(1, "")));                    // ends CAF 0.17.6 by itself
+  CHECK(send_garbage(up.port(), frame(1, "", 0, 0, 0xfffffff0)));  // 4 GiB are promised
   CHECK(send_garbage(up.port(), frame(3, std::string(64, 'x'), 1, 1)));  // before a handshake
   CHECK(send_garbage(up.port(), "short"));
   CHECK(send_garbage(up.port(), ""));
@@ -63,8 +62,8 @@ TEST_CASE("door: failed handshakes of TLS are counted by their reason") {
                      "cluster.tls.certificate=" + pki + "/{node}.pem",
                      "cluster.tls.key=" + pki + "/{node}.key"}));
   REQUIRE(up.until_step(1));
-  const std::vector<std::string> own{"--ca",  pki + "/ca.pem",    "--certificate",
-                                     pki + "/node0.pem", "--key", pki + "/node0.key"};
+  const std::vector<std::string> own{
+      "--ca", pki + "/ca.pem", "--certificate", pki + "/node0.pem", "--key", pki + "/node0.key"};
   CHECK(door_of(up, own)["all"] == 0);
   for (const auto& bytes : garbage) CHECK(send_garbage(up.port(), bytes));
   CHECK(openssl_client(up.port(), {}) == false);

@@ -19,28 +19,27 @@ struct trusted {
     REQUIRE(run({"certs", pki, "--node", "node0=localhost,127.0.0.1", "--node",
                  "node1=localhost,127.0.0.1", "--operator", "alice", "--viewer", "bob"})
                 .code == 0);
-    up = std::make_unique<program>(job.up(with(
-        layout(2, 1), {"train.steps=1000000", "train.schedule=constant",
-                       "cluster.tls.ca=" + pki + "/ca.pem",
-                       "cluster.tls.certificate=" + pki + "/{node}.pem",
-                       "cluster.tls.key=" + pki + "/{node}.key"})));
+    up = std::make_unique<program>(
+        job.up(with(layout(2, 1), {"train.steps=1000000", "train.schedule=constant",
+                                   "cluster.tls.ca=" + pki + "/ca.pem",
+                                   "cluster.tls.certificate=" + pki + "/{node}.pem",
+                                   "cluster.tls.key=" + pki + "/{node}.key"})));
     REQUIRE(up->until_step(1));
   }
 
   finished as(const std::string& who, std::vector<std::string> arguments) const {
-    return run(with(std::move(arguments),
-                    {"--connect", "127.0.0.1:" + std::to_string(up->port()), "--ca",
-                     pki + "/ca.pem", "--certificate", pki + "/" + who + ".pem", "--key",
-                     pki + "/" + who + ".key"}));
+    return run(
+        with(std::move(arguments),
+             {"--connect", "127.0.0.1:" + std::to_string(up->port()), "--ca", pki + "/ca.pem",
+              "--certificate", pki + "/" + who + ".pem", "--key", pki + "/" + who + ".key"}));
   }
 
   /// Says bytes over TLS with somebody's certificate, until the cluster hangs up.
   bool say_raw(const std::string& who, const std::string& bytes) const {
     const auto file = (job / "said").string();
     std::ofstream(file, std::ios::binary) << bytes;
-    return openssl_client(up->port(),
-                          {"-cert", pki + "/" + who + ".pem", "-key", pki + "/" + who + ".key"},
-                          file);
+    return openssl_client(
+        up->port(), {"-cert", pki + "/" + who + ".pem", "-key", pki + "/" + who + ".key"}, file);
   }
 
   json view() const {
@@ -105,8 +104,9 @@ TEST_CASE("roles: a viewer looks, and is refused all else by name; an operator i
   CHECK(t.as("bob", {"send", "stage/0", "RunStep"}).code == 77);
   const auto lines = t.audit();
   REQUIRE(lines.size() == 8);
-  const std::vector<std::string> commands{"Pause",     "Pause",        "KillActor",    "SetLogLevel",
-                                          "DrainNode", "DumpBlackBox", "StopTraining", "RunStep"};
+  const std::vector<std::string> commands{"Pause",        "Pause",     "KillActor",
+                                          "SetLogLevel",  "DrainNode", "DumpBlackBox",
+                                          "StopTraining", "RunStep"};
   for (size_t i = 0; i < lines.size(); ++i) {
     CAPTURE(lines[i].dump());
     CHECK(lines[i]["who"] == "bob");
@@ -163,8 +163,8 @@ TEST_CASE("roles: a viewer that speaks the wire by hand gains nothing") {
   trusted t;
   const auto greeting = frame(1, process_name(7));
   // For another process, whoever that is; without a sender; as a server; by another's name.
-  CHECK(t.say_raw("bob", greeting + frame(3, process_name(8) + process_name(9) + content("@exit"),
-                                          1, 1)));
+  CHECK(t.say_raw("bob",
+                  greeting + frame(3, process_name(8) + process_name(9) + content("@exit"), 1, 1)));
   CHECK(t.say_raw("bob", greeting + frame(2, content("@exit"), 0, 1)));
   CHECK(t.say_raw("bob", frame(0, process_name(7))));
   CHECK(t.say_raw("bob", greeting + frame(1, process_name(8))));
