@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/shell.hpp"
+#include "apps/talk.hpp"
 #include "io/file.hpp"
 
 namespace troupe::apps {

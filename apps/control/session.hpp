@@ -9,12 +9,15 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <caf/scoped_actor.hpp>
 
 #include "actors/cluster/network.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "messages/actors.hpp"
+
+namespace CLI {
+class App;
+}
 
 namespace troupe::apps {
 

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "actors/cluster/network.hpp"
-#include "apps/shell.hpp"
+#include "apps/talk.hpp"
 
 extern char** environ;
 

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
-#include "apps/shell.hpp"
+#include "apps/talk.hpp"
 
 namespace troupe::apps {
 

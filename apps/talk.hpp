@@ -1,0 +1,28 @@
+// How the program talks. Apart from shell.hpp, since most files talk and few know the command line.
+//
+// SH-1 stdout carries data only; everything said to a person goes to stderr.
+// SH-3 Colour appears on terminals only, and never under NO_COLOR.
+#pragma once
+
+#include <string_view>
+
+#include "io/base/result.hpp"
+
+namespace troupe::apps {
+
+/// Writes data to stdout. Errors: io, e.g. a full disk; a closed pipe ends the program as usual.
+status print(std::string_view text);
+
+/// Tells a person something, one line on stderr.
+void say(std::string_view text);
+/// Tells a person about an error: "error: message" and "hint: remedy" on stderr.
+void say(const error& e);
+
+/// Whether a file descriptor is a terminal that wants colour (NO_COLOR, TERM=dumb).
+bool wants_colour(int fd);
+/// Columns of the terminal, or `otherwise` if it is none.
+int terminal_columns(int fd, int otherwise);
+/// Whether the locale's character set is UTF-8 (LC_ALL, LC_CTYPE, LANG).
+bool speaks_utf8();
+
+}  // namespace troupe::apps
