@@ -2,6 +2,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 #include <csignal>
+#include <filesystem>
 #include <mutex>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/node.hpp"
 #include "actors/replay/recording.hpp"
+#include "actors/trace/keeper.hpp"
 #include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/session.hpp"
@@ -80,9 +82,11 @@ int exit_code_of(node_end& end, int signal) {
 
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));
+  TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
   TROUPE_TRY(desk, signal_desk::open());
   TROUPE_TRY(target, host_and_port(a.join));
   TROUPE_CHECK(complete(a));
+  sign_flight_memory(a.name, own_address(a, target.first), std::filesystem::absolute(a.black_box_dir).string());
   node_end end;
   std::optional<watchdog> guard;
   int signal = 0;

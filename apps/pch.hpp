@@ -1,7 +1,8 @@
-// What the program's precompiled header holds beyond messages/pch.hpp: large, foreign, unchanging.
+// The precompiled header of the program: the actors' and its command line.
 //
 // No file may rely on it: each includes what it needs.
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
+
+#include "actors/pch.hpp"

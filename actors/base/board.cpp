@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/base/flight_memory.hpp"
 #include "actors/base/recorder.hpp"
 
 namespace troupe {
@@ -36,12 +37,14 @@ caf::strong_actor_ptr actor_card::handle() const {
 void actor_card::set_path(std::string path) {
   std::lock_guard lock(mutex_);
   path_ = std::move(path);
+  detail::note_actor(number(), parent_, path_, kind_);
 }
 
 void actor_card::set_kind(std::string kind) {
   std::lock_guard lock(mutex_);
   kind_ = std::move(kind);
   if (path_.empty()) path_ = fmt::format("{}/#{}", kind_, number());
+  detail::note_actor(number(), parent_, path_, kind_);
 }
 
 std::string actor_card::path() const {

@@ -4,11 +4,34 @@
 #include <algorithm>
 #include <random>
 
+#include "actors/base/flight_memory.hpp"
+
 namespace troupe {
 
 // -- ring -----------------------------------------------------------------------------------------
 
-record_ring::record_ring() : slots_(new std::atomic<uint64_t>[capacity * words_each]()) {}
+record_ring::record_ring(uint64_t* memory)
+    : own_(memory == nullptr ? std::make_unique<uint64_t[]>(words) : nullptr),
+      words_(memory == nullptr ? own_.get() : memory) {}
+
+namespace {
+
+trace_record copy_of(uint64_t* from) noexcept {
+  uint64_t words[record_ring::words_each];
+  for (size_t i = 0; i < record_ring::words_each; ++i)
+    words[i] = std::atomic_ref(from[i]).load(std::memory_order_acquire);
+  trace_record r;
+  std::memcpy(&r, words, sizeof(r));
+  return r;
+}
+
+}  // namespace
+
+std::optional<trace_record> record_ring::under_hands() const {
+  const auto r = copy_of(words_ + words_each);
+  if (r.begin_ns == 0) return std::nullopt;
+  return r;
+}
 
 void record_ring::read(uint64_t& from, std::vector<trace_record>& out, size_t limit,
                        uint64_t& lost) const {
@@ -20,14 +43,9 @@ void record_ring::read(uint64_t& from, std::vector<trace_record>& out, size_t li
   const auto begin = from;
   const auto first = out.size();
   for (; from < end && out.size() - first < limit; ++from) {
-    uint64_t words[words_each];
-    const auto* slot = &slots_[(from & (capacity - 1)) * words_each];
-    for (size_t i = 0; i < words_each; ++i) words[i] = slot[i].load(std::memory_order_acquire);
-    trace_record r;
-    std::memcpy(&r, words, sizeof(r));
-    out.push_back(r);
+    out.push_back(copy_of(slot(from)));
   }
-  const auto now = head_.load(std::memory_order_relaxed);
+  const auto now = head();
   if (begin + capacity > now) return;
   // The writer came round meanwhile: the oldest of what was copied may be torn (REC-2).
   const auto torn = std::min<uint64_t>(now - capacity + 1 - begin, from - begin);
@@ -59,7 +77,7 @@ record_ring* recorder::adopt() {
     free_.erase(free_.begin());
     return ring;
   }
-  all_.push_back(std::make_unique<record_ring>());
+  all_.push_back(std::make_unique<record_ring>(detail::take_flight_ring()));
   return all_.back().get();
 }
 
@@ -132,6 +150,7 @@ std::atomic<int64_t> clock_bound_ns{-1};
 void set_clock_relation(clock_relation now) noexcept {
   clock_offset_ns = now.offset_ns;
   clock_bound_ns = now.bound_ns;
+  detail::note_clock(now);
 }
 
 clock_relation clock_now() noexcept {
@@ -163,7 +182,9 @@ uint16_t work_name(std::string_view name) {
   if (it != t.names.end()) return static_cast<uint16_t>(it - t.names.begin() + 1);
   if (t.names.size() >= most_names) return 0;
   t.names.emplace_back(name);
-  return static_cast<uint16_t>(t.names.size());
+  const auto number = static_cast<uint16_t>(t.names.size());
+  detail::note_work_name(number, name);
+  return number;
 }
 
 std::vector<std::string> work_names() {

@@ -18,6 +18,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -60,37 +61,61 @@ struct alignas(8) trace_record {
 static_assert(sizeof(trace_record) == 64);
 static_assert(std::is_trivially_copyable_v<trace_record>);
 
-/// A ring of records with one writer.
+/// A ring of records with one writer, and the message that this has under its hands.
 class record_ring {
  public:
   /// Records kept, a power of two.
   static constexpr uint64_t capacity = 1u << 15;
 
-  record_ring();
+  /// What a ring takes: its head, the message under hands, the records; each on lines of its own.
+  static constexpr size_t words_each = sizeof(trace_record) / sizeof(uint64_t);
+  static constexpr size_t words = (2 + capacity) * words_each;
+
+  /// Over zeroed memory that outlives it, or that of a ring before; nullptr: over its own.
+  explicit record_ring(uint64_t* memory = nullptr);
 
   /// The writer's.
   void push(const trace_record& r) noexcept {
-    uint64_t words[words_each];
-    std::memcpy(words, &r, sizeof(r));
-    const auto at = head_.load(std::memory_order_relaxed);
-    auto* slot = &slots_[(at & (capacity - 1)) * words_each];
-    // REC-2: who sees one of these words sees a head of `at` or later. Not by a fence, which
-    // ThreadSanitizer does not know; it costs the same.
-    for (size_t i = 0; i < words_each; ++i) slot[i].store(words[i], std::memory_order_release);
-    head_.store(at + 1, std::memory_order_release);
+    const auto at = head();
+    put(slot(at), r);
+    std::atomic_ref(words_[0]).store(at + 1, std::memory_order_release);
   }
 
+  /// The writer's: it begins to handle a message.
+  void take_up(const trace_record& r) noexcept { put(words_ + words_each, r); }
+  /// The writer's: it is done with it.
+  void put_down() noexcept {
+    std::atomic_ref(words_[words_each]).store(0, std::memory_order_relaxed);
+  }
+  /// What the writer has under its hands. For those who read a dead process: the living may be
+  /// within it.
+  std::optional<trace_record> under_hands() const;
+
   /// Records written so far.
-  uint64_t head() const noexcept { return head_.load(std::memory_order_acquire); }
+  uint64_t head() const noexcept {
+    return std::atomic_ref(words_[0]).load(std::memory_order_acquire);
+  }
 
   /// Appends the records from number `from` on, at most `limit`; sets `from` behind the last one
   /// and adds to `lost` what had been overwritten. Any thread.
   void read(uint64_t& from, std::vector<trace_record>& out, size_t limit, uint64_t& lost) const;
 
  private:
-  static constexpr size_t words_each = sizeof(trace_record) / sizeof(uint64_t);
-  std::atomic<uint64_t> head_{0};
-  std::unique_ptr<std::atomic<uint64_t>[]> slots_;
+  uint64_t* slot(uint64_t at) const noexcept {
+    return words_ + (2 + (at & (capacity - 1))) * words_each;
+  }
+
+  static void put(uint64_t* to, const trace_record& r) noexcept {
+    uint64_t copy[words_each];
+    std::memcpy(copy, &r, sizeof(r));
+    // REC-2: who sees one of these words sees a head of `at` or later. Not by a fence, which
+    // ThreadSanitizer does not know; it costs the same.
+    for (size_t i = 0; i < words_each; ++i)
+      std::atomic_ref(to[i]).store(copy[i], std::memory_order_release);
+  }
+
+  std::unique_ptr<uint64_t[]> own_;
+  uint64_t* words_;
 };
 
 /// The rings of this process.

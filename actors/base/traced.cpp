@@ -63,43 +63,47 @@ const any_msg* message_in(const caf::mailbox_element& element) noexcept {
 handling begin_handling(actor_card& card, const caf::mailbox_element& element, uint32_t left,
                         int64_t now_ns) {
   handling h;
-  h.begin_ns = now_ns;
   h.made = messages_made();
+  auto& r = h.record;
+  r.begin_ns = now_ns;
+  r.actor = card.number();
   if (element.mid.is_response())
-    h.flags |= record_flag::response;
+    r.flags |= record_flag::response;
   else if (element.mid.is_request())
-    h.flags |= record_flag::request;
+    r.flags |= record_flag::request;
   if (const auto* m = message_in(element)) {
-    h.ours = true;
-    h.header = m->header();
-    if (auto& t = tap::instance(); t.is_open()) t.offer(card.number(), now_ns, h.flags, *m);
+    const auto& header = m->header();
+    r.span = header.span;
+    r.parent = header.parent;
+    r.trace = header.trace_low;
+    r.sender = header.sender;
+    r.bytes = header.length;
+    r.type = header.type;
+    if (header.sent_ns != 0)
+      r.waiting_s = static_cast<float>(static_cast<double>(now_ns - header.sent_ns) * 1e-9);
+    if (auto& t = tap::instance(); t.is_open()) t.offer(card.number(), now_ns, r.flags, *m);
   } else {
-    h.flags |= record_flag::system;
+    r.flags |= record_flag::system;
   }
-  card.handling(h.header.type, left, now_ns);
+  card.handling(r.type, left, now_ns);
+  recorder::instance().here().take_up(r);
   return h;
 }
 
-void end_handling(actor_card& card, const handling& h, uint32_t left, int64_t now_ns) noexcept {
+void end_handling(actor_card& card, handling& h, uint32_t left, int64_t now_ns) noexcept {
   card.handled();
-  trace_record r;
-  r.begin_ns = h.begin_ns;
-  r.handling_s = static_cast<float>(static_cast<double>(now_ns - h.begin_ns) * 1e-9);
-  r.actor = card.number();
+  auto& r = h.record;
+  r.handling_s = static_cast<float>(static_cast<double>(now_ns - r.begin_ns) * 1e-9);
   r.depth = static_cast<uint16_t>(std::min<uint32_t>(left, UINT16_MAX));
   r.sent = static_cast<uint16_t>(std::min<uint64_t>(messages_made() - h.made, UINT16_MAX));
-  r.flags = h.flags;
-  if (h.ours) {
-    r.span = h.header.span;
-    r.parent = h.header.parent;
-    r.trace = h.header.trace_low;
-    r.sender = h.header.sender;
-    r.bytes = h.header.length;
-    r.type = h.header.type;
-    if (h.header.sent_ns != 0)
-      r.waiting_s = static_cast<float>(static_cast<double>(h.begin_ns - h.header.sent_ns) * 1e-9);
-  }
-  recorder::instance().here().push(r);
+  auto& ring = recorder::instance().here();
+  ring.put_down();
+  ring.push(r);
+}
+
+void drop_handling(actor_card& card) noexcept {
+  card.not_handled();
+  recorder::instance().here().put_down();
 }
 
 bool is_abnormal(const caf::error& reason) {

@@ -74,19 +74,19 @@ namespace detail {
 /// The message in a mailbox element, nullptr where it holds none of ours.
 const any_msg* message_in(const caf::mailbox_element& element) noexcept;
 
-/// What a record needs of a message, taken before its handler may move it away.
+/// A record in the making: what it needs of a message is taken before the handler may move that
+/// away, and shown as under the thread's hands.
 struct handling {
-  message_header header;
-  bool ours = false;
-  uint8_t flags = 0;
+  trace_record record;
   uint64_t made = 0;
-  int64_t begin_ns = 0;
 };
 
 /// `left`: messages in the mailbox behind this one.
 handling begin_handling(actor_card& card, const caf::mailbox_element& element, uint32_t left,
                         int64_t now_ns);
-void end_handling(actor_card& card, const handling& h, uint32_t left, int64_t now_ns) noexcept;
+void end_handling(actor_card& card, handling& h, uint32_t left, int64_t now_ns) noexcept;
+/// The message was put back (TRC-1).
+void drop_handling(actor_card& card) noexcept;
 
 /// What the board keeps of an exit reason.
 std::string text_of(const caf::error& reason);
@@ -201,18 +201,18 @@ class traced : public Base, public traced_actor {
     try {
       outcome = Base::consume(element);
     } catch (...) {  // the actor dies of it; what it died of must stand in the black box
-      h.flags |= record_flag::failed;
+      h.record.flags |= record_flag::failed;
       end(h);
       throw;
     }
     if (outcome == caf::invoke_message_result::skipped)
-      this->card_->not_handled();
+      detail::drop_handling(*this->card_);
     else
       end(h);
     return outcome;
   }
 
-  void end(const detail::handling& h) {
+  void end(detail::handling& h) {
     handled_until_ns_ = clock_ns();
     detail::end_handling(*this->card_, h, left_in_mailbox(), handled_until_ns_);
   }

@@ -61,6 +61,13 @@ std::vector<fbs::TraceBatchT> make_batches(const batch_head& head, batch_content
   return out;
 }
 
+bool is_sound(const trace_record& r) {
+  constexpr float longest_s = 1e9F;  // 30 years
+  auto possible = [](float s) { return std::isfinite(s) && std::abs(s) < longest_s; };
+  return (r.kind == record_kind::handled || r.kind == record_kind::work) &&
+         possible(r.handling_s) && possible(r.waiting_s);
+}
+
 result<std::vector<trace_record>> records_of(const fbs::TraceBatch& batch) {
   std::vector<trace_record> out;
   const auto* bytes = batch.records();
@@ -69,15 +76,9 @@ result<std::vector<trace_record>> records_of(const fbs::TraceBatch& batch) {
     return error{errc::bad_data, "the records of a batch end within a record"};
   out.resize(bytes->size() / sizeof(trace_record));
   if (!out.empty()) std::memcpy(out.data(), bytes->data(), bytes->size());
-  constexpr float longest_s = 1e9F;  // 30 years
-  for (size_t i = 0; i < out.size(); ++i) {
-    const auto& r = out[i];
-    const bool kind = r.kind == record_kind::handled || r.kind == record_kind::work;
-    const bool handling = std::isfinite(r.handling_s) && std::abs(r.handling_s) < longest_s;
-    const bool waiting = std::isfinite(r.waiting_s) && std::abs(r.waiting_s) < longest_s;
-    if (!kind || !handling || !waiting)
+  for (size_t i = 0; i < out.size(); ++i)
+    if (!is_sound(out[i]))
       return error{errc::bad_data, fmt::format("record {} of a batch is none", i)};
-  }
   return out;
 }
 

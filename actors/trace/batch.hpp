@@ -42,6 +42,9 @@ struct batch_content {
 /// at 0.
 std::vector<fbs::TraceBatchT> make_batches(const batch_head& head, batch_content content);
 
+/// Whether a foreign record is one: its kind and its times are possible (BAT-2).
+bool is_sound(const trace_record& r);
+
 /// The records of a batch (BAT-2). Errors: bad_data.
 result<std::vector<trace_record>> records_of(const fbs::TraceBatch& batch);
 

@@ -7,10 +7,12 @@
 #include <unistd.h>
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "actors/cluster/network.hpp"
+#include "actors/trace/keeper.hpp"
 #include "apps/talk.hpp"
 
 extern char** environ;
@@ -136,6 +138,7 @@ status node_processes::start(const config::job& job, const std::string& address,
                     join_command(job.cluster, address, port)));
     return {};
   }
+  if (job.cluster.launch == config::launch_mode::local) black_boxes_ = job.job.output;
   for (const auto& node : job.cluster.node)
     TROUPE_CHECK(spawn(node.name, command_of(job, node, address, port, record),
                        fmt::format("{}/{}.log", job.job.output, node.name)));
@@ -149,10 +152,14 @@ std::vector<ended_child> node_processes::reap() {
     if (waitpid(c.pid, &how, WNOHANG) != c.pid) return false;
     const bool killed = WIFSIGNALED(how);
     const int number = killed ? WTERMSIG(how) : WEXITSTATUS(how);
-    out.push_back({c.node,
-                   killed ? fmt::format("was killed by signal {}", number)
-                          : fmt::format("exited with {}", number),
-                   killed || number != 0});
+    ended_child ended{c.node,
+                      killed ? fmt::format("was killed by signal {} ({})", number, strsignal(number))
+                             : fmt::format("exited with {}", number),
+                      killed || number != 0,
+                      {}};
+    if (killed && !black_boxes_.empty())
+      ended.black_box = trace::last_box_path(black_boxes_, c.node, c.pid).string();
+    out.push_back(std::move(ended));
     return true;
   });
   return out;

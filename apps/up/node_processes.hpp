@@ -22,6 +22,7 @@ struct ended_child {
   std::string node;
   std::string how;  ///< "exited with 70", "was killed by signal 9"
   bool failed = false;
+  std::string black_box;  ///< what its keeper writes; empty unless it was killed on this machine
 };
 
 class node_processes {
@@ -52,6 +53,7 @@ class node_processes {
   status spawn(const std::string& node, const std::vector<std::string>& command,
                const std::string& log);
   std::vector<child> children_;
+  std::string black_boxes_;  ///< where those of this machine's nodes appear; empty: elsewhere
 };
 
 /// What a person types where a scheduler starts the nodes.

@@ -18,6 +18,7 @@
 #include "actors/cluster/network.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/trace/desk.hpp"
+#include "actors/trace/keeper.hpp"
 #include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/meeting_point.hpp"
@@ -119,7 +120,7 @@ class watch {
     for (int waited = 0; !alone() && waited < grace; waited += pulse_ms / 4) {
       const auto event = desk_.wait(pulse_ms / 4);
       if (event && (*event == SIGINT || *event == SIGTERM)) break;
-      nodes_.reap();
+      note(nodes_.reap());
     }
   }
 
@@ -149,8 +150,17 @@ class watch {
                    }));
   }
 
+  /// Where the last seconds of those are that a signal ended.
+  static void note(const std::vector<ended_child>& children) {
+    for (const auto& c : children)
+      if (!c.black_box.empty())
+        say(fmt::format("node {} {}; its last seconds: {}", c.node, c.how, c.black_box));
+  }
+
   void tell_of_ended_children() {
-    for (const auto& child : nodes_.reap())
+    const auto children = nodes_.reap();
+    note(children);
+    for (const auto& child : children)
       caf::anon_send(coordinator_, make_msg<fbs::Leave>({}, [&](auto& l) {
                        l.node = child.node;
                        l.reason = child.how;
@@ -236,9 +246,12 @@ struct front_office {
 
 result<int> up(const job_arguments& arguments, const std::string& log_format,
                const std::string& record) {
+  TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
   TROUPE_TRY(desk, signal_desk::open());
   TROUPE_TRY(l, prepare(arguments, log_format));
   const auto& job = l.plan.job;
+  sign_flight_memory("head", address_of(job.cluster),
+                     std::filesystem::absolute(job.job.output).string());
   const auto network = cluster::network_of(job.cluster, "coordinator");
   auto outcome = std::make_shared<run_outcome>();
   std::optional<watchdog> guard;

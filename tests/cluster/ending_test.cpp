@@ -114,6 +114,29 @@ TEST_CASE("ending: a node killed with -9 ends the run with its name and 69") {
   CHECK(left.gone());
 }
 
+TEST_CASE("ending: a process that a signal ended has left its last seconds") {
+  job_files job;
+  program up(job.up(with(endless, layout(2, 1))));
+  REQUIRE(up.until_step(3));
+  const traces left(up);
+  CHECK(left.keepers.size() == left.processes.size());
+  const pid_t victim = node_named(up.port(), "node1");
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, SIGSEGV) == 0);
+  CHECK(up.wait() == 69);
+  CHECK(left.gone());
+  const auto box = (job / fmt::format("run/blackbox-node1-{}-end.trace", victim)).string();
+  INFO(up.err());
+  CHECK(up.err().find(fs::path(box).filename().string()) != std::string::npos);
+  const auto stats = run({"trace", "stats", box, "--json"});
+  CHECK(stats.code == 0);
+  CHECK(stats.out.find("worker/1") != std::string::npos);
+  CHECK(stats.out.find("RunStep") != std::string::npos);
+  // The launcher ended by itself, and so did the other node: they had nothing to leave.
+  for (const auto& file : fs::directory_iterator(job / "run"))
+    CHECK((file.path() == box || !file.path().filename().string().ends_with("-end.trace")));
+}
+
 TEST_CASE("ending: a node that is stopped is dead after dead_after_ms") {
   job_files job;
   program up(job.up(with(endless, with(layout(2, 1), quick_beats))));

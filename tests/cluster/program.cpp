@@ -243,15 +243,32 @@ finished run(const std::vector<std::string>& arguments) {
   return {code, p.out(), p.err()};
 }
 
-std::vector<pid_t> nodes_of(uint16_t port) {
+namespace {
+
+/// Processes whose command line is so.
+std::vector<pid_t> processes_with(const std::function<bool(const std::vector<std::string>&)>& so) {
   std::vector<pid_t> out;
   for (const auto& item : fs::directory_iterator("/proc")) {
     const auto name = item.path().filename().string();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    if (has_pair(command_line(name), "--join", fmt::format("127.0.0.1:{}", port)))
-      out.push_back(std::stoi(name));
+    if (so(command_line(name))) out.push_back(std::stoi(name));
   }
   return out;
+}
+
+}  // namespace
+
+std::vector<pid_t> nodes_of(uint16_t port) {
+  return processes_with([&](const auto& words) {
+    return has_pair(words, "--join", fmt::format("127.0.0.1:{}", port));
+  });
+}
+
+pid_t keeper_of(pid_t pid) {
+  const auto found = processes_with([title = fmt::format("keeper {}", pid)](const auto& words) {
+    return !words.empty() && words[0] == title;
+  });
+  return found.empty() ? -1 : found[0];
 }
 
 pid_t node_named(uint16_t port, const std::string& name) {
@@ -301,13 +318,15 @@ traces::traces(const program& up) {
   pids.push_back(up.pid());
   for (pid_t pid : pids) {
     processes.emplace_back(pid);
+    if (const auto keeper = keeper_of(pid); keeper > 0) keepers.emplace_back(keeper);
     for (auto port : listening_ports(pid)) ports.push_back(port);
   }
 }
 
 bool traces::gone() const {
-  for (const auto& p : processes)
-    if (!p.gone()) return false;
+  for (const auto* all : {&processes, &keepers})
+    for (const auto& p : *all)
+      if (!p.gone()) return false;
   return std::none_of(ports.begin(), ports.end(), is_listening);
 }
 

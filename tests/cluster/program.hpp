@@ -78,6 +78,8 @@ finished run(const std::vector<std::string>& arguments);
 
 /// Processes whose command line has `--join 127.0.0.1:port`.
 std::vector<pid_t> nodes_of(uint16_t port);
+/// The process that keeps another's black box, or -1.
+pid_t keeper_of(pid_t pid);
 /// The pid among them with `--name name`, or -1.
 pid_t node_named(uint16_t port, const std::string& name);
 /// Ports of TCP sockets on which a process listens.
@@ -104,6 +106,7 @@ class watched {
 /// Everything of a running cluster that must not outlive it; taken while it trains.
 struct traces {
   std::vector<watched> processes;
+  std::vector<watched> keepers;  ///< of the processes' black boxes
   std::vector<uint16_t> ports;
   /// Takes the launcher's and its nodes'.
   explicit traces(const program& up);
