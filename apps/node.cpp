@@ -61,8 +61,7 @@ status complete(node_arguments& a) {
   // CAF wants its times before it connects; those of our own heartbeats come with the welcome.
   a.network.heartbeat_interval_ms =
       a.heartbeat_ms > 0 ? a.heartbeat_ms : from_environment.heartbeat_interval_ms;
-  a.network.dead_after_ms =
-      a.dead_after_ms > 0 ? a.dead_after_ms : from_environment.dead_after_ms;
+  a.network.dead_after_ms = a.dead_after_ms > 0 ? a.dead_after_ms : from_environment.dead_after_ms;
   return cluster::check(a.network);
 }
 
@@ -86,7 +85,8 @@ result<int> run_node(node_arguments a) {
   TROUPE_TRY(desk, signal_desk::open());
   TROUPE_TRY(target, host_and_port(a.join));
   TROUPE_CHECK(complete(a));
-  sign_flight_memory(a.name, own_address(a, target.first), std::filesystem::absolute(a.black_box_dir).string());
+  sign_flight_memory(a.name, own_address(a, target.first),
+                     std::filesystem::absolute(a.black_box_dir).string());
   node_end end;
   std::optional<watchdog> guard;
   int signal = 0;

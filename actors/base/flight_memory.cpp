@@ -64,6 +64,8 @@ status reserve_flight_memory() {
                   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (at == MAP_FAILED) return error::system("reserve memory for the flight recorder", errno);
   memory = static_cast<flight_memory*>(at);
+  uint16_t number = 0;  // names given before main
+  for (const auto& name : work_names()) detail::note_work_name(++number, name);
   return {};
 }
 
@@ -123,8 +125,8 @@ flight_remains read_flight_memory() {
     if (room.number_and_one != 0)
       out.actors.push_back({static_cast<uint32_t>(room.number_and_one - 1), room.parent,
                             room.path.get(), room.kind.get()});
-  for (const auto& room : memory->works)
-    if (room.length != 0) out.works.push_back(room.get());
+  for (const auto& room : memory->works) out.works.push_back(room.get());
+  while (!out.works.empty() && out.works.back().empty()) out.works.pop_back();
   const auto rings = std::min<uint64_t>(memory->rings_taken, most_rings);
   for (size_t i = 0; i < rings; ++i) {
     const record_ring ring(memory->rings[i]);

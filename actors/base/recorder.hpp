@@ -43,20 +43,20 @@ inline constexpr uint8_t system = 8;    ///< a message of CAF's own: exits, down
 
 /// One record, 64 bytes: the layout of the schema's struct TraceRecord (trace.fbs).
 struct alignas(8) trace_record {
-  int64_t begin_ns = 0;   ///< when the handling began, on the actor clock
-  uint64_t span = 0;      ///< the span the message opened, or the work's own
-  uint64_t parent = 0;    ///< the span that caused it
-  uint64_t trace = 0;     ///< trace id, lower half
-  uint64_t sender = 0;    ///< the sending actor's key; of work: its number (a step, a micro-batch)
-  float handling_s = 0;   ///< how long it took
-  float waiting_s = 0;    ///< from sending to handling, over both clocks where they differ
-  uint32_t actor = 0;     ///< the receiving actor: the lower half of its key
-  uint32_t bytes = 0;     ///< of payload, or moved by the work
-  uint16_t type = 0;      ///< message type, or work name
-  uint16_t depth = 0;     ///< messages left in the mailbox
-  uint16_t sent = 0;      ///< messages made meanwhile
+  int64_t begin_ns = 0;  ///< when the handling began, on the actor clock
+  uint64_t span = 0;     ///< the span the message opened, or the work's own
+  uint64_t parent = 0;   ///< the span that caused it
+  uint64_t trace = 0;    ///< trace id, lower half
+  uint64_t sender = 0;   ///< the sending actor's key; of work: its number (a step, a micro-batch)
+  float handling_s = 0;  ///< how long it took
+  float waiting_s = 0;   ///< from sending to handling, over both clocks where they differ
+  uint32_t actor = 0;    ///< the receiving actor: the lower half of its key
+  uint32_t bytes = 0;    ///< of payload, or moved by the work
+  uint16_t type = 0;     ///< message type, or work name
+  uint16_t depth = 0;    ///< messages left in the mailbox
+  uint16_t sent = 0;     ///< messages made meanwhile
   record_kind kind = record_kind::handled;
-  uint8_t flags = 0;      ///< record_flag
+  uint8_t flags = 0;  ///< record_flag
 };
 static_assert(sizeof(trace_record) == 64);
 static_assert(std::is_trivially_copyable_v<trace_record>);
@@ -204,7 +204,7 @@ struct work_note {
   uint64_t trace = 0;   ///< trace id, lower half
   uint64_t number = 0;  ///< which one: a step, a micro-batch, a chunk
   int64_t begin_ns = 0, end_ns = 0;
-  uint64_t bytes = 0;   ///< moved
+  uint64_t bytes = 0;  ///< moved
   bool failed = false;
 };
 

@@ -140,8 +140,11 @@ class traced : public Base, public traced_actor {
   template <caf::message_priority P = caf::message_priority::normal, class Dest, class... Ts>
   void send(const Dest& dest, Ts&&... xs) {
     if (this->life_ != nullptr) [[unlikely]]
-      this->life_->said({fbs::LifeKind::sent, caf::actor_cast<caf::strong_actor_ptr>(dest), 0,
-                         caf::make_message(xs...), {}});
+      this->life_->said({fbs::LifeKind::sent,
+                         caf::actor_cast<caf::strong_actor_ptr>(dest),
+                         0,
+                         caf::make_message(xs...),
+                         {}});
     Base::template send<P>(dest, std::forward<Ts>(xs)...);
   }
 
@@ -153,8 +156,11 @@ class traced : public Base, public traced_actor {
       return Base::template request<P>(dest, timeout, std::forward<Ts>(xs)...);
     auto content = caf::make_message(xs...);
     auto answer = Base::template request<P>(dest, timeout, std::forward<Ts>(xs)...);
-    this->life_->said({fbs::LifeKind::asked, caf::actor_cast<caf::strong_actor_ptr>(dest),
-                       answer.id().integer_value(), std::move(content), {}});
+    this->life_->said({fbs::LifeKind::asked,
+                       caf::actor_cast<caf::strong_actor_ptr>(dest),
+                       answer.id().integer_value(),
+                       std::move(content),
+                       {}});
     return answer;
   }
 
@@ -187,8 +193,8 @@ class traced : public Base, public traced_actor {
     this->life_->got(element, clock_ns());
     const auto request = element.mid.integer_value();
     if (element.mid.is_request() && element.sender)
-      element.sender = detail::make_ear(this->home_system(), std::move(element.sender),
-                                        this->life_, request);
+      element.sender =
+          detail::make_ear(this->home_system(), std::move(element.sender), this->life_, request);
     const detail::life_scope scope(this->life_.get());
     const told at_the_end{this, this->life_};
     return handle(element);

@@ -36,8 +36,8 @@ int64_t unix_minus_steady_ns() {
 /// What was under somebody's hands, as a record that ended badly now.
 trace_record ended_badly(trace_record r, int64_t now_ns) {
   r.flags |= record_flag::failed;
-  r.handling_s = static_cast<float>(static_cast<double>(std::max<int64_t>(0, now_ns - r.begin_ns)) *
-                                    1e-9);
+  r.handling_s =
+      static_cast<float>(static_cast<double>(std::max<int64_t>(0, now_ns - r.begin_ns)) * 1e-9);
   return r;
 }
 

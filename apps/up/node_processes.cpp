@@ -72,8 +72,8 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
                                     const std::string& address, uint16_t port,
                                     const std::string& record) {
   const bool local = job.cluster.launch == config::launch_mode::local;
-  auto arguments = node_arguments(job.cluster, node, local ? job.job.output : "", address, port,
-                                  record);
+  auto arguments =
+      node_arguments(job.cluster, node, local ? job.job.output : "", address, port, record);
   if (job.cluster.launch == config::launch_mode::local) {
     std::vector<std::string> out{"/proc/self/exe"};
     out.insert(out.end(), arguments.begin(), arguments.end());
@@ -153,8 +153,9 @@ std::vector<ended_child> node_processes::reap() {
     const bool killed = WIFSIGNALED(how);
     const int number = killed ? WTERMSIG(how) : WEXITSTATUS(how);
     ended_child ended{c.node,
-                      killed ? fmt::format("was killed by signal {} ({})", number, strsignal(number))
-                             : fmt::format("exited with {}", number),
+                      killed
+                          ? fmt::format("was killed by signal {} ({})", number, strsignal(number))
+                          : fmt::format("exited with {}", number),
                       killed || number != 0,
                       {}};
     if (killed && !black_boxes_.empty())

@@ -257,8 +257,8 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   std::optional<watchdog> guard;
   std::optional<replay::recording> lives;  // outlives the actors
   if (!record.empty())
-    lives.emplace(replay::recording_options{
-        record, replay::recording_path(job.job.output, "head"), "head", address_of(job.cluster)});
+    lives.emplace(replay::recording_options{record, replay::recording_path(job.job.output, "head"),
+                                            "head", address_of(job.cluster)});
   std::atomic<bool> coordinator_gone{false};  // outlives the system, whose actors set it
   cluster::system_config config(network);
   caf::actor_system system(config);

@@ -70,14 +70,14 @@ TEST_CASE("flight memory: what was written is read, also what was never finished
     set_clock_relation({-5, 0});
     auto& ring = write_records();
     const auto left = read_flight_memory();
-    const bool records = left.records.size() == 100 && left.records.back().span == 100 &&
-                         left.lost == 0;
+    const bool records =
+        left.records.size() == 100 && left.records.back().span == 100 && left.lost == 0;
     const bool unfinished = left.unfinished.size() == 1 && left.unfinished[0].span == 101;
     const bool actors = left.actors.size() == 1 && left.actors[0].path == "worker/7" &&
                         left.actors[0].kind == "worker" && left.actors[0].number == card->number();
     const bool rest = left.works.size() >= name && left.works[name - 1u] == "a work of this test" &&
-                      left.clock.offset_ns == -5 && left.clock.bound_ns == 0 &&
-                      left.node == "b" && left.process == process_tag();
+                      left.clock.offset_ns == -5 && left.clock.bound_ns == 0 && left.node == "b" &&
+                      left.process == process_tag();
     ring.put_down();
     const bool down = read_flight_memory().unfinished.empty();
     _exit(records && unfinished && actors && rest && down ? 0 : 1);
