@@ -82,6 +82,7 @@ int exit_code_of(node_end& end, int signal) {
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
+  signal(SIGPIPE, SIG_IGN);  // who reads our words may go before us, as ssh does
   TROUPE_TRY(desk, signal_desk::open());
   TROUPE_TRY(target, host_and_port(a.join));
   TROUPE_CHECK(complete(a));

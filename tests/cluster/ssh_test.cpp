@@ -1,0 +1,99 @@
+// Nodes that are started through ssh: a real sshd of this test's own, without a port (ssh talks to
+// it through a pipe), so that any user can run it.
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+bool has_ssh() {
+  return access("/usr/sbin/sshd", X_OK) == 0 && access("/usr/bin/ssh", X_OK) == 0 &&
+         access("/usr/bin/ssh-keygen", X_OK) == 0 &&
+         (geteuid() != 0 || fs::exists("/run/sshd"));  // which root's sshd wants
+}
+
+/// A job of two nodes behind ssh.
+struct ssh_job : job_files {
+  ssh_job() {
+    const auto dir = folder.path.string();
+    for (const char* key : {"host", "user"})
+      REQUIRE(std::system(
+                  fmt::format("ssh-keygen -q -t ed25519 -N '' -f {}/{}", dir, key).c_str()) == 0);
+    fs::copy_file(folder / "user.pub", folder / "authorized");
+    std::ofstream(folder / "sshd.conf") << fmt::format(
+        "HostKey {0}/host\nAuthorizedKeysFile {0}/authorized\nStrictModes no\nPidFile none\n", dir);
+    std::ofstream(folder / "server")
+        << fmt::format("#!/bin/sh\nexec /usr/sbin/sshd -i -f {0}/sshd.conf -E {0}/sshd.log\n", dir);
+    fs::permissions(folder / "server", fs::perms::owner_all);
+  }
+
+  std::vector<std::string> settings() const {
+    const auto dir = folder.path.string();
+    std::vector<std::string> out{
+        "cluster.launch=ssh", "cluster.listen=127.0.0.1",
+        fmt::format("cluster.remote_binary={}", TROUPE_PROGRAM),
+        fmt::format("cluster.ssh_command=ssh -F none -i {0}/user -o IdentitiesOnly=yes -o "
+                    "BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o "
+                    "LogLevel=ERROR -o ProxyCommand={0}/server",
+                    dir)};
+    return out;
+  }
+
+  /// The configuration with nodes on the hosts of this name.
+  void write_nodes(const std::string& host) const {
+    std::ofstream more(folder / "job.toml", std::ios::app);
+    for (const char* name : {"one", "two"})
+      more << fmt::format("[[cluster.node]]\nname = \"{}\"\nhost = \"{}\"\n", name, host);
+  }
+};
+
+const std::vector<std::string> two{"parallel.data=2"};
+
+}  // namespace
+
+TEST_CASE("ssh: nodes are started through ssh, train and end with the run") {
+  if (!has_ssh()) {
+    MESSAGE("SKIPPED: no sshd, ssh and ssh-keygen here (Debian: openssh-server)");
+    return;
+  }
+  ssh_job job;
+  job.write_nodes("localhost");
+  const auto through_ssh = job.losses(with(job.settings(), two));
+  CHECK(through_ssh.size() == 20);
+  CHECK(through_ssh.back() < through_ssh.front());
+}
+
+TEST_CASE("ssh: nodes end when their launcher was killed with -9") {
+  if (!has_ssh()) {
+    MESSAGE("SKIPPED: no sshd, ssh and ssh-keygen here (Debian: openssh-server)");
+    return;
+  }
+  ssh_job job;
+  job.write_nodes("localhost");
+  program up(
+      job.up(with(job.settings(), with(two, {"train.steps=1000000", "train.schedule=constant"}))));
+  REQUIRE(up.until_step(2));
+  const traces left(up);
+  CHECK(left.processes.size() >= 3);
+  up.signal(SIGKILL);
+  CHECK(up.wait() == 137);
+  CHECK(left.gone());
+}
+
+TEST_CASE("ssh: a host that refuses is named") {
+  if (!has_ssh()) {
+    MESSAGE("SKIPPED: no sshd, ssh and ssh-keygen here (Debian: openssh-server)");
+    return;
+  }
+  ssh_job job;
+  job.write_nodes("localhost");
+  std::ofstream(job / "authorized") << "";
+  program up(job.up(with(job.settings(), two)));
+  CHECK(up.wait() == 69);
+  INFO(up.err());
+  CHECK(up.err().find("one") != std::string::npos);
+}
