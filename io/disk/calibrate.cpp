@@ -74,7 +74,7 @@ fs::path cache_file(const std::string& device, const calibrate_options& options)
   return folder / ("disk-" + number + ".json");
 }
 
-// -- measuring --------------------------------------------------------------------------------------
+// -- measuring -----------------------------------------------------------------------------------
 
 /// The file measured in; removed when it goes (CA-2).
 struct scratch_file {
@@ -157,7 +157,7 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   return rate;
 }
 
-// -- keeping ----------------------------------------------------------------------------------------
+// -- keeping -------------------------------------------------------------------------------------
 
 void keep(const calibration& found, const fs::path& file) {
   if (file.empty()) return;

@@ -1,9 +1,11 @@
 // How large a chunk and how many at once the disk under a folder likes best: measured in about a
-// second, kept in a small file, and measured again when that file is old, damaged or another disk's.
+// second, kept in a small file, and measured again when that file is old, damaged or of another
+// disk.
 //
 // Invariants
-//   CA-1  A kept result is used only if it is of this version, this device (number, file system type,
-//         size), not older than max_age, and every number in it is possible; else it is as absent.
+//   CA-1  A kept result is used only if it is of this version, this device (number, file system
+//         type, size), not older than max_age, and every number in it is possible; else it is as
+//         absent.
 //   CA-2  What the measurement writes is removed, also after an error; at most budget_bytes are
 //         written.
 #pragma once

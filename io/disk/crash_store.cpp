@@ -417,6 +417,11 @@ crash_images::crash_images(std::shared_ptr<const crash_store> of, size_t point,
     }
   }
   exhaustive_ = pieces_.size() <= limits.enumerate;
+  start_ = of_->base_;
+  for (size_t end = pieces_.empty() ? point : pieces_[0].at; from_ < end; ++from_) {
+    const auto& c = of_->log_[from_];
+    if (c.durable_at < point) crash_store::apply(start_, c, 0, c.bytes.size());
+  }
 }
 
 /// Which pieces the next image keeps; empty flags after the last.
@@ -448,15 +453,15 @@ std::shared_ptr<crash_store> crash_images::next() {
   std::lock_guard lock(of_->mutex_);
   auto image = crash_store::make(of_->capacity_);
   auto& tree = image->live_;
-  tree = of_->base_;
+  tree = start_;
   kept_.clear();
-  size_t next = 0;
-  for (size_t i = 0; i < point_; ++i) {
+  size_t at = 0;
+  for (size_t i = from_; i < point_; ++i) {
     const auto& c = of_->log_[i];
     if (c.durable_at < point_) crash_store::apply(tree, c, 0, c.bytes.size());  // CS-1
-    for (; next < pieces_.size() && pieces_[next].at == i; ++next) {
-      if (!keep[next]) continue;
-      crash_store::apply(tree, c, pieces_[next].begin, pieces_[next].end);
+    for (; at < pieces_.size() && pieces_[at].at == i; ++at) {
+      if (!keep[at]) continue;
+      crash_store::apply(tree, c, pieces_[at].begin, pieces_[at].end);
       kept_ += (kept_.empty() ? "" : "; ") + c.text;
     }
   }

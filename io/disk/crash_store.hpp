@@ -1,13 +1,13 @@
-// A file system in memory that knows what a power cut would leave of it: every change is logged, and
-// is durable only once a sync covered it. From the log it makes the images of the file system after a
-// crash at any point, with any subset of what was not yet durable kept (the abstract model of ALICE:
-// nothing is promised but what fsync promises).
+// A file system in memory that knows what a power cut would leave of it: every change is logged,
+// and is durable only once a sync covered it. From the log it makes the images of the file system
+// after a crash at any point, with any subset of what was not yet durable kept (the abstract model
+// of ALICE: nothing is promised but what fsync promises).
 //
 // The model: a write to a file is durable after a sync of that file, a name (of a file or folder)
-// after a sync of its folder; a rename or exchange is atomic, and durable when all folders it touches
-// were synced. Writes longer than a block may be torn in two. What was not synced may be kept or lost
-// in any combination, whatever its order. A failed sync leaves its bytes lost to all later syncs,
-// which say "fine" (fsyncgate).
+// after a sync of its folder; a rename or exchange is atomic, and durable when all folders it
+// touches were synced. Writes longer than a block may be torn in two. What was not synced may be
+// kept or lost in any combination, whatever its order. A failed sync leaves its bytes lost to all
+// later syncs, which say "fine" (fsyncgate).
 //
 // Invariants
 //   CS-1  What a sync covered is in every later image.
@@ -173,6 +173,8 @@ class crash_images {
   size_t point_;
   crash_store::image_limits limits_;
   std::vector<crash_store::piece> pieces_;
+  crash_store::tree start_;  ///< what all images have: the changes before the first piece
+  size_t from_ = 0;          ///< the first change that is not in it
   bool exhaustive_ = false;
   uint64_t given_ = 0;
   std::mt19937_64 lot_;

@@ -1,14 +1,14 @@
 // The one interface through which every byte of a checkpoint reaches a disk or comes back: by
 // io_uring (uring_disk), by threads (thread_disk), or not at all (faulty_disk: in memory, with
-// faults, and with every state a power cut could leave). What all of them promise is kept here, once;
-// a back end only carries out raw requests and says what the kernel answered.
+// faults, and with every state a power cut could leave). What all of them promise is kept here,
+// once; a back end only carries out raw requests and says what the kernel answered.
 //
 // Invariants
 //   DK-1  Every accepted operation is answered by exactly one completion, or never (a disk that
 //         hangs): then its buffer stays with the disk, and is abandoned when the disk goes (SL-4).
-//   DK-2  A completion without an error has moved all its bytes: a short write or read goes on where
-//         it stopped; on an O_DIRECT file at the last whole block before that. EINTR and EAGAIN are
-//         retried, at most most_stalls times without progress.
+//   DK-2  A completion without an error has moved all its bytes: a short write or read goes on
+//         where it stopped; on an O_DIRECT file at the last whole block before that. EINTR and
+//         EAGAIN are retried, at most most_stalls times without progress.
 //   DK-3  A failed write or fdatasync makes its file dead: what was queued for it fails with the
 //         first error, so does all that is asked later, and it is never synced again (a kernel
 //         whose fsync failed says "fine" the next time, and has forgotten the bytes).
@@ -55,7 +55,8 @@ enum class open_mode : uint8_t {
 struct open_options {
   open_mode mode = open_mode::read;
   /// O_DIRECT: past the page cache; offsets, lengths and addresses must then be multiples of
-  /// disk_block. Where the file system cannot, the file is opened without and facts().notes says so.
+  /// disk_block. Where the file system cannot, the file is opened without and facts().notes says
+  /// so.
   bool direct = false;
   /// Bytes to reserve at once (the file has that length then): no ENOSPC half way.
   uint64_t preallocate = 0;

@@ -1,10 +1,12 @@
 // A disk in memory that fails as real ones do, by plan or by lot: for tests and the simulation. Its
 // files lie in a crash_store, which several disks may share (the ranks of a job and their
-// coordinator) and which outlives them (a process that dies), and which tells what a power cut leaves.
+// coordinator) and which outlives them (a process that dies), and which tells what a power cut
+// leaves.
 //
 // Invariants
 //   FD-1  The same seed, plan, store and calls give the same answers.
-//   FD-2  Time is the virtual clock's alone: a wait moves it, or (wait_moves_clock = false) returns.
+//   FD-2  Time is the virtual clock's alone: a wait moves it, or (wait_moves_clock = false)
+//         returns.
 #pragma once
 
 #include <atomic>

@@ -1,10 +1,10 @@
-// Pieces of a rank's file read back straight into slots, several at once, each checked before anyone
-// sees it. A state machine as shard_writer: it never waits; its owner, who owns the disk too, calls
-// pump() when slots or completions may have come.
+// Pieces of a rank's file read back straight into slots, several at once, each checked before
+// anyone sees it. A state machine as shard_writer: it never waits; its owner, who owns the disk
+// too, calls pump() when slots or completions may have come.
 //
 // Invariants
-//   SR-1  A piece is delivered only if its CRC32C is the one expected; else the reader is dead, with
-//         the file, piece and byte range in its error.
+//   SR-1  A piece is delivered only if its CRC32C is the one expected; else the reader is dead,
+//         with the file, piece and byte range in its error.
 //   SR-2  After any error nothing more is delivered; `done` is called once.
 //   SR-3  At most `depth` reads are under way: a ring shared with writers is not taken whole.
 #pragma once
@@ -37,10 +37,13 @@ class shard_reader {
     size_t depth = 8;
     /// A verified piece in its slot (state filled), in any order; its error ends the reader.
     std::function<status(const shard_piece&, slot)> deliver;
-    std::function<void(const status&)> done = {};  ///< called once: success = all delivered
+    /// Called once: success = all delivered. From within pump, take or give_up, so it must not
+    /// destroy the reader; nor must `deliver`.
+    std::function<void(const status&)> done = {};
   };
 
-  /// Opens the file. Errors: bad_data (a piece that no slot can hold), those of disk::open.
+  /// Opens the file. The disk outlives the reader. Errors: bad_data (a piece that no slot can
+  /// hold), those of disk::open.
   static result<std::unique_ptr<shard_reader>> open(disk& from, std::shared_ptr<slots> ring,
                                                     options how);
   shard_reader(const shard_reader&) = delete;

@@ -61,7 +61,9 @@ status shard_writer::use(slot lease, uint64_t piece, size_t bytes) {
     return error{errc::bug, fmt::format("piece {} of {} bytes does not fit into {}", piece, bytes,
                                         how_.name.string())};
   auto content = lease.bytes().first(bytes);
-  crcs_[piece] = crc32c(content);  // SW-1
+  // SW-1. isa-l needs no interleaving by us: 9 GB/s of one Zen 4 core, where one stream of the
+  // crc32 instruction gave 5 and three interleaved ones 8.5.
+  crcs_[piece] = crc32c(content);
   lease.filled();
   auto padded = lease.bytes().first(block_up(bytes));
   std::fill(padded.begin() + static_cast<std::ptrdiff_t>(bytes), padded.end(), std::byte{0});

@@ -1,19 +1,19 @@
-// One rank's file of a checkpoint, written while it is still being captured: the packed stream of its
-// state goes slot by slot through the ring to the disk; then a tail (the footer that describes it,
-// made elsewhere), then one fdatasync. A state machine: it never waits and has no thread or clock;
-// its owner, who owns the disk too, hands it filled slots and the disk's completions.
+// One rank's file of a checkpoint, written while it is still being captured: the packed stream of
+// its state goes slot by slot through the ring to the disk; then a tail (the footer that describes
+// it, made elsewhere), then one fdatasync. A state machine: it never waits and has no thread or
+// clock; its owner, who owns the disk too, hands it filled slots and the disk's completions.
 //
 //   file := piece 0 | piece 1 | ... | last piece, zeros to a block | zeros, tail (ends the file)
 //
 // Each piece is slot_bytes long, the last may be shorter; piece i lies at i * slot_bytes.
 //
 // Invariants
-//   SW-1  Each byte's CRC32C is computed once, over the piece in its slot, before the disk gets it: what
-//         the file is checked against later is what was captured, not what was written.
+//   SW-1  Each byte's CRC32C is computed once, over the piece in its slot, before the disk gets it:
+//         what the file is checked against later is what was captured, not what was written.
 //   SW-2  Durable means: every write and the fdatasync after all of them succeeded. Nothing else.
-//   SW-3  After any error the writer is dead: nothing more is written or synced, `done` is called once
-//         with the first error, every slot goes back to the ring (with its completion, if the disk
-//         has it). The file stays as it is: whoever made its folder removes it.
+//   SW-3  After any error the writer is dead: nothing more is written or synced, `done` is called
+//         once with the first error, every slot goes back to the ring (with its completion, if the
+//         disk has it). The file stays as it is: whoever made its folder removes it.
 //   SW-4  The stream has the length announced, every piece comes exactly once, in any order.
 #pragma once
 
@@ -47,11 +47,13 @@ class shard_writer {
     uint64_t stream_bytes = 0;  ///< at least 1
     bool direct = true;
     open_mode mode = open_mode::create;
-    /// Called once: success = durable. Not from within a constructor or destructor.
+    /// Called once: success = durable. From within filled, append_tail, take or give_up, so it must
+    /// not destroy the writer.
     std::function<void(const status&)> done = {};
   };
 
-  /// Makes the file and reserves its space. Errors: bad_config, those of disk::open.
+  /// Makes the file and reserves its space. The disk outlives the writer. Errors: bad_config, those
+  /// of disk::open.
   static result<std::unique_ptr<shard_writer>> create(disk& to, options how);
 
   shard_writer(const shard_writer&) = delete;
@@ -59,11 +61,12 @@ class shard_writer {
   /// Gives up what is not durable, without calling `done`.
   ~shard_writer();
 
-  /// Piece `piece` of the stream is in the slot's first `bytes` bytes (slot state filling). The error
-  /// that made the writer dead, else success. bug: a wrong length, a piece twice, after the tail.
+  /// Piece `piece` of the stream is in the slot's first `bytes` bytes (slot state filling). The
+  /// error that made the writer dead, else success. bug: a wrong length, a piece twice, after the
+  /// tail.
   status filled(slot lease, uint64_t piece, size_t bytes);
-  /// The last bytes of the file, at least 1; all pieces were handed over. Then the file is synced and
-  /// closed as soon as everything is written.
+  /// The last bytes of the file, at least 1; all pieces were handed over. Then the file is synced
+  /// and closed as soon as everything is written.
   status append_tail(std::span<const std::byte> bytes);
   /// A completion of the disk: true when it was this file's, and is used up.
   bool take(completion& answer);

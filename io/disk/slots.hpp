@@ -9,9 +9,9 @@
 //   SL-1  A slot has one owner: the free list, or exactly one lease (class slot, move-only).
 //   SL-2  free + filling + filled + writing = count, after every step.
 //   SL-3  Slots never overlap; slot i is the bytes [i * slot_bytes, (i + 1) * slot_bytes).
-//   SL-4  A slot that the disk may still touch is never free: its lease lies with the disk until the
-//         completion comes. If that never comes, the lease is abandoned: the slot stays in `writing`
-//         for good and its arena is never unmapped.
+//   SL-4  A slot that the disk may still touch is never free: its lease lies with the disk until
+//         the completion comes. If that never comes, the lease is abandoned: the slot stays in
+//         `writing` for good and its arena is never unmapped.
 //   SL-5  Nobody waits without an end: take() has a timeout, try_take() does not wait at all.
 //
 // Threads: all of slots may be called from any thread; a lease belongs to one thread at a time.

@@ -20,16 +20,22 @@ thread_disk::thread_disk(const disk_options& options, const std::string& refusal
   facts_.backend = "threads";
   if (!refusal.empty()) note(refusal);
   for (int i = 0; i < options.threads; ++i)
-    std::thread([with = shared_] { work(*with); }).detach();  // TD-1
+    threads_.emplace_back([with = shared_] { work(*with); });
 }
 
 thread_disk::~thread_disk() {
-  drain(patience);
+  bool idle = drain(patience);
   {
     std::lock_guard lock(shared_->mutex);
     shared_->stop = true;
   }
   shared_->asked.notify_all();
+  for (auto& thread : threads_) {
+    if (idle)
+      thread.join();
+    else
+      thread.detach();  // TD-1
+  }
 }
 
 void thread_disk::work(shared& with) {

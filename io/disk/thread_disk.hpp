@@ -2,8 +2,8 @@
 // refuse io_uring (old kernels, containers), with the same promises.
 //
 // Invariant
-//   TD-1  A thread that hangs in the kernel keeps nothing of the disk alive but the shared queue; the
-//         disk can go without it, its buffer is then never reused (SL-4).
+//   TD-1  A thread that hangs in the kernel keeps nothing of the disk alive but the shared queue;
+//         the disk can go without it, its buffer is then never reused (SL-4).
 #pragma once
 
 #include <condition_variable>
@@ -40,6 +40,7 @@ class thread_disk final : public system_disk {
   static void work(shared& with);
 
   std::shared_ptr<shared> shared_ = std::make_shared<shared>();
+  std::vector<std::thread> threads_;
 };
 
 }  // namespace troupe::io

@@ -136,6 +136,7 @@ void uring_disk::raw_submit(const raw_request& request) {
   }
   if (found != places_.end()) entry->flags |= IOSQE_FIXED_FILE;
   ::io_uring_sqe_set_data64(entry, request.id);
+  ::io_uring_submit(&uring_);  // so that it runs now; what it refuses to take, the next wait offers
 }
 
 void uring_disk::wake() {

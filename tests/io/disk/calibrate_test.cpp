@@ -1,5 +1,5 @@
-// Calibration: measured within its budget, nothing left behind, kept results trusted only if they can
-// be right.
+// Calibration: measured within its budget, nothing left behind, kept results trusted only if they
+// can be right.
 #include "io/disk/calibrate.hpp"
 
 #include <fstream>

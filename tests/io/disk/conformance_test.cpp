@@ -1,8 +1,16 @@
 // What every disk promises, asked of each: io_uring, threads, and the faulty one without faults.
 #include <csignal>
+#include <cstddef>
 #include <thread>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/io/disk/backends.hpp"
 
@@ -204,7 +212,8 @@ TEST_CASE("every disk: a file that is written small replaces what was there") {
 }
 
 TEST_CASE("real disks: a limit on the size of files ends the file, not the process") {
-  // RLIMIT_FSIZE with SIGXFSZ ignored (open_disk sees to it): a short write at the limit, then EFBIG.
+  // RLIMIT_FSIZE with SIGXFSZ ignored (open_disk sees to it): a short write at the limit, then
+  // EFBIG.
   each_disk([](disk& d, const auto& dir, const auto& ring) {
     if (d.facts().backend == "faulty") return;
     rlimit before{};
@@ -251,4 +260,84 @@ TEST_CASE("impossible options of a disk are refused") {
   options.depth = 8;
   options.threads = 0;
   CHECK(open_disk(options).error().code == errc::bad_config);
+}
+
+namespace {
+
+/// Runs `body` in a process of its own, whose limits it may change for good; its answer.
+int in_child(const std::function<int()>& body) {
+  pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(body());
+  int answer = 0;
+  REQUIRE(::waitpid(child, &answer, 0) == child);
+  return WIFEXITED(answer) ? WEXITSTATUS(answer) : -1;
+}
+
+/// From now on io_uring_setup is answered with EPERM, as in many containers.
+bool refuse_io_uring() {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog program{4, rules};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+bool writes_and_reads(disk& d, const std::filesystem::path& name,
+                      const std::shared_ptr<slots>& ring) {
+  auto file = d.open(name, {open_mode::create, true, 0});
+  if (!file || !d.write(*file, 0, {std::move(*ring->try_take()), disk_block}, 1)) return false;
+  auto done = d.wait(1, long_enough);
+  return done.size() == 1 && done[0].outcome && d.read_small(name, 1 << 20)->size() == disk_block;
+}
+
+}  // namespace
+
+TEST_CASE("where io_uring is refused threads do its work, and the disk says why") {
+  scratch dir;
+  int answer = in_child([&] {
+    if (!refuse_io_uring()) return 77;
+    disk_options options;
+    options.backend = disk_backend::uring;
+    auto refused = open_disk(options);
+    if (refused || refused.error().code != errc::unavailable) return 1;
+    options.backend = disk_backend::automatic;
+    auto d = open_disk(options);
+    if (!d || (*d)->facts().backend != "threads" || (*d)->facts().notes.size() != 1) return 2;
+    if ((*d)->facts().notes[0].find("Operation not permitted") == std::string::npos) return 3;
+    return writes_and_reads(**d, dir / "a", test_ring(1)) ? 0 : 4;
+  });
+  if (answer == 77) {
+    MESSAGE("SKIPPED: no seccomp filters here");
+    return;
+  }
+  CHECK(answer == 0);
+}
+
+TEST_CASE("where slots may not be locked io_uring goes on unregistered, and says so once") {
+  scratch dir;
+  REQUIRE(::chmod(dir.path.c_str(), 0777) == 0);
+  int answer = in_child([&] {
+    rlimit little{16 << 10, 16 << 10};
+    if (::setrlimit(RLIMIT_MEMLOCK, &little) != 0) return 1;
+    if (::geteuid() == 0 && ::setuid(65534) != 0) return 77;  // root may lock what it likes
+    auto ring = test_ring(8);
+    disk_options options;
+    options.backend = disk_backend::uring;
+    options.ring = ring;
+    auto d = open_disk(options);
+    if (!d) return 77;
+    if ((*d)->facts().registered_buffers || (*d)->facts().notes.size() != 1) return 2;
+    if ((*d)->facts().notes[0].find("RLIMIT_MEMLOCK is 16 KiB") == std::string::npos) return 3;
+    return writes_and_reads(**d, dir / "a", ring) ? 0 : 4;
+  });
+  if (answer == 77) {
+    MESSAGE("SKIPPED: no io_uring here, or root cannot become another user");
+    return;
+  }
+  CHECK(answer == 0);
 }

@@ -1,5 +1,5 @@
-// The ring's slots: one owner each, never more than there are, never two on the same bytes; whatever
-// the order in which they come back.
+// The ring's slots: one owner each, never more than there are, never two on the same bytes;
+// whatever the order in which they come back.
 #include "io/disk/slots.hpp"
 
 #include <algorithm>
