@@ -36,6 +36,8 @@ class unique_fd {
   int get() const noexcept { return fd_; }
   explicit operator bool() const noexcept { return fd_ >= 0; }
   void reset(int fd = -1) noexcept;
+  /// The descriptor, from now on the caller's to close.
+  int release() noexcept { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;

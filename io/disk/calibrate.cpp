@@ -1,0 +1,261 @@
+// Measuring a disk and keeping the result: see calibrate.hpp.
+#include "io/disk/calibrate.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include "io/file.hpp"
+
+namespace troupe::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int version = 1;
+constexpr size_t most_cache_bytes = 64 << 10;
+constexpr std::chrono::seconds patience{30};  ///< for one chunk
+constexpr double most_rate = 1e13;            ///< bytes a second; more is no measurement
+
+std::vector<std::pair<size_t, size_t>> usual_tries() {
+  constexpr size_t mib = size_t{1} << 20;
+  return {{2 * mib, 16}, {4 * mib, 4}, {4 * mib, 8}, {8 * mib, 4}, {8 * mib, 8}};
+}
+
+bool possible(size_t chunk, size_t depth) {
+  return chunk > 0 && chunk <= size_t{1} << 30 && chunk % disk_block == 0 && depth >= 1 &&
+         depth <= 1024;
+}
+
+int64_t now_unix_s(const calibrate_options& options) {
+  if (options.now_unix_s != 0) return options.now_unix_s;
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+result<std::string> device_of(const fs::path& folder) {
+  struct stat facts {};
+  struct statfs system {};
+  if (::stat(folder.c_str(), &facts) != 0) return disk_error("stat", folder, errno);
+  if (::statfs(folder.c_str(), &system) != 0) return disk_error("statfs", folder, errno);
+  return fmt::format(
+      "{}:{} {:x} {}", major(facts.st_dev), minor(facts.st_dev),
+      static_cast<uint64_t>(system.f_type),
+      static_cast<uint64_t>(system.f_blocks) * static_cast<uint64_t>(system.f_bsize));
+}
+
+/// Where the result for a device is kept; empty when there is no such place.
+fs::path cache_file(const std::string& device, const calibrate_options& options) {
+  fs::path folder = options.cache;
+  if (folder.empty()) {
+    const char* cache = std::getenv("XDG_CACHE_HOME");
+    const char* home = std::getenv("HOME");
+    if (cache != nullptr && cache[0] == '/')
+      folder = fs::path(cache) / "troupe";
+    else if (home != nullptr && home[0] == '/')
+      folder = fs::path(home) / ".cache" / "troupe";
+    else
+      return {};
+  }
+  auto number = device.substr(0, device.find(' '));
+  std::replace(number.begin(), number.end(), ':', '-');
+  return folder / ("disk-" + number + ".json");
+}
+
+// -- measuring -----------------------------------------------------------------------------------
+
+/// The file measured in; removed when it goes (CA-2).
+struct scratch_file {
+  disk& on;
+  fs::path name;
+  file_id file;
+  ~scratch_file() {
+    on.close(file);
+    static_cast<void>(
+        on.remove_file(name));  // what is left after an error of this, GC finds by name
+  }
+};
+
+/// Moves `chunks` chunks one way, `depth` at a time, and syncs writes.
+status move_all(disk& on, file_id file, disk_op op, slots& ring, size_t chunk, uint64_t chunks) {
+  uint64_t asked = 0;
+  while (asked < chunks || on.under_way() > 0) {
+    std::optional<slot> lease;
+    while (asked < chunks && (lease = ring.try_take())) {
+      io_buffer buffer(std::move(*lease), chunk);
+      TROUPE_CHECK(op == disk_op::write ? on.write(file, asked * chunk, std::move(buffer), asked)
+                                        : on.read(file, asked * chunk, std::move(buffer), asked));
+      ++asked;
+    }
+    auto done = on.wait(1, patience);
+    if (done.empty()) return error{errc::timeout, "the disk does not answer"};
+    for (auto& c : done) TROUPE_CHECK(c.outcome);
+  }
+  if (op != disk_op::write) return {};
+  TROUPE_CHECK(on.fdatasync(file, 0));
+  auto done = on.wait(1, patience);
+  if (done.empty()) return error{errc::timeout, "the disk does not answer"};
+  return done.front().outcome;
+}
+
+double rate_of(uint64_t bytes, disk::nanoseconds took) {
+  return static_cast<double>(bytes) * 1e9 / static_cast<double>(std::max<int64_t>(took.count(), 1));
+}
+
+/// Bytes that no disk can squeeze.
+void fill(const std::shared_ptr<slots>& ring) {
+  std::mt19937_64 lot(1);
+  std::vector<slot> all;
+  while (auto lease = ring->try_take()) {
+    auto bytes = lease->bytes();
+    auto* words = reinterpret_cast<uint64_t*>(bytes.data());
+    std::generate(words, words + bytes.size() / sizeof(uint64_t), [&] { return lot(); });
+    all.push_back(std::move(*lease));
+  }
+}
+
+result<disk_rate> try_one(const fs::path& folder, const calibrate_options& options, size_t chunk,
+                          size_t depth, uint64_t budget, std::string& backend) {
+  slots_options memory;
+  memory.slot_bytes = chunk;
+  memory.count = static_cast<int>(depth);
+  TROUPE_TRY(ring, slots::make(memory));
+  fill(ring);
+  disk_options how;
+  how.backend = options.backend;
+  how.depth = depth;
+  how.ring = ring;
+  TROUPE_TRY(on, open_disk(how));
+  backend = on->facts().backend;
+  uint64_t chunks = std::max<uint64_t>(budget / chunk, 1);
+  open_options opened;
+  opened.mode = open_mode::replace;
+  opened.direct = true;
+  opened.preallocate = chunks * chunk;
+  auto name = folder / fmt::format(".troupe-calibrate-{}", ::getpid());
+  TROUPE_TRY(file, on->open(name, opened));
+  scratch_file guard{*on, name, file};
+  disk_rate rate{chunk, depth, 0, 0};
+  auto start = on->now();
+  TROUPE_CHECK(move_all(*on, file, disk_op::write, *ring, chunk, chunks));
+  auto written = on->now();
+  TROUPE_CHECK(move_all(*on, file, disk_op::read, *ring, chunk, chunks));
+  rate.write_bytes_s = rate_of(chunks * chunk, written - start);
+  rate.read_bytes_s = rate_of(chunks * chunk, on->now() - written);
+  return rate;
+}
+
+// -- keeping -------------------------------------------------------------------------------------
+
+void keep(const calibration& found, const fs::path& file) {
+  if (file.empty()) return;
+  nlohmann::json text = {
+      {"version", version},
+      {"device", found.device},
+      {"backend", found.backend},
+      {"measured_unix_s", found.measured_unix_s},
+      {"chunk_bytes", found.best.chunk_bytes},
+      {"depth", found.best.depth},
+      {"write_bytes_s", found.best.write_bytes_s},
+      {"read_bytes_s", found.best.read_bytes_s},
+  };
+  std::error_code ignored;  // not kept is measured again
+  fs::create_directories(file.parent_path(), ignored);
+  static_cast<void>(write_atomic(file, text.dump(2) + "\n"));
+}
+
+std::optional<calibration> parsed(const std::string& text) try {
+  auto json = nlohmann::json::parse(text);
+  if (json.at("version").get<int64_t>() != version) return std::nullopt;
+  calibration found;
+  found.device = json.at("device").get<std::string>();
+  found.backend = json.at("backend").get<std::string>();
+  found.measured_unix_s = json.at("measured_unix_s").get<int64_t>();
+  const auto& chunk = json.at("chunk_bytes");
+  const auto& depth = json.at("depth");
+  if (!chunk.is_number_unsigned() || !depth.is_number_unsigned()) return std::nullopt;
+  found.best.chunk_bytes = chunk.get<size_t>();
+  found.best.depth = depth.get<size_t>();
+  found.best.write_bytes_s = json.at("write_bytes_s").get<double>();
+  found.best.read_bytes_s = json.at("read_bytes_s").get<double>();
+  return found;
+} catch (const nlohmann::json::exception&) {
+  return std::nullopt;
+}
+
+bool believable(double rate) {
+  return std::isfinite(rate) && rate > 0 && rate < most_rate;
+}
+
+}  // namespace
+
+result<calibration> measure_disk(const fs::path& folder, const calibrate_options& options) {
+  TROUPE_TRY(device, device_of(folder));
+  auto tries = options.chunk_and_depth.empty() ? usual_tries() : options.chunk_and_depth;
+  calibration found;
+  found.device = device;
+  found.measured_unix_s = now_unix_s(options);
+  auto start = std::chrono::steady_clock::now();
+  for (auto [chunk, depth] : tries) {
+    if (!possible(chunk, depth))
+      return error{errc::bad_config, fmt::format("chunks of {} bytes, {} at once", chunk, depth)};
+    auto share = options.budget_bytes / tries.size();
+    if (chunk > share) continue;
+    if (!found.tried.empty() && std::chrono::steady_clock::now() - start >= options.budget) break;
+    TROUPE_TRY(rate, try_one(folder, options, chunk, depth, share, found.backend));
+    found.tried.push_back(rate);
+  }
+  if (found.tried.empty())
+    return error{errc::bad_config,
+                 fmt::format("{} bytes are too few to measure a disk with", options.budget_bytes)};
+  double fastest = 0;
+  for (const auto& r : found.tried) fastest = std::max(fastest, r.write_bytes_s);
+  size_t least = std::numeric_limits<size_t>::max();
+  for (const auto& r : found.tried) {
+    size_t memory = r.chunk_bytes * r.depth;
+    if (r.write_bytes_s < 0.95 * fastest || memory >= least) continue;
+    least = memory;
+    found.best = r;
+  }
+  return found;
+}
+
+std::optional<calibration> kept_calibration(const fs::path& folder,
+                                            const calibrate_options& options) {
+  auto device = device_of(folder);
+  if (!device) return std::nullopt;
+  auto file = cache_file(*device, options);
+  if (file.empty()) return std::nullopt;
+  auto text = read_file(file, most_cache_bytes);
+  if (!text) return std::nullopt;
+  auto found = parsed(*text);
+  if (!found || found->device != *device) return std::nullopt;  // CA-1
+  auto now = now_unix_s(options);
+  auto max_age = std::chrono::duration_cast<std::chrono::seconds>(options.max_age).count();
+  if (found->measured_unix_s > now || found->measured_unix_s < now - max_age) return std::nullopt;
+  if (!possible(found->best.chunk_bytes, found->best.depth)) return std::nullopt;
+  if (!believable(found->best.write_bytes_s) || !believable(found->best.read_bytes_s))
+    return std::nullopt;
+  return found;
+}
+
+result<calibration> calibrate(const fs::path& folder, const calibrate_options& options) {
+  if (auto kept = kept_calibration(folder, options)) return *kept;
+  TROUPE_TRY(found, measure_disk(folder, options));
+  keep(found, cache_file(found.device, options));
+  return found;
+}
+
+}  // namespace troupe::io

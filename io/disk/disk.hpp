@@ -1,0 +1,284 @@
+// The one interface through which every byte of a checkpoint reaches a disk or comes back: by
+// io_uring (uring_disk), by threads (thread_disk), or not at all (faulty_disk: in memory, with
+// faults, and with every state a power cut could leave). What all of them promise is kept here,
+// once; a back end only carries out raw requests and says what the kernel answered.
+//
+// Invariants
+//   DK-1  Every accepted operation is answered by exactly one completion, or never (a disk that
+//         hangs): then its buffer stays with the disk, and is abandoned when the disk goes (SL-4).
+//   DK-2  A completion without an error has moved all its bytes: a short write or read goes on
+//         where it stopped; on an O_DIRECT file at the last whole block before that. EINTR and
+//         EAGAIN are retried, at most most_stalls times without progress.
+//   DK-3  A failed write or fdatasync makes its file dead: what was queued for it fails with the
+//         first error, so does all that is asked later, and it is never synced again (a kernel
+//         whose fsync failed says "fine" the next time, and has forgotten the bytes).
+//   DK-4  fdatasync is refused while writes to that file are under way: it would not cover them.
+//   DK-5  file_ids are never used twice, so a late completion cannot be taken for another file's.
+//   DK-6  At most `depth` operations are with the kernel, at most most_operations with the disk.
+//
+// Threads: one thread at a time owns a disk and calls everything; ownership may move only while
+// nothing is under way. wake() alone may be called from anywhere.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/disk/slots.hpp"
+
+namespace troupe::io {
+
+/// An open file of one disk; 0 is none.
+enum class file_id : uint64_t { none = 0 };
+
+enum class disk_op : uint8_t { write, read, fdatasync };
+std::string_view to_string(disk_op op) noexcept;
+
+enum class open_mode : uint8_t {
+  read,     ///< must exist
+  create,   ///< must not exist
+  replace,  ///< made, or cut to nothing
+};
+
+struct open_options {
+  open_mode mode = open_mode::read;
+  /// O_DIRECT: past the page cache; offsets, lengths and addresses must then be multiples of
+  /// disk_block. Where the file system cannot, the file is opened without and facts().notes says
+  /// so.
+  bool direct = false;
+  /// Bytes to reserve at once (the file has that length then): no ENOSPC half way.
+  uint64_t preallocate = 0;
+};
+
+/// The memory of one operation: a leased slot, or memory of its own, or somebody else's.
+class io_buffer {
+ public:
+  io_buffer() = default;
+  /// The first `bytes` of a slot; the lease travels with it.
+  io_buffer(slot lease, size_t bytes);
+  /// New zeroed memory at a multiple of disk_block.
+  static io_buffer allocate(size_t bytes);
+  /// Memory of the caller's that lives until the completion.
+  static io_buffer borrow(std::span<std::byte> bytes);
+
+  std::span<std::byte> bytes() const noexcept { return bytes_; }
+  /// The slot's place in the ring (its registered buffer), or -1.
+  int index() const noexcept { return lease_ ? lease_.index() : -1; }
+  const slot& lease() const noexcept { return lease_; }
+  slot take_lease() noexcept;
+  /// Steps of the slot's life (slots.hpp), if there is a slot.
+  void writing() {
+    if (lease_) lease_.writing();
+  }
+  void filled() {
+    if (lease_) lease_.filled();
+  }
+  void abandon() noexcept;
+
+ private:
+  struct free_memory {
+    void operator()(std::byte* p) const noexcept;
+  };
+  std::span<std::byte> bytes_;
+  slot lease_;
+  std::unique_ptr<std::byte, free_memory> memory_;
+};
+
+/// The answer to one operation. The buffer comes back with it; a slot is free again when the
+/// completion goes, unless taken out. After a successful read its slot's state is filled.
+struct completion {
+  file_id file = file_id::none;
+  disk_op op = disk_op::write;
+  uint64_t tag = 0;  ///< the caller's own
+  uint64_t offset = 0;
+  size_t bytes = 0;
+  status outcome;
+  io_buffer buffer;
+};
+
+/// What a disk turned out to be, for Status and logs.
+struct disk_facts {
+  std::string backend;  ///< "uring", "threads", "faulty"
+  bool registered_buffers = false;
+  bool registered_files = false;
+  std::vector<std::string> notes;  ///< each thing that is less than asked for, said once
+};
+
+struct dir_entry {
+  std::string name;
+  bool folder = false;
+  uint64_t bytes = 0;
+  bool operator==(const dir_entry&) const = default;
+};
+
+/// Whether write_small syncs the file before it closes it.
+enum class durable : bool { no, yes };
+
+class disk {
+ public:
+  using path = std::filesystem::path;
+  using nanoseconds = std::chrono::nanoseconds;
+  static constexpr size_t most_operations = 4096;
+  static constexpr int most_stalls = 64;
+
+  disk(const disk&) = delete;
+  disk& operator=(const disk&) = delete;
+  virtual ~disk();
+
+  // -- files and their bytes: asynchronous ------------------------------------------------------
+
+  /// Errors: not_found, permission, io, each with the path.
+  result<file_id> open(const path& name, const open_options& options);
+  /// No more operations; closed when the last one under way is answered.
+  void close(file_id file);
+  /// Whether the file is really open past the page cache.
+  bool direct(file_id file) const;
+  /// The error that made the file dead, if one did (DK-3). Success for files that are closed.
+  status health(file_id file) const;
+
+  /// Each takes the buffer; an error at once (the buffer's slot is free then) means that no
+  /// completion will come. `tag` comes back in the completion. Errors at once: bug (not open,
+  /// unaligned on a direct file, DK-4), no_memory (DK-6), the first error of a dead file.
+  status write(file_id file, uint64_t offset, io_buffer buffer, uint64_t tag);
+  /// Errors by completion: bad_data where the file ends before the last byte asked for.
+  status read(file_id file, uint64_t offset, io_buffer buffer, uint64_t tag);
+  status fdatasync(file_id file, uint64_t tag);
+
+  /// Starts what is queued and gives what is done: waits until there are `min` completions (or as
+  /// many as can come), the timeout is over, or wake() is called.
+  std::vector<completion> wait(size_t min, nanoseconds timeout);
+  /// Ends a wait of the owner's early; the next one when there is none now. From any thread.
+  virtual void wake() = 0;
+  /// Operations accepted and not yet answered by wait().
+  size_t under_way() const noexcept { return ops_.size() + ready_.size(); }
+
+  // -- names: synchronous, each answers when the system has it (not when it is durable) ---------
+
+  /// True when it was made now, false when such a folder was there.
+  virtual result<bool> make_dir(const path& name) = 0;
+  /// A file over a file or a free name, a folder over an empty folder or a free name.
+  virtual status rename(const path& from, const path& to) = 0;
+  /// The two names change places, atomically.
+  virtual status exchange(const path& one, const path& other) = 0;
+  virtual status remove_file(const path& name) = 0;
+  /// An empty folder.
+  virtual status remove_dir(const path& name) = 0;
+  /// What is in a folder, by name.
+  virtual result<std::vector<dir_entry>> list(const path& folder) = 0;
+  /// The names in a folder as they are now survive a power cut.
+  virtual status sync_dir(const path& folder) = 0;
+  /// The whole file; bad_data when it has more than `most` bytes.
+  virtual result<std::string> read_small(const path& name, size_t most) = 0;
+  /// Makes or replaces a file in place (for a name nobody reads yet), and syncs its bytes if asked;
+  /// its name is durable only after sync_dir.
+  virtual status write_small(const path& name, std::string_view content, durable sync) = 0;
+
+  // -- itself -----------------------------------------------------------------------------------
+
+  disk_facts facts() const { return facts_; }
+  /// The time that timeouts are measured by: steady, or virtual in a simulation.
+  virtual nanoseconds now() const;
+
+ protected:
+  struct opened {
+    int handle = -1;
+    bool direct = false;
+  };
+  struct raw_request {
+    uint64_t id = 0;
+    disk_op op = disk_op::write;
+    int handle = -1;
+    uint64_t offset = 0;
+    std::span<std::byte> bytes;
+    int buffer_index = -1;  ///< of the slot `bytes` lies in, or -1
+    const slots* ring = nullptr;
+  };
+  struct raw_answer {
+    uint64_t id = 0;
+    int64_t value = 0;  ///< bytes moved, or -errno
+  };
+
+  explicit disk(size_t depth) : depth_(depth) {}
+
+  virtual result<opened> raw_open(const path& name, const open_options& options) = 0;
+  virtual void raw_close(int handle) = 0;
+  /// Never fails: what cannot be started is answered with -errno.
+  virtual void raw_submit(const raw_request& request) = 0;
+  /// Adds what is answered; waits for one until `until` (by now()) if `block`. True when woken.
+  virtual bool raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) = 0;
+
+  /// For destructors of back ends: waits for what the kernel still has, at most `timeout`; then
+  /// abandons the buffers (DK-1). True when all came back.
+  bool drain(nanoseconds timeout);
+  void note(std::string text);
+
+  disk_facts facts_;
+  const size_t depth_;
+
+ private:
+  struct file_state {
+    path name;
+    int handle = -1;
+    bool direct = false;
+    bool closing = false;
+    status health;
+    size_t under_way = 0;
+    size_t writes = 0;
+  };
+  struct operation {
+    completion answer;
+    size_t done = 0;
+    int stalls = 0;
+  };
+
+  status accept(file_id file, disk_op op, uint64_t offset, io_buffer buffer, uint64_t tag);
+  status acceptable(file_id file, disk_op op, uint64_t offset, const io_buffer& buffer) const;
+  void start_queued();
+  void settle(const raw_answer& answer);
+  void advance(operation& op, const file_state& file, size_t moved) const;
+  void finish(uint64_t id, status outcome);
+  void kill(file_id file, const error& first);
+  void own();
+
+  std::map<file_id, file_state> files_;
+  std::unordered_map<uint64_t, operation> ops_;
+  std::deque<uint64_t> queue_;  ///< accepted, not with the kernel
+  size_t running_ = 0;          ///< with the kernel
+  std::vector<completion> ready_;
+  uint64_t last_file_ = 0;
+  uint64_t last_op_ = 0;
+  std::thread::id owner_;
+};
+
+// -- making one -----------------------------------------------------------------------------------
+
+enum class disk_backend : uint8_t { automatic, uring, threads };
+
+struct disk_options {
+  disk_backend backend = disk_backend::automatic;
+  size_t depth = 8;                  ///< operations with the kernel at once, 1..1024
+  int threads = 4;                   ///< of the thread back end, 1..64
+  std::shared_ptr<slots> ring = {};  ///< registered with io_uring where that is allowed
+};
+
+/// io_uring, or threads where it is refused (facts().notes says why). With backend uring a refusal
+/// is an error: unavailable. A file larger than RLIMIT_FSIZE must be an error, not the end of the
+/// process: if nobody handles SIGXFSZ, it is ignored from now on.
+result<std::unique_ptr<disk>> open_disk(const disk_options& options);
+
+/// The error of a failed system call on a file: place, errno in words, and what to do.
+error disk_error(std::string_view doing, const std::filesystem::path& name, int errno_value);
+
+}  // namespace troupe::io

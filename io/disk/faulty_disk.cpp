@@ -1,0 +1,240 @@
+// Faults by plan and by lot over a crash_store: see faulty_disk.hpp.
+#include "io/disk/faulty_disk.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+
+#include <fmt/format.h>
+
+#include "io/file.hpp"
+
+namespace troupe::io {
+
+namespace {
+
+status answered(int failure, std::string_view doing, const std::filesystem::path& name) {
+  return failure == 0 ? status{} : status{disk_error(doing, name, failure)};
+}
+
+}  // namespace
+
+faulty_disk::faulty_disk(std::shared_ptr<crash_store> store, faulty_options options)
+    : disk(options.depth),
+      store_(std::move(store)),
+      options_(std::move(options)),
+      lot_(options_.seed) {
+  facts_.backend = "faulty";
+  if (!options_.clock) options_.clock = std::make_shared<virtual_clock>();
+}
+
+faulty_disk::~faulty_disk() {
+  options_.wait_moves_clock = true;
+  options_.clock = std::make_shared<virtual_clock>();  // nobody's time passes while it goes
+  drain(std::chrono::hours(1));
+}
+
+disk::nanoseconds faulty_disk::now() const {
+  return nanoseconds{options_.clock->now_ns.load()};
+}
+
+// -- faults ---------------------------------------------------------------------------------------
+
+const planned_fault* faulty_disk::planned(fault_site site) {
+  int turn = ++counts_[site];
+  for (const auto& fault : options_.plan)
+    if (fault.site == site && turn >= fault.nth && turn < fault.nth + fault.times) return &fault;
+  return nullptr;
+}
+
+int faulty_disk::refused(fault_site site) {
+  const auto* fault = planned(site);
+  return fault == nullptr ? 0 : fault->failure;
+}
+
+bool faulty_disk::by_lot(double chance) {
+  if (chance <= 0) return false;  // no draw: a plan alone does not depend on the seed
+  return std::uniform_real_distribution<double>(0, 1)(lot_) < chance;
+}
+
+// -- files ----------------------------------------------------------------------------------------
+
+result<disk::opened> faulty_disk::raw_open(const path& name, const open_options& options) {
+  crash_store::node_id node = 0;
+  int failure = refused(fault_site::open);
+  if (failure == 0) failure = store_->open(name, options.mode, node);
+  if (failure != 0) return disk_error("open", name, failure);
+  if (options.preallocate > 0) failure = store_->reserve(node, options.preallocate);
+  if (failure != 0)
+    return disk_error(fmt::format("reserve {} bytes for", options.preallocate), name, failure);
+  if (options.direct && options_.refuse_direct)
+    note(fmt::format("no O_DIRECT in {}: through the page cache", name.parent_path().string()));
+  handles_[++last_handle_] = node;
+  return opened{last_handle_, options.direct && !options_.refuse_direct};
+}
+
+void faulty_disk::raw_close(int handle) {
+  handles_.erase(handle);
+}
+
+int64_t faulty_disk::move(const raw_request& request, const planned_fault* fault) {
+  auto node = handles_.at(request.handle);
+  auto bytes = request.bytes;
+  bool writes = request.op == disk_op::write;
+  if (fault != nullptr && fault->effect == fault_effect::shorten)
+    bytes = bytes.first(std::min(bytes.size(), fault->bytes));
+  if (by_lot(options_.interrupted)) return -EINTR;
+  if (by_lot(writes ? options_.write_error : options_.read_error) ||
+      (fault != nullptr && fault->effect == fault_effect::fail)) {
+    int failure = fault != nullptr ? fault->failure : EIO;
+    if (writes && failure == EIO) store_->write_and_fail(node, request.offset, bytes);
+    return -failure;
+  }
+  if (bytes.size() > 1 && by_lot(options_.short_move)) bytes = bytes.first(lot_() % bytes.size());
+  if (bytes.empty()) return writes ? 0 : -EINTR;  // a read of nothing would mean the end
+  return writes ? store_->write(node, request.offset, bytes)
+                : store_->read(node, request.offset, bytes);
+}
+
+int64_t faulty_disk::carry_out(const raw_request& request, bool& lost) {
+  auto site = request.op == disk_op::write  ? fault_site::write
+              : request.op == disk_op::read ? fault_site::read
+                                            : fault_site::fdatasync;
+  const auto* fault = planned(site);
+  lost = by_lot(options_.lost) || (fault != nullptr && fault->effect == fault_effect::lose);
+  if (request.op == disk_op::fdatasync) {
+    auto node = handles_.at(request.handle);
+    bool fails =
+        by_lot(options_.sync_error) || (fault != nullptr && fault->effect == fault_effect::fail);
+    if (fails) return -store_->fail_sync_file(node, fault != nullptr ? fault->failure : EIO);
+    return lost ? 0 : -store_->sync_file(node);
+  }
+  return move(request, fault);
+}
+
+void faulty_disk::raw_submit(const raw_request& request) {
+  bool lost = false;
+  int64_t value = carry_out(request, lost);
+  if (lost) return;
+  int64_t takes = options_.latency.count();
+  if (options_.bytes_per_second > 0) {
+    auto moving = static_cast<double>(request.bytes.size()) / options_.bytes_per_second * 1e9;
+    busy_until_ns_ = std::max(busy_until_ns_, options_.clock->now_ns.load());
+    busy_until_ns_ += static_cast<int64_t>(moving);
+    takes += busy_until_ns_ - options_.clock->now_ns.load();
+  }
+  due_.push_back({options_.clock->now_ns.load() + takes, {request.id, value}});
+}
+
+void faulty_disk::move_clock(nanoseconds until) {
+  int64_t to = until.count();
+  for (const auto& d : due_) to = std::min(to, d.at_ns);
+  auto& now_ns = options_.clock->now_ns;
+  now_ns = std::max(now_ns.load(), to);
+}
+
+bool faulty_disk::raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) {
+  auto is_due = [&](const due& d) { return d.at_ns <= options_.clock->now_ns.load(); };
+  bool woken = woken_.exchange(false);
+  if (block && !woken && std::none_of(due_.begin(), due_.end(), is_due)) {
+    if (!options_.wait_moves_clock) return true;  // FD-2
+    move_clock(until);
+  }
+  auto ready = std::stable_partition(due_.begin(), due_.end(), [&](auto& d) { return !is_due(d); });
+  std::vector<due> now(ready, due_.end());
+  due_.erase(ready, due_.end());
+  if (options_.reorder && now.size() > 1) {
+    std::shuffle(now.begin(), now.end(), lot_);
+    due_.insert(due_.end(), now.begin() + 1, now.end());
+    now.resize(1);
+  } else {
+    std::stable_sort(now.begin(), now.end(),
+                     [](const due& a, const due& b) { return a.at_ns < b.at_ns; });
+  }
+  for (const auto& d : now) answers.push_back(d.answer);
+  return woken;
+}
+
+// -- names ----------------------------------------------------------------------------------------
+
+result<bool> faulty_disk::make_dir(const path& name) {
+  int failure = refused(fault_site::make_dir);
+  if (failure == 0) {
+    failure = store_->make_dir(name);
+    std::vector<dir_entry> ignored;
+    if (failure == EEXIST && store_->list(name, ignored) == 0) return false;
+  }
+  if (failure != 0) return disk_error("make folder", name, failure);
+  return true;
+}
+
+status faulty_disk::rename(const path& from, const path& to) {
+  int failure = refused(fault_site::rename);
+  if (failure == 0) failure = store_->rename(from, to);
+  return answered(failure, fmt::format("rename {} to", from.string()), to);
+}
+
+status faulty_disk::exchange(const path& one, const path& other) {
+  int failure = refused(fault_site::exchange);
+  if (failure == 0) failure = store_->exchange(one, other);
+  return answered(failure, fmt::format("exchange {} with", one.string()), other);
+}
+
+status faulty_disk::remove_file(const path& name) {
+  int failure = refused(fault_site::remove);
+  if (failure == 0) failure = store_->remove(name, false);
+  return answered(failure, "remove", name);
+}
+
+status faulty_disk::remove_dir(const path& name) {
+  int failure = refused(fault_site::remove);
+  if (failure == 0) failure = store_->remove(name, true);
+  return answered(failure, "remove folder", name);
+}
+
+result<std::vector<dir_entry>> faulty_disk::list(const path& folder) {
+  std::vector<dir_entry> found;
+  int failure = refused(fault_site::list);
+  if (failure == 0) failure = store_->list(folder, found);
+  if (failure != 0) return disk_error("list", folder, failure);
+  return found;
+}
+
+status faulty_disk::sync_dir(const path& folder) {
+  int failure = refused(fault_site::sync_dir);
+  if (failure == 0) failure = store_->sync_dir(folder);
+  return answered(failure, "fsync folder", folder);
+}
+
+result<std::string> faulty_disk::read_small(const path& name, size_t most) {
+  crash_store::node_id node = 0;
+  int failure = store_->open(name, open_mode::read, node);
+  if (failure == EISDIR)
+    return error{errc::bad_data, fmt::format("{} is not a regular file", name.string())};
+  if (failure != 0) return disk_error("open", name, failure);
+  auto size = store_->size(node);
+  if (size > most)
+    return error{errc::bad_data, fmt::format("{} has {} bytes, more than the {} expected at most",
+                                             name.string(), size, most)};
+  std::string content(size, '\0');
+  auto into = std::as_writable_bytes(std::span(content));
+  content.resize(static_cast<size_t>(store_->read(node, 0, into)));
+  return content;
+}
+
+status faulty_disk::write_small(const path& name, std::string_view content, durable sync) {
+  int failure = refused(fault_site::write_small);
+  crash_store::node_id node = 0;
+  if (failure == 0) failure = store_->open(name, open_mode::replace, node);
+  if (failure != 0) return disk_error("open", name, failure);
+  if (!content.empty()) {
+    auto moved = store_->write(node, 0, as_bytes(content));
+    if (moved != static_cast<int64_t>(content.size())) return disk_error("write", name, ENOSPC);
+  }
+  if (sync == durable::no) return {};
+  failure = refused(fault_site::fdatasync);
+  failure = failure != 0 ? store_->fail_sync_file(node, failure) : store_->sync_file(node);
+  return answered(failure, "fdatasync of", name);
+}
+
+}  // namespace troupe::io

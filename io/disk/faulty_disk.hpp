@@ -1,0 +1,130 @@
+// A disk in memory that fails as real ones do, by plan or by lot: for tests and the simulation. Its
+// files lie in a crash_store, which several disks may share (the ranks of a job and their
+// coordinator) and which outlives them (a process that dies), and which tells what a power cut
+// leaves.
+//
+// Invariants
+//   FD-1  The same seed, plan, store and calls give the same answers.
+//   FD-2  Time is the virtual clock's alone: a wait moves it, or (wait_moves_clock = false)
+//         returns.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "io/disk/crash_store.hpp"
+#include "io/disk/disk.hpp"
+
+namespace troupe::io {
+
+/// The time of a simulated disk, which whoever simulates moves on.
+struct virtual_clock {
+  std::atomic<int64_t> now_ns{0};
+};
+
+/// Where a planned fault strikes.
+enum class fault_site : uint8_t {
+  open,
+  write,
+  read,
+  fdatasync,
+  make_dir,
+  rename,
+  exchange,
+  remove,
+  list,
+  sync_dir,
+  write_small
+};
+
+enum class fault_effect : uint8_t {
+  fail,     ///< with `failure`; a failing fdatasync loses the bytes it was to sync, for good
+  shorten,  ///< moves `bytes` only (writes and reads)
+  lose,     ///< its completion never comes (write, read, fdatasync)
+};
+
+/// The nth operation (from 1) of this disk at that site; `times` of them from there on.
+struct planned_fault {
+  fault_site site = fault_site::write;
+  int nth = 1;
+  fault_effect effect = fault_effect::fail;
+  int failure = 5;  ///< an errno; 5 = EIO
+  size_t bytes = 0;
+  int times = 1;
+};
+
+struct faulty_options {
+  uint64_t seed = 1;
+  size_t depth = 8;
+  // Chances of each operation, 0 to 1.
+  double short_move = 0;   ///< writes and reads
+  double interrupted = 0;  ///< EINTR; writes and reads
+  double write_error = 0;  ///< EIO; the bytes may be on the disk all the same
+  double read_error = 0;
+  double sync_error = 0;
+  double lost = 0;
+  bool reorder = false;        ///< completions come in any order, one at a time
+  bool refuse_direct = false;  ///< as tmpfs did
+  // Its speed; 0 bytes a second is without limit.
+  std::shared_ptr<virtual_clock> clock = {};  ///< its own when empty
+  bool wait_moves_clock = true;
+  std::chrono::nanoseconds latency{0};
+  double bytes_per_second = 0;
+  std::vector<planned_fault> plan = {};
+};
+
+class faulty_disk final : public disk {
+ public:
+  faulty_disk(std::shared_ptr<crash_store> store, faulty_options options);
+  ~faulty_disk() override;
+
+  const std::shared_ptr<crash_store>& store() const noexcept { return store_; }
+  /// Further faults; nth counts from the disk's beginning.
+  void plan(const planned_fault& fault) { options_.plan.push_back(fault); }
+
+  void wake() override { woken_ = true; }
+  result<bool> make_dir(const path& name) override;
+  status rename(const path& from, const path& to) override;
+  status exchange(const path& one, const path& other) override;
+  status remove_file(const path& name) override;
+  status remove_dir(const path& name) override;
+  result<std::vector<dir_entry>> list(const path& folder) override;
+  status sync_dir(const path& folder) override;
+  result<std::string> read_small(const path& name, size_t most) override;
+  status write_small(const path& name, std::string_view content, durable sync) override;
+  nanoseconds now() const override;
+
+ protected:
+  result<opened> raw_open(const path& name, const open_options& options) override;
+  void raw_close(int handle) override;
+  void raw_submit(const raw_request& request) override;
+  bool raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) override;
+
+ private:
+  struct due {
+    int64_t at_ns;
+    raw_answer answer;
+  };
+  const planned_fault* planned(fault_site site);
+  /// 0, or the errno that was planned for this operation.
+  int refused(fault_site site);
+  bool by_lot(double chance);
+  int64_t carry_out(const raw_request& request, bool& lost);
+  int64_t move(const raw_request& request, const planned_fault* fault);
+  void move_clock(nanoseconds until);
+
+  std::shared_ptr<crash_store> store_;
+  faulty_options options_;
+  std::mt19937_64 lot_;
+  std::map<fault_site, int> counts_;
+  std::map<int, crash_store::node_id> handles_;
+  int last_handle_ = 0;
+  int64_t busy_until_ns_ = 0;
+  std::vector<due> due_;
+  std::atomic<bool> woken_{false};
+};
+
+}  // namespace troupe::io

@@ -1,0 +1,115 @@
+// Calibration: measured within its budget, nothing left behind, kept results trusted only if they
+// can be right.
+#include "io/disk/calibrate.hpp"
+
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "io/file.hpp"
+#include "tests/io/disk/backends.hpp"
+
+using namespace troupe;
+using namespace troupe::io;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+calibrate_options quick(const fs::path& cache) {
+  calibrate_options options;
+  options.chunk_and_depth = {{disk_block, 2}, {16 * disk_block, 2}, {size_t{1} << 20, 2}};
+  options.budget_bytes = 1 << 20;  // a share a try: the last one is too large for its own
+  options.cache = cache;
+  options.now_unix_s = 1'800'000'000;
+  return options;
+}
+
+fs::path only_file(const fs::path& folder) {
+  fs::path found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    REQUIRE(found.empty());
+    found = entry.path();
+  }
+  REQUIRE_FALSE(found.empty());
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("CA-2 a disk is measured within the budget and nothing stays behind") {
+  scratch dir;
+  REQUIRE(fs::create_directory(dir / "here"));
+  for (auto backend : {disk_backend::automatic, disk_backend::threads}) {
+    auto options = quick(dir / "cache");
+    options.backend = backend;
+    auto found = measure_disk(dir / "here", options);
+    REQUIRE(found);
+    CHECK(found->tried.size() == 2);
+    for (const auto& r : found->tried) {
+      CHECK(r.write_bytes_s > 0);
+      CHECK(r.read_bytes_s > 0);
+      CHECK(found->best.write_bytes_s >= 0.95 * r.write_bytes_s);
+    }
+    CHECK(fs::is_empty(dir / "here"));
+  }
+  auto options = quick(dir / "cache");
+  options.budget_bytes = 100;
+  CHECK(measure_disk(dir / "here", options).error().code == errc::bad_config);
+  CHECK(measure_disk(dir / "none", options).error().code == errc::not_found);
+}
+
+TEST_CASE("CA-1 a result is kept, and used only if it can be right") {
+  scratch dir;
+  auto options = quick(dir / "cache");
+  CHECK_FALSE(kept_calibration(dir.path, options));
+  auto first = calibrate(dir.path, options);
+  REQUIRE(first);
+  auto again = calibrate(dir.path, options);
+  REQUIRE(again);
+  CHECK(again->tried.empty());  // not measured
+  CHECK(again->best.chunk_bytes == first->best.chunk_bytes);
+  CHECK(again->best.depth == first->best.depth);
+  CHECK(again->best.write_bytes_s == first->best.write_bytes_s);
+  CHECK(again->device == first->device);
+
+  auto file = only_file(dir / "cache");
+  auto good = nlohmann::json::parse(*read_file(file, 1 << 16));
+  const std::vector<std::pair<std::string, nlohmann::json>> wrong = {
+      {"version", 2},
+      {"version", "1"},
+      {"device", "9:9 ef53 1"},
+      {"chunk_bytes", 0},
+      {"chunk_bytes", 1000},
+      {"chunk_bytes", -4096},
+      {"depth", 0},
+      {"depth", 1e9},
+      {"depth", nullptr},
+      {"write_bytes_s", 0},
+      {"read_bytes_s", 1e300},
+      {"measured_unix_s", 1'900'000'000},  // of the future
+      {"measured_unix_s", 1'790'000'000},  // too old
+  };
+  for (const auto& [key, value] : wrong) {
+    CAPTURE(key);
+    CAPTURE(value.dump());
+    auto bad = good;
+    bad[key] = value;
+    REQUIRE(write_atomic(file, bad.dump()));
+    CHECK_FALSE(kept_calibration(dir.path, options));
+  }
+  for (const auto* text : {"", "{", "[]", "null", "{\"version\": 1}"}) {
+    CAPTURE(text);
+    REQUIRE(write_atomic(file, text));
+    CHECK_FALSE(kept_calibration(dir.path, options));
+  }
+  REQUIRE(write_atomic(file, std::string(1 << 20, ' ') + good.dump()));
+  CHECK_FALSE(kept_calibration(dir.path, options));
+  REQUIRE(write_atomic(file, good.dump()));
+  CHECK(kept_calibration(dir.path, options));
+  REQUIRE(write_atomic(file, "{"));
+  auto measured = calibrate(dir.path, options);  // what cannot be right is measured anew
+  REQUIRE(measured);
+  CHECK_FALSE(measured->tried.empty());
+  CHECK(kept_calibration(dir.path, options));
+}

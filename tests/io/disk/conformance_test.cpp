@@ -1,0 +1,343 @@
+// What every disk promises, asked of each: io_uring, threads, and the faulty one without faults.
+#include <csignal>
+#include <cstddef>
+#include <thread>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/io/disk/backends.hpp"
+
+using namespace troupe;
+using namespace troupe::io;
+
+TEST_CASE("every disk: slots written in any order are the file, past the page cache") {
+  each_disk([](disk& d, const auto& dir, const auto& ring) {
+    auto file = opened(d, dir / "a", open_mode::create, true);
+    size_t bytes = ring->slot_bytes();
+    for (int i : {3, 0, 2, 1, 4})
+      REQUIRE(d.write(file, static_cast<uint64_t>(i) * bytes,
+                      slot_of(ring, bytes, static_cast<char>('a' + i)), 100 + i));
+    CHECK(ring->counts().writing == 5);
+    size_t seen = 0;
+    while (d.under_way() > 0)
+      for (auto& c : d.wait(1, long_enough)) {
+        ++seen;
+        CHECK(c.outcome);
+        CHECK(c.op == disk_op::write);
+        CHECK(c.file == file);
+        CHECK(c.bytes == bytes);
+        CHECK(c.offset == (c.tag - 100) * bytes);
+      }
+    CHECK(seen == 5);
+    CHECK(ring->counts().free == 6);
+    REQUIRE(d.fdatasync(file, 7));
+    auto synced = answer_of(d);
+    CHECK(synced.outcome);
+    CHECK(synced.tag == 7);
+    std::string expected;
+    for (char c = 'a'; c <= 'e'; ++c) expected += std::string(bytes, c);
+    CHECK(*d.read_small(dir / "a", expected.size()) == expected);
+    d.close(file);
+
+    file = opened(d, dir / "a", open_mode::read, true);
+    REQUIRE(d.read(file, 3 * bytes, slot_of(ring, bytes, 0), 1));
+    auto read = answer_of(d);
+    CHECK(read.outcome);
+    CHECK(text_in(read.buffer) == std::string(bytes, 'd'));
+    CHECK(ring->counts().filled == 1);  // the slot is the completion's owner's now
+    d.close(file);
+  });
+}
+
+TEST_CASE("every disk: many more operations than its depth are all answered") {
+  each_disk(
+      [](disk& d, const auto& dir, const auto&) {
+        auto file = opened(d, dir / "a", open_mode::create);
+        for (uint64_t i = 0; i < 200; ++i) REQUIRE(d.write(file, 3 * i, text_of("xyz"), i));
+        std::vector<int> seen(200);
+        std::atomic<bool> stop{false};
+        std::thread waker([&] {  // wake() never loses or doubles an answer
+          while (!stop) d.wake();
+        });
+        while (d.under_way() > 0)
+          for (auto& c : d.wait(50, long_enough)) ++seen[c.tag];
+        stop = true;
+        waker.join();
+        CHECK(seen == std::vector<int>(200, 1));
+        CHECK(d.read_small(dir / "a", 600)->size() == 600);
+      },
+      2);
+}
+
+TEST_CASE("every disk: waiting with nothing under way, or for more than can come, ends at once") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    CHECK(d.wait(1, long_enough).empty());
+    auto file = opened(d, dir / "a", open_mode::create);
+    REQUIRE(d.write(file, 0, text_of("x"), 1));
+    CHECK(d.wait(100, long_enough).size() == 1);
+    d.wake();
+    CHECK(d.wait(1, long_enough).empty());
+  });
+}
+
+TEST_CASE("every disk: what cannot be right is refused at once and the slot comes back") {
+  each_disk([](disk& d, const auto& dir, const auto& ring) {
+    auto file = opened(d, dir / "a", open_mode::create, true);
+    size_t bytes = ring->slot_bytes();
+    if (d.direct(file)) {
+      CHECK(d.write(file, 100, slot_of(ring, bytes, 'x'), 1).error().code == errc::bug);
+      CHECK(d.write(file, 0, slot_of(ring, 100, 'x'), 1).error().code == errc::bug);
+    }
+    auto too_far = uint64_t{1} << 63;
+    CHECK(d.write(file, too_far - bytes, slot_of(ring, bytes, 'x'), 1).error().code == errc::bug);
+    CHECK(d.read(file, too_far, slot_of(ring, bytes, 'x'), 1).error().code == errc::bug);
+    CHECK(d.write(file, 0, io_buffer::borrow({}), 1).error().code == errc::bug);
+    // DK-4
+    REQUIRE(d.write(file, 0, slot_of(ring, bytes, 'x'), 1));
+    CHECK(d.fdatasync(file, 2).error().code == errc::bug);
+    CHECK(answer_of(d).outcome);
+    REQUIRE(d.fdatasync(file, 2));
+    CHECK(answer_of(d).outcome);
+    CHECK(d.health(file));  // nothing of this was the file's fault
+    d.close(file);
+    CHECK(d.write(file, 0, slot_of(ring, bytes, 'x'), 1).error().code == errc::bug);
+    CHECK(d.read(file_id{12345}, 0, slot_of(ring, bytes, 'x'), 1).error().code == errc::bug);
+    CHECK(ring->counts().free == 6);
+  });
+}
+
+TEST_CASE("every disk: a file closed with operations under way answers them all") {
+  each_disk([](disk& d, const auto& dir, const auto& ring) {
+    auto file = opened(d, dir / "a", open_mode::create, true);
+    for (uint64_t i = 0; i < 6; ++i)
+      REQUIRE(d.write(file, i * ring->slot_bytes(), slot_of(ring, ring->slot_bytes(), 'x'), i));
+    d.close(file);
+    CHECK(d.read(file, 0, text_of("1"), 1).error().code == errc::bug);
+    auto done = d.wait(6, long_enough);
+    CHECK(done.size() == 6);
+    for (auto& c : done) CHECK(c.outcome);
+    CHECK(d.read_small(dir / "a", 1 << 20)->size() == 6 * ring->slot_bytes());
+  });
+}
+
+TEST_CASE("every disk: a read beyond the end is an error of its own, not of the file") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    REQUIRE(d.write_small(dir / "a", "0123456789", durable::yes));
+    auto file = opened(d, dir / "a", open_mode::read);
+    REQUIRE(d.read(file, 4, io_buffer::allocate(6), 1));
+    auto whole = answer_of(d);
+    CHECK(whole.outcome);
+    CHECK(text_in(whole.buffer) == "456789");
+    REQUIRE(d.read(file, 4, io_buffer::allocate(7), 2));
+    auto beyond = answer_of(d);
+    REQUIRE_FALSE(beyond.outcome);
+    CHECK(beyond.outcome.error().code == errc::bad_data);
+    CHECK(beyond.outcome.error().message.find("ends at 10") != std::string::npos);
+    CHECK(d.health(file));
+  });
+}
+
+TEST_CASE("every disk: files are made, refused, cut and reserved as asked") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    CHECK(d.open(dir / "a", {}).error().code == errc::not_found);
+    CHECK(d.open(dir / "no" / "a", {open_mode::create, false, 0}).error().code == errc::not_found);
+    auto file = d.open(dir / "a", {open_mode::create, false, 5000});
+    REQUIRE(file);
+    d.close(*file);
+    CHECK(*d.list(dir) == std::vector<dir_entry>{{"a", false, 5000}});
+    auto again = d.open(dir / "a", {open_mode::create, true, 0});
+    REQUIRE_FALSE(again);
+    CHECK(again.error().message.find((dir / "a").string()) != std::string::npos);
+    d.close(opened(d, dir / "a", open_mode::replace));
+    CHECK(*d.list(dir) == std::vector<dir_entry>{{"a", false, 0}});
+    REQUIRE(d.make_dir(dir / "d"));
+    CHECK_FALSE(d.open(dir / "d", {}));
+    CHECK_FALSE(d.open(dir / "d", {open_mode::replace, false, 0}));
+  });
+}
+
+TEST_CASE("every disk: names of files and folders move, change places and go") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    CHECK(*d.make_dir(dir / "one"));
+    CHECK_FALSE(*d.make_dir(dir / "one"));
+    CHECK(d.make_dir(dir / "no" / "one").error().code == errc::not_found);
+    REQUIRE(d.write_small(dir / "one" / "f", "first", durable::yes));
+    REQUIRE(d.write_small(dir / "g", "second", durable::no));
+    CHECK_FALSE(*d.make_dir(dir / "one"));
+    CHECK_FALSE(d.make_dir(dir / "g"));
+    CHECK(d.sync_dir(dir / "one"));
+    CHECK(d.sync_dir(dir / "none").error().code == errc::not_found);
+    REQUIRE(d.rename(dir / "one", dir / "two"));
+    CHECK(*d.read_small(dir / "two" / "f", 5) == "first");
+    CHECK(d.read_small(dir / "two" / "f", 4).error().code == errc::bad_data);
+    CHECK(d.read_small(dir / "two", 4).error().code == errc::bad_data);
+    CHECK(d.read_small(dir / "one" / "f", 5).error().code == errc::not_found);
+    REQUIRE(d.rename(dir / "g", dir / "two" / "f"));  // over a file
+    CHECK(*d.read_small(dir / "two" / "f", 9) == "second");
+    REQUIRE(d.make_dir(dir / "three"));
+    CHECK_FALSE(d.rename(dir / "three", dir / "two"));  // not empty
+    REQUIRE(d.rename(dir / "two", dir / "three"));      // empty
+    CHECK(d.rename(dir / "two", dir / "four").error().code == errc::not_found);
+    REQUIRE(d.write_small(dir / "h", "h", durable::no));
+    REQUIRE(d.exchange(dir / "h", dir / "three"));
+    CHECK(*d.list(dir) == std::vector<dir_entry>{{"h", true, 0}, {"three", false, 1}});
+    CHECK_FALSE(d.exchange(dir / "h", dir / "none"));
+    CHECK_FALSE(d.remove_dir(dir / "h"));
+    CHECK_FALSE(d.remove_file(dir / "h"));
+    CHECK_FALSE(d.remove_dir(dir / "three"));
+    REQUIRE(d.remove_file(dir / "h" / "f"));
+    REQUIRE(d.remove_dir(dir / "h"));
+    REQUIRE(d.remove_file(dir / "three"));
+    CHECK(d.remove_file(dir / "three").error().code == errc::not_found);
+    CHECK(d.list(dir)->empty());
+    CHECK(d.list(dir / "none").error().code == errc::not_found);
+  });
+}
+
+TEST_CASE("every disk: a file that is written small replaces what was there") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    REQUIRE(d.write_small(dir / "a", "a long text", durable::yes));
+    REQUIRE(d.write_small(dir / "a", "short", durable::yes));
+    CHECK(*d.read_small(dir / "a", 100) == "short");
+    REQUIRE(d.write_small(dir / "a", "", durable::yes));
+    CHECK(d.read_small(dir / "a", 100)->empty());
+  });
+}
+
+TEST_CASE("real disks: a limit on the size of files ends the file, not the process") {
+  // RLIMIT_FSIZE with SIGXFSZ ignored (open_disk sees to it): a short write at the limit, then
+  // EFBIG.
+  each_disk([](disk& d, const auto& dir, const auto& ring) {
+    if (d.facts().backend == "faulty") return;
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    size_t bytes = ring->slot_bytes();
+    auto file = opened(d, dir / "a", open_mode::create, true);
+    rlimit tight{bytes + disk_block, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &tight) == 0);
+    auto first = d.write(file, 0, slot_of(ring, bytes, 'x'), 1);
+    auto fits = d.wait(1, long_enough);
+    auto second = d.write(file, bytes, slot_of(ring, bytes, 'x'), 2);
+    auto over = d.wait(1, long_enough);
+    ::setrlimit(RLIMIT_FSIZE, &before);
+    REQUIRE(first);
+    REQUIRE(second);
+    REQUIRE(fits.size() == 1);
+    CHECK(fits[0].outcome);
+    REQUIRE(over.size() == 1);
+    REQUIRE_FALSE(over[0].outcome);
+    auto why = over[0].outcome.error();
+    CHECK(why.message.find((dir / "a").string()) != std::string::npos);
+    CHECK(why.message.find("File too large") != std::string::npos);
+    CHECK(why.hint.find("ulimit -f") != std::string::npos);
+    // DK-3: the file is dead although there is room now.
+    CHECK(d.fdatasync(file, 3).error().message == why.message);
+    CHECK(d.write(file, 0, slot_of(ring, bytes, 'x'), 4).error().message == why.message);
+    CHECK(d.health(file).error().message == why.message);
+    d.close(file);
+    auto reserved = [&] {
+      ::setrlimit(RLIMIT_FSIZE, &tight);
+      auto answer = d.open(dir / "b", {open_mode::create, true, 4 * bytes});
+      ::setrlimit(RLIMIT_FSIZE, &before);
+      return answer;
+    }();
+    CHECK_FALSE(reserved);
+    CHECK(d.list(dir)->size() == 1);
+  });
+}
+
+TEST_CASE("impossible options of a disk are refused") {
+  disk_options options;
+  options.depth = 0;
+  CHECK(open_disk(options).error().code == errc::bad_config);
+  options.depth = 8;
+  options.threads = 0;
+  CHECK(open_disk(options).error().code == errc::bad_config);
+}
+
+namespace {
+
+/// Runs `body` in a process of its own, whose limits it may change for good; its answer.
+int in_child(const std::function<int()>& body) {
+  pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(body());
+  int answer = 0;
+  REQUIRE(::waitpid(child, &answer, 0) == child);
+  return WIFEXITED(answer) ? WEXITSTATUS(answer) : -1;
+}
+
+/// From now on io_uring_setup is answered with EPERM, as in many containers.
+bool refuse_io_uring() {
+  sock_filter rules[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog program{4, rules};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+bool writes_and_reads(disk& d, const std::filesystem::path& name,
+                      const std::shared_ptr<slots>& ring) {
+  auto file = d.open(name, {open_mode::create, true, 0});
+  if (!file || !d.write(*file, 0, {std::move(*ring->try_take()), disk_block}, 1)) return false;
+  auto done = d.wait(1, long_enough);
+  return done.size() == 1 && done[0].outcome && d.read_small(name, 1 << 20)->size() == disk_block;
+}
+
+}  // namespace
+
+TEST_CASE("where io_uring is refused threads do its work, and the disk says why") {
+  scratch dir;
+  int answer = in_child([&] {
+    if (!refuse_io_uring()) return 77;
+    disk_options options;
+    options.backend = disk_backend::uring;
+    auto refused = open_disk(options);
+    if (refused || refused.error().code != errc::unavailable) return 1;
+    options.backend = disk_backend::automatic;
+    auto d = open_disk(options);
+    if (!d || (*d)->facts().backend != "threads" || (*d)->facts().notes.size() != 1) return 2;
+    if ((*d)->facts().notes[0].find("Operation not permitted") == std::string::npos) return 3;
+    return writes_and_reads(**d, dir / "a", test_ring(1)) ? 0 : 4;
+  });
+  if (answer == 77) {
+    MESSAGE("SKIPPED: no seccomp filters here");
+    return;
+  }
+  CHECK(answer == 0);
+}
+
+TEST_CASE("where slots may not be locked io_uring goes on unregistered, and says so once") {
+  scratch dir;
+  REQUIRE(::chmod(dir.path.c_str(), 0777) == 0);
+  int answer = in_child([&] {
+    rlimit little{16 << 10, 16 << 10};
+    if (::setrlimit(RLIMIT_MEMLOCK, &little) != 0) return 1;
+    if (::geteuid() == 0 && ::setuid(65534) != 0) return 77;  // root may lock what it likes
+    auto ring = test_ring(8);
+    disk_options options;
+    options.backend = disk_backend::uring;
+    options.ring = ring;
+    auto d = open_disk(options);
+    if (!d) return 77;
+    if ((*d)->facts().registered_buffers || (*d)->facts().notes.size() != 1) return 2;
+    if ((*d)->facts().notes[0].find("RLIMIT_MEMLOCK is 16 KiB") == std::string::npos) return 3;
+    return writes_and_reads(**d, dir / "a", ring) ? 0 : 4;
+  });
+  if (answer == 77) {
+    MESSAGE("SKIPPED: no io_uring here, or root cannot become another user");
+    return;
+  }
+  CHECK(answer == 0);
+}
