@@ -1,6 +1,7 @@
 // Comparing checkpoints in batches that fit memory.
 #include "io/checkpoint/diff.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -103,14 +104,15 @@ result<std::vector<tensor_difference>> diff(const reader& a, const reader& b,
   auto batches = batches_of(a.content(), all_parts, batch_bytes);
   keep_common(batches, common);
   std::vector<std::pair<restore_plan, restore_plan>> plans;
-  uint64_t total = 0;
+  uint64_t total = 0, largest = 0;
   for (const auto& batch : batches) {
     TROUPE_TRY(from_a, plan_restore(a.content(), batch));
     TROUPE_TRY(from_b, plan_restore(b.content(), batch));
     total += from_a.read_bytes + from_b.read_bytes;
+    largest = std::max(largest, batch.back().destination + batch.back().count * sizeof(float));
     plans.emplace_back(std::move(from_a), std::move(from_b));
   }
-  std::vector<std::byte> left(batch_bytes), right(batch_bytes);
+  std::vector<std::byte> left(largest), right(largest);
   byte_counter counter(options.progress, total);
   const auto into = [](std::vector<std::byte>& buffer) {
     return [&buffer](uint64_t to, std::span<const std::byte> bytes) -> status {
