@@ -1,5 +1,5 @@
-// Where a checkpoint's bytes are read from: a folder by plain reads, or whatever else can read at an
-// offset (an io_uring engine, a peer's memory, a test's damaged copy).
+// Where a checkpoint's bytes are read from: a folder by plain reads, or whatever else can read at
+// an offset (an io_uring engine, a peer's memory, a test's damaged copy).
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Writes a whole checkpoint from one process by plain writes: what an import and the tests need, and
-// the format's reference for whoever writes it faster.
+// Writes a whole checkpoint from one process by plain writes: what an import and the tests need,
+// and the format's reference for whoever writes it faster.
 //
 // The order is that of every save: folder, shards (each synced), small files, MANIFEST, sync of the
 // folder, rename, sync of the parent (catalog.hpp: publish).

@@ -1,5 +1,5 @@
-// Any bytes as what a checkpoint brings in: a manifest, a footer, a trailer, a folder's name. What is
-// accepted must keep its promises and read back as the same.
+// Any bytes as what a checkpoint brings in: a manifest, a footer, a trailer, a folder's name. What
+// is accepted must keep its promises and read back as the same.
 //
 // The first byte chooses the door; two doors put a right checksum around the bytes, or hardly
 // anything would get past it. tests/io/checkpoint/fuzz_test.cpp runs the same function from CTest
