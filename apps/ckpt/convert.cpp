@@ -141,7 +141,7 @@ result<int> import_model(const arguments& a) {
   const cp::plan_stage stage = weights.plan();
   cp::write_options o;
   o.dir = a.out;
-  o.head.job = a.job.empty() ? fs::absolute(from).lexically_normal().filename().string() : a.job;
+  o.head.job = a.job.empty() ? fs::weakly_canonical(from).filename().string() : a.job;
   o.head.slot_bytes = a.slot_mb << 20;
   o.head.wall_time_ms =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(

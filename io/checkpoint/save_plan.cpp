@@ -99,7 +99,38 @@ rank_plan share_of(const line& l, cut from, cut to) {
   return out;
 }
 
+/// Appends a copy to the last slot, or to the copy before it where the two touch.
+void add(capture_plan& plan, const capture_copy& copy) {
+  auto& fill = plan.fills.back();
+  auto* before = fill.copies_end > fill.copies_begin ? &plan.copies.back() : nullptr;
+  const bool touch = before && before->chunk == copy.chunk && before->which == copy.which &&
+                     before->chunk_byte + before->bytes == copy.chunk_byte;
+  if (touch)
+    before->bytes += copy.bytes;
+  else
+    plan.copies.push_back(copy);
+  fill.bytes += copy.bytes;
+  fill.copies_end = plan.copies.size();
+}
+
 }  // namespace
+
+capture_plan plan_capture(const rank_plan& plan, uint32_t slot_bytes) {
+  capture_plan out;
+  for (const auto& p : plan.pieces) {
+    uint64_t from = p.chunk_first * size_of(p.what.type);
+    for (uint64_t left = p.what.bytes; left > 0;) {
+      if (out.fills.empty() || out.fills.back().bytes == slot_bytes)
+        out.fills.push_back({0, out.copies.size(), out.copies.size()});
+      const uint64_t used = out.fills.back().bytes;
+      const uint64_t bytes = std::min(left, slot_bytes - used);
+      add(out, {p.chunk, p.what.which, from, used, bytes});
+      from += bytes;
+      left -= bytes;
+    }
+  }
+  return out;
+}
 
 result<std::vector<rank_plan>> plan_save(std::span<const plan_stage> stages,
                                          const save_options& options) {

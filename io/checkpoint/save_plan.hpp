@@ -10,6 +10,7 @@
 // SP-2 A rank's pieces are in the order of the line, so its chunks are captured in the optimizer's
 //      order; their stream offsets have no gaps (SF-1).
 // SP-3 The shares of two replicas differ by less than two cuts' units: 2 * cut_elements elements.
+// SP-4 A capture plan fills each slot of the rank's stream whole, in order, from chunks in order.
 #pragma once
 
 #include <cstdint>
@@ -77,5 +78,31 @@ struct save_options {
 /// a part twice, or ranks that are not 0 .. n-1.
 result<std::vector<rank_plan>> plan_save(std::span<const plan_stage> stages,
                                          const save_options& options);
+
+/// Bytes of one part of a chunk that go into a slot. May begin or end within an element.
+struct capture_copy {
+  uint32_t chunk = 0;  ///< index in the stage
+  part which = part::master;
+  uint64_t chunk_byte = 0;   ///< first byte in that part of the chunk
+  uint64_t slot_offset = 0;  ///< first byte in the slot
+  uint64_t bytes = 0;
+  bool operator==(const capture_copy&) const = default;
+};
+
+/// One slot of a stream and the copies that fill it.
+struct slot_fill {
+  uint64_t bytes = 0;       ///< slot_bytes, less for the last
+  size_t copies_begin = 0;  ///< into capture_plan::copies
+  size_t copies_end = 0;
+};
+
+/// A rank's stream, slot by slot.
+struct capture_plan {
+  std::vector<slot_fill> fills;      ///< by slot (SP-4)
+  std::vector<capture_copy> copies;  ///< merged where tensors touch in their chunk
+};
+
+/// Cuts a rank's pieces at the slots.
+capture_plan plan_capture(const rank_plan& plan, uint32_t slot_bytes);
 
 }  // namespace troupe::io::checkpoint

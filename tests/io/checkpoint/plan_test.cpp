@@ -52,6 +52,18 @@ uint64_t wrong_in(const rank_plan& plan, const std::vector<std::byte>& bytes) {
   return wrong;
 }
 
+/// One part of a chunk as it lies in memory.
+std::vector<std::byte> memory_of(const plan_chunk& chunk, part which) {
+  std::vector<float> values;
+  for (const auto& t : chunk.tensors) {
+    values.resize(t.offset);
+    for (uint64_t i = 0; i < *elements_of(t.shape); ++i)
+      values.push_back(sample::value(t.name, which, i));
+  }
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
 }  // namespace
 
 TEST_CASE("SP-1..SP-3: every element once, in order, in equal shares, 1x1 to 4x4") {
@@ -107,6 +119,53 @@ TEST_CASE("a save plan numbers the ranks as it is told, and the same way each ti
   }
   o.rank_of = [](uint32_t, uint32_t) { return 0u; };
   CHECK(!plan_save(stages, o));
+}
+
+TEST_CASE(
+    "SP-4: captured slot by slot, a stage's chunks give the stream that a plain save writes") {
+  scratch dir;
+  sample::made what;
+  what.pipeline = 2;
+  what.data = 3;
+  const auto folder = sample::make(dir.path, what);
+  const auto stages = sample::stages(2);
+  auto plans = plan_save(stages, {3, 16, {}});
+  REQUIRE(plans);
+  for (const auto& plan : *plans) {
+    const auto shard = sample::bytes_of(folder / fmt::format("rank-{:05}.shard", plan.rank));
+    const auto capture = plan_capture(plan, sample::slot_bytes);
+    CHECK(capture.fills.size() == slot_count(plan.stream_bytes, sample::slot_bytes));
+    CHECK(capture.copies.size() < plan.pieces.size() + capture.fills.size() + 1);
+    uint64_t at = 0, wrong = 0;
+    for (const auto& fill : capture.fills) {
+      CHECK(fill.bytes == std::min<uint64_t>(sample::slot_bytes, plan.stream_bytes - at));
+      uint64_t used = 0;
+      for (size_t c = fill.copies_begin; c < fill.copies_end; ++c) {
+        const auto& copy = capture.copies[c];
+        CHECK(copy.slot_offset == used);
+        const auto chunk = memory_of(stages[plan.pipeline_rank][copy.chunk], copy.which);
+        wrong += std::equal(chunk.begin() + static_cast<ptrdiff_t>(copy.chunk_byte),
+                            chunk.begin() + static_cast<ptrdiff_t>(copy.chunk_byte + copy.bytes),
+                            shard.begin() + static_cast<ptrdiff_t>(at + used))
+                     ? 0
+                     : 1;
+        used += copy.bytes;
+      }
+      CHECK(used == fill.bytes);
+      at += used;
+    }
+    CHECK(at == plan.stream_bytes);
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("tensors that touch in their chunk are captured by one copy") {
+  plan_stage stage{sample::chunk("c", {{"a", {16}, false, 0}, {"b", {32}, false, 0}})};
+  auto plans = plan_save(std::span(&stage, 1), {1, 16, {}});
+  REQUIRE(plans);
+  const auto capture = plan_capture((*plans)[0], 4096);
+  REQUIRE(capture.copies.size() == 3);  // one per part
+  CHECK(capture.copies[1] == capture_copy{0, part::exp_avg, 0, 192, 192});
 }
 
 TEST_CASE("a save plan refuses what no manifest could say") {

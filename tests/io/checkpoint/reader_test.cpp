@@ -228,6 +228,28 @@ TEST_CASE("a shard of another checkpoint is not taken for this one's") {
   CHECK(swapped(what, shard, shard).first.empty());
 }
 
+TEST_CASE("each sum that a manifest holds of a shard is compared by itself") {
+  scratch dir;
+  const auto good = memory_source(sample::make(dir.path, two_by_two()));
+  auto m = parse_manifest(good.files.at("MANIFEST"));
+  REQUIRE(m);
+  const auto with = [&](const std::function<void(file_entry&)>& spoil) {
+    auto other = *m;
+    spoil(other.files[1]);
+    auto text = encode_manifest(other);
+    REQUIRE(text);
+    auto source = std::make_shared<memory_source>(good);
+    source->files["MANIFEST"].assign(as_bytes(*text).begin(), as_bytes(*text).end());
+    return std::pair(verdict(source), restore(source));
+  };
+  CHECK(with([](file_entry&) {}) == std::pair(std::string(), std::string()));
+  for (const auto& said : {with([](file_entry& f) { f.crc32c ^= 1; }),
+                           with([](file_entry& f) { f.slot_digest ^= 1; })}) {
+    CHECK(has(said.first, "rank-00001.shard"));
+    CHECK(has(said.second, "rank-00001.shard"));
+  }
+}
+
 TEST_CASE("a disk that cannot read is named like damage, and a sink's error comes through") {
   scratch dir;
   const auto folder = sample::make(dir.path, two_by_two());
