@@ -78,7 +78,8 @@ result<int> verify(const arguments& a) {
     return 0;
   }
   return error{errc::bad_data,
-               fmt::format("{} is damaged in {} places", path.string(), report.damages.size()),
+               fmt::format("{} is damaged in {} place{}", path.string(), report.damages.size(),
+                           report.damages.size() == 1 ? "" : "s"),
                "use another checkpoint: `troupe ckpt ls` lists them"};
 }
 

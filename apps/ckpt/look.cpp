@@ -213,8 +213,8 @@ result<int> collect(const arguments& a) {
   }
   json j{{"format", json_format}, {"dry_run", a.dry_run}, {"bytes", bytes}, {"removed", removed}};
   TROUPE_CHECK(print(a.json ? text_of(j) : text));
-  say(fmt::format("{} {} folders, {}", a.dry_run ? "would remove" : "removed", doomed.size(),
-                  size_text(bytes)));
+  say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", doomed.size(),
+                  doomed.size() == 1 ? "" : "s", size_text(bytes)));
   return 0;
 }
 

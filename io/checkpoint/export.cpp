@@ -210,18 +210,18 @@ result<export_report> export_model(const reader& from, const fs::path& folder,
   std::error_code code;
   fs::create_directories(folder, code);
   if (code) return error::system(fmt::format("make the folder {}", folder.string()), code.value());
-  TROUPE_CHECK(write_atomic(folder / config_name, text));
-  for (const auto& f : from.content().files) {
-    if (f.shard || f.name == config_name || of_training(f.name)) continue;
-    TROUPE_TRY(content, from.read_file(f.name));
-    TROUPE_CHECK(write_atomic(folder / f.name, content));
-  }
   TROUPE_CHECK(write_model_tensors(
       folder, specs,
       [&](const tensor_spec& spec, const exporter::sink& sink) {
         return weights.give(spec.name, sink);
       },
       options.max_shard_bytes));
+  TROUPE_CHECK(write_atomic(folder / config_name, text));
+  for (const auto& f : from.content().files) {
+    if (f.shard || f.name == config_name || of_training(f.name)) continue;
+    TROUPE_TRY(content, from.read_file(f.name));
+    TROUPE_CHECK(write_atomic(folder / f.name, content));
+  }
   export_report report{specs.size(), 0};
   for (const auto& spec : specs) report.bytes += byte_size(spec.type, spec.shape).value_or(0);
   return report;

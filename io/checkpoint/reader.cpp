@@ -83,8 +83,10 @@ result<reader> reader::open(std::shared_ptr<const file_source> source) {
   reader r(std::move(source));
   TROUPE_TRY(file, r.source_->open(std::string(manifest_file)));
   TROUPE_TRY(bytes, read_whole(*file, max_manifest_bytes + piece_bytes, manifest_file));
-  TROUPE_TRY(m, parse_manifest(bytes));
-  r.manifest_ = std::make_shared<const manifest>(std::move(m));
+  auto m = parse_manifest(bytes);
+  if (!m && m.error().code == errc::bad_data) return wrong(m.error().message);
+  if (!m) return m.error();
+  r.manifest_ = std::make_shared<const manifest>(std::move(*m));
   r.streams_ = streams_of(*r.manifest_);
   r.cache_->sums.resize(r.manifest_->files.size());
   for (uint32_t i = 0; i < r.manifest_->files.size(); ++i) {
