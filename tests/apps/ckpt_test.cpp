@@ -1,4 +1,4 @@
-// `troupe ckpt` through the built program: a model folder in, checked, compared, damaged, out again.
+// `troupe ckpt` through the built program: a model folder in, checked, compared, damaged, out.
 #include <sys/wait.h>
 
 #include <cstdio>
