@@ -42,6 +42,8 @@ void add_replay(shell& sh);
 void add_sim(shell& sh);
 /// `troupe generate`: text from a checkpoint.
 void add_generate(shell& sh);
+/// `troupe ckpt ls|show|verify|diff|export|import|gc`: looks after checkpoints.
+void add_ckpt(shell& sh);
 
 /// Registers every verb, in the order of the help.
 void add_all(shell& sh);

@@ -1,0 +1,110 @@
+// `troupe ckpt`: the command line of what verbs.hpp does.
+#include "apps/ckpt/verbs.hpp"
+#include "apps/commands.hpp"
+
+#include <memory>
+
+namespace troupe::apps {
+
+namespace {
+
+using ckpt::arguments;
+using shared = std::shared_ptr<arguments>;
+
+constexpr const char* about_path =
+    "A checkpoint's folder, or a folder of checkpoints: then its newest complete one";
+
+void common(CLI::App* verb, const shared& a) {
+  verb->add_flag("--json", a->json, "As JSON on stdout");
+}
+
+void threads(CLI::App* verb, const shared& a) {
+  verb->add_option("--threads", a->threads, "Threads that read; 0 = as many as there are cores");
+}
+
+void add_looking(shell& sh, CLI::App* verb, const shared& a) {
+  auto* ls = verb->add_subcommand("ls", "List checkpoints, and what interrupted saves left");
+  ls->add_option("DIR", a->path, "The folder of checkpoints")->required();
+  common(ls, a);
+  on_run(sh, ls, [a] { return ckpt::list(*a); });
+
+  auto* show = verb->add_subcommand("show", "Say what a checkpoint holds, by its manifest");
+  show->add_option("CKPT", a->path, about_path)->required();
+  show->add_flag("--tensors", a->all, "Every tensor, too");
+  common(show, a);
+  on_run(sh, show, [a] { return ckpt::show(*a); });
+}
+
+void add_checking(shell& sh, CLI::App* verb, const shared& a) {
+  auto* verify = verb->add_subcommand("verify", "Read every byte and name what is damaged");
+  verify->add_option("CKPT", a->path, about_path)->required();
+  threads(verify, a);
+  common(verify, a);
+  on_run(sh, verify, [a] { return ckpt::verify(*a); });
+
+  auto* diff = verb->add_subcommand("diff", "Compare two checkpoints, whatever layouts wrote them");
+  diff->add_option("A", a->path, about_path)->required();
+  diff->add_option("B", a->other, "The other one")->required();
+  diff->add_flag("--all", a->all, "Equal tensors, too");
+  threads(diff, a);
+  common(diff, a);
+  on_run(sh, diff, [a] { return ckpt::diff(*a); });
+}
+
+void add_converting(shell& sh, CLI::App* verb, const shared& a) {
+  auto* out = verb->add_subcommand("export", "Write the model as a Hugging Face folder");
+  out->add_option("CKPT", a->path, about_path)->required();
+  out->add_option("--safetensors", a->out, "The folder to write")->required();
+  out->add_option("--dtype", a->dtype, "float32 or bfloat16")
+      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  out->add_option("--max-shard-mb", a->max_shard_mb, "Largest .safetensors file, in MB")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
+  threads(out, a);
+  common(out, a);
+  on_run(sh, out, [a] { return ckpt::export_model(*a); });
+
+  auto* in = verb->add_subcommand("import", "Make a checkpoint of a Hugging Face folder: step 0");
+  in->add_option("DIR", a->path, "Folder with config.json and .safetensors")->required();
+  in->add_option("--out", a->out, "The folder of checkpoints to put it in")->required();
+  in->add_option("--job", a->job, "The job's name; the folder's without it");
+  in->add_option("--slot-mb", a->slot_mb, "Size of the shard's slots, in MiB")
+      ->check(CLI::Range(uint32_t{1}, uint32_t{1024}));
+  common(in, a);
+  on_run(sh, in, [a] { return ckpt::import_model(*a); });
+}
+
+void add_collecting(shell& sh, CLI::App* verb, const shared& a) {
+  auto* gc = verb->add_subcommand("gc", "Remove leftovers, and checkpoints that no rule keeps");
+  gc->add_option("DIR", a->path, "The folder of checkpoints")->required();
+  gc->add_option("--keep-last", a->rules.keep_last, "Keep so many of the newest");
+  gc->add_option("--keep-every", a->rules.keep_every, "Keep steps that are multiples of it");
+  gc->add_option("--keep-best", a->rules.keep_best, "Keep so many by validation loss");
+  gc->add_option("--partial-age", a->rules.partial_age_s,
+                 "Seconds after which an unfinished save counts as interrupted")
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+  gc->add_flag("--dry-run", a->dry_run, "Only say what would be removed");
+  common(gc, a);
+  on_run(sh, gc, [a] { return ckpt::collect(*a); });
+}
+
+}  // namespace
+
+void add_ckpt(shell& sh) {
+  auto* verb = sh.app.add_subcommand("ckpt", "List, verify, compare, convert checkpoints");
+  verb->require_subcommand(1);
+  verb->footer(
+      "Examples:\n"
+      "  troupe ckpt ls runs/quickstart/checkpoints\n"
+      "  troupe ckpt verify runs/quickstart/checkpoints/step-00000500\n"
+      "  troupe ckpt export runs/quickstart/checkpoints --safetensors model/\n"
+      "  troupe ckpt gc runs/quickstart/checkpoints --keep-last 3 --dry-run\n\n"
+      "Without a rule gc removes only leftovers. A file PINNED in a checkpoint keeps it. verify "
+      "ends\nwith 65 where something is damaged, diff with 1 where something differs.");
+  auto a = std::make_shared<arguments>();
+  add_looking(sh, verb, a);
+  add_checking(sh, verb, a);
+  add_converting(sh, verb, a);
+  add_collecting(sh, verb, a);
+}
+
+}  // namespace troupe::apps

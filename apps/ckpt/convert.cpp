@@ -1,0 +1,167 @@
+// `ckpt export` and `ckpt import`: checkpoints to and from Hugging Face folders.
+#include <chrono>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/checkpoint/catalog.hpp"
+#include "apps/ckpt/progress_bar.hpp"
+#include "apps/ckpt/verbs.hpp"
+#include "apps/talk.hpp"
+#include "gpu/device.hpp"
+#include "gpu/model/hf_folder.hpp"
+#include "gpu/model/stage_shape.hpp"
+#include "gpu/store/store.hpp"
+#include "io/checkpoint/export.hpp"
+#include "io/checkpoint/write_checkpoint.hpp"
+#include "io/file.hpp"
+
+namespace troupe::apps::ckpt {
+
+namespace cp = io::checkpoint;
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr size_t max_small_bytes = 64 << 20;
+
+cp::plan_chunk plan_of(const gpu::chunk_info& chunk) {
+  cp::plan_chunk out;
+  out.name = chunk.name;
+  for (const auto& t : chunk.tensors)
+    out.tensors.push_back({t.name, t.shape, t.layout == gpu::file_layout::transposed,
+                           static_cast<uint64_t>(t.offset)});
+  return out;
+}
+
+/// The weights of a folder, one chunk at a time: no more than that is ever in memory.
+class folder_weights {
+ public:
+  static result<folder_weights> open(const fs::path& folder) {
+    TROUPE_TRY(config, gpu::read_folder_config(folder));
+    TROUPE_TRY(model, gpu::to_model_config(config));
+    TROUPE_TRY(tensors, io::tensor_store::open(folder));
+    return folder_weights(model, std::move(tensors));
+  }
+
+  cp::plan_stage plan() const {
+    cp::plan_stage out;
+    for (const auto& chunk : chunks_) out.push_back(plan_of(chunk));
+    return out;
+  }
+
+  /// Moments are zero.
+  status fill(const cp::planned_piece& p, std::span<std::byte> out) {
+    std::memset(out.data(), 0, out.size());
+    if (p.what.which != cp::part::master) return {};
+    if (loaded_ != p.chunk) TROUPE_CHECK(load(p.chunk));
+    std::memcpy(out.data(), values_.data() + p.chunk_first, out.size());
+    return {};
+  }
+
+ private:
+  folder_weights(const gpu::model_config& model, io::tensor_store tensors)
+      : model_(model), tensors_(std::move(tensors)), device_(gpu::make_host_device(1)) {
+    for (auto& chunk : gpu::stage_chunks(model, gpu::whole_model(model, 1, 1, gpu::dtype::f32)))
+      if (!chunk.tied_copy) chunks_.push_back(std::move(chunk));
+  }
+
+  status load(uint32_t chunk) {
+    TROUPE_TRY(store,
+               gpu::parameter_store::make(*device_, {chunks_[chunk]}, {gpu::dtype::f32, false}));
+    TROUPE_CHECK(gpu::load_weights(*store, model_, tensors_));
+    values_.resize(static_cast<size_t>(chunks_[chunk].count));
+    TROUPE_CHECK(store->read(0, gpu::part::master, values_.data()));
+    loaded_ = chunk;
+    return {};
+  }
+
+  gpu::model_config model_;
+  io::tensor_store tensors_;
+  std::unique_ptr<gpu::device> device_;
+  std::vector<gpu::chunk_info> chunks_;
+  std::optional<uint32_t> loaded_;
+  std::vector<float> values_;
+};
+
+/// config.json and the tokenizer's files, and a state to resume from at step 0.
+result<std::vector<cp::small_file>> small_files(const fs::path& folder) {
+  std::vector<cp::small_file> out;
+  for (const char* name :
+       {"config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
+        "special_tokens_map.json", "tokenizer.model", "vocab.json", "merges.txt"}) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(folder / name, ignored)) continue;
+    TROUPE_TRY(content, io::read_file(folder / name, max_small_bytes));
+    out.push_back({name, std::move(content)});
+  }
+  out.push_back({"train_state.json", checkpoint::format_state({})});
+  return out;
+}
+
+status tell(const arguments& a, const json& facts) {
+  if (!a.json) return {};
+  return print(facts.dump(-1, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace
+
+result<int> export_model(const arguments& a) {
+  TROUPE_TRY(path, find(a.path));
+  TROUPE_TRY(r, cp::reader::open(path));
+  cp::export_options o;
+  o.type = a.dtype == "bfloat16" ? io::tensor_dtype::bf16 : io::tensor_dtype::f32;
+  o.max_shard_bytes = a.max_shard_mb * 1'000'000;
+  cp::export_report made;
+  {
+    progress_bar bar("export");
+    o.work = {a.threads, bar.teller()};
+    TROUPE_TRY(report, cp::export_model(r, a.out, o));
+    made = report;
+  }
+  say(fmt::format("{}: {} tensors of step {} as {}, {}", a.out, made.tensors, r.content().head.step,
+                  a.dtype, size_text(made.bytes)));
+  TROUPE_CHECK(tell(a, {{"format", 1},
+                        {"from", path.string()},
+                        {"folder", a.out},
+                        {"dtype", a.dtype},
+                        {"tensors", made.tensors},
+                        {"bytes", made.bytes}}));
+  return 0;
+}
+
+result<int> import_model(const arguments& a) {
+  const fs::path from(a.path);
+  TROUPE_TRY(weights, folder_weights::open(from));
+  TROUPE_TRY(others, small_files(from));
+  const cp::plan_stage stage = weights.plan();
+  cp::write_options o;
+  o.dir = a.out;
+  o.head.job = a.job.empty() ? fs::weakly_canonical(from).filename().string() : a.job;
+  o.head.slot_bytes = a.slot_mb << 20;
+  o.head.wall_time_ms =
+      static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
+                                std::chrono::system_clock::now().time_since_epoch())
+                                .count());
+  fs::path made;
+  {
+    progress_bar bar("import");
+    o.progress = bar.teller();
+    TROUPE_TRY(path, cp::write_checkpoint(
+                         o, std::span(&stage, 1),
+                         [&](uint32_t, const cp::planned_piece& p, std::span<std::byte> out) {
+                           return weights.fill(p, out);
+                         },
+                         others));
+    made = path;
+  }
+  say(fmt::format("{}: the weights of {} as step 0, moments zero", made.string(), a.path));
+  TROUPE_CHECK(tell(a, {{"format", 1}, {"from", a.path}, {"checkpoint", made.string()}}));
+  return 0;
+}
+
+}  // namespace troupe::apps::ckpt

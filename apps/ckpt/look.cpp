@@ -1,0 +1,221 @@
+// `ckpt ls`, `ckpt show`, `ckpt gc`: what folders and manifests say, without reading tensors.
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/ckpt/verbs.hpp"
+#include "apps/talk.hpp"
+#include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/reader.hpp"
+
+namespace troupe::apps::ckpt {
+
+namespace cp = io::checkpoint;
+using json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr int json_format = 1;
+
+std::string text_of(const json& j) {
+  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+const char* state_text(const cp::entry& e) {
+  switch (e.name.state) {
+    case cp::folder_state::partial:
+      return "partial";
+    case cp::folder_state::deleting:
+      return "deleting";
+    case cp::folder_state::complete:
+      break;
+  }
+  return e.problem ? "unreadable" : "complete";
+}
+
+json facts_of(const cp::manifest_head& h) {
+  json j;
+  j["job"] = h.job;
+  j["step"] = h.step;
+  j["epoch"] = h.epoch;
+  j["data_ranks"] = h.layout.data_ranks;
+  j["pipeline_ranks"] = h.layout.pipeline_ranks;
+  j["slot_bytes"] = h.slot_bytes;
+  j["tokens"] = h.tokens;
+  j["loss"] = h.loss;
+  j["validation_loss"] = h.validation_loss ? json(*h.validation_loss) : json(nullptr);
+  j["wall_time_ms"] = h.wall_time_ms;
+  return j;
+}
+
+json facts_of(const cp::entry& e) {
+  json j;
+  j["path"] = e.path.string();
+  j["state"] = state_text(e);
+  j["step"] = e.name.step;
+  j["bytes"] = e.bytes;
+  j["pinned"] = e.pinned;
+  if (e.head) j.update(facts_of(*e.head));
+  if (e.name.epoch) j["epoch"] = *e.name.epoch;
+  if (e.problem) j["problem"] = e.problem->message;
+  return j;
+}
+
+std::string line_of(const cp::entry& e) {
+  const auto loss = [](std::optional<double> value) {
+    return value ? fmt::format("{:.4f}", *value) : std::string("-");
+  };
+  const auto& h = e.head;
+  const auto epoch = h ? std::optional(h->epoch) : e.name.epoch;
+  auto line = fmt::format(
+      "{:>10} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}", e.name.step,
+      epoch ? fmt::to_string(*epoch) : "-", size_text(e.bytes),
+      h ? fmt::format("{}x{}", h->layout.data_ranks, h->layout.pipeline_ranks) : "-",
+      loss(h ? std::optional(h->loss) : std::nullopt), loss(h ? h->validation_loss : std::nullopt),
+      time_text(h ? h->wall_time_ms : 0), state_text(e));
+  if (e.pinned) line += ", pinned";
+  if (e.problem) line += ": " + e.problem->message;
+  return line + "\n";
+}
+
+json tensor_facts(const cp::manifest& m, const cp::tensor_entry& t) {
+  json j;
+  j["name"] = t.name;
+  j["shape"] = t.shape;
+  j["transposed"] = t.transposed;
+  for (const auto& p : t.parts) {
+    json slices = json::array();
+    for (const auto& s : p.slices)
+      slices.push_back({{"file", m.files[s.file].name},
+                        {"first", s.first},
+                        {"count", s.count},
+                        {"offset", s.stream_offset}});
+    j["parts"][std::string(cp::to_string(p.which))] = {{"dtype", io::to_string(p.type)},
+                                                       {"slices", slices}};
+  }
+  return j;
+}
+
+json manifest_facts(const cp::manifest& m) {
+  json j{{"format", json_format}};
+  j.update(facts_of(m.head));
+  j["files"] = json::array();
+  for (const auto& f : m.files) {
+    json file{{"name", f.name}, {"bytes", f.bytes}, {"crc32c", fmt::format("{:08x}", f.crc32c)}};
+    if (f.shard) file.update({{"rank", f.rank}, {"stream_bytes", f.stream_bytes}});
+    j["files"].push_back(std::move(file));
+  }
+  j["tensors"] = json::array();
+  for (const auto& t : m.tensors) j["tensors"].push_back(tensor_facts(m, t));
+  return j;
+}
+
+std::string manifest_text(const cp::manifest& m, bool tensors) {
+  const auto& h = m.head;
+  uint64_t elements = 0, bytes = 0;
+  for (const auto& t : m.tensors) elements += t.elements();
+  for (const auto& f : m.files) bytes += f.bytes;
+  auto text = fmt::format(
+      "job          {}\nstep         {}\nepoch        {}\nsaved        {}\n"
+      "layout       {} data x {} pipeline\ntokens       {}\nloss         {:.6f}\n"
+      "validation   {}\nparameters   {} in {} tensors\nsize         {} in {} files, slots of {}\n",
+      h.job, h.step, h.epoch, time_text(h.wall_time_ms), h.layout.data_ranks,
+      h.layout.pipeline_ranks, h.tokens, h.loss,
+      h.validation_loss ? fmt::format("{:.6f}", *h.validation_loss) : "-", elements,
+      m.tensors.size(), size_text(bytes), m.files.size(), size_text(h.slot_bytes));
+  for (const auto& f : m.files)
+    text += fmt::format("file         {:<28} {:>10}\n", f.name, size_text(f.bytes));
+  if (!tensors) return text;
+  for (const auto& t : m.tensors) {
+    std::string parts;
+    for (const auto& p : t.parts)
+      parts += fmt::format(" {} {} in {}", cp::to_string(p.which), io::to_string(p.type),
+                           p.slices.size());
+    text += fmt::format("tensor       {} [{}]{}\n", t.name, fmt::join(t.shape, ", "), parts);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string size_text(uint64_t bytes) {
+  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+std::string time_text(uint64_t ms_since_1970) {
+  if (ms_since_1970 == 0) return "-";
+  const auto seconds = static_cast<std::time_t>(ms_since_1970 / 1000);
+  std::tm parts{};
+  char text[32] = "-";
+  if (gmtime_r(&seconds, &parts)) std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &parts);
+  return text;
+}
+
+result<std::filesystem::path> find(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path named(path);
+  if (std::filesystem::exists(named / cp::manifest_file, ignored)) return named;
+  TROUPE_TRY(all, cp::list(named));
+  for (const auto& e : all)
+    if (e.name.state == cp::folder_state::complete) return e.path;
+  return error{errc::not_found, fmt::format("{} is no checkpoint and holds none", path),
+               "name a step-NNNNNNNN folder, or the folder they lie in (runs/NAME/checkpoints)"};
+}
+
+result<int> list(const arguments& a) {
+  TROUPE_TRY(all, cp::list(a.path));
+  if (a.json) {
+    json j{{"format", json_format}, {"directory", a.path}, {"checkpoints", json::array()}};
+    for (const auto& e : all) j["checkpoints"].push_back(facts_of(e));
+    TROUPE_CHECK(print(text_of(j)));
+    return 0;
+  }
+  if (all.empty()) {
+    say(fmt::format("{} holds no checkpoints", a.path));
+    return 0;
+  }
+  auto text = fmt::format("{:>10} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}\n", "step", "epoch",
+                          "size", "data x pp", "loss", "val loss", "saved (UTC)", "state");
+  for (const auto& e : all) text += line_of(e);
+  TROUPE_CHECK(print(text));
+  return 0;
+}
+
+result<int> show(const arguments& a) {
+  TROUPE_TRY(path, find(a.path));
+  TROUPE_TRY(r, cp::reader::open(path));
+  TROUPE_CHECK(
+      print(a.json ? text_of(manifest_facts(r.content())) : manifest_text(r.content(), a.all)));
+  return 0;
+}
+
+result<int> collect(const arguments& a) {
+  TROUPE_TRY(all, cp::list(a.path));
+  const auto now = std::chrono::duration_cast<std::chrono::seconds>(
+                       std::chrono::system_clock::now().time_since_epoch())
+                       .count();
+  const auto doomed = cp::plan_removal(all, a.rules, now);
+  json removed = json::array();
+  std::string text;
+  uint64_t bytes = 0;
+  for (const auto& d : doomed) {
+    if (!a.dry_run) TROUPE_CHECK(cp::remove(d));
+    bytes += d.bytes;
+    removed.push_back({{"path", d.path.string()}, {"bytes", d.bytes}, {"why", d.why}});
+    text += fmt::format("{:>10}  {}: {}\n", size_text(d.bytes), d.path.string(), d.why);
+  }
+  json j{{"format", json_format}, {"dry_run", a.dry_run}, {"bytes", bytes}, {"removed", removed}};
+  TROUPE_CHECK(print(a.json ? text_of(j) : text));
+  say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", doomed.size(),
+                  doomed.size() == 1 ? "" : "s", size_text(bytes)));
+  return 0;
+}
+
+}  // namespace troupe::apps::ckpt

@@ -1,0 +1,55 @@
+// What `troupe ckpt` does, a function per verb; ckpt.cpp knows the command line, these do not.
+//
+// CKPT is a checkpoint's folder, or a folder of checkpoints: then its newest complete one.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/checkpoint/retention.hpp"
+
+namespace troupe::apps::ckpt {
+
+/// What the person typed; each verb uses some of it.
+struct arguments {
+  std::string path;   ///< CKPT, or a folder
+  std::string other;  ///< of diff
+  std::string out;    ///< of export and import
+  std::string dtype = "float32";
+  std::string job;
+  uint64_t max_shard_mb = 5000;
+  uint32_t slot_mb = 8;
+  unsigned threads = 0;
+  bool all = false;
+  bool dry_run = false;
+  bool json = false;
+  io::checkpoint::retention rules;
+};
+
+/// The checkpoint a person means. Errors: not_found with a hint.
+result<std::filesystem::path> find(const std::string& path);
+
+/// `ls DIR`: every checkpoint and leftover.
+result<int> list(const arguments& a);
+/// `show CKPT`: what its manifest says.
+result<int> show(const arguments& a);
+/// `verify CKPT`: reads every byte; 65 with the damaged places.
+result<int> verify(const arguments& a);
+/// `diff A B`: 0 if they are equal, 1 if they differ.
+result<int> diff(const arguments& a);
+/// `export CKPT --safetensors DIR`.
+result<int> export_model(const arguments& a);
+/// `import DIR --out DIR`: a Hugging Face folder as step 0, moments zero.
+result<int> import_model(const arguments& a);
+/// `gc DIR [--dry-run]`.
+result<int> collect(const arguments& a);
+
+/// "1.5 GiB".
+std::string size_text(uint64_t bytes);
+/// "2026-01-31 23:59:59" UTC; "-" for 0.
+std::string time_text(uint64_t ms_since_1970);
+
+}  // namespace troupe::apps::ckpt

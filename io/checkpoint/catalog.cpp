@@ -1,0 +1,174 @@
+// Names of checkpoint folders, and looking through them.
+#include "io/checkpoint/catalog.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+
+#include <fmt/format.h>
+
+#include "io/checkpoint/reader.hpp"
+#include "io/file.hpp"
+
+namespace troupe::io::checkpoint {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Takes digits off the front: at least `least`, at most 18.
+std::optional<uint64_t> take_number(std::string_view& text, size_t least) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits < least || digits > 18) return std::nullopt;
+  uint64_t value = 0;
+  std::from_chars(text.data(), text.data() + digits, value);
+  text.remove_prefix(digits);
+  return value;
+}
+
+bool take(std::string_view& text, std::string_view front) {
+  if (!text.starts_with(front)) return false;
+  text.remove_prefix(front.size());
+  return true;
+}
+
+/// Size and age of what lies in a folder.
+status look_into(entry& e) {
+  const auto note = [&](const fs::path& path) {
+    struct stat facts {};
+    if (::lstat(path.c_str(), &facts) != 0) return;  // gone meanwhile
+    e.changed_s = std::max<int64_t>(e.changed_s, facts.st_mtim.tv_sec);
+    if (S_ISREG(facts.st_mode)) e.bytes += static_cast<uint64_t>(facts.st_size);
+  };
+  note(e.path);
+  std::error_code code;
+  for (fs::directory_iterator at(e.path, code), end; !code && at != end; at.increment(code)) {
+    note(at->path());
+    if (at->path().filename() == pin_file) e.pinned = true;
+  }
+  if (code && code != std::errc::no_such_file_or_directory)
+    return error::system(fmt::format("read the folder {}", e.path.string()), code.value());
+  return {};
+}
+
+result<manifest> read_manifest(const fs::path& folder) {
+  TROUPE_TRY(text, read_file(folder / manifest_file, max_manifest_bytes + alignment));
+  return parse_manifest(as_bytes(text));
+}
+
+/// What the manifest says, or why it says nothing.
+void read_head(entry& e) {
+  auto m = read_manifest(e.path);
+  if (m && m->head.step == e.name.step) {
+    e.head = m->head;
+    return;
+  }
+  e.problem =
+      m ? error{errc::bad_data, fmt::format("{}: it is of step {}", manifest_file, m->head.step)}
+        : m.error();
+  if (e.problem->code == errc::not_found)
+    e.problem = error{errc::bad_data, fmt::format("it has no {}", manifest_file)};
+}
+
+status verify_one(const fs::path& folder, const work_options& options) {
+  TROUPE_TRY(r, reader::open(folder));
+  TROUPE_TRY(report, r.verify(options));
+  if (report.damages.empty()) return {};
+  auto text = render(report.damages.front());
+  if (report.damages.size() > 1)
+    text += fmt::format(" ({} more places are damaged)", report.damages.size() - 1);
+  return error{errc::bad_data, std::move(text)};
+}
+
+}  // namespace
+
+std::string complete_name(uint64_t step) {
+  return fmt::format("step-{:08}", step);
+}
+
+std::string partial_name(uint64_t step, uint64_t epoch) {
+  return fmt::format("step-{:08}.e{}.partial", step, epoch);
+}
+
+std::string deleting_name(uint64_t step) {
+  return fmt::format("step-{:08}.deleting", step);
+}
+
+std::optional<folder_name> parse_folder_name(std::string_view name) {
+  const auto whole = name;
+  if (!take(name, "step-")) return std::nullopt;
+  const auto step = take_number(name, 8);
+  if (!step) return std::nullopt;
+  folder_name out{*step, std::nullopt, folder_state::complete};
+  if (name == ".deleting") out.state = folder_state::deleting;
+  if (name.ends_with(".partial")) {
+    out.state = folder_state::partial;
+    if (take(name, ".e")) {
+      out.epoch = take_number(name, 1);
+      if (!out.epoch || partial_name(*step, *out.epoch) != whole) return std::nullopt;
+      return out;
+    }
+    return name == ".partial" ? std::optional(out) : std::nullopt;
+  }
+  if (out.state == folder_state::complete && complete_name(*step) != whole) return std::nullopt;
+  return out;
+}
+
+result<std::vector<entry>> list(const fs::path& dir) {
+  std::vector<entry> all;
+  std::error_code code;
+  fs::directory_iterator at(dir, code);
+  if (code == std::errc::no_such_file_or_directory) return all;
+  for (const fs::directory_iterator end; !code && at != end; at.increment(code)) {
+    const auto name = parse_folder_name(at->path().filename().string());
+    std::error_code ignored;
+    if (!name || !fs::is_directory(at->symlink_status(ignored))) continue;
+    entry e{at->path(), *name, {}, {}, 0, 0, false};
+    TROUPE_CHECK(look_into(e));
+    if (name->state == folder_state::complete) read_head(e);
+    all.push_back(std::move(e));
+  }
+  if (code) return error::system(fmt::format("read the folder {}", dir.string()), code.value());
+  std::sort(all.begin(), all.end(), [](const entry& a, const entry& b) {
+    return std::tuple(a.age_key(), a.name.state == folder_state::complete, a.path) >
+           std::tuple(b.age_key(), b.name.state == folder_state::complete, b.path);
+  });
+  return all;
+}
+
+result<choice> newest_that_verifies(const fs::path& dir, const work_options& options) {
+  TROUPE_TRY(all, list(dir));
+  choice out;
+  for (const auto& e : all) {
+    if (e.name.state != folder_state::complete) continue;  // CT-1
+    auto sound = e.problem ? status(*e.problem) : verify_one(e.path, options);
+    if (sound) {
+      out.path = e.path;
+      return out;
+    }
+    if (sound.error().code == errc::cancelled || sound.error().code == errc::no_memory)
+      return sound.error();
+    out.rejected.push_back({e.path, sound.error()});
+  }
+  return out;
+}
+
+result<fs::path> publish(const fs::path& partial, uint64_t step) {
+  const auto parent = partial.parent_path();
+  const auto complete = parent / complete_name(step);
+  TROUPE_CHECK(fsync_directory(partial));
+  std::error_code code;
+  const bool again = fs::exists(complete, code);
+  const unsigned how = again ? RENAME_EXCHANGE : 0;  // a plain rename never replaces a full folder
+  if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, complete.c_str(), how) != 0)
+    return error::system(fmt::format("rename to {}", complete.string()), errno);
+  TROUPE_CHECK(fsync_directory(parent));
+  if (again) fs::remove_all(partial, code);  // what stays is collected as a leftover
+  return complete;
+}
+
+}  // namespace troupe::io::checkpoint

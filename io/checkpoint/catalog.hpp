@@ -1,0 +1,91 @@
+// The checkpoints in a folder: their names, which are complete, which one to start from.
+//
+//   <dir>/step-00000120/             complete: it was renamed to this name last
+//   <dir>/step-00000120.e3.partial/  being written by epoch 3, or left by a crash: never read
+//   <dir>/step-00000120.deleting/    given up: never read, removed sooner or later
+//   <dir>/step-00000120/PINNED       kept by retention, whatever its rules; made by a person
+//
+// Invariants
+// CT-1 Only folders of the first form are ever read.
+// CT-2 A checkpoint is trusted only when every byte of it verified; each one passed over is named
+//      with its reason.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/checkpoint/manifest.hpp"
+#include "io/checkpoint/parallel.hpp"
+
+namespace troupe::io::checkpoint {
+
+/// The file that keeps a checkpoint from retention.
+inline constexpr std::string_view pin_file = "PINNED";
+
+/// What a folder's name says it is.
+enum class folder_state : uint8_t { complete, partial, deleting };
+
+/// A folder's name, parsed.
+struct folder_name {
+  uint64_t step = 0;
+  std::optional<uint64_t> epoch;  ///< of partial ones
+  folder_state state = folder_state::complete;
+  bool operator==(const folder_name&) const = default;
+};
+
+/// "step-00000120".
+std::string complete_name(uint64_t step);
+/// "step-00000120.e3.partial".
+std::string partial_name(uint64_t step, uint64_t epoch);
+/// "step-00000120.deleting".
+std::string deleting_name(uint64_t step);
+/// What a name means; nothing for names that are not a checkpoint's. The partial folders of plain
+/// saves ("step-00000120.partial") are known too.
+std::optional<folder_name> parse_folder_name(std::string_view name);
+
+/// One folder of the catalog.
+struct entry {
+  std::filesystem::path path;
+  folder_name name;
+  std::optional<manifest_head> head;  ///< of complete ones whose manifest is readable
+  std::optional<error> problem;       ///< of complete ones: why there is no head
+  uint64_t bytes = 0;                 ///< of all files in the folder
+  int64_t changed_s = 0;              ///< newest change of the folder or its files, since 1970
+  bool pinned = false;
+
+  /// The order of catalogs: newest first, by step, then epoch.
+  std::pair<uint64_t, uint64_t> age_key() const noexcept {
+    return {name.step, head ? head->epoch : name.epoch.value_or(0)};
+  }
+};
+
+/// Every checkpoint and leftover in `dir`, newest first by (step, epoch); none if there is no such
+/// folder. Reads manifests, no tensors. Error io.
+result<std::vector<entry>> list(const std::filesystem::path& dir);
+
+/// A checkpoint that was passed over.
+struct rejection {
+  std::filesystem::path path;
+  error why;
+};
+
+/// The newest checkpoint of which every byte verified.
+struct choice {
+  std::optional<std::filesystem::path> path;
+  std::vector<rejection> rejected;  ///< newer ones (CT-2)
+};
+
+/// Verifies from the newest on until one is whole. Error: io, cancelled.
+result<choice> newest_that_verifies(const std::filesystem::path& dir,
+                                    const work_options& options = {});
+
+/// The commit point: syncs `partial`, renames it to the complete name of `step` beside it and syncs
+/// the parent. A complete one of the same step (of a run that was resumed earlier) is exchanged in
+/// one step, then removed. The path of the complete folder.
+result<std::filesystem::path> publish(const std::filesystem::path& partial, uint64_t step);
+
+}  // namespace troupe::io::checkpoint

@@ -1,0 +1,232 @@
+// Making and checking manifests; their bytes are in manifest_file.cpp.
+#include "io/checkpoint/manifest.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+
+namespace troupe::io::checkpoint {
+
+namespace {
+
+error wrong(std::string_view what) {
+  return {errc::bad_data, fmt::format("{}: {}", manifest_file, what)};
+}
+
+status check_head(const manifest_head& h) {
+  if (h.job.size() > max_name_bytes) return wrong("the job's name is too long");
+  if (h.slot_bytes == 0 || h.slot_bytes % alignment != 0 || h.slot_bytes > max_slot_bytes)
+    return wrong(fmt::format("slots of {} bytes are impossible", h.slot_bytes));
+  if (h.layout.data_ranks == 0 || h.layout.pipeline_ranks == 0 ||
+      uint64_t{h.layout.data_ranks} * h.layout.pipeline_ranks > max_ranks)
+    return wrong("its layout is impossible");
+  return {};
+}
+
+/// MF-3.
+status check_files(const manifest& m) {
+  const uint32_t ranks = m.head.layout.data_ranks * m.head.layout.pipeline_ranks;
+  std::set<std::string_view> names{manifest_file};
+  uint64_t shards = 0;
+  for (const auto& f : m.files) {
+    if (!is_file_name(f.name)) return wrong("a file's name is none");
+    if (!names.insert(f.name).second) return wrong(fmt::format("{} stands in it twice", f.name));
+    if (!f.shard) continue;
+    ++shards;
+    if (f.rank >= ranks || f.name != shard_name(f.rank))
+      return wrong(fmt::format("{} is not the name of a shard of rank {}", f.name, f.rank));
+    if (f.stream_bytes > max_stream_bytes || f.bytes % alignment != 0 ||
+        f.bytes <= aligned(f.stream_bytes))
+      return wrong(fmt::format("{}: its length is impossible", f.name));
+  }
+  if (shards != ranks) return wrong(fmt::format("{} shards for {} ranks", shards, ranks));
+  return {};
+}
+
+/// MF-1 for one part, and that its slices lie in shards.
+status check_part(const manifest& m, const tensor_entry& t, uint64_t elements,
+                  const tensor_part& p) {
+  const auto bad = [&](std::string_view what) {
+    return wrong(fmt::format("{} of {}: {}", to_string(p.which), t.name, what));
+  };
+  if (static_cast<size_t>(p.which) >= part_count) return bad("unknown part");
+  if (p.type != tensor_dtype::f32 && p.type != tensor_dtype::bf16 && p.type != tensor_dtype::f16)
+    return bad("unknown type");
+  uint64_t at = 0;
+  for (const auto& s : p.slices) {
+    if (s.file >= m.files.size() || !m.files[s.file].shard) return bad("a slice is in no shard");
+    if (s.first != at)
+      return bad(s.first < at ? fmt::format("element {} is there twice", s.first)
+                              : fmt::format("element {} is missing", at));
+    if (s.count == 0 || s.count > elements - at) return bad("a slice leaves the tensor");
+    const uint64_t bytes = s.count * size_of(p.type);
+    const uint64_t stream = m.files[s.file].stream_bytes;
+    if (s.stream_offset > stream || bytes > stream - s.stream_offset)
+      return bad(fmt::format("a slice leaves {}", m.files[s.file].name));
+    at += s.count;
+  }
+  if (at != elements) return bad(fmt::format("element {} is missing", at));
+  return {};
+}
+
+status check_tensors(const manifest& m) {
+  std::set<std::string_view> names;
+  for (const auto& t : m.tensors) {
+    if (!is_tensor_name(t.name)) return wrong("a tensor's name is none");
+    if (!names.insert(t.name).second) return wrong(fmt::format("{} stands in it twice", t.name));
+    const auto elements = elements_of(t.shape);
+    if (!elements || (t.transposed && t.shape.size() != 2))
+      return wrong(fmt::format("{}: its shape is impossible", t.name));
+    unsigned seen = 0;
+    for (const auto& p : t.parts) {
+      TROUPE_CHECK(check_part(m, t, *elements, p));
+      const unsigned bit = 1u << static_cast<unsigned>(p.which);
+      if ((seen & bit) != 0)
+        return wrong(fmt::format("{} of {} stands in it twice", to_string(p.which), t.name));
+      seen |= bit;
+    }
+  }
+  return {};
+}
+
+/// MF-2.
+status check_streams(const manifest& m) {
+  const auto streams = streams_of(m);
+  for (size_t f = 0; f < m.files.size(); ++f) {
+    uint64_t at = 0;
+    for (const auto& range : streams[f]) {
+      if (range.offset != at)
+        return wrong(fmt::format("{}: {} {} byte {} of its stream", m.files[f].name,
+                                 m.tensors[range.tensor].name,
+                                 range.offset < at ? "claims again" : "leaves a hole before",
+                                 range.offset < at ? range.offset : at));
+      at += range.bytes;
+    }
+    if (m.files[f].shard && at != m.files[f].stream_bytes)
+      return wrong(fmt::format("{}: nothing claims byte {} of its stream", m.files[f].name, at));
+  }
+  return {};
+}
+
+/// Where assemble() gathers tensors.
+class gatherer {
+ public:
+  status add(uint32_t file, const piece& p) {
+    const auto [at, fresh] = index_.try_emplace(p.tensor, tensors_.size());
+    if (fresh) tensors_.push_back({p.tensor, p.shape, p.transposed, {}});
+    auto& t = tensors_[at->second];
+    if (t.shape != p.shape || t.transposed != p.transposed)
+      return wrong(fmt::format("the shards disagree on the shape of {}", p.tensor));
+    auto part_at = std::find_if(t.parts.begin(), t.parts.end(),
+                                [&](const auto& known) { return known.which == p.which; });
+    if (part_at == t.parts.end()) part_at = t.parts.insert(t.parts.end(), {p.which, p.type, {}});
+    if (part_at->type != p.type)
+      return wrong(fmt::format("the shards disagree on the type of {}", p.tensor));
+    part_at->slices.push_back({file, p.first, p.count, p.stream_offset});
+    return {};
+  }
+
+  std::vector<tensor_entry> take() {
+    for (auto& t : tensors_) {
+      std::sort(t.parts.begin(), t.parts.end(),
+                [](const auto& a, const auto& b) { return a.which < b.which; });
+      for (auto& p : t.parts)
+        std::sort(p.slices.begin(), p.slices.end(),
+                  [](const auto& a, const auto& b) { return a.first < b.first; });
+    }
+    return std::move(tensors_);
+  }
+
+ private:
+  std::vector<tensor_entry> tensors_;
+  std::unordered_map<std::string, size_t> index_;
+};
+
+bool same_numbers(const manifest& m, const file_entry& file, const footer& f) {
+  return f.job == m.head.job && f.step == m.head.step && f.epoch == m.head.epoch &&
+         f.layout == m.head.layout && f.slot_bytes == m.head.slot_bytes && f.rank == file.rank &&
+         f.stream_bytes == file.stream_bytes;
+}
+
+}  // namespace
+
+std::string shard_name(uint32_t rank) {
+  return fmt::format("rank-{:05}.shard", rank);
+}
+
+const tensor_part* tensor_entry::find(part which) const noexcept {
+  for (const auto& p : parts)
+    if (p.which == which) return &p;
+  return nullptr;
+}
+
+status check(const manifest& m) {
+  TROUPE_CHECK(check_head(m.head));
+  TROUPE_CHECK(check_files(m));
+  TROUPE_CHECK(check_tensors(m));
+  return check_streams(m);
+}
+
+result<manifest> assemble(const manifest_head& head, std::vector<shard_facts> shards,
+                          const std::vector<file_sum>& others) {
+  std::sort(shards.begin(), shards.end(),
+            [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  manifest m{head, {}, {}};
+  gatherer tensors;
+  for (const auto& s : shards) {
+    const auto file = static_cast<uint32_t>(m.files.size());
+    m.files.push_back(
+        {shard_name(s.rank), s.bytes, s.footer_crc, true, s.rank, s.stream_bytes, s.slot_digest});
+    for (const auto& p : s.pieces) TROUPE_CHECK(tensors.add(file, p));
+  }
+  for (const auto& f : others) m.files.push_back({f.name, f.bytes, f.crc32c, false, 0, 0, 0});
+  m.tensors = tensors.take();
+  TROUPE_CHECK(check(m));
+  return m;
+}
+
+std::vector<std::vector<stream_range>> streams_of(const manifest& m) {
+  std::vector<std::vector<stream_range>> streams(m.files.size());
+  for (size_t t = 0; t < m.tensors.size(); ++t)
+    for (const auto& p : m.tensors[t].parts)
+      for (const auto& s : p.slices)
+        streams[s.file].push_back({s.stream_offset, s.count * size_of(p.type),
+                                   static_cast<uint32_t>(t), p.which, s.first, s.count});
+  for (auto& stream : streams)
+    std::sort(stream.begin(), stream.end(),
+              [](const auto& a, const auto& b) { return a.offset < b.offset; });
+  return streams;
+}
+
+status agrees(const manifest& m, uint32_t file, std::span<const stream_range> stream,
+              const footer& f) {
+  const auto& entry = m.files[file];
+  const auto differ = [&](std::string_view what) {
+    return error{errc::bad_data, fmt::format("{} is not the shard that {} means: {}", entry.name,
+                                             manifest_file, what)};
+  };
+  if (!same_numbers(m, entry, f)) return differ("another job, step, epoch, rank or layout");
+  if (slot_digest(f.crc32c) != entry.slot_digest) return differ("other checksums of its slots");
+  if (stream.size() != f.pieces.size()) return differ("another number of pieces");
+  for (size_t i = 0; i < stream.size(); ++i) {
+    const auto& r = stream[i];
+    const auto& p = f.pieces[i];
+    const auto& t = m.tensors[r.tensor];
+    if (p.tensor != t.name || p.which != r.which || p.first != r.first || p.count != r.count ||
+        p.stream_offset != r.offset || p.bytes != r.bytes || p.shape != t.shape ||
+        p.transposed != t.transposed)
+      return differ(fmt::format("piece {} is {} of {}", i, to_string(p.which), p.tensor));
+  }
+  return {};
+}
+
+std::unordered_map<std::string_view, uint32_t> by_name(const manifest& m) {
+  std::unordered_map<std::string_view, uint32_t> index;
+  index.reserve(m.tensors.size());
+  for (size_t i = 0; i < m.tensors.size(); ++i)
+    index.emplace(m.tensors[i].name, static_cast<uint32_t>(i));
+  return index;
+}
+
+}  // namespace troupe::io::checkpoint

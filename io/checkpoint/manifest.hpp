@@ -1,0 +1,148 @@
+// MANIFEST: what a checkpoint's folder holds, and where every element of every tensor lies in it.
+//
+//   MANIFEST := "TRMANIF\n" | u32 version | u32 crc32c(u32 version, u64 bytes, body) | u64 bytes |
+//               body (FlatBuffer Manifest, checkpoint.fbs); nothing behind it
+//
+// Why: a checkpoint is restored by other ranks than wrote it. So the manifest speaks of whole
+// tensors, and of the files only as places where their elements are.
+//
+// Invariants of a manifest that was parsed or assembled
+// MF-1 The slices of each part of each tensor cover every element exactly once, in order.
+// MF-2 The slices in each shard tile its stream exactly: none overlap, nothing is unaccounted for.
+// MF-3 There is one shard per rank of the layout, under its name; names are names, not paths.
+// MF-4 Foreign bytes give an error, never undefined behaviour; nothing is allocated by an unchecked
+//      count.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/checkpoint/format.hpp"
+#include "io/formats/manifest.hpp"
+
+namespace troupe::io::checkpoint {
+
+/// The file's name in its folder.
+inline constexpr std::string_view manifest_file = "MANIFEST";
+/// What is read of a manifest at most.
+inline constexpr uint64_t max_manifest_bytes = uint64_t{256} << 20;
+
+/// "rank-00012.shard".
+std::string shard_name(uint32_t rank);
+
+/// A contiguous range of one part of a tensor in a shard.
+struct slice {
+  uint32_t file = 0;   ///< index into manifest::files
+  uint64_t first = 0;  ///< element of the row-major whole tensor
+  uint64_t count = 0;  ///< elements
+  uint64_t stream_offset = 0;
+  bool operator==(const slice&) const = default;
+};
+
+/// One array of a parameter.
+struct tensor_part {
+  part which = part::master;
+  tensor_dtype type = tensor_dtype::f32;
+  std::vector<slice> slices;  ///< by first element (MF-1)
+  bool operator==(const tensor_part&) const = default;
+};
+
+/// One tensor of the model.
+struct tensor_entry {
+  std::string name;            ///< full Hugging Face name
+  std::vector<int64_t> shape;  ///< in the store: [out, in] or [n]
+  bool transposed = false;     ///< a Hugging Face file holds it as [in, out]
+  std::vector<tensor_part> parts;
+
+  uint64_t elements() const noexcept { return elements_of(shape).value_or(0); }
+  /// The part, or null.
+  const tensor_part* find(part which) const noexcept;
+  bool operator==(const tensor_entry&) const = default;
+};
+
+/// One file of the folder.
+struct file_entry {
+  std::string name;
+  uint64_t bytes = 0;   ///< whole length
+  uint32_t crc32c = 0;  ///< of a shard's footer; of the whole file else
+  bool shard = false;   ///< the rest is of shards only
+  uint32_t rank = 0;
+  uint64_t stream_bytes = 0;
+  uint64_t slot_digest = 0;
+  bool operator==(const file_entry&) const = default;
+};
+
+/// What is said of a checkpoint besides its files and tensors.
+struct manifest_head {
+  std::string job;
+  uint64_t step = 0;
+  uint64_t epoch = 0;
+  checkpoint::layout layout;
+  uint32_t slot_bytes = 0;
+  uint64_t tokens = 0;
+  double loss = 0;  ///< nats a token, of the last step
+  std::optional<double> validation_loss;
+  uint64_t wall_time_ms = 0;  ///< since 1970 UTC
+  bool operator==(const manifest_head&) const = default;
+};
+
+struct manifest {
+  manifest_head head;
+  std::vector<file_entry> files;
+  std::vector<tensor_entry> tensors;
+  bool operator==(const manifest&) const = default;
+};
+
+/// A shard as its rank's vote and plan tell of it.
+struct shard_facts {
+  uint32_t rank = 0;
+  uint64_t bytes = 0;         ///< encoded_tail::file_bytes
+  uint64_t stream_bytes = 0;  ///< footer::stream_bytes
+  uint32_t footer_crc = 0;
+  uint64_t slot_digest = 0;
+  std::vector<piece> pieces;  ///< in stream order
+};
+
+/// Makes the manifest of shards and plain files; tensors in the order in which the shards, by rank,
+/// first name them. Error bad_data if the pieces do not cover every tensor exactly once (MF-1..3).
+result<manifest> assemble(const manifest_head& head, std::vector<shard_facts> shards,
+                          const std::vector<file_sum>& others);
+
+/// bad_data with what is wrong, if MF-1..MF-3 do not hold.
+status check(const manifest& m);
+
+/// The file's bytes. Error bug if `m` does not pass check() or is too long.
+result<std::string> encode_manifest(const manifest& m);
+
+/// Foreign bytes: bad_data with what is wrong; version_mismatch for another format, the text
+/// manifest of a plain save included.
+result<manifest> parse_manifest(std::span<const std::byte> bytes);
+
+/// A range of a shard's stream and what lies there.
+struct stream_range {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  uint32_t tensor = 0;  ///< index into manifest::tensors
+  part which = part::master;
+  uint64_t first = 0;  ///< element
+  uint64_t count = 0;  ///< elements
+};
+
+/// What lies in the stream of each shard, in order, by index into manifest::files; empty for other
+/// files.
+std::vector<std::vector<stream_range>> streams_of(const manifest& m);
+
+/// bad_data naming the first thing in which a shard's footer differs from the manifest.
+/// `stream` is the shard's of streams_of().
+status agrees(const manifest& m, uint32_t file, std::span<const stream_range> stream,
+              const footer& f);
+
+/// Tensors by name; views into `m`.
+std::unordered_map<std::string_view, uint32_t> by_name(const manifest& m);
+
+}  // namespace troupe::io::checkpoint

@@ -1,0 +1,183 @@
+// A manifest as bytes and back: the envelope, and the FlatBuffer in it.
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "io/checkpoint/manifest.hpp"
+#include "io/checkpoint/schema.hpp"
+#include "io/file.hpp"
+
+namespace troupe::io::checkpoint {
+
+namespace {
+
+constexpr const char* manifest_identifier = "TRMF";
+constexpr std::string_view magic = "TRMANIF\n";
+constexpr std::string_view plain_magic = "troupe manifest ";
+
+struct raw_envelope {
+  char magic[8];
+  uint32_t version;
+  uint32_t crc;
+  uint64_t bytes;
+};
+static_assert(sizeof(raw_envelope) == 24);
+
+error wrong(std::string_view what) {
+  return {errc::bad_data, fmt::format("{}: {}", manifest_file, what)};
+}
+
+error other_version(std::string_view what) {
+  return {errc::version_mismatch, fmt::format("{}: {}", manifest_file, what),
+          "it was written by another version of Troupe"};
+}
+
+uint32_t crc_of(const raw_envelope& raw, std::span<const std::byte> body) {
+  const auto version = crc32c(std::as_bytes(std::span(&raw.version, 1)));
+  return crc32c(body, crc32c(std::as_bytes(std::span(&raw.bytes, 1)), version));
+}
+
+using builder = flatbuffers::FlatBufferBuilder;
+
+flatbuffers::Offset<fbs::File> encode(builder& b, const file_entry& f) {
+  const auto name = b.CreateString(f.name);
+  return fbs::CreateFile(b, name, f.bytes, f.crc32c, f.shard, f.rank, f.stream_bytes,
+                         f.slot_digest);
+}
+
+flatbuffers::Offset<fbs::Tensor> encode(builder& b, const tensor_entry& t) {
+  std::vector<flatbuffers::Offset<fbs::TensorPart>> parts;
+  std::vector<fbs::Slice> slices;
+  for (const auto& p : t.parts) {
+    slices.clear();
+    for (const auto& s : p.slices) slices.emplace_back(s.first, s.count, s.stream_offset, s.file);
+    const auto list = b.CreateVectorOfStructs(slices);
+    const auto type = type_of(p.type).value_or(fbs::Dtype::f32);
+    parts.push_back(fbs::CreateTensorPart(b, static_cast<fbs::Part>(p.which), type, list));
+  }
+  const auto name = b.CreateString(t.name);
+  const auto shape = b.CreateVector(t.shape);
+  const auto list = b.CreateVector(parts);
+  return fbs::CreateTensor(b, name, shape, t.transposed, list);
+}
+
+result<tensor_part> decode(const fbs::TensorPart& p) {
+  const auto which = part_of(p.part());
+  const auto type = type_of(p.dtype());
+  if (!which || !type) return wrong("a tensor has an unknown part or type");
+  tensor_part out{*which, *type, {}};
+  out.slices.reserve(p.slices()->size());
+  for (const auto* s : *p.slices())
+    out.slices.push_back({s->file(), s->first(), s->count(), s->stream_offset()});
+  return out;
+}
+
+result<tensor_entry> decode(const fbs::Tensor& t) {
+  const auto shape = shape_of(*t.shape());
+  if (!shape || t.name()->size() > max_name_bytes || t.parts()->size() > part_count)
+    return wrong("a tensor has an impossible name or shape, or too many parts");
+  tensor_entry out{t.name()->str(), *shape, t.transposed(), {}};
+  for (const auto* p : *t.parts()) {
+    TROUPE_TRY(one, decode(*p));
+    out.parts.push_back(std::move(one));
+  }
+  return out;
+}
+
+manifest_head decode_head(const fbs::Manifest& root) {
+  manifest_head h;
+  h.job = root.job()->str();
+  h.step = root.step();
+  h.epoch = root.epoch();
+  h.layout = {root.layout()->data_ranks(), root.layout()->pipeline_ranks()};
+  h.slot_bytes = root.slot_bytes();
+  h.tokens = root.tokens();
+  h.loss = root.loss();
+  if (const auto loss = root.validation_loss(); loss) h.validation_loss = *loss;
+  h.wall_time_ms = root.wall_time_ms();
+  return h;
+}
+
+result<manifest> decode(const fbs::Manifest& root, uint64_t bytes) {
+  if (root.format() != format_version)
+    return other_version(fmt::format("format {}", root.format()));
+  if (root.job()->size() > max_name_bytes) return wrong("the job's name is too long");
+  manifest m;
+  m.head = decode_head(root);
+  for (const auto* f : *root.files()) {
+    if (f->name()->size() > max_name_bytes) return wrong("a file's name is none");
+    m.files.push_back({f->name()->str(), f->bytes(), f->crc32c(), f->shard(), f->rank(),
+                       f->stream_bytes(), f->slot_digest()});
+  }
+  uint64_t slices = 0;  // MF-4: shared vectors may not add up to more than the bytes could hold
+  for (const auto* t : *root.tensors()) {
+    TROUPE_TRY(one, decode(*t));
+    for (const auto& p : one.parts) slices += p.slices.size();
+    if (slices > bytes / sizeof(fbs::Slice)) return wrong("it has more slices than room for them");
+    m.tensors.push_back(std::move(one));
+  }
+  TROUPE_CHECK(check(m));
+  return m;
+}
+
+}  // namespace
+
+result<std::string> encode_manifest(const manifest& m) {
+  if (auto sound = check(m); !sound) return error{errc::bug, sound.error().message};
+  builder b(64 << 10);
+  std::vector<flatbuffers::Offset<fbs::File>> files;
+  for (const auto& f : m.files) files.push_back(encode(b, f));
+  std::vector<flatbuffers::Offset<fbs::Tensor>> tensors;
+  for (const auto& t : m.tensors) tensors.push_back(encode(b, t));
+  const auto& h = m.head;
+  const auto job = b.CreateString(h.job);
+  const auto layout = fbs::CreateLayout(b, h.layout.data_ranks, h.layout.pipeline_ranks);
+  const auto file_list = b.CreateVector(files);
+  const auto tensor_list = b.CreateVector(tensors);
+  fbs::ManifestBuilder root(b);
+  root.add_format(format_version);
+  root.add_job(job);
+  root.add_step(h.step);
+  root.add_epoch(h.epoch);
+  root.add_layout(layout);
+  root.add_slot_bytes(h.slot_bytes);
+  root.add_tokens(h.tokens);
+  root.add_loss(h.loss);
+  if (h.validation_loss) root.add_validation_loss(*h.validation_loss);
+  root.add_wall_time_ms(h.wall_time_ms);
+  root.add_files(file_list);
+  root.add_tensors(tensor_list);
+  b.Finish(root.Finish(), manifest_identifier);
+  if (b.GetSize() > max_manifest_bytes)
+    return error{errc::bug, fmt::format("a manifest of {} bytes is too long", b.GetSize())};
+  const std::span body(reinterpret_cast<const std::byte*>(b.GetBufferPointer()), b.GetSize());
+  raw_envelope raw{};
+  std::memcpy(raw.magic, magic.data(), magic.size());
+  raw.version = format_version;
+  raw.bytes = body.size();
+  raw.crc = crc_of(raw, body);
+  std::string out(sizeof raw + body.size(), '\0');
+  std::memcpy(out.data(), &raw, sizeof raw);
+  std::memcpy(out.data() + sizeof raw, body.data(), body.size());
+  return out;
+}
+
+result<manifest> parse_manifest(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with(plain_magic)) return other_version("it is that of a plain save");
+  raw_envelope raw;
+  if (bytes.size() < sizeof raw) return wrong("it is cut short");
+  if (!text.starts_with(magic)) return wrong("it does not begin as one");
+  std::memcpy(&raw, bytes.data(), sizeof raw);
+  const auto body = bytes.subspan(sizeof raw);
+  if (raw.bytes != body.size())
+    return wrong(fmt::format("it has {} bytes instead of {}", body.size(), raw.bytes));
+  if (raw.crc != crc_of(raw, body)) return wrong("it is damaged");
+  if (raw.version != format_version) return other_version(fmt::format("version {}", raw.version));
+  std::vector<uint64_t> copy;
+  const auto* root = verified_root<fbs::Manifest>(body, manifest_identifier, copy);
+  if (!root) return wrong("it is not readable");
+  return decode(*root, body.size());
+}
+
+}  // namespace troupe::io::checkpoint

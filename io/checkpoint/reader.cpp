@@ -1,0 +1,346 @@
+// Opening, verifying and reading a checkpoint.
+#include "io/checkpoint/reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "io/file.hpp"
+
+namespace troupe::io::checkpoint {
+
+namespace {
+
+constexpr size_t max_open_files = 64;
+constexpr size_t max_named_tensors = 64;
+constexpr size_t piece_bytes = 4 << 20;  ///< of reads of files that have no slots
+constexpr std::string_view use_another = "use another checkpoint: `troupe ckpt ls` lists them";
+
+error wrong(std::string text) {
+  return {errc::bad_data, std::move(text), std::string(use_another)};
+}
+
+/// Reads a source's file whole.
+result<std::vector<std::byte>> read_whole(const source_file& file, uint64_t max_bytes,
+                                          std::string_view name) {
+  if (file.size() > max_bytes)
+    return wrong(fmt::format("{} has {} bytes, more than the {} expected at most", name,
+                             file.size(), max_bytes));
+  std::vector<std::byte> bytes(file.size());
+  TROUPE_CHECK(file.read_at(0, bytes));
+  return bytes;
+}
+
+/// CRC32C of a whole file, in pieces.
+result<uint32_t> sum_of(const source_file& file, std::vector<std::byte>& buffer) {
+  uint32_t crc = 0;
+  for (uint64_t at = 0; at < file.size();) {
+    buffer.resize(std::min<uint64_t>(piece_bytes, file.size() - at));
+    TROUPE_CHECK(file.read_at(at, buffer));
+    crc = crc32c(buffer, crc);
+    at += buffer.size();
+  }
+  return crc;
+}
+
+/// Whether an error says something of the checkpoint rather than of us.
+bool is_damage(errc code) {
+  return code == errc::bad_data || code == errc::io || code == errc::version_mismatch ||
+         code == errc::not_found || code == errc::permission;
+}
+
+}  // namespace
+
+/// What is checked at once.
+struct reader::unit {
+  enum class kind : uint8_t { tail, slot, plain };
+  kind what = kind::plain;
+  uint32_t file = 0;
+  uint64_t slot = 0;
+  uint64_t offset = 0;
+  uint64_t bytes = 0;   ///< of a slot with the zeros behind it
+  uint64_t summed = 0;  ///< of those, under the checksum
+};
+
+std::string render(const damage& d) {
+  std::string text = d.file;
+  if (d.slot) text += fmt::format(", slot {}", *d.slot);
+  text += fmt::format(" (bytes {} to {}): {}", d.offset, d.offset + d.bytes, d.what);
+  constexpr size_t shown = 4;
+  for (size_t i = 0; i < std::min(shown, d.tensors.size()); ++i)
+    text += (i == 0 ? "; it holds " : ", ") + d.tensors[i];
+  const uint64_t more = d.more_tensors + (d.tensors.size() > shown ? d.tensors.size() - shown : 0);
+  if (more > 0) text += fmt::format(" and {} more", more);
+  return text;
+}
+
+reader::reader(std::shared_ptr<const file_source> source)
+    : source_(std::move(source)), cache_(std::make_shared<cache>()) {}
+
+result<reader> reader::open(std::shared_ptr<const file_source> source) {
+  reader r(std::move(source));
+  TROUPE_TRY(file, r.source_->open(std::string(manifest_file)));
+  TROUPE_TRY(bytes, read_whole(*file, max_manifest_bytes + piece_bytes, manifest_file));
+  auto m = parse_manifest(bytes);
+  if (!m && m.error().code == errc::bad_data) return wrong(m.error().message);
+  if (!m) return m.error();
+  r.manifest_ = std::make_shared<const manifest>(std::move(*m));
+  r.streams_ = streams_of(*r.manifest_);
+  r.cache_->sums.resize(r.manifest_->files.size());
+  for (uint32_t i = 0; i < r.manifest_->files.size(); ++i) {
+    const auto& entry = r.manifest_->files[i];
+    auto opened = r.file(i);
+    if (!opened && opened.error().code == errc::not_found)
+      return wrong(fmt::format("{} is missing", entry.name));
+    if (!opened) return opened.error();
+    if ((*opened)->size() != entry.bytes)
+      return wrong(
+          fmt::format("{} has {} bytes instead of {}", entry.name, (*opened)->size(), entry.bytes));
+  }
+  return r;
+}
+
+result<reader> reader::open(const std::filesystem::path& folder) {
+  auto r = open(folder_source(folder));
+  if (!r) return r.error().within(folder.string());
+  return r;
+}
+
+result<std::shared_ptr<const source_file>> reader::file(uint32_t index) const {
+  {
+    const std::lock_guard lock(cache_->mutex);
+    auto& open = cache_->open;
+    const auto known =
+        std::find_if(open.begin(), open.end(), [&](const auto& o) { return o.first == index; });
+    if (known != open.end()) {
+      open.splice(open.begin(), open, known);
+      return open.front().second;
+    }
+  }
+  TROUPE_TRY(file, source_->open(manifest_->files[index].name));
+  const std::lock_guard lock(cache_->mutex);
+  cache_->open.emplace_front(index, file);
+  if (cache_->open.size() > max_open_files) cache_->open.pop_back();
+  return file;
+}
+
+result<reader::checksums> reader::read_footer(uint32_t index) const {
+  const auto& entry = manifest_->files[index];
+  TROUPE_TRY(shard, file(index));
+  if (shard->size() != entry.bytes)
+    return wrong(fmt::format("it has {} bytes instead of {}", shard->size(), entry.bytes));
+  const uint64_t offset = aligned(entry.stream_bytes);
+  if (entry.bytes - offset > aligned(max_footer_bytes + trailer_bytes))
+    return wrong("its footer is impossibly long");
+  std::vector<std::byte> tail(entry.bytes - offset);
+  TROUPE_CHECK(shard->read_at(offset, tail));
+  TROUPE_TRY(end, parse_trailer(tail, entry.bytes));
+  TROUPE_TRY(f, parse_tail(tail, entry.bytes));
+  if (end.footer_crc != entry.crc32c)
+    return wrong(fmt::format("its footer is not the one that {} means", manifest_file));
+  TROUPE_CHECK(agrees(*manifest_, index, streams_[index], f));
+  return checksums(std::make_shared<const std::vector<uint32_t>>(std::move(f.crc32c)));
+}
+
+result<reader::checksums> reader::sums_of(uint32_t index) const {
+  {
+    const std::lock_guard lock(cache_->mutex);
+    if (cache_->sums[index]) return cache_->sums[index];
+  }
+  TROUPE_TRY(sums, read_footer(index));
+  const std::lock_guard lock(cache_->mutex);
+  cache_->sums[index] = sums;
+  return sums;
+}
+
+damage reader::describe(uint32_t file, std::optional<uint64_t> slot, uint64_t offset,
+                        uint64_t bytes, std::string what) const {
+  damage d{manifest_->files[file].name, slot, offset, bytes, {}, 0, std::move(what)};
+  const auto& stream = streams_[file];
+  // A footer that is lost takes all slots with it: nothing else knows their checksums.
+  const uint64_t from = slot ? offset : 0;
+  const uint64_t to = slot ? offset + bytes : UINT64_MAX;
+  auto at = std::upper_bound(stream.begin(), stream.end(), from,
+                             [](uint64_t x, const stream_range& r) { return x < r.offset; });
+  if (at != stream.begin()) --at;
+  for (; at != stream.end() && at->offset < to; ++at) {
+    if (at->offset + at->bytes <= from) continue;
+    if (d.tensors.size() < max_named_tensors)
+      d.tensors.push_back(
+          fmt::format("{} of {}", to_string(at->which), manifest_->tensors[at->tensor].name));
+    else
+      ++d.more_tensors;
+  }
+  return d;
+}
+
+// -- verify -----------------------------------------------------------------------------------
+
+/// What is wrong with a unit, if anything is; an error where it could not be read.
+result<std::optional<std::string>> reader::fault_in(const unit& u,
+                                                    std::vector<std::byte>& buffer) const {
+  using fault = std::optional<std::string>;
+  if (u.what == unit::kind::tail) {
+    TROUPE_TRY(sums, sums_of(u.file));
+    static_cast<void>(sums);
+    return fault{};
+  }
+  TROUPE_TRY(source, file(u.file));
+  if (u.what == unit::kind::plain) {
+    TROUPE_TRY(crc, sum_of(*source, buffer));
+    if (crc == manifest_->files[u.file].crc32c) return fault{};
+    return fault("its checksum is wrong");
+  }
+  TROUPE_TRY(sums, sums_of(u.file));
+  buffer.resize(u.bytes);
+  TROUPE_CHECK(source->read_at(u.offset, buffer));
+  const std::span<const std::byte> all(buffer);
+  if (crc32c(all.first(u.summed)) != (*sums)[u.slot]) return fault("its checksum is wrong");
+  const auto zeros = all.subspan(u.summed);
+  if (std::any_of(zeros.begin(), zeros.end(), [](std::byte b) { return b != std::byte{0}; }))
+    return fault("the padding behind it is not zero");
+  return fault{};
+}
+
+status reader::check_unit(const unit& u, std::vector<std::byte>& buffer, verify_report& found,
+                          std::mutex& mutex) const {
+  auto fault = fault_in(u, buffer);
+  if (!fault && !is_damage(fault.error().code)) return fault.error();
+  const std::lock_guard lock(mutex);
+  found.bytes += u.bytes;
+  if (fault && !*fault) return {};
+  const auto slot = u.what == unit::kind::slot ? std::optional(u.slot) : std::nullopt;
+  found.damages.push_back(
+      describe(u.file, slot, u.offset, u.bytes, fault ? **fault : fault.error().message));
+  return {};
+}
+
+/// The slots of shards whose footer is sound, and the plain files.
+std::vector<reader::unit> reader::units_of(const std::vector<bool>& sound) const {
+  std::vector<unit> units;
+  for (uint32_t i = 0; i < manifest_->files.size(); ++i) {
+    const auto& f = manifest_->files[i];
+    if (!f.shard) units.push_back({unit::kind::plain, i, 0, 0, f.bytes, f.bytes});
+    if (!f.shard || !sound[i]) continue;
+    const uint64_t slot_bytes = manifest_->head.slot_bytes;
+    for (uint64_t at = 0; at < f.stream_bytes; at += slot_bytes) {
+      const uint64_t summed = std::min(slot_bytes, f.stream_bytes - at);
+      units.push_back({unit::kind::slot, i, at / slot_bytes, at, aligned(summed), summed});
+    }
+  }
+  return units;
+}
+
+result<verify_report> reader::verify(const work_options& options) const {
+  std::vector<unit> tails;
+  uint64_t total = 0;
+  for (uint32_t i = 0; i < manifest_->files.size(); ++i) {
+    const auto& f = manifest_->files[i];
+    total += f.bytes;
+    const uint64_t offset = aligned(f.stream_bytes);
+    if (f.shard) tails.push_back({unit::kind::tail, i, 0, offset, f.bytes - offset, 0});
+  }
+  verify_report report;
+  std::mutex mutex;
+  byte_counter counter(options.progress, total);
+  const auto run = [&](const std::vector<unit>& units) {
+    std::vector<std::vector<std::byte>> buffers(threads_for(options, units.size()));
+    return in_parallel(options, units.size(), [&](unsigned thread, size_t i) -> status {
+      TROUPE_CHECK(check_unit(units[i], buffers[thread], report, mutex));
+      return counter.add(units[i].bytes);
+    });
+  };
+  {  // footers are read anew: a verification believes nothing that was read before
+    const std::lock_guard lock(cache_->mutex);
+    std::fill(cache_->sums.begin(), cache_->sums.end(), nullptr);
+  }
+  TROUPE_CHECK(run(tails));
+  std::vector<bool> sound(manifest_->files.size());
+  for (size_t i = 0; i < sound.size(); ++i) sound[i] = cache_->sums[i] != nullptr;
+  TROUPE_CHECK(run(units_of(sound)));
+  std::sort(report.damages.begin(), report.damages.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
+  });
+  return report;
+}
+
+// -- read -------------------------------------------------------------------------------------
+
+status reader::read(const restore_plan& plan, const byte_sink& sink,
+                    const work_options& options) const {
+  std::set<uint32_t> shards;
+  for (const auto& r : plan.reads) shards.insert(r.file);
+  const std::vector<uint32_t> list(shards.begin(), shards.end());
+  TROUPE_CHECK(in_parallel(options, list.size(), [&](unsigned, size_t i) -> status {
+    auto sums = sums_of(list[i]);
+    if (sums) return {};
+    if (!is_damage(sums.error().code)) return sums.error();
+    const auto& f = manifest_->files[list[i]];
+    const uint64_t offset = aligned(f.stream_bytes);
+    return wrong(
+        render(describe(list[i], std::nullopt, offset, f.bytes - offset, sums.error().message)));
+  }));
+  byte_counter counter(options.progress, plan.read_bytes);
+  std::vector<std::vector<std::byte>> buffers(threads_for(options, plan.reads.size()));
+  return in_parallel(options, plan.reads.size(), [&](unsigned thread, size_t i) -> status {
+    const auto& r = plan.reads[i];
+    const unit u{unit::kind::slot, r.file, r.slot, r.offset, r.bytes, r.bytes};
+    auto& buffer = buffers[thread];
+    auto fault = fault_in(u, buffer);  // RD-1
+    if (!fault && !is_damage(fault.error().code)) return fault.error();
+    if (!fault || *fault)
+      return wrong(render(
+          describe(r.file, r.slot, r.offset, r.bytes, fault ? **fault : fault.error().message)));
+    const std::span<const std::byte> bytes(buffer);
+    for (size_t c = r.copies_begin; c < r.copies_end; ++c) {
+      const auto& copy = plan.copies[c];
+      TROUPE_CHECK(sink(copy.to, bytes.subspan(copy.from, copy.bytes)));
+    }
+    return counter.add(r.bytes);
+  });
+}
+
+status reader::read(std::span<const want> wants, std::span<std::byte> out,
+                    const work_options& options) const {
+  TROUPE_TRY(plan, plan_restore(*manifest_, wants));
+  for (const auto& c : plan.copies)
+    if (c.to > out.size() || c.bytes > out.size() - c.to)
+      return error{errc::bad_data, "a wanted tensor does not fit where it shall go"};
+  return read(
+      plan,
+      [&](uint64_t to, std::span<const std::byte> bytes) -> status {
+        std::memcpy(out.data() + to, bytes.data(), bytes.size());
+        return {};
+      },
+      options);
+}
+
+result<std::vector<std::byte>> reader::read_tensor(const std::string& tensor, part which) const {
+  for (const auto& t : manifest_->tensors) {
+    const auto* p = t.name == tensor ? t.find(which) : nullptr;
+    if (!p) continue;
+    std::vector<std::byte> out(t.elements() * size_of(p->type));
+    const want all{tensor, which, 0, t.elements(), 0};
+    TROUPE_CHECK(read(std::span(&all, 1), out));
+    return out;
+  }
+  return error{errc::not_found,
+               fmt::format("the checkpoint has no {} of {}", to_string(which), tensor)};
+}
+
+result<std::string> reader::read_file(const std::string& name, size_t max_bytes) const {
+  for (uint32_t i = 0; i < manifest_->files.size(); ++i) {
+    const auto& entry = manifest_->files[i];
+    if (entry.name != name || entry.shard) continue;
+    TROUPE_TRY(source, file(i));
+    TROUPE_TRY(bytes, read_whole(*source, max_bytes, name));
+    if (bytes.size() != entry.bytes || crc32c(bytes) != entry.crc32c)
+      return wrong(fmt::format("{} is damaged: its checksum is wrong", name));
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  return error{errc::not_found, fmt::format("the checkpoint has no {}", name)};
+}
+
+}  // namespace troupe::io::checkpoint

@@ -1,0 +1,47 @@
+// Writes a whole checkpoint from one process by plain writes: what an import and the tests need,
+// and the format's reference for whoever writes it faster.
+//
+// The order is that of every save: folder, shards (each synced), small files, MANIFEST, sync of the
+// folder, rename, sync of the parent (catalog.hpp: publish).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/checkpoint/manifest.hpp"
+#include "io/checkpoint/parallel.hpp"
+#include "io/checkpoint/save_plan.hpp"
+
+namespace troupe::io::checkpoint {
+
+/// A small file to lie beside the shards, e.g. config.json.
+struct small_file {
+  std::string name;
+  std::string content;
+};
+
+/// Fills `out` with the elements [what.first, what.first + what.count) of a part of a tensor, a
+/// range of a piece of the stage's plan; out.size() = what.bytes.
+using value_source =
+    std::function<status(uint32_t stage, const planned_piece& what, std::span<std::byte> out)>;
+
+struct write_options {
+  std::filesystem::path dir;  ///< the folder of checkpoints; made if it is missing
+  manifest_head head;         ///< its layout is set from the stages and data_ranks
+  uint32_t data_ranks = 1;
+  uint64_t cut_elements = 1024;   ///< as in save_options
+  checkpoint::progress progress;  ///< of the shards' bytes
+};
+
+/// Writes and publishes step-N; the path of the complete folder. Errors: bug for impossible stages,
+/// what the source returned, io. A failure leaves a partial folder, never a complete one.
+result<std::filesystem::path> write_checkpoint(const write_options& options,
+                                               std::span<const plan_stage> stages,
+                                               const value_source& values,
+                                               std::span<const small_file> others);
+
+}  // namespace troupe::io::checkpoint

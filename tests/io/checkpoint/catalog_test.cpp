@@ -1,0 +1,220 @@
+// Which checkpoints there are, which is trusted, which are kept.
+#include "io/checkpoint/catalog.hpp"
+
+#include "io/checkpoint/retention.hpp"
+#include "tests/io/checkpoint/sample.hpp"
+
+using namespace troupe;
+using namespace troupe::io;
+using namespace troupe::io::checkpoint;
+
+namespace {
+
+sample::made at_step(uint64_t step, uint64_t epoch = 3) {
+  sample::made what;
+  what.step = step;
+  what.epoch = epoch;
+  return what;
+}
+
+std::vector<std::string> names(const std::filesystem::path& dir) {
+  auto all = list(dir);
+  REQUIRE(all);
+  std::vector<std::string> out;
+  for (const auto& e : *all) out.push_back(e.path.filename().string());
+  return out;
+}
+
+void damage_a_slot(const std::filesystem::path& checkpoint) {
+  const auto path = checkpoint / "rank-00000.shard";
+  auto bytes = sample::bytes_of(path);
+  sample::flip(bytes[100], 1);
+  sample::write_bytes(path, bytes);
+}
+
+/// A catalog entry for the rules alone.
+entry known(uint64_t step, std::optional<double> loss = {}, bool pinned = false) {
+  entry e;
+  e.path = complete_name(step);
+  e.name = {step, std::nullopt, folder_state::complete};
+  e.head = manifest_head{};
+  e.head->step = step;
+  e.head->validation_loss = loss;
+  e.pinned = pinned;
+  return e;
+}
+
+std::vector<uint64_t> kept(const std::vector<entry>& catalog, const retention& rules) {
+  const auto why = kept_because(catalog, rules);
+  std::vector<uint64_t> out;
+  for (size_t i = 0; i < catalog.size(); ++i)
+    if (!why[i].empty()) out.push_back(catalog[i].name.step);
+  return out;
+}
+
+using steps = std::vector<uint64_t>;
+
+}  // namespace
+
+TEST_CASE("names of checkpoint folders mean one thing each") {
+  CHECK(complete_name(120) == "step-00000120");
+  CHECK(partial_name(120, 3) == "step-00000120.e3.partial");
+  CHECK(parse_folder_name("step-00000120") ==
+        folder_name{120, std::nullopt, folder_state::complete});
+  CHECK(parse_folder_name("step-123456789") ==
+        folder_name{123456789, std::nullopt, folder_state::complete});
+  CHECK(parse_folder_name("step-00000120.e3.partial") ==
+        folder_name{120, 3, folder_state::partial});
+  CHECK(parse_folder_name("step-00000120.partial") ==
+        folder_name{120, std::nullopt, folder_state::partial});
+  CHECK(parse_folder_name("step-00000120.deleting") ==
+        folder_name{120, std::nullopt, folder_state::deleting});
+  for (const char* bad :
+       {"", "step-", "step-120", "step-0000012x", "step-00000120.", "step-00000120.e.partial",
+        "step-00000120.e03.partial", "step-000000120", "step-00000120.e3", "step-00000120.tmp",
+        "xstep-00000120", "step-0000000000000000001", "step--0000001", "step-00000120.e3.partial/"})
+    CHECK_MESSAGE(!parse_folder_name(bad), bad);
+}
+
+TEST_CASE("the catalog lists newest first, leftovers too, and says what is unreadable") {
+  scratch dir;
+  CHECK(list(dir / "nothing")->empty());
+  sample::make(dir.path, at_step(100));
+  sample::make(dir.path, at_step(120));
+  sample::make(dir.path, at_step(110));
+  std::filesystem::create_directories(dir / partial_name(130, 4));
+  std::filesystem::create_directories(dir / partial_name(130, 5));
+  std::filesystem::create_directories(dir / deleting_name(90));
+  std::filesystem::create_directories(dir / "step-00000115");
+  std::filesystem::create_directories(dir / "unrelated");
+  REQUIRE(write_atomic(dir / "step-00000200", "a file"));
+  REQUIRE(write_atomic(dir / "step-00000110/PINNED", ""));
+  CHECK(names(dir.path) == std::vector<std::string>{"step-00000130.e5.partial",
+                                                    "step-00000130.e4.partial", "step-00000120",
+                                                    "step-00000115", "step-00000110",
+                                                    "step-00000100", "step-00000090.deleting"});
+  auto all = list(dir.path);
+  CHECK((*all)[3].problem->message.find("no MANIFEST") != std::string::npos);
+  CHECK((*all)[2].head->job == "sample");
+  CHECK((*all)[2].bytes > 4096);
+  CHECK((*all)[4].pinned);
+  CHECK(!(*all)[5].pinned);
+}
+
+TEST_CASE("CT-2: the newest that verifies is chosen, and those passed over are named") {
+  scratch dir;
+  CHECK(!newest_that_verifies(dir.path)->path);
+  for (const uint64_t step : {100, 110, 120, 130, 140}) sample::make(dir.path, at_step(step));
+  damage_a_slot(dir / "step-00000140");
+  std::filesystem::remove(dir / "step-00000130/rank-00000.shard");
+  REQUIRE(write_atomic(dir / "step-00000120/MANIFEST", "x"));
+  auto chosen = newest_that_verifies(dir.path, {2, {}});
+  REQUIRE(chosen);
+  CHECK(chosen->path == dir / "step-00000110");
+  REQUIRE(chosen->rejected.size() == 3);
+  CHECK(chosen->rejected[0].path == dir / "step-00000140");
+  CHECK(chosen->rejected[0].why.message.find("slot 0") != std::string::npos);
+  CHECK(chosen->rejected[1].why.message.find("rank-00000.shard is missing") != std::string::npos);
+  CHECK(chosen->rejected[2].why.message.find("MANIFEST") != std::string::npos);
+}
+
+TEST_CASE("a checkpoint under another step's name is not believed") {
+  scratch dir;
+  sample::make(dir.path, at_step(100));
+  std::filesystem::rename(dir / "step-00000100", dir / "step-00000900");
+  auto chosen = newest_that_verifies(dir.path);
+  REQUIRE(chosen);
+  CHECK(!chosen->path);
+  REQUIRE(chosen->rejected.size() == 1);
+  CHECK(chosen->rejected[0].why.message.find("of step 100") != std::string::npos);
+}
+
+TEST_CASE("publishing a step that is there already exchanges the two and leaves one") {
+  scratch dir;
+  auto what = at_step(100);
+  sample::make(dir.path, what);
+  what.seed = 9;
+  what.epoch = 4;
+  const auto path = sample::make(dir.path, what);
+  CHECK(names(dir.path) == std::vector<std::string>{"step-00000100"});
+  auto r = reader::open(path);
+  REQUIRE(r);
+  CHECK(r->content().head.epoch == 4);
+  CHECK(r->verify()->damages.empty());
+}
+
+TEST_CASE("what retention keeps") {
+  const std::vector<entry> all = {known(60, 2.0), known(50, 1.0),      known(40, 1.5),
+                                  known(30, 3.0), known(20, {}, true), known(10, std::nan(""))};
+  struct row {
+    retention rules;
+    steps expected;
+  };
+  const std::vector<row> rows = {
+      {{0, 0, 0, 0}, {60, 50, 40, 30, 20, 10}},
+      {{1, 0, 0, 0}, {60, 20}},
+      {{3, 0, 0, 0}, {60, 50, 40, 20}},
+      {{9, 0, 0, 0}, {60, 50, 40, 30, 20, 10}},
+      {{0, 30, 0, 0}, {60, 30, 20}},
+      {{0, 7, 0, 0}, {60, 20}},  // RT-1
+      {{0, 0, 1, 0}, {60, 50, 20}},
+      {{0, 0, 2, 0}, {60, 50, 40, 20}},
+      {{0, 0, 9, 0}, {60, 50, 40, 30, 20}},
+      {{2, 30, 1, 0}, {60, 50, 30, 20}},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.rules.keep_last);
+    CAPTURE(r.rules.keep_every);
+    CAPTURE(r.rules.keep_best);
+    CHECK(kept(all, r.rules) == r.expected);
+    auto shuffled = all;
+    std::reverse(shuffled.begin(), shuffled.end());
+    auto same = kept(shuffled, r.rules);
+    std::reverse(same.begin(), same.end());
+    CHECK(same == r.expected);
+  }
+  auto unreadable = all;  // RT-2: not counted, not removed
+  unreadable[0].head.reset();
+  CHECK(kept(unreadable, {1, 0, 0, 0}) == steps{60, 50, 20});
+}
+
+TEST_CASE("removal: oldest first, leftovers when they are old, never what is in use") {
+  std::vector<entry> all = {known(60), known(50), known(40)};
+  const auto leftover = [](std::string name, int64_t changed) {
+    entry e;
+    e.name = *parse_folder_name(name);
+    e.path = name;
+    e.changed_s = changed;
+    return e;
+  };
+  all.insert(all.begin(), leftover("step-00000070.e3.partial", 1000));
+  all.push_back(leftover("step-00000030.e3.partial", 100));
+  all.push_back(leftover("step-00000020.deleting", 1000));
+  const retention rules{1, 0, 0, 500};
+  const auto doomed_names = [&](const std::vector<std::string>& in_use) {
+    std::vector<std::string> out;
+    for (const auto& d : plan_removal(all, rules, 1000, in_use)) {
+      CHECK(!d.why.empty());
+      out.push_back(d.path.string());
+    }
+    return out;
+  };
+  CHECK(doomed_names({}) == std::vector<std::string>{"step-00000020.deleting",
+                                                     "step-00000030.e3.partial", "step-00000040",
+                                                     "step-00000050"});
+  CHECK(doomed_names({"step-00000040", "step-00000030.e3.partial"}) ==
+        std::vector<std::string>{"step-00000020.deleting", "step-00000050"});
+}
+
+TEST_CASE("RT-3: a removal that was interrupted is finished later; nothing reads it meanwhile") {
+  scratch dir;
+  sample::make(dir.path, at_step(100));
+  sample::make(dir.path, at_step(110));
+  std::filesystem::rename(dir / "step-00000100", dir / deleting_name(100));
+  CHECK(newest_that_verifies(dir.path)->path == dir / "step-00000110");
+  sample::make(dir.path, at_step(100));  // saved again: its removal meets the old leftover
+  auto all = list(dir.path);
+  REQUIRE(all);
+  for (const auto& d : plan_removal(*all, {1, 0, 0, 0}, 0)) REQUIRE(checkpoint::remove(d));
+  CHECK(names(dir.path) == std::vector<std::string>{"step-00000110"});
+}

@@ -1,0 +1,207 @@
+// MANIFEST: what is written is what is read; what does not add up is refused by name.
+#include "io/checkpoint/manifest.hpp"
+
+#include <cmath>
+#include <random>
+
+#include "tests/io/checkpoint/sample.hpp"
+#include "tests/io/checkpoint/sign.hpp"
+
+using namespace troupe;
+using namespace troupe::io;
+using namespace troupe::io::checkpoint;
+
+namespace {
+
+/// Two ranks: rank 0 has a[0,60) and all of b; rank 1 has a[60,100).
+std::vector<shard_facts> shards() {
+  const std::vector<int64_t> a{10, 10}, b{7};
+  const auto f32 = tensor_dtype::f32;
+  return {{1, 8192, 160, 77, 78, {{"a", part::master, f32, a, true, 60, 40, 0, 160}}},
+          {0,
+           8192,
+           268,
+           87,
+           88,
+           {{"a", part::master, f32, a, true, 0, 60, 0, 240},
+            {"b", part::master, f32, b, false, 0, 7, 240, 28}}}};
+}
+
+manifest_head head() {
+  return {"job", 120, 3, {2, 1}, 4096, 1000, 3.25, 2.5, 1'700'000'000'000};
+}
+
+const std::vector<file_sum> others{{"config.json", 10, 1}, {"train_state.json", 20, 2}};
+
+manifest sample_manifest() {
+  auto m = assemble(head(), shards(), others);
+  REQUIRE_MESSAGE(m, m.error().message);
+  return *m;
+}
+
+std::span<const std::byte> view(const std::string& text) {
+  return as_bytes(text);
+}
+
+bool mentions(const status& s, std::string_view text) {
+  return !s && s.error().message.find(text) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a manifest is parsed as it was written") {
+  const auto m = sample_manifest();
+  CHECK(m.files[0].name == "rank-00000.shard");
+  CHECK(m.tensors[0].name == "a");
+  REQUIRE(m.tensors[0].parts[0].slices.size() == 2);
+  CHECK(m.tensors[0].parts[0].slices[1] == slice{1, 60, 40, 0});
+  auto text = encode_manifest(m);
+  REQUIRE(text);
+  auto parsed = parse_manifest(view(*text));
+  REQUIRE_MESSAGE(parsed, parsed.error().message);
+  CHECK(*parsed == m);
+}
+
+TEST_CASE("no validation loss, and a loss that is no number, are kept as they are") {
+  auto m = sample_manifest();
+  m.head.validation_loss.reset();
+  m.head.loss = std::nan("");
+  auto text = encode_manifest(m);
+  REQUIRE(text);
+  auto parsed = parse_manifest(view(*text));
+  REQUIRE(parsed);
+  CHECK(!parsed->head.validation_loss);
+  CHECK(std::isnan(parsed->head.loss));
+  m.head.validation_loss = 0;
+  parsed = parse_manifest(view(*encode_manifest(m)));
+  REQUIRE(parsed);
+  CHECK(parsed->head.validation_loss == 0.0);
+}
+
+TEST_CASE("every flipped bit of a manifest is noticed, and every cut") {
+  auto text = encode_manifest(sample_manifest());
+  REQUIRE(text);
+  size_t accepted = 0;
+  for (size_t at = 0; at < text->size(); ++at)
+    for (unsigned bit = 0; bit < 8; ++bit) {
+      auto bytes = *text;
+      bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
+      accepted += parse_manifest(view(bytes)) ? 1 : 0;
+    }
+  for (size_t cut = 0; cut < text->size(); ++cut)
+    accepted += parse_manifest(view(text->substr(0, cut))) ? 1 : 0;
+  accepted += parse_manifest(view(*text + "x")) ? 1 : 0;
+  CHECK(accepted == 0);
+}
+
+TEST_CASE("MF-4: a damaged manifest that got past its checksum is refused or sound") {
+  auto text = encode_manifest(sample_manifest());
+  REQUIRE(text);
+  const auto all = view(*text).subspan(24);
+  const std::vector<std::byte> body(all.begin(), all.end());
+  size_t refused = 0;
+  const auto look = [&](const std::vector<std::byte>& bytes) {
+    auto parsed = parse_manifest(sign_manifest(bytes));
+    if (parsed) CHECK(check(*parsed));
+    refused += parsed ? 0 : 1;
+  };
+  for (size_t at = 0; at < body.size(); ++at)
+    for (const uint8_t to : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
+      auto bytes = body;
+      bytes[at] = std::byte{to};
+      look(bytes);
+    }
+  std::mt19937_64 random(3);
+  for (int i = 0; i < 20000; ++i) {
+    auto bytes = body;
+    for (unsigned n = 0; n < 1 + random() % 4; ++n)
+      bytes[random() % bytes.size()] = static_cast<std::byte>(random());
+    if (random() % 8 == 0) bytes.resize(random() % bytes.size());
+    look(bytes);
+  }
+  CHECK(refused > 1000);
+}
+
+TEST_CASE("MF-1..MF-3: a manifest that does not add up is refused by name") {
+  struct row {
+    const char* says;
+    std::function<void(manifest&)> spoil;
+  };
+  const std::vector<row> rows = {
+      {"element 60 is missing", [](manifest& m) { m.tensors[0].parts[0].slices.pop_back(); }},
+      {"element 59 is there twice",
+       [](manifest& m) { m.tensors[0].parts[0].slices[1].first = 59; }},
+      {"leaves the tensor",
+       [](manifest& m) { m.tensors[0].parts[0].slices[1].count = UINT64_MAX; }},
+      {"leaves the tensor", [](manifest& m) { m.tensors[0].parts[0].slices[1].count = 0; }},
+      {"in no shard", [](manifest& m) { m.tensors[0].parts[0].slices[1].file = 2; }},
+      {"in no shard", [](manifest& m) { m.tensors[0].parts[0].slices[1].file = 9; }},
+      {"leaves rank-00001", [](manifest& m) { m.tensors[0].parts[0].slices[1].stream_offset = 4; }},
+      {"claims again byte",
+       [](manifest& m) { m.tensors[1].parts[0].slices[0].stream_offset = 236; }},
+      {"nothing claims byte 268", [](manifest& m) { m.files[0].stream_bytes = 272; }},
+      {"a hole before byte 0",
+       [](manifest& m) {
+         m.files[1].stream_bytes = 164;
+         m.tensors[0].parts[0].slices[1].stream_offset = 4;
+       }},
+      {"stands in it twice", [](manifest& m) { m.tensors[1].name = "a"; }},
+      {"stands in it twice", [](manifest& m) { m.files[3].name = "config.json"; }},
+      {"stands in it twice", [](manifest& m) { m.files[3].name = "MANIFEST"; }},
+      {"name is none", [](manifest& m) { m.files[3].name = "../../etc/passwd"; }},
+      {"name is none", [](manifest& m) { m.tensors[0].name = ""; }},
+      {"not the name of a shard", [](manifest& m) { m.files[0].name = "rank-00007.shard"; }},
+      {"not the name of a shard", [](manifest& m) { m.files[0].rank = 2; }},
+      {"1 shards for 2 ranks", [](manifest& m) { m.files[1].shard = false; }},
+      {"its length", [](manifest& m) { m.files[0].bytes = 4096; }},
+      {"its length", [](manifest& m) { m.files[0].bytes = 8193; }},
+      {"shape is impossible",
+       [](manifest& m) {
+         m.tensors[0].shape = {0, 10};
+       }},
+      {"shape is impossible", [](manifest& m) { m.tensors[1].transposed = true; }},
+      {"layout is impossible",
+       [](manifest& m) {
+         m.head.layout = {1u << 16, 1u << 16};
+       }},
+      {"slots of", [](manifest& m) { m.head.slot_bytes = 1000; }},
+      {"unknown type", [](manifest& m) { m.tensors[1].parts[0].type = tensor_dtype::u8; }},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.says);
+    auto m = sample_manifest();
+    r.spoil(m);
+    const auto s = check(m);
+    if (!s) CAPTURE(s.error().message);
+    CHECK_MESSAGE((mentions(s, r.says) || (!s && std::string_view(r.says) == "in no shard")),
+                  (s ? "accepted" : s.error().message));
+    CHECK(!encode_manifest(m));
+  }
+}
+
+TEST_CASE("shards that disagree or leave something out make no manifest") {
+  auto missing = shards();
+  missing.pop_back();
+  CHECK(!assemble(head(), missing, others));
+  auto hole = shards();
+  hole[0].pieces[0].first = 61;
+  CHECK(mentions(assemble(head(), hole, others).has_value()
+                     ? status{}
+                     : assemble(head(), hole, others).error(),
+                 "master of a"));
+  auto shape = shards();
+  shape[0].pieces[0].shape = {20, 5};
+  auto made = assemble(head(), shape, others);
+  REQUIRE(!made);
+  CHECK(made.error().message.find("shape of a") != std::string::npos);
+  auto type = shards();
+  type[0].pieces[0].type = tensor_dtype::bf16;
+  CHECK(!assemble(head(), type, others));
+}
+
+TEST_CASE("the manifest of a plain save, and of another version, are told apart from damage") {
+  auto plain = parse_manifest(as_bytes("troupe manifest 1\n"));
+  REQUIRE(!plain);
+  CHECK(plain.error().code == errc::version_mismatch);
+  CHECK(parse_manifest(as_bytes("")).error().code == errc::bad_data);
+}
