@@ -17,8 +17,8 @@
 //   COM-3  Votes of another epoch are dropped: two roots never count the same vote.
 //   COM-4  Collecting ends by the deadline at the latest. Writing has none: whether a manifest that
 //     is being written will be on the disk is not known until its writer has answered or died.
-//   COM-5  What the ranks wrote may be removed only where no manifest can name it: not after writing
-//     has begun, however that ends. The next start knows, since it reads what is there.
+//   COM-5  What the ranks wrote may be removed only where no manifest can name it: not after
+//     writing has begun, however that ends. The next start knows, since it reads what is there.
 #pragma once
 
 #include <cstdint>

@@ -521,7 +521,8 @@ class simulation {
         return;
       case 6:
         if (stage)
-          caf::anon_send(stage, make_msg<fbs::RunStep>(old, [&](auto& s) { s.step = f.lot % 20; }));
+          caf::anon_send(stage, make_msg<fbs::RunStep>(
+                                    old, [&](auto& s) { s.step = 1 + f.lot / 8 % 20; }));
         return;
       default:
         if (node) caf::anon_send(node, make_msg<fbs::Assign>(old));

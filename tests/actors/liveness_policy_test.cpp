@@ -5,7 +5,7 @@
 
 using namespace troupe::cluster;
 
-TEST_CASE("LIV-1: silence makes suspect, then dead, each told once; a beat heals a suspect only") {
+TEST_CASE("LIV-1: silence makes suspect, then dead, each told once, a beat heals a suspect only") {
   liveness_policy p(3, 10);
   p.heard("a", 0);
   p.heard("b", 0);

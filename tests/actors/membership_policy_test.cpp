@@ -6,7 +6,7 @@
 using namespace troupe;
 using namespace troupe::cluster;
 
-TEST_CASE("MEM-1, MEM-2: named, of our language, not here twice; everyone else is told why") {
+TEST_CASE("MEM-1, MEM-2: named, of our language, not here twice, everyone else is told why") {
   membership_policy p({"a", "b"}, 7, "0.1.0", 1);
   CHECK(p.admit({"b", 7, "0.1.0", "i1", 0}).has_value());
   CHECK(*p.admit({"b", 7, "0.1.0", "i1", 0}) ==

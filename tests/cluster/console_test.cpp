@@ -122,7 +122,7 @@ TEST_CASE("status: no cluster is 69, a wrong address is a usage error") {
   CHECK(run({"status", "--connect", "nowhere"}).code == 64);
 }
 
-TEST_CASE("trace: live shows decoded messages up to its limit; record makes a file") {
+TEST_CASE("trace: live shows decoded messages up to its limit, record makes a file") {
   running r;
   const auto live = r.tool({"trace", "live", "--message", "RunStep", "--max", "4", "--payloads",
                             "--json"});

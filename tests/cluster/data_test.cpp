@@ -3,7 +3,7 @@
 
 using namespace troupe::cluster_test;
 
-TEST_CASE("data: a long tokenising tells of its progress; the next start finds it done") {
+TEST_CASE("data: a long tokenising tells of its progress, the next start finds it done") {
   job_files job;
   fs::create_directories(job / "corpus");
   const std::string line = "all work and no play makes a long text of which nobody reads a word\n";

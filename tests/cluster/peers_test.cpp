@@ -87,7 +87,7 @@ TEST_CASE("peers: garbage on the ports of a plain cluster") {
   CHECK(up.wait() == 130);
 }
 
-TEST_CASE("peers: mutual TLS trains; peers without certificates are refused") {
+TEST_CASE("peers: mutual TLS trains, peers without certificates are refused") {
   job_files job;
   const auto pki = (job / "pki").string();
   const auto made = run({"certs", pki, "--node", "node0=localhost,127.0.0.1", "--node",

@@ -81,7 +81,7 @@ struct trusted {
 
 }  // namespace
 
-TEST_CASE("roles: a viewer looks, and is refused all else by name; an operator is obeyed") {
+TEST_CASE("roles: a viewer looks, and is refused all else by name, an operator is obeyed") {
   trusted t;
   CHECK(t.as("bob", {"ps"}).code == 0);
   CHECK(t.as("bob", {"status"}).code == 0);

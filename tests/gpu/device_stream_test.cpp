@@ -237,7 +237,7 @@ TEST_CASE("allocate: aligned, zeroed, refused with the size when impossible") {
   }
 }
 
-TEST_CASE("facts: the host names its threads and memory; host memory is accessible") {
+TEST_CASE("facts: the host names its threads and memory, host memory is accessible") {
   auto host = make_host_device(3);
   CHECK(host->facts().threads == 3);
   CHECK(host->facts().memory_bytes > 0);

@@ -134,7 +134,7 @@ TEST_CASE("bf16 files load as the rounded values") {
   }
 }
 
-TEST_CASE("HF-1: missing, extra and misshapen tensors are named; known buffers are ignored") {
+TEST_CASE("HF-1: missing, extra and misshapen tensors are named, known buffers are ignored") {
   auto owner = make_reference_device();
   const model_config model = tiny_gpt2();
   auto store = whole_store(*owner, model);

@@ -67,7 +67,7 @@ TEST_CASE("logits from cached keys are those of a full forward pass") {
   }
 }
 
-TEST_CASE("GEN-1: the seed decides; greedy needs none") {
+TEST_CASE("GEN-1: the seed decides, greedy needs none") {
   whole w(tiny_gpt2());
   auto generate = w.generate();
   auto run = [&](uint64_t seed, double temperature) {

@@ -154,7 +154,7 @@ struct head_case {
 
 }  // namespace
 
-TEST_CASE("head_loss equals the reference: loss, dx, dw; ignored targets; evaluation only") {
+TEST_CASE("head_loss equals the reference: loss, dx, dw, ignored targets, evaluation only") {
   for (dtype type : {dtype::f32, dtype::bf16}) {
     for (const auto& [n, c, v] : {linear_shape{37, 56, 251}, {70, 64, 1000}, {3, 16, 17}}) {
       for (int64_t ignore : {0, 3}) {

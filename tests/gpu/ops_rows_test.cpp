@@ -143,7 +143,7 @@ struct norm_case {
 
 }  // namespace
 
-TEST_CASE("norm_backward equals the reference; dresidual may be dx; weights accumulate") {
+TEST_CASE("norm_backward equals the reference, dresidual may be dx, weights accumulate") {
   for (dtype type : types) {
     for (norm_kind kind : {norm_kind::layer, norm_kind::rms}) {
       for (const auto& [n, c] : norm_shapes) {
@@ -204,7 +204,7 @@ TEST_CASE("the reference's norm gradient agrees with finite differences") {
   }
 }
 
-TEST_CASE("embeddings equal the reference; repeated tokens add up") {
+TEST_CASE("embeddings equal the reference, repeated tokens add up") {
   for (dtype type : types) {
     for (int64_t width : {56, 16, 129}) {
       const int64_t batch = 3, seq = 37, vocab = 29;
@@ -344,7 +344,7 @@ TEST_CASE("the reference's activation slopes agree with finite differences") {
   }
 }
 
-TEST_CASE("cast rounds to nearest even, keeps infinities and NaN; add adds") {
+TEST_CASE("cast rounds to nearest even, keeps infinities and NaN, add adds") {
   for (int64_t count : {1, 15, 16, 37, 10000}) {
     auto x = tensor::random(dtype::f32, count, 1, 100.0f);
     if (count > 15) {

@@ -57,6 +57,8 @@ def style_faults(lines):
     if len(lines) > MAX_FILE_LINES:
         yield len(lines), f"{len(lines)} lines: a file has one subject (at most {MAX_FILE_LINES})"
     for number, line in enumerate(lines, 1):
+        if line.startswith("TEST_CASE(") and ";" in line:
+            yield number, "CMake cuts a test's name at ';', and CTest passes halves that name no test"
         if len(line) > MAX_COLUMNS:
             yield number, f"{len(line)} columns (at most {MAX_COLUMNS})"
         if "\t" in line:

@@ -389,7 +389,7 @@ TEST_CASE("a cross-check points at the line of a key that somebody wrote") {
   CHECK(text.find("run.toml:10:1: parallel.pipeline: 5 stages cannot share 4 layers") != text.npos);
 }
 
-TEST_CASE("includes: cycles, depth, absence and wrong types are refused; a diamond is fine") {
+TEST_CASE("includes: cycles, depth, absence and wrong types are refused, a diamond is fine") {
   folder here;
   auto problems_of = [&](const std::string& file) {
     return rendered(read({file, {}, {}}).problems);
@@ -427,7 +427,7 @@ TEST_CASE("a file that is not there, not a file, or too large is told so") {
   CHECK(large.error().message.find("larger than 1 MiB") != std::string::npos);
 }
 
-TEST_CASE("nodes are a number or a list; the stronger layer wins, the same layer must agree") {
+TEST_CASE("nodes are a number or a list, the stronger layer wins, the same layer must agree") {
   folder here;
   auto list = "[[cluster.node]]\nname = 'a'\n[[cluster.node]]\nname = 'b'\nworkers = 2\n";
   auto file = here.write("list.toml", least + list + "[train]\nbatch = 12\n");

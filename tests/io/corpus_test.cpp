@@ -87,7 +87,7 @@ TEST_CASE("TXT-2 text loses byte order mark, carriage returns and Gutenberg's wr
   CHECK(clean_text("") == "");
 }
 
-TEST_CASE("TXT-1 folders are walked by name; what is no text is passed over") {
+TEST_CASE("TXT-1 folders are walked by name, what is no text is passed over") {
   scratch dir;
   fs::create_directories(dir / "b/inner");
   fs::create_directories(dir / ".hidden");

@@ -58,7 +58,7 @@ TEST_CASE("ER-1: an error nobody could have made becomes a bug, not a crash") {
   CHECK(from_caf(caf::error(1, caf::atom("strange"))).code == errc::bug);
 }
 
-TEST_CASE("a handler's error reaches the caller; CAF renders it readably") {
+TEST_CASE("a handler's error reaches the caller, CAF renders it readably") {
   caf::actor_system_config config;
   register_messages(config);
   caf::actor_system system(config);

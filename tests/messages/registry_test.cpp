@@ -33,7 +33,7 @@ TEST_CASE("RG-1: every message is a table of the schema, by name and by id") {
   CHECK(find_message("Nothing") == nullptr);
 }
 
-TEST_CASE("RG-1: whatever a call takes or gives is a message; every call has a finite timeout") {
+TEST_CASE("RG-1: whatever a call takes or gives is a message, every call has a finite timeout") {
   CHECK(all_calls().size() > 10);
   for (const auto& call : all_calls()) {
     CAPTURE(call.service);

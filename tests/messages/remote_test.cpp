@@ -154,7 +154,7 @@ TEST_CASE("an error crosses the connection with its message and hint") {
   CHECK(got.message.find("no handler for") == 0);
 }
 
-TEST_CASE("hostile messages over loopback are counted; receiver and connection go on") {
+TEST_CASE("hostile messages over loopback are counted, receiver and connection go on") {
   pair_of_systems s(true);
   auto wire = encode(make_msg<fbs::Ack>({}, [](auto& x) { x.text = "good"; }));
   message_header honest;
@@ -204,7 +204,7 @@ TEST_CASE("hostile messages over loopback are counted; receiver and connection g
   CHECK(s.handled() == 1);
 }
 
-TEST_CASE("a type the receiver does not know is counted; receiver and connection go on") {
+TEST_CASE("a type the receiver does not know is counted, receiver and connection go on") {
   pair_of_systems s(true);
   auto before = counts();
   caf::scoped_actor self(*s.sending);

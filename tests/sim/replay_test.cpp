@@ -302,7 +302,7 @@ TEST_CASE("replay: lives that cannot have been are refused") {
   refused([](auto& b) { b[0].life[0]->birth->form = 99; }, errc::version_mismatch);
 }
 
-TEST_CASE("replay: actors that cannot be replayed say why; names are checked") {
+TEST_CASE("replay: actors that cannot be replayed say why, names are checked") {
   recorded r("worker/0");
   auto all = r.read();
   const auto worker = replay::replay(all.stories.front());

@@ -128,7 +128,7 @@ TEST_CASE("names of work keep their numbers") {
   CHECK(work_names().at(b - 1) == "test-b");
 }
 
-TEST_CASE("a card tells state, waits and errors; its waits end by their id") {
+TEST_CASE("a card tells state, waits and errors, its waits end by their id") {
   auto card = board::instance().add(0);
   card->set_kind("thing");
   CHECK(card->path().substr(0, 7) == "thing/#");

@@ -104,7 +104,7 @@ TEST_CASE("perfetto: tracks, nesting, arrows of a step") {
   CHECK(file["otherData"]["clock_bound_ns"] == 50'000);
 }
 
-TEST_CASE("perfetto EXP-1: what overlaps gets a track of its own; counters follow the mailbox") {
+TEST_CASE("perfetto EXP-1: what overlaps gets a track of its own, counters follow the mailbox") {
   trace_maker m;
   const auto p = m.process("head \"x\"\n", 0, 0);
   const auto x = m.add(p, "x\\y"), w = m.add(p, "worker/0");
@@ -187,7 +187,7 @@ TEST_CASE("otlp EXP-3: ids, kinds, parents, links") {
   for (const auto& p : parents) CHECK(ids.contains(p));
 }
 
-TEST_CASE("mermaid: a small diagram, letter by letter; a limit that says so") {
+TEST_CASE("mermaid: a small diagram, letter by letter, a limit that says so") {
   trace_maker m;
   const auto p = m.process("head", 0, 0);
   const auto x = m.add(p, "run"), y = m.add(p, "stage/0; #1");

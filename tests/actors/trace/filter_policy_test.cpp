@@ -47,7 +47,7 @@ TEST_CASE("patterns") {
   }
 }
 
-TEST_CASE("actor and message must fit; work goes by its name") {
+TEST_CASE("actor and message must fit, work goes by its name") {
   auto f = make({.actor = "stage/*", .message = "RunS*", .max_records = 10});
   CHECK(f.passes(record(1, 7), 0));
   CHECK_FALSE(f.passes(record(1, 8), 0));

@@ -205,7 +205,7 @@ TEST_CASE("trace file: names of work hold for the later batches of their process
   CHECK_FALSE(checker.check(*make_msg<fbs::TraceBatch>(message_context{}, other)));
 }
 
-TEST_CASE("trace file: several files are one trace; a limit bounds it") {
+TEST_CASE("trace file: several files are one trace, a limit bounds it") {
   scratch dir;
   write(dir / "a.trace", two_stage_step().batches());
   write(dir / "b.trace", two_stage_step().batches());

@@ -276,7 +276,7 @@ TEST_CASE("wait graph: a deadlock is told as its cycle") {
             "  y waits 2.00 s for x: a token\n") == 0);
 }
 
-TEST_CASE("wait graph: short waits can be left out; odd details do no harm") {
+TEST_CASE("wait graph: short waits can be left out, odd details do no harm") {
   auto in = pipeline({{"worker/0", "forward", s / 100}}, {});
   in[1].actors[0].detail = "not json";
   in[2].actors[0].detail = R"({"pipeline_rank":"one","data_rank":[]})";

@@ -206,7 +206,7 @@ TEST_CASE("removal: oldest first, leftovers when they are old, never what is in 
         std::vector<std::string>{"step-00000020.deleting", "step-00000050"});
 }
 
-TEST_CASE("RT-3: a removal that was interrupted is finished later; nothing reads it meanwhile") {
+TEST_CASE("RT-3: a removal that was interrupted is finished later, nothing reads it meanwhile") {
   scratch dir;
   sample::make(dir.path, at_step(100));
   sample::make(dir.path, at_step(110));

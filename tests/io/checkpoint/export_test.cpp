@@ -108,7 +108,7 @@ TEST_CASE("a damaged checkpoint is not exported") {
   CHECK(!std::filesystem::exists(dir / "out" / "model.safetensors"));
 }
 
-TEST_CASE("two layouts of the same state do not differ; other values are counted") {
+TEST_CASE("two layouts of the same state do not differ, other values are counted") {
   scratch one, two;
   sample::made what;
   auto a = open(sample::make(one.path, what));

@@ -221,7 +221,7 @@ TEST_CASE("any layout restores any other, bit by bit (RP-1)") {
   }
 }
 
-TEST_CASE("RP-2: reads are whole slots, each once, sorted; copies tile what is wanted") {
+TEST_CASE("RP-2: reads are whole slots, each once, sorted, copies tile what is wanted") {
   scratch dir;
   sample::made what;
   what.pipeline = 2;
@@ -259,7 +259,7 @@ TEST_CASE("RP-2: reads are whole slots, each once, sorted; copies tile what is w
   CHECK(std::all_of(covered.begin(), covered.end(), [](int n) { return n == 1; }));
 }
 
-TEST_CASE("random ranges come out as they went in; wrong ones are named") {
+TEST_CASE("random ranges come out as they went in, wrong ones are named") {
   scratch dir;
   sample::made what;
   what.pipeline = 4;

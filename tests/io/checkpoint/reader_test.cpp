@@ -170,7 +170,7 @@ TEST_CASE("every cut of every file is found, and so is what is longer or missing
   }
 }
 
-TEST_CASE("RD-1: what lies elsewhere is still read; what is damaged is not, and is named") {
+TEST_CASE("RD-1: what lies elsewhere is still read, what is damaged is not, and is named") {
   scratch dir;
   auto source = std::make_shared<memory_source>(sample::make(dir.path));
   auto r = reader::open(source);
