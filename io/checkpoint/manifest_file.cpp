@@ -64,7 +64,8 @@ flatbuffers::Offset<fbs::Tensor> encode(builder& b, const tensor_entry& t) {
 result<tensor_part> decode(const fbs::TensorPart& p) {
   const auto which = part_of(p.part());
   const auto type = type_of(p.dtype());
-  if (!which || !type) return wrong("a tensor has an unknown part or type");
+  if (!which || !type || !well_placed(*p.slices()))
+    return wrong("a tensor has an unknown part or type, or misplaced slices");
   tensor_part out{*which, *type, {}};
   out.slices.reserve(p.slices()->size());
   for (const auto* s : *p.slices())

@@ -67,9 +67,15 @@ inline std::optional<part> part_of(fbs::Part which) noexcept {
 static_assert(static_cast<int>(fbs::Part::weight) == static_cast<int>(part::weight));
 static_assert(static_cast<size_t>(fbs::Part::MAX) + 1 == part_count);
 
+/// Whether the elements lie as their 8 bytes each need it: the verifier looks at the length alone.
+template <class T>
+bool well_placed(const flatbuffers::Vector<T>& vector) noexcept {
+  return reinterpret_cast<uintptr_t>(vector.Data()) % alignof(uint64_t) == 0;
+}
+
 /// A schema's shape as ours; nothing if it has too many dimensions.
 inline std::optional<std::vector<int64_t>> shape_of(const flatbuffers::Vector<int64_t>& shape) {
-  if (shape.size() > max_dimensions) return std::nullopt;
+  if (shape.size() > max_dimensions || !well_placed(shape)) return std::nullopt;
   return std::vector<int64_t>(shape.begin(), shape.end());
 }
 

@@ -153,7 +153,9 @@ TEST_CASE("each flipped byte of MANIFEST is found when it is opened") {
 TEST_CASE("every cut of every file is found, and so is what is longer or missing") {
   scratch dir;
   const auto good = memory_source(sample::make(dir.path, two_by_two()));
-  for (const auto& [name, content] : good.files) {
+  for (const auto& file : good.files) {
+    const auto& name = file.first;
+    const auto& content = file.second;
     CAPTURE(name);
     auto source = std::make_shared<memory_source>(good);
     auto& bytes = source->files[name];
