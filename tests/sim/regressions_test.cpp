@@ -10,12 +10,12 @@ using namespace troupe::sim;
 
 namespace {
 
-constexpr int64_t ms = 1'000'000;
+constexpr int64_t us = 1'000;
 
 struct sweep_of {
   fault_kind kind;
   std::vector<uint64_t> lots;  ///< victims or variants
-  int64_t from_ms = 0, to_ms = 260, every_ms = 4;
+  int64_t from_us = 0, to_us = 260'000, every_us = 4'000;
   int checkpoint_every = 2;
 };
 
@@ -37,17 +37,17 @@ void survives(const sweep_of& s) {
   spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults
   size_t befell = 0;
   for (const auto lot : s.lots)
-    for (int64_t at = s.from_ms; at < s.to_ms; at += s.every_ms) {
+    for (int64_t at = s.from_us; at < s.to_us; at += s.every_us) {
       CAPTURE(lot);
       CAPTURE(at);
-      const fault f{s.kind, at * ms + static_cast<int64_t>(lot), 0, lot};
+      const fault f{s.kind, at * us + static_cast<int64_t>(lot), 0, lot};
       const auto done = simulate(short_run(f, s.checkpoint_every));
       REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
       CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
       befell += done->faults.size();
     }
-  CHECK(befell > s.lots.size() * static_cast<size_t>(s.to_ms - s.from_ms) /
-                     static_cast<size_t>(s.every_ms) / 4);
+  CHECK(befell > s.lots.size() * static_cast<size_t>(s.to_us - s.from_us) /
+                     static_cast<size_t>(s.every_us) / 4);
 }
 
 std::vector<uint64_t> up_to(uint64_t n) {
@@ -60,24 +60,22 @@ std::vector<uint64_t> up_to(uint64_t n) {
 
 // Run and coordinator both told the reporter of the end, with different reasons.
 TEST_CASE("simulation found: the end is told once, whenever a node crashes") {
-  survives({fault_kind::crash_node, up_to(2), 0, 260, 1});
+  survives({fault_kind::crash_node, up_to(2), 0, 260'000, 1'000});
 }
 
 // Odd lots stop without saving: a run that had done all its steps succeeded without a checkpoint.
 // Of four steps the third is saved on the way, so that the last one is saved at the end only.
 TEST_CASE("simulation found: a stop after the last step comes too late") {
-  survives({fault_kind::stop_run, up_to(2), 0, 260, 1, 3});
+  survives({fault_kind::stop_run, up_to(2), 0, 260'000, 1'000, 3});
 }
 
 // Coordinator, run, stage and loader changed their state by messages of an epoch that had ended,
-// and a node that had not joined yet obeyed anybody. Each lot is another message. A stage is
-// seldom idle enough for a RunStep to do harm: those of the four steps come at every moment.
+// and a node that had not joined yet obeyed anybody. Each lot is another message.
 TEST_CASE("simulation found: messages of the past change nothing") {
-  survives({fault_kind::old_message, up_to(16), 0, 260, 4});
-  survives({fault_kind::old_message, {6, 14, 22, 30}, 0, 260, 1});
+  survives({fault_kind::old_message, up_to(16), 0, 260'000, 4'000});
 }
 
 // A killed node left its workers behind, a killed run left the cluster waiting for ever.
 TEST_CASE("simulation found: whoever is killed, nothing is left behind and the end is told") {
-  survives({fault_kind::kill_actor, up_to(11), 0, 260, 4});
+  survives({fault_kind::kill_actor, up_to(11), 0, 260'000, 4'000});
 }
