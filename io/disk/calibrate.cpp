@@ -30,7 +30,7 @@ constexpr double most_rate = 1e13;            ///< bytes a second; more is no me
 
 std::vector<std::pair<size_t, size_t>> usual_tries() {
   constexpr size_t mib = size_t{1} << 20;
-  return {{2 * mib, 16}, {4 * mib, 4}, {4 * mib, 8}, {8 * mib, 4}, {8 * mib, 8}};
+  return {{4 * mib, 8}, {8 * mib, 8}, {4 * mib, 4}, {8 * mib, 4}};
 }
 
 bool possible(size_t chunk, size_t depth) {

@@ -39,7 +39,7 @@ struct calibration {
 
 struct calibrate_options {
   disk_backend backend = disk_backend::automatic;
-  /// What to try; empty: 2 MiB x 16, 4 MiB x 4, 4 MiB x 8, 8 MiB x 4, 8 MiB x 8.
+  /// What to try, the likeliest first; empty: 4 MiB x 8, 8 MiB x 8, 4 MiB x 4, 8 MiB x 4.
   std::vector<std::pair<size_t, size_t>> chunk_and_depth = {};
   uint64_t budget_bytes = uint64_t{256} << 20;  ///< written in all, shared by the tries
   std::chrono::milliseconds budget{1000};       ///< no further try begins after it

@@ -2,7 +2,7 @@
 // can be right.
 #include "io/disk/calibrate.hpp"
 
-#include <fstream>
+#include <cstdlib>
 
 #include <nlohmann/json.hpp>
 
@@ -112,4 +112,29 @@ TEST_CASE("CA-1 a result is kept, and used only if it can be right") {
   REQUIRE(measured);
   CHECK_FALSE(measured->tried.empty());
   CHECK(kept_calibration(dir.path, options));
+}
+
+TEST_CASE(
+    "results are kept under XDG_CACHE_HOME, or measured each time where nothing can be kept") {
+  scratch dir;
+  const char* before = std::getenv("XDG_CACHE_HOME");
+  std::string saved = before != nullptr ? before : "";
+  auto options = quick({});
+  ::setenv("XDG_CACHE_HOME", (dir / "xdg").c_str(), 1);
+  auto first = calibrate(dir.path, options);
+  auto again = calibrate(dir.path, options);
+  REQUIRE(write_atomic(dir / "plain", "a file"));
+  ::setenv("XDG_CACHE_HOME", (dir / "plain").c_str(), 1);
+  auto nowhere = calibrate(dir.path, options);
+  if (before != nullptr)
+    ::setenv("XDG_CACHE_HOME", saved.c_str(), 1);
+  else
+    ::unsetenv("XDG_CACHE_HOME");
+  REQUIRE(first);
+  REQUIRE(again);
+  REQUIRE(nowhere);
+  CHECK_FALSE(first->tried.empty());
+  CHECK(again->tried.empty());
+  CHECK_FALSE(nowhere->tried.empty());
+  CHECK(only_file(dir / "xdg" / "troupe").extension() == ".json");
 }

@@ -116,7 +116,7 @@ TEST_CASE("without any one sync of a commit some crash loses what was acknowledg
   }
 }
 
-TEST_CASE("CS-1 what is not synced may be kept or lost, each alone, what is synced is kept") {
+TEST_CASE("CS-1 what is not synced may be kept or lost, each alone, and what is synced is kept") {
   auto store = crash_store::make();
   faulty_disk d(store, {});
   REQUIRE(d.write_small("/a", "old", durable::yes));

@@ -194,7 +194,7 @@ TEST_CASE("threads take and give slots without sharing one") {
   CHECK(ring->counts() == slot_counts{3, 0, 0, 0, 0});
 }
 
-TEST_CASE("the arena is pinned once as a whole, and unpinned, impossible rings are refused") {
+TEST_CASE("the arena is pinned once as a whole, and unpinned, and impossible rings are refused") {
   slots_options options;
   options.slot_bytes = disk_block;
   options.count = 4;
