@@ -14,15 +14,10 @@
 #include "io/base/result.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parallel.hpp"
+#include "io/checkpoint/save.hpp"
 #include "io/checkpoint/save_plan.hpp"
 
 namespace troupe::io::checkpoint {
-
-/// A small file to lie beside the shards, e.g. config.json.
-struct small_file {
-  std::string name;
-  std::string content;
-};
 
 /// Fills `out` with the elements [what.first, what.first + what.count) of a part of a tensor, a
 /// range of a piece of the stage's plan; out.size() = what.bytes.

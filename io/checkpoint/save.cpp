@@ -1,0 +1,118 @@
+// The steps of a save; see the header for the order they keep.
+#include "io/checkpoint/save.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "io/checkpoint/catalog.hpp"
+
+namespace troupe::io::checkpoint {
+
+namespace fs = std::filesystem;
+
+status remove_folder(disk& d, const fs::path& folder) {
+  TROUPE_TRY(entries, d.list(folder));
+  for (const auto& e : entries) {
+    if (e.folder)
+      TROUPE_CHECK(remove_folder(d, folder / e.name));
+    else
+      TROUPE_CHECK(d.remove_file(folder / e.name));
+  }
+  return d.remove_dir(folder);
+}
+
+result<fs::path> begin_save(disk& d, const fs::path& dir, uint64_t step, uint64_t epoch) {
+  const auto partial = dir / partial_name(step, epoch);
+  TROUPE_TRY(made, d.make_dir(partial));
+  if (made) return partial;
+  TROUPE_CHECK(remove_folder(d, partial));  // left by an attempt before this one
+  TROUPE_TRY(again, d.make_dir(partial));
+  if (!again)
+    return error{errc::io, fmt::format("{} came back while it was removed", partial.string())};
+  return partial;
+}
+
+// -- a rank ---------------------------------------------------------------------------------------
+
+rank_save::rank_save(rank_plan plan, voted done) : plan_(std::move(plan)), done_(std::move(done)) {}
+
+result<std::unique_ptr<rank_save>> rank_save::create(disk& d, const fs::path& partial,
+                                                     const manifest_head& head, rank_plan plan,
+                                                     voted done) {
+  std::unique_ptr<rank_save> out(new rank_save(std::move(plan), std::move(done)));
+  auto& s = *out;
+  s.captures_ = plan_capture(s.plan_, head.slot_bytes);
+  s.left_ = s.captures_.fills.size();
+  s.footer_ = {head.job,
+               head.epoch,
+               head.step,
+               s.plan_.rank,
+               head.layout,
+               head.slot_bytes,
+               s.plan_.stream_bytes,
+               {},
+               {}};
+  for (const auto& p : s.plan_.pieces) s.footer_.pieces.push_back(p.what);
+  shard_writer::options how;
+  how.name = partial / shard_name(s.plan_.rank);
+  how.slot_bytes = head.slot_bytes;
+  how.stream_bytes = s.plan_.stream_bytes;
+  how.done = [&s](const status& outcome) { s.written(outcome); };
+  TROUPE_TRY(writer, shard_writer::create(d, std::move(how)));
+  s.writer_ = std::move(writer);
+  return out;
+}
+
+status rank_save::filled(slot lease, uint64_t number) {
+  TROUPE_CHECK(writer_->filled(std::move(lease), number, captures_.fills[number].bytes));
+  if (--left_ > 0) return {};
+  footer_.crc32c = writer_->crcs();
+  TROUPE_TRY(tail, encode_tail(footer_));
+  tail_ = std::move(tail);
+  return writer_->append_tail(tail_.bytes);
+}
+
+void rank_save::written(const status& outcome) {
+  if (!outcome) return done_(outcome.error());
+  done_(shard_facts{plan_.rank, tail_.file_bytes, plan_.stream_bytes, tail_.footer_crc,
+                    tail_.slot_digest, footer_.pieces});
+}
+
+// -- the root -------------------------------------------------------------------------------------
+
+namespace {
+
+/// The commit point and what belongs around it.
+result<fs::path> publish(disk& d, const fs::path& partial, uint64_t step) {
+  const auto dir = partial.parent_path();
+  const auto name = complete_name(step);
+  TROUPE_CHECK(d.sync_dir(partial));
+  TROUPE_TRY(entries, d.list(dir));
+  const bool again =
+      std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
+  TROUPE_CHECK(again ? d.exchange(partial, dir / name) : d.rename(partial, dir / name));  // SV-4
+  TROUPE_CHECK(d.sync_dir(dir));
+  // What is not removed now is collected as a leftover at the next start.
+  if (again) (void)remove_folder(d, partial);
+  return dir / name;
+}
+
+}  // namespace
+
+result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_head& head,
+                             std::vector<shard_facts> shards,
+                             const std::vector<small_file>& others) {
+  std::vector<file_sum> sums;
+  for (const auto& f : others) {
+    if (!is_file_name(f.name)) return error{errc::bug, "a small file's name is none: " + f.name};
+    TROUPE_CHECK(d.write_small(partial / f.name, f.content, durable::yes));
+    sums.push_back({f.name, f.content.size(), crc32c(as_bytes(f.content))});
+  }
+  TROUPE_TRY(m, assemble(head, std::move(shards), sums));
+  TROUPE_TRY(text, encode_manifest(m));
+  TROUPE_CHECK(d.write_small(partial / manifest_file, text, durable::yes));
+  return publish(d, partial, head.step);
+}
+
+}  // namespace troupe::io::checkpoint

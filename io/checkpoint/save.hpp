@@ -1,0 +1,89 @@
+// A save, as far as its order on the disk matters: every step through io::disk, so that a power cut
+// can be tried at each of them (tests/io/checkpoint/save_crash.cpp).
+//
+//   root  begin_save    <dir>/step-N.eE.partial/ is made, empty
+//   ranks rank_save     shard: slots, footer, trailer; fdatasync; then the vote
+//   root  commit_save   small files and MANIFEST, each synced; sync of the folder; rename to step-N;
+//                       sync of <dir>; then the acknowledgement
+//
+// Invariants
+// SV-1 A folder named step-N holds a whole checkpoint, whatever happens when.
+// SV-2 What commit_save has answered for survives a power cut.
+// SV-3 A shard's vote is given only for bytes that are on the disk. Their names are the root's
+//      affair: its one sync of the folder covers all of them.
+// SV-4 Where a complete step-N is there already (of a run that was resumed before it), the two
+//      folders change places in one step: at no time is there none.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/checkpoint/manifest.hpp"
+#include "io/checkpoint/save_plan.hpp"
+#include "io/disk/shard_writer.hpp"
+
+namespace troupe::io::checkpoint {
+
+/// A small file to lie beside the shards, e.g. config.json.
+struct small_file {
+  std::string name;
+  std::string content;
+};
+
+/// Makes the folder of a save anew; its path. Blocks. Errors: io, permission.
+result<std::filesystem::path> begin_save(disk& d, const std::filesystem::path& dir, uint64_t step,
+                                         uint64_t epoch);
+
+/// One rank's shard on its way. Passive as shard_writer: the owner of the disk fills slots in order
+/// and hands it completions; nothing waits.
+class rank_save {
+ public:
+  /// Called once: what the rank votes for, or why not (SV-3). From within filled, take or give_up;
+  /// must not destroy the save.
+  using voted = std::function<void(const result<shard_facts>&)>;
+
+  /// Errors: bad_config, those of disk::open. The disk outlives it.
+  static result<std::unique_ptr<rank_save>> create(disk& d, const std::filesystem::path& partial,
+                                                   const manifest_head& head, rank_plan plan,
+                                                   voted done);
+
+  /// The slots to fill, in order.
+  const capture_plan& captures() const noexcept { return captures_; }
+  /// Slot `number` of captures().fills is filled. The error that ended the save, else success.
+  status filled(slot lease, uint64_t number);
+  /// True when the completion was this shard's.
+  bool take(completion& answer) { return writer_->take(answer); }
+  void give_up(const error& why) { writer_->give_up(why); }
+  /// From any thread.
+  shard_progress progress() const noexcept { return writer_->progress(); }
+
+ private:
+  rank_save(rank_plan plan, voted done);
+  void written(const status& outcome);
+
+  rank_plan plan_;
+  capture_plan captures_;
+  footer footer_;
+  encoded_tail tail_;
+  uint64_t left_ = 0;  ///< slots that were not handed over yet
+  voted done_;
+  std::unique_ptr<shard_writer> writer_;
+};
+
+/// The commit: makes of `partial`, in which all ranks' shards are durable, the complete checkpoint;
+/// its path (SV-1, SV-2). Blocks. Errors: bad_data where the shards do not make a checkpoint; io.
+/// After an error the checkpoint may or may not be there; it is whole if it is.
+result<std::filesystem::path> commit_save(disk& d, const std::filesystem::path& partial,
+                                          const manifest_head& head,
+                                          std::vector<shard_facts> shards,
+                                          const std::vector<small_file>& others);
+
+/// Removes a folder of files, with what is in it. Blocks.
+status remove_folder(disk& d, const std::filesystem::path& folder);
+
+}  // namespace troupe::io::checkpoint
