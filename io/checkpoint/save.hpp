@@ -3,8 +3,8 @@
 //
 //   root  begin_save    <dir>/step-N.eE.partial/ is made, empty
 //   ranks rank_save     shard: slots, footer, trailer; fdatasync; then the vote
-//   root  commit_save   small files and MANIFEST, each synced; sync of the folder; rename to step-N;
-//                       sync of <dir>; then the acknowledgement
+//   root  commit_save   small files and MANIFEST, each synced; sync of the folder; rename to
+//                       step-N; sync of <dir>; then the acknowledgement
 //
 // Invariants
 // SV-1 A folder named step-N holds a whole checkpoint, whatever happens when.

@@ -114,7 +114,7 @@ class image_source final : public file_source {
       status read_at(uint64_t offset, std::span<std::byte> out) const override {
         if (offset > bytes.size() || out.size() > bytes.size() - offset)
           return error{errc::bad_data, "the file ends before"};
-        std::memcpy(out.data(), bytes.data() + offset, out.size());
+        if (!out.empty()) std::memcpy(out.data(), bytes.data() + offset, out.size());
         return {};
       }
     };
