@@ -2,6 +2,7 @@
 #include "actors/trace/batch.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -11,7 +12,7 @@ namespace troupe::trace {
 
 namespace {
 
-constexpr size_t records_each = 8192;                        // 512 KiB
+constexpr size_t records_each = 8192;                         // 512 KiB
 constexpr size_t message_bytes_each = max_message_bytes / 4;  // beside that, with room to spare
 constexpr size_t actors_each = 2048;
 
@@ -31,6 +32,13 @@ fbs::TraceBatchT begin(const batch_head& head) {
 }
 
 }  // namespace
+
+int64_t unix_minus_steady_ns() {
+  using namespace std::chrono;
+  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch() -
+                                    steady_clock::now().time_since_epoch())
+      .count();
+}
 
 std::vector<fbs::TraceBatchT> make_batches(const batch_head& head, batch_content content) {
   std::vector<fbs::TraceBatchT> out;

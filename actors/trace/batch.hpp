@@ -38,6 +38,9 @@ struct batch_content {
   std::vector<std::unique_ptr<fbs::TracedMessageT>> messages;
 };
 
+/// What to add to the actor clock to have Unix time: batch_head::unix_ns of this host.
+int64_t unix_minus_steady_ns();
+
 /// At least one batch, in order; actors and names of work are in the first. Their sequence is left
 /// at 0.
 std::vector<fbs::TraceBatchT> make_batches(const batch_head& head, batch_content content);

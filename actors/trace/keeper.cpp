@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
@@ -25,13 +24,6 @@ namespace troupe::trace {
 namespace {
 
 constexpr char orderly = 'o';
-
-int64_t unix_minus_steady_ns() {
-  using namespace std::chrono;
-  return duration_cast<nanoseconds>(system_clock::now().time_since_epoch() -
-                                    steady_clock::now().time_since_epoch())
-      .count();
-}
 
 /// What was under somebody's hands, as a record that ended badly now.
 trace_record ended_badly(trace_record r, int64_t now_ns) {
@@ -111,10 +103,16 @@ result<std::filesystem::path> write_last_box(const flight_remains& remains, pid_
   auto partial = path;
   partial += ".partial";
   TROUPE_TRY(file, trace_writer::create(partial));
-  for (const auto& b : make_batches(head, content_of(remains, now_ns)))
-    TROUPE_CHECK(file.append(make_msg<fbs::TraceBatch>({}, b)));
-  TROUPE_CHECK(file.finish());
+  const auto written = [&]() -> status {
+    for (const auto& b : make_batches(head, content_of(remains, now_ns)))
+      TROUPE_CHECK(file.append(make_msg<fbs::TraceBatch>({}, b)));
+    return file.finish();
+  }();
   std::error_code failed;
+  if (!written) {  // a full disk: half a box is none
+    std::filesystem::remove(partial, failed);
+    return written.error();
+  }
   std::filesystem::rename(partial, path, failed);  // KEP-2
   if (failed) return error::system(fmt::format("name {}", path.string()), failed.value());
   return path;

@@ -63,14 +63,6 @@ std::vector<std::unique_ptr<fbs::TracedActorT>> new_actors(
   return out;
 }
 
-/// What to add to the actor clock to have Unix time, for those who read a trace later.
-int64_t unix_minus_steady_ns() {
-  using namespace std::chrono;
-  const auto unix = system_clock::now().time_since_epoch();
-  const auto steady = steady_clock::now().time_since_epoch();
-  return duration_cast<nanoseconds>(unix).count() - duration_cast<nanoseconds>(steady).count();
-}
-
 batch_head head_of(const observer_state& st) {
   const auto clock = clock_now();
   batch_head h;
@@ -236,9 +228,9 @@ result<std::string> write_black_box(observer_pointer self, const std::string& re
   content.works = work_names();
   auto head = head_of(st);
   head.lost = all.lost();
-  const auto path = std::filesystem::path(dir) /
-                    fmt::format("blackbox-{}-{}-{}-{}.trace", st.options.node, getpid(),
-                                ++st.black_boxes, word_of(reason));
+  const auto path =
+      std::filesystem::path(dir) / fmt::format("blackbox-{}-{}-{}-{}.trace", st.options.node,
+                                               getpid(), ++st.black_boxes, word_of(reason));
   TROUPE_TRY(file, trace_writer::create(path));
   for (const auto& b : make_batches(head, std::move(content)))
     TROUPE_CHECK(file.append(make_msg<fbs::TraceBatch>(context_of(*self, 0), b)));
@@ -252,8 +244,8 @@ caf::result<msg<fbs::Ack>> dump_black_box(observer_pointer self, const msg<fbs::
   const bool death = self->current_sender() == nullptr;
   const auto now = now_ns(*self);
   if (death) {  // OBS-4
-    const bool soon = st.last_box_ns != 0 &&
-                      now - st.last_box_ns < observer_state::box_pause_s * 1'000'000'000;
+    const bool soon =
+        st.last_box_ns != 0 && now - st.last_box_ns < observer_state::box_pause_s * 1'000'000'000;
     if (soon || st.black_boxes >= observer_state::box_limit || st.options.black_box_dir.empty())
       return to_caf({errc::unavailable, "enough black boxes"});
     st.last_box_ns = now;
@@ -272,9 +264,8 @@ void watch_deaths(observer_pointer self) {
     auto owner = me.lock();
     if (!owner) return;
     caf::anon_send(caf::actor_cast<observer_actor>(owner),
-                   make_msg<fbs::DumpBlackBox>({}, [&](auto& d) {
-                     d.reason = fmt::format("{} died: {}", path, why);
-                   }));
+                   make_msg<fbs::DumpBlackBox>(
+                       {}, [&](auto& d) { d.reason = fmt::format("{} died: {}", path, why); }));
   });
 }
 

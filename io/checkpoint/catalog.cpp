@@ -157,18 +157,4 @@ result<choice> newest_that_verifies(const fs::path& dir, const work_options& opt
   return out;
 }
 
-result<fs::path> publish(const fs::path& partial, uint64_t step) {
-  const auto parent = partial.parent_path();
-  const auto complete = parent / complete_name(step);
-  TROUPE_CHECK(fsync_directory(partial));
-  std::error_code code;
-  const bool again = fs::exists(complete, code);
-  const unsigned how = again ? RENAME_EXCHANGE : 0;  // a plain rename never replaces a full folder
-  if (::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, complete.c_str(), how) != 0)
-    return error::system(fmt::format("rename to {}", complete.string()), errno);
-  TROUPE_CHECK(fsync_directory(parent));
-  if (again) fs::remove_all(partial, code);  // what stays is collected as a leftover
-  return complete;
-}
-
 }  // namespace troupe::io::checkpoint

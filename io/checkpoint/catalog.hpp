@@ -83,9 +83,4 @@ struct choice {
 result<choice> newest_that_verifies(const std::filesystem::path& dir,
                                     const work_options& options = {});
 
-/// The commit point: syncs `partial`, renames it to the complete name of `step` beside it and syncs
-/// the parent. A complete one of the same step (of a run that was resumed earlier) is exchanged in
-/// one step, then removed. The path of the complete folder.
-result<std::filesystem::path> publish(const std::filesystem::path& partial, uint64_t step);
-
 }  // namespace troupe::io::checkpoint

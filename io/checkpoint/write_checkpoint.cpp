@@ -104,16 +104,6 @@ result<shard_facts> write_shard(const fs::path& folder, const manifest_head& hea
                      tail.footer_crc, tail.slot_digest, std::move(f.pieces)};
 }
 
-result<fs::path> make_partial(const fs::path& dir, const manifest_head& head) {
-  const auto partial = dir / partial_name(head.step, head.epoch);
-  std::error_code code;
-  fs::remove_all(partial, code);
-  fs::create_directories(partial, code);
-  if (code) return error::system(fmt::format("make the folder {}", partial.string()), code.value());
-  TROUPE_CHECK(fsync_directory(dir));
-  return partial;
-}
-
 }  // namespace
 
 result<fs::path> write_checkpoint(const write_options& options, std::span<const plan_stage> stages,
@@ -123,7 +113,12 @@ result<fs::path> write_checkpoint(const write_options& options, std::span<const 
   TROUPE_TRY(plans, plan_save(stages, {options.data_ranks, options.cut_elements, {}}));
   if (head.slot_bytes == 0 || head.slot_bytes % alignment != 0 || head.slot_bytes > max_slot_bytes)
     return error{errc::bug, fmt::format("slots of {} bytes are impossible", head.slot_bytes)};
-  TROUPE_TRY(partial, make_partial(options.dir, head));
+  std::error_code code;
+  fs::create_directories(options.dir, code);
+  if (code)
+    return error::system(fmt::format("make the folder {}", options.dir.string()), code.value());
+  TROUPE_TRY(d, open_disk({disk_backend::threads, 1, 1, {}}));
+  TROUPE_TRY(partial, begin_save(*d, options.dir, head.step, head.epoch));
   uint64_t total = 0;
   for (const auto& p : plans) total += p.stream_bytes;
   byte_counter counter(options.progress, total);
@@ -132,16 +127,7 @@ result<fs::path> write_checkpoint(const write_options& options, std::span<const 
     TROUPE_TRY(facts, write_shard(partial, head, p, values, counter));
     shards.push_back(std::move(facts));
   }
-  std::vector<file_sum> sums;
-  for (const auto& f : others) {
-    if (!is_file_name(f.name)) return error{errc::bug, "a small file's name is none: " + f.name};
-    TROUPE_CHECK(write_atomic(partial / f.name, f.content));
-    sums.push_back({f.name, f.content.size(), crc32c(as_bytes(f.content))});
-  }
-  TROUPE_TRY(m, assemble(head, std::move(shards), sums));
-  TROUPE_TRY(text, encode_manifest(m));
-  TROUPE_CHECK(write_atomic(partial / manifest_file, text));
-  return publish(partial, head.step);
+  return commit_save(*d, partial, head, std::move(shards), {others.begin(), others.end()});
 }
 
 }  // namespace troupe::io::checkpoint

@@ -2,7 +2,7 @@
 // and the format's reference for whoever writes it faster.
 //
 // The order is that of every save: folder, shards (each synced), small files, MANIFEST, sync of the
-// folder, rename, sync of the parent (catalog.hpp: publish).
+// folder, rename, sync of the parent (save.hpp).
 #pragma once
 
 #include <filesystem>
