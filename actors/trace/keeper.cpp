@@ -102,8 +102,8 @@ result<std::filesystem::path> write_last_box(const flight_remains& remains, pid_
   const auto path = last_box_path(remains.folder, remains.node, pid);
   auto partial = path;
   partial += ".partial";
-  TROUPE_TRY(file, trace_writer::create(partial));
   const auto written = [&]() -> status {
+    TROUPE_TRY(file, trace_writer::create(partial));
     for (const auto& b : make_batches(head, content_of(remains, now_ns)))
       TROUPE_CHECK(file.append(make_msg<fbs::TraceBatch>({}, b)));
     return file.finish();

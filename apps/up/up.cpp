@@ -154,7 +154,8 @@ class watch {
   static void note(const std::vector<ended_child>& children) {
     for (const auto& c : children)
       if (!c.black_box.empty())
-        say(fmt::format("node {} {}; its last seconds: {}", c.node, c.how, c.black_box));
+        say(fmt::format("node {} {}; its keeper writes its last seconds to {}", c.node, c.how,
+                        c.black_box));
   }
 
   void tell_of_ended_children() {
