@@ -41,8 +41,7 @@ status can_start(const config::job& job) {
     for (const auto& node : job.cluster.node)
       TROUPE_CHECK(cluster::check(cluster::network_of(job.cluster, node.name)));
   TROUPE_CHECK(train::check_inputs(plan));
-  if (checkpoint::is_checkpoint(job.model.path))
-    TROUPE_CHECK(checkpoint::verify(job.model.path, checkpoint::part::model));
+  if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
   TROUPE_CHECK(checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir));
   return {};
 }

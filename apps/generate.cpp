@@ -1,6 +1,7 @@
 // `troupe generate`: text from a checkpoint.
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "apps/commands.hpp"
 #include "apps/sample.hpp"
 #include "gpu/model/hf_folder.hpp"
+#include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "io/config/load.hpp"
 #include "io/tokenizer/tokenizer.hpp"
@@ -18,31 +20,49 @@ namespace troupe::apps {
 namespace {
 
 /// The named tokenizer; else one in the folder; else the one the training was configured with.
-result<io::tokenizer_ptr> tokenizer_for(const sample_options& options) {
+result<io::tokenizer_ptr> tokenizer_for(const sample_options& options,
+                                        const std::optional<io::checkpoint::reader>& from) {
   if (!options.tokenizer.empty()) return io::make_tokenizer(options.tokenizer);
   if (auto own = io::make_tokenizer(options.checkpoint)) return own;
-  auto state = checkpoint::read_state_file(options.checkpoint);
-  if (!state)
-    return error{errc::bad_config, fmt::format("{} has no tokenizer", options.checkpoint),
-                 "name one with --tokenizer (a tokenizer.json, or bytes)"};
-  TROUPE_TRY(job, config::parse(state->config_toml, "train_state.json"));
+  const error none{errc::bad_config, fmt::format("{} has no tokenizer", options.checkpoint),
+                   "name one with --tokenizer (a tokenizer.json, or bytes)"};
+  if (!from) return none;
+  TROUPE_TRY(text, from->read_file(std::string(checkpoint::state_file)));
+  TROUPE_TRY(state, checkpoint::parse_state(text));
+  if (state.config_toml.empty()) return none;
+  TROUPE_TRY(job, config::parse(state.config_toml, checkpoint::state_file));
   return io::make_tokenizer(job.data.tokenizer);
+}
+
+/// The small files of a checkpoint are used by their names: each must be as it was written. Of the
+/// shards, what is read is checked as it is read (RD-1).
+status check_small_files(const io::checkpoint::reader& from) {
+  for (const auto& f : from.content().files)
+    if (!f.shard) TROUPE_CHECK(from.read_file(f.name));
+  return {};
 }
 
 }  // namespace
 
 result<std::string> sample(const sample_options& options,
                            const std::function<void(std::string_view)>& on_text) {
-  if (checkpoint::is_checkpoint(options.checkpoint))
-    TROUPE_CHECK(checkpoint::verify(options.checkpoint, checkpoint::part::model));
-  TROUPE_TRY(words, tokenizer_for(options));
+  std::optional<io::checkpoint::reader> from;
+  if (checkpoint::is_checkpoint(options.checkpoint)) {
+    TROUPE_TRY(opened, io::checkpoint::reader::open(options.checkpoint));
+    from.emplace(std::move(opened));
+    TROUPE_CHECK(check_small_files(*from));
+  }
+  TROUPE_TRY(words, tokenizer_for(options, from));
   TROUPE_TRY(config, gpu::read_folder_config(options.checkpoint));
   TROUPE_TRY(model, gpu::to_model_config(config));
   auto device = gpu::make_host_device(options.threads);
   auto shape = gpu::whole_model(model, 1, model.max_positions, gpu::dtype::f32);
   TROUPE_TRY(store, gpu::parameter_store::make(*device, gpu::stage_chunks(model, shape),
                                                {gpu::dtype::f32, false}));
-  TROUPE_CHECK(gpu::load_weights(*store, model, std::filesystem::path(options.checkpoint)));
+  if (from)
+    TROUPE_CHECK(gpu::restore_state(*store, *from, gpu::restored::weights));
+  else
+    TROUPE_CHECK(gpu::load_weights(*store, model, std::filesystem::path(options.checkpoint)));
   TROUPE_TRY(prompt, words->encode(options.prompt));
   if (prompt.empty()) return error{errc::usage, "the prompt is empty", "give --prompt some text"};
   TROUPE_TRY(generator, gpu::generator::make(*store, model, 0, options.threads));

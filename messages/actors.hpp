@@ -48,7 +48,7 @@ using worker_actor = component_actor::extend<
     ask<fbs::RunOp, fbs::OpDone>,
     // Sums, clips, updates; answers with the loss and the norm.
     ask<fbs::FinishStep, fbs::StepDone>,
-    // Writes its part of a checkpoint.
+    // Copies its share of the state and writes it beside the training; answers once it is durable.
     ask<fbs::SaveCheckpoint, fbs::Saved>,
     // Reads its part of a model or checkpoint.
     ask<fbs::LoadCheckpoint, fbs::Loaded>,
@@ -123,10 +123,14 @@ using run_actor = component_actor::extend<
 
 /// Writes what belongs to a checkpoint as a whole and commits it. May block: it is detached.
 using archive_actor = component_actor::extend<
-    // Makes the temporary folder of a checkpoint; answers with its path.
-    ask<fbs::PrepareCheckpoint, fbs::CheckpointFolder>,
-    // Writes index, configuration and state; syncs, renames, removes what retention says.
-    ask<fbs::CommitCheckpoint, fbs::CheckpointFolder>>;
+    // Makes the folder of checkpoints, removes what interrupted saves left.
+    ask<fbs::OpenArchive, fbs::CheckpointFolder>,
+    // Writes configuration, state and manifest; syncs, renames, removes what retention says.
+    ask<fbs::CommitCheckpoint, fbs::CheckpointFolder>,
+    // Removes what was written of a checkpoint that will not be.
+    tell<fbs::AbandonCheckpoint>,
+    // Writes the model of a checkpoint as a Hugging Face folder.
+    ask<fbs::ExportModel, fbs::CheckpointFolder>>;
 
 /// Shows a person how it goes.
 using reporter_actor =
@@ -140,8 +144,8 @@ using viewer_actor = caf::typed_actor<tell<fbs::TraceBatch>>;
 using observer_actor = component_actor::extend<
     ask<fbs::ListActors, fbs::ActorList>,
     // Gives a message to actors of the process and gathers what they answer.
-    ask<fbs::CallActor, fbs::CallAnswers>,
-    ask<fbs::KillActor, fbs::Ack>, ask<fbs::SetLogLevel, fbs::Ack>,
+    ask<fbs::CallActor, fbs::CallAnswers>, ask<fbs::KillActor, fbs::Ack>,
+    ask<fbs::SetLogLevel, fbs::Ack>,
     // Writes the flight recorder to a file; answers with its path.
     ask<fbs::DumpBlackBox, fbs::Ack>,
     // Sends records to the handle, which is watched: when it goes, so does the subscription.

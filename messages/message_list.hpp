@@ -48,9 +48,11 @@
   X(train, StepReport, 0x0316)        \
   X(train, Notice, 0x0317)            \
   X(train, RunEnded, 0x0318)          \
-  X(train, PrepareCheckpoint, 0x0319) \
+  X(train, OpenArchive, 0x0319)       \
   X(train, CommitCheckpoint, 0x031a)  \
   X(train, CheckpointFolder, 0x031b)  \
+  X(train, AbandonCheckpoint, 0x031c) \
+  X(train, ExportModel, 0x031d)       \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \
@@ -91,11 +93,11 @@ namespace troupe {
 template <class T>
 struct message_traits;
 
-#define TROUPE_TRAITS(domain, table, number)                 \
-  template <>                                                \
-  struct message_traits<fbs::table> {                        \
-    static constexpr uint16_t id = number;                   \
-    static constexpr std::string_view name = #table;         \
+#define TROUPE_TRAITS(domain, table, number)         \
+  template <>                                        \
+  struct message_traits<fbs::table> {                \
+    static constexpr uint16_t id = number;           \
+    static constexpr std::string_view name = #table; \
   };
 TROUPE_MESSAGES(TROUPE_TRAITS)
 #undef TROUPE_TRAITS

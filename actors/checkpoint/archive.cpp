@@ -1,21 +1,28 @@
-// Files around the tensors, and the one rename that makes them a checkpoint.
+// Files around the shards, and the one rename that makes them a checkpoint.
 #include "actors/checkpoint/archive.hpp"
 
 #include <fcntl.h>
+#include <unistd.h>
+
+#include <chrono>
 #include <cstdio>
-#include <map>
 
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
 #include "actors/checkpoint/catalog.hpp"
 #include "gpu/model/hf_folder.hpp"
+#include "gpu/model/saved_state.hpp"
+#include "gpu/model/state_saver.hpp"
+#include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/export.hpp"
+#include "io/checkpoint/retention.hpp"
 #include "io/file.hpp"
 #include "io/formats/hf_config.hpp"
-#include "io/formats/safetensors.hpp"
 
 namespace troupe::checkpoint {
 
+namespace cp = io::checkpoint;
 namespace fs = std::filesystem;
 
 namespace {
@@ -24,118 +31,221 @@ using self_pointer = traced_pointer<archive_actor, archive_state>;
 
 constexpr size_t max_tokenizer_bytes = 64 << 20;
 
-status failed(std::string_view what, const std::error_code& code) {
-  return error::system(what, code.value());
-}
-
-/// model.safetensors.index.json where the model is in several shards.
-status write_index(const fs::path& folder, const std::vector<io::file_sum>& files) {
-  std::map<std::string, std::string> file_of;
-  uint64_t bytes = 0;
-  int shards = 0;
-  for (const auto& [name, size, crc] : files) {
-    if (!name.starts_with("model")) continue;
-    ++shards;
-    TROUPE_TRY(shard, io::tensor_store::open(folder / name));
-    for (const auto& [tensor, view] : shard.tensors()) file_of[tensor] = name;
-    bytes += shard.total_bytes();
-  }
-  if (shards < 2) return {};
-  return io::write_atomic(folder / "model.safetensors.index.json",
-                          io::safetensors_index(file_of, bytes));
-}
-
 /// The tokenizer's files, so that the folder can be used by itself.
-status copy_tokenizer(const fs::path& folder, const std::string& source) {
+status add_tokenizer(std::vector<cp::small_file>& files, const std::string& source) {
   if (source == "bytes" || source.empty()) return {};
-  std::vector<fs::path> files;
+  std::vector<fs::path> found;
   std::error_code ignored;
   if (fs::is_directory(source, ignored)) {
     for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
                              "tokenizer.model", "vocab.json", "merges.txt"})
       if (fs::is_regular_file(fs::path(source) / name, ignored))
-        files.push_back(fs::path(source) / name);
+        found.push_back(fs::path(source) / name);
   } else {
-    files.emplace_back(source);
+    found.emplace_back(source);
   }
-  for (const auto& file : files) {
+  for (const auto& file : found) {
     TROUPE_TRY(content, io::read_file(file, max_tokenizer_bytes));
-    TROUPE_CHECK(io::write_atomic(folder / file.filename(), content));
+    files.push_back({file.filename().string(), std::move(content)});
   }
   return {};
 }
 
-status remove_expired(const archive_options& options) {
-  for (const auto& old : expired(list(options.dir), options.keep)) {
-    std::error_code code;
-    fs::remove_all(old.path, code);
-    if (code) return failed(fmt::format("remove {}", old.path.string()), code);
-  }
+result<std::vector<cp::small_file>> small_files(const archive_options& o,
+                                                const std::string& state) {
+  auto config = gpu::to_hf_config(o.plan.model);
+  config.torch_dtype = "float32";  // what is stored, whatever was computed in
+  std::vector<cp::small_file> out{{"config.json", io::format_hf_config(config)},
+                                  {std::string(state_file), state}};
+  TROUPE_CHECK(add_tokenizer(out, o.plan.job.data.tokenizer));
+  return out;
+}
+
+cp::manifest_head head_of(const archive_options& o, const fbs::CommitCheckpointT& votes,
+                          uint64_t now_ms) {
+  const auto& job = o.plan.job;
+  cp::manifest_head h;
+  h.job = job.job.name;
+  h.step = votes.step;
+  h.epoch = o.epoch;
+  h.layout = {static_cast<uint32_t>(job.parallel.data),
+              static_cast<uint32_t>(job.parallel.pipeline)};
+  h.slot_bytes = gpu::saver_slot_bytes;
+  h.tokens = votes.tokens;
+  h.loss = votes.loss;
+  if (votes.validation_loss >= 0) h.validation_loss = votes.validation_loss;
+  h.wall_time_ms = now_ms;
+  return h;
+}
+
+uint64_t unix_ms() {
+  using namespace std::chrono;
+  return static_cast<uint64_t>(
+      duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count());
+}
+
+/// Only those of the same process are under way: they are removed when they are abandoned.
+constexpr int64_t never_s = int64_t{1} << 40;
+
+status remove_expired(const archive_options& o) {
+  cp::retention rules;
+  rules.keep_last = static_cast<uint64_t>(o.plan.job.checkpoint.keep);
+  rules.partial_age_s = never_s;
+  if (rules.keep_last == 0) return {};
+  TROUPE_TRY(all, cp::list(o.dir));
+  for (const auto& old : cp::plan_removal(all, rules, static_cast<int64_t>(unix_ms() / 1000)))
+    TROUPE_CHECK(cp::remove(old));
   return {};
 }
 
-result<fs::path> prepare(const archive_options& options, uint64_t step) {
-  const auto partial = options.dir / partial_name(step);
+/// The export takes the place of an older one whole, or not at all.
+status export_to(const fs::path& from, const fs::path& folder) {
+  const fs::path partial = folder.string() + ".partial";
   std::error_code code;
   fs::remove_all(partial, code);
-  fs::create_directories(partial, code);
-  if (code) return error::system(fmt::format("make the folder {}", partial.string()), code.value());
-  return fs::absolute(partial);
+  TROUPE_TRY(r, cp::reader::open(from));
+  TROUPE_CHECK(cp::export_model(r, partial, {}));
+  if (fs::exists(folder, code)) {
+    if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0)
+      return error::system(fmt::format("exchange with {}", folder.string()), errno);
+    fs::remove_all(partial, code);
+    return {};
+  }
+  fs::rename(partial, folder, code);
+  if (code) return error::system(fmt::format("rename to {}", folder.string()), code.value());
+  return {};
+}
+
+std::string text_of(const flatbuffers::String* s) {
+  return s != nullptr ? s->str() : "";
 }
 
 }  // namespace
 
-status commit(const archive_options& options, const fs::path& partial, const fs::path& complete,
-              const std::vector<io::file_sum>& files, const std::string& state_json) {
-  auto config = gpu::to_hf_config(options.model);
-  config.torch_dtype = "float32";  // what write_weights stores, whatever was computed in
-  TROUPE_CHECK(io::write_hf_config(partial, config));
-  TROUPE_CHECK(write_index(partial, files));
-  TROUPE_CHECK(copy_tokenizer(partial, options.tokenizer));
-  TROUPE_CHECK(io::write_atomic(partial / "train_state.json", state_json));
-  TROUPE_CHECK(io::write_manifest(partial, files));
-  TROUPE_CHECK(io::fsync_directory(partial));
-  std::error_code code;
-  if (fs::exists(complete, code)) {  // the same step saved before, by a run resumed earlier
-    if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, complete.c_str(), RENAME_EXCHANGE) != 0)
-      return error::system(fmt::format("exchange with {}", complete.string()), errno);
-    fs::remove_all(partial, code);
-  } else {
-    fs::rename(partial, complete, code);
-    if (code) return failed(fmt::format("rename to {}", complete.string()), code);
+result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
+  const auto data = static_cast<uint32_t>(plan.job.parallel.data);
+  const auto pipeline = static_cast<size_t>(plan.job.parallel.pipeline);
+  std::vector<cp::plan_stage> stages(pipeline);
+  for (const auto& place : plan.ranks) {
+    if (place.data_rank != 0) continue;
+    const train::rank_coordinates at{static_cast<int>(place.rank), 0, static_cast<int>(data),
+                                     static_cast<int>(place.pipeline_rank),
+                                     static_cast<int>(pipeline)};
+    const auto shape = train::options_of(plan.job, plan.model, at, place.layers, 1).shape;
+    stages.at(static_cast<size_t>(place.pipeline_rank)) =
+        gpu::saved_chunks(gpu::stage_chunks(plan.model, shape));
   }
-  return io::fsync_directory(complete.parent_path());
+  auto rank_of = [&plan](uint32_t d, uint32_t p) {
+    for (const auto& place : plan.ranks)
+      if (place.data_rank == d && place.pipeline_rank == p)
+        return static_cast<uint32_t>(place.rank);
+    return static_cast<uint32_t>(plan.ranks.size());
+  };
+  return cp::plan_save(stages, {data, gpu::saver_cut_elements, rank_of});
 }
+
+result<fs::path> commit(io::disk& d, const archive_options& options,
+                        const fbs::CommitCheckpointT& votes, uint64_t now_ms) {
+  TROUPE_TRY(plans, shares_of(options.plan));
+  if (votes.shards.size() != plans.size())
+    return error{errc::bug, fmt::format("{} votes for a checkpoint of {} ranks",
+                                        votes.shards.size(), plans.size())};
+  std::vector<cp::shard_facts> shards;
+  for (const auto& vote : votes.shards) {
+    if (vote->rank >= plans.size() || plans[vote->rank].stream_bytes != vote->stream_bytes)
+      return error{errc::bug, fmt::format("rank {} wrote {} bytes, not its share", vote->rank,
+                                          vote->stream_bytes)};  // ARC-3
+    cp::shard_facts facts{vote->rank,          vote->bytes,       vote->stream_bytes,
+                          vote->footer_crc32c, vote->slot_digest, {}};
+    for (const auto& p : plans[vote->rank].pieces) facts.pieces.push_back(p.what);
+    shards.push_back(std::move(facts));
+  }
+  TROUPE_TRY(others, small_files(options, votes.state));
+  return cp::commit_save(d, votes.directory, head_of(options, votes, now_ms), std::move(shards),
+                         others);
+}
+
+namespace {
+
+msg<fbs::CheckpointFolder> folder(self_pointer self, const message_header& cause,
+                                  const fs::path& path) {
+  return make_msg<fbs::CheckpointFolder>(context_of(*self, cause),
+                                         [&](auto& f) { f.directory = path.string(); });
+}
+
+void show(self_pointer self, const char* state) {
+  publish(self, state,
+          fmt::format(R"({{"committed":{},"abandoned":{}}})", self->state.committed,
+                      self->state.abandoned));
+}
+
+caf::result<msg<fbs::CheckpointFolder>> open(self_pointer self, const msg<fbs::OpenArchive>& m) {
+  auto& st = self->state;
+  std::error_code code;
+  fs::create_directories(st.options.dir, code);
+  if (code)
+    return to_caf(
+        error::system(fmt::format("make the folder {}", st.options.dir.string()), code.value()));
+  st.options.dir = fs::absolute(st.options.dir);
+  auto disk = io::open_disk({io::disk_backend::threads, 1, 1, {}});
+  if (!disk) return to_caf(disk.error());
+  st.disk = std::move(*disk);
+  return folder(self, m.header(), st.options.dir);
+}
+
+/// Retention comes after the answer: what is complete need not wait for what is given up.
+caf::result<msg<fbs::CheckpointFolder>> commit(self_pointer self,
+                                               const msg<fbs::CommitCheckpoint>& m) {
+  auto& st = self->state;
+  if (!st.disk) return to_caf({errc::bug, "the archive is not open", "send OpenArchive first"});
+  auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
+  show(self, "committing");
+  auto done = commit(*st.disk, st.options, m.unpack(), unix_ms());
+  if (done) {
+    ++st.committed;
+    rp.deliver(folder(self, m.header(), *done));
+    if (auto removed = remove_expired(st.options); !removed)
+      spdlog::warn("checkpoint retention: {}", render(removed.error()));
+  } else {
+    rp.deliver(to_caf(done.error()));
+  }
+  show(self, "idle");
+  return rp;
+}
+
+/// The run names the folder; only a partial one of this archive is ever removed.
+void abandon(self_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
+  auto& st = self->state;
+  const fs::path path = text_of(m->directory());
+  const auto name = cp::parse_folder_name(path.filename().string());
+  if (!st.disk || path.parent_path() != st.options.dir || !name ||
+      name->state != cp::folder_state::partial)
+    return;
+  ++st.abandoned;
+  if (auto gone = cp::remove_folder(*st.disk, path); !gone && gone.error().code != errc::not_found)
+    spdlog::warn("{}: {}", path.string(), render(gone.error()));
+  show(self, "idle");
+}
+
+}  // namespace
 
 archive_actor::behavior_type archive(self_pointer self, archive_options options) {
   guard_mailbox(self);
   introduce(self, "archive");
-  publish(self, "idle");
   self->state.options = std::move(options);
-  auto folder = [self](const message_header& cause, const fs::path& path) {
-    return make_msg<fbs::CheckpointFolder>(context_of(*self, cause),
-                                           [&](auto& f) { f.directory = path.string(); });
-  };
+  show(self, "idle");
   return {
       status_handler(self),
-      [self,
-       folder](const msg<fbs::PrepareCheckpoint>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
-        auto made = prepare(self->state.options, m->step());
-        if (!made) return to_caf(made.error());
-        return folder(m.header(), *made);
-      },
-      [self,
-       folder](const msg<fbs::CommitCheckpoint>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
-        const auto& o = self->state.options;
-        const auto request = m.unpack();
-        std::vector<io::file_sum> files;
-        for (const auto& f : request.files) files.push_back({f->name, f->bytes, f->crc32c});
-        const auto complete = fs::absolute(o.dir / folder_name(request.step));
-        auto done = commit(o, o.dir / partial_name(request.step), complete, files, request.state);
-        if (!done) return to_caf(done.error());
-        if (auto removed = remove_expired(o); !removed)
-          spdlog::warn("checkpoint retention: {}", render(removed.error()));
-        return folder(m.header(), complete);
+      [self](const msg<fbs::OpenArchive>& m) { return open(self, m); },
+      [self](const msg<fbs::CommitCheckpoint>& m) { return commit(self, m); },
+      [self](const msg<fbs::AbandonCheckpoint>& m) { abandon(self, m); },
+      [self](const msg<fbs::ExportModel>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
+        show(self, "exporting");
+        const auto to = fs::absolute(text_of(m->directory()));
+        auto done = export_to(text_of(m->checkpoint()), to);
+        show(self, "idle");
+        if (!done) return to_caf(done.error().within("export the model"));
+        return folder(self, m.header(), to);
       },
   };
 }

@@ -1,45 +1,57 @@
-// The archive: makes the folder of a checkpoint, and turns what the ranks wrote into a checkpoint.
+// The archive: turns the shards that all ranks have written into a checkpoint, keeps what retention
+// keeps, and exports the model at the end.
 //
-// Detached, because files block. The commit point is one rename:
-//   PrepareCheckpoint: <dir>/step-N.partial is made anew
-//   (the ranks write and fsync their files in it)
-//   CommitCheckpoint: config.json, index, tokenizer, train_state.json and the MANIFEST of all files
-//   are written and fsynced, the folder is fsynced, renamed to step-N, and <dir> is fsynced; only
-//   then the answer goes out.
+// Detached, because files block. A save, with the run as its coordinator (two-phase commit,
+// presumed abort):
+//
+//   run --SaveCheckpoint--> every rank: copies its share, writes rank-R.shard into
+//                           <dir>/step-N.eE.partial/, fdatasync
+//   run <--Saved----------- every rank: its vote; a failure or a timeout is a vote against
+//   run --CommitCheckpoint-> archive: small files and MANIFEST, each synced; sync of the folder;
+//                           rename to step-N; sync of <dir>; only then the answer
+//   run --AbandonCheckpoint-> archive, where a vote was against: the partial folder is removed
+//
+// What no manifest names is nothing: whoever dies when, the next start finds complete checkpoints
+// and leftovers, and removes the latter.
 //
 // Invariants
-//   ARC-1  A folder named step-N is complete, whatever happens when.
+//   ARC-1  A folder named step-N is complete, whatever happens when (SV-1).
 //   ARC-2  A failed save leaves older checkpoints untouched.
+//   ARC-3  The manifest is made of plans that the archive computed itself and the ranks' votes; a
+//     vote that does not fit its plan makes no checkpoint.
 //
 // Failure policy: the save fails with an answer; training goes on.
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 #include "actors/base/traced.hpp"
 #include "actors/train/plan.hpp"
-#include "io/formats/manifest.hpp"
+#include "io/checkpoint/save.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::checkpoint {
 
-/// What a checkpoint holds beyond the tensors.
+/// What a checkpoint holds beyond the tensors, and how long it is kept.
 struct archive_options {
   std::filesystem::path dir;
-  int64_t keep = 0;
-  gpu::model_config model;
-  std::string tokenizer;  ///< as in data.tokenizer; its files are copied beside the model
+  uint64_t epoch = 0;
+  train::job_plan plan;
 };
 
-/// Steps of the commit, as functions of their own for tests. `partial` becomes `complete`; `files`
-/// are what the ranks wrote in it.
-status commit(const archive_options& options, const std::filesystem::path& partial,
-              const std::filesystem::path& complete, const std::vector<io::file_sum>& files,
-              const std::string& state_json);
+/// The shares of all ranks in a save of this job, by rank: as each rank computes its own (ARC-3).
+result<std::vector<io::checkpoint::rank_plan>> shares_of(const train::job_plan& plan);
+
+/// Commits the shards in `partial`, for which `votes` stand; the complete folder (ARC-1). Blocks.
+result<std::filesystem::path> commit(io::disk& d, const archive_options& options,
+                                     const fbs::CommitCheckpointT& votes, uint64_t now_ms);
 
 struct archive_state {
   static inline const char* name = "archive";
   archive_options options;
+  std::unique_ptr<io::disk> disk;
+  uint64_t committed = 0, abandoned = 0;
 };
 
 archive_actor::behavior_type archive(traced_pointer<archive_actor, archive_state> self,

@@ -1,4 +1,4 @@
-// Names and state files of checkpoints.
+// Soundness before a start.
 #include "actors/checkpoint/catalog.hpp"
 
 #include <algorithm>
@@ -6,49 +6,22 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "io/file.hpp"
-#include "io/formats/manifest.hpp"
+#include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/reader.hpp"
+#include "io/checkpoint/retention.hpp"
 
 namespace troupe::checkpoint {
+
+namespace cp = io::checkpoint;
 
 namespace {
 
 constexpr int format_version = 1;
-constexpr size_t max_state_bytes = 4 << 20;
-constexpr std::string_view state_name = "train_state.json";
-constexpr std::string_view partial_suffix = ".partial";
 
-std::optional<uint64_t> step_of(const std::string& name) {
-  constexpr std::string_view prefix = "step-";
-  if (!name.starts_with(prefix)) return std::nullopt;
-  const auto digits = std::string_view(name).substr(prefix.size());
-  if (digits.size() < 8 || digits.size() > 18 ||
-      !std::all_of(digits.begin(), digits.end(), [](char c) { return c >= '0' && c <= '9'; }))
-    return std::nullopt;
-  uint64_t step = 0;
-  for (char c : digits) step = step * 10 + static_cast<uint64_t>(c - '0');
-  return step;
-}
+constexpr std::string_view what_to_do =
+    "use another checkpoint: to resume, name one in checkpoint.resume or take this folder away";
 
 }  // namespace
-
-std::string folder_name(uint64_t step) {
-  return fmt::format("step-{:08}", step);
-}
-std::string partial_name(uint64_t step) {
-  return folder_name(step) + std::string(partial_suffix);
-}
-
-std::vector<entry> list(const std::filesystem::path& dir) {
-  std::vector<entry> out;
-  std::error_code ignored;
-  for (const auto& item : std::filesystem::directory_iterator(dir, ignored)) {
-    const auto step = step_of(item.path().filename().string());
-    if (step && is_checkpoint(item.path())) out.push_back({item.path(), *step});  // CAT-1
-  }
-  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.step < b.step; });
-  return out;
-}
 
 std::string format_state(const train_state& state) {
   return nlohmann::json{{"format", format_version},
@@ -79,70 +52,75 @@ result<train_state> parse_state(std::string_view text) {
   return state;
 }
 
-result<train_state> read_state_file(const std::filesystem::path& checkpoint) {
-  TROUPE_TRY(text, io::read_file(checkpoint / state_name, max_state_bytes));
-  return parse_state(text);
-}
-
 bool is_checkpoint(const std::filesystem::path& folder) {
   std::error_code ignored;
   if (folder.empty()) return false;
-  return std::filesystem::exists(folder / state_name, ignored) ||
-         std::filesystem::exists(folder / io::manifest_name, ignored);
+  return std::filesystem::exists(folder / state_file, ignored) ||
+         std::filesystem::exists(folder / cp::manifest_file, ignored);
 }
 
-status verify(const std::filesystem::path& checkpoint, part read) {
-  auto wanted = [read](std::string_view name) {
-    return read == part::all || !name.starts_with("optimizer");
-  };
-  auto sound = io::verify_manifest(checkpoint, wanted);
+status verify(const std::filesystem::path& checkpoint, const cp::work_options& options) {
+  auto sound = [&]() -> status {
+    TROUPE_TRY(r, cp::reader::open(checkpoint));
+    TROUPE_TRY(report, r.verify(options));
+    if (report.damages.empty()) return {};
+    return error{errc::bad_data,
+                 fmt::format("{}: {}", checkpoint.string(), cp::render(report.damages.front()))};
+  }();
   if (sound) return {};
   auto e = sound.error();
   if (e.code == errc::not_found)
-    e = {errc::bad_data, fmt::format("{} has no {}", checkpoint.string(), io::manifest_name)};
-  e.hint =
-      "use another checkpoint: to resume, name one in checkpoint.resume or take this folder away";
+    e = {errc::bad_data, fmt::format("{} has no {}", checkpoint.string(), cp::manifest_file)};
+  if (e.hint.empty()) e.hint = what_to_do;
   return e;
 }
 
-result<std::vector<std::string>> remove_partial(const std::filesystem::path& dir) {
-  std::vector<std::string> names;
+namespace {
+
+/// The newest sound one; an error where there are some and none is (CAT-2).
+result<start> newest(const std::filesystem::path& dir) {
+  start out;
   std::error_code ignored;
-  for (const auto& item : std::filesystem::directory_iterator(dir, ignored)) {
-    const auto name = item.path().filename().string();
-    if (!name.ends_with(partial_suffix)) continue;
-    if (step_of(name.substr(0, name.size() - partial_suffix.size()))) names.push_back(name);
+  if (!std::filesystem::exists(dir, ignored)) return out;
+  TROUPE_TRY(choice, cp::newest_that_verifies(dir));
+  for (const auto& r : choice.rejected)
+    out.passed_over.push_back(
+        fmt::format("{} is damaged and passed over: {}", r.path.string(), r.why.message));
+  if (choice.path) {
+    TROUPE_TRY(r, cp::reader::open(*choice.path));
+    out.from = entry{*choice.path, r.content().head.step};
+  } else if (!choice.rejected.empty()) {
+    return error{errc::bad_data,
+                 fmt::format("no checkpoint in {} is sound; the newest: {}", dir.string(),
+                             choice.rejected.front().why.message),
+                 "to start anew set checkpoint.resume=never"};
   }
-  std::sort(names.begin(), names.end());
-  for (const auto& name : names) {
-    std::error_code code;
-    std::filesystem::remove_all(dir / name, code);
-    if (code) return error::system(fmt::format("remove {}", (dir / name).string()), code.value());
-  }
-  return names;
+  return out;
 }
 
-result<std::optional<entry>> resume_from(const std::string& resume,
-                                         const std::filesystem::path& dir) {
-  if (resume == "never") return std::optional<entry>{};
-  if (resume == "auto") {
-    auto all = list(dir);
-    if (all.empty()) return std::optional<entry>{};
-    TROUPE_CHECK(verify(all.back().path, part::all));  // CAT-2
-    return std::optional<entry>(all.back());
-  }
+}  // namespace
+
+result<start> resume_from(const std::string& resume, const std::filesystem::path& dir) {
+  if (resume == "never") return start{};
+  if (resume == "auto") return newest(dir);
   if (!is_checkpoint(resume))
     return error{errc::not_found, fmt::format("checkpoint.resume: {} is no checkpoint", resume),
                  "name a step-NNNNNNNN folder, or use \"auto\" or \"never\""};
-  TROUPE_CHECK(verify(resume, part::all));
-  TROUPE_TRY(state, read_state_file(resume));
-  return std::optional<entry>(entry{resume, state.step});
+  TROUPE_CHECK(verify(resume));
+  TROUPE_TRY(r, cp::reader::open(resume));
+  return start{entry{resume, r.content().head.step}, {}};
 }
 
-std::vector<entry> expired(std::vector<entry> all, int64_t keep) {
-  if (keep <= 0 || static_cast<int64_t>(all.size()) <= keep) return {};
-  all.resize(all.size() - static_cast<size_t>(keep));
-  return all;
+result<std::vector<std::string>> remove_leftovers(const std::filesystem::path& dir) {
+  std::vector<std::string> names;
+  TROUPE_TRY(all, cp::list(dir));
+  for (const auto& e : all) {
+    if (e.name.state == cp::folder_state::complete || e.pinned) continue;
+    TROUPE_CHECK(cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"}));
+    names.push_back(e.path.filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 }  // namespace troupe::checkpoint

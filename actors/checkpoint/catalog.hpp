@@ -1,19 +1,14 @@
-// The checkpoints in a folder: their names, their order, what their state file says.
+// Which checkpoint a run starts from, and what a checkpoint says of the training beside its
+// tensors: train_state.json.
 //
-//   <dir>/step-00000120/                  complete: it was renamed to this name last
-//     config.json, model*.safetensors[.index.json], tokenizer files     Hugging Face layout
-//     optimizer*.safetensors              master weights and moments, float32, by tensor name
-//     train_state.json
-//     {"format":1,"step":120,"tokens":...,"loss":...,"config":"<TOML>"}
-//     MANIFEST                            length and CRC-32C of all of these
-//   <dir>/step-00000120.partial/          being written, or left by a crash: never read, removed at
-//   the next start
+//   {"format":1,"step":120,"tokens":...,"loss":...,"config":"<TOML>"}
+//
+// The format of checkpoints and their folders is io/checkpoint's affair.
 //
 // Invariants
-//   CAT-1  Only folders named step-<8 or more digits> that hold a train_state.json or a MANIFEST
-//     are checkpoints.
-//   CAT-2  Nothing is resumed from a checkpoint unless every byte of it is as it was written; a
-//     damaged one is named, never passed over.
+//   CAT-1  Nothing is started from a checkpoint unless every byte of it is as it was written.
+//   CAT-2  One that is passed over is named with its reason; where there are some and none is
+//     sound, nothing starts.
 #pragma once
 
 #include <filesystem>
@@ -22,6 +17,7 @@
 #include <vector>
 
 #include "io/base/result.hpp"
+#include "io/checkpoint/parallel.hpp"
 
 namespace troupe::checkpoint {
 
@@ -33,47 +29,38 @@ struct train_state {
   std::string config_toml;
 };
 
+/// The file's name in a checkpoint.
+inline constexpr std::string_view state_file = "train_state.json";
+
+/// JSON text and back. Foreign: bad_data with what is wrong.
+std::string format_state(const train_state& state);
+result<train_state> parse_state(std::string_view text);
+
 /// One complete checkpoint.
 struct entry {
   std::filesystem::path path;
   uint64_t step = 0;
 };
 
-/// "step-00000120".
-std::string folder_name(uint64_t step);
-/// "step-00000120.partial".
-std::string partial_name(uint64_t step);
-
-/// Complete checkpoints of `dir`, oldest first; empty if there is no such folder (CAT-1).
-std::vector<entry> list(const std::filesystem::path& dir);
-
-/// JSON text and back. Foreign: bad_data with what is wrong.
-std::string format_state(const train_state& state);
-result<train_state> parse_state(std::string_view text);
-result<train_state> read_state_file(const std::filesystem::path& checkpoint);
-
-/// What of a checkpoint is read.
-enum class part : uint8_t {
-  all,    ///< to resume
-  model,  ///< all but the optimizer's files: to generate, or to start from its weights
-};
-
 /// Whether a folder is one of our checkpoints, damaged or not, rather than a Hugging Face folder.
 bool is_checkpoint(const std::filesystem::path& folder);
 
-/// Checks a checkpoint's bytes against its MANIFEST. Errors: bad_data naming the file, with what to
-/// do; reads all of the part.
-status verify(const std::filesystem::path& checkpoint, part read);
+/// Checks every byte of a checkpoint (CAT-1). Errors: bad_data naming the place, with what to do.
+status verify(const std::filesystem::path& checkpoint,
+              const io::checkpoint::work_options& options = {});
 
-/// Removes what interrupted saves left in `dir`; the names of the folders.
-result<std::vector<std::string>> remove_partial(const std::filesystem::path& dir);
+/// Where to start.
+struct start {
+  std::optional<entry> from;
+  std::vector<std::string> passed_over;  ///< a sentence for each newer one that is damaged
+};
 
 /// What checkpoint.resume means: nothing for "never" or an empty folder with "auto"; a named
-/// checkpoint must exist. What it answers is verified (CAT-2).
-result<std::optional<entry>> resume_from(const std::string& resume,
-                                         const std::filesystem::path& dir);
+/// checkpoint must exist and be sound (CAT-1, CAT-2).
+result<start> resume_from(const std::string& resume, const std::filesystem::path& dir);
 
-/// Folders that retention gives up: all but the newest `keep` (0: none).
-std::vector<entry> expired(std::vector<entry> all, int64_t keep);
+/// Removes what interrupted saves left in `dir`, which nobody else may be writing to; the names of
+/// the folders.
+result<std::vector<std::string>> remove_leftovers(const std::filesystem::path& dir);
 
 }  // namespace troupe::checkpoint

@@ -79,13 +79,16 @@ void end(self_pointer self, const error& why, bool report) {
 void let_observe(self_pointer self, const member& who, std::string ranks) {
   auto& st = self->state;
   if (!st.options.desk || !who.observer) return;
-  self->send(st.options.desk, make_msg<fbs::Observe>(context(self), [&](auto& o) {
-               o.node = who.name;
-               o.host = who.hello.host;
-               o.pid = who.hello.pid;
-               o.process = who.hello.process;
-               o.ranks = std::move(ranks);
-             }), who.observer);
+  self->send(st.options.desk,
+             make_msg<fbs::Observe>(context(self),
+                                    [&](auto& o) {
+                                      o.node = who.name;
+                                      o.host = who.hello.host;
+                                      o.pid = who.hello.pid;
+                                      o.process = who.hello.process;
+                                      o.ranks = std::move(ranks);
+                                    }),
+             who.observer);
 }
 
 // -- ranks --------------------------------------------------------------------------------------
@@ -126,12 +129,10 @@ std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& 
 archive_actor make_archive(self_pointer self) {
   const auto& o = self->state.options;
   if (o.make_archive) return o.make_archive(self);
-  const auto& job = o.plan.job;
   checkpoint::archive_options files;
-  files.dir = job.checkpoint.dir;
-  files.keep = job.checkpoint.keep;
-  files.model = o.plan.model;
-  files.tokenizer = job.data.tokenizer;
+  files.dir = o.plan.job.checkpoint.dir;
+  files.epoch = o.epoch;
+  files.plan = o.plan;
   return self->spawn<caf::detached>(checkpoint::archive, std::move(files));
 }
 
@@ -401,7 +402,10 @@ std::string door_json(const door_counts& door) {
 
 void show(self_pointer self) {
   const auto& st = self->state;
-  publish(self, st.ended ? "ending" : st.run ? "running" : "gathering",
+  publish(self,
+          st.ended ? "ending"
+          : st.run ? "running"
+                   : "gathering",
           fmt::format(R"({{"members":{},"refused":{},"turned_away":{}}})", st.members.size(),
                       st.membership->refused(), door_json(st.door)));
 }

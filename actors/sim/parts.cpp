@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
-#include "actors/checkpoint/catalog.hpp"
+#include "io/checkpoint/catalog.hpp"
 
 namespace troupe::sim {
 
@@ -195,19 +195,23 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
   return rp;
 }
 
+/// As the real one: beside the device's work, in the folder that whoever comes first makes.
 caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckpoint>& m) {
   auto& st = self->state;
   if (auto e = ill(self)) return to_caf(*e);
   auto rp = self->make_response_promise<msg<fbs::Saved>>();
   const int here = st.room->where.node_of(self->card());
   const auto folder = text_of(m->directory());
-  if (!st.room->disk.write(folder, part_name(st.rank), here))
-    return to_caf({errc::io, fmt::format("no folder {}", folder)});
+  auto& disk = st.room->disk;
+  if (!disk.write(folder, part_name(st.rank), here)) {
+    disk.make_folder(folder, here);
+    disk.write(folder, part_name(st.rank), here);
+  }
   if (hangs(self)) {
     st.never.push_back(std::make_shared<promise<fbs::Saved>>(rp));
     return rp;
   }
-  later(self, busy_for(self, st.room->times.save_ns), [self, rp, m, folder]() mutable {
+  later(self, st.room->about(st.room->times.save_ns), [self, rp, m, folder]() mutable {
     auto& now = self->state;
     if (!now.room->disk.sync(folder, part_name(now.rank))) {
       rp.deliver(to_caf({errc::io, fmt::format("{} has gone", folder)}));
@@ -216,9 +220,7 @@ caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckp
     rp.deliver(make_msg<fbs::Saved>(context_of(*self, m.header()), [&](auto& s) {
       s.step = m->step();
       s.rank = now.rank;
-      s.files.push_back(std::make_unique<fbs::SavedFileT>());
-      s.files.back()->name = part_name(now.rank);
-      s.files.back()->bytes = 1;
+      s.bytes = s.stream_bytes = 1;
     }));
   });
   return rp;
@@ -332,15 +334,15 @@ namespace {
 /// one before, so that a crash falls between any two.
 void commit(archive_pointer self, const msg<fbs::CommitCheckpoint>& m,
             promise<fbs::CheckpointFolder> rp) {
-  const auto partial = checkpoint::partial_name(m->step());
-  const auto complete = checkpoint::folder_name(m->step());
+  const auto partial = text_of(m->directory());
+  const auto complete = io::checkpoint::complete_name(m->step());
   auto& room = *self->state.room;
   const int here = room.where.node_of(self->card());
   const int64_t pause = room.about(room.times.commit_ns);
-  if (m->files())
-    for (const auto* f : *m->files())
-      if (!room.disk.has(partial, text_of(f->name()))) {
-        rp.deliver(to_caf({errc::io, fmt::format("{} lacks {}", partial, text_of(f->name()))}));
+  if (m->shards())
+    for (const auto* s : *m->shards())
+      if (!room.disk.has(partial, part_name(s->rank()))) {
+        rp.deliver(to_caf({errc::io, fmt::format("{} lacks rank {}", partial, s->rank())}));
         return;
       }
   room.disk.write(partial, "MANIFEST", here);
@@ -366,17 +368,22 @@ archive_actor::behavior_type archive(archive_pointer self, machine_room* room) {
   self->state.room = room;
   return {
       status_handler(self),
-      [self](const msg<fbs::PrepareCheckpoint>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
+      [self](const msg<fbs::OpenArchive>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
         auto& r = *self->state.room;
-        const auto name = checkpoint::partial_name(m->step());
-        r.disk.make_folder(name, r.where.node_of(self->card()));
         return answer_later<fbs::CheckpointFolder>(self, m.header(), r.about(r.times.commit_ns),
-                                                   [name](auto& f) { f.directory = name; });
+                                                   [](auto&) {});
       },
       [self](const msg<fbs::CommitCheckpoint>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
         auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
         commit(self, m, rp);
         return rp;
+      },
+      [](const msg<fbs::AbandonCheckpoint>&) {},
+      [self](const msg<fbs::ExportModel>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
+        auto& r = *self->state.room;
+        return answer_later<fbs::CheckpointFolder>(
+            self, m.header(), r.about(r.times.commit_ns),
+            [folder = text_of(m->directory())](auto& f) { f.directory = folder; });
       },
   };
 }

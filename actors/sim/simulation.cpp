@@ -12,6 +12,7 @@
 #include "actors/checkpoint/catalog.hpp"
 #include "actors/sim/invariants_policy.hpp"
 #include "actors/train/plan.hpp"
+#include "io/checkpoint/catalog.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::sim {
@@ -131,7 +132,7 @@ class simulation {
     o.epoch = epoch();
     o.reporter = reporter;
     if (const auto last = last_checkpoint()) {
-      o.resume = checkpoint::entry{checkpoint::folder_name(*last), *last};
+      o.resume = checkpoint::entry{io::checkpoint::complete_name(*last), *last};
       life_report_.resumed_step = *last;
     }
     o.make_archive = [this](cluster::coordinator_pointer self) {
@@ -521,8 +522,8 @@ class simulation {
         return;
       case 6:
         if (stage)
-          caf::anon_send(stage, make_msg<fbs::RunStep>(
-                                    old, [&](auto& s) { s.step = 1 + f.lot / 8 % 20; }));
+          caf::anon_send(
+              stage, make_msg<fbs::RunStep>(old, [&](auto& s) { s.step = 1 + f.lot / 8 % 20; }));
         return;
       default:
         if (node) caf::anon_send(node, make_msg<fbs::Assign>(old));

@@ -142,6 +142,8 @@ engine_options options_of(const config::job& job, const gpu::model_config& model
   o.batch = job.train.batch;
   o.seed = static_cast<uint64_t>(job.job.seed);
   o.threads = threads;
+  o.job = job.job.name;
+  o.checkpoint_ring_bytes = static_cast<uint64_t>(job.checkpoint.ring_bytes);
   auto& s = o.shape;
   s.first_layer = layers.first;
   s.last_layer = layers.last;

@@ -30,7 +30,7 @@ struct job_plan {
 /// bad_data.
 result<job_plan> make_plan(const config::job& job);
 
-/// The options of one rank's engine.
+/// The options of one rank's engine, all but its epoch.
 engine_options options_of(const config::job& job, const gpu::model_config& model,
                           const rank_coordinates& at, layer_range layers, int threads);
 

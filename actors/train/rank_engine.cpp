@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <filesystem>
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/catalog.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/init.hpp"
-#include "gpu/model/state_file.hpp"
+#include "gpu/model/saved_state.hpp"
 
 namespace troupe::train {
 
@@ -93,12 +93,30 @@ void rank_engine::build(completion done) {
   run_blocking([this] { return build_now(); }, std::move(done));
 }
 
+gpu::saver_options rank_engine::saver_options() {
+  const auto& at = options_.at;
+  gpu::saver_options o;
+  o.job = options_.job;
+  o.epoch = options_.epoch;
+  o.layout = {static_cast<uint32_t>(at.data_ranks), static_cast<uint32_t>(at.pipeline_ranks)};
+  o.rank = static_cast<uint32_t>(at.rank);
+  o.data_rank = static_cast<uint32_t>(at.data_rank);
+  o.ring_bytes = options_.checkpoint_ring_bytes;
+  o.around = [this](gpu::stream& s, int chunk, uint64_t bytes,
+                    const std::function<void()>& enqueue) {
+    probed(s, {"capture", chunk, 0, 0, bytes, -1}, enqueue);
+  };
+  return o;
+}
+
 status rank_engine::build_now() {
   TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
   TROUPE_CHECK(gpu::initialize(made->store(), options_.model, options_.seed));
   TROUPE_TRY(rule, gpu::optimizer::make(made->store(), options_.optimizer));
+  TROUPE_TRY(saver, gpu::state_saver::make(made->store(), saver_options()));
   slots_.resize(static_cast<size_t>(options_.shape.slots));
   optimizer_ = std::move(rule);
+  saver_ = std::move(saver);
   model_ = std::move(made);
   return {};
 }
@@ -186,9 +204,8 @@ void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
     n->begin_ms = now_ms();
   });
   enqueue();
-  s.notify([probe = probe_, op, n](const status&) {
-    probe->end(op, n->token, n->begin_ms, now_ms());
-  });
+  s.notify(
+      [probe = probe_, op, n](const status&) { probe->end(op, n->token, n->begin_ms, now_ms()); });
 }
 
 /// The rank of a stage of this replica.
@@ -227,8 +244,7 @@ void rank_engine::send(lane l, const void* data, int peer, uint64_t tag, gpu::ev
   auto& out = stream_of(l);
   out.wait(compute_->record());
   const char* name = l == lane::activation_out ? "send_activation" : "send_gradient";
-  probed(out,
-         {name, static_cast<int64_t>(tag / 2), 0, 0, model_->boundary_bytes(), rank_at(peer)},
+  probed(out, {name, static_cast<int64_t>(tag / 2), 0, 0, model_->boundary_bytes(), rank_at(peer)},
          [&] { pipeline_->send(out, data, model_->boundary_bytes(), peer, tag); });
   watch(out);
   sent = out.record();
@@ -240,9 +256,8 @@ void rank_engine::forward(int micro_batch, int slot, const batch_view& batch, co
   compute_->wait(events.output_sent);  // ENG-3
   const auto rows = rows_of(micro_batch, batch);
   stamp(nullptr);
-  probed(*compute_, {"forward", micro_batch, 0, 0, 0, -1}, [&] {
-    model_->forward(*compute_, slot, rows.tokens, rows.targets, gradient_scale());
-  });
+  probed(*compute_, {"forward", micro_batch, 0, 0, 0, -1},
+         [&] { model_->forward(*compute_, slot, rows.tokens, rows.targets, gradient_scale()); });
   stamp(&outcome_.forward_ms);
   compute_->notify(guarded(std::move(done)));
   if (!options_.at.last())
@@ -296,6 +311,16 @@ void rank_engine::clip_over_pipeline() {
   optimizer_->clip(*compute_);
 }
 
+/// ENG-6, measured where there is anything to wait for.
+void rank_engine::await_copies(int chunk) {
+  auto& store = model_->store();
+  if (!store.has_readers(chunk)) return;
+  compute_->notify([this](const status&) { copies_awaited_ms_ = now_ms(); });
+  store.await_readers(*compute_, chunk);
+  compute_->notify(
+      [this](const status&) { outcome_.checkpoint_wait_ms += now_ms() - copies_awaited_ms_; });
+}
+
 void rank_engine::update(int64_t step, double lr,
                          std::function<void(const status&, step_outcome)> done) {
   auto& store = model_->store();
@@ -308,8 +333,10 @@ void rank_engine::update(int64_t step, double lr,
   });
   clip_over_pipeline();
   probed(*compute_, {"update", step, 0, 0, 0, -1}, [&] {
-    for (int c = 0; c < store.chunk_count(); ++c)
+    for (int c = 0; c < store.chunk_count(); ++c) {
+      await_copies(c);
       optimizer_->step(*compute_, c, static_cast<float>(lr), step);
+    }
   });
   stamp(&outcome_.update_ms);
   report(std::move(done));
@@ -346,69 +373,28 @@ void rank_engine::report(std::function<void(const status&, step_outcome)> done) 
 
 // -- state ---------------------------------------------------------------------------------------
 
-namespace {
-
-/// "optimizer-00001-of-00002.safetensors"; a whole model is "optimizer.safetensors".
-std::string shard_name(const char* stem, int index, int count) {
-  return count == 1 ? fmt::format("{}.safetensors", stem)
-                    : fmt::format("{}-{:05}-of-{:05}.safetensors", stem, index + 1, count);
-}
-
-std::vector<std::filesystem::path> state_files(const std::filesystem::path& folder) {
-  std::vector<std::filesystem::path> out;
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const auto name = entry.path().filename().string();
-    if (name.starts_with("optimizer") && name.ends_with(".safetensors"))
-      out.push_back(entry.path());
-  }
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
-}  // namespace
-
 void rank_engine::load(std::string folder, bool optimizer, completion done) {
   auto work = [this, folder = std::move(folder), optimizer]() -> status {
-    if (!optimizer) return gpu::load_weights(model_->store(), options_.model, folder);
-    return gpu::read_state(model_->store(), state_files(folder));
+    if (!checkpoint::is_checkpoint(folder))
+      return gpu::load_weights(model_->store(), options_.model, folder);
+    TROUPE_TRY(from, io::checkpoint::reader::open(folder));
+    return gpu::restore_state(model_->store(), from,
+                              optimizer ? gpu::restored::everything : gpu::restored::weights,
+                              static_cast<unsigned>(options_.threads));
   };
   probed(*files_, {"load", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(work)); });
   watch(*files_);
   files_->notify(guarded(std::move(done)));
 }
 
-void rank_engine::save(std::string folder,
-                       std::function<void(const status&, std::vector<io::file_sum>)> done) {
-  struct outcome {
-    status how;
-    std::vector<io::file_sum> files;
-  };
-  auto saved = std::make_shared<outcome>();
-  auto write = [this, saved, folder = std::filesystem::path(folder)]() -> status {
-    if (auto broken = failure(); !broken) return broken;  // ENG-5
-    if (options_.at.data_rank != 0) return {};
-    const auto& at = options_.at;
-    const auto model = shard_name("model", at.pipeline_rank, at.pipeline_ranks);
-    const auto optimizer = shard_name("optimizer", at.pipeline_rank, at.pipeline_ranks);
-    TROUPE_CHECK(gpu::write_weights(model_->store(), folder / model));
-    TROUPE_CHECK(gpu::write_state(model_->store(), folder / optimizer));
-    for (const auto& name : {model, optimizer}) {
-      TROUPE_TRY(sum, io::sum_file(folder, name));
-      saved->files.push_back(std::move(sum));
-    }
-    return {};
-  };
-  // A save that fails is told to who asked and poisons nothing: training goes on without it.
-  auto work = [saved, write = std::move(write)]() -> status {
-    saved->how = write();
-    return {};
-  };
-  probed(*files_, {"save", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(work)); });
-  watch(*files_);
-  files_->notify(guarded([saved, done = std::move(done)](const status& s) {
-    done(s ? saved->how : s, std::move(saved->files));
-  }));
+void rank_engine::save(uint64_t step, const std::filesystem::path& partial,
+                       gpu::state_saver::completion done) {
+  if (auto broken = failure(); !broken) return done(broken.error(), {});  // ENG-5
+  saver_->save(step, partial, compute_->record(), std::move(done));
+}
+
+std::optional<gpu::saver_facts> rank_engine::saver_facts() const {
+  return saver_ ? std::optional(saver_->facts()) : std::nullopt;
 }
 
 void rank_engine::abort() noexcept {

@@ -3,8 +3,8 @@
 //
 // Streams: compute (forward, backward, update), data (sums over replicas, the tied table, the
 // norm), and one for each kind of transfer with a neighbour, so that a send never stands behind a
-// receive (MegaScale §3.2); files has the blocking work of building, connecting, loading and
-// saving.
+// receive (MegaScale §3.2); files has the blocking work of building, connecting and loading;
+// the saver has one of its own, which copies checkpoints while the others go on.
 //
 // Invariants
 //   ENG-1  No call waits; a completion is called once, on a stream's thread, with the first error
@@ -13,22 +13,26 @@
 //     it, while backward goes on.
 //   ENG-3  A buffer that a transfer reads is overwritten only behind the transfer's event.
 //   ENG-4  The tied table's gradient is summed after all others, in every rank of the group.
+//   ENG-6  A chunk is updated only behind the copies of it that a checkpoint still makes; how long
+//     that took is in the outcome.
 //   ENG-5  After a failure every later completion reports it; the rank is of no more use.
 #pragma once
 
 #include <array>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
 #include "gpu/model/stage_model.hpp"
+#include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "io/config/job.hpp"
-#include "io/formats/manifest.hpp"
 
 namespace troupe::train {
 
@@ -54,6 +58,9 @@ struct engine_options {
   uint64_t seed = 0;
   int threads = 1;  ///< of the compute stream
   int64_t group_timeout_ms = 120'000;
+  std::string job;     ///< its name, for checkpoints
+  uint64_t epoch = 0;  ///< the same
+  uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;
 };
 
 /// One rank's ends of its groups, for the coordinator to hand round.
@@ -70,7 +77,8 @@ struct step_outcome {
   double grad_norm = 0;  ///< of the whole model, before clipping
   double forward_ms = 0;
   double backward_ms = 0;
-  double update_ms = 0;  ///< sums, norm and optimizer that nothing overlapped
+  double update_ms = 0;           ///< sums, norm and optimizer that nothing overlapped
+  double checkpoint_wait_ms = 0;  ///< of update_ms: for copies of a checkpoint (ENG-6)
 };
 
 /// Tokens and targets of one global batch, [B,T] each, mapped from the loader's shared memory.
@@ -148,10 +156,11 @@ class rank_engine {
   /// Reads this rank's tensors from a Hugging Face folder or a checkpoint; with `optimizer`, master
   /// weights and moments too.
   void load(std::string folder, bool optimizer, completion done);
-  /// Writes this rank's part into `folder` (which exists), makes it durable and sums it. Only data
-  /// rank 0 has a part.
-  void save(std::string folder,
-            std::function<void(const status&, std::vector<io::file_sum> files)> done);
+  /// Saves this rank's share of the state after the last update enqueued into its shard in
+  /// `partial`, while later steps run (state_saver.hpp). `done` is the vote.
+  void save(uint64_t step, const std::filesystem::path& partial, gpu::state_saver::completion done);
+  /// What Status shows of it; nothing until build() has completed. From any thread after that.
+  std::optional<gpu::saver_facts> saver_facts() const;
 
   /// Makes pending transfers fail. From any thread.
   void abort() noexcept;
@@ -167,6 +176,7 @@ class rank_engine {
   explicit rank_engine(engine_options options) : options_(std::move(options)) {}
   status make_streams();
   status build_now();
+  gpu::saver_options saver_options();
   gpu::stream& stream_of(lane l) { return *lanes_[static_cast<size_t>(l)]; }
   batch_view rows_of(int micro_batch, const batch_view& batch) const;
   float gradient_scale() const;
@@ -177,6 +187,7 @@ class rank_engine {
   void sum_over_replicas(int chunk);
   void sum_tied_table();
   void clip_over_pipeline();
+  void await_copies(int chunk);
   void run_blocking(std::function<status()> work, completion done);
   void watch(gpu::stream& s);
   void note_failure(const status& s);
@@ -189,6 +200,7 @@ class rank_engine {
   // Streams end before what their operations use; members are destroyed in reverse order.
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<gpu::optimizer> optimizer_;
+  std::unique_ptr<gpu::state_saver> saver_;
   std::vector<std::pair<std::string, std::unique_ptr<gpu::pending_group>>> pending_;
   std::unique_ptr<gpu::communicator> replicas_, pipeline_, tied_;
   std::vector<slot_events> slots_;
@@ -198,6 +210,7 @@ class rank_engine {
   mutable std::mutex failure_mutex_;
   status failure_;  ///< the first one of any stream (ENG-5)
   double stamp_started_ms_ = 0;
+  double copies_awaited_ms_ = 0;
   double loss_on_host_ = 0;
   double norm_squared_on_host_ = 0;
   std::unique_ptr<gpu::stream> files_, compute_, data_;

@@ -10,6 +10,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/train/gather.hpp"
+#include "actors/train/run_save.hpp"
 #include "actors/train/run_start.hpp"
 #include "io/config/load.hpp"
 
@@ -36,6 +37,11 @@ void end(run_pointer self, const error& why) {
                e.hint = why.hint;
                e.step = st.step;
                e.checkpoint = st.checkpoint;
+               e.model = st.model;
+               e.checkpoints = st.checkpoints;
+               e.checkpoint_bytes = st.checkpoint_bytes;
+               e.skipped_checkpoints = st.pace.skipped();
+               e.checkpoint_wait_ms = st.checkpoint_wait_ms;
              }));
 }
 
@@ -50,60 +56,21 @@ void succeed(run_pointer self) {
   end(self, none);
 }
 
-// -- saving -------------------------------------------------------------------------------------
-
-using then = std::function<void(const status&)>;
-
-void commit(run_pointer self, const std::vector<msg<fbs::Saved>>& parts, then done) {
-  auto& st = self->state;
-  checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml};
-  auto m = make_msg<fbs::CommitCheckpoint>(context(self), [&](fbs::CommitCheckpointT& c) {
-    c.step = st.step;
-    c.state = checkpoint::format_state(state);
-    for (const auto& part : parts)
-      for (auto& f : part.unpack().files) c.files.push_back(std::move(f));
-  });
-  ask_for<fbs::CheckpointFolder>(
-      self, st.options.archive, step_timeout, m, {"archive", "the committed checkpoint"},
-      [self, done](const msg<fbs::CheckpointFolder>& folder) {
-        auto& now = self->state;
-        now.checkpoint = folder->directory()->str();
-        now.saved_step = now.step;
-        done({});
-      },
-      [done](const error& e) { done(e.within("commit the checkpoint")); });
-}
-
-void save(run_pointer self, then done) {
-  auto& st = self->state;
-  enter(self, "saving");
-  auto write_parts = [self, done](const msg<fbs::CheckpointFolder>& folder) {
-    gather<fbs::Saved>(
-        self, self->state.options.stages, step_timeout, each_stage("its part of the checkpoint"),
-        [self, directory = folder->directory()->str()](size_t) {
-          return std::tuple(make_msg<fbs::SaveCheckpoint>(context(self), [&](auto& m) {
-            m.step = self->state.step;
-            m.directory = directory;
-          }));
-        },
-        [self, done](const std::vector<msg<fbs::Saved>>& parts) { commit(self, parts, done); },
-        [done](size_t, const error& e) { done(e.within("save")); });
-  };
-  auto m = make_msg<fbs::PrepareCheckpoint>(context(self), [&](auto& p) { p.step = st.step; });
-  ask_for<fbs::CheckpointFolder>(
-      self, st.options.archive, step_timeout, m, {"archive", "a folder for the checkpoint"},
-      write_parts, [done](const error& e) { done(e.within("prepare the checkpoint")); });
-}
+// -- the end ---------------------------------------------------------------------------------------
 
 /// The last save must succeed for the run to have succeeded.
 void finish(run_pointer self) {
   auto& st = self->state;
   // Whoever stops a run without saving, but after its last step, has come too late.
   const bool wanted = !st.stop_reason || st.stop_saves || all_steps_done(st);
-  if (!wanted || st.step == 0 || st.saved_step == st.step) return succeed(self);
-  save(self, [self](const status& s) {
-    if (s) return succeed(self);
-    end(self, s.error());
+  if (!wanted) return succeed(self);
+  const bool saved = st.step == 0 || st.saved_step == st.step;
+  if (!saved && !st.pace.open().contains(st.step)) begin_save(self, {});
+  settle_saves(self, [self] {
+    auto& now = self->state;
+    if (now.step != 0 && now.saved_step != now.step)
+      return end(self, now.save_failure.value_or(error{errc::io, "the last save failed"}));
+    export_model(self, [self] { succeed(self); });
   });
 }
 
@@ -113,22 +80,16 @@ bool due(uint64_t step, int64_t every) {
   return every > 0 && step % static_cast<uint64_t>(every) == 0;
 }
 
-void save_if_due(run_pointer self) {
-  const auto& st = self->state;
-  const bool asked = std::exchange(self->state.save_wanted, false);
-  if (!asked && !due(st.step, st.options.plan.job.checkpoint.every)) return next_step(self);
-  save(self, [self](const status& s) {
-    if (!s)
-      say(self,
-          fmt::format("checkpoint of step {} failed: {}", self->state.step, render(s.error())),
-          fbs::NoticeLevel::warning);
+void report(run_pointer self, const fbs::StepReportT& r) {
+  auto& st = self->state;
+  st.validation_loss = r.validation_loss;
+  self->send(st.options.reporter, make_msg<fbs::StepReport>(context(self), r));
+  const double before = st.checkpoint_wait_ms;
+  save_if_due(self, [self, before] {
+    auto& now = self->state;
+    now.step_wait_ms = now.checkpoint_wait_ms - before;
     next_step(self);
   });
-}
-
-void report(run_pointer self, const fbs::StepReportT& r) {
-  self->send(self->state.options.reporter, make_msg<fbs::StepReport>(context(self), r));
-  save_if_due(self);
 }
 
 void validate(run_pointer self, fbs::StepReportT r) {
@@ -193,6 +154,11 @@ void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
   r.flops_per_s = r.tokens_per_s * st.options.plan.model.flops_per_token(job.train.seq_len);
   r.validation_loss = -1;
   r.tokens = st.tokens;
+  double waited = 0;  // of the rank that waited longest: the others waited for it
+  for (const auto& p : parts) waited = std::max(waited, p->checkpoint_wait_ms());
+  st.checkpoint_wait_ms += waited;
+  r.checkpoint_wait_ms = waited + std::exchange(st.step_wait_ms, 0);
+  r.saved_step = st.saved_step;
   if (!std::isfinite(st.loss) || !std::isfinite(r.grad_norm))  // RUN-4
     return end(self, {errc::training, fmt::format("the loss of step {} is {}", st.step, st.loss),
                       "lower train.lr, raise train.warmup_steps, or look at the data"});
@@ -265,14 +231,16 @@ caf::result<msg<fbs::Ack>> checkpoint_now(run_pointer self, const msg<fbs::Check
     st.save_wanted = true;
     return agreed(self, m.header(), fmt::format("saves after step {}", st.step + 1));
   }
-  st.waiting = false;  // resume() must not start a step while files are written
+  if (st.step > 0 && st.saved_step == st.step)
+    return agreed(self, m.header(), fmt::format("saved already: {}", st.checkpoint));
+  if (st.pace.open().contains(st.step))
+    return agreed(self, m.header(), fmt::format("step {} is being saved already", st.step));
   auto rp = self->make_response_promise<msg<fbs::Ack>>();
-  save(self, [self, rp, header = m.header()](const status& s) mutable {
+  begin_save(self, [self, rp, header = m.header()](const status& s) mutable {
     if (s)
       rp.deliver(agreed(self, header, fmt::format("saved {}", self->state.checkpoint)));
     else
       rp.deliver(to_caf(s.error()));
-    next_step(self);  // pauses again unless a resume came meanwhile
   });
   return rp;
 }

@@ -3,7 +3,8 @@
 // Start-up, each phase on all its targets at once: open the loaders; attach, build and introduce
 // the stages; open and connect the data plane; load the checkpoint or the model folder. Then a step
 // at a time: RunStep to all, the loss and norm from their answers, a report to the reporter;
-// validation, saving and stopping happen between steps.
+// validation and stopping happen between steps, and so does the beginning of a checkpoint, which
+// goes on beside the steps after it (run_save.hpp).
 //
 // Invariants
 //   RUN-1  Between two steps no rank computes: what happens there sees one state of the model.
@@ -16,11 +17,13 @@
 // Failure policy: a failed save is a warning, except the last one; any other failure ends the run.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/catalog.hpp"
+#include "actors/checkpoint/pace_policy.hpp"
 #include "actors/train/plan.hpp"
 #include "messages/actors.hpp"
 
@@ -60,12 +63,22 @@ struct run_state {
   bool stop_saves = true;
   bool ended = false;
   bool has_validation = false;
+  std::string archive_folder;  ///< absolute
   uint64_t saved_step = 0;
   std::string checkpoint;
+  std::string model;            ///< the exported folder
+  double validation_loss = -1;  ///< after the last step; negative: not measured
+  checkpoint::pace_policy pace;
+  std::function<void()> waits_for_room, waits_for_all;
+  int64_t waits_since_ns = 0;
+  std::optional<error> save_failure;  ///< of the latest that failed
+  uint64_t checkpoints = 0, checkpoint_bytes = 0;
+  double checkpoint_wait_ms = 0;  ///< of the whole run
+  double step_wait_ms = 0;        ///< of it, before the current step
   std::optional<std::string> pause_reason;
-  bool waiting = false;         ///< paused between two steps
-  bool save_wanted = false;     ///< a person asked for a checkpoint
-  uint64_t step_span = 0;       ///< the root of the step's causal tree
+  bool waiting = false;      ///< paused between two steps
+  bool save_wanted = false;  ///< a person asked for a checkpoint
+  uint64_t step_span = 0;    ///< the root of the step's causal tree
 };
 
 run_actor::behavior_type run(traced_pointer<run_actor, run_state> self, run_options options);

@@ -28,6 +28,20 @@ class starter : public std::enable_shared_from_this<starter> {
   starter(run_pointer self, std::function<void()> ready, std::function<void(const error&)> failed)
       : self_(self), ready_(std::move(ready)), failed_(std::move(failed)) {}
 
+  /// First of all: what cannot be saved need not be trained.
+  void open_archive() {
+    enter(self_, "opening the archive");
+    ask_for<fbs::CheckpointFolder>(
+        self_, self_->state.options.archive, short_timeout,
+        make_msg<fbs::OpenArchive>(context(), [](auto&) {}), {"archive", "the open archive"},
+        [me = shared_from_this()](const msg<fbs::CheckpointFolder>& folder) {
+          me->self_->state.archive_folder = folder->directory() ? folder->directory()->str() : "";
+          me->open_loaders();
+        },
+        [me = shared_from_this()](const error& e) { me->failed_(e.within("open the archive")); });
+  }
+
+ private:
   void open_loaders() {
     auto& st = self_->state;
     enter(self_, "opening the data");
@@ -53,7 +67,6 @@ class starter : public std::enable_shared_from_this<starter> {
         failing("open the data"));
   }
 
- private:
   message_context context() { return context_of(*self_, self_->state.options.epoch); }
 
   std::function<void(size_t, const error&)> failing(std::string what) {
@@ -257,7 +270,7 @@ void enter(run_pointer self, const char* phase) {
 
 void start_up(run_pointer self, std::function<void()> ready,
               std::function<void(const error&)> failed) {
-  std::make_shared<starter>(self, std::move(ready), std::move(failed))->open_loaders();
+  std::make_shared<starter>(self, std::move(ready), std::move(failed))->open_archive();
 }
 
 }  // namespace troupe::train

@@ -50,6 +50,7 @@ caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildS
                             static_cast<int>(b.pipeline_ranks)};
   auto options =
       options_of(*job, *model, at, {b.first_layer, b.last_layer}, static_cast<int>(b.threads));
+  options.epoch = m.epoch();
   auto engine = rank_engine::make(options);
   if (!engine) return to_caf(engine.error());
   st.rank = at.rank;
@@ -199,6 +200,7 @@ caf::result<msg<fbs::StepDone>> finish(self_pointer self, const msg<fbs::FinishS
         d.forward_ms = outcome.forward_ms;
         d.backward_ms = outcome.backward_ms;
         d.update_ms = outcome.update_ms;
+        d.checkpoint_wait_ms = outcome.checkpoint_wait_ms;
       }));
     });
   };
@@ -209,29 +211,53 @@ caf::result<msg<fbs::StepDone>> finish(self_pointer self, const msg<fbs::FinishS
   return rp;
 }
 
+/// The saver's part of Status.
+void show_saver(self_pointer self) {
+  const auto facts = self->state.engine->saver_facts();
+  if (!facts) return;
+  const auto& f = *facts;
+  publish(self, "ready",
+          fmt::format(R"({{"checkpoint":{{"open":{},"durable":{},"failed":{},"share_bytes":{},)"
+                      R"("captured_bytes":{},"durable_bytes":{},"ring_wait_ms":{:.3f},)"
+                      R"("ring_slots":{{"free":{},"filling":{},"filled":{},"writing":{}}},)"
+                      R"("slot_bytes":{},"disk":"{}"}}}})",
+                      f.flusher.open_saves, f.flusher.durable_saves, f.flusher.failed_saves,
+                      f.share_bytes, f.captured_bytes, f.flusher.durable_bytes, f.ring_wait_ms,
+                      f.ring.free, f.ring.filling, f.ring.filled, f.ring.writing, f.slot_bytes,
+                      f.flusher.disk.backend));
+}
+
+msg<fbs::Saved> vote_of(self_pointer self, const message_header& cause, uint64_t step,
+                        const io::checkpoint::shard_facts& facts, const gpu::save_times& times) {
+  return make_msg<fbs::Saved>(context_of(*self, cause), [&](fbs::SavedT& out) {
+    out.step = step;
+    out.rank = facts.rank;
+    out.bytes = facts.bytes;
+    out.stream_bytes = facts.stream_bytes;
+    out.footer_crc32c = facts.footer_crc;
+    out.slot_digest = facts.slot_digest;
+    out.capture_ms = times.capture_ms;
+    out.ring_wait_ms = times.ring_wait_ms;
+    out.durable_ms = times.durable_ms;
+  });
+}
+
 caf::result<msg<fbs::Saved>> save(self_pointer self, const msg<fbs::SaveCheckpoint>& m) {
   if (!self->state.engine->model()) return not_built();
   auto rp = self->make_response_promise<msg<fbs::Saved>>();
   self->state.engine->save(
-      m->directory() ? m->directory()->str() : "",
-      [self, box = self->state.done, rp, m](const status& s, std::vector<io::file_sum> files) {
-        box->post([self, rp, m, s, files = std::move(files)]() mutable {
-          if (!s) {
-            rp.deliver(to_caf(s.error()));
-            return;
-          }
-          rp.deliver(make_msg<fbs::Saved>(context_of(*self, m.header()), [&](fbs::SavedT& out) {
-            out.step = m->step();
-            out.rank = static_cast<uint32_t>(self->state.rank);
-            for (const auto& f : files) {
-              out.files.push_back(std::make_unique<fbs::SavedFileT>());
-              out.files.back()->name = f.name;
-              out.files.back()->bytes = f.bytes;
-              out.files.back()->crc32c = f.crc32c;
-            }
-          }));
+      m->step(), m->directory() ? m->directory()->str() : "",
+      [self, box = self->state.done, rp, m](const result<io::checkpoint::shard_facts>& vote,
+                                            const gpu::save_times& times) {
+        box->post([self, rp, m, vote, times]() mutable {
+          if (vote)
+            rp.deliver(vote_of(self, m.header(), m->step(), *vote, times));
+          else
+            rp.deliver(to_caf(vote.error()));
+          show_saver(self);
         });
       });
+  show_saver(self);
   return rp;
 }
 
@@ -275,16 +301,11 @@ worker_actor::behavior_type worker(self_pointer self, uint32_t epoch, uint32_t r
   st.epoch = epoch_gate(epoch);
   st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));
   return {
-      status_handler(self),
-      guarded(self, build),
-      guarded(self, attach),
-      guarded(self, open_data_plane),
-      guarded(self, connect),
-      guarded(self, run_op),
-      guarded(self, finish),
-      guarded(self, save),
-      guarded(self, load),
-      [self](caf::update_atom) { self->state.done->drain(); },
+      status_handler(self),   guarded(self, build),
+      guarded(self, attach),  guarded(self, open_data_plane),
+      guarded(self, connect), guarded(self, run_op),
+      guarded(self, finish),  guarded(self, save),
+      guarded(self, load),    [self](caf::update_atom) { self->state.done->drain(); },
   };
 }
 

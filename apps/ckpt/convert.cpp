@@ -13,6 +13,7 @@
 #include "apps/talk.hpp"
 #include "gpu/device.hpp"
 #include "gpu/model/hf_folder.hpp"
+#include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/store/store.hpp"
 #include "io/checkpoint/export.hpp"
@@ -29,15 +30,6 @@ namespace {
 
 constexpr size_t max_small_bytes = 64 << 20;
 
-cp::plan_chunk plan_of(const gpu::chunk_info& chunk) {
-  cp::plan_chunk out;
-  out.name = chunk.name;
-  for (const auto& t : chunk.tensors)
-    out.tensors.push_back({t.name, t.shape, t.layout == gpu::file_layout::transposed,
-                           static_cast<uint64_t>(t.offset)});
-  return out;
-}
-
 /// The weights of a folder, one chunk at a time: no more than that is ever in memory.
 class folder_weights {
  public:
@@ -48,11 +40,7 @@ class folder_weights {
     return folder_weights(model, std::move(tensors));
   }
 
-  cp::plan_stage plan() const {
-    cp::plan_stage out;
-    for (const auto& chunk : chunks_) out.push_back(plan_of(chunk));
-    return out;
-  }
+  cp::plan_stage plan() const { return gpu::saved_chunks(chunks_); }
 
   /// Moments are zero.
   status fill(const cp::planned_piece& p, std::span<std::byte> out) {
@@ -99,7 +87,7 @@ result<std::vector<cp::small_file>> small_files(const fs::path& folder) {
     TROUPE_TRY(content, io::read_file(folder / name, max_small_bytes));
     out.push_back({name, std::move(content)});
   }
-  out.push_back({"train_state.json", checkpoint::format_state({})});
+  out.push_back({std::string(checkpoint::state_file), checkpoint::format_state({})});
   return out;
 }
 

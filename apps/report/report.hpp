@@ -26,6 +26,8 @@ struct step_report {
   double tokens_per_s = 0;
   double eta_s = 0;                       ///< estimated time to the end
   std::optional<double> validation_loss;  ///< if this step ended with a validation
+  double checkpoint_wait_ms = 0;          ///< how long checkpoints held the step up
+  int64_t saved_step = 0;                 ///< the newest step whose checkpoint is committed
 };
 
 /// "step 120/300 | loss 2.913 | norm 0.81 | lr 3.0e-4 | 212 ms | 41.3 % of peak | 9,650 tok/s | ETA
@@ -67,15 +69,20 @@ std::string curve(const std::vector<point>& points, const canvas& on);
 
 /// What a run came to.
 struct summary {
-  double seconds = 0;              ///< wall time of training
-  int64_t steps = 0;               ///< steps done by this run
-  int64_t tokens = 0;              ///< tokens trained on by this run
-  std::vector<point> losses;       ///< training loss of every step
-  std::vector<point> validations;  ///< validation losses
-  std::string checkpoint;          ///< where the last checkpoint is; empty: none
-  std::string log;                 ///< where log.jsonl is; empty: none
-  std::string prompt;              ///< prompt of the sample
-  std::string sample;              ///< generated text; empty: none
+  double seconds = 0;               ///< wall time of training
+  int64_t steps = 0;                ///< steps done by this run
+  int64_t tokens = 0;               ///< tokens trained on by this run
+  std::vector<point> losses;        ///< training loss of every step
+  std::vector<point> validations;   ///< validation losses
+  std::string checkpoint;           ///< where the last checkpoint is; empty: none
+  int64_t checkpoints = 0;          ///< committed by this run
+  int64_t checkpoint_bytes = 0;     ///< of these
+  int64_t skipped_checkpoints = 0;  ///< left out since older ones were under way
+  double checkpoint_wait_ms = 0;    ///< how long they held training up in all
+  std::string model;                ///< where the exported model is; empty: none
+  std::string log;                  ///< where log.jsonl is; empty: none
+  std::string prompt;               ///< prompt of the sample
+  std::string sample;               ///< generated text; empty: none
 };
 
 /// The summary for people, lines ending with '\n'. Control characters of the sample are made

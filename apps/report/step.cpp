@@ -77,6 +77,8 @@ std::string step_json(const step_report& r) {
   j["peak_ratio"] = finite_or_null(r.peak_ratio);
   j["tokens_per_s"] = finite_or_null(r.tokens_per_s);
   j["eta_s"] = finite_or_null(r.eta_s);
+  j["checkpoint_wait_ms"] = finite_or_null(r.checkpoint_wait_ms);
+  j["saved_step"] = r.saved_step;
   return j.dump();
 }
 

@@ -52,6 +52,17 @@ std::string losses_text(const summary& s) {
                             best->step);
 }
 
+/// "12 saved, 1.4 GB; training was held up for 3.1 ms in all (0.02 %)".
+std::string checkpoints_text(const summary& s) {
+  auto text = fmt::format("            {} saved, {:.1f} MB; training was held up for {:.1f} ms",
+                          grouped(s.checkpoints), static_cast<double>(s.checkpoint_bytes) / 1e6,
+                          s.checkpoint_wait_ms);
+  if (s.seconds > 0) text += fmt::format(" ({:.2f} %)", s.checkpoint_wait_ms / s.seconds / 10);
+  if (s.skipped_checkpoints > 0)
+    text += fmt::format("; {} left out: the disk was too slow", grouped(s.skipped_checkpoints));
+  return text + "\n";
+}
+
 }  // namespace
 
 std::string summary_text(const summary& s, const canvas& on) {
@@ -61,6 +72,8 @@ std::string summary_text(const summary& s, const canvas& on) {
   if (!s.losses.empty()) text += losses_text(s);
   if (auto drawing = curve(s.losses, on); !drawing.empty()) text += "\nloss\n" + drawing + "\n";
   if (!s.checkpoint.empty()) text += "checkpoint  " + s.checkpoint + "\n";
+  if (s.checkpoints > 0) text += checkpoints_text(s);
+  if (!s.model.empty()) text += "model       " + s.model + "\n";
   if (!s.log.empty()) text += "log         " + s.log + "\n";
   if (s.sample.empty()) return text;
   return text + "\nsample:\n" + harmless(s.prompt + s.sample);
@@ -78,6 +91,11 @@ std::string summary_json(const summary& s) {
   }
   if (!s.validations.empty()) j["validation_loss"] = finite_or_null(s.validations.back().value);
   if (!s.checkpoint.empty()) j["checkpoint"] = s.checkpoint;
+  j["checkpoints"] = s.checkpoints;
+  j["checkpoint_bytes"] = s.checkpoint_bytes;
+  j["skipped_checkpoints"] = s.skipped_checkpoints;
+  j["checkpoint_wait_ms"] = finite_or_null(s.checkpoint_wait_ms);
+  if (!s.model.empty()) j["model"] = s.model;
   if (!s.log.empty()) j["log"] = s.log;
   if (!s.sample.empty()) {
     j["prompt"] = s.prompt;

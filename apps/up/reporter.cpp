@@ -29,6 +29,8 @@ report::step_report as_report(const reporter_state& st, const fbs::StepReport& m
   r.eta_s = st.spent_ms / static_cast<double>(st.steps_seen) *
             static_cast<double>(m.steps() - m.step()) / 1e3;
   if (m.validation_loss() >= 0) r.validation_loss = m.validation_loss();
+  r.checkpoint_wait_ms = m.checkpoint_wait_ms();
+  r.saved_step = static_cast<int64_t>(m.saved_step());
   return r;
 }
 
@@ -90,6 +92,11 @@ void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
                   m->hint() ? m->hint()->str() : ""};
     o.last_step = m->step();
     o.summary.checkpoint = m->checkpoint() ? m->checkpoint()->str() : "";
+    o.summary.checkpoints = static_cast<int64_t>(m->checkpoints());
+    o.summary.checkpoint_bytes = static_cast<int64_t>(m->checkpoint_bytes());
+    o.summary.skipped_checkpoints = static_cast<int64_t>(m->skipped_checkpoints());
+    o.summary.checkpoint_wait_ms = m->checkpoint_wait_ms();
+    o.summary.model = m->model() ? m->model()->str() : "";
     o.summary.log = st.options.log_path;
   }
   st.options.ended();

@@ -62,12 +62,13 @@ double local_peak(const config::job& job) {
 /// The checkpoint to resume from, if any; it and weights to start from are verified. What
 /// interrupted saves left is removed.
 result<std::optional<checkpoint::entry>> start_of(const config::job& job) {
-  TROUPE_TRY(partial, checkpoint::remove_partial(job.checkpoint.dir));
+  TROUPE_TRY(partial, checkpoint::remove_leftovers(job.checkpoint.dir));
   for (const auto& name : partial)
     say(fmt::format("removed {}/{}, left by an interrupted save", job.checkpoint.dir, name));
-  if (checkpoint::is_checkpoint(job.model.path))
-    TROUPE_CHECK(checkpoint::verify(job.model.path, checkpoint::part::model));
-  return checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir);
+  if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
+  TROUPE_TRY(start, checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir));
+  for (const auto& line : start.passed_over) say("warning: " + line);
+  return start.from;
 }
 
 result<launch> prepare(const job_arguments& arguments, const std::string& log_format) {

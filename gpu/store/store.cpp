@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstring>
 
@@ -145,6 +146,11 @@ status parameter_store::read(int chunk, part which, float* host) const {
 
 void parameter_store::add_reader(int chunk, event_ptr until) {
   chunks_[index(chunk)].readers.push_back(std::move(until));
+}
+
+bool parameter_store::has_readers(int chunk) const {
+  const auto& readers = chunks_[index(chunk)].readers;
+  return std::any_of(readers.begin(), readers.end(), [](const auto& r) { return r && !r->done(); });
 }
 
 void parameter_store::await_readers(stream& s, int chunk) {

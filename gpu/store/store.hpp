@@ -148,6 +148,8 @@ class parameter_store {
 
   /// Registers a reader (a snapshot copy) of weight, master, m, v that is done at `until`.
   void add_reader(int chunk, event_ptr until);
+  /// Whether a registered reader of the chunk is not done.
+  bool has_readers(int chunk) const;
   /// Makes `s` wait for every registered reader of the chunk that is not done, and forgets them
   /// (PS-5).
   void await_readers(stream& s, int chunk);

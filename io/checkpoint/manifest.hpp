@@ -23,7 +23,6 @@
 
 #include "io/base/result.hpp"
 #include "io/checkpoint/format.hpp"
-#include "io/formats/manifest.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -98,6 +97,14 @@ struct manifest {
   bool operator==(const manifest&) const = default;
 };
 
+/// A plain file of a checkpoint, as whoever wrote it summed it.
+struct file_sum {
+  std::string name;
+  uint64_t bytes = 0;
+  uint32_t crc32c = 0;
+  bool operator==(const file_sum&) const = default;
+};
+
 /// A shard as its rank's vote and plan tell of it.
 struct shard_facts {
   uint32_t rank = 0;
@@ -119,8 +126,7 @@ status check(const manifest& m);
 /// The file's bytes. Error bug if `m` does not pass check() or is too long.
 result<std::string> encode_manifest(const manifest& m);
 
-/// Foreign bytes: bad_data with what is wrong; version_mismatch for another format, the text
-/// manifest of a plain save included.
+/// Foreign bytes: bad_data with what is wrong; version_mismatch for another format.
 result<manifest> parse_manifest(std::span<const std::byte> bytes);
 
 /// A range of a shard's stream and what lies there.

@@ -13,7 +13,6 @@ namespace {
 
 constexpr const char* manifest_identifier = "TRMF";
 constexpr std::string_view magic = "TRMANIF\n";
-constexpr std::string_view plain_magic = "troupe manifest ";
 
 struct raw_envelope {
   char magic[8];
@@ -165,12 +164,6 @@ result<std::string> encode_manifest(const manifest& m) {
 
 result<manifest> parse_manifest(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.starts_with(plain_magic))
-    return error{errc::version_mismatch,
-                 fmt::format("{}: it is that of a plain save, as `troupe up` writes them",
-                             manifest_file),
-                 "resume from it or generate with it as it is; its model.safetensors goes through "
-                 "`troupe ckpt import`"};
   raw_envelope raw;
   if (bytes.size() < sizeof raw) return wrong("it is cut short");
   if (!text.starts_with(magic)) return wrong("it does not begin as one");

@@ -22,25 +22,16 @@ status remove_folder(disk& d, const fs::path& folder) {
   return d.remove_dir(folder);
 }
 
-result<fs::path> begin_save(disk& d, const fs::path& dir, uint64_t step, uint64_t epoch) {
-  const auto partial = dir / partial_name(step, epoch);
-  TROUPE_TRY(made, d.make_dir(partial));
-  if (made) return partial;
-  TROUPE_CHECK(remove_folder(d, partial));  // left by an attempt before this one
-  TROUPE_TRY(again, d.make_dir(partial));
-  if (!again)
-    return error{errc::io, fmt::format("{} came back while it was removed", partial.string())};
-  return partial;
-}
-
 // -- a rank ---------------------------------------------------------------------------------------
 
-rank_save::rank_save(rank_plan plan, voted done) : plan_(std::move(plan)), done_(std::move(done)) {}
+rank_save::rank_save(rank_plan plan) : plan_(std::move(plan)) {}
 
 result<std::unique_ptr<rank_save>> rank_save::create(disk& d, const fs::path& partial,
                                                      const manifest_head& head, rank_plan plan,
                                                      voted done) {
-  std::unique_ptr<rank_save> out(new rank_save(std::move(plan), std::move(done)));
+  TROUPE_TRY(first, d.make_dir(partial));
+  (void)first;  // else another rank was
+  std::unique_ptr<rank_save> out(new rank_save(std::move(plan)));
   auto& s = *out;
   s.captures_ = plan_capture(s.plan_, head.slot_bytes);
   s.left_ = s.captures_.fills.size();
@@ -61,12 +52,18 @@ result<std::unique_ptr<rank_save>> rank_save::create(disk& d, const fs::path& pa
   how.done = [&s](const status& outcome) { s.written(outcome); };
   TROUPE_TRY(writer, shard_writer::create(d, std::move(how)));
   s.writer_ = std::move(writer);
+  if (s.left_ == 0) TROUPE_CHECK(s.finish());  // more replicas than there is to share
+  s.done_ = std::move(done);
   return out;
 }
 
 status rank_save::filled(slot lease, uint64_t number) {
   TROUPE_CHECK(writer_->filled(std::move(lease), number, captures_.fills[number].bytes));
-  if (--left_ > 0) return {};
+  return --left_ > 0 ? status{} : finish();
+}
+
+/// All slots are handed over: the end of the file.
+status rank_save::finish() {
   footer_.crc32c = writer_->crcs();
   TROUPE_TRY(tail, encode_tail(footer_));
   tail_ = std::move(tail);
@@ -74,6 +71,7 @@ status rank_save::filled(slot lease, uint64_t number) {
 }
 
 void rank_save::written(const status& outcome) {
+  if (!done_) return;  // create() answers itself
   if (!outcome) return done_(outcome.error());
   done_(shard_facts{plan_.rank, tail_.file_bytes, plan_.stream_bytes, tail_.footer_crc,
                     tail_.slot_digest, footer_.pieces});

@@ -1,8 +1,8 @@
 // A save, as far as its order on the disk matters: every step through io::disk, so that a power cut
 // can be tried at each of them (tests/io/checkpoint/save_crash.cpp).
 //
-//   root  begin_save    <dir>/step-N.eE.partial/ is made, empty
-//   ranks rank_save     shard: slots, footer, trailer; fdatasync; then the vote
+//   ranks rank_save     <dir>/step-N.eE.partial/ is made by whoever comes first; shard: slots,
+//                       footer, trailer; fdatasync; then the vote
 //   root  commit_save   small files and MANIFEST, each synced; sync of the folder; rename to
 //                       step-N; sync of <dir>; then the acknowledgement
 //
@@ -13,6 +13,8 @@
 //      affair: its one sync of the folder covers all of them.
 // SV-4 Where a complete step-N is there already (of a run that was resumed before it), the two
 //      folders change places in one step: at no time is there none.
+// SV-5 A shard is a new file: what an attempt before left under the same name makes the save fail,
+//      and is never added to.
 #pragma once
 
 #include <filesystem>
@@ -35,10 +37,6 @@ struct small_file {
   std::string content;
 };
 
-/// Makes the folder of a save anew; its path. Blocks. Errors: io, permission.
-result<std::filesystem::path> begin_save(disk& d, const std::filesystem::path& dir, uint64_t step,
-                                         uint64_t epoch);
-
 /// One rank's shard on its way. Passive as shard_writer: the owner of the disk fills slots in order
 /// and hands it completions; nothing waits.
 class rank_save {
@@ -47,7 +45,8 @@ class rank_save {
   /// must not destroy the save.
   using voted = std::function<void(const result<shard_facts>&)>;
 
-  /// Errors: bad_config, those of disk::open. The disk outlives it.
+  /// Makes the folder, not its parents. Errors: bad_config, those of disk::make_dir and
+  /// disk::open. The disk outlives it.
   static result<std::unique_ptr<rank_save>> create(disk& d, const std::filesystem::path& partial,
                                                    const manifest_head& head, rank_plan plan,
                                                    voted done);
@@ -63,7 +62,8 @@ class rank_save {
   shard_progress progress() const noexcept { return writer_->progress(); }
 
  private:
-  rank_save(rank_plan plan, voted done);
+  explicit rank_save(rank_plan plan);
+  status finish();
   void written(const status& outcome);
 
   rank_plan plan_;

@@ -1,17 +1,15 @@
 // A checkpoint from one process: every rank's shard in turn.
 #include "io/checkpoint/write_checkpoint.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "io/checkpoint/catalog.hpp"
-#include "io/file.hpp"
+#include "io/disk/disk.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -20,53 +18,74 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr uint64_t source_bytes = 4 << 20;  ///< asked of a source at once, at most
+constexpr int ring_slots = 4;
+constexpr auto disk_patience = std::chrono::seconds(120);
 
-/// Cuts a stream of bytes into slots, sums and writes them.
-class shard_file {
+/// Puts a rank's stream of bytes into slots, in order, and sees them to the disk.
+class shard_stream {
  public:
-  shard_file(unique_fd fd, std::string name, uint32_t slot_bytes)
-      : fd_(std::move(fd)), name_(std::move(name)), slot_bytes_(slot_bytes) {}
+  shard_stream(disk& d, std::shared_ptr<slots> ring) : disk_(d), ring_(std::move(ring)) {}
+
+  status open(const fs::path& partial, const manifest_head& head, const rank_plan& plan) {
+    TROUPE_TRY(made, rank_save::create(disk_, partial, head, plan,
+                                       [this](const auto& v) { vote_.emplace(v); }));
+    save_ = std::move(made);
+    return {};
+  }
 
   status append(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
-      const size_t n = std::min<size_t>(bytes.size(), slot_bytes_ - slot_.size());
-      slot_.insert(slot_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(n));
+      if (!lease_) TROUPE_CHECK(next_slot());
+      const auto room = save_->captures().fills[number_].bytes - used_;
+      const auto n = std::min<uint64_t>(bytes.size(), room);
+      std::memcpy(lease_.bytes().data() + used_, bytes.data(), n);
+      used_ += n;
       bytes = bytes.subspan(n);
-      if (slot_.size() == slot_bytes_) TROUPE_CHECK(flush());
+      if (n == room) {
+        TROUPE_CHECK(save_->filled(std::move(lease_), number_++));
+        used_ = 0;
+      }
     }
     return {};
   }
 
-  /// Writes the rest of the stream, the footer made of `f`, and syncs the file.
-  result<encoded_tail> finish(footer f) {
-    TROUPE_CHECK(flush());
-    f.crc32c = sums_;
-    TROUPE_TRY(tail, encode_tail(f));
-    TROUPE_CHECK(write_all(fd_.get(), tail.bytes, name_));
-    if (::fsync(fd_.get()) != 0) return error::system(fmt::format("fsync {}", name_), errno);
-    return tail;
+  /// All bytes are in: waits until they are durable.
+  result<shard_facts> finish() {
+    while (!vote_) TROUPE_CHECK(pump());
+    return *vote_;
   }
 
  private:
-  status flush() {
-    if (slot_.empty()) return {};
-    sums_.push_back(crc32c(slot_));
-    slot_.resize(aligned(slot_.size()));
-    TROUPE_CHECK(write_all(fd_.get(), slot_, name_));
-    slot_.clear();
+  status next_slot() {
+    for (;;) {
+      if (vote_ && !*vote_) return vote_->error();
+      if (auto free = ring_->try_take()) {
+        lease_ = std::move(*free);
+        return {};
+      }
+      TROUPE_CHECK(pump());
+    }
+  }
+
+  status pump() {
+    auto answers = disk_.wait(1, disk_patience);
+    if (answers.empty())
+      return error{errc::timeout, "the disk answers nothing", "look at the disk and its log"};
+    for (auto& answer : answers) save_->take(answer);
     return {};
   }
 
-  unique_fd fd_;
-  std::string name_;
-  uint32_t slot_bytes_;
-  std::vector<std::byte> slot_;
-  std::vector<uint32_t> sums_;
+  disk& disk_;
+  std::shared_ptr<slots> ring_;
+  std::optional<result<shard_facts>> vote_;
+  std::unique_ptr<rank_save> save_;
+  slot lease_;
+  uint64_t number_ = 0, used_ = 0;
 };
 
 /// One piece of a plan, asked of the source a few MiB at a time.
 status append_piece(const planned_piece& p, uint32_t stage, const value_source& values,
-                    shard_file& file, byte_counter& counter) {
+                    shard_stream& to, byte_counter& counter) {
   const uint64_t width = size_of(p.what.type);
   std::vector<std::byte> buffer;
   for (uint64_t done = 0; done < p.what.count;) {
@@ -79,29 +98,38 @@ status append_piece(const planned_piece& p, uint32_t stage, const value_source& 
     range.chunk_first += done;
     buffer.resize(range.what.bytes);
     TROUPE_CHECK(values(stage, range, buffer));
-    TROUPE_CHECK(file.append(buffer));
+    TROUPE_CHECK(to.append(buffer));
     TROUPE_CHECK(counter.add(buffer.size()));
     done += count;
   }
   return {};
 }
 
-result<shard_facts> write_shard(const fs::path& folder, const manifest_head& head,
+/// The disk and the ring of one import.
+struct writer {
+  std::shared_ptr<slots> ring;
+  std::unique_ptr<disk> to;
+
+  static result<writer> make(uint32_t slot_bytes) {
+    writer out;
+    TROUPE_TRY(ring, slots::make({slot_bytes, ring_slots}));
+    out.ring = std::move(ring);
+    disk_options options;
+    options.ring = out.ring;
+    TROUPE_TRY(opened, open_disk(options));
+    out.to = std::move(opened);
+    return out;
+  }
+};
+
+result<shard_facts> write_shard(writer& w, const fs::path& partial, const manifest_head& head,
                                 const rank_plan& plan, const value_source& values,
                                 byte_counter& counter) {
-  const auto name = shard_name(plan.rank);
-  unique_fd fd{::open((folder / name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
-  if (!fd) return error::system(fmt::format("create {}", (folder / name).string()), errno);
-  shard_file file(std::move(fd), (folder / name).string(), head.slot_bytes);
-  footer f{head.job,        head.epoch,        head.step, plan.rank, head.layout,
-           head.slot_bytes, plan.stream_bytes, {},        {}};
-  for (const auto& p : plan.pieces) {
-    TROUPE_CHECK(append_piece(p, plan.pipeline_rank, values, file, counter));
-    f.pieces.push_back(p.what);
-  }
-  TROUPE_TRY(tail, file.finish(f));
-  return shard_facts{plan.rank,       tail.file_bytes,  plan.stream_bytes,
-                     tail.footer_crc, tail.slot_digest, std::move(f.pieces)};
+  shard_stream stream(*w.to, w.ring);
+  TROUPE_CHECK(stream.open(partial, head, plan));
+  for (const auto& p : plan.pieces)
+    TROUPE_CHECK(append_piece(p, plan.pipeline_rank, values, stream, counter));
+  return stream.finish();
 }
 
 }  // namespace
@@ -117,17 +145,19 @@ result<fs::path> write_checkpoint(const write_options& options, std::span<const 
   fs::create_directories(options.dir, code);
   if (code)
     return error::system(fmt::format("make the folder {}", options.dir.string()), code.value());
-  TROUPE_TRY(d, open_disk({disk_backend::threads, 1, 1, {}}));
-  TROUPE_TRY(partial, begin_save(*d, options.dir, head.step, head.epoch));
+  TROUPE_TRY(w, writer::make(head.slot_bytes));
+  const auto partial = options.dir / partial_name(head.step, head.epoch);
+  if (fs::exists(partial, code))
+    TROUPE_CHECK(remove_folder(*w.to, partial));  // of an attempt before
   uint64_t total = 0;
   for (const auto& p : plans) total += p.stream_bytes;
   byte_counter counter(options.progress, total);
   std::vector<shard_facts> shards;
   for (const auto& p : plans) {
-    TROUPE_TRY(facts, write_shard(partial, head, p, values, counter));
+    TROUPE_TRY(facts, write_shard(w, partial, head, p, values, counter));
     shards.push_back(std::move(facts));
   }
-  return commit_save(*d, partial, head, std::move(shards), {others.begin(), others.end()});
+  return commit_save(*w.to, partial, head, std::move(shards), {others.begin(), others.end()});
 }
 
 }  // namespace troupe::io::checkpoint

@@ -1,8 +1,7 @@
-// Writes a whole checkpoint from one process by plain writes: what an import and the tests need,
-// and the format's reference for whoever writes it faster.
+// Writes a whole checkpoint from one process: what an import and the tests need.
 //
-// The order is that of every save: folder, shards (each synced), small files, MANIFEST, sync of the
-// folder, rename, sync of the parent (save.hpp).
+// Each rank's shard in turn goes through a small ring to the disk, by the same code and in the same
+// order as a save of a training (save.hpp).
 #pragma once
 
 #include <filesystem>

@@ -87,6 +87,7 @@ void check_job(builder& b) {
   b.rule(!j.checkpoint.dir.empty(), {"checkpoint.dir"}, "expected a folder, got nothing");
   b.rule(j.checkpoint.dir.find_first_of("{}") == std::string::npos, {"checkpoint.dir"},
          "only {output} can stand in braces");
+  b.rule(!j.data.cache.empty(), {"data.cache"}, "expected a folder, got nothing");
   b.rule(j.data.cache.find_first_of("{}") == std::string::npos, {"data.cache"},
          "only {output} can stand in braces");
   b.rule(!j.checkpoint.resume.empty(), {"checkpoint.resume"},

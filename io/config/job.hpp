@@ -50,6 +50,12 @@ enum class decay_scope : uint8_t { matrices, all };
 /// The order of forward and backward of micro-batches on pipeline stages.
 enum class pipeline_schedule : uint8_t { one_f_one_b };
 /// How steps are printed. `automatic` = a rewriting line on a terminal, plain lines otherwise.
+/// What becomes of a checkpoint that is due while older ones are still being written.
+enum class when_busy : uint8_t {
+  block,    ///< training waits
+  skip,     ///< it is left out
+  stretch,  ///< it is taken after the first step at whose end there is room
+};
 enum class log_format : uint8_t { automatic, plain, json };
 
 /// [job]
@@ -178,6 +184,11 @@ struct checkpoint_section {
   int64_t keep = 0;   ///< newest checkpoints kept; 0 = all
   /// "auto" = the newest complete one in dir if any, "never", or a checkpoint's path.
   std::string resume = "auto";
+  /// Memory of each rank through which its share of the state goes to the disk, at most; less where
+  /// the share is smaller.
+  int64_t ring_bytes = int64_t{256} << 20;
+  config::when_busy when_busy = config::when_busy::block;
+  bool export_model = true;  ///< at the end: {output}/model, a Hugging Face folder
   bool operator==(const checkpoint_section&) const = default;
 };
 

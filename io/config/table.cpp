@@ -249,6 +249,17 @@ constinit const property rows[] = {
         "checkpoint.resume",
         "\"auto\" = from the newest complete checkpoint in checkpoint.dir if there "
         "is one, \"never\", or the path of a checkpoint"),
+    in_checkpoint<&checkpoint_section::ring_bytes>(
+        "checkpoint.ring_bytes",
+        "Memory of a rank through which its state goes to the disk, at most",
+        within(16 << 20, 1e12)),
+    in_checkpoint<&checkpoint_section::when_busy>(
+        "checkpoint.when_busy",
+        "A checkpoint is due while two older ones are being written: \"block\" = training waits, "
+        "\"skip\" = it is left out, \"stretch\" = it is taken at the next step that finds room"),
+    in_checkpoint<&checkpoint_section::export_model>(
+        "checkpoint.export_model",
+        "At the end write the model to {output}/model, a Hugging Face folder"),
 
     in_log<&log_section::format>("log.format",
                                  "How steps are printed; auto = one line that rewrites "

@@ -20,7 +20,7 @@ constexpr uint64_t most_pieces = uint64_t{1} << 32;
 }  // namespace
 
 result<std::unique_ptr<shard_writer>> shard_writer::create(disk& to, options how) {
-  if (how.stream_bytes == 0 || how.slot_bytes == 0 || how.slot_bytes % disk_block != 0 ||
+  if (how.slot_bytes == 0 || how.slot_bytes % disk_block != 0 ||
       how.stream_bytes / how.slot_bytes >= most_pieces)
     return error{errc::bad_config, fmt::format("a stream of {} bytes in slots of {} is impossible",
                                                how.stream_bytes, how.slot_bytes)};

@@ -44,7 +44,7 @@ class shard_writer {
   struct options {
     std::filesystem::path name;
     size_t slot_bytes = 0;      ///< of the ring
-    uint64_t stream_bytes = 0;  ///< at least 1
+    uint64_t stream_bytes = 0;  ///< 0: a tail alone
     bool direct = true;
     open_mode mode = open_mode::create;
     /// Called once: success = durable. From within filled, append_tail, take or give_up, so it must

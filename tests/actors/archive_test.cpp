@@ -1,4 +1,4 @@
-// The commit of a checkpoint: everything or nothing, over an older one of the same step, in shards.
+// The commit of a checkpoint that ranks have written: everything or nothing, and only what fits.
 #include "actors/checkpoint/archive.hpp"
 
 #include <fstream>
@@ -6,49 +6,81 @@
 #include <doctest/doctest.h>
 
 #include "actors/checkpoint/catalog.hpp"
+#include "gpu/model/init.hpp"
+#include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/reader.hpp"
+#include "io/config/load.hpp"
 #include "io/file.hpp"
+#include "tests/gpu/saving.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+namespace cp = troupe::io::checkpoint;
 namespace fs = std::filesystem;
 
 namespace {
 
-archive_options options_in(const fs::path& dir) {
-  archive_options o;
-  o.dir = dir;
-  o.tokenizer = "bytes";
-  auto& m = o.model;
-  m.layers = 2;
-  m.heads = m.kv_heads = 2;
-  m.hidden = 8;
-  m.head_width = 4;
-  m.ffn = 32;
-  m.vocab = 16;
-  m.max_positions = 8;
-  return o;
+archive_options options_in(const fs::path& dir, int data, int pipeline,
+                           const std::string& tokenizer = "bytes") {
+  auto job = config::parse(
+      fmt::format("[job]\nname = \"archived\"\n[cluster]\nnodes = {}\n"
+                  "[model]\nlayers = 2\nhidden = 8\nheads = 2\nvocab = 256\n"
+                  "[data]\npath = \"text\"\ntokenizer = \"{}\"\n[train]\nbatch = {}\n"
+                  "[parallel]\ndata = {}\npipeline = {}\n[checkpoint]\ndir = \"{}\"\n",
+                  data * pipeline, tokenizer, 8 * data, data, pipeline, dir.string()),
+      "test");
+  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
+  auto plan = train::make_plan(*job);
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  return {dir, 1, std::move(*plan)};
 }
 
-/// A safetensors file with one float32 tensor of two elements.
-void put_shard(const fs::path& file, const std::string& tensor) {
-  std::string header = R"({")" + tensor + R"(":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
-  while (header.size() % 8 != 0) header += ' ';
-  const uint64_t size = header.size();
-  std::ofstream out(file, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(&size), sizeof(size));
-  out << header << std::string(8, '\0');
-}
-
-/// The sums of what the ranks wrote, for commit().
-std::vector<io::file_sum> sums(const fs::path& folder, const std::vector<std::string>& names) {
-  std::vector<io::file_sum> out;
-  for (const auto& name : names) {
-    auto sum = io::sum_file(folder, name);
-    REQUIRE(sum);
-    out.push_back(*sum);
+/// Every rank's shard of a fresh model, written by its own saver as in training; the votes.
+fbs::CommitCheckpointT save_all(const archive_options& o, uint64_t step) {
+  fbs::CommitCheckpointT out;
+  out.step = step;
+  out.directory = (o.dir / cp::partial_name(step, o.epoch)).string();
+  out.tokens = 640;
+  out.loss = 2.5;
+  out.validation_loss = 2.75;
+  out.state = format_state({step, 640, 2.5, "[job]\n"});
+  auto device = gpu::make_host_device(1);
+  const auto& p = o.plan.job.parallel;
+  for (const auto& place : o.plan.ranks) {
+    const train::rank_coordinates at{
+        static_cast<int>(place.rank), static_cast<int>(place.data_rank), static_cast<int>(p.data),
+        static_cast<int>(place.pipeline_rank), static_cast<int>(p.pipeline)};
+    const auto e = train::options_of(o.plan.job, o.plan.model, at, place.layers, 1);
+    auto store = gpu::parameter_store::make(*device, gpu::stage_chunks(e.model, e.shape), {});
+    REQUIRE(store);
+    REQUIRE(gpu::initialize(**store, e.model, e.seed));
+    gpu::saver_options s;
+    s.job = e.job;
+    s.epoch = o.epoch;
+    s.layout = {static_cast<uint32_t>(p.data), static_cast<uint32_t>(p.pipeline)};
+    s.rank = static_cast<uint32_t>(at.rank);
+    s.data_rank = static_cast<uint32_t>(at.data_rank);
+    auto saver = gpu::state_saver::make(**store, s);
+    REQUIRE(saver);
+    auto v = gpu::testing::save(**saver, step, out.directory, nullptr).get();
+    REQUIRE_MESSAGE(v.facts, (v.facts ? "" : v.facts.error().message));
+    auto vote = std::make_unique<fbs::SavedT>();
+    vote->step = step;
+    vote->rank = v.facts->rank;
+    vote->bytes = v.facts->bytes;
+    vote->stream_bytes = v.facts->stream_bytes;
+    vote->footer_crc32c = v.facts->footer_crc;
+    vote->slot_digest = v.facts->slot_digest;
+    out.shards.push_back(std::move(vote));
   }
   return out;
+}
+
+result<fs::path> committed(const archive_options& o, const fbs::CommitCheckpointT& votes) {
+  auto d = io::open_disk({io::disk_backend::threads, 1, 1, {}});
+  REQUIRE(d);
+  return commit(**d, o, votes, 1'700'000'000'000);
 }
 
 std::string text_of(const fs::path& file) {
@@ -57,104 +89,94 @@ std::string text_of(const fs::path& file) {
   return *text;
 }
 
-const auto state = format_state({5, 640, 2.5, "[job]\n"});
-
 }  // namespace
 
-TEST_CASE("ARC-1: a commit makes a complete folder and leaves no partial one") {
-  scratch dir;
-  const auto o = options_in(dir.path);
-  const auto partial = dir / partial_name(5), complete = dir / folder_name(5);
-  fs::create_directories(partial);
-  put_shard(partial / "model.safetensors", "a");
-  auto done = commit(o, partial, complete, sums(partial, {"model.safetensors"}), state);
-  INFO((done ? "" : done.error().message));
-  REQUIRE(done);
-  CHECK_FALSE(fs::exists(partial));
-  CHECK(fs::exists(complete / "config.json"));
-  CHECK(fs::exists(complete / "model.safetensors"));
-  CHECK(text_of(complete / "train_state.json") == state);
-  CHECK_FALSE(fs::exists(complete / "model.safetensors.index.json"));
-  REQUIRE(list(dir.path).size() == 1);
-  CHECK(list(dir.path)[0].step == 5);
-  CHECK(verify(complete, part::all));
-  const auto manifest = text_of(complete / "MANIFEST");
-  for (const char* name : {"config.json", "model.safetensors", "train_state.json"})
-    CHECK(manifest.find(name) != std::string::npos);
+TEST_CASE("ARC-1: what all ranks voted for becomes one complete folder, in any layout") {
+  for (auto [data, pipeline] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}}) {
+    CAPTURE(data);
+    CAPTURE(pipeline);
+    scratch dir;
+    const auto o = options_in(dir.path, data, pipeline);
+    const auto votes = save_all(o, 5);
+    auto done = committed(o, votes);
+    REQUIRE_MESSAGE(done, (done ? "" : render(done.error())));
+    CHECK(*done == dir / cp::complete_name(5));
+    CHECK_FALSE(fs::exists(votes.directory));
+    CHECK(verify(*done));
+    auto r = cp::reader::open(*done);
+    REQUIRE(r);
+    const auto& head = r->content().head;
+    CHECK(head.job == "archived");
+    CHECK(head.step == 5);
+    CHECK(head.tokens == 640);
+    CHECK(head.loss == 2.5);
+    CHECK(head.validation_loss == 2.75);
+    CHECK(head.layout.data_ranks == static_cast<uint32_t>(data));
+    CHECK(text_of(*done / "train_state.json") == votes.state);
+    CHECK(text_of(*done / "config.json").find("\"torch_dtype\": \"float32\"") != std::string::npos);
+  }
 }
 
-TEST_CASE("archive: what a rank wrote must be there as it wrote it") {
+TEST_CASE("ARC-3: votes that do not fit the plan make no checkpoint") {
   scratch dir;
-  const auto o = options_in(dir.path);
-  const auto partial = dir / partial_name(5), complete = dir / folder_name(5);
-  fs::create_directories(partial);
-  put_shard(partial / "model.safetensors", "a");
-  auto files = sums(partial, {"model.safetensors"});
-  fs::resize_file(partial / "model.safetensors", files[0].bytes + 1);
-  CHECK_FALSE(commit(o, partial, complete, files, state));
-  CHECK_FALSE(fs::exists(complete));
+  const auto o = options_in(dir.path, 2, 1);
+  auto refused = [&](const char* what, const std::function<void(fbs::CommitCheckpointT&)>& spoil) {
+    CAPTURE(what);
+    auto votes = save_all(o, 5);
+    spoil(votes);
+    CHECK_FALSE(committed(o, votes));
+    CHECK_FALSE(fs::exists(dir / cp::complete_name(5)));
+    fs::remove_all(votes.directory);
+  };
+  refused("one too few", [](auto& v) { v.shards.pop_back(); });
+  refused("one rank twice", [](auto& v) { v.shards[1]->rank = 0; });
+  refused("a rank that is none", [](auto& v) { v.shards[1]->rank = 2; });
+  refused("another share", [](auto& v) { v.shards[1]->stream_bytes += 4; });
+}
+
+TEST_CASE("ARC-3: a shard that is not what was voted for is seen when it is read") {
+  scratch dir;
+  const auto o = options_in(dir.path, 1, 1);
+  auto votes = save_all(o, 5);
+  votes.shards[0]->slot_digest ^= 1;
+  auto done = committed(o, votes);
+  REQUIRE(done);
+  CHECK_FALSE(verify(*done));
 }
 
 TEST_CASE("archive: a step saved before is exchanged whole") {
   scratch dir;
-  const auto o = options_in(dir.path);
-  const auto partial = dir / partial_name(5), complete = dir / folder_name(5);
+  const auto o = options_in(dir.path, 1, 1);
+  const auto complete = dir / cp::complete_name(5);
   fs::create_directories(complete);
   std::ofstream(complete / "stale") << "old";
-  std::ofstream(complete / "train_state.json") << "old";
-  fs::create_directories(partial);
-  put_shard(partial / "model.safetensors", "a");
-  REQUIRE(commit(o, partial, complete, sums(partial, {"model.safetensors"}), state));
-  CHECK_FALSE(fs::exists(partial));
+  const auto votes = save_all(o, 5);
+  REQUIRE(committed(o, votes));
+  CHECK_FALSE(fs::exists(votes.directory));
   CHECK_FALSE(fs::exists(complete / "stale"));
-  CHECK(text_of(complete / "train_state.json") == state);
-}
-
-TEST_CASE("archive: shards get an index of the model's tensors alone") {
-  scratch dir;
-  const auto o = options_in(dir.path);
-  const auto partial = dir / partial_name(5), complete = dir / folder_name(5);
-  fs::create_directories(partial);
-  put_shard(partial / "model-00001-of-00002.safetensors", "first");
-  put_shard(partial / "model-00002-of-00002.safetensors", "second");
-  put_shard(partial / "optimizer-00001-of-00002.safetensors", "moment");
-  REQUIRE(commit(
-      o, partial, complete,
-      sums(partial, {"model-00001-of-00002.safetensors", "optimizer-00001-of-00002.safetensors",
-                     "model-00002-of-00002.safetensors"}),
-      state));
-  const auto index = text_of(complete / "model.safetensors.index.json");
-  CHECK(index.find("\"first\"") != std::string::npos);
-  CHECK(index.find("model-00002-of-00002.safetensors") != std::string::npos);
-  CHECK(index.find("moment") == std::string::npos);
+  CHECK(verify(complete));
 }
 
 TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older ones alone") {
   scratch dir;
-  auto o = options_in(dir.path);
-  const auto partial = dir / partial_name(5), complete = dir / folder_name(5);
-  fs::create_directories(partial);
-  CHECK_FALSE(commit(o, partial, complete, {{"model-00001-of-00002.safetensors", 8, 0}}, state));
-  CHECK_FALSE(fs::exists(complete));
-  fs::create_directories(complete);
-  std::ofstream(complete / "train_state.json") << "old";
-  o.tokenizer = (dir / "absent-tokenizer.json").string();
-  put_shard(partial / "model.safetensors", "a");
-  CHECK_FALSE(commit(o, partial, complete, sums(partial, {"model.safetensors"}), state));
-  CHECK(text_of(complete / "train_state.json") == "old");
+  const auto o = options_in(dir.path, 1, 1);
+  REQUIRE(committed(o, save_all(o, 4)));
+  auto lost = o;
+  lost.plan.job.data.tokenizer = (dir / "absent-tokenizer.json").string();
+  CHECK_FALSE(committed(lost, save_all(lost, 5)));
+  CHECK_FALSE(fs::exists(dir / cp::complete_name(5)));
+  CHECK(verify(dir / cp::complete_name(4)));
 }
 
 TEST_CASE("archive: the tokenizer's files travel along") {
   scratch dir;
-  auto o = options_in(dir.path);
+  auto o = options_in(dir.path, 1, 1);
   fs::create_directories(dir / "words");
   std::ofstream(dir / "words/tokenizer.json") << "{}";
   std::ofstream(dir / "words/unrelated.txt") << "x";
-  o.tokenizer = (dir / "words").string();
-  const auto partial = dir / partial_name(5), complete = dir / folder_name(5);
-  fs::create_directories(partial);
-  put_shard(partial / "model.safetensors", "a");
-  REQUIRE(commit(o, partial, complete, sums(partial, {"model.safetensors"}), state));
-  CHECK(text_of(complete / "tokenizer.json") == "{}");
-  CHECK_FALSE(fs::exists(complete / "unrelated.txt"));
+  o.plan.job.data.tokenizer = (dir / "words").string();
+  auto done = committed(o, save_all(o, 5));
+  REQUIRE(done);
+  CHECK(text_of(*done / "tokenizer.json") == "{}");
+  CHECK_FALSE(fs::exists(*done / "unrelated.txt"));
 }

@@ -1,4 +1,4 @@
-// Names, order, retention and state files of checkpoints; hostile ones among them.
+// Where a run starts: state files, damaged checkpoints, leftovers; hostile ones among them.
 #include "actors/checkpoint/catalog.hpp"
 
 #include <fstream>
@@ -6,49 +6,31 @@
 
 #include <doctest/doctest.h>
 
+#include "io/checkpoint/catalog.hpp"
 #include "io/file.hpp"
-#include "io/formats/manifest.hpp"
+#include "tests/io/checkpoint/sample.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;
+namespace cp = troupe::io::checkpoint;
+namespace fs = std::filesystem;
 
 namespace {
 
-void put(const std::filesystem::path& folder, const std::string& state) {
-  std::filesystem::create_directories(folder);
-  std::ofstream(folder / "train_state.json") << state;
+fs::path make(const scratch& dir, uint64_t step) {
+  cp::sample::made what;
+  what.step = step;
+  return cp::sample::make(dir.path, what);
 }
 
-std::string state_of(uint64_t step) {
-  return format_state({step, step * 128, 1.5, "[job]\n"});
+void flip_middle(const fs::path& file) {
+  auto bytes = cp::sample::bytes_of(file);
+  cp::sample::flip(bytes[bytes.size() / 2], 3);
+  cp::sample::write_bytes(file, bytes);
 }
 
 }  // namespace
-
-TEST_CASE("catalog: names") {
-  CHECK(folder_name(120) == "step-00000120");
-  CHECK(folder_name(1234567890) == "step-1234567890");
-  CHECK(partial_name(7) == "step-00000007.partial");
-}
-
-TEST_CASE("CAT-1: only folders of checkpoints are listed, in order of steps") {
-  scratch dir;
-  CHECK(list(dir / "absent").empty());
-  for (uint64_t step : {300u, 20u, 1000u}) put(dir / folder_name(step), state_of(step));
-  put(dir / folder_name(1'000'000'000), state_of(1'000'000'000));
-  put(dir / partial_name(2000), state_of(2000));
-  put(dir / "step-12", state_of(12));
-  put(dir / "step-0000000x", state_of(1));
-  put(dir / "step-99999999999999999999999", state_of(1));
-  put(dir / "xstep-00000001", state_of(1));
-  put(dir / "step-00000500", "damaged, and so neither passed over nor taken for none");
-  std::filesystem::create_directories(dir / "step-00000600");
-  std::ofstream(dir / "step-00000700") << "a file";
-  std::vector<uint64_t> steps;
-  for (const auto& e : list(dir.path)) steps.push_back(e.step);
-  CHECK(steps == std::vector<uint64_t>{20, 300, 500, 1000, 1'000'000'000});
-}
 
 TEST_CASE("catalog: state files go round") {
   const train_state state{std::numeric_limits<uint64_t>::max(), 12345678901234567u, 0.1,
@@ -62,7 +44,7 @@ TEST_CASE("catalog: state files go round") {
 }
 
 TEST_CASE("catalog: hostile state files are refused") {
-  const auto good = state_of(9);
+  const auto good = format_state({9, 9 * 128, 1.5, "[job]\n"});
   for (size_t n = 0; n < good.size(); ++n) CHECK_FALSE(parse_state(good.substr(0, n)));
   for (const char* bad :
        {"", "null", "[]", "1", "{}", R"({"format":1})", R"({"format":"1","step":1,"tokens":1})",
@@ -81,72 +63,68 @@ TEST_CASE("catalog: hostile state files are refused") {
   CHECK_FALSE(parse_state(std::string(100'000, '[')));
 }
 
-TEST_CASE("catalog: a state file that is too long is not read") {
-  scratch dir;
-  put(dir / folder_name(1), std::string(5 << 20, ' ') + state_of(1));
-  CHECK_FALSE(read_state_file(dir / folder_name(1)));
-}
-
 TEST_CASE("catalog: what checkpoint.resume means") {
   scratch dir;
   for (const char* word : {"auto", "never"}) {
-    auto none = resume_from(word, dir.path);
+    auto none = resume_from(word, dir / "absent");
     REQUIRE(none);
-    CHECK_FALSE(*none);
+    CHECK_FALSE(none->from);
   }
-  for (uint64_t step : {5u, 10u}) {
-    put(dir / folder_name(step), state_of(step));
-    REQUIRE(io::write_manifest(dir / folder_name(step)));
-  }
+  for (uint64_t step : {5u, 10u}) make(dir, step);
   auto newest = resume_from("auto", dir.path);
   REQUIRE(newest);
-  REQUIRE(*newest);
-  CHECK((*newest)->step == 10);
-  CHECK_FALSE(*resume_from("never", dir.path));
-  auto named = resume_from((dir / folder_name(5)).string(), dir / "elsewhere");
+  REQUIRE(newest->from);
+  CHECK(newest->from->step == 10);
+  CHECK(newest->passed_over.empty());
+  CHECK_FALSE(resume_from("never", dir.path)->from);
+  auto named = resume_from((dir / cp::complete_name(5)).string(), dir / "elsewhere");
   REQUIRE(named);
-  REQUIRE(*named);
-  CHECK((*named)->step == 5);
+  REQUIRE(named->from);
+  CHECK(named->from->step == 5);
   auto absent = resume_from((dir / "absent").string(), dir.path);
   REQUIRE_FALSE(absent);
   CHECK(absent.error().code == errc::not_found);
   CHECK_FALSE(absent.error().hint.empty());
 }
 
-TEST_CASE("CAT-2: a damaged checkpoint is named, not passed over for an older one") {
+TEST_CASE("CAT-1 CAT-2 a damaged checkpoint is named and passed over; by name it is refused") {
   scratch dir;
-  for (uint64_t step : {5u, 10u}) {
-    put(dir / folder_name(step), state_of(step));
-    std::ofstream(dir / folder_name(step) / "model.safetensors") << "weights";
-    std::ofstream(dir / folder_name(step) / "optimizer.safetensors") << "moments";
-    REQUIRE(io::write_manifest(dir / folder_name(step)));
-  }
-  REQUIRE(resume_from("auto", dir.path));
-  const auto newest = dir / folder_name(10);
-  for (const char* name :
-       {"model.safetensors", "optimizer.safetensors", "train_state.json", "MANIFEST"}) {
-    CAPTURE(std::string(name));
-    auto whole = io::read_file(newest / name, 1 << 20);
-    REQUIRE(whole);
-    auto damaged = *whole;
-    damaged[damaged.size() / 2] ^= 1;
-    std::ofstream(newest / name) << damaged;
-    for (const auto& resume : {std::string("auto"), newest.string()}) {
-      auto found = resume_from(resume, dir.path);
-      REQUIRE_FALSE(found);
-      CHECK(found.error().code == errc::bad_data);
-      CHECK(found.error().message.find(name) != std::string::npos);
-      CHECK(found.error().hint.find("checkpoint.resume") != std::string::npos);
+  const auto older = make(dir, 5), newest = make(dir, 10);
+  for (const auto& item : fs::directory_iterator(newest)) {
+    const auto name = item.path().filename().string();
+    CAPTURE(name);
+    const auto whole = cp::sample::bytes_of(item.path());
+    for (bool gone : {false, true}) {
+      if (gone)
+        fs::remove(item.path());
+      else
+        flip_middle(item.path());
+      auto found = resume_from("auto", dir.path);
+      REQUIRE(found);
+      REQUIRE(found->from);
+      CHECK(found->from->path == older);
+      REQUIRE(found->passed_over.size() == 1);
+      CHECK(found->passed_over[0].find(newest.filename().string()) != std::string::npos);
+      auto named = resume_from(newest.string(), dir.path);
+      REQUIRE_FALSE(named);
+      CHECK(named.error().code != errc::bug);
+      CHECK(named.error().hint.size() > 0);
+      if (!gone) CHECK(named.error().message.find(name) != std::string::npos);
+      cp::sample::write_bytes(item.path(), whole);
     }
-    const bool for_resuming_only = std::string_view(name) == "optimizer.safetensors";
-    CHECK(verify(newest, part::model).has_value() == for_resuming_only);
-    CHECK(resume_from((dir / folder_name(5)).string(), dir.path));
-    CHECK(resume_from("never", dir.path));
-    std::filesystem::remove(newest / name);
-    CHECK_FALSE(resume_from("auto", dir.path));
-    std::ofstream(newest / name) << *whole;
   }
-  CHECK(resume_from("auto", dir.path));
+  CHECK(resume_from("auto", dir.path)->from->path == newest);
+}
+
+TEST_CASE("CAT-2 where checkpoints are and none is sound, nothing starts from nothing") {
+  scratch dir;
+  for (uint64_t step : {5u, 10u}) flip_middle(make(dir, step) / "rank-00000.shard");
+  auto found = resume_from("auto", dir.path);
+  REQUIRE_FALSE(found);
+  CHECK(found.error().code == errc::bad_data);
+  CHECK(found.error().message.find("rank-00000.shard") != std::string::npos);
+  CHECK(found.error().hint.find("never") != std::string::npos);
+  CHECK(resume_from("never", dir.path));
 }
 
 TEST_CASE("catalog: what is ours, and what is anybody's folder") {
@@ -155,37 +133,28 @@ TEST_CASE("catalog: what is ours, and what is anybody's folder") {
   CHECK_FALSE(is_checkpoint(dir / "absent"));
   std::ofstream(dir / "config.json") << "{}";
   CHECK_FALSE(is_checkpoint(dir.path));
-  REQUIRE(io::write_manifest(dir.path));
-  CHECK(is_checkpoint(dir.path));
+  const auto made = make(dir, 1);
+  CHECK(is_checkpoint(made));
+  CHECK(verify(made));
+  fs::remove(made / "MANIFEST");
+  CHECK(is_checkpoint(made));  // damaged, but ours
+  CHECK_FALSE(verify(made));
 }
 
 TEST_CASE("catalog: what interrupted saves left is removed, and nothing else") {
   scratch dir;
-  CHECK(remove_partial(dir / "absent")->empty());
-  put(dir / folder_name(1), state_of(1));
-  put(dir / partial_name(3), state_of(3));
-  put(dir / partial_name(2) / "nested", state_of(2));
-  put(dir / "mine.partial", state_of(2));
-  put(dir / "step-1.partial", state_of(2));
-  auto removed = remove_partial(dir.path);
+  CHECK(remove_leftovers(dir / "absent")->empty());
+  make(dir, 1);
+  for (const char* name : {"step-00000003.e1.partial", "step-00000002.partial",
+                           "step-00000004.deleting", "mine.partial", "step-1.partial"}) {
+    fs::create_directories(dir / name);
+    std::ofstream(dir / name / "rank-00000.shard") << "half";
+  }
+  auto removed = remove_leftovers(dir.path);
   REQUIRE(removed);
-  CHECK(*removed == std::vector<std::string>{partial_name(2), partial_name(3)});
-  CHECK_FALSE(std::filesystem::exists(dir / partial_name(2)));
-  CHECK_FALSE(std::filesystem::exists(dir / partial_name(3)));
-  for (const auto& kept :
-       {folder_name(1), std::string("mine.partial"), std::string("step-1.partial")})
-    CHECK(std::filesystem::exists(dir / kept));
-}
-
-TEST_CASE("catalog: retention gives up the oldest") {
-  const std::vector<entry> all{{"a", 1}, {"b", 2}, {"c", 3}};
-  CHECK(expired(all, 0).empty());
-  CHECK(expired(all, -1).empty());
-  CHECK(expired(all, 3).empty());
-  CHECK(expired(all, 9).empty());
-  CHECK(expired({}, 1).empty());
-  const auto old = expired(all, 1);
-  REQUIRE(old.size() == 2);
-  CHECK(old[0].step == 1);
-  CHECK(old[1].step == 2);
+  CHECK(*removed == std::vector<std::string>{"step-00000002.partial", "step-00000003.e1.partial",
+                                             "step-00000004.deleting"});
+  for (const auto& name : *removed) CHECK_FALSE(fs::exists(dir / name));
+  for (const char* kept : {"step-00000001", "mine.partial", "step-1.partial"})
+    CHECK(fs::exists(dir / kept));
 }

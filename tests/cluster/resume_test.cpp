@@ -64,12 +64,32 @@ TEST_CASE("resume: a finished run has nothing to do, and says so") {
 
 TEST_CASE("resume: a partial folder is not a checkpoint, and is replaced") {
   job_files job;
-  const auto partial = job / "run/checkpoints/step-00000005.partial";
+  const auto partial = job / "run/checkpoints/step-00000005.e1.partial";
   fs::create_directories(partial);
-  std::ofstream(partial / "train_state.json") << "{}";
+  std::ofstream(partial / "rank-00000.shard") << "half";
   CHECK(job.losses({"train.steps=5"}).size() == 5);
   CHECK(fs::exists(job.checkpoint(5)));
   CHECK_FALSE(fs::exists(partial));
+}
+
+TEST_CASE("resume: a checkpoint in every step changes no bit, and each one resumes") {
+  for (auto [data, pipeline] : {std::pair{1, 1}, {2, 2}}) {
+    CAPTURE(data);
+    CAPTURE(pipeline);
+    job_files job;
+    const auto plain =
+        job.losses(with(layout(data, pipeline), {"job.output=" + (job / "a").string()}));
+    const auto all = job.losses(with(layout(data, pipeline), {"checkpoint.every=1"}));
+    CHECK(all == plain);
+    for (int step : {20, 13, 1}) {
+      REQUIRE(run({"ckpt", "verify", job.checkpoint(step).string()}).code == 0);
+      const auto from = "checkpoint.resume=" + job.checkpoint(step).string();
+      const auto rest =
+          job.losses(with(layout(data, pipeline), {from, "job.output=" + (job / "b").string()}));
+      CHECK(rest == tail(all, static_cast<size_t>(step)));
+    }
+    CHECK_FALSE(fs::exists(job / "run/checkpoints/step-00000020.e1.partial"));
+  }
 }
 
 TEST_CASE("resume: keep leaves the newest checkpoints") {
@@ -79,23 +99,30 @@ TEST_CASE("resume: keep leaves the newest checkpoints") {
   for (int step : {6, 7}) CHECK(fs::exists(job.checkpoint(step)));
 }
 
-TEST_CASE("resume: a checkpoint is a Hugging Face folder to train from and to sample from") {
+TEST_CASE(
+    "resume: a run ends with a Hugging Face folder, and from it, or from checkpoints, one trains "
+    "and samples") {
   job_files job;
-  job.losses(layout(1, 2));  // sharded by stage
-  const auto folder = job.checkpoint(20).string();
-  CHECK(fs::exists(job.checkpoint(20) / "model.safetensors.index.json"));
-  const auto again =
-      job.losses({"model.path=" + folder, "model.layers=0", "model.hidden=0", "model.heads=0",
-                  "checkpoint.resume=never", "job.output=" + (job / "again").string()});
-  CHECK(again.front() < 5.0);  // it starts where the other run ended, not at ln 256
-  auto sample = [&](const char* seed) {
-    return run({"generate", "--checkpoint", folder, "--prompt", "aaa ", "--tokens", "40",
-                "--temperature", "1", "--seed", seed});
+  job.losses(layout(1, 2));
+  const auto folder = (job / "run/model").string(), saved = job.checkpoint(20).string();
+  CHECK(fs::exists(fs::path(folder) / "model.safetensors"));
+  std::vector<double> firsts;
+  for (const auto& from : {folder, saved}) {
+    const auto again =
+        job.losses({"model.path=" + from, "model.layers=0", "model.hidden=0", "model.heads=0",
+                    "checkpoint.resume=never", "job.output=" + (job / "again").string()});
+    firsts.push_back(again.front());
+  }
+  CHECK(firsts[0] < 5.0);  // it starts where the other run ended, not at ln 256
+  CHECK(firsts[0] == firsts[1]);
+  auto sample = [&](const std::string& from, const char* seed) {
+    return run({"generate", "--checkpoint", from, "--tokenizer", "bytes", "--prompt", "aaa ",
+                "--tokens", "40", "--temperature", "1", "--seed", seed});
   };
-  const auto first = sample("7");
+  const auto first = sample(saved, "7");
   INFO(first.err);
   REQUIRE(first.code == 0);
   CHECK(first.out.size() > 40);
-  CHECK(sample("7").out == first.out);
-  CHECK(sample("8").out != first.out);
+  CHECK(sample(folder, "7").out == first.out);
+  CHECK(sample(saved, "8").out != first.out);
 }

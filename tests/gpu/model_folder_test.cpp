@@ -9,8 +9,8 @@
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_shape.hpp"
-#include "gpu/model/state_file.hpp"
 #include "tests/gpu/model_samples.hpp"
+#include "tests/gpu/saving.hpp"
 
 namespace troupe::gpu {
 
@@ -179,22 +179,35 @@ TEST_CASE("training state moves between pipeline layouts by name") {
       fill_normal(2, tensor.name, 0, tensor.count, 1.0, source->v(c) + tensor.offset);
     }
   const temporary_folder folder;
-  REQUIRE(write_state(*source, folder.path / "one.safetensors"));
-  std::vector<fs::path> parts;
+  auto whole = io::checkpoint::reader::open(testing::save_stages({source.get()}, folder.path, 1));
+  REQUIRE(whole);
+  std::vector<std::unique_ptr<parameter_store>> stages;
+  std::vector<parameter_store*> all;
   for (const auto& shape : split_stages(model, 3, 4)) {
-    auto stage = make_store(*owner, model, shape);
-    REQUIRE(read_state(*stage, {folder.path / "one.safetensors"}));
-    for (part which : {part::master, part::m, part::v}) CHECK(same(*stage, *source, which));
-    parts.push_back(folder.path / (std::to_string(parts.size()) + ".safetensors"));
-    REQUIRE(write_state(*stage, parts.back()));
+    stages.push_back(make_store(*owner, model, shape));
+    all.push_back(stages.back().get());
+    REQUIRE(restore_state(*all.back(), *whole, restored::everything));
+    for (part which : {part::master, part::m, part::v}) CHECK(same(*all.back(), *source, which));
   }
+  auto parts = io::checkpoint::reader::open(testing::save_stages(all, folder.path, 2));
+  REQUIRE(parts);
   auto back = whole_store(*owner, model);
-  REQUIRE(read_state(*back, parts));
+  REQUIRE(restore_state(*back, *parts, restored::everything));
   for (part which : {part::master, part::m, part::v}) CHECK(same(*back, *source, which));
-  parts.pop_back();
-  const status lacking = read_state(*back, parts);
-  REQUIRE_FALSE(lacking);
-  CHECK(lacking.error().message.find("lacks") != std::string::npos);
+  auto weights = whole_store(*owner, model);
+  REQUIRE(restore_state(*weights, *parts, restored::weights));
+  CHECK(same(*weights, *source, part::master));
+  CHECK_FALSE(same(*weights, *source, part::m));
+  // What is not there, and what is another model's, is named.
+  auto first = io::checkpoint::reader::open(testing::save_stages({all[0]}, folder.path, 3));
+  REQUIRE(first);
+  CHECK(message(restore_state(*back, *first, restored::everything)).find("lacks") !=
+        std::string::npos);
+  auto wider = model;
+  wider.vocab = 20;
+  auto other = whole_store(*owner, wider);
+  CHECK(message(restore_state(*other, *parts, restored::everything)).find("another shape") !=
+        std::string::npos);
 }
 
 }  // namespace troupe::gpu

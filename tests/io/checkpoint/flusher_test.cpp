@@ -93,13 +93,11 @@ TEST_CASE(
     std::map<uint64_t, under_way> steps;
     for (uint64_t step = 1; step <= 3; ++step) {
       auto& u = steps[step];
-      auto partial = begin_save(**root, dir.path, step, 1);
-      REQUIRE(partial);
-      u.partial = *partial;
+      u.partial = dir.path / partial_name(step, 1);
       for (const auto& plan : *plans) {
         auto vote = std::make_shared<vote_promise>();
         u.votes.push_back(vote->get_future());
-        u.saves.push_back(f.begin(*partial, head_of(step, 2), plan, into(vote)));
+        u.saves.push_back(f.begin(u.partial, head_of(step, 2), plan, into(vote)));
       }
     }
     for (auto& [step, u] : steps)
@@ -172,8 +170,8 @@ TEST_CASE("flusher: what cannot begin, what is given up and what is cut off are 
     flusher f(std::move(d));
     auto plans = plan_save(std::vector<plan_stage>{stage_of(400)}, {});
     REQUIRE(plans);
-    capture(f, f.begin("/nowhere", head_of(1, 1), plans->front(), into(gone)), ring, plans->front(),
-            1);
+    capture(f, f.begin("/nowhere/deeper", head_of(1, 1), plans->front(), into(gone)), ring,
+            plans->front(), 1);
     const auto no = gone->get_future().get();
     REQUIRE(!no);
     CHECK(no.error().code == errc::not_found);

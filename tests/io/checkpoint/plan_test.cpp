@@ -122,7 +122,7 @@ TEST_CASE("a save plan numbers the ranks as it is told, and the same way each ti
 }
 
 TEST_CASE(
-    "SP-4: captured slot by slot, a stage's chunks give the stream that a plain save writes") {
+    "SP-4: captured slot by slot, a stage's chunks give the stream that its pieces describe") {
   scratch dir;
   sample::made what;
   what.pipeline = 2;

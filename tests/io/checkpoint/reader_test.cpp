@@ -74,6 +74,21 @@ class worn_source : public file_source {
 
 }  // namespace
 
+TEST_CASE("replicas that there is nothing left for write a shard without a stream") {
+  scratch dir;
+  sample::made few;
+  few.data = 400;  // more than the last stage has units to cut
+  few.pipeline = 4;
+  auto r = reader::open(sample::make(dir.path, few));
+  REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
+  const auto& files = r->content().files;
+  CHECK(std::any_of(files.begin(), files.end(),
+                    [](const auto& f) { return f.shard && f.stream_bytes == 0; }));
+  auto whole = r->verify();
+  REQUIRE(whole);
+  CHECK(whole->damages.empty());
+}
+
 TEST_CASE("a sound checkpoint verifies, with progress to the last byte, by any number of threads") {
   scratch dir;
   const auto folder = sample::make(dir.path, two_by_two());
@@ -281,13 +296,13 @@ TEST_CASE("a disk that cannot read is named like damage, and a sink's error come
   CHECK(calls <= 16);
 }
 
-TEST_CASE("a folder without a manifest, or with that of a plain save, says what it is") {
+TEST_CASE("a folder without a manifest, or with another file of that name, says what it is") {
   scratch dir;
   auto none = reader::open(dir.path);
   REQUIRE(!none);
   CHECK(none.error().code == errc::not_found);
   REQUIRE(write_atomic(dir / "MANIFEST", "troupe manifest 1\n"));
-  auto plain = reader::open(dir.path);
-  REQUIRE(!plain);
-  CHECK(plain.error().code == errc::version_mismatch);
+  auto other = reader::open(dir.path);
+  REQUIRE(!other);
+  CHECK(other.error().code == errc::bad_data);
 }

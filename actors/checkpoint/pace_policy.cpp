@@ -1,0 +1,23 @@
+// What is due, against what is under way.
+#include "actors/checkpoint/pace_policy.hpp"
+
+#include <utility>
+
+namespace troupe::checkpoint {
+
+pace_policy::verdict pace_policy::at_step_end(config::when_busy how, bool due, bool asked) {
+  if (!due && !asked && !postponed_) return verdict::none;
+  if (has_room()) {
+    postponed_ = false;
+    return verdict::begin;
+  }
+  if (asked || how == config::when_busy::block) return verdict::wait;  // PAC-2
+  if (how == config::when_busy::stretch) {
+    postponed_ = true;
+    return verdict::postpone;
+  }
+  ++skipped_;  // PAC-1
+  return verdict::skip;
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,186 @@
+// Votes, commits, and what to do while there is no room for another.
+#include "actors/train/run_save.hpp"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "actors/train/gather.hpp"
+#include "io/checkpoint/catalog.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+/// Longest a rank's shard or the commit may take before the checkpoint is given up (presumed
+/// abort).
+constexpr auto save_timeout = std::chrono::minutes(10);
+
+/// One checkpoint on its way; what of the run it speaks of may have gone on.
+struct order {
+  uint64_t step;
+  uint64_t tokens;
+  double loss;
+  double validation_loss;
+  std::string directory;
+  std::string state;
+  save_done done;
+};
+using order_ptr = std::shared_ptr<const order>;
+
+message_context context(run_pointer self) {
+  return context_of(*self, self->state.options.epoch);
+}
+
+/// Whatever waited for room, or for the last one to end.
+void go_on_if_free(run_pointer self) {
+  auto& st = self->state;
+  if (st.waits_for_room && st.pace.has_room()) {
+    st.checkpoint_wait_ms += static_cast<double>(now_ns(*self) - st.waits_since_ns) / 1e6;
+    std::exchange(st.waits_for_room, nullptr)();
+  }
+  if (st.waits_for_all && st.pace.open().empty()) std::exchange(st.waits_for_all, nullptr)();
+}
+
+void ended(run_pointer self, const order& o, const status& how) {
+  auto& st = self->state;
+  st.pace.ended(o.step);
+  if (st.ended) return;  // RUN-3
+  if (!how) {
+    st.save_failure = how.error();
+    say(self, fmt::format("checkpoint of step {} failed: {}", o.step, render(how.error())),
+        fbs::NoticeLevel::warning);
+  }
+  if (o.done) o.done(how);
+  go_on_if_free(self);
+}
+
+void commit(run_pointer self, const order_ptr& o, const std::vector<msg<fbs::Saved>>& votes) {
+  if (self->state.ended) return;
+  uint64_t bytes = 0;
+  auto m = make_msg<fbs::CommitCheckpoint>(context(self), [&](fbs::CommitCheckpointT& c) {
+    c.step = o->step;
+    c.directory = o->directory;
+    c.tokens = o->tokens;
+    c.loss = o->loss;
+    c.validation_loss = o->validation_loss;
+    c.state = o->state;
+    for (const auto& vote : votes) {
+      c.shards.push_back(std::make_unique<fbs::SavedT>(vote.unpack()));
+      bytes += vote->bytes();
+    }
+  });
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.options.archive, save_timeout, m,
+      {"archive", fmt::format("the commit of checkpoint {}", o->step)},
+      [self, o, bytes](const msg<fbs::CheckpointFolder>& folder) {
+        auto& st = self->state;
+        if (o->step >= st.saved_step && folder->directory()) {  // RSV-3
+          st.saved_step = o->step;
+          st.checkpoint = folder->directory()->str();
+        }
+        ++st.checkpoints;
+        st.checkpoint_bytes += bytes;
+        ended(self, *o, {});
+      },
+      [self, o](const error& e) { ended(self, *o, e.within("commit the checkpoint")); });
+}
+
+void abandon(run_pointer self, const order_ptr& o, const error& why) {
+  self->send(self->state.options.archive,
+             make_msg<fbs::AbandonCheckpoint>(context(self), [&](auto& a) {
+               a.step = o->step;
+               a.directory = o->directory;
+             }));
+  ended(self, *o, why.within("save"));
+}
+
+order_ptr order_of(run_pointer self, save_done done) {
+  const auto& st = self->state;
+  checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml};
+  const auto name = io::checkpoint::partial_name(st.step, st.options.epoch);
+  return std::make_shared<order>(order{st.step, st.tokens, st.loss, st.validation_loss,
+                                       (std::filesystem::path(st.archive_folder) / name).string(),
+                                       checkpoint::format_state(state), std::move(done)});
+}
+
+}  // namespace
+
+void begin_save(run_pointer self, save_done done) {
+  auto& st = self->state;
+  const auto o = order_of(self, std::move(done));
+  st.pace.begun(o->step);
+  gather<fbs::Saved>(
+      self, st.options.stages, save_timeout,
+      each_stage(fmt::format("its shard of checkpoint {}", o->step)),
+      [self, &o](size_t) {
+        return std::tuple(make_msg<fbs::SaveCheckpoint>(context(self), [&](auto& m) {
+          m.step = o->step;
+          m.directory = o->directory;
+        }));
+      },
+      [self, o](const std::vector<msg<fbs::Saved>>& votes) { commit(self, o, votes); },
+      [self, o](size_t, const error& e) { abandon(self, o, e); });
+}
+
+void save_if_due(run_pointer self, std::function<void()> go_on) {
+  using verdict = checkpoint::pace_policy::verdict;
+  auto& st = self->state;
+  const auto& c = st.options.plan.job.checkpoint;
+  const bool due = c.every > 0 && st.step % static_cast<uint64_t>(c.every) == 0;
+  const auto begin = [self, go_on] {
+    begin_save(self, {});
+    go_on();
+  };
+  switch (st.pace.at_step_end(c.when_busy, due, std::exchange(st.save_wanted, false))) {
+    case verdict::begin:
+      return begin();
+    case verdict::wait:
+      enter(self, "waiting for an older checkpoint");
+      st.waits_since_ns = now_ns(*self);
+      st.waits_for_room = begin;
+      return;
+    case verdict::skip:
+      if (st.pace.skipped() == 1)
+        say(self,
+            fmt::format("checkpoint of step {} left out: two older ones are still being written "
+                        "(checkpoint.when_busy is skip; the summary counts them)",
+                        st.step),
+            fbs::NoticeLevel::warning);
+      return go_on();
+    case verdict::postpone:
+    case verdict::none:
+      return go_on();
+  }
+}
+
+void settle_saves(run_pointer self, std::function<void()> then) {
+  auto& st = self->state;
+  if (st.pace.open().empty()) return then();
+  enter(self, "finishing checkpoints");
+  st.waits_for_all = std::move(then);
+}
+
+void export_model(run_pointer self, std::function<void()> then) {
+  auto& st = self->state;
+  const auto& job = st.options.plan.job;
+  if (!job.checkpoint.export_model || st.checkpoint.empty() || st.checkpoints == 0) return then();
+  enter(self, "exporting the model");
+  auto m = make_msg<fbs::ExportModel>(context(self), [&](auto& e) {
+    e.checkpoint = st.checkpoint;
+    e.directory = (std::filesystem::path(job.job.output) / "model").string();
+  });
+  ask_for<fbs::CheckpointFolder>(
+      self, st.options.archive, save_timeout, m, {"archive", "the exported model"},
+      [self, then](const msg<fbs::CheckpointFolder>& folder) {
+        self->state.model = folder->directory() ? folder->directory()->str() : "";
+        then();
+      },
+      [self, then](const error& e) {
+        say(self, render(e), fbs::NoticeLevel::warning);
+        then();
+      });
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,35 @@
+// The run's part of checkpoints: begins them between two steps, lets training go on, and sees each
+// through its votes to the commit (archive.hpp has the whole protocol).
+//
+// Invariants
+//   RSV-1  A checkpoint is of the state between two steps: SaveCheckpoint reaches every rank before
+//     the next RunStep does.
+//   RSV-2  Each one that begins ends as exactly one of: committed, failed. A failed one is told as
+//     a warning and leaves nothing behind.
+//   RSV-3  The run names as its checkpoint the newest that is committed.
+#pragma once
+
+#include <functional>
+
+#include "actors/train/run_start.hpp"
+
+namespace troupe::train {
+
+/// Told how a checkpoint ended.
+using save_done = std::function<void(const status&)>;
+
+/// Begins a checkpoint of the state as it is; returns at once.
+void begin_save(run_pointer self, save_done done);
+
+/// After a step: begins a checkpoint if one is due or asked for and there is room; else does what
+/// checkpoint.when_busy says. `go_on` is called when the next step may begin: mostly at once.
+void save_if_due(run_pointer self, std::function<void()> go_on);
+
+/// Calls `then` once no checkpoint is under way.
+void settle_saves(run_pointer self, std::function<void()> then);
+
+/// Writes the model of the last checkpoint as a Hugging Face folder, if the job wants one; `then`
+/// follows in any case.
+void export_model(run_pointer self, std::function<void()> then);
+
+}  // namespace troupe::train

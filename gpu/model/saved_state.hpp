@@ -1,0 +1,36 @@
+// Between a store and the checkpoints of it: what of a stage is saved, and how it comes back.
+//
+// Saved are master weights and both moments, float32, of every chunk but tied copies. Weights in
+// the compute type are the masters' roundings, gradients are zero between steps: neither is saved.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "gpu/store/store.hpp"
+#include "io/base/result.hpp"
+#include "io/checkpoint/reader.hpp"
+#include "io/checkpoint/save_plan.hpp"
+
+namespace troupe::gpu {
+
+/// A stage's chunks as a save plan names them, in the optimizer's order; tied copies left out.
+/// They are a stage's last chunks, so an index in the plan is the chunk's index in the store.
+io::checkpoint::plan_stage saved_chunks(std::span<const chunk_info> chunks);
+
+/// The array of a store that a saved part is: master, m or v.
+part store_part(io::checkpoint::part which);
+
+/// What of a checkpoint is restored.
+enum class restored : uint8_t {
+  everything,  ///< master weights and moments
+  weights,     ///< master weights; moments stay as they are
+};
+
+/// Fills every chunk of the store, tied copies too, from a checkpoint of any layout. Blocks; reads
+/// a chunk at a time, with as many threads as `threads` (0: the reader's choice). Errors: bad_data
+/// naming a tensor that is missing, of another shape or type, or damaged; io.
+status restore_state(parameter_store& store, const io::checkpoint::reader& from, restored what,
+                     unsigned threads = 0);
+
+}  // namespace troupe::gpu

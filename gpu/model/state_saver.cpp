@@ -1,0 +1,174 @@
+// From the store's chunks to slots, on a stream of its own.
+#include "gpu/model/state_saver.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "gpu/model/saved_state.hpp"
+
+namespace troupe::gpu {
+
+namespace cp = io::checkpoint;
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// So often a copy that waits for a slot looks whether the saver ends.
+constexpr std::chrono::milliseconds look_again{100};
+
+double ms_since(clock::time_point then) {
+  return std::chrono::duration<double, std::milli>(clock::now() - then).count();
+}
+
+/// Slots for two shares, so that one can be captured while the other is flushed, as far as the
+/// limit allows.
+int slots_for(uint64_t share_bytes, const saver_options& o) {
+  const uint64_t wanted = 2 * std::max<uint64_t>(1, cp::slot_count(share_bytes, o.slot_bytes));
+  const uint64_t most = std::max<uint64_t>(2, o.ring_bytes / o.slot_bytes);
+  return static_cast<int>(std::min({wanted, most, uint64_t{65536}}));
+}
+
+}  // namespace
+
+/// One save's way through the plan; used by the snapshot stream, in order.
+struct state_saver::capture {
+  uint64_t save = 0;  ///< the flusher's number
+  clock::time_point asked = clock::now();
+  size_t fill = 0, copy = 0;
+  io::slot lease;
+  bool given_up = false;
+  std::mutex mutex;  ///< the flusher's thread answers with the times
+  save_times times;
+};
+
+result<std::unique_ptr<state_saver>> state_saver::make(parameter_store& store,
+                                                       saver_options options) {
+  if (!store.owner().host_accessible())
+    return error{errc::bad_config, "this device's memory cannot be saved yet"};
+  std::unique_ptr<state_saver> out(new state_saver(store, std::move(options)));
+  TROUPE_CHECK(out->prepare());
+  return out;
+}
+
+status state_saver::prepare() {
+  std::vector<chunk_info> chunks;
+  for (int c = 0; c < store_.chunk_count(); ++c) chunks.push_back(store_.info(c));
+  const auto stage = saved_chunks(chunks);
+  TROUPE_TRY(plans, cp::plan_save(std::span(&stage, 1),
+                                  {options_.layout.data_ranks, saver_cut_elements, {}}));
+  plan_ = std::move(plans.at(options_.data_rank));
+  plan_.rank = options_.rank;
+  copies_ = cp::plan_capture(plan_, options_.slot_bytes);
+  TROUPE_TRY(ring, io::slots::make({options_.slot_bytes, slots_for(plan_.stream_bytes, options_)}));
+  ring_ = std::move(ring);
+  io::disk_options by_default;
+  by_default.ring = ring_;
+  TROUPE_TRY(disk, options_.open_disk ? options_.open_disk(ring_) : io::open_disk(by_default));
+  TROUPE_TRY(made, store_.owner().make_stream({"snapshot", 1}));
+  flusher_ = std::make_unique<cp::flusher>(std::move(disk));
+  stream_ = std::move(made);
+  return {};
+}
+
+state_saver::~state_saver() {
+  ending_ = true;
+}
+
+cp::manifest_head state_saver::head_of(uint64_t step) const {
+  cp::manifest_head h;
+  h.job = options_.job;
+  h.epoch = options_.epoch;
+  h.step = step;
+  h.layout = options_.layout;
+  h.slot_bytes = options_.slot_bytes;
+  return h;
+}
+
+void state_saver::save(uint64_t step, const std::filesystem::path& partial, event_ptr after,
+                       completion done) {
+  auto c = std::make_shared<capture>();
+  c->save = flusher_->begin(partial, head_of(step), plan_,
+                            [c, done = std::move(done)](const result<cp::shard_facts>& vote) {
+                              std::unique_lock lock(c->mutex);
+                              c->times.durable_ms = ms_since(c->asked);
+                              const auto times = c->times;
+                              lock.unlock();
+                              done(vote, times);
+                            });
+  stream_->wait(std::move(after));
+  for (size_t i = 0; i < copies_.copies.size();) {
+    const auto chunk = copies_.copies[i].chunk;
+    uint64_t bytes = 0;
+    for (; i < copies_.copies.size() && copies_.copies[i].chunk == chunk; ++i)
+      bytes += copies_.copies[i].bytes;
+    auto enqueue = [&] {
+      stream_->host_task([this, c, chunk]() -> status {
+        copy_chunk(*c, chunk);
+        return {};  // SS-4
+      });
+    };
+    if (options_.around)
+      options_.around(*stream_, static_cast<int>(chunk), bytes, enqueue);
+    else
+      enqueue();
+    store_.add_reader(static_cast<int>(chunk), stream_->record());  // SS-1
+  }
+}
+
+void state_saver::copy_chunk(capture& c, uint32_t chunk) {
+  const auto& all = copies_.copies;
+  for (; c.copy < all.size() && all[c.copy].chunk == chunk; ++c.copy) {
+    if (c.given_up || (!c.lease && !take_slot(c))) continue;
+    const auto& copy = all[c.copy];
+    const auto* from =
+        static_cast<const std::byte*>(store_.data(static_cast<int>(chunk), store_part(copy.which)));
+    std::memcpy(c.lease.bytes().data() + copy.slot_offset, from + copy.chunk_byte, copy.bytes);
+    captured_bytes_ += copy.bytes;
+    if (c.copy + 1 < copies_.fills[c.fill].copies_end) continue;
+    if (c.copy + 1 == all.size()) {
+      std::lock_guard lock(c.mutex);
+      c.times.capture_ms = ms_since(c.asked);
+    }
+    flusher_->filled(c.save, std::move(c.lease), c.fill++);
+  }
+}
+
+/// False: the save is given up (SS-2).
+bool state_saver::take_slot(capture& c) {
+  const auto began = clock::now();
+  while (!ending_ && clock::now() - began < options_.patience) {
+    auto free = ring_->take(look_again);
+    if (!free) continue;
+    c.lease = std::move(*free);
+    const auto waited = clock::now() - began;
+    ring_wait_ns_ += std::chrono::nanoseconds(waited).count();
+    std::lock_guard lock(c.mutex);
+    c.times.ring_wait_ms += std::chrono::duration<double, std::milli>(waited).count();
+    return true;
+  }
+  c.given_up = true;
+  flusher_->give_up(
+      c.save, ending_ ? error{errc::cancelled, "the rank ends"}
+                      : error{errc::timeout,
+                              fmt::format("no slot of the checkpoint ring came free in {} s",
+                                          options_.patience.count() / 1000),
+                              "the disk is stuck or far too slow: look at it, or save less often"});
+  return false;
+}
+
+saver_facts state_saver::facts() const {
+  saver_facts f;
+  f.flusher = flusher_->facts();
+  f.ring = ring_->counts();
+  f.slot_bytes = ring_->slot_bytes();
+  f.share_bytes = plan_.stream_bytes;
+  f.captured_bytes = captured_bytes_;
+  f.ring_wait_ms = static_cast<double>(ring_wait_ns_) / 1e6;
+  return f;
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,118 @@
+// The saver of a rank: copies its share of a stage's state into slots while the next forward and
+// backward run, and sees the slots to the disk (lazy asynchronous checkpoints, DataStates-LLM).
+//
+//   save() --> snapshot stream: waits for the update of this step, then chunk by chunk, in the
+//              optimizer's order, copies pieces into slots of the ring
+//          --> flusher: sums and writes each slot, footer, one fdatasync
+//          --> done(facts): the rank's vote
+//
+// Every chunk's copy leaves an event with the store, for which the next update of that chunk waits
+// on the device (PS-5, OP-2): chunk 0 is updated while chunk N is still being copied.
+//
+// Invariants
+// SS-1 What is saved of a chunk is its state at the call of save(), whatever is enqueued later.
+// SS-2 No call waits. The copy waits for slots, at most `patience` for one; then that save is given
+//      up, its events complete, and training goes on.
+// SS-3 Every save is answered exactly once, on a thread of the saver's.
+// SS-4 A failed save changes nothing but its own answer: no stream is poisoned by it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "gpu/store/store.hpp"
+#include "io/base/result.hpp"
+#include "io/checkpoint/flusher.hpp"
+#include "io/checkpoint/save_plan.hpp"
+#include "io/disk/slots.hpp"
+
+namespace troupe::gpu {
+
+/// Bytes of a slot in training's checkpoints: large enough for any disk, small enough that a ring
+/// has many of them.
+inline constexpr uint32_t saver_slot_bytes = 4 << 20;
+/// A share ends at a multiple of so many elements: all who plan a save must agree.
+inline constexpr uint64_t saver_cut_elements = 1024;
+
+/// Whose share is saved, and how.
+struct saver_options {
+  std::string job;
+  uint64_t epoch = 0;
+  io::checkpoint::layout layout;
+  uint32_t rank = 0;
+  uint32_t data_rank = 0;
+  uint64_t ring_bytes = uint64_t{256} << 20;  ///< at most; less where two shares fit into less
+  uint32_t slot_bytes = saver_slot_bytes;     ///< the same for all ranks of a save
+  std::chrono::milliseconds patience{60'000};
+  /// Makes the disk for a ring; empty: the machine's.
+  std::function<result<std::unique_ptr<io::disk>>(std::shared_ptr<io::slots>)> open_disk = {};
+  /// Called around the enqueueing of each chunk's copy, for traces; must call `enqueue` once.
+  std::function<void(stream& s, int chunk, uint64_t bytes, const std::function<void()>& enqueue)>
+      around = {};
+};
+
+/// How long a save took, from its call.
+struct save_times {
+  double capture_ms = 0;    ///< to the last byte in a slot
+  double ring_wait_ms = 0;  ///< of it, waiting for a free slot
+  double durable_ms = 0;    ///< to the shard being durable
+};
+
+/// What Status shows.
+struct saver_facts {
+  io::checkpoint::flusher_facts flusher;
+  io::slot_counts ring;
+  uint64_t slot_bytes = 0;
+  uint64_t share_bytes = 0;  ///< of this rank in one checkpoint
+  uint64_t captured_bytes = 0;
+  double ring_wait_ms = 0;  ///< of all saves
+};
+
+class state_saver {
+ public:
+  using completion =
+      std::function<void(const result<io::checkpoint::shard_facts>&, const save_times&)>;
+
+  /// Allocates and touches the ring, opens the disk. The store outlives the saver. Errors:
+  /// no_memory, unavailable; bad_config where the host cannot read the device's memory.
+  static result<std::unique_ptr<state_saver>> make(parameter_store& store, saver_options options);
+  /// Ends what is under way, answering it.
+  ~state_saver();
+  state_saver(const state_saver&) = delete;
+  state_saver& operator=(const state_saver&) = delete;
+
+  /// Saves the state as it is at `after` (the end of the stream that updates) into the rank's shard
+  /// in `partial`, which is made if it is missing. By the thread that enqueues updates.
+  void save(uint64_t step, const std::filesystem::path& partial, event_ptr after, completion done);
+
+  /// From any thread.
+  saver_facts facts() const;
+
+ private:
+  struct capture;
+
+  state_saver(parameter_store& store, saver_options options)
+      : store_(store), options_(std::move(options)) {}
+  status prepare();
+  io::checkpoint::manifest_head head_of(uint64_t step) const;
+  void copy_chunk(capture& c, uint32_t chunk);
+  bool take_slot(capture& c);
+
+  parameter_store& store_;
+  saver_options options_;
+  io::checkpoint::rank_plan plan_;
+  io::checkpoint::capture_plan copies_;
+  std::shared_ptr<io::slots> ring_;
+  std::atomic<bool> ending_{false};
+  std::atomic<uint64_t> captured_bytes_{0};
+  std::atomic<int64_t> ring_wait_ns_{0};
+  // The stream ends before the flusher, whose slots it fills.
+  std::unique_ptr<io::checkpoint::flusher> flusher_;
+  std::unique_ptr<stream> stream_;
+};
+
+}  // namespace troupe::gpu
