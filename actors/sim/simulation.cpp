@@ -259,6 +259,7 @@ class simulation {
     }
     if (heard_->ends.empty()) ends_.push_back("the head was lost");
     life_report_.checkpoints = checkpoints();
+    life_report_.saved_step = heard_->saved_step;
     steps_ += heard_->steps.size();
     log(fmt::format("life {} over: {}", life_, ends_.back()));
     for (int n = 0; n <= options_.nodes; ++n)
@@ -590,6 +591,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.train.validate_batches = 2;
   job.checkpoint.dir = "checkpoints";
   job.checkpoint.every = o.checkpoint_every;
+  job.checkpoint.when_busy = o.when_busy;
   return config::settle(job);
 }
 
@@ -611,6 +613,7 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
   o.micro_batches = static_cast<int>(lot.between(1, 4));
   o.steps = static_cast<int>(lot.between(2, 10));
   o.checkpoint_every = static_cast<int>(lot.between(0, 4));
+  o.when_busy = static_cast<config::when_busy>(lot.between(0, 2));
   o.validate_every = static_cast<int>(lot.below(2) * lot.between(1, 4));
   o.heartbeat_ms = lot.between(50, 500);
   o.suspect_after_ms = 3 * o.heartbeat_ms;

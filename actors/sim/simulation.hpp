@@ -14,6 +14,7 @@
 //   SIM-7  No actor outlives its node's actor.
 //   SIM-8  Mailboxes stay bounded.
 //   SIM-9  A message of an old epoch changes nothing.
+//   SIM-10  A checkpoint that a person was told of survives whatever crashes.
 #pragma once
 
 #include <optional>
@@ -36,6 +37,7 @@ struct simulation_options {
   int micro_batches = 2;
   int steps = 10;
   int checkpoint_every = 4;
+  config::when_busy when_busy = config::when_busy::block;
   int validate_every = 0;
   int64_t heartbeat_ms = 200;
   int64_t suspect_after_ms = 600;

@@ -61,6 +61,8 @@ struct engine_options {
   std::string job;     ///< its name, for checkpoints
   uint64_t epoch = 0;  ///< the same
   uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;
+  /// Told from other threads whenever saver_facts() may have changed; must not wait.
+  std::function<void()> on_save_progress = {};
 };
 
 /// One rank's ends of its groups, for the coordinator to hand round.

@@ -69,7 +69,7 @@ status state_saver::prepare() {
   by_default.ring = ring_;
   TROUPE_TRY(disk, options_.open_disk ? options_.open_disk(ring_) : io::open_disk(by_default));
   TROUPE_TRY(made, store_.owner().make_stream({"snapshot", 1}));
-  flusher_ = std::make_unique<cp::flusher>(std::move(disk));
+  flusher_ = std::make_unique<cp::flusher>(std::move(disk), options_.progressed);
   stream_ = std::move(made);
   return {};
 }

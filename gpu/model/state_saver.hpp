@@ -50,6 +50,8 @@ struct saver_options {
   std::chrono::milliseconds patience{60'000};
   /// Makes the disk for a ring; empty: the machine's.
   std::function<result<std::unique_ptr<io::disk>>(std::shared_ptr<io::slots>)> open_disk = {};
+  /// Called on threads of the saver's whenever facts() may have changed; must not wait.
+  std::function<void()> progressed = {};
   /// Called around the enqueueing of each chunk's copy, for traces; must call `enqueue` once.
   std::function<void(stream& s, int chunk, uint64_t bytes, const std::function<void()>& enqueue)>
       around = {};
