@@ -29,6 +29,7 @@
 
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
+#include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
@@ -190,6 +191,7 @@ class rank_engine {
   void sum_over_replicas(int chunk);
   void sum_tied_table();
   void clip_over_pipeline();
+  void restore(const std::string& folder, gpu::restored what, completion done);
   void await_copies(int chunk);
   void run_blocking(std::function<status()> work, completion done);
   void watch(gpu::stream& s);
