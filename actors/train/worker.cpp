@@ -54,10 +54,11 @@ std::string saver_json(const gpu::saver_facts& f) {
   return fmt::format(R"({{"checkpoint":{{"saves":[{}],"durable":{},"failed":{},"share_bytes":{},)"
                      R"("durable_bytes":{},"ring_wait_ms":{:.3f},)"
                      R"("ring_slots":{{"free":{},"filling":{},"filled":{},"writing":{}}},)"
-                     R"("slot_bytes":{},"disk":"{}"}}}})",
+                     R"("slot_bytes":{},"disk":"{}","registered_buffers":{}}}}})",
                      saves, f.flusher.durable_saves, f.flusher.failed_saves, f.share_bytes,
                      f.flusher.durable_bytes, f.ring_wait_ms, f.ring.free, f.ring.filling,
-                     f.ring.filled, f.ring.writing, f.slot_bytes, f.flusher.disk.backend);
+                     f.ring.filled, f.ring.writing, f.slot_bytes, f.flusher.disk.backend,
+                     f.flusher.disk.registered_buffers);
 }
 
 void show_saver(self_pointer self) {
@@ -101,7 +102,10 @@ caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildS
   publish(self, "building");
   auto rp = self->make_response_promise<msg<fbs::StageReady>>();
   st.engine->build(answer(self, rp, [self, header = m.header()] {
-    publish(self, "ready");
+    show_saver(self);
+    const auto saver = self->state.engine->saver_facts();
+    for (const auto& note : saver->flusher.disk.notes)
+      spdlog::info("checkpoints of rank {}: {}", self->state.rank, note);
     auto& store = self->state.engine->model()->store();
     return make_msg<fbs::StageReady>(context_of(*self, header), [&](fbs::StageReadyT& r) {
       r.rank = static_cast<uint32_t>(self->state.rank);

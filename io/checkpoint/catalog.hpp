@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,10 @@ struct entry {
 /// Every checkpoint and leftover in `dir`, newest first by (step, epoch); none if there is no such
 /// folder. Reads manifests, no tensors. Error io.
 result<std::vector<entry>> list(const std::filesystem::path& dir);
+
+/// An epoch that none of these checkpoints and leftovers bears: larger than all of them, at least
+/// 1. Whoever still writes for an earlier one writes under other names.
+uint64_t next_epoch(std::span<const entry> all);
 
 /// A checkpoint that was passed over.
 struct rejection {

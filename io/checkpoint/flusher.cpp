@@ -13,7 +13,10 @@ constexpr std::chrono::milliseconds look_again{200};
 }  // namespace
 
 flusher::flusher(std::unique_ptr<disk> d, std::function<void()> progressed)
-    : disk_(std::move(d)), progressed_(std::move(progressed)), thread_([this] { live(); }) {}
+    : disk_(std::move(d)), progressed_(std::move(progressed)) {
+  facts_.disk = disk_->facts();
+  thread_ = std::thread([this] { live(); });
+}
 
 flusher::~flusher() {
   {
