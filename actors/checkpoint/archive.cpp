@@ -99,6 +99,18 @@ status remove_expired(const archive_options& o) {
   return {};
 }
 
+/// Makes a folder whose name, and those of the parents made with it, survive a power cut.
+status make_folder(const fs::path& dir) {
+  std::vector<fs::path> parents;
+  std::error_code code;
+  for (auto p = dir; !fs::exists(p, code) && p != p.parent_path(); p = p.parent_path())
+    parents.push_back(p.parent_path());
+  fs::create_directories(dir, code);
+  if (code) return error::system(fmt::format("make the folder {}", dir.string()), code.value());
+  for (const auto& parent : parents) TROUPE_CHECK(io::fsync_directory(parent));
+  return {};
+}
+
 /// The export takes the place of an older one whole, or not at all.
 status export_to(const fs::path& from, const fs::path& folder) {
   const fs::path partial = folder.string() + ".partial";
@@ -202,12 +214,9 @@ void show(self_pointer self, const char* state) {
 
 caf::result<msg<fbs::CheckpointFolder>> open(self_pointer self, const msg<fbs::OpenArchive>& m) {
   auto& st = self->state;
-  std::error_code code;
-  fs::create_directories(st.options.dir, code);
-  if (code)
-    return to_caf(
-        error::system(fmt::format("make the folder {}", st.options.dir.string()), code.value()));
-  st.options.dir = fs::absolute(st.options.dir);
+  st.options.dir = fs::absolute(st.options.dir).lexically_normal();
+  if (!st.options.dir.has_filename()) st.options.dir = st.options.dir.parent_path();  // "dir/"
+  if (auto made = make_folder(st.options.dir); !made) return to_caf(made.error());
   auto shares = shares_of(st.options.plan);
   if (!shares) return to_caf(shares.error());
   uint64_t bytes = 0;

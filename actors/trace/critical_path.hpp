@@ -41,7 +41,7 @@ inline constexpr size_t segment_kinds = 6;
 /// "handling", "mailbox", "device", "transfer", "file", "idle".
 std::string_view to_string(segment_kind kind) noexcept;
 
-/// What kind of work a name stands for: "send_activation" a transfer, "save" a file, "forward" a
+/// What kind of work a name stands for: "send_activation" a transfer, "capture" a file, "forward" a
 /// device's.
 segment_kind kind_of_work(std::string_view name) noexcept;
 

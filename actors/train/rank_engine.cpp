@@ -412,7 +412,7 @@ void rank_engine::restore(const std::string& folder, gpu::restored what, complet
         data_->wait(files_->record());
       }
       if (!replicas_) continue;
-      probed(*data_, {"share_state", c, 0, 0, bytes, -2}, [&] {
+      probed(*data_, {"broadcast_state", c, 0, 0, bytes, -2}, [&] {
         replicas_->broadcast(*data_, store.data(c, gpu::store_part(part)), bytes, reader);
       });
     }
