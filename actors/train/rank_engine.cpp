@@ -379,8 +379,7 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
       return gpu::load_weights(model_->store(), options_.model, folder);
     TROUPE_TRY(from, io::checkpoint::reader::open(folder));
     return gpu::restore_state(model_->store(), from,
-                              optimizer ? gpu::restored::everything : gpu::restored::weights,
-                              static_cast<unsigned>(options_.threads));
+                              optimizer ? gpu::restored::everything : gpu::restored::weights);
   };
   probed(*files_, {"load", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(work)); });
   watch(*files_);

@@ -1,8 +1,11 @@
 // Tensors of a checkpoint to their places in the store's chunks.
 #include "gpu/model/saved_state.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstring>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -31,38 +34,73 @@ status fits(const cp::manifest& m, const cp::tensor_entry* found, const tensor_i
   return {};
 }
 
+/// Carries bytes from slots to their places in a store. What one part of one chunk takes is a range
+/// of the plan's space; gaps between the ranges keep copies from spanning two.
 class restorer {
  public:
-  restorer(parameter_store& store, const cp::reader& from, unsigned threads)
-      : store_(store), from_(from), tensors_(cp::by_name(from.content())) {
-    how_.threads = threads;
-  }
+  restorer(parameter_store& store, const cp::reader& from) : store_(store), from_(from) {}
 
-  status chunk(int c, std::span<const cp::part> parts) {
-    const auto& info = store_.info(c);
-    const auto elements = static_cast<size_t>(info.count);
-    values_.assign(elements * parts.size(), 0.0f);  // PS-3: padding is zero
-    std::vector<cp::want> wants;
-    for (size_t p = 0; p < parts.size(); ++p)
-      for (const auto& t : info.tensors) {
-        const auto at = tensors_.find(t.name);
-        const auto* found = at == tensors_.end() ? nullptr : &from_.content().tensors[at->second];
-        TROUPE_CHECK(fits(from_.content(), found, t, parts[p]));
-        wants.push_back({t.name, parts[p], 0, static_cast<uint64_t>(t.count),
-                         (p * elements + static_cast<size_t>(t.offset)) * sizeof(float)});
+  /// Everything that is wanted; nothing is written before all of it was found fitting.
+  status find(std::span<const cp::part> parts) {
+    const auto tensors = cp::by_name(from_.content());
+    uint64_t next = 0;
+    for (int c = 0; c < store_.chunk_count(); ++c)
+      for (const auto which : parts) {
+        const auto part = store_part(which);
+        places_.push_back({next, static_cast<std::byte*>(store_.data(c, part))});
+        for (const auto& t : store_.info(c).tensors) {
+          const auto at = tensors.find(t.name);
+          const auto* found = at == tensors.end() ? nullptr : &from_.content().tensors[at->second];
+          TROUPE_CHECK(fits(from_.content(), found, t, which));
+          wants_.push_back({t.name, which, 0, static_cast<uint64_t>(t.count),
+                            next + static_cast<uint64_t>(t.offset) * sizeof(float)});
+        }
+        next += store_.bytes(c, part) + gap;
       }
-    TROUPE_CHECK(from_.read(wants, std::as_writable_bytes(std::span(values_)), how_));
-    for (size_t p = 0; p < parts.size(); ++p)
-      TROUPE_CHECK(store_.write(c, store_part(parts[p]), values_.data() + p * elements));
     return {};
   }
 
+  status carry(unsigned threads) {
+    TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
+    for (int c = 0; c < store_.chunk_count(); ++c) store_.await_readers(*loading, c);  // PS-5
+    TROUPE_CHECK(loading->synchronize());
+    TROUPE_TRY(plan, cp::plan_restore(from_.content(), wants_));
+    cp::work_options how;
+    how.threads = threads;
+    TROUPE_CHECK(from_.read(
+        plan, [&](uint64_t to, std::span<const std::byte> b) { return put(*loading, to, b); },
+        how));
+    for (int c = 0; c < store_.chunk_count(); ++c) store_.publish_weights(*loading, c);
+    return loading->synchronize();
+  }
+
  private:
+  static constexpr uint64_t gap = 64;
+  struct place {
+    uint64_t first = 0;  ///< of the plan's space
+    std::byte* data = nullptr;
+  };
+
+  /// By several threads at once.
+  status put(stream& loading, uint64_t to, std::span<const std::byte> bytes) {
+    const auto after = std::upper_bound(places_.begin(), places_.end(), to,
+                                        [](uint64_t x, const place& p) { return x < p.first; });
+    const auto& at = *(after - 1);
+    auto* destination = at.data + (to - at.first);
+    if (store_.owner().host_accessible()) {
+      std::memcpy(destination, bytes.data(), bytes.size());
+      return {};
+    }
+    const std::lock_guard lock(mutex_);
+    loading.copy(destination, bytes.data(), bytes.size());
+    return loading.synchronize();  // the bytes are the reader's
+  }
+
   parameter_store& store_;
   const cp::reader& from_;
-  std::unordered_map<std::string_view, uint32_t> tensors_;
-  cp::work_options how_;
-  std::vector<float> values_;  ///< the parts of one chunk, one behind the other
+  std::vector<place> places_;  ///< by `first`
+  std::vector<cp::want> wants_;
+  std::mutex mutex_;
 };
 
 }  // namespace
@@ -98,10 +136,9 @@ part store_part(cp::part which) {
 status restore_state(parameter_store& store, const cp::reader& from, restored what,
                      unsigned threads) {
   constexpr std::array all{cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq};
-  const auto parts = std::span(all).first(what == restored::everything ? all.size() : 1);
-  restorer r(store, from, threads);
-  for (int c = 0; c < store.chunk_count(); ++c) TROUPE_CHECK(r.chunk(c, parts));
-  return {};
+  restorer r(store, from);
+  TROUPE_CHECK(r.find(std::span(all).first(what == restored::everything ? all.size() : 1)));
+  return r.carry(threads);
 }
 
 }  // namespace troupe::gpu

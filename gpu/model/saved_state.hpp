@@ -27,9 +27,10 @@ enum class restored : uint8_t {
   weights,     ///< master weights; moments stay as they are
 };
 
-/// Fills every chunk of the store, tied copies too, from a checkpoint of any layout. Blocks; reads
-/// a chunk at a time, with as many threads as `threads` (0: the reader's choice). Errors: bad_data
-/// naming a tensor that is missing, of another shape or type, or damaged; io.
+/// Fills every chunk of the store, tied copies too, from a checkpoint of any layout: slots are
+/// read, summed and copied to their places by `threads` threads (0: the reader's choice). Blocks.
+/// Errors: bad_data naming a tensor that is missing or of another shape or type (the store is as it
+/// was then) or damaged; io (the store is partly filled).
 status restore_state(parameter_store& store, const io::checkpoint::reader& from, restored what,
                      unsigned threads = 0);
 
