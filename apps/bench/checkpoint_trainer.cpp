@@ -75,6 +75,8 @@ gpu::model_config state_shape(uint64_t bytes) {
     m.layers = std::max<int64_t>(1, static_cast<int64_t>((parameters - ends) / layer));
     if (m.layers >= 4) break;
   }
+  const auto left = static_cast<int64_t>(parameters) - m.parameters();
+  m.vocab += std::max<int64_t>(0, left / (2 * m.hidden));
   return m;
 }
 

@@ -19,7 +19,8 @@
 
 namespace troupe::apps::ckpt_bench {
 
-/// A Llama of about `bytes` of saved state (12 a parameter): as many layers as fit.
+/// A Llama of about `bytes` of saved state (12 a parameter): as many layers as fit, the rest in
+/// the vocabulary.
 gpu::model_config state_shape(uint64_t bytes);
 
 class synthetic_trainer {
