@@ -387,40 +387,55 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
   files_->notify(guarded(std::move(done)));
 }
 
-/// Replicas take turns in reading, each part of each chunk once for all of them; what one has read
-/// travels to the others while it reads its next.
+namespace {
+
+/// Cuts items into as many runs as there are replicas, of about the same bytes; where each begins,
+/// and the end.
+std::vector<size_t> shared_out(const gpu::parameter_store& store,
+                               std::span<const gpu::restore_item> items, int replicas) {
+  int64_t all = 0, before = 0;
+  for (const auto& i : items) all += store.info(i.chunk).count;
+  std::vector<size_t> out{0};
+  for (size_t i = 0; i < items.size(); ++i) {
+    while (before * replicas >= all * static_cast<int64_t>(out.size()) &&
+           out.size() < static_cast<size_t>(replicas))
+      out.push_back(i);
+    before += store.info(items[i].chunk).count;
+  }
+  out.resize(static_cast<size_t>(replicas), items.size());
+  out.push_back(items.size());
+  return out;
+}
+
+}  // namespace
+
+/// The replicas of a stage read a run of its parts each, and tell each other what they have read.
 void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
-  auto from = std::make_shared<std::optional<io::checkpoint::reader>>();
-  files_->host_task([from, folder]() -> status {
-    TROUPE_TRY(opened, io::checkpoint::reader::open(folder));
-    from->emplace(std::move(opened));
-    return {};
-  });
   auto& store = model_->store();
   const auto& at = options_.at;
-  int turn = 0;
-  for (int c = 0; c < store.chunk_count(); ++c) {
-    const auto bytes = static_cast<size_t>(store.info(c).count) * sizeof(float);
-    for (const auto part : gpu::parts_of(what)) {
-      const int reader = turn++ % at.data_ranks;
-      auto read = [this, from, c, part]() -> status {
-        return gpu::restore_part(model_->store(), **from, c, part,
-                                 static_cast<unsigned>(options_.threads));
-      };
-      if (reader == at.data_rank) {
-        probed(*files_, {"load", c, 0, 0, bytes, -1}, [&] { files_->host_task(std::move(read)); });
-        data_->wait(files_->record());
-      }
-      if (!replicas_) continue;
-      probed(*data_, {"broadcast_state", c, 0, 0, bytes, -2}, [&] {
-        replicas_->broadcast(*data_, store.data(c, gpu::store_part(part)), bytes, reader);
+  const auto items =
+      std::make_shared<const std::vector<gpu::restore_item>>(gpu::items_of(store, what));
+  const auto runs = shared_out(store, *items, at.data_ranks);
+  const auto own = static_cast<size_t>(at.data_rank);
+  auto read = [this, folder, items, first = runs[own], last = runs[own + 1]]() -> status {
+    TROUPE_TRY(from, io::checkpoint::reader::open(folder));
+    return gpu::restore_items(model_->store(), from,
+                              std::span(*items).subspan(first, last - first));
+  };
+  probed(*files_, {"load", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(read)); });
+  watch(*files_);
+  data_->wait(files_->record());
+  for (size_t reader = 0; replicas_ && reader + 1 < runs.size(); ++reader)
+    for (size_t i = runs[reader]; i < runs[reader + 1]; ++i) {
+      const auto [chunk, which] = (*items)[i];
+      const auto bytes = static_cast<size_t>(store.info(chunk).count) * sizeof(float);
+      probed(*data_, {"broadcast_state", chunk, 0, 0, bytes, -2}, [&] {
+        replicas_->broadcast(*data_, store.data(chunk, gpu::store_part(which)), bytes,
+                             static_cast<int>(reader));
       });
     }
-    store.publish_weights(*data_, c);
-  }
-  watch(*files_);
+  for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*data_, c);
   watch(*data_);
-  data_->wait(files_->record());
   data_->notify(guarded(std::move(done)));
 }
 

@@ -27,7 +27,7 @@ void common(CLI::App* verb, const shared& a) {
 }
 
 void threads(CLI::App* verb, const shared& a) {
-  verb->add_option("--threads", a->threads, "Threads that read; 0 = as many as there are cores");
+  verb->add_option("--threads", a->threads, "Threads that read; 0 = one a core, 4 to 8");
 }
 
 void add_looking(shell& sh, CLI::App* verb, const shared& a) {

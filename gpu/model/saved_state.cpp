@@ -1,8 +1,11 @@
 // Tensors of a checkpoint to their places in the store's chunks.
 #include "gpu/model/saved_state.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cassert>
+#include <cstring>
+#include <mutex>
 
 #include <fmt/format.h>
 
@@ -31,19 +34,71 @@ status fits(const cp::manifest& m, const cp::tensor_entry* found, const tensor_i
   return {};
 }
 
-/// The elements of a part of a chunk, at their places in it.
-result<std::vector<cp::want>> wants_of(const chunk_info& info, const cp::manifest& m,
-                                       cp::part which) {
-  const auto tensors = cp::by_name(m);
-  std::vector<cp::want> wants;
-  for (const auto& t : info.tensors) {
-    const auto at = tensors.find(t.name);
-    TROUPE_CHECK(fits(m, at == tensors.end() ? nullptr : &m.tensors[at->second], t, which));
-    wants.push_back({t.name, which, 0, static_cast<uint64_t>(t.count),
-                     static_cast<uint64_t>(t.offset) * sizeof(float)});
+/// Carries bytes from slots to their places in a store. What one part of one chunk takes is a range
+/// of the plan's space; gaps between the ranges keep copies from spanning two.
+class restorer {
+ public:
+  restorer(parameter_store& store, const cp::reader& from) : store_(store), from_(from) {}
+
+  /// Everything that is wanted; nothing is written before all of it was found fitting.
+  status find(std::span<const restore_item> items) {
+    const auto tensors = cp::by_name(from_.content());
+    uint64_t next = 0;
+    for (const auto& [c, which] : items) {
+      places_.push_back({next, static_cast<std::byte*>(store_.data(c, store_part(which)))});
+      for (const auto& t : store_.info(c).tensors) {
+        const auto at = tensors.find(t.name);
+        const auto* found = at == tensors.end() ? nullptr : &from_.content().tensors[at->second];
+        TROUPE_CHECK(fits(from_.content(), found, t, which));
+        wants_.push_back({t.name, which, 0, static_cast<uint64_t>(t.count),
+                          next + static_cast<uint64_t>(t.offset) * sizeof(float)});
+      }
+      next += static_cast<uint64_t>(store_.info(c).count) * sizeof(float) + gap;
+    }
+    return {};
   }
-  return wants;
-}
+
+  status carry(unsigned threads) {
+    TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
+    for (int c = 0; c < store_.chunk_count(); ++c) store_.await_readers(*loading, c);  // PS-5
+    TROUPE_CHECK(loading->synchronize());
+    TROUPE_TRY(plan, cp::plan_restore(from_.content(), wants_));
+    cp::work_options how;
+    how.threads = threads;
+    TROUPE_CHECK(from_.read(
+        plan, [&](uint64_t to, std::span<const std::byte> b) { return put(*loading, to, b); },
+        how));
+    return {};
+  }
+
+ private:
+  static constexpr uint64_t gap = 64;
+  struct place {
+    uint64_t first = 0;  ///< of the plan's space
+    std::byte* data = nullptr;
+  };
+
+  /// By several threads at once.
+  status put(stream& loading, uint64_t to, std::span<const std::byte> bytes) {
+    const auto after = std::upper_bound(places_.begin(), places_.end(), to,
+                                        [](uint64_t x, const place& p) { return x < p.first; });
+    const auto& at = *(after - 1);
+    auto* destination = at.data + (to - at.first);
+    if (store_.owner().host_accessible()) {
+      std::memcpy(destination, bytes.data(), bytes.size());
+      return {};
+    }
+    const std::lock_guard lock(mutex_);
+    loading.copy(destination, bytes.data(), bytes.size());
+    return loading.synchronize();  // the bytes are the reader's
+  }
+
+  parameter_store& store_;
+  const cp::reader& from_;
+  std::vector<place> places_;  ///< by `first`
+  std::vector<cp::want> wants_;
+  std::mutex mutex_;
+};
 
 }  // namespace
 
@@ -75,34 +130,28 @@ part store_part(cp::part which) {
   return part::master;
 }
 
-std::span<const cp::part> parts_of(restored what) {
-  static constexpr std::array all{cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq};
-  return std::span(all).first(what == restored::everything ? all.size() : 1);
+std::vector<restore_item> items_of(const parameter_store& store, restored what) {
+  constexpr std::array all{cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq};
+  std::vector<restore_item> out;
+  for (int c = 0; c < store.chunk_count(); ++c)
+    for (const auto which : std::span(all).first(what == restored::everything ? all.size() : 1))
+      out.push_back({c, which});
+  return out;
 }
 
-status restore_part(parameter_store& store, const cp::reader& from, int chunk, cp::part which,
-                    unsigned threads) {
-  TROUPE_TRY(wants, wants_of(store.info(chunk), from.content(), which));
-  cp::work_options how;
-  how.threads = threads;
-  const auto bytes = static_cast<size_t>(store.info(chunk).count) * sizeof(float);
-  if (store.owner().host_accessible())  // PS-3: the padding between tensors is left as it is
-    return from.read(wants, {static_cast<std::byte*>(store.data(chunk, store_part(which))), bytes},
-                     how);
-  std::vector<float> values(static_cast<size_t>(store.info(chunk).count), 0.0f);
-  TROUPE_CHECK(from.read(wants, std::as_writable_bytes(std::span(values)), how));
-  return store.write(chunk, store_part(which), values.data());
+status restore_items(parameter_store& store, const cp::reader& from,
+                     std::span<const restore_item> items, unsigned threads) {
+  restorer r(store, from);
+  TROUPE_CHECK(r.find(items));
+  return r.carry(threads);
 }
 
 status restore_state(parameter_store& store, const cp::reader& from, restored what,
                      unsigned threads) {
-  TROUPE_TRY(s, store.owner().make_stream({"restore", 1}));
-  for (int c = 0; c < store.chunk_count(); ++c) {
-    for (const auto part : parts_of(what))
-      TROUPE_CHECK(restore_part(store, from, c, part, threads));
-    store.publish_weights(*s, c);
-  }
-  return s->synchronize();
+  TROUPE_CHECK(restore_items(store, from, items_of(store, what), threads));
+  TROUPE_TRY(publishing, store.owner().make_stream({.name = "publish"}));
+  for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*publishing, c);
+  return publishing->synchronize();
 }
 
 }  // namespace troupe::gpu

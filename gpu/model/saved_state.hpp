@@ -27,18 +27,23 @@ enum class restored : uint8_t {
   weights,     ///< master weights; moments stay as they are
 };
 
-/// The parts that are restored, in the order in which they lie in a checkpoint.
-std::span<const io::checkpoint::part> parts_of(restored what);
+/// One part of one chunk.
+struct restore_item {
+  int chunk = 0;
+  io::checkpoint::part which = io::checkpoint::part::master;
+};
 
-/// Reads one part of one chunk from a checkpoint of any layout straight into the store's memory;
-/// weights in another type than f32 are for the caller to publish (publish_weights). Blocks; the
-/// chunk must be quiet. Errors as restore_state.
-status restore_part(parameter_store& store, const io::checkpoint::reader& from, int chunk,
-                    io::checkpoint::part which, unsigned threads = 0);
+/// All that a store needs of a checkpoint, in order, tied copies too.
+std::vector<restore_item> items_of(const parameter_store& store, restored what);
 
-/// Fills every chunk of the store, tied copies too, from a checkpoint of any layout. Blocks; reads
-/// a chunk at a time, with as many threads as `threads` (0: the reader's choice). Errors: bad_data
-/// naming a tensor that is missing, of another shape or type, or damaged; io.
+/// Fills those parts from a checkpoint of any layout: slots are read, summed and copied to their
+/// places by `threads` threads (0: the reader's choice). Weights that are not the masters
+/// themselves are the caller's to publish. Blocks. Errors: bad_data naming a tensor that is missing
+/// or of another shape or type (the store is as it was then) or damaged; io (it is partly filled).
+status restore_items(parameter_store& store, const io::checkpoint::reader& from,
+                     std::span<const restore_item> items, unsigned threads = 0);
+
+/// Fills all of the store and publishes the weights. Blocks. Errors as restore_items.
 status restore_state(parameter_store& store, const io::checkpoint::reader& from, restored what,
                      unsigned threads = 0);
 

@@ -15,7 +15,8 @@ using progress = std::function<bool(uint64_t done, uint64_t total)>;
 
 /// How long work is done.
 struct work_options {
-  unsigned threads = 0;           ///< 0 = as many as there are cores, at most 8
+  /// 0 = as many as there are cores, 4 to 8: a disk is kept busy by more than one or two.
+  unsigned threads = 0;
   checkpoint::progress progress;  ///< may be empty
 };
 

@@ -33,14 +33,20 @@ result<std::vector<std::byte>> read_whole(const source_file& file, uint64_t max_
   return bytes;
 }
 
+/// The first bytes of a thread's buffer, which grows to have them.
+std::span<std::byte> room(io_buffer& buffer, size_t bytes) {
+  if (buffer.bytes().size() < bytes) buffer = io_buffer::allocate(bytes);
+  return buffer.bytes().first(bytes);
+}
+
 /// CRC32C of a whole file, in pieces.
-result<uint32_t> sum_of(const source_file& file, std::vector<std::byte>& buffer) {
+result<uint32_t> sum_of(const source_file& file, io_buffer& buffer) {
   uint32_t crc = 0;
   for (uint64_t at = 0; at < file.size();) {
-    buffer.resize(std::min<uint64_t>(piece_bytes, file.size() - at));
-    TROUPE_CHECK(file.read_at(at, buffer));
-    crc = crc32c(buffer, crc);
-    at += buffer.size();
+    const auto bytes = room(buffer, std::min<uint64_t>(piece_bytes, file.size() - at));
+    TROUPE_CHECK(file.read_at(at, bytes));
+    crc = crc32c(bytes, crc);
+    at += bytes.size();
   }
   return crc;
 }
@@ -179,8 +185,7 @@ damage reader::describe(uint32_t file, std::optional<uint64_t> slot, uint64_t of
 // -- verify -----------------------------------------------------------------------------------
 
 /// What is wrong with a unit, if anything is; an error where it could not be read.
-result<std::optional<std::string>> reader::fault_in(const unit& u,
-                                                    std::vector<std::byte>& buffer) const {
+result<std::optional<std::string>> reader::fault_in(const unit& u, io_buffer& buffer) const {
   using fault = std::optional<std::string>;
   if (u.what == unit::kind::tail) {
     TROUPE_TRY(sums, sums_of(u.file));
@@ -194,9 +199,8 @@ result<std::optional<std::string>> reader::fault_in(const unit& u,
     return fault("its checksum is wrong");
   }
   TROUPE_TRY(sums, sums_of(u.file));
-  buffer.resize(u.bytes);
-  TROUPE_CHECK(source->read_at(u.offset, buffer));
-  const std::span<const std::byte> all(buffer);
+  const auto all = room(buffer, u.bytes);
+  TROUPE_CHECK(source->read_at(u.offset, all));
   if (crc32c(all.first(u.summed)) != (*sums)[u.slot]) return fault("its checksum is wrong");
   const auto zeros = all.subspan(u.summed);
   if (std::any_of(zeros.begin(), zeros.end(), [](std::byte b) { return b != std::byte{0}; }))
@@ -204,7 +208,7 @@ result<std::optional<std::string>> reader::fault_in(const unit& u,
   return fault{};
 }
 
-status reader::check_unit(const unit& u, std::vector<std::byte>& buffer, verify_report& found,
+status reader::check_unit(const unit& u, io_buffer& buffer, verify_report& found,
                           std::mutex& mutex) const {
   auto fault = fault_in(u, buffer);
   if (!fault && !is_damage(fault.error().code)) return fault.error();
@@ -246,7 +250,7 @@ result<verify_report> reader::verify(const work_options& options) const {
   std::mutex mutex;
   byte_counter counter(options.progress, total);
   const auto run = [&](const std::vector<unit>& units) {
-    std::vector<std::vector<std::byte>> buffers(threads_for(options, units.size()));
+    std::vector<io_buffer> buffers(threads_for(options, units.size()));
     return in_parallel(options, units.size(), [&](unsigned thread, size_t i) -> status {
       TROUPE_CHECK(check_unit(units[i], buffers[thread], report, mutex));
       return counter.add(units[i].bytes);
@@ -283,7 +287,7 @@ status reader::read(const restore_plan& plan, const byte_sink& sink,
         render(describe(list[i], std::nullopt, offset, f.bytes - offset, sums.error().message)));
   }));
   byte_counter counter(options.progress, plan.read_bytes);
-  std::vector<std::vector<std::byte>> buffers(threads_for(options, plan.reads.size()));
+  std::vector<io_buffer> buffers(threads_for(options, plan.reads.size()));
   return in_parallel(options, plan.reads.size(), [&](unsigned thread, size_t i) -> status {
     const auto& r = plan.reads[i];
     const unit u{unit::kind::slot, r.file, r.slot, r.offset, r.bytes, r.bytes};
@@ -293,7 +297,7 @@ status reader::read(const restore_plan& plan, const byte_sink& sink,
     if (!fault || *fault)
       return wrong(render(
           describe(r.file, r.slot, r.offset, r.bytes, fault ? **fault : fault.error().message)));
-    const std::span<const std::byte> bytes(buffer);
+    const std::span<const std::byte> bytes = buffer.bytes().first(r.bytes);
     for (size_t c = r.copies_begin; c < r.copies_end; ++c) {
       const auto& copy = plan.copies[c];
       TROUPE_CHECK(sink(copy.to, bytes.subspan(copy.from, copy.bytes)));

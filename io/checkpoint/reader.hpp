@@ -23,6 +23,7 @@
 #include "io/checkpoint/parallel.hpp"
 #include "io/checkpoint/restore_plan.hpp"
 #include "io/checkpoint/source.hpp"
+#include "io/disk/disk.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -91,9 +92,9 @@ class reader {
   result<std::shared_ptr<const source_file>> file(uint32_t index) const;
   result<checksums> sums_of(uint32_t index) const;
   result<checksums> read_footer(uint32_t index) const;
-  status check_unit(const unit& u, std::vector<std::byte>& buffer, verify_report& found,
+  status check_unit(const unit& u, io_buffer& buffer, verify_report& found,
                     std::mutex& mutex) const;
-  result<std::optional<std::string>> fault_in(const unit& u, std::vector<std::byte>& buffer) const;
+  result<std::optional<std::string>> fault_in(const unit& u, io_buffer& buffer) const;
   std::vector<unit> units_of(const std::vector<bool>& sound) const;
   damage describe(uint32_t file, std::optional<uint64_t> slot, uint64_t offset, uint64_t bytes,
                   std::string what) const;

@@ -68,7 +68,7 @@ class io_buffer {
   io_buffer() = default;
   /// The first `bytes` of a slot; the lease travels with it.
   io_buffer(slot lease, size_t bytes);
-  /// New zeroed memory at a multiple of disk_block.
+  /// New zeroed memory at a multiple of disk_block; huge pages where it is large.
   static io_buffer allocate(size_t bytes);
   /// Memory of the caller's that lives until the completion.
   static io_buffer borrow(std::span<std::byte> bytes);

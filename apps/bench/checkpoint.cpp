@@ -1,0 +1,441 @@
+// `troupe bench checkpoint`: a checkpoint in every iteration, in every way, against the disk's
+// ceiling.
+//
+// Rounds are interleaved: each runs all ways, in an order that turns, with the raw write and read
+// (and fio's) beside ours, since a disk's speed drifts by the minute. Each way begins a round with
+// one iteration that is not counted, so that the counted ones have a checkpoint before them.
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/bench/bench.hpp"
+#include "apps/bench/checkpoint_ceiling.hpp"
+#include "apps/bench/checkpoint_process.hpp"
+#include "apps/bench/checkpoint_report.hpp"
+#include "apps/bench/checkpoint_torch.hpp"
+#include "apps/bench/checkpoint_trainer.hpp"
+#include "apps/bench/checkpoint_ways.hpp"
+#include "apps/up/signals.hpp"
+#include "gpu/model/saved_state.hpp"
+#include "io/checkpoint/reader.hpp"
+
+namespace troupe::apps {
+
+namespace cp = io::checkpoint;
+namespace fs = std::filesystem;
+
+namespace ckpt_bench {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr double gib = 1 << 30;
+/// Without --iteration-ms: the flush takes 0.4 of an iteration.
+constexpr double usual_pressure = 0.4;
+constexpr double most_difference = 0.15;  ///< of the ceilings within a round
+constexpr uint64_t spare_bytes = 256 << 20;
+
+double seconds_since(clock::time_point then) {
+  return std::chrono::duration<double>(clock::now() - then).count();
+}
+
+struct arguments {
+  std::vector<double> gib;
+  double iteration_ms = 0;
+  int rounds = 3;
+  int iterations = 3;
+  uint64_t ring_mib = 256;
+  std::vector<std::string> ways;
+  std::string dir;
+  bool json = false;
+
+  bool wants(std::string_view id) const {
+    return ways.empty() || std::find(ways.begin(), ways.end(), id) != ways.end();
+  }
+};
+
+/// A folder of our own, gone with what is in it when this goes; so is its parent if we made it.
+class scratch_folder {
+ public:
+  static result<std::unique_ptr<scratch_folder>> make(const std::string& parent) {
+    std::unique_ptr<scratch_folder> out(new scratch_folder);
+    std::error_code code;
+    const fs::path in = fs::absolute(parent.empty() ? "." : parent);
+    if (fs::create_directories(in, code)) out->parent_ = in;
+    if (code) return error::system(fmt::format("make {}", in.string()), code.value());
+    auto name = (in / "troupe-bench-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr)
+      return error::system(fmt::format("make a folder in {}", in.string()), errno);
+    out->path_ = name;
+    return out;
+  }
+  ~scratch_folder() {
+    std::error_code ignored;  // there is nobody to tell
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+    if (!parent_.empty()) fs::remove(parent_, ignored);
+  }
+  const fs::path& path() const noexcept { return path_; }
+
+ private:
+  scratch_folder() = default;
+  fs::path path_, parent_;
+};
+
+/// What one state of `bytes` needs: the store's four arrays, a whole copy (of those ways that make
+/// one; torch's arrays and its copy come on top), the rings; files of the newest checkpoint, two
+/// under way, and one that is being removed.
+status fits(uint64_t bytes, bool torch, const fs::path& dir) {
+  const uint64_t memory = bytes * 4 / 3 + bytes * (torch ? 2 : 1) + 2 * spare_bytes;
+  const uint64_t files = 4 * bytes + spare_bytes;
+  const uint64_t have = available_bytes();
+  if (have > 0 && memory > have)
+    return error{errc::no_memory,
+                 fmt::format("{:.3g} GiB of state need {:.1f} GiB of memory, and {:.1f} are free",
+                             static_cast<double>(bytes) / gib, static_cast<double>(memory) / gib,
+                             static_cast<double>(have) / gib),
+                 "choose a smaller --gib"};
+  std::error_code code;
+  const auto space = fs::space(dir, code);
+  if (code) return error::system(fmt::format("look at {}", dir.string()), code.value());
+  if (files > space.available)
+    return error{errc::io,
+                 fmt::format("{:.3g} GiB of state need {:.1f} GiB of {}, and {:.1f} are free",
+                             static_cast<double>(bytes) / gib, static_cast<double>(files) / gib,
+                             dir.string(), static_cast<double>(space.available) / gib),
+                 "choose a smaller --gib or another --dir"};
+  return {};
+}
+
+/// One size of state, measured.
+class session {
+ public:
+  session(const arguments& args, const fs::path& dir, const std::atomic<bool>& stop)
+      : args_(args), dir_(dir), stop_(stop) {}
+
+  result<size_report> run(uint64_t bytes);
+
+ private:
+  /// Of the iterations of one way in one round.
+  struct laps {
+    double wall_s = 0;
+    double processor_s = 0;  ///< the first, uncounted iteration and the drain included
+    sample blocked_s;
+  };
+
+  status prepare(uint64_t bytes);
+  status time_ceiling();
+  status one_round(int round);
+  result<laps> iterate(way* by);
+  status try_none();
+  status try_way(way_row& row);
+  status try_torch(way_row& row);
+  status restore(way_row& row, const fs::path& folder);
+  status with_ceilings(way_row& row);
+  way_row* row_of(std::string_view id);
+
+  const arguments& args_;
+  const fs::path dir_;
+  const std::atomic<bool>& stop_;
+  worker_pool janitor_{1};
+  size_report report_;
+  std::unique_ptr<synthetic_trainer> trainer_;
+  std::unique_ptr<raw_disk> raw_;
+  std::unique_ptr<torch_rival> torch_;
+  laps without_;  ///< the round's iterations without checkpoints
+  sample round_finished_, round_raw_, round_fio_;
+};
+
+way_row* session::row_of(std::string_view id) {
+  for (auto& row : report_.rows)
+    if (row.way.id == id) return &row;
+  return nullptr;
+}
+
+status session::time_ceiling() {
+  const auto name = dir_ / "ceiling";
+  auto took = raw_->write(name, io::block_up(report_.bytes));
+  std::error_code ignored;
+  fs::remove(name, ignored);
+  if (!took) return took.error();
+  report_.ceiling_s.add(*took);
+  round_raw_.add(*took);
+  const auto fio = fio_write_s(name, io::block_up(report_.bytes), report_.disk.best);
+  fs::remove(name, ignored);
+  if (fio) report_.fio_s.add(*fio);
+  if (fio) round_fio_.add(*fio);
+  return {};
+}
+
+status session::prepare(uint64_t bytes) {
+  TROUPE_TRY(disk, io::calibrate(dir_, {}));
+  report_.disk = std::move(disk);
+  TROUPE_TRY(raw, raw_disk::open(report_.disk.best, stop_));
+  raw_ = std::move(raw);
+  const auto model = state_shape(bytes);
+  TROUPE_TRY(trainer, synthetic_trainer::make(model, stop_));
+  trainer_ = std::move(trainer);
+  report_.bytes = trainer_->state_bytes();
+  report_.parameters = model.parameters();
+  report_.chunks = trainer_->store().chunk_count();
+  report_.rounds = args_.rounds;
+  report_.iterations = args_.iterations;
+  report_.ring_bytes = args_.ring_mib << 20;
+  sample updates;
+  for (int i = 0; i < 3; ++i) {
+    TROUPE_TRY(took, trainer_->time_update());
+    updates.add(took);
+  }
+  report_.update_s = updates.median();
+  TROUPE_CHECK(time_ceiling());
+  report_.iteration_s = args_.iteration_ms / 1e3;
+  if (args_.iteration_ms == 0)
+    report_.iteration_s =
+        std::max(report_.ceiling_s.median() / usual_pressure, 2 * report_.update_s);
+  if (report_.iteration_s <= report_.update_s)
+    return error{errc::usage,
+                 fmt::format("the update of the state alone takes {:.1f} ms, as long as the whole "
+                             "iteration",
+                             report_.update_s * 1e3),
+                 "give a longer --iteration-ms"};
+  trainer_->set_pause(report_.iteration_s - report_.update_s);
+  for (const auto& w : all_ways()) {
+    if (!args_.wants(w.id) && w.id != "none") continue;
+    if (w.id == "torch") {
+      std::vector<uint64_t> elements;
+      for (const auto& r : trainer_->regions()) elements.push_back(r.size() / sizeof(float));
+      auto torch = torch_rival::start(elements);
+      if (!torch) report_.skipped.push_back({"torch", torch.error().message});
+      if (!torch) continue;
+      torch_ = std::move(*torch);
+    }
+    report_.rows.push_back({w, {}, {}, {}, {}, {}, {}, {}, {}, {}, false});
+  }
+  return {};
+}
+
+/// The iterations of one way; null for none.
+result<session::laps> session::iterate(way* by) {
+  laps out;
+  const double before = processor_s();
+  for (int i = 0; i <= args_.iterations; ++i) {
+    double blocked = 0;
+    const auto began = clock::now();
+    TROUPE_CHECK(trainer_->forward_backward());
+    const auto gate = clock::now();
+    if (by) TROUPE_CHECK(by->before_update());
+    blocked += seconds_since(gate);
+    TROUPE_TRY(waited, trainer_->update());
+    blocked += waited;
+    const auto call = clock::now();
+    if (by) TROUPE_CHECK(by->checkpoint(trainer_->step()));
+    blocked += seconds_since(call);
+    if (i == 0) continue;
+    out.wall_s += seconds_since(began);
+    out.blocked_s.add(blocked);
+  }
+  if (by) TROUPE_CHECK(by->drain());
+  out.processor_s = processor_s() - before;
+  return out;
+}
+
+status session::try_none() {
+  TROUPE_TRY(done, iterate(nullptr));
+  without_ = std::move(done);
+  auto& row = *row_of("none");
+  row.slowdown.add(1);
+  row.blocked_s.add(0);
+  row.cpu_s_per_gb.add(0);
+  return {};
+}
+
+status session::try_way(way_row& row) {
+  const bool peaks = forget_peak();
+  const uint64_t before = resident_bytes();
+  TROUPE_TRY(by, make_way(row.way.id, {*trainer_, dir_, report_.ring_bytes, stop_, janitor_}));
+  TROUPE_TRY(done, iterate(by.get()));
+  const uint64_t highest = peak_bytes();
+  if (peaks) row.peak_bytes.add(static_cast<double>(highest - std::min(before, highest)));
+  row.blocked_s.add_all(done.blocked_s);
+  row.slowdown.add(done.wall_s / without_.wall_s);
+  const auto checkpoints = static_cast<double>(args_.iterations + 1);
+  row.cpu_s_per_gb.add(std::max(0.0, done.processor_s - without_.processor_s) /
+                       (checkpoints * static_cast<double>(report_.bytes) / 1e9));
+  round_finished_ = {};
+  for (size_t i = 1; i < by->finished_s().size(); ++i) round_finished_.add(by->finished_s()[i]);
+  row.finished_s.add_all(round_finished_);
+  const auto newest = by->newest();
+  by.reset();
+  TROUPE_CHECK(janitor_.wait());
+  if (row.way.id == "ours") TROUPE_CHECK(restore(row, newest));
+  std::error_code ignored;  // the folder goes as a whole
+  fs::remove_all(newest, ignored);
+  return {};
+}
+
+status session::try_torch(way_row& row) {
+  const auto name = dir_ / "torch.pt";
+  std::error_code ignored;
+  auto saved = torch_->save(name);
+  fs::remove(name, ignored);
+  if (!saved) return saved.error();
+  row.blocked_s.add(saved->seconds);
+  round_finished_ = {};
+  round_finished_.add(saved->seconds);
+  row.finished_s.add(saved->seconds);
+  row.derived_slowdown = true;
+  row.slowdown.add((report_.iteration_s + saved->seconds) / report_.iteration_s);
+  row.cpu_s_per_gb.add(saved->processor_s / (static_cast<double>(report_.bytes) / 1e9));
+  row.peak_bytes.add(static_cast<double>(saved->peak_bytes));
+  return {};
+}
+
+/// Back into a store that has moved on since, from a file that no cache holds.
+status session::restore(way_row& row, const fs::path& folder) {
+  const uint64_t step = trainer_->step();
+  TROUPE_CHECK(trainer_->update());
+  const auto shard = folder / cp::shard_name(0);
+  const auto forget = [&]() -> status {
+    TROUPE_TRY(fd, io::open_read(shard));
+    ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED);
+    return {};
+  };
+  TROUPE_TRY(raw_before, raw_->read(shard));
+  TROUPE_CHECK(forget());
+  const auto began = clock::now();
+  TROUPE_TRY(from, cp::reader::open(folder));
+  TROUPE_CHECK(gpu::restore_state(trainer_->store(), from, gpu::restored::everything));
+  const double took = seconds_since(began);
+  TROUPE_CHECK(forget());
+  TROUPE_TRY(raw_after, raw_->read(shard));
+  report_.raw_read_s.add(raw_before);
+  report_.raw_read_s.add(raw_after);
+  row.restore_s.add(took);
+  row.over_raw_read.add(2 * took / (raw_before + raw_after));
+  report_.wrong_bytes += trainer_->restored_to(step);
+  return {};
+}
+
+/// Ours between two measurements of the ceiling; the rest, by the ceilings so far of the round.
+status session::with_ceilings(way_row& row) {
+  const bool ours = row.way.id == "ours";
+  if (ours) {
+    round_raw_ = round_fio_ = {};
+    TROUPE_CHECK(time_ceiling());
+  }
+  TROUPE_CHECK(row.way.id == "torch" ? try_torch(row) : try_way(row));
+  if (ours) {
+    TROUPE_CHECK(time_ceiling());
+    if (round_raw_.most() > (1 + most_difference) * round_raw_.least()) ++report_.unsteady_rounds;
+  }
+  if (!row.way.durable) return {};
+  row.over_ceiling.add(round_finished_.median() / round_raw_.median());
+  if (!round_fio_.empty()) row.over_fio.add(round_finished_.median() / round_fio_.median());
+  return {};
+}
+
+status session::one_round(int round) {
+  TROUPE_CHECK(try_none());
+  const size_t rivals = report_.rows.size() - 1;  // the first is none
+  for (size_t i = 0; i < rivals; ++i) {
+    auto& row = report_.rows[1 + (i + static_cast<size_t>(round)) % rivals];
+    TROUPE_CHECK(with_ceilings(row));
+    say(fmt::format("{:.3g} GiB, round {} of {}: {}: blocked {:.1f} ms, slowdown {:.2f} so far",
+                    static_cast<double>(report_.bytes) / gib, round + 1, args_.rounds, row.way.id,
+                    row.blocked_s.median() * 1e3, row.slowdown.median()));
+  }
+  return {};
+}
+
+result<size_report> session::run(uint64_t bytes) {
+  TROUPE_CHECK(fits(bytes, args_.wants("torch"), dir_));
+  say(fmt::format("{:.3g} GiB: making the state and measuring the disk",
+                  static_cast<double>(bytes) / gib));
+  TROUPE_CHECK(prepare(bytes));
+  say(fmt::format("{:.3g} GiB: iterations of {:.0f} ms, raw write {:.2f} GB/s",
+                  static_cast<double>(report_.bytes) / gib, report_.iteration_s * 1e3,
+                  static_cast<double>(report_.bytes) / report_.ceiling_s.median() / 1e9));
+  for (int round = 0; round < args_.rounds; ++round) TROUPE_CHECK(one_round(round));
+  return std::move(report_);
+}
+
+/// The sizes asked for, or the largest usual one that fits.
+result<std::vector<uint64_t>> sizes(const arguments& args, const fs::path& dir) {
+  std::vector<uint64_t> out;
+  for (double g : args.gib) out.push_back(static_cast<uint64_t>(g * gib));
+  if (!out.empty()) return out;
+  status why;
+  for (double g : {1.0, 0.5, 0.25, 0.125}) {
+    why = fits(static_cast<uint64_t>(g * gib), args.wants("torch"), dir);
+    if (why) return std::vector{static_cast<uint64_t>(g * gib)};
+  }
+  return why.error();
+}
+
+result<int> bench(const arguments& args) {
+  TROUPE_TRY(desk, signal_desk::open());  // before any other thread
+  std::atomic<bool> stop{false};
+  std::jthread watch([&](const std::stop_token& over) {
+    const std::stop_callback bell(over, [&] { desk->wake(); });
+    while (!over.stop_requested())
+      if (const auto event = desk->wait(-1);
+          event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP))
+        stop = true;
+  });
+  TROUPE_TRY(folder, scratch_folder::make(args.dir));
+  TROUPE_TRY(wanted, sizes(args, folder->path()));
+  nlohmann::ordered_json all{{"bench", "checkpoint"}, {"sizes", nlohmann::ordered_json::array()}};
+  std::string told;
+  for (const auto bytes : wanted) {
+    TROUPE_TRY(report, session(args, folder->path(), stop).run(bytes));
+    all["sizes"].push_back(json(report));
+    told += (told.empty() ? "" : "\n") + text(report);
+  }
+  TROUPE_CHECK(print(args.json ? all.dump() + "\n" : told));
+  return 0;
+}
+
+}  // namespace
+}  // namespace ckpt_bench
+
+void add_bench_checkpoint(shell& sh, CLI::App* bench) {
+  auto* verb = bench->add_subcommand(
+      "checkpoint", "A checkpoint in every iteration: ours and others' ways, against the disk");
+  auto args = std::make_shared<ckpt_bench::arguments>();
+  verb->add_option("--gib", args->gib,
+                   "GiB of state, one or several, e.g. 1,2,4; without it 1, or less where memory "
+                   "or disk have no room")
+      ->delimiter(',')
+      ->check(CLI::Range(0.001, 1024.0));
+  verb->add_option("--iteration-ms", args->iteration_ms,
+                   "Time of an iteration without checkpoints; 0: such that writing the state takes "
+                   "0.4 of it")
+      ->check(CLI::Range(0.0, 3.6e6))
+      ->capture_default_str();
+  verb->add_option("--iterations", args->iterations, "Counted iterations of a way in a round")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--rounds", args->rounds, "Interleaved rounds")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  verb->add_option("--ring-mib", args->ring_mib, "The ring of ours and of DataStates, MiB")
+      ->check(CLI::Range(8, 1 << 20))
+      ->capture_default_str();
+  std::vector<std::string> known;
+  for (const auto& w : ckpt_bench::all_ways()) known.emplace_back(w.id);
+  verb->add_option("--ways", args->ways, "Only these, e.g. sync,ours")
+      ->delimiter(',')
+      ->check(CLI::IsMember(known));
+  verb->add_option("--dir", args->dir,
+                   "Where a temporary folder for the checkpoints is made, removed at the end; "
+                   "without it the current folder");
+  verb->add_flag("--json", args->json, "As one JSON object");
+  on_run(sh, verb, [args] { return ckpt_bench::bench(*args); });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,109 @@
+// The ways to checkpoint that `troupe bench checkpoint` compares: the field's, each rebuilt in its
+// essence on the same store, and ours as training uses it.
+//
+// Invariants
+// BCK-1 A way that is called durable counts a checkpoint as finished only after its fsync, ours
+//       after the commit.
+// BCK-2 Every checkpoint is written to new files; those of the one before are removed by a thread
+//       that belongs to no way, so removal costs each the same.
+// BCK-3 The rivals write whole arrays without checksums; ours sums every byte.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "apps/bench/checkpoint_trainer.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::apps::ckpt_bench {
+
+/// Threads over a queue of work.
+class worker_pool {
+ public:
+  explicit worker_pool(int threads);
+  /// Does what is queued, then ends.
+  ~worker_pool();
+  worker_pool(const worker_pool&) = delete;
+  worker_pool& operator=(const worker_pool&) = delete;
+
+  void post(std::function<status()> work);
+  /// Until nothing is queued or under way; the first error since the last call.
+  status wait();
+
+ private:
+  void live();
+
+  std::mutex mutex_;
+  std::condition_variable came_, idle_;
+  std::deque<std::function<status()>> queue_;
+  size_t busy_ = 0;
+  bool over_ = false;
+  status outcome_;
+  std::vector<std::thread> threads_;
+};
+
+/// What every way works with; outlives it.
+struct surroundings {
+  synthetic_trainer& trainer;
+  std::filesystem::path dir;
+  uint64_t ring_bytes = 0;
+  const std::atomic<bool>& stop;
+  worker_pool& janitor;  ///< removes what a newer checkpoint has replaced (BCK-2)
+};
+
+/// One way to checkpoint. All calls from the trainer's thread.
+class way {
+ public:
+  way(surroundings around, bool syncs) : around_(std::move(around)), syncs_(syncs) {}
+  virtual ~way() = default;
+
+  /// Between backward and the update: waits for what the way must have copied by then.
+  virtual status before_update() { return {}; }
+  /// After the update; returns when the next iteration may begin.
+  virtual status checkpoint(uint64_t step) = 0;
+  /// Until every checkpoint is finished.
+  virtual status drain() = 0;
+
+  /// Seconds from the call to the end of each checkpoint, in order of ending. After drain().
+  const std::vector<double>& finished_s() const noexcept { return finished_s_; }
+  /// The newest finished checkpoint: a file, or a folder of ours. After drain().
+  const std::filesystem::path& newest() const noexcept { return newest_; }
+
+ protected:
+  using clock = std::chrono::steady_clock;
+  std::filesystem::path file_of(uint64_t step) const;
+  void finished(clock::time_point asked, std::filesystem::path what);
+
+  surroundings around_;
+  const bool syncs_;
+
+ private:
+  std::mutex mutex_;
+  std::vector<double> finished_s_;
+  std::filesystem::path newest_;
+};
+
+/// A way by its name.
+struct way_facts {
+  std::string_view id;    ///< of --ways and in JSON
+  std::string_view text;  ///< in the table
+  bool durable = false;   ///< BCK-1
+};
+
+/// All of them, "none" first and "torch" last; both are nobody's class.
+std::span<const way_facts> all_ways();
+
+/// Ready for its first checkpoint. Null for "none" and "torch". Errors: no_memory, unavailable.
+result<std::unique_ptr<way>> make_way(std::string_view id, const surroundings& around);
+
+}  // namespace troupe::apps::ckpt_bench

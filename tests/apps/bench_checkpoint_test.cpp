@@ -1,0 +1,120 @@
+// `troupe bench checkpoint` through the built program, tiny: rows, finite numbers, no files left.
+// Timing decides nothing here.
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/io/scratch.hpp"
+
+namespace fs = std::filesystem;
+using namespace troupe;
+
+namespace {
+
+struct ended {
+  int code;
+  std::string out, talk;
+};
+
+std::string content(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+/// Runs a script for bash in a folder; $T is `troupe bench checkpoint`.
+ended bash(const fs::path& in, const std::string& script) {
+  std::ofstream(in / "script") << "T=\"" TROUPE_PROGRAM " bench checkpoint\"\n" << script << "\n";
+  const auto line = "cd '" + in.string() + "' && XDG_CACHE_HOME='" + in.string() +
+                    "/cache' bash script >.out 2>.talk </dev/null";
+  const int status = std::system(line.c_str());
+  REQUIRE(WIFEXITED(status));
+  return {WEXITSTATUS(status), content(in / ".out"), content(in / ".talk")};
+}
+
+/// Numbers anywhere below that are not finite: JSON writes them as null, so null where a number
+/// belongs counts too.
+void check_spread(const nlohmann::json& row, const char* key, bool there) {
+  CAPTURE(row["way"]);
+  CAPTURE(key);
+  REQUIRE(row.contains(key));
+  CHECK(row[key].is_object() == there);
+  if (!row[key].is_object()) return;
+  for (const char* which : {"median", "least", "most"}) {
+    REQUIRE(row[key][which].is_number());
+    CHECK(std::isfinite(row[key][which].get<double>()));
+    CHECK(row[key][which] >= 0);
+  }
+  CHECK(row[key]["least"] <= row[key]["median"]);
+  CHECK(row[key]["median"] <= row[key]["most"]);
+}
+
+bool is_empty(const fs::path& folder) {
+  return fs::directory_iterator(folder) == fs::directory_iterator();
+}
+
+}  // namespace
+
+TEST_CASE("bench checkpoint: a row a way, finite numbers, every byte restored, no file left") {
+  scratch dir;
+  fs::create_directory(dir / "disk");
+  const auto done = bash(dir.path,
+                         "$T --gib 0.004 --rounds 2 --iterations 2 --iteration-ms 30 --ring-mib 8 "
+                         "--dir disk --json "
+                         "--ways sync,checkfreq,chunked-fsync,chunked,datastates,ours");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  const auto j = nlohmann::json::parse(done.out);
+  REQUIRE(j["sizes"].size() == 1);
+  const auto& size = j["sizes"][0];
+  CHECK(size["bytes"] > 3'000'000);
+  CHECK(size["bytes"] < 6'000'000);
+  CHECK(size["wrong_bytes"] == 0);
+  CHECK(size["iteration_s"] == 0.03);
+  std::set<std::string> ways;
+  for (const auto& row : size["ways"]) {
+    const std::string way = row["way"];
+    ways.insert(way);
+    for (const char* key : {"blocked_s", "slowdown"}) check_spread(row, key, true);
+    check_spread(row, "finished_s", way != "none");
+    check_spread(row, "over_raw_write", row["durable"]);
+    for (const char* key : {"restore_s", "over_raw_read"}) check_spread(row, key, way == "ours");
+  }
+  CHECK(ways == std::set<std::string>{"none", "sync", "checkfreq", "chunked-fsync", "chunked",
+                                      "datastates", "ours"});
+  REQUIRE(size["aims"].size() == 4);
+  for (const auto& aim : size["aims"]) CHECK(aim.contains("met") != aim.contains("not_judged"));
+  CHECK(is_empty(dir / "disk"));
+}
+
+TEST_CASE("bench checkpoint: an interrupt ends it with 130, and its files are gone") {
+  scratch dir;
+  const auto done = bash(dir.path, R"(
+mkfifo talk
+$T --gib 0.004 --iteration-ms 600000 --ways ours --dir made/here 2>talk &
+while read -r line; do
+  case "$line" in *"iterations of"*) kill -INT $!;; esac
+  echo "$line" >&2
+done <talk
+wait $!)");
+  CHECK_MESSAGE(done.code == 130, done.talk);
+  CHECK(done.talk.find("interrupted") != std::string::npos);
+  CHECK(is_empty(dir / "made"));
+}
+
+TEST_CASE("bench checkpoint: what does not fit is refused with what it needs") {
+  scratch dir;
+  const auto done = bash(dir.path, "$T --gib 1024");
+  CHECK((done.code == 70 || done.code == 74));
+  CHECK(done.talk.find("1024 GiB of state need") != std::string::npos);
+  CHECK(done.talk.find("--gib") != std::string::npos);
+  const auto short_time = bash(dir.path, "$T --gib 0.004 --iteration-ms 0.0001 --ways none");
+  CHECK(short_time.code == 64);
+  CHECK(bash(dir.path, "$T --ways fastest").code == 64);
+}
