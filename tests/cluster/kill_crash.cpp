@@ -113,7 +113,8 @@ class hunt {
     auto whom = static_cast<target>(random_() % 3);
     const auto which = static_cast<size_t>(random_() % nodes_);
     INFO("seed ", seed_, ", kill ", kills_ + 1, " of ",
-         strike ? target_names[static_cast<size_t>(whom)] : "nobody", " ", render(when));
+         std::string(strike ? target_names[static_cast<size_t>(whom)] : "nobody"), " ",
+         render(when));
     lookout watch(folder());
     started_ns_ = now_ns();
     program up(job_.up(job_sets_));
