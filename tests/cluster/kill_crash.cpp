@@ -170,7 +170,8 @@ class hunt {
       up.signal(SIGKILL);
   }
 
-  /// After the kill: everybody is gone, and what is left is judged. True if the run was over before.
+  /// After the kill: everybody is gone, and what is left is judged. True if the run was over
+  /// before.
   bool look_after(program& up, target whom, const std::vector<watched>& nodes) {
     const int code = up.wait();
     INFO(up.err());

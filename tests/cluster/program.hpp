@@ -39,8 +39,8 @@ class program {
   /// The exit code, or 128 + the signal that ended it; fails the test after `patience`.
   int wait();
 
-  /// Reads until `there` holds; false when the program ended or the deadline passed before. `other`:
-  /// a further descriptor of which `there` wants to know when it can be read; -1: none.
+  /// Reads until `there` holds; false when the program ended or the deadline passed before.
+  /// `there` is asked again when `other`, a further descriptor, can be read; -1: none.
   bool until(const std::function<bool()>& there, int other = -1);
   bool until_error_has(const std::string& text);
   /// Until step `n` is reported on stdout.

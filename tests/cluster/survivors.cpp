@@ -126,7 +126,8 @@ void judge::compare(const fs::path& checkpoint, int step) {
 void judge::follow(const std::vector<nlohmann::json>& steps, int step) const {
   for (const auto& line : steps) {
     CHECK(line["step"].get<int>() == ++step);
-    if (step > static_cast<int>(truth_.losses.size())) return wrong(fmt::format("there is a step {}", step));
+    if (step > static_cast<int>(truth_.losses.size()))
+      return wrong(fmt::format("there is a step {}", step));
     CHECK(line["loss"].get<double>() == truth_.losses[static_cast<size_t>(step) - 1]);
   }
 }
