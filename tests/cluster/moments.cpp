@@ -10,6 +10,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "io/checkpoint/catalog.hpp"
+
 namespace troupe::cluster_test {
 
 namespace fs = std::filesystem;
@@ -74,13 +76,16 @@ void lookout::enter(const fs::path& partial) {
 }
 
 void lookout::take(int watch, uint32_t mask, const std::string& name) {
+  using state = io::checkpoint::folder_state;
   if (watch == on_folder_) {
-    if ((mask & IN_CREATE) != 0 && name.ends_with(".partial")) {
+    const auto what = io::checkpoint::parse_folder_name(name);
+    if (!what) return;
+    if ((mask & IN_CREATE) != 0 && what->state == state::partial) {
       count(sight::partial);
       enter(folder_ / name);
-    } else if ((mask & IN_MOVED_TO) != 0) {
-      count(name.ends_with(".deleting") ? sight::removal : sight::commit);
     }
+    if ((mask & IN_MOVED_TO) != 0 && what->state == state::complete) count(sight::commit);
+    if ((mask & IN_MOVED_TO) != 0 && what->state == state::deleting) count(sight::removal);
   } else if (inside_.contains(watch)) {
     if ((mask & IN_CREATE) != 0 && is_shard(name)) count(sight::shard);
     if ((mask & IN_CREATE) != 0 && name == "MANIFEST") count(sight::manifest);

@@ -38,9 +38,9 @@ undisturbed train_undisturbed(const job_files& job, const std::vector<std::strin
 std::vector<int> complete_in(const fs::path& folder) {
   std::vector<int> out;
   for (const auto& e : fs::directory_iterator(folder)) {
-    const auto name = cp::parse_folder_name(e.path().filename().string());
-    if (name && name->state == cp::folder_state::complete)
-      out.push_back(static_cast<int>(name->step));
+    const auto what = cp::parse_folder_name(e.path().filename().string());
+    if (what && what->state == cp::folder_state::complete)
+      out.push_back(static_cast<int>(what->step));
   }
   std::sort(out.begin(), out.end());
   return out;
@@ -50,8 +50,8 @@ std::vector<std::string> leftovers_in(const fs::path& folder) {
   std::vector<std::string> out;
   for (const auto& e : fs::directory_iterator(folder)) {
     const auto name = e.path().filename().string();
-    const auto known = cp::parse_folder_name(name);
-    if (!known || known->state != cp::folder_state::complete) out.push_back(name);
+    const auto what = cp::parse_folder_name(name);
+    if (what && what->state != cp::folder_state::complete) out.push_back(name);
   }
   return out;
 }
@@ -86,6 +86,7 @@ int judge::look(const fs::path& folder, int acknowledged) {
   const auto steps = complete_in(folder);
   const int newest = steps.empty() ? 0 : steps.back();
   CHECK(newest >= acknowledged);  // SUR-2
+  if (fs::is_symlink(folder / "latest")) CHECK(fs::exists(folder / "latest"));
   for (int step : steps) look_into(folder / cp::complete_name(static_cast<uint64_t>(step)), step);
   return newest;
 }

@@ -3,6 +3,7 @@
 //
 //   SUR-1  Every folder with a final name is whole: each byte verifies.
 //   SUR-2  What was acknowledged is there, or a newer one.
+//          The link `latest`, a hint, does not point to nothing.
 //   SUR-3  The state in it, and its shards byte for byte, are those of a run that nobody disturbed.
 #pragma once
 
@@ -28,7 +29,7 @@ undisturbed train_undisturbed(const job_files& job, const std::vector<std::strin
 
 /// Steps with a folder of the final name, ascending.
 std::vector<int> complete_in(const fs::path& folder);
-/// Names of all other folders.
+/// Names of what interrupted saves and removals left.
 std::vector<std::string> leftovers_in(const fs::path& folder);
 /// The newest step that whole lines of a log say is saved; 0: none.
 int acknowledged_in(const std::string& lines);
