@@ -27,20 +27,11 @@ constexpr int cases = 4;  // layouts
 enum class target : uint8_t { node, launcher, all };
 constexpr const char* target_names[] = {"one node", "the launcher", "all at once"};
 
-/// Settings of a whole job, the layout's apart.
-struct settings {
-  std::vector<std::string> sets;
-  bool removals = false;
-};
-
 /// What changes how checkpoints are written and kept, and no bit of them.
-settings draw_settings(std::mt19937_64& random) {
+std::vector<std::string> draw_settings(std::mt19937_64& random, bool removals) {
   constexpr const char* busy[] = {"block", "skip", "stretch"};
-  settings out;
-  out.removals = random() % 2 == 0;
-  out.sets = {fmt::format("checkpoint.keep={}", out.removals ? 2 : 0),
-              fmt::format("checkpoint.when_busy={}", busy[random() % 3])};
-  return out;
+  return {fmt::format("checkpoint.keep={}", removals ? 2 : 0),
+          fmt::format("checkpoint.when_busy={}", busy[random() % 3])};
 }
 
 /// When a folder was made, if its file system knows, since 1970; within a tick of the kernel.
@@ -74,7 +65,7 @@ class hunt {
   void run(int kills) {
     for (int number = 1; kills_ < kills || number == 1; ++number) {
       const auto output = job_ / fmt::format("job{}", number);
-      begin(output);
+      begin(output, (static_cast<size_t>(number) + nodes_) % 2 == 1);
       while (!incarnation(kills_ < kills)) continue;
       ++jobs_;
       fs::remove_all(output);
@@ -96,11 +87,11 @@ class hunt {
   }
 
  private:
-  void begin(const fs::path& output) {
-    const auto drawn = draw_settings(random_);
-    removals_ = drawn.removals;
+  void begin(const fs::path& output, bool removals) {
+    removals_ = removals;
     output_ = output;
-    job_sets_ = with(sets_, with(drawn.sets, {"job.output=" + output.string()}));
+    job_sets_ =
+        with(sets_, with(draw_settings(random_, removals), {"job.output=" + output.string()}));
     saved_ = acknowledged_ = 0;
     left_.clear();
   }

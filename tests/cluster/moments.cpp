@@ -31,8 +31,9 @@ int times(const std::string& text, std::string_view part) {
 }  // namespace
 
 std::string_view to_string(sight what) {
-  constexpr std::string_view names[sights] = {"launch", "opening",  "step",   "partial", "shard",
-                                              "write",  "manifest", "commit", "removal"};
+  constexpr std::string_view names[sights] = {"launch",  "opening", "step",     "partial",
+                                              "shard",   "write",   "manifest", "commit",
+                                              "removal", "deletion"};
   return names[static_cast<size_t>(what)];
 }
 
@@ -48,11 +49,13 @@ moment draw_moment(std::mt19937_64& random, bool removals) {
                              sight::write,    sight::write,  sight::manifest, sight::manifest,
                              sight::commit,   sight::commit, sight::removal,  sight::removal};
   moment m;
-  m.what = often[below(removals ? 16 : 14)];
+  m.what = often[below(removals ? 18 : 14)];
   m.count = 1 + below(m.what == sight::write || m.what == sight::shard ? 9 : 3);
   if (m.what == sight::launched || m.what == sight::open) m.count = 1;
-  // From none to 30 ms, small ones as often as large ones: a save takes some milliseconds.
-  const double exponent = static_cast<double>(below(1000)) / 1000 * std::log(30'000.0);
+  // From none to 30 ms, small ones as often as large ones: a save takes some milliseconds. A
+  // folder's files are removed in much less than one.
+  const double most_us = m.what == sight::deletion ? 100 : 30'000;
+  const double exponent = static_cast<double>(below(1000)) / 1000 * std::log(most_us);
   m.after = std::chrono::microseconds(static_cast<int64_t>(std::exp(exponent)) - 1);
   return m;
 }
@@ -63,16 +66,14 @@ lookout::lookout(const fs::path& folder) : folder_(folder) {
   REQUIRE(events_);
   on_folder_ = inotify_add_watch(events_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO);
   REQUIRE(on_folder_ >= 0);
+  for (const auto& e : fs::directory_iterator(folder)) enter(e.path());
 }
 
-/// A folder that is just made: what got into it before it was watched is counted as well.
-void lookout::enter(const fs::path& partial) {
-  const int watch = inotify_add_watch(events_.get(), partial.c_str(), IN_CREATE | IN_MODIFY);
-  if (watch < 0) return;  // it has gone on already
-  inside_[watch] = partial;
-  std::error_code ignored;
-  for (const auto& e : fs::directory_iterator(partial, ignored))
-    take(watch, IN_CREATE, e.path().filename().string());
+int lookout::enter(const fs::path& inner) {
+  const int watch =
+      inotify_add_watch(events_.get(), inner.c_str(), IN_CREATE | IN_MODIFY | IN_DELETE);
+  if (watch >= 0) inside_.insert(watch);  // else it is gone already
+  return watch;
 }
 
 void lookout::take(int watch, uint32_t mask, const std::string& name) {
@@ -82,7 +83,10 @@ void lookout::take(int watch, uint32_t mask, const std::string& name) {
     if (!what) return;
     if ((mask & IN_CREATE) != 0 && what->state == state::partial) {
       count(sight::partial);
-      enter(folder_ / name);
+      const int inner = enter(folder_ / name);
+      std::error_code ignored;  // what got into it before it was watched counts as well
+      for (const auto& e : fs::directory_iterator(folder_ / name, ignored))
+        take(inner, IN_CREATE, e.path().filename().string());
     }
     if ((mask & IN_MOVED_TO) != 0 && what->state == state::complete) count(sight::commit);
     if ((mask & IN_MOVED_TO) != 0 && what->state == state::deleting) count(sight::removal);
@@ -90,6 +94,7 @@ void lookout::take(int watch, uint32_t mask, const std::string& name) {
     if ((mask & IN_CREATE) != 0 && is_shard(name)) count(sight::shard);
     if ((mask & IN_CREATE) != 0 && name == "MANIFEST") count(sight::manifest);
     if ((mask & IN_MODIFY) != 0 && is_shard(name)) count(sight::write);
+    if ((mask & IN_DELETE) != 0) count(sight::deletion);
   }
 }
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
-#include <map>
 #include <random>
+#include <set>
 #include <string>
 
 #include "io/file.hpp"
@@ -26,8 +26,9 @@ enum class sight : uint8_t {
   manifest,  ///< MANIFEST appeared
   commit,    ///< a folder got its final name
   removal,   ///< a folder was given up: renamed to be removed
+  deletion,  ///< a file of a folder was removed
 };
-inline constexpr size_t sights = 9;
+inline constexpr size_t sights = 10;
 std::string_view to_string(sight what);
 
 struct moment {
@@ -55,13 +56,13 @@ class lookout {
   int seen(const program& p, sight what);
   void look();
   void take(int watch, uint32_t mask, const std::string& name);
-  void enter(const std::filesystem::path& partial);
+  int enter(const std::filesystem::path& inner);
   void count(sight what) { ++counts_[static_cast<size_t>(what)]; }
 
   std::filesystem::path folder_;
   io::unique_fd events_;
   int on_folder_ = -1;
-  std::map<int, std::filesystem::path> inside_;
+  std::set<int> inside_;
   std::array<int, sights> counts_{};
 };
 
