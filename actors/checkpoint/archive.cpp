@@ -111,8 +111,19 @@ status make_folder(const fs::path& dir) {
   return {};
 }
 
-/// The export takes the place of an older one whole, or not at all.
+/// Whether what lies in `folder` was exported after the checkpoint was made.
+bool is_exported(const fs::path& checkpoint, const fs::path& folder) {
+  std::error_code code;
+  const auto saved = fs::last_write_time(checkpoint / cp::manifest_file, code);
+  if (code) return false;
+  const auto exported = fs::last_write_time(folder, code);
+  return !code && exported >= saved;
+}
+
+/// The export takes the place of an older one whole, or not at all. Nothing is done again that a
+/// run before did.
 status export_to(const fs::path& from, const fs::path& folder) {
+  if (is_exported(from, folder)) return {};
   const fs::path partial = folder.string() + ".partial";
   std::error_code code;
   fs::remove_all(partial, code);

@@ -165,7 +165,7 @@ void settle_saves(run_pointer self, std::function<void()> then) {
 void export_model(run_pointer self, std::function<void()> then) {
   auto& st = self->state;
   const auto& job = st.options.plan.job;
-  if (!job.checkpoint.export_model || st.checkpoint.empty() || st.checkpoints == 0) return then();
+  if (!job.checkpoint.export_model || st.checkpoint.empty()) return then();
   enter(self, "exporting the model");
   auto m = make_msg<fbs::ExportModel>(context(self), [&](auto& e) {
     e.checkpoint = st.checkpoint;

@@ -171,15 +171,15 @@ void program::read_some(io::unique_fd& from, std::string& into) {
   }
 }
 
-bool program::pump(clock::time_point deadline) {
+bool program::pump(clock::time_point deadline, int other) {
   if (code_) return false;
-  pollfd fds[3] = {{end_.get(), POLLIN, 0},
+  pollfd fds[4] = {{end_.get(), POLLIN, 0},
                    {out_pipe_ ? out_pipe_.get() : -1, POLLIN, 0},
-                   {err_pipe_ ? err_pipe_.get() : -1, POLLIN, 0}};
-  poll(fds, 3, milliseconds_to(deadline));
+                   {err_pipe_ ? err_pipe_.get() : -1, POLLIN, 0},
+                   {other, POLLIN, 0}};
+  poll(fds, 4, milliseconds_to(deadline));
   const bool ended = (fds[0].revents & POLLIN) != 0;
-  read_some(out_pipe_, out_);
-  read_some(err_pipe_, err_);
+  listen();
   if (!ended) return true;
   int how = 0;
   REQUIRE(waitpid(pid_, &how, 0) == pid_);
@@ -197,10 +197,15 @@ int program::wait() {
   return *code_;
 }
 
-bool program::until(const std::function<bool()>& there) {
+void program::listen() {
+  read_some(out_pipe_, out_);
+  read_some(err_pipe_, err_);
+}
+
+bool program::until(const std::function<bool()>& there, int other) {
   const auto deadline = clock::now() + patience;
   while (!there()) {
-    if (!pump(deadline)) return there();
+    if (!pump(deadline, other)) return there();
     if (clock::now() >= deadline) return false;
   }
   return true;

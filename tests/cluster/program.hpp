@@ -40,11 +40,14 @@ class program {
   int wait();
 
   /// Reads until `there` holds; false when the program ended or the deadline passed before.
-  bool until(const std::function<bool()>& there);
+  /// `there` is asked again when `other`, a further descriptor, can be read; -1: none.
+  bool until(const std::function<bool()>& there, int other = -1);
   bool until_error_has(const std::string& text);
   /// Until step `n` is reported on stdout.
   bool until_step(int64_t n);
 
+  /// Reads what it has said by now.
+  void listen();
   const std::string& out() const { return out_; }
   const std::string& err() const { return err_; }
   /// Every JSON object on stdout of this type ("step", "summary").
@@ -56,7 +59,7 @@ class program {
 
  private:
   /// Reads what is there; waits for more until `deadline`. False when the program has ended.
-  bool pump(std::chrono::steady_clock::time_point deadline);
+  bool pump(std::chrono::steady_clock::time_point deadline, int other = -1);
   void read_some(io::unique_fd& from, std::string& into);
   /// Fails the test with what sanitizers said of the program or of its nodes.
   void check_reports();

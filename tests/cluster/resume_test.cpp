@@ -62,6 +62,20 @@ TEST_CASE("resume: a finished run has nothing to do, and says so") {
   CHECK(p.err().find("nothing to do") != std::string::npos);
 }
 
+TEST_CASE("resume: a model whose export was cut off is exported by the next start, once") {
+  job_files job;
+  job.losses({"train.steps=3"});
+  const auto model = job / "run/model", weights = model / "model.safetensors";
+  const auto size = fs::file_size(weights);
+  fs::remove_all(model);
+  CHECK(job.losses({"train.steps=3"}).empty());
+  REQUIRE(fs::exists(weights));
+  CHECK(fs::file_size(weights) == size);
+  const auto made = fs::last_write_time(weights);
+  CHECK(job.losses({"train.steps=3"}).empty());
+  CHECK(fs::last_write_time(weights) == made);
+}
+
 TEST_CASE("resume: a partial folder is not a checkpoint, and is replaced") {
   job_files job;
   const auto partial = job / "run/checkpoints/step-00000005.e1.partial";

@@ -1,0 +1,104 @@
+// Checkpoints that cannot be written where they belong: training goes on, each is warned of by its
+// step, what was saved before stays, and the next run goes on from the newest whole one.
+#include "tests/cluster/mounts.hpp"
+#include "tests/cluster/survivors.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+bool warns_of(const program& p, int step) {
+  return p.err().find(fmt::format("warning: checkpoint of step {} failed: ", step)) !=
+         std::string::npos;
+}
+
+/// Steps that are warned of.
+int warnings(const program& p, int steps) {
+  int n = 0;
+  for (int step = 1; step <= steps; ++step) n += warns_of(p, step) ? 1 : 0;
+  return n;
+}
+
+/// A run whose steps take long enough that the test can do something between two.
+const std::vector<std::string> slow_steps =
+    with(layout(2, 1), {"checkpoint.every=1", "train.batch=32"});
+
+}  // namespace
+
+TEST_CASE("faults: a file where the checkpoints were: training goes on, and the next run resumes") {
+  job_files job;
+  const auto truth = train_undisturbed(job, slow_steps);
+  const auto folder = job / "run/checkpoints", aside = job / "aside";
+  program up(job.up(slow_steps));
+  REQUIRE(up.until_step(4));
+  fs::rename(folder, aside);
+  std::ofstream(folder) << "not a folder";
+  CHECK(up.wait() == 74);
+  INFO(up.err());
+  CHECK(up.objects("step").size() == 20);
+  fs::remove(folder);
+  fs::rename(aside, folder);
+  judge j(truth);
+  const int newest = j.look(folder, acknowledged_in(up.out()));
+  CHECK(newest >= 1);
+  CHECK(newest < 20);
+  for (int step = newest + 1; step <= 20; ++step) CHECK(warns_of(up, step));
+  program again(job.up(slow_steps));
+  CHECK(again.wait() == 0);
+  CHECK(again.objects("step").size() == static_cast<size_t>(20 - newest));
+  j.follow(again.objects("step"), newest);
+  CHECK(j.look(folder, 20) == 20);
+  CHECK(leftovers_in(folder).empty());
+}
+
+TEST_CASE("faults: a folder that comes back takes the next checkpoints, and the run ends well") {
+  job_files job;
+  const auto truth = train_undisturbed(job, slow_steps);
+  const auto folder = job / "run/checkpoints", aside = job / "aside";
+  program up(job.up(slow_steps));
+  REQUIRE(up.until_step(3));
+  fs::rename(folder, aside);
+  REQUIRE(up.until_error_has("warning: checkpoint of step"));
+  fs::rename(aside, folder);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  const int failed = warnings(up, 20);
+  CHECK(failed >= 1);
+  CHECK(up.objects("step").size() == 20);
+  judge j(truth);
+  CHECK(j.look(folder, acknowledged_in(up.out())) == 20);
+  // One that failed after its rename is there all the same.
+  CHECK(complete_in(folder).size() >= static_cast<size_t>(20 - failed));
+}
+
+TEST_CASE("faults: a full file system keeps what it has, and room is all the next run needs") {
+  job_files job;
+  mounts all;
+  auto why = why_no_mounts();
+  const auto disk = job / "disk";
+  if (!why) why = all.mount("-t tmpfs -o size=8m none", disk);
+  if (why) {
+    MESSAGE("SKIPPED: ", *why);
+    return;
+  }
+  const auto truth = train_undisturbed(job, slow_steps);
+  const auto folder = disk / "checkpoints";
+  const auto sets = with(slow_steps, {"checkpoint.dir=" + folder.string()});
+  program up(job.up(sets));
+  CHECK(up.wait() == 74);
+  INFO(up.err());
+  CHECK(up.objects("step").size() == 20);
+  CHECK(warns_of(up, 20));
+  CHECK(up.err().find("No space left on device") != std::string::npos);
+  judge j(truth);
+  const int newest = j.look(folder, acknowledged_in(up.out()));
+  CHECK(newest >= 2);
+  CHECK(newest < 20);
+  CHECK(complete_in(folder).size() + static_cast<size_t>(warnings(up, 20)) == 20);
+  REQUIRE(shell("mount -o remount,size=64m '" + disk.string() + "'").code == 0);
+  program again(job.up(sets));
+  CHECK(again.wait() == 0);
+  j.follow(again.objects("step"), newest);
+  CHECK(j.look(folder, 20) == 20);
+  CHECK(leftovers_in(folder).empty());
+}

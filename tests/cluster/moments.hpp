@@ -1,0 +1,69 @@
+// Moments in the life of a saving run at which a test strikes: something that is seen (a line, a
+// folder, a write to a shard), so many times, and a short spin after it. Drawn by seed; nothing
+// sleeps.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <set>
+#include <string>
+
+#include "io/file.hpp"
+#include "tests/cluster/program.hpp"
+
+namespace troupe::cluster_test {
+
+/// What can be seen of a run from outside.
+enum class sight : uint8_t {
+  launched,  ///< the process is there: it reads, removes leftovers, verifies
+  open,      ///< the coordinator said where it listens: nodes start
+  step,      ///< a step's line
+  partial,   ///< the folder of a save appeared
+  shard,     ///< a shard appeared in it
+  write,     ///< a shard was written to
+  manifest,  ///< MANIFEST appeared
+  commit,    ///< a folder got its final name
+  removal,   ///< a folder was given up: renamed to be removed
+  deletion,  ///< a file of a folder was removed
+};
+inline constexpr size_t sights = 10;
+std::string_view to_string(sight what);
+
+struct moment {
+  sight what = sight::step;
+  int count = 1;                       ///< the how manieth, of this run
+  std::chrono::microseconds after{0};  ///< spun away after it
+};
+/// "after write 7 and 310 us".
+std::string render(const moment& m);
+
+/// A moment by chance; one of removals only where there are some.
+moment draw_moment(std::mt19937_64& random, bool removals);
+
+/// Sees what happens in a folder of checkpoints.
+class lookout {
+ public:
+  /// Before the run starts; makes the folder if it is missing.
+  explicit lookout(const std::filesystem::path& folder);
+  /// Waits and spins; false when the program ended before.
+  bool await(program& p, const moment& m);
+  /// Waits for the next such sight from now on.
+  bool await_next(program& p, moment m);
+
+ private:
+  int seen(const program& p, sight what);
+  void look();
+  void take(int watch, uint32_t mask, const std::string& name);
+  int enter(const std::filesystem::path& inner);
+  void count(sight what) { ++counts_[static_cast<size_t>(what)]; }
+
+  std::filesystem::path folder_;
+  io::unique_fd events_;
+  int on_folder_ = -1;
+  std::set<int> inside_;
+  std::array<int, sights> counts_{};
+};
+
+}  // namespace troupe::cluster_test
