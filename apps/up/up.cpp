@@ -59,14 +59,24 @@ double local_peak(const config::job& job) {
   return peak ? *peak : 0;
 }
 
+/// Removes what interrupted saves and copies left in a folder of checkpoints.
+status clean(const std::string& dir) {
+  TROUPE_TRY(partial, checkpoint::remove_leftovers(dir));
+  for (const auto& name : partial)
+    say(fmt::format("removed {}/{}, left by an interrupted save", dir, name));
+  return {};
+}
+
 /// The checkpoint to resume from, if any; it and weights to start from are verified. What
 /// interrupted saves left is removed.
 result<std::optional<checkpoint::entry>> start_of(const config::job& job) {
-  TROUPE_TRY(partial, checkpoint::remove_leftovers(job.checkpoint.dir));
-  for (const auto& name : partial)
-    say(fmt::format("removed {}/{}, left by an interrupted save", job.checkpoint.dir, name));
+  TROUPE_CHECK(clean(job.checkpoint.dir));
+  if (!job.checkpoint.second.dir.empty())
+    if (auto cleaned = clean(job.checkpoint.second.dir); !cleaned)
+      say("warning: " + render(cleaned.error()));  // the run can do without it
   if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
-  TROUPE_TRY(start, checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir));
+  TROUPE_TRY(start, checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir,
+                                            job.checkpoint.second.dir));
   for (const auto& line : start.passed_over) say("warning: " + line);
   return start.from;
 }
