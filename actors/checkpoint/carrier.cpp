@@ -57,8 +57,6 @@ void hold(self_pointer self, uint64_t step, bool held) {
 
 void tell(self_pointer self, fbs::NoticeLevel level, std::string text) {
   const auto& st = self->state;
-  spdlog::log(level == fbs::NoticeLevel::warning ? spdlog::level::warn : spdlog::level::info, "{}",
-              text);
   if (const auto run = caf::actor_cast<run_actor>(st.run))
     self->send(run, make_msg<fbs::Notice>(context_of(*self, st.options.epoch), [&](auto& n) {
                  n.level = level;

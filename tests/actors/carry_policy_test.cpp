@@ -95,7 +95,7 @@ TEST_CASE("CAR-2: the last takes the place of an older one that waits") {
 
 TEST_CASE("CAR-3: of failures in a row the first is told, and when it works again") {
   carry_policy p;
-  const auto copy = [&, step = uint64_t{0}](const status& how) mutable {
+  auto copy = [&, step = uint64_t{0}](const status& how) mutable {
     p.committed(at(++step));
     REQUIRE(begun(p) == step);
     return p.ended(how);
