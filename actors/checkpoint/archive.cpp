@@ -17,6 +17,7 @@
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/export.hpp"
 #include "io/checkpoint/retention.hpp"
+#include "io/disk/calibrate.hpp"
 #include "io/file.hpp"
 #include "io/formats/hf_config.hpp"
 
@@ -161,7 +162,27 @@ result<fs::path> commit(io::disk& d, const archive_options& options,
                          others);
 }
 
+void point_latest(const fs::path& complete) {
+  const auto link = complete.parent_path() / "latest", made = complete.parent_path() / ".latest";
+  std::error_code code;
+  fs::remove(made, code);
+  fs::create_directory_symlink(complete.filename(), made, code);
+  if (!code && (fs::is_symlink(link, code) || !fs::exists(link, code)))
+    fs::rename(made, link, code);
+  if (code)
+    spdlog::warn("{} does not point to the newest checkpoint: {}", link.string(), code.message());
+}
+
 namespace {
+
+/// A disk that much is to be written to is worth a second of measuring, once (io/disk/calibrate).
+constexpr uint64_t worth_calibrating_bytes = uint64_t{256} << 20;
+
+void calibrate_for(uint64_t bytes, const fs::path& dir) {
+  if (bytes < worth_calibrating_bytes) return;
+  if (auto measured = io::calibrate(dir, {}); !measured)
+    spdlog::warn("the disk of checkpoints was not measured: {}", render(measured.error()));
+}
 
 msg<fbs::CheckpointFolder> folder(self_pointer self, const message_header& cause,
                                   const fs::path& path) {
@@ -183,6 +204,11 @@ caf::result<msg<fbs::CheckpointFolder>> open(self_pointer self, const msg<fbs::O
     return to_caf(
         error::system(fmt::format("make the folder {}", st.options.dir.string()), code.value()));
   st.options.dir = fs::absolute(st.options.dir);
+  auto shares = shares_of(st.options.plan);
+  if (!shares) return to_caf(shares.error());
+  uint64_t bytes = 0;
+  for (const auto& s : *shares) bytes += s.stream_bytes;
+  calibrate_for(bytes, st.options.dir);
   auto disk = io::open_disk({io::disk_backend::threads, 1, 1, {}});
   if (!disk) return to_caf(disk.error());
   st.disk = std::move(*disk);
@@ -200,6 +226,7 @@ caf::result<msg<fbs::CheckpointFolder>> commit(self_pointer self,
   if (done) {
     ++st.committed;
     rp.deliver(folder(self, m.header(), *done));
+    point_latest(*done);
     remove_expired(st);
   } else {
     rp.deliver(to_caf(done.error()));

@@ -48,6 +48,10 @@ result<std::vector<io::checkpoint::rank_plan>> shares_of(const train::job_plan& 
 result<std::filesystem::path> commit(io::disk& d, const archive_options& options,
                                      const fbs::CommitCheckpointT& votes, uint64_t now_ms);
 
+/// Makes `latest` in the folder of checkpoints a link to the newest one: a hint for people, which
+/// nothing reads by itself and no sync covers.
+void point_latest(const std::filesystem::path& complete);
+
 struct archive_state {
   static inline const char* name = "archive";
   archive_options options;

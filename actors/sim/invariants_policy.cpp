@@ -46,6 +46,8 @@ std::optional<std::string> judge(const life_report& life) {
   for (const auto step : life.steps)  // SIM-3
     if (step != ++expected)
       return fmt::format("step {} was reported in place of {}", step, expected);
+  if (life.saved_step > 0 && !on_disk(life, life.saved_step))  // SIM-10
+    return fmt::format("step {} was said to be saved and is not", life.saved_step);
   return judge_end(life);
 }
 

@@ -32,6 +32,7 @@ struct life_report {
   bool head_lost = false;
   harm worst = harm::none;
   std::vector<uint64_t> checkpoints;  ///< whole ones on the disk
+  uint64_t saved_step = 0;            ///< the newest that the person was told is committed
 
   bool succeeded() const { return ends.size() == 1 && ends.front().code == 0; }
 };

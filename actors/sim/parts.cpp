@@ -401,6 +401,7 @@ reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<to
         auto& h = *self->state.heard;
         if (!h.ends.empty()) h.spoke_after_end = true;
         h.steps.push_back(m->step());
+        h.saved_step = std::max(h.saved_step, m->saved_step());
       },
       [self](const msg<fbs::Notice>& m) {
         self->state.heard->notices.push_back(text_of(m->text()));

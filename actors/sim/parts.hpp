@@ -125,6 +125,7 @@ struct told {
   std::vector<uint64_t> steps;
   std::vector<fbs::RunEndedT> ends;
   std::vector<std::string> notices;
+  uint64_t saved_step = 0;  ///< the newest that was said to be committed
   bool spoke_after_end = false;
 };
 struct reporter_state {

@@ -57,6 +57,9 @@ class simulation {
     out.violation = world_.violated();
     out.counts = world_.counts();
     out.fingerprint = world_.fingerprint();
+    out.checkpoints = saves_.checkpoints;
+    out.skipped_checkpoints = saves_.skipped_checkpoints;
+    out.checkpoint_wait_ms = saves_.checkpoint_wait_ms;
     out.virtual_ns = world_.now_ns();
     out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     out.steps = steps_;
@@ -256,10 +259,14 @@ class simulation {
     life_report_.spoke_after_end = heard_->spoke_after_end;
     for (const auto& e : heard_->ends) {
       life_report_.ends.push_back({e.code, e.message, e.checkpoint});
+      saves_.checkpoints += e.checkpoints;
+      saves_.skipped_checkpoints += e.skipped_checkpoints;
+      saves_.checkpoint_wait_ms += e.checkpoint_wait_ms;
       ends_.push_back(e.code == 0 ? "success" : e.message);
     }
     if (heard_->ends.empty()) ends_.push_back("the head was lost");
     life_report_.checkpoints = checkpoints();
+    life_report_.saved_step = heard_->saved_step;
     steps_ += heard_->steps.size();
     log(fmt::format("life {} over: {}", life_, ends_.back()));
     for (int n = 0; n <= options_.nodes; ++n)
@@ -548,6 +555,7 @@ class simulation {
   int life_ = 0;
   int partitions_ = 0;
   life_report life_report_;
+  simulation_outcome saves_;  ///< what the lives told of their checkpoints
   uint64_t steps_ = 0;
   std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
   std::vector<std::string> faults_done_, ends_;
@@ -591,6 +599,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.train.validate_batches = 2;
   job.checkpoint.dir = "checkpoints";
   job.checkpoint.every = o.checkpoint_every;
+  job.checkpoint.when_busy = o.when_busy;
   return config::settle(job);
 }
 
@@ -612,11 +621,13 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
   o.micro_batches = static_cast<int>(lot.between(1, 4));
   o.steps = static_cast<int>(lot.between(2, 10));
   o.checkpoint_every = static_cast<int>(lot.between(0, 4));
+  o.when_busy = static_cast<config::when_busy>(lot.between(0, 2));
   o.validate_every = static_cast<int>(lot.below(2) * lot.between(1, 4));
   o.heartbeat_ms = lot.between(50, 500);
   o.suspect_after_ms = 3 * o.heartbeat_ms;
   o.dead_after_ms = 8 * o.heartbeat_ms;
   o.links.most_delay_ns = lot.between(50'000, 5'000'000);
+  o.times.save_ns = lot.between(1, 200) * ms;
   o.times.jitter = lot.unit();
   o.lives = 3;
   o.mailbox_limit = static_cast<uint32_t>(64 + 16 * ranks * (o.micro_batches + 2));

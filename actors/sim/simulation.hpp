@@ -14,6 +14,7 @@
 //   SIM-7  No actor outlives its node's actor.
 //   SIM-8  Mailboxes stay bounded.
 //   SIM-9  A message of an old epoch changes nothing.
+//   SIM-10  A checkpoint that a person was told of survives whatever crashes.
 #pragma once
 
 #include <optional>
@@ -36,6 +37,7 @@ struct simulation_options {
   int micro_batches = 2;
   int steps = 10;
   int checkpoint_every = 4;
+  config::when_busy when_busy = config::when_busy::block;
   int validate_every = 0;
   int64_t heartbeat_ms = 200;
   int64_t suspect_after_ms = 600;
@@ -44,12 +46,12 @@ struct simulation_options {
   std::vector<fault> faults;
   timing times;
   links_options links;
-  int lives = 1;            ///< how often the cluster is started
+  int lives = 1;  ///< how often the cluster is started
   bool shuffle = true;
   size_t burst = 1;
-  bool check = true;        ///< the invariants that cost time with each message
+  bool check = true;  ///< the invariants that cost time with each message
   uint32_t mailbox_limit = 4096;
-  bool log = false;         ///< tell every fault and notice on stderr
+  bool log = false;  ///< tell every fault and notice on stderr
 };
 
 /// How it went.
@@ -62,8 +64,11 @@ struct simulation_outcome {
   double wall_s = 0;
   uint64_t steps = 0;  ///< reported over all lives
   int lives = 0;
-  std::vector<std::string> faults;  ///< those that were done
-  std::vector<std::string> ends;    ///< how each life ended
+  std::vector<std::string> faults;   ///< those that were done
+  std::vector<std::string> ends;     ///< how each life ended
+  uint64_t checkpoints = 0;          ///< committed, of lives that told their end
+  uint64_t skipped_checkpoints = 0;  ///< the same
+  double checkpoint_wait_ms = 0;     ///< the same
 };
 
 /// The job of a simulated cluster. Errors: bad_config, where the numbers do not fit together.

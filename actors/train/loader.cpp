@@ -179,8 +179,7 @@ uint64_t split_feed::floor() const {
   return least;
 }
 
-loader_actor::behavior_type loader(self_pointer self, uint32_t epoch,
-                                   const std::string& node) {
+loader_actor::behavior_type loader(self_pointer self, uint32_t epoch, const std::string& node) {
   guard_mailbox(self);
   introduce(self, fmt::format("loader/{}", node));
   note_birth([&](fbs::LifeBirthT& b) {

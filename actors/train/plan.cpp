@@ -143,6 +143,7 @@ engine_options options_of(const config::job& job, const gpu::model_config& model
   o.seed = static_cast<uint64_t>(job.job.seed);
   o.threads = threads;
   o.job = job.job.name;
+  o.checkpoint_folder = job.checkpoint.dir;
   o.checkpoint_ring_bytes = static_cast<uint64_t>(job.checkpoint.ring_bytes);
   auto& s = o.shape;
   s.first_layer = layers.first;

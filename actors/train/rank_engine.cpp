@@ -101,7 +101,9 @@ gpu::saver_options rank_engine::saver_options() {
   o.layout = {static_cast<uint32_t>(at.data_ranks), static_cast<uint32_t>(at.pipeline_ranks)};
   o.rank = static_cast<uint32_t>(at.rank);
   o.data_rank = static_cast<uint32_t>(at.data_rank);
+  o.folder = options_.checkpoint_folder;
   o.ring_bytes = options_.checkpoint_ring_bytes;
+  o.progressed = options_.on_save_progress;
   o.around = [this](gpu::stream& s, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
     probed(s, {"capture", chunk, 0, 0, bytes, -1}, enqueue);
@@ -374,17 +376,52 @@ void rank_engine::report(std::function<void(const status&, step_outcome)> done) 
 // -- state ---------------------------------------------------------------------------------------
 
 void rank_engine::load(std::string folder, bool optimizer, completion done) {
-  auto work = [this, folder = std::move(folder), optimizer]() -> status {
-    if (!checkpoint::is_checkpoint(folder))
-      return gpu::load_weights(model_->store(), options_.model, folder);
-    TROUPE_TRY(from, io::checkpoint::reader::open(folder));
-    return gpu::restore_state(model_->store(), from,
-                              optimizer ? gpu::restored::everything : gpu::restored::weights,
-                              static_cast<unsigned>(options_.threads));
+  if (checkpoint::is_checkpoint(folder))
+    return restore(folder, optimizer ? gpu::restored::everything : gpu::restored::weights,
+                   std::move(done));
+  auto work = [this, folder = std::move(folder)]() -> status {
+    return gpu::load_weights(model_->store(), options_.model, folder);
   };
   probed(*files_, {"load", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(work)); });
   watch(*files_);
   files_->notify(guarded(std::move(done)));
+}
+
+/// Replicas take turns in reading, each part of each chunk once for all of them; what one has read
+/// travels to the others while it reads its next.
+void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
+  auto from = std::make_shared<std::optional<io::checkpoint::reader>>();
+  files_->host_task([from, folder]() -> status {
+    TROUPE_TRY(opened, io::checkpoint::reader::open(folder));
+    from->emplace(std::move(opened));
+    return {};
+  });
+  auto& store = model_->store();
+  const auto& at = options_.at;
+  int turn = 0;
+  for (int c = 0; c < store.chunk_count(); ++c) {
+    const auto bytes = static_cast<size_t>(store.info(c).count) * sizeof(float);
+    for (const auto part : gpu::parts_of(what)) {
+      const int reader = turn++ % at.data_ranks;
+      auto read = [this, from, c, part]() -> status {
+        return gpu::restore_part(model_->store(), **from, c, part,
+                                 static_cast<unsigned>(options_.threads));
+      };
+      if (reader == at.data_rank) {
+        probed(*files_, {"load", c, 0, 0, bytes, -1}, [&] { files_->host_task(std::move(read)); });
+        data_->wait(files_->record());
+      }
+      if (!replicas_) continue;
+      probed(*data_, {"share_state", c, 0, 0, bytes, -2}, [&] {
+        replicas_->broadcast(*data_, store.data(c, gpu::store_part(part)), bytes, reader);
+      });
+    }
+    store.publish_weights(*data_, c);
+  }
+  watch(*files_);
+  watch(*data_);
+  data_->wait(files_->record());
+  data_->notify(guarded(std::move(done)));
 }
 
 void rank_engine::save(uint64_t step, const std::filesystem::path& partial,

@@ -29,6 +29,7 @@
 
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
+#include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
@@ -60,7 +61,10 @@ struct engine_options {
   int64_t group_timeout_ms = 120'000;
   std::string job;     ///< its name, for checkpoints
   uint64_t epoch = 0;  ///< the same
+  std::filesystem::path checkpoint_folder;
   uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;
+  /// Told from other threads whenever saver_facts() may have changed; must not wait.
+  std::function<void()> on_save_progress = {};
 };
 
 /// One rank's ends of its groups, for the coordinator to hand round.
@@ -187,6 +191,7 @@ class rank_engine {
   void sum_over_replicas(int chunk);
   void sum_tied_table();
   void clip_over_pipeline();
+  void restore(const std::string& folder, gpu::restored what, completion done);
   void await_copies(int chunk);
   void run_blocking(std::function<status()> work, completion done);
   void watch(gpu::stream& s);

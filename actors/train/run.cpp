@@ -56,7 +56,7 @@ void succeed(run_pointer self) {
   end(self, none);
 }
 
-// -- the end ---------------------------------------------------------------------------------------
+// -- the end -------------------------------------------------------------------------------------
 
 /// The last save must succeed for the run to have succeeded.
 void finish(run_pointer self) {

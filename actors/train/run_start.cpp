@@ -5,6 +5,7 @@
 #include <map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/base/context.hpp"
 #include "actors/train/gather.hpp"
@@ -264,8 +265,11 @@ void say(run_pointer self, std::string text, fbs::NoticeLevel level) {
 void enter(run_pointer self, const char* phase) {
   const auto& st = self->state;
   publish(self, phase,
-          fmt::format(R"({{"step":{},"steps":{},"loss":{}}})", st.step,
-                      st.options.plan.job.train.steps, st.loss));
+          fmt::format(R"({{"step":{},"steps":{},"loss":{},"saved_step":{},"saving":[{}],)"
+                      R"("checkpoints":{},"skipped_checkpoints":{},"checkpoint_wait_ms":{:.3f}}})",
+                      st.step, st.options.plan.job.train.steps, st.loss, st.saved_step,
+                      fmt::join(st.pace.open(), ","), st.checkpoints, st.pace.skipped(),
+                      st.checkpoint_wait_ms));
 }
 
 void start_up(run_pointer self, std::function<void()> ready,

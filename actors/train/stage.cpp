@@ -221,11 +221,11 @@ void tell_wait(self_pointer self) {
   const auto next = st.now->policy->awaited();
   if (!next) return;
   const bool forward = next->kind == op_kind::forward;
-  st.neighbour_wait = self->card().begin_wait(
-      fmt::format("stage/{}", forward ? st.previous_rank : st.next_rank),
-      fmt::format("the {} of micro-batch {}", forward ? "activation" : "gradient",
-                  next->micro_batch),
-      now_ns(*self));
+  st.neighbour_wait =
+      self->card().begin_wait(fmt::format("stage/{}", forward ? st.previous_rank : st.next_rank),
+                              fmt::format("the {} of micro-batch {}",
+                                          forward ? "activation" : "gradient", next->micro_batch),
+                              now_ns(*self));
 }
 
 void drive(self_pointer self) {

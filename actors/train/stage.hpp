@@ -40,8 +40,8 @@ struct stage_state {
     uint64_t last_batch = 0;
     double lr = 0;
     int32_t batch_slot = -1;
-    int outstanding = 0;     ///< operations given to the worker and not done
-    bool batch_over = false; ///< all of the batch's operations are given, another batch follows
+    int outstanding = 0;      ///< operations given to the worker and not done
+    bool batch_over = false;  ///< all of the batch's operations are given, another batch follows
     message_header cause;
     int64_t started_ns = 0;
     std::optional<step_policy> policy;

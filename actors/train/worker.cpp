@@ -1,6 +1,9 @@
 // Messages to engine calls, completions to answers.
 #include "actors/train/worker.hpp"
 
+#include <atomic>
+#include <chrono>
+
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
@@ -14,6 +17,8 @@ namespace {
 using self_pointer = traced_pointer<worker_actor, worker_state>;
 template <class T>
 using promise = caf::typed_response_promise<msg<T>>;
+
+constexpr std::chrono::milliseconds show_saver_every{100};
 
 /// A completion for the engine that continues on the actor's thread with `then(status)`.
 template <class F>
@@ -38,6 +43,42 @@ caf::error not_built() {
   return to_caf({errc::bug, "the worker has no model yet", "send BuildStage first"});
 }
 
+/// The saver's part of Status.
+std::string saver_json(const gpu::saver_facts& f) {
+  std::string saves;
+  for (const auto& s : f.flusher.saves)
+    saves += fmt::format(
+        R"({}{{"step":{},"total":{},"captured":{},"written":{},"durable":{},"age_s":{:.3f}}})",
+        saves.empty() ? "" : ",", s.step, s.bytes.total, s.bytes.captured, s.bytes.written,
+        s.bytes.durable, s.age_s);
+  return fmt::format(R"({{"checkpoint":{{"saves":[{}],"durable":{},"failed":{},"share_bytes":{},)"
+                     R"("durable_bytes":{},"ring_wait_ms":{:.3f},)"
+                     R"("ring_slots":{{"free":{},"filling":{},"filled":{},"writing":{}}},)"
+                     R"("slot_bytes":{},"disk":"{}","registered_buffers":{}}}}})",
+                     saves, f.flusher.durable_saves, f.flusher.failed_saves, f.share_bytes,
+                     f.flusher.durable_bytes, f.ring_wait_ms, f.ring.free, f.ring.filling,
+                     f.ring.filled, f.ring.writing, f.slot_bytes, f.flusher.disk.backend,
+                     f.flusher.disk.registered_buffers);
+}
+
+void show_saver(self_pointer self) {
+  if (const auto facts = self->state.engine->saver_facts())
+    publish(self, "ready", saver_json(*facts));
+}
+
+/// Shows the saver now and again while it works; called by its threads.
+std::function<void()> saver_watch(self_pointer self) {
+  using clock = std::chrono::steady_clock;
+  auto last = std::make_shared<std::atomic<clock::rep>>(0);
+  return [self, box = self->state.done, last] {
+    const auto now = clock::now().time_since_epoch();
+    auto then = last->load();
+    if (now - clock::duration(then) < show_saver_every) return;
+    if (!last->compare_exchange_strong(then, now.count())) return;
+    box->post([self] { show_saver(self); });
+  };
+}
+
 caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   const auto b = m.unpack();
@@ -51,6 +92,7 @@ caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildS
   auto options =
       options_of(*job, *model, at, {b.first_layer, b.last_layer}, static_cast<int>(b.threads));
   options.epoch = m.epoch();
+  options.on_save_progress = saver_watch(self);
   auto engine = rank_engine::make(options);
   if (!engine) return to_caf(engine.error());
   st.rank = at.rank;
@@ -60,7 +102,10 @@ caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildS
   publish(self, "building");
   auto rp = self->make_response_promise<msg<fbs::StageReady>>();
   st.engine->build(answer(self, rp, [self, header = m.header()] {
-    publish(self, "ready");
+    show_saver(self);
+    const auto saver = self->state.engine->saver_facts();
+    for (const auto& note : saver->flusher.disk.notes)
+      spdlog::info("checkpoints of rank {}: {}", self->state.rank, note);
     auto& store = self->state.engine->model()->store();
     return make_msg<fbs::StageReady>(context_of(*self, header), [&](fbs::StageReadyT& r) {
       r.rank = static_cast<uint32_t>(self->state.rank);
@@ -209,22 +254,6 @@ caf::result<msg<fbs::StepDone>> finish(self_pointer self, const msg<fbs::FinishS
   else
     st.engine->update(static_cast<int64_t>(m->step()), m->lr(), std::move(done));
   return rp;
-}
-
-/// The saver's part of Status.
-void show_saver(self_pointer self) {
-  const auto facts = self->state.engine->saver_facts();
-  if (!facts) return;
-  const auto& f = *facts;
-  publish(self, "ready",
-          fmt::format(R"({{"checkpoint":{{"open":{},"durable":{},"failed":{},"share_bytes":{},)"
-                      R"("captured_bytes":{},"durable_bytes":{},"ring_wait_ms":{:.3f},)"
-                      R"("ring_slots":{{"free":{},"filling":{},"filled":{},"writing":{}}},)"
-                      R"("slot_bytes":{},"disk":"{}"}}}})",
-                      f.flusher.open_saves, f.flusher.durable_saves, f.flusher.failed_saves,
-                      f.share_bytes, f.captured_bytes, f.flusher.durable_bytes, f.ring_wait_ms,
-                      f.ring.free, f.ring.filling, f.ring.filled, f.ring.writing, f.slot_bytes,
-                      f.flusher.disk.backend));
 }
 
 msg<fbs::Saved> vote_of(self_pointer self, const message_header& cause, uint64_t step,

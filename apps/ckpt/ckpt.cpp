@@ -1,7 +1,14 @@
 // `troupe ckpt`: the command line of what verbs.hpp does.
+#include "apps/ckpt/live.hpp"
 #include "apps/ckpt/verbs.hpp"
 #include "apps/commands.hpp"
+#include "apps/control/session.hpp"
+#include "apps/talk.hpp"
+#include "apps/up/signals.hpp"
 
+#include <unistd.h>
+
+#include <csignal>
 #include <memory>
 
 namespace troupe::apps {
@@ -11,6 +18,7 @@ namespace {
 using ckpt::arguments;
 using shared = std::shared_ptr<arguments>;
 
+constexpr int follow_every_ms = 500;
 constexpr const char* about_path =
     "A checkpoint's folder, or a folder of checkpoints: then its newest complete one";
 
@@ -87,6 +95,37 @@ void add_collecting(shell& sh, CLI::App* verb, const shared& a) {
   on_run(sh, gc, [a] { return ckpt::collect(*a); });
 }
 
+/// Once; or again and again, over itself on a terminal, until a signal or the cluster's end.
+result<int> live(const connect_options& connect, bool as_json, bool follow) {
+  TROUPE_TRY(desk, signal_desk::open());  // before the session's threads
+  TROUPE_TRY(s, session::open(connect));
+  const bool terminal = isatty(STDOUT_FILENO);
+  for (;;) {
+    auto view = s->view("", "", false);
+    if (!view) return follow && s->lost() ? result<int>(0) : view.error();
+    if (follow && terminal && !as_json) TROUPE_CHECK(print("\x1b[H\x1b[2J"));
+    TROUPE_CHECK(print(
+        as_json ? ckpt::live_json(*view)
+                : ckpt::live_text(*view, terminal ? terminal_columns(STDOUT_FILENO, 100) : 0)));
+    if (!follow) return 0;
+    const auto event = desk->wait(follow_every_ms);
+    if (event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP)) return 128 + *event;
+  }
+}
+
+void add_live(shell& sh, CLI::App* verb) {
+  struct typed {
+    connect_options connect;
+    bool json = false, follow = false;
+  };
+  auto a = std::make_shared<typed>();
+  auto* live_verb = verb->add_subcommand("live", "Show the checkpoints of a running cluster");
+  live_verb->add_flag("--follow", a->follow, "Again every half second, until Ctrl-C");
+  live_verb->add_flag("--json", a->json, "One JSON object a look");
+  add_connect_options(live_verb, a->connect);
+  on_run(sh, live_verb, [a] { return live(a->connect, a->json, a->follow); });
+}
+
 }  // namespace
 
 void add_ckpt(shell& sh) {
@@ -97,6 +136,7 @@ void add_ckpt(shell& sh) {
       "  troupe ckpt ls runs/quickstart/checkpoints\n"
       "  troupe ckpt verify runs/quickstart/checkpoints/step-00000500\n"
       "  troupe ckpt export runs/quickstart/checkpoints --safetensors model/\n"
+      "  troupe ckpt live --follow\n"
       "  troupe ckpt gc runs/quickstart/checkpoints --keep-last 3 --dry-run\n\n"
       "Without a rule gc removes only leftovers. A file PINNED in a checkpoint keeps it. verify "
       "ends\nwith 65 where something is damaged, diff with 1 where something differs.");
@@ -105,6 +145,7 @@ void add_ckpt(shell& sh) {
   add_checking(sh, verb, a);
   add_converting(sh, verb, a);
   add_collecting(sh, verb, a);
+  add_live(sh, verb);
 }
 
 }  // namespace troupe::apps

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <limits>
 #include <thread>
 
 #include <fmt/chrono.h>
@@ -29,6 +30,7 @@
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
 #include "gpu/host/peak.hpp"
+#include "io/checkpoint/catalog.hpp"
 #include "messages/errors.hpp"
 
 namespace troupe::apps {
@@ -43,6 +45,7 @@ constexpr int failed_grace_ms = 1'000;  ///< a frozen node would take all of the
 struct launch {
   train::job_plan plan;
   std::optional<checkpoint::entry> resume;
+  uint32_t epoch = 1;
   double peak_flops = 0;
 };
 
@@ -67,6 +70,22 @@ status clean(const std::string& dir) {
   return {};
 }
 
+/// Fences off what is left of earlier launches: their shards bear another name, their messages
+/// another number.
+result<uint32_t> epoch_of(const config::job& job) {
+  TROUPE_TRY(all, io::checkpoint::list(job.checkpoint.dir));
+  if (!job.checkpoint.second.dir.empty())  // one that cannot be looked into: resume_from says so
+    if (auto second = io::checkpoint::list(job.checkpoint.second.dir))
+      all.insert(all.end(), second->begin(), second->end());
+  const auto epoch = io::checkpoint::next_epoch(all);
+  if (epoch <= std::numeric_limits<uint32_t>::max()) return static_cast<uint32_t>(epoch);
+  return error{errc::bad_data,
+               fmt::format("a checkpoint in {}{}{} claims to be of epoch {}", job.checkpoint.dir,
+                           job.checkpoint.second.dir.empty() ? "" : " or ",
+                           job.checkpoint.second.dir, epoch - 1),
+               "`troupe ckpt ls` shows which: take it away"};
+}
+
 /// The checkpoint to resume from, if any; it and weights to start from are verified. What
 /// interrupted saves left is removed.
 result<std::optional<checkpoint::entry>> start_of(const config::job& job) {
@@ -89,6 +108,8 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   TROUPE_TRY(plan, train::make_plan(loaded.value));
   l.plan = std::move(plan);
   TROUPE_CHECK(cluster::check(cluster::network_of(l.plan.job.cluster, "coordinator")));
+  TROUPE_TRY(epoch, epoch_of(l.plan.job));  // before leftovers are removed: they count
+  l.epoch = epoch;
   TROUPE_TRY(resume, start_of(l.plan.job));
   l.resume = std::move(resume);
   std::error_code code;
@@ -279,7 +300,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
                         [&bell = *desk] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
   auto head = system.spawn(cluster::coordinator,
-                           cluster::coordinator_options{l.plan, 1, l.resume, front.teller,
+                           cluster::coordinator_options{l.plan, l.epoch, l.resume, front.teller,
                                                         front.counter, front.watcher});
   head->attach_functor([&coordinator_gone, &bell = *desk] {
     coordinator_gone = true;

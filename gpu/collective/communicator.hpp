@@ -44,6 +44,9 @@ class communicator {
   virtual void all_reduce_sum(stream& s, float* data, int64_t count) = 0;
   virtual void all_reduce_sum(stream& s, double* data, int64_t count) = 0;
 
+  /// All members have the root's bytes afterwards.
+  virtual void broadcast(stream& s, void* data, size_t bytes, int root) = 0;
+
   /// Point to point; `tag` pairs a send with its receive and is used once per pair of ranks at a
   /// time.
   virtual void send(stream& s, const void* data, size_t bytes, int peer, uint64_t tag) = 0;

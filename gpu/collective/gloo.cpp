@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <gloo/allreduce.h>
+#include <gloo/broadcast.h>
 #include <gloo/context.h>
 #include <gloo/transport/tcp/device.h>
 
@@ -62,6 +63,21 @@ class gloo_communicator final : public communicator {
   }
   void all_reduce_sum(stream& s, double* data, int64_t count) override {
     all_reduce(s, data, count);
+  }
+
+  void broadcast(stream& s, void* data, size_t bytes, int root) override {
+    if (size() == 1) return;
+    s.host_task([this, data, bytes, root] {
+      return run([&]() -> status {
+        gloo::BroadcastOptions o(context_);
+        o.setOutput(static_cast<uint8_t*>(data), bytes);
+        o.setRoot(root);
+        o.setTag(collective_tag);
+        o.setTimeout(options_.timeout);
+        gloo::broadcast(o);
+        return {};
+      });
+    });
   }
 
   void send(stream& s, const void* data, size_t bytes, int peer, uint64_t tag) override {

@@ -31,39 +31,19 @@ status fits(const cp::manifest& m, const cp::tensor_entry* found, const tensor_i
   return {};
 }
 
-class restorer {
- public:
-  restorer(parameter_store& store, const cp::reader& from, unsigned threads)
-      : store_(store), from_(from), tensors_(cp::by_name(from.content())) {
-    how_.threads = threads;
+/// The elements of a part of a chunk, at their places in it.
+result<std::vector<cp::want>> wants_of(const chunk_info& info, const cp::manifest& m,
+                                       cp::part which) {
+  const auto tensors = cp::by_name(m);
+  std::vector<cp::want> wants;
+  for (const auto& t : info.tensors) {
+    const auto at = tensors.find(t.name);
+    TROUPE_CHECK(fits(m, at == tensors.end() ? nullptr : &m.tensors[at->second], t, which));
+    wants.push_back({t.name, which, 0, static_cast<uint64_t>(t.count),
+                     static_cast<uint64_t>(t.offset) * sizeof(float)});
   }
-
-  status chunk(int c, std::span<const cp::part> parts) {
-    const auto& info = store_.info(c);
-    const auto elements = static_cast<size_t>(info.count);
-    values_.assign(elements * parts.size(), 0.0f);  // PS-3: padding is zero
-    std::vector<cp::want> wants;
-    for (size_t p = 0; p < parts.size(); ++p)
-      for (const auto& t : info.tensors) {
-        const auto at = tensors_.find(t.name);
-        const auto* found = at == tensors_.end() ? nullptr : &from_.content().tensors[at->second];
-        TROUPE_CHECK(fits(from_.content(), found, t, parts[p]));
-        wants.push_back({t.name, parts[p], 0, static_cast<uint64_t>(t.count),
-                         (p * elements + static_cast<size_t>(t.offset)) * sizeof(float)});
-      }
-    TROUPE_CHECK(from_.read(wants, std::as_writable_bytes(std::span(values_)), how_));
-    for (size_t p = 0; p < parts.size(); ++p)
-      TROUPE_CHECK(store_.write(c, store_part(parts[p]), values_.data() + p * elements));
-    return {};
-  }
-
- private:
-  parameter_store& store_;
-  const cp::reader& from_;
-  std::unordered_map<std::string_view, uint32_t> tensors_;
-  cp::work_options how_;
-  std::vector<float> values_;  ///< the parts of one chunk, one behind the other
-};
+  return wants;
+}
 
 }  // namespace
 
@@ -95,13 +75,34 @@ part store_part(cp::part which) {
   return part::master;
 }
 
+std::span<const cp::part> parts_of(restored what) {
+  static constexpr std::array all{cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq};
+  return std::span(all).first(what == restored::everything ? all.size() : 1);
+}
+
+status restore_part(parameter_store& store, const cp::reader& from, int chunk, cp::part which,
+                    unsigned threads) {
+  TROUPE_TRY(wants, wants_of(store.info(chunk), from.content(), which));
+  cp::work_options how;
+  how.threads = threads;
+  const auto bytes = static_cast<size_t>(store.info(chunk).count) * sizeof(float);
+  if (store.owner().host_accessible())  // PS-3: the padding between tensors is left as it is
+    return from.read(wants, {static_cast<std::byte*>(store.data(chunk, store_part(which))), bytes},
+                     how);
+  std::vector<float> values(static_cast<size_t>(store.info(chunk).count), 0.0f);
+  TROUPE_CHECK(from.read(wants, std::as_writable_bytes(std::span(values)), how));
+  return store.write(chunk, store_part(which), values.data());
+}
+
 status restore_state(parameter_store& store, const cp::reader& from, restored what,
                      unsigned threads) {
-  constexpr std::array all{cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq};
-  const auto parts = std::span(all).first(what == restored::everything ? all.size() : 1);
-  restorer r(store, from, threads);
-  for (int c = 0; c < store.chunk_count(); ++c) TROUPE_CHECK(r.chunk(c, parts));
-  return {};
+  TROUPE_TRY(s, store.owner().make_stream({"restore", 1}));
+  for (int c = 0; c < store.chunk_count(); ++c) {
+    for (const auto part : parts_of(what))
+      TROUPE_CHECK(restore_part(store, from, c, part, threads));
+    store.publish_weights(*s, c);
+  }
+  return s->synchronize();
 }
 
 }  // namespace troupe::gpu

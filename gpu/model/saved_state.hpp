@@ -27,6 +27,15 @@ enum class restored : uint8_t {
   weights,     ///< master weights; moments stay as they are
 };
 
+/// The parts that are restored, in the order in which they lie in a checkpoint.
+std::span<const io::checkpoint::part> parts_of(restored what);
+
+/// Reads one part of one chunk from a checkpoint of any layout straight into the store's memory;
+/// weights in another type than f32 are for the caller to publish (publish_weights). Blocks; the
+/// chunk must be quiet. Errors as restore_state.
+status restore_part(parameter_store& store, const io::checkpoint::reader& from, int chunk,
+                    io::checkpoint::part which, unsigned threads = 0);
+
 /// Fills every chunk of the store, tied copies too, from a checkpoint of any layout. Blocks; reads
 /// a chunk at a time, with as many threads as `threads` (0: the reader's choice). Errors: bad_data
 /// naming a tensor that is missing, of another shape or type, or damaged; io.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "gpu/model/saved_state.hpp"
+#include "io/disk/calibrate.hpp"
 
 namespace troupe::gpu {
 
@@ -67,9 +68,11 @@ status state_saver::prepare() {
   ring_ = std::move(ring);
   io::disk_options by_default;
   by_default.ring = ring_;
+  if (const auto kept = io::kept_calibration(options_.folder, {}))
+    by_default.depth = kept->best.depth;
   TROUPE_TRY(disk, options_.open_disk ? options_.open_disk(ring_) : io::open_disk(by_default));
   TROUPE_TRY(made, store_.owner().make_stream({"snapshot", 1}));
-  flusher_ = std::make_unique<cp::flusher>(std::move(disk));
+  flusher_ = std::make_unique<cp::flusher>(std::move(disk), options_.progressed);
   stream_ = std::move(made);
   return {};
 }

@@ -48,8 +48,13 @@ struct saver_options {
   uint64_t ring_bytes = uint64_t{256} << 20;  ///< at most; less where two shares fit into less
   uint32_t slot_bytes = saver_slot_bytes;     ///< the same for all ranks of a save
   std::chrono::milliseconds patience{60'000};
+  /// Where checkpoints will go: a calibration of its disk, if one is kept, says how many writes at
+  /// once it likes. Empty: the default.
+  std::filesystem::path folder = {};
   /// Makes the disk for a ring; empty: the machine's.
   std::function<result<std::unique_ptr<io::disk>>(std::shared_ptr<io::slots>)> open_disk = {};
+  /// Called on threads of the saver's whenever facts() may have changed; must not wait.
+  std::function<void()> progressed = {};
   /// Called around the enqueueing of each chunk's copy, for traces; must call `enqueue` once.
   std::function<void(stream& s, int chunk, uint64_t bytes, const std::function<void()>& enqueue)>
       around = {};

@@ -140,6 +140,12 @@ result<std::vector<entry>> list(const fs::path& dir) {
   return all;
 }
 
+uint64_t next_epoch(std::span<const entry> all) {
+  uint64_t most = 0;
+  for (const auto& e : all) most = std::max(most, e.age_key().second);
+  return most + 1;
+}
+
 result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_options& options) {
   choice out;
   std::vector<entry> all;

@@ -68,6 +68,10 @@ struct entry {
 /// folder. Reads manifests, no tensors. Error io.
 result<std::vector<entry>> list(const std::filesystem::path& dir);
 
+/// An epoch that none of these checkpoints and leftovers bears: larger than all of them, at least
+/// 1. Whoever still writes for an earlier one writes under other names.
+uint64_t next_epoch(std::span<const entry> all);
+
 /// A checkpoint that was passed over.
 struct rejection {
   std::filesystem::path path;

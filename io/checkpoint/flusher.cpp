@@ -12,7 +12,11 @@ constexpr std::chrono::milliseconds look_again{200};
 
 }  // namespace
 
-flusher::flusher(std::unique_ptr<disk> d) : disk_(std::move(d)), thread_([this] { live(); }) {}
+flusher::flusher(std::unique_ptr<disk> d, std::function<void()> progressed)
+    : disk_(std::move(d)), progressed_(std::move(progressed)) {
+  facts_.disk = disk_->facts();
+  thread_ = std::thread([this] { live(); });
+}
 
 flusher::~flusher() {
   {
@@ -61,9 +65,22 @@ flusher_facts flusher::facts() const {
 
 // -- the thread -----------------------------------------------------------------------------------
 
+void flusher::tell_progress() {
+  {
+    std::lock_guard lock(mutex_);
+    facts_.disk = disk_->facts();
+    facts_.saves.clear();
+    const auto now = std::chrono::steady_clock::now();
+    for (const auto& [number, s] : saves_)
+      if (!s.answered)
+        facts_.saves.push_back(
+            {s.step, s.shard->progress(), std::chrono::duration<double>(now - s.begun).count()});
+  }
+  if (progressed_) progressed_();
+}
+
 std::deque<flusher::command> flusher::next() {
   std::unique_lock lock(mutex_);
-  facts_.disk = disk_->facts();
   if (disk_->under_way() == 0)  // FL-4
     came_.wait(lock, [this] { return over_ || !commands_.empty(); });
   std::deque<command> out;
@@ -79,11 +96,13 @@ void flusher::live() {
   while (!ended()) {
     for (auto& c : next()) carry_out(std::move(c));
     forget_answered();
-    if (disk_->under_way() == 0) continue;
-    for (auto& answer : disk_->wait(1, look_again))
-      for (auto& [number, s] : saves_)
-        if (s.shard->take(answer)) break;
-    forget_answered();
+    if (disk_->under_way() > 0) {
+      for (auto& answer : disk_->wait(1, look_again))
+        for (auto& [number, s] : saves_)
+          if (s.shard->take(answer)) break;
+      forget_answered();
+    }
+    tell_progress();
   }
   for (auto& c : next())  // those whose beginning was still to come are answered, too
     if (std::holds_alternative<begin_command>(c.what)) carry_out(std::move(c));
@@ -116,7 +135,10 @@ void flusher::begin_now(uint64_t save, begin_command c) {
   };
   auto shard = rank_save::create(*disk_, c.partial, c.head, std::move(c.plan), answer);
   if (!shard) return answer(shard.error());
-  saves_[save].shard = std::move(*shard);
+  auto& s = saves_[save];
+  s.shard = std::move(*shard);
+  s.step = c.head.step;
+  s.begun = std::chrono::steady_clock::now();
 }
 
 void flusher::forget_answered() {

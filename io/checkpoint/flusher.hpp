@@ -13,9 +13,11 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,19 +28,28 @@
 
 namespace troupe::io::checkpoint {
 
+/// One save on its way.
+struct save_facts {
+  uint64_t step = 0;
+  shard_progress bytes;
+  double age_s = 0;  ///< since begin()
+};
+
 /// What Status shows of a flusher.
 struct flusher_facts {
   disk_facts disk;
   uint64_t open_saves = 0;
   uint64_t durable_saves = 0;
   uint64_t failed_saves = 0;
-  uint64_t durable_bytes = 0;  ///< of streams, all durable saves together
+  uint64_t durable_bytes = 0;     ///< of streams, all durable saves together
+  std::vector<save_facts> saves;  ///< the open ones, oldest first
 };
 
 class flusher {
  public:
-  /// Takes the disk over; nothing may be under way on it.
-  explicit flusher(std::unique_ptr<disk> d);
+  /// Takes the disk over; nothing may be under way on it. `progressed` is called on the flusher's
+  /// thread whenever something may have changed in facts(); it must not wait.
+  explicit flusher(std::unique_ptr<disk> d, std::function<void()> progressed = {});
   /// Gives up what is not durable, answers it (FL-1), and ends.
   ~flusher();
   flusher(const flusher&) = delete;
@@ -72,11 +83,14 @@ class flusher {
   };
   struct open_save {
     std::unique_ptr<rank_save> shard;
+    uint64_t step = 0;
+    std::chrono::steady_clock::time_point begun;
     bool answered = false;
   };
 
   void post(command c);
   void live();
+  void tell_progress();
   /// The commands that have come; waits for one while the disk has nothing to do.
   std::deque<command> next();
   void carry_out(command c);
@@ -84,6 +98,7 @@ class flusher {
   void forget_answered();
 
   std::unique_ptr<disk> disk_;
+  std::function<void()> progressed_;
   std::map<uint64_t, open_save> saves_;  ///< the thread's own
   mutable std::mutex mutex_;
   std::condition_variable came_;

@@ -180,3 +180,17 @@ TEST_CASE("archive: the tokenizer's files travel along") {
   CHECK(text_of(*done / "tokenizer.json") == "{}");
   CHECK_FALSE(fs::exists(*done / "unrelated.txt"));
 }
+
+TEST_CASE("archive: latest is a link to the newest, and never takes a person's file away") {
+  scratch dir;
+  for (const char* name : {"step-00000001", "step-00000002"}) {
+    fs::create_directories(dir / name);
+    point_latest(dir / name);
+    CHECK(fs::read_symlink(dir / "latest") == name);
+  }
+  fs::remove(dir / "latest");
+  std::ofstream(dir / "latest") << "mine";
+  point_latest(dir / "step-00000001");
+  CHECK(text_of(dir / "latest") == "mine");
+  CHECK(io::checkpoint::list(dir.path)->size() == 2);
+}

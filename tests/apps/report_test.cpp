@@ -69,9 +69,12 @@ TEST_CASE("report: the rewriting line clears and never wraps") {
 
 TEST_CASE("report: the JSON line has the same fields, and the loss to the last bit") {
   auto r = example();
+  r.checkpoint_wait_ms = 0.25;
+  r.saved_step = 119;
   CHECK(step_json(r) ==
         R"({"type":"step","step":120,"steps":300,"loss":2.9131234567891,"grad_norm":0.8134567891,)"
-        R"("lr":0.0003,"step_ms":212.3,"peak_ratio":0.4131,"tokens_per_s":9650.2,"eta_s":38.2})");
+        R"("lr":0.0003,"step_ms":212.3,"peak_ratio":0.4131,"tokens_per_s":9650.2,"eta_s":38.2,)"
+        R"("checkpoint_wait_ms":0.25,"saved_step":119})");
   r.loss = 5.857982253051796;
   r.validation_loss = 0.1 + 0.2;
   auto j = nlohmann::json::parse(step_json(r));
@@ -152,5 +155,16 @@ TEST_CASE("report: the summary, its sample made harmless") {
   auto j = nlohmann::json::parse(summary_json(s));
   CHECK(j["final_loss"] == 4.5);
   CHECK(j["validation_loss"] == 5.5);
+  s.checkpoints = 1500;
+  s.checkpoint_bytes = 3'200'000'000;
+  s.checkpoint_wait_ms = 592;
+  s.skipped_checkpoints = 7;
+  s.model = "runs/q/model";
+  CHECK(summary_text(s, {40, 3, false})
+            .find("step-00000300\n"
+                  "            1,500 saved, 3200.0 MB; training was held up for 592.0 ms (0.50 %); "
+                  "7 left out: the disk was too slow\n"
+                  "model       runs/q/model\nlog  ") != text.npos);
+  CHECK(nlohmann::json::parse(summary_json(s))["skipped_checkpoints"] == 7);
   CHECK(summary_text({}, {}).find("trained     0 steps, 0 tokens in 0:00 (0 tok/s)\n") == 0);
 }

@@ -94,7 +94,7 @@ TEST_CASE("errors: a run whose checkpoints fail keeps the older ones") {
   CHECK(job.losses({"train.steps=6"}).size() == 3);
 }
 
-TEST_CASE("errors: a damaged checkpoint is passed over by name; alone it is refused") {
+TEST_CASE("errors: a damaged checkpoint is passed over by name, alone it is refused") {
   job_files job;
   job.losses({"train.steps=3"});
   const auto shard = job.checkpoint(3) / "rank-00000.shard";

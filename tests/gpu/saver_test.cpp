@@ -222,7 +222,7 @@ TEST_CASE("SS-2 SS-4 a disk that answers nothing costs that save, not the traini
   REQUIRE_FALSE(v.facts);
 }
 
-TEST_CASE("SS-3 SS-4 a full disk is one vote against; the next save is whole") {
+TEST_CASE("SS-3 SS-4 a full disk is one vote against, the next save is whole") {
   trainer t;
   auto store = io::crash_store::make();
   io::faulty_options how;

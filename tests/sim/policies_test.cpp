@@ -138,6 +138,11 @@ TEST_CASE("invariants: each is noticed") {
   auto lost = good;
   lost.checkpoints.clear();
   CHECK(judge(lost));
+  auto promised = good;
+  promised.saved_step = 1;
+  CHECK(judge(promised));
+  promised.checkpoints = {1, 2};
+  CHECK(!judge(promised));
   auto late = good;
   late.spoke_after_end = true;
   CHECK(judge(late));

@@ -48,6 +48,53 @@ TEST_CASE("simulation: a run without faults does every step") {
   CHECK(done.ends == std::vector<std::string>{"success"});
 }
 
+TEST_CASE(
+    "simulation: a disk slower than the checkpoints: training waits, leaves out, or stretches") {
+  simulation_options o;
+  o.nodes = 2;
+  o.steps = 12;
+  o.checkpoint_every = 1;
+  o.times.save_ns = 300 * ms;  // several steps long
+  o.when_busy = config::when_busy::block;
+  const auto blocks = run(o);
+  CHECK_MESSAGE(!blocks.violation, blocks.violation.value_or(""));
+  CHECK(blocks.checkpoints == 12);
+  CHECK(blocks.skipped_checkpoints == 0);
+  CHECK(blocks.checkpoint_wait_ms > 300);
+  o.when_busy = config::when_busy::skip;
+  const auto skips = run(o);
+  CHECK(!skips.violation);
+  CHECK(skips.skipped_checkpoints > 0);
+  CHECK(skips.checkpoints + skips.skipped_checkpoints >= 12);  // the last one always comes
+  CHECK(skips.checkpoint_wait_ms == 0);
+  CHECK(skips.virtual_ns < blocks.virtual_ns);
+  o.when_busy = config::when_busy::stretch;
+  const auto stretches = run(o);
+  CHECK(!stretches.violation);
+  CHECK(stretches.skipped_checkpoints == 0);
+  CHECK(stretches.checkpoints < 12);
+  CHECK(stretches.checkpoints > 1);
+  CHECK(stretches.checkpoint_wait_ms == 0);
+  o.times.save_ns = 1;  // and where the disk is quick, none of it matters
+  o.times.commit_ns = 1;
+  CHECK(run(o).checkpoints == 12);
+}
+
+TEST_CASE("simulation: steps go on while a checkpoint is written") {
+  simulation_options o;
+  o.nodes = 2;
+  o.steps = 12;
+  o.checkpoint_every = 0;
+  const auto none = run(o);
+  o.checkpoint_every = 6;
+  o.times.save_ns = 40 * ms;
+  const auto one_beside = run(o);
+  CHECK(one_beside.checkpoints == none.checkpoints + 1);
+  CHECK(one_beside.checkpoint_wait_ms == 0);
+  // The same virtual time but for the last save: the one of step 6 cost nothing.
+  CHECK(one_beside.virtual_ns - none.virtual_ns < 40 * ms);
+}
+
 TEST_CASE("simulation: the same seed gives the same events, another seed others") {
   simulation_options o;
   o.nodes = 4;

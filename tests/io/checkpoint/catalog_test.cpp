@@ -101,6 +101,18 @@ TEST_CASE("the catalog lists newest first, leftovers too, and says what is unrea
   CHECK(!(*all)[5].pinned);
 }
 
+TEST_CASE("the next epoch is larger than that of every checkpoint and leftover") {
+  scratch dir;
+  CHECK(next_epoch(*list(dir / "absent")) == 1);
+  sample::make(dir.path, at_step(9, 3));
+  CHECK(next_epoch(*list(dir.path)) == 4);
+  std::filesystem::create_directories(dir / partial_name(10, 7));
+  CHECK(next_epoch(*list(dir.path)) == 8);
+  std::filesystem::create_directories(dir / "step-00000011.deleting");
+  std::filesystem::create_directories(dir / "step-00000012");  // not readable
+  CHECK(next_epoch(*list(dir.path)) == 8);
+}
+
 TEST_CASE("CT-2: the newest that verifies is chosen, and those passed over are named") {
   scratch dir;
   CHECK(!newest_that_verifies(dir.path)->path);
