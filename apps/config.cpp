@@ -42,7 +42,8 @@ status can_start(const config::job& job) {
       TROUPE_CHECK(cluster::check(cluster::network_of(job.cluster, node.name)));
   TROUPE_CHECK(train::check_inputs(plan));
   if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
-  TROUPE_CHECK(checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir));
+  TROUPE_CHECK(checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir,
+                                       job.checkpoint.second.dir));
   return {};
 }
 

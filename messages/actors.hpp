@@ -130,7 +130,19 @@ using archive_actor = component_actor::extend<
     // Removes what was written of a checkpoint that will not be.
     tell<fbs::AbandonCheckpoint>,
     // Writes the model of a checkpoint as a Hugging Face folder.
-    ask<fbs::ExportModel, fbs::CheckpointFolder>>;
+    ask<fbs::ExportModel, fbs::CheckpointFolder>,
+    // Retention leaves a checkpoint alone while it is copied; then it may go.
+    tell<fbs::HoldCheckpoint>>;
+
+/// Copies committed checkpoints into the second tier. May block: it is detached.
+using carrier_actor = component_actor::extend<
+    // A checkpoint is committed; its newest is copied in the background. Failures go to the sender,
+    // as Notice.
+    tell<fbs::CopyCheckpoint>,
+    // Answers once the run's last checkpoint is in the second tier, or why it will not be.
+    ask<fbs::FinishCopies, fbs::CheckpointFolder>,
+    // Time for the next piece (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
 
 /// Shows a person how it goes.
 using reporter_actor =

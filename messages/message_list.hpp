@@ -53,6 +53,9 @@
   X(train, CheckpointFolder, 0x031b)  \
   X(train, AbandonCheckpoint, 0x031c) \
   X(train, ExportModel, 0x031d)       \
+  X(train, CopyCheckpoint, 0x031e)    \
+  X(train, FinishCopies, 0x031f)      \
+  X(train, HoldCheckpoint, 0x0320)    \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \

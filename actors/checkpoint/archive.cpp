@@ -85,18 +85,14 @@ uint64_t unix_ms() {
       duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count());
 }
 
-/// Only those of the same process are under way: they are removed when they are abandoned.
-constexpr int64_t never_s = int64_t{1} << 40;
-
-status remove_expired(const archive_options& o) {
-  cp::retention rules;
-  rules.keep_last = static_cast<uint64_t>(o.plan.job.checkpoint.keep);
-  rules.partial_age_s = never_s;
-  if (rules.keep_last == 0) return {};
-  TROUPE_TRY(all, cp::list(o.dir));
-  for (const auto& old : cp::plan_removal(all, rules, static_cast<int64_t>(unix_ms() / 1000)))
-    TROUPE_CHECK(cp::remove(old));
-  return {};
+void remove_expired(const archive_state& st) {
+  const auto& c = st.options.plan.job.checkpoint;
+  std::vector<std::string> in_use;
+  for (const auto step : st.held) in_use.push_back(cp::complete_name(step));
+  const cp::retention rules{static_cast<uint64_t>(c.keep), static_cast<uint64_t>(c.keep_every),
+                            static_cast<uint64_t>(c.keep_best)};
+  if (auto removed = cp::retain(st.options.dir, rules, in_use); !removed)
+    spdlog::warn("checkpoint retention: {}", render(removed.error()));
 }
 
 /// Makes a folder whose name, and those of the parents made with it, survive a power cut.
@@ -251,13 +247,21 @@ caf::result<msg<fbs::CheckpointFolder>> commit(self_pointer self,
     ++st.committed;
     rp.deliver(folder(self, m.header(), *done));
     point_latest(*done);
-    if (auto removed = remove_expired(st.options); !removed)
-      spdlog::warn("checkpoint retention: {}", render(removed.error()));
+    remove_expired(st);
   } else {
     rp.deliver(to_caf(done.error()));
   }
   show(self, "idle");
   return rp;
+}
+
+/// What was held may have lost all rules that kept it.
+void hold(self_pointer self, const msg<fbs::HoldCheckpoint>& m) {
+  auto& st = self->state;
+  if (m->hold())
+    st.held.insert(m->step());
+  else if (st.held.erase(m->step()) > 0 && st.disk)
+    remove_expired(st);
 }
 
 /// The run names the folder; only a partial one of this archive is ever removed.
@@ -294,6 +298,7 @@ archive_actor::behavior_type archive(self_pointer self, archive_options options)
         if (!done) return to_caf(done.error().within("export the model"));
         return folder(self, m.header(), to);
       },
+      [self](const msg<fbs::HoldCheckpoint>& m) { hold(self, m); },
   };
 }
 

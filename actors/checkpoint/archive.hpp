@@ -25,6 +25,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "actors/base/traced.hpp"
 #include "actors/train/plan.hpp"
@@ -55,6 +56,7 @@ struct archive_state {
   static inline const char* name = "archive";
   archive_options options;
   std::unique_ptr<io::disk> disk;
+  std::set<uint64_t> held;  ///< steps that are being copied: retention leaves them alone
   uint64_t committed = 0, abandoned = 0;
 };
 

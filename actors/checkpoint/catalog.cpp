@@ -78,11 +78,11 @@ status verify(const std::filesystem::path& checkpoint, const cp::work_options& o
 namespace {
 
 /// The newest sound one; an error where there are some and none is (CAT-2).
-result<start> newest(const std::filesystem::path& dir) {
+result<start> newest(const std::filesystem::path& dir, const std::filesystem::path& second) {
   start out;
-  std::error_code ignored;
-  if (!std::filesystem::exists(dir, ignored)) return out;
-  TROUPE_TRY(choice, cp::newest_that_verifies(dir));
+  std::vector<std::filesystem::path> dirs{dir};
+  if (!second.empty()) dirs.push_back(second);
+  TROUPE_TRY(choice, cp::newest_that_verifies(dirs));
   for (const auto& r : choice.rejected)
     out.passed_over.push_back(
         fmt::format("{} is damaged and passed over: {}", r.path.string(), r.why.message));
@@ -91,7 +91,8 @@ result<start> newest(const std::filesystem::path& dir) {
     out.from = entry{*choice.path, r.content().head.step};
   } else if (!choice.rejected.empty()) {
     return error{errc::bad_data,
-                 fmt::format("no checkpoint in {} is sound; the newest: {}", dir.string(),
+                 fmt::format("no checkpoint in {}{} is sound; the newest: {}", dir.string(),
+                             second.empty() ? "" : " or " + second.string(),
                              choice.rejected.front().why.message),
                  "to start anew set checkpoint.resume=never"};
   }
@@ -100,9 +101,10 @@ result<start> newest(const std::filesystem::path& dir) {
 
 }  // namespace
 
-result<start> resume_from(const std::string& resume, const std::filesystem::path& dir) {
+result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
+                          const std::filesystem::path& second) {
   if (resume == "never") return start{};
-  if (resume == "auto") return newest(dir);
+  if (resume == "auto") return newest(dir, second);
   if (!is_checkpoint(resume))
     return error{errc::not_found, fmt::format("checkpoint.resume: {} is no checkpoint", resume),
                  "name a step-NNNNNNNN folder, or use \"auto\" or \"never\""};

@@ -56,8 +56,10 @@ struct start {
 };
 
 /// What checkpoint.resume means: nothing for "never" or an empty folder with "auto"; a named
-/// checkpoint must exist and be sound (CAT-1, CAT-2).
-result<start> resume_from(const std::string& resume, const std::filesystem::path& dir);
+/// checkpoint must exist and be sound (CAT-1, CAT-2). `second` is the second tier, empty where
+/// there is none; what both have is taken from `dir`.
+result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
+                          const std::filesystem::path& second = {});
 
 /// Removes what interrupted saves left in `dir`, which nobody else may be writing to; the names of
 /// the folders.

@@ -9,6 +9,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/checkpoint/archive.hpp"
+#include "actors/checkpoint/carrier.hpp"
 #include "actors/cluster/hardware.hpp"
 #include "actors/train/run.hpp"
 #include "io/config/load.hpp"
@@ -48,6 +49,7 @@ void quit_when_alone(self_pointer self) {
                                  [](const auto& m) { return m.second.gone; });
   if (!st.ended || (!alone && now_ns(*self) - st.ended_ns < grace_ns)) return;
   if (st.run) self->send_exit(st.run, caf::exit_reason::user_shutdown);
+  if (st.carrier) self->send_exit(st.carrier, caf::exit_reason::user_shutdown);
   if (st.archive) self->send_exit(st.archive, caf::exit_reason::user_shutdown);
   self->quit();
 }
@@ -136,6 +138,15 @@ archive_actor make_archive(self_pointer self) {
   return self->spawn<caf::detached>(checkpoint::archive, std::move(files));
 }
 
+carrier_actor make_carrier(self_pointer self) {
+  const auto& o = self->state.options;
+  if (o.plan.job.checkpoint.second.dir.empty()) return {};
+  if (o.make_carrier) return o.make_carrier(self);
+  return self->spawn<caf::detached>(
+      checkpoint::carrier,
+      checkpoint::carrier_options{o.plan.job.checkpoint.second, o.epoch, self->state.archive});
+}
+
 run_actor make_run(self_pointer self, train::run_options options) {
   const auto& make = self->state.options.make_run;
   return make ? make(self, std::move(options)) : self->spawn(train::run, std::move(options));
@@ -145,6 +156,8 @@ void start_run(self_pointer self) {
   auto& st = self->state;
   st.archive = make_archive(self);
   note_spawned("archive", st.archive);
+  st.carrier = make_carrier(self);
+  if (st.carrier) note_spawned("carrier", st.carrier);
   train::run_options o;
   o.plan = st.options.plan;
   o.epoch = st.options.epoch;
@@ -158,6 +171,7 @@ void start_run(self_pointer self) {
     o.loaders.push_back({st.members.at(node).loader, ranks});
   o.resume = st.options.resume;
   o.archive = st.archive;
+  o.carrier = st.carrier;
   o.reporter = st.options.reporter;
   o.coordinator = self;
   st.run = make_run(self, std::move(o));

@@ -43,10 +43,12 @@ struct coordinator_options {
   uint32_t epoch = 1;
   std::optional<checkpoint::entry> resume;
   reporter_actor reporter;
-  desk_actor desk;           ///< told of every process that joins
+  desk_actor desk;          ///< told of every process that joins
   observer_actor observer;  ///< of this process
   /// Makes the archive; empty: the real one. A simulation puts its own in.
   std::function<archive_actor(coordinator_pointer self)> make_archive = {};
+  /// Makes the carrier, where the job has a second tier; empty: the real one.
+  std::function<carrier_actor(coordinator_pointer self)> make_carrier = {};
   /// Makes the run; empty: the real one. A replay puts its own in.
   std::function<run_actor(coordinator_pointer self, train::run_options options)> make_run = {};
 };
@@ -70,6 +72,7 @@ struct coordinator_state {
   std::map<uint32_t, member> members;  ///< by index
   run_actor run;
   archive_actor archive;
+  carrier_actor carrier;            ///< none without a second tier
   std::vector<stage_actor> stages;  ///< by rank
   size_t assigned = 0;
   bool assigning = false;
@@ -80,7 +83,6 @@ struct coordinator_state {
   door_counts door;  ///< as last shown
 };
 
-coordinator_actor::behavior_type coordinator(coordinator_pointer self,
-                                             coordinator_options options);
+coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinator_options options);
 
 }  // namespace troupe::cluster

@@ -82,6 +82,7 @@ result<caf::strong_actor_ptr> cast_run(const story& life, const surroundings& ar
   }
   o.resume = resume_of(b);
   o.archive = peer<archive_actor>(life, around, "archive");
+  o.carrier = peer<carrier_actor>(life, around, "carrier");
   o.reporter = peer<reporter_actor>(life, around, "reporter");
   o.coordinator = peer<coordinator_actor>(life, around, "coordinator");
   return pointer(around.world.spawn(0, train::run, std::move(o)));
@@ -99,6 +100,9 @@ result<caf::strong_actor_ptr> cast_coordinator(const story& life, const surround
   o.observer = peer<observer_actor>(life, around, "observer");
   o.make_archive = [spawned = around.spawned](cluster::coordinator_pointer) {
     return caf::actor_cast<archive_actor>(spawned("archive"));
+  };
+  o.make_carrier = [spawned = around.spawned](cluster::coordinator_pointer) {
+    return caf::actor_cast<carrier_actor>(spawned("carrier"));
   };
   o.make_run = [spawned = around.spawned](cluster::coordinator_pointer, train::run_options) {
     return caf::actor_cast<run_actor>(spawned("run"));

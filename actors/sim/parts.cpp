@@ -379,6 +379,7 @@ archive_actor::behavior_type archive(archive_pointer self, machine_room* room) {
         return rp;
       },
       [](const msg<fbs::AbandonCheckpoint>&) {},
+      [](const msg<fbs::HoldCheckpoint>&) {},
       [self](const msg<fbs::ExportModel>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
         auto& r = *self->state.room;
         return answer_later<fbs::CheckpointFolder>(

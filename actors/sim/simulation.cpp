@@ -141,6 +141,7 @@ class simulation {
     o.make_archive = [this](cluster::coordinator_pointer self) {
       return archive_actor(self->spawn(sim::archive, &room_));
     };
+    o.make_carrier = [](cluster::coordinator_pointer) { return carrier_actor{}; };
     coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o));
     coordinator_lives_ = true;
     const auto handle = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);

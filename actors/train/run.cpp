@@ -70,7 +70,7 @@ void finish(run_pointer self) {
     auto& now = self->state;
     if (now.step != 0 && now.saved_step != now.step)
       return end(self, now.save_failure.value_or(error{errc::io, "the last save failed"}));
-    export_model(self, [self] { succeed(self); });
+    export_model(self, [self] { settle_copies(self, [self] { succeed(self); }); });
   });
 }
 
@@ -280,6 +280,7 @@ void describe(const run_state& st, fbs::LifeBirthT& b) {
   for (const auto& s : o.stages) add_peer(b, "stage", s);
   for (const auto& l : o.loaders) add_peer(b, "loader", l.loader, l.ranks);
   add_peer(b, "archive", o.archive);
+  if (o.carrier) add_peer(b, "carrier", o.carrier);
   add_peer(b, "reporter", o.reporter);
   add_peer(b, "coordinator", o.coordinator);
 }
@@ -304,13 +305,16 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
       self, [self] { next_step(self); }, [self](const error& e) { end(self, e); });
   return {
       status_handler(self),
-      [self](const msg<fbs::Notice>& m) { self->send(self->state.options.reporter, m); },
+      [self](const msg<fbs::Notice>& m) {
+        if (!self->state.ended) self->send(self->state.options.reporter, m);  // RUN-3
+      },
       [self](const msg<fbs::StopTraining>& m) {
         auto& now = self->state;
         if (m.epoch() != 0 && !epoch_gate(now.options.epoch).accepts(m)) return;  // 0: a person's
         now.stop_reason = m->reason() ? m->reason()->str() : "stopped";
         now.stop_saves = m->save();
         if (std::exchange(now.waiting, false)) next_step(self);
+        if (!now.stop_saves) leave_copies(self);
       },
       [self](const msg<fbs::Pause>& m) { return pause(self, m); },
       [self](const msg<fbs::Resume>& m) { return resume(self, m); },

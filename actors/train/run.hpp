@@ -45,6 +45,7 @@ struct run_options {
   std::vector<host_loader> loaders;
   std::optional<checkpoint::entry> resume;
   archive_actor archive;
+  carrier_actor carrier;  ///< none without a second tier
   reporter_actor reporter;
   coordinator_actor coordinator;
 };
@@ -69,7 +70,7 @@ struct run_state {
   std::string model;            ///< the exported folder
   double validation_loss = -1;  ///< after the last step; negative: not measured
   checkpoint::pace_policy pace;
-  std::function<void()> waits_for_room, waits_for_all;
+  std::function<void()> waits_for_room, waits_for_all, waits_for_copies;
   int64_t waits_since_ns = 0;
   std::optional<error> save_failure;  ///< of the latest that failed
   uint64_t checkpoints = 0, checkpoint_bytes = 0;

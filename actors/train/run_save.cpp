@@ -56,6 +56,16 @@ void ended(run_pointer self, const order& o, const status& how) {
   go_on_if_free(self);
 }
 
+/// The second tier may copy it now.
+void offer_copy(run_pointer self, uint64_t step, const msg<fbs::CheckpointFolder>& folder) {
+  const auto& carrier = self->state.options.carrier;
+  if (!carrier || !folder->directory()) return;
+  self->send(carrier, make_msg<fbs::CopyCheckpoint>(context(self), [&](auto& c) {
+               c.step = step;
+               c.directory = folder->directory()->str();
+             }));
+}
+
 void commit(run_pointer self, const order_ptr& o, const std::vector<msg<fbs::Saved>>& votes) {
   if (self->state.ended) return;
   uint64_t bytes = 0;
@@ -82,6 +92,7 @@ void commit(run_pointer self, const order_ptr& o, const std::vector<msg<fbs::Sav
         }
         ++st.checkpoints;
         st.checkpoint_bytes += bytes;
+        offer_copy(self, o->step, folder);
         ended(self, *o, {});
       },
       [self, o](const error& e) { ended(self, *o, e.within("commit the checkpoint")); });
@@ -160,6 +171,35 @@ void settle_saves(run_pointer self, std::function<void()> then) {
   if (st.pace.open().empty()) return then();
   enter(self, "finishing checkpoints");
   st.waits_for_all = std::move(then);
+}
+
+void leave_copies(run_pointer self) {
+  if (auto& then = self->state.waits_for_copies) std::exchange(then, nullptr)();
+}
+
+void settle_copies(run_pointer self, std::function<void()> then) {
+  auto& st = self->state;
+  const std::chrono::seconds patience(st.options.plan.job.checkpoint.second.wait_s);
+  if (!st.options.carrier || st.checkpoint.empty() || patience.count() == 0) return then();
+  enter(self, "copying to the second tier");
+  st.waits_for_copies = std::move(then);
+  ask_for<fbs::CheckpointFolder>(
+      self, st.options.carrier, patience,
+      make_msg<fbs::FinishCopies>(context(self),
+                                  [&](auto& f) {
+                                    f.step = st.saved_step;
+                                    f.directory = st.checkpoint;
+                                  }),
+      {"carrier", fmt::format("checkpoint {} in the second tier", st.saved_step)},
+      [self](const msg<fbs::CheckpointFolder>&) { leave_copies(self); },
+      [self, step = st.saved_step](const error& e) {
+        if (self->state.waits_for_copies)
+          say(self,
+              fmt::format("the last checkpoint, of step {}, is not in the second tier: {}", step,
+                          render(e)),
+              fbs::NoticeLevel::warning);
+        leave_copies(self);
+      });
 }
 
 void export_model(run_pointer self, std::function<void()> then) {

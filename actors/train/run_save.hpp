@@ -28,6 +28,13 @@ void save_if_due(run_pointer self, std::function<void()> go_on);
 /// Calls `then` once no checkpoint is under way.
 void settle_saves(run_pointer self, std::function<void()> then);
 
+/// Waits for the copy of the last checkpoint into the second tier, if there is one, as long as
+/// checkpoint.second.wait_s says; what fails is a warning, and `then` follows in any case.
+void settle_copies(run_pointer self, std::function<void()> then);
+
+/// Ends that wait, if there is one.
+void leave_copies(run_pointer self);
+
 /// Writes the model of the last checkpoint as a Hugging Face folder, if the job wants one; `then`
 /// follows in any case.
 void export_model(run_pointer self, std::function<void()> then);

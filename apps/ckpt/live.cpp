@@ -29,6 +29,7 @@ struct picture {
   double held_up_ms = 0, ring_wait_ms = 0;
   uint64_t slots = 0, free_slots = 0;  ///< of the fullest ring
   std::string archive, disk;
+  json second;  ///< what the carrier's card says of the second tier; null without one
 };
 
 uint64_t whole(const json& j, const char* key) {
@@ -88,6 +89,7 @@ picture picture_of(const fbs::ClusterViewT& view) {
       if (!detail.is_object()) continue;
       if (a->path.starts_with("worker/")) add_worker(p, detail);
       if (a->path == "run") add_run(p, detail);
+      if (a->path == "carrier") p.second = detail;
     }
   std::erase_if(p.saves, [&](const auto& s) { return s.first <= p.saved_step; });
   return p;
@@ -100,6 +102,23 @@ const char* state_of(const picture& p, const on_its_way& s) {
 
 double rate_of(const on_its_way& s) {
   return s.age_s > 0 ? static_cast<double>(s.written) / s.age_s : 0;
+}
+
+/// A line on the second tier.
+std::string second_text(const json& c) {
+  std::string out = "second tier: ";
+  const auto step = [&](const char* key) {
+    return c.contains(key) && c[key].is_number_unsigned()
+               ? fmt::format("step {}", c[key].get<uint64_t>())
+               : std::string("none");
+  };
+  if (whole(c, "total_bytes") > 0)
+    out += fmt::format("{} is being copied, {} of {} written, {}/s; ", step("step"),
+                       bytes_text(whole(c, "written_bytes")), bytes_text(whole(c, "total_bytes")),
+                       bytes_text(whole(c, "bytes_per_s")));
+  return out + fmt::format("durable: {} ({} copied, {} passed over, {} failed)\n",
+                           step("durable_step"), whole(c, "copied"), whole(c, "passed_over"),
+                           whole(c, "failures"));
 }
 
 }  // namespace
@@ -117,6 +136,7 @@ std::string live_text(const fbs::ClusterViewT& view, int columns) {
                              : trace::table_text(rows, columns);
   out += fmt::format("committed: step {} ({} by this run, {} left out, {} shards failed)\n",
                      p.saved_step, p.checkpoints, p.skipped, p.failed);
+  if (p.second.is_object()) out += second_text(p.second);
   out += fmt::format("training was held up for {:.1f} ms; copies waited {:.1f} ms for the ring\n",
                      p.held_up_ms, p.ring_wait_ms);
   if (p.slots > 0)
@@ -147,6 +167,7 @@ std::string live_json(const fbs::ClusterViewT& view) {
   j["ring_slots"] = p.slots;
   j["free_ring_slots"] = p.free_slots;
   j["disk"] = p.disk;
+  j["second_tier"] = p.second;
   return j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

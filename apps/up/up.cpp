@@ -62,26 +62,40 @@ double local_peak(const config::job& job) {
   return peak ? *peak : 0;
 }
 
+/// Removes what interrupted saves and copies left in a folder of checkpoints.
+status clean(const std::string& dir) {
+  TROUPE_TRY(partial, checkpoint::remove_leftovers(dir));
+  for (const auto& name : partial)
+    say(fmt::format("removed {}/{}, left by an interrupted save", dir, name));
+  return {};
+}
+
 /// Fences off what is left of earlier launches: their shards bear another name, their messages
 /// another number.
 result<uint32_t> epoch_of(const config::job& job) {
   TROUPE_TRY(all, io::checkpoint::list(job.checkpoint.dir));
+  if (!job.checkpoint.second.dir.empty())  // one that cannot be looked into: resume_from says so
+    if (auto second = io::checkpoint::list(job.checkpoint.second.dir))
+      all.insert(all.end(), second->begin(), second->end());
   const auto epoch = io::checkpoint::next_epoch(all);
   if (epoch <= std::numeric_limits<uint32_t>::max()) return static_cast<uint32_t>(epoch);
-  return error{
-      errc::bad_data,
-      fmt::format("a checkpoint in {} claims to be of epoch {}", job.checkpoint.dir, epoch - 1),
-      "`troupe ckpt ls` shows which: take it away"};
+  return error{errc::bad_data,
+               fmt::format("a checkpoint in {}{}{} claims to be of epoch {}", job.checkpoint.dir,
+                           job.checkpoint.second.dir.empty() ? "" : " or ",
+                           job.checkpoint.second.dir, epoch - 1),
+               "`troupe ckpt ls` shows which: take it away"};
 }
 
 /// The checkpoint to resume from, if any; it and weights to start from are verified. What
 /// interrupted saves left is removed.
 result<std::optional<checkpoint::entry>> start_of(const config::job& job) {
-  TROUPE_TRY(partial, checkpoint::remove_leftovers(job.checkpoint.dir));
-  for (const auto& name : partial)
-    say(fmt::format("removed {}/{}, left by an interrupted save", job.checkpoint.dir, name));
+  TROUPE_CHECK(clean(job.checkpoint.dir));
+  if (!job.checkpoint.second.dir.empty())
+    if (auto cleaned = clean(job.checkpoint.second.dir); !cleaned)
+      say("warning: " + render(cleaned.error()));  // the run can do without it
   if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
-  TROUPE_TRY(start, checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir));
+  TROUPE_TRY(start, checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir,
+                                            job.checkpoint.second.dir));
   for (const auto& line : start.passed_over) say("warning: " + line);
   return start.from;
 }

@@ -146,9 +146,17 @@ uint64_t next_epoch(std::span<const entry> all) {
   return most + 1;
 }
 
-result<choice> newest_that_verifies(const fs::path& dir, const work_options& options) {
-  TROUPE_TRY(all, list(dir));
+result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_options& options) {
   choice out;
+  std::vector<entry> all;
+  for (const auto& dir : dirs) {
+    auto found = list(dir);
+    if (!found && dirs.size() == 1) return found.error();
+    if (!found) out.rejected.push_back({dir, found.error()});  // CT-2
+    if (found) all.insert(all.end(), found->begin(), found->end());
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const entry& a, const entry& b) { return a.age_key() > b.age_key(); });
   for (const auto& e : all) {
     if (e.name.state != folder_state::complete) continue;  // CT-1
     auto sound = e.problem ? status(*e.problem) : verify_one(e.path, options);
@@ -161,6 +169,10 @@ result<choice> newest_that_verifies(const fs::path& dir, const work_options& opt
     out.rejected.push_back({e.path, sound.error()});
   }
   return out;
+}
+
+result<choice> newest_that_verifies(const fs::path& dir, const work_options& options) {
+  return newest_that_verifies({&dir, 1}, options);
 }
 
 }  // namespace troupe::io::checkpoint

@@ -84,7 +84,12 @@ struct choice {
   std::vector<rejection> rejected;  ///< newer ones (CT-2)
 };
 
-/// Verifies from the newest on until one is whole. Error: io, cancelled.
+/// Verifies from the newest on until one is whole, in all of `dirs`; of equally new ones that of
+/// the earlier folder comes first. A folder that cannot be looked through is passed over as a whole
+/// where there are others. Error: io, cancelled.
+result<choice> newest_that_verifies(std::span<const std::filesystem::path> dirs,
+                                    const work_options& options = {});
+/// The same of one folder.
 result<choice> newest_that_verifies(const std::filesystem::path& dir,
                                     const work_options& options = {});
 

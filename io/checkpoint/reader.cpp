@@ -59,17 +59,6 @@ bool is_damage(errc code) {
 
 }  // namespace
 
-/// What is checked at once.
-struct reader::unit {
-  enum class kind : uint8_t { tail, slot, plain };
-  kind what = kind::plain;
-  uint32_t file = 0;
-  uint64_t slot = 0;
-  uint64_t offset = 0;
-  uint64_t bytes = 0;   ///< of a slot with the zeros behind it
-  uint64_t summed = 0;  ///< of those, under the checksum
-};
-
 std::string render(const damage& d) {
   std::string text = d.file;
   if (d.slot) text += fmt::format(", slot {}", *d.slot);
@@ -132,16 +121,13 @@ result<std::shared_ptr<const source_file>> reader::file(uint32_t index) const {
   return file;
 }
 
-result<reader::checksums> reader::read_footer(uint32_t index) const {
+/// `tail` takes the bytes from the footer to the end of the file.
+result<reader::checksums> reader::read_footer(uint32_t index, std::span<std::byte> tail) const {
   const auto& entry = manifest_->files[index];
   TROUPE_TRY(shard, file(index));
   if (shard->size() != entry.bytes)
     return wrong(fmt::format("it has {} bytes instead of {}", shard->size(), entry.bytes));
-  const uint64_t offset = aligned(entry.stream_bytes);
-  if (entry.bytes - offset > aligned(max_footer_bytes + trailer_bytes))
-    return wrong("its footer is impossibly long");
-  std::vector<std::byte> tail(entry.bytes - offset);
-  TROUPE_CHECK(shard->read_at(offset, tail));
+  TROUPE_CHECK(shard->read_at(aligned(entry.stream_bytes), tail));
   TROUPE_TRY(end, parse_trailer(tail, entry.bytes));
   TROUPE_TRY(f, parse_tail(tail, entry.bytes));
   if (end.footer_crc != entry.crc32c)
@@ -155,7 +141,12 @@ result<reader::checksums> reader::sums_of(uint32_t index) const {
     const std::lock_guard lock(cache_->mutex);
     if (cache_->sums[index]) return cache_->sums[index];
   }
-  TROUPE_TRY(sums, read_footer(index));
+  const auto& entry = manifest_->files[index];
+  const uint64_t bytes = entry.bytes - aligned(entry.stream_bytes);
+  if (bytes > aligned(max_footer_bytes + trailer_bytes))
+    return wrong("its footer is impossibly long");
+  std::vector<std::byte> tail(bytes);
+  TROUPE_TRY(sums, read_footer(index, tail));
   const std::lock_guard lock(cache_->mutex);
   cache_->sums[index] = sums;
   return sums;
@@ -198,9 +189,16 @@ result<std::optional<std::string>> reader::fault_in(const unit& u, io_buffer& bu
     if (crc == manifest_->files[u.file].crc32c) return fault{};
     return fault("its checksum is wrong");
   }
+  return fault_in_slot(u, room(buffer, u.bytes));
+}
+
+result<std::optional<std::string>> reader::fault_in_slot(const unit& u,
+                                                         std::span<std::byte> out) const {
+  using fault = std::optional<std::string>;
+  TROUPE_TRY(source, file(u.file));
   TROUPE_TRY(sums, sums_of(u.file));
-  const auto all = room(buffer, u.bytes);
-  TROUPE_CHECK(source->read_at(u.offset, all));
+  TROUPE_CHECK(source->read_at(u.offset, out));
+  const std::span<const std::byte> all(out);
   if (crc32c(all.first(u.summed)) != (*sums)[u.slot]) return fault("its checksum is wrong");
   const auto zeros = all.subspan(u.summed);
   if (std::any_of(zeros.begin(), zeros.end(), [](std::byte b) { return b != std::byte{0}; }))
@@ -221,20 +219,48 @@ status reader::check_unit(const unit& u, io_buffer& buffer, verify_report& found
   return {};
 }
 
-/// The slots of shards whose footer is sound, and the plain files.
-std::vector<reader::unit> reader::units_of(const std::vector<bool>& sound) const {
-  std::vector<unit> units;
-  for (uint32_t i = 0; i < manifest_->files.size(); ++i) {
-    const auto& f = manifest_->files[i];
-    if (!f.shard) units.push_back({unit::kind::plain, i, 0, 0, f.bytes, f.bytes});
-    if (!f.shard || !sound[i]) continue;
-    const uint64_t slot_bytes = manifest_->head.slot_bytes;
-    for (uint64_t at = 0; at < f.stream_bytes; at += slot_bytes) {
-      const uint64_t summed = std::min(slot_bytes, f.stream_bytes - at);
-      units.push_back({unit::kind::slot, i, at / slot_bytes, at, aligned(summed), summed});
-    }
+/// The slots of a shard, or a plain file.
+void reader::add_units(std::vector<unit>& to, uint32_t file) const {
+  const auto& f = manifest_->files[file];
+  if (!f.shard) return to.push_back({unit::kind::plain, file, 0, 0, f.bytes, f.bytes});
+  const uint64_t slot_bytes = manifest_->head.slot_bytes;
+  for (uint64_t at = 0; at < f.stream_bytes; at += slot_bytes) {
+    const uint64_t summed = std::min(slot_bytes, f.stream_bytes - at);
+    to.push_back({unit::kind::slot, file, at / slot_bytes, at, aligned(summed), summed});
   }
-  return units;
+}
+
+std::vector<reader::unit> reader::units() const {
+  std::vector<unit> all;
+  for (uint32_t i = 0; i < manifest_->files.size(); ++i) {
+    add_units(all, i);
+    const auto& f = manifest_->files[i];
+    const uint64_t offset = aligned(f.stream_bytes);
+    if (f.shard) all.push_back({unit::kind::tail, i, 0, offset, f.bytes - offset, 0});
+  }
+  return all;
+}
+
+status reader::read_unit(const unit& u, std::span<std::byte> out) const {
+  const auto damaged = [&](std::string what) {
+    const auto slot = u.what == unit::kind::slot ? std::optional(u.slot) : std::nullopt;
+    return wrong(render(describe(u.file, slot, u.offset, u.bytes, std::move(what))));
+  };
+  const auto outcome = [&]() -> result<std::optional<std::string>> {
+    using fault = std::optional<std::string>;
+    if (u.what == unit::kind::slot) return fault_in_slot(u, out);
+    if (u.what == unit::kind::tail) {
+      TROUPE_CHECK(read_footer(u.file, out));
+      return fault{};
+    }
+    TROUPE_TRY(source, file(u.file));
+    TROUPE_CHECK(source->read_at(u.offset, out));
+    return crc32c(out) == manifest_->files[u.file].crc32c ? fault{}
+                                                          : fault("its checksum is wrong");
+  }();
+  if (!outcome && outcome.error().code == errc::bad_data) return damaged(outcome.error().message);
+  if (!outcome) return outcome.error();
+  return *outcome ? status(damaged(**outcome)) : status{};
 }
 
 result<verify_report> reader::verify(const work_options& options) const {
@@ -261,9 +287,10 @@ result<verify_report> reader::verify(const work_options& options) const {
     std::fill(cache_->sums.begin(), cache_->sums.end(), nullptr);
   }
   TROUPE_CHECK(run(tails));
-  std::vector<bool> sound(manifest_->files.size());
-  for (size_t i = 0; i < sound.size(); ++i) sound[i] = cache_->sums[i] != nullptr;
-  TROUPE_CHECK(run(units_of(sound)));
+  std::vector<unit> others;  // of shards whose footer is not sound, no slot can be checked
+  for (uint32_t i = 0; i < manifest_->files.size(); ++i)
+    if (!manifest_->files[i].shard || cache_->sums[i]) add_units(others, i);
+  TROUPE_CHECK(run(others));
   std::sort(report.damages.begin(), report.damages.end(), [](const auto& a, const auto& b) {
     return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
   });

@@ -60,6 +60,26 @@ class reader {
 
   const manifest& content() const noexcept { return *manifest_; }
 
+  /// Bytes of one file under one check: what is verified, or copied, at once.
+  struct unit {
+    enum class kind : uint8_t {
+      slot,   ///< of a shard, with the zeros behind it
+      tail,   ///< of a shard: from its footer to its end
+      plain,  ///< any other file, whole
+    };
+    kind what = kind::plain;
+    uint32_t file = 0;  ///< index into content().files
+    uint64_t slot = 0;  ///< of kind slot
+    uint64_t offset = 0;
+    uint64_t bytes = 0;
+    uint64_t summed = 0;  ///< of those, under the slot's or file's checksum
+  };
+  /// All units, file by file and in their order in it: every byte of every file is in one.
+  std::vector<unit> units() const;
+  /// Reads one into `out`, which has its length, and checks it. Errors: bad_data naming the place
+  /// (RD-2); not_found where the file is gone; io.
+  status read_unit(const unit& u, std::span<std::byte> out) const;
+
   /// Reads every byte of every file (CRC32C of slots, footers and files; zeros where zeros belong).
   /// Damage is in the report; an error is what kept it from reading, or cancelled.
   result<verify_report> verify(const work_options& options = {}) const;
@@ -86,16 +106,15 @@ class reader {
     std::vector<checksums> sums;  ///< of shards whose footer verified, by file
     std::list<std::pair<uint32_t, std::shared_ptr<const source_file>>> open;  ///< newest first
   };
-  struct unit;
-
   explicit reader(std::shared_ptr<const file_source> source);
   result<std::shared_ptr<const source_file>> file(uint32_t index) const;
   result<checksums> sums_of(uint32_t index) const;
-  result<checksums> read_footer(uint32_t index) const;
+  result<checksums> read_footer(uint32_t index, std::span<std::byte> tail) const;
   status check_unit(const unit& u, io_buffer& buffer, verify_report& found,
                     std::mutex& mutex) const;
   result<std::optional<std::string>> fault_in(const unit& u, io_buffer& buffer) const;
-  std::vector<unit> units_of(const std::vector<bool>& sound) const;
+  result<std::optional<std::string>> fault_in_slot(const unit& u, std::span<std::byte> out) const;
+  void add_units(std::vector<unit>& to, uint32_t file) const;
   damage describe(uint32_t file, std::optional<uint64_t> slot, uint64_t offset, uint64_t bytes,
                   std::string what) const;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -48,7 +49,7 @@ std::vector<std::string> kept_because(std::span<const entry> catalog, const rete
   std::vector<std::string> why(catalog.size());
   const auto newest = readable(catalog);
   const auto best = by_loss(catalog, newest);
-  const bool no_rules = rules.keep_last == 0 && rules.keep_every == 0 && rules.keep_best == 0;
+  const bool no_rules = rules.empty();
   if (!newest.empty()) add(why[newest[0]], "newest");  // RT-1
   for (size_t n = 0; n < newest.size(); ++n) {
     const auto& e = catalog[newest[n]];
@@ -107,6 +108,15 @@ status remove(const doomed& what) {
   fs::remove_all(gone, code);
   if (code) return error::system(fmt::format("remove {}", gone.string()), code.value());
   return fsync_directory(parent);
+}
+
+status retain(const fs::path& dir, const retention& rules, std::span<const std::string> in_use) {
+  if (rules.empty()) return {};
+  auto complete_only = rules;
+  complete_only.partial_age_s = std::numeric_limits<int64_t>::max();
+  TROUPE_TRY(all, list(dir));
+  for (const auto& old : plan_removal(all, complete_only, 0, in_use)) TROUPE_CHECK(remove(old));
+  return {};
 }
 
 }  // namespace troupe::io::checkpoint

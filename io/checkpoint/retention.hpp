@@ -27,6 +27,9 @@ struct retention {
   uint64_t keep_best = 0;   ///< so many of the smallest validation losses
   /// Leftovers of interrupted saves are removed when they have not changed for so long, in seconds.
   int64_t partial_age_s = 3600;
+
+  /// Whether all are kept.
+  bool empty() const noexcept { return keep_last == 0 && keep_every == 0 && keep_best == 0; }
 };
 
 /// What is to be removed of a catalog, and why.
@@ -47,5 +50,10 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
 
 /// Removes one folder (RT-3). Error io.
 status remove(const doomed& what);
+
+/// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as they
+/// are for whoever is writing there. Error io.
+status retain(const std::filesystem::path& dir, const retention& rules,
+              std::span<const std::string> in_use = {});
 
 }  // namespace troupe::io::checkpoint

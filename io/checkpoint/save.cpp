@@ -79,9 +79,6 @@ void rank_save::written(const status& outcome) {
 
 // -- the root -------------------------------------------------------------------------------------
 
-namespace {
-
-/// The commit point and what belongs around it.
 result<fs::path> publish(disk& d, const fs::path& partial, uint64_t step) {
   const auto dir = partial.parent_path();
   const auto name = complete_name(step);
@@ -95,8 +92,6 @@ result<fs::path> publish(disk& d, const fs::path& partial, uint64_t step) {
   if (again) (void)remove_folder(d, partial);
   return dir / name;
 }
-
-}  // namespace
 
 result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_head& head,
                              std::vector<shard_facts> shards,

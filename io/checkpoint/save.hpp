@@ -83,6 +83,11 @@ result<std::filesystem::path> commit_save(disk& d, const std::filesystem::path& 
                                           std::vector<shard_facts> shards,
                                           const std::vector<small_file>& others);
 
+/// The commit point, of whoever has written and synced all files of `partial` (as commit_save has):
+/// sync of the folder, rename or exchange to step-N, sync of its parent; the complete folder (SV-1,
+/// SV-2, SV-4). Blocks. Error io, as commit_save's.
+result<std::filesystem::path> publish(disk& d, const std::filesystem::path& partial, uint64_t step);
+
 /// Removes a folder of files, with what is in it. Blocks.
 status remove_folder(disk& d, const std::filesystem::path& folder);
 

@@ -30,12 +30,17 @@ unique_fd past_cache(const unique_fd& fd) {
 /// read once, and filling the cache costs more time than the disk.
 class plain_file final : public source_file {
  public:
-  plain_file(unique_fd fd, uint64_t size, std::string name)
-      : fd_(std::move(fd)), direct_(past_cache(fd_)), size_(size), name_(std::move(name)) {}
+  plain_file(unique_fd fd, uint64_t size, std::string name, pages behind)
+      : fd_(std::move(fd)),
+        direct_(past_cache(fd_)),
+        size_(size),
+        name_(std::move(name)),
+        behind_(behind) {}
 
   uint64_t size() const noexcept override { return size_; }
 
   status read_at(uint64_t offset, std::span<std::byte> out) const override {
+    const uint64_t begin = offset, whole = out.size();
     if (const size_t bytes = direct_bytes(offset, out)) {
       const auto n = ::pread(direct_.get(), out.data(), bytes, static_cast<off_t>(offset));
       if (n > 0) {  // what it did not give, a plain read gives, or says why not
@@ -51,6 +56,9 @@ class plain_file final : public source_file {
       offset += static_cast<uint64_t>(n);
       out = out.subspan(static_cast<size_t>(n));
     }
+    if (behind_ == pages::drop)  // a wish: what comes of it does not matter
+      (void)::posix_fadvise(fd_.get(), static_cast<off_t>(begin), static_cast<off_t>(whole),
+                            POSIX_FADV_DONTNEED);
     return {};
   }
 
@@ -67,11 +75,13 @@ class plain_file final : public source_file {
   unique_fd direct_;
   uint64_t size_;
   std::string name_;
+  pages behind_;
 };
 
 class plain_folder final : public file_source {
  public:
-  explicit plain_folder(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  plain_folder(std::filesystem::path folder, pages behind)
+      : folder_(std::move(folder)), behind_(behind) {}
 
   result<std::shared_ptr<const source_file>> open(const std::string& name) const override {
     if (!is_file_name(name)) return error{errc::bad_data, "a file's name is none"};
@@ -80,17 +90,18 @@ class plain_folder final : public file_source {
     if (::fstat(fd.get(), &facts) != 0) return error::system(fmt::format("stat {}", name), errno);
     const auto size = static_cast<uint64_t>(facts.st_size);
     return std::shared_ptr<const source_file>(
-        std::make_shared<plain_file>(std::move(fd), size, name));
+        std::make_shared<plain_file>(std::move(fd), size, name, behind_));
   }
 
  private:
   std::filesystem::path folder_;
+  pages behind_;
 };
 
 }  // namespace
 
-std::shared_ptr<const file_source> folder_source(std::filesystem::path folder) {
-  return std::make_shared<plain_folder>(std::move(folder));
+std::shared_ptr<const file_source> folder_source(std::filesystem::path folder, pages behind) {
+  return std::make_shared<plain_folder>(std::move(folder), behind);
 }
 
 }  // namespace troupe::io::checkpoint

@@ -32,7 +32,14 @@ class file_source {
   virtual result<std::shared_ptr<const source_file>> open(const std::string& name) const = 0;
 };
 
+/// What becomes of the page cache behind a read.
+enum class pages : uint8_t {
+  keep,
+  drop,  ///< for bytes that nobody reads again soon: the cache is left to whoever needs it
+};
+
 /// The files of a folder, by pread: long aligned reads past the page cache.
-std::shared_ptr<const file_source> folder_source(std::filesystem::path folder);
+std::shared_ptr<const file_source> folder_source(std::filesystem::path folder,
+                                                 pages behind = pages::keep);
 
 }  // namespace troupe::io::checkpoint

@@ -2,6 +2,7 @@
 // each naming the keys it is about so that a person sees which line to change.
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <set>
 
 #include <fmt/format.h>
@@ -33,6 +34,7 @@ void derive_paths(builder& b) {
   auto& j = b.target();
   j.job.output = expanded(j.job.output, "{name}", j.job.name);
   j.checkpoint.dir = expanded(j.checkpoint.dir, "{output}", j.job.output);
+  j.checkpoint.second.dir = expanded(j.checkpoint.second.dir, "{output}", j.job.output);
   j.data.cache = expanded(j.data.cache, "{output}", j.job.output);
 }
 
@@ -80,7 +82,7 @@ void derive_work(builder& b) {
 void check_job(builder& b) {
   const auto& j = b.target();
   b.rule(is_name(j.job.name), {"job.name"},
-         fmt::format("{}, got {}", name_rule, quoted(j.job.name)));
+         fmt::format("{}, got {}", name_rule, config::quoted(j.job.name)));
   b.rule(!j.job.output.empty(), {"job.output"}, "expected a folder, got nothing");
   b.rule(j.job.output.find_first_of("{}") == std::string::npos, {"job.output"},
          "only {name} can stand in braces");
@@ -94,6 +96,31 @@ void check_job(builder& b) {
          "expected \"auto\", \"never\" or the path of a checkpoint, got nothing");
 }
 
+/// Whether two paths are one by their text: "a/../b/" is "b".
+bool same_folder(const std::string& one, const std::string& other) {
+  const auto plain = [](const std::string& text) {
+    std::error_code code;
+    auto path = std::filesystem::absolute(text, code);
+    path = (code ? std::filesystem::path(text) : path).lexically_normal();
+    return path.has_filename() ? path : path.parent_path();
+  };
+  return plain(one) == plain(other);
+}
+
+void check_second_tier(builder& b) {
+  const auto& c = b.target().checkpoint;
+  const auto& second = c.second;
+  b.rule(second.dir.find_first_of("{}") == std::string::npos, {"checkpoint.second.dir"},
+         "only {output} can stand in braces");
+  b.rule(second.dir.empty() || c.dir.empty() || !same_folder(c.dir, second.dir),
+         {"checkpoint.second.dir", "checkpoint.dir"}, "the second tier is the first",
+         "name another folder, or leave it empty for a single tier");
+  const bool unused =
+      second.dir.empty() && (second.every != 0 || second.bytes_per_second != 0 ||
+                             second.keep != 0 || second.keep_every != 0 || second.keep_best != 0);
+  b.rule(!unused, {"checkpoint.second.dir"}, "is required where the second tier is described");
+}
+
 void check_nodes(builder& b) {
   const auto& c = b.target().cluster;
   std::set<std::string> names;
@@ -103,12 +130,14 @@ void check_nodes(builder& b) {
       b.complain(entry.at, "cluster.node.name", "every [[cluster.node]] needs a name");
     else if (!is_name(n.name))
       b.complain(entry.at, "cluster.node.name",
-                 fmt::format("{}, got {}", name_rule, quoted(n.name)));
+                 fmt::format("{}, got {}", name_rule, config::quoted(n.name)));
     else if (!names.insert(n.name).second)
-      b.complain(entry.at, "cluster.node.name", fmt::format("{} is there twice", quoted(n.name)));
+      b.complain(entry.at, "cluster.node.name",
+                 fmt::format("{} is there twice", config::quoted(n.name)));
     if (c.launch == launch_mode::local && !n.host.empty() && !is_loopback(n.host))
       b.complain(entry.at, "cluster.node.host",
-                 fmt::format("cluster.launch is \"local\", but {} is another host", quoted(n.host)),
+                 fmt::format("cluster.launch is \"local\", but {} is another host",
+                             config::quoted(n.host)),
                  "set cluster.launch = \"ssh\", or \"external\"");
     if (c.launch == launch_mode::ssh && n.host.empty())
       b.complain(entry.at, "cluster.node.host",
@@ -140,7 +169,7 @@ void check_network(builder& b) {
          fmt::format("nodes on other hosts cannot reach {}", c.listen),
          "listen on an address of this machine that they can reach");
   b.rule(loopback || c.tls.enabled() || c.insecure, {"cluster.listen"},
-         fmt::format("{} is not loopback, and there is no TLS", quoted(c.listen)),
+         fmt::format("{} is not loopback, and there is no TLS", config::quoted(c.listen)),
          "set cluster.tls (`troupe certs` makes the files), or cluster.insecure = true");
   b.rule(c.insecure || c.clear_text_tensors || !tensors_cross_hosts(c),
          {"cluster.clear_text_tensors", "cluster.listen", "cluster.launch"},
@@ -271,6 +300,7 @@ void derive(builder& b) {
 
 void check(builder& b) {
   check_job(b);
+  check_second_tier(b);
   check_nodes(b);
   check_network(b);
   check_heartbeats(b);

@@ -12,7 +12,8 @@
 //     launch "external" and a mere number of nodes these are slots for whoever joins.
 // J-2 parallel.data * parallel.pipeline is the number of workers; train.micro_batch divides
 //     train.batch / parallel.data.
-// J-3 job.output, checkpoint.dir and data.cache hold no "{...}" placeholders any more.
+// J-3 job.output, checkpoint.dir, checkpoint.second.dir and data.cache hold no "{...}" placeholders
+//     any more.
 // J-4 parse(to_toml(job)) is the same job.
 // J-5 Without model.path, no "auto", 0 or -1 is left in model, but vocab (the tokenizer's size).
 // Paths are as written: relative ones are relative to the working directory of the process that
@@ -177,18 +178,34 @@ struct parallel_section {
   bool operator==(const parallel_section&) const = default;
 };
 
+/// [checkpoint.second]: where committed checkpoints are copied to in the background.
+struct second_tier_section {
+  std::string dir;               ///< empty = there is no second tier
+  int64_t every = 0;             ///< only steps that are multiples, and the last; 0 = each
+  int64_t bytes_per_second = 0;  ///< of the copying, at most; 0 = no limit
+  int64_t wait_s = 600;          ///< the end of a run waits for the last copy, at most
+  int64_t keep = 0;              ///< the three rules of retention, as of checkpoint_section
+  int64_t keep_every = 0;
+  int64_t keep_best = 0;
+  bool operator==(const second_tier_section&) const = default;
+};
+
 /// [checkpoint]
 struct checkpoint_section {
   std::string dir = "{output}/checkpoints";
   int64_t every = 0;  ///< steps between checkpoints; 0 = only at the end
-  int64_t keep = 0;   ///< newest checkpoints kept; 0 = all
-  /// "auto" = the newest complete one in dir if any, "never", or a checkpoint's path.
+  /// Retention; a checkpoint that any rule keeps is kept. All 0 = every checkpoint.
+  int64_t keep = 0;        ///< so many of the newest
+  int64_t keep_every = 0;  ///< steps that are multiples
+  int64_t keep_best = 0;   ///< so many of the smallest validation losses
+  /// "auto" = the newest whole one of both tiers if any, "never", or a checkpoint's path.
   std::string resume = "auto";
   /// Memory of each rank through which its share of the state goes to the disk, at most; less where
   /// the share is smaller.
   int64_t ring_bytes = int64_t{256} << 20;
   config::when_busy when_busy = config::when_busy::block;
   bool export_model = true;  ///< at the end: {output}/model, a Hugging Face folder
+  second_tier_section second;
   bool operator==(const checkpoint_section&) const = default;
 };
 

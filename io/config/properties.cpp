@@ -33,6 +33,8 @@ constexpr std::array section_rows = {
     section_row{"train", "Steps, batches, optimizer and learning rate"},
     section_row{"parallel", "How the workers divide the work"},
     section_row{"checkpoint", "When the state is saved, where, and what a start resumes from"},
+    section_row{"checkpoint.second",
+                "The second tier: a slower or shared folder with copies of committed checkpoints"},
     section_row{"log", "What is printed while it trains"},
 };
 

@@ -36,6 +36,10 @@ constexpr property in_checkpoint(std::string_view key, std::string_view about, b
   return row<job, &job::checkpoint, Member>(key, about, limits);
 }
 template <auto Member>
+constexpr property in_second(std::string_view key, std::string_view about, bounds limits = {}) {
+  return row<job, &job::checkpoint, &checkpoint_section::second, Member>(key, about, limits);
+}
+template <auto Member>
 constexpr property in_log(std::string_view key, std::string_view about, bounds limits = {}) {
   return row<job, &job::log, Member>(key, about, limits);
 }
@@ -45,6 +49,7 @@ using cluster_s = cluster_section;
 using model_s = model_section;
 using data_s = data_section;
 using train_s = train_section;
+using second_s = second_tier_section;
 
 constexpr double million = 1e6;
 
@@ -244,11 +249,20 @@ constinit const property rows[] = {
     in_checkpoint<&checkpoint_section::every>(
         "checkpoint.every", "Steps between two checkpoints; 0 = only at the end", within(0, 1e9)),
     in_checkpoint<&checkpoint_section::keep>(
-        "checkpoint.keep", "Newest checkpoints that are kept; 0 = all", within(0, million)),
+        "checkpoint.keep",
+        "Newest checkpoints that are kept; where this and the next two are 0, all are",
+        within(0, million)),
+    in_checkpoint<&checkpoint_section::keep_every>(
+        "checkpoint.keep_every", "Checkpoints of steps that are multiples of this are kept, too",
+        within(0, 1e9)),
+    in_checkpoint<&checkpoint_section::keep_best>(
+        "checkpoint.keep_best",
+        "So many checkpoints with the smallest validation losses are kept, too",
+        within(0, million)),
     in_checkpoint<&checkpoint_section::resume>(
         "checkpoint.resume",
-        "\"auto\" = from the newest complete checkpoint in checkpoint.dir if there "
-        "is one, \"never\", or the path of a checkpoint"),
+        "\"auto\" = from the newest whole checkpoint in checkpoint.dir or checkpoint.second.dir if "
+        "there is one, \"never\", or the path of a checkpoint"),
     in_checkpoint<&checkpoint_section::ring_bytes>(
         "checkpoint.ring_bytes",
         "Memory of a rank through which its state goes to the disk, at most",
@@ -260,6 +274,31 @@ constinit const property rows[] = {
     in_checkpoint<&checkpoint_section::export_model>(
         "checkpoint.export_model",
         "At the end write the model to {output}/model, a Hugging Face folder"),
+    in_second<&second_s::dir>("checkpoint.second.dir",
+                              "Folder that committed checkpoints are copied into in the "
+                              "background; empty = none; {output} stands for job.output"),
+    in_second<&second_s::every>(
+        "checkpoint.second.every",
+        "Only checkpoints of steps that are multiples of this are copied, and the run's last; 0 = "
+        "each that there is time for",
+        within(0, 1e9)),
+    in_second<&second_s::bytes_per_second>("checkpoint.second.bytes_per_second",
+                                           "Bandwidth of the copying, at most; 0 = no limit",
+                                           within(0, 1e15)),
+    in_second<&second_s::wait_s>(
+        "checkpoint.second.wait_s",
+        "Seconds that the end of a run waits for the copy of its last checkpoint, at most",
+        within(0, 30 * 24 * 3600.0)),
+    in_second<&second_s::keep>("checkpoint.second.keep",
+                               "Newest checkpoints that are kept there; where this and the next "
+                               "two are 0, all are",
+                               within(0, million)),
+    in_second<&second_s::keep_every>("checkpoint.second.keep_every",
+                                     "Those of steps that are multiples of this are kept, too",
+                                     within(0, 1e9)),
+    in_second<&second_s::keep_best>("checkpoint.second.keep_best",
+                                    "So many with the smallest validation losses are kept, too",
+                                    within(0, million)),
 
     in_log<&log_section::format>("log.format",
                                  "How steps are printed; auto = one line that rewrites "

@@ -116,6 +116,34 @@ TEST_CASE("CAT-1 CAT-2 a damaged checkpoint is named and passed over, by name it
   CHECK(resume_from("auto", dir.path)->from->path == newest);
 }
 
+TEST_CASE("catalog: a run goes on from the newest whole checkpoint of both tiers") {
+  scratch dir;
+  const auto first = dir / "first", second = dir / "second";
+  const auto into = [](const fs::path& where, uint64_t step) {
+    cp::sample::made what;
+    what.step = step;
+    return cp::sample::make(where, what);
+  };
+  CHECK_FALSE(resume_from("auto", first, second)->from);
+  into(second, 10);
+  CHECK(resume_from("auto", first, second)->from->path == second / cp::complete_name(10));
+  CHECK(resume_from("auto", first, second)->from->step == 10);
+  CHECK_FALSE(resume_from("auto", first)->from);
+  CHECK_FALSE(resume_from("never", first, second)->from);
+  const auto local = into(first, 10);
+  CHECK(resume_from("auto", first, second)->from->path == local);
+  flip_middle(local / "rank-00000.shard");
+  auto found = resume_from("auto", first, second);
+  REQUIRE(found);
+  CHECK(found->from->path == second / cp::complete_name(10));
+  REQUIRE(found->passed_over.size() == 1);
+  CHECK(found->passed_over[0].find(local.string()) != std::string::npos);
+  flip_middle(second / cp::complete_name(10) / "rank-00000.shard");
+  found = resume_from("auto", first, second);
+  REQUIRE_FALSE(found);
+  CHECK(found.error().message.find(second.string()) != std::string::npos);
+}
+
 TEST_CASE("CAT-2 where checkpoints are and none is sound, nothing starts from nothing") {
   scratch dir;
   for (uint64_t step : {5u, 10u}) flip_middle(make(dir, step) / "rank-00000.shard");

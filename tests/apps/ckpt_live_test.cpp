@@ -76,3 +76,26 @@ TEST_CASE("ckpt live: nothing under way, and cards that are no JSON or another's
     CHECK(nlohmann::json::parse(live_json(view)).contains("under_way"));
   }
 }
+
+TEST_CASE("ckpt live: the second tier, where there is one") {
+  CHECK(nlohmann::json::parse(live_json(busy()))["second_tier"].is_null());
+  CHECK(live_text(busy(), 0).find("second tier") == std::string::npos);
+  auto view = busy();
+  add(view, "carrier", "copying",
+      R"({"step":6,"total_bytes":4096,"written_bytes":1024,"durable_bytes":512,)"
+      R"("bytes_per_s":2048,"durable_step":4,"copied":2,"passed_over":3,"failures":1})");
+  CHECK(nlohmann::json::parse(live_json(view))["second_tier"]["durable_step"] == 4);
+  auto text = live_text(view, 0);
+  for (const char* word : {"second tier: step 6 is being copied, 1.0 KiB of 4.0 KiB written",
+                           "durable: step 4 (2 copied, 3 passed over, 1 failed)"}) {
+    CAPTURE(word);
+    INFO(text);
+    CHECK(text.find(word) != std::string::npos);
+  }
+  view.nodes.back()->actors.back()->detail =
+      R"({"step":null,"total_bytes":0,"durable_step":null,"copied":0})";
+  text = live_text(view, 0);
+  CHECK(text.find("second tier: durable: none (0 copied") != std::string::npos);
+  view.nodes.back()->actors.back()->detail = R"({"step":[],"total_bytes":"x","durable_step":-1})";
+  CHECK(live_text(view, 0).find("second tier: durable: none") != std::string::npos);
+}

@@ -1,4 +1,6 @@
 // What was saved goes on as if it had never stopped.
+#include <algorithm>
+
 #include "tests/cluster/job_files.hpp"
 
 using namespace troupe::cluster_test;
@@ -7,6 +9,17 @@ namespace {
 
 std::vector<double> tail(const std::vector<double>& all, size_t from) {
   return {all.begin() + static_cast<std::ptrdiff_t>(from), all.end()};
+}
+
+std::vector<double> head(const std::vector<double>& all, size_t to) {
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(to)};
+}
+
+std::vector<std::string> names_in(const fs::path& dir) {
+  std::vector<std::string> out;
+  for (const auto& item : fs::directory_iterator(dir)) out.push_back(item.path().filename());
+  std::sort(out.begin(), out.end());
+  return out;
 }
 
 /// 20 steps with a checkpoint at 10, whose later checkpoint is then taken away: "stopped at 10".
@@ -104,6 +117,68 @@ TEST_CASE("resume: a checkpoint in every step changes no bit, and each one resum
     }
     CHECK_FALSE(fs::exists(job / "run/checkpoints/step-00000020.e1.partial"));
   }
+}
+
+TEST_CASE("resume: from the second tier alone it goes on with the same loss bits") {
+  job_files job;
+  const auto second = job / "shared";
+  const auto sets =
+      with(layout(1, 2), {"train.schedule=constant", "checkpoint.every=2",
+                          "checkpoint.second.dir=" + second.string(), "checkpoint.second.keep=1"});
+  const auto all = job.losses(
+      with(layout(1, 2), {"train.schedule=constant", "job.output=" + (job / "plain").string()}));
+  CHECK(job.losses(with(sets, {"train.steps=9"})) == head(all, 9));
+  CHECK(names_in(second) == std::vector<std::string>{"step-00000009"});
+  CHECK(run({"ckpt", "verify", (second / "step-00000009").string()}).code == 0);
+  fs::remove_all(job / "run/checkpoints");
+  fs::create_directories(second / "step-00000008.e1.partial");
+  program again(job.up(sets));
+  CHECK(again.wait() == 0);
+  INFO(again.err());
+  CHECK(again.losses() == tail(all, 9));
+  CHECK(again.err().find(second.string() + "/step-00000008.e1.partial") != std::string::npos);
+  CHECK(names_in(second) == std::vector<std::string>{"step-00000020"});
+  CHECK(fs::exists(job.checkpoint(20)));
+  // Nothing is left to train, and the copy is there: it is found, not made again.
+  fs::remove_all(job / "run/checkpoints");
+  program idle(job.up(sets));
+  CHECK(idle.wait() == 0);
+  CHECK(idle.err().find("nothing to do") != std::string::npos);
+}
+
+TEST_CASE(
+    "resume: a second tier that cannot keep up holds the end of a run up only as long as told") {
+  job_files job;
+  const auto second = job / "shared";
+  program p(
+      job.up({"train.steps=3", "checkpoint.every=1", "checkpoint.second.wait_s=1",
+              "checkpoint.second.bytes_per_second=1", "checkpoint.second.dir=" + second.string()}));
+  CHECK(p.wait() == 0);
+  INFO(p.err());
+  CHECK(p.err().find("step 3, is not in the second tier") != std::string::npos);
+  CHECK(names_in(second).empty());
+  CHECK(fs::exists(job.checkpoint(3)));
+}
+
+TEST_CASE(
+    "resume: a second tier that fails is a warning, one that cannot be looked into stops a start") {
+  job_files job;
+  const auto second = job / "shared";
+  fs::create_directories(second);
+  for (int step : {1, 2, 3})  // in the way of the folder that a copy is written into
+    std::ofstream(second / fmt::format("step-{:08}.e1.partial", step)) << "x";
+  const std::vector<std::string> sets{"train.steps=3", "checkpoint.every=1"};
+  program p(job.up(with(sets, {"checkpoint.second.dir=" + second.string()})));
+  CHECK(p.wait() == 0);
+  INFO(p.err());
+  CHECK(p.losses().size() == 3);
+  CHECK(p.err().find("not in the second tier") != std::string::npos);
+  CHECK(fs::exists(job.checkpoint(3)));
+  const auto file = (second / "step-00000001.e1.partial").string();
+  fs::remove_all(job / "run/checkpoints");
+  program blind(job.up(with(sets, {"checkpoint.second.dir=" + file + "/shared"})));
+  CHECK(blind.wait() == 65);
+  CHECK(blind.err().find("checkpoint.resume=never") != std::string::npos);
 }
 
 TEST_CASE("resume: keep leaves the newest checkpoints") {

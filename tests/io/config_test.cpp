@@ -122,9 +122,11 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15, r16, r17,
                          r18, r19, r20, r21] = j.train;
   [[maybe_unused]] auto [p1, p2, p3] = j.parallel;
-  [[maybe_unused]] auto [k1, k2, k3, k4, k5, k6, k7] = j.checkpoint;
+  [[maybe_unused]] auto [k1, k2, k3, k4, k5, k6, k7, k8, k9, k10] = j.checkpoint;
+  [[maybe_unused]] auto [s1, s2, s3, s4, s5, s6, s7] = k10;
   [[maybe_unused]] auto [l1, l2] = j.log;
-  CHECK(keys.size() == 3 + (17 - 2) + 3 + 18 + 7 + 21 + 3 + 7 + 2);  // less node and tls themselves
+  // less node, tls and second themselves
+  CHECK(keys.size() == 3 + (17 - 2) + 3 + 18 + 7 + 21 + 3 + (10 - 1) + 7 + 2);
 }
 
 TEST_CASE("the least job is settled: nothing is left open that can be derived") {
@@ -285,12 +287,37 @@ TEST_CASE("impossible combinations are told with the key and the line at fault")
       {{"job.name=\"\xff\""}, "not valid UTF-8"},
       {{"train.steps=1\nlr=2"}, "expected an integer from 1 to 1000000000, got the string"},
       {{"checkpoint.resume="}, "expected \"auto\", \"never\" or the path"},
+      {{"checkpoint.dir=a", "checkpoint.second.dir=a"}, "the second tier is the first"},
+      {{"checkpoint.dir=a", "checkpoint.second.dir=./b/../a/"}, "the second tier is the first"},
+      {{"checkpoint.second.dir={output}/checkpoints"}, "the second tier is the first"},
+      {{"checkpoint.second.dir=x/{name}"}, "only {output} can stand in braces"},
+      {{"checkpoint.second.keep=1"}, "checkpoint.second.dir: is required where"},
+      {{"checkpoint.second.bytes_per_second=-1"}, "expected an integer from 0"},
   };
   for (const auto& r : rows) {
     CAPTURE(std::string(r.expected));
     auto text = complaints(r.sets);
     CHECK_MESSAGE(text.find(r.expected) != std::string::npos, text);
   }
+}
+
+TEST_CASE("the second tier is a section of its own, and {output} stands in its folder") {
+  folder here;
+  auto got = load({here.write("run.toml", least + "[checkpoint.second]\nkeep = 2\nevery = 10\n" +
+                                              "dir = \"{output}/shared\"\n"),
+                   {},
+                   {"checkpoint.second.bytes_per_second=1000", "checkpoint.keep_best=3"}});
+  REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
+  const auto& c = got->value.checkpoint;
+  CHECK(c.second.dir == "runs/troupe/shared");
+  CHECK(c.second.keep == 2);
+  CHECK(c.second.every == 10);
+  CHECK(c.second.bytes_per_second == 1000);
+  CHECK(c.second.wait_s == 600);
+  CHECK(c.keep_best == 3);
+  auto again = parse(to_toml(got->value), "again");  // J-4
+  REQUIRE_MESSAGE(again, (again ? "" : render(again.error())));
+  CHECK(*again == got->value);
 }
 
 TEST_CASE("one mistake is one problem (L-1)") {

@@ -130,6 +130,54 @@ TEST_CASE("CT-2: the newest that verifies is chosen, and those passed over are n
   CHECK(chosen->rejected[2].why.message.find("MANIFEST") != std::string::npos);
 }
 
+TEST_CASE("CT-2: of several folders the newest of all is chosen, of equals the first folder's") {
+  scratch dir;
+  const std::filesystem::path dirs[] = {dir / "first", dir / "second"};
+  const auto chosen = [&] {
+    auto found = newest_that_verifies(dirs);
+    REQUIRE(found);
+    return *found;
+  };
+  CHECK(!chosen().path);
+  for (const uint64_t step : {100, 120}) sample::make(dirs[1], at_step(step));
+  CHECK(chosen().path == dirs[1] / "step-00000120");
+  for (const uint64_t step : {110, 120}) sample::make(dirs[0], at_step(step));
+  CHECK(chosen().path == dirs[0] / "step-00000120");
+  damage_a_slot(dirs[0] / "step-00000120");
+  auto one = chosen();
+  CHECK(one.path == dirs[1] / "step-00000120");
+  REQUIRE(one.rejected.size() == 1);
+  CHECK(one.rejected[0].path == dirs[0] / "step-00000120");
+  damage_a_slot(dirs[1] / "step-00000120");
+  CHECK(chosen().path == dirs[0] / "step-00000110");
+  CHECK(chosen().rejected.size() == 2);
+  // A folder that cannot be read is named; the other is used.
+  std::filesystem::remove_all(dirs[0]);
+  REQUIRE(write_atomic(dirs[0], "no folder"));
+  one = chosen();
+  CHECK(one.path == dirs[1] / "step-00000100");
+  REQUIRE(one.rejected.size() == 2);
+  CHECK(one.rejected[0].path == dirs[0]);
+  CHECK(!newest_that_verifies(dirs[0]));
+}
+
+TEST_CASE("retention: what no rule keeps goes, but for what is in use and what is being written") {
+  scratch dir;
+  for (const uint64_t step : {100, 110, 120}) sample::make(dir.path, at_step(step));
+  std::filesystem::create_directory(dir / "step-00000130.e1.partial");
+  REQUIRE(retain(dir.path, {}));
+  CHECK(std::filesystem::exists(dir / "step-00000100"));
+  const std::vector<std::string> in_use{"step-00000110"};
+  REQUIRE(retain(dir.path, {1, 0, 0}, in_use));
+  CHECK(!std::filesystem::exists(dir / "step-00000100"));
+  CHECK(std::filesystem::exists(dir / "step-00000110"));
+  REQUIRE(retain(dir.path, {1, 0, 0}));
+  CHECK(!std::filesystem::exists(dir / "step-00000110"));
+  CHECK(std::filesystem::exists(dir / "step-00000120"));
+  CHECK(std::filesystem::exists(dir / "step-00000130.e1.partial"));
+  CHECK(retain(dir / "absent", {1, 0, 0}));
+}
+
 TEST_CASE("a checkpoint under another step's name is not believed") {
   scratch dir;
   sample::make(dir.path, at_step(100));

@@ -1,0 +1,207 @@
+// A slot at a time, from the first tier into the second.
+#include "actors/checkpoint/carrier.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/base/context.hpp"
+#include "io/checkpoint/catalog.hpp"
+
+namespace troupe::checkpoint {
+
+namespace cp = io::checkpoint;
+namespace fs = std::filesystem;
+
+namespace {
+
+using self_pointer = traced_pointer<carrier_actor, carrier_state>;
+
+constexpr int disk_threads = 2;  ///< one writes, one may hang
+
+void begin_next(self_pointer self);
+
+std::string text_of(const flatbuffers::String* s) {
+  return s != nullptr ? s->str() : "";
+}
+
+std::string number_or_null(const std::optional<uint64_t>& n) {
+  return n ? fmt::format("{}", *n) : "null";
+}
+
+void show(self_pointer self) {
+  const auto& st = self->state;
+  const auto& now = st.policy.under_way();
+  const auto p = st.copy ? st.copy->progress() : cp::copy_progress{};
+  const double s = static_cast<double>(now_ns(*self) - st.copy_began_ns) / 1e9;
+  const double rate = st.copy && s > 0 ? static_cast<double>(p.written) / s : 0;
+  const auto& c = st.policy.counted();
+  publish(self, now ? "copying" : "idle",
+          fmt::format(R"({{"step":{},"total_bytes":{},"written_bytes":{},"durable_bytes":{},)"
+                      R"("bytes_per_s":{:.0f},"durable_step":{},"copied":{},"passed_over":{},)"
+                      R"("failures":{}}})",
+                      number_or_null(now ? std::optional(now->step) : std::nullopt), p.total,
+                      p.written, p.durable, rate, number_or_null(st.policy.durable_step()),
+                      c.copied, c.passed_over, c.failed));
+}
+
+void hold(self_pointer self, uint64_t step, bool held) {
+  const auto& o = self->state.options;
+  if (!o.archive) return;
+  self->send(o.archive, make_msg<fbs::HoldCheckpoint>(context_of(*self, o.epoch), [&](auto& h) {
+               h.step = step;
+               h.hold = held;
+             }));
+}
+
+void tell(self_pointer self, fbs::NoticeLevel level, std::string text) {
+  const auto& st = self->state;
+  if (const auto run = caf::actor_cast<run_actor>(st.run))
+    self->send(run, make_msg<fbs::Notice>(context_of(*self, st.options.epoch), [&](auto& n) {
+                 n.level = level;
+                 n.text = std::move(text);
+               }));
+}
+
+/// FinishCopies is answered once nothing is left to do for it.
+void say_farewell(self_pointer self, const status& how) {
+  auto& st = self->state;
+  if (!st.last) return;
+  auto last = std::move(*st.last);
+  st.last.reset();
+  if (!how) {
+    last.answer.deliver(to_caf(how.error()));
+    return;
+  }
+  last.answer.deliver(make_msg<fbs::CheckpointFolder>(
+      context_of(*self, last.cause), [&](fbs::CheckpointFolderT& f) {
+        f.directory = (fs::path(st.options.tier.dir) / cp::complete_name(last.step)).string();
+      }));
+}
+
+/// CRR-3.
+status retain(const config::second_tier_section& tier) {
+  return cp::retain(tier.dir,
+                    {static_cast<uint64_t>(tier.keep), static_cast<uint64_t>(tier.keep_every),
+                     static_cast<uint64_t>(tier.keep_best)});
+}
+
+void ended(self_pointer self, const status& how) {
+  auto& st = self->state;
+  const auto step = st.policy.under_way()->step;
+  st.copy.reset();
+  st.disk.reset();
+  hold(self, step, false);
+  const bool asked = st.last && st.last->step == step;
+  switch (st.policy.ended(how)) {
+    case carry_policy::news::failed:
+      if (asked) break;  // whoever asked hears it
+      tell(self, fbs::NoticeLevel::warning,
+           fmt::format("checkpoint of step {} is not in the second tier ({}): {}", step,
+                       st.options.tier.dir, render(how.error())));
+      break;
+    case carry_policy::news::works_again:
+      tell(self, fbs::NoticeLevel::info,
+           fmt::format("the second tier works again: it has the checkpoint of step {}", step));
+      break;
+    case carry_policy::news::none:
+      break;
+  }
+  if (how)
+    if (auto kept = retain(st.options.tier); !kept)
+      spdlog::warn("retention of the second tier: {}", render(kept.error()));
+  if (asked) say_farewell(self, how);
+  begin_next(self);
+}
+
+/// Opens source and target.
+status begin_copy(carrier_state& st, const fs::path& from) {
+  const fs::path dir = st.options.tier.dir;
+  std::error_code code;
+  fs::create_directories(dir, code);
+  if (code) return error::system(fmt::format("make the folder {}", dir.string()), code.value());
+  if (fs::equivalent(from.parent_path(), dir, code))
+    return error{errc::bad_config, fmt::format("{} is the folder of the first tier", dir.string()),
+                 "name another in checkpoint.second.dir"};
+  TROUPE_TRY(disk, io::open_disk({io::disk_backend::threads, disk_threads, disk_threads, {}}));
+  TROUPE_TRY(copy, cp::copier::begin(*disk, cp::folder_source(from, cp::pages::drop), dir));
+  st.disk = std::move(disk);
+  st.copy = std::move(copy);
+  return {};
+}
+
+void begin_next(self_pointer self) {
+  auto& st = self->state;
+  const auto next = st.policy.next();
+  if (!next) return show(self);
+  hold(self, next->step, true);
+  st.copy_began_ns = now_ns(*self);
+  if (auto begun = begin_copy(st, next->directory); !begun) return ended(self, begun);
+  show(self);
+  self->send(self, caf::tick_atom_v);
+}
+
+/// The next slot; then the mailbox, and a pause where the bandwidth wants one.
+void advance(self_pointer self) {
+  auto& st = self->state;
+  if (!st.copy) return;
+  const auto began = now_ns(*self);
+  const auto moved = st.copy->advance();
+  if (!moved) return ended(self, moved.error());
+  if (st.copy->finished()) return ended(self, {});
+  st.limit.spend(*moved, began);
+  show(self);
+  const auto pause = st.limit.wait_ns(now_ns(*self));
+  if (pause > 0)
+    self->delayed_send(self, std::chrono::nanoseconds(pause), caf::tick_atom_v);
+  else
+    self->send(self, caf::tick_atom_v);
+}
+
+carry_policy::load load_of(uint64_t step, const flatbuffers::String* directory) {
+  return {step, text_of(directory)};
+}
+
+caf::result<msg<fbs::CheckpointFolder>> finish(self_pointer self, const msg<fbs::FinishCopies>& m) {
+  auto& st = self->state;
+  if (st.last) return to_caf({errc::usage, "the last checkpoint was asked for already"});
+  auto answer = self->make_response_promise<msg<fbs::CheckpointFolder>>();
+  st.last = carrier_state::farewell{m->step(), m.header(), answer};
+  const auto what = load_of(m->step(), m->directory());
+  const auto& now = st.policy.under_way();
+  const bool copying = now && now->step == what.step;
+  // Of a run before this one, or the very checkpoint that this one began from.
+  if (!copying && cp::holds_copy(st.options.tier.dir, *cp::folder_source(what.directory))) {
+    say_farewell(self, {});
+    return answer;
+  }
+  st.policy.last(what);
+  begin_next(self);
+  return answer;
+}
+
+}  // namespace
+
+carrier_actor::behavior_type carrier(self_pointer self, carrier_options options) {
+  guard_mailbox(self);
+  introduce(self, "carrier");
+  auto& st = self->state;
+  st.options = std::move(options);
+  const auto& tier = st.options.tier;
+  st.policy = carry_policy(static_cast<uint64_t>(tier.every));
+  st.limit = cp::rate_limit(static_cast<uint64_t>(tier.bytes_per_second));
+  show(self);
+  return {
+      status_handler(self),
+      [self](const msg<fbs::CopyCheckpoint>& m) {
+        self->state.run = self->current_sender();
+        self->state.policy.committed(load_of(m->step(), m->directory()));
+        begin_next(self);
+      },
+      [self](const msg<fbs::FinishCopies>& m) { return finish(self, m); },
+      [self](caf::tick_atom) { advance(self); },
+  };
+}
+
+}  // namespace troupe::checkpoint
