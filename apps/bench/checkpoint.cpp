@@ -96,7 +96,7 @@ status fits(uint64_t bytes, bool torch, const fs::path& dir) {
   const uint64_t have = available_bytes();
   if (have > 0 && memory > have)
     return error{errc::no_memory,
-                 fmt::format("{:.3g} GiB of state need {:.1f} GiB of memory, and {:.1f} are free",
+                 fmt::format("{:.4g} GiB of state need {:.1f} GiB of memory, and {:.1f} are free",
                              static_cast<double>(bytes) / gib, static_cast<double>(memory) / gib,
                              static_cast<double>(have) / gib),
                  "choose a smaller --gib"};
@@ -105,7 +105,7 @@ status fits(uint64_t bytes, bool torch, const fs::path& dir) {
   if (code) return error::system(fmt::format("look at {}", dir.string()), code.value());
   if (files > space.available)
     return error{errc::io,
-                 fmt::format("{:.3g} GiB of state need {:.1f} GiB of {}, and {:.1f} are free",
+                 fmt::format("{:.4g} GiB of state need {:.1f} GiB of {}, and {:.1f} are free",
                              static_cast<double>(bytes) / gib, static_cast<double>(files) / gib,
                              dir.string(), static_cast<double>(space.available) / gib),
                  "choose a smaller --gib or another --dir"};

@@ -56,10 +56,6 @@ void check_spread(const nlohmann::json& row, const char* key, bool there) {
   CHECK(row[key]["median"] <= row[key]["most"]);
 }
 
-bool is_empty(const fs::path& folder) {
-  return fs::directory_iterator(folder) == fs::directory_iterator();
-}
-
 }  // namespace
 
 TEST_CASE("bench checkpoint: a row a way, finite numbers, every byte restored, no file left") {
@@ -90,7 +86,7 @@ TEST_CASE("bench checkpoint: a row a way, finite numbers, every byte restored, n
                                       "datastates", "ours"});
   REQUIRE(size["aims"].size() == 4);
   for (const auto& aim : size["aims"]) CHECK(aim.contains("met") != aim.contains("not_judged"));
-  CHECK(is_empty(dir / "disk"));
+  CHECK(fs::is_empty(dir / "disk"));
 }
 
 TEST_CASE("bench checkpoint: an interrupt ends it with 130, and its files are gone") {
@@ -105,7 +101,7 @@ done <talk
 wait $!)");
   CHECK_MESSAGE(done.code == 130, done.talk);
   CHECK(done.talk.find("interrupted") != std::string::npos);
-  CHECK(is_empty(dir / "made"));
+  CHECK(fs::is_empty(dir / "made"));
 }
 
 TEST_CASE("bench checkpoint: what does not fit is refused with what it needs") {
