@@ -112,14 +112,11 @@ class hunt {
     ++runs_;
     if (!strike) return finish(up);
     std::vector<watched> nodes;
-    if (when.what == sight::launched) {
-      whom = target::launcher;
-    } else if (up.until([&] { return up.port() != 0; })) {
+    if (when.what == sight::launched || when.what == sight::open) whom = target::launcher;
+    if (when.what != sight::launched) {
+      if (!up.until([&] { return up.port() != 0; })) return finish(up);
       check_start(up);
-      if (when.what == sight::open)
-        whom = target::launcher;
-      else
-        nodes = nodes_when_there(up);
+      if (when.what != sight::open) nodes = nodes_when_there(up);
     }
     if (!watch.await(up, when)) return finish(up);
     hit(up, whom, nodes, which);
