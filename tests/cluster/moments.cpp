@@ -43,13 +43,15 @@ std::string render(const moment& m) {
 
 moment draw_moment(std::mt19937_64& random, bool removals) {
   auto below = [&](uint64_t n) { return static_cast<int>(random() % n); };
-  // Most moments are of a save, few of the start.
-  constexpr sight often[] = {sight::launched, sight::open,   sight::step,     sight::step,
-                             sight::partial,  sight::shard,  sight::shard,    sight::write,
-                             sight::write,    sight::write,  sight::manifest, sight::manifest,
-                             sight::commit,   sight::commit, sight::removal,  sight::removal};
+  // Most moments are of a save, few of the start; removals come last.
+  constexpr sight often[] = {sight::launched, sight::open,    sight::step,     sight::step,
+                             sight::partial,  sight::shard,   sight::shard,    sight::write,
+                             sight::write,    sight::write,   sight::manifest, sight::manifest,
+                             sight::commit,   sight::commit,  sight::removal,  sight::deletion,
+                             sight::deletion, sight::deletion};
+  constexpr size_t of_removals = 4;
   moment m;
-  m.what = often[below(removals ? 18 : 14)];
+  m.what = often[below(std::size(often) - (removals ? 0 : of_removals))];
   m.count = 1 + below(m.what == sight::write || m.what == sight::shard ? 9 : 3);
   if (m.what == sight::launched || m.what == sight::open) m.count = 1;
   // From none to 30 ms, small ones as often as large ones: a save takes some milliseconds. A

@@ -4,7 +4,8 @@
 //   SUR-1  Every folder with a final name is whole: each byte verifies.
 //   SUR-2  What was acknowledged is there, or a newer one.
 //          The link `latest`, a hint, does not point to nothing.
-//   SUR-3  The state in it, and its shards byte for byte, are those of a run that nobody disturbed.
+//   SUR-3  The state in it, and the streams of its shards byte for byte, are those of a run that
+//          nobody disturbed.
 #pragma once
 
 #include <filesystem>
