@@ -17,7 +17,6 @@
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/export.hpp"
 #include "io/checkpoint/retention.hpp"
-#include "io/disk/calibrate.hpp"
 #include "io/file.hpp"
 #include "io/formats/hf_config.hpp"
 
@@ -71,7 +70,7 @@ cp::manifest_head head_of(const archive_options& o, const fbs::CommitCheckpointT
   h.epoch = o.epoch;
   h.layout = {static_cast<uint32_t>(job.parallel.data),
               static_cast<uint32_t>(job.parallel.pipeline)};
-  h.slot_bytes = gpu::saver_slot_bytes;
+  h.slot_bytes = train::slot_bytes_of(job);
   h.tokens = votes.tokens;
   h.loss = votes.loss;
   if (votes.validation_loss >= 0) h.validation_loss = votes.validation_loss;
@@ -93,18 +92,6 @@ void remove_expired(const archive_state& st) {
                             static_cast<uint64_t>(c.keep_best)};
   if (auto removed = cp::retain(st.options.dir, rules, in_use); !removed)
     spdlog::warn("checkpoint retention: {}", render(removed.error()));
-}
-
-/// Makes a folder whose name, and those of the parents made with it, survive a power cut.
-status make_folder(const fs::path& dir) {
-  std::vector<fs::path> parents;
-  std::error_code code;
-  for (auto p = dir; !fs::exists(p, code) && p != p.parent_path(); p = p.parent_path())
-    parents.push_back(p.parent_path());
-  fs::create_directories(dir, code);
-  if (code) return error::system(fmt::format("make the folder {}", dir.string()), code.value());
-  for (const auto& parent : parents) TROUPE_CHECK(io::fsync_directory(parent));
-  return {};
 }
 
 /// Whether what lies in `folder` was exported after the checkpoint was made.
@@ -141,6 +128,17 @@ std::string text_of(const flatbuffers::String* s) {
 }
 
 }  // namespace
+
+status make_folder(const fs::path& dir) {
+  std::vector<fs::path> parents;
+  std::error_code code;
+  for (auto p = dir; !fs::exists(p, code) && p != p.parent_path(); p = p.parent_path())
+    parents.push_back(p.parent_path());
+  fs::create_directories(dir, code);
+  if (code) return error::system(fmt::format("make the folder {}", dir.string()), code.value());
+  for (const auto& parent : parents) TROUPE_CHECK(io::fsync_directory(parent));
+  return {};
+}
 
 result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
   const auto data = static_cast<uint32_t>(plan.job.parallel.data);
@@ -198,15 +196,6 @@ void point_latest(const fs::path& complete) {
 
 namespace {
 
-/// A disk that much is to be written to is worth a second of measuring, once (io/disk/calibrate).
-constexpr uint64_t worth_calibrating_bytes = uint64_t{256} << 20;
-
-void calibrate_for(uint64_t bytes, const fs::path& dir) {
-  if (bytes < worth_calibrating_bytes) return;
-  if (auto measured = io::calibrate(dir, {}); !measured)
-    spdlog::warn("the disk of checkpoints was not measured: {}", render(measured.error()));
-}
-
 msg<fbs::CheckpointFolder> folder(self_pointer self, const message_header& cause,
                                   const fs::path& path) {
   return make_msg<fbs::CheckpointFolder>(context_of(*self, cause),
@@ -224,11 +213,7 @@ caf::result<msg<fbs::CheckpointFolder>> open(self_pointer self, const msg<fbs::O
   st.options.dir = fs::absolute(st.options.dir).lexically_normal();
   if (!st.options.dir.has_filename()) st.options.dir = st.options.dir.parent_path();  // "dir/"
   if (auto made = make_folder(st.options.dir); !made) return to_caf(made.error());
-  auto shares = shares_of(st.options.plan);
-  if (!shares) return to_caf(shares.error());
-  uint64_t bytes = 0;
-  for (const auto& s : *shares) bytes += s.stream_bytes;
-  calibrate_for(bytes, st.options.dir);
+  if (auto shares = shares_of(st.options.plan); !shares) return to_caf(shares.error());
   auto disk = io::open_disk({io::disk_backend::threads, 1, 1, {}});
   if (!disk) return to_caf(disk.error());
   st.disk = std::move(*disk);

@@ -41,6 +41,9 @@ struct archive_options {
   train::job_plan plan;
 };
 
+/// Makes a folder whose name, and those of the parents made with it, survive a power cut.
+status make_folder(const std::filesystem::path& dir);
+
 /// The shares of all ranks in a save of this job, by rank: as each rank computes its own (ARC-3).
 result<std::vector<io::checkpoint::rank_plan>> shares_of(const train::job_plan& plan);
 

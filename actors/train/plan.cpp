@@ -144,6 +144,7 @@ engine_options options_of(const config::job& job, const gpu::model_config& model
   o.threads = threads;
   o.job = job.job.name;
   o.checkpoint_folder = job.checkpoint.dir;
+  o.checkpoint_slot_bytes = slot_bytes_of(job);
   o.checkpoint_ring_bytes = static_cast<uint64_t>(job.checkpoint.ring_bytes);
   auto& s = o.shape;
   s.first_layer = layers.first;
@@ -168,6 +169,11 @@ engine_options options_of(const config::job& job, const gpu::model_config& model
   o.optimizer.clip_norm = static_cast<float>(t.clip_norm);
   o.optimizer.trust_always = t.lamb_trust_always;
   return o;
+}
+
+uint32_t slot_bytes_of(const config::job& job) {
+  const auto asked = job.checkpoint.slot_bytes;
+  return asked > 0 ? static_cast<uint32_t>(asked) : gpu::saver_slot_bytes;
 }
 
 gpu::lr_schedule lr_of(const config::train_section& t) {

@@ -34,6 +34,9 @@ result<job_plan> make_plan(const config::job& job);
 engine_options options_of(const config::job& job, const gpu::model_config& model,
                           const rank_coordinates& at, layer_range layers, int threads);
 
+/// Bytes of a slot of this job's checkpoints: the same on all ranks.
+uint32_t slot_bytes_of(const config::job& job);
+
 /// The learning rate of each step.
 gpu::lr_schedule lr_of(const config::train_section& train);
 

@@ -102,6 +102,7 @@ gpu::saver_options rank_engine::saver_options() {
   o.rank = static_cast<uint32_t>(at.rank);
   o.data_rank = static_cast<uint32_t>(at.data_rank);
   o.folder = options_.checkpoint_folder;
+  o.slot_bytes = options_.checkpoint_slot_bytes;
   o.ring_bytes = options_.checkpoint_ring_bytes;
   o.progressed = options_.on_save_progress;
   o.around = [this](gpu::stream& s, int chunk, uint64_t bytes,

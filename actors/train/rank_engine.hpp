@@ -62,6 +62,7 @@ struct engine_options {
   std::string job;     ///< its name, for checkpoints
   uint64_t epoch = 0;  ///< the same
   std::filesystem::path checkpoint_folder;
+  uint32_t checkpoint_slot_bytes = gpu::saver_slot_bytes;
   uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
   std::function<void()> on_save_progress = {};

@@ -15,6 +15,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "actors/checkpoint/archive.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/replay/recording.hpp"
@@ -31,6 +32,7 @@
 #include "apps/up/watchdog.hpp"
 #include "gpu/host/peak.hpp"
 #include "io/checkpoint/catalog.hpp"
+#include "io/disk/calibrate.hpp"
 #include "messages/errors.hpp"
 
 namespace troupe::apps {
@@ -100,6 +102,26 @@ result<std::optional<checkpoint::entry>> start_of(const config::job& job) {
   return start.from;
 }
 
+/// A disk that so much is to be written to is worth a second of measuring, once
+/// (io/disk/calibrate).
+constexpr uint64_t worth_calibrating_bytes = uint64_t{256} << 20;
+
+/// The slots that the disk of checkpoints likes best, unless the job says which.
+status settle_slots(train::job_plan& plan) {
+  auto& c = plan.job.checkpoint;
+  TROUPE_TRY(shares, checkpoint::shares_of(plan));
+  uint64_t bytes = 0;
+  for (const auto& s : shares) bytes += s.stream_bytes;
+  if (c.slot_bytes != 0 || bytes < worth_calibrating_bytes) return {};
+  TROUPE_CHECK(checkpoint::make_folder(std::filesystem::absolute(c.dir).lexically_normal()));
+  auto measured = io::calibrate(c.dir, {});
+  if (measured)
+    c.slot_bytes = static_cast<int64_t>(measured->best.chunk_bytes);
+  else
+    say("warning: the disk of checkpoints was not measured: " + render(measured.error()));
+  return {};
+}
+
 result<launch> prepare(const job_arguments& arguments, const std::string& log_format) {
   auto sources = arguments.sources();
   if (!log_format.empty()) sources.sets.push_back("log.format=" + log_format);
@@ -112,6 +134,7 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   l.epoch = epoch;
   TROUPE_TRY(resume, start_of(l.plan.job));
   l.resume = std::move(resume);
+  TROUPE_CHECK(settle_slots(l.plan));
   std::error_code code;
   std::filesystem::create_directories(l.plan.job.job.output, code);
   if (code)

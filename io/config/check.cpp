@@ -92,6 +92,8 @@ void check_job(builder& b) {
   b.rule(!j.data.cache.empty(), {"data.cache"}, "expected a folder, got nothing");
   b.rule(j.data.cache.find_first_of("{}") == std::string::npos, {"data.cache"},
          "only {output} can stand in braces");
+  b.rule(j.checkpoint.slot_bytes % 4096 == 0, {"checkpoint.slot_bytes"},
+         fmt::format("expected a multiple of 4096, got {}", j.checkpoint.slot_bytes));
   b.rule(!j.checkpoint.resume.empty(), {"checkpoint.resume"},
          "expected \"auto\", \"never\" or the path of a checkpoint, got nothing");
 }

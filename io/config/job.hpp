@@ -203,6 +203,7 @@ struct checkpoint_section {
   /// Memory of each rank through which its share of the state goes to the disk, at most; less where
   /// the share is smaller.
   int64_t ring_bytes = int64_t{256} << 20;
+  int64_t slot_bytes = 0;  ///< of one slot of it; 0 = as the disk likes it, else 4 MiB
   config::when_busy when_busy = config::when_busy::block;
   bool export_model = true;  ///< at the end: {output}/model, a Hugging Face folder
   second_tier_section second;

@@ -263,6 +263,11 @@ constinit const property rows[] = {
         "checkpoint.resume",
         "\"auto\" = from the newest whole checkpoint in checkpoint.dir or checkpoint.second.dir if "
         "there is one, \"never\", or the path of a checkpoint"),
+    in_checkpoint<&checkpoint_section::slot_bytes>(
+        "checkpoint.slot_bytes",
+        "Bytes of a write, a multiple of 4096; 0 = what the disk likes best where much is saved, "
+        "else 4 MiB",
+        within(0, 64 << 20)),
     in_checkpoint<&checkpoint_section::ring_bytes>(
         "checkpoint.ring_bytes",
         "Memory of a rank through which its state goes to the disk, at most",

@@ -106,7 +106,8 @@ TEST_CASE("resume: a checkpoint in every step changes no bit, and each one resum
     job_files job;
     const auto plain =
         job.losses(with(layout(data, pipeline), {"job.output=" + (job / "a").string()}));
-    const auto all = job.losses(with(layout(data, pipeline), {"checkpoint.every=1"}));
+    const auto all = job.losses(
+        with(layout(data, pipeline), {"checkpoint.every=1", "checkpoint.slot_bytes=65536"}));
     CHECK(all == plain);
     for (int step : {20, 13, 1}) {
       REQUIRE(run({"ckpt", "verify", job.checkpoint(step).string()}).code == 0);
