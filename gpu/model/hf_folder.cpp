@@ -90,20 +90,6 @@ status place(const tensor_info& tensor, const io::tensor_view& view, float* out)
   return {};
 }
 
-/// The tensor's values in file layout; `values` in store layout.
-std::vector<float> in_file_layout(const tensor_info& tensor, const float* values) {
-  std::vector<float> out(values, values + tensor.count);
-  if (tensor.layout == file_layout::transposed)
-    transpose(values, tensor.shape[0], tensor.shape[1], out.data());
-  return out;
-}
-
-/// One chunk's master weights on the host, for a source that is asked for tensor after tensor.
-struct chunk_copy {
-  int chunk = -1;
-  std::vector<float> values;
-};
-
 }  // namespace
 
 result<model_config> to_model_config(const io::hf_model_config& config) {
@@ -237,46 +223,6 @@ status load_weights(parameter_store& store, const model_config& model,
   if (auto loaded = load_weights(store, model, file); !loaded)
     return loaded.error().within(path.string());
   return {};
-}
-
-std::vector<io::tensor_spec> weight_specs(const parameter_store& store, io::tensor_dtype type) {
-  std::vector<io::tensor_spec> specs;
-  for (int c = 0; c < store.chunk_count(); ++c) {
-    if (store.info(c).tied_copy) continue;
-    for (const auto& tensor : store.info(c).tensors)
-      specs.push_back({tensor.name, type, tensor.file_shape()});
-  }
-  return specs;
-}
-
-io::tensor_source weight_source(const parameter_store& store) {
-  auto copy = std::make_shared<chunk_copy>();
-  return [&store, copy](const io::tensor_spec& spec,
-                        const std::function<status(std::span<const std::byte>)>& sink) -> status {
-    const auto ref = store.find(spec.name);
-    if (!ref) return error{errc::bug, fmt::format("this stage has no tensor {}", spec.name)};
-    if (copy->chunk != ref->chunk) {
-      copy->values.resize(static_cast<size_t>(store.info(ref->chunk).count));
-      TROUPE_CHECK(store.read(ref->chunk, part::master, copy->values.data()));
-      copy->chunk = ref->chunk;
-    }
-    const tensor_info& tensor = store.info(*ref);
-    const auto values = in_file_layout(tensor, copy->values.data() + tensor.offset);
-    if (spec.type == io::tensor_dtype::f32) return sink(std::as_bytes(std::span(values)));
-    std::vector<uint16_t> bits(values.size());
-    std::transform(values.begin(), values.end(), bits.begin(), io::f32_to_bf16);
-    return sink(std::as_bytes(std::span(bits)));
-  };
-}
-
-status write_weights(const parameter_store& store, const std::filesystem::path& path,
-                     io::tensor_dtype type) {
-  const auto specs = weight_specs(store, type);
-  TROUPE_TRY(writer, io::safetensors_writer::create(path, specs, {{"format", "pt"}}));
-  const auto source = weight_source(store);
-  for (const auto& spec : specs)
-    TROUPE_CHECK(source(spec, [&](std::span<const std::byte> b) { return writer.write(b); }));
-  return writer.finish();
 }
 
 }  // namespace troupe::gpu

@@ -1,14 +1,12 @@
-// Weights from and to Hugging Face folders (config.json, model*.safetensors), a stage at a time.
-//
-// Why a stage at a time: no process needs, reads or writes more than its own tensors; the shards of
-// all stages together are one folder that `transformers` loads.
+// Weights from Hugging Face folders (config.json, model*.safetensors), a stage at a time: no
+// process needs or reads more than its own tensors. Folders are written from checkpoints
+// (io/checkpoint/export.hpp).
 //
 // Invariants
 // HF-1 Every tensor of the stage is in the folder with the right shape, or the load fails and names
 //   it; every other tensor of the folder is one of the model's or a buffer known to be derived, or
 //   the load fails and names it.
-// HF-2 What is written is in file layout under full names: reading it back gives the same bits
-//   (f32).
+// HF-2 What is exported of a stage and read back has the same bits (f32).
 #pragma once
 
 #include <filesystem>
@@ -42,16 +40,5 @@ status load_weights(parameter_store& store, const model_config& model,
 /// The same from a path: a folder, an index or a .safetensors file.
 status load_weights(parameter_store& store, const model_config& model,
                     const std::filesystem::path& path);
-
-/// What a stage writes: full names and file shapes, in the store's order, tied copies left out.
-std::vector<io::tensor_spec> weight_specs(const parameter_store& store, io::tensor_dtype type);
-
-/// Gives the bytes of those tensors from the master weights; f32 or bf16. Blocks while it reads the
-/// device; keeps one chunk on the host. The store outlives it.
-io::tensor_source weight_source(const parameter_store& store);
-
-/// Writes the stage's tensors as one .safetensors file.
-status write_weights(const parameter_store& store, const std::filesystem::path& path,
-                     io::tensor_dtype type = io::tensor_dtype::f32);
 
 }  // namespace troupe::gpu

@@ -340,10 +340,6 @@ std::string format_hf_config(const hf_model_config& config) {
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-status write_hf_config(const fs::path& folder, const hf_model_config& config) {
-  return write_atomic(folder / "config.json", format_hf_config(config));
-}
-
 status resolve_parallel_block(hf_model_config& config, bool has_second_norm) {
   if (config.parallel_block == hf_parallel_block::none) {
     if (!has_second_norm)

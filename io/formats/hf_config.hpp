@@ -4,7 +4,7 @@
 // shape must be there; other missing keys take the default `transformers` gives them. Keys that
 // change the mathematics in a way Troupe does not do are refused by name; keys that do not concern
 // training (use_cache, task_specific_params, dropouts ...) are ignored.
-// What write_hf_config writes loads in transformers unchanged. Two keys of ours are extensions that
+// What format_hf_config says loads in transformers unchanged. Two keys of ours are extensions that
 // transformers ignores: "use_parallel_residual" (GPT-NeoX's name) and, for GPT-2 and Llama,
 // "sliding_window" (Mistral's name, key > query - window).
 #pragma once
@@ -77,9 +77,6 @@ result<hf_model_config> read_hf_config(const std::filesystem::path& path);
 /// no parallel block is written as Mistral when Mistral can say it (no biases, no scaling), because
 /// transformers honours the key only there.
 std::string format_hf_config(const hf_model_config& config);
-
-/// Writes config.json into `folder`, atomically.
-status write_hf_config(const std::filesystem::path& folder, const hf_model_config& config);
 
 /// Settles two_norms to shared_norm when the weights hold no second norm (ln_2 or
 /// post_attention_layernorm of layer 0). Error bad_data when a sequential block lacks it.

@@ -55,6 +55,15 @@ std::string message(const status& s) {
   return s ? std::string() : s.error().message;
 }
 
+/// What a file of the store's weights lists: full names and file shapes.
+std::vector<io::tensor_spec> weight_specs(const parameter_store& store) {
+  std::vector<io::tensor_spec> specs;
+  for (int c = 0; c < store.chunk_count(); ++c)
+    for (const auto& tensor : store.info(c).tensors)
+      specs.push_back({tensor.name, io::tensor_dtype::f32, tensor.file_shape()});
+  return specs;
+}
+
 /// Writes `values` of one f32 tensor each.
 void write_file(const fs::path& path, const std::vector<io::tensor_spec>& specs) {
   auto writer = io::safetensors_writer::create(path, specs);
@@ -72,21 +81,16 @@ TEST_CASE("HF-2: a folder that stages wrote in shards reads back bit for bit in 
     for (auto block : {block_form::sequential, block_form::shared_norm, block_form::two_norms}) {
       model.block = block;
       const temporary_folder folder;
-      REQUIRE(io::write_hf_config(folder.path, to_hf_config(model)));
       auto source = whole_store(*owner, model);
       REQUIRE(initialize(*source, model, 5));
-      std::map<std::string, std::string> shard_of;
-      int shard = 0;
+      std::vector<std::unique_ptr<parameter_store>> halves;
       for (const auto& shape : split_stages(model, 2, 4)) {
-        auto stage = make_store(*owner, model, shape);
-        REQUIRE(initialize(*stage, model, 5));
-        const std::string name = "model-0000" + std::to_string(++shard) + "-of-00002.safetensors";
-        REQUIRE(write_weights(*stage, folder.path / name));
-        for (const auto& spec : weight_specs(*stage, io::tensor_dtype::f32))
-          shard_of[spec.name] = name;
+        halves.push_back(make_store(*owner, model, shape));
+        REQUIRE(initialize(*halves.back(), model, 5));
       }
-      std::ofstream(folder.path / "model.safetensors.index.json")
-          << io::safetensors_index(shard_of, 0);
+      testing::export_stages({halves[0].get(), halves[1].get()}, model, folder.path,
+                             io::tensor_dtype::f32, 4000);
+      REQUIRE(fs::exists(folder.path / "model.safetensors.index.json"));
       auto config = read_folder_config(folder.path);
       REQUIRE(config);
       auto read_back = to_model_config(*config);
@@ -108,7 +112,7 @@ TEST_CASE("GPT-2 matrices are [in, out] in files") {
   auto store = whole_store(*owner, tiny_gpt2());
   REQUIRE(initialize(*store, tiny_gpt2(), 5));
   const temporary_folder folder;
-  REQUIRE(write_weights(*store, folder.path / "model.safetensors"));
+  testing::export_stages({store.get()}, tiny_gpt2(), folder.path);
   auto file = io::tensor_store::open(folder.path);
   REQUIRE(file);
   const auto* view = file->find("transformer.h.0.mlp.c_fc.weight");
@@ -125,7 +129,7 @@ TEST_CASE("bf16 files load as the rounded values") {
   auto store = whole_store(*owner, tiny_llama());
   REQUIRE(initialize(*store, tiny_llama(), 5));
   const temporary_folder folder;
-  REQUIRE(write_weights(*store, folder.path / "model.safetensors", io::tensor_dtype::bf16));
+  testing::export_stages({store.get()}, tiny_llama(), folder.path, io::tensor_dtype::bf16);
   auto back = whole_store(*owner, tiny_llama());
   REQUIRE(load_weights(*back, tiny_llama(), folder.path));
   for (int64_t i = 0; i < 50; ++i) {
@@ -140,7 +144,7 @@ TEST_CASE("HF-1: missing, extra and misshapen tensors are named, known buffers a
   auto store = whole_store(*owner, model);
   const temporary_folder folder;
   const fs::path path = folder.path / "model.safetensors";
-  const auto good = weight_specs(*store, io::tensor_dtype::f32);
+  const auto good = weight_specs(*store);
   auto load = [&](std::vector<io::tensor_spec> specs) {
     write_file(path, specs);
     return message(load_weights(*store, model, folder.path));

@@ -7,10 +7,14 @@
 
 #include <doctest/doctest.h>
 
+#include "gpu/model/hf_folder.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/export.hpp"
 #include "io/checkpoint/save.hpp"
+#include "io/formats/hf_config.hpp"
+#include "tests/io/scratch.hpp"
 
 namespace troupe::gpu::testing {
 
@@ -57,18 +61,20 @@ inline cp::manifest_head head_of(uint64_t step, cp::layout layout = {}) {
 
 /// Commits what the ranks have voted for; the folder.
 inline std::filesystem::path commit(const std::filesystem::path& dir, uint64_t step,
-                                    std::vector<cp::shard_facts> shards, cp::layout layout = {}) {
+                                    std::vector<cp::shard_facts> shards, cp::layout layout = {},
+                                    const std::vector<cp::small_file>& others = {}) {
   auto d = io::open_disk({io::disk_backend::threads, 1, 1, {}});
   REQUIRE(d);
   auto made = cp::commit_save(**d, dir / cp::partial_name(step, 1), head_of(step, layout),
-                              std::move(shards), {});
+                              std::move(shards), others);
   REQUIRE_MESSAGE(made, (made ? "" : made.error().message));
   return *made;
 }
 
 /// A checkpoint of the stores of a pipeline's stages, which are at rest; its folder.
 inline std::filesystem::path save_stages(const std::vector<parameter_store*>& stages,
-                                         const std::filesystem::path& dir, uint64_t step) {
+                                         const std::filesystem::path& dir, uint64_t step,
+                                         const std::vector<cp::small_file>& others = {}) {
   const cp::layout layout{1, static_cast<uint32_t>(stages.size())};
   std::vector<cp::shard_facts> shards;
   for (size_t p = 0; p < stages.size(); ++p) {
@@ -81,7 +87,24 @@ inline std::filesystem::path save_stages(const std::vector<parameter_store*>& st
     REQUIRE_MESSAGE(v.facts, (v.facts ? "" : v.facts.error().message));
     shards.push_back(*v.facts);
   }
-  return commit(dir, step, std::move(shards), layout);
+  return commit(dir, step, std::move(shards), layout, others);
+}
+
+/// The model in these stages as a Hugging Face folder, as a run exports it at its end.
+inline void export_stages(const std::vector<parameter_store*>& stages, const model_config& model,
+                          const std::filesystem::path& folder,
+                          io::tensor_dtype type = io::tensor_dtype::f32,
+                          uint64_t max_shard_bytes = 1 << 30) {
+  const scratch dir;
+  const auto saved = save_stages(stages, dir.path, 1,
+                                 {{"config.json", io::format_hf_config(to_hf_config(model))}});
+  auto r = cp::reader::open(saved);
+  REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
+  cp::export_options how;
+  how.type = type;
+  how.max_shard_bytes = max_shard_bytes;
+  const auto done = cp::export_model(*r, folder, how);
+  REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
 }
 
 }  // namespace troupe::gpu::testing
