@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include <fmt/format.h>
 
@@ -82,6 +83,14 @@ void step(reporter_state& st, const msg<fbs::StepReport>& m) {
   if (r.validation_loss) s.validations.push_back({r.step, *r.validation_loss});
 }
 
+/// A path as a person would type it from here: relative where it lies below.
+std::string from_here(const flatbuffers::String* path) {
+  if (path == nullptr || path->size() == 0) return "";
+  std::error_code code;
+  const auto near = std::filesystem::proximate(path->str(), code);
+  return code || near.native().starts_with("..") ? path->str() : near.string();
+}
+
 void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
   leave_line(st);
   {
@@ -91,12 +100,12 @@ void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
     o.why = error{static_cast<errc>(m->code()), m->message() ? m->message()->str() : "",
                   m->hint() ? m->hint()->str() : ""};
     o.last_step = m->step();
-    o.summary.checkpoint = m->checkpoint() ? m->checkpoint()->str() : "";
+    o.summary.checkpoint = from_here(m->checkpoint());
     o.summary.checkpoints = static_cast<int64_t>(m->checkpoints());
     o.summary.checkpoint_bytes = static_cast<int64_t>(m->checkpoint_bytes());
     o.summary.skipped_checkpoints = static_cast<int64_t>(m->skipped_checkpoints());
     o.summary.checkpoint_wait_ms = m->checkpoint_wait_ms();
-    o.summary.model = m->model() ? m->model()->str() : "";
+    o.summary.model = from_here(m->model());
     o.summary.log = st.options.log_path;
   }
   st.options.ended();
