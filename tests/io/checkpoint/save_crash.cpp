@@ -61,9 +61,10 @@ shard_facts save_rank(const std::shared_ptr<crash_store>& store, const std::file
             content(head.step, plan.pipeline_rank, c.which, c.chunk_byte + b);
     }
     REQUIRE((*s)->filled(std::move(*lease), n));
+    if (vote) break;
     for (auto& c : d.wait(1, long_enough)) (*s)->take(c);
   }
-  while (d.under_way() > 0)
+  while (!vote)  // and no longer: what is still under way then is what the vote did not wait for
     for (auto& c : d.wait(1, long_enough)) (*s)->take(c);
   REQUIRE(vote);
   REQUIRE(*vote);
