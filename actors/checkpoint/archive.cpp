@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -231,7 +232,8 @@ caf::result<msg<fbs::CheckpointFolder>> commit(self_pointer self,
   if (done) {
     ++st.committed;
     rp.deliver(folder(self, m.header(), *done));
-    point_latest(*done);
+    if (m->step() >= st.newest) point_latest(*done);
+    st.newest = std::max(st.newest, m->step());
     remove_expired(st);
   } else {
     rp.deliver(to_caf(done.error()));

@@ -61,6 +61,7 @@ struct archive_state {
   std::unique_ptr<io::disk> disk;
   std::set<uint64_t> held;  ///< steps that are being copied: retention leaves them alone
   uint64_t committed = 0, abandoned = 0;
+  uint64_t newest = 0;  ///< step: two may be under way, and the older one be the later to commit
 };
 
 archive_actor::behavior_type archive(traced_pointer<archive_actor, archive_state> self,

@@ -5,7 +5,9 @@
 
 namespace troupe::checkpoint {
 
-pace_policy::verdict pace_policy::at_step_end(config::when_busy how, bool due, bool asked) {
+pace_policy::verdict pace_policy::at_step_end(uint64_t step, int64_t every, config::when_busy how,
+                                              bool asked) {
+  const bool due = every > 0 && step % static_cast<uint64_t>(every) == 0;
   if (!due && !asked && !postponed_) return verdict::none;
   if (has_room()) {
     postponed_ = false;

@@ -28,8 +28,9 @@ class pace_policy {
     postpone,  ///< ask again after the next step
   };
 
-  /// A step has ended: `due` by the interval, `asked` for by a person.
-  verdict at_step_end(config::when_busy how, bool due, bool asked);
+  /// A step has ended: by `every` (checkpoint.every) its checkpoint may be due, and a person may
+  /// have `asked` for one.
+  verdict at_step_end(uint64_t step, int64_t every, config::when_busy how, bool asked);
 
   void begun(uint64_t step) { open_.insert(step); }
   void ended(uint64_t step) { open_.erase(step); }

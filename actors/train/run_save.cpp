@@ -139,12 +139,12 @@ void save_if_due(run_pointer self, std::function<void()> go_on) {
   using verdict = checkpoint::pace_policy::verdict;
   auto& st = self->state;
   const auto& c = st.options.plan.job.checkpoint;
-  const bool due = c.every > 0 && st.step % static_cast<uint64_t>(c.every) == 0;
   const auto begin = [self, go_on] {
     begin_save(self, {});
     go_on();
   };
-  switch (st.pace.at_step_end(c.when_busy, due, std::exchange(st.save_wanted, false))) {
+  const bool asked = std::exchange(st.save_wanted, false);
+  switch (st.pace.at_step_end(st.step, c.every, c.when_busy, asked)) {
     case verdict::begin:
       return begin();
     case verdict::wait:
