@@ -27,9 +27,9 @@ inline std::string content(const std::filesystem::path& path) {
 /// Runs a command of the shell in a folder.
 inline ended run_in(const std::filesystem::path& in, const std::string& command) {
   const auto line = "cd '" + in.string() + "' && " + command + " >.out 2>.talk </dev/null";
-  const int status = std::system(line.c_str());
-  REQUIRE(WIFEXITED(status));
-  return {WEXITSTATUS(status), content(in / ".out"), content(in / ".talk")};
+  const int how = std::system(line.c_str());
+  REQUIRE(WIFEXITED(how));
+  return {WEXITSTATUS(how), content(in / ".out"), content(in / ".talk")};
 }
 
 }  // namespace troupe

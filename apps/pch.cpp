@@ -1,1 +1,0 @@
-// The file with which the precompiled header pch.hpp is compiled.
