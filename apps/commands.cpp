@@ -30,6 +30,7 @@ void add_all(shell& sh) {
   add_sim(sh);
   add_bench(sh);
   add_config(sh);
+  add_plan(sh);
   add_certs(sh);
   add_completion(sh);
   add_version(sh);

@@ -19,6 +19,8 @@ namespace troupe::apps {
 void add_data(shell& sh);
 /// `troupe config check|show|explain|schema`: questions about a configuration.
 void add_config(shell& sh);
+/// `troupe plan`: the memory, work and traffic of each stage.
+void add_plan(shell& sh);
 /// `troupe certs`: a certificate authority and certificates for a cluster.
 void add_certs(shell& sh);
 /// `troupe completion bash|zsh`: completes verbs, flags and keys.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "actors/checkpoint/catalog.hpp"
+#include "gpu/back_end.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/init.hpp"
 #include "gpu/model/saved_state.hpp"
@@ -34,7 +35,8 @@ double now_ms() {
 
 result<std::unique_ptr<rank_engine>> rank_engine::make(const engine_options& options) {
   std::unique_ptr<rank_engine> engine(new rank_engine(options));
-  engine->device_ = gpu::make_host_device(options.threads);
+  TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
+  engine->device_ = std::move(device);
   TROUPE_CHECK(engine->make_streams());
   return engine;
 }
@@ -135,8 +137,10 @@ result<std::vector<group_offer>> rank_engine::open_groups(const std::string& hos
   if (options_.model.tied && at.pipeline_ranks > 1 && (at.first() || at.last()))
     wanted.push_back({fmt::format("tied/{}", at.data_rank), at.first() ? 0 : 1, 2, {}});
   for (auto& offer : wanted) {
-    TROUPE_TRY(group, gpu::open_gloo_group({offer.name, offer.rank, offer.size, host,
-                                            std::chrono::milliseconds(options_.group_timeout_ms)}));
+    TROUPE_TRY(group, gpu::open_group(*device_,
+                                      {offer.name, offer.rank, offer.size, host,
+                                       std::chrono::milliseconds(options_.group_timeout_ms)},
+                                      {options_.shared_devices}));
     offer.addresses = group->addresses();
     pending_.emplace_back(offer.name, std::move(group));
   }

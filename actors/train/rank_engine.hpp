@@ -58,6 +58,8 @@ struct engine_options {
   int64_t batch = 1;  ///< sequences of a step over all replicas
   uint64_t seed = 0;
   int threads = 1;  ///< of the compute stream
+  std::string device = "host";  ///< gpu::open_device's name of it
+  bool shared_devices = false;  ///< several ranks of the job are on one device
   int64_t group_timeout_ms = 120'000;
   std::string job;     ///< its name, for checkpoints
   uint64_t epoch = 0;  ///< the same

@@ -92,6 +92,8 @@ caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildS
   auto options =
       options_of(*job, *model, at, {b.first_layer, b.last_layer}, static_cast<int>(b.threads));
   options.epoch = m.epoch();
+  if (!b.device.empty()) options.device = b.device;
+  options.shared_devices = b.shared_devices;
   options.on_save_progress = saver_watch(self);
   auto engine = rank_engine::make(options);
   if (!engine) return to_caf(engine.error());
