@@ -6,7 +6,10 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
 
 namespace troupe::gpu {
@@ -15,7 +18,14 @@ namespace troupe::gpu {
 /// CUDA in this build; the hint says what to do about it.
 result<int> cuda_device_count();
 
+/// Their makers' names, by number. Fails with unavailable.
+result<std::vector<std::string>> cuda_device_names();
+
 /// The GPU with that number, in [0, cuda_device_count()). Fails with unavailable.
 result<std::unique_ptr<device>> make_cuda_device(int ordinal);
+
+/// Opens this rank's end of a group for the memory of `gpu`, which make_cuda_device made and which
+/// outlives the group: NCCL. Fails with unavailable.
+result<std::unique_ptr<pending_group>> open_cuda_group(device& gpu, const group_options& options);
 
 }  // namespace troupe::gpu

@@ -16,6 +16,14 @@ result<int> cuda_device_count() {
   return absent();
 }
 
+result<std::vector<std::string>> cuda_device_names() {
+  return absent();
+}
+
+result<std::unique_ptr<pending_group>> open_cuda_group(device&, const group_options&) {
+  return absent();
+}
+
 result<std::unique_ptr<device>> make_cuda_device(int) {
   return absent();
 }

@@ -46,10 +46,28 @@ cuda_device::~cuda_device() {
   forget(cudaStreamDestroy(set_up_));
 }
 
+namespace {
+
+/// Dense bf16 products by NVIDIA's data sheets, FLOP/s; 0 for what is not in the list.
+double sheet_flops_of(std::string_view name) {
+  const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
+  if (has("H100 PCIe")) return 756e12;
+  if (has("H100") || has("H200") || has("GH200")) return 989.4e12;
+  if (has("A100")) return 312e12;
+  return 0;
+}
+
+}  // namespace
+
 device_facts cuda_device::facts() const {
   const std::string isa =
       "sm_" + std::to_string(properties_.major) + std::to_string(properties_.minor);
-  return {std::string(properties_.name) + ", " + isa, isa, 0, properties_.totalGlobalMem};
+  device_facts out{std::string(properties_.name) + ", " + isa, isa, 0, properties_.totalGlobalMem};
+  size_t free = 0, all = 0;
+  if (cudaSetDevice(ordinal_) == cudaSuccess && cudaMemGetInfo(&free, &all) == cudaSuccess)
+    out.free_bytes = free;
+  out.sheet_flops = sheet_flops_of(properties_.name);
+  return out;
 }
 
 result<std::unique_ptr<stream>> cuda_device::make_stream(const stream_options& options) {
@@ -60,6 +78,17 @@ result<std::unique_ptr<stream>> cuda_device::make_stream(const stream_options& o
 result<buffer> cuda_device::allocate(size_t bytes) {
   TROUPE_CUDA_TRY(cudaSetDevice(ordinal_));  // CDV-1
   return allocate_device(bytes, set_up_);
+}
+
+result<std::shared_ptr<void>> cuda_device::pin(void* memory, size_t bytes) {
+  if (bytes == 0) return std::shared_ptr<void>{};
+  TROUPE_CUDA_TRY(cudaSetDevice(ordinal_));
+  const cudaError_t code = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+  if (code == cudaErrorMemoryAllocation)
+    return error{errc::no_memory, "cannot lock " + std::to_string(bytes) + " bytes in host memory",
+                 "raise ulimit -l, or lower checkpoint.ring_bytes"};
+  TROUPE_CUDA_TRY(code);
+  return std::shared_ptr<void>(memory, [](void* p) { forget(cudaHostUnregister(p)); });
 }
 
 gpu::ops& cuda_device::ops() noexcept {
@@ -73,6 +102,17 @@ result<int> cuda_device_count() {
   int count = 0;
   TROUPE_CUDA_TRY(cudaGetDeviceCount(&count));
   return count;
+}
+
+result<std::vector<std::string>> cuda_device_names() {
+  TROUPE_TRY(count, cuda_device_count());
+  std::vector<std::string> out;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    TROUPE_CUDA_TRY(cudaGetDeviceProperties(&properties, i));
+    out.emplace_back(properties.name);
+  }
+  return out;
 }
 
 result<std::unique_ptr<device>> make_cuda_device(int ordinal) {

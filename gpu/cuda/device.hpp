@@ -31,6 +31,7 @@ class cuda_device final : public device {
   /// Every stream is a cuda_stream.
   result<std::unique_ptr<stream>> make_stream(const stream_options& options) override;
   result<buffer> allocate(size_t bytes) override;
+  result<std::shared_ptr<void>> pin(void* memory, size_t bytes) override;
   bool host_accessible() const noexcept override { return false; }
   gpu::ops& ops() noexcept override;
 

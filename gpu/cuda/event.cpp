@@ -96,4 +96,27 @@ void cuda_event::wait_on_host() const {
   for (const auto& mark : before_) mark->wait();  // EVT-1
 }
 
+timed_span::~timed_span() {
+  if (begin_) forget(cudaEventDestroy(begin_));
+  if (end_) forget(cudaEventDestroy(end_));
+}
+
+status timed_span::begin(cudaStream_t s) {
+  TROUPE_CUDA_TRY(cudaEventCreate(&begin_));
+  TROUPE_CUDA_TRY(cudaEventCreate(&end_));
+  TROUPE_CUDA_TRY(cudaEventRecord(begin_, s));
+  return {};
+}
+
+status timed_span::end(cudaStream_t s) {
+  TROUPE_CUDA_TRY(cudaEventRecord(end_, s));
+  return {};
+}
+
+double timed_span::seconds() const noexcept {
+  float ms = 0;
+  if (!end_ || cudaEventElapsedTime(&ms, begin_, end_) != cudaSuccess) return 0;
+  return double{ms} / 1e3;
+}
+
 }  // namespace troupe::gpu::cuda

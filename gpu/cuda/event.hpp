@@ -89,4 +89,21 @@ class cuda_event final : public event {
   mutable std::atomic<int> phase_{pending};
 };
 
+/// Two events that measure what lies between them, by the device's clock.
+class timed_span {
+ public:
+  timed_span() = default;
+  ~timed_span();
+  timed_span(const timed_span&) = delete;
+  timed_span& operator=(const timed_span&) = delete;
+
+  status begin(cudaStream_t s);
+  status end(cudaStream_t s);
+  /// Once the device has passed the end; 0 if it was not recorded.
+  double seconds() const noexcept;
+
+ private:
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+};
+
 }  // namespace troupe::gpu::cuda

@@ -73,16 +73,14 @@ result<buffer> allocate_pinned(size_t bytes) {
   return buffer(p, bytes, [](void* q) { forget(cudaFreeHost(q)); });
 }
 
-result<void*> scratch_memory::get(size_t bytes, cudaStream_t stream) {
-  if (bytes > block_.bytes()) {
-    TROUPE_CUDA_TRY(cudaStreamSynchronize(stream));  // what was enqueued before uses the old block
-    block_ = buffer{};
+result<void*> scratch_memory::get(size_t bytes) {
+  if (blocks_.empty() || bytes > blocks_.back().bytes()) {
     if (bytes > SIZE_MAX - bytes / 8)
       return refuse(cudaErrorMemoryAllocation, bytes, "scratch", "");
     TROUPE_TRY(grown, allocate_raw(bytes + bytes / 8));
-    block_ = std::move(grown);
+    blocks_.push_back(std::move(grown));
   }
-  return block_.data();
+  return blocks_.back().data();
 }
 
 }  // namespace troupe::gpu::cuda

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <vector>
+
 #include "gpu/device.hpp"
 
 namespace troupe::gpu::cuda {
@@ -29,15 +31,17 @@ result<buffer> allocate_device(size_t bytes, cudaStream_t stream);
 result<buffer> allocate_pinned(size_t bytes);
 
 /// Working memory of one stream, kept between operations (OPS-1): grows to the largest demand and
-/// stays. Used by the stream's thread alone.
+/// stays. Smaller blocks stay as well: graphs refer to the block of their time (graphs.hpp); each is
+/// at least an eighth larger than the one before, and a stream's operations are few. Used by the
+/// stream's thread alone.
 class scratch_memory {
  public:
-  /// At least `bytes`, aligned to 256; contents undefined; valid for what is enqueued on `stream`
-  /// until the next call, which may reuse it in stream order. Growing waits for the stream.
-  result<void*> get(size_t bytes, cudaStream_t stream);
+  /// At least `bytes`, aligned to 256; contents undefined; valid for what is enqueued on the stream
+  /// until the next call, which may reuse it in stream order.
+  result<void*> get(size_t bytes);
 
  private:
-  buffer block_;
+  std::vector<buffer> blocks_;  // the last is in use
 };
 
 }  // namespace troupe::gpu::cuda

@@ -19,7 +19,7 @@ result<std::unique_ptr<cuda_stream>> cuda_stream::make(device& owner, int ordina
   TROUPE_CUDA_TRY(cudaStreamCreateWithPriority(&raw, cudaStreamNonBlocking, priority));
   try {
     return std::unique_ptr<cuda_stream>(
-        new cuda_stream(owner, ordinal, std::move(pool), options.name, raw));
+        new cuda_stream(owner, ordinal, std::move(pool), options, raw));
   } catch (const std::system_error& e) {
     forget(cudaStreamDestroy(raw));
     return error(errc::unavailable, std::string("cannot start a stream's threads: ") + e.what(),
@@ -28,11 +28,12 @@ result<std::unique_ptr<cuda_stream>> cuda_stream::make(device& owner, int ordina
 }
 
 cuda_stream::cuda_stream(device& owner, int ordinal, std::shared_ptr<event_pool> pool,
-                         std::string name, cudaStream_t raw)
+                         const stream_options& options, cudaStream_t raw)
     : owner_(owner),
       ordinal_(ordinal),
       pool_(std::move(pool)),
-      name_(std::move(name)),
+      name_(options.name),
+      replays_(options.replay),
       raw_(raw),
       teller_([this] { tell_all(); }) {
   try {
@@ -129,6 +130,46 @@ void cuda_stream::zero(void* destination, size_t bytes) {
   if (bytes == 0) return;
   queue_.put([=](cuda_stream& self) {
     self.guarded("zero", [&] { return self.submit_zero(destination, bytes); });
+  });
+}
+
+void cuda_stream::measure(const std::function<void()>& enqueue, std::function<void(double)> done,
+                          time_kind) {
+  auto span = std::make_shared<timed_span>();
+  queue_.put([span](cuda_stream& self) {
+    self.guarded("measure", [&] { return span->begin(self.raw_); });
+  });
+  enqueue();
+  queue_.put(
+      [span](cuda_stream& self) { self.guarded("measure", [&] { return span->end(self.raw_); }); });
+  notify([span, done = std::move(done)](const status& s) { done(s ? span->seconds() : 0); });
+}
+
+void cuda_stream::replay(uint64_t key, const std::function<void()>& enqueue) {
+  if (!replays_) return enqueue();
+  int before = 0;
+  {
+    std::lock_guard lock(replays_mutex_);
+    before = replayed_[key]++;
+  }
+  if (before == 0) return enqueue();
+  if (before > 1) {
+    queue_.put([key](cuda_stream& self) {
+      self.guarded("replay", [&] { return self.graphs_.launch(self.raw_, key); });
+    });
+    return;
+  }
+  queue_.put([](cuda_stream& self) {
+    self.guarded("replay", [&] { return self.graphs_.begin(self.raw_); });
+  });
+  enqueue();
+  queue_.put([key](cuda_stream& self) {
+    // Also when an operation failed: a capture must not stay open (GRA-1).
+    const bool failed = self.poisoned_.load(std::memory_order_acquire);
+    if (status s = self.graphs_.end(self.raw_, key, failed); !s) self.fail(s.error());
+    if (!self.poisoned_.load(std::memory_order_acquire)) return;
+    std::lock_guard lock(self.replays_mutex_);
+    self.replayed_.erase(key);  // once the error is cleared it may be tried again
   });
 }
 

@@ -30,6 +30,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,6 +41,7 @@
 
 #include "gpu/cuda/check.hpp"
 #include "gpu/cuda/event.hpp"
+#include "gpu/cuda/graphs.hpp"
 #include "gpu/cuda/memory.hpp"
 #include "gpu/cuda/work_queue.hpp"
 #include "gpu/device.hpp"
@@ -54,7 +56,7 @@ struct launch_context {
 
   /// Device memory of at least `bytes`, aligned to 256, for the kernels of this operation; a second
   /// call takes back what the first one gave.
-  result<void*> scratch(size_t bytes) const { return memory.get(bytes, stream); }
+  result<void*> scratch(size_t bytes) const { return memory.get(bytes); }
 };
 
 class cuda_stream final : public stream {
@@ -76,6 +78,11 @@ class cuda_stream final : public stream {
   void host_task(std::function<status()> fn) override;
   void copy(void* destination, const void* source, size_t bytes) override;
   void zero(void* destination, size_t bytes) override;
+  /// By two events of the device; 0 seconds where the stream failed.
+  void measure(const std::function<void()>& enqueue, std::function<void(double)> done,
+               time_kind clock) override;
+  /// By graphs (graphs.hpp). While `enqueue` runs nobody else enqueues here.
+  void replay(uint64_t key, const std::function<void()>& enqueue) override;
   status synchronize() override;
 
   /// Enqueues `f`, which launches kernels: f(cudaStream_t) or f(launch_context&), returning
@@ -98,8 +105,8 @@ class cuda_stream final : public stream {
     std::shared_ptr<host_mark> mark;    // set when fn has
   };
 
-  cuda_stream(device& owner, int ordinal, std::shared_ptr<event_pool> pool, std::string name,
-              cudaStream_t raw);
+  cuda_stream(device& owner, int ordinal, std::shared_ptr<event_pool> pool,
+              const stream_options& options, cudaStream_t raw);
 
   template <class F>
   status launch(const char* what, F& body) {
@@ -155,6 +162,7 @@ class cuda_stream final : public stream {
   const int ordinal_;
   const std::shared_ptr<event_pool> pool_;
   const std::string name_;
+  const bool replays_;
   const cudaStream_t raw_;
 
   mutable std::mutex state_mutex_;
@@ -163,6 +171,10 @@ class cuda_stream final : public stream {
 
   host_marks before_;       // the stream's thread's: notifications not known to have returned
   scratch_memory scratch_;  // the stream's thread's
+  graph_store graphs_;      // the stream's thread's; before scratch_ goes, whose memory they use
+
+  std::mutex replays_mutex_;
+  std::map<uint64_t, int> replayed_;  // guarded by replays_mutex_: how often each key was enqueued
   work_queue<host::task<cuda_stream>> queue_;
   work_queue<notice> notices_;
   std::thread teller_;
