@@ -19,7 +19,7 @@ status graph_store::end(cudaStream_t s, uint64_t key, bool discard) {
   const cudaError_t made = discard ? cudaSuccess : cudaGraphInstantiate(&raw, noted, 0);
   forget(cudaGraphDestroy(noted));
   if (discard) return {};
-  TROUPE_CUDA_TRY(made);
+  TROUPE_CHECK(checked(made, "cudaGraphInstantiate"));
   graphs_[key].reset(raw);
   return launch(s, key);
 }
