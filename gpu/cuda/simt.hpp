@@ -16,6 +16,8 @@
 //   atomic_add(int*, n), fence_device(): for "the last block does the rest" only (OPS-2)
 //   launch(kernel, grid, block, shared_bytes, stream, arguments...)
 //   SIMT_ASSERT(condition): checked in debug builds and always in the emulator
+//   SIMT_UNROLL before a loop that must be unrolled (register arrays), SIMT_BLOCK(threads, blocks)
+//   between __global__ and the name: registers for that many blocks at once on a multiprocessor
 //
 // Invariants
 //   SIMT-1  Blocks have one dimension, a multiple of 32 threads, at most 1024.

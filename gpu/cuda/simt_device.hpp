@@ -7,6 +7,8 @@
 #include <utility>
 
 #define SIMT_ASSERT(condition) assert(condition)
+#define SIMT_UNROLL _Pragma("unroll")
+#define SIMT_BLOCK(threads, blocks) __launch_bounds__(threads, blocks)
 
 namespace troupe::gpu::cuda {
 

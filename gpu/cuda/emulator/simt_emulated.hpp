@@ -12,6 +12,8 @@
 
 #define SIMT_ASSERT(condition) \
   ((condition) ? void() : troupe::gpu::cuda::emulator::stop("assertion failed: " #condition))
+#define SIMT_UNROLL
+#define SIMT_BLOCK(threads, blocks)
 
 /// Runs `fn` in the order of an emulated stream (emulator/runtime.hpp).
 void troupe_emulator_enqueue(cudaStream_t stream, std::function<void()> fn);
