@@ -15,7 +15,6 @@ namespace {
 constexpr int max_block = 1024;  ///< one block per SM: few rows in flight, so the cache holds them
 constexpr int depth = 4;         ///< 16-byte accesses of a thread that are under way together
 constexpr float log2_e = 1.44269504088896341f;
-constexpr double ln_2 = 0.69314718055994531;
 constexpr float lowest = -1e38f;  ///< below every logit; finite, and so times log2_e
 
 /// Elements of T in 16 bytes.
@@ -170,9 +169,10 @@ __global__ SIMT_BLOCK(max_block, 1) void softmax_loss_kernel(rows_view<In, Out> 
     }
   });
   all.join_block(shared_memory<float>());
+  // Back from powers of two by the very factor that led there: it is log2(e) but for 1e-8 of it.
   if (thread_index() == 0)
-    a.losses[r] = (static_cast<double>(all.top) + log2(static_cast<double>(all.sum))) * ln_2 -
-                  static_cast<double>(at_target);
+    a.losses[r] = static_cast<double>(all.top) / static_cast<double>(log2_e) +
+                  log(static_cast<double>(all.sum)) - static_cast<double>(at_target);
   if (a.gradient == nullptr) return;
 
   const float factor = a.scale / all.sum;
@@ -198,7 +198,16 @@ __global__ SIMT_BLOCK(max_block, 1) void softmax_loss_kernel(rows_view<In, Out> 
 __global__ SIMT_BLOCK(max_block, 1) void sum_losses_kernel(const double* losses, int64_t count,
                                                            double* loss_sum) {
   double sum = 0;
-  for (int64_t i = thread_index(); i < count; i += block_threads()) sum += losses[i];
+  for (int64_t i = thread_index(); i < count; i += depth * block_threads()) {
+    double some[depth];
+    SIMT_UNROLL
+    for (int d = 0; d < depth; ++d) {
+      const int64_t at = i + d * block_threads();
+      some[d] = at < count ? losses[at] : 0.0;
+    }
+    SIMT_UNROLL
+    for (int d = 0; d < depth; ++d) sum += some[d];
+  }
   sum = block_sum(sum, shared_memory<double>());
   if (thread_index() == 0) *loss_sum += sum;
 }
