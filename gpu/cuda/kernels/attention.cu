@@ -11,9 +11,8 @@ namespace {
 /// Whether the tensor cores' kernels take it: they move 16 bytes at a time.
 bool tiled(const attention_shape& a, dtype type, std::initializer_list<const void*> tensors) {
   if (type != dtype::bf16 || a.width % 8 != 0 || a.width > 128) return false;
-  return std::all_of(tensors.begin(), tensors.end(), [](const void* p) {
-    return reinterpret_cast<uintptr_t>(p) % 16 == 0;
-  });
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; });
 }
 
 }  // namespace

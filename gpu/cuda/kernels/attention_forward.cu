@@ -25,9 +25,9 @@
 namespace troupe::gpu::cuda {
 namespace {
 
-constexpr int rows = 32;                       ///< queries of a warp
+constexpr int rows = 32;                         ///< queries of a warp
 constexpr int queries = rows * attention_warps;  ///< of a block
-constexpr int keys = 64;                       ///< of a step
+constexpr int keys = 64;                         ///< of a step
 constexpr int M = rows / 16;
 
 /// Running maximum and sum of a lane's rows; the sum is the lane's share of its row's.
@@ -47,25 +47,12 @@ struct forward_memory {
   __device__ __forceinline__ bf16* value(int step) const { return key(step) + 2 * stage; }
 };
 
-/// Minus infinity for the pairs that do not see each other.
-__device__ __forceinline__ void mask(const attention_shape& a, float (&scores)[M][keys / 8][4],
-                                     int first_query, int first_key) {
-  SIMT_UNROLL
-  for (int m = 0; m < M; ++m) {
-    SIMT_UNROLL
-    for (int i = 0; i < keys / 2; ++i) {
-      const int query = first_query + 16 * m + lane() / 4 + i % 4 / 2 * 8;
-      const int key = first_key + i / 4 * 8 + lane() % 4 * 2 + i % 2;
-      if (!a.sees(query, key)) scores[m][i / 4][i % 4] = -INFINITY;
-    }
-  }
-}
-
 /// Turns scores into weights relative to each row's new maximum, and rescales what was summed
 /// relative to the old one. `scale`: of the scores, with log2(e) in it.
 template <int D>
-__device__ __forceinline__ void soften(float (&scores)[M][keys / 8][4], float (&output)[M][D / 8][4],
-                                       softmax_state& state, float scale) {
+__device__ __forceinline__ void soften(float (&scores)[M][keys / 8][4],
+                                       float (&output)[M][D / 8][4], softmax_state& state,
+                                       float scale) {
   SIMT_UNROLL
   for (int m = 0; m < M; ++m) {
     SIMT_UNROLL
@@ -102,7 +89,7 @@ __device__ __forceinline__ void forward_step(const attention_shape& a, const Lef
   if (seen == sight::nothing) return;
   float scores[M][keys / 8][4];
   multiply_rows<D, M, keys>(scores, left, key + right_lane<D>());
-  if (seen == sight::some) mask(a, scores, first_query, first_key);
+  if (seen == sight::some) hide_unseen<true>(a, scores, first_query, first_key);
   soften<D>(scores, output, state, a.scale * log2_of_e);
   add_product<D, M, keys>(output, scores, value + left_lane<D>());
 }
@@ -127,7 +114,7 @@ __device__ __forceinline__ void finish_rows(const attention_shape& a, bf16* tile
     }
   }
   sync_warp();
-  put_rows<D, M>(tile, output, factor);
+  put_rows<D, M>(tile, output, [&](int m, int half) { return factor[m][half]; });
   sync_warp();
   store_tile<D, rows>(out, a.out_stride(), tile, there, a.width);
 }

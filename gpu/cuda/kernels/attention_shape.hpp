@@ -56,8 +56,8 @@ bool shape_of(const Args& a, attention_shape& out) {
   constexpr int64_t most = std::numeric_limits<int>::max() / 2;
   const bool sane = a.batch >= 0 && a.seq >= 0 && a.seq <= most && a.heads > 0 && a.kv_heads > 0 &&
                     a.head_width > 0 && a.head_width <= 4096 && a.window >= 0 &&
-                    a.heads % a.kv_heads == 0 && a.heads <= 65536 &&
-                    a.batch <= most / a.heads && a.type != dtype::i32;
+                    a.heads % a.kv_heads == 0 && a.heads <= 65536 && a.batch <= most / a.heads &&
+                    a.type != dtype::i32;
   if (!sane) return false;
   out.seq = static_cast<int>(a.seq);
   out.heads = static_cast<int>(a.heads);

@@ -36,7 +36,9 @@ constexpr size_t tile_bytes(int rows) {
 
 /// Threads that share a row in copies: as many as divide its 16-byte pieces evenly.
 template <int D>
-constexpr int row_threads = D % 128 == 0 ? 16 : D % 64 == 0 ? 8 : 4;
+constexpr int row_threads = D % 128 == 0  ? 16
+                            : D % 64 == 0 ? 8
+                                          : 4;
 
 /// Starts copying `Rows` rows to a tile by all threads of the block: the first `there` rows and
 /// `width` elements of each from memory, zeros elsewhere.
@@ -103,8 +105,7 @@ struct register_left {
 
   __device__ __forceinline__ void fill(const bf16* lane_base) {
     SIMT_UNROLL
-    for (int step = 0; step < D / 16; ++step)
-      shared_left<D, M>{lane_base}.load(step, held[step]);
+    for (int step = 0; step < D / 16; ++step) shared_left<D, M>{lane_base}.load(step, held[step]);
   }
   __device__ __forceinline__ void load(int step, uint32_t (&a)[M][4]) const {
     SIMT_UNROLL
@@ -169,22 +170,20 @@ __device__ __forceinline__ void add_product(float (&sum)[M][D / 8][4],
   }
 }
 
-/// Puts a warp's sums, each row times its factor, into its rows of a tile; factor[m][half] is that
-/// of row 16 m + 8 half + lane / 4. The warp's lanes see them after sync_warp().
-template <int D, int M>
+/// Puts a warp's sums, times `factor(m, half)` for row 16 m + 8 half + lane / 4, into its rows of a
+/// tile. The warp's lanes see them after sync_warp().
+template <int D, int M, class Factor>
 __device__ __forceinline__ void put_rows(bf16* warp_tile, const float (&sum)[M][D / 8][4],
-                                         const float (&factor)[M][2]) {
+                                         const Factor& factor) {
   SIMT_UNROLL
-  for (int m = 0; m < M; ++m) {
+  for (int i = 0; i < 2 * M; ++i) {
+    const int m = i / 2, half = i % 2;
+    bf16* row = warp_tile + (8 * i + lane() / 4) * pitch<D> + lane() % 4 * 2;
+    const float f = factor(m, half);
     SIMT_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      bf16* row = warp_tile + (16 * m + 8 * half + lane() / 4) * pitch<D> + lane() % 4 * 2;
-      const float f = factor[m][half];
-      SIMT_UNROLL
-      for (int n = 0; n < D / 8; ++n)
-        *reinterpret_cast<uint32_t*>(row + n * 8) =
-            pack_bf16(f * sum[m][n][2 * half], f * sum[m][n][2 * half + 1]);
-    }
+    for (int n = 0; n < D / 8; ++n)
+      *reinterpret_cast<uint32_t*>(row + n * 8) =
+          pack_bf16(f * sum[m][n][2 * half], f * sum[m][n][2 * half + 1]);
   }
 }
 
@@ -196,6 +195,25 @@ __device__ __forceinline__ sight sight_of(const attention_shape& a, int first_qu
   const int last_query = first_query + queries - 1, last_key = first_key + keys - 1;
   if (first_key > last_query || first_query - last_key >= a.window) return sight::nothing;
   return last_key <= first_query && last_query - first_key < a.window ? sight::all : sight::some;
+}
+
+/// Minus infinity for the pairs that do not see each other. A lane's element i of tile n is that of
+/// row 16 m + lane / 4 + 8 (i / 2) and column 8 n + 2 (lane % 4) + i % 2; rows are queries and
+/// columns keys, or the other way round.
+template <bool RowsAreQueries, int M, int N>
+__device__ __forceinline__ void hide_unseen(const attention_shape& a, float (&scores)[M][N][4],
+                                            int first_query, int first_key) {
+  SIMT_UNROLL
+  for (int m = 0; m < M; ++m) {
+    SIMT_UNROLL
+    for (int i = 0; i < N * 4; ++i) {
+      const int row = 16 * m + lane() / 4 + i % 4 / 2 * 8;
+      const int column = i / 4 * 8 + lane() % 4 * 2 + i % 2;
+      if (!a.sees(first_query + (RowsAreQueries ? row : column),
+                  first_key + (RowsAreQueries ? column : row)))
+        scores[m][i / 4][i % 4] = -INFINITY;
+    }
+  }
 }
 
 /// The order of blocks: heads in sections whose streamed tensors fit the L2 cache together; within
