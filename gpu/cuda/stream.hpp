@@ -40,6 +40,7 @@
 
 #include "gpu/cuda/check.hpp"
 #include "gpu/cuda/event.hpp"
+#include "gpu/cuda/matmul.hpp"
 #include "gpu/cuda/memory.hpp"
 #include "gpu/cuda/work_queue.hpp"
 #include "gpu/device.hpp"
@@ -51,6 +52,7 @@ namespace troupe::gpu::cuda {
 struct launch_context {
   cudaStream_t stream;
   scratch_memory& memory;
+  std::unique_ptr<matmul>& products;  ///< the stream's; who needs them first makes them
 
   /// Device memory of at least `bytes`, aligned to 256, for the kernels of this operation; a second
   /// call takes back what the first one gave.
@@ -103,7 +105,7 @@ class cuda_stream final : public stream {
 
   template <class F>
   status launch(const char* what, F& body) {
-    launch_context context{raw_, scratch_};
+    launch_context context{raw_, scratch_, products_};
     if constexpr (std::is_invocable_v<F&, launch_context&>) {
       return outcome_of(what, [&] { return body(context); });
     } else {
@@ -163,6 +165,7 @@ class cuda_stream final : public stream {
 
   host_marks before_;       // the stream's thread's: notifications not known to have returned
   scratch_memory scratch_;  // the stream's thread's
+  std::unique_ptr<matmul> products_;  // the stream's thread's
   work_queue<host::task<cuda_stream>> queue_;
   work_queue<notice> notices_;
   std::thread teller_;

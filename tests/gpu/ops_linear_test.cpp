@@ -185,12 +185,13 @@ TEST_CASE("head_loss equals the reference: loss, dx, dw, ignored targets, evalua
 }
 
 TEST_CASE("head_loss works through several slabs") {
+  if (backends().empty()) return;
+  const backend& b = backends().back();
   // 40,000 words a token: 128 MiB of logits, the host's slab, hold about 800 tokens
-  const head_case h(840, 8, 40000, dtype::f32, 7);
+  const head_case h(b.slow ? 47 : 840, 8, b.slow ? 1100 : 40000, dtype::f32, 7);
   shared_value<double> expected_loss = 0.0, loss = 0.0;
   tensor expected_dx(dtype::f32, h.n * h.c), dx = expected_dx;
   on_reference([&](ops& op, stream& s) { h.run(op, s, expected_loss, &expected_dx, nullptr); });
-  const backend& b = backends().back();
   h.run(*b.ops, *b.compute, loss, &dx, nullptr);
   REQUIRE(b.compute->synchronize());
   CHECK(std::abs(loss - expected_loss) <= 1e-6 * expected_loss);
