@@ -116,7 +116,7 @@ result<std::vector<std::string>> cuda_device_names() {
 }
 
 result<std::unique_ptr<device>> make_cuda_device(int ordinal) {
-  TROUPE_TRY(made, cuda::cuda_device::open(ordinal, cuda::make_cuda_ops));
+  TROUPE_TRY(made, cuda::cuda_device::open(ordinal, cuda::make_device_ops));
   return std::unique_ptr<device>(std::move(made));
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 
 #define SIMT_ASSERT(condition) assert(condition)
+#define SIMT_UNROLL _Pragma("unroll")
+#define SIMT_BLOCK(threads, blocks) __launch_bounds__(threads, blocks)
 
 namespace troupe::gpu::cuda {
 
@@ -69,6 +71,13 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
 __device__ __forceinline__ float exp2_fast(float v) {
   float out;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(v));
+  return out;
+}
+
+/// 1 / v, to 1 ulp; 0 where that is denormal.
+__device__ __forceinline__ float reciprocal_fast(float v) {
+  float out;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(v));
   return out;
 }
 

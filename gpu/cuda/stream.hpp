@@ -42,6 +42,7 @@
 #include "gpu/cuda/check.hpp"
 #include "gpu/cuda/event.hpp"
 #include "gpu/cuda/graphs.hpp"
+#include "gpu/cuda/matmul.hpp"
 #include "gpu/cuda/memory.hpp"
 #include "gpu/cuda/work_queue.hpp"
 #include "gpu/device.hpp"
@@ -53,6 +54,7 @@ namespace troupe::gpu::cuda {
 struct launch_context {
   cudaStream_t stream;
   scratch_memory& memory;
+  std::unique_ptr<matmul>& products;  ///< the stream's; who needs them first makes them
 
   /// Device memory of at least `bytes`, aligned to 256, for the kernels of this operation; a second
   /// call takes back what the first one gave.
@@ -110,7 +112,7 @@ class cuda_stream final : public stream {
 
   template <class F>
   status launch(const char* what, F& body) {
-    launch_context context{raw_, scratch_};
+    launch_context context{raw_, scratch_, products_};
     if constexpr (std::is_invocable_v<F&, launch_context&>) {
       return outcome_of(what, [&] { return body(context); });
     } else {
@@ -171,7 +173,8 @@ class cuda_stream final : public stream {
 
   host_marks before_;       // the stream's thread's: notifications not known to have returned
   scratch_memory scratch_;  // the stream's thread's
-  graph_store graphs_;      // the stream's thread's; before scratch_ goes, whose memory they use
+  std::unique_ptr<matmul> products_;  // the stream's thread's
+  graph_store graphs_;  // the stream's thread's; goes before the two above, whose memory it uses
 
   std::mutex replays_mutex_;
   std::map<uint64_t, int> replayed_;  // guarded by replays_mutex_: how often each key was enqueued

@@ -12,6 +12,8 @@
 
 #define SIMT_ASSERT(condition) \
   ((condition) ? void() : troupe::gpu::cuda::emulator::stop("assertion failed: " #condition))
+#define SIMT_UNROLL
+#define SIMT_BLOCK(threads, blocks)
 
 /// Runs `fn` in the order of an emulated stream (emulator/runtime.hpp).
 void troupe_emulator_enqueue(cudaStream_t stream, std::function<void()> fn);
@@ -80,6 +82,10 @@ inline uint32_t pack_bf16(float low, float high) {
 }
 inline float exp2_fast(float v) {
   return std::exp2(v);
+}
+
+inline float reciprocal_fast(float v) {
+  return 1.0f / v;
 }
 
 inline void copy_async_16(void* to_shared, const void* from_global, bool valid) {
