@@ -59,8 +59,8 @@ status nccl_channel::settle(const char* what, ncclResult_t answer, clock::time_p
       return error{errc::timeout, fmt::format("{}: {} does not end", name_, what),
                    "a peer has died or is not connected"};
     between.wait();
-    std::lock_guard lock(mutex_);
-    if (!comm_) return ended();
+    std::unique_lock lock(mutex_);
+    if (!comm_) return await_end(lock, deadline);
     ncclResult_t state = ncclSuccess;
     answer = library_.get_async_error(comm_, &state);
     if (answer == ncclSuccess) answer = state;
@@ -98,6 +98,20 @@ status nccl_channel::ended() const {
   return error{errc::cancelled, fmt::format("{} was aborted", name_)};
 }
 
+/// NCC-3; until the deadline, since NCCL may hang itself.
+status nccl_channel::await_end(std::unique_lock<std::mutex>& lock, clock::time_point deadline) {
+  gone_.wait_until(lock, deadline, [this] { return let_go_; });
+  return ended();
+}
+
+void nccl_channel::let_go() {
+  {
+    std::lock_guard lock(mutex_);
+    let_go_ = true;
+  }
+  gone_.notify_all();
+}
+
 ncclComm_t nccl_channel::take() {
   std::lock_guard lock(mutex_);
   return std::exchange(comm_, nullptr);
@@ -111,6 +125,7 @@ void nccl_channel::close(clock::time_point deadline) {
   }
   const auto settled = settle("ncclCommFinalize", answer, deadline);
   if (auto comm = take()) (void)(settled ? library_.destroy(comm) : library_.abort(comm));
+  let_go();
 }
 
 }  // namespace troupe::gpu::cuda

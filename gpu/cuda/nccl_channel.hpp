@@ -9,9 +9,11 @@
 //     mutex, ending takes the handle away. No call is held up by a peer, so the mutex never is.
 //   NCC-2  When launch() has returned success the operation is in the stream. It waits for this
 //     process alone: peers were connected when the group was (nccl_library.hpp, warm-up of groups).
+//   NCC-3  A launch that is overtaken by the end returns after it: NCCL has let go of the stream.
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -46,6 +48,8 @@ class nccl_channel {
 
   /// Takes the communicator away, for the one who ends it; null if that has happened.
   ncclComm_t take();
+  /// It has been ended.
+  void let_go();
 
   /// Ends it when every operation has finished on all sides; aborts what has not by the deadline.
   void close(clock::time_point deadline);
@@ -54,11 +58,14 @@ class nccl_channel {
   status settle(const char* what, ncclResult_t answer, clock::time_point deadline);
   status explain(const char* what, ncclResult_t answer) const;
   status ended() const;
+  status await_end(std::unique_lock<std::mutex>& lock, clock::time_point deadline);
 
   const nccl_library& library_;
   const std::string name_;
   std::mutex mutex_;
+  std::condition_variable gone_;
   ncclComm_t comm_ = nullptr;
+  bool let_go_ = false;
 };
 
 }  // namespace troupe::gpu::cuda

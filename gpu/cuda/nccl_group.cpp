@@ -124,18 +124,18 @@ class nccl_communicator final : public communicator {
   /// aborted operation ends as if it were done.
   template <class Call>
   void enqueue(stream& s, nccl_channel& channel, const char* what, Call call) {
-    auto started = s.record();
-    static_cast<cuda_stream&>(s).enqueue(
-        what, [watch = watch_, &channel, what, call](cudaStream_t queue) -> status {
-          TROUPE_CHECK(watch->failure());
-          auto launched = channel.launch(
-              what, [&](ncclComm_t comm) { return call(comm, queue); },
-              clock::now() + watch->options().timeout);
-          if (!launched) watch->fail(launched.error());
-          return launched;
-        });
-    watch_->under_way(what, std::move(started), s.record());
-    s.host_task([watch = watch_] { return watch->failure(); });
+    auto& queue = static_cast<cuda_stream&>(s);
+    auto started = queue.record();
+    queue.enqueue(what, [watch = watch_, &channel, what, call](cudaStream_t raw) -> status {
+      TROUPE_CHECK(watch->failure());
+      auto launched = channel.launch(
+          what, [&](ncclComm_t comm) { return call(comm, raw); },
+          clock::now() + watch->options().timeout);
+      if (!launched) watch->fail(launched.error());
+      return launched;
+    });
+    watch_->under_way(what, std::move(started), queue.record());
+    queue.verify([watch = watch_] { return watch->failure(); });
   }
 
   const int rank_, size_;

@@ -87,6 +87,7 @@ void nccl_watch::abort_all() {
   for (auto& c : channels_)
     if (auto comm = c->take()) (void)library_.abort(comm);
   (void)library_.group_end();
+  for (auto& c : channels_) c->let_go();
 }
 
 void nccl_watch::stop() {

@@ -1,5 +1,5 @@
 // One world for all ranks of the process, behind one mutex.
-#include "tests/gpu/cuda/fake_nccl.hpp"
+#include "tests/gpu/nccl/fake_nccl.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -14,6 +14,8 @@
 #include <vector>
 
 #include <cuda_runtime_api.h>
+
+#include "gpu/cuda/emulator/runtime.hpp"
 
 namespace troupe::gpu::cuda::fake_nccl {
 
@@ -96,11 +98,10 @@ bool wait_for(member& m, lock_type& lock, Condition condition) {
   return !m.aborted;
 }
 
-void CUDART_CB execute(void* argument) {
-  const std::unique_ptr<operation> op(static_cast<operation*>(argument));
+void execute(const operation& op) {
   lock_type lock(world().mutex);
-  auto& m = *op->self;
-  if (wait_for(m, lock, [&] { return m.turn == op->number; })) op->work(m, lock);
+  auto& m = *op.self;
+  if (wait_for(m, lock, [&] { return m.turn == op.number; })) op.work(m, lock);
   ++m.turn;
   world().changed.notify_all();
 }
@@ -119,12 +120,11 @@ ncclResult_t launch(ncclComm_t comm, cudaStream_t stream,
   lock_type lock(world().mutex);
   if (!usable(comm)) return ncclInvalidUsage;
   auto self = comm->self;
-  auto op = std::make_unique<operation>(operation{self, self->enqueued++, std::move(work)});
+  auto op = std::make_shared<operation>(operation{self, self->enqueued++, std::move(work)});
   ++self->launching;
-  std::thread([self, stream, op = std::move(op)]() mutable {
-    const bool in_stream = cudaLaunchHostFunc(stream, execute, op.release()) == cudaSuccess;
+  std::thread([self, stream, op = std::move(op)] {
+    troupe_emulator_enqueue(stream, [op] { execute(*op); });
     lock_type relock(world().mutex);
-    if (!in_stream) ++world().counts.bad_calls;
     --self->launching;
     world().changed.notify_all();
   }).detach();
