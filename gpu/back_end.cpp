@@ -34,14 +34,16 @@ result<std::unique_ptr<device>> open_device(std::string_view name, int threads) 
 }
 
 std::vector<std::string> accelerators() {
-  auto names = cuda_device_names();
-  return names ? std::move(*names) : std::vector<std::string>{};
+  std::vector<std::string> out;
+  if (const auto found = list_cuda_devices())
+    for (const auto& gpu : *found) out.push_back(gpu.name);
+  return out;
 }
 
 result<std::unique_ptr<pending_group>> open_group(device& owner, const group_options& options,
                                                   const group_placement& placement) {
   if (owner.host_accessible()) return open_gloo_group(options);
-  if (!placement.shared_devices) return open_cuda_group(owner, options);
+  if (!placement.shared_devices) return open_nccl_group(options, owner);
   TROUPE_TRY(inner, open_gloo_group(options));
   return make_staged_group(owner, std::move(inner));
 }

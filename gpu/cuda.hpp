@@ -5,11 +5,11 @@
 // machine without a GPU.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
 
 namespace troupe::gpu {
@@ -18,14 +18,20 @@ namespace troupe::gpu {
 /// CUDA in this build; the hint says what to do about it.
 result<int> cuda_device_count();
 
-/// Their makers' names, by number. Fails with unavailable.
-result<std::vector<std::string>> cuda_device_names();
+/// What CUDA says of a GPU without opening it.
+struct cuda_facts {
+  int ordinal = 0;              ///< in [0, cuda_device_count())
+  std::string name;             ///< e.g. "NVIDIA H200"
+  std::string uuid;             ///< as the driver writes it: "GPU-1f3c..."
+  std::string instruction_set;  ///< e.g. "sm_90"
+  int multiprocessors = 0;
+  uint64_t memory_bytes = 0;
+};
+
+/// All of them. Fails with unavailable like cuda_device_count().
+result<std::vector<cuda_facts>> list_cuda_devices();
 
 /// The GPU with that number, in [0, cuda_device_count()). Fails with unavailable.
 result<std::unique_ptr<device>> make_cuda_device(int ordinal);
-
-/// Opens this rank's end of a group for the memory of `gpu`, which make_cuda_device made and which
-/// outlives the group: NCCL. Fails with unavailable.
-result<std::unique_ptr<pending_group>> open_cuda_group(device& gpu, const group_options& options);
 
 }  // namespace troupe::gpu

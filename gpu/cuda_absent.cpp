@@ -1,4 +1,5 @@
 // What a build without the CUDA toolkit says when it is asked for a GPU.
+#include "gpu/collective/communicator.hpp"
 #include "gpu/cuda.hpp"
 
 namespace troupe::gpu {
@@ -16,15 +17,15 @@ result<int> cuda_device_count() {
   return absent();
 }
 
-result<std::vector<std::string>> cuda_device_names() {
-  return absent();
-}
-
-result<std::unique_ptr<pending_group>> open_cuda_group(device&, const group_options&) {
+result<std::vector<cuda_facts>> list_cuda_devices() {
   return absent();
 }
 
 result<std::unique_ptr<device>> make_cuda_device(int) {
+  return absent();
+}
+
+result<std::unique_ptr<pending_group>> open_nccl_group(const group_options&, device&) {
   return absent();
 }
 

@@ -104,17 +104,6 @@ result<int> cuda_device_count() {
   return count;
 }
 
-result<std::vector<std::string>> cuda_device_names() {
-  TROUPE_TRY(count, cuda_device_count());
-  std::vector<std::string> out;
-  for (int i = 0; i < count; ++i) {
-    cudaDeviceProp properties{};
-    TROUPE_CUDA_TRY(cudaGetDeviceProperties(&properties, i));
-    out.emplace_back(properties.name);
-  }
-  return out;
-}
-
 result<std::unique_ptr<device>> make_cuda_device(int ordinal) {
   TROUPE_TRY(made, cuda::cuda_device::open(ordinal, cuda::make_device_ops));
   return std::unique_ptr<device>(std::move(made));

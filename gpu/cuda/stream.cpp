@@ -59,8 +59,13 @@ cuda_stream::~cuda_stream() {  // CST-4
 // -- errors --------------------------------------------------------------------------------------
 
 void cuda_stream::fail(const error& e) {
+  keep(e.within("stream " + name_));
+}
+
+/// The error of one who knows what it was doing stays as it is.
+void cuda_stream::keep(const error& e) {
   std::lock_guard lock(state_mutex_);
-  if (state_) state_ = e.within("stream " + name_);  // CST-3
+  if (state_) state_ = e;  // CST-3
   poisoned_.store(true, std::memory_order_release);
 }
 
@@ -103,16 +108,20 @@ void cuda_stream::notify(std::function<void(const status&)> fn) {
       [fn = std::move(fn)](cuda_stream& self) mutable { self.submit_notice(std::move(fn)); });
 }
 
+void cuda_stream::verify(std::function<status()> fn) {
+  notify([this, fn = std::move(fn)](const status& so_far) {
+    if (!so_far) return;
+    verified_ = fn();
+    if (!verified_) keep(verified_.error());
+  });
+}
+
 void cuda_stream::host_task(std::function<status()> fn) {
   queue_.put([fn = std::move(fn)](cuda_stream& self) {
     self.guarded("host task", [&] { return self.drain(); });
     if (self.poisoned_.load(std::memory_order_acquire)) return;
-    try {  // its error is the stream's as it is: the task knows what it was doing
-      if (status s = fn(); !s) {
-        std::lock_guard lock(self.state_mutex_);
-        if (self.state_) self.state_ = s;
-        self.poisoned_.store(true, std::memory_order_release);
-      }
+    try {
+      if (status s = fn(); !s) self.keep(s.error());
     } catch (...) {
       self.fail_with_current_exception("host task");
     }
@@ -183,6 +192,7 @@ status cuda_stream::synchronize() {
     {
       std::lock_guard lock(self.state_mutex_);
       outcome = std::exchange(self.state_, status{});
+      self.verified_ = {};  // the telling thread has nothing left to tell
       self.poisoned_.store(false, std::memory_order_release);
     }
     reached.set();
@@ -285,6 +295,7 @@ void cuda_stream::tell(notice& n) {
     if (n.state) n.state = state();  // CST-3
   }
   for (const auto& mark : n.before) mark->wait();  // CST-2
+  if (n.state && !verified_) n.state = verified_;  // CST-3
   try {
     n.fn(n.state);
     n.fn = nullptr;  // what it holds is gone before anyone hears that it has returned

@@ -21,7 +21,7 @@
 //     (EVT-1). Kernels and copies of device or pinned memory do not.
 //   CST-3  The first error is kept (DEV-3): of a submission, a host task, a callback that threw, or
 //     the device. A notification is handed what was known when it was submitted, or what the
-//     device said when it got there.
+//     device, or a verify() before it, said when it got there.
 //   CST-4  Destruction runs what is queued, then joins; every event is done. A stream is not
 //     destroyed from its own threads.
 #pragma once
@@ -87,6 +87,10 @@ class cuda_stream final : public stream {
   void replay(uint64_t key, const std::function<void()>& enqueue) override;
   status synchronize() override;
 
+  /// Asks `fn` on a host thread when the device is here: how an operation tells of a failure that
+  /// the device does not see. Its error is the stream's from here on (CST-3). `fn` must not wait.
+  void verify(std::function<status()> fn);
+
   /// Enqueues `f`, which launches kernels: f(cudaStream_t) or f(launch_context&), returning
   /// cudaError_t, status or void. Skipped when poisoned; what it returns or throws becomes the
   /// stream's error, with `what` (a literal: the operation's name) in front. Arguments travel by
@@ -144,6 +148,7 @@ class cuda_stream final : public stream {
     }
   }
   void fail(const error& e);
+  void keep(const error& e);
   void fail_with_current_exception(const char* what) noexcept;
   status state() const;
 
@@ -171,6 +176,7 @@ class cuda_stream final : public stream {
   status state_;                       // guarded by state_mutex_
   std::atomic<bool> poisoned_{false};  // state_ is an error
 
+  status verified_;         // the telling thread's: the first error of a verify()
   host_marks before_;       // the stream's thread's: notifications not known to have returned
   scratch_memory scratch_;  // the stream's thread's
   std::unique_ptr<matmul> products_;  // the stream's thread's
