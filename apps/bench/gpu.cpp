@@ -159,7 +159,7 @@ status gpu_bench::run_tests() {
     TROUPE_CHECK(told((rows.size() == 1 ? "tests\n" : "") + text(run)));
   }
   all_["tests"] = std::move(rows);
-  if (programs.empty()) leave_out("tests: no test_cuda* beside the program (--tests FOLDER)");
+  if (programs.empty()) leave_out("tests: no test_*_device beside the program (--tests FOLDER)");
   if (!all_good) {
     failed_ = true;
     return told("  what they printed: " + logs.string() + "\n");

@@ -36,7 +36,8 @@ struct gpu_test_run {
 /// reporter's last lines it is unreadable, whatever the exit code.
 void read_test_output(std::string_view output, gpu_test_run& run);
 
-/// The executables in `folder` that hold tests for a GPU, in the order of their names: test_cuda*.
+/// The executables in `folder` that hold tests for a GPU, in the order of their names:
+/// test_*_device.
 /// Errors: not_found where there is no such folder.
 result<std::vector<std::filesystem::path>> find_gpu_tests(const std::filesystem::path& folder);
 
