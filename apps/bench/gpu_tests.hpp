@@ -1,7 +1,7 @@
 // Runs the test executables that need a GPU, each within a deadline, and reads what they found.
 //
-// Why here: a machine with a GPU is had for minutes. One command then runs the tests too, ends those
-// that hang, and says what the rest found.
+// Why here: a machine with a GPU is had for minutes. One command then runs the tests too, ends
+// those that hang, and says what the rest found.
 #pragma once
 
 #include <filesystem>
