@@ -139,7 +139,8 @@ result<std::vector<group_offer>> rank_engine::open_groups(const std::string& hos
   for (auto& offer : wanted) {
     TROUPE_TRY(group, gpu::open_group(*device_,
                                       {offer.name, offer.rank, offer.size, host,
-                                       std::chrono::milliseconds(options_.group_timeout_ms)},
+                                       std::chrono::milliseconds(options_.group_timeout_ms),
+                                       offer.name.starts_with("pipe/")},
                                       {options_.shared_devices}));
     offer.addresses = group->addresses();
     pending_.emplace_back(offer.name, std::move(group));

@@ -59,6 +59,29 @@ class staged_communicator final : public communicator {
   void all_reduce_sum(stream& s, float* data, int64_t count) override { reduce(s, data, count); }
   void all_reduce_sum(stream& s, double* data, int64_t count) override { reduce(s, data, count); }
 
+  void reduce_scatter_sum(stream& s, float* data, int64_t part) override {
+    if (size() == 1) return;
+    const size_t bytes = static_cast<size_t>(part * size()) * sizeof(float);
+    const auto host = pool_->take(bytes);
+    s.copy(host->memory.get(), data, bytes);
+    inner_->reduce_scatter_sum(s, reinterpret_cast<float*>(host->memory.get()), part);
+    const auto own = static_cast<size_t>(part * rank());
+    s.copy(data + own, reinterpret_cast<float*>(host->memory.get()) + own,
+           static_cast<size_t>(part) * sizeof(float));
+    give_back(s, host);
+  }
+
+  void all_gather(stream& s, void* data, size_t part_bytes) override {
+    if (size() == 1) return;
+    const size_t bytes = part_bytes * static_cast<size_t>(size());
+    const auto host = pool_->take(bytes);
+    const size_t own = part_bytes * static_cast<size_t>(rank());
+    s.copy(host->memory.get() + own, static_cast<std::byte*>(data) + own, part_bytes);
+    inner_->all_gather(s, host->memory.get(), part_bytes);
+    s.copy(data, host->memory.get(), bytes);
+    give_back(s, host);
+  }
+
   void broadcast(stream& s, void* data, size_t bytes, int root) override {
     if (size() == 1) return;
     const auto host = pool_->take(bytes);
