@@ -37,6 +37,8 @@ result<std::unique_ptr<rank_engine>> rank_engine::make(const engine_options& opt
   std::unique_ptr<rank_engine> engine(new rank_engine(options));
   TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
   engine->device_ = std::move(device);
+  TROUPE_TRY(pinned, engine->device_->pin(&engine->read_, sizeof engine->read_));
+  engine->readings_pinned_ = std::move(pinned);
   TROUPE_CHECK(engine->make_streams());
   return engine;
 }
@@ -124,6 +126,11 @@ status rank_engine::build_now() {
   saver_ = std::move(saver);
   model_ = std::move(made);
   return {};
+}
+
+void rank_engine::reads_from(std::span<const std::byte> memory) {
+  auto pinned = device_->pin(const_cast<std::byte*>(memory.data()), memory.size());
+  if (pinned) batches_pinned_ = std::move(*pinned);
 }
 
 result<std::vector<group_offer>> rank_engine::open_groups(const std::string& host) {
@@ -315,7 +322,7 @@ void rank_engine::clip_over_pipeline() {
     watch(*data_);
     compute_->wait(data_->record());
   }
-  compute_->copy(&norm_squared_on_host_, optimizer_->norm_squared(), sizeof(double));
+  compute_->copy(&read_.norm_squared, optimizer_->norm_squared(), sizeof(double));
   optimizer_->clip(*compute_);
 }
 
@@ -365,16 +372,16 @@ void rank_engine::evaluate(int micro_batch, int slot, const batch_view& batch, c
 }
 
 void rank_engine::finish_evaluation(std::function<void(const status&, step_outcome)> done) {
-  norm_squared_on_host_ = 0;
+  read_.norm_squared = 0;
   report(std::move(done));
 }
 
 /// Reads the loss back and hands everything over once the compute stream is there.
 void rank_engine::report(std::function<void(const status&, step_outcome)> done) {
-  compute_->copy(&loss_on_host_, model_->loss_sum(), sizeof(double));
+  compute_->copy(&read_.loss, model_->loss_sum(), sizeof(double));
   compute_->notify([this, done = std::move(done)](const status& s) {
-    outcome_.loss_sum = options_.at.last() ? loss_on_host_ : 0;
-    outcome_.grad_norm = std::sqrt(norm_squared_on_host_);
+    outcome_.loss_sum = options_.at.last() ? read_.loss : 0;
+    outcome_.grad_norm = std::sqrt(read_.norm_squared);
     done(s ? failure() : s, outcome_);
   });
 }

@@ -129,6 +129,7 @@ caf::result<msg<fbs::Ack>> attach(self_pointer self, const msg<fbs::AttachLoader
   if (m->slot_bytes() != static_cast<uint64_t>(2 * o.batch * o.shape.seq) * sizeof(int32_t))
     return to_caf({errc::bad_data, "the loader's slots are of another batch shape"});
   self->state.batches.emplace(std::move(*memory));
+  self->state.engine->reads_from(self->state.batches->all());
   return make_msg<fbs::Ack>(context_of(*self, m.header()));
 }
 

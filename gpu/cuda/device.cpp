@@ -83,7 +83,11 @@ result<buffer> cuda_device::allocate(size_t bytes) {
 result<std::shared_ptr<void>> cuda_device::pin(void* memory, size_t bytes) {
   if (bytes == 0) return std::shared_ptr<void>{};
   TROUPE_CUDA_TRY(cudaSetDevice(ordinal_));
-  const cudaError_t code = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+  cudaError_t code = cudaHostRegister(memory, bytes, cudaHostRegisterPortable);
+  if (code != cudaSuccess && code != cudaErrorMemoryAllocation) {  // mapped for reading only?
+    forget(code);
+    code = cudaHostRegister(memory, bytes, cudaHostRegisterPortable | cudaHostRegisterReadOnly);
+  }
   if (code == cudaErrorMemoryAllocation)
     return error{errc::no_memory, "cannot lock " + std::to_string(bytes) + " bytes in host memory",
                  "raise ulimit -l, or lower checkpoint.ring_bytes"};

@@ -26,6 +26,9 @@ result<std::unique_ptr<local_trainer>> local_trainer::make(device& owner, const 
     out->stages_.push_back(std::move(stage));
     out->optimizers_.push_back(std::move(optimizer));
   }
+  out->read_.resize(out->stages_.size() + 1);
+  TROUPE_TRY(pinned, owner.pin(out->read_.data(), out->read_.size() * sizeof(double)));
+  out->read_pinned_ = std::move(pinned);
   return out;
 }
 
@@ -64,19 +67,18 @@ void local_trainer::enqueue_gradients(const int32_t* tokens, const int32_t* targ
   for (int64_t i = 0; i < options_.micro_batches; ++i)
     micro_batch(tokens + i * per_micro, targets + i * per_micro, scale);
   sum_tied_gradients();
-  stream_->copy(&loss_sum_, stages_.back()->loss_sum(), sizeof loss_sum_);
-  norms_squared_.resize(stages_.size());
+  stream_->copy(read_.data(), stages_.back()->loss_sum(), sizeof(double));
   for (size_t i = 0; i < stages_.size(); ++i) {
     optimizers_[i]->begin(*stream_);
     for (int c = 0; c < stages_[i]->store().chunk_count(); ++c) optimizers_[i]->norm(*stream_, c);
-    stream_->copy(&norms_squared_[i], optimizers_[i]->norm_squared(), sizeof(double));
+    stream_->copy(&read_[i + 1], optimizers_[i]->norm_squared(), sizeof(double));
   }
 }
 
 result<local_step> local_trainer::outcome() {
   TROUPE_CHECK(stream_->synchronize());
-  norm_squared_ = std::accumulate(norms_squared_.begin(), norms_squared_.end(), 0.0);
-  return local_step{loss_sum_ / static_cast<double>(targets_per_step()), std::sqrt(norm_squared_)};
+  norm_squared_ = std::accumulate(read_.begin() + 1, read_.end(), 0.0);
+  return local_step{read_[0] / static_cast<double>(targets_per_step()), std::sqrt(norm_squared_)};
 }
 
 result<local_step> local_trainer::accumulate(const int32_t* tokens, const int32_t* targets) {

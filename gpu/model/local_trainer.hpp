@@ -74,10 +74,10 @@ class local_trainer {
   std::vector<std::unique_ptr<stage_model>> stages_;
   std::vector<std::unique_ptr<optimizer>> optimizers_;
   int64_t steps_ = 0;
-  // Where the stream puts what a step reports.
-  double loss_sum_ = 0;
-  std::vector<double> norms_squared_;
-  double norm_squared_ = 0;  ///< their sum
+  double norm_squared_ = 0;  ///< of all stages
+  /// Where the stream puts what a step reports: the sum of losses, then each stage's squared norm.
+  std::vector<double> read_;
+  std::shared_ptr<void> read_pinned_;
 };
 
 }  // namespace troupe::gpu
