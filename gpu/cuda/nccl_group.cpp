@@ -131,8 +131,9 @@ class nccl_communicator final : public communicator {
       auto launched = channel.launch(
           what, [&](ncclComm_t comm) { return call(comm, raw); },
           clock::now() + watch->options().timeout);
-      if (!launched) watch->fail(launched.error());
-      return launched;
+      if (launched) return {};
+      watch->fail(launched.error());
+      return watch->failure();  // the first one: this call may have failed of the end it brought
     });
     watch_->under_way(what, std::move(started), queue.record());
     queue.verify([watch = watch_] { return watch->failure(); });

@@ -55,6 +55,7 @@ struct world_state {
   std::condition_variable changed;
   std::map<std::string, std::shared_ptr<clique>> cliques;
   int ids = 0;
+  int stuck = 0;  ///< operations that wait
   facts counts;
   bool silent = false;
   ncclResult_t broken = ncclSuccess;
@@ -94,7 +95,11 @@ struct operation {
 /// False: the operation was aborted.
 template <class Condition>
 bool wait_for(member& m, lock_type& lock, Condition condition) {
-  world().changed.wait(lock, [&] { return m.aborted || condition(); });
+  auto& w = world();
+  ++w.stuck;
+  w.changed.notify_all();
+  w.changed.wait(lock, [&] { return m.aborted || condition(); });
+  --w.stuck;
   return !m.aborted;
 }
 
@@ -375,6 +380,11 @@ const nccl_library& library() {
 facts seen() {
   std::lock_guard lock(world().mutex);
   return world().counts;
+}
+
+void await_stuck(int operations) {
+  lock_type lock(world().mutex);
+  world().changed.wait(lock, [&] { return world().stuck >= operations; });
 }
 
 void silent_deaths(bool on) {

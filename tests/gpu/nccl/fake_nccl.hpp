@@ -26,6 +26,9 @@ struct facts {
 };
 facts seen();
 
+/// Waits until so many operations are with the device and cannot go on.
+void await_stuck(int operations);
+
 /// From now on members that go do so silently: no error is noticed at the others.
 void silent_deaths(bool on);
 /// Every communicator reports `error` from now on; ncclSuccess: none.

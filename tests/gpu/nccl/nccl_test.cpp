@@ -4,6 +4,7 @@
 
 #include "gpu/cuda/device.hpp"
 #include "gpu/cuda/nccl_group.hpp"
+#include "gpu/cuda/stream.hpp"
 #include "tests/gpu/collective_cases.hpp"
 #include "tests/gpu/nccl/fake_nccl.hpp"
 
@@ -131,10 +132,16 @@ TEST_CASE("DEV-3: the failure of an operation reaches what was enqueued behind i
   float value = 1;
   all[0].group->all_reduce_sum(*all[0].stream, &value, 1);  // rank 1 never comes
   std::promise<status> told;
+  std::promise<void> submitted;
   all[0].stream->notify([&](const status& s) { told.set_value(s); });
   auto passed = all[0].stream->record();
+  static_cast<cuda::cuda_stream&>(*all[0].stream).enqueue("nothing", [&](cudaStream_t) {
+    submitted.set_value();
+  });
   bool ran = false;
   all[0].stream->host_task([&] { return ran = true, status{}; });
+  submitted.get_future().wait();  // everything but the last is with the device
+  cuda::fake_nccl::await_stuck(1);
   std::thread other([&] { all[0].group->abort(); });
   const auto state = told.get_future().get();
   other.join();
