@@ -74,6 +74,13 @@ __device__ __forceinline__ float exp2_fast(float v) {
   return out;
 }
 
+/// 1 / v, to 1 ulp; 0 where that is denormal.
+__device__ __forceinline__ float reciprocal_fast(float v) {
+  float out;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(v));
+  return out;
+}
+
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }

@@ -84,6 +84,10 @@ inline float exp2_fast(float v) {
   return std::exp2(v);
 }
 
+inline float reciprocal_fast(float v) {
+  return 1.0f / v;
+}
+
 inline void copy_async_16(void* to_shared, const void* from_global, bool valid) {
   emulator::copy_later(to_shared, from_global, valid);
 }
