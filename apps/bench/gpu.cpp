@@ -1,8 +1,9 @@
 // `troupe bench gpu`: all that can be learnt of one device in a few minutes, as one table.
 //
-// Why one command: machines with a GPU are had for minutes. This measures the device's ceilings, then
-// every operation at the shapes of known models against them (the products among them), then runs
-// the tests for GPUs that lie beside the program. Each part has a deadline; what did not fit is said.
+// Why one command: machines with a GPU are had for minutes. This measures the device's ceilings,
+// then every operation at the shapes of known models against them (the products among them), then
+// runs the tests for GPUs that lie beside the program. Each part has a deadline; what did not fit is
+// said.
 //
 // The parts work through the device interface alone, so `--device host` runs them in CI.
 #include <fmt/format.h>
@@ -159,7 +160,7 @@ status gpu_bench::run_tests() {
     TROUPE_CHECK(told((rows.size() == 1 ? "tests\n" : "") + text(run)));
   }
   all_["tests"] = std::move(rows);
-  if (programs.empty()) leave_out("tests: no test_cuda* beside the program (--tests FOLDER)");
+  if (programs.empty()) leave_out("tests: no test_*_device beside the program (--tests FOLDER)");
   if (!all_good) {
     failed_ = true;
     return told("  what they printed: " + logs.string() + "\n");

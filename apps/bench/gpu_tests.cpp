@@ -86,7 +86,8 @@ result<std::vector<fs::path>> find_gpu_tests(const fs::path& folder) {
   std::error_code failed;
   std::vector<fs::path> found;
   for (fs::directory_iterator it(folder, failed), end; !failed && it != end; it.increment(failed)) {
-    if (!it->path().filename().string().starts_with("test_cuda")) continue;
+    const std::string name = it->path().filename().string();
+    if (!name.starts_with("test_") || !name.ends_with("_device")) continue;
     if (it->is_regular_file(failed) && ::access(it->path().c_str(), X_OK) == 0) {
       found.push_back(it->path());
     }

@@ -1,7 +1,7 @@
 // Runs the test executables that need a GPU, each within a deadline, and reads what they found.
 //
-// Why here: a machine with a GPU is had for minutes. One command then runs the tests too, ends those
-// that hang, and says what the rest found.
+// Why here: a machine with a GPU is had for minutes. One command then runs the tests too, ends
+// those that hang, and says what the rest found.
 #pragma once
 
 #include <filesystem>
@@ -36,7 +36,8 @@ struct gpu_test_run {
 /// reporter's last lines it is unreadable, whatever the exit code.
 void read_test_output(std::string_view output, gpu_test_run& run);
 
-/// The executables in `folder` that hold tests for a GPU, in the order of their names: test_cuda*.
+/// The executables in `folder` that hold tests for a GPU, in the order of their names:
+/// test_*_device.
 /// Errors: not_found where there is no such folder.
 result<std::vector<std::filesystem::path>> find_gpu_tests(const std::filesystem::path& folder);
 

@@ -48,8 +48,8 @@ struct ceilings {
   double floor_s(const ops_case& c) const;
 };
 
-/// The best of several rounds: a product of `side`^3 of that type, a copy of `copy_bytes` within the
-/// device (bytes read and written both count). Errors: the device's.
+/// The best of several rounds: a product of `side`^3 of that type, a copy of `copy_bytes` within
+/// the device (bytes read and written both count). Errors: the device's.
 result<ceilings> measure_ceilings(gpu::device& on, gpu::stream& s, gpu::dtype type, int64_t side,
                                   size_t copy_bytes);
 
@@ -66,8 +66,8 @@ struct ops_timing {
   std::function<void()> between = [] {};
 };
 
-/// The median, least and most of rounds of `enqueue`. A round is long enough (10 ms) that the wait at
-/// its end does not count. Fails with what poisoned the stream.
+/// The median, least and most of rounds of `enqueue`. A round is long enough (10 ms) that the wait
+/// at its end does not count. Fails with what poisoned the stream.
 result<ops_time> time_calls(gpu::stream& s, const std::function<void()>& enqueue,
                             const ops_timing& timing);
 

@@ -1,5 +1,5 @@
-// Timing all operations of a model on a device, and how it is told: shared by `troupe bench ops` and
-// `troupe bench gpu`.
+// Timing all operations of a model on a device, and how it is told: shared by `troupe bench ops`
+// and `troupe bench gpu`.
 #pragma once
 
 #include <functional>

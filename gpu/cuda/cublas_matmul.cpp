@@ -22,6 +22,7 @@
 #include <string>
 #include <utility>
 
+#include "gpu/cuda/check.hpp"
 #include "gpu/cuda/cublas_lt.hpp"
 #include "gpu/cuda/matmul.hpp"
 
@@ -80,7 +81,7 @@ class cublas_matmul final : public matmul {
       : options_(options), table_(table) {}
   ~cublas_matmul() override {
     plans_.clear();
-    if (workspace_) (void)cudaFree(workspace_);
+    if (workspace_) forget(cudaFree(workspace_));
     if (handle_) table_.destroy(handle_);
   }
 
@@ -89,7 +90,6 @@ class cublas_matmul final : public matmul {
 
  private:
   status check(cublasStatus_t got, const char* call, const std::string& what = {}) const;
-  status check(cudaError_t got, const char* call) const;
   template <class Value>
   status set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t name,
              const Value& value) const {
@@ -131,18 +131,10 @@ status cublas_matmul::check(cublasStatus_t got, const char* call, const std::str
   }
 }
 
-status cublas_matmul::check(cudaError_t got, const char* call) const {
-  if (got == cudaSuccess) return {};
-  return error(
-      got == cudaErrorMemoryAllocation ? errc::no_memory : errc::unavailable,
-      std::string(call) + ": " + cudaGetErrorString(got) + " (" + cudaGetErrorName(got) + ")",
-      "see with nvidia-smi what the device does and how much of its memory is free");
-}
-
 status cublas_matmul::open() {
   TROUPE_CHECK(check(table_.create(&handle_), "cublasLtCreate"));
   if (options_.workspace_bytes > 0) {
-    TROUPE_CHECK(check(cudaMalloc(&workspace_, options_.workspace_bytes), "cudaMalloc"));
+    TROUPE_CUDA_TRY(cudaMalloc(&workspace_, options_.workspace_bytes));
   }
   return {};
 }
@@ -181,7 +173,7 @@ status cublas_matmul::run_empty_sum(cudaStream_t s, const matmul_args& given) {
   if (bytes > options_.workspace_bytes) {
     return error(errc::usage, "an empty product needs a workspace as long as its longer side");
   }
-  TROUPE_CHECK(check(cudaMemsetAsync(workspace_, 0, bytes, s), "cudaMemsetAsync"));
+  TROUPE_CUDA_TRY(cudaMemsetAsync(workspace_, 0, bytes, s));
   matmul_args a = given;
   a.k = 1;
   a.a = a.b = workspace_;

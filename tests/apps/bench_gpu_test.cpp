@@ -134,15 +134,15 @@ TEST_CASE("bench gpu: tests that pass, fail and hang are told apart, and nothing
   scratch dir;
   const fs::path tests = dir.path / "tests";
   fs::create_directory(tests);
-  put_program(tests / "test_cuda_a_good",
+  put_program(tests / "test_a_good_device",
               "echo '[doctest] test cases:  3 |  3 passed | 0 failed | 0 skipped'");
   std::ofstream(tests / "report") << report_of_doctest();
-  put_program(tests / "test_cuda_b_bad", "cat \"$(dirname \"$0\")\"/report; exit 1");
-  put_program(tests / "test_cuda_c_hangs",
+  put_program(tests / "test_b_bad_device", "cat \"$(dirname \"$0\")\"/report; exit 1");
+  put_program(tests / "test_c_hangs_device",
               "exec 9>\"$(dirname \"$0\")\"/lock; flock 9; echo 'TEST CASE:  waits for ever'; "
               "sleep 1000");
-  put_program(tests / "test_gpu_other", "exit 7");               // not of a GPU
-  std::ofstream(tests / "test_cuda_text") << "not a program\n";  // not executable
+  put_program(tests / "test_cuda", "exit 7");                      // not of a GPU
+  std::ofstream(tests / "test_text_device") << "not a program\n";  // not executable
   const auto done = bench(dir.path,
                           "gpu --device host --no-ops --side 64 --copy-mib 4 --minutes 0.06 "
                           "--tests tests --logs logs --json");
@@ -154,8 +154,8 @@ TEST_CASE("bench gpu: tests that pass, fail and hang are told apart, and nothing
   CHECK(j["tests"][1]["failures"].size() == 2);
   CHECK(j["tests"][2]["outcome"] == "out of time");
   CHECK(j["tests"][2]["failures"][0] == "waits for ever");
-  CHECK(content(dir.path / "logs" / "test_cuda_b_bad.log") == report_of_doctest());
-  CHECK(j["left_out"].dump().find("test_cuda_c_hangs") != std::string::npos);
+  CHECK(content(dir.path / "logs" / "test_b_bad_device.log") == report_of_doctest());
+  CHECK(j["left_out"].dump().find("test_c_hangs_device") != std::string::npos);
   const int lock = ::open((tests / "lock").c_str(), O_RDONLY);
   CHECK(::flock(lock, LOCK_EX) == 0);  // free once it and its children are dead
   ::close(lock);
@@ -163,17 +163,17 @@ TEST_CASE("bench gpu: tests that pass, fail and hang are told apart, and nothing
 
 TEST_CASE("bench gpu: the table says what there was no time for, and good tests end in 0") {
   scratch dir;
-  put_program(dir.path / "test_cuda_a",
+  put_program(dir.path / "test_a_device",
               "echo '[doctest] test cases:  3 |  3 passed | 0 failed | 0 skipped'");
   auto done = bench(dir.path,
                     "gpu --device host --models tiny,llama-tiny --threads 1 --side 64 --copy-mib 4 "
                     "--minutes 0.0001 --tests .");
   CHECK(done.code == 0);
   CHECK(done.out.find("left out: operations of llama-tiny") != std::string::npos);
-  CHECK(done.out.find("left out: test_cuda_a") != std::string::npos);
+  CHECK(done.out.find("left out: test_a_device") != std::string::npos);
   done = bench(dir.path, "gpu --device host --no-ops --side 64 --copy-mib 4 --tests .");
   CHECK_MESSAGE(done.code == 0, done.talk);
-  CHECK(done.out.find("test_cuda_a") != std::string::npos);
+  CHECK(done.out.find("test_a_device") != std::string::npos);
   CHECK(done.out.find("3 passed") != std::string::npos);
   CHECK(done.out.find("left out") == std::string::npos);
 }

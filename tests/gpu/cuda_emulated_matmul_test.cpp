@@ -2,161 +2,20 @@
 // documentation, and the loops of the emulated device, both against plain row-major loops.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <string>
-#include <vector>
 
 #include "gpu/cuda/cublas_lt.hpp"
 #include "gpu/cuda/emulator/loop_matmul.hpp"
 #include "gpu/cuda/matmul.hpp"
-#include "gpu/host/bf16.hpp"
-#include "tests/gpu/cuda/fake_cublas_lt.hpp"
+#include "tests/gpu/fake_cublas_lt.hpp"
+#include "tests/gpu/matmul_samples.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;
 using namespace troupe::gpu::cuda;
-using troupe::gpu::cuda::testing::fake_cublas_lt;
-using troupe::gpu::cuda::testing::fake_cublas_lt_table;
+using namespace troupe::gpu::cuda::testing;
 
 namespace {
-
-/// SplitMix64.
-class dice {
- public:
-  explicit dice(uint64_t seed) : state_(seed) {}
-  uint64_t next() {
-    uint64_t z = state_ += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-  }
-  int64_t below(int64_t bound) { return static_cast<int64_t>(next() % uint64_t(bound)); }
-  float symmetric() { return static_cast<float>(next() >> 40) / 8388608.0f - 1.0f; }
-
- private:
-  uint64_t state_;
-};
-
-/// Rows of a matrix somewhere inside memory that is otherwise poison.
-class matrix {
- public:
-  matrix(dtype type, int64_t rows, int64_t columns, int64_t stride, int64_t first, dice& d)
-      : type_(type),
-        rows_(rows),
-        columns_(columns),
-        stride_(stride ? stride : columns),
-        first_(first),
-        blocks_(size_t(first + rows * stride_ + 4) * size_of(type) / 256 + 1) {
-    std::memset(static_cast<void*>(blocks_.data()), 0x7f, blocks_.size() * sizeof(block));
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < columns; ++c) set(r, c, d.symmetric());
-  }
-  float get(int64_t r, int64_t c) const {
-    if (type_ == dtype::bf16) return bf16_to_float(at<bf16_bits>()[r * stride_ + c]);
-    return at<float>()[r * stride_ + c];
-  }
-  void set(int64_t r, int64_t c, double value) {
-    const auto rounded = static_cast<float>(value);
-    if (type_ == dtype::bf16)
-      at<bf16_bits>()[r * stride_ + c] = float_to_bf16(rounded);
-    else
-      at<float>()[r * stride_ + c] = rounded;
-  }
-  void* data() const {
-    return reinterpret_cast<char*>(blocks_.data()) + first_ * int64_t(size_of(type_));
-  }
-  /// Every byte, gaps too.
-  bool operator==(const matrix& o) const {
-    return blocks_.size() == o.blocks_.size() &&
-           std::memcmp(blocks_.data(), o.blocks_.data(), blocks_.size() * sizeof(block)) == 0;
-  }
-
- private:
-  struct alignas(256) block {
-    char bytes[256];
-  };
-  template <class T>
-  T* at() const {
-    return reinterpret_cast<T*>(blocks_.data()) + first_;
-  }
-  dtype type_;
-  int64_t rows_, columns_, stride_, first_;
-  mutable std::vector<block> blocks_;
-};
-
-/// One random product and its operands.
-struct sample {
-  int64_t m, n, k;
-  dtype in, out;
-  bool a_transposed, b_transposed, has_bias;
-  int c_kind;  ///< 0 none, 1 another matrix, 2 d itself
-  int64_t a_stride, b_stride, d_stride;
-  matrix a, b, bias, c, d;
-
-  static int64_t stride(dice& d, int64_t row) { return d.below(2) ? 0 : row + d.below(6); }
-  static sample draw(dice& d, bool empty_sum = false) {
-    const int64_t m = 1 + d.below(37), n = 1 + d.below(41), k = empty_sum ? 0 : 1 + d.below(43);
-    const dtype in = d.below(2) ? dtype::bf16 : dtype::f32;
-    const dtype out = d.below(2) ? in : dtype::f32;
-    const bool at = d.below(2), bt = d.below(2);
-    const int64_t as = stride(d, at ? m : k), bs = stride(d, bt ? k : n), ds = stride(d, n);
-    const bool has_bias = d.below(2);
-    const int c_kind = static_cast<int>(d.below(3));
-    return {m,
-            n,
-            k,
-            in,
-            out,
-            at,
-            bt,
-            has_bias,
-            c_kind,
-            as,
-            bs,
-            ds,
-            matrix(in, at ? k : m, at ? m : k, as, d.below(4), d),
-            matrix(in, bt ? n : k, bt ? k : n, bs, d.below(4), d),
-            matrix(out, 1, n, 0, d.below(4), d),
-            matrix(out, m, n, ds, d.below(4), d),
-            matrix(out, m, n, ds, d.below(4), d)};
-  }
-  matmul_args args(matrix& to) const {
-    return {.m = m,
-            .n = n,
-            .k = k,
-            .in = in,
-            .out = out,
-            .a = a.data(),
-            .a_transposed = a_transposed,
-            .a_stride = a_stride,
-            .b = b.data(),
-            .b_transposed = b_transposed,
-            .b_stride = b_stride,
-            .bias = has_bias ? bias.data() : nullptr,
-            .c = c_kind == 0   ? nullptr
-                 : c_kind == 1 ? c.data()
-                               : to.data(),
-            .d = to.data(),
-            .d_stride = d_stride};
-  }
-  /// d as it should be: the textbook's three loops.
-  matrix expected() const {
-    matrix to = d;
-    for (int64_t i = 0; i < m; ++i) {
-      for (int64_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (int64_t x = 0; x < k; ++x) {
-          sum += double(a_transposed ? a.get(x, i) : a.get(i, x)) *
-                 double(b_transposed ? b.get(j, x) : b.get(x, j));
-        }
-        if (has_bias) sum += bias.get(0, j);
-        if (c_kind) sum += c_kind == 1 ? c.get(i, j) : d.get(i, j);
-        to.set(i, j, sum);
-      }
-    }
-    return to;
-  }
-};
 
 std::unique_ptr<matmul> fake_products(const matmul_options& options = {}) {
   fake_cublas_lt() = {};
@@ -165,17 +24,9 @@ std::unique_ptr<matmul> fake_products(const matmul_options& options = {}) {
   return std::move(*made);
 }
 
-/// A stream of the emulated runtime.
-struct emulated_stream {
-  emulated_stream() { REQUIRE(cudaStreamCreate(&s) == cudaSuccess); }
-  ~emulated_stream() { (void)cudaStreamDestroy(s); }
-  void wait() { REQUIRE(cudaStreamSynchronize(s) == cudaSuccess); }
-  cudaStream_t s = nullptr;
-};
-
 void check_samples(matmul& products, uint64_t seed, int count, bool empty_sum) {
   dice d(seed);
-  emulated_stream on;
+  raw_stream on;
   for (int i = 0; i < count; ++i) {
     CAPTURE(i);
     const sample x = sample::draw(d, empty_sum);
@@ -234,7 +85,7 @@ TEST_CASE("a product without rows or columns touches nothing and asks nobody") {
 
 TEST_CASE("heuristics are asked once a key: shape, type, operands, alignment") {
   auto products = fake_products();
-  emulated_stream on;
+  raw_stream on;
   plain p;
   for (int i = 0; i < 3; ++i) CHECK(products->run(on.s, p.args));
   CHECK(fake_cublas_lt().heuristics == 1);
@@ -257,7 +108,7 @@ TEST_CASE("heuristics are asked once a key: shape, type, operands, alignment") {
 
 TEST_CASE("biases of one shape differ between calls of one plan") {
   auto products = fake_products();
-  emulated_stream on;
+  raw_stream on;
   plain p;
   matrix one(dtype::f32, 1, 16, 0, 0, p.d), other(dtype::f32, 1, 16, 0, 0, p.d);
   matrix to_other = p.to;
@@ -278,7 +129,7 @@ TEST_CASE("K is split only so that sums are rounded once and have one order") {
   for (const bool deterministic : {true, false}) {
     for (const dtype out : {dtype::f32, dtype::bf16}) {
       auto products = fake_products({.deterministic = deterministic});
-      emulated_stream on;
+      raw_stream on;
       plain p(dtype::bf16, out);
       CHECK(products->run(on.s, p.args));
       on.wait();
@@ -294,7 +145,7 @@ TEST_CASE("K is split only so that sums are rounded once and have one order") {
 TEST_CASE("the workspace is what the options say, none included") {
   for (size_t bytes : {size_t{0}, size_t{4096}}) {
     auto products = fake_products({.workspace_bytes = bytes});
-    emulated_stream on;
+    raw_stream on;
     plain p;
     CHECK(products->run(on.s, p.args));
     on.wait();
@@ -317,7 +168,7 @@ TEST_CASE("whichever call fails, the error names it and nothing is left behind")
       plain p;
       matrix bias(dtype::f32, 1, 16, 0, 0, p.d);
       p.args.bias = bias.data();
-      emulated_stream on;
+      raw_stream on;
       if (products) outcome = (*products)->run(on.s, p.args);
       if (products && !outcome) CHECK((*products)->run(on.s, p.args));  // not remembered
       on.wait();

@@ -1,5 +1,5 @@
 // The fake library: descriptors are structs of ours behind the library's opaque pointers.
-#include "tests/gpu/cuda/fake_cublas_lt.hpp"
+#include "tests/gpu/fake_cublas_lt.hpp"
 
 #include <cstring>
 
