@@ -31,11 +31,12 @@ struct rounding_key {
   uint32_t first, second;
 };
 
-/// Mixes by SplitMix64's finalizer (Steele et al. 2014).
+/// Mixes by SplitMix64's finalizer (Steele et al. 2014), the seed first: no step of one seed is a
+/// step of its neighbour.
 TROUPE_EVERYWHERE static inline rounding_key make_rounding_key(uint64_t seed, int64_t step) {
   uint64_t z = seed;
   for (int round = 0; round < 2; ++round) {
-    z += 0x9E3779B97F4A7C15u + (round == 0 ? static_cast<uint64_t>(step) : 0u);
+    z += 0x9E3779B97F4A7C15u + (round == 1 ? static_cast<uint64_t>(step) : 0u);
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
     z ^= z >> 31;

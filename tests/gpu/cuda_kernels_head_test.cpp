@@ -1,10 +1,10 @@
 // The head's softmax and loss on the emulated device, against the reference.
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 #include "gpu/cuda/kernels/head.hpp"
 #include "gpu/reference/reference_ops.hpp"
+#include "tests/gpu/cuda_support.hpp"
 #include "tests/gpu/ops_support.hpp"
 
 using namespace troupe::gpu;
@@ -43,7 +43,7 @@ struct problem {
     }
     for (int64_t i = 0; i < rows; ++i) {
       double loss = 0;
-      std::vector<int32_t> only(rows, -1);
+      shared_vector<int32_t> only(rows, -1);
       only[static_cast<size_t>(i)] = targets[static_cast<size_t>(i)];
       reference::head_loss({.tokens = rows,
                             .width = rows,
@@ -71,13 +71,12 @@ struct problem {
 
   int64_t vocab, stride;
   tensor logits, gradient;  ///< gradient: packed
-  std::vector<int32_t> targets;
-  std::vector<double> losses;
+  shared_vector<int32_t> targets;
+  shared_vector<double> losses;
 };
 
 void run(const softmax_loss_args& a) {
-  REQUIRE(cuda::launch_softmax_loss(nullptr, a) == cudaSuccess);
-  REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
+  on_gpu([&](cudaStream_t s) { return cuda::launch_softmax_loss(s, a); });
 }
 
 float value(const void* data, dtype type, int64_t i) {
@@ -101,7 +100,7 @@ void check_gradient(const problem& p, const void* gradient, dtype type, int64_t 
   CHECK(worst == 0);
 }
 
-void check_losses(const problem& p, const std::vector<double>& losses) {
+void check_losses(const problem& p, const shared_vector<double>& losses) {
   for (size_t i = 0; i < rows; ++i)
     CHECK(std::abs(losses[i] - p.losses[i]) <= 1e-6 * std::abs(p.losses[i]) + 1e-6);
   CHECK(losses[2] == 0);
@@ -116,11 +115,12 @@ constexpr types all_types[] = {
 }  // namespace
 
 TEST_CASE("CUDA head: losses and gradients equal the reference's, apart and in place") {
+  if (!have_gpu()) return;
   for (const auto& [logits, gradient] : all_types) {
     for (int64_t vocab : {1, 5, 8, 31, 1000, 4099, 50257}) {
       CAPTURE(vocab);
       problem p(vocab, logits, 7 + static_cast<uint64_t>(vocab), -100.0f);
-      std::vector<double> losses(rows, poison);
+      shared_vector<double> losses(rows, poison);
       softmax_loss_args a = p.args(losses.data());
       a.gradient_type = gradient;
       a.gradient_stride = cuda::slab_stride(vocab) + 16;
@@ -148,10 +148,11 @@ TEST_CASE("CUDA head: losses and gradients equal the reference's, apart and in p
 }
 
 TEST_CASE("CUDA head: evaluation gives the same losses and writes nothing else") {
+  if (!have_gpu()) return;
   for (dtype type : {dtype::f32, dtype::bf16}) {
     problem p(9001, type, 3);
     const tensor before = p.logits;
-    std::vector<double> with(rows, poison), without(rows, poison);
+    shared_vector<double> with(rows, poison), without(rows, poison);
     run(p.args(without.data()));
     check_losses(p, without);
     CHECK(p.logits.same_bits(before));
@@ -164,8 +165,9 @@ TEST_CASE("CUDA head: evaluation gives the same losses and writes nothing else")
 }
 
 TEST_CASE("CUDA head: a row's result does not depend on its slab") {
+  if (!have_gpu()) return;
   problem p(777, dtype::f32, 11);
-  std::vector<double> whole(rows, poison), sliced(rows, poison);
+  shared_vector<double> whole(rows, poison), sliced(rows, poison);
   tensor expected(dtype::bf16, rows * p.stride), actual(dtype::bf16, rows * p.stride);
   softmax_loss_args a = p.args(whole.data());
   a.gradient = expected.data(), a.gradient_stride = p.stride;
@@ -184,12 +186,13 @@ TEST_CASE("CUDA head: a row's result does not depend on its slab") {
 }
 
 TEST_CASE("CUDA head: masked logits have no probability; what is not a number shows in the loss") {
+  if (!have_gpu()) return;
   problem p(300, dtype::f32, 5);
   for (int64_t v = 0; v < 150; ++v) p.logits.set(3 * p.stride + v, -INFINITY);
   p.targets[3] = 200;
   p.logits.set(1 * p.stride + 17, poison);
   p.logits.set(0 * p.stride + 250, INFINITY);
-  std::vector<double> losses(rows, 0.0);
+  shared_vector<double> losses(rows, 0.0);
   tensor gradient(dtype::f32, rows * p.stride);
   softmax_loss_args a = p.args(losses.data());
   a.gradient_type = dtype::f32, a.gradient = gradient.data(), a.gradient_stride = p.stride;
@@ -207,32 +210,39 @@ TEST_CASE("CUDA head: masked logits have no probability; what is not a number sh
 }
 
 TEST_CASE("CUDA head: the losses' sum is added to what is there, in one order") {
+  if (!have_gpu()) return;
   for (int64_t count : {0, 1, 1023, 1024, 9000}) {
-    std::vector<double> losses;
+    shared_vector<double> losses;
     random_numbers r(static_cast<uint64_t>(count));
     double expected = 3.5;
     for (int64_t i = 0; i < count; ++i) {
       losses.push_back(5.0 + static_cast<double>(r.symmetric()));
       expected += losses.back();
     }
-    double sums[2] = {3.5, 3.5};
+    shared_vector<double> sums(2, 3.5);
     for (double& sum : sums)
-      REQUIRE(cuda::launch_sum_losses(nullptr, losses.data(), count, &sum) == cudaSuccess);
-    REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
+      on_gpu(
+          [&](cudaStream_t s) { return cuda::launch_sum_losses(s, losses.data(), count, &sum); });
     CHECK(std::abs(sums[0] - expected) <= 1e-13 * expected);
     CHECK(sums[0] == sums[1]);
   }
 }
 
 TEST_CASE("CUDA head: what it cannot do is refused") {
+  if (!have_gpu()) return;
   problem p(20, dtype::f32, 1);
-  std::vector<double> losses(rows);
+  shared_vector<double> losses(rows);
   tensor gradient(dtype::f32, rows * 64);
   const auto refused = [&](auto&& change) {
     softmax_loss_args a = p.args(losses.data());
     a.gradient = gradient.data(), a.gradient_stride = 64;
     change(a);
-    return cuda::launch_softmax_loss(nullptr, a) == cudaErrorInvalidValue;
+    cudaError_t outcome = cudaSuccess;
+    on_gpu([&](cudaStream_t s) {
+      outcome = cuda::launch_softmax_loss(s, a);
+      return cudaSuccess;
+    });
+    return outcome == cudaErrorInvalidValue;
   };
   CHECK_FALSE(refused([](auto&) {}));
   CHECK(refused([](auto& a) { a.logits_stride = 20; }));
@@ -243,5 +253,4 @@ TEST_CASE("CUDA head: what it cannot do is refused") {
   CHECK(refused([](auto& a) { a.logits_type = dtype::bf16, a.gradient_type = dtype::f32; }));
   // In place, but not where in_place_gradient() says.
   CHECK(refused([&](auto& a) { a.gradient = p.logits.data(), a.gradient_stride = 2 * p.stride; }));
-  REQUIRE(cudaStreamSynchronize(nullptr) == cudaSuccess);
 }

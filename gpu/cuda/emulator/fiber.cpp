@@ -10,6 +10,7 @@
 #endif
 #if defined(__SANITIZE_ADDRESS__)
 #include <pthread.h>
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(__SANITIZE_THREAD__)
@@ -91,6 +92,10 @@ void fiber::prepare(void (*entry)(void*), void* argument) {
   state& s = *state_;
   s.entry = entry;
   s.argument = argument;
+#if defined(__SANITIZE_ADDRESS__)
+  // The last run left for good amid its frames, whose red zones are still marked.
+  __asan_unpoison_memory_region(s.stack.get(), stack_bytes);
+#endif
 #if defined(__SANITIZE_THREAD__)
   if (!s.tsan_inside) s.tsan_inside = __tsan_create_fiber(0);
 #endif

@@ -136,21 +136,23 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
   bf16* query_tile = shared_memory<bf16>();
   bf16* dout_tile = query_tile + queries * pitch<D>;
   const auto key_tile = [&](int tile) {
-    return dout_tile + (queries + tile % 2 * 2 * keys) * pitch<D>;
+    return dout_tile + (queries + (tile & 1) * 2 * keys) * pitch<D>;
   };
+  const int64_t stride = a.qkv_stride(), lane_at = copy_lane<D>(stride);
+  const bf16* next = t.qkv + a.qkv_row(b, first_tile * keys) + a.key_at(h / a.group) + lane_at;
   const auto fetch = [&](int tile) {
-    const bf16* from = t.qkv + a.qkv_row(b, tile * keys);
     const int there = a.seq - tile * keys;
-    copy_tile<D, keys>(key_tile(tile), from + a.key_at(h / a.group), a.qkv_stride(), there,
-                       a.width);
-    copy_tile<D, keys>(key_tile(tile) + keys * pitch<D>, from + a.value_at(h / a.group),
-                       a.qkv_stride(), there, a.width);
+    bf16* to = key_tile(tile);
+    copy_tile<D, keys>(to, next, stride, there, a.width);
+    copy_tile<D, keys>(to + keys * pitch<D>, next + a.kv_heads * a.width, stride, there, a.width);
     copy_async_commit();
+    next += keys * stride;
   };
-  copy_tile<D, queries>(query_tile, t.qkv + a.qkv_row(b, first_query) + a.query_at(h),
-                        a.qkv_stride(), a.seq - first_query, a.width);
-  copy_tile<D, queries>(dout_tile, t.dout + a.out_row(b, first_query) + a.query_at(h),
-                        a.out_stride(), a.seq - first_query, a.width);
+  copy_tile<D, queries>(query_tile, t.qkv + a.qkv_row(b, first_query) + a.query_at(h) + lane_at,
+                        stride, a.seq - first_query, a.width);
+  copy_tile<D, queries>(
+      dout_tile, t.dout + a.out_row(b, first_query) + a.query_at(h) + copy_lane<D>(a.out_stride()),
+      a.out_stride(), a.seq - first_query, a.width);
   fetch(first_tile);
 
   const int64_t warp_out = a.out_row(b, warp_query) + a.query_at(h);
@@ -204,8 +206,38 @@ struct key_kernel_traits {
   static constexpr size_t bytes = statistics + tile_bytes<D>(2 * keys + 4 * queries);
 };
 
-/// lse (times log2(e)) and delta of one query.
+/// lse (times log2(e)) and delta of one query; behind the last query, where weights are 0,
+/// infinity.
 using query_statistics = pack<float, 2>;
+
+/// Where a block of keys is on its way over the queries of one head, and then of the next.
+struct query_walk {
+  const bf16* query;   ///< this thread's first element to copy
+  const bf16* dout;    ///< the same
+  int64_t statistics;  ///< of the tile's first query, in lse and delta
+  int first;           ///< the tile's first query
+
+  __device__ __forceinline__ query_walk(const attention_shape& a, const backward_tensors& t, int b,
+                                        int h, int begin, int64_t query_lane, int64_t dout_lane)
+      : query(t.qkv + a.qkv_row(b, begin) + a.query_at(h) + query_lane),
+        dout(t.dout + a.out_row(b, begin) + a.query_at(h) + dout_lane),
+        statistics((int64_t{b} * a.heads + h) * a.seq + begin),
+        first(begin) {}
+
+  __device__ __forceinline__ void advance(const attention_shape& a, int begin, int end, int by) {
+    int next = first + by;
+    int64_t columns = 0;
+    if (next >= end) {
+      next = begin;
+      columns = a.width;
+      statistics += a.seq;
+    }
+    query += (next - first) * a.qkv_stride() + columns;
+    dout += (next - first) * a.out_stride() + columns;
+    statistics += next - first;
+    first = next;
+  }
+};
 
 /// dkey += dS^T Q and dvalue += P^T dO of a warp's rows and `step` queries.
 template <int D, class Traits = key_kernel_traits<D>, int M = Traits::M>
@@ -254,58 +286,56 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
   const int b = place.head / a.kv_heads, kv = place.head % a.kv_heads;
   const int first_key = place.tile * keys, warp_key = first_key + warp_index() * traits::rows;
   const int last_key = (first_key + keys < a.seq ? first_key + keys : a.seq) - 1;
-  const int first_tile = first_key / queries;
-  const int tiles = (a.end_query(last_key) + queries - 1) / queries - first_tile;
+  const int begin = first_key / queries * queries;
+  const int visits = (a.end_query(last_key) - begin + queries - 1) / queries * a.group;
   auto* statistics = shared_memory<query_statistics>();
   bf16* key_tile = reinterpret_cast<bf16*>(statistics + 2 * queries);
   bf16* value_tile = key_tile + keys * pitch<D>;
   const auto query_tile = [&](int visit) {
-    return value_tile + (keys + visit % 2 * 2 * queries) * pitch<D>;
+    return value_tile + (keys + (visit & 1) * 2 * queries) * pitch<D>;
   };
-  // A visit is one tile of queries of one head of the group.
-  const auto head_of = [&](int visit) { return kv * a.group + visit / tiles; };
-  const auto first_of = [&](int visit) { return (first_tile + visit % tiles) * queries; };
+  query_walk at(a, t, b, kv * a.group, begin, copy_lane<D>(a.qkv_stride()),
+                copy_lane<D>(a.out_stride()));
   const auto fetch = [&](int visit) {
-    const int first = first_of(visit), at = a.query_at(head_of(visit));
     bf16* to = query_tile(visit);
-    copy_tile<D, queries>(to, t.qkv + a.qkv_row(b, first) + at, a.qkv_stride(), a.seq - first,
-                          a.width);
-    copy_tile<D, queries>(to + queries * pitch<D>, t.dout + a.out_row(b, first) + at,
-                          a.out_stride(), a.seq - first, a.width);
+    const int there = a.seq - at.first;
+    copy_tile<D, queries>(to, at.query, a.qkv_stride(), there, a.width);
+    copy_tile<D, queries>(to + queries * pitch<D>, at.dout, a.out_stride(), there, a.width);
     copy_async_commit();
   };
-  const auto read = [&](int visit) -> query_statistics {
-    const int query = first_of(visit) + thread_index();
-    if (thread_index() >= queries || query >= a.seq) return {INFINITY, 0};  // weight 0
-    const int64_t at = (int64_t{b} * a.heads + head_of(visit)) * a.seq + query;
-    return {t.lse[at] * log2_of_e, t.delta[at]};
+  const auto read = [&]() -> query_statistics {
+    if (thread_index() >= queries || at.first + thread_index() >= a.seq) return {INFINITY, 0};
+    return {t.lse[at.statistics + thread_index()] * log2_of_e,
+            t.delta[at.statistics + thread_index()]};
   };
   const auto keep = [&](int visit, const query_statistics& s) {
-    if (thread_index() < queries) statistics[visit % 2 * queries + thread_index()] = s;
+    if (thread_index() < queries) statistics[(visit & 1) * queries + thread_index()] = s;
   };
-  const bf16* from = t.qkv + a.qkv_row(b, first_key);
-  copy_tile<D, keys>(key_tile, from + a.key_at(kv), a.qkv_stride(), a.seq - first_key, a.width);
-  copy_tile<D, keys>(value_tile, from + a.value_at(kv), a.qkv_stride(), a.seq - first_key, a.width);
+  const bf16* from = t.qkv + a.qkv_row(b, first_key) + a.key_at(kv) + copy_lane<D>(a.qkv_stride());
+  copy_tile<D, keys>(key_tile, from, a.qkv_stride(), a.seq - first_key, a.width);
+  copy_tile<D, keys>(value_tile, from + a.kv_heads * a.width, a.qkv_stride(), a.seq - first_key,
+                     a.width);
   fetch(0);
-  keep(0, read(0));
+  keep(0, read());
 
   bf16* warp_tile = key_tile + warp_index() * traits::rows * pitch<D>;
   const shared_left<D, M> key{warp_tile + left_lane<D>()};
   const shared_left<D, M> value{key.lane_base + keys * pitch<D>};
   float dkey[M][D / 8][4] = {}, dvalue[M][D / 8][4] = {};
-  const int visits = tiles * a.group;
   for (int visit = 0; visit < visits; ++visit) {
     copy_async_wait<0>();
     sync_block();  // this visit's queries are there; nobody reads those of the last any more
+    const int first_query = at.first;
     query_statistics next{};
     if (visit + 1 < visits) {
+      at.advance(a, begin, a.end_query(last_key), queries);
       fetch(visit + 1);
-      next = read(visit + 1);
+      next = read();
     }
     for (int part = 0; part < queries; part += traits::step) {
       const bf16* query = query_tile(visit) + part * pitch<D>;
       key_step<D>(a, key, value, query, query + queries * pitch<D>,
-                  statistics + visit % 2 * queries + part, first_of(visit) + part, warp_key, dkey,
+                  statistics + (visit & 1) * queries + part, first_query + part, warp_key, dkey,
                   dvalue);
     }
     keep(visit + 1, next);

@@ -42,7 +42,7 @@ struct forward_memory {
   bf16* query = shared_memory<bf16>();
 
   __device__ __forceinline__ bf16* key(int step) const {
-    return query + queries * pitch<D> + step % 2 * stage;
+    return query + queries * pitch<D> + (step & 1) * stage;
   }
   __device__ __forceinline__ bf16* value(int step) const { return key(step) + 2 * stage; }
 };
@@ -131,17 +131,17 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
   const int seen_end = first_query + queries < a.seq ? first_query + queries : a.seq;
   const int first_step = a.first_key(first_query) / keys, steps = (seen_end + keys - 1) / keys;
   const forward_memory<D> memory;
+  const int64_t stride = a.qkv_stride(), lane_at = copy_lane<D>(stride);
+  const bf16* next = qkv + a.qkv_row(b, first_step * keys) + a.key_at(h / a.group) + lane_at;
   const auto fetch = [&](int step) {
-    const bf16* from = qkv + a.qkv_row(b, step * keys);
     const int there = a.seq - step * keys;
-    copy_tile<D, keys>(memory.key(step), from + a.key_at(h / a.group), a.qkv_stride(), there,
-                       a.width);
-    copy_tile<D, keys>(memory.value(step), from + a.value_at(h / a.group), a.qkv_stride(), there,
-                       a.width);
+    copy_tile<D, keys>(memory.key(step), next, stride, there, a.width);
+    copy_tile<D, keys>(memory.value(step), next + a.kv_heads * a.width, stride, there, a.width);
     copy_async_commit();
+    next += keys * stride;
   };
-  copy_tile<D, queries>(memory.query, qkv + a.qkv_row(b, first_query) + a.query_at(h),
-                        a.qkv_stride(), a.seq - first_query, a.width);
+  copy_tile<D, queries>(memory.query, qkv + a.qkv_row(b, first_query) + a.query_at(h) + lane_at,
+                        stride, a.seq - first_query, a.width);
   fetch(first_step);
 
   bf16* warp_tile = memory.query + warp_index() * rows * pitch<D>;

@@ -5,7 +5,7 @@
 
 namespace troupe::gpu::cuda {
 
-// -- on tensor cores: bf16, width a multiple of 8 up to 128, all tensors aligned to 16 bytes -------
+// -- on tensor cores: bf16, width a multiple of 8 up to 128, all tensors aligned to 16 bytes ----
 
 cudaError_t tiled_attention_forward(cudaStream_t s, const attention_shape& a,
                                     const attention_forward_args& args);

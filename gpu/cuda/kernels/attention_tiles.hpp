@@ -40,8 +40,14 @@ constexpr int row_threads = D % 128 == 0  ? 16
                             : D % 64 == 0 ? 8
                                           : 4;
 
+/// Where in a matrix, whose rows are `stride` elements apart, a thread copies from.
+template <int D>
+__device__ __forceinline__ int64_t copy_lane(int64_t stride) {
+  return thread_index() / row_threads<D> * stride + thread_index() % row_threads<D> * 8;
+}
+
 /// Starts copying `Rows` rows to a tile by all threads of the block: the first `there` rows and
-/// `width` elements of each from memory, zeros elsewhere.
+/// `width` elements of each from memory, zeros elsewhere. `from` with copy_lane().
 template <int D, int Rows>
 __device__ __forceinline__ void copy_tile(bf16* tile, const bf16* from, int64_t stride, int there,
                                           int width) {
@@ -49,7 +55,6 @@ __device__ __forceinline__ void copy_tile(bf16* tile, const bf16* from, int64_t 
   static_assert(D / 8 % across == 0 && Rows % at_once == 0);
   const int first_row = thread_index() / across, first_column = thread_index() % across * 8;
   tile += first_row * pitch<D> + first_column;
-  from += first_row * stride + first_column;
   SIMT_UNROLL
   for (int row = 0; row < Rows; row += at_once) {
     SIMT_UNROLL
