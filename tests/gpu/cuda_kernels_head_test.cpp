@@ -95,7 +95,7 @@ void check_gradient(const problem& p, const void* gradient, dtype type, int64_t 
       if (!(std::abs(got - want) <= relative * std::abs(want) + 1e-9)) worst = 1;
     }
     for (int64_t v = p.vocab; v < cuda::slab_stride(p.vocab); ++v)
-      REQUIRE(value(gradient, type, i * stride + v) == 0.0f);
+      CHECK(value(gradient, type, i * stride + v) == 0.0f);
   }
   CHECK(worst == 0);
 }
@@ -185,7 +185,8 @@ TEST_CASE("CUDA head: a row's result does not depend on its slab") {
   CHECK(actual.same_bits(expected));
 }
 
-TEST_CASE("CUDA head: masked logits have no probability; what is not a number shows in the loss") {
+TEST_CASE(
+    "CUDA head: masked logits have no probability, and what is not a number shows in the loss") {
   if (!have_gpu()) return;
   problem p(300, dtype::f32, 5);
   for (int64_t v = 0; v < 150; ++v) p.logits.set(3 * p.stride + v, -INFINITY);

@@ -50,8 +50,8 @@ __device__ __forceinline__ void put(bf16* to, const float (&x)[N]) {
 }
 
 /// Calls body(packs, number of the first) with `depth` packs of the row for this thread, packs one
-/// block's width apart, from the front or backwards. The next ones are on their way meanwhile. Every
-/// thread makes the same number of calls; packs from `count` on were not read.
+/// block's width apart, from the front or backwards. The next ones are on their way meanwhile.
+/// Every thread makes the same number of calls; packs from `count` on were not read.
 template <bool backwards, class Body>
 __device__ __forceinline__ void walk(const words* row, int count, const Body& body) {
   const int step = depth * block_threads();
