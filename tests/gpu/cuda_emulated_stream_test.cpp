@@ -249,6 +249,28 @@ TEST_CASE("CST-2: kernels do not wait for notifications, what the host sees does
   CHECK(plain == 0);
 }
 
+TEST_CASE("CST-3: a notification hears of what failed before it, not of what failed after") {
+  bench b;
+  auto s = open_stream(*b.d);
+  std::atomic<bool> failed{false}, ran{false};
+  std::vector<bool> heard;
+  {
+    emulator::pause still;
+    s->notify([&](const status& state) { heard.push_back(state.has_value()); });
+    launches(*s).enqueue("fails", [&](cudaStream_t) {
+      failed = true;
+      failed.notify_all();
+      return cudaErrorInvalidValue;
+    });
+    launches(*s).enqueue("is skipped", [&](cudaStream_t) { ran = true; });
+    s->notify([&](const status& state) { heard.push_back(state.has_value()); });
+    failed.wait(false);  // submitted, while the device has not come to the first notification
+  }
+  CHECK_FALSE(s->synchronize());
+  CHECK(heard == std::vector<bool>{true, false});
+  CHECK_FALSE(ran);
+}
+
 TEST_CASE("CST-4: a stream that is destroyed runs what its callbacks still enqueue") {
   bench b;
   int rounds = 0;
