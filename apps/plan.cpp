@@ -109,14 +109,14 @@ std::string table(const train::job_plan& plan, const std::vector<train::planned_
   double flops = 0;
   for (const auto& s : stages) flops += s.step_flops * static_cast<double>(s.ranks.size());
   out += fmt::format(
-      "a step: {} tokens, {} micro-batches a replica, {:.3g} TFLOP, {:.1f} % of it "
-      "idle in the pipeline\n",
+      "a step: {} tokens, micro-batches a replica: {}, {:.3g} TFLOP; stages stand idle for "
+      "{:.1f} % of it\n",
       plan.job.tokens_per_step(), plan.job.micro_batches(), flops / 1e12,
       100 * train::pipeline_bubble(plan));
   const auto& first = stages.front();
   if (first.reduced_bytes > 0)
-    out += fmt::format("a replica sums {} of gradients with {} others a step\n",
-                       size(first.reduced_bytes), first.ranks.size() - 1);
+    out += fmt::format("a step sums {} of gradients over {} replicas\n", size(first.reduced_bytes),
+                       first.ranks.size());
   if (first.boundary_bytes > 0)
     out += fmt::format("a stage sends {} of activations on and gets as many gradients back\n",
                        size(first.boundary_bytes));
