@@ -1,5 +1,5 @@
-// CUDA streams when things go wrong: calls that fail, kernels that fail, memory that runs out, a device
-// that stands still. All of it needs the emulated runtime, which does so on demand.
+// CUDA streams when things go wrong: calls that fail, kernels that fail, memory that runs out, a
+// device that stands still. All of it needs the emulated runtime, which does so on demand.
 #include <doctest/doctest.h>
 
 #include <atomic>
