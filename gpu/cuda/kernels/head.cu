@@ -54,8 +54,8 @@ __device__ __forceinline__ void put(bf16* to, const float (&x)[N]) {
 }
 
 /// Calls body(packs, number of the first) with `depth` packs of the row for this thread, packs one
-/// block's width apart, from the front or backwards. read(number) gives a pack; the next ones are on
-/// their way meanwhile. Every thread makes the same number of calls, always for the same packs;
+/// block's width apart, from the front or backwards. read(number) gives a pack; the next ones are
+/// on their way meanwhile. Every thread makes the same number of calls, always for the same packs;
 /// those from `count` on were not read.
 template <bool backwards, class Read, class Body>
 __device__ __forceinline__ void walk(int count, const Read& read, const Body& body) {
