@@ -117,7 +117,8 @@ constexpr types all_types[] = {
 TEST_CASE("CUDA head: losses and gradients equal the reference's, apart and in place") {
   if (!have_gpu()) return;
   for (const auto& [logits, gradient] : all_types) {
-    for (int64_t vocab : {1, 5, 8, 31, 1000, 4099, 50257}) {
+    // The largest does not fit into a block's shared memory.
+    for (int64_t vocab : {1, 5, 8, 31, 1000, 50257, logits == dtype::f32 ? 70001 : 120001}) {
       CAPTURE(vocab);
       problem p(vocab, logits, 7 + static_cast<uint64_t>(vocab), -100.0f);
       shared_vector<double> losses(rows, poison);

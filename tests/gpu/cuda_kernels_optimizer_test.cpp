@@ -119,6 +119,7 @@ TEST_CASE("CUDA optimizers: more spans than a launch takes, at any offset, equal
   for (dtype type : {dtype::f32, dtype::bf16}) {
     for (rule kind : {rule::adamw, rule::lamb}) {
       for (bool trust : {false, true}) {
+        if (kind == rule::adamw && trust) continue;
         for (int64_t shift : {0, 1}) {
           CAPTURE(shift);
           chunk expected(type, count_of(spans), shift), actual(type, count_of(spans), shift);
