@@ -58,7 +58,9 @@ class machine {
   static void thread_main(void* self);
   void start_block(int block, size_t shared_bytes);
   void finish_block();
-  void shuffle_order(uint64_t seed);
+  uint64_t draw();
+  void shuffle_order();
+  bool run_round(uint64_t lagging);
   void yield() { running_->stack.leave(); }
   bool ready(const thread_state& t) const;
   void release_barrier();
@@ -66,6 +68,7 @@ class machine {
   std::vector<thread_state> threads_;
   std::vector<warp_state> warps_;
   std::vector<int> order_;
+  uint64_t chance_ = 0;
   std::unique_ptr<unsigned char, void (*)(void*)> memory_{nullptr, std::free};
   void* shared_ = nullptr;
   const std::function<void()>* body_ = nullptr;
@@ -95,14 +98,17 @@ void machine::thread_main(void* self) {
   t.stack.leave(true);
 }
 
-/// Another order for every block (EM-1): a shuffle by SplitMix64.
-void machine::shuffle_order(uint64_t seed) {
-  for (size_t i = order_.size(); i > 1; --i) {
-    uint64_t z = seed += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    std::swap(order_[i - 1], order_[(z ^ (z >> 31)) % i]);
-  }
+/// SplitMix64.
+uint64_t machine::draw() {
+  uint64_t z = chance_ += 0x9E3779B97F4A7C15u;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+  return z ^ (z >> 31);
+}
+
+/// Another order for every block (EM-1).
+void machine::shuffle_order() {
+  for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[draw() % i]);
 }
 
 void machine::start_block(int block, size_t shared_bytes) {
@@ -137,20 +143,27 @@ void machine::release_barrier() {
   waiting_ = 0;
 }
 
-/// Runs the fibers in rounds until all have ended.
+/// Lets every thread go on that can, but those of lagging warps (a bit each). Whether any could.
+bool machine::run_round(uint64_t lagging) {
+  bool moved = false;
+  for (const int i : order_) {
+    thread_state& t = threads_[static_cast<size_t>(i)];
+    if (!ready(t) || (lagging >> (i / warp_threads) & 1) != 0) continue;
+    moved = true;
+    running_ = &t;
+    place_.thread = i;
+    t.stack.resume();
+    if (waiting_ > 0 && waiting_ == alive_) release_barrier();
+  }
+  return moved;
+}
+
+/// Runs the fibers in rounds until all have ended. In most rounds one warp in four lags (EM-1).
 void machine::finish_block() {
   while (alive_ > 0) {
-    bool moved = false;
-    for (const int i : order_) {
-      thread_state& t = threads_[static_cast<size_t>(i)];
-      if (!ready(t)) continue;
-      moved = true;
-      running_ = &t;
-      place_.thread = i;
-      t.stack.resume();
-      if (waiting_ > 0 && waiting_ == alive_) release_barrier();
-    }
-    if (!moved) stop("threads wait for each other for ever: some at a barrier, some in a shuffle");
+    if (run_round(draw() & draw())) continue;
+    if (!run_round(0))
+      stop("threads wait for each other for ever: some at a barrier, some in a shuffle");
   }
 }
 
@@ -168,7 +181,8 @@ void machine::run(const grid_size& grid, int block, size_t shared_bytes,
                   static_cast<int>(z),
                   static_cast<int>(grid.x)};
         start_block(block, shared_bytes);
-        shuffle_order(number++);
+        chance_ = number++;
+        shuffle_order();
         finish_block();
       }
     }
