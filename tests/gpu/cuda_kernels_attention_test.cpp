@@ -7,6 +7,7 @@
 #include "gpu/cuda/kernels/attention.hpp"
 #include "gpu/cuda/kernels/attention_tiles.hpp"
 #include "gpu/reference/reference_ops.hpp"
+#include "tests/gpu/cuda_support.hpp"
 #include "tests/gpu/ops_support.hpp"
 
 using namespace troupe::gpu;
@@ -57,16 +58,6 @@ struct attention_case {
             d,        dqkv.data()};
   }
 };
-
-/// Runs `launch(stream)` and waits.
-template <class Launch>
-void on_gpu(const Launch& launch) {
-  cudaStream_t s = nullptr;
-  REQUIRE(cudaStreamCreate(&s) == cudaSuccess);
-  CHECK(launch(s) == cudaSuccess);
-  CHECK(cudaStreamSynchronize(s) == cudaSuccess);
-  REQUIRE(cudaStreamDestroy(s) == cudaSuccess);
-}
 
 void gpu_forward(const attention_case& c, tensor& out, tensor& lse) {
   const exact in(c.qkv, c.shift);
