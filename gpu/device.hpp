@@ -74,8 +74,8 @@ class stream {
   /// must not wait for streams; it may enqueue. This is how a worker actor learns of completions.
   virtual void notify(std::function<void(const status&)> fn) = 0;
 
-  /// Enqueues what `enqueue` enqueues here, and tells `done`, as notify() does, how long that took on
-  /// the stream in seconds: by the device's own clock where it has one, else by `clock`.
+  /// Enqueues what `enqueue` enqueues here, and tells `done`, as notify() does, how long that took
+  /// on the stream in seconds: by the device's own clock where it has one, else by `clock`.
   virtual void measure(const std::function<void()>& enqueue, std::function<void(double)> done,
                        time_kind clock = time_kind::wall);
 

@@ -114,7 +114,8 @@ int threads_of(const coordinator_state& st, const member& node) {
 result<train::device_choice> devices_of(const coordinator_state& st) {
   std::vector<train::node_devices> nodes;
   for (const auto& [index, m] : st.members)
-    nodes.push_back({m.name, host_key(m), m.hello.hardware ? std::ssize(m.hello.hardware->gpus) : 0});
+    nodes.push_back(
+        {m.name, host_key(m), m.hello.hardware ? std::ssize(m.hello.hardware->gpus) : 0});
   std::vector<int64_t> node_of;
   for (const auto& r : st.options.plan.ranks) node_of.push_back(r.node);
   return train::choose_devices(st.options.plan.job.cluster.device, nodes, node_of);

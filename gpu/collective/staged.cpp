@@ -1,4 +1,4 @@
-// Copies to the host, the inner group's operation, copies back: all enqueued on the caller's stream.
+// Copies to the host, the inner group's operation, copies back: all on the caller's stream.
 #include "gpu/collective/staged.hpp"
 
 #include <algorithm>

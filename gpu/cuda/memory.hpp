@@ -31,8 +31,8 @@ result<buffer> allocate_device(size_t bytes, cudaStream_t stream);
 result<buffer> allocate_pinned(size_t bytes);
 
 /// Working memory of one stream, kept between operations (OPS-1): grows to the largest demand and
-/// stays. Smaller blocks stay as well: graphs refer to the block of their time (graphs.hpp); each is
-/// at least an eighth larger than the one before, and a stream's operations are few. Used by the
+/// stays. Smaller blocks stay as well: graphs refer to the block of their time (graphs.hpp); each
+/// is at least an eighth larger than the one before, and a stream's operations are few. Used by the
 /// stream's thread alone.
 class scratch_memory {
  public:

@@ -52,7 +52,7 @@ TEST_CASE("what was saved on GPUs goes on on the host, and the other way round")
   }
 }
 
-TEST_CASE("auto takes the GPU where every worker gets one, else the host; cuda shares it") {
+TEST_CASE("auto takes the GPU where every worker gets one, else the host, and cuda shares it") {
   job_files job;
   const auto said = [&](const std::vector<std::string>& sets) {
     program p(job.up(with({"train.steps=1", "checkpoint.resume=never"}, sets)));

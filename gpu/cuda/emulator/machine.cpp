@@ -39,6 +39,7 @@ struct thread_state {
 struct warp_state {
   uint64_t meetings = 0;  ///< finished
   int arrived = 0;
+  int lag = 0;  ///< rounds it stays behind
   warp_operation what = warp_operation::sync;
   alignas(16) unsigned char given[2][warp_threads * lane_bytes];
 };
@@ -60,7 +61,8 @@ class machine {
   void finish_block();
   uint64_t draw();
   void shuffle_order();
-  bool run_round(uint64_t lagging);
+  void draw_laggards();
+  bool run_round();
   void yield() { running_->stack.leave(); }
   bool ready(const thread_state& t) const;
   void release_barrier();
@@ -135,7 +137,8 @@ void machine::start_block(int block, size_t shared_bytes) {
 
 bool machine::ready(const thread_state& t) const {
   if (t.ended || t.at_barrier) return false;
-  return warps_[static_cast<size_t>(t.index / warp_threads)].meetings == t.meetings;
+  const warp_state& w = warps_[static_cast<size_t>(t.index / warp_threads)];
+  return w.lag == 0 && w.meetings == t.meetings;
 }
 
 void machine::release_barrier() {
@@ -143,12 +146,22 @@ void machine::release_barrier() {
   waiting_ = 0;
 }
 
-/// Lets every thread go on that can, but those of lagging warps (a bit each). Whether any could.
-bool machine::run_round(uint64_t lagging) {
+/// Which warps lag in this round: each falls behind now and then, for up to 40 rounds (EM-1).
+void machine::draw_laggards() {
+  for (auto& w : warps_) {
+    if (w.lag > 0)
+      --w.lag;
+    else if (draw() % 16 == 0)
+      w.lag = static_cast<int>(draw() % 40);
+  }
+}
+
+/// Lets every thread go on that can. Whether any could.
+bool machine::run_round() {
   bool moved = false;
   for (const int i : order_) {
     thread_state& t = threads_[static_cast<size_t>(i)];
-    if (!ready(t) || (lagging >> (i / warp_threads) & 1) != 0) continue;
+    if (!ready(t)) continue;
     moved = true;
     running_ = &t;
     place_.thread = i;
@@ -158,11 +171,13 @@ bool machine::run_round(uint64_t lagging) {
   return moved;
 }
 
-/// Runs the fibers in rounds until all have ended. In most rounds one warp in four lags (EM-1).
+/// Runs the fibers in rounds until all have ended.
 void machine::finish_block() {
   while (alive_ > 0) {
-    if (run_round(draw() & draw())) continue;
-    if (!run_round(0))
+    draw_laggards();
+    if (run_round()) continue;
+    for (auto& w : warps_) w.lag = 0;
+    if (!run_round())
       stop("threads wait for each other for ever: some at a barrier, some in a shuffle");
   }
 }
