@@ -257,10 +257,10 @@ void cuda_stream::tell(notice& n) {
   if (n.state && !verified_) n.state = verified_;  // CST-3
   try {
     n.fn(n.state);
-    n.fn = nullptr;  // what it holds is gone before anyone hears that it has returned
   } catch (...) {
     fail_with_current_exception("notification");
   }
+  n.fn = nullptr;  // what it holds is gone before anyone hears that it has returned
   n.mark->set();
 }
 
