@@ -46,6 +46,8 @@ void add_sim(shell& sh);
 void add_generate(shell& sh);
 /// `troupe ckpt ls|show|verify|diff|export|import|gc`: looks after checkpoints.
 void add_ckpt(shell& sh);
+/// `troupe gpu`: the GPUs of this machine.
+void add_gpu(shell& sh);
 
 /// Registers every verb, in the order of the help.
 void add_all(shell& sh);
