@@ -57,7 +57,9 @@ class machine {
  private:
   static void thread_main(void* self);
   void start_block(int block, size_t shared_bytes);
-  void finish_block();
+  bool run_thread(int i);
+  bool run_warp_of(int i);
+  void finish_block(bool hasty);
   void shuffle_order(uint64_t seed);
   void yield() { running_->stack.leave(); }
   bool ready(const thread_state& t) const;
@@ -137,19 +139,34 @@ void machine::release_barrier() {
   waiting_ = 0;
 }
 
-/// Runs the fibers in rounds until all have ended.
-void machine::finish_block() {
+/// Runs the fiber until it waits, unless it does.
+bool machine::run_thread(int i) {
+  thread_state& t = threads_[static_cast<size_t>(i)];
+  if (!ready(t)) return false;
+  running_ = &t;
+  place_.thread = i;
+  t.stack.resume();
+  if (waiting_ > 0 && waiting_ == alive_) release_barrier();
+  return true;
+}
+
+/// Runs the fiber's whole warp for as long as it does not wait for others.
+bool machine::run_warp_of(int i) {
+  const int first = i / warp_threads * warp_threads;
+  bool moved = false;
+  for (bool again = true; again; moved = moved || again) {
+    again = false;
+    for (int lane = 0; lane < warp_threads; ++lane) again = run_thread(first + lane) || again;
+  }
+  return moved;
+}
+
+/// Runs the fibers until all have ended: in rounds, or (hasty) a warp as far as it gets, then the
+/// next.
+void machine::finish_block(bool hasty) {
   while (alive_ > 0) {
     bool moved = false;
-    for (const int i : order_) {
-      thread_state& t = threads_[static_cast<size_t>(i)];
-      if (!ready(t)) continue;
-      moved = true;
-      running_ = &t;
-      place_.thread = i;
-      t.stack.resume();
-      if (waiting_ > 0 && waiting_ == alive_) release_barrier();
-    }
+    for (const int i : order_) moved = (hasty ? run_warp_of(i) : run_thread(i)) || moved;
     if (!moved) stop("threads wait for each other for ever: some at a barrier, some in a shuffle");
   }
 }
@@ -168,8 +185,8 @@ void machine::run(const grid_size& grid, int block, size_t shared_bytes,
                   static_cast<int>(z),
                   static_cast<int>(grid.x)};
         start_block(block, shared_bytes);
-        shuffle_order(number++);
-        finish_block();
+        shuffle_order(number);
+        finish_block(number++ % 2 == 0);
       }
     }
   }
