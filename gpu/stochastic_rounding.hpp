@@ -63,8 +63,8 @@ TROUPE_EVERYWHERE static inline U random_bits(rounding_key key, U index) {
 }
 
 /// The bits of a float, given its own: a bfloat16 (the lower half is 0), the farther from zero of
-/// the two neighbours with probability (lower half) / 2^16. Values that are bfloat16, infinities and
-/// NaNs stay what they are.
+/// the two neighbours with probability (lower half) / 2^16. Values that bfloat16 holds, infinities
+/// and NaNs stay what they are.
 TROUPE_EVERYWHERE static inline uint32_t round_by_chance(uint32_t bits, uint32_t random) {
   const bool nan = (bits & 0x7fffffffu) > 0x7f800000u;
   return nan ? bits | 0x00400000u : (bits + (random >> 16)) & 0xffff0000u;

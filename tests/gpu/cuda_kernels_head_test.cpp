@@ -95,7 +95,7 @@ void check_gradient(const problem& p, const void* gradient, dtype type, int64_t 
       if (!(std::abs(got - want) <= relative * std::abs(want) + 1e-9)) worst = 1;
     }
     for (int64_t v = p.vocab; v < cuda::slab_stride(p.vocab); ++v)
-      REQUIRE(value(gradient, type, i * stride + v) == 0.0f);
+      CHECK(value(gradient, type, i * stride + v) == 0.0f);
   }
   CHECK(worst == 0);
 }
@@ -117,7 +117,8 @@ constexpr types all_types[] = {
 TEST_CASE("CUDA head: losses and gradients equal the reference's, apart and in place") {
   if (!have_gpu()) return;
   for (const auto& [logits, gradient] : all_types) {
-    for (int64_t vocab : {1, 5, 8, 31, 1000, 4099, 50257}) {
+    // The largest does not fit into a block's shared memory.
+    for (int64_t vocab : {1, 5, 8, 31, 1000, 50257, logits == dtype::f32 ? 70001 : 120001}) {
       CAPTURE(vocab);
       problem p(vocab, logits, 7 + static_cast<uint64_t>(vocab), -100.0f);
       shared_vector<double> losses(rows, poison);
@@ -185,7 +186,8 @@ TEST_CASE("CUDA head: a row's result does not depend on its slab") {
   CHECK(actual.same_bits(expected));
 }
 
-TEST_CASE("CUDA head: masked logits have no probability; what is not a number shows in the loss") {
+TEST_CASE(
+    "CUDA head: masked logits have no probability, and what is not a number shows in the loss") {
   if (!have_gpu()) return;
   problem p(300, dtype::f32, 5);
   for (int64_t v = 0; v < 150; ++v) p.logits.set(3 * p.stride + v, -INFINITY);

@@ -119,6 +119,7 @@ TEST_CASE("CUDA optimizers: more spans than a launch takes, at any offset, equal
   for (dtype type : {dtype::f32, dtype::bf16}) {
     for (rule kind : {rule::adamw, rule::lamb}) {
       for (bool trust : {false, true}) {
+        if (kind == rule::adamw && trust) continue;
         for (int64_t shift : {0, 1}) {
           CAPTURE(shift);
           chunk expected(type, count_of(spans), shift), actual(type, count_of(spans), shift);
@@ -138,11 +139,13 @@ TEST_CASE("CUDA optimizers: more spans than a launch takes, at any offset, equal
           CHECK_CLOSE(actual.v, expected.v, (tolerance{4e-7, 1e-9}));
           CHECK(values(actual.grad, shift) ==
                 std::vector<float>(static_cast<size_t>(actual.count), 0.0f));
+          int64_t wrong = 0;
           for (int64_t i = shift; i < actual.count + shift; ++i) {
             const float w = actual.master.get(i);
-            REQUIRE(actual.weight.get(i) ==
-                    (type == dtype::bf16 ? bf16_to_float(float_to_bf16(w)) : w));
+            wrong +=
+                actual.weight.get(i) != (type == dtype::bf16 ? bf16_to_float(float_to_bf16(w)) : w);
           }
+          CHECK(wrong == 0);
           CHECK(actual.guarded());
         }
       }
@@ -200,13 +203,14 @@ TEST_CASE(
       a.rounding_seed = 0x123456789abcdef0u;
       on_gpu_step(a);
       const rounding_key key = make_rounding_key(a.rounding_seed, a.step);
-      int64_t up = 0;
+      int64_t up = 0, wrong = 0;
       for (int64_t i = 0; i < c.count; ++i) {
         const auto bits = std::bit_cast<uint32_t>(c.master.get(i + shift));
         const uint32_t want = round_by_chance(bits, random_bits(key, static_cast<uint32_t>(i)));
-        REQUIRE(std::bit_cast<uint32_t>(c.weight.get(i + shift)) == want);
+        wrong += std::bit_cast<uint32_t>(c.weight.get(i + shift)) != want;
         up += want > bits;
       }
+      CHECK(wrong == 0);
       CHECK(std::abs(static_cast<double>(up) / static_cast<double>(c.count) - 0.5) < 0.01);
       CHECK(c.guarded());
     }

@@ -24,13 +24,14 @@ TEST_CASE("rounding by chance: the mean is the value") {
     const float unit = std::ldexp(1.0f, std::ilogb(x) - 7);
     constexpr int draws = 1 << 18;
     double sum = 0;
+    int wrong = 0;
     for (int i = 0; i < draws; ++i) {
       const auto step = 1 + i / 4096;
       const float y = rounded(x, make_rounding_key(seed, step), static_cast<uint32_t>(i % 4096));
-      REQUIRE(std::abs(y - x) < unit);
-      REQUIRE(y == bf16_to_float(float_to_bf16(y)));
+      wrong += std::abs(y - x) >= unit || y != bf16_to_float(float_to_bf16(y));
       sum += static_cast<double>(y) - x;
     }
+    CHECK(wrong == 0);
     // Five standard deviations of a mean of so many, each at most half a unit.
     CHECK(std::abs(sum / draws) < 5 * 0.5 * static_cast<double>(unit) / std::sqrt(draws));
   }
@@ -90,13 +91,12 @@ TEST_CASE("rounding by chance: every back end rounds its masters as the hash say
     };
     const auto check = [&] {
       const rounding_key key = make_rounding_key(seed, 12);
+      int64_t wrong = 0;
       for (int64_t i = 0; i < count; ++i) {
-        if (std::isnan(master.get(i))) {
-          REQUIRE(std::isnan(weight.get(i)));
-        } else {
-          REQUIRE(weight.get(i) == rounded(master.get(i), key, static_cast<uint32_t>(i)));
-        }
+        if (i != 5) wrong += weight.get(i) != rounded(master.get(i), key, static_cast<uint32_t>(i));
       }
+      CHECK(wrong == 0);
+      CHECK(std::isnan(weight.get(5)));
       CHECK(weight.guarded());
       start();
     };

@@ -1,10 +1,13 @@
 // The softmax and its loss, one block per row of logits; the sum of the losses.
 //
 // First pass: every thread keeps the maximum of what it has seen and the sum of powers relative to
-// it (the online softmax of Milakov & Gimelshein 2018); one barrier joins them. Second pass,
-// backwards: the gradient. Powers are of two, of logits times log2(e): one fused multiply-add each.
+// it (the online softmax of Milakov & Gimelshein 2018), and leaves the logits in shared memory as
+// far as that goes: 58,048 of f32, all of GPT-2's. One barrier joins the sums. Second pass: the
+// gradient, of what was kept and of the rest, which is read again from its end, where the level-2
+// cache still holds it. Powers are of two, of logits times log2(e): one fused multiply-add each.
 #include "gpu/cuda/kernels/head.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "gpu/cuda/simt.hpp"
@@ -12,8 +15,9 @@
 namespace troupe::gpu::cuda {
 namespace {
 
-constexpr int max_block = 1024;  ///< one block per SM: few rows in flight, so the cache holds them
-constexpr int depth = 4;         ///< 16-byte accesses of a thread that are under way together
+constexpr int max_block = 1024;  ///< one block per SM, whose shared memory holds most of a row
+constexpr int scratch_floats = 64;
+constexpr int depth = 4;  ///< 16-byte accesses of a thread that are under way together
 constexpr float log2_e = 1.44269504088896341f;
 constexpr float lowest = -1e38f;  ///< below every logit; finite, and so times log2_e
 
@@ -50,10 +54,11 @@ __device__ __forceinline__ void put(bf16* to, const float (&x)[N]) {
 }
 
 /// Calls body(packs, number of the first) with `depth` packs of the row for this thread, packs one
-/// block's width apart, from the front or backwards. The next ones are on their way meanwhile. Every
-/// thread makes the same number of calls; packs from `count` on were not read.
-template <bool backwards, class Body>
-__device__ __forceinline__ void walk(const words* row, int count, const Body& body) {
+/// block's width apart, from the front or backwards. read(number) gives a pack; the next ones are
+/// on their way meanwhile. Every thread makes the same number of calls, always for the same packs;
+/// those from `count` on were not read.
+template <bool backwards, class Read, class Body>
+__device__ __forceinline__ void walk(int count, const Read& read, const Body& body) {
   const int step = depth * block_threads();
   const int groups = (count + step - 1) / step;
   words next[depth];
@@ -61,7 +66,7 @@ __device__ __forceinline__ void walk(const words* row, int count, const Body& bo
     SIMT_UNROLL
     for (int d = 0; d < depth; ++d) {
       const int at = group * step + d * block_threads() + thread_index();
-      if (at < count) next[d] = row[at];
+      if (at < count) next[d] = read(at);
     }
   };
   fetch(backwards ? groups - 1 : 0);
@@ -111,12 +116,12 @@ struct power_sum {
     join_warp();
     if (lane() == 0) {
       scratch[warp_index()] = top;
-      scratch[32 + warp_index()] = sum;
+      scratch[scratch_floats / 2 + warp_index()] = sum;
     }
     sync_block();
     const bool there = lane() < block_threads() / 32;
     top = there ? scratch[lane()] : lowest * log2_e;
-    sum = there ? scratch[32 + lane()] : 0.0f;
+    sum = there ? scratch[scratch_floats / 2 + lane()] : 0.0f;
     join_warp();
   }
 };
@@ -132,7 +137,8 @@ struct rows_view {
   double* losses;
   float scale;
   int vocab, padded_vocab;
-  bool narrows_in_place;
+  int kept;                ///< packs of the row that stay in shared memory for the second pass
+  bool overwrites_unread;  ///< the second pass writes where others may still have to read
 };
 
 template <class In, class Out>
@@ -156,19 +162,23 @@ __global__ SIMT_BLOCK(max_block, 1) void softmax_loss_kernel(rows_view<In, Out> 
   }
   const float at_target = thread_index() == 0 ? to_float(logits[target]) : 0.0f;
 
+  auto* scratch = shared_memory<float>();
+  auto* kept = reinterpret_cast<words*>(scratch + scratch_floats);
+  const auto from_memory = [&](int at) { return row[at]; };
   power_sum all;
-  walk<false>(row, packs, [&](const words(&in)[depth], int first) {
+  walk<false>(packs, from_memory, [&](const words(&in)[depth], int first) {
     SIMT_UNROLL
     for (int d = 0; d < depth; ++d) {
       const int at = first + d * block_threads();
       if (at >= packs) continue;
+      if (at < a.kept) kept[at] = in[d];
       float x[W];
       unpack(x, in[d]);
       hide_padding(x, a.vocab - at * W);
       all.add(x);
     }
   });
-  all.join_block(shared_memory<float>());
+  all.join_block(scratch);
   // Back from powers of two by the very factor that led there: it is log2(e) but for 1e-8 of it.
   if (thread_index() == 0)
     a.losses[r] = static_cast<double>(all.top) / static_cast<double>(log2_e) +
@@ -176,8 +186,9 @@ __global__ SIMT_BLOCK(max_block, 1) void softmax_loss_kernel(rows_view<In, Out> 
   if (a.gradient == nullptr) return;
 
   const float factor = a.scale / all.sum;
-  walk<true>(row, packs, [&](const words(&in)[depth], int first) {
-    if (a.narrows_in_place) sync_block();  // what lies where this group goes has been read by all
+  const auto again = [&](int at) { return at < a.kept ? kept[at] : row[at]; };
+  walk<true>(packs, again, [&](const words(&in)[depth], int first) {
+    if (a.overwrites_unread) sync_block();  // what lies where this group goes has been read by all
     SIMT_UNROLL
     for (int d = 0; d < depth; ++d) {
       const int at = first + d * block_threads();
@@ -186,9 +197,10 @@ __global__ SIMT_BLOCK(max_block, 1) void softmax_loss_kernel(rows_view<In, Out> 
       unpack(x, in[d]);
       hide_padding(x, a.vocab - at * W);
       SIMT_UNROLL
-      for (int i = 0; i < W; ++i) {
-        x[i] = factor * exp2_fast(fmaf(x[i], log2_e, -all.top));
-        if (at * W + i == target) x[i] -= a.scale;
+      for (int i = 0; i < W; ++i) x[i] = factor * exp2_fast(fmaf(x[i], log2_e, -all.top));
+      if (target / W == at) {
+        SIMT_UNROLL
+        for (int i = 0; i < W; ++i) x[i] -= target % W == i ? a.scale : 0.0f;
       }
       put(gradient + at * W, x);
     }
@@ -240,21 +252,23 @@ bool valid_gradient(const softmax_loss_args& a) {
 
 template <class In, class Out>
 cudaError_t run(cudaStream_t s, const softmax_loss_args& a) {
-  const bool in_place = a.gradient != nullptr && a.logits_type != a.gradient_type && overlap(a);
-  const rows_view<In, Out> view{static_cast<const In*>(a.logits),
-                                a.logits_stride,
-                                static_cast<Out*>(a.gradient),
-                                a.gradient_stride,
-                                a.targets,
-                                a.losses,
-                                a.scale,
-                                static_cast<int>(a.vocab),
-                                static_cast<int>(slab_stride(a.vocab)),
-                                in_place};
-  const int64_t wanted = slab_stride(a.vocab) / (width_of<In> * depth) / 32 * 32 + 32;
-  const int block = wanted < max_block ? static_cast<int>(wanted) : max_block;
-  return launch(softmax_loss_kernel<In, Out>, {static_cast<unsigned>(a.rows)}, block,
-                64 * sizeof(float), s, view);
+  constexpr auto scratch_bytes = static_cast<int64_t>(scratch_floats * sizeof(float));
+  constexpr auto most_kept = (static_cast<int64_t>(max_shared_bytes) - scratch_bytes) / 16;
+  const int64_t packs = slab_stride(a.vocab) / width_of<In>;
+  rows_view<In, Out> view{};
+  view.logits = static_cast<const In*>(a.logits), view.logits_stride = a.logits_stride;
+  view.targets = a.targets, view.losses = a.losses, view.scale = a.scale;
+  view.vocab = static_cast<int>(a.vocab),
+  view.padded_vocab = static_cast<int>(slab_stride(a.vocab));
+  if (a.gradient != nullptr) {
+    view.gradient = static_cast<Out*>(a.gradient), view.gradient_stride = a.gradient_stride;
+    view.kept = static_cast<int>(std::min(packs, most_kept));
+    view.overwrites_unread = a.logits_type != a.gradient_type && view.kept < packs && overlap(a);
+  }
+  const int64_t wanted = packs / depth / 32 * 32 + 32;
+  return launch(softmax_loss_kernel<In, Out>, {static_cast<unsigned>(a.rows)},
+                static_cast<int>(std::min<int64_t>(wanted, max_block)),
+                static_cast<size_t>(scratch_bytes + 16 * view.kept), s, view);
 }
 
 }  // namespace
