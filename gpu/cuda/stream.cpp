@@ -246,10 +246,10 @@ void cuda_stream::tell(notice& n) {
   for (const auto& mark : n.before) mark->wait();  // CST-2
   try {
     n.fn(n.state);
-    n.fn = nullptr;  // what it holds is gone before anyone hears that it has returned
   } catch (...) {
     fail_with_current_exception("notification");
   }
+  n.fn = nullptr;  // what it holds is gone before anyone hears that it has returned
   n.mark->set();
 }
 

@@ -1,5 +1,5 @@
-// The CUDA device beyond the promises of device.hpp: kinds of memory, launches, working memory, graphs.
-// On the emulated device, and on a real one where there is one.
+// The CUDA device beyond the promises of device.hpp: kinds of memory, launches, working memory,
+// graphs. On the emulated device, and on a real one where there is one.
 #include <doctest/doctest.h>
 
 #include <algorithm>

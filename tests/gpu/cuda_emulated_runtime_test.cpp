@@ -1,4 +1,5 @@
-// The emulated CUDA runtime itself: what it refuses, and that it is as asynchronous as the real one.
+// The emulated CUDA runtime itself: what it refuses, and that it is as asynchronous as the real
+// one.
 #include <doctest/doctest.h>
 
 #include <atomic>

@@ -1,9 +1,10 @@
-// CUDA streams when things go wrong: calls that fail, kernels that fail, memory that runs out, a device
-// that stands still. All of it needs the emulated runtime, which does so on demand.
+// CUDA streams when things go wrong: calls that fail, kernels that fail, memory that runs out, a
+// device that stands still. All of it needs the emulated runtime, which does so on demand.
 #include <doctest/doctest.h>
 
 #include <atomic>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "gpu/cuda.hpp"
@@ -39,6 +40,11 @@ struct bench {
 
 cuda_stream& launches(stream& s) {
   return dynamic_cast<cuda_stream&>(s);
+}
+
+/// Gives those who should wait, and may not, a chance to be early.
+void dawdle() {
+  for (int i = 0; i < 10; ++i) std::this_thread::yield();
 }
 
 /// Enqueues a "kernel" that runs `fn`.
@@ -154,7 +160,10 @@ TEST_CASE("DEV-2: order is kept where an event cannot be made, recorded or waite
     int seen = 0;
     {
       emulator::pause still;
-      kernel(*first, [&value] { value = 1; });
+      kernel(*first, [&value] {
+        dawdle();
+        value = 1;
+      });
       second->wait(first->record());
       second->notify([&](const status&) { seen = value; });
     }
@@ -247,6 +256,67 @@ TEST_CASE("CST-2: kernels do not wait for notifications, what the host sees does
   CHECK(after->done());
   CHECK(later == 1);
   CHECK(plain == 0);
+}
+
+TEST_CASE("CST-2: a pageable source is not read before the notifications in front of it") {
+  bench b;
+  auto s = open_stream(*b.d);
+  constexpr int rounds = 200;
+  auto memory = b.memory(rounds * sizeof(int));
+  int source = -1;
+  for (int i = 0; i < rounds; ++i) {
+    s->notify([&source, i](const status&) { source = i; });
+    s->copy(memory.as<int>() + i, &source, sizeof source);
+  }
+  std::vector<int> seen(rounds), expected(rounds);
+  s->copy(seen.data(), memory.data(), memory.bytes());
+  REQUIRE(s->synchronize());
+  std::iota(expected.begin(), expected.end(), 0);
+  CHECK(seen == expected);
+}
+
+TEST_CASE("CST-2: notifications wait for those of a stream that was waited for") {
+  bench b;
+  auto first = open_stream(*b.d, 1, "first"), second = open_stream(*b.d, 1, "second");
+  int wrong = 0;
+  for (int i = 0; i < 10; ++i) {
+    std::atomic<bool> device_went_on{false}, told{false};
+    first->notify([&](const status&) {
+      device_went_on.wait(false);
+      dawdle();
+      told = true;
+    });
+    second->wait(first->record());
+    kernel(*second, [&] {
+      device_went_on = true;
+      device_went_on.notify_all();
+    });
+    second->notify([&](const status&) { wrong += !told; });
+    REQUIRE(second->synchronize());
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("CST-3: a notification hears of what failed before it, not of what failed after") {
+  bench b;
+  auto s = open_stream(*b.d);
+  std::atomic<bool> failed{false}, ran{false};
+  std::vector<bool> heard;
+  {
+    emulator::pause still;
+    s->notify([&](const status& state) { heard.push_back(state.has_value()); });
+    launches(*s).enqueue("fails", [&](cudaStream_t) {
+      failed = true;
+      failed.notify_all();
+      return cudaErrorInvalidValue;
+    });
+    launches(*s).enqueue("is skipped", [&](cudaStream_t) { ran = true; });
+    s->notify([&](const status& state) { heard.push_back(state.has_value()); });
+    failed.wait(false);  // submitted, while the device has not come to the first notification
+  }
+  CHECK_FALSE(s->synchronize());
+  CHECK(heard == std::vector<bool>{true, false});
+  CHECK_FALSE(ran);
 }
 
 TEST_CASE("CST-4: a stream that is destroyed runs what its callbacks still enqueue") {

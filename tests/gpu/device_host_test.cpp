@@ -1,5 +1,5 @@
-// What only the host back end promises: threads of a stream, memory that host code may touch, the team
-// of threads behind it.
+// What only the host back end promises: threads of a stream, memory that host code may touch, the
+// team of threads behind it.
 #include <doctest/doctest.h>
 
 #include <algorithm>

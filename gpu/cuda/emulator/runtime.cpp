@@ -275,6 +275,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* p, int device) {
   p->sharedMemPerBlockOptin = 232448;
   p->l2CacheSize = 50 << 20;
   p->unifiedAddressing = 1;
+  p->uuid.bytes[15] = static_cast<char>(device + 1);
+  p->pciBusID = device + 1;
   return cudaSuccess;
 }
 
@@ -301,6 +303,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     default:
       return leave(misuse("an attribute the emulator does not know", cudaErrorInvalidValue));
   }
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  if (auto e = enter(__func__); e != cudaSuccess) return leave(e);
+  if (device < 0 || device >= devices()) return leave(cudaErrorInvalidDevice);
+  std::snprintf(id, static_cast<size_t>(length), "0000:%02X:00.0", device + 1);
   return cudaSuccess;
 }
 
