@@ -2,8 +2,8 @@
 //
 // Why one command: machines with a GPU are had for minutes. This measures the device's ceilings,
 // then every operation at the shapes of known models against them (the products among them), then
-// runs the tests for GPUs that lie beside the program. Each part has a deadline; what did not fit is
-// said.
+// runs the tests for GPUs that lie beside the program. Each part has a deadline; what did not fit
+// is said.
 //
 // The parts work through the device interface alone, so `--device host` runs them in CI.
 #include <fmt/format.h>

@@ -270,7 +270,7 @@ status cublas_matmul::set_preferences(cublasLtMatmulPreference_t preference,
   return put(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d_alignment);
 }
 
-/// Asks the heuristics for their first algorithm.
+/// The first algorithm of the heuristics that they themselves find fit to run.
 status cublas_matmul::choose(plan& p, const plan_key& key) const {
   cublasLtMatmulPreference_t preference = nullptr;
   TROUPE_CHECK(check(table_.preference_create(&preference), "cublasLtMatmulPreferenceCreate"));
@@ -278,16 +278,20 @@ status cublas_matmul::choose(plan& p, const plan_key& key) const {
                         cublasStatus_t (*)(cublasLtMatmulPreference_t)>
       guard(preference, table_.preference_destroy);
   TROUPE_CHECK(set_preferences(preference, key));
-  cublasLtMatmulHeuristicResult_t best = {};
-  int found = 0;
+  constexpr int most = 4;
+  cublasLtMatmulHeuristicResult_t found[most] = {};
+  int count = 0;
   TROUPE_CHECK(check(
-      table_.heuristic(handle_, p.operation, p.a, p.b, p.d, p.d, preference, 1, &best, &found),
+      table_.heuristic(handle_, p.operation, p.a, p.b, p.d, p.d, preference, most, found, &count),
       "cublasLtMatmulAlgoGetHeuristic", describe(key)));
-  if (found == 0) best.state = CUBLAS_STATUS_NOT_SUPPORTED;
-  TROUPE_CHECK(check(best.state, "cublasLtMatmulAlgoGetHeuristic", describe(key)));
-  p.algorithm = best.algo;
-  p.workspace_bytes = best.workspaceSize;
-  return {};
+  for (int i = 0; i < std::min(count, most); ++i) {
+    if (found[i].state != CUBLAS_STATUS_SUCCESS) continue;
+    p.algorithm = found[i].algo;
+    p.workspace_bytes = found[i].workspaceSize;
+    return {};
+  }
+  return check(count > 0 ? found[0].state : CUBLAS_STATUS_NOT_SUPPORTED,
+               "cublasLtMatmulAlgoGetHeuristic", describe(key));
 }
 
 }  // namespace

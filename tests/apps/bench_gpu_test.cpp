@@ -212,3 +212,27 @@ TEST_CASE("bench gpu: a device that is not there is an error with a hint, not a 
   CHECK(done.talk.find("hint: ") != std::string::npos);
   CHECK(done.out == "");
 }
+
+TEST_CASE("bench gpu: the PyTorch twins have the shapes that are timed here") {
+  scratch dir;
+  for (const char* model : {"gpt2-124m", "gpt2-1.5b", "llama-1b", "llama-8b"}) {
+    CAPTURE(model);
+    const auto line = "python3 " TROUPE_SOURCE_DIR "/tests/gpu/twins/train.py --describe --model " +
+                      std::string(model) + " >'" + (dir.path / "out").string() + "'";
+    const int status = std::system(line.c_str());
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+      MESSAGE("SKIPPED: no python3");
+      return;
+    }
+    const auto j = nlohmann::json::parse(content(dir.path / "out"));
+    const auto& shape = apps::bench_shapes().at(model);
+    CHECK(j["seq"] == shape.seq);
+    CHECK(j["layers_of_whole"] == shape.layers);
+    CHECK(j["heads"] == shape.heads);
+    CHECK(j["kv_heads"] == shape.kv_heads);
+    CHECK(j["hidden"] == shape.width);
+    CHECK(j["ffn"] == shape.feed);
+    CHECK(j["vocab"] == shape.vocab);
+    CHECK((j["family"] == "llama") == shape.llama);
+  }
+}

@@ -197,6 +197,12 @@ TEST_CASE("no algorithm is unavailable, and says of what") {
   CHECK(outcome.error().message.find("CUBLAS_STATUS_NOT_SUPPORTED") != std::string::npos);
 }
 
+TEST_CASE("an algorithm that the heuristics mark as unfit is passed over") {
+  const auto products = fake_products();
+  fake_cublas_lt().unfit_first = true;
+  check_samples(*products, 5, 20, false);
+}
+
 TEST_CASE("arguments that contradict each other are refused before the library sees them") {
   auto products = fake_products();
   const auto refused = [&](auto change) {

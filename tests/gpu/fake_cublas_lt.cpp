@@ -229,10 +229,15 @@ cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t o, cublasLtMatri
     chosen.reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     chosen.workspace = x.workspace < 1024 ? 0 : 1024;
   }
-  results[0] = {};
-  std::memcpy(&results[0].algo, &chosen, sizeof chosen);
-  results[0].workspaceSize = chosen.workspace;
-  *count = 1;
+  *count = 0;
+  if (state.unfit_first) {  // and nothing else of it is valid
+    if (wanted < 2) return refuse("no room for the algorithm that is fit");
+    std::memset(&results[*count], 0x7f, sizeof results[0]);
+    results[(*count)++].state = CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  results[*count] = {};
+  std::memcpy(&results[*count].algo, &chosen, sizeof chosen);
+  results[(*count)++].workspaceSize = chosen.workspace;
   return CUBLAS_STATUS_SUCCESS;
 }
 

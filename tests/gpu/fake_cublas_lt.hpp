@@ -28,6 +28,7 @@ struct fake_cublas_lt_state {
   uint64_t workspace = 0;     ///< bytes allowed in the last question
   int fail_at = 0;            ///< the call with this number fails (from 1)
   bool no_algorithm = false;  ///< the heuristics find none
+  bool unfit_first = false;   ///< the first of them cannot run
   std::string failed;         ///< the function that was made to fail
   std::string refused;        ///< why a call was refused although not told to fail
 };
