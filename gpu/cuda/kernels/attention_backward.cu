@@ -323,15 +323,16 @@ __global__ void SIMT_BLOCK(attention_threads, 2)
   const shared_left<D, M> value{key.lane_base + keys * pitch<D>};
   float dkey[M][D / 8][4] = {}, dvalue[M][D / 8][4] = {};
   for (int visit = 0; visit < visits; ++visit) {
+    const int first_query = at.first;
+    const bool more = visit + 1 < visits;
+    query_statistics next{};
+    if (more) {
+      at.advance(a, begin, a.end_query(last_key), queries);
+      next = read();  // lanes part at the last query: the barrier, not a product, unites them
+    }
     copy_async_wait<0>();
     sync_block();  // this visit's queries are there; nobody reads those of the last any more
-    const int first_query = at.first;
-    query_statistics next{};
-    if (visit + 1 < visits) {
-      at.advance(a, begin, a.end_query(last_key), queries);
-      fetch(visit + 1);
-      next = read();
-    }
+    if (more) fetch(visit + 1);
     for (int part = 0; part < queries; part += traits::step) {
       const bf16* query = query_tile(visit) + part * pitch<D>;
       key_step<D>(a, key, value, query, query + queries * pitch<D>,
