@@ -9,7 +9,7 @@
 // What a kernel may use
 //   thread_index(), block_threads(), lane(), warp_index(), block_index[_y,_z](), grid_blocks()
 //   shared_memory<T>(): the block's dynamic shared memory, 128-byte aligned; there is no other
-//   sync_block(), sync_warp(), shuffle(v, lane), shuffle_xor(v, mask); with all lanes of a warp
+//   sync_block(), sync_warp(), shuffle(v, lane), shuffle_xor(v, mask): by all lanes of a warp
 //   copy_async_16(to_shared, from_global, valid), copy_async_commit(), copy_async_wait<N>()
 //   load_matrices / load_matrices_transposed (ldmatrix.x4), multiply_bf16 (mma.m16n8k16)
 //   bf16, to_float(), to_bf16(), pack_bf16(); pack<T, N> for 16-byte loads;

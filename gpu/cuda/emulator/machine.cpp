@@ -39,7 +39,6 @@ struct thread_state {
 struct warp_state {
   uint64_t meetings = 0;  ///< finished
   int arrived = 0;
-  int lag = 0;  ///< rounds it stays behind
   warp_operation what = warp_operation::sync;
   alignas(16) unsigned char given[2][warp_threads * lane_bytes];
 };
@@ -58,11 +57,10 @@ class machine {
  private:
   static void thread_main(void* self);
   void start_block(int block, size_t shared_bytes);
-  void finish_block();
-  uint64_t draw();
-  void shuffle_order();
-  void draw_laggards();
-  bool run_round();
+  bool run_thread(int i);
+  bool run_warp_of(int i);
+  void finish_block(bool hasty);
+  void shuffle_order(uint64_t seed);
   void yield() { running_->stack.leave(); }
   bool ready(const thread_state& t) const;
   void release_barrier();
@@ -70,7 +68,6 @@ class machine {
   std::vector<thread_state> threads_;
   std::vector<warp_state> warps_;
   std::vector<int> order_;
-  uint64_t chance_ = 0;
   std::unique_ptr<unsigned char, void (*)(void*)> memory_{nullptr, std::free};
   void* shared_ = nullptr;
   const std::function<void()>* body_ = nullptr;
@@ -100,17 +97,14 @@ void machine::thread_main(void* self) {
   t.stack.leave(true);
 }
 
-/// SplitMix64.
-uint64_t machine::draw() {
-  uint64_t z = chance_ += 0x9E3779B97F4A7C15u;
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-  return z ^ (z >> 31);
-}
-
-/// Another order for every block (EM-1).
-void machine::shuffle_order() {
-  for (size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[draw() % i]);
+/// Another order for every block (EM-1): a shuffle by SplitMix64.
+void machine::shuffle_order(uint64_t seed) {
+  for (size_t i = order_.size(); i > 1; --i) {
+    uint64_t z = seed += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    std::swap(order_[i - 1], order_[(z ^ (z >> 31)) % i]);
+  }
 }
 
 void machine::start_block(int block, size_t shared_bytes) {
@@ -137,8 +131,7 @@ void machine::start_block(int block, size_t shared_bytes) {
 
 bool machine::ready(const thread_state& t) const {
   if (t.ended || t.at_barrier) return false;
-  const warp_state& w = warps_[static_cast<size_t>(t.index / warp_threads)];
-  return w.lag == 0 && w.meetings == t.meetings;
+  return warps_[static_cast<size_t>(t.index / warp_threads)].meetings == t.meetings;
 }
 
 void machine::release_barrier() {
@@ -146,39 +139,35 @@ void machine::release_barrier() {
   waiting_ = 0;
 }
 
-/// Which warps lag in this round: each falls behind now and then, for up to 40 rounds (EM-1).
-void machine::draw_laggards() {
-  for (auto& w : warps_) {
-    if (w.lag > 0)
-      --w.lag;
-    else if (draw() % 16 == 0)
-      w.lag = static_cast<int>(draw() % 40);
-  }
+/// Runs the fiber until it waits, unless it does.
+bool machine::run_thread(int i) {
+  thread_state& t = threads_[static_cast<size_t>(i)];
+  if (!ready(t)) return false;
+  running_ = &t;
+  place_.thread = i;
+  t.stack.resume();
+  if (waiting_ > 0 && waiting_ == alive_) release_barrier();
+  return true;
 }
 
-/// Lets every thread go on that can. Whether any could.
-bool machine::run_round() {
+/// Runs the fiber's whole warp for as long as it does not wait for others.
+bool machine::run_warp_of(int i) {
+  const int first = i / warp_threads * warp_threads;
   bool moved = false;
-  for (const int i : order_) {
-    thread_state& t = threads_[static_cast<size_t>(i)];
-    if (!ready(t)) continue;
-    moved = true;
-    running_ = &t;
-    place_.thread = i;
-    t.stack.resume();
-    if (waiting_ > 0 && waiting_ == alive_) release_barrier();
+  for (bool again = true; again; moved = moved || again) {
+    again = false;
+    for (int lane = 0; lane < warp_threads; ++lane) again = run_thread(first + lane) || again;
   }
   return moved;
 }
 
-/// Runs the fibers in rounds until all have ended.
-void machine::finish_block() {
+/// Runs the fibers until all have ended: in rounds, or (hasty) a warp as far as it gets, then the
+/// next.
+void machine::finish_block(bool hasty) {
   while (alive_ > 0) {
-    draw_laggards();
-    if (run_round()) continue;
-    for (auto& w : warps_) w.lag = 0;
-    if (!run_round())
-      stop("threads wait for each other for ever: some at a barrier, some in a shuffle");
+    bool moved = false;
+    for (const int i : order_) moved = (hasty ? run_warp_of(i) : run_thread(i)) || moved;
+    if (!moved) stop("threads wait for each other for ever: some at a barrier, some in a shuffle");
   }
 }
 
@@ -196,9 +185,8 @@ void machine::run(const grid_size& grid, int block, size_t shared_bytes,
                   static_cast<int>(z),
                   static_cast<int>(grid.x)};
         start_block(block, shared_bytes);
-        chance_ = number++;
-        shuffle_order();
-        finish_block();
+        shuffle_order(number);
+        finish_block(number++ % 2 == 0);
       }
     }
   }

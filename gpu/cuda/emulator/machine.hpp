@@ -6,9 +6,10 @@
 // ends with copies it never waited for, and when a launch exceeds what sm_90 offers.
 //
 // Invariants
-// EM-1 Threads run in an order drawn anew for each block from its number, and warps lag behind
-//   others by chance, so that a result which depends on the order differs from the reference; the
-//   same launch has the same orders.
+// EM-1 Threads run in an order drawn anew for each block from its number, so that a result which
+//   depends on the order differs from the reference; the same launch has the same orders. In blocks
+//   of even number a warp runs as far ahead of the others as barriers let it, in the others all go
+//   from one joint operation to the next together.
 // EM-2 Shared memory holds NaNs when a block starts, and is exactly as large as asked for.
 // EM-3 Asynchronous copies happen when they are waited for, not earlier: a missing wait shows.
 #pragma once

@@ -11,8 +11,8 @@
 
 namespace troupe::gpu::cuda {
 
-constexpr int wide = 8;           ///< values of a wide piece
-constexpr int multiprocessors = 132;  ///< of H100 and H200; work is cut for that many anywhere
+constexpr int wide = 8;               ///< values of a wide piece
+constexpr int multiprocessors = 132;  ///< of H100 and H200: what work is cut for, everywhere
 
 /// `vec` values as they lie in memory.
 template <class T, int vec>
