@@ -15,7 +15,7 @@ namespace troupe::apps {
 
 namespace {
 
-struct arguments {
+struct certs_arguments {
   std::string directory;
   std::vector<std::string> nodes, operators, readers, coordinator_hosts;
   bool json = false;
@@ -42,7 +42,7 @@ tls::request coordinator(const std::vector<std::string>& hosts) {
   return r;
 }
 
-std::vector<tls::request> requests_of(const arguments& a) {
+std::vector<tls::request> requests_of(const certs_arguments& a) {
   std::vector<tls::request> all;
   auto named = [](const std::vector<tls::request>& list, std::string_view name) {
     return std::any_of(list.begin(), list.end(), [&](auto& r) { return r.name == name; });
@@ -57,7 +57,7 @@ std::vector<tls::request> requests_of(const arguments& a) {
 }
 
 /// What to write into the configuration.
-void say_next(const arguments& a) {
+void say_next(const certs_arguments& a) {
   say(
       fmt::format("\nIn the configuration:\n[cluster.tls]\nca = \"{0}/ca.pem\"\n"
                   "certificate = \"{0}/{{node}}.pem\"\nkey = \"{0}/{{node}}.key\"\n\n"
@@ -65,7 +65,7 @@ void say_next(const arguments& a) {
                   a.directory));
 }
 
-result<int> run(const arguments& a) {
+result<int> run(const certs_arguments& a) {
   auto requests = requests_of(a);
   TROUPE_TRY(made, tls::make(a.directory, requests));
   auto list = nlohmann::ordered_json::array();
@@ -105,7 +105,7 @@ void add_certs(shell& sh) {
       "  troupe certs certs --node node2          # later: signed by the same authority\n"
       "  troupe certs certs --operator alice --reader grafana\n\n"
       "Writes DIR/ca.pem, DIR/ca.key, and NAME.pem, NAME.key each; never overwrites a file.");
-  auto a = std::make_shared<arguments>();
+  auto a = std::make_shared<certs_arguments>();
   auto names = [&](const char* flag, std::vector<std::string>& into, const char* about) {
     verb->add_option(flag, into, about)->type_name("NAME[=HOST,...]")->take_all()->expected(1);
   };

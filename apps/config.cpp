@@ -16,7 +16,7 @@ namespace troupe::apps {
 
 namespace {
 
-struct arguments {
+struct config_arguments {
   job_arguments job;
   std::string key;
   bool json = false;
@@ -24,7 +24,7 @@ struct arguments {
   bool markdown = false;
 };
 
-using arguments_ptr = std::shared_ptr<arguments>;
+using config_arguments_ptr = std::shared_ptr<config_arguments>;
 
 /// One line on what a job amounts to.
 std::string amounts_to(const config::job& j) {
@@ -47,7 +47,7 @@ status can_start(const config::job& job) {
   return {};
 }
 
-result<int> check_json(const arguments& a) {
+result<int> check_json(const config_arguments& a) {
   auto out = config::read(a.job.sources());
   if (out.problems.empty() && !a.no_files)
     if (auto ready = can_start(out.config.value); !ready) {
@@ -60,7 +60,7 @@ result<int> check_json(const arguments& a) {
   return exit_code(out.problems.size() == 1 ? out.problems[0].code : errc::bad_config);
 }
 
-result<int> check(const arguments& a) {
+result<int> check(const config_arguments& a) {
   if (a.json) return check_json(a);
   TROUPE_TRY(loaded, config::load(a.job.sources()));
   if (!a.no_files) TROUPE_CHECK(can_start(loaded.value));
@@ -69,13 +69,13 @@ result<int> check(const arguments& a) {
   return 0;
 }
 
-result<int> show(const arguments& a) {
+result<int> show(const config_arguments& a) {
   TROUPE_TRY(loaded, config::load(a.job.sources()));
   TROUPE_CHECK(print(a.json ? config::show_json(loaded) : config::show(loaded)));
   return 0;
 }
 
-result<int> explain(const arguments& a) {
+result<int> explain(const config_arguments& a) {
   std::string text;
   if (a.key.empty()) {
     for (auto section : config::sections())
@@ -89,7 +89,7 @@ result<int> explain(const arguments& a) {
   return 0;
 }
 
-result<int> schema(const arguments& a) {
+result<int> schema(const config_arguments& a) {
   TROUPE_CHECK(print(a.markdown ? config::reference_markdown() : config::json_schema()));
   return 0;
 }
@@ -106,7 +106,7 @@ void add_config(shell& sh) {
       "  troupe config show run.toml --set parallel.pipeline=2\n"
       "  troupe config explain checkpoint\n"
       "  troupe config schema > troupe.schema.json   # for editors that check TOML as one types");
-  auto a = std::make_shared<arguments>();
+  auto a = std::make_shared<config_arguments>();
 
   auto* check_verb =
       verb->add_subcommand("check", "Say what is wrong with a file, or why a job cannot start");

@@ -18,7 +18,7 @@ namespace troupe::apps {
 
 namespace {
 
-struct arguments {
+struct data_arguments {
   std::vector<std::string> paths;
   std::string tokenizer = "bytes";
   std::string out;
@@ -53,7 +53,7 @@ class progress_line {
   std::chrono::steady_clock::time_point last_ = {};
 };
 
-result<int> prepare(const arguments& a) {
+result<int> prepare(const data_arguments& a) {
   TROUPE_TRY(words, io::make_tokenizer(a.tokenizer));
   std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
   TROUPE_TRY(source, io::text_source::open(paths));
@@ -105,7 +105,7 @@ nlohmann::ordered_json facts_of(const io::token_file& file, bool llmc) {
 }
 
 /// The first tokens, and their text where a tokenizer was named.
-result<nlohmann::ordered_json> beginning_of(const io::token_file& file, const arguments& a,
+result<nlohmann::ordered_json> beginning_of(const io::token_file& file, const data_arguments& a,
                                             const io::tokenizer* words) {
   std::vector<int32_t> ids(std::min(file.size(), static_cast<uint64_t>(a.show)));
   file.copy(0, ids.size(), ids.data());
@@ -120,7 +120,7 @@ result<nlohmann::ordered_json> beginning_of(const io::token_file& file, const ar
   return out;
 }
 
-result<int> inspect(const arguments& a, bool with_text) {
+result<int> inspect(const data_arguments& a, bool with_text) {
   io::tokenizer_ptr words;
   if (with_text) {
     TROUPE_TRY(made, io::make_tokenizer(a.tokenizer));
@@ -159,7 +159,7 @@ void add_data(shell& sh) {
       "Examples:\n"
       "  troupe data prepare books/ --tokenizer gpt2/tokenizer.json --out books.bin\n"
       "  troupe data inspect books.bin --tokenizer gpt2/tokenizer.json");
-  auto a = std::make_shared<arguments>();
+  auto a = std::make_shared<data_arguments>();
 
   auto* prepare_verb =
       verb->add_subcommand("prepare", "Tokenise text into one .bin of llm.c's format");

@@ -21,6 +21,8 @@
 
 namespace troupe {
 
+inline constexpr int64_t ns_per_ms = 1'000'000;
+
 /// The actor clock, nanoseconds. Virtual in simulation; what was recorded in a replay.
 inline int64_t now_ns(caf::local_actor& self) {
   const int64_t ns =

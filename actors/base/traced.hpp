@@ -1,8 +1,8 @@
 // The base of every actor: counts and times what it is told, keeps its card on the board, and lets
 // a simulation stand between sender and receiver.
 //
-//   using self_pointer = traced_pointer<stage_actor, stage_state>;  // not stateful_pointer
-//   stage_actor::behavior_type stage(self_pointer self, ...);
+//   using stage_pointer = traced_pointer<stage_actor, stage_state>;  // not stateful_pointer
+//   stage_actor::behavior_type stage(stage_pointer self, ...);
 //
 // Invariants
 //   TRC-1  A message that is handled adds exactly one record; one that is put back adds none.

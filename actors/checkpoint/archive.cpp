@@ -9,6 +9,7 @@
 #include <cstdio>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "actors/base/context.hpp"
 #include "actors/checkpoint/catalog.hpp"
@@ -20,6 +21,7 @@
 #include "io/checkpoint/retention.hpp"
 #include "io/file.hpp"
 #include "io/formats/hf_config.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::checkpoint {
 
@@ -28,7 +30,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using self_pointer = traced_pointer<archive_actor, archive_state>;
+using archive_pointer = traced_pointer<archive_actor, archive_state>;
 
 constexpr size_t max_tokenizer_bytes = 64 << 20;
 
@@ -124,10 +126,6 @@ status export_to(const fs::path& from, const fs::path& folder) {
   return {};
 }
 
-std::string text_of(const flatbuffers::String* s) {
-  return s != nullptr ? s->str() : "";
-}
-
 }  // namespace
 
 status make_folder(const fs::path& dir) {
@@ -197,19 +195,19 @@ void point_latest(const fs::path& complete) {
 
 namespace {
 
-msg<fbs::CheckpointFolder> folder(self_pointer self, const message_header& cause,
+msg<fbs::CheckpointFolder> folder(archive_pointer self, const message_header& cause,
                                   const fs::path& path) {
   return make_msg<fbs::CheckpointFolder>(context_of(*self, cause),
                                          [&](auto& f) { f.directory = path.string(); });
 }
 
-void show(self_pointer self, const char* state) {
+void show(archive_pointer self, const char* state) {
   publish(self, state,
           fmt::format(R"({{"committed":{},"abandoned":{}}})", self->state.committed,
                       self->state.abandoned));
 }
 
-caf::result<msg<fbs::CheckpointFolder>> open(self_pointer self, const msg<fbs::OpenArchive>& m) {
+caf::result<msg<fbs::CheckpointFolder>> open(archive_pointer self, const msg<fbs::OpenArchive>& m) {
   auto& st = self->state;
   st.options.dir = fs::absolute(st.options.dir).lexically_normal();
   if (!st.options.dir.has_filename()) st.options.dir = st.options.dir.parent_path();  // "dir/"
@@ -222,7 +220,7 @@ caf::result<msg<fbs::CheckpointFolder>> open(self_pointer self, const msg<fbs::O
 }
 
 /// Retention comes after the answer: what is complete need not wait for what is given up.
-caf::result<msg<fbs::CheckpointFolder>> commit(self_pointer self,
+caf::result<msg<fbs::CheckpointFolder>> commit(archive_pointer self,
                                                const msg<fbs::CommitCheckpoint>& m) {
   auto& st = self->state;
   if (!st.disk) return to_caf({errc::bug, "the archive is not open", "send OpenArchive first"});
@@ -243,7 +241,7 @@ caf::result<msg<fbs::CheckpointFolder>> commit(self_pointer self,
 }
 
 /// What was held may have lost all rules that kept it.
-void hold(self_pointer self, const msg<fbs::HoldCheckpoint>& m) {
+void hold(archive_pointer self, const msg<fbs::HoldCheckpoint>& m) {
   auto& st = self->state;
   if (m->hold())
     st.held.insert(m->step());
@@ -252,7 +250,7 @@ void hold(self_pointer self, const msg<fbs::HoldCheckpoint>& m) {
 }
 
 /// The run names the folder; only a partial one of this archive is ever removed.
-void abandon(self_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
+void abandon(archive_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
   auto& st = self->state;
   const fs::path path = text_of(m->directory());
   const auto name = cp::parse_folder_name(path.filename().string());
@@ -267,7 +265,7 @@ void abandon(self_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
 
 }  // namespace
 
-archive_actor::behavior_type archive(self_pointer self, archive_options options) {
+archive_actor::behavior_type archive(archive_pointer self, archive_options options) {
   guard_mailbox(self);
   introduce(self, "archive");
   self->state.options = std::move(options);

@@ -8,6 +8,7 @@
 
 #include "actors/base/context.hpp"
 #include "io/checkpoint/catalog.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::checkpoint {
 
@@ -16,21 +17,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-using self_pointer = traced_pointer<carrier_actor, carrier_state>;
+using carrier_pointer = traced_pointer<carrier_actor, carrier_state>;
 
 constexpr int disk_threads = 2;  ///< one writes, one may hang
 
-void begin_next(self_pointer self);
-
-std::string text_of(const flatbuffers::String* s) {
-  return s != nullptr ? s->str() : "";
-}
+void begin_next(carrier_pointer self);
 
 std::string number_or_null(const std::optional<uint64_t>& n) {
   return n ? fmt::format("{}", *n) : "null";
 }
 
-void show(self_pointer self) {
+void show(carrier_pointer self) {
   const auto& st = self->state;
   const auto& now = st.policy.under_way();
   const auto p = st.copy ? st.copy->progress() : cp::copy_progress{};
@@ -46,7 +43,7 @@ void show(self_pointer self) {
                       c.copied, c.passed_over, c.failed));
 }
 
-void hold(self_pointer self, uint64_t step, bool held) {
+void hold(carrier_pointer self, uint64_t step, bool held) {
   const auto& o = self->state.options;
   if (!o.archive) return;
   self->send(o.archive, make_msg<fbs::HoldCheckpoint>(context_of(*self, o.epoch), [&](auto& h) {
@@ -55,7 +52,7 @@ void hold(self_pointer self, uint64_t step, bool held) {
              }));
 }
 
-void tell(self_pointer self, fbs::NoticeLevel level, std::string text) {
+void tell(carrier_pointer self, fbs::NoticeLevel level, std::string text) {
   const auto& st = self->state;
   if (const auto run = caf::actor_cast<run_actor>(st.run))
     self->send(run, make_msg<fbs::Notice>(context_of(*self, st.options.epoch), [&](auto& n) {
@@ -65,7 +62,7 @@ void tell(self_pointer self, fbs::NoticeLevel level, std::string text) {
 }
 
 /// FinishCopies is answered once nothing is left to do for it.
-void say_farewell(self_pointer self, const status& how) {
+void say_farewell(carrier_pointer self, const status& how) {
   auto& st = self->state;
   if (!st.last) return;
   auto last = std::move(*st.last);
@@ -87,7 +84,7 @@ status retain(const config::second_tier_section& tier) {
                      static_cast<uint64_t>(tier.keep_best)});
 }
 
-void ended(self_pointer self, const status& how) {
+void ended(carrier_pointer self, const status& how) {
   auto& st = self->state;
   const auto step = st.policy.under_way()->step;
   st.copy.reset();
@@ -131,7 +128,7 @@ status begin_copy(carrier_state& st, const fs::path& from) {
   return {};
 }
 
-void begin_next(self_pointer self) {
+void begin_next(carrier_pointer self) {
   auto& st = self->state;
   const auto next = st.policy.next();
   if (!next) return show(self);
@@ -143,7 +140,7 @@ void begin_next(self_pointer self) {
 }
 
 /// The next slot; then the mailbox, and a pause where the bandwidth wants one.
-void advance(self_pointer self) {
+void advance(carrier_pointer self) {
   auto& st = self->state;
   if (!st.copy) return;
   const auto began = now_ns(*self);
@@ -163,7 +160,8 @@ carry_policy::load load_of(uint64_t step, const flatbuffers::String* directory) 
   return {step, text_of(directory)};
 }
 
-caf::result<msg<fbs::CheckpointFolder>> finish(self_pointer self, const msg<fbs::FinishCopies>& m) {
+caf::result<msg<fbs::CheckpointFolder>> finish(carrier_pointer self,
+                                               const msg<fbs::FinishCopies>& m) {
   auto& st = self->state;
   if (st.last) return to_caf({errc::usage, "the last checkpoint was asked for already"});
   auto answer = self->make_response_promise<msg<fbs::CheckpointFolder>>();
@@ -183,7 +181,7 @@ caf::result<msg<fbs::CheckpointFolder>> finish(self_pointer self, const msg<fbs:
 
 }  // namespace
 
-carrier_actor::behavior_type carrier(self_pointer self, carrier_options options) {
+carrier_actor::behavior_type carrier(carrier_pointer self, carrier_options options) {
   guard_mailbox(self);
   introduce(self, "carrier");
   auto& st = self->state;

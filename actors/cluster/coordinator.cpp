@@ -18,19 +18,17 @@ namespace troupe::cluster {
 
 namespace {
 
-using self_pointer = coordinator_pointer;
-
 constexpr auto assign_timeout = std::chrono::seconds(30);
 constexpr int64_t grace_ns = 5'000'000'000;
-constexpr int64_t ns_per_ms = 1'000'000;
 
-void show(self_pointer self);
+void show(coordinator_pointer self);
 
-message_context context(self_pointer self) {
+message_context context(coordinator_pointer self) {
   return context_of(*self, self->state.options.epoch);
 }
 
-void say(self_pointer self, std::string text, fbs::NoticeLevel level = fbs::NoticeLevel::info) {
+void say(coordinator_pointer self, std::string text,
+         fbs::NoticeLevel level = fbs::NoticeLevel::info) {
   self->send(self->state.options.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
                n.level = level;
                n.text = std::move(text);
@@ -38,12 +36,12 @@ void say(self_pointer self, std::string text, fbs::NoticeLevel level = fbs::Noti
 }
 
 /// CRD-5. Epoch 0 is of a person or a launcher, who live in none.
-bool of_the_past(self_pointer self, const any_msg& m) {
+bool of_the_past(coordinator_pointer self, const any_msg& m) {
   return m.epoch() != 0 && !epoch_gate(self->state.options.epoch).accepts(m);
 }
 
 /// CRD-3.
-void quit_when_alone(self_pointer self) {
+void quit_when_alone(coordinator_pointer self) {
   auto& st = self->state;
   const bool alone = std::all_of(st.members.begin(), st.members.end(),
                                  [](const auto& m) { return m.second.gone; });
@@ -55,7 +53,7 @@ void quit_when_alone(self_pointer self) {
 }
 
 /// CRD-2. `report` false: the run has told the reporter itself.
-void end(self_pointer self, const error& why, bool report) {
+void end(coordinator_pointer self, const error& why, bool report) {
   auto& st = self->state;
   if (std::exchange(st.ended, true)) return;
   st.ended_ns = now_ns(*self);
@@ -78,7 +76,7 @@ void end(self_pointer self, const error& why, bool report) {
 }
 
 /// The desk may ask the process's observer from now on (CRD-4); told again once it has ranks.
-void let_observe(self_pointer self, const member& who, std::string ranks) {
+void let_observe(coordinator_pointer self, const member& who, std::string ranks) {
   auto& st = self->state;
   if (!st.options.desk || !who.observer) return;
   self->send(st.options.desk,
@@ -139,7 +137,7 @@ std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& 
   return out;
 }
 
-archive_actor make_archive(self_pointer self) {
+archive_actor make_archive(coordinator_pointer self) {
   const auto& o = self->state.options;
   if (o.make_archive) return o.make_archive(self);
   checkpoint::archive_options files;
@@ -149,7 +147,7 @@ archive_actor make_archive(self_pointer self) {
   return self->spawn<caf::detached>(checkpoint::archive, std::move(files));
 }
 
-carrier_actor make_carrier(self_pointer self) {
+carrier_actor make_carrier(coordinator_pointer self) {
   const auto& o = self->state.options;
   if (o.plan.job.checkpoint.second.dir.empty()) return {};
   if (o.make_carrier) return o.make_carrier(self);
@@ -158,12 +156,12 @@ carrier_actor make_carrier(self_pointer self) {
       checkpoint::carrier_options{o.plan.job.checkpoint.second, o.epoch, self->state.archive});
 }
 
-run_actor make_run(self_pointer self, train::run_options options) {
+run_actor make_run(coordinator_pointer self, train::run_options options) {
   const auto& make = self->state.options.make_run;
   return make ? make(self, std::move(options)) : self->spawn(train::run, std::move(options));
 }
 
-void start_run(self_pointer self) {
+void start_run(coordinator_pointer self) {
   auto& st = self->state;
   st.archive = make_archive(self);
   note_spawned("archive", st.archive);
@@ -192,7 +190,7 @@ void start_run(self_pointer self) {
   show(self);
 }
 
-msg<fbs::Assign> assignment(self_pointer self, uint32_t node, bool loader) {
+msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t node, bool loader) {
   auto& st = self->state;
   const auto& plan = st.options.plan;
   return make_msg<fbs::Assign>(context(self), [&](fbs::AssignT& a) {
@@ -219,7 +217,7 @@ msg<fbs::Assign> assignment(self_pointer self, uint32_t node, bool loader) {
   });
 }
 
-void assigned(self_pointer self, uint32_t node, const msg<fbs::Assigned>& m,
+void assigned(coordinator_pointer self, uint32_t node, const msg<fbs::Assigned>& m,
               const std::vector<caf::strong_actor_ptr>& handles) {
   auto& st = self->state;
   const auto ranks = m.unpack().ranks;
@@ -236,7 +234,7 @@ void assigned(self_pointer self, uint32_t node, const msg<fbs::Assigned>& m,
   if (++st.assigned == st.members.size()) start_run(self);  // CRD-1
 }
 
-void assign_ranks(self_pointer self) {
+void assign_ranks(coordinator_pointer self) {
   auto& st = self->state;
   st.assigning = true;
   auto devices = devices_of(st);
@@ -262,7 +260,7 @@ void assign_ranks(self_pointer self) {
 
 // -- members ------------------------------------------------------------------------------------
 
-void let_observe_head(self_pointer self) {
+void let_observe_head(coordinator_pointer self) {
   member head;
   head.name = "head";
   head.hello.host = hardware_facts().hostname;
@@ -272,7 +270,7 @@ void let_observe_head(self_pointer self) {
   let_observe(self, head, "");
 }
 
-caf::result<msg<fbs::Welcome>> join(self_pointer self, const msg<fbs::Hello>& m,
+caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hello>& m,
                                     const caf::strong_actor_ptr& handle,
                                     const caf::strong_actor_ptr& observer) {
   auto& st = self->state;
@@ -310,7 +308,7 @@ caf::result<msg<fbs::Welcome>> join(self_pointer self, const msg<fbs::Hello>& m,
   return welcome;
 }
 
-caf::result<msg<fbs::HeartbeatAck>> beat(self_pointer self, const msg<fbs::Heartbeat>& m) {
+caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs::Heartbeat>& m) {
   auto& st = self->state;
   if (of_the_past(self, m))
     return to_caf({errc::version_mismatch, "the heartbeat is of another epoch"});
@@ -324,7 +322,7 @@ caf::result<msg<fbs::HeartbeatAck>> beat(self_pointer self, const msg<fbs::Heart
   });
 }
 
-void stop(self_pointer self, const msg<fbs::StopTraining>& m) {
+void stop(coordinator_pointer self, const msg<fbs::StopTraining>& m) {
   auto& st = self->state;
   if (st.run)
     self->send(st.run, m);
@@ -332,7 +330,7 @@ void stop(self_pointer self, const msg<fbs::StopTraining>& m) {
     end(self, {errc::cancelled, m->reason() ? m->reason()->str() : "stopped"}, true);
 }
 
-void node_lost(self_pointer self, const std::string& name, const std::string& how) {
+void node_lost(coordinator_pointer self, const std::string& name, const std::string& how) {
   auto& st = self->state;
   st.membership->leave(name);
   if (st.ended) return;
@@ -342,7 +340,7 @@ void node_lost(self_pointer self, const std::string& name, const std::string& ho
       true);
 }
 
-void down(self_pointer self, const caf::down_msg& m) {
+void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.run && m.source == st.run.address())
     end(self, from_caf(m.reason).within("the run's actor ended"), true);
@@ -355,7 +353,7 @@ void down(self_pointer self, const caf::down_msg& m) {
   quit_when_alone(self);
 }
 
-void tick(self_pointer self) {
+void tick(coordinator_pointer self) {
   auto& st = self->state;
   if (st.membership->complete() && !st.assigning && !st.ended) assign_ranks(self);
   const auto& cluster = st.options.plan.job.cluster;
@@ -386,7 +384,7 @@ void tick(self_pointer self) {
 
 // -- persons --------------------------------------------------------------------------------------
 
-caf::result<msg<fbs::DeskFound>, caf::strong_actor_ptr> find_desk(self_pointer self,
+caf::result<msg<fbs::DeskFound>, caf::strong_actor_ptr> find_desk(coordinator_pointer self,
                                                                   const msg<fbs::FindDesk>& m) {
   auto& st = self->state;
   if (m->schema_hash() != own_schema_hash())
@@ -405,7 +403,7 @@ caf::result<msg<fbs::DeskFound>, caf::strong_actor_ptr> find_desk(self_pointer s
 }
 
 /// Without spare nodes a cluster that loses one cannot go on: the run saves and ends in order.
-caf::result<msg<fbs::Ack>> drain(self_pointer self, const msg<fbs::DrainNode>& m) {
+caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainNode>& m) {
   auto& st = self->state;
   const auto name = m->node() ? m->node()->str() : "";
   std::vector<std::string> names;
@@ -432,7 +430,7 @@ std::string door_json(const door_counts& door) {
   return out + "}";
 }
 
-void show(self_pointer self) {
+void show(coordinator_pointer self) {
   const auto& st = self->state;
   publish(self,
           st.ended ? "ending"
@@ -443,7 +441,7 @@ void show(self_pointer self) {
 }
 
 /// CRD-7.
-void watch_door(self_pointer self) {
+void watch_door(coordinator_pointer self) {
   auto& st = self->state;
   auto now = at_the_door();
   if (now.all() == st.door.all()) return;
@@ -460,7 +458,8 @@ void watch_door(self_pointer self) {
 
 }  // namespace
 
-coordinator_actor::behavior_type coordinator(self_pointer self, coordinator_options options) {
+coordinator_actor::behavior_type coordinator(coordinator_pointer self,
+                                             coordinator_options options) {
   guard_mailbox(self);
   introduce(self, "coordinator");
   auto& st = self->state;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <caf/send.hpp>
 
 #include "actors/base/context.hpp"
@@ -17,37 +18,34 @@ namespace troupe::cluster {
 
 namespace {
 
-using self_pointer = node_pointer;
-
 constexpr auto connect_timeout = std::chrono::seconds(5);
 constexpr auto retry_pause = std::chrono::milliseconds(200);
-constexpr int64_t ns_per_ms = 1'000'000;
 
-void connect(self_pointer self);
+void connect(node_pointer self);
 
-caf::actor connector_of(self_pointer self) {
+caf::actor connector_of(node_pointer self) {
   const auto& o = self->state.options;
   return o.parts.connector ? o.parts.connector : connector(self->system(), o.tls);
 }
 
-worker_actor make_worker(self_pointer self, uint32_t epoch, uint32_t rank) {
+worker_actor make_worker(node_pointer self, uint32_t epoch, uint32_t rank) {
   const auto& make = self->state.options.parts.worker;
   return make ? make(self, epoch, rank) : self->spawn(train::worker, epoch, rank);
 }
 
-loader_actor make_loader(self_pointer self, uint32_t epoch) {
+loader_actor make_loader(node_pointer self, uint32_t epoch) {
   const auto& o = self->state.options;
   if (o.parts.loader) return o.parts.loader(self, epoch);
   return self->spawn<caf::detached>(train::loader, epoch, o.name);
 }
 
-void be(self_pointer self, fbs::NodeState state) {
+void be(node_pointer self, fbs::NodeState state) {
   self->state.doing = state;
   publish(self, fbs::EnumNameNodeState(state),
           fmt::format(R"({{"stages":{}}})", self->state.stages.size()));
 }
 
-void end(self_pointer self, const error& why) {
+void end(node_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.over, true)) return;
   be(self, fbs::NodeState::leaving);
@@ -62,11 +60,11 @@ bool of_its_epoch(const node_state& st, const any_msg& m) {
 
 // -- joining ------------------------------------------------------------------------------------
 
-void schedule_beat(self_pointer self) {
+void schedule_beat(node_pointer self) {
   self->delayed_send(self, std::chrono::milliseconds(self->state.interval_ms), caf::tick_atom_v);
 }
 
-void welcome(self_pointer self, const msg<fbs::Welcome>& m) {
+void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   auto& st = self->state;
   st.epoch.advance(m->epoch());
   st.index = m->node_index();
@@ -77,7 +75,7 @@ void welcome(self_pointer self, const msg<fbs::Welcome>& m) {
   schedule_beat(self);
 }
 
-void say_hello(self_pointer self) {
+void say_hello(node_pointer self) {
   auto& st = self->state;
   auto m = make_msg<fbs::Hello>(context_of(*self, 0), [&](fbs::HelloT& h) {
     h.node = st.options.name;
@@ -101,7 +99,7 @@ void say_hello(self_pointer self) {
 }
 
 /// Connections fail while the coordinator starts, or when a heartbeat tick falls into a handshake.
-void retry(self_pointer self, const error& why) {
+void retry(node_pointer self, const error& why) {
   auto& st = self->state;
   if (now_ns(*self) - st.first_try_ns > st.options.join_timeout_ms * ns_per_ms)
     return end(self, error{errc::unavailable,
@@ -111,7 +109,7 @@ void retry(self_pointer self, const error& why) {
   self->delayed_send(self, retry_pause, caf::tick_atom_v);
 }
 
-void connect(self_pointer self) {
+void connect(node_pointer self) {
   auto& st = self->state;
   self->request(connector_of(self), connect_timeout, caf::connect_atom_v,
                 st.options.coordinator_host, st.options.coordinator_port)
@@ -127,12 +125,12 @@ void connect(self_pointer self) {
 }
 
 /// Other nodes reach this one at a port of its own; then it knocks at the coordinator.
-void publish_self(self_pointer self) {
+void publish_self(node_pointer self) {
   auto& st = self->state;
   const node_actor me = self;
-  self->request(connector_of(self), connect_timeout, caf::publish_atom_v,
-                uint16_t{0}, caf::actor_cast<caf::strong_actor_ptr>(me),
-                self->system().message_types(me), st.options.advertise, true)
+  self->request(connector_of(self), connect_timeout, caf::publish_atom_v, uint16_t{0},
+                caf::actor_cast<caf::strong_actor_ptr>(me), self->system().message_types(me),
+                st.options.advertise, true)
       .then(
           [self](uint16_t port) {
             self->state.port = port;
@@ -146,7 +144,7 @@ void publish_self(self_pointer self) {
 
 // -- beating ------------------------------------------------------------------------------------
 
-void answered(self_pointer self, const msg<fbs::HeartbeatAck>& a) {
+void answered(node_pointer self, const msg<fbs::HeartbeatAck>& a) {
   auto& st = self->state;
   st.answered_ns = now_ns(*self);
   st.clock.heard(a->sent_ns(), a->coordinator_ns(), st.answered_ns);
@@ -154,7 +152,7 @@ void answered(self_pointer self, const msg<fbs::HeartbeatAck>& a) {
     set_clock_relation({now->offset_ns, now->bound_ns});
 }
 
-void beat(self_pointer self) {
+void beat(node_pointer self) {
   auto& st = self->state;
   const int64_t silent_ms = (now_ns(*self) - st.answered_ns) / ns_per_ms;
   if (silent_ms > st.dead_after_ms)  // NOD-1
@@ -180,13 +178,12 @@ void beat(self_pointer self) {
 /// Makes direct links to the other nodes, so that their stages need not speak through the
 /// coordinator. One end connects: with TLS, CAF 0.17.6 breaks other links when two nodes knock at
 /// each other at once.
-void connect_peers(self_pointer self, const fbs::AssignT& a) {
+void connect_peers(node_pointer self, const fbs::AssignT& a) {
   const auto& st = self->state;
   std::set<std::pair<std::string, uint16_t>> seen;
   for (const auto& peer : a.peers) {
     if (peer->node >= st.options.name || !seen.emplace(peer->host, peer->port).second) continue;
-    self->request(connector_of(self), connect_timeout, caf::connect_atom_v,
-                  peer->host, peer->port)
+    self->request(connector_of(self), connect_timeout, caf::connect_atom_v, peer->host, peer->port)
         .then(
             [](const caf::node_id&, const caf::strong_actor_ptr&, const std::set<std::string>&) {},
             [name = peer->node](const caf::error& e) {
@@ -197,7 +194,7 @@ void connect_peers(self_pointer self, const fbs::AssignT& a) {
 }
 
 caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
-    self_pointer self, const msg<fbs::Assign>& m) {
+    node_pointer self, const msg<fbs::Assign>& m) {
   auto& st = self->state;
   if (!of_its_epoch(st, m))
     return to_caf({errc::version_mismatch, "the message is of another epoch"});
@@ -221,7 +218,7 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   return {make_msg<fbs::Assigned>(context_of(*self, m.header()), out), std::move(handles)};
 }
 
-void down(self_pointer self, const caf::down_msg& m) {
+void down(node_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.over) return;
   if (st.coordinator && m.source == st.coordinator.address())
@@ -239,7 +236,7 @@ node_state::~node_state() {
   if (!over && options.ended) options.ended({errc::cancelled, "the node's actor was killed"});
 }
 
-node_actor::behavior_type node(self_pointer self, node_options options) {
+node_actor::behavior_type node(node_pointer self, node_options options) {
   guard_mailbox(self);
   auto& st = self->state;
   st.options = std::move(options);

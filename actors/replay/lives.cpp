@@ -15,7 +15,7 @@ namespace troupe::replay {
 
 namespace {
 
-using kind = fbs::LifeKind;
+using life_kind = fbs::LifeKind;
 using part = fbs::LifePartKind;
 
 error bad(std::string what) {
@@ -90,12 +90,12 @@ class reader {
   }
 
   status event(const fbs::TraceBatchT& b, std::unique_ptr<fbs::LifeEventT> e) {
-    if (e->kind > kind::ended || !in_bounds(e->at_ns)) return bad("is none");
+    if (e->kind > life_kind::ended || !in_bounds(e->at_ns)) return bad("is none");
     if (!std::all_of(e->readings.begin(), e->readings.end(), in_bounds))
       return bad("a time out of bounds");
     for (const auto& p : e->parts) TROUPE_CHECK(check_part(*p));
-    if (e->kind == kind::got) TROUPE_CHECK(check_number(e->request));
-    if (e->kind == kind::born) return birth(b, std::move(e));
+    if (e->kind == life_kind::got) TROUPE_CHECK(check_number(e->request));
+    if (e->kind == life_kind::born) return birth(b, std::move(e));
     const auto at = place_.find({b.process, e->actor});
     if (at == place_.end()) return bad("the actor was not born");
     if (e->number != ++at->second.last) return bad("events are missing before it");  // LVS-1
@@ -129,19 +129,19 @@ class reader {
     auto& now = s.scenes.back();
     if (now.ended) return bad("something after the end");
     switch (e->kind) {
-      case kind::got: {
+      case life_kind::got: {
         if (!now.handled) return bad("given while it handled something else");
         auto& next = s.scenes.emplace_back();
         next.at_ns = e->at_ns;
         next.given = std::move(e);
         return {};
       }
-      case kind::handled:
+      case life_kind::handled:
         if (now.handled) return bad("handled what it was not given");
         now.handled = true;
         now.readings = std::move(e->readings);
         return {};
-      case kind::ended:
+      case life_kind::ended:
         now.ended = std::move(e);
         return {};
       default:

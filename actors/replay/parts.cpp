@@ -13,7 +13,7 @@ namespace troupe::replay {
 
 namespace {
 
-using kind = fbs::LifePartKind;
+using part_kind = fbs::LifePartKind;
 
 std::unique_ptr<fbs::FailureT> failure_of(const caf::error& reason) {
   const auto e = from_caf(reason);
@@ -33,30 +33,30 @@ caf::error error_of(const fbs::LifePartT& part) {
 fbs::LifePartT part_of(const caf::message& content, size_t at) {
   fbs::LifePartT p;
   if (content.match_element<caf::strong_actor_ptr>(at)) {
-    p.kind = kind::actor;
+    p.kind = part_kind::actor;
     p.actors.push_back(handle_name(content.get_as<caf::strong_actor_ptr>(at)));
   } else if (content.match_element<std::vector<caf::strong_actor_ptr>>(at)) {
-    p.kind = kind::actors;
+    p.kind = part_kind::actors;
     for (const auto& a : content.get_as<std::vector<caf::strong_actor_ptr>>(at))
       p.actors.push_back(handle_name(a));
   } else if (content.match_element<caf::atom_value>(at)) {
-    p.kind = kind::atom;
+    p.kind = part_kind::atom;
     p.atom = static_cast<uint64_t>(content.get_as<caf::atom_value>(at));
   } else if (content.match_element<caf::error>(at)) {
-    p.kind = kind::failure;
+    p.kind = part_kind::failure;
     p.failure = failure_of(content.get_as<caf::error>(at));
   } else if (content.match_element<caf::down_msg>(at)) {
     const auto& m = content.get_as<caf::down_msg>(at);
-    p.kind = kind::down;
+    p.kind = part_kind::down;
     p.actors.push_back(handle_name(m.source));
     p.failure = failure_of(m.reason);
   } else if (content.match_element<caf::exit_msg>(at)) {
     const auto& m = content.get_as<caf::exit_msg>(at);
-    p.kind = kind::exit;
+    p.kind = part_kind::exit;
     p.actors.push_back(handle_name(m.source));
     p.failure = failure_of(m.reason);
   } else {
-    p.kind = kind::other;
+    p.kind = part_kind::other;
     p.text = content.stringify(at);
   }
   return p;
@@ -68,26 +68,26 @@ result<caf::message> element_of(const fbs::LifePartT& p, const resolver& who) {
     actors.push_back(name.empty() ? caf::strong_actor_ptr{} : who(name));
   const auto first = actors.empty() ? caf::strong_actor_ptr{} : actors.front();
   switch (p.kind) {
-    case kind::message: {
+    case part_kind::message: {
       TROUPE_TRY(m, decode(p.message));
       return wrap(m);
     }
-    case kind::actor:
+    case part_kind::actor:
       return caf::make_message(first);
-    case kind::actors:
+    case part_kind::actors:
       return caf::make_message(std::move(actors));
-    case kind::atom:
+    case part_kind::atom:
       return caf::make_message(static_cast<caf::atom_value>(p.atom));
-    case kind::failure:
+    case part_kind::failure:
       return caf::make_message(error_of(p));
-    case kind::down:
-    case kind::exit: {
+    case part_kind::down:
+    case part_kind::exit: {
       if (!first) return error{errc::bad_data, "the news of an end names no actor"};
-      if (p.kind == kind::down)
+      if (p.kind == part_kind::down)
         return caf::make_message(caf::down_msg{first->address(), error_of(p)});
       return caf::make_message(caf::exit_msg{first->address(), error_of(p)});
     }
-    case kind::other:
+    case part_kind::other:
       break;
   }
   return error{errc::bad_data, fmt::format("{} is nothing a file can hold", p.text)};
@@ -95,24 +95,24 @@ result<caf::message> element_of(const fbs::LifePartT& p, const resolver& who) {
 
 std::string word_of(const fbs::LifePartT& p) {
   switch (p.kind) {
-    case kind::message: {
+    case part_kind::message: {
       const auto m = decode(p.message);
       const auto* info = m ? find_message(m->type()) : nullptr;
       return info != nullptr ? std::string(info->name) : "a broken message";
     }
-    case kind::actor:
+    case part_kind::actor:
       return p.actors.empty() || p.actors.front().empty() ? "no handle" : "a handle";
-    case kind::actors:
+    case part_kind::actors:
       return fmt::format("{} handles", p.actors.size());
-    case kind::atom:
+    case part_kind::atom:
       return caf::to_string(static_cast<caf::atom_value>(p.atom));
-    case kind::failure:
+    case part_kind::failure:
       return fmt::format("the error \"{}\"", p.failure ? p.failure->message : "");
-    case kind::down:
+    case part_kind::down:
       return "the news that a watched actor ended";
-    case kind::exit:
+    case part_kind::exit:
       return "the news that a linked actor ended";
-    case kind::other:
+    case part_kind::other:
       break;
   }
   return p.text;
@@ -125,7 +125,7 @@ part_list parts_of(const caf::message& content) {
   size_t from = 0;
   if (const auto m = unwrap(content)) {
     out.push_back(std::make_unique<fbs::LifePartT>());
-    out.back()->kind = kind::message;
+    out.back()->kind = part_kind::message;
     out.back()->message = encode(m);
     from = 1;
   }
@@ -145,7 +145,7 @@ result<caf::message> message_of(const part_list& parts, const resolver& who) {
 
 any_msg message_in(const part_list& parts) {
   for (const auto& p : parts)
-    if (p->kind == kind::message)
+    if (p->kind == part_kind::message)
       if (auto m = decode(p->message)) return *m;
   return {};
 }

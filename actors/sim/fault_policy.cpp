@@ -9,11 +9,11 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::array<const char*, fault_kinds> names{
-    "crash_node", "lose_node", "freeze_node", "crash_head",  "partition", "loss",
+    "crash_node",  "lose_node",   "freeze_node", "crash_head", "partition", "loss",
     "slow_device", "hang_device", "fail_device", "kill_actor", "pause_run", "save_now",
-    "stop_run", "set_value", "drain_node", "old_message"};
+    "stop_run",    "set_value",   "drain_node",  "old_message"};
 
-constexpr int64_t ms = 1'000'000;
+constexpr int64_t one_ms = 1'000'000;
 
 }  // namespace
 
@@ -36,7 +36,7 @@ std::vector<fault> draw_faults(dice& lot, const std::vector<fault_kind>& kinds, 
     f.kind = kinds[lot.below(kinds.size())];
     f.at_ns = lot.between(0, span_ns - 1);
     // From a hiccup to far beyond every timeout of the cluster's members.
-    const int64_t scale = ms << lot.below(16);
+    const int64_t scale = one_ms << lot.below(16);
     f.lasts_ns = lot.between(scale, 2 * scale);
     f.lot = lot.next();
     out.push_back(f);

@@ -7,6 +7,7 @@
 
 #include "actors/base/context.hpp"
 #include "io/checkpoint/catalog.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::sim {
 
@@ -30,10 +31,6 @@ caf::result<msg<R>> answer_later(Self* self, const message_header& cause, int64_
     rp.deliver(make_msg<R>(context_of(*self, cause), fill));
   });
   return rp;
-}
-
-std::string text_of(const flatbuffers::String* s) {
-  return s != nullptr ? s->str() : "";
 }
 
 }  // namespace

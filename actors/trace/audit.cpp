@@ -8,16 +8,13 @@
 #include "messages/actors.hpp"
 #include "messages/audience.hpp"
 #include "messages/registry.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::trace {
 
 namespace {
 
 constexpr int64_t minute_ns = 60'000'000'000;
-
-std::string text(const flatbuffers::String* s) {
-  return s != nullptr ? s->str() : std::string();
-}
 
 }  // namespace
 
@@ -35,11 +32,11 @@ audit_line line_of(const refusal& r) {
   out.target = r.actor;
   std::string claim;
   if (const auto call = cast<fbs::CallActor>(r.message)) {
-    out.target = text(call->actor());
-    claim = text(call->who());
+    out.target = text_of(call->actor());
+    claim = text_of(call->who());
   } else if (const auto kill = cast<fbs::KillActor>(r.message)) {
-    out.target = text(kill->actor());
-    claim = text(kill->who());
+    out.target = text_of(kill->actor());
+    claim = text_of(kill->who());
   }
   if (claim != out.by.who) out.by.claims = claim;
   const auto said = carried_by(r.message);

@@ -8,26 +8,22 @@
 #include "actors/base/context.hpp"
 #include "actors/trace/filter_policy.hpp"
 #include "messages/registry.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::trace {
 
 namespace {
 
-using self_pointer = traced_pointer<desk_actor, desk_state>;
+using desk_pointer = traced_pointer<desk_actor, desk_state>;
 
 constexpr auto patience = std::chrono::milliseconds(1'500);
 constexpr auto look_every = std::chrono::milliseconds(1'000);
 constexpr auto box_timeout = std::chrono::seconds(20);
-constexpr int64_t ns_per_ms = 1'000'000;
-
-std::string text(const flatbuffers::String* s) {
-  return s != nullptr ? s->str() : std::string();
-}
 
 // -- audit ----------------------------------------------------------------------------------------
 
 /// DSK-2.
-void note(self_pointer self, audit_line line) {
+void note(desk_pointer self, audit_line line) {
   auto& st = self->state;
   st.audit->note(line);
   publish(self, "open",
@@ -36,8 +32,8 @@ void note(self_pointer self, audit_line line) {
 }
 
 /// Who sent the message under our hands; to be asked before a promise takes the sender over.
-speaker who_says(self_pointer self, const flatbuffers::String* claim) {
-  return speaker_of(self->current_sender(), text(claim));
+speaker who_says(desk_pointer self, const flatbuffers::String* claim) {
+  return speaker_of(self->current_sender(), text_of(claim));
 }
 
 std::string outcome_of(const fbs::CallAnswersT& all) {
@@ -57,7 +53,7 @@ std::vector<uint32_t> fitting(const desk_state& st, const std::string& node) {
 
 /// Asks the observers of `whom`; `each(number, reply or error)`, then `all()` once.
 template <class R, class T>
-void ask_observers(self_pointer self, const std::vector<uint32_t>& whom,
+void ask_observers(desk_pointer self, const std::vector<uint32_t>& whom,
                    std::chrono::milliseconds timeout, const msg<T>& m,
                    std::function<void(uint32_t, const result<msg<R>>&)> each,
                    std::function<void()> all) {
@@ -69,13 +65,12 @@ void ask_observers(self_pointer self, const std::vector<uint32_t>& whom,
       if (--*missing == 0) all();
     };
     self->request(self->state.processes.at(number).handle, timeout, m)
-        .then([one](const msg<R>& r) { one(r); },
-              [one](const caf::error& e) { one(from_caf(e)); });
+        .then([one](const msg<R>& r) { one(r); }, [one](const caf::error& e) { one(from_caf(e)); });
   }
 }
 
 /// What a process said last, aged; for one that has not answered.
-std::unique_ptr<fbs::ActorListT> remembered(self_pointer self, const observed& p) {
+std::unique_ptr<fbs::ActorListT> remembered(desk_pointer self, const observed& p) {
   auto out = std::make_unique<fbs::ActorListT>(p.last);
   const auto silent = now_ns(*self) - p.heard_ns;
   out->node = p.facts.node;
@@ -99,24 +94,24 @@ void keep_fitting(fbs::ActorListT& list, const std::string& pattern, bool dead) 
   });
 }
 
-void heard(self_pointer self, uint32_t number, const msg<fbs::ActorList>& list) {
+void heard(desk_pointer self, uint32_t number, const msg<fbs::ActorList>& list) {
   auto& p = self->state.processes.at(number);
   p.heard_ns = now_ns(*self);
   p.last = list.unpack();
 }
 
-msg<fbs::ListActors> list_all(self_pointer self) {
+msg<fbs::ListActors> list_all(desk_pointer self) {
   return make_msg<fbs::ListActors>(context_of(*self, self->state.options.epoch));
 }
 
-caf::result<msg<fbs::ClusterView>> view(self_pointer self, const msg<fbs::ListActors>& m) {
+caf::result<msg<fbs::ClusterView>> view(desk_pointer self, const msg<fbs::ListActors>& m) {
   auto& st = self->state;
   struct progress {
     std::map<uint32_t, std::unique_ptr<fbs::ActorListT>> lists;
   };
   auto p = std::make_shared<progress>();
   auto rp = self->make_response_promise<msg<fbs::ClusterView>>();
-  const auto whom = fitting(st, text(m->node()));
+  const auto whom = fitting(st, text_of(m->node()));
   auto each = [self, p, m](uint32_t number, const result<msg<fbs::ActorList>>& r) {
     std::unique_ptr<fbs::ActorListT> list;
     if (r) {
@@ -126,7 +121,7 @@ caf::result<msg<fbs::ClusterView>> view(self_pointer self, const msg<fbs::ListAc
       list = remembered(self, self->state.processes.at(number));
     }
     list->ranks = self->state.processes.at(number).facts.ranks;
-    keep_fitting(*list, text(m->actor()), m->dead());
+    keep_fitting(*list, text_of(m->actor()), m->dead());
     p->lists.emplace(number, std::move(list));
   };
   auto all = [self, p, rp, m]() mutable {
@@ -157,7 +152,7 @@ bool only_asks(uint16_t type) {
   return type == message_traits<fbs::StatusRequest>::id;
 }
 
-caf::result<msg<fbs::CallAnswers>> call(self_pointer self, const msg<fbs::CallActor>& m) {
+caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallActor>& m) {
   const auto by = who_says(self, m->who());
   auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
   auto answers = std::make_shared<fbs::CallAnswersT>();
@@ -179,7 +174,7 @@ caf::result<msg<fbs::CallAnswers>> call(self_pointer self, const msg<fbs::CallAc
   };
   auto all = [self, answers, rp, m, what = *decoded, by]() mutable {
     if (!only_asks(what.type()))
-      note(self, {by, std::string(find_message(what.type())->name), text(m->actor()),
+      note(self, {by, std::string(find_message(what.type())->name), text_of(m->actor()),
                   to_json(what), outcome_of(*answers)});
     auto made = try_make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers);
     if (made)
@@ -188,13 +183,14 @@ caf::result<msg<fbs::CallAnswers>> call(self_pointer self, const msg<fbs::CallAc
       rp.deliver(to_caf(made.error()));
   };
   const std::chrono::milliseconds wait((m->timeout_ms() > 0 ? m->timeout_ms() : 2'000) + 500);
-  ask_observers<fbs::CallAnswers>(self, fitting(self->state, text(m->node())), wait, m, each, all);
+  ask_observers<fbs::CallAnswers>(self, fitting(self->state, text_of(m->node())), wait, m, each,
+                                  all);
   return rp;
 }
 
 /// KillActor, SetLogLevel and DumpBlackBox: to every process that fits, answered by an Ack each.
 template <class T>
-caf::result<msg<fbs::CallAnswers>> order(self_pointer self, const msg<T>& m, std::string command,
+caf::result<msg<fbs::CallAnswers>> order(desk_pointer self, const msg<T>& m, std::string command,
                                          std::string target, std::chrono::milliseconds timeout) {
   const auto by = who_says(self, m->who());
   auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
@@ -219,22 +215,22 @@ caf::result<msg<fbs::CallAnswers>> order(self_pointer self, const msg<T>& m, std
     note(self, {by, command, target, to_json(m), outcome_of(*answers)});
     rp.deliver(make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers));
   };
-  ask_observers<fbs::Ack>(self, fitting(self->state, text(m->node())), timeout, m, each, all);
+  ask_observers<fbs::Ack>(self, fitting(self->state, text_of(m->node())), timeout, m, each, all);
   return rp;
 }
 
-caf::result<msg<fbs::Ack>> drain(self_pointer self, const msg<fbs::DrainNode>& m) {
+caf::result<msg<fbs::Ack>> drain(desk_pointer self, const msg<fbs::DrainNode>& m) {
   auto& st = self->state;
   if (!st.coordinator) return to_caf({errc::unavailable, "there is no coordinator yet"});
   const auto by = who_says(self, m->who());
   auto rp = self->make_response_promise<msg<fbs::Ack>>();
   auto noted = [self, m, by](const std::string& outcome) {
-    note(self, {by, "DrainNode", text(m->node()), to_json(m), outcome});
+    note(self, {by, "DrainNode", text_of(m->node()), to_json(m), outcome});
   };
   self->request(st.coordinator, patience, m)
       .then(
           [rp, noted](const msg<fbs::Ack>& a) mutable {
-            noted(text(a->text()));
+            noted(text_of(a->text()));
             rp.deliver(a);
           },
           [rp, noted](caf::error& e) mutable {
@@ -246,7 +242,7 @@ caf::result<msg<fbs::Ack>> drain(self_pointer self, const msg<fbs::DrainNode>& m
 
 // -- views ----------------------------------------------------------------------------------------
 
-void stop_view(self_pointer self, uint64_t id) {
+void stop_view(desk_pointer self, uint64_t id) {
   auto& st = self->state;
   if (st.viewers.erase(id) == 0) return;
   auto stop = make_msg<fbs::TraceStop>(context_of(*self, st.options.epoch),
@@ -255,7 +251,7 @@ void stop_view(self_pointer self, uint64_t id) {
     if (!p.gone) self->send(p.handle, stop);
 }
 
-caf::result<msg<fbs::TraceStarted>> start_view(self_pointer self, const msg<fbs::TraceStart>& m,
+caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs::TraceStart>& m,
                                                const caf::strong_actor_ptr& viewer) {
   auto& st = self->state;
   if (!viewer) return to_caf({errc::usage, "a view needs somebody to look"});
@@ -264,9 +260,9 @@ caf::result<msg<fbs::TraceStarted>> start_view(self_pointer self, const msg<fbs:
     return to_caf({errc::permission, "a view is for him who asks for it"});
   if (st.viewers.contains(m->subscription()))
     return to_caf({errc::usage, "there is a view of this number already"});
-  const auto whom = fitting(st, text(m->node()));
+  const auto whom = fitting(st, text_of(m->node()));
   if (whom.empty())
-    return to_caf({errc::not_found, fmt::format("no node fits {}", text(m->node()))});
+    return to_caf({errc::not_found, fmt::format("no node fits {}", text_of(m->node()))});
   auto rp = self->make_response_promise<msg<fbs::TraceStarted>>();
   st.viewers.emplace(m->subscription(), caf::actor_cast<viewer_actor>(viewer));
   self->monitor(caf::actor_cast<caf::actor>(viewer));
@@ -303,7 +299,7 @@ caf::result<msg<fbs::TraceStarted>> start_view(self_pointer self, const msg<fbs:
 }
 
 /// DSK-3. A view that is none is nobody's: whoever speaks of it changes nothing.
-bool owns_view(self_pointer self, uint64_t id) {
+bool owns_view(desk_pointer self, uint64_t id) {
   const auto& viewers = self->state.viewers;
   const auto it = viewers.find(id);
   const auto who = peer_of(self->current_sender());
@@ -311,14 +307,14 @@ bool owns_view(self_pointer self, uint64_t id) {
          it->second.node() == self->current_sender()->node();
 }
 
-void pass_batch(self_pointer self, const msg<fbs::TraceBatch>& m) {
+void pass_batch(desk_pointer self, const msg<fbs::TraceBatch>& m) {
   const auto it = self->state.viewers.find(m->subscription());
   if (it != self->state.viewers.end()) self->send(it->second, m);
 }
 
 // -- processes ------------------------------------------------------------------------------------
 
-void look_around(self_pointer self) {
+void look_around(desk_pointer self) {
   auto each = [self](uint32_t number, const result<msg<fbs::ActorList>>& r) {
     if (r) heard(self, number, *r);
   };
@@ -327,7 +323,7 @@ void look_around(self_pointer self) {
                                 again);
 }
 
-void meet(self_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor_ptr& handle) {
+void meet(desk_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor_ptr& handle) {
   auto& st = self->state;
   if (!handle) return;
   auto& p = st.processes[m->process()];
@@ -347,7 +343,7 @@ void meet(self_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor
   if (!std::exchange(st.ticking, true)) self->send(self, caf::tick_atom_v);
 }
 
-void down(self_pointer self, const caf::down_msg& m) {
+void down(desk_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   for (auto& [number, p] : st.processes)
     if (p.handle && p.handle.address() == m.source) p.gone = true;
@@ -363,7 +359,7 @@ desk_state::~desk_state() {
   if (!options.audit_path.empty()) set_refusal_witness({});
 }
 
-desk_actor::behavior_type desk(self_pointer self, desk_options options) {
+desk_actor::behavior_type desk(desk_pointer self, desk_options options) {
   guard_mailbox(self);
   introduce(self, "desk");
   auto& st = self->state;
@@ -371,8 +367,8 @@ desk_actor::behavior_type desk(self_pointer self, desk_options options) {
   st.audit = std::make_shared<audit_log>(st.options.audit_path, st.options.wall_time);
   if (!st.options.audit_path.empty())
     set_refusal_witness([log = st.audit](const refusal& r) {  // DSK-4
-      log->note_refusal(r, std::chrono::steady_clock::now().time_since_epoch() /
-                               std::chrono::nanoseconds(1));
+      log->note_refusal(
+          r, std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
     });
   publish(self, "open");
   self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
@@ -382,13 +378,13 @@ desk_actor::behavior_type desk(self_pointer self, desk_options options) {
       [self](const msg<fbs::ListActors>& m) { return view(self, m); },
       [self](const msg<fbs::CallActor>& m) { return call(self, m); },
       [self](const msg<fbs::KillActor>& m) {
-        return order(self, m, "KillActor", text(m->actor()), patience);
+        return order(self, m, "KillActor", text_of(m->actor()), patience);
       },
       [self](const msg<fbs::SetLogLevel>& m) {
-        return order(self, m, "SetLogLevel", text(m->level()), patience);
+        return order(self, m, "SetLogLevel", text_of(m->level()), patience);
       },
       [self](const msg<fbs::DumpBlackBox>& m) {
-        return order(self, m, "DumpBlackBox", text(m->node()), box_timeout);
+        return order(self, m, "DumpBlackBox", text_of(m->node()), box_timeout);
       },
       [self](const msg<fbs::DrainNode>& m) { return drain(self, m); },
       [self](const msg<fbs::TraceStart>& m, const caf::strong_actor_ptr& viewer) {

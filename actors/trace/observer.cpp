@@ -87,14 +87,14 @@ msg<fbs::ActorList> list(observer_pointer self, const msg<fbs::ListActors>& m) {
 // -- calls ----------------------------------------------------------------------------------------
 
 /// The answers to one CallActor, complete when none is missing (OBS-3).
-struct call {
+struct call_under_way {
   caf::typed_response_promise<msg<fbs::CallAnswers>> answer;
   message_header cause;
   fbs::CallAnswersT answers;
   size_t missing = 0;
 };
 
-void deliver(observer_pointer self, call& c) {
+void deliver(observer_pointer self, call_under_way& c) {
   c.answer.deliver(make_msg<fbs::CallAnswers>(context_of(*self, c.cause), c.answers));
 }
 
@@ -120,7 +120,7 @@ caf::behavior any_answer(Answered answered, std::function<void(caf::error&)> fai
 
 /// One actor's part of a call. CAF's request() wants to know the answer's type; a person's message
 /// may have any, so this does what request() does with a behaviour for all of them.
-void ask_one(observer_pointer self, const std::shared_ptr<call>& c, const actor_view& who,
+void ask_one(observer_pointer self, const std::shared_ptr<call_under_way>& c, const actor_view& who,
              const caf::strong_actor_ptr& handle, const any_msg& m,
              std::chrono::milliseconds timeout) {
   const auto index = c->answers.answers.size();
@@ -152,7 +152,7 @@ caf::result<msg<fbs::CallAnswers>> pass_call(observer_pointer self, const msg<fb
                        : result<any_msg>(error{errc::bad_data, "no message to pass on"});
   if (!decoded) return to_caf(decoded.error());
   const auto pattern = m->actor() ? m->actor()->str() : "";
-  auto c = std::make_shared<call>();
+  auto c = std::make_shared<call_under_way>();
   c->cause = m.header();
   c->answer = self->make_response_promise<msg<fbs::CallAnswers>>();
   const auto stamped = readdress(*decoded, context_of(*self, m.header()));

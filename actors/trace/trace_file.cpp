@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "actors/trace/batch.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::trace {
 
@@ -135,10 +136,6 @@ result<std::optional<msg<fbs::TraceBatch>>> trace_reader::next() {
 
 namespace {
 
-std::string text(const flatbuffers::String* s) {
-  return s != nullptr ? s->str() : std::string();
-}
-
 bool in_bounds(int64_t ns) {
   return ns > -time_bound_ns && ns < time_bound_ns;
 }
@@ -146,14 +143,14 @@ bool in_bounds(int64_t ns) {
 std::vector<std::string> works_of(const fbs::TraceBatch& batch) {
   std::vector<std::string> out;
   if (const auto* works = batch.works())
-    for (const auto* w : *works) out.push_back(text(w));
+    for (const auto* w : *works) out.push_back(text_of(w));
   return out;
 }
 
 void copy_facts(const fbs::TraceBatch& batch, checked_batch& out) {
   out.process = batch.process();
-  out.node = text(batch.node());
-  out.host = text(batch.host());
+  out.node = text_of(batch.node());
+  out.host = text_of(batch.host());
   out.pid = batch.pid();
   out.offset_ns = batch.offset_ns();
   out.bound_ns = batch.bound_ns();
@@ -163,8 +160,8 @@ void copy_facts(const fbs::TraceBatch& batch, checked_batch& out) {
   out.dropped = batch.dropped();
   if (const auto* actors = batch.actors())
     for (const auto* a : *actors)
-      out.actors.push_back({uint64_t{out.process} << 32 | a->number(), text(a->path()),
-                            text(a->kind()), a->parent()});
+      out.actors.push_back({uint64_t{out.process} << 32 | a->number(), text_of(a->path()),
+                            text_of(a->kind()), a->parent()});
 }
 
 void copy_messages(const fbs::TraceBatch& batch, checked_batch& out) {

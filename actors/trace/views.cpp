@@ -17,10 +17,9 @@ namespace troupe::trace {
 
 namespace {
 
-constexpr auto look_every = std::chrono::milliseconds(100);
+constexpr auto views_look_every = std::chrono::milliseconds(100);
 constexpr size_t records_a_look = 16'384;
 constexpr uint32_t least_lease_ms = 1'000, most_lease_ms = 60'000;
-constexpr int64_t ns_per_ms = 1'000'000;
 
 std::string path_of_actor(uint32_t number) {
   for (const auto& v : board::instance().view(true))
@@ -101,7 +100,7 @@ void keep_ticking(observer_pointer self) {
   auto& st = self->state;
   if (st.ticking || st.views.empty()) return;
   st.ticking = true;
-  self->delayed_send(self, look_every, caf::tick_atom_v);
+  self->delayed_send(self, views_look_every, caf::tick_atom_v);
 }
 
 /// Messages the tap took that this view wants.

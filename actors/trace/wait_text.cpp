@@ -5,6 +5,7 @@
 #include "actors/trace/text.hpp"
 #include "actors/trace/wait_graph.hpp"
 #include "messages/schemas/control_generated.h"
+#include "messages/text.hpp"
 
 namespace troupe::trace {
 
@@ -123,20 +124,17 @@ std::string section(const cluster& c, std::string_view one, std::string_view man
   return out;
 }
 
-std::string text(const flatbuffers::String* s) {
-  return s != nullptr ? s->str() : std::string();
-}
-
 waiting_actor actor_of(const fbs::ActorInfo& info) {
   waiting_actor a;
-  a.path = text(info.path());
-  a.state = text(info.state());
+  a.path = text_of(info.path());
+  a.state = text_of(info.state());
   a.state_for_ns = info.state_for_ns();
-  a.detail = text(info.detail());
-  a.handling = text(info.handling());
+  a.detail = text_of(info.detail());
+  a.handling = text_of(info.handling());
   a.handling_for_ns = info.handling_for_ns();
   if (const auto* waits = info.waits())
-    for (const auto* w : *waits) a.waits.push_back({text(w->whom()), text(w->what()), w->for_ns()});
+    for (const auto* w : *waits)
+      a.waits.push_back({text_of(w->whom()), text_of(w->what()), w->for_ns()});
   return a;
 }
 
@@ -178,14 +176,14 @@ std::vector<waiting_process> waits_of(const fbs::ClusterView& view) {
   if (view.nodes() == nullptr) return out;
   for (const auto* node : *view.nodes()) {
     auto& p = out.emplace_back();
-    p.node = text(node->node());
-    p.host = text(node->host());
+    p.node = text_of(node->node());
+    p.host = text_of(node->host());
     p.pid = node->pid();
-    p.ranks = text(node->ranks());
+    p.ranks = text_of(node->ranks());
     p.silent_ns = node->silent_ns();
     if (node->actors() == nullptr) continue;
     for (const auto* a : *node->actors())
-      if (text(a->ended()).empty()) p.actors.push_back(actor_of(*a));
+      if (text_of(a->ended()).empty()) p.actors.push_back(actor_of(*a));
   }
   return out;
 }

@@ -14,14 +14,14 @@ namespace troupe::train {
 
 namespace {
 
-using self_pointer = traced_pointer<loader_actor, loader_state>;
+using loader_pointer = traced_pointer<loader_actor, loader_state>;
 
 constexpr int64_t train_slots = 4;
 constexpr int64_t validation_slots = 2;
 constexpr int64_t tell_every_ns = 2'000'000'000;
 
 /// Tells the run how far tokenising has come, where this loader is the one to do so.
-tokenising teller(self_pointer self, const msg<fbs::OpenLoader>& m) {
+tokenising teller(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   const auto opener = caf::actor_cast<run_actor>(self->current_sender());
   if (!opener || !m->tells_progress()) return {};
   tokenising_policy pace(now_ns(*self), tell_every_ns);
@@ -33,7 +33,7 @@ tokenising teller(self_pointer self, const msg<fbs::OpenLoader>& m) {
   };
 }
 
-status open_feeds(self_pointer self, const msg<fbs::OpenLoader>& m) {
+status open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   auto& st = self->state;
   auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
   auto& validation = st.feeds[static_cast<size_t>(fbs::Split::validation)];
@@ -88,7 +88,7 @@ void fill_ahead(loader_state& st, split_feed& feed) {
   while (feed.filled < limit) fill(st, feed, ++feed.filled);
 }
 
-caf::result<msg<fbs::LoaderReady>> open(self_pointer self, const msg<fbs::OpenLoader>& m) {
+caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   auto& st = self->state;
   auto job = config::parse(m->config_toml() ? m->config_toml()->str() : "",
                            "the coordinator's configuration");
@@ -122,7 +122,7 @@ caf::result<msg<fbs::LoaderReady>> open(self_pointer self, const msg<fbs::OpenLo
 }
 
 /// Answers every request whose batch is laid out (LDR-4).
-void answer_waiting(self_pointer self, split_feed& feed) {
+void answer_waiting(loader_pointer self, split_feed& feed) {
   std::erase_if(feed.waiting, [&](waiting_request& w) {
     const uint64_t number = w.request->step();
     if (number > feed.filled) return false;
@@ -135,7 +135,7 @@ void answer_waiting(self_pointer self, split_feed& feed) {
   });
 }
 
-caf::result<msg<fbs::BatchReady>> fetch(self_pointer self, const msg<fbs::BatchRequest>& m) {
+caf::result<msg<fbs::BatchReady>> fetch(loader_pointer self, const msg<fbs::BatchRequest>& m) {
   auto& st = self->state;
   const auto split = static_cast<size_t>(m->split());
   if (!st.memory || split >= st.feeds.size()) return to_caf({errc::bug, "the loader is not open"});
@@ -163,7 +163,7 @@ caf::result<msg<fbs::BatchReady>> fetch(self_pointer self, const msg<fbs::BatchR
 
 /// Messages of another epoch end here.
 template <class T, class R>
-auto guarded(self_pointer self, caf::result<msg<R>> (*handler)(self_pointer, const msg<T>&)) {
+auto guarded(loader_pointer self, caf::result<msg<R>> (*handler)(loader_pointer, const msg<T>&)) {
   return [self, handler](const msg<T>& m) -> caf::result<msg<R>> {
     if (!self->state.epoch.accepts(m))
       return to_caf({errc::version_mismatch, "the message is of another epoch"});
@@ -179,7 +179,7 @@ uint64_t split_feed::floor() const {
   return least;
 }
 
-loader_actor::behavior_type loader(self_pointer self, uint32_t epoch, const std::string& node) {
+loader_actor::behavior_type loader(loader_pointer self, uint32_t epoch, const std::string& node) {
   guard_mailbox(self);
   introduce(self, fmt::format("loader/{}", node));
   note_birth([&](fbs::LifeBirthT& b) {

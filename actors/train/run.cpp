@@ -22,10 +22,6 @@ constexpr auto step_timeout = std::chrono::minutes(10);
 
 void next_step(run_pointer self);
 
-message_context context(run_pointer self) {
-  return context_of(*self, self->state.options.epoch);
-}
-
 /// RUN-3.
 void end(run_pointer self, const error& why) {
   auto& st = self->state;
@@ -288,6 +284,10 @@ void describe(const run_state& st, fbs::LifeBirthT& b) {
 }
 
 }  // namespace
+
+message_context context(run_pointer self) {
+  return context_of(*self, self->state.options.epoch);
+}
 
 run_actor::behavior_type run(run_pointer self, run_options options) {
   guard_mailbox(self);

@@ -29,10 +29,6 @@ struct order {
 };
 using order_ptr = std::shared_ptr<const order>;
 
-message_context context(run_pointer self) {
-  return context_of(*self, self->state.options.epoch);
-}
-
 /// Whatever waited for room, or for the last one to end.
 void go_on_if_free(run_pointer self) {
   auto& st = self->state;

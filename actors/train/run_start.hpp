@@ -28,6 +28,9 @@ inline auto each_stage(std::string what) {
   };
 }
 
+/// The context of a message that the run itself starts.
+message_context context(run_pointer self);
+
 /// Tells the person.
 void say(run_pointer self, std::string text, fbs::NoticeLevel level = fbs::NoticeLevel::info);
 

@@ -11,16 +11,16 @@ namespace troupe::train {
 
 namespace {
 
-using self_pointer = traced_pointer<stage_actor, stage_state>;
+using stage_pointer = traced_pointer<stage_actor, stage_state>;
 
 /// Longest any single operation, load or save may take before the rank is given up.
 constexpr auto operation_timeout = std::chrono::minutes(10);
 constexpr auto loader_timeout = std::chrono::minutes(2);
 
-void drive(self_pointer self);
-void begin_batch(self_pointer self);
+void drive(stage_pointer self);
+void begin_batch(stage_pointer self);
 
-void show(self_pointer self, const char* state) {
+void show(stage_pointer self, const char* state) {
   const auto& st = self->state;
   publish(self, state,
           fmt::format(R"({{"pipeline_rank":{},"data_rank":{},"steps_done":{}}})",
@@ -28,7 +28,7 @@ void show(self_pointer self, const char* state) {
 }
 
 /// STG-4.
-void fail(self_pointer self, const error& e) {
+void fail(stage_pointer self, const error& e) {
   auto& now = self->state.now;
   if (!now) return;
   show(self, "failed");
@@ -42,7 +42,7 @@ void fail(self_pointer self, const error& e) {
   now.reset();
 }
 
-auto failing(self_pointer self) {
+auto failing(stage_pointer self) {
   return [self](const error& e) { fail(self, e); };
 }
 
@@ -51,7 +51,7 @@ bool needs_tokens(const stage_state& st) {
 }
 
 /// Tells a neighbour that it may fetch what was computed.
-void announce(self_pointer self, const stage_actor& to, fbs::OpKind kind, uint32_t micro_batch) {
+void announce(stage_pointer self, const stage_actor& to, fbs::OpKind kind, uint32_t micro_batch) {
   const auto& now = *self->state.now;
   self->send(to, make_msg<fbs::ActivationReady>(context_of(*self, now.cause), [&](auto& a) {
                a.step = now.batch;
@@ -61,7 +61,7 @@ void announce(self_pointer self, const stage_actor& to, fbs::OpKind kind, uint32
              }));
 }
 
-void completed(self_pointer self, const fbs::OpDone& done) {
+void completed(stage_pointer self, const fbs::OpDone& done) {
   auto& st = self->state;
   switch (done.kind()) {
     case fbs::OpKind::forward:
@@ -81,11 +81,11 @@ void completed(self_pointer self, const fbs::OpDone& done) {
   }
 }
 
-std::string worker_path(self_pointer self) {
+std::string worker_path(stage_pointer self) {
   return fmt::format("worker/{}", self->state.at.rank);
 }
 
-void run_op(self_pointer self, fbs::OpKind kind, int micro_batch, int slot, bool last) {
+void run_op(stage_pointer self, fbs::OpKind kind, int micro_batch, int slot, bool last) {
   auto& now = *self->state.now;
   auto m = make_msg<fbs::RunOp>(context_of(*self, now.cause), [&](fbs::RunOpT& op) {
     op.step = now.batch;
@@ -107,7 +107,7 @@ void run_op(self_pointer self, fbs::OpKind kind, int micro_batch, int slot, bool
       failing(self));
 }
 
-void end_of_pass(self_pointer self, const msg<fbs::StepDone>& done) {
+void end_of_pass(stage_pointer self, const msg<fbs::StepDone>& done) {
   auto& st = self->state;
   if (!st.now) return;
   auto now = std::move(*st.now);
@@ -130,7 +130,7 @@ void end_of_pass(self_pointer self, const msg<fbs::StepDone>& done) {
   now.step_done.deliver(make_msg<fbs::StepDone>(context_of(*self, now.cause), out));
 }
 
-void finish(self_pointer self) {
+void finish(stage_pointer self) {
   auto& now = *self->state.now;
   auto m = make_msg<fbs::FinishStep>(context_of(*self, now.cause), [&](auto& f) {
     f.step = now.step;
@@ -144,7 +144,7 @@ void finish(self_pointer self) {
 }
 
 /// STG-2: believes what fits the pass, keeps what is early, counts the rest.
-void hear(self_pointer self, const msg<fbs::ActivationReady>& m) {
+void hear(stage_pointer self, const msg<fbs::ActivationReady>& m) {
   auto& st = self->state;
   const bool evaluation = m->kind() == fbs::OpKind::evaluate;
   const bool fits =
@@ -165,7 +165,7 @@ void hear(self_pointer self, const msg<fbs::ActivationReady>& m) {
 }
 
 /// The loader has the tokens (or none are needed): the schedule of this batch begins.
-void start_schedule(self_pointer self, int32_t batch_slot) {
+void start_schedule(stage_pointer self, int32_t batch_slot) {
   auto& st = self->state;
   auto& now = *st.now;
   now.batch_slot = batch_slot;
@@ -175,7 +175,7 @@ void start_schedule(self_pointer self, int32_t batch_slot) {
   drive(self);
 }
 
-void begin_batch(self_pointer self) {
+void begin_batch(stage_pointer self) {
   auto& st = self->state;
   auto& now = *st.now;
   now.policy.reset();
@@ -193,7 +193,7 @@ void begin_batch(self_pointer self) {
       failing(self));
 }
 
-void enqueue(self_pointer self, const action& a) {
+void enqueue(stage_pointer self, const action& a) {
   auto& st = self->state;
   switch (a.what) {
     case action::kind::receive_activation:
@@ -214,7 +214,7 @@ void enqueue(self_pointer self, const action& a) {
 }
 
 /// Whom the schedule waits for, on the board: nobody, or one of the neighbours.
-void tell_wait(self_pointer self) {
+void tell_wait(stage_pointer self) {
   auto& st = self->state;
   if (st.neighbour_wait != 0) self->card().end_wait(std::exchange(st.neighbour_wait, 0));
   if (!st.now || !st.now->policy) return;
@@ -228,7 +228,7 @@ void tell_wait(self_pointer self) {
                               now_ns(*self));
 }
 
-void drive(self_pointer self) {
+void drive(stage_pointer self) {
   auto& now = self->state.now;
   if (now && now->policy)
     for (const auto& a : now->policy->next()) enqueue(self, a);
@@ -237,7 +237,7 @@ void drive(self_pointer self) {
 
 /// STG-1: fills `now` and starts, or says why not.
 template <class Fill>
-caf::error begin_pass(self_pointer self, const message_header& cause, Fill&& fill) {
+caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fill) {
   auto& st = self->state;
   if (st.now) return to_caf({errc::bug, "the stage is busy with another pass"});
   if (needs_tokens(st) && !st.loader)
@@ -252,7 +252,7 @@ caf::error begin_pass(self_pointer self, const message_header& cause, Fill&& fil
   return {};
 }
 
-caf::result<msg<fbs::StepDone>> run_step(self_pointer self, const msg<fbs::RunStep>& m) {
+caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunStep>& m) {
   auto rp = self->make_response_promise<msg<fbs::StepDone>>();
   auto e = begin_pass(self, m.header(), [&](stage_state::pass& p) {
     p.step = p.batch = p.last_batch = m->step();
@@ -263,7 +263,7 @@ caf::result<msg<fbs::StepDone>> run_step(self_pointer self, const msg<fbs::RunSt
   return rp;
 }
 
-caf::result<msg<fbs::ValidationDone>> validate(self_pointer self, const msg<fbs::Validate>& m) {
+caf::result<msg<fbs::ValidationDone>> validate(stage_pointer self, const msg<fbs::Validate>& m) {
   auto rp = self->make_response_promise<msg<fbs::ValidationDone>>();
   auto e = begin_pass(self, m.header(), [&](stage_state::pass& p) {
     p.train = false;
@@ -282,7 +282,7 @@ caf::error other_epoch() {
 
 /// Messages the worker answers itself.
 template <class T, class R>
-auto pass_on(self_pointer self) {
+auto pass_on(stage_pointer self) {
   return [self](const msg<T>& m) -> caf::result<msg<R>> {
     if (!self->state.epoch.accepts(m)) return other_epoch();
     auto rp = self->make_response_promise<msg<R>>();
@@ -295,7 +295,7 @@ auto pass_on(self_pointer self) {
   };
 }
 
-caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildStage>& m) {
+caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   if (!st.epoch.accepts(m)) return other_epoch();  // before anything is changed by it
   auto job = config::parse(m->config_toml() ? m->config_toml()->str() : "",
@@ -310,7 +310,7 @@ caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildS
 
 }  // namespace
 
-stage_actor::behavior_type stage(self_pointer self, uint32_t epoch, uint32_t rank,
+stage_actor::behavior_type stage(stage_pointer self, uint32_t epoch, uint32_t rank,
                                  worker_actor worker) {
   guard_mailbox(self);
   introduce(self, fmt::format("stage/{}", rank));

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "actors/base/context.hpp"
 #include "actors/train/plan.hpp"
@@ -14,7 +15,7 @@ namespace troupe::train {
 
 namespace {
 
-using self_pointer = traced_pointer<worker_actor, worker_state>;
+using worker_pointer = traced_pointer<worker_actor, worker_state>;
 template <class T>
 using promise = caf::typed_response_promise<msg<T>>;
 
@@ -22,7 +23,7 @@ constexpr std::chrono::milliseconds show_saver_every{100};
 
 /// A completion for the engine that continues on the actor's thread with `then(status)`.
 template <class F>
-rank_engine::completion back_home(self_pointer self, F then) {
+rank_engine::completion back_home(worker_pointer self, F then) {
   return [box = self->state.done, then = std::move(then)](const status& s) {
     box->post([then = F(then), s]() mutable { then(s); });
   };
@@ -30,7 +31,7 @@ rank_engine::completion back_home(self_pointer self, F then) {
 
 /// A completion that answers `rp` with a message made by `make()`, or with the error.
 template <class T, class F>
-rank_engine::completion answer(self_pointer self, promise<T> rp, F make) {
+rank_engine::completion answer(worker_pointer self, promise<T> rp, F make) {
   return back_home(self, [rp, make = std::move(make)](const status& s) mutable {
     if (s)
       rp.deliver(make());
@@ -61,13 +62,13 @@ std::string saver_json(const gpu::saver_facts& f) {
                      f.flusher.disk.registered_buffers);
 }
 
-void show_saver(self_pointer self) {
+void show_saver(worker_pointer self) {
   if (const auto facts = self->state.engine->saver_facts())
     publish(self, "ready", saver_json(*facts));
 }
 
 /// Shows the saver now and again while it works; called by its threads.
-std::function<void()> saver_watch(self_pointer self) {
+std::function<void()> saver_watch(worker_pointer self) {
   using clock = std::chrono::steady_clock;
   auto last = std::make_shared<std::atomic<clock::rep>>(0);
   return [self, box = self->state.done, last] {
@@ -79,7 +80,7 @@ std::function<void()> saver_watch(self_pointer self) {
   };
 }
 
-caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildStage>& m) {
+caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   const auto b = m.unpack();
   auto job = config::parse(b.config_toml, "the coordinator's configuration");
@@ -121,7 +122,7 @@ caf::result<msg<fbs::StageReady>> build(self_pointer self, const msg<fbs::BuildS
   return rp;
 }
 
-caf::result<msg<fbs::Ack>> attach(self_pointer self, const msg<fbs::AttachLoader>& m) {
+caf::result<msg<fbs::Ack>> attach(worker_pointer self, const msg<fbs::AttachLoader>& m) {
   auto memory = batch_memory::open(m->shared_memory() ? m->shared_memory()->str() : "",
                                    m->slot_bytes(), m->slots());
   if (!memory) return to_caf(memory.error());
@@ -133,7 +134,7 @@ caf::result<msg<fbs::Ack>> attach(self_pointer self, const msg<fbs::AttachLoader
   return make_msg<fbs::Ack>(context_of(*self, m.header()));
 }
 
-caf::result<msg<fbs::DataPlaneOffer>> open_data_plane(self_pointer self,
+caf::result<msg<fbs::DataPlaneOffer>> open_data_plane(worker_pointer self,
                                                       const msg<fbs::OpenDataPlane>& m) {
   auto offers = self->state.engine->open_groups(m->host() ? m->host()->str() : "127.0.0.1");
   if (!offers) return to_caf(offers.error());
@@ -154,7 +155,7 @@ caf::result<msg<fbs::DataPlaneOffer>> open_data_plane(self_pointer self,
       });
 }
 
-caf::result<msg<fbs::DataPlaneReady>> connect(self_pointer self,
+caf::result<msg<fbs::DataPlaneReady>> connect(worker_pointer self,
                                               const msg<fbs::DataPlaneTable>& m) {
   rank_engine::group_tables tables;
   const auto table = m.unpack();
@@ -184,7 +185,7 @@ result<batch_view> batch_of(const worker_state& st, int32_t slot) {
   return st.batches->view(slot);
 }
 
-caf::result<msg<fbs::OpDone>> run_op(self_pointer self, const msg<fbs::RunOp>& m) {
+caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>& m) {
   auto& st = self->state;
   if (!st.engine->model()) return not_built();
   const int micro_batch = static_cast<int>(m->micro_batch());
@@ -227,7 +228,7 @@ caf::result<msg<fbs::OpDone>> run_op(self_pointer self, const msg<fbs::RunOp>& m
   return rp;
 }
 
-caf::result<msg<fbs::StepDone>> finish(self_pointer self, const msg<fbs::FinishStep>& m) {
+caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::FinishStep>& m) {
   auto& st = self->state;
   if (!st.engine->model()) return not_built();
   auto rp = self->make_response_promise<msg<fbs::StepDone>>();
@@ -259,7 +260,7 @@ caf::result<msg<fbs::StepDone>> finish(self_pointer self, const msg<fbs::FinishS
   return rp;
 }
 
-msg<fbs::Saved> vote_of(self_pointer self, const message_header& cause, uint64_t step,
+msg<fbs::Saved> vote_of(worker_pointer self, const message_header& cause, uint64_t step,
                         const io::checkpoint::shard_facts& facts, const gpu::save_times& times) {
   return make_msg<fbs::Saved>(context_of(*self, cause), [&](fbs::SavedT& out) {
     out.step = step;
@@ -274,7 +275,7 @@ msg<fbs::Saved> vote_of(self_pointer self, const message_header& cause, uint64_t
   });
 }
 
-caf::result<msg<fbs::Saved>> save(self_pointer self, const msg<fbs::SaveCheckpoint>& m) {
+caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckpoint>& m) {
   if (!self->state.engine->model()) return not_built();
   auto rp = self->make_response_promise<msg<fbs::Saved>>();
   self->state.engine->save(
@@ -293,7 +294,7 @@ caf::result<msg<fbs::Saved>> save(self_pointer self, const msg<fbs::SaveCheckpoi
   return rp;
 }
 
-caf::result<msg<fbs::Loaded>> load(self_pointer self, const msg<fbs::LoadCheckpoint>& m) {
+caf::result<msg<fbs::Loaded>> load(worker_pointer self, const msg<fbs::LoadCheckpoint>& m) {
   if (!self->state.engine->model()) return not_built();
   auto rp = self->make_response_promise<msg<fbs::Loaded>>();
   self->state.engine->load(m->directory() ? m->directory()->str() : "", m->optimizer(),
@@ -307,7 +308,7 @@ caf::result<msg<fbs::Loaded>> load(self_pointer self, const msg<fbs::LoadCheckpo
 
 /// Guards a handler: messages of another epoch and messages before BuildStage end here.
 template <class T, class R>
-auto guarded(self_pointer self, caf::result<msg<R>> (*handler)(self_pointer, const msg<T>&)) {
+auto guarded(worker_pointer self, caf::result<msg<R>> (*handler)(worker_pointer, const msg<T>&)) {
   return [self, handler](const msg<T>& m) -> caf::result<msg<R>> {
     if (!self->state.epoch.accepts(m))
       return to_caf({errc::version_mismatch, "the message is of another epoch"});
@@ -324,7 +325,7 @@ worker_state::~worker_state() {
   if (engine) engine->abort();
 }
 
-worker_actor::behavior_type worker(self_pointer self, uint32_t epoch, uint32_t rank) {
+worker_actor::behavior_type worker(worker_pointer self, uint32_t epoch, uint32_t rank) {
   auto& st = self->state;
   guard_mailbox(self);
   introduce(self, fmt::format("worker/{}", rank));

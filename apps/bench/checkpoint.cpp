@@ -21,6 +21,7 @@
 #include "apps/bench/checkpoint_torch.hpp"
 #include "apps/bench/checkpoint_trainer.hpp"
 #include "apps/bench/checkpoint_ways.hpp"
+#include "apps/bench/stopwatch.hpp"
 #include "apps/up/signals.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "io/checkpoint/reader.hpp"
@@ -35,15 +36,10 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr double gib = 1 << 30;
 /// Without --iteration-ms: the flush takes 0.4 of an iteration.
 constexpr double usual_pressure = 0.4;
 constexpr double most_difference = 0.15;  ///< of the ceilings within a round
 constexpr uint64_t spare_bytes = 256 << 20;
-
-double seconds_since(clock::time_point then) {
-  return std::chrono::duration<double>(clock::now() - then).count();
-}
 
 struct arguments {
   std::vector<double> gib;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/bench/checkpoint_process.hpp"
+#include "apps/bench/stopwatch.hpp"
 
 namespace troupe::apps::ckpt_bench {
 
@@ -18,10 +19,6 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds patience{60};  ///< for one chunk
-
-double seconds_since(clock::time_point then) {
-  return std::chrono::duration<double>(clock::now() - then).count();
-}
 
 /// Bytes that no disk can squeeze, in every slot.
 void fill(io::slots& ring) {

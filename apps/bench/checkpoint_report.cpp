@@ -10,8 +10,6 @@ namespace troupe::apps::ckpt_bench {
 
 namespace {
 
-constexpr double gib = 1 << 30;
-
 nlohmann::ordered_json json_of(const sample& s) {
   if (s.empty()) return nullptr;
   return {{"median", s.median()}, {"least", s.least()}, {"most", s.most()}};

@@ -13,6 +13,8 @@
 
 namespace troupe::apps::ckpt_bench {
 
+inline constexpr double gib = 1 << 30;  ///< bytes
+
 /// A sample of numbers, of which the median and the range are told.
 class sample {
  public:

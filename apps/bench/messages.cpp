@@ -24,7 +24,7 @@ using bench::carrier;
 using bench::sample;
 using bench::transport;
 
-struct arguments {
+struct messages_arguments {
   int rounds = 9;
   double seconds = 0.15;
   std::vector<size_t> sizes = {64, 4096, 262144};
@@ -95,7 +95,7 @@ result<figures> measure(arena& a, carrier what, size_t bytes, double seconds) {
   return out;
 }
 
-result<row> measure_row(arena& a, transport way, size_t bytes, const arguments& args) {
+result<row> measure_row(arena& a, transport way, size_t bytes, const messages_arguments& args) {
   row out{way, bytes, {}};
   for (auto c : {carrier::bare, carrier::msg})
     if (auto warm = a.run(c, bytes, rate_window, 0.05); !warm) return warm.error();
@@ -165,7 +165,7 @@ std::optional<transport> transport_named(std::string_view name) {
   return std::nullopt;
 }
 
-result<int> run_messages(const arguments& args) {
+result<int> run_messages(const messages_arguments& args) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   auto only = transport_named(args.only);
   if (!args.json) TROUPE_CHECK(print(head()));
@@ -188,7 +188,7 @@ result<int> run_messages(const arguments& args) {
 
 void add_bench_messages(shell& sh, CLI::App* bench) {
   auto* verb = bench->add_subcommand("messages", "Messages a second, and how long one takes");
-  auto args = std::make_shared<arguments>();
+  auto args = std::make_shared<messages_arguments>();
   verb->add_option("--rounds", args->rounds, "Rounds in which both carriers take turns")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

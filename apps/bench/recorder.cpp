@@ -13,6 +13,7 @@
 
 #include "actors/base/traced.hpp"
 #include "apps/bench/bench.hpp"
+#include "apps/bench/stopwatch.hpp"
 #include "messages/receive.hpp"
 #include "messages/type_ids.hpp"
 
@@ -21,10 +22,6 @@ namespace troupe::apps {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-double seconds_since(clock::time_point begin) {
-  return std::chrono::duration<double>(clock::now() - begin).count();
-}
 
 double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());

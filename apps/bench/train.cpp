@@ -24,7 +24,7 @@ namespace troupe::apps {
 
 namespace {
 
-struct arguments {
+struct train_arguments {
   std::string model = "tiny";
   std::string dtype = "f32";
   std::string device = "host";
@@ -99,7 +99,8 @@ std::vector<int32_t> random_tokens(size_t count, int64_t vocab) {
 /// One trainer and its data.
 class session {
  public:
-  static result<session> make(gpu::device& owner, const preset& shape, const arguments& args) {
+  static result<session> make(gpu::device& owner, const preset& shape,
+                              const train_arguments& args) {
     gpu::local_options options;
     options.micro_batch = shape.batch;
     options.seq = shape.seq;
@@ -163,7 +164,7 @@ struct measurement {
   }
 };
 
-result<measurement> measure(const preset& shape, const arguments& args) {
+result<measurement> measure(const preset& shape, const train_arguments& args) {
   measurement out;
   TROUPE_TRY(owner, gpu::open_device(args.device, args.threads));
   const int threads = args.threads > 0 ? args.threads : owner->facts().threads;
@@ -215,7 +216,7 @@ std::string cut(const preset& shape) {
   return fmt::format(" cut to {} of {} layers", shape.model.layers, shape.layers_of_model);
 }
 
-std::string text(const arguments& args, const preset& shape, const measurement& m) {
+std::string text(const train_arguments& args, const preset& shape, const measurement& m) {
   const double tokens = static_cast<double>(shape.batch * shape.seq);
   std::string out = fmt::format(
       "{}{} {} {}x{}, {:.1f} M parameters, {} steps, loss {:.4f}\non {}; peak {:.0f} GFLOP/s\n",
@@ -251,7 +252,7 @@ std::string text(const arguments& args, const preset& shape, const measurement& 
   return out + m.plan;
 }
 
-std::string json_text(const arguments& args, const preset& shape, const measurement& m) {
+std::string json_text(const train_arguments& args, const preset& shape, const measurement& m) {
   const double tokens = static_cast<double>(shape.batch * shape.seq);
   nlohmann::ordered_json out;
   out["bench"] = "train";
@@ -288,7 +289,7 @@ std::string json_text(const arguments& args, const preset& shape, const measurem
 
 void add_bench_train(shell& sh, CLI::App* bench) {
   auto* verb = bench->add_subcommand("train", "Training speed of one process and where time goes");
-  auto args = std::make_shared<arguments>();
+  auto args = std::make_shared<train_arguments>();
   verb->add_option("--model", args->model, "Which model")
       ->check(CLI::IsMember(
           {"tiny", "llama-tiny", "gpt2-124m", "llama-110m", "gpt2-1.5b", "llama-1b", "llama-8b"}))

@@ -17,12 +17,6 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr int json_format = 1;
-
-std::string text_of(const json& j) {
-  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
 json facts_of(const cp::damage& d) {
   json j{{"file", d.file}, {"offset", d.offset}, {"bytes", d.bytes}, {"what", d.what}};
   j["slot"] = d.slot ? json(*d.slot) : json(nullptr);

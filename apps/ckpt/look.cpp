@@ -18,12 +18,6 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr int json_format = 1;
-
-std::string text_of(const json& j) {
-  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
 const char* state_text(const cp::entry& e) {
   switch (e.name.state) {
     case cp::folder_state::partial:
@@ -140,6 +134,10 @@ std::string manifest_text(const cp::manifest& m, bool tensors) {
 }
 
 }  // namespace
+
+std::string text_of(const json& j) {
+  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
 
 std::string size_text(uint64_t bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "io/base/result.hpp"
 #include "io/checkpoint/retention.hpp"
 
@@ -46,6 +48,10 @@ result<int> export_model(const arguments& a);
 result<int> import_model(const arguments& a);
 /// `gc DIR [--dry-run]`.
 result<int> collect(const arguments& a);
+
+/// What the verbs print as JSON: the version of its form, and the text.
+inline constexpr int json_format = 1;
+std::string text_of(const nlohmann::ordered_json& j);
 
 /// "1.5 GiB".
 std::string size_text(uint64_t bytes);

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "apps/commands.hpp"
+#include "apps/control/show.hpp"
 #include "apps/control/words.hpp"
 
 namespace troupe::apps {
@@ -128,19 +129,15 @@ class editor {
   History* history_ = nullptr;
 };
 
-int columns() {
-  return isatty(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO, 100) : 0;
-}
-
 /// Obeys a line, again and again where it begins with "watch".
 result<answer> obey_or_watch(session& s, const std::string& line) {
   const auto a = split_words(line);
-  if (a.empty() || a[0] != "watch") return obey(s, line, columns());
+  if (a.empty() || a[0] != "watch") return obey(s, line, terminal_width());
   if (a.size() < 2)
     return error{errc::usage, "say: watch WORD ...", "e.g. watch actors; Enter ends it"};
   const auto what = line.substr(line.find(a[1], line.find("watch") + 5));
   for (;;) {
-    TROUPE_TRY(said, obey(s, what, columns()));
+    TROUPE_TRY(said, obey(s, what, terminal_width()));
     TROUPE_CHECK(print((isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "") + said.text));
     fd_set in;
     FD_ZERO(&in);

@@ -1,6 +1,8 @@
 // Tables, trees and JSON of views.
 #include "apps/control/show.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -10,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/trace/text.hpp"
+#include "apps/talk.hpp"
 #include "messages/any_msg.hpp"
 #include "messages/registry.hpp"
 
@@ -106,6 +109,10 @@ const fbs::ActorInfoT* find(const fbs::ClusterViewT& view, const std::string& pa
 }
 
 }  // namespace
+
+int terminal_width() {
+  return isatty(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO, 100) : 0;
+}
 
 std::string nodes_text(const fbs::ClusterViewT& view, int columns) {
   std::vector<std::vector<std::string>> rows{

@@ -7,6 +7,9 @@
 
 namespace troupe::apps {
 
+/// Columns of the terminal that stdout is; 0, and nothing is cut, where it is none.
+int terminal_width();
+
 /// "nodes": one line a process.
 std::string nodes_text(const fbs::ClusterViewT& view, int columns);
 /// "actors": per process a tree of who spawned whom, with state, mailbox, rate, errors.

@@ -1,6 +1,4 @@
 // `troupe ps`, `troupe status`, `troupe send`: the console's questions and words for scripts.
-#include <unistd.h>
-
 #include <fmt/format.h>
 
 #include "apps/commands.hpp"
@@ -18,14 +16,10 @@ struct control_arguments {
   bool json = false, dead = false;
 };
 
-int columns() {
-  return isatty(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO, 100) : 0;
-}
-
 result<int> ps(const control_arguments& a) {
   TROUPE_TRY(s, session::open(a.connect));
   TROUPE_TRY(view, s->view(a.node, a.actor, a.dead));
-  TROUPE_CHECK(print(a.json ? view_json(view) : actors_text(view, columns())));
+  TROUPE_CHECK(print(a.json ? view_json(view) : actors_text(view, terminal_width())));
   return 0;
 }
 
@@ -43,9 +37,9 @@ result<int> status(const control_arguments& a) {
   if (a.json) {
     TROUPE_CHECK(print(view_json(view)));
   } else if (a.actor.empty()) {
-    TROUPE_CHECK(print(status_text(view, columns())));
+    TROUPE_CHECK(print(status_text(view, terminal_width())));
   } else {
-    TROUPE_TRY(said, obey(*s, "status " + a.actor, columns()));
+    TROUPE_TRY(said, obey(*s, "status " + a.actor, terminal_width()));
     TROUPE_CHECK(print(said.text));
   }
   return h.good ? 0 : 1;
@@ -57,7 +51,7 @@ result<int> send(const control_arguments& a) {
   TROUPE_TRY(said, obey(*s,
                         fmt::format("call {} {} {} {}", a.connect.timeout_ms, a.actor, a.message,
                                     a.json_text),
-                        columns()));
+                        terminal_width()));
   TROUPE_CHECK(print(said.text));
   return said.good ? 0 : 1;
 }

@@ -112,7 +112,7 @@ result<answer> help(const arguments& a) {
   return out;
 }
 
-result<answer> status(session& s, const arguments& a, int columns) {
+result<answer> say_status(session& s, const arguments& a, int columns) {
   TROUPE_TRY(view, s.view("", a.size() > 1 ? a[1] : "", false));
   if (a.size() < 2) return answer{status_text(view, columns), health_of(view).good};
   answer out;
@@ -151,7 +151,7 @@ const std::map<std::string, handler, std::less<>>& handlers() {
          TROUPE_TRY(view, s.view("", a.size() > 1 ? a[1] : "", false));
          return answer{actors_text(view, columns)};
        }},
-      {"status", status},
+      {"status", say_status},
       {"send", [](session& s, const arguments& a, int) { return send(s, a); }},
       {"call", [](session& s, const arguments& a, int) { return call(s, a); }},
       {"pause", [](session& s, const arguments& a,

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t most_writes = 2;  ///< under way at a time: one while the next is read
-constexpr auto disk_patience = std::chrono::seconds(120);
+constexpr auto copy_patience = std::chrono::seconds(120);
 
 /// A manifest's bytes as they are.
 result<std::string> manifest_of(const file_source& from) {
@@ -138,7 +138,7 @@ status copier::write(const reader::unit& u, io_buffer buffer) {
 
 /// Waits for at least one answer of the disk.
 status copier::take_answers() {
-  auto answers = disk_.wait(1, disk_patience);
+  auto answers = disk_.wait(1, copy_patience);
   if (answers.empty())
     return error{errc::timeout, "the disk answers nothing", "look at the disk and its log"};
   for (const auto& a : answers) {

@@ -18,7 +18,7 @@ static_assert(std::endian::native == std::endian::little, "files are little-endi
 namespace {
 
 constexpr const char* footer_identifier = "TRSF";
-constexpr std::string_view magic = "TRSHARD\n";
+constexpr std::string_view shard_magic = "TRSHARD\n";
 
 /// The trailer as it lies in the file.
 struct raw_trailer {
@@ -33,12 +33,12 @@ struct raw_trailer {
 static_assert(sizeof(raw_trailer) == trailer_bytes);
 constexpr size_t crc_covers = offsetof(raw_trailer, crc);
 
-error wrong(std::string_view where, std::string_view what) {
+error wrong_shard(std::string_view where, std::string_view what) {
   return {errc::bad_data, fmt::format("{}: {}", where, what)};
 }
 
 error wrong_footer(std::string_view what) {
-  return wrong("footer", what);
+  return wrong_shard("footer", what);
 }
 
 uint32_t crc_of(const raw_trailer& raw) {
@@ -168,7 +168,7 @@ result<encoded_tail> encode_tail(const footer& f) {
   out.footer_crc = crc32c(std::span(out.bytes).first(b.GetSize()));
   out.slot_digest = slot_digest(f.crc32c);
   raw_trailer raw{};
-  std::memcpy(raw.magic, magic.data(), magic.size());
+  std::memcpy(raw.magic, shard_magic.data(), shard_magic.size());
   raw.version = format_version;
   raw.footer_crc = out.footer_crc;
   raw.footer_offset = out.offset;
@@ -180,20 +180,20 @@ result<encoded_tail> encode_tail(const footer& f) {
 
 result<trailer> parse_trailer(std::span<const std::byte> end, uint64_t file_bytes) {
   if (end.size() < trailer_bytes || file_bytes < alignment || file_bytes % alignment != 0)
-    return wrong("trailer", "the file is cut short, or is no shard");
+    return wrong_shard("trailer", "the file is cut short, or is no shard");
   raw_trailer raw;
   std::memcpy(&raw, end.data() + end.size() - trailer_bytes, sizeof raw);
-  if (std::memcmp(raw.magic, magic.data(), magic.size()) != 0)
-    return wrong("trailer", "the file does not end as a shard: it is cut short or damaged");
-  if (raw.crc != crc_of(raw)) return wrong("trailer", "it is damaged");
+  if (std::memcmp(raw.magic, shard_magic.data(), shard_magic.size()) != 0)
+    return wrong_shard("trailer", "the file does not end as a shard: it is cut short or damaged");
+  if (raw.crc != crc_of(raw)) return wrong_shard("trailer", "it is damaged");
   if (raw.version != format_version)
     return error{errc::version_mismatch, fmt::format("trailer: version {}", raw.version),
                  "it was written by another version of Troupe"};
-  if (raw.zero != 0) return wrong("trailer", "it is damaged");
+  if (raw.zero != 0) return wrong_shard("trailer", "it is damaged");
   if (raw.footer_offset % alignment != 0 || raw.footer_offset >= file_bytes ||
       raw.footer_bytes == 0 || raw.footer_bytes > max_footer_bytes ||
       raw.footer_offset + aligned(raw.footer_bytes + trailer_bytes) != file_bytes)
-    return wrong("trailer", "the footer does not lie where it says");
+    return wrong_shard("trailer", "the footer does not lie where it says");
   return trailer{raw.footer_crc, raw.footer_offset, raw.footer_bytes};
 }
 
@@ -225,7 +225,7 @@ result<footer> parse_footer(std::span<const std::byte> bytes) {
 result<footer> parse_tail(std::span<const std::byte> tail, uint64_t file_bytes) {
   TROUPE_TRY(end, parse_trailer(tail, file_bytes));
   if (end.footer_offset + tail.size() != file_bytes)
-    return wrong("trailer", "the footer does not lie where it says");
+    return wrong_shard("trailer", "the footer does not lie where it says");
   const auto body = tail.first(end.footer_bytes);
   if (crc32c(body) != end.footer_crc) return wrong_footer("it is damaged");
   if (!all_zero(tail.subspan(body.size(), tail.size() - body.size() - trailer_bytes)))

@@ -10,17 +10,17 @@ namespace troupe::io::checkpoint {
 
 namespace {
 
-error wrong(std::string_view what) {
+error wrong_manifest(std::string_view what) {
   return {errc::bad_data, fmt::format("{}: {}", manifest_file, what)};
 }
 
 status check_head(const manifest_head& h) {
-  if (h.job.size() > max_name_bytes) return wrong("the job's name is too long");
+  if (h.job.size() > max_name_bytes) return wrong_manifest("the job's name is too long");
   if (h.slot_bytes == 0 || h.slot_bytes % alignment != 0 || h.slot_bytes > max_slot_bytes)
-    return wrong(fmt::format("slots of {} bytes are impossible", h.slot_bytes));
+    return wrong_manifest(fmt::format("slots of {} bytes are impossible", h.slot_bytes));
   if (h.layout.data_ranks == 0 || h.layout.pipeline_ranks == 0 ||
       uint64_t{h.layout.data_ranks} * h.layout.pipeline_ranks > max_ranks)
-    return wrong("its layout is impossible");
+    return wrong_manifest("its layout is impossible");
   return {};
 }
 
@@ -30,17 +30,19 @@ status check_files(const manifest& m) {
   std::set<std::string_view> names{manifest_file};
   uint64_t shards = 0;
   for (const auto& f : m.files) {
-    if (!is_file_name(f.name)) return wrong("a file's name is none");
-    if (!names.insert(f.name).second) return wrong(fmt::format("{} stands in it twice", f.name));
+    if (!is_file_name(f.name)) return wrong_manifest("a file's name is none");
+    if (!names.insert(f.name).second)
+      return wrong_manifest(fmt::format("{} stands in it twice", f.name));
     if (!f.shard) continue;
     ++shards;
     if (f.rank >= ranks || f.name != shard_name(f.rank))
-      return wrong(fmt::format("{} is not the name of a shard of rank {}", f.name, f.rank));
+      return wrong_manifest(
+          fmt::format("{} is not the name of a shard of rank {}", f.name, f.rank));
     if (f.stream_bytes > max_stream_bytes || f.bytes % alignment != 0 ||
         f.bytes <= aligned(f.stream_bytes))
-      return wrong(fmt::format("{}: its length is impossible", f.name));
+      return wrong_manifest(fmt::format("{}: its length is impossible", f.name));
   }
-  if (shards != ranks) return wrong(fmt::format("{} shards for {} ranks", shards, ranks));
+  if (shards != ranks) return wrong_manifest(fmt::format("{} shards for {} ranks", shards, ranks));
   return {};
 }
 
@@ -48,7 +50,7 @@ status check_files(const manifest& m) {
 status check_part(const manifest& m, const tensor_entry& t, uint64_t elements,
                   const tensor_part& p) {
   const auto bad = [&](std::string_view what) {
-    return wrong(fmt::format("{} of {}: {}", to_string(p.which), t.name, what));
+    return wrong_manifest(fmt::format("{} of {}: {}", to_string(p.which), t.name, what));
   };
   if (static_cast<size_t>(p.which) >= part_count) return bad("unknown part");
   if (p.type != tensor_dtype::f32 && p.type != tensor_dtype::bf16 && p.type != tensor_dtype::f16)
@@ -73,17 +75,19 @@ status check_part(const manifest& m, const tensor_entry& t, uint64_t elements,
 status check_tensors(const manifest& m) {
   std::set<std::string_view> names;
   for (const auto& t : m.tensors) {
-    if (!is_tensor_name(t.name)) return wrong("a tensor's name is none");
-    if (!names.insert(t.name).second) return wrong(fmt::format("{} stands in it twice", t.name));
+    if (!is_tensor_name(t.name)) return wrong_manifest("a tensor's name is none");
+    if (!names.insert(t.name).second)
+      return wrong_manifest(fmt::format("{} stands in it twice", t.name));
     const auto elements = elements_of(t.shape);
     if (!elements || (t.transposed && t.shape.size() != 2))
-      return wrong(fmt::format("{}: its shape is impossible", t.name));
+      return wrong_manifest(fmt::format("{}: its shape is impossible", t.name));
     unsigned seen = 0;
     for (const auto& p : t.parts) {
       TROUPE_CHECK(check_part(m, t, *elements, p));
       const unsigned bit = 1u << static_cast<unsigned>(p.which);
       if ((seen & bit) != 0)
-        return wrong(fmt::format("{} of {} stands in it twice", to_string(p.which), t.name));
+        return wrong_manifest(
+            fmt::format("{} of {} stands in it twice", to_string(p.which), t.name));
       seen |= bit;
     }
   }
@@ -97,14 +101,15 @@ status check_streams(const manifest& m) {
     uint64_t at = 0;
     for (const auto& range : streams[f]) {
       if (range.offset != at)
-        return wrong(fmt::format("{}: {} {} byte {} of its stream", m.files[f].name,
-                                 m.tensors[range.tensor].name,
-                                 range.offset < at ? "claims again" : "leaves a hole before",
-                                 range.offset < at ? range.offset : at));
+        return wrong_manifest(fmt::format(
+            "{}: {} {} byte {} of its stream", m.files[f].name, m.tensors[range.tensor].name,
+            range.offset < at ? "claims again" : "leaves a hole before",
+            range.offset < at ? range.offset : at));
       at += range.bytes;
     }
     if (m.files[f].shard && at != m.files[f].stream_bytes)
-      return wrong(fmt::format("{}: nothing claims byte {} of its stream", m.files[f].name, at));
+      return wrong_manifest(
+          fmt::format("{}: nothing claims byte {} of its stream", m.files[f].name, at));
   }
   return {};
 }
@@ -117,12 +122,12 @@ class gatherer {
     if (fresh) tensors_.push_back({p.tensor, p.shape, p.transposed, {}});
     auto& t = tensors_[at->second];
     if (t.shape != p.shape || t.transposed != p.transposed)
-      return wrong(fmt::format("the shards disagree on the shape of {}", p.tensor));
+      return wrong_manifest(fmt::format("the shards disagree on the shape of {}", p.tensor));
     auto part_at = std::find_if(t.parts.begin(), t.parts.end(),
                                 [&](const auto& known) { return known.which == p.which; });
     if (part_at == t.parts.end()) part_at = t.parts.insert(t.parts.end(), {p.which, p.type, {}});
     if (part_at->type != p.type)
-      return wrong(fmt::format("the shards disagree on the type of {}", p.tensor));
+      return wrong_manifest(fmt::format("the shards disagree on the type of {}", p.tensor));
     part_at->slices.push_back({file, p.first, p.count, p.stream_offset});
     return {};
   }

@@ -12,7 +12,7 @@ namespace troupe::io::checkpoint {
 namespace {
 
 constexpr const char* manifest_identifier = "TRMF";
-constexpr std::string_view magic = "TRMANIF\n";
+constexpr std::string_view manifest_magic = "TRMANIF\n";
 
 struct raw_envelope {
   char magic[8];
@@ -22,7 +22,7 @@ struct raw_envelope {
 };
 static_assert(sizeof(raw_envelope) == 24);
 
-error wrong(std::string_view what) {
+error wrong_file(std::string_view what) {
   return {errc::bad_data, fmt::format("{}: {}", manifest_file, what)};
 }
 
@@ -64,7 +64,7 @@ result<tensor_part> decode(const fbs::TensorPart& p) {
   const auto which = part_of(p.part());
   const auto type = type_of(p.dtype());
   if (!which || !type || !well_placed(*p.slices()))
-    return wrong("a tensor has an unknown part or type, or misplaced slices");
+    return wrong_file("a tensor has an unknown part or type, or misplaced slices");
   tensor_part out{*which, *type, {}};
   out.slices.reserve(p.slices()->size());
   for (const auto* s : *p.slices())
@@ -75,7 +75,7 @@ result<tensor_part> decode(const fbs::TensorPart& p) {
 result<tensor_entry> decode(const fbs::Tensor& t) {
   const auto shape = shape_of(*t.shape());
   if (!shape || t.name()->size() > max_name_bytes || t.parts()->size() > part_count)
-    return wrong("a tensor has an impossible name or shape, or too many parts");
+    return wrong_file("a tensor has an impossible name or shape, or too many parts");
   tensor_entry out{t.name()->str(), *shape, t.transposed(), {}};
   for (const auto* p : *t.parts()) {
     TROUPE_TRY(one, decode(*p));
@@ -101,11 +101,11 @@ manifest_head decode_head(const fbs::Manifest& root) {
 result<manifest> decode(const fbs::Manifest& root, uint64_t bytes) {
   if (root.format() != format_version)
     return other_version(fmt::format("format {}", root.format()));
-  if (root.job()->size() > max_name_bytes) return wrong("the job's name is too long");
+  if (root.job()->size() > max_name_bytes) return wrong_file("the job's name is too long");
   manifest m;
   m.head = decode_head(root);
   for (const auto* f : *root.files()) {
-    if (f->name()->size() > max_name_bytes) return wrong("a file's name is none");
+    if (f->name()->size() > max_name_bytes) return wrong_file("a file's name is none");
     m.files.push_back({f->name()->str(), f->bytes(), f->crc32c(), f->shard(), f->rank(),
                        f->stream_bytes(), f->slot_digest()});
   }
@@ -113,7 +113,8 @@ result<manifest> decode(const fbs::Manifest& root, uint64_t bytes) {
   for (const auto* t : *root.tensors()) {
     TROUPE_TRY(one, decode(*t));
     for (const auto& p : one.parts) slices += p.slices.size();
-    if (slices > bytes / sizeof(fbs::Slice)) return wrong("it has more slices than room for them");
+    if (slices > bytes / sizeof(fbs::Slice))
+      return wrong_file("it has more slices than room for them");
     m.tensors.push_back(std::move(one));
   }
   TROUPE_CHECK(check(m));
@@ -152,7 +153,7 @@ result<std::string> encode_manifest(const manifest& m) {
     return error{errc::bug, fmt::format("a manifest of {} bytes is too long", b.GetSize())};
   const std::span body(reinterpret_cast<const std::byte*>(b.GetBufferPointer()), b.GetSize());
   raw_envelope raw{};
-  std::memcpy(raw.magic, magic.data(), magic.size());
+  std::memcpy(raw.magic, manifest_magic.data(), manifest_magic.size());
   raw.version = format_version;
   raw.bytes = body.size();
   raw.crc = crc_of(raw, body);
@@ -165,17 +166,17 @@ result<std::string> encode_manifest(const manifest& m) {
 result<manifest> parse_manifest(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   raw_envelope raw;
-  if (bytes.size() < sizeof raw) return wrong("it is cut short");
-  if (!text.starts_with(magic)) return wrong("it does not begin as one");
+  if (bytes.size() < sizeof raw) return wrong_file("it is cut short");
+  if (!text.starts_with(manifest_magic)) return wrong_file("it does not begin as one");
   std::memcpy(&raw, bytes.data(), sizeof raw);
   const auto body = bytes.subspan(sizeof raw);
   if (raw.bytes != body.size())
-    return wrong(fmt::format("it has {} bytes instead of {}", body.size(), raw.bytes));
-  if (raw.crc != crc_of(raw, body)) return wrong("it is damaged");
+    return wrong_file(fmt::format("it has {} bytes instead of {}", body.size(), raw.bytes));
+  if (raw.crc != crc_of(raw, body)) return wrong_file("it is damaged");
   if (raw.version != format_version) return other_version(fmt::format("version {}", raw.version));
   std::vector<uint64_t> copy;
   const auto* root = verified_root<fbs::Manifest>(body, manifest_identifier, copy);
-  if (!root) return wrong("it is not readable");
+  if (!root) return wrong_file("it is not readable");
   return decode(*root, body.size());
 }
 

@@ -24,7 +24,7 @@ struct line {
   uint64_t bytes = 0;
 };
 
-error wrong(std::string_view name, std::string_view what) {
+error unsavable(std::string_view name, std::string_view what) {
   return {errc::bug, fmt::format("{} cannot be saved: {}", name, what)};
 }
 
@@ -34,7 +34,7 @@ status check_parts(const plan_chunk& chunk) {
     const bool known =
         p.type == tensor_dtype::f32 || p.type == tensor_dtype::bf16 || p.type == tensor_dtype::f16;
     if (!known || static_cast<size_t>(p.which) >= part_count || !seen.insert(p.which).second)
-      return wrong(chunk.name, "a part of it is there twice or of no type that is stored");
+      return unsavable(chunk.name, "a part of it is there twice or of no type that is stored");
   }
   return {};
 }
@@ -46,16 +46,16 @@ result<line> line_of(const plan_stage& stage, std::set<std::string_view>& names)
     TROUPE_CHECK(check_parts(chunk));
     for (const auto& t : chunk.tensors) {
       if (!is_tensor_name(t.name) || !names.insert(t.name).second)
-        return wrong(t.name, "its name is none or is there twice");
+        return unsavable(t.name, "its name is none or is there twice");
       if (!elements_of(t.shape) || (t.transposed && t.shape.size() != 2))
-        return wrong(t.name, "its shape is impossible");
+        return unsavable(t.name, "its shape is impossible");
     }
     for (const auto& kind : chunk.parts)
       for (const auto& t : chunk.tensors) {
         const uint64_t elements = *elements_of(t.shape);
         out.entries.push_back({static_cast<uint32_t>(c), &t, kind, elements, out.bytes});
         out.bytes += elements * size_of(kind.type);
-        if (out.bytes > max_stream_bytes) return wrong(t.name, "the stage is too large");
+        if (out.bytes > max_stream_bytes) return unsavable(t.name, "the stage is too large");
       }
   }
   return out;

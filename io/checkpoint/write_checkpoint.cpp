@@ -19,7 +19,7 @@ namespace {
 
 constexpr uint64_t source_bytes = 4 << 20;  ///< asked of a source at once, at most
 constexpr int ring_slots = 4;
-constexpr auto disk_patience = std::chrono::seconds(120);
+constexpr auto write_patience = std::chrono::seconds(120);
 
 /// Puts a rank's stream of bytes into slots, in order, and sees them to the disk.
 class shard_stream {
@@ -68,7 +68,7 @@ class shard_stream {
   }
 
   status pump() {
-    auto answers = disk_.wait(1, disk_patience);
+    auto answers = disk_.wait(1, write_patience);
     if (answers.empty())
       return error{errc::timeout, "the disk answers nothing", "look at the disk and its log"};
     for (auto& answer : answers) save_->take(answer);

@@ -245,9 +245,10 @@ std::string to_toml_text(const value& v) {
   if (auto* integer = std::get_if<int64_t>(&v)) return fmt::format("{}", *integer);
   if (auto* real = std::get_if<double>(&v)) return number_text(*real);
   if (auto* flag = std::get_if<bool>(&v)) return *flag ? "true" : "false";
-  if (auto* text = std::get_if<std::string>(&v)) return quoted(*text);
+  if (auto* text = std::get_if<std::string>(&v)) return config::quoted(*text);
   std::vector<std::string> items;
-  for (const auto& item : std::get<std::vector<std::string>>(v)) items.push_back(quoted(item));
+  for (const auto& item : std::get<std::vector<std::string>>(v))
+    items.push_back(config::quoted(item));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 

@@ -25,8 +25,8 @@ namespace {
 
 constexpr int version = 1;
 constexpr size_t most_cache_bytes = 64 << 10;
-constexpr std::chrono::seconds patience{30};  ///< for one chunk
-constexpr double most_rate = 1e13;            ///< bytes a second; more is no measurement
+constexpr std::chrono::seconds chunk_patience{30};  ///< for one chunk
+constexpr double most_rate = 1e13;                  ///< bytes a second; more is no measurement
 
 std::vector<std::pair<size_t, size_t>> usual_tries() {
   constexpr size_t mib = size_t{1} << 20;
@@ -99,13 +99,13 @@ status move_all(disk& on, file_id file, disk_op op, slots& ring, size_t chunk, u
                                         : on.read(file, asked * chunk, std::move(buffer), asked));
       ++asked;
     }
-    auto done = on.wait(1, patience);
+    auto done = on.wait(1, chunk_patience);
     if (done.empty()) return error{errc::timeout, "the disk does not answer"};
     for (auto& c : done) TROUPE_CHECK(c.outcome);
   }
   if (op != disk_op::write) return {};
   TROUPE_CHECK(on.fdatasync(file, 0));
-  auto done = on.wait(1, patience);
+  auto done = on.wait(1, chunk_patience);
   if (done.empty()) return error{errc::timeout, "the disk does not answer"};
   return done.front().outcome;
 }

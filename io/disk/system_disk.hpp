@@ -1,9 +1,14 @@
 // Names and descriptors by plain system calls: what uring_disk and thread_disk have in common.
 #pragma once
 
+#include <chrono>
+
 #include "io/disk/disk.hpp"
 
 namespace troupe::io {
+
+/// How long a disk that goes waits for what the kernel still has.
+inline constexpr std::chrono::seconds kernel_patience{10};
 
 class system_disk : public disk {
  public:

@@ -9,12 +9,6 @@
 
 namespace troupe::io {
 
-namespace {
-
-constexpr std::chrono::seconds patience{10};  ///< with the kernel, when the disk goes
-
-}  // namespace
-
 thread_disk::thread_disk(const disk_options& options, const std::string& refusal)
     : system_disk(options.depth) {
   facts_.backend = "threads";
@@ -24,7 +18,7 @@ thread_disk::thread_disk(const disk_options& options, const std::string& refusal
 }
 
 thread_disk::~thread_disk() {
-  bool idle = drain(patience);
+  bool idle = drain(kernel_patience);
   {
     std::lock_guard lock(shared_->mutex);
     shared_->stop = true;

@@ -15,9 +15,8 @@ namespace troupe::io {
 
 namespace {
 
-constexpr std::chrono::seconds patience{10};  ///< with the kernel, when the disk goes
-constexpr unsigned most_files = 64;           ///< registered at once; more are used unregistered
-constexpr uint64_t wake_id = 0;               ///< operations count from 1
+constexpr unsigned most_files = 64;  ///< registered at once; more are used unregistered
+constexpr uint64_t wake_id = 0;      ///< operations count from 1
 
 std::string locked_memory_limit() {
   rlimit limit{};
@@ -74,7 +73,7 @@ void uring_disk::register_ring(const std::shared_ptr<slots>& ring) {
 
 uring_disk::~uring_disk() {
   if (!started_) return;
-  drain(patience);
+  drain(kernel_patience);
   ::io_uring_queue_exit(&uring_);
 }
 

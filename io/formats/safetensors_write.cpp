@@ -12,7 +12,7 @@
 namespace troupe::io {
 
 namespace fs = std::filesystem;
-using json = nlohmann::ordered_json;
+using ordered_json = nlohmann::ordered_json;
 
 namespace {
 
@@ -23,7 +23,7 @@ struct header_text {
 
 result<header_text> make_header(std::span<const tensor_spec> specs,
                                 const std::map<std::string, std::string>& metadata) {
-  auto root = json::object();
+  auto root = ordered_json::object();
   if (!metadata.empty()) root["__metadata__"] = metadata;
   std::set<std::string_view> names;
   uint64_t at = 0;
@@ -40,7 +40,7 @@ result<header_text> make_header(std::span<const tensor_spec> specs,
                        {"data_offsets", {at, at + *bytes}}};
     at += *bytes;
   }
-  auto text = root.dump(-1, ' ', false, json::error_handler_t::replace);
+  auto text = root.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
   text.resize((text.size() + 7) / 8 * 8, ' ');
   return header_text{std::move(text), at};
 }
@@ -129,10 +129,10 @@ status write_model_tensors(const fs::path& folder, std::span<const tensor_spec> 
 
 std::string safetensors_index(const std::map<std::string, std::string>& file_of_tensor,
                               uint64_t total_bytes) {
-  json index;
+  ordered_json index;
   index["metadata"] = {{"total_size", total_bytes}};
   index["weight_map"] = file_of_tensor;
-  return index.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return index.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace troupe::io

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "actors/checkpoint/catalog.hpp"
 #include "gpu/model/init.hpp"

@@ -9,7 +9,7 @@ using namespace troupe::checkpoint;
 
 namespace {
 
-carry_policy::load at(uint64_t step) {
+carry_policy::load load_at(uint64_t step) {
   return {step, fmt::format("/first/{}", step)};
 }
 
@@ -27,10 +27,10 @@ using news = carry_policy::news;
 TEST_CASE("CAR-1: one is copied, the newest waits, the others are passed over and counted") {
   carry_policy p;
   CHECK(begun(p) == 0);
-  p.committed(at(1));
+  p.committed(load_at(1));
   CHECK(begun(p) == 1);
   for (uint64_t step : {2, 3, 4}) {
-    p.committed(at(step));
+    p.committed(load_at(step));
     CHECK(begun(p) == 0);
   }
   CHECK(p.waiting()->step == 4);
@@ -47,12 +47,12 @@ TEST_CASE("CAR-1: one is copied, the newest waits, the others are passed over an
 
 TEST_CASE("carry policy: commits that change places do not put an older one before a newer") {
   carry_policy p;
-  p.committed(at(11));
+  p.committed(load_at(11));
   CHECK(begun(p) == 11);
-  p.committed(at(10));
+  p.committed(load_at(10));
   CHECK_FALSE(p.waiting());
-  p.committed(at(13));
-  p.committed(at(12));
+  p.committed(load_at(13));
+  p.committed(load_at(12));
   CHECK(p.waiting()->step == 13);
   CHECK(p.counted().passed_over == 2);
 }
@@ -61,42 +61,42 @@ TEST_CASE("carry policy: only multiples of every") {
   for (const auto& [every, expected] : {std::pair{0, 7}, {1, 7}, {3, 6}, {7, 7}, {8, 0}}) {
     CAPTURE(every);
     carry_policy p(static_cast<uint64_t>(every));
-    for (uint64_t step = 1; step <= 7; ++step) p.committed(at(step));
+    for (uint64_t step = 1; step <= 7; ++step) p.committed(load_at(step));
     CHECK(begun(p) == static_cast<uint64_t>(expected));
   }
 }
 
 TEST_CASE("CAR-2: the last is copied whatever its step, and again after a failure") {
   carry_policy p(10);
-  p.committed(at(10));
+  p.committed(load_at(10));
   CHECK(begun(p) == 10);
-  p.last(at(13));
+  p.last(load_at(13));
   CHECK(p.waiting()->step == 13);
   p.ended({});
   CHECK(begun(p) == 13);
-  p.last(at(13));  // it is under way
+  p.last(load_at(13));  // it is under way
   CHECK_FALSE(p.waiting());
   p.ended(failure);
-  p.last(at(13));
+  p.last(load_at(13));
   CHECK(begun(p) == 13);
 }
 
 TEST_CASE("CAR-2: the last takes the place of an older one that waits") {
   carry_policy p;
-  p.committed(at(1));
+  p.committed(load_at(1));
   CHECK(begun(p) == 1);
-  p.committed(at(2));
-  p.last(at(3));
+  p.committed(load_at(2));
+  p.last(load_at(3));
   CHECK(p.waiting()->step == 3);
   CHECK(p.counted().passed_over == 1);
-  p.last(at(1));
+  p.last(load_at(1));
   CHECK_FALSE(p.waiting());
 }
 
 TEST_CASE("CAR-3: of failures in a row the first is told, and when it works again") {
   carry_policy p;
   auto copy = [&, step = uint64_t{0}](const status& how) mutable {
-    p.committed(at(++step));
+    p.committed(load_at(++step));
     REQUIRE(begun(p) == step);
     return p.ended(how);
   };

@@ -1,17 +1,14 @@
 // `troupe bench checkpoint` through the built program, tiny: rows, finite numbers, no files left.
 // Timing decides nothing here.
-#include <sys/wait.h>
-
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
 namespace fs = std::filesystem;
@@ -19,24 +16,10 @@ using namespace troupe;
 
 namespace {
 
-struct ended {
-  int code;
-  std::string out, talk;
-};
-
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 /// Runs a script for bash in a folder; $T is `troupe bench checkpoint`.
 ended bash(const fs::path& in, const std::string& script) {
   std::ofstream(in / "script") << "T=\"" TROUPE_PROGRAM " bench checkpoint\"\n" << script << "\n";
-  const auto line = "cd '" + in.string() + "' && XDG_CACHE_HOME='" + in.string() +
-                    "/cache' bash script >.out 2>.talk </dev/null";
-  const int status = std::system(line.c_str());
-  REQUIRE(WIFEXITED(status));
-  return {WEXITSTATUS(status), content(in / ".out"), content(in / ".talk")};
+  return run_in(in, "XDG_CACHE_HOME='" + in.string() + "/cache' bash script");
 }
 
 /// Numbers anywhere below that are not finite: JSON writes them as null, so null where a number

@@ -1,6 +1,4 @@
 // `troupe ckpt` through the built program: a model folder in, checked, compared, damaged, out.
-#include <sys/wait.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/formats/safetensors.hpp"
+#include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
 namespace fs = std::filesystem;
@@ -18,23 +17,9 @@ using namespace troupe;
 
 namespace {
 
-struct ended {
-  int code;
-  std::string out, talk;
-};
-
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 /// Runs `troupe ckpt WORDS` in a folder. Words hold no quotes.
 ended ckpt(const fs::path& in, const std::string& words) {
-  const auto line = "cd '" + in.string() + "' && '" TROUPE_PROGRAM "' ckpt " + words +
-                    " >.out 2>.talk </dev/null";
-  const int status = std::system(line.c_str());
-  REQUIRE(WIFEXITED(status));
-  return {WEXITSTATUS(status), content(in / ".out"), content(in / ".talk")};
+  return run_in(in, "'" TROUPE_PROGRAM "' ckpt " + words);
 }
 
 /// A model of the oracle, or an empty path.

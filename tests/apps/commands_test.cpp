@@ -1,5 +1,4 @@
 // The verbs through the built program: exit codes, what goes to stdout and what to stderr.
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -13,6 +12,7 @@
 #include "actors/cluster/hardware.hpp"
 #include "apps/commands.hpp"
 #include "apps/completion.hpp"
+#include "tests/apps/ended.hpp"
 
 namespace fs = std::filesystem;
 
@@ -37,26 +37,12 @@ struct folder {
   }
 };
 
-struct ended {
-  int code;
-  std::string out, talk;
-};
-
 /// Runs a shell command line in a folder; "troupe" in it is the built program.
-ended sh(const folder& in, const std::string& command) {
-  auto line = "cd '" + in.path.string() + "' && troupe() { '" TROUPE_PROGRAM "' \"$@\"; }; { " +
-              command + "; } >.out 2>.talk </dev/null";
-  int status = std::system(("bash -c '" +
-                            [&] {
-                              std::string escaped;
-                              for (char c : line)
-                                escaped += c == '\'' ? "'\\''" : std::string(1, c);
-                              return escaped;
-                            }() +
-                            "'")
-                               .c_str());
-  REQUIRE(WIFEXITED(status));
-  return {WEXITSTATUS(status), in.read(".out"), in.read(".talk")};
+troupe::ended sh(const folder& in, const std::string& command) {
+  const auto line = "troupe() { '" TROUPE_PROGRAM "' \"$@\"; }; { " + command + "; }";
+  std::string escaped;
+  for (char c : line) escaped += c == '\'' ? "'\\''" : std::string(1, c);
+  return troupe::run_in(in.path, "bash -c '" + escaped + "'");
 }
 
 const std::string job =

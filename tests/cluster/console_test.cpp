@@ -10,7 +10,6 @@ using nlohmann::json;
 namespace {
 
 /// A run that does not end by itself within any test's patience.
-const std::vector<std::string> endless{"train.steps=1000000", "train.schedule=constant"};
 /// Long silence is allowed: what is frozen here is meant to be looked at.
 const std::vector<std::string> patient{"cluster.suspect_after_ms=60000",
                                        "cluster.dead_after_ms=120000"};

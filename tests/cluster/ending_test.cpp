@@ -8,7 +8,6 @@ using namespace troupe::cluster_test;
 namespace {
 
 /// A run that does not end by itself within any test's patience.
-const std::vector<std::string> endless{"train.steps=1000000", "train.schedule=constant"};
 const std::vector<std::string> quick_beats{"cluster.heartbeat_interval_ms=200",
                                            "cluster.suspect_after_ms=700",
                                            "cluster.dead_after_ms=1500"};

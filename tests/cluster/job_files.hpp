@@ -22,6 +22,9 @@ namespace troupe::cluster_test {
 
 namespace fs = std::filesystem;
 
+/// The settings of a job that does not end by itself.
+inline const std::vector<std::string> endless{"train.steps=1000000", "train.schedule=constant"};
+
 /// A folder with data and a configuration of a model small enough that 20 steps take no time.
 struct job_files {
   scratch folder;

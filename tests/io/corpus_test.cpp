@@ -27,7 +27,7 @@ std::vector<int32_t> ids_of(const fs::path& path) {
   return ids;
 }
 
-tokenizer_ptr gpt2() {
+tokenizer_ptr gpt2_tokenizer() {
   return *make_tokenizer(TROUPE_SOURCE_DIR "/tests/io/fixtures/gpt2.tokenizer.json");
 }
 
@@ -123,7 +123,8 @@ TEST_CASE(
   REQUIRE(write_atomic(dir / "empty.txt", ""));
   auto source = open_source({dir / "long.txt", dir / "empty.txt", dir / "short.txt"});
   REQUIRE(source);
-  std::vector<tokenizer_ptr> tokenizers = {gpt2(), std::make_shared<split_hasher>(gpt2_pattern),
+  std::vector<tokenizer_ptr> tokenizers = {gpt2_tokenizer(),
+                                           std::make_shared<split_hasher>(gpt2_pattern),
                                            std::make_shared<split_hasher>(llama3_pattern)};
   for (const auto& tok : tokenizers) {
     std::vector<int32_t> wanted;
@@ -160,7 +161,7 @@ TEST_CASE("CRP-2 cancelled or failed preparing leaves no file and names the docu
   scratch dir;
   REQUIRE(write_atomic(dir / "good.txt", "good"));
   REQUIRE(write_atomic(dir / "latin1.txt", "caf\xe9"));
-  auto tok = gpt2();
+  auto tok = gpt2_tokenizer();
   auto source = open_source({dir / "good.txt"});
   auto cancelled =
       prepare_corpus(*source, *tok, dir / "t.bin", {1, 1 << 20, [](const auto&) { return false; }});
@@ -189,7 +190,7 @@ TEST_CASE("CRP-3 the cache is used again, until text or tokenizer change") {
   CHECK(made == 1);
   CHECK(open_cached(*bytes) == first);
   CHECK(made == 1);
-  CHECK(open_cached(*gpt2()) != first);
+  CHECK(open_cached(*gpt2_tokenizer()) != first);
   CHECK(made == 2);
   REQUIRE(write_atomic(dir / "a.txt", "Some text"));
   CHECK(open_cached(*bytes) != first);

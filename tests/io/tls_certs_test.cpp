@@ -19,15 +19,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct folder {
+struct certs_folder {
   fs::path path;
-  folder() {
+  certs_folder() {
     std::string name = (fs::temp_directory_path() / "troupe-tls-XXXXXX").string();
     REQUIRE(mkdtemp(name.data()) != nullptr);
     path = name;
   }
-  ~folder() { fs::remove_all(path); }
-  folder(const folder&) = delete;
+  ~certs_folder() { fs::remove_all(path); }
+  certs_folder(const certs_folder&) = delete;
   std::string sub(const std::string& name) const { return (path / name).string(); }
 };
 
@@ -78,7 +78,7 @@ bool handshake(SSL_CTX* server_context, SSL_CTX* client_context, const char* hos
 }  // namespace
 
 TEST_CASE("certs: a CA and certificates that verify, with name, role and addresses") {
-  folder here;
+  certs_folder here;
   auto dir = here.sub("pki");
   auto made = tls::make(dir, {{"node0", {"10.0.0.1", "fe80::1", "gpu0.example.org"}},
                               {"alice", {}, tls::role::operator_},
@@ -103,7 +103,7 @@ TEST_CASE("certs: a CA and certificates that verify, with name, role and address
 }
 
 TEST_CASE("certs: keys are private from birth, whatever the umask (TC-2)") {
-  folder here;
+  certs_folder here;
   auto before = umask(0);
   auto made = tls::make(here.sub("pki"), {{"n", {}}});
   umask(before);
@@ -114,7 +114,7 @@ TEST_CASE("certs: keys are private from birth, whatever the umask (TC-2)") {
 }
 
 TEST_CASE("certs: nothing is overwritten, and a later node joins the same CA (TC-1)") {
-  folder here;
+  certs_folder here;
   auto dir = here.sub("pki");
   auto first = tls::make(dir, {{"a", {}}});
   REQUIRE(first);
@@ -132,7 +132,7 @@ TEST_CASE("certs: nothing is overwritten, and a later node joins the same CA (TC
 }
 
 TEST_CASE("certs: a stranger's certificate, a wrong key, a broken or open file are refused") {
-  folder here;
+  certs_folder here;
   auto ours = tls::make(here.sub("ours"), {{"a", {}}, {"b", {}}});
   auto theirs = tls::make(here.sub("theirs"), {{"a", {}}});
   REQUIRE(ours);
@@ -156,7 +156,7 @@ TEST_CASE("certs: a stranger's certificate, a wrong key, a broken or open file a
 }
 
 TEST_CASE("certs: names that could leave the folder or break the certificate are refused") {
-  folder here;
+  certs_folder here;
   for (const char* name : {"", "..", "../x", "a/b", "a b", "-n", "ca", "a,DNS:evil", "a\nb"}) {
     CAPTURE(std::string(name));
     auto made = tls::make(here.sub("pki"), {{name, {}}});
@@ -168,7 +168,7 @@ TEST_CASE("certs: names that could leave the folder or break the certificate are
 }
 
 TEST_CASE("certs: OpenSSL shakes hands with them both ways, and with no others") {
-  folder here;
+  certs_folder here;
   auto ours = tls::make(here.sub("ours"), {{"coordinator", {"localhost"}}, {"node0", {}}});
   auto theirs = tls::make(here.sub("theirs"), {{"node0", {}}});
   REQUIRE(ours);

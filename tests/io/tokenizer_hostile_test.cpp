@@ -39,7 +39,7 @@ json small() {
       {"added_tokens", json::array()}};
 }
 
-std::string fault_of(const json& file) {
+std::string json_fault_of(const json& file) {
   auto tok = open_text(file.dump());
   return tok ? "" : tok.error().message;
 }
@@ -84,7 +84,7 @@ TEST_CASE("TKN-4 a SentencePiece model cut or bent never crashes") {
 }
 
 TEST_CASE("what is not supported or wrong is named") {
-  CHECK(fault_of(small()) == "");
+  CHECK(json_fault_of(small()) == "");
   auto with = [](std::string_view pointer, json value) {
     auto file = small();
     file[json::json_pointer(std::string(pointer))] = std::move(value);
@@ -124,7 +124,7 @@ TEST_CASE("what is not supported or wrong is named") {
            row{json::array(), "not an object"},
        }) {
     CAPTURE(file.dump());
-    auto fault = fault_of(file);
+    auto fault = json_fault_of(file);
     CHECK_MESSAGE(fault.find(said) != std::string::npos, fault);
   }
 }
@@ -151,7 +151,7 @@ TEST_CASE("a sequence nested in itself is refused") {
     stage = {{"type", "Sequence"}, {"normalizers", json::array({stage})}};
   auto file = small();
   file["normalizer"] = stage;
-  CHECK(fault_of(file).find("short list") != std::string::npos);
+  CHECK(json_fault_of(file).find("short list") != std::string::npos);
 }
 
 TEST_CASE("a character outside a vocabulary without unk or fallback is an error, not a gap") {

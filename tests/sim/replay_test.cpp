@@ -6,21 +6,17 @@
 #include <fstream>
 
 #include <doctest/doctest.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/replay/recording.hpp"
 #include "actors/sim/simulation.hpp"
 #include "actors/trace/trace_file.hpp"
 #include "tests/io/scratch.hpp"
+#include "tests/sim/quiet.hpp"
 
 using namespace troupe;
 using namespace troupe::replay;
 
 namespace {
-
-struct quiet {  // what the actors log of foreign faults
-  quiet() { spdlog::set_level(spdlog::level::off); }
-} const no_log;
 
 sim::simulation_options small() {
   sim::simulation_options o;

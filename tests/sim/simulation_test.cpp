@@ -1,18 +1,14 @@
 // Whole clusters on virtual time: that a run succeeds, repeats itself, and survives what befalls
 // it.
 #include <doctest/doctest.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/sim/simulation.hpp"
+#include "tests/sim/quiet.hpp"
 
 using namespace troupe;
 using namespace troupe::sim;
 
 namespace {
-
-struct quiet {  // what the actors log of foreign faults
-  quiet() { spdlog::set_level(spdlog::level::off); }
-} const no_log;
 
 constexpr int64_t ms = 1'000'000;
 

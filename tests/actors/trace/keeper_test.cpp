@@ -15,18 +15,12 @@
 #include "actors/base/board.hpp"
 #include "actors/base/fast_clock.hpp"
 #include "actors/trace/trace_file.hpp"
+#include "tests/io/scratch.hpp"
 
 using namespace troupe;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// A folder of this test, gone with it.
-struct scratch {
-  fs::path path = fs::temp_directory_path() / fmt::format("troupe-keeper-{}", getpid());
-  scratch() { fs::create_directories(path); }
-  ~scratch() { fs::remove_all(path); }
-};
 
 /// Runs in a process of its own: flight memory is for ever. How that ended, as waitpid says.
 template <class Life>

@@ -61,14 +61,14 @@ std::optional<size_t> found_in(const sources& from, faulty_disk& d) {
   return std::nullopt;
 }
 
-struct verdict {
+struct copy_verdict {
   size_t images = 0, wrong = 0;
   std::string first;
 };
 
-verdict cut_everywhere(const sources& from, const std::shared_ptr<crash_store>& store,
-                       size_t samples) {
-  verdict v;
+copy_verdict cut_everywhere(const sources& from, const std::shared_ptr<crash_store>& store,
+                            size_t samples) {
+  copy_verdict v;
   crash_store::image_limits limits;
   limits.enumerate = 4;
   limits.samples = samples;

@@ -28,10 +28,6 @@ footer sample_footer() {
   return f;
 }
 
-bool mentions(const status& s, std::string_view text) {
-  return !s && s.error().message.find(text) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("a shard's end is parsed as it was encoded, and lies where O_DIRECT can write it") {

@@ -43,10 +43,6 @@ std::span<const std::byte> view(const std::string& text) {
   return as_bytes(text);
 }
 
-bool mentions(const status& s, std::string_view text) {
-  return !s && s.error().message.find(text) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("a manifest is parsed as it was written") {

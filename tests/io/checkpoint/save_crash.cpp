@@ -157,13 +157,13 @@ std::pair<uint64_t, uint64_t> last_promise(const std::vector<std::string>& marks
   return {std::stoull(text), std::stoull(text.substr(text.find(' ')))};
 }
 
-struct verdict {
+struct save_verdict {
   size_t images = 0, wrong = 0;
   std::string first;
 };
 
-verdict cut_everywhere(const std::shared_ptr<crash_store>& store, size_t samples) {
-  verdict v;
+save_verdict cut_everywhere(const std::shared_ptr<crash_store>& store, size_t samples) {
+  save_verdict v;
   crash_store::image_limits limits;
   limits.enumerate = 5;
   limits.samples = samples;

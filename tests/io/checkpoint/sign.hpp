@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/checkpoint/format.hpp"
@@ -40,6 +41,11 @@ inline std::vector<std::byte> sign_tail(std::span<const std::byte> footer, uint6
   const uint32_t crc = crc32c(std::span<const std::byte>(end, 36));
   std::memcpy(end + 36, &crc, 4);
   return out;
+}
+
+/// Whether it failed for a reason that has the text in it.
+inline bool mentions(const status& s, std::string_view text) {
+  return !s && s.error().message.find(text) != std::string::npos;
 }
 
 }  // namespace troupe::io::checkpoint

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,14 @@
 namespace troupe::io {
 
 inline constexpr std::chrono::seconds long_enough{30};
+
+/// A text without a period that a wrong offset could hide behind.
+inline std::string noise(size_t bytes, uint64_t seed) {
+  std::mt19937_64 lot(seed);
+  std::string text(bytes, '\0');
+  for (auto& c : text) c = static_cast<char>(lot());
+  return text;
+}
 
 inline std::shared_ptr<slots> test_ring(int count, size_t slot_bytes = 4 * disk_block) {
   slots_options options;

@@ -25,14 +25,6 @@ struct rig {
   void open(bool direct) { file = opened(disk, "/a", open_mode::create, direct); }
 };
 
-/// A text without a period that a wrong offset could hide behind.
-std::string noise(size_t bytes, uint64_t seed) {
-  std::mt19937_64 lot(seed);
-  std::string text(bytes, '\0');
-  for (auto& c : text) c = static_cast<char>(lot());
-  return text;
-}
-
 }  // namespace
 
 TEST_CASE("DK-2 a short write goes on where it stopped, on O_DIRECT at a block") {

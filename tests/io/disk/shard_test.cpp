@@ -12,13 +12,6 @@ using namespace troupe::io;
 
 namespace {
 
-std::string noise(size_t bytes, uint64_t seed) {
-  std::mt19937_64 lot(seed);
-  std::string text(bytes, '\0');
-  for (auto& c : text) c = static_cast<char>(lot());
-  return text;
-}
-
 struct outcome_log {
   int calls = 0;
   status last;

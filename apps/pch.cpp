@@ -1,0 +1,1 @@
+// The file with which the precompiled header pch.hpp is compiled.

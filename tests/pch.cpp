@@ -1,2 +1,0 @@
-// The precompiled header of tests belongs to a target, and a target has a file.
-#include "tests/pch.hpp"
