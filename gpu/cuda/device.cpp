@@ -2,6 +2,7 @@
 #include "gpu/cuda/device.hpp"
 
 #include <cassert>
+#include <cstdlib>
 #include <string>
 #include <utility>
 
@@ -103,6 +104,10 @@ gpu::ops& cuda_device::ops() noexcept {
 }  // namespace cuda
 
 result<int> cuda_device_count() {
+  // A rank has more than eight streams, and streams that share a hardware queue wait for each
+  // other: a receive that spins would hold up the send its peer spins for. Read at the first call.
+  static const int set = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  (void)set;
   int count = 0;
   TROUPE_CUDA_TRY(cudaGetDeviceCount(&count));
   return count;
