@@ -105,26 +105,60 @@ __global__ void SIMT_BLOCK(1024, 1) norm_forward_kernel(norm_forward_args a, int
   }
 }
 
-/// What a thread reads of a row for the backward pass.
-template <class T, int vec, int pieces>
-struct row_read {
-  piece<T, vec> x[pieces], dy[pieces], past[pieces];
-  float mean, rstd;
-};
+enum row_tensor { row_x, row_dy, row_past, row_tensors };
 
-template <class T, int vec, int pieces>
-__device__ __forceinline__ void read_row(row_read<T, vec, pieces>& to, const norm_backward_args& a,
-                                         int64_t row, const row_place& at) {
-  for (int i = 0; i < pieces; ++i) {
-    const int column = (i * at.threads + at.thread) * vec;
-    if (column >= a.width) continue;
-    to.x[i] = load<T, vec>(a.x, row * a.width + column);
-    to.dy[i] = load<T, vec>(a.dy, row * a.width + column);
-    if (a.dresidual != nullptr) to.past[i] = load<T, vec>(a.dresidual, row * a.width + column);
+/// A thread's pieces of the rows it goes over. Staged: copied to shared memory two rows ahead, with
+/// no register held and no barrier, as each thread reads what it copied itself. Else read where
+/// they lie.
+template <class T, int vec, int pieces, bool staged>
+struct row_source {
+  const norm_backward_args& a;
+  const row_place& at;
+  piece<T, vec>* memory;  ///< [stages][row_tensors][pieces][threads of the block]
+
+  static constexpr int stages = 2;
+  __device__ __forceinline__ int column(int i) const { return (i * at.threads + at.thread) * vec; }
+  __device__ __forceinline__ const void* base(row_tensor which) const {
+    return which == row_x ? a.x : which == row_dy ? a.dy : a.dresidual;
   }
-  to.mean = a.kind == norm_kind::layer ? a.mean[row] : 0.0f;
-  to.rstd = a.rstd[row];
-}
+  __device__ __forceinline__ piece<T, vec>* place(int stage, row_tensor which, int i) const {
+    const int slot = (stage * row_tensors + which) * pieces + i;
+    return memory + slot * block_threads() + thread_index();
+  }
+
+  /// Starts copying a row, if there is one, as one group.
+  __device__ __forceinline__ void fetch(int64_t row, int stage) const {
+    if constexpr (staged) {
+      if (row < a.tokens) copy(row, stage);
+      copy_async_commit();
+    }
+  }
+  __device__ __forceinline__ void copy(int64_t row, int stage) const {
+    for (int i = 0; i < pieces; ++i) {
+      if (column(i) >= a.width) continue;
+      for (const row_tensor which : {row_x, row_dy, row_past}) {
+        if (base(which) == nullptr) continue;
+        auto* to = reinterpret_cast<char*>(place(stage, which, i));
+        const auto* from = static_cast<const T*>(base(which)) + row * a.width + column(i);
+        for (size_t byte = 0; byte < sizeof(piece<T, vec>); byte += 16)
+          copy_async_16(to + byte, reinterpret_cast<const char*>(from) + byte, true);
+      }
+    }
+  }
+  /// Waits until at most `groups` of the latest rows are missing.
+  template <int groups>
+  __device__ __forceinline__ void wait() const {
+    if constexpr (staged) copy_async_wait<groups>();
+  }
+  __device__ __forceinline__ void get(row_tensor which, int i, int64_t row, int stage,
+                                      float (&to)[vec]) const {
+    if constexpr (staged) {
+      expand(*place(stage, which, i), to);
+    } else {
+      expand(load<T, vec>(base(which), row * a.width + column(i)), to);
+    }
+  }
+};
 
 /// Both sums of a row at once. `scratch`: 64 floats that the call before the last may have used.
 __device__ __forceinline__ void row_sums(float& one, float& other, int row_warps, float* scratch) {
@@ -163,57 +197,64 @@ __device__ __forceinline__ void write_partial(const float (&sums)[pieces][vec], 
   sync_block();
 }
 
-/// `bound`: threads a block has at most; three blocks of a narrow row's are to be resident.
-template <class T, int vec, int pieces, int bound>
-__global__ void SIMT_BLOCK(bound, bound == 128 ? 3 : 1)
+/// `bound`: threads a block has at most; `resident`: how many such blocks are to fit together.
+template <class T, int vec, int pieces, bool staged, int bound, int resident>
+__global__ void SIMT_BLOCK(bound, resident)
     norm_backward_kernel(norm_backward_args a, int row_warps, float* partial) {
-  float* shared = shared_memory<float>();
+  float* scratch = shared_memory<float>();  // 128; then the rows, and when they are done the sums
   const row_place at = place_of_thread(row_warps);
+  using source = row_source<T, vec, pieces, staged>;
+  const source rows{a, at, reinterpret_cast<piece<T, vec>*>(scratch + 128)};
   const int width = static_cast<int>(a.width);
   const float per_width = 1.0f / static_cast<float>(width);
-  const auto column = [&](int i) { return (i * at.threads + at.thread) * vec; };
+  rows.fetch(at.row, 0);
+  rows.fetch(at.row + at.stride, 1);
   piece<T, vec> weights[pieces];
   for (int i = 0; i < pieces; ++i)
-    if (column(i) < width) weights[i] = load<T, vec>(a.weight, column(i));
+    if (rows.column(i) < width) weights[i] = load<T, vec>(a.weight, rows.column(i));
   float dweight[pieces][vec] = {}, dbias[pieces][vec] = {};
-  row_read<T, vec, pieces> next;
-  if (at.row < a.tokens) read_row(next, a, at.row, at);
-  int slot = 0;  // two, so that one barrier a row is enough
-  for (int64_t row = at.row; row < a.tokens; row += at.stride, slot ^= 64) {
-    const row_read<T, vec, pieces> now = next;
-    if (row + at.stride < a.tokens) read_row(next, a, row + at.stride, at);
-    float normed[pieces][vec], g[pieces][vec], sum_g = 0, sum_gh = 0;
+  int stage = 0;
+  for (int64_t row = at.row; row < a.tokens; row += at.stride, stage ^= 1) {
+    const float mean = a.kind == norm_kind::layer ? a.mean[row] : 0.0f, rstd = a.rstd[row];
+    rows.template wait<source::stages - 1>();
+    float sum_g = 0, sum_gh = 0;
     for (int i = 0; i < pieces; ++i) {
-      if (column(i) >= width) continue;
-      float weight[vec];
-      expand(now.x[i], normed[i]);
-      expand(now.dy[i], g[i]);
+      if (rows.column(i) >= width) continue;
+      float x[vec], dy[vec], weight[vec];
+      rows.get(row_x, i, row, stage, x);
+      rows.get(row_dy, i, row, stage, dy);
       expand(weights[i], weight);
       for (int k = 0; k < vec; ++k) {
-        normed[i][k] = (normed[i][k] - now.mean) * now.rstd;
-        dweight[i][k] += g[i][k] * normed[i][k];
-        dbias[i][k] += g[i][k];
-        g[i][k] *= weight[k];
-        sum_g += g[i][k];
-        sum_gh += g[i][k] * normed[i][k];
+        const float normed = (x[k] - mean) * rstd, g = dy[k] * weight[k];
+        dweight[i][k] += dy[k] * normed;
+        dbias[i][k] += dy[k];
+        sum_g += g;
+        sum_gh += g * normed;
       }
     }
-    row_sums(sum_g, sum_gh, row_warps, shared + slot);
+    // Scratch alternates, so that one barrier a row is enough.
+    row_sums(sum_g, sum_gh, row_warps, scratch + 64 * stage);
     const float mean_g = a.kind == norm_kind::layer ? sum_g * per_width : 0.0f;
     const float mean_gh = sum_gh * per_width;
     for (int i = 0; i < pieces; ++i) {
-      if (column(i) >= width) continue;
-      float past[vec] = {};
-      if (a.dresidual != nullptr) expand(now.past[i], past);
+      if (rows.column(i) >= width) continue;
+      float x[vec], dy[vec], weight[vec], dx[vec] = {};
+      rows.get(row_x, i, row, stage, x);
+      rows.get(row_dy, i, row, stage, dy);
+      expand(weights[i], weight);
+      if (a.dresidual != nullptr) rows.get(row_past, i, row, stage, dx);
       for (int k = 0; k < vec; ++k)
-        past[k] += now.rstd * (g[i][k] - mean_g - normed[i][k] * mean_gh);
-      store<T, vec>(a.dx, row * a.width + column(i), past);
+        dx[k] += rstd * (dy[k] * weight[k] - mean_g - (x[k] - mean) * rstd * mean_gh);
+      store<T, vec>(a.dx, row * a.width + rows.column(i), dx);
     }
+    rows.fetch(row + source::stages * at.stride, stage);
   }
+  rows.template wait<0>();
+  sync_block();
   float* out = partial + int64_t{block_index()} * width;
-  write_partial(dweight, width, at, row_warps, shared, out);
+  write_partial(dweight, width, at, row_warps, scratch, out);
   if (a.dbias != nullptr)
-    write_partial(dbias, width, at, row_warps, shared, out + int64_t{grid_blocks()} * width);
+    write_partial(dbias, width, at, row_warps, scratch, out + int64_t{grid_blocks()} * width);
 }
 
 template <class T, int vec, int pieces>
@@ -242,34 +283,43 @@ row_plan backward_plan(const norm_backward_args& a) {
                   narrow_backward);
 }
 
-/// As many blocks as are resident together: their registers allow about 512 threads.
+/// As many blocks as are resident together: their registers allow 640 threads, 512 of the largest.
 int64_t backward_blocks(const norm_backward_args& a, const row_plan& p) {
-  const int64_t resident = multiprocessors * std::max(1, 512 / p.threads());
-  return std::min<int64_t>(resident, blocks_for(a.tokens, p.rows));
+  const int of_one = p.pieces == 3 ? 4 : std::max(1, 640 / p.threads());
+  return std::min<int64_t>(int64_t{multiprocessors} * of_one, blocks_for(a.tokens, p.rows));
 }
 
-template <class T, int vec, int pieces, int bound>
+/// Shared memory of a block; that of the rows is used again for the sums of narrow ones.
+size_t backward_shared(const norm_backward_args& a, const row_plan& p, bool staged) {
+  const size_t of_thread = static_cast<size_t>(p.pieces * p.vec) * size_of(a.type);
+  const size_t rows = staged ? 2 * row_tensors * of_thread * static_cast<size_t>(p.threads()) : 0;
+  const size_t sums = p.warps == 1 ? static_cast<size_t>(p.rows * a.width) * sizeof(float) : 0;
+  return std::max(128 * sizeof(float) + rows, sums);
+}
+
+template <class T, int vec, int pieces, bool staged, int bound, int resident = 1>
 cudaError_t backward(cudaStream_t s, const norm_backward_args& a, const row_plan& p,
                      float* partial) {
-  const size_t floats = p.warps == 1 ? static_cast<size_t>(p.rows * a.width) : 128;
-  return launch(norm_backward_kernel<T, vec, pieces, bound>,
+  return launch(norm_backward_kernel<T, vec, pieces, staged, bound, resident>,
                 {static_cast<unsigned>(backward_blocks(a, p))}, p.threads(),
-                std::max<size_t>(floats, 128) * sizeof(float), s, a, p.warps, partial);
+                backward_shared(a, p, staged), s, a, p.warps, partial);
 }
 
 template <class T>
 cudaError_t backward(cudaStream_t s, const norm_backward_args& a, const row_plan& p,
                      float* partial) {
   if (p.vec == 1) {
-    if (p.pieces == 1) return backward<T, 1, 1, 128>(s, a, p, partial);
-    if (p.pieces == 4) return backward<T, 1, 4, 1024>(s, a, p, partial);
-    return backward<T, 1, 32, 1024>(s, a, p, partial);
+    if (p.pieces == 1) return backward<T, 1, 1, false, 128>(s, a, p, partial);
+    if (p.pieces == 4) return backward<T, 1, 4, false, 1024>(s, a, p, partial);
+    return backward<T, 1, 32, false, 1024>(s, a, p, partial);
   }
-  if (p.pieces == 1) return backward<T, wide, 1, 128>(s, a, p, partial);
-  if (p.pieces == 2 && p.threads() <= 512) return backward<T, wide, 2, 512>(s, a, p, partial);
-  if (p.pieces == 2) return backward<T, wide, 2, 1024>(s, a, p, partial);
-  if (p.pieces == 3) return backward<T, wide, 3, 128>(s, a, p, partial);
-  return backward<T, wide, 4, 1024>(s, a, p, partial);
+  if (p.pieces == 1) return backward<T, wide, 1, true, 128, 5>(s, a, p, partial);
+  if (p.pieces == 3) return backward<T, wide, 3, true, 128, 4>(s, a, p, partial);
+  const bool staged = backward_shared(a, p, true) <= max_shared_bytes;
+  if (p.pieces == 2 && p.threads() <= 512) return backward<T, wide, 2, true, 512>(s, a, p, partial);
+  if (p.pieces == 2 && staged) return backward<T, wide, 2, true, 1024>(s, a, p, partial);
+  if (p.pieces == 2) return backward<T, wide, 2, false, 1024>(s, a, p, partial);
+  return backward<T, wide, 4, false, 1024>(s, a, p, partial);
 }
 
 }  // namespace

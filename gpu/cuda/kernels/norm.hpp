@@ -2,10 +2,10 @@
 //
 // A row of up to 1,024 values (768 backward) belongs to a warp, a wider one to a block; it is read
 // once and kept in registers: the variance is of the differences from the mean (two passes over
-// registers). Backward, a block walks over many rows, fetches the next one while it works on this
-// one, and keeps its columns' share of dweight and dbias in registers; the blocks' shares are then
-// added by a second kernel in the order of the blocks, whose number depends on the shape alone: the
-// same bits every time (OPS-2).
+// registers). Backward, a block walks over many rows, copies them to shared memory two rows ahead
+// of the one it works on, and keeps its columns' share of dweight and dbias in registers; the
+// blocks' shares are then added by a second kernel in the order of the blocks, whose number depends
+// on the shape alone: the same bits every time (OPS-2).
 //
 // Floor, with s = size_of(type), N tokens, C width:
 //   forward   bytes N C s (2 + residual + sum_out) + 8 N; FLOPs about 8 N C
