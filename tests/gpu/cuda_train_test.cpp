@@ -106,7 +106,7 @@ void check(const model_config& model, const local_options& options) {
   const auto want = train(*host, model, options);
   const auto got = train(*gpu, model, options);
   if (options.compute == dtype::f32)
-    compare(got, want, 2e-6, 2e-5, 2e-5);
+    compare(got, want, 1e-5, 1e-4, 1e-4);
   else
     compare(got, want, 4e-3, 3e-2, 6e-4);
 }
