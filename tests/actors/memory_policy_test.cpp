@@ -65,7 +65,7 @@ TEST_CASE("a plan's work over all stages is the model's, and its parameters are 
   auto job = small_job();
   for (const int64_t pipeline : {1, 2}) {
     job.parallel.pipeline = pipeline;
-    job.cluster.node.resize(static_cast<size_t>(pipeline));
+    job.cluster.node = {{"node0", "localhost", pipeline}};
     const auto plan = planned(job);
     double flops = 0;
     int64_t parameters = 0;
@@ -115,8 +115,11 @@ TEST_CASE("what would make a job fit is said, and does") {
 TEST_CASE("where one change is too little, two are said together") {
   const auto plan = planned(small_job());
   uint64_t best = largest_stage_bytes(plan_stages(plan));
-  for (const auto& w : ways_to_fit(plan, best - 1)) best = std::min(best, w.bytes);
-  const auto ways = ways_to_fit(plan, best - 1);
+  auto ways = ways_to_fit(plan, best - 1);
+  while (!ways.empty() && ways[0].setting.find(' ') == std::string::npos) {
+    for (const auto& w : ways) best = std::min(best, w.bytes);  // as far as one change goes
+    ways = ways_to_fit(plan, best - 1);
+  }
   REQUIRE(ways.size() == 1);
   CHECK(ways[0].setting.find(' ') != std::string::npos);
   CHECK(ways[0].bytes < best);

@@ -2,14 +2,11 @@
 // numbers are finite, deadlines end what hangs. Timing decides nothing here.
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <set>
 #include <string>
 
@@ -19,6 +16,7 @@
 #include "apps/bench/gpu_tests.hpp"
 #include "apps/bench/ops_cases.hpp"
 #include "gpu/cuda.hpp"
+#include "tests/apps/ended.hpp"
 #include "tests/io/scratch.hpp"
 
 namespace fs = std::filesystem;
@@ -27,22 +25,8 @@ using apps::gpu_test_run;
 
 namespace {
 
-struct ended {
-  int code;
-  std::string out, talk;
-};
-
-std::string content(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
-
 ended bench(const fs::path& in, const std::string& words) {
-  const auto line =
-      "cd '" + in.string() + "' && " TROUPE_PROGRAM " bench " + words + " >.out 2>.talk </dev/null";
-  const int status = std::system(line.c_str());
-  REQUIRE(WIFEXITED(status));
-  return {WEXITSTATUS(status), content(in / ".out"), content(in / ".talk")};
+  return run_in(in, TROUPE_PROGRAM " bench " + words);
 }
 
 /// A program that stands for a test executable.

