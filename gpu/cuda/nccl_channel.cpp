@@ -117,15 +117,16 @@ ncclComm_t nccl_channel::take() {
   return std::exchange(comm_, nullptr);
 }
 
-void nccl_channel::close(clock::time_point deadline) {
+bool nccl_channel::close(clock::time_point deadline) {
   auto answer = ncclInternalError;
   {
     std::lock_guard lock(mutex_);
     if (comm_) answer = library_.finalize(comm_);
   }
-  const auto settled = settle("ncclCommFinalize", answer, deadline);
-  if (auto comm = take()) (void)(settled ? library_.destroy(comm) : library_.abort(comm));
+  if (!settle("ncclCommFinalize", answer, deadline)) return false;
+  (void)library_.destroy(take());
   let_go();
+  return true;
 }
 
 }  // namespace troupe::gpu::cuda

@@ -51,8 +51,9 @@ class nccl_channel {
   /// It has been ended.
   void let_go();
 
-  /// Ends it when every operation has finished on all sides; aborts what has not by the deadline.
-  void close(clock::time_point deadline);
+  /// Ends it when every operation has finished on all sides. False: that did not happen by the
+  /// deadline, and it is still to be aborted.
+  bool close(clock::time_point deadline);
 
  private:
   status settle(const char* what, ncclResult_t answer, clock::time_point deadline);

@@ -77,9 +77,9 @@ std::optional<error> nccl_watch::look() {
 }
 
 void nccl_watch::end_all(bool in_order) {
-  if (!in_order) return abort_all();
   const auto deadline = clock::now() + options_.close_limit / 2;
-  for (auto& c : channels_) c->close(deadline);
+  for (auto& c : channels_)
+    if (!in_order || !c->close(deadline)) return abort_all();
 }
 
 void nccl_watch::abort_all() {

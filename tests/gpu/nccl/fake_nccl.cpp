@@ -57,6 +57,8 @@ struct world_state {
   int ids = 0;
   int stuck = 0;  ///< operations that wait
   facts counts;
+  int held = 0;  ///< launches that have begun
+  bool holding = false;
   bool silent = false;
   ncclResult_t broken = ncclSuccess;
 };
@@ -128,6 +130,13 @@ ncclResult_t launch(ncclComm_t comm, cudaStream_t stream,
   auto op = std::make_shared<operation>(operation{self, self->enqueued++, std::move(work)});
   ++self->launching;
   std::thread([self, stream, op = std::move(op)] {
+    {
+      lock_type held(world().mutex);
+      ++world().held;
+      world().changed.notify_all();
+      world().changed.wait(held, [] { return !world().holding; });
+      --world().held;
+    }
     troupe_emulator_enqueue(stream, [op] { execute(*op); });
     lock_type relock(world().mutex);
     --self->launching;
@@ -222,11 +231,13 @@ ncclResult_t get_async_error(ncclComm_t comm, ncclResult_t* state) {
   std::lock_guard lock(world().mutex);
   const auto& m = *comm->self;
   const bool needed = m.turn != m.enqueued || m.group->joined < m.group->size;
-  if (world().broken != ncclSuccess)
+  if (m.launching > 0)
+    *state = ncclInProgress;
+  else if (world().broken != ncclSuccess)
     *state = world().broken;
   else if (m.group->broken && needed)
     *state = ncclRemoteError;
-  else if (m.group->joined < m.group->size || m.launching > 0 || (m.finalizing && needed))
+  else if (m.group->joined < m.group->size || (m.finalizing && needed))
     *state = ncclInProgress;
   else
     *state = ncclSuccess;
@@ -385,6 +396,19 @@ facts seen() {
 void await_stuck(int operations) {
   lock_type lock(world().mutex);
   world().changed.wait(lock, [&] { return world().stuck >= operations; });
+}
+
+void hold_launches(bool on) {
+  {
+    std::lock_guard lock(world().mutex);
+    world().holding = on;
+  }
+  world().changed.notify_all();
+}
+
+void await_held(int calls) {
+  lock_type lock(world().mutex);
+  world().changed.wait(lock, [&] { return world().held >= calls; });
 }
 
 void silent_deaths(bool on) {

@@ -29,6 +29,11 @@ facts seen();
 /// Waits until so many operations are with the device and cannot go on.
 void await_stuck(int operations);
 
+/// From now on calls begin, but their operations do not reach the stream until this is undone.
+void hold_launches(bool on);
+/// Waits until so many calls have begun and are held.
+void await_held(int calls);
+
 /// From now on members that go do so silently: no error is noticed at the others.
 void silent_deaths(bool on);
 /// Every communicator reports `error` from now on; ncclSuccess: none.

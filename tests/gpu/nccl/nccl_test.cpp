@@ -28,6 +28,14 @@ const transport nccl{emulated_gpu, [](const group_options& o, device& gpu) {
                                                     {milliseconds(1)});
                      }};
 
+/// Waits until everything enqueued so far is with the device.
+void await_submitted(gpu::stream& s) {
+  std::promise<void> submitted;
+  static_cast<cuda::cuda_stream&>(s).enqueue("nothing",
+                                             [&](cudaStream_t) { submitted.set_value(); });
+  submitted.get_future().wait();
+}
+
 /// Nothing is left of a test: communicators, calls at wrong times, aborts one by one.
 struct clean_world {
   cuda::fake_nccl::facts before = seen();
@@ -132,15 +140,11 @@ TEST_CASE("DEV-3: the failure of an operation reaches what was enqueued behind i
   float value = 1;
   all[0].group->all_reduce_sum(*all[0].stream, &value, 1);  // rank 1 never comes
   std::promise<status> told;
-  std::promise<void> submitted;
   all[0].stream->notify([&](const status& s) { told.set_value(s); });
   auto passed = all[0].stream->record();
-  static_cast<cuda::cuda_stream&>(*all[0].stream).enqueue("nothing", [&](cudaStream_t) {
-    submitted.set_value();
-  });
+  await_submitted(*all[0].stream);
   bool ran = false;
   all[0].stream->host_task([&] { return ran = true, status{}; });
-  submitted.get_future().wait();  // everything but the last is with the device
   cuda::fake_nccl::await_stuck(1);
   std::thread other([&] { all[0].group->abort(); });
   const auto state = told.get_future().get();
@@ -154,13 +158,29 @@ TEST_CASE("DEV-3: the failure of an operation reaches what was enqueued behind i
 
 TEST_CASE("nccl: an error that NCCL notices by itself ends the group, though nobody calls it") {
   clean_world clean;
-  auto all = connected(nccl, 2, std::chrono::minutes(10));
+  auto all = connected(nccl, 2, std::chrono::seconds(5));
   float value = 1;
   all[0].group->all_reduce_sum(*all[0].stream, &value, 1);
+  await_submitted(*all[0].stream);  // NCCL's call has returned, its operation is stuck
+  cuda::fake_nccl::await_stuck(1);
   cuda::fake_nccl::break_everything(ncclSystemError);
   auto s = all[0].stream->synchronize();
   REQUIRE_FALSE(s);
   CHECK(s.error().code == errc::unavailable);
+}
+
+TEST_CASE("NCC-3: a stream does not end while NCCL may still put an operation into it") {
+  clean_world clean;
+  auto all = connected(nccl, 2);
+  float value = 1;
+  cuda::fake_nccl::hold_launches(true);
+  all[0].group->all_reduce_sum(*all[0].stream, &value, 1);
+  cuda::fake_nccl::await_held(1);
+  all[0].group->abort();
+  auto ended = std::async(std::launch::async, [&] { all[0].stream.reset(); });
+  CHECK(ended.wait_for(milliseconds(100)) == std::future_status::timeout);
+  cuda::fake_nccl::hold_launches(false);  // into a stream that is gone, the emulator would say
+  ended.wait();
 }
 
 TEST_CASE("nccl: there are links between neighbours alone, and only where they are wanted") {
