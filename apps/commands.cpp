@@ -29,7 +29,9 @@ void add_all(shell& sh) {
   add_data(sh);
   add_sim(sh);
   add_bench(sh);
+  add_gpu(sh);
   add_config(sh);
+  add_plan(sh);
   add_certs(sh);
   add_completion(sh);
   add_version(sh);

@@ -19,6 +19,8 @@ namespace troupe::apps {
 void add_data(shell& sh);
 /// `troupe config check|show|explain|schema`: questions about a configuration.
 void add_config(shell& sh);
+/// `troupe plan`: the memory, work and traffic of each stage.
+void add_plan(shell& sh);
 /// `troupe certs`: a certificate authority and certificates for a cluster.
 void add_certs(shell& sh);
 /// `troupe completion bash|zsh`: completes verbs, flags and keys.
@@ -44,6 +46,8 @@ void add_sim(shell& sh);
 void add_generate(shell& sh);
 /// `troupe ckpt ls|show|verify|diff|export|import|gc`: looks after checkpoints.
 void add_ckpt(shell& sh);
+/// `troupe gpu`: the GPUs of this machine.
+void add_gpu(shell& sh);
 
 /// Registers every verb, in the order of the help.
 void add_all(shell& sh);

@@ -17,6 +17,7 @@
 #include "apps/control/session.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
+#include "gpu/back_end.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::apps {
@@ -116,6 +117,7 @@ result<int> run_node(node_arguments a) {
                                     }
                                     bell.wake();
                                   }};
+    options.accelerators = gpu::accelerators();
     auto actor = system.spawn(cluster::node, std::move(options));
     auto over = [&] {
       std::lock_guard lock(end.mutex);

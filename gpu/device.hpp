@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 
+#include "gpu/stopwatch.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu {
@@ -73,6 +74,11 @@ class stream {
   /// must not wait for streams; it may enqueue. This is how a worker actor learns of completions.
   virtual void notify(std::function<void(const status&)> fn) = 0;
 
+  /// Enqueues what `enqueue` enqueues here, and tells `done`, as notify() does, how long that took
+  /// on the stream in seconds: by the device's own clock where it has one, else by `clock`.
+  virtual void measure(const std::function<void()>& enqueue, std::function<void(double)> done,
+                       time_kind clock = time_kind::wall);
+
   /// Runs blocking host work (a Gloo collective, a file read) in stream order; an error poisons
   /// (DEV-3). Skipped if the stream is poisoned.
   virtual void host_task(std::function<status()> fn) = 0;
@@ -82,6 +88,12 @@ class stream {
 
   /// Sets bytes to zero.
   virtual void zero(void* destination, size_t bytes) = 0;
+
+  /// Enqueues what `enqueue` enqueues on this stream. Called again with the same key it may do the
+  /// operations it noted instead of calling `enqueue` (CUDA: one graph in place of many launches).
+  /// So `enqueue` always enqueues the same operations with the same arguments, on this stream only,
+  /// and neither notify() nor host_task(); what the arguments point to lives as long as the stream.
+  virtual void replay(uint64_t key, const std::function<void()>& enqueue);
 
   /// Blocks until the queue is empty; returns the first error and clears it. Tests and tools only.
   virtual status synchronize() = 0;
@@ -113,12 +125,15 @@ struct device_facts {
   std::string instruction_set;  ///< e.g. "avx512_bf16", "amx_bf16", "sm_90"
   int threads = 0;              ///< host threads a compute stream may use
   uint64_t memory_bytes = 0;    ///< memory of the device, bytes
+  uint64_t free_bytes = 0;      ///< of it in nobody's use; 0: not known
+  double sheet_flops = 0;  ///< dense bf16 products by the maker's data sheet, FLOP/s; 0: not known
 };
 
 /// Options of one stream.
 struct stream_options {
   std::string name = "compute";  ///< shown in traces and thread names (15 characters are kept)
   int threads = 1;               ///< host threads its operations use (host back end)
+  bool replay = true;            ///< replay() may do other than call what it is given
 };
 
 class device {
@@ -131,6 +146,12 @@ class device {
 
   /// Zeroed memory. Fails with no_memory, naming how much was asked for.
   virtual result<buffer> allocate(size_t bytes) = 0;
+
+  /// Makes `bytes` of the caller's host memory quick to copy from and to: page-locked, so that
+  /// copies run beside everything else. Ends with the last copy of the returned guard, which must
+  /// go before the memory and the device do. Null where there is nothing to do (the host back end).
+  /// Fails with no_memory.
+  virtual result<std::shared_ptr<void>> pin(void* memory, size_t bytes);
 
   /// Whether host code may dereference this device's memory.
   virtual bool host_accessible() const noexcept = 0;

@@ -219,6 +219,10 @@ struct optimizer_args {
   float lr, beta1, beta2, eps, weight_decay;
   int64_t step;              ///< t, from 1
   bool trust_always = true;  ///< LAMB only
+  /// The bf16 compute copy is rounded up or down by chance (stochastic_rounding.hpp), which is a
+  /// function of this seed, of step and of the element; give every chunk another seed.
+  bool stochastic_rounding = false;
+  uint64_t rounding_seed = 0;
 };
 
 /// All mathematics of one device. Every call enqueues on `s` and returns at once (DEV-1).

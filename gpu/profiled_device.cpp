@@ -1,4 +1,4 @@
-// Each operation between two notifications of its stream.
+// Each operation measured by its stream.
 #include "gpu/profiled_device.hpp"
 
 #include "gpu/ops.hpp"
@@ -110,14 +110,15 @@ class profiled_ops final : public ops {
  private:
   template <class F>
   void noted(stream& s, op_kind kind, double flops, F&& enqueue) {
-    s.notify([this](const status&) { profile_.began = seconds_now(profile_.clock); });
-    enqueue();
-    s.notify([this, kind, flops](const status&) {
-      op_time& entry = profile_.kinds[static_cast<size_t>(kind)];
-      ++entry.calls;
-      entry.seconds += seconds_now(profile_.clock) - profile_.began;
-      entry.flops += flops;
-    });
+    s.measure(
+        enqueue,
+        [this, kind, flops](double seconds) {
+          op_time& entry = profile_.kinds[static_cast<size_t>(kind)];
+          ++entry.calls;
+          entry.seconds += seconds;
+          entry.flops += flops;
+        },
+        profile_.clock);
   }
 
   ops& inner_;
@@ -130,7 +131,9 @@ class profiled_device final : public device {
 
   device_facts facts() const override { return inner_.facts(); }
   result<std::unique_ptr<stream>> make_stream(const stream_options& options) override {
-    return inner_.make_stream(options);
+    stream_options every = options;
+    every.replay = false;  // what is replayed cannot be measured one by one
+    return inner_.make_stream(every);
   }
   result<buffer> allocate(size_t bytes) override { return inner_.allocate(bytes); }
   bool host_accessible() const noexcept override { return inner_.host_accessible(); }

@@ -56,7 +56,6 @@ struct op_time {
 struct op_profile {
   std::array<op_time, op_kind_count> kinds;
   time_kind clock = time_kind::wall;
-  double began = 0;  ///< by that clock, of the operation that runs
 
   /// Sum over kinds, seconds.
   double total_seconds() const noexcept;

@@ -108,6 +108,17 @@ int threads_of(const coordinator_state& st, const member& node) {
   return static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, workers)));
 }
 
+/// What each rank computes on, by what the nodes said they have.
+result<train::device_choice> devices_of(const coordinator_state& st) {
+  std::vector<train::node_devices> nodes;
+  for (const auto& [index, m] : st.members)
+    nodes.push_back(
+        {m.name, host_key(m), m.hello.hardware ? std::ssize(m.hello.hardware->gpus) : 0});
+  std::vector<int64_t> node_of;
+  for (const auto& r : st.options.plan.ranks) node_of.push_back(r.node);
+  return train::choose_devices(st.options.plan.job.cluster.device, nodes, node_of);
+}
+
 bool needs_tokens(const coordinator_state& st, const train::rank_place& r) {
   return r.pipeline_rank == 0 || r.pipeline_rank + 1 == st.options.plan.job.parallel.pipeline;
 }
@@ -165,6 +176,7 @@ void start_run(coordinator_pointer self) {
     o.hosts.push_back(m.hello.host);
     o.threads.push_back(threads_of(st, m));
   }
+  o.devices = st.devices;
   for (const auto& [node, ranks] : loader_nodes(st))
     o.loaders.push_back({st.members.at(node).loader, ranks});
   o.resume = st.options.resume;
@@ -225,6 +237,12 @@ void assigned(coordinator_pointer self, uint32_t node, const msg<fbs::Assigned>&
 void assign_ranks(coordinator_pointer self) {
   auto& st = self->state;
   st.assigning = true;
+  auto devices = devices_of(st);
+  if (!devices) return end(self, devices.error(), true);
+  st.devices = std::move(*devices);
+  if (const auto& names = st.devices.names; !names.empty() && names.front() != "host")
+    say(self, fmt::format("devices: {}{}", fmt::join(names, ", "),
+                          st.devices.shared ? " (shared: sums go through host memory)" : ""));
   st.stages.resize(st.options.plan.ranks.size());
   const auto loaders = loader_nodes(st);
   for (auto& [index, m] : st.members)

@@ -70,6 +70,7 @@ struct coordinator_state {
   std::optional<membership_policy> membership;
   std::optional<liveness_policy> liveness;
   std::map<uint32_t, member> members;  ///< by index
+  train::device_choice devices;        ///< once ranks are assigned
   run_actor run;
   archive_actor archive;
   carrier_actor carrier;            ///< none without a second tier

@@ -83,6 +83,7 @@ void say_hello(node_pointer self) {
     h.program_version = own_version();
     h.hardware = std::make_unique<fbs::HardwareFactsT>(
         st.options.parts.hardware ? st.options.parts.hardware() : hardware_facts());
+    if (!st.options.accelerators.empty()) h.hardware->gpus = st.options.accelerators;
     h.pid = static_cast<uint32_t>(getpid());
     h.host = st.options.advertise;
     h.port = st.port;

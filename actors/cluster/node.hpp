@@ -49,6 +49,7 @@ struct node_options {
   /// Told once, on the actor's thread, why the node ended; code none for an orderly end.
   std::function<void(const error&)> ended;
   node_parts parts = {};
+  std::vector<std::string> accelerators = {};  ///< names of the GPUs this process may use
 };
 
 struct node_state {

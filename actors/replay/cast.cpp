@@ -69,8 +69,10 @@ result<caf::strong_actor_ptr> cast_run(const story& life, const surroundings& ar
   o.stages = peers<stage_actor>(life, around, "stage");
   o.hosts = b.hosts;
   o.threads.assign(b.threads.begin(), b.threads.end());
+  o.devices = {b.devices, b.shared_devices};
   const auto ranks = o.plan.ranks.size();
-  if (o.stages.size() != ranks || o.hosts.size() != ranks || o.threads.size() != ranks)
+  if (o.stages.size() != ranks || o.hosts.size() != ranks || o.threads.size() != ranks ||
+      o.devices.names.size() != ranks)
     return error{errc::bad_data,
                  fmt::format("a run of {} ranks with {} stages", ranks, o.stages.size())};
   const auto loaders = peers<loader_actor>(life, around, "loader");

@@ -9,7 +9,9 @@
 //   BAT-1  Readers map it read-only; its size is sealed by the loader before anybody maps it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "actors/train/rank_engine.hpp"
@@ -37,6 +39,11 @@ class batch_memory {
 
   /// The writable start of a slot; the creator's side only.
   int32_t* slot(int64_t index) noexcept;
+
+  /// All slots, for pinning.
+  std::span<const std::byte> all() const noexcept {
+    return {static_cast<const std::byte*>(data_), slot_bytes_ * static_cast<uint64_t>(slots_)};
+  }
 
   /// The batch in a slot.
   batch_view view(int64_t index) const noexcept;

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "actors/checkpoint/catalog.hpp"
+#include "gpu/back_end.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/init.hpp"
 #include "gpu/model/saved_state.hpp"
@@ -34,7 +35,10 @@ double now_ms() {
 
 result<std::unique_ptr<rank_engine>> rank_engine::make(const engine_options& options) {
   std::unique_ptr<rank_engine> engine(new rank_engine(options));
-  engine->device_ = gpu::make_host_device(options.threads);
+  TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
+  engine->device_ = std::move(device);
+  TROUPE_TRY(pinned, engine->device_->pin(&engine->read_, sizeof engine->read_));
+  engine->readings_pinned_ = std::move(pinned);
   TROUPE_CHECK(engine->make_streams());
   return engine;
 }
@@ -124,6 +128,11 @@ status rank_engine::build_now() {
   return {};
 }
 
+void rank_engine::reads_from(std::span<const std::byte> memory) {
+  auto pinned = device_->pin(const_cast<std::byte*>(memory.data()), memory.size());
+  if (pinned) batches_pinned_ = std::move(*pinned);
+}
+
 result<std::vector<group_offer>> rank_engine::open_groups(const std::string& host) {
   const auto& at = options_.at;
   std::vector<group_offer> wanted;
@@ -135,8 +144,11 @@ result<std::vector<group_offer>> rank_engine::open_groups(const std::string& hos
   if (options_.model.tied && at.pipeline_ranks > 1 && (at.first() || at.last()))
     wanted.push_back({fmt::format("tied/{}", at.data_rank), at.first() ? 0 : 1, 2, {}});
   for (auto& offer : wanted) {
-    TROUPE_TRY(group, gpu::open_gloo_group({offer.name, offer.rank, offer.size, host,
-                                            std::chrono::milliseconds(options_.group_timeout_ms)}));
+    TROUPE_TRY(group, gpu::open_group(*device_,
+                                      {offer.name, offer.rank, offer.size, host,
+                                       std::chrono::milliseconds(options_.group_timeout_ms),
+                                       offer.name.starts_with("pipe/")},
+                                      {options_.shared_devices}));
     offer.addresses = group->addresses();
     pending_.emplace_back(offer.name, std::move(group));
   }
@@ -310,7 +322,7 @@ void rank_engine::clip_over_pipeline() {
     watch(*data_);
     compute_->wait(data_->record());
   }
-  compute_->copy(&norm_squared_on_host_, optimizer_->norm_squared(), sizeof(double));
+  compute_->copy(&read_.norm_squared, optimizer_->norm_squared(), sizeof(double));
   optimizer_->clip(*compute_);
 }
 
@@ -360,16 +372,16 @@ void rank_engine::evaluate(int micro_batch, int slot, const batch_view& batch, c
 }
 
 void rank_engine::finish_evaluation(std::function<void(const status&, step_outcome)> done) {
-  norm_squared_on_host_ = 0;
+  read_.norm_squared = 0;
   report(std::move(done));
 }
 
 /// Reads the loss back and hands everything over once the compute stream is there.
 void rank_engine::report(std::function<void(const status&, step_outcome)> done) {
-  compute_->copy(&loss_on_host_, model_->loss_sum(), sizeof(double));
+  compute_->copy(&read_.loss, model_->loss_sum(), sizeof(double));
   compute_->notify([this, done = std::move(done)](const status& s) {
-    outcome_.loss_sum = options_.at.last() ? loss_on_host_ : 0;
-    outcome_.grad_norm = std::sqrt(norm_squared_on_host_);
+    outcome_.loss_sum = options_.at.last() ? read_.loss : 0;
+    outcome_.grad_norm = std::sqrt(read_.norm_squared);
     done(s ? failure() : s, outcome_);
   });
 }

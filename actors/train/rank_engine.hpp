@@ -57,7 +57,9 @@ struct engine_options {
   gpu::optimizer_settings optimizer;
   int64_t batch = 1;  ///< sequences of a step over all replicas
   uint64_t seed = 0;
-  int threads = 1;  ///< of the compute stream
+  int threads = 1;              ///< of the compute stream
+  std::string device = "host";  ///< gpu::open_device's name of it
+  bool shared_devices = false;  ///< several ranks of the job are on one device
   int64_t group_timeout_ms = 120'000;
   std::string job;     ///< its name, for checkpoints
   uint64_t epoch = 0;  ///< the same
@@ -133,6 +135,10 @@ class rank_engine {
   void build(completion done);
   /// The stage; null until build() has completed.
   gpu::stage_model* model() noexcept { return model_.get(); }
+
+  /// Batches will be copied from this memory, which outlives the engine: it is pinned where that
+  /// makes copies quicker. Where it cannot be, they are slower; nothing else changes.
+  void reads_from(std::span<const std::byte> memory);
 
   /// Opens this rank's ends of its groups on the address `host`: data/<p>, pipe/<d>, tied/<d>.
   result<std::vector<group_offer>> open_groups(const std::string& host);
@@ -217,8 +223,13 @@ class rank_engine {
   status failure_;  ///< the first one of any stream (ENG-5)
   double stamp_started_ms_ = 0;
   double copies_awaited_ms_ = 0;
-  double loss_on_host_ = 0;
-  double norm_squared_on_host_ = 0;
+  /// What the device tells at the end of a step; pinned, so that telling it holds nothing up.
+  struct readings {
+    double loss = 0;
+    double norm_squared = 0;
+  };
+  readings read_;
+  std::shared_ptr<void> readings_pinned_, batches_pinned_;
   std::unique_ptr<gpu::stream> files_, compute_, data_;
   std::array<std::unique_ptr<gpu::stream>, static_cast<size_t>(lane::count)> lanes_;
 };

@@ -269,6 +269,8 @@ void describe(const run_state& st, fbs::LifeBirthT& b) {
   b.config_toml = st.config_toml;
   b.hosts = o.hosts;
   b.threads.assign(o.threads.begin(), o.threads.end());
+  b.devices = o.devices.names;
+  b.shared_devices = o.devices.shared;
   if (o.resume) {
     b.resume = o.resume->path.string();
     b.resume_step = o.resume->step;

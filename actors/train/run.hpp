@@ -24,6 +24,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/catalog.hpp"
 #include "actors/checkpoint/pace_policy.hpp"
+#include "actors/train/device_policy.hpp"
 #include "actors/train/plan.hpp"
 #include "messages/actors.hpp"
 
@@ -42,6 +43,7 @@ struct run_options {
   std::vector<stage_actor> stages;  ///< by rank
   std::vector<std::string> hosts;   ///< by rank: the address its groups listen on
   std::vector<int> threads;         ///< by rank
+  device_choice devices;            ///< by rank
   std::vector<host_loader> loaders;
   std::optional<checkpoint::entry> resume;
   archive_actor archive;

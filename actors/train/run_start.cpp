@@ -104,6 +104,8 @@ class starter : public std::enable_shared_from_this<starter> {
             m.first_layer = static_cast<uint32_t>(place.layers.first);
             m.last_layer = static_cast<uint32_t>(place.layers.last);
             m.threads = static_cast<uint32_t>(o.threads[i]);
+            m.device = o.devices.names[i];
+            m.shared_devices = o.devices.shared;
             m.config_toml = self_->state.config_toml;
           }));
         },

@@ -93,6 +93,8 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   auto options =
       options_of(*job, *model, at, {b.first_layer, b.last_layer}, static_cast<int>(b.threads));
   options.epoch = m.epoch();
+  if (!b.device.empty()) options.device = b.device;
+  options.shared_devices = b.shared_devices;
   options.on_save_progress = saver_watch(self);
   auto engine = rank_engine::make(options);
   if (!engine) return to_caf(engine.error());
@@ -128,6 +130,7 @@ caf::result<msg<fbs::Ack>> attach(worker_pointer self, const msg<fbs::AttachLoad
   if (m->slot_bytes() != static_cast<uint64_t>(2 * o.batch * o.shape.seq) * sizeof(int32_t))
     return to_caf({errc::bad_data, "the loader's slots are of another batch shape"});
   self->state.batches.emplace(std::move(*memory));
+  self->state.engine->reads_from(self->state.batches->all());
   return make_msg<fbs::Ack>(context_of(*self, m.header()));
 }
 

@@ -25,8 +25,8 @@ struct worker_state {
   int rank = -1;
   std::shared_ptr<inbox> done;
   std::unique_ptr<card_probe> probe;  ///< outlives the engine
+  std::optional<batch_memory> batches;  ///< the same
   std::unique_ptr<rank_engine> engine;
-  std::optional<batch_memory> batches;
 
   ~worker_state();
 };

@@ -11,6 +11,7 @@ void add_bench(shell& sh) {
   bench->require_subcommand(1);
   add_bench_peak(sh, bench);
   add_bench_ops(sh, bench);
+  add_bench_gpu(sh, bench);
   add_bench_train(sh, bench);
   add_bench_messages(sh, bench);
   add_bench_recorder(sh, bench);

@@ -95,7 +95,7 @@ result<std::unique_ptr<child_process>> child_process::start(
 
 child_process::~child_process() {
   in_.reset();
-  ::kill(pid_, SIGKILL);
+  ::kill(-pid_, SIGKILL);  // its group: start() made one
   ::waitpid(pid_, nullptr, 0);
 }
 

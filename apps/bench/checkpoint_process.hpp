@@ -27,7 +27,7 @@ uint64_t peak_bytes();
 uint64_t available_bytes();
 
 /// Another program, spoken with by its standard input and output, a line at a time. Ended with
-/// SIGKILL if it still runs when this goes.
+/// SIGKILL, and what it started with it, if it still runs when this goes.
 class child_process {
  public:
   /// Errors: not_found where there is no such program.

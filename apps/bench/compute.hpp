@@ -1,4 +1,4 @@
-// The benchmarks of computing: `troupe bench peak` and `troupe bench ops`.
+// The benchmarks of computing: `troupe bench peak`, `troupe bench ops` and `troupe bench gpu`.
 #pragma once
 
 #include "apps/shell.hpp"
@@ -10,5 +10,8 @@ void add_bench_peak(shell& sh, CLI::App* bench);
 
 /// `troupe bench ops`: each operation of a training step at the shapes of known models.
 void add_bench_ops(shell& sh, CLI::App* bench);
+
+/// `troupe bench gpu`: ceilings, operations and tests of one device within a few minutes.
+void add_bench_gpu(shell& sh, CLI::App* bench);
 
 }  // namespace troupe::apps

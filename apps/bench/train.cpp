@@ -14,7 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "gpu/host/peak.hpp"
+#include "apps/bench/product_peak.hpp"
+#include "gpu/back_end.hpp"
 #include "gpu/model/init.hpp"
 #include "gpu/model/local_trainer.hpp"
 #include "gpu/profiled_device.hpp"
@@ -26,7 +27,9 @@ namespace {
 struct train_arguments {
   std::string model = "tiny";
   std::string dtype = "f32";
+  std::string device = "host";
   int threads = 0;
+  int64_t layers = 0;
   int64_t batch = 0;
   int64_t seq = 0;
   int steps = 10;
@@ -45,6 +48,7 @@ struct preset {
   gpu::model_config model;
   int64_t batch;
   int64_t seq;
+  int64_t layers_of_model = 0;  ///< where the preset has fewer than the model it is shaped after
 };
 
 gpu::model_config gpt2(int64_t layers, int64_t heads, int64_t hidden, int64_t vocab,
@@ -73,6 +77,9 @@ preset preset_of(const std::string& name) {
   if (name == "tiny") return {gpt2(4, 4, 256, 4096, 1024), 8, 256};
   if (name == "llama-tiny") return {llama(gpt2(4, 8, 256, 4096, 1024), 4, 704), 8, 256};
   if (name == "gpt2-124m") return {gpt2(12, 12, 768, 50257, 1024), 1, 1024};
+  if (name == "gpt2-1.5b") return {gpt2(48, 25, 1600, 50257, 1024), 1, 1024};
+  if (name == "llama-1b") return {llama(gpt2(16, 32, 2048, 128256, 2048), 8, 8192), 1, 2048};
+  if (name == "llama-8b") return {llama(gpt2(8, 32, 4096, 128256, 2048), 8, 14336), 1, 2048, 32};
   return {llama(gpt2(12, 12, 768, 32000, 1024), 4, 2048), 1, 1024};
 }
 
@@ -138,6 +145,9 @@ struct measurement {
   gpu::op_profile profile;
   int profiled_steps = 0;
   std::string plan;
+  std::string device;
+  double sheet_flops = 0;     ///< of the maker's data sheet; 0: not known
+  uint64_t memory_bytes = 0;  ///< of the device in use at the end of the steps; 0: not known
 
   double peak() const { return peaks[peaks.size() / 2]; }
   double flops() const { return flops_per_step / 1e9; }  ///< GFLOP of a step
@@ -156,20 +166,25 @@ struct measurement {
 
 result<measurement> measure(const preset& shape, const train_arguments& args) {
   measurement out;
-  auto owner = gpu::make_host_device(args.threads);
+  TROUPE_TRY(owner, gpu::open_device(args.device, args.threads));
   const int threads = args.threads > 0 ? args.threads : owner->facts().threads;
   const auto type = args.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
-  TROUPE_TRY(meter, gpu::peak_meter::make(type, threads, args.time()));
+  out.device = owner->facts().name;
+  out.sheet_flops = type == gpu::dtype::bf16 ? owner->facts().sheet_flops : 0;
+  TROUPE_TRY(meter, product_peak::make(*owner, type, threads, args.time()));
   {
     TROUPE_TRY(timed, session::make(*owner, shape, args));
     TROUPE_CHECK(timed.run(args.warmup));
     for (int i = 0; i < args.steps; ++i) {
-      out.peaks.push_back(meter.sample() / 1e9);
+      TROUPE_TRY(peak, meter.sample());
+      out.peaks.push_back(peak / 1e9);
       TROUPE_TRY(seconds, timed.step(args.time()));
       out.seconds.push_back(seconds);
     }
     out.loss = timed.loss();
     out.plan = timed.trainer().stage(0).plan().text();
+    const auto facts = owner->facts();
+    if (facts.free_bytes > 0) out.memory_bytes = facts.memory_bytes - facts.free_bytes;
   }
   std::sort(out.peaks.begin(), out.peaks.end());
   std::sort(out.seconds.begin(), out.seconds.end());
@@ -195,12 +210,19 @@ std::vector<std::pair<gpu::op_kind, gpu::op_time>> by_time(const gpu::op_profile
   return out;
 }
 
+/// Says so where layers are cut.
+std::string cut(const preset& shape) {
+  if (shape.layers_of_model == 0 || shape.layers_of_model == shape.model.layers) return "";
+  return fmt::format(" cut to {} of {} layers", shape.model.layers, shape.layers_of_model);
+}
+
 std::string text(const train_arguments& args, const preset& shape, const measurement& m) {
   const double tokens = static_cast<double>(shape.batch * shape.seq);
   std::string out = fmt::format(
-      "{} {} {}x{}, {:.1f} M parameters, {} steps, loss {:.4f}; peak {:.0f} GFLOP/s\n", args.model,
-      args.dtype, shape.batch, shape.seq, static_cast<double>(shape.model.parameters()) / 1e6,
-      m.seconds.size(), m.loss, m.peak());
+      "{}{} {} {}x{}, {:.1f} M parameters, {} steps, loss {:.4f}\non {}; peak {:.0f} GFLOP/s\n",
+      args.model, cut(shape), args.dtype, shape.batch, shape.seq,
+      static_cast<double>(shape.model.parameters()) / 1e6, m.seconds.size(), m.loss, m.device,
+      m.peak());
   for (const auto& pace : m.paces()) {
     const double gflops = m.flops() / pace.seconds;
     out +=
@@ -208,6 +230,13 @@ std::string text(const train_arguments& args, const preset& shape, const measure
                     pace.name, tokens / pace.seconds, gflops, 100 * gflops / pace.peak,
                     pace.seconds * 1e3, args.clock == "cpu" ? " of processor time" : "");
   }
+  if (m.sheet_flops > 0)
+    out +=
+        fmt::format("  MFU     {:6.1f} % of the data sheet's {:.0f} TFLOP/s (median step)\n",
+                    100e9 * m.flops() / m.paces()[1].seconds / m.sheet_flops, m.sheet_flops / 1e12);
+  if (m.memory_bytes > 0)
+    out += fmt::format("  memory  {:.2f} GiB of the device in use\n",
+                       static_cast<double>(m.memory_bytes) / (1 << 30));
   out += "share of each operation (stream time of extra, profiled steps)\n";
   const double total = m.profile.total_seconds();
   for (const auto& [kind, time] : by_time(m.profile)) {
@@ -229,6 +258,10 @@ std::string json_text(const train_arguments& args, const preset& shape, const me
   out["bench"] = "train";
   out["model"] = args.model;
   out["dtype"] = args.dtype;
+  out["device"] = m.device;
+  out["layers"] = shape.model.layers;
+  if (m.sheet_flops > 0) out["mfu"] = 1e9 * m.flops() / m.paces()[1].seconds / m.sheet_flops;
+  if (m.memory_bytes > 0) out["memory_bytes"] = m.memory_bytes;
   out["threads"] = args.threads;
   out["batch"] = shape.batch;
   out["seq"] = shape.seq;
@@ -258,16 +291,20 @@ void add_bench_train(shell& sh, CLI::App* bench) {
   auto* verb = bench->add_subcommand("train", "Training speed of one process and where time goes");
   auto args = std::make_shared<train_arguments>();
   verb->add_option("--model", args->model, "Which model")
-      ->check(CLI::IsMember({"tiny", "llama-tiny", "gpt2-124m", "llama-110m"}))
+      ->check(CLI::IsMember(
+          {"tiny", "llama-tiny", "gpt2-124m", "llama-110m", "gpt2-1.5b", "llama-1b", "llama-8b"}))
       ->capture_default_str();
   verb->add_option("--dtype", args->dtype, "Number format of the computation")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
+  verb->add_option("--device", args->device, "host, cuda, cuda:1 ...")->capture_default_str();
+  verb->add_option("--layers", args->layers, "Layers; 0: as the model has, or what fits of it")
+      ->check(CLI::Range(0, 1000));
   verb->add_option("--threads", args->threads, "Compute threads; 0: all cores")
       ->check(CLI::Range(0, 1024));
   verb->add_option("--batch", args->batch, "Rows; 0: as the model is usually measured")
       ->check(CLI::Range(0, 1 << 20));
-  verb->add_option("--seq", args->seq, "Tokens a row; 0: as usual")->check(CLI::Range(0, 1024));
+  verb->add_option("--seq", args->seq, "Tokens a row; 0: as usual")->check(CLI::Range(0, 1 << 20));
   verb->add_option("--steps", args->steps, "Measured steps")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
@@ -284,6 +321,11 @@ void add_bench_train(shell& sh, CLI::App* bench) {
     preset shape = preset_of(args->model);
     if (args->batch > 0) shape.batch = args->batch;
     if (args->seq > 0) shape.seq = args->seq;
+    if (args->layers > 0) {
+      if (shape.layers_of_model == 0) shape.layers_of_model = shape.model.layers;
+      shape.model.layers = args->layers;
+    }
+    shape.model.max_positions = std::max(shape.model.max_positions, shape.seq);
     TROUPE_TRY(m, measure(shape, *args));
     TROUPE_CHECK(print(args->json ? json_text(*args, shape, m) : text(*args, shape, m)));
     return 0;

@@ -11,6 +11,8 @@
 //   COM-2  The same layout adds in the same order: sums have the same bits run after run.
 //   COM-3  A dead peer makes pending operations fail with unavailable; abort() makes them fail
 //     here.
+//   COM-4  From one rank to another, sends are enqueued in the order of the receives there, and all
+//     on one stream: NCCL pairs by order, Gloo by tag.
 #pragma once
 
 #include <chrono>
@@ -30,6 +32,7 @@ struct group_options {
   int size = 1;
   std::string host = "127.0.0.1";             ///< local address to listen on
   std::chrono::milliseconds timeout{60'000};  ///< of one collective or transfer
+  bool transfers = false;  ///< ranks r and r + 1 send and receive, too (Gloo: everybody may always)
 };
 
 /// A connected group. Operations enqueue on the given stream and never block the caller.
@@ -44,11 +47,18 @@ class communicator {
   virtual void all_reduce_sum(stream& s, float* data, int64_t count) = 0;
   virtual void all_reduce_sum(stream& s, double* data, int64_t count) = 0;
 
+  /// data holds size() parts of `part` elements; of this rank's own part every element becomes the
+  /// sum over ranks (COM-2), what the others hold then is unspecified.
+  virtual void reduce_scatter_sum(stream& s, float* data, int64_t part) = 0;
+
+  /// data holds size() parts of `part_bytes`; every part becomes what its rank has there.
+  virtual void all_gather(stream& s, void* data, size_t part_bytes) = 0;
+
   /// All members have the root's bytes afterwards.
   virtual void broadcast(stream& s, void* data, size_t bytes, int root) = 0;
 
   /// Point to point; `tag` pairs a send with its receive and is used once per pair of ranks at a
-  /// time.
+  /// time (COM-4).
   virtual void send(stream& s, const void* data, size_t bytes, int peer, uint64_t tag) = 0;
   virtual void receive(stream& s, void* data, size_t bytes, int peer, uint64_t tag) = 0;
 
@@ -72,5 +82,11 @@ class pending_group {
 
 /// Opens this rank's end over TCP (Gloo). A group of one needs no network.
 result<std::unique_ptr<pending_group>> open_gloo_group(const group_options& options);
+
+/// Opens this rank's end over NCCL, for memory of `gpu` (a CUDA device, which outlives the group)
+/// and for its streams; `options.host` is not used, NCCL finds its interfaces (NCCL_SOCKET_IFNAME).
+/// Every rank connects its groups in the same order. Fails with unavailable where NCCL is missing
+/// or this build has no CUDA.
+result<std::unique_ptr<pending_group>> open_nccl_group(const group_options& options, device& gpu);
 
 }  // namespace troupe::gpu

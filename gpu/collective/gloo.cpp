@@ -7,8 +7,10 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <vector>
 
 #include <fmt/format.h>
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/broadcast.h>
 #include <gloo/context.h>
@@ -24,6 +26,8 @@ constexpr size_t max_address_bytes = 256;
 constexpr uint32_t collective_tag = 1;
 /// Point-to-point tags live above the slots that Gloo's collectives build from their own tag.
 constexpr uint64_t point_to_point_slot = uint64_t{1} << 60;
+/// A step of a reduce-scatter, one slot each.
+constexpr uint64_t reduce_scatter_slot = uint64_t{1} << 62;
 /// Nobody ever sends here.
 constexpr uint64_t abort_slot = uint64_t{1} << 61;
 
@@ -63,6 +67,25 @@ class gloo_communicator final : public communicator {
   }
   void all_reduce_sum(stream& s, double* data, int64_t count) override {
     all_reduce(s, data, count);
+  }
+
+  void reduce_scatter_sum(stream& s, float* data, int64_t part) override {
+    if (size() == 1) return;
+    s.host_task([this, data, part] { return run([&] { return reduce_scatter(data, part); }); });
+  }
+
+  void all_gather(stream& s, void* data, size_t part_bytes) override {
+    if (size() == 1) return;
+    s.host_task([this, data, part_bytes] {
+      return run([&]() -> status {
+        gloo::AllgatherOptions o(context_);  // without an input: in place
+        o.setOutput(static_cast<uint8_t*>(data), part_bytes * static_cast<size_t>(size()));
+        o.setTag(collective_tag);
+        o.setTimeout(options_.timeout);
+        gloo::allgather(o);
+        return {};
+      });
+    });
   }
 
   void broadcast(stream& s, void* data, size_t bytes, int root) override {
@@ -150,6 +173,27 @@ class gloo_communicator final : public communicator {
         return {};
       });
     });
+  }
+
+  /// Part p starts at rank p + 1 and grows by every rank's own on its way round to rank p.
+  status reduce_scatter(float* data, int64_t part) {
+    const auto bytes = static_cast<size_t>(part) * sizeof(float);
+    const auto at = [&](int steps_back) {
+      return data + part * ((rank() + size() - steps_back) % size());
+    };
+    const int next = (rank() + 1) % size(), previous = (rank() + size() - 1) % size();
+    std::vector<float> got(static_cast<size_t>(part));
+    for (int step = 1; step < size(); ++step) {
+      const auto slot = reduce_scatter_slot + static_cast<uint64_t>(step);
+      auto out = context_->createUnboundBuffer(at(step), bytes);
+      auto in = context_->createUnboundBuffer(got.data(), bytes);
+      out->send(next, slot);
+      in->recv(previous, slot);
+      if (!in->waitRecv(options_.timeout) || !out->waitSend(options_.timeout)) return aborted();
+      float* sum = at(step + 1);
+      for (int64_t i = 0; i < part; ++i) sum[i] += got[static_cast<size_t>(i)];
+    }
+    return {};
   }
 
   group_options options_;

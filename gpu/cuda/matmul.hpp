@@ -1,7 +1,7 @@
 // Matrix products on the device, in the row-major terms of ops.hpp.
 //
 // Why a seam: on a GPU the products are cuBLASLt's (cublas_matmul.cpp); the emulated device, which
-// tests every kernel on the CPU, has plain loops behind the same call.
+// tests every kernel on the CPU, has plain loops behind the same call (emulator/loop_matmul.hpp).
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,8 +18,8 @@ namespace troupe::gpu::cuda {
 /// packed.
 struct matmul_args {
   int64_t m = 0, n = 0, k = 0;
-  dtype in = dtype::bf16;   ///< of a, b and bias
-  dtype out = dtype::bf16;  ///< of c and d: `in`, or f32
+  dtype in = dtype::bf16;   ///< of a and b
+  dtype out = dtype::bf16;  ///< of bias, c and d: `in`, or f32
   const void* a = nullptr;
   bool a_transposed = false;  ///< memory holds a as [K,M]
   int64_t a_stride = 0;
@@ -27,7 +27,7 @@ struct matmul_args {
   bool b_transposed = false;  ///< memory holds b as [N,K]: the weights' [out, in]
   int64_t b_stride = 0;
   const void* bias = nullptr;  ///< optional
-  const void* c = nullptr;     ///< optional; may equal d; rows as far apart as d's
+  const void* c = nullptr;     ///< optional; d itself or apart from it; rows as far apart as d's
   void* d = nullptr;
   int64_t d_stride = 0;
 };
@@ -38,19 +38,31 @@ class matmul {
   virtual ~matmul() = default;
 
   /// Enqueues the product on `s`. f32 inputs are multiplied in full float32 (no TF32): they are for
-  /// checking. Fails with unavailable where the library has no algorithm for the shape.
+  /// checking. Nothing is read or written where M or N is 0; an empty sum (K = 0) is 0. Fails with
+  /// unavailable where the library has no algorithm for the shape or refuses the call, with usage
+  /// where the arguments contradict each other.
   virtual status run(cudaStream_t s, const matmul_args& a) = 0;
 };
 
 /// How products are chosen.
 struct matmul_options {
   /// The same bits for the same call, run after run and on every device of the kind: the first
-  /// algorithm of the heuristics that does not split K by atomics.
+  /// algorithm of the heuristics that does not add parts of K up in the output, one block after
+  /// another.
   bool deterministic = true;
+  /// Device memory that algorithms may use, allocated once. 32 MiB is what cuBLAS itself takes on
+  /// Hopper.
   size_t workspace_bytes = size_t{32} << 20;
 };
 
-/// cuBLASLt, loaded when first asked for. Fails with unavailable, saying what to install.
+struct cublas_lt_table;  // gpu/cuda/cublas_lt.hpp
+
+/// cuBLASLt on the current device, loaded when first asked for. Fails with unavailable, saying what
+/// to install; with no_memory where the workspace does not fit.
 result<std::unique_ptr<matmul>> make_cublas_matmul(const matmul_options& options = {});
+
+/// The same over another table of functions (tests).
+result<std::unique_ptr<matmul>> make_cublas_matmul(const matmul_options& options,
+                                                   const cublas_lt_table& table);
 
 }  // namespace troupe::gpu::cuda

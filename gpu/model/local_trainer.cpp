@@ -2,6 +2,7 @@
 #include "gpu/model/local_trainer.hpp"
 
 #include <cmath>
+#include <numeric>
 
 namespace troupe::gpu {
 
@@ -25,6 +26,9 @@ result<std::unique_ptr<local_trainer>> local_trainer::make(device& owner, const 
     out->stages_.push_back(std::move(stage));
     out->optimizers_.push_back(std::move(optimizer));
   }
+  out->read_.resize(out->stages_.size() + 1);
+  TROUPE_TRY(pinned, owner.pin(out->read_.data(), out->read_.size() * sizeof(double)));
+  out->read_pinned_ = std::move(pinned);
   return out;
 }
 
@@ -52,44 +56,49 @@ void local_trainer::sum_tied_gradients() {
   stream_->copy(b.grad(back), a.grad(front), a.bytes(front, part::grad));
 }
 
-result<double> local_trainer::sum_norms() {
-  double total = 0;
-  std::vector<double> parts(stages_.size());
+int64_t local_trainer::targets_per_step() const noexcept {
+  return options_.micro_batches * options_.micro_batch * options_.seq;
+}
+
+void local_trainer::enqueue_gradients(const int32_t* tokens, const int32_t* targets) {
+  const int64_t per_micro = options_.micro_batch * options_.seq;
+  const auto scale = 1.0f / static_cast<float>(targets_per_step());
+  stages_.back()->reset_loss(*stream_);
+  for (int64_t i = 0; i < options_.micro_batches; ++i)
+    micro_batch(tokens + i * per_micro, targets + i * per_micro, scale);
+  sum_tied_gradients();
+  stream_->copy(read_.data(), stages_.back()->loss_sum(), sizeof(double));
   for (size_t i = 0; i < stages_.size(); ++i) {
     optimizers_[i]->begin(*stream_);
     for (int c = 0; c < stages_[i]->store().chunk_count(); ++c) optimizers_[i]->norm(*stream_, c);
-    stream_->copy(&parts[i], optimizers_[i]->norm_squared(), sizeof(double));
+    stream_->copy(&read_[i + 1], optimizers_[i]->norm_squared(), sizeof(double));
   }
+}
+
+result<local_step> local_trainer::outcome() {
   TROUPE_CHECK(stream_->synchronize());
-  for (double part : parts) total += part;
-  return total;
+  norm_squared_ = std::accumulate(read_.begin() + 1, read_.end(), 0.0);
+  return local_step{read_[0] / static_cast<double>(targets_per_step()), std::sqrt(norm_squared_)};
 }
 
 result<local_step> local_trainer::accumulate(const int32_t* tokens, const int32_t* targets) {
-  const int64_t per_micro = options_.micro_batch * options_.seq;
-  const int64_t count = per_micro * options_.micro_batches;
-  stages_.back()->reset_loss(*stream_);
-  for (int64_t i = 0; i < options_.micro_batches; ++i)
-    micro_batch(tokens + i * per_micro, targets + i * per_micro, 1.0f / static_cast<float>(count));
-  sum_tied_gradients();
-  double loss = 0;
-  stream_->copy(&loss, stages_.back()->loss_sum(), sizeof loss);
-  TROUPE_TRY(squared, sum_norms());
-  return local_step{loss / static_cast<double>(count), std::sqrt(squared)};
+  enqueue_gradients(tokens, targets);
+  return outcome();
 }
 
 result<local_step> local_trainer::step(const int32_t* tokens, const int32_t* targets, float lr) {
-  TROUPE_TRY(report, accumulate(tokens, targets));
-  const double squared = report.norm * report.norm;
+  enqueue_gradients(tokens, targets);
+  // One stage has the whole norm on the device: nothing waits for the host within the step.
+  if (stages_.size() > 1) TROUPE_CHECK(outcome());
   ++steps_;
   for (size_t i = 0; i < stages_.size(); ++i) {
-    if (stages_.size() > 1) stream_->copy(optimizers_[i]->norm_squared(), &squared, sizeof squared);
+    if (stages_.size() > 1)
+      stream_->copy(optimizers_[i]->norm_squared(), &norm_squared_, sizeof norm_squared_);
     optimizers_[i]->clip(*stream_);
     for (int c = 0; c < stages_[i]->store().chunk_count(); ++c)
       optimizers_[i]->step(*stream_, c, lr, steps_);
   }
-  TROUPE_CHECK(stream_->synchronize());
-  return report;
+  return outcome();
 }
 
 result<std::map<std::string, double>> local_trainer::tensor_norms() {

@@ -64,7 +64,9 @@ class local_trainer {
 
   void micro_batch(const int32_t* tokens, const int32_t* targets, float scale);
   void sum_tied_gradients();
-  result<double> sum_norms();
+  int64_t targets_per_step() const noexcept;
+  void enqueue_gradients(const int32_t* tokens, const int32_t* targets);
+  result<local_step> outcome();
 
   device& owner_;
   local_options options_;
@@ -72,6 +74,10 @@ class local_trainer {
   std::vector<std::unique_ptr<stage_model>> stages_;
   std::vector<std::unique_ptr<optimizer>> optimizers_;
   int64_t steps_ = 0;
+  double norm_squared_ = 0;  ///< of all stages
+  /// Where the stream puts what a step reports: the sum of losses, then each stage's squared norm.
+  std::vector<double> read_;
+  std::shared_ptr<void> read_pinned_;
 };
 
 }  // namespace troupe::gpu

@@ -1,6 +1,7 @@
 // The stage's forward and backward pass; the layers' operations are in layer.cpp.
 #include "gpu/model/stage_model.hpp"
 
+#include <atomic>
 #include <cassert>
 
 #include "gpu/model/rope_table.hpp"
@@ -53,8 +54,10 @@ class stage_model::impl {
               slot.tokens, table_.weight, positions_.weight, slot.x[0]});
     }
     for (size_t i = 0; i < layers_.size(); ++i)
-      forward_layer(pass(s, layers_[i].chunk), layers_[i].weights, slot.x[i], slot.layers[i],
-                    slot.x[i + 1]);
+      s.replay(key(slot, i, direction::forward), [&] {
+        forward_layer(pass(s, layers_[i].chunk), layers_[i].weights, slot.x[i], slot.layers[i],
+                      slot.x[i + 1]);
+      });
   }
 
   void final_norm(stream& s, const slot_memory& slot) {
@@ -106,12 +109,14 @@ class stage_model::impl {
   void backward_layers(stream& s, slot_memory& slot, const void* dy, const chunk_done& done) {
     for (size_t i = layers_.size(); i-- > 0;) {
       const layer_parameters& layer = layers_[i];
-      const layer_pass p = pass(s, layer.chunk);
-      if (shape_.recompute)  // SM-4
-        forward_layer(p, layer.weights, slot.x[i], slot.layers[i], nullptr);
       void* dx = i == 0 && slot.input_grad ? slot.input_grad : memory_.scratch.gradient;
-      backward_layer(p, layer.weights, layer.gradients, slot.x[i], slot.layers[i], memory_.scratch,
-                     dy, dx);
+      s.replay(key(slot, i, direction::backward), [&] {
+        const layer_pass p = pass(s, layer.chunk);
+        if (shape_.recompute)  // SM-4
+          forward_layer(p, layer.weights, slot.x[i], slot.layers[i], nullptr);
+        backward_layer(p, layer.weights, layer.gradients, slot.x[i], slot.layers[i],
+                       memory_.scratch, dy, dx);
+      });
       dy = dx;
       if (done) done(layer.chunk);
     }
@@ -134,6 +139,14 @@ class stage_model::impl {
                              nullptr, nullptr, out, store_->weight_version(head_.chunk)});
   }
 
+  enum class direction : uint8_t { forward, backward };
+
+  /// Names one layer's pass of one slot of this model, among all of the process.
+  uint64_t key(const slot_memory& slot, size_t layer, direction way) const {
+    const auto number = static_cast<uint64_t>(&slot - memory_.slots.data());
+    return id_ << 40 | number << 24 | uint64_t{layer} << 1 | static_cast<uint64_t>(way);
+  }
+
   slot_memory& slot(int number) {
     assert(number >= 0 && number < shape_.slots);
     return memory_.slots[static_cast<size_t>(number)];
@@ -141,7 +154,10 @@ class stage_model::impl {
 
   gpu::ops& ops() const { return owner_.ops(); }
 
+  static inline std::atomic<uint64_t> models_made_{0};
+
   device& owner_;
+  const uint64_t id_ = ++models_made_;
   const model_config model_;
   const stage_shape shape_;
   const stage_plan plan_;

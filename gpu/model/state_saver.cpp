@@ -52,8 +52,6 @@ struct state_saver::capture {
 
 result<std::unique_ptr<state_saver>> state_saver::make(parameter_store& store,
                                                        saver_options options) {
-  if (!store.owner().host_accessible())
-    return error{errc::bad_config, "this device's memory cannot be saved yet"};
   std::unique_ptr<state_saver> out(new state_saver(store, std::move(options)));
   TROUPE_CHECK(out->prepare());
   return out;
@@ -68,7 +66,7 @@ status state_saver::prepare() {
   plan_ = std::move(plans.at(options_.data_rank));
   plan_.rank = options_.rank;
   copies_ = cp::plan_capture(plan_, options_.slot_bytes);
-  TROUPE_TRY(ring, io::slots::make({options_.slot_bytes, slots_for(plan_.stream_bytes, options_)}));
+  TROUPE_TRY(ring, make_ring());
   ring_ = std::move(ring);
   io::disk_options by_default;
   by_default.ring = ring_;
@@ -77,9 +75,25 @@ status state_saver::prepare() {
     by_default.depth = 2 * kept->best.depth;  // as many again: the flusher sums while they run
   TROUPE_TRY(disk, options_.open_disk ? options_.open_disk(ring_) : io::open_disk(by_default));
   TROUPE_TRY(made, store_.owner().make_stream({"snapshot", 1}));
+  if (!store_.owner().host_accessible()) {
+    TROUPE_TRY(out, store_.owner().make_stream({"copy-out", 1}));
+    copy_out_ = std::move(out);
+  }
   flusher_ = std::make_unique<cp::flusher>(std::move(disk), options_.progressed);
   stream_ = std::move(made);
   return {};
+}
+
+result<std::shared_ptr<io::slots>> state_saver::make_ring() {
+  io::slots_options o{options_.slot_bytes, slots_for(plan_.stream_bytes, options_)};
+  auto guard = std::make_shared<std::shared_ptr<void>>();
+  o.pin = [&owner = store_.owner(), guard](std::span<std::byte> arena) -> status {
+    TROUPE_TRY(pinned, owner.pin(arena.data(), arena.size()));
+    *guard = std::move(pinned);
+    return {};
+  };
+  o.unpin = [guard](std::span<std::byte>) { guard->reset(); };
+  return io::slots::make(o);
 }
 
 state_saver::~state_saver() {
@@ -131,18 +145,37 @@ void state_saver::copy_chunk(capture& c, uint32_t chunk) {
   const auto& all = copies_.copies;
   for (; c.copy < all.size() && all[c.copy].chunk == chunk; ++c.copy) {
     if (c.given_up || (!c.lease && !take_slot(c))) continue;
-    const auto& copy = all[c.copy];
-    const auto* from =
-        static_cast<const std::byte*>(store_.data(static_cast<int>(chunk), store_part(copy.which)));
-    std::memcpy(c.lease.bytes().data() + copy.slot_offset, from + copy.chunk_byte, copy.bytes);
-    captured_bytes_ += copy.bytes;
-    if (c.copy + 1 < copies_.fills[c.fill].copies_end) continue;
+    copy_piece(c, all[c.copy]);
+    if (c.copy + 1 < copies_.fills[c.fill].copies_end || !land(c)) continue;
     if (c.copy + 1 == all.size()) {
       std::lock_guard lock(c.mutex);
       c.times.capture_ms = ms_since(c.asked);
     }
     flusher_->filled(c.save, std::move(c.lease), c.fill++);
   }
+  land(c);  // SS-1: what is left of the chunk is out before its event completes
+}
+
+void state_saver::copy_piece(capture& c, const cp::capture_copy& piece) {
+  const auto* from = static_cast<const std::byte*>(
+      store_.data(static_cast<int>(piece.chunk), store_part(piece.which)));
+  auto* to = c.lease.bytes().data() + piece.slot_offset;
+  if (copy_out_)
+    copy_out_->copy(to, from + piece.chunk_byte, piece.bytes);
+  else
+    std::memcpy(to, from + piece.chunk_byte, piece.bytes);
+  captured_bytes_ += piece.bytes;
+}
+
+/// Waits until the pieces copied so far are in their slots. False: the save is given up.
+bool state_saver::land(capture& c) {
+  if (!copy_out_ || c.given_up) return !c.given_up;
+  auto arrived = copy_out_->synchronize();
+  if (arrived) return true;
+  c.given_up = true;
+  c.lease = {};
+  flusher_->give_up(c.save, arrived.error().within("copying the state off the device"));
+  return false;
 }
 
 /// False: the save is given up (SS-2).

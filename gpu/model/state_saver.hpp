@@ -2,7 +2,8 @@
 // backward run, and sees the slots to the disk (lazy asynchronous checkpoints, DataStates-LLM).
 //
 //   save() --> snapshot stream: waits for the update of this step, then chunk by chunk, in the
-//              optimizer's order, copies pieces into slots of the ring
+//              optimizer's order, copies pieces into slots of the ring (from a device that the host
+//              cannot read by a stream that does only that, into page-locked slots)
 //          --> flusher: sums and writes each slot, footer, one fdatasync
 //          --> done(facts): the rank's vote
 //
@@ -83,7 +84,7 @@ class state_saver {
       std::function<void(const result<io::checkpoint::shard_facts>&, const save_times&)>;
 
   /// Allocates and touches the ring, opens the disk. The store outlives the saver. Errors:
-  /// no_memory, unavailable; bad_config where the host cannot read the device's memory.
+  /// no_memory, unavailable.
   static result<std::unique_ptr<state_saver>> make(parameter_store& store, saver_options options);
   /// Ends what is under way, answering it.
   ~state_saver();
@@ -105,6 +106,9 @@ class state_saver {
   status prepare();
   io::checkpoint::manifest_head head_of(uint64_t step) const;
   void copy_chunk(capture& c, uint32_t chunk);
+  void copy_piece(capture& c, const io::checkpoint::capture_copy& piece);
+  bool land(capture& c);
+  result<std::shared_ptr<io::slots>> make_ring();
   bool take_slot(capture& c);
 
   parameter_store& store_;
@@ -117,6 +121,7 @@ class state_saver {
   std::atomic<int64_t> ring_wait_ns_{0};
   // The stream ends before the flusher, whose slots it fills.
   std::unique_ptr<io::checkpoint::flusher> flusher_;
+  std::unique_ptr<stream> copy_out_;  ///< carries bytes from a device the host cannot read
   std::unique_ptr<stream> stream_;
 };
 

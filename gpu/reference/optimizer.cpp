@@ -1,9 +1,11 @@
 // AdamW (Loshchilov & Hutter 2019), LAMB (You et al. 2020, Algorithm 2) and clipping, by the
 // definition. See reference_ops.hpp.
+#include <bit>
 #include <cmath>
 #include <vector>
 
 #include "gpu/reference/reference_ops.hpp"
+#include "gpu/stochastic_rounding.hpp"
 
 namespace troupe::gpu::reference {
 namespace {
@@ -22,7 +24,13 @@ double adam_direction(const optimizer_args& a, int64_t i) {
 
 void store(const optimizer_args& a, int64_t i, double value) {
   a.master[i] = static_cast<float>(value);
-  put(a.weight, a.weight_type, i, a.master[i]);
+  float copy = a.master[i];
+  if (a.stochastic_rounding && a.weight_type == dtype::bf16) {
+    const auto key = make_rounding_key(a.rounding_seed, a.step);
+    copy = std::bit_cast<float>(
+        round_by_chance(std::bit_cast<uint32_t>(copy), random_bits(key, static_cast<uint32_t>(i))));
+  }
+  put(a.weight, a.weight_type, i, copy);
   a.grad[i] = 0;
 }
 

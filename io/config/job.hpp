@@ -28,6 +28,8 @@ namespace troupe::config {
 
 /// Who starts the node processes: this machine, ssh, or a scheduler (Slurm, Kubernetes).
 enum class launch_mode : uint8_t { local, ssh, external };
+/// What the workers compute on. `automatic` = GPUs when every node has one for each of its workers.
+enum class device_kind : uint8_t { automatic, host, cuda };
 /// The architecture. `automatic` = what model.path's config.json says (gpt2 when there is no path).
 enum class model_family : uint8_t { automatic, gpt2, llama };
 /// Where the first weights come from. `automatic` = pretrained when model.path is set, else random.
@@ -93,6 +95,7 @@ struct cluster_section {
   int64_t port = 0;                  ///< port of it; 0 = the system picks a free one
   std::string advertise;             ///< address nodes are told to join; empty = listen
   int64_t workers_per_node = 1;
+  device_kind device = device_kind::automatic;
   int64_t threads = 0;  ///< compute threads of one worker; 0 = cores of the node / its workers
   int64_t heartbeat_interval_ms = 1000;
   int64_t suspect_after_ms = 3000;

@@ -82,6 +82,10 @@ constinit const property rows[] = {
     in_cluster<&cluster_s::workers_per_node>(
         "cluster.workers_per_node", "Workers (one device each) on a node that does not say itself",
         within(1, 64)),
+    in_cluster<&cluster_s::device>(
+        "cluster.device",
+        "What workers compute on; auto = GPUs when every node has one for each of its workers, "
+        "else the host; with cuda more workers than GPUs share them"),
     in_cluster<&cluster_s::threads>(
         "cluster.threads",
         "Compute threads of one worker; 0 = the node's cores divided by its workers",

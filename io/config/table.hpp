@@ -15,6 +15,8 @@ inline constexpr std::array<std::string_view, 0> words{};
 template <>
 inline constexpr std::array<std::string_view, 3> words<launch_mode>{"local", "ssh", "external"};
 template <>
+inline constexpr std::array<std::string_view, 3> words<device_kind>{"auto", "host", "cuda"};
+template <>
 inline constexpr std::array<std::string_view, 3> words<model_family>{"auto", "gpt2", "llama"};
 template <>
 inline constexpr std::array<std::string_view, 3> words<weight_init>{"auto", "random", "pretrained"};

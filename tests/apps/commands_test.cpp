@@ -201,6 +201,18 @@ TEST_CASE("commands: data prepare writes tokens that data inspect reads") {
   CHECK(sh(here, "troupe data prepare none --out b.bin").code == 66);
 }
 
+TEST_CASE("commands: gpu without a GPU says what is missing and ends in 69") {
+  folder here;
+  const auto e = sh(here, "troupe gpu --json");
+  if (e.code == 0) {
+    CHECK(nlohmann::json::parse(e.out).contains("devices"));
+    return;
+  }
+  CHECK(e.code == 69);
+  CHECK(e.out.empty());
+  CHECK(e.talk.find("hint: ") != std::string::npos);
+}
+
 TEST_CASE("commands: bash completes verbs, flags and keys") {
   folder here;
   auto complete = [&](const std::string& words, int at) {

@@ -41,7 +41,7 @@ void compare(const attention_case& c) {
     c.backward(op, s, out, lse, grad);
   });
   tensor host_out = c.fresh_out(), host_lse = c.fresh_lse(), host_grad = c.fresh_grad();
-  on_every_host(
+  on_every_backend(
       [&](ops& op, stream& s) {
         c.forward(op, s, host_out, host_lse);
         c.backward(op, s, out, lse, host_grad);  // from the reference's results: one op at a time
@@ -84,12 +84,12 @@ TEST_CASE("attention survives large scores") {
     for (int64_t i = 0; i < c.qkv.count(); ++i) c.qkv.set(i, 8.0f * c.qkv.get(i));
     tensor out = c.fresh_out(), lse = c.fresh_lse(), host_out = out, host_lse = lse;
     on_reference([&](ops& op, stream& s) { c.forward(op, s, out, lse); });
-    on_every_host([&](ops& op, stream& s) { c.forward(op, s, host_out, host_lse); },
-                  [&] {
-                    const double bound = type == dtype::bf16 ? 6e-2 : 4e-4;
-                    CHECK_CLOSE(host_out, out, (tolerance{1.0 / 128, bound}));
-                    CHECK_CLOSE(host_lse, lse, (tolerance{2e-6, 2e-6}));
-                  });
+    on_every_backend([&](ops& op, stream& s) { c.forward(op, s, host_out, host_lse); },
+                     [&] {
+                       const double bound = type == dtype::bf16 ? 6e-2 : 4e-4;
+                       CHECK_CLOSE(host_out, out, (tolerance{1.0 / 128, bound}));
+                       CHECK_CLOSE(host_lse, lse, (tolerance{2e-6, 2e-6}));
+                     });
   }
 }
 

@@ -53,26 +53,28 @@ void run(ops& op, stream& s, rule kind, bool trust, dtype type, const float* sca
 }  // namespace
 
 TEST_CASE("AdamW and LAMB equal the reference and zero the gradient") {
-  const float scale = 0.37f;
+  const shared_value<float> scale = 0.37f;
   for (dtype type : {dtype::f32, dtype::bf16}) {
     for (rule kind : {rule::adamw, rule::lamb}) {
       for (bool trust : {false, true}) {
         optimizer_state expected = start(type), actual = start(type);
-        on_reference([&](ops& op, stream& s) { run(op, s, kind, trust, type, &scale, expected); });
-        on_every_host([&](ops& op, stream& s) { run(op, s, kind, trust, type, &scale, actual); },
-                      [&] {
-                        CHECK_CLOSE(actual.master, expected.master, (tolerance{4e-7, 4e-8}));
-                        CHECK_CLOSE(actual.m, expected.m, (tolerance{4e-7, 1e-8}));
-                        CHECK_CLOSE(actual.v, expected.v, (tolerance{4e-7, 1e-9}));
-                        if (type == dtype::bf16) {
-                          for (int64_t i = 0; i < count; ++i) {
-                            REQUIRE(actual.weight.get(i) ==
-                                    bf16_to_float(float_to_bf16(actual.master.get(i))));
-                          }
-                        }
-                        for (int64_t i = 0; i < count; ++i) REQUIRE(actual.grad.get(i) == 0.0f);
-                        actual = start(type);
-                      });
+        on_reference(
+            [&](ops& op, stream& s) { run(op, s, kind, trust, type, scale.data(), expected); });
+        on_every_backend(
+            [&](ops& op, stream& s) { run(op, s, kind, trust, type, scale.data(), actual); },
+            [&] {
+              CHECK_CLOSE(actual.master, expected.master, (tolerance{4e-7, 4e-8}));
+              CHECK_CLOSE(actual.m, expected.m, (tolerance{4e-7, 1e-8}));
+              CHECK_CLOSE(actual.v, expected.v, (tolerance{4e-7, 1e-9}));
+              if (type == dtype::bf16) {
+                for (int64_t i = 0; i < count; ++i) {
+                  REQUIRE(actual.weight.get(i) ==
+                          bf16_to_float(float_to_bf16(actual.master.get(i))));
+                }
+              }
+              for (int64_t i = 0; i < count; ++i) REQUIRE(actual.grad.get(i) == 0.0f);
+              actual = start(type);
+            });
       }
     }
   }
@@ -95,10 +97,10 @@ TEST_CASE("AdamW: one step by hand") {
 
 TEST_CASE("norm_squared: total and per span, in double, added to what is there") {
   auto grad = tensor::random(dtype::f32, count, 9);
-  std::vector<double> expected(spans.size(), 1.0), actual;
-  double expected_sum = 2.0, sum = 0;
+  shared_vector<double> expected(spans.size(), 1.0), actual;
+  shared_value<double> expected_sum = 2.0, sum = 0.0;
   on_reference([&](ops& op, stream& s) {
-    op.norm_squared(s, grad.floats(), spans.data(), 5, &expected_sum, expected.data());
+    op.norm_squared(s, grad.floats(), spans.data(), 5, expected_sum.data(), expected.data());
   });
   CHECK(expected_sum - 2.0 ==
         doctest::Approx(std::accumulate(expected.begin(), expected.end(), -5.0)));
@@ -107,9 +109,9 @@ TEST_CASE("norm_squared: total and per span, in double, added to what is there")
     actual.assign(spans.size(), 1.0);
   };
   reset();
-  on_every_host(
+  on_every_backend(
       [&](ops& op, stream& s) {
-        op.norm_squared(s, grad.floats(), spans.data(), 5, &sum, actual.data());
+        op.norm_squared(s, grad.floats(), spans.data(), 5, sum.data(), actual.data());
       },
       [&] {
         CHECK(std::abs(sum - expected_sum) < 1e-12 * expected_sum);
@@ -118,20 +120,23 @@ TEST_CASE("norm_squared: total and per span, in double, added to what is there")
         }
         reset();
       });
-  on_every_host(
+  on_every_backend(
       [&](ops& op, stream& s) {
-        op.norm_squared(s, grad.floats(), spans.data(), 5, &sum, nullptr);
+        op.norm_squared(s, grad.floats(), spans.data(), 5, sum.data(), nullptr);
       },
       [&] { reset(); });
 }
 
 TEST_CASE("clip_scale: below, above, off") {
-  const auto scale_of = [](double squared, float limit) {
-    float on_host = -1, truth = -1;
-    on_reference([&](ops& op, stream& s) { op.clip_scale(s, &squared, limit, &truth); });
-    on_every_host([&](ops& op, stream& s) { op.clip_scale(s, &squared, limit, &on_host); },
-                  [&] { CHECK(on_host == truth); });
-    return truth;
+  const auto scale_of = [](double square, float limit) {
+    const shared_value<double> squared = square;
+    shared_value<float> scale = -1.0f, truth = -1.0f;
+    on_reference(
+        [&](ops& op, stream& s) { op.clip_scale(s, squared.data(), limit, truth.data()); });
+    on_every_backend(
+        [&](ops& op, stream& s) { op.clip_scale(s, squared.data(), limit, scale.data()); },
+        [&] { CHECK(scale == truth); });
+    return static_cast<float>(truth);
   };
   CHECK(scale_of(0.25, 1.0f) == 1.0f);
   CHECK(scale_of(16.0, 1.0f) == doctest::Approx(1.0 / (4.0 + 1e-6)));

@@ -49,15 +49,15 @@ TEST_CASE("norm_forward equals the reference: both kinds, residual, stored sum, 
                               .rstd = r.rstd.floats()});
         };
         on_reference([&](ops& op, stream& s) { run(op, s, expected); });
-        on_every_host([&](ops& op, stream& s) { run(op, s, actual); },
-                      [&] {
-                        CHECK_CLOSE(actual.y, expected.y, tolerance_of(type, 4e-6));
-                        CHECK_CLOSE(actual.rstd, expected.rstd, tolerance_of(dtype::f32));
-                        if (layer)
-                          CHECK_CLOSE(actual.mean, expected.mean, tolerance_of(dtype::f32));
-                        if (with_sum) CHECK_CLOSE(actual.s, expected.s, (tolerance{1e-7, 0}));
-                        actual = fresh;
-                      });
+        on_every_backend([&](ops& op, stream& s) { run(op, s, actual); },
+                         [&] {
+                           CHECK_CLOSE(actual.y, expected.y, tolerance_of(type, 4e-6));
+                           CHECK_CLOSE(actual.rstd, expected.rstd, tolerance_of(dtype::f32));
+                           if (layer)
+                             CHECK_CLOSE(actual.mean, expected.mean, tolerance_of(dtype::f32));
+                           if (with_sum) CHECK_CLOSE(actual.s, expected.s, (tolerance{1e-7, 0}));
+                           actual = fresh;
+                         });
       }
     }
   }
@@ -69,7 +69,7 @@ TEST_CASE("norm_forward may store the sum over its input") {
              residual = tensor::random(dtype::f32, n * c, 2);
   const auto weight = tensor::constant(dtype::f32, c, 1);
   tensor in_place = x, y(dtype::f32, n * c), rstd(dtype::f32, n);
-  on_every_host(
+  on_every_backend(
       [&](ops& op, stream& s) {
         op.norm_forward(s, {.kind = norm_kind::rms,
                             .tokens = n,
@@ -143,6 +143,93 @@ struct norm_case {
 
 }  // namespace
 
+namespace {
+
+/// Wide rows, of several warps of a GPU; odd ones.
+const norm_shape wide_shapes[] = {{6, 1600}, {3, 4096}, {4, 1001},
+                                  {2, 5000}, {2, 4099}, {2, 16392}};
+
+}  // namespace
+
+TEST_CASE("norm_forward equals the reference on wide rows") {
+  for (dtype type : types) {
+    for (const auto& [n, c] : wide_shapes) {
+      CAPTURE(c);
+      const auto x = tensor::random(type, n * c, 1, 2.0f, 0.5f);
+      const auto residual = tensor::random(type, n * c, 2);
+      const auto weight = tensor::random(type, c, 3, 0.2f, 1.0f);
+      const norm_results fresh{tensor(type, n * c), tensor(type, n * c), tensor(dtype::f32, n),
+                               tensor(dtype::f32, n)};
+      for (norm_kind kind : {norm_kind::layer, norm_kind::rms}) {
+        norm_results expected = fresh, actual = fresh;
+        const auto run = [&](ops& op, stream& s, norm_results& r) {
+          op.norm_forward(s, {.kind = kind,
+                              .tokens = n,
+                              .width = c,
+                              .type = type,
+                              .eps = 1e-5f,
+                              .x = x.data(),
+                              .residual = residual.data(),
+                              .weight = weight.data(),
+                              .sum_out = r.s.data(),
+                              .y = r.y.data(),
+                              .mean = kind == norm_kind::layer ? r.mean.floats() : nullptr,
+                              .rstd = r.rstd.floats()});
+        };
+        on_reference([&](ops& op, stream& s) { run(op, s, expected); });
+        on_every_backend([&](ops& op, stream& s) { run(op, s, actual); },
+                         [&] {
+                           CHECK_CLOSE(actual.y, expected.y, tolerance_of(type, 4e-6));
+                           CHECK_CLOSE(actual.rstd, expected.rstd, tolerance_of(dtype::f32));
+                           CHECK_CLOSE(actual.s, expected.s, (tolerance{1e-7, 0}));
+                           actual = fresh;
+                         });
+      }
+    }
+  }
+}
+
+namespace {
+
+/// norm_backward with a residual in place against the reference.
+void compare_backward(norm_kind kind, int64_t n, int64_t c, dtype type) {
+  CAPTURE(n);
+  CAPTURE(c);
+  norm_case k(kind, n, c, type);
+  const auto start = tensor::random(dtype::f32, c, 9);
+  const bool layer = kind == norm_kind::layer;
+  tensor expected(type, n * c), expected_w = start, expected_b = start;
+  tensor dx = k.past, dw = start, db = start;
+  on_reference([&](ops& op, stream& s) {
+    k.backward(op, s, k.past.data(), expected, expected_w, layer ? &expected_b : nullptr);
+  });
+  on_every_backend(
+      [&](ops& op, stream& s) { k.backward(op, s, dx.data(), dx, dw, layer ? &db : nullptr); },
+      [&] {
+        CHECK_CLOSE(dx, expected, tolerance_of(type, 5e-6));
+        const double grows = 1e-6 * std::sqrt(static_cast<double>(n));
+        CHECK_CLOSE(dw, expected_w, (tolerance{2e-6, grows}));
+        CHECK_CLOSE(db, expected_b, (tolerance{2e-6, grows}));
+        dx = k.past;
+        dw = db = start;
+      });
+}
+
+}  // namespace
+
+TEST_CASE("norm_backward equals the reference on wide rows") {
+  for (dtype type : types) {
+    for (const auto& [n, c] : wide_shapes) {
+      for (norm_kind kind : {norm_kind::layer, norm_kind::rms}) compare_backward(kind, n, c, type);
+    }
+  }
+}
+
+TEST_CASE("norm_backward equals the reference on so many rows that a GPU's block has several") {
+  for (dtype type : types) compare_backward(norm_kind::layer, 8000, 24, type);
+  compare_backward(norm_kind::layer, 4100, 776, dtype::bf16);
+}
+
 TEST_CASE("norm_backward equals the reference, dresidual may be dx, weights accumulate") {
   for (dtype type : types) {
     for (norm_kind kind : {norm_kind::layer, norm_kind::rms}) {
@@ -157,7 +244,7 @@ TEST_CASE("norm_backward equals the reference, dresidual may be dx, weights accu
             k.backward(op, s, mode > 0 ? k.past.data() : nullptr, expected, expected_w,
                        with_bias ? &expected_b : nullptr);
           });
-          on_every_host(
+          on_every_backend(
               [&](ops& op, stream& s) {
                 const void* past = mode == 0 ? nullptr : mode == 1 ? k.past.data() : dx.data();
                 k.backward(op, s, past, dx, dw, with_bias ? &db : nullptr);
@@ -208,7 +295,7 @@ TEST_CASE("embeddings equal the reference, repeated tokens add up") {
   for (dtype type : types) {
     for (int64_t width : {56, 16, 129}) {
       const int64_t batch = 3, seq = 37, vocab = 29;
-      std::vector<int32_t> tokens;
+      shared_vector<int32_t> tokens;
       random_numbers r(1);
       for (int64_t i = 0; i < batch * seq; ++i)
         tokens.push_back(static_cast<int32_t>(r.below(vocab)));
@@ -227,16 +314,49 @@ TEST_CASE("embeddings equal the reference, repeated tokens add up") {
                                     gt.floats(), with_positions ? gp.floats() : nullptr});
         };
         on_reference([&](ops& op, stream& s) { run(op, s, expected, expected_t, expected_p); });
-        on_every_host([&](ops& op, stream& s) { run(op, s, out, dt, dp); },
-                      [&] {
-                        CHECK_CLOSE(out, expected, (tolerance{0, 0x1p-149}));
-                        CHECK_CLOSE(dt, expected_t, tolerance_of(dtype::f32));
-                        CHECK_CLOSE(dp, expected_p, tolerance_of(dtype::f32));
-                        out = tensor(type, batch * seq * width);
-                        dt = start_t;
-                        dp = start_p;
-                      });
+        on_every_backend([&](ops& op, stream& s) { run(op, s, out, dt, dp); },
+                         [&] {
+                           CHECK_CLOSE(out, expected, (tolerance{0, 0x1p-149}));
+                           CHECK_CLOSE(dt, expected_t, tolerance_of(dtype::f32));
+                           CHECK_CLOSE(dp, expected_p, tolerance_of(dtype::f32));
+                           out = tensor(type, batch * seq * width);
+                           dt = start_t;
+                           dp = start_p;
+                         });
       }
+    }
+  }
+}
+
+TEST_CASE("embedding gradients: a frequent token among many, runs of every length") {
+  for (dtype type : types) {
+    for (const auto& [vocab, width] : {norm_shape{50257, 24}, {3, 5}, {700, 8}, {1, 16}}) {
+      CAPTURE(vocab);
+      const int64_t batch = 3, seq = 700;
+      shared_vector<int32_t> tokens;
+      random_numbers r(1);
+      for (int64_t i = 0; i < batch * seq; ++i) {
+        const bool frequent = r.below(20) == 0;
+        const int64_t token = frequent ? vocab - 1 : r.below(1 + r.below(vocab));
+        tokens.push_back(static_cast<int32_t>(token));
+      }
+      const auto dout = tensor::random(type, batch * seq * width, 4);
+      const auto start_t = tensor::random(dtype::f32, vocab * width, 5);
+      const auto start_p = tensor::random(dtype::f32, seq * width, 6);
+      tensor expected_t = start_t, dt = start_t, expected_p = start_p, dp = start_p;
+      const auto run = [&](ops& op, stream& s, tensor& gt, tensor& gp) {
+        op.embedding_backward(s, {batch, seq, width, vocab, type, tokens.data(), dout.data(),
+                                  gt.floats(), gp.floats()});
+      };
+      on_reference([&](ops& op, stream& s) { run(op, s, expected_t, expected_p); });
+      on_every_backend([&](ops& op, stream& s) { run(op, s, dt, dp); },
+                       [&] {
+                         const double grows = vocab < 1000 ? 4e-5 : 2e-6;  // sums of up to 2,100
+                         CHECK_CLOSE(dt, expected_t, (tolerance{2e-6, grows}));
+                         CHECK_CLOSE(dp, expected_p, tolerance_of(dtype::f32));
+                         dt = start_t;
+                         dp = start_p;
+                       });
     }
   }
 }
@@ -258,12 +378,12 @@ TEST_CASE("rope equals the reference and its inverse undoes it") {
       };
       tensor expected = start, qkv = start;
       on_reference([&](ops& op, stream& s) { run(op, s, expected, false); });
-      on_every_host([&](ops& op, stream& s) { run(op, s, qkv, false); },
-                    [&] {
-                      CHECK_CLOSE(qkv, expected, tolerance_of(type));
-                      qkv = start;
-                    });
-      on_every_host(
+      on_every_backend([&](ops& op, stream& s) { run(op, s, qkv, false); },
+                       [&] {
+                         CHECK_CLOSE(qkv, expected, tolerance_of(type));
+                         qkv = start;
+                       });
+      on_every_backend(
           [&](ops& op, stream& s) {
             run(op, s, qkv, false);
             run(op, s, qkv, true);
@@ -292,15 +412,15 @@ TEST_CASE("activations equal the reference over their whole range") {
           op.activation_backward(s, {kind, n, f, type, x.data(), dy.data(), grad.data()});
         };
         on_reference([&](ops& op, stream& s) { run(op, s, expected, expected_dx); });
-        on_every_host([&](ops& op, stream& s) { run(op, s, y, dx); },
-                      [&] {
-                        CHECK_CLOSE(y, expected, tolerance_of(type, 1.5e-6));
-                        CHECK_CLOSE(dx, expected_dx, tolerance_of(type, 2e-6));
-                        y = tensor(type, n * f);
-                        dx = tensor(type, n * in);
-                      });
+        on_every_backend([&](ops& op, stream& s) { run(op, s, y, dx); },
+                         [&] {
+                           CHECK_CLOSE(y, expected, tolerance_of(type, 1.5e-6));
+                           CHECK_CLOSE(dx, expected_dx, tolerance_of(type, 2e-6));
+                           y = tensor(type, n * f);
+                           dx = tensor(type, n * in);
+                         });
         tensor in_place = x;  // dx may take x's place
-        on_every_host(
+        on_every_backend(
             [&](ops& op, stream& s) {
               op.activation_backward(
                   s, {kind, n, f, type, in_place.data(), dy.data(), in_place.data()});
@@ -356,7 +476,7 @@ TEST_CASE("cast rounds to nearest even, keeps infinities and NaN, add adds") {
       x.set(5, -0.0f);
     }
     tensor half(dtype::bf16, count), back(dtype::f32, count);
-    on_every_host(
+    on_every_backend(
         [&](ops& op, stream& s) {
           op.cast(s, half.data(), dtype::bf16, x.data(), dtype::f32, count);
           op.cast(s, back.data(), dtype::f32, half.data(), dtype::bf16, count);
@@ -376,7 +496,7 @@ TEST_CASE("cast rounds to nearest even, keeps infinities and NaN, add adds") {
     for (dtype type : types) {
       const auto u = tensor::random(type, count, 2), v = tensor::random(type, count, 3);
       tensor y = u;
-      on_every_host(
+      on_every_backend(
           [&](ops& op, stream& s) { op.add(s, y.data(), v.data(), type, count); },
           [&] {
             for (int64_t i = 0; i < count; ++i) {

@@ -1,5 +1,4 @@
-// What the tests of operations share: random tensors, the reference, every variant of the host
-// back end.
+// What the tests of operations share: random tensors, the reference, every back end under test.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -12,8 +11,8 @@
 
 #include "gpu/device.hpp"
 #include "gpu/host/bf16.hpp"
-#include "gpu/host/host_ops.hpp"
 #include "gpu/ops.hpp"
+#include "tests/gpu/backends.hpp"
 
 namespace troupe::gpu::testing {
 
@@ -38,7 +37,7 @@ class random_numbers {
   uint64_t state_;
 };
 
-/// A tensor in host memory, with two guard elements behind it that nobody may touch.
+/// A tensor in memory of host and back end, with a guard behind it that nobody may touch.
 class tensor {
  public:
   tensor() = default;
@@ -95,7 +94,7 @@ class tensor {
 
   dtype type_ = dtype::f32;
   int64_t count_ = 0;
-  std::vector<unsigned char> bytes_;
+  shared_vector<unsigned char> bytes_;
 };
 
 /// How far a result may be from the reference: absolute + relative * |expected|.
@@ -137,27 +136,15 @@ void on_reference(F&& f) {
   REQUIRE(outcome);
 }
 
-/// Runs `f(ops, stream)` and then `check()` on every variant this machine can run, with 1 and 2
-/// threads.
+/// Runs `f(ops, stream)` and then `check()` on every back end of this executable.
 template <class F, class Check>
-void on_every_host(F&& f, Check&& check) {
-  static const auto device = make_host_device(2);
-  int count = 0;
-  const auto* const* tables = host::runnable_kernels(&count);
-  for (int threads : {1, 2, 3}) {
-    static std::unique_ptr<stream> streams[4];
-    auto& s = streams[threads];
-    if (s == nullptr) s = std::move(*device->make_stream({"compute", threads}));
-    for (int i = 0; i < count; ++i) {
-      const std::string variant = tables[i]->name;
-      CAPTURE(variant);
-      CAPTURE(threads);
-      host::host_ops ops(*tables[i]);
-      f(ops, *s);
-      auto outcome = s->synchronize();
-      REQUIRE(outcome);
-      check();
-    }
+void on_every_backend(F&& f, Check&& check) {
+  for (const backend& b : backends()) {
+    CAPTURE(b.name);
+    f(*b.ops, *b.compute);
+    auto outcome = b.compute->synchronize();
+    REQUIRE(outcome);
+    check();
   }
 }
 

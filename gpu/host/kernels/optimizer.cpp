@@ -1,5 +1,6 @@
 // AdamW and LAMB, one pass over each element's state; sums of squares in double.
 #include "gpu/host/kernels/kernels.hpp"
+#include "gpu/stochastic_rounding.hpp"
 
 namespace troupe::gpu::host::TROUPE_VARIANT {
 namespace {
@@ -23,7 +24,9 @@ struct moments {
         scale(*a.grad_scale),
         correct1(static_cast<float>(1.0 / (1.0 - whole_power(a.beta1, a.step)))),
         correct2(static_cast<float>(1.0 / (1.0 - whole_power(a.beta2, a.step)))),
-        eps(a.eps) {}
+        eps(a.eps),
+        by_chance(a.stochastic_rounding && a.weight_type == dtype::bf16),
+        key(make_rounding_key(a.rounding_seed, a.step)) {}
 
   /// (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps)
   TROUPE_INLINE vf direction(vf m, vf v) const { return m * correct1 / (sqrt(v * correct2) + eps); }
@@ -38,14 +41,25 @@ struct moments {
     return direction(m, v);
   }
 
+  /// The weights at i as bfloat16 sees them: round_by_chance() in every lane.
+  TROUPE_INLINE vf rounded(vf w, int64_t i) const {
+    const vu index = reinterpret_cast<vu>(lane_numbers()) + static_cast<uint32_t>(i);
+    const vu bits = reinterpret_cast<vu>(w), random = random_bits(key, index);
+    const vi nan = w != w;
+    return select(nan, w, reinterpret_cast<vf>((bits + (random >> 16)) & 0xffff0000u));
+  }
+
   float beta1, beta2, rest1, rest2, scale, correct1, correct2, eps;
+  bool by_chance;
+  rounding_key key;
 };
 
 /// Writes n new weights at i: master, compute copy, zeroed gradient.
-TROUPE_INLINE void finish(const optimizer_args& a, int64_t i, vf w, int n) {
+TROUPE_INLINE void finish(const optimizer_args& a, const moments& step, int64_t i, vf w, int n) {
   store_some(a.master + i, w, n);
   if (a.weight_type == dtype::bf16) {
-    store_some(static_cast<bf16_bits*>(a.weight) + i, w, n);
+    const vf copy = step.by_chance ? step.rounded(w, i) : w;
+    store_some(static_cast<bf16_bits*>(a.weight) + i, copy, n);
   } else if (a.weight != a.master) {
     store_some(static_cast<float*>(a.weight) + i, w, n);
   }
@@ -89,7 +103,7 @@ void adamw(const optimizer_args& a, int64_t begin, int64_t end, bool decay) {
   for_vectors(end - begin, [&](int64_t k, int n) {
     const int64_t i = begin + k;
     const vf direction = step.update(a, i, n);
-    finish(a, i, load_some(a.master + i, n) * keep - a.lr * direction, n);
+    finish(a, step, i, load_some(a.master + i, n) * keep - a.lr * direction, n);
   });
 }
 
@@ -116,7 +130,7 @@ void lamb_apply(const optimizer_args& a, int64_t begin, int64_t end, bool decay,
     const int64_t i = begin + k;
     const vf w = load_some(a.master + i, n);
     const vf r = step.direction(load_some(a.m + i, n), load_some(a.v + i, n)) + decay_factor * w;
-    finish(a, i, w - rate * r, n);
+    finish(a, step, i, w - rate * r, n);
   });
 }
 

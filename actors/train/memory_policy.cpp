@@ -1,0 +1,122 @@
+// Sums over the chunks of a stage, and a search over the few settings that change them.
+#include "actors/train/memory_policy.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace troupe::train {
+
+namespace {
+
+engine_options engine_of(const job_plan& plan, const rank_place& r) {
+  const rank_coordinates at{static_cast<int>(r.rank), static_cast<int>(r.data_rank),
+                            static_cast<int>(plan.job.parallel.data),
+                            static_cast<int>(r.pipeline_rank),
+                            static_cast<int>(plan.job.parallel.pipeline)};
+  return options_of(plan.job, plan.model, at, r.layers, 1);
+}
+
+planned_stage plan_of(const job_plan& plan, const rank_place& r) {
+  const auto o = engine_of(plan, r);
+  const int64_t micro_batches = plan.job.micro_batches();
+  planned_stage out;
+  out.pipeline_rank = r.pipeline_rank;
+  out.layers = r.layers;
+  out.bytes = gpu::plan_stage(plan.model, o.shape);
+  for (const auto& chunk : gpu::stage_chunks(plan.model, o.shape)) {
+    for (const auto& t : chunk.tensors) {
+      out.parameters += t.count;
+      if (t.shape.size() == 2 && chunk.layer >= 0) out.matrix_elements += t.count;
+    }
+    if (o.at.data_ranks > 1) out.reduced_bytes += static_cast<uint64_t>(chunk.count) * 4;
+  }
+  if (o.shape.has_head) out.matrix_elements += plan.model.vocab * plan.model.hidden;
+  const auto tokens = static_cast<double>(o.shape.tokens() * micro_batches);
+  const auto attention = 12.0 * static_cast<double>(o.shape.layers()) *
+                         static_cast<double>(plan.model.attention_width() * o.shape.seq);
+  out.step_flops = tokens * (6.0 * static_cast<double>(out.matrix_elements) + attention);
+  if (!o.shape.has_head)
+    out.boundary_bytes =
+        static_cast<uint64_t>(o.shape.tokens() * micro_batches * plan.model.hidden) *
+        gpu::size_of(o.shape.compute);
+  out.ring_bytes = o.checkpoint_ring_bytes;
+  return out;
+}
+
+uint64_t bytes_with(const job_plan& plan) {
+  return largest_stage_bytes(plan_stages(plan));
+}
+
+/// The mildest first: what costs time before what changes the numbers.
+std::vector<std::pair<memory_change, job_plan>> changes_of(const job_plan& plan) {
+  std::vector<std::pair<memory_change, job_plan>> out;
+  const auto add = [&](std::string setting, bool same, auto&& change) {
+    job_plan changed = plan;
+    change(changed.job);
+    out.push_back({{std::move(setting), bytes_with(changed), same}, std::move(changed)});
+  };
+  const int64_t rows = plan.job.train.batch / plan.job.parallel.data;
+  for (int64_t b = plan.job.train.micro_batch - 1; b >= 1; --b) {
+    if (rows % b != 0) continue;
+    add(fmt::format("train.micro_batch={}", b), true,
+        [&](config::job& j) { j.train.micro_batch = b; });
+  }
+  if (!plan.job.model.recompute)
+    add("model.recompute=true", true, [](config::job& j) { j.model.recompute = true; });
+  if (plan.job.model.dtype == config::compute_dtype::f32)
+    add("model.dtype=\"bf16\"", false,
+        [](config::job& j) { j.model.dtype = config::compute_dtype::bf16; });
+  return out;
+}
+
+}  // namespace
+
+std::vector<planned_stage> plan_stages(const job_plan& plan) {
+  std::vector<planned_stage> out;
+  for (const auto& r : plan.ranks) {
+    const auto found = std::find_if(out.begin(), out.end(), [&](const planned_stage& s) {
+      return s.pipeline_rank == r.pipeline_rank;
+    });
+    auto& stage = found != out.end() ? *found : out.emplace_back(plan_of(plan, r));
+    stage.ranks.push_back(r.rank);
+  }
+  return out;
+}
+
+uint64_t largest_stage_bytes(const std::vector<planned_stage>& stages) {
+  uint64_t most = 0;
+  for (const auto& s : stages) most = std::max(most, s.bytes.total());
+  return most;
+}
+
+double pipeline_bubble(const job_plan& plan) {
+  const auto p = static_cast<double>(plan.job.parallel.pipeline);
+  const auto m = static_cast<double>(plan.job.micro_batches());
+  return (p - 1) / (m + p - 1);
+}
+
+std::vector<memory_change> ways_to_fit(const job_plan& plan, uint64_t limit) {
+  if (bytes_with(plan) <= limit) return {};
+  const auto singles = changes_of(plan);
+  std::vector<memory_change> out;
+  for (const auto& [change, changed] : singles)
+    if (change.bytes <= limit) {
+      // Of the micro-batches that fit only the largest is worth saying.
+      const bool micro = change.setting.starts_with("train.micro_batch");
+      if (micro && !out.empty() && out.front().setting.starts_with("train.micro_batch")) continue;
+      out.push_back(change);
+    }
+  if (!out.empty()) return out;
+  for (const auto& [first, changed] : singles) {
+    for (auto& [second, both] : changes_of(changed)) {
+      if (second.bytes > limit) continue;
+      second.setting = first.setting + " " + second.setting;
+      second.same_result = first.same_result && second.same_result;
+      return {std::move(second)};
+    }
+  }
+  return {};
+}
+
+}  // namespace troupe::train

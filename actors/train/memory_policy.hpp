@@ -1,0 +1,51 @@
+// What a job will need on each pipeline stage, before anything starts: memory, work, traffic; and
+// which changes would make it fit.
+//
+// Pure: a function of the plan. The bytes are the ones a stage allocates (gpu::plan_stage lays out
+// the same arena); a back end's scratch comes on top.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/train/plan.hpp"
+#include "gpu/model/stage_shape.hpp"
+
+namespace troupe::train {
+
+/// One pipeline stage; every replica of it needs the same.
+struct planned_stage {
+  int64_t pipeline_rank = 0;
+  layer_range layers{0, 0};
+  std::vector<int64_t> ranks;   ///< its replicas
+  int64_t parameters = 0;       ///< tensors of this stage, a tied copy counted
+  int64_t matrix_elements = 0;  ///< of them, those in matrix products (the head's included)
+  gpu::stage_plan bytes;        ///< of the device
+  uint64_t ring_bytes = 0;      ///< checkpoint ring in the host's memory
+  double step_flops = 0;        ///< of one replica and step, forward and backward
+  uint64_t reduced_bytes = 0;   ///< gradients a replica sums with the others in a step
+  uint64_t boundary_bytes = 0;  ///< to the next stage in a step, as many back; 0 for the last
+};
+
+/// Every stage in order.
+std::vector<planned_stage> plan_stages(const job_plan& plan);
+
+/// Bytes of the device on the stage that needs most.
+uint64_t largest_stage_bytes(const std::vector<planned_stage>& stages);
+
+/// The share of a step that stages stand idle in 1F1B: (p - 1) / (m + p - 1).
+double pipeline_bubble(const job_plan& plan);
+
+/// One change of the configuration.
+struct memory_change {
+  std::string setting;      ///< "model.recompute=true"
+  uint64_t bytes = 0;       ///< of the largest stage, with it
+  bool same_result = true;  ///< the losses stay what they are, but for rounding
+};
+
+/// Changes after which the largest stage needs at most `limit` bytes: one alone where that is
+/// enough, mildest first, else the fewest together. Empty: none that is known.
+std::vector<memory_change> ways_to_fit(const job_plan& plan, uint64_t limit);
+
+}  // namespace troupe::train

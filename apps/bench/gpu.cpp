@@ -1,0 +1,219 @@
+// `troupe bench gpu`: all that can be learnt of one device in a few minutes, as one table.
+//
+// Why one command: machines with a GPU are had for minutes. This measures the device's ceilings,
+// then every operation at the shapes of known models against them (the products among them), then
+// runs the tests for GPUs that lie beside the program. Each part has a deadline; what did not fit
+// is said.
+//
+// The parts work through the device interface alone, so `--device host` runs them in CI.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include <unistd.h>
+
+#include "apps/bench/compute.hpp"
+#include "apps/bench/gpu_tests.hpp"
+#include "apps/bench/ops_report.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct gpu_arguments {
+  std::string device = "cuda", tests, logs, type = "bf16";
+  std::vector<std::string> models;
+  int threads = 2;
+  double minutes = 8, seconds = 0.15;
+  int64_t side = 0;
+  uint64_t copy_mib = 0;
+  bool no_tests = false, no_ops = false, json = false;
+};
+
+/// A model with the micro-batch it is measured at: some 16,384 tokens, as much as one GPU takes.
+struct model_batch {
+  const char* model;
+  int64_t batch;
+};
+constexpr model_batch gpu_models[] = {
+    {"gpt2-124m", 16}, {"gpt2-1.5b", 8}, {"llama-1b", 4}, {"llama-8b", 2}};
+
+double now() {
+  return gpu::seconds_now(gpu::time_kind::wall);
+}
+
+/// What was found, printed as it comes.
+class gpu_bench {
+ public:
+  explicit gpu_bench(const gpu_arguments& a) : a_(a), began_(now()) {
+    if (a_.models.empty()) {
+      for (const auto& m : gpu_models) a_.models.push_back(m.model);
+    }
+  }
+  result<int> run();
+
+ private:
+  status measure_device();
+  status measure_models();
+  status run_tests();
+  status told(const std::string& text) const { return a_.json ? status{} : print(text); }
+  /// The moment, on the wall's clock, when that share of the time is over.
+  double deadline(double share) const { return began_ + share * a_.minutes * 60; }
+  void leave_out(const std::string& what) { left_out_.push_back(what); }
+
+  gpu_arguments a_;
+  const double began_;
+  std::unique_ptr<gpu::device> device_;
+  std::unique_ptr<gpu::stream> stream_;
+  ceilings most_;
+  bool failed_ = false;
+  nlohmann::ordered_json all_;
+  std::vector<std::string> left_out_;
+};
+
+status gpu_bench::measure_device() {
+  TROUPE_TRY(device, open_bench_device(a_.device, a_.threads));
+  device_ = std::move(device);
+  TROUPE_TRY(stream, device_->make_stream({"bench", a_.threads}));
+  stream_ = std::move(stream);
+  const auto facts = device_->facts();
+  const bool on_host = device_->host_accessible();
+  const int64_t side = a_.side > 0 ? a_.side : on_host ? 1024 : 8192;
+  const uint64_t mib = a_.copy_mib > 0 ? a_.copy_mib : on_host ? 256 : 2048;
+  const auto type = a_.type == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
+  TROUPE_TRY(most, measure_ceilings(*device_, *stream_, type, side, mib << 20));
+  most_ = most;
+  all_["device"] = {{"name", facts.name},
+                    {"instruction_set", facts.instruction_set},
+                    {"memory_bytes", facts.memory_bytes}};
+  all_["ceilings"] = {{"copy_bytes_per_second", most_.bytes_per_second},
+                      {"flops", most_.flops},
+                      {"dtype", a_.type},
+                      {"side", side},
+                      {"copy_bytes", mib << 20}};
+  return told(fmt::format(
+      "{}, {:.1f} GB\nceilings: a copy of {} MiB {:.0f} GB/s read and written, {} products of {}^3 "
+      "{:.0f} GFLOP/s\n",
+      facts.name, static_cast<double>(facts.memory_bytes) * 1e-9, mib,
+      most_.bytes_per_second * 1e-9, a_.type, side, most_.flops * 1e-9));
+}
+
+status gpu_bench::measure_models() {
+  TROUPE_CHECK(told(ops_heading()));
+  auto rows = nlohmann::ordered_json::array();
+  for (const std::string& model : a_.models) {
+    if (now() > deadline(0.5)) {
+      leave_out("operations of " + model);
+      continue;
+    }
+    ops_plan plan = {.model = model,
+                     .type = a_.type == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32,
+                     .most = most_,
+                     .until_s = deadline(0.5)};
+    plan.timing.seconds = a_.seconds;
+    for (const auto& m : gpu_models)
+      if (model == m.model) plan.batch = device_->host_accessible() ? 0 : m.batch;
+    auto report = time_ops(*device_, *stream_, plan);
+    if (!report) {  // the other models and the tests may do better
+      failed_ = true;
+      leave_out("operations of " + model + ": " + report.error().message);
+      (void)stream_->synchronize();
+      continue;
+    }
+    if (!report->left_out.empty()) {
+      leave_out(fmt::format("{} operations of {}", report->left_out.size(), model));
+    }
+    rows.push_back(apps::json(*report));
+    TROUPE_CHECK(told(text(*report)));
+  }
+  all_["models"] = std::move(rows);
+  return {};
+}
+
+status gpu_bench::run_tests() {
+  std::error_code failed;
+  const fs::path here = fs::read_symlink("/proc/self/exe", failed).parent_path();
+  TROUPE_TRY(programs, find_gpu_tests(a_.tests.empty() ? here : fs::path(a_.tests)));
+  fs::path logs = a_.logs;
+  if (logs.empty()) logs = fs::temp_directory_path() / fmt::format("troupe-gpu-{}", ::getpid());
+  fs::create_directories(logs, failed);
+  if (failed) return error(errc::io, logs.string() + ": " + failed.message());
+  auto rows = nlohmann::ordered_json::array();
+  bool all_good = true;
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const double left = deadline(1) - now();
+    if (left <= 0) {
+      leave_out(programs[i].filename().string());
+      continue;
+    }
+    // One that hangs takes its share, not the others'.
+    const double until = now() + left / static_cast<double>(programs.size() - i);
+    TROUPE_TRY(run, run_gpu_test(programs[i], logs, until));
+    all_good = all_good && run.good();
+    if (run.how == gpu_test_run::ending::out_of_time) leave_out("the rest of " + run.name);
+    rows.push_back(apps::json(run));
+    TROUPE_CHECK(told((rows.size() == 1 ? "tests\n" : "") + text(run)));
+  }
+  all_["tests"] = std::move(rows);
+  if (programs.empty()) leave_out("tests: no test_*_device beside the program (--tests FOLDER)");
+  if (!all_good) {
+    failed_ = true;
+    return told("  what they printed: " + logs.string() + "\n");
+  }
+  if (a_.logs.empty()) fs::remove_all(logs, failed);
+  return {};
+}
+
+result<int> gpu_bench::run() {
+  TROUPE_CHECK(measure_device());
+  if (!a_.no_ops) TROUPE_CHECK(measure_models());
+  stream_.reset();
+  device_.reset();  // its memory is for the tests
+  if (!a_.no_tests) TROUPE_CHECK(run_tests());
+  const double seconds = now() - began_;
+  all_["left_out"] = left_out_;
+  all_["seconds"] = seconds;
+  if (a_.json) TROUPE_CHECK(print(all_.dump() + "\n"));
+  for (const auto& what : left_out_) TROUPE_CHECK(told("left out: " + what + "\n"));
+  TROUPE_CHECK(told(fmt::format("{:.0f} s in all\n", seconds)));
+  return failed_ ? 1 : 0;
+}
+
+}  // namespace
+
+void add_bench_gpu(shell& sh, CLI::App* bench) {
+  auto* verb = bench->add_subcommand(
+      "gpu", "Ceilings, operations, products and tests of one device, as one table");
+  auto a = std::make_shared<gpu_arguments>();
+  std::vector<std::string> models;
+  for (const auto& [name, shape] : bench_shapes()) models.push_back(name);
+  verb->add_option("--device", a->device, "host, cuda or cuda:N (default cuda)");
+  verb->add_option("--models", a->models, "Shapes to time (default GPT-2 and Llama, two of each)")
+      ->delimiter(',')
+      ->check(CLI::IsMember(models));
+  verb->add_option("--dtype", a->type, "f32 or bf16 (default bf16)")
+      ->check(CLI::IsMember({"f32", "bf16"}));
+  verb->add_option("--minutes", a->minutes, "Time for all of it (default 8)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--seconds", a->seconds, "Time for each operation (default 0.15)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--side", a->side, "Of the square product that is the ceiling (default 8192)")
+      ->check(CLI::Range(16, 32768));
+  verb->add_option("--copy-mib", a->copy_mib, "Of the copy that is the ceiling (default 2048)")
+      ->check(CLI::Range(1, 65536));
+  verb->add_option("--threads", a->threads, "Host threads of the stream (default 2)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--tests", a->tests, "Folder of test executables (default: beside the program)");
+  verb->add_option("--logs", a->logs, "Folder for what tests print (default: a temporary one)");
+  verb->add_flag("--no-ops", a->no_ops, "Ceilings and tests only");
+  verb->add_flag("--no-tests", a->no_tests, "Ceilings and operations only");
+  verb->add_flag("--json", a->json, "As one JSON object");
+  on_run(sh, verb, [a] { return gpu_bench(*a).run(); });
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,46 @@
+// Square products in a row, timed by the device.
+#include "apps/bench/product_peak.hpp"
+
+#include "gpu/ops.hpp"
+
+namespace troupe::apps {
+
+result<product_peak> product_peak::make(gpu::device& owner, gpu::dtype type, int threads,
+                                        gpu::time_kind clock, int64_t side) {
+  product_peak out;
+  if (owner.host_accessible()) {
+    TROUPE_TRY(meter, gpu::peak_meter::make(type, threads, clock));
+    out.registers_ = std::make_unique<gpu::peak_meter>(std::move(meter));
+    return out;
+  }
+  out.owner_ = &owner;
+  out.type_ = type;
+  out.side_ = side;
+  TROUPE_TRY(stream, owner.make_stream({.name = "compute peak"}));
+  out.stream_ = std::move(stream);
+  for (int i = 0; i < 3; ++i) {
+    TROUPE_TRY(memory, owner.allocate(static_cast<size_t>(side * side) * gpu::size_of(type)));
+    out.matrices_.push_back(std::move(memory));
+  }
+  TROUPE_CHECK(out.sample());  // the library chooses its algorithm
+  return out;
+}
+
+result<double> product_peak::sample() {
+  if (registers_) return registers_->sample();
+  constexpr int products = 8;
+  double seconds = 0;
+  stream_->measure(
+      [&] {
+        for (int i = 0; i < products; ++i)
+          owner_->ops().linear_forward(
+              *stream_, {side_, side_, side_, type_, matrices_[0].data(), matrices_[1].data(),
+                         nullptr, nullptr, matrices_[2].data()});
+      },
+      [&](double s) { seconds = s; });
+  TROUPE_CHECK(stream_->synchronize());
+  const auto side = static_cast<double>(side_);
+  return 2 * side * side * side * products / seconds;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,37 @@
+// The CUDA back end, as the rest of the program sees it: in every build, with or without a toolkit.
+//
+// Why a head of its own: nothing that chooses a device needs CUDA's headers. A build without the
+// toolkit answers with `unavailable` and a hint (cuda_absent.cpp), and so does one with it on a
+// machine without a GPU.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/device.hpp"
+
+namespace troupe::gpu {
+
+/// The GPUs this process may use. Fails with unavailable where there is no driver, no GPU, or no
+/// CUDA in this build; the hint says what to do about it.
+result<int> cuda_device_count();
+
+/// What CUDA says of a GPU without opening it.
+struct cuda_facts {
+  int ordinal = 0;              ///< in [0, cuda_device_count())
+  std::string name;             ///< e.g. "NVIDIA H200"
+  std::string uuid;             ///< as the driver writes it: "GPU-1f3c..."
+  std::string instruction_set;  ///< e.g. "sm_90"
+  int multiprocessors = 0;
+  uint64_t memory_bytes = 0;
+};
+
+/// All of them. Fails with unavailable like cuda_device_count().
+result<std::vector<cuda_facts>> list_cuda_devices();
+
+/// The GPU with that number, in [0, cuda_device_count()). Fails with unavailable.
+result<std::unique_ptr<device>> make_cuda_device(int ordinal);
+
+}  // namespace troupe::gpu

@@ -1,0 +1,80 @@
+// Codes of the CUDA runtime, what they mean to a person; see check.hpp.
+#include "gpu/cuda/check.hpp"
+
+namespace troupe::gpu::cuda {
+namespace {
+
+struct meaning {
+  errc code;
+  const char* hint;
+};
+
+meaning meaning_of(cudaError_t code) {
+  switch (code) {
+    case cudaErrorMemoryAllocation:
+      return {
+          errc::no_memory,
+          "use a smaller micro-batch or recomputation, more pipeline stages, or a GPU with more "
+          "memory (nvidia-smi shows who else uses it)"};
+    case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
+      return {errc::unavailable,
+              "nvidia-smi lists the GPUs; CUDA_VISIBLE_DEVICES and the container say which of them "
+              "this process may use"};
+    case cudaErrorInsufficientDriver:
+    case cudaErrorCallRequiresNewerDriver:
+    case cudaErrorSystemDriverMismatch:
+      return {errc::unavailable,
+              "there is no NVIDIA driver, or it is older than this build's CUDA 13: install driver "
+              "580 or newer"};
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorUnsupportedPtxVersion:
+      return {errc::unavailable,
+              "this build has no code for that GPU: configure with "
+              "-DCMAKE_CUDA_ARCHITECTURES=<its compute capability>"};
+    case cudaErrorDevicesUnavailable:
+      return {errc::unavailable,
+              "another process has the GPU for itself: nvidia-smi -q -d COMPUTE shows its mode"};
+    case cudaErrorSystemNotReady:
+    case cudaErrorCompatNotSupportedOnDevice:
+      return {errc::unavailable, "nvidia-fabricmanager, or the driver itself, is not running"};
+    case cudaErrorIllegalAddress:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorHardwareStackError:
+    case cudaErrorAssert:
+    case cudaErrorLaunchFailure:
+      return {errc::bug,
+              "a kernel failed, of this call or of an earlier one, and the process lost the GPU: "
+              "start it again; compute-sanitizer names the kernel"};
+    case cudaErrorLaunchTimeout:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+      return {errc::unavailable,
+              "the GPU itself failed (dmesg | grep -i xid): start again without it"};
+    case cudaErrorCudartUnloading:
+      return {errc::unavailable, "the process is ending"};
+    default:
+      return {errc::bug, ""};
+  }
+}
+
+}  // namespace
+
+error api_error(cudaError_t code, std::string_view call) {
+  forget(code);  // CHK-2
+  const meaning m = meaning_of(code);
+  return error(
+      m.code,
+      std::string(call) + ": " + cudaGetErrorName(code) + " (" + cudaGetErrorString(code) + ")",
+      m.hint);
+}
+
+void forget(cudaError_t code) noexcept {
+  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
+}
+
+}  // namespace troupe::gpu::cuda

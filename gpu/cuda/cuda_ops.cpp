@@ -1,0 +1,316 @@
+// The operations of CUDA devices; see cuda_ops.hpp.
+#include "gpu/cuda/cuda_ops.hpp"
+
+#include <algorithm>
+
+#include "gpu/cuda/kernels/activation.hpp"
+#include "gpu/cuda/kernels/attention.hpp"
+#include "gpu/cuda/kernels/columns.hpp"
+#include "gpu/cuda/kernels/embedding.hpp"
+#include "gpu/cuda/kernels/head.hpp"
+#include "gpu/cuda/kernels/norm.hpp"
+#include "gpu/cuda/kernels/optimizer.hpp"
+#include "gpu/cuda/kernels/pointwise.hpp"
+#include "gpu/cuda/kernels/rope.hpp"
+#include "gpu/cuda/stream.hpp"
+
+#ifdef TROUPE_CUDA_EMULATED
+#include "gpu/cuda/emulator/loop_matmul.hpp"
+#endif
+
+namespace troupe::gpu::cuda {
+namespace {
+
+/// The stream behind the interface: this back end's operations run on this back end's streams only.
+cuda_stream& on_cuda(stream& s) {
+  return static_cast<cuda_stream&>(s);
+}
+
+/// `data` advanced by `elements` of `type`.
+const void* at(const void* data, dtype type, int64_t elements) {
+  return static_cast<const char*>(data) + elements * static_cast<int64_t>(size_of(type));
+}
+void* at(void* data, dtype type, int64_t elements) {
+  return static_cast<char*>(data) + elements * static_cast<int64_t>(size_of(type));
+}
+
+/// Runs `launch(scratch)` with `bytes` of working memory.
+template <class F>
+status with_scratch(launch_context& c, size_t bytes, const char* what, F&& launch) {
+  TROUPE_TRY(scratch, c.scratch(bytes));
+  return checked(launch(scratch), what);
+}
+
+/// How head_loss uses its working memory: logits of one slab, which become their gradient; losses
+/// of all tokens.
+struct head_plan {
+  int64_t slab;    ///< tokens
+  int64_t stride;  ///< elements between rows of logits
+  size_t logits_bytes, losses_bytes;
+};
+
+head_plan plan_head(const head_loss_args& a, size_t slab_bytes) {
+  head_plan p{};
+  p.stride = slab_stride(a.vocab);
+  const int64_t row_bytes = p.stride * static_cast<int64_t>(sizeof(float));
+  const int64_t most = std::max<int64_t>(1, static_cast<int64_t>(slab_bytes) / row_bytes);
+  const int64_t slabs = (a.tokens + most - 1) / most;
+  const int64_t even = slabs > 0 ? (a.tokens + slabs - 1) / slabs : 0;
+  constexpr int64_t tile = 128;  // whole tiles of the products, where that changes little
+  p.slab = even > 8 * tile ? std::min(most, (even + tile - 1) / tile * tile) : even;
+  p.logits_bytes = (static_cast<size_t>(p.slab * row_bytes) + 255) / 256 * 256;
+  p.losses_bytes = static_cast<size_t>(a.tokens) * sizeof(double);
+  return p;
+}
+
+/// Losses of tokens [begin, begin + count), and their share of dx and dw.
+status head_slab(launch_context& c, matmul& products, const head_loss_args& a, const head_plan& p,
+                 void* logits, double* losses, int64_t begin, int64_t count) {
+  const void* x = at(a.x, a.type, begin * a.width);
+  TROUPE_CHECK(products.run(c.stream, {.m = count,
+                                       .n = a.vocab,
+                                       .k = a.width,
+                                       .in = a.type,
+                                       .out = dtype::f32,
+                                       .a = x,
+                                       .b = a.w,
+                                       .b_transposed = true,
+                                       .d = logits,
+                                       .d_stride = p.stride}));
+  const bool backward = a.dx != nullptr || a.dw != nullptr;
+  const slab_gradient gradient = in_place_gradient(logits, dtype::f32, p.stride, a.type);
+  TROUPE_CHECK(
+      checked(launch_softmax_loss(c.stream, {.rows = count,
+                                             .vocab = a.vocab,
+                                             .logits_type = dtype::f32,
+                                             .logits = logits,
+                                             .logits_stride = p.stride,
+                                             .targets = a.targets + begin,
+                                             .losses = losses + begin,
+                                             .scale = a.scale,
+                                             .gradient_type = a.type,
+                                             .gradient = backward ? gradient.data : nullptr,
+                                             .gradient_stride = gradient.stride}),
+              "softmax of the head"));
+  if (a.dx != nullptr) {
+    TROUPE_CHECK(products.run(c.stream, {.m = count,
+                                         .n = a.width,
+                                         .k = a.vocab,
+                                         .in = a.type,
+                                         .out = a.type,
+                                         .a = gradient.data,
+                                         .a_stride = gradient.stride,
+                                         .b = a.w,
+                                         .d = at(a.dx, a.type, begin * a.width)}));
+  }
+  if (a.dw == nullptr) return {};
+  return products.run(c.stream, {.m = a.vocab,
+                                 .n = a.width,
+                                 .k = count,
+                                 .in = a.type,
+                                 .out = dtype::f32,
+                                 .a = gradient.data,
+                                 .a_transposed = true,
+                                 .a_stride = gradient.stride,
+                                 .b = x,
+                                 .c = a.dw,
+                                 .d = a.dw});
+}
+
+status head(launch_context& c, matmul& products, const head_loss_args& a, size_t slab_bytes) {
+  const head_plan p = plan_head(a, slab_bytes);
+  TROUPE_TRY(scratch, c.scratch(p.logits_bytes + p.losses_bytes));
+  auto* losses = reinterpret_cast<double*>(static_cast<char*>(scratch) + p.logits_bytes);
+  for (int64_t begin = 0; begin < a.tokens; begin += p.slab) {
+    const int64_t count = std::min(p.slab, a.tokens - begin);
+    TROUPE_CHECK(head_slab(c, products, a, p, scratch, losses, begin, count));
+  }
+  return checked(launch_sum_losses(c.stream, losses, a.tokens, a.loss_sum), "sum of losses");
+}
+
+class cuda_ops final : public gpu::ops {
+ public:
+  cuda_ops(matmul_factory products, const cuda_ops_options& options)
+      : products_(std::move(products)), options_(options) {}
+
+  void linear_forward(stream& s, const linear_forward_args& a) override {
+    enqueue_product(s, "linear_forward",
+                    {.m = a.tokens,
+                     .n = a.out,
+                     .k = a.in,
+                     .in = a.type,
+                     .out = a.type,
+                     .a = a.x,
+                     .b = a.w,
+                     .b_transposed = true,
+                     .bias = a.bias,
+                     .c = a.residual,
+                     .d = a.y});
+  }
+
+  void linear_backward_input(stream& s, const linear_backward_input_args& a) override {
+    enqueue_product(s, "linear_backward_input",
+                    {.m = a.tokens,
+                     .n = a.in,
+                     .k = a.out,
+                     .in = a.type,
+                     .out = a.type,
+                     .a = a.dy,
+                     .b = a.w,
+                     .c = a.accumulate ? a.dx : nullptr,
+                     .d = a.dx});
+  }
+
+  void linear_backward_weight(stream& s, const linear_backward_weight_args& a) override {
+    enqueue_product(s, "linear_backward_weight",
+                    {.m = a.out,
+                     .n = a.in,
+                     .k = a.tokens,
+                     .in = a.type,
+                     .out = dtype::f32,
+                     .a = a.dy,
+                     .a_transposed = true,
+                     .b = a.x,
+                     .c = a.dw,
+                     .d = a.dw});
+    if (a.dbias == nullptr) return;
+    on_cuda(s).enqueue("linear_backward_weight: bias", [a](launch_context& c) {
+      return with_scratch(c, column_sums_scratch(a.tokens, a.out), "column sums",
+                          [&](void* scratch) {
+                            return launch_add_column_sums(c.stream, a.dy, a.type, a.tokens, a.out,
+                                                          a.dbias, scratch);
+                          });
+    });
+  }
+
+  void embedding_forward(stream& s, const embedding_forward_args& a) override {
+    on_cuda(s).enqueue("embedding_forward",
+                       [a](cudaStream_t raw) { return launch_embedding_forward(raw, a); });
+  }
+
+  void embedding_backward(stream& s, const embedding_backward_args& a) override {
+    on_cuda(s).enqueue("embedding_backward", [a](launch_context& c) {
+      return with_scratch(c, embedding_backward_scratch(a), "sums by token", [&](void* scratch) {
+        return launch_embedding_backward(c.stream, a, scratch);
+      });
+    });
+  }
+
+  void norm_forward(stream& s, const norm_forward_args& a) override {
+    on_cuda(s).enqueue("norm_forward",
+                       [a](cudaStream_t raw) { return launch_norm_forward(raw, a); });
+  }
+
+  void norm_backward(stream& s, const norm_backward_args& a) override {
+    on_cuda(s).enqueue("norm_backward", [a](launch_context& c) {
+      return with_scratch(c, norm_backward_scratch(a), "gradient of norms", [&](void* scratch) {
+        return launch_norm_backward(c.stream, a, scratch);
+      });
+    });
+  }
+
+  void rope(stream& s, const rope_args& a) override {
+    on_cuda(s).enqueue("rope", [a](cudaStream_t raw) { return launch_rope(raw, a); });
+  }
+
+  void attention_forward(stream& s, const attention_forward_args& a) override {
+    on_cuda(s).enqueue("attention_forward",
+                       [a](cudaStream_t raw) { return launch_attention_forward(raw, a); });
+  }
+
+  void attention_backward(stream& s, const attention_backward_args& a) override {
+    on_cuda(s).enqueue("attention_backward", [a](launch_context& c) {
+      return with_scratch(
+          c, attention_backward_scratch_bytes(a), "gradient of attention",
+          [&](void* scratch) { return launch_attention_backward(c.stream, a, scratch); });
+    });
+  }
+
+  void activation_forward(stream& s, const activation_forward_args& a) override {
+    on_cuda(s).enqueue("activation_forward",
+                       [a](cudaStream_t raw) { return launch_activation_forward(raw, a); });
+  }
+
+  void activation_backward(stream& s, const activation_backward_args& a) override {
+    on_cuda(s).enqueue("activation_backward",
+                       [a](cudaStream_t raw) { return launch_activation_backward(raw, a); });
+  }
+
+  void head_loss(stream& s, const head_loss_args& a) override {
+    on_cuda(s).enqueue("head_loss", [this, a](launch_context& c) -> status {
+      TROUPE_TRY(products, products_of(c));
+      return head(c, *products, a, options_.slab_bytes);
+    });
+  }
+
+  void optimizer_step(stream& s, const optimizer_args& a) override {
+    on_cuda(s).enqueue("optimizer_step", [a](launch_context& c) {
+      return with_scratch(c, optimizer_scratch_bytes, "update", [&](void* scratch) {
+        return launch_optimizer_step(c.stream, a, scratch);
+      });
+    });
+  }
+
+  void norm_squared(stream& s, const float* grad, const parameter_span* spans, int64_t span_count,
+                    double* sum, double* per_span) override {
+    on_cuda(s).enqueue("norm_squared", [=](launch_context& c) {
+      return with_scratch(c, optimizer_scratch_bytes, "sums of squares", [&](void* scratch) {
+        return launch_norm_squared(c.stream, grad, spans, span_count, sum, per_span, scratch);
+      });
+    });
+  }
+
+  void clip_scale(stream& s, const double* norm_squared, float max_norm, float* scale) override {
+    on_cuda(s).enqueue("clip_scale", [=](cudaStream_t raw) {
+      return launch_clip_scale(raw, norm_squared, max_norm, scale);
+    });
+  }
+
+  void cast(stream& s, void* destination, dtype to, const void* source, dtype from,
+            int64_t count) override {
+    on_cuda(s).enqueue("cast", [=](cudaStream_t raw) {
+      return launch_cast(raw, destination, to, source, from, count);
+    });
+  }
+
+  void add(stream& s, void* y, const void* x, dtype type, int64_t count) override {
+    on_cuda(s).enqueue("add", [=](cudaStream_t raw) { return launch_add(raw, y, x, type, count); });
+  }
+
+ private:
+  /// The stream's products, made when first asked for (COP-1).
+  result<matmul*> products_of(launch_context& c) const {
+    if (c.products == nullptr) {
+      TROUPE_TRY(made, products_());
+      c.products = std::move(made);
+    }
+    return c.products.get();
+  }
+
+  void enqueue_product(stream& s, const char* what, const matmul_args& a) {
+    on_cuda(s).enqueue(what, [this, a](launch_context& c) -> status {
+      TROUPE_TRY(products, products_of(c));
+      return products->run(c.stream, a);
+    });
+  }
+
+  const matmul_factory products_;
+  const cuda_ops_options options_;
+};
+
+}  // namespace
+
+std::unique_ptr<gpu::ops> make_cuda_ops(matmul_factory products, const cuda_ops_options& options) {
+  return std::make_unique<cuda_ops>(std::move(products), options);
+}
+
+result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device&) {
+#ifdef TROUPE_CUDA_EMULATED
+  return make_cuda_ops(make_loop_matmul);
+#else
+  TROUPE_TRY(probe, make_cublas_matmul({.workspace_bytes = 0}));  // says what is missing, if so
+  return make_cuda_ops([] { return make_cublas_matmul(); });
+#endif
+}
+
+}  // namespace troupe::gpu::cuda

@@ -1,0 +1,40 @@
+// The mathematics of a CUDA device: every operation as launches of kernels and products.
+//
+// Who does what: kernels/ holds what moves through memory once (rows, activations, optimizers,
+// sums), the softmax of the head and attention; products are a matmul's (cuBLASLt). Here an
+// operation becomes launches on its stream, with the stream's working memory.
+//
+// Invariants
+//   COP-1  A stream's products are its own: the first operation on a stream makes its matmul, whose
+//     workspace later ones of that stream use in turn.
+//   COP-2  The head's logits exist for one slab of tokens at a time, `slab_bytes` of them; slabs
+//     depend on the shape alone (DEV-5).
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "gpu/cuda/matmul.hpp"
+#include "gpu/ops.hpp"
+
+namespace troupe::gpu::cuda {
+
+class cuda_device;
+
+/// Makes the products of one more stream, on the current device.
+using matmul_factory = std::function<result<std::unique_ptr<matmul>>()>;
+
+struct cuda_ops_options {
+  size_t slab_bytes = size_t{256} << 20;  ///< logits of the head that exist at once, at most
+};
+
+/// Operations for streams that are all cuda_stream. A stream whose products cannot be made fails
+/// with their error (DEV-3).
+std::unique_ptr<gpu::ops> make_cuda_ops(matmul_factory products,
+                                        const cuda_ops_options& options = {});
+
+/// The operations of `owner` with the products it has: cuBLASLt's, or the emulated device's loops.
+/// Fails with unavailable where a library they need is missing.
+result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device& owner);
+
+}  // namespace troupe::gpu::cuda

@@ -1,0 +1,86 @@
+// Allocation by the CUDA runtime; see memory.hpp.
+#include "gpu/cuda/memory.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "gpu/cuda/check.hpp"
+
+namespace troupe::gpu::cuda {
+namespace {
+
+/// The error of an allocation, with the numbers a person needs.
+error refuse(cudaError_t code, size_t bytes, const char* call, const char* where) {
+  error e = api_error(code, call);
+  if (e.code != errc::no_memory) return e;
+  size_t free = 0, total = 0;
+  e.message =
+      "cannot allocate " + std::to_string(bytes) + " bytes of " + where + " memory (" + e.message;
+  const cudaError_t told = cudaMemGetInfo(&free, &total);
+  forget(told);
+  if (told == cudaSuccess) {
+    e.message += "; " + std::to_string(free) + " of the device's " + std::to_string(total) +
+                 " bytes are free";
+  }
+  e.message += ")";
+  return e;
+}
+
+/// Device memory with whatever it holds.
+result<buffer> allocate_raw(size_t bytes) {
+  void* p = nullptr;
+  if (const cudaError_t code = cudaMalloc(&p, bytes); code != cudaSuccess) {
+    return refuse(code, bytes, "cudaMalloc", "device");
+  }
+  return buffer(p, bytes, [](void* q) { forget(cudaFree(q)); });
+}
+
+}  // namespace
+
+result<memory_kind> kind_of(const void* p) {
+  cudaPointerAttributes attributes{};
+  TROUPE_CUDA_TRY(cudaPointerGetAttributes(&attributes, p));
+  switch (attributes.type) {
+    case cudaMemoryTypeHost:
+      return memory_kind::pinned;
+    case cudaMemoryTypeDevice:
+    case cudaMemoryTypeManaged:
+      return memory_kind::device;
+    default:
+      return memory_kind::pageable;
+  }
+}
+
+result<buffer> allocate_device(size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return buffer{};
+  TROUPE_TRY(made, allocate_raw(bytes));
+  TROUPE_CUDA_TRY(cudaMemsetAsync(made.data(), 0, bytes, stream));
+  TROUPE_CUDA_TRY(cudaStreamSynchronize(stream));
+  return made;
+}
+
+result<buffer> allocate_pinned(size_t bytes) {
+  if (bytes == 0) return buffer{};
+  void* p = nullptr;
+  // Portable: pinned for every device of the process.
+  const cudaError_t code = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
+  if (code != cudaSuccess) {
+    error e = refuse(code, bytes, "cudaHostAlloc", "pinned host");
+    if (e.code == errc::no_memory) e.hint = "ulimit -l, or less memory for the checkpoint's ring";
+    return e;
+  }
+  std::memset(p, 0, bytes);
+  return buffer(p, bytes, [](void* q) { forget(cudaFreeHost(q)); });
+}
+
+result<void*> scratch_memory::get(size_t bytes) {
+  if (blocks_.empty() || bytes > blocks_.back().bytes()) {
+    if (bytes > SIZE_MAX - bytes / 8)
+      return refuse(cudaErrorMemoryAllocation, bytes, "scratch", "");
+    TROUPE_TRY(grown, allocate_raw(bytes + bytes / 8));
+    blocks_.push_back(std::move(grown));
+  }
+  return blocks_.back().data();
+}
+
+}  // namespace troupe::gpu::cuda

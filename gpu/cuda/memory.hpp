@@ -1,0 +1,47 @@
+// Memory of a CUDA device, host memory that it copies from and to by itself, and a stream's
+// working memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "gpu/device.hpp"
+
+namespace troupe::gpu::cuda {
+
+/// What a pointer points at.
+enum class memory_kind : uint8_t {
+  pageable,  ///< plain host memory, which the device's copy engines cannot reach
+  pinned,
+  device,
+};
+
+/// Asks the runtime; null and what it does not know are pageable.
+result<memory_kind> kind_of(const void* p);
+
+/// Zeroed memory of the calling thread's current device, aligned to 256 bytes; zeroed through
+/// `stream`, which is waited for. Fails with no_memory, naming what was asked for and what is free.
+result<buffer> allocate_device(size_t bytes, cudaStream_t stream);
+
+/// Zeroed host memory that stays where it is, for copies at full speed that never hold up the
+/// thread of a stream. Fails with no_memory.
+/// Unlike with other host memory, a copy does not wait for notifications before it: who notifies
+/// about pinned memory uses it again when the notified one is done with it.
+result<buffer> allocate_pinned(size_t bytes);
+
+/// Working memory of one stream, kept between operations (OPS-1): grows to the largest demand and
+/// stays. Smaller blocks stay as well: graphs refer to the block of their time (graphs.hpp); each
+/// is at least an eighth larger than the one before, and a stream's operations are few. Used by the
+/// stream's thread alone.
+class scratch_memory {
+ public:
+  /// At least `bytes`, aligned to 256; contents undefined; valid for what is enqueued on the stream
+  /// until the next call, which may reuse it in stream order.
+  result<void*> get(size_t bytes);
+
+ private:
+  std::vector<buffer> blocks_;  // the last is in use
+};
+
+}  // namespace troupe::gpu::cuda

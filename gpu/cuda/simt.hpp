@@ -1,0 +1,89 @@
+// The words kernels are written in: threads of a block, barriers, shuffles, tensor-core products.
+//
+// Why not CUDA's own: no build machine has a GPU, and a kernel nobody ran is a kernel with faults.
+// Behind this header stand two implementations. nvcc gets one-line wrappers of the hardware's
+// instructions (simt_device.hpp). g++ gets an emulator that runs every thread of a block as a fiber
+// on the CPU (emulator/), so that the same kernel file is tested on any machine, against the same
+// reference as the host back end, in shuffled thread orders and under the sanitizers.
+//
+// What a kernel may use
+//   thread_index(), block_threads(), lane(), warp_index(), block_index[_y,_z](), grid_blocks()
+//   shared_memory<T>(): the block's dynamic shared memory, 128-byte aligned; there is no other
+//   sync_block(), sync_warp(), shuffle(v, lane), shuffle_xor(v, mask): by all lanes of a warp
+//   copy_async_16(to_shared, from_global, valid), copy_async_commit(), copy_async_wait<N>()
+//   load_matrices / load_matrices_transposed (ldmatrix.x4), multiply_bf16 (mma.m16n8k16)
+//   bf16, to_float(), to_bf16(), pack_bf16(); pack<T, N> for 16-byte loads;
+//     exp2_fast(), reciprocal_fast()
+//   atomic_add(int*, n), fence_device(): for "the last block does the rest" only (OPS-2)
+//   launch(kernel, grid, block, shared_bytes, stream, arguments...)
+//   SIMT_ASSERT(condition): checked in debug builds and always in the emulator
+//   SIMT_UNROLL before a loop that must be unrolled (register arrays), SIMT_BLOCK(threads, blocks)
+//   between __global__ and the name: registers for that many blocks at once on a multiprocessor
+//
+// Invariants
+//   SIMT-1  Blocks have one dimension, a multiple of 32 threads, at most 1024.
+//   SIMT-2  No thread leaves a kernel while others of its warp still shuffle.
+#pragma once
+
+#include "gpu/cuda/simt_types.hpp"  // IWYU pragma: export
+
+#if defined(__CUDACC__)
+#include "gpu/cuda/simt_device.hpp"  // IWYU pragma: export
+#elif defined(TROUPE_CUDA_EMULATED)
+#include "gpu/cuda/emulator/simt_emulated.hpp"  // IWYU pragma: export
+#else
+#error "kernels are compiled by nvcc, or for the emulator with TROUPE_CUDA_EMULATED"
+#endif
+
+namespace troupe::gpu::cuda {
+
+__device__ __forceinline__ float to_float(float v) {
+  return v;
+}
+__device__ __forceinline__ float to_float(bf16 v) {
+  return bits_to_float(static_cast<uint32_t>(v.bits) << 16);
+}
+
+/// Rounds once to T (nearest, ties to even).
+template <class T>
+__device__ __forceinline__ T from_float(float v) {
+  if constexpr (sizeof(T) == sizeof(bf16)) {
+    return to_bf16(v);
+  } else {
+    return v;
+  }
+}
+
+__device__ __forceinline__ int lane() {
+  return thread_index() & 31;
+}
+__device__ __forceinline__ int warp_index() {
+  return thread_index() >> 5;
+}
+
+/// The sum over the warp, in every lane; the same order every time.
+template <class T>
+__device__ __forceinline__ T warp_sum(T v) {
+  for (int mask = 16; mask > 0; mask >>= 1) v += shuffle_xor(v, mask);
+  return v;
+}
+__device__ __forceinline__ float warp_max(float v) {
+  for (int mask = 16; mask > 0; mask >>= 1) {
+    const float other = shuffle_xor(v, mask);
+    v = other > v ? other : v;
+  }
+  return v;
+}
+
+/// The sum over the block, in every thread. `scratch`: one T per warp, in shared memory; free for
+/// other use after the next sync_block().
+template <class T>
+__device__ __forceinline__ T block_sum(T v, T* scratch) {
+  v = warp_sum(v);
+  if (lane() == 0) scratch[warp_index()] = v;
+  sync_block();
+  const int warps = block_threads() / 32;
+  return warp_sum(lane() < warps ? scratch[lane()] : T{0});
+}
+
+}  // namespace troupe::gpu::cuda

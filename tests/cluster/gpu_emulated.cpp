@@ -1,0 +1,65 @@
+// Whole runs on GPUs: the program linked against the emulated GPU (docs/gpu.md) trains through the
+// same actors, streams, groups and checkpoints as on a real one; the host is what it is compared
+// with.
+#include <algorithm>
+
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+const std::vector<std::string> few{"train.steps=6", "checkpoint.resume=never"};
+const std::vector<std::string> gpu{"cluster.device=cuda"};
+const std::vector<std::string> host{"cluster.device=host"};
+
+std::vector<double> tail(const std::vector<double>& all, size_t from) {
+  return {all.begin() + static_cast<std::ptrdiff_t>(from), all.end()};
+}
+
+}  // namespace
+
+TEST_CASE("a run on GPUs has the host's losses, in every layout") {
+  job_files job;
+  const auto alone = job.losses(with(few, host));
+  REQUIRE(alone.size() == 6);
+  for (auto [data, pipeline] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {
+    CAPTURE(data);
+    CAPTURE(pipeline);
+    const auto losses = job.losses(with(with(few, gpu), layout(data, pipeline)));
+    CHECK(difference(losses, alone) < 1e-5);
+  }
+}
+
+TEST_CASE("a bfloat16 llama on GPUs has the host's losses within its rounding") {
+  job_files job;
+  const std::vector<std::string> model{"model.family=llama", "model.dtype=bf16", "model.kv_heads=2",
+                                       "model.recompute=true"};
+  const auto want = job.losses(with(with(few, host), model));
+  CHECK(difference(job.losses(with(with(few, gpu), model)), want) < 4e-3);
+}
+
+TEST_CASE("what was saved on GPUs goes on on the host, and the other way round") {
+  for (const auto& [first, second] : {std::pair{gpu, host}, std::pair{host, gpu}}) {
+    CAPTURE(first.front());
+    job_files job;
+    const std::vector<std::string> sets{"train.steps=6", "checkpoint.every=3"};
+    const auto all = job.losses(with(sets, first));
+    REQUIRE(all.size() == 6);
+    REQUIRE(fs::remove_all(job.checkpoint(6)) > 0);
+    const auto rest = job.losses(with(sets, second));
+    CHECK(difference(rest, tail(all, 3)) < 1e-5);
+  }
+}
+
+TEST_CASE("auto takes the GPU where every worker gets one, else the host, and cuda shares it") {
+  job_files job;
+  const auto said = [&](const std::vector<std::string>& sets) {
+    program p(job.up(with({"train.steps=1", "checkpoint.resume=never"}, sets)));
+    CHECK(p.wait() == 0);
+    return p.err();
+  };
+  CHECK(said({}).find("devices: cuda:0") != std::string::npos);
+  CHECK(said(layout(2, 1)).find("devices:") == std::string::npos);
+  CHECK(said(with(gpu, layout(2, 1))).find("devices: cuda:0, cuda:0 (shared") != std::string::npos);
+}

@@ -1,0 +1,194 @@
+// What the composition of the CUDA device's operations promises beyond their results: products of
+// each stream, working memory, slabs of any size, operands at odd addresses, failures.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "gpu/cuda/cuda_ops.hpp"
+#include "gpu/cuda/device.hpp"
+#include "gpu/cuda/emulator/loop_matmul.hpp"
+#include "gpu/cuda/emulator/runtime.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu;
+
+namespace {
+
+std::unique_ptr<cuda::cuda_device> open_with(cuda::matmul_factory products, size_t slab_bytes) {
+  auto opened = cuda::cuda_device::open(0, [&](cuda::cuda_device&) {
+    return cuda::make_cuda_ops(products, {.slab_bytes = slab_bytes});
+  });
+  REQUIRE(opened);
+  return std::move(*opened);
+}
+
+/// `count` numbers in [-1, 1) that depend on the seed, behind `shift` that are not to be used.
+std::vector<float> numbers(size_t count, unsigned seed, size_t shift = 0) {
+  std::vector<float> out(shift, std::nanf(""));
+  for (size_t i = 0; i < count; ++i)
+    out.push_back(static_cast<float>(std::sin(static_cast<double>((i + 1) * (seed + 3)))));
+  return out;
+}
+
+constexpr int64_t N = 21, C = 16, V = 53;
+
+struct head_outcome {
+  double loss = 0;
+  std::vector<float> dx = std::vector<float>(N * C), dw = std::vector<float>(V * C);
+  bool operator==(const head_outcome&) const = default;
+};
+
+head_outcome run_head(device& d, stream& s) {
+  head_outcome out;
+  const auto x = numbers(N * C, 1), w = numbers(V * C, 2);
+  std::vector<int32_t> targets;
+  for (int i = 0; i < N; ++i) targets.push_back(i % 4 == 0 ? -1 : i * 2);
+  d.ops().head_loss(s, {.tokens = N,
+                        .width = C,
+                        .vocab = V,
+                        .type = dtype::f32,
+                        .x = x.data(),
+                        .w = w.data(),
+                        .targets = targets.data(),
+                        .loss_sum = &out.loss,
+                        .dx = out.dx.data(),
+                        .dw = out.dw.data()});
+  REQUIRE(s.synchronize());
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("COP-1: each stream has products of its own, made once") {
+  int made = 0;
+  auto d = open_with(
+      [&made] {
+        ++made;
+        return cuda::make_loop_matmul();
+      },
+      1 << 20);
+  auto a = std::move(*d->make_stream({"a"})), b = std::move(*d->make_stream({"b"}));
+  CHECK(made == 0);
+  run_head(*d, *a);
+  run_head(*d, *a);
+  CHECK(made == 1);
+  run_head(*d, *b);
+  CHECK(made == 2);
+}
+
+TEST_CASE("COP-1: products that cannot be made fail their stream, and no other") {
+  auto d = open_with(
+      []() -> result<std::unique_ptr<cuda::matmul>> {
+        return error(errc::unavailable, "no library", "install one");
+      },
+      1 << 20);
+  auto s = std::move(*d->make_stream({"compute"})), other = std::move(*d->make_stream({"other"}));
+  float value = 2;
+  d->ops().linear_forward(
+      *s,
+      {.tokens = 1, .in = 1, .out = 1, .type = dtype::f32, .x = &value, .w = &value, .y = &value});
+  const auto outcome = s->synchronize();
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == errc::unavailable);
+  CHECK(outcome.error().message.find("linear_forward") != std::string::npos);
+  CHECK(outcome.error().message.find("no library") != std::string::npos);
+  CHECK(value == 2);
+  d->ops().add(*other, &value, &value, dtype::f32, 1);
+  CHECK(other->synchronize());
+  CHECK(value == 4);
+}
+
+TEST_CASE("COP-2: the size of slabs changes the head's loss and gradients by rounding alone") {
+  auto whole_device = open_with(cuda::make_loop_matmul, 1 << 20);
+  auto s = std::move(*whole_device->make_stream({"compute"}));
+  const head_outcome whole = run_head(*whole_device, *s);
+  CHECK(run_head(*whole_device, *s) == whole);
+  for (size_t slab_bytes : {1, 600, 1200, 4000}) {
+    auto d = open_with(cuda::make_loop_matmul, slab_bytes);
+    auto t = std::move(*d->make_stream({"compute"}));
+    const head_outcome sliced = run_head(*d, *t);
+    CHECK(std::abs(sliced.loss - whole.loss) <= 1e-12 * whole.loss);
+    CHECK(sliced.dx == whole.dx);
+    for (size_t i = 0; i < whole.dw.size(); ++i)
+      REQUIRE(std::abs(sliced.dw[i] - whole.dw[i]) <= 1e-5f);
+  }
+}
+
+TEST_CASE("OPS-1: nothing is allocated after the first call with a shape") {
+  auto d = open_with(cuda::make_loop_matmul, 1 << 20);
+  auto s = std::move(*d->make_stream({"compute"}));
+  const auto dy = numbers(N * C, 4), x = numbers(N * C, 5), weight = numbers(C, 6);
+  const std::vector<int32_t> tokens(N, 7);
+  std::vector<float> rstd(N, 1.0f), dx(N * C), dweight(C), table(V * C), dw(C * C), bias(C);
+  const auto all = [&] {
+    d->ops().norm_backward(*s, {.kind = norm_kind::rms,
+                                .tokens = N,
+                                .width = C,
+                                .type = dtype::f32,
+                                .dy = dy.data(),
+                                .x = x.data(),
+                                .weight = weight.data(),
+                                .rstd = rstd.data(),
+                                .dx = dx.data(),
+                                .dweight = dweight.data()});
+    d->ops().embedding_backward(
+        *s, {1, N, C, V, dtype::f32, tokens.data(), dy.data(), table.data(), nullptr});
+    d->ops().linear_backward_weight(
+        *s, {N, C, C, dtype::f32, dy.data(), x.data(), dw.data(), bias.data()});
+    run_head(*d, *s);
+  };
+  all();
+  const auto before = cuda::emulator::live();
+  cuda::emulator::fail_next("cudaMalloc", cudaErrorMemoryAllocation);
+  cuda::emulator::fail_next("cudaMallocAsync", cudaErrorMemoryAllocation);
+  all();
+  CHECK(cuda::emulator::live() == before);
+  cuda::emulator::reset();
+}
+
+TEST_CASE("rows at odd addresses give what aligned ones give") {
+  auto d = open_with(cuda::make_loop_matmul, 1 << 20);
+  auto s = std::move(*d->make_stream({"compute"}));
+  const auto run = [&](size_t shift) {
+    const auto x = numbers(N * C, 1, shift), weight = numbers(C, 2, shift);
+    std::vector<float> y(N * C + shift), rstd(N), gelu(N * C + shift), sums(C);
+    d->ops().norm_forward(*s, {.kind = norm_kind::rms,
+                               .tokens = N,
+                               .width = C,
+                               .type = dtype::f32,
+                               .eps = 1e-5f,
+                               .x = x.data() + shift,
+                               .weight = weight.data() + shift,
+                               .y = y.data() + shift,
+                               .rstd = rstd.data()});
+    d->ops().activation_forward(
+        *s, {activation_kind::gelu_tanh, N, C, dtype::f32, x.data() + shift, gelu.data() + shift});
+    REQUIRE(s->synchronize());
+    std::vector<float> out(y.begin() + static_cast<std::ptrdiff_t>(shift), y.end());
+    out.insert(out.end(), gelu.begin() + static_cast<std::ptrdiff_t>(shift), gelu.end());
+    return out;
+  };
+  const auto aligned = run(0), odd = run(3);
+  for (size_t i = 0; i < aligned.size(); ++i) REQUIRE(std::abs(aligned[i] - odd[i]) <= 1e-6f);
+}
+
+TEST_CASE("a norm wider than the kernels take fails its stream, saying which operation") {
+  auto d = open_with(cuda::make_loop_matmul, 1 << 20);
+  auto s = std::move(*d->make_stream({"compute"}));
+  const int64_t width = 32768 + 8;
+  const std::vector<float> x(width), weight(width);
+  std::vector<float> y(width), rstd(1);
+  d->ops().norm_forward(*s, {.kind = norm_kind::rms,
+                             .tokens = 1,
+                             .width = width,
+                             .type = dtype::f32,
+                             .eps = 1e-5f,
+                             .x = x.data(),
+                             .weight = weight.data(),
+                             .y = y.data(),
+                             .rstd = rstd.data()});
+  const auto outcome = s->synchronize();
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().message.find("norm_forward") != std::string::npos);
+}

@@ -1,0 +1,261 @@
+// Devices on paper, read and changed; and the machine's own, where it has some.
+#include "gpu/meters/nvml.hpp"
+
+#include <set>
+
+#include <doctest/doctest.h>
+
+#include "gpu/meters/nvml_controls.hpp"
+#include "tests/gpu/meters/fake_nvml.hpp"
+
+using namespace troupe;
+using namespace troupe::gpu::nvml;
+using std::chrono::milliseconds;
+
+namespace {
+
+std::unique_ptr<gpu_meter> opened(const library& functions) {
+  auto made = gpu_meter::open(functions);
+  REQUIRE(made);
+  return std::move(*made);
+}
+
+}  // namespace
+
+TEST_CASE("nvml: a reading has every number in its unit") {
+  auto& machine = fake::fresh();
+  machine.clock_reasons = 0x4 | 0x40;
+  const auto functions = fake::functions();
+  {
+    auto meter = opened(functions);
+    CHECK(meter->driver_version() == "580.95.05");
+    REQUIRE(meter->devices().size() == 2);
+    CHECK(meter->devices()[0].name == "NVIDIA H200");
+    CHECK(meter->devices()[1].uuid == "GPU-1");
+    auto r = meter->read(1);
+    REQUIRE(r);
+    CHECK(r->power_mw == 413'250);
+    CHECK(r->power_limit_mw == 700'000);
+    CHECK(r->energy_mj == 98'765'432'100);
+    CHECK(r->sm_mhz == 1755);
+    CHECK(r->memory_mhz == 3201);
+    CHECK(r->temperature_c == 61);
+    CHECK(r->busy_percent == 97);
+    CHECK(r->memory_busy_percent == 42);
+    CHECK(r->memory_used_bytes == 123'000);
+    CHECK(r->memory_total_bytes == 150'000);
+    CHECK(r->ecc_corrected == 3);
+    CHECK(r->ecc_uncorrected == 1);
+    CHECK(r->slowed_by == std::vector<std::string>{"power cap", "heat (hardware)"});
+  }
+  CHECK(machine.sessions == 0);
+}
+
+TEST_CASE("NVM-1: what a device does not report is absent") {
+  auto& machine = fake::fresh();
+  machine.gpus[0].refusals = {{"energy", not_supported},
+                              {"ecc", not_supported},
+                              {"power", no_permission},
+                              {"memory", no_data},
+                              {"clock_reasons", unknown}};
+  auto functions = fake::functions();
+  functions.temperature = nullptr;  // a driver without the function
+  auto meter = opened(functions);
+  auto r = meter->read(0);
+  REQUIRE(r);
+  CHECK_FALSE(r->energy_mj);
+  CHECK_FALSE(r->ecc_corrected);
+  CHECK_FALSE(r->ecc_uncorrected);
+  CHECK_FALSE(r->power_mw);
+  CHECK_FALSE(r->memory_used_bytes);
+  CHECK_FALSE(r->slowed_by);
+  CHECK_FALSE(r->temperature_c);
+  CHECK(r->sm_mhz == 1755);
+}
+
+TEST_CASE("NVM-2: a lost device is an error, the other one is read") {
+  auto& machine = fake::fresh();
+  const auto functions = fake::functions();
+  SUBCASE("while it is watched") {
+    auto meter = opened(functions);
+    machine.gpus[0].gone = gpu_is_lost;
+    auto r = meter->read(0);
+    REQUIRE_FALSE(r);
+    CHECK(r.error().code == errc::unavailable);
+    CHECK(r.error().message.find("GPU 0") != std::string::npos);
+    CHECK(r.error().message.find("lost") != std::string::npos);
+    CHECK(meter->read(1));
+  }
+  SUBCASE("before") {
+    machine.gpus[0].gone = gpu_is_lost;
+    auto meter = opened(functions);
+    REQUIRE(meter->devices().size() == 2);
+    CHECK(meter->devices()[0].name.empty());
+    CHECK_FALSE(meter->read(0));
+    CHECK(meter->read(1));
+  }
+  SUBCASE("one that needs a reset") {
+    auto meter = opened(functions);
+    machine.gpus[0].refusals = {{"memory", reset_required}};
+    auto r = meter->read(0);
+    REQUIRE_FALSE(r);
+    CHECK(r.error().hint.find("reset") != std::string::npos);
+  }
+  SUBCASE("one that never was") {
+    CHECK_FALSE(opened(functions)->read(2));
+  }
+}
+
+TEST_CASE("nvml: reasons of slow clocks are words, new ones are numbers") {
+  CHECK(clock_reasons(0).empty());
+  CHECK(clock_reasons(0x1) == std::vector<std::string>{"idle"});
+  CHECK(clock_reasons(0x8 | 0x20 | 0x80) ==
+        std::vector<std::string>{"hardware slowdown", "heat (software)", "power brake"});
+  CHECK(clock_reasons(0x100 | 0x200) == std::vector<std::string>{"display clocks", "0x200"});
+  CHECK(clock_reasons(~uint64_t{0}).size() == 64);
+}
+
+TEST_CASE("nvml: Xids come with their device, in order, and a wait is finite") {
+  auto& machine = fake::fresh();
+  machine.xids = {{1, 79}, {0, 48}};
+  const auto functions = fake::functions();
+  {
+    auto meter = opened(functions);
+    auto first = meter->wait_xid(milliseconds(250));
+    REQUIRE((first && *first));
+    CHECK((*first)->index == 1);
+    CHECK((*first)->xid == 79);
+    auto second = meter->wait_xid(milliseconds(250));
+    REQUIRE((second && *second));
+    CHECK((*second)->index == 0);
+    CHECK((*second)->xid == 48);
+    auto none = meter->wait_xid(std::chrono::hours(2));
+    REQUIRE(none);
+    CHECK_FALSE(*none);
+    CHECK(machine.waited_ms == std::vector<unsigned>{250, 250, 60'000});
+    CHECK(machine.event_sets == 1);
+  }
+  CHECK(machine.event_sets == 0);
+}
+
+TEST_CASE("nvml: devices that report no events say so, and leave nothing behind") {
+  auto& machine = fake::fresh();
+  auto functions = fake::functions();
+  SUBCASE("all of them") {
+    for (auto& g : machine.gpus) g.refusals = {{"events", not_supported}};
+  }
+  SUBCASE("a driver without events") {
+    functions.wait_event = nullptr;
+  }
+  auto meter = opened(functions);
+  auto r = meter->wait_xid(milliseconds(1));
+  REQUIRE_FALSE(r);
+  CHECK(r.error().code == errc::unavailable);
+  CHECK(machine.event_sets == 0);
+}
+
+TEST_CASE("nvml: one device with events is enough") {
+  auto& machine = fake::fresh();
+  machine.gpus[0].refusals = {{"events", not_supported}};
+  machine.xids = {{1, 31}};
+  const auto functions = fake::functions();
+  auto r = opened(functions)->wait_xid(milliseconds(1));
+  REQUIRE((r && *r));
+  CHECK((*r)->xid == 31);
+}
+
+TEST_CASE("nvml: without driver or device nothing opens, with a hint") {
+  auto& machine = fake::fresh();
+  const auto functions = fake::functions();
+  SUBCASE("no driver") {
+    machine.init_answer = driver_not_loaded;
+  }
+  SUBCASE("no device") {
+    machine.gpus.clear();
+  }
+  auto made = gpu_meter::open(functions);
+  REQUIRE_FALSE(made);
+  CHECK(made.error().code == errc::unavailable);
+  CHECK_FALSE(made.error().hint.empty());
+  CHECK(machine.sessions == 0);
+}
+
+TEST_CASE("NVC-1: nobody changes a device without the configuration's word") {
+  auto& machine = fake::fresh();
+  const auto functions = fake::functions();
+  auto meter = opened(functions);
+  auto controls = gpu_controls::open(*meter, gpu_access::read_only);
+  REQUIRE_FALSE(controls);
+  CHECK(controls.error().code == errc::permission);
+  CHECK(machine.gpus[0].power_limit_mw == 700'000);
+}
+
+TEST_CASE("NVC-2: changes are made, and undone with the controls") {
+  auto& machine = fake::fresh();
+  machine.gpus[1].power_limit_mw = 650'000;  // somebody's choice, not the default
+  const auto functions = fake::functions();
+  auto meter = opened(functions);
+  {
+    auto controls = gpu_controls::open(*meter, gpu_access::control);
+    REQUIRE(controls);
+    meter.reset();  // the session is the controls' as well
+    CHECK(machine.sessions == 1);
+    REQUIRE((*controls)->set_power_limit(1, 500'000));
+    REQUIRE((*controls)->set_power_limit(1, 400'000));
+    REQUIRE((*controls)->lock_clocks(1, 1200, 1410));
+    CHECK(machine.gpus[1].power_limit_mw == 400'000);
+    CHECK(machine.gpus[1].locked_mhz == std::pair(1200u, 1410u));
+    SUBCASE("by a reset") {
+      REQUIRE((*controls)->reset(1));
+      CHECK(machine.gpus[1].power_limit_mw == 650'000);
+      CHECK_FALSE(machine.gpus[1].locked_mhz);
+    }
+    SUBCASE("by their end") {}
+  }
+  CHECK(machine.gpus[1].power_limit_mw == 650'000);
+  CHECK_FALSE(machine.gpus[1].locked_mhz);
+  CHECK(machine.gpus[0].power_limit_mw == 700'000);
+  CHECK(machine.sessions == 0);
+}
+
+TEST_CASE("nvml: changes that a device refuses are errors and change nothing") {
+  auto& machine = fake::fresh();
+  auto functions = fake::functions();
+  auto meter = opened(functions);
+  auto made = gpu_controls::open(*meter, gpu_access::control);
+  REQUIRE(made);
+  auto& controls = **made;
+  auto code_of = [](const status& s) { return s ? errc::none : s.error().code; };
+  CHECK(code_of(controls.set_power_limit(0, 199'999)) == errc::bad_config);
+  CHECK(code_of(controls.set_power_limit(0, 700'001)) == errc::bad_config);
+  CHECK(code_of(controls.set_power_limit(0, uint64_t{1} << 40)) == errc::bad_config);
+  CHECK(code_of(controls.lock_clocks(0, 1410, 1200)) == errc::bad_config);
+  CHECK(code_of(controls.lock_clocks(0, 1, uint64_t{1} << 32)) == errc::bad_config);
+  CHECK(code_of(controls.set_power_limit(7, 500'000)) == errc::not_found);
+  CHECK(code_of(controls.reset(7)) == errc::not_found);
+  machine.gpus[0].refusals = {{"set_power_limit", no_permission}, {"lock_clocks", not_supported}};
+  CHECK(code_of(controls.set_power_limit(0, 500'000)) == errc::permission);
+  CHECK(code_of(controls.lock_clocks(0, 1200, 1410)) == errc::unavailable);
+  functions.lock_clocks = nullptr;
+  CHECK(code_of(controls.lock_clocks(1, 1200, 1410)) == errc::unavailable);
+  CHECK(machine.gpus[0].power_limit_mw == 700'000);
+  CHECK_FALSE(machine.gpus[0].locked_mhz);
+}
+
+TEST_CASE("nvml: this machine's own GPUs") {
+  auto meter = gpu_meter::open();
+  if (!meter) {
+    CHECK(meter.error().code == errc::unavailable);
+    MESSAGE("SKIPPED: " << meter.error().message);
+    return;
+  }
+  std::set<std::string> uuids;
+  for (const auto& d : (*meter)->devices()) {
+    auto r = (*meter)->read(d.index);
+    REQUIRE(r);
+    CHECK(uuids.insert(d.uuid).second);
+    if (r->memory_total_bytes) CHECK(*r->memory_used_bytes <= *r->memory_total_bytes);
+    if (r->temperature_c) CHECK(*r->temperature_c < 120);
+  }
+  CHECK((*meter)->wait_xid(milliseconds(1)));
+}
