@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/bench/median.hpp"
+
 namespace troupe::apps::ckpt_bench {
 
 namespace {
@@ -42,10 +44,7 @@ aim judged(std::string what, double limit, const sample* s, double unit, std::st
 }  // namespace
 
 double sample::median() const {
-  if (values_.empty()) return 0;
-  auto v = values_;
-  std::sort(v.begin(), v.end());
-  return v.size() % 2 == 1 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2;
+  return apps::median(values_);
 }
 
 double sample::least() const {

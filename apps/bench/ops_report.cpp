@@ -7,17 +7,12 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "apps/bench/median.hpp"
 #include "gpu/cuda.hpp"
 
 namespace troupe::apps {
 
 namespace {
-
-double median(std::vector<double> of) {
-  if (of.empty()) return 0;
-  std::sort(of.begin(), of.end());
-  return of[of.size() / 2];
-}
 
 result<ops_row> time_row(gpu::stream& s, const ops_case& c, const ops_plan& plan) {
   ops_row row = {c.name, c.flops, c.bytes, c.per_step, {}, plan.most, 0};

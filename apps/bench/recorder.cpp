@@ -13,6 +13,7 @@
 
 #include "actors/base/traced.hpp"
 #include "apps/bench/bench.hpp"
+#include "apps/bench/median.hpp"
 #include "apps/bench/stopwatch.hpp"
 #include "messages/receive.hpp"
 #include "messages/type_ids.hpp"
@@ -22,11 +23,6 @@ namespace troupe::apps {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-double median(std::vector<double> v) {
-  std::sort(v.begin(), v.end());
-  return v.empty() ? 0 : v[v.size() / 2];
-}
 
 /// Nanoseconds of one record, the clock not counted.
 double record_ns() {
