@@ -22,7 +22,7 @@ class message_builder : public flatbuffers::FlatBufferBuilder {
  public:
   /// `initial_bytes`: the memory it starts with; it grows by half of what it has.
   explicit message_builder(size_t initial_bytes = 1024)
-      : FlatBufferBuilder(initial_bytes, detail::message_allocator(), false, 16),
+      : flatbuffers::FlatBufferBuilder(initial_bytes, detail::message_allocator(), false, 16),
         initial_bytes_(initial_bytes) {
     TrackMinAlign(16);
   }
