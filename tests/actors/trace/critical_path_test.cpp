@@ -193,8 +193,10 @@ TEST_CASE("critical path: a collective waits for its last member") {
     const auto b = m.handle("RunOp", stage, worker, 0.1, 0.2, 0.3, root, a.span, 1);
     const auto u = m.handle("FinishStep", stage, worker, 0.15, 0.3, 0.4, root, a.span, 1);
     m.work("backward", worker, 0.3, backward, root, b.span, 0);
-    m.work("all_reduce", worker, backward - 1, 36, root, b.span, 2, 0, 64);
-    m.work("update", worker, backward, 38, root, u.span, 1);
+    m.work("reduce_scatter", worker, backward - 1, 36, root, b.span, 2, 0, 64);
+    m.work("norm", worker, 36, 36.1, root, u.span, 1);
+    m.work("all_reduce", worker, 36.1, 36.2, root, u.span, 1, 0, 8);
+    m.work("update", worker, 36.2, 38, root, u.span, 1);
     m.wake(worker, 38 + slow, 38.1 + slow);
     m.handle("StepDone", worker, stage, 38.1 + slow, 38.1 + slow, 38.2 + slow, root, u.span, 2);
     m.handle("StepDone", stage, run, 38.2 + slow, 38.3 + slow, 39 + slow, root, a.span, 2);
@@ -209,7 +211,7 @@ TEST_CASE("critical path: a collective waits for its last member") {
   for (const auto& s : p->segments) {
     if (s.what == "backward")
       (t.path(s.actor) == "worker/1" ? backward_1 : backward_0) += s.took_ns();
-    if (s.what == "all_reduce") reduce += s.took_ns();
+    if (s.what == "reduce_scatter") reduce += s.took_ns();
   }
   CHECK(backward_0 == 0);
   CHECK(backward_1 == doctest::Approx(ms(33.7)).epsilon(1e-3));
