@@ -59,6 +59,7 @@ nlohmann::ordered_json stage_json(const train::planned_stage& s) {
           {"host_ring_bytes", s.ring_bytes},
           {"step_flops", s.step_flops},
           {"reduced_bytes_per_step", s.reduced_bytes},
+          {"gathered_bytes_per_step", s.gathered_bytes},
           {"boundary_bytes_per_step", s.boundary_bytes}};
 }
 
@@ -116,8 +117,11 @@ std::string plan_table(const train::job_plan& plan,
       100 * train::pipeline_bubble(plan));
   const auto& first = stages.front();
   if (first.reduced_bytes > 0)
-    out += fmt::format("a step sums {} of gradients over {} replicas\n",
-                       bytes_text(first.reduced_bytes), first.ranks.size());
+    out += fmt::format(
+        "a step sums {} of gradients over {} replicas, who share masters and optimizer, and "
+        "gathers "
+        "{} of weights\n",
+        bytes_text(first.reduced_bytes), first.ranks.size(), bytes_text(first.gathered_bytes));
   if (first.boundary_bytes > 0)
     out += fmt::format("a stage sends {} of activations on and gets as many gradients back\n",
                        bytes_text(first.boundary_bytes));

@@ -204,8 +204,12 @@ struct parameter_span {
 /// phi): r = (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps) + wd*w; w -= lr * (|w|/|r|) * r per tensor,
 /// ratio 1 where either norm is 0 (and, unless trust_always, on tensors without decay). One pass:
 /// reads the gradient, updates m, v, master, writes the compute copy, zeroes the gradient.
+///
+/// Where devices hold slices of a chunk, LAMB's norms need all of them: `part` norms moves m and v
+/// and sets the own row of norms; once every device has all rows, `part` apply does the rest.
 struct optimizer_args {
   enum class rule : uint8_t { adamw, lamb } kind;
+  enum class phase : uint8_t { whole, norms, apply };
   int64_t count;                ///< elements of the chunk
   const parameter_span* spans;  ///< cover [0, count) in order
   int64_t span_count;
@@ -223,6 +227,12 @@ struct optimizer_args {
   /// function of this seed, of step and of the element; give every chunk another seed.
   bool stochastic_rounding = false;
   uint64_t rounding_seed = 0;
+  phase part = phase::whole;  ///< the others: LAMB only
+  /// Device doubles: |w|^2 and |r|^2 of span i at [2 i] and [2 i + 1]. To norms: the own row, which
+  /// is set. To apply: the first of norm_rows rows, norm_stride apart, which are added in order.
+  double* norms = nullptr;
+  int64_t norm_rows = 1;
+  int64_t norm_stride = 0;
 };
 
 /// All mathematics of one device. Every call enqueues on `s` and returns at once (DEV-1).

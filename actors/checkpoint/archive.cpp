@@ -150,7 +150,7 @@ result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
                                      static_cast<int>(pipeline)};
     const auto shape = train::options_of(plan.job, plan.model, at, place.layers, 1).shape;
     stages.at(static_cast<size_t>(place.pipeline_rank)) =
-        gpu::saved_chunks(gpu::stage_chunks(plan.model, shape));
+        gpu::saved_chunks(gpu::stage_chunks(plan.model, shape), static_cast<int>(data));
   }
   auto rank_of = [&plan](uint32_t d, uint32_t p) {
     for (const auto& place : plan.ranks)
@@ -158,7 +158,10 @@ result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
         return static_cast<uint32_t>(place.rank);
     return static_cast<uint32_t>(plan.ranks.size());
   };
-  return cp::plan_save(stages, {data, gpu::saver_cut_elements, rank_of});
+  cp::save_options how;
+  how.data_ranks = data;
+  how.rank_of = rank_of;
+  return cp::plan_save(stages, how);
 }
 
 result<fs::path> commit(io::disk& d, const archive_options& options,

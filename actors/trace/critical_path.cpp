@@ -35,10 +35,21 @@ struct need {
   bool any_number;
 };
 constexpr std::array needs{
-    need{"forward", "receive_activation", false}, need{"evaluate", "receive_activation", false},
-    need{"backward", "receive_gradient", false},  need{"send_activation", "forward", false},
-    need{"send_activation", "evaluate", false},   need{"send_gradient", "backward", false},
-    need{"all_reduce", "backward", true},         need{"update", "all_reduce", true},
+    need{"forward", "receive_activation", false},
+    need{"evaluate", "receive_activation", false},
+    need{"backward", "receive_gradient", false},
+    need{"send_activation", "forward", false},
+    need{"send_activation", "evaluate", false},
+    need{"send_gradient", "backward", false},
+    need{"reduce_scatter", "backward", true},
+    need{"norm", "reduce_scatter", true},
+    need{"all_reduce", "norm", true},
+    need{"update", "all_reduce", true},
+    need{"all_gather_norms", "measure", true},
+    need{"update", "all_gather_norms", true},
+    need{"all_gather", "update", true},
+    need{"forward", "all_gather", true},
+    need{"evaluate", "all_gather", true},
 };
 
 /// The end of a queue on a device is told apart from chance only when it comes this much later than
@@ -244,7 +255,7 @@ class walker {
       if (n.work == name) consider_own(index, n, best);
     if (name.starts_with("receive_"))
       consider_other_end(index, "send_" + name.substr(std::string_view("receive_").size()), best);
-    if (name.starts_with("all_")) consider_members(index, best);
+    if (name.starts_with("all_") || name == "reduce_scatter") consider_members(index, best);
     return best;
   }
 
@@ -266,7 +277,8 @@ class walker {
     earlier_work(w.actor, at_ns_, [&](uint32_t i, const timeline_event& p) {
       if (i == index || t_.name(p) != n.needed) return;
       if (!n.any_number && p.record.sender != w.record.sender) return;
-      if (n.needed == "backward" && n.any_number)  // its parts go out while it still goes on
+      // What these make goes out in parts while they still go on.
+      if (n.any_number && (n.needed == "backward" || n.needed == "update"))
         consider(best, i, std::min(p.end_ns, w.begin_ns));
       else if (p.end_ns <= at_ns_)
         consider(best, i, p.end_ns);

@@ -29,7 +29,10 @@ planned_stage plan_of(const job_plan& plan, const rank_place& r) {
       out.parameters += t.count;
       if (t.shape.size() == 2 && chunk.layer >= 0) out.matrix_elements += t.count;
     }
-    if (o.at.data_ranks > 1) out.reduced_bytes += static_cast<uint64_t>(chunk.count) * 4;
+  }
+  if (o.at.data_ranks > 1) {
+    out.reduced_bytes = out.bytes.gradients;
+    out.gathered_bytes = out.bytes.weights;
   }
   if (o.shape.has_head) out.matrix_elements += plan.model.vocab * plan.model.hidden;
   const auto tokens = static_cast<double>(o.shape.tokens() * micro_batches);

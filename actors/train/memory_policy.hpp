@@ -14,7 +14,7 @@
 
 namespace troupe::train {
 
-/// One pipeline stage; every replica of it needs the same.
+/// One pipeline stage; every replica of it needs the same, having an equal share of the optimizer.
 struct planned_stage {
   int64_t pipeline_rank = 0;
   layer_range layers{0, 0};
@@ -24,7 +24,8 @@ struct planned_stage {
   gpu::stage_plan bytes;        ///< of the device
   uint64_t ring_bytes = 0;      ///< checkpoint ring in the host's memory
   double step_flops = 0;        ///< of one replica and step, forward and backward
-  uint64_t reduced_bytes = 0;   ///< gradients a replica sums with the others in a step
+  uint64_t reduced_bytes = 0;   ///< gradients the replicas sum in a step, each its share of them
+  uint64_t gathered_bytes = 0;  ///< weights they then gather from each other
   uint64_t boundary_bytes = 0;  ///< to the next stage in a step, as many back; 0 for the last
 };
 

@@ -104,7 +104,6 @@ gpu::saver_options rank_engine::saver_options() {
   o.epoch = options_.epoch;
   o.layout = {static_cast<uint32_t>(at.data_ranks), static_cast<uint32_t>(at.pipeline_ranks)};
   o.rank = static_cast<uint32_t>(at.rank);
-  o.data_rank = static_cast<uint32_t>(at.data_rank);
   o.folder = options_.checkpoint_folder;
   o.slot_bytes = options_.checkpoint_slot_bytes;
   o.ring_bytes = options_.checkpoint_ring_bytes;
@@ -300,9 +299,15 @@ void rank_engine::backward(int micro_batch, int slot, bool last, completion done
 void rank_engine::sum_over_replicas(int chunk) {
   data_->wait(compute_->record());
   auto& store = model_->store();
-  const auto count = store.info(chunk).count;
-  probed(*data_, {"all_reduce", chunk, 0, 0, static_cast<uint64_t>(count) * sizeof(float), -2},
-         [&] { replicas_->all_reduce_sum(*data_, store.grad(chunk), count); });
+  const auto& own = store.slice(chunk);
+  float* grad = store.grad(chunk);
+  probed(*data_, {"reduce_scatter", chunk, 0, 0, store.bytes(chunk, gpu::part::grad), -2},
+         [&] { replicas_->reduce_scatter_sum(*data_, grad, own.part); });
+  const auto zero = [&](int64_t from, int64_t to) {  // ENG-2
+    if (from < to) data_->zero(grad + from, static_cast<size_t>(to - from) * sizeof(float));
+  };
+  zero(0, own.first);
+  zero(own.first + own.part, own.whole);
   watch(*data_);
 }
 
@@ -311,19 +316,54 @@ void rank_engine::sum_tied_table() {
   data_->wait(compute_->record());
   auto& store = model_->store();
   const int chunk = model_->tied_chunk();
-  tied_->all_reduce_sum(*data_, store.grad(chunk), store.info(chunk).count);
+  tied_->all_reduce_sum(*data_, store.grad_slice(chunk), store.slice(chunk).part);
   watch(*data_);
 }
 
-void rank_engine::clip_over_pipeline() {
-  if (pipeline_) {
+/// The clip factor from all ranks' norms: first of the stage's replicas, then of the stages.
+void rank_engine::clip(int64_t step) {
+  if (replicas_ || pipeline_) {
     data_->wait(compute_->record());
-    pipeline_->all_reduce_sum(*data_, optimizer_->norm_squared(), 1);
+    double* norm = optimizer_->norm_squared();
+    if (replicas_)
+      probed(*data_, {"all_reduce", step, 0, 0, sizeof *norm, -2},
+             [&] { replicas_->all_reduce_sum(*data_, norm, 1); });
+    if (pipeline_) pipeline_->all_reduce_sum(*data_, norm, 1);
     watch(*data_);
     compute_->wait(data_->record());
   }
   compute_->copy(&read_.norm_squared, optimizer_->norm_squared(), sizeof(double));
   optimizer_->clip(*compute_);
+}
+
+/// Where the update's rule needs norms of whole tensors: each replica measures its slices.
+void rank_engine::share_norms(int64_t step, float lr) {
+  const auto norms = optimizer_->shared_norms();
+  if (norms.part_bytes == 0) return;
+  probed(*compute_, {"measure", step, 0, 0, 0, -1}, [&] {
+    for (int c = 0; c < model_->store().chunk_count(); ++c) {
+      await_copies(c);
+      optimizer_->measure(*compute_, c, lr, step);
+    }
+  });
+  data_->wait(compute_->record());
+  probed(*data_, {"all_gather_norms", step, 0, 0, norms.part_bytes, -2},
+         [&] { replicas_->all_gather(*data_, norms.data, norms.part_bytes); });
+  watch(*data_);
+  compute_->wait(data_->record());
+}
+
+/// ENG-7. The slice's new weights are what the compute stream has come to.
+void rank_engine::gather_weights(int chunk) {
+  if (!replicas_) return;
+  data_->wait(compute_->record());
+  auto& store = model_->store();
+  const size_t bytes = store.bytes(chunk, gpu::part::weight);
+  const auto replicas = static_cast<size_t>(options_.at.data_ranks);
+  probed(*data_, {"all_gather", chunk, 0, 0, bytes, -2},
+         [&] { replicas_->all_gather(*data_, store.weight(chunk), bytes / replicas); });
+  watch(*data_);
+  store.weights_arrive(chunk, data_->record());
 }
 
 /// ENG-6, measured where there is anything to wait for.
@@ -346,11 +386,13 @@ void rank_engine::update(int64_t step, double lr,
     optimizer_->begin(*compute_);
     for (int c = 0; c < store.chunk_count(); ++c) optimizer_->norm(*compute_, c);
   });
-  clip_over_pipeline();
+  clip(step);
+  share_norms(step, static_cast<float>(lr));
   probed(*compute_, {"update", step, 0, 0, 0, -1}, [&] {
     for (int c = 0; c < store.chunk_count(); ++c) {
       await_copies(c);
       optimizer_->step(*compute_, c, static_cast<float>(lr), step);
+      gather_weights(c);
     }
   });
   stamp(&outcome_.update_ms);
@@ -400,55 +442,17 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
   files_->notify(guarded(std::move(done)));
 }
 
-namespace {
-
-/// Cuts items into as many runs as there are replicas, of about the same bytes; where each begins,
-/// and the end.
-std::vector<size_t> shared_out(const gpu::parameter_store& store,
-                               std::span<const gpu::restore_item> items, int replicas) {
-  int64_t all = 0, before = 0;
-  for (const auto& i : items) all += store.info(i.chunk).count;
-  std::vector<size_t> out{0};
-  for (size_t i = 0; i < items.size(); ++i) {
-    while (before * replicas >= all * static_cast<int64_t>(out.size()) &&
-           out.size() < static_cast<size_t>(replicas))
-      out.push_back(i);
-    before += store.info(items[i].chunk).count;
-  }
-  out.resize(static_cast<size_t>(replicas), items.size());
-  out.push_back(items.size());
-  return out;
-}
-
-}  // namespace
-
-/// The replicas of a stage read a run of its parts each, and tell each other what they have read.
+/// The replicas of a stage read their slices each, and gather the weights from each other.
 void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
-  auto& store = model_->store();
-  const auto& at = options_.at;
-  const auto items =
-      std::make_shared<const std::vector<gpu::restore_item>>(gpu::items_of(store, what));
-  const auto runs = shared_out(store, *items, at.data_ranks);
-  const auto own = static_cast<size_t>(at.data_rank);
-  auto read = [this, folder, items, first = runs[own], last = runs[own + 1]]() -> status {
+  auto read = [this, folder, what]() -> status {
     TROUPE_TRY(from, io::checkpoint::reader::open(folder));
-    return gpu::restore_items(model_->store(), from,
-                              std::span(*items).subspan(first, last - first));
+    return gpu::restore_state(model_->store(), from, what);
   };
   probed(*files_, {"load", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(read)); });
   watch(*files_);
-  data_->wait(files_->record());
-  for (size_t reader = 0; replicas_ && reader + 1 < runs.size(); ++reader)
-    for (size_t i = runs[reader]; i < runs[reader + 1]; ++i) {
-      const auto [chunk, which] = (*items)[i];
-      const auto bytes = static_cast<size_t>(store.info(chunk).count) * sizeof(float);
-      probed(*data_, {"broadcast_state", chunk, 0, 0, bytes, -2}, [&] {
-        replicas_->broadcast(*data_, store.data(chunk, gpu::store_part(which)), bytes,
-                             static_cast<int>(reader));
-      });
-    }
-  for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*data_, c);
-  watch(*data_);
+  compute_->wait(files_->record());
+  for (int c = 0; c < model_->store().chunk_count(); ++c) gather_weights(c);
+  data_->wait(compute_->record());
   data_->notify(guarded(std::move(done)));
 }
 

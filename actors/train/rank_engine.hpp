@@ -1,20 +1,25 @@
 // The device work of one rank: its model, its streams, its groups, and the order between them. No
 // CAF: the worker actor turns messages into these calls and completions into messages.
 //
-// Streams: compute (forward, backward, update), data (sums over replicas, the tied table, the
-// norm), and one for each kind of transfer with a neighbour, so that a send never stands behind a
-// receive (MegaScale §3.2); files has the blocking work of building, connecting and loading;
+// Streams: compute (forward, backward, update), data (what replicas sum and gather, the tied table,
+// the norm), and one for each kind of transfer with a neighbour, so that a send never stands behind
+// a receive (MegaScale §3.2); files has the blocking work of building, connecting and loading;
 // the saver has one of its own, which copies checkpoints while the others go on.
 //
 // Invariants
 //   ENG-1  No call waits; a completion is called once, on a stream's thread, with the first error
 //     of that stream.
 //   ENG-2  A chunk's sum over replicas starts as soon as its last micro-batch's backward has passed
-//     it, while backward goes on.
+//     it, while backward goes on. Each replica gets its slice of it; outside of that the gradient
+//     is zero again before the update.
 //   ENG-3  A buffer that a transfer reads is overwritten only behind the transfer's event.
-//   ENG-4  The tied table's gradient is summed after all others, in every rank of the group.
+//   ENG-4  The tied table's gradient is summed after all others, in every rank of the group: of the
+//     slice that both have.
 //   ENG-6  A chunk is updated only behind the copies of it that a checkpoint still makes; how long
 //     that took is in the outcome.
+//   ENG-7  A chunk's new weights are gathered from the replicas as soon as its slice is updated,
+//     while the next chunks are; forward waits chunk by chunk (PS-6), nobody else does.
+//   ENG-8  Replicas enqueue the same collectives in the same order, all on the data stream (COM-1).
 //   ENG-5  After a failure every later completion reports it; the rank is of no more use.
 #pragma once
 
@@ -156,7 +161,8 @@ class rank_engine {
   /// `last`: no more micro-batches follow; chunks are summed over replicas as they complete
   /// (ENG-2).
   void backward(int micro_batch, int slot, bool last, completion done);
-  /// Sums what is left, norm, clip, update. `step` counts from 1.
+  /// Sums what is left, norm, clip, update of the own slices. `step` counts from 1. Others' slices
+  /// may still be on their way when it is done (ENG-7).
   void update(int64_t step, double lr, std::function<void(const status&, step_outcome)> done);
   void evaluate(int micro_batch, int slot, const batch_view& batch, completion done);
   /// The loss of the evaluations since begin_step().
@@ -164,8 +170,8 @@ class rank_engine {
 
   // -- state -------------------------------------------------------------------------------------
 
-  /// Reads this rank's tensors from a Hugging Face folder or a checkpoint; with `optimizer`, master
-  /// weights and moments too.
+  /// Reads this rank's tensors from a Hugging Face folder, or its slices of them from a checkpoint,
+  /// weights then being gathered from the replicas; with `optimizer`, moments too.
   void load(std::string folder, bool optimizer, completion done);
   /// Saves this rank's share of the state after the last update enqueued into its shard in
   /// `partial`, while later steps run (state_saver.hpp). `done` is the vote.
@@ -197,7 +203,9 @@ class rank_engine {
   void send(lane l, const void* data, int peer, uint64_t tag, gpu::event_ptr& sent);
   void sum_over_replicas(int chunk);
   void sum_tied_table();
-  void clip_over_pipeline();
+  void clip(int64_t step);
+  void share_norms(int64_t step, float lr);
+  void gather_weights(int chunk);
   void restore(const std::string& folder, gpu::restored what, completion done);
   void await_copies(int chunk);
   void run_blocking(std::function<status()> work, completion done);

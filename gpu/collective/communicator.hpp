@@ -13,6 +13,7 @@
 //     here.
 //   COM-4  From one rank to another, sends are enqueued in the order of the receives there, and all
 //     on one stream: NCCL pairs by order, Gloo by tag.
+//   COM-5  all_gather reads this rank's own part and never writes it: others may read it meanwhile.
 #pragma once
 
 #include <chrono>
@@ -51,7 +52,8 @@ class communicator {
   /// sum over ranks (COM-2), what the others hold then is unspecified.
   virtual void reduce_scatter_sum(stream& s, float* data, int64_t part) = 0;
 
-  /// data holds size() parts of `part_bytes`; every part becomes what its rank has there.
+  /// data holds size() parts of `part_bytes`; every part becomes what its rank has there
+  /// (COM-5).
   virtual void all_gather(stream& s, void* data, size_t part_bytes) = 0;
 
   /// All members have the root's bytes afterwards.

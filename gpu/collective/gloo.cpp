@@ -182,16 +182,16 @@ class gloo_communicator final : public communicator {
       return data + part * ((rank() + size() - steps_back) % size());
     };
     const int next = (rank() + 1) % size(), previous = (rank() + size() - 1) % size();
-    std::vector<float> got(static_cast<size_t>(part));
+    if (received_.size() < static_cast<size_t>(part)) received_.resize(static_cast<size_t>(part));
     for (int step = 1; step < size(); ++step) {
       const auto slot = reduce_scatter_slot + static_cast<uint64_t>(step);
       auto out = context_->createUnboundBuffer(at(step), bytes);
-      auto in = context_->createUnboundBuffer(got.data(), bytes);
+      auto in = context_->createUnboundBuffer(received_.data(), bytes);
       out->send(next, slot);
       in->recv(previous, slot);
       if (!in->waitRecv(options_.timeout) || !out->waitSend(options_.timeout)) return aborted();
       float* sum = at(step + 1);
-      for (int64_t i = 0; i < part; ++i) sum[i] += got[static_cast<size_t>(i)];
+      for (int64_t i = 0; i < part; ++i) sum[i] += received_[static_cast<size_t>(i)];
     }
     return {};
   }
@@ -199,6 +199,7 @@ class gloo_communicator final : public communicator {
   group_options options_;
   std::shared_ptr<gloo_context> context_;
   std::atomic<bool> aborted_{false};
+  std::vector<float> received_;  ///< of scattered sums, which come one after the other (COM-1)
 };
 
 class gloo_pending final : public pending_group {

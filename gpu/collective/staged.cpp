@@ -78,7 +78,8 @@ class staged_communicator final : public communicator {
     const size_t own = part_bytes * static_cast<size_t>(rank());
     s.copy(host->memory.get() + own, static_cast<std::byte*>(data) + own, part_bytes);
     inner_->all_gather(s, host->memory.get(), part_bytes);
-    s.copy(data, host->memory.get(), bytes);
+    copy_between(s, data, *host, 0, own);  // COM-5
+    copy_between(s, data, *host, own + part_bytes, bytes);
     give_back(s, host);
   }
 
@@ -117,6 +118,13 @@ class staged_communicator final : public communicator {
     inner_->all_reduce_sum(s, reinterpret_cast<T*>(host->memory.get()), count);
     s.copy(data, host->memory.get(), bytes);
     give_back(s, host);
+  }
+
+  /// Bytes [from, to) of the buffer to the same place in `data`.
+  static void copy_between(stream& s, void* data, const staging_pool::piece& host, size_t from,
+                           size_t to) {
+    if (from < to)
+      s.copy(static_cast<std::byte*>(data) + from, host.memory.get() + from, to - from);
   }
 
   /// Keeps the buffer until the stream has passed this point.

@@ -34,24 +34,56 @@ void adamw(const kernel_table& k, compute_context& context, const optimizer_args
   });
 }
 
+struct lamb_sums {
+  double w2 = 0, r2 = 0;
+};
+
+/// Moves m and v of a span.
+lamb_sums lamb_norms(const kernel_table& k, compute_context& context, const optimizer_args& a,
+                     const parameter_span& span) {
+  auto* norms = reinterpret_cast<double*>(
+      context.scratch.get(static_cast<size_t>(2 * blocks_of(span)) * sizeof(double)));
+  each_block(context.team, span, [&](int64_t begin, int64_t count, int64_t block) {
+    k.lamb_norms(a, begin, begin + count, span.decay, norms + 2 * block);
+  });
+  lamb_sums out;
+  for (int64_t block = 0; block < blocks_of(span); ++block) {
+    out.w2 += norms[2 * block];
+    out.r2 += norms[2 * block + 1];
+  }
+  return out;
+}
+
+void lamb_apply(const kernel_table& k, compute_context& context, const optimizer_args& a,
+                const parameter_span& span, const lamb_sums& sums) {
+  const bool trust = (span.decay || a.trust_always) && sums.w2 > 0 && sums.r2 > 0;
+  const auto ratio = trust ? static_cast<float>(std::sqrt(sums.w2) / std::sqrt(sums.r2)) : 1.0f;
+  each_block(context.team, span, [&](int64_t begin, int64_t count, int64_t) {
+    k.lamb_apply(a, begin, begin + count, span.decay, ratio);
+  });
+}
+
+/// What all rows say of span s, added in their order.
+lamb_sums sums_of_rows(const optimizer_args& a, int64_t s) {
+  lamb_sums out;
+  for (int64_t row = 0; row < a.norm_rows; ++row) {
+    out.w2 += a.norms[row * a.norm_stride + 2 * s];
+    out.r2 += a.norms[row * a.norm_stride + 2 * s + 1];
+  }
+  return out;
+}
+
 void lamb(const kernel_table& k, compute_context& context, const optimizer_args& a) {
+  using phase = optimizer_args::phase;
   for (int64_t s = 0; s < a.span_count; ++s) {
     const parameter_span& span = a.spans[s];
-    auto* norms = reinterpret_cast<double*>(
-        context.scratch.get(static_cast<size_t>(2 * blocks_of(span)) * sizeof(double)));
-    each_block(context.team, span, [&](int64_t begin, int64_t count, int64_t block) {
-      k.lamb_norms(a, begin, begin + count, span.decay, norms + 2 * block);
-    });
-    double w2 = 0, r2 = 0;
-    for (int64_t block = 0; block < blocks_of(span); ++block) {
-      w2 += norms[2 * block];
-      r2 += norms[2 * block + 1];
+    const auto sums = a.part == phase::apply ? sums_of_rows(a, s) : lamb_norms(k, context, a, span);
+    if (a.part == phase::norms) {
+      a.norms[2 * s] = sums.w2;
+      a.norms[2 * s + 1] = sums.r2;
+    } else {
+      lamb_apply(k, context, a, span, sums);
     }
-    const bool trust = (span.decay || a.trust_always) && w2 > 0 && r2 > 0;
-    const auto ratio = trust ? static_cast<float>(std::sqrt(w2) / std::sqrt(r2)) : 1.0f;
-    each_block(context.team, span, [&](int64_t begin, int64_t count, int64_t) {
-      k.lamb_apply(a, begin, begin + count, span.decay, ratio);
-    });
   }
 }
 

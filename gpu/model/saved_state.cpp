@@ -40,21 +40,21 @@ class restorer {
  public:
   restorer(parameter_store& store, const cp::reader& from) : store_(store), from_(from) {}
 
-  /// Everything that is wanted; nothing is written before all of it was found fitting.
-  status find(std::span<const restore_item> items) {
+  /// Everything that is wanted; nothing is written before all of it was found fitting, others'
+  /// slices included: replicas agree on that.
+  status find(restored what) {
+    constexpr std::array all{cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq};
     const auto tensors = cp::by_name(from_.content());
-    uint64_t next = 0;
-    for (const auto& [c, which] : items) {
-      places_.push_back({next, static_cast<std::byte*>(store_.data(c, store_part(which)))});
-      for (const auto& t : store_.info(c).tensors) {
-        const auto at = tensors.find(t.name);
-        const auto* found = at == tensors.end() ? nullptr : &from_.content().tensors[at->second];
-        TROUPE_CHECK(fits(from_.content(), found, t, which));
-        wants_.push_back({t.name, which, 0, static_cast<uint64_t>(t.count),
-                          next + static_cast<uint64_t>(t.offset) * sizeof(float)});
+    for (int c = 0; c < store_.chunk_count(); ++c)
+      for (const auto which : std::span(all).first(what == restored::everything ? all.size() : 1)) {
+        const uint64_t begin = next_place(c, which);
+        for (const auto& t : store_.info(c).tensors) {
+          const auto at = tensors.find(t.name);
+          const auto* found = at == tensors.end() ? nullptr : &from_.content().tensors[at->second];
+          TROUPE_CHECK(fits(from_.content(), found, t, which));
+          want_part(t, which, store_.slice(c), begin);
+        }
       }
-      next += static_cast<uint64_t>(store_.info(c).count) * sizeof(float) + gap;
-    }
     return {};
   }
 
@@ -78,6 +78,23 @@ class restorer {
     std::byte* data = nullptr;
   };
 
+  /// Where the slice's part of a chunk begins in the plan's space.
+  uint64_t next_place(int chunk, cp::part which) {
+    places_.push_back({next_, static_cast<std::byte*>(store_.data(chunk, store_part(which)))});
+    next_ += static_cast<uint64_t>(store_.slice(chunk).part) * sizeof(float) + gap;
+    return places_.back().first;
+  }
+
+  /// What of a tensor is in the slice that begins at `begin`.
+  void want_part(const tensor_info& t, cp::part which, const chunk_slice& own, uint64_t begin) {
+    const int64_t first = std::max(t.offset, own.first);
+    const int64_t last = std::min(t.offset + t.count, own.first + own.count);
+    if (first >= last) return;
+    wants_.push_back({t.name, which, static_cast<uint64_t>(first - t.offset),
+                      static_cast<uint64_t>(last - first),
+                      begin + static_cast<uint64_t>(first - own.first) * sizeof(float)});
+  }
+
   /// By several threads at once.
   status put(stream& loading, uint64_t to, std::span<const std::byte> bytes) {
     const auto after = std::upper_bound(places_.begin(), places_.end(), to,
@@ -96,19 +113,21 @@ class restorer {
   parameter_store& store_;
   const cp::reader& from_;
   std::vector<place> places_;  ///< by `first`
+  uint64_t next_ = 0;
   std::vector<cp::want> wants_;
   std::mutex mutex_;
 };
 
 }  // namespace
 
-cp::plan_stage saved_chunks(std::span<const chunk_info> chunks) {
+cp::plan_stage saved_chunks(std::span<const chunk_info> chunks, int replicas) {
   cp::plan_stage out;
   for (const auto& chunk : chunks) {
     if (chunk.tied_copy) continue;
     assert(out.size() == static_cast<size_t>(&chunk - chunks.data()));
     cp::plan_chunk saved;
     saved.name = chunk.name;
+    saved.slice_elements = static_cast<uint64_t>(slice_of(chunk.count, {0, replicas}).part);
     for (const auto& t : chunk.tensors)
       saved.tensors.push_back(
           {t.name, t.shape, t.layout == file_layout::transposed, static_cast<uint64_t>(t.offset)});
@@ -130,25 +149,11 @@ part store_part(cp::part which) {
   return part::master;
 }
 
-std::vector<restore_item> items_of(const parameter_store& store, restored what) {
-  constexpr std::array all{cp::part::master, cp::part::exp_avg, cp::part::exp_avg_sq};
-  std::vector<restore_item> out;
-  for (int c = 0; c < store.chunk_count(); ++c)
-    for (const auto which : std::span(all).first(what == restored::everything ? all.size() : 1))
-      out.push_back({c, which});
-  return out;
-}
-
-status restore_items(parameter_store& store, const cp::reader& from,
-                     std::span<const restore_item> items, unsigned threads) {
-  restorer r(store, from);
-  TROUPE_CHECK(r.find(items));
-  return r.carry(threads);
-}
-
 status restore_state(parameter_store& store, const cp::reader& from, restored what,
                      unsigned threads) {
-  TROUPE_CHECK(restore_items(store, from, items_of(store, what), threads));
+  restorer r(store, from);
+  TROUPE_CHECK(r.find(what));
+  TROUPE_CHECK(r.carry(threads));
   TROUPE_TRY(publishing, store.owner().make_stream({.name = "publish"}));
   for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*publishing, c);
   return publishing->synchronize();

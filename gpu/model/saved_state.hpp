@@ -1,7 +1,8 @@
 // Between a store and the checkpoints of it: what of a stage is saved, and how it comes back.
 //
-// Saved are master weights and both moments, float32, of every chunk but tied copies. Weights in
-// the compute type are the masters' roundings, gradients are zero between steps: neither is saved.
+// Saved are master weights and both moments, float32, of every chunk but tied copies; of each chunk
+// every replica saves the slice it has. Weights in the compute type are the masters' roundings,
+// gradients are zero between steps: neither is saved.
 #pragma once
 
 #include <span>
@@ -14,9 +15,10 @@
 
 namespace troupe::gpu {
 
-/// A stage's chunks as a save plan names them, in the optimizer's order; tied copies left out.
-/// They are a stage's last chunks, so an index in the plan is the chunk's index in the store.
-io::checkpoint::plan_stage saved_chunks(std::span<const chunk_info> chunks);
+/// A stage's chunks as a save plan names them, in the optimizer's order and cut for `replicas`
+/// (PS-7); tied copies left out. They are a stage's last chunks, so an index in the plan is the
+/// chunk's index in the store.
+io::checkpoint::plan_stage saved_chunks(std::span<const chunk_info> chunks, int replicas = 1);
 
 /// The array of a store that a saved part is: master, m or v.
 part store_part(io::checkpoint::part which);
@@ -27,23 +29,11 @@ enum class restored : uint8_t {
   weights,     ///< master weights; moments stay as they are
 };
 
-/// One part of one chunk.
-struct restore_item {
-  int chunk = 0;
-  io::checkpoint::part which = io::checkpoint::part::master;
-};
-
-/// All that a store needs of a checkpoint, in order, tied copies too.
-std::vector<restore_item> items_of(const parameter_store& store, restored what);
-
-/// Fills those parts from a checkpoint of any layout: slots are read, summed and copied to their
-/// places by `threads` threads (0: the reader's choice). Weights that are not the masters
-/// themselves are the caller's to publish. Blocks. Errors: bad_data naming a tensor that is missing
-/// or of another shape or type (the store is as it was then) or damaged; io (it is partly filled).
-status restore_items(parameter_store& store, const io::checkpoint::reader& from,
-                     std::span<const restore_item> items, unsigned threads = 0);
-
-/// Fills all of the store and publishes the weights. Blocks. Errors as restore_items.
+/// Fills the store's slices from a checkpoint of any layout and publishes their weights; those of
+/// other replicas' slices are still to be gathered. Slots are read, summed and copied to their
+/// places by `threads` threads (0: the reader's choice). Blocks. Errors: bad_data naming a tensor
+/// that is missing or of another shape or type (the store is as it was then) or damaged; io (it is
+/// partly filled).
 status restore_state(parameter_store& store, const io::checkpoint::reader& from, restored what,
                      unsigned threads = 0);
 

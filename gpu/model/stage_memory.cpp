@@ -118,10 +118,11 @@ size_t lay_out_layer(const model_config& model, int64_t batch, int64_t seq, dtyp
 stage_plan plan_stage(const model_config& model, const stage_shape& shape) {
   stage_plan plan;
   for (const auto& chunk : stage_chunks(model, shape)) {
-    const auto count = static_cast<uint64_t>(chunk.count);
-    plan.weights += count * size_of(shape.compute);
-    if (shape.compute != dtype::f32) plan.masters += count * 4;
-    if (shape.training) plan.gradients += count * 4, plan.optimizer += count * 8;
+    const auto slice = slice_of(chunk.count, shape.replica);
+    const auto whole = static_cast<uint64_t>(slice.whole), part = static_cast<uint64_t>(slice.part);
+    plan.weights += whole * size_of(shape.compute);
+    if (shape.compute != dtype::f32) plan.masters += part * 4;
+    if (shape.training) plan.gradients += whole * 4, plan.optimizer += part * 8;
   }
   const stage_memory memory = stage_memory::lay_out(model, shape, nullptr);
   plan.activations_per_slot = memory.slot_bytes;

@@ -18,8 +18,9 @@ class stage_model::impl {
 
   /// Allocates and fills the constant tables.
   status set_up() {
-    auto store = parameter_store::make(owner_, stage_chunks(model_, shape_),
-                                       {.compute = shape_.compute, .training = shape_.training});
+    auto store = parameter_store::make(
+        owner_, stage_chunks(model_, shape_),
+        {.compute = shape_.compute, .training = shape_.training, .replica = shape_.replica});
     if (!store) return store.error();
     store_ = std::move(*store);
     auto arena = owner_.allocate(stage_memory::lay_out(model_, shape_, nullptr).total_bytes);
@@ -49,15 +50,24 @@ class stage_model::impl {
   void trunk(stream& s, slot_memory& slot, const int32_t* tokens) {
     if (shape_.has_embedding) {
       s.copy(slot.tokens, tokens, static_cast<size_t>(shape_.tokens()) * sizeof(int32_t));
+      await_weights(s, table_);
+      await_weights(s, positions_);
       ops().embedding_forward(
           s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute,
               slot.tokens, table_.weight, positions_.weight, slot.x[0]});
     }
-    for (size_t i = 0; i < layers_.size(); ++i)
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      store_->await_weights(s, layers_[i].chunk);
       s.replay(key(slot, i, direction::forward), [&] {
         forward_layer(pass(s, layers_[i].chunk), layers_[i].weights, slot.x[i], slot.layers[i],
                       slot.x[i + 1]);
       });
+    }
+  }
+
+  /// PS-6, before anything is captured for replays. A backward pass comes after a forward pass.
+  void await_weights(stream& s, const matrix_parameters& read) {
+    if (read.chunk >= 0) store_->await_weights(s, read.chunk);
   }
 
   void final_norm(stream& s, const slot_memory& slot) {
@@ -73,6 +83,7 @@ class stage_model::impl {
     a.y = memory_.final_normed;
     a.mean = slot.final_mean;
     a.rstd = slot.final_rstd;
+    await_weights(s, norm_);
     ops().norm_forward(s, a);
   }
 
@@ -91,6 +102,7 @@ class stage_model::impl {
     a.dx = gradients ? slot.output_grad : nullptr;
     a.dw = gradients ? head_.gradient : nullptr;
     a.weight_version = store_->weight_version(head_.chunk);
+    await_weights(s, head_);
     ops().head_loss(s, a);
   }
 
@@ -135,6 +147,7 @@ class stage_model::impl {
     const size_t row_bytes = static_cast<size_t>(model_.hidden) * size_of(shape_.compute);
     const auto* x = static_cast<const std::byte*>(memory_.final_normed) +
                     static_cast<size_t>(first_row) * row_bytes;
+    await_weights(s, head_);
     ops().linear_forward(s, {rows, model_.hidden, model_.vocab, shape_.compute, x, head_.weight,
                              nullptr, nullptr, out, store_->weight_version(head_.chunk)});
   }

@@ -134,6 +134,9 @@ status check(const model_config& model, const stage_shape& shape) {
     return impossible("the head goes with the last layer");
   if (shape.micro_batch < 1 || shape.seq < 1 || shape.slots < 1)
     return impossible("micro_batch, seq and slots start at 1");
+  const auto& replica = shape.replica;
+  if (replica.rank < 0 || replica.rank >= replica.ranks || (replica.ranks > 1 && !shape.training))
+    return impossible(fmt::format("replica {} of {}", replica.rank, replica.ranks));
   if (shape.seq > model.max_positions)
     return error{errc::bad_config,
                  fmt::format("sequences of {} tokens, but the model has {} positions", shape.seq,

@@ -29,6 +29,7 @@ struct stage_shape {
   bool recompute = false;  ///< keep only each layer's input and compute the rest again in backward
   bool training = true;    ///< false: no gradients, optimizer state or backward buffers
   decay_scope decay = decay_scope::matrices;
+  replica_place replica = {};  ///< of the stage's data-parallel replicas, who share its optimizer
 
   int64_t tokens() const { return micro_batch * seq; }
   int64_t layers() const { return last_layer - first_layer; }
@@ -49,12 +50,12 @@ std::vector<stage_shape> split_stages(const model_config& model, int64_t stages,
 /// (PS-1).
 std::vector<chunk_info> stage_chunks(const model_config& model, const stage_shape& shape);
 
-/// Bytes a stage needs.
+/// Bytes a stage needs, on each of its replicas.
 struct stage_plan {
   uint64_t weights = 0;  ///< compute copies; in f32 they are the master weights
-  uint64_t masters = 0;  ///< f32 master weights where they are not the weights
+  uint64_t masters = 0;  ///< f32 master weights where they are not the weights; a replica's slice
   uint64_t gradients = 0;
-  uint64_t optimizer = 0;  ///< m and v
+  uint64_t optimizer = 0;  ///< m and v; a replica's slice
   uint64_t activations_per_slot =
       0;  ///< kept from forward to backward, boundary activations included
   uint64_t slots = 0;

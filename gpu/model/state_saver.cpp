@@ -2,6 +2,7 @@
 #include "gpu/model/state_saver.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 #include <mutex>
 
@@ -60,10 +61,13 @@ result<std::unique_ptr<state_saver>> state_saver::make(parameter_store& store,
 status state_saver::prepare() {
   std::vector<chunk_info> chunks;
   for (int c = 0; c < store_.chunk_count(); ++c) chunks.push_back(store_.info(c));
-  const auto stage = saved_chunks(chunks);
-  TROUPE_TRY(plans, cp::plan_save(std::span(&stage, 1),
-                                  {options_.layout.data_ranks, saver_cut_elements, {}}));
-  plan_ = std::move(plans.at(options_.data_rank));
+  const auto& replica = store_.options().replica;
+  assert(options_.layout.data_ranks == static_cast<uint32_t>(replica.ranks));
+  const auto stage = saved_chunks(chunks, replica.ranks);
+  cp::save_options how;
+  how.data_ranks = static_cast<uint32_t>(replica.ranks);
+  TROUPE_TRY(plans, cp::plan_save(std::span(&stage, 1), how));
+  plan_ = std::move(plans.at(static_cast<size_t>(replica.rank)));
   plan_.rank = options_.rank;
   copies_ = cp::plan_capture(plan_, options_.slot_bytes);
   TROUPE_TRY(ring, make_ring());
@@ -157,13 +161,15 @@ void state_saver::copy_chunk(capture& c, uint32_t chunk) {
 }
 
 void state_saver::copy_piece(capture& c, const cp::capture_copy& piece) {
-  const auto* from = static_cast<const std::byte*>(
-      store_.data(static_cast<int>(piece.chunk), store_part(piece.which)));
+  const int chunk = static_cast<int>(piece.chunk);
+  const auto* slice = static_cast<const std::byte*>(store_.data(chunk, store_part(piece.which)));
+  const auto slice_byte = static_cast<uint64_t>(store_.slice(chunk).first) * sizeof(float);
+  const auto* from = slice + (piece.chunk_byte - slice_byte);
   auto* to = c.lease.bytes().data() + piece.slot_offset;
   if (copy_out_)
-    copy_out_->copy(to, from + piece.chunk_byte, piece.bytes);
+    copy_out_->copy(to, from, piece.bytes);
   else
-    std::memcpy(to, from + piece.chunk_byte, piece.bytes);
+    std::memcpy(to, from, piece.bytes);
   captured_bytes_ += piece.bytes;
 }
 

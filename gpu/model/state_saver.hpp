@@ -1,4 +1,4 @@
-// The saver of a rank: copies its share of a stage's state into slots while the next forward and
+// The saver of a rank: copies its slices of a stage's state into slots while the next forward and
 // backward run, and sees the slots to the disk (lazy asynchronous checkpoints, DataStates-LLM).
 //
 //   save() --> snapshot stream: waits for the update of this step, then chunk by chunk, in the
@@ -36,16 +36,13 @@ namespace troupe::gpu {
 /// Bytes of a slot in training's checkpoints: large enough for any disk, small enough that a ring
 /// has many of them.
 inline constexpr uint32_t saver_slot_bytes = 4 << 20;
-/// A share ends at a multiple of so many elements: all who plan a save must agree.
-inline constexpr uint64_t saver_cut_elements = 1024;
 
 /// Whose share is saved, and how.
 struct saver_options {
   std::string job;
   uint64_t epoch = 0;
   io::checkpoint::layout layout;
-  uint32_t rank = 0;
-  uint32_t data_rank = 0;
+  uint32_t rank = 0;  ///< of the job; which of the replicas it is, the store knows
   uint64_t ring_bytes = uint64_t{256} << 20;  ///< at most; less where two shares fit into less
   uint32_t slot_bytes = saver_slot_bytes;     ///< the same for all ranks of a save
   std::chrono::milliseconds patience{60'000};

@@ -1,22 +1,28 @@
 // The optimizer's calls into the device's operations.
 #include "gpu/optim/optimizer.hpp"
 
+#include <cassert>
+
 namespace troupe::gpu {
 
 result<std::unique_ptr<optimizer>> optimizer::make(parameter_store& store,
                                                    const optimizer_settings& settings) {
   std::unique_ptr<optimizer> out(new optimizer(store, settings));
-  int64_t tensors = 0;
   for (int c = 0; c < store.chunk_count(); ++c) {
-    out->first_tensor_.push_back(tensors);
-    tensors += static_cast<int64_t>(store.info(c).tensors.size());
+    out->first_tensor_.push_back(out->tensors_);
+    out->tensors_ += static_cast<int64_t>(store.info(c).tensors.size());
   }
-  auto scalars = store.owner().allocate(2 * sizeof(double));
-  if (!scalars) return scalars.error().within("optimizer");
-  auto norms = store.owner().allocate(static_cast<size_t>(tensors) * sizeof(double));
-  if (!norms) return norms.error().within("optimizer");
-  out->scalars_ = std::move(*scalars);
-  out->tensor_norms_ = std::move(*norms);
+  const auto make = [&](size_t doubles, buffer& into) -> status {
+    auto memory = store.owner().allocate(doubles * sizeof(double));
+    if (!memory) return memory.error().within("optimizer");
+    into = std::move(*memory);
+    return {};
+  };
+  TROUPE_CHECK(make(2, out->scalars_));
+  TROUPE_CHECK(make(static_cast<size_t>(out->tensors_), out->tensor_norms_));
+  const int replicas = store.options().replica.ranks;
+  if (settings.kind == optimizer_args::rule::lamb && replicas > 1)
+    TROUPE_CHECK(make(static_cast<size_t>(2 * out->tensors_ * replicas), out->trust_norms_));
   return out;
 }
 
@@ -31,31 +37,54 @@ const double* optimizer::tensor_norms_squared(int chunk) const {
 void optimizer::norm(stream& s, int chunk) {
   if (store_->info(chunk).tied_copy) return;  // OP-1
   const auto& spans = store_->spans(chunk);
-  double* per_tensor = tensor_norms_.as<double>() + first_tensor_[static_cast<size_t>(chunk)];
-  s.zero(per_tensor, spans.size() * sizeof(double));
-  store_->owner().ops().norm_squared(s, store_->grad(chunk), spans.data(),
+  double* of_tensors = tensor_norms_.as<double>();
+  s.zero(of_tensors + first_tensor_[static_cast<size_t>(chunk)],
+         store_->info(chunk).tensors.size() * sizeof(double));
+  if (spans.empty()) return;
+  store_->owner().ops().norm_squared(s, store_->grad_slice(chunk), spans.data(),
                                      static_cast<int64_t>(spans.size()), norm_squared(),
-                                     per_tensor);
+                                     of_tensors + first_span(chunk));
 }
 
 void optimizer::clip(stream& s) {
   store_->owner().ops().clip_scale(s, norm_squared(), settings_.clip_norm, clip_factor());
 }
 
+optimizer::gathered optimizer::shared_norms() const noexcept {
+  if (trust_norms_.data() == nullptr) return {};
+  return {trust_norms_.data(), static_cast<size_t>(2 * tensors_) * sizeof(double)};
+}
+
+void optimizer::measure(stream& s, int chunk, float lr, int64_t t) {
+  assert(shared_norms().part_bytes > 0);
+  double* own = trust_norms_.as<double>() + 2 * tensors_ * replica().rank;
+  s.zero(own + 2 * first_tensor_[static_cast<size_t>(chunk)],
+         2 * store_->info(chunk).tensors.size() * sizeof(double));
+  update(s, chunk, lr, t, optimizer_args::phase::norms);
+}
+
 void optimizer::step(stream& s, int chunk, float lr, int64_t t) {
+  const bool measured = shared_norms().part_bytes > 0;
+  update(s, chunk, lr, t, measured ? optimizer_args::phase::apply : optimizer_args::phase::whole);
+  store_->weights_changed(chunk);  // PS-4
+}
+
+void optimizer::update(stream& s, int chunk, float lr, int64_t t, optimizer_args::phase part) {
   store_->await_readers(s, chunk);  // OP-2
   const auto& spans = store_->spans(chunk);
+  if (spans.empty()) return;
   optimizer_args a{};
   a.kind = settings_.kind;
-  a.count = store_->info(chunk).count;
+  a.part = part;
+  a.count = store_->slice(chunk).count;
   a.spans = spans.data();
   a.span_count = static_cast<int64_t>(spans.size());
   a.master = store_->master(chunk);
-  a.weight = store_->weight(chunk);
+  a.weight = store_->weight_slice(chunk);
   a.weight_type = store_->options().compute;
   a.m = store_->m(chunk);
   a.v = store_->v(chunk);
-  a.grad = store_->grad(chunk);
+  a.grad = store_->grad_slice(chunk);
   a.grad_scale = clip_factor();
   a.lr = lr;
   a.beta1 = settings_.beta1;
@@ -64,8 +93,13 @@ void optimizer::step(stream& s, int chunk, float lr, int64_t t) {
   a.weight_decay = settings_.weight_decay;
   a.step = t;
   a.trust_always = settings_.trust_always;
+  if (part != optimizer_args::phase::whole) {  // OP-3
+    a.norm_rows = replica().ranks;
+    a.norm_stride = 2 * tensors_;
+    a.norms = trust_norms_.as<double>() + 2 * first_span(chunk);
+    if (part == optimizer_args::phase::norms) a.norms += a.norm_stride * replica().rank;
+  }
   store_->owner().ops().optimizer_step(s, a);
-  store_->weights_changed(chunk);  // PS-4
 }
 
 }  // namespace troupe::gpu

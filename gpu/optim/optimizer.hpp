@@ -1,15 +1,24 @@
 // The update of a stage's chunks: gradient norm, clipping and AdamW or LAMB, all on the device.
 //
-// The flow of a step, each line a call that enqueues:
+// Replicas share the work: each updates its own slice of every chunk (store.hpp), so what spans
+// slices is put together by the caller between these calls. The flow of a step, each line a call
+// that enqueues:
 //   begin(s): the norm's sum is zeroed
-//   norm(s, chunk) for each chunk: its gradients are final (reduced); always in the same order
-//   [caller]: adds norm_squared() up over the pipeline's stages
+//   norm(s, chunk) for each chunk: its gradients are final (summed); always in the same order
+//   [caller]: adds norm_squared() up over the replicas and the pipeline's stages
 //   clip(s): the scale factor becomes a device scalar
+//   where shared_norms() has any (LAMB with several replicas):
+//     measure(s, chunk, lr, t) for each chunk: moves m and v, notes the slice's part of norms
+//     [caller]: gathers the replicas' shared_norms()
 //   step(s, chunk, lr, t) for each chunk
+//   [caller]: gathers the replicas' slices of the weights
 //
 // Invariants
 // OP-1 A tied copy adds nothing to the norm; its twin does.
-// OP-2 step() waits on the device for the chunk's registered readers (PS-5), for nothing else.
+// OP-2 step() and measure() wait on the device for the chunk's registered readers (PS-5), for
+//   nothing else.
+// OP-3 A tensor's norms are the replicas' parts added in the order of their ranks: twins on two
+//   stages get the same bits.
 #pragma once
 
 #include <cstdint>
@@ -45,23 +54,42 @@ class optimizer {
 
   /// Enqueues: sum of squares = 0.
   void begin(stream& s);
-  /// Enqueues: adds the chunk's squared gradient norm to norm_squared() (OP-1), and notes it per
-  /// tensor.
+  /// Enqueues: adds the squared gradient norm of the chunk's slice to norm_squared() (OP-1), and
+  /// notes it per tensor.
   void norm(stream& s, int chunk);
-  /// Device scalar, double: squared norm of all gradients seen since begin(). Callers of a pipeline
-  /// sum it up over the stages in place before clip().
+  /// Device scalar, double: squared norm of all slices seen since begin(). Callers sum it up over
+  /// the replicas and stages in place before clip().
   double* norm_squared() const noexcept { return scalars_.as<double>(); }
   /// Device array, double: squared norms per tensor of the chunk, in the chunk's order, as of the
-  /// last norm().
+  /// last norm(); of a tensor's part in the slice.
   const double* tensor_norms_squared(int chunk) const;
   /// Enqueues: scale = min(1, clip_norm / (norm + 1e-6)).
   void clip(stream& s);
-  /// Enqueues the update of one chunk: t counts from 1. Gradients are zero afterwards.
+
+  /// What the replicas must gather between measure() and step(): a part for each, the own one being
+  /// written by measure(). Of 0 bytes where nothing is to be gathered, nor measured.
+  struct gathered {
+    void* data = nullptr;   ///< device memory; the parts of all replicas
+    size_t part_bytes = 0;  ///< of one
+  };
+  gathered shared_norms() const noexcept;
+  /// Enqueues the first half of an update whose norms the replicas share.
+  void measure(stream& s, int chunk, float lr, int64_t t);
+
+  /// Enqueues the update of the own slice of one chunk: t counts from 1. The slice's gradients are
+  /// zero afterwards.
   void step(stream& s, int chunk, float lr, int64_t t);
 
  private:
   optimizer(parameter_store& store, const optimizer_settings& settings)
       : store_(&store), settings_(settings) {}
+
+  const replica_place& replica() const noexcept { return store_->options().replica; }
+  void update(stream& s, int chunk, float lr, int64_t t, optimizer_args::phase part);
+  /// The number among all tensors of the first that has a part in the chunk's slice.
+  int64_t first_span(int chunk) const {
+    return first_tensor_[static_cast<size_t>(chunk)] + store_->first_tensor(chunk);
+  }
 
   float* clip_factor() const noexcept {
     return reinterpret_cast<float*>(scalars_.as<double>() + 1);
@@ -71,7 +99,9 @@ class optimizer {
   optimizer_settings settings_;
   buffer scalars_;       ///< double norm_squared, float scale
   buffer tensor_norms_;  ///< one double per tensor
-  std::vector<int64_t> first_tensor_;
+  buffer trust_norms_;   ///< LAMB, several replicas: for each, two doubles per tensor
+  int64_t tensors_ = 0;
+  std::vector<int64_t> first_tensor_;  ///< by chunk
 };
 
 }  // namespace troupe::gpu

@@ -2,7 +2,6 @@
 // definition. See reference_ops.hpp.
 #include <bit>
 #include <cmath>
-#include <vector>
 
 #include "gpu/reference/reference_ops.hpp"
 #include "gpu/stochastic_rounding.hpp"
@@ -10,16 +9,19 @@
 namespace troupe::gpu::reference {
 namespace {
 
-/// Updates m and v of element i from its scaled gradient; returns (m/(1-b1^t)) /
-/// (sqrt(v/(1-b2^t)) + eps).
-double adam_direction(const optimizer_args& a, int64_t i) {
+/// Updates m and v of element i from its scaled gradient.
+void move_moments(const optimizer_args& a, int64_t i) {
   const double b1 = a.beta1, b2 = a.beta2, g = static_cast<double>(a.grad[i]) * *a.grad_scale;
-  const double m = b1 * a.m[i] + (1 - b1) * g;
-  const double v = b2 * a.v[i] + (1 - b2) * g * g;
-  a.m[i] = static_cast<float>(m);
-  a.v[i] = static_cast<float>(v);
+  a.m[i] = static_cast<float>(b1 * a.m[i] + (1 - b1) * g);
+  a.v[i] = static_cast<float>(b2 * a.v[i] + (1 - b2) * g * g);
+}
+
+/// (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps)
+double adam_direction(const optimizer_args& a, int64_t i) {
   const auto t = static_cast<double>(a.step);
-  return m / (1 - std::pow(b1, t)) / (std::sqrt(v / (1 - std::pow(b2, t))) + a.eps);
+  const double m = a.m[i] / (1 - std::pow(double{a.beta1}, t));
+  const double v = a.v[i] / (1 - std::pow(double{a.beta2}, t));
+  return m / (std::sqrt(v) + a.eps);
 }
 
 void store(const optimizer_args& a, int64_t i, double value) {
@@ -38,27 +40,56 @@ void adamw_span(const optimizer_args& a, const parameter_span& span) {
   const double decay = span.decay ? static_cast<double>(a.lr) * a.weight_decay : 0.0;
   for (int64_t i = span.offset; i < span.offset + span.count; ++i) {
     const double kept = a.master[i] * (1 - decay);
+    move_moments(a, i);
     store(a, i, kept - a.lr * adam_direction(a, i));
   }
 }
 
-void lamb_span(const optimizer_args& a, const parameter_span& span) {
-  std::vector<double> r(static_cast<size_t>(span.count));
+/// r of an element whose moments have moved.
+double lamb_direction(const optimizer_args& a, const parameter_span& span, int64_t i) {
+  const double decay = span.decay ? static_cast<double>(a.weight_decay) : 0.0;
+  return adam_direction(a, i) + decay * a.master[i];
+}
+
+struct lamb_sums {
   double w2 = 0, r2 = 0;
-  for (int64_t k = 0; k < span.count; ++k) {
-    const double w = a.master[span.offset + k];
-    double& direction = r[static_cast<size_t>(k)];
-    direction = adam_direction(a, span.offset + k);
-    if (span.decay) direction += static_cast<double>(a.weight_decay) * w;
-    w2 += w * w;
-    r2 += direction * direction;
+};
+
+lamb_sums lamb_norms(const optimizer_args& a, const parameter_span& span) {
+  lamb_sums out;
+  for (int64_t i = span.offset; i < span.offset + span.count; ++i) {
+    move_moments(a, i);
+    const double w = a.master[i], r = lamb_direction(a, span, i);
+    out.w2 += w * w;
+    out.r2 += r * r;
   }
-  const bool trust = (span.decay || a.trust_always) && w2 > 0 && r2 > 0;
-  const double ratio = trust ? std::sqrt(w2) / std::sqrt(r2) : 1.0;
-  for (int64_t k = 0; k < span.count; ++k) {
-    const int64_t i = span.offset + k;
-    store(a, i, a.master[i] - a.lr * ratio * r[static_cast<size_t>(k)]);
+  return out;
+}
+
+void lamb_apply(const optimizer_args& a, const parameter_span& span, const lamb_sums& sums) {
+  const bool trust = (span.decay || a.trust_always) && sums.w2 > 0 && sums.r2 > 0;
+  const double ratio = trust ? std::sqrt(sums.w2) / std::sqrt(sums.r2) : 1.0;
+  for (int64_t i = span.offset; i < span.offset + span.count; ++i)
+    store(a, i, a.master[i] - a.lr * ratio * lamb_direction(a, span, i));
+}
+
+/// What all rows say of span s.
+lamb_sums sums_of_rows(const optimizer_args& a, int64_t s) {
+  lamb_sums out;
+  for (int64_t row = 0; row < a.norm_rows; ++row) {
+    out.w2 += a.norms[row * a.norm_stride + 2 * s];
+    out.r2 += a.norms[row * a.norm_stride + 2 * s + 1];
   }
+  return out;
+}
+
+void lamb_span(const optimizer_args& a, int64_t s) {
+  const auto& span = a.spans[s];
+  if (a.part == optimizer_args::phase::apply) return lamb_apply(a, span, sums_of_rows(a, s));
+  const auto sums = lamb_norms(a, span);
+  if (a.part == optimizer_args::phase::whole) return lamb_apply(a, span, sums);
+  a.norms[2 * s] = sums.w2;
+  a.norms[2 * s + 1] = sums.r2;
 }
 
 }  // namespace
@@ -68,7 +99,7 @@ void optimizer_step(const optimizer_args& a) {
     if (a.kind == optimizer_args::rule::adamw) {
       adamw_span(a, a.spans[s]);
     } else {
-      lamb_span(a, a.spans[s]);
+      lamb_span(a, s);
     }
   }
 }

@@ -18,6 +18,10 @@ int64_t align_up(int64_t n) {
   return (n + alignment - 1) / alignment * alignment;
 }
 
+size_t floats(int64_t count) {
+  return static_cast<size_t>(count) * sizeof(float);
+}
+
 }  // namespace
 
 std::vector<int64_t> tensor_info::file_shape() const {
@@ -46,18 +50,46 @@ void finish_chunk(chunk_info& chunk) {
   chunk.count = align_up(chunk.count);
 }
 
+chunk_slice slice_of(int64_t chunk_elements, const replica_place& replica) {
+  chunk_slice out;
+  out.part = align_up((chunk_elements + replica.ranks - 1) / replica.ranks);
+  out.whole = out.part * replica.ranks;
+  out.first = out.part * replica.rank;
+  out.count = std::clamp<int64_t>(chunk_elements - out.first, 0, out.part);
+  return out;
+}
+
+std::vector<parameter_span> spans_within(const std::vector<parameter_span>& spans, int64_t first,
+                                         int64_t count, int64_t& skipped) {
+  std::vector<parameter_span> out;
+  skipped = 0;
+  for (const auto& s : spans) {
+    const int64_t begin = std::max(s.offset, first);
+    const int64_t end = std::min(s.offset + s.count, first + count);
+    if (begin < end)
+      out.push_back({begin - first, end - begin, s.decay});
+    else if (out.empty())
+      ++skipped;
+  }
+  return out;
+}
+
 bool parameter_store::present(part which) const noexcept {
-  if (which == part::weight) return options_.compute != dtype::f32;
-  return which == part::master || options_.training;
+  if (which == part::weight) return true;
+  if (which == part::master) return !weight_is_master();
+  return options_.training;
 }
 
 result<std::unique_ptr<parameter_store>> parameter_store::make(device& owner,
                                                                std::vector<chunk_info> chunks,
                                                                const store_options& options) {
+  assert(options.training || options.replica.ranks == 1);
   std::unique_ptr<parameter_store> store(new parameter_store(owner, options));
   for (auto& info : chunks) {
     chunk_state state;
-    state.spans = info.spans();
+    state.slice = slice_of(info.count, options.replica);
+    state.spans =
+        spans_within(info.spans(), state.slice.first, state.slice.count, state.first_tensor);
     state.info = std::move(info);
     store->chunks_.push_back(std::move(state));
     const int chunk = store->chunk_count() - 1;
@@ -72,8 +104,13 @@ result<std::unique_ptr<parameter_store>> parameter_store::make(device& owner,
 }
 
 void* parameter_store::data(int chunk, part which) const {
-  if (which == part::weight && options_.compute == dtype::f32) which = part::master;
+  if (which == part::master && weight_is_master()) return weight_slice(chunk);
   return chunks_[index(chunk)].parts[static_cast<size_t>(which)].data();
+}
+
+void* parameter_store::weight_slice(int chunk) const {
+  return static_cast<std::byte*>(weight(chunk)) +
+         static_cast<size_t>(slice(chunk).first) * size_of(options_.compute);
 }
 
 const void* parameter_store::weight(tensor_ref ref) const {
@@ -107,8 +144,9 @@ int parameter_store::find_chunk(std::string_view name) const {
 
 size_t parameter_store::bytes(int chunk, part which) const {
   if (!present(which)) return 0;
-  const dtype type = which == part::weight ? options_.compute : dtype::f32;
-  return static_cast<size_t>(info(chunk).count) * size_of(type);
+  if (which == part::weight)
+    return static_cast<size_t>(slice(chunk).whole) * size_of(options_.compute);
+  return floats(which == part::grad ? slice(chunk).whole : slice(chunk).part);
 }
 
 size_t parameter_store::bytes() const {
@@ -120,27 +158,51 @@ size_t parameter_store::bytes() const {
 }
 
 void parameter_store::publish_weights(stream& s, int chunk) {
-  if (options_.compute != dtype::f32)
-    owner_->ops().cast(s, weight(chunk), options_.compute, master(chunk), dtype::f32,
-                       info(chunk).count);
+  if (!weight_is_master() && slice(chunk).count > 0)
+    owner_->ops().cast(s, weight_slice(chunk), options_.compute, master(chunk), dtype::f32,
+                       slice(chunk).count);
+  weights_changed(chunk);  // PS-4
+}
+
+void parameter_store::write_slice(stream& s, int chunk, part which, const float* host) {
+  const auto& own = slice(chunk);
+  if (own.count > 0) s.copy(data(chunk, which), host + own.first, floats(own.count));
+}
+
+void parameter_store::write_weights(stream& s, int chunk, const float* host) {
+  const int64_t count = info(chunk).count;
+  if (weight_is_master()) {
+    s.copy(weight(chunk), host, floats(count));
+    weights_changed(chunk);  // PS-4
+    return;
+  }
+  write_slice(s, chunk, part::master, host);
+  if (options_.replica.ranks == 1) return publish_weights(s, chunk);
+  // Nowhere are the masters of other slices; on their way they lie where the gradients will.
+  s.copy(grad(chunk), host, floats(count));
+  owner_->ops().cast(s, weight(chunk), options_.compute, grad(chunk), dtype::f32, count);
+  s.zero(grad(chunk), floats(count));
   weights_changed(chunk);  // PS-4
 }
 
 status parameter_store::write(int chunk, part which, const float* host) {
-  assert(which != part::weight && present(which));
+  assert(which == part::master || which == part::m || which == part::v);
   auto s = owner_->make_stream({.name = "load"});
   if (!s) return s.error();
   await_readers(**s, chunk);  // PS-5
-  (*s)->copy(data(chunk, which), host, bytes(chunk, which));
-  if (which == part::master) publish_weights(**s, chunk);
+  await_weights(**s, chunk);
+  if (which == part::master)
+    write_weights(**s, chunk, host);
+  else
+    write_slice(**s, chunk, which, host);
   return (*s)->synchronize();
 }
 
 status parameter_store::read(int chunk, part which, float* host) const {
-  assert(which != part::weight && present(which));
+  assert(which == part::master || which == part::m || which == part::v);
   auto s = owner_->make_stream({.name = "save"});
   if (!s) return s.error();
-  (*s)->copy(host, data(chunk, which), bytes(chunk, which));
+  if (slice(chunk).count > 0) (*s)->copy(host, data(chunk, which), floats(slice(chunk).count));
   return (*s)->synchronize();
 }
 
@@ -157,6 +219,16 @@ void parameter_store::await_readers(stream& s, int chunk) {
   for (auto& reader : chunks_[index(chunk)].readers)
     if (reader && !reader->done()) s.wait(std::move(reader));
   chunks_[index(chunk)].readers.clear();
+}
+
+void parameter_store::weights_arrive(int chunk, event_ptr whole) {
+  chunks_[index(chunk)].arriving = std::move(whole);
+}
+
+void parameter_store::await_weights(stream& s, int chunk) {
+  auto& arriving = chunks_[index(chunk)].arriving;
+  if (arriving && arriving->done()) arriving.reset();
+  if (arriving) s.wait(arriving);
 }
 
 }  // namespace troupe::gpu

@@ -5,15 +5,21 @@
 // same store rather than keep books of their own.
 //
 // A chunk is an ordered list of named tensors at fixed offsets in `count` elements, and up to five
-// arrays ("parts") of that many elements: weight (compute dtype), master (f32), m, v (f32 optimizer
-// state), grad (f32). In f32 training weight and master are the same memory.
+// arrays ("parts"): weight (compute dtype), master (f32), m, v (f32 optimizer state), grad (f32).
+//
+// Data-parallel replicas share the optimizer (ZeRO stage 1, Rajbhandari et al. 2020; MegaScale
+// section 3.2): a chunk is cut into as many equal slices as there are replicas, and a replica keeps
+// master, m and v of its own slice alone. Weight and grad are whole everywhere, with so much
+// padding at the end that the slices are equal. One replica's slice is the chunk.
+// In f32 training the master slice is a view of the weights.
 //
 // Who may touch what (the phases of a step; order between streams is made with events):
-//   weight: read by forward and backward; written by the optimizer and by loading.
+//   weight: read by forward and backward; of the own slice written by the optimizer, of the others'
+//     by the gathering behind it; written by loading.
 //   master: read and written by the optimizer and by loading; read by snapshots.
 //   m, v: the same as master.
-//   grad: added to by forward (head) and backward; reduced in place by data parallelism after the
-//     chunk's backward; read and zeroed by the optimizer.
+//   grad: added to by forward (head) and backward; after the chunk's backward summed over replicas,
+//     of the own slice, and zeroed outside of it; read and zeroed by the optimizer.
 //
 // Invariants
 // PS-1 Offsets and order of tensors depend on the model alone, never on the pipeline layout: the
@@ -21,8 +27,12 @@
 // PS-2 q, k, v (and gate, up) are adjacent, so that they are one matrix.
 // PS-3 The elements between tensors are padding: zero in every part, for ever.
 // PS-4 weight_version(chunk) grows whenever weight values change.
-// PS-5 Whoever writes weight, master, m or v of a chunk first calls await_readers(chunk) on its
-//   stream.
+// PS-5 Whoever writes master, m or v of a chunk, or its weights where they are the master, first
+//   calls await_readers(chunk) on its stream.
+// PS-6 Whoever reads the weights of a chunk first calls await_weights(chunk) on its stream: others'
+//   slices of them may still be on their way.
+// PS-7 Slices are a function of the chunk's elements and the number of replicas alone; together
+//   they are the chunk, and none overlaps another.
 #pragma once
 
 #include <cstdint>
@@ -72,6 +82,26 @@ struct chunk_info {
   std::vector<parameter_span> spans() const;
 };
 
+/// Which of the replicas of a stage this is; each keeps one slice of every chunk's state.
+struct replica_place {
+  int rank = 0;   ///< in [0, ranks)
+  int ranks = 1;  ///< how many share the state
+};
+
+/// One replica's slice of a chunk (PS-7).
+struct chunk_slice {
+  int64_t first = 0;  ///< its first element in the chunk; may lie behind the chunk's last
+  int64_t count = 0;  ///< elements of the chunk in it; fewer than `part` at the chunk's end
+  int64_t part = 0;   ///< elements allocated: the same for every replica
+  int64_t whole = 0;  ///< `part` times the replicas: elements of weight and grad
+};
+chunk_slice slice_of(int64_t chunk_elements, const replica_place& replica);
+
+/// Spans cut to the elements [first, first + count) and counted from `first` on; `skipped`: how
+/// many lie wholly before it. Those wholly behind are left out.
+std::vector<parameter_span> spans_within(const std::vector<parameter_span>& spans, int64_t first,
+                                         int64_t count, int64_t& skipped);
+
 /// Appends a tensor at the next free offset; `adjacent` leaves no padding before it (PS-2).
 void add_tensor(chunk_info& chunk, tensor_info tensor, bool adjacent = false);
 
@@ -91,6 +121,7 @@ struct tensor_ref {
 struct store_options {
   dtype compute = dtype::f32;  ///< of the weight part
   bool training = true;        ///< false: weight and master only
+  replica_place replica = {};  ///< several replicas only in training
 };
 
 class parameter_store {
@@ -104,16 +135,26 @@ class parameter_store {
   const store_options& options() const noexcept { return options_; }
   int chunk_count() const noexcept { return static_cast<int>(chunks_.size()); }
   const chunk_info& info(int chunk) const { return chunks_[index(chunk)].info; }
-  /// The spans of a chunk, for the optimizers; live as long as the store.
+  /// What of the chunk this store keeps the state of.
+  const chunk_slice& slice(int chunk) const { return chunks_[index(chunk)].slice; }
+  /// The spans of the slice, for the optimizers, counted from its first element; they live as long
+  /// as the store.
   const std::vector<parameter_span>& spans(int chunk) const { return chunks_[index(chunk)].spans; }
+  /// The tensor that spans(chunk)[0] is (a piece of).
+  int64_t first_tensor(int chunk) const { return chunks_[index(chunk)].first_tensor; }
 
-  /// Device memory of one part; null where the store was made without it.
+  /// Device memory of one part: of the whole chunk for weight and grad, of the slice for master, m
+  /// and v. Null where the store was made without it.
   void* data(int chunk, part which) const;
   void* weight(int chunk) const { return data(chunk, part::weight); }
   float* master(int chunk) const { return static_cast<float*>(data(chunk, part::master)); }
   float* m(int chunk) const { return static_cast<float*>(data(chunk, part::m)); }
   float* v(int chunk) const { return static_cast<float*>(data(chunk, part::v)); }
   float* grad(int chunk) const { return static_cast<float*>(data(chunk, part::grad)); }
+
+  /// The slice's first element in the weight or grad part.
+  void* weight_slice(int chunk) const;
+  float* grad_slice(int chunk) const { return grad(chunk) + slice(chunk).first; }
 
   /// First element of one tensor in the weight or grad part.
   const void* weight(tensor_ref ref) const;
@@ -127,7 +168,8 @@ class parameter_store {
   /// By chunk name; -1 if there is none.
   int find_chunk(std::string_view name) const;
 
-  /// Bytes of one part of one chunk; 0 where weight is master, and where the part is absent.
+  /// Bytes allocated for one part of one chunk; 0 for a master that is the weight, and where the
+  /// part is absent.
   size_t bytes(int chunk, part which) const;
   /// Bytes of everything.
   size_t bytes() const;
@@ -136,14 +178,15 @@ class parameter_store {
   uint64_t weight_version(int chunk) const { return chunks_[index(chunk)].version; }
   void weights_changed(int chunk) { ++chunks_[index(chunk)].version; }
 
-  /// Copies master to weight (a cast; nothing where they are the same memory) and counts a new
-  /// version.
+  /// Copies the slice's master to its weights (a cast; nothing where they are the same memory) and
+  /// counts a new version.
   void publish_weights(stream& s, int chunk);
 
-  /// Sets one f32 part of a chunk from `count` host values; master also publishes. Blocks; the
-  /// chunk must be quiet. For start-up, restores and tests.
+  /// Sets master, m or v from the info().count host values of the whole chunk, of which the slice
+  /// is kept; with master all weights are set, too. Blocks; the chunk must be quiet, and where
+  /// there are other replicas its gradients are zero afterwards. For start-up and tests.
   status write(int chunk, part which, const float* host);
-  /// Reads one f32 part of a chunk into `count` host values. Blocks like write().
+  /// Reads the slice().count values of master, m or v. Blocks like write().
   status read(int chunk, part which, float* host) const;
 
   /// Registers a reader (a snapshot copy) of weight, master, m, v that is done at `until`.
@@ -154,19 +197,31 @@ class parameter_store {
   /// (PS-5).
   void await_readers(stream& s, int chunk);
 
+  /// Says that the chunk's weights are whole only behind `whole` (PS-6). By the thread that
+  /// enqueues reads of them.
+  void weights_arrive(int chunk, event_ptr whole);
+  /// Makes `s` wait for that, as often as it is asked until it is done.
+  void await_weights(stream& s, int chunk);
+
  private:
   struct chunk_state {
     chunk_info info;
+    chunk_slice slice;
     std::vector<parameter_span> spans;
+    int64_t first_tensor = 0;
     buffer parts[5];
     uint64_t version = 1;
     std::vector<event_ptr> readers;
+    event_ptr arriving;
   };
 
   parameter_store(device& owner, const store_options& options)
       : owner_(&owner), options_(options) {}
   static size_t index(int chunk) noexcept { return static_cast<size_t>(chunk); }
   bool present(part which) const noexcept;
+  bool weight_is_master() const noexcept { return options_.compute == dtype::f32; }
+  void write_slice(stream& s, int chunk, part which, const float* host);
+  void write_weights(stream& s, int chunk, const float* host);
 
   device* owner_;
   store_options options_;

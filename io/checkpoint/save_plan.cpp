@@ -1,4 +1,4 @@
-// Cutting the line of a stage's bytes into the shares of its replicas.
+// Cutting the chunks of a stage into the slices of its replicas.
 #include "io/checkpoint/save_plan.hpp"
 
 #include <algorithm>
@@ -9,20 +9,6 @@
 namespace troupe::io::checkpoint {
 
 namespace {
-
-/// One part of one tensor on the stage's line.
-struct line_entry {
-  uint32_t chunk = 0;
-  const plan_tensor* tensor = nullptr;
-  plan_part kind;
-  uint64_t elements = 0;
-  uint64_t begin = 0;  ///< on the line, in bytes
-};
-
-struct line {
-  std::vector<line_entry> entries;
-  uint64_t bytes = 0;
-};
 
 error unsavable(std::string_view name, std::string_view what) {
   return {errc::bug, fmt::format("{} cannot be saved: {}", name, what)};
@@ -39,62 +25,65 @@ status check_parts(const plan_chunk& chunk) {
   return {};
 }
 
-result<line> line_of(const plan_stage& stage, std::set<std::string_view>& names) {
-  line out;
-  for (size_t c = 0; c < stage.size(); ++c) {
-    const auto& chunk = stage[c];
+/// Elements of a chunk, up to its last tensor's end.
+uint64_t extent_of(const plan_chunk& chunk) {
+  uint64_t end = 0;
+  for (const auto& t : chunk.tensors) end = std::max(end, t.offset + *elements_of(t.shape));
+  return end;
+}
+
+status check_stage(const plan_stage& stage, const save_options& options,
+                   std::set<std::string_view>& names) {
+  uint64_t bytes = 0;
+  for (const auto& chunk : stage) {
     TROUPE_CHECK(check_parts(chunk));
     for (const auto& t : chunk.tensors) {
       if (!is_tensor_name(t.name) || !names.insert(t.name).second)
         return unsavable(t.name, "its name is none or is there twice");
-      if (!elements_of(t.shape) || (t.transposed && t.shape.size() != 2))
+      const auto elements = elements_of(t.shape);
+      if (!elements || (t.transposed && t.shape.size() != 2))
         return unsavable(t.name, "its shape is impossible");
+      for (const auto& kind : chunk.parts) bytes += *elements * size_of(kind.type);
+      if (bytes > max_stream_bytes || t.offset > max_stream_bytes)
+        return unsavable(t.name, "the stage is too large");
     }
-    for (const auto& kind : chunk.parts)
-      for (const auto& t : chunk.tensors) {
-        const uint64_t elements = *elements_of(t.shape);
-        out.entries.push_back({static_cast<uint32_t>(c), &t, kind, elements, out.bytes});
-        out.bytes += elements * size_of(kind.type);
-        if (out.bytes > max_stream_bytes) return unsavable(t.name, "the stage is too large");
-      }
+    const uint64_t extent = extent_of(chunk), slice = chunk.slice_elements;
+    const bool covers = slice >= extent || extent <= slice * options.data_ranks;
+    if (slice > 0 && (slice > max_stream_bytes || !covers))
+      return unsavable(chunk.name, "its slices do not cover it");
   }
-  return out;
+  return {};
 }
 
-/// Where share `index` of `count` begins: entry and element.
-struct cut {
-  size_t entry = 0;
-  uint64_t element = 0;
-};
-
-cut cut_at(const line& l, uint32_t index, const save_options& options) {
-  if (index == options.data_ranks) return {l.entries.size(), 0};
-  const uint64_t n = options.data_ranks;
-  const uint64_t byte = l.bytes / n * index + l.bytes % n * index / n;
-  const auto after =
-      std::upper_bound(l.entries.begin(), l.entries.end(), byte,
-                       [](uint64_t at, const line_entry& e) { return at < e.begin; });
-  if (after == l.entries.begin()) return {};
-  const auto& e = *std::prev(after);
-  const uint64_t element = (byte - e.begin) / size_of(e.kind.type);
-  return {static_cast<size_t>(std::prev(after) - l.entries.begin()),
-          element / options.cut_elements * options.cut_elements};
+uint64_t slice_elements_of(const plan_chunk& chunk, const save_options& options) {
+  if (chunk.slice_elements > 0) return chunk.slice_elements;
+  const uint64_t unit = options.cut_elements, n = options.data_ranks;
+  const uint64_t units = (extent_of(chunk) + unit - 1) / unit;
+  return (units + n - 1) / n * unit;
 }
 
-rank_plan share_of(const line& l, cut from, cut to) {
+/// Appends what of a tensor's part is in the slice [first, last) of its chunk.
+void add(rank_plan& plan, uint32_t chunk, const plan_tensor& t, const plan_part& kind,
+         uint64_t first, uint64_t last) {
+  const uint64_t begin = std::max(first, t.offset);
+  const uint64_t end = std::min(last, t.offset + *elements_of(t.shape));
+  if (begin >= end) return;
+  const uint64_t bytes = (end - begin) * size_of(kind.type);
+  plan.pieces.push_back({{t.name, kind.which, kind.type, t.shape, t.transposed, begin - t.offset,
+                          end - begin, plan.stream_bytes, bytes},
+                         chunk,
+                         begin});
+  plan.stream_bytes += bytes;
+}
+
+rank_plan share_of(const plan_stage& stage, uint32_t data_rank, const save_options& options) {
   rank_plan out;
-  for (size_t i = from.entry; i < l.entries.size() && i <= to.entry; ++i) {
-    const auto& e = l.entries[i];
-    const uint64_t first = i == from.entry ? from.element : 0;
-    const uint64_t last = i == to.entry ? to.element : e.elements;
-    if (first >= last) continue;
-    const auto& t = *e.tensor;
-    const uint64_t bytes = (last - first) * size_of(e.kind.type);
-    out.pieces.push_back({{t.name, e.kind.which, e.kind.type, t.shape, t.transposed, first,
-                           last - first, out.stream_bytes, bytes},
-                          e.chunk,
-                          t.offset + first});
-    out.stream_bytes += bytes;
+  for (size_t c = 0; c < stage.size(); ++c) {
+    const uint64_t elements = slice_elements_of(stage[c], options);
+    const uint64_t first = data_rank * elements;
+    for (const auto& kind : stage[c].parts)
+      for (const auto& t : stage[c].tensors)
+        add(out, static_cast<uint32_t>(c), t, kind, first, first + elements);
   }
   return out;
 }
@@ -141,9 +130,9 @@ result<std::vector<rank_plan>> plan_save(std::span<const plan_stage> stages,
   std::vector<rank_plan> plans;
   std::set<std::string_view> names;
   for (uint32_t p = 0; p < pipeline_ranks; ++p) {
-    TROUPE_TRY(l, line_of(stages[p], names));
+    TROUPE_CHECK(check_stage(stages[p], options, names));
     for (uint32_t d = 0; d < options.data_ranks; ++d) {
-      auto plan = share_of(l, cut_at(l, d, options), cut_at(l, d + 1, options));
+      auto plan = share_of(stages[p], d, options);
       plan.data_rank = d;
       plan.pipeline_rank = p;
       plan.rank = options.rank_of ? options.rank_of(d, p) : d * pipeline_ranks + p;

@@ -1,15 +1,16 @@
 // The save plan: which rank writes which elements. Pure; every process computes the same plan from
 // the same facts, so nothing of it has to be sent.
 //
-// The replicas of a stage hold the same state. So the state of a stage is one line of bytes: its
-// chunks in the order in which the optimizer touches them, in a chunk part after part, in a part
-// tensor after tensor; and replica d of n writes the d-th of n equal shares of that line.
+// The replicas of a stage share its state: every chunk is cut into as many equal slices as there
+// are replicas, and replica d has, and writes, the d-th of each. A replica's stream is its slices
+// of the chunks in the order in which the optimizer touches them, in a slice part after part, in a
+// part tensor after tensor.
 //
 // Invariants
 // SP-1 Every element of every part of every tensor is in exactly one piece of one rank.
-// SP-2 A rank's pieces are in the order of the line, so its chunks are captured in the optimizer's
-//      order; their stream offsets have no gaps (SF-1).
-// SP-3 The shares of two replicas differ by less than two cuts' units: 2 * cut_elements elements.
+// SP-2 A rank's pieces are in the order of the stream, so its chunks are captured in the
+//      optimizer's order; their stream offsets have no gaps (SF-1).
+// SP-3 A rank's pieces lie in its slices, and nowhere else: it needs no element that another has.
 // SP-4 A capture plan fills each slot of the rank's stream whole, in order, from chunks in order.
 #pragma once
 
@@ -42,6 +43,8 @@ struct plan_part {
 struct plan_chunk {
   std::string name;
   std::vector<plan_tensor> tensors;
+  /// Of a replica's slice, padding included. 0: as few as are enough, in whole cut_elements.
+  uint64_t slice_elements = 0;
   std::vector<plan_part> parts = {{part::master, tensor_dtype::f32},
                                   {part::exp_avg, tensor_dtype::f32},
                                   {part::exp_avg_sq, tensor_dtype::f32}};
@@ -68,14 +71,13 @@ struct rank_plan {
 
 struct save_options {
   uint32_t data_ranks = 1;
-  /// A share ends at a multiple of so many elements of a tensor, or where a tensor begins.
-  uint64_t cut_elements = 1024;
+  uint64_t cut_elements = 1024;  ///< of chunks that do not say how they are cut
   /// The rank at (data_rank, pipeline_rank); without it data_rank * pipeline_ranks + pipeline_rank.
   std::function<uint32_t(uint32_t data_rank, uint32_t pipeline_rank)> rank_of;
 };
 
 /// The plans of all ranks, by rank. Error bug for an impossible shape, a name that is there twice,
-/// a part twice, or ranks that are not 0 .. n-1.
+/// a part twice, slices that do not cover their chunk, or ranks that are not 0 .. n-1.
 result<std::vector<rank_plan>> plan_save(std::span<const plan_stage> stages,
                                          const save_options& options);
 

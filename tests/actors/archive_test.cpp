@@ -53,7 +53,8 @@ fbs::CommitCheckpointT save_all(const archive_options& o, uint64_t step) {
         static_cast<int>(place.rank), static_cast<int>(place.data_rank), static_cast<int>(p.data),
         static_cast<int>(place.pipeline_rank), static_cast<int>(p.pipeline)};
     const auto e = train::options_of(o.plan.job, o.plan.model, at, place.layers, 1);
-    auto store = gpu::parameter_store::make(*device, gpu::stage_chunks(e.model, e.shape), {});
+    auto store = gpu::parameter_store::make(*device, gpu::stage_chunks(e.model, e.shape),
+                                            {gpu::dtype::f32, /*training=*/true, e.shape.replica});
     REQUIRE(store);
     REQUIRE(gpu::initialize(**store, e.model, e.seed));
     gpu::saver_options s;
@@ -61,7 +62,6 @@ fbs::CommitCheckpointT save_all(const archive_options& o, uint64_t step) {
     s.epoch = o.epoch;
     s.layout = {static_cast<uint32_t>(p.data), static_cast<uint32_t>(p.pipeline)};
     s.rank = static_cast<uint32_t>(at.rank);
-    s.data_rank = static_cast<uint32_t>(at.data_rank);
     auto saver = gpu::state_saver::make(**store, s);
     REQUIRE(saver);
     auto v = gpu::testing::save(**saver, step, out.directory, nullptr).get();

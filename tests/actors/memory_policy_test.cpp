@@ -89,8 +89,29 @@ TEST_CASE("replicas are counted once, and say what they exchange") {
   CHECK(stages[0].ranks == std::vector<int64_t>{0, 1});
   CHECK(stages[1].ranks == std::vector<int64_t>{2, 3});
   CHECK(stages[0].reduced_bytes == stages[0].bytes.gradients);
+  CHECK(stages[0].gathered_bytes == stages[0].bytes.weights);
   CHECK(stages[0].boundary_bytes == 4 * 16 * 32 * sizeof(float));  // its 4 rows of the batch
   CHECK(stages[1].boundary_bytes == 0);
+}
+
+TEST_CASE("replicas divide the optimizer, and nothing else") {
+  auto job = small_job();
+  job.model.dtype = config::compute_dtype::bf16;
+  job.parallel.pipeline = 1;
+  job.cluster.node = {{"node0", "localhost", 1}};
+  const auto alone = plan_stages(planned(job)).front().bytes;
+  CHECK(plan_stages(planned(job)).front().gathered_bytes == 0);
+  job.parallel.data = 4;
+  job.train.micro_batch = 2;
+  job.cluster.node = {{"node0", "localhost", 4}};
+  const auto shared = plan_stages(planned(job)).front().bytes;
+  const auto share = [](uint64_t whole, uint64_t part) {
+    return static_cast<double>(part) / static_cast<double>(whole);
+  };
+  CHECK(share(alone.optimizer, shared.optimizer) == doctest::Approx(0.25).epsilon(0.01));
+  CHECK(share(alone.masters, shared.masters) == doctest::Approx(0.25).epsilon(0.01));
+  CHECK(share(alone.weights, shared.weights) == doctest::Approx(1).epsilon(0.01));
+  CHECK(share(alone.gradients, shared.gradients) == doctest::Approx(1).epsilon(0.01));
 }
 
 TEST_CASE("the bubble of 1F1B") {

@@ -42,6 +42,19 @@ TEST_CASE("layouts: llama, free head") {
   compare_layouts({"model.family=llama", "model.tied=no"});
 }
 
+TEST_CASE("layouts: LAMB's norms are of whole tensors, whoever holds their slices") {
+  job_files job;
+  const auto sets = with(fresh, {"train.optimizer=lamb", "train.batch=6", "train.micro_batch=1"});
+  const auto alone = job.losses(with(sets, layout(1, 1)));
+  for (auto [data, pipeline] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
+    CAPTURE(data);
+    CAPTURE(pipeline);
+    const auto losses = job.losses(with(sets, layout(data, pipeline)));
+    CHECK(difference(losses, alone) < 1e-5);
+    if (data == 3) CHECK(job.losses(with(sets, layout(data, pipeline))) == losses);
+  }
+}
+
 TEST_CASE("layouts: the same layout twice gives the same bits") {
   job_files job;
   for (auto [data, pipeline] : {std::pair{1, 1}, {2, 1}, {1, 2}}) {

@@ -66,6 +66,30 @@ TEST_CASE("resume: a checkpoint of one layout goes on in another") {
   }
 }
 
+TEST_CASE("resume: state that replicas shared goes on however many share it then") {
+  const std::vector<std::string> sets{"train.batch=6", "train.micro_batch=1",
+                                      "train.optimizer=lamb"};
+  struct {
+    std::pair<int, int> from;
+    std::vector<std::pair<int, int>> to;
+  } const moves[] = {{{2, 1}, {{1, 1}, {3, 1}}}, {{3, 1}, {{2, 2}}}, {{2, 2}, {{1, 2}, {3, 1}}}};
+  for (const auto& [from, to] : moves) {
+    CAPTURE(from.first);
+    CAPTURE(from.second);
+    job_files job;
+    const auto all = train_and_forget(job, with(sets, layout(from.first, from.second)));
+    const auto resumed = "checkpoint.resume=" + job.checkpoint(10).string();
+    for (auto [data, pipeline] : to) {
+      CAPTURE(data);
+      CAPTURE(pipeline);
+      const auto rest =
+          job.losses(with(with(sets, layout(data, pipeline)),
+                          {resumed, fmt::format("checkpoint.dir={}", (job / "other").string())}));
+      CHECK(difference(rest, tail(all, 10)) < 1e-5);
+    }
+  }
+}
+
 TEST_CASE("resume: a finished run has nothing to do, and says so") {
   job_files job;
   job.losses({"train.steps=3"});

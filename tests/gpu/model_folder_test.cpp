@@ -172,6 +172,79 @@ TEST_CASE("HF-1: missing, extra and misshapen tensors are named, known buffers a
   CHECK_FALSE(load(integers).empty());
 }
 
+namespace {
+
+/// One store for each rank of a layout, by rank.
+std::vector<std::unique_ptr<parameter_store>> stores_of(device& owner, const model_config& model,
+                                                        int data, int pipeline, dtype compute) {
+  std::vector<std::unique_ptr<parameter_store>> out;
+  for (auto shape : split_stages(model, pipeline, 4))
+    for (int d = 0; d < data; ++d) {
+      shape.seq = 4;
+      auto made =
+          parameter_store::make(owner, stage_chunks(model, shape),
+                                {.compute = compute, .training = true, .replica = {d, data}});
+      REQUIRE(made);
+      out.push_back(std::move(*made));
+    }
+  return out;
+}
+
+/// Elements of a rank's slices that are not the whole store's, in any saved part.
+int64_t wrong_in(const parameter_store& rank, const parameter_store& whole) {
+  int64_t wrong = 0;
+  for (int c = 0; c < rank.chunk_count(); ++c) {
+    const int at = whole.find_chunk(rank.info(c).name);
+    REQUIRE(at >= 0);
+    const auto& own = rank.slice(c);
+    for (const part which : {part::master, part::m, part::v}) {
+      const auto* a = static_cast<const float*>(rank.data(c, which));
+      const auto* b = static_cast<const float*>(whole.data(at, which)) + own.first;
+      for (int64_t i = 0; i < own.count; ++i) wrong += a[i] != b[i];
+    }
+    const auto width = size_of(rank.options().compute);
+    wrong += own.count > 0 && std::memcmp(rank.weight_slice(c),
+                                          static_cast<const std::byte*>(whole.weight(at)) +
+                                              static_cast<size_t>(own.first) * width,
+                                          static_cast<size_t>(own.count) * width) != 0;
+  }
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("state that replicas share moves between all layouts") {
+  auto owner = make_reference_device();
+  for (const auto compute : {dtype::f32, dtype::bf16}) {
+    const model_config model = tiny_gpt2();
+    auto source = std::move(stores_of(*owner, model, 1, 1, compute).front());
+    REQUIRE(initialize(*source, model, 5));
+    for (int c = 0; c < source->chunk_count(); ++c)
+      for (const auto& tensor : source->info(c).tensors) {
+        fill_normal(1, tensor.name, 0, tensor.count, 1.0, source->m(c) + tensor.offset);
+        fill_normal(2, tensor.name, 0, tensor.count, 1.0, source->v(c) + tensor.offset);
+      }
+    const temporary_folder folder;
+    uint64_t step = 1;
+    auto saved = testing::save_stages({source.get()}, folder.path, step);
+    for (auto [data, pipeline] :
+         {std::pair{2, 1}, {1, 1}, {3, 1}, {2, 2}, {1, 2}, {5, 3}, {1, 1}}) {
+      CAPTURE(data);
+      CAPTURE(pipeline);
+      auto from = io::checkpoint::reader::open(saved);
+      REQUIRE(from);
+      auto ranks = stores_of(*owner, model, data, pipeline, compute);
+      std::vector<parameter_store*> all;
+      for (auto& rank : ranks) {
+        REQUIRE(restore_state(*rank, *from, restored::everything));
+        CHECK(wrong_in(*rank, *source) == 0);
+        all.push_back(rank.get());
+      }
+      saved = testing::save_stages(all, folder.path, ++step);
+    }
+  }
+}
+
 TEST_CASE("training state moves between pipeline layouts by name") {
   auto owner = make_reference_device();
   const model_config model = tiny_gpt2();
@@ -202,7 +275,7 @@ TEST_CASE("training state moves between pipeline layouts by name") {
   REQUIRE(restore_state(*weights, *parts, restored::weights));
   CHECK(same(*weights, *source, part::master));
   CHECK_FALSE(same(*weights, *source, part::m));
-  // What is not there, and what is another model's, is named.
+  // What is not there, and what is another model's, is named, by every replica.
   auto first = io::checkpoint::reader::open(testing::save_stages({all[0]}, folder.path, 3));
   REQUIRE(first);
   CHECK(message(restore_state(*back, *first, restored::everything)).find("lacks") !=

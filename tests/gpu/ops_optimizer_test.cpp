@@ -50,7 +50,67 @@ void run(ops& op, stream& s, rule kind, bool trust, dtype type, const float* sca
                         .trust_always = trust});
 }
 
+/// The spans of the elements [first, last), counted from `first`; `skipped` are wholly before it.
+std::vector<parameter_span> cut(int64_t first, int64_t last, int64_t& skipped) {
+  std::vector<parameter_span> out;
+  skipped = 0;
+  for (const auto& s : spans) {
+    const int64_t begin = std::max(s.offset, first), end = std::min(s.offset + s.count, last);
+    if (begin < end) out.push_back({begin - first, end - begin, s.decay});
+    if (s.offset + s.count <= first) ++skipped;
+  }
+  return out;
+}
+
+/// LAMB of [first, last), a device's slice, in one of its phases.
+void run_slice(ops& op, stream& s, optimizer_args::phase part, int64_t first, int64_t last,
+               const float* scale, double* norms, int64_t row, optimizer_state& state) {
+  const auto stride = static_cast<int64_t>(2 * spans.size());
+  int64_t skipped = 0;
+  const auto own = cut(first, last, skipped);
+  optimizer_args a{};
+  a.kind = rule::lamb, a.part = part;
+  a.count = last - first;
+  a.spans = own.data(), a.span_count = static_cast<int64_t>(own.size());
+  a.master = state.master.floats() + first, a.weight = a.master, a.weight_type = dtype::f32;
+  a.m = state.m.floats() + first, a.v = state.v.floats() + first;
+  a.grad = state.grad.floats() + first, a.grad_scale = scale;
+  a.lr = 1e-2f, a.beta1 = 0.9f, a.beta2 = 0.95f, a.eps = 1e-8f, a.weight_decay = 0.1f;
+  a.step = 7, a.trust_always = true;
+  a.norms = norms + 2 * skipped + (part == optimizer_args::phase::norms ? row * stride : 0);
+  a.norm_rows = 3, a.norm_stride = stride;
+  op.optimizer_step(s, a);
+  REQUIRE(s.synchronize());  // `own` ends here
+}
+
 }  // namespace
+
+TEST_CASE("LAMB in two phases over three slices equals LAMB over all") {
+  using phase = optimizer_args::phase;
+  const shared_value<float> scale = 0.37f;
+  const std::vector<int64_t> cuts{0, 93, 40'000, count};  // two tensors lie in two slices
+  optimizer_state expected = start(dtype::f32), actual = start(dtype::f32);
+  on_reference([&](ops& op, stream& s) {
+    run(op, s, rule::lamb, true, dtype::f32, scale.data(), expected);
+  });
+  shared_vector<double> norms(6 * spans.size(), 0.0);
+  const auto in_slices = [&](ops& op, stream& s) {
+    for (const phase part : {phase::norms, phase::apply})
+      for (int64_t i = 0; i < 3; ++i)
+        run_slice(op, s, part, cuts[static_cast<size_t>(i)], cuts[static_cast<size_t>(i) + 1],
+                  scale.data(), norms.data(), i, actual);
+  };
+  const auto check = [&] {
+    CHECK_CLOSE(actual.master, expected.master, (tolerance{4e-7, 4e-8}));
+    CHECK_CLOSE(actual.m, expected.m, (tolerance{4e-7, 1e-8}));
+    for (int64_t i = 0; i < count; ++i) REQUIRE(actual.grad.get(i) == 0.0f);
+    actual = start(dtype::f32);
+    norms.assign(norms.size(), 0.0);
+  };
+  on_reference(in_slices);
+  check();
+  on_every_backend(in_slices, check);
+}
 
 TEST_CASE("AdamW and LAMB equal the reference and zero the gradient") {
   const shared_value<float> scale = 0.37f;

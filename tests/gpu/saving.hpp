@@ -71,11 +71,13 @@ inline std::filesystem::path commit(const std::filesystem::path& dir, uint64_t s
   return *made;
 }
 
-/// A checkpoint of the stores of a pipeline's stages, which are at rest; its folder.
+/// A checkpoint of the stores of a pipeline's stages, which are at rest; its folder. Of a stage
+/// that replicas share, all of them, one after another.
 inline std::filesystem::path save_stages(const std::vector<parameter_store*>& stages,
                                          const std::filesystem::path& dir, uint64_t step,
                                          const std::vector<cp::small_file>& others = {}) {
-  const cp::layout layout{1, static_cast<uint32_t>(stages.size())};
+  const auto replicas = static_cast<uint32_t>(stages.front()->options().replica.ranks);
+  const cp::layout layout{replicas, static_cast<uint32_t>(stages.size()) / replicas};
   std::vector<cp::shard_facts> shards;
   for (size_t p = 0; p < stages.size(); ++p) {
     auto options = only_rank();

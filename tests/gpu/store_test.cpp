@@ -100,10 +100,11 @@ TEST_CASE("parts: f32 weights are the masters, bf16 weights are copies, inferenc
   auto owner = make_reference_device();
   auto f32 = make_store(*owner, tiny_gpt2());
   CHECK(f32->weight(0) == f32->master(0));
-  CHECK(f32->bytes(0, part::weight) == 0);
+  CHECK(f32->bytes(0, part::master) == 0);
   auto bf16 = make_store(*owner, tiny_gpt2(), {.compute = dtype::bf16});
   CHECK(bf16->weight(0) != static_cast<void*>(bf16->master(0)));
   CHECK(bf16->bytes(0, part::weight) == static_cast<size_t>(bf16->info(0).count) * 2);
+  CHECK(bf16->bytes(0, part::master) == static_cast<size_t>(bf16->info(0).count) * 4);
   auto inference = make_store(*owner, tiny_gpt2(), {.training = false});
   CHECK(inference->grad(0) == nullptr);
   CHECK(inference->grad(tensor_ref{0, 0}) == nullptr);

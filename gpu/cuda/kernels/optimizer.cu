@@ -328,13 +328,38 @@ __global__ void finish_norm_kernel(span_batch spans, const double* partials, dou
   *sum = total;
 }
 
-/// ratios[s] = |w| / |r|, 1 where it does not apply.
+/// |w| / |r|, 1 where it does not apply.
+__device__ __forceinline__ float trust_ratio(double w2, double r2, bool applies) {
+  return applies && w2 > 0 && r2 > 0 ? static_cast<float>(sqrt(w2) / sqrt(r2)) : 1.0f;
+}
+
 __global__ void lamb_ratios_kernel(span_batch spans, bool trust_always, const double* partials,
                                    float* ratios) {
   sum_partials<2>(spans, partials, [&](int s, const double(&sums)[2]) {
-    const bool trust = (spans.span[s].decay || trust_always) && sums[0] > 0 && sums[1] > 0;
-    if (lane() == 0) ratios[s] = trust ? static_cast<float>(sqrt(sums[0]) / sqrt(sums[1])) : 1.0f;
+    if (lane() == 0) ratios[s] = trust_ratio(sums[0], sums[1], spans.span[s].decay || trust_always);
   });
+}
+
+/// norms[2 s], [2 s + 1]: the sums of span s.
+__global__ void lamb_sums_kernel(span_batch spans, const double* partials, double* norms) {
+  sum_partials<2>(spans, partials, [&](int s, const double(&sums)[2]) {
+    if (lane() > 0) return;
+    norms[2 * s] = sums[0];
+    norms[2 * s + 1] = sums[1];
+  });
+}
+
+/// The ratios from the sums of several devices, `stride` apart, added in order. One thread a span.
+__global__ void lamb_row_ratios_kernel(span_batch spans, bool trust_always, const double* norms,
+                                       int64_t rows, int64_t stride, float* ratios) {
+  const int s = thread_index();
+  if (s >= spans.count) return;
+  double w2 = 0, r2 = 0;
+  for (int64_t row = 0; row < rows; ++row) {
+    w2 += norms[row * stride + 2 * s];
+    r2 += norms[row * stride + 2 * s + 1];
+  }
+  ratios[s] = trust_ratio(w2, r2, spans.span[s].decay || trust_always);
 }
 
 __global__ void clip_scale_kernel(const double* norm_squared, float max_norm, float* scale) {
@@ -401,6 +426,26 @@ update update_of(const optimizer_args& a) {
   return u;
 }
 
+/// The launches of LAMB up to its ratios, as far as the call's phase goes.
+cudaError_t lamb_ratios(cudaStream_t s, const optimizer_args& a, const update& u, int64_t first,
+                        int count, double* partials, float* ratios) {
+  using phase = optimizer_args::phase;
+  double* norms = a.norms == nullptr ? nullptr : a.norms + 2 * first;
+  const span_batch sums = make_summing_batch(a.spans + first, count);
+  if (a.part == phase::apply)
+    return launch(lamb_row_ratios_kernel, {1}, batch_spans, 0, s, sums, a.trust_always, norms,
+                  a.norm_rows, a.norm_stride, ratios);
+  const auto blocks = static_cast<unsigned>(sums.blocks);
+  const cudaError_t outcome = launch(lamb_norms_kernel, {blocks}, block,
+                                     2 * (block / 32) * sizeof(double), s, u, sums, partials);
+  if (outcome != cudaSuccess) return outcome;
+  const size_t shared = 2 * blocks * sizeof(double);
+  if (a.part == phase::norms)
+    return launch(lamb_sums_kernel, {1}, finish_block, shared, s, sums, partials, norms);
+  return launch(lamb_ratios_kernel, {1}, finish_block, shared, s, sums, a.trust_always, partials,
+                ratios);
+}
+
 template <copy_kind copy>
 cudaError_t step(cudaStream_t s, const optimizer_args& a, void* scratch) {
   const update u = update_of(a);
@@ -411,14 +456,8 @@ cudaError_t step(cudaStream_t s, const optimizer_args& a, void* scratch) {
     const grid_size grid{static_cast<unsigned>(tiles.blocks)};
     if (a.kind == optimizer_args::rule::adamw)
       return launch(adamw_kernel<copy>, grid, block, 0, s, u, tiles);
-    const span_batch sums = make_summing_batch(a.spans + first, count);
-    const auto blocks = static_cast<unsigned>(sums.blocks);
-    cudaError_t outcome = launch(lamb_norms_kernel, {blocks}, block,
-                                 2 * (block / 32) * sizeof(double), s, u, sums, partials);
-    if (outcome == cudaSuccess)
-      outcome = launch(lamb_ratios_kernel, {1}, finish_block, 2 * blocks * sizeof(double), s, sums,
-                       a.trust_always, partials, ratios);
-    if (outcome != cudaSuccess) return outcome;
+    const cudaError_t outcome = lamb_ratios(s, a, u, first, count, partials, ratios);
+    if (outcome != cudaSuccess || a.part == optimizer_args::phase::norms) return outcome;
     return launch(lamb_apply_kernel<copy>, grid, block, 0, s, u, tiles, ratios);
   });
 }

@@ -30,7 +30,7 @@ namespace troupe::gpu::cuda {
 constexpr size_t optimizer_scratch_bytes = 40 * 1024;
 
 /// ops::optimizer_step. `a.spans` are read before it returns. AdamW is one launch per 64 spans and
-/// needs no scratch; LAMB is three.
+/// needs no scratch; LAMB is three, two in each of its phases.
 cudaError_t launch_optimizer_step(cudaStream_t s, const optimizer_args& a, void* scratch);
 
 /// ops::norm_squared; per_span may be null. Two launches per 64 spans.

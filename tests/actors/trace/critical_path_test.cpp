@@ -193,8 +193,10 @@ TEST_CASE("critical path: a collective waits for its last member") {
     const auto b = m.handle("RunOp", stage, worker, 0.1, 0.2, 0.3, root, a.span, 1);
     const auto u = m.handle("FinishStep", stage, worker, 0.15, 0.3, 0.4, root, a.span, 1);
     m.work("backward", worker, 0.3, backward, root, b.span, 0);
-    m.work("all_reduce", worker, backward - 1, 36, root, b.span, 2, 0, 64);
-    m.work("update", worker, backward, 38, root, u.span, 1);
+    m.work("reduce_scatter", worker, backward - 1, 36, root, b.span, 2, 0, 64);
+    m.work("norm", worker, 36, 36.1, root, u.span, 1);
+    m.work("all_reduce", worker, 36.1, 36.2, root, u.span, 1, 0, 8);
+    m.work("update", worker, 36.2, 38, root, u.span, 1);
     m.wake(worker, 38 + slow, 38.1 + slow);
     m.handle("StepDone", worker, stage, 38.1 + slow, 38.1 + slow, 38.2 + slow, root, u.span, 2);
     m.handle("StepDone", stage, run, 38.2 + slow, 38.3 + slow, 39 + slow, root, a.span, 2);
@@ -209,11 +211,41 @@ TEST_CASE("critical path: a collective waits for its last member") {
   for (const auto& s : p->segments) {
     if (s.what == "backward")
       (t.path(s.actor) == "worker/1" ? backward_1 : backward_0) += s.took_ns();
-    if (s.what == "all_reduce") reduce += s.took_ns();
+    if (s.what == "reduce_scatter") reduce += s.took_ns();
   }
   CHECK(backward_0 == 0);
   CHECK(backward_1 == doctest::Approx(ms(33.7)).epsilon(1e-3));
   CHECK(reduce == doctest::Approx(ms(2)).epsilon(1e-3));
+}
+
+TEST_CASE("critical path: forward waits for the weights that are gathered") {
+  trace_maker m;
+  const auto head = m.process("head", 0, 0);
+  const auto run = m.add(head, "run"), stage = m.add(head, "stage/0"),
+             worker = m.add(head, "worker/0");
+  const auto root = m.new_span(), before = m.new_span();
+  m.wake(run, -1, 0.1);
+  const auto a = m.handle("RunStep", run, stage, 0, 0, 0.2, root, root, 1);
+  const auto b = m.handle("RunOp", stage, worker, 0.1, 0.2, 0.3, root, a.span, 1);
+  m.work("update", worker, -5, 0.05, before, before, 1);
+  m.work("all_gather", worker, -2, 0.2, before, before, 4, 0, 64);
+  m.work("all_gather", worker, 0.2, 20, before, before, 5, 0, 64);
+  m.work("forward", worker, 0.3, 25, root, b.span, 0);
+  m.wake(worker, 25, 25.1);
+  m.handle("OpDone", worker, stage, 25.1, 25.1, 25.2, root, b.span, 2);
+  m.handle("StepDone", stage, run, 25.2, 25.3, 26, root, a.span, 2);
+  m.work("step", run, 0, 26, root, 0, 1, root);
+  const auto t = m.build();
+  auto p = critical_path_of(t, 1);
+  REQUIRE(p);
+  check_cover(*p);
+  int64_t forward = 0, gather = 0;
+  for (const auto& s : p->segments) {
+    if (s.what == "forward") forward += s.took_ns();
+    if (s.what == "all_gather" && s.kind == segment_kind::transfer) gather += s.took_ns();
+  }
+  CHECK(forward == doctest::Approx(ms(5)).epsilon(1e-3));
+  CHECK(gather == doctest::Approx(ms(20)).epsilon(2e-2));
 }
 
 TEST_CASE("critical path CP-2: holes are idle, and say so") {

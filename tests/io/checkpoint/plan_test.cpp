@@ -66,7 +66,7 @@ std::vector<std::byte> memory_of(const plan_chunk& chunk, part which) {
 
 }  // namespace
 
-TEST_CASE("SP-1..SP-3: every element once, in order, in equal shares, 1x1 to 4x4") {
+TEST_CASE("SP-1..SP-3: every element once, in order, of the own slices alone, 1x1 to 4x4") {
   for (int pipeline = 1; pipeline <= 4; ++pipeline)
     for (uint32_t data = 1; data <= 4; ++data) {
       CAPTURE(pipeline);
@@ -79,7 +79,6 @@ TEST_CASE("SP-1..SP-3: every element once, in order, in equal shares, 1x1 to 4x4
       CHECK(seen.size() == tensors_in(stages));
       for (const auto& [name, times] : seen)
         CHECK(std::all_of(times.begin(), times.end(), [](int n) { return n == 1; }));  // SP-1
-      std::vector<uint64_t> least(4, UINT64_MAX), most(4, 0);
       for (const auto& plan : *plans) {
         uint64_t at = 0;
         uint32_t chunk = 0;
@@ -88,17 +87,46 @@ TEST_CASE("SP-1..SP-3: every element once, in order, in equal shares, 1x1 to 4x4
           CHECK(p.chunk >= chunk);
           chunk = p.chunk;
           at += p.what.bytes;
-          const auto& tensors = stages[plan.pipeline_rank][p.chunk].tensors;
-          CHECK(std::any_of(tensors.begin(), tensors.end(), [&](const plan_tensor& t) {
+          const auto& its = stages[plan.pipeline_rank][p.chunk];
+          CHECK(std::any_of(its.tensors.begin(), its.tensors.end(), [&](const plan_tensor& t) {
             return t.name == p.what.tensor && t.offset + p.what.first == p.chunk_first;
           }));
+          const uint64_t slice = sample::slice_elements(its, data);
+          CHECK(p.chunk_first >= plan.data_rank * slice);  // SP-3
+          CHECK(p.chunk_first + p.what.count <= (plan.data_rank + 1) * slice);
         }
         CHECK(at == plan.stream_bytes);
-        least[plan.pipeline_rank] = std::min(least[plan.pipeline_rank], at);
-        most[plan.pipeline_rank] = std::max(most[plan.pipeline_rank], at);
       }
-      for (size_t p = 0; p < stages.size(); ++p) CHECK(most[p] - least[p] < 2 * 16 * 4);  // SP-3
     }
+}
+
+TEST_CASE("a chunk is cut as it says") {
+  plan_stage stage{sample::chunk("c", {{"a", {40}, false, 0}, {"b", {40}, false, 0}})};
+  stage[0].slice_elements = 32;  // of 88, with 8 of padding behind a
+  auto plans = plan_save(std::span(&stage, 1), {3, 1024, {}});
+  REQUIRE(plans);
+  struct {
+    const char* tensor;
+    uint64_t first, count, chunk_first;
+  } const wanted[][2] = {
+      {{"a", 0, 32, 0}, {}}, {{"a", 32, 8, 32}, {"b", 0, 16, 48}}, {{"b", 16, 24, 64}, {}}};
+  for (size_t d = 0; d < 3; ++d) {
+    const auto& pieces = (*plans)[d].pieces;
+    const size_t each = d == 1 ? 2 : 1;
+    REQUIRE(pieces.size() == 3 * each);
+    for (size_t i = 0; i < each; ++i) {
+      CHECK(pieces[i].what.tensor == wanted[d][i].tensor);
+      CHECK(pieces[i].what.first == wanted[d][i].first);
+      CHECK(pieces[i].what.count == wanted[d][i].count);
+      CHECK(pieces[i].chunk_first == wanted[d][i].chunk_first);
+      CHECK(pieces[each + i].what.which == part::exp_avg);
+    }
+  }
+  CHECK(plan_save(std::span(&stage, 1), {4, 1024, {}}));     // the last has nothing
+  for (const uint64_t wrong : {uint64_t{29}, UINT64_MAX}) {  // 3 * 29 = 87
+    stage[0].slice_elements = wrong;
+    CHECK_FALSE(plan_save(std::span(&stage, 1), {3, 1024, {}}));
+  }
 }
 
 TEST_CASE("a save plan numbers the ranks as it is told, and the same way each time") {

@@ -40,6 +40,13 @@ inline plan_chunk chunk(std::string name, std::vector<plan_tensor> tensors) {
   return out;
 }
 
+/// Of a replica's slice of such a chunk, as a plan with a unit of 16 cuts it.
+inline uint64_t slice_elements(const plan_chunk& c, uint32_t replicas) {
+  const auto& last = c.tensors.back();
+  const uint64_t units = (last.offset + *elements_of(last.shape) + 15) / 16;
+  return (units + replicas - 1) / replicas * 16;
+}
+
 inline plan_chunk layer(int number) {
   const auto of = [&](const char* rest) {
     return fmt::format("transformer.h.{}.{}", number, rest);
