@@ -23,7 +23,8 @@
 
 namespace troupe::gpu {
 
-/// y[N,O] = x[N,I] w[O,I]^T (+ bias[O]) (+ residual[N,O]).
+/// y[N,O] = x[N,I] w[O,I]^T (+ bias[O]) (+ residual[N,O]). With pre_gelu that sum goes there, and y
+/// is its GELU in the tanh form, taken of the sum before or after it was rounded.
 struct linear_forward_args {
   int64_t tokens, in, out;
   dtype type;  ///< of x, w, bias, residual, y
@@ -33,10 +34,12 @@ struct linear_forward_args {
   const void* residual = nullptr;  ///< optional; may equal y
   void* y;
   uint64_t weight_version =
-      0;  ///< grows when w's values change; lets a back end keep packed copies
+      0;                     ///< grows when w's values change; lets a back end keep packed copies
+  void* pre_gelu = nullptr;  ///< optional [N,O], apart from y; not with a residual
 };
 
-/// dx[N,I] = dy[N,O] w[O,I] (+ dx if accumulate).
+/// dx[N,I] = dy[N,O] w[O,I] (+ dx if accumulate). With pre_gelu, x was its GELU (tanh form), and dx
+/// is the gradient of pre_gelu.
 struct linear_backward_input_args {
   int64_t tokens, in, out;
   dtype type;
@@ -45,6 +48,7 @@ struct linear_backward_input_args {
   void* dx;
   bool accumulate = false;
   uint64_t weight_version = 0;
+  const void* pre_gelu = nullptr;  ///< optional [N,I], apart from dx; not with accumulate
 };
 
 /// dw[O,I] += dy[N,O]^T x[N,I]; dbias[O] += column sums of dy.
@@ -164,7 +168,8 @@ struct activation_forward_args {
   void* y;
 };
 
-/// dx from dy and the saved input x. dx may equal x's buffer (x is then gone).
+/// dx from dy and the saved input x. dx may equal x's buffer (x is then gone) or, where both are as
+/// wide, dy's.
 struct activation_backward_args {
   activation_kind kind;
   int64_t tokens, width;
