@@ -228,6 +228,17 @@ struct optimizer_args {
   /// function of this seed, of step and of the element; give every chunk another seed.
   bool stochastic_rounding = false;
   uint64_t rounding_seed = 0;
+  int64_t rounding_first = 0;  ///< the number of element 0: not 0 where this is a part of a chunk
+};
+
+/// destination[i] = source[i], rounded to bfloat16 by chance as optimizer_args says of its copy.
+struct rounding_args {
+  int64_t count;
+  void* destination;  ///< bf16
+  const float* source;
+  uint64_t seed;
+  int64_t step;       ///< whose update made the source
+  int64_t first = 0;  ///< the number of element 0
 };
 
 /// All mathematics of one device. Every call enqueues on `s` and returns at once (DEV-1).
@@ -261,6 +272,8 @@ class ops {
   /// destination[i] = source[i], converting between f32 and bf16 (round to nearest even).
   virtual void cast(stream& s, void* destination, dtype to, const void* source, dtype from,
                     int64_t count) = 0;
+
+  virtual void round_by_chance(stream& s, const rounding_args& a) = 0;
 
   /// y[i] += x[i].
   virtual void add(stream& s, void* y, const void* x, dtype type, int64_t count) = 0;

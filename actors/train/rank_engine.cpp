@@ -426,6 +426,12 @@ std::vector<size_t> shared_out(const gpu::parameter_store& store,
 void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
   auto& store = model_->store();
   const auto& at = options_.at;
+  int64_t rounded_after = 0;
+  if (store.rounds_by_chance()) {  // the same copies as the run had that saved
+    auto from = io::checkpoint::reader::open(folder);
+    if (!from) return done(from.error());
+    rounded_after = gpu::updates_of(*from, what);
+  }
   const auto items =
       std::make_shared<const std::vector<gpu::restore_item>>(gpu::items_of(store, what));
   const auto runs = shared_out(store, *items, at.data_ranks);
@@ -447,7 +453,7 @@ void rank_engine::restore(const std::string& folder, gpu::restored what, complet
                              static_cast<int>(reader));
       });
     }
-  for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*data_, c);
+  for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*data_, c, rounded_after);
   watch(*data_);
   data_->notify(guarded(std::move(done)));
 }

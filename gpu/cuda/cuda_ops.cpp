@@ -337,6 +337,11 @@ class cuda_ops final : public gpu::ops {
     });
   }
 
+  void round_by_chance(stream& s, const rounding_args& a) override {
+    on_cuda(s).enqueue("round_by_chance",
+                       [a](cudaStream_t raw) { return launch_round_by_chance(raw, a); });
+  }
+
   void add(stream& s, void* y, const void* x, dtype type, int64_t count) override {
     on_cuda(s).enqueue("add", [=](cudaStream_t raw) { return launch_add(raw, y, x, type, count); });
   }

@@ -43,6 +43,10 @@ std::vector<restore_item> items_of(const parameter_store& store, restored what);
 status restore_items(parameter_store& store, const io::checkpoint::reader& from,
                      std::span<const restore_item> items, unsigned threads = 0);
 
+/// What publish_weights() is told of weights from there: the step that rounded them, where the run
+/// goes on; 0 where another one begins with them.
+int64_t updates_of(const io::checkpoint::reader& from, restored what);
+
 /// Fills all of the store and publishes the weights. Blocks. Errors as restore_items.
 status restore_state(parameter_store& store, const io::checkpoint::reader& from, restored what,
                      unsigned threads = 0);

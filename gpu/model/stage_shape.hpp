@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct stage_shape {
   bool recompute = false;  ///< keep only each layer's input and compute the rest again in backward
   bool training = true;    ///< false: no gradients, optimizer state or backward buffers
   decay_scope decay = decay_scope::matrices;
+  std::optional<uint64_t> rounding_seed = {};  ///< as in store_options
 
   int64_t tokens() const { return micro_batch * seq; }
   int64_t layers() const { return last_layer - first_layer; }

@@ -64,6 +64,8 @@ void optimizer::step(stream& s, int chunk, float lr, int64_t t) {
   a.weight_decay = settings_.weight_decay;
   a.step = t;
   a.trust_always = settings_.trust_always;
+  a.stochastic_rounding = store_->rounds_by_chance();  // PS-6
+  if (a.stochastic_rounding) a.rounding_seed = store_->rounding_seed(chunk);
   store_->owner().ops().optimizer_step(s, a);
   store_->weights_changed(chunk);  // PS-4
 }

@@ -119,8 +119,21 @@ size_t parameter_store::bytes() const {
   return sum;
 }
 
-void parameter_store::publish_weights(stream& s, int chunk) {
-  if (options_.compute != dtype::f32)
+uint64_t parameter_store::rounding_seed(int chunk) const {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a (Fowler, Noll, Vo)
+  for (const char letter : info(chunk).tensors.front().name)
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
+  return hash ^ options_.rounding_seed.value_or(0);
+}
+
+void parameter_store::publish_weights(stream& s, int chunk, int64_t after) {
+  if (rounds_by_chance() && after > 0)
+    owner_->ops().round_by_chance(s, {.count = info(chunk).count,
+                                      .destination = weight(chunk),
+                                      .source = master(chunk),
+                                      .seed = rounding_seed(chunk),
+                                      .step = after});
+  else if (options_.compute != dtype::f32)
     owner_->ops().cast(s, weight(chunk), options_.compute, master(chunk), dtype::f32,
                        info(chunk).count);
   weights_changed(chunk);  // PS-4

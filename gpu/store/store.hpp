@@ -23,6 +23,9 @@
 // PS-4 weight_version(chunk) grows whenever weight values change.
 // PS-5 Whoever writes weight, master, m or v of a chunk first calls await_readers(chunk) on its
 //   stream.
+// PS-6 How a weight is rounded by chance depends on the job's seed, the step, the name of the
+//   chunk's first tensor and the element's number in the chunk: on no layout, and alike for a tied
+//   copy and its twin.
 #pragma once
 
 #include <cstdint>
@@ -91,6 +94,9 @@ struct tensor_ref {
 struct store_options {
   dtype compute = dtype::f32;  ///< of the weight part
   bool training = true;        ///< false: weight and master only
+  /// bf16 weights are rounded by chance (gpu/stochastic_rounding.hpp) with this seed of the job's;
+  /// absent: to the nearest.
+  std::optional<uint64_t> rounding_seed = {};
 };
 
 class parameter_store {
@@ -137,8 +143,16 @@ class parameter_store {
   void weights_changed(int chunk) { ++chunks_[index(chunk)].version; }
 
   /// Copies master to weight (a cast; nothing where they are the same memory) and counts a new
-  /// version.
-  void publish_weights(stream& s, int chunk);
+  /// version. Rounded as the update of step `after` rounded its copies (PS-6); after 0, the start,
+  /// to the nearest.
+  void publish_weights(stream& s, int chunk, int64_t after = 0);
+
+  /// Whether weights are rounded by chance.
+  bool rounds_by_chance() const noexcept {
+    return options_.rounding_seed && options_.compute == dtype::bf16;
+  }
+  /// PS-6: the chunk's own.
+  uint64_t rounding_seed(int chunk) const;
 
   /// Sets one f32 part of a chunk from `count` host values; master also publishes. Blocks; the
   /// chunk must be quiet. For start-up, restores and tests.
