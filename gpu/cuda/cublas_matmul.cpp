@@ -7,15 +7,16 @@
 // it would be one of length M; and algorithms for column order are the ones it is tuned for.
 //
 // Epilogues: GELU with what it was taken of (GELU_AUX, GELU_AUX_BIAS) and its gradient (DGELU) are
-// the library's, in its tanh form; aux is laid out as d. Sums over our a's rows are its BGRADB: a is
-// its operand B, and "the bias size corresponds to the number of columns of the matrix D", which are
-// our rows. They come in d's type and overwrite. What its documentation excludes (lengths of rows
-// that 8 does not divide) is not asked for, nor is a GELU in float32: that type is for checking, and
-// the library's GELU is an approximation of its own. DGELU_BGRAD is not used: it would round the
-// sums to d's type, bf16, and gradients of parameters are float32 here.
+// the library's, in its tanh form; aux is laid out as d. Sums over our a's rows are its BGRADB: a
+// is its operand B, and "the bias size corresponds to the number of columns of the matrix D", which
+// are our rows. They come in d's type and overwrite. What its documentation excludes (rows of a
+// length that 8 does not divide) is not asked for, nor is a GELU in float32: that type is for
+// checking, and the library's GELU is an approximation of its own. DGELU_BGRAD is not used: it
+// would round the sums to d's type, bf16, and gradients of parameters are float32 here.
 //
 // What is decided once per key (sizes, strides, types, transposes, which of bias and c there are,
-// the epilogue, alignments) is kept in a plan: descriptors and the first algorithm of the heuristics.
+// the epilogue, alignments) is kept in a plan: descriptors and the first algorithm of the
+// heuristics.
 //
 // Invariants
 // MM-1 A sum is rounded once: of the ways to split K, those that add parts in the output's type are

@@ -8,11 +8,12 @@
 // m x k, op(B) k x n, C and D m x n; D = alpha op(A) op(B) + beta C, then the bias, one element per
 // row of D, in D's type; C is not read where beta is 0; attributes have fixed sizes; an algorithm
 // serves the problem and the alignments it was chosen for; types go together as in the guide's
-// table. Epilogues: GELU_AUX(_BIAS) stores what the GELU (tanh form) is taken of in aux, DGELU reads
-// it there; aux is of D's type, its leading dimension no less than D's rows and divisible by 8;
-// BGRADA and BGRADB overwrite the vector behind the bias pointer, in D's type, with the sums of an
-// operand over K: one element per row of D, or per column. Both pointers must be there when the
-// heuristics are asked, and later be as aligned. Stricter than what is written: aux is on 16 bytes.
+// table. Epilogues: GELU_AUX(_BIAS) stores what the GELU (tanh form) is taken of in aux, DGELU
+// reads it there; aux is of D's type, its leading dimension divisible by 8 and no less than D's
+// rows; BGRADA and BGRADB overwrite the vector behind the bias pointer, in D's type, with the sums
+// of an operand over K: one element per row of D, or per column. Both pointers must be there when
+// the heuristics are asked, and later be as aligned. Stricter than what is written: aux is on 16
+// bytes.
 #pragma once
 
 #include <cstdint>
