@@ -31,7 +31,22 @@ struct cuda_facts {
 /// All of them. Fails with unavailable like cuda_device_count().
 result<std::vector<cuda_facts>> list_cuda_devices();
 
+/// How a GPU's operations are put together.
+struct cuda_options {
+  /// Bias gradients come out of the product of the weight gradient (cuBLASLt's BGRADB) instead of a
+  /// pass of their own. Off: what that costs the product differs from GPU to GPU (docs/gpu.md).
+  bool fused_bias_gradients = false;
+};
+
 /// The GPU with that number, in [0, cuda_device_count()). Fails with unavailable.
-result<std::unique_ptr<device>> make_cuda_device(int ordinal);
+result<std::unique_ptr<device>> make_cuda_device(int ordinal, const cuda_options& options = {});
+
+/// How often an activation or a bias gradient that belongs to a product was enqueued in this
+/// process: as a part of the product, and in a pass of its own because the library has no algorithm
+/// for both, or float32 is multiplied. What a CUDA graph repeats is not counted again.
+struct epilogue_counts {
+  int64_t fused = 0, separate = 0;
+};
+epilogue_counts cuda_epilogues() noexcept;
 
 }  // namespace troupe::gpu

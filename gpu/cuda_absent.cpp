@@ -21,8 +21,12 @@ result<std::vector<cuda_facts>> list_cuda_devices() {
   return absent();
 }
 
-result<std::unique_ptr<device>> make_cuda_device(int) {
+result<std::unique_ptr<device>> make_cuda_device(int, const cuda_options&) {
   return absent();
+}
+
+epilogue_counts cuda_epilogues() noexcept {
+  return {};
 }
 
 result<std::unique_ptr<pending_group>> open_nccl_group(const group_options&, device&) {

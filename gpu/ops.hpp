@@ -23,7 +23,8 @@
 
 namespace troupe::gpu {
 
-/// y[N,O] = x[N,I] w[O,I]^T (+ bias[O]) (+ residual[N,O]).
+/// y[N,O] = x[N,I] w[O,I]^T (+ bias[O]) (+ residual[N,O]). With pre_gelu that sum goes there, and y
+/// is its GELU in the tanh form, taken of the sum before or after it was rounded.
 struct linear_forward_args {
   int64_t tokens, in, out;
   dtype type;  ///< of x, w, bias, residual, y
@@ -33,10 +34,12 @@ struct linear_forward_args {
   const void* residual = nullptr;  ///< optional; may equal y
   void* y;
   uint64_t weight_version =
-      0;  ///< grows when w's values change; lets a back end keep packed copies
+      0;                     ///< grows when w's values change; lets a back end keep packed copies
+  void* pre_gelu = nullptr;  ///< optional [N,O], apart from y; not with a residual
 };
 
-/// dx[N,I] = dy[N,O] w[O,I] (+ dx if accumulate).
+/// dx[N,I] = dy[N,O] w[O,I] (+ dx if accumulate). With pre_gelu, x was its GELU (tanh form), and dx
+/// is the gradient of pre_gelu.
 struct linear_backward_input_args {
   int64_t tokens, in, out;
   dtype type;
@@ -45,6 +48,7 @@ struct linear_backward_input_args {
   void* dx;
   bool accumulate = false;
   uint64_t weight_version = 0;
+  const void* pre_gelu = nullptr;  ///< optional [N,I], apart from dx; not with accumulate
 };
 
 /// dw[O,I] += dy[N,O]^T x[N,I]; dbias[O] += column sums of dy.
@@ -164,7 +168,8 @@ struct activation_forward_args {
   void* y;
 };
 
-/// dx from dy and the saved input x. dx may equal x's buffer (x is then gone).
+/// dx from dy and the saved input x. dx may equal x's buffer (x is then gone) or, where both are as
+/// wide, dy's.
 struct activation_backward_args {
   activation_kind kind;
   int64_t tokens, width;
@@ -227,12 +232,23 @@ struct optimizer_args {
   /// function of this seed, of step and of the element; give every chunk another seed.
   bool stochastic_rounding = false;
   uint64_t rounding_seed = 0;
+  int64_t rounding_first = 0;  ///< the number of element 0: not 0 where this is a part of a chunk
   phase part = phase::whole;  ///< the others: LAMB only
   /// Device doubles: |w|^2 and |r|^2 of span i at [2 i] and [2 i + 1]. To norms: the own row, which
   /// is set. To apply: the first of norm_rows rows, norm_stride apart, which are added in order.
   double* norms = nullptr;
   int64_t norm_rows = 1;
   int64_t norm_stride = 0;
+};
+
+/// destination[i] = source[i], rounded to bfloat16 by chance as optimizer_args says of its copy.
+struct rounding_args {
+  int64_t count;
+  void* destination;  ///< bf16
+  const float* source;
+  uint64_t seed;
+  int64_t step;       ///< whose update made the source
+  int64_t first = 0;  ///< the number of element 0
 };
 
 /// All mathematics of one device. Every call enqueues on `s` and returns at once (DEV-1).
@@ -266,6 +282,8 @@ class ops {
   /// destination[i] = source[i], converting between f32 and bf16 (round to nearest even).
   virtual void cast(stream& s, void* destination, dtype to, const void* source, dtype from,
                     int64_t count) = 0;
+
+  virtual void round_by_chance(stream& s, const rounding_args& a) = 0;
 
   /// y[i] += x[i].
   virtual void add(stream& s, void* y, const void* x, dtype type, int64_t count) = 0;

@@ -103,6 +103,9 @@ class profiled_ops final : public ops {
             int64_t count) override {
     noted(s, op_kind::cast, 0, [&] { inner_.cast(s, destination, to, source, from, count); });
   }
+  void round_by_chance(stream& s, const rounding_args& a) override {
+    noted(s, op_kind::cast, 0, [&] { inner_.round_by_chance(s, a); });
+  }
   void add(stream& s, void* y, const void* x, dtype type, int64_t count) override {
     noted(s, op_kind::add, 0, [&] { inner_.add(s, y, x, type, count); });
   }

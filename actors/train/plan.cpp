@@ -158,6 +158,7 @@ engine_options options_of(const config::job& job, const gpu::model_config& model
   s.compute = job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
   s.recompute = job.model.recompute;
   s.replica = {at.data_rank, at.data_ranks};
+  if (job.train.stochastic_rounding) s.rounding_seed = o.seed;
   s.decay = job.train.decay == config::decay_scope::all ? gpu::decay_scope::all
                                                         : gpu::decay_scope::matrices;
   const auto& t = job.train;

@@ -2,14 +2,15 @@
 //
 // Why one command: machines with a GPU are had for minutes. This measures the device's ceilings,
 // then every operation at the shapes of known models against them (the products among them), then
-// runs the tests for GPUs that lie beside the program. Each part has a deadline; what did not fit
-// is said.
+// trains, then runs the tests for GPUs that lie beside the program. Each part has a deadline; what
+// did not fit is said.
 //
 // The parts work through the device interface alone, so `--device host` runs them in CI.
 #include <fmt/format.h>
 
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "apps/bench/compute.hpp"
 #include "apps/bench/gpu_tests.hpp"
 #include "apps/bench/ops_report.hpp"
+#include "apps/bench/train_run.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -27,12 +29,12 @@ namespace fs = std::filesystem;
 
 struct gpu_arguments {
   std::string device = "cuda", tests, logs, type = "bf16";
-  std::vector<std::string> models;
+  std::vector<std::string> models, train;
   int threads = 2;
   double minutes = 8, seconds = 0.15;
   int64_t side = 0;
   uint64_t copy_mib = 0;
-  bool no_tests = false, no_ops = false, json = false;
+  bool no_tests = false, no_ops = false, no_train = false, json = false;
 };
 
 /// A model with the micro-batch it is measured at: some 16,384 tokens, as much as one GPU takes.
@@ -42,6 +44,18 @@ struct model_batch {
 };
 constexpr model_batch gpu_models[] = {
     {"gpt2-124m", 16}, {"gpt2-1.5b", 8}, {"llama-1b", 4}, {"llama-8b", 2}};
+
+/// What a GPU trains unless told otherwise.
+constexpr const char* gpu_trained[] = {"gpt2-124m", "llama-1b"};
+
+// The shares of the time after which each part begins nothing more.
+constexpr double operations_share = 0.45, training_share = 0.7;
+
+int64_t batch_on_gpu(const std::string& model) {
+  for (const auto& m : gpu_models)
+    if (model == m.model) return m.batch;
+  return 0;
+}
 
 double now() {
   return gpu::seconds_now(gpu::time_kind::wall);
@@ -60,6 +74,7 @@ class gpu_bench {
  private:
   status measure_device();
   status measure_models();
+  status train_models();
   status run_tests();
   status told(const std::string& text) const { return a_.json ? status{} : print(text); }
   /// The moment, on the wall's clock, when that share of the time is over.
@@ -71,6 +86,7 @@ class gpu_bench {
   std::unique_ptr<gpu::device> device_;
   std::unique_ptr<gpu::stream> stream_;
   ceilings most_;
+  bool on_host_ = false;
   bool failed_ = false;
   nlohmann::ordered_json all_;
   std::vector<std::string> left_out_;
@@ -82,9 +98,10 @@ status gpu_bench::measure_device() {
   TROUPE_TRY(stream, device_->make_stream({"bench", a_.threads}));
   stream_ = std::move(stream);
   const auto facts = device_->facts();
-  const bool on_host = device_->host_accessible();
-  const int64_t side = a_.side > 0 ? a_.side : on_host ? 1024 : 8192;
-  const uint64_t mib = a_.copy_mib > 0 ? a_.copy_mib : on_host ? 256 : 2048;
+  on_host_ = device_->host_accessible();
+  if (a_.side == 0) a_.side = on_host_ ? 1024 : 8192;
+  const int64_t side = a_.side;
+  const uint64_t mib = a_.copy_mib > 0 ? a_.copy_mib : on_host_ ? 256 : 2048;
   const auto type = a_.type == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
   TROUPE_TRY(most, measure_ceilings(*device_, *stream_, type, side, mib << 20));
   most_ = most;
@@ -107,17 +124,16 @@ status gpu_bench::measure_models() {
   TROUPE_CHECK(told(ops_heading()));
   auto rows = nlohmann::ordered_json::array();
   for (const std::string& model : a_.models) {
-    if (now() > deadline(0.5)) {
+    if (now() > deadline(operations_share)) {
       leave_out("operations of " + model);
       continue;
     }
     ops_plan plan = {.model = model,
                      .type = a_.type == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32,
                      .most = most_,
-                     .until_s = deadline(0.5)};
+                     .until_s = deadline(operations_share)};
     plan.timing.seconds = a_.seconds;
-    for (const auto& m : gpu_models)
-      if (model == m.model) plan.batch = device_->host_accessible() ? 0 : m.batch;
+    plan.batch = on_host_ ? 0 : batch_on_gpu(model);
     auto report = time_ops(*device_, *stream_, plan);
     if (!report) {  // the other models and the tests may do better
       failed_ = true;
@@ -132,6 +148,39 @@ status gpu_bench::measure_models() {
     TROUPE_CHECK(told(text(*report)));
   }
   all_["models"] = std::move(rows);
+  const auto counts = gpu::cuda_epilogues();
+  all_["epilogues"] = {{"fused", counts.fused}, {"separate", counts.separate}};
+  return told(epilogues_told());
+}
+
+/// Whole steps of training, without actors. A model that does not fit is left out with the reason.
+status gpu_bench::train_models() {
+  if (a_.train.empty() && !on_host_)
+    a_.train.assign(std::begin(gpu_trained), std::end(gpu_trained));
+  auto rows = nlohmann::ordered_json::array();
+  for (size_t i = 0; i < a_.train.size(); ++i) {
+    const std::string& model = a_.train[i];
+    const double left = deadline(training_share) - now();
+    if (left <= 0) {
+      leave_out("training of " + model);
+      continue;
+    }
+    train_plan plan = {.model = model, .dtype = a_.type, .device = a_.device};
+    plan.threads = on_host_ ? a_.threads : 0;
+    plan.batch = on_host_ ? 0 : batch_on_gpu(model);
+    plan.peak_side = a_.side;
+    plan.until_s = now() + left / static_cast<double>(a_.train.size() - i);
+    const train_shape shape = shape_of(plan);
+    auto measured = measure_training(shape, plan);
+    if (!measured) {
+      failed_ = failed_ || measured.error().code != errc::no_memory;
+      leave_out("training of " + model + ": " + measured.error().message);
+      continue;
+    }
+    TROUPE_CHECK(told((rows.empty() ? train_heading() : "") + row(plan, shape, *measured)));
+    rows.push_back(apps::json(plan, shape, *measured));
+  }
+  all_["training"] = std::move(rows);
   return {};
 }
 
@@ -173,7 +222,8 @@ result<int> gpu_bench::run() {
   TROUPE_CHECK(measure_device());
   if (!a_.no_ops) TROUPE_CHECK(measure_models());
   stream_.reset();
-  device_.reset();  // its memory is for the tests
+  device_.reset();  // its memory is for training, then for the tests
+  if (!a_.no_train) TROUPE_CHECK(train_models());
   if (!a_.no_tests) TROUPE_CHECK(run_tests());
   const double seconds = now() - began_;
   all_["left_out"] = left_out_;
@@ -188,7 +238,7 @@ result<int> gpu_bench::run() {
 
 void add_bench_gpu(shell& sh, CLI::App* bench) {
   auto* verb = bench->add_subcommand(
-      "gpu", "Ceilings, operations, products and tests of one device, as one table");
+      "gpu", "Ceilings, operations, training and tests of one device, as one table");
   auto a = std::make_shared<gpu_arguments>();
   std::vector<std::string> models;
   for (const auto& [name, shape] : bench_shapes()) models.push_back(name);
@@ -210,8 +260,13 @@ void add_bench_gpu(shell& sh, CLI::App* bench) {
       ->check(CLI::PositiveNumber);
   verb->add_option("--tests", a->tests, "Folder of test executables (default: beside the program)");
   verb->add_option("--logs", a->logs, "Folder for what tests print (default: a temporary one)");
-  verb->add_flag("--no-ops", a->no_ops, "Ceilings and tests only");
-  verb->add_flag("--no-tests", a->no_tests, "Ceilings and operations only");
+  verb->add_option("--train", a->train,
+                   "Models to train (default: gpt2-124m and llama-1b on a GPU, none on the host)")
+      ->delimiter(',')
+      ->check(CLI::IsMember(train_models()));
+  verb->add_flag("--no-ops", a->no_ops, "Without operations");
+  verb->add_flag("--no-train", a->no_train, "Without training");
+  verb->add_flag("--no-tests", a->no_tests, "Without tests");
   verb->add_flag("--json", a->json, "As one JSON object");
   on_run(sh, verb, [a] { return gpu_bench(*a).run(); });
 }

@@ -24,7 +24,7 @@ struct ops_arguments {
   int threads = 2;
   int64_t batch = 0;
   double seconds = 0.4;
-  bool json = false;
+  bool fused_bias_gradients = false, json = false;
 };
 
 result<int> run_ops(const ops_arguments& arguments) {
@@ -35,7 +35,8 @@ result<int> run_ops(const ops_arguments& arguments) {
                    .only = arguments.only};
   plan.timing.seconds = arguments.seconds;
   if (on_host && arguments.clock == "cpu") plan.timing.clock = gpu::time_kind::processor;
-  TROUPE_TRY(device, open_bench_device(arguments.device, arguments.threads));
+  TROUPE_TRY(device, open_bench_device(arguments.device, arguments.threads,
+                                       {.fused_bias_gradients = arguments.fused_bias_gradients}));
   TROUPE_TRY(stream, device->make_stream({"bench", arguments.threads}));
   std::optional<gpu::peak_meter> meter;
   if (on_host) {
@@ -48,7 +49,7 @@ result<int> run_ops(const ops_arguments& arguments) {
   plan.most = most;
   TROUPE_TRY(report, time_ops(*device, *stream, plan));
   if (!arguments.json) {
-    TROUPE_CHECK(print(ops_heading() + text(report)));
+    TROUPE_CHECK(print(ops_heading() + text(report) + epilogues_told()));
     return 0;
   }
   nlohmann::ordered_json all = json(report);
@@ -81,6 +82,8 @@ void add_bench_ops(shell& sh, CLI::App* bench) {
   verb->add_option("--clock", arguments->clock,
                    "wall, or cpu: this process's processor time, for busy machines (1 thread)")
       ->check(CLI::IsMember({"wall", "cpu"}));
+  verb->add_flag("--fused-bias-gradients", arguments->fused_bias_gradients,
+                 "GPUs: bias gradients out of the weights' products, not in passes of their own");
   verb->add_flag("--json", arguments->json, "As one JSON object");
   on_run(sh, verb, [arguments] { return run_ops(*arguments); });
 }

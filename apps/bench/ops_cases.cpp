@@ -34,6 +34,7 @@ double as_double(int64_t a, int64_t b = 1) {
 
 const std::map<std::string, bench_shape>& bench_shapes() {
   static const std::map<std::string, bench_shape> shapes = {
+      {"micro", {1, 32, 1, 2, 2, 32, 128, 128, false}},
       {"tiny", {8, 256, 4, 4, 4, 256, 1024, 4096, false}},
       {"llama-tiny", {8, 256, 4, 8, 4, 256, 704, 4096, true}},
       {"gpt2-124m", {1, 1024, 12, 12, 12, 768, 3072, 50257, false}},
@@ -120,10 +121,10 @@ result<std::unique_ptr<ops_cases>> ops_cases::make(device& on, stream& s, const 
     TROUPE_CHECK(s.synchronize());
     m.patterns_[i] = std::move(pattern);
   }
-  m.add_linear("qkv", shape.width, shape.qkv(), shape.layers);
-  m.add_linear("attention out", shape.width, shape.width, shape.layers);
-  m.add_linear("feed in", shape.width, shape.feed_in(), shape.layers);
-  m.add_linear("feed out", shape.feed, shape.width, shape.layers);
+  m.add_linear("qkv", shape.width, shape.qkv());
+  m.add_linear("attention out", shape.width, shape.width);
+  m.add_linear("feed in", shape.width, shape.feed_in(), gelu_side::out);
+  m.add_linear("feed out", shape.feed, shape.width, gelu_side::in);
   m.add_attention();
   m.add_norms();
   m.add_rows();
@@ -180,27 +181,56 @@ void ops_cases::add(std::string name, double flops, double bytes, int64_t per_st
   cases_.push_back({std::move(name), flops, bytes, per_step, std::move(enqueue)});
 }
 
-void ops_cases::add_linear(const std::string& name, int64_t in, int64_t out, int64_t per_step) {
-  const int64_t n = s_.tokens();
+/// A Llama's products have no biases, and its activation is a pass of its own.
+void ops_cases::add_linear(const std::string& name, int64_t in, int64_t out, gelu_side gelu) {
+  const int64_t n = s_.tokens(), layers = s_.layers;
   auto *x = take(n * in, type_), *w = take(out * in, type_), *y = take(n * out, type_);
   auto* dw = take<float>(out * in, dtype::f32);
+  auto* bias = s_.llama ? nullptr : take(out, type_);
+  auto* dbias = s_.llama ? nullptr : take<float>(out, dtype::f32);
+  const bool forward = !s_.llama && gelu == gelu_side::out;
+  const bool backward = !s_.llama && gelu == gelu_side::in;
+  auto* pre = forward ? take(n * out, type_) : backward ? take(n * in, type_) : nullptr;
   const double flops = 2 * as_double(n * in, out);
   const double element = static_cast<double>(size_of(type_));
   const double bytes = element * as_double(n * in + out * in + n * out);
+  const double bias_bytes = s_.llama ? 0 : static_cast<double>(out);
   const double weight_bytes = element * as_double(n * in + n * out) + 8 * as_double(out * in);
   ops& op = device_.ops();
-  add(name + " forward", flops, bytes, per_step, [=, this, &op] {
-    op.linear_forward(stream_,
-                      {.tokens = n, .in = in, .out = out, .type = type_, .x = x, .w = w, .y = y});
-  });
-  add(name + " backward input", flops, bytes, per_step, [=, this, &op] {
-    op.linear_backward_input(
-        stream_, {.tokens = n, .in = in, .out = out, .type = type_, .dy = y, .w = w, .dx = x});
-  });
-  add(name + " backward weight", flops, weight_bytes, per_step, [=, this, &op] {
-    op.linear_backward_weight(
-        stream_, {.tokens = n, .in = in, .out = out, .type = type_, .dy = y, .x = x, .dw = dw});
-  });
+  add(name + (forward ? " forward + GELU" : " forward"), flops,
+      bytes + element * (bias_bytes + (forward ? as_double(n, out) : 0)), layers, [=, this, &op] {
+        op.linear_forward(stream_, {.tokens = n,
+                                    .in = in,
+                                    .out = out,
+                                    .type = type_,
+                                    .x = x,
+                                    .w = w,
+                                    .bias = bias,
+                                    .y = y,
+                                    .pre_gelu = forward ? pre : nullptr});
+      });
+  add(name + (backward ? " backward input + GELU" : " backward input"), flops,
+      bytes + (backward ? element * as_double(n, in) : 0), layers, [=, this, &op] {
+        op.linear_backward_input(stream_, {.tokens = n,
+                                           .in = in,
+                                           .out = out,
+                                           .type = type_,
+                                           .dy = y,
+                                           .w = w,
+                                           .dx = x,
+                                           .pre_gelu = backward ? pre : nullptr});
+      });
+  add(name + (dbias ? " backward weight + bias" : " backward weight"), flops,
+      weight_bytes + 8 * bias_bytes, layers, [=, this, &op] {
+        op.linear_backward_weight(stream_, {.tokens = n,
+                                            .in = in,
+                                            .out = out,
+                                            .type = type_,
+                                            .dy = y,
+                                            .x = x,
+                                            .dw = dw,
+                                            .dbias = dbias});
+      });
 }
 
 void ops_cases::add_attention() {
@@ -277,7 +307,8 @@ void ops_cases::add_norms() {
 }
 
 void ops_cases::add_rows() {
-  const int64_t n = s_.tokens(), f = s_.feed, layers = s_.layers;
+  const int64_t n = s_.tokens(), f = s_.feed;
+  const int64_t layers = s_.llama ? s_.layers : 0;  // a GELU goes with its products
   auto *wide = take(n * s_.feed_in(), type_), *narrow = take(n * f, type_);
   const auto act = s_.llama ? activation_kind::swiglu : activation_kind::gelu_tanh;
   const auto element = static_cast<double>(size_of(type_));

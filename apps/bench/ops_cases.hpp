@@ -93,7 +93,10 @@ class ops_cases {
   void keep(status outcome);
   void add(std::string name, double flops, double bytes, int64_t per_step,
            std::function<void()> enqueue);
-  void add_linear(const std::string& name, int64_t in, int64_t out, int64_t per_step);
+  /// Where the GELU of a GPT-2 is: behind the product, or in front of it.
+  enum class gelu_side : uint8_t { none, out, in };
+  void add_linear(const std::string& name, int64_t in, int64_t out,
+                  gelu_side gelu = gelu_side::none);
   void add_rows();
   void add_norms();
   void add_attention();

@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/bench/median.hpp"
-#include "gpu/cuda.hpp"
 
 namespace troupe::apps {
 
@@ -68,7 +67,7 @@ result<ops_report> time_ops(gpu::device& on, gpu::stream& s, const ops_plan& pla
 }
 
 std::string ops_heading() {
-  return fmt::format("{:<32} {:>10} {:>15} {:>9} {:>9} {:>10} {:>9}\n", "operation", "ms",
+  return fmt::format("{:<38} {:>10} {:>15} {:>9} {:>9} {:>10} {:>9}\n", "operation", "ms",
                      "least - most", "% of step", "GB/s", "GFLOP/s", "% of floor");
 }
 
@@ -78,7 +77,7 @@ std::string text(const ops_report& r) {
   const double step = r.step_s();
   for (const ops_row& row : r.rows) {
     const ops_time& t = row.seconds;
-    out += fmt::format("  {:<30} {:>10.4f} {:>15} {:>9} {:>9.1f} {:>10} {:>9}\n", row.name,
+    out += fmt::format("  {:<36} {:>10.4f} {:>15} {:>9} {:>9.1f} {:>10} {:>9}\n", row.name,
                        t.median * 1e3, fmt::format("{:.4f}-{:.4f}", t.least * 1e3, t.most * 1e3),
                        row.per_step ? fmt::format("{:.1f}", 100 * row.step_s() / step) : "",
                        row.bytes / t.median * 1e-9,
@@ -115,7 +114,8 @@ nlohmann::ordered_json json(const ops_report& r) {
           {"step_seconds", step}, {"ops", std::move(rows)},          {"left_out", r.left_out}};
 }
 
-result<std::unique_ptr<gpu::device>> open_bench_device(const std::string& name, int threads) {
+result<std::unique_ptr<gpu::device>> open_bench_device(const std::string& name, int threads,
+                                                       const gpu::cuda_options& options) {
   if (name == "host") return gpu::make_host_device(threads);
   int ordinal = 0;
   const std::string number = name.starts_with("cuda:") ? name.substr(5) : "0";
@@ -124,7 +124,14 @@ result<std::unique_ptr<gpu::device>> open_bench_device(const std::string& name, 
   if (!read || (name != "cuda" && !name.starts_with("cuda:"))) {
     return error(errc::usage, "no device is called " + name, "say host, cuda or cuda:1");
   }
-  return gpu::make_cuda_device(ordinal);
+  return gpu::make_cuda_device(ordinal, options);
+}
+
+std::string epilogues_told() {
+  const auto counts = gpu::cuda_epilogues();
+  if (counts.fused + counts.separate == 0) return "";
+  return fmt::format("epilogues: {} within their products, {} in passes of their own\n",
+                     counts.fused, counts.separate);
 }
 
 }  // namespace troupe::apps

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "apps/bench/ops_cases.hpp"
+#include "gpu/cuda.hpp"
 
 namespace troupe::apps {
 
@@ -59,7 +60,11 @@ std::string ops_heading();
 std::string text(const ops_report& r);
 nlohmann::ordered_json json(const ops_report& r);
 
-/// "host", "cuda" or "cuda:N". Errors: usage for another word; what the device says.
-result<std::unique_ptr<gpu::device>> open_bench_device(const std::string& name, int threads);
+/// "host", "cuda" or "cuda:N"; `options` are a GPU's. Errors: usage for another word; what the
+/// device says.
+result<std::unique_ptr<gpu::device>> open_bench_device(const std::string& name, int threads,
+                                                       const gpu::cuda_options& options = {});
+/// What became of the epilogues on a GPU; empty where there were none.
+std::string epilogues_told();
 
 }  // namespace troupe::apps

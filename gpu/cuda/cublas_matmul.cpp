@@ -6,8 +6,17 @@
 // the result: added once per row of d^T it is exactly our bias[N], while with the row order
 // it would be one of length M; and algorithms for column order are the ones it is tuned for.
 //
+// Epilogues: GELU with what it was taken of (GELU_AUX, GELU_AUX_BIAS) and its gradient (DGELU) are
+// the library's, in its tanh form; aux is laid out as d. Sums over our a's rows are its BGRADB: a
+// is its operand B, and "the bias size corresponds to the number of columns of the matrix D", which
+// are our rows. They come in d's type and overwrite. What its documentation excludes (rows of a
+// length that 8 does not divide) is not asked for, nor is a GELU in float32: that type is for
+// checking, and the library's GELU is an approximation of its own. DGELU_BGRAD is not used: it
+// would round the sums to d's type, bf16, and gradients of parameters are float32 here.
+//
 // What is decided once per key (sizes, strides, types, transposes, which of bias and c there are,
-// alignments) is kept in a plan: descriptors and the first algorithm of the heuristics.
+// the epilogue, alignments) is kept in a plan: descriptors and the first algorithm of the
+// heuristics.
 //
 // Invariants
 // MM-1 A sum is rounded once: of the ways to split K, those that add parts in the output's type are
@@ -15,6 +24,8 @@
 // MM-2 In deterministic mode K is split only by partial sums in the workspace, added in one order.
 //      The workspace belongs to this object alone, and its stream runs in order.
 // MM-3 An algorithm is only used with pointers at least as aligned as those it was chosen for.
+// MM-4 Whether an epilogue is the library's is decided once per key, like its algorithm: the same
+//      call takes the same way in every step, and costs no second question.
 #include <algorithm>
 #include <climits>
 #include <compare>
@@ -45,16 +56,76 @@ struct plan_key {
   dtype in, out;
   bool a_transposed, b_transposed, has_bias, has_c;
   bool no_workspace;
-  uint32_t a_alignment, b_alignment, c_alignment, d_alignment, bias_alignment;
+  epilogue after;
+  uint32_t a_alignment, b_alignment, c_alignment, d_alignment, bias_alignment, aux_alignment;
 
   auto operator<=>(const plan_key&) const = default;
 };
+
+plan_key key_of(const matmul_args& a, bool no_workspace) {
+  return {a.m,
+          a.n,
+          a.k,
+          a.a_stride,
+          a.b_stride,
+          a.d_stride,
+          a.in,
+          a.out,
+          a.a_transposed,
+          a.b_transposed,
+          a.bias != nullptr,
+          a.c != nullptr,
+          no_workspace,
+          a.after,
+          alignment_of(a.a),
+          alignment_of(a.b),
+          alignment_of(a.c ? a.c : a.d),
+          alignment_of(a.d),
+          alignment_of(a.bias),
+          alignment_of(a.aux)};
+}
+
+const char* ending(epilogue after) {
+  switch (after) {
+    case epilogue::gelu:
+      return ", GELU";
+    case epilogue::gelu_gradient:
+      return ", gradient of GELU";
+    case epilogue::sums_of_a:
+      return ", sums of a";
+    case epilogue::none:
+      break;
+  }
+  return "";
+}
 
 std::string describe(const plan_key& k) {
   return std::to_string(k.m) + " x " + std::to_string(k.n) + " x " + std::to_string(k.k) + " of " +
          std::string(to_string(k.in)) + " to " + std::string(to_string(k.out)) +
          (k.a_transposed ? ", a transposed" : "") + (k.b_transposed ? ", b transposed" : "") +
-         (k.has_bias ? ", bias" : "") + (k.has_c ? ", c" : "");
+         (k.has_bias ? ", bias" : "") + (k.has_c ? ", c" : "") + ending(k.after);
+}
+
+/// What the library calls it.
+cublasLtEpilogue_t library_epilogue(const plan_key& k) {
+  switch (k.after) {
+    case epilogue::gelu:
+      return k.has_bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+    case epilogue::gelu_gradient:
+      return CUBLASLT_EPILOGUE_DGELU;
+    case epilogue::sums_of_a:
+      return CUBLASLT_EPILOGUE_BGRADB;
+    case epilogue::none:
+      break;
+  }
+  return k.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// Whether the library may be asked for the epilogue at all.
+bool may_fuse(const matmul_args& a) {
+  if (a.after == epilogue::none || a.after == epilogue::sums_of_a) return true;
+  constexpr int64_t ld_divisor = 8;
+  return a.out == dtype::bf16 && a.d_stride % ld_divisor == 0 && alignment_of(a.aux) >= 16;
 }
 
 /// Handles of the library, each given back by its own function.
@@ -73,6 +144,7 @@ struct plan {
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr;  // d's is c's too
   cublasLtMatmulAlgo_t algorithm = {};
   size_t workspace_bytes = 0;
+  bool fit = true;  ///< false: the library has no algorithm with this epilogue
 };
 
 class cublas_matmul final : public matmul {
@@ -86,6 +158,7 @@ class cublas_matmul final : public matmul {
   }
 
   status open();
+  result<bool> fuses(const matmul_args& a) override;
   status run(cudaStream_t s, const matmul_args& a) override;
 
  private:
@@ -96,11 +169,14 @@ class cublas_matmul final : public matmul {
     return check(table_.desc_set(operation, name, &value, sizeof value),
                  "cublasLtMatmulDescSetAttribute");
   }
+  matmul_args sum_of_nothing(const matmul_args& given) const;
+  status set_pointers(cublasLtMatmulDesc_t operation, const matmul_args& a) const;
   status run_empty_sum(cudaStream_t s, const matmul_args& a);
   status multiply(cudaStream_t s, const matmul_args& a, bool no_workspace);
   result<plan*> plan_for(const plan_key& key, const matmul_args& a);
   status describe_operation(plan& p, const plan_key& key, const matmul_args& a) const;
-  status choose(plan& p, const plan_key& key) const;
+  status set_epilogue(plan& p, const plan_key& key, const matmul_args& a) const;
+  result<bool> choose(plan& p, const plan_key& key) const;
   status set_preferences(cublasLtMatmulPreference_t preference, const plan_key& key) const;
 
   const matmul_options options_;
@@ -157,7 +233,22 @@ result<matmul_args> completed(const matmul_args& given) {
     return wrong("rows are closer together than they are long");
   }
   if (a.m > 0 && a.n > 0 && (!a.d || (a.k > 0 && (!a.a || !a.b)))) return wrong("operand is null");
+  if (a.after == epilogue::none) return a;
+  const bool gelu = a.after == epilogue::gelu || a.after == epilogue::gelu_gradient;
+  if (a.m > 0 && a.n > 0 && !a.aux) return wrong("epilogue has nothing to read or write");
+  if ((gelu && a.c) || (a.bias && a.after != epilogue::gelu))
+    return wrong("epilogue is one too many");
   return a;
+}
+
+result<bool> cublas_matmul::fuses(const matmul_args& given) {
+  TROUPE_TRY(a, completed(given));
+  if (a.after == epilogue::none || a.m == 0 || a.n == 0) return true;
+  if (!may_fuse(a)) return false;
+  const bool empty_sum = a.k == 0;
+  if (empty_sum) a = sum_of_nothing(a);
+  TROUPE_TRY(p, plan_for(key_of(a, empty_sum), a));
+  return p->fit;
 }
 
 status cublas_matmul::run(cudaStream_t s, const matmul_args& given) {
@@ -166,14 +257,8 @@ status cublas_matmul::run(cudaStream_t s, const matmul_args& given) {
   return a.k == 0 ? run_empty_sum(s, a) : multiply(s, a, false);
 }
 
-/// d = 0 (+ bias) (+ c): the library refuses K = 0, so one product of zeros, taken from the
-/// workspace, stands for none.
-status cublas_matmul::run_empty_sum(cudaStream_t s, const matmul_args& given) {
-  const size_t bytes = static_cast<size_t>(std::max(given.m, given.n)) * size_of(given.in);
-  if (bytes > options_.workspace_bytes) {
-    return error(errc::usage, "an empty product needs a workspace as long as its longer side");
-  }
-  TROUPE_CUDA_TRY(cudaMemsetAsync(workspace_, 0, bytes, s));
+/// The same with one product of zeros, taken from the workspace, for the library refuses K = 0.
+matmul_args cublas_matmul::sum_of_nothing(const matmul_args& given) const {
   matmul_args a = given;
   a.k = 1;
   a.a = a.b = workspace_;
@@ -181,31 +266,26 @@ status cublas_matmul::run_empty_sum(cudaStream_t s, const matmul_args& given) {
   a.b_transposed = false;
   a.a_stride = a.m;
   a.b_stride = a.n;
-  return multiply(s, a, true);
+  return a;
+}
+
+/// d = 0 (+ bias) (+ c).
+status cublas_matmul::run_empty_sum(cudaStream_t s, const matmul_args& a) {
+  const size_t bytes = static_cast<size_t>(std::max(a.m, a.n)) * size_of(a.in);
+  if (bytes > options_.workspace_bytes) {
+    return error(errc::usage, "an empty product needs a workspace as long as its longer side");
+  }
+  TROUPE_CUDA_TRY(cudaMemsetAsync(workspace_, 0, bytes, s));
+  return multiply(s, sum_of_nothing(a), true);
 }
 
 status cublas_matmul::multiply(cudaStream_t s, const matmul_args& a, bool no_workspace) {
   const void* c = a.c ? a.c : a.d;  // read only where beta is 1
-  const plan_key key = {a.m,
-                        a.n,
-                        a.k,
-                        a.a_stride,
-                        a.b_stride,
-                        a.d_stride,
-                        a.in,
-                        a.out,
-                        a.a_transposed,
-                        a.b_transposed,
-                        a.bias != nullptr,
-                        a.c != nullptr,
-                        no_workspace,
-                        alignment_of(a.a),
-                        alignment_of(a.b),
-                        alignment_of(c),
-                        alignment_of(a.d),
-                        alignment_of(a.bias)};
+  const plan_key key = key_of(a, no_workspace);
+  if (!may_fuse(a)) return check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul", describe(key));
   TROUPE_TRY(p, plan_for(key, a));
-  if (a.bias) TROUPE_CHECK(set(p->operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, a.bias));
+  if (!p->fit) return check(CUBLAS_STATUS_NOT_SUPPORTED, "cublasLtMatmul", describe(key));
+  TROUPE_CHECK(set_pointers(p->operation, a));
   const float alpha = 1, beta = a.c ? 1 : 0;
   return check(
       table_.matmul(handle_, p->operation, &alpha, a.b, p->a, a.a, p->b, &beta, c, p->d, a.d, p->d,
@@ -213,12 +293,22 @@ status cublas_matmul::multiply(cudaStream_t s, const matmul_args& a, bool no_wor
       "cublasLtMatmul", describe(key));
 }
 
-/// The plan of the key, made when the key is new. A failed one is not kept.
+/// Those that are part of the operation. Sums of an operand go where biases come from.
+status cublas_matmul::set_pointers(cublasLtMatmulDesc_t operation, const matmul_args& a) const {
+  const void* vector = a.after == epilogue::sums_of_a ? a.aux : a.bias;
+  if (vector) TROUPE_CHECK(set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector));
+  if (!a.aux || a.after == epilogue::sums_of_a) return {};
+  return set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, a.aux);
+}
+
+/// The plan of the key, made when the key is new. A failed one is not kept; one that has no
+/// algorithm for its epilogue is.
 result<plan*> cublas_matmul::plan_for(const plan_key& key, const matmul_args& a) {
   if (const auto found = plans_.find(key); found != plans_.end()) return found->second.get();
   auto made = std::make_unique<plan>(table_);
   TROUPE_CHECK(describe_operation(*made, key, a));
-  TROUPE_CHECK(choose(*made, key));
+  TROUPE_TRY(found, choose(*made, key));
+  made->fit = found;
   return plans_.emplace(key, std::move(made)).first->second.get();
 }
 
@@ -243,12 +333,21 @@ status cublas_matmul::describe_operation(plan& p, const plan_key& key, const mat
   const cublasOperation_t of_b = key.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   TROUPE_CHECK(set(p.operation, CUBLASLT_MATMUL_DESC_TRANSA, of_a));
   TROUPE_CHECK(set(p.operation, CUBLASLT_MATMUL_DESC_TRANSB, of_b));
-  if (!key.has_bias) return {};
-  const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
-  const cudaDataType_t bias_type = cuda_type(key.out);
-  TROUPE_CHECK(set(p.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue));
-  TROUPE_CHECK(set(p.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, bias_type));
-  return set(p.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, a.bias);  // heuristics see how aligned
+  return set_epilogue(p, key, a);
+}
+
+status cublas_matmul::set_epilogue(plan& p, const plan_key& key, const matmul_args& a) const {
+  const cublasLtEpilogue_t ending = library_epilogue(key);
+  if (ending == CUBLASLT_EPILOGUE_DEFAULT) return {};
+  TROUPE_CHECK(set(p.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, ending));
+  if (key.has_bias || key.after == epilogue::sums_of_a) {
+    const int32_t type = cuda_type(key.out);
+    TROUPE_CHECK(set(p.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type));
+  }
+  if (key.after == epilogue::gelu || key.after == epilogue::gelu_gradient) {
+    TROUPE_CHECK(set(p.operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, key.d_stride));
+  }
+  return set_pointers(p.operation, a);  // heuristics see how aligned
 }
 
 status cublas_matmul::set_preferences(cublasLtMatmulPreference_t preference,
@@ -270,8 +369,9 @@ status cublas_matmul::set_preferences(cublasLtMatmulPreference_t preference,
   return put(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, key.d_alignment);
 }
 
-/// The first algorithm of the heuristics that they themselves find fit to run.
-status cublas_matmul::choose(plan& p, const plan_key& key) const {
+/// The first algorithm of the heuristics that they themselves find fit to run. False where there is
+/// none because of the epilogue; without one that is an error.
+result<bool> cublas_matmul::choose(plan& p, const plan_key& key) const {
   cublasLtMatmulPreference_t preference = nullptr;
   TROUPE_CHECK(check(table_.preference_create(&preference), "cublasLtMatmulPreferenceCreate"));
   const std::unique_ptr<cublasLtMatmulPreferenceOpaque_t,
@@ -281,17 +381,21 @@ status cublas_matmul::choose(plan& p, const plan_key& key) const {
   constexpr int most = 4;
   cublasLtMatmulHeuristicResult_t found[most] = {};
   int count = 0;
-  TROUPE_CHECK(check(
-      table_.heuristic(handle_, p.operation, p.a, p.b, p.d, p.d, preference, most, found, &count),
-      "cublasLtMatmulAlgoGetHeuristic", describe(key)));
+  const cublasStatus_t asked =
+      table_.heuristic(handle_, p.operation, p.a, p.b, p.d, p.d, preference, most, found, &count);
+  const bool may_lack = key.after != epilogue::none;
+  if (may_lack && asked == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  TROUPE_CHECK(check(asked, "cublasLtMatmulAlgoGetHeuristic", describe(key)));
   for (int i = 0; i < std::min(count, most); ++i) {
     if (found[i].state != CUBLAS_STATUS_SUCCESS) continue;
     p.algorithm = found[i].algo;
     p.workspace_bytes = found[i].workspaceSize;
-    return {};
+    return true;
   }
-  return check(count > 0 ? found[0].state : CUBLAS_STATUS_NOT_SUPPORTED,
-               "cublasLtMatmulAlgoGetHeuristic", describe(key));
+  if (may_lack) return false;
+  TROUPE_CHECK(check(count > 0 ? found[0].state : CUBLAS_STATUS_NOT_SUPPORTED,
+                     "cublasLtMatmulAlgoGetHeuristic", describe(key)));
+  return false;
 }
 
 }  // namespace

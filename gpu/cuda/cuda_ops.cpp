@@ -2,7 +2,10 @@
 #include "gpu/cuda/cuda_ops.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <utility>
 
+#include "gpu/cuda.hpp"
 #include "gpu/cuda/kernels/activation.hpp"
 #include "gpu/cuda/kernels/attention.hpp"
 #include "gpu/cuda/kernels/columns.hpp"
@@ -128,58 +131,119 @@ status head(launch_context& c, matmul& products, const head_loss_args& a, size_t
   return checked(launch_sum_losses(c.stream, losses, a.tokens, a.loss_sum), "sum of losses");
 }
 
+std::atomic<int64_t> fused_epilogues = 0, separate_epilogues = 0;
+
+/// Whether the product takes its epilogue (COP-3), counted.
+result<bool> fused(matmul& products, const matmul_args& a) {
+  TROUPE_TRY(taken, products.fuses(a));
+  (taken ? fused_epilogues : separate_epilogues).fetch_add(1, std::memory_order_relaxed);
+  return taken;
+}
+
+/// The product, then the activation; both at once where the library has it.
+status product_and_gelu(launch_context& c, matmul& products, matmul_args product) {
+  TROUPE_TRY(at_once, fused(products, product));
+  if (at_once) return products.run(c.stream, product);
+  void* y = std::exchange(product.d, product.aux);
+  product.after = epilogue::none;
+  TROUPE_CHECK(products.run(c.stream, product));
+  return checked(launch_activation_forward(c.stream, {activation_kind::gelu_tanh, product.m,
+                                                      product.n, product.out, product.d, y}),
+                 "GELU behind a product");
+}
+
+/// The product, then times the activation's slope.
+status product_and_gelu_gradient(launch_context& c, matmul& products, matmul_args product) {
+  TROUPE_TRY(at_once, fused(products, product));
+  if (at_once) return products.run(c.stream, product);
+  product.after = epilogue::none;
+  TROUPE_CHECK(products.run(c.stream, product));
+  return checked(
+      launch_activation_backward(c.stream, {activation_kind::gelu_tanh, product.m, product.n,
+                                            product.out, product.aux, product.d, product.d}),
+      "gradient of GELU behind a product");
+}
+
+status add_column_sums(launch_context& c, const linear_backward_weight_args& a) {
+  return with_scratch(c, column_sums_scratch(a.tokens, a.out), "column sums", [&](void* scratch) {
+    return launch_add_column_sums(c.stream, a.dy, a.type, a.tokens, a.out, a.dbias, scratch);
+  });
+}
+
+/// dw and dbias. The library's sums overwrite: they go to working memory and are added from there,
+/// so that micro-batches add up.
+status product_and_sums(launch_context& c, matmul& products, matmul_args product,
+                        const linear_backward_weight_args& a) {
+  TROUPE_TRY(sums, c.scratch(static_cast<size_t>(a.out) * sizeof(float)));
+  product.after = epilogue::sums_of_a;
+  product.aux = sums;
+  TROUPE_TRY(at_once, fused(products, product));
+  if (!at_once) {
+    product.after = epilogue::none;
+    TROUPE_CHECK(products.run(c.stream, product));
+    return add_column_sums(c, a);
+  }
+  TROUPE_CHECK(products.run(c.stream, product));
+  return checked(launch_add_partial_sums(c.stream, static_cast<const float*>(sums), 1, a.out,
+                                         a.dbias, nullptr),
+                 "sum of bias gradients");
+}
+
 class cuda_ops final : public gpu::ops {
  public:
   cuda_ops(matmul_factory products, const cuda_ops_options& options)
       : products_(std::move(products)), options_(options) {}
 
   void linear_forward(stream& s, const linear_forward_args& a) override {
-    enqueue_product(s, "linear_forward",
-                    {.m = a.tokens,
-                     .n = a.out,
-                     .k = a.in,
-                     .in = a.type,
-                     .out = a.type,
-                     .a = a.x,
-                     .b = a.w,
-                     .b_transposed = true,
-                     .bias = a.bias,
-                     .c = a.residual,
-                     .d = a.y});
+    const matmul_args product = {.m = a.tokens,
+                                 .n = a.out,
+                                 .k = a.in,
+                                 .in = a.type,
+                                 .out = a.type,
+                                 .a = a.x,
+                                 .b = a.w,
+                                 .b_transposed = true,
+                                 .bias = a.bias,
+                                 .c = a.residual,
+                                 .d = a.y,
+                                 .after = a.pre_gelu ? epilogue::gelu : epilogue::none,
+                                 .aux = a.pre_gelu};
+    enqueue_product(s, "linear_forward", product, a.pre_gelu ? product_and_gelu : nullptr);
   }
 
   void linear_backward_input(stream& s, const linear_backward_input_args& a) override {
-    enqueue_product(s, "linear_backward_input",
-                    {.m = a.tokens,
-                     .n = a.in,
-                     .k = a.out,
-                     .in = a.type,
-                     .out = a.type,
-                     .a = a.dy,
-                     .b = a.w,
-                     .c = a.accumulate ? a.dx : nullptr,
-                     .d = a.dx});
+    const matmul_args product = {.m = a.tokens,
+                                 .n = a.in,
+                                 .k = a.out,
+                                 .in = a.type,
+                                 .out = a.type,
+                                 .a = a.dy,
+                                 .b = a.w,
+                                 .c = a.accumulate ? a.dx : nullptr,
+                                 .d = a.dx,
+                                 .after = a.pre_gelu ? epilogue::gelu_gradient : epilogue::none,
+                                 .aux = const_cast<void*>(a.pre_gelu)};
+    enqueue_product(s, "linear_backward_input", product,
+                    a.pre_gelu ? product_and_gelu_gradient : nullptr);
   }
 
   void linear_backward_weight(stream& s, const linear_backward_weight_args& a) override {
-    enqueue_product(s, "linear_backward_weight",
-                    {.m = a.out,
-                     .n = a.in,
-                     .k = a.tokens,
-                     .in = a.type,
-                     .out = dtype::f32,
-                     .a = a.dy,
-                     .a_transposed = true,
-                     .b = a.x,
-                     .c = a.dw,
-                     .d = a.dw});
-    if (a.dbias == nullptr) return;
-    on_cuda(s).enqueue("linear_backward_weight: bias", [a](launch_context& c) {
-      return with_scratch(c, column_sums_scratch(a.tokens, a.out), "column sums",
-                          [&](void* scratch) {
-                            return launch_add_column_sums(c.stream, a.dy, a.type, a.tokens, a.out,
-                                                          a.dbias, scratch);
-                          });
+    const matmul_args product = {.m = a.out,
+                                 .n = a.in,
+                                 .k = a.tokens,
+                                 .in = a.type,
+                                 .out = dtype::f32,
+                                 .a = a.dy,
+                                 .a_transposed = true,
+                                 .b = a.x,
+                                 .c = a.dw,
+                                 .d = a.dw};
+    if (a.dbias == nullptr) return enqueue_product(s, "linear_backward_weight", product, nullptr);
+    on_cuda(s).enqueue("linear_backward_weight", [this, a, product](launch_context& c) -> status {
+      TROUPE_TRY(products, products_of(c));
+      if (options_.fused_bias_gradients) return product_and_sums(c, *products, product, a);
+      TROUPE_CHECK(products->run(c.stream, product));
+      return add_column_sums(c, a);
     });
   }
 
@@ -273,6 +337,11 @@ class cuda_ops final : public gpu::ops {
     });
   }
 
+  void round_by_chance(stream& s, const rounding_args& a) override {
+    on_cuda(s).enqueue("round_by_chance",
+                       [a](cudaStream_t raw) { return launch_round_by_chance(raw, a); });
+  }
+
   void add(stream& s, void* y, const void* x, dtype type, int64_t count) override {
     on_cuda(s).enqueue("add", [=](cudaStream_t raw) { return launch_add(raw, y, x, type, count); });
   }
@@ -287,10 +356,13 @@ class cuda_ops final : public gpu::ops {
     return c.products.get();
   }
 
-  void enqueue_product(stream& s, const char* what, const matmul_args& a) {
-    on_cuda(s).enqueue(what, [this, a](launch_context& c) -> status {
+  using composed = status (*)(launch_context&, matmul&, matmul_args);
+
+  /// The product alone, or what `compose` makes of it.
+  void enqueue_product(stream& s, const char* what, const matmul_args& a, composed compose) {
+    on_cuda(s).enqueue(what, [this, a, compose](launch_context& c) -> status {
       TROUPE_TRY(products, products_of(c));
-      return products->run(c.stream, a);
+      return compose ? compose(c, *products, a) : products->run(c.stream, a);
     });
   }
 
@@ -304,13 +376,21 @@ std::unique_ptr<gpu::ops> make_cuda_ops(matmul_factory products, const cuda_ops_
   return std::make_unique<cuda_ops>(std::move(products), options);
 }
 
-result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device&) {
+result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device&, const cuda_ops_options& options) {
 #ifdef TROUPE_CUDA_EMULATED
-  return make_cuda_ops(make_loop_matmul);
+  return make_cuda_ops(make_loop_matmul, options);
 #else
   TROUPE_TRY(probe, make_cublas_matmul({.workspace_bytes = 0}));  // says what is missing, if so
-  return make_cuda_ops([] { return make_cublas_matmul(); });
+  return make_cuda_ops([] { return make_cublas_matmul(); }, options);
 #endif
 }
 
 }  // namespace troupe::gpu::cuda
+
+namespace troupe::gpu {
+
+epilogue_counts cuda_epilogues() noexcept {
+  return {cuda::fused_epilogues.load(), cuda::separate_epilogues.load()};
+}
+
+}  // namespace troupe::gpu

@@ -9,6 +9,8 @@
 //     workspace later ones of that stream use in turn.
 //   COP-2  The head's logits exist for one slab of tokens at a time, `slab_bytes` of them; slabs
 //     depend on the shape alone (DEV-5).
+//   COP-3  An activation or a bias gradient that its product does not take (matmul::fuses) follows
+//     in a pass of its own; which of both it is depends on shape, type and alignment alone.
 #pragma once
 
 #include <functional>
@@ -26,6 +28,7 @@ using matmul_factory = std::function<result<std::unique_ptr<matmul>>()>;
 
 struct cuda_ops_options {
   size_t slab_bytes = size_t{256} << 20;  ///< logits of the head that exist at once, at most
+  bool fused_bias_gradients = false;      ///< as in cuda_options
 };
 
 /// Operations for streams that are all cuda_stream. A stream whose products cannot be made fails
@@ -35,6 +38,7 @@ std::unique_ptr<gpu::ops> make_cuda_ops(matmul_factory products,
 
 /// The operations of `owner` with the products it has: cuBLASLt's, or the emulated device's loops.
 /// Fails with unavailable where a library they need is missing.
-result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device& owner);
+result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device& owner,
+                                                    const cuda_ops_options& options = {});
 
 }  // namespace troupe::gpu::cuda

@@ -113,8 +113,11 @@ result<int> cuda_device_count() {
   return count;
 }
 
-result<std::unique_ptr<device>> make_cuda_device(int ordinal) {
-  TROUPE_TRY(made, cuda::cuda_device::open(ordinal, cuda::make_device_ops));
+result<std::unique_ptr<device>> make_cuda_device(int ordinal, const cuda_options& options) {
+  TROUPE_TRY(made, cuda::cuda_device::open(ordinal, [&](cuda::cuda_device& owner) {
+               return cuda::make_device_ops(owner,
+                                            {.fused_bias_gradients = options.fused_bias_gradients});
+             }));
   return std::unique_ptr<device>(std::move(made));
 }
 

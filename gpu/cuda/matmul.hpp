@@ -13,6 +13,14 @@
 
 namespace troupe::gpu::cuda {
 
+/// What else a product does with its elements before they are stored, or with its operands.
+enum class epilogue : uint8_t {
+  none,
+  gelu,           ///< aux = the sum, d = gelu_tanh(the sum, not yet rounded); no c
+  gelu_gradient,  ///< d = the sum times the slope of gelu_tanh at aux; no c, no bias
+  sums_of_a,      ///< aux[m] = a's sum over K, overwritten; no bias
+};
+
 /// d[M,N] = a[M,K] b[K,N] (+ bias[N] in every row) (+ c[M,N]); float32 accumulation, rounded once
 /// when stored. Rows may be farther apart than they are long: a stride counts elements, 0 means
 /// packed.
@@ -30,6 +38,9 @@ struct matmul_args {
   const void* c = nullptr;     ///< optional; d itself or apart from it; rows as far apart as d's
   void* d = nullptr;
   int64_t d_stride = 0;
+  epilogue after = epilogue::none;
+  /// Of type `out`, apart from d: [M,N], its rows as far apart as d's; [M] for sums_of_a.
+  void* aux = nullptr;
 };
 
 /// The products of one device. Not thread-safe across streams: one per stream.
@@ -37,10 +48,14 @@ class matmul {
  public:
   virtual ~matmul() = default;
 
+  /// Whether run() takes the product with its epilogue; always, where there is none. The library is
+  /// asked when a key is new, the answer is kept (MM-4).
+  virtual result<bool> fuses(const matmul_args& a) = 0;
+
   /// Enqueues the product on `s`. f32 inputs are multiplied in full float32 (no TF32): they are for
   /// checking. Nothing is read or written where M or N is 0; an empty sum (K = 0) is 0. Fails with
-  /// unavailable where the library has no algorithm for the shape or refuses the call, with usage
-  /// where the arguments contradict each other.
+  /// unavailable where the library has no algorithm for the shape or the epilogue, or refuses the
+  /// call, with usage where the arguments contradict each other.
   virtual status run(cudaStream_t s, const matmul_args& a) = 0;
 };
 

@@ -36,6 +36,7 @@ class host_ops final : public gpu::ops {
   void clip_scale(stream& s, const double* norm_squared, float max_norm, float* scale) override;
   void cast(stream& s, void* destination, dtype to, const void* source, dtype from,
             int64_t count) override;
+  void round_by_chance(stream& s, const rounding_args& a) override;
   void add(stream& s, void* y, const void* x, dtype type, int64_t count) override;
 
  private:

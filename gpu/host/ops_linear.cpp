@@ -75,11 +75,13 @@ void host_ops::linear_forward(stream& s, const linear_forward_args& a) {
                .b = a.w,
                .ldb = a.in,
                .transposed_b = true,
-               .c = a.y,
+               .c = a.pre_gelu != nullptr ? a.pre_gelu : a.y,
                .ldc = a.out,
                .bias = a.bias,
                .residual = a.residual});
   });
+  if (a.pre_gelu == nullptr) return;
+  activation_forward(s, {activation_kind::gelu_tanh, a.tokens, a.out, a.type, a.pre_gelu, a.y});
 }
 
 void host_ops::linear_backward_input(stream& s, const linear_backward_input_args& a) {
@@ -98,6 +100,9 @@ void host_ops::linear_backward_input(stream& s, const linear_backward_input_args
                .ldc = a.in,
                .accumulate = a.accumulate});
   });
+  if (a.pre_gelu == nullptr) return;
+  activation_backward(s,
+                      {activation_kind::gelu_tanh, a.tokens, a.in, a.type, a.pre_gelu, a.dx, a.dx});
 }
 
 void host_ops::linear_backward_weight(stream& s, const linear_backward_weight_args& a) {

@@ -1,7 +1,10 @@
 // Operations that go through rows, elements or heads, split over the team. See host_ops.hpp.
 #include <algorithm>
+#include <bit>
 
+#include "gpu/host/bf16_bits.hpp"
 #include "gpu/host/host_ops.hpp"
+#include "gpu/stochastic_rounding.hpp"
 
 namespace troupe::gpu::host {
 namespace {
@@ -112,6 +115,20 @@ void host_ops::cast(stream& s, void* destination, dtype to, const void* source, 
   on_host(s).enqueue([=, &k = kernels_](compute_context& context) {
     context.team.split(count, element_grain, [&](int64_t begin, int64_t end, int) {
       k.cast(destination, to, source, from, begin, end);
+    });
+  });
+}
+
+void host_ops::round_by_chance(stream& s, const rounding_args& a) {
+  on_host(s).enqueue([a](compute_context& context) {
+    const rounding_key key = make_rounding_key(a.seed, a.step);
+    auto* to = static_cast<bf16_bits*>(a.destination);
+    context.team.split(a.count, element_grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i) {
+        const uint32_t random = random_bits(key, static_cast<uint32_t>(a.first + i));
+        to[i] = static_cast<bf16_bits>(
+            gpu::round_by_chance(std::bit_cast<uint32_t>(a.source[i]), random) >> 16);
+      }
     });
   });
 }

@@ -39,9 +39,9 @@ class runner {
   }
 
   void linear(product p, const void* x, const void* w, const void* bias, const void* residual,
-              void* y) const {
+              void* y, void* pre_gelu = nullptr) const {
     ops_.linear_forward(*pass_.s, {pass_.tokens(), p.in, p.out, pass_.type, x, w, bias, residual, y,
-                                   pass_.weight_version});
+                                   pass_.weight_version, pre_gelu});
   }
 
   void rotate(void* qkv, bool inverse) const {
@@ -62,23 +62,35 @@ class runner {
                                        acts.qkv, acts.attended, acts.lse, dout, dqkv});
   }
 
-  void activate(const layer_activations& acts) const {
+  /// acts.hidden and acts.active.
+  void up_and_activate(const layer_activations& acts, const void* x, const void* w,
+                       const void* bias) const {
+    if (gelu()) return linear(up(), x, w, bias, nullptr, acts.active, acts.hidden);
+    linear(up(), x, w, bias, nullptr, acts.hidden);
     ops_.activation_forward(*pass_.s, {model_.activation, pass_.tokens(), model_.ffn, pass_.type,
                                        acts.hidden, acts.active});
   }
 
-  /// The gradient replaces acts.hidden.
-  void activate_backward(const layer_activations& acts, const void* dy) const {
+  /// Back through the last product and the activation: the gradient of acts.hidden, which takes the
+  /// place of acts.hidden or of `d_active`.
+  const void* down_and_activation_backward(const layer_activations& acts, const void* dy,
+                                           const void* w, void* d_active, float* dw,
+                                           float* dbias) const {
+    linear_backward(down(), dy, acts.active, w, d_active, dw, dbias, false,
+                    gelu() ? acts.hidden : nullptr);
+    if (gelu()) return d_active;
     ops_.activation_backward(*pass_.s, {model_.activation, pass_.tokens(), model_.ffn, pass_.type,
-                                        acts.hidden, dy, acts.hidden});
+                                        acts.hidden, d_active, acts.hidden});
+    return acts.hidden;
   }
 
   void linear_backward(product p, const void* dy, const void* x, const void* w, void* dx, float* dw,
-                       float* dbias, bool accumulate = false) const {
+                       float* dbias, bool accumulate = false,
+                       const void* pre_gelu = nullptr) const {
     ops_.linear_backward_weight(*pass_.s,
                                 {pass_.tokens(), p.in, p.out, pass_.type, dy, x, dw, dbias});
     ops_.linear_backward_input(*pass_.s, {pass_.tokens(), p.in, p.out, pass_.type, dy, w, dx,
-                                          accumulate, pass_.weight_version});
+                                          accumulate, pass_.weight_version, pre_gelu});
   }
 
   void norm_backward(const void* dy, const void* x, const void* weight, const float* mean,
@@ -89,6 +101,9 @@ class runner {
   }
 
  private:
+  /// The activation that products have in them.
+  bool gelu() const { return model_.activation == activation_kind::gelu_tanh; }
+
   const layer_pass& pass_;
   const model_config& model_;
   gpu::ops& ops_;
@@ -114,8 +129,7 @@ void forward_layer(const layer_pass& pass, const layer_tensors<const void>& w, c
   if (block != block_form::shared_norm)
     run.norm(sequential ? middle : x, w.norm2, w.norm2_bias, acts.norm2, acts.mean2, acts.rstd2);
   const void* mlp_in = block == block_form::shared_norm ? acts.norm1 : acts.norm2;
-  run.linear(run.up(), mlp_in, w.up, w.up_bias, nullptr, acts.hidden);
-  run.activate(acts);
+  run.up_and_activate(acts, mlp_in, w.up, w.up_bias);
   if (y) run.linear(run.down(), acts.active, w.down, w.down_bias, middle, y);
 }
 
@@ -131,10 +145,10 @@ void backward_layer(const layer_pass& pass, const layer_tensors<const void>& w,
                       scratch.gradient, g.norm2, g.norm2_bias);
     residual = scratch.gradient;
   };
-  run.linear_backward(run.down(), dy, acts.active, w.down, scratch.d_active, g.down, g.down_bias);
-  run.activate_backward(acts, scratch.d_active);
-  run.linear_backward(run.up(), acts.hidden, shared ? acts.norm1 : acts.norm2, w.up,
-                      scratch.d_normed, g.up, g.up_bias);
+  const void* d_hidden =
+      run.down_and_activation_backward(acts, dy, w.down, scratch.d_active, g.down, g.down_bias);
+  run.linear_backward(run.up(), d_hidden, shared ? acts.norm1 : acts.norm2, w.up, scratch.d_normed,
+                      g.up, g.up_bias);
   if (block == block_form::sequential) second_norm(acts.middle);
   run.linear_backward(run.o(), residual, acts.attended, w.o, scratch.d_attended, g.o, g.o_bias);
   if (block == block_form::two_norms) second_norm(x);  // after the last use of dy, which it may eat

@@ -53,7 +53,7 @@ struct layer_scratch {
   void* d_normed = nullptr;    ///< [N,C]
   void* d_attended = nullptr;  ///< [N,H*D]
   void* d_qkv = nullptr;       ///< [N,(H+2K)*D]
-  void* d_active = nullptr;    ///< [N,F]
+  void* d_active = nullptr;    ///< [N,F]; then of acts.hidden, where that is as wide
 };
 
 /// Where and on what a layer runs.

@@ -21,6 +21,7 @@ result<std::unique_ptr<local_trainer>> local_trainer::make(device& owner, const 
     shape.compute = options.compute;
     shape.recompute = options.recompute;
     shape.decay = options.decay;
+    shape.rounding_seed = options.rounding_seed;
     TROUPE_TRY(stage, stage_model::make(owner, model, shape));
     TROUPE_TRY(optimizer, optimizer::make(stage->store(), options.optimizer));
     out->stages_.push_back(std::move(stage));

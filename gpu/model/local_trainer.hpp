@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct local_options {
   bool recompute = false;
   decay_scope decay = decay_scope::matrices;
   optimizer_settings optimizer{};
+  std::optional<uint64_t> rounding_seed = {};  ///< as in store_options
 };
 
 /// What a step did.

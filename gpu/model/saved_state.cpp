@@ -5,9 +5,11 @@
 #include <array>
 #include <cassert>
 #include <cstring>
-#include <mutex>
+#include <memory>
 
 #include <fmt/format.h>
+
+#include "gpu/model/pinned_upload.hpp"
 
 namespace troupe::gpu {
 
@@ -65,10 +67,15 @@ class restorer {
     TROUPE_TRY(plan, cp::plan_restore(from_.content(), wants_));
     cp::work_options how;
     how.threads = threads;
-    TROUPE_CHECK(from_.read(
-        plan, [&](uint64_t to, std::span<const std::byte> b) { return put(*loading, to, b); },
-        how));
-    return {};
+    if (!store_.owner().host_accessible()) {
+      TROUPE_TRY(made, pinned_upload::make(*loading));
+      upload_ = std::move(made);
+    }
+    const status read = from_.read(
+        plan, [&](uint64_t to, std::span<const std::byte> b) { return put(to, b); }, how);
+    upload_.reset();
+    const status copied = loading->synchronize();
+    return read ? copied : read;
   }
 
  private:
@@ -96,18 +103,16 @@ class restorer {
   }
 
   /// By several threads at once.
-  status put(stream& loading, uint64_t to, std::span<const std::byte> bytes) {
+  status put(uint64_t to, std::span<const std::byte> bytes) {
     const auto after = std::upper_bound(places_.begin(), places_.end(), to,
                                         [](uint64_t x, const place& p) { return x < p.first; });
     const auto& at = *(after - 1);
     auto* destination = at.data + (to - at.first);
-    if (store_.owner().host_accessible()) {
+    if (upload_)
+      upload_->put(destination, bytes);
+    else
       std::memcpy(destination, bytes.data(), bytes.size());
-      return {};
-    }
-    const std::lock_guard lock(mutex_);
-    loading.copy(destination, bytes.data(), bytes.size());
-    return loading.synchronize();  // the bytes are the reader's
+    return {};
   }
 
   parameter_store& store_;
@@ -115,7 +120,7 @@ class restorer {
   std::vector<place> places_;  ///< by `first`
   uint64_t next_ = 0;
   std::vector<cp::want> wants_;
-  std::mutex mutex_;
+  std::unique_ptr<pinned_upload> upload_;  ///< to a device that the host cannot write to
 };
 
 }  // namespace
@@ -149,13 +154,18 @@ part store_part(cp::part which) {
   return part::master;
 }
 
+int64_t updates_of(const cp::reader& from, restored what) {
+  return what == restored::everything ? static_cast<int64_t>(from.content().head.step) : 0;
+}
+
 status restore_state(parameter_store& store, const cp::reader& from, restored what,
                      unsigned threads) {
   restorer r(store, from);
   TROUPE_CHECK(r.find(what));
   TROUPE_CHECK(r.carry(threads));
   TROUPE_TRY(publishing, store.owner().make_stream({.name = "publish"}));
-  for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*publishing, c);
+  const int64_t after = updates_of(from, what);
+  for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*publishing, c, after);
   return publishing->synchronize();
 }
 

@@ -29,6 +29,10 @@ enum class restored : uint8_t {
   weights,     ///< master weights; moments stay as they are
 };
 
+/// What publish_weights() is told of weights from there: the step that rounded them, where the run
+/// goes on; 0 where another one begins with them.
+int64_t updates_of(const io::checkpoint::reader& from, restored what);
+
 /// Fills the store's slices from a checkpoint of any layout and publishes their weights; those of
 /// other replicas' slices are still to be gathered. Slots are read, summed and copied to their
 /// places by `threads` threads (0: the reader's choice). Blocks. Errors: bad_data naming a tensor

@@ -18,9 +18,11 @@ class stage_model::impl {
 
   /// Allocates and fills the constant tables.
   status set_up() {
-    auto store = parameter_store::make(
-        owner_, stage_chunks(model_, shape_),
-        {.compute = shape_.compute, .training = shape_.training, .replica = shape_.replica});
+    auto store = parameter_store::make(owner_, stage_chunks(model_, shape_),
+                                       {.compute = shape_.compute,
+                                        .training = shape_.training,
+                                        .replica = shape_.replica,
+                                        .rounding_seed = shape_.rounding_seed});
     if (!store) return store.error();
     store_ = std::move(*store);
     auto arena = owner_.allocate(stage_memory::lay_out(model_, shape_, nullptr).total_bytes);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct stage_shape {
   bool training = true;    ///< false: no gradients, optimizer state or backward buffers
   decay_scope decay = decay_scope::matrices;
   replica_place replica = {};  ///< of the stage's data-parallel replicas, who share its optimizer
+  std::optional<uint64_t> rounding_seed = {};  ///< as in store_options
 
   int64_t tokens() const { return micro_batch * seq; }
   int64_t layers() const { return last_layer - first_layer; }

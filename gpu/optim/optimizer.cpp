@@ -93,6 +93,11 @@ void optimizer::update(stream& s, int chunk, float lr, int64_t t, optimizer_args
   a.weight_decay = settings_.weight_decay;
   a.step = t;
   a.trust_always = settings_.trust_always;
+  a.stochastic_rounding = store_->rounds_by_chance();  // PS-8
+  if (a.stochastic_rounding) {
+    a.rounding_seed = store_->rounding_seed(chunk);
+    a.rounding_first = store_->slice(chunk).first;
+  }
   if (part != optimizer_args::phase::whole) {  // OP-3
     a.norm_rows = replica().ranks;
     a.norm_stride = 2 * tensors_;

@@ -14,9 +14,11 @@ void linear_forward(const linear_forward_args& a) {
         sum += get(a.x, a.type, n * a.in + i) * get(a.w, a.type, o * a.in + i);
       }
       if (a.residual != nullptr) sum += get(a.residual, a.type, n * a.out + o);
-      put(a.y, a.type, n * a.out + o, sum);
+      put(a.pre_gelu != nullptr ? a.pre_gelu : a.y, a.type, n * a.out + o, sum);
     }
   }
+  if (a.pre_gelu == nullptr) return;
+  activation_forward({activation_kind::gelu_tanh, a.tokens, a.out, a.type, a.pre_gelu, a.y});
 }
 
 void linear_backward_input(const linear_backward_input_args& a) {
@@ -29,6 +31,8 @@ void linear_backward_input(const linear_backward_input_args& a) {
       put(a.dx, a.type, n * a.in + i, sum);
     }
   }
+  if (a.pre_gelu == nullptr) return;
+  activation_backward({activation_kind::gelu_tanh, a.tokens, a.in, a.type, a.pre_gelu, a.dx, a.dx});
 }
 
 void linear_backward_weight(const linear_backward_weight_args& a) {

@@ -24,13 +24,17 @@ double adam_direction(const optimizer_args& a, int64_t i) {
   return m / (std::sqrt(v) + a.eps);
 }
 
+/// Element `index` rounded to bfloat16 by chance.
+float rounded(float value, rounding_key key, int64_t index) {
+  return std::bit_cast<float>(gpu::round_by_chance(std::bit_cast<uint32_t>(value),
+                                                   random_bits(key, static_cast<uint32_t>(index))));
+}
+
 void store(const optimizer_args& a, int64_t i, double value) {
   a.master[i] = static_cast<float>(value);
   float copy = a.master[i];
   if (a.stochastic_rounding && a.weight_type == dtype::bf16) {
-    const auto key = make_rounding_key(a.rounding_seed, a.step);
-    copy = std::bit_cast<float>(
-        round_by_chance(std::bit_cast<uint32_t>(copy), random_bits(key, static_cast<uint32_t>(i))));
+    copy = rounded(copy, make_rounding_key(a.rounding_seed, a.step), a.rounding_first + i);
   }
   put(a.weight, a.weight_type, i, copy);
   a.grad[i] = 0;
@@ -93,6 +97,12 @@ void lamb_span(const optimizer_args& a, int64_t s) {
 }
 
 }  // namespace
+
+void round_by_chance(const rounding_args& a) {
+  const auto key = make_rounding_key(a.seed, a.step);
+  for (int64_t i = 0; i < a.count; ++i)
+    put(a.destination, dtype::bf16, i, rounded(a.source[i], key, a.first + i));
+}
 
 void optimizer_step(const optimizer_args& a) {
   for (int64_t s = 0; s < a.span_count; ++s) {

@@ -43,6 +43,10 @@ void reference_ops::optimizer_step(stream& s, const optimizer_args& a) {
   on(s, naive::optimizer_step, a);
 }
 
+void reference_ops::round_by_chance(stream& s, const rounding_args& a) {
+  on(s, naive::round_by_chance, a);
+}
+
 void reference_ops::norm_squared(stream& s, const float* grad, const parameter_span* spans,
                                  int64_t span_count, double* sum, double* per_span) {
   on(s, naive::norm_squared, grad, spans, span_count, sum, per_span);

@@ -44,6 +44,7 @@ void norm_squared(const float* grad, const parameter_span* spans, int64_t span_c
                   double* per_span);
 void clip_scale(const double* norm_squared, float max_norm, float* scale);
 void cast(void* destination, dtype to, const void* source, dtype from, int64_t count);
+void round_by_chance(const rounding_args& a);
 void add(void* y, const void* x, dtype type, int64_t count);
 
 /// The functions above behind the asynchronous interface, on host streams.
@@ -68,6 +69,7 @@ class reference_ops final : public gpu::ops {
   void clip_scale(stream& s, const double* norm_squared, float max_norm, float* scale) override;
   void cast(stream& s, void* destination, dtype to, const void* source, dtype from,
             int64_t count) override;
+  void round_by_chance(stream& s, const rounding_args& a) override;
   void add(stream& s, void* y, const void* x, dtype type, int64_t count) override;
 };
 

@@ -157,10 +157,26 @@ size_t parameter_store::bytes() const {
   return sum;
 }
 
-void parameter_store::publish_weights(stream& s, int chunk) {
-  if (!weight_is_master() && slice(chunk).count > 0)
+uint64_t parameter_store::rounding_seed(int chunk) const {
+  uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a (Fowler, Noll, Vo)
+  for (const char letter : info(chunk).tensors.front().name)
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
+  return hash ^ options_.rounding_seed.value_or(0);
+}
+
+void parameter_store::publish_weights(stream& s, int chunk, int64_t after) {
+  const auto& own = slice(chunk);
+  const bool copied = !weight_is_master() && own.count > 0;
+  if (copied && rounds_by_chance() && after > 0)
+    owner_->ops().round_by_chance(s, {.count = own.count,
+                                      .destination = weight_slice(chunk),
+                                      .source = master(chunk),
+                                      .seed = rounding_seed(chunk),
+                                      .step = after,
+                                      .first = own.first});
+  else if (copied)
     owner_->ops().cast(s, weight_slice(chunk), options_.compute, master(chunk), dtype::f32,
-                       slice(chunk).count);
+                       own.count);
   weights_changed(chunk);  // PS-4
 }
 

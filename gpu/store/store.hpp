@@ -33,6 +33,9 @@
 //   slices of them may still be on their way.
 // PS-7 Slices are a function of the chunk's elements and the number of replicas alone; together
 //   they are the chunk, and none overlaps another.
+// PS-8 How a weight is rounded by chance depends on the job's seed, the step, the name of the
+//   chunk's first tensor and the element's number in the chunk: on no layout, and alike for a tied
+//   copy and its twin.
 #pragma once
 
 #include <cstdint>
@@ -122,6 +125,9 @@ struct store_options {
   dtype compute = dtype::f32;  ///< of the weight part
   bool training = true;        ///< false: weight and master only
   replica_place replica = {};  ///< several replicas only in training
+  /// bf16 weights are rounded by chance (gpu/stochastic_rounding.hpp) with this seed of the job's;
+  /// absent: to the nearest.
+  std::optional<uint64_t> rounding_seed = {};
 };
 
 class parameter_store {
@@ -179,8 +185,16 @@ class parameter_store {
   void weights_changed(int chunk) { ++chunks_[index(chunk)].version; }
 
   /// Copies the slice's master to its weights (a cast; nothing where they are the same memory) and
-  /// counts a new version.
-  void publish_weights(stream& s, int chunk);
+  /// counts a new version. Rounded as the update of step `after` rounded its copies (PS-8); after 0, the start,
+  /// to the nearest.
+  void publish_weights(stream& s, int chunk, int64_t after = 0);
+
+  /// Whether weights are rounded by chance.
+  bool rounds_by_chance() const noexcept {
+    return options_.rounding_seed && options_.compute == dtype::bf16;
+  }
+  /// PS-8: the chunk's own.
+  uint64_t rounding_seed(int chunk) const;
 
   /// Sets master, m or v from the info().count host values of the whole chunk, of which the slice
   /// is kept; with master all weights are set, too. Blocks; the chunk must be quiet, and where

@@ -164,12 +164,13 @@ struct train_section {
   double eps = 1e-8;
   double weight_decay = 0.1;
   decay_scope decay = decay_scope::matrices;
-  bool lamb_trust_always = true;  ///< false: ratio 1 on tensors without decay, as apex FusedLAMB
-  double clip_norm = 1.0;         ///< global gradient norm; 0 = off
-  int64_t validate_every = 0;     ///< steps between validations; 0 = never
-  int64_t validate_batches = 8;   ///< global batches per validation
-  std::string sample_prompt;      ///< prompt of the sample in the summary
-  int64_t sample_tokens = 0;      ///< tokens of that sample; 0 = no sample
+  bool lamb_trust_always = true;     ///< false: ratio 1 on tensors without decay, as apex FusedLAMB
+  double clip_norm = 1.0;            ///< global gradient norm; 0 = off
+  bool stochastic_rounding = false;  ///< bf16: weights are rounded up or down by chance
+  int64_t validate_every = 0;        ///< steps between validations; 0 = never
+  int64_t validate_batches = 8;      ///< global batches per validation
+  std::string sample_prompt;         ///< prompt of the sample in the summary
+  int64_t sample_tokens = 0;         ///< tokens of that sample; 0 = no sample
   bool operator==(const train_section&) const = default;
 };
 

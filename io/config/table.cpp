@@ -230,6 +230,9 @@ constinit const property rows[] = {
         "LAMB: trust ratio on every tensor; false = only where weight decay applies"),
     in_train<&train_s::clip_norm>("train.clip_norm",
                                   "Largest global gradient norm; 0 = no clipping", at_least(0)),
+    in_train<&train_s::stochastic_rounding>(
+        "train.stochastic_rounding",
+        "bf16: round weights up or down by chance, so that small updates show on average"),
     in_train<&train_s::validate_every>("train.validate_every",
                                        "Steps between two validations; 0 = never", within(0, 1e9)),
     in_train<&train_s::validate_batches>(

@@ -108,7 +108,8 @@ TEST_CASE("bench gpu: every operation of a model on the host, with times and flo
     CHECK(op["floor_seconds"] > 0);
   }
   for (const char* op :
-       {"qkv forward", "attention backward", "head + loss, both ways", "clip scale",
+       {"qkv forward", "feed in forward + GELU", "feed out backward input + GELU",
+        "qkv backward weight + bias", "attention backward", "head + loss, both ways", "clip scale",
         "AdamW of a layer", "norm of gradients, a layer", "cast to float32"}) {
     CHECK_MESSAGE(names.contains(op), op);
   }
@@ -160,6 +161,25 @@ TEST_CASE("bench gpu: the table says what there was no time for, and good tests 
   CHECK(done.out.find("test_a_device") != std::string::npos);
   CHECK(done.out.find("3 passed") != std::string::npos);
   CHECK(done.out.find("left out") == std::string::npos);
+}
+
+TEST_CASE("bench gpu: what is trained is told with speed, share of the peak and of operations") {
+  scratch dir;
+  const auto words = "gpu --device host --no-ops --no-tests --side 64 --copy-mib 4 --train micro ";
+  auto done = bench(dir.path, std::string(words) + "--dtype f32 --threads 1 --json");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  const auto j = nlohmann::json::parse(done.out);
+  REQUIRE(j["training"].size() == 1);
+  const auto& t = j["training"][0];
+  CHECK(t["model"] == "micro");
+  CHECK(t["median"]["tokens_per_s"] > 0);
+  CHECK(t["median"]["of_peak"] > 0);
+  CHECK(t["peak_gflops"] > 0);
+  CHECK(t["ops"]["linear_forward"]["share"] > 0);
+  CHECK(t["loss"].get<double>() == doctest::Approx(std::log(128)).epsilon(0.1));
+  done = bench(dir.path, std::string(words) + "--minutes 0.00001");
+  CHECK(done.code == 0);
+  CHECK(done.out.find("left out: training of micro") != std::string::npos);
 }
 
 TEST_CASE("bench ops: a Llama's operations, rope among them, in JSON") {

@@ -52,6 +52,22 @@ TEST_CASE("what was saved on GPUs goes on on the host, and the other way round")
   }
 }
 
+TEST_CASE("weights rounded by chance: a resumed run has the bits of one that never stopped") {
+  for (const auto& device : {gpu, host}) {
+    CAPTURE(device.front());
+    job_files job;
+    const auto sets = with({"train.steps=6", "checkpoint.every=3", "model.dtype=bf16",
+                            "train.stochastic_rounding=true"},
+                           device);
+    const auto all = job.losses(sets);
+    REQUIRE(all.size() == 6);
+    REQUIRE(fs::remove_all(job.checkpoint(6)) > 0);
+    CHECK(job.losses(sets) == tail(all, 3));
+    job_files plain;
+    CHECK(plain.losses(with(with(few, device), {"model.dtype=bf16"})) != all);
+  }
+}
+
 TEST_CASE("auto takes the GPU where every worker gets one, else the host, and cuda shares it") {
   job_files job;
   const auto said = [&](const std::vector<std::string>& sets) {
@@ -62,4 +78,27 @@ TEST_CASE("auto takes the GPU where every worker gets one, else the host, and cu
   CHECK(said({}).find("devices: cuda:0") != std::string::npos);
   CHECK(said(layout(2, 1)).find("devices:") == std::string::npos);
   CHECK(said(with(gpu, layout(2, 1))).find("devices: cuda:0, cuda:0 (shared") != std::string::npos);
+}
+
+TEST_CASE("bench gpu on a GPU: ceilings, operations and training of a tiny shape, as one table") {
+  program p({"bench", "gpu", "--models", "micro", "--train", "micro", "--side", "16", "--copy-mib",
+             "1", "--seconds", "0.001", "--no-tests", "--json"});
+  REQUIRE(p.wait() == 0);
+  const auto j = nlohmann::json::parse(p.out());
+  CHECK(j["epilogues"]["fused"] > 0);
+  REQUIRE(j["training"].size() == 1);
+  const auto& t = j["training"][0];
+  CHECK(t["dtype"] == "bf16");
+  CHECK(t["median"]["tokens_per_s"] > 0);
+  CHECK(t["median"]["of_peak"] > 0);
+  CHECK(t["memory_bytes"] > 0);
+  for (const char* op : {"linear_forward", "attention_backward", "head_loss", "optimizer_step"})
+    CHECK_MESSAGE(t["ops"].contains(op), op);
+}
+
+TEST_CASE("bench gpu on a GPU: what does not fit its memory is left out, with the reason") {
+  program p({"bench", "gpu", "--train", "llama-8b", "--side", "16", "--copy-mib", "1", "--no-ops",
+             "--no-tests"});
+  CHECK(p.wait() == 0);
+  CHECK(p.out().find("left out: training of llama-8b: llama-8b needs") != std::string::npos);
 }

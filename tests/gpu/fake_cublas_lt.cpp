@@ -1,7 +1,10 @@
 // The fake library: descriptors are structs of ours behind the library's opaque pointers.
 #include "tests/gpu/fake_cublas_lt.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "gpu/cuda/emulator/runtime.hpp"
 #include "gpu/host/bf16.hpp"
@@ -20,8 +23,17 @@ struct layout {
 struct operation {
   cublasOperation_t a = CUBLAS_OP_N, b = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const void* bias = nullptr;
+  void* bias = nullptr;
   int32_t bias_type = -1;
+  void* aux = nullptr;
+  int64_t aux_ld = 0;
+
+  bool has(uint32_t bits) const { return (epilogue & bits) == bits; }
+  bool adds_bias() const { return has(CUBLASLT_EPILOGUE_BIAS); }
+  bool sums_operand() const {
+    return epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
+  }
+  bool uses_aux() const { return has(128); }  // the library's bit for all of them
 };
 
 struct preference {
@@ -35,8 +47,8 @@ struct algorithm {
   uint32_t m, n, k;
   uint32_t alignment[4];
   uint8_t ops, in, out, reduction;
-  uint32_t bias_alignment;
-  uint64_t workspace;
+  uint16_t epilogue, bias_alignment, aux_alignment;
+  uint32_t workspace;
 };
 static_assert(sizeof(algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -129,6 +141,10 @@ cublasStatus_t desc_set(cublasLtMatmulDesc_t p, cublasLtMatmulDescAttributes_t n
       return assign(o.bias, from, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
       return assign(o.bias_type, from, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+      return assign(o.aux, from, bytes);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+      return assign(o.aux_ld, from, bytes);
     default:
       return refuse("an attribute of an operation that the fake does not know");
   }
@@ -174,6 +190,32 @@ uint32_t power_of_two_in(const void* p) {
   return power;
 }
 
+/// Whether the epilogue goes with what it needs.
+cublasStatus_t epilogue_fits(const operation& o, const layout& d) {
+  const uint32_t known[] = {CUBLASLT_EPILOGUE_DEFAULT,  CUBLASLT_EPILOGUE_BIAS,
+                            CUBLASLT_EPILOGUE_GELU_AUX, CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+                            CUBLASLT_EPILOGUE_DGELU,    CUBLASLT_EPILOGUE_BGRADA,
+                            CUBLASLT_EPILOGUE_BGRADB};
+  if (std::find(std::begin(known), std::end(known), o.epilogue) == std::end(known)) {
+    return refuse("an epilogue that the fake does not know");
+  }
+  const bool plain =
+      o.epilogue == CUBLASLT_EPILOGUE_DEFAULT || o.epilogue == CUBLASLT_EPILOGUE_BIAS;
+  if (!plain && state.refuse_epilogues) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (o.adds_bias() || o.sums_operand()) {
+    if (!o.bias) return refuse("no bias behind the pointer");
+    if (o.bias_type != -1 && o.bias_type != static_cast<int32_t>(d.type)) {
+      return CUBLAS_STATUS_NOT_SUPPORTED;
+    }
+  }
+  if (!o.uses_aux()) return CUBLAS_STATUS_SUCCESS;
+  if (!o.aux) return refuse("no aux behind the pointer");
+  if (reinterpret_cast<uintptr_t>(o.aux) % 16 != 0) return refuse("aux is not on 16 bytes");
+  if (o.aux_ld % 8 != 0) return refuse("aux's leading dimension is not divisible by 8");
+  if (o.aux_ld < static_cast<int64_t>(d.rows)) return refuse("aux's leading dimension is short");
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 /// Whether descriptors go together, and what an algorithm for them would be.
 cublasStatus_t problem_of(const operation& o, const layout& a, const layout& b, const layout& c,
                           const layout& d, algorithm& out) {
@@ -191,20 +233,18 @@ cublasStatus_t problem_of(const operation& o, const layout& a, const layout& b, 
                      ((a.type == CUDA_R_32F && d.type == CUDA_R_32F) ||
                       (a.type == CUDA_R_16BF && (d.type == CUDA_R_16BF || d.type == CUDA_R_32F)));
   if (!known) return CUBLAS_STATUS_NOT_SUPPORTED;
-  const bool biased = o.epilogue == CUBLASLT_EPILOGUE_BIAS;
-  if (!biased && o.epilogue != CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (biased && o.bias_type != -1 && o.bias_type != static_cast<int32_t>(d.type)) {
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
-  if (biased && !o.bias) return refuse("no bias behind the pointer");
+  if (const auto fit = epilogue_fits(o, d); fit != CUBLAS_STATUS_SUCCESS) return fit;
   out = {};
   out.m = static_cast<uint32_t>(m);
   out.n = static_cast<uint32_t>(n);
   out.k = static_cast<uint32_t>(k);
-  out.ops = static_cast<uint8_t>(o.a * 16 + o.b * 4 + (biased ? 1 : 0));
+  out.ops = static_cast<uint8_t>(o.a * 16 + o.b);
+  out.epilogue = static_cast<uint16_t>(o.epilogue);
   out.in = static_cast<uint8_t>(a.type);
   out.out = static_cast<uint8_t>(d.type);
-  out.bias_alignment = biased ? power_of_two_in(o.bias) : 1;
+  const bool vector = o.adds_bias() || o.sums_operand();
+  out.bias_alignment = static_cast<uint16_t>(vector ? power_of_two_in(o.bias) : 1);
+  out.aux_alignment = static_cast<uint16_t>(o.uses_aux() ? power_of_two_in(o.aux) : 1);
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -223,7 +263,8 @@ cublasStatus_t heuristic(cublasLtHandle_t, cublasLtMatmulDesc_t o, cublasLtMatri
   const cublasStatus_t fit = problem_of(*ours<operation>(o), *ours<layout>(a), *ours<layout>(b),
                                         *ours<layout>(c), *ours<layout>(d), chosen);
   if (fit != CUBLAS_STATUS_SUCCESS) return fit;
-  if (state.no_algorithm) return CUBLAS_STATUS_SUCCESS;
+  const bool plain = chosen.epilogue <= CUBLASLT_EPILOGUE_BIAS;
+  if (state.no_algorithm || (state.no_epilogues && !plain)) return CUBLAS_STATUS_SUCCESS;
   std::memcpy(chosen.alignment, x.alignment, sizeof chosen.alignment);
   if ((x.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE) && chosen.k > 8) {
     chosen.reduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
@@ -256,6 +297,48 @@ struct product {
   uint64_t workspace_bytes;
 };
 
+void store(void* p, cudaDataType type, uint64_t i, double value) {
+  const auto rounded = static_cast<float>(value);
+  if (type == CUDA_R_16BF) {
+    static_cast<bf16_bits*>(p)[i] = float_to_bf16(rounded);
+  } else {
+    static_cast<float*>(p)[i] = rounded;
+  }
+}
+
+double gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double gelu_slope(double x) {
+  const double u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+  const double du = std::sqrt(2 / M_PI) * (1 + 3 * 0.044715 * x * x), t = std::tanh(u);
+  return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * du;
+}
+
+/// What becomes of element (row, column) of D on its way to memory.
+double finished(const product& p, uint64_t row, uint64_t column, double value) {
+  const uint64_t at = row + column * static_cast<uint64_t>(p.o.aux_ld);
+  if (p.o.has(CUBLASLT_EPILOGUE_DGELU)) return value * gelu_slope(load(p.o.aux, p.d.type, at));
+  if (!p.o.has(CUBLASLT_EPILOGUE_GELU_AUX)) return value;
+  store(p.o.aux, p.d.type, at, value);
+  return gelu(value);
+}
+
+/// BGRADA sums rows of op(A), BGRADB columns of op(B).
+void sum_operand(const product& p) {
+  const bool of_a = p.o.epilogue == CUBLASLT_EPILOGUE_BGRADA;
+  const layout& l = of_a ? p.a : p.b;
+  const bool along_rows = of_a ? p.o.a != CUBLAS_OP_N : p.o.b == CUBLAS_OP_N;  // K runs there
+  const auto ld = static_cast<uint64_t>(l.ld);
+  for (uint64_t i = 0; i < (along_rows ? l.columns : l.rows); ++i) {
+    double sum = 0;
+    for (uint64_t k = 0; k < (along_rows ? l.rows : l.columns); ++k) {
+      sum += load(of_a ? p.a_data : p.b_data, l.type, along_rows ? k + i * ld : i + k * ld);
+    }
+    store(p.o.bias, p.d.type, i, sum);
+  }
+}
+
 /// Columns: element (r, c) lies at r + c * ld.
 void compute(const product& p) {
   if (p.workspace) std::memset(p.workspace, 0x7f, p.workspace_bytes);  // an algorithm's own
@@ -272,16 +355,12 @@ void compute(const product& p) {
                     p.o.b == CUBLAS_OP_N ? at(p.b, k, column) : at(p.b, column, k));
       }
       double value = p.alpha * sum;
-      if (p.o.epilogue == CUBLASLT_EPILOGUE_BIAS) value += load(p.o.bias, p.d.type, row);
+      if (p.o.adds_bias()) value += load(p.o.bias, p.d.type, row);
       if (p.beta != 0) value += p.beta * load(p.c_data, p.c.type, at(p.c, row, column));
-      const auto rounded = static_cast<float>(value);
-      if (p.d.type == CUDA_R_16BF) {
-        static_cast<bf16_bits*>(p.d_data)[at(p.d, row, column)] = float_to_bf16(rounded);
-      } else {
-        static_cast<float*>(p.d_data)[at(p.d, row, column)] = rounded;
-      }
+      store(p.d_data, p.d.type, at(p.d, row, column), finished(p, row, column, value));
     }
   }
+  if (p.o.sums_operand()) sum_operand(p);
 }
 
 cublasStatus_t matmul_call(cublasLtHandle_t, cublasLtMatmulDesc_t o, const void* alpha,
@@ -309,10 +388,12 @@ cublasStatus_t matmul_call(cublasLtHandle_t, cublasLtMatmulDesc_t o, const void*
   const cublasStatus_t fit = problem_of(p.o, p.a, p.b, p.c, p.d, wanted);
   if (fit != CUBLAS_STATUS_SUCCESS) return fit;
   if (wanted.m != chosen.m || wanted.n != chosen.n || wanted.k != chosen.k ||
-      wanted.ops != chosen.ops || wanted.in != chosen.in || wanted.out != chosen.out) {
+      wanted.ops != chosen.ops || wanted.epilogue != chosen.epilogue || wanted.in != chosen.in ||
+      wanted.out != chosen.out) {
     return refuse("an algorithm of another problem");
   }
   if (wanted.bias_alignment < chosen.bias_alignment) return refuse("the bias is not so aligned");
+  if (wanted.aux_alignment < chosen.aux_alignment) return refuse("aux is not so aligned");
   const void* pointers[] = {a, b, c, d};
   for (int i = 0; i < 4; ++i) {
     if (!pointers[i]) return refuse("a null matrix");
@@ -322,6 +403,7 @@ cublasStatus_t matmul_call(cublasLtHandle_t, cublasLtMatmulDesc_t o, const void*
     return refuse("the workspace is too small");
   }
   ++state.products;
+  state.epilogue = p.o.epilogue;
   troupe_emulator_enqueue(s, [p] { compute(p); });
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -86,6 +86,52 @@ TEST_CASE("linear_backward_input equals the reference, overwriting and accumulat
   }
 }
 
+TEST_CASE("products with a GELU behind them, and its gradient, equal the reference") {
+  for (dtype type : {dtype::f32, dtype::bf16}) {
+    for (const auto& [n, i, o] : shapes) {
+      CAPTURE(to_string(type));
+      CAPTURE(o);
+      const auto x = tensor::random(type, n * i, 1), w = tensor::random(type, o * i, 2);
+      const auto bias = tensor::random(type, o, 3), dy = tensor::random(type, n * o, 4);
+      const auto saved = tensor::random(type, n * i, 5, 3.0f);
+      struct outcome {
+        tensor pre, y, dx;
+      };
+      for (bool with_bias : {false, true}) {
+        const outcome poison{{type, n * o}, {type, n * o}, {type, n * i}};
+        outcome expected = poison, actual = poison;
+        const auto run = [&](ops& op, stream& s, outcome& to) {
+          op.linear_forward(s, {.tokens = n,
+                                .in = i,
+                                .out = o,
+                                .type = type,
+                                .x = x.data(),
+                                .w = w.data(),
+                                .bias = with_bias ? bias.data() : nullptr,
+                                .y = to.y.data(),
+                                .pre_gelu = to.pre.data()});
+          op.linear_backward_input(s, {.tokens = n,
+                                       .in = i,
+                                       .out = o,
+                                       .type = type,
+                                       .dy = dy.data(),
+                                       .w = w.data(),
+                                       .dx = to.dx.data(),
+                                       .pre_gelu = saved.data()});
+        };
+        on_reference([&](ops& op, stream& s) { run(op, s, expected); });
+        on_every_backend([&](ops& op, stream& s) { run(op, s, actual); },
+                         [&] {
+                           CHECK_CLOSE(actual.pre, expected.pre, product_tolerance(type, i));
+                           CHECK_CLOSE(actual.y, expected.y, product_tolerance(type, i));
+                           CHECK_CLOSE(actual.dx, expected.dx, product_tolerance(type, o));
+                           actual = poison;
+                         });
+      }
+    }
+  }
+}
+
 TEST_CASE("linear_backward_weight accumulates in float32, with and without bias") {
   for (dtype type : {dtype::f32, dtype::bf16}) {
     for (const auto& [n, i, o] : shapes) {

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t count = 20011;
 constexpr uint64_t seed = 99;
+constexpr int64_t first = 70000;  ///< the number of element 0: a part of a chunk
 
 float rounded(float x, rounding_key key, uint32_t index) {
   return std::bit_cast<float>(round_by_chance(std::bit_cast<uint32_t>(x), random_bits(key, index)));
@@ -87,13 +88,15 @@ TEST_CASE("rounding by chance: every back end rounds its masters as the hash say
       a.m = m.floats(), a.v = v.floats(), a.grad = grad.floats(), a.grad_scale = scale.data();
       a.lr = 1e-2f, a.beta1 = 0.9f, a.beta2 = 0.95f, a.eps = 1e-8f, a.weight_decay = 0.1f;
       a.step = 12, a.stochastic_rounding = true, a.rounding_seed = seed;
+      a.rounding_first = first;
       op.optimizer_step(s, a);
     };
     const auto check = [&] {
       const rounding_key key = make_rounding_key(seed, 12);
       int64_t wrong = 0;
       for (int64_t i = 0; i < count; ++i) {
-        if (i != 5) wrong += weight.get(i) != rounded(master.get(i), key, static_cast<uint32_t>(i));
+        if (i != 5)
+          wrong += weight.get(i) != rounded(master.get(i), key, static_cast<uint32_t>(first + i));
       }
       CHECK(wrong == 0);
       CHECK(std::isnan(weight.get(5)));
@@ -104,5 +107,34 @@ TEST_CASE("rounding by chance: every back end rounds its masters as the hash say
     on_reference(step);
     check();
     on_every_backend(step, check);
+  }
+}
+
+TEST_CASE("rounding by chance: copies made anew are those that the update made") {
+  for (const int64_t n : {int64_t{1}, int64_t{7}, int64_t{4099}, count}) {
+    const auto source = tensor::random(dtype::f32, n, 9);
+    tensor copy(dtype::bf16, n);
+    const auto run = [&](ops& op, stream& s) {
+      tensor from = source;
+      op.round_by_chance(s, {.count = n,
+                             .destination = copy.data(),
+                             .source = from.floats(),
+                             .seed = seed,
+                             .step = 12,
+                             .first = first});
+      REQUIRE(s.synchronize());
+    };
+    const auto check = [&] {
+      const rounding_key key = make_rounding_key(seed, 12);
+      int64_t wrong = 0;
+      for (int64_t i = 0; i < n; ++i)
+        wrong += copy.get(i) != rounded(source.get(i), key, static_cast<uint32_t>(first + i));
+      CHECK(wrong == 0);
+      CHECK(copy.guarded());
+      copy = tensor(dtype::bf16, n);
+    };
+    on_reference(run);
+    check();
+    on_every_backend(run, check);
   }
 }

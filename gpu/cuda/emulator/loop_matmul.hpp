@@ -10,4 +10,7 @@ namespace troupe::gpu::cuda {
 /// Sums in float64, in the order of k, rounded once. Asynchronous, as the real ones.
 std::unique_ptr<matmul> make_loop_matmul();
 
+/// The same, as a library that has no epilogues.
+std::unique_ptr<matmul> make_plain_loop_matmul();
+
 }  // namespace troupe::gpu::cuda

@@ -33,6 +33,8 @@ struct controls {
     cudaError_t code;
   };
   std::multimap<std::string, injection> injections;        // guarded by mutex
+  std::atomic<bool> counting{false};                       // as injecting
+  std::map<std::string, int64_t> calls;                    // guarded by mutex
   std::function<void(const std::string&)> misuse_handler;  // guarded by mutex
 };
 
@@ -86,6 +88,22 @@ void fail_next(const std::string& call, cudaError_t code, int after) {
   all().injecting = true;
 }
 
+count_calls::count_calls() {
+  std::lock_guard lock(all().mutex);
+  all().calls.clear();
+  all().counting = true;
+}
+
+count_calls::~count_calls() {
+  all().counting = false;
+}
+
+int64_t count_calls::of(const std::string& call) const {
+  std::lock_guard lock(all().mutex);
+  const auto found = all().calls.find(call);
+  return found == all().calls.end() ? 0 : found->second;
+}
+
 void fail_next_kernel(cudaError_t code) {
   all().kernel_failure = code;
 }
@@ -115,6 +133,10 @@ live_objects live() {
 cudaError_t enter(const char* call) {
   if (in_host_function()) {  // EMR-3
     return misuse(std::string(call) + " in a host function", cudaErrorNotPermitted);
+  }
+  if (all().counting.load(std::memory_order_relaxed)) {
+    std::lock_guard lock(all().mutex);
+    ++all().calls[call];
   }
   if (const auto code = injected(call); code != cudaSuccess) return code;
   return loss_of(current_device);  // EMR-4

@@ -41,6 +41,16 @@ void set_memory_limit(size_t bytes);
 /// The call of that name after `after` more of them fails with `code` and does nothing.
 void fail_next(const std::string& call, cudaError_t code, int after = 0);
 
+/// While one exists, calls of the runtime are counted. One at a time.
+class count_calls {
+ public:
+  count_calls();
+  ~count_calls();
+  count_calls(const count_calls&) = delete;
+  count_calls& operator=(const count_calls&) = delete;
+  int64_t of(const std::string& call) const;
+};
+
 /// The next kernel to run fails with `code`, while it runs (EMR-4).
 void fail_next_kernel(cudaError_t code);
 

@@ -133,6 +133,7 @@ struct update {
   const float* grad_scale;
   float lr, beta1, beta2, rest1, rest2, correct1, correct2, eps, weight_decay, keep;
   rounding_key key;
+  uint32_t rounding_first;
   bool aligned;
 
   /// m and v of four elements from their gradients.
@@ -160,7 +161,7 @@ struct update {
       quad rounded;
       SIMT_UNROLL
       for (int i = 0; i < 4; ++i) {
-        const auto index = static_cast<uint32_t>(at.place(pack) + i);
+        const auto index = rounding_first + static_cast<uint32_t>(at.place(pack) + i);
         rounded.v[i] =
             bits_to_float(round_by_chance(float_to_bits(w.v[i]), random_bits(key, index)));
       }
@@ -421,6 +422,7 @@ update update_of(const optimizer_args& a) {
   u.weight_decay = a.weight_decay;
   u.keep = static_cast<float>(1.0 - static_cast<double>(a.lr) * a.weight_decay);
   u.key = make_rounding_key(a.rounding_seed, a.step);
+  u.rounding_first = static_cast<uint32_t>(a.rounding_first);
   u.aligned = aligned_to(a.master, 16) && aligned_to(a.m, 16) && aligned_to(a.v, 16) &&
               aligned_to(a.grad, 16) && aligned_to(a.weight, 4 * size_of(a.weight_type));
   return u;

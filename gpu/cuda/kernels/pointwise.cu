@@ -3,6 +3,7 @@
 #include "gpu/cuda/kernels/pointwise.hpp"
 
 #include "gpu/cuda/simt.hpp"
+#include "gpu/stochastic_rounding.hpp"
 
 namespace troupe::gpu::cuda {
 namespace {
@@ -39,6 +40,24 @@ __global__ void add_kernel(T* y, const T* __restrict__ x, int64_t count, bool al
     y[i] = from_float<T>(to_float(y[i]) + to_float(x[i]));
 }
 
+__global__ void round_by_chance_kernel(bf16* __restrict__ to, const float* __restrict__ from,
+                                       int64_t count, rounding_key key, uint32_t number,
+                                       bool aligned) {
+  const int64_t first = (int64_t{block_index()} * block + thread_index()) * wide;
+  const auto rounded = [&](float value, int64_t i) {
+    const uint32_t random = random_bits(key, number + static_cast<uint32_t>(i));
+    return from_float<bf16>(bits_to_float(round_by_chance(float_to_bits(value), random)));
+  };
+  if (aligned && first + wide <= count) {
+    const auto in = *reinterpret_cast<const pack<float, wide>*>(from + first);
+    pack<bf16, wide> out;
+    for (int i = 0; i < wide; ++i) out.v[i] = rounded(in.v[i], first + i);
+    *reinterpret_cast<pack<bf16, wide>*>(to + first) = out;
+    return;
+  }
+  for (int64_t i = first; i < first + wide && i < count; ++i) to[i] = rounded(from[i], i);
+}
+
 bool aligned_to(const void* p, size_t bytes) {
   return reinterpret_cast<uintptr_t>(p) % bytes == 0;
 }
@@ -66,6 +85,14 @@ cudaError_t launch_cast(cudaStream_t s, void* destination, dtype to, const void*
                            cudaMemcpyDeviceToDevice, s);
   return to == dtype::bf16 ? cast<bf16, float>(s, destination, source, count)
                            : cast<float, bf16>(s, destination, source, count);
+}
+
+cudaError_t launch_round_by_chance(cudaStream_t s, const rounding_args& a) {
+  const bool aligned =
+      aligned_to(a.destination, wide * sizeof(bf16)) && aligned_to(a.source, wide * sizeof(float));
+  return launch(round_by_chance_kernel, {blocks_for(a.count, int64_t{block} * wide)}, block, 0, s,
+                static_cast<bf16*>(a.destination), a.source, a.count,
+                make_rounding_key(a.seed, a.step), static_cast<uint32_t>(a.first), aligned);
 }
 
 cudaError_t launch_add(cudaStream_t s, void* y, const void* x, dtype type, int64_t count) {

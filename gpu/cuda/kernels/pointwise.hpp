@@ -14,6 +14,9 @@ namespace troupe::gpu::cuda {
 cudaError_t launch_cast(cudaStream_t s, void* destination, dtype to, const void* source, dtype from,
                         int64_t count);
 
+/// As ops::round_by_chance. Bytes: 6 * count.
+cudaError_t launch_round_by_chance(cudaStream_t s, const rounding_args& a);
+
 /// y[i] += x[i]. Bytes: 3 * count * size_of(type).
 cudaError_t launch_add(cudaStream_t s, void* y, const void* x, dtype type, int64_t count);
 

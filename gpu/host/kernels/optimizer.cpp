@@ -26,7 +26,8 @@ struct moments {
         correct2(static_cast<float>(1.0 / (1.0 - whole_power(a.beta2, a.step)))),
         eps(a.eps),
         by_chance(a.stochastic_rounding && a.weight_type == dtype::bf16),
-        key(make_rounding_key(a.rounding_seed, a.step)) {}
+        key(make_rounding_key(a.rounding_seed, a.step)),
+        first(static_cast<uint32_t>(a.rounding_first)) {}
 
   /// (m/(1-b1^t)) / (sqrt(v/(1-b2^t)) + eps)
   TROUPE_INLINE vf direction(vf m, vf v) const { return m * correct1 / (sqrt(v * correct2) + eps); }
@@ -43,7 +44,7 @@ struct moments {
 
   /// The weights at i as bfloat16 sees them: round_by_chance() in every lane.
   TROUPE_INLINE vf rounded(vf w, int64_t i) const {
-    const vu index = reinterpret_cast<vu>(lane_numbers()) + static_cast<uint32_t>(i);
+    const vu index = reinterpret_cast<vu>(lane_numbers()) + (first + static_cast<uint32_t>(i));
     const vu bits = reinterpret_cast<vu>(w), random = random_bits(key, index);
     const vi nan = w != w;
     return select(nan, w, reinterpret_cast<vf>((bits + (random >> 16)) & 0xffff0000u));
@@ -52,6 +53,7 @@ struct moments {
   float beta1, beta2, rest1, rest2, scale, correct1, correct2, eps;
   bool by_chance;
   rounding_key key;
+  uint32_t first;  ///< the number of element 0
 };
 
 /// Writes n new weights at i: master, compute copy, zeroed gradient.

@@ -1,0 +1,296 @@
+// Training steps on one device, measured; see train_run.hpp.
+#include "apps/bench/train_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "apps/bench/product_peak.hpp"
+#include "gpu/back_end.hpp"
+#include "gpu/model/init.hpp"
+#include "gpu/model/local_trainer.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+gpu::model_config gpt2(int64_t layers, int64_t heads, int64_t hidden, int64_t vocab,
+                       int64_t positions) {
+  gpu::model_config m;
+  m.layers = layers;
+  m.heads = m.kv_heads = heads;
+  m.hidden = hidden;
+  m.head_width = hidden / heads;
+  m.ffn = 4 * hidden;
+  m.vocab = vocab;
+  m.max_positions = positions;
+  return m;
+}
+
+gpu::model_config llama(gpu::model_config m, int64_t kv_heads, int64_t ffn) {
+  m.family = gpu::model_family::llama;
+  m.kv_heads = kv_heads;
+  m.ffn = ffn;
+  m.activation = gpu::activation_kind::swiglu;
+  m.attention_bias = m.mlp_bias = m.tied = false;
+  return m;
+}
+
+train_shape usual_shape(const std::string& name) {
+  if (name == "micro") return {gpt2(1, 2, 32, 128, 64), 1, 32};
+  if (name == "tiny") return {gpt2(4, 4, 256, 4096, 1024), 8, 256};
+  if (name == "llama-tiny") return {llama(gpt2(4, 8, 256, 4096, 1024), 4, 704), 8, 256};
+  if (name == "gpt2-124m") return {gpt2(12, 12, 768, 50257, 1024), 1, 1024};
+  if (name == "gpt2-1.5b") return {gpt2(48, 25, 1600, 50257, 1024), 1, 1024};
+  if (name == "llama-1b") return {llama(gpt2(16, 32, 2048, 128256, 2048), 8, 8192), 1, 2048};
+  if (name == "llama-8b") return {llama(gpt2(8, 32, 4096, 128256, 2048), 8, 14336), 1, 2048, 32};
+  return {llama(gpt2(12, 12, 768, 32000, 1024), 4, 2048), 1, 1024};
+}
+
+/// Token ids that are spread evenly, the same in every run.
+std::vector<int32_t> random_tokens(size_t count, int64_t vocab) {
+  std::vector<int32_t> out(count);
+  uint64_t x = 0x9e3779b97f4a7c15u;
+  for (auto& token : out) {
+    x ^= x << 13;
+    x ^= x >> 7;
+    x ^= x << 17;
+    token = static_cast<int32_t>((x >> 20) % static_cast<uint64_t>(vocab));
+  }
+  return out;
+}
+
+/// One trainer and its data.
+class session {
+ public:
+  static result<session> make(gpu::device& owner, const train_shape& shape,
+                              const train_plan& plan) {
+    gpu::local_options options;
+    options.micro_batch = shape.batch;
+    options.seq = shape.seq;
+    options.threads = plan.threads;
+    options.compute = plan.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
+    options.recompute = plan.recompute;
+    TROUPE_TRY(trainer, gpu::local_trainer::make(owner, shape.model, options));
+    TROUPE_CHECK(gpu::initialize(trainer->stage(0).store(), shape.model, 1));
+    const auto count = static_cast<size_t>(shape.batch * shape.seq + 1);
+    return session(std::move(trainer), random_tokens(count, shape.model.vocab));
+  }
+
+  /// Seconds of one step.
+  result<double> step(gpu::time_kind clock) {
+    const double began = gpu::seconds_now(clock);
+    TROUPE_TRY(done, trainer_->step(tokens_.data(), tokens_.data() + 1, 1e-4f));
+    loss_ = done.loss;
+    return gpu::seconds_now(clock) - began;
+  }
+  status run(int steps) {
+    for (int i = 0; i < steps; ++i) TROUPE_CHECK(step(gpu::time_kind::wall));
+    return {};
+  }
+
+  gpu::local_trainer& trainer() { return *trainer_; }
+  double loss() const { return loss_; }
+
+ private:
+  session(std::unique_ptr<gpu::local_trainer> trainer, std::vector<int32_t> tokens)
+      : trainer_(std::move(trainer)), tokens_(std::move(tokens)) {}
+
+  std::unique_ptr<gpu::local_trainer> trainer_;
+  std::vector<int32_t> tokens_;
+  double loss_ = 0;
+};
+
+/// Fails where what the stage's plan counts is more than the device has free.
+status fits(gpu::device& owner, const train_shape& shape, const train_plan& plan, gpu::dtype type) {
+  const uint64_t free = owner.facts().free_bytes;
+  gpu::stage_shape stage = gpu::whole_model(shape.model, shape.batch, shape.seq, type);
+  stage.recompute = plan.recompute;
+  const uint64_t needed = gpu::plan_stage(shape.model, stage).total();
+  if (free == 0 || needed <= free) return {};
+  constexpr double gib = 1 << 30;
+  return error(errc::no_memory,
+               fmt::format("{} needs {:.1f} GiB, {:.1f} GiB of the device are free", plan.model,
+                           static_cast<double>(needed) / gib, static_cast<double>(free) / gib),
+               "give it fewer rows (--batch) or layers (--layers), or --recompute");
+}
+
+}  // namespace
+
+const std::vector<std::string>& train_models() {
+  static const std::vector<std::string> names = {"micro",     "tiny",       "llama-tiny",
+                                                 "gpt2-124m", "llama-110m", "gpt2-1.5b",
+                                                 "llama-1b",  "llama-8b"};
+  return names;
+}
+
+train_shape shape_of(const train_plan& plan) {
+  train_shape shape = usual_shape(plan.model);
+  if (plan.batch > 0) shape.batch = plan.batch;
+  if (plan.seq > 0) shape.seq = plan.seq;
+  if (plan.layers > 0) {
+    if (shape.layers_of_model == 0) shape.layers_of_model = shape.model.layers;
+    shape.model.layers = plan.layers;
+  }
+  shape.model.max_positions = std::max(shape.model.max_positions, shape.seq);
+  return shape;
+}
+
+result<train_measurement> measure_training(const train_shape& shape, const train_plan& plan) {
+  train_measurement out;
+  TROUPE_TRY(owner, gpu::open_device(plan.device, plan.threads));
+  const int threads = plan.threads > 0 ? plan.threads : owner->facts().threads;
+  const auto type = plan.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
+  const auto late = [&] { return gpu::seconds_now(gpu::time_kind::wall) > plan.until_s; };
+  out.device = owner->facts().name;
+  out.sheet_flops = type == gpu::dtype::bf16 ? owner->facts().sheet_flops : 0;
+  TROUPE_TRY(meter, product_peak::make(*owner, type, threads, plan.clock, plan.peak_side));
+  TROUPE_CHECK(fits(*owner, shape, plan, type));
+  {
+    TROUPE_TRY(timed, session::make(*owner, shape, plan));
+    TROUPE_CHECK(timed.run(plan.warmup));
+    for (int i = 0; i < plan.steps && (i == 0 || !late()); ++i) {
+      TROUPE_TRY(peak, meter.sample());
+      out.peaks.push_back(peak / 1e9);
+      TROUPE_TRY(seconds, timed.step(plan.clock));
+      out.seconds.push_back(seconds);
+    }
+    out.loss = timed.loss();
+    out.plan = timed.trainer().stage(0).plan().text();
+    const auto facts = owner->facts();
+    if (facts.free_bytes > 0) out.memory_bytes = facts.memory_bytes - facts.free_bytes;
+  }
+  std::sort(out.peaks.begin(), out.peaks.end());
+  std::sort(out.seconds.begin(), out.seconds.end());
+  out.flops_per_step =
+      shape.model.flops_per_token(shape.seq) * static_cast<double>(shape.batch * shape.seq);
+  auto profiled = gpu::make_profiled_device(*owner, out.profile);
+  TROUPE_TRY(watched, session::make(*profiled, shape, plan));
+  TROUPE_CHECK(watched.run(1));
+  out.profile.clear();
+  out.profile.clock = plan.clock;
+  const int most = std::max(1, std::min(plan.steps, 5));
+  while (out.profiled_steps < most && (out.profiled_steps == 0 || !late())) {
+    TROUPE_CHECK(watched.run(1));
+    ++out.profiled_steps;
+  }
+  return out;
+}
+
+namespace {
+
+std::vector<std::pair<gpu::op_kind, gpu::op_time>> by_time(const gpu::op_profile& profile) {
+  std::vector<std::pair<gpu::op_kind, gpu::op_time>> out;
+  for (size_t i = 0; i < profile.kinds.size(); ++i)
+    if (profile.kinds[i].calls > 0)
+      out.emplace_back(static_cast<gpu::op_kind>(i), profile.kinds[i]);
+  std::sort(out.begin(), out.end(),
+            [](auto& a, auto& b) { return a.second.seconds > b.second.seconds; });
+  return out;
+}
+
+/// Says so where layers are cut.
+std::string cut(const train_shape& shape) {
+  if (shape.layers_of_model == 0 || shape.layers_of_model == shape.model.layers) return "";
+  return fmt::format(" cut to {} of {} layers", shape.model.layers, shape.layers_of_model);
+}
+
+}  // namespace
+
+std::string text(const train_plan& plan, const train_shape& shape, const train_measurement& m) {
+  const double tokens = static_cast<double>(shape.batch * shape.seq);
+  std::string out = fmt::format(
+      "{}{} {} {}x{}, {:.1f} M parameters, {} steps, loss {:.4f}\non {}; peak {:.0f} GFLOP/s\n",
+      plan.model, cut(shape), plan.dtype, shape.batch, shape.seq,
+      static_cast<double>(shape.model.parameters()) / 1e6, m.seconds.size(), m.loss, m.device,
+      m.peak());
+  for (const auto& pace : m.paces()) {
+    const double gflops = m.flops() / pace.seconds;
+    out += fmt::format(
+        "  {:<7} {:10.1f} tokens/s {:9.1f} GFLOP/s {:6.1f} % of peak {:10.1f} ms{}\n", pace.name,
+        tokens / pace.seconds, gflops, 100 * gflops / pace.peak, pace.seconds * 1e3,
+        plan.clock == gpu::time_kind::processor ? " of processor time" : "");
+  }
+  if (m.sheet_flops > 0)
+    out += fmt::format("  MFU     {:6.1f} % of the data sheet's {:.0f} TFLOP/s (median step)\n",
+                       100 * m.mfu(), m.sheet_flops / 1e12);
+  if (m.memory_bytes > 0)
+    out += fmt::format("  memory  {:.2f} GiB of the device in use\n",
+                       static_cast<double>(m.memory_bytes) / (1 << 30));
+  out += "share of each operation (stream time of extra, profiled steps)\n";
+  const double total = m.profile.total_seconds();
+  for (const auto& [kind, time] : by_time(m.profile)) {
+    out += fmt::format("  {:<23} {:5.1f} % {:9.3f} ms a step {:5} calls", to_string(kind),
+                       100 * time.seconds / total, 1e3 * time.seconds / m.profiled_steps,
+                       time.calls / m.profiled_steps);
+    if (time.flops > 0) {
+      const double gflops = time.flops / time.seconds / 1e9;
+      out += fmt::format(" {:8.1f} GFLOP/s ({:.0f} %)", gflops, 100 * gflops / m.peak());
+    }
+    out += "\n";
+  }
+  return out + m.plan;
+}
+
+std::string train_heading() {
+  return fmt::format("{:<38} {:>10} {:>12} {:>9} {:>9} {:>10}\n", "training", "ms a step",
+                     "tokens/s", "MFU %", "% of peak", "GiB in use");
+}
+
+std::string row(const train_plan& plan, const train_shape& shape, const train_measurement& m) {
+  const auto or_nothing = [](bool known, double number) {
+    return known ? fmt::format("{:.1f}", number) : std::string();
+  };
+  std::string out = fmt::format(
+      "  {:<36} {:>10.3f} {:>12.0f} {:>9} {:>9.1f} {:>10}\n",
+      fmt::format("{}{} {} {}x{}", plan.model, cut(shape), plan.dtype, shape.batch, shape.seq),
+      m.median() * 1e3, static_cast<double>(shape.batch * shape.seq) / m.median(),
+      or_nothing(m.sheet_flops > 0, 100 * m.mfu()), 100 * m.of_peak(),
+      or_nothing(m.memory_bytes > 0, static_cast<double>(m.memory_bytes) / (1 << 30)));
+  const double total = m.profile.total_seconds();
+  std::string shares;
+  for (const auto& [kind, time] : by_time(m.profile))
+    shares += fmt::format("{}{} {:.1f} %", shares.empty() ? "" : ", ", to_string(kind),
+                          100 * time.seconds / total);
+  out += fmt::format("    {} steps, loss {:.4f}; the peak beside it {:.0f} GFLOP/s\n",
+                     m.seconds.size(), m.loss, m.peak());
+  return out + "    of " + std::to_string(m.profiled_steps) + " profiled: " + shares + "\n";
+}
+
+nlohmann::ordered_json json(const train_plan& plan, const train_shape& shape,
+                            const train_measurement& m) {
+  const double tokens = static_cast<double>(shape.batch * shape.seq);
+  nlohmann::ordered_json out;
+  out["bench"] = "train";
+  out["model"] = plan.model;
+  out["dtype"] = plan.dtype;
+  out["device"] = m.device;
+  out["layers"] = shape.model.layers;
+  if (m.sheet_flops > 0) out["mfu"] = m.mfu();
+  if (m.memory_bytes > 0) out["memory_bytes"] = m.memory_bytes;
+  out["threads"] = plan.threads;
+  out["batch"] = shape.batch;
+  out["seq"] = shape.seq;
+  out["parameters"] = shape.model.parameters();
+  out["loss"] = m.loss;
+  out["clock"] = plan.clock == gpu::time_kind::processor ? "cpu" : "wall";
+  out["peak_gflops"] = m.peak();
+  for (const auto& pace : m.paces()) {
+    const double gflops = m.flops() / pace.seconds;
+    out[pace.name] = {{"tokens_per_s", tokens / pace.seconds},
+                      {"gflops", gflops},
+                      {"of_peak", gflops / pace.peak},
+                      {"step_ms", pace.seconds * 1e3}};
+  }
+  for (const auto& [kind, time] : by_time(m.profile))
+    out["ops"][std::string(to_string(kind))] = {
+        {"share", time.seconds / m.profile.total_seconds()},
+        {"ms_per_step", 1e3 * time.seconds / m.profiled_steps},
+        {"calls_per_step", time.calls / m.profiled_steps},
+        {"gflops", time.flops / time.seconds / 1e9}};
+  return out;
+}
+
+}  // namespace troupe::apps
