@@ -17,6 +17,7 @@
 #include "messages/schemas/common_generated.h"
 #include "messages/schemas/control_generated.h"
 #include "messages/schemas/data_generated.h"
+#include "messages/schemas/power_generated.h"
 #include "messages/schemas/trace_generated.h"
 #include "messages/schemas/train_generated.h"
 
@@ -78,6 +79,13 @@ using stage_actor = component_actor::extend<
     // A neighbour has computed an activation or a gradient that this stage may fetch.
     tell<fbs::ActivationReady>, ask<fbs::SaveCheckpoint, fbs::Saved>,
     ask<fbs::LoadCheckpoint, fbs::Loaded>>;
+
+/// Reads the meters of a machine. May block: it is detached.
+using meter_actor = component_actor::extend<
+    // Says what was read last.
+    ask<fbs::ReadMeters, fbs::MeterReadings>,
+    // Time to read (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
 
 /// One process of the cluster.
 using node_actor = component_actor::extend<

@@ -161,6 +161,11 @@ error take_error(size_t length) {
           "send a handle to the data, or send it in parts"};
 }
 
+uint32_t received_mark(int64_t now_ns) noexcept {
+  const auto units = static_cast<uint32_t>(static_cast<uint64_t>(now_ns) >> 10);
+  return units != 0 ? units : 1;
+}
+
 bool known_type(uint16_t type) noexcept {
   switch (type) {
 #define TROUPE_CASE(domain, table, number) case number:
@@ -180,6 +185,13 @@ bool any_msg::equals(const any_msg& other) const noexcept {
   if (std::memcmp(&block_->header, &other.block_->header, sizeof(message_header)) != 0)
     return false;
   return std::memcmp(block_->payload(), other.block_->payload(), block_->header.length) == 0;
+}
+
+int64_t any_msg::received_ago_ns(int64_t now_ns) const noexcept {
+  if (block_->received == 0) return -1;
+  const uint32_t units = detail::received_mark(now_ns) - block_->received;  // both go round
+  constexpr uint32_t behind = 1u << 20;  // a second: whose clock is a little behind the network's
+  return units > UINT32_MAX - behind ? 0 : static_cast<int64_t>(uint64_t{units} << 10);
 }
 
 std::string to_string(const any_msg& m) {

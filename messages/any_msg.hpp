@@ -37,7 +37,7 @@ struct alignas(16) message_block {
   std::atomic<uint32_t> references{1};
   uint32_t base_offset = 0;
   uint32_t capacity = 0;  ///< of the whole memory, as it was asked for
-  uint32_t unused = 0;
+  uint32_t received = 0;  ///< received_mark() of when it came into this process, 0: made here
   message_header header;
 
   uint8_t* payload() { return reinterpret_cast<uint8_t*>(this + 1); }
@@ -81,6 +81,9 @@ class any_msg {
   uint16_t type() const noexcept { return block_ != nullptr ? block_->header.type : 0; }
   /// The epoch its sender lived in. The message must not be empty.
   uint32_t epoch() const noexcept { return block_->header.epoch; }
+  /// How long ago it came into this process from a network; less than nothing: it was made here.
+  /// `now_ns` of steady_clock; to about a microsecond, up to an hour. It must not be empty.
+  int64_t received_ago_ns(int64_t now_ns) const noexcept;
   /// The FlatBuffer: 16-byte aligned, valid as long as this message or a copy of it lives.
   std::span<const uint8_t> payload() const& noexcept {
     if (block_ == nullptr) return {};
@@ -141,6 +144,9 @@ status check_payload(message_block& block, uint32_t sum, uint32_t trailer);
 
 /// Runs the verifier of a message type; false for an unknown type. Counted.
 bool verify_payload(uint16_t type, const uint8_t* bytes, size_t size) noexcept;
+
+/// A moment of steady_clock in the room of 32 bits, in units of 1024 ns; never 0.
+uint32_t received_mark(int64_t now_ns) noexcept;
 
 /// True where the id is in the list of messages.
 bool known_type(uint16_t type) noexcept;

@@ -82,6 +82,8 @@ constexpr std::array table = {
     audience_entry{message_traits<fbs::TraceMore>::id, audience::lookers},
     audience_entry{message_traits<fbs::TraceStop>::id, audience::lookers},
     audience_entry{message_traits<fbs::DumpBlackBox>::id, audience::commanders},
+    audience_entry{message_traits<fbs::ReadMeters>::id, audience::lookers},
+    audience_entry{message_traits<fbs::MeterReadings>::id, audience::nodes},
 };
 
 }  // namespace

@@ -82,7 +82,9 @@
   X(trace, TraceStarted, 0x0603)      \
   X(trace, TraceMore, 0x0604)         \
   X(trace, TraceStop, 0x0605)         \
-  X(trace, DumpBlackBox, 0x0606)
+  X(trace, DumpBlackBox, 0x0606)      \
+  X(power, ReadMeters, 0x0701)        \
+  X(power, MeterReadings, 0x0702)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

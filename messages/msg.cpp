@@ -2,6 +2,7 @@
 #include "messages/msg.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <caf/deserializer.hpp>
 #include <caf/error.hpp>
@@ -54,6 +55,9 @@ caf::error load(caf::deserializer& source, uint16_t expected, any_msg& out) {
   if (auto failed = source.apply_raw(trailer_bytes, &trailer))
     return truncated(std::move(failed), "the message ends within its trailer");
   if (auto good = check_payload(*block, sum, trailer); !good) return to_caf(good.error());
+  using namespace std::chrono;
+  block->received =
+      received_mark(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
   out = std::move(loaded);
   return caf::none;
 }

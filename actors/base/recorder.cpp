@@ -2,6 +2,7 @@
 #include "actors/base/recorder.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <random>
 
 #include "actors/base/flight_memory.hpp"
@@ -206,6 +207,16 @@ void record_work(const work_note& work) noexcept {
   r.type = work.name;
   r.kind = record_kind::work;
   r.flags = work.failed ? record_flag::failed : 0;
+  recorder::instance().here().push(r);
+}
+
+void record_counter(const counter_note& counter) noexcept {
+  trace_record r;
+  r.begin_ns = counter.at_ns;
+  r.sender = std::bit_cast<uint64_t>(counter.value);
+  r.actor = counter.actor;
+  r.type = counter.name;
+  r.kind = record_kind::counter;
   recorder::instance().here().push(r);
 }
 

@@ -1,9 +1,9 @@
 // The flight recorder: the last records of every thread of this process, always on.
 //
-// One record is one handled message, or one piece of work done for one (an operation of a device, a
-// transfer, a write). Each thread writes to a ring of its own without a lock; whoever wants to see
-// them (the observer of the process) reads the rings at its leisure and may come too late, never in
-// the way.
+// One record is one handled message, one piece of work done for one (an operation of a device, a
+// transfer, a write), or the value of something at a moment (watts). Each thread writes to a ring
+// of its own without a lock; whoever wants to see them (the observer of the process) reads the
+// rings at its leisure and may come too late, never in the way.
 //
 // Invariants
 //   REC-1  Recording never waits and never allocates, but for a thread's first record.
@@ -31,6 +31,7 @@ namespace troupe {
 enum class record_kind : uint8_t {
   handled = 1,  ///< an actor handled a message
   work = 2,     ///< something done outside of an actor on its behalf; `type` is a work name
+  counter = 3,  ///< what something was at a moment; `type` is a work name, `sender` the value
 };
 
 /// Bits of trace_record::flags.
@@ -41,15 +42,17 @@ inline constexpr uint8_t failed = 4;    ///< the handler ended with an error, or
 inline constexpr uint8_t system = 8;    ///< a message of CAF's own: exits, downs, timers
 }  // namespace record_flag
 
-/// One record, 64 bytes: the layout of the schema's struct TraceRecord (trace.fbs).
+/// One record, 72 bytes: as it stands in the records of a TraceBatch (trace.fbs) and in files.
 struct alignas(8) trace_record {
   int64_t begin_ns = 0;  ///< when the handling began, on the actor clock
+  int64_t sent_ns = 0;   ///< when the message was sent, on the sender's clock; 0: not told, or work
   uint64_t span = 0;     ///< the span the message opened, or the work's own
   uint64_t parent = 0;   ///< the span that caused it
   uint64_t trace = 0;    ///< trace id, lower half
-  uint64_t sender = 0;   ///< the sending actor's key; of work: its number (a step, a micro-batch)
+  uint64_t sender = 0;   ///< the sending actor's key; of work: its number (a step, a micro-batch);
+                         ///< of a counter: the bits of its value, a double
   float handling_s = 0;  ///< how long it took
-  float waiting_s = 0;   ///< from sending to handling, over both clocks where they differ
+  float mailbox_s = 0;   ///< from its coming into this process to its handling, on one clock
   uint32_t actor = 0;    ///< the receiving actor: the lower half of its key
   uint32_t bytes = 0;    ///< of payload, or moved by the work
   uint16_t type = 0;     ///< message type, or work name
@@ -57,8 +60,13 @@ struct alignas(8) trace_record {
   uint16_t sent = 0;     ///< messages made meanwhile
   record_kind kind = record_kind::handled;
   uint8_t flags = 0;  ///< record_flag
+
+  /// From sending to handling, seconds, over both clocks where they differ.
+  double waiting_s() const noexcept {
+    return sent_ns != 0 ? static_cast<double>(begin_ns - sent_ns) * 1e-9 : mailbox_s;
+  }
 };
-static_assert(sizeof(trace_record) == 64);
+static_assert(sizeof(trace_record) == 72);
 static_assert(std::is_trivially_copyable_v<trace_record>);
 
 /// A ring of records with one writer, and the message that this has under its hands.
@@ -210,5 +218,16 @@ struct work_note {
 
 /// Records it. Any thread.
 void record_work(const work_note& work) noexcept;
+
+/// What something was at a moment, e.g. the watts of a device.
+struct counter_note {
+  uint16_t name = 0;   ///< of work_name(), with its unit: "gpu0 W"
+  uint32_t actor = 0;  ///< who measured it: the lower half of an actor's key
+  int64_t at_ns = 0;   ///< on the actor clock
+  double value = 0;    ///< finite
+};
+
+/// Records it. Any thread.
+void record_counter(const counter_note& counter) noexcept;
 
 }  // namespace troupe

@@ -61,7 +61,7 @@ const any_msg* message_in(const caf::mailbox_element& element) noexcept {
 }
 
 handling begin_handling(actor_card& card, const caf::mailbox_element& element, uint32_t left,
-                        int64_t now_ns) {
+                        int64_t now_ns, int64_t came_ns) {
   handling h;
   h.made = messages_made();
   auto& r = h.record;
@@ -79,8 +79,11 @@ handling begin_handling(actor_card& card, const caf::mailbox_element& element, u
     r.sender = header.sender;
     r.bytes = header.length;
     r.type = header.type;
-    if (header.sent_ns != 0)
-      r.waiting_s = static_cast<float>(static_cast<double>(now_ns - header.sent_ns) * 1e-9);
+    r.sent_ns = header.sent_ns;
+    auto waited_ns = came_ns != 0 ? now_ns - came_ns : m->received_ago_ns(now_ns);
+    if (waited_ns < 0 && header.sent_ns != 0)  // made here: it was in the mailbox at once
+      waited_ns = now_ns - header.sent_ns;
+    r.mailbox_s = static_cast<float>(static_cast<double>(std::max<int64_t>(0, waited_ns)) * 1e-9);
     if (auto& t = tap::instance(); t.is_open()) t.offer(card.number(), now_ns, r.flags, *m);
   } else {
     r.flags |= record_flag::system;
@@ -99,6 +102,28 @@ void end_handling(actor_card& card, handling& h, uint32_t left, int64_t now_ns) 
   auto& ring = recorder::instance().here();
   ring.put_down();
   ring.push(r);
+}
+
+void arrivals::note(const caf::mailbox_element* element, int64_t at_ns) {
+  constexpr size_t most = 1u << 16;
+  if (empty() || came_.size() >= most) {  // what was dropped unhandled is never taken
+    came_.clear();
+    first_ = 0;
+  }
+  came_.emplace_back(element, at_ns);
+}
+
+int64_t arrivals::take(const caf::mailbox_element* element) {
+  const auto begin = came_.begin() + static_cast<ptrdiff_t>(first_);
+  const auto it =
+      std::find_if(begin, came_.end(), [element](const auto& c) { return c.first == element; });
+  if (it == came_.end()) return 0;
+  const auto at_ns = it->second;
+  if (it == begin)  // mostly: in the order of their coming
+    ++first_;
+  else
+    came_.erase(it);
+  return at_ns;
 }
 
 void drop_handling(actor_card& card) noexcept {

@@ -9,6 +9,9 @@
 //   TRC-2  The cost per message is one reading of the clock (fast_clock.hpp) and one record;
 //     nothing is allocated. Of messages handled in a row, the end of one is the beginning of the
 //     next.
+//     When a message came is noted where it came from elsewhere: by the reader of the network in
+//     the message itself (any_msg::received_ago_ns), by a simulated network in `arrivals`; what was
+//     made in the process came when it was sent.
 //   TRC-3  What a tap takes is a reference to the message, and a full tap drops (tap.hpp).
 //   TRC-4  What a guest may not send never gets into the mailbox (trust.hpp).
 //   TRC-5  Whoever keeps the actor's life hears all of it (life.hpp); an actor whose life nobody
@@ -18,6 +21,7 @@
 #include <chrono>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include <caf/actor_clock.hpp>
 #include <caf/actor_system.hpp>
@@ -81,9 +85,23 @@ struct handling {
   uint64_t made = 0;
 };
 
-/// `left`: messages in the mailbox behind this one.
+/// When the messages in a mailbox came over a simulated network, where the same message may be on
+/// its way to many. One thread.
+class arrivals {
+ public:
+  bool empty() const noexcept { return first_ == came_.size(); }
+  void note(const caf::mailbox_element* element, int64_t at_ns);
+  /// 0: it did not come that way.
+  int64_t take(const caf::mailbox_element* element);
+
+ private:
+  std::vector<std::pair<const caf::mailbox_element*, int64_t>> came_;
+  size_t first_ = 0;  ///< those before it have been taken
+};
+
+/// `left`: messages in the mailbox behind this one; `came_ns`: arrivals'.
 handling begin_handling(actor_card& card, const caf::mailbox_element& element, uint32_t left,
-                        int64_t now_ns);
+                        int64_t now_ns, int64_t came_ns);
 void end_handling(actor_card& card, handling& h, uint32_t left, int64_t now_ns) noexcept;
 /// The message was put back (TRC-1).
 void drop_handling(actor_card& card) noexcept;
@@ -121,6 +139,7 @@ class traced : public Base, public traced_actor {
 
   void deliver(caf::mailbox_element_ptr message) override {
     this->card_->message_came();
+    came_.note(message.get(), clock_ns());
     Base::enqueue(std::move(message), nullptr);
   }
 
@@ -201,8 +220,10 @@ class traced : public Base, public traced_actor {
   }
 
   caf::invoke_message_result handle(caf::mailbox_element& element) {
-    auto h = detail::begin_handling(*this->card_, element, left_in_mailbox(),
-                                    handled_until_ns_ != 0 ? handled_until_ns_ : clock_ns());
+    const auto came_ns = came_.empty() ? 0 : came_.take(&element);
+    auto h =
+        detail::begin_handling(*this->card_, element, left_in_mailbox(),
+                               handled_until_ns_ != 0 ? handled_until_ns_ : clock_ns(), came_ns);
     auto outcome = caf::invoke_message_result::dropped;
     try {
       outcome = Base::consume(element);
@@ -211,10 +232,12 @@ class traced : public Base, public traced_actor {
       end(h);
       throw;
     }
-    if (outcome == caf::invoke_message_result::skipped)
+    if (outcome == caf::invoke_message_result::skipped) {
       detail::drop_handling(*this->card_);
-    else
+      if (came_ns != 0) came_.note(&element, came_ns);
+    } else {
       end(h);
+    }
     return outcome;
   }
 
@@ -238,6 +261,7 @@ class traced : public Base, public traced_actor {
   }
 
   int64_t handled_until_ns_ = 0;  ///< 0: nothing in this turn yet
+  detail::arrivals came_;
 };
 
 /// `self` of a behaviour: an actor of the typed handle `Handle` with `State`, traced.

@@ -301,6 +301,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     w.heartbeat_interval_ms = static_cast<uint32_t>(cluster.heartbeat_interval_ms);
     w.dead_after_ms = static_cast<uint32_t>(cluster.dead_after_ms);
     w.config_toml = st.config_toml;
+    w.meter_interval_ms = static_cast<uint32_t>(st.options.plan.job.power.meter_interval_ms);
   });
   // The welcome must be on its way before the ranks are.
   if (st.membership->complete() && !st.assigning)

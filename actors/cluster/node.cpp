@@ -10,6 +10,7 @@
 #include "actors/base/context.hpp"
 #include "actors/cluster/hardware.hpp"
 #include "actors/cluster/network.hpp"
+#include "actors/power/meter.hpp"
 #include "actors/train/loader.hpp"
 #include "actors/train/stage.hpp"
 #include "actors/train/worker.hpp"
@@ -37,6 +38,12 @@ loader_actor make_loader(node_pointer self, uint32_t epoch) {
   const auto& o = self->state.options;
   if (o.parts.loader) return o.parts.loader(self, epoch);
   return self->spawn<caf::detached>(train::loader, epoch, o.name);
+}
+
+meter_actor make_meter(node_pointer self, uint32_t epoch, int64_t interval_ms) {
+  const auto& o = self->state.options;
+  if (o.parts.meter) return o.parts.meter(self, epoch, interval_ms);
+  return self->spawn<caf::detached>(power::meter, power::meter_options{o.name, epoch, interval_ms});
 }
 
 void be(node_pointer self, fbs::NodeState state) {
@@ -72,6 +79,7 @@ void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   st.dead_after_ms = m->dead_after_ms();
   st.answered_ns = now_ns(*self);
   spdlog::debug("node {} joined epoch {} as number {}", st.options.name, m->epoch(), st.index);
+  if (m->meter_interval_ms() > 0) st.meter = make_meter(self, m->epoch(), m->meter_interval_ms());
   schedule_beat(self);
 }
 
@@ -233,6 +241,7 @@ node_state::~node_state() {
   for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
   if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);
+  if (meter) caf::anon_send_exit(meter, caf::exit_reason::kill);
   if (!over && options.ended) options.ended({errc::cancelled, "the node's actor was killed"});
 }
 

@@ -31,6 +31,7 @@ using node_pointer = traced_pointer<node_actor, node_state>;
 struct node_parts {
   std::function<worker_actor(node_pointer self, uint32_t epoch, uint32_t rank)> worker;
   std::function<loader_actor(node_pointer self, uint32_t epoch)> loader;
+  std::function<meter_actor(node_pointer self, uint32_t epoch, int64_t interval_ms)> meter;
   std::function<fbs::HardwareFactsT()> hardware;
   std::function<process_usage()> usage;
   caf::actor connector;  ///< understands publish_atom and connect_atom as CAF's middleman does
@@ -68,6 +69,7 @@ struct node_state {
   fbs::NodeState doing = fbs::NodeState::joining;
   bool over = false;
   loader_actor loader;
+  meter_actor meter;
   std::vector<stage_actor> stages;
   std::vector<worker_actor> workers;
 

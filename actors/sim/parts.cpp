@@ -2,10 +2,12 @@
 #include "actors/sim/parts.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
+#include "actors/train/addresses_policy.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "messages/text.hpp"
 
@@ -61,13 +63,15 @@ void gang::fail() {
 
 namespace {
 
-/// How long the device takes from now: it does one thing after another.
-int64_t busy_for(worker_pointer self, int64_t ns) {
+/// How long the device takes from now, drawing so many watts: it does one thing after another.
+int64_t busy_for(worker_pointer self, int64_t ns, double watts) {
   auto& st = self->state;
   const auto ill = st.room->ailments.find(st.rank);
   const double slow = ill == st.room->ailments.end() ? 1 : ill->second.slow;
   const auto takes = static_cast<int64_t>(static_cast<double>(st.room->about(ns)) * slow);
-  st.busy_until_ns = std::max(st.busy_until_ns, now_ns(*self)) + takes;
+  const auto begin_ns = std::max(st.busy_until_ns, now_ns(*self));
+  st.busy_until_ns = begin_ns + takes;
+  st.room->draw_of(st.rank).works(begin_ns, st.busy_until_ns, watts);
   return st.busy_until_ns - now_ns(*self);
 }
 
@@ -88,20 +92,21 @@ bool hangs(worker_pointer self) {
 
 template <class R, class Fill>
 caf::result<msg<R>> worked(worker_pointer self, const message_header& cause, int64_t ns,
-                           Fill fill) {
+                           double watts, Fill fill) {
   if (hangs(self)) {
     auto rp = self->make_response_promise<msg<R>>();
     self->state.never.push_back(std::make_shared<promise<R>>(rp));
     return rp;
   }
-  return answer_later<R>(self, cause, busy_for(self, ns), fill);
+  return answer_later<R>(self, cause, busy_for(self, ns, watts), fill);
 }
 
 caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   st.last_stage = m->pipeline_rank() + 1 == m->pipeline_ranks();
   st.data_ranks = m->data_ranks();
-  return worked<fbs::StageReady>(self, m.header(), st.room->times.build_ns,
+  st.pipeline_ranks = m->pipeline_ranks();
+  return worked<fbs::StageReady>(self, m.header(), st.room->times.build_ns, st.room->draw.other_w,
                                  [rank = st.rank](auto& r) {
                                    r.rank = rank;
                                    r.parameters = 1000;
@@ -109,17 +114,74 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
                                  });
 }
 
+/// The groups of a rank, as the real worker's: its own rank in each and the number of members.
+struct simulated_group {
+  char kind = 0;        ///< of "data" or "pipe"
+  uint32_t number = 0;  ///< which of its kind
+  uint32_t rank = 0, size = 0;
+
+  std::string name() const { return fmt::format("{}/{}", kind == 'd' ? "data" : "pipe", number); }
+};
+
+std::vector<simulated_group> groups_of(const worker_state& st) {
+  std::vector<simulated_group> out;
+  const auto data = st.rank % st.data_ranks, pipe = st.rank / st.data_ranks;
+  if (st.data_ranks > 1) out.push_back({'d', pipe, data, st.data_ranks});
+  if (st.pipeline_ranks > 1) out.push_back({'p', data, pipe, st.pipeline_ranks});
+  return out;
+}
+
+/// As long as one of Gloo's (gpu/collective/gloo.cpp) and unlike any other; nothing for oneself.
+std::string address_of(const simulated_group& g, uint32_t from, uint32_t to) {
+  if (from == to) return {};
+  std::string out(14, '\0');
+  const uint32_t words[] = {static_cast<uint32_t>(g.kind) << 24 | g.number, from, to};
+  std::memcpy(out.data(), words, sizeof(words));
+  return out;
+}
+
 caf::result<msg<fbs::DataPlaneOffer>> offer(worker_pointer self, const msg<fbs::OpenDataPlane>& m) {
   const auto& st = self->state;
   return make_msg<fbs::DataPlaneOffer>(context_of(*self, m.header()), [&](auto& o) {
     o.rank = st.rank;
-    if (!st.room->groups) return;
-    o.groups.push_back(std::make_unique<fbs::GroupOfferT>());
-    auto& g = *o.groups.back();
-    g.name = fmt::format("data/{}", st.rank / st.data_ranks);
-    g.rank = st.rank % st.data_ranks;
-    g.size = st.data_ranks;
+    for (const auto& g : groups_of(st)) {
+      auto& out = *o.groups.emplace_back(std::make_unique<fbs::GroupOfferT>());
+      out.name = g.name();
+      out.rank = g.rank;
+      out.size = g.size;
+      out.addresses = std::make_unique<fbs::AddressesT>();
+      for (uint32_t to = 0; to < g.size; ++to)
+        train::add_address(*out.addresses, address_of(g, g.rank, to));
+    }
   });
+}
+
+/// Finds the others only where the table holds what each of them made for this rank.
+std::optional<error> cannot_connect(const worker_state& st, const fbs::DataPlaneTable& table) {
+  for (const auto& g : groups_of(st)) {
+    const auto name = g.name();
+    const fbs::GroupTable* found = nullptr;
+    if (table.groups())
+      for (const auto* t : *table.groups())
+        if (text_of(t->name()) == name) found = t;
+    if (found == nullptr) return error{errc::bad_data, fmt::format("no addresses for {}", name)};
+    const auto list = train::address_list::of(found->addresses());
+    if (!list) return list.error();
+    if (list->size() != g.size)
+      return error{errc::bad_data, fmt::format("{} addresses for {}", list->size(), name)};
+    for (uint32_t from = 0; from < g.size; ++from)
+      if (list->at(from) != address_of(g, from, g.rank))
+        return error{errc::bad_data, fmt::format("{}: not what rank {} offers", name, from)};
+  }
+  return std::nullopt;
+}
+
+caf::result<msg<fbs::DataPlaneReady>> connect(worker_pointer self,
+                                              const msg<fbs::DataPlaneTable>& m) {
+  if (auto e = cannot_connect(self->state, *m)) return to_caf(*e);
+  const auto& st = self->state;
+  return worked<fbs::DataPlaneReady>(self, m.header(), 1'000'000, st.room->draw.other_w,
+                                     [rank = st.rank](auto& r) { r.rank = rank; });
 }
 
 caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>& m) {
@@ -131,14 +193,15 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
     d.micro_batch = m->micro_batch();
   };
   const auto& times = st.room->times;
+  const auto& draw = st.room->draw;
   switch (m->kind()) {
     case fbs::OpKind::forward:
     case fbs::OpKind::evaluate:
       st.forward_ms += static_cast<double>(times.forward_ns) / 1e6;
-      return worked<fbs::OpDone>(self, m.header(), times.forward_ns, done);
+      return worked<fbs::OpDone>(self, m.header(), times.forward_ns, draw.forward_w, done);
     case fbs::OpKind::backward:
       st.backward_ms += static_cast<double>(times.backward_ns) / 1e6;
-      return worked<fbs::OpDone>(self, m.header(), times.backward_ns, done);
+      return worked<fbs::OpDone>(self, m.header(), times.backward_ns, draw.backward_w, done);
     case fbs::OpKind::begin:
       st.forward_ms = st.backward_ms = 0;
       break;
@@ -172,7 +235,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
     return rp;
   }
   if (m->evaluation()) {
-    later(self, busy_for(self, 0), [self, rp, m]() mutable { rp.deliver(step_done(self, m)); });
+    later(self, busy_for(self, 0, 0), [self, rp, m]() mutable { rp.deliver(step_done(self, m)); });
     return rp;
   }
   auto updated = [self, rp, m](bool ok) mutable {
@@ -181,7 +244,8 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
     else
       rp.deliver(to_caf({errc::unavailable, "a rank has left the group"}));
   };
-  later(self, busy_for(self, st.room->times.update_ns), [self, m, updated] {
+  const auto& room = *st.room;
+  later(self, busy_for(self, room.times.update_ns, room.draw.update_w), [self, m, updated] {
     auto& now = self->state;
     auto go_on = [self, room = now.room, alive = std::weak_ptr<int>(now.alive), updated](bool ok) {
       if (alive.expired()) return;
@@ -227,7 +291,7 @@ caf::result<msg<fbs::Loaded>> load(worker_pointer self, const msg<fbs::LoadCheck
   auto& st = self->state;
   if (!st.room->disk.has(text_of(m->directory()), part_name(st.rank)))
     return to_caf({errc::bad_data, fmt::format("{} lacks a part", text_of(m->directory()))});
-  return worked<fbs::Loaded>(self, m.header(), st.room->times.save_ns,
+  return worked<fbs::Loaded>(self, m.header(), st.room->times.save_ns, st.room->draw.other_w,
                              [rank = st.rank](auto& l) { l.rank = rank; });
 }
 
@@ -259,6 +323,7 @@ worker_actor::behavior_type worker(worker_pointer self, machine_room* room, uint
   st.ranks = room->ranks;
   st.epoch = epoch_gate(epoch);
   st.rank = rank;
+  room->draw_of(rank).stops(now_ns(*self));  // what it did for the worker before this one
   return {
       status_handler(self),
       guarded(self, build),
@@ -266,16 +331,43 @@ worker_actor::behavior_type worker(worker_pointer self, machine_room* room, uint
         return make_msg<fbs::Ack>(context_of(*self, m.header()));
       },
       guarded(self, offer),
-      [self](const msg<fbs::DataPlaneTable>& m) -> caf::result<msg<fbs::DataPlaneReady>> {
-        return worked<fbs::DataPlaneReady>(self, m.header(), 1'000'000,
-                                           [rank = self->state.rank](auto& r) { r.rank = rank; });
-      },
+      guarded(self, connect),
       guarded(self, run_op),
       guarded(self, finish),
       guarded(self, save),
       guarded(self, load),
       [](caf::update_atom) {},
   };
+}
+
+// -- meters ---------------------------------------------------------------------------------------
+
+namespace {
+
+class room_reader final : public gpu::meter_reader {
+ public:
+  room_reader(machine_room* room, std::vector<uint32_t> ranks)
+      : room_(room), ranks_(std::move(ranks)) {}
+
+  std::vector<gpu::metered> read(int64_t now_ns) override {
+    std::vector<gpu::metered> out;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      const auto r = room_->draw_of(ranks_[i]).read(now_ns);
+      out.push_back({fmt::format("gpu{}", i), gpu::metered_kind::accelerator, r.power_w,
+                     room_->draw.limit_w, r.temperature_c, r.busy_percent});
+    }
+    return out;
+  }
+
+ private:
+  machine_room* room_;
+  std::vector<uint32_t> ranks_;
+};
+
+}  // namespace
+
+std::unique_ptr<gpu::meter_reader> make_reader(machine_room* room, std::vector<uint32_t> ranks) {
+  return std::make_unique<room_reader>(room, std::move(ranks));
 }
 
 // -- loader ---------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@
 #include "actors/base/traced.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/node.hpp"
+#include "actors/power/meter.hpp"
 #include "actors/sim/disk_policy.hpp"
+#include "actors/sim/draw_policy.hpp"
 #include "actors/sim/world.hpp"
 #include "messages/receive.hpp"
 
@@ -63,7 +65,13 @@ struct machine_room {
   disk_policy disk;
   std::map<uint32_t, ailment> ailments;  ///< by rank
   std::shared_ptr<gang> ranks = std::make_shared<gang>();
-  bool groups = true;  ///< offer the groups of the data plane (without addresses)
+  draw_options draw;
+  std::map<uint32_t, draw_policy> draws;  ///< by rank
+
+  /// What the device of a rank draws, whoever uses it.
+  draw_policy& draw_of(uint32_t rank) {
+    return draws.try_emplace(rank, draw, where.chance().split(1'000 + rank)).first->second;
+  }
 
   /// Who can be connected to, by host and port.
   struct address {
@@ -91,6 +99,7 @@ struct worker_state {
   int node = 0;
   bool last_stage = false;
   uint32_t data_ranks = 1;
+  uint32_t pipeline_ranks = 1;
   int64_t busy_until_ns = 0;
   double forward_ms = 0, backward_ms = 0;
   std::vector<std::shared_ptr<void>> never;  ///< promises of a hanging device
@@ -100,6 +109,9 @@ struct worker_state {
 using worker_pointer = traced_pointer<worker_actor, worker_state>;
 worker_actor::behavior_type worker(worker_pointer self, machine_room* room, uint32_t epoch,
                                    uint32_t rank);
+
+/// The meters of a node whose devices are those of these ranks.
+std::unique_ptr<gpu::meter_reader> make_reader(machine_room* room, std::vector<uint32_t> ranks);
 
 struct loader_state {
   static inline const char* name = "loader";

@@ -33,7 +33,6 @@ class simulation {
         world_(world_options_of(options)),
         room_(world_) {
     room_.times = options.times;
-    room_.groups = options.nodes * options.workers <= 256;
     nodes_.resize(static_cast<size_t>(options.nodes) + 1);
     if (options.check) world_.observe = [this](const any_msg& m, const actor_card&) { watch(m); };
     for (const auto& f : options.faults)
@@ -163,6 +162,18 @@ class simulation {
     };
     p.loader = [this, n](cluster::node_pointer self, uint32_t e) {
       return loader_actor(self->spawn(sim::loader, &room_, e, name_of(n)));
+    };
+    p.meter = [this, n](cluster::node_pointer self, uint32_t e, int64_t interval_ms) {
+      power::meter_options o{name_of(n), e, interval_ms};
+      o.open = [this, n] {
+        std::vector<uint32_t> ranks;
+        for (const auto& r : plan_.ranks)
+          if (r.node + 1 == n) ranks.push_back(static_cast<uint32_t>(r.rank));
+        std::vector<std::unique_ptr<gpu::meter_reader>> all;
+        all.push_back(make_reader(&room_, std::move(ranks)));
+        return all;
+      };
+      return meter_actor(self->spawn(power::meter, std::move(o)));
     };
     p.hardware = [this, n] {
       fbs::HardwareFactsT f;
@@ -573,6 +584,7 @@ result<config::job> simulated_job(const simulation_options& o) {
     c.node.push_back({fmt::format("node{}", n), fmt::format("node{}", n), o.workers});
   c.workers_per_node = o.workers;
   c.heartbeat_interval_ms = o.heartbeat_ms;
+  job.power.meter_interval_ms = o.meter_ms;
   c.suspect_after_ms = o.suspect_after_ms;
   c.dead_after_ms = o.dead_after_ms;
   c.join_timeout_ms = o.join_timeout_ms;

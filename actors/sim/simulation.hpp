@@ -43,6 +43,7 @@ struct simulation_options {
   int64_t suspect_after_ms = 600;
   int64_t dead_after_ms = 2000;
   int64_t join_timeout_ms = 10'000;
+  int64_t meter_ms = 500;  ///< between two readings of the simulated meters; 0: none
   std::vector<fault> faults;
   timing times;
   links_options links;

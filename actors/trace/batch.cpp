@@ -2,6 +2,7 @@
 #include "actors/trace/batch.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -12,7 +13,7 @@ namespace troupe::trace {
 
 namespace {
 
-constexpr size_t records_each = 8192;                         // 512 KiB
+constexpr size_t records_each = 8192;                         // 576 KiB
 constexpr size_t message_bytes_each = max_message_bytes / 4;  // beside that, with room to spare
 constexpr size_t actors_each = 2048;
 
@@ -72,8 +73,10 @@ std::vector<fbs::TraceBatchT> make_batches(const batch_head& head, batch_content
 bool is_sound(const trace_record& r) {
   constexpr float longest_s = 1e9F;  // 30 years
   auto possible = [](float s) { return std::isfinite(s) && std::abs(s) < longest_s; };
-  return (r.kind == record_kind::handled || r.kind == record_kind::work) &&
-         possible(r.handling_s) && possible(r.waiting_s);
+  const bool known =
+      r.kind == record_kind::handled || r.kind == record_kind::work ||
+      (r.kind == record_kind::counter && std::isfinite(std::bit_cast<double>(r.sender)));
+  return known && possible(r.handling_s) && possible(r.mailbox_s);
 }
 
 result<std::vector<trace_record>> records_of(const fbs::TraceBatch& batch) {

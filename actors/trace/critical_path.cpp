@@ -13,8 +13,8 @@
 namespace troupe::trace {
 
 std::string_view to_string(segment_kind kind) noexcept {
-  constexpr std::string_view names[] = {"handling", "mailbox", "device",
-                                        "transfer", "file",    "idle"};
+  constexpr std::string_view names[] = {"handling", "way",  "mailbox", "device",
+                                        "transfer", "file", "idle"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -153,10 +153,10 @@ class walker {
 
   void lie_in_mailbox(uint32_t index, int64_t sent) {
     const auto& h = t_.event(index);
-    auto blame = blame_of(h.actor, sent, at_ns_);
-    const bool travelled = h.sender != nothing && t_.actors()[h.sender].process != h.process;
-    if (blame.empty() && travelled) blame = "most of it on the way between two processes";
-    add(segment_kind::mailbox, sent, h.actor, index, t_.name(h), -1, std::move(blame));
+    const auto came = std::clamp(h.received_ns, sent, std::max(sent, at_ns_));
+    add(segment_kind::mailbox, came, h.actor, index, t_.name(h), -1,
+        blame_of(h.actor, came, at_ns_));
+    add(segment_kind::way, sent, h.actor, index, t_.name(h));
   }
 
   /// What an actor was busy with, in words; empty where it was free for more than half of the time.
@@ -388,6 +388,9 @@ class walker {
       w.doing_ns = part;
       w.doer = s.actor;
       switch (s.kind) {
+        case segment_kind::way:
+          w.doing = fmt::format("{} was on its way to {}", s.what, t_.path(s.actor));
+          break;
         case segment_kind::mailbox:
           w.doing = fmt::format("{} lay in the mailbox of {}", s.what, t_.path(s.actor));
           break;

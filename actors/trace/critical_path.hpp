@@ -10,7 +10,8 @@
 //   device work   by its RunOp, the device's work before it, or the transfer it needs;
 //   a transfer    by its other end, or by the work that made what it moves;
 //   a collective  by the member that came last.
-// What lies between release and begin is a wait: in a mailbox, or of an idle device.
+// What lies between release and begin is a wait: on the way between two processes, in a mailbox, or
+// of an idle device.
 //
 // Invariants
 //   CP-1  The segments cover the step without gap or overlap: their lengths add up to its length to
@@ -30,15 +31,16 @@ namespace troupe::trace {
 
 enum class segment_kind : uint8_t {
   handling,  ///< an actor handled a message
-  mailbox,   ///< a message was on its way, or lay in a mailbox
+  way,       ///< a message was on its way into another process
+  mailbox,   ///< a message lay in a mailbox
   device,    ///< a device computed
   transfer,  ///< bytes moved between ranks
   file,      ///< bytes moved to or from a disk
   idle,      ///< nothing that was recorded went on
 };
-inline constexpr size_t segment_kinds = 6;
+inline constexpr size_t segment_kinds = 7;
 
-/// "handling", "mailbox", "device", "transfer", "file", "idle".
+/// "handling", "way", "mailbox", "device", "transfer", "file", "idle".
 std::string_view to_string(segment_kind kind) noexcept;
 
 /// What kind of work a name stands for: "send_activation" a transfer, "capture" a file, "forward" a

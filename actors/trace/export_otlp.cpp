@@ -119,6 +119,8 @@ class otlp {
       add(text_attribute("troupe.sender", t_.path(e.sender)));
       add(number_attribute("messaging.message.body.size", r.bytes));
       add(number_attribute("troupe.waited_ns", static_cast<uint64_t>(e.waited_ns())));
+      add(number_attribute("troupe.on_the_way_ns", static_cast<uint64_t>(e.on_the_way_ns())));
+      add(number_attribute("troupe.in_mailbox_ns", static_cast<uint64_t>(e.in_mailbox_ns())));
       add(number_attribute("troupe.mailbox", r.depth));
     }
     out_.print(R"("attributes":[{}])", attributes);

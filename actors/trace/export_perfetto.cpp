@@ -43,6 +43,11 @@ class perfetto {
       mailbox(i);
     }
     for (const auto& m : t_.messages()) measured(m);
+    for (const auto& c : t_.counters())  // "node0 gpu0 W": a meter is called after what it measures
+      counter(
+          process_of(c.actor),
+          fmt::format("{} {}", t_.path(c.actor).substr(t_.path(c.actor).find('/') + 1), t_.name(c)),
+          c.at_ns, c.value);
     out_.write("\n],\"otherData\":{");
     const auto bound = t_.bound_ns();
     out_.print("\"clock_bound_ns\":{},\"lost_records\":{},\"dropped_records\":{}}}}}\n",
@@ -138,8 +143,10 @@ class perfetto {
     if (e.is_work())
       args += fmt::format(R"(,"number":{})", r.sender);
     else
-      args += fmt::format(R"(,"from":{},"waited_us":{},"mailbox":{},"sent":{})",
-                          json_string(t_.path(e.sender)), stamp(e.waited_ns()), r.depth, r.sent);
+      args += fmt::format(
+          R"(,"from":{},"waited_us":{},"way_us":{},"in_mailbox_us":{},"mailbox":{},"sent":{})",
+          json_string(t_.path(e.sender)), stamp(e.waited_ns()), stamp(e.on_the_way_ns()),
+          stamp(e.in_mailbox_ns()), r.depth, r.sent);
     if (e.has(record_flag::failed)) args += R"(,"failed":true)";
     const auto title = e.is_work() && name != "step" ? fmt::format("{} {}", name, r.sender)
                        : e.is_work()                 ? fmt::format("step {}", r.sender)

@@ -82,12 +82,13 @@ status export_mermaid(const timeline& t, const mermaid_options& options, text_si
       out.print("  Note over {}: {} {}, {} after {}\n", names[e.actor], mermaid_text(t.name(e)),
                 e.record.sender, duration_text(e.took_ns()), at);
     else
-      out.print("  {}{}{}: {} after {}, waited {}, took {}{}\n", names[e.sender],
+      out.print("  {}{}{}: {} after {}, way {}, mailbox {}, took {}{}\n", names[e.sender],
                 e.has(record_flag::response)  ? "-->>"
                 : e.has(record_flag::request) ? "->>"
                                               : "-)",
-                names[e.actor], mermaid_text(t.name(e)), at, duration_text(e.waited_ns()),
-                duration_text(e.took_ns()), e.has(record_flag::failed) ? ", failed" : "");
+                names[e.actor], mermaid_text(t.name(e)), at, duration_text(e.on_the_way_ns()),
+                duration_text(e.in_mailbox_ns()), duration_text(e.took_ns()),
+                e.has(record_flag::failed) ? ", failed" : "");
   }
   if (all > lines.size())
     out.print("  Note over {}: ... and {} more\n", names.begin()->second, all - lines.size());
@@ -98,18 +99,19 @@ status export_csv(const timeline& t, text_sink sink) {
   text_out out(std::move(sink));
   out.write(
       "begin_ns,handling_ns,waiting_ns,kind,name,actor,sender,node,bytes,mailbox,sent,request,"
-      "response,failed,system,number,span,parent,trace\n");
+      "response,failed,system,number,span,parent,trace,on_the_way_ns,in_mailbox_ns\n");
   for (const auto& e : t.events()) {
     const auto& r = e.record;
     if (out.broken()) break;
-    out.print("{},{},{},{},{},{},{},{},{},{},{},{:d},{:d},{:d},{:d},{},{:016x},{:016x},{:016x}\n",
-              e.begin_ns, e.took_ns(), e.is_work() ? 0 : e.waited_ns(),
-              e.is_work() ? "work" : "handled", csv_text(t.name(e)), csv_text(t.path(e.actor)),
-              e.is_work() ? "" : csv_text(t.path(e.sender)),
-              csv_text(t.processes()[e.process].node), r.bytes, r.depth, r.sent,
-              e.has(record_flag::request), e.has(record_flag::response), e.has(record_flag::failed),
-              e.has(record_flag::system), e.is_work() ? fmt::format("{}", r.sender) : "", r.span,
-              r.parent, r.trace);
+    out.print(
+        "{},{},{},{},{},{},{},{},{},{},{},{:d},{:d},{:d},{:d},{},{:016x},{:016x},{:016x},{},{}\n",
+        e.begin_ns, e.took_ns(), e.is_work() ? 0 : e.waited_ns(), e.is_work() ? "work" : "handled",
+        csv_text(t.name(e)), csv_text(t.path(e.actor)),
+        e.is_work() ? "" : csv_text(t.path(e.sender)), csv_text(t.processes()[e.process].node),
+        r.bytes, r.depth, r.sent, e.has(record_flag::request), e.has(record_flag::response),
+        e.has(record_flag::failed), e.has(record_flag::system),
+        e.is_work() ? fmt::format("{}", r.sender) : "", r.span, r.parent, r.trace,
+        e.is_work() ? 0 : e.on_the_way_ns(), e.is_work() ? 0 : e.in_mailbox_ns());
   }
   return out.finish();
 }

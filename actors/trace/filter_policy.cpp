@@ -62,7 +62,7 @@ bool filter_policy::take_token(int64_t now_ns) {
 bool filter_policy::passes(const trace_record& r, int64_t now_ns) {
   if (exhausted() || !fits(r.actor, r.kind, r.type)) return false;
   if (rule_.slower_than_ns > 0) {
-    const double slowest = std::max(r.handling_s, r.waiting_s);
+    const double slowest = std::max<double>(r.handling_s, r.waiting_s());
     if (slowest * 1e9 < static_cast<double>(rule_.slower_than_ns)) return false;
   }
   if (!take_token(now_ns)) {

@@ -31,8 +31,8 @@ struct filter_rule {
 
 class filter_policy {
  public:
-  /// `path_of` gives the path of an actor by its number; `name_of` that of a message type or of
-  /// work.
+  /// `path_of` gives the path of an actor by its number; `name_of` that of a message type, of
+  /// work or of a counter.
   using path_of = std::function<std::string(uint32_t actor)>;
   using name_of = std::function<std::string(record_kind kind, uint16_t type)>;
 

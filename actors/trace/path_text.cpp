@@ -67,6 +67,7 @@ std::vector<kind_sum> sums_of(const critical_path& p) {
 
 std::string_view long_name(segment_kind kind) {
   constexpr std::string_view names[] = {"handling messages",
+                                        "messages on the way",
                                         "messages in mailboxes",
                                         "device work",
                                         "transfers between ranks",
@@ -81,6 +82,8 @@ std::string sentence(const timeline& t, const path_group& g) {
   switch (g.kind) {
     case segment_kind::handling:
       return fmt::format("{} handled {}{}", who, g.what, times);
+    case segment_kind::way:
+      return fmt::format("{} was on its way to {}{}", g.what, who, times);
     case segment_kind::mailbox:
       return fmt::format("{} lay in the mailbox of {}{}{}", g.what, who, times,
                          g.blame.empty() ? "" : ": " + g.blame);

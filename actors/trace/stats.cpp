@@ -30,14 +30,18 @@ namespace {
 
 struct group {
   stats_row row;
-  std::vector<int64_t> waiting, handling;
+  std::vector<int64_t> waiting, way, mailbox, handling;
 
   void add(const timeline_event& e) {
     ++row.count;
     row.bytes += e.record.bytes;
     row.failed += e.has(record_flag::failed);
     row.deepest = std::max<uint32_t>(row.deepest, e.record.depth);
-    if (!e.is_work() && !e.has(record_flag::system)) waiting.push_back(e.waited_ns());
+    if (!e.is_work() && !e.has(record_flag::system)) {
+      waiting.push_back(e.waited_ns());
+      way.push_back(e.on_the_way_ns());
+      mailbox.push_back(e.in_mailbox_ns());
+    }
     handling.push_back(e.took_ns());
   }
 };
@@ -47,6 +51,8 @@ std::vector<stats_row> rows_of(std::unordered_map<std::string, group> groups) {
   for (auto& [name, g] : groups) {
     g.row.name = name;
     g.row.waiting = times_of(g.waiting);
+    g.row.way = times_of(g.way);
+    g.row.mailbox = times_of(g.mailbox);
     g.row.handling = times_of(g.handling);
     out.push_back(std::move(g.row));
   }
@@ -85,6 +91,19 @@ std::string table_of(std::string heading, const std::vector<stats_row>& rows, bo
   return out;
 }
 
+/// Where what came from other processes waited: on the way, then in the mailbox.
+std::string split_table(std::string heading, const std::vector<stats_row>& rows, int columns,
+                        size_t most) {
+  std::vector<std::vector<std::string>> cells{
+      {std::move(heading), "way p50", "p90", "p99", "in mailbox p50", "p90", "p99"}};
+  for (const auto& r : rows)
+    if (r.way.sum_ns > 0 && (most == 0 || cells.size() <= most))
+      cells.push_back({r.name, duration_text(r.way.p50_ns), duration_text(r.way.p90_ns),
+                       duration_text(r.way.p99_ns), duration_text(r.mailbox.p50_ns),
+                       duration_text(r.mailbox.p90_ns), duration_text(r.mailbox.p99_ns)});
+  return cells.size() > 1 ? table_text(cells, columns) : std::string();
+}
+
 nlohmann::ordered_json json_of(const times& t) {
   nlohmann::ordered_json out;
   out["p50_ns"] = t.p50_ns;
@@ -104,7 +123,11 @@ nlohmann::ordered_json json_of(const std::vector<stats_row>& rows, bool messages
     line["bytes"] = r.bytes;
     line["failed"] = r.failed;
     if (messages) line["mailbox_high_water"] = r.deepest;
-    if (messages) line["waiting"] = json_of(r.waiting);
+    if (messages) {
+      line["waiting"] = json_of(r.waiting);
+      line["on_the_way"] = json_of(r.way);
+      line["in_mailbox"] = json_of(r.mailbox);
+    }
     line["handling"] = json_of(r.handling);
     out.push_back(std::move(line));
   }
@@ -137,6 +160,8 @@ std::string stats_text(const trace_stats& s, int columns, size_t most) {
   auto out = fmt::format("{} records over {}\n", s.records, duration_text(s.took_ns));
   for (const auto& table : {table_of("message", s.messages, true, columns, most),
                             table_of("actor", s.actors, true, columns, most),
+                            split_table("waiting, by message", s.messages, columns, most),
+                            split_table("waiting, by actor", s.actors, columns, most),
                             table_of("work", s.works, false, columns, most)})
     if (!table.empty()) out += '\n' + table;
   if (!s.remarks.empty()) out += '\n';

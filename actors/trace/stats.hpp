@@ -1,5 +1,5 @@
-// Statistics of a trace: how often, how much, how long waited and how long handled, per message
-// type, per actor and per kind of work.
+// Statistics of a trace: how often, how much, how long on the way, in the mailbox and handled, per
+// message type, per actor and per kind of work.
 //
 // Percentiles are exact, by nearest rank: the smallest recorded time that at least p % of all do
 // not exceed.
@@ -28,6 +28,8 @@ struct stats_row {
   uint64_t failed = 0;   ///< ended with an error
   uint32_t deepest = 0;  ///< most messages left in a mailbox when one had been handled
   times waiting;         ///< from sending to handling; of work: all 0
+  times way;             ///< the part of it from sending to its coming into the process
+  times mailbox;         ///< the rest of it
   times handling;
 };
 

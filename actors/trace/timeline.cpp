@@ -2,8 +2,10 @@
 #include "actors/trace/timeline.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+#include <tuple>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -149,7 +151,7 @@ class timeline_builder {
   }
 
   uint32_t name_of(const trace_record& r, uint32_t process) {
-    const bool work = r.kind == record_kind::work;
+    const bool work = r.kind != record_kind::handled;  // counters have their names
     const bool own = (r.flags & record_flag::system) != 0;
     const auto key = (work  ? uint64_t{process} << 32
                       : own ? uint64_t{2} << 24
@@ -173,6 +175,12 @@ class timeline_builder {
     const auto process = process_index(b.process);
     const auto& clock = clocks_[process];
     for (const auto& r : b.records) {
+      if (r.kind == record_kind::counter) {
+        out_.counters_.push_back({clock.map(r.begin_ns),
+                                  actor_index(uint64_t{b.process} << 32 | r.actor),
+                                  name_of(r, b.process), std::bit_cast<double>(r.sender)});
+        continue;
+      }
       auto& e = out_.events_.emplace_back();
       e.record = r;
       e.process = process;
@@ -180,11 +188,17 @@ class timeline_builder {
       e.end_ns = e.begin_ns + to_ns(r.handling_s);
       e.actor = actor_index(uint64_t{b.process} << 32 | r.actor);
       e.name = name_of(r, b.process);
+      e.received_ns = clock.map(r.begin_ns - to_ns(r.mailbox_s));
       if (r.kind == record_kind::work) continue;
       if (r.sender != 0) e.sender = actor_index(r.sender);
-      const auto sent = r.begin_ns - to_ns(r.waiting_s);  // on the sender's clock
       const auto from = process_index(static_cast<uint32_t>(r.sender >> 32));
-      e.sent_ns = from != nothing ? clocks_[from].map(sent) : clock.map(sent);
+      if (r.sent_ns == 0)
+        e.sent_ns = e.received_ns;
+      else
+        e.sent_ns = from != nothing ? clocks_[from].map(r.sent_ns) : clock.map(r.sent_ns);
+      // Of what was sent within the process only a float's rounding lies between the two.
+      const auto rounding = 2 + (e.begin_ns - e.received_ns) / (1 << 23);
+      if (std::abs(e.received_ns - e.sent_ns) <= rounding) e.received_ns = e.sent_ns;
     }
     for (auto& m : b.messages)
       out_.messages_.push_back({clock.map(m.begin_ns),
@@ -198,9 +212,16 @@ class timeline_builder {
     });
     std::stable_sort(out_.messages_.begin(), out_.messages_.end(),
                      [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
+    auto& counters = out_.counters_;
+    const auto key = [](const auto& c) { return std::tuple(c.at_ns, c.actor, c.name); };
+    std::stable_sort(counters.begin(), counters.end(),
+                     [&](const auto& a, const auto& b) { return key(a) < key(b); });
+    const auto kept = std::unique(counters.begin(), counters.end(),
+                                  [&](const auto& a, const auto& b) { return key(a) == key(b); });
+    counters.erase(kept, counters.end());
   }
 
-  /// The same 64 bytes from the same process: a record that two files or two views have.
+  /// The same bytes from the same process: a record that two files or two views have.
   void drop_duplicates() {
     auto& events = out_.events_;
     const auto same = [](const timeline_event& a, const timeline_event& b) {
@@ -236,6 +257,11 @@ class timeline_builder {
       out_.end_ns_ = i == 0 ? e.end_ns : std::max(out_.end_ns_, e.end_ns);
       if (e.is_work() && out_.name(e) == "step") out_.steps_.push_back({r.sender, r.span, i});
     }
+    if (const auto& all = out_.counters_; !all.empty()) {
+      out_.begin_ns_ =
+          events.empty() ? all.front().at_ns : std::min(out_.begin_ns_, all.front().at_ns);
+      out_.end_ns_ = events.empty() ? all.back().at_ns : std::max(out_.end_ns_, all.back().at_ns);
+    }
     for (auto* keys : {&out_.by_span_, &out_.by_parent_, &out_.by_trace_})
       std::sort(keys->begin(), keys->end());
     std::stable_sort(out_.steps_.begin(), out_.steps_.end(),
@@ -266,7 +292,7 @@ class timeline_builder {
     for (const auto& e : out_.events_) {
       if (e.record.parent != 0 && !spans(e.record.parent)) ++c.unknown_parents;
       if (e.sender != nothing && out_.actors_[e.sender].process == nothing) ++c.unknown_senders;
-      const auto allowed = bound.value_or(time_bound_ns) + timeline::sent_slack_ns(e);
+      const auto allowed = bound.value_or(time_bound_ns) + timeline::slack_ns;
       if (e.sent_ns - e.begin_ns > allowed) ++c.before_sent;
     }
     for (const auto& a : out_.actors_) c.unnamed_actors += !a.named;
@@ -340,14 +366,9 @@ uint32_t timeline::handling_at(uint32_t actor, int64_t at_ns, int64_t slack_ns) 
   return nothing;
 }
 
-int64_t timeline::sent_slack_ns(const timeline_event& e) {
-  return 2 +
-         static_cast<int64_t>(std::abs(static_cast<double>(e.record.waiting_s)) * 1e9 / (1 << 23));
-}
-
 uint32_t timeline::sent_in(const timeline_event& e) const {
   if (e.is_work()) return nothing;
-  return handling_at(e.sender, e.sent_ns, sent_slack_ns(e));
+  return handling_at(e.sender, e.sent_ns, slack_ns);
 }
 
 // -- remarks --------------------------------------------------------------------------------------

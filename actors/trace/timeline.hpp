@@ -56,6 +56,8 @@ struct timeline_event {
   /// When it was sent, on the coordinator's clock; of work: its begin. May lie after begin_ns, by
   /// as much as the clocks are wrong.
   int64_t sent_ns = 0;
+  /// When it came into the process of who handled it; of what was sent there, when it was sent.
+  int64_t received_ns = 0;
   uint32_t actor = 0;         ///< index of who handled it or for whom the work was done
   uint32_t sender = nothing;  ///< index of who sent it; `nothing`: outside of actors, or work
   uint32_t process = 0;       ///< index
@@ -64,7 +66,18 @@ struct timeline_event {
   bool is_work() const noexcept { return record.kind == record_kind::work; }
   bool has(uint8_t flag) const noexcept { return (record.flags & flag) != 0; }
   int64_t took_ns() const noexcept { return end_ns - begin_ns; }
+  /// From sending to handling: on the way, then in the mailbox.
   int64_t waited_ns() const noexcept { return std::max<int64_t>(0, begin_ns - sent_ns); }
+  int64_t on_the_way_ns() const noexcept { return std::max<int64_t>(0, received_ns - sent_ns); }
+  int64_t in_mailbox_ns() const noexcept { return std::max<int64_t>(0, begin_ns - received_ns); }
+};
+
+/// The value of something at a moment.
+struct timeline_counter {
+  int64_t at_ns = 0;   ///< coordinator's clock
+  uint32_t actor = 0;  ///< index of who measured it
+  uint32_t name = 0;   ///< index: see timeline::name()
+  double value = 0;
 };
 
 /// One training step: the root of a causal tree.
@@ -107,6 +120,8 @@ class timeline {
   /// In the order of their numbers.
   const std::vector<timeline_step>& steps() const noexcept { return steps_; }
   const std::vector<timeline_message>& messages() const noexcept { return messages_; }
+  /// In the order of at_ns.
+  const std::vector<timeline_counter>& counters() const noexcept { return counters_; }
 
   /// First begin and last end; 0, 0 without records.
   int64_t begin_ns() const noexcept { return begin_ns_; }
@@ -119,6 +134,8 @@ class timeline {
 
   /// "RunStep", "forward", "system" for CAF's own, "0x0a01" for an unknown message.
   const std::string& name(const timeline_event& e) const { return names_[e.name]; }
+  /// "gpu0 W".
+  const std::string& name(const timeline_counter& c) const { return names_[c.name]; }
   /// The path of an actor; "outside" for `nothing`.
   const std::string& path(uint32_t actor) const;
 
@@ -138,8 +155,8 @@ class timeline {
   uint32_t handling_at(uint32_t actor, int64_t at_ns, int64_t slack_ns) const;
   /// The handling in which a message was sent; `nothing` where it has no record.
   uint32_t sent_in(const timeline_event& e) const;
-  /// How exactly sent_ns is known, by its form: a float's rounding.
-  static int64_t sent_slack_ns(const timeline_event& e);
+  /// How far the clocks of a process's threads differ (FCK-1), and a duration is rounded.
+  static constexpr int64_t slack_ns = 1'000;
 
  private:
   friend class timeline_builder;
@@ -152,6 +169,7 @@ class timeline {
   std::vector<timeline_actor> actors_;
   std::vector<timeline_step> steps_;
   std::vector<timeline_message> messages_;
+  std::vector<timeline_counter> counters_;
   std::vector<std::string> names_;
   std::vector<std::vector<uint32_t>> handled_, work_;  // by actor
   key_index by_span_, by_parent_, by_trace_;

@@ -193,9 +193,9 @@ result<checked_batch> batch_checker::check(const fbs::TraceBatch& batch) {
   const auto& known = works_[batch.process()];
   const auto names = std::max(works.size(), known.size());
   for (const auto& r : records) {
-    if (!in_bounds(r.begin_ns) || r.handling_s < 0)
+    if (!in_bounds(r.begin_ns) || !in_bounds(r.sent_ns) || r.handling_s < 0 || r.mailbox_s < 0)
       return error{errc::bad_data, "a record whose time is out of bounds"};
-    if (r.kind == record_kind::work && r.type > names)
+    if (r.kind != record_kind::handled && r.type > names)
       return error{errc::bad_data,
                    fmt::format("a record of work number {}, of {} that have names", r.type, names)};
   }

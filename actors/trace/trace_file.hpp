@@ -1,7 +1,7 @@
 // Trace files: what `troupe trace record` collects and what a black box holds.
 //
 //   file   := magic entry*
-//   magic  := "troupe trace 1\n"                        15 bytes; the 1 is the version
+//   magic  := "troupe trace 2\n"                        15 bytes; the 2 is the version
 //   entry  := length message
 //   length := u32, little-endian: the bytes of `message`, 68 to 68 + 1 MiB
 //   message := a TraceBatch in its wire form: header, payload, trailer (messages/header.hpp)
@@ -36,7 +36,7 @@
 namespace troupe::trace {
 
 /// How a trace file begins.
-inline constexpr std::string_view file_magic = "troupe trace 1\n";
+inline constexpr std::string_view file_magic = "troupe trace 2\n";
 
 /// The largest entry behind its length, in bytes.
 inline constexpr uint32_t max_entry_bytes =

@@ -28,7 +28,7 @@ std::string path_of_actor(uint32_t number) {
 }
 
 std::string name_of_type(record_kind kind, uint16_t type) {
-  if (kind == record_kind::work) {
+  if (kind != record_kind::handled) {
     const auto names = work_names();
     return type >= 1 && type <= names.size() ? names[type - 1] : "";
   }

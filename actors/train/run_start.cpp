@@ -2,12 +2,11 @@
 // have answered.
 #include "actors/train/run_start.hpp"
 
-#include <map>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "actors/base/context.hpp"
+#include "actors/train/addresses_policy.hpp"
 #include "actors/train/gather.hpp"
 
 namespace troupe::train {
@@ -196,33 +195,17 @@ class starter : public std::enable_shared_from_this<starter> {
         failing("open the data plane"));
   }
 
-  /// Every member's addresses by group; each rank is sent the tables of its own groups.
+  /// Each rank is sent what the others offer to it.
   void connect_data_plane(const std::vector<msg<fbs::DataPlaneOffer>>& offers) {
-    auto tables = std::make_shared<std::map<std::string, fbs::GroupTableT>>();
-    auto groups_of = std::make_shared<std::vector<std::vector<std::string>>>(offers.size());
-    for (size_t rank = 0; rank < offers.size(); ++rank)
-      for (auto& g : offers[rank].unpack().groups) {
-        auto& table = (*tables)[g->name];
-        table.name = g->name;
-        if (table.members.size() < g->size) table.members.resize(g->size);
-        if (g->rank >= table.members.size())
-          return failed_(
-              {errc::bad_data, fmt::format("group {}: a rank beyond its size", g->name)});
-        auto& member = table.members[g->rank];
-        member = std::make_unique<fbs::GroupMemberT>();
-        member->addresses = std::move(g->addresses);
-        (*groups_of)[rank].push_back(table.name);
-      }
-    for (const auto& [name, table] : *tables)
-      for (const auto& member : table.members)
-        if (!member) return failed_({errc::bad_data, fmt::format("group {} lacks a member", name)});
+    address_book book;
+    for (const auto& offer : offers)
+      if (auto good = book.add(offer); !good) return failed_(good.error());
+    if (auto good = book.check(); !good) return failed_(good.error());
     gather<fbs::DataPlaneReady>(
         self_, self_->state.options.stages, short_timeout, each_stage("DataPlaneReady"),
-        [this, tables, groups_of](size_t i) {
-          return std::tuple(make_msg<fbs::DataPlaneTable>(context(), [&](auto& m) {
-            for (const auto& name : (*groups_of)[i])
-              m.groups.push_back(std::make_unique<fbs::GroupTableT>((*tables)[name]));
-          }));
+        [this, &book](size_t i) {  // called before gather() returns
+          return std::tuple(make_msg<fbs::DataPlaneTable>(
+              context(), [&](auto& m) { m.groups = book.tables_for(i); }));
         },
         [me = shared_from_this()](const auto&) { me->load(); }, failing("connect the data plane"));
   }

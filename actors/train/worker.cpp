@@ -8,8 +8,10 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/context.hpp"
+#include "actors/train/addresses_policy.hpp"
 #include "actors/train/plan.hpp"
 #include "io/config/load.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::train {
 
@@ -146,10 +148,8 @@ caf::result<msg<fbs::DataPlaneOffer>> open_data_plane(worker_pointer self,
           g->name = offer.name;
           g->rank = static_cast<uint32_t>(offer.rank);
           g->size = static_cast<uint32_t>(offer.size);
-          for (auto& a : offer.addresses) {
-            g->addresses.push_back(std::make_unique<fbs::BytesT>());
-            g->addresses.back()->data.assign(a.begin(), a.end());
-          }
+          g->addresses = std::make_unique<fbs::AddressesT>();
+          for (const auto& a : offer.addresses) add_address(*g->addresses, a);
           out.groups.push_back(std::move(g));
         }
       });
@@ -158,15 +158,12 @@ caf::result<msg<fbs::DataPlaneOffer>> open_data_plane(worker_pointer self,
 caf::result<msg<fbs::DataPlaneReady>> connect(worker_pointer self,
                                               const msg<fbs::DataPlaneTable>& m) {
   rank_engine::group_tables tables;
-  const auto table = m.unpack();
-  for (const auto& g : table.groups) {
-    std::vector<std::vector<std::string>> members;
-    for (const auto& member : g->members) {
-      auto& row = members.emplace_back();
-      for (const auto& a : member->addresses) row.emplace_back(a->data.begin(), a->data.end());
+  if (m->groups())
+    for (const auto* g : *m->groups()) {
+      const auto offered = address_list::of(g->addresses());
+      if (!offered) return to_caf(offered.error());
+      tables.emplace_back(text_of(g->name()), offered->all());
     }
-    tables.emplace_back(g->name, std::move(members));
-  }
   auto rp = self->make_response_promise<msg<fbs::DataPlaneReady>>();
   self->state.engine->connect_groups(
       std::move(tables), answer(self, rp, [self, header = m.header()] {

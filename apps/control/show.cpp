@@ -45,9 +45,32 @@ std::string state_of(const fbs::ActorInfoT& a) {
   return a.state.empty() ? "-" : a.state;
 }
 
+/// "812 W", "61 C" of a meter's card; empty where it has none.
+std::string reading_of(const fbs::ActorInfoT& a, const char* key, const char* unit) {
+  const auto detail = ordered_json::parse(a.detail, nullptr, false);
+  if (!detail.is_object() || !detail.contains(key) || !detail[key].is_number()) return {};
+  return fmt::format("{:.0f} {}", detail[key].get<double>(), unit);
+}
+
+/// The same of the meter of a process.
+std::string reading_of(const fbs::ActorListT& n, const char* key, const char* unit) {
+  for (const auto& a : n.actors)
+    if (a->kind == "meter" && a->ended.empty()) return reading_of(*a, key, unit);
+  return {};
+}
+
+/// What a meter reads stands beside its state.
+std::string state_and_readings(const fbs::ActorInfoT& a) {
+  auto out = state_of(a);
+  if (a.kind != "meter" || !a.ended.empty()) return out;
+  for (const auto& text : {reading_of(a, "power_w", "W"), reading_of(a, "temperature_c", "C")})
+    if (!text.empty()) out += " " + text;
+  return out;
+}
+
 std::vector<std::string> row_of(const fbs::ActorInfoT& a, const std::string& indent) {
   return {indent + a.path,
-          state_of(a),
+          state_and_readings(a),
           std::to_string(mailbox(a)),
           std::to_string(a.deepest),
           fmt::format("{:.1f}", a.handled_per_s),
@@ -115,12 +138,20 @@ int terminal_width() {
 }
 
 std::string nodes_text(const fbs::ClusterViewT& view, int columns) {
-  std::vector<std::vector<std::string>> rows{
-      {"node", "host", "pid", "ranks", "actors", "refused", "clock", "answers"}};
-  for (const auto& n : view.nodes)
-    rows.push_back({n->node, n->host, std::to_string(n->pid), n->ranks.empty() ? "-" : n->ranks,
+  std::vector<std::vector<std::string>> rows{{"node", "host", "pid", "ranks", "actors", "refused",
+                                              "clock", "power", "warmest", "answers"}};
+  const auto or_none = [](std::string text) { return text.empty() ? "-" : text; };
+  bool metered = false;
+  for (const auto& n : view.nodes) {
+    const auto power = reading_of(*n, "power_w", "W"), heat = reading_of(*n, "temperature_c", "C");
+    metered = metered || !power.empty() || !heat.empty();
+    rows.push_back({n->node, n->host, std::to_string(n->pid), or_none(n->ranks),
                     std::to_string(n->actors.size()), std::to_string(n->rejected), clock_text(*n),
+                    or_none(power), or_none(heat),
                     n->silent_ns == 0 ? "yes" : "silent for " + duration_text(n->silent_ns)});
+  }
+  if (!metered)  // no machine has a meter that may be read
+    for (auto& row : rows) row.erase(row.end() - 3, row.end() - 1);
   return trace::table_text(rows, columns);
 }
 

@@ -2,6 +2,7 @@
 #include "apps/trace/live.hpp"
 
 #include <unistd.h>
+#include <bit>
 #include <csignal>
 #include <map>
 #include <set>
@@ -156,7 +157,7 @@ class narrator {
   }
 
   std::string name_of(uint32_t process, const trace_record& r) {
-    if (r.kind == record_kind::work) {
+    if (r.kind != record_kind::handled) {
       const auto& names = works_[process];
       return r.type >= 1 && r.type <= names.size() ? names[r.type - 1] : "?";
     }
@@ -170,17 +171,21 @@ class narrator {
     if (first_ns_ == 0) first_ns_ = at;
     const bool work = r.kind == record_kind::work;
     const auto took = static_cast<int64_t>(static_cast<double>(r.handling_s) * 1e9);
-    const auto waited = static_cast<int64_t>(static_cast<double>(r.waiting_s) * 1e9);
+    const auto waited = static_cast<int64_t>(r.waiting_s() * 1e9);
     const auto name = name_of(b->process(), r);
+    if (r.kind == record_kind::counter)
+      return counter(b->node() ? b->node()->str() : "", path_of(key), name, at,
+                     std::bit_cast<double>(r.sender));
     if (arguments_.json)
       return print(fmt::format(
           R"({{"at_s":{:.9f},"node":"{}","actor":"{}","kind":"{}","name":"{}","sender":"{}",)"
-          R"("waited_s":{:.9f},"took_s":{:.9f},"bytes":{},"span":"{:016x}","parent":"{:016x}",)"
-          R"("trace":"{:016x}","message":{}}})"
+          R"("waited_s":{:.9f},"mailbox_s":{:.9f},"took_s":{:.9f},"bytes":{},"span":"{:016x}",)"
+          R"("parent":"{:016x}","trace":"{:016x}","message":{}}})"
           "\n",
           static_cast<double>(at) / 1e9, b->node() ? b->node()->str() : "", path_of(key),
-          work ? "work" : "message", name, work ? "" : path_of(r.sender), r.waiting_s, r.handling_s,
-          r.bytes, r.span, r.parent, r.trace, content.empty() ? "null" : content));
+          work ? "work" : "message", name, work ? "" : path_of(r.sender), r.waiting_s(),
+          r.mailbox_s, r.handling_s, r.bytes, r.span, r.parent, r.trace,
+          content.empty() ? "null" : content));
     const auto width = static_cast<size_t>(std::max(40, terminal_columns(STDOUT_FILENO, 160)));
     auto text = fmt::format("{:>+12.6f} {:<14} {:<20} from {:<14} waited {:>8} took {:>8}",
                             static_cast<double>(at - first_ns_) / 1e9, path_of(key), name,
@@ -190,6 +195,17 @@ class narrator {
     if (!content.empty() && text.size() + 8 < width)
       text += " " + trace::cut(content, width - text.size() - 1);
     return print(text + "\n");
+  }
+
+  status counter(const std::string& node, const std::string& actor, const std::string& name,
+                 int64_t at_ns, double value) {
+    if (arguments_.json)
+      return print(fmt::format(
+          R"({{"at_s":{:.9f},"node":"{}","actor":"{}","kind":"counter","name":"{}","value":{}}})"
+          "\n",
+          static_cast<double>(at_ns) / 1e9, node, actor, name, value));
+    return print(fmt::format("{:>+12.6f} {:<14} {:<20} is {:.1f}\n",
+                             static_cast<double>(at_ns - first_ns_) / 1e9, actor, name, value));
   }
 
   const live_arguments& arguments_;

@@ -2,9 +2,9 @@
 // activations along a pipeline.
 //
 // Why two phases: nobody shares a file or a key-value server. A rank opens its end of a group and
-// gets addresses; those travel as messages through the coordinator; with everybody's table in
-// hand the ends are connected. Both phases may block and are run in stream order by a worker
-// (stream::host_task).
+// gets addresses, one for each peer; those travel as messages through the coordinator; with what
+// everybody has for this rank in hand the ends are connected. Both phases may block and are run in
+// stream order by a worker (stream::host_task).
 //
 // Invariants
 //   COM-1  Collectives of one group are enqueued in the same order by every member.
@@ -76,10 +76,11 @@ class pending_group {
   /// Opaque addresses, one per peer; the own entry is empty. At most 256 bytes each.
   virtual const std::vector<std::string>& addresses() const noexcept = 0;
 
-  /// `table[r]` = the addresses() of rank r. Blocks until every pair is connected; unavailable or
-  /// timeout otherwise; bad_data if the table does not fit the group.
+  /// `offered[r]` = what addresses() of rank r holds for this rank; the own entry is empty. Blocks
+  /// until every pair is connected; unavailable or timeout otherwise; bad_data if the offers do not
+  /// fit the group.
   virtual result<std::unique_ptr<communicator>> connect(
-      const std::vector<std::vector<std::string>>& table) = 0;
+      const std::vector<std::string>& offered) = 0;
 };
 
 /// Opens this rank's end over TCP (Gloo). A group of one needs no network.

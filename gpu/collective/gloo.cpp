@@ -202,6 +202,41 @@ class gloo_communicator final : public communicator {
   std::vector<float> received_;  ///< of scattered sums, which come one after the other (COM-1)
 };
 
+/// An address of Gloo's is a sockaddr_storage and a number: more than a hundred zeros around ten
+/// bytes. A group of n ranks has n^2 of them, so runs of zeros are told by their length: (zeros,
+/// others, the others) until the end.
+std::string pack_zeros(const std::vector<char>& bytes) {
+  constexpr size_t longest = 255;
+  std::string out;
+  for (size_t at = 0; at < bytes.size();) {
+    const auto begin = at;
+    while (at < bytes.size() && at - begin < longest && bytes[at] == 0) ++at;
+    const auto others = at;
+    while (at < bytes.size() && at - others < longest && bytes[at] != 0) ++at;
+    out += static_cast<char>(others - begin);
+    out += static_cast<char>(at - others);
+    out.append(bytes.data() + others, at - others);
+  }
+  return out;
+}
+
+/// False where the bytes, which come from other processes, are not the packed form of `size` bytes:
+/// Gloo casts them to a sockaddr.
+bool unpack_zeros(std::string_view packed, size_t size, std::vector<char>& out) {
+  if (packed.size() > max_address_bytes) return false;
+  out.clear();
+  while (packed.size() >= 2) {
+    const size_t zeros = static_cast<unsigned char>(packed[0]);
+    const size_t others = static_cast<unsigned char>(packed[1]);
+    packed.remove_prefix(2);
+    if (packed.size() < others || zeros + others > size - out.size()) return false;
+    out.resize(out.size() + zeros);
+    out.insert(out.end(), packed.begin(), packed.begin() + static_cast<ptrdiff_t>(others));
+    packed.remove_prefix(others);
+  }
+  return packed.empty() && out.size() == size;
+}
+
 class gloo_pending final : public pending_group {
  public:
   static result<std::unique_ptr<pending_group>> open(const group_options& options) {
@@ -222,14 +257,18 @@ class gloo_pending final : public pending_group {
 
   const std::vector<std::string>& addresses() const noexcept override { return addresses_; }
 
-  result<std::unique_ptr<communicator>> connect(
-      const std::vector<std::vector<std::string>>& table) override {
-    if (auto fits = check(table); !fits) return fits.error();
+  result<std::unique_ptr<communicator>> connect(const std::vector<std::string>& offered) override {
+    if (offered.size() != addresses_.size())
+      return misfit("the addresses are of the wrong number of ranks");
+    std::vector<std::vector<char>> whole(offered.size());
+    for (size_t peer = 0; peer < offered.size(); ++peer)
+      if (peer != static_cast<size_t>(options_.rank) &&
+          !unpack_zeros(offered[peer], address_bytes_, whole[peer]))
+        return misfit("an address has the wrong length");
     auto connected = guarded(options_.name, [&]() -> status {
       for (int peer = 0; peer < options_.size; ++peer) {
         if (peer == options_.rank) continue;
-        const auto& address = table[static_cast<size_t>(peer)][static_cast<size_t>(options_.rank)];
-        transport_->getPair(peer)->connect({address.begin(), address.end()});
+        transport_->getPair(peer)->connect(whole[static_cast<size_t>(peer)]);
       }
       return {};
     });
@@ -248,35 +287,15 @@ class gloo_pending final : public pending_group {
     transport_->setTimeout(options_.timeout);
     for (int peer = 0; peer < options_.size; ++peer) {
       if (peer == options_.rank) continue;
-      auto bytes = transport_->createPair(peer)->address().bytes();
-      addresses_[static_cast<size_t>(peer)].assign(bytes.begin(), bytes.end());
+      const auto bytes = transport_->createPair(peer)->address().bytes();
+      address_bytes_ = bytes.size();
+      addresses_[static_cast<size_t>(peer)] = pack_zeros(bytes);
     }
     return {};
   }
 
-  /// The table comes from other processes: sizes are checked before Gloo casts the bytes to a
-  /// sockaddr.
-  status check(const std::vector<std::vector<std::string>>& table) const {
-    auto wrong = [&](std::string_view what) {
-      return error{errc::bad_data, fmt::format("group {}: {}", options_.name, what)};
-    };
-    const auto size = static_cast<size_t>(options_.size);
-    if (table.size() != size) return wrong("the address table has the wrong number of ranks");
-    for (size_t r = 0; r < size; ++r) {
-      if (table[r].size() != size) return wrong("a rank's address list has the wrong length");
-      for (size_t p = 0; p < size; ++p) {
-        const auto bytes = table[r][p].size();
-        if (r != p && (bytes == 0 || bytes > max_address_bytes || bytes != own_address_bytes()))
-          return wrong("an address has the wrong length");
-      }
-    }
-    return {};
-  }
-
-  size_t own_address_bytes() const {
-    for (const auto& a : addresses_)
-      if (!a.empty()) return a.size();
-    return 0;
+  error misfit(std::string_view what) const {
+    return {errc::bad_data, fmt::format("group {}: {}", options_.name, what)};
   }
 
   group_options options_;
@@ -284,6 +303,7 @@ class gloo_pending final : public pending_group {
   std::shared_ptr<gloo::transport::Context> transport_;
   std::shared_ptr<gloo_context> context_;
   std::vector<std::string> addresses_;
+  size_t address_bytes_ = 0;  ///< of one of Gloo's
 };
 
 }  // namespace

@@ -145,9 +145,8 @@ class staged_pending final : public pending_group {
     return inner_->addresses();
   }
 
-  result<std::unique_ptr<communicator>> connect(
-      const std::vector<std::vector<std::string>>& table) override {
-    TROUPE_TRY(connected, inner_->connect(table));
+  result<std::unique_ptr<communicator>> connect(const std::vector<std::string>& offered) override {
+    TROUPE_TRY(connected, inner_->connect(offered));
     return std::unique_ptr<communicator>(
         std::make_unique<staged_communicator>(owner_, std::move(connected)));
   }

@@ -198,8 +198,7 @@ class nccl_pending final : public pending_group {
 
   const std::vector<std::string>& addresses() const noexcept override { return addresses_; }
 
-  result<std::unique_ptr<communicator>> connect(
-      const std::vector<std::vector<std::string>>& table) override;
+  result<std::unique_ptr<communicator>> connect(const std::vector<std::string>& offered) override;
 
  private:
   status make_id(ncclUniqueId& id) {
@@ -217,19 +216,16 @@ class nccl_pending final : public pending_group {
     return options_.transfers && to == from + 1 ? 2 * id_bytes : 0;
   }
 
-  /// The table comes from other processes.
-  status check(const std::vector<std::vector<std::string>>& table) const {
+  /// The offers come from other processes.
+  status check(const std::vector<std::string>& offered) const {
     auto wrong = [&](std::string_view what) {
       return error{errc::bad_data, fmt::format("group {}: {}", options_.name, what)};
     };
     const auto size = static_cast<size_t>(options_.size);
-    if (table.size() != size) return wrong("the address table has the wrong number of ranks");
-    for (size_t r = 0; r < size; ++r) {
-      if (table[r].size() != size) return wrong("a rank's address list has the wrong length");
-      for (size_t p = 0; p < size; ++p)
-        if (table[r][p].size() != expected_bytes(r, p))
-          return wrong("an address has the wrong length");
-    }
+    if (offered.size() != size) return wrong("the addresses are of the wrong number of ranks");
+    for (size_t r = 0; r < size; ++r)
+      if (offered[r].size() != expected_bytes(r, static_cast<size_t>(options_.rank)))
+        return wrong("an address has the wrong length");
     return {};
   }
 
@@ -241,14 +237,12 @@ class nccl_pending final : public pending_group {
 
   /// Both links of this rank and the one at `peer`, upward first.
   result<neighbour> connect_pair(nccl_watch& watch, int peer,
-                                 const std::vector<std::vector<std::string>>& table,
+                                 const std::vector<std::string>& offered,
                                  clock::time_point deadline) {
     const bool lower = peer > options_.rank;
     std::array<nccl_channel*, 2> links{};
     for (size_t way : {0, 1}) {
-      const auto id =
-          lower ? link_ids_[way]
-                : id_at(table[static_cast<size_t>(peer)][static_cast<size_t>(options_.rank)], way);
+      const auto id = lower ? link_ids_[way] : id_at(offered[static_cast<size_t>(peer)], way);
       links[way] = &watch.add_channel();
       TROUPE_CHECK(links[way]->connect(id, lower ? 0 : 1, 2, link_blocks, deadline));
     }
@@ -265,15 +259,14 @@ class nccl_pending final : public pending_group {
 };
 
 result<std::unique_ptr<communicator>> nccl_pending::connect(
-    const std::vector<std::vector<std::string>>& table) {
-  TROUPE_CHECK(check(table));
+    const std::vector<std::string>& offered) {
+  TROUPE_CHECK(check(offered));
   TROUPE_CUDA_TRY(cudaSetDevice(gpu_.ordinal()));
   const auto deadline = clock::now() + options_.timeout;
   auto watch = std::make_shared<nccl_watch>(
       library_, nccl_watch_options{options_.name, options_.timeout, tuning_.watch_period});
   auto group = std::make_unique<nccl_communicator>(options_, library_, watch);
-  if (options_.rank + 1 != options_.size)
-    world_id_ = id_at(table.back()[static_cast<size_t>(options_.rank)], 0);
+  if (options_.rank + 1 != options_.size) world_id_ = id_at(offered.back(), 0);
   auto& world = watch->add_channel();
   TROUPE_CHECK(world.connect(world_id_, options_.rank, options_.size, 0, deadline));
   neighbour below, above;
@@ -281,7 +274,7 @@ result<std::unique_ptr<communicator>> nccl_pending::connect(
     const bool lower = options_.rank % 2 == odd;
     const int peer = lower ? options_.rank + 1 : options_.rank - 1;
     if (!options_.transfers || peer < 0 || peer >= options_.size) continue;
-    TROUPE_TRY(links, connect_pair(*watch, peer, table, deadline));
+    TROUPE_TRY(links, connect_pair(*watch, peer, offered, deadline));
     (lower ? above : below) = links;
   }
   group->use(&world, below, above);

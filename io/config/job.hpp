@@ -214,6 +214,12 @@ struct checkpoint_section {
   bool operator==(const checkpoint_section&) const = default;
 };
 
+/// [power]
+struct power_section {
+  int64_t meter_interval_ms = 1000;  ///< between two readings of a node's meters; 0 = none are read
+  bool operator==(const power_section&) const = default;
+};
+
 /// [log]
 struct log_section {
   log_format format = log_format::automatic;
@@ -230,6 +236,7 @@ struct job {
   train_section train;
   parallel_section parallel;
   checkpoint_section checkpoint;
+  power_section power;
   log_section log;
   bool operator==(const config::job&) const = default;
 

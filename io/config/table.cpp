@@ -40,6 +40,10 @@ constexpr property in_second(std::string_view key, std::string_view about, bound
   return row<job, &job::checkpoint, &checkpoint_section::second, Member>(key, about, limits);
 }
 template <auto Member>
+constexpr property in_power(std::string_view key, std::string_view about, bounds limits = {}) {
+  return row<job, &job::power, Member>(key, about, limits);
+}
+template <auto Member>
 constexpr property in_log(std::string_view key, std::string_view about, bounds limits = {}) {
   return row<job, &job::log, Member>(key, about, limits);
 }
@@ -311,6 +315,12 @@ constinit const property rows[] = {
     in_second<&second_s::keep_best>("checkpoint.second.keep_best",
                                     "So many with the smallest validation losses are kept, too",
                                     within(0, million)),
+
+    in_power<&power_section::meter_interval_ms>(
+        "power.meter_interval_ms",
+        "Milliseconds between two readings of a node's meters (GPUs, processor packages, sensors); "
+        "0 = none are read",
+        within(0, 3'600'000)),
 
     in_log<&log_section::format>("log.format",
                                  "How steps are printed; auto = one line that rewrites "

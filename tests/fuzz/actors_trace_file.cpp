@@ -87,7 +87,8 @@ std::vector<uint8_t> records(std::span<const uint8_t> bytes) {
   fbs::TraceBatchT b;
   b.process = 7;
   b.works = {"step", "forward", "backward", "send_activation", "receive_activation", "all_reduce"};
-  b.records.assign(bytes.begin(), bytes.end() - static_cast<ptrdiff_t>(bytes.size() % 64));
+  const auto torn = bytes.size() % sizeof(trace_record);
+  b.records.assign(bytes.begin(), bytes.end() - static_cast<ptrdiff_t>(torn));
   for (size_t at = 0; at < b.records.size(); at += sizeof(trace_record)) {
     trace_record r;
     std::memcpy(&r, &b.records[at], sizeof(r));
@@ -98,7 +99,8 @@ std::vector<uint8_t> records(std::span<const uint8_t> bytes) {
     r.actor %= 4;
     r.sender = r.sender % 3 == 0 ? r.sender % 8 : uint64_t{7} << 32 | r.sender % 4;
     r.handling_s = static_cast<float>(r.bytes % 1000) * 1e-6F;
-    r.waiting_s = static_cast<float>(static_cast<int>(r.depth % 2000) - 1000) * 1e-6F;
+    r.sent_ns = r.begin_ns - (static_cast<int>(r.depth % 2000) - 1000) * int64_t{1000};
+    r.mailbox_s = static_cast<float>(r.sent % 2000) * 1e-6F;
     r.kind = r.flags % 2 == 0 ? record_kind::handled : record_kind::work;
     if (r.kind == record_kind::work) r.type %= 7;
     std::memcpy(&b.records[at], &r, sizeof(r));

@@ -52,15 +52,22 @@ inline table table_of(const std::vector<member>& all) {
   return out;
 }
 
+/// What all ranks have for rank `r`.
+inline std::vector<std::string> offered_to(const table& addresses, size_t r) {
+  std::vector<std::string> out;
+  for (const auto& row : addresses) out.push_back(row[r]);
+  return out;
+}
+
 /// A connected group: connecting blocks, so each end does it on a thread of its own.
 inline std::vector<member> connected(const transport& t, int size,
                                      std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
   auto all = listening(t, size, timeout);
   const auto addresses = table_of(all);
   std::vector<std::future<status>> done;
-  for (auto& m : all)
-    done.push_back(std::async(std::launch::async, [&m, &addresses]() -> status {
-      TROUPE_TRY(made, m.pending->connect(addresses));
+  for (size_t r = 0; r < all.size(); ++r)
+    done.push_back(std::async(std::launch::async, [&m = all[r], &addresses, r]() -> status {
+      TROUPE_TRY(made, m.pending->connect(offered_to(addresses, r)));
       m.group = std::move(made);
       return {};
     }));
@@ -192,15 +199,14 @@ inline void silent_peer(const transport& t) {
 /// Tables that do not fit are refused.
 inline void tables_that_do_not_fit(const transport& t) {
   auto all = listening(t, 2, std::chrono::seconds(5));
-  const auto good = table_of(all);
-  std::vector<table> bad{{}, {good[0]}, {good[0], good[1], good[1]}};
+  const auto good = offered_to(table_of(all), 0);
+  std::vector<std::vector<std::string>> bad{{}, {good[0]}, {good[0], good[1], good[1]}};
   for (const std::string& address :
-       {std::string(), std::string("x"), std::string(300, 'x'), good[1][0] + "x"}) {
+       {std::string(), std::string("x"), std::string(300, 'x'), good[1] + "x",
+        good[1].substr(0, good[1].size() - 1), std::string(2, '\xff') + std::string(200, 'x')}) {
     bad.push_back(good);
-    bad.back()[1][0] = address;
+    bad.back()[1] = address;
   }
-  bad.push_back(good);
-  bad.back()[1].pop_back();
   for (const auto& wrong : bad) {
     auto made = all[0].pending->connect(wrong);
     REQUIRE_FALSE(made);

@@ -1,6 +1,7 @@
 // Hostile bytes in memory: every truncation, every single bit flip, every lie about length, type
 // and content is refused with the right reason, counted once, and never read out of bounds (run it
 // under the asan preset).
+#include <chrono>
 #include <cstring>
 #include <random>
 
@@ -92,6 +93,29 @@ TEST_CASE("what was encoded decodes to the same message") {
   CHECK(*back == m);
   CHECK(cast<fbs::Status>(*back)->actor()->str() == "stage/0");
   CHECK(header_of(wire).checksum != 0);
+}
+
+TEST_CASE("a message knows when it came into this process, if it did") {
+  using namespace std::chrono;
+  const auto now = [] {
+    return duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count();
+  };
+  caf::actor_system_config config;
+  caf::actor_system system(config);
+  const auto made = sample();
+  CHECK(made.received_ago_ns(now()) < 0);
+  const auto before = now();
+  msg<fbs::Status> got;
+  REQUIRE_FALSE(load_through_caf(system, encode(made), got));
+  const auto after = now();
+  constexpr int64_t second = 1'000'000'000, unit = 1024;
+  for (const int64_t later : {int64_t{0}, second, 60 * second, 3'600 * second}) {
+    CAPTURE(later);
+    CHECK(got.received_ago_ns(after + later) >= later - unit);
+    CHECK(got.received_ago_ns(after + later) <= later + after - before + unit);
+  }
+  CHECK(got.received_ago_ns(before - second / 10) == 0);  // by a clock that is a little behind
+  CHECK(readdress(got, {}).received_ago_ns(after) < 0);
 }
 
 TEST_CASE("a message truncated at every length is refused") {

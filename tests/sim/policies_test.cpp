@@ -1,9 +1,11 @@
 // The pure parts of a simulation: what is due, what arrives, what a crash takes.
+#include <cmath>
 #include <set>
 
 #include <doctest/doctest.h>
 
 #include "actors/sim/disk_policy.hpp"
+#include "actors/sim/draw_policy.hpp"
 #include "actors/sim/event_queue.hpp"
 #include "actors/sim/fault_policy.hpp"
 #include "actors/sim/invariants_policy.hpp"
@@ -153,4 +155,54 @@ TEST_CASE("invariants: each is noticed") {
   CHECK(judge(failed));
   failed.worst = harm::fatal;
   CHECK(!judge(failed));
+}
+
+TEST_CASE("draws: a reading is the mean of what was done since the last (DRW-1)") {
+  constexpr int64_t second = 1'000'000'000;
+  draw_options o;
+  o.noise = 0;
+  draw_policy d(o, dice(1));
+  CHECK(d.read(second).power_w == o.idle_w);
+  d.works(second, second + second / 4, 500);
+  d.works(second + second / 2, 3 * second, 300);  // goes on behind the next reading
+  const auto first = d.read(2 * second);
+  CHECK(first.power_w == doctest::Approx(0.25 * 500 + 0.25 * o.idle_w + 0.5 * 300));
+  CHECK(first.busy_percent == doctest::Approx(75));
+  const auto next = d.read(4 * second);
+  CHECK(next.power_w == doctest::Approx(0.5 * 300 + 0.5 * o.idle_w));
+  CHECK(next.busy_percent == doctest::Approx(50));
+  d.works(4 * second, 100 * second, 600);
+  d.stops(5 * second);
+  CHECK(d.read(6 * second).power_w == doctest::Approx(0.5 * 600 + 0.5 * o.idle_w));
+  CHECK(d.read(7 * second).power_w == o.idle_w);
+  CHECK(d.read(7 * second).power_w == o.idle_w);  // of no time at all
+}
+
+TEST_CASE("draws: heat follows power, late") {
+  constexpr int64_t second = 1'000'000'000;
+  draw_options o;
+  draw_policy d(o, dice(1));
+  const auto cold = d.read(second).temperature_c;
+  d.works(second, 10'000 * second, 600);
+  const auto warming = d.read(2 * second).temperature_c;
+  CHECK(warming > cold);
+  CHECK(warming < cold + 5);
+  double last = 0;
+  for (int s = 3; s < 300; ++s) last = d.read(s * second).temperature_c;
+  CHECK(last == doctest::Approx(o.room_c + o.c_per_w * 600).epsilon(0.01));
+}
+
+TEST_CASE("draws: the same seed reads the same, within the noise (DRW-2)") {
+  draw_options o;
+  draw_policy a(o, dice(5)), b(o, dice(5)), c(o, dice(6));
+  bool differ = false;
+  for (int64_t at = 1; at < 100; ++at) {
+    for (auto* d : {&a, &b, &c}) d->works(at * 1000, at * 1000 + 500, 400);
+    const double mean = at == 1 ? o.idle_w : 0.5 * 400 + 0.5 * o.idle_w;
+    const auto x = a.read(at * 1000).power_w, y = b.read(at * 1000).power_w;
+    CHECK(x == y);
+    CHECK(std::abs(x - mean) <= o.noise * mean * 1.0001);
+    differ = differ || x != c.read(at * 1000).power_w;
+  }
+  CHECK(differ);
 }

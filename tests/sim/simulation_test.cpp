@@ -1,5 +1,9 @@
 // Whole clusters on virtual time: that a run succeeds, repeats itself, and survives what befalls
 // it.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
 #include <doctest/doctest.h>
 
 #include "actors/sim/simulation.hpp"
@@ -42,6 +46,68 @@ TEST_CASE("simulation: a run without faults does every step") {
   CHECK(done.steps == 10);
   CHECK(done.lives == 1);
   CHECK(done.ends == std::vector<std::string>{"success"});
+}
+
+TEST_CASE("simulation: messages between nodes are on the way, those within are not") {
+  simulation_options o;
+  o.nodes = 2;
+  o.pipeline = 2;
+  o.steps = 3;
+  record_reader reader(true);
+  reader.read(1);
+  run(o);
+  size_t between = 0, within = 0;
+  for (const auto& r : reader.read(1'000'000)) {
+    if (r.kind != record_kind::handled || r.sent_ns == 0) continue;
+    const auto way_s = r.waiting_s() - static_cast<double>(r.mailbox_s);
+    if (r.type == message_traits<fbs::RunStep>::id) {  // from the head to a node
+      ++between;
+      CHECK(way_s >= 0.9e-9 * static_cast<double>(o.links.least_delay_ns));
+    } else if (r.type == message_traits<fbs::RunOp>::id) {  // from a stage to its worker
+      ++within;
+      CHECK(std::abs(way_s) < 1e-9);
+    }
+  }
+  CHECK(between == 6);
+  CHECK(within > 6);
+}
+
+TEST_CASE("simulation: meters follow what their devices do, and repeat themselves") {
+  const auto meters_of = [](uint64_t seed) {
+    simulation_options o;
+    o.seed = seed;
+    o.nodes = 2;
+    o.workers = 2;
+    o.steps = 60;
+    o.checkpoint_every = 0;
+    o.meter_ms = 100;
+    record_reader reader(true);
+    reader.read(1);
+    run(o);
+    std::vector<std::pair<std::string, double>> out;
+    for (const auto& r : reader.read(1'000'000))
+      if (r.kind == record_kind::counter)
+        out.emplace_back(work_names()[r.type - 1], std::bit_cast<double>(r.sender));
+    return out;
+  };
+  const auto first = meters_of(1);
+  double least = 1e9, most = 0, warmest = 0;
+  size_t devices = 0, nodes = 0;
+  for (const auto& [name, value] : first) {
+    devices += name == "gpu0 W" || name == "gpu1 W";
+    nodes += name == "W";
+    if (name.ends_with(" W")) least = std::min(least, value);
+    if (name.ends_with(" W")) most = std::max(most, value);
+    if (name.ends_with(" C")) warmest = std::max(warmest, value);
+  }
+  CHECK(devices == 2 * nodes);
+  CHECK(nodes >= 10);
+  CHECK(least < 100);  // before the first step
+  CHECK(most > 300);
+  CHECK(most < 700);
+  CHECK(warmest > 30);
+  CHECK(first == meters_of(1));
+  CHECK(first != meters_of(2));
 }
 
 TEST_CASE(

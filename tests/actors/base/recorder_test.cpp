@@ -2,6 +2,7 @@
 // never repeat; the board and the tap.
 #include "actors/base/recorder.hpp"
 
+#include <bit>
 #include <set>
 #include <thread>
 
@@ -175,4 +176,18 @@ TEST_CASE("TAP-1, TAP-2: a tap keeps what fits up to its limit and counts the re
   t.open({});
   CHECK(t.drain().empty());
   CHECK_FALSE(t.is_open());
+}
+
+TEST_CASE("a counter is a record with a value, a name and a time") {
+  record_reader reader(true);
+  reader.read(1);
+  record_counter({work_name("gpu0 W"), 7, 12'345, 412.25});
+  std::vector<trace_record> got;
+  for (const auto& r : reader.read(100'000))
+    if (r.kind == record_kind::counter) got.push_back(r);
+  REQUIRE(got.size() == 1);
+  CHECK(got[0].begin_ns == 12'345);
+  CHECK(got[0].actor == 7);
+  CHECK(work_names()[got[0].type - 1] == "gpu0 W");
+  CHECK(std::bit_cast<double>(got[0].sender) == 412.25);
 }

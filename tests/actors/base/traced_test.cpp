@@ -3,9 +3,12 @@
 #include "actors/base/traced.hpp"
 
 #include <future>
+#include <map>
 
 #include <doctest/doctest.h>
 #include <caf/all.hpp>
+#include <caf/binary_deserializer.hpp>
+#include <caf/binary_serializer.hpp>
 
 #include "actors/base/ask.hpp"
 #include "messages/type_ids.hpp"
@@ -95,6 +98,40 @@ TEST_CASE("TRC-1: a handled message is one record that knows its causes") {
   CHECK(mine[0].sent == 1);
   CHECK((mine[0].flags & record_flag::request) != 0);
   CHECK(mine[0].handling_s >= 0);
+}
+
+TEST_CASE("TRC-2: waiting is time on the way and time in the mailbox") {
+  fixture f;
+  REQUIRE(f.pause({}, true));
+  record_reader reader(true);
+  reader.read(1);
+  // Both were sent a minute ago. One was made here, so it has lain in the mailbox; the other has
+  // just come through the network.
+  message_context c;
+  c.now_ns = fast_now_ns() - 60'000'000'000;
+  c.span = next_span();
+  const auto local = make_msg<fbs::Pause>(c, [](auto& p) { p.reason = "here"; });
+  c.span = next_span();
+  const auto sent = make_msg<fbs::Pause>(c, [](auto& p) { p.reason = "there"; });
+  std::vector<char> wire;
+  caf::binary_serializer sink(*f.system, wire);
+  REQUIRE_FALSE(sink(sent));
+  caf::binary_deserializer source(*f.system, wire.data(), wire.size());
+  msg<fbs::Pause> remote;
+  REQUIRE_FALSE(source(remote));
+  for (const auto& m : {local, remote}) caf::anon_send(f.target, m);
+  std::map<uint64_t, trace_record> seen;
+  while (seen.size() < 2)
+    for (const auto& r : reader.read(100'000))
+      if (r.span == local.header().span || r.span == remote.header().span) seen[r.span] = r;
+  const auto& at_home = seen[local.header().span];
+  CHECK(at_home.sent_ns == c.now_ns);
+  CHECK(at_home.waiting_s() >= 60);
+  CHECK(at_home.mailbox_s == doctest::Approx(at_home.waiting_s()));
+  const auto& travelled = seen[remote.header().span];
+  CHECK(travelled.waiting_s() >= 60);
+  CHECK(travelled.mailbox_s < 59);
+  CHECK(travelled.mailbox_s >= 0);
 }
 
 TEST_CASE("an actor's refusal stands on its card") {

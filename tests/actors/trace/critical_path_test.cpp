@@ -126,6 +126,30 @@ TEST_CASE("critical path: who waited for whom, in words and as JSON") {
   CHECK(ns == json["took_ns"]);
 }
 
+TEST_CASE("critical path: a message between processes is on the way, then in the mailbox") {
+  auto m = two_stage_step(0.75);
+  const auto t = m.build();
+  auto p = critical_path_of(t, 7);
+  REQUIRE(p);
+  check_cover(*p);
+  size_t found = 0;
+  for (size_t i = 0; i + 1 < p->segments.size(); ++i) {
+    const auto &way = p->segments[i], &mailbox = p->segments[i + 1];
+    if (way.kind != segment_kind::way) continue;
+    CHECK(mailbox.kind == segment_kind::mailbox);
+    CHECK(mailbox.actor == way.actor);
+    CHECK(mailbox.what == way.what);
+    const auto all = static_cast<double>(way.took_ns() + mailbox.took_ns());
+    CHECK(static_cast<double>(way.took_ns()) == doctest::Approx(0.75 * all).epsilon(1e-4));
+    ++found;
+  }
+  CHECK(found == 4);  // RunStep, ActivationReady to and fro, StepDone
+  const auto text = path_text(t, *p, 0, 50);
+  CHECK(text.find("messages on the way") != text.npos);
+  CHECK(text.find("ActivationReady was on its way to stage/1") != text.npos);
+  CHECK(text.find("ActivationReady lay in the mailbox of stage/1") != text.npos);
+}
+
 TEST_CASE("critical path: a mailbox is blamed on what its actor was busy with") {
   auto m = two_stage_step();
   // stage/1 handles a status question for most of the time the announcement waits for it.
@@ -280,7 +304,9 @@ TEST_CASE("critical path CP-1: covers the step whatever is missing or wrong in t
         if (dice == 0) r.begin_ns += static_cast<int64_t>(random() % 100'000'000) - 50'000'000;
         if (dice == 1) r.parent = records[random() % records.size()].span;
         if (dice == 2) r.span = records[random() % records.size()].parent;
-        if (dice == 3) r.waiting_s = static_cast<float>(random() % 100) * 1e-3F - 0.05F;
+        if (dice == 3)
+          r.sent_ns = r.begin_ns + 50'000'000 - static_cast<int64_t>(random() % 100'000'000);
+        if (dice == 6) r.mailbox_s = static_cast<float>(random() % 100) * 1e-3F;
         if (dice == 4) r.handling_s *= 50;
         if (dice == 5) r.sender = 7;
       }

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "messages/schemas/train_generated.h"
@@ -122,6 +123,36 @@ TEST_CASE("perfetto EXP-1: what overlaps gets a track of its own, counters follo
   CHECK(counters > 0);
 }
 
+TEST_CASE("perfetto: what meters read is a track a device and node") {
+  trace_maker m;
+  const auto a = m.process("node0", 100, 0), b = m.process("node1", -3000, 0);
+  const auto x = m.add(a, "meter/node0"), y = m.add(b, "meter/node1");
+  for (const auto& [at, watts] : {std::pair(0.0, 75.5), {1000.0, 412.25}}) {
+    m.counter("gpu0 W", x, at, watts);
+    m.counter("W", x, at, 2 * watts);
+    m.counter("gpu0 W", y, at + 1, watts + 1);
+  }
+  const auto twice = m.content(a).records.front();
+  m.content(a).records.push_back(twice);  // as two views of a trace have it
+  m.handle("RunStep", {}, x, 10, 10, 11, 1, 0);
+  const auto t = m.build();
+  CHECK(t.events().size() == 1);
+  CHECK(t.counters().size() == 6);
+  CHECK(t.end_ns() - t.begin_ns() == ms(1001));
+  const auto file = perfetto_of(t);
+  check_structure(file);
+  std::map<std::string, std::vector<std::pair<double, double>>> tracks;
+  for (const auto& e : file["traceEvents"])
+    if (e["ph"] == "C")
+      tracks[fmt::format("{}: {}", e["pid"].get<int>(), e["name"].get<std::string>())].emplace_back(
+          e["ts"], e["args"]["value"]);
+  using points = std::vector<std::pair<double, double>>;
+  REQUIRE(tracks.size() == 3);
+  CHECK(tracks["1: node0 gpu0 W"] == points{{0, 75.5}, {1e6, 412.25}});
+  CHECK(tracks["1: node0 W"] == points{{0, 151}, {1e6, 824.5}});
+  CHECK(tracks["2: node1 gpu0 W"] == points{{1000, 76.5}, {1.001e6, 413.25}});
+}
+
 TEST_CASE("perfetto: a recorded step report gives the loss") {
   auto m = two_stage_step();
   auto told = std::make_unique<fbs::TracedMessageT>();
@@ -202,9 +233,9 @@ TEST_CASE("mermaid: a small diagram, letter by letter, a limit that says so") {
         "sequenceDiagram\n  autonumber\n"
         "  participant a0 as run\n"
         "  participant a1 as stage/0#59; #35;1\n"
-        "  a0->>a1: RunStep after 0 ns, waited 1.0 ms, took 2.0 ms\n"
+        "  a0->>a1: RunStep after 0 ns, way 0 ns, mailbox 1.0 ms, took 2.0 ms\n"
         "  Note over a1: forward 3, 1.0 ms after 1.5 ms\n"
-        "  a1-->>a0: StepDone after 3.0 ms, waited 500 us, took 500 us, failed\n");
+        "  a1-->>a0: StepDone after 3.0 ms, way 0 ns, mailbox 500 us, took 500 us, failed\n");
   std::string cut;
   REQUIRE(export_mermaid(t, {5, 2}, into(cut)));
   CHECK(cut.find("Note over a0: ... and 1 more\n") != cut.npos);
@@ -221,11 +252,11 @@ TEST_CASE("csv: one line a record, quoted where needed") {
   REQUIRE(export_csv(m.build(), into(text)));
   CHECK(text ==
         "begin_ns,handling_ns,waiting_ns,kind,name,actor,sender,node,bytes,mailbox,sent,request,"
-        "response,failed,system,number,span,parent,trace\n"
+        "response,failed,system,number,span,parent,trace,on_the_way_ns,in_mailbox_ns\n"
         "5000000000,4000000,0,work,step,run,,\"a,\"\"b\"\"\",0,0,0,0,0,0,0,7,0000000000000005,"
-        "0000000000000000,0000000000000005\n"
+        "0000000000000000,0000000000000005,0,0\n"
         "5001000000,2000000,1000000,handled,RunStep,run,outside,\"a,\"\"b\"\"\",96,0,0,1,0,0,0,,"
-        "00000000000003e9,0000000000000000,0000000000000005\n");
+        "00000000000003e9,0000000000000000,0000000000000005,0,1000000\n");
 }
 
 TEST_CASE("exports end with the sink's first error") {

@@ -24,7 +24,7 @@ trace_record record(uint32_t actor, uint16_t type, float handling_s = 0, float w
   r.actor = actor;
   r.type = type;
   r.handling_s = handling_s;
-  r.waiting_s = waiting_s;
+  r.mailbox_s = waiting_s;
   return r;
 }
 

@@ -2,6 +2,7 @@
 // Times are milliseconds of the coordinator's clock; what is written is each process's own.
 #pragma once
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -59,6 +60,9 @@ class trace_maker {
 
   uint64_t new_span() { return ++last_span_; }
 
+  /// The part of the waiting that a message between processes spends on the way.
+  double way_share = 0;
+
   /// A handled message of this type; from nobody where `from` is a default one.
   message handle(std::string type, actor from, actor to, double sent, double begin, double end,
                  uint64_t trace, uint64_t parent, uint8_t flags = 0) {
@@ -69,8 +73,9 @@ class trace_maker {
     r.trace = trace;
     r.sender = from.number != 0 ? from.key() : 0;
     r.handling_s = static_cast<float>((end - begin) * 1e-3);
-    const auto sent_ns = local(from.number != 0 ? from.process : to.process, sent);
-    r.waiting_s = static_cast<float>(static_cast<double>(r.begin_ns - sent_ns) * 1e-9);
+    r.sent_ns = local(from.number != 0 ? from.process : to.process, sent);
+    const auto way = from.number != 0 && from.process != to.process ? way_share : 0.0;
+    r.mailbox_s = static_cast<float>((1 - way) * std::max(0.0, begin - sent) * 1e-3);
     r.actor = to.number;
     r.bytes = 96;
     r.type = find_message(type)->id;
@@ -105,6 +110,19 @@ class trace_maker {
     r.bytes = bytes;
     r.type = static_cast<uint16_t>(it - c.works.begin() + 1);
     r.kind = record_kind::work;
+    c.records.push_back(r);
+  }
+
+  void counter(const std::string& name, actor who, double at, double value) {
+    auto& c = contents_[who.process];
+    auto it = std::find(c.works.begin(), c.works.end(), name);
+    if (it == c.works.end()) it = c.works.insert(it, name);
+    trace_record r;
+    r.begin_ns = local(who.process, at);
+    r.sender = std::bit_cast<uint64_t>(value);
+    r.actor = who.number;
+    r.type = static_cast<uint16_t>(it - c.works.begin() + 1);
+    r.kind = record_kind::counter;
     c.records.push_back(r);
   }
 
@@ -153,8 +171,9 @@ class trace_maker {
 ///   run       RunStep sent at 0.05 and 0.06
 ///   worker/0  forward 0.45 to 40.45; send 40.45 to 43; ........ backward 66.5 to 96.5; update
 ///   worker/1  receive 41.55 to 43; forward 43.1 to 53; backward 53.1 to 66
-inline trace_maker two_stage_step() {
+inline trace_maker two_stage_step(double way_share = 0) {
   trace_maker m;
+  m.way_share = way_share;
   const auto head = m.process("head", 0, 0), a = m.process("a", 250, 0.02),
              b = m.process("b", -4000, 0.03);
   const auto run = m.add(head, "run");

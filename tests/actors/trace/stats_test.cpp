@@ -64,6 +64,39 @@ TEST_CASE("stats: messages, actors and work of a step") {
   CHECK(json["records"] == s.records);
 }
 
+TEST_CASE("stats: time on the way and time in the mailbox are told apart") {
+  trace_maker m;
+  m.way_share = 0.75;
+  const auto a = m.process("a", 0, 0), b = m.process("b", 500, 0);
+  const auto run = m.add(a, "run"), stage = m.add(b, "stage/0"), worker = m.add(b, "worker/0");
+  for (int i = 0; i < 10; ++i)
+    m.handle("RunStep", run, stage, 20 * i, 20 * i + 8, 20 * i + 9, 1, 1);
+  m.handle("RunOp", stage, worker, 300, 308, 309, 1, 1);
+  const auto s = stats_of(m.build());
+  const auto row = [](const std::vector<stats_row>& rows, const std::string& name) {
+    const auto it =
+        std::find_if(rows.begin(), rows.end(), [&](const auto& r) { return r.name == name; });
+    REQUIRE(it != rows.end());
+    return *it;
+  };
+  const auto& step = row(s.messages, "RunStep");
+  CHECK(step.waiting.p50_ns == ms(8));
+  CHECK(static_cast<double>(step.way.p99_ns) == doctest::Approx(ms(6)).epsilon(1e-6));
+  CHECK(static_cast<double>(step.mailbox.p50_ns) == doctest::Approx(ms(2)).epsilon(1e-6));
+  CHECK(row(s.actors, "worker/0").way.max_ns == 0);
+  CHECK(row(s.actors, "worker/0").mailbox.max_ns == ms(8));
+  const auto text = stats_text(s, 0, 0);
+  CHECK(text.find("way p50") != text.npos);
+  CHECK(text.find("in mailbox p50") != text.npos);
+  CHECK(text.find("worker/0", text.find("waiting, by actor")) == text.npos);  // nothing travelled
+  const auto json = nlohmann::json::parse(stats_json(s));
+  for (const auto& r : json["messages"]) {
+    if (r["name"] != "RunStep") continue;
+    CHECK(r["on_the_way"]["p90_ns"].get<double>() == doctest::Approx(ms(6)).epsilon(1e-6));
+    CHECK(r["in_mailbox"]["sum_ns"].get<double>() == doctest::Approx(ms(20)).epsilon(1e-6));
+  }
+}
+
 TEST_CASE("stats: the table keeps to the terminal and says what it leaves out") {
   const auto s = stats_of(two_stage_step().build());
   const auto text = stats_text(s, 100, 2);

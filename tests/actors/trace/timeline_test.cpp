@@ -41,6 +41,27 @@ TEST_CASE("timeline: one order on the coordinator's clock, with names") {
   CHECK(remarks(t).size() == 1);
 }
 
+TEST_CASE("timeline: waiting is split, and exact between hosts of very different ages") {
+  constexpr double day = 24 * 3600e3;
+  trace_maker m;
+  m.way_share = 0.25;
+  const auto a = m.process("a", 40 * day, 0.02), b = m.process("b", -400 * day, 0.03);
+  const auto x = m.add(a, "run"), y = m.add(b, "stage/0"), z = m.add(b, "worker/0");
+  m.handle("RunStep", x, y, 1, 5, 6, 1, 1);
+  m.handle("RunOp", y, z, 5.5, 7.5, 8, 1, 1);
+  const auto t = m.build();
+  REQUIRE(t.events().size() == 2);
+  const auto& travelled = t.event(0);
+  CHECK(travelled.waited_ns() == ms(4));
+  CHECK(std::abs(travelled.on_the_way_ns() - ms(1)) <= 2);
+  CHECK(std::abs(travelled.in_mailbox_ns() - ms(3)) <= 2);
+  const auto& local = t.event(1);
+  CHECK(local.waited_ns() == ms(2));
+  CHECK(local.on_the_way_ns() == 0);
+  CHECK(local.in_mailbox_ns() == ms(2));
+  CHECK(t.sent_in(local) == 0);
+}
+
 TEST_CASE("timeline: the tree of a step hangs together") {
   auto t = two_stage_step().build();
   const auto root = t.steps().front().span;

@@ -2,6 +2,7 @@
 // is refused.
 #include "actors/trace/trace_file.hpp"
 
+#include <bit>
 #include <fstream>
 #include <limits>
 
@@ -136,7 +137,7 @@ TEST_CASE("trace file TF-2: a flipped bit is found wherever it is") {
 
 TEST_CASE("trace file: foreign files and other versions are told apart") {
   scratch dir;
-  put(dir / "other", "troupe trace 2\nxyz");
+  put(dir / "other", "troupe trace 1\nxyz");
   put(dir / "text", "hello, this is text");
   auto other = trace_reader::open(dir / "other"), text = trace_reader::open(dir / "text");
   REQUIRE_FALSE(other);
@@ -172,7 +173,19 @@ TEST_CASE("trace file TF-4: unsound records are refused") {
       {"kind", [](auto& r) { r.kind = static_cast<record_kind>(9); }},
       {"work name", [](auto& r) { r.type = 2; }},
       {"negative", [](auto& r) { r.handling_s = -1; }},
-      {"nan", [](auto& r) { r.waiting_s = std::numeric_limits<float>::quiet_NaN(); }},
+      {"nan", [](auto& r) { r.mailbox_s = std::numeric_limits<float>::quiet_NaN(); }},
+      {"no number",
+       [](auto& r) {
+         r.kind = record_kind::counter;
+         r.sender = std::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN());
+       }},
+      {"counter's name",
+       [](auto& r) {
+         r.kind = record_kind::counter;
+         r.type = 2;
+       }},
+      {"came later", [](auto& r) { r.mailbox_s = -1; }},
+      {"sent", [](auto& r) { r.sent_ns = std::numeric_limits<int64_t>::max(); }},
       {"inf", [](auto& r) { r.handling_s = std::numeric_limits<float>::infinity(); }},
       {"long", [](auto& r) { r.handling_s = 2e9F; }},
       {"begin", [](auto& r) { r.begin_ns = time_bound_ns; }},

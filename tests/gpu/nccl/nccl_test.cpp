@@ -129,7 +129,7 @@ TEST_CASE("nccl: impossible members and foreign devices are refused") {
 TEST_CASE("nccl: a peer that never connects is a time-out, and leaves nothing behind") {
   clean_world clean;
   auto all = listening(nccl, 2, milliseconds(200));
-  auto made = all[0].pending->connect(table_of(all));
+  auto made = all[0].pending->connect(offered_to(table_of(all), 0));
   REQUIRE_FALSE(made);
   CHECK(made.error().code == errc::timeout);
 }

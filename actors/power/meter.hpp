@@ -1,0 +1,53 @@
+// The meter: reads what the machine's devices draw and how warm they are, every so often, and says
+// so: on its card (which `nodes`, `ps` and `status` show), as counters in the flight recorder
+// (which become tracks of a trace), and to whoever asks.
+//
+// Why an actor of its own, detached: a driver blocks when a device is in trouble, and then nobody
+// else may wait for it.
+//
+// Invariants
+//   MTR-1  It reads and never changes anything.
+//   MTR-2  An answer is the last reading and says when that was: a meter that hangs is seen by its
+//     age.
+//
+// Failure policy: done without. Nobody watches it; where it dies, its node has no readings.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/base/traced.hpp"
+#include "gpu/meters/readers.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::power {
+
+struct meter_options {
+  std::string node;
+  uint32_t epoch = 0;
+  int64_t interval_ms = 1000;
+  /// Called once, on the actor's thread; empty: the machine's (gpu::open_machine_readers).
+  std::function<std::vector<std::unique_ptr<gpu::meter_reader>>()> open = {};
+};
+
+struct meter_state {
+  static inline const char* name = "meter";
+  meter_options options;
+  bool opened = false;
+  std::vector<std::unique_ptr<gpu::meter_reader>> readers;
+  fbs::MeterReadingsT last;
+};
+using meter_pointer = traced_pointer<meter_actor, meter_state>;
+
+meter_actor::behavior_type meter(meter_pointer self, meter_options options);
+
+/// Readings as a message says them: with the sum over what can be added, and the warmest of all.
+/// `at_ns`, node and interval are left open.
+fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices);
+
+/// The same for the meter's card: {"power_w":812.3,"temperature_c":61.0,"devices":[...]}.
+std::string detail_of(const fbs::MeterReadingsT& readings);
+
+}  // namespace troupe::power

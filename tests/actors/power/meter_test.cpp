@@ -1,0 +1,122 @@
+// The meter on a real actor system: readings are answered, shown and recorded; a machine without
+// meters is left alone.
+#include "actors/power/meter.hpp"
+
+#include <bit>
+#include <map>
+
+#include <doctest/doctest.h>
+#include <caf/all.hpp>
+#include <nlohmann/json.hpp>
+
+#include "messages/type_ids.hpp"
+
+using namespace troupe;
+using namespace troupe::power;
+
+namespace {
+
+std::vector<gpu::metered> sample() {
+  using k = gpu::metered_kind;
+  return {{"gpu0", k::accelerator, 412.25, 700.0, 61.0, 97.0},
+          {"gpu1", k::accelerator, std::nullopt, std::nullopt, std::nullopt, std::nullopt},
+          {"package-0", k::package, 90.0, 250.0, std::nullopt, std::nullopt},
+          {"power_meter", k::sensor, 800.0, std::nullopt, 72.5, std::nullopt}};
+}
+
+class paper_reader final : public gpu::meter_reader {
+ public:
+  std::vector<gpu::metered> read(int64_t) override { return sample(); }
+};
+
+struct meter_fixture {
+  caf::actor_system_config config;
+  std::unique_ptr<caf::actor_system> system;
+  meter_actor target;
+
+  explicit meter_fixture(bool any) {
+    register_messages(config);
+    system = std::make_unique<caf::actor_system>(config);
+    meter_options o{"paper", 1, 3'600'000};
+    o.open = [any] {
+      std::vector<std::unique_ptr<gpu::meter_reader>> out;
+      if (any) out.push_back(std::make_unique<paper_reader>());
+      return out;
+    };
+    target = system->spawn<caf::detached>(meter, std::move(o));
+    while (ask().at_ns == 0 && card().state == "opening") continue;  // it may not have begun
+  }
+  ~meter_fixture() { caf::anon_send_exit(target, caf::exit_reason::kill); }
+
+  fbs::MeterReadingsT ask(const std::string& device = {}) {
+    caf::scoped_actor self(*system);
+    fbs::MeterReadingsT out;
+    self->request(target, std::chrono::seconds(20),
+                  make_msg<fbs::ReadMeters>({}, [&](auto& m) { m.device = device; }))
+        .receive([&](const msg<fbs::MeterReadings>& r) { out = r.unpack(); },
+                 [&](const caf::error& e) { FAIL(to_string(e)); });
+    return out;
+  }
+
+  actor_view card() {
+    const auto found = board::instance().find("meter/paper");
+    REQUIRE(found);
+    return found->view();
+  }
+};
+
+}  // namespace
+
+TEST_CASE("meter: sums what can be added, and says nothing of what is not known") {
+  const auto r = readings_of(sample());
+  CHECK(r.power_w == 502.25);  // the sensor of the whole machine contains the others
+  CHECK(r.temperature_c == 72.5);
+  REQUIRE(r.devices.size() == 4);
+  CHECK(r.devices[0]->power_w == 412.25);
+  CHECK(r.devices[1]->power_w == -1);
+  CHECK(r.devices[1]->temperature_c == -300);
+  const auto detail = nlohmann::json::parse(detail_of(r));
+  CHECK(detail["power_w"] == 502.3);
+  CHECK(detail["devices"][1] == nlohmann::json{{"device", "gpu1"}});
+  CHECK(detail["devices"][2]["limit_w"] == 250.0);
+  const auto none = nlohmann::json::parse(detail_of(readings_of({})));
+  CHECK(none["power_w"].is_null());
+}
+
+TEST_CASE("meter: what is read is answered, on its card, and in the flight recorder") {
+  record_reader records(true);
+  records.read(1);
+  meter_fixture f(true);
+  const auto all = f.ask();
+  CHECK(all.node == "paper");
+  CHECK(all.at_ns > 0);
+  CHECK(all.interval_ms == 3'600'000);
+  CHECK(all.power_w == 502.25);
+  CHECK(all.devices.size() == 4);
+  const auto gpus = f.ask("gpu*");
+  CHECK(gpus.devices.size() == 2);
+  CHECK(gpus.power_w == 502.25);
+  const auto card = f.card();
+  CHECK(card.state == "reading");
+  CHECK(nlohmann::json::parse(card.detail)["temperature_c"] == 72.5);
+  std::map<std::string, double> counters;
+  for (const auto& r : records.read(100'000))
+    if (r.kind == record_kind::counter && r.begin_ns == all.at_ns)
+      counters[work_names()[r.type - 1]] = std::bit_cast<double>(r.sender);
+  CHECK(counters == std::map<std::string, double>{{"W", 502.25},
+                                                  {"C", 72.5},
+                                                  {"gpu0 W", 412.25},
+                                                  {"gpu0 C", 61},
+                                                  {"package-0 W", 90},
+                                                  {"power_meter W", 800},
+                                                  {"power_meter C", 72.5}});
+}
+
+TEST_CASE("meter: a machine without any is not asked again") {
+  meter_fixture f(false);
+  const auto all = f.ask();
+  CHECK(all.at_ns == 0);
+  CHECK(all.power_w == -1);
+  CHECK(all.devices.empty());
+  CHECK(f.card().state == "nothing to read");
+}
