@@ -26,10 +26,13 @@ void multiply(const kernel_table& k, const gemm_args& g, std::byte* scratch) {
   by_dnnl(k, g) ? dnnl_gemm(g) : k.gemm(g, scratch);
 }
 
-/// Splits a product by rows of C, or by columns where there are too few rows.
+/// Splits a product by rows of C or by columns, whichever there are more of: each thread packs all
+/// of the operand that is not split. bfloat16 goes by rows where they suffice: tiles read rows of A
+/// where they lie.
 void team_gemm(const kernel_table& k, compute_context& context, const gemm_args& whole) {
   thread_team& team = context.team;
-  const bool by_rows = whole.m >= whole.n || whole.m >= team.threads() * row_grain * 4;
+  const bool by_rows = whole.m >= whole.n ||
+                       (whole.type == dtype::bf16 && whole.m >= team.threads() * row_grain * 4);
   gemm_args largest = whole;
   (by_rows ? largest.m : largest.n) = largest_share(by_rows ? whole.m : whole.n, team.threads());
   const size_t piece = round_to_line(k.gemm_memory(largest));

@@ -12,8 +12,9 @@
 namespace troupe::gpu::host::TROUPE_VARIANT {
 namespace {
 
-constexpr int64_t query_block = 48;  // whole tiles of micro.hpp
-constexpr int64_t key_block = 128;   // whole vectors
+constexpr int64_t query_block = 48;             // whole tiles of micro.hpp
+constexpr int64_t key_block = 128;              // whole vectors
+constexpr int64_t score_line = key_block + 16;  // floats between rows of scores: see key_line
 
 TROUPE_INLINE int64_t round_up(int64_t n, int64_t unit) {
   return (n + unit - 1) / unit * unit;
@@ -58,17 +59,25 @@ void gather(const T* from, int64_t stride, int64_t rows, int64_t width, int64_t 
   }
 }
 
+/// Asks for a row that will be written.
+template <class T>
+TROUPE_INLINE void fetch_for_writing(T* row, int64_t width) {
+  constexpr int64_t line = 64 / static_cast<int64_t>(sizeof(T));
+  for (int64_t d = 0; d < width; d += line) __builtin_prefetch(row + d, 1);
+}
+
 template <class T>
 void scatter(const float* from, int64_t padded, int64_t rows, int64_t width, T* to,
              int64_t stride) {
   for (int64_t t = 0; t < rows; ++t, from += padded, to += stride) {
+    fetch_for_writing(to + rows_ahead * stride, width);
     for_vectors(width, [&](int64_t d, int n) { store_some(to + d, load(from + d), n); });
   }
 }
 
-/// to[d * columns + t] = from[t * padded + d]; columns beyond `rows` are zero.
+/// to[d * line + t] = from[t * padded + d], t < columns; columns beyond `rows` are zero.
 void transpose(const float* from, int64_t padded, int64_t rows, int64_t width, float* to,
-               int64_t columns) {
+               int64_t columns, int64_t line) {
   for (int64_t t = 0; t < columns; t += W) {
     for (int64_t d = 0; d < width; d += W) {
       vf square[W];
@@ -76,7 +85,7 @@ void transpose(const float* from, int64_t padded, int64_t rows, int64_t width, f
         square[i] = t + i < rows ? load(from + (t + i) * padded + d) : vf{};
       }
       transpose_square(square);
-      for (int i = 0; i < W && d + i < width; ++i) store(to + (d + i) * columns + t, square[i]);
+      for (int i = 0; i < W && d + i < width; ++i) store(to + (d + i) * line + t, square[i]);
     }
   }
 }
@@ -94,6 +103,29 @@ struct visibility {
   }
 };
 
+/// Which keys of a block the rows of a tile of queries need: causality saves half of the blocks on
+/// the diagonal.
+struct causal_tiles {
+  int64_t ahead;    ///< the block's first query is that many keys behind its first key
+  int64_t queries;  ///< in the block
+  int64_t count;    ///< keys in the block, in whole vectors
+
+  /// Keys [0, seen(i)) are all that the tile of query i sees, and at least tile_rows - 1 more, in
+  /// whole vectors: so a tile of keys finds zeros where it reaches beyond the diagonal.
+  TROUPE_INLINE int64_t seen(int64_t i) const {
+    const int64_t end = smaller(queries, (i / tile_rows + 1) * tile_rows);
+    return larger(0, smaller(count, round_up(larger(0, ahead + end + tile_rows - 1), W)));
+  }
+  /// The first query that sees key u.
+  TROUPE_INLINE int64_t first_query(int64_t u) const { return larger(0, u - ahead); }
+};
+
+/// Floats between rows of transposed keys: an odd number of cache lines, or the rows of a tile, all
+/// of them needed at once, would share a few sets of the cache and evict each other.
+TROUPE_INLINE int64_t key_line(int64_t seq) {
+  return round_up(seq, key_block) + 16;
+}
+
 struct forward_memory {
   float *q, *k_t, *v, *scores, *out, *top, *total;
 };
@@ -103,9 +135,9 @@ forward_memory carve_forward(void* scratch, int64_t seq, int64_t width, size_t* 
   carver c{static_cast<float*>(scratch)};
   forward_memory m{};
   m.q = c.take(query_block * padded);
-  m.k_t = c.take(width * keys);
+  m.k_t = c.take(width * key_line(seq));
   m.v = c.take(keys * padded);
-  m.scores = c.take(query_block * key_block);
+  m.scores = c.take(query_block * score_line);
   m.out = c.take(query_block * padded);
   m.top = c.take(query_block);
   m.total = c.take(query_block);
@@ -157,7 +189,7 @@ TROUPE_INLINE float soften(float* s, int64_t count, int64_t first, int64_t last,
 template <class T>
 void forward_head(const attention_forward_args& a, int64_t b, int64_t h, void* scratch) {
   const int64_t width = a.head_width, padded = round_up(width, W), seq = a.seq;
-  const int64_t keys = round_up(seq, key_block), row = (a.heads + 2 * a.kv_heads) * width;
+  const int64_t line = key_line(seq), row = (a.heads + 2 * a.kv_heads) * width;
   const int64_t kv = h / (a.heads / a.kv_heads);
   const T* qkv = static_cast<const T*>(a.qkv) + b * seq * row;
   T* out = static_cast<T*>(a.out) + b * seq * a.heads * width + h * width;
@@ -167,30 +199,46 @@ void forward_head(const attention_forward_args& a, int64_t b, int64_t h, void* s
   const visibility sees{a.window};
   const float scale = log2_e / __builtin_sqrtf(static_cast<float>(width));
 
-  gather(qkv + (a.heads + kv) * width, row, seq, width, padded, m.v);  // K, where V will be
-  transpose(m.v, padded, seq, width, m.k_t, keys);
-  gather(qkv + (a.heads + a.kv_heads + kv) * width, row, seq, width, padded, m.v);
+  const T *q = qkv + h * width, *k = qkv + (a.heads + kv) * width, *v = k + a.kv_heads * width;
+
   for (int64_t q0 = 0; q0 < seq; q0 += query_block) {
     const int64_t queries = smaller(query_block, seq - q0);
-    gather(qkv + q0 * row + h * width, row, queries, width, padded, m.q);
+    float* new_v = m.v + q0 * padded;
+    gather(k + q0 * row, row, queries, width, padded, new_v);  // K, where V will be
+    transpose(new_v, padded, queries, width, m.k_t + q0, round_up(queries, W), line);
+    gather(v + q0 * row, row, queries, width, padded, new_v);
+    gather(q + q0 * row, row, queries, width, padded, m.q);
     __builtin_memset(m.out, 0, static_cast<size_t>(queries * padded) * sizeof(float));
     for (int64_t i = 0; i < queries; ++i) m.top[i] = -3.0e38f, m.total[i] = 0;
     for (int64_t k0 = sees.first(q0) / key_block * key_block; k0 < q0 + queries; k0 += key_block) {
-      const int64_t count = round_up(smaller(key_block, q0 + queries - k0), W);
-      multiply(queries, count, width, {m.q, padded, 1}, m.k_t + k0, keys, m.scores, key_block,
-               false);
+      const causal_tiles tiles{q0 - k0, queries,
+                               round_up(smaller(key_block, q0 + queries - k0), W)};
+      multiply_part(queries, tiles.count, {m.q, padded, 1}, m.k_t + k0, line, m.scores, score_line,
+                    false, [&](int64_t i, int64_t) {
+                      return part{tiles.seen(i), 0, width};
+                    });
+      const bool last_keys = k0 + key_block >= q0 + queries;
       for (int64_t i = 0; i < queries; ++i) {
-        const int64_t first = larger(0, sees.first(q0 + i) - k0);
+        if (last_keys) {  // meanwhile the rows of the next block of queries come
+          const int64_t next = (q0 + query_block + i) * row;
+          fetch_row(k + next, width);
+          fetch_row(v + next, width);
+          fetch_row(q + next, width);
+          fetch_for_writing(out + (q0 + i) * a.heads * width, width);
+        }
+        const int64_t count = tiles.seen(i), first = larger(0, sees.first(q0 + i) - k0);
         const int64_t last = smaller(count, q0 + i + 1 - k0);
         const float shrink =
-            soften(m.scores + i * key_block, count, first, last, scale, m.top[i], m.total[i]);
+            soften(m.scores + i * score_line, count, first, last, scale, m.top[i], m.total[i]);
         if (shrink == 1.0f) continue;
         for (int64_t d = 0; d < padded; d += W) {
           store(m.out + i * padded + d, load(m.out + i * padded + d) * shrink);
         }
       }
-      multiply(queries, padded, smaller(count, seq - k0), {m.scores, key_block, 1},
-               m.v + k0 * padded, padded, m.out, padded, true);
+      multiply_part(queries, padded, {m.scores, score_line, 1}, m.v + k0 * padded, padded, m.out,
+                    padded, true, [&](int64_t i, int64_t) {
+                      return part{padded, 0, smaller(tiles.seen(i), seq - k0)};
+                    });
     }
     for (int64_t i = 0; i < queries; ++i) {
       for (int64_t d = 0; d < padded; d += W) {
@@ -212,10 +260,10 @@ backward_memory carve_backward(void* scratch, int64_t seq, int64_t width, size_t
   backward_memory m{};
   float** wholes[] = {&m.q, &m.dout, &m.k, &m.v, &m.dq, &m.dk, &m.dv};
   for (float** whole : wholes) *whole = c.take(seq * padded);
-  m.k_t = c.take(width * key_block);
-  m.v_t = c.take(width * key_block);
-  m.p = c.take(query_block * key_block);
-  m.ds = c.take(query_block * key_block);
+  m.k_t = c.take(width * score_line);
+  m.v_t = c.take(width * score_line);
+  m.p = c.take(query_block * score_line);
+  m.ds = c.take(query_block * score_line);
   m.delta = c.take(seq);
   m.out = c.take(query_block * padded);
   *bytes = static_cast<size_t>(c.used) * sizeof(float);
@@ -242,26 +290,35 @@ void backward_keys(const attention_backward_args& a, const backward_memory& m, c
   const int64_t in_block = smaller(key_block, seq - k0);
   const visibility sees{a.window};
   const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(width));
-  transpose(m.k + k0 * padded, padded, in_block, width, m.k_t, key_block);
-  transpose(m.v + k0 * padded, padded, in_block, width, m.v_t, key_block);
+  transpose(m.k + k0 * padded, padded, in_block, width, m.k_t, key_block, score_line);
+  transpose(m.v + k0 * padded, padded, in_block, width, m.v_t, key_block, score_line);
   for (int64_t q0 = k0 / query_block * query_block; q0 < seq; q0 += query_block) {
     const int64_t queries = smaller(query_block, seq - q0);
     if (!sees.meets(q0, q0 + queries, k0, k0 + in_block)) break;  // later queries see less of it
-    const int64_t keys = smaller(in_block, q0 + queries - k0), count = round_up(keys, W);
+    const int64_t keys = smaller(in_block, q0 + queries - k0);
+    const causal_tiles tiles{q0 - k0, queries, round_up(keys, W)};
     const float *q = m.q + q0 * padded, *dout = m.dout + q0 * padded;
-    multiply(queries, count, width, {q, padded, 1}, m.k_t, key_block, m.p, key_block, false);
-    multiply(queries, count, width, {dout, padded, 1}, m.v_t, key_block, m.ds, key_block, false);
+    const auto scores = [&](int64_t i, int64_t) { return part{tiles.seen(i), 0, width}; };
+    multiply_part(queries, tiles.count, {q, padded, 1}, m.k_t, score_line, m.p, score_line, false,
+                  scores);
+    multiply_part(queries, tiles.count, {dout, padded, 1}, m.v_t, score_line, m.ds, score_line,
+                  false, scores);
     for (int64_t i = 0; i < queries; ++i) {
       const int64_t t = q0 + i;
-      weigh(m.p + i * key_block, m.ds + i * key_block, count, larger(0, sees.first(t) - k0),
-            smaller(keys, t + 1 - k0), scale, lse[t], m.delta[t]);
+      weigh(m.p + i * score_line, m.ds + i * score_line, tiles.seen(i),
+            larger(0, sees.first(t) - k0), smaller(keys, t + 1 - k0), scale, lse[t], m.delta[t]);
     }
-    multiply(keys, padded, queries, {m.p, 1, key_block}, dout, padded, m.dv + k0 * padded, padded,
-             true);
-    multiply(keys, padded, queries, {m.ds, 1, key_block}, q, padded, m.dk + k0 * padded, padded,
-             true);
-    multiply(queries, padded, keys, {m.ds, key_block, 1}, m.k + k0 * padded, padded,
-             m.dq + q0 * padded, padded, true);
+    const auto of_keys = [&](int64_t u, int64_t) {
+      return part{padded, smaller(tiles.first_query(u), queries), queries};
+    };
+    multiply_part(keys, padded, {m.p, 1, score_line}, dout, padded, m.dv + k0 * padded, padded,
+                  true, of_keys);
+    multiply_part(keys, padded, {m.ds, 1, score_line}, q, padded, m.dk + k0 * padded, padded, true,
+                  of_keys);
+    multiply_part(queries, padded, {m.ds, score_line, 1}, m.k + k0 * padded, padded,
+                  m.dq + q0 * padded, padded, true, [&](int64_t i, int64_t) {
+                    return part{padded, 0, smaller(tiles.seen(i), keys)};
+                  });
   }
 }
 

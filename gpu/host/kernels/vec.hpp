@@ -197,6 +197,12 @@ TROUPE_INLINE float max(vf x) {
 #endif
 }
 
+/// A number as a type.
+template <int N>
+struct count_of {
+  static constexpr int value = N;
+};
+
 /// Calls f(offset, n) over [0, count) in whole vectors (n == W) and one partial one (n < W).
 template <class F>
 TROUPE_INLINE void for_vectors(int64_t count, F&& f) {
