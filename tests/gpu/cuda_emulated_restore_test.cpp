@@ -62,10 +62,9 @@ TEST_CASE("a restore on a GPU has the saved bytes, and does not wait for each pi
   auto reader = cp::reader::open(folder);
   REQUIRE(reader);
   const auto to = store_on(**owner);
-  const auto items = items_of(*to, restored::everything);
   {
     const cuda::emulator::count_calls counted;
-    REQUIRE(restore_items(*to, *reader, items, 2));
+    REQUIRE(restore_state(*to, *reader, restored::everything, 2));
     CHECK(counted.of("cudaMemcpyAsync") > 20);
     CHECK(counted.of("cudaStreamSynchronize") <= 3);  // the readers before, the end, the stream's
     CHECK(counted.of("cudaHostRegister") == 1);
