@@ -185,8 +185,8 @@ class parameter_store {
   void weights_changed(int chunk) { ++chunks_[index(chunk)].version; }
 
   /// Copies the slice's master to its weights (a cast; nothing where they are the same memory) and
-  /// counts a new version. Rounded as the update of step `after` rounded its copies (PS-8); after 0, the start,
-  /// to the nearest.
+  /// counts a new version. Rounded as the update of step `after` rounded its copies (PS-8); after
+  /// 0, the start, to the nearest.
   void publish_weights(stream& s, int chunk, int64_t after = 0);
 
   /// Whether weights are rounded by chance.
