@@ -1,5 +1,5 @@
-// Restoring to a device that the host cannot read: the right bytes, by way of page-locked blocks, and
-// nobody waits for the device piece by piece.
+// Restoring to a device that the host cannot read: the right bytes, by way of page-locked blocks,
+// and nobody waits for the device piece by piece.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
