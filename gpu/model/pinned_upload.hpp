@@ -2,8 +2,8 @@
 // page-locked blocks, so that nobody waits for the device and copies run while the next bytes are
 // read.
 //
-// Why: a copy from ordinary memory holds up the stream's thread, and its bytes may not change until
-// it is done; a reader has the next slot by then. At most `blocks` blocks are under way.
+// Why: a copy from ordinary memory holds up the stream's thread, and its bytes may not change
+// before it is done; a reader has the next slot by then. At most `blocks` blocks are under way.
 //
 // Invariants
 // PIN-1 A block is written again only when the event behind its last copy is done.
