@@ -147,7 +147,7 @@ class rank_engine {
 
   /// Opens this rank's ends of its groups on the address `host`: data/<p>, pipe/<d>, tied/<d>.
   result<std::vector<group_offer>> open_groups(const std::string& host);
-  /// Addresses by group name, then by rank in the group.
+  /// By group name: what each rank of the group offers to this one, by rank.
   using group_tables = std::vector<std::pair<std::string, std::vector<std::string>>>;
   void connect_groups(group_tables tables, completion done);
 

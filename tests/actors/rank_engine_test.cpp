@@ -82,7 +82,7 @@ struct job {
       tokens.push_back(static_cast<int32_t>(i * i % 37));
       targets.push_back(static_cast<int32_t>((i + 1) * (i + 1) % 37));
     }
-    rank_engine::group_tables tables{{"data/0", {}}};
+    std::vector<std::vector<std::string>> offered;  // by rank, then by whom it is for
     for (int r = 0; r < replicas; ++r) {
       auto made = rank_engine::make(options_for(r, replicas, kind, type));
       REQUIRE(made);
@@ -92,10 +92,14 @@ struct job {
       built.get();
       auto offers = ranks.back()->open_groups("127.0.0.1");
       REQUIRE(offers);
-      for (auto& o : *offers) tables.front().second.push_back(o.addresses);
+      for (auto& o : *offers) offered.push_back(o.addresses);
     }
     std::vector<pending> connected(ranks.size());
-    for (size_t r = 0; r < ranks.size(); ++r) ranks[r]->connect_groups(tables, connected[r].done());
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      rank_engine::group_tables meant{{"data/0", {}}};
+      for (const auto& from : offered) meant.front().second.push_back(from[r]);
+      ranks[r]->connect_groups(meant, connected[r].done());
+    }
     for (auto& c : connected) c.get();
   }
 
