@@ -4,6 +4,7 @@
 // configuration demands an explicit word for it (cluster.clear_text_tensors). Gloo reports failures
 // by exceptions; each one becomes an error here (COM-3).
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -306,9 +307,17 @@ class gloo_pending final : public pending_group {
   size_t address_bytes_ = 0;  ///< of one of Gloo's
 };
 
+/// Gloo writes to sockets without MSG_NOSIGNAL: a peer that dies between two of our writes would end
+/// this process with SIGPIPE, too (COM-3). Who wants that signal has set a handler.
+void make_broken_pipes_errors() {
+  struct sigaction now {};
+  if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
+}
+
 }  // namespace
 
 result<std::unique_ptr<pending_group>> open_gloo_group(const group_options& options) {
+  make_broken_pipes_errors();
   return gloo_pending::open(options);
 }
 

@@ -1,4 +1,6 @@
 // Groups by Gloo: members in threads of one process, over real sockets.
+#include <csignal>
+
 #include "tests/gpu/collective_cases.hpp"
 
 using namespace troupe;
@@ -42,6 +44,14 @@ TEST_CASE("COM-3: abort makes what is pending fail, long before the time-out (gl
 
 TEST_CASE("COM-3: a dead peer makes operations fail (gloo)") {
   dead_peer(gloo);
+}
+
+TEST_CASE("COM-3: a broken pipe to a peer is an error, no signal, unless somebody handles that") {
+  const auto before = signal(SIGPIPE, SIG_DFL);
+  connected(gloo, 2);
+  CHECK(signal(SIGPIPE, [](int) {}) == SIG_IGN);
+  connected(gloo, 2);
+  CHECK(signal(SIGPIPE, before) != SIG_IGN);
 }
 
 TEST_CASE("gloo: a silent peer is a failure after the time-out") {

@@ -66,7 +66,8 @@ TEST_CASE("a restore on a GPU has the saved bytes, and does not wait for each pi
     const cuda::emulator::count_calls counted;
     REQUIRE(restore_state(*to, *reader, restored::everything, 2));
     CHECK(counted.of("cudaMemcpyAsync") > 20);
-    CHECK(counted.of("cudaStreamSynchronize") <= 3);  // the readers before, the end, the stream's
+    // The readers before, the end of what is copied and of what is published, two streams.
+    CHECK(counted.of("cudaStreamSynchronize") <= 5);
     CHECK(counted.of("cudaHostRegister") == 1);
   }
   for (int c = 0; c < to->chunk_count(); ++c) {
