@@ -307,8 +307,8 @@ class gloo_pending final : public pending_group {
   size_t address_bytes_ = 0;  ///< of one of Gloo's
 };
 
-/// Gloo writes to sockets without MSG_NOSIGNAL: a peer that dies between two of our writes would end
-/// this process with SIGPIPE, too (COM-3). Who wants that signal has set a handler.
+/// Gloo writes to sockets without MSG_NOSIGNAL: a peer that dies between two of our writes would
+/// end this process with SIGPIPE, too (COM-3). Who wants that signal has set a handler.
 void make_broken_pipes_errors() {
   struct sigaction now {};
   if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
