@@ -37,6 +37,7 @@ void make_large(sim::simulation_options& o) {
   o.steps = 100;
   o.checkpoint_every = 0;
   o.heartbeat_ms = 1000;
+  o.meter_ms = 5000;
   o.suspect_after_ms = 3000;
   o.dead_after_ms = 10'000;
   o.join_timeout_ms = 60'000;

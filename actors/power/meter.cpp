@@ -3,14 +3,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <optional>
 #include <tuple>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "actors/base/context.hpp"
+#include "actors/trace/export_text.hpp"
 #include "actors/trace/filter_policy.hpp"
 #include "messages/text.hpp"
 
@@ -70,11 +69,6 @@ void look(meter_pointer self) {
   self->delayed_send(self, std::chrono::milliseconds(st.options.interval_ms), caf::tick_atom_v);
 }
 
-nlohmann::ordered_json shown(double value, double none) {
-  return is_known(value, none) ? nlohmann::ordered_json(std::round(value * 10) / 10)
-                               : nlohmann::ordered_json(nullptr);
-}
-
 }  // namespace
 
 fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
@@ -97,19 +91,24 @@ fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
 }
 
 std::string detail_of(const fbs::MeterReadingsT& readings) {
-  nlohmann::ordered_json out{{"power_w", shown(readings.power_w, no_power)},
-                             {"temperature_c", shown(readings.temperature_c, no_temperature)}};
-  auto& devices = out["devices"] = nlohmann::ordered_json::array();
+  const auto shown = [](double value, double none) {
+    return is_known(value, none) ? fmt::format("{:.1f}", value) : std::string("null");
+  };
+  auto out =
+      fmt::format(R"({{"power_w":{},"temperature_c":{},"devices":[)",
+                  shown(readings.power_w, no_power), shown(readings.temperature_c, no_temperature));
+  const char* before = "";
   for (const auto& d : readings.devices) {
-    nlohmann::ordered_json one{{"device", d->device}};
+    out += fmt::format(R"({}{{"device":{})", before, trace::json_string(d->device));
+    before = ",";
     for (const auto& [name, value, none] : {std::tuple("power_w", d->power_w, no_power),
                                             {"limit_w", d->limit_w, no_power},
                                             {"temperature_c", d->temperature_c, no_temperature},
                                             {"busy_percent", d->busy_percent, no_power}})
-      if (is_known(value, none)) one[name] = shown(value, none);
-    devices.push_back(std::move(one));
+      if (is_known(value, none)) out += fmt::format(R"(,"{}":{:.1f})", name, value);
+    out += "}";
   }
-  return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return out + "]}";
 }
 
 meter_actor::behavior_type meter(meter_pointer self, meter_options options) {

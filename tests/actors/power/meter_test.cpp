@@ -76,7 +76,7 @@ TEST_CASE("meter: sums what can be added, and says nothing of what is not known"
   CHECK(r.devices[1]->power_w == -1);
   CHECK(r.devices[1]->temperature_c == -300);
   const auto detail = nlohmann::json::parse(detail_of(r));
-  CHECK(detail["power_w"] == 502.3);
+  CHECK(detail["power_w"] == 502.2);
   CHECK(detail["devices"][1] == nlohmann::json{{"device", "gpu1"}});
   CHECK(detail["devices"][2]["limit_w"] == 250.0);
   const auto none = nlohmann::json::parse(detail_of(readings_of({})));
