@@ -187,8 +187,7 @@ bool any_msg::equals(const any_msg& other) const noexcept {
   return std::memcmp(block_->payload(), other.block_->payload(), block_->header.length) == 0;
 }
 
-int64_t any_msg::received_ago_ns(int64_t now_ns) const noexcept {
-  if (block_->received == 0) return -1;
+int64_t any_msg::ago(int64_t now_ns) const noexcept {
   const uint32_t units = detail::received_mark(now_ns) - block_->received;  // both go round
   constexpr uint32_t behind = 1u << 20;  // a second: whose clock is a little behind the network's
   return units > UINT32_MAX - behind ? 0 : static_cast<int64_t>(uint64_t{units} << 10);

@@ -83,7 +83,9 @@ class any_msg {
   uint32_t epoch() const noexcept { return block_->header.epoch; }
   /// How long ago it came into this process from a network; less than nothing: it was made here.
   /// `now_ns` of steady_clock; to about a microsecond, up to an hour. It must not be empty.
-  int64_t received_ago_ns(int64_t now_ns) const noexcept;
+  int64_t received_ago_ns(int64_t now_ns) const noexcept {
+    return block_->received == 0 ? -1 : ago(now_ns);
+  }
   /// The FlatBuffer: 16-byte aligned, valid as long as this message or a copy of it lives.
   std::span<const uint8_t> payload() const& noexcept {
     if (block_ == nullptr) return {};
@@ -100,6 +102,7 @@ class any_msg {
 
  private:
   bool equals(const any_msg& other) const noexcept;
+  int64_t ago(int64_t now_ns) const noexcept;
 
   detail::message_block* block_ = nullptr;
 };
