@@ -43,11 +43,4 @@ using meter_pointer = traced_pointer<meter_actor, meter_state>;
 
 meter_actor::behavior_type meter(meter_pointer self, meter_options options);
 
-/// Readings as a message says them: with the sum over what can be added, and the warmest of all.
-/// `at_ns`, node and interval are left open.
-fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices);
-
-/// The same for the meter's card: {"power_w":812.3,"temperature_c":61.0,"devices":[...]}.
-std::string detail_of(const fbs::MeterReadingsT& readings);
-
 }  // namespace troupe::power

@@ -9,6 +9,7 @@
 #include <caf/all.hpp>
 #include <nlohmann/json.hpp>
 
+#include "actors/power/readings_policy.hpp"
 #include "messages/type_ids.hpp"
 
 using namespace troupe;
@@ -81,6 +82,12 @@ TEST_CASE("meter: sums what can be added, and says nothing of what is not known"
   CHECK(detail["devices"][2]["limit_w"] == 250.0);
   const auto none = nlohmann::json::parse(detail_of(readings_of({})));
   CHECK(none["power_w"].is_null());
+  const auto counters = counters_of(r);
+  REQUIRE(counters.size() == 7);
+  CHECK(counters[0].name == "W");
+  CHECK(counters[0].value == 502.25);
+  CHECK(counters[3].name == "gpu0 C");
+  CHECK(counters_of(readings_of({})).empty());
 }
 
 TEST_CASE("meter: what is read is answered, on its card, and in the flight recorder") {

@@ -1,0 +1,90 @@
+// Sums, the warmest, and what is known at all.
+#include "actors/power/readings_policy.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "actors/trace/export_text.hpp"
+
+namespace troupe::power {
+
+namespace {
+
+fbs::MeteredKind kind_of(gpu::metered_kind kind) {
+  switch (kind) {
+    case gpu::metered_kind::accelerator:
+      return fbs::MeteredKind::accelerator;
+    case gpu::metered_kind::package:
+      return fbs::MeteredKind::package;
+    case gpu::metered_kind::sensor:
+      break;
+  }
+  return fbs::MeteredKind::sensor;
+}
+
+/// As messages say that nothing is known; no device is colder or draws less.
+constexpr double no_power = -1, no_temperature = -300;
+
+bool is_known(double value, double none) {
+  return value > none;
+}
+
+}  // namespace
+
+fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
+  fbs::MeterReadingsT out;
+  std::optional<double> power, warmest;
+  for (const auto& m : devices) {
+    auto& d = *out.devices.emplace_back(std::make_unique<fbs::DeviceReadingT>());
+    d.device = m.device;
+    d.kind = kind_of(m.kind);
+    d.power_w = m.power_w.value_or(no_power);
+    d.limit_w = m.limit_w.value_or(no_power);
+    d.temperature_c = m.temperature_c.value_or(no_temperature);
+    d.busy_percent = m.busy_percent.value_or(no_power);
+    if (m.power_w && m.kind != gpu::metered_kind::sensor) power = power.value_or(0) + *m.power_w;
+    if (m.temperature_c) warmest = std::max(warmest.value_or(*m.temperature_c), *m.temperature_c);
+  }
+  out.power_w = power.value_or(no_power);
+  out.temperature_c = warmest.value_or(no_temperature);
+  return out;
+}
+
+std::vector<reading_counter> counters_of(const fbs::MeterReadingsT& readings) {
+  std::vector<reading_counter> out;
+  const auto add = [&](const std::string& device, double power_w, double temperature_c) {
+    const auto before = device.empty() ? device : device + " ";
+    if (is_known(power_w, no_power)) out.push_back({before + "W", power_w});
+    if (is_known(temperature_c, no_temperature)) out.push_back({before + "C", temperature_c});
+  };
+  add("", readings.power_w, readings.temperature_c);
+  for (const auto& d : readings.devices) add(d->device, d->power_w, d->temperature_c);
+  return out;
+}
+
+std::string detail_of(const fbs::MeterReadingsT& readings) {
+  const auto shown = [](double value, double none) {
+    return is_known(value, none) ? fmt::format("{:.1f}", value) : std::string("null");
+  };
+  auto out =
+      fmt::format(R"({{"power_w":{},"temperature_c":{},"devices":[)",
+                  shown(readings.power_w, no_power), shown(readings.temperature_c, no_temperature));
+  const char* before = "";
+  for (const auto& d : readings.devices) {
+    out += fmt::format(R"({}{{"device":{})", before, trace::json_string(d->device));
+    before = ",";
+    for (const auto& [name, value, none] : {std::tuple("power_w", d->power_w, no_power),
+                                            {"limit_w", d->limit_w, no_power},
+                                            {"temperature_c", d->temperature_c, no_temperature},
+                                            {"busy_percent", d->busy_percent, no_power}})
+      if (is_known(value, none)) out += fmt::format(R"(,"{}":{:.1f})", name, value);
+    out += "}";
+  }
+  return out + "]}";
+}
+
+}  // namespace troupe::power

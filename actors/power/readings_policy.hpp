@@ -1,0 +1,28 @@
+// What readings of meters come to: as a message, as counters of the flight recorder, as text.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpu/meters/readers.hpp"
+#include "messages/schemas/power_generated.h"
+
+namespace troupe::power {
+
+/// Readings as a message says them: with the sum over what can be added, and the warmest of all.
+/// `at_ns`, node and interval are left open.
+fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices);
+
+/// A value of the flight recorder, by its name there.
+struct reading_counter {
+  std::string name;  ///< "gpu0 W", "gpu0 C"; of the whole "W" and "C"
+  double value = 0;
+};
+
+/// All that is known.
+std::vector<reading_counter> counters_of(const fbs::MeterReadingsT& readings);
+
+/// The same for the meter's card: {"power_w":812.3,"temperature_c":61.0,"devices":[...]}.
+std::string detail_of(const fbs::MeterReadingsT& readings);
+
+}  // namespace troupe::power
