@@ -276,6 +276,10 @@ void check_work(builder& b) {
          {"train.decay_steps", "train.warmup_steps", "train.steps"},
          fmt::format("warmup_steps + decay_steps = {} + {} is more than steps = {}", t.warmup_steps,
                      t.decay_steps, t.steps));
+  b.rule(!t.stochastic_rounding || b.target().model.dtype == compute_dtype::bf16,
+         {"train.stochastic_rounding", "model.dtype"},
+         "there is nothing to round: weights in f32 are the masters themselves",
+         "set model.dtype = \"bf16\", or leave it false");
 }
 
 }  // namespace

@@ -281,6 +281,7 @@ TEST_CASE("impossible combinations are told with the key and the line at fault")
       {{"train.warmup_steps=2000"}, "warmup_steps = 2000 is more than steps = 1000"},
       {{"train.schedule=wsd", "train.warmup_steps=500", "train.decay_steps=501"},
        "more than steps"},
+      {{"train.stochastic_rounding=true"}, "there is nothing to round"},
       {{"train.eps=0"}, "a number above 0"},
       {{"train.lr=nan"}, "train.lr: expected a number from 0 to 100, got the number nan"},
       {{"train.lr=inf"}, "train.lr: expected a number"},
