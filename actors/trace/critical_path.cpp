@@ -19,7 +19,7 @@ std::string_view to_string(segment_kind kind) noexcept {
 }
 
 segment_kind kind_of_work(std::string_view name) noexcept {
-  for (const std::string_view stem : {"send_", "receive_", "all_", "broadcast", "reduce"})
+  for (const std::string_view stem : {"send_", "receive_", "all_", "reduce"})
     if (name.starts_with(stem)) return segment_kind::transfer;
   for (const std::string_view stem : {"save", "capture", "load", "read", "write", "flush", "sync"})
     if (name.starts_with(stem)) return segment_kind::file;

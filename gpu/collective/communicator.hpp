@@ -56,9 +56,6 @@ class communicator {
   /// (COM-5).
   virtual void all_gather(stream& s, void* data, size_t part_bytes) = 0;
 
-  /// All members have the root's bytes afterwards.
-  virtual void broadcast(stream& s, void* data, size_t bytes, int root) = 0;
-
   /// Point to point; `tag` pairs a send with its receive and is used once per pair of ranks at a
   /// time (COM-4).
   virtual void send(stream& s, const void* data, size_t bytes, int peer, uint64_t tag) = 0;

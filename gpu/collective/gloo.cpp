@@ -13,7 +13,6 @@
 #include <fmt/format.h>
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
-#include <gloo/broadcast.h>
 #include <gloo/context.h>
 #include <gloo/transport/tcp/device.h>
 
@@ -84,21 +83,6 @@ class gloo_communicator final : public communicator {
         o.setTag(collective_tag);
         o.setTimeout(options_.timeout);
         gloo::allgather(o);
-        return {};
-      });
-    });
-  }
-
-  void broadcast(stream& s, void* data, size_t bytes, int root) override {
-    if (size() == 1) return;
-    s.host_task([this, data, bytes, root] {
-      return run([&]() -> status {
-        gloo::BroadcastOptions o(context_);
-        o.setOutput(static_cast<uint8_t*>(data), bytes);
-        o.setRoot(root);
-        o.setTag(collective_tag);
-        o.setTimeout(options_.timeout);
-        gloo::broadcast(o);
         return {};
       });
     });

@@ -83,15 +83,6 @@ class staged_communicator final : public communicator {
     give_back(s, host);
   }
 
-  void broadcast(stream& s, void* data, size_t bytes, int root) override {
-    if (size() == 1) return;
-    const auto host = pool_->take(bytes);
-    if (rank() == root) s.copy(host->memory.get(), data, bytes);
-    inner_->broadcast(s, host->memory.get(), bytes, root);
-    if (rank() != root) s.copy(data, host->memory.get(), bytes);
-    give_back(s, host);
-  }
-
   void send(stream& s, const void* data, size_t bytes, int peer, uint64_t tag) override {
     const auto host = pool_->take(bytes);
     s.copy(host->memory.get(), data, bytes);

@@ -71,13 +71,6 @@ class nccl_communicator final : public communicator {
             });
   }
 
-  void broadcast(stream& s, void* data, size_t bytes, int root) override {
-    enqueue(s, *world_, "ncclBroadcast",
-            [call = library_.broadcast, data, bytes, root](auto comm, auto queue) {
-              return call(data, data, bytes, ncclUint8, root, comm, queue);
-            });
-  }
-
   void send(stream& s, const void* data, size_t bytes, int peer, uint64_t /*tag*/) override {
     auto* link = neighbour_at(peer).send;
     if (!link) return refuse(s, peer);

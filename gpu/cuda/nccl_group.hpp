@@ -6,7 +6,7 @@
 // gradients in and out. On one communicator a send would stand behind a receive that was enqueued
 // early, whose sender in turn waits behind a receive of its own: a deadlock (1F1B does it). So:
 //
-//   world  all members: sums, gathers, broadcasts. Used from one stream.
+//   world  all members: sums, gathers. Used from one stream.
 //   links  two members each: one for every ordered pair of neighbours, r to r + 1 and back. A rank
 //          uses a link for sending only or for receiving only, so an operation stands behind
 //          earlier ones of the same lane alone, and these are matched in order on both sides

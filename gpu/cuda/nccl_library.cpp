@@ -29,7 +29,6 @@ result<nccl_library> load() {
   TROUPE_CHECK(from.find(n.all_reduce, "ncclAllReduce"));
   TROUPE_CHECK(from.find(n.reduce_scatter, "ncclReduceScatter"));
   TROUPE_CHECK(from.find(n.all_gather, "ncclAllGather"));
-  TROUPE_CHECK(from.find(n.broadcast, "ncclBroadcast"));
   TROUPE_CHECK(from.find(n.send, "ncclSend"));
   TROUPE_CHECK(from.find(n.receive, "ncclRecv"));
   int version = 0;

@@ -106,22 +106,6 @@ inline void sums(const transport& t) {
   }
 }
 
-/// Everybody has the root's bytes, whoever is the root.
-inline void broadcasts(const transport& t) {
-  for (int size : {1, 2, 3})
-    for (int root = 0; root < size; ++root)
-      for (size_t bytes : {size_t{1}, size_t{4096}, size_t{100'003}}) {
-        auto all = connected(t, size);
-        std::vector<std::vector<uint8_t>> data;
-        for (int r = 0; r < size; ++r) data.emplace_back(bytes, static_cast<uint8_t>(0x80 + r));
-        data[static_cast<size_t>(root)].back() = 7;
-        for (size_t r = 0; r < all.size(); ++r)
-          all[r].group->broadcast(*all[r].stream, data[r].data(), bytes, root);
-        for (auto& m : all) REQUIRE(m.stream->synchronize());
-        for (const auto& d : data) CHECK(d == data[static_cast<size_t>(root)]);
-      }
-}
-
 /// COM-2: the same sum has the same bits, on every member and every time.
 inline void same_bits(const transport& t) {
   const int64_t count = 4099;

@@ -26,10 +26,6 @@ TEST_CASE("gloo: gathered parts") {
   gathered_parts(gloo);
 }
 
-TEST_CASE("gloo: everybody has the root's bytes, whoever is the root") {
-  broadcasts(gloo);
-}
-
 TEST_CASE("COM-2: the same sum has the same bits, on every member and every time (gloo)") {
   same_bits(gloo);
 }

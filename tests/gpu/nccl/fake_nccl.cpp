@@ -339,15 +339,6 @@ ncclResult_t all_gather(const void* own, void*, size_t part, ncclDataType_t type
   });
 }
 
-ncclResult_t broadcast(const void*, void* data, size_t count, ncclDataType_t type, int root,
-                       ncclComm_t comm, cudaStream_t stream) {
-  return collective(comm, stream, data, [=](const std::vector<void*>& all) {
-    for (auto* to : all)
-      if (auto* from = all[static_cast<size_t>(root)]; to != from)
-        std::memcpy(to, from, count * bytes_of(type));
-  });
-}
-
 ncclResult_t send(const void* data, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                   cudaStream_t stream) {
   const auto bytes = count * bytes_of(type);
@@ -383,8 +374,7 @@ const nccl_library& library() {
   static const nccl_library table{get_version,    get_unique_id, init_rank, get_async_error,
                                   finalize,       destroy,       abort,     error_string,
                                   last_error,     group_start,   group_end, all_reduce,
-                                  reduce_scatter, all_gather,    broadcast, send,
-                                  receive};
+                                  reduce_scatter, all_gather,    send,      receive};
   return table;
 }
 

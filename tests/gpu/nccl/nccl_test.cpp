@@ -67,11 +67,6 @@ TEST_CASE("nccl: gathered parts") {
   gathered_parts(nccl);
 }
 
-TEST_CASE("nccl: everybody has the root's bytes, whoever is the root") {
-  clean_world clean;
-  broadcasts(nccl);
-}
-
 TEST_CASE("COM-2: the same sum has the same bits, on every member and every time (nccl)") {
   clean_world clean;
   same_bits(nccl);
