@@ -26,13 +26,14 @@ void multiply(const kernel_table& k, const gemm_args& g, std::byte* scratch) {
   by_dnnl(k, g) ? dnnl_gemm(g) : k.gemm(g, scratch);
 }
 
-/// Splits a product by rows of C or by columns, whichever there are more of: each thread packs all
-/// of the operand that is not split. bfloat16 goes by rows where they suffice: tiles read rows of A
-/// where they lie.
+/// Splits a product by rows of C or by columns: each thread packs all of the operand that is not
+/// split, so that is to be the smaller one. Tiles read rows of A where they lie, and there B is the
+/// only one.
 void team_gemm(const kernel_table& k, compute_context& context, const gemm_args& whole) {
   thread_team& team = context.team;
-  const bool by_rows = whole.m >= whole.n ||
-                       (whole.type == dtype::bf16 && whole.m >= team.threads() * row_grain * 4);
+  const bool in_place =
+      k.burn_tiles_bf16 != nullptr && whole.type == dtype::bf16 && !whole.transposed_a;
+  const bool by_rows = in_place ? whole.n < team.threads() * row_grain * 4 : whole.m >= whole.n;
   gemm_args largest = whole;
   (by_rows ? largest.m : largest.n) = largest_share(by_rows ? whole.m : whole.n, team.threads());
   const size_t piece = round_to_line(k.gemm_memory(largest));
