@@ -37,7 +37,7 @@ bool is_known(double value, double none) {
 
 fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
   fbs::MeterReadingsT out;
-  std::optional<double> power, warmest;
+  std::optional<double> power, sensed, warmest;
   for (const auto& m : devices) {
     auto& d = *out.devices.emplace_back(std::make_unique<fbs::DeviceReadingT>());
     d.device = m.device;
@@ -46,10 +46,14 @@ fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices) {
     d.limit_w = m.limit_w.value_or(no_power);
     d.temperature_c = m.temperature_c.value_or(no_temperature);
     d.busy_percent = m.busy_percent.value_or(no_power);
-    if (m.power_w && m.kind != gpu::metered_kind::sensor) power = power.value_or(0) + *m.power_w;
+    if (m.power_w && m.kind == gpu::metered_kind::sensor) {
+      sensed = std::max(sensed.value_or(*m.power_w), *m.power_w);
+    } else if (m.power_w) {
+      power = power.value_or(0) + *m.power_w;
+    }
     if (m.temperature_c) warmest = std::max(warmest.value_or(*m.temperature_c), *m.temperature_c);
   }
-  out.power_w = power.value_or(no_power);
+  out.power_w = power.value_or(sensed.value_or(no_power));
   out.temperature_c = warmest.value_or(no_temperature);
   return out;
 }

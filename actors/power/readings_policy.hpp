@@ -9,7 +9,8 @@
 
 namespace troupe::power {
 
-/// Readings as a message says them: with the sum over what can be added, and the warmest of all.
+/// Readings as a message says them: with the sum over what can be added (where nothing can, the
+/// sensor that says most: it contains the others or at least is not less), and the warmest of all.
 /// `at_ns`, node and interval are left open.
 fbs::MeterReadingsT readings_of(const std::vector<gpu::metered>& devices);
 

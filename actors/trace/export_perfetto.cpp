@@ -4,7 +4,6 @@
 
 #include "actors/trace/critical_path.hpp"
 #include "actors/trace/export.hpp"
-#include "messages/schemas/train_generated.h"
 
 namespace troupe::trace {
 
@@ -42,12 +41,7 @@ class perfetto {
       arrow(i);
       mailbox(i);
     }
-    for (const auto& m : t_.messages()) measured(m);
-    for (const auto& c : t_.counters())  // "node0 gpu0 W": a meter is called after what it measures
-      counter(
-          process_of(c.actor),
-          fmt::format("{} {}", t_.path(c.actor).substr(t_.path(c.actor).find('/') + 1), t_.name(c)),
-          c.at_ns, c.value);
+    for (const auto& c : t_.counters()) counter(process_of(c.actor), measured(c), c.at_ns, c.value);
     out_.write("\n],\"otherData\":{");
     const auto bound = t_.bound_ns();
     out_.print("\"clock_bound_ns\":{},\"lost_records\":{},\"dropped_records\":{}}}}}\n",
@@ -126,10 +120,10 @@ class perfetto {
         event(fmt::format(
             R"({{"ph":"M","pid":{},"tid":{},"name":"thread_name","args":{{"name":{}}}}})",
             at.process, at.thread, json_string(name)));
-        event(fmt::format(
-            R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index",)"
-            R"("args":{{"sort_index":{}}}}})",
-            at.process, at.thread, 100 * uint64_t{actor} + 10 * static_cast<uint64_t>(group) + n));
+        event(fmt::format(R"({{"ph":"M","pid":{},"tid":{},"name":"thread_sort_index",)"
+                          R"("args":{{"sort_index":{}}}}})",
+                          at.process, at.thread,
+                          100 * uint64_t{actor} + 10 * static_cast<uint64_t>(group) + n));
       }
     }
   }
@@ -199,14 +193,12 @@ class perfetto {
                       stamp(at - t_.begin_ns()), json_string(name), value));
   }
 
-  /// What a recorded message measures over time.
-  void measured(const timeline_message& m) {
-    if (m.message.type() != message_traits<fbs::StepReport>::id) return;
-    const auto report = cast<fbs::StepReport>(m.message);
-    for (const auto& [name, value] :
-         {std::pair("loss", report->loss()), std::pair("gradient norm", report->grad_norm()),
-          std::pair("tokens per second", report->tokens_per_s())})
-      if (std::isfinite(value)) counter(process_of(m.actor), name, m.begin_ns, value);
+  /// "node0 gpu0 W", "loss": an actor that measures several things of a kind is called after each.
+  std::string measured(const timeline_counter& c) const {
+    const std::string_view path = t_.path(c.actor);
+    const auto slash = path.find('/');
+    return slash == path.npos ? std::string(t_.name(c))
+                              : fmt::format("{} {}", path.substr(slash + 1), t_.name(c));
   }
 
   const timeline& t_;

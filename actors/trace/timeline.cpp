@@ -200,18 +200,12 @@ class timeline_builder {
       const auto rounding = 2 + (e.begin_ns - e.received_ns) / (1 << 23);
       if (std::abs(e.received_ns - e.sent_ns) <= rounding) e.received_ns = e.sent_ns;
     }
-    for (auto& m : b.messages)
-      out_.messages_.push_back({clock.map(m.begin_ns),
-                                actor_index(uint64_t{b.process} << 32 | m.actor),
-                                std::move(m.message)});
   }
 
   void order() {
     std::stable_sort(out_.events_.begin(), out_.events_.end(), [](const auto& a, const auto& b) {
       return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns < b.end_ns;
     });
-    std::stable_sort(out_.messages_.begin(), out_.messages_.end(),
-                     [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
     auto& counters = out_.counters_;
     const auto key = [](const auto& c) { return std::tuple(c.at_ns, c.actor, c.name); };
     std::stable_sort(counters.begin(), counters.end(),

@@ -100,13 +100,6 @@ struct timeline_counts {
   uint64_t bad_messages = 0;     ///< payloads that did not decode
 };
 
-/// A message itself, in its place.
-struct timeline_message {
-  int64_t begin_ns = 0;  ///< coordinator's clock
-  uint32_t actor = 0;    ///< index of the receiver
-  any_msg message;
-};
-
 class timeline {
  public:
   static timeline build(trace_contents contents);
@@ -119,7 +112,6 @@ class timeline {
   const timeline_counts& counts() const noexcept { return counts_; }
   /// In the order of their numbers.
   const std::vector<timeline_step>& steps() const noexcept { return steps_; }
-  const std::vector<timeline_message>& messages() const noexcept { return messages_; }
   /// In the order of at_ns.
   const std::vector<timeline_counter>& counters() const noexcept { return counters_; }
 
@@ -168,7 +160,6 @@ class timeline {
   std::vector<timeline_process> processes_;
   std::vector<timeline_actor> actors_;
   std::vector<timeline_step> steps_;
-  std::vector<timeline_message> messages_;
   std::vector<timeline_counter> counters_;
   std::vector<std::string> names_;
   std::vector<std::vector<uint32_t>> handled_, work_;  // by actor

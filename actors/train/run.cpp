@@ -126,6 +126,17 @@ void record_step(run_pointer self) {
   record_work(w);
 }
 
+/// What a picture of the run shows beside its messages.
+void record_measures(run_pointer self, const fbs::StepReportT& r) {
+  static const auto loss = work_name("loss"), norm = work_name("gradient norm"),
+                    speed = work_name("tokens/s");
+  const auto actor = self->card().number();
+  const auto at_ns = now_ns(*self);
+  record_counter({loss, actor, at_ns, r.loss});
+  record_counter({norm, actor, at_ns, r.grad_norm});
+  if (std::isfinite(r.tokens_per_s)) record_counter({speed, actor, at_ns, r.tokens_per_s});
+}
+
 void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
   auto& st = self->state;
   const auto& job = st.options.plan.job;
@@ -158,6 +169,7 @@ void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
   if (!std::isfinite(st.loss) || !std::isfinite(r.grad_norm))  // RUN-4
     return end(self, {errc::training, fmt::format("the loss of step {} is {}", st.step, st.loss),
                       "lower train.lr, raise train.warmup_steps, or look at the data"});
+  record_measures(self, r);
   if (st.has_validation && due(st.step, job.train.validate_every)) return validate(self, r);
   report(self, r);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 
 #include <doctest/doctest.h>
 
@@ -70,6 +71,22 @@ TEST_CASE("simulation: messages between nodes are on the way, those within are n
   }
   CHECK(between == 6);
   CHECK(within > 6);
+}
+
+TEST_CASE("simulation: each step leaves its loss, norm and speed in the flight recorder") {
+  simulation_options o;
+  o.steps = 4;
+  record_reader reader(true);
+  reader.read(1);
+  run(o);
+  std::map<std::string, std::vector<double>> measures;
+  for (const auto& r : reader.read(1'000'000))
+    if (r.kind == record_kind::counter)
+      measures[work_names()[r.type - 1]].push_back(std::bit_cast<double>(r.sender));
+  for (const auto* name : {"loss", "gradient norm", "tokens/s"}) {
+    REQUIRE(measures[name].size() == 4);
+    CHECK(measures[name].front() > 0);
+  }
 }
 
 TEST_CASE("simulation: meters follow what their devices do, and repeat themselves") {

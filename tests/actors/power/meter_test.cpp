@@ -72,6 +72,10 @@ TEST_CASE("meter: sums what can be added, and says nothing of what is not known"
   const auto r = readings_of(sample());
   CHECK(r.power_w == 502.25);  // the sensor of the whole machine contains the others
   CHECK(r.temperature_c == 72.5);
+  auto sensors = sample();
+  sensors.erase(sensors.begin(), sensors.begin() + 3);
+  sensors.push_back({"disk", gpu::metered_kind::sensor, 9.0, std::nullopt, 40.0, std::nullopt});
+  CHECK(readings_of(sensors).power_w == 800);  // all that is known of the machine
   REQUIRE(r.devices.size() == 4);
   CHECK(r.devices[0]->power_w == 412.25);
   CHECK(r.devices[1]->power_w == -1);

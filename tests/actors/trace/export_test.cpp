@@ -153,14 +153,9 @@ TEST_CASE("perfetto: what meters read is a track a device and node") {
   CHECK(tracks["2: node1 gpu0 W"] == points{{1000, 76.5}, {1.001e6, 413.25}});
 }
 
-TEST_CASE("perfetto: a recorded step report gives the loss") {
+TEST_CASE("perfetto: what the run measures is called as it is; a bad payload is counted") {
   auto m = two_stage_step();
-  auto told = std::make_unique<fbs::TracedMessageT>();
-  told->actor = 1;
-  told->begin_ns = 5'050'000'000;
-  told->message =
-      encode(make_msg<fbs::StepReport>(message_context{}, [](auto& r) { r.loss = 2.5; }));
-  m.content(100).messages.push_back(std::move(told));
+  m.counter("loss", m.add(m.process("other", 0, 0), "run"), 50, 2.5);
   auto bad = std::make_unique<fbs::TracedMessageT>();
   bad->message = {1, 2, 3};
   m.content(100).messages.push_back(std::move(bad));
