@@ -153,7 +153,7 @@ TEST_CASE("perfetto: what meters read is a track a device and node") {
   CHECK(tracks["2: node1 gpu0 W"] == points{{1000, 76.5}, {1.001e6, 413.25}});
 }
 
-TEST_CASE("perfetto: what the run measures is called as it is; a bad payload is counted") {
+TEST_CASE("perfetto: what the run measures is called as it is, a bad payload is counted") {
   auto m = two_stage_step();
   m.counter("loss", m.add(m.process("other", 0, 0), "run"), 50, 2.5);
   auto bad = std::make_unique<fbs::TracedMessageT>();
