@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,7 +122,9 @@ result<std::filesystem::path> write_last_box(const flight_remains& remains, pid_
 result<keeper> keeper::start() {
   TROUPE_CHECK(reserve_flight_memory());
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return error::system("make a pipe for the keeper", errno);
+  // Sockets, so that a goodbye to a keeper that was killed is an error and no SIGPIPE.
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return error::system("make a pair of sockets for the keeper", errno);
   io::unique_fd reading(ends[0]), writing(ends[1]);
   const auto parent = getpid();
   const auto child = fork();
@@ -138,7 +141,7 @@ keeper::keeper(keeper&& other) noexcept
 
 keeper::~keeper() {
   if (child_ < 0) return;
-  while (write(goodbye_.get(), &orderly, 1) < 0 && errno == EINTR) continue;
+  while (send(goodbye_.get(), &orderly, 1, MSG_NOSIGNAL) < 0 && errno == EINTR) continue;
   while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include <fmt/format.h>
 
@@ -93,6 +95,22 @@ TEST_CASE("flight memory: texts beyond their room are cut, actors beyond theirs 
                      left.actors[1].kind == std::string(32, 'z');
     const bool far = std::ranges::find(left.works, "far away") != left.works.end();
     _exit(two && !far ? 0 : 1);
+  });
+  CHECK(how == 0);
+}
+
+TEST_CASE("keeper: who was killed itself takes nobody along") {
+  const int how = live([] {
+    signal(SIGPIPE, SIG_DFL);
+    auto keeper = trace::keeper::start();
+    if (!keeper) _exit(2);
+    pid_t child = 0;
+    std::ifstream("/proc/self/task/" + std::to_string(getpid()) + "/children") >> child;
+    if (child <= 0 || kill(child, SIGKILL) != 0) _exit(3);
+    siginfo_t end;
+    if (waitid(P_PID, static_cast<id_t>(child), &end, WEXITED | WNOWAIT) != 0) _exit(4);
+    { auto last = std::move(*keeper); }
+    _exit(0);
   });
   CHECK(how == 0);
 }
