@@ -7,7 +7,6 @@ namespace troupe::apps {
 
 void add_all(shell& sh) {
   sh.app.description("Troupe trains large language models with a troupe of actors.");
-  sh.app.name("troupe");
   sh.app.require_subcommand(1);
   sh.app.footer(
       "Examples:\n"

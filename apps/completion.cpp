@@ -33,24 +33,23 @@ std::string joined(const std::string& path, const std::string& verb) {
 }
 
 /// All places of the tree, the root first.
-void collect(const CLI::App& app, const std::string& path, std::vector<place>& into) {
+void collect(const command& app, const std::string& path, std::vector<place>& into) {
   place here{path, {}};
-  auto subs = app.get_subcommands([](const CLI::App*) { return true; });
-  for (const auto* sub : subs) here.words.push_back({sub->get_name(), sub->get_description()});
+  const auto subs = app.subcommands();
+  for (const auto* sub : subs) here.words.push_back({sub->name(), sub->about()});
   if (path == "config explain") {
     for (auto section : config::sections())
       here.words.push_back({std::string(section), std::string(config::section_about(section))});
     for (const auto& p : config::properties())
       here.words.push_back({std::string(p.key), std::string(p.about)});
   }
-  for (const auto* option : app.get_options())
-    for (const auto& name : option->get_lnames())
-      here.words.push_back({"--" + name, option->get_description()});
+  for (const auto& a : app.arguments())
+    for (const auto& flag : a.flags) here.words.push_back({flag, a.about});
   into.push_back(std::move(here));
-  for (const auto* sub : subs) collect(*sub, joined(path, sub->get_name()), into);
+  for (const auto* sub : subs) collect(*sub, joined(path, sub->name()), into);
 }
 
-std::vector<place> places_of(const CLI::App& app) {
+std::vector<place> places_of(const command& app) {
   std::vector<place> places;
   collect(app, "", places);
   return places;
@@ -89,7 +88,7 @@ std::string zsh_item(const word& w) {
 
 }  // namespace
 
-std::string bash_completion(const CLI::App& app) {
+std::string bash_completion(const command& app) {
   auto places = places_of(app);
   std::string offers;
   for (const auto& p : places) {
@@ -118,7 +117,7 @@ complete -o default -F _troupe troupe
                      walking_cases(places), setting_keys(" "), offers);
 }
 
-std::string zsh_completion(const CLI::App& app) {
+std::string zsh_completion(const command& app) {
   auto places = places_of(app);
   std::string offers;
   for (const auto& p : places) {
@@ -154,9 +153,7 @@ void add_completion(shell& sh) {
   auto* verb = sh.app.add_subcommand("completion", "Print a completion script for bash or zsh");
   verb->footer("Examples:\n  source <(troupe completion bash)\n  source <(troupe completion zsh)");
   auto which = std::make_shared<std::string>();
-  verb->add_option("SHELL", *which, "bash or zsh")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh"}));
+  verb->add_option("SHELL", *which, "bash or zsh")->required()->one_of({"bash", "zsh"});
   on_run(sh, verb, [&sh, which]() -> result<int> {
     TROUPE_CHECK(print(*which == "bash" ? bash_completion(sh.app) : zsh_completion(sh.app)));
     return 0;

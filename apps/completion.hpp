@@ -3,14 +3,14 @@
 
 #include <string>
 
-#include <CLI/CLI.hpp>
+#include "apps/command_line.hpp"
 
 namespace troupe::apps {
 
 /// A bash script that completes verbs, flags and, after --set and `config explain`, keys.
-std::string bash_completion(const CLI::App& app);
+std::string bash_completion(const command& app);
 
 /// The same for zsh, with descriptions.
-std::string zsh_completion(const CLI::App& app);
+std::string zsh_completion(const command& app);
 
 }  // namespace troupe::apps

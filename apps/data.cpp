@@ -177,9 +177,9 @@ void add_data(shell& sh) {
   auto* tokenizer = inspect_verb->add_option("--tokenizer", a->tokenizer,
                                              "Show the first tokens as this tokenizer's text too");
   inspect_verb->add_option("--format", a->format, "auto, llmc or nanogpt")
-      ->check(CLI::IsMember({"auto", "llmc", "nanogpt"}));
+      ->one_of({"auto", "llmc", "nanogpt"});
   inspect_verb->add_option("--show", a->show, "How many of the first tokens to show")
-      ->check(CLI::Range(int64_t{0}, int64_t{1000000}));
+      ->within(int64_t{0}, int64_t{1000000});
   inspect_verb->add_flag("--json", a->json, "As a JSON array");
   on_run(sh, inspect_verb, [a, tokenizer] { return inspect(*a, tokenizer->count() > 0); });
 }

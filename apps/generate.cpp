@@ -91,15 +91,12 @@ void add_generate(shell& sh) {
       ->required();
   verb->add_option("--prompt", o->prompt, "Text to go on from")->required();
   verb->add_option("--tokenizer", o->tokenizer, "bytes, or a tokenizer's file or folder");
-  verb->add_option("--tokens", o->generate.max_tokens, "How many tokens at most")
-      ->check(CLI::PositiveNumber);
+  verb->add_option("--tokens", o->generate.max_tokens, "How many tokens at most")->positive();
   auto& s = o->generate.sampling;
-  verb->add_option("--temperature", s.temperature, "0: always the likeliest token")
-      ->check(CLI::NonNegativeNumber);
-  verb->add_option("--top-k", s.top_k, "Only the k likeliest tokens; 0: all")
-      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--temperature", s.temperature, "0: always the likeliest token")->not_negative();
+  verb->add_option("--top-k", s.top_k, "Only the k likeliest tokens; 0: all")->not_negative();
   verb->add_option("--top-p", s.top_p, "Only the likeliest tokens that together reach p")
-      ->check(CLI::Range(0.0, 1.0));
+      ->within(0.0, 1.0);
   verb->add_option("--seed", s.seed, "The same seed gives the same text");
   verb->add_option("--threads", o->threads, "0: all cores");
   verb->add_flag("--json", *json, "One JSON object with prompt and text");

@@ -7,7 +7,7 @@ config::sources job_arguments::sources() const {
   return {file, config::process_environment(), sets};
 }
 
-void add_job_arguments(CLI::App* verb, job_arguments& into) {
+void add_job_arguments(command* verb, job_arguments& into) {
   verb->add_option("FILE", into.file, "The job's TOML file")->required();
   verb->add_option("--set", into.sets, "Set one key, e.g. --set train.lr=1e-3 (repeat as you like)")
       ->type_name("KEY=VALUE")

@@ -4,8 +4,7 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
+#include "apps/command_line.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::apps {
@@ -20,6 +19,6 @@ struct job_arguments {
 };
 
 /// Adds FILE (required) and --set to a verb; `into` must live as long as the verb.
-void add_job_arguments(CLI::App* verb, job_arguments& into);
+void add_job_arguments(command* verb, job_arguments& into);
 
 }  // namespace troupe::apps

@@ -152,7 +152,7 @@ void add_node(shell& sh) {
                    "Where the last seconds are written when an actor dies");
   verb->add_option("--record-actor", a->record,
                    "Record the actors whose path fits, for `troupe replay`");
-  verb->add_option("--parent", a->parent, "End with this process")->group("");
+  verb->add_option("--parent", a->parent, "End with this process")->hidden();
   on_run(sh, verb, [a] { return run_node(*a); });
 }
 

@@ -180,8 +180,7 @@ void add_plan(shell& sh) {
       "  troupe plan run.toml --memory 80GiB --set parallel.pipeline=4");
   auto a = std::make_shared<plan_arguments>();
   add_job_arguments(verb, a->job);
-  verb->add_option("--memory", a->memory, "Memory of a worker's device, e.g. 80GiB")
-      ->transform(CLI::AsSizeValue(false));
+  verb->add_option("--memory", a->memory, "Memory of a worker's device, e.g. 80GiB")->as_size();
   verb->add_flag("--json", a->json, "The numbers as one JSON object");
   on_run(sh, verb, [a] { return show_plan(*a); });
 }

@@ -126,7 +126,7 @@ void add_replay(shell& sh) {
   verb->add_option("FILE", a->file, "What `troupe up --record-actor` wrote")->required();
   verb->add_option("--actor", a->actor, "Which one, where the file holds several");
   verb->add_option("--break-at", a->break_at, "Stop in the debugger before message N is handled")
-      ->check(CLI::PositiveNumber);
+      ->positive();
   verb->add_option("--max", a->most, "Differences to show");
   verb->add_flag("--json", a->json, "As one JSON object");
   verb->footer(

@@ -10,47 +10,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <vector>
 
 #include <fmt/format.h>
-
-#include "io/config/properties.hpp"
 
 namespace troupe::apps {
 
 namespace {
-
-/// The command line as far as it made sense, the program first.
-std::vector<const CLI::App*> understood(const CLI::App& app) {
-  std::vector<const CLI::App*> verbs{&app};
-  for (auto chosen = app.get_subcommands(); !chosen.empty();
-       chosen = verbs.back()->get_subcommands())
-    verbs.push_back(chosen.front());
-  return verbs;
-}
-
-/// What to tell about a wrong command line: the unknown word and the nearest that would do.
-error as_error(const CLI::App& app, const CLI::ParseError& wrong) {
-  auto verbs = understood(app);
-  std::string path;
-  for (const auto* verb : verbs) path += (path.empty() ? "" : " ") + verb->get_name();
-  error e{errc::usage, wrong.what(), fmt::format("see `{} --help`", path)};
-  auto extra = app.remaining(true);
-  auto unknown = std::find_if(extra.begin(), extra.end(),
-                              [](const std::string& word) { return word.starts_with('-'); });
-  if (unknown == extra.end()) unknown = extra.begin();
-  if (unknown == extra.end()) return e;
-  e.message = fmt::format("`{}` does not know {}", path, *unknown);
-  std::vector<std::string> names;
-  for (const auto* sub : verbs.back()->get_subcommands([](const CLI::App*) { return true; }))
-    names.push_back(sub->get_name());
-  for (const auto* option : verbs.back()->get_options())
-    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
-  std::vector<std::string_view> views(names.begin(), names.end());
-  auto near = config::nearest(*unknown, views);
-  if (!near.empty()) e.hint = fmt::format("did you mean {}?", near);
-  return e;
-}
 
 std::string first_of(std::initializer_list<const char*> variables) {
   for (const char* name : variables)
@@ -60,7 +25,7 @@ std::string first_of(std::initializer_list<const char*> variables) {
 
 }  // namespace
 
-void on_run(shell& sh, CLI::App* verb, std::function<result<int>()> run) {
+void on_run(shell& sh, command* verb, std::function<result<int>()> run) {
   verb->callback([&sh, run = std::move(run)] {
     auto done = run();
     if (!done) say(done.error());
@@ -70,17 +35,16 @@ void on_run(shell& sh, CLI::App* verb, std::function<result<int>()> run) {
 
 int run(shell& sh, int argc, const char* const* argv) {
   try {
-    sh.app.parse(argc, argv);
-  } catch (const CLI::Success& asked) {  // --help and the like: data, so stdout
-    return sh.app.exit(asked);
-  } catch (const CLI::ParseError& wrong) {
-    say(as_error(sh.app, wrong));
-    return exit_code(errc::usage);
+    auto parsed = sh.app.parse(argc, argv);
+    if (!parsed) {
+      say(parsed.error());
+      return exit_code(errc::usage);
+    }
+    return parsed->value_or(sh.exit_code);
   } catch (const std::exception& bug) {
     say(error{errc::bug, bug.what(), "this is a bug of troupe; please report it"});
     return exit_code(errc::bug);
   }
-  return sh.exit_code;
 }
 
 status print(std::string_view text) {

@@ -5,8 +5,7 @@
 
 #include <functional>
 
-#include <CLI/CLI.hpp>
-
+#include "apps/command_line.hpp"
 #include "apps/talk.hpp"
 #include "io/base/result.hpp"
 
@@ -14,13 +13,13 @@ namespace troupe::apps {
 
 /// The command line of the program and how the chosen verb ended.
 struct shell {
-  CLI::App app;
+  command app{"troupe"};
   int exit_code = 0;
 };
 
 /// Says what a verb does when it was chosen: the number it returns is the process's exit code; an
 /// error is printed (say) and becomes its exit code.
-void on_run(shell& sh, CLI::App* verb, std::function<result<int>()> run);
+void on_run(shell& sh, command* verb, std::function<result<int>()> run);
 
 /// Parses and runs; the process's exit code. A wrong command line ends in 64 and the nearest word.
 int run(shell& sh, int argc, const char* const* argv);

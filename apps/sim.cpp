@@ -162,8 +162,8 @@ void add_sim(shell& sh) {
   auto* verb = sh.app.add_subcommand("sim", "Simulate a cluster on virtual time");
   auto a = std::make_shared<sim_arguments>();
   verb->add_option("--seed", a->cluster.seed, "Everything follows from it");
-  verb->add_option("--nodes", a->cluster.nodes, "Nodes")->check(CLI::Range(1, 4096));
-  verb->add_option("--workers", a->cluster.workers, "Workers a node")->check(CLI::Range(1, 64));
+  verb->add_option("--nodes", a->cluster.nodes, "Nodes")->within(1, 4096);
+  verb->add_option("--workers", a->cluster.workers, "Workers a node")->within(1, 64);
   verb->add_option("--pipeline", a->cluster.pipeline, "Pipeline stages");
   verb->add_option("--micro-batches", a->cluster.micro_batches, "Micro-batches a step");
   verb->add_option("--steps", a->cluster.steps, "Steps");

@@ -399,7 +399,7 @@ result<int> bench(const arguments& args) {
 }  // namespace
 }  // namespace ckpt_bench
 
-void add_bench_checkpoint(shell& sh, CLI::App* bench) {
+void add_bench_checkpoint(shell& sh, command* bench) {
   auto* verb = bench->add_subcommand(
       "checkpoint", "A checkpoint in every iteration: ours and others' ways, against the disk");
   auto args = std::make_shared<ckpt_bench::arguments>();
@@ -407,26 +407,26 @@ void add_bench_checkpoint(shell& sh, CLI::App* bench) {
                    "GiB of state, one or several, e.g. 1,2,4; without it 1, or less where memory "
                    "or disk have no room")
       ->delimiter(',')
-      ->check(CLI::Range(0.001, 1024.0));
+      ->within(0.001, 1024.0);
   verb->add_option("--iteration-ms", args->iteration_ms,
                    "Time of an iteration without checkpoints; 0: such that writing the state takes "
                    "0.4 of it")
-      ->check(CLI::Range(0.0, 3.6e6))
+      ->within(0.0, 3.6e6)
       ->capture_default_str();
   verb->add_option("--iterations", args->iterations, "Counted iterations of a way in a round")
-      ->check(CLI::Range(1, 1000))
+      ->within(1, 1000)
       ->capture_default_str();
   verb->add_option("--rounds", args->rounds, "Interleaved rounds")
-      ->check(CLI::Range(1, 1000))
+      ->within(1, 1000)
       ->capture_default_str();
   verb->add_option("--ring-mib", args->ring_mib, "The ring of ours and of DataStates, MiB")
-      ->check(CLI::Range(8, 1 << 20))
+      ->within(8, 1 << 20)
       ->capture_default_str();
   std::vector<std::string> known;
   for (const auto& w : ckpt_bench::all_ways()) known.emplace_back(w.id);
   verb->add_option("--ways", args->ways, "Only these, e.g. sync,ours")
       ->delimiter(',')
-      ->check(CLI::IsMember(known));
+      ->one_of(known);
   verb->add_option("--dir", args->dir,
                    "Where a temporary folder for the checkpoints is made, removed at the end; "
                    "without it the current folder");

@@ -236,7 +236,7 @@ result<int> gpu_bench::run() {
 
 }  // namespace
 
-void add_bench_gpu(shell& sh, CLI::App* bench) {
+void add_bench_gpu(shell& sh, command* bench) {
   auto* verb = bench->add_subcommand(
       "gpu", "Ceilings, operations, training and tests of one device, as one table");
   auto a = std::make_shared<gpu_arguments>();
@@ -245,25 +245,21 @@ void add_bench_gpu(shell& sh, CLI::App* bench) {
   verb->add_option("--device", a->device, "host, cuda or cuda:N (default cuda)");
   verb->add_option("--models", a->models, "Shapes to time (default GPT-2 and Llama, two of each)")
       ->delimiter(',')
-      ->check(CLI::IsMember(models));
-  verb->add_option("--dtype", a->type, "f32 or bf16 (default bf16)")
-      ->check(CLI::IsMember({"f32", "bf16"}));
-  verb->add_option("--minutes", a->minutes, "Time for all of it (default 8)")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--seconds", a->seconds, "Time for each operation (default 0.15)")
-      ->check(CLI::PositiveNumber);
+      ->one_of(models);
+  verb->add_option("--dtype", a->type, "f32 or bf16 (default bf16)")->one_of({"f32", "bf16"});
+  verb->add_option("--minutes", a->minutes, "Time for all of it (default 8)")->positive();
+  verb->add_option("--seconds", a->seconds, "Time for each operation (default 0.15)")->positive();
   verb->add_option("--side", a->side, "Of the square product that is the ceiling (default 8192)")
-      ->check(CLI::Range(16, 32768));
+      ->within(16, 32768);
   verb->add_option("--copy-mib", a->copy_mib, "Of the copy that is the ceiling (default 2048)")
-      ->check(CLI::Range(1, 65536));
-  verb->add_option("--threads", a->threads, "Host threads of the stream (default 2)")
-      ->check(CLI::PositiveNumber);
+      ->within(1, 65536);
+  verb->add_option("--threads", a->threads, "Host threads of the stream (default 2)")->positive();
   verb->add_option("--tests", a->tests, "Folder of test executables (default: beside the program)");
   verb->add_option("--logs", a->logs, "Folder for what tests print (default: a temporary one)");
   verb->add_option("--train", a->train,
                    "Models to train (default: gpt2-124m and llama-1b on a GPU, none on the host)")
       ->delimiter(',')
-      ->check(CLI::IsMember(train_models()));
+      ->one_of(train_models());
   verb->add_flag("--no-ops", a->no_ops, "Without operations");
   verb->add_flag("--no-train", a->no_train, "Without training");
   verb->add_flag("--no-tests", a->no_tests, "Without tests");

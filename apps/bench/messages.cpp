@@ -186,20 +186,20 @@ result<int> run_messages(const messages_arguments& args) {
 
 }  // namespace
 
-void add_bench_messages(shell& sh, CLI::App* bench) {
+void add_bench_messages(shell& sh, command* bench) {
   auto* verb = bench->add_subcommand("messages", "Messages a second, and how long one takes");
   auto args = std::make_shared<messages_arguments>();
   verb->add_option("--rounds", args->rounds, "Rounds in which both carriers take turns")
-      ->check(CLI::Range(1, 1000))
+      ->within(1, 1000)
       ->capture_default_str();
   verb->add_option("--seconds", args->seconds, "Length of one phase, seconds")
-      ->check(CLI::Range(0.01, 60.0))
+      ->within(0.01, 60.0)
       ->capture_default_str();
   verb->add_option("--bytes", args->sizes, "Payload sizes, bytes")
-      ->check(CLI::Range(1, 1000 * 1000))
+      ->within(1, 1000 * 1000)
       ->capture_default_str();
   verb->add_option("--only", args->only, "One way between the actors")
-      ->check(CLI::IsMember({"local", "loopback", "tls"}));
+      ->one_of({"local", "loopback", "tls"});
   verb->add_flag("--json", args->json, "As one JSON array");
   on_run(sh, verb, [args]() { return run_messages(*args); });
 }

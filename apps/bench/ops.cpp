@@ -62,26 +62,25 @@ result<int> run_ops(const ops_arguments& arguments) {
 
 }  // namespace
 
-void add_bench_ops(shell& sh, CLI::App* bench) {
+void add_bench_ops(shell& sh, command* bench) {
   auto* verb = bench->add_subcommand("ops", "Time each operation of a training step, alone");
   auto arguments = std::make_shared<ops_arguments>();
   std::vector<std::string> models;
   for (const auto& [name, shape] : bench_shapes()) models.push_back(name);
-  verb->add_option("--model", arguments->model, "Shapes to use (default tiny)")
-      ->check(CLI::IsMember(models));
+  verb->add_option("--model", arguments->model, "Shapes to use (default tiny)")->one_of(models);
   verb->add_option("--batch", arguments->batch, "Micro-batch (default: the shape's own)")
-      ->check(CLI::PositiveNumber);
+      ->positive();
   verb->add_option("--dtype", arguments->type, "f32 or bf16 (default f32)")
-      ->check(CLI::IsMember({"f32", "bf16"}));
+      ->one_of({"f32", "bf16"});
   verb->add_option("--device", arguments->device, "host, cuda or cuda:N (default host)");
   verb->add_option("--threads", arguments->threads, "Host threads of the stream (default 2)")
-      ->check(CLI::PositiveNumber);
+      ->positive();
   verb->add_option("--only", arguments->only, "Operations with this in their name");
   verb->add_option("--seconds", arguments->seconds, "Time for each operation (default 0.4)")
-      ->check(CLI::PositiveNumber);
+      ->positive();
   verb->add_option("--clock", arguments->clock,
                    "wall, or cpu: this process's processor time, for busy machines (1 thread)")
-      ->check(CLI::IsMember({"wall", "cpu"}));
+      ->one_of({"wall", "cpu"});
   verb->add_flag("--fused-bias-gradients", arguments->fused_bias_gradients,
                  "GPUs: bias gradients out of the weights' products, not in passes of their own");
   verb->add_flag("--json", arguments->json, "As one JSON object");

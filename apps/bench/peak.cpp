@@ -54,11 +54,11 @@ result<int> run_peak(const peak_arguments& arguments) {
 
 }  // namespace
 
-void add_bench_peak(shell& sh, CLI::App* bench) {
+void add_bench_peak(shell& sh, command* bench) {
   auto* verb = bench->add_subcommand("peak", "Measure the ceiling: multiply-adds on registers");
   auto arguments = std::make_shared<peak_arguments>();
   verb->add_option("--threads", arguments->threads, "Most threads to try (default: all cores)")
-      ->check(CLI::PositiveNumber);
+      ->positive();
   verb->add_flag("--json", arguments->json, "As one JSON array");
   on_run(sh, verb, [arguments] { return run_peak(*arguments); });
 }

@@ -154,11 +154,11 @@ result<int> bench_recorder(int rounds, bool json) {
 
 }  // namespace
 
-void add_bench_recorder(shell& sh, CLI::App* bench) {
+void add_bench_recorder(shell& sh, command* bench) {
   auto* verb = bench->add_subcommand("recorder", "What the flight recorder costs a message");
   auto rounds = std::make_shared<int>(7);
   auto json = std::make_shared<bool>(false);
-  verb->add_option("--rounds", *rounds, "Interleaved rounds")->check(CLI::Range(1, 1000));
+  verb->add_option("--rounds", *rounds, "Interleaved rounds")->within(1, 1000);
   verb->add_flag("--json", *json, "As one JSON object");
   on_run(sh, verb, [rounds, json] { return bench_recorder(*rounds, *json); });
 }

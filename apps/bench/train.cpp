@@ -10,33 +10,32 @@
 
 namespace troupe::apps {
 
-void add_bench_train(shell& sh, CLI::App* bench) {
+void add_bench_train(shell& sh, command* bench) {
   auto* verb = bench->add_subcommand("train", "Training speed of one process and where time goes");
   auto args = std::make_shared<train_plan>();
   verb->add_option("--model", args->model, "Which model")
-      ->check(CLI::IsMember(train_models()))
+      ->one_of(train_models())
       ->capture_default_str();
   verb->add_option("--dtype", args->dtype, "Number format of the computation")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->one_of({"f32", "bf16"})
       ->capture_default_str();
   verb->add_option("--device", args->device, "host, cuda, cuda:1 ...")->capture_default_str();
   verb->add_option("--layers", args->layers, "Layers; 0: as the model has, or what fits of it")
-      ->check(CLI::Range(0, 1000));
-  verb->add_option("--threads", args->threads, "Compute threads; 0: all cores")
-      ->check(CLI::Range(0, 1024));
+      ->within(0, 1000);
+  verb->add_option("--threads", args->threads, "Compute threads; 0: all cores")->within(0, 1024);
   verb->add_option("--batch", args->batch, "Rows; 0: as the model is usually measured")
-      ->check(CLI::Range(0, 1 << 20));
-  verb->add_option("--seq", args->seq, "Tokens a row; 0: as usual")->check(CLI::Range(0, 1 << 20));
+      ->within(0, 1 << 20);
+  verb->add_option("--seq", args->seq, "Tokens a row; 0: as usual")->within(0, 1 << 20);
   verb->add_option("--steps", args->steps, "Measured steps")
-      ->check(CLI::Range(1, 100000))
+      ->within(1, 100000)
       ->capture_default_str();
   verb->add_option("--warmup", args->warmup, "Steps before them")
-      ->check(CLI::Range(0, 100000))
+      ->within(0, 100000)
       ->capture_default_str();
   auto clock = std::make_shared<std::string>("wall");
   verb->add_option("--clock", *clock,
                    "wall, or cpu: this process's processor time, for busy machines (1 thread)")
-      ->check(CLI::IsMember({"wall", "cpu"}))
+      ->one_of({"wall", "cpu"})
       ->capture_default_str();
   verb->add_flag("--recompute", args->recompute, "Recompute activations in backward");
   auto as_json = std::make_shared<bool>(false);

@@ -6,6 +6,6 @@
 namespace troupe::apps {
 
 /// Registers `train` under the verb `bench`.
-void add_bench_train(shell& sh, CLI::App* bench);
+void add_bench_train(shell& sh, command* bench);
 
 }  // namespace troupe::apps

@@ -22,15 +22,15 @@ constexpr int follow_every_ms = 500;
 constexpr const char* about_path =
     "A checkpoint's folder, or a folder of checkpoints: then its newest complete one";
 
-void common(CLI::App* verb, const shared& a) {
+void common(command* verb, const shared& a) {
   verb->add_flag("--json", a->json, "As JSON on stdout");
 }
 
-void threads(CLI::App* verb, const shared& a) {
+void threads(command* verb, const shared& a) {
   verb->add_option("--threads", a->threads, "Threads that read; 0 = one a core, 4 to 8");
 }
 
-void add_looking(shell& sh, CLI::App* verb, const shared& a) {
+void add_looking(shell& sh, command* verb, const shared& a) {
   auto* ls = verb->add_subcommand("ls", "List checkpoints, and what interrupted saves left");
   ls->add_option("DIR", a->path, "The folder of checkpoints")->required();
   common(ls, a);
@@ -43,7 +43,7 @@ void add_looking(shell& sh, CLI::App* verb, const shared& a) {
   on_run(sh, show, [a] { return ckpt::show(*a); });
 }
 
-void add_checking(shell& sh, CLI::App* verb, const shared& a) {
+void add_checking(shell& sh, command* verb, const shared& a) {
   auto* verify = verb->add_subcommand("verify", "Read every byte and name what is damaged");
   verify->add_option("CKPT", a->path, about_path)->required();
   threads(verify, a);
@@ -59,14 +59,13 @@ void add_checking(shell& sh, CLI::App* verb, const shared& a) {
   on_run(sh, diff, [a] { return ckpt::diff(*a); });
 }
 
-void add_converting(shell& sh, CLI::App* verb, const shared& a) {
+void add_converting(shell& sh, command* verb, const shared& a) {
   auto* out = verb->add_subcommand("export", "Write the model as a Hugging Face folder");
   out->add_option("CKPT", a->path, about_path)->required();
   out->add_option("--safetensors", a->out, "The folder to write")->required();
-  out->add_option("--dtype", a->dtype, "float32 or bfloat16")
-      ->check(CLI::IsMember({"float32", "bfloat16"}));
+  out->add_option("--dtype", a->dtype, "float32 or bfloat16")->one_of({"float32", "bfloat16"});
   out->add_option("--max-shard-mb", a->max_shard_mb, "Largest .safetensors file, in MB")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
+      ->within(uint64_t{1}, uint64_t{1} << 30);
   threads(out, a);
   common(out, a);
   on_run(sh, out, [a] { return ckpt::export_model(*a); });
@@ -76,12 +75,12 @@ void add_converting(shell& sh, CLI::App* verb, const shared& a) {
   in->add_option("--out", a->out, "The folder of checkpoints to put it in")->required();
   in->add_option("--job", a->job, "The job's name; the folder's without it");
   in->add_option("--slot-mb", a->slot_mb, "Size of the shard's slots, in MiB")
-      ->check(CLI::Range(uint32_t{1}, uint32_t{1024}));
+      ->within(uint32_t{1}, uint32_t{1024});
   common(in, a);
   on_run(sh, in, [a] { return ckpt::import_model(*a); });
 }
 
-void add_collecting(shell& sh, CLI::App* verb, const shared& a) {
+void add_collecting(shell& sh, command* verb, const shared& a) {
   auto* gc = verb->add_subcommand("gc", "Remove leftovers, and checkpoints that no rule keeps");
   gc->add_option("DIR", a->path, "The folder of checkpoints")->required();
   gc->add_option("--keep-last", a->rules.keep_last, "Keep so many of the newest");
@@ -89,7 +88,7 @@ void add_collecting(shell& sh, CLI::App* verb, const shared& a) {
   gc->add_option("--keep-best", a->rules.keep_best, "Keep so many by validation loss");
   gc->add_option("--partial-age", a->rules.partial_age_s,
                  "Seconds after which an unfinished save counts as interrupted")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
+      ->within(int64_t{0}, int64_t{1} << 40);
   gc->add_flag("--dry-run", a->dry_run, "Only say what would be removed");
   common(gc, a);
   on_run(sh, gc, [a] { return ckpt::collect(*a); });
@@ -113,7 +112,7 @@ result<int> live(const connect_options& connect, bool as_json, bool follow) {
   }
 }
 
-void add_live(shell& sh, CLI::App* verb) {
+void add_live(shell& sh, command* verb) {
   struct typed {
     connect_options connect;
     bool json = false, follow = false;

@@ -55,7 +55,7 @@ viewer_actor::behavior_type viewer(viewer_actor::pointer, std::function<void(any
 
 }  // namespace
 
-void add_connect_options(CLI::App* verb, connect_options& o) {
+void add_connect_options(command* verb, connect_options& o) {
   verb->add_option("--connect", o.address, "The cluster; default: the one that runs here")
       ->type_name("HOST:PORT");
   verb->add_option("--job", o.job, "Its name, where several run here");
@@ -63,7 +63,7 @@ void add_connect_options(CLI::App* verb, connect_options& o) {
   verb->add_option("--certificate", o.network.certificate, "PEM file of your certificate");
   verb->add_option("--key", o.network.key, "PEM file of its key");
   verb->add_option("--timeout-ms", o.timeout_ms, "How long to wait for an answer")
-      ->check(CLI::Range(int64_t{100}, int64_t{3'600'000}));
+      ->within(int64_t{100}, int64_t{3'600'000});
 }
 
 result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text) {

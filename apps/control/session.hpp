@@ -15,11 +15,9 @@
 #include "apps/control/meeting_point.hpp"
 #include "messages/actors.hpp"
 
-namespace CLI {
-class App;
-}
-
 namespace troupe::apps {
+
+class command;
 
 /// Which cluster, and how to speak to it.
 struct connect_options {
@@ -30,7 +28,7 @@ struct connect_options {
 };
 
 /// --connect, --job, --ca, --certificate, --key, --timeout-ms.
-void add_connect_options(CLI::App* verb, connect_options& o);
+void add_connect_options(command* verb, connect_options& o);
 
 /// HOST:PORT in its parts. Errors: usage.
 result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text);

@@ -77,7 +77,7 @@ void add_gpu(shell& sh) {
   verb->add_flag("--json", a->json, "As one JSON object; with --watch one a line");
   verb->add_flag("--watch", a->watch, "Again and again, with the errors the driver reports");
   verb->add_option("--interval", a->interval_ms, "Between two looks, in milliseconds")
-      ->check(CLI::Range(int64_t{50}, int64_t{60'000}));
+      ->within(int64_t{50}, int64_t{60'000});
   on_run(sh, verb, [a] { return run_gpu(*a); });
 }
 

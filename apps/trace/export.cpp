@@ -84,7 +84,7 @@ result<int> run_export(const export_arguments& a, bool step_given) {
 
 }  // namespace
 
-void add_trace_export(shell& sh, CLI::App* trace) {
+void add_trace_export(shell& sh, command* trace) {
   auto* verb = trace->add_subcommand("export", "Turn a trace into a file of another tool");
   verb->footer(
       "Examples:\n"
@@ -101,7 +101,7 @@ void add_trace_export(shell& sh, CLI::App* trace) {
   auto* step = verb->add_option("--step", a->step, "Of a diagram: which step; else the first");
   verb->add_option("--trace", a->trace, "Of a diagram: which trace id, hexadecimal");
   verb->add_option("--max", a->most, "Of a diagram: the most messages it shows")
-      ->check(CLI::Range(size_t{1}, size_t{100'000}));
+      ->within(size_t{1}, size_t{100'000});
   on_run(sh, verb, [a, step] { return run_export(*a, step->count() > 0); });
 }
 

@@ -10,9 +10,9 @@
 namespace troupe::apps {
 
 /// Register them under `trace`.
-void add_trace_export(shell& sh, CLI::App* trace);
-void add_trace_stats(shell& sh, CLI::App* trace);
-void add_trace_why(shell& sh, CLI::App* trace);
+void add_trace_export(shell& sh, command* trace);
+void add_trace_stats(shell& sh, command* trace);
+void add_trace_why(shell& sh, command* trace);
 
 /// The timeline of one or more files; tells a person where a file is damaged. Errors: those of
 /// trace::read_traces.

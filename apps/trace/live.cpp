@@ -297,7 +297,7 @@ result<int> record(const live_arguments& a) {
   return 0;
 }
 
-void add_filters(CLI::App* verb, live_arguments& a) {
+void add_filters(command* verb, live_arguments& a) {
   add_connect_options(verb, a.connect);
   verb->add_option("--node", a.node, "Only nodes whose name fits, e.g. 'a*'");
   verb->add_option("--actor", a.actor, "Only actors whose path fits, e.g. 'stage/*'");
@@ -310,18 +310,18 @@ void add_filters(CLI::App* verb, live_arguments& a) {
 
 }  // namespace
 
-void add_trace_live(shell& sh, CLI::App* trace) {
+void add_trace_live(shell& sh, command* trace) {
   auto a = std::make_shared<live_arguments>();
   a->rate = "50/s";
   auto* verb = trace->add_subcommand("live", "Show the messages of a running cluster");
   add_filters(verb, *a);
   verb->add_option("--max", a->limit, "Ends after so many records")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000}));
+      ->within(uint64_t{1}, uint64_t{1'000'000});
   verb->add_flag("--json", a->json, "A JSON object a line");
   on_run(sh, verb, [a] { return live(*a); });
 }
 
-void add_trace_record(shell& sh, CLI::App* trace) {
+void add_trace_record(shell& sh, command* trace) {
   auto a = std::make_shared<live_arguments>();
   a->limit = 10'000'000;
   auto* verb = trace->add_subcommand("record", "Keep what happens in a running cluster in a file");
@@ -329,7 +329,7 @@ void add_trace_record(shell& sh, CLI::App* trace) {
   verb->add_option("OUT", a->out, "The file to write")->required();
   verb->add_option("--seconds", a->seconds, "Ends after so long; 0: with Ctrl-C");
   verb->add_option("--max", a->limit, "Ends after so many records of a process")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1'000'000'000}));
+      ->within(uint64_t{1}, uint64_t{1'000'000'000});
   verb->footer(
       "Examples:\n"
       "  troupe trace record run.trace --seconds 10\n"

@@ -6,7 +6,7 @@
 namespace troupe::apps {
 
 /// Registers them under `trace`.
-void add_trace_live(shell& sh, CLI::App* trace);
-void add_trace_record(shell& sh, CLI::App* trace);
+void add_trace_live(shell& sh, command* trace);
+void add_trace_record(shell& sh, command* trace);
 
 }  // namespace troupe::apps

@@ -39,7 +39,7 @@ result<int> run_stats(const stats_arguments& a) {
 
 }  // namespace
 
-void add_trace_stats(shell& sh, CLI::App* trace) {
+void add_trace_stats(shell& sh, command* trace) {
   auto* verb = trace->add_subcommand("stats", "Count and time messages, actors and work");
   verb->footer(
       "Waiting is from sending to handling, over both clocks where they differ. The mailbox "
@@ -52,7 +52,7 @@ void add_trace_stats(shell& sh, CLI::App* trace) {
   verb->add_option("FILE", a->files, "Trace files and black boxes; several count as one")
       ->required();
   verb->add_option("--top", a->most, "Rows of each table; 0 = all")
-      ->check(CLI::Range(size_t{0}, size_t{1'000'000}));
+      ->within(size_t{0}, size_t{1'000'000});
   verb->add_flag("--json", a->json, "As one JSON object, all rows");
   on_run(sh, verb, [a] { return run_stats(*a); });
 }

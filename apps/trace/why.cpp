@@ -54,7 +54,7 @@ result<int> why_stuck(const why_arguments& a) {
 
 }  // namespace
 
-void add_trace_why(shell& sh, CLI::App* trace) {
+void add_trace_why(shell& sh, command* trace) {
   auto* verb =
       trace->add_subcommand("why", "Say why a step takes so long, or why a cluster is stuck");
   verb->footer(
@@ -69,7 +69,7 @@ void add_trace_why(shell& sh, CLI::App* trace) {
   verb->add_option("FILE", a->files, "Trace files; none: ask the running cluster");
   auto* step = verb->add_option("--step", a->step, "Which step; the slowest where not given");
   verb->add_option("--top", a->most, "How many parts and waits to show")
-      ->check(CLI::Range(size_t{1}, size_t{100'000}));
+      ->within(size_t{1}, size_t{100'000});
   verb->add_flag("--json", a->json, "As one JSON object, with all links");
   add_connect_options(verb, a->connect);
   on_run(sh, verb, [a, step]() -> result<int> {

@@ -365,7 +365,7 @@ void add_up(shell& sh) {
   auto record = std::make_shared<std::string>();
   add_job_arguments(verb, *arguments);
   verb->add_option("--log-format", *log_format, "auto, plain or json (short for --set log.format=)")
-      ->check(CLI::IsMember({"auto", "plain", "json"}));
+      ->one_of({"auto", "plain", "json"});
   verb->add_option("--record-actor", *record,
                    "Record the actors whose path fits from their birth, e.g. 'stage/*', for "
                    "`troupe replay`");

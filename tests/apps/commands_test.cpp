@@ -245,12 +245,11 @@ TEST_CASE("commands: zsh accepts its script") {
 TEST_CASE("commands: every verb and every flag has a sentence") {
   troupe::apps::shell shell;
   troupe::apps::add_all(shell);
-  auto visit = [](auto&& self, const CLI::App& app) -> void {
-    CAPTURE(app.get_name());
-    CHECK(app.get_description().size() > 8);
-    for (const auto* option : app.get_options()) CHECK(option->get_description().size() > 4);
-    for (const auto* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-      self(self, *sub);
+  auto visit = [](auto&& self, const troupe::apps::command& app) -> void {
+    CAPTURE(app.name());
+    CHECK(app.about().size() > 8);
+    for (const auto& a : app.arguments()) CHECK(a.about.size() > 4);
+    for (const auto* sub : app.subcommands()) self(self, *sub);
   };
   visit(visit, shell.app);
 }

@@ -9,7 +9,7 @@ using namespace troupe::gpu::testing;
 
 namespace {
 
-constexpr int64_t count = 20011;
+constexpr int64_t elements = 20011;
 constexpr uint64_t seed = 99;
 constexpr int64_t first = 70000;  ///< the number of element 0: a part of a chunk
 
@@ -71,19 +71,20 @@ TEST_CASE("rounding by chance: neighbours, steps and seeds know nothing of each 
 
 TEST_CASE("rounding by chance: every back end rounds its masters as the hash says") {
   const std::vector<parameter_span> spans{
-      {0, 3, true}, {3, 4099, false}, {4102, count - 4102, true}};
+      {0, 3, true}, {3, 4099, false}, {4102, elements - 4102, true}};
   const shared_value<float> scale = 1.0f;
   for (auto kind : {optimizer_args::rule::adamw, optimizer_args::rule::lamb}) {
     tensor master, weight, m, v, grad;
     const auto start = [&] {
-      master = tensor::random(dtype::f32, count, 1), weight = tensor(dtype::bf16, count);
-      m = tensor::random(dtype::f32, count, 2, 0.1f), grad = tensor::random(dtype::f32, count, 4);
-      v = tensor::random(dtype::f32, count, 3, 0.05f, 0.06f);
+      master = tensor::random(dtype::f32, elements, 1), weight = tensor(dtype::bf16, elements);
+      m = tensor::random(dtype::f32, elements, 2, 0.1f),
+      grad = tensor::random(dtype::f32, elements, 4);
+      v = tensor::random(dtype::f32, elements, 3, 0.05f, 0.06f);
       master.set(5, std::numeric_limits<float>::quiet_NaN());
     };
     const auto step = [&](ops& op, stream& s) {
       optimizer_args a{};
-      a.kind = kind, a.count = count, a.spans = spans.data(), a.span_count = 3;
+      a.kind = kind, a.count = elements, a.spans = spans.data(), a.span_count = 3;
       a.master = master.floats(), a.weight = weight.data(), a.weight_type = dtype::bf16;
       a.m = m.floats(), a.v = v.floats(), a.grad = grad.floats(), a.grad_scale = scale.data();
       a.lr = 1e-2f, a.beta1 = 0.9f, a.beta2 = 0.95f, a.eps = 1e-8f, a.weight_decay = 0.1f;
@@ -94,7 +95,7 @@ TEST_CASE("rounding by chance: every back end rounds its masters as the hash say
     const auto check = [&] {
       const rounding_key key = make_rounding_key(seed, 12);
       int64_t wrong = 0;
-      for (int64_t i = 0; i < count; ++i) {
+      for (int64_t i = 0; i < elements; ++i) {
         if (i != 5)
           wrong += weight.get(i) != rounded(master.get(i), key, static_cast<uint32_t>(first + i));
       }
@@ -111,7 +112,7 @@ TEST_CASE("rounding by chance: every back end rounds its masters as the hash say
 }
 
 TEST_CASE("rounding by chance: copies made anew are those that the update made") {
-  for (const int64_t n : {int64_t{1}, int64_t{7}, int64_t{4099}, count}) {
+  for (const int64_t n : {int64_t{1}, int64_t{7}, int64_t{4099}, elements}) {
     const auto source = tensor::random(dtype::f32, n, 9);
     tensor copy(dtype::bf16, n);
     const auto run = [&](ops& op, stream& s) {

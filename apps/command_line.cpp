@@ -1,0 +1,227 @@
+// The command line by CLI11.
+#include "apps/command_line.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <CLI/CLI.hpp>
+
+#include "io/config/properties.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+/// The command line as far as it made sense, the program first.
+std::vector<const CLI::App*> understood(const CLI::App& app) {
+  std::vector<const CLI::App*> verbs{&app};
+  for (auto chosen = app.get_subcommands(); !chosen.empty();
+       chosen = verbs.back()->get_subcommands())
+    verbs.push_back(chosen.front());
+  return verbs;
+}
+
+/// What to tell about a wrong command line: the unknown word and the nearest that would do.
+error as_error(const CLI::App& app, const CLI::ParseError& wrong) {
+  auto verbs = understood(app);
+  std::string path;
+  for (const auto* verb : verbs) path += (path.empty() ? "" : " ") + verb->get_name();
+  error e{errc::usage, wrong.what(), fmt::format("see `{} --help`", path)};
+  auto extra = app.remaining(true);
+  auto unknown = std::find_if(extra.begin(), extra.end(),
+                              [](const std::string& word) { return word.starts_with('-'); });
+  if (unknown == extra.end()) unknown = extra.begin();
+  if (unknown == extra.end()) return e;
+  e.message = fmt::format("`{}` does not know {}", path, *unknown);
+  std::vector<std::string> names;
+  for (const auto* sub : verbs.back()->get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(sub->get_name());
+  for (const auto* option : verbs.back()->get_options())
+    for (const auto& name : option->get_lnames()) names.push_back("--" + name);
+  std::vector<std::string_view> views(names.begin(), names.end());
+  auto near = config::nearest(*unknown, views);
+  if (!near.empty()) e.hint = fmt::format("did you mean {}?", near);
+  return e;
+}
+
+}  // namespace
+
+argument* argument::required() {
+  it_->required();
+  return this;
+}
+
+template <class T>
+argument* argument::within(T least, T most) {
+  it_->check(CLI::Range(least, most));
+  return this;
+}
+
+template argument* argument::within(int, int);
+template argument* argument::within(int64_t, int64_t);
+template argument* argument::within(uint32_t, uint32_t);
+template argument* argument::within(uint64_t, uint64_t);
+template argument* argument::within(double, double);
+
+argument* argument::positive() {
+  it_->check(CLI::PositiveNumber);
+  return this;
+}
+
+argument* argument::not_negative() {
+  it_->check(CLI::NonNegativeNumber);
+  return this;
+}
+
+argument* argument::one_of(const std::vector<std::string>& words) {
+  it_->check(CLI::IsMember(words));
+  return this;
+}
+
+argument* argument::as_size() {
+  it_->transform(CLI::AsSizeValue(false));
+  return this;
+}
+
+argument* argument::delimiter(char between) {
+  it_->delimiter(between);
+  return this;
+}
+
+argument* argument::take_all() {
+  it_->take_all();
+  return this;
+}
+
+argument* argument::expected(int values) {
+  it_->expected(values);
+  return this;
+}
+
+argument* argument::type_name(const std::string& name) {
+  it_->type_name(name);
+  return this;
+}
+
+argument* argument::capture_default_str() {
+  it_->capture_default_str();
+  return this;
+}
+
+argument* argument::hidden() {
+  it_->group("");
+  return this;
+}
+
+size_t argument::count() const {
+  return it_->count();
+}
+
+struct command::parts {
+  std::unique_ptr<CLI::App> program;  ///< of the program alone, which owns its verbs'
+  CLI::App* app = nullptr;
+  std::string name;
+  std::string about;
+  std::vector<std::unique_ptr<command>> verbs;
+  std::deque<argument> arguments;  // they stay where they are
+
+  argument* add(CLI::Option* made) { return &arguments.emplace_back(made); }
+};
+
+command::command(const std::string& name) : parts_(std::make_unique<parts>()) {
+  parts_->program = std::make_unique<CLI::App>("", name);
+  parts_->app = parts_->program.get();
+  parts_->name = name;
+}
+
+command::command(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
+
+command::~command() = default;
+
+command* command::add_subcommand(const std::string& name, const std::string& about) {
+  auto made = std::make_unique<parts>();
+  made->app = parts_->app->add_subcommand(name, about);
+  made->name = name;
+  made->about = about;
+  return parts_->verbs.emplace_back(new command(std::move(made))).get();
+}
+
+template <class T>
+argument* command::add_option(const std::string& names, T& into, const std::string& about) {
+  return parts_->add(parts_->app->add_option(names, into, about));
+}
+
+template argument* command::add_option(const std::string&, int&, const std::string&);
+template argument* command::add_option(const std::string&, int64_t&, const std::string&);
+template argument* command::add_option(const std::string&, uint32_t&, const std::string&);
+template argument* command::add_option(const std::string&, uint64_t&, const std::string&);
+template argument* command::add_option(const std::string&, double&, const std::string&);
+template argument* command::add_option(const std::string&, std::string&, const std::string&);
+template argument* command::add_option(const std::string&, std::vector<int>&, const std::string&);
+template argument* command::add_option(const std::string&, std::vector<size_t>&,
+                                       const std::string&);
+template argument* command::add_option(const std::string&, std::vector<double>&,
+                                       const std::string&);
+template argument* command::add_option(const std::string&, std::vector<std::string>&,
+                                       const std::string&);
+
+argument* command::add_flag(const std::string& names, bool& into, const std::string& about) {
+  return parts_->add(parts_->app->add_flag(names, into, about));
+}
+
+void command::description(const std::string& about) {
+  parts_->app->description(about);
+  parts_->about = about;
+}
+
+void command::footer(const std::string& text) {
+  parts_->app->footer(text);
+}
+
+void command::require_subcommand(int least) {
+  parts_->app->require_subcommand(least);
+}
+
+void command::callback(std::function<void()> chosen) {
+  parts_->app->callback(std::move(chosen));
+}
+
+const std::string& command::name() const {
+  return parts_->name;
+}
+
+const std::string& command::about() const {
+  return parts_->about;
+}
+
+std::vector<command::described> command::arguments() const {
+  std::vector<described> all;
+  for (const auto* option : std::as_const(*parts_->app).get_options()) {
+    auto& it = all.emplace_back(described{{}, option->get_description()});
+    for (const auto& name : option->get_lnames()) it.flags.push_back("--" + name);
+  }
+  return all;
+}
+
+std::vector<const command*> command::subcommands() const {
+  std::vector<const command*> all;
+  for (const auto& verb : parts_->verbs) all.push_back(verb.get());
+  return all;
+}
+
+result<std::optional<int>> command::parse(int argc, const char* const* argv) {
+  auto& app = *parts_->app;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked) {  // --help and the like: data, so stdout
+    return std::optional(app.exit(asked));
+  } catch (const CLI::ParseError& wrong) {
+    return as_error(app, wrong);
+  }
+  return std::optional<int>();
+}
+
+}  // namespace troupe::apps

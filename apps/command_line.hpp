@@ -1,0 +1,91 @@
+// The command line as verbs describe it: words, what they mean, where their values go.
+//
+// CLI11 does the work, and command_line.cpp alone includes it: its headers cost every file that
+// sees them 3 seconds of the compiler. A name without a comment means what it means in CLI11.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/base/result.hpp"
+
+namespace CLI {
+class Option;
+}
+
+namespace troupe::apps {
+
+/// An argument of a verb: an option or, without dashes, a word in its place. Calls can be chained.
+class argument {
+ public:
+  explicit argument(CLI::Option* it) : it_(it) {}
+
+  argument* required();
+  /// The value lies in [least, most]; the help shows it, and names T: int, uint64_t, double ...
+  template <class T>
+  argument* within(T least, T most);
+  argument* positive();
+  argument* not_negative();
+  argument* one_of(const std::vector<std::string>& words);
+  /// A number of bytes, with a unit or without: 80GiB.
+  argument* as_size();
+  argument* delimiter(char between);
+  argument* take_all();
+  argument* expected(int values);
+  argument* type_name(const std::string& name);
+  argument* capture_default_str();
+  /// The help does not speak of it.
+  argument* hidden();
+
+  /// How often it was given.
+  size_t count() const;
+
+ private:
+  CLI::Option* it_;
+};
+
+/// The program, or a verb of it, or a verb of a verb.
+class command {
+ public:
+  /// The program.
+  explicit command(const std::string& name);
+  command(const command&) = delete;
+  command& operator=(const command&) = delete;
+  ~command();
+
+  command* add_subcommand(const std::string& name, const std::string& about);
+  /// Binds a string, a number or a vector of such, which lives as long as the command.
+  template <class T>
+  argument* add_option(const std::string& names, T& into, const std::string& about);
+  argument* add_flag(const std::string& names, bool& into, const std::string& about);
+  void description(const std::string& about);
+  void footer(const std::string& text);
+  void require_subcommand(int least);
+  /// What parse() calls where this verb was chosen.
+  void callback(std::function<void()> chosen);
+
+  /// What completion and tests ask for: the flags of an argument ("--json"), and its sentence.
+  struct described {
+    std::vector<std::string> flags;
+    std::string about;
+  };
+  const std::string& name() const;
+  const std::string& about() const;
+  std::vector<described> arguments() const;
+  std::vector<const command*> subcommands() const;
+
+  /// Parses the program's arguments and calls what was chosen. An exit code where the line asked
+  /// for no verb, but for help. Errors: usage, with the nearest word where one is unknown.
+  result<std::optional<int>> parse(int argc, const char* const* argv);
+
+ private:
+  struct parts;
+  explicit command(std::unique_ptr<parts> made);
+  std::unique_ptr<parts> parts_;
+};
+
+}  // namespace troupe::apps
