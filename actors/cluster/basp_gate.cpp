@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include <caf/binary_deserializer.hpp>
+#include <caf/detail/sync_request_bouncer.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
 
@@ -60,6 +61,19 @@ class gated_broker : public caf::io::basp_broker {
     const auto outcome = basp_broker::consume(element);
     if (ctx.count(data.handle) == 0) closed(data.handle);  // CAF would not have it, either
     return outcome;
+  }
+
+  /// GAT-4. CAF 0.17.6 does this for every actor but brokers.
+  bool cleanup(caf::error&& reason, caf::execution_unit* host) override {
+    if (!mailbox().closed()) {
+      mailbox().close();
+      get_normal_queue().flush_cache();
+      get_urgent_queue().flush_cache();
+      const caf::detail::sync_request_bouncer bounce{reason};
+      while (mailbox().queue().new_round(1000, bounce).consumed_items > 0) {
+      }
+    }
+    return basp_broker::cleanup(std::move(reason), host);
   }
 
  private:

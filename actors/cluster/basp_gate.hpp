@@ -11,6 +11,8 @@
 //   GAT-2  Under TLS a connection without a holder passes nothing.
 //   GAT-3  A connection that was made to us is counted at the door once, here or at its handshake
 //     (tls_links.hpp), if it ends before it has said who it is, or for what it says.
+//   GAT-4  The broker's mailbox closes with it: what comes later is refused at once. CAF leaves it
+//     open; a message in it that names the broker would keep both for ever.
 #pragma once
 
 #include <memory>
