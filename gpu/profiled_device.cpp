@@ -139,6 +139,9 @@ class profiled_device final : public device {
     return inner_.make_stream(every);
   }
   result<buffer> allocate(size_t bytes) override { return inner_.allocate(bytes); }
+  result<std::shared_ptr<void>> pin(void* memory, size_t bytes) override {
+    return inner_.pin(memory, bytes);
+  }
   bool host_accessible() const noexcept override { return inner_.host_accessible(); }
   gpu::ops& ops() noexcept override { return ops_; }
 

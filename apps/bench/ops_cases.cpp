@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t pattern_elements = 1 << 20;
 
-/// Numbers that are spread evenly in [-1, 1), the same in every run. Not constants: what a GPU
-/// draws, and so its clock, depends on how many bits turn.
+}  // namespace
+
 std::vector<float> spread(int64_t count, float scale, float offset) {
   std::vector<float> out(static_cast<size_t>(count));
   uint64_t x = 0x9e3779b97f4a7c15u;
@@ -25,6 +25,8 @@ std::vector<float> spread(int64_t count, float scale, float offset) {
   }
   return out;
 }
+
+namespace {
 
 double as_double(int64_t a, int64_t b = 1) {
   return static_cast<double>(a) * static_cast<double>(b);

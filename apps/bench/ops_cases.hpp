@@ -16,6 +16,10 @@
 
 namespace troupe::apps {
 
+/// `count` numbers spread evenly in [offset - scale, offset + scale), the same in every run. Not
+/// constants: what a GPU draws, and so its clock, depends on how many bits turn.
+std::vector<float> spread(int64_t count, float scale, float offset);
+
 /// The shapes of one model and micro-batch.
 struct bench_shape {
   int64_t batch, seq, layers, heads, kv_heads, width, feed, vocab;

@@ -84,6 +84,10 @@ if [ $nvidia = yes ]; then  # loaded when first used, so ldd does not know them
     cp -L -- "$path" "$top/lib/"
     pack_libraries_of "$path"
   done
+  for name in libnvrtc.so.13 libnvrtc-builtins.so.13.0; do  # cuBLASLt opens them for some kernels
+    path=$(find_library "$name")
+    [ -z "$path" ] || cp -L -- "$path" "$top/lib/"
+  done
 fi
 
 # The newest glibc that anything here asks for.

@@ -24,6 +24,8 @@ class product_peak {
   result<double> sample();
 
  private:
+  status fill();
+
   std::unique_ptr<gpu::peak_meter> registers_;  // the host's
   gpu::device* owner_ = nullptr;                // any other device's
   std::unique_ptr<gpu::stream> stream_;

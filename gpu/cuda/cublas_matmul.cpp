@@ -384,7 +384,8 @@ result<bool> cublas_matmul::choose(plan& p, const plan_key& key) const {
   const cublasStatus_t asked =
       table_.heuristic(handle_, p.operation, p.a, p.b, p.d, p.d, preference, most, found, &count);
   const bool may_lack = key.after != epilogue::none;
-  if (may_lack && asked == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+  if (may_lack && (asked == CUBLAS_STATUS_NOT_SUPPORTED || asked == CUBLAS_STATUS_INVALID_VALUE))
+    return false;
   TROUPE_CHECK(check(asked, "cublasLtMatmulAlgoGetHeuristic", describe(key)));
   for (int i = 0; i < std::min(count, most); ++i) {
     if (found[i].state != CUBLAS_STATUS_SUCCESS) continue;

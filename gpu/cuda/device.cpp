@@ -40,9 +40,10 @@ cuda_device::cuda_device(int ordinal, const cudaDeviceProp& properties, cudaStre
     : ordinal_(ordinal),
       properties_(properties),
       set_up_(set_up),
-      pool_(std::make_shared<event_pool>()) {}
+      pool_(std::make_shared<event_pool>(ordinal)) {}
 
 cuda_device::~cuda_device() {
+  forget(cudaSetDevice(ordinal_));
   ops_.reset();
   forget(cudaStreamDestroy(set_up_));
 }
@@ -53,6 +54,7 @@ namespace {
 double sheet_flops_of(std::string_view name) {
   const auto has = [&](std::string_view part) { return name.find(part) != name.npos; };
   if (has("H100 PCIe")) return 756e12;
+  if (has("H100 NVL") || has("H200 NVL")) return 835e12;
   if (has("H100") || has("H200") || has("GH200")) return 989.4e12;
   if (has("A100")) return 312e12;
   return 0;
@@ -93,7 +95,10 @@ result<std::shared_ptr<void>> cuda_device::pin(void* memory, size_t bytes) {
     return error{errc::no_memory, "cannot lock " + std::to_string(bytes) + " bytes in host memory",
                  "raise ulimit -l, or lower checkpoint.ring_bytes"};
   TROUPE_CUDA_TRY(code);
-  return std::shared_ptr<void>(memory, [](void* p) { forget(cudaHostUnregister(p)); });
+  return std::shared_ptr<void>(memory, [ordinal = ordinal_](void* p) {
+    forget(cudaSetDevice(ordinal));
+    forget(cudaHostUnregister(p));
+  });
 }
 
 gpu::ops& cuda_device::ops() noexcept {
@@ -106,8 +111,12 @@ gpu::ops& cuda_device::ops() noexcept {
 result<int> cuda_device_count() {
   // A rank has more than eight streams, and streams that share a hardware queue wait for each
   // other: a receive that spins would hold up the send its peer spins for. Read at the first call.
-  static const int set = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  (void)set;
+  static const int queues = setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  // A kernel that is loaded when it is first launched, CUDA's default, may wait until the device is
+  // idle, holding a lock that every other call wants: behind a receive that waits for a peer whose
+  // send waits for such a lock, for ever.
+  static const int loading = setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+  static_cast<void>(queues + loading);
   int count = 0;
   TROUPE_CUDA_TRY(cudaGetDeviceCount(&count));
   return count;

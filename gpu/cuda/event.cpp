@@ -7,7 +7,12 @@
 
 namespace troupe::gpu::cuda {
 
+void event_pool::enter() const noexcept {
+  forget(cudaSetDevice(ordinal_));
+}
+
 event_pool::~event_pool() {
+  if (!free_.empty()) enter();
   for (cudaEvent_t raw : free_) forget(cudaEventDestroy(raw));
 }
 
@@ -31,6 +36,7 @@ void event_pool::give(cudaEvent_t raw) noexcept {
     std::lock_guard lock(mutex_);
     free_.push_back(raw);
   } catch (...) {  // no memory to remember it by
+    enter();
     forget(cudaEventDestroy(raw));
   }
 }
@@ -68,6 +74,7 @@ status cuda_event::submit_wait(cudaStream_t s) const {
 status cuda_event::await_device() const {
   phase_.wait(pending, std::memory_order_acquire);
   if (phase_.load(std::memory_order_acquire) == passed) return {};
+  pool_->enter();
   auto outcome = checked(cudaEventSynchronize(raw_), "cudaEventSynchronize");
   phase_.store(passed, std::memory_order_release);
   return outcome;
@@ -76,6 +83,7 @@ status cuda_event::await_device() const {
 bool cuda_event::device_passed() const noexcept {
   const int now = phase_.load(std::memory_order_acquire);
   if (now != recorded) return now == passed;
+  pool_->enter();
   const cudaError_t state = cudaEventQuery(raw_);
   forget(state);
   if (state == cudaErrorNotReady) return false;

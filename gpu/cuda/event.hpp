@@ -10,6 +10,8 @@
 //   EVT-2  An event whose recording failed completes all the same (DEV-3).
 //   EVT-3  Events of the device are reused: a stream's wait refers to what was recorded when the
 //     wait was submitted, and whoever waits on the host holds the event.
+//   EVT-4  Whoever asks after an event, on whatever thread, does so on the event's device: the
+//     first call of a thread that chose none would make a context on device 0.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -42,7 +44,7 @@ using host_marks = std::vector<std::shared_ptr<const host_mark>>;
 /// The events of one device that nobody uses just now. Thread-safe.
 class event_pool {
  public:
-  event_pool() = default;
+  explicit event_pool(int ordinal) : ordinal_(ordinal) {}
   ~event_pool();
   event_pool(const event_pool&) = delete;
   event_pool& operator=(const event_pool&) = delete;
@@ -50,8 +52,11 @@ class event_pool {
   /// An event without timing; the calling thread's current device is the pool's.
   result<cudaEvent_t> take();
   void give(cudaEvent_t raw) noexcept;
+  /// Makes the pool's device the calling thread's (EVT-4).
+  void enter() const noexcept;
 
  private:
+  const int ordinal_;
   std::mutex mutex_;
   std::vector<cudaEvent_t> free_;  // guarded by mutex_
 };

@@ -26,18 +26,25 @@ error refuse(cudaError_t code, size_t bytes, const char* call, const char* where
   return e;
 }
 
-/// Device memory with whatever it holds.
+/// Device memory with whatever it holds. Whoever lets go of it, on whatever thread, does so on its
+/// device (EVT-4).
 result<buffer> allocate_raw(size_t bytes) {
+  int ordinal = 0;
+  TROUPE_CUDA_TRY(cudaGetDevice(&ordinal));
   void* p = nullptr;
   if (const cudaError_t code = cudaMalloc(&p, bytes); code != cudaSuccess) {
     return refuse(code, bytes, "cudaMalloc", "device");
   }
-  return buffer(p, bytes, [](void* q) { forget(cudaFree(q)); });
+  return buffer(p, bytes, [ordinal](void* q) {
+    forget(cudaSetDevice(ordinal));
+    forget(cudaFree(q));
+  });
 }
 
 }  // namespace
 
 result<memory_kind> kind_of(const void* p) {
+  if (p == nullptr) return memory_kind::pageable;  // no driver promises to say so
   cudaPointerAttributes attributes{};
   TROUPE_CUDA_TRY(cudaPointerGetAttributes(&attributes, p));
   switch (attributes.type) {
@@ -61,6 +68,8 @@ result<buffer> allocate_device(size_t bytes, cudaStream_t stream) {
 
 result<buffer> allocate_pinned(size_t bytes) {
   if (bytes == 0) return buffer{};
+  int ordinal = 0;
+  TROUPE_CUDA_TRY(cudaGetDevice(&ordinal));
   void* p = nullptr;
   // Portable: pinned for every device of the process.
   const cudaError_t code = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
@@ -70,7 +79,10 @@ result<buffer> allocate_pinned(size_t bytes) {
     return e;
   }
   std::memset(p, 0, bytes);
-  return buffer(p, bytes, [](void* q) { forget(cudaFreeHost(q)); });
+  return buffer(p, bytes, [ordinal](void* q) {
+    forget(cudaSetDevice(ordinal));
+    forget(cudaFreeHost(q));
+  });
 }
 
 result<void*> scratch_memory::get(size_t bytes) {

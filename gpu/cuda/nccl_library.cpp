@@ -13,7 +13,7 @@ namespace {
 
 result<nccl_library> load() {
   TROUPE_TRY(from, shared_library::open({"libnccl.so.2"},
-                                        "install NCCL 2.19 or newer (package libnccl2)"));
+                                        "install NCCL 2.22 or newer (package libnccl2)"));
   nccl_library n;
   TROUPE_CHECK(from.find(n.get_version, "ncclGetVersion"));
   TROUPE_CHECK(from.find(n.get_unique_id, "ncclGetUniqueId"));

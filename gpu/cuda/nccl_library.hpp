@@ -30,8 +30,9 @@ struct nccl_library {
   decltype(&ncclRecv) receive = nullptr;
 };
 
-/// The oldest NCCL that will do: non-blocking communicators as they are used here.
-inline constexpr int oldest_nccl = NCCL_VERSION(2, 19, 0);
+/// The oldest NCCL that will do: several aborts in one group (NCW-2),
+/// connecting early.
+inline constexpr int oldest_nccl = NCCL_VERSION(2, 22, 0);
 
 /// The machine's NCCL, loaded once. Fails with unavailable, saying what to install. Sets two
 /// variables that NCCL reads, unless they are set already:

@@ -42,7 +42,8 @@ void nccl_watch::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_ && failure_) {
     changed_.wait_for(lock, options_.period, [this] { return stopping_ || !failure_; });
-    if (auto wrong = look(); wrong && failure_) failure_ = *wrong;
+    if (!failure_) break;  // the driver may be busy with what another group waits for
+    if (auto wrong = look()) failure_ = *wrong;
   }
   const bool in_order = failure_ && under_way_.empty();
   if (!in_order && failure_)

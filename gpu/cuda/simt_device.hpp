@@ -144,10 +144,10 @@ template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), grid_size grid, int block, size_t shared_bytes,
                    cudaStream_t s, Arguments&&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return cudaSuccess;
-  if (shared_bytes > 48 * 1024) {
+  if (shared_bytes > 48 * 1024) {  // a property of the kernel, which other threads launch as well
     const cudaError_t allowed = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
                                                      cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                     static_cast<int>(shared_bytes));
+                                                     static_cast<int>(max_shared_bytes));
     if (allowed != cudaSuccess) return allowed;
   }
   kernel<<<dim3(grid.x, grid.y, grid.z), dim3(static_cast<unsigned>(block)), shared_bytes, s>>>(

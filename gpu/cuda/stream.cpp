@@ -48,6 +48,7 @@ cuda_stream::cuda_stream(device& owner, int ordinal, std::shared_ptr<event_pool>
 cuda_stream::~cuda_stream() {  // CST-4
   assert(std::this_thread::get_id() != submitter_.get_id());
   assert(std::this_thread::get_id() != teller_.get_id());
+  forget(cudaSetDevice(ordinal_));
   queue_.close();
   submitter_.join();
   notices_.close();

@@ -26,6 +26,7 @@ namespace {
 
 std::unique_ptr<matmul> fake_products() {
   fake_cublas_lt() = {};
+  choose_device();
   auto made = make_cublas_matmul({}, fake_cublas_lt_table());
   REQUIRE(made);
   return std::move(*made);
@@ -288,6 +289,7 @@ TEST_CASE("the machine's own cuBLASLt accepts the attributes of epilogues") {
   table->create = fake.create;
   table->destroy = fake.destroy;
   table->heuristic = accept_problem;
+  choose_device();
   auto products = make_cublas_matmul({}, *table);
   REQUIRE(products);
   dice r(28);
@@ -313,6 +315,7 @@ std::unique_ptr<cuda_device> open_with(library kind, bool fused_bias_gradients) 
     return make_cuda_ops(
         [kind]() -> result<std::unique_ptr<matmul>> {
           if (kind == library::loops) return make_plain_loop_matmul();
+          choose_device();
           return make_cublas_matmul({}, fake_cublas_lt_table());
         },
         {.fused_bias_gradients = fused_bias_gradients});

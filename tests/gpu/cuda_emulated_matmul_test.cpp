@@ -19,6 +19,7 @@ namespace {
 
 std::unique_ptr<matmul> fake_products(const matmul_options& options = {}) {
   fake_cublas_lt() = {};
+  choose_device();
   auto made = make_cublas_matmul(options, fake_cublas_lt_table());
   REQUIRE(made);
   return std::move(*made);
@@ -163,6 +164,7 @@ TEST_CASE("whichever call fails, the error names it and nothing is left behind")
     fake_cublas_lt().fail_at = numbered;
     status outcome;
     {
+      choose_device();
       auto products = make_cublas_matmul({}, fake_cublas_lt_table());
       outcome = products ? status{} : products.error();
       plain p;
@@ -263,6 +265,7 @@ TEST_CASE("the machine's own cuBLASLt accepts every descriptor and attribute of 
   table->destroy = fake.destroy;
   table->heuristic = accept_problem;
   table->matmul = accept_product;
+  choose_device();
   auto products = make_cublas_matmul({}, *table);
   REQUIRE(products);
   dice d(9);

@@ -44,6 +44,7 @@ struct complaints {
 
 cudaStream_t new_stream() {
   cudaStream_t s = nullptr;
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
   REQUIRE(cudaStreamCreateWithPriority(&s, cudaStreamNonBlocking, 0) == cudaSuccess);
   return s;
 }
@@ -262,6 +263,20 @@ TEST_CASE("emulated capture: forks that join, and those that do not") {
   cudaStreamDestroy(s);
 }
 
+TEST_CASE("emulated runtime EMR-5: a thread that chose no device may not make a context") {
+  complaints c;
+  const auto s = new_stream();
+  std::thread([&] {
+    int device = -1;
+    CHECK(cudaGetDevice(&device) == cudaSuccess);
+    CHECK(cudaStreamSynchronize(s) == cudaErrorInvalidDevice);
+    CHECK(cudaSetDevice(0) == cudaSuccess);
+    CHECK(cudaStreamSynchronize(s) == cudaSuccess);
+  }).join();
+  CHECK(c.all.size() == 1);
+  CHECK(cudaStreamDestroy(s) == cudaSuccess);
+}
+
 TEST_CASE(
     "emulated capture: calls that would synchronise spoil it, those of other threads do not") {
   complaints c;
@@ -272,7 +287,10 @@ TEST_CASE(
   void* p = nullptr;
   cudaGraph_t graph = nullptr;
   REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
-  std::thread([&] { CHECK(cudaEventQuery(e) == cudaSuccess); }).join();
+  const auto ask = [&] {
+    return cudaSetDevice(0) == cudaSuccess ? cudaEventQuery(e) : cudaSuccess;
+  };
+  std::thread([&] { CHECK(ask() == cudaSuccess); }).join();
   CHECK(cudaStreamEndCapture(s, &graph) == cudaSuccess);
   CHECK(cudaGraphDestroy(graph) == cudaSuccess);
   for (int way = 0; way < 3; ++way) {
@@ -281,7 +299,7 @@ TEST_CASE(
     cudaError_t refused = cudaSuccess;
     if (way == 0) refused = cudaMalloc(&p, 8);
     if (way == 1) refused = cudaStreamSynchronize(s);
-    if (way == 2) std::thread([&] { refused = cudaEventQuery(e); }).join();
+    if (way == 2) std::thread([&] { refused = ask(); }).join();
     CHECK(refused == cudaErrorStreamCaptureUnsupported);
     CHECK(cudaStreamEndCapture(s, &graph) == cudaErrorStreamCaptureInvalidated);
   }

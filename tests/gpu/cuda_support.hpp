@@ -19,6 +19,7 @@ inline bool have_gpu() {
 template <class Launch>
 void on_gpu(const Launch& launch) {
   cudaStream_t s = nullptr;
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
   REQUIRE(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
   CHECK(launch(s) == cudaSuccess);
   CHECK(cudaStreamSynchronize(s) == cudaSuccess);

@@ -170,9 +170,17 @@ struct sample {
   }
 };
 
+/// What the device of these products does before them: a thread of its own may make a context.
+inline void choose_device() {
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+}
+
 /// A stream of the runtime, real or emulated.
 struct raw_stream {
-  raw_stream() { REQUIRE(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess); }
+  raw_stream() {
+    choose_device();
+    REQUIRE(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking) == cudaSuccess);
+  }
   ~raw_stream() { (void)cudaStreamDestroy(s); }
   raw_stream(const raw_stream&) = delete;
   raw_stream& operator=(const raw_stream&) = delete;

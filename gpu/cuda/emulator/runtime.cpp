@@ -44,7 +44,13 @@ controls& all() {
 }
 
 thread_local int current_device = 0;
+thread_local bool has_chosen = false;  // by cudaSetDevice
 thread_local cudaError_t last_error = cudaSuccess;
+
+/// Whether the real runtime makes a context for it on the thread's device.
+bool makes_context(std::string_view call) {
+  return call != "cudaSetDevice" && !call.starts_with("cudaGetDevice");
+}
 
 cudaError_t injected(const char* call) {
   if (!all().injecting.load(std::memory_order_relaxed)) return cudaSuccess;
@@ -133,6 +139,10 @@ live_objects live() {
 cudaError_t enter(const char* call) {
   if (in_host_function()) {  // EMR-3
     return misuse(std::string(call) + " in a host function", cudaErrorNotPermitted);
+  }
+  if (!has_chosen && makes_context(call)) {  // EMR-5
+    return misuse(std::string(call) + " by a thread that has chosen no device: on device 0, then",
+                  cudaErrorInvalidDevice);
   }
   if (all().counting.load(std::memory_order_relaxed)) {
     std::lock_guard lock(all().mutex);
@@ -273,6 +283,7 @@ cudaError_t cudaSetDevice(int device) {
   if (auto e = enter(__func__); e != cudaSuccess) return leave(e);
   if (device < 0 || device >= devices()) return leave(cudaErrorInvalidDevice);
   current_device = device;
+  has_chosen = true;
   return leave(loss_of(device));
 }
 

@@ -15,7 +15,8 @@
 //   EMR-4  A failed kernel loses the device: what is queued is skipped, every call fails with the
 //     kernel's code, events complete.
 //   EMR-5  Misuse stops the program with what was wrong: a destroyed stream or event, an event
-//     nobody recorded, memory that was freed or is shorter than the copy, the default stream.
+//     nobody recorded, memory that was freed or is shorter than the copy, the default stream, a
+//     thread that never chose a device.
 #pragma once
 
 #include <cuda_runtime_api.h>
