@@ -14,7 +14,6 @@
 //   load_matrices / load_matrices_transposed (ldmatrix.x4), multiply_bf16 (mma.m16n8k16)
 //   bf16, to_float(), to_bf16(), pack_bf16(); pack<T, N> for 16-byte loads;
 //     exp2_fast(), reciprocal_fast()
-//   atomic_add(int*, n), fence_device(): for "the last block does the rest" only (OPS-2)
 //   launch(kernel, grid, block, shared_bytes, stream, arguments...)
 //   SIMT_ASSERT(condition): checked in debug builds and always in the emulator
 //   SIMT_UNROLL before a loop that must be unrolled (register arrays), SIMT_BLOCK(threads, blocks)

@@ -132,13 +132,6 @@ __device__ __forceinline__ void multiply_bf16(float (&d)[4], const uint32_t (&a)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-__device__ __forceinline__ int atomic_add(int* to, int n) {
-  return atomicAdd(to, n);
-}
-__device__ __forceinline__ void fence_device() {
-  __threadfence();
-}
-
 /// Enqueues `kernel` on `s`.
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), grid_size grid, int block, size_t shared_bytes,

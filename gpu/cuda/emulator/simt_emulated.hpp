@@ -103,11 +103,6 @@ void load_matrices(uint32_t (&r)[4], const void* shared_row);
 void load_matrices_transposed(uint32_t (&r)[4], const void* shared_row);
 void multiply_bf16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]);
 
-inline int atomic_add(int* to, int n) {  // blocks run one after the other, fibers never interleave
-  return std::exchange(*to, *to + n);
-}
-inline void fence_device() {}
-
 template <class... Parameters, class... Arguments>
 cudaError_t launch(void (*kernel)(Parameters...), grid_size grid, int block, size_t shared_bytes,
                    cudaStream_t s, Arguments&&... arguments) {
