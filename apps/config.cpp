@@ -40,7 +40,8 @@ status can_start(const config::job& job) {
   if (job.cluster.launch == config::launch_mode::local)
     for (const auto& node : job.cluster.node)
       TROUPE_CHECK(cluster::check(cluster::network_of(job.cluster, node.name)));
-  TROUPE_CHECK(train::check_inputs(plan));
+  TROUPE_TRY(notes, train::check_inputs(plan));
+  for (const auto& note : notes) say("data: " + note);
   if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
   TROUPE_CHECK(checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir,
                                        job.checkpoint.second.dir));

@@ -11,6 +11,7 @@
 
 #include "apps/commands.hpp"
 #include "apps/report/report.hpp"
+#include "io/base/one_line.hpp"
 #include "io/data/corpus.hpp"
 #include "io/data/token_file.hpp"
 
@@ -25,6 +26,8 @@ struct data_arguments {
   std::string format = "auto";
   int64_t show = 32;
   unsigned threads = 0;
+  bool strip_gutenberg = false;
+  bool any_text = false;
   bool json = false;
 };
 
@@ -56,7 +59,13 @@ class progress_line {
 result<int> prepare(const data_arguments& a) {
   TROUPE_TRY(words, io::make_tokenizer(a.tokenizer));
   std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
-  TROUPE_TRY(source, io::text_source::open(paths));
+  TROUPE_TRY(source, io::text_source::open(paths, {a.strip_gutenberg, a.any_text}));
+  TROUPE_TRY(shortened, source.left_out());
+  for (const auto& part : shortened)
+    say(fmt::format("{}: {} of {} bytes are left out", part.path.string(), part.left_out_bytes,
+                    part.bytes));
+  for (const auto& path : source.passed_over())
+    say(fmt::format("{} is not text and passed over", path.string()));
   progress_line line;
   io::corpus_options options;
   options.threads = a.threads;
@@ -104,15 +113,17 @@ nlohmann::ordered_json facts_of(const io::token_file& file, bool llmc) {
   return facts;
 }
 
-/// The first tokens, and their text where a tokenizer was named.
+/// The first tokens, and their text where a tokenizer was named or they are bytes.
 result<nlohmann::ordered_json> beginning_of(const io::token_file& file, const data_arguments& a,
                                             const io::tokenizer* words) {
   std::vector<int32_t> ids(std::min(file.size(), static_cast<uint64_t>(a.show)));
   file.copy(0, ids.size(), ids.data());
   nlohmann::ordered_json out;
   out["first_tokens"] = ids;
-  if (!words) return out;
-  auto text = words->decode(ids);
+  if (auto doubts = file.doubts(); !doubts.empty()) out["warnings"] = std::move(doubts);
+  const bool bytes = !ids.empty() && *std::max_element(ids.begin(), ids.end()) < 256;
+  if (!words && !bytes) return out;
+  auto text = words ? words->decode(ids) : std::string(ids.begin(), ids.end());
   if (!text)
     return error{text.error().code, file.path().string() + ": " + text.error().message,
                  "another tokenizer made this file"};
@@ -140,12 +151,16 @@ result<int> inspect(const data_arguments& a, bool with_text) {
     TROUPE_CHECK(print(all.dump(2, ' ', false, handler::replace) + "\n"));
     return 0;
   }
+  const auto shown = [](const std::string& key, const nlohmann::ordered_json& value) {
+    if (key == "file") return value.get<std::string>();
+    if (key == "first_text") return fmt::format("\"{}\"", one_line(value.get<std::string>(), 200));
+    return value.dump(-1, ' ', false, handler::replace);
+  };
   std::string text;
   for (const auto& facts : all)
     for (const auto& [key, value] : facts.items())
-      text += fmt::format(
-          "{}{:<17}{}\n", key == "file" && !text.empty() ? "\n" : "", key,
-          key == "file" ? value.get<std::string>() : value.dump(-1, ' ', false, handler::replace));
+      text += fmt::format("{}{:<17}{}\n", key == "file" && !text.empty() ? "\n" : "", key,
+                          shown(key, value));
   TROUPE_CHECK(print(text));
   return 0;
 }
@@ -169,6 +184,9 @@ void add_data(shell& sh) {
       "--tokenizer", a->tokenizer,
       "\"bytes\", or a tokenizer.json, merges or SentencePiece file or folder");
   prepare_verb->add_option("--threads", a->threads, "Threads; 0 = as many as there are cores");
+  prepare_verb->add_flag("--strip-gutenberg", a->strip_gutenberg,
+                         "Leave out what Project Gutenberg wraps around its books");
+  prepare_verb->add_flag("--any-text", a->any_text, "Take JSON as the text it is");
   prepare_verb->add_flag("--json", a->json, "What was made, as one JSON object on stdout");
   on_run(sh, prepare_verb, [a] { return prepare(*a); });
 

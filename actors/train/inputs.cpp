@@ -1,13 +1,21 @@
 // Opening data and looking at weights.
 #include "actors/train/inputs.hpp"
 
+#include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "io/base/one_line.hpp"
 #include "io/formats/safetensors.hpp"
 
 namespace troupe::train {
 
 namespace {
+
+/// So many of the first tokens are shown.
+constexpr uint64_t beginning_tokens = 24;
 
 std::vector<std::filesystem::path> as_paths(const std::vector<std::string>& names) {
   return {names.begin(), names.end()};
@@ -19,29 +27,66 @@ io::token_format format_of(config::data_format f) {
                                              : io::token_format::automatic;
 }
 
+io::text_options options_of(const config::data_section& data) {
+  return {data.strip_gutenberg, data.format == config::data_format::text};
+}
+
+/// What a person should know of texts (TXT-3).
+result<std::vector<std::string>> notes_of(const io::text_source& text) {
+  std::vector<std::string> notes;
+  TROUPE_TRY(shortened, text.left_out());
+  for (const auto& s : shortened)
+    notes.push_back(fmt::format("{} of {} bytes of {} are left out (data.strip_gutenberg)",
+                                s.left_out_bytes, s.bytes, s.path.string()));
+  if (const auto others = text.passed_over(); !others.empty())
+    notes.push_back(fmt::format("files that are not text are passed over: {}, {} in all",
+                                others.front().string(), others.size()));
+  return notes;
+}
+
+/// What a person should know of token files (TOK-3).
+std::vector<std::string> notes_of(const io::token_files& tokens) {
+  std::vector<std::string> notes;
+  for (const auto& file : tokens.files())
+    for (const auto& doubt : file.doubts())
+      notes.push_back(fmt::format("warning: {}: {}", file.path().string(), doubt));
+  return notes;
+}
+
+/// How many tokens a source holds, and its notes.
+struct counted_data {
+  uint64_t tokens = 0;
+  std::vector<std::string> notes;
+};
+
 /// The tokens that `sources` hold; of text the most it can come to: one a byte, and one or two
 /// after every document.
-result<uint64_t> tokens_in(const job_plan& plan, const std::vector<std::string>& sources) {
+result<counted_data> tokens_in(const job_plan& plan, const std::vector<std::string>& sources) {
   const auto paths = as_paths(sources);
   if (ready_tokens(plan.job)) {
     TROUPE_TRY(files, io::token_files::open(paths, format_of(plan.job.data.format)));
     TROUPE_CHECK(files.check_vocabulary(static_cast<uint32_t>(plan.model.vocab)));
-    return files.size();
+    return counted_data{files.size(), notes_of(files)};
   }
   TROUPE_TRY(words, tokenizer_of(plan.job));
-  TROUPE_TRY(text, io::text_source::open(paths));
-  return text.total_bytes() + 2 * text.documents().size();
+  TROUPE_TRY(text, io::text_source::open(paths, options_of(plan.job.data)));
+  TROUPE_TRY(notes, notes_of(text));
+  return counted_data{text.total_bytes() + 2 * text.documents().size(), std::move(notes)};
 }
 
 }  // namespace
 
-result<io::token_files> open_tokens(const config::job& job, const std::vector<std::string>& sources,
-                                    const tokenising& progress) {
-  if (ready_tokens(job))
-    return io::token_files::open(as_paths(sources), format_of(job.data.format));
-  TROUPE_TRY(words, tokenizer_of(job));
+result<opened_data> open_tokens(const config::job& job, const std::vector<std::string>& sources,
+                                const tokenising& progress) {
   const auto paths = as_paths(sources);
-  TROUPE_TRY(text, io::text_source::open(paths));
+  if (ready_tokens(job)) {
+    TROUPE_TRY(files, io::token_files::open(paths, format_of(job.data.format)));
+    auto notes = notes_of(files);
+    return opened_data{std::move(files), std::move(notes)};
+  }
+  TROUPE_TRY(words, tokenizer_of(job));
+  TROUPE_TRY(text, io::text_source::open(paths, options_of(job.data)));
+  TROUPE_TRY(notes, notes_of(text));
   io::corpus_options options;
   if (progress)
     options.progress = [&](const io::corpus_progress& p) {
@@ -50,7 +95,17 @@ result<io::token_files> open_tokens(const config::job& job, const std::vector<st
     };
   TROUPE_TRY(cached, io::cached_corpus(text, *words, job.data.cache, options));
   const std::array files{cached};
-  return io::token_files::open(files, io::token_format::llmc);
+  TROUPE_TRY(tokens, io::token_files::open(files, io::token_format::llmc));
+  return opened_data{std::move(tokens), std::move(notes)};
+}
+
+std::string beginning_of(const config::job& job, const io::token_files& tokens) {
+  std::vector<int32_t> ids(std::min<uint64_t>(tokens.size(), beginning_tokens));
+  tokens.copy(0, ids.size(), ids.data());
+  auto words = tokenizer_of(job);
+  if (words && *words)
+    if (auto text = (*words)->decode(ids)) return fmt::format("\"{}\"", one_line(*text));
+  return fmt::format("tokens {}", fmt::join(ids.begin(), ids.end(), " "));
 }
 
 result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file) {
@@ -65,17 +120,19 @@ result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool v
   return io::batch_order::make(spec);
 }
 
-status check_inputs(const job_plan& plan) {
+result<std::vector<std::string>> check_inputs(const job_plan& plan) {
   const auto& job = plan.job;
-  TROUPE_TRY(tokens, tokens_in(plan, job.data.path));
-  TROUPE_CHECK(order_of(job, tokens, false));
+  TROUPE_TRY(data, tokens_in(plan, job.data.path));
+  TROUPE_CHECK(order_of(job, data.tokens, false));
+  auto notes = std::move(data.notes);
   if (!job.data.validation_path.empty()) {
     TROUPE_TRY(held_out, tokens_in(plan, job.data.validation_path));
-    TROUPE_CHECK(order_of(job, held_out, true));
+    TROUPE_CHECK(order_of(job, held_out.tokens, true));
+    notes.insert(notes.end(), held_out.notes.begin(), held_out.notes.end());
   }
   const bool pretrained = !job.model.path.empty() && job.model.init != config::weight_init::random;
   if (pretrained) TROUPE_CHECK(io::tensor_store::open(job.model.path));
-  return {};
+  return notes;
 }
 
 }  // namespace troupe::train

@@ -13,13 +13,27 @@
 
 namespace troupe::train {
 
+/// Slots of the shared memory in which batches are laid out ahead, by split.
+constexpr int64_t train_slots = 4;
+constexpr int64_t validation_slots = 2;
+
 /// Hears how far tokenising has come.
 using tokenising = std::function<void(const io::corpus_progress&)>;
 
-/// The token files of `sources` (data.path or data.validation_path): as they are, or the text
-/// tokenised into data.cache. Errors: not_found, bad_data, io.
-result<io::token_files> open_tokens(const config::job& job, const std::vector<std::string>& sources,
-                                    const tokenising& progress);
+/// A source's tokens, and what a person should know of them.
+struct opened_data {
+  io::token_files tokens;
+  std::vector<std::string> notes;  ///< a sentence each: what is left out, what looks wrong
+};
+
+/// The tokens of `sources` (data.path or data.validation_path): as they are, or the text tokenised
+/// into data.cache. Errors: not_found, bad_data, io.
+result<opened_data> open_tokens(const config::job& job, const std::vector<std::string>& sources,
+                                const tokenising& progress);
+
+/// How the data begins, on one line: the first tokens' text, or their ids where no tokenizer is
+/// known.
+std::string beginning_of(const config::job& job, const io::token_files& tokens);
 
 /// Which tokens each batch holds; `validation_file`: of data.validation_path. Fails with bad_config
 /// if there are too few tokens for a window.
@@ -27,6 +41,7 @@ result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool v
 
 /// Whether this machine holds what the job reads: data (token files read whole, text found but not
 /// tokenised), tokenizer, weights of model.path (their headers). The errors are those of a start.
-status check_inputs(const job_plan& plan);
+/// Gives the notes of opened_data.
+result<std::vector<std::string>> check_inputs(const job_plan& plan);
 
 }  // namespace troupe::train

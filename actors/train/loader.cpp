@@ -16,9 +16,21 @@ namespace {
 
 using loader_pointer = traced_pointer<loader_actor, loader_state>;
 
-constexpr int64_t train_slots = 4;
-constexpr int64_t validation_slots = 2;
 constexpr int64_t tell_every_ns = 2'000'000'000;
+
+/// Tells the run what a person should know of the data, where this loader is the one to do so.
+void tell(loader_pointer self, const msg<fbs::OpenLoader>& m, std::string_view which,
+          const opened_data& data) {
+  const auto opener = caf::actor_cast<run_actor>(self->current_sender());
+  if (!opener || !m->tells_progress()) return;
+  auto notes = data.notes;
+  notes.push_back("begins with " + beginning_of(self->state.job, data.tokens));
+  for (const auto& note : notes)
+    self->send(opener,
+               make_msg<fbs::Notice>(context_of(*self, m.header()), [&](auto& n) {
+                 n.text = fmt::format("{}: {}", which, note);
+               }));
+}
 
 /// Tells the run how far tokenising has come, where this loader is the one to do so.
 tokenising teller(loader_pointer self, const msg<fbs::OpenLoader>& m) {
@@ -37,7 +49,9 @@ status open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   auto& st = self->state;
   auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
   auto& validation = st.feeds[static_cast<size_t>(fbs::Split::validation)];
-  TROUPE_TRY(tokens, open_tokens(st.job, st.job.data.path, teller(self, m)));
+  TROUPE_TRY(data, open_tokens(st.job, st.job.data.path, teller(self, m)));
+  tell(self, m, "data", data);
+  auto& tokens = data.tokens;
   TROUPE_CHECK(tokens.check_vocabulary(m->vocab()));  // LDR-3
   TROUPE_TRY(order, order_of(st.job, tokens.size(), false));
   train.tokens = tokens;
@@ -47,9 +61,10 @@ status open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   validation.slots = validation_slots;
   if (!st.job.data.validation_path.empty()) {
     TROUPE_TRY(held_out, open_tokens(st.job, st.job.data.validation_path, teller(self, m)));
-    TROUPE_CHECK(held_out.check_vocabulary(m->vocab()));
-    TROUPE_TRY(held_out_order, order_of(st.job, held_out.size(), true));
-    validation.tokens = std::move(held_out);
+    tell(self, m, "validation data", held_out);
+    TROUPE_CHECK(held_out.tokens.check_vocabulary(m->vocab()));
+    TROUPE_TRY(held_out_order, order_of(st.job, held_out.tokens.size(), true));
+    validation.tokens = std::move(held_out.tokens);
     validation.order = held_out_order;
   } else {
     validation.tokens = std::move(tokens);

@@ -144,6 +144,7 @@ struct data_section {
   /// Share of the training data held out when validation_path is empty, in [0, 0.5].
   double validation_fraction = 0.0;
   std::string cache = "{output}/cache";  ///< folder of tokenised text
+  bool strip_gutenberg = false;  ///< leave out what Project Gutenberg wraps around its books
   bool operator==(const data_section&) const = default;
 };
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t max_file_bytes = 1 << 20;
 constexpr size_t max_include_depth = 8;
+constexpr size_t max_includes = 1024;
 
 origin place(const std::string& file, const toml::source_region& region) {
   return {source_kind::file, file, region.begin.line, region.begin.column};
@@ -32,7 +33,7 @@ class walker {
 
   void walk(const toml::table& table, const std::string& prefix) {
     for (auto&& [key, node] : table) {
-      if (prefix.empty() && key.str() == "include") continue;  // read_with_includes has seen to it
+      if (prefix.empty() && key.str() == "include") continue;  // include_reader has seen to it
       visit(key, node, prefix + std::string(key.str()));
     }
   }
@@ -126,34 +127,63 @@ std::vector<std::pair<std::string, origin>> includes_of(builder& into, const tom
   return paths;
 }
 
-/// Reads a file after the files it includes; `open` holds the canonical paths on the way down.
-void read_with_includes(builder& into, const std::string& file, const origin& from,
-                        std::vector<fs::path>& open) {
-  std::error_code failed;
-  auto canonical = fs::weakly_canonical(file, failed);
-  if (std::find(open.begin(), open.end(), canonical) != open.end()) {
-    into.complain(from, "include", fmt::format("{} includes itself", file), "break the cycle");
-    return;
+/// Reads a file and what it includes, each file once (L-4).
+class include_reader {
+ public:
+  explicit include_reader(builder& into) : into_(into) {}
+
+  /// Reads the file and, the last first, the files it includes.
+  void read(const std::string& file, const origin& from) {
+    std::error_code failed;
+    const auto canonical = fs::weakly_canonical(file, failed);
+    if (std::find(open_.begin(), open_.end(), canonical) != open_.end())
+      return into_.complain(from, "include", fmt::format("{} includes itself", file),
+                            "break the cycle");
+    if (!seen_.insert(canonical).second) return;  // L-4
+    if (open_.size() > max_include_depth)
+      return into_.complain(from, "include",
+                            fmt::format("files include each other deeper than {}",
+                                        max_include_depth));
+    auto text = file_text(into_, file, from);
+    if (!text) return;
+    auto table = parse_text(into_, *text, file);
+    if (!table) return;
+    auto includes = includes_of(into_, *table, file);
+    strongest_first_.push_back({file, std::move(*table)});
+    open_.push_back(canonical);
+    std::reverse(includes.begin(), includes.end());
+    for (const auto& [path, at] : includes) {
+      if (++includes_ > max_includes) {
+        if (includes_ == max_includes + 1)
+          into_.complain(at, "include", fmt::format("more than {} includes in all", max_includes));
+        break;
+      }
+      read((fs::path(file).parent_path() / path).lexically_normal().string(), at);
+    }
+    open_.pop_back();
   }
-  if (open.size() > max_include_depth) {
-    into.complain(from, "include",
-                  fmt::format("files include each other deeper than {}", max_include_depth));
-    return;
+
+  /// Lays what was read over the builder, the weakest first.
+  void lay() {
+    for (auto it = strongest_first_.rbegin(); it != strongest_first_.rend(); ++it) {
+      into_.next_layer();
+      into_.add_file(it->name);
+      walker(into_, it->name).walk(it->table, "");
+    }
   }
-  auto text = file_text(into, file, from);
-  if (!text) return;
-  auto table = parse_text(into, *text, file);
-  if (!table) return;
-  open.push_back(canonical);
-  for (const auto& [path, at] : includes_of(into, *table, file)) {
-    auto target = (fs::path(file).parent_path() / path).lexically_normal();
-    read_with_includes(into, target.string(), at, open);
-  }
-  open.pop_back();
-  into.next_layer();
-  into.add_file(file);
-  walker(into, file).walk(*table, "");
-}
+
+ private:
+  struct parsed_file {
+    std::string name;
+    toml::table table;
+  };
+
+  builder& into_;
+  std::vector<fs::path> open_;  ///< canonical paths on the way down
+  std::set<fs::path> seen_;     ///< canonical paths of all files so far
+  std::vector<parsed_file> strongest_first_;
+  size_t includes_ = 0;
+};
 
 }  // namespace
 
@@ -207,8 +237,9 @@ void read_text(builder& into, std::string_view text, const std::string& name) {
 }
 
 void read_file(builder& into, const std::string& path) {
-  std::vector<fs::path> open;
-  read_with_includes(into, path, {source_kind::file, path}, open);
+  include_reader files(into);
+  files.read(path, {source_kind::file, path});
+  files.lay();
 }
 
 }  // namespace troupe::config::detail

@@ -184,7 +184,8 @@ constinit const property rows[] = {
 
     in_data<&data_s::path>("data.path", "Files or folders to train on, in this order"),
     in_data<&data_s::format>(
-        "data.format", "text, or token files of llm.c or nanoGPT; auto = by magic number and name"),
+        "data.format", "text (JSON too, as it stands), or token files of llm.c or nanoGPT; auto = by what the files hold "
+        "and their names"),
     in_data<&data_s::tokenizer>("data.tokenizer",
                                 "For text: \"bytes\", or a tokenizer.json, merges or "
                                 "SentencePiece file, or the folder with it"),
@@ -198,6 +199,10 @@ constinit const property rows[] = {
                                           within(0, 0.5)),
     in_data<&data_s::cache>("data.cache",
                             "Folder for tokenised text; {output} stands for job.output"),
+    in_data<&data_s::strip_gutenberg>(
+        "data.strip_gutenberg",
+        "Of text files that hold Project Gutenberg books, leave out what stands before their START "
+        "and after their END lines"),
 
     in_train<&train_s::steps>("train.steps", "Optimizer steps to train", within(1, 1e9)),
     in_train<&train_s::batch>("train.batch", "Sequences per step, over all data ranks",

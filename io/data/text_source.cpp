@@ -2,14 +2,12 @@
 #include "io/data/text_source.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-
-#include <unistd.h>
 
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include "io/data/data_kind.hpp"
+#include "io/data/gutenberg.hpp"
 #include "io/file.hpp"
 
 namespace troupe::io {
@@ -18,64 +16,52 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr size_t max_document_bytes = size_t{1} << 30;
-constexpr size_t probe_bytes = 8192;
-
-/// Whether the file begins like text (TXT-1).
-result<bool> is_text(const fs::path& path) {
-  TROUPE_TRY(fd, open_read(path));
-  std::array<char, probe_bytes> head;
-  ssize_t n = 0;
-  do n = ::read(fd.get(), head.data(), head.size());
-  while (n < 0 && errno == EINTR);
-  if (n < 0) return error::system("read " + path.string(), errno);
-  return std::find(head.begin(), head.begin() + n, '\0') == head.begin() + n;
-}
-
-/// The text between Project Gutenberg's marks, if they are there.
-std::string_view without_gutenberg(std::string_view text) {
-  auto line_that_begins = [&](std::string_view mark) {
-    if (text.starts_with(mark)) return size_t{0};
-    auto at = text.find(fmt::format("\n{}", mark));
-    return at == std::string_view::npos ? at : at + 1;
-  };
-  if (auto start = line_that_begins("*** START OF TH"); start != std::string_view::npos) {
-    auto line_end = text.find('\n', start);
-    text.remove_prefix(line_end == std::string_view::npos ? text.size() : line_end + 1);
-  } else {
-    return text;
-  }
-  size_t end = text.size();
-  for (auto mark : {"*** END OF TH", "End of the Project Gutenberg", "End of Project Gutenberg"})
-    end = std::min(end, line_that_begins(mark));
-  return text.substr(0, end);
-}
-
-}  // namespace
-
-std::string clean_text(std::string_view bytes) {
-  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);
-  std::string text;
-  text.reserve(bytes.size());
+/// Appends text with line ends as "\n".
+void append_lines(std::string_view bytes, std::string& text) {
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (bytes[i] != '\r')
       text += bytes[i];
     else if (i + 1 >= bytes.size() || bytes[i + 1] != '\n')
       text += '\n';
   }
-  auto inner = without_gutenberg(text);
-  return inner.size() == text.size() ? text : std::string(inner);
+}
+
+std::string_view without_bom(std::string_view bytes) {
+  if (bytes.starts_with("\xef\xbb\xbf")) bytes.remove_prefix(3);
+  return bytes;
+}
+
+}  // namespace
+
+std::string clean_text(std::string_view bytes, bool strip_gutenberg) {
+  bytes = without_bom(bytes);
+  std::string text;
+  text.reserve(bytes.size());
+  if (!strip_gutenberg)
+    append_lines(bytes, text);
+  else
+    for (auto book : gutenberg_books(bytes)) append_lines(book, text);
+  return text;
 }
 
 status text_source::add_file(const fs::path& path, bool named) {
-  TROUPE_TRY(text, is_text(path));
-  if (!text && named)
-    return error{errc::bad_data, fmt::format("{} is no text: it holds zero bytes", path.string()),
-                 "text files are read as they are: unpack or convert it first"};
-  if (!text) return {};
+  TROUPE_TRY(type, data_type_of(path));
+  const bool text =
+      type.kind == data_kind::text || (type.kind == data_kind::json && options_.any_text);
+  const bool meant = type.kind == data_kind::json || type.kind == data_kind::unsupported;
+  if (!text && (named || meant)) return unexpected_data(path, type, "text");
+  if (!text) {
+    passed_over_.push_back(path);
+    return {};
+  }
   std::error_code code;
   auto size = fs::file_size(path, code);
   if (code) return error::system("size of " + path.string(), code.value());
+  if (size > max_document_bytes)
+    return error{errc::bad_data,
+                 fmt::format("{} has {} bytes, expected at most {} in one text file", path.string(),
+                             size, max_document_bytes),
+                 "split it: `split -C 1000M FILE part-`"};
   total_bytes_ += size;
   documents_.push_back(path);
   return {};
@@ -100,8 +86,10 @@ status text_source::add_folder(const fs::path& folder) {
   return {};
 }
 
-result<text_source> text_source::open(std::span<const fs::path> paths) {
+result<text_source> text_source::open(std::span<const fs::path> paths,
+                                      const text_options& options) {
   text_source source;
+  source.options_ = options;
   for (const auto& path : paths) {
     std::error_code ignored;
     auto added =
@@ -110,17 +98,32 @@ result<text_source> text_source::open(std::span<const fs::path> paths) {
   }
   if (source.documents_.empty())
     return error{errc::bad_data, "no text file was found",
-                 "name text files, or folders that hold some, in data.path"};
+                 "name text files, or folders that hold some, in data.path; token files are named "
+                 "one by one"};
   return source;
 }
 
 result<std::string> text_source::read(size_t i) const {
   TROUPE_TRY(bytes, read_file(documents_[i], max_document_bytes));
-  return clean_text(bytes);
+  return clean_text(bytes, options_.strip_gutenberg);
+}
+
+result<std::vector<shortened>> text_source::left_out() const {
+  std::vector<shortened> out;
+  if (!options_.strip_gutenberg) return out;
+  for (const auto& path : documents_) {
+    TROUPE_TRY(map, mapped_file::open(path));
+    const auto bytes = map->bytes();
+    const auto text = without_bom({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    uint64_t kept = 0;
+    for (auto book : gutenberg_books(text)) kept += book.size();
+    if (kept < text.size()) out.push_back({path, text.size() - kept, text.size()});
+  }
+  return out;
 }
 
 result<uint64_t> text_source::fingerprint() const {
-  uint64_t hash = text_rules_version;
+  uint64_t hash = text_rules_version * 2 + (options_.strip_gutenberg ? 1 : 0);
   for (const auto& path : documents_) {
     TROUPE_TRY(map, mapped_file::open(path));
     auto bytes = map->bytes();

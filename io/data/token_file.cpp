@@ -10,6 +10,8 @@
 
 #include <fmt/format.h>
 
+#include "io/data/data_kind.hpp"
+
 namespace troupe::io {
 
 namespace fs = std::filesystem;
@@ -55,13 +57,19 @@ void widen(const std::byte* from, uint64_t count, int32_t* out) {
 }  // namespace
 
 result<token_file> token_file::open(const fs::path& path, token_format format) {
+  TROUPE_TRY(type, data_type_of(path));  // TOK-3
+  const bool demanded = format == token_format::nanogpt;
+  if (type.kind == data_kind::unsupported ||
+      (format == token_format::automatic && type.kind != data_kind::llmc_tokens &&
+       type.kind != data_kind::raw_tokens))
+    return unexpected_data(path, type, "a token file of llm.c or nanoGPT");
   TROUPE_TRY(map, mapped_file::open(path));
   auto bytes = map->bytes();
   auto kind = kind_of(bytes);
   if (format == token_format::llmc && !kind)
     return bad(path, "does not begin with llm.c's header (magic 20240520 or 20240801)",
                "a file of bare uint16 tokens has the format \"nanogpt\"");
-  if (format == token_format::nanogpt || !kind) {
+  if (demanded || !kind) {
     if (bytes.size() % 2 != 0)
       return bad(path, fmt::format("{} bytes are no whole number of uint16 tokens", bytes.size()));
     return token_file(std::move(map), bytes.data(), bytes.size() / 2, 2);
@@ -104,6 +112,10 @@ status token_file::check_vocabulary(uint32_t vocab) const {
   for (uint64_t first = 0; first < size_; first += piece.size()) {
     auto count = std::min<uint64_t>(piece.size(), size_ - first);
     copy(first, count, piece.data());
+    uint32_t largest = 0;
+    for (uint64_t i = 0; i < count; ++i)
+      largest = std::max(largest, static_cast<uint32_t>(piece[i]));
+    if (largest < vocab) continue;
     for (uint64_t i = 0; i < count; ++i) {
       auto id = static_cast<uint32_t>(piece[i]);
       if (id >= vocab)
@@ -113,6 +125,31 @@ status token_file::check_vocabulary(uint32_t vocab) const {
     }
   }
   return {};
+}
+
+std::vector<std::string> token_file::doubts() const {
+  constexpr uint64_t looked_at = 65536;
+  constexpr uint64_t enough = 16;
+  std::vector<std::string> out;
+  const uint64_t count = std::min(size_, looked_at);
+  if (count < enough) return out;
+  if (width_ == 2 && tokens_ == map_->bytes().data() && kind_of(map_->bytes()))
+    out.push_back("it begins with llm.c's header, which is read as tokens");
+  std::array<uint64_t, 2> zeros{};
+  for (uint64_t i = 0; i < count; ++i)
+    if (token(i) == 0) ++zeros[i % 2];
+  const uint64_t odd = count / 2, even = count - odd;
+  if (zeros[0] == even && zeros[1] == odd)
+    out.push_back(fmt::format("its first {} tokens are all 0", count));
+  else if (width_ == 2 && zeros[1] == odd)
+    out.push_back("every second token is 0: it looks like uint32 or int32 read as uint16");
+  const std::string_view text(reinterpret_cast<const char*>(tokens_),
+                              std::min<uint64_t>(count * static_cast<uint64_t>(width_), 4096));
+  const bool letters = std::all_of(text.begin(), text.end(), [](char c) {
+    return c == '\n' || c == '\r' || c == '\t' || (c >= ' ' && c <= '~');
+  });
+  if (letters) out.push_back("all its bytes are letters: it looks like text");
+  return out;
 }
 
 bool looks_like_token_file(const fs::path& path) noexcept {

@@ -8,12 +8,16 @@
 // Invariants of a file that opened:
 // TOK-1 The tokens lie inside the file: n * width equals the bytes after the header exactly.
 // TOK-2 Reads inside [0, size()) never fail; others are bugs of the caller (assert).
+// TOK-3 It is of no other format that we know (io/data/data_kind). Bare uint16 tokens have no mark:
+//       they are taken for such by their name ".bin" or on demand only, and doubts() says where
+//       they look like something else.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "io/base/result.hpp"
@@ -44,6 +48,10 @@ class token_file {
 
   /// Reads every token: error bad_data when one is >= vocab.
   status check_vocabulary(uint32_t vocab) const;
+
+  /// Why the file may not hold what it is read as, a sentence each (TOK-3); looks at its first
+  /// tokens. Empty: nothing seems wrong.
+  std::vector<std::string> doubts() const;
 
  private:
   token_file(std::shared_ptr<const mapped_file> map, const std::byte* tokens, uint64_t size,

@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "io/config/load.hpp"
@@ -118,7 +119,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [t1, t2, t3] = c18;
   [[maybe_unused]] auto [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17,
                          m18] = j.model;
-  [[maybe_unused]] auto [d1, d2, d3, d4, d5, d6, d7] = j.data;
+  [[maybe_unused]] auto [d1, d2, d3, d4, d5, d6, d7, d8] = j.data;
   [[maybe_unused]] auto [r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15, r16, r17,
                          r18, r19, r20, r21, r22] = j.train;
   [[maybe_unused]] auto [p1, p2, p3] = j.parallel;
@@ -127,7 +128,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [w1] = j.power;
   [[maybe_unused]] auto [l1, l2] = j.log;
   // less node, tls and second themselves
-  CHECK(keys.size() == 3 + (18 - 2) + 3 + 18 + 7 + 22 + 3 + (11 - 1) + 7 + 1 + 2);
+  CHECK(keys.size() == 3 + (18 - 2) + 3 + 18 + 8 + 22 + 3 + (11 - 1) + 7 + 1 + 2);
 }
 
 TEST_CASE("the least job is settled: nothing is left open that can be derived") {
@@ -443,6 +444,43 @@ TEST_CASE("includes: cycles, depth, absence and wrong types are refused, a diamo
   CHECK(got->value.train.steps == 1);
   CHECK(got->value.train.lr == 0.2);
   CHECK_FALSE(parse("include = 'x.toml'\n" + least, "message"));
+}
+
+TEST_CASE("includes: each file is read once, in the last of its places (L-4)") {
+  folder here;
+  // Without L-4: 12^7 reads of the last one.
+  for (int i = 0; i < 8; i++) {
+    std::string text = "include = [";
+    for (int k = 0; k < 12 && i < 7; k++) text += fmt::format("'fan{}.toml', ", i + 1);
+    here.write(fmt::format("fan{}.toml", i), text + "]\n" + (i == 7 ? least : ""));
+  }
+  auto fan = load({(here.path / "fan0.toml").string(), {}, {}});
+  REQUIRE(fan);
+  CHECK(fan->files.size() == 8);
+  // Eight that include each other: every cycle is named, none is followed.
+  for (int i = 0; i < 8; i++) {
+    std::string text = "include = [";
+    for (int k = 0; k < 8; k++) text += fmt::format("'ring{}.toml', ", k);
+    here.write(fmt::format("ring{}.toml", i), text + "]\n");
+  }
+  auto ring = read({(here.path / "ring0.toml").string(), {}, {}});
+  CHECK(rendered(ring.problems).find("ring0.toml includes itself") != std::string::npos);
+  CHECK(ring.problems.size() <= 64);
+  // The base stands between the two: it wins over the first and loses to what names it.
+  here.write("base.toml", least + "[train]\nlr = 0.1\nsteps = 5\n");
+  here.write("first.toml", "include = 'base.toml'\n[train]\nlr = 0.2\nsteps = 6\nbatch = 4\n");
+  here.write("last.toml", "include = 'base.toml'\n[train]\nsteps = 7\n");
+  auto got = load({here.write("all.toml", "include = ['first.toml', 'last.toml']\n"), {}, {}});
+  REQUIRE(got);
+  CHECK(got->value.train.lr == 0.1);
+  CHECK(got->value.train.steps == 7);
+  CHECK(got->value.train.batch == 4);
+  CHECK(got->files.size() == 4);
+  std::string many = "include = [";
+  for (int i = 0; i < 3000; i++) many += "'base.toml',";
+  auto bound = read({here.write("many.toml", many + "]\n"), {}, {}});
+  CHECK(rendered(bound.problems).find("more than 1024 includes in all") != std::string::npos);
+  CHECK(bound.problems.size() == 1);
 }
 
 TEST_CASE("a file that is not there, not a file, or too large is told so") {

@@ -1,6 +1,8 @@
 // Text folders and their token files: which documents, cleaned how, cut where, cached when.
 #include "io/data/corpus.hpp"
 
+#include <random>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
@@ -75,16 +77,130 @@ std::string long_text() {
 
 }  // namespace
 
-TEST_CASE("TXT-2 text loses byte order mark, carriage returns and Gutenberg's wrapping") {
+TEST_CASE("TXT-2 text loses byte order mark and carriage returns, and nothing else unasked") {
   CHECK(clean_text("\xef\xbb\xbf"
                    "a\r\nb\rc\n\xef\xbb\xbf") == "a\nb\nc\n\xef\xbb\xbf");
-  CHECK(clean_text("licence\r\n*** START OF THIS PROJECT GUTENBERG EBOOK X ***\r\nbook\r\n"
-                   "End of the Project Gutenberg EBook of X\r\nmore") == "book\n");
-  CHECK(clean_text("*** START OF THE PROJECT GUTENBERG EBOOK X ***\nbook\n*** END OF THE PROJECT "
-                   "GUTENBERG EBOOK X ***\nEnd of Project Gutenberg\n") == "book\n");
-  CHECK(clean_text("no mark\nEnd of the Project Gutenberg?\n") ==
-        "no mark\nEnd of the Project Gutenberg?\n");
   CHECK(clean_text("") == "");
+  const std::string show = "one\n*** START OF THE SHOW ***\ntwo\n*** END OF THE SHOW ***\nthree\n";
+  CHECK(clean_text(show) == show);
+  CHECK(clean_text(show, true) == show);  // GUT-1
+  const std::string book = "licence\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nbook\n";
+  CHECK(clean_text(book) == book);
+}
+
+TEST_CASE("GUT: every book is kept, what is around it is not") {
+  CHECK(clean_text("licence\r\n*** START OF THIS PROJECT GUTENBERG EBOOK X ***\r\nbook\r\n"
+                   "End of the Project Gutenberg EBook of X\r\n\r\n"
+                   "*** END OF THIS PROJECT GUTENBERG EBOOK X ***\r\nmore",
+                   true) == "book\n");
+  CHECK(clean_text("*** START OF THE PROJECT GUTENBERG EBOOK X ***\nbook\n*** END OF THE PROJECT "
+                   "GUTENBERG EBOOK X ***\nEnd of Project Gutenberg\n",
+                   true) == "book\n");
+  const std::string odd = "no mark\nEnd of the Project Gutenberg?\n";
+  CHECK(clean_text(odd, true) == odd);  // GUT-2
+  auto wrapped = [](const std::string& body, const std::string& end) {
+    return "head\n***START OF THE PROJECT GUTENBERG EBOOK A***\n" + body + end;
+  };
+  const std::string end = "*** END OF THE PROJECT GUTENBERG EBOOK A ***\nlicence\n";
+  CHECK(clean_text(wrapped("one\n", end) + wrapped("two\n", end), true) == "one\ntwo\n");
+  CHECK(clean_text(wrapped("one\n", "") + wrapped("two\n", end), true) ==
+        "one\nhead\ntwo\n");  // GUT-3
+  // A line that begins like the end of a book, far from its end, is part of it.
+  const std::string inside = "a\nEnd of Project Gutenberg\n" + std::string(2000, 'x') + "\n";
+  CHECK(clean_text(wrapped(inside, end), true) == inside);
+  // Of any number of books between any lines nothing but the lines around them is lost.
+  for (unsigned seed = 0; seed < 500; ++seed) {
+    std::minstd_rand draw(seed + 1);
+    std::string text, kept;
+    const int books = static_cast<int>(draw() % 4) + 1;
+    for (int i = 0; i < books; ++i) {
+      std::string body;
+      for (unsigned n = draw() % 9; n > 0; --n)
+        body += std::vector<std::string>{"x\n", "\n", "*** a ***\n", "*** START OF THE SHOW\n",
+                                         "***\n", "END OF THE PROJECT GUTENBERG EBOOK\n"}[draw() % 6];
+      text += wrapped(body, end);
+      kept += body;
+    }
+    CAPTURE(text);
+    CHECK(clean_text(text, true) == kept);
+  }
+}
+
+TEST_CASE("TXT-3 what is left out of which file is said, and keys the cache") {
+  scratch dir;
+  const std::string book =
+      "licence\n*** START OF THE PROJECT GUTENBERG EBOOK X ***\nbook\n*** END OF THE PROJECT "
+      "GUTENBERG EBOOK X ***\n";
+  REQUIRE(write_atomic(dir / "a.txt", "\xef\xbb\xbf" + book));
+  REQUIRE(write_atomic(dir / "b.txt", "plain"));
+  const std::vector<fs::path> paths{dir / "a.txt", dir / "b.txt"};
+  auto whole = text_source::open(paths);
+  auto books = text_source::open(paths, {.strip_gutenberg = true});
+  REQUIRE(whole);
+  REQUIRE(books);
+  CHECK(whole->left_out()->empty());
+  auto left_out = books->left_out();
+  REQUIRE(left_out);
+  REQUIRE(left_out->size() == 1);
+  CHECK(left_out->front().path == dir / "a.txt");
+  CHECK(left_out->front().left_out_bytes == book.size() - std::string("book\n").size());
+  CHECK(*books->read(0) == "book\n");
+  CHECK(*whole->read(0) == book);
+  CHECK(*whole->fingerprint() != *books->fingerprint());
+}
+
+TEST_CASE("TXT-1 what is no text is refused by its kind and never read as text") {
+  scratch dir;
+  const std::string zst("\x28\xb5\x2f\xfd rest"), gz("\x1f\x8b\x08 rest");
+  const std::vector<std::tuple<std::string, std::string, std::string>> files{
+      {"a.jsonl", "{\"text\": \"x\"}\n", "JSON"},
+      {"records.txt", "\n {\"text\" : \"x\"}\n{\"text\": \"y\"}\n", "JSON"},
+      {"list.data", "[\n  {\"id\": 3}]\n", "JSON"},
+      {"b.json", "[1, 2]", "JSON"},
+      {"c.parquet", "text all the same", "Parquet"},
+      {"c.txt", "PAR1....", "Parquet"},
+      {"d.txt", gz, "gzip"},
+      {"e.txt.gz", "", "gzip"},
+      {"f", zst, "Zstandard"},
+      {"g.txt", std::string("\xff\xfeh\0i\0", 6), "UTF-16"},
+      {"h.bin", std::string("\x01\x00\x02\x00", 4), "uint16"}};
+  for (const auto& [name, bytes, what] : files) {
+    CAPTURE(name);
+    REQUIRE(write_atomic(dir / name, bytes));
+    auto named = open_source({dir / name});
+    REQUIRE_FALSE(named);
+    CHECK(named.error().code == errc::bad_data);
+    CHECK(named.error().message.find(what) != std::string::npos);
+    CHECK(named.error().message.find(name) != std::string::npos);
+    // Beside text in a folder it is refused as well, or passed over by name.
+    scratch folder;
+    REQUIRE(write_atomic(folder / "text.txt", "text"));
+    REQUIRE(write_atomic(folder / name, bytes));
+    auto in_folder = open_source({folder.path});
+    CHECK((!in_folder || in_folder->passed_over().size() == 1));
+    CHECK((what == "uint16") == in_folder.has_value());
+  }
+  const std::vector<fs::path> json{dir / "a.jsonl", dir / "records.txt"};
+  auto asked = text_source::open(json, {.any_text = true});
+  REQUIRE(asked);
+  CHECK(*asked->read(0) == "{\"text\": \"x\"}\n");
+  const std::vector<fs::path> parquet{dir / "c.txt"};
+  CHECK_FALSE(text_source::open(parquet, {.any_text = true}));
+  for (const char* text : {"[Illustration]\n", "{ a set }\n", "[{x}]", "{\"unended\n: no\"", ""}) {
+    REQUIRE(write_atomic(dir / "t.txt", text));
+    CHECK(open_source({dir / "t.txt"}));
+  }
+}
+
+TEST_CASE("a text file beyond the limit is refused when it is opened") {
+  scratch dir;
+  REQUIRE(write_atomic(dir / "t.txt", std::string(8192, 'x')));
+  fs::resize_file(dir / "t.txt", max_document_bytes);  // sparse
+  CHECK(open_source({dir / "t.txt"}));
+  fs::resize_file(dir / "t.txt", max_document_bytes + 1);
+  auto large = open_source({dir / "t.txt"});
+  REQUIRE_FALSE(large);
+  CHECK(large.error().message.find("1073741824") != std::string::npos);
 }
 
 TEST_CASE("TXT-1 folders are walked by name, what is no text is passed over") {
@@ -102,6 +218,8 @@ TEST_CASE("TXT-1 folders are walked by name, what is no text is passed over") {
   std::string all;
   for (size_t i = 0; i < source->documents().size(); ++i) all += *source->read(i);
   CHECK(all == "azc");
+  REQUIRE(source->passed_over().size() == 1);
+  CHECK(source->passed_over()[0] == dir / "binary");
   CHECK(source->total_bytes() == 3);
   auto twice = open_source({dir / "c.txt", dir / "b"});
   REQUIRE(twice);

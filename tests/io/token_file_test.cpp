@@ -92,6 +92,58 @@ TEST_CASE("a raw uint16 file is nanoGPT's") {
   CHECK_FALSE(looks_like_token_file(dir / "none"));
 }
 
+TEST_CASE("TOK-3 what is known to be something else is not read as tokens") {
+  scratch dir;
+  auto refused = [&](const std::string& name, const std::string& bytes, token_format format) {
+    REQUIRE(write_atomic(dir / name, bytes));
+    auto file = token_file::open(dir / name, format);
+    return file ? std::string() : file.error().message;
+  };
+  const std::string tokens("\x01\x02\x00\x04", 4);
+  const std::string text(64, 'a');
+  for (auto format : {token_format::automatic, token_format::nanogpt}) {
+    CHECK(refused("a.bin", "PAR1" + tokens, format).find("Parquet") != std::string::npos);
+    CHECK(refused("b.bin", std::string("PK\x03\x04", 4), format).find("ZIP") != std::string::npos);
+    CHECK(refused("c.bin", llmc(20240326, 3, 5, 10), format).find("model of llm.c") !=
+          std::string::npos);
+    REQUIRE(write_atomic(dir / "pair.idx", std::string("MMIDIDX\0\0", 9)));
+    CHECK(refused("pair.bin", tokens, format).find("Megatron") != std::string::npos);
+    CHECK(refused("d.parquet", tokens, format).find("Parquet") != std::string::npos);
+  }
+  REQUIRE(write_atomic(dir / "other.idx", "another index"));
+  CHECK(refused("other.bin", tokens, token_format::automatic).empty());
+  CHECK(refused("t.bin", text, token_format::automatic).find("text") != std::string::npos);
+  CHECK(refused("t.bin", text, token_format::nanogpt).empty());
+  CHECK(refused("noname", tokens, token_format::automatic).find("binary") != std::string::npos);
+  CHECK(refused("noname", tokens, token_format::nanogpt).empty());
+  CHECK(refused("j.txt", "{\"a\":1}", token_format::automatic).find("JSON") != std::string::npos);
+}
+
+TEST_CASE("TOK-3 tokens that look like something else are doubted, others are not") {
+  scratch dir;
+  auto doubts = [&](const std::string& bytes, token_format format = token_format::nanogpt) {
+    REQUIRE(write_atomic(dir / "t.bin", bytes));
+    auto file = token_file::open(dir / "t.bin", format);
+    REQUIRE(file);
+    std::string all;
+    for (const auto& d : file->doubts()) all += d + "\n";
+    return all;
+  };
+  std::string good, wide;
+  for (int i = 0; i < 500; ++i) {
+    const auto id = static_cast<uint32_t>(i * 7919 % 50257);
+    good.append(reinterpret_cast<const char*>(&id), 2);
+    wide.append(reinterpret_cast<const char*>(&id), 4);
+  }
+  CHECK(doubts(good).empty());
+  CHECK(doubts(wide).find("every second token is 0") != std::string::npos);
+  CHECK(doubts(std::string(400, '\0')).find("are all 0") != std::string::npos);
+  CHECK(doubts(std::string(400, 'a')).find("looks like text") != std::string::npos);
+  CHECK(doubts(llmc(20240520, 1, 5, 10)).find("llm.c's header") != std::string::npos);
+  CHECK(doubts(llmc(20240520, 1, 100, 200), token_format::llmc).empty());
+  CHECK(doubts("abcd").empty());
+}
+
 TEST_CASE("several files read as one, across their borders") {
   scratch dir;
   std::vector<std::filesystem::path> paths;

@@ -1,0 +1,170 @@
+// Magic numbers and names: see data_kind.hpp.
+#include "io/data/data_kind.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+#include <fmt/format.h>
+
+#include "io/file.hpp"
+
+namespace troupe::io {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr auto unpack_hint = "unpack it first: text is read as it stands in the file"sv;
+constexpr auto convert_hint =
+    "write its text into plain files, or its tokens into a .bin of llm.c's format"sv;
+constexpr auto json_hint =
+    "write the text of its records into plain files, e.g. `jq -r .text FILE.jsonl > FILE.txt`, or "
+    "set data.format = \"text\" to train on the JSON itself"sv;
+constexpr auto llmc_hint = "data.path takes llm.c's token files (magic 20240520 or 20240801)"sv;
+
+struct mark {
+  std::string_view bytes;
+  std::string_view what;
+  std::string_view hint;
+};
+
+/// How formats that are not read begin.
+constexpr std::array marks = {
+    mark{"PAR1"sv, "Parquet", convert_hint},
+    mark{"\x1f\x8b\x08"sv, "gzip-compressed", unpack_hint},
+    mark{"\x28\xb5\x2f\xfd"sv, "Zstandard-compressed", unpack_hint},
+    mark{"\xfd"
+         "7zXZ\0"sv,
+         "xz-compressed", unpack_hint},
+    mark{"BZh"sv, "bzip2-compressed", unpack_hint},
+    mark{"\x04\x22\x4d\x18"sv, "LZ4-compressed", unpack_hint},
+    mark{"PK\x03\x04"sv, "a ZIP archive", unpack_hint},
+    mark{"MMIDIDX\0"sv, "Megatron's index", convert_hint},
+    mark{"ARROW1"sv, "Arrow", convert_hint},
+    mark{"\x93NUMPY"sv, "a NumPy array", convert_hint},
+    mark{"%PDF-"sv, "PDF", convert_hint},
+    mark{"\xc6\xd7\x34\x01"sv, "a model of llm.c", llmc_hint},        // 20240326
+    mark{"\xc7\xd7\x34\x01"sv, "a debug state of llm.c", llmc_hint},  // 20240327
+    mark{"\xc8\xd7\x34\x01"sv, "a tokenizer of llm.c", llmc_hint},    // 20240328
+};
+
+/// Names that promise such a format (DKD-2).
+constexpr std::array endings = {
+    mark{".parquet", "Parquet", convert_hint},   mark{".arrow", "Arrow", convert_hint},
+    mark{".gz", "gzip-compressed", unpack_hint}, mark{".tgz", "gzip-compressed", unpack_hint},
+    mark{".zst", "Zstandard-compressed", unpack_hint},
+    mark{".xz", "xz-compressed", unpack_hint},   mark{".bz2", "bzip2-compressed", unpack_hint},
+    mark{".lz4", "LZ4-compressed", unpack_hint}, mark{".zip", "a ZIP archive", unpack_hint},
+    mark{".tar", "a tar archive", unpack_hint},  mark{".npy", "a NumPy array", convert_hint},
+    mark{".idx", "an index file", convert_hint}, mark{".h5", "HDF5", convert_hint},
+    mark{".pkl", "a pickle", convert_hint},      mark{".pt", "PyTorch's", convert_hint},
+    mark{".safetensors", "safetensors", "name a model's folder in model.path"},
+};
+
+std::string_view without_space(std::string_view text) {
+  const auto at = text.find_first_not_of(" \t\r\n");
+  return at == text.npos ? std::string_view{} : text.substr(at);
+}
+
+/// Whether the text begins like JSON records: an object, perhaps in an array, with a quoted key.
+bool begins_as_json(std::string_view text) {
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  text = without_space(text);
+  if (text.starts_with('[')) text = without_space(text.substr(1));
+  if (!text.starts_with('{')) return false;
+  text = without_space(text.substr(1));
+  if (!text.starts_with('"')) return false;
+  const auto end = text.find_first_of("\"\n", 1);
+  if (end == text.npos || text[end] != '"') return false;
+  return without_space(text.substr(end + 1)).starts_with(':');
+}
+
+/// So many bytes of a .bin that are all text are no tokens: both bytes of every id would have to be
+/// letters.
+constexpr size_t surely_text_bytes = 64;
+
+bool all_text(std::string_view head) {
+  return std::all_of(head.begin(), head.end(), [](char c) {
+    const auto u = static_cast<unsigned char>(c);
+    return u == '\n' || u == '\r' || u == '\t' || (u >= 0x20 && u < 0x7f);
+  });
+}
+
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+/// The first bytes of a file.
+result<std::string> head_of(const fs::path& path) {
+  TROUPE_TRY(fd, open_read(path));
+  std::string head(data_probe_bytes, '\0');
+  size_t have = 0;
+  while (have < head.size()) {
+    const ssize_t n = ::read(fd.get(), head.data() + have, head.size() - have);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return error::system("read " + path.string(), errno);
+    if (n == 0) break;
+    have += static_cast<size_t>(n);
+  }
+  head.resize(have);
+  return head;
+}
+
+}  // namespace
+
+data_type data_type_of(std::string_view head, const fs::path& name) {
+  for (const auto& m : marks)  // DKD-1
+    if (head.starts_with(m.bytes)) return {data_kind::unsupported, m.what, m.hint};
+  if (head.size() > 262 && head.substr(257, 5) == "ustar")
+    return {data_kind::unsupported, "a tar archive", unpack_hint};
+  int32_t magic = 0;
+  if (head.size() >= sizeof magic) std::memcpy(&magic, head.data(), sizeof magic);
+  if (head.size() >= 1024 && (magic == 20240520 || magic == 20240801))
+    return {data_kind::llmc_tokens, "tokens of llm.c", {}};
+  const auto file = lower(name.filename().string());
+  for (const auto& m : endings)  // DKD-2
+    if (file.ends_with(m.bytes)) return {data_kind::unsupported, m.what, m.hint};
+  const bool bin = file.ends_with(".bin");
+  if (!bin && (head.starts_with("\xff\xfe") || head.starts_with("\xfe\xff")))
+    return {data_kind::unsupported, "UTF-16 text", "convert it: `iconv -f UTF-16 -t UTF-8`"};
+  if (head.find('\0') != head.npos)
+    return bin ? data_type{data_kind::raw_tokens, "bare uint16 tokens", {}}
+               : data_type{data_kind::binary, "binary", "text has no zero bytes; tokens without a "
+                                                        "header need data.format = \"nanogpt\""};
+  for (auto ending : {".json"sv, ".jsonl"sv, ".ndjson"sv})
+    if (file.ends_with(ending)) return {data_kind::json, "JSON", json_hint};
+  if (begins_as_json(head)) return {data_kind::json, "JSON", json_hint};
+  if (bin && !(head.size() >= surely_text_bytes && all_text(head)))
+    return {data_kind::raw_tokens, "bare uint16 tokens", {}};
+  return {data_kind::text, "text", "rename it to .txt if it is meant to be read as text"};
+}
+
+result<data_type> data_type_of(const fs::path& path) {
+  TROUPE_TRY(head, head_of(path));
+  auto type = data_type_of(head, path);
+  if (type.kind != data_kind::raw_tokens) return type;
+  auto index = path;
+  std::error_code ignored;
+  if (!fs::is_regular_file(index.replace_extension(".idx"), ignored)) return type;
+  auto beside = head_of(index);
+  if (beside && beside->starts_with("MMIDIDX"))  // DKD-3
+    return data_type{data_kind::unsupported, "Megatron's .bin of an .idx beside it", convert_hint};
+  return type;
+}
+
+error unexpected_data(const fs::path& path, const data_type& type, std::string_view expected) {
+  return {errc::bad_data, fmt::format("{} is {}, expected {}", path.string(), type.what, expected),
+          std::string(type.hint)};
+}
+
+}  // namespace troupe::io

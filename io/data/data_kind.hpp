@@ -1,0 +1,43 @@
+// What a data file is: by what it holds, then by its name. Readers ask this before they read, so
+// that no file is taken for another kind without a word.
+//
+// Invariants
+// DKD-1 A file whose first bytes are a known format's is that format, whatever its name is.
+// DKD-2 A name that promises a format Troupe does not read is believed, whatever the bytes are.
+// DKD-3 Megatron's pair (.bin beside .idx) is never raw tokens: its .bin has no mark of its own.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "io/base/result.hpp"
+
+namespace troupe::io {
+
+/// Kinds of data files. `unsupported`: a known format that is not read. `binary`: zero bytes and no
+/// format that we know.
+enum class data_kind : uint8_t { text, json, llmc_tokens, raw_tokens, unsupported, binary };
+
+/// A kind, and words for a person about it.
+struct data_type {
+  data_kind kind = data_kind::text;
+  std::string_view what;  ///< "JSON", "Parquet": what the file is, or seems to be
+  std::string_view hint;  ///< how it can be used all the same; may be empty
+};
+
+/// Bytes of a file's beginning that data_type_of looks at.
+constexpr size_t data_probe_bytes = 8192;
+
+/// By the first bytes of a file (up to data_probe_bytes) and its name.
+data_type data_type_of(std::string_view head, const std::filesystem::path& name);
+
+/// The same of a file on disk, with what lies beside it (DKD-3). Errors: not_found, io.
+result<data_type> data_type_of(const std::filesystem::path& path);
+
+/// bad_data: "x.parquet is Parquet, expected text", with the type's hint.
+error unexpected_data(const std::filesystem::path& path, const data_type& type,
+                      std::string_view expected);
+
+}  // namespace troupe::io
