@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <limits>
 #include <thread>
@@ -25,10 +24,11 @@
 #include "apps/commands.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/job_arguments.hpp"
-#include "apps/sample.hpp"
+#include "apps/up/conclude.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/signals.hpp"
+#include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
 #include "gpu/host/peak.hpp"
 #include "io/checkpoint/catalog.hpp"
@@ -38,10 +38,6 @@
 namespace troupe::apps {
 
 namespace {
-
-constexpr int pulse_ms = 200;
-constexpr int grace_ms = 10'000;
-constexpr int failed_grace_ms = 1'000;  ///< a frozen node would take all of the other
 
 /// Everything `up` knows before a process starts.
 struct launch {
@@ -146,125 +142,6 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
 std::string address_of(const config::cluster_section& c) {
   if (!c.advertise.empty()) return c.advertise;
   return c.listen.empty() || c.listen == "0.0.0.0" ? "127.0.0.1" : c.listen;
-}
-
-/// The main thread's part while the cluster runs; the signal that ended it, or 0.
-class watch {
- public:
-  watch(signal_desk& desk, node_processes& nodes, coordinator_actor coordinator,
-        std::shared_ptr<run_outcome> outcome)
-      : desk_(desk),
-        nodes_(nodes),
-        coordinator_(std::move(coordinator)),
-        outcome_(std::move(outcome)) {}
-
-  int until_over() {
-    while (!over()) {
-      const auto event = desk_.wait(pulse_ms);
-      if (event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP)) interrupt(*event);
-      tell_of_ended_children();
-    }
-    return signal_;
-  }
-
-  /// Gives the nodes time to go by themselves, those of other hosts (whose links the coordinator
-  /// watches) as well as this machine's children.
-  void until_alone(const std::atomic<bool>& coordinator_gone) {
-    auto alone = [&] { return nodes_.running() == 0 && coordinator_gone; };
-    const int grace = failed() ? failed_grace_ms : grace_ms;
-    for (int waited = 0; !alone() && waited < grace; waited += pulse_ms / 4) {
-      const auto event = desk_.wait(pulse_ms / 4);
-      if (event && (*event == SIGINT || *event == SIGTERM)) break;
-      note(nodes_.reap());
-    }
-  }
-
- private:
-  bool over() {
-    std::lock_guard lock(outcome_->mutex);
-    return outcome_->over;
-  }
-
-  bool failed() {
-    std::lock_guard lock(outcome_->mutex);
-    return outcome_->why.code != errc::none && outcome_->why.code != errc::cancelled;
-  }
-
-  /// The first signal asks, the second does not.
-  void interrupt(int number) {
-    if (signal_ != 0) {
-      say("second signal: aborting at once");
-      nodes_.signal_all(SIGKILL);
-      _exit(128 + number);
-    }
-    signal_ = number;
-    say("finishing the step, then saving and stopping (again to abort at once)");
-    caf::anon_send(coordinator_, make_msg<fbs::StopTraining>({}, [&](auto& s) {
-                     s.reason = number == SIGINT ? "interrupted" : "terminated";
-                     s.save = true;
-                   }));
-  }
-
-  /// Where the last seconds of those are that a signal ended.
-  static void note(const std::vector<ended_child>& children) {
-    for (const auto& c : children)
-      if (!c.black_box.empty())
-        say(fmt::format("node {} {}; its keeper writes its last seconds to {}", c.node, c.how,
-                        c.black_box));
-  }
-
-  void tell_of_ended_children() {
-    const auto children = nodes_.reap();
-    note(children);
-    for (const auto& child : children)
-      caf::anon_send(coordinator_, make_msg<fbs::Leave>({}, [&](auto& l) {
-                       l.node = child.node;
-                       l.reason = child.how;
-                     }));
-  }
-
-  signal_desk& desk_;
-  node_processes& nodes_;
-  coordinator_actor coordinator_;
-  std::shared_ptr<run_outcome> outcome_;
-  int signal_ = 0;
-};
-
-/// A sample of what the model has learned, into the summary. A failure is a remark, not the run's
-/// failure.
-void add_sample(const config::job& job, report::summary& summary) {
-  if (job.train.sample_tokens == 0 || summary.checkpoint.empty()) return;
-  sample_options options;
-  options.checkpoint = summary.checkpoint;
-  options.prompt = job.train.sample_prompt.empty() ? "\n" : job.train.sample_prompt;
-  options.generate.max_tokens = job.train.sample_tokens;
-  options.generate.sampling.seed = static_cast<uint64_t>(job.job.seed);
-  options.generate.sampling.temperature = 0.8;
-  auto text = sample(options);
-  if (!text) return say(fmt::format("no sample: {}", text.error().message));
-  summary.prompt = options.prompt;
-  summary.sample = *text;
-}
-
-status show(const config::job& job, const report::summary& summary) {
-  if (job.log.format == config::log_format::json)
-    return print(report::summary_json(summary) + "\n");
-  report::canvas canvas;
-  canvas.columns = std::min(100, terminal_columns(STDOUT_FILENO, 80));
-  canvas.utf8 = speaks_utf8();
-  return print("\n" + report::summary_text(summary, canvas));
-}
-
-/// The exit code of a run that is over.
-result<int> conclude(const config::job& job, run_outcome& outcome, int signal) {
-  std::lock_guard lock(outcome.mutex);
-  if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled) return outcome.why;
-  if (outcome.summary.steps == 0 && outcome.last_step > 0)
-    say(fmt::format("nothing to do: {} holds step {} of {}", outcome.summary.checkpoint,
-                    outcome.last_step, job.train.steps));
-  add_sample(job, outcome.summary);
-  TROUPE_CHECK(show(job, outcome.summary));
-  return signal == 0 ? 0 : 128 + signal;
 }
 
 trace::observer_options observer_of(const config::job& job) {

@@ -1,0 +1,54 @@
+// The summary, with what the model writes by now.
+#include "apps/up/conclude.hpp"
+
+#include <unistd.h>
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "apps/sample.hpp"
+#include "apps/talk.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+/// A sample of what the model has learned, into the summary. A failure is a remark, not the run's
+/// failure.
+void add_sample(const config::job& job, report::summary& summary) {
+  if (job.train.sample_tokens == 0 || summary.checkpoint.empty()) return;
+  sample_options options;
+  options.checkpoint = summary.checkpoint;
+  options.prompt = job.train.sample_prompt.empty() ? "\n" : job.train.sample_prompt;
+  options.generate.max_tokens = job.train.sample_tokens;
+  options.generate.sampling.seed = static_cast<uint64_t>(job.job.seed);
+  options.generate.sampling.temperature = 0.8;
+  auto text = sample(options);
+  if (!text) return say(fmt::format("no sample: {}", text.error().message));
+  summary.prompt = options.prompt;
+  summary.sample = *text;
+}
+
+status show_summary(const config::job& job, const report::summary& summary) {
+  if (job.log.format == config::log_format::json)
+    return print(report::summary_json(summary) + "\n");
+  report::canvas canvas;
+  canvas.columns = std::min(100, terminal_columns(STDOUT_FILENO, 80));
+  canvas.utf8 = speaks_utf8();
+  return print("\n" + report::summary_text(summary, canvas));
+}
+
+}  // namespace
+
+result<int> conclude(const config::job& job, run_outcome& outcome, int signal) {
+  std::lock_guard lock(outcome.mutex);
+  if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled) return outcome.why;
+  if (outcome.summary.steps == 0 && outcome.last_step > 0)
+    say(fmt::format("nothing to do: {} holds step {} of {}", outcome.summary.checkpoint,
+                    outcome.last_step, job.train.steps));
+  add_sample(job, outcome.summary);
+  TROUPE_CHECK(show_summary(job, outcome.summary));
+  return signal == 0 ? 0 : 128 + signal;
+}
+
+}  // namespace troupe::apps
