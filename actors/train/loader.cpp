@@ -26,8 +26,7 @@ void tell(loader_pointer self, const msg<fbs::OpenLoader>& m, std::string_view w
   auto notes = data.notes;
   notes.push_back("begins with " + beginning_of(self->state.job, data.tokens));
   for (const auto& note : notes)
-    self->send(opener,
-               make_msg<fbs::Notice>(context_of(*self, m.header()), [&](auto& n) {
+    self->send(opener, make_msg<fbs::Notice>(context_of(*self, m.header()), [&](auto& n) {
                  n.text = fmt::format("{}: {}", which, note);
                }));
 }

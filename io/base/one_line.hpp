@@ -7,8 +7,8 @@
 
 namespace troupe {
 
-/// The text with control characters, quotes, backslashes and what is no UTF-8 escaped (C's way), cut
-/// to `most` characters with "..." at the end.
+/// The text with control characters, quotes, backslashes and what is no UTF-8 escaped as C does,
+/// cut to `most` characters with "..." at the end.
 std::string one_line(std::string_view text, size_t most = 80);
 
 }  // namespace troupe

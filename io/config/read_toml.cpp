@@ -141,9 +141,9 @@ class include_reader {
                             "break the cycle");
     if (!seen_.insert(canonical).second) return;  // L-4
     if (open_.size() > max_include_depth)
-      return into_.complain(from, "include",
-                            fmt::format("files include each other deeper than {}",
-                                        max_include_depth));
+      return into_.complain(
+          from, "include",
+          fmt::format("files include each other deeper than {}", max_include_depth));
     auto text = file_text(into_, file, from);
     if (!text) return;
     auto table = parse_text(into_, *text, file);

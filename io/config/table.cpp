@@ -184,8 +184,9 @@ constinit const property rows[] = {
 
     in_data<&data_s::path>("data.path", "Files or folders to train on, in this order"),
     in_data<&data_s::format>(
-        "data.format", "text (JSON too, as it stands), or token files of llm.c or nanoGPT; auto = by what the files hold "
-        "and their names"),
+        "data.format",
+        "text (JSON too, as it stands), or token files of llm.c or nanoGPT; auto = by what the "
+        "files hold and their names"),
     in_data<&data_s::tokenizer>("data.tokenizer",
                                 "For text: \"bytes\", or a tokenizer.json, merges or "
                                 "SentencePiece file, or the folder with it"),

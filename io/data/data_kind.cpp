@@ -58,14 +58,21 @@ constexpr std::array marks = {
 
 /// Names that promise such a format (DKD-2).
 constexpr std::array endings = {
-    mark{".parquet", "Parquet", convert_hint},   mark{".arrow", "Arrow", convert_hint},
-    mark{".gz", "gzip-compressed", unpack_hint}, mark{".tgz", "gzip-compressed", unpack_hint},
+    mark{".parquet", "Parquet", convert_hint},
+    mark{".arrow", "Arrow", convert_hint},
+    mark{".gz", "gzip-compressed", unpack_hint},
+    mark{".tgz", "gzip-compressed", unpack_hint},
     mark{".zst", "Zstandard-compressed", unpack_hint},
-    mark{".xz", "xz-compressed", unpack_hint},   mark{".bz2", "bzip2-compressed", unpack_hint},
-    mark{".lz4", "LZ4-compressed", unpack_hint}, mark{".zip", "a ZIP archive", unpack_hint},
-    mark{".tar", "a tar archive", unpack_hint},  mark{".npy", "a NumPy array", convert_hint},
-    mark{".idx", "an index file", convert_hint}, mark{".h5", "HDF5", convert_hint},
-    mark{".pkl", "a pickle", convert_hint},      mark{".pt", "PyTorch's", convert_hint},
+    mark{".xz", "xz-compressed", unpack_hint},
+    mark{".bz2", "bzip2-compressed", unpack_hint},
+    mark{".lz4", "LZ4-compressed", unpack_hint},
+    mark{".zip", "a ZIP archive", unpack_hint},
+    mark{".tar", "a tar archive", unpack_hint},
+    mark{".npy", "a NumPy array", convert_hint},
+    mark{".idx", "an index file", convert_hint},
+    mark{".h5", "HDF5", convert_hint},
+    mark{".pkl", "a pickle", convert_hint},
+    mark{".pt", "PyTorch's", convert_hint},
     mark{".safetensors", "safetensors", "name a model's folder in model.path"},
 };
 
@@ -139,8 +146,9 @@ data_type data_type_of(std::string_view head, const fs::path& name) {
     return {data_kind::unsupported, "UTF-16 text", "convert it: `iconv -f UTF-16 -t UTF-8`"};
   if (head.find('\0') != head.npos)
     return bin ? data_type{data_kind::raw_tokens, "bare uint16 tokens", {}}
-               : data_type{data_kind::binary, "binary", "text has no zero bytes; tokens without a "
-                                                        "header need data.format = \"nanogpt\""};
+               : data_type{data_kind::binary, "binary",
+                           "text has no zero bytes; tokens without a "
+                           "header need data.format = \"nanogpt\""};
   for (auto ending : {".json"sv, ".jsonl"sv, ".ndjson"sv})
     if (file.ends_with(ending)) return {data_kind::json, "JSON", json_hint};
   if (begins_as_json(head)) return {data_kind::json, "JSON", json_hint};

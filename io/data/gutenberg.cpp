@@ -24,8 +24,8 @@ size_t find_mark(std::string_view text, std::string_view word, size_t from) {
     if (rest.starts_with(' ')) rest.remove_prefix(1);
     if (!rest.starts_with(word)) continue;
     rest.remove_prefix(word.size());
-    for (std::string_view which : {" OF THE PROJECT GUTENBERG EBOOK",
-                                   " OF THIS PROJECT GUTENBERG EBOOK"})
+    for (std::string_view which :
+         {" OF THE PROJECT GUTENBERG EBOOK", " OF THIS PROJECT GUTENBERG EBOOK"})
       if (rest.starts_with(which)) return at;
   }
   return text.npos;
@@ -56,8 +56,8 @@ std::vector<std::string_view> gutenberg_books(std::string_view text) {
     const auto begin = next_line(text, start);
     start = find_mark(text, "START", begin);
     const auto mark = find_mark(text.substr(0, start), "END", begin);
-    const auto end = mark != text.npos ? book_end(text, begin, mark)
-                                       : std::min(start, text.size());  // GUT-3
+    const auto end =
+        mark != text.npos ? book_end(text, begin, mark) : std::min(start, text.size());  // GUT-3
     books.push_back(text.substr(begin, end - begin));
   }
   return books;

@@ -114,8 +114,8 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   }
   // A member added to job.hpp without a row fails to compile here or leaves the count behind.
   [[maybe_unused]] auto [a1, a2, a3] = j.job;
-  [[maybe_unused]] auto [c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16,
-                         c17, c18] = j.cluster;
+  [[maybe_unused]] auto [c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17,
+                         c18] = j.cluster;
   [[maybe_unused]] auto [t1, t2, t3] = c18;
   [[maybe_unused]] auto [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17,
                          m18] = j.model;

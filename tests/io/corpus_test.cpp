@@ -116,8 +116,10 @@ TEST_CASE("GUT: every book is kept, what is around it is not") {
     for (int i = 0; i < books; ++i) {
       std::string body;
       for (unsigned n = draw() % 9; n > 0; --n)
-        body += std::vector<std::string>{"x\n", "\n", "*** a ***\n", "*** START OF THE SHOW\n",
-                                         "***\n", "END OF THE PROJECT GUTENBERG EBOOK\n"}[draw() % 6];
+        body += std::vector<std::string>{
+            "x\n",         "\n",
+            "*** a ***\n", "*** START OF THE SHOW\n",
+            "***\n",       "END OF THE PROJECT GUTENBERG EBOOK\n"}[draw() % 6];
       text += wrapped(body, end);
       kept += body;
     }

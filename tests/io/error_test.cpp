@@ -15,9 +15,15 @@ TEST_CASE("every errc has a name and a sysexits code of its family") {
     errc code;
     int exit;
   };
-  for (auto [code, exit] : {row{errc::usage, 64}, {errc::bad_data, 65}, {errc::unavailable, 69},
-                            {errc::bug, 70}, {errc::io, 74}, {errc::timeout, 75},
-                            {errc::bad_config, 78}, {errc::training, 1}, {errc::cancelled, 130}}) {
+  for (auto [code, exit] : {row{errc::usage, 64},
+                            {errc::bad_data, 65},
+                            {errc::unavailable, 69},
+                            {errc::bug, 70},
+                            {errc::io, 74},
+                            {errc::timeout, 75},
+                            {errc::bad_config, 78},
+                            {errc::training, 1},
+                            {errc::cancelled, 130}}) {
     CAPTURE(to_string(code));
     CHECK(exit_code(code) == exit);
     CHECK(to_string(code) != "");
@@ -49,9 +55,9 @@ TEST_CASE("foreign text stays on one line and shows what it hides") {
   CHECK(one_line("plain é 漢 text") == "plain é 漢 text");
   CHECK(one_line("a\nb\tc\r\"\\") == "a\\nb\\tc\\r\\\"\\\\");
   CHECK(one_line("\x1b[2J\x7f") == "\\x1b[2J\\x7f");
-  CHECK(one_line("\xc2\x9b") == "\\u009b");                      // C1's CSI
-  CHECK(one_line("\xe2\x80\xae") == "\\u202e");                  // right-to-left override
-  CHECK(one_line("\xff\xc3") == "\\xff\\xc3");                    // no UTF-8
+  CHECK(one_line("\xc2\x9b") == "\\u009b");      // C1's CSI
+  CHECK(one_line("\xe2\x80\xae") == "\\u202e");  // right-to-left override
+  CHECK(one_line("\xff\xc3") == "\\xff\\xc3");   // no UTF-8
   CHECK(one_line("\xc0\x80 \xed\xa0\x80") == "\\xc0\\x80 \\xed\\xa0\\x80");
   CHECK(one_line(std::string(100, 'x'), 3) == "xxx...");
   CHECK(one_line("xyz", 3) == "xyz");
