@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <limits>
 #include <thread>
 
 #include <fmt/chrono.h>
@@ -24,6 +23,7 @@
 #include "apps/commands.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/job_arguments.hpp"
+#include "apps/ready.hpp"
 #include "apps/up/conclude.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
@@ -31,7 +31,6 @@
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
 #include "gpu/host/peak.hpp"
-#include "io/checkpoint/catalog.hpp"
 #include "io/disk/calibrate.hpp"
 #include "messages/errors.hpp"
 
@@ -68,34 +67,12 @@ status clean(const std::string& dir) {
   return {};
 }
 
-/// Fences off what is left of earlier launches: their shards bear another name, their messages
-/// another number.
-result<uint32_t> epoch_of(const config::job& job) {
-  TROUPE_TRY(all, io::checkpoint::list(job.checkpoint.dir));
-  if (!job.checkpoint.second.dir.empty())  // one that cannot be looked into: resume_from says so
-    if (auto second = io::checkpoint::list(job.checkpoint.second.dir))
-      all.insert(all.end(), second->begin(), second->end());
-  const auto epoch = io::checkpoint::next_epoch(all);
-  if (epoch <= std::numeric_limits<uint32_t>::max()) return static_cast<uint32_t>(epoch);
-  return error{errc::bad_data,
-               fmt::format("a checkpoint in {}{}{} claims to be of epoch {}", job.checkpoint.dir,
-                           job.checkpoint.second.dir.empty() ? "" : " or ",
-                           job.checkpoint.second.dir, epoch - 1),
-               "`troupe ckpt ls` shows which: take it away"};
-}
-
-/// The checkpoint to resume from, if any; it and weights to start from are verified. What
-/// interrupted saves left is removed.
-result<std::optional<checkpoint::entry>> start_of(const config::job& job) {
-  TROUPE_CHECK(clean(job.checkpoint.dir));
-  if (!job.checkpoint.second.dir.empty())
-    if (auto cleaned = clean(job.checkpoint.second.dir); !cleaned)
-      say("warning: " + render(cleaned.error()));  // the run can do without it
-  if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
-  TROUPE_TRY(start, checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir,
-                                            job.checkpoint.second.dir));
-  for (const auto& line : start.passed_over) say("warning: " + line);
-  return start.from;
+/// In both tiers; a run can do without the second.
+status remove_leftovers(const config::checkpoint_section& c) {
+  TROUPE_CHECK(clean(c.dir));
+  if (c.second.dir.empty()) return {};
+  if (auto cleaned = clean(c.second.dir); !cleaned) say("warning: " + render(cleaned.error()));
+  return {};
 }
 
 /// A disk that so much is to be written to is worth a second of measuring, once
@@ -122,14 +99,14 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   auto sources = arguments.sources();
   if (!log_format.empty()) sources.sets.push_back("log.format=" + log_format);
   TROUPE_TRY(loaded, config::load(sources));
+  auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster));
+  for (const auto& remark : ready.remarks) say(remark);
+  if (!ready.problems.empty()) return as_error(ready.problems, loaded);
   launch l;
-  TROUPE_TRY(plan, train::make_plan(loaded.value));
-  l.plan = std::move(plan);
-  TROUPE_CHECK(cluster::check(cluster::network_of(l.plan.job.cluster, "coordinator")));
-  TROUPE_TRY(epoch, epoch_of(l.plan.job));  // before leftovers are removed: they count
-  l.epoch = epoch;
-  TROUPE_TRY(resume, start_of(l.plan.job));
-  l.resume = std::move(resume);
+  l.plan = std::move(*ready.plan);
+  l.epoch = ready.epoch;  // leftovers counted
+  l.resume = std::move(ready.resume);
+  TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
   std::error_code code;
   std::filesystem::create_directories(l.plan.job.job.output, code);
