@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -20,6 +19,7 @@
 #include "io/checkpoint/export.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/file.hpp"
+#include "io/folder/owned.hpp"
 #include "io/formats/hf_config.hpp"
 #include "messages/text.hpp"
 
@@ -110,19 +110,8 @@ bool is_exported(const fs::path& checkpoint, const fs::path& folder) {
 /// run before did.
 status export_to(const fs::path& from, const fs::path& folder) {
   if (is_exported(from, folder)) return {};
-  const fs::path partial = folder.string() + ".partial";
-  std::error_code code;
-  fs::remove_all(partial, code);
   TROUPE_TRY(r, cp::reader::open(from));
-  TROUPE_CHECK(cp::export_model(r, partial, {}));
-  if (fs::exists(folder, code)) {
-    if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0)
-      return error::system(fmt::format("exchange with {}", folder.string()), errno);
-    fs::remove_all(partial, code);
-    return {};
-  }
-  fs::rename(partial, folder, code);
-  if (code) return error::system(fmt::format("rename to {}", folder.string()), code.value());
+  TROUPE_CHECK(cp::export_model(r, folder, {}));
   return {};
 }
 
@@ -185,15 +174,27 @@ result<fs::path> commit(io::disk& d, const archive_options& options,
                          others);
 }
 
-void point_latest(const fs::path& complete) {
-  const auto link = complete.parent_path() / "latest", made = complete.parent_path() / ".latest";
+/// Whether `latest` is free or ours: a link to a checkpoint beside it.
+bool may_point(const fs::path& link) {
   std::error_code code;
-  fs::remove(made, code);
+  const auto there = fs::symlink_status(link, code);
+  if (there.type() == fs::file_type::not_found) return true;
+  return fs::is_symlink(there) &&
+         cp::parse_folder_name(fs::read_symlink(link, code).string()).has_value();
+}
+
+void point_latest(const fs::path& complete) {
+  const auto link = complete.parent_path() / "latest";
+  const auto made = complete.parent_path() / fmt::format(".latest.tmp-{}", ::getpid());
+  if (!may_point(link)) return spdlog::warn("{} is not this program's: it stays", link.string());
+  std::error_code code;
   fs::create_directory_symlink(complete.filename(), made, code);
-  if (!code && (fs::is_symlink(link, code) || !fs::exists(link, code)))
-    fs::rename(made, link, code);
-  if (code)
-    spdlog::warn("{} does not point to the newest checkpoint: {}", link.string(), code.message());
+  if (code) return spdlog::warn("{} is not made: {}", made.string(), code.message());
+  const io::unique_fd ours(::open(made.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  fs::rename(made, link, code);
+  if (!code) return;
+  spdlog::warn("{} does not point to the newest checkpoint: {}", link.string(), code.message());
+  static_cast<void>(io::remove_own_file(made, ours.get()));
 }
 
 namespace {

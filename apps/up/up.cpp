@@ -62,9 +62,10 @@ double local_peak(const config::job& job) {
 
 /// Removes what interrupted saves and copies left in a folder of checkpoints.
 status clean(const std::string& dir) {
-  TROUPE_TRY(partial, checkpoint::remove_leftovers(dir));
-  for (const auto& name : partial)
+  TROUPE_TRY(found, checkpoint::remove_leftovers(dir));
+  for (const auto& name : found.removed)
     say(fmt::format("removed {}/{}, left by an interrupted save", dir, name));
+  for (const auto& why : found.kept) say("warning: not removed: " + why);
   return {};
 }
 

@@ -2,7 +2,7 @@
 //
 // A folder that may be removed one day carries a mark, a small file `.troupe-owned`:
 //
-//   {"troupe-owned":1,"kind":"model","job":"tiny","files":["config.json","model-#-of-#.safetensors"]}
+//   {"troupe-owned":1,"kind":"model","job":"tiny","files":["config.json","model.safetensors"]}
 //
 // It says what the folder was made as and which names in it are ours; `#` stands for digits, and
 // NAME.tmp-#-# is the temporary of NAME (io/file). Why: names alone say nothing. A job whose output
