@@ -97,8 +97,9 @@ void remove_expired(const archive_state& st) {
     spdlog::warn("checkpoint retention: {}", render(removed.error()));
 }
 
-/// Whether what lies in `folder` was exported after the checkpoint was made.
+/// Whether what lies in `folder` was exported, and after the checkpoint was made.
 bool is_exported(const fs::path& checkpoint, const fs::path& folder) {
+  if (!io::is_owned(folder, io::folder_kind::model)) return false;
   std::error_code code;
   const auto saved = fs::last_write_time(checkpoint / cp::manifest_file, code);
   if (code) return false;
@@ -106,13 +107,26 @@ bool is_exported(const fs::path& checkpoint, const fs::path& folder) {
   return !code && exported >= saved;
 }
 
-/// The export takes the place of an older one whole, or not at all. Nothing is done again that a
-/// run before did.
-status export_to(const fs::path& from, const fs::path& folder) {
-  if (is_exported(from, folder)) return {};
+/// The export takes the place of an older one whole, or not at all, and is written beside what this
+/// program did not make: `model-2` to `model-99`. Nothing is done again that a run before did. The
+/// folder that it is in.
+result<fs::path> export_to(const fs::path& from, const fs::path& folder) {
+  constexpr int most_places = 99;
   TROUPE_TRY(r, cp::reader::open(from));
-  TROUPE_CHECK(cp::export_model(r, folder, {}));
-  return {};
+  status refused;
+  for (int place = 1; place <= most_places; ++place) {
+    const fs::path to =
+        place == 1 ? folder : fs::path(fmt::format("{}-{}", folder.string(), place));
+    if (is_exported(from, to)) return to;
+    auto free = cp::check_export(to);
+    if (!free && refused) refused = free;
+    if (!free && free.error().code != errc::permission) return free.error();
+    if (!free) continue;
+    TROUPE_CHECK(cp::export_model(r, to, {}));
+    if (!refused) spdlog::warn("{}: it is in {}", refused.error().message, to.string());
+    return to;
+  }
+  return refused.error();
 }
 
 }  // namespace
@@ -285,7 +299,7 @@ archive_actor::behavior_type archive(archive_pointer self, archive_options optio
         auto done = export_to(text_of(m->checkpoint()), to);
         show(self, "idle");
         if (!done) return to_caf(done.error().within("export the model"));
-        return folder(self, m.header(), to);
+        return folder(self, m.header(), *done);
       },
       [self](const msg<fbs::HoldCheckpoint>& m) { hold(self, m); },
   };

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int mark_version = 1;
 constexpr int deepest_scratch = 32;  ///< folders within folders
-constexpr std::array kind_names = {"output", "checkpoints", "checkpoint", "model", "scratch"};
+constexpr std::array kind_names = {"output", "checkpoint", "model", "scratch"};
 constexpr std::string_view digits = "0123456789";
 
 error not_ours(std::string text) {
@@ -325,10 +325,8 @@ status make_owned(const fs::path& folder, const claim& as) {
   return fsync_directory(f.path.parent_path());
 }
 
-status mark_used(const fs::path& folder, const claim& as) {
-  if (as.kind != folder_kind::output && as.kind != folder_kind::checkpoints)
-    return error{errc::usage, fmt::format("a {} folder is made, not taken", to_string(as.kind))};
-  return write_mark(folder, as);
+status mark_output(const fs::path& folder, const std::string& job) {
+  return write_mark(folder, {folder_kind::output, job, {}});
 }
 
 result<claim> read_mark(const fs::path& folder) {
@@ -343,8 +341,7 @@ bool is_owned(const fs::path& folder, folder_kind kind) {
 }
 
 result<std::vector<std::string>> removal_order(std::span<const content> all, const claim& ours) {
-  if (ours.kind == folder_kind::output || ours.kind == folder_kind::checkpoints)
-    return not_ours(fmt::format("a {} folder is never removed", to_string(ours.kind)));
+  if (ours.kind == folder_kind::output) return not_ours("a job's output is never removed");
   std::vector<std::string> order;
   bool marked = false;
   for (const auto& c : all) {

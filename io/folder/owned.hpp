@@ -38,14 +38,13 @@ inline constexpr size_t max_mark_bytes = 64 << 10;
 
 /// What a folder was made as.
 enum class folder_kind : uint8_t {
-  output,       ///< a job's: never removed
-  checkpoints,  ///< one that checkpoints lie in: never removed
-  checkpoint,   ///< one checkpoint: complete, partial or being deleted
-  model,        ///< an exported model
-  scratch,      ///< a temporary one, of which everything is ours
+  output,      ///< a job's: never removed
+  checkpoint,  ///< one checkpoint: complete, partial or being deleted
+  model,       ///< an exported model
+  scratch,     ///< a temporary one, of which everything is ours
 };
 
-/// "output", "checkpoints", "checkpoint", "model", "scratch".
+/// "output", "checkpoint", "model", "scratch".
 std::string_view to_string(folder_kind kind);
 
 /// What of a folder is ours.
@@ -67,9 +66,9 @@ result<claim> parse_mark(std::string_view text);
 /// carry a mark of the same kind, which is replaced. Errors: permission where it is neither; io.
 status make_owned(const std::filesystem::path& folder, const claim& as);
 
-/// Marks a folder that exists as one that we work in, whatever else lies in it: for the kinds that
-/// are never removed. Errors: usage for other kinds, permission where the mark is of another kind.
-status mark_used(const std::filesystem::path& folder, const claim& as);
+/// Marks a folder that exists as a job's output, whatever else lies in it. Errors: permission where
+/// it is marked as something else; io.
+status mark_output(const std::filesystem::path& folder, const std::string& job);
 
 /// The folder's mark. Errors: not_found where there is no folder or no mark, bad_data, io.
 result<claim> read_mark(const std::filesystem::path& folder);

@@ -36,8 +36,8 @@ struct working_folder {
 }  // namespace
 
 TEST_CASE("owned: a mark says what it said, and what is none is refused") {
-  for (const auto kind : {folder_kind::output, folder_kind::checkpoints, folder_kind::checkpoint,
-                          folder_kind::model, folder_kind::scratch}) {
+  for (const auto kind : {folder_kind::output, folder_kind::checkpoint, folder_kind::model,
+                          folder_kind::scratch}) {
     const claim c{kind, "a \"job\"", {"x", "rank-#.shard"}};
     const auto again = parse_mark(mark_text(c));
     REQUIRE(again);
@@ -83,8 +83,7 @@ TEST_CASE("owned: removed in the claim's order, the mark last, or refused by nam
     CHECK(refused.error().code == errc::permission);
     CHECK(refused.error().message.find(foreign.name) != std::string::npos);
   }
-  for (const auto kind : {folder_kind::output, folder_kind::checkpoints})
-    CHECK_FALSE(removal_order({}, {kind, {}, {}}));
+  CHECK_FALSE(removal_order({}, {folder_kind::output, {}, {}}));
 }
 
 TEST_CASE("owned: a folder of ours goes, and asking again says that there is none") {
@@ -207,10 +206,10 @@ TEST_CASE("owned: made where nothing is, where nothing lies in it, or over its o
   CHECK_FALSE(make_owned(dir / "no/parent", model));
   CHECK(tree_of(dir / "mine").size() == 1);
   // What is only worked in is marked whatever lies there, and never removed.
-  REQUIRE(mark_used(dir / "mine", {folder_kind::output, "tiny", {}}));
+  REQUIRE(mark_output(dir / "mine", "tiny"));
   CHECK(remove_owned(dir / "mine", folder_kind::output).error().code == errc::permission);
-  CHECK_FALSE(mark_used(dir / "mine", {folder_kind::checkpoints, "tiny", {}}));
-  CHECK(mark_used(dir / "empty", model).error().code == errc::usage);
+  CHECK(tree_of(dir / "mine").size() == 2);
+  CHECK(mark_output(dir / "empty", "tiny").error().code == errc::permission);
 }
 
 TEST_CASE("owned: a scratch folder goes with all in it, and links in it lead nowhere") {
