@@ -125,6 +125,7 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   how.backend = options.backend;
   how.depth = depth;
   how.ring = ring;
+  TROUPE_TRY(scratch, scratch_folder::make(folder, ".troupe-calibrate-"));  // CA-2
   TROUPE_TRY(on, open_disk(how));
   backend = on->facts().backend;
   uint64_t chunks = std::max<uint64_t>(budget / chunk, 1);
@@ -132,7 +133,6 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   opened.mode = open_mode::create;
   opened.direct = true;
   opened.preallocate = chunks * chunk;
-  TROUPE_TRY(scratch, scratch_folder::make(folder, ".troupe-calibrate-"));  // CA-2
   TROUPE_TRY(file, on->open(scratch.path() / "measured", opened));
   disk_rate rate{chunk, depth, 0, 0};
   auto start = on->now();
