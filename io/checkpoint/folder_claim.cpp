@@ -23,10 +23,11 @@ claim claim_of(const result<std::string>& manifest, const result<std::string>& m
   claim out{folder_kind::checkpoint, {}, {}};
   if (mark) {
     const auto read = parse_mark(mark->empty() ? partial_mark({}, {}) : *mark);  // FC-2
-    if (read && read->kind == folder_kind::checkpoint) out = *read;
+    if (!read || read->kind != folder_kind::checkpoint) return out;  // somebody's own file
+    out = *read;
   }
-  const auto parsed = manifest ? parse_manifest(as_bytes(*manifest)) : result<checkpoint::manifest>(
-                                                                           manifest.error());
+  if (!manifest) return out;
+  const auto parsed = parse_manifest(as_bytes(*manifest));
   if (!parsed) return out;
   out.job = parsed->head.job;
   std::vector<std::string> files;
