@@ -74,3 +74,34 @@ TEST_CASE("folders: a holder on another host is believed until --break-lock") {
   CHECK(taken.code == 0);
   CHECK(taken.err.find("taken over") != std::string::npos);
 }
+
+TEST_CASE("folders: of three launchers at once one trains, and kill -9 hands the folder on") {
+  job_files job;
+  const auto sets = with(endless, {"checkpoint.every=1", "checkpoint.keep=2"});
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    std::vector<std::unique_ptr<program>> launchers;
+    for (int i = 0; i < 3; ++i) launchers.push_back(std::make_unique<program>(job.up(sets)));
+    std::vector<program*> training;
+    for (auto& p : launchers) {
+      if (p->until([&] { return p->objects("step").size() >= 2; })) {
+        training.push_back(p.get());
+        continue;
+      }
+      const int code = p->wait();
+      INFO(p->err());
+      CHECK(code == 75);
+    }
+    REQUIRE(training.size() == 1);
+    training[0]->signal(SIGKILL);
+    training[0]->wait();
+  }
+  int complete = 0;
+  for (const auto& e : fs::directory_iterator(job / "run/checkpoints")) {
+    const auto name = e.path().filename().string();
+    if (e.is_symlink() || name.find('.') != std::string::npos) continue;
+    CHECK(run({"ckpt", "verify", e.path().string()}).code == 0);
+    ++complete;
+  }
+  CHECK(complete >= 1);
+}
