@@ -9,6 +9,7 @@
 #include "actors/cluster/network.hpp"
 #include "actors/train/check_inputs.hpp"
 #include "actors/train/readiness_policy.hpp"
+#include "apps/up/folders.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/folder/can_make.hpp"
@@ -90,6 +91,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine) {
   found.note("cluster.listen",
              cluster::can_listen(job.cluster.listen, static_cast<uint16_t>(job.cluster.port)));
   found.add(folders(job));
+  for (auto& [key, why] : check_folders(job)) found.refuse(key, std::move(why));
   auto plan = train::make_plan(job);
   if (plan) {
     found.add(train::judge(*plan, machine));

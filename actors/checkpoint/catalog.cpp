@@ -113,16 +113,21 @@ result<start> resume_from(const std::string& resume, const std::filesystem::path
   return start{entry{resume, r.content().head.step}, {}};
 }
 
-result<std::vector<std::string>> remove_leftovers(const std::filesystem::path& dir) {
-  std::vector<std::string> names;
+result<leftovers> remove_leftovers(const std::filesystem::path& dir) {
+  leftovers out;
   TROUPE_TRY(all, cp::list(dir));
   for (const auto& e : all) {
     if (e.name.state == cp::folder_state::complete || e.pinned) continue;
-    TROUPE_CHECK(cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"}));
-    names.push_back(e.path.filename().string());
+    const auto gone = cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"});
+    if (gone)
+      out.removed.push_back(e.path.filename().string());
+    else if (gone.error().code == errc::permission)
+      out.kept.push_back(gone.error().message);
+    else
+      return gone.error();
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(out.removed.begin(), out.removed.end());
+  return out;
 }
 
 }  // namespace troupe::checkpoint

@@ -61,8 +61,12 @@ struct start {
 result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
                           const std::filesystem::path& second = {});
 
-/// Removes what interrupted saves left in `dir`, which nobody else may be writing to; the names of
-/// the folders.
-result<std::vector<std::string>> remove_leftovers(const std::filesystem::path& dir);
+/// What became of leftovers: names of folders, and a sentence for each that is not ours to remove.
+struct leftovers {
+  std::vector<std::string> removed, kept;
+};
+
+/// Removes what interrupted saves left in `dir`, which nobody else may be writing to.
+result<leftovers> remove_leftovers(const std::filesystem::path& dir);
 
 }  // namespace troupe::checkpoint

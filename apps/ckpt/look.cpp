@@ -200,19 +200,29 @@ result<int> collect(const arguments& a) {
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
   const auto doomed = cp::plan_removal(all, a.rules, now);
-  json removed = json::array();
+  json removed = json::array(), kept = json::array();
   std::string text;
   uint64_t bytes = 0;
   for (const auto& d : doomed) {
-    if (!a.dry_run) TROUPE_CHECK(cp::remove(d));
+    const auto gone = a.dry_run ? cp::check_removal(d) : cp::remove(d);
+    if (!gone && gone.error().code != errc::permission) return gone.error();
+    if (!gone) {
+      kept.push_back({{"path", d.path.string()}, {"why", gone.error().message}});
+      text += fmt::format("{:>10}  {} stays: {}\n", "-", d.path.string(), gone.error().message);
+      continue;
+    }
     bytes += d.bytes;
     removed.push_back({{"path", d.path.string()}, {"bytes", d.bytes}, {"why", d.why}});
     text += fmt::format("{:>10}  {}: {}\n", size_text(d.bytes), d.path.string(), d.why);
   }
-  json j{{"format", json_format}, {"dry_run", a.dry_run}, {"bytes", bytes}, {"removed", removed}};
+  json j{{"format", json_format},
+         {"dry_run", a.dry_run},
+         {"bytes", bytes},
+         {"removed", removed},
+         {"kept", kept}};
   TROUPE_CHECK(print(a.json ? text_of(j) : text));
-  say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", doomed.size(),
-                  doomed.size() == 1 ? "" : "s", size_text(bytes)));
+  say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", removed.size(),
+                  removed.size() == 1 ? "" : "s", size_text(bytes)));
   return 0;
 }
 

@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <cstdlib>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/talk.hpp"
 #include "io/file.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::apps {
 
@@ -64,8 +64,9 @@ meeting_sign::meeting_sign(const meeting_point& here) {
 }
 
 meeting_sign::~meeting_sign() {
-  std::error_code ignored;
-  if (!path_.empty()) fs::remove(path_, ignored);
+  if (path_.empty()) return;
+  if (const auto file = io::open_read(path_))
+    static_cast<void>(io::remove_own_file(path_, file->get()));  // by its name, the process id
 }
 
 std::vector<meeting_point> meeting_points() {
@@ -75,9 +76,11 @@ std::vector<meeting_point> meeting_points() {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code)) {
     if (entry.path().extension() != ".json" || entry.file_size(code) > largest_sign_bytes) continue;
-    std::ifstream file(entry.path());
-    const auto sign = nlohmann::json::parse(file, nullptr, false);
-    if (!sign.is_object()) continue;
+    const auto file = io::open_read(entry.path());
+    const auto text = io::read_file(entry.path(), largest_sign_bytes);
+    if (!file || !text) continue;
+    const auto sign = nlohmann::json::parse(*text, nullptr, false);
+    if (!sign.is_object() || !sign.contains("job") || !sign.contains("pid")) continue;
     meeting_point p;
     p.job = sign.value("job", "");
     p.pid = sign.value("pid", 0);
@@ -87,7 +90,7 @@ std::vector<meeting_point> meeting_points() {
     p.network.certificate = sign.value("certificate", "");
     p.network.key = sign.value("key", "");
     if (p.pid <= 0 || kill(p.pid, 0) != 0) {  // MP-2
-      fs::remove(entry.path(), code);
+      static_cast<void>(io::remove_own_file(entry.path(), file->get()));
       continue;
     }
     out.push_back(std::move(p));

@@ -25,6 +25,7 @@
 #include "apps/job_arguments.hpp"
 #include "apps/ready.hpp"
 #include "apps/up/conclude.hpp"
+#include "apps/up/folders.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/signals.hpp"
@@ -44,6 +45,7 @@ struct launch {
   std::optional<checkpoint::entry> resume;
   uint32_t epoch = 1;
   double peak_flops = 0;
+  held_folders folders;
 };
 
 /// The ceiling of all workers together, where they are on this machine; 0 otherwise.
@@ -61,9 +63,10 @@ double local_peak(const config::job& job) {
 
 /// Removes what interrupted saves and copies left in a folder of checkpoints.
 status clean(const std::string& dir) {
-  TROUPE_TRY(partial, checkpoint::remove_leftovers(dir));
-  for (const auto& name : partial)
+  TROUPE_TRY(found, checkpoint::remove_leftovers(dir));
+  for (const auto& name : found.removed)
     say(fmt::format("removed {}/{}, left by an interrupted save", dir, name));
+  for (const auto& why : found.kept) say("warning: not removed: " + why);
   return {};
 }
 
@@ -95,7 +98,8 @@ status settle_slots(train::job_plan& plan) {
   return {};
 }
 
-result<launch> prepare(const job_arguments& arguments, const std::string& log_format) {
+result<launch> prepare(const job_arguments& arguments, const std::string& log_format,
+                       bool break_lock) {
   auto sources = arguments.sources();
   if (!log_format.empty()) sources.sets.push_back("log.format=" + log_format);
   TROUPE_TRY(loaded, config::load(sources));
@@ -103,15 +107,13 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   for (const auto& remark : ready.remarks) say(remark);
   if (!ready.problems.empty()) return as_error(ready.problems, loaded);
   launch l;
+  TROUPE_TRY(folders, take_folders(ready.plan->job, break_lock));  // before anything is written
+  l.folders = std::move(folders);
   l.plan = std::move(*ready.plan);
   l.epoch = ready.epoch;  // leftovers counted
   l.resume = std::move(ready.resume);
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
-  std::error_code code;
-  std::filesystem::create_directories(l.plan.job.job.output, code);
-  if (code)
-    return error::system(fmt::format("make the folder {}", l.plan.job.job.output), code.value());
   l.peak_flops = local_peak(l.plan.job);
   return l;
 }
@@ -155,10 +157,10 @@ struct front_office {
 };
 
 result<int> up(const job_arguments& arguments, const std::string& log_format,
-               const std::string& record) {
+               const std::string& record, bool break_lock) {
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
   TROUPE_TRY(desk, signal_desk::open());
-  TROUPE_TRY(l, prepare(arguments, log_format));
+  TROUPE_TRY(l, prepare(arguments, log_format, break_lock));
   const auto& job = l.plan.job;
   sign_flight_memory("head", address_of(job.cluster),
                      std::filesystem::absolute(job.job.output).string());
@@ -191,9 +193,9 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       TROUPE_TRY(port, cluster::publish(network.tls(), head, job.cluster.listen,
                                         static_cast<uint16_t>(job.cluster.port)));
       say(fmt::format("coordinator of {} at {}:{}", job.job.name, address_of(job.cluster), port));
-      sign.emplace(meeting_point{job.job.name, getpid(),
-                                 fmt::format("{}:{}", address_of(job.cluster), port),
-                                 job.job.output, network});
+      const auto address = fmt::format("{}:{}", address_of(job.cluster), port);
+      l.folders.say_address(address);
+      sign.emplace(meeting_point{job.job.name, getpid(), address, job.job.output, network});
       return nodes.start(job, address_of(job.cluster), port, record);
     }();
     if (!started) {
@@ -217,20 +219,22 @@ void add_up(shell& sh) {
   auto arguments = std::make_shared<job_arguments>();
   auto log_format = std::make_shared<std::string>();
   auto record = std::make_shared<std::string>();
+  auto break_lock = std::make_shared<bool>(false);
   add_job_arguments(verb, *arguments);
   verb->add_option("--log-format", *log_format, "auto, plain or json (short for --set log.format=)")
       ->one_of({"auto", "plain", "json"});
   verb->add_option("--record-actor", *record,
                    "Record the actors whose path fits from their birth, e.g. 'stage/*', for "
                    "`troupe replay`");
+  verb->add_flag("--break-lock", *break_lock,
+                 "Take over folders that a process on another host holds: only when it is gone");
   verb->footer(
       "The first Ctrl-C finishes the step, saves and stops; the second aborts at once.\n"
       "Run it again to go on from the last checkpoint.\n\n"
       "Examples:\n"
       "  troupe up configs/quickstart.toml\n"
       "  troupe up configs/quickstart.toml --set train.steps=50 --log-format json");
-  on_run(sh, verb,
-         [arguments, log_format, record] { return up(*arguments, *log_format, *record); });
+  on_run(sh, verb, [=] { return up(*arguments, *log_format, *record, *break_lock); });
 }
 
 }  // namespace troupe::apps

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "io/checkpoint/folder_claim.hpp"
 #include "io/file.hpp"
 
 namespace troupe::io::checkpoint {
@@ -94,19 +95,26 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
   return out;
 }
 
+status check_removal(const doomed& what) {
+  return check_claimed(what.path, claim_of(what.path));
+}
+
 status remove(const doomed& what) {
   const auto parent = what.path.parent_path();
+  const auto ours = claim_of(what.path);
+  const auto whole = check_claimed(what.path, ours);  // before its name goes
+  if (!whole) return whole.error().code == errc::not_found ? status{} : whole;  // gone already
   auto gone = what.path;
   std::error_code code;
   if (what.name.state == folder_state::complete) {
     gone = parent / deleting_name(what.name.step);
-    fs::remove_all(gone, code);
-    if (!code) fs::rename(what.path, gone, code);
+    if (fs::exists(fs::symlink_status(gone, code)))
+      TROUPE_CHECK(remove_claimed(gone, claim_of(gone)));
+    fs::rename(what.path, gone, code);
     if (code) return error::system(fmt::format("rename {}", what.path.string()), code.value());
     TROUPE_CHECK(fsync_directory(parent));
   }
-  fs::remove_all(gone, code);
-  if (code) return error::system(fmt::format("remove {}", gone.string()), code.value());
+  TROUPE_CHECK(remove_claimed(gone, ours));
   return fsync_directory(parent);
 }
 
@@ -115,8 +123,10 @@ status retain(const fs::path& dir, const retention& rules, std::span<const std::
   auto complete_only = rules;
   complete_only.partial_age_s = std::numeric_limits<int64_t>::max();
   TROUPE_TRY(all, list(dir));
-  for (const auto& old : plan_removal(all, complete_only, 0, in_use)) TROUPE_CHECK(remove(old));
-  return {};
+  status outcome;
+  for (const auto& old : plan_removal(all, complete_only, 0, in_use))
+    if (auto gone = remove(old); !gone && outcome) outcome = gone;  // the others go all the same
+  return outcome;
 }
 
 }  // namespace troupe::io::checkpoint

@@ -5,6 +5,7 @@
 // RT-2 What cannot be read is kept and not counted: a person decides about it.
 // RT-3 A checkpoint that is removed loses its name first (rename, sync), then its files; a crash in
 //      between leaves something that is never read and is collected the next time.
+// RT-4 A folder that holds what no checkpoint has (a note, a person's copy) stays whole.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +49,10 @@ std::vector<std::string> kept_because(std::span<const entry> catalog, const rete
 std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention& rules,
                                  int64_t now_s, std::span<const std::string> in_use = {});
 
-/// Removes one folder (RT-3). Error io.
+/// Whether remove() would remove it now; permission where it holds what is not ours (RT-4).
+status check_removal(const doomed& what);
+
+/// Removes one folder (RT-3). Errors: permission where it holds what is not ours (RT-4); io.
 status remove(const doomed& what);
 
 /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as they

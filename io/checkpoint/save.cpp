@@ -6,21 +6,41 @@
 #include <fmt/format.h>
 
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/folder_claim.hpp"
 
 namespace troupe::io::checkpoint {
 
 namespace fs = std::filesystem;
 
 status remove_folder(disk& d, const fs::path& folder) {
-  TROUPE_TRY(entries, d.list(folder));
-  for (const auto& e : entries) {
-    if (e.folder)
-      TROUPE_CHECK(remove_folder(d, folder / e.name));
-    else
-      TROUPE_CHECK(d.remove_file(folder / e.name));
-  }
-  return d.remove_dir(folder);
+  return d.remove_folder(folder, claim_of(d, folder));
 }
+
+result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job) {
+  TROUPE_TRY(first, d.make_dir(partial));
+  const auto mark = partial / mark_file;
+  if (first || !d.read_small(mark, max_mark_bytes))  // who came first may have died between the two
+    TROUPE_CHECK(d.write_small(mark, partial_mark(job, {}), durable::no));
+  return first;
+}
+
+namespace {
+
+/// Whether what bears the name of a complete checkpoint may be replaced (SV-4).
+status may_replace(disk& d, const fs::path& there, bool is_folder) {
+  TROUPE_TRY(entries, is_folder ? d.list(there) : std::vector<dir_entry>{});
+  std::vector<content> all;
+  for (const auto& e : entries)
+    all.push_back({e.name, e.folder ? content::type::folder : content::type::file});
+  const auto order = removal_order(all, claim_of(d, there));
+  if (is_folder && order) return {};
+  return error{errc::permission,
+               fmt::format("{} is in the way: {}", there.string(),
+                           is_folder ? order.error().message : "it is no folder"),
+               "take it away, or name another checkpoint.dir"};
+}
+
+}  // namespace
 
 // -- a rank ---------------------------------------------------------------------------------------
 
@@ -29,8 +49,7 @@ rank_save::rank_save(rank_plan plan) : plan_(std::move(plan)) {}
 result<std::unique_ptr<rank_save>> rank_save::create(disk& d, const fs::path& partial,
                                                      const manifest_head& head, rank_plan plan,
                                                      voted done) {
-  TROUPE_TRY(first, d.make_dir(partial));
-  (void)first;  // else another rank was
+  TROUPE_CHECK(make_partial(d, partial, head.job));
   std::unique_ptr<rank_save> out(new rank_save(std::move(plan)));
   auto& s = *out;
   s.captures_ = plan_capture(s.plan_, head.slot_bytes);
@@ -84,8 +103,10 @@ result<fs::path> publish(disk& d, const fs::path& partial, uint64_t step) {
   const auto name = complete_name(step);
   TROUPE_CHECK(d.sync_dir(partial));
   TROUPE_TRY(entries, d.list(dir));
-  const bool again =
-      std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
+  const auto there =
+      std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
+  const bool again = there != entries.end();
+  if (again) TROUPE_CHECK(may_replace(d, dir / name, there->folder));
   TROUPE_CHECK(again ? d.exchange(partial, dir / name) : d.rename(partial, dir / name));  // SV-4
   TROUPE_CHECK(d.sync_dir(dir));
   // What is not removed now is collected as a leftover at the next start.
@@ -97,6 +118,10 @@ result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_he
                              std::vector<shard_facts> shards,
                              const std::vector<small_file>& others) {
   std::vector<file_sum> sums;
+  std::vector<std::string> names;
+  for (const auto& f : others) names.push_back(f.name);
+  TROUPE_CHECK(d.write_small(partial / mark_file, partial_mark(head.job, std::move(names)),
+                             durable::no));
   for (const auto& f : others) {
     if (!is_file_name(f.name)) return error{errc::bug, "a small file's name is none: " + f.name};
     TROUPE_CHECK(d.write_small(partial / f.name, f.content, durable::yes));
