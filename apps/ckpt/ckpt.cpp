@@ -89,6 +89,7 @@ void add_collecting(shell& sh, command* verb, const shared& a) {
   gc->add_option("--partial-age", a->rules.partial_age_s,
                  "Seconds after which an unfinished save counts as interrupted")
       ->within(int64_t{0}, int64_t{1} << 40);
+  gc->add_flag("--aside", a->rules.aside, "Remove what was set aside, too");
   gc->add_flag("--dry-run", a->dry_run, "Only say what would be removed");
   common(gc, a);
   on_run(sh, gc, [a] { return ckpt::collect(*a); });

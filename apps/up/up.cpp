@@ -43,6 +43,7 @@ namespace {
 struct launch {
   train::job_plan plan;
   std::optional<checkpoint::entry> resume;
+  io::checkpoint::origin origin;  ///< of what is saved
   uint32_t epoch = 1;
   double peak_flops = 0;
   held_folders folders;
@@ -75,6 +76,20 @@ status remove_leftovers(const config::checkpoint_section& c) {
   TROUPE_CHECK(clean(c.dir));
   if (c.second.dir.empty()) return {};
   if (auto cleaned = clean(c.second.dir); !cleaned) say("warning: " + render(cleaned.error()));
+  return {};
+}
+
+/// Leaves in the folders of checkpoints what leads to this start, and sets the rest aside.
+status leave_behind(const config::job& job, const io::checkpoint::origin& origin) {
+  const auto in = [&](const std::string& dir) -> status {
+    TROUPE_TRY(told, checkpoint::set_aside(dir, origin));
+    for (const auto& sentence : told) say(sentence);
+    return {};
+  };
+  TROUPE_CHECK(in(job.checkpoint.dir));
+  if (!job.checkpoint.second.dir.empty())
+    if (auto second = in(job.checkpoint.second.dir); !second)
+      say("warning: " + render(second.error()));  // its line says what it is all the same
   return {};
 }
 
@@ -115,6 +130,8 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak_flops = local_peak(l.plan.job);
+  l.origin = checkpoint::origin_of(l.resume);
+  TROUPE_CHECK(leave_behind(l.plan.job, l.origin));  // last: the start is not refused any more
   return l;
 }
 
@@ -179,8 +196,9 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
                         [&bell = *desk] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
   auto head = system.spawn(cluster::coordinator,
-                           cluster::coordinator_options{l.plan, l.epoch, l.resume, front.teller,
-                                                        front.counter, front.watcher});
+                           cluster::coordinator_options{l.plan, l.epoch, l.resume, l.origin,
+                                                        front.teller, front.counter,
+                                                        front.watcher});
   head->attach_functor([&coordinator_gone, &bell = *desk] {
     coordinator_gone = true;
     bell.wake();
