@@ -7,6 +7,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/trace/filter_policy.hpp"
+#include "messages/audience.hpp"
 #include "messages/registry.hpp"
 #include "messages/text.hpp"
 
@@ -152,14 +153,23 @@ bool only_asks(uint16_t type) {
   return type == message_traits<fbs::StatusRequest>::id;
 }
 
+std::string name_of(const any_msg& m) {
+  return std::string(find_message(m.type())->name);
+}
+
 caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallActor>& m) {
   const auto by = who_says(self, m->who());
-  auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
-  auto answers = std::make_shared<fbs::CallAnswersT>();
   const auto* bytes = m->message();
   auto decoded = bytes ? decode({bytes->data(), bytes->size()})
                        : result<any_msg>(error{errc::bad_data, "no message to pass on"});
   if (!decoded) return to_caf(decoded.error());
+  if (auto allowed = may_be_carried(*decoded); !allowed) {  // DSK-5
+    note(self, {by, name_of(*decoded), text_of(m->actor()), to_json(*decoded),
+                "refused: " + allowed.error().message});
+    return to_caf(allowed.error());
+  }
+  auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
+  auto answers = std::make_shared<fbs::CallAnswersT>();
   auto each = [self, answers](uint32_t number, const result<msg<fbs::CallAnswers>>& r) {
     if (r) {
       for (auto& a : r->unpack().answers) answers->answers.push_back(std::move(a));
@@ -174,8 +184,7 @@ caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallAc
   };
   auto all = [self, answers, rp, m, what = *decoded, by]() mutable {
     if (!only_asks(what.type()))
-      note(self, {by, std::string(find_message(what.type())->name), text_of(m->actor()),
-                  to_json(what), outcome_of(*answers)});
+      note(self, {by, name_of(what), text_of(m->actor()), to_json(what), outcome_of(*answers)});
     auto made = try_make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers);
     if (made)
       rp.deliver(*made);

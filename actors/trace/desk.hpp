@@ -12,6 +12,8 @@
 //   DSK-3  A view belongs to one viewer; when that goes, every observer is told to stop. Another's
 //     certificate neither stops it nor feeds it.
 //   DSK-4  What the gate refused in this process, to whatever actor, stands in the audit log, too.
+//   DSK-5  Nothing that only nodes say to each other is passed on (messages/audience.hpp, AUD-3),
+//     whoever asks for it; that he asked stands in the audit log.
 //
 // Failure policy: do without it; training goes on unobserved.
 #pragma once
