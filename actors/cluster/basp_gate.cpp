@@ -27,7 +27,7 @@ namespace basp = caf::io::basp;
 /// One connection.
 struct link {
   frame_policy policy;
-  std::optional<peer> holder;  ///< by its certificate
+  std::optional<peer> holder;  ///< by its certificate or key
   std::string address;
   frame_header header;    ///< of the frame whose payload is awaited
   bool skipping = false;  ///< that payload is not wanted
@@ -38,7 +38,7 @@ struct link {
 class gated_broker : public caf::io::basp_broker {
  public:
   explicit gated_broker(caf::actor_config& config)
-      : basp_broker(config), tls_(!system().config().openssl_certificate.empty()) {
+      : basp_broker(config), tls_(system().has_openssl_manager()) {
 #define TROUPE_NAME(domain, table, number) \
   names_.insert(system().types().portable_name(0, &typeid(msg<fbs::table>)));
     TROUPE_MESSAGES(TROUPE_NAME)
@@ -92,7 +92,7 @@ class gated_broker : public caf::io::basp_broker {
     return links_.insert_or_assign(handle, std::move(fresh)).first->second;
   }
 
-  /// The link of a connection that says something; under TLS its certificate is known by now.
+  /// The link of a connection that says something; under TLS its holder is known by now.
   link& link_of(connection_handle handle) {
     const auto it = links_.find(handle);
     if (it == links_.end()) return add(handle, false);

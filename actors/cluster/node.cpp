@@ -26,7 +26,7 @@ void connect(node_pointer self);
 
 caf::actor connector_of(node_pointer self) {
   const auto& o = self->state.options;
-  return o.parts.connector ? o.parts.connector : connector(self->system(), o.tls);
+  return o.parts.connector ? o.parts.connector : connector(self->system());
 }
 
 worker_actor make_worker(node_pointer self, uint32_t epoch, uint32_t rank) {

@@ -12,6 +12,8 @@
 #include <mutex>
 
 #include "actors/cluster/door.hpp"
+#include "actors/cluster/loopback_user.hpp"
+#include "actors/cluster/tls_keys.hpp"
 
 namespace troupe::cluster {
 
@@ -61,6 +63,11 @@ turned_away reason_of(const SSL* link, int kind) {
         return reason_of_verification(SSL_get_verify_result(link));
       case SSL_R_UNEXPECTED_EOF_WHILE_READING:
         return turned_away::hung_up;
+      case SSL_R_NO_SHARED_CIPHER:  // what OpenSSL calls a server that has neither
+      case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
+      case SSL_R_BINDER_DOES_NOT_VERIFY:
+      case SSL_R_UNSUPPORTED_PROTOCOL:
+        return key_context() != nullptr ? turned_away::no_key : turned_away::not_tls;
       default:
         break;
     }
@@ -70,12 +77,27 @@ turned_away reason_of(const SSL* link, int kind) {
   return turned_away::not_tls;
 }
 
-void keep(int fd, SSL* link) {
+/// Who holds the link's certificate, or proved a key. Of a key's holder on this machine the kernel
+/// knows the user better than the key does (LNK-3).
+std::optional<tls::identity> holder_of(SSL* link, int fd) {
+  if (auto who = bearer_of_link(link)) {
+    tls::identity out;
+    const bool person = who->as != tls::role::node;
+    const auto user = person ? loopback_user(fd) : std::nullopt;
+    out.name = user ? *user : std::move(who->name);
+    out.as = who->as;
+    return out;
+  }
   std::unique_ptr<X509, void (*)(X509*)> certificate(SSL_get1_peer_certificate(link), X509_free);
-  if (!certificate) return;
-  auto who = tls::holder_of(certificate.get());
+  if (!certificate) return std::nullopt;
+  return tls::holder_of(certificate.get());
+}
+
+void keep(int fd, SSL* link) {
+  auto who = holder_of(link, fd);
+  if (!who) return;
   std::lock_guard lock(all().mutex);
-  all().by_socket[fd] = std::move(who);
+  all().by_socket[fd] = std::move(*who);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
-// Who is at the other end of each TLS connection of this process: learned at the handshake (by
-// tls_errors.cpp), kept by socket, asked by the gate (basp_gate.hpp).
+// Who is at the other end of each TLS connection of this process, by certificate or by a key of the
+// job: learned at the handshake (by tls_errors.cpp), kept by socket, asked by the gate
+// (basp_gate.hpp).
 //
 // Why: CAF 0.17.6 verifies a certificate and forgets it; nothing of it reaches a broker.
 //
 // Invariants
 //   LNK-1  A socket has a holder only between a finished handshake and its end.
 //   LNK-2  A certificate that names no role of ours is a reader's.
+//   LNK-3  Who proved a person's key over loopback bears the name of his user as the kernel knows
+//     it; beyond, and where the kernel does not say, the name that the key was made for.
 #pragma once
 
 #include <openssl/types.h>

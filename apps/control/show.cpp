@@ -250,6 +250,8 @@ health health_of(const fbs::ClusterViewT& view) {
     for (const auto& a : n->actors)
       if (a->state == "failed")
         return {false, fmt::format("{} failed: {}", a->path, a->last_error)};
+      else if (a->state == "refusing")
+        return {false, fmt::format("commands are refused: {}", a->detail)};
   return {};
 }
 

@@ -21,6 +21,7 @@
 #include "actors/trace/keeper.hpp"
 #include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
+#include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/ready.hpp"
@@ -144,6 +145,28 @@ trace::observer_options observer_of(const config::job& job) {
   return {"head", address_of(job.cluster), job.job.output};
 }
 
+/// By what the coordinator is known, and what its nodes are given: certificates where the job has
+/// them, which lie on every host; else keys of its secret.
+struct launch_means {
+  cluster::network_options network;
+  std::optional<job_secret> secret;
+  std::string node_key;  ///< text; empty: nodes have certificates
+};
+
+result<launch_means> means_of(const config::job& job) {
+  launch_means out;
+  out.network = cluster::network_of(job.cluster, "coordinator");
+  if (!out.network.by_certificate()) {
+    TROUPE_TRY(secret, job_secret::open(job.job.name, job.job.output));
+    TROUPE_TRY(of_nodes, secret.key().of(tls::role::node));
+    out.network.proof = tls::proof{secret.key(), {tls::role::node, "coordinator"}};
+    out.node_key = of_nodes.text();
+    out.secret = std::move(secret);
+  }
+  TROUPE_CHECK(cluster::prove(out.network));
+  return out;
+}
+
 /// UTC, as RFC 3339 has it.
 std::string wall_time() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
@@ -181,7 +204,8 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   const auto& job = l.plan.job;
   sign_flight_memory("head", address_of(job.cluster),
                      std::filesystem::absolute(job.job.output).string());
-  const auto network = cluster::network_of(job.cluster, "coordinator");
+  TROUPE_TRY(means, means_of(job));
+  const auto& network = means.network;
   auto outcome = std::make_shared<run_outcome>();
   std::optional<watchdog> guard;
   std::optional<replay::recording> lives;  // outlives the actors
@@ -208,13 +232,14 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
     node_processes nodes;
     std::optional<meeting_sign> sign;
     auto started = [&]() -> status {
-      TROUPE_TRY(port, cluster::publish(network.tls(), head, job.cluster.listen,
+      TROUPE_TRY(port, cluster::publish(head, job.cluster.listen,
                                         static_cast<uint16_t>(job.cluster.port)));
       say(fmt::format("coordinator of {} at {}:{}", job.job.name, address_of(job.cluster), port));
       const auto address = fmt::format("{}:{}", address_of(job.cluster), port);
       l.folders.say_address(address);
-      sign.emplace(meeting_point{job.job.name, getpid(), address, job.job.output, network});
-      return nodes.start(job, address_of(job.cluster), port, record);
+      sign.emplace(meeting_point{job.job.name, getpid(), address, job.job.output,
+                                 means.secret ? means.secret->file().string() : "", network});
+      return nodes.start(job, address_of(job.cluster), port, means.node_key, record);
     }();
     if (!started) {
       caf::anon_send_exit(head, caf::exit_reason::kill);
@@ -226,6 +251,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   }
   caf::anon_send_exit(head, caf::exit_reason::kill);
   auto code = conclude(job, *outcome, signal);
+  if (code && *code == 0 && means.secret) means.secret->job_is_done();
   guard.emplace(std::chrono::seconds(5), code ? *code : exit_code(code.error().code));
   return code;
 }

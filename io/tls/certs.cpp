@@ -47,13 +47,6 @@ struct pair {
   certificate_ptr certificate;
 };
 
-bool is_name(std::string_view name) {
-  return !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' &&
-         std::all_of(name.begin(), name.end(), [](unsigned char c) {
-           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
-         });
-}
-
 bool is_address(const std::string& host) {
   unsigned char bytes[16];
   return inet_pton(AF_INET, host.c_str(), bytes) == 1 ||
@@ -310,6 +303,13 @@ status verify_chain(X509* ca, X509* x, int purpose, const std::string& path) {
 }
 
 }  // namespace
+
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
 
 std::string_view to_string(role r) {
   return role_names[static_cast<size_t>(r)];

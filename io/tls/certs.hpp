@@ -31,6 +31,10 @@ enum class role : uint8_t {
 /// "node", "operator", "reader".
 std::string_view to_string(role r);
 
+/// Whether a certificate or a key may bear the name: at most 64 letters, digits, '.', '_' and '-',
+/// starting with none of '.' and '-'.
+bool is_name(std::string_view name);
+
 /// One certificate to make.
 struct request {
   std::string name;  ///< CN, the first DNS name and the file name: letters, digits, . _ -
