@@ -1,5 +1,4 @@
 // `troupe generate`: text from a checkpoint.
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 
@@ -112,10 +111,7 @@ void add_generate(shell& sh) {
       return 0;
     }
     TROUPE_CHECK(print(o->prompt));
-    TROUPE_TRY(text, sample(*o, [](std::string_view piece) {
-                 std::fwrite(piece.data(), 1, piece.size(), stdout);
-                 std::fflush(stdout);
-               }));
+    TROUPE_TRY(text, sample(*o, [](std::string_view piece) { static_cast<void>(print(piece)); }));
     TROUPE_CHECK(print("\n"));
     return 0;
   });

@@ -30,6 +30,7 @@
 #include "apps/up/signals.hpp"
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
+#include "apps/voice.hpp"
 #include "gpu/host/peak.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/disk/calibrate.hpp"
@@ -181,6 +182,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
                const std::string& record) {
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
   TROUPE_TRY(desk, signal_desk::open());
+  speak_through_outboxes();
   TROUPE_TRY(l, prepare(arguments, log_format));
   const auto& job = l.plan.job;
   sign_flight_memory("head", address_of(job.cluster),

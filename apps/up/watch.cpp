@@ -8,6 +8,7 @@
 #include <caf/send.hpp>
 
 #include "apps/talk.hpp"
+#include "apps/voice.hpp"
 #include "messages/msg.hpp"
 
 namespace troupe::apps {
@@ -62,6 +63,7 @@ void watch::interrupt(int number) {
   if (signal_ != 0) {
     say("second signal: aborting at once");
     nodes_.signal_all(SIGKILL);
+    settle_voice();
     _exit(128 + number);
   }
   signal_ = number;

@@ -1,0 +1,126 @@
+// A training goes on whoever listens: outputs that are closed, full or not read, a log without room,
+// a terminal that was closed.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+struct opened_pipe {
+  troupe::io::unique_fd in, out;  // to write to, to read from
+  opened_pipe() {
+    int ends[2];
+    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
+    out.reset(ends[0]);
+    in.reset(ends[1]);
+  }
+  /// Nothing more goes in, as when a pager is left open over night.
+  void fill() const {
+    REQUIRE(fcntl(in.get(), F_SETFL, O_NONBLOCK) == 0);
+    const std::string bytes(4096, '\n');
+    while (write(in.get(), bytes.data(), bytes.size()) > 0) continue;
+    while (write(in.get(), "\n", 1) > 0) continue;
+    REQUIRE(fcntl(in.get(), F_SETFL, 0) == 0);
+  }
+};
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+/// Twenty steps, whatever becomes of what it says: all logged, saved, 0.
+void trains_to_its_end(const streams& to) {
+  job_files job;
+  program up(job.up(layout(2, 1)), 0, to);
+  CHECK(up.wait() == 0);
+  CHECK(lines_of(job / "run/log.jsonl").size() == 20);
+  CHECK(fs::exists(job.checkpoint(20)));
+}
+
+troupe::io::unique_fd dev_full() {
+  troupe::io::unique_fd fd(open("/dev/full", O_WRONLY | O_CLOEXEC));
+  REQUIRE(fd);
+  return fd;
+}
+
+/// The test's end of a terminal.
+struct terminal {
+  troupe::io::unique_fd master;
+  std::string path;
+  terminal() : master(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
+    REQUIRE(master);
+    REQUIRE(grantpt(master.get()) == 0);
+    REQUIRE(unlockpt(master.get()) == 0);
+    char name[128];
+    REQUIRE(ptsname_r(master.get(), name, sizeof(name)) == 0);
+    path = name;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("talk: a training does not wait for a stderr that nobody reads") {
+  opened_pipe p;
+  p.fill();
+  trains_to_its_end({.err = p.in.get()});
+}
+
+TEST_CASE("talk: a training does not wait for a stdout that nobody reads") {
+  opened_pipe p;
+  p.fill();
+  trains_to_its_end({.out = p.in.get()});
+}
+
+TEST_CASE("talk: a training goes on where stdout and stderr are on a full disk") {
+  const auto full = dev_full();
+  trains_to_its_end({.out = full.get(), .err = full.get()});
+}
+
+TEST_CASE("talk: a training goes on when the reader of both outputs goes") {
+  opened_pipe p;
+  p.out.reset();
+  trains_to_its_end({.out = p.in.get(), .err = p.in.get()});
+}
+
+TEST_CASE("talk: what stdout did not take is told on stderr") {
+  job_files job;
+  const auto full = dev_full();
+  program up(job.up(), 0, {.out = full.get()});
+  CHECK(up.wait() == 0);
+  CHECK(up.err().find("warning: 21 lines of stdout could not be written: No space left on device") !=
+        std::string::npos);
+}
+
+TEST_CASE("talk: a log that cannot be written is a warning, and the training goes on") {
+  job_files job;
+  fs::create_directories(job / "run");
+  fs::create_symlink("/dev/full", job / "run/log.jsonl");
+  program up(job.up());
+  CHECK(up.wait() == 0);
+  CHECK(up.err().find("log.jsonl: No space left on device; steps go on") != std::string::npos);
+  CHECK(up.objects("step").size() == 20);
+  CHECK(fs::exists(job.checkpoint(20)));
+}
+
+TEST_CASE("talk: a terminal that is closed saves and stops the training with 129") {
+  job_files job;
+  std::optional<terminal> screen(std::in_place);
+  program up(job.up(with(endless, layout(2, 1))), 0, {.terminal = screen->path});
+  const auto log = job / "run/log.jsonl";
+  REQUIRE(eventually([&] { return lines_of(log).size() >= 3; }));
+  screen.reset();
+  CHECK(up.wait() == 129);
+  const auto logged = lines_of(log);
+  const int last = nlohmann::json::parse(logged.back())["step"];
+  CHECK(fs::exists(job.checkpoint(last)));
+}
