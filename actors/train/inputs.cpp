@@ -88,11 +88,7 @@ result<opened_data> open_tokens(const config::job& job, const std::vector<std::s
   TROUPE_TRY(text, io::text_source::open(paths, options_of(job.data)));
   TROUPE_TRY(notes, notes_of(text));
   io::corpus_options options;
-  if (progress)
-    options.progress = [&](const io::corpus_progress& p) {
-      progress(p);
-      return true;
-    };
+  options.progress = progress;
   TROUPE_TRY(cached, io::cached_corpus(text, *words, job.data.cache, options));
   const std::array files{cached};
   TROUPE_TRY(tokens, io::token_files::open(files, io::token_format::llmc));

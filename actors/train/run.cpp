@@ -316,7 +316,12 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
   }
   enter(self, "starting");
   start_up(
-      self, [self] { next_step(self); }, [self](const error& e) { end(self, e); });
+      self,
+      [self] {
+        self->state.begun = true;
+        if (!self->state.ended) next_step(self);
+      },
+      [self](const error& e) { end(self, e); });
   return {
       status_handler(self),
       [self](const msg<fbs::Notice>& m) {
@@ -327,6 +332,7 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
         if (m.epoch() != 0 && !epoch_gate(now.options.epoch).accepts(m)) return;  // 0: a person's
         now.stop_reason = m->reason() ? m->reason()->str() : "stopped";
         now.stop_saves = m->save();
+        if (!now.begun) return end(self, {errc::cancelled, *now.stop_reason});  // RUN-6
         if (std::exchange(now.waiting, false)) next_step(self);
         if (!now.stop_saves) leave_copies(self);
       },

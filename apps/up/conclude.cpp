@@ -13,16 +13,20 @@ namespace troupe::apps {
 
 namespace {
 
+/// EX_TEMPFAIL: a person stopped the run before its last step; started again, it goes on.
+constexpr int stopped_early = 75;
+
 /// A sample of what the model has learned, into the summary. A failure is a remark, not the run's
 /// failure.
-void add_sample(const config::job& job, report::summary& summary) {
-  if (job.train.sample_tokens == 0 || summary.checkpoint.empty()) return;
+void add_sample(const config::job& job, const stop_signals& signals, report::summary& summary) {
+  if (job.train.sample_tokens == 0 || summary.checkpoint.empty() || signals.asked() != 0) return;
   sample_options options;
   options.checkpoint = summary.checkpoint;
   options.prompt = job.train.sample_prompt.empty() ? "\n" : job.train.sample_prompt;
   options.generate.max_tokens = job.train.sample_tokens;
   options.generate.sampling.seed = static_cast<uint64_t>(job.job.seed);
   options.generate.sampling.temperature = 0.8;
+  options.wanted = [&signals] { return signals.asked() == 0; };
   auto text = sample(options);
   if (!text) return say(fmt::format("no sample: {}", text.error().message));
   summary.prompt = options.prompt;
@@ -40,15 +44,17 @@ status show_summary(const config::job& job, const report::summary& summary) {
 
 }  // namespace
 
-result<int> conclude(const config::job& job, run_outcome& outcome, int signal) {
+result<int> conclude(const config::job& job, run_outcome& outcome, int signal,
+                     const stop_signals& signals) {
   std::lock_guard lock(outcome.mutex);
   if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled) return outcome.why;
   if (outcome.summary.steps == 0 && outcome.last_step > 0)
     say(fmt::format("nothing to do: {} holds step {} of {}", outcome.summary.checkpoint,
                     outcome.last_step, job.train.steps));
-  add_sample(job, outcome.summary);
+  add_sample(job, signals, outcome.summary);
   TROUPE_CHECK(show_summary(job, outcome.summary));
-  return signal == 0 ? 0 : 128 + signal;
+  if (outcome.why.code == errc::none) return 0;  // after the last step whoever stops it is too late
+  return signal == 0 ? stopped_early : 128 + signal;
 }
 
 }  // namespace troupe::apps

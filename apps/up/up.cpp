@@ -27,7 +27,7 @@
 #include "apps/up/conclude.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
-#include "apps/up/signals.hpp"
+#include "apps/up/stop_signals.hpp"
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
@@ -181,7 +181,7 @@ struct front_office {
 result<int> up(const job_arguments& arguments, const std::string& log_format,
                const std::string& record) {
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
-  TROUPE_TRY(desk, signal_desk::open());
+  TROUPE_TRY(signals, stop_signals::open());
   speak_through_outboxes();
   TROUPE_TRY(l, prepare(arguments, log_format));
   const auto& job = l.plan.job;
@@ -189,6 +189,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
                      std::filesystem::absolute(job.job.output).string());
   const auto network = cluster::network_of(job.cluster, "coordinator");
   auto outcome = std::make_shared<run_outcome>();
+  signals->enter(phase::running);
   std::optional<watchdog> guard;
   std::optional<replay::recording> lives;  // outlives the actors
   if (!record.empty())
@@ -199,12 +200,12 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   caf::actor_system system(config);
   const orderly_end last;
   reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
-                        [&bell = *desk] { bell.wake(); }};
+                        [&bell = *signals] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
   auto head = system.spawn(cluster::coordinator,
                            cluster::coordinator_options{l.plan, l.epoch, l.resume, front.teller,
                                                         front.counter, front.watcher});
-  head->attach_functor([&coordinator_gone, &bell = *desk] {
+  head->attach_functor([&coordinator_gone, &bell = *signals] {
     coordinator_gone = true;
     bell.wake();
   });
@@ -225,12 +226,13 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       caf::anon_send_exit(head, caf::exit_reason::kill);
       return started.error();
     }
-    watch w(*desk, nodes, head, outcome);
+    watch w(*signals, nodes, head, outcome);
     signal = w.until_over();
+    signals->enter(phase::concluding);
     w.until_alone(coordinator_gone);
   }
   caf::anon_send_exit(head, caf::exit_reason::kill);
-  auto code = conclude(job, *outcome, signal);
+  auto code = conclude(job, *outcome, signal, *signals);
   guard.emplace(std::chrono::seconds(5), code ? *code : exit_code(code.error().code));
   return code;
 }
