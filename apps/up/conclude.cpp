@@ -6,15 +6,13 @@
 
 #include <fmt/format.h>
 
+#include "apps/exit_codes.hpp"
 #include "apps/sample.hpp"
 #include "apps/talk.hpp"
 
 namespace troupe::apps {
 
 namespace {
-
-/// EX_TEMPFAIL: a person stopped the run before its last step; started again, it goes on.
-constexpr int stopped_early = 75;
 
 /// A sample of what the model has learned, into the summary. A failure is a remark, not the run's
 /// failure.

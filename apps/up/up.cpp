@@ -251,7 +251,8 @@ void add_up(shell& sh) {
                    "Record the actors whose path fits from their birth, e.g. 'stage/*', for "
                    "`troupe replay`");
   verb->footer(
-      "The first Ctrl-C finishes the step, saves and stops; the second aborts at once.\n"
+      "The first Ctrl-C finishes the step, saves and stops; the second, a second later, aborts at "
+      "once.\nA closed terminal saves and stops, too. Exit codes: docs/exit-codes.md.\n"
       "Run it again to go on from the last checkpoint.\n\n"
       "Examples:\n"
       "  troupe up configs/quickstart.toml\n"

@@ -76,16 +76,11 @@ fs::path cache_file(const std::string& device, const calibrate_options& options)
 
 // -- measuring -----------------------------------------------------------------------------------
 
-/// The file measured in; removed when it goes (CA-2).
+/// The file measured in, which has no name any more (CA-2).
 struct scratch_file {
   disk& on;
-  fs::path name;
   file_id file;
-  ~scratch_file() {
-    on.close(file);
-    static_cast<void>(
-        on.remove_file(name));  // what is left after an error of this, GC finds by name
-  }
+  ~scratch_file() { on.close(file); }
 };
 
 /// Moves `chunks` chunks one way, `depth` at a time, and syncs writes.
@@ -146,7 +141,8 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   opened.preallocate = chunks * chunk;
   auto name = folder / fmt::format(".troupe-calibrate-{}", ::getpid());
   TROUPE_TRY(file, on->open(name, opened));
-  scratch_file guard{*on, name, file};
+  scratch_file guard{*on, file};
+  TROUPE_CHECK(on->remove_file(name));
   disk_rate rate{chunk, depth, 0, 0};
   auto start = on->now();
   TROUPE_CHECK(move_all(*on, file, disk_op::write, *ring, chunk, chunks));

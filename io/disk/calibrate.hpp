@@ -6,8 +6,8 @@
 //   CA-1  A kept result is used only if it is of this version, this device (number, file system
 //         type, size), not older than max_age, and every number in it is possible; else it is as
 //         absent.
-//   CA-2  What the measurement writes is removed, also after an error; at most budget_bytes are
-//         written.
+//   CA-2  The file that is measured in loses its name before a byte is written: an error, a signal
+//         or a kill leaves nothing. At most budget_bytes are written.
 #pragma once
 
 #include <chrono>

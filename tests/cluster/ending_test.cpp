@@ -1,5 +1,9 @@
 // However a cluster ends, nothing of it is left: no process, no port, no half checkpoint.
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <csignal>
+#include <fstream>
 
 #include "tests/cluster/job_files.hpp"
 
@@ -40,8 +44,75 @@ TEST_CASE("ending: the first SIGINT finishes the step, saves and stops with 130"
 TEST_CASE("ending: SIGTERM does the same with 143") {
   stop_by(SIGTERM, 143);
 }
+TEST_CASE("ending: SIGHUP does the same with 129") {
+  stop_by(SIGHUP, 129);
+}
 
-TEST_CASE("ending: a second SIGINT aborts at once") {
+TEST_CASE("ending: two equal signals at once are one: the run is saved") {
+  job_files job;
+  program up(job.up(with(endless, {"train.batch=64"})));
+  REQUIRE(up.until_step(2));
+  for (int i = 0; i < 3; ++i) up.signal(SIGTERM);  // as `timeout` and schedulers send it
+  CHECK(up.wait() == 143);
+  INFO(up.err());
+  CHECK(up.err().find("aborting") == std::string::npos);
+  CHECK(fs::exists(job.checkpoint(up.objects("step").back()["step"])));
+}
+
+TEST_CASE("ending: a launcher that reads its configuration hears a signal") {
+  job_files job;
+  const auto never = (job / "never.toml").string();
+  REQUIRE(mkfifo(never.c_str(), 0600) == 0);
+  program up({"up", never});
+  troupe::io::unique_fd writer;
+  REQUIRE(eventually([&] {  // opens once there is a reader
+    writer.reset(open(never.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    return bool(writer);
+  }));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+  CHECK(up.err().find("stopped by SIGINT before the training began") != std::string::npos);
+}
+
+TEST_CASE("ending: a signal while text is tokenised ends it, and leaves no half token file") {
+  job_files job;
+  {
+    std::ofstream big(job / "big.txt");
+    uint32_t x = 1;
+    for (int i = 0; i < 12'000'000; ++i) {
+      x = x * 1664525u + 1013904223u;
+      big << static_cast<char>('a' + (x >> 24) % 26) << ((x >> 20) % 5 == 0 ? " " : "q");
+    }
+  }
+  program up(job.up({fmt::format("data.path={}", (job / "big.txt").string()),
+                     fmt::format("data.cache={}", (job / "cache").string()),
+                     fmt::format("data.tokenizer={}", TROUPE_SOURCE_DIR
+                                 "/tests/io/fixtures/gpt2.tokenizer.json")}));
+  REQUIRE(up.until_error_has("tokenising: "));
+  const traces left(up);
+  up.signal(SIGTERM);
+  CHECK(up.wait() == 143);
+  INFO(up.err());
+  CHECK(left.gone());
+  CHECK(up.objects("step").empty());
+  CHECK(fs::is_empty(job / "cache"));
+}
+
+TEST_CASE("ending: a signal after the last step leaves out the sample, and the job is done") {
+  job_files job;
+  program up(job.up({"train.sample_tokens=1000000"}));
+  REQUIRE(up.until_error_has("coordinator of "));
+  REQUIRE(up.until_step(20));
+  REQUIRE(eventually([&] { return nodes_of(up.port()).empty(); }));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.err().find("no sample: interrupted") != std::string::npos);
+  CHECK(up.objects("summary").size() == 1);
+  CHECK(fs::exists(job.checkpoint(20)));
+}
+
+TEST_CASE("ending: a second signal aborts at once") {
   job_files job;
   // Steps of seconds, so that the first signal is still waiting for the end of one.
   program up(job.up(with(endless, with(layout(2, 1), {"train.batch=512", "train.seq_len=256"}))));
@@ -49,8 +120,8 @@ TEST_CASE("ending: a second SIGINT aborts at once") {
   const traces left(up);
   up.signal(SIGINT);
   REQUIRE(up.until_error_has("again to abort"));
-  up.signal(SIGINT);
-  CHECK(up.wait() == 130);
+  up.signal(SIGTERM);  // a second SIGINT within a second would be the same
+  CHECK(up.wait() == 143);
   CHECK(up.err().find("aborting at once") != std::string::npos);
   CHECK(left.gone());
   CHECK(fs::is_empty(job / "run/checkpoints"));  // nothing was saved
