@@ -40,19 +40,38 @@ status show_summary(const config::job& job, const report::summary& summary) {
   return print("\n" + report::summary_text(summary, canvas));
 }
 
+/// A launcher that was stopped for too long finds its nodes gone: they could not know.
+bool was_taken_for_dead(const config::cluster_section& cluster, const run_outcome& outcome,
+                        const run_end& ended) {
+  // A node counts from the last answer, which may be a heartbeat older than the absence.
+  return outcome.why.code == errc::unavailable &&
+         ended.absence.count() + cluster.heartbeat_interval_ms >= cluster.dead_after_ms;
+}
+
+error absent(const config::cluster_section& cluster, const run_end& ended) {
+  return {errc::unavailable,
+          fmt::format("this process did not run for {:.1f} s, and cluster.dead_after_ms is {}: its "
+                      "nodes took it for dead and ended",
+                      static_cast<double>(ended.absence.count()) / 1e3, cluster.dead_after_ms),
+          "it was stopped (Ctrl-Z, SIGSTOP) or got no processor; start it again: it goes on from "
+          "the last checkpoint"};
+}
+
 }  // namespace
 
-result<int> conclude(const config::job& job, run_outcome& outcome, int signal,
+result<int> conclude(const config::job& job, run_outcome& outcome, const run_end& ended,
                      const stop_signals& signals) {
   std::lock_guard lock(outcome.mutex);
-  if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled) return outcome.why;
+  if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled)
+    return was_taken_for_dead(job.cluster, outcome, ended) ? absent(job.cluster, ended)
+                                                            : outcome.why;
   if (outcome.summary.steps == 0 && outcome.last_step > 0)
     say(fmt::format("nothing to do: {} holds step {} of {}", outcome.summary.checkpoint,
                     outcome.last_step, job.train.steps));
   add_sample(job, signals, outcome.summary);
   TROUPE_CHECK(show_summary(job, outcome.summary));
   if (outcome.why.code == errc::none) return 0;  // after the last step whoever stops it is too late
-  return signal == 0 ? stopped_early : 128 + signal;
+  return ended.signal == 0 ? stopped_early : 128 + ended.signal;
 }
 
 }  // namespace troupe::apps

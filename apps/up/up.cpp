@@ -209,7 +209,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
     coordinator_gone = true;
     bell.wake();
   });
-  int signal = 0;
+  run_end ended;
   {
     node_processes nodes;
     std::optional<meeting_sign> sign;
@@ -227,12 +227,12 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       return started.error();
     }
     watch w(*signals, nodes, head, outcome);
-    signal = w.until_over();
+    ended = w.until_over();
     signals->enter(phase::concluding);
     w.until_alone(coordinator_gone);
   }
   caf::anon_send_exit(head, caf::exit_reason::kill);
-  auto code = conclude(job, *outcome, signal, *signals);
+  auto code = conclude(job, *outcome, ended, *signals);
   guard.emplace(std::chrono::seconds(5), code ? *code : exit_code(code.error().code));
   return code;
 }

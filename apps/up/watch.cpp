@@ -2,6 +2,7 @@
 #include "apps/up/watch.hpp"
 
 #include <string.h>
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <caf/send.hpp>
@@ -27,13 +28,17 @@ void note(const std::vector<ended_child>& children) {
 
 }  // namespace
 
-int watch::until_over() {
+run_end watch::until_over() {
+  using clock = std::chrono::steady_clock;
   while (!over()) {
+    const auto before = clock::now();
     signals_.wait(pulse);
-    if (const int signal = signals_.asked(); signal != 0 && asked_ == 0) ask_to_stop(signal);
+    const auto late = clock::now() - before - pulse;  // Ctrl-Z and the like: nothing of us ran
+    end_.absence = std::max(end_.absence, std::chrono::floor<std::chrono::milliseconds>(late));
+    if (const int signal = signals_.asked(); signal != 0 && end_.signal == 0) ask_to_stop(signal);
     tell_of_ended_children();
   }
-  return asked_;
+  return end_;
 }
 
 void watch::until_alone(const std::atomic<bool>& coordinator_gone) {
@@ -41,7 +46,7 @@ void watch::until_alone(const std::atomic<bool>& coordinator_gone) {
   const auto most = failed() ? failed_grace : grace;
   for (auto waited = pulse * 0; !alone() && waited < most; waited += pulse / 4) {
     signals_.wait(pulse / 4);
-    if (signals_.asked() != asked_) break;  // somebody is in a hurry
+    if (signals_.asked() != end_.signal) break;  // somebody is in a hurry
     note(nodes_.reap());
   }
 }
@@ -57,7 +62,7 @@ bool watch::failed() {
 }
 
 void watch::ask_to_stop(int signal) {
-  asked_ = signal;
+  end_.signal = signal;
   say("finishing the step, then saving and stopping (again to abort at once)");
   caf::anon_send(coordinator_, make_msg<fbs::StopTraining>({}, [&](auto& s) {
                    s.reason = fmt::format("stopped by SIG{}", sigabbrev_np(signal));

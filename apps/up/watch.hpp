@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 
 #include "apps/up/node_processes.hpp"
@@ -10,6 +11,12 @@
 #include "messages/actors.hpp"
 
 namespace troupe::apps {
+
+/// How a run came to its end, as the main thread saw it.
+struct run_end {
+  int signal = 0;  ///< that asked the run to stop; 0: none
+  std::chrono::milliseconds absence{0};  ///< longest time in which this process did not run
+};
 
 class watch {
  public:
@@ -20,8 +27,8 @@ class watch {
         coordinator_(std::move(coordinator)),
         outcome_(std::move(outcome)) {}
 
-  /// Until the run has ended; the signal that asked it to, or 0.
-  int until_over();
+  /// Until the run has ended.
+  run_end until_over();
 
   /// Gives the nodes time to go by themselves, those of other hosts (whose links the coordinator
   /// watches) as well as this machine's children.
@@ -37,7 +44,7 @@ class watch {
   node_processes& nodes_;
   coordinator_actor coordinator_;
   std::shared_ptr<run_outcome> outcome_;
-  int asked_ = 0;
+  run_end end_;
 };
 
 }  // namespace troupe::apps

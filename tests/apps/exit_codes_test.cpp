@@ -17,7 +17,8 @@ TEST_CASE("exit codes: the page has the table's rows, in its order, and no other
   std::string rows;
   for (const auto& m : exit_meanings)
     rows += fmt::format("| {} | {} | {} |\n", m.code, m.name, m.meaning);
-  const auto page = troupe::content(std::filesystem::path(TROUPE_SOURCE_DIR) / "docs/exit-codes.md");
+  const std::filesystem::path here(TROUPE_SOURCE_DIR);
+  const auto page = troupe::content(here / "docs/exit-codes.md");
   const auto head = page.find("|---|---|---|\n");
   REQUIRE(head != std::string::npos);
   const auto begin = page.find('\n', head) + 1;

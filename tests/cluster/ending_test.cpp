@@ -1,5 +1,6 @@
 // However a cluster ends, nothing of it is left: no process, no port, no half checkpoint.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 
 #include <csignal>
@@ -180,7 +181,7 @@ TEST_CASE("ending: a node killed with -9 ends the run with its name and 69") {
   REQUIRE(kill(victim, SIGKILL) == 0);
   CHECK(up.wait() == 69);
   INFO(up.err());
-  CHECK(up.err().find("node2") != std::string::npos);
+  CHECK(up.err().find("error: node node2 was killed by signal 9") != std::string::npos);
   CHECK(left.gone());
 }
 
@@ -220,6 +221,36 @@ TEST_CASE("ending: a node that is stopped is dead after dead_after_ms") {
   CHECK(up.err().find("node1") != std::string::npos);
   CHECK(up.err().find("silent") != std::string::npos);
   CHECK(left.gone());
+}
+
+TEST_CASE("ending: a launcher that is stopped and continued in time goes on with the same bits") {
+  job_files job;
+  const std::vector<std::string> beats{"cluster.heartbeat_interval_ms=100",
+                                       "cluster.suspect_after_ms=400",
+                                       "cluster.dead_after_ms=120000"};
+  const auto undisturbed = job.losses(with(layout(2, 1), {"job.output=" + (job / "u").string()}));
+  program up(job.up(with(layout(2, 1), beats)));
+  REQUIRE(up.until_step(2));
+  up.signal(SIGSTOP);  // what Ctrl-Z does, which a group without a shell does not hear
+  poll(nullptr, 0, 1500);  // the time it is stopped for, longer than suspect_after
+  up.signal(SIGCONT);
+  CHECK(up.wait() == 0);
+  CHECK(up.losses() == undisturbed);
+  CHECK(up.err().find("silent") == std::string::npos);
+}
+
+TEST_CASE("ending: a launcher that is continued too late says why its nodes are gone") {
+  job_files job;
+  program up(job.up(with(endless, with(layout(2, 1), quick_beats))));
+  REQUIRE(up.until_step(2));
+  const auto port = up.port();
+  up.signal(SIGSTOP);
+  REQUIRE(eventually([&] { return nodes_of(port).empty(); }));
+  up.signal(SIGCONT);
+  CHECK(up.wait() == 69);
+  INFO(up.err());
+  CHECK(up.err().find("this process did not run for ") != std::string::npos);
+  CHECK(up.err().find("its nodes took it for dead") != std::string::npos);
 }
 
 TEST_CASE("ending: a run that diverges ends with 1 and says what to do") {
