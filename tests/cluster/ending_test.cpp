@@ -77,18 +77,7 @@ TEST_CASE("ending: a launcher that reads its configuration hears a signal") {
 
 TEST_CASE("ending: a signal while text is tokenised ends it, and leaves no half token file") {
   job_files job;
-  {
-    std::ofstream big(job / "big.txt");
-    uint32_t x = 1;
-    for (int i = 0; i < 12'000'000; ++i) {
-      x = x * 1664525u + 1013904223u;
-      big << static_cast<char>('a' + (x >> 24) % 26) << ((x >> 20) % 5 == 0 ? " " : "q");
-    }
-  }
-  program up(job.up({fmt::format("data.path={}", (job / "big.txt").string()),
-                     fmt::format("data.cache={}", (job / "cache").string()),
-                     fmt::format("data.tokenizer={}", TROUPE_SOURCE_DIR
-                                 "/tests/io/fixtures/gpt2.tokenizer.json")}));
+  program up(job.up(much_text(job)));
   REQUIRE(up.until_error_has("tokenising: "));
   const traces left(up);
   up.signal(SIGTERM);

@@ -278,6 +278,12 @@ std::vector<pid_t> nodes_of(uint16_t port) {
   });
 }
 
+std::vector<pid_t> nodes_started_by(pid_t launcher) {
+  return processes_with([parent = std::to_string(launcher)](const auto& words) {
+    return has_pair(words, "--parent", parent);
+  });
+}
+
 pid_t keeper_of(pid_t pid) {
   const auto found = processes_with([title = fmt::format("keeper {}", pid)](const auto& words) {
     return !words.empty() && words[0] == title;

@@ -88,6 +88,8 @@ finished run(const std::vector<std::string>& arguments);
 
 /// Processes whose command line has `--join 127.0.0.1:port`.
 std::vector<pid_t> nodes_of(uint16_t port);
+/// Nodes that a launcher of this machine started.
+std::vector<pid_t> nodes_started_by(pid_t launcher);
 /// The process that keeps another's black box, or -1.
 pid_t keeper_of(pid_t pid);
 /// The pid among them with `--name name`, or -1.

@@ -1,42 +1,11 @@
 // A training goes on whoever listens: outputs that are closed, full or not read, a log without
 // room, a terminal that was closed.
-#include <fcntl.h>
-#include <stdlib.h>
-#include <unistd.h>
-
-#include <csignal>
-#include <fstream>
-
+#include "tests/cluster/bad_outputs.hpp"
 #include "tests/cluster/job_files.hpp"
 
 using namespace troupe::cluster_test;
 
 namespace {
-
-struct opened_pipe {
-  troupe::io::unique_fd in, out;  // to write to, to read from
-  opened_pipe() {
-    int ends[2];
-    REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
-    out.reset(ends[0]);
-    in.reset(ends[1]);
-  }
-  /// Nothing more goes in, as when a pager is left open over night.
-  void fill() const {
-    REQUIRE(fcntl(in.get(), F_SETFL, O_NONBLOCK) == 0);
-    const std::string bytes(4096, '\n');
-    while (write(in.get(), bytes.data(), bytes.size()) > 0) continue;
-    while (write(in.get(), "\n", 1) > 0) continue;
-    REQUIRE(fcntl(in.get(), F_SETFL, 0) == 0);
-  }
-};
-
-std::vector<std::string> lines_of(const fs::path& file) {
-  std::ifstream in(file);
-  std::vector<std::string> out;
-  for (std::string line; std::getline(in, line);) out.push_back(line);
-  return out;
-}
 
 /// Twenty steps, whatever becomes of what it says: all logged, saved, 0.
 void trains_to_its_end(const streams& to) {
@@ -46,26 +15,6 @@ void trains_to_its_end(const streams& to) {
   CHECK(lines_of(job / "run/log.jsonl").size() == 20);
   CHECK(fs::exists(job.checkpoint(20)));
 }
-
-troupe::io::unique_fd dev_full() {
-  troupe::io::unique_fd fd(open("/dev/full", O_WRONLY | O_CLOEXEC));
-  REQUIRE(fd);
-  return fd;
-}
-
-/// The test's end of a terminal.
-struct terminal {
-  troupe::io::unique_fd master;
-  std::string path;
-  terminal() : master(posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)) {
-    REQUIRE(master);
-    REQUIRE(grantpt(master.get()) == 0);
-    REQUIRE(unlockpt(master.get()) == 0);
-    char name[128];
-    REQUIRE(ptsname_r(master.get(), name, sizeof(name)) == 0);
-    path = name;
-  }
-};
 
 }  // namespace
 
