@@ -43,12 +43,12 @@ class progress_line {
     auto share = p.bytes > 0 ? std::min(100.0, 100.0 * static_cast<double>(p.bytes_done) /
                                                    static_cast<double>(p.bytes))
                              : 100.0;
-    fmt::print(stderr, "\r\x1b[K{:.0f} % | {}/{} documents | {} tokens", share, p.documents_done,
-               p.documents, report::grouped(static_cast<int64_t>(p.tokens)));
-    std::fflush(stderr);
+    say_as_is(fmt::format("\r\x1b[K{:.0f} % | {}/{} documents | {} tokens", share,
+                          p.documents_done, p.documents,
+                          report::grouped(static_cast<int64_t>(p.tokens))));
   }
   void clear() const {
-    if (terminal_) fmt::print(stderr, "\r\x1b[K");
+    if (terminal_) say_as_is("\r\x1b[K");
   }
 
  private:

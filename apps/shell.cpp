@@ -6,12 +6,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
-#include <fmt/format.h>
+#include "apps/voice.hpp"
 
 namespace troupe::apps {
 
@@ -23,17 +21,7 @@ std::string first_of(std::initializer_list<const char*> variables) {
   return {};
 }
 
-}  // namespace
-
-void on_run(shell& sh, command* verb, std::function<result<int>()> run) {
-  verb->callback([&sh, run = std::move(run)] {
-    auto done = run();
-    if (!done) say(done.error());
-    sh.exit_code = done ? *done : exit_code(done.error().code);
-  });
-}
-
-int run(shell& sh, int argc, const char* const* argv) {
+int run_verb(shell& sh, int argc, const char* const* argv) {
   try {
     auto parsed = sh.app.parse(argc, argv);
     if (!parsed) {
@@ -47,29 +35,20 @@ int run(shell& sh, int argc, const char* const* argv) {
   }
 }
 
-status print(std::string_view text) {
-  errno = 0;
-  auto wrote = std::fwrite(text.data(), 1, text.size(), stdout);
-  if (wrote != text.size() || std::fflush(stdout) != 0)
-    return error::system("write to stdout", errno);
-  return {};
+}  // namespace
+
+void on_run(shell& sh, command* verb, std::function<result<int>()> run) {
+  verb->callback([&sh, run = std::move(run)] {
+    auto done = run();
+    if (!done) say(done.error());
+    sh.exit_code = done ? *done : exit_code(done.error().code);
+  });
 }
 
-void say(std::string_view text) {
-  fmt::print(stderr, "{}\n", text);
-}
-
-void say(const error& e) {
-  bool colour = wants_colour(STDERR_FILENO);
-  auto paint = [&](const char* code, const char* word) {
-    return colour ? fmt::format("\x1b[{}m{}:\x1b[0m", code, word) : fmt::format("{}:", word);
-  };
-  for (std::string_view rest = e.message; !rest.empty();) {  // a configuration may have many faults
-    auto line = rest.substr(0, rest.find('\n'));
-    fmt::print(stderr, "{} {}\n", paint("1;31", "error"), line);
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-  }
-  if (!e.hint.empty()) fmt::print(stderr, "{} {}\n", paint("1", "hint"), e.hint);
+int run(shell& sh, int argc, const char* const* argv) {
+  const int code = run_verb(sh, argc, argv);
+  settle_voice();
+  return code;
 }
 
 bool wants_colour(int fd) {

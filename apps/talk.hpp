@@ -2,6 +2,8 @@
 //
 // SH-1 stdout carries data only; everything said to a person goes to stderr.
 // SH-3 Colour appears on terminals only, and never under NO_COLOR.
+// SH-4 Talking never throws and never ends a verb; whether it may wait for its reader is the verb's
+//      choice (voice.hpp).
 #pragma once
 
 #include <string_view>
@@ -11,10 +13,13 @@
 namespace troupe::apps {
 
 /// Writes data to stdout. Errors: io, e.g. a full disk; a closed pipe ends the program as usual.
+/// Through outboxes neither happens: what is lost is counted and told.
 status print(std::string_view text);
 
 /// Tells a person something, one line on stderr.
 void say(std::string_view text);
+/// The same without a line end: for a line that rewrites itself.
+void say_as_is(std::string_view text);
 /// Tells a person about an error: "error: message" and "hint: remedy" on stderr.
 void say(const error& e);
 

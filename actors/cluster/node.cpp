@@ -37,7 +37,8 @@ worker_actor make_worker(node_pointer self, uint32_t epoch, uint32_t rank) {
 loader_actor make_loader(node_pointer self, uint32_t epoch) {
   const auto& o = self->state.options;
   if (o.parts.loader) return o.parts.loader(self, epoch);
-  return self->spawn<caf::detached>(train::loader, epoch, o.name);
+  return self->spawn<caf::detached>(train::loader, epoch, o.name,
+                                    self->state.going.get_token());
 }
 
 meter_actor make_meter(node_pointer self, uint32_t epoch, int64_t interval_ms) {
@@ -55,6 +56,7 @@ void be(node_pointer self, fbs::NodeState state) {
 void end(node_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.over, true)) return;
+  st.going.request_stop();
   be(self, fbs::NodeState::leaving);
   if (st.options.ended) st.options.ended(why);
   self->quit();
@@ -238,6 +240,7 @@ void down(node_pointer self, const caf::down_msg& m) {
 
 /// NOD-3.
 node_state::~node_state() {
+  going.request_stop();
   for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
   if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);

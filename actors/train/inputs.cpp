@@ -67,11 +67,7 @@ result<opened_data> open_tokens(const config::job& job, const std::vector<std::s
   TROUPE_TRY(text, find_text(job, sources));
   TROUPE_TRY(notes, notes_of(text));
   io::corpus_options options;
-  if (progress)
-    options.progress = [&](const io::corpus_progress& p) {
-      progress(p);
-      return true;
-    };
+  options.progress = progress;
   TROUPE_TRY(cached, io::cached_corpus(text, *words, job.data.cache, options));
   const std::array files{cached};
   TROUPE_TRY(tokens, io::token_files::open(files, io::token_format::llmc));

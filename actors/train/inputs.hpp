@@ -18,8 +18,8 @@ namespace troupe::train {
 constexpr int64_t train_slots = 4;
 constexpr int64_t validation_slots = 2;
 
-/// Hears how far tokenising has come.
-using tokenising = std::function<void(const io::corpus_progress&)>;
+/// Hears how far tokenising has come; false ends it (errc::cancelled).
+using tokenising = std::function<bool(const io::corpus_progress&)>;
 
 /// A source's tokens, and what a person should know of them.
 struct opened_data {

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "apps/commands.hpp"
 #include "apps/control/show.hpp"
@@ -117,9 +118,7 @@ class editor {
     std::string more = common.size() > typed.size() ? common.substr(typed.size()) : "";
     if (all.size() == 1 && brace == std::string::npos) more += ' ';
     if (!more.empty() && el_insertstr(line, more.c_str()) == 0) return CC_REFRESH;
-    std::fputc('\n', stdout);
-    for (const auto& c : all) std::printf("%s  ", c.c_str());
-    std::fputc('\n', stdout);
+    static_cast<void>(print(fmt::format("\n{}\n", fmt::join(all, "  "))));
     return CC_REDISPLAY;
   }
 

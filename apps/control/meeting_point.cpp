@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
 #include <cstdlib>
 
 #include <fmt/format.h>
@@ -36,6 +37,20 @@ bool is_ours(const fs::path& folder) {
          facts.st_uid == getuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+/// Whether a file was being written by a process that is gone: "PID.json.tmp-PID-0" (MP-2).
+bool is_left_over(const std::string& name) {
+  const auto at = name.find(".json.tmp-");
+  if (at == std::string::npos) return false;
+  const int pid = std::atoi(name.c_str());
+  return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH);
+}
+
+void remove_leftovers(const fs::path& folder) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder, code))
+    if (is_left_over(entry.path().filename().string())) fs::remove(entry.path(), code);
+}
+
 std::string absolute(const std::string& path) {
   return path.empty() ? path : fs::absolute(path).string();
 }
@@ -59,6 +74,7 @@ meeting_sign::meeting_sign(const meeting_point& here) {
                     folder.error().message));
     return;
   }
+  remove_leftovers(folder);
   nlohmann::ordered_json sign;
   sign["job"] = here.job;
   sign["pid"] = here.pid;

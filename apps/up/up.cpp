@@ -29,9 +29,10 @@
 #include "apps/up/folders.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
-#include "apps/up/signals.hpp"
+#include "apps/up/stop_signals.hpp"
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
+#include "apps/voice.hpp"
 #include "gpu/host/peak.hpp"
 #include "io/disk/calibrate.hpp"
 #include "messages/errors.hpp"
@@ -199,7 +200,8 @@ struct front_office {
 result<int> up(const job_arguments& arguments, const std::string& log_format,
                const std::string& record, bool break_lock) {
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
-  TROUPE_TRY(desk, signal_desk::open());
+  TROUPE_TRY(signals, stop_signals::open());
+  speak_through_outboxes();
   TROUPE_TRY(l, prepare(arguments, log_format, break_lock));
   const auto& job = l.plan.job;
   sign_flight_memory("head", address_of(job.cluster),
@@ -207,6 +209,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   TROUPE_TRY(means, means_of(job));
   const auto& network = means.network;
   auto outcome = std::make_shared<run_outcome>();
+  signals->enter(phase::running);
   std::optional<watchdog> guard;
   std::optional<replay::recording> lives;  // outlives the actors
   if (!record.empty())
@@ -217,17 +220,17 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   caf::actor_system system(config);
   const orderly_end last;
   reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
-                        [&bell = *desk] { bell.wake(); }};
+                        [&bell = *signals] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
   auto head = system.spawn(cluster::coordinator,
                            cluster::coordinator_options{l.plan, l.epoch, l.resume, l.origin,
                                                         front.teller, front.counter,
                                                         front.watcher});
-  head->attach_functor([&coordinator_gone, &bell = *desk] {
+  head->attach_functor([&coordinator_gone, &bell = *signals] {
     coordinator_gone = true;
     bell.wake();
   });
-  int signal = 0;
+  run_end ended;
   {
     node_processes nodes;
     std::optional<meeting_sign> sign;
@@ -245,12 +248,13 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       caf::anon_send_exit(head, caf::exit_reason::kill);
       return started.error();
     }
-    watch w(*desk, nodes, head, outcome);
-    signal = w.until_over();
+    watch w(*signals, nodes, head, outcome);
+    ended = w.until_over();
+    signals->enter(phase::concluding);
     w.until_alone(coordinator_gone);
   }
   caf::anon_send_exit(head, caf::exit_reason::kill);
-  auto code = conclude(job, *outcome, signal);
+  auto code = conclude(job, *outcome, ended, *signals);
   if (code && *code == 0 && means.secret) means.secret->job_is_done();
   guard.emplace(std::chrono::seconds(5), code ? *code : exit_code(code.error().code));
   return code;
@@ -273,7 +277,8 @@ void add_up(shell& sh) {
   verb->add_flag("--break-lock", *break_lock,
                  "Take over folders that a process on another host holds: only when it is gone");
   verb->footer(
-      "The first Ctrl-C finishes the step, saves and stops; the second aborts at once.\n"
+      "The first Ctrl-C finishes the step, saves and stops; the second, a second later, aborts at "
+      "once.\nA closed terminal saves and stops, too. Exit codes: docs/exit-codes.md.\n"
       "Run it again to go on from the last checkpoint.\n\n"
       "Examples:\n"
       "  troupe up configs/quickstart.toml\n"
