@@ -158,7 +158,7 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
   auto connect = [this, tables = std::move(tables)]() -> status {
     for (auto& [name, group] : pending_) {
       const auto table = std::find_if(tables.begin(), tables.end(),
-                                      [&](const auto& t) { return t.first == name; });
+                                      [&name = name](const auto& t) { return t.first == name; });
       if (table == tables.end())
         return error{errc::bad_data, fmt::format("no addresses for group {}", name)};
       TROUPE_TRY(connected, group->connect(table->second));
