@@ -13,6 +13,7 @@
 #include <string>
 
 #include "actors/base/traced.hpp"
+#include "apps/ceiling.hpp"
 #include "apps/report/report.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
@@ -30,7 +31,7 @@ struct run_outcome {
 
 struct reporter_options {
   config::job job;
-  double peak_flops = 0;  ///< of all workers together; 0: unknown
+  std::shared_ptr<ceiling> peak;  ///< of all workers together; null: unknown
   std::string log_path;
   std::shared_ptr<run_outcome> outcome;
   std::function<void()> ended;  ///< called once, after `outcome` is over

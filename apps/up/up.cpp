@@ -21,6 +21,7 @@
 #include "actors/trace/desk.hpp"
 #include "actors/trace/keeper.hpp"
 #include "actors/trace/observer.hpp"
+#include "apps/ceiling.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/job_arguments.hpp"
@@ -30,7 +31,6 @@
 #include "apps/up/signals.hpp"
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
-#include "gpu/host/peak.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/disk/calibrate.hpp"
 #include "messages/errors.hpp"
@@ -44,20 +44,19 @@ struct launch {
   train::job_plan plan;
   std::optional<checkpoint::entry> resume;
   uint32_t epoch = 1;
-  double peak_flops = 0;
+  std::shared_ptr<ceiling> peak;
 };
 
-/// The ceiling of all workers together, where they are on this machine; 0 otherwise.
-double local_peak(const config::job& job) {
-  if (job.cluster.launch != config::launch_mode::local) return 0;
+/// The ceiling of all workers together, where they are on this machine; null otherwise.
+std::shared_ptr<ceiling> local_peak(const config::job& job) {
+  if (job.cluster.launch != config::launch_mode::local) return nullptr;
   const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   const int64_t each =
       job.cluster.threads > 0 ? job.cluster.threads : std::max<int64_t>(1, cores / job.workers());
   const auto type =
       job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
-  auto peak =
-      gpu::measure_peak_flops(type, static_cast<int>(std::min(cores, each * job.workers())));
-  return peak ? *peak : 0;
+  auto peak = ceiling::make(type, static_cast<int>(std::min(cores, each * job.workers())));
+  return peak ? std::make_shared<ceiling>(std::move(*peak)) : nullptr;
 }
 
 /// Removes what interrupted saves and copies left in a folder of checkpoints.
@@ -135,7 +134,7 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   std::filesystem::create_directories(l.plan.job.job.output, code);
   if (code)
     return error::system(fmt::format("make the folder {}", l.plan.job.job.output), code.value());
-  l.peak_flops = local_peak(l.plan.job);
+  l.peak = local_peak(l.plan.job);
   return l;
 }
 
@@ -196,7 +195,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   cluster::system_config config(network);
   caf::actor_system system(config);
   const orderly_end last;
-  reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
+  reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
                         [&bell = *desk] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
   auto head = system.spawn(cluster::coordinator,
