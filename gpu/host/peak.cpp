@@ -73,6 +73,14 @@ error no_threads(const std::system_error& e) {
 
 }  // namespace
 
+std::vector<std::string> instruction_sets() {
+  int count = 0;
+  const auto* tables = host::runnable_kernels(&count);
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.emplace_back(tables[i]->name);
+  return names;
+}
+
 result<std::vector<peak_sample>> measure_peaks(int threads) {
   if (threads < 1) return error(errc::usage, "a peak needs at least one thread");
   try {

@@ -27,6 +27,10 @@ struct peak_sample {
   bool disturbed() const { return others > 0.05 || flops_per_second < 0.9 * best; }
 };
 
+/// The instruction sets that kernels are compiled for and this processor has, worst first, none
+/// better than TROUPE_ISA: "generic", "avx2" ...
+std::vector<std::string> instruction_sets();
+
 /// Every way this machine can multiply, with `threads` threads at once. Takes about 0.2 s a way.
 /// Fails with usage when threads < 1, with unavailable when threads cannot be started.
 result<std::vector<peak_sample>> measure_peaks(int threads);
