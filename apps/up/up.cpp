@@ -20,6 +20,7 @@
 #include "actors/trace/desk.hpp"
 #include "actors/trace/keeper.hpp"
 #include "actors/trace/observer.hpp"
+#include "apps/ceiling.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
@@ -33,7 +34,6 @@
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
-#include "gpu/host/peak.hpp"
 #include "io/disk/calibrate.hpp"
 #include "messages/errors.hpp"
 
@@ -47,21 +47,20 @@ struct launch {
   std::optional<checkpoint::entry> resume;
   io::checkpoint::origin origin;  ///< of what is saved
   uint32_t epoch = 1;
-  double peak_flops = 0;
+  std::shared_ptr<ceiling> peak;
   held_folders folders;
 };
 
-/// The ceiling of all workers together, where they are on this machine; 0 otherwise.
-double local_peak(const config::job& job) {
-  if (job.cluster.launch != config::launch_mode::local) return 0;
+/// The ceiling of all workers together, where they are on this machine; null otherwise.
+std::shared_ptr<ceiling> local_peak(const config::job& job) {
+  if (job.cluster.launch != config::launch_mode::local) return nullptr;
   const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   const int64_t each =
       job.cluster.threads > 0 ? job.cluster.threads : std::max<int64_t>(1, cores / job.workers());
   const auto type =
       job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
-  auto peak =
-      gpu::measure_peak_flops(type, static_cast<int>(std::min(cores, each * job.workers())));
-  return peak ? *peak : 0;
+  auto peak = ceiling::make(type, static_cast<int>(std::min(cores, each * job.workers())));
+  return peak ? std::make_shared<ceiling>(std::move(*peak)) : nullptr;
 }
 
 /// Removes what interrupted saves and copies left in a folder of checkpoints.
@@ -131,7 +130,7 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   l.resume = std::move(ready.resume);
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
-  l.peak_flops = local_peak(l.plan.job);
+  l.peak = local_peak(l.plan.job);
   l.origin = checkpoint::origin_of(l.resume);
   TROUPE_CHECK(leave_behind(l.plan.job, l.origin));  // last: the start is not refused any more
   return l;
@@ -219,7 +218,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   cluster::system_config config(network);
   caf::actor_system system(config);
   const orderly_end last;
-  reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
+  reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
                         [&bell = *signals] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
   auto head = system.spawn(cluster::coordinator,

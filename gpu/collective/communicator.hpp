@@ -34,6 +34,7 @@ struct group_options {
   std::string host = "127.0.0.1";             ///< local address to listen on
   std::chrono::milliseconds timeout{60'000};  ///< of one collective or transfer
   bool transfers = false;  ///< ranks r and r + 1 send and receive, too (Gloo: everybody may always)
+  std::chrono::milliseconds connect_timeout{60'000};  ///< of meeting the peers
 };
 
 /// A connected group. Operations enqueue on the given stream and never block the caller.

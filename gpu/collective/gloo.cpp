@@ -269,7 +269,7 @@ class gloo_pending final : public pending_group {
     attributes.hostname = options_.host;
     device_ = gloo::transport::tcp::CreateDevice(attributes);
     transport_ = device_->createContext(options_.rank, options_.size);
-    transport_->setTimeout(options_.timeout);
+    transport_->setTimeout(options_.connect_timeout);
     for (int peer = 0; peer < options_.size; ++peer) {
       if (peer == options_.rank) continue;
       const auto bytes = transport_->createPair(peer)->address().bytes();

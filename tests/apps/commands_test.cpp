@@ -73,6 +73,7 @@ TEST_CASE("commands: help and version are data") {
   CHECK(sh(here, "troupe config show --help").code == 0);
   auto version = sh(here, "troupe version --json");
   CHECK(nlohmann::json::parse(version.out)["version"] == troupe::cluster::own_version());
+  CHECK(nlohmann::json::parse(version.out)["instruction_sets"][0] == "generic");
   CHECK(sh(here, "troupe version").out.find(troupe::cluster::own_version()) != std::string::npos);
 }
 

@@ -69,7 +69,7 @@ TEST_CASE("a handler's error reaches the caller, CAF renders it readably") {
   });
   caf::scoped_actor self(system);
   caf::error got;
-  self->request(refusing, std::chrono::seconds(10), 2)
+  self->request(refusing, std::chrono::minutes(5), 2)
       .receive([](int) { FAIL("answered"); }, [&](const caf::error& e) { got = e; });
   CHECK(from_caf(got).code == errc::bad_config);
   CHECK(from_caf(got).hint == "try one");
