@@ -111,7 +111,7 @@ void add_generate(shell& sh) {
           print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
       return 0;
     }
-    TROUPE_CHECK(print(o->prompt));
+    TROUPE_CHECK(print_unchanged(o->prompt));
     TROUPE_TRY(text, sample(*o, [](std::string_view piece) {
                  std::fwrite(piece.data(), 1, piece.size(), stdout);
                  std::fflush(stdout);

@@ -12,6 +12,10 @@
 #include <exception>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "apps/log_format.hpp"
+#include "io/base/printable.hpp"
 
 namespace troupe::apps {
 
@@ -35,6 +39,7 @@ void on_run(shell& sh, command* verb, std::function<result<int>()> run) {
 
 int run(shell& sh, int argc, const char* const* argv) {
   try {
+    spdlog::set_formatter(log_format());  // SH-4
     auto parsed = sh.app.parse(argc, argv);
     if (!parsed) {
       say(parsed.error());
@@ -48,6 +53,10 @@ int run(shell& sh, int argc, const char* const* argv) {
 }
 
 status print(std::string_view text) {
+  return print_unchanged(printable_lines(text));  // SH-4
+}
+
+status print_unchanged(std::string_view text) {
   errno = 0;
   auto wrote = std::fwrite(text.data(), 1, text.size(), stdout);
   if (wrote != text.size() || std::fflush(stdout) != 0)
@@ -56,7 +65,7 @@ status print(std::string_view text) {
 }
 
 void say(std::string_view text) {
-  fmt::print(stderr, "{}\n", text);
+  fmt::print(stderr, "{}\n", printable_lines(text));
 }
 
 void say(const error& e) {
@@ -66,10 +75,10 @@ void say(const error& e) {
   };
   for (std::string_view rest = e.message; !rest.empty();) {  // a configuration may have many faults
     auto line = rest.substr(0, rest.find('\n'));
-    fmt::print(stderr, "{} {}\n", paint("1;31", "error"), line);
+    fmt::print(stderr, "{} {}\n", paint("1;31", "error"), printable(line));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
   }
-  if (!e.hint.empty()) fmt::print(stderr, "{} {}\n", paint("1", "hint"), e.hint);
+  if (!e.hint.empty()) fmt::print(stderr, "{} {}\n", paint("1", "hint"), printable(e.hint));
 }
 
 bool wants_colour(int fd) {

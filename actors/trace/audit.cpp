@@ -5,6 +5,7 @@
 #include <caf/actor_system.hpp>
 #include <nlohmann/json.hpp>
 
+#include "io/base/printable.hpp"
 #include "messages/actors.hpp"
 #include "messages/audience.hpp"
 #include "messages/registry.hpp"
@@ -15,6 +16,7 @@ namespace troupe::trace {
 namespace {
 
 constexpr int64_t minute_ns = 60'000'000'000;
+constexpr size_t name_characters = 256;
 
 }  // namespace
 
@@ -80,13 +82,13 @@ void audit_log::write(const audit_line& line, uint64_t left_out) {
   if (!file_.is_open()) return;
   nlohmann::ordered_json out;
   out["time"] = wall_time_ ? wall_time_() : "";
-  out["who"] = line.by.who;
+  out["who"] = printable(line.by.who, name_characters);  // ADT-4
   if (!line.by.role.empty()) out["role"] = line.by.role;
-  if (!line.by.claims.empty()) out["claims"] = line.by.claims;
+  if (!line.by.claims.empty()) out["claims"] = printable(line.by.claims, name_characters);
   out["command"] = line.command;
-  out["target"] = line.target;
-  out["message"] = line.message;
-  out["result"] = line.result;
+  out["target"] = printable(line.target, name_characters);
+  out["message"] = printable(line.message);
+  out["result"] = printable(line.result);
   if (left_out > 0) out["refusals_left_out_before"] = left_out;
   file_ << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
   if (file_) return;

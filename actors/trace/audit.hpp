@@ -7,6 +7,7 @@
 //   ADT-2  A line is in the file before note() returns, or counts as a failure.
 //   ADT-3  At most `refusals_per_minute` refusals are written; the next one says how many were left
 //     out, so that nobody fills the disk by asking for what he may not.
+//   ADT-4  What others said is cut and made printable: who reads the file in a terminal reads it.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "io/base/one_line.hpp"
+#include "io/base/printable.hpp"
 #include "io/formats/safetensors.hpp"
 
 namespace troupe::train {
@@ -16,6 +16,7 @@ namespace {
 
 /// So many of the first tokens are shown.
 constexpr uint64_t beginning_tokens = 24;
+constexpr size_t beginning_characters = 80;
 
 std::vector<std::filesystem::path> as_paths(const std::vector<std::string>& names) {
   return {names.begin(), names.end()};
@@ -104,7 +105,8 @@ std::string beginning_of(const config::job& job, const io::token_files& tokens) 
   tokens.copy(0, ids.size(), ids.data());
   auto words = tokenizer_of(job);
   if (words && *words)
-    if (auto text = (*words)->decode(ids)) return fmt::format("\"{}\"", one_line(*text));
+    if (auto text = (*words)->decode(ids))
+      return fmt::format("\"{}\"", printable(*text, beginning_characters));
   return fmt::format("tokens {}", fmt::join(ids.begin(), ids.end(), " "));
 }
 
