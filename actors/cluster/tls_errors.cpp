@@ -14,6 +14,7 @@
 #include <openssl/ssl.h>
 
 #include "actors/cluster/network.hpp"
+#include "actors/cluster/tls_certificates.hpp"
 #include "actors/cluster/tls_links.hpp"
 
 namespace {
@@ -27,6 +28,12 @@ Function* original(const char* name) {
 }  // namespace
 
 extern "C" {
+
+__attribute__((visibility("default"))) SSL* SSL_new(SSL_CTX* context) {
+  static auto* const make = original<SSL*(SSL_CTX*)>("SSL_new");
+  const auto own = troupe::cluster::certificate_context();  // CRT-1
+  return make(own ? own.get() : context);
+}
 
 __attribute__((visibility("default"))) int SSL_read(SSL* link, void* into, int bytes) {
   static auto* const read = original<int(SSL*, void*, int)>("SSL_read");
@@ -61,7 +68,8 @@ __attribute__((visibility("default"))) int SSL_connect(SSL* link) {
 namespace troupe::cluster {
 
 bool tls_errors_are_apart() {
-  return dlsym(RTLD_DEFAULT, "SSL_read") == reinterpret_cast<void*>(&SSL_read) &&
+  return dlsym(RTLD_DEFAULT, "SSL_new") == reinterpret_cast<void*>(&SSL_new) &&
+         dlsym(RTLD_DEFAULT, "SSL_read") == reinterpret_cast<void*>(&SSL_read) &&
          dlsym(RTLD_DEFAULT, "SSL_accept") == reinterpret_cast<void*>(&SSL_accept);
 }
 

@@ -12,6 +12,7 @@
 
 #include "actors/base/recorder.hpp"
 #include "actors/cluster/hardware.hpp"
+#include "actors/cluster/tls_links.hpp"
 #include "apps/commands.hpp"
 #include "io/config/load.hpp"
 #include "messages/errors.hpp"
@@ -96,6 +97,7 @@ status session::connect(const connect_options& o) {
   const std::chrono::milliseconds wait(timeout_ms_);
   coordinator_actor coordinator;
   error failed;
+  cluster::expect_host(target.first, target.second);
   (*self_)
       ->request(cluster::connector(*system_, o.network.tls()), wait, caf::connect_atom_v,
                 target.first, target.second)
