@@ -14,7 +14,8 @@
 //   GAT-4  The broker's mailbox closes with it: what comes later is refused at once. CAF leaves it
 //     open; a message in it that names the broker would keep both for ever.
 //   GAT-5  A connection that has not said who it is waits within bounds (strangers_policy.hpp).
-//     What is closed here is closed both ways: CAF would leave the socket to a peer that never does.
+//     What is closed here is closed both ways: CAF would leave the socket to a peer that never
+//     closes it.
 #pragma once
 
 #include <memory>
