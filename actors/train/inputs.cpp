@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "io/base/one_line.hpp"
+#include "io/base/printable.hpp"
 
 namespace troupe::train {
 
@@ -15,6 +15,7 @@ namespace {
 
 /// So many of the first tokens are shown.
 constexpr uint64_t beginning_tokens = 24;
+constexpr size_t beginning_characters = 80;
 
 io::token_format format_of(config::data_format f) {
   return f == config::data_format::llmc      ? io::token_format::llmc
@@ -79,7 +80,8 @@ std::string beginning_of(const config::job& job, const io::token_files& tokens) 
   tokens.copy(0, ids.size(), ids.data());
   auto words = tokenizer_of(job);
   if (words && *words)
-    if (auto text = (*words)->decode(ids)) return fmt::format("\"{}\"", one_line(*text));
+    if (auto text = (*words)->decode(ids))
+      return fmt::format("\"{}\"", printable(*text, beginning_characters));
   return fmt::format("tokens {}", fmt::join(ids.begin(), ids.end(), " "));
 }
 

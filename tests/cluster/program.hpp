@@ -34,9 +34,10 @@ struct streams {
 class program {
  public:
   /// Starts `troupe` with these arguments; requires that it starts. `file_limit`: bytes beyond
-  /// which writes to a file fail (of its children as well); 0: none.
+  /// which writes to a file fail (of its children as well); `descriptors`: how many files each
+  /// process may open; 0: none, and as many as the test.
   explicit program(const std::vector<std::string>& arguments, size_t file_limit = 0,
-                   const streams& to = {});
+                   const streams& to = {}, int descriptors = 0);
   program(const program&) = delete;
   program& operator=(const program&) = delete;
   ~program();  ///< kills and reaps what still runs
