@@ -143,7 +143,7 @@ result<std::vector<std::string>> remove_leftovers(const std::filesystem::path& d
   TROUPE_TRY(all, cp::list(dir));
   for (const auto& e : all) {
     const bool partial = e.name.state == cp::folder_state::partial;
-    if ((!partial && e.name.state != cp::folder_state::deleting) || e.pinned) continue;
+    if ((!partial && e.name.state != cp::folder_state::deleting) || !e.holds.empty()) continue;
     TROUPE_CHECK(cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"}));
     names.push_back(e.path.filename().string());
   }

@@ -94,7 +94,7 @@ std::vector<std::string> kept_because(std::span<const entry> catalog, const rete
   }
   for (size_t i = 0; i < catalog.size(); ++i) {
     const auto& e = catalog[i];
-    if (e.pinned) add(why[i], "pinned");
+    for (const auto& h : e.holds) add(why[i], fmt::format("held by {}", h.by));
     if (e.name.state == folder_state::aside && !rules.aside) add(why[i], "set aside");
     if (e.name.state != folder_state::complete) continue;
     if (!e.head) add(why[i], "not readable");  // RT-2
@@ -124,7 +124,7 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
         out.push_back(found), out.back().why = "its removal was interrupted";
         break;
       case folder_state::partial:
-        if (e.pinned || now_s - e.changed_s < rules.partial_age_s) break;
+        if (!e.holds.empty() || now_s - e.changed_s < rules.partial_age_s) break;
         out.push_back(found), out.back().why = "its save was interrupted";
         break;
     }
@@ -133,6 +133,7 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
 }
 
 status remove(const doomed& what) {
+  TROUPE_TRY(nobody_reads, exclude_readers(what.path));
   const auto parent = what.path.parent_path();
   auto gone = what.path;
   std::error_code code;
@@ -183,7 +184,8 @@ status caretaker::retain(const fs::path& dir, const retention& rules,
         kept = good.error().within(fmt::format("{} is kept", old.path.string()));
         continue;
       }
-    TROUPE_CHECK(remove(old));
+    if (auto gone = remove(old); !gone && gone.error().code != errc::unavailable)
+      return gone.error();  // what is being read goes another time
   }
   return kept;
 }
