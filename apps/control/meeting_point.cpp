@@ -48,7 +48,9 @@ bool is_left_over(const std::string& name) {
 void remove_leftovers(const fs::path& folder) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code))
-    if (is_left_over(entry.path().filename().string())) fs::remove(entry.path(), code);
+    if (is_left_over(entry.path().filename().string()))
+      if (auto fd = io::open_read(entry.path()))
+        static_cast<void>(io::remove_own_file(entry.path(), fd->get()));
 }
 
 std::string absolute(const std::string& path) {

@@ -4,14 +4,13 @@
 //   <dir>/step-00000120.e3.partial/  being written by epoch 3, or left by a crash: never read
 //   <dir>/step-00000120.deleting/    given up: never read, removed sooner or later
 //   <dir>/step-00000120.aside-1/     whole, of a line that was left (line.hpp): read by name alone
-//   <dir>/step-00000120/PINNED       kept by retention, whatever its rules; made by a person
 //
 // Invariants
 // CT-1 Only folders of the first form are read by themselves.
 // CT-2 A checkpoint is trusted only when every byte of it verified; each one passed over is named
 //      with its reason.
 // CT-3 What is chosen is of the line of the newest launch; what that line has left is passed over,
-//      whatever its step.
+//      whatever its step. What was set aside in one folder is not taken from another either.
 // CT-4 What is set aside keeps every byte; only its name changes.
 #pragma once
 
@@ -23,13 +22,11 @@
 #include <vector>
 
 #include "io/base/result.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parallel.hpp"
 
 namespace troupe::io::checkpoint {
-
-/// The file that keeps a checkpoint from retention.
-inline constexpr std::string_view pin_file = "PINNED";
 
 /// What a folder's name says it is.
 enum class folder_state : uint8_t { complete, partial, deleting, aside };
@@ -63,7 +60,7 @@ struct entry {
   std::optional<error> problem;       ///< of the others of these: why there is no head
   uint64_t bytes = 0;                 ///< of all files in the folder
   int64_t changed_s = 0;              ///< newest change of the folder or its files, since 1970
-  bool pinned = false;
+  std::vector<hold> holds;            ///< retention keeps what has one
 
   /// The order of catalogs: newest first, by step, then epoch.
   std::pair<uint64_t, uint64_t> age_key() const noexcept {

@@ -40,7 +40,7 @@ entry known(uint64_t step, std::optional<double> loss = {}, bool pinned = false)
   e.head = manifest_head{};
   e.head->step = step;
   e.head->validation_loss = loss;
-  e.pinned = pinned;
+  if (pinned) e.holds.push_back({"PINNED", {}});
   return e;
 }
 
@@ -105,8 +105,8 @@ TEST_CASE("the catalog lists newest first, leftovers too, and says what is unrea
   CHECK((*all)[3].problem->message.find("no MANIFEST") != std::string::npos);
   CHECK((*all)[2].head->job == "sample");
   CHECK((*all)[2].bytes > 4096);
-  CHECK((*all)[4].pinned);
-  CHECK(!(*all)[5].pinned);
+  CHECK((*all)[4].holds == std::vector<hold>{{"PINNED", ""}});
+  CHECK((*all)[5].holds.empty());
 }
 
 TEST_CASE("the next epoch is larger than that of every checkpoint and leftover") {
