@@ -32,6 +32,7 @@ void add_all(shell& sh) {
   add_config(sh);
   add_plan(sh);
   add_certs(sh);
+  add_key(sh);
   add_completion(sh);
   add_version(sh);
 }

@@ -11,7 +11,7 @@
 
 #include "apps/commands.hpp"
 #include "apps/report/report.hpp"
-#include "io/base/one_line.hpp"
+#include "io/base/printable.hpp"
 #include "io/data/corpus.hpp"
 #include "io/data/token_file.hpp"
 
@@ -153,7 +153,7 @@ result<int> inspect(const data_arguments& a, bool with_text) {
   }
   const auto shown = [](const std::string& key, const nlohmann::ordered_json& value) {
     if (key == "file") return value.get<std::string>();
-    if (key == "first_text") return fmt::format("\"{}\"", one_line(value.get<std::string>(), 200));
+    if (key == "first_text") return fmt::format("\"{}\"", printable(value.get<std::string>(), 200));
     return value.dump(-1, ' ', false, handler::replace);
   };
   std::string text;

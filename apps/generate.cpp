@@ -115,8 +115,10 @@ void add_generate(shell& sh) {
           print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
       return 0;
     }
-    TROUPE_CHECK(print(o->prompt));
-    TROUPE_TRY(text, sample(*o, [](std::string_view piece) { static_cast<void>(print(piece)); }));
+    TROUPE_CHECK(print_unchanged(o->prompt));
+    TROUPE_TRY(text, sample(*o, [](std::string_view piece) {
+                 static_cast<void>(print_unchanged(piece));
+               }));
     TROUPE_CHECK(print("\n"));
     return 0;
   });

@@ -9,6 +9,9 @@
 #include <cstdlib>
 #include <exception>
 
+#include <spdlog/spdlog.h>
+
+#include "apps/log_format.hpp"
 #include "apps/voice.hpp"
 
 namespace troupe::apps {
@@ -23,6 +26,7 @@ std::string first_of(std::initializer_list<const char*> variables) {
 
 int run_verb(shell& sh, int argc, const char* const* argv) {
   try {
+    spdlog::set_formatter(log_format());  // SH-5
     auto parsed = sh.app.parse(argc, argv);
     if (!parsed) {
       say(parsed.error());

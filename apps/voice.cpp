@@ -21,7 +21,9 @@
 #include <spdlog/sinks/base_sink.h>
 #include <spdlog/spdlog.h>
 
+#include "apps/log_format.hpp"
 #include "apps/talk.hpp"
+#include "io/base/printable.hpp"
 
 namespace troupe::apps {
 
@@ -198,8 +200,9 @@ void speak_through_outboxes() {
   if (own_voice.load() != nullptr) return;
   own_voice = new voice();
   const auto level = spdlog::get_level();
-  spdlog::set_default_logger(
-      std::make_shared<spdlog::logger>("", std::make_shared<voice_sink>()));
+  auto logger = std::make_shared<spdlog::logger>("", std::make_shared<voice_sink>());
+  logger->set_formatter(log_format());  // SH-5
+  spdlog::set_default_logger(std::move(logger));
   spdlog::set_level(level);
 }
 
@@ -213,6 +216,10 @@ void settle_voice(std::chrono::milliseconds patience) {
 }
 
 status print(std::string_view text) {
+  return print_unchanged(printable_lines(text));  // SH-5
+}
+
+status print_unchanged(std::string_view text) {
   if (own_voice.load() != nullptr) {
     deliver(STDOUT_FILENO, std::string(text));
     return {};
@@ -228,7 +235,7 @@ void say_as_is(std::string_view text) {
 }
 
 void say(std::string_view text) {
-  deliver(STDERR_FILENO, fmt::format("{}\n", text));
+  deliver(STDERR_FILENO, fmt::format("{}\n", printable_lines(text)));
 }
 
 void say(const error& e) {
@@ -239,10 +246,10 @@ void say(const error& e) {
   std::string text;
   for (std::string_view rest = e.message; !rest.empty();) {  // a configuration may have many faults
     auto line = rest.substr(0, rest.find('\n'));
-    text += fmt::format("{} {}\n", paint("1;31", "error"), line);
+    text += fmt::format("{} {}\n", paint("1;31", "error"), printable(line));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
   }
-  if (!e.hint.empty()) text += fmt::format("{} {}\n", paint("1", "hint"), e.hint);
+  if (!e.hint.empty()) text += fmt::format("{} {}\n", paint("1", "hint"), printable(e.hint));
   deliver(STDERR_FILENO, std::move(text));
 }
 

@@ -145,6 +145,7 @@ archive_actor make_archive(coordinator_pointer self) {
   files.dir = o.plan.job.checkpoint.dir;
   files.epoch = o.epoch;
   files.plan = o.plan;
+  files.origin = o.origin;
   return self->spawn<caf::detached>(checkpoint::archive, std::move(files));
 }
 
@@ -154,7 +155,8 @@ carrier_actor make_carrier(coordinator_pointer self) {
   if (o.make_carrier) return o.make_carrier(self);
   return self->spawn<caf::detached>(
       checkpoint::carrier,
-      checkpoint::carrier_options{o.plan.job.checkpoint.second, o.epoch, self->state.archive});
+      checkpoint::carrier_options{o.plan.job.checkpoint.second, o.epoch, self->state.archive,
+                                  o.origin});
 }
 
 run_actor make_run(coordinator_pointer self, train::run_options options) {

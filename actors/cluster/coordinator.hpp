@@ -44,6 +44,7 @@ struct coordinator_options {
   train::job_plan plan;
   uint32_t epoch = 1;
   std::optional<checkpoint::entry> resume;
+  io::checkpoint::origin origin = {};  ///< of what is saved
   reporter_actor reporter;
   desk_actor desk;          ///< told of every process that joins
   observer_actor observer;  ///< of this process

@@ -42,7 +42,6 @@ struct node_options {
   std::string name;
   std::string coordinator_host;
   uint16_t coordinator_port = 0;
-  bool tls = false;
   std::string advertise;  ///< address other nodes reach this one at
   int64_t join_timeout_ms = 30'000;
   /// Of this process. Weak: CAF keeps a copy of these options for as long as anything refers to the

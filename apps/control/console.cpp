@@ -137,7 +137,8 @@ result<answer> obey_or_watch(session& s, const std::string& line) {
   const auto what = line.substr(line.find(a[1], line.find("watch") + 5));
   for (;;) {
     TROUPE_TRY(said, obey(s, what, terminal_width()));
-    TROUPE_CHECK(print((isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "") + said.text));
+    if (isatty(STDOUT_FILENO)) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
+    TROUPE_CHECK(print(said.text));
     fd_set in;
     FD_ZERO(&in);
     FD_SET(STDIN_FILENO, &in);

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <bit>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -25,7 +26,7 @@ report::step_report as_report(const reporter_state& st, const fbs::StepReport& m
   r.grad_norm = m.grad_norm();
   r.lr = m.lr();
   r.step_ms = m.step_ms();
-  if (st.options.peak_flops > 0) r.peak_ratio = m.flops_per_s() / st.options.peak_flops;
+  if (st.options.peak) r.peak_ratio = share_of_peak(m.flops_per_s(), st.options.peak->flops());
   r.tokens_per_s = m.tokens_per_s();
   r.eta_s = st.spent_ms / static_cast<double>(st.steps_seen) *
             static_cast<double>(m.steps() - m.step()) / 1e3;
@@ -81,6 +82,8 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   auto& st = self->state;
   st.spent_ms += m->step_ms();
   ++st.steps_seen;
+  // The first measurement may have been disturbed: a few more, ever fewer, between what is shown.
+  if (st.options.peak && std::has_single_bit(st.steps_seen)) st.options.peak->sample();
   const auto r = as_report(st, *m);
   write_log(self, report::step_json(r));
   show(st, r);

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "actors/base/traced.hpp"
+#include "apps/ceiling.hpp"
 #include "apps/report/report.hpp"
 #include "apps/up/line_log.hpp"
 #include "io/config/job.hpp"
@@ -32,7 +33,7 @@ struct run_outcome {
 
 struct reporter_options {
   config::job job;
-  double peak_flops = 0;  ///< of all workers together; 0: unknown
+  std::shared_ptr<ceiling> peak;  ///< of all workers together; null: unknown
   std::string log_path;
   std::shared_ptr<run_outcome> outcome;
   std::function<void()> ended;  ///< called once, after `outcome` is over

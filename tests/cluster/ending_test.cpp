@@ -15,7 +15,7 @@ namespace {
 /// A run that does not end by itself within any test's patience.
 const std::vector<std::string> quick_beats{"cluster.heartbeat_interval_ms=200",
                                            "cluster.suspect_after_ms=700",
-                                           "cluster.dead_after_ms=1500"};
+                                           "cluster.dead_after_ms=10000"};
 
 /// A first signal: the step is finished and saved, and the run goes on from there.
 void stop_by(int number, int expected) {

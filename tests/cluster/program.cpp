@@ -102,7 +102,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 }  // namespace
 
-program::program(const std::vector<std::string>& arguments, size_t file_limit, const streams& to) {
+program::program(const std::vector<std::string>& arguments, size_t file_limit, const streams& to,
+                 int descriptors) {
   int out[2], err[2];
   REQUIRE(pipe2(out, O_CLOEXEC) == 0);
   REQUIRE(pipe2(err, O_CLOEXEC) == 0);
@@ -128,6 +129,9 @@ program::program(const std::vector<std::string>& arguments, size_t file_limit, c
       0)  // a full disk without a disk: writes fail with EFBIG where they would with ENOSPC
     words = {"/bin/sh", "-c",
              fmt::format("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", file_limit / 512),
+             TROUPE_PROGRAM};
+  if (descriptors > 0)
+    words = {"/bin/sh", "-c", fmt::format("ulimit -n {}; exec \"$0\" \"$@\"", descriptors),
              TROUPE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   static int programs = 0;

@@ -21,8 +21,9 @@ namespace troupe::cluster_test {
 /// How many times longer things may take here than in a release build (CMake: sanitized builds).
 constexpr int slowness = TROUPE_TEST_SLOWNESS;
 
-/// Longest any wait may take; a healthy one takes a second or two.
-constexpr auto patience = slowness * std::chrono::seconds(90);
+/// Longest any wait may take: a net against hangs. A healthy one takes a second or two, and a minute
+/// on a machine whose load is ten times its processors.
+constexpr auto patience = slowness * std::chrono::minutes(5);
 
 /// Where a program writes, instead of pipes that the test reads. -1: to such a pipe.
 struct streams {
@@ -33,9 +34,10 @@ struct streams {
 class program {
  public:
   /// Starts `troupe` with these arguments; requires that it starts. `file_limit`: bytes beyond
-  /// which writes to a file fail (of its children as well); 0: none.
+  /// which writes to a file fail (of its children as well); `descriptors`: how many files each
+  /// process may open; 0: none, and as many as the test.
   explicit program(const std::vector<std::string>& arguments, size_t file_limit = 0,
-                   const streams& to = {});
+                   const streams& to = {}, int descriptors = 0);
   program(const program&) = delete;
   program& operator=(const program&) = delete;
   ~program();  ///< kills and reaps what still runs

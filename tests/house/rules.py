@@ -22,6 +22,9 @@ ALLOWED = {  # folder -> folders of ours it may include
     "tests": {"tests", "apps", "actors", "messages", "gpu", "io"},
 }
 SOURCE = {".cpp", ".hpp", ".cu", ".cuh"}
+REMOVERS = {"io/folder/owned.cpp", "io/folder/owned.hpp"}  # the one place that removes
+REMOVAL = re.compile(r"\bremove_all\b|\b(?:fs|filesystem)::remove\b|\b(?:unlink|unlinkat|rmdir)\s*\(|"
+                     r"\bstd::remove\s*\(\s*[\w.]*(?:c_str|path|name|file)|::remove\s*\([^,]*c_str\(\)\s*\)")
 THE_VOICE = "apps/voice.cpp"
 PRINTS = re.compile(r"\bstd::(cout|cerr|clog)\b|\bfmt::print\(|\b(printf|fprintf|puts|fputs|fputc|putchar|fwrite|perror)\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -52,6 +55,14 @@ def include_faults(folder, path, lines):
         head = target.split("/")[0]
         if head in ALLOWED and "/" in target and head not in ALLOWED[folder]:
             yield number, f"{folder}/ may not include {head}/: {target}"
+
+
+def removal_faults(folder, relative, lines):
+    if folder == "tests" or str(relative) in REMOVERS:
+        return
+    for number, line in enumerate(lines, 1):
+        if REMOVAL.search(line.split("//")[0]):
+            yield number, "only io/folder/owned.cpp removes files and folders, and only marked ones"
 
 
 def style_faults(lines):
@@ -101,8 +112,8 @@ def faults(root):
         lines = path.read_text(encoding="utf-8").split("\n")
         if lines and lines[-1] == "":
             lines.pop()
-        for check in (include_faults(folder, path, lines), style_faults(lines), function_faults(lines),
-                      talk_faults(folder, relative, lines)):
+        for check in (include_faults(folder, path, lines), removal_faults(folder, relative, lines),
+                      style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines)):
             found += [f"{relative}:{number}: {text}" for number, text in check]
     return found
 
@@ -121,6 +132,11 @@ def self_test():
             "apps/h.cpp": "// h\nvoid h() { std::fprintf(stderr, 0); }\n",
             "apps/i.cpp": "// i\nvoid i() { fmt::print(0); }\n",
         }
+        for number, call in enumerate(("fs::remove_all(p, code)", "std::filesystem::remove(p)",
+                                       "::unlink(p.c_str())", "unlinkat(fd, name, 0)", "rmdir (p)",
+                                       "std::remove(name)", "::remove(p.c_str())",
+                                       "remove_all(p)")):
+            bad[f"io/removal{number}.cpp"] = f"// r\nint r() {{ return {call}; }}\n"
         for name, text in bad.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
@@ -129,8 +145,12 @@ def self_test():
         if missed:
             print("not caught:", sorted(missed))
             return 1
-        (root / "io/a.cpp").write_text('// fine\n#include "io/base/error.hpp"\n')
-        return 1 if any(f.startswith("io/a.cpp") for f in faults(root)) else 0
+        (root / "io/a.cpp").write_text('// fine, with no rmdir(\n#include "io/base/error.hpp"\n')
+        (root / "io/removal0.cpp").write_text(
+            "// r\nauto r = std::remove(v.begin(), v.end(), 0);\nauto s = cp::remove(doomed);\n")
+        wrong = [f for f in faults(root) if f.startswith(("io/a.cpp", "io/removal0.cpp"))]
+        print("\n".join(wrong))
+        return 1 if wrong else 0
 
 
 def main():
