@@ -1,4 +1,4 @@
-// What a person leaves a program to write to leaves a program with: a pipe that nobody reads, a full disk, a terminal.
+// What a person leaves a program to write to: a pipe that nobody reads, a full disk, a terminal.
 #pragma once
 
 #include <fcntl.h>

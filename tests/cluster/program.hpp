@@ -28,7 +28,7 @@ constexpr auto patience = slowness * std::chrono::minutes(5);
 /// Where a program writes, instead of pipes that the test reads. -1: to such a pipe.
 struct streams {
   int out = -1, err = -1;
-  std::string terminal = {};  ///< the path of a terminal that becomes its own, and all three streams
+  std::string terminal = {};  ///< path of one that becomes its own, and all three streams
 };
 
 class program {

@@ -126,7 +126,8 @@ TEST_CASE("signals: while text is tokenised") {
 }
 
 TEST_CASE("signals: while steps are made") {
-  end_in_all_ways({"training", [](const job_files& job) { return job.up(with(endless, layout(2, 1))); },
+  end_in_all_ways({"training",
+                   [](const job_files& job) { return job.up(with(endless, layout(2, 1))); },
                    [](const job_files& job, const program&) {
                      return lines_of(job / "run/log.jsonl").size() >= 3;
                    },
