@@ -106,15 +106,15 @@ std::optional<error> check_tier(const fs::path& dir) {
   if (!fs::is_directory(dir, code))
     return error{errc::bad_config, dir.string() + " is no folder", "name another"};
   const auto mark = io::read_mark(dir);
-  const bool free = mark ? mark->kind == io::folder_kind::output
-                         : mark.error().code == errc::not_found;
+  const bool free =
+      mark ? mark->kind == io::folder_kind::output : mark.error().code == errc::not_found;
   if (free) return std::nullopt;
-  return error{errc::bad_config,
-               fmt::format("{} is no folder for checkpoints: {}", dir.string(),
-                           mark ? fmt::format("it is a {} folder of this program",
-                                              io::to_string(mark->kind))
-                                : mark.error().message),
-               "name another"};
+  return error{
+      errc::bad_config,
+      fmt::format("{} is no folder for checkpoints: {}", dir.string(),
+                  mark ? fmt::format("it is a {} folder of this program", io::to_string(mark->kind))
+                       : mark.error().message),
+      "name another"};
 }
 
 /// One folder, however it is called, is locked once.

@@ -29,9 +29,9 @@ namespace {
 /// Whether what bears the name of a complete checkpoint may be replaced (SV-4).
 status may_replace(disk& d, const fs::path& there, bool is_folder) {
   TROUPE_TRY(entries, is_folder ? d.list(there) : std::vector<dir_entry>{});
-  std::vector<content> all;
+  std::vector<folder_item> all;
   for (const auto& e : entries)
-    all.push_back({e.name, e.folder ? content::type::folder : content::type::file});
+    all.push_back({e.name, e.folder ? folder_item::type::folder : folder_item::type::file});
   const auto order = removal_order(all, claim_of(d, there));
   if (is_folder && order) return {};
   return error{errc::permission,
@@ -120,8 +120,8 @@ result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_he
   std::vector<file_sum> sums;
   std::vector<std::string> names;
   for (const auto& f : others) names.push_back(f.name);
-  TROUPE_CHECK(d.write_small(partial / mark_file, partial_mark(head.job, std::move(names)),
-                             durable::no));
+  TROUPE_CHECK(
+      d.write_small(partial / mark_file, partial_mark(head.job, std::move(names)), durable::no));
   for (const auto& f : others) {
     if (!is_file_name(f.name)) return error{errc::bug, "a small file's name is none: " + f.name};
     TROUPE_CHECK(d.write_small(partial / f.name, f.content, durable::yes));

@@ -95,16 +95,16 @@ status remove_from_scratch(const std::filesystem::path& folder, const std::strin
 status remove_own_file(const std::filesystem::path& name, int fd);
 
 /// What lies in a folder, as far as a claim cares.
-struct content {
+struct folder_item {
   enum class type : uint8_t { file, folder, other };
   std::string name;
   type what = type::file;
-  bool operator==(const content&) const = default;
+  bool operator==(const folder_item&) const = default;
 };
 
 /// The names to remove, in order, the mark last (OWN-4); permission naming what `ours` does not
 /// claim (OWN-1). Pure.
-result<std::vector<std::string>> removal_order(std::span<const content> all, const claim& ours);
+result<std::vector<std::string>> removal_order(std::span<const folder_item> all, const claim& ours);
 
 /// A temporary folder that goes with all in it when this goes.
 class scratch_folder {
