@@ -17,7 +17,6 @@
 #include "gpu/model/state_saver.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/export.hpp"
-#include "io/checkpoint/retention.hpp"
 #include "io/file.hpp"
 #include "io/folder/owned.hpp"
 #include "io/formats/hf_config.hpp"
@@ -78,6 +77,7 @@ cp::manifest_head head_of(const archive_options& o, const fbs::CommitCheckpointT
   h.loss = votes.loss;
   if (votes.validation_loss >= 0) h.validation_loss = votes.validation_loss;
   h.wall_time_ms = now_ms;
+  h.line = o.origin.at(votes.step);
   return h;
 }
 
@@ -87,13 +87,13 @@ uint64_t unix_ms() {
       duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count());
 }
 
-void remove_expired(const archive_state& st) {
+void remove_expired(archive_state& st) {
   const auto& c = st.options.plan.job.checkpoint;
   std::vector<std::string> in_use;
   for (const auto step : st.held) in_use.push_back(cp::complete_name(step));
   const cp::retention rules{static_cast<uint64_t>(c.keep), static_cast<uint64_t>(c.keep_every),
                             static_cast<uint64_t>(c.keep_best)};
-  if (auto removed = cp::retain(st.options.dir, rules, in_use); !removed)
+  if (auto removed = st.caretaker.retain(st.options.dir, rules, in_use); !removed)
     spdlog::warn("checkpoint retention: {}", render(removed.error()));
 }
 
@@ -287,6 +287,7 @@ archive_actor::behavior_type archive(archive_pointer self, archive_options optio
   guard_mailbox(self);
   introduce(self, "archive");
   self->state.options = std::move(options);
+  self->state.caretaker = cp::caretaker(self->state.options.origin);
   show(self, "idle");
   return {
       status_handler(self),

@@ -161,7 +161,7 @@ status copier::sync_and_close() {
 
 status copier::commit() {
   TROUPE_CHECK(disk_.write_small(partial_ / manifest_file, manifest_, durable::yes));
-  TROUPE_CHECK(publish(disk_, partial_, reader_.content().head.step));
+  TROUPE_CHECK(publish(disk_, partial_, reader_.content().head));
   finished_ = true;
   progress_.written = progress_.durable = progress_.total;
   return {};

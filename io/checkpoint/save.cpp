@@ -7,6 +7,7 @@
 
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/folder_claim.hpp"
+#include "io/file.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -98,15 +99,42 @@ void rank_save::written(const status& outcome) {
 
 // -- the root -------------------------------------------------------------------------------------
 
-result<fs::path> publish(disk& d, const fs::path& partial, uint64_t step) {
+namespace {
+
+/// Whether a complete folder is an earlier attempt of the same launch; not where nobody can tell.
+bool of_the_same_launch(disk& d, const fs::path& complete, const manifest_head& head) {
+  const auto text = d.read_small(complete / manifest_file, max_manifest_bytes);
+  if (!text) return false;
+  const auto there = parse_manifest(as_bytes(*text));
+  return there && line_of(there->head).back().launch == line_of(head).back().launch;
+}
+
+/// SV-6: gives the folder a name that is free.
+status make_way(disk& d, const fs::path& complete, const std::vector<dir_entry>& names,
+                uint64_t step) {
+  uint32_t number = 1;
+  const auto taken = [&](const dir_entry& e) { return e.name == aside_name(step, number); };
+  while (std::any_of(names.begin(), names.end(), taken)) ++number;
+  const auto dir = complete.parent_path();
+  TROUPE_CHECK(d.rename(complete, dir / aside_name(step, number)));
+  return d.sync_dir(dir);
+}
+
+}  // namespace
+
+result<fs::path> publish(disk& d, const fs::path& partial, const manifest_head& head) {
   const auto dir = partial.parent_path();
-  const auto name = complete_name(step);
+  const auto name = complete_name(head.step);
   TROUPE_CHECK(d.sync_dir(partial));
   TROUPE_TRY(entries, d.list(dir));
   const auto there =
       std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
-  const bool again = there != entries.end();
+  bool again = there != entries.end();
   if (again) TROUPE_CHECK(may_replace(d, dir / name, there->folder));
+  if (again && !of_the_same_launch(d, dir / name, head)) {
+    TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
+    again = false;
+  }
   TROUPE_CHECK(again ? d.exchange(partial, dir / name) : d.rename(partial, dir / name));  // SV-4
   TROUPE_CHECK(d.sync_dir(dir));
   // What is not removed now is collected as a leftover at the next start.
@@ -130,7 +158,7 @@ result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_he
   TROUPE_TRY(m, assemble(head, std::move(shards), sums));
   TROUPE_TRY(text, encode_manifest(m));
   TROUPE_CHECK(d.write_small(partial / manifest_file, text, durable::yes));
-  return publish(d, partial, head.step);
+  return publish(d, partial, head);
 }
 
 }  // namespace troupe::io::checkpoint

@@ -146,7 +146,7 @@ TEST_CASE("ARC-3: a shard that is not what was voted for is seen when it is read
   CHECK_FALSE(verify(*done));
 }
 
-TEST_CASE("archive: a step saved before is exchanged whole") {
+TEST_CASE("archive: what another launch saved under the same step is set aside whole") {
   scratch dir;
   const auto o = options_in(dir.path, 1, 1);
   const auto complete = dir / cp::complete_name(5);

@@ -3,7 +3,8 @@
 
 Arrows (design): apps -> actors -> messages; actors -> gpu, io; gpu -> io. io/ and gpu/ include no CAF; a
 policy includes no CAF; nothing includes apps/ but apps/ and tests/. Style: lines of at most 100 columns,
-functions of at most 70 lines, files of at most 700, a head comment in every file, no tabs.
+functions of at most 70 lines, files of at most 700, a head comment in every file, no tabs. The program
+talks through apps/talk.hpp, whose one file that writes to stdout and stderr neither throws nor hangs.
 """
 import re
 import subprocess
@@ -24,6 +25,8 @@ SOURCE = {".cpp", ".hpp", ".cu", ".cuh"}
 REMOVERS = {"io/folder/owned.cpp", "io/folder/owned.hpp"}  # the one place that removes
 REMOVAL = re.compile(r"\bremove_all\b|\b(?:fs|filesystem)::remove\b|\b(?:unlink|unlinkat|rmdir)\s*\(|"
                      r"\bstd::remove\s*\(\s*[\w.]*(?:c_str|path|name|file)|::remove\s*\([^,]*c_str\(\)\s*\)")
+THE_VOICE = "apps/voice.cpp"
+PRINTS = re.compile(r"\bstd::(cout|cerr|clog)\b|\bfmt::print\(|\b(printf|fprintf|puts|fputs|fputc|putchar|fwrite|perror)\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # A definition's opening brace at column 0..2 after a parameter list: good enough for our format.
 FUNCTION = re.compile(r"^(?:  )?[\w:<>,&*~\[\]= ]+\(.*|^(?:  )?\S.*\)(?: const| noexcept| override)* \{$")
@@ -76,6 +79,14 @@ def style_faults(lines):
             yield number, "a tab"
 
 
+def talk_faults(folder, relative, lines):
+    if folder != "apps" or str(relative) == THE_VOICE:
+        return
+    for number, line in enumerate(lines, 1):
+        if PRINTS.search(line):
+            yield number, "prints past apps/talk.hpp: a closed terminal or a full disk would end or hang it"
+
+
 def function_faults(lines):
     """A block opened by a line at indent 0 or 2 that ends in ') {' (or with qualifiers) is a function."""
     start, indent = None, 0
@@ -102,7 +113,7 @@ def faults(root):
         if lines and lines[-1] == "":
             lines.pop()
         for check in (include_faults(folder, path, lines), removal_faults(folder, relative, lines),
-                      style_faults(lines), function_faults(lines)):
+                      style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines)):
             found += [f"{relative}:{number}: {text}" for number, text in check]
     return found
 
@@ -118,6 +129,8 @@ def self_test():
             "messages/e.cpp": "int no_head_comment;\n",
             "apps/f.cpp": "// f\nvoid f(int x) {\n" + "  x++;\n" * 80 + "}\n",
             "apps/g.cpp": "// g\n// " + "x" * 120 + "\n",
+            "apps/h.cpp": "// h\nvoid h() { std::fprintf(stderr, 0); }\n",
+            "apps/i.cpp": "// i\nvoid i() { fmt::print(0); }\n",
         }
         for number, call in enumerate(("fs::remove_all(p, code)", "std::filesystem::remove(p)",
                                        "::unlink(p.c_str())", "unlinkat(fd, name, 0)", "rmdir (p)",

@@ -84,15 +84,16 @@ TEST_CASE("claim: a partial folder goes by its mark, an empty mark, or when it i
   CHECK(tree_of(dir.path).empty());
 }
 
-TEST_CASE("RT-4: what cannot be removed does not keep the others from going") {
+TEST_CASE("RT-7: what cannot be removed does not keep the others from going") {
   scratch dir;
   for (uint64_t s : {10, 20, 30}) {
     sample::made what;
     what.step = s;
+    what.line = {{7, s}};
     sample::make(dir.path, what);
   }
   put_file(dir / "step-00000010/notes.txt", "mine");
-  CHECK_FALSE(retain(dir.path, {1, 0, 0}));
+  CHECK_FALSE(caretaker({7, {}, {}}).retain(dir.path, {1, 0, 0}));
   CHECK(std::filesystem::exists(dir / "step-00000010/MANIFEST"));
   CHECK_FALSE(std::filesystem::exists(dir / "step-00000020"));
   CHECK(std::filesystem::exists(dir / "step-00000030"));
