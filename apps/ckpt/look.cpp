@@ -8,7 +8,7 @@
 
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
-#include "io/base/one_line.hpp"
+#include "io/base/printable.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
 
@@ -81,7 +81,7 @@ std::string line_of(const cp::entry& e) {
       loss(h ? std::optional(h->loss) : std::nullopt), loss(h ? h->validation_loss : std::nullopt),
       time_text(h ? h->wall_time_ms : 0), state_text(e));
   for (const auto& h : e.holds)
-    line += fmt::format(", held by {}{}", h.by, h.reason.empty() ? "" : ": " + one_line(h.reason));
+    line += fmt::format(", held by {}{}", h.by, h.reason.empty() ? "" : ": " + printable(h.reason));
   if (e.problem) line += ": " + e.problem->message;
   return line + "\n";
 }
@@ -229,7 +229,8 @@ result<int> collect(const arguments& a) {
   uint64_t bytes = 0;
   for (const auto& d : doomed) {
     const auto gone = a.dry_run ? cp::check_removal(d) : cp::remove(d);
-    if (!gone && gone.error().code != errc::permission) return gone.error();
+    const auto code = gone ? errc::none : gone.error().code;
+    if (!gone && code != errc::permission && code != errc::unavailable) return gone.error();
     if (!gone) {
       kept.push_back({{"path", d.path.string()}, {"why", gone.error().message}});
       text += fmt::format("{:>10}  {} stays: {}\n", "-", d.path.string(), gone.error().message);

@@ -25,24 +25,6 @@ result<bool> make_partial(disk& d, const fs::path& partial, const std::string& j
   return first;
 }
 
-namespace {
-
-/// Whether what bears the name of a complete checkpoint may be replaced (SV-4).
-status may_replace(disk& d, const fs::path& there, bool is_folder) {
-  TROUPE_TRY(entries, is_folder ? d.list(there) : std::vector<dir_entry>{});
-  std::vector<folder_item> all;
-  for (const auto& e : entries)
-    all.push_back({e.name, e.folder ? folder_item::type::folder : folder_item::type::file});
-  const auto order = removal_order(all, claim_of(d, there));
-  if (is_folder && order) return {};
-  return error{errc::permission,
-               fmt::format("{} is in the way: {}", there.string(),
-                           is_folder ? order.error().message : "it is no folder"),
-               "take it away, or name another checkpoint.dir"};
-}
-
-}  // namespace
-
 // -- a rank ---------------------------------------------------------------------------------------
 
 rank_save::rank_save(rank_plan plan) : plan_(std::move(plan)) {}
@@ -109,6 +91,15 @@ bool of_the_same_launch(disk& d, const fs::path& complete, const manifest_head& 
   return there && line_of(there->head).back().launch == line_of(head).back().launch;
 }
 
+/// Whether a checkpoint's folder holds what `ours` claims and nothing else.
+result<bool> holds_only(disk& d, const fs::path& complete, const claim& ours) {
+  TROUPE_TRY(entries, d.list(complete));
+  std::vector<folder_item> all;
+  for (const auto& e : entries)
+    all.push_back({e.name, e.folder ? folder_item::type::folder : folder_item::type::file});
+  return removal_order(all, ours).has_value();
+}
+
 /// SV-6: gives the folder a name that is free.
 status make_way(disk& d, const fs::path& complete, const std::vector<dir_entry>& names,
                 uint64_t step) {
@@ -130,10 +121,17 @@ result<fs::path> publish(disk& d, const fs::path& partial, const manifest_head& 
   const auto there =
       std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
   bool again = there != entries.end();
-  if (again) TROUPE_CHECK(may_replace(d, dir / name, there->folder));
-  if (again && !of_the_same_launch(d, dir / name, head)) {
-    TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
-    again = false;
+  if (again) {
+    const auto ours = there->folder ? claim_of(d, dir / name) : claim{};
+    if (ours.files.empty())  // SV-7
+      return error{errc::permission,
+                   (dir / name).string() + " is in the way, and is no checkpoint of this program",
+                   "take it away, or name another checkpoint.dir"};
+    TROUPE_TRY(alone, holds_only(d, dir / name, ours));
+    if (!alone || !of_the_same_launch(d, dir / name, head)) {
+      TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
+      again = false;
+    }
   }
   TROUPE_CHECK(again ? d.exchange(partial, dir / name) : d.rename(partial, dir / name));  // SV-4
   TROUPE_CHECK(d.sync_dir(dir));
