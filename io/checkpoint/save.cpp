@@ -17,11 +17,12 @@ status remove_folder(disk& d, const fs::path& folder) {
   return d.remove_folder(folder, claim_of(d, folder));
 }
 
-result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job) {
+result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job,
+                          std::vector<std::string> others) {
   TROUPE_TRY(first, d.make_dir(partial));
   const auto mark = partial / mark_file;
   if (first || !d.read_small(mark, max_mark_bytes))  // who came first may have died between the two
-    TROUPE_CHECK(d.write_small(mark, partial_mark(job, {}), durable::no));
+    TROUPE_CHECK(d.write_small(mark, partial_mark(job, std::move(others)), durable::no));
   return first;
 }
 

@@ -92,9 +92,11 @@ result<std::filesystem::path> commit_save(disk& d, const std::filesystem::path& 
 result<std::filesystem::path> publish(disk& d, const std::filesystem::path& partial,
                                       const manifest_head& head);
 
-/// Makes the folder of a checkpoint on its way, with its mark; true when it was made now. Errors:
-/// those of disk::make_dir and disk::write_small.
-result<bool> make_partial(disk& d, const std::filesystem::path& partial, const std::string& job);
+/// Makes the folder of a checkpoint on its way, with its mark, which names the small files as far
+/// as they are known; true when it was made now. Errors: those of disk::make_dir and
+/// disk::write_small.
+result<bool> make_partial(disk& d, const std::filesystem::path& partial, const std::string& job,
+                          std::vector<std::string> others = {});
 
 /// Removes a checkpoint's folder with what is in it, unless it holds what no checkpoint has
 /// (folder_claim.hpp). Blocks. Errors: permission; io.
