@@ -134,6 +134,7 @@ TEST_CASE("owned: a folder with anything else in it, or of another kind, stays w
 
 TEST_CASE("owned: a link, a file, the working folder, the home and what is above stay") {
   scratch dir;
+  fs::create_directory(dir / "a");
   const auto made = model_in(dir / "a/b");
   fs::create_directory_symlink(made, dir / "link");
   put_file(dir / "file", "mine");
