@@ -392,6 +392,11 @@ status remove_owned(const fs::path& folder, folder_kind kind) {
   return remove_opened(f, *mark);
 }
 
+status remove_empty(const fs::path& folder) {
+  TROUPE_TRY(f, opened_folder::open(folder));
+  return remove_opened(f, {folder_kind::checkpoint, {}, {}});
+}
+
 status remove_from_scratch(const fs::path& folder, const std::string& name) {
   if (!is_plain_name(name) || name == mark_file)
     return not_ours((folder / name).string() + " is no name in a temporary folder");

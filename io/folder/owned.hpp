@@ -49,7 +49,7 @@ std::string_view to_string(folder_kind kind);
 
 /// What of a folder is ours.
 struct claim {
-  folder_kind kind = folder_kind::scratch;
+  folder_kind kind = folder_kind::output;
   std::string job;                 ///< whose it is; empty where that does not matter
   std::vector<std::string> files;  ///< names in it; what is scratch needs none
   bool operator==(const claim&) const = default;
@@ -86,6 +86,9 @@ status remove_claimed(const std::filesystem::path& folder, const claim& ours);
 /// Removes a folder by the mark that it carries. Errors: as remove_claimed's, and permission where
 /// there is no mark of this kind.
 status remove_owned(const std::filesystem::path& folder, folder_kind kind);
+
+/// Removes a folder in which there is nothing. Errors: as remove_claimed's.
+status remove_empty(const std::filesystem::path& folder);
 
 /// Removes one name in a folder marked as scratch, with all in it; success where there is none.
 status remove_from_scratch(const std::filesystem::path& folder, const std::string& name);

@@ -243,6 +243,10 @@ TEST_CASE("owned: a scratch folder goes with all in it, and links in it lead now
   CHECK_FALSE(fs::exists(gone));
   CHECK(fs::exists(kept));
   CHECK(tree_of(dir / "mine") == std::map<std::string, std::string>{{"weights", "file 1"}});
+  CHECK(remove_empty(dir / "mine").error().code == errc::permission);
+  fs::create_directory(dir / "nothing");
+  CHECK(remove_empty(dir / "nothing"));
+  CHECK_FALSE(fs::exists(dir / "nothing"));
 }
 
 TEST_CASE("owned: a file goes while its name leads to what is open, and not after") {
