@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/folder_claim.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/checkpoint/retention.hpp"
 
@@ -129,7 +130,11 @@ cp::origin origin_of(const std::optional<entry>& from) {
 result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
                                            const cp::origin& launch) {
   TROUPE_TRY(all, cp::list(dir));
-  const auto left = cp::left_behind(all, launch.from);
+  auto left = cp::left_behind(all, launch.from);
+  // What cannot be read and was not marked by us is somebody else's.
+  std::erase_if(left, [](const cp::entry& e) {
+    return !e.head && cp::claim_of(e.path).files.empty();
+  });
   TROUPE_TRY(renamed, cp::set_aside(left));
   std::vector<std::string> out;
   for (size_t i = 0; i < left.size(); ++i)

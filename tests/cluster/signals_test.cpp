@@ -41,11 +41,6 @@ struct in_phase {
   std::function<void(const job_files&, const way&, int code)> judge;
 };
 
-bool has_entry(const fs::path& folder) {
-  std::error_code none_yet;
-  return fs::directory_iterator(folder, none_yet) != fs::directory_iterator();
-}
-
 void end_in(const in_phase& phase, const way& how) {
   INFO("phase ", phase.name, ", ended by ", how.name);
   job_files job;
