@@ -44,7 +44,7 @@ status show_summary(const config::job& job, const report::summary& summary) {
 bool was_taken_for_dead(const config::cluster_section& cluster, const run_outcome& outcome,
                         const run_end& ended) {
   // A node counts from the last answer, which may be a heartbeat older than the absence.
-  return outcome.why.code == errc::unavailable &&
+  return outcome.why.code == errc::unavailable && ended.deserted &&
          ended.absence.count() + cluster.heartbeat_interval_ms >= cluster.dead_after_ms;
 }
 

@@ -16,6 +16,7 @@ namespace troupe::apps {
 struct run_end {
   int signal = 0;  ///< that asked the run to stop; 0: none
   std::chrono::milliseconds absence{0};  ///< longest time in which this process did not run
+  bool deserted = false;  ///< nodes ended by themselves, since nobody answered them
 };
 
 class watch {
