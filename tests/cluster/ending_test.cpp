@@ -246,5 +246,9 @@ TEST_CASE("ending: a run that diverges ends with 1 and says what to do") {
   job_files job;
   program up(job.up({"train.lr=100", "train.clip_norm=0", "train.beta2=0", "train.batch=1"}));
   CHECK(up.wait() == 1);
+  INFO(up.err());
   CHECK(up.err().find("loss") != std::string::npos);
+  CHECK((up.err().find("is not a number") != std::string::npos ||
+         up.err().find("is infinite") != std::string::npos));
+  CHECK(up.err().find("-nan") == std::string::npos);
 }
