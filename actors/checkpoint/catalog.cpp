@@ -143,7 +143,9 @@ result<leftovers> remove_leftovers(const std::filesystem::path& dir) {
   TROUPE_TRY(all, cp::list(dir));
   for (const auto& e : all) {
     const bool partial = e.name.state == cp::folder_state::partial;
-    if ((!partial && e.name.state != cp::folder_state::deleting) || e.pinned) continue;
+    if ((!partial && e.name.state != cp::folder_state::deleting) ||
+        !e.holds.empty())
+      continue;
     const auto gone = cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"});
     if (gone)
       out.removed.push_back(e.path.filename().string());

@@ -24,9 +24,12 @@ constexpr int64_t most_descriptors = 1 << 20;  ///< "unlimited" is more than any
 int64_t raised_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1024;
-  limit.rlim_cur = std::min<rlim_t>(limit.rlim_max, most_descriptors);
-  setrlimit(RLIMIT_NOFILE, &limit);
-  getrlimit(RLIMIT_NOFILE, &limit);
+  const auto wanted = std::min<rlim_t>(limit.rlim_max, most_descriptors);
+  if (limit.rlim_cur < wanted) {
+    limit.rlim_cur = wanted;
+    setrlimit(RLIMIT_NOFILE, &limit);
+    getrlimit(RLIMIT_NOFILE, &limit);
+  }
   return static_cast<int64_t>(std::min<rlim_t>(limit.rlim_cur, most_descriptors));
 }
 

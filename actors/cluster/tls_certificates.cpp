@@ -47,6 +47,9 @@ result<std::shared_ptr<SSL_CTX>> context_of(const tls::credentials& c) {
     ERR_clear_error();
     return error{errc::bad_data, "OpenSSL does not take the certificate " + c.who.name};
   }
+  // Nothing is resumed: every link shows its certificate.
+  SSL_CTX_set_session_cache_mode(x, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(x, 0);
   SSL_CTX_set_verify(x, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   return out;
 }

@@ -142,7 +142,7 @@ void keep(int fd, SSL* link, bool accepted) {
 void note_handshake(SSL* link, int outcome, bool accepted) noexcept {
   try {
     const int fd = SSL_get_fd(link);
-    if (is_given_up(fd)) return;
+    if (accepted && is_given_up(fd)) return;
     if (outcome == 1) return keep(fd, link, accepted);
     forget_socket(fd);  // LNK-1: what used this number before
     const int kind = SSL_get_error(link, outcome);

@@ -8,6 +8,7 @@
 
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
+#include "io/base/one_line.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
 
@@ -58,7 +59,8 @@ json facts_of(const cp::entry& e) {
   j["state"] = state_text(e);
   j["step"] = e.name.step;
   j["bytes"] = e.bytes;
-  j["pinned"] = e.pinned;
+  j["held"] = json::array();
+  for (const auto& h : e.holds) j["held"].push_back({{"by", h.by}, {"reason", h.reason}});
   if (e.head) j.update(facts_of(*e.head));
   if (e.name.epoch) j["epoch"] = *e.name.epoch;
   if (e.problem) j["problem"] = e.problem->message;
@@ -78,7 +80,8 @@ std::string line_of(const cp::entry& e) {
       h ? fmt::format("{}x{}", h->layout.data_ranks, h->layout.pipeline_ranks) : "-",
       loss(h ? std::optional(h->loss) : std::nullopt), loss(h ? h->validation_loss : std::nullopt),
       time_text(h ? h->wall_time_ms : 0), state_text(e));
-  if (e.pinned) line += ", pinned";
+  for (const auto& h : e.holds)
+    line += fmt::format(", held by {}{}", h.by, h.reason.empty() ? "" : ": " + one_line(h.reason));
   if (e.problem) line += ": " + e.problem->message;
   return line + "\n";
 }
@@ -195,8 +198,9 @@ result<int> list(const arguments& a) {
     say(fmt::format("{} holds no checkpoints", a.path));
     return 0;
   }
-  auto text = fmt::format("{:>10} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}\n", "step",
-                          "line", "epoch", "size", "data x pp", "loss", "val loss", "saved (UTC)", "state");
+  auto text =
+      fmt::format("{:>10} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}\n", "step", "line",
+                  "epoch", "size", "data x pp", "loss", "val loss", "saved (UTC)", "state");
   for (const auto& e : all) text += line_of(e);
   TROUPE_CHECK(print(text));
   return 0;

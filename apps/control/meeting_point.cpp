@@ -49,8 +49,8 @@ void remove_leftovers(const fs::path& folder) {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code))
     if (is_left_over(entry.path().filename().string()))
-      if (const auto file = io::open_read(entry.path()))
-        static_cast<void>(io::remove_own_file(entry.path(), file->get()));
+      if (auto fd = io::open_read(entry.path()))
+        static_cast<void>(io::remove_own_file(entry.path(), fd->get()));
 }
 
 std::string absolute(const std::string& path) {
@@ -76,7 +76,7 @@ meeting_sign::meeting_sign(const meeting_point& here) {
                     folder.error().message));
     return;
   }
-  remove_leftovers(*folder);
+  remove_leftovers(folder);
   nlohmann::ordered_json sign;
   sign["job"] = here.job;
   sign["pid"] = here.pid;

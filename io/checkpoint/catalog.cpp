@@ -49,7 +49,6 @@ status look_into(entry& e) {
   std::error_code code;
   for (fs::directory_iterator at(e.path, code), end; !code && at != end; at.increment(code)) {
     note(at->path());
-    if (at->path().filename() == pin_file) e.pinned = true;
   }
   if (code && code != std::errc::no_such_file_or_directory)
     return error::system(fmt::format("read the folder {}", e.path.string()), code.value());
@@ -130,7 +129,7 @@ result<std::vector<entry>> list(const fs::path& dir) {
     const auto name = parse_folder_name(at->path().filename().string());
     std::error_code ignored;
     if (!name || !fs::is_directory(at->symlink_status(ignored))) continue;
-    entry e{at->path(), *name, {}, {}, 0, 0, false};
+    entry e{at->path(), *name, {}, {}, 0, 0, holds_of(at->path())};
     TROUPE_CHECK(look_into(e));
     if (name->state == folder_state::complete || name->state == folder_state::aside) read_head(e);
     all.push_back(std::move(e));
@@ -149,13 +148,26 @@ uint64_t next_epoch(std::span<const entry> all) {
   return most + 1;
 }
 
+namespace {
+
+/// CT-3: whether a folder holds this very checkpoint under a name that nothing takes.
+bool is_left(const entry& e, std::span<const entry> all) {
+  const auto mark = line_of(*e.head).back();
+  return std::any_of(all.begin(), all.end(), [&](const entry& other) {
+    return other.name.state == folder_state::aside && other.head &&
+           line_of(*other.head).back() == mark;
+  });
+}
+
+}  // namespace
+
 const entry* tip_of(std::span<const entry> all) {
   const auto launch_key = [](const entry& e) {  // those from before lines are one launch
     return std::pair(e.head->line.empty() ? 0 : e.head->epoch, e.name.step);
   };
   const entry* tip = nullptr;
   for (const auto& e : all)
-    if (e.name.state == folder_state::complete && e.head &&
+    if (e.name.state == folder_state::complete && e.head && !is_left(e, all) &&
         (tip == nullptr || launch_key(e) > launch_key(*tip)))
       tip = &e;
   return tip;
@@ -216,7 +228,7 @@ result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_o
   const auto line = tip ? line_of(*tip->head) : lineage{};
   for (const auto& e : all) {
     if (e.name.state != folder_state::complete) continue;          // CT-1
-    if (e.head && !leads_to(line_of(*e.head), line)) continue;  // CT-3
+    if (e.head && (!leads_to(line_of(*e.head), line) || is_left(e, all))) continue;  // CT-3
     auto sound = e.problem ? status(*e.problem) : verify_all(e.path, options);
     if (sound) {
       out.path = e.path;

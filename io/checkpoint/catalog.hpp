@@ -4,14 +4,13 @@
 //   <dir>/step-00000120.e3.partial/  being written by epoch 3, or left by a crash: never read
 //   <dir>/step-00000120.deleting/    given up: never read, removed sooner or later
 //   <dir>/step-00000120.aside-1/     whole, of a line that was left (line.hpp): read by name alone
-//   <dir>/step-00000120/PINNED       kept by retention, whatever its rules; made by a person
 //
 // Invariants
 // CT-1 Only folders of the first form are read by themselves.
 // CT-2 A checkpoint is trusted only when every byte of it verified; each one passed over is named
 //      with its reason.
 // CT-3 What is chosen is of the line of the newest launch; what that line has left is passed over,
-//      whatever its step.
+//      whatever its step. What was set aside in one folder is not taken from another either.
 // CT-4 What is set aside keeps every byte; only its name changes.
 #pragma once
 
@@ -23,13 +22,11 @@
 #include <vector>
 
 #include "io/base/result.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parallel.hpp"
 
 namespace troupe::io::checkpoint {
-
-/// The file that keeps a checkpoint from retention.
-inline constexpr std::string_view pin_file = "PINNED";
 
 /// What a folder's name says it is.
 enum class folder_state : uint8_t { complete, partial, deleting, aside };
@@ -63,7 +60,7 @@ struct entry {
   std::optional<error> problem;       ///< of the others of these: why there is no head
   uint64_t bytes = 0;                 ///< of all files in the folder
   int64_t changed_s = 0;              ///< newest change of the folder or its files, since 1970
-  bool pinned = false;
+  std::vector<hold> holds;            ///< retention keeps what has one
 
   /// The order of catalogs: newest first, by step, then epoch.
   std::pair<uint64_t, uint64_t> age_key() const noexcept {
@@ -91,8 +88,8 @@ std::vector<entry> left_behind(std::span<const entry> all, const lineage& line);
 /// first; the new paths. What was renamed before an error stays renamed. Error io.
 result<std::vector<std::filesystem::path>> set_aside(std::span<const entry> which);
 
-/// Whether every byte of a checkpoint is as it was written. Errors: bad_data naming the first damaged
-/// place; not_found; io; cancelled.
+/// Whether every byte of a checkpoint is as it was written. Errors: bad_data naming the first
+/// damaged place; not_found; io; cancelled.
 status verify_all(const std::filesystem::path& checkpoint, const work_options& options = {});
 
 /// A checkpoint that was passed over.
@@ -107,9 +104,9 @@ struct choice {
   std::vector<rejection> rejected;  ///< newer ones (CT-2)
 };
 
-/// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all of
-/// `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be looked through is passed over as a whole
-/// where there are others. Error: io, cancelled.
+/// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all
+/// of `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be
+/// looked through is passed over as a whole where there are others. Error: io, cancelled.
 result<choice> newest_that_verifies(std::span<const std::filesystem::path> dirs,
                                     const work_options& options = {});
 /// The same of one folder.

@@ -95,7 +95,7 @@ std::vector<std::string> kept_because(std::span<const entry> catalog, const rete
   }
   for (size_t i = 0; i < catalog.size(); ++i) {
     const auto& e = catalog[i];
-    if (e.pinned) add(why[i], "pinned");
+    for (const auto& h : e.holds) add(why[i], fmt::format("held by {}", h.by));
     if (e.name.state == folder_state::aside && !rules.aside) add(why[i], "set aside");
     if (e.name.state != folder_state::complete) continue;
     if (!e.head) add(why[i], "not readable");  // RT-2
@@ -125,7 +125,7 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
         out.push_back(found), out.back().why = "its removal was interrupted";
         break;
       case folder_state::partial:
-        if (e.pinned || now_s - e.changed_s < rules.partial_age_s) break;
+        if (!e.holds.empty() || now_s - e.changed_s < rules.partial_age_s) break;
         out.push_back(found), out.back().why = "its save was interrupted";
         break;
     }
@@ -138,6 +138,7 @@ status check_removal(const doomed& what) {
 }
 
 status remove(const doomed& what) {
+  TROUPE_TRY(nobody_reads, exclude_readers(what.path));
   const auto parent = what.path.parent_path();
   const auto ours = claim_of(what.path);
   const auto whole = check_claimed(what.path, ours);  // before its name goes
@@ -191,7 +192,9 @@ status caretaker::retain(const fs::path& dir, const retention& rules,
         kept = good.error().within(fmt::format("{} is kept", old.path.string()));
         continue;
       }
-    if (auto gone = remove(old); !gone && kept) kept = gone;  // the others go all the same
+    // The others go all the same; what is being read goes another time.
+    if (auto gone = remove(old); !gone && kept && gone.error().code != errc::unavailable)
+      kept = gone;
   }
   return kept;
 }

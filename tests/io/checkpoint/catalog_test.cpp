@@ -40,7 +40,7 @@ entry known(uint64_t step, std::optional<double> loss = {}, bool pinned = false)
   e.head = manifest_head{};
   e.head->step = step;
   e.head->validation_loss = loss;
-  e.pinned = pinned;
+  if (pinned) e.holds.push_back({"PINNED", {}});
   return e;
 }
 
@@ -80,7 +80,8 @@ TEST_CASE("names of checkpoint folders mean one thing each") {
        {"", "step-", "step-120", "step-0000012x", "step-00000120.", "step-00000120.e.partial",
         "step-00000120.e03.partial", "step-000000120", "step-00000120.e3", "step-00000120.tmp",
         "xstep-00000120", "step-00000120.aside", "step-00000120.aside-", "step-00000120.aside-01",
-        "step-00000120.aside-1x", "step-00000120.aside-4294967296", "step-0000000000000000001", "step--0000001", "step-00000120.e3.partial/"})
+        "step-00000120.aside-1x", "step-00000120.aside-4294967296", "step-0000000000000000001",
+        "step--0000001", "step-00000120.e3.partial/"})
     CHECK_MESSAGE(!parse_folder_name(bad), bad);
 }
 
@@ -105,8 +106,8 @@ TEST_CASE("the catalog lists newest first, leftovers too, and says what is unrea
   CHECK((*all)[3].problem->message.find("no MANIFEST") != std::string::npos);
   CHECK((*all)[2].head->job == "sample");
   CHECK((*all)[2].bytes > 4096);
-  CHECK((*all)[4].pinned);
-  CHECK(!(*all)[5].pinned);
+  CHECK((*all)[4].holds == std::vector<hold>{{"PINNED", ""}});
+  CHECK((*all)[5].holds.empty());
 }
 
 TEST_CASE("the next epoch is larger than that of every checkpoint and leftover") {
@@ -293,6 +294,7 @@ TEST_CASE("RT-3: a removal that was interrupted is finished later, nothing reads
   sample::make(dir.path, at_step(100));  // saved again: its removal meets the old leftover
   auto all = list(dir.path);
   REQUIRE(all);
-  for (const auto& d : plan_removal(*all, {1, 0, 0, 0}, all_sound, 0)) REQUIRE(checkpoint::remove(d));
+  for (const auto& d : plan_removal(*all, {1, 0, 0, 0}, all_sound, 0))
+    REQUIRE(checkpoint::remove(d));
   CHECK(names(dir.path) == std::vector<std::string>{"step-00000110"});
 }
