@@ -18,6 +18,7 @@
 #include "apps/control/session.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
+#include "apps/voice.hpp"
 #include "gpu/back_end.hpp"
 #include "io/config/load.hpp"
 
@@ -105,8 +106,8 @@ int exit_code_of(node_end& end, int signal) {
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
-  signal(SIGPIPE, SIG_IGN);  // who reads our words may go before us, as ssh does
   TROUPE_TRY(desk, signal_desk::open());
+  speak_through_outboxes();  // who reads our words may go before us, as ssh does
   TROUPE_TRY(target, host_and_port(a.join));
   TROUPE_CHECK(complete(a, target.first, target.second));
   sign_flight_memory(a.name, own_address(a, target.first),

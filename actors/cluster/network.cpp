@@ -8,10 +8,11 @@
 #include <caf/openssl/manager.hpp>
 #include <caf/openssl/publish.hpp>
 
+#include "actors/cluster/accepting.hpp"
 #include "actors/cluster/basp_gate.hpp"
+#include "actors/cluster/tls_certificates.hpp"
 #include "actors/cluster/tls_keys.hpp"
 #include "io/config/load.hpp"
-#include "io/tls/certs.hpp"
 #include "messages/errors.hpp"
 #include "messages/type_ids.hpp"
 
@@ -33,9 +34,9 @@ status check(const network_options& options) {
     return error{errc::bug,
                  "the program was linked so that one peer's TLS failure would end others"};
   if (!options.by_certificate()) return {};
-  auto who = tls::verify(options.ca, options.certificate, options.key);
-  if (!who)
-    return error{errc::bad_config, who.error().message,
+  auto held = hold_certificates({options.ca, options.certificate, options.key});
+  if (!held)
+    return error{errc::bad_config, held.error().message,
                  "make certificates with: troupe certs DIR --node NAME"};
   return {};
 }
@@ -53,6 +54,7 @@ system_config::system_config(const network_options& options) {
   register_messages(*this);
   // CAF 0.17.6 has a type id for it, but cannot serialise it until it has a name.
   add_message_type<std::vector<caf::strong_actor_ptr>>("handles");
+  descriptors();  // raises the limit before anything needs it
   load<gated_middleman>();
   const auto ms = [](int64_t n) { return caf::timespan(std::chrono::milliseconds(n)); };
   set("middleman.heartbeat-interval", ms(options.heartbeat_interval_ms));  // NET-1
@@ -62,12 +64,8 @@ system_config::system_config(const network_options& options) {
   set("middleman.workers", size_t{1});
   set("scheduler.max-threads", static_cast<size_t>(std::max(1, options.scheduler_threads)));
   set("scheduler.max-throughput", size_t{50});
+  // With keys or certificates of ours, none that CAF reads (KEYS-1, CRT-1).
   if (options.proved()) load<caf::openssl::manager>();
-  if (options.by_certificate()) {
-    openssl_cafile = options.ca;
-    openssl_certificate = options.certificate;
-    openssl_key = options.key;
-  }
 }
 
 result<uint16_t> publish(const coordinator_actor& actor, const std::string& address,

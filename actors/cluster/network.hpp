@@ -40,7 +40,8 @@ struct network_options {
 /// From a job, for the node named `node` ("{node}" in file names stands for it).
 network_options network_of(const config::cluster_section& cluster, const std::string& node);
 
-/// Fails with bad_config if a certificate does not verify against its authority.
+/// Takes the certificates into memory (tls_certificates.hpp). Fails with bad_config if one does not
+/// verify against its authority.
 status check(const network_options& options);
 
 /// As above, and from now on this process proves itself so on every link (NET-2); to be called

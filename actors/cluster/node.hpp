@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include <caf/actor.hpp>
@@ -67,6 +68,7 @@ struct node_state {
   clock_policy clock;
   fbs::NodeState doing = fbs::NodeState::joining;
   bool over = false;
+  std::stop_source going;  ///< of the node: its loader hears no message while it tokenises
   loader_actor loader;
   meter_actor meter;
   std::vector<stage_actor> stages;

@@ -16,6 +16,7 @@
 #include <openssl/ssl.h>
 
 #include "actors/cluster/network.hpp"
+#include "actors/cluster/tls_certificates.hpp"
 #include "actors/cluster/tls_keys.hpp"
 #include "actors/cluster/tls_links.hpp"
 
@@ -33,8 +34,9 @@ extern "C" {
 
 __attribute__((visibility("default"))) SSL* SSL_new(SSL_CTX* context) {
   static auto* const make = original<SSL*(SSL_CTX*)>("SSL_new");
-  auto* const keys = troupe::cluster::key_context();
-  return make(keys != nullptr ? keys : context);  // TLS-3
+  if (auto* const keys = troupe::cluster::key_context()) return make(keys);  // TLS-3
+  const auto own = troupe::cluster::certificate_context();                   // CRT-1
+  return make(own ? own.get() : context);
 }
 
 __attribute__((visibility("default"))) int SSL_read(SSL* link, void* into, int bytes) {

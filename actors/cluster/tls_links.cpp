@@ -7,9 +7,15 @@
 #include <openssl/x509_vfy.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "actors/cluster/door.hpp"
 #include "actors/cluster/loopback_user.hpp"
@@ -22,6 +28,8 @@ namespace {
 struct holders {
   std::mutex mutex;
   std::map<int, tls::identity> by_socket;
+  std::set<int> given_up;
+  std::map<uint16_t, std::set<std::string>> expected;  ///< hosts by port
 };
 
 holders& all() {
@@ -33,6 +41,14 @@ holders& all() {
 int counted_mark() {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
+}
+
+uint16_t port_of_socket(int fd) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(at);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0) return 0;
+  return ntohs(at.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(at).sin6_port
+                                        : reinterpret_cast<sockaddr_in&>(at).sin_port);
 }
 
 turned_away reason_of_verification(long outcome) {
@@ -93,9 +109,30 @@ std::optional<tls::identity> holder_of(SSL* link, int fd) {
   return tls::holder_of(certificate.get());
 }
 
-void keep(int fd, SSL* link) {
+bool is_given_up(int fd) {
+  std::lock_guard lock(all().mutex);
+  return all().given_up.contains(fd);
+}
+
+/// LNK-4.
+bool is_where_expected(int fd, const tls::identity& who) {
+  if (tls::is_for_host(who, address_of_socket(fd))) return true;
+  std::lock_guard lock(all().mutex);
+  const auto it = all().expected.find(port_of_socket(fd));
+  return it != all().expected.end() &&
+         std::any_of(it->second.begin(), it->second.end(),
+                     [&](const std::string& host) { return tls::is_for_host(who, host); });
+}
+
+void keep(int fd, SSL* link, bool accepted) {
   auto who = holder_of(link, fd);
   if (!who) return;
+  const bool by_certificate = key_context() == nullptr;
+  if (by_certificate && !accepted && !is_where_expected(fd, *who)) {
+    spdlog::warn("the certificate of {} is for {}, not for {}: no link is made to it", who->name,
+                 fmt::join(who->hosts, ", "), address_of_socket(fd));
+    return;
+  }
   std::lock_guard lock(all().mutex);
   all().by_socket[fd] = std::move(*who);
 }
@@ -105,7 +142,8 @@ void keep(int fd, SSL* link) {
 void note_handshake(SSL* link, int outcome, bool accepted) noexcept {
   try {
     const int fd = SSL_get_fd(link);
-    if (outcome == 1) return keep(fd, link);
+    if (accepted && is_given_up(fd)) return;
+    if (outcome == 1) return keep(fd, link, accepted);
     forget_socket(fd);  // LNK-1: what used this number before
     const int kind = SSL_get_error(link, outcome);
     if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE || !accepted) return;
@@ -120,6 +158,11 @@ void note_handshake(SSL* link, int outcome, bool accepted) noexcept {
   }
 }
 
+void expect_host(const std::string& host, uint16_t port) {
+  std::lock_guard lock(all().mutex);
+  all().expected[port].insert(host);
+}
+
 std::optional<tls::identity> holder_of_socket(int fd) {
   std::lock_guard lock(all().mutex);
   const auto it = all().by_socket.find(fd);
@@ -130,6 +173,16 @@ std::optional<tls::identity> holder_of_socket(int fd) {
 void forget_socket(int fd) {
   std::lock_guard lock(all().mutex);
   all().by_socket.erase(fd);
+  all().given_up.erase(fd);
+}
+
+void give_up_socket(int fd) {
+  {
+    std::lock_guard lock(all().mutex);
+    all().by_socket.erase(fd);
+    all().given_up.insert(fd);
+  }
+  shutdown(fd, SHUT_RDWR);
 }
 
 std::string address_of_socket(int fd) {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "io/base/printable.hpp"
 #include "messages/actors.hpp"
 #include "messages/audience.hpp"
 #include "messages/registry.hpp"
@@ -26,6 +27,7 @@ constexpr size_t result_bytes = 512;  ///< kept free in a line for a result that
 off_t offset_of(const audit_place& place) {
   return static_cast<off_t>(place.offset);
 }
+constexpr size_t name_characters = 256;
 
 }  // namespace
 
@@ -131,13 +133,13 @@ std::string audit_log::trouble() const {
 std::string audit_log::text_of_line(const audit_line& line, uint64_t left_out) const {
   nlohmann::ordered_json out;
   out["time"] = wall_time_ ? wall_time_() : "";
-  out["who"] = line.by.who;
+  out["who"] = printable(line.by.who, name_characters);  // ADT-4
   if (!line.by.role.empty()) out["role"] = line.by.role;
-  if (!line.by.claims.empty()) out["claims"] = line.by.claims;
+  if (!line.by.claims.empty()) out["claims"] = printable(line.by.claims, name_characters);
   out["command"] = line.command;
-  out["target"] = line.target;
-  out["message"] = line.message;
-  out["result"] = line.result;
+  out["target"] = printable(line.target, name_characters);
+  out["message"] = printable(line.message);
+  out["result"] = printable(line.result);
   if (left_out > 0) out["refusals_left_out_before"] = left_out;
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

@@ -10,6 +10,7 @@
 //     (stop, pause, what the cluster decides): a full disk takes it from other commands first.
 //   ADT-3  At most `refusals_per_minute` refusals are written; the next one says how many were left
 //     out, so that nobody fills the disk by asking for what he may not.
+//   ADT-4  What others said is cut and made printable: who reads the file in a terminal reads it.
 #pragma once
 
 #include <cstdint>

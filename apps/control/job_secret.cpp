@@ -9,6 +9,7 @@
 
 #include "apps/control/meeting_point.hpp"
 #include "io/file.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::apps {
 
@@ -22,14 +23,19 @@ fs::path secret_file(const fs::path& folder, const std::string& job, const fs::p
                               io::crc32c(std::as_bytes(std::span(where))));
 }
 
+/// What lies in our folder of signs, which is nobody else's; one that is gone is removed.
+void remove_secret(const fs::path& file) {
+  if (auto fd = io::open_read(file)) static_cast<void>(io::remove_own_file(file, fd->get()));
+}
+
 /// A whole file under its name, or none: a launcher that dies here leaves no half of a secret.
 status put(const tls::job_key& key, const fs::path& file) {
   const auto making = file.string() + fmt::format(".{}", getpid());
-  std::remove(making.c_str());
+  remove_secret(making);
   TROUPE_CHECK(key.write(making));
   if (std::rename(making.c_str(), file.c_str()) == 0) return {};
   const int why = errno;
-  std::remove(making.c_str());
+  remove_secret(making);
   return error::system(fmt::format("make {}", file.string()), why);
 }
 
@@ -47,7 +53,7 @@ result<job_secret> job_secret::open(const std::string& job, const fs::path& outp
 }
 
 void job_secret::job_is_done() noexcept {
-  std::remove(file_.c_str());
+  remove_secret(file_);
 }
 
 }  // namespace troupe::apps

@@ -4,8 +4,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <cerrno>
 #include <cstdlib>
-#include <fstream>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,6 +14,7 @@
 #include "apps/talk.hpp"
 #include "io/config/load.hpp"
 #include "io/file.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::apps {
 
@@ -34,6 +35,22 @@ bool is_ours(const fs::path& folder) {
   struct stat facts {};
   return lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
          facts.st_uid == getuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/// Whether a file was being written by a process that is gone: "PID.json.tmp-PID-0" (MP-2).
+bool is_left_over(const std::string& name) {
+  const auto at = name.find(".json.tmp-");
+  if (at == std::string::npos) return false;
+  const int pid = std::atoi(name.c_str());
+  return pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH);
+}
+
+void remove_leftovers(const fs::path& folder) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(folder, code))
+    if (is_left_over(entry.path().filename().string()))
+      if (auto fd = io::open_read(entry.path()))
+        static_cast<void>(io::remove_own_file(entry.path(), fd->get()));
 }
 
 std::string absolute(const std::string& path) {
@@ -59,6 +76,7 @@ meeting_sign::meeting_sign(const meeting_point& here) {
                     folder.error().message));
     return;
   }
+  remove_leftovers(folder);
   nlohmann::ordered_json sign;
   sign["job"] = here.job;
   sign["pid"] = here.pid;
@@ -76,8 +94,9 @@ meeting_sign::meeting_sign(const meeting_point& here) {
 }
 
 meeting_sign::~meeting_sign() {
-  std::error_code ignored;
-  if (!path_.empty()) fs::remove(path_, ignored);
+  if (path_.empty()) return;
+  if (const auto file = io::open_read(path_))
+    static_cast<void>(io::remove_own_file(path_, file->get()));  // by its name, the process id
 }
 
 std::vector<meeting_point> meeting_points() {
@@ -87,9 +106,11 @@ std::vector<meeting_point> meeting_points() {
   std::error_code code;
   for (const auto& entry : fs::directory_iterator(folder, code)) {
     if (entry.path().extension() != ".json" || entry.file_size(code) > largest_sign_bytes) continue;
-    std::ifstream file(entry.path());
-    const auto sign = nlohmann::json::parse(file, nullptr, false);
-    if (!sign.is_object()) continue;
+    const auto file = io::open_read(entry.path());
+    const auto text = io::read_file(entry.path(), largest_sign_bytes);
+    if (!file || !text) continue;
+    const auto sign = nlohmann::json::parse(*text, nullptr, false);
+    if (!sign.is_object() || !sign.contains("job") || !sign.contains("pid")) continue;
     meeting_point p;
     p.job = sign.value("job", "");
     p.pid = sign.value("pid", 0);
@@ -100,7 +121,7 @@ std::vector<meeting_point> meeting_points() {
     p.network.key = sign.value("key", "");
     p.secret = sign.value("secret", "");
     if (p.pid <= 0 || kill(p.pid, 0) != 0) {  // MP-2
-      fs::remove(entry.path(), code);
+      static_cast<void>(io::remove_own_file(entry.path(), file->get()));
       continue;
     }
     out.push_back(std::move(p));

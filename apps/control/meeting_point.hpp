@@ -7,7 +7,8 @@
 //
 // Invariants
 //   MP-1  The folder belongs to this user and nobody else may write to it, or it is not used.
-//   MP-2  A file whose process is gone is no cluster; it is removed when met.
+//   MP-2  A file whose process is gone is no cluster; it is removed when met, and so is what a
+//     process that was killed left of its writing.
 #pragma once
 
 #include <filesystem>

@@ -14,6 +14,7 @@
 
 #include "actors/base/recorder.hpp"
 #include "actors/cluster/hardware.hpp"
+#include "actors/cluster/tls_links.hpp"
 #include "apps/commands.hpp"
 #include "io/config/load.hpp"
 #include "messages/errors.hpp"
@@ -122,6 +123,7 @@ status session::connect(const connect_options& o) {
   const std::chrono::milliseconds wait(timeout_ms_);
   coordinator_actor coordinator;
   error failed;
+  cluster::expect_host(target.first, target.second);
   (*self_)
       ->request(cluster::connector(*system_), wait, caf::connect_atom_v,
                 target.first, target.second)

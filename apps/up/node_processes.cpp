@@ -93,6 +93,15 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
   return out;
 }
 
+/// `for_memory`: how many processes the kernel ended for want of it since the start.
+std::string killed_by(int signal, uint64_t for_memory) {
+  auto text = fmt::format("was killed by signal {} ({}", signal, strsignal(signal));
+  if (signal == SIGKILL && for_memory > 0)
+    text += fmt::format(": memory was used up, the kernel's OOM killer ended {} process{} here",
+                        for_memory, for_memory == 1 ? "" : "es");
+  return text + ")";
+}
+
 }  // namespace
 
 std::string join_command(const config::cluster_section& cluster, const std::string& address,
@@ -176,9 +185,8 @@ std::vector<ended_child> node_processes::reap() {
     const bool killed = WIFSIGNALED(how);
     const int number = killed ? WTERMSIG(how) : WEXITSTATUS(how);
     ended_child ended{c.node,
-                      killed
-                          ? fmt::format("was killed by signal {} ({})", number, strsignal(number))
-                          : fmt::format("exited with {}", number),
+                      killed ? killed_by(number, oom_.since())
+                             : fmt::format("exited with {}", number),
                       killed || number != 0,
                       {}};
     if (killed && !black_boxes_.empty())

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/up/oom_count.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 
@@ -22,7 +23,7 @@ namespace troupe::apps {
 /// How one child ended.
 struct ended_child {
   std::string node;
-  std::string how;  ///< "exited with 70", "was killed by signal 9"
+  std::string how;  ///< "exited with 70", "was killed by signal 9 (Killed)"
   bool failed = false;
   std::string black_box;  ///< what its keeper writes; empty unless it was killed on this machine
 };
@@ -56,6 +57,7 @@ class node_processes {
   status spawn(const std::string& node, const std::vector<std::string>& command,
                const std::string& key, const std::string& log);
   std::vector<child> children_;
+  oom_count oom_;
   std::string black_boxes_;  ///< where those of this machine's nodes appear; empty: elsewhere
 };
 

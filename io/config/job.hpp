@@ -205,6 +205,7 @@ struct checkpoint_section {
   int64_t keep_best = 0;   ///< so many of the smallest validation losses
   /// "auto" = the newest whole one of both tiers if any, "never", or a checkpoint's path.
   std::string resume = "auto";
+  bool adopt = false;  ///< folders that hold another job's checkpoints are taken over
   /// Memory of each rank through which its share of the state goes to the disk, at most; less where
   /// the share is smaller.
   int64_t ring_bytes = int64_t{256} << 20;

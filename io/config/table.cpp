@@ -285,6 +285,9 @@ constinit const property rows[] = {
         "Bytes of a write, a multiple of 4096; 0 = what the disk likes best where much is saved, "
         "else 4 MiB",
         within(0, 64 << 20)),
+    in_checkpoint<&checkpoint_section::adopt>(
+        "checkpoint.adopt",
+        "Start in a folder that holds another job's checkpoints: of another name, model or data"),
     in_checkpoint<&checkpoint_section::ring_bytes>(
         "checkpoint.ring_bytes",
         "Memory of a rank through which its state goes to the disk, at most",

@@ -39,7 +39,7 @@ void capture(flusher& f, uint64_t save, const std::shared_ptr<slots>& ring, cons
              uint64_t step) {
   const auto todo = plan_capture(plan, 4 * disk_block);
   for (uint64_t n = 0; n < todo.fills.size(); ++n) {
-    auto lease = ring->take(std::chrono::seconds(60));
+    auto lease = ring->take(std::chrono::minutes(5));
     REQUIRE(lease);
     for (auto i = todo.fills[n].copies_begin; i < todo.fills[n].copies_end; ++i) {
       const auto& c = todo.copies[i];
@@ -178,7 +178,7 @@ TEST_CASE("flusher: what cannot begin, what is given up and what is cut off are 
     auto slow = plans->front();
     slow.rank = 1;
     const auto save = f.begin("/c", head_of(1, 1), slow, into(left));
-    f.filled(save, std::move(*ring->take(std::chrono::seconds(60))), 0);
+    f.filled(save, std::move(*ring->take(std::chrono::minutes(5))), 0);
     f.give_up(save, {errc::timeout, "the deadline is over"});
     f.give_up(save, {errc::timeout, "twice"});
     const auto late = left->get_future().get();
@@ -187,7 +187,7 @@ TEST_CASE("flusher: what cannot begin, what is given up and what is cut off are 
     auto last = plans->front();
     last.rank = 2;
     f.filled(f.begin("/c", head_of(1, 1), last, into(cut)),
-             std::move(*ring->take(std::chrono::seconds(60))), 0);
+             std::move(*ring->take(std::chrono::minutes(5))), 0);
   }
   const auto end = cut->get_future().get();
   REQUIRE(!end);
