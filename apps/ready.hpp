@@ -2,8 +2,8 @@
 // allocates anything, and that `troupe config check` runs without starting.
 //
 // Invariants
-//   ONE-1  Both verbs say the same of the same job and end with the same number: neither has a check
-//     of its own.
+//   ONE-1  Both verbs say the same of the same job and end with the same number: neither has a
+//     check of its own.
 //   ONE-2  Checks leave nothing behind.
 #pragma once
 

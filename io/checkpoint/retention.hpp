@@ -69,8 +69,8 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
 /// Whether remove() would remove it now; permission where it holds what is not ours (RT-7).
 status check_removal(const doomed& what);
 
-/// Removes one folder (RT-3). Errors: permission where it holds what is not ours (RT-7); unavailable
-/// while somebody reads it (hold.hpp); io.
+/// Removes one folder (RT-3). Errors: permission where it holds what is not ours (RT-7);
+/// unavailable while somebody reads it (hold.hpp); io.
 status remove(const doomed& what);
 
 /// The retention of one tier by a launch that saves into it.
@@ -78,9 +78,9 @@ class caretaker {
  public:
   explicit caretaker(origin own = {}) : own_(std::move(own)) {}
 
-  /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as they
-  /// are for whoever is writing there. Blocks: once a launch it reads a checkpoint (RT-6). Errors: io;
-  /// bad_data where what was read back is damaged.
+  /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as
+  /// they are for whoever is writing there. Blocks: once a launch it reads a checkpoint (RT-6).
+  /// Errors: io; bad_data where what was read back is damaged.
   status retain(const std::filesystem::path& dir, const retention& rules,
                 std::span<const std::string> in_use = {});
 

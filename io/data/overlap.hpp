@@ -1,4 +1,5 @@
-// Whether two lists of data files share one: validation on data that is trained on measures nothing.
+// Whether two lists of data files share one: validation on data that is trained on measures
+// nothing.
 #pragma once
 
 #include <filesystem>

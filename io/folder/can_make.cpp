@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "io/file.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::io {
 
@@ -25,10 +26,7 @@ status can_write_in(const fs::path& folder) {
   const int why = errno;
   if (why != EOPNOTSUPP && why != EISDIR && why != EINVAL)
     return error::system(fmt::format("write in {}", folder.string()), why);
-  std::string name = (folder / ".troupe-probe-XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr)
-    return error::system(fmt::format("write in {}", folder.string()), errno);
-  ::rmdir(name.c_str());
+  TROUPE_TRY(probe, scratch_folder::make(folder, ".troupe-probe-"));
   return {};
 }
 
