@@ -17,7 +17,8 @@ namespace {
 /// A sample of what the model has learned, into the summary. A failure is a remark, not the run's
 /// failure.
 void add_sample(const config::job& job, const stop_signals& signals, report::summary& summary) {
-  if (job.train.sample_tokens == 0 || summary.checkpoint.empty() || signals.asked() != 0) return;
+  if (job.train.sample_tokens == 0 || summary.checkpoint.empty()) return;
+  if (signals.asked() != 0) return say("no sample: interrupted");
   sample_options options;
   options.checkpoint = summary.checkpoint;
   options.prompt = job.train.sample_prompt.empty() ? "\n" : job.train.sample_prompt;

@@ -34,8 +34,8 @@ run_end watch::until_over() {
   while (!over()) {
     signals_.wait(pulse);
     const auto now = clock::now();
-    const auto late = now - std::exchange(last, now) - pulse;  // Ctrl-Z: nothing of us ran
-    end_.absence = std::max(end_.absence, std::chrono::floor<std::chrono::milliseconds>(late));
+    const auto away = now - std::exchange(last, now);  // Ctrl-Z: nothing of us ran
+    end_.absence = std::max(end_.absence, std::chrono::floor<std::chrono::milliseconds>(away));
     if (const int signal = signals_.asked(); signal != 0 && end_.signal == 0) ask_to_stop(signal);
     tell_of_ended_children();
   }
