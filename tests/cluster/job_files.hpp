@@ -89,6 +89,16 @@ inline std::vector<std::string> with(std::vector<std::string> sets,
   return sets;
 }
 
+/// Names in a folder that have this part.
+inline std::vector<std::string> names_with(const fs::path& folder, std::string_view part) {
+  std::vector<std::string> out;
+  std::error_code none_there;
+  for (const auto& entry : fs::directory_iterator(folder, none_there))
+    if (const auto name = entry.path().filename().string(); name.find(part) != std::string::npos)
+      out.push_back(name);
+  return out;
+}
+
 /// Settings of a text that takes a while to tokenise, into {job}/cache.
 inline std::vector<std::string> much_text(const job_files& job) {
   std::ofstream big(job / "big.txt");
@@ -101,6 +111,14 @@ inline std::vector<std::string> much_text(const job_files& job) {
           fmt::format("data.cache={}", (job / "cache").string()),
           fmt::format("data.tokenizer={}/tests/io/fixtures/gpt2.tokenizer.json",
                       TROUPE_SOURCE_DIR)};
+}
+
+/// Settings of token files that a start takes a while to read.
+inline std::vector<std::string> many_tokens(const job_files& job) {
+  const auto zeros = job / "zeros.bin";
+  std::ofstream(zeros).put(0);
+  fs::resize_file(zeros, 512 << 20);  // a hole: it takes no room on the disk
+  return {fmt::format("data.path={}", zeros.string())};
 }
 
 /// A layout of one worker a node.
