@@ -38,6 +38,6 @@ std::vector<config::problem> placed(const std::vector<train::finding>& problems,
                                     const config::loaded& job);
 
 /// One error for them all: a line each, and the code of a single one, else bad_config.
-error as_error(const std::vector<train::finding>& problems, const config::loaded& job);
+error refusal_of(const std::vector<train::finding>& problems, const config::loaded& job);
 
 }  // namespace troupe::apps

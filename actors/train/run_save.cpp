@@ -111,7 +111,7 @@ void abandon(run_pointer self, const order_ptr& o, const error& why) {
 
 order_ptr order_of(run_pointer self, save_done done) {
   const auto& st = self->state;
-  checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml};
+  checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml, st.requests.changes()};
   const auto name = io::checkpoint::partial_name(st.step, st.options.epoch);
   return std::make_shared<order>(order{st.step, st.tokens, st.loss, st.validation_loss,
                                        (std::filesystem::path(st.archive_folder) / name).string(),

@@ -121,7 +121,7 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   TROUPE_TRY(loaded, config::load(sources));
   auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster));
   for (const auto& remark : ready.remarks) say(remark);
-  if (!ready.problems.empty()) return as_error(ready.problems, loaded);
+  if (!ready.problems.empty()) return refusal_of(ready.problems, loaded);
   launch l;
   TROUPE_TRY(folders, take_folders(ready.plan->job, break_lock));  // before anything is written
   l.folders = std::move(folders);
