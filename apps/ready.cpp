@@ -1,6 +1,7 @@
 // The checks in order: cheap ones first, those that read everything last.
 #include "apps/ready.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
@@ -60,13 +61,19 @@ train::findings folders(const config::job& job) {
   return out;
 }
 
+/// In both tiers. A second one that cannot be looked into: resume_from says so.
+result<std::vector<io::checkpoint::entry>> list_both(const config::checkpoint_section& c) {
+  TROUPE_TRY(all, io::checkpoint::list(c.dir));
+  if (!c.second.dir.empty())
+    if (auto second = io::checkpoint::list(c.second.dir))
+      all.insert(all.end(), second->begin(), second->end());
+  return all;
+}
+
 /// Fences off what is left of earlier launches: their shards bear another name, their messages
 /// another number.
 result<uint32_t> epoch_of(const config::checkpoint_section& c) {
-  TROUPE_TRY(all, io::checkpoint::list(c.dir));
-  if (!c.second.dir.empty())  // one that cannot be looked into: resume_from says so
-    if (auto second = io::checkpoint::list(c.second.dir))
-      all.insert(all.end(), second->begin(), second->end());
+  TROUPE_TRY(all, list_both(c));
   const auto epoch = io::checkpoint::next_epoch(all);
   if (epoch <= std::numeric_limits<uint32_t>::max()) return static_cast<uint32_t>(epoch);
   return error{errc::bad_data,
@@ -84,6 +91,7 @@ void check_checkpoints(const config::job& job, readiness& r, train::findings& fo
     r.epoch = *epoch;
   else
     found.refuse("checkpoint.dir", epoch.error());
+  if (auto there = checkpoints_of(c)) r.checkpoints = std::move(*there);
   auto start = checkpoint::resume_from(c.resume, c.dir, c.second.dir);
   if (!start) return found.refuse("checkpoint.resume", start.error());
   for (const auto& line : start->passed_over) found.remarks.push_back("warning: " + line);
@@ -109,6 +117,14 @@ void compare_with_checkpoint(readiness& r, train::findings& found) {
 }
 
 }  // namespace
+
+result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoint_section& c) {
+  TROUPE_TRY(all, list_both(c));
+  std::vector<std::filesystem::path> out;
+  for (const auto& e : all) out.push_back(e.path);
+  std::sort(out.begin(), out.end());
+  return out;
+}
 
 readiness readiness_of(const config::job& job, const train::machine& machine) {
   readiness r;
