@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/archive.hpp"
 #include "actors/cluster/listening.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/train/check_inputs.hpp"
@@ -82,6 +83,12 @@ result<uint32_t> epoch_of(const config::checkpoint_section& c) {
                "`troupe ckpt ls` shows which: take it away"};
 }
 
+/// What the ranks would save must fit slots.
+status shares(const train::job_plan& plan) {
+  TROUPE_CHECK(checkpoint::shares_of(plan));
+  return {};
+}
+
 /// Checkpoints that are read: every byte of them.
 void check_checkpoints(const config::job& job, readiness& r, train::findings& found) {
   const auto& c = job.checkpoint;
@@ -138,6 +145,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine) {
   auto plan = train::make_plan(job);
   if (plan) {
     found.add(train::judge(*plan, machine));
+    if (found.problems.empty()) found.note("checkpoint.slot_bytes", shares(*plan));
     auto inputs = train::check_inputs(*plan);
     found.add({{}, std::move(inputs.problems)});
     r.of_data = std::move(inputs.notes);

@@ -6,6 +6,7 @@
 #include <doctest/doctest.h>
 
 #include "io/config/load.hpp"
+#include "tests/io/job_text.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
@@ -14,15 +15,11 @@ using strings = std::vector<std::string>;
 namespace {
 
 config::job job_with(const strings& sets) {
-  auto job = config::parse(
+  return job_of_text(
       "[job]\nname = \"x\"\n[model]\nlayers = 2\nheads = 4\nhidden = 64\nvocab = 256\n"
       "max_seq_len = 512\n[data]\npath = \"text\"\n"
       "[train]\nsteps = 200\nbatch = 8\nseq_len = 32\nlr = 0.003\n",
-      "job");
-  for (const auto& set : sets)
-    if (job) job = config::amend(*job, set);
-  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
-  return *job;
+      sets);
 }
 
 checkpoint::train_state state_of(const config::job& job,

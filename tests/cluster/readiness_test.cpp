@@ -25,7 +25,13 @@ const std::vector<std::string> left_alone{"cluster.launch",
                                           "train.validate",
                                           "checkpoint.second.wait",
                                           "log.",
-                                          "cluster.advertise"};
+                                          "cluster.advertise",
+                                          "model.init_std",
+                                          "model.rope_theta",
+                                          "model.norm_eps",
+                                          "train.lr",
+                                          "train.eps",
+                                          "train.weight_decay"};
 
 /// Whether a step of it takes no time worth mentioning.
 bool is_quick(const troupe::config::job& job) {
@@ -33,7 +39,8 @@ bool is_quick(const troupe::config::job& job) {
   const double widths = real(std::max<int64_t>(1, job.model.hidden)) *
                         (real(4 * job.model.hidden + job.model.ffn) * real(job.model.layers) +
                          real(job.model.vocab + 256));
-  return widths * real(job.tokens_per_step()) < 1e9 && job.workers() <= 4;
+  return widths * real(job.tokens_per_step()) < 1e9 && job.workers() <= 4 &&
+         job.cluster.threads <= 4;
 }
 
 }  // namespace
