@@ -258,7 +258,7 @@ caf::result<msg<fbs::Ack>> checkpoint_now(run_pointer self, const msg<fbs::Check
   if (auto e = not_now(st)) return e;
   if (!st.waiting) {
     st.save_wanted = true;
-    return agreed(self, m.header(), fmt::format("saves after step {}", st.step + 1));
+    return agreed(self, m.header(), fmt::format("saves after step {}", st.save_point));
   }
   if (st.step > 0 && st.saved_step == st.step)
     return agreed(self, m.header(), fmt::format("saved already: {}", st.checkpoint));
@@ -324,6 +324,7 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
     if (st.tokens == 0)  // a checkpoint that does not say
       st.tokens = st.step * static_cast<uint64_t>(st.options.plan.job.tokens_per_step());
   }
+  st.save_point = st.step + 1;
   st.requests = requests_policy(
       st.options.plan.job, st.step,
       st.options.resume ? st.options.resume->state.set : decltype(checkpoint::train_state::set)());

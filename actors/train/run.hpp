@@ -84,6 +84,7 @@ struct run_state {
   requests_policy requests;       ///< of persons
   bool waiting = false;           ///< paused between two steps
   bool save_wanted = false;       ///< a person asked for a checkpoint
+  uint64_t save_point = 1;        ///< the step after which it is decided next whether to save
   uint64_t step_span = 0;         ///< the root of the step's causal tree
 };
 

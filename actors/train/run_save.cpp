@@ -147,6 +147,7 @@ void save_if_due(run_pointer self, std::function<void()> go_on) {
     go_on();
   };
   const bool asked = std::exchange(st.save_wanted, false);
+  st.save_point = st.step + 1;
   switch (st.pace.at_step_end(st.step, c.every, c.when_busy, asked)) {
     case verdict::begin:
       return begin();
