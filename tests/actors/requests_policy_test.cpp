@@ -20,7 +20,7 @@ config::job some_job() {
   return *job;
 }
 
-std::string answer(const result<std::string>& r) {
+std::string told(const result<std::string>& r) {
   return r ? *r : "refused: " + r.error().message;
 }
 
@@ -30,7 +30,7 @@ TEST_CASE("requests: a setting during a step is used by the next one, as the ans
   requests_policy p(some_job(), 114, {});
   CHECK(p.take_effect().empty());
   p.step_begins();  // 115
-  CHECK(answer(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
   CHECK(p.job().train.lr == 0.003);  // what the report of step 115 says
   CHECK(p.wanted().train.lr == 0.001);
   p.step_ended();
@@ -43,7 +43,7 @@ TEST_CASE("requests: between two steps a setting is used by the step that follow
   requests_policy p(some_job(), 114, {});
   p.step_begins();
   p.step_ended();  // 115, which is validated or waits for a checkpoint now
-  CHECK(answer(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
   CHECK(p.take_effect() == texts{"train.lr is 0.001 from step 116 on"});
   p.step_begins();
   CHECK(p.job().train.lr == 0.001);
@@ -52,11 +52,11 @@ TEST_CASE("requests: between two steps a setting is used by the step that follow
 TEST_CASE("requests: pause, set and resume during one step all happen at its end (ASK-2)") {
   requests_policy p(some_job(), 114, {});
   p.step_begins();
-  CHECK(answer(p.pause("look")) == "pauses after step 115");
-  CHECK(answer(p.pause("")) == "refused: the run is paused already");
-  CHECK(answer(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
-  CHECK(answer(p.resume()) == "goes on with step 116");
-  CHECK(answer(p.resume()) == "refused: the run is not paused");
+  CHECK(told(p.pause("look")) == "pauses after step 115");
+  CHECK(told(p.pause("")) == "refused: the run is paused already");
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
+  CHECK(told(p.resume()) == "goes on with step 116");
+  CHECK(told(p.resume()) == "refused: the run is not paused");
   CHECK_FALSE(p.paused());
   p.step_ended();
   CHECK(p.take_effect() == texts{"paused after step 115: look",
@@ -66,12 +66,12 @@ TEST_CASE("requests: pause, set and resume during one step all happen at its end
 
 TEST_CASE("requests: while paused each takes effect at once") {
   requests_policy p(some_job(), 9, {});
-  CHECK(answer(p.pause("")) == "pauses after step 9");
+  CHECK(told(p.pause("")) == "pauses after step 9");
   CHECK(p.take_effect() == texts{"paused after step 9: asked to"});
   CHECK(p.paused());
-  CHECK(answer(p.set("train.lr", "0.5")) == "train.lr = 0.5 from step 10 on");
+  CHECK(told(p.set("train.lr", "0.5")) == "train.lr = 0.5 from step 10 on");
   CHECK(p.take_effect() == texts{"train.lr is 0.5 from step 10 on"});
-  CHECK(answer(p.resume()) == "goes on with step 10");
+  CHECK(told(p.resume()) == "goes on with step 10");
   CHECK(p.take_effect() == texts{"goes on with step 10"});
   CHECK_FALSE(p.paused());
 }
@@ -79,11 +79,11 @@ TEST_CASE("requests: while paused each takes effect at once") {
 TEST_CASE("requests: what cannot be used or checked is refused, and changes nothing") {
   requests_policy p(some_job(), 199, {});
   p.step_begins();  // the last
-  CHECK(answer(p.set("train.lr", "1")) == "refused: no step would use it: step 200 is the last");
-  CHECK(answer(p.set("train.steps", "201")) == "train.steps = 201 from step 201 on");
-  CHECK(answer(p.set("train.lr", "1")) == "train.lr = 1.0 from step 201 on");
-  CHECK(answer(p.set("train.batch", "4")).starts_with("refused: train.batch cannot change"));
-  CHECK(answer(p.set("train.lr", "-1")).starts_with("refused: "));
+  CHECK(told(p.set("train.lr", "1")) == "refused: no step would use it: step 200 is the last");
+  CHECK(told(p.set("train.steps", "201")) == "train.steps = 201 from step 201 on");
+  CHECK(told(p.set("train.lr", "1")) == "train.lr = 1.0 from step 201 on");
+  CHECK(told(p.set("train.batch", "4")).starts_with("refused: train.batch cannot change"));
+  CHECK(told(p.set("train.lr", "-1")).starts_with("refused: "));
   CHECK(p.wanted().train.lr == 1);
   CHECK(p.wanted().train.steps == 201);
   CHECK(p.job().train.steps == 200);
@@ -93,8 +93,8 @@ TEST_CASE("requests: only so many wait for a step's end (ASK-3)") {
   requests_policy p(some_job(), 0, {});
   p.step_begins();
   for (size_t i = 0; i < pending_limit; ++i) CHECK(p.set("train.lr", "0.001"));
-  CHECK(answer(p.set("train.lr", "0.002")).starts_with("refused: 256 requests wait"));
-  CHECK(answer(p.pause("")).starts_with("refused: "));
+  CHECK(told(p.set("train.lr", "0.002")).starts_with("refused: 256 requests wait"));
+  CHECK(told(p.pause("")).starts_with("refused: "));
   p.step_ended();
   CHECK(p.take_effect().size() == pending_limit);
   CHECK(p.set("train.lr", "0.002"));
