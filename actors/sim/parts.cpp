@@ -238,6 +238,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
     later(self, busy_for(self, 0, 0), [self, rp, m]() mutable { rp.deliver(step_done(self, m)); });
     return rp;
   }
+  st.room->rates[m->step()] = m->lr();
   auto updated = [self, rp, m](bool ok) mutable {
     if (ok)
       rp.deliver(step_done(self, m));
@@ -490,6 +491,7 @@ reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<to
         auto& h = *self->state.heard;
         if (!h.ends.empty()) h.spoke_after_end = true;
         h.steps.push_back(m->step());
+        h.rates.push_back(m->lr());
         h.saved_step = std::max(h.saved_step, m->saved_step());
       },
       [self](const msg<fbs::Notice>& m) {

@@ -67,6 +67,7 @@ struct machine_room {
   std::shared_ptr<gang> ranks = std::make_shared<gang>();
   draw_options draw;
   std::map<uint32_t, draw_policy> draws;  ///< by rank
+  std::map<uint64_t, double> rates;       ///< learning rates that updates used, by step
 
   /// What the device of a rank draws, whoever uses it.
   draw_policy& draw_of(uint32_t rank) {
@@ -135,6 +136,7 @@ archive_actor::behavior_type archive(archive_pointer self, machine_room* room);
 /// What a reporter was told.
 struct told {
   std::vector<uint64_t> steps;
+  std::vector<double> rates;  ///< learning rates of these steps
   std::vector<fbs::RunEndedT> ends;
   std::vector<std::string> notices;
   uint64_t saved_step = 0;  ///< the newest that was said to be committed

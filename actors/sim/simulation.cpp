@@ -267,6 +267,8 @@ class simulation {
 
   void end_life() {
     life_report_.steps = heard_->steps;
+    life_report_.rates = heard_->rates;
+    for (const auto step : heard_->steps) life_report_.used.push_back(room_.rates[step]);
     life_report_.spoke_after_end = heard_->spoke_after_end;
     for (const auto& e : heard_->ends) {
       life_report_.ends.push_back({e.code, e.message, e.checkpoint});

@@ -15,6 +15,7 @@
 //   SIM-8  Mailboxes stay bounded.
 //   SIM-9  A message of an old epoch changes nothing.
 //   SIM-10  A checkpoint that a person was told of survives whatever crashes.
+//   SIM-11  What is reported of a step is what its ranks used, whatever is set meanwhile.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@
 //   RUN-6  One asked for before the first step ends the run at once: there is nothing to save.
 //   RUN-3  RunEnded goes to the coordinator exactly once, and nothing after it.
 //   RUN-5  A pause, a save or a changed setting that a person asks for takes effect between steps,
-//     and is refused at once where it cannot.
+//     and is refused at once where it cannot; its answer names the step (requests_policy.hpp).
 //   RUN-4  A step whose loss is not finite ends the run; the last checkpoint stays.
 //
 // Failure policy: a failed save is a warning, except the last one; any other failure ends the run.
@@ -27,6 +27,7 @@
 #include "actors/checkpoint/pace_policy.hpp"
 #include "actors/train/device_policy.hpp"
 #include "actors/train/plan.hpp"
+#include "actors/train/requests_policy.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::train {
@@ -80,10 +81,11 @@ struct run_state {
   uint64_t checkpoints = 0, checkpoint_bytes = 0;
   double checkpoint_wait_ms = 0;  ///< of the whole run
   double step_wait_ms = 0;        ///< of it, before the current step
-  std::optional<std::string> pause_reason;
-  bool waiting = false;      ///< paused between two steps
-  bool save_wanted = false;  ///< a person asked for a checkpoint
-  uint64_t step_span = 0;    ///< the root of the step's causal tree
+  requests_policy requests;       ///< of persons
+  bool waiting = false;           ///< paused between two steps
+  bool save_wanted = false;       ///< a person asked for a checkpoint
+  uint64_t save_point = 1;        ///< the step after which it is decided next whether to save
+  uint64_t step_span = 0;         ///< the root of the step's causal tree
 };
 
 run_actor::behavior_type run(traced_pointer<run_actor, run_state> self, run_options options);

@@ -111,7 +111,7 @@ void abandon(run_pointer self, const order_ptr& o, const error& why) {
 
 order_ptr order_of(run_pointer self, save_done done) {
   const auto& st = self->state;
-  checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml};
+  checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml, st.requests.changes()};
   const auto name = io::checkpoint::partial_name(st.step, st.options.epoch);
   return std::make_shared<order>(order{st.step, st.tokens, st.loss, st.validation_loss,
                                        (std::filesystem::path(st.archive_folder) / name).string(),
@@ -147,6 +147,7 @@ void save_if_due(run_pointer self, std::function<void()> go_on) {
     go_on();
   };
   const bool asked = std::exchange(st.save_wanted, false);
+  st.save_point = st.step + 1;
   switch (st.pace.at_step_end(st.step, c.every, c.when_busy, asked)) {
     case verdict::begin:
       return begin();
