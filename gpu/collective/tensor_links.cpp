@@ -24,29 +24,6 @@ constexpr uint64_t turn_bytes = 4u << 20;
 /// Receives that a peer may announce before anything is sent to it: far above any schedule.
 constexpr size_t most_ready = 1u << 16;
 
-/// What Gloo's algorithms ask for before they begin: whether there is a connection to a rank. They
-/// send and receive by buffers, never by it.
-class present_pair final : public gloo::transport::Pair {
- public:
-  const gloo::transport::Address& address() const override { unused(); }
-  void connect(const std::vector<char>&) override { unused(); }
-  void close() override {}
-  void setSync(bool, bool) override { unused(); }
-  std::unique_ptr<gloo::transport::Buffer> createSendBuffer(int, void*, size_t) override {
-    unused();
-  }
-  std::unique_ptr<gloo::transport::Buffer> createRecvBuffer(int, void*, size_t) override {
-    unused();
-  }
-  void send(gloo::transport::UnboundBuffer*, uint64_t, size_t, size_t) override { unused(); }
-  void recv(gloo::transport::UnboundBuffer*, uint64_t, size_t, size_t) override { unused(); }
-
- private:
-  [[noreturn]] static void unused() {
-    throw gloo::InvalidOperationException("tensors travel by buffers here, not by pairs");
-  }
-};
-
 }  // namespace
 
 // -- buffers --------------------------------------------------------------------------------------
@@ -117,6 +94,29 @@ void tensor_buffer::recv(std::vector<int> from, uint64_t slot, size_t offset, si
 
 // -- links ----------------------------------------------------------------------------------------
 
+namespace {
+
+/// That there is a way to a rank: Gloo's algorithms look whether there is a pair before they move
+/// bytes by buffers, and ask nothing else of it.
+class known_way final : public gloo::transport::Pair {
+ public:
+  const gloo::transport::Address& address() const override { none(); }
+  void connect(const std::vector<char>&) override { none(); }
+  void close() override {}
+  void setSync(bool, bool) override { none(); }
+  std::unique_ptr<gloo::transport::Buffer> createSendBuffer(int, void*, size_t) override { none(); }
+  std::unique_ptr<gloo::transport::Buffer> createRecvBuffer(int, void*, size_t) override { none(); }
+  void send(gloo::transport::UnboundBuffer*, uint64_t, size_t, size_t) override { none(); }
+  void recv(gloo::transport::UnboundBuffer*, uint64_t, size_t, size_t) override { none(); }
+
+ private:
+  [[noreturn]] static void none() {
+    throw gloo::InvalidOperationException("this transport moves bytes by buffers alone");
+  }
+};
+
+}  // namespace
+
 tensor_links::tensor_links(int own, std::vector<io::unique_fd> sockets)
     : Context(own, static_cast<int>(sockets.size())),
       links_(sockets.size()),
@@ -126,7 +126,7 @@ tensor_links::tensor_links(int own, std::vector<io::unique_fd> sockets)
     if (!sockets[r]) continue;
     const int fd = sockets[r].get();
     links_[r].socket = std::move(sockets[r]);
-    createPair(static_cast<int>(r));
+    pairs_[r] = std::make_unique<known_way>();
     epoll_event e{};
     e.events = EPOLLIN;
     e.data.u64 = r;
@@ -141,10 +141,8 @@ tensor_links::~tensor_links() {
   if (server_.joinable()) server_.join();
 }
 
-std::unique_ptr<gloo::transport::Pair>& tensor_links::createPair(int rank) {
-  auto& pair = pairs_.at(static_cast<size_t>(rank));
-  pair = std::make_unique<present_pair>();
-  return pair;
+std::unique_ptr<gloo::transport::Pair>& tensor_links::createPair(int) {
+  throw gloo::InvalidOperationException("this transport has no pairs");
 }
 
 std::unique_ptr<gloo::transport::UnboundBuffer> tensor_links::createUnboundBuffer(void* data,
