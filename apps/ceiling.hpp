@@ -1,5 +1,5 @@
-// The ceiling of this machine: the most multiply-adds a second that its processors were ever seen to
-// do, which "% of peak" is a share of.
+// The ceiling of this machine: the most multiply-adds a second that its processors were ever seen
+// to do, which "% of peak" is a share of.
 //
 // Why: what a machine can do does not change with what else it does in the first seconds of a run;
 // so the best sample counts, of this run or of another one of this program on this machine.

@@ -28,8 +28,8 @@
 
 namespace troupe::train {
 
-/// A pass under way. Not within stage_state: there clang 14 does not see in time that it can be made
-/// of nothing, and std::optional asks.
+/// A pass under way. Not within stage_state: there clang 14 does not see in time that it can be
+/// made of nothing, and std::optional asks.
 struct stage_pass {
   bool train = true;
   uint64_t step = 0;   ///< of the run; the answer's

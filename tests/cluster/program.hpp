@@ -21,8 +21,8 @@ namespace troupe::cluster_test {
 /// How many times longer things may take here than in a release build (CMake: sanitized builds).
 constexpr int slowness = TROUPE_TEST_SLOWNESS;
 
-/// Longest any wait may take: a net against hangs. A healthy one takes a second or two, and a minute
-/// on a machine whose load is ten times its processors.
+/// Longest any wait may take: a net against hangs. A healthy one takes a second or two, and a
+/// minute on a machine whose load is ten times its processors.
 constexpr auto patience = slowness * std::chrono::minutes(5);
 
 class program {
