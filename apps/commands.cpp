@@ -33,6 +33,7 @@ void add_all(shell& sh) {
   add_plan(sh);
   add_certs(sh);
   add_completion(sh);
+  add_limits(sh);
   add_version(sh);
 }
 
