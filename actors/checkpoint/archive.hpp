@@ -29,6 +29,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/train/plan.hpp"
+#include "io/checkpoint/retention.hpp"
 #include "io/checkpoint/save.hpp"
 #include "messages/actors.hpp"
 
@@ -39,6 +40,7 @@ struct archive_options {
   std::filesystem::path dir;
   uint64_t epoch = 0;
   train::job_plan plan;
+  io::checkpoint::origin origin = {};  ///< the launch that saves
 };
 
 /// Makes a folder whose name, and those of the parents made with it, survive a power cut.
@@ -59,6 +61,7 @@ struct archive_state {
   static inline const char* name = "archive";
   archive_options options;
   std::unique_ptr<io::disk> disk;
+  io::checkpoint::caretaker caretaker;
   std::set<uint64_t> held;  ///< steps that are being copied: retention leaves them alone
   uint64_t committed = 0, abandoned = 0;
   uint64_t newest = 0;  ///< step: two may be under way, and the older one be the later to commit

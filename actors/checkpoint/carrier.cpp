@@ -78,10 +78,11 @@ void say_farewell(carrier_pointer self, const status& how) {
 }
 
 /// CRR-3.
-status retain(const config::second_tier_section& tier) {
-  return cp::retain(tier.dir,
-                    {static_cast<uint64_t>(tier.keep), static_cast<uint64_t>(tier.keep_every),
-                     static_cast<uint64_t>(tier.keep_best)});
+status retain(carrier_state& st) {
+  const auto& tier = st.options.tier;
+  return st.caretaker.retain(tier.dir, {static_cast<uint64_t>(tier.keep),
+                                        static_cast<uint64_t>(tier.keep_every),
+                                        static_cast<uint64_t>(tier.keep_best)});
 }
 
 void ended(carrier_pointer self, const status& how) {
@@ -106,7 +107,7 @@ void ended(carrier_pointer self, const status& how) {
       break;
   }
   if (how)
-    if (auto kept = retain(st.options.tier); !kept)
+    if (auto kept = retain(st); !kept)
       spdlog::warn("retention of the second tier: {}", render(kept.error()));
   if (asked) say_farewell(self, how);
   begin_next(self);
@@ -186,6 +187,7 @@ carrier_actor::behavior_type carrier(carrier_pointer self, carrier_options optio
   introduce(self, "carrier");
   auto& st = self->state;
   st.options = std::move(options);
+  st.caretaker = cp::caretaker(st.options.origin);
   const auto& tier = st.options.tier;
   st.policy = carry_policy(static_cast<uint64_t>(tier.every));
   st.limit = cp::rate_limit(static_cast<uint64_t>(tier.bytes_per_second));

@@ -37,12 +37,14 @@ struct carrier_options {
   config::second_tier_section tier;  ///< dir is not empty
   uint32_t epoch = 0;
   archive_actor archive;  ///< of the first tier; may be none
+  io::checkpoint::origin origin = {};  ///< the launch whose checkpoints are copied
 };
 
 struct carrier_state {
   static inline const char* name = "carrier";
   carrier_options options;
   carry_policy policy;
+  io::checkpoint::caretaker caretaker;
   io::checkpoint::rate_limit limit{0};
   std::unique_ptr<io::disk> disk;
   std::unique_ptr<io::checkpoint::copier> copy;  ///< of policy.under_way(); goes before its disk

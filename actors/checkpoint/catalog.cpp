@@ -77,6 +77,11 @@ status verify(const std::filesystem::path& checkpoint, const cp::work_options& o
 
 namespace {
 
+entry entry_of(const std::filesystem::path& path, const cp::reader& r) {
+  const auto& head = r.content().head;
+  return {path, head.step, cp::line_of(head)};
+}
+
 /// The newest sound one; an error where there are some and none is (CAT-2).
 result<start> newest(const std::filesystem::path& dir, const std::filesystem::path& second) {
   start out;
@@ -88,7 +93,7 @@ result<start> newest(const std::filesystem::path& dir, const std::filesystem::pa
         fmt::format("{} is damaged and passed over: {}", r.path.string(), r.why.message));
   if (choice.path) {
     TROUPE_TRY(r, cp::reader::open(*choice.path));
-    out.from = entry{*choice.path, r.content().head.step};
+    out.from = entry_of(*choice.path, r);
   } else if (!choice.rejected.empty()) {
     return error{errc::bad_data,
                  fmt::format("no checkpoint in {}{} is sound; the newest: {}", dir.string(),
@@ -110,19 +115,47 @@ result<start> resume_from(const std::string& resume, const std::filesystem::path
                  "name a step-NNNNNNNN folder, or use \"auto\" or \"never\""};
   TROUPE_CHECK(verify(resume));
   TROUPE_TRY(r, cp::reader::open(resume));
-  return start{entry{resume, r.content().head.step}, {}};
+  return start{entry_of(resume, r), {}};
 }
 
-result<std::vector<std::string>> remove_leftovers(const std::filesystem::path& dir) {
-  std::vector<std::string> names;
+cp::origin origin_of(const std::optional<entry>& from) {
+  cp::origin out{cp::draw_launch(), {}, {}};
+  if (!from) return out;
+  out.from = from->line;
+  out.checkpoint = std::filesystem::absolute(from->path).lexically_normal();
+  return out;
+}
+
+result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
+                                           const cp::origin& launch) {
+  TROUPE_TRY(all, cp::list(dir));
+  const auto left = cp::left_behind(all, launch.from);
+  TROUPE_TRY(renamed, cp::set_aside(left));
+  std::vector<std::string> out;
+  for (size_t i = 0; i < left.size(); ++i)
+    out.push_back(fmt::format("{} is not of the line that goes on: it is {} from now on",
+                              left[i].path.string(), renamed[i].filename().string()));
+  return out;
+}
+
+result<leftovers> remove_leftovers(const std::filesystem::path& dir) {
+  leftovers out;
   TROUPE_TRY(all, cp::list(dir));
   for (const auto& e : all) {
-    if (e.name.state == cp::folder_state::complete || e.pinned) continue;
-    TROUPE_CHECK(cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"}));
-    names.push_back(e.path.filename().string());
+    const bool partial = e.name.state == cp::folder_state::partial;
+    if ((!partial && e.name.state != cp::folder_state::deleting) ||
+        !e.holds.empty())
+      continue;
+    const auto gone = cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"});
+    if (gone)
+      out.removed.push_back(e.path.filename().string());
+    else if (gone.error().code == errc::permission)
+      out.kept.push_back(gone.error().message);
+    else
+      return gone.error();
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(out.removed.begin(), out.removed.end());
+  return out;
 }
 
 }  // namespace troupe::checkpoint

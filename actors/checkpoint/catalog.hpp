@@ -9,6 +9,8 @@
 //   CAT-1  Nothing is started from a checkpoint unless every byte of it is as it was written.
 //   CAT-2  One that is passed over is named with its reason; where there are some and none is
 //     sound, nothing starts.
+//   CAT-3  Where a launch begins, no complete checkpoint is left that does not lead to it: the
+//     others are set aside under other names, each is told, and none is taken by itself again.
 #pragma once
 
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "io/base/result.hpp"
+#include "io/checkpoint/line.hpp"
 #include "io/checkpoint/parallel.hpp"
 
 namespace troupe::checkpoint {
@@ -40,6 +43,7 @@ result<train_state> parse_state(std::string_view text);
 struct entry {
   std::filesystem::path path;
   uint64_t step = 0;
+  io::checkpoint::lineage line = {};  ///< never empty where it was read from a manifest
 };
 
 /// Whether a folder is one of our checkpoints, damaged or not, rather than a Hugging Face folder.
@@ -61,8 +65,19 @@ struct start {
 result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
                           const std::filesystem::path& second = {});
 
-/// Removes what interrupted saves left in `dir`, which nobody else may be writing to; the names of
-/// the folders.
-result<std::vector<std::string>> remove_leftovers(const std::filesystem::path& dir);
+/// What a launch that starts there saves: a line of its own, or the one of `from` continued.
+io::checkpoint::origin origin_of(const std::optional<entry>& from);
+
+/// Sets aside the checkpoints in `dir` that the launch leaves behind (CAT-3); a sentence for each.
+result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
+                                           const io::checkpoint::origin& launch);
+
+/// What became of leftovers: names of folders, and a sentence for each that is not ours to remove.
+struct leftovers {
+  std::vector<std::string> removed, kept;
+};
+
+/// Removes what interrupted saves left in `dir`, which nobody else may be writing to.
+result<leftovers> remove_leftovers(const std::filesystem::path& dir);
 
 }  // namespace troupe::checkpoint

@@ -89,6 +89,7 @@ void add_collecting(shell& sh, command* verb, const shared& a) {
   gc->add_option("--partial-age", a->rules.partial_age_s,
                  "Seconds after which an unfinished save counts as interrupted")
       ->within(int64_t{0}, int64_t{1} << 40);
+  gc->add_flag("--aside", a->rules.aside, "Remove what was set aside, too");
   gc->add_flag("--dry-run", a->dry_run, "Only say what would be removed");
   common(gc, a);
   on_run(sh, gc, [a] { return ckpt::collect(*a); });
@@ -102,7 +103,7 @@ result<int> live(const connect_options& connect, bool as_json, bool follow) {
   for (;;) {
     auto view = s->view("", "", false);
     if (!view) return follow && s->lost() ? result<int>(0) : view.error();
-    if (follow && terminal && !as_json) TROUPE_CHECK(print("\x1b[H\x1b[2J"));
+    if (follow && terminal && !as_json) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
     TROUPE_CHECK(print(
         as_json ? ckpt::live_json(*view)
                 : ckpt::live_text(*view, terminal ? terminal_columns(STDOUT_FILENO, 100) : 0)));

@@ -131,6 +131,7 @@ result<int> import_model(const arguments& a) {
   o.dir = a.out;
   o.head.job = a.job.empty() ? fs::weakly_canonical(from).filename().string() : a.job;
   o.head.slot_bytes = a.slot_mb << 20;
+  o.head.line = {{cp::draw_launch(), 0}};
   o.head.wall_time_ms =
       static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(
                                 std::chrono::system_clock::now().time_since_epoch())

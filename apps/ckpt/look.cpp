@@ -8,6 +8,7 @@
 
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
+#include "io/base/one_line.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
 
@@ -24,6 +25,8 @@ const char* state_text(const cp::entry& e) {
       return "partial";
     case cp::folder_state::deleting:
       return "deleting";
+    case cp::folder_state::aside:
+      return e.problem ? "set aside, unreadable" : "set aside";
     case cp::folder_state::complete:
       break;
   }
@@ -42,6 +45,11 @@ json facts_of(const cp::manifest_head& h) {
   j["loss"] = h.loss;
   j["validation_loss"] = h.validation_loss ? json(*h.validation_loss) : json(nullptr);
   j["wall_time_ms"] = h.wall_time_ms;
+  const auto line = cp::line_of(h);
+  j["line"] = cp::name_of(line);
+  j["launches"] = json::array();
+  for (const auto& l : line)
+    j["launches"].push_back({{"launch", fmt::format("{:016x}", l.launch)}, {"step", l.step}});
   return j;
 }
 
@@ -51,7 +59,8 @@ json facts_of(const cp::entry& e) {
   j["state"] = state_text(e);
   j["step"] = e.name.step;
   j["bytes"] = e.bytes;
-  j["pinned"] = e.pinned;
+  j["held"] = json::array();
+  for (const auto& h : e.holds) j["held"].push_back({{"by", h.by}, {"reason", h.reason}});
   if (e.head) j.update(facts_of(*e.head));
   if (e.name.epoch) j["epoch"] = *e.name.epoch;
   if (e.problem) j["problem"] = e.problem->message;
@@ -65,12 +74,14 @@ std::string line_of(const cp::entry& e) {
   const auto& h = e.head;
   const auto epoch = h ? std::optional(h->epoch) : e.name.epoch;
   auto line = fmt::format(
-      "{:>10} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}", e.name.step,
+      "{:>10} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}", e.name.step,
+      h && !h->line.empty() ? cp::name_of(h->line).substr(0, 8) : "-",
       epoch ? fmt::to_string(*epoch) : "-", size_text(e.bytes),
       h ? fmt::format("{}x{}", h->layout.data_ranks, h->layout.pipeline_ranks) : "-",
       loss(h ? std::optional(h->loss) : std::nullopt), loss(h ? h->validation_loss : std::nullopt),
       time_text(h ? h->wall_time_ms : 0), state_text(e));
-  if (e.pinned) line += ", pinned";
+  for (const auto& h : e.holds)
+    line += fmt::format(", held by {}{}", h.by, h.reason.empty() ? "" : ": " + one_line(h.reason));
   if (e.problem) line += ": " + e.problem->message;
   return line + "\n";
 }
@@ -107,16 +118,23 @@ json manifest_facts(const cp::manifest& m) {
   return j;
 }
 
+/// "0123456789abcdef, 3 launches".
+std::string line_text(const cp::manifest_head& h) {
+  if (h.line.empty()) return "none: from before lines were written";
+  return fmt::format("{}, {} launch{}", cp::name_of(h.line), h.line.size(),
+                     h.line.size() == 1 ? "" : "es");
+}
+
 std::string manifest_text(const cp::manifest& m, bool tensors) {
   const auto& h = m.head;
   uint64_t elements = 0, bytes = 0;
   for (const auto& t : m.tensors) elements += t.elements();
   for (const auto& f : m.files) bytes += f.bytes;
   auto text = fmt::format(
-      "job          {}\nstep         {}\nepoch        {}\nsaved        {}\n"
+      "job          {}\nstep         {}\nline         {}\nepoch        {}\nsaved        {}\n"
       "layout       {} data x {} pipeline\ntokens       {}\nloss         {:.6f}\n"
       "validation   {}\nparameters   {} in {} tensors\nsize         {} in {} files, slots of {}\n",
-      h.job, h.step, h.epoch, time_text(h.wall_time_ms), h.layout.data_ranks,
+      h.job, h.step, line_text(h), h.epoch, time_text(h.wall_time_ms), h.layout.data_ranks,
       h.layout.pipeline_ranks, h.tokens, h.loss,
       h.validation_loss ? fmt::format("{:.6f}", *h.validation_loss) : "-", elements,
       m.tensors.size(), size_text(bytes), m.files.size(), size_text(h.slot_bytes));
@@ -161,8 +179,9 @@ result<std::filesystem::path> find(const std::string& path) {
   const std::filesystem::path named(path);
   if (std::filesystem::exists(named / cp::manifest_file, ignored)) return named;
   TROUPE_TRY(all, cp::list(named));
+  if (const auto* tip = cp::tip_of(all)) return tip->path;
   for (const auto& e : all)
-    if (e.name.state == cp::folder_state::complete) return e.path;
+    if (e.name.state == cp::folder_state::complete) return e.path;  // damaged: the verb says how
   return error{errc::not_found, fmt::format("{} is no checkpoint and holds none", path),
                "name a step-NNNNNNNN folder, or the folder they lie in (runs/NAME/checkpoints)"};
 }
@@ -179,8 +198,9 @@ result<int> list(const arguments& a) {
     say(fmt::format("{} holds no checkpoints", a.path));
     return 0;
   }
-  auto text = fmt::format("{:>10} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}\n", "step", "epoch",
-                          "size", "data x pp", "loss", "val loss", "saved (UTC)", "state");
+  auto text =
+      fmt::format("{:>10} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}\n", "step", "line",
+                  "epoch", "size", "data x pp", "loss", "val loss", "saved (UTC)", "state");
   for (const auto& e : all) text += line_of(e);
   TROUPE_CHECK(print(text));
   return 0;
@@ -199,20 +219,34 @@ result<int> collect(const arguments& a) {
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
-  const auto doomed = cp::plan_removal(all, a.rules, now);
-  json removed = json::array();
+  const auto* tip = cp::tip_of(all);
+  const cp::standing known{tip ? cp::line_of(*tip->head) : cp::lineage{}, [](const cp::entry& e) {
+                             return static_cast<bool>(cp::verify_all(e.path));
+                           }};
+  const auto doomed = cp::plan_removal(all, a.rules, known, now);
+  json removed = json::array(), kept = json::array();
   std::string text;
   uint64_t bytes = 0;
   for (const auto& d : doomed) {
-    if (!a.dry_run) TROUPE_CHECK(cp::remove(d));
+    const auto gone = a.dry_run ? cp::check_removal(d) : cp::remove(d);
+    if (!gone && gone.error().code != errc::permission) return gone.error();
+    if (!gone) {
+      kept.push_back({{"path", d.path.string()}, {"why", gone.error().message}});
+      text += fmt::format("{:>10}  {} stays: {}\n", "-", d.path.string(), gone.error().message);
+      continue;
+    }
     bytes += d.bytes;
     removed.push_back({{"path", d.path.string()}, {"bytes", d.bytes}, {"why", d.why}});
     text += fmt::format("{:>10}  {}: {}\n", size_text(d.bytes), d.path.string(), d.why);
   }
-  json j{{"format", json_format}, {"dry_run", a.dry_run}, {"bytes", bytes}, {"removed", removed}};
+  json j{{"format", json_format},
+         {"dry_run", a.dry_run},
+         {"bytes", bytes},
+         {"removed", removed},
+         {"kept", kept}};
   TROUPE_CHECK(print(a.json ? text_of(j) : text));
-  say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", doomed.size(),
-                  doomed.size() == 1 ? "" : "s", size_text(bytes)));
+  say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", removed.size(),
+                  removed.size() == 1 ? "" : "s", size_text(bytes)));
   return 0;
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <limits>
 
 #include <fmt/format.h>
 
@@ -48,7 +49,6 @@ status look_into(entry& e) {
   std::error_code code;
   for (fs::directory_iterator at(e.path, code), end; !code && at != end; at.increment(code)) {
     note(at->path());
-    if (at->path().filename() == pin_file) e.pinned = true;
   }
   if (code && code != std::errc::no_such_file_or_directory)
     return error::system(fmt::format("read the folder {}", e.path.string()), code.value());
@@ -74,16 +74,6 @@ void read_head(entry& e) {
     e.problem = error{errc::bad_data, fmt::format("it has no {}", manifest_file)};
 }
 
-status verify_one(const fs::path& folder, const work_options& options) {
-  TROUPE_TRY(r, reader::open(folder));
-  TROUPE_TRY(report, r.verify(options));
-  if (report.damages.empty()) return {};
-  auto text = render(report.damages.front());
-  if (report.damages.size() > 1)
-    text += fmt::format(" ({} more places are damaged)", report.damages.size() - 1);
-  return error{errc::bad_data, std::move(text)};
-}
-
 }  // namespace
 
 std::string complete_name(uint64_t step) {
@@ -98,6 +88,10 @@ std::string deleting_name(uint64_t step) {
   return fmt::format("step-{:08}.deleting", step);
 }
 
+std::string aside_name(uint64_t step, uint32_t number) {
+  return fmt::format("step-{:08}.aside-{}", step, number);
+}
+
 std::optional<folder_name> parse_folder_name(std::string_view name) {
   const auto whole = name;
   if (!take(name, "step-")) return std::nullopt;
@@ -105,6 +99,14 @@ std::optional<folder_name> parse_folder_name(std::string_view name) {
   if (!step) return std::nullopt;
   folder_name out{*step, std::nullopt, folder_state::complete};
   if (name == ".deleting") out.state = folder_state::deleting;
+  if (take(name, ".aside-")) {
+    const auto number = take_number(name, 1);
+    if (!number || *number > std::numeric_limits<uint32_t>::max()) return std::nullopt;
+    out.state = folder_state::aside;
+    out.number = static_cast<uint32_t>(*number);
+    if (aside_name(*step, out.number) != whole) return std::nullopt;
+    return out;
+  }
   if (name.ends_with(".partial")) {
     out.state = folder_state::partial;
     if (take(name, ".e")) {
@@ -127,9 +129,9 @@ result<std::vector<entry>> list(const fs::path& dir) {
     const auto name = parse_folder_name(at->path().filename().string());
     std::error_code ignored;
     if (!name || !fs::is_directory(at->symlink_status(ignored))) continue;
-    entry e{at->path(), *name, {}, {}, 0, 0, false};
+    entry e{at->path(), *name, {}, {}, 0, 0, holds_of(at->path())};
     TROUPE_CHECK(look_into(e));
-    if (name->state == folder_state::complete) read_head(e);
+    if (name->state == folder_state::complete || name->state == folder_state::aside) read_head(e);
     all.push_back(std::move(e));
   }
   if (code) return error::system(fmt::format("read the folder {}", dir.string()), code.value());
@@ -146,6 +148,71 @@ uint64_t next_epoch(std::span<const entry> all) {
   return most + 1;
 }
 
+namespace {
+
+/// CT-3: whether a folder holds this very checkpoint under a name that nothing takes.
+bool is_left(const entry& e, std::span<const entry> all) {
+  const auto mark = line_of(*e.head).back();
+  return std::any_of(all.begin(), all.end(), [&](const entry& other) {
+    return other.name.state == folder_state::aside && other.head &&
+           line_of(*other.head).back() == mark;
+  });
+}
+
+}  // namespace
+
+const entry* tip_of(std::span<const entry> all) {
+  const auto launch_key = [](const entry& e) {  // those from before lines are one launch
+    return std::pair(e.head->line.empty() ? 0 : e.head->epoch, e.name.step);
+  };
+  const entry* tip = nullptr;
+  for (const auto& e : all)
+    if (e.name.state == folder_state::complete && e.head && !is_left(e, all) &&
+        (tip == nullptr || launch_key(e) > launch_key(*tip)))
+      tip = &e;
+  return tip;
+}
+
+std::vector<entry> left_behind(std::span<const entry> all, const lineage& line) {
+  std::vector<entry> out;
+  for (const auto& e : all) {
+    if (e.name.state != folder_state::complete) continue;
+    const bool stays = e.head ? leads_to(line_of(*e.head), line)
+                              : !line.empty() && e.name.step <= line.back().step;
+    if (!stays) out.push_back(e);
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const entry& a, const entry& b) { return a.name.step > b.name.step; });
+  return out;
+}
+
+result<std::vector<fs::path>> set_aside(std::span<const entry> which) {
+  std::vector<fs::path> out;
+  for (const auto& e : which) {
+    const auto dir = e.path.parent_path();
+    for (uint32_t number = 1;; ++number) {
+      const auto to = dir / aside_name(e.name.step, number);
+      if (renameat2(AT_FDCWD, e.path.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+        out.push_back(to);
+        break;
+      }
+      if (errno != EEXIST) return error::system(fmt::format("rename {}", e.path.string()), errno);
+    }
+  }
+  if (!which.empty()) TROUPE_CHECK(fsync_directory(which.front().path.parent_path()));
+  return out;
+}
+
+status verify_all(const fs::path& folder, const work_options& options) {
+  TROUPE_TRY(r, reader::open(folder));
+  TROUPE_TRY(report, r.verify(options));
+  if (report.damages.empty()) return {};
+  auto text = render(report.damages.front());
+  if (report.damages.size() > 1)
+    text += fmt::format(" ({} more places are damaged)", report.damages.size() - 1);
+  return error{errc::bad_data, std::move(text)};
+}
+
 result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_options& options) {
   choice out;
   std::vector<entry> all;
@@ -157,9 +224,12 @@ result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_o
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const entry& a, const entry& b) { return a.age_key() > b.age_key(); });
+  const auto* tip = tip_of(all);
+  const auto line = tip ? line_of(*tip->head) : lineage{};
   for (const auto& e : all) {
-    if (e.name.state != folder_state::complete) continue;  // CT-1
-    auto sound = e.problem ? status(*e.problem) : verify_one(e.path, options);
+    if (e.name.state != folder_state::complete) continue;          // CT-1
+    if (e.head && (!leads_to(line_of(*e.head), line) || is_left(e, all))) continue;  // CT-3
+    auto sound = e.problem ? status(*e.problem) : verify_all(e.path, options);
     if (sound) {
       out.path = e.path;
       return out;

@@ -3,12 +3,15 @@
 //   <dir>/step-00000120/             complete: it was renamed to this name last
 //   <dir>/step-00000120.e3.partial/  being written by epoch 3, or left by a crash: never read
 //   <dir>/step-00000120.deleting/    given up: never read, removed sooner or later
-//   <dir>/step-00000120/PINNED       kept by retention, whatever its rules; made by a person
+//   <dir>/step-00000120.aside-1/     whole, of a line that was left (line.hpp): read by name alone
 //
 // Invariants
-// CT-1 Only folders of the first form are ever read.
+// CT-1 Only folders of the first form are read by themselves.
 // CT-2 A checkpoint is trusted only when every byte of it verified; each one passed over is named
 //      with its reason.
+// CT-3 What is chosen is of the line of the newest launch; what that line has left is passed over,
+//      whatever its step. What was set aside in one folder is not taken from another either.
+// CT-4 What is set aside keeps every byte; only its name changes.
 #pragma once
 
 #include <filesystem>
@@ -19,22 +22,21 @@
 #include <vector>
 
 #include "io/base/result.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parallel.hpp"
 
 namespace troupe::io::checkpoint {
 
-/// The file that keeps a checkpoint from retention.
-inline constexpr std::string_view pin_file = "PINNED";
-
 /// What a folder's name says it is.
-enum class folder_state : uint8_t { complete, partial, deleting };
+enum class folder_state : uint8_t { complete, partial, deleting, aside };
 
 /// A folder's name, parsed.
 struct folder_name {
   uint64_t step = 0;
   std::optional<uint64_t> epoch;  ///< of partial ones
   folder_state state = folder_state::complete;
+  uint32_t number = 0;  ///< of those set aside: from 1
   bool operator==(const folder_name&) const = default;
 };
 
@@ -44,6 +46,8 @@ std::string complete_name(uint64_t step);
 std::string partial_name(uint64_t step, uint64_t epoch);
 /// "step-00000120.deleting".
 std::string deleting_name(uint64_t step);
+/// "step-00000120.aside-1".
+std::string aside_name(uint64_t step, uint32_t number);
 /// What a name means; nothing for names that are not a checkpoint's. The partial folders of plain
 /// saves ("step-00000120.partial") are known too.
 std::optional<folder_name> parse_folder_name(std::string_view name);
@@ -52,11 +56,11 @@ std::optional<folder_name> parse_folder_name(std::string_view name);
 struct entry {
   std::filesystem::path path;
   folder_name name;
-  std::optional<manifest_head> head;  ///< of complete ones whose manifest is readable
-  std::optional<error> problem;       ///< of complete ones: why there is no head
+  std::optional<manifest_head> head;  ///< of complete and aside ones with a readable manifest
+  std::optional<error> problem;       ///< of the others of these: why there is no head
   uint64_t bytes = 0;                 ///< of all files in the folder
   int64_t changed_s = 0;              ///< newest change of the folder or its files, since 1970
-  bool pinned = false;
+  std::vector<hold> holds;            ///< retention keeps what has one
 
   /// The order of catalogs: newest first, by step, then epoch.
   std::pair<uint64_t, uint64_t> age_key() const noexcept {
@@ -72,21 +76,37 @@ result<std::vector<entry>> list(const std::filesystem::path& dir);
 /// 1. Whoever still writes for an earlier one writes under other names.
 uint64_t next_epoch(std::span<const entry> all);
 
+/// The complete checkpoint whose line goes on: the newest of the newest launch (CT-3); none where
+/// none is readable.
+const entry* tip_of(std::span<const entry> all);
+
+/// The complete ones that do not lead to `line` (empty: a start from nothing, to which none leads),
+/// and unreadable ones above its step; newest first.
+std::vector<entry> left_behind(std::span<const entry> all, const lineage& line);
+
+/// Gives complete checkpoints of one folder names that nothing takes by itself (CT-4), the newest
+/// first; the new paths. What was renamed before an error stays renamed. Error io.
+result<std::vector<std::filesystem::path>> set_aside(std::span<const entry> which);
+
+/// Whether every byte of a checkpoint is as it was written. Errors: bad_data naming the first
+/// damaged place; not_found; io; cancelled.
+status verify_all(const std::filesystem::path& checkpoint, const work_options& options = {});
+
 /// A checkpoint that was passed over.
 struct rejection {
   std::filesystem::path path;
   error why;
 };
 
-/// The newest checkpoint of which every byte verified.
+/// The newest checkpoint of a line of which every byte verified.
 struct choice {
   std::optional<std::filesystem::path> path;
   std::vector<rejection> rejected;  ///< newer ones (CT-2)
 };
 
-/// Verifies from the newest on until one is whole, in all of `dirs`; of equally new ones that of
-/// the earlier folder comes first. A folder that cannot be looked through is passed over as a whole
-/// where there are others. Error: io, cancelled.
+/// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all
+/// of `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be
+/// looked through is passed over as a whole where there are others. Error: io, cancelled.
 result<choice> newest_that_verifies(std::span<const std::filesystem::path> dirs,
                                     const work_options& options = {});
 /// The same of one folder.

@@ -14,6 +14,18 @@ error wrong_manifest(std::string_view what) {
   return {errc::bad_data, fmt::format("{}: {}", manifest_file, what)};
 }
 
+/// MF-5.
+status check_line(const manifest_head& h) {
+  if (h.line.empty()) return {};
+  if (h.line.size() > max_launches) return wrong_manifest("its line has too many launches");
+  const bool falls = std::adjacent_find(h.line.begin(), h.line.end(), [](auto& a, auto& b) {
+                       return a.step > b.step;
+                     }) != h.line.end();
+  if (falls || h.line.back().step != h.step)
+    return wrong_manifest("the steps of its line do not lead to its own");
+  return {};
+}
+
 status check_head(const manifest_head& h) {
   if (h.job.size() > max_name_bytes) return wrong_manifest("the job's name is too long");
   if (h.slot_bytes == 0 || h.slot_bytes % alignment != 0 || h.slot_bytes > max_slot_bytes)
@@ -21,7 +33,7 @@ status check_head(const manifest_head& h) {
   if (h.layout.data_ranks == 0 || h.layout.pipeline_ranks == 0 ||
       uint64_t{h.layout.data_ranks} * h.layout.pipeline_ranks > max_ranks)
     return wrong_manifest("its layout is impossible");
-  return {};
+  return check_line(h);
 }
 
 /// MF-3.
@@ -164,6 +176,10 @@ const tensor_part* tensor_entry::find(part which) const noexcept {
   for (const auto& p : parts)
     if (p.which == which) return &p;
   return nullptr;
+}
+
+lineage line_of(const manifest_head& head) {
+  return head.line.empty() ? lineage{{0, head.step}} : head.line;
 }
 
 status check(const manifest& m) {

@@ -12,6 +12,8 @@
 // MF-3 There is one shard per rank of the layout, under its name; names are names, not paths.
 // MF-4 Foreign bytes give an error, never undefined behaviour; nothing is allocated by an unchecked
 //      count.
+// MF-5 A line is no longer than max_launches, its steps never fall, and it ends with the
+//      checkpoint's own (LN-2).
 #pragma once
 
 #include <optional>
@@ -23,6 +25,7 @@
 
 #include "io/base/result.hpp"
 #include "io/checkpoint/format.hpp"
+#include "io/checkpoint/line.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -87,6 +90,7 @@ struct manifest_head {
   double loss = 0;  ///< nats a token, of the last step
   std::optional<double> validation_loss;
   uint64_t wall_time_ms = 0;  ///< since 1970 UTC
+  lineage line = {};          ///< as written; ends with this step (LN-2)
   bool operator==(const manifest_head&) const = default;
 };
 
@@ -122,6 +126,9 @@ result<manifest> assemble(const manifest_head& head, std::vector<shard_facts> sh
 
 /// bad_data with what is wrong, if MF-1..MF-3 do not hold.
 status check(const manifest& m);
+
+/// Its line; the one of launch 0 where none was written.
+lineage line_of(const manifest_head& head);
 
 /// The file's bytes. Error bug if `m` does not pass check() or is too long.
 result<std::string> encode_manifest(const manifest& m);

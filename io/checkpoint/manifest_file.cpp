@@ -95,6 +95,8 @@ manifest_head decode_head(const fbs::Manifest& root) {
   h.loss = root.loss();
   if (const auto loss = root.validation_loss(); loss) h.validation_loss = *loss;
   h.wall_time_ms = root.wall_time_ms();
+  if (root.line())
+    for (const auto* l : *root.line()) h.line.push_back({l->launch(), l->step()});
   return h;
 }
 
@@ -102,6 +104,8 @@ result<manifest> decode(const fbs::Manifest& root, uint64_t bytes) {
   if (root.format() != format_version)
     return other_version(fmt::format("format {}", root.format()));
   if (root.job()->size() > max_name_bytes) return wrong_file("the job's name is too long");
+  if (root.line() && (!well_placed(*root.line()) || root.line()->size() > max_launches))
+    return wrong_file("its line is misplaced or too long");
   manifest m;
   m.head = decode_head(root);
   for (const auto* f : *root.files()) {
@@ -135,6 +139,9 @@ result<std::string> encode_manifest(const manifest& m) {
   const auto layout = fbs::CreateLayout(b, h.layout.data_ranks, h.layout.pipeline_ranks);
   const auto file_list = b.CreateVector(files);
   const auto tensor_list = b.CreateVector(tensors);
+  std::vector<fbs::Launch> launches;
+  for (const auto& l : h.line) launches.emplace_back(l.launch, l.step);
+  const auto line = b.CreateVectorOfStructs(launches);
   fbs::ManifestBuilder root(b);
   root.add_format(format_version);
   root.add_job(job);
@@ -148,6 +155,7 @@ result<std::string> encode_manifest(const manifest& m) {
   root.add_wall_time_ms(h.wall_time_ms);
   root.add_files(file_list);
   root.add_tensors(tensor_list);
+  if (!launches.empty()) root.add_line(line);
   b.Finish(root.Finish(), manifest_identifier);
   if (b.GetSize() > max_manifest_bytes)
     return error{errc::bug, fmt::format("a manifest of {} bytes is too long", b.GetSize())};

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
+#include <optional>
 
 #include <fmt/format.h>
 
+#include "io/checkpoint/folder_claim.hpp"
+#include "io/checkpoint/reader.hpp"
 #include "io/file.hpp"
 
 namespace troupe::io::checkpoint {
@@ -16,27 +18,46 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Indices of checkpoints that can be read, newest first.
-std::vector<size_t> readable(std::span<const entry> catalog) {
-  std::vector<size_t> out;
-  for (size_t i = 0; i < catalog.size(); ++i)
-    if (catalog[i].name.state == folder_state::complete && catalog[i].head) out.push_back(i);
-  std::stable_sort(out.begin(), out.end(),
-                   [&](size_t a, size_t b) { return catalog[a].age_key() > catalog[b].age_key(); });
-  return out;
-}
+/// The checkpoints that rules count, and which of them are sound: asked once each (RT-5).
+class countable {
+ public:
+  countable(std::span<const entry> catalog, const standing& now)
+      : catalog_(catalog), now_(now), sound_(catalog.size()) {
+    for (size_t i = 0; i < catalog.size(); ++i)
+      if (catalog[i].name.state == folder_state::complete && catalog[i].head &&
+          leads_to(line_of(*catalog[i].head), now.line))  // RT-4
+        newest_.push_back(i);
+    std::stable_sort(newest_.begin(), newest_.end(), [&](size_t a, size_t b) {
+      return catalog[a].age_key() > catalog[b].age_key();
+    });
+  }
 
-/// Those of them with a finite validation loss, best first; of equals the newer.
-std::vector<size_t> by_loss(std::span<const entry> catalog, std::vector<size_t> newest_first) {
-  std::erase_if(newest_first, [&](size_t i) {
-    const auto& loss = catalog[i].head->validation_loss;
-    return !loss || !std::isfinite(*loss);
-  });
-  std::stable_sort(newest_first.begin(), newest_first.end(), [&](size_t a, size_t b) {
-    return *catalog[a].head->validation_loss < *catalog[b].head->validation_loss;
-  });
-  return newest_first;
-}
+  const std::vector<size_t>& newest_first() const { return newest_; }
+
+  /// Those with a finite validation loss, best first; of equals the newer.
+  std::vector<size_t> best_first() const {
+    auto out = newest_;
+    std::erase_if(out, [&](size_t i) {
+      const auto& loss = catalog_[i].head->validation_loss;
+      return !loss || !std::isfinite(*loss);
+    });
+    std::stable_sort(out.begin(), out.end(), [&](size_t a, size_t b) {
+      return *catalog_[a].head->validation_loss < *catalog_[b].head->validation_loss;
+    });
+    return out;
+  }
+
+  bool is_sound(size_t i) {
+    if (!sound_[i]) sound_[i] = now_.sound(catalog_[i]);
+    return *sound_[i];
+  }
+
+ private:
+  std::span<const entry> catalog_;
+  const standing& now_;
+  std::vector<size_t> newest_;
+  std::vector<std::optional<bool>> sound_;
+};
 
 void add(std::string& reasons, std::string_view reason) {
   if (!reasons.empty()) reasons += ", ";
@@ -45,33 +66,48 @@ void add(std::string& reasons, std::string_view reason) {
 
 }  // namespace
 
-std::vector<std::string> kept_because(std::span<const entry> catalog, const retention& rules) {
+std::vector<std::string> kept_because(std::span<const entry> catalog, const retention& rules,
+                                      const standing& now) {
   std::vector<std::string> why(catalog.size());
-  const auto newest = readable(catalog);
-  const auto best = by_loss(catalog, newest);
-  const bool no_rules = rules.empty();
-  if (!newest.empty()) add(why[newest[0]], "newest");  // RT-1
-  for (size_t n = 0; n < newest.size(); ++n) {
-    const auto& e = catalog[newest[n]];
-    auto& reasons = why[newest[n]];
-    if (no_rules) add(reasons, "all are kept");
-    if (n > 0 && n < rules.keep_last) add(reasons, fmt::format("of the last {}", rules.keep_last));
-    if (rules.keep_every > 0 && e.name.step % rules.keep_every == 0)
-      add(reasons, fmt::format("every {}", rules.keep_every));
+  countable all(catalog, now);
+  /// Names the first `count` sound ones, and spares those between them that are not known to be.
+  const auto keep_first = [&](const std::vector<size_t>& order, uint64_t count, auto&& reason) {
+    uint64_t found = 0;
+    for (const auto i : order) {
+      if (found == count) return;
+      if (all.is_sound(i))
+        add(why[i], reason(++found));
+      else
+        add(why[i], "not known to be whole");  // RT-5
+    }
+  };
+  keep_first(all.newest_first(), 1, [](uint64_t) { return std::string("newest"); });  // RT-1
+  keep_first(all.newest_first(), rules.keep_last, [&](uint64_t) {
+    return fmt::format("of the last {}", rules.keep_last);
+  });
+  keep_first(all.best_first(), rules.keep_best, [](uint64_t n) {
+    return fmt::format("best {} by validation loss", n);
+  });
+  for (const auto i : all.newest_first()) {
+    if (rules.empty()) add(why[i], "all are kept");
+    if (rules.keep_every > 0 && catalog[i].name.step % rules.keep_every == 0)
+      add(why[i], fmt::format("every {}", rules.keep_every));
   }
-  for (size_t n = 0; n < best.size() && n < rules.keep_best; ++n)
-    add(why[best[n]], fmt::format("best {} by validation loss", n + 1));
   for (size_t i = 0; i < catalog.size(); ++i) {
-    if (catalog[i].pinned) add(why[i], "pinned");
-    if (catalog[i].name.state == folder_state::complete && !catalog[i].head)
-      add(why[i], "not readable");  // RT-2
+    const auto& e = catalog[i];
+    for (const auto& h : e.holds) add(why[i], fmt::format("held by {}", h.by));
+    if (e.name.state == folder_state::aside && !rules.aside) add(why[i], "set aside");
+    if (e.name.state != folder_state::complete) continue;
+    if (!e.head) add(why[i], "not readable");  // RT-2
+    if (e.head && !leads_to(line_of(*e.head), now.line)) add(why[i], "of another line");  // RT-4
   }
   return why;
 }
 
 std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention& rules,
-                                 int64_t now_s, std::span<const std::string> in_use) {
-  const auto why = kept_because(catalog, rules);
+                                 const standing& now, int64_t now_s,
+                                 std::span<const std::string> in_use) {
+  const auto why = kept_because(catalog, rules, now);
   std::vector<doomed> out;
   for (size_t i = catalog.size(); i-- > 0;) {
     const auto& e = catalog[i];
@@ -82,11 +118,14 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
       case folder_state::complete:
         if (why[i].empty()) out.push_back(found), out.back().why = "no rule keeps it";
         break;
+      case folder_state::aside:
+        if (why[i].empty()) out.push_back(found), out.back().why = "it was set aside";
+        break;
       case folder_state::deleting:
         out.push_back(found), out.back().why = "its removal was interrupted";
         break;
       case folder_state::partial:
-        if (e.pinned || now_s - e.changed_s < rules.partial_age_s) break;
+        if (!e.holds.empty() || now_s - e.changed_s < rules.partial_age_s) break;
         out.push_back(found), out.back().why = "its save was interrupted";
         break;
     }
@@ -94,29 +133,70 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
   return out;
 }
 
+status check_removal(const doomed& what) {
+  return check_claimed(what.path, claim_of(what.path));
+}
+
 status remove(const doomed& what) {
+  TROUPE_TRY(nobody_reads, exclude_readers(what.path));
   const auto parent = what.path.parent_path();
+  const auto ours = claim_of(what.path);
+  const auto whole = check_claimed(what.path, ours);  // before its name goes
+  if (!whole) return whole.error().code == errc::not_found ? status{} : whole;  // gone already
   auto gone = what.path;
   std::error_code code;
-  if (what.name.state == folder_state::complete) {
+  if (what.name.state == folder_state::complete || what.name.state == folder_state::aside) {
     gone = parent / deleting_name(what.name.step);
-    fs::remove_all(gone, code);
-    if (!code) fs::rename(what.path, gone, code);
+    if (fs::exists(fs::symlink_status(gone, code)))
+      TROUPE_CHECK(remove_claimed(gone, claim_of(gone)));
+    fs::rename(what.path, gone, code);
     if (code) return error::system(fmt::format("rename {}", what.path.string()), code.value());
     TROUPE_CHECK(fsync_directory(parent));
   }
-  fs::remove_all(gone, code);
-  if (code) return error::system(fmt::format("remove {}", gone.string()), code.value());
+  TROUPE_CHECK(remove_claimed(gone, ours));
   return fsync_directory(parent);
 }
 
-status retain(const fs::path& dir, const retention& rules, std::span<const std::string> in_use) {
+bool caretaker::is_own(const entry& e) const {
+  return e.head && line_of(*e.head).back().launch == own_.launch;
+}
+
+bool caretaker::is_origin(const fs::path& path) const {
+  return !own_.checkpoint.empty() && fs::absolute(path).lexically_normal() == own_.checkpoint;
+}
+
+status caretaker::read_back(std::span<const entry> all) {
+  if (proven_) return {};
+  const auto newest = std::find_if(all.begin(), all.end(), [&](const entry& e) {
+    return e.name.state == folder_state::complete && is_own(e);
+  });
+  if (newest == all.end()) return error{errc::not_found, "nothing was saved yet"};
+  TROUPE_CHECK(verify_all(newest->path));
+  proven_ = true;
+  return {};
+}
+
+status caretaker::retain(const fs::path& dir, const retention& rules,
+                         std::span<const std::string> in_use) {
   if (rules.empty()) return {};
   auto complete_only = rules;
   complete_only.partial_age_s = std::numeric_limits<int64_t>::max();
+  const standing now{own_.at(std::numeric_limits<uint64_t>::max()), [&](const entry& e) {
+                       return (is_own(e) || is_origin(e.path)) && reader::open(e.path);
+                     }};
   TROUPE_TRY(all, list(dir));
-  for (const auto& old : plan_removal(all, complete_only, 0, in_use)) TROUPE_CHECK(remove(old));
-  return {};
+  status kept;
+  for (const auto& old : plan_removal(all, complete_only, now, 0, in_use)) {
+    if (is_origin(old.path))
+      if (auto good = read_back(all); !good) {  // RT-6
+        kept = good.error().within(fmt::format("{} is kept", old.path.string()));
+        continue;
+      }
+    // The others go all the same; what is being read goes another time.
+    if (auto gone = remove(old); !gone && kept && gone.error().code != errc::unavailable)
+      kept = gone;
+  }
+  return kept;
 }
 
 }  // namespace troupe::io::checkpoint

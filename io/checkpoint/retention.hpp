@@ -1,14 +1,22 @@
 // Which checkpoints are kept, and how the others are removed. The rules are pure; removal is apart.
 //
 // Invariants
-// RT-1 The newest checkpoint with a readable manifest is kept, whatever the rules.
+// RT-1 The newest sound checkpoint of the line is kept, whatever the rules, and all newer ones.
 // RT-2 What cannot be read is kept and not counted: a person decides about it.
 // RT-3 A checkpoint that is removed loses its name first (rename, sync), then its files; a crash in
 //      between leaves something that is never read and is collected the next time.
+// RT-4 Only checkpoints of the line that goes on are counted or given up. Those of other lines, and
+//      what was set aside, are left alone.
+// RT-5 Only sound ones fill a rule's number: what is damaged, or not known to be whole, never takes
+//      the place of a good one.
+// RT-6 What a launch began from is given up only after a newer checkpoint of its own was read back
+//      wholly: a disk that keeps nothing costs no training that was there before.
+// RT-7 A folder that holds what no checkpoint has (a note, a person's copy) stays whole.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,9 +35,17 @@ struct retention {
   uint64_t keep_best = 0;   ///< so many of the smallest validation losses
   /// Leftovers of interrupted saves are removed when they have not changed for so long, in seconds.
   int64_t partial_age_s = 3600;
+  bool aside = false;  ///< what was set aside goes, too, unless it is held
 
   /// Whether all are kept.
   bool empty() const noexcept { return keep_last == 0 && keep_every == 0 && keep_best == 0; }
+};
+
+/// What the rules are applied to.
+struct standing {
+  lineage line;  ///< that goes on: its next checkpoint's (RT-4)
+  /// Whether a checkpoint is known to be whole (RT-5). Asked as seldom as can be, newest first.
+  std::function<bool(const entry&)> sound;
 };
 
 /// What is to be removed of a catalog, and why.
@@ -41,19 +57,40 @@ struct doomed {
 };
 
 /// Why each entry is kept, by its index: a word or two, empty for what is given up.
-std::vector<std::string> kept_because(std::span<const entry> catalog, const retention& rules);
+std::vector<std::string> kept_because(std::span<const entry> catalog, const retention& rules,
+                                      const standing& now);
 
 /// What to remove, oldest first. `now_s` is the time since 1970; `in_use` are names of folders that
 /// nobody may remove now (the checkpoint being written or read).
 std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention& rules,
-                                 int64_t now_s, std::span<const std::string> in_use = {});
+                                 const standing& now, int64_t now_s,
+                                 std::span<const std::string> in_use = {});
 
-/// Removes one folder (RT-3). Error io.
+/// Whether remove() would remove it now; permission where it holds what is not ours (RT-7).
+status check_removal(const doomed& what);
+
+/// Removes one folder (RT-3). Errors: permission where it holds what is not ours (RT-7);
+/// unavailable while somebody reads it (hold.hpp); io.
 status remove(const doomed& what);
 
-/// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as they
-/// are for whoever is writing there. Error io.
-status retain(const std::filesystem::path& dir, const retention& rules,
-              std::span<const std::string> in_use = {});
+/// The retention of one tier by a launch that saves into it.
+class caretaker {
+ public:
+  explicit caretaker(origin own = {}) : own_(std::move(own)) {}
+
+  /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as
+  /// they are for whoever is writing there. Blocks: once a launch it reads a checkpoint (RT-6).
+  /// Errors: io; bad_data where what was read back is damaged.
+  status retain(const std::filesystem::path& dir, const retention& rules,
+                std::span<const std::string> in_use = {});
+
+ private:
+  bool is_own(const entry& e) const;
+  bool is_origin(const std::filesystem::path& path) const;
+  status read_back(std::span<const entry> all);
+
+  origin own_;
+  bool proven_ = false;  ///< RT-6
+};
 
 }  // namespace troupe::io::checkpoint

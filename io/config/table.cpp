@@ -108,8 +108,8 @@ constinit const property rows[] = {
                                             within(100, 24 * 3600e3)),
     in_cluster<&cluster_s::insecure>(
         "cluster.insecure",
-        "Allow plain, unauthenticated TCP beyond loopback (anyone can join); includes "
-        "clear_text_tensors"),
+        "Allow to listen beyond loopback without certificates: keys of the job's secret are then "
+        "the only proof; includes clear_text_tensors"),
     in_cluster<&cluster_s::clear_text_tensors>(
         "cluster.clear_text_tensors",
         "Allow tensors to travel between hosts in the clear while messages use TLS: the data plane "
@@ -285,6 +285,9 @@ constinit const property rows[] = {
         "Bytes of a write, a multiple of 4096; 0 = what the disk likes best where much is saved, "
         "else 4 MiB",
         within(0, 64 << 20)),
+    in_checkpoint<&checkpoint_section::adopt>(
+        "checkpoint.adopt",
+        "Start in a folder that holds another job's checkpoints: of another name, model or data"),
     in_checkpoint<&checkpoint_section::ring_bytes>(
         "checkpoint.ring_bytes",
         "Memory of a rank through which its state goes to the disk, at most",

@@ -53,18 +53,6 @@ std::string fact_of(const std::string& device) {
 
 // -- measuring -----------------------------------------------------------------------------------
 
-/// The file measured in; removed when it goes (CA-2).
-struct scratch_file {
-  disk& on;
-  fs::path name;
-  file_id file;
-  ~scratch_file() {
-    on.close(file);
-    static_cast<void>(
-        on.remove_file(name));  // what is left after an error of this, GC finds by name
-  }
-};
-
 /// Moves `chunks` chunks one way, `depth` at a time, and syncs writes.
 status move_all(disk& on, file_id file, disk_op op, slots& ring, size_t chunk, uint64_t chunks) {
   uint64_t asked = 0;
@@ -114,16 +102,15 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   how.backend = options.backend;
   how.depth = depth;
   how.ring = ring;
+  TROUPE_TRY(scratch, scratch_folder::make(folder, ".troupe-calibrate-"));  // CA-2
   TROUPE_TRY(on, open_disk(how));
   backend = on->facts().backend;
   uint64_t chunks = std::max<uint64_t>(budget / chunk, 1);
   open_options opened;
-  opened.mode = open_mode::replace;
+  opened.mode = open_mode::create;
   opened.direct = true;
   opened.preallocate = chunks * chunk;
-  auto name = folder / fmt::format(".troupe-calibrate-{}", ::getpid());
-  TROUPE_TRY(file, on->open(name, opened));
-  scratch_file guard{*on, name, file};
+  TROUPE_TRY(file, on->open(scratch.path() / "measured", opened));
   disk_rate rate{chunk, depth, 0, 0};
   auto start = on->now();
   TROUPE_CHECK(move_all(*on, file, disk_op::write, *ring, chunk, chunks));

@@ -64,11 +64,8 @@ inline std::vector<std::string> offered_to(const table& addresses, size_t r) {
   return out;
 }
 
-/// A connected group: connecting blocks, so each end does it on a thread of its own.
-inline std::vector<member> connected(const transport& t, int size,
-                                     std::chrono::milliseconds timeout = ample) {
-  auto all = listening(t, size, timeout);
-  const auto addresses = table_of(all);
+/// Connecting blocks, so each end does it on a thread of its own.
+inline void connect_all(std::vector<member>& all, const table& addresses) {
   std::vector<std::future<status>> done;
   for (size_t r = 0; r < all.size(); ++r)
     done.push_back(std::async(std::launch::async, [&m = all[r], &addresses, r]() -> status {
@@ -80,6 +77,13 @@ inline std::vector<member> connected(const transport& t, int size,
     const auto s = d.get();
     REQUIRE_MESSAGE(s, (s ? std::string() : render(s.error())));
   }
+}
+
+/// A connected group.
+inline std::vector<member> connected(const transport& t, int size,
+                                     std::chrono::milliseconds timeout = ample) {
+  auto all = listening(t, size, timeout);
+  connect_all(all, table_of(all));
   return all;
 }
 

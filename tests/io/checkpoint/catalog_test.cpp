@@ -40,12 +40,16 @@ entry known(uint64_t step, std::optional<double> loss = {}, bool pinned = false)
   e.head = manifest_head{};
   e.head->step = step;
   e.head->validation_loss = loss;
-  e.pinned = pinned;
+  if (pinned) e.holds.push_back({"PINNED", {}});
   return e;
 }
 
-std::vector<uint64_t> kept(const std::vector<entry>& catalog, const retention& rules) {
-  const auto why = kept_because(catalog, rules);
+/// Launch 0 goes on, and all of it is whole.
+const standing all_sound{{{0, 1'000'000}}, [](const entry&) { return true; }};
+
+std::vector<uint64_t> kept(const std::vector<entry>& catalog, const retention& rules,
+                           const standing& now = all_sound) {
+  const auto why = kept_because(catalog, rules, now);
   std::vector<uint64_t> out;
   for (size_t i = 0; i < catalog.size(); ++i)
     if (!why[i].empty()) out.push_back(catalog[i].name.step);
@@ -69,10 +73,15 @@ TEST_CASE("names of checkpoint folders mean one thing each") {
         folder_name{120, std::nullopt, folder_state::partial});
   CHECK(parse_folder_name("step-00000120.deleting") ==
         folder_name{120, std::nullopt, folder_state::deleting});
+  CHECK(aside_name(120, 2) == "step-00000120.aside-2");
+  CHECK(parse_folder_name("step-00000120.aside-2") ==
+        folder_name{120, std::nullopt, folder_state::aside, 2});
   for (const char* bad :
        {"", "step-", "step-120", "step-0000012x", "step-00000120.", "step-00000120.e.partial",
         "step-00000120.e03.partial", "step-000000120", "step-00000120.e3", "step-00000120.tmp",
-        "xstep-00000120", "step-0000000000000000001", "step--0000001", "step-00000120.e3.partial/"})
+        "xstep-00000120", "step-00000120.aside", "step-00000120.aside-", "step-00000120.aside-01",
+        "step-00000120.aside-1x", "step-00000120.aside-4294967296", "step-0000000000000000001",
+        "step--0000001", "step-00000120.e3.partial/"})
     CHECK_MESSAGE(!parse_folder_name(bad), bad);
 }
 
@@ -97,8 +106,8 @@ TEST_CASE("the catalog lists newest first, leftovers too, and says what is unrea
   CHECK((*all)[3].problem->message.find("no MANIFEST") != std::string::npos);
   CHECK((*all)[2].head->job == "sample");
   CHECK((*all)[2].bytes > 4096);
-  CHECK((*all)[4].pinned);
-  CHECK(!(*all)[5].pinned);
+  CHECK((*all)[4].holds == std::vector<hold>{{"PINNED", ""}});
+  CHECK((*all)[5].holds.empty());
 }
 
 TEST_CASE("the next epoch is larger than that of every checkpoint and leftover") {
@@ -165,17 +174,18 @@ TEST_CASE("retention: what no rule keeps goes, but for what is in use and what i
   scratch dir;
   for (const uint64_t step : {100, 110, 120}) sample::make(dir.path, at_step(step));
   std::filesystem::create_directory(dir / "step-00000130.e1.partial");
-  REQUIRE(retain(dir.path, {}));
+  caretaker keeper;
+  REQUIRE(keeper.retain(dir.path, {}));
   CHECK(std::filesystem::exists(dir / "step-00000100"));
   const std::vector<std::string> in_use{"step-00000110"};
-  REQUIRE(retain(dir.path, {1, 0, 0}, in_use));
+  REQUIRE(keeper.retain(dir.path, {1, 0, 0}, in_use));
   CHECK(!std::filesystem::exists(dir / "step-00000100"));
   CHECK(std::filesystem::exists(dir / "step-00000110"));
-  REQUIRE(retain(dir.path, {1, 0, 0}));
+  REQUIRE(keeper.retain(dir.path, {1, 0, 0}));
   CHECK(!std::filesystem::exists(dir / "step-00000110"));
   CHECK(std::filesystem::exists(dir / "step-00000120"));
   CHECK(std::filesystem::exists(dir / "step-00000130.e1.partial"));
-  CHECK(retain(dir / "absent", {1, 0, 0}));
+  CHECK(keeper.retain(dir / "absent", {1, 0, 0}));
 }
 
 TEST_CASE("a checkpoint under another step's name is not believed") {
@@ -189,9 +199,10 @@ TEST_CASE("a checkpoint under another step's name is not believed") {
   CHECK(chosen->rejected[0].why.message.find("of step 100") != std::string::npos);
 }
 
-TEST_CASE("publishing a step that is there already exchanges the two and leaves one") {
+TEST_CASE("SV-4 SV-6: a step of the same launch is exchanged, one of another launch is set aside") {
   scratch dir;
   auto what = at_step(100);
+  what.line = {{7, 100}};
   sample::make(dir.path, what);
   what.seed = 9;
   what.epoch = 4;
@@ -201,6 +212,14 @@ TEST_CASE("publishing a step that is there already exchanges the two and leaves 
   REQUIRE(r);
   CHECK(r->content().head.epoch == 4);
   CHECK(r->verify()->damages.empty());
+  for (const uint64_t launch : {8u, 9u}) {
+    what.line = {{7, 90}, {launch, 100}};
+    sample::make(dir.path, what);
+  }
+  CHECK(reader::open(path)->content().head.line.back().launch == 9);
+  for (const char* aside : {"step-00000100.aside-1", "step-00000100.aside-2"})
+    CHECK(verify_all(dir / aside));
+  CHECK(reader::open(dir / "step-00000100.aside-2")->content().head.line.back().launch == 8);
 }
 
 TEST_CASE("what retention keeps") {
@@ -253,7 +272,7 @@ TEST_CASE("removal: oldest first, leftovers when they are old, never what is in 
   const retention rules{1, 0, 0, 500};
   const auto doomed_names = [&](const std::vector<std::string>& in_use) {
     std::vector<std::string> out;
-    for (const auto& d : plan_removal(all, rules, 1000, in_use)) {
+    for (const auto& d : plan_removal(all, rules, all_sound, 1000, in_use)) {
       CHECK(!d.why.empty());
       out.push_back(d.path.string());
     }
@@ -275,6 +294,7 @@ TEST_CASE("RT-3: a removal that was interrupted is finished later, nothing reads
   sample::make(dir.path, at_step(100));  // saved again: its removal meets the old leftover
   auto all = list(dir.path);
   REQUIRE(all);
-  for (const auto& d : plan_removal(*all, {1, 0, 0, 0}, 0)) REQUIRE(checkpoint::remove(d));
+  for (const auto& d : plan_removal(*all, {1, 0, 0, 0}, all_sound, 0))
+    REQUIRE(checkpoint::remove(d));
   CHECK(names(dir.path) == std::vector<std::string>{"step-00000110"});
 }

@@ -28,7 +28,9 @@ std::vector<shard_facts> shards() {
 }
 
 manifest_head head() {
-  return {"job", 120, 3, {2, 1}, 4096, 1000, 3.25, 2.5, 1'700'000'000'000};
+  return {"job", 120,  3,   {2, 1},
+          4096,  1000, 3.25, 2.5,
+          1'700'000'000'000, {{11, 80}, {12, 120}}};
 }
 
 const std::vector<file_sum> others{{"config.json", 10, 1}, {"train_state.json", 20, 2}};
@@ -56,6 +58,15 @@ TEST_CASE("a manifest is parsed as it was written") {
   auto parsed = parse_manifest(view(*text));
   REQUIRE_MESSAGE(parsed, parsed.error().message);
   CHECK(*parsed == m);
+}
+
+TEST_CASE("a manifest from before lines were written is of launch 0, in the order of steps") {
+  auto m = sample_manifest();
+  m.head.line.clear();
+  auto parsed = parse_manifest(view(*encode_manifest(m)));
+  REQUIRE(parsed);
+  CHECK(parsed->head.line.empty());
+  CHECK(line_of(parsed->head) == lineage{{0, 120}});
 }
 
 TEST_CASE("no validation loss, and a loss that is no number, are kept as they are") {

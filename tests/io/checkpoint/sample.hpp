@@ -100,13 +100,15 @@ struct made {
   uint64_t seed = 0;
   uint64_t epoch = 3;
   std::optional<double> validation_loss = 2.5;
+  lineage line = {};
 };
 
 /// Writes step-N into `dir`; its folder.
 inline fs::path make(const fs::path& dir, const made& what = {}) {
   write_options o;
   o.dir = dir;
-  o.head = {"sample", what.step, what.epoch, {}, slot_bytes, 1000, 3.25, what.validation_loss, 7};
+  o.head = {"sample", what.step, what.epoch,           {}, slot_bytes,
+            1000,     3.25,      what.validation_loss, 7,  what.line};
   o.data_ranks = what.data;
   o.cut_elements = 16;
   auto path = write_checkpoint(o, stages(what.pipeline), source(what.seed), small_files());

@@ -1,0 +1,74 @@
+// The newest checkpoint of each tier against the job that starts.
+#include "actors/checkpoint/owner.hpp"
+
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/checkpoint/catalog.hpp"
+#include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/reader.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::checkpoint {
+
+namespace cp = io::checkpoint;
+
+namespace {
+
+/// What decides whether tensors mean the same; the same numbers as the settled keys.
+std::string shape_of(const config::model_section& m) {
+  return fmt::format("{} layers of {}, {} heads ({} of keys), {} between, {} tokens", m.layers,
+                     m.hidden, m.heads, m.kv_heads, m.ffn, m.vocab);
+}
+
+std::optional<std::string> differs(const char* what, const std::string& saved,
+                                   const std::string& now) {
+  if (saved == now) return std::nullopt;
+  return fmt::format("its {} is {}, not {}", what, saved, now);
+}
+
+/// The job that saved a checkpoint, if that can be told.
+std::optional<config::job> saver_of(const cp::entry& e) {
+  const auto reader = cp::reader::open(e.path);
+  if (!reader) return std::nullopt;
+  const auto text = reader->read_file(std::string(state_file));
+  const auto state = text ? parse_state(*text) : result<train_state>(text.error());
+  if (!state || state->config_toml.empty()) return std::nullopt;
+  auto job = config::parse(state->config_toml, "the checkpoint's configuration");
+  return job ? std::optional(std::move(*job)) : std::nullopt;
+}
+
+status check_folder(const config::job& job, const std::string& dir) {
+  const auto all = cp::list(dir);
+  if (!all) return {};  // whoever reads it says so
+  const auto* tip = cp::tip_of(*all);
+  const auto saver = tip ? saver_of(*tip) : std::nullopt;
+  const auto other = saver ? other_job(*saver, job) : std::nullopt;
+  if (!other) return {};
+  return error{errc::bad_config,
+               fmt::format("{} holds the checkpoints of another job: {} in {}", dir, *other,
+                           tip->path.filename().string()),
+               "name another checkpoint.dir, or set checkpoint.adopt=true to take it over"};
+}
+
+}  // namespace
+
+std::optional<std::string> other_job(const config::job& saved, const config::job& now) {
+  if (auto name = differs("name", saved.job.name, now.job.name)) return name;
+  if (auto model = differs("model", shape_of(saved.model), shape_of(now.model))) return model;
+  if (auto data = differs("data.path", fmt::format("{}", fmt::join(saved.data.path, ", ")),
+                          fmt::format("{}", fmt::join(now.data.path, ", "))))
+    return data;
+  return differs("data.tokenizer", saved.data.tokenizer, now.data.tokenizer);
+}
+
+status check_owner(const config::job& job) {
+  if (job.checkpoint.adopt) return {};
+  TROUPE_CHECK(check_folder(job, job.checkpoint.dir));
+  return job.checkpoint.second.dir.empty() ? status{}
+                                           : check_folder(job, job.checkpoint.second.dir);
+}
+
+}  // namespace troupe::checkpoint
