@@ -14,16 +14,24 @@
 #include "actors/checkpoint/pace_policy.hpp"
 #include "actors/cluster/door.hpp"
 #include "actors/cluster/frame_policy.hpp"
+#include "actors/cluster/strangers_policy.hpp"
 #include "actors/replay/lives.hpp"
 #include "actors/trace/audit.hpp"
 #include "actors/trace/observer.hpp"
 #include "actors/trace/trace_file.hpp"
+#include "actors/train/readiness_policy.hpp"
 #include "actors/train/stage.hpp"
+#include "gpu/collective/pair_links.hpp"
+#include "io/base/printable.hpp"
 #include "io/checkpoint/format.hpp"
+#include "io/checkpoint/hold.hpp"
+#include "io/checkpoint/line.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/config/properties.hpp"
 #include "io/data/text_source.hpp"
 #include "io/disk/disk.hpp"
+#include "io/folder/lock.hpp"
+#include "io/folder/owned.hpp"
 #include "io/machine/facts.hpp"
 #include "messages/block_pool.hpp"
 #include "messages/expansion.hpp"
@@ -36,7 +44,7 @@ namespace {
 namespace cp = io::checkpoint;
 using cluster::frame_policy;
 
-constexpr uint64_t kib = 1 << 10, mib = 1 << 20, gib = 1 << 30;
+constexpr uint64_t kib = 1 << 10, mib = 1 << 20, gib = 1 << 30, tib = gib << 10;
 
 constexpr limit_row rows[] = {
     {"messages", "one message", max_message_bytes, "bytes",
@@ -50,6 +58,32 @@ constexpr limit_row rows[] = {
      "a table referred to a hundred thousand times does not verify"},
     {"messages", "JSON that becomes a message", 8 * mib, "bytes", "it is refused",
      "messages/json.cpp", "max_json_bytes", "limits: JSON beyond its length becomes no message"},
+    {"connections", "connections from one address that have not said who they are",
+     cluster::stranger_bounds{}.per_address, "connections", "the oldest of them gives way",
+     "actors/cluster/strangers_policy.hpp", "per_address",
+     "strangers: ten thousand of them leave room for one more"},
+    {"connections", "such connections in all, and never more than half of what descriptors allow",
+     cluster::stranger_bounds{}.in_all, "connections",
+     "the oldest of the address that has the most gives way", "actors/cluster/strangers_policy.hpp",
+     "in_all",
+     "strangers: where all are too many, the address that has the most gives one (STR-1)"},
+    {"connections", "how long one may wait before it says who it is",
+     cluster::stranger_bounds{}.patience_ns / 1'000'000'000, "s", "it is closed",
+     "actors/cluster/strangers_policy.hpp", "patience_ns",
+     "strangers: who waits too long is told once, the others stay (STR-2)"},
+    {"connections", "descriptors of a process: its limit is raised to what the system allows",
+     1048576, "descriptors", "further connections are turned away, a reserve stays for checkpoints",
+     "actors/cluster/accepting.cpp", "most_descriptors",
+     "strangers: what they take of the descriptors leaves the rest more"},
+    {"connections", "strangers at the port of a group of tensors",
+     gpu::pair_listener::most_strangers, "connections", "the oldest gives way",
+     "gpu/collective/pair_links.hpp", "most_strangers",
+     "COM-6: a thousand strangers at the ports of a group change no bit and end nothing"},
+    {"connections", "receives that a rank announces before anything is sent to it", 65536,
+     "receives", "the group ends, and says so", "gpu/collective/tensor_links.cpp", "most_ready",
+     ""},
+    {"connections", "a key of a job as text", 256, "bytes", "it is no key", "io/tls/keyring.cpp",
+     "most_text_bytes", "keyring: keys as text, and what is none (KEY-3)"},
     {"connections", "a frame between processes", frame_policy::max_payload_bytes, "bytes",
      "the connection is closed and counted", "actors/cluster/frame_policy.hpp", "max_payload_bytes",
      "frames: a length is not believed beyond the largest message"},
@@ -61,15 +95,18 @@ constexpr limit_row rows[] = {
      "further ones are counted, and told in the next line", "actors/cluster/door.hpp",
      "lines_per_minute",
      "door: an address is logged once a minute, all together at a bounded rate"},
-    {"connections", "an address of a rank in a group of tensors", 256, "bytes",
-     "the group is refused", "gpu/collective/gloo.cpp", "max_address_bytes",
-     "gloo: tables that do not fit are refused"},
     {"connections", "the file of a meeting point", 64 * kib, "bytes", "the file is passed over",
      "apps/control/meeting_point.cpp", "largest_sign_bytes",
      "limits: the file of a meeting point beyond its length is passed over"},
     {"connections", "processes remembered with who they are", 65536, "processes",
      "further connections are refused", "actors/base/trust.cpp", "most_remembered",
      "limits: who connects beyond what is remembered is refused"},
+    {"actors and traces", "what others said, on one line", printable_limit, "characters",
+     "it is cut, and ends with ...", "io/base/printable.hpp", "printable_limit",
+     "printable: what is too long is cut between characters"},
+    {"actors and traces", "output that waits for a terminal, pipe or file", 1 * mib, "bytes",
+     "further lines are left out, counted and told", "apps/voice.cpp", "most_waiting_bytes",
+     "voice: VO-1: a pipe that nobody reads holds nobody up, and what was lost is told"},
     {"actors and traces", "cards of actors that have ended", board::dead_limit, "actors",
      "the oldest is forgotten", "actors/base/board.hpp", "dead_limit",
      "BRD-2: of the dead the last are kept"},
@@ -139,6 +176,20 @@ constexpr limit_row rows[] = {
     {"checkpoints", "a MANIFEST", cp::max_manifest_bytes, "bytes", "the checkpoint is refused",
      "io/checkpoint/manifest.hpp", "max_manifest_bytes",
      "limits: a file beyond its length is refused, and none of it is read"},
+    {"checkpoints", "launches that a manifest lists as its line", cp::max_launches, "launches",
+     "the oldest but the first are left out", "io/checkpoint/line.hpp", "max_launches",
+     "LN-2: a line grows by a launch, and is bounded"},
+    {"checkpoints", "the reason why a checkpoint is held", cp::max_reason_bytes, "bytes",
+     "the hold is refused", "io/checkpoint/hold.hpp", "max_reason_bytes",
+     "limits: a reason to hold a checkpoint beyond its length is refused"},
+    {"checkpoints", "the mark of a folder of ours", io::max_mark_bytes, "bytes",
+     "it is none, and the folder stays", "io/folder/owned.hpp", "max_mark_bytes",
+     "owned: a mark says what it said, and what is none is refused"},
+    {"checkpoints", "the file of a folder's lock", io::max_lock_bytes, "bytes",
+     "it is none, and stays as it is", "io/folder/lock.hpp", "max_lock_bytes",
+     "lock: a file of that name which is not ours stays as it is"},
+    {"checkpoints", "names tried beside an export's that is not ours", 99, "names",
+     "the export is refused", "actors/checkpoint/archive.cpp", "most_places", ""},
     {"checkpoints", "slots of a ring", 65536, "slots", "the job is refused", "io/disk/slots.cpp",
      "most_slots", "limits: a ring of too many slots is refused"},
     {"checkpoints", "a small file that `ckpt import` takes along", 64 * mib, "bytes",
@@ -160,7 +211,7 @@ constexpr limit_row rows[] = {
      "the data are refused when they are opened", "io/data/text_source.hpp", "max_document_bytes",
      "a text file beyond the limit is refused when it is opened"},
     {"data and models", "tokens of an llm.c file", 2147483647, "tokens", "the file is not written",
-     "io/data/token_file.cpp", "max_llmc_tokens",
+     "io/data/token_file.hpp", "max_llmc_tokens",
      "limits: a file of llm.c with more tokens than its header can say is refused"},
     {"data and models", "the file of a tokenizer", 256 * mib, "bytes", "it is refused",
      "io/tokenizer/make_tokenizer.cpp", "max_tokenizer_bytes",
@@ -188,12 +239,22 @@ constexpr limit_row rows[] = {
     {"data and models", "a model's config.json", 16 * mib, "bytes", "the model is refused",
      "io/formats/hf_config.cpp", "max_config_bytes",
      "limits: a file beyond its length is refused, and none of it is read"},
-    {"data and models", "a number in it", 2147483648, "", "the model is refused",
+    {"data and models", "a number in it", 2147483648, "elements", "the model is refused",
      "io/formats/hf_config.cpp", "max_dimension",
      "what is wrong is said with the key, the value and what was expected"},
-    {"data and models", "a dimension of a model", 268435456, "", "the model is refused",
+    {"data and models", "a dimension of a model", 268435456, "elements", "the model is refused",
      "gpu/model/model_config.cpp", "dimension_limit",
      "impossible models are refused with the numbers"},
+    {"data and models", "layers of a model", 65536, "layers", "the model is refused",
+     "gpu/model/model_config.cpp", "layer_limit",
+     "limits: a model of too many layers or parameters is refused"},
+    {"data and models", "parameters of a model", 281474976710656, "parameters",
+     "the model is refused", "gpu/model/model_config.cpp", "parameter_limit",
+     "limits: a model of too many layers or parameters is refused"},
+    {"data and models", "threads of a machine's workers, for each core (64 are always allowed)",
+     train::threads_per_core_limit, "threads", "the job is refused (78)",
+     "actors/train/readiness_policy.hpp", "threads_per_core_limit",
+     "readiness: what a job needs is refused where the machine lacks it, with numbers"},
     {"data and models", "the header of a safetensors file", 100000000, "bytes",
      "the file is refused", "io/formats/safetensors.cpp", "max_header_bytes",
      "ST-1 a header length beyond the file or the limit is refused"},
@@ -223,7 +284,8 @@ constexpr limit_row rows[] = {
 /// "1 MiB", "65,536", "4194305 bytes".
 std::string amount(uint64_t value, std::string_view unit) {
   if (unit == "bytes")
-    for (const auto& [size, name] : {std::pair{gib, "GiB"}, {mib, "MiB"}, {kib, "KiB"}})
+    for (const auto& [size, name] :
+         {std::pair{tib, "TiB"}, {gib, "GiB"}, {mib, "MiB"}, {kib, "KiB"}})
       if (value >= size && value % size == 0) return fmt::format("{} {}", value / size, name);
   return fmt::format("{} {}", value, unit);
 }
@@ -231,8 +293,9 @@ std::string amount(uint64_t value, std::string_view unit) {
 constexpr auto limits_head = R"(# Limits
 
 Nothing that a stranger, a file or a long run can fill grows without bound. This page is made from
-the program's own table (`troupe limits --markdown`; for machines `troupe limits --json`); each row
-is reached in a test, and a test of the tree finds a bound in the code that is missing here.
+the program's own table (`troupe limits --markdown`; for machines `troupe limits --json`). Each row
+is reached in a test, but for a few that tests/house/rules.py names with the reason, and a test of
+the tree finds a bound in the code that is missing here.
 )";
 
 constexpr auto keys_head = R"(

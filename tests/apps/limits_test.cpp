@@ -20,7 +20,9 @@
 #include "actors/trace/observer.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/limits_table.hpp"
+#include "gpu/model/model_config.hpp"
 #include "io/checkpoint/format.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/data/token_file.hpp"
@@ -211,7 +213,7 @@ TEST_CASE("limits: a file of llm.c with more tokens than its header can say is r
   scratch dir;
   auto writer = io::token_file_writer::create(dir / "tokens.bin", 2);
   REQUIRE(writer);
-  const auto limit = limit_of("io/data/token_file.cpp", "max_llmc_tokens");
+  const auto limit = limit_of("io/data/token_file.hpp", "max_llmc_tokens");
   // Read-only pages of zeros, of which none is looked at.
   void* zeros = ::mmap(nullptr, 4 * (limit + 1), PROT_READ,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -231,6 +233,30 @@ TEST_CASE("limits: a text beyond what a tokenizer takes is refused") {
   CHECK((*made)->encode("a"));
   const auto limit = limit_of("io/tokenizer/hf_tokenizer.cpp", "max_text_bytes");
   CHECK_FALSE((*made)->encode(std::string(limit, 'a')));
+}
+
+TEST_CASE("limits: a model of too many layers or parameters is refused") {
+  gpu::model_config m;
+  m.layers = static_cast<int64_t>(limit_of("gpu/model/model_config.cpp", "layer_limit"));
+  m.hidden = m.ffn = 8;
+  m.heads = m.kv_heads = 1;
+  m.head_width = 8;
+  m.vocab = m.max_positions = 8;
+  CHECK(m.check());
+  ++m.layers;
+  CHECK(m.check().error().message.find("layers") != std::string::npos);
+  m.layers = 1 << 12;
+  m.hidden = m.head_width = m.ffn = 1 << 20;
+  CHECK(m.check().error().message.find("parameters") != std::string::npos);
+}
+
+TEST_CASE("limits: a reason to hold a checkpoint beyond its length is refused") {
+  scratch dir;
+  const auto fault = [&](size_t bytes) {
+    return cp::add_hold(dir / "step-00000001", {"me", std::string(bytes, 'x')}).error().code;
+  };
+  CHECK(fault(cp::max_reason_bytes) == errc::not_found);  // the length is fine, there is none
+  CHECK(fault(cp::max_reason_bytes + 1) == errc::usage);
 }
 
 TEST_CASE("limits: a tensor of too many dimensions is refused") {
