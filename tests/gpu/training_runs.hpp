@@ -114,11 +114,11 @@ inline double distance(const std::vector<float>& a, const std::vector<float>& b)
 }
 
 /// For bfloat16: from runs on the host whose weights were rounded anew. Two runs of deviation s lie
-/// sqrt(2) s apart on average; four times that is chance's limit, and as much again what so few
-/// runs may be wrong about s.
+/// sqrt(2) s apart on average; four times that is chance's limit, and half as much again what so
+/// few runs may be wrong about s.
 inline run_bounds rounding_bounds(const model_config& model, const local_options& options) {
   constexpr uint32_t draws = 12;
-  constexpr double most = 2 * 4 * 1.4142135623730951;
+  constexpr double most = 1.5 * 4 * 1.4142135623730951;
   auto host = make_host_device(1);
   std::vector<run_outcome> runs;
   for (uint32_t draw = 1; draw <= draws; ++draw)
