@@ -13,11 +13,13 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/board.hpp"
+#include "actors/base/flight_memory.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
 #include "actors/base/trust.hpp"
 #include "actors/trace/audit.hpp"
 #include "actors/trace/observer.hpp"
+#include "actors/train/stage.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/limits_table.hpp"
 #include "gpu/model/model_config.hpp"
@@ -34,6 +36,7 @@
 #include "io/tokenizer/hf_tokenizer.hpp"
 #include "io/tokenizer/tokenizer.hpp"
 #include "messages/registry.hpp"
+#include "messages/rejection.hpp"
 #include "messages/type_ids.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -361,6 +364,42 @@ TEST_CASE("limits: a process shows only so many views of its trace") {
     CHECK(refused == 2);
   }
   caf::anon_send_exit(target, caf::exit_reason::kill);
+}
+
+TEST_CASE("limits: a black box remembers only so many threads") {
+  CHECK(holds_in_a_child([] {
+    if (!reserve_flight_memory()) return false;
+    const auto most = limit_of("actors/base/flight_memory.cpp", "most_rings");
+    uint64_t given = 0;
+    for (uint64_t i = 0; i < 2 * most; ++i) given += detail::take_flight_ring() != nullptr ? 1 : 0;
+    return given == most && read_flight_memory().records.empty();
+  }));
+}
+
+TEST_CASE("limits: a stage keeps only so many activations ahead of its pass") {
+  caf::actor_system_config config;
+  register_messages(config);
+  caf::actor_system system(config);
+  const auto idle = system.spawn([](caf::event_based_actor* self) -> caf::behavior {
+    self->set_default_handler(caf::drop);
+    return {[](caf::unit_t) {}};
+  });
+  const auto target = system.spawn(train::stage, 1u, 0u, caf::actor_cast<worker_actor>(idle));
+  {
+    caf::scoped_actor self(system);
+    message_context cause;
+    cause.epoch = 1;
+    const auto before = counts().of(reject::unexpected);
+    for (size_t i = 0; i < train::stage_state::early_limit + 5; ++i)
+      self->send(target, make_msg<fbs::ActivationReady>(cause, [&](auto& a) { a.step = 1; }));
+    bool answered = false;
+    self->request(target, std::chrono::minutes(5), make_msg<fbs::StatusRequest>(cause))
+        .receive([&](const msg<fbs::Status>&) { answered = true; }, [](const caf::error&) {});
+    CHECK(answered);
+    CHECK(counts().of(reject::unexpected) - before == 5);
+  }
+  caf::anon_send_exit(target, caf::exit_reason::kill);
+  caf::anon_send_exit(idle, caf::exit_reason::kill);
 }
 
 TEST_CASE("ADT-3: a flood of refusals is counted, not written") {

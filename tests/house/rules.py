@@ -138,13 +138,10 @@ NO_LIMITS = {
 UNREACHED = {
     "actors/checkpoint/archive.cpp most_places": "ninety-nine folders of others beside one export",
     "gpu/collective/tensor_links.cpp most_ready": "a rank that misbehaves within its own job",
-    "actors/base/flight_memory.cpp most_rings": "64 threads that record",
-    "actors/base/flight_memory.cpp most_works": "fills a table of the process for good",
     "actors/checkpoint/archive.cpp max_tokenizer_bytes": "an archive of its own for one call of read_file",
     "actors/replay/lives.hpp event_limit": "a recording of some 600 MB",
     "actors/trace/observer.hpp box_limit": "one death in ten seconds, sixteen times",
     "actors/trace/trace_file.hpp process_limit": "a trace of a million processes",
-    "actors/train/stage.hpp early_limit": "a stage amid neighbours that misbehave",
     "apps/ckpt/convert.cpp max_small_bytes": "a whole import for one call of read_file",
     "gpu/cuda/kernels/norm.hpp max_norm_width": "a model of that width",
     "io/checkpoint/format.hpp max_footer_bytes": "256 MiB of names",
