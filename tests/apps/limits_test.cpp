@@ -40,8 +40,7 @@
 #include "messages/type_ids.hpp"
 #include "tests/io/scratch.hpp"
 
-using namespace troupe;
-using namespace troupe::apps;
+namespace troupe::apps {
 
 namespace {
 
@@ -420,3 +419,5 @@ TEST_CASE("ADT-3: a flood of refusals is counted, not written") {
   REQUIRE(lines().size() == most + 1);
   CHECK(lines().back().find("40") != std::string::npos);
 }
+
+}  // namespace troupe::apps
