@@ -8,7 +8,7 @@
 
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
-#include "io/base/one_line.hpp"
+#include "io/base/printable.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
 
@@ -81,7 +81,7 @@ std::string line_of(const cp::entry& e) {
       loss(h ? std::optional(h->loss) : std::nullopt), loss(h ? h->validation_loss : std::nullopt),
       time_text(h ? h->wall_time_ms : 0), state_text(e));
   for (const auto& h : e.holds)
-    line += fmt::format(", held by {}{}", h.by, h.reason.empty() ? "" : ": " + one_line(h.reason));
+    line += fmt::format(", held by {}{}", h.by, h.reason.empty() ? "" : ": " + printable(h.reason));
   if (e.problem) line += ": " + e.problem->message;
   return line + "\n";
 }
