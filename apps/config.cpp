@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "actors/checkpoint/catalog.hpp"
+#include "actors/checkpoint/owner.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/train/inputs.hpp"
 #include "apps/commands.hpp"
@@ -43,6 +44,7 @@ status can_start(const config::job& job) {
   TROUPE_TRY(notes, train::check_inputs(plan));
   for (const auto& note : notes) say("data: " + note);
   if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
+  TROUPE_CHECK(checkpoint::check_owner(job));
   TROUPE_CHECK(checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir,
                                        job.checkpoint.second.dir));
   return {};

@@ -18,6 +18,7 @@
 #include "gpu/model/state_saver.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/export.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/file.hpp"
 #include "io/formats/hf_config.hpp"
 #include "messages/text.hpp"
@@ -113,6 +114,7 @@ status export_to(const fs::path& from, const fs::path& folder) {
   const fs::path partial = folder.string() + ".partial";
   std::error_code code;
   fs::remove_all(partial, code);
+  TROUPE_TRY(held, cp::reading::begin(from));
   TROUPE_TRY(r, cp::reader::open(from));
   TROUPE_CHECK(cp::export_model(r, partial, {}));
   if (fs::exists(folder, code)) {

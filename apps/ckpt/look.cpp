@@ -213,6 +213,20 @@ result<int> show(const arguments& a) {
   return 0;
 }
 
+result<int> hold(const arguments& a) {
+  TROUPE_TRY(path, find(a.path));
+  TROUPE_CHECK(cp::add_hold(path, {a.by, a.reason}));
+  say(fmt::format("{} is held by {}: {}", path.string(), a.by, one_line(a.reason)));
+  return 0;
+}
+
+result<int> release(const arguments& a) {
+  TROUPE_TRY(path, find(a.path));
+  TROUPE_CHECK(cp::release_hold(path, a.by));
+  say(fmt::format("{} is not held by {} any more", path.string(), a.by));
+  return 0;
+}
+
 result<int> collect(const arguments& a) {
   TROUPE_TRY(all, cp::list(a.path));
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(
@@ -227,7 +241,12 @@ result<int> collect(const arguments& a) {
   std::string text;
   uint64_t bytes = 0;
   for (const auto& d : doomed) {
-    if (!a.dry_run) TROUPE_CHECK(cp::remove(d));
+    const auto gone = a.dry_run ? status{} : cp::remove(d);
+    if (!gone && gone.error().code != errc::unavailable) return gone.error();
+    if (!gone) {
+      say(gone.error().message + ": it stays");
+      continue;
+    }
     bytes += d.bytes;
     removed.push_back({{"path", d.path.string()}, {"bytes", d.bytes}, {"why", d.why}});
     text += fmt::format("{:>10}  {}: {}\n", size_text(d.bytes), d.path.string(), d.why);

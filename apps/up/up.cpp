@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "actors/checkpoint/archive.hpp"
+#include "actors/checkpoint/owner.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/replay/recording.hpp"
@@ -88,6 +89,7 @@ result<uint32_t> epoch_of(const config::job& job) {
 /// The checkpoint to resume from, if any; it and weights to start from are verified. What
 /// interrupted saves left is removed.
 result<std::optional<checkpoint::entry>> start_of(const config::job& job) {
+  TROUPE_CHECK(checkpoint::check_owner(job));  // before anything is touched
   TROUPE_CHECK(clean(job.checkpoint.dir));
   if (!job.checkpoint.second.dir.empty())
     if (auto cleaned = clean(job.checkpoint.second.dir); !cleaned)
