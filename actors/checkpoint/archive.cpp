@@ -2,6 +2,7 @@
 #include "actors/checkpoint/archive.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -212,6 +213,21 @@ void show(archive_pointer self, const char* state) {
                       self->state.abandoned));
 }
 
+std::pair<uint64_t, uint64_t> identity_of(const fs::path& dir) {
+  struct stat facts {};
+  if (::stat(dir.c_str(), &facts) != 0) return {};
+  return {facts.st_dev, facts.st_ino};
+}
+
+/// ARC-4. Which of its parents are new is not known, nor whether each may be opened.
+void settle_folder(archive_state& st) {
+  const auto now = identity_of(st.options.dir);
+  if (std::exchange(st.folder, now) == now) return;
+  spdlog::warn("{} was taken away: it is made again", st.options.dir.string());
+  for (auto p = st.options.dir; p != p.parent_path(); p = p.parent_path())
+    if (!io::fsync_directory(p.parent_path())) return;
+}
+
 caf::result<msg<fbs::CheckpointFolder>> open(archive_pointer self, const msg<fbs::OpenArchive>& m) {
   auto& st = self->state;
   st.options.dir = fs::absolute(st.options.dir).lexically_normal();
@@ -221,6 +237,7 @@ caf::result<msg<fbs::CheckpointFolder>> open(archive_pointer self, const msg<fbs
   auto disk = io::open_disk({io::disk_backend::threads, 1, 1, {}});
   if (!disk) return to_caf(disk.error());
   st.disk = std::move(*disk);
+  st.folder = identity_of(st.options.dir);
   return folder(self, m.header(), st.options.dir);
 }
 
@@ -234,6 +251,7 @@ caf::result<msg<fbs::CheckpointFolder>> commit(archive_pointer self,
   auto done = commit(*st.disk, st.options, m.unpack(), unix_ms());
   if (done) {
     ++st.committed;
+    settle_folder(st);
     rp.deliver(folder(self, m.header(), *done));
     if (m->step() >= st.newest) point_latest(*done);
     st.newest = std::max(st.newest, m->step());
@@ -254,12 +272,19 @@ void hold(archive_pointer self, const msg<fbs::HoldCheckpoint>& m) {
     remove_expired(st);
 }
 
+/// Whether the job's checkpoints lie there: the last one of a run may go into the second tier.
+bool is_tier(const archive_options& o, const fs::path& dir) {
+  const auto& second = o.plan.job.checkpoint.second.dir;
+  return dir == o.dir ||
+         (!second.empty() && dir / "" == fs::absolute(second).lexically_normal() / "");
+}
+
 /// The run names the folder; only a partial one of this archive is ever removed.
 void abandon(archive_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
   auto& st = self->state;
   const fs::path path = text_of(m->directory());
   const auto name = cp::parse_folder_name(path.filename().string());
-  if (!st.disk || path.parent_path() != st.options.dir || !name ||
+  if (!st.disk || !is_tier(st.options, path.parent_path()) || !name ||
       name->state != cp::folder_state::partial)
     return;
   ++st.abandoned;

@@ -23,6 +23,18 @@ status remove_folder(disk& d, const fs::path& folder) {
   return d.remove_dir(folder);
 }
 
+namespace {
+
+/// SV-7: a folder, and what was taken away above it.
+result<bool> make_dirs(disk& d, const fs::path& folder) {
+  auto made = d.make_dir(folder);
+  if (made || made.error().code != errc::not_found || folder == folder.parent_path()) return made;
+  TROUPE_CHECK(make_dirs(d, folder.parent_path()));
+  return d.make_dir(folder);
+}
+
+}  // namespace
+
 // -- a rank ---------------------------------------------------------------------------------------
 
 rank_save::rank_save(rank_plan plan) : plan_(std::move(plan)) {}
@@ -30,7 +42,7 @@ rank_save::rank_save(rank_plan plan) : plan_(std::move(plan)) {}
 result<std::unique_ptr<rank_save>> rank_save::create(disk& d, const fs::path& partial,
                                                      const manifest_head& head, rank_plan plan,
                                                      voted done) {
-  TROUPE_TRY(first, d.make_dir(partial));
+  TROUPE_TRY(first, make_dirs(d, partial));
   (void)first;  // else another rank was
   std::unique_ptr<rank_save> out(new rank_save(std::move(plan)));
   auto& s = *out;

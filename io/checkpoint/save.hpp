@@ -17,6 +17,7 @@
 //      and is never added to.
 // SV-6 One of another launch is set aside first, and the name is synced: it is never removed, and
 //      never under a partial folder's name.
+// SV-7 A folder of checkpoints that was taken away under a run is made again by the next save.
 #pragma once
 
 #include <filesystem>
@@ -47,7 +48,7 @@ class rank_save {
   /// must not destroy the save.
   using voted = std::function<void(const result<shard_facts>&)>;
 
-  /// Makes the folder, not its parents. Errors: bad_config, those of disk::make_dir and
+  /// Makes the folder, and its parents where they are gone (SV-7). Errors: bad_config, those of disk::make_dir and
   /// disk::open. The disk outlives it.
   static result<std::unique_ptr<rank_save>> create(disk& d, const std::filesystem::path& partial,
                                                    const manifest_head& head, rank_plan plan,

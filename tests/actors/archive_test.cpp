@@ -170,6 +170,16 @@ TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older
   CHECK(verify(dir / cp::complete_name(4)));
 }
 
+TEST_CASE("SV-7: a folder of checkpoints that was taken away is made again by the next save") {
+  scratch dir;
+  const auto folder = dir / "runs/t/checkpoints";
+  const auto o = options_in(folder, 2, 1);
+  REQUIRE(committed(o, save_all(o, 4)));
+  fs::remove_all(dir / "runs");
+  REQUIRE(committed(o, save_all(o, 5)));
+  CHECK(verify(folder / cp::complete_name(5)));
+}
+
 TEST_CASE("archive: the tokenizer's files travel along") {
   scratch dir;
   auto o = options_in(dir.path, 1, 1);
