@@ -19,8 +19,8 @@
 //   ARC-2  A failed save leaves older checkpoints untouched.
 //   ARC-3  The manifest is made of plans that the archive computed itself and the ranks' votes; a
 //     vote that does not fit its plan makes no checkpoint.
-//   ARC-4  Where the folder of checkpoints was taken away and made again, its name is durable before
-//     a checkpoint in it is acknowledged.
+//   ARC-4  Where the folder of checkpoints was taken away and made again, its name is durable
+//     before a checkpoint in it is acknowledged.
 //
 // Failure policy: the save fails with an answer; training goes on.
 #pragma once

@@ -9,8 +9,8 @@
 //   CAT-1  Nothing is started from a checkpoint unless every byte of it is as it was written.
 //   CAT-2  One that is passed over is named with its reason; where there are some and none is
 //     sound, nothing starts.
-//   CAT-3  Where a launch begins, no complete checkpoint is left that does not lead to it: the others
-//     are set aside under other names, each is told, and none is taken by itself again.
+//   CAT-3  Where a launch begins, no complete checkpoint is left that does not lead to it: the
+//     others are set aside under other names, each is told, and none is taken by itself again.
 #pragma once
 
 #include <filesystem>

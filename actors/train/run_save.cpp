@@ -64,7 +64,8 @@ std::filesystem::path second_folder(run_pointer self) {
 void offer_copy(run_pointer self, uint64_t step, const msg<fbs::CheckpointFolder>& folder) {
   const auto& carrier = self->state.options.carrier;
   if (!carrier || !folder->directory()) return;
-  if (std::filesystem::path(folder->directory()->str()).parent_path() == second_folder(self)) return;
+  if (std::filesystem::path(folder->directory()->str()).parent_path() == second_folder(self))
+    return;
   self->send(carrier, make_msg<fbs::CopyCheckpoint>(context(self), [&](auto& c) {
                c.step = step;
                c.directory = folder->directory()->str();
@@ -117,8 +118,8 @@ order_ptr order_of(run_pointer self, save_done done, const std::filesystem::path
   checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml};
   const auto name = io::checkpoint::partial_name(st.step, st.options.epoch);
   return std::make_shared<order>(order{st.step, st.tokens, st.loss, st.validation_loss,
-                                       (folder / name).string(),
-                                       checkpoint::format_state(state), std::move(done)});
+                                       (folder / name).string(), checkpoint::format_state(state),
+                                       std::move(done)});
 }
 
 void begin_save_in(run_pointer self, const std::filesystem::path& folder, save_done done) {
@@ -150,8 +151,8 @@ void judge_last(run_pointer self, std::function<void(const status&)> then) {
   const auto next = given_up ? std::nullopt : st.last_save.failed(why, now_ns(*self));
   if (!next) return then(why);
   using tier = checkpoint::last_save_policy::tier;
-  const auto folder = next->where == tier::second ? second_folder(self)
-                                                  : std::filesystem::path(st.archive_folder);
+  const auto folder =
+      next->where == tier::second ? second_folder(self) : std::filesystem::path(st.archive_folder);
   st.waits_to_retry = [self, then, folder] { save_again(self, folder, then); };
   if (next->pause_ns == 0) return retry_last(self);
   say(self,
@@ -190,8 +191,7 @@ void begin_save(run_pointer self, save_done done) {
 void save_last(run_pointer self, std::function<void(const status&)> then) {
   auto& st = self->state;
   const auto& c = st.options.plan.job.checkpoint;
-  st.last_save = checkpoint::last_save_policy(c.room_wait_s * 1'000'000'000,
-                                              !c.second.dir.empty());
+  st.last_save = checkpoint::last_save_policy(c.room_wait_s * 1'000'000'000, !c.second.dir.empty());
   const bool saved = st.step == 0 || st.saved_step == st.step;
   if (!saved && !st.pace.open().contains(st.step)) begin_save(self, {});
   settle_saves(self, [self, then = std::move(then)] { judge_last(self, then); });

@@ -30,7 +30,8 @@ void save_if_due(run_pointer self, std::function<void()> go_on);
 /// Calls `then` once no checkpoint is under way.
 void settle_saves(run_pointer self, std::function<void()> then);
 
-/// Saves the state as it is unless that is done, with patience (RSV-4); `then` is told how it ended.
+/// Saves the state as it is unless that is done, with patience (RSV-4); `then` is told how it
+/// ended.
 void save_last(run_pointer self, std::function<void(const status&)> then);
 
 /// Ends the pause before the next try, if there is one.

@@ -198,8 +198,9 @@ result<int> list(const arguments& a) {
     say(fmt::format("{} holds no checkpoints", a.path));
     return 0;
   }
-  auto text = fmt::format("{:>10} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}\n", "step",
-                          "line", "epoch", "size", "data x pp", "loss", "val loss", "saved (UTC)", "state");
+  auto text =
+      fmt::format("{:>10} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}\n", "step", "line",
+                  "epoch", "size", "data x pp", "loss", "val loss", "saved (UTC)", "state");
   for (const auto& e : all) text += line_of(e);
   TROUPE_CHECK(print(text));
   return 0;

@@ -218,10 +218,9 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
                         [&bell = *desk] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
-  auto head = system.spawn(cluster::coordinator,
-                           cluster::coordinator_options{l.plan, l.epoch, l.resume, l.origin,
-                                                        front.teller, front.counter,
-                                                        front.watcher});
+  auto head = system.spawn(cluster::coordinator, cluster::coordinator_options{
+                                                     l.plan, l.epoch, l.resume, l.origin,
+                                                     front.teller, front.counter, front.watcher});
   head->attach_functor([&coordinator_gone, &bell = *desk] {
     coordinator_gone = true;
     bell.wake();

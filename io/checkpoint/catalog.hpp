@@ -88,8 +88,8 @@ std::vector<entry> left_behind(std::span<const entry> all, const lineage& line);
 /// first; the new paths. What was renamed before an error stays renamed. Error io.
 result<std::vector<std::filesystem::path>> set_aside(std::span<const entry> which);
 
-/// Whether every byte of a checkpoint is as it was written. Errors: bad_data naming the first damaged
-/// place; not_found; io; cancelled.
+/// Whether every byte of a checkpoint is as it was written. Errors: bad_data naming the first
+/// damaged place; not_found; io; cancelled.
 status verify_all(const std::filesystem::path& checkpoint, const work_options& options = {});
 
 /// A checkpoint that was passed over.
@@ -104,9 +104,9 @@ struct choice {
   std::vector<rejection> rejected;  ///< newer ones (CT-2)
 };
 
-/// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all of
-/// `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be looked through is passed over as a whole
-/// where there are others. Error: io, cancelled.
+/// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all
+/// of `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be
+/// looked through is passed over as a whole where there are others. Error: io, cancelled.
 result<choice> newest_that_verifies(std::span<const std::filesystem::path> dirs,
                                     const work_options& options = {});
 /// The same of one folder.

@@ -28,8 +28,8 @@ result<fs::path> hold_file(const fs::path& checkpoint, std::string_view by) {
 
 bool is_hold_name(std::string_view by) {
   return !by.empty() && by.size() <= 64 && std::all_of(by.begin(), by.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-           c == '-' || c == '_';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_';
   });
 }
 

@@ -73,9 +73,9 @@ class caretaker {
  public:
   explicit caretaker(origin own = {}) : own_(std::move(own)) {}
 
-  /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as they
-  /// are for whoever is writing there. Blocks: once a launch it reads a checkpoint (RT-6). Errors: io;
-  /// bad_data where what was read back is damaged.
+  /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as
+  /// they are for whoever is writing there. Blocks: once a launch it reads a checkpoint (RT-6).
+  /// Errors: io; bad_data where what was read back is damaged.
   status retain(const std::filesystem::path& dir, const retention& rules,
                 std::span<const std::string> in_use = {});
 

@@ -48,8 +48,8 @@ class rank_save {
   /// must not destroy the save.
   using voted = std::function<void(const result<shard_facts>&)>;
 
-  /// Makes the folder, and its parents where they are gone (SV-7). Errors: bad_config, those of disk::make_dir and
-  /// disk::open. The disk outlives it.
+  /// Makes the folder, and its parents where they are gone (SV-7). Errors: bad_config, those of
+  /// disk::make_dir and disk::open. The disk outlives it.
   static result<std::unique_ptr<rank_save>> create(disk& d, const std::filesystem::path& partial,
                                                    const manifest_head& head, rank_plan plan,
                                                    voted done);

@@ -348,8 +348,7 @@ class checkpoint_sequence {
     const double loss = 2 + lot_.unit();
     cp::write_options o;
     o.dir = dir(0);
-    o.head = {jobs_[owner_].job.name, step, epoch_, {}, 4096, step, loss, loss, 7,
-              origin.at(step)};
+    o.head = {jobs_[owner_].job.name, step, epoch_, {}, 4096, step, loss, loss, 7, origin.at(step)};
     auto state = checkpoint::format_state({step, step, loss, toml_[owner_]});
     const std::vector<cp::small_file> files{{"config.json", "{}"},
                                             {std::string(checkpoint::state_file), state}};

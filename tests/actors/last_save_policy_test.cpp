@@ -15,7 +15,8 @@ using last_tier = last_save_policy::tier;
 
 }  // namespace
 
-TEST_CASE("LST-2: without a second tier it is tried again after pauses, as long as patience lasts") {
+TEST_CASE(
+    "LST-2: without a second tier it is tried again after pauses, as long as patience lasts") {
   last_save_policy p(12 * one_second_ns);
   CHECK(p.failed(no_room, 100) == last_attempt{last_tier::first, last_save_policy::pause_ns});
   CHECK(p.failed(no_room, 100 + 6 * one_second_ns) ==

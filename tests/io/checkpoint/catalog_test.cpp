@@ -80,7 +80,8 @@ TEST_CASE("names of checkpoint folders mean one thing each") {
        {"", "step-", "step-120", "step-0000012x", "step-00000120.", "step-00000120.e.partial",
         "step-00000120.e03.partial", "step-000000120", "step-00000120.e3", "step-00000120.tmp",
         "xstep-00000120", "step-00000120.aside", "step-00000120.aside-", "step-00000120.aside-01",
-        "step-00000120.aside-1x", "step-00000120.aside-4294967296", "step-0000000000000000001", "step--0000001", "step-00000120.e3.partial/"})
+        "step-00000120.aside-1x", "step-00000120.aside-4294967296", "step-0000000000000000001",
+        "step--0000001", "step-00000120.e3.partial/"})
     CHECK_MESSAGE(!parse_folder_name(bad), bad);
 }
 
@@ -293,6 +294,7 @@ TEST_CASE("RT-3: a removal that was interrupted is finished later, nothing reads
   sample::make(dir.path, at_step(100));  // saved again: its removal meets the old leftover
   auto all = list(dir.path);
   REQUIRE(all);
-  for (const auto& d : plan_removal(*all, {1, 0, 0, 0}, all_sound, 0)) REQUIRE(checkpoint::remove(d));
+  for (const auto& d : plan_removal(*all, {1, 0, 0, 0}, all_sound, 0))
+    REQUIRE(checkpoint::remove(d));
   CHECK(names(dir.path) == std::vector<std::string>{"step-00000110"});
 }

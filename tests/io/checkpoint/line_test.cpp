@@ -134,9 +134,10 @@ TEST_CASE("CT-3: what another tier has of a past that was left is not taken") {
 }
 
 TEST_CASE("what a start leaves behind") {
-  const std::vector<entry> all = {saved_by(1, {{first_launch, 40}}), unreadable_at(35),
-                                  saved_by(1, {{first_launch, 20}}), unreadable_at(15),
-                                  saved_by(2, {{other_launch, 10}}), saved_by(1, {{first_launch, 5}})};
+  const std::vector<entry> all = {
+      saved_by(1, {{first_launch, 40}}), unreadable_at(35),
+      saved_by(1, {{first_launch, 20}}), unreadable_at(15),
+      saved_by(2, {{other_launch, 10}}), saved_by(1, {{first_launch, 5}})};
   CHECK(steps_of(left_behind(all, {})) == step_list{40, 35, 20, 15, 10, 5});
   CHECK(steps_of(left_behind(all, {{first_launch, 20}})) == step_list{40, 35, 10});
   CHECK(steps_of(left_behind(all, {{first_launch, 40}})) == step_list{10});
@@ -161,9 +162,9 @@ TEST_CASE("CT-4: what is set aside keeps every byte, and nothing takes it by its
 }
 
 TEST_CASE("RT-4: what another line holds is neither counted nor given up") {
-  const std::vector<entry> all = {saved_by(1, {{first_launch, 40}}), saved_by(1, {{first_launch, 30}}),
-                                  saved_by(2, after_20(28)), saved_by(2, after_20(24)),
-                                  saved_by(1, {{first_launch, 20}})};
+  const std::vector<entry> all = {saved_by(1, {{first_launch, 40}}),
+                                  saved_by(1, {{first_launch, 30}}), saved_by(2, after_20(28)),
+                                  saved_by(2, after_20(24)), saved_by(1, {{first_launch, 20}})};
   const standing now{after_20(1000), [](const entry&) { return true; }};
   step_list gone;
   for (const auto& d : plan_removal(all, {1, 0, 0}, now, 0)) gone.push_back(d.name.step);
@@ -181,13 +182,13 @@ TEST_CASE("RT-5: only what is known to be whole fills a rule's number") {
     all.push_back(saved_by(1, {{first_launch, step}}, 1.0 + static_cast<double>(step) / 100));
   const std::vector<row> rows = {
       {{1, 0, 0}, {50, 40, 30, 20, 10}, {10, 20, 30, 40}},
-      {{1, 0, 0}, {40}, {10, 20, 30}},          // 50 is damaged: it stays, and 40 counts
-      {{2, 0, 0}, {50, 20}, {10}},              // between them nothing is known
-      {{2, 0, 0}, {50}, {}},                    // the second may be any of them
-      {{1, 0, 0}, {}, {}},                      // nothing is known to be whole
+      {{1, 0, 0}, {40}, {10, 20, 30}},  // 50 is damaged: it stays, and 40 counts
+      {{2, 0, 0}, {50, 20}, {10}},      // between them nothing is known
+      {{2, 0, 0}, {50}, {}},            // the second may be any of them
+      {{1, 0, 0}, {}, {}},              // nothing is known to be whole
       {{0, 20, 0}, {50, 40, 30, 20, 10}, {10, 30}},
       {{0, 0, 1}, {50, 40, 30, 20, 10}, {20, 30, 40}},
-      {{0, 0, 1}, {50, 20}, {30, 40}},          // 10 may be better and whole
+      {{0, 0, 1}, {50, 20}, {30, 40}},  // 10 may be better and whole
   };
   for (size_t i = 0; i < rows.size(); ++i) {
     CAPTURE(i);
