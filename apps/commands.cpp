@@ -15,8 +15,8 @@ void add_all(shell& sh) {
       "  troupe config explain train.lr\n\n"
       "Settings come from: --set KEY=VALUE, then TROUPE_SECTION__KEY in the environment, then the "
       "file,\n"
-      "then the defaults. Exit codes are those of sysexits.h; 1 = training failed; 130, 143 = a "
-      "signal.");
+      "then the defaults. Exit codes are those of sysexits.h (75: start it again, it goes on);\n"
+      "1 = training failed; 129, 130, 143 = a signal. All of them: docs/exit-codes.md.");
   add_up(sh);
   add_node(sh);
   add_console(sh);
@@ -32,6 +32,7 @@ void add_all(shell& sh) {
   add_config(sh);
   add_plan(sh);
   add_certs(sh);
+  add_key(sh);
   add_completion(sh);
   add_version(sh);
 }

@@ -32,6 +32,8 @@ void add_version(shell& sh);
 void add_up(shell& sh);
 /// `troupe node`: one process of a cluster.
 void add_node(shell& sh);
+/// `troupe key`: hands out a part of a job's secret.
+void add_key(shell& sh);
 /// `troupe console`: speaks with a running cluster.
 void add_console(shell& sh);
 /// `troupe ps`, `troupe status`, `troupe send`: the same from scripts.

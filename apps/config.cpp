@@ -4,12 +4,10 @@
 
 #include <fmt/format.h>
 
-#include "actors/checkpoint/catalog.hpp"
-#include "actors/checkpoint/owner.hpp"
-#include "actors/cluster/network.hpp"
-#include "actors/train/inputs.hpp"
+#include "actors/train/machine.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
+#include "apps/ready.hpp"
 #include "io/config/properties.hpp"
 #include "io/config/show.hpp"
 
@@ -34,40 +32,27 @@ std::string amounts_to(const config::job& j) {
                      j.train.steps, j.tokens_per_step());
 }
 
-/// The first thing in the way of a start on this machine: certificates, model, data, checkpoint.
-status can_start(const config::job& job) {
-  TROUPE_TRY(plan, train::make_plan(job));
-  TROUPE_CHECK(cluster::check(cluster::network_of(job.cluster, "coordinator")));
-  if (job.cluster.launch == config::launch_mode::local)
-    for (const auto& node : job.cluster.node)
-      TROUPE_CHECK(cluster::check(cluster::network_of(job.cluster, node.name)));
-  TROUPE_TRY(notes, train::check_inputs(plan));
-  for (const auto& note : notes) say("data: " + note);
-  if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
-  TROUPE_CHECK(checkpoint::check_owner(job));
-  TROUPE_CHECK(checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir,
-                                       job.checkpoint.second.dir));
-  return {};
-}
-
 result<int> check_json(const config_arguments& a) {
   auto out = config::read(a.job.sources());
-  if (out.problems.empty() && !a.no_files)
-    if (auto ready = can_start(out.config.value); !ready) {
-      const auto& e = ready.error();
-      out.problems.push_back(
-          {{config::source_kind::file, a.job.file}, "", e.message, e.hint, e.code});
-    }
+  if (out.problems.empty() && !a.no_files) {
+    const auto& job = out.config.value;
+    out.problems = placed(readiness_of(job, train::this_machine(job.cluster)).problems, out.config);
+  }
   TROUPE_CHECK(print(config::problems_json(out.problems)));
   if (out.problems.empty()) return 0;
-  return exit_code(out.problems.size() == 1 ? out.problems[0].code : errc::bad_config);
+  return exit_code(config::as_error(out.problems).code);
 }
 
 result<int> check(const config_arguments& a) {
   if (a.json) return check_json(a);
   TROUPE_TRY(loaded, config::load(a.job.sources()));
-  if (!a.no_files) TROUPE_CHECK(can_start(loaded.value));
-  say(fmt::format("{}: sound{}; {}", a.job.file, a.no_files ? "" : ", and its files are there",
+  if (!a.no_files) {
+    const auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster));
+    for (const auto& remark : ready.remarks) say(remark);
+    for (const auto& note : ready.of_data) say(note);
+    if (!ready.problems.empty()) return as_error(ready.problems, loaded);
+  }
+  say(fmt::format("{}: sound{}; {}", a.job.file, a.no_files ? "" : ", and could start here",
                   amounts_to(loaded.value)));
   return 0;
 }
@@ -115,8 +100,9 @@ void add_config(shell& sh) {
       verb->add_subcommand("check", "Say what is wrong with a file, or why a job cannot start");
   add_job_arguments(check_verb, a->job);
   check_verb->add_flag("--json", a->json, "The problems as a JSON array on stdout");
-  check_verb->add_flag("--no-files", a->no_files,
-                       "Leave out data, model, certificates, checkpoints: they are elsewhere");
+  check_verb->add_flag(
+      "--no-files", a->no_files,
+      "Leave out what depends on this machine: its files, addresses, memory, GPUs");
   on_run(sh, check_verb, [a] { return check(*a); });
 
   auto* show_verb = verb->add_subcommand("show", "Print every value and where it came from");

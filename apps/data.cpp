@@ -11,7 +11,7 @@
 
 #include "apps/commands.hpp"
 #include "apps/report/report.hpp"
-#include "io/base/one_line.hpp"
+#include "io/base/printable.hpp"
 #include "io/data/corpus.hpp"
 #include "io/data/token_file.hpp"
 
@@ -43,12 +43,12 @@ class progress_line {
     auto share = p.bytes > 0 ? std::min(100.0, 100.0 * static_cast<double>(p.bytes_done) /
                                                    static_cast<double>(p.bytes))
                              : 100.0;
-    fmt::print(stderr, "\r\x1b[K{:.0f} % | {}/{} documents | {} tokens", share, p.documents_done,
-               p.documents, report::grouped(static_cast<int64_t>(p.tokens)));
-    std::fflush(stderr);
+    say_as_is(fmt::format("\r\x1b[K{:.0f} % | {}/{} documents | {} tokens", share,
+                          p.documents_done, p.documents,
+                          report::grouped(static_cast<int64_t>(p.tokens))));
   }
   void clear() const {
-    if (terminal_) fmt::print(stderr, "\r\x1b[K");
+    if (terminal_) say_as_is("\r\x1b[K");
   }
 
  private:
@@ -153,7 +153,7 @@ result<int> inspect(const data_arguments& a, bool with_text) {
   }
   const auto shown = [](const std::string& key, const nlohmann::ordered_json& value) {
     if (key == "file") return value.get<std::string>();
-    if (key == "first_text") return fmt::format("\"{}\"", one_line(value.get<std::string>(), 200));
+    if (key == "first_text") return fmt::format("\"{}\"", printable(value.get<std::string>(), 200));
     return value.dump(-1, ' ', false, handler::replace);
   };
   std::string text;

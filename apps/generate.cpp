@@ -1,5 +1,4 @@
 // `troupe generate`: text from a checkpoint.
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 
@@ -53,6 +52,9 @@ result<std::string> sample(const sample_options& options,
     TROUPE_CHECK(check_small_files(*from));
   }
   TROUPE_TRY(words, tokenizer_for(options, from));
+  const error cancelled{errc::cancelled, "interrupted"};
+  auto wanted = [&] { return !options.wanted || options.wanted(); };
+  if (!wanted()) return cancelled;
   TROUPE_TRY(config, gpu::read_folder_config(options.checkpoint));
   TROUPE_TRY(model, gpu::to_model_config(config));
   auto device = gpu::make_host_device(options.threads);
@@ -76,9 +78,11 @@ result<std::string> sample(const sample_options& options,
       on_text(std::string_view(*text).substr(std::min(shown, text->size())));
       shown = text->size();
     }
-    return true;
+    return wanted();
   };
+  if (!wanted()) return cancelled;
   TROUPE_TRY(ids, generator->run(prompt, generate, on_token));
+  if (!wanted()) return cancelled;
   return words->decode(ids);
 }
 
@@ -111,10 +115,9 @@ void add_generate(shell& sh) {
           print(out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
       return 0;
     }
-    TROUPE_CHECK(print(o->prompt));
+    TROUPE_CHECK(print_unchanged(o->prompt));
     TROUPE_TRY(text, sample(*o, [](std::string_view piece) {
-                 std::fwrite(piece.data(), 1, piece.size(), stdout);
-                 std::fflush(stdout);
+                 static_cast<void>(print_unchanged(piece));
                }));
     TROUPE_CHECK(print("\n"));
     return 0;

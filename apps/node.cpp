@@ -1,6 +1,7 @@
 // `troupe node`: one process of a cluster. Started by `troupe up`, or by a scheduler on its host.
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <array>
 #include <csignal>
 #include <filesystem>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "apps/control/session.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
+#include "apps/voice.hpp"
 #include "gpu/back_end.hpp"
 #include "io/config/load.hpp"
 
@@ -50,20 +52,41 @@ status tie_to_parent(int parent) {
   return {};
 }
 
+/// The key by which a node without a certificate is known: from standard input ("-", as `up` gives
+/// it), a file, or the sign of a job of this user on this machine.
+result<tls::job_key> node_key(const std::string& from, const std::string& host, uint16_t port) {
+  if (from == "-") return tls::job_key::read(STDIN_FILENO);
+  if (!from.empty()) return tls::job_key::read(from);
+  const auto here = meeting_point_at(host, port);
+  if (!here || here->secret.empty())
+    return error{errc::unavailable,
+                 fmt::format("no coordinator at {}:{} is known here, and no key was given", host,
+                             port),
+                 "start `troupe up` first, or give --key FILE, made by `troupe key --role node` "
+                 "where it runs, or a certificate"};
+  TROUPE_TRY(secret, tls::job_key::read(here->secret));
+  return secret.of(tls::role::node);
+}
+
 /// Flags first; what they leave out comes from TROUPE_CLUSTER__... in the environment.
-status complete(node_arguments& a) {
+status complete(node_arguments& a, const std::string& host, uint16_t port) {
   TROUPE_TRY(section, config::cluster_without_file(config::process_environment(), {}));
   const auto from_environment = cluster::network_of(section, a.name);
-  if (!a.network.tls()) {
+  if (!a.network.by_certificate() && a.network.key.empty()) {
     a.network.ca = from_environment.ca;
     a.network.certificate = from_environment.certificate;
     a.network.key = from_environment.key;
+  }
+  if (!a.network.by_certificate()) {
+    TROUPE_TRY(key, node_key(a.network.key, host, port));
+    TROUPE_TRY(proof, tls::proof_by(key, std::array{tls::bearer{tls::role::node, a.name}}));
+    a.network.proof = std::move(proof);
   }
   // CAF wants its times before it connects; those of our own heartbeats come with the welcome.
   a.network.heartbeat_interval_ms =
       a.heartbeat_ms > 0 ? a.heartbeat_ms : from_environment.heartbeat_interval_ms;
   a.network.dead_after_ms = a.dead_after_ms > 0 ? a.dead_after_ms : from_environment.dead_after_ms;
-  return cluster::check(a.network);
+  return cluster::prove(a.network);
 }
 
 std::string own_address(const node_arguments& a, const std::string& coordinator) {
@@ -83,10 +106,10 @@ int exit_code_of(node_end& end, int signal) {
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
-  signal(SIGPIPE, SIG_IGN);  // who reads our words may go before us, as ssh does
   TROUPE_TRY(desk, signal_desk::open());
+  speak_through_outboxes();  // who reads our words may go before us, as ssh does
   TROUPE_TRY(target, host_and_port(a.join));
-  TROUPE_CHECK(complete(a));
+  TROUPE_CHECK(complete(a, target.first, target.second));
   sign_flight_memory(a.name, own_address(a, target.first),
                      std::filesystem::absolute(a.black_box_dir).string());
   node_end end;
@@ -106,7 +129,6 @@ result<int> run_node(node_arguments a) {
     cluster::node_options options{a.name,
                                   target.first,
                                   target.second,
-                                  a.network.tls(),
                                   own_address(a, target.first),
                                   a.join_timeout_ms,
                                   caf::actor_cast<caf::weak_actor_ptr>(watcher),
@@ -144,7 +166,9 @@ void add_node(shell& sh) {
   verb->add_option("--advertise", a->advertise, "Address other nodes reach this one at");
   verb->add_option("--ca", a->network.ca, "PEM file of the authority");
   verb->add_option("--certificate", a->network.certificate, "PEM file of this node's certificate");
-  verb->add_option("--key", a->network.key, "PEM file of this node's key");
+  verb->add_option("--key", a->network.key,
+                   "PEM file of its key; without a certificate a key that `troupe key` made, - to "
+                   "read it from standard input");
   verb->add_option("--heartbeat-ms", a->heartbeat_ms, "Between heartbeats of the network");
   verb->add_option("--dead-after-ms", a->dead_after_ms, "Silence that means death");
   verb->add_option("--join-timeout-ms", a->join_timeout_ms, "How long to look for the coordinator");

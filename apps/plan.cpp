@@ -1,16 +1,13 @@
 // `troupe plan`: what a configuration will need on each pipeline stage, before anything starts.
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/train/memory_policy.hpp"
+#include "actors/train/readiness_policy.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
-#include "gpu/back_end.hpp"
 
 namespace troupe::apps {
 
@@ -29,17 +26,14 @@ struct memory_had {
 };
 
 /// Bytes of one worker's device, as far as this machine can tell for the job.
-memory_had memory_had_by(const plan_arguments& a, const config::job& job) {
+memory_had memory_had_by(const plan_arguments& a, const config::job& job,
+                         const train::machine& machine) {
   if (a.memory > 0) return {a.memory, "--memory"};
-  if (job.cluster.device != config::device_kind::host && !gpu::accelerators().empty())
-    if (auto gpu = gpu::open_device("cuda"))
-      return {(*gpu)->facts().memory_bytes, (*gpu)->facts().name};
-  struct sysinfo facts {};
-  if (job.cluster.launch != config::launch_mode::local || sysinfo(&facts) != 0) return {};
-  const uint64_t all = uint64_t{facts.totalram} * facts.mem_unit;
-  return {all / static_cast<uint64_t>(std::max<int64_t>(1, job.workers())),
-          fmt::format("a worker's share of this machine's {:.0f} GiB",
-                      static_cast<double>(all) / (1 << 30))};
+  if (!machine.gpus.empty()) return {machine.gpus.front().memory_bytes, machine.gpus.front().name};
+  if (job.cluster.launch != config::launch_mode::local || machine.memory_bytes == 0) return {};
+  return {machine.memory_bytes / static_cast<uint64_t>(std::max<int64_t>(1, job.workers())),
+          fmt::format("a worker's share of the {} of {}", train::bytes_text(machine.memory_bytes),
+                      machine.memory_whose)};
 }
 
 nlohmann::ordered_json stage_json(const train::planned_stage& s) {
@@ -61,12 +55,6 @@ nlohmann::ordered_json stage_json(const train::planned_stage& s) {
           {"reduced_bytes_per_step", s.reduced_bytes},
           {"gathered_bytes_per_step", s.gathered_bytes},
           {"boundary_bytes_per_step", s.boundary_bytes}};
-}
-
-std::string bytes_text(uint64_t bytes) {
-  const auto b = static_cast<double>(bytes);
-  if (b >= 1 << 30) return fmt::format("{:.2f} GiB", b / (1 << 30));
-  return fmt::format("{:.1f} MiB", b / (1 << 20));
 }
 
 /// A bar of up to `width` letters, one letter a kind of memory, scaled to `full` bytes.
@@ -99,14 +87,15 @@ std::string plan_table(const train::job_plan& plan,
     out += fmt::format(
         "{:>5} {:>8} {:>6} {:>10.2f} {:>11} {:>11} {:>11} {:>11} {:>16} {:>11} {:>11}\n",
         s.pipeline_rank, fmt::format("{}-{}", s.layers.first, s.layers.last - 1), s.ranks.size(),
-        static_cast<double>(s.parameters) / 1e6, bytes_text(s.bytes.weights),
-        bytes_text(s.bytes.masters), bytes_text(s.bytes.gradients), bytes_text(s.bytes.optimizer),
-        fmt::format("{} x {}", s.bytes.slots, bytes_text(s.bytes.activations_per_slot)),
-        bytes_text(s.bytes.workspace), bytes_text(s.bytes.total()));
+        static_cast<double>(s.parameters) / 1e6, train::bytes_text(s.bytes.weights),
+        train::bytes_text(s.bytes.masters), train::bytes_text(s.bytes.gradients),
+        train::bytes_text(s.bytes.optimizer),
+        fmt::format("{} x {}", s.bytes.slots, train::bytes_text(s.bytes.activations_per_slot)),
+        train::bytes_text(s.bytes.workspace), train::bytes_text(s.bytes.total()));
   out += "\n";
   for (const auto& s : stages)
     out += fmt::format("{:>5} |{:<60}| {}\n", s.pipeline_rank, memory_bar(s.bytes, most, 60),
-                       bytes_text(s.bytes.total()));
+                       train::bytes_text(s.bytes.total()));
   out += "      w weights, m masters, g gradients, o optimizer, a activations, . workspace\n\n";
   double flops = 0;
   for (const auto& s : stages) flops += s.step_flops * static_cast<double>(s.ranks.size());
@@ -121,25 +110,13 @@ std::string plan_table(const train::job_plan& plan,
         "a step sums {} of gradients over {} replicas, who share masters and optimizer, and "
         "gathers "
         "{} of weights\n",
-        bytes_text(first.reduced_bytes), first.ranks.size(), bytes_text(first.gathered_bytes));
+        train::bytes_text(first.reduced_bytes), first.ranks.size(),
+        train::bytes_text(first.gathered_bytes));
   if (first.boundary_bytes > 0)
     out += fmt::format("a stage sends {} of activations on and gets as many gradients back\n",
-                       bytes_text(first.boundary_bytes));
+                       train::bytes_text(first.boundary_bytes));
   return out + fmt::format("checkpoints take up to {} of host memory on each rank\n",
-                           bytes_text(first.ring_bytes));
-}
-
-/// What to do about a plan that does not fit.
-error does_not_fit(const train::job_plan& plan, uint64_t needed, const memory_had& has) {
-  std::string hint;
-  for (const auto& w : train::ways_to_fit(plan, has.bytes))
-    hint += fmt::format("{}--set {} makes it {}{}", hint.empty() ? "" : "; or ", w.setting,
-                        bytes_text(w.bytes), w.same_result ? "" : " (other rounding)");
-  if (hint.empty()) hint = "use more pipeline stages (parallel.pipeline), or a smaller model";
-  return {errc::bad_config,
-          fmt::format("the largest stage needs {}, and there are {} ({})", bytes_text(needed),
-                      bytes_text(has.bytes), has.whose),
-          hint};
+                           train::bytes_text(first.ring_bytes));
 }
 
 result<int> show_plan(const plan_arguments& a) {
@@ -147,8 +124,12 @@ result<int> show_plan(const plan_arguments& a) {
   TROUPE_TRY(plan, train::make_plan(loaded.value));
   const auto stages = train::plan_stages(plan);
   const uint64_t needed = train::largest_stage_bytes(stages);
-  const auto has = memory_had_by(a, plan.job);
-  const bool fits = has.bytes == 0 || needed <= has.bytes;
+  const auto machine = train::this_machine(plan.job.cluster);
+  const auto has = memory_had_by(a, plan.job, machine);
+  const bool here = a.memory == 0 && plan.job.cluster.launch == config::launch_mode::local;
+  const auto fits = here || has.bytes == 0 ? train::fits_memory(plan, machine)
+                                           : train::enough_memory(plan, "the largest stage", needed,
+                                                                  has.bytes, has.whose, has.bytes);
   if (a.json) {
     nlohmann::ordered_json out{{"model_parameters", plan.model.parameters()},
                                {"tokens_per_step", plan.job.tokens_per_step()},
@@ -156,16 +137,16 @@ result<int> show_plan(const plan_arguments& a) {
                                {"pipeline_bubble", train::pipeline_bubble(plan)},
                                {"device_bytes_needed", needed},
                                {"device_bytes", has.bytes},
-                               {"fits", fits}};
+                               {"fits", fits.has_value()}};
     for (const auto& s : stages) out["stages"].push_back(stage_json(s));
     TROUPE_CHECK(print(out.dump(2) + "\n"));
   } else {
     TROUPE_CHECK(print(plan_table(plan, stages)));
   }
-  if (!fits) return does_not_fit(plan, needed, has);
+  if (!fits) return fits.error();
   if (has.bytes > 0)
-    say(fmt::format("the largest stage needs {} of {} ({})", bytes_text(needed),
-                    bytes_text(has.bytes), has.whose));
+    say(fmt::format("the largest stage needs {} of {} ({})", train::bytes_text(needed),
+                    train::bytes_text(has.bytes), has.whose));
   return 0;
 }
 

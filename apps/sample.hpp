@@ -15,6 +15,7 @@ struct sample_options {
   std::string prompt;
   gpu::generate_options generate;
   int threads = 0;
+  std::function<bool()> wanted;  ///< asked between loading and tokens; false ends it: cancelled
 };
 
 /// The text that follows the prompt. `on_text` sees it piece by piece. Errors: not_found, bad_data;

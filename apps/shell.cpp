@@ -6,12 +6,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 
-#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "apps/log_format.hpp"
+#include "apps/voice.hpp"
 
 namespace troupe::apps {
 
@@ -21,6 +22,21 @@ std::string first_of(std::initializer_list<const char*> variables) {
   for (const char* name : variables)
     if (const char* text = std::getenv(name); text && *text) return text;
   return {};
+}
+
+int run_verb(shell& sh, int argc, const char* const* argv) {
+  try {
+    spdlog::set_formatter(log_format());  // SH-5
+    auto parsed = sh.app.parse(argc, argv);
+    if (!parsed) {
+      say(parsed.error());
+      return exit_code(errc::usage);
+    }
+    return parsed->value_or(sh.exit_code);
+  } catch (const std::exception& bug) {
+    say(error{errc::bug, bug.what(), "this is a bug of troupe; please report it"});
+    return exit_code(errc::bug);
+  }
 }
 
 }  // namespace
@@ -34,42 +50,9 @@ void on_run(shell& sh, command* verb, std::function<result<int>()> run) {
 }
 
 int run(shell& sh, int argc, const char* const* argv) {
-  try {
-    auto parsed = sh.app.parse(argc, argv);
-    if (!parsed) {
-      say(parsed.error());
-      return exit_code(errc::usage);
-    }
-    return parsed->value_or(sh.exit_code);
-  } catch (const std::exception& bug) {
-    say(error{errc::bug, bug.what(), "this is a bug of troupe; please report it"});
-    return exit_code(errc::bug);
-  }
-}
-
-status print(std::string_view text) {
-  errno = 0;
-  auto wrote = std::fwrite(text.data(), 1, text.size(), stdout);
-  if (wrote != text.size() || std::fflush(stdout) != 0)
-    return error::system("write to stdout", errno);
-  return {};
-}
-
-void say(std::string_view text) {
-  fmt::print(stderr, "{}\n", text);
-}
-
-void say(const error& e) {
-  bool colour = wants_colour(STDERR_FILENO);
-  auto paint = [&](const char* code, const char* word) {
-    return colour ? fmt::format("\x1b[{}m{}:\x1b[0m", code, word) : fmt::format("{}:", word);
-  };
-  for (std::string_view rest = e.message; !rest.empty();) {  // a configuration may have many faults
-    auto line = rest.substr(0, rest.find('\n'));
-    fmt::print(stderr, "{} {}\n", paint("1;31", "error"), line);
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-  }
-  if (!e.hint.empty()) fmt::print(stderr, "{} {}\n", paint("1", "hint"), e.hint);
+  const int code = run_verb(sh, argc, argv);
+  settle_voice();
+  return code;
 }
 
 bool wants_colour(int fd) {

@@ -6,6 +6,7 @@
 
 #include "actors/cluster/hardware.hpp"
 #include "apps/commands.hpp"
+#include "gpu/host/peak.hpp"
 
 namespace troupe::apps {
 
@@ -29,6 +30,7 @@ void add_version(shell& sh) {
       facts["version"] = cluster::own_version();
       facts["build"] = TROUPE_BUILD_TYPE;
       facts["compiler"] = compiler;
+      facts["instruction_sets"] = gpu::instruction_sets();
       TROUPE_CHECK(print(facts.dump() + "\n"));
     } else {
       TROUPE_CHECK(print(fmt::format("troupe {} ({}, {})\n", cluster::own_version(),

@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "io/folder/owned.hpp"
+
 namespace troupe::io {
 
 namespace fs = std::filesystem;
@@ -122,7 +124,8 @@ atomic_file::atomic_file(atomic_file&& other) noexcept
       size_(other.size_) {}
 
 atomic_file::~atomic_file() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());  // FILE-2
+  if (!temporary_.empty())
+    static_cast<void>(remove_own_file(temporary_, fd_.get()));  // FILE-2
 }
 
 result<atomic_file> atomic_file::create(const fs::path& path) {

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <array>
 
+#include <fmt/format.h>
+
 #include "messages/msg.hpp"
+#include "messages/registry.hpp"
 #include "messages/schemas/control_generated.h"
 
 namespace troupe {
@@ -98,6 +101,18 @@ audience audience_of(uint16_t type) {
   return it != table.end() ? it->who : audience::nodes;  // AUD-1
 }
 
+status may_be_carried(const any_msg& inner) {
+  if (audience_of(inner.type()) != audience::nodes &&
+      inner.type() != message_traits<fbs::CallActor>::id)
+    return {};
+  const auto* info = find_message(inner.type());
+  return error{errc::permission,
+               fmt::format("{} is what the cluster's processes say to each other: nobody may have "
+                           "it sent",
+                           info != nullptr ? info->name : "what cannot be read"),
+               "`troupe console -c help` lists what the cluster can be told"};
+}
+
 any_msg carried_by(const any_msg& m) {
   const auto call = cast<fbs::CallActor>(m);
   if (!call) return m;
@@ -111,8 +126,7 @@ audience audience_of(const any_msg& m) {
   const auto own = audience_of(m.type());
   if (m.type() != message_traits<fbs::CallActor>::id) return own;
   const auto inner = carried_by(m);
-  if (!inner) return audience::nodes;  // AUD-2
-  // A call may carry any message an operator thinks fit: it is the actor that takes or refuses it.
+  if (!inner || !may_be_carried(inner)) return audience::nodes;  // AUD-2, AUD-3
   return inner.type() == message_traits<fbs::StatusRequest>::id ? own : audience::commanders;
 }
 

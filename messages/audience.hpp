@@ -6,11 +6,14 @@
 //   AUD-2  A message that carries another (CallActor) is for lookers only where it carries a
 //     StatusRequest: whatever else it carries is given by an actor of the cluster, whom nobody
 //     asks for his role. Unreadable, it is for nobody but nodes.
+//   AUD-3  What nodes say to each other is never carried, whoever asks for it: such messages name
+//     files and folders, and the actors that take them believe them.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
+#include "io/base/result.hpp"
 #include "messages/any_msg.hpp"
 
 namespace troupe {
@@ -36,6 +39,9 @@ audience audience_of(uint16_t type);
 
 /// Who may send this message (AUD-2). It must not be empty.
 audience audience_of(const any_msg& m);
+
+/// Whether a CallActor may carry a message (AUD-3); the reason where it may not (permission).
+status may_be_carried(const any_msg& inner);
 
 /// What a CallActor carries, itself for all others; empty where it cannot be read.
 any_msg carried_by(const any_msg& m);

@@ -9,6 +9,8 @@
 #include <caf/pec.hpp>
 #include <caf/sec.hpp>
 
+#include "io/base/printable.hpp"
+
 namespace troupe {
 
 namespace {
@@ -25,8 +27,8 @@ std::string text_at(const caf::message& context, size_t index) {
 error of_ours(const caf::error& e) {
   const auto& context = e.context();
   error out(known_code(e.code()), {}, {});
-  if (context.size() > 0) out.message = text_at(context, 0);
-  if (context.size() > 1) out.hint = text_at(context, 1);
+  if (context.size() > 0) out.message = printable(text_at(context, 0));  // ER-2
+  if (context.size() > 1) out.hint = printable(text_at(context, 1));
   if (out.message.empty()) out.message = fmt::format("error {} without a text", e.code());  // ER-1
   return out;
 }

@@ -7,6 +7,7 @@
 //
 // ER-1  An error from a peer is foreign: an unknown code or a missing text becomes `bug` with what
 //       is there.
+// ER-2  Its texts go on to logs, statuses and terminals: they are made printable here.
 #pragma once
 
 #include <string>

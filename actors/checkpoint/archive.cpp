@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -21,6 +20,7 @@
 #include "io/checkpoint/export.hpp"
 #include "io/checkpoint/hold.hpp"
 #include "io/file.hpp"
+#include "io/folder/owned.hpp"
 #include "io/formats/hf_config.hpp"
 #include "messages/text.hpp"
 
@@ -99,8 +99,9 @@ void remove_expired(archive_state& st) {
     spdlog::warn("checkpoint retention: {}", render(removed.error()));
 }
 
-/// Whether what lies in `folder` was exported after the checkpoint was made.
+/// Whether what lies in `folder` was exported, and after the checkpoint was made.
 bool is_exported(const fs::path& checkpoint, const fs::path& folder) {
+  if (!io::is_owned(folder, io::folder_kind::model)) return false;
   std::error_code code;
   const auto saved = fs::last_write_time(checkpoint / cp::manifest_file, code);
   if (code) return false;
@@ -108,25 +109,27 @@ bool is_exported(const fs::path& checkpoint, const fs::path& folder) {
   return !code && exported >= saved;
 }
 
-/// The export takes the place of an older one whole, or not at all. Nothing is done again that a
-/// run before did.
-status export_to(const fs::path& from, const fs::path& folder) {
-  if (is_exported(from, folder)) return {};
-  const fs::path partial = folder.string() + ".partial";
-  std::error_code code;
-  fs::remove_all(partial, code);
+/// The export takes the place of an older one whole, or not at all, and is written beside what this
+/// program did not make: `model-2` to `model-99`. Nothing is done again that a run before did. The
+/// folder that it is in.
+result<fs::path> export_to(const fs::path& from, const fs::path& folder) {
+  constexpr int most_places = 99;
   TROUPE_TRY(held, cp::reading::begin(from));
   TROUPE_TRY(r, cp::reader::open(from));
-  TROUPE_CHECK(cp::export_model(r, partial, {}));
-  if (fs::exists(folder, code)) {
-    if (renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) != 0)
-      return error::system(fmt::format("exchange with {}", folder.string()), errno);
-    fs::remove_all(partial, code);
-    return {};
+  status refused;
+  for (int place = 1; place <= most_places; ++place) {
+    const fs::path to =
+        place == 1 ? folder : fs::path(fmt::format("{}-{}", folder.string(), place));
+    if (is_exported(from, to)) return to;
+    auto free = cp::check_export(to);
+    if (!free && refused) refused = free;
+    if (!free && free.error().code != errc::permission) return free.error();
+    if (!free) continue;
+    TROUPE_CHECK(cp::export_model(r, to, {}));
+    if (!refused) spdlog::warn("{}: it is in {}", refused.error().message, to.string());
+    return to;
   }
-  fs::rename(partial, folder, code);
-  if (code) return error::system(fmt::format("rename to {}", folder.string()), code.value());
-  return {};
+  return refused.error();
 }
 
 }  // namespace
@@ -188,15 +191,27 @@ result<fs::path> commit(io::disk& d, const archive_options& options,
                          others);
 }
 
-void point_latest(const fs::path& complete) {
-  const auto link = complete.parent_path() / "latest", made = complete.parent_path() / ".latest";
+/// Whether `latest` is free or ours: a link to a checkpoint beside it.
+bool may_point(const fs::path& link) {
   std::error_code code;
-  fs::remove(made, code);
+  const auto there = fs::symlink_status(link, code);
+  if (there.type() == fs::file_type::not_found) return true;
+  return fs::is_symlink(there) &&
+         cp::parse_folder_name(fs::read_symlink(link, code).string()).has_value();
+}
+
+void point_latest(const fs::path& complete) {
+  const auto link = complete.parent_path() / "latest";
+  const auto made = complete.parent_path() / fmt::format(".latest.tmp-{}", ::getpid());
+  if (!may_point(link)) return spdlog::warn("{} is not this program's: it stays", link.string());
+  std::error_code code;
   fs::create_directory_symlink(complete.filename(), made, code);
-  if (!code && (fs::is_symlink(link, code) || !fs::exists(link, code)))
-    fs::rename(made, link, code);
-  if (code)
-    spdlog::warn("{} does not point to the newest checkpoint: {}", link.string(), code.message());
+  if (code) return spdlog::warn("{} is not made: {}", made.string(), code.message());
+  const io::unique_fd ours(::open(made.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  fs::rename(made, link, code);
+  if (!code) return;
+  spdlog::warn("{} does not point to the newest checkpoint: {}", link.string(), code.message());
+  static_cast<void>(io::remove_own_file(made, ours.get()));
 }
 
 namespace {
@@ -312,7 +327,7 @@ archive_actor::behavior_type archive(archive_pointer self, archive_options optio
         auto done = export_to(text_of(m->checkpoint()), to);
         show(self, "idle");
         if (!done) return to_caf(done.error().within("export the model"));
-        return folder(self, m.header(), to);
+        return folder(self, m.header(), *done);
       },
       [self](const msg<fbs::HoldCheckpoint>& m) { hold(self, m); },
   };

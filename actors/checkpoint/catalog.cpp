@@ -9,6 +9,7 @@
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/checkpoint/retention.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::checkpoint {
 
@@ -129,7 +130,10 @@ cp::origin origin_of(const std::optional<entry>& from) {
 result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
                                            const cp::origin& launch) {
   TROUPE_TRY(all, cp::list(dir));
-  const auto left = cp::left_behind(all, launch.from);
+  auto left = cp::left_behind(all, launch.from);
+  std::erase_if(left, [](const cp::entry& e) {  // a person's folder that is only called so
+    return !e.head && !io::is_owned(e.path, io::folder_kind::checkpoint);
+  });
   TROUPE_TRY(renamed, cp::set_aside(left));
   std::vector<std::string> out;
   for (size_t i = 0; i < left.size(); ++i)
@@ -138,17 +142,24 @@ result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
   return out;
 }
 
-result<std::vector<std::string>> remove_leftovers(const std::filesystem::path& dir) {
-  std::vector<std::string> names;
+result<leftovers> remove_leftovers(const std::filesystem::path& dir) {
+  leftovers out;
   TROUPE_TRY(all, cp::list(dir));
   for (const auto& e : all) {
     const bool partial = e.name.state == cp::folder_state::partial;
-    if ((!partial && e.name.state != cp::folder_state::deleting) || !e.holds.empty()) continue;
-    TROUPE_CHECK(cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"}));
-    names.push_back(e.path.filename().string());
+    if ((!partial && e.name.state != cp::folder_state::deleting) ||
+        !e.holds.empty())
+      continue;
+    const auto gone = cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"});
+    if (gone)
+      out.removed.push_back(e.path.filename().string());
+    else if (gone.error().code == errc::permission)
+      out.kept.push_back(gone.error().message);
+    else
+      return gone.error();
   }
-  std::sort(names.begin(), names.end());
-  return names;
+  std::sort(out.removed.begin(), out.removed.end());
+  return out;
 }
 
 }  // namespace troupe::checkpoint

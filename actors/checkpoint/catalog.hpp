@@ -72,8 +72,12 @@ io::checkpoint::origin origin_of(const std::optional<entry>& from);
 result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
                                            const io::checkpoint::origin& launch);
 
-/// Removes what interrupted saves left in `dir`, which nobody else may be writing to; the names of
-/// the folders.
-result<std::vector<std::string>> remove_leftovers(const std::filesystem::path& dir);
+/// What became of leftovers: names of folders, and a sentence for each that is not ours to remove.
+struct leftovers {
+  std::vector<std::string> removed, kept;
+};
+
+/// Removes what interrupted saves left in `dir`, which nobody else may be writing to.
+result<leftovers> remove_leftovers(const std::filesystem::path& dir);
 
 }  // namespace troupe::checkpoint

@@ -11,8 +11,11 @@
 #include <caf/io/network/default_multiplexer.hpp>
 
 #include "actors/base/trust.hpp"
+#include "actors/cluster/accepting.hpp"
 #include "actors/cluster/door.hpp"
 #include "actors/cluster/frame_policy.hpp"
+#include "actors/cluster/strangers_policy.hpp"
+#include "actors/cluster/tls_certificates.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "messages/actors.hpp"
 #include "messages/rejection.hpp"
@@ -24,10 +27,14 @@ namespace {
 using caf::io::connection_handle;
 namespace basp = caf::io::basp;
 
+/// The gate's own: time to look who has waited too long (GAT-5).
+using look_atom = caf::atom_constant<caf::atom("look")>;
+constexpr auto look_every = std::chrono::seconds(1);
+
 /// One connection.
 struct link {
   frame_policy policy;
-  std::optional<peer> holder;  ///< by its certificate
+  std::optional<peer> holder;  ///< by its certificate or key
   std::string address;
   frame_header header;    ///< of the frame whose payload is awaited
   bool skipping = false;  ///< that payload is not wanted
@@ -38,7 +45,7 @@ struct link {
 class gated_broker : public caf::io::basp_broker {
  public:
   explicit gated_broker(caf::actor_config& config)
-      : basp_broker(config), tls_(!system().config().openssl_certificate.empty()) {
+      : basp_broker(config), tls_(system().has_openssl_manager()) {
 #define TROUPE_NAME(domain, table, number) \
   names_.insert(system().types().portable_name(0, &typeid(msg<fbs::table>)));
     TROUPE_MESSAGES(TROUPE_NAME)
@@ -51,8 +58,12 @@ class gated_broker : public caf::io::basp_broker {
 
   caf::invoke_message_result consume(caf::mailbox_element& element) override {
     const auto& content = element.content();
+    if (content.match_elements<look_atom>()) {
+      look();
+      return caf::invoke_message_result::consumed;
+    }
     if (content.match_elements<caf::io::new_connection_msg>())
-      add(content.get_as<caf::io::new_connection_msg>(0).handle, true);
+      came(content.get_as<caf::io::new_connection_msg>(0).handle);
     if (content.match_elements<caf::io::connection_closed_msg>())
       closed(content.get_as<caf::io::connection_closed_msg>(0).handle);
     if (!content.match_elements<caf::io::new_data_msg>()) return basp_broker::consume(element);
@@ -92,7 +103,27 @@ class gated_broker : public caf::io::basp_broker {
     return links_.insert_or_assign(handle, std::move(fresh)).first->second;
   }
 
-  /// The link of a connection that says something; under TLS its certificate is known by now.
+  /// Another process has made a connection (GAT-5).
+  void came(connection_handle handle) {
+    const auto out = strangers_.came(handle.id(), add(handle, true).address, now());
+    if (out) hang_up(connection_handle::from_int(*out), turned_away::crowded_out);
+    look_later();
+  }
+
+  /// Hangs up on those who have not said in time who they are.
+  void look() {
+    looks_ = false;
+    for (const auto id : strangers_.overdue(now()))
+      hang_up(connection_handle::from_int(id), turned_away::too_slow);
+    look_later();
+  }
+
+  void look_later() {
+    if (strangers_.waiting() == 0 || std::exchange(looks_, true)) return;
+    delayed_send(this, look_every, look_atom::value);
+  }
+
+  /// The link of a connection that says something; under TLS its holder is known by now.
   link& link_of(connection_handle handle) {
     const auto it = links_.find(handle);
     if (it == links_.end()) return add(handle, false);
@@ -203,6 +234,7 @@ class gated_broker : public caf::io::basp_broker {
       if (!l.bound) return false;
     }
     l.process = process;
+    strangers_.settled(handle.id());
     return true;
   }
 
@@ -220,6 +252,7 @@ class gated_broker : public caf::io::basp_broker {
     auto& l = links_.at(handle);
     if (l.policy.accepted()) note_turned_away(reason, l.address, l.holder ? l.holder->name : "");
     forget(handle);
+    give_up_socket(static_cast<int>(handle.id()));
     connection_cleanup(handle, caf::sec::malformed_basp_message);
     close(handle);
     return false;
@@ -241,6 +274,7 @@ class gated_broker : public caf::io::basp_broker {
     if (it == links_.end()) return;
     release(it->second);
     links_.erase(it);
+    strangers_.settled(handle.id());
     forget_socket(static_cast<int>(handle.id()));
   }
 
@@ -255,6 +289,8 @@ class gated_broker : public caf::io::basp_broker {
   bool tls_;
   std::unordered_set<std::string> names_;
   std::unordered_map<connection_handle, link> links_;
+  strangers_policy strangers_{descriptors().strangers};
+  bool looks_ = false;  ///< a look is on its way
 };
 
 }  // namespace
@@ -268,6 +304,14 @@ gated_middleman::~gated_middleman() = default;
 void gated_middleman::start() {
   named_broker<gated_broker>(caf::atom("BASP"));
   middleman::start();
+  if (certificate_context())
+    certificates_ = system().spawn<caf::detached + caf::hidden>(certificate_keeper);
+}
+
+void gated_middleman::stop() {
+  if (certificates_)
+    caf::anon_send_exit(std::exchange(certificates_, nullptr), caf::exit_reason::user_shutdown);
+  middleman::stop();
 }
 
 caf::actor_system::module* gated_middleman::make(caf::actor_system& system,

@@ -13,11 +13,16 @@
 //     (tls_links.hpp), if it ends before it has said who it is, or for what it says.
 //   GAT-4  The broker's mailbox closes with it: what comes later is refused at once. CAF leaves it
 //     open; a message in it that names the broker would keep both for ever.
+//   GAT-5  A connection that has not said who it is waits within bounds (strangers_policy.hpp).
+//     What is closed here is closed both ways: CAF would leave the socket to a peer that never
+//     closes it.
 #pragma once
 
 #include <memory>
 
 #include <caf/io/middleman.hpp>
+
+#include "actors/cluster/tls_certificates.hpp"
 
 namespace troupe::cluster {
 
@@ -28,12 +33,14 @@ class gated_middleman : public caf::io::middleman {
 
   caf::io::network::multiplexer& backend() override { return *backend_; }
   void start() override;
+  void stop() override;
 
   /// For actor_system_config::load<>.
   static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>);
 
  private:
   std::unique_ptr<caf::io::network::multiplexer> backend_;
+  certificate_keeper_actor certificates_;  ///< where there are certificates
 };
 
 }  // namespace troupe::cluster

@@ -20,6 +20,7 @@ namespace {
 
 constexpr auto assign_timeout = std::chrono::seconds(30);
 constexpr int64_t grace_ns = 5'000'000'000;
+constexpr auto last_word = std::chrono::seconds(1);
 
 void show(coordinator_pointer self);
 
@@ -342,6 +343,17 @@ void node_lost(coordinator_pointer self, const std::string& name, const std::str
       true);
 }
 
+bool has_launcher(const coordinator_state& st) {
+  return st.options.plan.job.cluster.launch != config::launch_mode::external;
+}
+
+void explain(coordinator_pointer self);
+
+void await_word(coordinator_pointer self) {
+  explain(self);
+  if (!self->state.ended) self->delayed_send(self, last_word, caf::tick_atom_v);
+}
+
 void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.run && m.source == st.run.address())
@@ -350,13 +362,41 @@ void down(coordinator_pointer self, const caf::down_msg& m) {
     if (who.handle && m.source == who.handle.address()) {
       who.gone = true;
       st.liveness->link_lost(who.name);
-      node_lost(self, who.name, "is gone (its connection broke)");
+      who.broken_ns = now_ns(*self);
+      await_word(self);
     }
   quit_when_alone(self);
 }
 
+void pass_on(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
+  self->send(self->state.options.reporter, m);
+  end(self, {static_cast<errc>(m->code()), m->message() ? m->message()->str() : ""}, false);
+}
+
+/// CRD-8: what nobody explained within the time is told as it looks from here.
+void explain(coordinator_pointer self) {
+  auto& st = self->state;
+  if (st.ended) return;
+  const auto patience = has_launcher(st) ? std::chrono::nanoseconds(last_word).count() : 0;
+  for (const auto& [index, who] : st.members)
+    if (who.broken_ns && now_ns(*self) - *who.broken_ns >= patience)
+      return node_lost(self, who.name, "is gone (its connection broke)");
+  if (st.unexplained && now_ns(*self) - st.unexplained_ns >= patience)
+    pass_on(self, *std::exchange(st.unexplained, std::nullopt));
+}
+
+/// What ends a run as the peers of a dead node see it waits for a better word (CRD-8).
+void run_ended(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
+  auto& st = self->state;
+  if (static_cast<errc>(m->code()) != errc::unavailable) return pass_on(self, m);
+  st.unexplained = m;
+  st.unexplained_ns = now_ns(*self);
+  await_word(self);
+}
+
 void tick(coordinator_pointer self) {
   auto& st = self->state;
+  explain(self);
   if (st.membership->complete() && !st.assigning && !st.ended) assign_ranks(self);
   const auto& cluster = st.options.plan.job.cluster;
   if (!st.assigning && !st.ended &&
@@ -513,8 +553,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self,
       },
       [self](const msg<fbs::RunEnded>& m) {
         if (of_the_past(self, m) || self->state.ended) return;  // CRD-2
-        self->send(self->state.options.reporter, m);
-        end(self, {static_cast<errc>(m->code()), m->message() ? m->message()->str() : ""}, false);
+        run_ended(self, m);
       },
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {

@@ -13,6 +13,8 @@
 //     or the grace is over.
 //   CRD-5  A message of an epoch that has ended changes nothing.
 //   CRD-6  A run whose actor dies without a word is an end, too.
+//   CRD-8  One death has one wording: where a launcher sees how processes end, a broken connection
+//     and what failed because of it wait a second for its word.
 //   CRD-7  Connections that came to nothing are told of once for each reason, and shown in the
 //     status as they grow.
 //
@@ -61,6 +63,7 @@ struct member {
   fbs::HelloT hello;
   loader_actor loader;
   bool gone = false;
+  std::optional<int64_t> broken_ns;  ///< when its connection broke, while its end is not worded
   caf::strong_actor_ptr observer;
 };
 
@@ -81,6 +84,8 @@ struct coordinator_state {
   bool ended = false;
   int64_t started_ns = 0;
   int64_t ended_ns = 0;
+  std::optional<msg<fbs::RunEnded>> unexplained;  ///< CRD-8
+  int64_t unexplained_ns = 0;
   std::string config_toml;
   door_counts door;  ///< as last shown
 };

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::array<std::string_view, turned_away_count> names = {
     "no_certificate", "unknown_authority", "expired", "bad_certificate",
-    "not_tls",        "not_ours",          "hung_up", "impostor"};
+    "not_tls",        "not_ours",          "hung_up", "impostor",
+    "too_slow",       "crowded_out",        "no_key"};
 
 constexpr std::array<std::string_view, turned_away_count> words = {
     "it showed no certificate",
@@ -25,7 +26,10 @@ constexpr std::array<std::string_view, turned_away_count> words = {
     "it does not speak TLS",
     "it speaks no language of ours",
     "it went before it had said who it is",
-    "it claimed to be another, or did what its role may not"};
+    "it claimed to be another, or did what its role may not",
+    "it did not say in time who it is",
+    "there were too many before they had said who they are",
+    "it proved no key of the job"};
 
 struct door_state {
   std::mutex mutex;

@@ -29,9 +29,12 @@ enum class turned_away : uint8_t {
   not_ours,           ///< what it said is no message of a peer of ours
   hung_up,            ///< it went before it had said who it is
   impostor,           ///< it named itself as another process, or did what its role may not
+  too_slow,           ///< it did not say in time who it is
+  crowded_out,        ///< too many came at once, and it had not said who it is
+  no_key,             ///< it did not prove a key of the job
 };
 
-inline constexpr size_t turned_away_count = 8;
+inline constexpr size_t turned_away_count = 11;
 
 /// The stable lower-case name of a reason, as in the coordinator's status.
 std::string_view to_string(turned_away reason) noexcept;

@@ -1,6 +1,8 @@
 // Silence turns a node suspect, then dead; a heartbeat heals the suspect, nothing heals the dead.
 #include "actors/cluster/liveness_policy.hpp"
 
+#include <algorithm>
+
 namespace troupe::cluster {
 
 void liveness_policy::heard(const std::string& node, int64_t now_ns) {
@@ -16,6 +18,10 @@ void liveness_policy::link_lost(const std::string& node) {
 }
 
 std::vector<liveness_policy::change> liveness_policy::judge(int64_t now_ns) {
+  const int64_t away = judged_ns_ ? now_ns - *judged_ns_ : 0;
+  judged_ns_ = now_ns;
+  if (away > suspect_after_ns_)  // LIV-3
+    for (auto& [name, n] : nodes_) n.heard_ns = std::min(now_ns, n.heard_ns + away);
   std::vector<change> changes;
   for (auto& [name, n] : nodes_) {
     const bool broken = n.state == liveness::dead && n.reported != liveness::dead;

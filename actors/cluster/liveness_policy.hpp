@@ -6,10 +6,13 @@
 //   LIV-1  A node is dead once `dead_after` has passed since it was last heard, or when its link
 //     broke; dead is final within an epoch.
 //   LIV-2  A node never heard of is not judged.
+//   LIV-3  Who has not judged for longer than `suspect_after` was not running (Ctrl-Z, a debugger,
+//     a machine without time for it): that silence is its own, not that of those it did not hear.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +54,7 @@ class liveness_policy {
   };
   int64_t suspect_after_ns_;
   int64_t dead_after_ns_;
+  std::optional<int64_t> judged_ns_;
   std::map<std::string, node_state> nodes_;
 };
 

@@ -8,9 +8,11 @@
 #include <caf/openssl/manager.hpp>
 #include <caf/openssl/publish.hpp>
 
+#include "actors/cluster/accepting.hpp"
 #include "actors/cluster/basp_gate.hpp"
+#include "actors/cluster/tls_certificates.hpp"
+#include "actors/cluster/tls_keys.hpp"
 #include "io/config/load.hpp"
-#include "io/tls/certs.hpp"
 #include "messages/errors.hpp"
 #include "messages/type_ids.hpp"
 
@@ -28,21 +30,31 @@ network_options network_of(const config::cluster_section& cluster, const std::st
 }
 
 status check(const network_options& options) {
-  if (!options.tls()) return {};
   if (!tls_errors_are_apart())
     return error{errc::bug,
                  "the program was linked so that one peer's TLS failure would end others"};
-  auto who = tls::verify(options.ca, options.certificate, options.key);
-  if (!who)
-    return error{errc::bad_config, who.error().message,
+  if (!options.by_certificate()) return {};
+  auto held = hold_certificates({options.ca, options.certificate, options.key});
+  if (!held)
+    return error{errc::bad_config, held.error().message,
                  "make certificates with: troupe certs DIR --node NAME"};
   return {};
+}
+
+status prove(const network_options& options) {
+  TROUPE_CHECK(check(options));
+  if (options.proof) return prove_by_key(*options.proof);
+  if (options.by_certificate()) return {};
+  return error{errc::permission, "nothing proves to the cluster who this process is",
+               "give a key of the job (--key FILE, made by `troupe key` where the job was started) "
+               "or a certificate"};
 }
 
 system_config::system_config(const network_options& options) {
   register_messages(*this);
   // CAF 0.17.6 has a type id for it, but cannot serialise it until it has a name.
   add_message_type<std::vector<caf::strong_actor_ptr>>("handles");
+  descriptors();  // raises the limit before anything needs it
   load<gated_middleman>();
   const auto ms = [](int64_t n) { return caf::timespan(std::chrono::milliseconds(n)); };
   set("middleman.heartbeat-interval", ms(options.heartbeat_interval_ms));  // NET-1
@@ -52,28 +64,22 @@ system_config::system_config(const network_options& options) {
   set("middleman.workers", size_t{1});
   set("scheduler.max-threads", static_cast<size_t>(std::max(1, options.scheduler_threads)));
   set("scheduler.max-throughput", size_t{50});
-  if (options.tls()) {
-    load<caf::openssl::manager>();
-    openssl_cafile = options.ca;
-    openssl_certificate = options.certificate;
-    openssl_key = options.key;
-  }
+  // With keys or certificates of ours, none that CAF reads (KEYS-1, CRT-1).
+  if (options.proved()) load<caf::openssl::manager>();
 }
 
-result<uint16_t> publish(bool tls, const coordinator_actor& actor, const std::string& address,
+result<uint16_t> publish(const coordinator_actor& actor, const std::string& address,
                          uint16_t port) {
   const char* in = address.empty() || address == "0.0.0.0" ? nullptr : address.c_str();
-  auto bound = tls ? caf::openssl::publish(actor, port, in, true)
-                   : actor.home_system().middleman().publish(actor, port, in, true);
+  auto bound = caf::openssl::publish(actor, port, in, true);
   if (!bound)
     return from_caf(bound.error())
         .within(fmt::format("listen on {}:{}", address.empty() ? "*" : address, port));
   return *bound;
 }
 
-caf::actor connector(caf::actor_system& system, bool tls) {
-  return caf::actor_cast<caf::actor>(tls ? system.openssl_manager().actor_handle()
-                                         : system.middleman().actor_handle());
+caf::actor connector(caf::actor_system& system) {
+  return caf::actor_cast<caf::actor>(system.openssl_manager().actor_handle());
 }
 
 }  // namespace troupe::cluster

@@ -10,6 +10,7 @@
 #include "actors/base/context.hpp"
 #include "actors/cluster/hardware.hpp"
 #include "actors/cluster/network.hpp"
+#include "actors/cluster/tls_links.hpp"
 #include "actors/power/meter.hpp"
 #include "actors/train/loader.hpp"
 #include "actors/train/stage.hpp"
@@ -26,7 +27,7 @@ void connect(node_pointer self);
 
 caf::actor connector_of(node_pointer self) {
   const auto& o = self->state.options;
-  return o.parts.connector ? o.parts.connector : connector(self->system(), o.tls);
+  return o.parts.connector ? o.parts.connector : connector(self->system());
 }
 
 worker_actor make_worker(node_pointer self, uint32_t epoch, uint32_t rank) {
@@ -37,7 +38,8 @@ worker_actor make_worker(node_pointer self, uint32_t epoch, uint32_t rank) {
 loader_actor make_loader(node_pointer self, uint32_t epoch) {
   const auto& o = self->state.options;
   if (o.parts.loader) return o.parts.loader(self, epoch);
-  return self->spawn<caf::detached>(train::loader, epoch, o.name);
+  return self->spawn<caf::detached>(train::loader, epoch, o.name,
+                                    self->state.going.get_token());
 }
 
 meter_actor make_meter(node_pointer self, uint32_t epoch, int64_t interval_ms) {
@@ -55,6 +57,7 @@ void be(node_pointer self, fbs::NodeState state) {
 void end(node_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.over, true)) return;
+  st.going.request_stop();
   be(self, fbs::NodeState::leaving);
   if (st.options.ended) st.options.ended(why);
   self->quit();
@@ -119,6 +122,7 @@ void retry(node_pointer self, const error& why) {
 
 void connect(node_pointer self) {
   auto& st = self->state;
+  expect_host(st.options.coordinator_host, st.options.coordinator_port);
   self->request(connector_of(self), connect_timeout, caf::connect_atom_v,
                 st.options.coordinator_host, st.options.coordinator_port)
       .then(
@@ -191,6 +195,7 @@ void connect_peers(node_pointer self, const fbs::AssignT& a) {
   std::set<std::pair<std::string, uint16_t>> seen;
   for (const auto& peer : a.peers) {
     if (peer->node >= st.options.name || !seen.emplace(peer->host, peer->port).second) continue;
+    expect_host(peer->host, peer->port);
     self->request(connector_of(self), connect_timeout, caf::connect_atom_v, peer->host, peer->port)
         .then(
             [](const caf::node_id&, const caf::strong_actor_ptr&, const std::set<std::string>&) {},
@@ -238,6 +243,7 @@ void down(node_pointer self, const caf::down_msg& m) {
 
 /// NOD-3.
 node_state::~node_state() {
+  going.request_stop();
   for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
   if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);

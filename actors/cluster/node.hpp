@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <string>
 
 #include <caf/actor.hpp>
@@ -41,7 +42,6 @@ struct node_options {
   std::string name;
   std::string coordinator_host;
   uint16_t coordinator_port = 0;
-  bool tls = false;
   std::string advertise;  ///< address other nodes reach this one at
   int64_t join_timeout_ms = 30'000;
   /// Of this process. Weak: CAF keeps a copy of these options for as long as anything refers to the
@@ -68,6 +68,7 @@ struct node_state {
   clock_policy clock;
   fbs::NodeState doing = fbs::NodeState::joining;
   bool over = false;
+  std::stop_source going;  ///< of the node: its loader hears no message while it tokenises
   loader_actor loader;
   meter_actor meter;
   std::vector<stage_actor> stages;

@@ -9,11 +9,15 @@
 // Invariants
 //   TLS-1  A handshake, read or write starts with an empty error queue.
 //   TLS-2  The outcome of every handshake is noted (tls_links.hpp): who it is, or why not.
+//   TLS-3  Where processes prove keys of the job, every link is of that context (tls_keys.hpp): CAF
+//     makes one of its own for each link, which is left aside.
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include "actors/cluster/network.hpp"
+#include "actors/cluster/tls_certificates.hpp"
+#include "actors/cluster/tls_keys.hpp"
 #include "actors/cluster/tls_links.hpp"
 
 namespace {
@@ -27,6 +31,13 @@ Function* original(const char* name) {
 }  // namespace
 
 extern "C" {
+
+__attribute__((visibility("default"))) SSL* SSL_new(SSL_CTX* context) {
+  static auto* const make = original<SSL*(SSL_CTX*)>("SSL_new");
+  if (auto* const keys = troupe::cluster::key_context()) return make(keys);  // TLS-3
+  const auto own = troupe::cluster::certificate_context();                   // CRT-1
+  return make(own ? own.get() : context);
+}
 
 __attribute__((visibility("default"))) int SSL_read(SSL* link, void* into, int bytes) {
   static auto* const read = original<int(SSL*, void*, int)>("SSL_read");
@@ -61,7 +72,8 @@ __attribute__((visibility("default"))) int SSL_connect(SSL* link) {
 namespace troupe::cluster {
 
 bool tls_errors_are_apart() {
-  return dlsym(RTLD_DEFAULT, "SSL_read") == reinterpret_cast<void*>(&SSL_read) &&
+  return dlsym(RTLD_DEFAULT, "SSL_new") == reinterpret_cast<void*>(&SSL_new) &&
+         dlsym(RTLD_DEFAULT, "SSL_read") == reinterpret_cast<void*>(&SSL_read) &&
          dlsym(RTLD_DEFAULT, "SSL_accept") == reinterpret_cast<void*>(&SSL_accept);
 }
 

@@ -7,11 +7,19 @@
 #include <openssl/x509_vfy.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <exception>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <set>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "actors/cluster/door.hpp"
+#include "actors/cluster/loopback_user.hpp"
+#include "actors/cluster/tls_keys.hpp"
 
 namespace troupe::cluster {
 
@@ -20,6 +28,8 @@ namespace {
 struct holders {
   std::mutex mutex;
   std::map<int, tls::identity> by_socket;
+  std::set<int> given_up;
+  std::map<uint16_t, std::set<std::string>> expected;  ///< hosts by port
 };
 
 holders& all() {
@@ -31,6 +41,14 @@ holders& all() {
 int counted_mark() {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
+}
+
+uint16_t port_of_socket(int fd) {
+  sockaddr_storage at{};
+  socklen_t size = sizeof(at);
+  if (getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0) return 0;
+  return ntohs(at.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(at).sin6_port
+                                        : reinterpret_cast<sockaddr_in&>(at).sin_port);
 }
 
 turned_away reason_of_verification(long outcome) {
@@ -61,6 +79,11 @@ turned_away reason_of(const SSL* link, int kind) {
         return reason_of_verification(SSL_get_verify_result(link));
       case SSL_R_UNEXPECTED_EOF_WHILE_READING:
         return turned_away::hung_up;
+      case SSL_R_NO_SHARED_CIPHER:  // what OpenSSL calls a server that has neither
+      case SSL_R_NO_SUITABLE_SIGNATURE_ALGORITHM:
+      case SSL_R_BINDER_DOES_NOT_VERIFY:
+      case SSL_R_UNSUPPORTED_PROTOCOL:
+        return key_context() != nullptr ? turned_away::no_key : turned_away::not_tls;
       default:
         break;
     }
@@ -70,12 +93,48 @@ turned_away reason_of(const SSL* link, int kind) {
   return turned_away::not_tls;
 }
 
-void keep(int fd, SSL* link) {
+/// Who holds the link's certificate, or proved a key. Of a key's holder on this machine the kernel
+/// knows the user better than the key does (LNK-3).
+std::optional<tls::identity> holder_of(SSL* link, int fd) {
+  if (auto who = bearer_of_link(link)) {
+    tls::identity out;
+    const bool person = who->as != tls::role::node;
+    const auto user = person ? loopback_user(fd) : std::nullopt;
+    out.name = user ? *user : std::move(who->name);
+    out.as = who->as;
+    return out;
+  }
   std::unique_ptr<X509, void (*)(X509*)> certificate(SSL_get1_peer_certificate(link), X509_free);
-  if (!certificate) return;
-  auto who = tls::holder_of(certificate.get());
+  if (!certificate) return std::nullopt;
+  return tls::holder_of(certificate.get());
+}
+
+bool is_given_up(int fd) {
   std::lock_guard lock(all().mutex);
-  all().by_socket[fd] = std::move(who);
+  return all().given_up.contains(fd);
+}
+
+/// LNK-4.
+bool is_where_expected(int fd, const tls::identity& who) {
+  if (tls::is_for_host(who, address_of_socket(fd))) return true;
+  std::lock_guard lock(all().mutex);
+  const auto it = all().expected.find(port_of_socket(fd));
+  return it != all().expected.end() &&
+         std::any_of(it->second.begin(), it->second.end(),
+                     [&](const std::string& host) { return tls::is_for_host(who, host); });
+}
+
+void keep(int fd, SSL* link, bool accepted) {
+  auto who = holder_of(link, fd);
+  if (!who) return;
+  const bool by_certificate = key_context() == nullptr;
+  if (by_certificate && !accepted && !is_where_expected(fd, *who)) {
+    spdlog::warn("the certificate of {} is for {}, not for {}: no link is made to it", who->name,
+                 fmt::join(who->hosts, ", "), address_of_socket(fd));
+    return;
+  }
+  std::lock_guard lock(all().mutex);
+  all().by_socket[fd] = std::move(*who);
 }
 
 }  // namespace
@@ -83,7 +142,8 @@ void keep(int fd, SSL* link) {
 void note_handshake(SSL* link, int outcome, bool accepted) noexcept {
   try {
     const int fd = SSL_get_fd(link);
-    if (outcome == 1) return keep(fd, link);
+    if (accepted && is_given_up(fd)) return;
+    if (outcome == 1) return keep(fd, link, accepted);
     forget_socket(fd);  // LNK-1: what used this number before
     const int kind = SSL_get_error(link, outcome);
     if (kind == SSL_ERROR_WANT_READ || kind == SSL_ERROR_WANT_WRITE || !accepted) return;
@@ -98,6 +158,11 @@ void note_handshake(SSL* link, int outcome, bool accepted) noexcept {
   }
 }
 
+void expect_host(const std::string& host, uint16_t port) {
+  std::lock_guard lock(all().mutex);
+  all().expected[port].insert(host);
+}
+
 std::optional<tls::identity> holder_of_socket(int fd) {
   std::lock_guard lock(all().mutex);
   const auto it = all().by_socket.find(fd);
@@ -108,6 +173,16 @@ std::optional<tls::identity> holder_of_socket(int fd) {
 void forget_socket(int fd) {
   std::lock_guard lock(all().mutex);
   all().by_socket.erase(fd);
+  all().given_up.erase(fd);
+}
+
+void give_up_socket(int fd) {
+  {
+    std::lock_guard lock(all().mutex);
+    all().by_socket.erase(fd);
+    all().given_up.insert(fd);
+  }
+  shutdown(fd, SHUT_RDWR);
 }
 
 std::string address_of_socket(int fd) {

@@ -2,6 +2,7 @@
 #include "actors/replay/cast.hpp"
 
 #include <filesystem>
+#include <stop_token>
 
 #include <fmt/format.h>
 
@@ -57,7 +58,7 @@ result<caf::strong_actor_ptr> cast_stage(const story& life, const surroundings& 
 
 result<caf::strong_actor_ptr> cast_loader(const story& life, const surroundings& around) {
   const auto& b = *life.birth;
-  return pointer(around.world.spawn(0, train::loader, b.epoch, b.node));
+  return pointer(around.world.spawn(0, train::loader, b.epoch, b.node, std::stop_token()));
 }
 
 result<caf::strong_actor_ptr> cast_run(const story& life, const surroundings& around) {

@@ -4,9 +4,11 @@
 #include <algorithm>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "actors/base/context.hpp"
 #include "actors/trace/filter_policy.hpp"
+#include "messages/audience.hpp"
 #include "messages/registry.hpp"
 #include "messages/text.hpp"
 
@@ -22,13 +24,49 @@ constexpr auto box_timeout = std::chrono::seconds(20);
 
 // -- audit ----------------------------------------------------------------------------------------
 
-/// DSK-2.
-void note(desk_pointer self, audit_line line) {
-  auto& st = self->state;
-  st.audit->note(line);
-  publish(self, "open",
-          fmt::format(R"({{"processes":{},"views":{},"audit_failures":{}}})", st.processes.size(),
-                      st.viewers.size(), st.audit->failures()));
+void show(desk_pointer self) {
+  const auto& st = self->state;
+  const auto trouble = st.audit->trouble();
+  nlohmann::ordered_json detail{{"processes", st.processes.size()},
+                                {"views", st.viewers.size()},
+                                {"audit_failures", st.audit->failures()}};
+  if (!trouble.empty()) detail["audit_log"] = trouble;
+  publish(self, trouble.empty() ? "open" : "refusing",
+          detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void note(desk_pointer self, const audit_line& line) {
+  self->state.audit->note(line);
+  show(self);
+}
+
+/// A command and where its line is.
+struct recorded {
+  audit_line line;
+  audit_place place;
+};
+
+/// DSK-2: before a command is passed on. DSK-6: not done where this fails, but for `in_any_case`.
+result<recorded> begin(desk_pointer self, audit_line line, bool in_any_case) {
+  auto place = self->state.audit->begin(line, in_any_case);
+  show(self);
+  if (place || in_any_case)
+    return recorded{std::move(line), place ? *place : audit_place{}};
+  return error{place.error().code,
+               "refused, since the audit log cannot be written: " + place.error().message,
+               "make room where the job's output lies; pause, stop and drain are done anyway"};
+}
+
+/// DSK-2: before its answer goes out.
+void finish(desk_pointer self, recorded r, std::string outcome) {
+  r.line.result = std::move(outcome);
+  self->state.audit->finish(r.place, std::move(r.line));
+  show(self);
+}
+
+/// What nobody may be kept from by a full disk (DSK-6).
+bool in_any_case(uint16_t type) {
+  return type == message_traits<fbs::Pause>::id || type == message_traits<fbs::StopTraining>::id;
 }
 
 /// Who sent the message under our hands; to be asked before a promise takes the sender over.
@@ -152,14 +190,30 @@ bool only_asks(uint16_t type) {
   return type == message_traits<fbs::StatusRequest>::id;
 }
 
+std::string name_of(const any_msg& m) {
+  return std::string(find_message(m.type())->name);
+}
+
 caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallActor>& m) {
   const auto by = who_says(self, m->who());
-  auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
-  auto answers = std::make_shared<fbs::CallAnswersT>();
   const auto* bytes = m->message();
   auto decoded = bytes ? decode({bytes->data(), bytes->size()})
                        : result<any_msg>(error{errc::bad_data, "no message to pass on"});
   if (!decoded) return to_caf(decoded.error());
+  if (auto allowed = may_be_carried(*decoded); !allowed) {  // DSK-5
+    note(self, {by, name_of(*decoded), text_of(m->actor()), to_json(*decoded),
+                "refused: " + allowed.error().message});
+    return to_caf(allowed.error());
+  }
+  std::optional<recorded> record;
+  if (!only_asks(decoded->type())) {
+    auto begun = begin(self, {by, name_of(*decoded), text_of(m->actor()), to_json(*decoded), ""},
+                       in_any_case(decoded->type()));
+    if (!begun) return to_caf(begun.error());
+    record = std::move(*begun);
+  }
+  auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
+  auto answers = std::make_shared<fbs::CallAnswersT>();
   auto each = [self, answers](uint32_t number, const result<msg<fbs::CallAnswers>>& r) {
     if (r) {
       for (auto& a : r->unpack().answers) answers->answers.push_back(std::move(a));
@@ -172,10 +226,8 @@ caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallAc
     a->failure->message = fmt::format("node {} does not answer: {}", a->node, r.error().message);
     answers->answers.push_back(std::move(a));
   };
-  auto all = [self, answers, rp, m, what = *decoded, by]() mutable {
-    if (!only_asks(what.type()))
-      note(self, {by, std::string(find_message(what.type())->name), text_of(m->actor()),
-                  to_json(what), outcome_of(*answers)});
+  auto all = [self, answers, rp, m, record]() mutable {
+    if (record) finish(self, *record, outcome_of(*answers));
     auto made = try_make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers);
     if (made)
       rp.deliver(*made);
@@ -192,7 +244,8 @@ caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallAc
 template <class T>
 caf::result<msg<fbs::CallAnswers>> order(desk_pointer self, const msg<T>& m, std::string command,
                                          std::string target, std::chrono::milliseconds timeout) {
-  const auto by = who_says(self, m->who());
+  auto record = begin(self, {who_says(self, m->who()), command, target, to_json(m), ""}, false);
+  if (!record) return to_caf(record.error());
   auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
   auto answers = std::make_shared<fbs::CallAnswersT>();
   auto each = [self, answers](uint32_t number, const result<msg<fbs::Ack>>& r) {
@@ -211,8 +264,8 @@ caf::result<msg<fbs::CallAnswers>> order(desk_pointer self, const msg<T>& m, std
     }
     answers->answers.push_back(std::move(a));
   };
-  auto all = [self, answers, rp, m, command, target, by]() mutable {
-    note(self, {by, command, target, to_json(m), outcome_of(*answers)});
+  auto all = [self, answers, rp, m, record = *record]() mutable {
+    finish(self, record, outcome_of(*answers));
     rp.deliver(make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers));
   };
   ask_observers<fbs::Ack>(self, fitting(self->state, text_of(m->node())), timeout, m, each, all);
@@ -222,10 +275,12 @@ caf::result<msg<fbs::CallAnswers>> order(desk_pointer self, const msg<T>& m, std
 caf::result<msg<fbs::Ack>> drain(desk_pointer self, const msg<fbs::DrainNode>& m) {
   auto& st = self->state;
   if (!st.coordinator) return to_caf({errc::unavailable, "there is no coordinator yet"});
-  const auto by = who_says(self, m->who());
+  auto record = begin(
+      self, {who_says(self, m->who()), "DrainNode", text_of(m->node()), to_json(m), ""}, true);
+  if (!record) return to_caf(record.error());
   auto rp = self->make_response_promise<msg<fbs::Ack>>();
-  auto noted = [self, m, by](const std::string& outcome) {
-    note(self, {by, "DrainNode", text_of(m->node()), to_json(m), outcome});
+  auto noted = [self, record = *record](const std::string& outcome) {
+    finish(self, record, outcome);
   };
   self->request(st.coordinator, patience, m)
       .then(
@@ -370,7 +425,7 @@ desk_actor::behavior_type desk(desk_pointer self, desk_options options) {
       log->note_refusal(
           r, std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
     });
-  publish(self, "open");
+  show(self);
   self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
   return {
       status_handler(self),

@@ -7,11 +7,15 @@
 // Invariants
 //   DSK-1  A question to many processes is answered within `patience`, whoever is silent: what a
 //     silent process said last is told, with how long ago.
-//   DSK-2  Whatever changes state stands in the audit log with time, who, what and result before
-//     its answer goes out.
+//   DSK-2  Whatever changes state stands in the audit log with time, who and what before it is
+//     passed on, and with its result before its answer goes out.
 //   DSK-3  A view belongs to one viewer; when that goes, every observer is told to stop. Another's
 //     certificate neither stops it nor feeds it.
 //   DSK-4  What the gate refused in this process, to whatever actor, stands in the audit log, too.
+//   DSK-5  Nothing that only nodes say to each other is passed on (messages/audience.hpp, AUD-3),
+//     whoever asks for it; that he asked stands in the audit log.
+//   DSK-6  A command that cannot be written there is refused, and the status says why; pause, stop
+//     and drain are done all the same.
 //
 // Failure policy: do without it; training goes on unobserved.
 #pragma once

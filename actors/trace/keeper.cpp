@@ -103,17 +103,17 @@ result<std::filesystem::path> write_last_box(const flight_remains& remains, pid_
   const auto path = last_box_path(remains.folder, remains.node, pid);
   auto partial = path;
   partial += ".partial";
+  TROUPE_TRY(file, trace_writer::create(partial));
   const auto written = [&]() -> status {
-    TROUPE_TRY(file, trace_writer::create(partial));
     for (const auto& b : make_batches(head, content_of(remains, now_ns)))
       TROUPE_CHECK(file.append(make_msg<fbs::TraceBatch>({}, b)));
     return file.finish();
   }();
-  std::error_code failed;
   if (!written) {  // a full disk: half a box is none
-    std::filesystem::remove(partial, failed);
+    file.discard();
     return written.error();
   }
+  std::error_code failed;
   std::filesystem::rename(partial, path, failed);  // KEP-2
   if (failed) return error::system(fmt::format("name {}", path.string()), failed.value());
   return path;

@@ -9,6 +9,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/trace/views.hpp"
+#include "messages/audience.hpp"
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"
 
@@ -151,6 +152,7 @@ caf::result<msg<fbs::CallAnswers>> pass_call(observer_pointer self, const msg<fb
   auto decoded = bytes ? decode({bytes->data(), bytes->size()})
                        : result<any_msg>(error{errc::bad_data, "no message to pass on"});
   if (!decoded) return to_caf(decoded.error());
+  if (auto allowed = may_be_carried(*decoded); !allowed) return to_caf(allowed.error());  // OBS-5
   const auto pattern = m->actor() ? m->actor()->str() : "";
   auto c = std::make_shared<call_under_way>();
   c->cause = m.header();

@@ -9,9 +9,11 @@
 //     viewer is gone; the viewer is told why where it can be.
 //   OBS-2  At most `subscription_limit` at a time; without credit from the viewer records are
 //     dropped and counted, never kept.
+//   OBS-3  Every call it passes on has a finite timeout and ends in one answer.
 //   OBS-4  An actor that dies of an error leaves a black box, but at most `box_limit` of them and
 //     one in `box_pause_s`: a process that dies all over writes once.
-//   OBS-3  Every call it passes on has a finite timeout and ends in one answer.
+//   OBS-5  It gives no actor a message that only nodes send (messages/audience.hpp, AUD-3), whoever
+//     asks for it.
 //
 // Failure policy: do without it; a process whose observer died trains on unobserved.
 #pragma once

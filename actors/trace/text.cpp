@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "io/base/printable.hpp"
+
 namespace troupe::trace {
 
 std::string duration_text(int64_t ns) {
@@ -58,7 +60,9 @@ std::string cut(std::string_view text, size_t width) {
   return fmt::format("{}..{}", text.substr(0, front), text.substr(text.size() - back));
 }
 
-std::string table_text(const std::vector<std::vector<std::string>>& rows, int columns) {
+std::string table_text(std::vector<std::vector<std::string>> rows, int columns) {
+  for (auto& row : rows)
+    for (auto& cell : row) cell = printable(cell);
   std::vector<size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));

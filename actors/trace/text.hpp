@@ -23,8 +23,9 @@ std::string share_text(int tenths);
 
 /// Rows in aligned columns, two blanks between them; the first column to the left, others to the
 /// right. The first row is the heading. Where a line would be longer than `columns` the first
-/// column is cut; 0: nothing is cut. Lines end with '\n', without blanks before it.
-std::string table_text(const std::vector<std::vector<std::string>>& rows, int columns);
+/// column is cut; 0: nothing is cut. Lines end with '\n', without blanks before it;
+/// cells are made printable.
+std::string table_text(std::vector<std::vector<std::string>> rows, int columns);
 
 /// A text cut to `width` columns, its middle replaced by "..".
 std::string cut(std::string_view text, size_t width);

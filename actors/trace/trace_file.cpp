@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "actors/trace/batch.hpp"
+#include "io/folder/owned.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::trace {
@@ -52,6 +53,10 @@ status trace_writer::finish() {
   }
   const auto folder = path_.parent_path();
   return io::fsync_directory(folder.empty() ? "." : folder);
+}
+
+void trace_writer::discard() noexcept {
+  static_cast<void>(io::remove_own_file(path_, fd_.get()));
 }
 
 // -- reading --------------------------------------------------------------------------------------

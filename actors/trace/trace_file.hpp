@@ -54,6 +54,9 @@ class trace_writer {
   /// Makes everything durable (TF-3). Errors: io.
   status finish();
 
+  /// Removes the file, of which half is of no use.
+  void discard() noexcept;
+
   /// Bytes written so far.
   uint64_t size() const noexcept { return size_; }
   uint64_t batches() const noexcept { return batches_; }

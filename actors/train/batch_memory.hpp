@@ -22,6 +22,12 @@ namespace troupe::train {
 
 class batch_memory {
  public:
+  /// Bytes of one slot.
+  static uint64_t slot_bytes_of(int64_t batch, int64_t seq) noexcept;
+
+  /// bad_config where `slots` batches are more than one memory may hold.
+  static status check(int64_t batch, int64_t seq, int64_t slots);
+
   /// Makes the memory for `slots` batches of `batch` x `seq` tokens, writable here.
   static result<batch_memory> create(int64_t batch, int64_t seq, int64_t slots);
 

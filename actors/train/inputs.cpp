@@ -7,8 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "io/base/one_line.hpp"
-#include "io/formats/safetensors.hpp"
+#include "io/base/printable.hpp"
 
 namespace troupe::train {
 
@@ -16,10 +15,7 @@ namespace {
 
 /// So many of the first tokens are shown.
 constexpr uint64_t beginning_tokens = 24;
-
-std::vector<std::filesystem::path> as_paths(const std::vector<std::string>& names) {
-  return {names.begin(), names.end()};
-}
+constexpr size_t beginning_characters = 80;
 
 io::token_format format_of(config::data_format f) {
   return f == config::data_format::llmc      ? io::token_format::llmc
@@ -27,11 +23,20 @@ io::token_format format_of(config::data_format f) {
                                              : io::token_format::automatic;
 }
 
-io::text_options options_of(const config::data_section& data) {
-  return {data.strip_gutenberg, data.format == config::data_format::text};
+}  // namespace
+
+result<io::token_files> find_tokens(const config::job& job,
+                                    const std::vector<std::string>& sources) {
+  const std::vector<std::filesystem::path> paths(sources.begin(), sources.end());
+  return io::token_files::open(paths, format_of(job.data.format));
 }
 
-/// What a person should know of texts (TXT-3).
+result<io::text_source> find_text(const config::job& job, const std::vector<std::string>& sources) {
+  const std::vector<std::filesystem::path> paths(sources.begin(), sources.end());
+  return io::text_source::open(
+      paths, {job.data.strip_gutenberg, job.data.format == config::data_format::text});
+}
+
 result<std::vector<std::string>> notes_of(const io::text_source& text) {
   std::vector<std::string> notes;
   TROUPE_TRY(shortened, text.left_out());
@@ -44,7 +49,6 @@ result<std::vector<std::string>> notes_of(const io::text_source& text) {
   return notes;
 }
 
-/// What a person should know of token files (TOK-3).
 std::vector<std::string> notes_of(const io::token_files& tokens) {
   std::vector<std::string> notes;
   for (const auto& file : tokens.files())
@@ -53,46 +57,18 @@ std::vector<std::string> notes_of(const io::token_files& tokens) {
   return notes;
 }
 
-/// How many tokens a source holds, and its notes.
-struct counted_data {
-  uint64_t tokens = 0;
-  std::vector<std::string> notes;
-};
-
-/// The tokens that `sources` hold; of text the most it can come to: one a byte, and one or two
-/// after every document.
-result<counted_data> tokens_in(const job_plan& plan, const std::vector<std::string>& sources) {
-  const auto paths = as_paths(sources);
-  if (ready_tokens(plan.job)) {
-    TROUPE_TRY(files, io::token_files::open(paths, format_of(plan.job.data.format)));
-    TROUPE_CHECK(files.check_vocabulary(static_cast<uint32_t>(plan.model.vocab)));
-    return counted_data{files.size(), notes_of(files)};
-  }
-  TROUPE_TRY(words, tokenizer_of(plan.job));
-  TROUPE_TRY(text, io::text_source::open(paths, options_of(plan.job.data)));
-  TROUPE_TRY(notes, notes_of(text));
-  return counted_data{text.total_bytes() + 2 * text.documents().size(), std::move(notes)};
-}
-
-}  // namespace
-
 result<opened_data> open_tokens(const config::job& job, const std::vector<std::string>& sources,
                                 const tokenising& progress) {
-  const auto paths = as_paths(sources);
   if (ready_tokens(job)) {
-    TROUPE_TRY(files, io::token_files::open(paths, format_of(job.data.format)));
+    TROUPE_TRY(files, find_tokens(job, sources));
     auto notes = notes_of(files);
     return opened_data{std::move(files), std::move(notes)};
   }
   TROUPE_TRY(words, tokenizer_of(job));
-  TROUPE_TRY(text, io::text_source::open(paths, options_of(job.data)));
+  TROUPE_TRY(text, find_text(job, sources));
   TROUPE_TRY(notes, notes_of(text));
   io::corpus_options options;
-  if (progress)
-    options.progress = [&](const io::corpus_progress& p) {
-      progress(p);
-      return true;
-    };
+  options.progress = progress;
   TROUPE_TRY(cached, io::cached_corpus(text, *words, job.data.cache, options));
   const std::array files{cached};
   TROUPE_TRY(tokens, io::token_files::open(files, io::token_format::llmc));
@@ -104,7 +80,8 @@ std::string beginning_of(const config::job& job, const io::token_files& tokens) 
   tokens.copy(0, ids.size(), ids.data());
   auto words = tokenizer_of(job);
   if (words && *words)
-    if (auto text = (*words)->decode(ids)) return fmt::format("\"{}\"", one_line(*text));
+    if (auto text = (*words)->decode(ids))
+      return fmt::format("\"{}\"", printable(*text, beginning_characters));
   return fmt::format("tokens {}", fmt::join(ids.begin(), ids.end(), " "));
 }
 
@@ -118,21 +95,6 @@ result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool v
   const bool split = !validation_file && job.data.validation_path.empty();
   spec.validation_fraction = split ? job.data.validation_fraction : 0.0;
   return io::batch_order::make(spec);
-}
-
-result<std::vector<std::string>> check_inputs(const job_plan& plan) {
-  const auto& job = plan.job;
-  TROUPE_TRY(data, tokens_in(plan, job.data.path));
-  TROUPE_CHECK(order_of(job, data.tokens, false));
-  auto notes = std::move(data.notes);
-  if (!job.data.validation_path.empty()) {
-    TROUPE_TRY(held_out, tokens_in(plan, job.data.validation_path));
-    TROUPE_CHECK(order_of(job, held_out.tokens, true));
-    notes.insert(notes.end(), held_out.notes.begin(), held_out.notes.end());
-  }
-  const bool pretrained = !job.model.path.empty() && job.model.init != config::weight_init::random;
-  if (pretrained) TROUPE_CHECK(io::tensor_store::open(job.model.path));
-  return notes;
 }
 
 }  // namespace troupe::train

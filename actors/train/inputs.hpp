@@ -1,5 +1,5 @@
-// What a job reads before its first step: token files, text, first weights. The loader opens them
-// here, and `troupe config check` tries them here, so that both say the same of what is wrong.
+// What a job reads before its first step: token files, or text that becomes one. The loader opens
+// them here, and what is checked before a start (check_inputs) is found by the same functions.
 #pragma once
 
 #include <functional>
@@ -9,6 +9,7 @@
 #include "actors/train/plan.hpp"
 #include "io/data/batch_order.hpp"
 #include "io/data/corpus.hpp"
+#include "io/data/text_source.hpp"
 #include "io/data/token_file.hpp"
 
 namespace troupe::train {
@@ -17,14 +18,24 @@ namespace troupe::train {
 constexpr int64_t train_slots = 4;
 constexpr int64_t validation_slots = 2;
 
-/// Hears how far tokenising has come.
-using tokenising = std::function<void(const io::corpus_progress&)>;
+/// Hears how far tokenising has come; false ends it (errc::cancelled).
+using tokenising = std::function<bool(const io::corpus_progress&)>;
 
 /// A source's tokens, and what a person should know of them.
 struct opened_data {
   io::token_files tokens;
   std::vector<std::string> notes;  ///< a sentence each: what is left out, what looks wrong
 };
+
+/// `sources` (data.path or data.validation_path) as token files, or as texts. Errors: not_found,
+/// bad_data, io.
+result<io::token_files> find_tokens(const config::job& job,
+                                    const std::vector<std::string>& sources);
+result<io::text_source> find_text(const config::job& job, const std::vector<std::string>& sources);
+
+/// What a person should know of texts (TXT-3), and of token files (TOK-3).
+result<std::vector<std::string>> notes_of(const io::text_source& text);
+std::vector<std::string> notes_of(const io::token_files& tokens);
 
 /// The tokens of `sources` (data.path or data.validation_path): as they are, or the text tokenised
 /// into data.cache. Errors: not_found, bad_data, io.
@@ -38,10 +49,5 @@ std::string beginning_of(const config::job& job, const io::token_files& tokens);
 /// Which tokens each batch holds; `validation_file`: of data.validation_path. Fails with bad_config
 /// if there are too few tokens for a window.
 result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file);
-
-/// Whether this machine holds what the job reads: data (token files read whole, text found but not
-/// tokenised), tokenizer, weights of model.path (their headers). The errors are those of a start.
-/// Gives the notes of opened_data.
-result<std::vector<std::string>> check_inputs(const job_plan& plan);
 
 }  // namespace troupe::train

@@ -31,16 +31,19 @@ void tell(loader_pointer self, const msg<fbs::OpenLoader>& m, std::string_view w
                }));
 }
 
-/// Tells the run how far tokenising has come, where this loader is the one to do so.
+/// Tells the run how far tokenising has come, where this loader is the one to do so; ends it when
+/// nobody needs it any more.
 tokenising teller(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   const auto opener = caf::actor_cast<run_actor>(self->current_sender());
-  if (!opener || !m->tells_progress()) return {};
+  const auto over = self->state.over;
+  if (!opener || !m->tells_progress())
+    return [over](const io::corpus_progress&) { return !over.stop_requested(); };
   tokenising_policy pace(now_ns(*self), tell_every_ns);
-  return [self, m, opener, pace](const io::corpus_progress& progress) mutable {
-    auto text = pace.heard(now_ns(*self), progress);
-    if (!text) return;
-    self->send(opener, make_msg<fbs::Notice>(context_of(*self, m.header()),
-                                             [&](auto& n) { n.text = std::move(*text); }));
+  return [self, m, opener, pace, over](const io::corpus_progress& progress) mutable {
+    if (auto text = pace.heard(now_ns(*self), progress))
+      self->send(opener, make_msg<fbs::Notice>(context_of(*self, m.header()),
+                                               [&](auto& n) { n.text = std::move(*text); }));
+    return !over.stop_requested();
   };
 }
 
@@ -193,7 +196,8 @@ uint64_t split_feed::floor() const {
   return least;
 }
 
-loader_actor::behavior_type loader(loader_pointer self, uint32_t epoch, const std::string& node) {
+loader_actor::behavior_type loader(loader_pointer self, uint32_t epoch, const std::string& node,
+                                   const std::stop_token& over) {
   guard_mailbox(self);
   introduce(self, fmt::format("loader/{}", node));
   note_birth([&](fbs::LifeBirthT& b) {
@@ -202,6 +206,7 @@ loader_actor::behavior_type loader(loader_pointer self, uint32_t epoch, const st
   });
   publish(self, "closed");
   self->state.epoch = epoch_gate(epoch);
+  self->state.over = over;
   return {
       status_handler(self),
       guarded(self, open),

@@ -20,6 +20,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "actors/base/traced.hpp"
@@ -59,10 +60,12 @@ struct loader_state {
   config::job job;
   std::optional<batch_memory> memory;
   std::array<split_feed, 2> feeds;  ///< by fbs::Split
+  std::stop_token over;
 };
 
-/// The loader of the host of `node`.
+/// The loader of the host of `node`. `over`: told when nobody needs it any more, since it hears no
+/// message while it tokenises.
 loader_actor::behavior_type loader(traced_pointer<loader_actor, loader_state> self, uint32_t epoch,
-                                   const std::string& node);
+                                   const std::string& node, const std::stop_token& over);
 
 }  // namespace troupe::train

@@ -5,9 +5,15 @@
 
 #include <fmt/format.h>
 
+#include "actors/train/batch_memory.hpp"
+#include "actors/train/inputs.hpp"
+
 namespace troupe::train {
 
 namespace {
+
+/// Of a process that has joined and does nothing yet, about: its own pages, without libraries.
+constexpr uint64_t process_bytes = uint64_t{16} << 20;
 
 engine_options engine_of(const job_plan& plan, const rank_place& r) {
   const rank_coordinates at{static_cast<int>(r.rank), static_cast<int>(r.data_rank),
@@ -15,6 +21,14 @@ engine_options engine_of(const job_plan& plan, const rank_place& r) {
                             static_cast<int>(r.pipeline_rank),
                             static_cast<int>(plan.job.parallel.pipeline)};
   return options_of(plan.job, plan.model, at, r.layers, 1);
+}
+
+/// The ring of one rank (gpu::state_saver): room for two shares, as far as the job allows.
+uint64_t ring_of(const gpu::stage_plan& bytes, const engine_options& o) {
+  const uint64_t slot = o.checkpoint_slot_bytes;
+  const uint64_t share = bytes.optimizer / 2 * 3;  // masters and both moments, 4 bytes each
+  const uint64_t wanted = 2 * std::max<uint64_t>(1, (share + slot - 1) / slot);
+  return std::min(wanted, std::max<uint64_t>(2, o.checkpoint_ring_bytes / slot)) * slot;
 }
 
 planned_stage plan_of(const job_plan& plan, const rank_place& r) {
@@ -43,7 +57,7 @@ planned_stage plan_of(const job_plan& plan, const rank_place& r) {
     out.boundary_bytes =
         static_cast<uint64_t>(o.shape.tokens() * micro_batches * plan.model.hidden) *
         gpu::size_of(o.shape.compute);
-  out.ring_bytes = o.checkpoint_ring_bytes;
+  out.ring_bytes = ring_of(out.bytes, o);
   return out;
 }
 
@@ -78,10 +92,9 @@ std::vector<std::pair<memory_change, job_plan>> changes_of(const job_plan& plan)
 std::vector<planned_stage> plan_stages(const job_plan& plan) {
   std::vector<planned_stage> out;
   for (const auto& r : plan.ranks) {
-    const auto found = std::find_if(out.begin(), out.end(), [&](const planned_stage& s) {
-      return s.pipeline_rank == r.pipeline_rank;
-    });
-    auto& stage = found != out.end() ? *found : out.emplace_back(plan_of(plan, r));
+    // Ranks of a stage are neighbours (PLC-1).
+    const bool known = !out.empty() && out.back().pipeline_rank == r.pipeline_rank;
+    auto& stage = known ? out.back() : out.emplace_back(plan_of(plan, r));
     stage.ranks.push_back(r.rank);
   }
   return out;
@@ -91,6 +104,19 @@ uint64_t largest_stage_bytes(const std::vector<planned_stage>& stages) {
   uint64_t most = 0;
   for (const auto& s : stages) most = std::max(most, s.bytes.total());
   return most;
+}
+
+machine_share share_of_machine(const job_plan& plan, const std::vector<planned_stage>& stages,
+                               bool on_host) {
+  machine_share out;
+  for (const auto& s : stages) {
+    if (on_host) out.stages += s.ranks.size() * s.bytes.total();
+    out.rings += s.ranks.size() * s.ring_bytes;
+  }
+  out.batches = batch_memory::slot_bytes_of(plan.job.train.batch, plan.job.train.seq_len) *
+                static_cast<uint64_t>(train_slots + validation_slots);
+  out.processes = (plan.job.cluster.node.size() + 1) * process_bytes;
+  return out;
 }
 
 double pipeline_bubble(const job_plan& plan) {

@@ -22,7 +22,7 @@ struct planned_stage {
   int64_t parameters = 0;       ///< tensors of this stage, a tied copy counted
   int64_t matrix_elements = 0;  ///< of them, those in matrix products (the head's included)
   gpu::stage_plan bytes;        ///< of the device
-  uint64_t ring_bytes = 0;      ///< checkpoint ring in the host's memory
+  uint64_t ring_bytes = 0;      ///< checkpoint ring in the host's memory, at most
   double step_flops = 0;        ///< of one replica and step, forward and backward
   uint64_t reduced_bytes = 0;   ///< gradients the replicas sum in a step, each its share of them
   uint64_t gathered_bytes = 0;  ///< weights they then gather from each other
@@ -44,6 +44,17 @@ struct memory_change {
   uint64_t bytes = 0;       ///< of the largest stage, with it
   bool same_result = true;  ///< the losses stay what they are, but for rounding
 };
+
+/// What a job takes of the memory of one machine that all its processes run on.
+struct machine_share {
+  uint64_t stages = 0;     ///< of all ranks, where they compute on the host
+  uint64_t rings = 0;      ///< through which checkpoints go to the disk
+  uint64_t batches = 0;    ///< the loader's slots
+  uint64_t processes = 0;  ///< what every process has before all that
+  uint64_t total() const { return stages + rings + batches + processes; }
+};
+machine_share share_of_machine(const job_plan& plan, const std::vector<planned_stage>& stages,
+                               bool on_host);
 
 /// Changes after which the largest stage needs at most `limit` bytes: one alone where that is
 /// enough, mildest first, else the fewest together. Empty: none that is known.

@@ -68,6 +68,24 @@ void apply(const config::model_section& section, int64_t seq_len, gpu::model_con
     m.ffn = m.family == gpu::model_family::gpt2 ? 4 * m.hidden : (m.hidden * 8 / 3 + 63) / 64 * 64;
 }
 
+/// Activations whose bytes 64 bits cannot count are refused before they are counted.
+status check_activations(const config::job& job, const gpu::model_config& m) {
+  constexpr double limit = 1e17;
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  const double kept = real(job.train.micro_batch) * real(job.train.seq_len) *
+                      real(16 * m.hidden + 2 * m.qkv_width() + 2 * m.ffn_in_width()) *
+                      real(m.layers + 1) * real(job.parallel.pipeline);
+  const double step = real(job.train.batch) * real(job.train.seq_len) * real(m.hidden);
+  if (std::max(kept, step) <= limit) return {};
+  return error{
+      errc::bad_config,
+      fmt::format("steps of {} x {} tokens, {} at a time through {} layers, are too large: "
+                  "about {:.1g} numbers, expected at most {:.1g}",
+                  job.train.batch, job.train.seq_len, job.train.micro_batch, m.layers,
+                  std::max(kept, step), limit),
+      "lower train.micro_batch or train.seq_len"};
+}
+
 }  // namespace
 
 result<gpu::model_config> model_of(const config::job& job) {
@@ -86,10 +104,12 @@ result<gpu::model_config> model_of(const config::job& job) {
   }
   apply(job.model, job.train.seq_len, model);
   TROUPE_CHECK(model.check());
-  if (job.train.seq_len > model.max_positions && model.family == gpu::model_family::gpt2)
+  if (job.train.seq_len > model.max_positions)
     return error{errc::bad_config,
                  fmt::format("train.seq_len {} is longer than the model's {} positions",
-                             job.train.seq_len, model.max_positions)};
+                             job.train.seq_len, model.max_positions),
+                 "lower train.seq_len, or raise model.max_seq_len"};
+  TROUPE_CHECK(check_activations(job, model));
   return model;
 }
 

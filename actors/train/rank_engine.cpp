@@ -142,11 +142,11 @@ result<std::vector<group_offer>> rank_engine::open_groups(const std::string& hos
         {fmt::format("pipe/{}", at.data_rank), at.pipeline_rank, at.pipeline_ranks, {}});
   if (options_.model.tied && at.pipeline_ranks > 1 && (at.first() || at.last()))
     wanted.push_back({fmt::format("tied/{}", at.data_rank), at.first() ? 0 : 1, 2, {}});
+  const std::chrono::milliseconds patience(options_.group_timeout_ms);
   for (auto& offer : wanted) {
     TROUPE_TRY(group, gpu::open_group(*device_,
-                                      {offer.name, offer.rank, offer.size, host,
-                                       std::chrono::milliseconds(options_.group_timeout_ms),
-                                       offer.name.starts_with("pipe/")},
+                                      {offer.name, offer.rank, offer.size, host, patience,
+                                       offer.name.starts_with("pipe/"), patience},
                                       {options_.shared_devices}));
     offer.addresses = group->addresses();
     pending_.emplace_back(offer.name, std::move(group));
@@ -158,7 +158,7 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
   auto connect = [this, tables = std::move(tables)]() -> status {
     for (auto& [name, group] : pending_) {
       const auto table = std::find_if(tables.begin(), tables.end(),
-                                      [&](const auto& t) { return t.first == name; });
+                                      [&name = name](const auto& t) { return t.first == name; });
       if (table == tables.end())
         return error{errc::bad_data, fmt::format("no addresses for group {}", name)};
       TROUPE_TRY(connected, group->connect(table->second));

@@ -133,6 +133,13 @@ void record_measures(run_pointer self, const fbs::StepReportT& r) {
   if (std::isfinite(r.tokens_per_s)) record_counter({speed, actor, at_ns, r.tokens_per_s});
 }
 
+/// "the loss of step 7 is not a number".
+std::string not_finite(uint64_t step, double loss, double norm) {
+  const double culprit = std::isfinite(loss) ? norm : loss;
+  return fmt::format("the {} of step {} is {}", std::isfinite(loss) ? "gradient norm" : "loss",
+                     step, std::isnan(culprit) ? "not a number" : "infinite");
+}
+
 void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
   auto& st = self->state;
   const auto& job = st.options.plan.job;
@@ -163,7 +170,7 @@ void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
   r.checkpoint_wait_ms = waited + std::exchange(st.step_wait_ms, 0);
   r.saved_step = st.saved_step;
   if (!std::isfinite(st.loss) || !std::isfinite(r.grad_norm))  // RUN-4
-    return end(self, {errc::training, fmt::format("the loss of step {} is {}", st.step, st.loss),
+    return end(self, {errc::training, not_finite(st.step, st.loss, r.grad_norm),
                       "lower train.lr, raise train.warmup_steps, or look at the data"});
   record_measures(self, r);
   if (st.has_validation && due(st.step, job.train.validate_every)) return validate(self, r);
@@ -312,7 +319,12 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
   }
   enter(self, "starting");
   start_up(
-      self, [self] { next_step(self); }, [self](const error& e) { end(self, e); });
+      self,
+      [self] {
+        self->state.begun = true;
+        if (!self->state.ended) next_step(self);
+      },
+      [self](const error& e) { end(self, e); });
   return {
       status_handler(self),
       [self](const msg<fbs::Notice>& m) {
@@ -323,6 +335,7 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
         if (m.epoch() != 0 && !epoch_gate(now.options.epoch).accepts(m)) return;  // 0: a person's
         now.stop_reason = m->reason() ? m->reason()->str() : "stopped";
         now.stop_saves = m->save();
+        if (!now.begun) return end(self, {errc::cancelled, *now.stop_reason});  // RUN-6
         if (std::exchange(now.waiting, false)) next_step(self);
         if (now.stop_saves) return;
         leave_copies(self);

@@ -9,6 +9,7 @@
 // Invariants
 //   RUN-1  Between two steps no rank computes: what happens there sees one state of the model.
 //   RUN-2  A stop asked for while a step runs takes effect after the step.
+//   RUN-6  One asked for before the first step ends the run at once: there is nothing to save.
 //   RUN-3  RunEnded goes to the coordinator exactly once, and nothing after it.
 //   RUN-5  A pause, a save or a changed setting that a person asks for takes effect between steps,
 //     and is refused at once where it cannot.
@@ -65,6 +66,7 @@ struct run_state {
   std::vector<fbs::LoaderReadyT> loaders;
   std::optional<std::string> stop_reason;
   bool stop_saves = true;
+  bool begun = false;  ///< the start is over: steps are made
   bool ended = false;
   bool has_validation = false;
   std::string archive_folder;  ///< absolute

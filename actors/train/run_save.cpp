@@ -39,6 +39,11 @@ void go_on_if_free(run_pointer self) {
   if (st.waits_for_all && st.pace.open().empty()) std::exchange(st.waits_for_all, nullptr)();
 }
 
+/// No step shows a paused run's numbers anew.
+void show_while_paused(run_pointer self) {
+  if (self->state.waiting) enter(self, "paused");
+}
+
 void ended(run_pointer self, const order& o, const status& how) {
   auto& st = self->state;
   st.pace.ended(o.step);
@@ -49,6 +54,7 @@ void ended(run_pointer self, const order& o, const status& how) {
         fbs::NoticeLevel::warning);
   }
   if (o.done) o.done(how);
+  show_while_paused(self);
   go_on_if_free(self);
 }
 
@@ -126,6 +132,7 @@ void begin_save_in(run_pointer self, const std::filesystem::path& folder, save_d
   auto& st = self->state;
   const auto o = order_of(self, std::move(done), folder);
   st.pace.begun(o->step);
+  show_while_paused(self);
   gather<fbs::Saved>(
       self, st.options.stages, save_timeout,
       each_stage(fmt::format("its shard of checkpoint {}", o->step)),

@@ -2,6 +2,8 @@
 // have answered.
 #include "actors/train/run_start.hpp"
 
+#include <cmath>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -252,7 +254,8 @@ void enter(run_pointer self, const char* phase) {
   publish(self, phase,
           fmt::format(R"({{"step":{},"steps":{},"loss":{},"saved_step":{},"saving":[{}],)"
                       R"("checkpoints":{},"skipped_checkpoints":{},"checkpoint_wait_ms":{:.3f}}})",
-                      st.step, st.options.plan.job.train.steps, st.loss, st.saved_step,
+                      st.step, st.options.plan.job.train.steps,
+                      std::isfinite(st.loss) ? fmt::format("{}", st.loss) : "null", st.saved_step,
                       fmt::join(st.pace.open(), ","), st.checkpoints, st.pace.skipped(),
                       st.checkpoint_wait_ms));
 }

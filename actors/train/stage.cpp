@@ -254,7 +254,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fi
 
 caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunStep>& m) {
   auto rp = self->make_response_promise<msg<fbs::StepDone>>();
-  auto e = begin_pass(self, m.header(), [&](stage_state::pass& p) {
+  auto e = begin_pass(self, m.header(), [&](stage_pass& p) {
     p.step = p.batch = p.last_batch = m->step();
     p.lr = m->lr();
     p.step_done = rp;
@@ -265,7 +265,7 @@ caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunS
 
 caf::result<msg<fbs::ValidationDone>> validate(stage_pointer self, const msg<fbs::Validate>& m) {
   auto rp = self->make_response_promise<msg<fbs::ValidationDone>>();
-  auto e = begin_pass(self, m.header(), [&](stage_state::pass& p) {
+  auto e = begin_pass(self, m.header(), [&](stage_pass& p) {
     p.train = false;
     p.step = m->step();
     p.batch = 1;

@@ -28,26 +28,27 @@
 
 namespace troupe::train {
 
+/// A pass under way. Not within stage_state: there clang 14 does not see in time that it can be
+/// made of nothing, and std::optional asks.
+struct stage_pass {
+  bool train = true;
+  uint64_t step = 0;   ///< of the run; the answer's
+  uint64_t batch = 0;  ///< the step, or the number of the validation batch, from 1
+  uint64_t last_batch = 0;
+  double lr = 0;
+  int32_t batch_slot = -1;
+  int outstanding = 0;      ///< operations given to the worker and not done
+  bool batch_over = false;  ///< all of the batch's operations are given, another batch follows
+  message_header cause;
+  int64_t started_ns = 0;
+  std::optional<step_policy> policy;
+  caf::typed_response_promise<msg<fbs::StepDone>> step_done;
+  caf::typed_response_promise<msg<fbs::ValidationDone>> validation_done;
+};
+
 struct stage_state {
   static inline const char* name = "stage";
   static constexpr size_t early_limit = 1024;
-
-  /// A pass under way.
-  struct pass {
-    bool train = true;
-    uint64_t step = 0;   ///< of the run; the answer's
-    uint64_t batch = 0;  ///< the step, or the number of the validation batch, from 1
-    uint64_t last_batch = 0;
-    double lr = 0;
-    int32_t batch_slot = -1;
-    int outstanding = 0;      ///< operations given to the worker and not done
-    bool batch_over = false;  ///< all of the batch's operations are given, another batch follows
-    message_header cause;
-    int64_t started_ns = 0;
-    std::optional<step_policy> policy;
-    caf::typed_response_promise<msg<fbs::StepDone>> step_done;
-    caf::typed_response_promise<msg<fbs::ValidationDone>> validation_done;
-  };
 
   epoch_gate epoch;
   rank_coordinates at;
@@ -55,7 +56,7 @@ struct stage_state {
   worker_actor worker;
   loader_actor loader;
   stage_actor previous, next;
-  std::optional<pass> now;
+  std::optional<stage_pass> now;
   std::vector<msg<fbs::ActivationReady>> early;
   uint64_t steps_done = 0;
   int previous_rank = -1, next_rank = -1;

@@ -25,6 +25,7 @@
 #include "apps/up/signals.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "io/checkpoint/reader.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::apps {
 
@@ -56,32 +57,14 @@ struct arguments {
   }
 };
 
-/// A folder of our own, gone with what is in it when this goes; so is its parent if we made it.
-class scratch_folder {
- public:
-  static result<std::unique_ptr<scratch_folder>> make(const std::string& parent) {
-    std::unique_ptr<scratch_folder> out(new scratch_folder);
-    std::error_code code;
-    const fs::path in = fs::absolute(parent.empty() ? "." : parent);
-    if (fs::create_directories(in, code)) out->parent_ = in;
-    if (code) return error::system(fmt::format("make {}", in.string()), code.value());
-    auto name = (in / "troupe-bench-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr)
-      return error::system(fmt::format("make a folder in {}", in.string()), errno);
-    out->path_ = name;
-    return out;
-  }
-  ~scratch_folder() {
-    std::error_code ignored;  // there is nobody to tell
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-    if (!parent_.empty()) fs::remove(parent_, ignored);
-  }
-  const fs::path& path() const noexcept { return path_; }
-
- private:
-  scratch_folder() = default;
-  fs::path path_, parent_;
-};
+/// A folder of our own in `parent`, which is made if it is missing.
+result<io::scratch_folder> scratch_in(const std::string& parent) {
+  std::error_code code;
+  const fs::path in = fs::absolute(parent.empty() ? "." : parent);
+  fs::create_directories(in, code);
+  if (code) return error::system(fmt::format("make {}", in.string()), code.value());
+  return io::scratch_folder::make(in, "troupe-bench-");
+}
 
 /// What one state of `bytes` needs: the store's four arrays, a whole copy (of those ways that make
 /// one; torch's arrays and its copy come on top), the rings; files of the newest checkpoint, two
@@ -156,13 +139,12 @@ way_row* session::row_of(std::string_view id) {
 status session::time_ceiling() {
   const auto name = dir_ / "ceiling";
   auto took = raw_->write(name, io::block_up(report_.bytes));
-  std::error_code ignored;
-  fs::remove(name, ignored);
+  TROUPE_CHECK(io::remove_from_scratch(dir_, "ceiling"));
   if (!took) return took.error();
   report_.ceiling_s.add(*took);
   round_raw_.add(*took);
   const auto fio = fio_write_s(name, io::block_up(report_.bytes), report_.disk.best);
-  fs::remove(name, ignored);
+  TROUPE_CHECK(io::remove_from_scratch(dir_, "ceiling"));
   if (fio) report_.fio_s.add(*fio);
   if (fio) round_fio_.add(*fio);
   return {};
@@ -269,16 +251,13 @@ status session::try_way(way_row& row) {
   by.reset();
   TROUPE_CHECK(janitor_.wait());
   if (row.way.id == "ours") TROUPE_CHECK(restore(row, newest));
-  std::error_code ignored;  // the folder goes as a whole
-  fs::remove_all(newest, ignored);
-  return {};
+  return newest.empty() ? status{} : io::remove_from_scratch(dir_, newest.filename().string());
 }
 
 status session::try_torch(way_row& row) {
   const auto name = dir_ / "torch.pt";
-  std::error_code ignored;
   auto saved = torch_->save(name);
-  fs::remove(name, ignored);
+  TROUPE_CHECK(io::remove_from_scratch(dir_, "torch.pt"));
   if (!saved) return saved.error();
   row.blocked_s.add(saved->seconds);
   round_finished_ = {};
@@ -383,12 +362,12 @@ result<int> bench(const arguments& args) {
           event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP))
         stop = true;
   });
-  TROUPE_TRY(folder, scratch_folder::make(args.dir));
-  TROUPE_TRY(wanted, sizes(args, folder->path()));
+  TROUPE_TRY(folder, scratch_in(args.dir));
+  TROUPE_TRY(wanted, sizes(args, folder.path()));
   nlohmann::ordered_json all{{"bench", "checkpoint"}, {"sizes", nlohmann::ordered_json::array()}};
   std::string told;
   for (const auto bytes : wanted) {
-    TROUPE_TRY(report, session(args, folder->path(), stop).run(bytes));
+    TROUPE_TRY(report, session(args, folder.path(), stop).run(bytes));
     all["sizes"].push_back(json(report));
     told += (told.empty() ? "" : "\n") + text(report);
   }

@@ -13,6 +13,7 @@
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/save.hpp"
 #include "io/file.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::apps::ckpt_bench {
 
@@ -352,11 +353,8 @@ void way::finished(clock::time_point asked, fs::path what) {
   finished_s_.push_back(std::chrono::duration<double>(clock::now() - asked).count());
   std::swap(newest_, what);
   if (what.empty()) return;
-  around_.janitor.post([old = std::move(what)]() -> status {
-    std::error_code code;
-    fs::remove_all(old, code);
-    if (code) return error::system(fmt::format("remove {}", old.string()), code.value());
-    return {};
+  around_.janitor.post([dir = around_.dir, old = what.filename().string()] {
+    return io::remove_from_scratch(dir, old);
   });
 }
 

@@ -21,6 +21,7 @@
 #include "apps/bench/gpu_tests.hpp"
 #include "apps/bench/ops_report.hpp"
 #include "apps/bench/train_run.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -188,8 +189,8 @@ status gpu_bench::run_tests() {
   std::error_code failed;
   const fs::path here = fs::read_symlink("/proc/self/exe", failed).parent_path();
   TROUPE_TRY(programs, find_gpu_tests(a_.tests.empty() ? here : fs::path(a_.tests)));
-  fs::path logs = a_.logs;
-  if (logs.empty()) logs = fs::temp_directory_path() / fmt::format("troupe-gpu-{}", ::getpid());
+  TROUPE_TRY(scratch, io::scratch_folder::make(fs::temp_directory_path(), "troupe-gpu-"));
+  const fs::path logs = a_.logs.empty() ? scratch.path() : fs::path(a_.logs);
   fs::create_directories(logs, failed);
   if (failed) return error(errc::io, logs.string() + ": " + failed.message());
   auto rows = nlohmann::ordered_json::array();
@@ -212,9 +213,9 @@ status gpu_bench::run_tests() {
   if (programs.empty()) leave_out("tests: no test_*_device beside the program (--tests FOLDER)");
   if (!all_good) {
     failed_ = true;
+    if (a_.logs.empty()) scratch.keep();
     return told("  what they printed: " + logs.string() + "\n");
   }
-  if (a_.logs.empty()) fs::remove_all(logs, failed);
   return {};
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <span>
 
 #include <fmt/format.h>
@@ -13,6 +14,7 @@
 #include <caf/io/middleman.hpp>
 #include <caf/openssl/all.hpp>
 
+#include "io/folder/owned.hpp"
 #include "io/tls/certs.hpp"
 #include "messages/errors.hpp"
 #include "messages/receive.hpp"
@@ -160,22 +162,17 @@ struct one_side {
 
 /// A folder of certificates that lives as long as the arena.
 struct temporary_certificates {
-  std::string folder;
+  std::optional<io::scratch_folder> folder;
   std::vector<std::string> paths;  ///< CA, certificate, key
 
-  ~temporary_certificates() {
-    std::error_code ignored;
-    if (!folder.empty()) std::filesystem::remove_all(folder, ignored);
-  }
-
   status make() {
-    auto pattern = (std::filesystem::temp_directory_path() / "troupe-bench-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) return error::system("make " + pattern, errno);
-    folder = pattern;
+    TROUPE_TRY(made_folder,
+               io::scratch_folder::make(std::filesystem::temp_directory_path(), "troupe-bench-"));
+    folder.emplace(std::move(made_folder));
     tls::request one;
     one.name = "bench";
     one.hosts = {"127.0.0.1"};
-    TROUPE_TRY(made, tls::make(folder + "/certs", {one}));
+    TROUPE_TRY(made, tls::make((folder->path() / "certs").string(), {one}));
     paths = {made.ca.certificate, made.certificates[0].certificate, made.certificates[0].key};
     return {};
   }

@@ -38,11 +38,14 @@ result<int> run_ops(const ops_arguments& arguments) {
   TROUPE_TRY(device, open_bench_device(arguments.device, arguments.threads,
                                        {.fused_bias_gradients = arguments.fused_bias_gradients}));
   TROUPE_TRY(stream, device->make_stream({"bench", arguments.threads}));
-  std::optional<gpu::peak_meter> meter;
+  std::optional<ceiling> meter;
   if (on_host) {
-    TROUPE_TRY(made, gpu::peak_meter::make(plan.type, arguments.threads, plan.timing.clock));
+    TROUPE_TRY(made, ceiling::make(plan.type, arguments.threads));
     meter.emplace(std::move(made));
-    plan.sample_peak = [&] { return meter->sample(); };
+    plan.sample_peak = [&] {
+      meter->sample();
+      return meter->flops();
+    };
   }
   TROUPE_TRY(most, measure_ceilings(*device, *stream, plan.type, on_host ? 256 : 8192,
                                     size_t{1} << (on_host ? 26 : 30)));

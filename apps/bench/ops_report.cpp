@@ -7,7 +7,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "apps/bench/median.hpp"
+#include "apps/ceiling.hpp"
 
 namespace troupe::apps {
 
@@ -16,11 +16,10 @@ namespace {
 result<ops_row> time_row(gpu::stream& s, const ops_case& c, const ops_plan& plan) {
   ops_row row = {c.name, c.flops, c.bytes, c.per_step, {}, plan.most, 0};
   ops_timing timing = plan.timing;
-  std::vector<double> peaks;
-  if (plan.sample_peak) timing.between = [&] { peaks.push_back(plan.sample_peak()); };
+  if (plan.sample_peak)
+    timing.between = [&] { row.most.flops = std::max(row.most.flops, plan.sample_peak()); };
   TROUPE_TRY(seconds, time_calls(s, c.enqueue, timing));
   row.seconds = seconds;
-  if (!peaks.empty()) row.most.flops = median(peaks);
   row.floor_s = row.most.floor_s(c);
   return row;
 }
@@ -40,9 +39,9 @@ double ops_report::step_flops() const {
 }
 
 double ops_report::peak_flops() const {
-  std::vector<double> peaks;
-  for (const auto& row : rows) peaks.push_back(row.most.flops);
-  return median(std::move(peaks));
+  double best = 0;
+  for (const auto& row : rows) best = std::max(best, row.most.flops);
+  return best;
 }
 
 result<ops_report> time_ops(gpu::device& on, gpu::stream& s, const ops_plan& plan) {
@@ -77,12 +76,13 @@ std::string text(const ops_report& r) {
   const double step = r.step_s();
   for (const ops_row& row : r.rows) {
     const ops_time& t = row.seconds;
-    out += fmt::format("  {:<36} {:>10.4f} {:>15} {:>9} {:>9.1f} {:>10} {:>9}\n", row.name,
-                       t.median * 1e3, fmt::format("{:.4f}-{:.4f}", t.least * 1e3, t.most * 1e3),
-                       row.per_step ? fmt::format("{:.1f}", 100 * row.step_s() / step) : "",
-                       row.bytes / t.median * 1e-9,
-                       row.flops > 0 ? fmt::format("{:.1f}", row.flops / t.median * 1e-9) : "",
-                       row.floor_s > 0 ? fmt::format("{:.1f}", 100 * row.floor_s / t.median) : "");
+    out += fmt::format(
+        "  {:<36} {:>10.4f} {:>15} {:>9} {:>9.1f} {:>10} {:>9}\n", row.name, t.median * 1e3,
+        fmt::format("{:.4f}-{:.4f}", t.least * 1e3, t.most * 1e3),
+        row.per_step ? fmt::format("{:.1f}", 100 * row.step_s() / step) : "",
+        row.bytes / t.median * 1e-9,
+        row.flops > 0 ? fmt::format("{:.1f}", row.flops / t.median * 1e-9) : "",
+        row.floor_s > 0 ? fmt::format("{:.1f}", 100 * share_of_peak(row.floor_s, t.median)) : "");
   }
   if (!r.left_out.empty()) {
     return out + fmt::format("  no time was left for {} of the operations, from \"{}\" on\n",
@@ -92,7 +92,8 @@ std::string text(const ops_report& r) {
                    "  all of a step {:>26.3f} ms, {:.0f} tokens/s, {:.1f} % of the {:.0f} "
                    "GFLOP/s peak\n",
                    step * 1e3, static_cast<double>(r.shape.tokens()) / step,
-                   100 * r.step_flops() / step / r.peak_flops(), r.peak_flops() * 1e-9);
+                   100 * share_of_peak(r.step_flops() / step, r.peak_flops()),
+                   r.peak_flops() * 1e-9);
 }
 
 nlohmann::ordered_json json(const ops_report& r) {

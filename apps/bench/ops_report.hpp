@@ -35,7 +35,7 @@ struct ops_report {
 
   double step_s() const;
   double step_flops() const;
-  double peak_flops() const;  ///< the median of the rows'
+  double peak_flops() const;  ///< the best of the rows'
 };
 
 /// What to time, against what, for how long.

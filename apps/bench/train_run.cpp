@@ -146,23 +146,22 @@ result<train_measurement> measure_training(const train_shape& shape, const train
   const auto late = [&] { return gpu::seconds_now(gpu::time_kind::wall) > plan.until_s; };
   out.device = owner->facts().name;
   out.sheet_flops = type == gpu::dtype::bf16 ? owner->facts().sheet_flops : 0;
-  TROUPE_TRY(meter, product_peak::make(*owner, type, threads, plan.clock, plan.peak_side));
+  TROUPE_TRY(meter, product_peak::make(*owner, type, threads, plan.peak_side));
   TROUPE_CHECK(fits(*owner, shape, plan, type));
   {
     TROUPE_TRY(timed, session::make(*owner, shape, plan));
     TROUPE_CHECK(timed.run(plan.warmup));
     for (int i = 0; i < plan.steps && (i == 0 || !late()); ++i) {
-      TROUPE_TRY(peak, meter.sample());
-      out.peaks.push_back(peak / 1e9);
+      TROUPE_CHECK(meter.sample());
       TROUPE_TRY(seconds, timed.step(plan.clock));
       out.seconds.push_back(seconds);
     }
+    out.peak = meter.flops() / 1e9;
     out.loss = timed.loss();
     out.plan = timed.trainer().stage(0).plan().text();
     const auto facts = owner->facts();
     if (facts.free_bytes > 0) out.memory_bytes = facts.memory_bytes - facts.free_bytes;
   }
-  std::sort(out.peaks.begin(), out.peaks.end());
   std::sort(out.seconds.begin(), out.seconds.end());
   out.flops_per_step =
       shape.model.flops_per_token(shape.seq) * static_cast<double>(shape.batch * shape.seq);
@@ -205,12 +204,12 @@ std::string text(const train_plan& plan, const train_shape& shape, const train_m
       "{}{} {} {}x{}, {:.1f} M parameters, {} steps, loss {:.4f}\non {}; peak {:.0f} GFLOP/s\n",
       plan.model, cut(shape), plan.dtype, shape.batch, shape.seq,
       static_cast<double>(shape.model.parameters()) / 1e6, m.seconds.size(), m.loss, m.device,
-      m.peak());
+      m.peak);
   for (const auto& pace : m.paces()) {
     const double gflops = m.flops() / pace.seconds;
     out += fmt::format(
         "  {:<7} {:10.1f} tokens/s {:9.1f} GFLOP/s {:6.1f} % of peak {:10.1f} ms{}\n", pace.name,
-        tokens / pace.seconds, gflops, 100 * gflops / pace.peak, pace.seconds * 1e3,
+        tokens / pace.seconds, gflops, 100 * m.of_peak(pace.seconds), pace.seconds * 1e3,
         plan.clock == gpu::time_kind::processor ? " of processor time" : "");
   }
   if (m.sheet_flops > 0)
@@ -227,7 +226,8 @@ std::string text(const train_plan& plan, const train_shape& shape, const train_m
                        time.calls / m.profiled_steps);
     if (time.flops > 0) {
       const double gflops = time.flops / time.seconds / 1e9;
-      out += fmt::format(" {:8.1f} GFLOP/s ({:.0f} %)", gflops, 100 * gflops / m.peak());
+      out +=
+          fmt::format(" {:8.1f} GFLOP/s ({:.0f} %)", gflops, 100 * share_of_peak(gflops, m.peak));
     }
     out += "\n";
   }
@@ -247,7 +247,7 @@ std::string row(const train_plan& plan, const train_shape& shape, const train_me
       "  {:<36} {:>10.3f} {:>12.0f} {:>9} {:>9.1f} {:>10}\n",
       fmt::format("{}{} {} {}x{}", plan.model, cut(shape), plan.dtype, shape.batch, shape.seq),
       m.median() * 1e3, static_cast<double>(shape.batch * shape.seq) / m.median(),
-      or_nothing(m.sheet_flops > 0, 100 * m.mfu()), 100 * m.of_peak(),
+      or_nothing(m.sheet_flops > 0, 100 * m.mfu()), 100 * m.of_peak(m.median()),
       or_nothing(m.memory_bytes > 0, static_cast<double>(m.memory_bytes) / (1 << 30)));
   const double total = m.profile.total_seconds();
   std::string shares;
@@ -255,7 +255,7 @@ std::string row(const train_plan& plan, const train_shape& shape, const train_me
     shares += fmt::format("{}{} {:.1f} %", shares.empty() ? "" : ", ", to_string(kind),
                           100 * time.seconds / total);
   out += fmt::format("    {} steps, loss {:.4f}; the peak beside it {:.0f} GFLOP/s\n",
-                     m.seconds.size(), m.loss, m.peak());
+                     m.seconds.size(), m.loss, m.peak);
   return out + "    of " + std::to_string(m.profiled_steps) + " profiled: " + shares + "\n";
 }
 
@@ -276,12 +276,12 @@ nlohmann::ordered_json json(const train_plan& plan, const train_shape& shape,
   out["parameters"] = shape.model.parameters();
   out["loss"] = m.loss;
   out["clock"] = plan.clock == gpu::time_kind::processor ? "cpu" : "wall";
-  out["peak_gflops"] = m.peak();
+  out["peak_gflops"] = m.peak;
   for (const auto& pace : m.paces()) {
     const double gflops = m.flops() / pace.seconds;
     out[pace.name] = {{"tokens_per_s", tokens / pace.seconds},
                       {"gflops", gflops},
-                      {"of_peak", gflops / pace.peak},
+                      {"of_peak", m.of_peak(pace.seconds)},
                       {"step_ms", pace.seconds * 1e3}};
   }
   for (const auto& [kind, time] : by_time(m.profile))

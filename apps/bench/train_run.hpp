@@ -12,6 +12,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "apps/ceiling.hpp"
 #include "gpu/model/model_config.hpp"
 #include "gpu/profiled_device.hpp"
 #include "gpu/stopwatch.hpp"
@@ -50,7 +51,7 @@ train_shape shape_of(const train_plan& plan);
 
 struct train_measurement {
   std::vector<double> seconds;  ///< of steps, sorted
-  std::vector<double> peaks;    ///< GFLOP/s, sorted
+  double peak = 0;              ///< GFLOP/s: the best of samples between steps
   double loss = 0;
   double flops_per_step = 0;
   gpu::op_profile profile;
@@ -60,22 +61,19 @@ struct train_measurement {
   double sheet_flops = 0;     ///< of the maker's data sheet; 0: not known
   uint64_t memory_bytes = 0;  ///< of the device in use at the end of the steps; 0: not known
 
-  double peak() const { return peaks[peaks.size() / 2]; }
   double flops() const { return flops_per_step / 1e9; }  ///< GFLOP of a step
   double median() const { return seconds[seconds.size() / 2]; }
   /// Of the maker's data sheet, in [0, 1]; 0: not known.
   double mfu() const { return sheet_flops > 0 ? flops_per_step / median() / sheet_flops : 0; }
-  double of_peak() const { return flops() / median() / peak(); }
+  double of_peak(double step_seconds) const { return share_of_peak(flops() / step_seconds, peak); }
 
-  /// A step that stands for others, and the peak it is compared with.
+  /// A step that stands for others.
   struct pace {
     const char* name;
-    double seconds, peak;
+    double seconds;
   };
   std::array<pace, 3> paces() const {
-    return {{{"best", seconds.front(), peaks.back()},
-             {"median", median(), peak()},
-             {"worst", seconds.back(), peak()}}};
+    return {{{"best", seconds.front()}, {"median", median()}, {"worst", seconds.back()}}};
   }
 };
 

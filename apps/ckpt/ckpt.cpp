@@ -116,7 +116,7 @@ result<int> live(const connect_options& connect, bool as_json, bool follow) {
   for (;;) {
     auto view = s->view("", "", false);
     if (!view) return follow && s->lost() ? result<int>(0) : view.error();
-    if (follow && terminal && !as_json) TROUPE_CHECK(print("\x1b[H\x1b[2J"));
+    if (follow && terminal && !as_json) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
     TROUPE_CHECK(print(
         as_json ? ckpt::live_json(*view)
                 : ckpt::live_text(*view, terminal ? terminal_columns(STDOUT_FILENO, 100) : 0)));

@@ -8,7 +8,7 @@
 
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
-#include "io/base/one_line.hpp"
+#include "io/base/printable.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
 
@@ -81,7 +81,8 @@ std::string line_of(const cp::entry& e) {
       loss(h ? std::optional(h->loss) : std::nullopt), loss(h ? h->validation_loss : std::nullopt),
       time_text(h ? h->wall_time_ms : 0), state_text(e));
   for (const auto& h : e.holds)
-    line += fmt::format(", held by {}{}", h.by, h.reason.empty() ? "" : ": " + one_line(h.reason));
+    line +=
+        fmt::format(", held by {}{}", h.by, h.reason.empty() ? "" : ": " + printable(h.reason, 80));
   if (e.problem) line += ": " + e.problem->message;
   return line + "\n";
 }
@@ -217,7 +218,7 @@ result<int> show(const arguments& a) {
 result<int> hold(const arguments& a) {
   TROUPE_TRY(path, find(a.path));
   TROUPE_CHECK(cp::add_hold(path, {a.by, a.reason}));
-  say(fmt::format("{} is held by {}: {}", path.string(), a.by, one_line(a.reason)));
+  say(fmt::format("{} is held by {}: {}", path.string(), a.by, printable(a.reason, 80)));
   return 0;
 }
 
@@ -238,24 +239,30 @@ result<int> collect(const arguments& a) {
                              return static_cast<bool>(cp::verify_all(e.path));
                            }};
   const auto doomed = cp::plan_removal(all, a.rules, known, now);
-  json removed = json::array();
+  json removed = json::array(), kept = json::array();
   std::string text;
   uint64_t bytes = 0;
   for (const auto& d : doomed) {
-    const auto gone = a.dry_run ? status{} : cp::remove(d);
-    if (!gone && gone.error().code != errc::unavailable) return gone.error();
+    const auto gone = a.dry_run ? cp::check_removal(d) : cp::remove(d);
+    if (!gone && gone.error().code != errc::permission && gone.error().code != errc::unavailable)
+      return gone.error();
     if (!gone) {
-      say(gone.error().message + ": it stays");
+      kept.push_back({{"path", d.path.string()}, {"why", gone.error().message}});
+      text += fmt::format("{:>10}  {} stays: {}\n", "-", d.path.string(), gone.error().message);
       continue;
     }
     bytes += d.bytes;
     removed.push_back({{"path", d.path.string()}, {"bytes", d.bytes}, {"why", d.why}});
     text += fmt::format("{:>10}  {}: {}\n", size_text(d.bytes), d.path.string(), d.why);
   }
-  json j{{"format", json_format}, {"dry_run", a.dry_run}, {"bytes", bytes}, {"removed", removed}};
+  json j{{"format", json_format},
+         {"dry_run", a.dry_run},
+         {"bytes", bytes},
+         {"removed", removed},
+         {"kept", kept}};
   TROUPE_CHECK(print(a.json ? text_of(j) : text));
-  say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", doomed.size(),
-                  doomed.size() == 1 ? "" : "s", size_text(bytes)));
+  say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", removed.size(),
+                  removed.size() == 1 ? "" : "s", size_text(bytes)));
   return 0;
 }
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include <fmt/format.h>
 
@@ -17,7 +16,7 @@ progress_bar::progress_bar(std::string what)
     : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 progress_bar::~progress_bar() {
-  if (terminal_) fmt::print(stderr, "\r\x1b[K");
+  if (terminal_) say_as_is("\r\x1b[K");
 }
 
 io::checkpoint::progress progress_bar::teller() {
@@ -36,10 +35,9 @@ void progress_bar::draw(uint64_t done, uint64_t total) {
   const auto width =
       static_cast<size_t>(std::clamp(terminal_columns(STDERR_FILENO, 80) - 50, 10, 40));
   const auto full = static_cast<size_t>(share * static_cast<double>(width));
-  fmt::print(stderr, "\r\x1b[K{} [{}{}] {} of {}  {:.1f} GB/s", what_, std::string(full, '#'),
-             std::string(width - std::min(width, full), '-'), size_text(done), size_text(total),
-             static_cast<double>(done) / seconds / 1e9);
-  std::fflush(stderr);
+  say_as_is(fmt::format("\r\x1b[K{} [{}{}] {} of {}  {:.1f} GB/s", what_, std::string(full, '#'),
+                        std::string(width - std::min(width, full), '-'), size_text(done),
+                        size_text(total), static_cast<double>(done) / seconds / 1e9));
 }
 
 }  // namespace troupe::apps::ckpt

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "apps/control/words.hpp"
+#include "messages/audience.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::apps {
@@ -23,9 +24,12 @@ std::vector<std::string> nodes_in(const fbs::ClusterViewT& view) {
   return out;
 }
 
-std::vector<std::string> message_names() {
+/// All of them to ask about; those that a person may have sent (AUD-3) to send.
+std::vector<std::string> message_names(bool to_send) {
   std::vector<std::string> out;
-  for (const auto& m : all_messages()) out.emplace_back(m.name);
+  for (const auto& m : all_messages())
+    if (!to_send || (audience_of(m.id) != audience::nodes && m.name != "CallActor"))
+      out.emplace_back(m.name);
   return out;
 }
 
@@ -61,7 +65,7 @@ std::vector<std::string> candidates(const fbs::ClusterViewT& view,
   const size_t actor_at = first == "call" ? 2 : 1;
   if (first == "send" || first == "call") {
     if (at == actor_at) return actors_in(view);
-    if (at == actor_at + 1) return message_names();
+    if (at == actor_at + 1) return message_names(true);
     if (at == actor_at + 2) return fields_of(line[actor_at + 1], typed);
     return {};
   }
@@ -78,7 +82,7 @@ std::vector<std::string> candidates(const fbs::ClusterViewT& view,
             "checkpoint.every"};
   if (at == 1 && first == "help") {
     auto all = word_names();
-    auto messages = message_names();
+    auto messages = message_names(false);
     all.insert(all.end(), messages.begin(), messages.end());
     return all;
   }

@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "apps/commands.hpp"
 #include "apps/control/show.hpp"
@@ -117,9 +118,7 @@ class editor {
     std::string more = common.size() > typed.size() ? common.substr(typed.size()) : "";
     if (all.size() == 1 && brace == std::string::npos) more += ' ';
     if (!more.empty() && el_insertstr(line, more.c_str()) == 0) return CC_REFRESH;
-    std::fputc('\n', stdout);
-    for (const auto& c : all) std::printf("%s  ", c.c_str());
-    std::fputc('\n', stdout);
+    static_cast<void>(print(fmt::format("\n{}\n", fmt::join(all, "  "))));
     return CC_REDISPLAY;
   }
 
@@ -138,7 +137,8 @@ result<answer> obey_or_watch(session& s, const std::string& line) {
   const auto what = line.substr(line.find(a[1], line.find("watch") + 5));
   for (;;) {
     TROUPE_TRY(said, obey(s, what, terminal_width()));
-    TROUPE_CHECK(print((isatty(STDOUT_FILENO) ? "\033[H\033[2J" : "") + said.text));
+    if (isatty(STDOUT_FILENO)) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
+    TROUPE_CHECK(print(said.text));
     fd_set in;
     FD_ZERO(&in);
     FD_SET(STDIN_FILENO, &in);

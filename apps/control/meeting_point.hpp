@@ -3,14 +3,16 @@
 //
 //   <XDG_RUNTIME_DIR or /tmp/troupe-UID>/troupe/<pid>.json
 //     {"job": ..., "pid": ..., "address": "127.0.0.1:4242", "output": ...,
-//      "ca": ..., "certificate": ..., "key": ...}
+//      "ca": ..., "certificate": ..., "key": ..., "secret": ...}
 //
 // Invariants
 //   MP-1  The folder belongs to this user and nobody else may write to it, or it is not used.
-//   MP-2  A file whose process is gone is no cluster; it is removed when met.
+//   MP-2  A file whose process is gone is no cluster; it is removed when met, and so is what a
+//     process that was killed left of its writing.
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +27,12 @@ struct meeting_point {
   int pid = 0;
   std::string address;  ///< "127.0.0.1:4242"
   std::string output;   ///< the job's folder
+  std::string secret;   ///< the file with the job's secret; empty: it has certificates, or none
   cluster::network_options network;
 };
+
+/// The folder of signs, made if need be. Errors: permission where it is not this user's own (MP-1).
+result<std::filesystem::path> own_sign_folder();
 
 /// Leaves the file for as long as it lives.
 class meeting_sign {
@@ -43,5 +49,11 @@ class meeting_sign {
 
 /// The clusters of this user on this machine.
 std::vector<meeting_point> meeting_points();
+
+/// The only one of them, or the only one of that name. Errors: not_found; usage where several fit.
+result<meeting_point> the_meeting_point(const std::string& job);
+
+/// The one of them that is reached at this host and port, if any.
+std::optional<meeting_point> meeting_point_at(const std::string& host, uint16_t port);
 
 }  // namespace troupe::apps

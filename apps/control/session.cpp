@@ -4,6 +4,8 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <array>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
@@ -12,6 +14,7 @@
 
 #include "actors/base/recorder.hpp"
 #include "actors/cluster/hardware.hpp"
+#include "actors/cluster/tls_links.hpp"
 #include "apps/commands.hpp"
 #include "io/config/load.hpp"
 #include "messages/errors.hpp"
@@ -24,28 +27,51 @@ constexpr int64_t slack_ms = 1'500;  ///< the desk's own patience with silent pr
 
 std::string user_name() {
   const auto* entry = getpwuid(getuid());
-  return entry != nullptr ? entry->pw_name : fmt::format("uid {}", getuid());
+  return entry != nullptr && tls::is_name(entry->pw_name) ? entry->pw_name
+                                                          : fmt::format("uid-{}", getuid());
 }
 
-/// Where to connect to, from the options or from the signs of this machine.
+/// What a key lets its holder be: an operator if it can, else a reader.
+result<tls::proof> person_by(const tls::job_key& key) {
+  const auto name = user_name();
+  return tls::proof_by(key, std::array{tls::bearer{tls::role::operator_, name},
+                                       tls::bearer{tls::role::reader, name}});
+}
+
+/// Whom the job's owner is to the cluster: one with its certificate, or with its secret.
+status take_means_of(const meeting_point& here, cluster::network_options& network) {
+  network = here.network;
+  if (here.secret.empty()) return {};
+  TROUPE_TRY(secret, tls::job_key::read(here.secret));
+  TROUPE_TRY(proof, person_by(secret));
+  network.proof = std::move(proof);
+  return {};
+}
+
+/// Where to connect to, and as whom, from the options or from the signs of this machine.
 result<connect_options> resolve(connect_options o) {
-  if (!o.address.empty()) return o;
-  auto here = meeting_points();
-  std::erase_if(here, [&](const auto& p) { return !o.job.empty() && p.job != o.job; });
-  if (here.empty())
-    return error{errc::not_found,
-                 o.job.empty() ? "no cluster of yours runs on this machine"
-                               : fmt::format("no cluster named {} runs on this machine", o.job),
-                 "start one with: troupe up FILE; or say --connect HOST:PORT"};
-  if (here.size() > 1) {
-    std::vector<std::string> names;
-    for (const auto& p : here) names.push_back(fmt::format("{} at {}", p.job, p.address));
-    return error{errc::usage,
-                 fmt::format("{} clusters run here: {}", here.size(), fmt::join(names, ", ")),
-                 "say which with --job NAME or --connect HOST:PORT"};
+  const bool by_key = !o.network.by_certificate() && !o.network.key.empty();
+  if (by_key) {
+    TROUPE_TRY(key, tls::job_key::read(o.network.key));
+    TROUPE_TRY(proof, person_by(key));
+    o.network.proof = std::move(proof);
   }
-  o.address = here.front().address;
-  if (!o.network.tls()) o.network = here.front().network;
+  if (!o.address.empty()) {
+    if (o.network.proved()) return o;
+    TROUPE_TRY(target, host_and_port(o.address));
+    const auto here = meeting_point_at(target.first, target.second);
+    if (!here)
+      return error{errc::unavailable,
+                   fmt::format("no cluster of yours is known here at {}, and neither a key nor a "
+                               "certificate was given",
+                               o.address),
+                   "its owner makes keys with: troupe key --role operator --name NAME --out FILE"};
+    TROUPE_CHECK(take_means_of(*here, o.network));
+    return o;
+  }
+  TROUPE_TRY(here, the_meeting_point(o.job));
+  o.address = here.address;
+  if (!o.network.proved()) TROUPE_CHECK(take_means_of(here, o.network));
   return o;
 }
 
@@ -61,7 +87,8 @@ void add_connect_options(command* verb, connect_options& o) {
   verb->add_option("--job", o.job, "Its name, where several run here");
   verb->add_option("--ca", o.network.ca, "PEM file of the authority");
   verb->add_option("--certificate", o.network.certificate, "PEM file of your certificate");
-  verb->add_option("--key", o.network.key, "PEM file of its key");
+  verb->add_option("--key", o.network.key,
+                   "PEM file of its key; without a certificate a key that `troupe key` made");
   verb->add_option("--timeout-ms", o.timeout_ms, "How long to wait for an answer")
       ->within(int64_t{100}, int64_t{3'600'000});
 }
@@ -80,7 +107,7 @@ result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text) 
 result<std::unique_ptr<session>> session::open(const connect_options& options) {
   spdlog::set_level(spdlog::level::err);  // a tool answers; its own log is nobody's business
   TROUPE_TRY(o, resolve(options));
-  TROUPE_CHECK(cluster::check(o.network));
+  TROUPE_CHECK(cluster::prove(o.network));
   std::unique_ptr<session> s(new session);
   TROUPE_CHECK(s->connect(o));
   return s;
@@ -96,8 +123,9 @@ status session::connect(const connect_options& o) {
   const std::chrono::milliseconds wait(timeout_ms_);
   coordinator_actor coordinator;
   error failed;
+  cluster::expect_host(target.first, target.second);
   (*self_)
-      ->request(cluster::connector(*system_, o.network.tls()), wait, caf::connect_atom_v,
+      ->request(cluster::connector(*system_), wait, caf::connect_atom_v,
                 target.first, target.second)
       .receive(
           [&](const caf::node_id&, const caf::strong_actor_ptr& peer,
@@ -108,7 +136,7 @@ status session::connect(const connect_options& o) {
   if (!coordinator)
     return error{errc::unavailable,
                  fmt::format("no cluster answers at {}: {}", o.address, failed.message),
-                 "is it running, and do both sides have certificates of one authority?"};
+                 "is it running, and does it know your certificate or key?"};
   auto question = make_msg<fbs::FindDesk>({}, [](auto& f) {
     f.schema_hash = cluster::own_schema_hash();
     f.user = user_name();

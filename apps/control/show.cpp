@@ -13,6 +13,7 @@
 
 #include "actors/trace/text.hpp"
 #include "apps/talk.hpp"
+#include "io/base/printable.hpp"
 #include "messages/any_msg.hpp"
 #include "messages/registry.hpp"
 
@@ -168,7 +169,7 @@ std::string actors_text(const fbs::ClusterViewT& view, int columns) {
 }
 
 std::string actor_text(const fbs::ActorInfoT& a, const std::string& node) {
-  std::string out = fmt::format("{} on {}: {} for {}\n", a.path, node, state_of(a),
+  std::string out = fmt::format("{} on {}: {} for {}\n", a.path, node, printable(state_of(a)),
                                 duration_text(a.state_for_ns));
   out += fmt::format("  messages   {} handled, {:.1f}/s, {} in the mailbox (most ever {})\n",
                      a.handled, a.handled_per_s, mailbox(a), a.deepest);
@@ -177,14 +178,16 @@ std::string actor_text(const fbs::ActorInfoT& a, const std::string& node) {
   for (const auto& w : a.waits)
     out +=
         fmt::format("  waits      {} for {} of {}\n", duration_text(w->for_ns), w->what, w->whom);
-  if (a.failed > 0) out += fmt::format("  errors     {}, last: {}\n", a.failed, a.last_error);
-  if (!a.detail.empty()) out += fmt::format("  detail     {}\n", a.detail);
+  if (a.failed > 0)
+    out += fmt::format("  errors     {}, last: {}\n", a.failed, printable(a.last_error));
+  if (!a.detail.empty())
+    out += fmt::format("  detail     {}\n", printable(a.detail, std::string::npos));
   return out;
 }
 
 std::string status_text(const fbs::ClusterViewT& view, int columns) {
   const auto h = health_of(view);
-  std::string out = fmt::format("{}: {}\n", view.job, h.good ? "healthy" : h.why);
+  std::string out = fmt::format("{}: {}\n", view.job, h.good ? "healthy" : printable(h.why));
   if (const auto* run = find(view, "run"))
     out += fmt::format("run: {} for {}  {}\n", run->state, duration_text(run->state_for_ns),
                        run->detail);
@@ -250,6 +253,8 @@ health health_of(const fbs::ClusterViewT& view) {
     for (const auto& a : n->actors)
       if (a->state == "failed")
         return {false, fmt::format("{} failed: {}", a->path, a->last_error)};
+      else if (a->state == "refusing")
+        return {false, fmt::format("commands are refused: {}", a->detail)};
   return {};
 }
 

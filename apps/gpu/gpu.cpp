@@ -31,7 +31,7 @@ status show(const gpu_meter* meter, const error& why, const xids& reported, cons
   picture.xids = reported;
   if (a.json) return print(gpu_json(picture));
   const bool terminal = isatty(STDOUT_FILENO) == 1;
-  if (a.watch && terminal) TROUPE_CHECK(print("\x1b[H\x1b[2J"));
+  if (a.watch && terminal) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
   return print(gpu_text(picture, terminal_columns(STDOUT_FILENO, 0)));
 }
 

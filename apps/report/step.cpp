@@ -13,7 +13,7 @@ namespace {
 
 /// 3.0e-4: two digits and an exponent without padding.
 std::string short_exponent(double x) {
-  if (!std::isfinite(x)) return fmt::format("{}", x);
+  if (!std::isfinite(x)) return fixed(x, 1);
   if (x == 0) return "0";
   auto text = fmt::format("{:.1e}", x);  // 3.0e-04
   auto e = text.find('e');
@@ -46,9 +46,9 @@ std::string duration(double seconds) {
 }
 
 std::string step_line(const step_report& r) {
-  auto line = fmt::format("step {}/{} | loss {:.3f}", r.step, r.steps, r.loss);
-  if (r.validation_loss) line += fmt::format(" | validation {:.3f}", *r.validation_loss);
-  line += fmt::format(" | norm {:.2f} | lr {} | {}", r.grad_norm, short_exponent(r.lr),
+  auto line = fmt::format("step {}/{} | loss {}", r.step, r.steps, fixed(r.loss, 3));
+  if (r.validation_loss) line += " | validation " + fixed(*r.validation_loss, 3);
+  line += fmt::format(" | norm {} | lr {} | {}", fixed(r.grad_norm, 2), short_exponent(r.lr),
                       milliseconds(r.step_ms));
   if (std::isfinite(r.peak_ratio)) line += fmt::format(" | {:.1f} % of peak", r.peak_ratio * 100);
   auto tokens = std::isfinite(r.tokens_per_s) && std::abs(r.tokens_per_s) < 1e18

@@ -38,26 +38,29 @@ std::string harmless(const std::string& text) {
 std::string losses_text(const summary& s) {
   const auto& first = s.losses.front();
   const auto& last = s.losses.back();
-  auto text = fmt::format("loss        {:.4f} at step {}, {:.4f} at step {}", first.value,
-                          first.step, last.value, last.step);
+  auto text = fmt::format("loss        {} at step {}, {} at step {}", fixed(first.value, 4),
+                          first.step, fixed(last.value, 4), last.step);
   if (s.losses.size() >= 20)
     text +=
-        fmt::format(" (mean of the last {}: {:.4f})", s.losses.size() / 10, settled_loss(s.losses));
+        fmt::format(" (mean of the last {}: {})", s.losses.size() / 10,
+                    fixed(settled_loss(s.losses), 4));
   text += "\n";
   if (s.validations.empty()) return text;
   auto best = std::min_element(s.validations.begin(), s.validations.end(),
                                [](auto& a, auto& b) { return a.value < b.value; });
-  return text + fmt::format("validation  {:.4f} at step {}, best {:.4f} at step {}\n",
-                            s.validations.back().value, s.validations.back().step, best->value,
-                            best->step);
+  return text + fmt::format("validation  {} at step {}, best {} at step {}\n",
+                            fixed(s.validations.back().value, 4), s.validations.back().step,
+                            fixed(best->value, 4), best->step);
 }
 
-/// "12 saved, 1.4 GB; training was held up for 3.1 ms in all (0.02 %)".
+/// "12 saved, 1.4 GB; training was held up for 3.1 ms in all (0.02 %)": of the time of steps and
+/// waits, since most of a wait lies between two steps.
 std::string checkpoints_text(const summary& s) {
   auto text = fmt::format("            {} saved, {:.1f} MB; training was held up for {:.1f} ms",
                           grouped(s.checkpoints), static_cast<double>(s.checkpoint_bytes) / 1e6,
                           s.checkpoint_wait_ms);
-  if (s.seconds > 0) text += fmt::format(" ({:.2f} %)", s.checkpoint_wait_ms / s.seconds / 10);
+  const auto all_ms = s.seconds * 1e3 + s.checkpoint_wait_ms;
+  if (all_ms > 0) text += fmt::format(" ({:.2f} %)", 100 * s.checkpoint_wait_ms / all_ms);
   if (s.skipped_checkpoints > 0)
     text += fmt::format("; {} left out: the disk was too slow", grouped(s.skipped_checkpoints));
   return text + "\n";

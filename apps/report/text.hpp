@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cmath>
+#include <string>
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace troupe::report {
@@ -10,6 +12,11 @@ namespace troupe::report {
 /// JSON has no NaN and no infinity: they become null.
 inline nlohmann::ordered_json finite_or_null(double x) {
   return std::isfinite(x) ? nlohmann::ordered_json(x) : nlohmann::ordered_json(nullptr);
+}
+
+/// With so many digits; "nan" without the sign that processors give it, "inf", "-inf".
+inline std::string fixed(double x, int digits) {
+  return std::isnan(x) ? "nan" : fmt::format("{:.{}f}", x, digits);
 }
 
 }  // namespace troupe::report

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/exit_codes.hpp"
 #include "apps/sample.hpp"
 #include "apps/talk.hpp"
 
@@ -15,14 +16,15 @@ namespace {
 
 /// A sample of what the model has learned, into the summary. A failure is a remark, not the run's
 /// failure.
-void add_sample(const config::job& job, report::summary& summary) {
-  if (job.train.sample_tokens == 0 || summary.checkpoint.empty()) return;
+void add_sample(const config::job& job, const stop_signals& signals, report::summary& summary) {
+  if (job.train.sample_tokens == 0 || summary.checkpoint.empty() || signals.asked() != 0) return;
   sample_options options;
   options.checkpoint = summary.checkpoint;
   options.prompt = job.train.sample_prompt.empty() ? "\n" : job.train.sample_prompt;
   options.generate.max_tokens = job.train.sample_tokens;
   options.generate.sampling.seed = static_cast<uint64_t>(job.job.seed);
   options.generate.sampling.temperature = 0.8;
+  options.wanted = [&signals] { return signals.asked() == 0; };
   auto text = sample(options);
   if (!text) return say(fmt::format("no sample: {}", text.error().message));
   summary.prompt = options.prompt;
@@ -38,17 +40,38 @@ status show_summary(const config::job& job, const report::summary& summary) {
   return print("\n" + report::summary_text(summary, canvas));
 }
 
+/// A launcher that was stopped for too long finds its nodes gone: they could not know.
+bool was_taken_for_dead(const config::cluster_section& cluster, const run_outcome& outcome,
+                        const run_end& ended) {
+  // A node counts from the last answer, which may be a heartbeat older than the absence.
+  return outcome.why.code == errc::unavailable &&
+         ended.absence.count() + cluster.heartbeat_interval_ms >= cluster.dead_after_ms;
+}
+
+error absent(const config::cluster_section& cluster, const run_end& ended) {
+  return {errc::unavailable,
+          fmt::format("this process did not run for {:.1f} s, and cluster.dead_after_ms is {}: its "
+                      "nodes took it for dead and ended",
+                      static_cast<double>(ended.absence.count()) / 1e3, cluster.dead_after_ms),
+          "it was stopped (Ctrl-Z, SIGSTOP) or got no processor; start it again: it goes on from "
+          "the last checkpoint"};
+}
+
 }  // namespace
 
-result<int> conclude(const config::job& job, run_outcome& outcome, int signal) {
+result<int> conclude(const config::job& job, run_outcome& outcome, const run_end& ended,
+                     const stop_signals& signals) {
   std::lock_guard lock(outcome.mutex);
-  if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled) return outcome.why;
+  if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled)
+    return was_taken_for_dead(job.cluster, outcome, ended) ? absent(job.cluster, ended)
+                                                            : outcome.why;
   if (outcome.summary.steps == 0 && outcome.last_step > 0)
     say(fmt::format("nothing to do: {} holds step {} of {}", outcome.summary.checkpoint,
                     outcome.last_step, job.train.steps));
-  add_sample(job, outcome.summary);
+  add_sample(job, signals, outcome.summary);
   TROUPE_CHECK(show_summary(job, outcome.summary));
-  return signal == 0 ? 0 : 128 + signal;
+  if (outcome.why.code == errc::none) return 0;  // after the last step whoever stops it is too late
+  return ended.signal == 0 ? stopped_early : 128 + ended.signal;
 }
 
 }  // namespace troupe::apps

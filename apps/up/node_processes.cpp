@@ -8,12 +8,15 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <span>
 
 #include <fmt/format.h>
 
 #include "actors/cluster/network.hpp"
 #include "actors/trace/keeper.hpp"
 #include "apps/talk.hpp"
+#include "io/config/load.hpp"
+#include "io/file.hpp"
 
 extern char** environ;
 
@@ -41,7 +44,8 @@ std::vector<std::string> node_arguments(const config::cluster_section& cluster,
     out.push_back(output);
   }
   if (!record.empty()) out.insert(out.end(), {"--record-actor", record});
-  if (net.tls())
+  if (!net.by_certificate()) out.insert(out.end(), {"--key", "-"});  // PRC-3
+  if (net.by_certificate())
     for (const auto& [flag, file] :
          {std::pair{"--ca", net.ca}, {"--certificate", net.certificate}, {"--key", net.key}})
       out.insert(out.end(), {flag, file});
@@ -89,6 +93,15 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
   return out;
 }
 
+/// `for_memory`: how many processes the kernel ended for want of it since the start.
+std::string killed_by(int signal, uint64_t for_memory) {
+  auto text = fmt::format("was killed by signal {} ({}", signal, strsignal(signal));
+  if (signal == SIGKILL && for_memory > 0)
+    text += fmt::format(": memory was used up, the kernel's OOM killer ended {} process{} here",
+                        for_memory, for_memory == 1 ? "" : "es");
+  return text + ")";
+}
+
 }  // namespace
 
 std::string join_command(const config::cluster_section& cluster, const std::string& address,
@@ -99,17 +112,36 @@ std::string join_command(const config::cluster_section& cluster, const std::stri
     out += fmt::format(" --heartbeat-ms {}", cluster.heartbeat_interval_ms);
   if (cluster.dead_after_ms != usual.dead_after_ms)
     out += fmt::format(" --dead-after-ms {}", cluster.dead_after_ms);
-  if (cluster.tls.enabled()) out += " --ca CA.pem --certificate NODE.pem --key NODE.key";
+  if (cluster.tls.enabled()) return out + " --ca CA.pem --certificate NODE.pem --key NODE.key";
+  if (!config::is_loopback(address))
+    out += " --key KEY (made by: troupe key --role node --out KEY)";
   return out;
 }
 
+namespace {
+
+/// What a child is to read from its standard input: the reading end of a pipe that is filled and
+/// closed, or /dev/null where it is nothing. The text is far below what a pipe takes at once.
+result<io::unique_fd> input_of(const std::string& text) {
+  if (text.empty()) return io::unique_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return error::system("make a pipe", errno);
+  io::unique_fd reading(ends[0]);
+  const io::unique_fd writing(ends[1]);
+  TROUPE_CHECK(io::write_all(writing.get(), std::as_bytes(std::span(text)), "a node's key"));
+  return reading;
+}
+
+}  // namespace
+
 status node_processes::spawn(const std::string& node, const std::vector<std::string>& command,
-                             const std::string& log) {
+                             const std::string& key, const std::string& log) {
+  TROUPE_TRY(input, input_of(key));
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&files);
   posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&files, input.get(), STDIN_FILENO);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
                                    0644);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
@@ -132,7 +164,7 @@ status node_processes::spawn(const std::string& node, const std::vector<std::str
 }
 
 status node_processes::start(const config::job& job, const std::string& address, uint16_t port,
-                             const std::string& record) {
+                             const std::string& key, const std::string& record) {
   if (job.cluster.launch == config::launch_mode::external) {
     say(fmt::format("waiting for {} nodes; start each with: {}", job.cluster.node.size(),
                     join_command(job.cluster, address, port)));
@@ -140,7 +172,7 @@ status node_processes::start(const config::job& job, const std::string& address,
   }
   if (job.cluster.launch == config::launch_mode::local) black_boxes_ = job.job.output;
   for (const auto& node : job.cluster.node)
-    TROUPE_CHECK(spawn(node.name, command_of(job, node, address, port, record),
+    TROUPE_CHECK(spawn(node.name, command_of(job, node, address, port, record), key,
                        fmt::format("{}/{}.log", job.job.output, node.name)));
   return {};
 }
@@ -153,9 +185,8 @@ std::vector<ended_child> node_processes::reap() {
     const bool killed = WIFSIGNALED(how);
     const int number = killed ? WTERMSIG(how) : WEXITSTATUS(how);
     ended_child ended{c.node,
-                      killed
-                          ? fmt::format("was killed by signal {} ({})", number, strsignal(number))
-                          : fmt::format("exited with {}", number),
+                      killed ? killed_by(number, oom_.since())
+                             : fmt::format("exited with {}", number),
                       killed || number != 0,
                       {}};
     if (killed && !black_boxes_.empty())

@@ -5,6 +5,8 @@
 //     however the launcher goes), and the destructor kills and reaps what is left.
 //   PRC-2  Children are in process groups of their own: Ctrl-C reaches the launcher only, which
 //     decides.
+//   PRC-3  A child gets its key through a pipe at its standard input: what others of the machine
+//     see of it, arguments and environment, says nothing.
 #pragma once
 
 #include <sys/types.h>
@@ -12,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/up/oom_count.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 
@@ -20,7 +23,7 @@ namespace troupe::apps {
 /// How one child ended.
 struct ended_child {
   std::string node;
-  std::string how;  ///< "exited with 70", "was killed by signal 9"
+  std::string how;  ///< "exited with 70", "was killed by signal 9 (Killed)"
   bool failed = false;
   std::string black_box;  ///< what its keeper writes; empty unless it was killed on this machine
 };
@@ -35,9 +38,10 @@ class node_processes {
   /// Starts every node of a local or ssh cluster; they join `address`:`port`. Their output goes to
   /// {output}/<name>.log. Called on the main thread (PRC-1: the kernel ties children to the
   /// thread).
+  /// `key`: what proves to the coordinator that they are its nodes, text; empty: certificates do.
   /// `record`: the actors they record (a pattern), empty: none.
   status start(const config::job& job, const std::string& address, uint16_t port,
-               const std::string& record = {});
+               const std::string& key, const std::string& record = {});
 
   /// Reaps children that have ended. Never blocks.
   std::vector<ended_child> reap();
@@ -51,8 +55,9 @@ class node_processes {
     pid_t pid;
   };
   status spawn(const std::string& node, const std::vector<std::string>& command,
-               const std::string& log);
+               const std::string& key, const std::string& log);
   std::vector<child> children_;
+  oom_count oom_;
   std::string black_boxes_;  ///< where those of this machine's nodes appear; empty: elsewhere
 };
 

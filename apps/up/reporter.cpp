@@ -3,10 +3,11 @@
 
 #include <unistd.h>
 
-#include <cstdio>
+#include <bit>
 #include <filesystem>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "actors/base/context.hpp"
 #include "apps/talk.hpp"
@@ -15,7 +16,7 @@ namespace troupe::apps {
 
 namespace {
 
-using self_pointer = traced_pointer<reporter_actor, reporter_state>;
+using reporter_pointer = traced_pointer<reporter_actor, reporter_state>;
 
 report::step_report as_report(const reporter_state& st, const fbs::StepReport& m) {
   report::step_report r;
@@ -25,7 +26,7 @@ report::step_report as_report(const reporter_state& st, const fbs::StepReport& m
   r.grad_norm = m.grad_norm();
   r.lr = m.lr();
   r.step_ms = m.step_ms();
-  if (st.options.peak_flops > 0) r.peak_ratio = m.flops_per_s() / st.options.peak_flops;
+  if (st.options.peak) r.peak_ratio = share_of_peak(m.flops_per_s(), st.options.peak->flops());
   r.tokens_per_s = m.tokens_per_s();
   r.eta_s = st.spent_ms / static_cast<double>(st.steps_seen) *
             static_cast<double>(m.steps() - m.step()) / 1e3;
@@ -42,37 +43,49 @@ bool on_terminal(const reporter_state& st) {
 /// Ends the rewriting line, so that what follows starts on a line of its own.
 void leave_line(reporter_state& st) {
   if (!std::exchange(st.rewriting, false)) return;
-  std::fputc('\n', stdout);
-  std::fflush(stdout);
+  static_cast<void>(print("\n"));
 }
 
-void write_log(reporter_state& st, const std::string& line) {
-  st.log << line << '\n' << std::flush;
-  if (st.log || std::exchange(st.log_failed, true)) return;
-  say(error{errc::io, fmt::format("cannot write {}", st.options.log_path),
-            "steps go on, but are not in the log"});
+void write_log(reporter_pointer self, const std::string& line) {
+  auto& st = self->state;
+  const auto before = st.log->missing();
+  const auto done = st.log->append(line);
+  if (done && before == 0) return;
+  leave_line(st);
+  if (done) {
+    say(fmt::format("{} is written again; {} steps are missing in it", st.log->path(), before));
+    return publish(self, "reporting", "{}");
+  }
+  if (before == 0)
+    say(fmt::format("warning: {}; steps go on, and are missing there until it can be written",
+                    done.error().message));
+  nlohmann::json detail{{"log", done.error().message}, {"steps_not_logged", st.log->missing()}};
+  publish(self, "reporting, without a log",
+          detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void show(reporter_state& st, const report::step_report& r) {
   const auto every = st.options.job.log.every;
   const bool shown = every <= 1 || r.step % every == 0 || r.step == r.steps || r.validation_loss;
   if (st.options.job.log.format == config::log_format::json) {
-    std::puts(report::step_json(r).c_str());
+    static_cast<void>(print(report::step_json(r) + "\n"));
   } else if (on_terminal(st)) {
-    std::fputs(report::rewriting_line(r, terminal_columns(STDOUT_FILENO, 100)).c_str(), stdout);
+    static_cast<void>(print(report::rewriting_line(r, terminal_columns(STDOUT_FILENO, 100))));
     st.rewriting = true;
     if (r.validation_loss) leave_line(st);
   } else if (shown) {
-    std::puts(report::step_line(r).c_str());
+    static_cast<void>(print(report::step_line(r) + "\n"));
   }
-  std::fflush(stdout);
 }
 
-void step(reporter_state& st, const msg<fbs::StepReport>& m) {
+void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
+  auto& st = self->state;
   st.spent_ms += m->step_ms();
   ++st.steps_seen;
+  // The first measurement may have been disturbed: a few more, ever fewer, between what is shown.
+  if (st.options.peak && std::has_single_bit(st.steps_seen)) st.options.peak->sample();
   const auto r = as_report(st, *m);
-  write_log(st, report::step_json(r));
+  write_log(self, report::step_json(r));
   show(st, r);
   std::lock_guard lock(st.options.outcome->mutex);
   auto& s = st.options.outcome->summary;
@@ -113,16 +126,16 @@ void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
 
 }  // namespace
 
-reporter_actor::behavior_type reporter(self_pointer self, reporter_options options) {
+reporter_actor::behavior_type reporter(reporter_pointer self, reporter_options options) {
   guard_mailbox(self);
   introduce(self, "reporter");
   publish(self, "reporting");
   auto& st = self->state;
   st.options = std::move(options);
-  st.log.open(st.options.log_path, std::ios::app);
+  st.log.emplace(st.options.log_path);
   return {
       status_handler(self),
-      [self](const msg<fbs::StepReport>& m) { step(self->state, m); },
+      [self](const msg<fbs::StepReport>& m) { step(self, m); },
       [self](const msg<fbs::Notice>& m) {
         leave_line(self->state);
         const bool warning = m->level() == fbs::NoticeLevel::warning;

@@ -1,19 +1,22 @@
 // The reporter: what a person and the log see of a run. An actor of the launcher's process,
-// detached because terminals and files may block.
+// detached because files may block.
 //
 // stdout carries steps (plain lines or JSON), stderr what is said beside; {output}/log.jsonl has
-// every step as JSON whatever the terminal shows.
+// every step as JSON whatever the terminal shows. A log that cannot be written is a warning and a
+// state in `troupe status reporter`, and goes on as soon as it can be.
 #pragma once
 
 #include <chrono>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "actors/base/traced.hpp"
+#include "apps/ceiling.hpp"
 #include "apps/report/report.hpp"
+#include "apps/up/line_log.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
 
@@ -30,7 +33,7 @@ struct run_outcome {
 
 struct reporter_options {
   config::job job;
-  double peak_flops = 0;  ///< of all workers together; 0: unknown
+  std::shared_ptr<ceiling> peak;  ///< of all workers together; null: unknown
   std::string log_path;
   std::shared_ptr<run_outcome> outcome;
   std::function<void()> ended;  ///< called once, after `outcome` is over
@@ -39,11 +42,10 @@ struct reporter_options {
 struct reporter_state {
   static inline const char* name = "reporter";
   reporter_options options;
-  std::ofstream log;
+  std::optional<line_log> log;
   bool rewriting = false;  ///< the terminal's last line is a step's
   double spent_ms = 0;
   uint64_t steps_seen = 0;
-  bool log_failed = false;
 };
 
 reporter_actor::behavior_type reporter(traced_pointer<reporter_actor, reporter_state> self,

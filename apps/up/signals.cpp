@@ -13,7 +13,10 @@ namespace troupe::apps {
 result<std::unique_ptr<signal_desk>> signal_desk::open() {
   sigset_t set;
   sigemptyset(&set);
-  for (int s : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, s);
+  for (int s : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&set, s);
+  struct sigaction hangup {};  // `nohup` asks to ignore it, and a blocked signal is not ignored
+  if (sigaction(SIGHUP, nullptr, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
+    sigaddset(&set, SIGHUP);
   if (pthread_sigmask(SIG_BLOCK, &set, nullptr) != 0) return error::system("block signals", errno);
   io::unique_fd signals(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   io::unique_fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -10,8 +10,9 @@
 
 namespace troupe::apps {
 
-/// Blocks SIGINT, SIGTERM, SIGHUP and SIGCHLD in this thread and every thread it starts later: make
-/// it before any other thread. The destructor restores nothing: the process is about to end.
+/// Blocks SIGINT, SIGTERM, SIGCHLD and, unless it is ignored (`nohup`), SIGHUP in this thread and
+/// every thread it starts later: make it before any other thread. The destructor restores nothing:
+/// the process is about to end.
 class signal_desk {
  public:
   static result<std::unique_ptr<signal_desk>> open();

@@ -8,31 +8,32 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
-#include <limits>
 #include <thread>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "actors/checkpoint/archive.hpp"
-#include "actors/checkpoint/owner.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/trace/desk.hpp"
 #include "actors/trace/keeper.hpp"
 #include "actors/trace/observer.hpp"
+#include "apps/ceiling.hpp"
 #include "apps/commands.hpp"
+#include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/job_arguments.hpp"
+#include "apps/ready.hpp"
 #include "apps/up/conclude.hpp"
+#include "apps/up/folders.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
-#include "apps/up/signals.hpp"
+#include "apps/up/stop_signals.hpp"
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
-#include "gpu/host/peak.hpp"
-#include "io/checkpoint/catalog.hpp"
+#include "apps/voice.hpp"
 #include "io/disk/calibrate.hpp"
 #include "messages/errors.hpp"
 
@@ -46,59 +47,37 @@ struct launch {
   std::optional<checkpoint::entry> resume;
   io::checkpoint::origin origin;  ///< of what is saved
   uint32_t epoch = 1;
-  double peak_flops = 0;
+  std::shared_ptr<ceiling> peak;
+  held_folders folders;
 };
 
-/// The ceiling of all workers together, where they are on this machine; 0 otherwise.
-double local_peak(const config::job& job) {
-  if (job.cluster.launch != config::launch_mode::local) return 0;
+/// The ceiling of all workers together, where they are on this machine; null otherwise.
+std::shared_ptr<ceiling> local_peak(const config::job& job) {
+  if (job.cluster.launch != config::launch_mode::local) return nullptr;
   const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
   const int64_t each =
       job.cluster.threads > 0 ? job.cluster.threads : std::max<int64_t>(1, cores / job.workers());
   const auto type =
       job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
-  auto peak =
-      gpu::measure_peak_flops(type, static_cast<int>(std::min(cores, each * job.workers())));
-  return peak ? *peak : 0;
+  auto peak = ceiling::make(type, static_cast<int>(std::min(cores, each * job.workers())));
+  return peak ? std::make_shared<ceiling>(std::move(*peak)) : nullptr;
 }
 
 /// Removes what interrupted saves and copies left in a folder of checkpoints.
 status clean(const std::string& dir) {
-  TROUPE_TRY(partial, checkpoint::remove_leftovers(dir));
-  for (const auto& name : partial)
+  TROUPE_TRY(found, checkpoint::remove_leftovers(dir));
+  for (const auto& name : found.removed)
     say(fmt::format("removed {}/{}, left by an interrupted save", dir, name));
+  for (const auto& why : found.kept) say("warning: not removed: " + why);
   return {};
 }
 
-/// Fences off what is left of earlier launches: their shards bear another name, their messages
-/// another number.
-result<uint32_t> epoch_of(const config::job& job) {
-  TROUPE_TRY(all, io::checkpoint::list(job.checkpoint.dir));
-  if (!job.checkpoint.second.dir.empty())  // one that cannot be looked into: resume_from says so
-    if (auto second = io::checkpoint::list(job.checkpoint.second.dir))
-      all.insert(all.end(), second->begin(), second->end());
-  const auto epoch = io::checkpoint::next_epoch(all);
-  if (epoch <= std::numeric_limits<uint32_t>::max()) return static_cast<uint32_t>(epoch);
-  return error{errc::bad_data,
-               fmt::format("a checkpoint in {}{}{} claims to be of epoch {}", job.checkpoint.dir,
-                           job.checkpoint.second.dir.empty() ? "" : " or ",
-                           job.checkpoint.second.dir, epoch - 1),
-               "`troupe ckpt ls` shows which: take it away"};
-}
-
-/// The checkpoint to resume from, if any; it and weights to start from are verified. What
-/// interrupted saves left is removed.
-result<std::optional<checkpoint::entry>> start_of(const config::job& job) {
-  TROUPE_CHECK(checkpoint::check_owner(job));  // before anything is touched
-  TROUPE_CHECK(clean(job.checkpoint.dir));
-  if (!job.checkpoint.second.dir.empty())
-    if (auto cleaned = clean(job.checkpoint.second.dir); !cleaned)
-      say("warning: " + render(cleaned.error()));  // the run can do without it
-  if (checkpoint::is_checkpoint(job.model.path)) TROUPE_CHECK(checkpoint::verify(job.model.path));
-  TROUPE_TRY(start, checkpoint::resume_from(job.checkpoint.resume, job.checkpoint.dir,
-                                            job.checkpoint.second.dir));
-  for (const auto& line : start.passed_over) say("warning: " + line);
-  return start.from;
+/// In both tiers; a run can do without the second.
+status remove_leftovers(const config::checkpoint_section& c) {
+  TROUPE_CHECK(clean(c.dir));
+  if (c.second.dir.empty()) return {};
+  if (auto cleaned = clean(c.second.dir); !cleaned) say("warning: " + render(cleaned.error()));
+  return {};
 }
 
 /// Leaves in the folders of checkpoints what leads to this start, and sets the rest aside.
@@ -135,24 +114,23 @@ status settle_slots(train::job_plan& plan) {
   return {};
 }
 
-result<launch> prepare(const job_arguments& arguments, const std::string& log_format) {
+result<launch> prepare(const job_arguments& arguments, const std::string& log_format,
+                       bool break_lock) {
   auto sources = arguments.sources();
   if (!log_format.empty()) sources.sets.push_back("log.format=" + log_format);
   TROUPE_TRY(loaded, config::load(sources));
+  auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster));
+  for (const auto& remark : ready.remarks) say(remark);
+  if (!ready.problems.empty()) return as_error(ready.problems, loaded);
   launch l;
-  TROUPE_TRY(plan, train::make_plan(loaded.value));
-  l.plan = std::move(plan);
-  TROUPE_CHECK(cluster::check(cluster::network_of(l.plan.job.cluster, "coordinator")));
-  TROUPE_TRY(epoch, epoch_of(l.plan.job));  // before leftovers are removed: they count
-  l.epoch = epoch;
-  TROUPE_TRY(resume, start_of(l.plan.job));
-  l.resume = std::move(resume);
+  TROUPE_TRY(folders, take_folders(ready.plan->job, break_lock));  // before anything is written
+  l.folders = std::move(folders);
+  l.plan = std::move(*ready.plan);
+  l.epoch = ready.epoch;  // leftovers counted
+  l.resume = std::move(ready.resume);
+  TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
-  std::error_code code;
-  std::filesystem::create_directories(l.plan.job.job.output, code);
-  if (code)
-    return error::system(fmt::format("make the folder {}", l.plan.job.job.output), code.value());
-  l.peak_flops = local_peak(l.plan.job);
+  l.peak = local_peak(l.plan.job);
   l.origin = checkpoint::origin_of(l.resume);
   TROUPE_CHECK(leave_behind(l.plan.job, l.origin));  // last: the start is not refused any more
   return l;
@@ -165,6 +143,28 @@ std::string address_of(const config::cluster_section& c) {
 
 trace::observer_options observer_of(const config::job& job) {
   return {"head", address_of(job.cluster), job.job.output};
+}
+
+/// By what the coordinator is known, and what its nodes are given: certificates where the job has
+/// them, which lie on every host; else keys of its secret.
+struct launch_means {
+  cluster::network_options network;
+  std::optional<job_secret> secret;
+  std::string node_key;  ///< text; empty: nodes have certificates
+};
+
+result<launch_means> means_of(const config::job& job) {
+  launch_means out;
+  out.network = cluster::network_of(job.cluster, "coordinator");
+  if (!out.network.by_certificate()) {
+    TROUPE_TRY(secret, job_secret::open(job.job.name, job.job.output));
+    TROUPE_TRY(of_nodes, secret.key().of(tls::role::node));
+    out.network.proof = tls::proof{secret.key(), {tls::role::node, "coordinator"}};
+    out.node_key = of_nodes.text();
+    out.secret = std::move(secret);
+  }
+  TROUPE_CHECK(cluster::prove(out.network));
+  return out;
 }
 
 /// UTC, as RFC 3339 has it.
@@ -197,15 +197,18 @@ struct front_office {
 };
 
 result<int> up(const job_arguments& arguments, const std::string& log_format,
-               const std::string& record) {
+               const std::string& record, bool break_lock) {
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
-  TROUPE_TRY(desk, signal_desk::open());
-  TROUPE_TRY(l, prepare(arguments, log_format));
+  TROUPE_TRY(signals, stop_signals::open());
+  speak_through_outboxes();
+  TROUPE_TRY(l, prepare(arguments, log_format, break_lock));
   const auto& job = l.plan.job;
   sign_flight_memory("head", address_of(job.cluster),
                      std::filesystem::absolute(job.job.output).string());
-  const auto network = cluster::network_of(job.cluster, "coordinator");
+  TROUPE_TRY(means, means_of(job));
+  const auto& network = means.network;
   auto outcome = std::make_shared<run_outcome>();
+  signals->enter(phase::running);
   std::optional<watchdog> guard;
   std::optional<replay::recording> lives;  // outlives the actors
   if (!record.empty())
@@ -215,39 +218,43 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   cluster::system_config config(network);
   caf::actor_system system(config);
   const orderly_end last;
-  reporter_options talk{job, l.peak_flops, job.job.output + "/log.jsonl", outcome,
-                        [&bell = *desk] { bell.wake(); }};
+  reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
+                        [&bell = *signals] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
-  auto head = system.spawn(cluster::coordinator, cluster::coordinator_options{
-                                                     l.plan, l.epoch, l.resume, l.origin,
-                                                     front.teller, front.counter, front.watcher});
-  head->attach_functor([&coordinator_gone, &bell = *desk] {
+  auto head = system.spawn(cluster::coordinator,
+                           cluster::coordinator_options{l.plan, l.epoch, l.resume, l.origin,
+                                                        front.teller, front.counter,
+                                                        front.watcher});
+  head->attach_functor([&coordinator_gone, &bell = *signals] {
     coordinator_gone = true;
     bell.wake();
   });
-  int signal = 0;
+  run_end ended;
   {
     node_processes nodes;
     std::optional<meeting_sign> sign;
     auto started = [&]() -> status {
-      TROUPE_TRY(port, cluster::publish(network.tls(), head, job.cluster.listen,
+      TROUPE_TRY(port, cluster::publish(head, job.cluster.listen,
                                         static_cast<uint16_t>(job.cluster.port)));
       say(fmt::format("coordinator of {} at {}:{}", job.job.name, address_of(job.cluster), port));
-      sign.emplace(meeting_point{job.job.name, getpid(),
-                                 fmt::format("{}:{}", address_of(job.cluster), port),
-                                 job.job.output, network});
-      return nodes.start(job, address_of(job.cluster), port, record);
+      const auto address = fmt::format("{}:{}", address_of(job.cluster), port);
+      l.folders.say_address(address);
+      sign.emplace(meeting_point{job.job.name, getpid(), address, job.job.output,
+                                 means.secret ? means.secret->file().string() : "", network});
+      return nodes.start(job, address_of(job.cluster), port, means.node_key, record);
     }();
     if (!started) {
       caf::anon_send_exit(head, caf::exit_reason::kill);
       return started.error();
     }
-    watch w(*desk, nodes, head, outcome);
-    signal = w.until_over();
+    watch w(*signals, nodes, head, outcome);
+    ended = w.until_over();
+    signals->enter(phase::concluding);
     w.until_alone(coordinator_gone);
   }
   caf::anon_send_exit(head, caf::exit_reason::kill);
-  auto code = conclude(job, *outcome, signal);
+  auto code = conclude(job, *outcome, ended, *signals);
+  if (code && *code == 0 && means.secret) means.secret->job_is_done();
   guard.emplace(std::chrono::seconds(5), code ? *code : exit_code(code.error().code));
   return code;
 }
@@ -259,20 +266,23 @@ void add_up(shell& sh) {
   auto arguments = std::make_shared<job_arguments>();
   auto log_format = std::make_shared<std::string>();
   auto record = std::make_shared<std::string>();
+  auto break_lock = std::make_shared<bool>(false);
   add_job_arguments(verb, *arguments);
   verb->add_option("--log-format", *log_format, "auto, plain or json (short for --set log.format=)")
       ->one_of({"auto", "plain", "json"});
   verb->add_option("--record-actor", *record,
                    "Record the actors whose path fits from their birth, e.g. 'stage/*', for "
                    "`troupe replay`");
+  verb->add_flag("--break-lock", *break_lock,
+                 "Take over folders that a process on another host holds: only when it is gone");
   verb->footer(
-      "The first Ctrl-C finishes the step, saves and stops; the second aborts at once.\n"
+      "The first Ctrl-C finishes the step, saves and stops; the second, a second later, aborts at "
+      "once.\nA closed terminal saves and stops, too. Exit codes: docs/exit-codes.md.\n"
       "Run it again to go on from the last checkpoint.\n\n"
       "Examples:\n"
       "  troupe up configs/quickstart.toml\n"
       "  troupe up configs/quickstart.toml --set train.steps=50 --log-format json");
-  on_run(sh, verb,
-         [arguments, log_format, record] { return up(*arguments, *log_format, *record); });
+  on_run(sh, verb, [=] { return up(*arguments, *log_format, *record, *break_lock); });
 }
 
 }  // namespace troupe::apps

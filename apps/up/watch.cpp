@@ -1,8 +1,8 @@
-// Waiting at the signal desk, in short pulses.
+// Waiting for signals and children, in short pulses.
 #include "apps/up/watch.hpp"
 
-#include <unistd.h>
-#include <csignal>
+#include <string.h>
+#include <algorithm>
 
 #include <fmt/format.h>
 #include <caf/send.hpp>
@@ -14,9 +14,9 @@ namespace troupe::apps {
 
 namespace {
 
-constexpr int pulse_ms = 200;
-constexpr int grace_ms = 10'000;
-constexpr int failed_grace_ms = 1'000;  ///< a frozen node would take all of the other
+constexpr std::chrono::milliseconds pulse{200};
+constexpr std::chrono::milliseconds grace{10'000};
+constexpr std::chrono::milliseconds failed_grace{1'000};  ///< a frozen node would take all of it
 
 /// Where the last seconds of those are that a signal ended.
 void note(const std::vector<ended_child>& children) {
@@ -28,21 +28,25 @@ void note(const std::vector<ended_child>& children) {
 
 }  // namespace
 
-int watch::until_over() {
+run_end watch::until_over() {
+  using clock = std::chrono::steady_clock;
   while (!over()) {
-    const auto event = desk_.wait(pulse_ms);
-    if (event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP)) interrupt(*event);
+    const auto before = clock::now();
+    signals_.wait(pulse);
+    const auto late = clock::now() - before - pulse;  // Ctrl-Z and the like: nothing of us ran
+    end_.absence = std::max(end_.absence, std::chrono::floor<std::chrono::milliseconds>(late));
+    if (const int signal = signals_.asked(); signal != 0 && end_.signal == 0) ask_to_stop(signal);
     tell_of_ended_children();
   }
-  return signal_;
+  return end_;
 }
 
 void watch::until_alone(const std::atomic<bool>& coordinator_gone) {
   auto alone = [&] { return nodes_.running() == 0 && coordinator_gone; };
-  const int grace = failed() ? failed_grace_ms : grace_ms;
-  for (int waited = 0; !alone() && waited < grace; waited += pulse_ms / 4) {
-    const auto event = desk_.wait(pulse_ms / 4);
-    if (event && (*event == SIGINT || *event == SIGTERM)) break;
+  const auto most = failed() ? failed_grace : grace;
+  for (auto waited = pulse * 0; !alone() && waited < most; waited += pulse / 4) {
+    signals_.wait(pulse / 4);
+    if (signals_.asked() != end_.signal) break;  // somebody is in a hurry
     note(nodes_.reap());
   }
 }
@@ -57,17 +61,11 @@ bool watch::failed() {
   return outcome_->why.code != errc::none && outcome_->why.code != errc::cancelled;
 }
 
-/// The first signal asks, the second does not.
-void watch::interrupt(int number) {
-  if (signal_ != 0) {
-    say("second signal: aborting at once");
-    nodes_.signal_all(SIGKILL);
-    _exit(128 + number);
-  }
-  signal_ = number;
+void watch::ask_to_stop(int signal) {
+  end_.signal = signal;
   say("finishing the step, then saving and stopping (again to abort at once)");
   caf::anon_send(coordinator_, make_msg<fbs::StopTraining>({}, [&](auto& s) {
-                   s.reason = number == SIGINT ? "interrupted" : "terminated";
+                   s.reason = fmt::format("stopped by SIG{}", sigabbrev_np(signal));
                    s.save = true;
                  }));
 }

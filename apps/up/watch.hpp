@@ -2,26 +2,33 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <memory>
 
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
-#include "apps/up/signals.hpp"
+#include "apps/up/stop_signals.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::apps {
 
+/// How a run came to its end, as the main thread saw it.
+struct run_end {
+  int signal = 0;  ///< that asked the run to stop; 0: none
+  std::chrono::milliseconds absence{0};  ///< longest time in which this process did not run
+};
+
 class watch {
  public:
-  watch(signal_desk& desk, node_processes& nodes, coordinator_actor coordinator,
+  watch(stop_signals& signals, node_processes& nodes, coordinator_actor coordinator,
         std::shared_ptr<run_outcome> outcome)
-      : desk_(desk),
+      : signals_(signals),
         nodes_(nodes),
         coordinator_(std::move(coordinator)),
         outcome_(std::move(outcome)) {}
 
-  /// Until the run has ended; the signal that ended it, or 0. A second signal ends the process.
-  int until_over();
+  /// Until the run has ended.
+  run_end until_over();
 
   /// Gives the nodes time to go by themselves, those of other hosts (whose links the coordinator
   /// watches) as well as this machine's children.
@@ -30,14 +37,14 @@ class watch {
  private:
   bool over();
   bool failed();
-  void interrupt(int number);
+  void ask_to_stop(int signal);
   void tell_of_ended_children();
 
-  signal_desk& desk_;
+  stop_signals& signals_;
   node_processes& nodes_;
   coordinator_actor coordinator_;
   std::shared_ptr<run_outcome> outcome_;
-  int signal_ = 0;
+  run_end end_;
 };
 
 }  // namespace troupe::apps

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "apps/voice.hpp"
+
 namespace troupe::apps {
 
 /// From its making to its destruction at most `patience` may pass; then the process ends with
@@ -17,7 +19,9 @@ class watchdog {
   watchdog(std::chrono::seconds patience, int code)
       : thread_([this, patience, code] {
           std::unique_lock lock(mutex_);
-          if (!done_.wait_for(lock, patience, [this] { return over_; })) _exit(code);
+          if (done_.wait_for(lock, patience, [this] { return over_; })) return;
+          settle_voice();
+          _exit(code);
         }) {}
   ~watchdog() {
     {

@@ -14,6 +14,7 @@
 //   COM-4  From one rank to another, sends are enqueued in the order of the receives there, and all
 //     on one stream: NCCL pairs by order, Gloo by tag.
 //   COM-5  all_gather reads this rank's own part and never writes it: others may read it meanwhile.
+//   COM-6  Whoever reaches a port of a group and is none of its ranks changes nothing in it.
 #pragma once
 
 #include <chrono>
@@ -34,6 +35,7 @@ struct group_options {
   std::string host = "127.0.0.1";             ///< local address to listen on
   std::chrono::milliseconds timeout{60'000};  ///< of one collective or transfer
   bool transfers = false;  ///< ranks r and r + 1 send and receive, too (Gloo: everybody may always)
+  std::chrono::milliseconds connect_timeout{60'000};  ///< of meeting the peers
 };
 
 /// A connected group. Operations enqueue on the given stream and never block the caller.
@@ -80,7 +82,8 @@ class pending_group {
       const std::vector<std::string>& offered) = 0;
 };
 
-/// Opens this rank's end over TCP (Gloo). A group of one needs no network.
+/// Opens this rank's end over TCP: Gloo's algorithms, connections that prove themselves (COM-6). A
+/// group of one needs no network.
 result<std::unique_ptr<pending_group>> open_gloo_group(const group_options& options);
 
 /// Opens this rank's end over NCCL, for memory of `gpu` (a CUDA device, which outlives the group)

@@ -1,44 +1,47 @@
-// The data plane between hosts by Gloo's TCP transport.
+// The data plane between hosts: Gloo's algorithms over connections of ours (tensor_links.hpp).
 //
-// Debian's Gloo is built without TLS: beyond loopback its bytes are in the clear, which is why the
-// configuration demands an explicit word for it (cluster.clear_text_tensors). Gloo reports failures
-// by exceptions; each one becomes an error here (COM-3).
+// Ranks prove themselves to each other (pair_links.hpp), but what they say is neither hidden nor
+// signed: beyond loopback tensors are in the clear, which is why the configuration demands an
+// explicit word for it (cluster.clear_text_tensors). Gloo reports failures by exceptions; each one
+// becomes an error here (COM-3).
 #include <atomic>
-#include <csignal>
-#include <cstring>
 #include <exception>
-#include <mutex>
 #include <vector>
 
 #include <fmt/format.h>
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
 #include <gloo/context.h>
-#include <gloo/transport/tcp/device.h>
 
 #include "gpu/collective/communicator.hpp"
+#include "gpu/collective/pair_links.hpp"
+#include "gpu/collective/tensor_links.hpp"
 
 namespace troupe::gpu {
 
 namespace {
 
-constexpr size_t max_address_bytes = 256;
 constexpr uint32_t collective_tag = 1;
 /// Point-to-point tags live above the slots that Gloo's collectives build from their own tag.
 constexpr uint64_t point_to_point_slot = uint64_t{1} << 60;
 /// A step of a reduce-scatter, one slot each.
 constexpr uint64_t reduce_scatter_slot = uint64_t{1} << 62;
-/// Nobody ever sends here.
-constexpr uint64_t abort_slot = uint64_t{1} << 61;
 
 class gloo_context : public gloo::Context {
  public:
-  gloo_context(int own_rank, int members) : gloo::Context(own_rank, members) {}
-  void adopt(std::shared_ptr<gloo::transport::Device> device,
-             std::shared_ptr<gloo::transport::Context> transport) {
-    device_ = std::move(device);
-    transportContext_ = std::move(transport);
+  gloo_context(const group_options& options, std::shared_ptr<tensor_links> links)
+      : gloo::Context(options.rank, options.size), links_(std::move(links)) {
+    setTimeout(options.timeout);
+    if (links_) links_->setTimeout(options.timeout);
+    transportContext_ = links_;
   }
+
+  void abort() noexcept {
+    if (links_) links_->fail("the group was aborted");
+  }
+
+ private:
+  std::shared_ptr<tensor_links> links_;  ///< none in a group of one
 };
 
 /// Runs Gloo calls and turns what they throw into an error.
@@ -111,20 +114,7 @@ class gloo_communicator final : public communicator {
   }
 
   void abort() noexcept override {
-    if (aborted_.exchange(true) || size() == 1) return;
-    try {
-      // Closing a pair wakes nobody who waits for it. A transfer that times out does: Gloo then
-      // fails every operation of the context.
-      uint8_t nothing = 0;
-      auto buffer = context_->createUnboundBuffer(&nothing, sizeof(nothing));
-      buffer->recv(rank() == 0 ? 1 : 0, abort_slot);
-      buffer->waitRecv(std::chrono::milliseconds(1));
-    } catch (const std::exception&) {  // the time-out itself, or a pair that is broken already
-    }
-    try {
-      context_->closeConnections();
-    } catch (const std::exception&) {  // closing what is already broken: nothing is left to do
-    }
+    if (!aborted_.exchange(true)) context_->abort();
   }
 
  private:
@@ -187,41 +177,6 @@ class gloo_communicator final : public communicator {
   std::vector<float> received_;  ///< of scattered sums, which come one after the other (COM-1)
 };
 
-/// An address of Gloo's is a sockaddr_storage and a number: more than a hundred zeros around ten
-/// bytes. A group of n ranks has n^2 of them, so runs of zeros are told by their length: (zeros,
-/// others, the others) until the end.
-std::string pack_zeros(const std::vector<char>& bytes) {
-  constexpr size_t longest = 255;
-  std::string out;
-  for (size_t at = 0; at < bytes.size();) {
-    const auto begin = at;
-    while (at < bytes.size() && at - begin < longest && bytes[at] == 0) ++at;
-    const auto others = at;
-    while (at < bytes.size() && at - others < longest && bytes[at] != 0) ++at;
-    out += static_cast<char>(others - begin);
-    out += static_cast<char>(at - others);
-    out.append(bytes.data() + others, at - others);
-  }
-  return out;
-}
-
-/// False where the bytes, which come from other processes, are not the packed form of `size` bytes:
-/// Gloo casts them to a sockaddr.
-bool unpack_zeros(std::string_view packed, size_t size, std::vector<char>& out) {
-  if (packed.size() > max_address_bytes) return false;
-  out.clear();
-  while (packed.size() >= 2) {
-    const size_t zeros = static_cast<unsigned char>(packed[0]);
-    const size_t others = static_cast<unsigned char>(packed[1]);
-    packed.remove_prefix(2);
-    if (packed.size() < others || zeros + others > size - out.size()) return false;
-    out.resize(out.size() + zeros);
-    out.insert(out.end(), packed.begin(), packed.begin() + static_cast<ptrdiff_t>(others));
-    packed.remove_prefix(others);
-  }
-  return packed.empty() && out.size() == size;
-}
-
 class gloo_pending final : public pending_group {
  public:
   static result<std::unique_ptr<pending_group>> open(const group_options& options) {
@@ -230,12 +185,14 @@ class gloo_pending final : public pending_group {
                                           options.size)};
     auto group = std::make_unique<gloo_pending>();
     group->options_ = options;
-    group->context_ = std::make_shared<gloo_context>(options.rank, options.size);
-    group->context_->setTimeout(options.timeout);
     group->addresses_.resize(static_cast<size_t>(options.size));
     if (options.size > 1) {
-      auto made = guarded(options.name, [&] { return group->listen(); });
-      if (!made) return made.error();
+      auto listener = pair_listener::open(options.host);
+      if (!listener) return listener.error().within("group " + options.name);
+      group->listener_ = std::move(*listener);
+      for (int peer = 0; peer < options.size; ++peer)
+        if (peer != options.rank)
+          group->addresses_[static_cast<size_t>(peer)] = group->listener_.address();
     }
     return std::unique_ptr<pending_group>(std::move(group));
   }
@@ -244,64 +201,35 @@ class gloo_pending final : public pending_group {
 
   result<std::unique_ptr<communicator>> connect(const std::vector<std::string>& offered) override {
     if (offered.size() != addresses_.size())
-      return misfit("the addresses are of the wrong number of ranks");
-    std::vector<std::vector<char>> whole(offered.size());
-    for (size_t peer = 0; peer < offered.size(); ++peer)
-      if (peer != static_cast<size_t>(options_.rank) &&
-          !unpack_zeros(offered[peer], address_bytes_, whole[peer]))
-        return misfit("an address has the wrong length");
-    auto connected = guarded(options_.name, [&]() -> status {
-      for (int peer = 0; peer < options_.size; ++peer) {
-        if (peer == options_.rank) continue;
-        transport_->getPair(peer)->connect(whole[static_cast<size_t>(peer)]);
-      }
-      return {};
-    });
-    if (!connected) return connected.error();
-    if (transport_) context_->adopt(device_, transport_);
+      return error{errc::bad_data, fmt::format("group {}: the addresses are of the wrong number of "
+                                               "ranks",
+                                               options_.name)};
+    std::shared_ptr<gloo_context> context;
+    if (options_.size == 1) {
+      context = std::make_shared<gloo_context>(options_, nullptr);
+    } else {
+      TROUPE_TRY(sockets,
+                 listener_.connect(options_.name, options_.rank, offered, options_.timeout));
+      auto made = guarded(options_.name, [&]() -> status {
+        context = std::make_shared<gloo_context>(
+            options_, std::make_shared<tensor_links>(options_.rank, std::move(sockets)));
+        return {};
+      });
+      if (!made) return made.error();
+    }
     return std::unique_ptr<communicator>(
-        std::make_unique<gloo_communicator>(options_, std::move(context_)));
+        std::make_unique<gloo_communicator>(options_, std::move(context)));
   }
 
  private:
-  status listen() {
-    gloo::transport::tcp::attr attributes;
-    attributes.hostname = options_.host;
-    device_ = gloo::transport::tcp::CreateDevice(attributes);
-    transport_ = device_->createContext(options_.rank, options_.size);
-    transport_->setTimeout(options_.timeout);
-    for (int peer = 0; peer < options_.size; ++peer) {
-      if (peer == options_.rank) continue;
-      const auto bytes = transport_->createPair(peer)->address().bytes();
-      address_bytes_ = bytes.size();
-      addresses_[static_cast<size_t>(peer)] = pack_zeros(bytes);
-    }
-    return {};
-  }
-
-  error misfit(std::string_view what) const {
-    return {errc::bad_data, fmt::format("group {}: {}", options_.name, what)};
-  }
-
   group_options options_;
-  std::shared_ptr<gloo::transport::Device> device_;
-  std::shared_ptr<gloo::transport::Context> transport_;
-  std::shared_ptr<gloo_context> context_;
+  pair_listener listener_;  ///< of a group of more than one
   std::vector<std::string> addresses_;
-  size_t address_bytes_ = 0;  ///< of one of Gloo's
 };
-
-/// Gloo writes to sockets without MSG_NOSIGNAL: a peer that dies between two of our writes would
-/// end this process with SIGPIPE, too (COM-3). Who wants that signal has set a handler.
-void make_broken_pipes_errors() {
-  struct sigaction now {};
-  if (sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_DFL) signal(SIGPIPE, SIG_IGN);
-}
 
 }  // namespace
 
 result<std::unique_ptr<pending_group>> open_gloo_group(const group_options& options) {
-  make_broken_pipes_errors();
   return gloo_pending::open(options);
 }
 

@@ -51,14 +51,16 @@ status nccl_channel::launch(const char* what, const std::function<ncclResult_t(n
   return settle(what, answer, deadline);
 }
 
-/// Asks until NCCL has done what it was told.
+/// Asks until NCCL has done what it was told; once more after the deadline, which a busy processor
+/// may have passed without NCCL.
 status nccl_channel::settle(const char* what, ncclResult_t answer, clock::time_point deadline) {
   patience between;
-  while (answer == ncclInProgress) {
-    if (clock::now() >= deadline)
+  for (bool late = false; answer == ncclInProgress;) {
+    if (late)
       return error{errc::timeout, fmt::format("{}: {} does not end", name_, what),
                    "a peer has died or is not connected"};
     between.wait();
+    late = clock::now() >= deadline;
     std::unique_lock lock(mutex_);
     if (!comm_) return await_end(lock, deadline);
     ncclResult_t state = ncclSuccess;

@@ -31,7 +31,11 @@ class nccl_communicator final : public communicator {
  public:
   nccl_communicator(const group_options& options, const nccl_library& library,
                     std::shared_ptr<nccl_watch> watch)
-      : rank_(options.rank), size_(options.size), library_(library), watch_(std::move(watch)) {}
+      : rank_(options.rank),
+        size_(options.size),
+        library_(library),
+        watch_(std::move(watch)),
+        limit_(options.connect_timeout) {}
   ~nccl_communicator() override { watch_->stop(); }
 
   /// Channels are the watch's, and connected.
@@ -41,8 +45,9 @@ class nccl_communicator final : public communicator {
     above_ = above;
   }
 
-  /// The first operation of every channel connects what it needs and shows that it works.
-  status warm_up(device& gpu);
+  /// The first operation of every channel connects what it needs and shows that it works; later
+  /// ones may take `limit` each.
+  status warm_up(device& gpu, std::chrono::milliseconds limit);
 
   int rank() const noexcept override { return rank_; }
   int size() const noexcept override { return size_; }
@@ -119,27 +124,29 @@ class nccl_communicator final : public communicator {
   void enqueue(stream& s, nccl_channel& channel, const char* what, Call call) {
     auto& queue = static_cast<cuda_stream&>(s);
     auto started = queue.record();
-    queue.enqueue(what, [watch = watch_, &channel, what, call](cudaStream_t raw) -> status {
-      TROUPE_CHECK(watch->failure());
-      auto launched = channel.launch(
-          what, [&](ncclComm_t comm) { return call(comm, raw); },
-          clock::now() + watch->options().timeout);
-      if (launched) return {};
-      watch->fail(launched.error());
-      return watch->failure();  // the first one: this call may have failed of the end it brought
-    });
-    watch_->under_way(what, std::move(started), queue.record());
+    queue.enqueue(
+        what, [watch = watch_, &channel, what, call, limit = limit_](cudaStream_t raw) -> status {
+          TROUPE_CHECK(watch->failure());
+          auto launched = channel.launch(
+              what, [&](ncclComm_t comm) { return call(comm, raw); }, clock::now() + limit);
+          if (launched) return {};
+          watch->fail(launched.error());
+          return watch
+              ->failure();  // the first one: this call may have failed of the end it brought
+        });
+    watch_->under_way(what, std::move(started), queue.record(), limit_);
     queue.verify([watch = watch_] { return watch->failure(); });
   }
 
   const int rank_, size_;
   const nccl_library& library_;
   const std::shared_ptr<nccl_watch> watch_;
+  std::chrono::milliseconds limit_;  ///< of one operation
   nccl_channel* world_ = nullptr;
   neighbour below_, above_;
 };
 
-status nccl_communicator::warm_up(device& gpu) {
+status nccl_communicator::warm_up(device& gpu, std::chrono::milliseconds limit) {
   TROUPE_TRY(s, gpu.make_stream({"nccl", 1}));
   TROUPE_TRY(memory, gpu.allocate(2 * sizeof(double)));
   double value = 1;
@@ -162,6 +169,7 @@ status nccl_communicator::warm_up(device& gpu) {
   if (value != size_)
     return error{errc::unavailable, fmt::format("group {}: NCCL counts {} ranks, there are {}",
                                                 watch_->options().name, value, size_)};
+  limit_ = limit;
   return {};
 }
 
@@ -255,9 +263,9 @@ result<std::unique_ptr<communicator>> nccl_pending::connect(
     const std::vector<std::string>& offered) {
   TROUPE_CHECK(check(offered));
   TROUPE_CUDA_TRY(cudaSetDevice(gpu_.ordinal()));
-  const auto deadline = clock::now() + options_.timeout;
+  const auto deadline = clock::now() + options_.connect_timeout;
   auto watch = std::make_shared<nccl_watch>(
-      library_, nccl_watch_options{options_.name, options_.timeout, tuning_.watch_period});
+      library_, nccl_watch_options{options_.name, tuning_.watch_period, tuning_.close_limit});
   auto group = std::make_unique<nccl_communicator>(options_, library_, watch);
   if (options_.rank + 1 != options_.size) world_id_ = id_at(offered.back(), 0);
   auto& world = watch->add_channel();
@@ -272,7 +280,7 @@ result<std::unique_ptr<communicator>> nccl_pending::connect(
   }
   group->use(&world, below, above);
   watch->start();
-  TROUPE_CHECK(group->warm_up(gpu_));
+  TROUPE_CHECK(group->warm_up(gpu_, options_.timeout));
   return std::unique_ptr<communicator>(std::move(group));
 }
 

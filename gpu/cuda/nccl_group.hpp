@@ -40,6 +40,7 @@ inline constexpr int link_blocks = 8;
 
 struct nccl_tuning {
   std::chrono::milliseconds watch_period{20};
+  std::chrono::milliseconds close_limit{10'000};  ///< NCW-3
 };
 
 /// open_nccl_group() with the library given; it outlives the group.

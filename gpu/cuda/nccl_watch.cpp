@@ -19,9 +19,10 @@ void nccl_watch::start() {
   });
 }
 
-void nccl_watch::under_way(const char* what, event_ptr started, event_ptr finished) {
+void nccl_watch::under_way(const char* what, event_ptr started, event_ptr finished,
+                           std::chrono::milliseconds limit) {
   std::lock_guard lock(mutex_);
-  under_way_.push_back({what, std::move(started), std::move(finished), {}});
+  under_way_.push_back({what, std::move(started), std::move(finished), limit, {}});
 }
 
 void nccl_watch::fail(const error& e) {
@@ -40,10 +41,11 @@ status nccl_watch::failure() const {
 
 void nccl_watch::run() {
   std::unique_lock lock(mutex_);
-  while (!stopping_ && failure_) {
+  for (bool last = false; !last && failure_;) {
     changed_.wait_for(lock, options_.period, [this] { return stopping_ || !failure_; });
     if (!failure_) break;  // the driver may be busy with what another group waits for
-    if (auto wrong = look()) failure_ = *wrong;
+    last = stopping_;
+    if (auto wrong = look()) failure_ = *wrong;  // NCW-4
   }
   const bool in_order = failure_ && under_way_.empty();
   if (!in_order && failure_)
@@ -65,10 +67,10 @@ std::optional<error> nccl_watch::look() {
       continue;
     }
     if (!o->seen && o->started->done()) o->seen = now;
-    if (o->seen && now - *o->seen > options_.timeout)
+    if (o->seen && now - *o->seen > o->limit)
       return error{errc::timeout,
                    fmt::format("group {}: {} has not finished within {} ms", options_.name, o->what,
-                               options_.timeout.count()),
+                               o->limit.count()),
                    "a peer has died or is far behind"};
     ++o;
   }

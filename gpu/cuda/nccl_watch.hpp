@@ -12,6 +12,8 @@
 //     of a later one could keep the device from finishing an earlier one.
 //   NCW-3  stop() returns within close_limit, even if NCCL does not: then thread and channels are
 //     left behind.
+//   NCW-4  Whether a group ends in good order is judged after a look that stop() came before,
+//     however late the thread began: what had finished by then is not under way.
 #pragma once
 
 #include <condition_variable>
@@ -30,7 +32,6 @@ namespace troupe::gpu::cuda {
 
 struct nccl_watch_options {
   std::string name;                               ///< of the group
-  std::chrono::milliseconds timeout;              ///< of one operation, from its turn in the stream
   std::chrono::milliseconds period{20};           ///< between two looks
   std::chrono::milliseconds close_limit{10'000};  ///< of ending, NCW-3
 };
@@ -47,8 +48,9 @@ class nccl_watch : public std::enable_shared_from_this<nccl_watch> {
   /// The thread begins. Once.
   void start();
 
-  /// An operation between two points of a stream.
-  void under_way(const char* what, event_ptr started, event_ptr finished);
+  /// An operation between two points of a stream, which may take `limit` from its turn on.
+  void under_way(const char* what, event_ptr started, event_ptr finished,
+                 std::chrono::milliseconds limit);
 
   /// Keeps the first error; everything is ended soon (NCW-1). From any thread.
   void fail(const error& e);
@@ -63,6 +65,7 @@ class nccl_watch : public std::enable_shared_from_this<nccl_watch> {
   struct operation {
     const char* what;
     event_ptr started, finished;
+    std::chrono::milliseconds limit;
     std::optional<clock::time_point> seen;  ///< its turn was noticed
   };
 

@@ -6,6 +6,7 @@
 
 #include "gpu/host/kernels/kernel_table.hpp"
 #include "gpu/host/thread_team.hpp"
+#include "gpu/stopwatch.hpp"
 
 namespace troupe::gpu {
 namespace {
@@ -14,25 +15,40 @@ using loop = double (*)(int64_t rounds);
 
 constexpr double sample_seconds = 0.012;  // long beside a wake-up, short beside a disturbance
 
-/// Seconds `team` needs for `rounds` in every member; adds up what they did.
-double time_rounds(host::thread_team& team, loop burn, int64_t rounds, time_kind clock,
-                   double& operations) {
-  std::vector<double> done(static_cast<size_t>(team.threads()));
-  const double start = seconds_now(clock);
-  team.run([&](int member, int) { done[static_cast<size_t>(member)] = burn(rounds); });
-  const double took = seconds_now(clock) - start;
-  operations = 0;
-  for (double d : done) operations += d;
-  return took;
+/// What `rounds` in every member of a team came to.
+struct lap {
+  double seconds = 0;  ///< of processor time, the longest of the members
+  double flops = 0;    ///< a second of processor time, all members together
+  double others = 0;   ///< share of the wall's time that the members did not get
+};
+
+lap run_rounds(host::thread_team& team, loop burn, int64_t rounds) {
+  struct share {
+    double operations, processor, wall;
+  };
+  std::vector<share> done(static_cast<size_t>(team.threads()));
+  team.run([&](int member, int) {
+    const double wall = seconds_now(time_kind::wall), own = seconds_now(time_kind::thread);
+    const double operations = burn(rounds);
+    done[static_cast<size_t>(member)] = {operations, seconds_now(time_kind::thread) - own,
+                                         seconds_now(time_kind::wall) - wall};
+  });
+  lap out;
+  double processor = 0, wall = 0;
+  for (const share& d : done) {
+    out.seconds = std::max(out.seconds, d.processor);
+    out.flops += d.operations / std::max(d.processor, 1e-9);
+    processor += d.processor;
+    wall += d.wall;
+  }
+  out.others = std::clamp(1 - processor / wall, 0.0, 1.0);
+  return out;
 }
 
 /// Rounds that take about sample_seconds.
 int64_t rounds_of_sample(host::thread_team& team, loop burn) {
   int64_t rounds = 1000;
-  double operations = 0;
-  while (time_rounds(team, burn, rounds, time_kind::wall, operations) < sample_seconds / 2) {
-    rounds *= 2;
-  }
+  while (run_rounds(team, burn, rounds).seconds < sample_seconds / 2) rounds *= 2;
   return rounds;
 }
 
@@ -40,13 +56,14 @@ peak_sample measure(host::thread_team& team, loop burn, std::string instruction,
   constexpr int samples = 15;
   const int64_t rounds = rounds_of_sample(team, burn);
   std::vector<double> rates;
+  double others = 0;
   for (int i = 0; i < samples; ++i) {
-    double operations = 0;
-    const double seconds = time_rounds(team, burn, rounds, time_kind::wall, operations);
-    rates.push_back(operations / seconds);
+    const lap l = run_rounds(team, burn, rounds);
+    rates.push_back(l.flops);
+    others += l.others / samples;
   }
   std::sort(rates.begin(), rates.end());
-  return {std::move(instruction), type, team.threads(), rates[samples / 2], rates.back()};
+  return {std::move(instruction), type, team.threads(), rates[samples / 2], rates.back(), others};
 }
 
 error no_threads(const std::system_error& e) {
@@ -55,6 +72,14 @@ error no_threads(const std::system_error& e) {
 }
 
 }  // namespace
+
+std::vector<std::string> instruction_sets() {
+  int count = 0;
+  const auto* tables = host::runnable_kernels(&count);
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.emplace_back(tables[i]->name);
+  return names;
+}
 
 result<std::vector<peak_sample>> measure_peaks(int threads) {
   if (threads < 1) return error(errc::usage, "a peak needs at least one thread");
@@ -75,33 +100,21 @@ result<std::vector<peak_sample>> measure_peaks(int threads) {
   }
 }
 
-result<double> measure_peak_flops(dtype type, int threads) {
-  TROUPE_TRY(samples, measure_peaks(threads));
-  double ceiling = 0;
-  for (const peak_sample& s : samples) {
-    if (s.type == type || type == dtype::bf16) ceiling = std::max(ceiling, s.best);
-  }
-  return ceiling;
-}
-
 class peak_meter::impl {
  public:
-  impl(int threads, loop burn, time_kind clock)
-      : team_(threads, "peak"),
+  impl(peak_sample first, loop burn)
+      : first_(std::move(first)),
+        team_(first_.threads, "peak"),
         burn_(burn),
-        clock_(clock),
         rounds_(rounds_of_sample(team_, burn)) {}
 
-  double sample() {
-    double operations = 0;
-    const double seconds = time_rounds(team_, burn_, rounds_, clock_, operations);
-    return operations / seconds;
-  }
+  const peak_sample& first() const { return first_; }
+  double sample() { return run_rounds(team_, burn_, rounds_).flops; }
 
  private:
+  const peak_sample first_;
   host::thread_team team_;
   const loop burn_;
-  const time_kind clock_;
   const int64_t rounds_;
 };
 
@@ -110,24 +123,28 @@ peak_meter::peak_meter(peak_meter&&) noexcept = default;
 peak_meter& peak_meter::operator=(peak_meter&&) noexcept = default;
 peak_meter::~peak_meter() = default;
 
-result<peak_meter> peak_meter::make(dtype type, int threads, time_kind clock) {
+result<peak_meter> peak_meter::make(dtype type, int threads) {
   TROUPE_TRY(ways, measure_peaks(threads));
   const host::kernel_table& k = host::select_kernels();
-  loop fastest = k.burn_f32;
-  double most = 0;
-  for (const peak_sample& way : ways) {
-    if (type != dtype::bf16 && way.type != type) continue;
-    if (way.best <= most) continue;
-    most = way.best;
-    fastest = way.type == dtype::f32           ? k.burn_f32
-              : way.instruction == "tdpbf16ps" ? k.burn_tiles_bf16
-                                               : k.burn_dot_bf16;
-  }
+  const auto fastest =
+      std::max_element(ways.begin(), ways.end(), [&](const auto& a, const auto& b) {
+        const auto rate = [&](const peak_sample& s) {
+          return type == dtype::bf16 || s.type == type ? s.best : 0;
+        };
+        return rate(a) < rate(b);
+      });
+  const loop burn = fastest->type == dtype::f32           ? k.burn_f32
+                    : fastest->instruction == "tdpbf16ps" ? k.burn_tiles_bf16
+                                                          : k.burn_dot_bf16;
   try {
-    return peak_meter(std::make_unique<impl>(threads, fastest, clock));
+    return peak_meter(std::make_unique<impl>(*fastest, burn));
   } catch (const std::system_error& e) {
     return no_threads(e);
   }
+}
+
+const peak_sample& peak_meter::first() const {
+  return impl_->first();
 }
 
 double peak_meter::sample() {

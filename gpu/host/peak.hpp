@@ -1,7 +1,8 @@
 // What this machine could do at most: multiply-adds on registers, measured, not looked up.
 //
-// Why: "% of peak" is only honest against a ceiling taken on the same machine, with the same
-// number of threads, in the same hour.
+// Why: "% of peak" is only honest against a ceiling taken on the same machine with the same number
+// of threads. The ceiling belongs to the machine: each thread is timed by its own processor time,
+// so that what others did meanwhile lowers nothing, and is told instead.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,6 @@
 #include <vector>
 
 #include "gpu/device.hpp"
-#include "gpu/stopwatch.hpp"
 
 namespace troupe::gpu {
 
@@ -20,28 +20,35 @@ struct peak_sample {
   int threads = 1;
   double flops_per_second = 0;  ///< median over rounds, all threads together
   double best = 0;              ///< the best round
+  /// The share of the wall's time in which these threads were ready and others ran, in [0, 1].
+  double others = 0;
+
+  /// Whether the machine was too busy, or its clocks too restless, for the numbers to be its best.
+  bool disturbed() const { return others > 0.05 || flops_per_second < 0.9 * best; }
 };
+
+/// The instruction sets that kernels are compiled for and this processor has, worst first, none
+/// better than TROUPE_ISA: "generic", "avx2" ...
+std::vector<std::string> instruction_sets();
 
 /// Every way this machine can multiply, with `threads` threads at once. Takes about 0.2 s a way.
 /// Fails with usage when threads < 1, with unavailable when threads cannot be started.
 result<std::vector<peak_sample>> measure_peaks(int threads);
 
-/// The ceiling for a type, floating-point operations a second: the best round of the fastest way.
-/// bfloat16 may also be
-/// widened and multiplied as float32: its ceiling is never below that of float32.
-result<double> measure_peak_flops(dtype type, int threads);
-
-/// The same ceiling again and again, in small samples between other measurements: clocks of
-/// processors and the load of shared machines change from second to second.
+/// The ceiling for a type, the fastest way there is, and small samples of it between other work:
+/// clocks of processors change from second to second. bfloat16 may also be widened and multiplied
+/// as float32: its ceiling is never below that of float32.
 class peak_meter {
  public:
-  /// Fails as measure_peaks does. `clock` must be wall where threads > 1 are to be compared.
-  static result<peak_meter> make(dtype type, int threads, time_kind clock);
+  /// Measures all ways once; fails as measure_peaks does.
+  static result<peak_meter> make(dtype type, int threads);
   peak_meter(peak_meter&&) noexcept;
   peak_meter& operator=(peak_meter&&) noexcept;
   ~peak_meter();
 
-  /// Floating-point operations a second, over some 10 ms.
+  /// What make() found of the fastest way.
+  const peak_sample& first() const;
+  /// Floating-point operations a second, over some 10 ms of each thread's processor time.
   double sample();
 
  private:

@@ -9,9 +9,22 @@ namespace {
 
 /// Largest size of one dimension: keeps every product of two dimensions within int64.
 constexpr int64_t dimension_limit = int64_t{1} << 28;
+/// Most layers: every one of them is listed, tensor by tensor.
+constexpr int64_t layer_limit = int64_t{1} << 16;
+/// Most parameters: keeps their bytes, and sums of those, within int64.
+constexpr double parameter_limit = 281474976710656;  // 2^48
 
 error impossible(std::string text) {
   return {errc::bad_config, "impossible model: " + std::move(text)};
+}
+
+/// Of the matrices, in numbers that do not overflow.
+double about_parameters(const model_config& m) {
+  const auto heads = static_cast<double>(2 * m.heads + 2 * m.kv_heads);
+  const double layer =
+      heads * static_cast<double>(m.head_width) + static_cast<double>(m.ffn_in_width() + m.ffn);
+  const auto tables = static_cast<double>(2 * m.vocab + m.max_positions);
+  return static_cast<double>(m.hidden) * (static_cast<double>(m.layers) * layer + tables);
 }
 
 }  // namespace
@@ -30,7 +43,12 @@ status model_config::check() const {
                      {"vocab", vocab},           {"max_positions", max_positions}};
   for (const auto& [name, value] : sizes)
     if (value < 1 || value > dimension_limit)
-      return impossible(fmt::format("{} is {}; at least 1 is needed", name, value));
+      return impossible(fmt::format("{} is {}, expected 1 to {}", name, value, dimension_limit));
+  if (layers > layer_limit)
+    return impossible(fmt::format("layers is {}, expected 1 to {}", layers, layer_limit));
+  if (const double count = about_parameters(*this); count > parameter_limit)
+    return impossible(fmt::format("it has about {:.2g} parameters, expected at most {:.2g}", count,
+                                  parameter_limit));
   if (heads % kv_heads != 0)
     return impossible(
         fmt::format("{} heads cannot share {} key/value heads evenly", heads, kv_heads));

@@ -1,6 +1,8 @@
 // Streaming a checkpoint's weights into safetensors.
 #include "io/checkpoint/export.hpp"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -195,21 +197,26 @@ result<std::string> with_dtype(const std::string& text, tensor_dtype type) {
   return config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace
+/// What an export makes of this checkpoint.
+claim export_claim(const manifest& m) {
+  claim c{folder_kind::model, m.head.job, {}};
+  for (const auto& f : m.files)
+    if (!f.shard && !of_training(f.name)) c.files.push_back(f.name);
+  for (const char* name :
+       {"model.safetensors", "model-#-of-#.safetensors", "model.safetensors.index.json"})
+    c.files.emplace_back(name);
+  return c;
+}
 
-result<export_report> export_model(const reader& from, const fs::path& folder,
+/// Everything of the export, into a folder made for it.
+result<export_report> write_folder(const reader& from, const fs::path& folder,
                                    const export_options& options) {
-  if (options.type != tensor_dtype::f32 && options.type != tensor_dtype::bf16)
-    return error{errc::usage, "weights are exported as f32 or bf16"};
   auto config = from.read_file(std::string(config_name));
   if (!config) return config.error();
   TROUPE_TRY(text, with_dtype(*config, options.type));
   exporter weights(from, options);
   const auto specs = weights.specs();
   if (specs.empty()) return error{errc::bad_data, "the checkpoint holds no weights"};
-  std::error_code code;
-  fs::create_directories(folder, code);
-  if (code) return error::system(fmt::format("make the folder {}", folder.string()), code.value());
   TROUPE_CHECK(write_model_tensors(
       folder, specs,
       [&](const tensor_spec& spec, const exporter::sink& sink) {
@@ -224,6 +231,73 @@ result<export_report> export_model(const reader& from, const fs::path& folder,
   }
   export_report report{specs.size(), 0};
   for (const auto& spec : specs) report.bytes += byte_size(spec.type, spec.shape).value_or(0);
+  return report;
+}
+
+/// `partial` gets the name `folder`; what had it goes (EX-1, EX-2).
+status take_place(const fs::path& partial, const fs::path& folder) {
+  std::error_code code;
+  const bool again = fs::exists(fs::symlink_status(folder, code));
+  const int done = again ? ::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, folder.c_str(),
+                                       RENAME_EXCHANGE)
+                         : ::rename(partial.c_str(), folder.c_str());
+  if (done != 0) return error::system(fmt::format("rename to {}", folder.string()), errno);
+  TROUPE_CHECK(fsync_directory(folder.parent_path()));
+  return again ? remove_owned(partial, folder_kind::model) : status{};
+}
+
+fs::path partial_of(const fs::path& folder) {
+  return folder.string() + ".partial";
+}
+
+/// A folder's name as a plain one, for what comes behind it.
+fs::path plain(const fs::path& folder) {
+  auto path = fs::absolute(folder).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+/// Nothing, an empty folder, or one of ours.
+status is_free(const fs::path& folder) {
+  std::error_code code;
+  if (!fs::exists(fs::symlink_status(folder, code))) return {};
+  const auto mark = read_mark(folder);
+  auto ours = check_claimed(folder, mark ? *mark : claim{folder_kind::model, {}, {}});
+  if (ours && mark && mark->kind != folder_kind::model)
+    ours = error{errc::permission, fmt::format("it is marked as {}", to_string(mark->kind))};
+  if (ours && !mark && mark.error().code != errc::not_found)
+    ours = error{errc::permission, mark.error().message};
+  if (ours) return {};
+  return error{ours.error().code,
+               fmt::format("the model cannot be exported to {}: {}", folder.string(),
+                           ours.error().message),
+               "take it away yourself, or name another folder"};
+}
+
+}  // namespace
+
+status check_export(const fs::path& folder) {
+  const auto path = plain(folder);
+  TROUPE_CHECK(is_free(path));
+  return is_free(partial_of(path));
+}
+
+result<export_report> export_model(const reader& from, const fs::path& folder,
+                                   const export_options& options) {
+  if (options.type != tensor_dtype::f32 && options.type != tensor_dtype::bf16)
+    return error{errc::usage, "weights are exported as f32 or bf16"};
+  const auto path = plain(folder), partial = partial_of(path);
+  TROUPE_CHECK(check_export(path));
+  std::error_code code;
+  fs::create_directories(path.parent_path(), code);
+  if (code) return error::system("make the folder " + path.parent_path().string(), code.value());
+  if (fs::exists(partial, code)) TROUPE_CHECK(remove_owned(partial, folder_kind::model));
+  TROUPE_CHECK(make_owned(partial, export_claim(from.content())));
+  auto report = write_folder(from, partial, options);
+  if (!report) {
+    static_cast<void>(remove_owned(partial, folder_kind::model));  // else the next export does
+    return report.error();
+  }
+  TROUPE_CHECK(take_place(partial, path));
   return report;
 }
 

@@ -1,4 +1,9 @@
 // A checkpoint as a Hugging Face folder: config.json, tokenizer files, model*.safetensors.
+//
+// Invariants
+// EX-1 What is there is replaced whole or not at all: the export is written to FOLDER.partial,
+//      and the two change places.
+// EX-2 Only a folder that an export made, with nothing else in it, is ever replaced.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +28,16 @@ struct export_report {
   uint64_t bytes = 0;  ///< of tensors, as written
 };
 
+/// Whether an export to `folder` may be made: nothing is there, an empty folder, or an earlier
+/// export of this program, and the same of FOLDER.partial. Errors: permission naming what is in the
+/// way; io.
+status check_export(const std::filesystem::path& folder);
+
 /// Writes the model's weights (the masters, or their roundings to bf16; parts `weight` where they
 /// were stored and bf16 is asked for) in file layout under full names, and every small file of the
-/// checkpoint but the training state; torch_dtype in config.json is set to the type. The folder is
-/// made if it is missing. Errors: bad_data for damage, or a checkpoint without config.json or
-/// weights; io.
+/// checkpoint but the training state; torch_dtype in config.json is set to the type. The parent is
+/// made if it is missing. Errors: check_export's; bad_data for damage, or a checkpoint without
+/// config.json or weights; io.
 result<export_report> export_model(const reader& from, const std::filesystem::path& folder,
                                    const export_options& options);
 

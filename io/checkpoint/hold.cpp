@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include "io/checkpoint/manifest.hpp"
+#include "io/file.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -42,11 +44,11 @@ status add_hold(const fs::path& checkpoint, const hold& what) {
 
 status release_hold(const fs::path& checkpoint, std::string_view by) {
   TROUPE_TRY(file, hold_file(checkpoint, by));
-  if (::unlink(file.c_str()) != 0) {
-    if (errno == ENOENT)
-      return error{errc::not_found, fmt::format("{} is not held by {}", checkpoint.string(), by)};
-    return error::system(fmt::format("remove {}", file.string()), errno);
-  }
+  const auto fd = open_read(file);
+  if (!fd && fd.error().code == errc::not_found)
+    return error{errc::not_found, fmt::format("{} is not held by {}", checkpoint.string(), by)};
+  if (!fd) return fd.error();
+  TROUPE_CHECK(remove_own_file(file, fd->get()));
   return fsync_directory(checkpoint);
 }
 

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "io/checkpoint/folder_claim.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/file.hpp"
 
@@ -130,20 +131,27 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
   return out;
 }
 
+status check_removal(const doomed& what) {
+  return check_claimed(what.path, claim_of(what.path));
+}
+
 status remove(const doomed& what) {
   TROUPE_TRY(nobody_reads, exclude_readers(what.path));
   const auto parent = what.path.parent_path();
+  const auto ours = claim_of(what.path);
+  const auto whole = check_claimed(what.path, ours);  // before its name goes
+  if (!whole) return whole.error().code == errc::not_found ? status{} : whole;  // gone already
   auto gone = what.path;
   std::error_code code;
   if (what.name.state == folder_state::complete || what.name.state == folder_state::aside) {
     gone = parent / deleting_name(what.name.step);
-    fs::remove_all(gone, code);
-    if (!code) fs::rename(what.path, gone, code);
+    if (fs::exists(fs::symlink_status(gone, code)))
+      TROUPE_CHECK(remove_claimed(gone, claim_of(gone)));
+    fs::rename(what.path, gone, code);
     if (code) return error::system(fmt::format("rename {}", what.path.string()), code.value());
     TROUPE_CHECK(fsync_directory(parent));
   }
-  fs::remove_all(gone, code);
-  if (code) return error::system(fmt::format("remove {}", gone.string()), code.value());
+  TROUPE_CHECK(remove_claimed(gone, ours));
   return fsync_directory(parent);
 }
 
@@ -182,8 +190,11 @@ status caretaker::retain(const fs::path& dir, const retention& rules,
         kept = good.error().within(fmt::format("{} is kept", old.path.string()));
         continue;
       }
-    if (auto gone = remove(old); !gone && gone.error().code != errc::unavailable)
-      return gone.error();  // what is being read goes another time
+    // The others go all the same; what is being read goes another time.
+    const auto gone = remove(old);
+    if (gone || gone.error().code == errc::unavailable) continue;  // what is being read goes later
+    if (gone.error().code != errc::permission) return gone.error();
+    kept = gone;  // it holds what is not ours
   }
   return kept;
 }

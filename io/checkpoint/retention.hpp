@@ -11,6 +11,7 @@
 //      the place of a good one.
 // RT-6 What a launch began from is given up only after a newer checkpoint of its own was read back
 //      wholly: a disk that keeps nothing costs no training that was there before.
+// RT-7 A folder that holds what no checkpoint has (a note, a person's copy) stays whole.
 #pragma once
 
 #include <cstdint>
@@ -65,7 +66,11 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
                                  const standing& now, int64_t now_s,
                                  std::span<const std::string> in_use = {});
 
-/// Removes one folder (RT-3). Errors: unavailable while somebody reads it (hold.hpp); io.
+/// Whether remove() would remove it now; permission where it holds what is not ours (RT-7).
+status check_removal(const doomed& what);
+
+/// Removes one folder (RT-3). Errors: permission where it holds what is not ours (RT-7);
+/// unavailable while somebody reads it (hold.hpp); io.
 status remove(const doomed& what);
 
 /// The retention of one tier by a launch that saves into it.
@@ -75,7 +80,8 @@ class caretaker {
 
   /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as
   /// they are for whoever is writing there. Blocks: once a launch it reads a checkpoint (RT-6).
-  /// Errors: io; bad_data where what was read back is damaged.
+  /// Errors: io; bad_data where what was read back is damaged; permission where one holds what is
+  /// not ours: it stays, and the others go.
   status retain(const std::filesystem::path& dir, const retention& rules,
                 std::span<const std::string> in_use = {});
 

@@ -2,10 +2,12 @@
 #include "io/checkpoint/save.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/folder_claim.hpp"
 #include "io/file.hpp"
 
 namespace troupe::io::checkpoint {
@@ -13,14 +15,7 @@ namespace troupe::io::checkpoint {
 namespace fs = std::filesystem;
 
 status remove_folder(disk& d, const fs::path& folder) {
-  TROUPE_TRY(entries, d.list(folder));
-  for (const auto& e : entries) {
-    if (e.folder)
-      TROUPE_CHECK(remove_folder(d, folder / e.name));
-    else
-      TROUPE_CHECK(d.remove_file(folder / e.name));
-  }
-  return d.remove_dir(folder);
+  return d.remove_folder(folder, claim_of(d, folder));
 }
 
 namespace {
@@ -35,6 +30,32 @@ result<bool> make_dirs(disk& d, const fs::path& folder) {
 
 }  // namespace
 
+result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job) {
+  TROUPE_TRY(first, make_dirs(d, partial));
+  const auto mark = partial / mark_file;
+  if (first || !d.read_small(mark, max_mark_bytes))  // who came first may have died between the two
+    TROUPE_CHECK(d.write_small(mark, partial_mark(job, {}), durable::no));
+  return first;
+}
+
+namespace {
+
+/// Whether what bears the name of a complete checkpoint may be replaced (SV-4).
+status may_replace(disk& d, const fs::path& there, bool is_folder) {
+  TROUPE_TRY(entries, is_folder ? d.list(there) : std::vector<dir_entry>{});
+  std::vector<content> all;
+  for (const auto& e : entries)
+    all.push_back({e.name, e.folder ? content::type::folder : content::type::file});
+  const auto order = removal_order(all, claim_of(d, there));
+  if (is_folder && order) return {};
+  return error{errc::permission,
+               fmt::format("{} is in the way: {}", there.string(),
+                           is_folder ? order.error().message : "it is no folder"),
+               "take it away, or name another checkpoint.dir"};
+}
+
+}  // namespace
+
 // -- a rank ---------------------------------------------------------------------------------------
 
 rank_save::rank_save(rank_plan plan) : plan_(std::move(plan)) {}
@@ -42,8 +63,7 @@ rank_save::rank_save(rank_plan plan) : plan_(std::move(plan)) {}
 result<std::unique_ptr<rank_save>> rank_save::create(disk& d, const fs::path& partial,
                                                      const manifest_head& head, rank_plan plan,
                                                      voted done) {
-  TROUPE_TRY(first, make_dirs(d, partial));
-  (void)first;  // else another rank was
+  TROUPE_CHECK(make_partial(d, partial, head.job));
   std::unique_ptr<rank_save> out(new rank_save(std::move(plan)));
   auto& s = *out;
   s.captures_ = plan_capture(s.plan_, head.slot_bytes);
@@ -94,12 +114,12 @@ void rank_save::written(const status& outcome) {
 
 namespace {
 
-/// Whether a complete folder is an earlier attempt of the same launch; not where nobody can tell.
-bool of_the_same_launch(disk& d, const fs::path& complete, const manifest_head& head) {
+/// The launch that saved a complete folder; nothing where nobody can tell.
+std::optional<uint64_t> saver_of(disk& d, const fs::path& complete) {
   const auto text = d.read_small(complete / manifest_file, max_manifest_bytes);
-  if (!text) return false;
+  if (!text) return std::nullopt;
   const auto there = parse_manifest(as_bytes(*text));
-  return there && line_of(there->head).back().launch == line_of(head).back().launch;
+  return there ? std::optional(line_of(there->head).back().launch) : std::nullopt;
 }
 
 /// SV-6: gives the folder a name that is free.
@@ -120,11 +140,15 @@ result<fs::path> publish(disk& d, const fs::path& partial, const manifest_head& 
   const auto name = complete_name(head.step);
   TROUPE_CHECK(d.sync_dir(partial));
   TROUPE_TRY(entries, d.list(dir));
-  bool again =
-      std::any_of(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
-  if (again && !of_the_same_launch(d, dir / name, head)) {
-    TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
-    again = false;
+  const auto there =
+      std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
+  bool again = there != entries.end();
+  if (again) {
+    const auto saver = saver_of(d, dir / name);
+    const bool own = saver == line_of(head).back().launch;
+    if (own || !saver) TROUPE_CHECK(may_replace(d, dir / name, there->folder));
+    if (!own) TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
+    again = own;
   }
   TROUPE_CHECK(again ? d.exchange(partial, dir / name) : d.rename(partial, dir / name));  // SV-4
   TROUPE_CHECK(d.sync_dir(dir));
@@ -137,6 +161,10 @@ result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_he
                              std::vector<shard_facts> shards,
                              const std::vector<small_file>& others) {
   std::vector<file_sum> sums;
+  std::vector<std::string> names;
+  for (const auto& f : others) names.push_back(f.name);
+  TROUPE_CHECK(d.write_small(partial / mark_file, partial_mark(head.job, std::move(names)),
+                             durable::no));
   for (const auto& f : others) {
     if (!is_file_name(f.name)) return error{errc::bug, "a small file's name is none: " + f.name};
     TROUPE_CHECK(d.write_small(partial / f.name, f.content, durable::yes));

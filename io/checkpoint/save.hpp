@@ -13,6 +13,8 @@
 //      affair: its one sync of the folder covers all of them.
 // SV-4 Where a complete step-N of the same launch is there already (its commit was not answered),
 //      the two folders change places in one step: at no time is there none.
+//      One that holds anything else (a note, PINNED), or that is no checkpoint, stays, and the
+//      save fails: nobody else's files go.
 // SV-5 A shard is a new file: what an attempt before left under the same name makes the save fail,
 //      and is never added to.
 // SV-6 One of another launch is set aside first, and the name is synced: it is never removed, and
@@ -92,7 +94,12 @@ result<std::filesystem::path> commit_save(disk& d, const std::filesystem::path& 
 result<std::filesystem::path> publish(disk& d, const std::filesystem::path& partial,
                                       const manifest_head& head);
 
-/// Removes a folder of files, with what is in it. Blocks.
+/// Makes the folder of a checkpoint on its way, with its mark; true when it was made now. Errors:
+/// those of disk::make_dir and disk::write_small.
+result<bool> make_partial(disk& d, const std::filesystem::path& partial, const std::string& job);
+
+/// Removes a checkpoint's folder with what is in it, unless it holds what no checkpoint has
+/// (folder_claim.hpp). Blocks. Errors: permission; io.
 status remove_folder(disk& d, const std::filesystem::path& folder);
 
 }  // namespace troupe::io::checkpoint

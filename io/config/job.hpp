@@ -101,7 +101,7 @@ struct cluster_section {
   int64_t suspect_after_ms = 3000;
   int64_t dead_after_ms = 10000;
   int64_t join_timeout_ms = 60000;
-  bool insecure = false;                 ///< allow plain TCP beyond loopback, tensors included
+  bool insecure = false;                 ///< listen beyond loopback without certificates
   bool clear_text_tensors = false;       ///< allow tensors between hosts in the clear, despite TLS
   std::string ssh_command = "ssh";       ///< program and options that run a command on a host
   std::string remote_binary = "troupe";  ///< the program's path on the other hosts

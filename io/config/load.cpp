@@ -113,13 +113,6 @@ void finish(detail::builder& b) {
   detail::check(b);
 }
 
-error as_error(const std::vector<problem>& problems) {
-  std::string text;
-  for (const auto& p : problems) text += (text.empty() ? "" : "\n") + render(p);
-  auto code = problems.size() == 1 ? problems[0].code : errc::bad_config;
-  return {code, std::move(text)};
-}
-
 }  // namespace
 
 std::string to_string(const origin& from) {
@@ -143,6 +136,13 @@ std::string render(const problem& p) {
   if (!p.key.empty()) text += ": " + p.key;
   text += ": " + p.what;
   return p.hint.empty() ? text : text + "; " + p.hint;
+}
+
+error as_error(const std::vector<problem>& problems) {
+  std::string text;
+  for (const auto& p : problems) text += (text.empty() ? "" : "\n") + render(p);
+  auto code = problems.size() == 1 ? problems[0].code : errc::bad_config;
+  return {code, std::move(text)};
 }
 
 outcome read(const sources& from) {

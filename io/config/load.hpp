@@ -51,6 +51,10 @@ struct problem {
 /// "run.toml:4:1: train.lrr: unknown key; did you mean train.lr?"
 std::string render(const problem& p);
 
+/// One error for all of them, at least one: a line each, and the code of a single one, else
+/// bad_config.
+error as_error(const std::vector<problem>& problems);
+
 /// What to read.
 struct sources {
   std::string file;                      ///< path of the TOML file

@@ -108,8 +108,8 @@ constinit const property rows[] = {
                                             within(100, 24 * 3600e3)),
     in_cluster<&cluster_s::insecure>(
         "cluster.insecure",
-        "Allow plain, unauthenticated TCP beyond loopback (anyone can join); includes "
-        "clear_text_tensors"),
+        "Allow to listen beyond loopback without certificates: keys of the job's secret are then "
+        "the only proof; includes clear_text_tensors"),
     in_cluster<&cluster_s::clear_text_tensors>(
         "cluster.clear_text_tensors",
         "Allow tensors to travel between hosts in the clear while messages use TLS: the data plane "

@@ -71,6 +71,11 @@ void encode_all(std::vector<piece>& pieces, const tokenizer& by, unsigned thread
   for (auto& t : others) t.join();
 }
 
+/// What parts document i from the next, as text (head of corpus.hpp).
+std::string_view parting(const text_source& source, const tokenizer& by, size_t i) {
+  return by.end_of_text() || i + 1 == source.documents().size() ? "" : "\n\n";
+}
+
 /// One run of prepare_corpus.
 class preparation {
  public:
@@ -90,8 +95,7 @@ class preparation {
     for (size_t i = 0; i < source_.documents().size(); ++i) {
       auto text = source_.read(i);
       if (!text) return text.error();
-      bool parted = by_.end_of_text().has_value() || i + 1 == source_.documents().size();
-      if (!parted) text->append("\n\n");
+      text->append(parting(source_, by_, i));
       held += text->size();
       texts.push_back(std::move(*text));
       documents_.push_back(i);
@@ -147,6 +151,17 @@ result<corpus_progress> prepare_corpus(const text_source& source, const tokenize
                                        const fs::path& out, const corpus_options& options) {
   TROUPE_TRY(writer, token_file_writer::create(out, static_cast<uint32_t>(by.vocab_size())));
   return preparation(source, by, options, std::move(writer)).run();
+}
+
+result<uint64_t> count_tokens(const text_source& source, const tokenizer& by) {
+  uint64_t tokens = 0;
+  for (size_t i = 0; i < source.documents().size(); ++i) {
+    TROUPE_TRY(text, source.read(i));
+    text.append(parting(source, by, i));
+    TROUPE_TRY(ids, by.encode(text));
+    tokens += ids.size() + (by.end_of_text() ? 1 : 0);
+  }
+  return tokens;
 }
 
 result<fs::path> cached_corpus(const text_source& source, const tokenizer& by,

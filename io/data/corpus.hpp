@@ -43,6 +43,10 @@ result<corpus_progress> prepare_corpus(const text_source& source, const tokenize
                                        const std::filesystem::path& out,
                                        const corpus_options& options = {});
 
+/// How many tokens prepare_corpus would write. One document after the other, by this thread alone:
+/// for short texts.
+result<uint64_t> count_tokens(const text_source& source, const tokenizer& by);
+
 /// The prepared file of the source in `folder` (made when absent): `<16 hex digits>.bin`.
 result<std::filesystem::path> cached_corpus(const text_source& source, const tokenizer& by,
                                             const std::filesystem::path& folder,

@@ -22,7 +22,6 @@ namespace {
 
 constexpr size_t header_words = 256;
 constexpr size_t header_bytes = header_words * 4;
-constexpr uint64_t max_llmc_tokens = (uint64_t{1} << 31) - 1;
 
 struct llmc_kind {
   int32_t magic;

@@ -25,6 +25,9 @@
 
 namespace troupe::io {
 
+/// Tokens of one file of llm.c's format, at most.
+constexpr uint64_t max_llmc_tokens = (uint64_t{1} << 31) - 1;
+
 /// How a .bin file is laid out. automatic: llm.c when one of its magics stands first, else nanoGPT.
 enum class token_format : uint8_t { automatic, llmc, nanogpt };
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <random>
 
@@ -15,16 +14,12 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
-#include "io/file.hpp"
-
 namespace troupe::io {
 
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int version = 1;
-constexpr size_t most_cache_bytes = 64 << 10;
 constexpr std::chrono::seconds chunk_patience{30};  ///< for one chunk
 constexpr double most_rate = 1e13;                  ///< bytes a second; more is no measurement
 
@@ -38,13 +33,6 @@ bool possible(size_t chunk, size_t depth) {
          depth <= 1024;
 }
 
-int64_t now_unix_s(const calibrate_options& options) {
-  if (options.now_unix_s != 0) return options.now_unix_s;
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
 result<std::string> device_of(const fs::path& folder) {
   struct stat facts {};
   struct statfs system {};
@@ -56,37 +44,14 @@ result<std::string> device_of(const fs::path& folder) {
       static_cast<uint64_t>(system.f_blocks) * static_cast<uint64_t>(system.f_bsize));
 }
 
-/// Where the result for a device is kept; empty when there is no such place.
-fs::path cache_file(const std::string& device, const calibrate_options& options) {
-  fs::path folder = options.cache;
-  if (folder.empty()) {
-    const char* cache = std::getenv("XDG_CACHE_HOME");
-    const char* home = std::getenv("HOME");
-    if (cache != nullptr && cache[0] == '/')
-      folder = fs::path(cache) / "troupe";
-    else if (home != nullptr && home[0] == '/')
-      folder = fs::path(home) / ".cache" / "troupe";
-    else
-      return {};
-  }
+/// The name of the fact: the device's number says which of them.
+std::string fact_of(const std::string& device) {
   auto number = device.substr(0, device.find(' '));
   std::replace(number.begin(), number.end(), ':', '-');
-  return folder / ("disk-" + number + ".json");
+  return "disk-" + number;
 }
 
 // -- measuring -----------------------------------------------------------------------------------
-
-/// The file measured in; removed when it goes (CA-2).
-struct scratch_file {
-  disk& on;
-  fs::path name;
-  file_id file;
-  ~scratch_file() {
-    on.close(file);
-    static_cast<void>(
-        on.remove_file(name));  // what is left after an error of this, GC finds by name
-  }
-};
 
 /// Moves `chunks` chunks one way, `depth` at a time, and syncs writes.
 status move_all(disk& on, file_id file, disk_op op, slots& ring, size_t chunk, uint64_t chunks) {
@@ -137,16 +102,15 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   how.backend = options.backend;
   how.depth = depth;
   how.ring = ring;
+  TROUPE_TRY(scratch, scratch_folder::make(folder, ".troupe-calibrate-"));  // CA-2
   TROUPE_TRY(on, open_disk(how));
   backend = on->facts().backend;
   uint64_t chunks = std::max<uint64_t>(budget / chunk, 1);
   open_options opened;
-  opened.mode = open_mode::replace;
+  opened.mode = open_mode::create;
   opened.direct = true;
   opened.preallocate = chunks * chunk;
-  auto name = folder / fmt::format(".troupe-calibrate-{}", ::getpid());
-  TROUPE_TRY(file, on->open(name, opened));
-  scratch_file guard{*on, name, file};
+  TROUPE_TRY(file, on->open(scratch.path() / "measured", opened));
   disk_rate rate{chunk, depth, 0, 0};
   auto start = on->now();
   TROUPE_CHECK(move_all(*on, file, disk_op::write, *ring, chunk, chunks));
@@ -159,30 +123,21 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
 
 // -- keeping -------------------------------------------------------------------------------------
 
-void keep(const calibration& found, const fs::path& file) {
-  if (file.empty()) return;
-  nlohmann::json text = {
-      {"version", version},
+nlohmann::json value_of(const calibration& found) {
+  return {
       {"device", found.device},
       {"backend", found.backend},
-      {"measured_unix_s", found.measured_unix_s},
       {"chunk_bytes", found.best.chunk_bytes},
       {"depth", found.best.depth},
       {"write_bytes_s", found.best.write_bytes_s},
       {"read_bytes_s", found.best.read_bytes_s},
   };
-  std::error_code ignored;  // not kept is measured again
-  fs::create_directories(file.parent_path(), ignored);
-  static_cast<void>(write_atomic(file, text.dump(2) + "\n"));
 }
 
-std::optional<calibration> parsed(const std::string& text) try {
-  auto json = nlohmann::json::parse(text);
-  if (json.at("version").get<int64_t>() != version) return std::nullopt;
+std::optional<calibration> parsed(const nlohmann::json& json) try {
   calibration found;
   found.device = json.at("device").get<std::string>();
   found.backend = json.at("backend").get<std::string>();
-  found.measured_unix_s = json.at("measured_unix_s").get<int64_t>();
   const auto& chunk = json.at("chunk_bytes");
   const auto& depth = json.at("depth");
   if (!chunk.is_number_unsigned() || !depth.is_number_unsigned()) return std::nullopt;
@@ -206,7 +161,6 @@ result<calibration> measure_disk(const fs::path& folder, const calibrate_options
   auto tries = options.chunk_and_depth.empty() ? usual_tries() : options.chunk_and_depth;
   calibration found;
   found.device = device;
-  found.measured_unix_s = now_unix_s(options);
   auto start = std::chrono::steady_clock::now();
   for (auto [chunk, depth] : tries) {
     if (!possible(chunk, depth))
@@ -236,15 +190,10 @@ std::optional<calibration> kept_calibration(const fs::path& folder,
                                             const calibrate_options& options) {
   auto device = device_of(folder);
   if (!device) return std::nullopt;
-  auto file = cache_file(*device, options);
-  if (file.empty()) return std::nullopt;
-  auto text = read_file(file, most_cache_bytes);
-  if (!text) return std::nullopt;
-  auto found = parsed(*text);
+  auto kept = options.store.find(fact_of(*device), options.max_age);
+  if (!kept) return std::nullopt;
+  auto found = parsed(*kept);
   if (!found || found->device != *device) return std::nullopt;  // CA-1
-  auto now = now_unix_s(options);
-  auto max_age = std::chrono::duration_cast<std::chrono::seconds>(options.max_age).count();
-  if (found->measured_unix_s > now || found->measured_unix_s < now - max_age) return std::nullopt;
   if (!possible(found->best.chunk_bytes, found->best.depth)) return std::nullopt;
   if (!believable(found->best.write_bytes_s) || !believable(found->best.read_bytes_s))
     return std::nullopt;
@@ -254,7 +203,7 @@ std::optional<calibration> kept_calibration(const fs::path& folder,
 result<calibration> calibrate(const fs::path& folder, const calibrate_options& options) {
   if (auto kept = kept_calibration(folder, options)) return *kept;
   TROUPE_TRY(found, measure_disk(folder, options));
-  keep(found, cache_file(found.device, options));
+  options.store.keep(fact_of(found.device), value_of(found));
   return found;
 }
 

@@ -1,11 +1,11 @@
 // How large a chunk and how many at once the disk under a folder likes best: measured in about a
-// second, kept in a small file, and measured again when that file is old, damaged or of another
-// disk.
+// second, kept among the facts of the machine, and measured again when what is kept is old, damaged
+// or of another disk.
 //
 // Invariants
-//   CA-1  A kept result is used only if it is of this version, this device (number, file system
-//         type, size), not older than max_age, and every number in it is possible; else it is as
-//         absent.
+//   CA-1  A kept result is used only if it is of this program (FACT-1), this device (number, file
+//         system type, size), not older than max_age, and every number in it is possible; else it
+//         is as absent.
 //   CA-2  What the measurement writes is removed, also after an error; at most budget_bytes are
 //         written.
 #pragma once
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "io/disk/disk.hpp"
+#include "io/machine/facts.hpp"
 
 namespace troupe::io {
 
@@ -30,9 +31,8 @@ struct disk_rate {
 };
 
 struct calibration {
-  std::string device;   ///< "254:0 ef53 264242192384": number, file system type, bytes
-  std::string backend;  ///< of the disk it was measured through
-  int64_t measured_unix_s = 0;
+  std::string device;            ///< "254:0 ef53 264242192384": number, file system type, bytes
+  std::string backend;           ///< of the disk it was measured through
   disk_rate best;                ///< the smallest chunk and depth within 5 % of the fastest write
   std::vector<disk_rate> tried;  ///< empty when it was kept, not measured
 };
@@ -44,10 +44,7 @@ struct calibrate_options {
   uint64_t budget_bytes = uint64_t{256} << 20;  ///< written in all, shared by the tries
   std::chrono::milliseconds budget{1000};       ///< no further try begins after it
   std::chrono::hours max_age{24 * 30};
-  /// Where results are kept; empty: ${XDG_CACHE_HOME:-~/.cache}/troupe. Nowhere to keep one is no
-  /// error: it is measured each time.
-  std::filesystem::path cache = {};
-  int64_t now_unix_s = 0;  ///< for max_age; 0: the system's clock
+  fact_store store = {};  ///< where results are kept; nowhere: it is measured each time
 };
 
 /// Measures in `folder`, which must exist. Errors: not_found, permission, io (ENOSPC ...).

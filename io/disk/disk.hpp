@@ -37,6 +37,7 @@
 
 #include "io/base/result.hpp"
 #include "io/disk/slots.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::io {
 
@@ -172,9 +173,8 @@ class disk {
   virtual status rename(const path& from, const path& to) = 0;
   /// The two names change places, atomically.
   virtual status exchange(const path& one, const path& other) = 0;
-  virtual status remove_file(const path& name) = 0;
-  /// An empty folder.
-  virtual status remove_dir(const path& name) = 0;
+  /// A folder of which `ours` claims everything, as io::remove_claimed does.
+  virtual status remove_folder(const path& name, const claim& ours) = 0;
   /// What is in a folder, by name.
   virtual result<std::vector<dir_entry>> list(const path& folder) = 0;
   /// The names in a folder as they are now survive a power cut.

@@ -180,16 +180,20 @@ status faulty_disk::exchange(const path& one, const path& other) {
   return answered(failure, fmt::format("exchange {} with", one.string()), other);
 }
 
-status faulty_disk::remove_file(const path& name) {
+status faulty_disk::remove_name(const path& name, bool folder) {
   int failure = refused(fault_site::remove);
-  if (failure == 0) failure = store_->remove(name, false);
+  if (failure == 0) failure = store_->remove(name, folder);
   return answered(failure, "remove", name);
 }
 
-status faulty_disk::remove_dir(const path& name) {
-  int failure = refused(fault_site::remove);
-  if (failure == 0) failure = store_->remove(name, true);
-  return answered(failure, "remove folder", name);
+status faulty_disk::remove_folder(const path& name, const claim& ours) {
+  TROUPE_TRY(entries, list(name));
+  std::vector<content> all;
+  for (const auto& e : entries)
+    all.push_back({e.name, e.folder ? content::type::folder : content::type::file});
+  TROUPE_TRY(order, removal_order(all, ours));
+  for (const auto& file : order) TROUPE_CHECK(remove_name(name / file, false));
+  return remove_name(name, true);
 }
 
 result<std::vector<dir_entry>> faulty_disk::list(const path& folder) {

@@ -89,8 +89,7 @@ class faulty_disk final : public disk {
   result<bool> make_dir(const path& name) override;
   status rename(const path& from, const path& to) override;
   status exchange(const path& one, const path& other) override;
-  status remove_file(const path& name) override;
-  status remove_dir(const path& name) override;
+  status remove_folder(const path& name, const claim& ours) override;
   result<std::vector<dir_entry>> list(const path& folder) override;
   status sync_dir(const path& folder) override;
   result<std::string> read_small(const path& name, size_t most) override;
@@ -108,6 +107,7 @@ class faulty_disk final : public disk {
     int64_t at_ns;
     raw_answer answer;
   };
+  status remove_name(const path& name, bool folder);
   const planned_fault* planned(fault_site site);
   /// 0, or the errno that was planned for this operation.
   int refused(fault_site site);

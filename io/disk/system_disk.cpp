@@ -65,7 +65,8 @@ result<disk::opened> system_disk::raw_open(const path& name, const open_options&
       ::fallocate(fd.get(), 0, 0, static_cast<off_t>(options.preallocate)) != 0) {
     int failure = errno;
     if (failure != EOPNOTSUPP && failure != ENOSYS) {
-      if (options.mode != open_mode::read) ::unlink(name.c_str());  // half a file is of no use
+      if (options.mode == open_mode::create)  // half a file is of no use
+        static_cast<void>(remove_own_file(name, fd.get()));
       return disk_error(fmt::format("reserve {} bytes for", options.preallocate), name, failure);
     }
     note(fmt::format("no fallocate in {}: space is not reserved", name.parent_path().string()));
@@ -96,12 +97,8 @@ status system_disk::exchange(const path& one, const path& other) {
                  fmt::format("exchange {} with", one.string()), other);
 }
 
-status system_disk::remove_file(const path& name) {
-  return checked(::unlink(name.c_str()), "remove", name);
-}
-
-status system_disk::remove_dir(const path& name) {
-  return checked(::rmdir(name.c_str()), "remove folder", name);
+status system_disk::remove_folder(const path& name, const claim& ours) {
+  return remove_claimed(name, ours);
 }
 
 result<std::vector<dir_entry>> system_disk::list(const path& folder) {

@@ -15,8 +15,7 @@ class system_disk : public disk {
   result<bool> make_dir(const path& name) override;
   status rename(const path& from, const path& to) override;
   status exchange(const path& one, const path& other) override;
-  status remove_file(const path& name) override;
-  status remove_dir(const path& name) override;
+  status remove_folder(const path& name, const claim& ours) override;
   result<std::vector<dir_entry>> list(const path& folder) override;
   status sync_dir(const path& folder) override;
   result<std::string> read_small(const path& name, size_t most) override;

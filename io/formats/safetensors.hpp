@@ -140,8 +140,9 @@ class safetensors_writer {
 using tensor_source = std::function<status(
     const tensor_spec& spec, const std::function<status(std::span<const std::byte>)>& sink)>;
 
-/// Writes a model into a folder under Hugging Face's names: `model.safetensors` when all fits
-/// `max_shard_bytes`, else `model-00001-of-0000N.safetensors` and `model.safetensors.index.json`.
+/// Writes a model into a folder that has none yet, under Hugging Face's names: `model.safetensors`
+/// when all fits `max_shard_bytes`, else `model-00001-of-0000N.safetensors` and
+/// `model.safetensors.index.json`.
 /// Tensors are asked for in the given order. Metadata {"format": "pt"} is added, as transformers
 /// wants it.
 status write_model_tensors(const std::filesystem::path& folder, std::span<const tensor_spec> specs,

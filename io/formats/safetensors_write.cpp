@@ -115,15 +115,9 @@ status write_model_tensors(const fs::path& folder, std::span<const tensor_spec> 
     }
     TROUPE_CHECK(writer.finish());
   }
-  // What an earlier write in the other form left would be read in place of this one.
-  std::error_code ignored;
-  const auto index = folder / "model.safetensors.index.json";
-  if (shards.size() > 1) {
-    TROUPE_CHECK(write_atomic(index, safetensors_index(file_of, total)));
-    fs::remove(folder / "model.safetensors", ignored);
-  } else {
-    fs::remove(index, ignored);
-  }
+  if (shards.size() > 1)
+    TROUPE_CHECK(write_atomic(folder / "model.safetensors.index.json",
+                              safetensors_index(file_of, total)));
   return fsync_directory(folder);
 }
 

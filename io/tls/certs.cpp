@@ -47,13 +47,6 @@ struct pair {
   certificate_ptr certificate;
 };
 
-bool is_name(std::string_view name) {
-  return !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' &&
-         std::all_of(name.begin(), name.end(), [](unsigned char c) {
-           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
-         });
-}
-
 bool is_address(const std::string& host) {
   unsigned char bytes[16];
   return inet_pton(AF_INET, host.c_str(), bytes) == 1 ||
@@ -295,12 +288,29 @@ result<identity> identity_of(X509* x, const std::string& path) {
   return facts_of(x, *as);
 }
 
-/// One verification of a chain of two for one purpose.
-status verify_chain(X509* ca, X509* x, int purpose, const std::string& path) {
+/// All certificates of a file, in its order; at least one.
+result<std::vector<std::shared_ptr<X509>>> read_certificates(const std::string& path) {
+  TROUPE_TRY(bio, open_pem(path));
+  std::vector<std::shared_ptr<X509>> out;
+  while (X509* x = PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr))
+    out.emplace_back(x, X509_free);
+  const auto ended = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  if (out.empty() || !ended) return failed(errc::bad_data, path + " holds no certificate");
+  ERR_clear_error();
+  return out;
+}
+
+/// One verification of a chain for one purpose.
+status verify_chain(const credentials& c, int purpose, const std::string& path) {
   store_ptr store(X509_STORE_new());
   store_context_ptr context(X509_STORE_CTX_new());
-  if (!store || !context || X509_STORE_add_cert(store.get(), ca) != 1 ||
-      X509_STORE_CTX_init(context.get(), store.get(), x, nullptr) != 1 ||
+  std::unique_ptr<STACK_OF(X509), void (*)(STACK_OF(X509)*)> between(
+      sk_X509_new_null(), [](STACK_OF(X509) * s) { sk_X509_free(s); });
+  bool fine = store && context && between;
+  for (const auto& a : c.authorities) fine = fine && X509_STORE_add_cert(store.get(), a.get()) == 1;
+  for (const auto& x : c.chain) fine = fine && sk_X509_push(between.get(), x.get()) > 0;
+  if (!fine ||
+      X509_STORE_CTX_init(context.get(), store.get(), c.certificate.get(), between.get()) != 1 ||
       X509_STORE_CTX_set_purpose(context.get(), purpose) != 1)
     return failed(errc::bug, "prepare to verify " + path);
   if (X509_verify_cert(context.get()) == 1) return {};
@@ -311,6 +321,13 @@ status verify_chain(X509* ca, X509* x, int purpose, const std::string& path) {
 
 }  // namespace
 
+bool is_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && name[0] != '.' && name[0] != '-' &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
 std::string_view to_string(role r) {
   return role_names[static_cast<size_t>(r)];
 }
@@ -319,19 +336,43 @@ identity holder_of(X509* certificate) {
   return facts_of(certificate, role_of(certificate).value_or(role::reader));
 }
 
-result<identity> verify(const std::string& ca_file, const std::string& certificate_file,
-                        const std::string& key_file) {
-  TROUPE_TRY(ca, read_certificate(ca_file));
-  TROUPE_TRY(x, read_certificate(certificate_file));
+result<credentials> read_credentials(const std::string& ca_file,
+                                     const std::string& certificate_file,
+                                     const std::string& key_file) {
+  credentials out;
+  TROUPE_TRY(authorities, read_certificates(ca_file));
+  TROUPE_TRY(chain, read_certificates(certificate_file));
+  out.authorities = std::move(authorities);
+  out.certificate = chain.front();
+  out.chain.assign(chain.begin() + 1, chain.end());
   for (int purpose : {X509_PURPOSE_SSL_SERVER, X509_PURPOSE_SSL_CLIENT})
-    TROUPE_CHECK(verify_chain(ca.get(), x.get(), purpose, certificate_file));
+    TROUPE_CHECK(verify_chain(out, purpose, certificate_file));
   if (!key_file.empty()) {
     TROUPE_TRY(key, read_key(key_file));
-    if (X509_check_private_key(x.get(), key.get()) != 1)
+    if (X509_check_private_key(out.certificate.get(), key.get()) != 1)
       return failed(errc::bad_data,
                     fmt::format("{} is not the key of {}", key_file, certificate_file));
+    out.key = std::shared_ptr<EVP_PKEY>(key.release(), EVP_PKEY_free);
   }
-  return identity_of(x.get(), certificate_file);
+  TROUPE_TRY(who, identity_of(out.certificate.get(), certificate_file));
+  out.who = std::move(who);
+  return out;
+}
+
+bool is_for_host(const identity& who, std::string_view host) {
+  const auto same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) ==
+           std::tolower(static_cast<unsigned char>(b));
+  };
+  return std::any_of(who.hosts.begin(), who.hosts.end(), [&](const std::string& h) {
+    return std::equal(h.begin(), h.end(), host.begin(), host.end(), same);
+  });
+}
+
+result<identity> verify(const std::string& ca_file, const std::string& certificate_file,
+                        const std::string& key_file) {
+  TROUPE_TRY(all, read_credentials(ca_file, certificate_file, key_file));
+  return all.who;
 }
 
 result<made> make(const std::string& directory, const std::vector<request>& requests) {

@@ -13,6 +13,7 @@
 #include <openssl/types.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,10 @@ enum class role : uint8_t {
 
 /// "node", "operator", "reader".
 std::string_view to_string(role r);
+
+/// Whether a certificate or a key may bear the name: at most 64 letters, digits, '.', '_' and '-',
+/// starting with none of '.' and '-'.
+bool is_name(std::string_view name);
 
 /// One certificate to make.
 struct request {
@@ -72,6 +77,24 @@ struct identity {
 /// Who a certificate was made for. For one whose chain has been verified already, by a handshake; a
 /// role that is none of ours becomes the least of them, a reader.
 identity holder_of(X509* certificate);
+
+/// Everything a process needs of its files to show who it is and to know others, in memory and
+/// verified: files that change, or cannot be read later, change nothing of it.
+struct credentials {
+  std::shared_ptr<X509> certificate;
+  std::vector<std::shared_ptr<X509>> chain;        ///< what follows it in its file
+  std::vector<std::shared_ptr<X509>> authorities;  ///< at least one
+  std::shared_ptr<EVP_PKEY> key;                   ///< none where no file was named
+  identity who;
+};
+
+/// Reads each file once and verifies as verify() does.
+result<credentials> read_credentials(const std::string& ca_file,
+                                     const std::string& certificate_file,
+                                     const std::string& key_file);
+
+/// Whether a certificate is for a host: a name of it (without regard to case) or an address.
+bool is_for_host(const identity& who, std::string_view host);
 
 /// Verifies a certificate file against a CA file (chain, validity now, both TLS purposes) and, when
 /// `key_file` is not empty, that the key is its own. Errors: bad_data with OpenSSL's reason,

@@ -14,6 +14,7 @@
 #include "io/file.hpp"
 #include "tests/gpu/saving.hpp"
 #include "tests/io/scratch.hpp"
+#include "tests/io/tree.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;
@@ -149,14 +150,38 @@ TEST_CASE("archive: what another launch saved under the same step is set aside w
   scratch dir;
   const auto o = options_in(dir.path, 1, 1);
   const auto complete = dir / cp::complete_name(5);
-  fs::create_directories(complete);
-  std::ofstream(complete / "stale") << "old";
-  const auto votes = save_all(o, 5);
-  REQUIRE(committed(o, votes));
+  REQUIRE(committed(o, save_all(o, 5)));
+  auto later = o;
+  ++later.epoch;
+  later.origin.launch = 7;
+  const auto votes = save_all(later, 5);
+  REQUIRE(committed(later, votes));
   CHECK_FALSE(fs::exists(votes.directory));
-  CHECK_FALSE(fs::exists(complete / "stale"));
-  CHECK(text_of(dir / cp::aside_name(5, 1) / "stale") == "old");
+  CHECK(cp::reader::open(complete)->content().head.epoch == later.epoch);
   CHECK(verify(complete));
+  CHECK(verify(dir / cp::aside_name(5, 1)));
+}
+
+TEST_CASE("archive: what is not ours under a step's name makes its save fail, and stays") {
+  for (int kind = 0; kind < 5; ++kind) {
+    CAPTURE(kind);
+    scratch dir;
+    const auto o = options_in(dir.path, 1, 1);
+    const auto there = dir / cp::complete_name(5);
+    if (kind == 0) put_file(there / "notes.txt", "mine");
+    if (kind == 1) put_file(there, "mine");
+    if (kind == 2) put_file(there / "rank-00000.shard", "mine");
+    if (kind >= 3) REQUIRE(committed(o, save_all(o, 5)));
+    if (kind == 3) put_file(there / "notes.txt", "mine");
+    if (kind == 4) put_file(there / "PINNED", "");
+    const auto before = tree_of(there);
+    const auto done = committed(o, save_all(o, 5));
+    REQUIRE_FALSE(done);
+    CHECK(done.error().code == errc::permission);
+    CHECK(done.error().message.find(there.string()) != std::string::npos);
+    CHECK(tree_of(there) == before);
+    CHECK(fs::exists(there));
+  }
 }
 
 TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older ones alone") {
@@ -204,5 +229,10 @@ TEST_CASE("archive: latest is a link to the newest, and never takes a person's f
   std::ofstream(dir / "latest") << "mine";
   point_latest(dir / "step-00000001");
   CHECK(text_of(dir / "latest") == "mine");
+  fs::remove(dir / "latest");
+  put_file(dir / "mine/file", "mine");
+  fs::create_directory_symlink("mine", dir / "latest");
+  point_latest(dir / "step-00000001");
+  CHECK(fs::read_symlink(dir / "latest") == "mine");
   CHECK(io::checkpoint::list(dir.path)->size() == 2);
 }

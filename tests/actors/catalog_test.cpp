@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/folder_claim.hpp"
 #include "io/file.hpp"
 #include "tests/io/checkpoint/sample.hpp"
 #include "tests/io/scratch.hpp"
@@ -171,18 +172,25 @@ TEST_CASE("catalog: what is ours, and what is anybody's folder") {
 
 TEST_CASE("catalog: what interrupted saves left is removed, and nothing else") {
   scratch dir;
-  CHECK(remove_leftovers(dir / "absent")->empty());
+  CHECK(remove_leftovers(dir / "absent")->removed.empty());
   make(dir, 1);
   for (const char* name : {"step-00000003.e1.partial", "step-00000002.partial",
                            "step-00000004.deleting", "mine.partial", "step-1.partial"}) {
     fs::create_directories(dir / name);
     std::ofstream(dir / name / "rank-00000.shard") << "half";
+    std::ofstream(dir / name / io::mark_file) << cp::partial_mark("tiny", {});
   }
+  fs::create_directories(dir / "step-00000005.e1.partial");  // of another's making
+  std::ofstream(dir / "step-00000005.e1.partial/rank-00000.shard") << "mine";
   auto removed = remove_leftovers(dir.path);
   REQUIRE(removed);
-  CHECK(*removed == std::vector<std::string>{"step-00000002.partial", "step-00000003.e1.partial",
-                                             "step-00000004.deleting"});
-  for (const auto& name : *removed) CHECK_FALSE(fs::exists(dir / name));
-  for (const char* kept : {"step-00000001", "mine.partial", "step-1.partial"})
+  CHECK(removed->removed ==
+        std::vector<std::string>{"step-00000002.partial", "step-00000003.e1.partial",
+                                 "step-00000004.deleting"});
+  for (const auto& name : removed->removed) CHECK_FALSE(fs::exists(dir / name));
+  for (const char* kept : {"step-00000001", "mine.partial", "step-1.partial",
+                           "step-00000005.e1.partial/rank-00000.shard"})
     CHECK(fs::exists(dir / kept));
+  REQUIRE(removed->kept.size() == 1);
+  CHECK(removed->kept[0].find("step-00000005.e1.partial") != std::string::npos);
 }

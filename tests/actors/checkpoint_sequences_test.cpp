@@ -21,6 +21,7 @@
 #include "actors/checkpoint/owner.hpp"
 #include "actors/sim/dice.hpp"
 #include "io/checkpoint/copy.hpp"
+#include "io/checkpoint/folder_claim.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/config/load.hpp"
 #include "tests/io/checkpoint/sample.hpp"
@@ -338,6 +339,7 @@ class checkpoint_sequence {
     for (int tier = 0; tier < tiers; ++tier) {
       const auto left = dir(tier) / cp::partial_name(step, epoch_);
       fs::create_directories(left);
+      std::ofstream(left / io::mark_file) << cp::partial_mark("a", {});
       std::ofstream(left / "rank-00000.shard") << "half";
     }
   }

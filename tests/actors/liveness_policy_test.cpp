@@ -22,6 +22,8 @@ TEST_CASE("LIV-1: silence makes suspect, then dead, each told once, a beat heals
   REQUIRE(c.size() == 2);
   CHECK(c[0].state == liveness::alive);
   CHECK(c[1].state == liveness::suspect);
+  CHECK(p.judge(9).size() == 1);  // a is suspect again
+  CHECK(p.judge(12).empty());
   c = p.judge(15);
   REQUIRE(c.size() == 2);
   CHECK(c[0].state == liveness::dead);
@@ -44,4 +46,19 @@ TEST_CASE(
   p.heard("b", 1);
   p.left("b");
   CHECK(p.judge(1000).empty());
+}
+
+TEST_CASE("LIV-3: whoever did not run for a while takes nobody's silence for death") {
+  liveness_policy p(3, 10);
+  p.heard("a", 0);
+  CHECK(p.judge(2).empty());
+  CHECK(p.judge(50).empty());  // stopped from 2 on: what was sent meanwhile is yet to be read
+  auto c = p.judge(52);
+  REQUIRE(c.size() == 1);
+  CHECK(c[0].state == liveness::suspect);  // the silence before it and since counts
+  CHECK(p.judge(54).empty());
+  CHECK(p.judge(57).empty());
+  c = p.judge(59);
+  REQUIRE(c.size() == 1);
+  CHECK(c[0].state == liveness::dead);
 }

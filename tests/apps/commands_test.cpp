@@ -73,6 +73,7 @@ TEST_CASE("commands: help and version are data") {
   CHECK(sh(here, "troupe config show --help").code == 0);
   auto version = sh(here, "troupe version --json");
   CHECK(nlohmann::json::parse(version.out)["version"] == troupe::cluster::own_version());
+  CHECK(nlohmann::json::parse(version.out)["instruction_sets"][0] == "generic");
   CHECK(sh(here, "troupe version").out.find(troupe::cluster::own_version()) != std::string::npos);
 }
 
@@ -88,7 +89,7 @@ TEST_CASE("commands: config check talks, config show prints data that reads back
   here.write("text", std::string(600, 'a'));
   auto ready = sh(here, "troupe config check run.toml");
   CHECK(ready.code == 0);
-  CHECK(ready.talk.starts_with("run.toml: sound, and its files are there; 2 nodes"));
+  CHECK(ready.talk.starts_with("run.toml: sound, and could start here; 2 nodes"));
   auto shown = sh(here,
                   "TROUPE_TRAIN__LR=0.5 troupe config show run.toml --set train.steps=5 --set "
                   "job.name=x > shown.toml && troupe config show shown.toml --json");
@@ -133,6 +134,14 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
       {"checkpoint.resume=absent", "checkpoint.resume", 66},
       {"cluster.tls.ca=a.pem --set cluster.tls.certificate=b.pem --set cluster.tls.key=c.key",
        "troupe certs", 78},
+      {"model.hidden=65536 --set model.layers=64", "the job needs", 78},
+      {"model.hidden=1000000 --set model.layers=4096", "impossible model", 78},
+      {"model.vocab=255", "the tokenizer makes 256", 78},
+      {"cluster.threads=4096", "expected at most", 78},
+      {"cluster.listen=192.0.2.7 --set cluster.insecure=true", "no address of this machine", 78},
+      {"job.output=text/run", "text is no folder", 74},
+      {"checkpoint.second.dir=runs/troupe/checkpoints/second", "lies in the first", 78},
+      {"data.validation_path=text", "is trained on, too", 78},
   };
   for (const auto& c : cases) {
     CAPTURE(c.settings);
@@ -151,6 +160,7 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
         sh(here, std::string("troupe config check run.toml --no-files --set ") + c.settings).code ==
         0);
     CHECK(sh(here, std::string("troupe config show run.toml --set ") + c.settings).code == 0);
+    CHECK_FALSE(fs::exists(here.path / "runs"));
     auto json = sh(here, std::string("troupe config check run.toml --json --set ") + c.settings);
     CHECK(json.code == c.code);
     REQUIRE(nlohmann::json::parse(json.out).size() == 1);

@@ -41,8 +41,11 @@ TEST_CASE("completion: words, actors, messages, fields, keys") {
   CHECK(completions(v, "pau") == strings{"pause"});
   CHECK(completions(v, "send sta") == strings{"stage/0", "stage/1"});
   CHECK(completions(v, "kill w") == strings{"worker/0"});
-  CHECK(completions(v, "send stage/0 RunSt") == strings{"RunStep"});
-  CHECK(completions(v, "call 100 stage/0 RunSt") == strings{"RunStep"});
+  CHECK(completions(v, "send stage/0 Pau") == strings{"Pause"});
+  CHECK(completions(v, "call 100 stage/0 Pau") == strings{"Pause"});
+  CHECK(completions(v, "send stage/0 RunSt").empty());  // what nodes say to each other
+  CHECK(completions(v, "send stage/0 CallA").empty());
+  CHECK(completions(v, "help RunSt") == strings{"RunStep"});
   CHECK(completions(v, "drain ") == strings{"node0"});
   CHECK(completions(v, "checkpoint ") == strings{"now"});
   CHECK(completions(v, "set train.l") == strings{"train.lr"});

@@ -29,7 +29,7 @@ json door_of(const program& up, const std::vector<std::string>& how = {}) {
 
 }  // namespace
 
-TEST_CASE("door: strangers on a plain port are counted, each once") {
+TEST_CASE("door: strangers at a cluster without certificates are counted, each once") {
   job_files job;
   program up(job.up({"train.steps=1000000"}));
   REQUIRE(up.until_step(1));
@@ -37,16 +37,22 @@ TEST_CASE("door: strangers on a plain port are counted, each once") {
   CHECK(send_garbage(up.port(), "GET / HTTP/1.1\r\nHost: x\r\n\r\n and some more words"));
   CHECK(send_garbage(up.port(), std::string(100'000, '\xff')));
   CHECK(send_garbage(up.port(), std::string(64, '\0')));
-  CHECK(send_garbage(up.port(), frame(1, "")));                    // ends CAF 0.17.6 by itself
-  CHECK(send_garbage(up.port(), frame(1, "", 0, 0, 0xfffffff0)));  // 4 GiB are promised
-  CHECK(send_garbage(up.port(), frame(3, std::string(64, 'x'), 1, 1)));  // before a handshake
-  CHECK(send_garbage(up.port(), "short"));
+  CHECK(send_garbage(up.port(), frame(1, "")));  // CAF's own greeting
+  CHECK(send_garbage(up.port(), frame(3, std::string(64, 'x'), 1, 1)));
+  CHECK(send_garbage(up.port(), "sh"));
   CHECK(send_garbage(up.port(), ""));
+  CHECK(openssl_client(up.port(), {}) == false);
+  CHECK(openssl_client(up.port(), {"-psk_identity", "operator/root", "-psk",
+                                   std::string(64, '0')}) == false);
+  CHECK(openssl_client(up.port(), {"-psk_identity", "nonsense", "-psk", std::string(64, '0')}) ==
+        false);
   json seen;
-  REQUIRE(eventually([&] { return (seen = door_of(up))["all"] == 8; }));
-  CHECK(seen["not_ours"] == 6);
+  REQUIRE(eventually([&] { return (seen = door_of(up))["all"] == 10; }));
+  CAPTURE(seen.dump());
+  CHECK(seen["not_tls"] == 5);
   CHECK(seen["hung_up"] == 2);
-  CHECK(up.until_error_has("turned away a connection from 127.0.0.1: it speaks no language"));
+  CHECK(seen["no_key"] == 3);
+  CHECK(up.until_error_has("turned away a connection from 127.0.0.1: it does not speak TLS"));
   const auto sofar = static_cast<int64_t>(up.objects("step").size());
   CHECK(up.until_step(sofar + 5));
   up.signal(SIGINT);

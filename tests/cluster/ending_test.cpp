@@ -1,5 +1,10 @@
 // However a cluster ends, nothing of it is left: no process, no port, no half checkpoint.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
 #include <csignal>
+#include <fstream>
 
 #include "tests/cluster/job_files.hpp"
 
@@ -10,7 +15,7 @@ namespace {
 /// A run that does not end by itself within any test's patience.
 const std::vector<std::string> quick_beats{"cluster.heartbeat_interval_ms=200",
                                            "cluster.suspect_after_ms=700",
-                                           "cluster.dead_after_ms=1500"};
+                                           "cluster.dead_after_ms=10000"};
 
 /// A first signal: the step is finished and saved, and the run goes on from there.
 void stop_by(int number, int expected) {
@@ -40,8 +45,64 @@ TEST_CASE("ending: the first SIGINT finishes the step, saves and stops with 130"
 TEST_CASE("ending: SIGTERM does the same with 143") {
   stop_by(SIGTERM, 143);
 }
+TEST_CASE("ending: SIGHUP does the same with 129") {
+  stop_by(SIGHUP, 129);
+}
 
-TEST_CASE("ending: a second SIGINT aborts at once") {
+TEST_CASE("ending: two equal signals at once are one: the run is saved") {
+  job_files job;
+  program up(job.up(with(endless, {"train.batch=64"})));
+  REQUIRE(up.until_step(2));
+  for (int i = 0; i < 3; ++i) up.signal(SIGTERM);  // as `timeout` and schedulers send it
+  CHECK(up.wait() == 143);
+  INFO(up.err());
+  CHECK(up.err().find("aborting") == std::string::npos);
+  CHECK(fs::exists(job.checkpoint(up.objects("step").back()["step"])));
+}
+
+TEST_CASE("ending: a launcher that reads its configuration hears a signal") {
+  job_files job;
+  const auto never = (job / "never.toml").string();
+  REQUIRE(mkfifo(never.c_str(), 0600) == 0);
+  program up({"up", never});
+  troupe::io::unique_fd writer;
+  REQUIRE(eventually([&] {  // opens once there is a reader
+    writer.reset(open(never.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+    return bool(writer);
+  }));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+  CHECK(up.err().find("stopped by SIGINT before the training began") != std::string::npos);
+}
+
+TEST_CASE("ending: a signal while text is tokenised ends it, and leaves no half token file") {
+  job_files job;
+  program up(job.up(much_text(job)));
+  REQUIRE(up.until_error_has("tokenising: "));
+  const traces left(up);
+  up.signal(SIGTERM);
+  CHECK(up.wait() == 143);
+  INFO(up.err());
+  CHECK(left.gone());
+  CHECK(up.objects("step").empty());
+  CHECK(fs::is_empty(job / "cache"));
+}
+
+TEST_CASE("ending: a signal after the last step leaves out the sample, and the job is done") {
+  job_files job;
+  program up(job.up({"train.sample_tokens=1000000"}));
+  REQUIRE(up.until_error_has("coordinator of "));
+  REQUIRE(up.until_step(20));
+  REQUIRE(eventually([&] { return nodes_of(up.port()).empty(); }));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.err().find("no sample: interrupted") != std::string::npos);
+  CHECK(up.objects("summary").size() == 1);
+  CHECK(fs::exists(job.checkpoint(20)));
+}
+
+TEST_CASE("ending: a second signal aborts at once") {
   job_files job;
   // Steps of seconds, so that the first signal is still waiting for the end of one.
   program up(job.up(with(endless, with(layout(2, 1), {"train.batch=512", "train.seq_len=256"}))));
@@ -49,8 +110,8 @@ TEST_CASE("ending: a second SIGINT aborts at once") {
   const traces left(up);
   up.signal(SIGINT);
   REQUIRE(up.until_error_has("again to abort"));
-  up.signal(SIGINT);
-  CHECK(up.wait() == 130);
+  up.signal(SIGTERM);  // a second SIGINT within a second would be the same
+  CHECK(up.wait() == 143);
   CHECK(up.err().find("aborting at once") != std::string::npos);
   CHECK(left.gone());
   CHECK(fs::is_empty(job / "run/checkpoints"));  // nothing was saved
@@ -109,7 +170,7 @@ TEST_CASE("ending: a node killed with -9 ends the run with its name and 69") {
   REQUIRE(kill(victim, SIGKILL) == 0);
   CHECK(up.wait() == 69);
   INFO(up.err());
-  CHECK(up.err().find("node2") != std::string::npos);
+  CHECK(up.err().find("error: node node2 was killed by signal 9") != std::string::npos);
   CHECK(left.gone());
 }
 
@@ -149,6 +210,36 @@ TEST_CASE("ending: a node that is stopped is dead after dead_after_ms") {
   CHECK(up.err().find("node1") != std::string::npos);
   CHECK(up.err().find("silent") != std::string::npos);
   CHECK(left.gone());
+}
+
+TEST_CASE("ending: a launcher that is stopped and continued in time goes on with the same bits") {
+  job_files job;
+  const std::vector<std::string> beats{"cluster.heartbeat_interval_ms=100",
+                                       "cluster.suspect_after_ms=400",
+                                       "cluster.dead_after_ms=120000"};
+  const auto undisturbed = job.losses(with(layout(2, 1), {"job.output=" + (job / "u").string()}));
+  program up(job.up(with(layout(2, 1), beats)));
+  REQUIRE(up.until_step(2));
+  up.signal(SIGSTOP);  // what Ctrl-Z does, which a group without a shell does not hear
+  poll(nullptr, 0, 1500);  // the time it is stopped for, longer than suspect_after
+  up.signal(SIGCONT);
+  CHECK(up.wait() == 0);
+  CHECK(up.losses() == undisturbed);
+  CHECK(up.err().find("silent") == std::string::npos);
+}
+
+TEST_CASE("ending: a launcher that is continued too late says why its nodes are gone") {
+  job_files job;
+  program up(job.up(with(endless, with(layout(2, 1), quick_beats))));
+  REQUIRE(up.until_step(2));
+  const auto port = up.port();
+  up.signal(SIGSTOP);
+  REQUIRE(eventually([&] { return nodes_of(port).empty(); }));
+  up.signal(SIGCONT);
+  CHECK(up.wait() == 69);
+  INFO(up.err());
+  CHECK(up.err().find("this process did not run for ") != std::string::npos);
+  CHECK(up.err().find("its nodes took it for dead") != std::string::npos);
 }
 
 TEST_CASE("ending: a run that diverges ends with 1 and says what to do") {

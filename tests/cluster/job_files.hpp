@@ -80,6 +80,20 @@ inline std::vector<std::string> with(std::vector<std::string> sets,
   return sets;
 }
 
+/// Settings of a text that takes a while to tokenise, into {job}/cache.
+inline std::vector<std::string> much_text(const job_files& job) {
+  std::ofstream big(job / "big.txt");
+  uint32_t x = 1;
+  for (int i = 0; i < 12'000'000; ++i) {
+    x = x * 1664525u + 1013904223u;
+    big << static_cast<char>('a' + (x >> 24) % 26) << ((x >> 20) % 5 == 0 ? " " : "q");
+  }
+  return {fmt::format("data.path={}", (job / "big.txt").string()),
+          fmt::format("data.cache={}", (job / "cache").string()),
+          fmt::format("data.tokenizer={}/tests/io/fixtures/gpt2.tokenizer.json",
+                      TROUPE_SOURCE_DIR)};
+}
+
 /// A layout of one worker a node.
 inline std::vector<std::string> layout(int data, int pipeline) {
   return {fmt::format("cluster.nodes={}", data * pipeline), fmt::format("parallel.data={}", data),

@@ -102,7 +102,8 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 
 }  // namespace
 
-program::program(const std::vector<std::string>& arguments, size_t file_limit) {
+program::program(const std::vector<std::string>& arguments, size_t file_limit, const streams& to,
+                 int descriptors) {
   int out[2], err[2];
   REQUIRE(pipe2(out, O_CLOEXEC) == 0);
   REQUIRE(pipe2(err, O_CLOEXEC) == 0);
@@ -112,23 +113,35 @@ program::program(const std::vector<std::string>& arguments, size_t file_limit) {
   for (int fd : {out[0], err[0]}) REQUIRE(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, out[1], STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, err[1], STDERR_FILENO);
+  const bool own_terminal = !to.terminal.empty();
+  const auto input = own_terminal ? to.terminal : "/dev/null";
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, input.c_str(),
+                                   own_terminal ? O_RDWR : O_RDONLY, 0);
+  const int otherwise[] = {own_terminal ? STDIN_FILENO : out[1],
+                           own_terminal ? STDIN_FILENO : err[1]};
+  posix_spawn_file_actions_adddup2(&files, to.out >= 0 ? to.out : otherwise[0], STDOUT_FILENO);
+  posix_spawn_file_actions_adddup2(&files, to.err >= 0 ? to.err : otherwise[1], STDERR_FILENO);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);  // the first terminal that a session's leader opens is its own
+  posix_spawnattr_setflags(&attributes, static_cast<short>(own_terminal ? POSIX_SPAWN_SETSID : 0));
   std::vector<std::string> words{TROUPE_PROGRAM};
   if (file_limit >
       0)  // a full disk without a disk: writes fail with EFBIG where they would with ENOSPC
     words = {"/bin/sh", "-c",
              fmt::format("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", file_limit / 512),
              TROUPE_PROGRAM};
+  if (descriptors > 0)
+    words = {"/bin/sh", "-c", fmt::format("ulimit -n {}; exec \"$0\" \"$@\"", descriptors),
+             TROUPE_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
   static int programs = 0;
   reports_ = (fs::temp_directory_path() / fmt::format("troupe-report-{}-{}", getpid(), ++programs))
                  .string();
   auto variables = environment(reports_);
-  const int failed = posix_spawn(&pid_, words[0].c_str(), &files, nullptr, pointers(words).data(),
-                                 pointers(variables).data());
+  const int failed = posix_spawn(&pid_, words[0].c_str(), &files, &attributes,
+                                 pointers(words).data(), pointers(variables).data());
   posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
   REQUIRE(failed == 0);
   end_ = open_pidfd(pid_);
   REQUIRE(end_);
@@ -266,6 +279,12 @@ std::vector<pid_t> processes_with(const std::function<bool(const std::vector<std
 std::vector<pid_t> nodes_of(uint16_t port) {
   return processes_with([&](const auto& words) {
     return has_pair(words, "--join", fmt::format("127.0.0.1:{}", port));
+  });
+}
+
+std::vector<pid_t> nodes_started_by(pid_t launcher) {
+  return processes_with([parent = std::to_string(launcher)](const auto& words) {
+    return has_pair(words, "--parent", parent);
   });
 }
 

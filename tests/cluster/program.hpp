@@ -21,14 +21,23 @@ namespace troupe::cluster_test {
 /// How many times longer things may take here than in a release build (CMake: sanitized builds).
 constexpr int slowness = TROUPE_TEST_SLOWNESS;
 
-/// Longest any wait may take; a healthy one takes a second or two.
-constexpr auto patience = slowness * std::chrono::seconds(90);
+/// Longest any wait may take: a net against hangs. A healthy one takes a second or two, and a
+/// minute on a machine whose load is ten times its processors.
+constexpr auto patience = slowness * std::chrono::minutes(5);
+
+/// Where a program writes, instead of pipes that the test reads. -1: to such a pipe.
+struct streams {
+  int out = -1, err = -1;
+  std::string terminal = {};  ///< path of one that becomes its own, and all three streams
+};
 
 class program {
  public:
   /// Starts `troupe` with these arguments; requires that it starts. `file_limit`: bytes beyond
-  /// which writes to a file fail (of its children as well); 0: none.
-  explicit program(const std::vector<std::string>& arguments, size_t file_limit = 0);
+  /// which writes to a file fail (of its children as well); `descriptors`: how many files each
+  /// process may open; 0: none, and as many as the test.
+  explicit program(const std::vector<std::string>& arguments, size_t file_limit = 0,
+                   const streams& to = {}, int descriptors = 0);
   program(const program&) = delete;
   program& operator=(const program&) = delete;
   ~program();  ///< kills and reaps what still runs
@@ -81,6 +90,8 @@ finished run(const std::vector<std::string>& arguments);
 
 /// Processes whose command line has `--join 127.0.0.1:port`.
 std::vector<pid_t> nodes_of(uint16_t port);
+/// Nodes that a launcher of this machine started.
+std::vector<pid_t> nodes_started_by(pid_t launcher);
 /// The process that keeps another's black box, or -1.
 pid_t keeper_of(pid_t pid);
 /// The pid among them with `--name name`, or -1.

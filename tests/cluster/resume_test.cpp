@@ -1,6 +1,7 @@
 // What was saved goes on as if it had never stopped.
 #include <algorithm>
 
+#include "io/checkpoint/folder_claim.hpp"
 #include "tests/cluster/job_files.hpp"
 
 using namespace troupe::cluster_test;
@@ -118,6 +119,8 @@ TEST_CASE("resume: a partial folder is not a checkpoint, and is replaced") {
   const auto partial = job / "run/checkpoints/step-00000005.e1.partial";
   fs::create_directories(partial);
   std::ofstream(partial / "rank-00000.shard") << "half";
+  std::ofstream(partial / troupe::io::mark_file)
+      << troupe::io::checkpoint::partial_mark("t", {});
   CHECK(job.losses({"train.steps=5"}).size() == 5);
   CHECK(fs::exists(job.checkpoint(5)));
   CHECK_FALSE(fs::exists(partial));

@@ -130,6 +130,34 @@ TEST_CASE("roles: a viewer looks, and is refused all else by name, an operator i
   CHECK(t.up->wait() == 130);
 }
 
+TEST_CASE("roles: what only nodes say is refused to operators and to the launcher as well") {
+  trusted t;
+  const auto kept = t.job / "kept";
+  std::filesystem::create_directories(kept);
+  std::ofstream(kept / "thesis.txt") << "years";
+  const auto names_it = json{{"checkpoint", kept.string()}, {"directory", kept.string()}}.dump();
+  for (const std::string who : {"alice", "coordinator"}) {
+    const auto refused = t.as(who, {"send", "archive", "ExportModel", names_it});
+    CHECK(refused.code == 77);
+    INFO(refused.err);
+    CHECK(refused.err.find("ExportModel") != std::string::npos);
+    CHECK(t.as(who, {"send", "*", "AbandonCheckpoint",
+                     json{{"step", 1}, {"directory", kept.string()}}.dump()})
+              .code == 77);
+  }
+  const auto lines = t.audit();
+  REQUIRE(lines.size() == 4);
+  for (const auto& l : lines) {
+    CAPTURE(l.dump());
+    CHECK(l["result"].get<std::string>().starts_with("refused: "));
+  }
+  CHECK(lines[0]["command"] == "ExportModel");
+  CHECK(lines[0]["target"] == "archive");
+  CHECK(lines[2]["who"] == "coordinator");
+  CHECK(std::filesystem::exists(kept / "thesis.txt"));
+  t.goes_on();
+}
+
 TEST_CASE("roles: what a message claims of its sender is not believed") {
   trusted t;
   const auto nested = R"({"actor":"worker/9","who":"mallory"})";

@@ -30,13 +30,18 @@ struct member {
   std::unique_ptr<gpu::stream> stream;
 };
 
+/// What a test counts on going well has a time-out that only a hang reaches.
+constexpr std::chrono::minutes ample{10};
+
 inline std::vector<member> listening(const transport& t, int size,
-                                     std::chrono::milliseconds timeout) {
+                                     std::chrono::milliseconds timeout,
+                                     std::chrono::milliseconds connect_timeout = ample) {
   std::vector<member> all(static_cast<size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     auto& m = all[static_cast<size_t>(rank)];
     m.device = t.make_device();
-    auto opened = t.open({"test", rank, size, "127.0.0.1", timeout, true}, *m.device);
+    auto opened =
+        t.open({"test", rank, size, "127.0.0.1", timeout, true, connect_timeout}, *m.device);
     REQUIRE(opened);
     m.pending = std::move(*opened);
     auto made = m.device->make_stream({"test", 1});
@@ -59,11 +64,8 @@ inline std::vector<std::string> offered_to(const table& addresses, size_t r) {
   return out;
 }
 
-/// A connected group: connecting blocks, so each end does it on a thread of its own.
-inline std::vector<member> connected(const transport& t, int size,
-                                     std::chrono::milliseconds timeout = std::chrono::seconds(60)) {
-  auto all = listening(t, size, timeout);
-  const auto addresses = table_of(all);
+/// Connecting blocks, so each end does it on a thread of its own.
+inline void connect_all(std::vector<member>& all, const table& addresses) {
   std::vector<std::future<status>> done;
   for (size_t r = 0; r < all.size(); ++r)
     done.push_back(std::async(std::launch::async, [&m = all[r], &addresses, r]() -> status {
@@ -75,6 +77,13 @@ inline std::vector<member> connected(const transport& t, int size,
     const auto s = d.get();
     REQUIRE_MESSAGE(s, (s ? std::string() : render(s.error())));
   }
+}
+
+/// A connected group.
+inline std::vector<member> connected(const transport& t, int size,
+                                     std::chrono::milliseconds timeout = ample) {
+  auto all = listening(t, size, timeout);
+  connect_all(all, table_of(all));
   return all;
 }
 
@@ -128,7 +137,7 @@ inline void same_bits(const transport& t) {
 
 /// COM-3: abort makes what is pending fail, on both sides, long before the time-out.
 inline void abort_fails_what_is_pending(const transport& t) {
-  auto all = connected(t, 2, std::chrono::minutes(10));
+  auto all = connected(t, 2);
   const auto before = std::chrono::steady_clock::now();
   float value = 1, other = 1;
   std::promise<void> running;
@@ -182,7 +191,7 @@ inline void silent_peer(const transport& t) {
 
 /// Tables that do not fit are refused.
 inline void tables_that_do_not_fit(const transport& t) {
-  auto all = listening(t, 2, std::chrono::seconds(5));
+  auto all = listening(t, 2, ample);
   const auto good = offered_to(table_of(all), 0);
   std::vector<std::vector<std::string>> bad{{}, {good[0]}, {good[0], good[1], good[1]}};
   for (const std::string& address :
@@ -246,7 +255,7 @@ struct stage {
 /// goes its own way, or nobody gets anything (COM-4).
 inline void pipeline_lanes(const transport& t) {
   constexpr int ranks = 4, batches = 6;
-  auto all = connected(t, ranks, std::chrono::seconds(20));
+  auto all = connected(t, ranks);
   std::vector<stage> stages(ranks);
   const auto lane = [](member& m, const char* name) {
     auto made = m.device->make_stream({name, 1});

@@ -3,7 +3,8 @@
 
 Arrows (design): apps -> actors -> messages; actors -> gpu, io; gpu -> io. io/ and gpu/ include no CAF; a
 policy includes no CAF; nothing includes apps/ but apps/ and tests/. Style: lines of at most 100 columns,
-functions of at most 70 lines, files of at most 700, a head comment in every file, no tabs.
+functions of at most 70 lines, files of at most 700, a head comment in every file, no tabs. The program
+talks through apps/talk.hpp, whose one file that writes to stdout and stderr neither throws nor hangs.
 """
 import re
 import subprocess
@@ -21,6 +22,11 @@ ALLOWED = {  # folder -> folders of ours it may include
     "tests": {"tests", "apps", "actors", "messages", "gpu", "io"},
 }
 SOURCE = {".cpp", ".hpp", ".cu", ".cuh"}
+REMOVERS = {"io/folder/owned.cpp", "io/folder/owned.hpp"}  # the one place that removes
+REMOVAL = re.compile(r"\bremove_all\b|\b(?:fs|filesystem)::remove\b|\b(?:unlink|unlinkat|rmdir)\s*\(|"
+                     r"\bstd::remove\s*\(\s*[\w.]*(?:c_str|path|name|file)|::remove\s*\([^,]*c_str\(\)\s*\)")
+THE_VOICE = "apps/voice.cpp"
+PRINTS = re.compile(r"\bstd::(cout|cerr|clog)\b|\bfmt::print\(|\b(printf|fprintf|puts|fputs|fputc|putchar|fwrite|perror)\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # A definition's opening brace at column 0..2 after a parameter list: good enough for our format.
 FUNCTION = re.compile(r"^(?:  )?[\w:<>,&*~\[\]= ]+\(.*|^(?:  )?\S.*\)(?: const| noexcept| override)* \{$")
@@ -51,6 +57,14 @@ def include_faults(folder, path, lines):
             yield number, f"{folder}/ may not include {head}/: {target}"
 
 
+def removal_faults(folder, relative, lines):
+    if folder == "tests" or str(relative) in REMOVERS:
+        return
+    for number, line in enumerate(lines, 1):
+        if REMOVAL.search(line.split("//")[0]):
+            yield number, "only io/folder/owned.cpp removes files and folders, and only marked ones"
+
+
 def style_faults(lines):
     if not lines or not lines[0].startswith("//"):
         yield 1, "no head comment: say what the file is and why"
@@ -63,6 +77,14 @@ def style_faults(lines):
             yield number, f"{len(line)} columns (at most {MAX_COLUMNS})"
         if "\t" in line:
             yield number, "a tab"
+
+
+def talk_faults(folder, relative, lines):
+    if folder != "apps" or str(relative) == THE_VOICE:
+        return
+    for number, line in enumerate(lines, 1):
+        if PRINTS.search(line):
+            yield number, "prints past apps/talk.hpp: a closed terminal or a full disk would end or hang it"
 
 
 def function_faults(lines):
@@ -90,7 +112,8 @@ def faults(root):
         lines = path.read_text(encoding="utf-8").split("\n")
         if lines and lines[-1] == "":
             lines.pop()
-        for check in (include_faults(folder, path, lines), style_faults(lines), function_faults(lines)):
+        for check in (include_faults(folder, path, lines), removal_faults(folder, relative, lines),
+                      style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines)):
             found += [f"{relative}:{number}: {text}" for number, text in check]
     return found
 
@@ -106,7 +129,14 @@ def self_test():
             "messages/e.cpp": "int no_head_comment;\n",
             "apps/f.cpp": "// f\nvoid f(int x) {\n" + "  x++;\n" * 80 + "}\n",
             "apps/g.cpp": "// g\n// " + "x" * 120 + "\n",
+            "apps/h.cpp": "// h\nvoid h() { std::fprintf(stderr, 0); }\n",
+            "apps/i.cpp": "// i\nvoid i() { fmt::print(0); }\n",
         }
+        for number, call in enumerate(("fs::remove_all(p, code)", "std::filesystem::remove(p)",
+                                       "::unlink(p.c_str())", "unlinkat(fd, name, 0)", "rmdir (p)",
+                                       "std::remove(name)", "::remove(p.c_str())",
+                                       "remove_all(p)")):
+            bad[f"io/removal{number}.cpp"] = f"// r\nint r() {{ return {call}; }}\n"
         for name, text in bad.items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
@@ -115,8 +145,12 @@ def self_test():
         if missed:
             print("not caught:", sorted(missed))
             return 1
-        (root / "io/a.cpp").write_text('// fine\n#include "io/base/error.hpp"\n')
-        return 1 if any(f.startswith("io/a.cpp") for f in faults(root)) else 0
+        (root / "io/a.cpp").write_text('// fine, with no rmdir(\n#include "io/base/error.hpp"\n')
+        (root / "io/removal0.cpp").write_text(
+            "// r\nauto r = std::remove(v.begin(), v.end(), 0);\nauto s = cp::remove(doomed);\n")
+        wrong = [f for f in faults(root) if f.startswith(("io/a.cpp", "io/removal0.cpp"))]
+        print("\n".join(wrong))
+        return 1 if wrong else 0
 
 
 def main():

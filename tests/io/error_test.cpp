@@ -1,6 +1,5 @@
 // Error codes, system errors and results: names, exit codes, hints, pass-through.
 #include "io/base/error.hpp"
-#include "io/base/one_line.hpp"
 
 #include <cerrno>
 
@@ -49,17 +48,4 @@ TEST_CASE("a result is a value or an error and passes errors through") {
   };
   CHECK(*quarter(8) == 2);
   CHECK(quarter(6).error().message == "odd");
-}
-
-TEST_CASE("foreign text stays on one line and shows what it hides") {
-  CHECK(one_line("plain é 漢 text") == "plain é 漢 text");
-  CHECK(one_line("a\nb\tc\r\"\\") == "a\\nb\\tc\\r\\\"\\\\");
-  CHECK(one_line("\x1b[2J\x7f") == "\\x1b[2J\\x7f");
-  CHECK(one_line("\xc2\x9b") == "\\u009b");      // C1's CSI
-  CHECK(one_line("\xe2\x80\xae") == "\\u202e");  // right-to-left override
-  CHECK(one_line("\xff\xc3") == "\\xff\\xc3");   // no UTF-8
-  CHECK(one_line("\xc0\x80 \xed\xa0\x80") == "\\xc0\\x80 \\xed\\xa0\\x80");
-  CHECK(one_line(std::string(100, 'x'), 3) == "xxx...");
-  CHECK(one_line("xyz", 3) == "xyz");
-  CHECK(one_line("") == "");
 }

@@ -210,26 +210,6 @@ TEST_CASE("a model folder is written whole or in shards, and reads back the same
   }
 }
 
-TEST_CASE("a folder written again in the other form reads as what was written last") {
-  scratch dir;
-  auto write = [&](char value, uint64_t limit) {
-    const std::vector<tensor_spec> specs = {{"a", tensor_dtype::u8, {4}},
-                                            {"b", tensor_dtype::u8, {4}}};
-    REQUIRE(write_model_tensors(
-        dir.path, specs,
-        [&](const tensor_spec&, const auto& sink) {
-          return sink(std::vector<std::byte>(4, std::byte(value)));
-        },
-        limit));
-    auto store = tensor_store::open(dir.path);
-    REQUIRE(store);
-    CHECK(store->find("b")->bytes[0] == std::byte(value));
-  };
-  write('1', 100);
-  write('2', 4);
-  write('3', 100);
-}
-
 TEST_CASE("an index that lies is refused") {
   scratch dir;
   REQUIRE(write_atomic(dir / "a.safetensors",

@@ -181,3 +181,42 @@ TEST_CASE("certs: OpenSSL shakes hands with them both ways, and with no others")
   CHECK_FALSE(handshake(server.get(), client.get(), "elsewhere"));
   CHECK_FALSE(handshake(server.get(), stranger.get(), "localhost"));
 }
+
+TEST_CASE("certificates are held in memory: what becomes of the files changes nothing of them") {
+  certs_folder folder;
+  const auto made = tls::make(folder.sub("pki"), {{"node0", {"10.0.0.1"}}});
+  REQUIRE(made);
+  const auto& own = made->certificates[0];
+  const auto held = tls::read_credentials(made->ca.certificate, own.certificate, own.key);
+  REQUIRE(held);
+  fs::remove_all(folder.sub("pki"));
+  CHECK(held->who.name == "node0");
+  CHECK(held->authorities.size() == 1);
+  CHECK(held->chain.empty());
+  CHECK(X509_check_private_key(held->certificate.get(), held->key.get()) == 1);
+}
+
+TEST_CASE("certificates are read whole: what follows the first is its chain, noise is refused") {
+  certs_folder folder;
+  const auto made = tls::make(folder.sub("pki"), {{"node0", {}}});
+  REQUIRE(made);
+  const auto& own = made->certificates[0];
+  const auto both = bytes_of(own.certificate) + bytes_of(made->ca.certificate);
+  std::ofstream(folder.sub("chain.pem")) << both;
+  const auto held = tls::read_credentials(made->ca.certificate, folder.sub("chain.pem"), own.key);
+  REQUIRE(held);
+  CHECK(held->chain.size() == 1);
+  for (const auto& bytes : {std::string(), std::string("noise"), both.substr(0, both.size() / 2)}) {
+    std::ofstream(folder.sub("bad.pem")) << bytes;
+    CHECK_FALSE(tls::read_credentials(made->ca.certificate, folder.sub("bad.pem"), own.key));
+  }
+}
+
+TEST_CASE("a certificate is for the names and addresses that it bears, and no others") {
+  tls::identity who;
+  who.hosts = {"node0", "Gpu7.Example.org", "10.0.0.1", "::1"};
+  for (const char* host : {"node0", "NODE0", "gpu7.example.ORG", "10.0.0.1", "::1"})
+    CHECK(tls::is_for_host(who, host));
+  for (const char* host : {"", "node", "node00", "example.org", "10.0.0.11", "x.node0"})
+    CHECK_FALSE(tls::is_for_host(who, host));
+}

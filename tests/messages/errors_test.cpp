@@ -21,6 +21,13 @@ TEST_CASE("every error of ours survives CAF unchanged") {
   CHECK(from_caf(caf::none).code == errc::none);
 }
 
+TEST_CASE("what a peer's error says is made printable before anybody shows it (ER-2)") {
+  const auto got = from_caf(to_caf({errc::bad_data, "no\x1b[2J\nforged", "a\rb"}));
+  CHECK(got.message == "no\\u001b[2J\\nforged");
+  CHECK(got.hint == "a\\rb");
+  CHECK(from_caf(to_caf({errc::bad_data, std::string(100'000, 'x')})).message.size() == 4096);
+}
+
 TEST_CASE("CAF's own errors become ours by meaning") {
   struct row {
     caf::error from;
@@ -69,7 +76,7 @@ TEST_CASE("a handler's error reaches the caller, CAF renders it readably") {
   });
   caf::scoped_actor self(system);
   caf::error got;
-  self->request(refusing, std::chrono::seconds(10), 2)
+  self->request(refusing, std::chrono::minutes(5), 2)
       .receive([](int) { FAIL("answered"); }, [&](const caf::error& e) { got = e; });
   CHECK(from_caf(got).code == errc::bad_config);
   CHECK(from_caf(got).hint == "try one");

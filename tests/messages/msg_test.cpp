@@ -161,7 +161,7 @@ TEST_CASE("in one process a message is never copied, encoded or verified") {
   CHECK(copy.get_as<msg<fbs::Bytes>>(0).payload().data() == m.payload().data());
   caf::scoped_actor self(*s.system);
   const uint8_t* back = nullptr;
-  self->request(echo, std::chrono::seconds(10), m)
+  self->request(echo, std::chrono::minutes(5), m)
       .receive([&](const msg<fbs::Bytes>& reply) { back = reply.payload().data(); },
                [](const caf::error& e) { FAIL(render(from_caf(e))); });
   CHECK(seen == m.payload().data());

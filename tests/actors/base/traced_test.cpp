@@ -52,7 +52,7 @@ struct fixture {
   result<msg<fbs::Ack>> pause(const message_context& c, bool reason) {
     caf::scoped_actor self(*system);
     result<msg<fbs::Ack>> out = error{errc::timeout, "no answer"};
-    self->request(target, std::chrono::seconds(20), make_msg<fbs::Pause>(c, [&](auto& p) {
+    self->request(target, std::chrono::minutes(5), make_msg<fbs::Pause>(c, [&](auto& p) {
                     if (reason) p.reason = "because";
                   }))
         .receive([&](const msg<fbs::Ack>& a) { out = a; },

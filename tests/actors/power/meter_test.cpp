@@ -52,7 +52,7 @@ struct meter_fixture {
   fbs::MeterReadingsT ask(const std::string& device = {}) {
     caf::scoped_actor self(*system);
     fbs::MeterReadingsT out;
-    self->request(target, std::chrono::seconds(20),
+    self->request(target, std::chrono::minutes(5),
                   make_msg<fbs::ReadMeters>({}, [&](auto& m) { m.device = device; }))
         .receive([&](const msg<fbs::MeterReadings>& r) { out = r.unpack(); },
                  [&](const caf::error& e) { FAIL(to_string(e)); });

@@ -4,6 +4,7 @@
 
 #include "gpu/cuda/device.hpp"
 #include "gpu/cuda/nccl_group.hpp"
+#include "gpu/cuda/nccl_watch.hpp"
 #include "gpu/cuda/stream.hpp"
 #include "tests/gpu/collective_cases.hpp"
 #include "tests/gpu/nccl/fake_nccl.hpp"
@@ -23,10 +24,10 @@ std::unique_ptr<device> emulated_gpu() {
   return std::move(*opened);
 }
 
-const transport nccl{emulated_gpu, [](const group_options& o, device& gpu) {
-                       return cuda::open_nccl_group(o, gpu, cuda::fake_nccl::library(),
-                                                    {milliseconds(1)});
-                     }};
+const transport nccl{
+    emulated_gpu, [](const group_options& o, device& gpu) {
+      return cuda::open_nccl_group(o, gpu, cuda::fake_nccl::library(), {milliseconds(1), ample});
+    }};
 
 /// Waits until everything enqueued so far is with the device.
 void await_submitted(gpu::stream& s) {
@@ -55,6 +56,37 @@ TEST_CASE("nccl: sums of floats and doubles, of any length") {
   clean_world clean;
   sums(nccl);
   CHECK(seen().aborted == clean.before.aborted);  // all ended in good order
+}
+
+TEST_CASE("NCW-4: what has finished is not aborted, though the watch never had its turn before") {
+  clean_world clean;
+  auto gpu = emulated_gpu();
+  auto s = gpu->make_stream({"test", 1});
+  REQUIRE(s);
+  const auto& library = cuda::fake_nccl::library();
+  for (int round = 0; round < 50; ++round) {  // most of them end before the thread has begun
+    auto watch =
+        std::make_shared<cuda::nccl_watch>(library, cuda::nccl_watch_options{"test", ample, ample});
+    auto& channel = watch->add_channel();
+    ncclUniqueId id;
+    REQUIRE(library.get_unique_id(&id) == ncclSuccess);
+    REQUIRE(channel.connect(id, 0, 1, 0, std::chrono::steady_clock::now() + ample));
+    watch->under_way("nothing", (*s)->record(), (*s)->record(), ample);
+    REQUIRE((*s)->synchronize());
+    watch->start();
+    watch->stop();
+  }
+  CHECK(seen().aborted == clean.before.aborted);
+}
+
+TEST_CASE("NCC-1: a communicator that has ended in time is not aborted, however late one looks") {
+  clean_world clean;
+  const auto& library = cuda::fake_nccl::library();
+  cuda::nccl_channel channel(library, "test");
+  ncclUniqueId id;
+  REQUIRE(library.get_unique_id(&id) == ncclSuccess);
+  REQUIRE(channel.connect(id, 0, 1, 0, std::chrono::steady_clock::now() + ample));
+  CHECK(channel.close(std::chrono::steady_clock::now() - std::chrono::seconds(1)));
 }
 
 TEST_CASE("nccl: scattered sums") {
@@ -123,7 +155,7 @@ TEST_CASE("nccl: impossible members and foreign devices are refused") {
 
 TEST_CASE("nccl: a peer that never connects is a time-out, and leaves nothing behind") {
   clean_world clean;
-  auto all = listening(nccl, 2, milliseconds(200));
+  auto all = listening(nccl, 2, ample, milliseconds(200));
   auto made = all[0].pending->connect(offered_to(table_of(all), 0));
   REQUIRE_FALSE(made);
   CHECK(made.error().code == errc::timeout);
@@ -131,7 +163,7 @@ TEST_CASE("nccl: a peer that never connects is a time-out, and leaves nothing be
 
 TEST_CASE("DEV-3: the failure of an operation reaches what was enqueued behind it (nccl)") {
   clean_world clean;
-  auto all = connected(nccl, 2, std::chrono::minutes(10));
+  auto all = connected(nccl, 2);
   float value = 1;
   all[0].group->all_reduce_sum(*all[0].stream, &value, 1);  // rank 1 never comes
   std::promise<status> told;
@@ -153,7 +185,7 @@ TEST_CASE("DEV-3: the failure of an operation reaches what was enqueued behind i
 
 TEST_CASE("nccl: an error that NCCL notices by itself ends the group, though nobody calls it") {
   clean_world clean;
-  auto all = connected(nccl, 2, std::chrono::seconds(5));
+  auto all = connected(nccl, 2);
   float value = 1;
   all[0].group->all_reduce_sum(*all[0].stream, &value, 1);
   await_submitted(*all[0].stream);  // NCCL's call has returned, its operation is stuck
@@ -198,7 +230,7 @@ TEST_CASE("nccl: there are links between neighbours alone, and only where they a
 
 TEST_CASE("nccl: addresses are as small as the contract says, and none is one's own") {
   for (int size : {1, 2, 3, 5}) {
-    auto all = listening(nccl, size, std::chrono::seconds(5));
+    auto all = listening(nccl, size, ample);
     const auto addresses = table_of(all);
     for (size_t r = 0; r < addresses.size(); ++r)
       for (size_t p = 0; p < addresses.size(); ++p) {

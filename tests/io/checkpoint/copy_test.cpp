@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include "io/checkpoint/folder_claim.hpp"
 #include "io/disk/faulty_disk.hpp"
 #include "tests/io/checkpoint/copying.hpp"
 
@@ -178,6 +179,11 @@ TEST_CASE("copy: what an attempt before left under the name is replaced") {
   const auto partial = t.second / partial_name(120, 3);
   fs::create_directories(partial);
   REQUIRE(write_atomic(partial / "rank-00000.shard", "half"));
+  const auto refused = sample::copy(t.made, t.second);
+  REQUIRE_FALSE(refused);  // without a mark it is another's
+  CHECK(refused.error().code == errc::permission);
+  CHECK(fs::exists(partial / "rank-00000.shard"));
+  REQUIRE(write_atomic(partial / mark_file, partial_mark("tiny", {"stale"})));
   REQUIRE(write_atomic(partial / "stale", "x"));
   auto done = sample::copy(t.made, t.second);
   REQUIRE_MESSAGE(done, (done ? "" : render(done.error())));

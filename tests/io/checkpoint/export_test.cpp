@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "io/checkpoint/diff.hpp"
+#include "io/folder/owned.hpp"
 #include "io/formats/safetensors.hpp"
 #include "tests/io/checkpoint/sample.hpp"
+#include "tests/io/tree.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -177,4 +179,41 @@ TEST_CASE("tensors that only one has, of another shape, or not finite, are told"
   auto weight = a.read_tensor("y", part::weight);
   REQUIRE(weight);
   CHECK(weight->size() == 10);
+}
+
+TEST_CASE("EX-1, EX-2: an export takes the place of an export, and of nothing else") {
+  scratch dir;
+  auto r = open(sample::make(dir.path));
+  export_options one, many;
+  many.max_shard_bytes = 6000;
+  for (const auto* o : {&one, &many, &one}) {
+    REQUIRE(export_model(r, dir / "out/", *o));
+    CHECK(wrong_in(dir / "out", r.content(), tensor_dtype::f32) == 0);
+    CHECK(std::filesystem::exists(dir / "out/model.safetensors") == (o == &one));
+    CHECK(!std::filesystem::exists(dir / "out.partial"));
+  }
+  // What an interrupted export left goes.
+  REQUIRE(make_owned(dir / "out.partial", {folder_kind::model, {}, {"model.safetensors"}}));
+  put_file(dir / "out.partial/model.safetensors", "half");
+  REQUIRE(export_model(r, dir / "out", one));
+  for (const char* name : {"out/notes.txt", "out.partial/notes.txt", "out/config.json/x"}) {
+    CAPTURE(name);
+    if (std::string(name).ends_with("x")) std::filesystem::remove(dir / "out/config.json");
+    put_file(dir / name, "mine");
+    const auto before = tree_of(dir.path);
+    const auto refused = export_model(r, dir / "out", one);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == errc::permission);
+    CHECK(tree_of(dir.path) == before);
+    std::filesystem::remove_all((dir / name).parent_path() / "notes.txt");
+    if (std::string(name).starts_with("out.partial")) std::filesystem::remove(dir / "out.partial");
+  }
+  put_file(dir / "base/model.safetensors", "weights from elsewhere");
+  CHECK(export_model(r, dir / "base", one).error().code == errc::permission);
+  std::filesystem::create_directory_symlink(dir / "base", dir / "link");
+  CHECK(export_model(r, dir / "link", one).error().code == errc::permission);
+  put_file(dir / "file", "mine");
+  CHECK(export_model(r, dir / "file", one).error().code == errc::permission);
+  std::filesystem::create_directory(dir / "empty");
+  CHECK(export_model(r, dir / "empty", one));
 }

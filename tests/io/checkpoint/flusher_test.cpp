@@ -20,7 +20,7 @@ plan_stage stage_of(int64_t rows) {
   return {sample::chunk("layer.0", {{"h.0.weight", {rows, 64}, false, 0}})};
 }
 
-std::byte content(uint64_t step, part which, uint64_t byte) {
+std::byte content_of(uint64_t step, part which, uint64_t byte) {
   return static_cast<std::byte>(step * 101 + static_cast<uint64_t>(which) * 7 + byte / 4 % 251);
 }
 
@@ -39,12 +39,12 @@ void capture(flusher& f, uint64_t save, const std::shared_ptr<slots>& ring, cons
              uint64_t step) {
   const auto todo = plan_capture(plan, 4 * disk_block);
   for (uint64_t n = 0; n < todo.fills.size(); ++n) {
-    auto lease = ring->take(std::chrono::seconds(60));
+    auto lease = ring->take(std::chrono::minutes(5));
     REQUIRE(lease);
     for (auto i = todo.fills[n].copies_begin; i < todo.fills[n].copies_end; ++i) {
       const auto& c = todo.copies[i];
       for (uint64_t b = 0; b < c.bytes; ++b)
-        lease->bytes()[c.slot_offset + b] = content(step, c.which, c.chunk_byte + b);
+        lease->bytes()[c.slot_offset + b] = content_of(step, c.which, c.chunk_byte + b);
     }
     f.filled(save, std::move(*lease), n);
   }
@@ -121,7 +121,7 @@ TEST_CASE(
       REQUIRE(bytes->size() == 400 * 64 * 4);
       uint64_t wrong = 0;
       for (uint64_t b = 0; b < bytes->size(); ++b)
-        wrong += (*bytes)[b] != content(step, part::exp_avg_sq, b) ? 1 : 0;
+        wrong += (*bytes)[b] != content_of(step, part::exp_avg_sq, b) ? 1 : 0;
       CHECK(wrong == 0);
     }
     const auto facts = f.facts();
@@ -178,7 +178,7 @@ TEST_CASE("flusher: what cannot begin, what is given up and what is cut off are 
     auto slow = plans->front();
     slow.rank = 1;
     const auto save = f.begin("/c", head_of(1, 1), slow, into(left));
-    f.filled(save, std::move(*ring->take(std::chrono::seconds(60))), 0);
+    f.filled(save, std::move(*ring->take(std::chrono::minutes(5))), 0);
     f.give_up(save, {errc::timeout, "the deadline is over"});
     f.give_up(save, {errc::timeout, "twice"});
     const auto late = left->get_future().get();
@@ -187,7 +187,7 @@ TEST_CASE("flusher: what cannot begin, what is given up and what is cut off are 
     auto last = plans->front();
     last.rank = 2;
     f.filled(f.begin("/c", head_of(1, 1), last, into(cut)),
-             std::move(*ring->take(std::chrono::seconds(60))), 0);
+             std::move(*ring->take(std::chrono::minutes(5))), 0);
   }
   const auto end = cut->get_future().get();
   REQUIRE(!end);

@@ -20,14 +20,14 @@ calibrate_options quick(const fs::path& cache) {
   calibrate_options options;
   options.chunk_and_depth = {{disk_block, 2}, {16 * disk_block, 2}, {size_t{1} << 20, 2}};
   options.budget_bytes = 1 << 20;  // a share a try: the last one is too large for its own
-  options.cache = cache;
-  options.now_unix_s = 1'800'000'000;
+  options.store.folder = cache;
   return options;
 }
 
 fs::path only_file(const fs::path& folder) {
   fs::path found;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_directory()) continue;
     REQUIRE(found.empty());
     found = entry.path();
   }
@@ -76,35 +76,18 @@ TEST_CASE("CA-1 a result is kept, and used only if it can be right") {
   auto file = only_file(dir / "cache");
   auto good = nlohmann::json::parse(*read_file(file, 1 << 16));
   const std::vector<std::pair<std::string, nlohmann::json>> wrong = {
-      {"version", 2},
-      {"version", "1"},
-      {"device", "9:9 ef53 1"},
-      {"chunk_bytes", 0},
-      {"chunk_bytes", 1000},
-      {"chunk_bytes", -4096},
-      {"depth", 0},
-      {"depth", 1e9},
-      {"depth", nullptr},
-      {"write_bytes_s", 0},
-      {"read_bytes_s", 1e300},
-      {"measured_unix_s", 1'900'000'000},  // of the future
-      {"measured_unix_s", 1'790'000'000},  // too old
+      {"device", "9:9 ef53 1"}, {"chunk_bytes", 0},   {"chunk_bytes", 1000},
+      {"chunk_bytes", -4096},   {"depth", 0},         {"depth", 1e9},
+      {"depth", nullptr},       {"write_bytes_s", 0}, {"read_bytes_s", 1e300},
   };
   for (const auto& [key, value] : wrong) {
     CAPTURE(key);
     CAPTURE(value.dump());
     auto bad = good;
-    bad[key] = value;
+    bad["value"][key] = value;
     REQUIRE(write_atomic(file, bad.dump()));
     CHECK_FALSE(kept_calibration(dir.path, options));
   }
-  for (const auto* text : {"", "{", "[]", "null", "{\"version\": 1}"}) {
-    CAPTURE(text);
-    REQUIRE(write_atomic(file, text));
-    CHECK_FALSE(kept_calibration(dir.path, options));
-  }
-  REQUIRE(write_atomic(file, std::string(1 << 20, ' ') + good.dump()));
-  CHECK_FALSE(kept_calibration(dir.path, options));
   REQUIRE(write_atomic(file, good.dump()));
   CHECK(kept_calibration(dir.path, options));
   REQUIRE(write_atomic(file, "{"));

@@ -189,14 +189,14 @@ TEST_CASE("every disk: names of files and folders move, change places and go") {
     REQUIRE(d.exchange(dir / "h", dir / "three"));
     CHECK(*d.list(dir) == std::vector<dir_entry>{{"h", true, 0}, {"three", false, 1}});
     CHECK_FALSE(d.exchange(dir / "h", dir / "none"));
-    CHECK_FALSE(d.remove_dir(dir / "h"));
-    CHECK_FALSE(d.remove_file(dir / "h"));
-    CHECK_FALSE(d.remove_dir(dir / "three"));
-    REQUIRE(d.remove_file(dir / "h" / "f"));
-    REQUIRE(d.remove_dir(dir / "h"));
-    REQUIRE(d.remove_file(dir / "three"));
-    CHECK(d.remove_file(dir / "three").error().code == errc::not_found);
-    CHECK(d.list(dir)->empty());
+    const claim ours{folder_kind::checkpoint, {}, {"f"}};
+    CHECK_FALSE(d.remove_folder(dir / "three", ours));  // a file
+    CHECK(d.remove_folder(dir / "h", {folder_kind::checkpoint, {}, {"g"}}).error().code ==
+          errc::permission);
+    CHECK(d.list(dir / "h")->size() == 1);
+    REQUIRE(d.remove_folder(dir / "h", ours));
+    CHECK_FALSE(d.remove_folder(dir / "h", ours));
+    CHECK(*d.list(dir) == std::vector<dir_entry>{{"three", false, 1}});
     CHECK(d.list(dir / "none").error().code == errc::not_found);
   });
 }

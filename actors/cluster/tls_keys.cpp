@@ -1,0 +1,132 @@
+// OpenSSL's callbacks for external pre-shared keys.
+#include "actors/cluster/tls_keys.hpp"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include <exception>
+#include <memory>
+#include <string>
+
+namespace troupe::cluster {
+
+namespace {
+
+constexpr unsigned char cipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
+
+/// What a context knows, or a link of the other end.
+struct own_proof {
+  tls::proof who;
+  std::string said;  ///< what is said of it in clear
+};
+
+template <class T>
+void free_extra(void*, void* it, CRYPTO_EX_DATA*, int, long, void*) {
+  delete static_cast<T*>(it);
+}
+
+int proof_of_context() {
+  static const int index =
+      SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, free_extra<own_proof>);
+  return index;
+}
+
+int bearer_on_link() {
+  static const int index =
+      SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, free_extra<tls::bearer>);
+  return index;
+}
+
+const own_proof& proof_of(SSL* link) {
+  return *static_cast<own_proof*>(SSL_CTX_get_ex_data(SSL_get_SSL_CTX(link), proof_of_context()));
+}
+
+/// A key as OpenSSL wants it; the caller's to free.
+SSL_SESSION* session_of(SSL* link, const tls::job_key::bytes_type& key) {
+  std::unique_ptr<SSL_SESSION, void (*)(SSL_SESSION*)> session(SSL_SESSION_new(), SSL_SESSION_free);
+  const auto* suite = SSL_CIPHER_find(link, cipher);
+  if (!session || suite == nullptr ||
+      SSL_SESSION_set1_master_key(session.get(), key.data(), key.size()) != 1 ||
+      SSL_SESSION_set_cipher(session.get(), suite) != 1 ||
+      SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) != 1)
+    return nullptr;
+  return session.release();
+}
+
+/// The side that connects says who it is. 1: go on, with or without a key.
+int use_session(SSL* link, const EVP_MD*, const unsigned char** said, size_t* said_bytes,
+                SSL_SESSION** session) {
+  *session = nullptr;
+  try {
+    const auto& own = proof_of(link);
+    const auto key = own.who.own.of(own.who.self);
+    if (!key) return 1;
+    *session = session_of(link, *key);
+    *said = reinterpret_cast<const unsigned char*>(own.said.data());
+    *said_bytes = own.said.size();
+    return 1;
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
+/// The side that was connected to looks for the key of who the other says he is. Without one the
+/// handshake fails, as there is no certificate to fall back on (KEYS-1).
+int find_session(SSL* link, const unsigned char* said, size_t said_bytes, SSL_SESSION** session) {
+  *session = nullptr;
+  try {
+    auto who = tls::bearer_of({reinterpret_cast<const char*>(said), said_bytes});
+    if (!who) return 1;
+    const auto key = proof_of(link).who.own.of(*who);
+    if (!key) return 1;
+    *session = session_of(link, *key);
+    delete static_cast<tls::bearer*>(SSL_get_ex_data(link, bearer_on_link()));
+    SSL_set_ex_data(link, bearer_on_link(), new tls::bearer(std::move(*who)));
+    return 1;
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
+
+ssl_context& the_context() {
+  static ssl_context context(nullptr, SSL_CTX_free);
+  return context;
+}
+
+}  // namespace
+
+result<ssl_context> make_key_context(const tls::proof& who) {
+  ssl_context made(SSL_CTX_new(TLS_method()), SSL_CTX_free);
+  if (!made || SSL_CTX_set_min_proto_version(made.get(), TLS1_3_VERSION) != 1 ||
+      SSL_CTX_set_ciphersuites(made.get(), "TLS_AES_128_GCM_SHA256") != 1 ||
+      SSL_CTX_set_num_tickets(made.get(), 0) != 1) {
+    ERR_clear_error();
+    return error{errc::bug, "OpenSSL makes no context for keys of a job"};
+  }
+  SSL_CTX_set_session_cache_mode(made.get(), SSL_SESS_CACHE_OFF);  // KEYS-2
+  SSL_CTX_set_verify(made.get(), SSL_VERIFY_PEER, nullptr);        // KEYS-1: and there is no CA
+  SSL_CTX_set_psk_use_session_callback(made.get(), use_session);
+  SSL_CTX_set_psk_find_session_callback(made.get(), find_session);
+  SSL_CTX_set_ex_data(made.get(), proof_of_context(), new own_proof{who, tls::to_text(who.self)});
+  return made;
+}
+
+status prove_by_key(const tls::proof& who) {
+  TROUPE_TRY(made, make_key_context(who));
+  the_context() = std::move(made);
+  return {};
+}
+
+SSL_CTX* key_context() {
+  return the_context().get();
+}
+
+std::optional<tls::bearer> bearer_of_link(const SSL* link) {
+  const bool by_key = SSL_CTX_get_ex_data(SSL_get_SSL_CTX(link), proof_of_context()) != nullptr;
+  if (!by_key || SSL_session_reused(link) != 1) return std::nullopt;
+  if (SSL_is_server(link) == 0) return tls::bearer{tls::role::node, "the cluster"};
+  const auto* who = static_cast<const tls::bearer*>(SSL_get_ex_data(link, bearer_on_link()));
+  return who != nullptr ? std::optional(*who) : std::nullopt;
+}
+
+}  // namespace troupe::cluster

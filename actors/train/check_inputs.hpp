@@ -1,0 +1,21 @@
+// Whether what a job reads is there and is what it should be: data, tokenizer, first weights. Asked
+// before a job starts; the errors are those a start would end with.
+#pragma once
+
+#include "actors/train/finding.hpp"
+#include "actors/train/plan.hpp"
+
+namespace troupe::train {
+
+/// What was found. Notes are what the loader tells at the start, too.
+struct input_findings {
+  std::vector<finding> problems;
+  std::vector<std::string> notes;
+};
+
+/// Token files are read whole; text is found, and tokenised only where it is so short that whether
+/// it is enough depends on its tokens. What a job of other machines does not find here is a note:
+/// it may be there.
+input_findings check_inputs(const job_plan& plan);
+
+}  // namespace troupe::train

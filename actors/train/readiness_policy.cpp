@@ -1,0 +1,121 @@
+// Sums against limits.
+#include "actors/train/readiness_policy.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include <fmt/format.h>
+
+#include "actors/train/batch_memory.hpp"
+#include "actors/train/device_policy.hpp"
+#include "actors/train/inputs.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+bool is_local(const job_plan& plan) {
+  return plan.job.cluster.launch == config::launch_mode::local;
+}
+
+/// What the ranks of a local job would compute on.
+result<device_choice> devices_of(const job_plan& plan, const machine& m) {
+  std::vector<node_devices> nodes;
+  for (const auto& n : plan.job.cluster.node) nodes.push_back({n.name, "", std::ssize(m.gpus)});
+  std::vector<int64_t> node_of;
+  for (const auto& r : plan.ranks) node_of.push_back(r.node);
+  return choose_devices(plan.job.cluster.device, nodes, node_of);
+}
+
+bool on_host(const device_choice& devices) {
+  return devices.names.empty() || devices.names.front() == "host";
+}
+
+/// Bytes of the ranks of each GPU, by its number.
+std::map<size_t, uint64_t> gpu_shares(const device_choice& devices,
+                                      const std::vector<planned_stage>& stages) {
+  std::map<size_t, uint64_t> out;
+  for (const auto& s : stages)
+    for (const auto rank : s.ranks) {
+      const auto& name = devices.names[static_cast<size_t>(rank)];  // "cuda:N"
+      out[std::stoul(name.substr(name.find(':') + 1))] += s.bytes.total();
+    }
+  return out;
+}
+
+status check_devices(const job_plan& plan, const machine& m) {
+  if (!is_local(plan) || plan.job.cluster.device != config::device_kind::cuda || !m.gpus.empty())
+    return {};
+  return error{errc::unavailable,
+               m.no_gpus.message.empty() ? "cluster.device is cuda, and this machine has no GPU"
+                                         : "cluster.device is cuda: " + m.no_gpus.message,
+               m.no_gpus.hint.empty() ? "set cluster.device = \"host\"" : m.no_gpus.hint};
+}
+
+status check_threads(const job_plan& plan, const machine& m) {
+  const auto& c = plan.job.cluster;
+  const int64_t limit = std::max(threads_floor, threads_per_core_limit * m.cores);
+  if (!is_local(plan) || c.threads == 0 || c.threads * plan.job.workers() <= limit) return {};
+  return error{
+      errc::bad_config,
+      fmt::format("{} threads for each of {} workers are {}, expected at most {} on the "
+                  "{} cores of this machine",
+                  c.threads, plan.job.workers(), c.threads * plan.job.workers(), limit, m.cores),
+      "0 shares the cores among the workers"};
+}
+
+}  // namespace
+
+std::string bytes_text(uint64_t bytes) {
+  const auto b = static_cast<double>(bytes);
+  if (b >= 1 << 30) return fmt::format("{:.2f} GiB", b / (1 << 30));
+  return fmt::format("{:.1f} MiB", b / (1 << 20));
+}
+
+status enough_memory(const job_plan& plan, std::string_view what, uint64_t needed, uint64_t has,
+                     std::string_view whose, uint64_t stage_limit) {
+  if (needed <= has) return {};
+  std::string hint;
+  for (const auto& w : ways_to_fit(plan, stage_limit))
+    hint += fmt::format("{}--set {} makes it {} a stage{}", hint.empty() ? "" : "; or ", w.setting,
+                        bytes_text(w.bytes), w.same_result ? "" : " (other rounding)");
+  if (hint.empty()) hint = "use a smaller model, or machines with more memory";
+  return error{errc::bad_config,
+               fmt::format("{} needs {}, and there are {} ({})", what, bytes_text(needed),
+                           bytes_text(has), whose),
+               std::move(hint)};
+}
+
+status fits_memory(const job_plan& plan, const machine& m) {
+  const auto devices = devices_of(plan, m);
+  if (!is_local(plan) || !devices) return {};  // without GPUs: check_devices
+  const auto stages = plan_stages(plan);
+  if (!on_host(*devices))
+    for (const auto& [number, bytes] : gpu_shares(*devices, stages)) {
+      const auto& gpu = m.gpus[number];
+      const auto ranks =
+          std::count(devices->names.begin(), devices->names.end(), fmt::format("cuda:{}", number));
+      TROUPE_CHECK(enough_memory(
+          plan, fmt::format("what GPU {} computes", number), bytes, gpu.memory_bytes, gpu.name,
+          gpu.memory_bytes / static_cast<uint64_t>(std::max<int64_t>(1, ranks))));
+    }
+  if (m.memory_bytes == 0) return {};
+  const auto share = share_of_machine(plan, stages, on_host(*devices));
+  const uint64_t others = share.total() - share.stages;
+  const uint64_t rest = m.memory_bytes > others ? m.memory_bytes - others : 0;
+  return enough_memory(plan, "the job", share.total(), m.memory_bytes, m.memory_whose,
+                       rest / static_cast<uint64_t>(std::max<int64_t>(1, plan.job.workers())));
+}
+
+findings judge(const job_plan& plan, const machine& m) {
+  findings out;
+  out.note("cluster.device", check_devices(plan, m));
+  out.note("cluster.threads", check_threads(plan, m));
+  const auto& t = plan.job.train;
+  const auto batch = batch_memory::check(t.batch, t.seq_len, train_slots + validation_slots);
+  out.note("train.batch", batch);
+  if (batch) out.note("", fits_memory(plan, m));  // else it says no more
+  return out;
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,41 @@
+// The secret of a job without certificates: who holds it, or a key made of it, is let in
+// (io/tls/keyring.hpp). It stands beside the meeting point, in a file of this user alone.
+//
+//   <XDG_RUNTIME_DIR or /tmp/troupe-UID>/troupe/<job>-<hash of its output folder>.secret
+//
+// Invariants
+//   SEC-1  The same job finds the same secret after a restart of its launcher, so that keys that
+//     were handed out stay good; a job that is done has none.
+//   SEC-2  The secret is in files of mode 0600 and in pipes, never in arguments, environments or
+//     logs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "io/base/result.hpp"
+#include "io/tls/keyring.hpp"
+
+namespace troupe::apps {
+
+class job_secret {
+ public:
+  /// Takes up the job's secret, or makes one. Errors: permission where the folder or the file is
+  /// open to others, bad_data where the file is no secret, io.
+  static result<job_secret> open(const std::string& job, const std::filesystem::path& output);
+
+  const tls::job_key& key() const noexcept { return key_; }
+  const std::filesystem::path& file() const noexcept { return file_; }
+
+  /// Removes the file (SEC-1).
+  void job_is_done() noexcept;
+
+ private:
+  job_secret(std::filesystem::path file, tls::job_key key)
+      : file_(std::move(file)), key_(std::move(key)) {}
+
+  std::filesystem::path file_;
+  tls::job_key key_;
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,135 @@
+// The checks in order: cheap ones first, those that read everything last.
+#include "apps/ready.hpp"
+
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "actors/checkpoint/owner.hpp"
+#include "actors/cluster/listening.hpp"
+#include "actors/cluster/network.hpp"
+#include "actors/train/check_inputs.hpp"
+#include "actors/train/readiness_policy.hpp"
+#include "apps/up/folders.hpp"
+#include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/retention.hpp"
+#include "io/folder/can_make.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+/// The coordinator's certificates, and those of nodes that this machine starts.
+status certificates(const config::cluster_section& c) {
+  TROUPE_CHECK(cluster::check(cluster::network_of(c, "coordinator")));
+  if (c.launch == config::launch_mode::local)
+    for (const auto& node : c.node) TROUPE_CHECK(cluster::check(cluster::network_of(c, node.name)));
+  return {};
+}
+
+/// What a run writes to. It can do without a second tier.
+train::findings folders(const config::job& job) {
+  train::findings out;
+  const auto& c = job.checkpoint;
+  out.note("job.output", io::can_make(job.job.output));
+  out.note("checkpoint.dir", io::can_make(c.dir));
+  if (!train::ready_tokens(job)) out.note("data.cache", io::can_make(job.data.cache));
+  if (c.second.dir.empty()) return out;
+  if (auto made = io::can_make(c.second.dir); !made)
+    out.remarks.push_back("warning: checkpoint.second.dir: " + render(made.error()));
+  const bool inside = io::is_within(c.second.dir, c.dir);
+  if (inside || io::is_within(c.dir, c.second.dir))
+    out.refuse(
+        "checkpoint.second.dir",
+        {errc::bad_config,
+         inside ? fmt::format("the second tier {} lies in the first, {}", c.second.dir, c.dir)
+                : fmt::format("the first tier {} lies in the second, {}", c.dir, c.second.dir),
+         "keep them apart, best on another disk"});
+  else if (io::is_within(c.second.dir, job.job.output))
+    out.remarks.push_back(
+        fmt::format("warning: the second tier {} lies in job.output: what takes "
+                    "that away takes both tiers",
+                    c.second.dir));
+  return out;
+}
+
+/// Fences off what is left of earlier launches: their shards bear another name, their messages
+/// another number.
+result<uint32_t> epoch_of(const config::checkpoint_section& c) {
+  TROUPE_TRY(all, io::checkpoint::list(c.dir));
+  if (!c.second.dir.empty())  // one that cannot be looked into: resume_from says so
+    if (auto second = io::checkpoint::list(c.second.dir))
+      all.insert(all.end(), second->begin(), second->end());
+  const auto epoch = io::checkpoint::next_epoch(all);
+  if (epoch <= std::numeric_limits<uint32_t>::max()) return static_cast<uint32_t>(epoch);
+  return error{errc::bad_data,
+               fmt::format("a checkpoint in {}{}{} claims to be of epoch {}", c.dir,
+                           c.second.dir.empty() ? "" : " or ", c.second.dir, epoch - 1),
+               "`troupe ckpt ls` shows which: take it away"};
+}
+
+/// Checkpoints that are read: every byte of them.
+void check_checkpoints(const config::job& job, readiness& r, train::findings& found) {
+  const auto& c = job.checkpoint;
+  found.note("checkpoint.dir", checkpoint::check_owner(job));
+  if (checkpoint::is_checkpoint(job.model.path))
+    found.note("model.path", checkpoint::verify(job.model.path));
+  if (auto epoch = epoch_of(c))
+    r.epoch = *epoch;
+  else
+    found.refuse("checkpoint.dir", epoch.error());
+  auto start = checkpoint::resume_from(c.resume, c.dir, c.second.dir);
+  if (!start) return found.refuse("checkpoint.resume", start.error());
+  for (const auto& line : start->passed_over) found.remarks.push_back("warning: " + line);
+  r.resume = start->from;
+}
+
+}  // namespace
+
+readiness readiness_of(const config::job& job, const train::machine& machine) {
+  readiness r;
+  train::findings found;
+  found.note("cluster.tls.certificate", certificates(job.cluster));
+  found.note("cluster.listen",
+             cluster::can_listen(job.cluster.listen, static_cast<uint16_t>(job.cluster.port)));
+  found.add(folders(job));
+  for (auto& [key, why] : check_folders(job)) found.refuse(key, std::move(why));
+  auto plan = train::make_plan(job);
+  if (plan) {
+    found.add(train::judge(*plan, machine));
+    auto inputs = train::check_inputs(*plan);
+    found.add({{}, std::move(inputs.problems)});
+    r.of_data = std::move(inputs.notes);
+    r.plan = std::move(*plan);
+  } else {
+    found.refuse("", plan.error());
+  }
+  check_checkpoints(job, r, found);
+  r.remarks = std::move(found.remarks);
+  r.problems = std::move(found.problems);
+  return r;
+}
+
+std::vector<config::problem> placed(const std::vector<train::finding>& problems,
+                                    const config::loaded& job) {
+  std::vector<config::problem> out;
+  for (const auto& [key, why] : problems) {
+    const auto origin = job.origins.find(key);
+    out.push_back({origin == job.origins.end() ||
+                           origin->second.kind == config::source_kind::standard ||
+                           origin->second.kind == config::source_kind::derived
+                       ? config::origin{config::source_kind::file, job.files.back()}
+                       : origin->second,
+                   key, why.message, why.hint, why.code});
+  }
+  return out;
+}
+
+error as_error(const std::vector<train::finding>& problems, const config::loaded& job) {
+  auto all = placed(problems, job);
+  if (all.size() > 1) return config::as_error(all);
+  const auto hint = std::exchange(all.front().hint, "");
+  return {all.front().code, config::render(all.front()), hint};
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,43 @@
+// Whether a job could start here: the one list of checks that `troupe up` runs before it writes or
+// allocates anything, and that `troupe config check` runs without starting.
+//
+// Invariants
+//   ONE-1  Both verbs say the same of the same job and end with the same number: neither has a
+//     check of its own.
+//   ONE-2  Checks leave nothing behind.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/checkpoint/catalog.hpp"
+#include "actors/train/finding.hpp"
+#include "actors/train/machine.hpp"
+#include "actors/train/plan.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::apps {
+
+/// What the checks found, and what a start needs of it.
+struct readiness {
+  std::vector<std::string> remarks;  ///< what a person should know all the same
+  std::vector<std::string> of_data;  ///< the same of data: at a start its loader says it
+  std::vector<train::finding> problems;
+  // Where there are no problems:
+  std::optional<train::job_plan> plan;
+  std::optional<checkpoint::entry> resume;
+  uint32_t epoch = 1;  ///< later than that of every checkpoint there is
+};
+
+/// All checks of a settled job against this machine.
+readiness readiness_of(const config::job& job, const train::machine& machine);
+
+/// Problems at the places that their keys came from.
+std::vector<config::problem> placed(const std::vector<train::finding>& problems,
+                                    const config::loaded& job);
+
+/// One error for them all: a line each, and the code of a single one, else bad_config.
+error as_error(const std::vector<train::finding>& problems, const config::loaded& job);
+
+}  // namespace troupe::apps

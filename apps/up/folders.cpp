@@ -1,0 +1,174 @@
+// Checks first, then locks, then marks: see folders.hpp.
+#include "apps/up/folders.hpp"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/checkpoint/archive.hpp"
+#include "apps/talk.hpp"
+#include "io/checkpoint/export.hpp"
+#include "io/file.hpp"
+#include "io/folder/owned.hpp"
+
+namespace troupe::apps {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr size_t most_line_bytes = 64 << 10;  ///< of a log that is looked at
+
+/// The names in the output that a job writes to, or over.
+std::vector<std::string> written_names(const config::job& job) {
+  std::vector<std::string> out{"log.jsonl", "audit.jsonl"};
+  for (const auto& node : job.cluster.node) out.push_back(node.name + ".log");
+  return out;
+}
+
+enum class found { nothing, empty, file, other };
+
+/// What a name leads to; devices and pipes are none of a person's files.
+found look_at(const fs::path& path) {
+  struct stat facts {};
+  if (::lstat(path.c_str(), &facts) != 0) return found::nothing;
+  const bool link = S_ISLNK(facts.st_mode);
+  if (link && ::stat(path.c_str(), &facts) != 0) return found::other;  // it would be made elsewhere
+  if (S_ISDIR(facts.st_mode) || (link && S_ISREG(facts.st_mode))) return found::other;
+  if (!S_ISREG(facts.st_mode)) return found::nothing;
+  return facts.st_size == 0 ? found::empty : found::file;
+}
+
+/// Whether a log begins with a line that this program writes.
+bool is_our_log(const fs::path& path) {
+  const auto fd = io::open_read(path);
+  if (!fd) return false;
+  std::string text(most_line_bytes, '\0');
+  const auto n = ::pread(fd->get(), text.data(), text.size(), 0);
+  if (n <= 0) return false;
+  text.resize(static_cast<size_t>(n));
+  const auto line = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
+  return line.is_object() && line.contains("type") && line["type"] == "step" &&
+         line.contains("step") && line.contains("loss");
+}
+
+error in_the_way(const fs::path& what, std::string_view why) {
+  return {errc::bad_config, fmt::format("{} {}", what.string(), why),
+          "take it away, or name another job.output"};
+}
+
+/// FLD-1 of the output.
+std::optional<error> check_output(const config::job& job) {
+  const fs::path output = job.job.output;
+  std::error_code code;
+  if (!fs::exists(output, code)) return std::nullopt;
+  if (!fs::is_directory(output, code)) return in_the_way(output, "is no folder");
+  const auto mark = io::read_mark(output);
+  if (mark && mark->kind != io::folder_kind::output)
+    return in_the_way(output, fmt::format("is a {} folder of this program, not an output",
+                                          io::to_string(mark->kind)));
+  if (!mark && mark.error().code != errc::not_found)
+    return in_the_way(output / io::mark_file, "is no mark of this program");
+  const bool ours = mark || is_our_log(output / "log.jsonl");
+  for (const auto& name : written_names(job)) {
+    const auto there = look_at(output / name);
+    if (there == found::other)
+      return in_the_way(output / name, "is a link or a folder, where the job writes a file");
+    if (there == found::file && !ours)
+      return in_the_way(output / name, "was not written by this program, and the job writes there");
+  }
+  return std::nullopt;
+}
+
+/// Where the model goes at the end; and it must not be where it comes from.
+std::optional<error> check_model(const config::job& job) {
+  if (!job.checkpoint.export_model) return std::nullopt;
+  const fs::path model = fs::path(job.job.output) / "model";
+  std::error_code code;
+  if (!job.model.path.empty() && fs::equivalent(job.model.path, model, code))
+    return in_the_way(model, "is model.path, and the trained model would take its place");
+  const auto free = io::checkpoint::check_export(model);
+  if (free) return std::nullopt;
+  auto why = free.error();
+  why.code = why.code == errc::permission ? errc::bad_config : why.code;
+  why.hint = "take it away, name another job.output, or set checkpoint.export_model=false";
+  return why;
+}
+
+std::optional<error> check_tier(const fs::path& dir) {
+  std::error_code code;
+  if (dir.empty() || !fs::exists(dir, code)) return std::nullopt;
+  if (!fs::is_directory(dir, code))
+    return error{errc::bad_config, dir.string() + " is no folder", "name another"};
+  const auto mark = io::read_mark(dir);
+  const bool free = mark ? mark->kind == io::folder_kind::output
+                         : mark.error().code == errc::not_found;
+  if (free) return std::nullopt;
+  return error{errc::bad_config,
+               fmt::format("{} is no folder for checkpoints: {}", dir.string(),
+                           mark ? fmt::format("it is a {} folder of this program",
+                                              io::to_string(mark->kind))
+                                : mark.error().message),
+               "name another"};
+}
+
+/// One folder, however it is called, is locked once.
+bool is_held(const held_folders& held, const fs::path& folder) {
+  return std::any_of(held.locks.begin(), held.locks.end(), [&](const io::folder_lock& l) {
+    std::error_code code;
+    return fs::equivalent(l.folder(), folder, code);
+  });
+}
+
+status hold(held_folders& held, const fs::path& name, const io::lock_holder& self,
+            bool break_lock) {
+  const auto folder = fs::absolute(name).lexically_normal();
+  TROUPE_CHECK(checkpoint::make_folder(folder));
+  if (is_held(held, folder)) return {};
+  TROUPE_TRY(lock, io::folder_lock::take(folder, self, break_lock));
+  if (const auto& by = lock.broken())
+    say(fmt::format("warning: {} was held by process {} of job {} on {} since {}: taken over",
+                    folder.string(), by->pid, by->job, by->host, by->since));
+  held.locks.push_back(std::move(lock));
+  return {};
+}
+
+}  // namespace
+
+std::vector<folder_finding> check_folders(const config::job& job) {
+  std::vector<folder_finding> out;
+  if (auto why = check_output(job)) out.push_back({"job.output", *why});
+  if (auto why = check_model(job)) out.push_back({"job.output", *why});
+  if (auto why = check_tier(job.checkpoint.dir)) out.push_back({"checkpoint.dir", *why});
+  if (auto why = check_tier(job.checkpoint.second.dir))
+    out.push_back({"checkpoint.second.dir", *why});
+  return out;
+}
+
+void held_folders::say_address(const std::string& address) {
+  for (auto& lock : locks) static_cast<void>(lock.say_address(address));  // a hint for persons
+}
+
+result<held_folders> take_folders(const config::job& job, bool break_lock) {
+  if (auto problems = check_folders(job); !problems.empty()) return problems.front().why;
+  held_folders out;
+  const auto self = io::this_process(job.job.name);
+  TROUPE_CHECK(hold(out, job.job.output, self, break_lock));
+  TROUPE_CHECK(hold(out, job.checkpoint.dir, self, break_lock));
+  if (const auto& second = job.checkpoint.second.dir; !second.empty())
+    if (auto held = hold(out, second, self, break_lock); !held) {
+      if (held.error().code == errc::timeout) return held.error();
+      say("warning: the second tier: " + render(held.error()));  // the run can do without it
+    }
+  // Once more, now that no other job writes here.
+  if (auto problems = check_folders(job); !problems.empty()) return problems.front().why;
+  TROUPE_CHECK(io::mark_output(job.job.output, job.job.name));
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,47 @@
+// The folders that a job writes in: whether they are its to write in, and held while it runs.
+//
+//   job.output              log.jsonl, audit.jsonl, NODE.log, model/ (the export), black boxes
+//   checkpoint.dir          step-N, latest
+//   checkpoint.second.dir   step-N
+//
+// Invariants
+//   FLD-1  Before anything is written: no name that the job writes leads to a file that this
+//     program did not make. A folder's mark says so; of outputs from before marks, what stands in
+//     log.jsonl.
+//   FLD-2  One job writes in a folder at a time (io/folder/lock.hpp): each is locked until the job
+//     is over. Nodes do not inherit the lock; one that outlives a killed launcher for a moment
+//     writes under the name of its epoch, which no later start uses.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/config/job.hpp"
+#include "io/folder/lock.hpp"
+
+namespace troupe::apps {
+
+/// What keeps a job from writing in its folders: the key that names the folder, and why.
+struct folder_finding {
+  std::string key;
+  error why;
+};
+
+/// Looks at the folders of a settled job (FLD-1). Leaves nothing behind.
+std::vector<folder_finding> check_folders(const config::job& job);
+
+/// The folders of a job, held for as long as this lives (FLD-2).
+struct held_folders {
+  std::vector<io::folder_lock> locks;
+
+  /// Tells where the job is reached, to whoever finds the folders held.
+  void say_address(const std::string& address);
+};
+
+/// Makes the folders, locks and marks them. `break_lock` ends the belief in holders on other
+/// hosts. Errors: those of check_folders; timeout (exit 75) where another holds one, named with its
+/// holder; io.
+result<held_folders> take_folders(const config::job& job, bool break_lock);
+
+}  // namespace troupe::apps

@@ -1,0 +1,90 @@
+// The thread that listens.
+#include "apps/up/stop_signals.hpp"
+
+#include <string.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "apps/talk.hpp"
+#include "apps/voice.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+/// Children die with this process (PRC-1), partial checkpoints are the next start's to remove.
+[[noreturn]] void leave(phase during, int signal) {
+  say(during == phase::starting
+          ? fmt::format("stopped by SIG{} before the training began", sigabbrev_np(signal))
+          : std::string("second signal: aborting at once"));
+  settle_voice();
+  _exit(128 + signal);
+}
+
+}  // namespace
+
+result<std::unique_ptr<stop_signals>> stop_signals::open() {
+  TROUPE_TRY(desk, signal_desk::open());
+  return std::unique_ptr<stop_signals>(new stop_signals(std::move(desk)));
+}
+
+stop_signals::stop_signals(std::unique_ptr<signal_desk> desk)
+    : desk_(std::move(desk)), ear_([this] { listen(); }) {}
+
+stop_signals::~stop_signals() {
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  desk_->wake();
+  ear_.join();
+}
+
+void stop_signals::listen() {
+  for (;;) {
+    const auto event = desk_->wait(-1);
+    if (event == SIGCHLD) wake();
+    if (event == SIGINT || event == SIGTERM || event == SIGHUP) take(*event);
+    std::lock_guard lock(mutex_);
+    if (closing_) return;
+  }
+}
+
+void stop_signals::take(int signal) {
+  std::unique_lock lock(mutex_);
+  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::steady_clock::now().time_since_epoch());
+  const auto during = phase_;
+  const auto verdict = policy_.heard(during, signal, now);
+  if (verdict == stop_verdict::stop) asked_ = signal;
+  lock.unlock();
+  if (verdict == stop_verdict::at_once) leave(during, signal);
+  wake();
+}
+
+void stop_signals::enter(phase next) {
+  std::lock_guard lock(mutex_);
+  phase_ = next;
+}
+
+int stop_signals::asked() const {
+  std::lock_guard lock(mutex_);
+  return asked_;
+}
+
+void stop_signals::wait(std::chrono::milliseconds most) {
+  std::unique_lock lock(mutex_);
+  news_.wait_for(lock, most, [this] { return rung_; });
+  rung_ = false;
+}
+
+void stop_signals::wake() noexcept {
+  {
+    std::lock_guard lock(mutex_);
+    rung_ = true;
+  }
+  news_.notify_one();
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,54 @@
+// The signals that ask a launch to stop, heard in every phase by a thread that does nothing else.
+//
+// What the main thread does while it starts (read includes, measure the disk, verify a checkpoint)
+// may take minutes; it need not look up for a Ctrl-C to be heard.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "apps/up/signals.hpp"
+#include "apps/up/stop_policy.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::apps {
+
+class stop_signals {
+ public:
+  /// As signal_desk::open(): before any other thread, but after the keeper was forked.
+  static result<std::unique_ptr<stop_signals>> open();
+  ~stop_signals();
+  stop_signals(const stop_signals&) = delete;
+  stop_signals& operator=(const stop_signals&) = delete;
+
+  void enter(phase next);
+
+  /// The signal that asked to stop, or 0.
+  int asked() const;
+
+  /// Waits until a signal asks to stop, a child ends, wake() was called, or so long.
+  void wait(std::chrono::milliseconds most);
+
+  /// From any thread.
+  void wake() noexcept;
+
+ private:
+  explicit stop_signals(std::unique_ptr<signal_desk> desk);
+  void listen();
+  void take(int signal);
+
+  std::unique_ptr<signal_desk> desk_;
+  mutable std::mutex mutex_;
+  std::condition_variable news_;
+  stop_policy policy_;
+  phase phase_ = phase::starting;
+  int asked_ = 0;
+  bool rung_ = false;
+  bool closing_ = false;
+  std::thread ear_;
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,43 @@
+// Addresses a coordinator could listen on, and those it could not.
+#include "actors/cluster/listening.hpp"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <doctest/doctest.h>
+
+#include "io/file.hpp"
+
+using namespace troupe;
+
+TEST_CASE("listening: addresses of this machine are taken, others are refused by name") {
+  CHECK(cluster::can_listen("127.0.0.1", 0));
+  CHECK(cluster::can_listen("localhost", 0));
+  CHECK(cluster::can_listen("0.0.0.0", 0));
+  CHECK(cluster::can_listen("", 0));
+  for (const char* other : {"192.0.2.7", "not-a.host.invalid", "1.2.3"}) {
+    CAPTURE(other);
+    const auto refused = cluster::can_listen(other, 0);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::bad_config);
+    CHECK(refused.error().message.find(other) == 0);
+  }
+}
+
+TEST_CASE("listening: a port that somebody has is unavailable, and free again when he is gone") {
+  io::unique_fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(at);
+  REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
+  REQUIRE(listen(fd.get(), 1) == 0);
+  REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  const auto port = ntohs(at.sin_port);
+  const auto refused = cluster::can_listen("127.0.0.1", port);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::unavailable);
+  fd.reset();
+  CHECK(cluster::can_listen("127.0.0.1", port));
+}

@@ -1,0 +1,149 @@
+// What a machine must have for a job: tables of machines that do not exist.
+#include "actors/train/readiness_policy.hpp"
+
+#include <fstream>
+
+#include "io/config/load.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+
+namespace {
+
+job_plan plan_for(const std::vector<std::string>& sets) {
+  auto job = config::parse(
+      "[model]\nlayers = 2\nheads = 4\nhidden = 64\n[data]\npath = \"absent\"\n"
+      "[train]\nsteps = 4\nbatch = 8\nseq_len = 32\n",
+      "job");
+  for (const auto& set : sets)
+    if (job) job = config::amend(*job, set);
+  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
+  auto plan = make_plan(*job);
+  REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
+  return *plan;
+}
+
+machine small_machine() {
+  machine m;
+  m.memory_bytes = uint64_t{4} << 30;
+  m.memory_whose = "this machine";
+  m.cores = 4;
+  m.no_gpus = {errc::unavailable, "there is no driver", "install one"};
+  return m;
+}
+
+}  // namespace
+
+TEST_CASE("readiness: what a job needs is refused where the machine lacks it, with numbers") {
+  struct {
+    std::vector<std::string> sets;
+    const char *key, *words;
+    errc code;
+  } const cases[] = {
+      {{"model.hidden=16384", "model.layers=100"}, "", "(this machine)", errc::bad_config},
+      {{"cluster.nodes=8", "model.hidden=4096"}, "", "the job needs", errc::bad_config},
+      {{"cluster.threads=4096"}, "cluster.threads", "at most 64 on the 4 cores", errc::bad_config},
+      {{"cluster.nodes=2", "cluster.threads=33"}, "cluster.threads", "are 66", errc::bad_config},
+      {{"cluster.device=cuda"}, "cluster.device", "there is no driver", errc::unavailable},
+      {{"train.batch=1000000", "train.micro_batch=1", "train.seq_len=4000"},
+       "train.batch",
+       "expected at most",
+       errc::bad_config},
+  };
+  CHECK(judge(plan_for({}), small_machine()).problems.empty());
+  CHECK(judge(plan_for({"cluster.threads=64"}), small_machine()).problems.empty());
+  for (const auto& c : cases) {
+    CAPTURE(c.words);
+    const auto found = judge(plan_for(c.sets), small_machine()).problems;
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].key == c.key);
+    CHECK(found[0].why.code == c.code);
+    INFO(found[0].why.message);
+    CHECK(found[0].why.message.find(c.words) != std::string::npos);
+    CHECK_FALSE(found[0].why.hint.empty());
+  }
+}
+
+TEST_CASE("readiness: nodes that are elsewhere are not judged by this machine (RDY-1)") {
+  const std::vector<std::string> sets{"cluster.port=29400",  "cluster.launch=external",
+                                      "model.hidden=16384",  "model.layers=100",
+                                      "cluster.device=cuda", "cluster.threads=4096"};
+  CHECK(judge(plan_for(sets), small_machine()).problems.empty());
+}
+
+TEST_CASE("readiness: on GPUs their memory counts, and the host's for the rest") {
+  auto m = small_machine();
+  m.gpus = {{"A", uint64_t{1} << 30}, {"B", uint64_t{1} << 30}};
+  const std::vector<std::string> large{"cluster.nodes=2", "model.hidden=2048",
+                                       "checkpoint.ring_bytes=16777216"};
+  const auto found = judge(plan_for(large), m).problems;
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].why.message.find("what GPU 0 computes needs") == 0);
+  CHECK(found[0].why.message.find("(A)") != std::string::npos);
+  m.gpus[0].memory_bytes = m.gpus[1].memory_bytes = uint64_t{80} << 30;
+  CHECK(judge(plan_for(large), m).problems.empty());
+  m.memory_bytes = 64 << 20;
+  CHECK(judge(plan_for(large), m).problems.size() == 1);
+}
+
+TEST_CASE("readiness: what would make a job fit is said, and does") {
+  auto m = small_machine();
+  const auto plan = plan_for({"train.batch=64", "train.seq_len=512", "model.hidden=256"});
+  const auto needed = share_of_machine(plan, plan_stages(plan), true).total();
+  m.memory_bytes = needed;
+  CHECK(fits_memory(plan, m));
+  m.memory_bytes = needed - 1;
+  const auto refused = fits_memory(plan, m);
+  REQUIRE_FALSE(refused);
+  const auto& hint = refused.error().hint;
+  const auto at = hint.find("train.micro_batch=");
+  REQUIRE(at != std::string::npos);
+  const auto setting = hint.substr(at, hint.find(' ', at) - at);
+  CHECK(fits_memory(plan_for({"train.batch=64", "train.seq_len=512", "model.hidden=256", setting}),
+                    m));
+}
+
+TEST_CASE("readiness: shapes that nothing could hold are refused before they are counted") {
+  const char* base = "[model]\nlayers = 2\nheads = 4\nhidden = 64\n[data]\npath = \"absent\"\n";
+  const std::vector<std::vector<std::string>> cases{
+      {"model.layers=4096", "model.hidden=1000000", "model.ffn=4000000"},
+      {"train.batch=1000000", "train.micro_batch=1000000", "train.seq_len=16000000",
+       "model.hidden=1000000"},
+      {"train.batch=1000000", "train.micro_batch=1", "train.seq_len=16000000",
+       "model.hidden=1000000"},
+  };
+  for (const auto& sets : cases) {
+    CAPTURE(sets.front());
+    auto job = config::parse(base, "job");
+    for (const auto& set : sets)
+      if (job) job = config::amend(*job, set);
+    REQUIRE(job);
+    const auto plan = make_plan(*job);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().code == errc::bad_config);
+    CHECK(plan.error().message.find("expected at most") != std::string::npos);
+  }
+}
+
+TEST_CASE("machine: the least limit of the control groups counts, in either version") {
+  const scratch here;
+  auto write = [&](const std::string& name, const std::string& text) {
+    const auto path = here / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path) << text << '\n';
+  };
+  write("two", "0::/user.slice/job");
+  write("one", "12:cpu,cpuacct:/a\n9:hugetlb,memory:/a/b");
+  CHECK(control_group_limit(here / "two", here / "fs") == 0);
+  write("fs/user.slice/memory.max", "5000000000");
+  write("fs/user.slice/job/memory.max", "max");
+  CHECK(control_group_limit(here / "two", here / "fs") == 5'000'000'000);
+  write("fs/memory.max", "4000000000");
+  CHECK(control_group_limit(here / "two", here / "fs") == 4'000'000'000);
+  CHECK(control_group_limit(here / "one", here / "fs") == 0);
+  write("fs/memory/a/b/memory.limit_in_bytes", "3000000000");
+  write("fs/memory/a/memory.limit_in_bytes", "9223372036854771712");
+  CHECK(control_group_limit(here / "one", here / "fs") == 3'000'000'000);
+  CHECK(control_group_limit(here / "absent", here / "fs") == 0);
+}

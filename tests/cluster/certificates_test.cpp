@@ -1,0 +1,66 @@
+// Certificates while a cluster runs: renewed, half renewed, gone, and for another host.
+#include <csignal>
+
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+/// A cluster with mutual TLS, and an operator whose certificate nobody touches.
+struct certified {
+  job_files job;
+  std::string pki = (job / "pki").string(), own = (job / "own").string();
+
+  explicit certified(const std::string& hosts) {
+    REQUIRE(run({"certs", pki, "--node", "node0=" + hosts, "--operator", "alice"}).code == 0);
+  }
+
+  std::vector<std::string> up(const std::vector<std::string>& more) const {
+    return job.up(with(more, {"cluster.tls.ca=" + pki + "/ca.pem",
+                              "cluster.tls.certificate=" + pki + "/{node}.pem",
+                              "cluster.tls.key=" + pki + "/{node}.key"}));
+  }
+
+  /// Whether the operator gets an answer.
+  bool answers(const program& up) const {
+    const auto s =
+        run({"ps", "--json", "--connect", "127.0.0.1:" + std::to_string(up.port()), "--ca",
+             pki + "/ca.pem", "--certificate", pki + "/alice.pem", "--key", pki + "/alice.key"});
+    INFO(s.err);
+    return s.code == 0;
+  }
+};
+
+}  // namespace
+
+TEST_CASE(
+    "certificates: a renewal that is not atomic ends nothing, and is taken when whole (CRT-2)") {
+  certified c("localhost,127.0.0.1");
+  program up(c.up(endless));
+  REQUIRE(up.until_step(1));
+  const auto certificate = c.pki + "/node0.pem", key = c.pki + "/node0.key";
+  fs::rename(certificate, certificate + ".old");
+  CHECK(up.until_error_has("is not renewed, the old one stays"));
+  CHECK(c.answers(up));
+  std::ofstream(certificate) << "-----BEGIN CERTIFICATE-----\n";
+  CHECK(c.answers(up));
+  fs::remove(certificate);
+  fs::remove(key);
+  REQUIRE(run({"certs", c.pki, "--node", "node0=localhost,127.0.0.1"}).code == 0);
+  CHECK(up.until_error_has("node0.pem is renewed"));
+  CHECK(c.answers(up));
+  const auto sofar = static_cast<int64_t>(up.objects("step").size());
+  CHECK(up.until_step(sofar + 5));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+}
+
+TEST_CASE("certificates: nobody links to a host that its certificate is not for (LNK-4)") {
+  certified c("elsewhere.example");
+  program up(c.up(with(endless, {"cluster.join_timeout_ms=3000"})));
+  CHECK(
+      up.until_error_has("the certificate of node0 is for node0, elsewhere.example, not for "
+                         "127.0.0.1"));
+  CHECK(up.wait() != 0);
+}

@@ -1,0 +1,107 @@
+// Two launchers and one folder: the second is refused by name, and takes it over once the first is
+// gone, however that went.
+#include <csignal>
+
+#include "io/folder/lock.hpp"
+#include "tests/cluster/job_files.hpp"
+#include "tests/io/tree.hpp"
+
+using namespace troupe::cluster_test;
+using troupe::put_file;
+namespace io = troupe::io;
+
+TEST_CASE("folders: a second launcher of a job is refused with 75, and the first goes on") {
+  job_files job;
+  const auto sets = with(endless, {"checkpoint.every=1"});
+  program first(job.up(sets));
+  REQUIRE(first.until_step(3));
+  const auto second = run(job.up(sets));
+  INFO(second.err);
+  CHECK(second.code == 75);
+  CHECK(second.err.find(fmt::format("process {} ", first.pid())) != std::string::npos);
+  CHECK(second.err.find("job t") != std::string::npos);
+  CHECK(second.err.find(fmt::format(":{}", first.port())) != std::string::npos);
+  // Another job with the same folder of checkpoints is refused by the lock there.
+  const auto other = run(job.up(with(
+      sets, {"job.name=other", fmt::format("job.output={}", (job / "other").string()),
+             fmt::format("checkpoint.dir={}", (job / "run/checkpoints").string())})));
+  CHECK(other.code == 75);
+  CHECK(other.err.find("run/checkpoints") != std::string::npos);
+  const auto as_second_tier = run(job.up(with(
+      sets, {"job.name=other", fmt::format("job.output={}", (job / "other").string()),
+             fmt::format("checkpoint.second.dir={}", (job / "run/checkpoints").string())})));
+  CHECK(as_second_tier.code == 75);
+  const auto steps = first.objects("step").size();
+  REQUIRE(first.until_step(static_cast<int64_t>(steps) + 3));
+  first.signal(SIGINT);
+  first.wait();
+  CHECK_FALSE(fs::exists(job / "run" / io::lock_file));
+  CHECK_FALSE(fs::exists(job / "run/checkpoints" / io::lock_file));
+  for (const auto& e : fs::directory_iterator(job / "run/checkpoints"))
+    if (!e.is_symlink()) CHECK(run({"ckpt", "verify", e.path().string()}).code == 0);
+}
+
+TEST_CASE("folders: a launcher killed with -9 holds nothing, and its job goes on") {
+  job_files job;
+  const auto sets = with(endless, {"checkpoint.every=1"});
+  program first(job.up(sets));
+  REQUIRE(first.until_step(3));
+  first.signal(SIGKILL);
+  first.wait();
+  CHECK(fs::exists(job / "run" / io::lock_file));
+  program second(job.up(sets));
+  REQUIRE(second.until_step(5));
+  second.signal(SIGINT);
+  second.wait();
+  CHECK_FALSE(fs::exists(job / "run" / io::lock_file));
+}
+
+TEST_CASE("folders: a holder on another host is believed until --break-lock") {
+  job_files job;
+  io::lock_holder there{"t", 4711, "another-host", "another-boot", "2026-01-01T00:00:00Z",
+                        "10.0.0.9:4242"};
+  put_file(job / "run/checkpoints" / io::lock_file, io::lock_text(there));
+  const auto before = troupe::tree_of(job / "run/checkpoints");
+  const auto refused = run(job.up({"train.steps=2"}));
+  INFO(refused.err);
+  CHECK(refused.code == 75);
+  CHECK(refused.err.find("another-host") != std::string::npos);
+  CHECK(refused.err.find("--break-lock") != std::string::npos);
+  CHECK(troupe::tree_of(job / "run/checkpoints") == before);
+  auto words = job.up({"train.steps=2"});
+  words.emplace_back("--break-lock");
+  const auto taken = run(words);
+  CHECK(taken.code == 0);
+  CHECK(taken.err.find("taken over") != std::string::npos);
+}
+
+TEST_CASE("folders: of three launchers at once one trains, and kill -9 hands the folder on") {
+  job_files job;
+  const auto sets = with(endless, {"checkpoint.every=1", "checkpoint.keep=2"});
+  for (int round = 0; round < 3; ++round) {
+    CAPTURE(round);
+    std::vector<std::unique_ptr<program>> launchers;
+    for (int i = 0; i < 3; ++i) launchers.push_back(std::make_unique<program>(job.up(sets)));
+    std::vector<program*> training;
+    for (auto& p : launchers) {
+      if (p->until([&] { return p->objects("step").size() >= 2; })) {
+        training.push_back(p.get());
+        continue;
+      }
+      const int code = p->wait();
+      INFO(p->err());
+      CHECK(code == 75);
+    }
+    REQUIRE(training.size() == 1);
+    training[0]->signal(SIGKILL);
+    training[0]->wait();
+  }
+  int complete = 0;
+  for (const auto& e : fs::directory_iterator(job / "run/checkpoints")) {
+    const auto name = e.path().filename().string();
+    if (e.is_symlink() || name.find('.') != std::string::npos) continue;
+    CHECK(run({"ckpt", "verify", e.path().string()}).code == 0);
+    ++complete;
+  }
+  CHECK(complete >= 1);
+}

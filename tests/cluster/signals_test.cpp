@@ -1,0 +1,154 @@
+// Every phase of a launch, ended in every way: by signals, by a terminal that is closed, with a
+// stderr that nobody reads and with one on a full disk. It ends, with the code that
+// docs/exit-codes.md states, and has saved where there was something to save.
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+
+#include "tests/cluster/bad_outputs.hpp"
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+struct way {
+  const char* name;
+  int signal;
+  bool twice = false;
+  bool hangs_up = false;    ///< its terminal is closed
+  bool unread = false;      ///< nobody reads its stderr
+  bool disk_full = false;   ///< stdout and stderr are on a full disk
+};
+
+const way ways[] = {{"INT", SIGINT},
+                    {"INT INT", SIGINT, true},
+                    {"TERM", SIGTERM},
+                    {"HUP", SIGHUP},
+                    {"closed terminal", SIGHUP, false, true},
+                    {"full stderr", SIGTERM, false, false, true},
+                    {"full disk", SIGTERM, false, false, false, true}};
+
+/// A launch in one phase of its life.
+struct in_phase {
+  const char* name;
+  std::function<std::vector<std::string>(const job_files&)> arguments;
+  std::function<bool(const job_files&, const program&)> there;
+  std::function<void(const job_files&, const way&, int code)> judge;
+};
+
+bool has_entry(const fs::path& folder) {
+  std::error_code none_yet;
+  return fs::directory_iterator(folder, none_yet) != fs::directory_iterator();
+}
+
+void end_in(const in_phase& phase, const way& how) {
+  INFO("phase ", phase.name, ", ended by ", how.name);
+  job_files job;
+  opened_pipe unread;
+  unread.fill();
+  const auto full = dev_full();
+  std::optional<terminal> screen;
+  streams to;
+  if (how.hangs_up) to.terminal = screen.emplace().path;
+  if (how.unread) to.err = unread.in.get();
+  if (how.disk_full) to.out = to.err = full.get();
+  program up(phase.arguments(job), 0, to);
+  REQUIRE(eventually([&] { return phase.there(job, up); }));
+  const auto asked = std::chrono::steady_clock::now();
+  if (how.hangs_up)
+    screen.reset();
+  else
+    up.signal(how.signal);
+  if (how.twice) {
+    poll(nullptr, 0, 1100);  // a second one within a second would be the same
+    kill(up.pid(), how.signal);
+  }
+  const int code = up.wait();
+  const auto took = std::chrono::steady_clock::now() - asked;
+  MESSAGE(phase.name, " | ", how.name, " | ", code, " | ",
+          std::chrono::duration_cast<std::chrono::milliseconds>(took).count(), " ms");
+  INFO(up.err());
+  phase.judge(job, how, code);
+  CHECK(eventually([&] { return nodes_started_by(up.pid()).empty(); }));
+}
+
+void end_in_all_ways(const in_phase& phase) {
+  for (const auto& how : ways) end_in(phase, how);
+}
+
+void nothing_saved(const job_files& job, const way& how, int code) {
+  CHECK(code == 128 + how.signal);
+  CHECK_FALSE(has_entry(job / "run/checkpoints"));
+}
+
+}  // namespace
+
+TEST_CASE("signals: while the configuration is read") {
+  end_in_all_ways({"reading",
+                   [](const job_files& job) {
+                     const auto never = (job / "never.toml").string();
+                     REQUIRE(mkfifo(never.c_str(), 0600) == 0);
+                     return std::vector<std::string>{"up", never};
+                   },
+                   [](const job_files& job, const program&) {  // opens where there is a reader
+                     static troupe::io::unique_fd writer;
+                     writer.reset(open((job / "never.toml").c_str(),
+                                       O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+                     return bool(writer);
+                   },
+                   nothing_saved});
+}
+
+TEST_CASE("signals: while nodes are awaited") {
+  end_in_all_ways({"gathering",
+                   [](const job_files& job) {
+                     return job.up(with(endless, {"cluster.launch=external", free_port()}));
+                   },
+                   [](const job_files&, const program& up) {
+                     return !listening_ports(up.pid()).empty();
+                   },
+                   nothing_saved});
+}
+
+TEST_CASE("signals: while text is tokenised") {
+  end_in_all_ways({"tokenising",
+                   [](const job_files& job) { return job.up(much_text(job)); },
+                   [](const job_files& job, const program&) { return has_entry(job / "cache"); },
+                   [](const job_files& job, const way& how, int code) {
+                     nothing_saved(job, how, code);
+                     if (!how.twice) CHECK_FALSE(has_entry(job / "cache"));
+                   }});
+}
+
+TEST_CASE("signals: while steps are made") {
+  end_in_all_ways({"training",
+                   [](const job_files& job) { return job.up(with(endless, layout(2, 1))); },
+                   [](const job_files& job, const program&) {
+                     return lines_of(job / "run/log.jsonl").size() >= 3;
+                   },
+                   [](const job_files& job, const way& how, int code) {
+                     CHECK(code == 128 + how.signal);
+                     if (how.twice) return;  // whether the first was done with is chance
+                     const auto logged = lines_of(job / "run/log.jsonl");
+                     CHECK(fs::exists(
+                         job.checkpoint(nlohmann::json::parse(logged.back())["step"].get<int>())));
+                   }});
+}
+
+TEST_CASE("signals: while the sample is made, after the last step") {
+  end_in_all_ways({"sampling",
+                   [](const job_files& job) { return job.up({"train.sample_tokens=1000000"}); },
+                   [](const job_files& job, const program& up) {
+                     return lines_of(job / "run/log.jsonl").size() == 20 &&
+                            fs::exists(job.checkpoint(20)) && nodes_started_by(up.pid()).empty();
+                   },
+                   [](const job_files& job, const way& how, int code) {
+                     CHECK((code == 0 || (how.twice && code == 128 + how.signal)));
+                     CHECK(fs::exists(job.checkpoint(20)));
+                   }});
+}

@@ -1,0 +1,75 @@
+// A training goes on whoever listens: outputs that are closed, full or not read, a log without
+// room, a terminal that was closed.
+#include "tests/cluster/bad_outputs.hpp"
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+/// Twenty steps, whatever becomes of what it says: all logged, saved, 0.
+void trains_to_its_end(const streams& to) {
+  job_files job;
+  program up(job.up(layout(2, 1)), 0, to);
+  CHECK(up.wait() == 0);
+  CHECK(lines_of(job / "run/log.jsonl").size() == 20);
+  CHECK(fs::exists(job.checkpoint(20)));
+}
+
+}  // namespace
+
+TEST_CASE("talk: a training does not wait for a stderr that nobody reads") {
+  opened_pipe p;
+  p.fill();
+  trains_to_its_end({.err = p.in.get()});
+}
+
+TEST_CASE("talk: a training does not wait for a stdout that nobody reads") {
+  opened_pipe p;
+  p.fill();
+  trains_to_its_end({.out = p.in.get()});
+}
+
+TEST_CASE("talk: a training goes on where stdout and stderr are on a full disk") {
+  const auto full = dev_full();
+  trains_to_its_end({.out = full.get(), .err = full.get()});
+}
+
+TEST_CASE("talk: a training goes on when the reader of both outputs goes") {
+  opened_pipe p;
+  p.out.reset();
+  trains_to_its_end({.out = p.in.get(), .err = p.in.get()});
+}
+
+TEST_CASE("talk: what stdout did not take is told on stderr") {
+  job_files job;
+  const auto full = dev_full();
+  program up(job.up(), 0, {.out = full.get()});
+  CHECK(up.wait() == 0);
+  CHECK(up.err().find("warning: 21 lines of stdout could not be written: No space left") !=
+        std::string::npos);
+}
+
+TEST_CASE("talk: a log that cannot be written is a warning, and the training goes on") {
+  job_files job;
+  fs::create_directories(job / "run");
+  fs::create_symlink("/dev/full", job / "run/log.jsonl");
+  program up(job.up());
+  CHECK(up.wait() == 0);
+  CHECK(up.err().find("log.jsonl: No space left on device; steps go on") != std::string::npos);
+  CHECK(up.objects("step").size() == 20);
+  CHECK(fs::exists(job.checkpoint(20)));
+}
+
+TEST_CASE("talk: a terminal that is closed saves and stops the training with 129") {
+  job_files job;
+  std::optional<terminal> screen(std::in_place);
+  program up(job.up(with(endless, layout(2, 1))), 0, {.terminal = screen->path});
+  const auto log = job / "run/log.jsonl";
+  REQUIRE(eventually([&] { return lines_of(log).size() >= 3; }));
+  screen.reset();
+  CHECK(up.wait() == 129);
+  const auto logged = lines_of(log);
+  const int last = nlohmann::json::parse(logged.back())["step"];
+  CHECK(fs::exists(job.checkpoint(last)));
+}

@@ -1,0 +1,155 @@
+// Who holds a folder: what the kernel knows goes first, what another host wrote is believed.
+#include "io/folder/lock.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/io/scratch.hpp"
+#include "tests/io/tree.hpp"
+
+using namespace troupe;
+using namespace troupe::io;
+namespace fs = std::filesystem;
+
+namespace {
+
+lock_holder elsewhere() {
+  return {"tiny", 4711, "another-host", "another-boot", "2026-01-01T00:00:00Z", "10.0.0.9:4242"};
+}
+
+/// A process that holds a folder, tells the number of a child that runs another program, and stays.
+[[noreturn]] void hold_with_a_child(const fs::path& folder, int tell) {
+  auto held = folder_lock::take(folder, this_process("tiny"));
+  int started[2] = {-1, -1};
+  if (!held || ::pipe2(started, O_CLOEXEC) != 0) ::_exit(1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::execlp("sleep", "sleep", "600", nullptr);
+    ::_exit(127);
+  }
+  ::close(started[1]);
+  char word = 0;
+  if (::read(started[0], &word, 1) != 0) ::_exit(1);  // its end was closed by exec
+  if (::write(tell, &child, sizeof child) != sizeof child) ::_exit(1);
+  for (;;) ::pause();
+}
+
+}  // namespace
+
+TEST_CASE("lock: its text says who holds the folder, and what is none is refused") {
+  const auto self = this_process("tiny");
+  CHECK(self.pid == ::getpid());
+  CHECK_FALSE(self.host.empty());
+  CHECK_FALSE(self.boot.empty());
+  for (const auto& h : {self, elsewhere()}) {
+    const auto again = parse_lock(lock_text(h));
+    REQUIRE(again);
+    REQUIRE(again->has_value());
+    CHECK(**again == h);
+  }
+  CHECK(*parse_lock("") == std::nullopt);
+  for (const char* text : {"mine", "{}", "[]", "{", R"({"troupe-lock":1})",
+                           R"({"troupe-lock":1,"job":7,"pid":1,"host":"","boot":"","since":""})",
+                           R"({"troupe-lock":1,"job":"","pid":[],"host":"","boot":"","since":""})"})
+    CHECK_MESSAGE(parse_lock(text).error().code == errc::bad_data, text);
+  CHECK(parse_lock(R"({"troupe-lock":2})").error().code == errc::version_mismatch);
+}
+
+TEST_CASE("lock: a text is believed only of another host in another boot") {
+  const auto self = this_process("tiny");
+  auto other = elsewhere();
+  CHECK(is_believed(other, self));
+  CHECK_FALSE(is_believed(std::nullopt, self));
+  other.boot = self.boot;  // a container with a name of its own: the kernel is ours
+  CHECK_FALSE(is_believed(other, self));
+  other = elsewhere();
+  other.host = self.host;  // of a boot before
+  CHECK_FALSE(is_believed(other, self));
+}
+
+TEST_CASE("lock: one at a time, free when the holder ends, and nothing is left of it") {
+  scratch dir;
+  const auto self = this_process("tiny");
+  {
+    auto held = folder_lock::take(dir.path, self);
+    REQUIRE(held);
+    REQUIRE(held->say_address("127.0.0.1:4242"));
+    const auto refused = folder_lock::take(dir.path, this_process("other"), /*break_lock=*/true);
+    REQUIRE_FALSE(refused);  // LCK-1
+    CHECK(exit_code(refused.error().code) == 75);
+    const auto text = render(refused.error());
+    for (const auto& part : {std::string("job tiny"), fmt::format("process {}", ::getpid()),
+                             self.host, self.since, std::string("127.0.0.1:4242")})
+      CHECK_MESSAGE(text.find(part) != std::string::npos, text);
+    const auto by = holder_of(dir.path);
+    REQUIRE(by);
+    REQUIRE(by->has_value());
+    CHECK((*by)->pid == ::getpid());
+  }
+  CHECK(tree_of(dir.path).empty());
+  CHECK(*holder_of(dir.path) == std::nullopt);
+  CHECK(folder_lock::take(dir.path, self));
+}
+
+TEST_CASE("lock: a holder that was killed holds nothing, though its children live") {
+  scratch dir;
+  int ready[2];
+  REQUIRE(::pipe2(ready, O_CLOEXEC) == 0);
+  const auto child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) hold_with_a_child(dir.path, ready[1]);
+  pid_t grandchild = 0;
+  REQUIRE(::read(ready[0], &grandchild, sizeof grandchild) == sizeof grandchild);
+  REQUIRE(grandchild > 0);
+  const auto refused = folder_lock::take(dir.path, this_process("tiny"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().message.find(fmt::format("process {} ", child)) != std::string::npos);
+  REQUIRE(::kill(child, SIGKILL) == 0);
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  CHECK(fs::file_size(dir.path / lock_file) > 0);
+  CHECK(*holder_of(dir.path) == std::nullopt);
+  auto held = folder_lock::take(dir.path, this_process("tiny"));
+  REQUIRE(held);  // though the child of the dead one lives: nothing is inherited by exec
+  CHECK_FALSE(held->broken());
+  ::kill(grandchild, SIGKILL);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_CASE("lock: a holder on another host is believed until its lock is broken") {
+  scratch dir;
+  put_file(dir.path / lock_file, lock_text(elsewhere()));
+  const auto refused = folder_lock::take(dir.path, this_process("tiny"));
+  REQUIRE_FALSE(refused);  // LCK-2
+  CHECK(exit_code(refused.error().code) == 75);
+  CHECK(render(refused.error()).find("another-host") != std::string::npos);
+  CHECK(refused.error().hint.find("--break-lock") != std::string::npos);
+  CHECK(**holder_of(dir.path) == elsewhere());
+  auto held = folder_lock::take(dir.path, this_process("tiny"), /*break_lock=*/true);
+  REQUIRE(held);
+  REQUIRE(held->broken());
+  CHECK(*held->broken() == elsewhere());
+}
+
+TEST_CASE("lock: a file of that name which is not ours stays as it is") {
+  for (int kind = 0; kind < 4; ++kind) {
+    scratch dir;
+    const auto file = dir.path / lock_file;
+    put_file(dir / "mine", "mine");
+    if (kind == 0) put_file(file, "my own words");
+    if (kind == 1) fs::create_directory(file);
+    if (kind == 2) fs::create_symlink(dir / "mine", file);
+    if (kind == 3) put_file(file, std::string(max_lock_bytes + 1, '{'));
+    const auto before = tree_of(dir.path);
+    for (const bool break_lock : {false, true}) {
+      const auto refused = folder_lock::take(dir.path, this_process("tiny"), break_lock);
+      REQUIRE_FALSE(refused);  // LCK-4
+      CHECK(refused.error().code == errc::bad_data);
+    }
+    CHECK(tree_of(dir.path) == before);
+  }
+}
