@@ -5,12 +5,12 @@
 #include <doctest/doctest.h>
 
 #include "actors/sim/disk_policy.hpp"
-#include "actors/sim/shelf_policy.hpp"
 #include "actors/sim/draw_policy.hpp"
 #include "actors/sim/event_queue.hpp"
 #include "actors/sim/fault_policy.hpp"
 #include "actors/sim/invariants_policy.hpp"
 #include "actors/sim/links_policy.hpp"
+#include "actors/sim/shelf_policy.hpp"
 
 using namespace troupe::sim;
 
@@ -209,7 +209,7 @@ TEST_CASE("draws: the same seed reads the same, within the noise (DRW-2)") {
 }
 
 TEST_CASE("SHF-1: what was told goes only for newer ones of its own line") {
-  namespace cp = io::checkpoint;
+  namespace cp = troupe::io::checkpoint;
   const cp::retention one{1, 0, 0};
   const auto saved = [](disk_policy& disk, const cp::origin& launch, uint64_t step) {
     const auto name = cp::complete_name(step);
