@@ -25,7 +25,7 @@ std::vector<const CLI::App*> understood(const CLI::App& app) {
 }
 
 /// What to tell about a wrong command line: the unknown word and the nearest that would do.
-error as_error(const CLI::App& app, const CLI::ParseError& wrong) {
+error usage_error(const CLI::App& app, const CLI::ParseError& wrong) {
   auto verbs = understood(app);
   std::string path;
   for (const auto* verb : verbs) path += (path.empty() ? "" : " ") + verb->get_name();
@@ -219,7 +219,7 @@ result<std::optional<int>> command::parse(int argc, const char* const* argv) {
   } catch (const CLI::Success& asked) {  // --help and the like: data, so stdout
     return std::optional(app.exit(asked));
   } catch (const CLI::ParseError& wrong) {
-    return as_error(app, wrong);
+    return usage_error(app, wrong);
   }
   return std::optional<int>();
 }

@@ -206,7 +206,7 @@ status gpu_bench::run_tests() {
     TROUPE_TRY(run, run_gpu_test(programs[i], logs, until));
     all_good = all_good && run.good();
     if (run.how == gpu_test_run::ending::out_of_time) leave_out("the rest of " + run.name);
-    rows.push_back(apps::json(run));
+    rows.push_back(json_of(run));
     TROUPE_CHECK(told((rows.size() == 1 ? "tests\n" : "") + text(run)));
   }
   all_["tests"] = std::move(rows);

@@ -128,7 +128,7 @@ std::string text(const gpu_test_run& run) {
   return out;
 }
 
-nlohmann::ordered_json json(const gpu_test_run& run) {
+nlohmann::ordered_json json_of(const gpu_test_run& run) {
   return {{"test", run.name},       {"outcome", to_string(run)}, {"exit_code", run.exit_code},
           {"passed", run.passed},   {"failed", run.failed},      {"skipped", run.skipped},
           {"seconds", run.seconds}, {"failures", run.failures},  {"log", run.log}};

@@ -48,6 +48,6 @@ result<gpu_test_run> run_gpu_test(const std::filesystem::path& program,
 
 /// One line, and a line for each failure.
 std::string text(const gpu_test_run& run);
-nlohmann::ordered_json json(const gpu_test_run& run);
+nlohmann::ordered_json json_of(const gpu_test_run& run);
 
 }  // namespace troupe::apps

@@ -80,9 +80,9 @@ std::string line_of(const cp::entry& e) {
       h ? fmt::format("{}x{}", h->layout.data_ranks, h->layout.pipeline_ranks) : "-",
       loss(h ? std::optional(h->loss) : std::nullopt), loss(h ? h->validation_loss : std::nullopt),
       time_text(h ? h->wall_time_ms : 0), state_text(e));
-  for (const auto& h : e.holds)
-    line +=
-        fmt::format(", held by {}{}", h.by, h.reason.empty() ? "" : ": " + printable(h.reason, 80));
+  for (const auto& held : e.holds)
+    line += fmt::format(", held by {}{}", held.by,
+                        held.reason.empty() ? "" : ": " + printable(held.reason));
   if (e.problem) line += ": " + e.problem->message;
   return line + "\n";
 }

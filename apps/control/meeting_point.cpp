@@ -76,7 +76,7 @@ meeting_sign::meeting_sign(const meeting_point& here) {
                     folder.error().message));
     return;
   }
-  remove_leftovers(folder);
+  remove_leftovers(*folder);
   nlohmann::ordered_json sign;
   sign["job"] = here.job;
   sign["pid"] = here.pid;

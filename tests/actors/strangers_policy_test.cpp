@@ -7,10 +7,10 @@ using namespace troupe::cluster;
 
 namespace {
 
-constexpr int64_t second = 1'000'000'000;
+constexpr int64_t a_second = 1'000'000'000;
 
 strangers_policy small() {
-  return strangers_policy({2, 3, 10 * second});
+  return strangers_policy({2, 3, 10 * a_second});
 }
 
 }  // namespace
@@ -38,11 +38,11 @@ TEST_CASE("strangers: where all are too many, the address that has the most give
 TEST_CASE("strangers: who waits too long is told once, the others stay (STR-2)") {
   auto p = small();
   p.came(1, "a", 0);
-  p.came(2, "a", second);
-  CHECK(p.overdue(10 * second - 1).empty());
-  CHECK(p.overdue(10 * second) == std::vector<int64_t>{1});
-  CHECK(p.overdue(10 * second).empty());
-  CHECK(p.overdue(60 * second) == std::vector<int64_t>{2});
+  p.came(2, "a", a_second);
+  CHECK(p.overdue(10 * a_second - 1).empty());
+  CHECK(p.overdue(10 * a_second) == std::vector<int64_t>{1});
+  CHECK(p.overdue(10 * a_second).empty());
+  CHECK(p.overdue(60 * a_second) == std::vector<int64_t>{2});
   CHECK(p.waiting() == 0);
 }
 
@@ -55,15 +55,15 @@ TEST_CASE("strangers: who has said who he is is never given up (STR-3)") {
   p.settled(77);
   CHECK_FALSE(p.came(3, "a", 1));
   CHECK(p.came(4, "a", 2) == 2);
-  CHECK(p.overdue(100 * second) == std::vector<int64_t>{3, 4});
+  CHECK(p.overdue(100 * a_second) == std::vector<int64_t>{3, 4});
 }
 
 TEST_CASE("strangers: a number that is used again is a new connection") {
   auto p = small();
   p.came(1, "a", 0);
-  CHECK_FALSE(p.came(1, "a", 5 * second));
+  CHECK_FALSE(p.came(1, "a", 5 * a_second));
   CHECK(p.waiting() == 1);
-  CHECK(p.overdue(10 * second).empty());
+  CHECK(p.overdue(10 * a_second).empty());
 }
 
 TEST_CASE("strangers: ten thousand of them leave room for one more") {

@@ -18,7 +18,7 @@ using namespace troupe;
 namespace {
 
 /// Runs `troupe ckpt WORDS` in a folder. Words hold no quotes.
-ended ckpt(const fs::path& in, const std::string& words) {
+ended run_ckpt(const fs::path& in, const std::string& words) {
   return run_in(in, "'" TROUPE_PROGRAM "' ckpt " + words);
 }
 
@@ -40,12 +40,12 @@ TEST_CASE("a model comes back from a checkpoint as it went in, bit by bit") {
     }
     CAPTURE(name);
     scratch dir;
-    auto made = ckpt(dir.path, "import '" + folder.string() + "' --out all --slot-mb 1 --json");
+    auto made = run_ckpt(dir.path, "import '" + folder.string() + "' --out all --slot-mb 1 --json");
     REQUIRE_MESSAGE(made.code == 0, made.talk);
     CHECK(nlohmann::json::parse(made.out)["checkpoint"] == "all/step-00000000");
-    CHECK(ckpt(dir.path, "verify all").code == 0);
+    CHECK(run_ckpt(dir.path, "verify all").code == 0);
     const std::string type = std::string(name).ends_with("bf16") ? "bfloat16" : "float32";
-    const auto out = ckpt(dir.path, "export all --safetensors out --dtype " + type);
+    const auto out = run_ckpt(dir.path, "export all --safetensors out --dtype " + type);
     REQUIRE_MESSAGE(out.code == 0, out.talk);
     auto before = io::tensor_store::open(folder);
     auto after = io::tensor_store::open(dir / "out");
@@ -72,9 +72,9 @@ TEST_CASE("ckpt tells equal from different, sound from damaged, and lists both")
   }
   scratch dir;
   const auto import = "import '" + folder.string() + "' --slot-mb 1 --out ";
-  REQUIRE(ckpt(dir.path, import + "a").code == 0);
-  REQUIRE(ckpt(dir.path, import + "b --job other").code == 0);
-  auto same = ckpt(dir.path, "diff a b --json");
+  REQUIRE(run_ckpt(dir.path, import + "a").code == 0);
+  REQUIRE(run_ckpt(dir.path, import + "b --job other").code == 0);
+  auto same = run_ckpt(dir.path, "diff a b --json");
   CHECK(same.code == 0);
   CHECK(nlohmann::json::parse(same.out)["equal"] == true);
 
@@ -82,30 +82,30 @@ TEST_CASE("ckpt tells equal from different, sound from damaged, and lists both")
   auto bytes = content(shard);
   bytes[70000] = static_cast<char>(bytes[70000] ^ 4);
   std::ofstream(shard, std::ios::binary) << bytes;
-  auto damaged = ckpt(dir.path, "verify b --json");
+  auto damaged = run_ckpt(dir.path, "verify b --json");
   CHECK(damaged.code == 65);
   const auto report = nlohmann::json::parse(damaged.out);
   CHECK(report["sound"] == false);
   CHECK(report["damages"][0]["slot"] == 0);
   CHECK(report["damages"][0]["file"] == "rank-00000.shard");
-  auto said = ckpt(dir.path, "verify b");
+  auto said = run_ckpt(dir.path, "verify b");
   CHECK(said.talk.find("hint: ") != std::string::npos);
   CHECK(said.out.find("slot 0") != std::string::npos);
-  CHECK(ckpt(dir.path, "diff a b").code == 65);
-  CHECK(ckpt(dir.path, "export b --safetensors out").code == 65);
+  CHECK(run_ckpt(dir.path, "diff a b").code == 65);
+  CHECK(run_ckpt(dir.path, "export b --safetensors out").code == 65);
 
   fs::create_directories(dir / "a/step-00000007.e2.partial");
-  auto list = nlohmann::json::parse(ckpt(dir.path, "ls a --json").out);
+  auto list = nlohmann::json::parse(run_ckpt(dir.path, "ls a --json").out);
   CHECK(list["checkpoints"].size() == 2);
   CHECK(list["checkpoints"][0]["state"] == "partial");
-  auto plan = ckpt(dir.path, "gc a --partial-age 0 --dry-run --json");
+  auto plan = run_ckpt(dir.path, "gc a --partial-age 0 --dry-run --json");
   CHECK(nlohmann::json::parse(plan.out)["removed"].size() == 1);
   CHECK(fs::exists(dir / "a/step-00000007.e2.partial"));
-  CHECK(ckpt(dir.path, "gc a").code == 0);
+  CHECK(run_ckpt(dir.path, "gc a").code == 0);
   CHECK(fs::exists(dir / "a/step-00000007.e2.partial"));  // it is too young
-  CHECK(ckpt(dir.path, "gc a --partial-age 0").code == 0);
+  CHECK(run_ckpt(dir.path, "gc a --partial-age 0").code == 0);
   CHECK(!fs::exists(dir / "a/step-00000007.e2.partial"));
   CHECK(fs::exists(dir / "a/step-00000000"));
-  CHECK(ckpt(dir.path, "show nowhere").code == 66);
-  CHECK(ckpt(dir.path, "show").code == 64);
+  CHECK(run_ckpt(dir.path, "show nowhere").code == 66);
+  CHECK(run_ckpt(dir.path, "show").code == 64);
 }

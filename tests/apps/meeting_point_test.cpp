@@ -24,7 +24,7 @@ TEST_CASE("meeting point: MP-2: a start removes what killed processes left of th
   const auto foreign = folder / "notes.txt";
   for (const auto& file : {left, living, foreign}) std::ofstream(file) << "{";
   {
-    const troupe::apps::meeting_sign sign({"j", getpid(), "127.0.0.1:1", "out", {}});
+    const troupe::apps::meeting_sign sign({"j", getpid(), "127.0.0.1:1", "out", "", {}});
     CHECK_FALSE(std::filesystem::exists(left));
     CHECK(std::filesystem::exists(living));
     CHECK(std::filesystem::exists(foreign));

@@ -21,12 +21,12 @@ namespace troupe::gpu {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr int64_t rows = 2, seq = 9;
+constexpr int64_t texts = 2, positions = 9;
 
 /// Writes one model with random weights, and what we compute with it.
 void write_model(device& owner, const model_config& model, const fs::path& folder) {
   fs::create_directories(folder);
-  stage_shape shape = whole_model(model, rows, seq, dtype::f32);
+  stage_shape shape = whole_model(model, texts, positions, dtype::f32);
   shape.training = false;
   auto stage = stage_model::make(owner, model, shape);
   REQUIRE(stage);
@@ -37,27 +37,27 @@ void write_model(device& owner, const model_config& model, const fs::path& folde
   REQUIRE(initialize(**saved, model, 7));
   testing::export_stages({saved->get()}, model, folder);
 
-  const auto tokens = testing::some_tokens(rows * seq, model.vocab);
+  const auto tokens = testing::some_tokens(texts * positions, model.vocab);
   std::vector<int32_t> targets(tokens.begin() + 1, tokens.end());
   targets.push_back(-1);
-  targets[seq - 1] = -1;
+  targets[positions - 1] = -1;
   const auto vocab = static_cast<size_t>(model.vocab);
-  std::vector<float> logits(rows * seq * vocab);
+  std::vector<float> logits(texts * positions * vocab);
   auto s = owner.make_stream({});
   REQUIRE(s);
   (*stage)->evaluate(**s, 0, tokens.data(), targets.data());
-  (*stage)->logits(**s, 0, tokens.data(), 0, rows * seq, logits.data());
+  (*stage)->logits(**s, 0, tokens.data(), 0, texts * positions, logits.data());
   REQUIRE((*s)->synchronize());
 
   nlohmann::json ours;
-  ours["loss"] = *(*stage)->loss_sum() / (rows * (seq - 1));
-  for (size_t r = 0; r < rows; ++r) {
+  ours["loss"] = *(*stage)->loss_sum() / (texts * (positions - 1));
+  for (size_t r = 0; r < texts; ++r) {
     ours["tokens"].push_back(
-        std::vector<int32_t>(tokens.begin() + static_cast<ptrdiff_t>(r * seq),
-                             tokens.begin() + static_cast<ptrdiff_t>((r + 1) * seq)));
+        std::vector<int32_t>(tokens.begin() + static_cast<ptrdiff_t>(r * positions),
+                             tokens.begin() + static_cast<ptrdiff_t>((r + 1) * positions)));
     nlohmann::json row;
-    for (size_t t = 0; t < seq; ++t) {
-      const float* at = logits.data() + (r * seq + t) * vocab;
+    for (size_t t = 0; t < positions; ++t) {
+      const float* at = logits.data() + (r * positions + t) * vocab;
       row.push_back(std::vector<float>(at, at + vocab));
     }
     ours["logits"].push_back(row);

@@ -20,7 +20,7 @@ plan_stage stage_of(int64_t rows) {
   return {sample::chunk("layer.0", {{"h.0.weight", {rows, 64}, false, 0}})};
 }
 
-std::byte content_of(uint64_t step, part which, uint64_t byte) {
+std::byte byte_of(uint64_t step, part which, uint64_t byte) {
   return static_cast<std::byte>(step * 101 + static_cast<uint64_t>(which) * 7 + byte / 4 % 251);
 }
 
@@ -44,7 +44,7 @@ void capture(flusher& f, uint64_t save, const std::shared_ptr<slots>& ring, cons
     for (auto i = todo.fills[n].copies_begin; i < todo.fills[n].copies_end; ++i) {
       const auto& c = todo.copies[i];
       for (uint64_t b = 0; b < c.bytes; ++b)
-        lease->bytes()[c.slot_offset + b] = content_of(step, c.which, c.chunk_byte + b);
+        lease->bytes()[c.slot_offset + b] = byte_of(step, c.which, c.chunk_byte + b);
     }
     f.filled(save, std::move(*lease), n);
   }
@@ -121,7 +121,7 @@ TEST_CASE(
       REQUIRE(bytes->size() == 400 * 64 * 4);
       uint64_t wrong = 0;
       for (uint64_t b = 0; b < bytes->size(); ++b)
-        wrong += (*bytes)[b] != content_of(step, part::exp_avg_sq, b) ? 1 : 0;
+        wrong += (*bytes)[b] != byte_of(step, part::exp_avg_sq, b) ? 1 : 0;
       CHECK(wrong == 0);
     }
     const auto facts = f.facts();
