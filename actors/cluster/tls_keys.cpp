@@ -99,7 +99,8 @@ result<ssl_context> make_key_context(const tls::proof& who) {
   ssl_context made(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   if (!made || SSL_CTX_set_min_proto_version(made.get(), TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(made.get(), "TLS_AES_128_GCM_SHA256") != 1 ||
-      SSL_CTX_set_num_tickets(made.get(), 0) != 1) {
+      SSL_CTX_set_num_tickets(made.get(), 0) != 1 ||
+      SSL_CTX_set_session_id_context(made.get(), cipher, sizeof(cipher)) != 1) {  // or no key fits
     ERR_clear_error();
     return error{errc::bug, "OpenSSL makes no context for keys of a job"};
   }

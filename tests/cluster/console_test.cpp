@@ -79,6 +79,10 @@ TEST_CASE("console: pause holds the run, a setting changes it, resume lets it go
   CHECK(r.say("set train.lr nonsense").code == 1);
   const auto saved = r.say("checkpoint now");
   CHECK(saved.out.find("saved") != std::string::npos);
+  const auto paused = r.status();  // no step shows its numbers anew
+  const auto& shown = (*find(paused, "run"))["detail"];
+  CHECK(shown["saved_step"] == shown["step"]);
+  CHECK(shown["saving"].empty());
   CHECK(r.say("resume").code == 0);
   const int step = r.up.objects("step").back()["step"];
   REQUIRE(r.up.until_step(step + 2));

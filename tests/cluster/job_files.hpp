@@ -80,6 +80,16 @@ inline std::vector<std::string> with(std::vector<std::string> sets,
   return sets;
 }
 
+/// Names in a folder that have this part.
+inline std::vector<std::string> names_with(const fs::path& folder, std::string_view part) {
+  std::vector<std::string> out;
+  std::error_code none_there;
+  for (const auto& entry : fs::directory_iterator(folder, none_there))
+    if (const auto name = entry.path().filename().string(); name.find(part) != std::string::npos)
+      out.push_back(name);
+  return out;
+}
+
 /// Settings of a text that takes a while to tokenise, into {job}/cache.
 inline std::vector<std::string> much_text(const job_files& job) {
   std::ofstream big(job / "big.txt");
