@@ -4,8 +4,8 @@
 // here is only what files are there instead: names and manifests on a disk_policy.
 //
 // Invariants
-//   SHF-1  What a person was told of is on the disk, whole, or as many newer ones of its own line as
-//     retention wants are (SIM-11).
+//   SHF-1  What a person was told of is on the disk, whole, or as many newer ones of its own line
+//     as retention wants are (SIM-11).
 #pragma once
 
 #include <cstdint>
