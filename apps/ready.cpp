@@ -11,6 +11,7 @@
 #include "actors/train/check_inputs.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "apps/up/folders.hpp"
+#include "apps/up/folders.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/folder/can_make.hpp"
@@ -31,6 +32,7 @@ status certificates(const config::cluster_section& c) {
 train::findings folders(const config::job& job) {
   train::findings out;
   const auto& c = job.checkpoint;
+  for (auto& [key, why] : check_folders(job)) out.refuse(key, std::move(why));
   out.note("job.output", io::can_make(job.job.output));
   out.note("checkpoint.dir", io::can_make(c.dir));
   if (!train::ready_tokens(job)) out.note("data.cache", io::can_make(job.data.cache));

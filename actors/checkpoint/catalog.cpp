@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/folder_claim.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/checkpoint/retention.hpp"
-#include "io/folder/owned.hpp"
 
 namespace troupe::checkpoint {
 
@@ -131,8 +131,9 @@ result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
                                            const cp::origin& launch) {
   TROUPE_TRY(all, cp::list(dir));
   auto left = cp::left_behind(all, launch.from);
-  std::erase_if(left, [](const cp::entry& e) {  // a person's folder that is only called so
-    return !e.head && !io::is_owned(e.path, io::folder_kind::checkpoint);
+  // What cannot be read and was not marked by us is somebody else's.
+  std::erase_if(left, [](const cp::entry& e) {
+    return !e.head && cp::claim_of(e.path).files.empty();
   });
   TROUPE_TRY(renamed, cp::set_aside(left));
   std::vector<std::string> out;

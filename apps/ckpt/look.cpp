@@ -244,8 +244,8 @@ result<int> collect(const arguments& a) {
   uint64_t bytes = 0;
   for (const auto& d : doomed) {
     const auto gone = a.dry_run ? cp::check_removal(d) : cp::remove(d);
-    if (!gone && gone.error().code != errc::permission && gone.error().code != errc::unavailable)
-      return gone.error();
+    const auto code = gone ? errc::none : gone.error().code;
+    if (!gone && code != errc::permission && code != errc::unavailable) return gone.error();
     if (!gone) {
       kept.push_back({{"path", d.path.string()}, {"why", gone.error().message}});
       text += fmt::format("{:>10}  {} stays: {}\n", "-", d.path.string(), gone.error().message);

@@ -2,7 +2,6 @@
 #include "io/checkpoint/save.hpp"
 
 #include <algorithm>
-#include <optional>
 
 #include <fmt/format.h>
 
@@ -20,7 +19,7 @@ status remove_folder(disk& d, const fs::path& folder) {
 
 namespace {
 
-/// SV-7: a folder, and what was taken away above it.
+/// SV-8: a folder, and what was taken away above it.
 result<bool> make_dirs(disk& d, const fs::path& folder) {
   auto made = d.make_dir(folder);
   if (made || made.error().code != errc::not_found || folder == folder.parent_path()) return made;
@@ -30,31 +29,14 @@ result<bool> make_dirs(disk& d, const fs::path& folder) {
 
 }  // namespace
 
-result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job) {
+result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job,
+                          std::vector<std::string> others) {
   TROUPE_TRY(first, make_dirs(d, partial));
   const auto mark = partial / mark_file;
   if (first || !d.read_small(mark, max_mark_bytes))  // who came first may have died between the two
-    TROUPE_CHECK(d.write_small(mark, partial_mark(job, {}), durable::no));
+    TROUPE_CHECK(d.write_small(mark, partial_mark(job, std::move(others)), durable::no));
   return first;
 }
-
-namespace {
-
-/// Whether what bears the name of a complete checkpoint may be replaced (SV-4).
-status may_replace(disk& d, const fs::path& there, bool is_folder) {
-  TROUPE_TRY(entries, is_folder ? d.list(there) : std::vector<dir_entry>{});
-  std::vector<content> all;
-  for (const auto& e : entries)
-    all.push_back({e.name, e.folder ? content::type::folder : content::type::file});
-  const auto order = removal_order(all, claim_of(d, there));
-  if (is_folder && order) return {};
-  return error{errc::permission,
-               fmt::format("{} is in the way: {}", there.string(),
-                           is_folder ? order.error().message : "it is no folder"),
-               "take it away, or name another checkpoint.dir"};
-}
-
-}  // namespace
 
 // -- a rank ---------------------------------------------------------------------------------------
 
@@ -114,12 +96,21 @@ void rank_save::written(const status& outcome) {
 
 namespace {
 
-/// The launch that saved a complete folder; nothing where nobody can tell.
-std::optional<uint64_t> saver_of(disk& d, const fs::path& complete) {
+/// Whether a complete folder is an earlier attempt of the same launch; not where nobody can tell.
+bool of_the_same_launch(disk& d, const fs::path& complete, const manifest_head& head) {
   const auto text = d.read_small(complete / manifest_file, max_manifest_bytes);
-  if (!text) return std::nullopt;
+  if (!text) return false;
   const auto there = parse_manifest(as_bytes(*text));
-  return there ? std::optional(line_of(there->head).back().launch) : std::nullopt;
+  return there && line_of(there->head).back().launch == line_of(head).back().launch;
+}
+
+/// Whether a checkpoint's folder holds what `ours` claims and nothing else.
+result<bool> holds_only(disk& d, const fs::path& complete, const claim& ours) {
+  TROUPE_TRY(entries, d.list(complete));
+  std::vector<folder_item> all;
+  for (const auto& e : entries)
+    all.push_back({e.name, e.folder ? folder_item::type::folder : folder_item::type::file});
+  return removal_order(all, ours).has_value();
 }
 
 /// SV-6: gives the folder a name that is free.
@@ -144,11 +135,16 @@ result<fs::path> publish(disk& d, const fs::path& partial, const manifest_head& 
       std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
   bool again = there != entries.end();
   if (again) {
-    const auto saver = saver_of(d, dir / name);
-    const bool own = saver == line_of(head).back().launch;
-    if (own || !saver) TROUPE_CHECK(may_replace(d, dir / name, there->folder));
-    if (!own) TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
-    again = own;
+    const auto ours = there->folder ? claim_of(d, dir / name) : claim{};
+    if (ours.files.empty())  // SV-7
+      return error{errc::permission,
+                   (dir / name).string() + " is in the way, and is no checkpoint of this program",
+                   "take it away, or name another checkpoint.dir"};
+    TROUPE_TRY(alone, holds_only(d, dir / name, ours));
+    if (!alone || !of_the_same_launch(d, dir / name, head)) {
+      TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
+      again = false;
+    }
   }
   TROUPE_CHECK(again ? d.exchange(partial, dir / name) : d.rename(partial, dir / name));  // SV-4
   TROUPE_CHECK(d.sync_dir(dir));
@@ -163,8 +159,8 @@ result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_he
   std::vector<file_sum> sums;
   std::vector<std::string> names;
   for (const auto& f : others) names.push_back(f.name);
-  TROUPE_CHECK(d.write_small(partial / mark_file, partial_mark(head.job, std::move(names)),
-                             durable::no));
+  TROUPE_CHECK(
+      d.write_small(partial / mark_file, partial_mark(head.job, std::move(names)), durable::no));
   for (const auto& f : others) {
     if (!is_file_name(f.name)) return error{errc::bug, "a small file's name is none: " + f.name};
     TROUPE_CHECK(d.write_small(partial / f.name, f.content, durable::yes));

@@ -15,6 +15,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "io/folder/lock.hpp"
 #include "tests/cluster/program.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -72,6 +73,14 @@ struct job_files {
     return folder / fmt::format("{}/checkpoints/step-{:08}", run, step);
   }
 };
+
+/// Whether a folder holds anything but its lock, which who aborts leaves there.
+inline bool has_entry(const fs::path& folder) {
+  std::error_code none_yet;
+  for (const auto& e : fs::directory_iterator(folder, none_yet))
+    if (e.path().filename() != troupe::io::lock_file) return true;
+  return false;
+}
 
 /// Adds to settings.
 inline std::vector<std::string> with(std::vector<std::string> sets,
