@@ -1,7 +1,5 @@
 // However a cluster ends, nothing of it is left: no process, no port, no half checkpoint.
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 
 #include <csignal>
 #include <fstream>
@@ -60,16 +58,10 @@ TEST_CASE("ending: two equal signals at once are one: the run is saved") {
   CHECK(fs::exists(job.checkpoint(up.objects("step").back()["step"])));
 }
 
-TEST_CASE("ending: a launcher that reads its configuration hears a signal") {
+TEST_CASE("ending: a launcher that reads its data hears a signal") {
   job_files job;
-  const auto never = (job / "never.toml").string();
-  REQUIRE(mkfifo(never.c_str(), 0600) == 0);
-  program up({"up", never});
-  troupe::io::unique_fd writer;
-  REQUIRE(eventually([&] {  // opens once there is a reader
-    writer.reset(open(never.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
-    return bool(writer);
-  }));
+  program up(job.up(with(endless, many_tokens(job))));
+  REQUIRE(eventually([&] { return hears_signals(up.pid()); }));
   up.signal(SIGINT);
   CHECK(up.wait() == 130);
   CHECK(up.err().find("stopped by SIGINT before the training began") != std::string::npos);

@@ -113,6 +113,14 @@ inline std::vector<std::string> much_text(const job_files& job) {
                       TROUPE_SOURCE_DIR)};
 }
 
+/// Settings of token files that a start takes a while to read.
+inline std::vector<std::string> many_tokens(const job_files& job) {
+  const auto zeros = job / "zeros.bin";
+  std::ofstream(zeros).put(0);
+  fs::resize_file(zeros, 512 << 20);  // a hole: it takes no room on the disk
+  return {fmt::format("data.path={}", zeros.string())};
+}
+
 /// A layout of one worker a node.
 inline std::vector<std::string> layout(int data, int pipeline) {
   return {fmt::format("cluster.nodes={}", data * pipeline), fmt::format("parallel.data={}", data),

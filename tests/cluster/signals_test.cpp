@@ -1,9 +1,7 @@
 // Every phase of a launch, ended in every way: by signals, by a terminal that is closed, with a
 // stderr that nobody reads and with one on a full disk. It ends, with the code that
 // docs/exit-codes.md states, and has saved where there was something to save.
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <csignal>
@@ -83,19 +81,10 @@ void nothing_saved(const job_files& job, const way& how, int code) {
 
 }  // namespace
 
-TEST_CASE("signals: while the configuration is read") {
-  end_in_all_ways({"reading",
-                   [](const job_files& job) {
-                     const auto never = (job / "never.toml").string();
-                     REQUIRE(mkfifo(never.c_str(), 0600) == 0);
-                     return std::vector<std::string>{"up", never};
-                   },
-                   [](const job_files& job, const program&) {  // opens where there is a reader
-                     static troupe::io::unique_fd writer;
-                     writer.reset(open((job / "never.toml").c_str(),
-                                       O_WRONLY | O_NONBLOCK | O_CLOEXEC));
-                     return bool(writer);
-                   },
+TEST_CASE("signals: while a start reads its data") {
+  end_in_all_ways({"starting",
+                   [](const job_files& job) { return job.up(with(endless, many_tokens(job))); },
+                   [](const job_files&, const program& up) { return hears_signals(up.pid()); },
                    nothing_saved});
 }
 
