@@ -211,6 +211,7 @@ class checkpoint_sequence {
     auto& c = all_[static_cast<size_t>(v->id)].in[v->tier];
     if (c.held) return;
     c.spoiled = true;
+    if (blind_) settled_ = false;  // it may have been what told of the past that was left
     tell(fmt::format("spoil {}", v->path.string()));
     static constexpr const char* files[] = {"rank-00000.shard", "MANIFEST", "train_state.json"};
     const auto file = v->path / files[lot_.below(3)];
@@ -279,7 +280,7 @@ class checkpoint_sequence {
     const auto from = checkpoint::resume_from(resume, dir(0), second ? dir(1) : fs::path{});
     if (!from) {
       CHECK(resume == "auto");
-      CHECK(expected(second) == -1);
+      if (settled_) CHECK(expected(second) == -1);
       return -2;
     }
     int id = -1;
@@ -296,7 +297,8 @@ class checkpoint_sequence {
     for (const int was : before) CHECK(after.contains(was) == descends(id, was));
     // What a tier that was not there holds of the past that was left is not known to be left until
     // the new one says so.
-    settled_ = second || !fs::exists(dir(1));
+    blind_ = !second && fs::exists(dir(1));
+    settled_ = !blind_;
     head_ = id;
     return id;
   }
@@ -395,7 +397,8 @@ class checkpoint_sequence {
   std::optional<std::pair<int, int>> read_;  ///< id and tier of what is being read
   uint64_t launches_ = 0, epoch_ = 0, newest_epoch_ = 0;
   int head_ = -1;  ///< what was acknowledged, or begun from, last
-  bool settled_ = true;
+  bool settled_ = true;  ///< what `auto` must take is known
+  bool blind_ = false;   ///< the latest start did not see the second tier
   std::string story_;
 };
 
