@@ -19,6 +19,7 @@
 #include "actors/power/meter.hpp"
 #include "actors/sim/disk_policy.hpp"
 #include "actors/sim/draw_policy.hpp"
+#include "actors/sim/shelf_policy.hpp"
 #include "actors/sim/world.hpp"
 #include "messages/receive.hpp"
 
@@ -63,6 +64,8 @@ struct machine_room {
   dice chance;
   timing times;
   disk_policy disk;
+  io::checkpoint::origin launch;     ///< that saves now
+  io::checkpoint::retention rules;  ///< of its archive
   std::map<uint32_t, ailment> ailments;  ///< by rank
   std::shared_ptr<gang> ranks = std::make_shared<gang>();
   draw_options draw;
@@ -140,6 +143,7 @@ struct told {
   std::vector<fbs::RunEndedT> ends;
   std::vector<std::string> notices;
   uint64_t saved_step = 0;  ///< the newest that was said to be committed
+  std::set<uint64_t> saved;  ///< all that were
   bool spoke_after_end = false;
 };
 struct reporter_state {

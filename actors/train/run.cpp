@@ -53,18 +53,14 @@ void succeed(run_pointer self) {
 
 // -- the end -------------------------------------------------------------------------------------
 
-/// The last save must succeed for the run to have succeeded.
+/// The last save must succeed for the run to have succeeded (RSV-4).
 void finish(run_pointer self) {
   auto& st = self->state;
   // Whoever stops a run without saving, but after its last step, has come too late.
   const bool wanted = !st.stop_reason || st.stop_saves || all_steps_done(st);
   if (!wanted) return succeed(self);
-  const bool saved = st.step == 0 || st.saved_step == st.step;
-  if (!saved && !st.pace.open().contains(st.step)) begin_save(self, {});
-  settle_saves(self, [self] {
-    auto& now = self->state;
-    if (now.step != 0 && now.saved_step != now.step)
-      return end(self, now.save_failure.value_or(error{errc::io, "the last save failed"}));
+  save_last(self, [self](const status& saved) {
+    if (!saved) return end(self, saved.error());
     export_model(self, [self] { settle_copies(self, [self] { succeed(self); }); });
   });
 }
@@ -348,12 +344,15 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
         now.stop_saves = m->save();
         if (!now.begun) return end(self, {errc::cancelled, *now.stop_reason});  // RUN-6
         if (std::exchange(now.waiting, false)) next_step(self);
-        if (!now.stop_saves) leave_copies(self);
+        if (now.stop_saves) return;
+        leave_copies(self);
+        retry_last(self);  // once more, without a pause
       },
       [self](const msg<fbs::Pause>& m) { return pause(self, m); },
       [self](const msg<fbs::Resume>& m) { return resume(self, m); },
       [self](const msg<fbs::CheckpointNow>& m) { return checkpoint_now(self, m); },
       [self](const msg<fbs::SetValue>& m) { return set_value(self, m); },
+      [self](caf::tick_atom) { retry_last(self); },
   };
 }
 

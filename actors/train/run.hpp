@@ -24,6 +24,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/catalog.hpp"
+#include "actors/checkpoint/last_save_policy.hpp"
 #include "actors/checkpoint/pace_policy.hpp"
 #include "actors/train/device_policy.hpp"
 #include "actors/train/plan.hpp"
@@ -75,7 +76,8 @@ struct run_state {
   std::string model;            ///< the exported folder
   double validation_loss = -1;  ///< after the last step; negative: not measured
   checkpoint::pace_policy pace;
-  std::function<void()> waits_for_room, waits_for_all, waits_for_copies;
+  std::function<void()> waits_for_room, waits_for_all, waits_for_copies, waits_to_retry;
+  checkpoint::last_save_policy last_save;
   int64_t waits_since_ns = 0;
   std::optional<error> save_failure;  ///< of the latest that failed
   uint64_t checkpoints = 0, checkpoint_bytes = 0;

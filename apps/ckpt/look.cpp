@@ -215,6 +215,20 @@ result<int> show(const arguments& a) {
   return 0;
 }
 
+result<int> hold(const arguments& a) {
+  TROUPE_TRY(path, find(a.path));
+  TROUPE_CHECK(cp::add_hold(path, {a.by, a.reason}));
+  say(fmt::format("{} is held by {}: {}", path.string(), a.by, printable(a.reason, 80)));
+  return 0;
+}
+
+result<int> release(const arguments& a) {
+  TROUPE_TRY(path, find(a.path));
+  TROUPE_CHECK(cp::release_hold(path, a.by));
+  say(fmt::format("{} is not held by {} any more", path.string(), a.by));
+  return 0;
+}
+
 result<int> collect(const arguments& a) {
   TROUPE_TRY(all, cp::list(a.path));
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(

@@ -17,9 +17,21 @@ status remove_folder(disk& d, const fs::path& folder) {
   return d.remove_folder(folder, claim_of(d, folder));
 }
 
+namespace {
+
+/// SV-8: a folder, and what was taken away above it.
+result<bool> make_dirs(disk& d, const fs::path& folder) {
+  auto made = d.make_dir(folder);
+  if (made || made.error().code != errc::not_found || folder == folder.parent_path()) return made;
+  TROUPE_CHECK(make_dirs(d, folder.parent_path()));
+  return d.make_dir(folder);
+}
+
+}  // namespace
+
 result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job,
                           std::vector<std::string> others) {
-  TROUPE_TRY(first, d.make_dir(partial));
+  TROUPE_TRY(first, make_dirs(d, partial));
   const auto mark = partial / mark_file;
   if (first || !d.read_small(mark, max_mark_bytes))  // who came first may have died between the two
     TROUPE_CHECK(d.write_small(mark, partial_mark(job, std::move(others)), durable::no));

@@ -18,6 +18,7 @@
 // SV-6 One of another launch, or with anything else in it (a note, a hold), is set aside first, and
 //      the name is synced: it is never removed, and never under a partial folder's name.
 // SV-7 What bears the name and is no checkpoint of ours stays as it is, and the save fails.
+// SV-8 A folder of checkpoints that was taken away under a run is made again by the next save.
 #pragma once
 
 #include <filesystem>
@@ -48,8 +49,8 @@ class rank_save {
   /// must not destroy the save.
   using voted = std::function<void(const result<shard_facts>&)>;
 
-  /// Makes the folder, not its parents. Errors: bad_config, those of disk::make_dir and
-  /// disk::open. The disk outlives it.
+  /// Makes the folder, and its parents where they are gone (SV-8). Errors: bad_config, those of
+  /// disk::make_dir and disk::open. The disk outlives it.
   static result<std::unique_ptr<rank_save>> create(disk& d, const std::filesystem::path& partial,
                                                    const manifest_head& head, rank_plan plan,
                                                    voted done);

@@ -153,11 +153,13 @@ TEST_CASE("archive: what another launch saved under the same step is set aside w
   REQUIRE(committed(o, save_all(o, 5)));
   auto later = o;
   ++later.epoch;
+  later.origin.launch = 7;
   const auto votes = save_all(later, 5);
   REQUIRE(committed(later, votes));
   CHECK_FALSE(fs::exists(votes.directory));
   CHECK(cp::reader::open(complete)->content().head.epoch == later.epoch);
   CHECK(verify(complete));
+  CHECK(verify(dir / cp::aside_name(5, 1)));
 }
 
 TEST_CASE("archive: what is not ours under a step's name makes its save fail, and stays") {
@@ -220,6 +222,16 @@ TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older
   CHECK_FALSE(committed(lost, save_all(lost, 5)));
   CHECK_FALSE(fs::exists(dir / cp::complete_name(5)));
   CHECK(verify(dir / cp::complete_name(4)));
+}
+
+TEST_CASE("SV-8: a folder of checkpoints that was taken away is made again by the next save") {
+  scratch dir;
+  const auto folder = dir / "runs/t/checkpoints";
+  const auto o = options_in(folder, 2, 1);
+  REQUIRE(committed(o, save_all(o, 4)));
+  fs::remove_all(dir / "runs");
+  REQUIRE(committed(o, save_all(o, 5)));
+  CHECK(verify(folder / cp::complete_name(5)));
 }
 
 TEST_CASE("archive: the tokenizer's files travel along") {
