@@ -20,6 +20,7 @@
 #include "actors/trace/observer.hpp"
 #include "actors/trace/trace_file.hpp"
 #include "actors/train/readiness_policy.hpp"
+#include "actors/train/requests_policy.hpp"
 #include "actors/train/stage.hpp"
 #include "gpu/collective/pair_links.hpp"
 #include "io/base/printable.hpp"
@@ -151,6 +152,9 @@ constexpr limit_row rows[] = {
     {"actors and traces", "an entry of a trace file", trace::max_entry_bytes, "bytes",
      "the file ends before it, with the place", "actors/trace/trace_file.hpp", "max_entry_bytes",
      "trace file TF-1: a length that no message has is refused before memory is taken"},
+    {"actors and traces", "requests of persons that wait for a step's end", train::pending_limit,
+     "requests", "further ones are refused", "actors/train/requests_policy.hpp", "pending_limit",
+     "requests: only so many wait for a step's end (ASK-3)"},
     {"actors and traces", "refusals in the audit log", trace::audit_log::refusals_per_minute,
      "a minute", "further ones are counted in the next line", "actors/trace/audit.hpp",
      "refusals_per_minute", "ADT-3: a flood of refusals is counted, not written"},
@@ -185,6 +189,11 @@ constexpr limit_row rows[] = {
     {"checkpoints", "the reason why a checkpoint is held", cp::max_reason_bytes, "bytes",
      "the hold is refused", "io/checkpoint/hold.hpp", "max_reason_bytes",
      "limits: a reason to hold a checkpoint beyond its length is refused"},
+    {"checkpoints", "train_state.json", 16 * mib, "bytes", "the checkpoint is refused as a start",
+     "apps/ready.cpp", "state_limit", ""},
+    {"checkpoints", "settings that were changed, in train_state.json", 256, "settings",
+     "the checkpoint is refused as a start", "actors/checkpoint/train_state.cpp", "set_limit",
+     "limits: a state of training with too many settings is refused"},
     {"checkpoints", "the mark of a folder of ours", io::max_mark_bytes, "bytes",
      "it is none, and the folder stays", "io/folder/owned.hpp", "max_mark_bytes",
      "owned: a mark says what it said, and what is none is refused"},
