@@ -48,6 +48,7 @@ SSL_SESSION* session_of(SSL* link, const tls::job_key::bytes_type& key) {
   if (!session || suite == nullptr ||
       SSL_SESSION_set1_master_key(session.get(), key.data(), key.size()) != 1 ||
       SSL_SESSION_set_cipher(session.get(), suite) != 1 ||
+      SSL_SESSION_set1_id_context(session.get(), cipher, sizeof(cipher)) != 1 ||
       SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) != 1)
     return nullptr;
   return session.release();
@@ -100,7 +101,7 @@ result<ssl_context> make_key_context(const tls::proof& who) {
   if (!made || SSL_CTX_set_min_proto_version(made.get(), TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(made.get(), "TLS_AES_128_GCM_SHA256") != 1 ||
       SSL_CTX_set_num_tickets(made.get(), 0) != 1 ||
-      SSL_CTX_set_session_id_context(made.get(), cipher, sizeof(cipher)) != 1) {  // or no key fits
+      SSL_CTX_set_session_id_context(made.get(), cipher, sizeof(cipher)) != 1) {  // as a session's
     ERR_clear_error();
     return error{errc::bug, "OpenSSL makes no context for keys of a job"};
   }
