@@ -34,6 +34,7 @@ void add_all(shell& sh) {
   add_certs(sh);
   add_key(sh);
   add_completion(sh);
+  add_limits(sh);
   add_version(sh);
 }
 

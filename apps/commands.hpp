@@ -25,6 +25,8 @@ void add_plan(shell& sh);
 void add_certs(shell& sh);
 /// `troupe completion bash|zsh`: completes verbs, flags and keys.
 void add_completion(shell& sh);
+/// `troupe limits`: every bound of the program.
+void add_limits(shell& sh);
 /// `troupe version`: what this is and how it was built.
 void add_version(shell& sh);
 

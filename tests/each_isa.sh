@@ -8,7 +8,7 @@ set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 build="$root/build/release"
-[ $# -gt 0 ] || set -- -R '^(test_gpu|test_gpu_oracle|test_cuda|test_cuda_oracle|test_cluster_oracle): |^test_gpu_ops: all of it|^test_cluster: layouts: gpt2, tied head$'
+[ $# -gt 0 ] || set -- -R '^(test_gpu|test_gpu_oracle|test_cuda|test_cuda_oracle|test_cluster_oracle): |^test_cluster: layouts: gpt2, tied head$'
 for isa in $("$build/bin/troupe" version --json |
   python3 -c 'import json, sys; print(*json.load(sys.stdin)["instruction_sets"])'); do
   echo "--- TROUPE_ISA=$isa"

@@ -208,8 +208,8 @@ class gloo_pending final : public pending_group {
     if (options_.size == 1) {
       context = std::make_shared<gloo_context>(options_, nullptr);
     } else {
-      TROUPE_TRY(sockets,
-                 listener_.connect(options_.name, options_.rank, offered, options_.timeout));
+      TROUPE_TRY(sockets, listener_.connect(options_.name, options_.rank, offered,
+                                            options_.connect_timeout));
       auto made = guarded(options_.name, [&]() -> status {
         context = std::make_shared<gloo_context>(
             options_, std::make_shared<tensor_links>(options_.rank, std::move(sockets)));

@@ -12,8 +12,8 @@
 //     of a later one could keep the device from finishing an earlier one.
 //   NCW-3  stop() returns within close_limit, even if NCCL does not: then thread and channels are
 //     left behind.
-//   NCW-4  Whether a group ends in good order is judged after a look that stop() came before,
-//     however late the thread began: what had finished by then is not under way.
+//   NCW-4  Whether a group ends in good order is judged by a look after stop(), however late the
+//     thread began: what had finished by then is not under way.
 #pragma once
 
 #include <condition_variable>

@@ -6,8 +6,7 @@
 
 #include "tests/io/scratch.hpp"
 
-using namespace troupe;
-using namespace troupe::apps;
+namespace troupe::apps {
 
 namespace {
 
@@ -74,3 +73,5 @@ TEST_CASE("CEIL-2 a share of the peak is never above 1") {
   CHECK(share_of_peak(200, 200) == 1);
   CHECK(share_of_peak(471.7, 100) == 1);
 }
+
+}  // namespace troupe::apps

@@ -2,8 +2,7 @@
 // double: whichever instructions this processor has, they are within rounding.
 #include "tests/gpu/training_runs.hpp"
 
-using namespace troupe::gpu;
-using namespace troupe::gpu::testing;
+namespace troupe::gpu::testing {
 
 TEST_CASE("bfloat16 training on the host has the exact losses within its rounding") {
   auto host = make_host_device(1);
@@ -14,3 +13,5 @@ TEST_CASE("bfloat16 training on the host has the exact losses within its roundin
                rounding_bounds(model, options));
   }
 }
+
+}  // namespace troupe::gpu::testing

@@ -10,8 +10,7 @@
 
 #include <doctest/doctest.h>
 
-using namespace troupe;
-using namespace troupe::gpu;
+namespace troupe::gpu {
 
 namespace {
 
@@ -91,3 +90,5 @@ TEST_CASE("peak: a meter goes the fastest way of its type, again and again") {
   }
   CHECK_FALSE(peak_meter::make(dtype::f32, 0));
 }
+
+}  // namespace troupe::gpu

@@ -2,12 +2,13 @@
 //
 // Why measured: in float32 two orders of a sum differ in their last digits, and a fixed bound does.
 // In bfloat16 every weight and activation is rounded to 8 bits; where sums differ in their last
-// digit (VDPBF16PS rounds once for a pair of products and takes denormals for zero, tiles and fused
-// multiply-adds round each, the reference rounds none) some of them fall to the other side, and
-// each update carries that on. How much it comes to depends on the model, the step and the loss's
-// own curvature: a share of the loss that fits the first step is too small when the loss has fallen
-// to a tenth. So the same training is run with the rounding of its weights drawn anew, several
-// times: what those runs differ by is rounding's doing, and what two right devices may differ by.
+// digit (VDPBF16PS rounds once for a pair of products and takes denormals for zero, tiles and
+// fused multiply-adds round each, the reference rounds none) some of them fall to the other side,
+// and each update carries that on. How much it comes to depends on the model, the step and the
+// loss's own curvature: a share of the loss that fits the first step is too small when the loss
+// has fallen to a tenth. So the same training is run with the rounding of its weights drawn anew,
+// several times: what those runs differ by is rounding's doing, and what two right devices may
+// differ by.
 #pragma once
 
 #include <cmath>
@@ -113,11 +114,11 @@ inline double distance(const std::vector<float>& a, const std::vector<float>& b)
 }
 
 /// For bfloat16: from runs on the host whose weights were rounded anew. Two runs of deviation s lie
-/// sqrt(2) s apart on average; four times that is chance's limit, and as much again what so few
-/// runs may be wrong about s.
+/// sqrt(2) s apart on average; four times that is chance's limit, and half as much again what so
+/// few runs may be wrong about s.
 inline run_bounds rounding_bounds(const model_config& model, const local_options& options) {
   constexpr uint32_t draws = 12;
-  constexpr double most = 2 * 4 * 1.4142135623730951;
+  constexpr double most = 1.5 * 4 * 1.4142135623730951;
   auto host = make_host_device(1);
   std::vector<run_outcome> runs;
   for (uint32_t draw = 1; draw <= draws; ++draw)

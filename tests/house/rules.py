@@ -102,6 +102,101 @@ def function_faults(lines):
             start = None
 
 
+# -- limits (apps/limits_table.hpp, LIM-1 and LIM-2) -------------------------------------------------
+
+BOUND = re.compile(r"constexpr\s+[\w:]+(?:<[^>]*>)?\s+((?:max|most|longest|largest)_\w+|\w+_(?:limit|max|most|cap))\s*"
+                   r"(?:=\s*([^;]+);|\{([^;}]+)\};)")
+ROW = re.compile(r'\{"(?:[^"\\]|\\.)*",\s*"(?:[^"\\]|\\.)*",\s*([^"]+?),\s*"[^"]*",\s*"(?:[^"\\]|\\.)*",\s*'
+                 r'"([^"]+)",\s*"([^"]+)",\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\}')
+LIMITS_TABLE = "apps/limits_table.cpp"
+
+# Where bounds are the shapes of kernels, of emulated devices and of benchmarks: nothing fills them.
+SHAPES = ("gpu/host/", "gpu/cuda/", "apps/bench/")
+# Bounds that nothing from outside can fill, and what each is instead.
+NO_LIMITS = {
+    "actors/train/check_inputs.cpp most_bytes_a_token": "an estimate",
+    "apps/up/folders.cpp most_line_bytes": "what is looked at of a log",
+    "io/checkpoint/folder_claim.cpp most_claim_bytes": "a MANIFEST and a block",
+    "actors/trace/batch.cpp longest_s": "times beyond it are no times",
+    "apps/ceiling.cpp most_flops": "rates beyond it are no rates",
+    "apps/gpu/gpu.cpp most_xids": "lines of a table",
+    "gpu/host/thread_team.hpp spin_limit": "turns of a loop before a thread sleeps",
+    "io/checkpoint/copy.cpp most_writes": "depth of a pipeline",
+    "io/checkpoint/rate_limit.hpp most_ns": "times beyond it are no times",
+    "io/checkpoint/reader.cpp max_named_tensors": "lines of a report",
+    "io/checkpoint/restore_plan.cpp max_destination": "keeps sums from overflowing",
+    "io/checkpoint/schema.hpp max_depth": "the schema nests less",
+    "io/disk/calibrate.cpp most_rate": "rates beyond it are no rates",
+    "io/disk/disk.hpp most_stalls": "retries of one operation",
+    "io/disk/shard_writer.cpp most_pieces": "keeps numbers within their bits; max_stream_bytes comes first",
+    "io/disk/uring_disk.cpp most_files": "further files are used all the same, unregistered",
+    "io/tokenizer/hf_tokenizer.cpp longest_cached_word": "longer words are not cached",
+    "io/checkpoint/reader.cpp max_open_files": "the oldest is closed and opened again when needed",
+    "messages/verify.cpp max_depth": "the schemas nest less",
+}
+# Rows that no test reaches, and why.
+UNREACHED = {
+    "actors/checkpoint/archive.cpp most_places": "ninety-nine folders of others beside one export",
+    "gpu/collective/tensor_links.cpp most_ready": "a rank that misbehaves within its own job",
+    "actors/checkpoint/archive.cpp max_tokenizer_bytes": "an archive of its own for one call of read_file",
+    "actors/replay/lives.hpp event_limit": "a recording of some 600 MB",
+    "actors/trace/observer.hpp box_limit": "one death in ten seconds, sixteen times",
+    "actors/trace/trace_file.hpp process_limit": "a trace of a million processes",
+    "apps/ckpt/convert.cpp max_small_bytes": "a whole import for one call of read_file",
+    "apps/ready.cpp state_limit": "one call of read_file",
+    "gpu/cuda/kernels/norm.hpp max_norm_width": "a model of that width",
+    "io/checkpoint/format.hpp max_footer_bytes": "256 MiB of names",
+}
+
+
+def number(text, names):
+    """The value of a constant expression of ours, or None."""
+    text = re.sub(r"//.*", "", text)
+    text = re.sub(r"\b(?:u?int\d+_t|size_t)\{([^}]*)\}", r"(\1)", text).replace("'", "")
+    text = re.sub(r"\b(0x[0-9a-fA-F]+|\d+)[uUlL]+\b", r"\1", text)
+    text = re.sub(r"\b(\w+)\b", lambda m: str(names.get(m.group(1), m.group(1))), text)
+    if not re.fullmatch(r"[\d\s()<>+*x/a-fA-F-]+", text):
+        return None
+    return eval(text.replace("/", "//"))  # digits, brackets and operators alone
+
+
+def bounds_of(root):
+    """{"folder/file.hpp name": expression} of every constant that bounds something."""
+    found = {}
+    for path in files_of(root):
+        relative = path.relative_to(root)
+        if relative.parts[0] not in ("actors", "apps", "gpu", "io", "messages") or str(relative).startswith(SHAPES):
+            continue
+        for match in BOUND.finditer(path.read_text(encoding="utf-8")):
+            found[f"{relative} {match.group(1)}"] = match.group(2) or match.group(3)
+    return found
+
+
+def limit_faults(root):
+    table = root / LIMITS_TABLE
+    if not table.exists():
+        return
+    text = table.read_text(encoding="utf-8")
+    units = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+    listed, bounds = {}, bounds_of(root)
+    tests = "\n".join(p.read_text(encoding="utf-8") for p in files_of(root) if p.relative_to(root).parts[0] == "tests")
+    cases = {"".join(re.findall(r'"((?:[^"\\]|\\.)*)"', m))
+             for m in re.findall(r'TEST_CASE\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)\)', tests)}
+    for value, file, name, test in ROW.findall(text):
+        key, case = f"{file} {name}", "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', test))
+        listed[key] = value
+        if not (root / file).exists() or not re.search(rf"\b{name}\b", (root / file).read_text(encoding="utf-8")):
+            yield f"{LIMITS_TABLE}: there is no constant {name} in {file}"
+        elif name not in value:
+            wanted, here = number(bounds.get(key, ""), units), number(value, units)
+            if wanted is not None and wanted != here:
+                yield f"{LIMITS_TABLE}: {name} of {file} is {wanted}, the table says {here}"
+        if case not in cases and key not in UNREACHED:
+            yield f"{LIMITS_TABLE}: no test is called \"{case}\" ({name} of {file})"
+    for key in sorted(set(bounds) - set(listed) - set(NO_LIMITS)):
+        yield f"{key.replace(' ', ': ')} bounds something and is not in {LIMITS_TABLE}"
+
+
 def faults(root):
     found = []
     for path in files_of(root):
@@ -115,7 +210,7 @@ def faults(root):
         for check in (include_faults(folder, path, lines), removal_faults(folder, relative, lines),
                       style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines)):
             found += [f"{relative}:{number}: {text}" for number, text in check]
-    return found
+    return found + list(limit_faults(root))
 
 
 def self_test():

@@ -272,6 +272,26 @@ TEST_CASE("AM-4: one string referred to a hundred thousand times does not verify
   }
 }
 
+TEST_CASE("a table referred to a hundred thousand times does not verify") {
+  quiet q;
+  for (uint32_t references : {2u, 100'000u}) {
+    message_builder b;
+    fbs::RankAssignmentBuilder one(b);
+    auto rank = one.Finish();
+    std::vector<flatbuffers::Offset<fbs::RankAssignment>> all(references, rank);
+    auto ranks = b.CreateVector(all);
+    fbs::AssignBuilder assign(b);
+    assign.add_ranks(ranks);
+    auto m = finish_msg<fbs::Assign>({}, b, assign.Finish());
+    REQUIRE(m);
+    auto wire = encode(*m);
+    if (references == 2)
+      CHECK(decode(wire));
+    else
+      CHECK(decode_reason(wire) == reject::verify);
+  }
+}
+
 TEST_CASE("refusals are logged, but not each of a flood") {
   auto before = counts().of(reject::oversize);
   for (int i = 0; i < 10'000; ++i) note_rejection(reject::oversize, 0x0101, "flood");

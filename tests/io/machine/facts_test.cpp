@@ -86,7 +86,7 @@ TEST_CASE("FACT-1 a file that is damaged or somebody else's is as absent") {
   CHECK(store.find("speed", a_day));
 }
 
-TEST_CASE("facts are kept under XDG_CACHE_HOME, by machine, or not at all") {
+TEST_CASE("facts are kept under XDG_CACHE_HOME, by machine, where something can be kept") {
   scratch dir;
   const char* before = std::getenv("XDG_CACHE_HOME");
   const std::string saved = before != nullptr ? before : "";

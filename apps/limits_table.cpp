@@ -1,0 +1,361 @@
+// The rows; see limits_table.hpp. Constants of headers are named, those of one file are repeated:
+// the house's test compares them.
+#include "apps/limits_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "actors/base/board.hpp"
+#include "actors/base/recorder.hpp"
+#include "actors/base/tap.hpp"
+#include "actors/checkpoint/pace_policy.hpp"
+#include "actors/cluster/door.hpp"
+#include "actors/cluster/frame_policy.hpp"
+#include "actors/cluster/strangers_policy.hpp"
+#include "actors/replay/lives.hpp"
+#include "actors/trace/audit.hpp"
+#include "actors/trace/observer.hpp"
+#include "actors/trace/trace_file.hpp"
+#include "actors/train/readiness_policy.hpp"
+#include "actors/train/requests_policy.hpp"
+#include "actors/train/stage.hpp"
+#include "gpu/collective/pair_links.hpp"
+#include "io/base/printable.hpp"
+#include "io/checkpoint/format.hpp"
+#include "io/checkpoint/hold.hpp"
+#include "io/checkpoint/line.hpp"
+#include "io/checkpoint/manifest.hpp"
+#include "io/config/properties.hpp"
+#include "io/data/text_source.hpp"
+#include "io/disk/disk.hpp"
+#include "io/folder/lock.hpp"
+#include "io/folder/owned.hpp"
+#include "io/machine/facts.hpp"
+#include "messages/block_pool.hpp"
+#include "messages/expansion.hpp"
+#include "messages/header.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+namespace cp = io::checkpoint;
+using cluster::frame_policy;
+
+constexpr uint64_t kib = 1 << 10, mib = 1 << 20, gib = 1 << 30, tib = gib << 10;
+
+constexpr limit_row rows[] = {
+    {"messages", "one message", max_message_bytes, "bytes",
+     "a longer one is not made; one that comes is refused and counted", "messages/header.hpp",
+     "max_message_bytes", "a payload beyond 1 MiB is an error that says so"},
+    {"messages", "lists and texts of a message, expanded", detail::max_expanded_bytes, "bytes",
+     "the message is refused and counted", "messages/expansion.hpp", "max_expanded_bytes",
+     "AM-4: one string referred to a hundred thousand times does not verify"},
+    {"messages", "tables in a message", 1 << 16, "tables", "the message is refused and counted",
+     "messages/verify.cpp", "max_tables",
+     "a table referred to a hundred thousand times does not verify"},
+    {"messages", "JSON that becomes a message", 8 * mib, "bytes", "it is refused",
+     "messages/json.cpp", "max_json_bytes", "limits: JSON beyond its length becomes no message"},
+    {"connections", "connections from one address that have not said who they are",
+     cluster::stranger_bounds{}.per_address, "connections", "the oldest of them gives way",
+     "actors/cluster/strangers_policy.hpp", "per_address",
+     "strangers: ten thousand of them leave room for one more"},
+    {"connections", "such connections in all, and never more than half of what descriptors allow",
+     cluster::stranger_bounds{}.in_all, "connections",
+     "the oldest of the address that has the most gives way", "actors/cluster/strangers_policy.hpp",
+     "in_all",
+     "strangers: where all are too many, the address that has the most gives one (STR-1)"},
+    {"connections", "how long one may wait before it says who it is",
+     cluster::stranger_bounds{}.patience_ns / 1'000'000'000, "s", "it is closed",
+     "actors/cluster/strangers_policy.hpp", "patience_ns",
+     "strangers: who waits too long is told once, the others stay (STR-2)"},
+    {"connections", "descriptors of a process: its limit is raised to what the system allows",
+     1048576, "descriptors", "further connections are turned away, a reserve stays for checkpoints",
+     "actors/cluster/accepting.cpp", "most_descriptors",
+     "strangers: what they take of the descriptors leaves the rest more"},
+    {"connections", "strangers at the port of a group of tensors",
+     gpu::pair_listener::most_strangers, "connections", "the oldest gives way",
+     "gpu/collective/pair_links.hpp", "most_strangers",
+     "COM-6: a thousand strangers at the ports of a group change no bit and end nothing"},
+    {"connections", "receives that a rank announces before anything is sent to it", 65536,
+     "receives", "the group ends, and says so", "gpu/collective/tensor_links.cpp", "most_ready",
+     ""},
+    {"connections", "a key of a job as text", 256, "bytes", "it is no key", "io/tls/keyring.cpp",
+     "most_text_bytes", "keyring: keys as text, and what is none (KEY-3)"},
+    {"connections", "a frame between processes", frame_policy::max_payload_bytes, "bytes",
+     "the connection is closed and counted", "actors/cluster/frame_policy.hpp", "max_payload_bytes",
+     "frames: a length is not believed beyond the largest message"},
+    {"connections", "a handshake", frame_policy::max_handshake_bytes, "bytes",
+     "the connection is closed and counted", "actors/cluster/frame_policy.hpp",
+     "max_handshake_bytes", "frames: nothing passes before a handshake, whoever speaks"},
+    {"connections", "lines about connections turned away",
+     cluster::door_log_policy::lines_per_minute, "a minute",
+     "further ones are counted, and told in the next line", "actors/cluster/door.hpp",
+     "lines_per_minute",
+     "door: an address is logged once a minute, all together at a bounded rate"},
+    {"connections", "the file of a meeting point", 64 * kib, "bytes", "the file is passed over",
+     "apps/control/meeting_point.cpp", "largest_sign_bytes",
+     "limits: the file of a meeting point beyond its length is passed over"},
+    {"connections", "processes remembered with who they are", 65536, "processes",
+     "further connections are refused", "actors/base/trust.cpp", "most_remembered",
+     "limits: who connects beyond what is remembered is refused"},
+    {"actors and traces", "what others said, on one line", printable_limit, "characters",
+     "it is cut, and ends with ...", "io/base/printable.hpp", "printable_limit",
+     "printable: what is too long is cut between characters"},
+    {"actors and traces", "output that waits for a terminal, pipe or file", 1 * mib, "bytes",
+     "further lines are left out, counted and told", "apps/voice.cpp", "most_waiting_bytes",
+     "voice: VO-1: a pipe that nobody reads holds nobody up, and what was lost is told"},
+    {"actors and traces", "cards of actors that have ended", board::dead_limit, "actors",
+     "the oldest is forgotten", "actors/base/board.hpp", "dead_limit",
+     "BRD-2: of the dead the last are kept"},
+    {"actors and traces", "records of a thread", record_ring::capacity, "records",
+     "the oldest is overwritten and counted", "actors/base/recorder.hpp", "capacity",
+     "REC-2: what was overwritten is counted, the rest is whole"},
+    {"actors and traces", "names of work in a process", 4096, "names",
+     "further work has no name in traces", "actors/base/recorder.cpp", "most_names",
+     "limits: names of work end, and what has none is recorded"},
+    {"actors and traces", "messages held for a trace with payloads", tap::limit, "messages",
+     "further ones are counted, not held", "actors/base/tap.hpp", "limit",
+     "TAP-1, TAP-2: a tap keeps what fits up to its limit and counts the rest"},
+    {"actors and traces", "bytes of them", tap::byte_limit, "bytes",
+     "further ones are counted, not held", "actors/base/tap.hpp", "byte_limit",
+     "TAP-2: a tap keeps no more bytes than its limit"},
+    {"actors and traces", "views of traces in a process", trace::observer_state::subscription_limit,
+     "views", "the next is refused", "actors/trace/observer.hpp", "subscription_limit",
+     "limits: a process shows only so many views of its trace"},
+    {"actors and traces", "black boxes of a process", trace::observer_state::box_limit, "files",
+     "no further one is written", "actors/trace/observer.hpp", "box_limit", ""},
+    {"actors and traces", "threads that a black box remembers", 64, "threads",
+     "further ones are not in it", "actors/base/flight_memory.cpp", "most_rings",
+     "limits: a black box remembers only so many threads"},
+    {"actors and traces", "actors that a black box names", 4096, "actors",
+     "the oldest are nameless in it", "actors/base/flight_memory.cpp", "most_actors",
+     "flight memory: texts beyond their room are cut, actors beyond theirs are forgotten"},
+    {"actors and traces", "names of work in a black box", 1024, "names",
+     "further ones are nameless in it", "actors/base/flight_memory.cpp", "most_works",
+     "flight memory: texts beyond their room are cut, actors beyond theirs are forgotten"},
+    {"actors and traces", "processes in a trace that is read", trace::batch_checker::process_limit,
+     "processes", "the file ends before it, with the place", "actors/trace/trace_file.hpp",
+     "process_limit", ""},
+    {"actors and traces", "events in a recording that is replayed", replay::event_limit, "events",
+     "the replay is refused", "actors/replay/lives.hpp", "event_limit", ""},
+    {"actors and traces", "activations announced to a stage ahead of its pass",
+     train::stage_state::early_limit, "messages", "further ones are refused and counted",
+     "actors/train/stage.hpp", "early_limit",
+     "limits: a stage keeps only so many activations ahead of its pass"},
+    {"actors and traces", "memory for messages of one size that a thread keeps",
+     detail::largest_kept_bytes, "bytes", "what is beyond is given back", "messages/block_pool.hpp",
+     "largest_kept_bytes", "BP-2: a thread keeps no more than its bound of a class"},
+    {"actors and traces", "an entry of a trace file", trace::max_entry_bytes, "bytes",
+     "the file ends before it, with the place", "actors/trace/trace_file.hpp", "max_entry_bytes",
+     "trace file TF-1: a length that no message has is refused before memory is taken"},
+    {"actors and traces", "requests of persons that wait for a step's end", train::pending_limit,
+     "requests", "further ones are refused", "actors/train/requests_policy.hpp", "pending_limit",
+     "requests: only so many wait for a step's end (ASK-3)"},
+    {"actors and traces", "refusals in the audit log", trace::audit_log::refusals_per_minute,
+     "a minute", "further ones are counted in the next line", "actors/trace/audit.hpp",
+     "refusals_per_minute", "ADT-3: a flood of refusals is counted, not written"},
+    {"checkpoints", "checkpoints of one run under way", checkpoint::pace_policy::most_open,
+     "checkpoints", "the next waits, or is left out and counted",
+     "actors/checkpoint/pace_policy.hpp", "most_open",
+     "pace: what is due begins while there is room, and only what is due"},
+    {"checkpoints", "the name of a tensor, a file or a job", cp::max_name_bytes, "bytes",
+     "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_name_bytes",
+     "SF-1..SF-3: a footer whose numbers do not fit is refused by name"},
+    {"checkpoints", "dimensions of a tensor", cp::max_dimensions, "dimensions",
+     "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_dimensions",
+     "limits: a shard beyond what a checkpoint can say is refused"},
+    {"checkpoints", "a slot", cp::max_slot_bytes, "bytes", "the checkpoint is refused by name",
+     "io/checkpoint/format.hpp", "max_slot_bytes",
+     "limits: a shard beyond what a checkpoint can say is refused"},
+    {"checkpoints", "the bytes of a rank", cp::max_stream_bytes, "bytes",
+     "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_stream_bytes",
+     "limits: a shard beyond what a checkpoint can say is refused"},
+    {"checkpoints", "ranks of a checkpoint", cp::max_ranks, "ranks",
+     "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_ranks",
+     "SF-1..SF-3: a footer whose numbers do not fit is refused by name"},
+    {"checkpoints", "the table at the end of a shard", cp::max_footer_bytes, "bytes",
+     "the checkpoint is refused", "io/checkpoint/format.hpp", "max_footer_bytes",
+     "limits: a shard beyond what a checkpoint can say is refused"},
+    {"checkpoints", "a MANIFEST", cp::max_manifest_bytes, "bytes", "the checkpoint is refused",
+     "io/checkpoint/manifest.hpp", "max_manifest_bytes",
+     "limits: a file beyond its length is refused, and none of it is read"},
+    {"checkpoints", "launches that a manifest lists as its line", cp::max_launches, "launches",
+     "the oldest but the first are left out", "io/checkpoint/line.hpp", "max_launches",
+     "LN-2: a line grows by a launch, and is bounded"},
+    {"checkpoints", "the reason why a checkpoint is held", cp::max_reason_bytes, "bytes",
+     "the hold is refused", "io/checkpoint/hold.hpp", "max_reason_bytes",
+     "limits: a reason to hold a checkpoint beyond its length is refused"},
+    {"checkpoints", "train_state.json", 16 * mib, "bytes", "the checkpoint is refused as a start",
+     "apps/ready.cpp", "state_limit", ""},
+    {"checkpoints", "settings that were changed, in train_state.json", 256, "settings",
+     "the checkpoint is refused as a start", "actors/checkpoint/train_state.cpp", "set_limit",
+     "limits: a state of training with too many settings is refused"},
+    {"checkpoints", "the mark of a folder of ours", io::max_mark_bytes, "bytes",
+     "it is none, and the folder stays", "io/folder/owned.hpp", "max_mark_bytes",
+     "owned: a mark says what it said, and what is none is refused"},
+    {"checkpoints", "the file of a folder's lock", io::max_lock_bytes, "bytes",
+     "it is none, and stays as it is", "io/folder/lock.hpp", "max_lock_bytes",
+     "lock: a file of that name which is not ours stays as it is"},
+    {"checkpoints", "names tried beside an export's that is not ours", 99, "names",
+     "the export is refused", "actors/checkpoint/archive.cpp", "most_places", ""},
+    {"checkpoints", "slots of a ring", 65536, "slots", "the job is refused", "io/disk/slots.cpp",
+     "most_slots", "limits: a ring of too many slots is refused"},
+    {"checkpoints", "a small file that `ckpt import` takes along", 64 * mib, "bytes",
+     "the import is refused", "apps/ckpt/convert.cpp", "max_small_bytes",
+     "limits: a file beyond its length is refused, and none of it is read"},
+    {"checkpoints", "a file of a tokenizer that a checkpoint takes along", 64 * mib, "bytes",
+     "the checkpoint is refused", "actors/checkpoint/archive.cpp", "max_tokenizer_bytes",
+     "limits: an archive refuses a tokenizer's file beyond its length"},
+    {"data and models", "a configuration file", 1 * mib, "bytes", "it is refused (78)",
+     "io/config/read_toml.cpp", "max_file_bytes",
+     "a file that is not there, not a file, or too large is told so"},
+    {"data and models", "includes within includes", 8, "levels", "the file is refused (78)",
+     "io/config/read_toml.cpp", "max_include_depth",
+     "includes: cycles, depth, absence and wrong types are refused, a diamond is fine"},
+    {"data and models", "includes of a configuration", 1024, "files", "the file is refused (78)",
+     "io/config/read_toml.cpp", "max_includes",
+     "includes: each file is read once, in the last of its places (L-4)"},
+    {"data and models", "a text file", io::max_document_bytes, "bytes",
+     "the data are refused when they are opened", "io/data/text_source.hpp", "max_document_bytes",
+     "a text file beyond the limit is refused when it is opened"},
+    {"data and models", "tokens of an llm.c file", 2147483647, "tokens", "the file is not written",
+     "io/data/token_file.hpp", "max_llmc_tokens",
+     "limits: a file of llm.c with more tokens than its header can say is refused"},
+    {"data and models", "the file of a tokenizer", 256 * mib, "bytes", "it is refused",
+     "io/tokenizer/make_tokenizer.cpp", "max_tokenizer_bytes",
+     "limits: a file beyond its length is refused, and none of it is read"},
+    {"data and models", "a text to be tokenised at once", gib, "bytes", "it is refused",
+     "io/tokenizer/hf_tokenizer.cpp", "max_text_bytes",
+     "limits: a text beyond what a tokenizer takes is refused"},
+    {"data and models", "the pattern of a tokenizer", 64 * kib, "bytes", "the tokenizer is refused",
+     "io/tokenizer/splitter.cpp", "max_pattern_bytes",
+     "limits: a tokenizer beyond its bounds is refused"},
+    {"data and models", "matches tried for one word", 10000000, "attempts", "the text is refused",
+     "io/tokenizer/splitter.cpp", "match_limit",
+     "SPL-2 a pattern or a replacement that explodes ends in an error"},
+    {"data and models", "added tokens of a tokenizer", 65536, "tokens", "the tokenizer is refused",
+     "io/tokenizer/hf_json.cpp", "max_added", "limits: a tokenizer beyond its bounds is refused"},
+    {"data and models", "normalizers, pre-tokenizers, decoders", 32, "of each",
+     "the tokenizer is refused", "io/tokenizer/hf_json.cpp", "max_steps",
+     "limits: a tokenizer beyond its bounds is refused"},
+    {"data and models", "a text within a tokenizer's file", 4096, "bytes",
+     "the tokenizer is refused", "io/tokenizer/hf_json.cpp", "max_short_text",
+     "limits: a tokenizer beyond its bounds is refused"},
+    {"data and models", "the vocabulary of an llm.c tokenizer", 4194304, "tokens",
+     "the tokenizer is refused", "io/tokenizer/other_tokenizers.cpp", "max_llmc_vocab",
+     "llm.c's tokenizer file decodes only, and its lies are refused"},
+    {"data and models", "a model's config.json", 16 * mib, "bytes", "the model is refused",
+     "io/formats/hf_config.cpp", "max_config_bytes",
+     "limits: a file beyond its length is refused, and none of it is read"},
+    {"data and models", "a number in it", 2147483648, "elements", "the model is refused",
+     "io/formats/hf_config.cpp", "max_dimension",
+     "what is wrong is said with the key, the value and what was expected"},
+    {"data and models", "a dimension of a model", 268435456, "elements", "the model is refused",
+     "gpu/model/model_config.cpp", "dimension_limit",
+     "impossible models are refused with the numbers"},
+    {"data and models", "layers of a model", 65536, "layers", "the model is refused",
+     "gpu/model/model_config.cpp", "layer_limit",
+     "limits: a model of too many layers or parameters is refused"},
+    {"data and models", "parameters of a model", 281474976710656, "parameters",
+     "the model is refused", "gpu/model/model_config.cpp", "parameter_limit",
+     "limits: a model of too many layers or parameters is refused"},
+    {"data and models", "threads of a machine's workers, for each core (64 are always allowed)",
+     train::threads_per_core_limit, "threads", "the job is refused (78)",
+     "actors/train/readiness_policy.hpp", "threads_per_core_limit",
+     "readiness: what a job needs is refused where the machine lacks it, with numbers"},
+    {"data and models", "the header of a safetensors file", 100000000, "bytes",
+     "the file is refused", "io/formats/safetensors.cpp", "max_header_bytes",
+     "ST-1 a header length beyond the file or the limit is refused"},
+    {"data and models", "dimensions of a tensor in it", 64, "dimensions", "the file is refused",
+     "io/formats/safetensors.cpp", "max_dimensions",
+     "limits: a tensor of too many dimensions is refused"},
+    {"data and models", "the index of a model in shards", 256 * mib, "bytes",
+     "the model is refused", "io/formats/safetensors.cpp", "max_index_bytes",
+     "limits: a file beyond its length is refused, and none of it is read"},
+    {"data and models", "the width of a norm on a GPU", 32768, "elements", "the model is refused",
+     "gpu/cuda/kernels/norm.hpp", "max_norm_width",
+     "cuda: a norm wider than its kernel is refused"},
+    {"data and models", "a host's batches in shared memory", uint64_t{1} << 36, "bytes",
+     "the job is refused", "actors/train/batch_memory.cpp", "max_bytes",
+     "batch memory: impossible sizes are refused"},
+    {"this machine", "a certificate, key or authority", 1 * mib, "bytes", "it is refused",
+     "io/tls/certs.cpp", "max_pem_bytes",
+     "limits: a file beyond its length is refused, and none of it is read"},
+    {"this machine", "what was measured of the machine", io::most_fact_bytes, "bytes",
+     "it is measured again", "io/machine/facts.hpp", "most_fact_bytes",
+     "FACT-1 a file that is damaged or somebody else's is as absent"},
+    {"this machine", "operations asked of one disk", io::disk::most_operations, "operations",
+     "the next is refused; the writer waits", "io/disk/disk.hpp", "most_operations",
+     "limits: a disk takes no more operations than it can hold"},
+};
+
+/// "1 MiB", "65,536", "4194305 bytes".
+std::string amount(uint64_t value, std::string_view unit) {
+  if (unit == "bytes")
+    for (const auto& [size, name] :
+         {std::pair{tib, "TiB"}, {gib, "GiB"}, {mib, "MiB"}, {kib, "KiB"}})
+      if (value >= size && value % size == 0) return fmt::format("{} {}", value / size, name);
+  return fmt::format("{} {}", value, unit);
+}
+
+constexpr auto limits_head = R"(# Limits
+
+Nothing that a stranger, a file or a long run can fill grows without bound. This page is made from
+the program's own table (`troupe limits --markdown`; for machines `troupe limits --json`). Each row
+is reached in a test, but for a few that tests/house/rules.py names with the reason, and a test of
+the tree finds a bound in the code that is missing here.
+)";
+
+constexpr auto keys_head = R"(
+## keys of a configuration
+
+`troupe config check` refuses what lies outside, with the key and its line (78).
+
+| key | accepts |
+|---|---|
+)";
+
+}  // namespace
+
+std::span<const limit_row> limit_rows() {
+  return rows;
+}
+
+std::string limits_markdown() {
+  std::string out = limits_head;
+  std::string_view area;
+  for (const auto& row : rows) {
+    if (row.area != area)
+      out += fmt::format("\n## {}\n\n| what | at most | at it |\n|---|---|---|\n", row.area);
+    area = row.area;
+    out += fmt::format("| {} | {} | {} |\n", row.what, amount(row.value, row.unit), row.then);
+  }
+  out += keys_head;
+  for (const auto& p : config::properties())
+    if (p.limits.max) out += fmt::format("| `{}` | {} |\n", p.key, config::accepts(p));
+  return out;
+}
+
+std::string limits_json() {
+  auto all = nlohmann::ordered_json::array();
+  for (const auto& row : rows)
+    all.push_back({{"area", row.area},
+                   {"what", row.what},
+                   {"value", row.value},
+                   {"unit", row.unit},
+                   {"then", row.then}});
+  for (const auto& p : config::properties())
+    if (p.limits.max)
+      all.push_back({{"area", "keys of a configuration"},
+                     {"what", p.key},
+                     {"value", *p.limits.max},
+                     {"unit", ""},
+                     {"then", "refused: " + config::accepts(p)}});
+  return nlohmann::ordered_json{{"limits", all}}.dump() + "\n";
+}
+
+}  // namespace troupe::apps

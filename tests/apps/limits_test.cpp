@@ -1,0 +1,423 @@
+// The bounds of the program: each reached, where no other test does, and the page that lists them.
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <caf/all.hpp>
+#include <nlohmann/json.hpp>
+
+#include "actors/base/board.hpp"
+#include "actors/base/flight_memory.hpp"
+#include "actors/base/recorder.hpp"
+#include "actors/base/tap.hpp"
+#include "actors/base/trust.hpp"
+#include "actors/trace/audit.hpp"
+#include "actors/trace/observer.hpp"
+#include "actors/train/stage.hpp"
+#include "apps/control/meeting_point.hpp"
+#include "apps/limits_table.hpp"
+#include "gpu/model/model_config.hpp"
+#include "io/checkpoint/format.hpp"
+#include "io/checkpoint/hold.hpp"
+#include "io/checkpoint/manifest.hpp"
+#include "io/checkpoint/reader.hpp"
+#include "io/data/token_file.hpp"
+#include "io/disk/disk.hpp"
+#include "io/disk/slots.hpp"
+#include "io/formats/hf_config.hpp"
+#include "io/formats/safetensors.hpp"
+#include "io/tls/certs.hpp"
+#include "io/tokenizer/hf_tokenizer.hpp"
+#include "io/tokenizer/tokenizer.hpp"
+#include "messages/registry.hpp"
+#include "messages/rejection.hpp"
+#include "messages/type_ids.hpp"
+#include "tests/io/scratch.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+namespace fs = std::filesystem;
+namespace cp = io::checkpoint;
+
+/// A file of that length which takes no room; it begins with `text`.
+std::string sparse(const fs::path& path, uint64_t bytes, const std::string& text = "") {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path) << text;
+  fs::resize_file(path, bytes);
+  return path.string();
+}
+
+/// The value of the row of a constant.
+uint64_t limit_of(std::string_view file, std::string_view name) {
+  for (const auto& row : limit_rows())
+    if (row.file == file && row.name == name) return row.value;
+  FAIL("no such row: " << file << " " << name);
+  return 0;
+}
+
+/// In a process of its own: what is filled there is filled for good.
+bool holds_in_a_child(const std::function<bool()>& there) {
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) _exit(there() ? 0 : 1);
+  int how = 0;
+  REQUIRE(waitpid(child, &how, 0) == child);
+  return WIFEXITED(how) && WEXITSTATUS(how) == 0;
+}
+
+std::string tokenizer_fault(const std::function<void(nlohmann::json&)>& change) {
+  nlohmann::json file = {
+      {"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"ab", 2}}}, {"merges", {"a b"}}}},
+      {"added_tokens", nlohmann::json::array()}};
+  change(file);
+  scratch dir;
+  std::ofstream(dir / "tokenizer.json") << file.dump();
+  auto made = io::make_tokenizer((dir / "tokenizer.json").string());
+  return made ? "" : made.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("LIM-3 docs/limits.md is what the table of limits says") {
+  std::ifstream in(fs::path(TROUPE_SOURCE_DIR) / "docs" / "limits.md");
+  REQUIRE_MESSAGE(in, "docs/limits.md is missing");
+  std::stringstream text;
+  text << in.rdbuf();
+  CHECK_MESSAGE(text.str() == limits_markdown(), "run: troupe limits --markdown > docs/limits.md");
+  const auto all = nlohmann::json::parse(limits_json())["limits"];
+  CHECK(all.size() > limit_rows().size());
+  for (const auto& row : all) CHECK(row["value"].get<double>() > 0);
+}
+
+TEST_CASE("limits: a file beyond its length is refused, and none of it is read") {
+  scratch dir;
+  const auto refused = [](const auto& answer) {
+    return !answer &&
+           (answer.error().code == errc::bad_data || answer.error().code == errc::usage ||
+            answer.error().code == errc::permission || answer.error().code == errc::bad_config);
+  };
+  const auto beyond = [&](const char* path, const char* file, const char* name, uint64_t more = 1) {
+    return sparse(dir / path, limit_of(file, name) + more, "{}");
+  };
+  CHECK(refused(io::make_tokenizer(
+      beyond("tokenizer.json", "io/tokenizer/make_tokenizer.cpp", "max_tokenizer_bytes"))));
+  CHECK(refused(
+      io::read_hf_config(beyond("config.json", "io/formats/hf_config.cpp", "max_config_bytes"))));
+  beyond("model/model.safetensors.index.json", "io/formats/safetensors.cpp", "max_index_bytes");
+  CHECK(refused(io::tensor_store::open(dir / "model")));
+  const auto pem = beyond("ca.pem", "io/tls/certs.cpp", "max_pem_bytes");
+  CHECK(refused(tls::verify(pem, pem, "")));
+  beyond("step-00000001/MANIFEST", "io/checkpoint/manifest.hpp", "max_manifest_bytes",
+         uint64_t{8} << 20);
+  CHECK(refused(cp::reader::open(dir / "step-00000001")));
+}
+
+TEST_CASE("limits: the file of a meeting point beyond its length is passed over") {
+  scratch dir;
+  const char* before = std::getenv("XDG_RUNTIME_DIR");
+  const std::string saved = before != nullptr ? before : "";
+  ::setenv("XDG_RUNTIME_DIR", dir.path.c_str(), 1);
+  const auto limit = limit_of("apps/control/meeting_point.cpp", "largest_sign_bytes");
+  const auto sign = fmt::format(R"({{"job": "j", "pid": {}, "address": "127.0.0.1:1"}})", getpid());
+  fs::create_directories(dir / "troupe");
+  fs::permissions(dir / "troupe", fs::perms::owner_all);
+  const auto padded = [&](uint64_t bytes) {
+    std::ofstream(dir / "troupe" / "1.json") << sign << std::string(bytes - sign.size(), ' ');
+    return meeting_points().size();
+  };
+  const auto at = padded(limit), beyond = padded(limit + 1);
+  if (before != nullptr)
+    ::setenv("XDG_RUNTIME_DIR", saved.c_str(), 1);
+  else
+    ::unsetenv("XDG_RUNTIME_DIR");
+  CHECK(at == 1);
+  CHECK(beyond == 0);
+}
+
+TEST_CASE("limits: JSON beyond its length becomes no message") {
+  const auto limit = limit_of("messages/json.cpp", "max_json_bytes");
+  CHECK(from_json("Ack", "{}" + std::string(limit - 2, ' ')));
+  CHECK_FALSE(from_json("Ack", "{}" + std::string(limit - 1, ' ')));
+}
+
+TEST_CASE("limits: a shard beyond what a checkpoint can say is refused") {
+  cp::footer sound;
+  sound.job = "j";
+  sound.layout = {1, 1};
+  sound.slot_bytes = 4096;
+  sound.pieces = {{"a", cp::part::master, io::tensor_dtype::f32, {1}, false, 0, 1, 0, 4}};
+  sound.stream_bytes = 4;
+  sound.crc32c = {1};
+  REQUIRE(cp::encode_tail(sound));
+  auto f = sound;
+  f.slot_bytes = cp::max_slot_bytes + 4096;
+  CHECK_FALSE(cp::encode_tail(f));
+  f = sound;
+  f.stream_bytes = cp::max_stream_bytes + 1;
+  CHECK_FALSE(cp::encode_tail(f));
+  f = sound;
+  f.pieces[0].shape.assign(cp::max_dimensions, 1);
+  CHECK(cp::encode_tail(f));
+  f.pieces[0].shape.assign(cp::max_dimensions + 1, 1);
+  CHECK_FALSE(cp::encode_tail(f));
+}
+
+TEST_CASE("limits: a ring of too many slots is refused") {
+  io::slots_options options;
+  options.slot_bytes = io::disk_block;
+  options.count = static_cast<int>(limit_of("io/disk/slots.cpp", "most_slots")) + 1;
+  CHECK(io::slots::make(options).error().code == errc::bad_config);
+}
+
+TEST_CASE("limits: a tokenizer beyond its bounds is refused") {
+  CHECK(tokenizer_fault([](auto&) {}) == "");
+  const auto lower = [](size_t count) {
+    return [count](nlohmann::json& file) {
+      auto all = nlohmann::json::array();
+      for (size_t i = 0; i < count; ++i) all.push_back({{"type", "NFC"}});
+      file["normalizer"] = {{"type", "Sequence"}, {"normalizers", all}};
+    };
+  };
+  const auto steps = limit_of("io/tokenizer/hf_json.cpp", "max_steps");
+  CHECK(tokenizer_fault(lower(steps)) == "");
+  CHECK(tokenizer_fault(lower(steps + 1)) != "");
+  const auto pattern = [](const char* kind, size_t bytes) {
+    return [kind, bytes](nlohmann::json& file) {
+      file["pre_tokenizer"] = {{"type", "Split"},
+                               {"behavior", "Isolated"},
+                               {"pattern", {{kind, std::string(bytes, 'a')}}}};
+    };
+  };
+  const auto text = limit_of("io/tokenizer/hf_json.cpp", "max_short_text");
+  CHECK(tokenizer_fault(pattern("String", text)) == "");
+  CHECK(tokenizer_fault(pattern("String", text + 1)) != "");
+  CHECK(tokenizer_fault(pattern(
+            "Regex", limit_of("io/tokenizer/splitter.cpp", "max_pattern_bytes") + 1)) != "");
+  const auto added = [](size_t count) {
+    return [count](nlohmann::json& file) {
+      for (size_t i = 0; i < count; ++i)
+        file["added_tokens"].push_back({{"id", 3 + i}, {"content", fmt::format("<{}>", i)}});
+    };
+  };
+  CHECK(tokenizer_fault(added(3)) == "");
+  CHECK(tokenizer_fault(added(limit_of("io/tokenizer/hf_json.cpp", "max_added") + 1)) != "");
+}
+
+TEST_CASE("limits: a file of llm.c with more tokens than its header can say is refused") {
+  scratch dir;
+  auto writer = io::token_file_writer::create(dir / "tokens.bin", 2);
+  REQUIRE(writer);
+  const auto limit = limit_of("io/data/token_file.hpp", "max_llmc_tokens");
+  // Read-only pages of zeros, of which none is looked at.
+  void* zeros = ::mmap(nullptr, 4 * (limit + 1), PROT_READ,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REQUIRE(zeros != MAP_FAILED);
+  const auto refused = writer->append({static_cast<const int32_t*>(zeros), limit + 1});
+  ::munmap(zeros, 4 * (limit + 1));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::bad_data);
+}
+
+TEST_CASE("limits: a text beyond what a tokenizer takes is refused") {
+  scratch dir;
+  std::ofstream(dir / "tokenizer.json")
+      << R"({"model":{"type":"BPE","vocab":{"a":0},"merges":[]},"added_tokens":[]})";
+  auto made = io::make_tokenizer((dir / "tokenizer.json").string());
+  REQUIRE(made);
+  CHECK((*made)->encode("a"));
+  const auto limit = limit_of("io/tokenizer/hf_tokenizer.cpp", "max_text_bytes");
+  CHECK_FALSE((*made)->encode(std::string(limit, 'a')));
+}
+
+TEST_CASE("limits: a model of too many layers or parameters is refused") {
+  gpu::model_config m;
+  m.layers = static_cast<int64_t>(limit_of("gpu/model/model_config.cpp", "layer_limit"));
+  m.hidden = m.ffn = 8;
+  m.heads = m.kv_heads = 1;
+  m.head_width = 8;
+  m.vocab = m.max_positions = 8;
+  CHECK(m.check());
+  ++m.layers;
+  CHECK(m.check().error().message.find("layers") != std::string::npos);
+  m.layers = 1 << 12;
+  m.hidden = m.head_width = m.ffn = 1 << 20;
+  CHECK(m.check().error().message.find("parameters") != std::string::npos);
+}
+
+TEST_CASE("limits: a reason to hold a checkpoint beyond its length is refused") {
+  scratch dir;
+  const auto fault = [&](size_t bytes) {
+    return cp::add_hold(dir / "step-00000001", {"me", std::string(bytes, 'x')}).error().code;
+  };
+  CHECK(fault(cp::max_reason_bytes) == errc::not_found);  // the length is fine, there is none
+  CHECK(fault(cp::max_reason_bytes + 1) == errc::usage);
+}
+
+TEST_CASE("limits: a tensor of too many dimensions is refused") {
+  const auto fault = [](size_t dimensions) {
+    std::string shape = "1";
+    for (size_t i = 1; i < dimensions; ++i) shape += ",1";
+    const auto header =
+        fmt::format(R"({{"a":{{"dtype":"F32","shape":[{}],"data_offsets":[0,4]}}}})", shape);
+    uint64_t n = header.size();
+    std::string file(reinterpret_cast<const char*>(&n), sizeof n);
+    file += header + std::string(4, '\0');
+    return !io::parse_safetensors(io::as_bytes(file));
+  };
+  const auto limit = limit_of("io/formats/safetensors.cpp", "max_dimensions");
+  CHECK_FALSE(fault(limit));
+  CHECK(fault(limit + 1));
+}
+
+TEST_CASE("limits: a disk takes no more operations than it can hold") {
+  scratch dir;
+  auto d = io::open_disk({io::disk_backend::threads, 1, 1, {}});
+  REQUIRE(d);
+  io::open_options how;
+  how.mode = io::open_mode::create;
+  auto file = (*d)->open(dir / "a", how);
+  REQUIRE(file);
+  std::vector<std::byte> block(64);
+  size_t taken = 0;
+  status last;
+  while (last && taken <= io::disk::most_operations) {
+    last = (*d)->write(*file, 64 * taken, io::io_buffer::borrow(block), taken);
+    taken += last ? 1 : 0;
+  }
+  CHECK(taken == io::disk::most_operations);
+  CHECK(last.error().code == errc::no_memory);
+  while ((*d)->under_way() > 0) REQUIRE_FALSE((*d)->wait(1, std::chrono::minutes(5)).empty());
+  (*d)->close(*file);
+}
+
+TEST_CASE("BRD-2: of the dead the last are kept") {
+  CHECK(holds_in_a_child([] {
+    auto& b = board::instance();
+    for (size_t i = 0; i < board::dead_limit + 10; ++i) b.remove(b.add(0));
+    return b.view(true).size() - b.view().size() == board::dead_limit;
+  }));
+}
+
+TEST_CASE("limits: names of work end, and what has none is recorded") {
+  CHECK(holds_in_a_child([] {
+    const auto most = limit_of("actors/base/recorder.cpp", "most_names");
+    for (uint64_t i = 0; i < 2 * most; ++i) work_name(fmt::format("work {}", i));
+    return work_names().size() == most && work_name("one more") == 0 && work_name("work 0") == 1;
+  }));
+}
+
+TEST_CASE("TAP-2: a tap keeps no more bytes than its limit") {
+  auto& t = tap::instance();
+  const auto m = make_msg<fbs::Ack>({}, [](auto& a) { a.text.assign(1 << 16, 'x'); });
+  const auto before = t.dropped();
+  t.open([](uint32_t, uint16_t) { return true; });
+  const size_t fit = tap::byte_limit / m.header().length;
+  for (size_t i = 0; i < fit + 7; ++i) t.offer(1, 0, 0, m);
+  CHECK(t.drain().size() == fit);
+  CHECK(t.dropped() - before == 7);
+  t.open({});
+}
+
+TEST_CASE("limits: who connects beyond what is remembered is refused") {
+  CHECK(holds_in_a_child([] {
+    const auto most = limit_of("actors/base/trust.cpp", "most_remembered");
+    const auto process = [](uint64_t n) {
+      caf::node_id::default_data::host_id_type host{};
+      std::memcpy(host.data(), &n, sizeof n);
+      return caf::make_node_id(static_cast<uint32_t>(n + 1), host);
+    };
+    for (uint64_t i = 0; i < most; ++i)
+      if (!bind_peer(process(i), {"node", tls::role::node}, 1)) return false;
+    return !bind_peer(process(most), {"node", tls::role::node}, 1);
+  }));
+}
+
+TEST_CASE("limits: a process shows only so many views of its trace") {
+  caf::actor_system_config config;
+  register_messages(config);
+  caf::actor_system system(config);
+  const auto target = system.spawn(trace::observer, trace::observer_options{});
+  {
+    caf::scoped_actor self(system);
+    size_t begun = 0, refused = 0;
+    for (uint64_t i = 1; i <= trace::observer_state::subscription_limit + 2; ++i)
+      self->request(target, std::chrono::minutes(5),
+                    make_msg<fbs::TraceStart>({},
+                                              [&](auto& m) {
+                                                m.subscription = i;
+                                                m.max_records = 1'000'000;
+                                                m.rate_per_s = 1;
+                                              }),
+                    caf::actor_cast<caf::strong_actor_ptr>(self))
+          .receive([&](const msg<fbs::TraceStarted>&) { ++begun; },
+                   [&](const caf::error&) { ++refused; });
+    CHECK(begun == trace::observer_state::subscription_limit);
+    CHECK(refused == 2);
+  }
+  caf::anon_send_exit(target, caf::exit_reason::kill);
+}
+
+TEST_CASE("limits: a black box remembers only so many threads") {
+  CHECK(holds_in_a_child([] {
+    if (!reserve_flight_memory()) return false;
+    const auto most = limit_of("actors/base/flight_memory.cpp", "most_rings");
+    uint64_t given = 0;
+    for (uint64_t i = 0; i < 2 * most; ++i) given += detail::take_flight_ring() != nullptr ? 1 : 0;
+    return given == most && read_flight_memory().records.empty();
+  }));
+}
+
+TEST_CASE("limits: a stage keeps only so many activations ahead of its pass") {
+  caf::actor_system_config config;
+  register_messages(config);
+  caf::actor_system system(config);
+  const auto idle = system.spawn([](caf::event_based_actor* self) -> caf::behavior {
+    self->set_default_handler(caf::drop);
+    return {[](caf::unit_t) {}};
+  });
+  const auto target = system.spawn(train::stage, 1u, 0u, caf::actor_cast<worker_actor>(idle));
+  {
+    caf::scoped_actor self(system);
+    message_context cause;
+    cause.epoch = 1;
+    const auto before = counts().of(reject::unexpected);
+    for (size_t i = 0; i < train::stage_state::early_limit + 5; ++i)
+      self->send(target, make_msg<fbs::ActivationReady>(cause, [&](auto& a) { a.step = 1; }));
+    bool answered = false;
+    self->request(target, std::chrono::minutes(5), make_msg<fbs::StatusRequest>(cause))
+        .receive([&](const msg<fbs::Status>&) { answered = true; }, [](const caf::error&) {});
+    CHECK(answered);
+    CHECK(counts().of(reject::unexpected) - before == 5);
+  }
+  caf::anon_send_exit(target, caf::exit_reason::kill);
+  caf::anon_send_exit(idle, caf::exit_reason::kill);
+}
+
+TEST_CASE("ADT-3: a flood of refusals is counted, not written") {
+  scratch dir;
+  const auto path = dir / "audit.jsonl";
+  const auto lines = [&] {
+    std::ifstream in(path);
+    std::vector<std::string> out;
+    for (std::string line; std::getline(in, line);) out.push_back(line);
+    return out;
+  };
+  trace::audit_log log(path.string(), [] { return std::string("now"); });
+  const refusal r{{"eve", tls::role::reader}, "run", make_msg<fbs::Pause>()};
+  constexpr uint64_t most = trace::audit_log::refusals_per_minute;
+  for (uint64_t i = 0; i < most + 40; ++i) log.note_refusal(r, 1);
+  CHECK(lines().size() == most);
+  log.note_refusal(r, 61'000'000'000);
+  REQUIRE(lines().size() == most + 1);
+  CHECK(lines().back().find("40") != std::string::npos);
+}
+
+}  // namespace troupe::apps
