@@ -14,7 +14,8 @@ namespace {
 
 constexpr unsigned char cipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 
-/// OpenSSL takes a pre-shared key for a resumed session, and none of a context without a name.
+/// OpenSSL takes a pre-shared key for a resumed session: it takes none where the context has no
+/// name, or (the side that connects) where the session has another.
 constexpr unsigned char context_name[] = {'j', 'o', 'b'};
 
 /// What a context knows, or a link of the other end.
@@ -51,6 +52,7 @@ SSL_SESSION* session_of(SSL* link, const tls::job_key::bytes_type& key) {
   if (!session || suite == nullptr ||
       SSL_SESSION_set1_master_key(session.get(), key.data(), key.size()) != 1 ||
       SSL_SESSION_set_cipher(session.get(), suite) != 1 ||
+      SSL_SESSION_set1_id_context(session.get(), context_name, sizeof(context_name)) != 1 ||
       SSL_SESSION_set_protocol_version(session.get(), TLS1_3_VERSION) != 1)
     return nullptr;
   return session.release();
