@@ -20,6 +20,7 @@
 #include "actors/trace/observer.hpp"
 #include "actors/trace/trace_file.hpp"
 #include "actors/train/readiness_policy.hpp"
+#include "actors/train/requests_policy.hpp"
 #include "actors/train/stage.hpp"
 #include "gpu/collective/pair_links.hpp"
 #include "io/base/printable.hpp"
@@ -145,6 +146,9 @@ constexpr limit_row rows[] = {
      train::stage_state::early_limit, "messages", "further ones are refused and counted",
      "actors/train/stage.hpp", "early_limit",
      "limits: a stage keeps only so many activations ahead of its pass"},
+    {"actors and traces", "requests of persons that wait for the end of a step",
+     train::pending_limit, "requests", "the next is refused", "actors/train/requests_policy.hpp",
+     "pending_limit", "requests: only so many wait for a step's end (ASK-3)"},
     {"actors and traces", "memory for messages of one size that a thread keeps",
      detail::largest_kept_bytes, "bytes", "what is beyond is given back", "messages/block_pool.hpp",
      "largest_kept_bytes", "BP-2: a thread keeps no more than its bound of a class"},
@@ -193,6 +197,11 @@ constexpr limit_row rows[] = {
      "lock: a file of that name which is not ours stays as it is"},
     {"checkpoints", "names tried beside an export's that is not ours", 99, "names",
      "the export is refused", "actors/checkpoint/archive.cpp", "most_places", ""},
+    {"checkpoints", "a train_state.json", 16 * mib, "bytes", "the start is refused",
+     "apps/ready.cpp", "state_limit", ""},
+    {"checkpoints", "settings that it lists", 256, "settings", "the start is refused",
+     "actors/checkpoint/train_state.cpp", "set_limit",
+     "train state: one without settings is an older one, damaged ones are refused"},
     {"checkpoints", "slots of a ring", 65536, "slots", "the job is refused", "io/disk/slots.cpp",
      "most_slots", "limits: a ring of too many slots is refused"},
     {"checkpoints", "a small file that `ckpt import` takes along", 64 * mib, "bytes",
