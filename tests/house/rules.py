@@ -142,7 +142,6 @@ UNREACHED = {
     "actors/replay/lives.hpp event_limit": "a recording of some 600 MB",
     "actors/trace/observer.hpp box_limit": "one death in ten seconds, sixteen times",
     "actors/trace/trace_file.hpp process_limit": "a trace of a million processes",
-    "apps/ready.cpp state_limit": "a whole checkpoint for one call of read_file",
     "apps/ckpt/convert.cpp max_small_bytes": "a whole import for one call of read_file",
     "apps/ready.cpp state_limit": "one call of read_file",
     "gpu/cuda/kernels/norm.hpp max_norm_width": "a model of that width",
