@@ -50,7 +50,7 @@ result<int> check(const config_arguments& a) {
     const auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster));
     for (const auto& remark : ready.remarks) say(remark);
     for (const auto& note : ready.of_data) say(note);
-    if (!ready.problems.empty()) return as_error(ready.problems, loaded);
+    if (!ready.problems.empty()) return refusal_of(ready.problems, loaded);
   }
   say(fmt::format("{}: sound{}; {}", a.job.file, a.no_files ? "" : ", and could start here",
                   amounts_to(loaded.value)));

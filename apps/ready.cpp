@@ -1,17 +1,22 @@
 // The checks in order: cheap ones first, those that read everything last.
 #include "apps/ready.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/archive.hpp"
+#include "actors/checkpoint/owner.hpp"
 #include "actors/cluster/listening.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/train/check_inputs.hpp"
 #include "actors/train/readiness_policy.hpp"
+#include "actors/train/resume_policy.hpp"
 #include "apps/up/folders.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/retention.hpp"
+#include "io/file.hpp"
 #include "io/folder/can_make.hpp"
 
 namespace troupe::apps {
@@ -30,9 +35,15 @@ status certificates(const config::cluster_section& c) {
 train::findings folders(const config::job& job) {
   train::findings out;
   const auto& c = job.checkpoint;
-  out.note("job.output", io::can_make(job.job.output));
-  out.note("checkpoint.dir", io::can_make(c.dir));
-  if (!train::ready_tokens(job)) out.note("data.cache", io::can_make(job.data.cache));
+  const auto output = io::can_make(job.job.output);
+  out.note("job.output", output);
+  const auto note = [&](const char* key, const std::string& dir) {
+    if (output || !io::is_within(dir, job.job.output)) out.note(key, io::can_make(dir));
+  };
+  note("checkpoint.dir", c.dir);
+  if (!train::ready_tokens(job)) note("data.cache", job.data.cache);
+  if (out.problems.empty())  // else both might say the same
+    for (auto& [key, why] : check_folders(job)) out.refuse(key, std::move(why));
   if (c.second.dir.empty()) return out;
   if (auto made = io::can_make(c.second.dir); !made)
     out.remarks.push_back("warning: checkpoint.second.dir: " + render(made.error()));
@@ -52,13 +63,19 @@ train::findings folders(const config::job& job) {
   return out;
 }
 
+/// In both tiers. A second one that cannot be looked into: resume_from says so.
+result<std::vector<io::checkpoint::entry>> list_both(const config::checkpoint_section& c) {
+  TROUPE_TRY(all, io::checkpoint::list(c.dir));
+  if (!c.second.dir.empty())
+    if (auto second = io::checkpoint::list(c.second.dir))
+      all.insert(all.end(), second->begin(), second->end());
+  return all;
+}
+
 /// Fences off what is left of earlier launches: their shards bear another name, their messages
 /// another number.
 result<uint32_t> epoch_of(const config::checkpoint_section& c) {
-  TROUPE_TRY(all, io::checkpoint::list(c.dir));
-  if (!c.second.dir.empty())  // one that cannot be looked into: resume_from says so
-    if (auto second = io::checkpoint::list(c.second.dir))
-      all.insert(all.end(), second->begin(), second->end());
+  TROUPE_TRY(all, list_both(c));
   const auto epoch = io::checkpoint::next_epoch(all);
   if (epoch <= std::numeric_limits<uint32_t>::max()) return static_cast<uint32_t>(epoch);
   return error{errc::bad_data,
@@ -67,22 +84,56 @@ result<uint32_t> epoch_of(const config::checkpoint_section& c) {
                "`troupe ckpt ls` shows which: take it away"};
 }
 
+/// What the ranks would save must fit slots.
+status shares(const train::job_plan& plan) {
+  TROUPE_CHECK(checkpoint::shares_of(plan));
+  return {};
+}
+
 /// Checkpoints that are read: every byte of them.
 void check_checkpoints(const config::job& job, readiness& r, train::findings& found) {
   const auto& c = job.checkpoint;
+  found.note("checkpoint.dir", checkpoint::check_owner(job));
   if (checkpoint::is_checkpoint(job.model.path))
     found.note("model.path", checkpoint::verify(job.model.path));
   if (auto epoch = epoch_of(c))
     r.epoch = *epoch;
   else
     found.refuse("checkpoint.dir", epoch.error());
+  if (auto there = checkpoints_of(c)) r.checkpoints = std::move(*there);
   auto start = checkpoint::resume_from(c.resume, c.dir, c.second.dir);
   if (!start) return found.refuse("checkpoint.resume", start.error());
   for (const auto& line : start->passed_over) found.remarks.push_back("warning: " + line);
   r.resume = start->from;
 }
 
+/// What the run takes over from the checkpoint beside its tensors, and what has changed since.
+void compare_with_checkpoint(readiness& r, train::findings& found) {
+  constexpr size_t state_limit = size_t{16} << 20;
+  if (!r.plan || !r.resume) return;
+  const auto file = r.resume->path / checkpoint::state_file;
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) return;  // what was imported has none
+  auto saved = [&]() -> result<checkpoint::train_state> {
+    TROUPE_TRY(text, io::read_file(file, state_limit));
+    return checkpoint::parse_state(text);
+  }();
+  if (!saved) return found.refuse("checkpoint.resume", saved.error().within(file.string()));
+  auto resumed = train::resume_policy(r.plan->job, *saved);
+  found.add(std::move(resumed.found));
+  r.plan->job = std::move(resumed.job);
+  r.resume->state = {saved->step, saved->tokens, saved->loss, "", std::move(resumed.set)};
+}
+
 }  // namespace
+
+result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoint_section& c) {
+  TROUPE_TRY(all, list_both(c));
+  std::vector<std::filesystem::path> out;
+  for (const auto& e : all) out.push_back(e.path);
+  std::sort(out.begin(), out.end());
+  return out;
+}
 
 readiness readiness_of(const config::job& job, const train::machine& machine) {
   readiness r;
@@ -90,11 +141,13 @@ readiness readiness_of(const config::job& job, const train::machine& machine) {
   found.note("cluster.tls.certificate", certificates(job.cluster));
   found.note("cluster.listen",
              cluster::can_listen(job.cluster.listen, static_cast<uint16_t>(job.cluster.port)));
-  found.add(folders(job));
-  for (auto& [key, why] : check_folders(job)) found.refuse(key, std::move(why));
+  auto where = folders(job);
+  const bool can_look = where.problems.empty();
+  found.add(std::move(where));
   auto plan = train::make_plan(job);
   if (plan) {
     found.add(train::judge(*plan, machine));
+    if (found.problems.empty()) found.note("checkpoint.slot_bytes", shares(*plan));
     auto inputs = train::check_inputs(*plan);
     found.add({{}, std::move(inputs.problems)});
     r.of_data = std::move(inputs.notes);
@@ -102,7 +155,8 @@ readiness readiness_of(const config::job& job, const train::machine& machine) {
   } else {
     found.refuse("", plan.error());
   }
-  check_checkpoints(job, r, found);
+  if (can_look) check_checkpoints(job, r, found);
+  compare_with_checkpoint(r, found);
   r.remarks = std::move(found.remarks);
   r.problems = std::move(found.problems);
   return r;
@@ -123,7 +177,7 @@ std::vector<config::problem> placed(const std::vector<train::finding>& problems,
   return out;
 }
 
-error as_error(const std::vector<train::finding>& problems, const config::loaded& job) {
+error refusal_of(const std::vector<train::finding>& problems, const config::loaded& job) {
   auto all = placed(problems, job);
   if (all.size() > 1) return config::as_error(all);
   const auto hint = std::exchange(all.front().hint, "");

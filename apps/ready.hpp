@@ -7,6 +7,7 @@
 //   ONE-2  Checks leave nothing behind.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,8 +28,13 @@ struct readiness {
   // Where there are no problems:
   std::optional<train::job_plan> plan;
   std::optional<checkpoint::entry> resume;
-  uint32_t epoch = 1;  ///< later than that of every checkpoint there is
+  uint32_t epoch = 1;                              ///< later than that of every checkpoint there is
+  std::vector<std::filesystem::path> checkpoints;  ///< those there were, whole or not
 };
+
+/// The folders of checkpoints in both tiers. Where they are no longer those of a readiness, another
+/// launcher has been there since, and its checks say nothing about a start.
+result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoint_section& c);
 
 /// All checks of a settled job against this machine.
 readiness readiness_of(const config::job& job, const train::machine& machine);
@@ -38,6 +44,6 @@ std::vector<config::problem> placed(const std::vector<train::finding>& problems,
                                     const config::loaded& job);
 
 /// One error for them all: a line each, and the code of a single one, else bad_config.
-error as_error(const std::vector<train::finding>& problems, const config::loaded& job);
+error refusal_of(const std::vector<train::finding>& problems, const config::loaded& job);
 
 }  // namespace troupe::apps

@@ -3,6 +3,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -158,8 +159,16 @@ outbox::loss outbox::lost() const {
 
 namespace {
 
+/// One terminal, pipe or file behind both: what is said in between stays in between.
+bool same_stream() {
+  struct stat out {}, err {};
+  return fstat(STDOUT_FILENO, &out) == 0 && fstat(STDERR_FILENO, &err) == 0 &&
+         out.st_dev == err.st_dev && out.st_ino == err.st_ino;
+}
+
 struct voice {
-  outbox err, out;
+  outbox err;
+  std::unique_ptr<outbox> out;  ///< none: the same stream
 
   static std::string notice(const char* stream, const outbox::loss& lost) {
     return fmt::format("warning: {} line{} of {} could not be written: {}\n", lost.lines,
@@ -167,9 +176,12 @@ struct voice {
   }
   voice()
       : err(STDERR_FILENO, most_waiting_bytes,
-            [this](const outbox::loss& l) { err.put(notice("stderr", l), l.lines); }),
-        out(STDOUT_FILENO, most_waiting_bytes,
-            [this](const outbox::loss& l) { err.put(notice("stdout", l), l.lines); }) {}
+            [this](const outbox::loss& l) { err.put(notice("stderr", l), l.lines); }) {
+    if (same_stream()) return;
+    out = std::make_unique<outbox>(
+        STDOUT_FILENO, most_waiting_bytes,
+        [this](const outbox::loss& l) { err.put(notice("stdout", l), l.lines); });
+  }
 };
 
 /// Made once and never destroyed: its threads may be in a write when the process ends.
@@ -177,7 +189,7 @@ std::atomic<voice*> own_voice{nullptr};
 
 void deliver(int fd, std::string text) {
   if (auto* through = own_voice.load()) {
-    (fd == STDOUT_FILENO ? through->out : through->err).put(std::move(text));
+    (fd == STDOUT_FILENO && through->out ? *through->out : through->err).put(std::move(text));
     return;
   }
   size_t written = 0;
@@ -209,9 +221,11 @@ void speak_through_outboxes() {
 void settle_voice(std::chrono::milliseconds patience) {
   auto* through = own_voice.load();
   if (through == nullptr) return;
-  through->out.settle(patience);
-  if (const auto lost = through->out.lost(); lost.lines > 0)
-    through->err.put(voice::notice("stdout", lost), lost.lines);
+  if (through->out) {
+    through->out->settle(patience);
+    if (const auto lost = through->out->lost(); lost.lines > 0)
+      through->err.put(voice::notice("stdout", lost), lost.lines);
+  }
   through->err.settle(patience);
 }
 

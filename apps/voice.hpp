@@ -3,7 +3,7 @@
 // A verb that answers and ends writes straight: its reader sets the pace, as with any tool in a
 // pipe. A training does not: a closed terminal, a pipe that nobody reads or a full disk under a log
 // would hold it up or end it. It speaks through two outboxes, of stdout and of stderr, each with a
-// thread that only writes.
+// thread that only writes; through one where both are the same terminal, pipe or file.
 //
 // Invariants
 //   VO-1  put() never waits, throws or fails. What finds no room or cannot be written is counted,

@@ -127,7 +127,9 @@ using run_actor = component_actor::extend<
     // Saves after the current step.
     ask<fbs::CheckpointNow, fbs::Ack>,
     // Changes a setting from the next step on.
-    ask<fbs::SetValue, fbs::Ack>>;
+    ask<fbs::SetValue, fbs::Ack>,
+    // Time to try the last checkpoint again (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
 
 /// Writes what belongs to a checkpoint as a whole and commits it. May block: it is detached.
 using archive_actor = component_actor::extend<

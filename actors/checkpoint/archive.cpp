@@ -2,6 +2,7 @@
 #include "actors/checkpoint/archive.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "gpu/model/state_saver.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/export.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/file.hpp"
 #include "io/folder/owned.hpp"
 #include "io/formats/hf_config.hpp"
@@ -112,6 +114,7 @@ bool is_exported(const fs::path& checkpoint, const fs::path& folder) {
 /// folder that it is in.
 result<fs::path> export_to(const fs::path& from, const fs::path& folder) {
   constexpr int most_places = 99;
+  TROUPE_TRY(held, cp::reading::begin(from));
   TROUPE_TRY(r, cp::reader::open(from));
   status refused;
   for (int place = 1; place <= most_places; ++place) {
@@ -225,6 +228,21 @@ void show(archive_pointer self, const char* state) {
                       self->state.abandoned));
 }
 
+std::pair<uint64_t, uint64_t> identity_of(const fs::path& dir) {
+  struct stat facts {};
+  if (::stat(dir.c_str(), &facts) != 0) return {};
+  return {facts.st_dev, facts.st_ino};
+}
+
+/// ARC-4. Which of its parents are new is not known, nor whether each may be opened.
+void settle_folder(archive_state& st) {
+  const auto now = identity_of(st.options.dir);
+  if (std::exchange(st.folder, now) == now) return;
+  spdlog::warn("{} was taken away: it is made again", st.options.dir.string());
+  for (auto p = st.options.dir; p != p.parent_path(); p = p.parent_path())
+    if (!io::fsync_directory(p.parent_path())) return;
+}
+
 caf::result<msg<fbs::CheckpointFolder>> open(archive_pointer self, const msg<fbs::OpenArchive>& m) {
   auto& st = self->state;
   st.options.dir = fs::absolute(st.options.dir).lexically_normal();
@@ -234,6 +252,7 @@ caf::result<msg<fbs::CheckpointFolder>> open(archive_pointer self, const msg<fbs
   auto disk = io::open_disk({io::disk_backend::threads, 1, 1, {}});
   if (!disk) return to_caf(disk.error());
   st.disk = std::move(*disk);
+  st.folder = identity_of(st.options.dir);
   return folder(self, m.header(), st.options.dir);
 }
 
@@ -247,6 +266,7 @@ caf::result<msg<fbs::CheckpointFolder>> commit(archive_pointer self,
   auto done = commit(*st.disk, st.options, m.unpack(), unix_ms());
   if (done) {
     ++st.committed;
+    settle_folder(st);
     rp.deliver(folder(self, m.header(), *done));
     if (m->step() >= st.newest) point_latest(*done);
     st.newest = std::max(st.newest, m->step());
@@ -267,12 +287,19 @@ void hold(archive_pointer self, const msg<fbs::HoldCheckpoint>& m) {
     remove_expired(st);
 }
 
+/// Whether the job's checkpoints lie there: the last one of a run may go into the second tier.
+bool is_tier(const archive_options& o, const fs::path& dir) {
+  const auto& second = o.plan.job.checkpoint.second.dir;
+  return dir == o.dir ||
+         (!second.empty() && dir / "" == fs::absolute(second).lexically_normal() / "");
+}
+
 /// The run names the folder; only a partial one of this archive is ever removed.
 void abandon(archive_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
   auto& st = self->state;
   const fs::path path = text_of(m->directory());
   const auto name = cp::parse_folder_name(path.filename().string());
-  if (!st.disk || path.parent_path() != st.options.dir || !name ||
+  if (!st.disk || !is_tier(st.options, path.parent_path()) || !name ||
       name->state != cp::folder_state::partial)
     return;
   ++st.abandoned;

@@ -19,6 +19,8 @@
 //   ARC-2  A failed save leaves older checkpoints untouched.
 //   ARC-3  The manifest is made of plans that the archive computed itself and the ranks' votes; a
 //     vote that does not fit its plan makes no checkpoint.
+//   ARC-4  Where the folder of checkpoints was taken away and made again, its name is durable
+//     before a checkpoint in it is acknowledged.
 //
 // Failure policy: the save fails with an answer; training goes on.
 #pragma once
@@ -62,6 +64,7 @@ struct archive_state {
   archive_options options;
   std::unique_ptr<io::disk> disk;
   io::checkpoint::caretaker caretaker;
+  std::pair<uint64_t, uint64_t> folder;  ///< device and inode of options.dir (ARC-4)
   std::set<uint64_t> held;  ///< steps that are being copied: retention leaves them alone
   uint64_t committed = 0, abandoned = 0;
   uint64_t newest = 0;  ///< step: two may be under way, and the older one be the later to commit

@@ -80,9 +80,9 @@ void say_farewell(carrier_pointer self, const status& how) {
 /// CRR-3.
 status retain(carrier_state& st) {
   const auto& tier = st.options.tier;
-  return st.caretaker.retain(tier.dir, {static_cast<uint64_t>(tier.keep),
-                                        static_cast<uint64_t>(tier.keep_every),
-                                        static_cast<uint64_t>(tier.keep_best)});
+  return st.caretaker.retain(
+      tier.dir, {static_cast<uint64_t>(tier.keep), static_cast<uint64_t>(tier.keep_every),
+                 static_cast<uint64_t>(tier.keep_best)});
 }
 
 void ended(carrier_pointer self, const status& how) {

@@ -36,7 +36,7 @@ namespace troupe::checkpoint {
 struct carrier_options {
   config::second_tier_section tier;  ///< dir is not empty
   uint32_t epoch = 0;
-  archive_actor archive;  ///< of the first tier; may be none
+  archive_actor archive;               ///< of the first tier; may be none
   io::checkpoint::origin origin = {};  ///< the launch whose checkpoints are copied
 };
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/folder_claim.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/checkpoint/retention.hpp"
 
@@ -16,41 +16,10 @@ namespace cp = io::checkpoint;
 
 namespace {
 
-constexpr int format_version = 1;
-
 constexpr std::string_view what_to_do =
     "use another checkpoint: to resume, name one in checkpoint.resume or take this folder away";
 
 }  // namespace
-
-std::string format_state(const train_state& state) {
-  return nlohmann::json{{"format", format_version},
-                        {"step", state.step},
-                        {"tokens", state.tokens},
-                        {"loss", state.loss},
-                        {"config", state.config_toml}}
-      .dump(1);
-}
-
-result<train_state> parse_state(std::string_view text) {
-  const auto j = nlohmann::json::parse(text, nullptr, false);
-  auto wrong = [](std::string_view what) {
-    return error{errc::bad_data, fmt::format("train_state.json: {}", what)};
-  };
-  if (!j.is_object()) return wrong("not a JSON object");
-  auto number = [&](const char* key) { return j.contains(key) && j[key].is_number_unsigned(); };
-  if (!number("format") || j["format"] != format_version)
-    return error{errc::version_mismatch, "train_state.json: another format",
-                 "it was written by another version of Troupe"};
-  if (!number("step") || !number("tokens")) return wrong("step or tokens is missing");
-  if (!j.contains("config") || !j["config"].is_string()) return wrong("config is missing");
-  train_state state;
-  state.step = j["step"];
-  state.tokens = j["tokens"];
-  if (j.contains("loss") && j["loss"].is_number()) state.loss = j["loss"];
-  state.config_toml = j["config"];
-  return state;
-}
 
 bool is_checkpoint(const std::filesystem::path& folder) {
   std::error_code ignored;
@@ -129,7 +98,11 @@ cp::origin origin_of(const std::optional<entry>& from) {
 result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
                                            const cp::origin& launch) {
   TROUPE_TRY(all, cp::list(dir));
-  const auto left = cp::left_behind(all, launch.from);
+  auto left = cp::left_behind(all, launch.from);
+  // What cannot be read and was not marked by us is somebody else's.
+  std::erase_if(left, [](const cp::entry& e) {
+    return !e.head && cp::claim_of(e.path).files.empty();
+  });
   TROUPE_TRY(renamed, cp::set_aside(left));
   std::vector<std::string> out;
   for (size_t i = 0; i < left.size(); ++i)

@@ -1,7 +1,4 @@
-// Which checkpoint a run starts from, and what a checkpoint says of the training beside its
-// tensors: train_state.json.
-//
-//   {"format":1,"step":120,"tokens":...,"loss":...,"config":"<TOML>"}
+// Which checkpoint a run starts from.
 //
 // The format of checkpoints and their folders is io/checkpoint's affair.
 //
@@ -18,32 +15,19 @@
 #include <string>
 #include <vector>
 
+#include "actors/checkpoint/train_state.hpp"
 #include "io/base/result.hpp"
 #include "io/checkpoint/line.hpp"
 #include "io/checkpoint/parallel.hpp"
 
 namespace troupe::checkpoint {
 
-/// What train_state.json says.
-struct train_state {
-  uint64_t step = 0;    ///< the last finished step
-  uint64_t tokens = 0;  ///< trained on so far
-  double loss = 0;      ///< of the last step
-  std::string config_toml;
-};
-
-/// The file's name in a checkpoint.
-inline constexpr std::string_view state_file = "train_state.json";
-
-/// JSON text and back. Foreign: bad_data with what is wrong.
-std::string format_state(const train_state& state);
-result<train_state> parse_state(std::string_view text);
-
 /// One complete checkpoint.
 struct entry {
   std::filesystem::path path;
   uint64_t step = 0;
   io::checkpoint::lineage line = {};  ///< never empty where it was read from a manifest
+  train_state state = {};  ///< what a run that resumes from it takes over; default-made: nothing
 };
 
 /// Whether a folder is one of our checkpoints, damaged or not, rather than a Hugging Face folder.

@@ -154,9 +154,8 @@ carrier_actor make_carrier(coordinator_pointer self) {
   if (o.plan.job.checkpoint.second.dir.empty()) return {};
   if (o.make_carrier) return o.make_carrier(self);
   return self->spawn<caf::detached>(
-      checkpoint::carrier,
-      checkpoint::carrier_options{o.plan.job.checkpoint.second, o.epoch, self->state.archive,
-                                  o.origin});
+      checkpoint::carrier, checkpoint::carrier_options{o.plan.job.checkpoint.second, o.epoch,
+                                                       self->state.archive, o.origin});
 }
 
 run_actor make_run(coordinator_pointer self, train::run_options options) {

@@ -27,13 +27,13 @@ struct held_certificates {
   int64_t not_after_s = 0;
 };
 
-held_certificates& held() {
+held_certificates& held_now() {
   static held_certificates all;
   return all;
 }
 
-/// Mutual TLS with these, as CAF would set it up.
-result<std::shared_ptr<SSL_CTX>> context_of(const tls::credentials& c) {
+/// A context for links of mutual TLS with these, as CAF would set it up.
+result<std::shared_ptr<SSL_CTX>> links_of(const tls::credentials& c) {
   std::shared_ptr<SSL_CTX> out(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   auto* x = out.get();
   bool fine = x != nullptr && SSL_CTX_set_min_proto_version(x, TLS1_2_VERSION) == 1 &&
@@ -79,7 +79,7 @@ void look_at_files(certificate_keeper_pointer self) {
     st.seen = std::move(now);  // before the files are read: what is written meanwhile is seen next
     if (const auto taken = hold_certificates(st.files); taken) {
       ++st.renewed;
-      st.not_after_s = held().not_after_s;
+      st.not_after_s = held_now().not_after_s;
       spdlog::info("the certificate {} is renewed", st.files.certificate);
       publish(self, "held", detail_of_keeper(st));
     } else {
@@ -95,8 +95,8 @@ void look_at_files(certificate_keeper_pointer self) {
 
 status hold_certificates(const certificate_files& files) {
   TROUPE_TRY(all, tls::read_credentials(files.ca, files.certificate, files.key));
-  TROUPE_TRY(context, context_of(all));
-  auto& h = held();
+  TROUPE_TRY(context, links_of(all));
+  auto& h = held_now();
   std::lock_guard lock(h.mutex);
   h.context = std::move(context);
   h.files = files;
@@ -105,7 +105,7 @@ status hold_certificates(const certificate_files& files) {
 }
 
 std::shared_ptr<SSL_CTX> certificate_context() {
-  auto& h = held();
+  auto& h = held_now();
   std::lock_guard lock(h.mutex);
   return h.context;
 }
@@ -115,9 +115,9 @@ certificate_keeper_actor::behavior_type certificate_keeper(certificate_keeper_po
   introduce(self, "certificates");
   auto& st = self->state;
   {
-    std::lock_guard lock(held().mutex);
-    st.files = held().files;
-    st.not_after_s = held().not_after_s;
+    std::lock_guard lock(held_now().mutex);
+    st.files = held_now().files;
+    st.not_after_s = held_now().not_after_s;
   }
   st.seen = signature_of(st.files);
   publish(self, "held", detail_of_keeper(st));

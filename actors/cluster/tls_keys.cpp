@@ -14,6 +14,9 @@ namespace {
 
 constexpr unsigned char cipher[] = {0x13, 0x01};  // TLS_AES_128_GCM_SHA256
 
+/// OpenSSL takes a pre-shared key for a resumed session, and none of a context without a name.
+constexpr unsigned char context_name[] = {'j', 'o', 'b'};
+
 /// What a context knows, or a link of the other end.
 struct own_proof {
   tls::proof who;
@@ -99,7 +102,8 @@ result<ssl_context> make_key_context(const tls::proof& who) {
   ssl_context made(SSL_CTX_new(TLS_method()), SSL_CTX_free);
   if (!made || SSL_CTX_set_min_proto_version(made.get(), TLS1_3_VERSION) != 1 ||
       SSL_CTX_set_ciphersuites(made.get(), "TLS_AES_128_GCM_SHA256") != 1 ||
-      SSL_CTX_set_num_tickets(made.get(), 0) != 1) {
+      SSL_CTX_set_num_tickets(made.get(), 0) != 1 ||
+      SSL_CTX_set_session_id_context(made.get(), context_name, sizeof(context_name)) != 1) {
     ERR_clear_error();
     return error{errc::bug, "OpenSSL makes no context for keys of a job"};
   }

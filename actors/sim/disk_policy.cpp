@@ -36,6 +36,15 @@ bool disk_policy::rename(const std::string& from, const std::string& to, int wri
   return true;
 }
 
+void disk_policy::describe(const std::string& name, io::checkpoint::manifest_head head) {
+  const auto it = folders_.find(name);
+  if (it != folders_.end()) it->second.head = std::move(head);
+}
+
+void disk_policy::remove(const std::string& name) {
+  folders_.erase(name);
+}
+
 void disk_policy::settle() {
   for (auto& [name, f] : folders_) f.renamed_by = -1;
 }
@@ -69,6 +78,11 @@ std::vector<std::string> disk_policy::torn(const std::string& name) const {
   for (const auto& [what, f] : it->second.files)
     if (f.torn) out.push_back(what);
   return out;
+}
+
+std::optional<io::checkpoint::manifest_head> disk_policy::head_of(const std::string& name) const {
+  const auto it = folders_.find(name);
+  return it == folders_.end() ? std::nullopt : it->second.head;
 }
 
 bool disk_policy::has(const std::string& name, const std::string& what) const {

@@ -10,10 +10,12 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/sim/dice.hpp"
+#include "io/checkpoint/manifest.hpp"
 
 namespace troupe::sim {
 
@@ -27,6 +29,10 @@ class disk_policy {
   bool sync(const std::string& folder, const std::string& file);
   /// A folder's other name; what bore it is gone. Undone by a crash of `writer` unless settled.
   bool rename(const std::string& from, const std::string& to, int writer);
+  /// Puts a manifest's head with what was written of a folder.
+  void describe(const std::string& folder, io::checkpoint::manifest_head head);
+  /// A folder and all in it; durable at once.
+  void remove(const std::string& folder);
   /// The names of all folders are durable now (the parent folder was synced).
   void settle();
 
@@ -38,6 +44,8 @@ class disk_policy {
   /// The files of a folder whose bytes are not whole: torn by a crash.
   std::vector<std::string> torn(const std::string& folder) const;
   bool has(const std::string& folder, const std::string& file) const;
+  /// As described; nothing where it was not.
+  std::optional<io::checkpoint::manifest_head> head_of(const std::string& folder) const;
 
  private:
   struct file {
@@ -47,6 +55,7 @@ class disk_policy {
   };
   struct folder {
     std::map<std::string, file> files;
+    std::optional<io::checkpoint::manifest_head> head;
     int renamed_by = -1;          ///< not yet settled
     std::string name_before;
   };

@@ -46,6 +46,10 @@ std::optional<std::string> judge(const life_report& life) {
   for (const auto step : life.steps)  // SIM-3
     if (step != ++expected)
       return fmt::format("step {} was reported in place of {}", step, expected);
+  for (size_t i = 0; i < life.rates.size(); ++i)  // SIM-11
+    if (life.rates[i] != life.used[i])
+      return fmt::format("step {} was reported with a learning rate of {} and used {}",
+                         life.steps[i], life.rates[i], life.used[i]);
   if (life.saved_step > 0 && !on_disk(life, life.saved_step))  // SIM-10
     return fmt::format("step {} was said to be saved and is not", life.saved_step);
   return judge_end(life);

@@ -1,4 +1,5 @@
-// What must hold of a life of a simulated cluster once it is over (simulation.hpp: SIM-2 to SIM-4).
+// What must hold of a life of a simulated cluster once it is over (simulation.hpp: SIM-2 to SIM-4,
+// SIM-10, SIM-11).
 //
 // Pure: it is handed what a person saw and what stands on the disk.
 #pragma once
@@ -27,6 +28,8 @@ struct life_report {
   uint64_t target_steps = 0;
   uint64_t resumed_step = 0;
   std::vector<uint64_t> steps;  ///< as reported
+  std::vector<double> rates;    ///< learning rates that were reported of them
+  std::vector<double> used;     ///< those that their updates used
   std::vector<life_end> ends;
   bool spoke_after_end = false;
   bool head_lost = false;

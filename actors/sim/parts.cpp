@@ -238,6 +238,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
     later(self, busy_for(self, 0, 0), [self, rp, m]() mutable { rp.deliver(step_done(self, m)); });
     return rp;
   }
+  st.room->rates[m->step()] = m->lr();
   auto updated = [self, rp, m](bool ok) mutable {
     if (ok)
       rp.deliver(step_done(self, m));
@@ -435,6 +436,11 @@ void commit(archive_pointer self, const msg<fbs::CommitCheckpoint>& m,
         return;
       }
   room.disk.write(partial, "MANIFEST", here);
+  io::checkpoint::manifest_head head;
+  head.step = m->step();
+  head.epoch = m.header().epoch;
+  head.line = room.launch.at(m->step());
+  room.disk.describe(partial, std::move(head));
   later(self, pause, [self, m, rp, partial, complete, here, pause]() mutable {
     auto& disk = self->state.room->disk;
     disk.sync(partial, "MANIFEST");
@@ -444,6 +450,7 @@ void commit(archive_pointer self, const msg<fbs::CommitCheckpoint>& m,
         self->state.room->disk.settle();
         rp.deliver(make_msg<fbs::CheckpointFolder>(context_of(*self, m.header()),
                                                    [&](auto& f) { f.directory = complete; }));
+        retain(self->state.room->disk, self->state.room->launch, self->state.room->rules);
       });
     });
   });
@@ -490,7 +497,9 @@ reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<to
         auto& h = *self->state.heard;
         if (!h.ends.empty()) h.spoke_after_end = true;
         h.steps.push_back(m->step());
+        h.rates.push_back(m->lr());
         h.saved_step = std::max(h.saved_step, m->saved_step());
+        if (m->saved_step() > 0) h.saved.insert(m->saved_step());
       },
       [self](const msg<fbs::Notice>& m) {
         self->state.heard->notices.push_back(text_of(m->text()));

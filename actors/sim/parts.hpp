@@ -19,6 +19,7 @@
 #include "actors/power/meter.hpp"
 #include "actors/sim/disk_policy.hpp"
 #include "actors/sim/draw_policy.hpp"
+#include "actors/sim/shelf_policy.hpp"
 #include "actors/sim/world.hpp"
 #include "messages/receive.hpp"
 
@@ -63,10 +64,13 @@ struct machine_room {
   dice chance;
   timing times;
   disk_policy disk;
+  io::checkpoint::origin launch;     ///< that saves now
+  io::checkpoint::retention rules;  ///< of its archive
   std::map<uint32_t, ailment> ailments;  ///< by rank
   std::shared_ptr<gang> ranks = std::make_shared<gang>();
   draw_options draw;
   std::map<uint32_t, draw_policy> draws;  ///< by rank
+  std::map<uint64_t, double> rates;       ///< learning rates that updates used, by step
 
   /// What the device of a rank draws, whoever uses it.
   draw_policy& draw_of(uint32_t rank) {
@@ -135,9 +139,11 @@ archive_actor::behavior_type archive(archive_pointer self, machine_room* room);
 /// What a reporter was told.
 struct told {
   std::vector<uint64_t> steps;
+  std::vector<double> rates;  ///< learning rates of these steps
   std::vector<fbs::RunEndedT> ends;
   std::vector<std::string> notices;
   uint64_t saved_step = 0;  ///< the newest that was said to be committed
+  std::set<uint64_t> saved;  ///< all that were
   bool spoke_after_end = false;
 };
 struct reporter_state {

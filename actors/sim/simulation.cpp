@@ -31,8 +31,10 @@ class simulation {
       : options_(options),
         plan_(std::move(plan)),
         world_(world_options_of(options)),
-        room_(world_) {
+        room_(world_),
+        returns_(mix(options.seed ^ 0x11)) {
     room_.times = options.times;
+    room_.rules.keep_last = static_cast<uint64_t>(options.keep);
     nodes_.resize(static_cast<size_t>(options.nodes) + 1);
     if (options.check) world_.observe = [this](const any_msg& m, const actor_card&) { watch(m); };
     for (const auto& f : options.faults)
@@ -49,7 +51,7 @@ class simulation {
       if (world_.violated()) break;
       end_life();
       ++life_;
-      if (life_report_.succeeded()) break;
+      if (life_report_.succeeded() && options_.returns == 0) break;
     }
     simulation_outcome out;
     out.seed = options_.seed;
@@ -133,10 +135,16 @@ class simulation {
     o.plan = plan_;
     o.epoch = epoch();
     o.reporter = reporter;
-    if (const auto last = last_checkpoint()) {
-      o.resume = checkpoint::entry{io::checkpoint::complete_name(*last), *last};
-      life_report_.resumed_step = *last;
+    room_.launch = {static_cast<uint64_t>(life_) + 1, {}, {}};
+    if (const auto from = choose_start()) {
+      const auto line = io::checkpoint::line_of(*from->head);
+      o.resume = checkpoint::entry{from->path, from->head->step, line};
+      room_.launch.from = line;
+      room_.launch.checkpoint = from->path;
+      life_report_.resumed_step = from->head->step;
     }
+    set_aside(room_.disk, room_.launch, 0);
+    o.origin = room_.launch;
     o.make_archive = [this](cluster::coordinator_pointer self) {
       return archive_actor(self->spawn(sim::archive, &room_));
     };
@@ -267,6 +275,8 @@ class simulation {
 
   void end_life() {
     life_report_.steps = heard_->steps;
+    life_report_.rates = heard_->rates;
+    for (const auto step : heard_->steps) life_report_.used.push_back(room_.rates[step]);
     life_report_.spoke_after_end = heard_->spoke_after_end;
     for (const auto& e : heard_->ends) {
       life_report_.ends.push_back({e.code, e.message, e.checkpoint});
@@ -277,7 +287,12 @@ class simulation {
     }
     if (heard_->ends.empty()) ends_.push_back("the head was lost");
     life_report_.checkpoints = checkpoints();
+    if (room_.disk.has(room_.launch.checkpoint.string(), "MANIFEST"))
+      life_report_.checkpoints.push_back(life_report_.resumed_step);  // set aside before, perhaps
     life_report_.saved_step = heard_->saved_step;
+    for (const auto step : heard_->saved)
+      if (step > life_report_.resumed_step) shelf_.told(room_.launch, step);
+    if (auto gone = shelf_.missing(room_.disk, room_.rules)) world_.violation(*gone);
     steps_ += heard_->steps.size();
     log(fmt::format("life {} over: {}", life_, ends_.back()));
     for (int n = 0; n <= options_.nodes; ++n)
@@ -292,7 +307,8 @@ class simulation {
   std::vector<uint64_t> checkpoints() {
     std::vector<uint64_t> out;
     for (const auto& name : room_.disk.folders("step-")) {
-      if (name.ends_with(".partial")) continue;
+      const auto parsed = io::checkpoint::parse_folder_name(name);
+      if (!parsed || parsed->state != io::checkpoint::folder_state::complete) continue;
       const auto torn = room_.disk.torn(name);
       if (!torn.empty())
         world_.violation(fmt::format("{} has torn files: {}", name, fmt::join(torn, ", ")));
@@ -305,9 +321,16 @@ class simulation {
     return out;
   }
 
-  std::optional<uint64_t> last_checkpoint() {
-    const auto all = checkpoints();
-    return all.empty() ? std::nullopt : std::optional(all.back());
+  /// What a person starts from: as `auto` chooses, or an older one, or one set aside, or nothing.
+  std::optional<io::checkpoint::entry> choose_start() {
+    auto all = catalog_of(room_.disk);
+    if (life_ > 0 && returns_.chance(options_.returns)) {
+      std::erase_if(all, [](const auto& e) { return !e.head; });
+      if (all.empty() || returns_.chance(0.3)) return std::nullopt;
+      return all[returns_.below(all.size())];
+    }
+    const auto* tip = io::checkpoint::tip_of(all);
+    return tip ? std::optional(*tip) : std::nullopt;
   }
 
   // -- messages -----------------------------------------------------------------------------------
@@ -566,6 +589,8 @@ class simulation {
   int life_ = 0;
   int partitions_ = 0;
   life_report life_report_;
+  shelf_policy shelf_;
+  dice returns_;  ///< which start a person chooses
   simulation_outcome saves_;  ///< what the lives told of their checkpoints
   uint64_t steps_ = 0;
   std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
@@ -612,6 +637,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.checkpoint.dir = "checkpoints";
   job.checkpoint.every = o.checkpoint_every;
   job.checkpoint.when_busy = o.when_busy;
+  job.checkpoint.keep = o.keep;
   return config::settle(job);
 }
 
@@ -644,6 +670,11 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
   o.lives = 3;
   o.mailbox_limit = static_cast<uint32_t>(64 + 16 * ranks * (o.micro_batches + 2));
   o.faults = draw_faults(lot, kinds, static_cast<int>(lot.below(5)), lot.between(200, 2000) * ms);
+  o.keep = static_cast<int>(lot.below(4));
+  if (lot.chance(0.5)) {
+    o.returns = 0.6;
+    o.lives = 5;
+  }
   return o;
 }
 

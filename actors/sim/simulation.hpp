@@ -15,6 +15,9 @@
 //   SIM-8  Mailboxes stay bounded.
 //   SIM-9  A message of an old epoch changes nothing.
 //   SIM-10  A checkpoint that a person was told of survives whatever crashes.
+//   SIM-11  What is reported of a step is what its ranks used, whatever is set meanwhile.
+//   SIM-12  It goes only for as many newer ones of its own line as retention wants, whatever starts
+//     from nothing or from an older one come between.
 #pragma once
 
 #include <optional>
@@ -48,6 +51,10 @@ struct simulation_options {
   timing times;
   links_options links;
   int lives = 1;  ///< how often the cluster is started
+  /// The share of starts after the first for which a person names an older checkpoint, or nothing,
+  /// rather than leave it to `auto`; such a person starts after a success, too.
+  double returns = 0;
+  int keep = 0;  ///< checkpoint.keep
   bool shuffle = true;
   size_t burst = 1;
   bool check = true;  ///< the invariants that cost time with each message

@@ -85,11 +85,14 @@ std::string beginning_of(const config::job& job, const io::token_files& tokens) 
   return fmt::format("tokens {}", fmt::join(ids.begin(), ids.end(), " "));
 }
 
-result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file) {
+result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file,
+                                 data_position from) {
   io::batch_order_spec spec;
   spec.tokens = tokens;
   spec.seq_len = static_cast<uint32_t>(job.train.seq_len);
   spec.batch_rows = static_cast<uint32_t>(job.train.batch);
+  spec.first_step = from.first_step;
+  spec.first_row = from.first_row;
   spec.shuffle = job.data.shuffle && !validation_file;
   spec.seed = static_cast<uint64_t>(job.job.seed);
   const bool split = !validation_file && job.data.validation_path.empty();

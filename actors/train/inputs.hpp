@@ -46,8 +46,16 @@ result<opened_data> open_tokens(const config::job& job, const std::vector<std::s
 /// known.
 std::string beginning_of(const config::job& job, const io::token_files& tokens);
 
+/// Where a run goes on in the data: `first_row` of the endless sequence of training windows is the
+/// first of step `first_step`, from 0.
+struct data_position {
+  uint64_t first_step = 0;
+  uint64_t first_row = 0;
+};
+
 /// Which tokens each batch holds; `validation_file`: of data.validation_path. Fails with bad_config
 /// if there are too few tokens for a window.
-result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file);
+result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool validation_file,
+                                 data_position from = {});
 
 }  // namespace troupe::train

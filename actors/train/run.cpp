@@ -2,11 +2,9 @@
 #include "actors/train/run.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "actors/base/context.hpp"
 #include "actors/train/gather.hpp"
@@ -41,8 +39,9 @@ void end(run_pointer self, const error& why) {
              }));
 }
 
+/// Of as many as will be wanted once what persons asked for has taken effect.
 bool all_steps_done(const run_state& st) {
-  return st.step >= static_cast<uint64_t>(st.options.plan.job.train.steps);
+  return st.step >= static_cast<uint64_t>(st.requests.wanted().train.steps);
 }
 
 void succeed(run_pointer self) {
@@ -54,18 +53,14 @@ void succeed(run_pointer self) {
 
 // -- the end -------------------------------------------------------------------------------------
 
-/// The last save must succeed for the run to have succeeded.
+/// The last save must succeed for the run to have succeeded (RSV-4).
 void finish(run_pointer self) {
   auto& st = self->state;
   // Whoever stops a run without saving, but after its last step, has come too late.
   const bool wanted = !st.stop_reason || st.stop_saves || all_steps_done(st);
   if (!wanted) return succeed(self);
-  const bool saved = st.step == 0 || st.saved_step == st.step;
-  if (!saved && !st.pace.open().contains(st.step)) begin_save(self, {});
-  settle_saves(self, [self] {
-    auto& now = self->state;
-    if (now.step != 0 && now.saved_step != now.step)
-      return end(self, now.save_failure.value_or(error{errc::io, "the last save failed"}));
+  save_last(self, [self](const status& saved) {
+    if (!saved) return end(self, saved.error());
     export_model(self, [self] { settle_copies(self, [self] { succeed(self); }); });
   });
 }
@@ -148,6 +143,7 @@ void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
   auto& st = self->state;
   const auto& job = st.options.plan.job;
   ++st.step;
+  st.requests.step_ended();
   record_step(self);
   st.tokens += static_cast<uint64_t>(job.tokens_per_step());
   double loss_sum = 0;
@@ -181,15 +177,24 @@ void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
   report(self, r);
 }
 
+/// RUN-5: what persons asked for, in order.
+void take_effect(run_pointer self) {
+  auto& st = self->state;
+  for (auto& sentence : st.requests.take_effect()) say(self, std::move(sentence));
+  if (st.options.plan.job == st.requests.job()) return;
+  st.options.plan.job = st.requests.job();
+  st.config_toml = config::to_toml(st.options.plan.job);
+  st.lr = lr_of(st.options.plan.job.train);
+}
+
 void next_step(run_pointer self) {
   auto& st = self->state;
   if (st.stop_reason || all_steps_done(st)) return finish(self);  // RUN-2
-  if (st.pause_reason) {                                          // RUN-5
-    st.waiting = true;
-    say(self, fmt::format("paused after step {}: {}", st.step, *st.pause_reason));
-    return enter(self, "paused");
-  }
+  take_effect(self);
+  st.waiting = st.requests.paused();
+  if (st.waiting) return enter(self, "paused");
   enter(self, "training");
+  st.requests.step_begins();
   st.step_started_ns = now_ns(*self);
   st.step_span = next_span();
   gather<fbs::StepDone>(
@@ -220,22 +225,27 @@ caf::error not_now(const run_state& st) {
   return {};
 }
 
+/// The answer to a request; while paused it takes effect at once.
+caf::result<msg<fbs::Ack>> answered(run_pointer self, const message_header& cause,
+                                    result<std::string> text) {
+  if (!text) return to_caf(text.error());
+  auto answer = agreed(self, cause, std::move(*text));
+  if (!self->state.waiting) return answer;
+  take_effect(self);
+  if (!self->state.requests.paused()) next_step(self);
+  return answer;
+}
+
 caf::result<msg<fbs::Ack>> pause(run_pointer self, const msg<fbs::Pause>& m) {
   auto& st = self->state;
   if (auto e = not_now(st)) return e;
-  if (st.pause_reason) return to_caf({errc::usage, "the run is paused already", "say resume"});
-  st.pause_reason = m->reason() && m->reason()->size() > 0 ? m->reason()->str() : "asked to";
-  return agreed(self, m.header(), fmt::format("pauses after step {}", st.step + 1));
+  return answered(self, m.header(), st.requests.pause(m->reason() ? m->reason()->str() : ""));
 }
 
 caf::result<msg<fbs::Ack>> resume(run_pointer self, const msg<fbs::Resume>& m) {
   auto& st = self->state;
   if (auto e = not_now(st)) return e;
-  if (!st.pause_reason) return to_caf({errc::usage, "the run is not paused"});
-  st.pause_reason.reset();
-  auto answer = agreed(self, m.header(), fmt::format("goes on with step {}", st.step + 1));
-  if (std::exchange(st.waiting, false)) next_step(self);
-  return answer;
+  return answered(self, m.header(), st.requests.resume());
 }
 
 /// Between two steps (while paused) the save begins at once, and its end is the answer.
@@ -244,7 +254,7 @@ caf::result<msg<fbs::Ack>> checkpoint_now(run_pointer self, const msg<fbs::Check
   if (auto e = not_now(st)) return e;
   if (!st.waiting) {
     st.save_wanted = true;
-    return agreed(self, m.header(), fmt::format("saves after step {}", st.step + 1));
+    return agreed(self, m.header(), fmt::format("saves after step {}", st.save_point));
   }
   if (st.step > 0 && st.saved_step == st.step)
     return agreed(self, m.header(), fmt::format("saved already: {}", st.checkpoint));
@@ -260,25 +270,12 @@ caf::result<msg<fbs::Ack>> checkpoint_now(run_pointer self, const msg<fbs::Check
   return rp;
 }
 
-/// Settings that a run can take on between two steps.
-constexpr std::array changeable{"train.lr", "train.steps", "train.validate_every",
-                                "train.validate_batches", "checkpoint.every"};
-
 caf::result<msg<fbs::Ack>> set_value(run_pointer self, const msg<fbs::SetValue>& m) {
   auto& st = self->state;
   if (auto e = not_now(st)) return e;
-  const auto key = m->key() ? m->key()->str() : "";
-  const auto value = m->value() ? m->value()->str() : "";
-  if (std::find(changeable.begin(), changeable.end(), key) == changeable.end())
-    return to_caf({errc::usage, fmt::format("{} cannot change while the run goes on", key),
-                   fmt::format("what can: {}", fmt::join(changeable, ", "))});
-  auto job = config::amend(st.options.plan.job, fmt::format("{}={}", key, value));
-  if (!job) return to_caf(job.error());
-  st.options.plan.job = std::move(*job);
-  st.config_toml = config::to_toml(st.options.plan.job);
-  st.lr = lr_of(st.options.plan.job.train);
-  say(self, fmt::format("{} is {} from step {} on", key, value, st.step + 1));
-  return agreed(self, m.header(), fmt::format("{} = {} from step {} on", key, value, st.step + 1));
+  return answered(
+      self, m.header(),
+      st.requests.set(m->key() ? m->key()->str() : "", m->value() ? m->value()->str() : ""));
 }
 
 /// What a fresh run is made of.
@@ -319,8 +316,14 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
   if (st.options.resume) {
     st.step = st.saved_step = st.options.resume->step;
     st.checkpoint = st.options.resume->path.string();
-    st.tokens = st.step * static_cast<uint64_t>(st.options.plan.job.tokens_per_step());
+    st.tokens = st.options.resume->state.tokens;
+    if (st.tokens == 0)  // a checkpoint that does not say
+      st.tokens = st.step * static_cast<uint64_t>(st.options.plan.job.tokens_per_step());
   }
+  st.save_point = st.step + 1;
+  st.requests = requests_policy(
+      st.options.plan.job, st.step,
+      st.options.resume ? st.options.resume->state.set : decltype(checkpoint::train_state::set)());
   enter(self, "starting");
   start_up(
       self,
@@ -341,12 +344,15 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
         now.stop_saves = m->save();
         if (!now.begun) return end(self, {errc::cancelled, *now.stop_reason});  // RUN-6
         if (std::exchange(now.waiting, false)) next_step(self);
-        if (!now.stop_saves) leave_copies(self);
+        if (now.stop_saves) return;
+        leave_copies(self);
+        retry_last(self);  // once more, without a pause
       },
       [self](const msg<fbs::Pause>& m) { return pause(self, m); },
       [self](const msg<fbs::Resume>& m) { return resume(self, m); },
       [self](const msg<fbs::CheckpointNow>& m) { return checkpoint_now(self, m); },
       [self](const msg<fbs::SetValue>& m) { return set_value(self, m); },
+      [self](caf::tick_atom) { retry_last(self); },
   };
 }
 

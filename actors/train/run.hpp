@@ -12,7 +12,7 @@
 //   RUN-6  One asked for before the first step ends the run at once: there is nothing to save.
 //   RUN-3  RunEnded goes to the coordinator exactly once, and nothing after it.
 //   RUN-5  A pause, a save or a changed setting that a person asks for takes effect between steps,
-//     and is refused at once where it cannot.
+//     and is refused at once where it cannot; its answer names the step (requests_policy.hpp).
 //   RUN-4  A step whose loss is not finite ends the run; the last checkpoint stays.
 //
 // Failure policy: a failed save is a warning, except the last one; any other failure ends the run.
@@ -24,9 +24,11 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/catalog.hpp"
+#include "actors/checkpoint/last_save_policy.hpp"
 #include "actors/checkpoint/pace_policy.hpp"
 #include "actors/train/device_policy.hpp"
 #include "actors/train/plan.hpp"
+#include "actors/train/requests_policy.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::train {
@@ -74,16 +76,18 @@ struct run_state {
   std::string model;            ///< the exported folder
   double validation_loss = -1;  ///< after the last step; negative: not measured
   checkpoint::pace_policy pace;
-  std::function<void()> waits_for_room, waits_for_all, waits_for_copies;
+  std::function<void()> waits_for_room, waits_for_all, waits_for_copies, waits_to_retry;
+  checkpoint::last_save_policy last_save;
   int64_t waits_since_ns = 0;
   std::optional<error> save_failure;  ///< of the latest that failed
   uint64_t checkpoints = 0, checkpoint_bytes = 0;
   double checkpoint_wait_ms = 0;  ///< of the whole run
   double step_wait_ms = 0;        ///< of it, before the current step
-  std::optional<std::string> pause_reason;
-  bool waiting = false;      ///< paused between two steps
-  bool save_wanted = false;  ///< a person asked for a checkpoint
-  uint64_t step_span = 0;    ///< the root of the step's causal tree
+  requests_policy requests;       ///< of persons
+  bool waiting = false;           ///< paused between two steps
+  bool save_wanted = false;       ///< a person asked for a checkpoint
+  uint64_t save_point = 1;        ///< the step after which it is decided next whether to save
+  uint64_t step_span = 0;         ///< the root of the step's causal tree
 };
 
 run_actor::behavior_type run(traced_pointer<run_actor, run_state> self, run_options options);

@@ -58,10 +58,20 @@ void ended(run_pointer self, const order& o, const status& how) {
   go_on_if_free(self);
 }
 
-/// The second tier may copy it now.
+/// Where the second tier is.
+std::filesystem::path second_folder(run_pointer self) {
+  const auto& dir = self->state.options.plan.job.checkpoint.second.dir;
+  if (dir.empty()) return {};
+  const auto path = std::filesystem::absolute(dir).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+/// The second tier may copy it now, unless it was saved there.
 void offer_copy(run_pointer self, uint64_t step, const msg<fbs::CheckpointFolder>& folder) {
   const auto& carrier = self->state.options.carrier;
   if (!carrier || !folder->directory()) return;
+  if (std::filesystem::path(folder->directory()->str()).parent_path() == second_folder(self))
+    return;
   self->send(carrier, make_msg<fbs::CopyCheckpoint>(context(self), [&](auto& c) {
                c.step = step;
                c.directory = folder->directory()->str();
@@ -109,20 +119,18 @@ void abandon(run_pointer self, const order_ptr& o, const error& why) {
   ended(self, *o, why.within("save"));
 }
 
-order_ptr order_of(run_pointer self, save_done done) {
+order_ptr order_of(run_pointer self, save_done done, const std::filesystem::path& folder) {
   const auto& st = self->state;
-  checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml};
+  checkpoint::train_state state{st.step, st.tokens, st.loss, st.config_toml, st.requests.changes()};
   const auto name = io::checkpoint::partial_name(st.step, st.options.epoch);
   return std::make_shared<order>(order{st.step, st.tokens, st.loss, st.validation_loss,
-                                       (std::filesystem::path(st.archive_folder) / name).string(),
-                                       checkpoint::format_state(state), std::move(done)});
+                                       (folder / name).string(), checkpoint::format_state(state),
+                                       std::move(done)});
 }
 
-}  // namespace
-
-void begin_save(run_pointer self, save_done done) {
+void begin_save_in(run_pointer self, const std::filesystem::path& folder, save_done done) {
   auto& st = self->state;
-  const auto o = order_of(self, std::move(done));
+  const auto o = order_of(self, std::move(done), folder);
   st.pace.begun(o->step);
   show_while_paused(self);
   gather<fbs::Saved>(
@@ -138,6 +146,68 @@ void begin_save(run_pointer self, save_done done) {
       [self, o](size_t, const error& e) { abandon(self, o, e); });
 }
 
+void save_again(run_pointer self, const std::filesystem::path& folder,
+                const std::function<void(const status&)>& then);
+
+/// The latest try of the last save has ended, one way or the other.
+void judge_last(run_pointer self, std::function<void(const status&)> then) {
+  auto& st = self->state;
+  if (st.step == 0 || st.saved_step == st.step) return then({});
+  const auto why = st.save_failure.value_or(error{errc::io, "the last save failed"});
+  const bool given_up = st.stop_reason && !st.stop_saves;
+  const auto next = given_up ? std::nullopt : st.last_save.failed(why, now_ns(*self));
+  if (!next) return then(why);
+  using tier = checkpoint::last_save_policy::tier;
+  const auto folder =
+      next->where == tier::second ? second_folder(self) : std::filesystem::path(st.archive_folder);
+  st.waits_to_retry = [self, then, folder] { save_again(self, folder, then); };
+  if (next->pause_ns == 0) return retry_last(self);
+  say(self,
+      fmt::format("the last checkpoint, of step {}, waits for room in {}: it is tried again every "
+                  "{} s (checkpoint.room_wait_s is {})",
+                  st.step, folder.string(), next->pause_ns / 1'000'000'000,
+                  st.options.plan.job.checkpoint.room_wait_s),
+      fbs::NoticeLevel::warning);
+  enter(self, "waiting for room");
+  self->delayed_send(self, std::chrono::nanoseconds(next->pause_ns), caf::tick_atom_v);
+}
+
+/// The archive is asked first: it has then removed what the try before left, and its folder is
+/// there.
+void save_again(run_pointer self, const std::filesystem::path& folder,
+                const std::function<void(const status&)>& then) {
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.options.archive, save_timeout,
+      make_msg<fbs::OpenArchive>(context(self), [](auto&) {}), {"archive", "the open archive"},
+      [self, folder, then](const msg<fbs::CheckpointFolder>&) {
+        begin_save_in(self, folder, {});
+        settle_saves(self, [self, then] { judge_last(self, then); });
+      },
+      [self, then](const error& e) {
+        self->state.save_failure = e.within("open the archive");
+        judge_last(self, then);
+      });
+}
+
+}  // namespace
+
+void begin_save(run_pointer self, save_done done) {
+  begin_save_in(self, self->state.archive_folder, std::move(done));
+}
+
+void save_last(run_pointer self, std::function<void(const status&)> then) {
+  auto& st = self->state;
+  const auto& c = st.options.plan.job.checkpoint;
+  st.last_save = checkpoint::last_save_policy(c.room_wait_s * 1'000'000'000, !c.second.dir.empty());
+  const bool saved = st.step == 0 || st.saved_step == st.step;
+  if (!saved && !st.pace.open().contains(st.step)) begin_save(self, {});
+  settle_saves(self, [self, then = std::move(then)] { judge_last(self, then); });
+}
+
+void retry_last(run_pointer self) {
+  if (auto& retry = self->state.waits_to_retry) std::exchange(retry, nullptr)();
+}
+
 void save_if_due(run_pointer self, std::function<void()> go_on) {
   using verdict = checkpoint::pace_policy::verdict;
   auto& st = self->state;
@@ -147,6 +217,7 @@ void save_if_due(run_pointer self, std::function<void()> go_on) {
     go_on();
   };
   const bool asked = std::exchange(st.save_wanted, false);
+  st.save_point = st.step + 1;
   switch (st.pace.at_step_end(st.step, c.every, c.when_busy, asked)) {
     case verdict::begin:
       return begin();

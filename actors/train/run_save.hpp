@@ -7,6 +7,8 @@
 //   RSV-2  Each one that begins ends as exactly one of: committed, failed. A failed one is told as
 //     a warning and leaves nothing behind.
 //   RSV-3  The run names as its checkpoint the newest that is committed.
+//   RSV-4  The last one is tried again, in the second tier and in the first, as long as
+//     checkpoint.room_wait_s; what it waits for is said.
 #pragma once
 
 #include <functional>
@@ -27,6 +29,13 @@ void save_if_due(run_pointer self, std::function<void()> go_on);
 
 /// Calls `then` once no checkpoint is under way.
 void settle_saves(run_pointer self, std::function<void()> then);
+
+/// Saves the state as it is unless that is done, with patience (RSV-4); `then` is told how it
+/// ended.
+void save_last(run_pointer self, std::function<void(const status&)> then);
+
+/// Ends the pause before the next try, if there is one.
+void retry_last(run_pointer self);
 
 /// Waits for the copy of the last checkpoint into the second tier, if there is one, as long as
 /// checkpoint.second.wait_s says; what fails is a warning, and `then` follows in any case.

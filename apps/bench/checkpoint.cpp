@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include <fcntl.h>
@@ -57,14 +58,25 @@ struct arguments {
   }
 };
 
-/// A folder of our own in `parent`, which is made if it is missing.
-result<io::scratch_folder> scratch_in(const std::string& parent) {
-  std::error_code code;
-  const fs::path in = fs::absolute(parent.empty() ? "." : parent);
-  fs::create_directories(in, code);
-  if (code) return error::system(fmt::format("make {}", in.string()), code.value());
-  return io::scratch_folder::make(in, "troupe-bench-");
-}
+/// A temporary folder, and the one that it lies in where that was made for it.
+struct bench_folder {
+  fs::path made;  ///< empty: it was there
+  std::optional<io::scratch_folder> scratch;
+
+  ~bench_folder() {
+    scratch.reset();
+    if (!made.empty()) static_cast<void>(io::remove_empty(made));
+  }
+  status make(const std::string& parent) {
+    std::error_code code;
+    const fs::path in = fs::absolute(parent.empty() ? "." : parent);
+    if (fs::create_directories(in, code)) made = in;
+    if (code) return error::system(fmt::format("make {}", in.string()), code.value());
+    TROUPE_TRY(inside, io::scratch_folder::make(in, "troupe-bench-"));
+    scratch.emplace(std::move(inside));
+    return {};
+  }
+};
 
 /// What one state of `bytes` needs: the store's four arrays, a whole copy (of those ways that make
 /// one; torch's arrays and its copy come on top), the rings; files of the newest checkpoint, two
@@ -362,12 +374,14 @@ result<int> bench(const arguments& args) {
           event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP))
         stop = true;
   });
-  TROUPE_TRY(folder, scratch_in(args.dir));
-  TROUPE_TRY(wanted, sizes(args, folder.path()));
+  bench_folder folder;
+  TROUPE_CHECK(folder.make(args.dir));
+  const auto& dir = folder.scratch->path();
+  TROUPE_TRY(wanted, sizes(args, dir));
   nlohmann::ordered_json all{{"bench", "checkpoint"}, {"sizes", nlohmann::ordered_json::array()}};
   std::string told;
   for (const auto bytes : wanted) {
-    TROUPE_TRY(report, session(args, folder.path(), stop).run(bytes));
+    TROUPE_TRY(report, session(args, dir, stop).run(bytes));
     all["sizes"].push_back(json(report));
     told += (told.empty() ? "" : "\n") + text(report);
   }

@@ -80,6 +80,19 @@ void add_converting(shell& sh, command* verb, const shared& a) {
   on_run(sh, in, [a] { return ckpt::import_model(*a); });
 }
 
+void add_holding(shell& sh, command* verb, const shared& a) {
+  auto* hold = verb->add_subcommand("hold", "Keep a checkpoint, whatever retention's rules say");
+  hold->add_option("CKPT", a->path, about_path)->required();
+  hold->add_option("--reason", a->reason, "Why, in a few words: `ckpt ls` shows it")->required();
+  hold->add_option("--by", a->by, "Who: a name to release it by");
+  on_run(sh, hold, [a] { return ckpt::hold(*a); });
+
+  auto* release = verb->add_subcommand("release", "End a hold");
+  release->add_option("CKPT", a->path, about_path)->required();
+  release->add_option("--by", a->by, "Whose");
+  on_run(sh, release, [a] { return ckpt::release(*a); });
+}
+
 void add_collecting(shell& sh, command* verb, const shared& a) {
   auto* gc = verb->add_subcommand("gc", "Remove leftovers, and checkpoints that no rule keeps");
   gc->add_option("DIR", a->path, "The folder of checkpoints")->required();
@@ -137,13 +150,15 @@ void add_ckpt(shell& sh) {
       "  troupe ckpt verify runs/quickstart/checkpoints/step-00000500\n"
       "  troupe ckpt export runs/quickstart/checkpoints --safetensors model/\n"
       "  troupe ckpt live --follow\n"
+      "  troupe ckpt hold runs/quickstart/checkpoints/step-00000300 --reason 'before the spike'\n"
       "  troupe ckpt gc runs/quickstart/checkpoints --keep-last 3 --dry-run\n\n"
-      "Without a rule gc removes only leftovers. A file PINNED in a checkpoint keeps it. verify "
+      "Without a rule gc removes only leftovers. What is held stays. verify "
       "ends\nwith 65 where something is damaged, diff with 1 where something differs.");
   auto a = std::make_shared<arguments>();
   add_looking(sh, verb, a);
   add_checking(sh, verb, a);
   add_converting(sh, verb, a);
+  add_holding(sh, verb, a);
   add_collecting(sh, verb, a);
   add_live(sh, verb);
 }

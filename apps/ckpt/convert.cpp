@@ -17,6 +17,7 @@
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/store/store.hpp"
 #include "io/checkpoint/export.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/write_checkpoint.hpp"
 #include "io/file.hpp"
 
@@ -100,6 +101,7 @@ status tell(const arguments& a, const json& facts) {
 
 result<int> export_model(const arguments& a) {
   TROUPE_TRY(path, find(a.path));
+  TROUPE_TRY(held, cp::reading::begin(path));
   TROUPE_TRY(r, cp::reader::open(path));
   cp::export_options o;
   o.type = a.dtype == "bfloat16" ? io::tensor_dtype::bf16 : io::tensor_dtype::f32;

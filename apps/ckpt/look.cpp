@@ -215,6 +215,20 @@ result<int> show(const arguments& a) {
   return 0;
 }
 
+result<int> hold(const arguments& a) {
+  TROUPE_TRY(path, find(a.path));
+  TROUPE_CHECK(cp::add_hold(path, {a.by, a.reason}));
+  say(fmt::format("{} is held by {}: {}", path.string(), a.by, printable(a.reason, 80)));
+  return 0;
+}
+
+result<int> release(const arguments& a) {
+  TROUPE_TRY(path, find(a.path));
+  TROUPE_CHECK(cp::release_hold(path, a.by));
+  say(fmt::format("{} is not held by {} any more", path.string(), a.by));
+  return 0;
+}
+
 result<int> collect(const arguments& a) {
   TROUPE_TRY(all, cp::list(a.path));
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(
@@ -230,7 +244,8 @@ result<int> collect(const arguments& a) {
   uint64_t bytes = 0;
   for (const auto& d : doomed) {
     const auto gone = a.dry_run ? cp::check_removal(d) : cp::remove(d);
-    if (!gone && gone.error().code != errc::permission) return gone.error();
+    const auto code = gone ? errc::none : gone.error().code;
+    if (!gone && code != errc::permission && code != errc::unavailable) return gone.error();
     if (!gone) {
       kept.push_back({{"path", d.path.string()}, {"why", gone.error().message}});
       text += fmt::format("{:>10}  {} stays: {}\n", "-", d.path.string(), gone.error().message);

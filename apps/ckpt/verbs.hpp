@@ -22,6 +22,8 @@ struct arguments {
   std::string out;    ///< of export and import
   std::string dtype = "float32";
   std::string job;
+  std::string by = "person";  ///< of hold and release
+  std::string reason;
   uint64_t max_shard_mb = 5000;
   uint32_t slot_mb = 8;
   unsigned threads = 0;
@@ -46,6 +48,10 @@ result<int> diff(const arguments& a);
 result<int> export_model(const arguments& a);
 /// `import DIR --out DIR`: a Hugging Face folder as step 0, moments zero.
 result<int> import_model(const arguments& a);
+/// `hold CKPT --reason TEXT [--by NAME]`: retention keeps it until it is released.
+result<int> hold(const arguments& a);
+/// `release CKPT [--by NAME]`.
+result<int> release(const arguments& a);
 /// `gc DIR [--dry-run]`.
 result<int> collect(const arguments& a);
 

@@ -52,7 +52,7 @@ result<job_secret> job_secret::open(const std::string& job, const fs::path& outp
   return job_secret(file, std::move(key));
 }
 
-void job_secret::job_is_done() noexcept {
+void job_secret::job_is_done() {
   remove_secret(file_);
 }
 

@@ -28,7 +28,7 @@ class job_secret {
   const std::filesystem::path& file() const noexcept { return file_; }
 
   /// Removes the file (SEC-1).
-  void job_is_done() noexcept;
+  void job_is_done();
 
  private:
   job_secret(std::filesystem::path file, tls::job_key key)

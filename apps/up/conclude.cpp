@@ -17,7 +17,8 @@ namespace {
 /// A sample of what the model has learned, into the summary. A failure is a remark, not the run's
 /// failure.
 void add_sample(const config::job& job, const stop_signals& signals, report::summary& summary) {
-  if (job.train.sample_tokens == 0 || summary.checkpoint.empty() || signals.asked() != 0) return;
+  if (job.train.sample_tokens == 0 || summary.checkpoint.empty()) return;
+  if (signals.asked() != 0) return say("no sample: interrupted");
   sample_options options;
   options.checkpoint = summary.checkpoint;
   options.prompt = job.train.sample_prompt.empty() ? "\n" : job.train.sample_prompt;
@@ -44,7 +45,7 @@ status show_summary(const config::job& job, const report::summary& summary) {
 bool was_taken_for_dead(const config::cluster_section& cluster, const run_outcome& outcome,
                         const run_end& ended) {
   // A node counts from the last answer, which may be a heartbeat older than the absence.
-  return outcome.why.code == errc::unavailable &&
+  return outcome.why.code == errc::unavailable && ended.deserted &&
          ended.absence.count() + cluster.heartbeat_interval_ms >= cluster.dead_after_ms;
 }
 

@@ -66,8 +66,7 @@ error in_the_way(const fs::path& what, std::string_view why) {
 std::optional<error> check_output(const config::job& job) {
   const fs::path output = job.job.output;
   std::error_code code;
-  if (!fs::exists(output, code)) return std::nullopt;
-  if (!fs::is_directory(output, code)) return in_the_way(output, "is no folder");
+  if (!fs::is_directory(output, code)) return std::nullopt;  // can_make says it
   const auto mark = io::read_mark(output);
   if (mark && mark->kind != io::folder_kind::output)
     return in_the_way(output, fmt::format("is a {} folder of this program, not an output",
@@ -102,19 +101,17 @@ std::optional<error> check_model(const config::job& job) {
 
 std::optional<error> check_tier(const fs::path& dir) {
   std::error_code code;
-  if (dir.empty() || !fs::exists(dir, code)) return std::nullopt;
-  if (!fs::is_directory(dir, code))
-    return error{errc::bad_config, dir.string() + " is no folder", "name another"};
+  if (dir.empty() || !fs::is_directory(dir, code)) return std::nullopt;  // can_make says it
   const auto mark = io::read_mark(dir);
-  const bool free = mark ? mark->kind == io::folder_kind::output
-                         : mark.error().code == errc::not_found;
+  const bool free =
+      mark ? mark->kind == io::folder_kind::output : mark.error().code == errc::not_found;
   if (free) return std::nullopt;
-  return error{errc::bad_config,
-               fmt::format("{} is no folder for checkpoints: {}", dir.string(),
-                           mark ? fmt::format("it is a {} folder of this program",
-                                              io::to_string(mark->kind))
-                                : mark.error().message),
-               "name another"};
+  return error{
+      errc::bad_config,
+      fmt::format("{} is no folder for checkpoints: {}", dir.string(),
+                  mark ? fmt::format("it is a {} folder of this program", io::to_string(mark->kind))
+                       : mark.error().message),
+      "name another"};
 }
 
 /// One folder, however it is called, is locked once.

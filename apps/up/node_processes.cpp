@@ -188,6 +188,7 @@ std::vector<ended_child> node_processes::reap() {
                       killed ? killed_by(number, oom_.since())
                              : fmt::format("exited with {}", number),
                       killed || number != 0,
+                      killed ? -1 : number,
                       {}};
     if (killed && !black_boxes_.empty())
       ended.black_box = trace::last_box_path(black_boxes_, c.node, c.pid).string();

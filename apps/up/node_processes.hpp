@@ -25,6 +25,7 @@ struct ended_child {
   std::string node;
   std::string how;  ///< "exited with 70", "was killed by signal 9 (Killed)"
   bool failed = false;
+  int code = -1;          ///< its exit code; -1: a signal ended it
   std::string black_box;  ///< what its keeper writes; empty unless it was killed on this machine
 };
 

@@ -121,10 +121,14 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   TROUPE_TRY(loaded, config::load(sources));
   auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster));
   for (const auto& remark : ready.remarks) say(remark);
-  if (!ready.problems.empty()) return as_error(ready.problems, loaded);
+  if (!ready.problems.empty()) return refusal_of(ready.problems, loaded);
   launch l;
   TROUPE_TRY(folders, take_folders(ready.plan->job, break_lock));  // before anything is written
   l.folders = std::move(folders);
+  TROUPE_TRY(there, checkpoints_of(ready.plan->job.checkpoint));
+  if (there != ready.checkpoints)
+    return error{errc::timeout, "another launcher changed the checkpoints during the checks",
+                 "start it again"};
   l.plan = std::move(*ready.plan);
   l.epoch = ready.epoch;  // leftovers counted
   l.resume = std::move(ready.resume);
@@ -221,10 +225,9 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
                         [&bell = *signals] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
-  auto head = system.spawn(cluster::coordinator,
-                           cluster::coordinator_options{l.plan, l.epoch, l.resume, l.origin,
-                                                        front.teller, front.counter,
-                                                        front.watcher});
+  auto head = system.spawn(cluster::coordinator, cluster::coordinator_options{
+                                                     l.plan, l.epoch, l.resume, l.origin,
+                                                     front.teller, front.counter, front.watcher});
   head->attach_functor([&coordinator_gone, &bell = *signals] {
     coordinator_gone = true;
     bell.wake();

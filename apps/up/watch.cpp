@@ -30,11 +30,12 @@ void note(const std::vector<ended_child>& children) {
 
 run_end watch::until_over() {
   using clock = std::chrono::steady_clock;
+  auto last = clock::now();
   while (!over()) {
-    const auto before = clock::now();
     signals_.wait(pulse);
-    const auto late = clock::now() - before - pulse;  // Ctrl-Z and the like: nothing of us ran
-    end_.absence = std::max(end_.absence, std::chrono::floor<std::chrono::milliseconds>(late));
+    const auto now = clock::now();
+    const auto away = now - std::exchange(last, now);  // Ctrl-Z: nothing of us ran
+    end_.absence = std::max(end_.absence, std::chrono::floor<std::chrono::milliseconds>(away));
     if (const int signal = signals_.asked(); signal != 0 && end_.signal == 0) ask_to_stop(signal);
     tell_of_ended_children();
   }
@@ -73,11 +74,13 @@ void watch::ask_to_stop(int signal) {
 void watch::tell_of_ended_children() {
   const auto children = nodes_.reap();
   note(children);
-  for (const auto& child : children)
+  for (const auto& child : children) {
+    end_.deserted = end_.deserted || child.code == exit_code(errc::unavailable);
     caf::anon_send(coordinator_, make_msg<fbs::Leave>({}, [&](auto& l) {
                      l.node = child.node;
                      l.reason = child.how;
                    }));
+  }
 }
 
 }  // namespace troupe::apps

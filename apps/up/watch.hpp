@@ -15,7 +15,8 @@ namespace troupe::apps {
 /// How a run came to its end, as the main thread saw it.
 struct run_end {
   int signal = 0;  ///< that asked the run to stop; 0: none
-  std::chrono::milliseconds absence{0};  ///< longest time in which this process did not run
+  std::chrono::milliseconds absence{0};  ///< longest time between two looks of this process
+  bool deserted = false;  ///< nodes ended by themselves, since nobody answered them
 };
 
 class watch {

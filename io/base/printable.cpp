@@ -1,6 +1,7 @@
 // A small UTF-8 decoder and what may pass it.
 #include "io/base/printable.hpp"
 
+#include <algorithm>
 #include <cstdint>
 
 #include <fmt/format.h>
@@ -68,13 +69,13 @@ std::string printable(std::string_view text, size_t most) {
 std::string printable_lines(std::string_view text) {
   std::string out;
   out.reserve(text.size());
+  const auto stays = [](char c) { return (c >= ' ' && c <= '~') || c == '\n' || c == '\t'; };
   while (!text.empty()) {
-    if (text[0] == '\n' || text[0] == '\t') {
-      out += text[0];
-      text.remove_prefix(1);
-    } else {
-      out += take(text);
-    }
+    const auto plain =
+        static_cast<size_t>(std::find_if_not(text.begin(), text.end(), stays) - text.begin());
+    out += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (!text.empty()) out += take(text);
   }
   return out;
 }

@@ -227,7 +227,7 @@ result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_o
   const auto* tip = tip_of(all);
   const auto line = tip ? line_of(*tip->head) : lineage{};
   for (const auto& e : all) {
-    if (e.name.state != folder_state::complete) continue;          // CT-1
+    if (e.name.state != folder_state::complete) continue;                            // CT-1
     if (e.head && (!leads_to(line_of(*e.head), line) || is_left(e, all))) continue;  // CT-3
     auto sound = e.problem ? status(*e.problem) : verify_all(e.path, options);
     if (sound) {

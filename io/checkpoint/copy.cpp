@@ -63,10 +63,12 @@ result<std::unique_ptr<copier>> copier::begin(disk& to, std::shared_ptr<const fi
       return error{errc::bad_data,
                    fmt::format("{} has {} bytes under one check, which is too much to copy",
                                out->reader_.content().files[u.file].name, u.bytes)};
-  const auto& job = out->head().job;
+  std::vector<std::string> others;
+  for (const auto& f : out->reader_.content().files)
+    if (!f.shard) others.push_back(f.name);
   auto made = to.make_dir(out->partial_);
   if (made && !*made) TROUPE_CHECK(into_target(remove_folder(to, out->partial_)));  // of before
-  if (made) made = make_partial(to, out->partial_, job);
+  if (made) made = make_partial(to, out->partial_, out->head().job, std::move(others));
   if (!made) return of_target(made.error());
   return out;
 }

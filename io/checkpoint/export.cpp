@@ -238,9 +238,9 @@ result<export_report> write_folder(const reader& from, const fs::path& folder,
 status take_place(const fs::path& partial, const fs::path& folder) {
   std::error_code code;
   const bool again = fs::exists(fs::symlink_status(folder, code));
-  const int done = again ? ::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, folder.c_str(),
-                                       RENAME_EXCHANGE)
-                         : ::rename(partial.c_str(), folder.c_str());
+  const int done =
+      again ? ::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE)
+            : ::rename(partial.c_str(), folder.c_str());
   if (done != 0) return error::system(fmt::format("rename to {}", folder.string()), errno);
   TROUPE_CHECK(fsync_directory(folder.parent_path()));
   return again ? remove_owned(partial, folder_kind::model) : status{};
@@ -267,10 +267,10 @@ status is_free(const fs::path& folder) {
   if (ours && !mark && mark.error().code != errc::not_found)
     ours = error{errc::permission, mark.error().message};
   if (ours) return {};
-  return error{ours.error().code,
-               fmt::format("the model cannot be exported to {}: {}", folder.string(),
-                           ours.error().message),
-               "take it away yourself, or name another folder"};
+  return error{
+      ours.error().code,
+      fmt::format("the model cannot be exported to {}: {}", folder.string(), ours.error().message),
+      "take it away yourself, or name another folder"};
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ std::vector<hold> holds_of(const std::filesystem::path& checkpoint);
 /// Keeps a checkpoint there while it is read (HD-1).
 class reading {
  public:
-  /// Errors: not_found where there is no MANIFEST; io.
+  /// Errors: not_found where there is no MANIFEST; permission; io.
   static result<reading> begin(const std::filesystem::path& checkpoint);
 
  private:

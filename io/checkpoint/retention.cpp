@@ -82,12 +82,10 @@ std::vector<std::string> kept_because(std::span<const entry> catalog, const rete
     }
   };
   keep_first(all.newest_first(), 1, [](uint64_t) { return std::string("newest"); });  // RT-1
-  keep_first(all.newest_first(), rules.keep_last, [&](uint64_t) {
-    return fmt::format("of the last {}", rules.keep_last);
-  });
-  keep_first(all.best_first(), rules.keep_best, [](uint64_t n) {
-    return fmt::format("best {} by validation loss", n);
-  });
+  keep_first(all.newest_first(), rules.keep_last,
+             [&](uint64_t) { return fmt::format("of the last {}", rules.keep_last); });
+  keep_first(all.best_first(), rules.keep_best,
+             [](uint64_t n) { return fmt::format("best {} by validation loss", n); });
   for (const auto i : all.newest_first()) {
     if (rules.empty()) add(why[i], "all are kept");
     if (rules.keep_every > 0 && catalog[i].name.step % rules.keep_every == 0)
@@ -98,7 +96,7 @@ std::vector<std::string> kept_because(std::span<const entry> catalog, const rete
     for (const auto& h : e.holds) add(why[i], fmt::format("held by {}", h.by));
     if (e.name.state == folder_state::aside && !rules.aside) add(why[i], "set aside");
     if (e.name.state != folder_state::complete) continue;
-    if (!e.head) add(why[i], "not readable");  // RT-2
+    if (!e.head) add(why[i], "not readable");                                             // RT-2
     if (e.head && !leads_to(line_of(*e.head), now.line)) add(why[i], "of another line");  // RT-4
   }
   return why;
@@ -193,8 +191,10 @@ status caretaker::retain(const fs::path& dir, const retention& rules,
         continue;
       }
     // The others go all the same; what is being read goes another time.
-    if (auto gone = remove(old); !gone && kept && gone.error().code != errc::unavailable)
-      kept = gone;
+    const auto gone = remove(old);
+    if (gone || gone.error().code == errc::unavailable) continue;  // what is being read goes later
+    if (gone.error().code != errc::permission) return gone.error();
+    kept = gone;  // it holds what is not ours
   }
   return kept;
 }

@@ -80,7 +80,8 @@ class caretaker {
 
   /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as
   /// they are for whoever is writing there. Blocks: once a launch it reads a checkpoint (RT-6).
-  /// Errors: io; bad_data where what was read back is damaged.
+  /// Errors: io; bad_data where what was read back is damaged; permission where one holds what is
+  /// not ours: it stays, and the others go.
   status retain(const std::filesystem::path& dir, const retention& rules,
                 std::span<const std::string> in_use = {});
 

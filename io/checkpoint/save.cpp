@@ -17,31 +17,26 @@ status remove_folder(disk& d, const fs::path& folder) {
   return d.remove_folder(folder, claim_of(d, folder));
 }
 
-result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job) {
-  TROUPE_TRY(first, d.make_dir(partial));
-  const auto mark = partial / mark_file;
-  if (first || !d.read_small(mark, max_mark_bytes))  // who came first may have died between the two
-    TROUPE_CHECK(d.write_small(mark, partial_mark(job, {}), durable::no));
-  return first;
-}
-
 namespace {
 
-/// Whether what bears the name of a complete checkpoint may be replaced (SV-4).
-status may_replace(disk& d, const fs::path& there, bool is_folder) {
-  TROUPE_TRY(entries, is_folder ? d.list(there) : std::vector<dir_entry>{});
-  std::vector<content> all;
-  for (const auto& e : entries)
-    all.push_back({e.name, e.folder ? content::type::folder : content::type::file});
-  const auto order = removal_order(all, claim_of(d, there));
-  if (is_folder && order) return {};
-  return error{errc::permission,
-               fmt::format("{} is in the way: {}", there.string(),
-                           is_folder ? order.error().message : "it is no folder"),
-               "take it away, or name another checkpoint.dir"};
+/// SV-8: a folder, and what was taken away above it.
+result<bool> make_dirs(disk& d, const fs::path& folder) {
+  auto made = d.make_dir(folder);
+  if (made || made.error().code != errc::not_found || folder == folder.parent_path()) return made;
+  TROUPE_CHECK(make_dirs(d, folder.parent_path()));
+  return d.make_dir(folder);
 }
 
 }  // namespace
+
+result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job,
+                          std::vector<std::string> others) {
+  TROUPE_TRY(first, make_dirs(d, partial));
+  const auto mark = partial / mark_file;
+  if (first || !d.read_small(mark, max_mark_bytes))  // who came first may have died between the two
+    TROUPE_CHECK(d.write_small(mark, partial_mark(job, std::move(others)), durable::no));
+  return first;
+}
 
 // -- a rank ---------------------------------------------------------------------------------------
 
@@ -109,6 +104,15 @@ bool of_the_same_launch(disk& d, const fs::path& complete, const manifest_head& 
   return there && line_of(there->head).back().launch == line_of(head).back().launch;
 }
 
+/// Whether a checkpoint's folder holds what `ours` claims and nothing else.
+result<bool> holds_only(disk& d, const fs::path& complete, const claim& ours) {
+  TROUPE_TRY(entries, d.list(complete));
+  std::vector<folder_item> all;
+  for (const auto& e : entries)
+    all.push_back({e.name, e.folder ? folder_item::type::folder : folder_item::type::file});
+  return removal_order(all, ours).has_value();
+}
+
 /// SV-6: gives the folder a name that is free.
 status make_way(disk& d, const fs::path& complete, const std::vector<dir_entry>& names,
                 uint64_t step) {
@@ -130,10 +134,17 @@ result<fs::path> publish(disk& d, const fs::path& partial, const manifest_head& 
   const auto there =
       std::find_if(entries.begin(), entries.end(), [&](const auto& e) { return e.name == name; });
   bool again = there != entries.end();
-  if (again) TROUPE_CHECK(may_replace(d, dir / name, there->folder));
-  if (again && !of_the_same_launch(d, dir / name, head)) {
-    TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
-    again = false;
+  if (again) {
+    const auto ours = there->folder ? claim_of(d, dir / name) : claim{};
+    if (ours.files.empty())  // SV-7
+      return error{errc::permission,
+                   (dir / name).string() + " is in the way, and is no checkpoint of this program",
+                   "take it away, or name another checkpoint.dir"};
+    TROUPE_TRY(alone, holds_only(d, dir / name, ours));
+    if (!alone || !of_the_same_launch(d, dir / name, head)) {
+      TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
+      again = false;
+    }
   }
   TROUPE_CHECK(again ? d.exchange(partial, dir / name) : d.rename(partial, dir / name));  // SV-4
   TROUPE_CHECK(d.sync_dir(dir));
@@ -148,8 +159,8 @@ result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_he
   std::vector<file_sum> sums;
   std::vector<std::string> names;
   for (const auto& f : others) names.push_back(f.name);
-  TROUPE_CHECK(d.write_small(partial / mark_file, partial_mark(head.job, std::move(names)),
-                             durable::no));
+  TROUPE_CHECK(
+      d.write_small(partial / mark_file, partial_mark(head.job, std::move(names)), durable::no));
   for (const auto& f : others) {
     if (!is_file_name(f.name)) return error{errc::bug, "a small file's name is none: " + f.name};
     TROUPE_CHECK(d.write_small(partial / f.name, f.content, durable::yes));

@@ -13,12 +13,12 @@
 //      affair: its one sync of the folder covers all of them.
 // SV-4 Where a complete step-N of the same launch is there already (its commit was not answered),
 //      the two folders change places in one step: at no time is there none.
-//      One that holds anything else (a note, PINNED) stays, and the save fails: nobody else's files
-//      change their names or go.
 // SV-5 A shard is a new file: what an attempt before left under the same name makes the save fail,
 //      and is never added to.
-// SV-6 One of another launch is set aside first, and the name is synced: it is never removed, and
-//      never under a partial folder's name.
+// SV-6 One of another launch, or with anything else in it (a note, a hold), is set aside first, and
+//      the name is synced: it is never removed, and never under a partial folder's name.
+// SV-7 What bears the name and is no checkpoint of ours stays as it is, and the save fails.
+// SV-8 A folder of checkpoints that was taken away under a run is made again by the next save.
 #pragma once
 
 #include <filesystem>
@@ -49,8 +49,8 @@ class rank_save {
   /// must not destroy the save.
   using voted = std::function<void(const result<shard_facts>&)>;
 
-  /// Makes the folder, not its parents. Errors: bad_config, those of disk::make_dir and
-  /// disk::open. The disk outlives it.
+  /// Makes the folder, and its parents where they are gone (SV-8). Errors: bad_config, those of
+  /// disk::make_dir and disk::open. The disk outlives it.
   static result<std::unique_ptr<rank_save>> create(disk& d, const std::filesystem::path& partial,
                                                    const manifest_head& head, rank_plan plan,
                                                    voted done);
@@ -93,9 +93,11 @@ result<std::filesystem::path> commit_save(disk& d, const std::filesystem::path& 
 result<std::filesystem::path> publish(disk& d, const std::filesystem::path& partial,
                                       const manifest_head& head);
 
-/// Makes the folder of a checkpoint on its way, with its mark; true when it was made now. Errors:
-/// those of disk::make_dir and disk::write_small.
-result<bool> make_partial(disk& d, const std::filesystem::path& partial, const std::string& job);
+/// Makes the folder of a checkpoint on its way, with its mark, which names the small files as far
+/// as they are known; true when it was made now. Errors: those of disk::make_dir and
+/// disk::write_small.
+result<bool> make_partial(disk& d, const std::filesystem::path& partial, const std::string& job,
+                          std::vector<std::string> others = {});
 
 /// Removes a checkpoint's folder with what is in it, unless it holds what no checkpoint has
 /// (folder_claim.hpp). Blocks. Errors: permission; io.

@@ -205,6 +205,8 @@ struct checkpoint_section {
   int64_t keep_best = 0;   ///< so many of the smallest validation losses
   /// "auto" = the newest whole one of both tiers if any, "never", or a checkpoint's path.
   std::string resume = "auto";
+  /// The last save of a run that fails is tried again so long, and in the second tier.
+  int64_t room_wait_s = 600;
   bool adopt = false;  ///< folders that hold another job's checkpoints are taken over
   /// Memory of each rank through which its share of the state goes to the disk, at most; less where
   /// the share is smaller.

@@ -253,6 +253,10 @@ std::string to_toml_text(const value& v) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
+std::string value_text(std::string_view key, const job& j) {
+  return to_toml_text(get(*find_property(key), j));
+}
+
 std::string environment_name(std::string_view key) {
   std::string name = "TROUPE_";
   for (char c : key) {

@@ -84,6 +84,9 @@ std::string to_toml_text(const value& v);
 /// A string as a TOML basic string, quotes included.
 std::string quoted(std::string_view text);
 
+/// What a key of properties() holds in a job, as TOML text.
+std::string value_text(std::string_view key, const job& j);
+
 /// The environment variable of a key: "train.lr" -> "TROUPE_TRAIN__LR".
 std::string environment_name(std::string_view key);
 

@@ -144,9 +144,10 @@ Values are layered: a default, then included files (`include = ["base.toml"]` at
 file, relative to it, later ones win, at most 8 deep), then the file itself, then the environment
 (`TROUPE_TRAIN__LR=1e-3` sets `train.lr`), then `--set train.lr=1e-3`. `troupe config show FILE`
 prints what came out and where each value came from; `troupe config check FILE` says everything that
-is wrong with it, and what would keep the job from starting on this machine: certificates, model,
-data, checkpoint (`--no-files` leaves those out). Relative paths, except those of `include`, are
-relative to the working directory.
+is wrong with it, and what would keep the job from starting on this machine: memory, GPUs, threads,
+addresses, certificates, folders, model, data, checkpoint (`--no-files` leaves those out). `troupe
+up` runs the same checks before it writes or allocates anything. Relative paths, except those of
+`include`, are relative to the working directory.
 )";
 
 }  // namespace

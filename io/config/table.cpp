@@ -285,6 +285,11 @@ constinit const property rows[] = {
         "Bytes of a write, a multiple of 4096; 0 = what the disk likes best where much is saved, "
         "else 4 MiB",
         within(0, 64 << 20)),
+    in_checkpoint<&checkpoint_section::room_wait_s>(
+        "checkpoint.room_wait_s",
+        "Seconds for which the last save of a run is tried again where it fails (a full disk, a "
+        "folder that is gone), in checkpoint.second.dir as well",
+        within(0, 30 * 24 * 3600.0)),
     in_checkpoint<&checkpoint_section::adopt>(
         "checkpoint.adopt",
         "Start in a folder that holds another job's checkpoints: of another name, model or data"),

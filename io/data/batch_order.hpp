@@ -4,7 +4,8 @@
 // Let n be the tokens, T the sequence length, B the rows of one optimizer step over all ranks (a
 // rank takes its own slice of rows; the order knows only rows).
 //   Training window w (0 <= w < W): inputs t[wT .. wT+T-1], targets one later, so it touches
-//   t[wT .. wT+T]. Row b of step k has the running number g = k*B + b, epoch g / W and place g % W:
+//   t[wT .. wT+T]. Row b of step k has the running number g = g0 + (k - k0)*B + b (both 0 unless a
+//   run goes on with another B or T than it had), epoch g / W and place g % W:
 //   unshuffled, window = place; shuffled, window = P(seed, epoch, place), where P(seed, epoch, .)
 //   is a permutation of 0..W-1, computed (a 6-round Feistel network on the next even power of two,
 //   walked until it falls below W) and not stored. An epoch's end inside a step continues with
@@ -30,6 +31,8 @@ struct batch_order_spec {
   uint64_t tokens = 0;      ///< n
   uint32_t seq_len = 0;     ///< T
   uint32_t batch_rows = 0;  ///< B: rows of one step, over all ranks
+  uint64_t first_step = 0;  ///< k0
+  uint64_t first_row = 0;   ///< g0
   bool shuffle = false;
   uint64_t seed = 0;
   /// Share of all windows held out at the end, in [0, 0.5], rounded down but to at least one.
@@ -46,17 +49,18 @@ class batch_order {
   uint64_t train_windows() const noexcept { return train_windows_; }
   /// V.
   uint64_t validation_windows() const noexcept { return validation_windows_; }
-  /// First token of training row `row` (< B) of step `step` (from 0); T+1 tokens follow.
+  /// First token of training row `row` (< B) of step `step` (from k0); T+1 tokens follow.
   uint64_t train_first_token(uint64_t step, uint32_t row) const noexcept;
   /// First token of validation window v modulo V; V > 0; T+1 tokens follow.
   uint64_t validation_first_token(uint64_t v) const noexcept;
-  /// Epochs finished before `step`, with fraction: step * B / W.
+  /// Epochs finished before `step` (from k0), with fraction.
   double epochs_at(uint64_t step) const noexcept;
 
   const batch_order_spec& spec() const noexcept { return spec_; }
 
  private:
   uint64_t permuted(uint64_t epoch, uint64_t place) const noexcept;
+  uint64_t running_row(uint64_t step) const noexcept;
 
   batch_order_spec spec_;
   uint64_t train_windows_ = 0;

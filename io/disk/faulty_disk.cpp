@@ -188,9 +188,9 @@ status faulty_disk::remove_name(const path& name, bool folder) {
 
 status faulty_disk::remove_folder(const path& name, const claim& ours) {
   TROUPE_TRY(entries, list(name));
-  std::vector<content> all;
+  std::vector<folder_item> all;
   for (const auto& e : entries)
-    all.push_back({e.name, e.folder ? content::type::folder : content::type::file});
+    all.push_back({e.name, e.folder ? folder_item::type::folder : folder_item::type::file});
   TROUPE_TRY(order, removal_order(all, ours));
   for (const auto& file : order) TROUPE_CHECK(remove_name(name / file, false));
   return remove_name(name, true);

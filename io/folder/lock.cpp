@@ -54,16 +54,17 @@ result<unique_fd> open_lock(const fs::path& file) {
 
 /// Whether the name still leads to what is open: another may have made the folder anew meanwhile.
 bool is_there(int fd, const fs::path& file) {
-  struct stat open {}, named {};
+  struct stat open {
+  }, named{};
   return ::fstat(fd, &open) == 0 && ::lstat(file.c_str(), &named) == 0 &&
          open.st_dev == named.st_dev && open.st_ino == named.st_ino;
 }
 
 error busy(const fs::path& folder, const std::optional<lock_holder>& by, bool elsewhere) {
   if (!by) return {errc::timeout, folder.string() + " is in use by another process", {}};
-  auto text = fmt::format("{} is in use by job {} (process {} on {}, since {}{})", folder.string(),
-                          by->job, by->pid, by->host, by->since,
-                          by->address.empty() ? "" : ", " + by->address);
+  auto text =
+      fmt::format("{} is in use by job {} (process {} on {}, since {}{})", folder.string(), by->job,
+                  by->pid, by->host, by->since, by->address.empty() ? "" : ", " + by->address);
   if (elsewhere)
     return {errc::timeout, std::move(text),
             "if that process is gone for good, `troupe up --break-lock` takes the folder over"};
@@ -116,8 +117,11 @@ result<std::optional<lock_holder>> parse_lock(std::string_view text) {
   if (j["troupe-lock"] != lock_version)
     return error{errc::version_mismatch, "the lock is of another version"};
   lock_holder h;
-  for (const auto& [key, into] : {std::pair{"job", &h.job}, {"host", &h.host}, {"boot", &h.boot},
-                                  {"since", &h.since}, {"address", &h.address}}) {
+  for (const auto& [key, into] : {std::pair{"job", &h.job},
+                                  {"host", &h.host},
+                                  {"boot", &h.boot},
+                                  {"since", &h.since},
+                                  {"address", &h.address}}) {
     if (!j.contains(key) && into == &h.address) continue;
     if (!j.contains(key) || !j[key].is_string()) return wrong;
     *into = j[key].get<std::string>();

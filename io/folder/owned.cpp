@@ -148,14 +148,14 @@ struct directory_closer {
 };
 
 /// Everything in a folder but "." and "..".
-result<std::vector<content>> list_of(int folder, const fs::path& path) {
+result<std::vector<folder_item>> list_of(int folder, const fs::path& path) {
   const auto failed = [&] { return error::system("read the folder " + path.string(), errno); };
   unique_fd again(::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!again) return failed();
   std::unique_ptr<DIR, directory_closer> d(::fdopendir(again.get()));
   if (!d) return failed();
   static_cast<void>(again.release());
-  std::vector<content> out;
+  std::vector<folder_item> out;
   for (;;) {
     errno = 0;
     const auto* e = ::readdir(d.get());
@@ -168,9 +168,9 @@ result<std::vector<content>> list_of(int folder, const fs::path& path) {
       if (errno == ENOENT) continue;  // gone meanwhile
       return failed();
     }
-    out.push_back({name, S_ISREG(facts.st_mode)   ? content::type::file
-                         : S_ISDIR(facts.st_mode) ? content::type::folder
-                                                  : content::type::other});
+    out.push_back({name, S_ISREG(facts.st_mode)   ? folder_item::type::file
+                         : S_ISDIR(facts.st_mode) ? folder_item::type::folder
+                                                  : folder_item::type::other});
   }
 }
 
@@ -202,8 +202,7 @@ status remove_name(int folder, const std::string& name, int flags, const fs::pat
 status empty_tree(int folder, const fs::path& path, int depth);
 
 status remove_tree(int parent, const std::string& name, const fs::path& path, int depth) {
-  unique_fd self(
-      ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  unique_fd self(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!self && (errno == ENOTDIR || errno == ELOOP)) return remove_name(parent, name, 0, path);
   if (!self && errno == ENOENT) return {};
   if (!self) return error::system("open " + (path / name).string(), errno);
@@ -316,8 +315,8 @@ status make_owned(const fs::path& folder, const claim& as) {
     return error::system("make the folder " + folder.string(), errno);
   TROUPE_TRY(f, opened_folder::open(folder));
   TROUPE_TRY(all, list_of(f.self.get(), f.path));
-  const bool marked = std::any_of(all.begin(), all.end(),
-                                  [](const content& c) { return c.name == mark_file; });
+  const bool marked =
+      std::any_of(all.begin(), all.end(), [](const folder_item& c) { return c.name == mark_file; });
   if (!all.empty() && !marked)
     return not_ours(fmt::format("{} holds what this program did not make ({})", folder.string(),
                                 all.front().name));
@@ -340,12 +339,13 @@ bool is_owned(const fs::path& folder, folder_kind kind) {
   return mark && mark->kind == kind;
 }
 
-result<std::vector<std::string>> removal_order(std::span<const content> all, const claim& ours) {
+result<std::vector<std::string>> removal_order(std::span<const folder_item> all,
+                                               const claim& ours) {
   if (ours.kind == folder_kind::output) return not_ours("a job's output is never removed");
   std::vector<std::string> order;
   bool marked = false;
   for (const auto& c : all) {
-    const bool plain = c.what == content::type::file || ours.kind == folder_kind::scratch;
+    const bool plain = c.what == folder_item::type::file || ours.kind == folder_kind::scratch;
     if (!plain || !ours.names(c.name))  // OWN-1
       return not_ours(fmt::format("it holds {}, which this program did not make", c.name));
     if (c.name == mark_file)
@@ -390,6 +390,11 @@ status remove_owned(const fs::path& folder, folder_kind kind) {
     return not_ours(fmt::format("{} is marked as {}, not {}", folder.string(),
                                 to_string(mark->kind), to_string(kind)));
   return remove_opened(f, *mark);
+}
+
+status remove_empty(const fs::path& folder) {
+  TROUPE_TRY(f, opened_folder::open(folder));
+  return remove_opened(f, {folder_kind::checkpoint, {}, {}});
 }
 
 status remove_from_scratch(const fs::path& folder, const std::string& name) {

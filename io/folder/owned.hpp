@@ -49,7 +49,7 @@ std::string_view to_string(folder_kind kind);
 
 /// What of a folder is ours.
 struct claim {
-  folder_kind kind = folder_kind::scratch;
+  folder_kind kind = folder_kind::output;
   std::string job;                 ///< whose it is; empty where that does not matter
   std::vector<std::string> files;  ///< names in it; what is scratch needs none
   bool operator==(const claim&) const = default;
@@ -87,6 +87,9 @@ status remove_claimed(const std::filesystem::path& folder, const claim& ours);
 /// there is no mark of this kind.
 status remove_owned(const std::filesystem::path& folder, folder_kind kind);
 
+/// Removes a folder in which there is nothing. Errors: as remove_claimed's.
+status remove_empty(const std::filesystem::path& folder);
+
 /// Removes one name in a folder marked as scratch, with all in it; success where there is none.
 status remove_from_scratch(const std::filesystem::path& folder, const std::string& name);
 
@@ -95,16 +98,16 @@ status remove_from_scratch(const std::filesystem::path& folder, const std::strin
 status remove_own_file(const std::filesystem::path& name, int fd);
 
 /// What lies in a folder, as far as a claim cares.
-struct content {
+struct folder_item {
   enum class type : uint8_t { file, folder, other };
   std::string name;
   type what = type::file;
-  bool operator==(const content&) const = default;
+  bool operator==(const folder_item&) const = default;
 };
 
 /// The names to remove, in order, the mark last (OWN-4); permission naming what `ours` does not
 /// claim (OWN-1). Pure.
-result<std::vector<std::string>> removal_order(std::span<const content> all, const claim& ours);
+result<std::vector<std::string>> removal_order(std::span<const folder_item> all, const claim& ours);
 
 /// A temporary folder that goes with all in it when this goes.
 class scratch_folder {

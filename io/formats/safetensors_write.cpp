@@ -116,8 +116,8 @@ status write_model_tensors(const fs::path& folder, std::span<const tensor_spec> 
     TROUPE_CHECK(writer.finish());
   }
   if (shards.size() > 1)
-    TROUPE_CHECK(write_atomic(folder / "model.safetensors.index.json",
-                              safetensors_index(file_of, total)));
+    TROUPE_CHECK(
+        write_atomic(folder / "model.safetensors.index.json", safetensors_index(file_of, total)));
   return fsync_directory(folder);
 }
 

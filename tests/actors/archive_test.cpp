@@ -153,33 +153,64 @@ TEST_CASE("archive: what another launch saved under the same step is set aside w
   REQUIRE(committed(o, save_all(o, 5)));
   auto later = o;
   ++later.epoch;
+  later.origin.launch = 7;
   const auto votes = save_all(later, 5);
   REQUIRE(committed(later, votes));
   CHECK_FALSE(fs::exists(votes.directory));
   CHECK(cp::reader::open(complete)->content().head.epoch == later.epoch);
   CHECK(verify(complete));
+  CHECK(verify(dir / cp::aside_name(5, 1)));
 }
 
 TEST_CASE("archive: what is not ours under a step's name makes its save fail, and stays") {
-  for (int kind = 0; kind < 5; ++kind) {
+  for (int kind = 0; kind < 4; ++kind) {
     CAPTURE(kind);
     scratch dir;
     const auto o = options_in(dir.path, 1, 1);
     const auto there = dir / cp::complete_name(5);
+    put_file(dir / "mine/file", "mine");
     if (kind == 0) put_file(there / "notes.txt", "mine");
     if (kind == 1) put_file(there, "mine");
     if (kind == 2) put_file(there / "rank-00000.shard", "mine");
-    if (kind >= 3) REQUIRE(committed(o, save_all(o, 5)));
-    if (kind == 3) put_file(there / "notes.txt", "mine");
-    if (kind == 4) put_file(there / "PINNED", "");
+    if (kind == 3) fs::create_directory_symlink(dir / "mine", there);
+    const auto votes = save_all(o, 5);
     const auto before = tree_of(there);
-    const auto done = committed(o, save_all(o, 5));
+    const auto done = committed(o, votes);
     REQUIRE_FALSE(done);
     CHECK(done.error().code == errc::permission);
     CHECK(done.error().message.find(there.string()) != std::string::npos);
     CHECK(tree_of(there) == before);
     CHECK(fs::exists(there));
   }
+}
+
+TEST_CASE("archive: a checkpoint with a note in it is set aside whole, not replaced") {
+  for (const char* name : {"notes.txt", "PINNED", "HELD.alice"}) {
+    scratch dir;
+    const auto o = options_in(dir.path, 1, 1);
+    const auto there = dir / cp::complete_name(5);
+    REQUIRE(committed(o, save_all(o, 5)));
+    put_file(there / name, "mine");
+    const auto before = tree_of(there);
+    REQUIRE(committed(o, save_all(o, 5)));
+    CHECK(tree_of(dir / cp::aside_name(5, 1)) == before);
+    CHECK_FALSE(fs::exists(there / name));
+    CHECK(verify(there));
+  }
+}
+
+TEST_CASE("archive: what is not ours above a start is not set aside") {
+  scratch dir;
+  const auto o = options_in(dir.path, 1, 1);
+  REQUIRE(committed(o, save_all(o, 5)));
+  put_file(dir / "step-00000006/notes.txt", "mine");
+  put_file(dir / "step-00000007/MANIFEST", "mine");
+  const auto told = set_aside(dir.path, {});
+  REQUIRE(told);
+  CHECK(told->size() == 1);
+  CHECK(fs::exists(dir / cp::aside_name(5, 1)));
+  CHECK(fs::exists(dir / "step-00000006/notes.txt"));
+  CHECK(fs::exists(dir / "step-00000007/MANIFEST"));
 }
 
 TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older ones alone") {
@@ -191,6 +222,16 @@ TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older
   CHECK_FALSE(committed(lost, save_all(lost, 5)));
   CHECK_FALSE(fs::exists(dir / cp::complete_name(5)));
   CHECK(verify(dir / cp::complete_name(4)));
+}
+
+TEST_CASE("SV-8: a folder of checkpoints that was taken away is made again by the next save") {
+  scratch dir;
+  const auto folder = dir / "runs/t/checkpoints";
+  const auto o = options_in(folder, 2, 1);
+  REQUIRE(committed(o, save_all(o, 4)));
+  fs::remove_all(dir / "runs");
+  REQUIRE(committed(o, save_all(o, 5)));
+  CHECK(verify(folder / cp::complete_name(5)));
 }
 
 TEST_CASE("archive: the tokenizer's files travel along") {

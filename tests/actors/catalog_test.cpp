@@ -93,6 +93,7 @@ TEST_CASE("CAT-1 CAT-2 a damaged checkpoint is named and passed over, by name it
   const auto older = make(dir, 5), newest = make(dir, 10);
   for (const auto& item : fs::directory_iterator(newest)) {
     const auto name = item.path().filename().string();
+    if (name == io::mark_file) continue;  // of the folder, not of the checkpoint
     CAPTURE(name);
     const auto whole = cp::sample::bytes_of(item.path());
     for (bool gone : {false, true}) {

@@ -3,23 +3,19 @@
 
 #include <fstream>
 
-#include "io/config/load.hpp"
-#include "tests/io/scratch.hpp"
+#include "tests/io/job_text.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
 
 namespace {
 
+constexpr auto small_job_text =
+    "[model]\nlayers = 2\nheads = 4\nhidden = 64\n[data]\npath = \"absent\"\n"
+    "[train]\nsteps = 4\nbatch = 8\nseq_len = 32\n";
+
 job_plan plan_for(const std::vector<std::string>& sets) {
-  auto job = config::parse(
-      "[model]\nlayers = 2\nheads = 4\nhidden = 64\n[data]\npath = \"absent\"\n"
-      "[train]\nsteps = 4\nbatch = 8\nseq_len = 32\n",
-      "job");
-  for (const auto& set : sets)
-    if (job) job = config::amend(*job, set);
-  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
-  auto plan = make_plan(*job);
+  auto plan = make_plan(job_of_text(small_job_text, sets));
   REQUIRE_MESSAGE(plan, (plan ? "" : render(plan.error())));
   return *plan;
 }
@@ -105,7 +101,6 @@ TEST_CASE("readiness: what would make a job fit is said, and does") {
 }
 
 TEST_CASE("readiness: shapes that nothing could hold are refused before they are counted") {
-  const char* base = "[model]\nlayers = 2\nheads = 4\nhidden = 64\n[data]\npath = \"absent\"\n";
   const std::vector<std::vector<std::string>> cases{
       {"model.layers=4096", "model.hidden=1000000", "model.ffn=4000000"},
       {"train.batch=1000000", "train.micro_batch=1000000", "train.seq_len=16000000",
@@ -115,11 +110,7 @@ TEST_CASE("readiness: shapes that nothing could hold are refused before they are
   };
   for (const auto& sets : cases) {
     CAPTURE(sets.front());
-    auto job = config::parse(base, "job");
-    for (const auto& set : sets)
-      if (job) job = config::amend(*job, set);
-    REQUIRE(job);
-    const auto plan = make_plan(*job);
+    const auto plan = make_plan(job_of_text(small_job_text, sets));
     REQUIRE_FALSE(plan);
     CHECK(plan.error().code == errc::bad_config);
     CHECK(plan.error().message.find("expected at most") != std::string::npos);

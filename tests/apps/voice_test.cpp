@@ -53,11 +53,13 @@ struct a_pipe {
 struct told {
   std::mutex mutex;
   std::vector<std::string> all;
+  uint64_t lines = 0;
 
   outbox::teller teller() {
     return [this](const outbox::loss& l) {
       std::lock_guard lock(mutex);
       all.push_back(fmt::format("{} of {}", l.lines, l.why));
+      lines += l.lines;
     };
   }
 };
@@ -83,8 +85,7 @@ TEST_CASE("voice: VO-1: a pipe that nobody reads holds nobody up, and what was l
   outbox box(p.in.get(), 64 << 10, heard.teller());
   const std::string line = std::string(1023, 'x') + "\n";
   for (int i = 0; i < 4096; ++i) box.put(line);  // 4 MiB: more than pipe and outbox take
-  const auto lost = box.lost().lines;
-  CHECK(lost > 3000);
+  CHECK(box.lost().lines > 0);
   CHECK(box.lost().why == "nobody reads it");
   CHECK_FALSE(box.settle(std::chrono::milliseconds(1)));
   std::string text;
@@ -99,9 +100,9 @@ TEST_CASE("voice: VO-1: a pipe that nobody reads holds nobody up, and what was l
   box.put("the end\n");
   text += p.until("the end\n");
   REQUIRE(box.settle(long_enough));
-  CHECK(text.size() == (4096 - lost) * 1024 + 8);
   std::lock_guard lock(heard.mutex);
-  CHECK(heard.all == std::vector{fmt::format("{} of nobody reads it", lost)});
+  CHECK(heard.lines > 3000);  // told at once or, while the pipe still took some, in parts
+  CHECK(text.size() == (4096 - heard.lines) * 1024 + 8);
 }
 
 TEST_CASE("voice: VO-1: an outbox whose write hangs can be left") {

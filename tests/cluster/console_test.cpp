@@ -79,6 +79,10 @@ TEST_CASE("console: pause holds the run, a setting changes it, resume lets it go
   CHECK(r.say("set train.lr nonsense").code == 1);
   const auto saved = r.say("checkpoint now");
   CHECK(saved.out.find("saved") != std::string::npos);
+  const auto paused = r.status();  // no step shows its numbers anew
+  const auto& shown = (*find(paused, "run"))["detail"];
+  CHECK(shown["saved_step"] == shown["step"]);
+  CHECK(shown["saving"].empty());
   CHECK(r.say("resume").code == 0);
   const int step = r.up.objects("step").back()["step"];
   REQUIRE(r.up.until_step(step + 2));
@@ -94,6 +98,27 @@ TEST_CASE("console: pause holds the run, a setting changes it, resume lets it go
   CHECK(lines[0]["who"] != "");
   CHECK(lines[1]["result"].get<std::string>().find("paused already") != std::string::npos);
   CHECK(lines[7]["command"] == "StopTraining");
+}
+
+TEST_CASE("console: a setting is used first by the step that its answer names") {
+  running r(layout(1, 1));
+  for (const auto* line : {"set train.lr 0.5e-3", "pause; set train.lr 0.25e-3; resume"}) {
+    CAPTURE(line);
+    const auto said = r.say(line);
+    CHECK(said.code == 0);
+    const auto at = said.out.find("from step ");
+    REQUIRE(at != std::string::npos);
+    const int first = std::stoi(said.out.substr(at + 10));
+    const double rate = std::string_view(line).starts_with("set") ? 0.5e-3 : 0.25e-3;
+    REQUIRE(r.up.until_step(first));
+    for (const auto& step : r.up.objects("step")) {
+      if (step["step"] == first) CHECK(step["lr"] == doctest::Approx(rate));
+      if (step["step"] == first - 1) CHECK(step["lr"] != doctest::Approx(rate));
+    }
+    CHECK(r.up.until_error_has(fmt::format("from step {} on", first)));
+  }
+  CHECK(r.up.err().find("paused after step") != std::string::npos);
+  CHECK(r.up.err().find("goes on with step") != std::string::npos);
 }
 
 TEST_CASE("console: what is wrong is answered by what would be right") {
@@ -123,8 +148,8 @@ TEST_CASE("status: no cluster is 69, a wrong address is a usage error") {
 
 TEST_CASE("trace: live shows decoded messages up to its limit, record makes a file") {
   running r;
-  const auto live = r.tool({"trace", "live", "--message", "RunStep", "--max", "4", "--payloads",
-                            "--json"});
+  const auto live =
+      r.tool({"trace", "live", "--message", "RunStep", "--max", "4", "--payloads", "--json"});
   INFO(live.err);
   CHECK(live.code == 0);
   CHECK(live.err.find("tracing is off: the limit of 4") != std::string::npos);
@@ -161,8 +186,8 @@ TEST_CASE("trace: a frozen process is the culprit while others wait for it") {
   REQUIRE(::kill(frozen, SIGSTOP) == 0);
   bool named = eventually([&] {
     const auto s = r.tool({"status", "--json"});
-    return s.code == 1 && json::parse(s.out)["why"].get<std::string>().find("node1") !=
-                              std::string::npos;
+    return s.code == 1 &&
+           json::parse(s.out)["why"].get<std::string>().find("node1") != std::string::npos;
   });
   CHECK(named);
   const auto view = r.status();

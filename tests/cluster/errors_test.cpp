@@ -87,7 +87,7 @@ TEST_CASE("errors: a full disk is a warning for a periodic checkpoint and 74 for
 TEST_CASE("errors: a run whose checkpoints fail keeps the older ones") {
   job_files job;
   job.losses({"train.steps=3"});
-  program up(job.up({"train.steps=6"}), 100 << 10);
+  program up(job.up({"train.steps=6", "checkpoint.room_wait_s=0"}), 100 << 10);
   CHECK(up.wait() == 74);
   CHECK(fs::exists(job.checkpoint(3)));
   CHECK_FALSE(fs::exists(job.checkpoint(6)));

@@ -15,6 +15,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "io/folder/lock.hpp"
 #include "tests/cluster/program.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -73,11 +74,29 @@ struct job_files {
   }
 };
 
+/// Whether a folder holds anything but its lock, which who aborts leaves there.
+inline bool has_entry(const fs::path& folder) {
+  std::error_code none_yet;
+  for (const auto& e : fs::directory_iterator(folder, none_yet))
+    if (e.path().filename() != troupe::io::lock_file) return true;
+  return false;
+}
+
 /// Adds to settings.
 inline std::vector<std::string> with(std::vector<std::string> sets,
                                      const std::vector<std::string>& more) {
   sets.insert(sets.end(), more.begin(), more.end());
   return sets;
+}
+
+/// Names in a folder that have this part.
+inline std::vector<std::string> names_with(const fs::path& folder, std::string_view part) {
+  std::vector<std::string> out;
+  std::error_code none_there;
+  for (const auto& entry : fs::directory_iterator(folder, none_there))
+    if (const auto name = entry.path().filename().string(); name.find(part) != std::string::npos)
+      out.push_back(name);
+  return out;
 }
 
 /// Settings of a text that takes a while to tokenise, into {job}/cache.
@@ -92,6 +111,14 @@ inline std::vector<std::string> much_text(const job_files& job) {
           fmt::format("data.cache={}", (job / "cache").string()),
           fmt::format("data.tokenizer={}/tests/io/fixtures/gpt2.tokenizer.json",
                       TROUPE_SOURCE_DIR)};
+}
+
+/// Settings of token files that a start takes a while to read.
+inline std::vector<std::string> many_tokens(const job_files& job) {
+  const auto zeros = job / "zeros.bin";
+  std::ofstream(zeros).put(0);
+  fs::resize_file(zeros, 512 << 20);  // a hole: it takes no room on the disk
+  return {fmt::format("data.path={}", zeros.string())};
 }
 
 /// A layout of one worker a node.

@@ -187,10 +187,17 @@ TEST_CASE("placements: an output with a person's own files is refused before any
   const job_files job;
   const auto refuses = [&](const std::string& key, const std::vector<std::string>& sets = {}) {
     const auto before = tree_of(job.folder.path);
-    const auto ended = run(job.up(with({"train.steps=2"}, sets)));
-    CHECK(ended.code == 78);
-    CHECK_MESSAGE(ended.err.find(key) != std::string::npos, ended.err);
-    CHECK(tree_of(job.folder.path) == before);
+    auto words = job.up(with({"train.steps=2"}, sets));
+    auto checked = words;
+    checked.erase(checked.begin());
+    checked.insert(checked.begin(), {"config", "check"});
+    for (const auto& verb : {words, checked}) {
+      const auto ended = run(verb);
+      CAPTURE(verb[0]);
+      CHECK(ended.code == 78);
+      CHECK_MESSAGE(ended.err.find(key) != std::string::npos, ended.err);
+      CHECK(tree_of(job.folder.path) == before);
+    }
   };
   for (const char* name : {"run/log.jsonl", "run/audit.jsonl", "run/node0.log"}) {
     put_file(job / name, "my own\n");
@@ -209,8 +216,6 @@ TEST_CASE("placements: an output with a person's own files is refused before any
   put_file(job / "run/model.partial/weights.cpp", "my own\n");
   refuses("model.partial");
   fs::remove_all(job / "run");
-  put_file(job / "run", "my own\n");
-  refuses("run");
 }
 
 TEST_CASE("placements: the weights that a job starts from are not where its model goes") {

@@ -282,6 +282,14 @@ std::vector<pid_t> nodes_of(uint16_t port) {
   });
 }
 
+bool hears_signals(pid_t pid) {
+  std::error_code code;
+  for (const auto& fd : fs::directory_iterator(fmt::format("/proc/{}/fd", pid), code))
+    if (fs::read_symlink(fd.path(), code).string().find("signalfd") != std::string::npos)
+      return true;
+  return false;
+}
+
 std::vector<pid_t> nodes_started_by(pid_t launcher) {
   return processes_with([parent = std::to_string(launcher)](const auto& words) {
     return has_pair(words, "--parent", parent);

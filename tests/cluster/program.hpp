@@ -90,6 +90,8 @@ finished run(const std::vector<std::string>& arguments);
 
 /// Processes whose command line has `--join 127.0.0.1:port`.
 std::vector<pid_t> nodes_of(uint16_t port);
+/// Whether a process has opened the descriptor by which it hears signals.
+bool hears_signals(pid_t pid);
 /// Nodes that a launcher of this machine started.
 std::vector<pid_t> nodes_started_by(pid_t launcher);
 /// The process that keeps another's black box, or -1.

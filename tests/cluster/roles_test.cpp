@@ -165,7 +165,8 @@ TEST_CASE("roles: what a message claims of its sender is not believed") {
   const auto lines = t.audit();
   REQUIRE(lines.size() == 2);
   for (const auto& l : lines) CHECK(l["who"] != "mallory");
-  CHECK(lines.back()["who"] == "alice");
+  CHECK(lines.front()["who"] == "alice");
+  CHECK(lines.back()["who"] == "the cluster");
   CHECK(t.as("bob", {"send", "desk", "KillActor", nested}).code == 77);
   CHECK(t.audit().back()["who"] == "bob");
   // The launcher's own tools hold the coordinator's certificate: it is known by its name.

@@ -1,9 +1,7 @@
 // Every phase of a launch, ended in every way: by signals, by a terminal that is closed, with a
 // stderr that nobody reads and with one on a full disk. It ends, with the code that
 // docs/exit-codes.md states, and has saved where there was something to save.
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <csignal>
@@ -40,11 +38,6 @@ struct in_phase {
   std::function<bool(const job_files&, const program&)> there;
   std::function<void(const job_files&, const way&, int code)> judge;
 };
-
-bool has_entry(const fs::path& folder) {
-  std::error_code none_yet;
-  return fs::directory_iterator(folder, none_yet) != fs::directory_iterator();
-}
 
 void end_in(const in_phase& phase, const way& how) {
   INFO("phase ", phase.name, ", ended by ", how.name);
@@ -83,24 +76,15 @@ void end_in_all_ways(const in_phase& phase) {
 
 void nothing_saved(const job_files& job, const way& how, int code) {
   CHECK(code == 128 + how.signal);
-  CHECK_FALSE(has_entry(job / "run/checkpoints"));
+  CHECK(names_with(job / "run/checkpoints", "step-").empty());
 }
 
 }  // namespace
 
-TEST_CASE("signals: while the configuration is read") {
-  end_in_all_ways({"reading",
-                   [](const job_files& job) {
-                     const auto never = (job / "never.toml").string();
-                     REQUIRE(mkfifo(never.c_str(), 0600) == 0);
-                     return std::vector<std::string>{"up", never};
-                   },
-                   [](const job_files& job, const program&) {  // opens where there is a reader
-                     static troupe::io::unique_fd writer;
-                     writer.reset(open((job / "never.toml").c_str(),
-                                       O_WRONLY | O_NONBLOCK | O_CLOEXEC));
-                     return bool(writer);
-                   },
+TEST_CASE("signals: while a start reads its data") {
+  end_in_all_ways({"starting",
+                   [](const job_files& job) { return job.up(with(endless, many_tokens(job))); },
+                   [](const job_files&, const program& up) { return hears_signals(up.pid()); },
                    nothing_saved});
 }
 
@@ -118,10 +102,12 @@ TEST_CASE("signals: while nodes are awaited") {
 TEST_CASE("signals: while text is tokenised") {
   end_in_all_ways({"tokenising",
                    [](const job_files& job) { return job.up(much_text(job)); },
-                   [](const job_files& job, const program&) { return has_entry(job / "cache"); },
+                   [](const job_files& job, const program&) {
+                     return !names_with(job / "cache", ".bin").empty();
+                   },
                    [](const job_files& job, const way& how, int code) {
                      nothing_saved(job, how, code);
-                     if (!how.twice) CHECK_FALSE(has_entry(job / "cache"));
+                     if (!how.twice) CHECK(names_with(job / "cache", ".bin").empty());
                    }});
 }
 

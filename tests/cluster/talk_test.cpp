@@ -1,5 +1,7 @@
 // A training goes on whoever listens: outputs that are closed, full or not read, a log without
 // room, a terminal that was closed.
+#include <csignal>
+
 #include "tests/cluster/bad_outputs.hpp"
 #include "tests/cluster/job_files.hpp"
 
@@ -59,6 +61,22 @@ TEST_CASE("talk: a log that cannot be written is a warning, and the training goe
   CHECK(up.err().find("log.jsonl: No space left on device; steps go on") != std::string::npos);
   CHECK(up.objects("step").size() == 20);
   CHECK(fs::exists(job.checkpoint(20)));
+}
+
+TEST_CASE("talk: a log that cannot be written is a state, until it can be written again") {
+  job_files job;
+  fs::create_directories(job / "run");
+  fs::create_symlink(job / "elsewhere/log.jsonl", job / "run/log.jsonl");
+  program up(job.up(endless));
+  REQUIRE(up.until_step(2));
+  const auto where = fmt::format("127.0.0.1:{}", up.port());
+  const auto state = [&] { return run({"status", "reporter", "--connect", where}).out; };
+  CHECK(state().find("reporting, without a log") != std::string::npos);
+  fs::create_directories(job / "elsewhere");
+  REQUIRE(up.until_error_has("log.jsonl is written again; "));
+  CHECK(state().find("without") == std::string::npos);
+  up.signal(SIGTERM);
+  CHECK(up.wait() == 143);
 }
 
 TEST_CASE("talk: a terminal that is closed saves and stops the training with 129") {

@@ -26,6 +26,30 @@ TEST_CASE("unshuffled: step k row b is window kB+b, and wraps at the end") {
   CHECK(odd->train_first_token(1, 1) == 0);  // an epoch may end inside a step
 }
 
+TEST_CASE("a run that goes on with another batch or length goes on behind what it has seen") {
+  const batch_order_spec spec{
+      .tokens = 2561, .seq_len = 64, .batch_rows = 2, .shuffle = true, .seed = 7};
+  const auto whole = batch_order::make(spec);
+  auto with = [&](uint32_t rows, uint64_t first_step, uint64_t first_row) {
+    auto changed = spec;
+    changed.batch_rows = rows;
+    changed.first_step = first_step;
+    changed.first_row = first_row;
+    return *batch_order::make(changed);
+  };
+  REQUIRE(whole);
+  const auto same = with(2, 9, 18);  // nothing changed
+  const auto wider = with(4, 9, 18), narrower = with(1, 9, 18);
+  for (uint64_t k = 9; k < 40; ++k)
+    for (uint32_t b = 0; b < 2; ++b) {
+      CHECK(same.train_first_token(k, b) == whole->train_first_token(k, b));
+      CHECK(wider.train_first_token(9 + (k - 9) / 2, static_cast<uint32_t>((k - 9) % 2) * 2 + b) ==
+            whole->train_first_token(k, b));
+      CHECK(narrower.train_first_token(9 + (k - 9) * 2 + b, 0) == whole->train_first_token(k, b));
+    }
+  CHECK(wider.epochs_at(9) == doctest::Approx(18.0 / 40));
+}
+
 TEST_CASE("ORD-1 ORD-2 every window lies inside, and no split shares a token") {
   for (uint64_t n = 2; n < 90; ++n)
     for (uint32_t t : {1U, 2U, 7U, 16U})

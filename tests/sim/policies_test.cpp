@@ -10,6 +10,7 @@
 #include "actors/sim/fault_policy.hpp"
 #include "actors/sim/invariants_policy.hpp"
 #include "actors/sim/links_policy.hpp"
+#include "actors/sim/shelf_policy.hpp"
 
 using namespace troupe::sim;
 
@@ -205,4 +206,39 @@ TEST_CASE("draws: the same seed reads the same, within the noise (DRW-2)") {
     differ = differ || x != c.read(at * 1000).power_w;
   }
   CHECK(differ);
+}
+
+TEST_CASE("SHF-1: what was told goes only for newer ones of its own line") {
+  namespace cp = troupe::io::checkpoint;
+  const cp::retention one{1, 0, 0};
+  const auto saved = [](disk_policy& disk, const cp::origin& launch, uint64_t step) {
+    const auto name = cp::complete_name(step);
+    disk.make_folder(name, 0);
+    disk.write(name, "MANIFEST", 0);
+    disk.sync(name, "MANIFEST");
+    cp::manifest_head head;
+    head.step = step;
+    head.epoch = launch.launch;
+    head.line = launch.at(step);
+    disk.describe(name, head);
+  };
+  disk_policy disk;
+  shelf_policy shelf;
+  const cp::origin first{1, {}, {}}, anew{2, {}, {}};
+  for (const uint64_t step : {10, 20}) {
+    saved(disk, first, step);
+    shelf.told(first, step);
+  }
+  retain(disk, first, one);
+  CHECK(disk.folders("step-") == std::vector<std::string>{"step-00000020"});
+  CHECK_FALSE(shelf.missing(disk, one));
+  set_aside(disk, anew, 0);
+  saved(disk, anew, 5);
+  shelf.told(anew, 5);
+  retain(disk, anew, one);
+  CHECK(disk.folders("step-") ==
+        std::vector<std::string>{"step-00000005", "step-00000020.aside-1"});
+  CHECK_FALSE(shelf.missing(disk, one));
+  disk.remove("step-00000020.aside-1");
+  CHECK(shelf.missing(disk, one));  // what another line has does not stand for it
 }

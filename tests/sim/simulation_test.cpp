@@ -223,3 +223,20 @@ TEST_CASE("simulation: random clusters and faults violate nothing") {
   }
   CHECK(faults > seeds / 2);
 }
+
+TEST_CASE("SIM-11: starts from nothing and from older ones lose nothing that was acknowledged") {
+  for (uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    simulation_options o;
+    o.seed = seed;
+    o.steps = 6;
+    o.checkpoint_every = 1;
+    o.lives = 6;
+    o.returns = 0.7;
+    o.keep = static_cast<int>(seed % 3);
+    if (seed % 2 == 0) o.faults = {{fault_kind::crash_head, 400 * ms, 0, seed}};
+    const auto done = run(o);
+    CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
+    CHECK(done.lives == 6);
+  }
+}

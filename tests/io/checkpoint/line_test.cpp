@@ -182,13 +182,13 @@ TEST_CASE("RT-5: only what is known to be whole fills a rule's number") {
     all.push_back(saved_by(1, {{first_launch, step}}, 1.0 + static_cast<double>(step) / 100));
   const std::vector<row> rows = {
       {{1, 0, 0}, {50, 40, 30, 20, 10}, {10, 20, 30, 40}},
-      {{1, 0, 0}, {40}, {10, 20, 30}},          // 50 is damaged: it stays, and 40 counts
-      {{2, 0, 0}, {50, 20}, {10}},              // between them nothing is known
-      {{2, 0, 0}, {50}, {}},                    // the second may be any of them
-      {{1, 0, 0}, {}, {}},                      // nothing is known to be whole
+      {{1, 0, 0}, {40}, {10, 20, 30}},  // 50 is damaged: it stays, and 40 counts
+      {{2, 0, 0}, {50, 20}, {10}},      // between them nothing is known
+      {{2, 0, 0}, {50}, {}},            // the second may be any of them
+      {{1, 0, 0}, {}, {}},              // nothing is known to be whole
       {{0, 20, 0}, {50, 40, 30, 20, 10}, {10, 30}},
       {{0, 0, 1}, {50, 40, 30, 20, 10}, {20, 30, 40}},
-      {{0, 0, 1}, {50, 20}, {30, 40}},          // 10 may be better and whole
+      {{0, 0, 1}, {50, 20}, {30, 40}},  // 10 may be better and whole
   };
   for (size_t i = 0; i < rows.size(); ++i) {
     CAPTURE(i);

@@ -28,9 +28,7 @@ std::vector<shard_facts> shards() {
 }
 
 manifest_head head() {
-  return {"job", 120,  3,   {2, 1},
-          4096,  1000, 3.25, 2.5,
-          1'700'000'000'000, {{11, 80}, {12, 120}}};
+  return {"job", 120, 3, {2, 1}, 4096, 1000, 3.25, 2.5, 1'700'000'000'000, {{11, 80}, {12, 120}}};
 }
 
 const std::vector<file_sum> others{{"config.json", 10, 1}, {"train_state.json", 20, 2}};

@@ -130,12 +130,13 @@ inline void write_bytes(const fs::path& path, std::span<const std::byte> bytes) 
   REQUIRE(out.good());
 }
 
-/// A checkpoint in memory: quick to damage.
+/// A checkpoint in memory, without its folder's mark: quick to damage.
 class memory_source : public file_source {
  public:
   explicit memory_source(const fs::path& folder) {
     for (const auto& item : fs::directory_iterator(folder))
-      files[item.path().filename().string()] = bytes_of(item.path());
+      if (item.path().filename() != mark_file)
+        files[item.path().filename().string()] = bytes_of(item.path());
   }
   result<std::shared_ptr<const source_file>> open(const std::string& name) const override {
     const auto at = files.find(name);

@@ -27,7 +27,7 @@ plan_stage stage_of(int number) {
 }
 
 /// The bytes of a part of a stage's chunk at a step.
-std::byte content(uint64_t step, uint32_t stage, part which, uint64_t byte) {
+std::byte content_of(uint64_t step, uint32_t stage, part which, uint64_t byte) {
   return static_cast<std::byte>(step * 101 + stage * 31 + static_cast<uint64_t>(which) * 7 +
                                 byte / 4);
 }
@@ -58,7 +58,7 @@ shard_facts save_rank(const std::shared_ptr<crash_store>& store, const std::file
       const auto& c = todo.copies[i];
       for (uint64_t b = 0; b < c.bytes; ++b)
         lease->bytes()[c.slot_offset + b] =
-            content(head.step, plan.pipeline_rank, c.which, c.chunk_byte + b);
+            content_of(head.step, plan.pipeline_rank, c.which, c.chunk_byte + b);
     }
     REQUIRE((*s)->filled(std::move(*lease), n));
     if (vote) break;
@@ -146,7 +146,7 @@ std::pair<uint64_t, uint64_t> restored(faulty_disk& d) {
     auto bytes = r->read_tensor(fmt::format("h.{}.weight", stage), part::exp_avg);
     if (!bytes) return {newest, 0};
     for (uint64_t b = 0; b < bytes->size(); ++b)
-      if ((*bytes)[b] != content(newest, stage, part::exp_avg, b)) return {newest, 0};
+      if ((*bytes)[b] != content_of(newest, stage, part::exp_avg, b)) return {newest, 0};
   }
   return {newest, r->content().head.epoch};
 }

@@ -36,8 +36,8 @@ struct working_folder {
 }  // namespace
 
 TEST_CASE("owned: a mark says what it said, and what is none is refused") {
-  for (const auto kind : {folder_kind::output, folder_kind::checkpoint, folder_kind::model,
-                          folder_kind::scratch}) {
+  for (const auto kind :
+       {folder_kind::output, folder_kind::checkpoint, folder_kind::model, folder_kind::scratch}) {
     const claim c{kind, "a \"job\"", {"x", "rank-#.shard"}};
     const auto again = parse_mark(mark_text(c));
     REQUIRE(again);
@@ -70,15 +70,17 @@ TEST_CASE("owned: what a claim names") {
 }
 
 TEST_CASE("owned: removed in the claim's order, the mark last, or refused by name") {
-  using type = content::type;
+  using type = folder_item::type;
   const claim c{folder_kind::checkpoint, {}, {"b", "rank-#.shard", "a"}};
-  const auto order = removal_order(
-      std::vector<content>{{".troupe-owned"}, {"a"}, {"rank-1.shard"}, {"b"}}, c);
+  const auto order =
+      removal_order(std::vector<folder_item>{{".troupe-owned"}, {"a"}, {"rank-1.shard"}, {"b"}}, c);
   REQUIRE(order);
   CHECK(*order == std::vector<std::string>{"rank-1.shard", "b", "a", ".troupe-owned"});
-  for (const content& foreign :
-       {content{"NOTES"}, {"a", type::folder}, {"a", type::other}, {"rank-1.shard", type::other}}) {
-    const auto refused = removal_order(std::vector<content>{{"b"}, foreign}, c);
+  for (const folder_item& foreign : {folder_item{"NOTES"},
+                                     {"a", type::folder},
+                                     {"a", type::other},
+                                     {"rank-1.shard", type::other}}) {
+    const auto refused = removal_order(std::vector<folder_item>{{"b"}, foreign}, c);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == errc::permission);
     CHECK(refused.error().message.find(foreign.name) != std::string::npos);
@@ -132,6 +134,7 @@ TEST_CASE("owned: a folder with anything else in it, or of another kind, stays w
 
 TEST_CASE("owned: a link, a file, the working folder, the home and what is above stay") {
   scratch dir;
+  fs::create_directory(dir / "a");
   const auto made = model_in(dir / "a/b");
   fs::create_directory_symlink(made, dir / "link");
   put_file(dir / "file", "mine");
@@ -178,10 +181,11 @@ TEST_CASE("owned: a removal that was cut off anywhere goes on when asked again")
   for (int kept = 0; kept <= 4; ++kept) {
     scratch dir;
     const auto made = model_in(dir / "model");
-    const auto order = removal_order(
-        std::vector<content>{{"config.json"}, {"model-00001-of-00002.safetensors"},
-                             {"model-00002-of-00002.safetensors"}, {std::string(mark_file)}},
-        model);
+    const auto order = removal_order(std::vector<folder_item>{{"config.json"},
+                                                              {"model-00001-of-00002.safetensors"},
+                                                              {"model-00002-of-00002.safetensors"},
+                                                              {std::string(mark_file)}},
+                                     model);
     REQUIRE(order);
     for (int i = 0; i < kept; ++i) fs::remove(made / (*order)[static_cast<size_t>(i)]);
     CAPTURE(kept);
@@ -239,6 +243,10 @@ TEST_CASE("owned: a scratch folder goes with all in it, and links in it lead now
   CHECK_FALSE(fs::exists(gone));
   CHECK(fs::exists(kept));
   CHECK(tree_of(dir / "mine") == std::map<std::string, std::string>{{"weights", "file 1"}});
+  CHECK(remove_empty(dir / "mine").error().code == errc::permission);
+  fs::create_directory(dir / "nothing");
+  CHECK(remove_empty(dir / "nothing"));
+  CHECK_FALSE(fs::exists(dir / "nothing"));
 }
 
 TEST_CASE("owned: a file goes while its name leads to what is open, and not after") {

@@ -1,0 +1,45 @@
+// What a checkpoint says of the training beside its tensors: train_state.json.
+//
+//   {"format":1,"step":120,"tokens":...,"loss":...,"config":"<TOML>",
+//    "set":[{"key":"train.lr","value":"0.001","was":"0.003","step":116}]}
+//
+// "config" is the whole resolved configuration of the step's run; "set", which older files lack, is
+// what persons changed while it went on: the value in force, what the configuration's file says
+// instead, and the first step that used it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/result.hpp"
+
+namespace troupe::checkpoint {
+
+/// A setting that a person changed during a run.
+struct setting_change {
+  std::string key;    ///< e.g. "train.lr"
+  std::string value;  ///< in force, as TOML text
+  std::string was;    ///< what the file says, as TOML text
+  uint64_t step = 0;  ///< the first that used it, from 1
+  bool operator==(const setting_change&) const = default;
+};
+
+/// What train_state.json says.
+struct train_state {
+  uint64_t step = 0;    ///< the last finished step
+  uint64_t tokens = 0;  ///< trained on so far
+  double loss = 0;      ///< of the last step
+  std::string config_toml;
+  std::vector<setting_change> set = {};
+};
+
+/// The file's name in a checkpoint.
+inline constexpr std::string_view state_file = "train_state.json";
+
+/// JSON text and back. Foreign: bad_data with what is wrong.
+std::string format_state(const train_state& state);
+result<train_state> parse_state(std::string_view text);
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,77 @@
+// What persons ask of a run while it goes on, and the step from which each request holds.
+//
+// Pure: the run tells when a step begins and ends, and does what the policy says between two steps.
+//
+// Invariants
+//   ASK-1  What is answered is what happens: a setting is used first by the step that the answer
+//     names. The step under way has taken its settings already.
+//   ASK-2  Requests take effect in the order in which they came, between two steps: "pause; set;
+//     resume" during a step pauses, sets and goes on at its end.
+//   ASK-3  At most pending_limit requests wait for a step's end; more are refused.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "actors/checkpoint/train_state.hpp"
+#include "io/base/result.hpp"
+#include "io/config/job.hpp"
+
+namespace troupe::train {
+
+/// Requests that wait for a step's end, at most.
+constexpr size_t pending_limit = 256;
+
+class requests_policy {
+ public:
+  requests_policy() = default;
+  /// `job`: with `changes`, made in earlier runs, in it.
+  requests_policy(config::job job, uint64_t finished_step,
+                  std::vector<checkpoint::setting_change> changes);
+
+  /// What the step under way uses, or the last one used.
+  const config::job& job() const noexcept { return job_; }
+  /// The same after all requests that wait.
+  const config::job& wanted() const noexcept { return wanted_; }
+  /// What was set and not set back, those that wait included.
+  const std::vector<checkpoint::setting_change>& changes() const noexcept { return changes_; }
+  /// Whether no step may begin now.
+  bool paused() const noexcept { return paused_; }
+
+  void step_begins() noexcept { in_step_ = true; }
+  void step_ended() noexcept;
+
+  /// Answers to a person: what will happen and when, or why not.
+  result<std::string> pause(std::string reason);
+  result<std::string> resume();
+  result<std::string> set(const std::string& key, const std::string& value);
+
+  /// Between two steps, before the next begins, and after each request while paused: lets all that
+  /// was asked for take effect. A sentence for each.
+  std::vector<std::string> take_effect();
+
+ private:
+  enum class kind : uint8_t { pause, resume, set };
+  struct request {
+    kind what;
+    std::string text;  ///< the reason, or the sentence about the setting
+    config::job job;   ///< of a setting: with it
+  };
+
+  /// The first step that has not begun.
+  uint64_t next() const noexcept { return finished_ + (in_step_ ? 2 : 1); }
+  status room() const;
+  void remember(const std::string& key, const std::string& value);
+
+  config::job job_, wanted_;
+  uint64_t finished_ = 0;
+  bool in_step_ = false;
+  bool paused_ = false;      ///< now
+  bool will_pause_ = false;  ///< after all requests that wait
+  std::deque<request> pending_;
+  std::vector<checkpoint::setting_change> changes_;
+};
+
+}  // namespace troupe::train

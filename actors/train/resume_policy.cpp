@@ -1,0 +1,118 @@
+// Key by key.
+#include "actors/train/resume_policy.hpp"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "io/config/load.hpp"
+#include "io/config/properties.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+/// Whether a difference in it says something of what is computed.
+bool matters(std::string_view key) {
+  constexpr std::array sections{"model.", "data.", "train.", "parallel."};
+  constexpr std::array besides{"data.cache", "train.sample_prompt", "train.sample_tokens",
+                               "model.init"};  // first weights are of no use in a resumed run
+  if (key == "job.seed") return true;
+  return std::any_of(sections.begin(), sections.end(),
+                     [&](const char* s) { return key.starts_with(s); }) &&
+         std::find(besides.begin(), besides.end(), key) == besides.end();
+}
+
+/// Keys that are the model's meaning: its tensors are of no use with others. Zero and "auto" are
+/// settled by model.path: tensors are compared when they are read.
+constexpr std::array shape_keys{"model.family",   "model.layers", "model.heads",
+                                "model.kv_heads", "model.hidden", "model.ffn",
+                                "model.vocab",    "model.tied",   "model.parallel_block"};
+
+bool is_open(const std::string& value) {
+  return value == "0" || value == "\"auto\"";
+}
+
+/// Whether the job reads ready tokens, as far as names tell.
+bool tokens_by_name(const config::data_section& d) {
+  if (d.format != config::data_format::automatic) return d.format != config::data_format::text;
+  return std::all_of(d.path.begin(), d.path.end(),
+                     [](const std::string& path) { return path.ends_with(".bin"); });
+}
+
+/// Why going on with the new value means nothing, if it does not.
+std::optional<error> senseless(std::string_view key, const config::job& was,
+                               const config::job& now) {
+  const auto before = config::value_text(key, was), after = config::value_text(key, now);
+  const auto refused = [&](std::string why) {
+    return error{errc::bad_config,
+                 fmt::format("was {} until here and is {}: {}", before, after, why),
+                 fmt::format("set it back; or begin anew from the weights alone: "
+                             "checkpoint.resume=never and the checkpoint as model.path")};
+  };
+  if (std::find(shape_keys.begin(), shape_keys.end(), key) != shape_keys.end()) {
+    if (is_open(before) || is_open(after)) return {};
+    return refused("the checkpoint's tensors are of another model");
+  }
+  if (key == "model.max_seq_len" && was.model.family == config::model_family::gpt2 &&
+      !is_open(before) && !is_open(after))
+    return refused("gpt2 has a vector for each position, and the checkpoint has so many");
+  if (key == "train.optimizer")
+    return refused("the moments in the checkpoint are the other optimizer's");
+  if (key == "data.tokenizer" && (was.data.tokenizer == "bytes") != (now.data.tokenizer == "bytes"))
+    return refused("the same token would mean something else");
+  return {};
+}
+
+}  // namespace
+
+resumption resume_policy(const config::job& job, const checkpoint::train_state& saved) {
+  resumption out{job, {}, {}};
+  for (const auto& s : saved.set) {  // RSM-1
+    if (config::find_property(s.key) == nullptr || config::value_text(s.key, job) != s.was)
+      continue;
+    auto with = config::amend(out.job, fmt::format("{}={}", s.key, s.value));
+    if (!with) continue;  // it fits no longer: the difference is said below
+    out.job = std::move(*with);
+    out.set.push_back(s);
+    out.found.remarks.push_back(fmt::format("{} stays {}, set from step {} on; the file says {}",
+                                            s.key, s.value, s.step, s.was));
+  }
+  auto was = config::parse(saved.config_toml, "the checkpoint's configuration");
+  if (!was) {
+    out.found.remarks.push_back(
+        fmt::format("warning: what has changed since step {} is not known: {}", saved.step,
+                    was.error().message));
+    return out;
+  }
+  for (const auto& s : saved.set)  // those that no step has used yet
+    if (auto with = config::amend(*was, fmt::format("{}={}", s.key, s.value)))
+      was = std::move(*with);
+  for (const auto& p : config::properties()) {  // RSM-2
+    const auto before = config::value_text(p.key, *was), after = config::value_text(p.key, out.job);
+    if (!matters(p.key) || before == after) continue;
+    if (auto why = senseless(p.key, *was, out.job))
+      out.found.refuse(std::string(p.key), std::move(*why));
+    else
+      out.found.remarks.push_back(
+          fmt::format("since step {}: {} {} -> {}", saved.step, p.key, before, after));
+  }
+  const bool was_tokens = tokens_by_name(was->data);
+  if (was_tokens != tokens_by_name(out.job.data))
+    out.found.refuse(
+        "data.path",
+        {errc::bad_config,
+         fmt::format("{} until here and {} now: the same token may mean something "
+                     "else",
+                     was_tokens ? "token files" : "text", was_tokens ? "text" : "token files"),
+         "go on with the same kind of data, or begin anew: checkpoint.resume=never"});
+  return out;
+}
+
+uint64_t first_row_after(uint64_t tokens, int64_t seq_len) {
+  return tokens / static_cast<uint64_t>(seq_len);
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,33 @@
+// What a run that goes on from a checkpoint takes from it besides the tensors, and what of the
+// configuration has changed since: each difference is said, what cannot mean anything is refused.
+//
+// Invariants
+//   RSM-1  What a person set stays until the configuration changes that key: then the file rules.
+//   RSM-2  Each difference in [model], [data], [train], [parallel] and job.seed is said or refused.
+//   RSM-3  The position in the data is that of the tokens seen, whatever batch and length were.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "actors/checkpoint/train_state.hpp"
+#include "actors/train/finding.hpp"
+#include "io/config/job.hpp"
+
+namespace troupe::train {
+
+/// How a run goes on.
+struct resumption {
+  config::job job;                              ///< with what stays set
+  std::vector<checkpoint::setting_change> set;  ///< what stays set
+  findings found;  ///< remarks: the differences; problems: those that mean nothing
+};
+
+/// `job` goes on from a checkpoint with that state. A state whose configuration this version cannot
+/// read is a remark: nothing can be compared then.
+resumption resume_policy(const config::job& job, const checkpoint::train_state& saved);
+
+/// The row of the endless sequence of training windows that the next step begins with (RSM-3).
+uint64_t first_row_after(uint64_t tokens, int64_t seq_len);
+
+}  // namespace troupe::train

@@ -1,0 +1,44 @@
+// Where the last checkpoint of a run is tried again, and until when.
+#include "actors/checkpoint/last_save_policy.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+
+namespace {
+
+constexpr int64_t one_second_ns = 1'000'000'000;
+const error no_room{errc::io, "No space left on device"};
+using last_attempt = last_save_policy::attempt;
+using last_tier = last_save_policy::tier;
+
+}  // namespace
+
+TEST_CASE(
+    "LST-2: without a second tier it is tried again after pauses, as long as patience lasts") {
+  last_save_policy p(12 * one_second_ns);
+  CHECK(p.failed(no_room, 100) == last_attempt{last_tier::first, last_save_policy::pause_ns});
+  CHECK(p.failed(no_room, 100 + 6 * one_second_ns) ==
+        last_attempt{last_tier::first, last_save_policy::pause_ns});
+  CHECK_FALSE(p.failed(no_room, 100 + 12 * one_second_ns));
+  CHECK_FALSE(last_save_policy(0).failed(no_room, 5));
+}
+
+TEST_CASE("LST-1: the second tier is tried at once, and after each pause again") {
+  last_save_policy p(9 * one_second_ns, true);
+  CHECK(p.failed(no_room, 0) == last_attempt{last_tier::second, 0});
+  CHECK(p.failed(no_room, 1) == last_attempt{last_tier::first, last_save_policy::pause_ns});
+  CHECK(p.failed(no_room, 6 * one_second_ns) == last_attempt{last_tier::second, 0});
+  CHECK_FALSE(p.failed(no_room, 7 * one_second_ns));
+  last_save_policy hasty(0, true);
+  CHECK(hasty.failed(no_room, 0) == last_attempt{last_tier::second, 0});
+  CHECK_FALSE(hasty.failed(no_room, 1));
+}
+
+TEST_CASE("last save: what no room can mend is not tried again") {
+  for (const auto code : {errc::unavailable, errc::bug, errc::bad_data, errc::timeout})
+    CHECK_FALSE(last_save_policy(60 * one_second_ns, true).failed({code, "x"}, 0));
+  for (const auto code : {errc::not_found, errc::permission})
+    CHECK(last_save_policy(60 * one_second_ns).failed({code, "x"}, 0));
+}

@@ -1,0 +1,116 @@
+// What is answered to persons is what steps use.
+#include "actors/train/requests_policy.hpp"
+
+#include <doctest/doctest.h>
+
+#include "io/config/load.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using texts = std::vector<std::string>;
+
+namespace {
+
+config::job some_job() {
+  auto job = config::parse(
+      "[model]\nlayers = 1\nheads = 1\nhidden = 8\n[data]\npath = \"x\"\n"
+      "[train]\nsteps = 200\nlr = 0.003\n",
+      "job");
+  REQUIRE(job);
+  return *job;
+}
+
+std::string told(const result<std::string>& r) {
+  return r ? *r : "refused: " + r.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("requests: a setting during a step is used by the next one, as the answer says (ASK-1)") {
+  requests_policy p(some_job(), 114, {});
+  CHECK(p.take_effect().empty());
+  p.step_begins();  // 115
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
+  CHECK(p.job().train.lr == 0.003);  // what the report of step 115 says
+  CHECK(p.wanted().train.lr == 0.001);
+  p.step_ended();
+  CHECK(p.job().train.lr == 0.003);
+  CHECK(p.take_effect() == texts{"train.lr is 0.001 from step 116 on"});
+  CHECK(p.job().train.lr == 0.001);
+}
+
+TEST_CASE("requests: between two steps a setting is used by the step that follows") {
+  requests_policy p(some_job(), 114, {});
+  p.step_begins();
+  p.step_ended();  // 115, which is validated or waits for a checkpoint now
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
+  CHECK(p.take_effect() == texts{"train.lr is 0.001 from step 116 on"});
+  p.step_begins();
+  CHECK(p.job().train.lr == 0.001);
+}
+
+TEST_CASE("requests: pause, set and resume during one step all happen at its end (ASK-2)") {
+  requests_policy p(some_job(), 114, {});
+  p.step_begins();
+  CHECK(told(p.pause("look")) == "pauses after step 115");
+  CHECK(told(p.pause("")) == "refused: the run is paused already");
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
+  CHECK(told(p.resume()) == "goes on with step 116");
+  CHECK(told(p.resume()) == "refused: the run is not paused");
+  CHECK_FALSE(p.paused());
+  p.step_ended();
+  CHECK(p.take_effect() == texts{"paused after step 115: look",
+                                 "train.lr is 0.001 from step 116 on", "goes on with step 116"});
+  CHECK_FALSE(p.paused());
+}
+
+TEST_CASE("requests: while paused each takes effect at once") {
+  requests_policy p(some_job(), 9, {});
+  CHECK(told(p.pause("")) == "pauses after step 9");
+  CHECK(p.take_effect() == texts{"paused after step 9: asked to"});
+  CHECK(p.paused());
+  CHECK(told(p.set("train.lr", "0.5")) == "train.lr = 0.5 from step 10 on");
+  CHECK(p.take_effect() == texts{"train.lr is 0.5 from step 10 on"});
+  CHECK(told(p.resume()) == "goes on with step 10");
+  CHECK(p.take_effect() == texts{"goes on with step 10"});
+  CHECK_FALSE(p.paused());
+}
+
+TEST_CASE("requests: what cannot be used or checked is refused, and changes nothing") {
+  requests_policy p(some_job(), 199, {});
+  p.step_begins();  // the last
+  CHECK(told(p.set("train.lr", "1")) == "refused: no step would use it: step 200 is the last");
+  CHECK(told(p.set("train.steps", "201")) == "train.steps = 201 from step 201 on");
+  CHECK(told(p.set("train.lr", "1")) == "train.lr = 1.0 from step 201 on");
+  CHECK(told(p.set("train.batch", "4")).starts_with("refused: train.batch cannot change"));
+  CHECK(told(p.set("train.lr", "-1")).starts_with("refused: "));
+  CHECK(p.wanted().train.lr == 1);
+  CHECK(p.wanted().train.steps == 201);
+  CHECK(p.job().train.steps == 200);
+}
+
+TEST_CASE("requests: only so many wait for a step's end (ASK-3)") {
+  requests_policy p(some_job(), 0, {});
+  p.step_begins();
+  for (size_t i = 0; i < pending_limit; ++i) CHECK(p.set("train.lr", "0.001"));
+  CHECK(told(p.set("train.lr", "0.002")).starts_with("refused: 256 requests wait"));
+  CHECK(told(p.pause("")).starts_with("refused: "));
+  p.step_ended();
+  CHECK(p.take_effect().size() == pending_limit);
+  CHECK(p.set("train.lr", "0.002"));
+}
+
+TEST_CASE("requests: changes are kept with what the file says, until they are set back to it") {
+  requests_policy p(some_job(), 4, {});
+  p.step_begins();
+  CHECK(p.set("train.lr", "0.001"));
+  CHECK(p.set("train.lr", "0.002"));
+  CHECK(p.set("checkpoint.every", "7"));
+  using change = checkpoint::setting_change;
+  CHECK(p.changes() ==
+        std::vector<change>{{"train.lr", "0.002", "0.003", 6}, {"checkpoint.every", "7", "0", 6}});
+  p.step_ended();
+  p.take_effect();
+  CHECK(p.set("train.lr", "0.003"));
+  CHECK(p.changes() == std::vector<change>{{"checkpoint.every", "7", "0", 6}});
+}

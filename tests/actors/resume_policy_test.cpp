@@ -1,0 +1,128 @@
+// What a resumed run takes over, says and refuses.
+#include "actors/train/resume_policy.hpp"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+
+#include "io/config/load.hpp"
+#include "tests/io/job_text.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using strings = std::vector<std::string>;
+
+namespace {
+
+config::job job_with(const strings& sets) {
+  return job_of_text(
+      "[job]\nname = \"x\"\n[model]\nlayers = 2\nheads = 4\nhidden = 64\nvocab = 256\n"
+      "max_seq_len = 512\n[data]\npath = \"text\"\n"
+      "[train]\nsteps = 200\nbatch = 8\nseq_len = 32\nlr = 0.003\n",
+      sets);
+}
+
+checkpoint::train_state state_of(const config::job& job,
+                                 std::vector<checkpoint::setting_change> set = {}) {
+  return {90, 90 * 8 * 32, 2.5, config::to_toml(job), std::move(set)};
+}
+
+bool says(const strings& all, const std::string& text) {
+  return std::any_of(all.begin(), all.end(), [&](const auto& s) { return s.find(text) != s.npos; });
+}
+
+}  // namespace
+
+TEST_CASE("resume policy: the same configuration says nothing") {
+  const auto r = resume_policy(job_with({}), state_of(job_with({})));
+  CHECK(r.found.remarks.empty());
+  CHECK(r.found.problems.empty());
+  CHECK(r.job == job_with({}));
+}
+
+TEST_CASE("resume policy: each difference is said with the step, places and printing are not") {
+  struct {
+    strings sets;
+    const char* words;
+  } const cases[] = {
+      {{"train.batch=16"}, "since step 90: train.batch 8 -> 16"},
+      {{"train.seq_len=64"}, "since step 90: train.seq_len 32 -> 64"},
+      {{"train.lr=0.001"}, "since step 90: train.lr 0.003 -> 0.001"},
+      {{"data.path=other"}, "since step 90: data.path"},
+      {{"data.shuffle=false"}, "since step 90: data.shuffle true -> false"},
+      {{"job.seed=7"}, "since step 90: job.seed 1234 -> 7"},
+      {{"model.dtype=bf16"}, "since step 90: model.dtype \"f32\" -> \"bf16\""},
+      {{"cluster.nodes=2", "parallel.data=2"}, "since step 90: parallel.data 1 -> 2"},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.words);
+    const auto r = resume_policy(job_with(c.sets), state_of(job_with({})));
+    CHECK(r.found.problems.empty());
+    CHECK(says(r.found.remarks, c.words));
+  }
+  const strings silent{"job.output=elsewhere", "cluster.threads=1", "log.every=9",
+                       "checkpoint.every=3",   "data.cache=c",      "train.sample_tokens=9"};
+  CHECK(resume_policy(job_with(silent), state_of(job_with({}))).found.remarks.empty());
+}
+
+TEST_CASE("resume policy: what cannot mean anything is refused, with a way out") {
+  struct {
+    strings sets;
+    const char *key, *words;
+  } const cases[] = {
+      {{"train.optimizer=lamb"}, "train.optimizer", "the other optimizer's"},
+      {{"model.heads=8"}, "model.heads", "another model"},
+      {{"model.layers=4"}, "model.layers", "another model"},
+      {{"model.vocab=300"}, "model.vocab", "another model"},
+      {{"model.max_seq_len=1024"}, "model.max_seq_len", "each position"},
+      {{"data.tokenizer=gpt2.json"}, "data.tokenizer", "mean something else"},
+      {{"data.path=tokens.bin"}, "data.path", "text until here and token files now"},
+      {{"data.format=nanogpt"}, "data.path", "text until here and token files now"},
+  };
+  for (const auto& c : cases) {
+    CAPTURE(c.sets.front());
+    const auto r = resume_policy(job_with(c.sets), state_of(job_with({})));
+    const auto& all = r.found.problems;
+    const auto found =
+        std::find_if(all.begin(), all.end(), [&](const finding& f) { return f.key == c.key; });
+    REQUIRE(found != all.end());
+    CHECK(found->why.code == errc::bad_config);
+    CHECK(found->why.message.find(c.words) != std::string::npos);
+    CHECK_FALSE(found->why.hint.empty());
+  }
+}
+
+TEST_CASE("resume policy: what was set stays until the file changes that key (RSM-1)") {
+  const auto ran_with = job_with({"train.lr=0.001"});  // set from step 50 on
+  const auto saved = state_of(ran_with, {{"train.lr", "0.001", "0.003", 50}});
+  const auto kept = resume_policy(job_with({}), saved);
+  CHECK(kept.job.train.lr == 0.001);
+  CHECK(kept.set == saved.set);
+  CHECK(kept.found.remarks ==
+        strings{"train.lr stays 0.001, set from step 50 on; the file says 0.003"});
+  const auto changed = resume_policy(job_with({"train.lr=0.002"}), saved);
+  CHECK(changed.job.train.lr == 0.002);
+  CHECK(changed.set.empty());
+  CHECK(changed.found.remarks == strings{"since step 90: train.lr 0.001 -> 0.002"});
+}
+
+TEST_CASE("resume policy: what was set for the step after the checkpoint is kept, too") {
+  const auto saved = state_of(job_with({}), {{"train.lr", "0.001", "0.003", 91}});
+  const auto r = resume_policy(job_with({}), saved);
+  CHECK(r.job.train.lr == 0.001);
+  CHECK(r.found.remarks.size() == 1);
+}
+
+TEST_CASE("resume policy: a state that cannot be read any more is said") {
+  auto saved = state_of(job_with({}));
+  saved.config_toml = "[train]\nno_such_key = 1\n";
+  const auto r = resume_policy(job_with({}), saved);
+  CHECK(r.found.problems.empty());
+  CHECK(says(r.found.remarks, "is not known"));
+}
+
+TEST_CASE("resume policy: the position in the data is that of the tokens seen (RSM-3)") {
+  CHECK(first_row_after(90 * 8 * 32, 32) == 90 * 8);
+  CHECK(first_row_after(90 * 8 * 32, 64) == 90 * 4);
+  CHECK(first_row_after(100, 64) == 1);
+}

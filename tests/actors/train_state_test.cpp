@@ -1,0 +1,32 @@
+// train_state.json there and back, and what it is when it is not one.
+#include "actors/checkpoint/train_state.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+
+TEST_CASE("train state: it is read as it was written, what was set included") {
+  const train_state state{7, 1792, 2.5, "[train]\n", {{"train.lr", "0.001", "0.003", 8}}};
+  auto back = parse_state(format_state(state));
+  REQUIRE(back);
+  CHECK(back->step == 7);
+  CHECK(back->tokens == 1792);
+  CHECK(back->loss == 2.5);
+  CHECK(back->config_toml == "[train]\n");
+  CHECK(back->set == state.set);
+}
+
+TEST_CASE("train state: one without settings is an older one, damaged ones are refused") {
+  auto old = parse_state(R"({"format":1,"step":1,"tokens":2,"config":""})");
+  REQUIRE(old);
+  CHECK(old->set.empty());
+  for (const char* bad : {R"("set":1)", R"("set":[1])", R"("set":[{"key":"a"}])",
+                          R"("set":[{"key":"a","value":"b","was":"c","step":-1}])"}) {
+    CAPTURE(bad);
+    auto read =
+        parse_state(std::string(R"({"format":1,"step":1,"tokens":2,"config":"",)") + bad + "}");
+    REQUIRE_FALSE(read);
+    CHECK(read.error().code == errc::bad_data);
+  }
+}

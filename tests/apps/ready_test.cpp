@@ -1,0 +1,129 @@
+// The one list of checks against a start, by drawn configurations: what it passes does not fail
+// when data is opened, memory laid out and stages shaped; and checking leaves nothing behind.
+#include "apps/ready.hpp"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/train/batch_memory.hpp"
+#include "actors/train/inputs.hpp"
+#include "actors/train/memory_policy.hpp"
+#include "tests/io/config_mutations.hpp"
+#include "tests/io/scratch.hpp"
+
+namespace troupe {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Relative names are of this folder as long as it lives.
+class working_folder {
+ public:
+  explicit working_folder(const fs::path& to) : before_(fs::current_path()) {
+    fs::current_path(to);
+  }
+  ~working_folder() { fs::current_path(before_); }
+  working_folder(const working_folder&) = delete;
+
+ private:
+  fs::path before_;
+};
+
+std::vector<std::string> names_below(const fs::path& folder) {
+  std::vector<std::string> out;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    out.push_back(entry.path().string());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+train::machine a_machine() {
+  train::machine m;
+  m.memory_bytes = uint64_t{4} << 30;
+  m.memory_whose = "this machine";
+  m.cores = 2;
+  m.no_gpus = {errc::unavailable, "there is no GPU", ""};
+  return m;
+}
+
+/// What loader and stages do first, in this process, with what they are sent.
+status begin_to_start(const train::job_plan& plan) {
+  TROUPE_TRY(job, config::parse(config::to_toml(plan.job), "the coordinator's configuration"));
+  TROUPE_TRY(model, train::model_of(job));
+  for (const auto& r : plan.ranks) {
+    const train::rank_coordinates at{static_cast<int>(r.rank), static_cast<int>(r.data_rank),
+                                     static_cast<int>(job.parallel.data),
+                                     static_cast<int>(r.pipeline_rank),
+                                     static_cast<int>(job.parallel.pipeline)};
+    TROUPE_CHECK(gpu::check(model, train::options_of(job, model, at, r.layers, 1).shape));
+  }
+  const auto vocab = static_cast<uint32_t>(model.vocab);
+  TROUPE_TRY(data, train::open_tokens(job, job.data.path, {}));
+  TROUPE_CHECK(data.tokens.check_vocabulary(vocab));
+  TROUPE_CHECK(train::order_of(job, data.tokens.size(), false));
+  if (!job.data.validation_path.empty()) {
+    TROUPE_TRY(held_out, train::open_tokens(job, job.data.validation_path, {}));
+    TROUPE_CHECK(held_out.tokens.check_vocabulary(vocab));
+    TROUPE_CHECK(train::order_of(job, held_out.tokens.size(), true));
+  }
+  TROUPE_CHECK(train::batch_memory::check(job.train.batch, job.train.seq_len, 6));
+  fs::create_directories(job.job.output);
+  fs::create_directories(job.checkpoint.dir);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("ready: drawn configurations that pass the checks begin to start, others leave nothing") {
+  const char* wanted = std::getenv("TROUPE_CONFIGS");
+  const uint64_t count = wanted ? std::strtoull(wanted, nullptr, 10) : 1000;
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  const auto before = names_below(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  std::map<std::string, int> outcomes;
+  for (uint64_t seed = 1; seed <= count; ++seed) {
+    const auto sets = config_mutations(seed).draw();
+    CAPTURE(seed);
+    CAPTURE(fmt::format("--set {}", fmt::join(sets, " --set ")));
+    const auto read = config::read({"job.toml", {}, sets});
+    if (!read.problems.empty()) {
+      ++outcomes["impossible"];
+      continue;
+    }
+    const auto& job = read.config.value;
+    const auto ready = apps::readiness_of(job, a_machine());
+    fs::remove("job.toml");
+    CHECK(names_below(here.path) == before);  // ONE-2
+    std::ofstream("job.toml") << config_mutations::base();
+    if (!ready.problems.empty()) {
+      const auto e = apps::refusal_of(ready.problems, read.config);
+      CHECK_FALSE(e.message.empty());
+      CHECK_MESSAGE(exit_code(e.code) != 70, e.message);
+      for (const auto& p : ready.problems) ++outcomes[p.key.empty() ? "the whole" : p.key];
+      continue;
+    }
+    ++outcomes["ready"];
+    if (job.cluster.launch != config::launch_mode::local) continue;
+    const auto started = begin_to_start(*ready.plan);
+    CHECK_MESSAGE(started, (started ? "" : render(started.error())));
+    for (const auto& name : names_below(here.path))
+      if (!std::binary_search(before.begin(), before.end(), name) && !name.ends_with("job.toml")) {
+        std::error_code ignored;
+        fs::remove_all(name, ignored);
+      }
+  }
+  std::string text;
+  for (const auto& [what, times] : outcomes) text += fmt::format(" {} {},", what, times);
+  MESSAGE(fmt::format("{} configurations:{}", count, text));
+  CHECK(outcomes["ready"] > static_cast<int>(count / 20));
+}
+
+}  // namespace troupe

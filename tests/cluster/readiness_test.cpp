@@ -1,0 +1,79 @@
+// `troupe config check` and `troupe up` on drawn configurations, by the real program: they end with
+// the same number, and what is refused has left nothing behind.
+#include <cstdlib>
+
+#include <fmt/ranges.h>
+
+#include "io/config/load.hpp"
+#include "tests/cluster/job_files.hpp"
+#include "tests/io/config_mutations.hpp"
+
+using namespace troupe::cluster_test;
+using troupe::config_mutations;
+
+namespace {
+
+/// Keys whose values decide how long a run takes, or how patient it is, not whether it may start.
+const std::vector<std::string> left_alone{"cluster.launch",
+                                          "cluster.heartbeat",
+                                          "cluster.suspect",
+                                          "cluster.dead",
+                                          "cluster.join",
+                                          "cluster.port",
+                                          "train.steps",
+                                          "train.sample",
+                                          "train.validate",
+                                          "checkpoint.second.wait",
+                                          "log.",
+                                          "cluster.advertise",
+                                          "model.init_std",
+                                          "model.rope_theta",
+                                          "model.norm_eps",
+                                          "train.lr",
+                                          "train.eps",
+                                          "train.weight_decay"};
+
+/// Whether a step of it takes no time worth mentioning.
+bool is_quick(const troupe::config::job& job) {
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  const double widths = real(std::max<int64_t>(1, job.model.hidden)) *
+                        (real(4 * job.model.hidden + job.model.ffn) * real(job.model.layers) +
+                         real(job.model.vocab + 256));
+  return widths * real(job.tokens_per_step()) < 1e9 && job.workers() <= 4 &&
+         job.cluster.threads <= 4;
+}
+
+}  // namespace
+
+TEST_CASE("readiness: config check and up end with the same number on drawn configurations") {
+  const char* wanted = std::getenv("TROUPE_CONFIGS_UP");
+  const uint64_t count = wanted ? std::strtoull(wanted, nullptr, 10) : 40;
+  int started = 0, refused = 0;
+  for (uint64_t seed = 1; static_cast<uint64_t>(started + refused) < count; ++seed) {
+    const troupe::scratch here;
+    troupe::make_mutation_files(here.path);
+    const auto before = fs::current_path();
+    fs::current_path(here.path);
+    std::ofstream("job.toml") << config_mutations::base();
+    const auto sets = config_mutations(1'000'000 + seed).draw(left_alone);
+    CAPTURE(fmt::format("--set {}", fmt::join(sets, " --set ")));
+    const auto read = troupe::config::read({"job.toml", {}, sets});
+    std::vector<std::string> check{"config", "check", "job.toml"}, up{"up", "job.toml"};
+    for (auto* words : {&check, &up})
+      for (const auto& set : sets) words->insert(words->end(), {"--set", set});
+    if (!read.problems.empty() || is_quick(read.config.value)) {
+      const auto checked = run(check);
+      CHECK_FALSE(fs::exists("run"));
+      const auto done = run(up);
+      INFO(checked.err);
+      INFO(done.err);
+      CHECK(done.code == checked.code);
+      if (checked.code != 0) CHECK_FALSE(fs::exists("run"));
+      ++(checked.code == 0 ? started : refused);
+    }
+    fs::current_path(before);
+  }
+  MESSAGE(fmt::format("{} started, {} were refused", started, refused));
+  CHECK(started > 0);
+  CHECK(refused > 0);
+}

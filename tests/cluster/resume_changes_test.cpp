@@ -1,0 +1,73 @@
+// What has changed since a checkpoint is said, or refused; what was set stays set.
+#include <fstream>
+
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+using nlohmann::json;
+
+namespace {
+
+bool tells(const finished& f, const std::string& text) {
+  return f.err.find(text) != std::string::npos;
+}
+
+json state_of(const fs::path& checkpoint) {
+  return json::parse(std::ifstream(checkpoint / "train_state.json"));
+}
+
+}  // namespace
+
+TEST_CASE("resume: each difference is said, and tokens are counted on") {
+  job_files job;
+  job.losses({"train.steps=4"});
+  const auto f = run(job.up({"train.steps=6", "train.batch=8", "train.lr=1e-3"}));
+  INFO(f.err);
+  CHECK(f.code == 0);
+  CHECK(tells(f, "since step 4: train.batch 4 -> 8"));
+  CHECK(tells(f, "since step 4: train.lr 0.003 -> 0.001"));
+  CHECK_FALSE(tells(f, "log.format"));
+  CHECK(state_of(job.checkpoint(6))["tokens"] == 4 * 4 * 32 + 2 * 8 * 32);
+}
+
+TEST_CASE("resume: what cannot mean anything is refused by both verbs, with a way out") {
+  job_files job;
+  job.losses({"train.steps=3"});
+  for (const auto* set : {"train.optimizer=lamb", "model.heads=2", "model.family=llama"}) {
+    CAPTURE(set);
+    auto check = job.up({"train.steps=6", set});
+    check.erase(check.begin());
+    check.insert(check.begin(), {"config", "check"});
+    for (const auto& f : {run(job.up({"train.steps=6", set})), run(check)}) {
+      INFO(f.err);
+      CHECK(f.code == 78);
+      CHECK(tells(f, "checkpoint.resume=never"));
+      CHECK(f.out.empty());
+    }
+  }
+  CHECK(job.losses({"train.steps=6"}).size() == 3);
+}
+
+TEST_CASE("resume: what was set stays set until the file says something else") {
+  job_files job;
+  program up(job.up(endless));
+  REQUIRE(up.until_step(2));
+  const auto address = fmt::format("127.0.0.1:{}", up.port());
+  for (const auto* line : {"set train.lr 0.5e-3", "stop"})
+    CHECK(run({"console", "-c", line, "--connect", address}).code == 0);
+  up.wait();
+  const int last = up.objects("step").back()["step"];
+  const int steps = last + 2;
+  const auto end = fmt::format("train.steps={}", steps);
+  program again(job.up({"train.schedule=constant", end, "train.warmup_steps=0"}));
+  CHECK(again.wait() == 0);
+  INFO(again.err());
+  CHECK(again.err().find("train.lr stays 0.0005, set from step ") != std::string::npos);
+  CHECK(again.objects("step").back()["lr"] == doctest::Approx(0.5e-3));
+  CHECK(state_of(job.checkpoint(steps))["set"].size() == 1);
+  const auto more = fmt::format("train.steps={}", steps + 1);
+  program changed(
+      job.up({"train.schedule=constant", more, "train.warmup_steps=0", "train.lr=2e-3"}));
+  CHECK(changed.wait() == 0);
+  CHECK(changed.objects("step").back()["lr"] == doctest::Approx(2e-3));
+}
