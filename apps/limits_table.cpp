@@ -20,6 +20,7 @@
 #include "actors/trace/observer.hpp"
 #include "actors/trace/trace_file.hpp"
 #include "actors/train/readiness_policy.hpp"
+#include "actors/train/requests_policy.hpp"
 #include "actors/train/stage.hpp"
 #include "gpu/collective/pair_links.hpp"
 #include "io/base/printable.hpp"
@@ -106,6 +107,9 @@ constexpr limit_row rows[] = {
     {"actors and traces", "output that waits for a terminal, pipe or file", 1 * mib, "bytes",
      "further lines are left out, counted and told", "apps/voice.cpp", "most_waiting_bytes",
      "voice: VO-1: a pipe that nobody reads holds nobody up, and what was lost is told"},
+    {"actors and traces", "requests that wait for the end of a step", train::pending_limit,
+     "requests", "further ones are refused", "actors/train/requests_policy.hpp", "pending_limit",
+     "requests: only so many wait for a step's end (ASK-3)"},
     {"actors and traces", "cards of actors that have ended", board::dead_limit, "actors",
      "the oldest is forgotten", "actors/base/board.hpp", "dead_limit",
      "BRD-2: of the dead the last are kept"},
@@ -192,6 +196,11 @@ constexpr limit_row rows[] = {
      "lock: a file of that name which is not ours stays as it is"},
     {"checkpoints", "names tried beside an export's that is not ours", 99, "names",
      "the export is refused", "actors/checkpoint/archive.cpp", "most_places", ""},
+    {"checkpoints", "settings that train_state.json lists", 256, "settings",
+     "the checkpoint is not resumed from", "actors/checkpoint/train_state.cpp", "set_limit",
+     "limits: a state with too many settings is refused"},
+    {"checkpoints", "train_state.json", 16 * mib, "bytes", "the checkpoint is not resumed from",
+     "apps/ready.cpp", "state_limit", ""},
     {"checkpoints", "slots of a ring", 65536, "slots", "the job is refused", "io/disk/slots.cpp",
      "most_slots", "limits: a ring of too many slots is refused"},
     {"checkpoints", "a small file that `ckpt import` takes along", 64 * mib, "bytes",
