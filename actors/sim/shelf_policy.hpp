@@ -5,7 +5,7 @@
 //
 // Invariants
 //   SHF-1  What a person was told of is on the disk, whole, or as many newer ones of its own line
-//     as retention wants are (SIM-11).
+//     as retention wants are (SIM-12).
 #pragma once
 
 #include <cstdint>

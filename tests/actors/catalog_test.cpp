@@ -64,6 +64,14 @@ TEST_CASE("catalog: hostile state files are refused") {
   CHECK_FALSE(parse_state(std::string(100'000, '[')));
 }
 
+TEST_CASE("limits: a state of training with too many settings is refused") {
+  train_state state{9, 9 * 128, 1.5, "[job]\n"};
+  state.set.assign(256, setting_change{"train.lr", "0.001", "0.002", 3});
+  CHECK(parse_state(format_state(state)));
+  state.set.push_back(state.set.front());
+  CHECK_FALSE(parse_state(format_state(state)));
+}
+
 TEST_CASE("catalog: what checkpoint.resume means") {
   scratch dir;
   for (const char* word : {"auto", "never"}) {

@@ -145,6 +145,7 @@ UNREACHED = {
     "actors/trace/observer.hpp box_limit": "one death in ten seconds, sixteen times",
     "actors/trace/trace_file.hpp process_limit": "a trace of a million processes",
     "apps/ckpt/convert.cpp max_small_bytes": "a whole import for one call of read_file",
+    "apps/ready.cpp state_limit": "one call of read_file",
     "gpu/cuda/kernels/norm.hpp max_norm_width": "a model of that width",
     "io/checkpoint/format.hpp max_footer_bytes": "256 MiB of names",
 }

@@ -224,7 +224,7 @@ TEST_CASE("simulation: random clusters and faults violate nothing") {
   CHECK(faults > seeds / 2);
 }
 
-TEST_CASE("SIM-11: starts from nothing and from older ones lose nothing that was acknowledged") {
+TEST_CASE("SIM-12: starts from nothing and from older ones lose nothing that was acknowledged") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     CAPTURE(seed);
     simulation_options o;
