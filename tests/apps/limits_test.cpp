@@ -16,7 +16,6 @@
 #include "actors/base/flight_memory.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
-#include "actors/checkpoint/train_state.hpp"
 #include "actors/trace/audit.hpp"
 #include "actors/trace/observer.hpp"
 #include "actors/train/stage.hpp"
@@ -180,17 +179,6 @@ TEST_CASE("limits: a shard beyond what a checkpoint can say is refused") {
   CHECK(cp::encode_tail(f));
   f.pieces[0].shape.assign(cp::max_dimensions + 1, 1);
   CHECK_FALSE(cp::encode_tail(f));
-}
-
-TEST_CASE("limits: a state with too many settings is refused") {
-  const auto sound = [](size_t count) {
-    checkpoint::train_state state;
-    for (size_t i = 0; i < count; ++i) state.set.push_back({"train.lr", "0.1", "0.2"});
-    return bool(checkpoint::parse_state(checkpoint::format_state(state)));
-  };
-  const auto limit = limit_of("actors/checkpoint/train_state.cpp", "set_limit");
-  CHECK(sound(limit));
-  CHECK_FALSE(sound(limit + 1));
 }
 
 TEST_CASE("limits: a ring of too many slots is refused") {
