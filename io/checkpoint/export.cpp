@@ -263,14 +263,13 @@ status is_free(const fs::path& folder) {
   const auto mark = read_mark(folder);
   auto ours = check_claimed(folder, mark ? *mark : claim{folder_kind::model, {}, {}});
   if (ours && mark && mark->kind != folder_kind::model)
-    ours = error{errc::permission, fmt::format("it is marked as {}", to_string(mark->kind))};
+    ours = error{errc::permission,
+                 fmt::format("{} is marked as {}", folder.string(), to_string(mark->kind))};
   if (ours && !mark && mark.error().code != errc::not_found)
     ours = error{errc::permission, mark.error().message};
   if (ours) return {};
-  return error{
-      ours.error().code,
-      fmt::format("the model cannot be exported to {}: {}", folder.string(), ours.error().message),
-      "take it away yourself, or name another folder"};
+  return error{ours.error().code, "the model cannot be exported: " + ours.error().message,
+               "take it away yourself, or name another folder"};
 }
 
 }  // namespace
