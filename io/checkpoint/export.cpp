@@ -198,13 +198,11 @@ result<std::string> with_dtype(const std::string& text, tensor_dtype type) {
 }
 
 /// What an export makes of this checkpoint.
-claim export_claim(const manifest& m) {
+claim export_claim(const manifest& m, std::vector<std::string> tensors) {
   claim c{folder_kind::model, m.head.job, {}};
   for (const auto& f : m.files)
     if (!f.shard && !of_training(f.name)) c.files.push_back(f.name);
-  for (const char* name :
-       {"model.safetensors", "model-#-of-#.safetensors", "model.safetensors.index.json"})
-    c.files.emplace_back(name);
+  for (auto& name : tensors) c.files.push_back(std::move(name));
   return c;
 }
 
@@ -290,7 +288,9 @@ result<export_report> export_model(const reader& from, const fs::path& folder,
   fs::create_directories(path.parent_path(), code);
   if (code) return error::system("make the folder " + path.parent_path().string(), code.value());
   if (fs::exists(partial, code)) TROUPE_CHECK(remove_owned(partial, folder_kind::model));
-  TROUPE_CHECK(make_owned(partial, export_claim(from.content())));
+  const auto specs = exporter(from, options).specs();
+  TROUPE_CHECK(make_owned(
+      partial, export_claim(from.content(), model_file_names(specs, options.max_shard_bytes))));
   auto report = write_folder(from, partial, options);
   if (!report) {
     static_cast<void>(remove_owned(partial, folder_kind::model));  // else the next export does

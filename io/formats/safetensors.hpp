@@ -148,6 +148,10 @@ using tensor_source = std::function<status(
 status write_model_tensors(const std::filesystem::path& folder, std::span<const tensor_spec> specs,
                            const tensor_source& source, uint64_t max_shard_bytes = 5'000'000'000);
 
+/// The names of the files that write_model_tensors makes.
+std::vector<std::string> model_file_names(std::span<const tensor_spec> specs,
+                                          uint64_t max_shard_bytes = 5'000'000'000);
+
 /// The JSON text of model.safetensors.index.json.
 std::string safetensors_index(const std::map<std::string, std::string>& file_of_tensor,
                               uint64_t total_bytes);

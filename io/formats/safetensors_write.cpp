@@ -121,6 +121,15 @@ status write_model_tensors(const fs::path& folder, std::span<const tensor_spec> 
   return fsync_directory(folder);
 }
 
+std::vector<std::string> model_file_names(std::span<const tensor_spec> specs,
+                                          uint64_t max_shard_bytes) {
+  const auto count = plan_shards(specs, max_shard_bytes).size();
+  std::vector<std::string> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(shard_name(i, count));
+  if (count > 1) out.emplace_back("model.safetensors.index.json");
+  return out;
+}
+
 std::string safetensors_index(const std::map<std::string, std::string>& file_of_tensor,
                               uint64_t total_bytes) {
   ordered_json index;
