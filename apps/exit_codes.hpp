@@ -28,7 +28,7 @@ inline constexpr std::array exit_meanings = {
     exit_meaning{74, "EX_IOERR", "a file, disk or socket operation failed, as the last save's"},
     exit_meaning{75, "EX_TEMPFAIL",
                  "start it again and it goes on: `stop` or `drain` ended the run before its last "
-                 "step, or nodes did not come in time"},
+                 "step, nodes did not come in time, or another launcher holds a folder of the job"},
     exit_meaning{77, "EX_NOPERM", "not allowed: a role, a certificate, a file's mode"},
     exit_meaning{78, "EX_CONFIG", "the configuration is impossible"},
     exit_meaning{129, "SIGHUP", "the terminal was closed; as 143"},
