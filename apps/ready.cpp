@@ -130,7 +130,8 @@ void compare_with_checkpoint(readiness& r, train::findings& found) {
 result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoint_section& c) {
   TROUPE_TRY(all, list_both(c));
   std::vector<std::filesystem::path> out;
-  for (const auto& e : all) out.push_back(e.path);
+  for (const auto& e : all)
+    if (e.name.state == io::checkpoint::folder_state::complete) out.push_back(e.path);
   std::sort(out.begin(), out.end());
   return out;
 }

@@ -29,11 +29,11 @@ struct readiness {
   std::optional<train::job_plan> plan;
   std::optional<checkpoint::entry> resume;
   uint32_t epoch = 1;                              ///< later than that of every checkpoint there is
-  std::vector<std::filesystem::path> checkpoints;  ///< those there were, whole or not
+  std::vector<std::filesystem::path> checkpoints;  ///< complete ones that there were
 };
 
-/// The folders of checkpoints in both tiers. Where they are no longer those of a readiness, another
-/// launcher has been there since, and its checks say nothing about a start.
+/// The complete checkpoints of both tiers. Where they are no longer those of a readiness, another
+/// launcher has been there since: nodes alone complete none.
 result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoint_section& c);
 
 /// All checks of a settled job against this machine.

@@ -29,4 +29,9 @@ TEST_CASE("train state: one without settings is an older one, damaged ones are r
     REQUIRE_FALSE(read);
     CHECK(read.error().code == errc::bad_data);
   }
+  train_state full;
+  full.set.resize(256, {"train.lr", "1", "2", 1});
+  CHECK(parse_state(format_state(full)));
+  full.set.push_back(full.set.front());
+  CHECK_FALSE(parse_state(format_state(full)));
 }

@@ -16,7 +16,6 @@
 #include "actors/base/flight_memory.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
-#include "actors/base/trust.hpp"
 #include "actors/trace/audit.hpp"
 #include "actors/trace/observer.hpp"
 #include "actors/train/stage.hpp"
@@ -72,6 +71,18 @@ bool holds_in_a_child(const std::function<bool()>& there) {
   REQUIRE(waitpid(child, &how, 0) == child);
   return WIFEXITED(how) && WEXITSTATUS(how) == 0;
 }
+
+/// Pages of zeros that take no room as long as nobody looks at them.
+struct untouched {
+  explicit untouched(size_t wanted) : bytes(wanted) {
+    at = ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(at != MAP_FAILED);
+  }
+  ~untouched() { ::munmap(at, bytes); }
+  untouched(const untouched&) = delete;
+  void* at = nullptr;
+  size_t bytes;
+};
 
 std::string tokenizer_fault(const std::function<void(nlohmann::json&)>& change) {
   nlohmann::json file = {
@@ -215,13 +226,9 @@ TEST_CASE("limits: a file of llm.c with more tokens than its header can say is r
   scratch dir;
   auto writer = io::token_file_writer::create(dir / "tokens.bin", 2);
   REQUIRE(writer);
-  const auto limit = limit_of("io/data/token_file.hpp", "max_llmc_tokens");
-  // Read-only pages of zeros, of which none is looked at.
-  void* zeros = ::mmap(nullptr, 4 * (limit + 1), PROT_READ,
-                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  REQUIRE(zeros != MAP_FAILED);
-  const auto refused = writer->append({static_cast<const int32_t*>(zeros), limit + 1});
-  ::munmap(zeros, 4 * (limit + 1));
+  const auto count = limit_of("io/data/token_file.hpp", "max_llmc_tokens") + 1;
+  const untouched zeros(4 * count);
+  const auto refused = writer->append({static_cast<const int32_t*>(zeros.at), count});
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::bad_data);
 }
@@ -233,8 +240,8 @@ TEST_CASE("limits: a text beyond what a tokenizer takes is refused") {
   auto made = io::make_tokenizer((dir / "tokenizer.json").string());
   REQUIRE(made);
   CHECK((*made)->encode("a"));
-  const auto limit = limit_of("io/tokenizer/hf_tokenizer.cpp", "max_text_bytes");
-  CHECK_FALSE((*made)->encode(std::string(limit, 'a')));
+  const untouched text(limit_of("io/tokenizer/hf_tokenizer.cpp", "max_text_bytes"));
+  CHECK_FALSE((*made)->encode({static_cast<const char*>(text.at), text.bytes}));
 }
 
 TEST_CASE("limits: a model of too many layers or parameters is refused") {
@@ -254,11 +261,16 @@ TEST_CASE("limits: a model of too many layers or parameters is refused") {
 
 TEST_CASE("limits: a reason to hold a checkpoint beyond its length is refused") {
   scratch dir;
-  const auto fault = [&](size_t bytes) {
-    return cp::add_hold(dir / "step-00000001", {"me", std::string(bytes, 'x')}).error().code;
+  const auto step = dir / "step-00000001";
+  fs::create_directories(step);
+  std::ofstream(step / "MANIFEST") << "one";
+  const auto held = [&](size_t bytes) {
+    return cp::add_hold(step, {"me", std::string(bytes, 'x')});
   };
-  CHECK(fault(cp::max_reason_bytes) == errc::not_found);  // the length is fine, there is none
-  CHECK(fault(cp::max_reason_bytes + 1) == errc::usage);
+  const auto at = held(cp::max_reason_bytes), beyond = held(cp::max_reason_bytes + 1);
+  CHECK_MESSAGE(at, (at ? std::string() : render(at.error())));
+  REQUIRE_FALSE(beyond);
+  CHECK(beyond.error().code == errc::usage);
 }
 
 TEST_CASE("limits: a tensor of too many dimensions is refused") {
@@ -310,7 +322,7 @@ TEST_CASE("limits: names of work end, and what has none is recorded") {
   CHECK(holds_in_a_child([] {
     const auto most = limit_of("actors/base/recorder.cpp", "most_names");
     for (uint64_t i = 0; i < 2 * most; ++i) work_name(fmt::format("work {}", i));
-    return work_names().size() == most && work_name("one more") == 0 && work_name("work 0") == 1;
+    return work_names().size() == most && work_name("one more") == 0 && work_name("work 0") != 0;
   }));
 }
 
@@ -324,20 +336,6 @@ TEST_CASE("TAP-2: a tap keeps no more bytes than its limit") {
   CHECK(t.drain().size() == fit);
   CHECK(t.dropped() - before == 7);
   t.open({});
-}
-
-TEST_CASE("limits: who connects beyond what is remembered is refused") {
-  CHECK(holds_in_a_child([] {
-    const auto most = limit_of("actors/base/trust.cpp", "most_remembered");
-    const auto process = [](uint64_t n) {
-      caf::node_id::default_data::host_id_type host{};
-      std::memcpy(host.data(), &n, sizeof n);
-      return caf::make_node_id(static_cast<uint32_t>(n + 1), host);
-    };
-    for (uint64_t i = 0; i < most; ++i)
-      if (!bind_peer(process(i), {"node", tls::role::node}, 1)) return false;
-    return !bind_peer(process(most), {"node", tls::role::node}, 1);
-  }));
 }
 
 TEST_CASE("limits: a process shows only so many views of its trace") {

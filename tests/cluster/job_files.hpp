@@ -118,7 +118,7 @@ inline std::vector<std::string> many_tokens(const job_files& job) {
   const auto zeros = job / "zeros.bin";
   std::ofstream(zeros).put(0);
   fs::resize_file(zeros, 512 << 20);  // a hole: it takes no room on the disk
-  return {fmt::format("data.path={}", zeros.string())};
+  return {fmt::format("data.path={}", zeros.string()), "model.vocab=256"};
 }
 
 /// A layout of one worker a node.

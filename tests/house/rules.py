@@ -136,6 +136,7 @@ NO_LIMITS = {
 }
 # Rows that no test reaches, and why.
 UNREACHED = {
+    "actors/base/trust.cpp most_remembered": "a minute of bindings",
     "actors/checkpoint/archive.cpp most_places": "ninety-nine folders of others beside one export",
     "gpu/collective/tensor_links.cpp most_ready": "a rank that misbehaves within its own job",
     "actors/checkpoint/archive.cpp max_tokenizer_bytes": "an archive of its own for one call of read_file",
@@ -224,6 +225,8 @@ def self_test():
             "messages/e.cpp": "int no_head_comment;\n",
             "apps/f.cpp": "// f\nvoid f(int x) {\n" + "  x++;\n" * 80 + "}\n",
             "apps/g.cpp": "// g\n// " + "x" * 120 + "\n",
+            "io/h.cpp": "// h\nconstexpr int max_h_bytes = 6;\nconstexpr size_t most_others = 1u << 3;\n",
+            LIMITS_TABLE: '// t\nrow r[] = {{"a", "b", 5, "bytes", "c", "io/h.cpp", "max_h_bytes", "no such test"}};\n',
             "apps/h.cpp": "// h\nvoid h() { std::fprintf(stderr, 0); }\n",
             "apps/i.cpp": "// i\nvoid i() { fmt::print(0); }\n",
         }
