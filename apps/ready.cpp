@@ -93,7 +93,7 @@ status shares(const train::job_plan& plan) {
 /// Checkpoints that are read: every byte of them.
 void check_checkpoints(const config::job& job, readiness& r, train::findings& found) {
   const auto& c = job.checkpoint;
-  found.note("checkpoint.dir", checkpoint::check_owner(job));
+  if (r.plan) found.note("checkpoint.dir", checkpoint::check_owner(r.plan->job));  // settled
   if (checkpoint::is_checkpoint(job.model.path))
     found.note("model.path", checkpoint::verify(job.model.path));
   if (auto epoch = epoch_of(c))

@@ -104,11 +104,12 @@ status may_send(const peer& who, const any_msg& m) {
   const std::string_view name = info != nullptr ? info->name : "what cannot be read";
   if (wanted == audience::nodes)
     return error{errc::permission,
-                 fmt::format("{} may not send {}: only a node's certificate may", who.name, name)};
+                 fmt::format("{} may not send {}: only nodes may", who.name, name)};
   return error{errc::permission,
-               fmt::format("{} may only look: its certificate is a reader's, and {} changes things",
+               fmt::format("{} may only look: its role is reader, and {} changes things",
                            who.name, name),
-               "an operator's certificate may: troupe certs DIR --operator NAME"};
+               "an operator may: `troupe certs DIR --operator NAME`, or `troupe key --role "
+               "operator` where there are no certificates"};
 }
 
 namespace detail {

@@ -36,6 +36,7 @@ struct life_report {
   harm worst = harm::none;
   std::vector<uint64_t> checkpoints;  ///< whole ones on the disk
   uint64_t saved_step = 0;            ///< the newest that the person was told is committed
+  bool keeps_some = false;            ///< retention gives older ones up
 
   bool succeeded() const { return ends.size() == 1 && ends.front().code == 0; }
 };

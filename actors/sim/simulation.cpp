@@ -108,6 +108,7 @@ class simulation {
   void begin_life() {
     life_report_ = {};
     life_report_.target_steps = static_cast<uint64_t>(options_.steps);
+    life_report_.keeps_some = options_.keep > 0;
     if (world_.now_ns() < harmful_until_ns_) life_report_.worst = harm::fatal;
     heard_ = std::make_shared<told>();
     room_.ranks = std::make_shared<gang>();

@@ -27,6 +27,7 @@ status line_log::write(std::string text) {
   }
   const int why = n < 0 ? errno : ENOSPC;  // a short write to a file: there was no room for more
   if (n > 0) torn_ = text[static_cast<size_t>(n) - 1] != '\n';
+  file_.reset();  // by its name it may be another one next time: moved away, mounted anew
   return error::system("write " + path_, why);
 }
 

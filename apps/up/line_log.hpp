@@ -16,7 +16,8 @@ namespace troupe::apps {
 
 class line_log {
  public:
-  /// Opened by the first line that it takes. May block: not for an actor's shared thread.
+  /// Opened by the first line that it takes, and again after one that failed. May block: not for
+  /// an actor's shared thread.
   explicit line_log(std::string path) : path_(std::move(path)) {}
 
   /// Appends the line and its end. Errors: as of the system, LOG-1.

@@ -10,10 +10,13 @@ namespace {
 /// A cluster with mutual TLS, and an operator whose certificate nobody touches.
 struct certified {
   job_files job;
-  std::string pki = (job / "pki").string(), own = (job / "own").string();
+  std::string pki = (job / "pki").string();
 
+  /// `hosts`: of the coordinator, whose certificate the launcher shows.
   explicit certified(const std::string& hosts) {
-    REQUIRE(run({"certs", pki, "--node", "node0=" + hosts, "--operator", "alice"}).code == 0);
+    REQUIRE(run({"certs", pki, "--node", "node0=localhost,127.0.0.1", "--node",
+                 "coordinator=" + hosts, "--operator", "alice"})
+                .code == 0);
   }
 
   std::vector<std::string> up(const std::vector<std::string>& more) const {
@@ -39,7 +42,7 @@ TEST_CASE(
   certified c("localhost,127.0.0.1");
   program up(c.up(endless));
   REQUIRE(up.until_step(1));
-  const auto certificate = c.pki + "/node0.pem", key = c.pki + "/node0.key";
+  const auto certificate = c.pki + "/coordinator.pem", key = c.pki + "/coordinator.key";
   fs::rename(certificate, certificate + ".old");
   CHECK(up.until_error_has("is not renewed, the old one stays"));
   CHECK(c.answers(up));
@@ -47,8 +50,8 @@ TEST_CASE(
   CHECK(c.answers(up));
   fs::remove(certificate);
   fs::remove(key);
-  REQUIRE(run({"certs", c.pki, "--node", "node0=localhost,127.0.0.1"}).code == 0);
-  CHECK(up.until_error_has("node0.pem is renewed"));
+  REQUIRE(run({"certs", c.pki, "--node", "coordinator=localhost,127.0.0.1"}).code == 0);
+  CHECK(up.until_error_has("coordinator.pem is renewed"));
   CHECK(c.answers(up));
   const auto sofar = static_cast<int64_t>(up.objects("step").size());
   CHECK(up.until_step(sofar + 5));
@@ -59,8 +62,9 @@ TEST_CASE(
 TEST_CASE("certificates: nobody links to a host that its certificate is not for (LNK-4)") {
   certified c("elsewhere.example");
   program up(c.up(with(endless, {"cluster.join_timeout_ms=3000"})));
-  CHECK(
-      up.until_error_has("the certificate of node0 is for node0, elsewhere.example, not for "
-                         "127.0.0.1"));
   CHECK(up.wait() != 0);
+  const auto said = troupe::io::read_file(c.job / "run/node0.log", 1 << 20);
+  REQUIRE(said);
+  CHECK(said->find("the certificate of coordinator is for coordinator, elsewhere.example, not for "
+                   "127.0.0.1") != std::string::npos);
 }

@@ -102,14 +102,16 @@ TEST_CASE("console: pause holds the run, a setting changes it, resume lets it go
 
 TEST_CASE("console: a setting is used first by the step that its answer names") {
   running r(layout(1, 1));
-  for (const auto* line : {"set train.lr 0.5e-3", "pause; set train.lr 0.25e-3; resume"}) {
-    CAPTURE(line);
-    const auto said = r.say(line);
+  const std::vector<std::string> alone{"console", "-c", "set train.lr 0.5e-3"};
+  const std::vector<std::string> paused{"console", "-c",    "pause", "-c", "set train.lr 0.25e-3",
+                                        "-c",      "resume"};
+  for (const auto& [words, rate] : {std::pair(alone, 0.5e-3), std::pair(paused, 0.25e-3)}) {
+    const auto said = r.tool(words);
+    CAPTURE(said.out);
     CHECK(said.code == 0);
     const auto at = said.out.find("from step ");
     REQUIRE(at != std::string::npos);
     const int first = std::stoi(said.out.substr(at + 10));
-    const double rate = std::string_view(line).starts_with("set") ? 0.5e-3 : 0.25e-3;
     REQUIRE(r.up.until_step(first));
     for (const auto& step : r.up.objects("step")) {
       if (step["step"] == first) CHECK(step["lr"] == doctest::Approx(rate));

@@ -105,7 +105,8 @@ inline std::vector<std::string> much_text(const job_files& job) {
   uint32_t x = 1;
   for (int i = 0; i < 12'000'000; ++i) {
     x = x * 1664525u + 1013904223u;
-    big << static_cast<char>('a' + (x >> 24) % 26) << ((x >> 20) % 5 == 0 ? " " : "q");
+    big << static_cast<char>('a' + (x >> 24) % 26)
+        << (i % 64 == 63 ? '\n' : (x >> 20) % 5 == 0 ? ' ' : 'q');  // pieces end with lines
   }
   return {fmt::format("data.path={}", (job / "big.txt").string()),
           fmt::format("data.cache={}", (job / "cache").string()),

@@ -66,13 +66,14 @@ TEST_CASE("talk: a log that cannot be written is a warning, and the training goe
 TEST_CASE("talk: a log that cannot be written is a state, until it can be written again") {
   job_files job;
   fs::create_directories(job / "run");
-  fs::create_symlink(job / "elsewhere/log.jsonl", job / "run/log.jsonl");
+  fs::create_symlink("/dev/full", job / "run/log.jsonl");
   program up(job.up(endless));
   REQUIRE(up.until_step(2));
   const auto where = fmt::format("127.0.0.1:{}", up.port());
   const auto state = [&] { return run({"status", "reporter", "--connect", where}).out; };
   CHECK(state().find("reporting, without a log") != std::string::npos);
-  fs::create_directories(job / "elsewhere");
+  std::ofstream(job / "run/log.new");
+  fs::rename(job / "run/log.new", job / "run/log.jsonl");  // there is room again
   REQUIRE(up.until_error_has("log.jsonl is written again; "));
   CHECK(state().find("without") == std::string::npos);
   up.signal(SIGTERM);

@@ -144,6 +144,9 @@ TEST_CASE("invariants: each is noticed") {
   auto promised = good;
   promised.saved_step = 1;
   CHECK(judge(promised));
+  promised.keeps_some = true;  // and gave it up for the newer one
+  CHECK(!judge(promised));
+  promised.keeps_some = false;
   promised.checkpoints = {1, 2};
   CHECK(!judge(promised));
   auto late = good;

@@ -167,14 +167,16 @@ TEST_CASE("flusher: what cannot begin, what is given up and what is cut off are 
   {
     auto d = std::make_unique<faulty_disk>(store, faulty_options{});
     REQUIRE(d->make_dir("/c"));
+    REQUIRE(d->make_dir("/taken"));
+    REQUIRE(d->write_small("/taken/rank-00000.shard", "half", durable::no));
     flusher f(std::move(d));
     auto plans = plan_save(std::vector<plan_stage>{stage_of(400)}, {});
     REQUIRE(plans);
-    capture(f, f.begin("/nowhere/deeper", head_of(1, 1), plans->front(), into(gone)), ring,
+    capture(f, f.begin("/taken", head_of(1, 1), plans->front(), into(gone)), ring,
             plans->front(), 1);
     const auto no = gone->get_future().get();
     REQUIRE(!no);
-    CHECK(no.error().code == errc::not_found);
+    CHECK(no.error().code == errc::io);
     auto slow = plans->front();
     slow.rank = 1;
     const auto save = f.begin("/c", head_of(1, 1), slow, into(left));
