@@ -124,6 +124,7 @@ result<int> run_node(node_arguments a) {
     cluster::system_config config(a.network);
     caf::actor_system system(config);
     const orderly_end last;
+    const cluster::renewals_end before_it{system};
     trace::observer_options look{a.name, own_address(a, target.first), a.black_box_dir};
     auto watcher = system.spawn<caf::detached>(trace::observer, std::move(look));
     cluster::node_options options{a.name,

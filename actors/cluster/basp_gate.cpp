@@ -308,9 +308,13 @@ void gated_middleman::start() {
     certificates_ = system().spawn<caf::detached + caf::hidden>(certificate_keeper);
 }
 
-void gated_middleman::stop() {
+void gated_middleman::end_renewals() {
   if (certificates_)
     caf::anon_send_exit(std::exchange(certificates_, nullptr), caf::exit_reason::user_shutdown);
+}
+
+void gated_middleman::stop() {
+  end_renewals();
   middleman::stop();
 }
 

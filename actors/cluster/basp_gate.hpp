@@ -35,6 +35,9 @@ class gated_middleman : public caf::io::middleman {
   void start() override;
   void stop() override;
 
+  /// The actor that renews certificates ends; before stop(), which comes when all others have.
+  void end_renewals();
+
   /// For actor_system_config::load<>.
   static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>);
 

@@ -78,6 +78,10 @@ result<uint16_t> publish(const coordinator_actor& actor, const std::string& addr
   return *bound;
 }
 
+renewals_end::~renewals_end() {
+  static_cast<gated_middleman&>(system.middleman()).end_renewals();
+}
+
 caf::actor connector(caf::actor_system& system) {
   return caf::actor_cast<caf::actor>(system.openssl_manager().actor_handle());
 }

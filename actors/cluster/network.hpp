@@ -62,6 +62,13 @@ bool tls_errors_are_apart();
 result<uint16_t> publish(const coordinator_actor& actor, const std::string& address,
                          uint16_t port);
 
+/// Declared behind an orderly_end (actors/base/board.hpp), which would wait for it without end: at
+/// the scope's end the actor that renews certificates ends.
+struct renewals_end {
+  caf::actor_system& system;
+  ~renewals_end();
+};
+
 /// The actor that makes connections; ask it (connect_atom, host, port) with a timeout.
 caf::actor connector(caf::actor_system& system);
 

@@ -222,6 +222,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   cluster::system_config config(network);
   caf::actor_system system(config);
   const orderly_end last;
+  const cluster::renewals_end before_it{system};
   reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
                         [&bell = *signals] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
