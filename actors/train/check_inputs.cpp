@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/checkpoint/catalog.hpp"
 #include "actors/train/inputs.hpp"
 #include "io/data/overlap.hpp"
 #include "io/formats/safetensors.hpp"
@@ -82,7 +83,8 @@ class input_check {
       if (training && held_out) check_overlap(*training, *held_out);
     }
     const auto& model = plan_.job.model;
-    if (!model.path.empty() && model.init != config::weight_init::random)
+    const bool from_folder = !model.path.empty() && !checkpoint::is_checkpoint(model.path);
+    if (from_folder && model.init != config::weight_init::random)
       if (auto weights = io::tensor_store::open(model.path); !weights)
         refuse("model.path", weights.error());
     return std::move(out_);

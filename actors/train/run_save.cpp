@@ -172,18 +172,22 @@ void judge_last(run_pointer self, std::function<void(const status&)> then) {
   self->delayed_send(self, std::chrono::nanoseconds(next->pause_ns), caf::tick_atom_v);
 }
 
+void begin_again(run_pointer self, const std::filesystem::path& folder,
+                 const std::function<void(const status&)>& then) {
+  begin_save_in(self, folder, {});
+  settle_saves(self, [self, then] { judge_last(self, then); });
+}
+
 /// The archive is asked first: it has then removed what the try before left, and its folder is
-/// there.
+/// there; the second tier's does not depend on it.
 void save_again(run_pointer self, const std::filesystem::path& folder,
                 const std::function<void(const status&)>& then) {
   ask_for<fbs::CheckpointFolder>(
       self, self->state.options.archive, save_timeout,
       make_msg<fbs::OpenArchive>(context(self), [](auto&) {}), {"archive", "the open archive"},
-      [self, folder, then](const msg<fbs::CheckpointFolder>&) {
-        begin_save_in(self, folder, {});
-        settle_saves(self, [self, then] { judge_last(self, then); });
-      },
-      [self, then](const error& e) {
+      [self, folder, then](const msg<fbs::CheckpointFolder>&) { begin_again(self, folder, then); },
+      [self, folder, then](const error& e) {
+        if (folder == second_folder(self)) return begin_again(self, folder, then);
         self->state.save_failure = e.within("open the archive");
         judge_last(self, then);
       });
