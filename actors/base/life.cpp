@@ -32,8 +32,13 @@ class ear : public caf::monitorable_actor {
         hearer_(std::move(hearer)),
         request_(request) {}
 
+  const caf::strong_actor_ptr& asker() const { return asker_; }
+
+  /// What is sent while the answer is due (the word of progress) was heard when it was sent.
   void enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) override {
-    hearer_->said({fbs::LifeKind::answered, asker_, request_, what->copy_content_to_message(), {}});
+    if (what->mid.is_response())
+      hearer_->said(
+          {fbs::LifeKind::answered, asker_, request_, what->copy_content_to_message(), {}});
     asker_->enqueue(std::move(what), host);
   }
 
@@ -57,7 +62,10 @@ void keep_lives(life_maker maker) {
 }
 
 std::string handle_name(const caf::strong_actor_ptr& who) {
-  return who ? name_of(who->id(), who->node()) : std::string();
+  if (!who) return {};
+  if (const auto* stand_in = dynamic_cast<const ear*>(who->get()))
+    return handle_name(stand_in->asker());
+  return name_of(who->id(), who->node());
 }
 
 std::string handle_name(const caf::actor_addr& who) {
