@@ -75,7 +75,8 @@ TEST_CASE("errors: a token beyond the vocabulary is refused before the first ste
 TEST_CASE("errors: a full disk is a warning for a periodic checkpoint and 74 for the last") {
   job_files job;
   // Room for logs and batches (tens of KiB), not for the weights (hundreds).
-  program up(job.up(with(layout(2, 1), {"checkpoint.every=5"})), 100 << 10);
+  program up(job.up(with(layout(2, 1), {"checkpoint.every=5", "checkpoint.room_wait_s=0"})),
+             100 << 10);
   CHECK(up.wait() == 74);
   INFO(up.err());
   CHECK(up.objects("step").size() == 20);
