@@ -53,12 +53,22 @@ uint64_t lines_of(std::string_view text) {
   return std::max<uint64_t>(1, static_cast<uint64_t>(std::count(text.begin(), text.end(), '\n')));
 }
 
-/// Keeps SIGPIPE and all others from this thread (VO-3).
-void hear_no_signals() {
-  sigset_t all;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, nullptr);
-}
+/// Keeps SIGPIPE and all others from threads that begin in its scope, from their first instruction
+/// on (VO-3).
+class no_signals {
+ public:
+  no_signals() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~no_signals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  no_signals(const no_signals&) = delete;
+  no_signals& operator=(const no_signals&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 }  // namespace
 
@@ -88,7 +98,6 @@ struct outbox::shared {
 
   /// The thread: until the outbox is gone and nothing waits.
   void work() {
-    hear_no_signals();
     bool torn = false;
     std::unique_lock lock(mutex);
     for (;;) {
@@ -121,6 +130,7 @@ outbox::outbox(int fd, size_t most_bytes, teller tell) : shared_(std::make_share
   shared_->fd = fd;
   shared_->most_bytes = most_bytes;
   shared_->tell = std::move(tell);
+  const no_signals for_the_thread;
   std::thread([mine = shared_] { mine->work(); }).detach();
 }
 

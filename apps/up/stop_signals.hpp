@@ -18,7 +18,8 @@ namespace troupe::apps {
 
 class stop_signals {
  public:
-  /// As signal_desk::open(): before any other thread, but after the keeper was forked.
+  /// As signal_desk::open(): before any thread that takes signals, but after the keeper was forked
+  /// and the outboxes were made, which its own last words go through.
   static result<std::unique_ptr<stop_signals>> open();
   ~stop_signals();
   stop_signals(const stop_signals&) = delete;

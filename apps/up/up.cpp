@@ -203,8 +203,8 @@ struct front_office {
 result<int> up(const job_arguments& arguments, const std::string& log_format,
                const std::string& record, bool break_lock) {
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
+  speak_through_outboxes();  // before a signal can ask for a last word: stderr may be full
   TROUPE_TRY(signals, stop_signals::open());
-  speak_through_outboxes();
   TROUPE_TRY(l, prepare(arguments, log_format, break_lock));
   const auto& job = l.plan.job;
   sign_flight_memory("head", address_of(job.cluster),
