@@ -520,6 +520,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self,
     if (st.options.resume) {
       b.resume = st.options.resume->path.string();
       b.resume_step = st.options.resume->step;
+      b.resume_state = checkpoint::format_state(st.options.resume->state);
     }
     add_peer(b, "reporter", st.options.reporter);
     add_peer(b, "desk", st.options.desk);

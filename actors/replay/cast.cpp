@@ -41,7 +41,9 @@ result<train::job_plan> plan_of(const fbs::LifeBirthT& birth) {
 
 std::optional<checkpoint::entry> resume_of(const fbs::LifeBirthT& birth) {
   if (birth.resume.empty()) return std::nullopt;
-  return checkpoint::entry{birth.resume, birth.resume_step};
+  checkpoint::entry out{birth.resume, birth.resume_step};
+  if (auto state = checkpoint::parse_state(birth.resume_state)) out.state = std::move(*state);
+  return out;
 }
 
 template <class Handle>

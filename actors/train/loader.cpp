@@ -55,7 +55,8 @@ status open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   tell(self, m, "data", data);
   auto& tokens = data.tokens;
   TROUPE_CHECK(tokens.check_vocabulary(m->vocab()));  // LDR-3
-  TROUPE_TRY(order, order_of(st.job, tokens.size(), false));
+  const data_position from{m->first_step() == 0 ? 0 : m->first_step() - 1, m->first_row()};
+  TROUPE_TRY(order, order_of(st.job, tokens.size(), false, from));
   train.tokens = tokens;
   train.order = order;
   train.slots = train_slots;

@@ -290,6 +290,7 @@ void describe(const run_state& st, fbs::LifeBirthT& b) {
   if (o.resume) {
     b.resume = o.resume->path.string();
     b.resume_step = o.resume->step;
+    b.resume_state = checkpoint::format_state(o.resume->state);
   }
   for (const auto& s : o.stages) add_peer(b, "stage", s);
   for (const auto& l : o.loaders) add_peer(b, "loader", l.loader, l.ranks);

@@ -10,6 +10,7 @@
 #include "actors/base/context.hpp"
 #include "actors/train/addresses_policy.hpp"
 #include "actors/train/gather.hpp"
+#include "actors/train/resume_policy.hpp"
 
 namespace troupe::train {
 
@@ -58,6 +59,7 @@ class starter : public std::enable_shared_from_this<starter> {
             m.vocab = static_cast<uint32_t>(o.plan.model.vocab);
             m.consumers = o.loaders[i].ranks;
             m.first_step = self_->state.step + 1;
+            m.first_row = first_row_after(self_->state.tokens, o.plan.job.train.seq_len);
             m.tells_progress = i == 0;
           }));
         },

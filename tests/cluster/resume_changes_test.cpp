@@ -30,6 +30,22 @@ TEST_CASE("resume: each difference is said, and tokens are counted on") {
   CHECK(state_of(job.checkpoint(6))["tokens"] == 4 * 4 * 32 + 2 * 8 * 32);
 }
 
+TEST_CASE("resume: with another batch it goes on behind the tokens that were seen") {
+  // What is learned in a step of two rows is, with no learning rate, the mean of two of one.
+  const std::vector<std::string> still{"train.lr=1e-30", "train.warmup_steps=0",
+                                       "train.schedule=constant"};
+  job_files job;
+  const auto single =
+      job.losses(with(still, {"train.batch=1", "train.steps=10", "checkpoint.every=4"}));
+  const auto from = "checkpoint.resume=" + job.checkpoint(4).string();
+  const auto pairs = job.losses(with(
+      still, {"train.batch=2", "train.steps=7", from, "job.output=" + (job / "pairs").string()}));
+  REQUIRE(single.size() == 10);
+  REQUIRE(pairs.size() == 3);
+  for (size_t i = 0; i < pairs.size(); ++i)
+    CHECK(pairs[i] == doctest::Approx((single[4 + 2 * i] + single[5 + 2 * i]) / 2).epsilon(1e-5));
+}
+
 TEST_CASE("resume: what cannot mean anything is refused by both verbs, with a way out") {
   job_files job;
   job.losses({"train.steps=3"});
