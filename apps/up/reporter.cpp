@@ -70,7 +70,8 @@ void show(reporter_state& st, const report::step_report& r) {
   if (st.options.job.log.format == config::log_format::json) {
     static_cast<void>(print(report::step_json(r) + "\n"));
   } else if (on_terminal(st)) {
-    static_cast<void>(print(report::rewriting_line(r, terminal_columns(STDOUT_FILENO, 100))));
+    static_cast<void>(
+        print_unchanged(report::rewriting_line(r, terminal_columns(STDOUT_FILENO, 100))));
     st.rewriting = true;
     if (r.validation_loss) leave_line(st);
   } else if (shown) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -58,6 +59,19 @@ struct terminal {
     char name[128];
     REQUIRE(ptsname_r(master.get(), name, sizeof(name)) == 0);
     path = name;
+  }
+
+  /// What was written to it since the last call.
+  std::string shown() const {
+    std::string out;
+    char bytes[4096];
+    pollfd there{master.get(), POLLIN, 0};
+    while (poll(&there, 1, 0) > 0 && (there.revents & POLLIN) != 0) {
+      const auto n = read(master.get(), bytes, sizeof(bytes));
+      if (n <= 0) break;
+      out.append(bytes, static_cast<size_t>(n));
+    }
+    return out;
   }
 };
 

@@ -86,6 +86,12 @@ TEST_CASE("talk: a terminal that is closed saves and stops the training with 129
   program up(job.up(with(endless, layout(2, 1))), 0, {.terminal = screen->path});
   const auto log = job / "run/log.jsonl";
   REQUIRE(eventually([&] { return lines_of(log).size() >= 3; }));
+  std::string seen;
+  REQUIRE(eventually([&] {
+    seen += screen->shown();
+    return seen.find("\r\x1b[Kstep ") != std::string::npos;  // one line, written over
+  }));
+  CHECK(seen.find("u001b") == std::string::npos);
   screen.reset();
   CHECK(up.wait() == 129);
   const auto logged = lines_of(log);
