@@ -9,7 +9,8 @@
 //
 // Invariants
 //   STP-1  Two equal signals within a second are one: `timeout`, `srun` and others send theirs to
-//     the process and to its group.
+//     the process and to its group. The second counts from the first of them: whoever goes on
+  //     pressing Ctrl-C is heard.
 //   STP-2  SIGHUP saves and stops as SIGTERM does, but never ends at once what runs: a terminal is
 //     closed once, however often its shell and its kernel say so.
 //   STP-3  A start has made nothing that an end at once could harm: what it writes may be cut off
@@ -39,8 +40,8 @@ class stop_policy {
   stop_verdict heard(phase during, int signal, milliseconds at) {
     const bool again = last_ && last_->signal == signal && at - last_->at < one_word;
     const bool first = !last_;
+    if (again) return stop_verdict::nothing;  // STP-1
     last_ = {signal, at};
-    if (again) return stop_verdict::nothing;                                 // STP-1
     if (during == phase::starting) return stop_verdict::at_once;             // STP-3
     if (first) return stop_verdict::stop;
     return signal == SIGHUP ? stop_verdict::nothing : stop_verdict::at_once;  // STP-2

@@ -40,6 +40,9 @@ TEST_CASE("stop: STP-1: two equal signals within a second are one, later or othe
           {phase::running, SIGTERM, 7000, at_once}});
   follow({{phase::running, SIGINT, 0, stop}, {phase::running, SIGINT, 1000, at_once}});
   follow({{phase::running, SIGINT, 0, stop}, {phase::running, SIGTERM, 1, at_once}});
+  follow({{phase::running, SIGINT, 0, stop},
+          {phase::running, SIGINT, 900, nothing},
+          {phase::running, SIGINT, 1800, at_once}});
 }
 
 TEST_CASE("stop: STP-2: a closed terminal may be told of any number of times") {
