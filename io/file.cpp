@@ -80,6 +80,13 @@ status write_all(int fd, std::span<const std::byte> bytes, std::string_view what
   return {};
 }
 
+bool still_names(const fs::path& path, int fd) {
+  struct stat open {
+  }, named{};
+  return ::fstat(fd, &open) == 0 && ::lstat(path.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
 status fsync_directory(const fs::path& path) {
   unique_fd fd{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
   if (!fd) return failed("open folder", path);

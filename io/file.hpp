@@ -52,6 +52,9 @@ result<std::string> read_file(const std::filesystem::path& path, size_t max_byte
 /// Writes all bytes at the descriptor's position, resuming after short writes and signals.
 status write_all(int fd, std::span<const std::byte> bytes, std::string_view what);
 
+/// Whether the name still leads to what is open: it may have been removed, moved or made anew.
+bool still_names(const std::filesystem::path& path, int fd);
+
 /// Makes a rename, creation or removal in the folder survive a power cut.
 status fsync_directory(const std::filesystem::path& path);
 

@@ -84,9 +84,9 @@ void audit_log::finish(const audit_place& place, audit_line line) {
   std::lock_guard lock(mutex_);
   auto text = text_of_line(line, 0);
   struct stat facts {};
-  const bool there = place.bytes > 0 && fstat(file_.get(), &facts) == 0 &&
+  const bool there = place.bytes > 0 && place.file == files_ && fstat(file_.get(), &facts) == 0 &&
                      place.offset + place.bytes <= static_cast<uint64_t>(facts.st_size);
-  if (!there) {  // it could not be written before, or the file was cut meanwhile
+  if (!there) {  // it could not be written before, or the file was cut or replaced meanwhile
     if (const auto late = append(std::move(text)); !late) remember(late.error());
     return;
   }
@@ -144,9 +144,11 @@ std::string audit_log::text_of_line(const audit_line& line, uint64_t left_out) c
   return out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-/// The file, if it is not open yet.
+/// The file, if it is not open yet or its name leads elsewhere by now (ADT-6).
 status audit_log::open_file() {
-  if (file_) return {};
+  if (file_ && io::still_names(path_, file_.get())) return {};
+  torn_ = false;
+  ++files_;
   file_ = io::unique_fd(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   return file_ ? status() : error::system(fmt::format("open {}", path_), errno);
 }
@@ -170,13 +172,13 @@ result<audit_place> audit_log::append(std::string text) {
   TROUPE_CHECK(open_file());
   struct stat facts {};
   if (fstat(file_.get(), &facts) != 0) return error::system("look at the audit log", errno);
-  const audit_place all{static_cast<uint64_t>(facts.st_size), text.size()};
+  const audit_place all{files_, static_cast<uint64_t>(facts.st_size), text.size()};
   if (torn_) text.insert(0, 1, '\n');
   text += '\n';
   const auto written = pwrite(file_.get(), text.data(), text.size(), offset_of(all));
   const bool whole = written == static_cast<ssize_t>(text.size());
   const bool after_torn = std::exchange(torn_, torn_ ? !whole : written > 0 && !whole);
-  if (whole) return audit_place{all.offset + (after_torn ? 1 : 0), all.bytes};
+  if (whole) return audit_place{files_, all.offset + (after_torn ? 1 : 0), all.bytes};
   return error::system("write the audit log", written < 0 ? errno : ENOSPC);
 }
 

@@ -10,6 +10,7 @@
 //     (stop, pause, what the cluster decides): a full disk takes it from other commands first.
 //   ADT-3  At most `refusals_per_minute` refusals are written; the next one says how many were left
 //     out, so that nobody fills the disk by asking for what he may not.
+//   ADT-6  A file that was removed or moved away (a rotation of logs) takes no further line.
 //   ADT-4  What others said is cut and made printable: who reads the file in a terminal reads it.
 #pragma once
 
@@ -50,6 +51,7 @@ audit_line line_of(const refusal& r);
 
 /// Where the line of a command stands, until its result is known.
 struct audit_place {
+  uint64_t file = 0;  ///< of all that were opened by that name
   uint64_t offset = 0;
   size_t bytes = 0;  ///< 0: nowhere
 };
@@ -89,7 +91,8 @@ class audit_log {
   mutable std::mutex mutex_;
   std::string path_;
   io::unique_fd file_;
-  bool torn_ = false;  ///< the last line is not whole
+  uint64_t files_ = 0;  ///< opened so far
+  bool torn_ = false;   ///< the last line is not whole
   std::string trouble_;
   std::function<std::string()> wall_time_;
   uint64_t failures_ = 0, refusals_ = 0, left_out_ = 0;

@@ -16,6 +16,10 @@ status line_log::append(std::string_view line) {
 }
 
 status line_log::write(std::string text) {
+  if (file_ && !io::still_names(path_, file_.get())) {  // LOG-3
+    file_.reset();
+    torn_ = false;
+  }
   if (!file_) file_.reset(open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (!file_) return error::system("open " + path_, errno);
   ssize_t n = 0;

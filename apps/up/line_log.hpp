@@ -3,6 +3,7 @@
 // Invariants
 //   LOG-1  A line that failed is missing, and counted; those after it are tried all the same.
 //   LOG-2  Half a line that a full disk took stays alone: the next begins a line of its own.
+//   LOG-3  A file that was removed or moved away takes no further line: the next makes another.
 #pragma once
 
 #include <cstdint>

@@ -52,14 +52,6 @@ result<unique_fd> open_lock(const fs::path& file) {
                "take it away, or name another folder"};
 }
 
-/// Whether the name still leads to what is open: another may have made the folder anew meanwhile.
-bool is_there(int fd, const fs::path& file) {
-  struct stat open {
-  }, named{};
-  return ::fstat(fd, &open) == 0 && ::lstat(file.c_str(), &named) == 0 &&
-         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
-}
-
 error busy(const fs::path& folder, const std::optional<lock_holder>& by, bool elsewhere) {
   if (!by) return {errc::timeout, folder.string() + " is in use by another process", {}};
   auto text =
@@ -145,7 +137,7 @@ result<folder_lock> folder_lock::take(const fs::path& folder, const lock_holder&
       const auto by = written_in(fd.get(), file);
       return busy(folder, by ? *by : std::nullopt, false);  // LCK-1
     }
-    if (!is_there(fd.get(), file)) continue;
+    if (!still_names(file, fd.get())) continue;
     TROUPE_TRY(by, written_in(fd.get(), file));  // LCK-4
     const bool believed = is_believed(by, self);
     if (believed && !break_lock) return busy(folder, by, true);  // LCK-2

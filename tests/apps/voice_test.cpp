@@ -181,3 +181,17 @@ TEST_CASE("voice: a log that cannot be opened is tried again with each line") {
   CHECK(log.append("kept"));
   CHECK(troupe::content(folder / "later" / "log.jsonl") == "kept\n");
 }
+
+TEST_CASE("voice: a log that was removed or moved away is made again (LOG-3)") {
+  troupe::scratch folder;
+  const auto file = folder / "log.jsonl";
+  line_log log(file.string());
+  REQUIRE(log.append("first"));
+  std::filesystem::rename(file, folder / "log.1");
+  CHECK(log.append("second"));
+  CHECK(troupe::content(file) == "second\n");
+  std::filesystem::remove(file);
+  CHECK(log.append("third"));
+  CHECK(troupe::content(file) == "third\n");
+  CHECK(troupe::content(folder / "log.1") == "first\n");
+}

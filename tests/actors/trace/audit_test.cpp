@@ -56,6 +56,28 @@ TEST_CASE("audit: a command stands there before it is done, and then with its re
   CHECK(log.trouble().empty());
 }
 
+TEST_CASE("audit: a file that was removed or moved away takes no further line (ADT-6)") {
+  const scratch folder;
+  const auto path = folder / "audit.jsonl";
+  audit_log log(path, [] { return "now"; });
+  const auto begun = log.begin(command("SetValue"), false);
+  REQUIRE(begun);
+  std::filesystem::rename(path, folder / "audit.1");
+  const auto later = log.begin(command("Resume"), false);
+  REQUIRE(later);
+  log.finish(*begun, command("SetValue", "done"));
+  log.finish(*later, command("Resume", "done"));
+  const auto seen = lines_of(path);
+  REQUIRE(seen.size() == 2);
+  CHECK(seen[0]["command"] == "Resume");
+  CHECK(seen[0]["result"] == "done");
+  CHECK(seen[1]["command"] == "SetValue");
+  std::filesystem::remove(path);
+  log.note(command("Pause", "refused: no"));
+  CHECK(lines_of(path).size() == 1);
+  CHECK(lines_of(folder / "audit.1").size() == 1);
+}
+
 TEST_CASE("audit: room for what is done in any case is set aside from the start (ADT-5)") {
   const scratch folder;
   const auto path = folder / "audit.jsonl";
