@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/train/inputs.hpp"
 #include "apps/commands.hpp"
 #include "apps/report/report.hpp"
 #include "io/base/printable.hpp"
@@ -60,12 +61,8 @@ result<int> prepare(const data_arguments& a) {
   TROUPE_TRY(words, io::make_tokenizer(a.tokenizer));
   std::vector<std::filesystem::path> paths(a.paths.begin(), a.paths.end());
   TROUPE_TRY(source, io::text_source::open(paths, {a.strip_gutenberg, a.any_text}));
-  TROUPE_TRY(shortened, source.left_out());
-  for (const auto& part : shortened)
-    say(fmt::format("{}: {} of {} bytes are left out", part.path.string(), part.left_out_bytes,
-                    part.bytes));
-  for (const auto& path : source.passed_over())
-    say(fmt::format("{} is not text and passed over", path.string()));
+  TROUPE_TRY(notes, train::notes_of(source));
+  for (const auto& note : notes) say(note);
   progress_line line;
   io::corpus_options options;
   options.threads = a.threads;

@@ -40,9 +40,16 @@ result<io::text_source> find_text(const config::job& job, const std::vector<std:
 result<std::vector<std::string>> notes_of(const io::text_source& text) {
   std::vector<std::string> notes;
   TROUPE_TRY(shortened, text.left_out());
-  for (const auto& s : shortened)
+  uint64_t left_out = 0;
+  for (const auto& s : shortened) left_out += s.left_out_bytes;
+  if (shortened.size() == 1)
     notes.push_back(fmt::format("{} of {} bytes of {} are left out (data.strip_gutenberg)",
-                                s.left_out_bytes, s.bytes, s.path.string()));
+                                left_out, shortened[0].bytes, shortened[0].path.string()));
+  else if (!shortened.empty())
+    notes.push_back(
+        fmt::format("{} bytes of {} files are left out (data.strip_gutenberg): {} of {} of {}, ...",
+                    left_out, shortened.size(), shortened[0].left_out_bytes, shortened[0].bytes,
+                    shortened[0].path.string()));
   if (const auto others = text.passed_over(); !others.empty())
     notes.push_back(fmt::format("files that are not text are passed over: {}, {} in all",
                                 others.front().string(), others.size()));
