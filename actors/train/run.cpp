@@ -56,6 +56,7 @@ void succeed(run_pointer self) {
 /// The last save must succeed for the run to have succeeded (RSV-4).
 void finish(run_pointer self) {
   auto& st = self->state;
+  st.finishing = true;
   // Whoever stops a run without saving, but after its last step, has come too late.
   const bool wanted = !st.stop_reason || st.stop_saves || all_steps_done(st);
   if (!wanted) return succeed(self);
@@ -222,6 +223,8 @@ msg<fbs::Ack> agreed(run_pointer self, const message_header& cause, std::string 
 caf::error not_now(const run_state& st) {
   if (st.ended) return to_caf({errc::unavailable, "the run has ended"});
   if (st.stop_reason) return to_caf({errc::unavailable, "the run is stopping"});
+  if (st.finishing)
+    return to_caf({errc::unavailable, "the last step is made: the run saves and ends"});
   return {};
 }
 

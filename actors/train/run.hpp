@@ -68,6 +68,7 @@ struct run_state {
   std::optional<std::string> stop_reason;
   bool stop_saves = true;
   bool begun = false;  ///< the start is over: steps are made
+  bool finishing = false;  ///< no further step is made
   bool ended = false;
   bool has_validation = false;
   std::string archive_folder;  ///< absolute
