@@ -33,6 +33,9 @@ status check(const network_options& options) {
   if (!tls_errors_are_apart())
     return error{errc::bug,
                  "the program was linked so that one peer's TLS failure would end others"};
+  if (!accepting_is_ours())
+    return error{errc::bug,
+                 "the program was linked so that strangers could take all of its descriptors"};
   if (!options.by_certificate()) return {};
   auto held = hold_certificates({options.ca, options.certificate, options.key});
   if (!held)
