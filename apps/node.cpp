@@ -103,6 +103,12 @@ int exit_code_of(node_end& end, int signal) {
   return signal != 0 ? 128 + signal : exit_code(end.why->code);
 }
 
+/// Why it failed; errc::none where it was told to end, or went with the run.
+error reason_of(node_end& end, int signal) {
+  std::lock_guard lock(end.mutex);
+  return signal != 0 ? error{errc::none, ""} : *end.why;
+}
+
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
@@ -148,7 +154,7 @@ result<int> run_node(node_arguments a) {
     };
     while (!over() && signal == 0)
       if (auto event = desk->wait(-1); event && *event != 0 && *event != SIGCHLD) signal = *event;
-    guard.emplace(std::chrono::seconds(5), exit_code_of(end, signal));
+    guard.emplace(std::chrono::seconds(5), exit_code_of(end, signal), reason_of(end, signal));
     if (signal != 0) caf::anon_send_exit(actor, caf::exit_reason::kill);
     caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
   }

@@ -356,8 +356,11 @@ void await_word(coordinator_pointer self) {
 
 void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
-  if (st.run && m.source == st.run.address())
-    end(self, from_caf(m.reason).within("the run's actor ended"), true);
+  if (st.run && m.source == st.run.address()) {
+    auto why = from_caf(m.reason);
+    why.code = errc::bug;  // also where it was killed: it has saved nothing
+    end(self, why.within("the run's actor ended"), true);
+  }
   for (auto& [index, who] : st.members)
     if (who.handle && m.source == who.handle.address()) {
       who.gone = true;

@@ -87,7 +87,8 @@ meeting_sign::meeting_sign(const meeting_point& here) {
   sign["key"] = absolute(here.network.key);
   sign["secret"] = absolute(here.secret);
   const auto path = *folder / fmt::format("{}.json", here.pid);
-  if (auto written = io::write_atomic(path, sign.dump() + "\n"); !written)
+  constexpr auto replace = nlohmann::json::error_handler_t::replace;  // a folder's name may be any
+  if (auto written = io::write_atomic(path, sign.dump(-1, ' ', false, replace) + "\n"); !written)
     say(written.error());
   else
     path_ = path;

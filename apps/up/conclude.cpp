@@ -66,12 +66,14 @@ result<int> conclude(const config::job& job, run_outcome& outcome, const run_end
   if (outcome.why.code != errc::none && outcome.why.code != errc::cancelled)
     return was_taken_for_dead(job.cluster, outcome, ended) ? absent(job.cluster, ended)
                                                             : outcome.why;
-  if (outcome.summary.steps == 0 && outcome.last_step > 0)
+  const bool early = outcome.why.code == errc::cancelled;
+  if (early && ended.signal == 0) say("ended before the last step: " + outcome.why.message);
+  if (!early && outcome.summary.steps == 0 && outcome.last_step > 0)
     say(fmt::format("nothing to do: {} holds step {} of {}", outcome.summary.checkpoint,
                     outcome.last_step, job.train.steps));
   add_sample(job, signals, outcome.summary);
   TROUPE_CHECK(show_summary(job, outcome.summary));
-  if (outcome.why.code == errc::none) return 0;  // after the last step whoever stops it is too late
+  if (!early) return 0;  // after the last step whoever stops it is too late
   return ended.signal == 0 ? stopped_early : 128 + ended.signal;
 }
 

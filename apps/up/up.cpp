@@ -200,6 +200,15 @@ struct front_office {
   desk_actor counter;
 };
 
+/// However this process comes to its end, the coordinator ends with it: `orderly_end` waits for it.
+struct head_end {
+  cluster::coordinator_actor head;
+  ~head_end() { caf::anon_send_exit(head, caf::exit_reason::kill); }
+};
+
+constexpr std::chrono::seconds orderly_end_time{5};
+const error no_error{errc::none, ""};
+
 result<int> up(const job_arguments& arguments, const std::string& log_format,
                const std::string& record, bool break_lock) {
   TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
@@ -233,6 +242,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
     coordinator_gone = true;
     bell.wake();
   });
+  const head_end at_last{head};
   run_end ended;
   {
     node_processes nodes;
@@ -248,18 +258,20 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       return nodes.start(job, address_of(job.cluster), port, means.node_key, record);
     }();
     if (!started) {
-      caf::anon_send_exit(head, caf::exit_reason::kill);
+      guard.emplace(orderly_end_time, exit_code(started.error().code), started.error());
       return started.error();
     }
     watch w(*signals, nodes, head, outcome);
-    ended = w.until_over();
+    ended = w.until_over(coordinator_gone);
     signals->enter(phase::concluding);
     w.until_alone(coordinator_gone);
   }
-  caf::anon_send_exit(head, caf::exit_reason::kill);
   auto code = conclude(job, *outcome, ended, *signals);
   if (code && *code == 0 && means.secret) means.secret->job_is_done();
-  guard.emplace(std::chrono::seconds(5), code ? *code : exit_code(code.error().code));
+  if (code)
+    guard.emplace(orderly_end_time, *code, no_error);
+  else
+    guard.emplace(orderly_end_time, exit_code(code.error().code), code.error());
   return code;
 }
 

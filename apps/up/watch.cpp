@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <algorithm>
+#include <optional>
 
 #include <fmt/format.h>
 #include <caf/send.hpp>
@@ -16,6 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds pulse{200};
 constexpr std::chrono::milliseconds grace{10'000};
+constexpr std::chrono::milliseconds last_word{5'000};     ///< of the coordinator, by the reporter
 constexpr std::chrono::milliseconds failed_grace{1'000};  ///< a frozen node would take all of it
 
 /// Where the last seconds of those are that a signal ended.
@@ -28,9 +30,10 @@ void note(const std::vector<ended_child>& children) {
 
 }  // namespace
 
-run_end watch::until_over() {
+run_end watch::until_over(const std::atomic<bool>& coordinator_gone) {
   using clock = std::chrono::steady_clock;
   auto last = clock::now();
+  std::optional<clock::time_point> gone;
   while (!over()) {
     signals_.wait(pulse);
     const auto now = clock::now();
@@ -38,6 +41,8 @@ run_end watch::until_over() {
     end_.absence = std::max(end_.absence, std::chrono::floor<std::chrono::milliseconds>(away));
     if (const int signal = signals_.asked(); signal != 0 && end_.signal == 0) ask_to_stop(signal);
     tell_of_ended_children();
+    if (coordinator_gone && !gone) gone = now;
+    if (gone && now - *gone >= last_word && !over()) give_up();
   }
   return end_;
 }
@@ -60,6 +65,14 @@ bool watch::over() {
 bool watch::failed() {
   std::lock_guard lock(outcome_->mutex);
   return outcome_->why.code != errc::none && outcome_->why.code != errc::cancelled;
+}
+
+void watch::give_up() {
+  std::lock_guard lock(outcome_->mutex);
+  outcome_->why = {errc::bug, "the coordinator ended without saying how the run did",
+                   "training resumes from the last checkpoint with `troupe up`; was it told to "
+                   "end by `troupe kill`?"};
+  outcome_->over = true;
 }
 
 void watch::ask_to_stop(int signal) {

@@ -28,8 +28,8 @@ class watch {
         coordinator_(std::move(coordinator)),
         outcome_(std::move(outcome)) {}
 
-  /// Until the run has ended.
-  run_end until_over();
+  /// Until the run has ended, or the coordinator is gone and nobody will say that it has.
+  run_end until_over(const std::atomic<bool>& coordinator_gone);
 
   /// Gives the nodes time to go by themselves, those of other hosts (whose links the coordinator
   /// watches) as well as this machine's children.
@@ -38,6 +38,7 @@ class watch {
  private:
   bool over();
   bool failed();
+  void give_up();
   void ask_to_stop(int signal);
   void tell_of_ended_children();
 

@@ -8,18 +8,21 @@
 #include <mutex>
 #include <thread>
 
+#include "apps/talk.hpp"
 #include "apps/voice.hpp"
+#include "io/base/result.hpp"
 
 namespace troupe::apps {
 
 /// From its making to its destruction at most `patience` may pass; then the process ends with
-/// `code`.
+/// `code`, and says `why` where it is an error: nobody else will.
 class watchdog {
  public:
-  watchdog(std::chrono::seconds patience, int code)
-      : thread_([this, patience, code] {
+  watchdog(std::chrono::seconds patience, int code, error why)
+      : thread_([this, patience, code, why = std::move(why)] {
           std::unique_lock lock(mutex_);
           if (done_.wait_for(lock, patience, [this] { return over_; })) return;
+          if (why.code != errc::none) say(why);
           settle_voice();
           _exit(code);
         }) {}

@@ -167,6 +167,35 @@ TEST_CASE("ending: a node killed with -9 ends the run with its name and 69") {
   CHECK(left.gone());
 }
 
+TEST_CASE("ending: a coordinator or a run that is told to die ends the launch, which says so") {
+  for (const std::string victim : {"coordinator", "reporter", "run"}) {
+    CAPTURE(victim);
+    job_files job;
+    program up(job.up(with(endless, layout(2, 1))));
+    REQUIRE(up.until_step(2));
+    const traces left(up);
+    const auto address = fmt::format("127.0.0.1:{}", up.port());
+    run({"console", "-c", "kill " + victim, "--connect", address});
+    if (victim == "reporter") up.signal(SIGINT);
+    CHECK(up.wait() == 70);
+    INFO(up.err());
+    CHECK(up.err().find(victim == "run" ? "the run's actor ended" : "the coordinator ended") !=
+          std::string::npos);
+    CHECK(left.gone());
+  }
+}
+
+TEST_CASE("ending: who stopped a run before its last step is said") {
+  job_files job;
+  program up(job.up(with(endless, layout(2, 1))));
+  REQUIRE(up.until_step(2));
+  const auto address = fmt::format("127.0.0.1:{}", up.port());
+  CHECK(run({"console", "-c", "drain node1", "--connect", address}).code == 0);
+  CHECK(up.wait() == 75);
+  INFO(up.err());
+  CHECK(up.err().find("ended before the last step: node node1") != std::string::npos);
+}
+
 TEST_CASE("ending: a process that a signal ended has left its last seconds") {
   job_files job;
   program up(job.up(with(endless, layout(2, 1))));
