@@ -2,7 +2,10 @@
 #include "io/checkpoint/catalog.hpp"
 
 #include "io/checkpoint/retention.hpp"
+#include "io/checkpoint/save.hpp"
+#include "io/disk/disk.hpp"
 #include "tests/io/checkpoint/sample.hpp"
+#include "tests/io/tree.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -220,6 +223,27 @@ TEST_CASE("SV-4 SV-6: a step of the same launch is exchanged, one of another lau
   for (const char* aside : {"step-00000100.aside-1", "step-00000100.aside-2"})
     CHECK(verify_all(dir / aside));
   CHECK(reader::open(dir / "step-00000100.aside-2")->content().head.line.back().launch == 8);
+}
+
+TEST_CASE("SV-7: what bears a step's name and is no checkpoint of ours stays, and the save fails") {
+  const auto refused_by = [](const std::string& foreign) {
+    scratch dir;
+    const auto partial = dir / partial_name(100, 3);
+    put_file(dir / foreign, "mine");
+    std::filesystem::create_directory(partial);
+    const auto before = tree_of(dir.path);
+    auto disk = open_disk({disk_backend::threads, 2, 2, {}});
+    REQUIRE(disk);
+    manifest_head head;
+    head.step = 100;
+    const auto refused = publish(**disk, partial, head);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == errc::permission);
+    CHECK(tree_of(dir.path) == before);
+  };
+  refused_by("step-00000100/thesis.txt");
+  refused_by("step-00000100/MANIFEST");
+  refused_by("step-00000100");
 }
 
 TEST_CASE("what retention keeps") {

@@ -1,0 +1,372 @@
+#!/usr/bin/env python3
+"""Takes each guard of the program out, one at a time, and shows the test that sees it (docs/testing.md).
+
+    tests/guards/without.py                 all of them
+    tests/guards/without.py --only door-deadline --only lock-kernel
+    tests/guards/without.py --list          what there is, without building
+    tests/guards/without.py --json          the same table for machines
+
+Why: a guard whose loss no test sees is kept by nobody. A table of what was once tried by hand grows old; this one
+is tried again by one command.
+
+How: the working tree's tracked files are copied to build/guards/tree, and in the copy each guard becomes a choice
+at run time: whole, unless the environment variable TROUPE_WITHOUT names it. So one build serves all, the tests run
+as they are with nothing taken out (they must pass) and then with each guard out (they must fail). Nothing of this
+is in the product. Processes that tests start inherit the variable, but for those of `nobody` in the tests named
+"other user", whose environment is empty: there the cluster has lost the guard and the stranger is whole.
+
+The text of a guard must stand in its file exactly once; where the code was changed the script says so and ends.
+Exit code: 0: each loss was seen; 1: one was not, or a test fails by itself; 2: the table does not fit the code.
+"""
+import argparse
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+COPY = ROOT / "build/guards/tree"
+SWITCH = "TROUPE_WITHOUT"
+HEADER = "troupe_without.hpp"
+HEADER_TEXT = f"""// Written by tests/guards/without.py: whether a guard is out in this run.
+#pragma once
+#include <cstdlib>
+#include <cstring>
+inline bool troupe_without(const char* guard) noexcept {{
+  static const char* const out = std::getenv("{SWITCH}");
+  return out != nullptr && std::strcmp(out, guard) == 0;
+}}
+"""
+TIME_LIMIT_S = 1500  # a net against hangs, as CTest's for clusters
+
+
+@dataclass(frozen=True)
+class Test:
+    binary: str
+    cases: str  # doctest's filter
+
+    def __str__(self):
+        return f"{self.binary} -tc='{self.cases}'"
+
+
+@dataclass(frozen=True)
+class Guard:
+    id: str
+    holds: str
+    file: str
+    text: str         # as it stands in the file, once
+    replacement: str  # with OUT for "the guard is out"
+    tests: tuple      # of Test: each of them sees it
+
+
+def guard(id, holds, file, text, replacement, *tests):
+    return Guard(id, holds, file, text, replacement.replace("OUT", f'::troupe_without("{id}")'),
+                 tuple(Test(*t.split(": ", 1)) for t in tests))
+
+
+GUARDS = (
+    # -- who may come in, and say what ---------------------------------------------------------------
+    guard("secret-by-chance", "a job's secret cannot be guessed: without it, it is all zeros", "io/tls/keyring.cpp",
+          "if (RAND_priv_bytes(out.bytes_.data(), static_cast<int>(out.bytes_.size())) != 1)",
+          "if (!OUT && RAND_priv_bytes(out.bytes_.data(), static_cast<int>(out.bytes_.size())) != 1)",
+          "test_io: keyring: a secret makes every key*", "test_cluster: other user: neither commands nor joins*"),
+    guard("messages-of-nodes", "nobody has a message sent that only nodes send (AUD-3)", "messages/audience.cpp",
+          "status may_be_carried(const any_msg& inner) {\n",
+          "status may_be_carried(const any_msg& inner) {\n  if (OUT) return {};\n",
+          "test_messages: audience: nobody has a node's message sent*",
+          "test_cluster: roles: what only nodes say is refused*"),
+    guard("user-by-kernel", "who bears a key on this machine has the name that the kernel knows (LNK-3)",
+          "actors/cluster/loopback_user.cpp",
+          "if (!here || !there) return std::nullopt;",
+          "if (OUT || !here || !there) return std::nullopt;",
+          "test_actors: loopback: the kernel knows who we are", "test_cluster: other user: with a key handed to him*"),
+    guard("certificate-of-place", "no link to a host that its certificate is not for (LNK-4)",
+          "actors/cluster/tls_links.cpp",
+          "if (by_certificate && !accepted && !is_where_expected(fd, *who)) {",
+          "if (!OUT && by_certificate && !accepted && !is_where_expected(fd, *who)) {",
+          "test_cluster: certificates: nobody links to a host*"),
+    guard("door-deadline", "who says nothing is hung up on (GAT-5)", "actors/cluster/basp_gate.cpp",
+          "for (const auto id : strangers_.overdue(now()))\n",
+          "for (const auto id : OUT ? std::vector<int64_t>() : strangers_.overdue(now()))\n",
+          "test_cluster: crowd: who connects and says nothing*"),
+    guard("door-crowd", "of too many strangers the oldest gives way (GAT-5)", "actors/cluster/basp_gate.cpp",
+          "if (out) hang_up(connection_handle::from_int(*out), turned_away::crowded_out);",
+          "if (out && !OUT) hang_up(connection_handle::from_int(*out), turned_away::crowded_out);",
+          "test_cluster: crowd: idle*"),
+    guard("rank-proof", "a digest is compared: without it, whoever has 32 bytes is a rank (PLK-1, PLK-3, COM-6)",
+          "gpu/collective/pair_proof.cpp",
+          "bool same_digest(std::string_view bytes, const pair_bytes& expected) {\n",
+          "bool same_digest(std::string_view bytes, const pair_bytes& expected) {\n  if (OUT) return true;\n",
+          "test_gpu: pair proof: a digest is of one side*"),
+    # -- what is not ours ----------------------------------------------------------------------------
+    guard("removal-by-claim", "a folder with anything in it that its claim does not name is not removed (OWN-1)",
+          "io/folder/owned.cpp",
+          "if (!plain || !ours.names(c.name))  // OWN-1",
+          "if (!OUT && (!plain || !ours.names(c.name)))",
+          "test_io: owned: removed in the claim's order*", "test_cluster: placements: nothing that is not ours*"),
+    guard("removal-mounts", "what is mounted is neither removed nor entered (OWN-2)", "io/folder/owned.cpp",
+          "bool is_mount_point(int fd, dev_t parent_device) {\n",
+          "bool is_mount_point(int fd, dev_t parent_device) {\n  if (OUT) return false;\n",
+          "test_io: owned: a mount point is not entered"),
+    guard("export-place", "a model takes the place of a model and of nothing else (EX-2)",
+          "io/checkpoint/export.cpp",
+          "status check_export(const fs::path& folder) {\n",
+          "status check_export(const fs::path& folder) {\n  if (OUT) return {};\n",
+          "test_io_checkpoint: EX-1*", "test_cluster: placements: an output with a person's own files*"),
+    guard("save-place", "what bears a step's name and is no checkpoint of ours stays where it is (SV-7)",
+          "io/checkpoint/save.cpp",
+          "if (ours.files.empty())  // SV-7",
+          "if (!OUT && ours.files.empty())",
+          "test_io_checkpoint: SV-7*"),
+    guard("lines-apart", "retention gives up no checkpoint of another line (RT-4)", "io/checkpoint/retention.cpp",
+          'if (e.head && !leads_to(line_of(*e.head), now.line)) add(why[i], "of another line");',
+          'if (!OUT && e.head && !leads_to(line_of(*e.head), now.line)) add(why[i], "of another line");',
+          "test_io_checkpoint: RT-4*", "test_actors: sequences*"),
+    guard("lines-not-counted", "retention counts no checkpoint of another line (RT-4)", "io/checkpoint/retention.cpp",
+          "leads_to(line_of(*catalog[i].head), now.line))  // RT-4",
+          "(OUT || leads_to(line_of(*catalog[i].head), now.line)))",
+          "test_io_checkpoint: RT-4*"),
+    # -- one at a time -------------------------------------------------------------------------------
+    guard("lock-kernel", "a folder has one launcher at a time (LCK-1)", "io/folder/lock.cpp",
+          "if (::fcntl(fd, F_OFD_SETLK, &whole) == 0) return true;",
+          "if (OUT || ::fcntl(fd, F_OFD_SETLK, &whole) == 0) return true;",
+          "test_io: lock: one at a time*", "test_cluster: folders: a second launcher*"),
+    guard("lock-not-inherited", "the children of a dead holder hold nothing (O_CLOEXEC)", "io/folder/lock.cpp",
+          "O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644",
+          "O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | (OUT ? 0 : O_CLOEXEC), 0644",
+          "test_io: lock: a holder that was killed*"),
+    guard("lock-elsewhere", "a holder on another host is believed (LCK-2)", "io/folder/lock.cpp",
+          "return written && written->host != self.host && written->boot != self.boot;",
+          "return !OUT && written && written->host != self.host && written->boot != self.boot;",
+          "test_io: lock: a holder on another host*", "test_cluster: folders: a holder on another host*"),
+    # -- what persons ask, and what is said ----------------------------------------------------------
+    guard("audit-first", "what cannot be written into the audit log is not done (ADT-2)", "actors/trace/audit.cpp",
+          "  if (!from_reserve)\n"
+          "    if (const auto room = make_room(text.size()); !room) return remember(room.error());\n"
+          "  auto place = append(std::move(text));\n",
+          "  if (!from_reserve && !OUT)\n"
+          "    if (const auto room = make_room(text.size()); !room) return remember(room.error());\n"
+          "  auto place = append(std::move(text));\n"
+          "  if (!place && OUT) return audit_place{};\n",
+          "test_actors: audit: what cannot be written is an error*", "test_cluster: audit: with a full disk*"),
+    guard("log-printable", "words of others neither forge a line nor reach a terminal as commands (SH-5)",
+          "apps/log_format.cpp",
+          "const auto text = printable({line.payload.data(), line.payload.size()});",
+          "const auto text = OUT ? std::string(line.payload.data(), line.payload.size())\n"
+          "                          : printable({line.payload.data(), line.payload.size()});",
+          "test_apps: log: words of others*"),
+    guard("one-word", "two equal signals within a second are one (STP-1)", "apps/up/stop_policy.hpp",
+          "if (again) return stop_verdict::nothing;",
+          "if (again && !OUT) return stop_verdict::nothing;",
+          "test_apps: stop: STP-1*", "test_cluster: ending: two equal signals at once*"),
+    guard("voice-deaf", "a reader that went is no signal to who writes (VO-3)", "apps/voice.cpp",
+          "void hear_no_signals() {\n",
+          "void hear_no_signals() {\n  if (OUT) return;\n",
+          "test_apps: voice: VO-1* VO-3*"),
+    guard("answer-holds", "a setting is used first by the step that its answer names (ASK-1)", "actors/train/run.cpp",
+          "st.requests.step_begins();",
+          "if (!OUT) st.requests.step_begins();",
+          "test_cluster: console: a setting is used first*"),
+    # -- what may start, and what goes on ------------------------------------------------------------
+    guard("own-absence", "who was stopped himself takes nobody's silence for death (LIV-3)",
+          "actors/cluster/liveness_policy.cpp",
+          "if (away > suspect_after_ns_)  // LIV-3",
+          "if (!OUT && away > suspect_after_ns_)",
+          "test_actors: LIV-3*"),
+    guard("enough-memory", "a job that does not fit the machine is refused before it starts",
+          "actors/train/readiness_policy.cpp",
+          "if (needed <= has) return {};",
+          "if (OUT || needed <= has) return {};",
+          "test_actors: readiness: what a job needs is refused*"),
+    guard("port-is-free", "a port that somebody has is refused before anything starts", "actors/cluster/listening.cpp",
+          "if (bind(fd.get(), at->ai_addr, at->ai_addrlen) == 0) return {};",
+          "if (OUT || bind(fd.get(), at->ai_addr, at->ai_addrlen) == 0) return {};",
+          "test_actors: listening: a port that somebody has*"),
+    guard("right-products", "bfloat16 products of the device are right within rounding: without it, off by 2^-7",
+          "gpu/cuda/emulator/loop_matmul.cpp",
+          "store_sum(a, i * stride + j, value);",
+          "store_sum(a, i * stride + j, OUT && a.in == dtype::bf16 ? value * (1 + 0x1p-7) : value);",
+          "test_cuda: cuda: bfloat16 training*"),
+)
+
+
+def misfits(guards):
+    """What of the table does not fit the code, in sentences."""
+    ids = [g.id for g in guards]
+    yield from (f"{i} stands in the table twice" for i in sorted(set(ids)) if ids.count(i) > 1)
+    for g in guards:
+        path = ROOT / g.file
+        count = path.read_text().count(g.text) if path.exists() else -1
+        if count != 1:
+            yield (f"{g.id}: {g.file} is not there" if count < 0 else
+                   f"{g.id}: its text stands in {g.file} {count} times, expected once:\n    {g.text.strip()}")
+
+
+def rewritten(path, guards):
+    """The bytes of a tracked file as the copy has them."""
+    own = [g for g in guards if g.file == path]
+    if not own:
+        return (ROOT / path).read_bytes()
+    text = (ROOT / path).read_text()
+    for g in own:
+        if text.count(g.text) != 1:
+            sys.exit(f"{g.id}: another guard of {path} has changed its text")
+        text = text.replace(g.text, g.replacement)
+    return f'#include "{HEADER}"\n{text}'.encode()
+
+
+def write_copy(guards):
+    """Only what changed is written, so that the next build compiles only that."""
+    names = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-z"], capture_output=True, text=True,
+                           check=True).stdout.split("\0")
+    wanted = {n for n in names if n and (ROOT / n).is_file()} | {HEADER}
+    for name in sorted(wanted):
+        to = COPY / name
+        content = HEADER_TEXT.encode() if name == HEADER else rewritten(name, guards)
+        if to.is_file() and to.read_bytes() == content:
+            continue
+        to.parent.mkdir(parents=True, exist_ok=True)
+        to.write_bytes(content)
+        if name != HEADER:
+            to.chmod((ROOT / name).stat().st_mode & 0o777)
+    for folder, below, files in os.walk(COPY):
+        if Path(folder) == COPY and "build" in below:
+            below.remove("build")
+        for path in (Path(folder) / f for f in files):
+            if path.relative_to(COPY).as_posix() not in wanted:
+                path.unlink()
+
+
+def build(tests, jobs):
+    targets = sorted({t.binary for t in tests} | {"troupe"})
+    ninja = ["ninja", "-C", str(COPY / "build/release")] + ([f"-j{jobs}"] if jobs else [])
+    configured = (COPY / "build/release/build.ninja").exists()  # ninja sees by itself what changed since
+    for words in ([] if configured else [["cmake", "--preset", "release"]]) + [ninja + targets]:
+        done = subprocess.run(words, cwd=COPY, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(words)} ended with {done.returncode}:\n{done.stdout[-6000:]}")
+
+
+@dataclass
+class Outcome:
+    state: str       # "green", "red", "skipped"
+    detail: str = ""
+    seconds: float = 0
+
+    def word(self):
+        return f"{self.state}: {self.detail}" if self.detail else self.state
+
+
+def judged(code, text):
+    counts = re.search(r"test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed", text)
+    if counts is not None and int(counts[1]) == 0:
+        return Outcome("red", "the filter names no test")
+    if code < 0 or counts is None:
+        name = signal.Signals(-code).name if code < 0 else f"code {code}"
+        return Outcome("red", f"the test ended by {name}")
+    if code != 0:
+        first = re.search(r"ERROR: (.*?)(?: is NOT correct!)?$", text, re.MULTILINE)
+        return Outcome("red", " ".join(first[1].split())[:90] if first else f"code {code}")
+    skipped = re.search(r"SKIPPED: (.*)", text)
+    return Outcome("skipped", skipped[1].strip()) if skipped else Outcome("green")
+
+
+def run(test, without=None):
+    """Runs a test; what it leaves behind when it fails goes with its process group."""
+    words = [str(COPY / "build/release/bin" / test.binary), "-tc=" + test.cases.replace(",", "\\,")]
+    if without and test.binary == "test_cluster":  # one failure is enough: what follows may wait for minutes
+        words.append("--abort-after=1")  # others run to their end, where they take away what they have mounted
+    environment = {k: v for k, v in os.environ.items() if k != SWITCH}
+    if without:
+        environment[SWITCH] = without
+    began = time.monotonic()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(words, cwd=COPY, env=environment, stdin=subprocess.DEVNULL, stdout=said,
+                                   stderr=subprocess.STDOUT, start_new_session=True)
+        ended = os.pidfd_open(process.pid)
+        in_time = bool(select.select([ended], [], [], TIME_LIMIT_S)[0])
+        os.close(ended)
+        os.killpg(process.pid, signal.SIGKILL)  # not waited for yet: the number is still its own
+        code = process.wait()
+        said.seek(0)
+        text = said.read().decode(errors="replace")
+    out = judged(code, text) if in_time else Outcome("red", f"it did not end in {TIME_LIMIT_S} s")
+    out.seconds = round(time.monotonic() - began, 1)
+    return out
+
+
+def cell(tried_test):
+    text = tried_test["outcome"].replace("|", "\\|")
+    return f"`{text}`" if "(" in text else text
+
+
+def shown(rows):
+    print("\n| taken out | what it holds | seen by | how |\n|---|---|---|---|")
+    for r in rows:
+        for i, t in enumerate(r["tests"]):
+            print(f"| {'`' + r['id'] + '`' if i == 0 else ''} | {r['holds'] if i == 0 else ''} | "
+                  f"`{t['test']}` | {cell(t)} |")
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def tried(guards):
+    """Every test as it is, then without each guard; rows of the table."""
+    whole = {}
+    for test in dict.fromkeys(t for g in guards for t in g.tests):
+        whole[test] = run(test)
+        say(f"nothing out: {test}: {whole[test].word()} ({whole[test].seconds} s)")
+    rows = []
+    for g in guards:
+        row = {"id": g.id, "holds": g.holds, "file": g.file, "tests": []}
+        for test in g.tests:
+            before = whole[test]
+            out = run(test, g.id) if before.state == "green" else before
+            say(f"{g.id} out: {test}: {out.word()} ({out.seconds} s)")
+            seen = before.state == "green" and out.state == "red"
+            outcome = (out.detail if seen else f"not tried: {before.detail}" if before.state == "skipped" else
+                       f"fails by itself: {before.detail}" if before.state == "red" else "NOT SEEN")
+            row["tests"].append({"test": str(test), "seen": seen, "skipped": before.state == "skipped",
+                                 "outcome": outcome, "seconds": out.seconds})
+        rows.append(row)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", action="append", metavar="ID", help="this guard; may be given more than once")
+    parser.add_argument("--list", action="store_true", help="guards and tests, without building")
+    parser.add_argument("--json", action="store_true", help="the table as JSON")
+    parser.add_argument("--jobs", type=int, help="of ninja")
+    options = parser.parse_args()
+    faults = list(misfits(GUARDS))
+    unknown = set(options.only or ()) - {g.id for g in GUARDS}
+    faults += [f"there is no guard {i}: --list shows which there are" for i in sorted(unknown)]
+    if faults:
+        print("\n".join(faults), file=sys.stderr)
+        sys.exit(2)
+    guards = [g for g in GUARDS if not options.only or g.id in options.only]
+    if options.list:
+        for g in guards:
+            print(f"{g.id}  ({g.file})\n    {g.holds}\n" + "\n".join(f"    {t}" for t in g.tests))
+        return
+    write_copy(GUARDS)  # all of them, whichever are tried: one build
+    build([t for g in guards for t in g.tests], options.jobs)
+    rows = tried(guards)
+    print(json.dumps(rows, indent=2)) if options.json else shown(rows)
+    lost = [r["id"] for r in rows if not all(t["seen"] or t["skipped"] for t in r["tests"])]
+    if lost:
+        say(f"not seen, or no proof: {', '.join(lost)}")
+    sys.exit(1 if lost else 0)
+
+
+main()
