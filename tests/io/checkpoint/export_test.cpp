@@ -197,7 +197,9 @@ TEST_CASE("EX-1, EX-2: an export takes the place of an export, and of nothing el
   put_file(dir / "out.partial/model.safetensors", "half");
   REQUIRE(export_model(r, dir / "out", one));
   put_file(dir / "out/model-00001-of-00002.safetensors", "mine");  // a name that it could have
+  const auto whole = tree_of(dir.path);
   CHECK(export_model(r, dir / "out", one).error().code == errc::permission);
+  CHECK(tree_of(dir.path) == whole);
   std::filesystem::remove(dir / "out/model-00001-of-00002.safetensors");
   for (const char* name : {"out/notes.txt", "out.partial/notes.txt", "out/config.json/x"}) {
     CAPTURE(name);
