@@ -8,6 +8,7 @@
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
 #include "io/checkpoint/diff.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/reader.hpp"
 
 namespace troupe::apps::ckpt {
@@ -46,6 +47,7 @@ std::string line_of(const cp::tensor_difference& d) {
 
 result<int> verify(const arguments& a) {
   TROUPE_TRY(path, find(a.path));
+  TROUPE_TRY(held, cp::reading::begin(path));
   auto opened = cp::reader::open(path);
   const bool damaged = !opened && opened.error().code == errc::bad_data;
   if (!opened && !(a.json && damaged)) return opened.error();
@@ -80,6 +82,8 @@ result<int> verify(const arguments& a) {
 result<int> diff(const arguments& a) {
   TROUPE_TRY(path_a, find(a.path));
   TROUPE_TRY(path_b, find(a.other));
+  TROUPE_TRY(held_a, cp::reading::begin(path_a));
+  TROUPE_TRY(held_b, cp::reading::begin(path_b));
   TROUPE_TRY(first, cp::reader::open(path_a));
   TROUPE_TRY(second, cp::reader::open(path_b));
   std::vector<cp::tensor_difference> all;

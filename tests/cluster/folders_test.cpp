@@ -2,7 +2,9 @@
 // gone, however that went.
 #include <csignal>
 
+#include "io/checkpoint/hold.hpp"
 #include "io/folder/lock.hpp"
+#include "tests/cluster/bad_outputs.hpp"
 #include "tests/cluster/job_files.hpp"
 #include "tests/io/tree.hpp"
 
@@ -103,4 +105,30 @@ TEST_CASE("folders: of three launchers at once one trains, and kill -9 hands the
     ++complete;
   }
   CHECK(complete >= 1);
+}
+
+TEST_CASE(
+    "folders: what `ckpt verify` and `ckpt diff` read stays until they end, however they do") {
+  job_files job;
+  job.losses({"train.steps=2", "checkpoint.every=1", "checkpoint.keep=0"});
+  const auto older = job.checkpoint(1), newer = job.checkpoint(2);
+  const auto checkpoints = (job / "run/checkpoints").string();
+  const std::vector<std::vector<std::string>> readers{
+      {"ckpt", "verify", older.string(), "--json"},
+      {"ckpt", "diff", older.string(), newer.string(), "--json"},
+      {"ckpt", "diff", newer.string(), older.string(), "--json"}};
+  for (const auto& words : readers) {
+    CAPTURE(words[1]);
+    opened_pipe unread;
+    unread.fill();
+    program reader(words, 0, {.out = unread.in.get()});
+    REQUIRE(eventually([&] { return !io::checkpoint::exclude_readers(older); }));
+    const auto kept = run({"ckpt", "gc", checkpoints, "--keep-last", "1"});
+    CHECK(kept.code == 0);
+    CHECK(kept.out.find("is being read") != std::string::npos);
+    CHECK(fs::exists(older));
+    reader.signal(SIGINT);
+    CHECK(reader.wait() == 128 + SIGINT);
+    CHECK(io::checkpoint::exclude_readers(older));
+  }
 }
