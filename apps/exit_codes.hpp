@@ -28,13 +28,14 @@ inline constexpr std::array exit_meanings = {
     exit_meaning{74, "EX_IOERR", "a file, disk or socket operation failed, as the last save's"},
     exit_meaning{75, "EX_TEMPFAIL",
                  "start it again and it goes on: `stop` or `drain` ended the run before its last "
-                 "step, nodes did not come in time, or another launcher holds a folder of the job"},
+                 "step, nodes did not come in time, or another process holds a folder of the job"},
     exit_meaning{77, "EX_NOPERM", "not allowed: a role, a certificate, a file's mode"},
     exit_meaning{78, "EX_CONFIG", "the configuration is impossible"},
     exit_meaning{129, "SIGHUP", "the terminal was closed; as 143"},
     exit_meaning{130, "SIGINT", "Ctrl-C; as 143"},
-    exit_meaning{137, "SIGKILL", "killed, by a person or for want of memory; the last checkpoint "
-                                 "stands"},
+    exit_meaning{137, "SIGKILL",
+                 "killed, by a person or for want of memory; the last checkpoint "
+                 "stands"},
     exit_meaning{143, "SIGTERM",
                  "a signal ended the run before its last step: saved, unless a second one came or "
                  "no step was made"},

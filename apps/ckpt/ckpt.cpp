@@ -30,6 +30,11 @@ void threads(command* verb, const shared& a) {
   verb->add_option("--threads", a->threads, "Threads that read; 0 = one a core, 4 to 8");
 }
 
+void breaking(command* verb, const shared& a) {
+  verb->add_flag("--break-lock", a->break_lock,
+                 "Take over a folder that a process on another host holds: only when it is gone");
+}
+
 void add_looking(shell& sh, command* verb, const shared& a) {
   auto* ls = verb->add_subcommand("ls", "List checkpoints, and what interrupted saves left");
   ls->add_option("DIR", a->path, "The folder of checkpoints")->required();
@@ -76,6 +81,7 @@ void add_converting(shell& sh, command* verb, const shared& a) {
   in->add_option("--job", a->job, "The job's name; the folder's without it");
   in->add_option("--slot-mb", a->slot_mb, "Size of the shard's slots, in MiB")
       ->within(uint32_t{1}, uint32_t{1024});
+  breaking(in, a);
   common(in, a);
   on_run(sh, in, [a] { return ckpt::import_model(*a); });
 }
@@ -104,6 +110,7 @@ void add_collecting(shell& sh, command* verb, const shared& a) {
       ->within(int64_t{0}, int64_t{1} << 40);
   gc->add_flag("--aside", a->rules.aside, "Remove what was set aside, too");
   gc->add_flag("--dry-run", a->dry_run, "Only say what would be removed");
+  breaking(gc, a);
   common(gc, a);
   on_run(sh, gc, [a] { return ckpt::collect(*a); });
 }

@@ -2,12 +2,14 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <optional>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
+#include "apps/up/folders.hpp"
 #include "io/base/printable.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
@@ -152,6 +154,17 @@ std::string manifest_text(const cp::manifest& m, bool tensors) {
   return text;
 }
 
+/// Nobody saves into the folder while it is looked through and removed from; to look alone needs no
+/// lock, and a folder that is not there has nothing to remove.
+result<std::optional<io::folder_lock>> hold_for_removal(const arguments& a) {
+  std::optional<io::folder_lock> held;
+  std::error_code ignored;
+  if (a.dry_run || !std::filesystem::is_directory(a.path, ignored)) return held;
+  TROUPE_TRY(lock, take_folder(a.path, io::this_process("ckpt gc"), a.break_lock));
+  held.emplace(std::move(lock));
+  return held;
+}
+
 }  // namespace
 
 std::string text_of(const json& j) {
@@ -230,6 +243,7 @@ result<int> release(const arguments& a) {
 }
 
 result<int> collect(const arguments& a) {
+  TROUPE_TRY(held, hold_for_removal(a));
   TROUPE_TRY(all, cp::list(a.path));
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(
                        std::chrono::system_clock::now().time_since_epoch())

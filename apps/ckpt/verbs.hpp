@@ -30,6 +30,7 @@ struct arguments {
   bool all = false;
   bool dry_run = false;
   bool json = false;
+  bool break_lock = false;
   io::checkpoint::retention rules;
 };
 
@@ -46,13 +47,14 @@ result<int> verify(const arguments& a);
 result<int> diff(const arguments& a);
 /// `export CKPT --safetensors DIR`.
 result<int> export_model(const arguments& a);
-/// `import DIR --out DIR`: a Hugging Face folder as step 0, moments zero.
+/// `import DIR --out DIR`: a Hugging Face folder as step 0, moments zero. The folder of checkpoints
+/// is locked meanwhile, as by a job.
 result<int> import_model(const arguments& a);
 /// `hold CKPT --reason TEXT [--by NAME]`: retention keeps it until it is released.
 result<int> hold(const arguments& a);
 /// `release CKPT [--by NAME]`.
 result<int> release(const arguments& a);
-/// `gc DIR [--dry-run]`.
+/// `gc DIR [--dry-run]`. The folder is locked while something is removed, as by a job.
 result<int> collect(const arguments& a);
 
 /// What the verbs print as JSON: the version of its form, and the text.

@@ -127,10 +127,7 @@ status hold(held_folders& held, const fs::path& name, const io::lock_holder& sel
   const auto folder = fs::absolute(name).lexically_normal();
   TROUPE_CHECK(checkpoint::make_folder(folder));
   if (is_held(held, folder)) return {};
-  TROUPE_TRY(lock, io::folder_lock::take(folder, self, break_lock));
-  if (const auto& by = lock.broken())
-    say(fmt::format("warning: {} was held by process {} of job {} on {} since {}: taken over",
-                    folder.string(), by->pid, by->job, by->host, by->since));
+  TROUPE_TRY(lock, take_folder(folder, self, break_lock));
   held.locks.push_back(std::move(lock));
   return {};
 }
@@ -149,6 +146,15 @@ std::vector<folder_finding> check_folders(const config::job& job) {
 
 void held_folders::say_address(const std::string& address) {
   for (auto& lock : locks) static_cast<void>(lock.say_address(address));  // a hint for persons
+}
+
+result<io::folder_lock> take_folder(const fs::path& folder, const io::lock_holder& who,
+                                    bool break_lock) {
+  TROUPE_TRY(lock, io::folder_lock::take(folder, who, break_lock));
+  if (const auto& by = lock.broken())
+    say(fmt::format("warning: {} was held by process {} of job {} on {} since {}: taken over",
+                    folder.string(), by->pid, by->job, by->host, by->since));
+  return lock;
 }
 
 result<held_folders> take_folders(const config::job& job, bool break_lock) {

@@ -10,9 +10,11 @@
 //     log.jsonl.
 //   FLD-2  One job writes in a folder at a time (io/folder/lock.hpp): each is locked until the job
 //     is over. Nodes do not inherit the lock; one that outlives a killed launcher for a moment
-//     writes under the name of its epoch, which no later start uses.
+//     writes under the name of its epoch, which no later start uses. `ckpt gc` and `ckpt import`
+//     take it as well.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -43,5 +45,10 @@ struct held_folders {
 /// hosts. Errors: those of check_folders; timeout (exit 75) where another holds one, named with its
 /// holder; io.
 result<held_folders> take_folders(const config::job& job, bool break_lock);
+
+/// Locks one folder that is there, as `who` (a job, or a verb that writes where jobs do), and says
+/// whose lock was broken. Errors as take_folders; not_found.
+result<io::folder_lock> take_folder(const std::filesystem::path& folder, const io::lock_holder& who,
+                                    bool break_lock);
 
 }  // namespace troupe::apps

@@ -59,7 +59,8 @@ error busy(const fs::path& folder, const std::optional<lock_holder>& by, bool el
                   by->pid, by->host, by->since, by->address.empty() ? "" : ", " + by->address);
   if (elsewhere)
     return {errc::timeout, std::move(text),
-            "if that process is gone for good, `troupe up --break-lock` takes the folder over"};
+            "if that process is gone for good, the same command with --break-lock takes the folder "
+            "over"};
   return {errc::timeout, std::move(text),
           "stop that job, or wait: the folder is free as soon as its process is gone"};
 }

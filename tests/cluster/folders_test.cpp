@@ -12,6 +12,13 @@ using namespace troupe::cluster_test;
 using troupe::put_file;
 namespace io = troupe::io;
 
+namespace {
+
+const io::lock_holder on_another_host{
+    "t", 4711, "another-host", "another-boot", "2026-01-01T00:00:00Z", "10.0.0.9:4242"};
+
+}  // namespace
+
 TEST_CASE("folders: a second launcher of a job is refused with 75, and the first goes on") {
   job_files job;
   const auto sets = with(endless, {"checkpoint.every=1"});
@@ -52,6 +59,7 @@ TEST_CASE("folders: a launcher killed with -9 holds nothing, and its job goes on
   CHECK(fs::exists(job / "run" / io::lock_file));
   program second(job.up(sets));
   REQUIRE(second.until([&] { return !second.objects("step").empty(); }));
+  CHECK(second.err().find("taken over") == std::string::npos);  // nobody was there
   second.signal(SIGINT);
   second.wait();
   CHECK_FALSE(fs::exists(job / "run" / io::lock_file));
@@ -59,9 +67,7 @@ TEST_CASE("folders: a launcher killed with -9 holds nothing, and its job goes on
 
 TEST_CASE("folders: a holder on another host is believed until --break-lock") {
   job_files job;
-  io::lock_holder there{
-      "t", 4711, "another-host", "another-boot", "2026-01-01T00:00:00Z", "10.0.0.9:4242"};
-  put_file(job / "run/checkpoints" / io::lock_file, io::lock_text(there));
+  put_file(job / "run/checkpoints" / io::lock_file, io::lock_text(on_another_host));
   const auto before = troupe::tree_of(job / "run/checkpoints");
   const auto refused = run(job.up({"train.steps=2"}));
   INFO(refused.err);
@@ -74,6 +80,62 @@ TEST_CASE("folders: a holder on another host is believed until --break-lock") {
   const auto taken = run(words);
   CHECK(taken.code == 0);
   CHECK(taken.err.find("taken over") != std::string::npos);
+}
+
+TEST_CASE("folders: `ckpt gc` and `ckpt import` are refused with 75 while a job holds the folder") {
+  job_files job;
+  job.losses({"train.steps=2", fmt::format("job.output={}", (job / "other").string())});
+  const auto shared = (job / "run/checkpoints").string();
+  const std::vector<std::string> gc{"ckpt", "gc", shared, "--keep-last", "1"};
+  const std::vector<std::string> import{
+      "ckpt", "import", (job / "other/model").string(), "--out", shared, "--slot-mb", "1"};
+  program first(job.up(with(endless, {"checkpoint.every=1"})));
+  REQUIRE(first.until_step(3));
+  for (const auto& words : {gc, import}) {
+    CAPTURE(words[1]);
+    for (const auto& refused : {run(words), run(with(words, {"--break-lock"}))}) {
+      INFO(refused.err);
+      CHECK(refused.code == 75);
+      CHECK(refused.err.find(shared) != std::string::npos);
+      CHECK(refused.err.find(fmt::format("process {} ", first.pid())) != std::string::npos);
+      CHECK(refused.err.find("hint: stop that job") != std::string::npos);
+    }
+  }
+  CHECK_FALSE(fs::exists(job.checkpoint(0)));
+  CHECK(run(with(gc, {"--dry-run"})).code == 0);  // to look needs no lock
+  first.signal(SIGINT);
+  first.wait();
+  for (const auto& words : {gc, import}) {
+    const auto done = run(words);
+    INFO(done.err);
+    CHECK(done.code == 0);
+    CHECK_FALSE(fs::exists(fs::path(shared) / io::lock_file));
+  }
+  CHECK(fs::exists(job.checkpoint(0)));
+}
+
+TEST_CASE("folders: `ckpt gc` and `ckpt import` believe a holder on another host, too") {
+  job_files job;
+  job.losses({"train.steps=2"});
+  const auto shared = (job / "run/checkpoints").string();
+  const std::vector<std::string> gc{"ckpt", "gc", shared, "--keep-last", "1"};
+  const std::vector<std::string> import{
+      "ckpt", "import", (job / "run/model").string(), "--out", shared, "--slot-mb", "1"};
+  for (const auto& words : {gc, import}) {
+    CAPTURE(words[1]);
+    put_file(fs::path(shared) / io::lock_file, io::lock_text(on_another_host));
+    const auto before = troupe::tree_of(shared);
+    const auto refused = run(words);
+    INFO(refused.err);
+    CHECK(refused.code == 75);
+    CHECK(refused.err.find("another-host") != std::string::npos);
+    CHECK(refused.err.find("--break-lock") != std::string::npos);
+    CHECK(troupe::tree_of(shared) == before);
+    const auto taken = run(with(words, {"--break-lock"}));
+    CHECK(taken.code == 0);
+    CHECK(taken.err.find("taken over") != std::string::npos);
+    CHECK_FALSE(fs::exists(fs::path(shared) / io::lock_file));
+  }
 }
 
 TEST_CASE("folders: of three launchers at once one trains, and kill -9 hands the folder on") {
