@@ -10,6 +10,57 @@ namespace troupe::io {
 
 using json = nlohmann::json;
 
+namespace {
+
+/// Looks at a document before anything is built of it. The library's callbacks while it builds
+/// would do, but with them it walks through a list once more at the end of each object in it.
+class json_judge final : public nlohmann::json_sax<json> {
+ public:
+  explicit json_judge(int max_depth) : max_depth_(static_cast<size_t>(max_depth)) {}
+
+  std::string fault;
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(size_t) override { return begin(); }
+  bool start_array(size_t) override { return begin(); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+
+  bool key(string_t& name) override {
+    if (!keys_.back().insert(name).second)
+      fault = fmt::format("JSON: the name \"{}\" stands twice in one object", shown(name));
+    return fault.empty();
+  }
+
+  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
+    fault = fmt::format("not JSON: {}", e.what());
+    return false;
+  }
+
+ private:
+  bool begin() {
+    if (keys_.size() >= max_depth_)
+      fault = fmt::format("JSON: nested deeper than {} levels", max_depth_);
+    keys_.emplace_back();
+    return fault.empty();
+  }
+  bool end() {
+    keys_.pop_back();
+    return true;
+  }
+
+  size_t max_depth_;
+  std::vector<std::unordered_set<std::string>> keys_;  ///< of what is open now
+};
+
+}  // namespace
+
 std::string shown(std::string_view text) {
   constexpr size_t longest = 80;
   std::string out(text.substr(0, longest));
@@ -24,30 +75,10 @@ std::string shown(std::string_view text) {
 }
 
 result<json> parse_json(std::string_view text, int max_depth) {
-  std::string fault;
-  std::vector<std::unordered_set<std::string>> keys;  // of the objects now open
-  auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (!fault.empty()) return false;
-    if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
-      if (depth >= max_depth) fault = fmt::format("nested deeper than {} levels", max_depth);
-      keys.emplace_back();
-    } else if (event == json::parse_event_t::object_end ||
-               event == json::parse_event_t::array_end) {
-      if (!keys.empty()) keys.pop_back();
-    } else if (event == json::parse_event_t::key && !keys.empty()) {
-      const auto& name = parsed.get_ref<const std::string&>();
-      if (!keys.back().insert(name).second)
-        fault = fmt::format("the name \"{}\" stands twice in one object", shown(name));
-    }
-    return fault.empty();
-  };
-  try {
-    auto value = json::parse(text.begin(), text.end(), watch);
-    if (!fault.empty()) return error{errc::bad_data, "JSON: " + fault};
-    return value;
-  } catch (const json::exception& e) {
-    return error{errc::bad_data, fault.empty() ? fmt::format("not JSON: {}", e.what()) : fault};
-  }
+  json_judge look(max_depth);
+  if (!json::sax_parse(text.begin(), text.end(), &look))
+    return error{errc::bad_data, std::move(look.fault)};
+  return json::parse(text.begin(), text.end());
 }
 
 }  // namespace troupe::io
