@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file.hpp"
+#include "io/formats/json_text.hpp"
 
 namespace troupe::io {
 
@@ -77,12 +78,15 @@ std::optional<nlohmann::json> fact_store::find(std::string_view name,
   if (file.empty()) return std::nullopt;
   auto text = read_file(file, most_fact_bytes);
   if (!text) return std::nullopt;
-  auto kept = nlohmann::json::parse(*text);
+  auto parsed = parse_json(*text);
+  if (!parsed) return std::nullopt;
+  auto& kept = *parsed;
   if (kept.at("store").get<int64_t>() != store_version || kept.at("program") != program_of(*this) ||
       kept.at("machine") != machine_of(*this) || kept.at("name") != name)
     return std::nullopt;  // FACT-1
   const auto since = kept.at("unix_s").get<int64_t>(), now = now_of(*this);
-  if (since > now || now - since > std::chrono::seconds(max_age).count()) return std::nullopt;
+  if (since < 0 || since > now || now - since > std::chrono::seconds(max_age).count())
+    return std::nullopt;
   return std::move(kept.at("value"));
 } catch (const nlohmann::json::exception&) {
   return std::nullopt;

@@ -2,6 +2,7 @@
 #include "io/machine/facts.hpp"
 
 #include <cstdlib>
+#include <limits>
 
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
@@ -60,13 +61,17 @@ TEST_CASE("FACT-1 a file that is damaged or somebody else's is as absent") {
   store.keep("speed", 1);
   const auto file = dir / "cache" / store.machine / "speed.json";
   const auto good = nlohmann::json::parse(*read_file(file, most_fact_bytes));
+  const auto before_time = std::numeric_limits<int64_t>::min();
+  const auto deep = nlohmann::json::parse(std::string(100, '[') + std::string(100, ']'));
   for (const auto& [key, value] :
        std::vector<std::pair<std::string, nlohmann::json>>{{"store", 2},
                                                            {"store", "1"},
                                                            {"program", nullptr},
                                                            {"machine", 5},
                                                            {"name", "other"},
-                                                           {"unix_s", "now"}}) {
+                                                           {"unix_s", "now"},
+                                                           {"unix_s", before_time},
+                                                           {"value", deep}}) {
     CAPTURE(key);
     auto bad = good;
     bad[key] = value;
