@@ -12,6 +12,16 @@ bool may_pass(const error& why) {
 
 }  // namespace
 
+std::string_view cause_of(const error& why) {
+  const std::string_view text = why.message;
+  const auto colon = text.rfind(": ");
+  return colon == std::string_view::npos ? text : text.substr(colon + 2);
+}
+
+bool last_save_policy::is_news(std::string_view what, const error& why) {
+  return said_.emplace(what, cause_of(why)).second;
+}
+
 std::optional<last_save_policy::attempt> last_save_policy::failed(const error& why,
                                                                   int64_t now_ns) {
   if (!since_ns_) since_ns_ = now_ns;
@@ -22,6 +32,7 @@ std::optional<last_save_policy::attempt> last_save_policy::failed(const error& w
   }
   latest_ = tier::first;
   if (now_ns - *since_ns_ + pause_ns > patience_ns_) return std::nullopt;  // LST-2
+  waited_ = true;
   return attempt{latest_, pause_ns};
 }
 

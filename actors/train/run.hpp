@@ -78,7 +78,7 @@ struct run_state {
   double validation_loss = -1;  ///< after the last step; negative: not measured
   checkpoint::pace_policy pace;
   std::function<void()> waits_for_room, waits_for_all, waits_for_copies, waits_to_retry;
-  checkpoint::last_save_policy last_save;
+  std::optional<checkpoint::last_save_policy> last_save;  ///< once no more steps are made
   int64_t waits_since_ns = 0;
   std::optional<error> save_failure;  ///< of the latest that failed
   uint64_t checkpoints = 0, checkpoint_bytes = 0;

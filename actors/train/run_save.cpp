@@ -26,6 +26,9 @@ struct order {
   std::string directory;
   std::string state;
   save_done done;
+
+  /// That of all checkpoints.
+  std::string folder() const { return std::filesystem::path(directory).parent_path().string(); }
 };
 using order_ptr = std::shared_ptr<const order>;
 
@@ -50,8 +53,10 @@ void ended(run_pointer self, const order& o, const status& how) {
   if (st.ended) return;  // RUN-3
   if (!how) {
     st.save_failure = how.error();
-    say(self, fmt::format("checkpoint of step {} failed: {}", o.step, render(how.error())),
-        fbs::NoticeLevel::warning);
+    const auto what = fmt::format("checkpoint of step {} in {}", o.step, o.folder());
+    if (!st.last_save || st.last_save->is_news(what, how.error()))
+      say(self, fmt::format("checkpoint of step {} failed: {}", o.step, render(how.error())),
+          fbs::NoticeLevel::warning);
   }
   if (o.done) o.done(how);
   show_while_paused(self);
@@ -149,25 +154,38 @@ void begin_save_in(run_pointer self, const std::filesystem::path& folder, save_d
 void save_again(run_pointer self, const std::filesystem::path& folder,
                 const std::function<void(const status&)>& then);
 
+/// What the last save waits for: once of each place and cause (LST-3).
+void say_waits(run_pointer self, const std::filesystem::path& folder, const error& why,
+               int64_t pause_s) {
+  auto& st = self->state;
+  const auto what = fmt::format("the last checkpoint, of step {}, waits for room in {}", st.step,
+                                folder.string());
+  if (!st.last_save->is_news(what, why)) return;
+  say(self,
+      fmt::format("{} ({}): it is tried again every {} s (checkpoint.room_wait_s is {})", what,
+                  checkpoint::cause_of(why), pause_s, st.options.plan.job.checkpoint.room_wait_s),
+      fbs::NoticeLevel::warning);
+}
+
 /// The latest try of the last save has ended, one way or the other.
 void judge_last(run_pointer self, std::function<void(const status&)> then) {
   auto& st = self->state;
-  if (st.step == 0 || st.saved_step == st.step) return then({});
+  if (st.step == 0 || st.saved_step == st.step) {
+    if (st.last_save->has_waited())
+      say(self,
+          fmt::format("the last checkpoint, of step {}, is saved: {}", st.step, st.checkpoint));
+    return then({});
+  }
   const auto why = st.save_failure.value_or(error{errc::io, "the last save failed"});
   const bool given_up = st.stop_reason && !st.stop_saves;
-  const auto next = given_up ? std::nullopt : st.last_save.failed(why, now_ns(*self));
+  const auto next = given_up ? std::nullopt : st.last_save->failed(why, now_ns(*self));
   if (!next) return then(why);
   using tier = checkpoint::last_save_policy::tier;
   const auto folder =
       next->where == tier::second ? second_folder(self) : std::filesystem::path(st.archive_folder);
   st.waits_to_retry = [self, then, folder] { save_again(self, folder, then); };
   if (next->pause_ns == 0) return retry_last(self);
-  say(self,
-      fmt::format("the last checkpoint, of step {}, waits for room in {}: it is tried again every "
-                  "{} s (checkpoint.room_wait_s is {})",
-                  st.step, folder.string(), next->pause_ns / 1'000'000'000,
-                  st.options.plan.job.checkpoint.room_wait_s),
-      fbs::NoticeLevel::warning);
+  say_waits(self, folder, why, next->pause_ns / 1'000'000'000);
   enter(self, "waiting for room");
   self->delayed_send(self, std::chrono::nanoseconds(next->pause_ns), caf::tick_atom_v);
 }
@@ -202,7 +220,7 @@ void begin_save(run_pointer self, save_done done) {
 void save_last(run_pointer self, std::function<void(const status&)> then) {
   auto& st = self->state;
   const auto& c = st.options.plan.job.checkpoint;
-  st.last_save = checkpoint::last_save_policy(c.room_wait_s * 1'000'000'000, !c.second.dir.empty());
+  st.last_save.emplace(c.room_wait_s * 1'000'000'000, !c.second.dir.empty());
   const bool saved = st.step == 0 || st.saved_step == st.step;
   if (!saved && !st.pace.open().contains(st.step)) begin_save(self, {});
   settle_saves(self, [self, then = std::move(then)] { judge_last(self, then); });

@@ -8,7 +8,7 @@
 //     a warning and leaves nothing behind.
 //   RSV-3  The run names as its checkpoint the newest that is committed.
 //   RSV-4  The last one is tried again, in the second tier and in the first, as long as
-//     checkpoint.room_wait_s; what it waits for is said.
+//     checkpoint.room_wait_s; what it waits for is said once, and when that is over.
 #pragma once
 
 #include <functional>

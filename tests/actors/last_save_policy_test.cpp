@@ -2,6 +2,7 @@
 #include "actors/checkpoint/last_save_policy.hpp"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 using namespace troupe;
 using namespace troupe::checkpoint;
@@ -34,6 +35,22 @@ TEST_CASE("LST-1: the second tier is tried at once, and after each pause again")
   last_save_policy hasty(0, true);
   CHECK(hasty.failed(no_room, 0) == last_attempt{last_tier::second, 0});
   CHECK_FALSE(hasty.failed(no_room, 1));
+}
+
+TEST_CASE("LST-3: each place and cause is news once, whatever file and offset it was met at") {
+  last_save_policy p(60 * one_second_ns);
+  const auto at = [](int offset, const char* cause) {
+    return error{errc::io, fmt::format("save: write /a/{0}.shard at {0}: {1}", offset, cause)};
+  };
+  CHECK_FALSE(p.has_waited());
+  for (int i = 0; i < 120; ++i) {
+    REQUIRE(p.failed(no_room, 0));
+    CHECK(p.is_news("/a waits", at(i, "No space left on device")) == (i == 0));
+  }
+  CHECK(p.has_waited());
+  CHECK(p.is_news("/b waits", at(0, "No space left on device")));
+  CHECK(p.is_news("/a waits", at(1, "Input/output error")));
+  CHECK_FALSE(p.is_news("/a waits", no_room));
 }
 
 TEST_CASE("last save: what no room can mend is not tried again") {

@@ -19,6 +19,23 @@ int warnings(const program& p, int steps) {
   return n;
 }
 
+/// A small file system in the job's folder; nothing, and why it is skipped, where that cannot be.
+std::optional<fs::path> small_disk(const job_files& job, mounts& all, int mib) {
+  const auto disk = job / "disk";
+  auto why = why_no_mounts();
+  if (!why) why = all.mount(fmt::format("-t tmpfs -o size={}m none", mib), disk);
+  if (!why) return disk;
+  MESSAGE("SKIPPED: ", *why);
+  return std::nullopt;
+}
+
+/// How often a person reads it.
+int times_said(const program& p, std::string_view text) {
+  int n = 0;
+  for (size_t at = 0; (at = p.err().find(text, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
 /// A run whose steps take long enough that the test can do something between two.
 const std::vector<std::string> slow_steps =
     with(layout(2, 1), {"checkpoint.every=1", "train.batch=32"});
@@ -68,15 +85,10 @@ TEST_CASE("faults: a folder that was taken away is made again, and the run ends 
 TEST_CASE("faults: a full file system keeps what it has, and room is all the next run needs") {
   job_files job;
   mounts all;
-  auto why = why_no_mounts();
-  const auto disk = job / "disk";
-  if (!why) why = all.mount("-t tmpfs -o size=8m none", disk);
-  if (why) {
-    MESSAGE("SKIPPED: ", *why);
-    return;
-  }
+  const auto disk = small_disk(job, all, 8);
+  if (!disk) return;
   const auto truth = train_undisturbed(job, slow_steps);
-  const auto folder = disk / "checkpoints";
+  const auto folder = *disk / "checkpoints";
   const auto sets = with(slow_steps, {"checkpoint.dir=" + folder.string()});
   program up(job.up(with(sets, {"checkpoint.room_wait_s=0"})));
   CHECK(up.wait() == 74);
@@ -89,7 +101,7 @@ TEST_CASE("faults: a full file system keeps what it has, and room is all the nex
   CHECK(newest >= 2);
   CHECK(newest < 20);
   CHECK(complete_in(folder).size() + static_cast<size_t>(warnings(up, 20)) == 20);
-  REQUIRE(shell("mount -o remount,size=64m '" + disk.string() + "'").code == 0);
+  REQUIRE(shell("mount -o remount,size=64m '" + disk->string() + "'").code == 0);
   program again(job.up(sets));
   CHECK(again.wait() == 0);
   j.follow(again.objects("step"), newest);
@@ -100,20 +112,26 @@ TEST_CASE("faults: a full file system keeps what it has, and room is all the nex
 TEST_CASE("faults: the last save of a run waits for room, and says so") {
   job_files job;
   mounts all;
-  auto why = why_no_mounts();
-  const auto disk = job / "disk";
-  if (!why) why = all.mount("-t tmpfs -o size=1m none", disk);
-  if (why) {
-    MESSAGE("SKIPPED: ", *why);
-    return;
-  }
-  const auto folder = disk / "checkpoints";
+  const auto disk = small_disk(job, all, 1);
+  if (!disk) return;
+  const auto folder = *disk / "checkpoints";
   program up(job.up({"train.steps=3", "checkpoint.dir=" + folder.string()}));
   REQUIRE(up.until_error_has("of step 3, waits for room"));
-  REQUIRE(shell("mount -o remount,size=64m '" + disk.string() + "'").code == 0);
+  REQUIRE(shell("mount -o remount,size=64m '" + disk->string() + "'").code == 0);
   CHECK(up.wait() == 0);
   INFO(up.err());
+  CHECK(up.err().find("the last checkpoint, of step 3, is saved: ") != std::string::npos);
   CHECK(run({"ckpt", "verify", (folder / "step-00000003").string()}).code == 0);
+}
+
+TEST_CASE("faults: what the last save waits for is said once, however often it is tried") {
+  job_files job;
+  program up(job.up({"train.steps=3", "checkpoint.room_wait_s=11"}), 100 << 10);
+  CHECK(up.wait() == 74);
+  INFO(up.err());
+  CHECK(times_said(up, "of step 3, waits for room in ") == 1);
+  CHECK(times_said(up, "checkpoint of step 3 failed: ") == 1);
+  CHECK(times_said(up, ", is saved: ") == 0);
 }
 
 TEST_CASE("faults: where the first tier has no room, the last save goes into the second") {
