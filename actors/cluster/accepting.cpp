@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include <caf/policy/tcp.hpp>
 
@@ -44,16 +45,21 @@ const limits& own_limits() {
 }
 
 /// A descriptor that is given up to take a connection off the queue when there is no other.
-/// Used by the threads of CAF's loops only; a second loop may find it taken, and waits its turn.
+/// One a thread: a loop that found none to spare waits its turn.
 class spare_descriptor {
  public:
   int accept_by_it(int listening) {
     if (fd_ < 0) return -1;
-    close(fd_);
+    close(std::exchange(fd_, -1));
     const int taken = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
     if (taken >= 0) close(taken);
-    fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    fill();
     return taken;
+  }
+
+  /// Another thread may have had the last descriptor when this one was opened.
+  void fill() {
+    if (fd_ < 0) fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
   }
 
  private:
@@ -79,6 +85,7 @@ int accept_within_reserve(int listening) {
       note_turned_away(turned_away::crowded_out, "an unknown address", "no descriptor is left");
     return -1;
   }
+  spare.fill();
   forget_socket(fd);
   const auto& all = own_limits();
   if (fd < all.descriptors - all.shares.reserve) return fd;

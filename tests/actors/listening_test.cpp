@@ -1,13 +1,9 @@
 // Addresses a coordinator could listen on, and those it could not.
 #include "actors/cluster/listening.hpp"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <doctest/doctest.h>
 
-#include "io/file.hpp"
+#include "tests/loopback.hpp"
 
 using namespace troupe;
 
@@ -26,15 +22,8 @@ TEST_CASE("listening: addresses of this machine are taken, others are refused by
 }
 
 TEST_CASE("listening: a port that somebody has is unavailable, and free again when he is gone") {
-  io::unique_fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(at);
-  REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
-  REQUIRE(listen(fd.get(), 1) == 0);
-  REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
-  const auto port = ntohs(at.sin_port);
+  auto fd = loopback_listener();
+  const auto port = port_of(fd);
   const auto refused = cluster::can_listen("127.0.0.1", port);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::unavailable);

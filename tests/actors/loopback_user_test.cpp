@@ -1,15 +1,13 @@
 // Which user is at the other end: by a table of the kernel's form, and by the kernel.
 #include "actors/cluster/loopback_user.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <pwd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <doctest/doctest.h>
 
-#include "io/file.hpp"
+#include "tests/loopback.hpp"
 
 using namespace troupe;
 using cluster::user_in_table;
@@ -41,16 +39,8 @@ TEST_CASE("loopback: the user of a socket, where its process lives (USR-1)") {
 }
 
 TEST_CASE("loopback: the kernel knows who we are") {
-  const io::unique_fd listening(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t bytes = sizeof(at);
-  REQUIRE(bind(listening.get(), reinterpret_cast<sockaddr*>(&at), bytes) == 0);
-  REQUIRE(listen(listening.get(), 1) == 0);
-  REQUIRE(getsockname(listening.get(), reinterpret_cast<sockaddr*>(&at), &bytes) == 0);
-  io::unique_fd knocks(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  REQUIRE(connect(knocks.get(), reinterpret_cast<sockaddr*>(&at), bytes) == 0);
+  const auto listening = loopback_listener();
+  auto knocks = loopback_connection(listening);
   const io::unique_fd accepted(accept(listening.get(), nullptr, nullptr));
   REQUIRE(accepted);
   const auto* entry = getpwuid(geteuid());

@@ -50,13 +50,7 @@ double median_step_ms(const program& up, size_t from) {
 
 /// Of three kinds in turn: says nothing, says half of a greeting, says noise.
 troupe::io::unique_fd crowd_member(uint16_t port, size_t number) {
-  troupe::io::unique_fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  REQUIRE(fd);
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0);
+  auto fd = troupe::loopback_connection(port);
   const std::string says = number % 3 == 0   ? ""
                            : number % 3 == 1 ? std::string("\x16\x03\x01\x02", 4)
                                              : std::string(64, '\xff');

@@ -1,9 +1,6 @@
 // What a run needs, made by the test: a folder, text, a configuration, and the runs themselves.
 #pragma once
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -18,6 +15,7 @@
 #include "io/folder/lock.hpp"
 #include "tests/cluster/program.hpp"
 #include "tests/io/scratch.hpp"
+#include "tests/loopback.hpp"
 
 namespace troupe::cluster_test {
 
@@ -130,14 +128,7 @@ inline std::vector<std::string> layout(int data, int pipeline) {
 
 /// A setting of cluster.port to one that is free now (an external launch wants a fixed one).
 inline std::string free_port() {
-  io::unique_fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(at);
-  REQUIRE(bind(fd.get(), reinterpret_cast<sockaddr*>(&at), size) == 0);
-  REQUIRE(getsockname(fd.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
-  return fmt::format("cluster.port={}", ntohs(at.sin_port));
+  return fmt::format("cluster.port={}", port_of(loopback_bound()));
 }
 
 /// The largest relative difference; infinite if the lengths differ or there is nothing to compare.

@@ -1,7 +1,6 @@
 // Those who have no business with a cluster, and say so to its ports.
 #pragma once
 
-#include <arpa/inet.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -13,21 +12,15 @@
 
 #include <doctest/doctest.h>
 
-#include "io/file.hpp"
+#include "tests/loopback.hpp"
 
 namespace troupe::cluster_test {
 
 /// A TCP connection that says something no peer would; true if the other side then hung up.
 inline bool send_garbage(uint16_t port, const std::string& bytes) {
-  troupe::io::unique_fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  REQUIRE(fd);
+  const auto fd = loopback_connection(port);
   timeval limit{60, 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(port);
-  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  REQUIRE(connect(fd.get(), reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0);
   send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   shutdown(fd.get(), SHUT_WR);
   char reply[4096];

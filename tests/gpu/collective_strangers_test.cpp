@@ -9,6 +9,7 @@
 #include "gpu/collective/pair_proof.hpp"
 #include "io/file.hpp"
 #include "tests/gpu/collective_cases.hpp"
+#include "tests/loopback.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;
@@ -27,20 +28,9 @@ uint16_t port_of(const std::string& address) {
   return ntohs(port);
 }
 
-sockaddr_in on_loopback(uint16_t port) {
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_port = htons(port);
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return at;
-}
-
 /// A connection that says `bytes` and stays.
 io::unique_fd stranger(uint16_t port, const std::string& bytes) {
-  io::unique_fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  REQUIRE(fd);
-  const auto to = on_loopback(port);
-  REQUIRE(connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0);
+  auto fd = loopback_connection(port);
   send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
   return fd;
 }
@@ -93,12 +83,8 @@ TEST_CASE("COM-6: a thousand strangers at the ports of a group change no bit and
 }
 
 TEST_CASE("PLK-3: who has taken a rank's port is found out, and the group is refused by name") {
-  io::unique_fd impostor(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  auto at = on_loopback(0);
-  socklen_t size = sizeof(at);
-  REQUIRE(bind(impostor.get(), reinterpret_cast<const sockaddr*>(&at), size) == 0);
-  REQUIRE(listen(impostor.get(), 8) == 0);
-  REQUIRE(getsockname(impostor.get(), reinterpret_cast<sockaddr*>(&at), &size) == 0);
+  const auto impostor = loopback_listener();
+  const auto port = htons(port_of(impostor));
   std::thread answers([&] {
     const io::unique_fd fd(accept(impostor.get(), nullptr, nullptr));
     char hello[pair_hello::size];
@@ -109,7 +95,7 @@ TEST_CASE("PLK-3: who has taken a rank's port is found out, and the group is ref
   });
   auto all = listening(over_tcp, 2, std::chrono::minutes(5));
   auto offered = offered_to(table_of(all), 1);
-  std::memcpy(offered[0].data() + 5, &at.sin_port, 2);
+  std::memcpy(offered[0].data() + 5, &port, 2);
   const auto made = all[1].pending->connect(offered);
   answers.join();
   REQUIRE_FALSE(made);
@@ -122,7 +108,7 @@ TEST_CASE("COM-6: the port of a group is closed when the group is made") {
   auto all = listening(over_tcp, 2, std::chrono::minutes(5));
   const auto table = table_of(all);
   connect_all(all, table);
-  io::unique_fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const auto to = on_loopback(port_of(table[0][1]));
+  const auto fd = loopback_socket();
+  const auto to = loopback_address(port_of(table[0][1]));
   CHECK(connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0);
 }
