@@ -21,6 +21,8 @@ namespace troupe {
 namespace {
 
 constexpr size_t most_remembered = 65'536;
+/// Between two looks through the whole book: a flood of connections does not pay for one each.
+constexpr int64_t look_pause_ns = 1'000'000'000;
 
 struct entry {
   peer who;
@@ -31,6 +33,7 @@ struct entry {
 struct book {
   std::shared_mutex mutex;
   std::unordered_map<caf::node_id, entry> peers;
+  std::optional<int64_t> looked_ns;  ///< when forgotten ones were last looked for
   std::mutex witness_mutex;
   std::function<void(const refusal&)> witness;
 };
@@ -42,6 +45,12 @@ book& the_book() {
 
 bool forgotten(const entry& e, int64_t now_ns) {
   return e.connections == 0 && now_ns - e.gone_ns >= peer_memory_ns;
+}
+
+void forget_the_gone(book& b, int64_t now_ns) {
+  if (b.looked_ns && now_ns - *b.looked_ns < look_pause_ns) return;
+  b.looked_ns = now_ns;
+  std::erase_if(b.peers, [&](const auto& p) { return forgotten(p.second, now_ns); });
 }
 
 void tell_witness(const refusal& r) {
@@ -57,8 +66,7 @@ bool bind_peer(const caf::node_id& process, const peer& who, int64_t now_ns) {
   std::unique_lock lock(b.mutex);
   auto it = b.peers.find(process);
   if (it == b.peers.end() || forgotten(it->second, now_ns)) {
-    if (b.peers.size() >= most_remembered / 2)
-      std::erase_if(b.peers, [&](const auto& p) { return forgotten(p.second, now_ns); });
+    if (b.peers.size() >= most_remembered / 2) forget_the_gone(b, now_ns);
     if (b.peers.size() >= most_remembered) return false;
     it = b.peers.insert_or_assign(process, entry{who, 0, 0}).first;
   } else if (it->second.who != who) {

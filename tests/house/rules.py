@@ -136,7 +136,6 @@ NO_LIMITS = {
 }
 # Rows that no test reaches, and why.
 UNREACHED = {
-    "actors/base/trust.cpp most_remembered": "a minute of bindings",
     "actors/checkpoint/archive.cpp most_places": "ninety-nine folders of others beside one export",
     "gpu/collective/tensor_links.cpp most_ready": "a rank that misbehaves within its own job",
     "actors/checkpoint/archive.cpp max_tokenizer_bytes": "an archive of its own for one call of read_file",
