@@ -2,8 +2,6 @@
 // lives of stages whose events are drawn from the bytes. What is accepted must replay to an answer.
 //
 // The first byte chooses the door.
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -11,16 +9,11 @@
 #include "actors/replay/replay.hpp"
 #include "actors/trace/trace_file.hpp"
 #include "messages/actors.hpp"
+#include "tests/fuzz/must.hpp"
 
 using namespace troupe;
 
 namespace {
-
-void must(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %s\n", what);
-  std::abort();
-}
 
 void live(std::span<const uint8_t> file) {
   auto all = replay::read_lives(file, "fuzz");

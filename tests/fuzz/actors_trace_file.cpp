@@ -2,8 +2,6 @@
 // is accepted must make a timeline, statistics, a critical path that covers its step, and exports.
 //
 // The first byte chooses the door.
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -13,17 +11,12 @@
 #include "actors/trace/export.hpp"
 #include "actors/trace/stats.hpp"
 #include "actors/trace/trace_file.hpp"
+#include "tests/fuzz/must.hpp"
 
 using namespace troupe;
 using namespace troupe::trace;
 
 namespace {
-
-void must(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %s\n", what);
-  std::abort();
-}
 
 void use(trace_contents contents) {
   const auto t = timeline::build(std::move(contents));

@@ -5,24 +5,18 @@
 // anything would get past it. tests/io/checkpoint/fuzz_test.cpp runs the same function from CTest
 // with any compiler.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <span>
 
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/restore_plan.hpp"
+#include "tests/fuzz/must.hpp"
 #include "tests/io/checkpoint/sign.hpp"
 
 using namespace troupe::io::checkpoint;
+using troupe::must;
 
 namespace {
-
-void must(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %s\n", what);
-  std::abort();
-}
 
 void look_at_manifest(std::span<const std::byte> bytes) {
   auto m = parse_manifest(bytes);

@@ -3,8 +3,6 @@
 //
 // The first byte chooses the door, the second the message type. tests/messages/fuzz_test.cpp runs
 // the same function from CTest with any compiler.
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -15,16 +13,11 @@
 #include "messages/msg.hpp"
 #include "messages/registry.hpp"
 #include "messages/schemas/troupe_generated.h"
+#include "tests/fuzz/must.hpp"
 
 using namespace troupe;
 
 namespace {
-
-void must(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "broken promise: %s\n", what);
-  std::abort();
-}
 
 template <class T>
 void unpack(const any_msg& m) {

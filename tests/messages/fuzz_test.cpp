@@ -9,6 +9,7 @@
 
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"
+#include "tests/fuzz/mutate.hpp"
 
 using namespace troupe;
 
@@ -56,35 +57,6 @@ std::vector<bytes> corpus() {
   return out;
 }
 
-void mutate(bytes& x, std::mt19937_64& random) {
-  static const uint8_t interesting[] = {0, 1, 4, 8, 0x7f, 0x80, 0xff, '"', '{', '[', ','};
-  for (auto n = 1 + random() % 4; n > 0 && x.size() > 2; --n) {
-    auto at = 2 + random() % (x.size() - 2);
-    switch (random() % 6) {
-      case 0:
-        x[at] ^= static_cast<uint8_t>(1u << (random() % 8));
-        break;
-      case 1:
-        x[at] = interesting[random() % std::size(interesting)];
-        break;
-      case 2:
-        x[at] = static_cast<uint8_t>(random());
-        break;
-      case 3:
-        x.resize(at);
-        break;
-      case 4:
-        x.insert(x.begin() + static_cast<ptrdiff_t>(at), static_cast<uint8_t>(random()));
-        break;
-      default: {  // a word copied elsewhere: offsets that point to what other offsets point to
-        auto from = 2 + random() % (x.size() - 2);
-        for (size_t k = 0; k < 4 && from + k < x.size() && at + k < x.size(); ++k)
-          x[at + k] = x[from + k];
-      }
-    }
-  }
-}
-
 }  // namespace
 
 TEST_CASE("the fuzzer's entry survives its seeds and 300,000 seeded mutations") {
@@ -94,7 +66,7 @@ TEST_CASE("the fuzzer's entry survives its seeds and 300,000 seeded mutations") 
   auto before = counts();
   for (int i = 0; i < 300'000; ++i) {
     auto x = seeds[random() % seeds.size()];
-    mutate(x, random);
+    mutate(x, random, 2);
     LLVMFuzzerTestOneInput(x.data(), x.size());
   }
   auto after = counts();

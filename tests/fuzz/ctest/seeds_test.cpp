@@ -1,0 +1,64 @@
+// Fuzzers that no other test runs, from their seeds and seeded mutations of them, so that every
+// build runs them, not only clang's.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+
+#include "tests/fuzz/mutate.hpp"
+
+// CMake gives each entry point its fuzzer's name.
+extern "C" {
+int fuzz_actors_train_state(const uint8_t* data, size_t size);
+int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
+int fuzz_io_folder(const uint8_t* data, size_t size);
+int fuzz_io_machine(const uint8_t* data, size_t size);
+int fuzz_io_tls(const uint8_t* data, size_t size);
+}
+
+namespace {
+
+struct fuzzer {
+  const char* name;
+  int (*entry)(const uint8_t*, size_t);
+  size_t door_bytes = 1;
+};
+
+const fuzzer fuzzers[] = {{"actors_train_state", fuzz_actors_train_state, 0},
+                          {"gpu_pair_proof", fuzz_gpu_pair_proof},
+                          {"io_folder", fuzz_io_folder},
+                          {"io_machine", fuzz_io_machine, 0},
+                          {"io_tls", fuzz_io_tls}};
+
+std::vector<std::vector<uint8_t>> seeds_of(const std::string& name) {
+  std::vector<std::vector<uint8_t>> out;
+  for (const auto& file :
+       std::filesystem::directory_iterator(TROUPE_SOURCE_DIR "/tests/fuzz/seeds/" + name)) {
+    std::ifstream in(file.path(), std::ios::binary);
+    out.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("fuzzers survive their seeds and 20,000 seeded mutations each") {
+  for (const auto& f : fuzzers) {
+    CAPTURE(f.name);
+    const auto seeds = seeds_of(f.name);
+    REQUIRE(!seeds.empty());
+    for (const auto& seed : seeds) f.entry(seed.data(), seed.size());
+    std::mt19937_64 random(7);
+    for (int i = 0; i < 20'000; ++i) {
+      auto x = seeds[random() % seeds.size()];
+      troupe::mutate(x, random, f.door_bytes);
+      f.entry(x.data(), x.size());
+    }
+  }
+}
