@@ -8,9 +8,18 @@ set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 build="$root/build/release"
-[ $# -gt 0 ] || set -- -R '^(test_gpu|test_gpu_oracle|test_cuda|test_cuda_oracle|test_cluster_oracle): |^test_cluster: layouts: gpt2, tied head$'
+run() { ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --no-tests=error "$@"; }
+
 for isa in $("$build/bin/troupe" version --json |
   python3 -c 'import json, sys; print(*json.load(sys.stdin)["instruction_sets"])'); do
   echo "--- TROUPE_ISA=$isa"
-  TROUPE_ISA=$isa ctest --test-dir "$build" --output-on-failure --no-tests=error "$@"
+  export TROUPE_ISA=$isa
+  if [ $# -gt 0 ]; then
+    run "$@"
+  else  # each by itself: a name that fits no test any more is an error
+    for tests in test_gpu: test_gpu_oracle: test_cuda: test_cuda_oracle: test_cluster_oracle: \
+      'test_cluster:layouts: gpt2, tied head$'; do
+      run -R "^$tests"
+    done
+  fi
 done

@@ -202,7 +202,7 @@ struct front_office {
 
 /// However this process comes to its end, the coordinator ends with it: `orderly_end` waits for it.
 struct head_end {
-  cluster::coordinator_actor head;
+  coordinator_actor head;
   ~head_end() { caf::anon_send_exit(head, caf::exit_reason::kill); }
 };
 

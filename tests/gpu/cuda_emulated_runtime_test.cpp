@@ -220,6 +220,11 @@ TEST_CASE("EMR-4: after a failed kernel nothing runs and every call fails, until
   void* p = nullptr;
   CHECK(cudaMalloc(&p, 1) == cudaErrorLaunchFailure);
   CHECK_FALSE(ran);
+  std::thread([&] {  // hears of it only now
+    CHECK(cudaSetDevice(0) == cudaErrorLaunchFailure);
+    CHECK(cudaEventSynchronize(e) == cudaErrorLaunchFailure);
+  }).join();
+  CHECK(c.all.empty());
   emulator::reset();
   CHECK(cudaStreamSynchronize(s) == cudaSuccess);
   cudaEventDestroy(e);

@@ -280,11 +280,13 @@ cudaError_t cudaGetDeviceCount(int* count) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  if (auto e = enter(__func__); e != cudaSuccess) return leave(e);
+  const auto e = enter(__func__);
+  const bool lost = e != cudaSuccess && e == loss_of(current_device);
+  if (e != cudaSuccess && !lost) return leave(e);
   if (device < 0 || device >= devices()) return leave(cudaErrorInvalidDevice);
   current_device = device;
-  has_chosen = true;
-  return leave(loss_of(device));
+  has_chosen = true;  // a lost one, too: what the thread calls next fails by that, and makes nothing
+  return leave(lost ? e : loss_of(device));
 }
 
 cudaError_t cudaGetDevice(int* device) {
