@@ -51,6 +51,11 @@ bool fits(std::string_view name, std::string_view pattern) {
   return name.empty();
 }
 
+/// The mark, or its temporary: all there is in a folder whose maker was killed at its first write.
+bool is_mark(std::string_view name) {
+  return name == mark_file || fits(name, fmt::format("{}.tmp-#-#", mark_file));
+}
+
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
          name.find('\0') == name.npos;
@@ -268,7 +273,7 @@ std::string_view to_string(folder_kind kind) {
 }
 
 bool claim::names(std::string_view name) const {
-  if (name == mark_file || kind == folder_kind::scratch) return true;
+  if (kind == folder_kind::scratch || is_mark(name)) return true;
   return std::any_of(files.begin(), files.end(), [&](const std::string& pattern) {
     return fits(name, pattern) || fits(name, pattern + ".tmp-#-#");
   });
@@ -317,9 +322,11 @@ status make_owned(const fs::path& folder, const claim& as) {
   TROUPE_TRY(all, list_of(f.self.get(), f.path));
   const bool marked =
       std::any_of(all.begin(), all.end(), [](const folder_item& c) { return c.name == mark_file; });
-  if (!all.empty() && !marked)
-    return not_ours(fmt::format("{} holds what this program did not make ({})", folder.string(),
-                                all.front().name));
+  const auto other =
+      std::find_if(all.begin(), all.end(), [](const folder_item& c) { return !is_mark(c.name); });
+  if (!marked && other != all.end())
+    return not_ours(
+        fmt::format("{} holds what this program did not make ({})", folder.string(), other->name));
   TROUPE_CHECK(write_mark(f.path, as));
   return fsync_directory(f.path.parent_path());
 }

@@ -54,7 +54,7 @@ struct claim {
   std::vector<std::string> files;  ///< names in it; what is scratch needs none
   bool operator==(const claim&) const = default;
 
-  /// Whether a name in the folder is ours; the mark's own always is.
+  /// Whether a name in the folder is ours; the mark's own, and its temporary's, always are.
   bool names(std::string_view name) const;
 };
 

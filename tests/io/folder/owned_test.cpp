@@ -216,6 +216,19 @@ TEST_CASE("owned: made where nothing is, where nothing lies in it, or over its o
   CHECK(mark_output(dir / "empty", "tiny").error().code == errc::permission);
 }
 
+TEST_CASE("owned: a folder whose maker was killed at its mark is made again, or goes") {
+  scratch dir;
+  const auto half = dir / "model.partial", temporary = half / ".troupe-owned.tmp-4711-0";
+  put_file(temporary, "{\"troupe");
+  CHECK(check_claimed(half, {folder_kind::model, {}, {}}));
+  CHECK(make_owned(half, model));
+  CHECK(remove_owned(half, folder_kind::model));
+  CHECK_FALSE(fs::exists(half));
+  put_file(temporary, "");
+  CHECK(remove_owned(half, folder_kind::model));
+  CHECK_FALSE(fs::exists(half));
+}
+
 TEST_CASE("owned: a scratch folder goes with all in it, and links in it lead nowhere") {
   scratch dir;
   put_file(dir / "mine/weights", "1");
