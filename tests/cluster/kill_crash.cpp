@@ -3,7 +3,13 @@
 // judged (survivors.hpp), the same command goes on from them, and is killed again, until the job
 // is done; then the next job begins, with other settings.
 //
-//   TROUPE_KILLS      kills in all layouts together (default 36; nightly 1000 and more)
+// Between two lives of a job, by seed as well (turns.hpp): a return to an older checkpoint or to
+// one that was set aside, a fresh start, damage in the first tier, or all of it gone; and while one
+// lives, a second launcher of the same job. Every other job has a second tier. Which checkpoints
+// must be there then, and from which the next life goes on, is the ledger's affair (ledger.hpp).
+//
+//   TROUPE_KILLS      kills in all layouts together (default 36; nightly 1000 and more). From 32 on
+//                     they go on until each kind of turn was taken in each layout
 //   TROUPE_KILL_SEED  another seed than 1
 //
 // What a kill leaves is all that was written, synced or not: a cut of the power is another test's
@@ -14,8 +20,10 @@
 #include <csignal>
 #include <optional>
 
+#include "tests/cluster/ledger.hpp"
 #include "tests/cluster/moments.hpp"
-#include "tests/cluster/survivors.hpp"
+#include "tests/cluster/rivals.hpp"
+#include "tests/cluster/turns.hpp"
 
 using namespace troupe::cluster_test;
 
@@ -28,9 +36,9 @@ enum class target : uint8_t { node, launcher, all };
 constexpr const char* target_names[] = {"one node", "the launcher", "all at once"};
 
 /// What changes how checkpoints are written and kept, and no bit of them.
-std::vector<std::string> draw_settings(std::mt19937_64& random, bool removals) {
+std::vector<std::string> draw_settings(std::mt19937_64& random, int keep) {
   constexpr const char* busy[] = {"block", "skip", "stretch"};
-  return {fmt::format("checkpoint.keep={}", removals ? 2 : 0),
+  return {fmt::format("checkpoint.keep={}", keep),
           fmt::format("checkpoint.when_busy={}", busy[random() % 3])};
 }
 
@@ -49,27 +57,53 @@ int64_t now_ns() {
   return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count() - 10'000'000;
 }
 
+/// Damages a checkpoint; its manifest can still be read.
+void damage(const fs::path& checkpoint, std::mt19937_64& random) {
+  const auto shard = checkpoint / "rank-00000.shard";
+  auto bytes = text_of(shard);
+  REQUIRE(bytes.size() > 1);
+  switch (random() % 3) {
+    case 0:
+      fs::remove(checkpoint / "train_state.json");
+      return;
+    case 1:
+      fs::resize_file(shard, bytes.size() / 2);
+      return;
+    default:
+      bytes[random() % bytes.size()] ^= 4;
+      std::ofstream(shard, std::ios::binary) << bytes;
+  }
+}
+
 class hunt {
  public:
   hunt(int data, int pipeline, int hidden)
       : nodes_(static_cast<size_t>(data * pipeline)),
         seed_(number_from("TROUPE_KILL_SEED", 1)),
         random_(static_cast<uint64_t>(seed_) * 100 + static_cast<uint64_t>(data * 10 + pipeline)),
+        deck_(steps, data > 1),
         sets_(with(layout(data, pipeline),
                    {fmt::format("train.steps={}", steps), "checkpoint.every=1",
+                    "cluster.dead_after_ms=120000",  // some are stopped for a while (rivals.hpp)
                     fmt::format("model.hidden={}", hidden)})),
         truth_(train_undisturbed(job_, sets_)),
         judge_(truth_) {}
 
-  /// Whole jobs, until so many were killed.
+  /// Whole jobs, until so many were killed, and each kind of turn was taken if they are enough.
   void run(int kills) {
-    for (int number = 1; kills_ < kills || number == 1; ++number) {
-      const auto output = job_ / fmt::format("job{}", number);
-      begin(output, (static_cast<size_t>(number) + nodes_) % 2 == 1);
-      while (!incarnation(kills_ < kills)) continue;
+    const bool all_kinds = kills >= turn_deck::kinds;
+    const auto goes_on = [&] {
+      return kills_ < kills || (all_kinds && kills_ < 3 * kills && runs_ < 4 * kills &&
+                                !deck_.first_round_left().empty());
+    };
+    for (int number = 1; number == 1 || goes_on(); ++number) {
+      begin(number);
+      while (!incarnation(goes_on())) continue;
       ++jobs_;
-      fs::remove_all(output);
+      for (const auto& folder : {output_, second_})
+        if (!folder.empty()) fs::remove_all(folder);
     }
+    if (all_kinds) CHECK_MESSAGE(deck_.first_round_left().empty(), deck_.first_round_left());
   }
 
   std::string summary() const {
@@ -80,61 +114,127 @@ class hunt {
     for (size_t s = 0; s < sights; ++s)
       if (by_sight_[s] > 0)
         out += fmt::format(" {} {}", by_sight_[s], to_string(static_cast<sight>(s)));
+    out += fmt::format("), {} jobs ({} of two tiers) in {} runs, {} leftovers removed; ", jobs_,
+                       two_tiers_, runs_, leftovers_);
+    for (size_t k = 0; k < deeds; ++k)
+      out +=
+          fmt::format("{}{} {}", k > 0 ? ", " : "", by_deed_[k], to_string(static_cast<deed>(k)));
     return out + fmt::format(
-                     "), {} jobs in {} runs, {} leftovers removed; checkpoints: {} compared "
-                     "with the undisturbed run's, {} verifications (seed {})",
-                     jobs_, runs_, leftovers_, judge_.compared(), judge_.verified(), seed_);
+                     ", {} checkpoints set aside; {} compared with the undisturbed run's, {} "
+                     "verifications (seed {})",
+                     asides_ + (account_ ? account_->asides() : 0), judge_.compared(),
+                     judge_.verified(), seed_);
   }
 
  private:
-  void begin(const fs::path& output, bool removals) {
-    removals_ = removals;
-    output_ = output;
-    job_sets_ =
-        with(sets_, with(draw_settings(random_, removals), {"job.output=" + output.string()}));
-    saved_ = acknowledged_ = 0;
+  /// Every other job has a second tier, every other one a rule that removes.
+  void begin(int number) {
+    const bool two = number % 2 == 1 || !deck_.first_round_left().empty();
+    removals_ = (static_cast<size_t>(number) + nodes_) % 2 == 1;
+    const int keep = removals_ ? 2 : 0;
+    output_ = job_ / fmt::format("job{}", number);
+    second_ = two ? job_ / fmt::format("second{}", number) : fs::path();
+    job_sets_ = with(sets_, with(draw_settings(random_, keep), {"job.output=" + output_.string()}));
+    if (two)
+      job_sets_ = with(job_sets_, {"checkpoint.second.dir=" + second_.string(),
+                                   fmt::format("checkpoint.second.keep={}", keep)});
+    std::vector<kept_folder> tiers{{folder(), keep}};
+    if (two) tiers.push_back({second_, keep});
+    two_tiers_ += two ? 1 : 0;
+    asides_ += account_ ? account_->asides() : 0;
+    account_.emplace(judge_, std::move(tiers));
     left_.clear();
   }
 
   fs::path folder() const { return output_ / "checkpoints"; }
+  fs::path log() const { return output_ / "log.jsonl"; }
+
+  /// What earlier interrupted saves and copies left, with their folders.
+  std::vector<fs::path> leftovers() const {
+    std::vector<fs::path> out;
+    for (const auto& dir : {folder(), second_})
+      if (!dir.empty())
+        for (const auto& name : leftovers_in(dir)) out.push_back(dir / name);
+    return out;
+  }
 
   /// One start of the command, with a kill unless the job is to be finished; true when it is done.
   bool incarnation(bool strike) {
-    const auto when = draw_moment(random_, removals_);
+    const auto t = strike ? deck_.draw(random_, *account_, !second_.empty()) : turn{};
+    const auto when = moment_of(t);
     auto whom = static_cast<target>(random_() % 3);
     const auto which = static_cast<size_t>(random_() % nodes_);
+    make_trouble(t);
+    auto sets = with(job_sets_, {"checkpoint.resume=" + set_out(t)});
+    if (t.who == rival::running) sets.emplace_back("checkpoint.second.bytes_per_second=50000");
     INFO("seed ", seed_, ", kill ", kills_ + 1, " of ",
          std::string(strike ? target_names[static_cast<size_t>(whom)] : "nobody"), " ",
-         render(when));
-    lookout watch(folder());
+         render(when), "; ", render(t), ", from step ", account_->step_of(from_));
+    lookout watch(folder(), second_, output_);
     started_ns_ = now_ns();
-    program up(job_.up(job_sets_));
+    logged_ = fs::exists(log()) ? fs::file_size(log()) : 0;
+    program up(job_.up(sets));
     ++runs_;
     if (!strike) return finish(up);
     std::vector<watched> nodes;
     if (when.what == sight::launched || when.what == sight::open) whom = target::launcher;
-    if (when.what != sight::launched) {
+    if (when.what == sight::aside) whom = target::launcher;  // before there are nodes
+    if (when.what != sight::launched && when.what != sight::aside) {
       if (!up.until([&] { return up.port() != 0; })) return finish(up);
       check_start(up);
       if (when.what != sight::open) nodes = nodes_when_there(up);
     }
     if (!watch.await(up, when)) return finish(up);
+    if (t.who != rival::none && !challenge(up, nodes, t.who)) return finish(up);
     hit(up, whom, nodes, which);
     if (look_after(up, whom, nodes)) return true;
     ++kills_;
     ++by_target_[static_cast<size_t>(whom)];
     ++by_sight_[static_cast<size_t>(when.what)];
+    deck_.taken(t);
+    for (const auto d : deeds_of(t)) ++by_deed_[static_cast<size_t>(d)];
     return false;
+  }
+
+  moment moment_of(const turn& t) {
+    if (t.at) return draw_moment_of(random_, *t.at);
+    auto when = draw_moment(random_, removals_);
+    while (t.who != rival::none && (when.what == sight::launched || when.what == sight::open))
+      when = draw_moment(random_, removals_);
+    return when;
+  }
+
+  /// What happens to the first tier while nobody runs.
+  void make_trouble(const turn& t) {
+    if (t.what == trouble::damage) {
+      const auto victim = turn_deck::to_damage(*account_, random_);
+      damage(victim.path, random_);
+      account_->spoiled(victim);
+    }
+    if (t.what == trouble::emptied) {
+      for (const auto& e : fs::directory_iterator(folder())) fs::remove_all(e.path());
+      account_->emptied(0);
+      std::erase_if(left_, [&](const fs::path& p) { return p.parent_path() == folder(); });
+    }
+  }
+
+  /// Where the life begins, for the account, and for checkpoint.resume.
+  std::string set_out(const turn& t) {
+    const auto to = deck_.destination(t, *account_, random_);
+    from_ = t.how == course::go_on ? account_->expected() : to ? to->id : -1;
+    account_->begin(from_);
+    return t.how == course::go_on ? "auto" : to ? to->path.string() : "never";
   }
 
   /// The old leftovers are gone and were named; what is partial now is this run's own.
   void check_start(const program& up) {
-    for (const auto& name : left_)
-      CHECK_MESSAGE(up.err().find(name + ", left by an interrupted save") != std::string::npos,
-                    name, " was not said to be removed");
+    for (const auto& path : left_)
+      CHECK_MESSAGE(
+          up.err().find(path.string() + ", left by an interrupted save") != std::string::npos,
+          path.string(), " was not said to be removed");
     leftovers_ += static_cast<int>(left_.size());
-    for (const auto& name : leftovers_in(folder()))
-      CHECK_MESSAGE(born_ns(folder() / name).value_or(INT64_MAX) >= started_ns_, name,
+    for (const auto& path : leftovers())
+      CHECK_MESSAGE(born_ns(path).value_or(INT64_MAX) >= started_ns_, path.string(),
                     " is still there");
   }
 
@@ -147,6 +247,15 @@ class hunt {
     std::vector<watched> out;
     for (pid_t pid : pids) out.emplace_back(pid);
     return out;
+  }
+
+  /// Another launcher of the job; false when the first had its end meanwhile.
+  bool challenge(program& up, const std::vector<watched>& nodes, rival who) {
+    std::vector<fs::path> folders{output_};
+    if (!second_.empty()) folders.push_back(second_);
+    if (who == rival::frozen)
+      challenge_frozen(up, nodes, job_.up(with(job_sets_, {"checkpoint.resume=never"})), folders);
+    return who == rival::frozen || challenge_running(up, job_.up(job_sets_));
   }
 
   void hit(const program& up, target whom, const std::vector<watched>& nodes, size_t which) {
@@ -170,18 +279,18 @@ class hunt {
     }
     if (nodes.empty() && up.port() != 0)
       CHECK(eventually([&] { return nodes_of(up.port()).empty(); }));
-    judge_survivors(up);
-    left_ = leftovers_in(folder());
+    judge_survivors(up, code == 0);
+    left_ = leftovers();
     for (const auto& e : fs::directory_iterator(output_))
       if (e.path().filename().string().starts_with("blackbox-")) fs::remove(e.path());
     return code == 0 && finished();
   }
 
-  void judge_survivors(const program& up) {
-    judge_.follow(up.objects("step"), saved_);
-    acknowledged_ = std::max({acknowledged_, acknowledged_in(up.out()),
-                              acknowledged_in(text_of(output_ / "log.jsonl"))});
-    saved_ = judge_.look(folder(), acknowledged_);
+  void judge_survivors(const program& up, bool last) {
+    judge_.follow(up.objects("step"), account_->step_of(from_));
+    auto acknowledged = all_acknowledged_in(up.out());
+    acknowledged.merge(all_acknowledged_in(text_of(log()).substr(logged_)));
+    account_->end(acknowledged, last);
   }
 
   /// Nobody kills it: it comes to its end.
@@ -189,13 +298,14 @@ class hunt {
     const int code = up.wait();
     INFO(up.err());
     CHECK(code == 0);
-    judge_survivors(up);
+    judge_survivors(up, true);
     return finished();
   }
 
   bool finished() const {
-    CHECK(saved_ == steps);
-    CHECK(leftovers_in(folder()).empty());
+    CHECK(account_->step_of(account_->expected(1)) == steps);
+    if (!second_.empty()) CHECK(account_->step_of(account_->expected(0)) == steps);
+    CHECK(leftovers().empty());
     CHECK(text_of(output_ / "model/model.safetensors") == truth_.model);
     return true;
   }
@@ -204,20 +314,24 @@ class hunt {
   size_t nodes_;
   int seed_;
   std::mt19937_64 random_;
+  turn_deck deck_;
   std::vector<std::string> sets_;
   undisturbed truth_;
   judge judge_;
   // of the job at hand
-  fs::path output_;
+  fs::path output_, second_;
   std::vector<std::string> job_sets_;
   bool removals_ = false;
+  std::optional<ledger> account_;
+  int from_ = -1;
   int64_t started_ns_ = 0;
-  int saved_ = 0, acknowledged_ = 0;
-  std::vector<std::string> left_;
+  uint64_t logged_ = 0;  ///< bytes of the log before this life
+  std::vector<fs::path> left_;
   // of all
-  int kills_ = 0, runs_ = 0, jobs_ = 0, leftovers_ = 0;
+  int kills_ = 0, runs_ = 0, jobs_ = 0, two_tiers_ = 0, leftovers_ = 0, asides_ = 0;
   std::array<int, 3> by_target_{};
   std::array<int, sights> by_sight_{};
+  std::array<int, deeds> by_deed_{};
 };
 
 void hunt_in(int data, int pipeline, int hidden) {

@@ -1,4 +1,4 @@
-// inotify on the folder of checkpoints and on each partial one.
+// inotify on the folders of checkpoints, on the output, and on each partial folder in them.
 #include "tests/cluster/moments.hpp"
 
 #include <sys/inotify.h>
@@ -31,15 +31,28 @@ int times(const std::string& text, std::string_view part) {
 }  // namespace
 
 std::string_view to_string(sight what) {
-  constexpr std::string_view names[sights] = {"launch",  "opening", "step",     "partial",
-                                              "shard",   "write",   "manifest", "commit",
-                                              "removal", "deletion"};
+  constexpr std::string_view names[sights] = {"launch", "opening",  "step",   "partial", "shard",
+                                              "write",  "manifest", "commit", "removal", "deletion",
+                                              "copy",   "copied",   "aside",  "publish"};
   return names[static_cast<size_t>(what)];
 }
 
 std::string render(const moment& m) {
   return fmt::format("after {} {} and {} us", to_string(m.what), m.count, m.after.count());
 }
+
+namespace {
+
+/// From none to the most, small ones as often as large ones.
+std::chrono::microseconds draw_spin(std::mt19937_64& random, double most_us) {
+  const double exponent = static_cast<double>(random() % 1000) / 1000 * std::log(most_us);
+  return std::chrono::microseconds(static_cast<int64_t>(std::exp(exponent)) - 1);
+}
+
+constexpr double most_of_save_us = 30'000;  ///< a save takes some milliseconds
+constexpr double most_of_names_us = 100;    ///< files are removed, and renamed, in much less
+
+}  // namespace
 
 moment draw_moment(std::mt19937_64& random, bool removals) {
   auto below = [&](uint64_t n) { return static_cast<int>(random() % n); };
@@ -54,50 +67,100 @@ moment draw_moment(std::mt19937_64& random, bool removals) {
   m.what = often[below(std::size(often) - (removals ? 0 : of_removals))];
   m.count = 1 + below(m.what == sight::write || m.what == sight::shard ? 9 : 3);
   if (m.what == sight::launched || m.what == sight::open) m.count = 1;
-  // From none to 30 ms, small ones as often as large ones: a save takes some milliseconds. A
-  // folder's files are removed in much less than one.
-  const double most_us = m.what == sight::deletion ? 100 : 30'000;
-  const double exponent = static_cast<double>(below(1000)) / 1000 * std::log(most_us);
-  m.after = std::chrono::microseconds(static_cast<int64_t>(std::exp(exponent)) - 1);
+  m.after = draw_spin(random, m.what == sight::deletion ? most_of_names_us : most_of_save_us);
   return m;
 }
 
-lookout::lookout(const fs::path& folder) : folder_(folder) {
-  fs::create_directories(folder);
-  events_ = io::unique_fd(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
-  REQUIRE(events_);
-  on_folder_ = inotify_add_watch(events_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO);
-  REQUIRE(on_folder_ >= 0);
-  for (const auto& e : fs::directory_iterator(folder)) enter(e.path());
+moment draw_moment_of(std::mt19937_64& random, sight what) {
+  moment m{what, 1, draw_spin(random, what == sight::copy ? 1000 : most_of_names_us)};
+  if (what == sight::copy) m.count += static_cast<int>(random() % 9);
+  if (what == sight::publish) m.count += static_cast<int>(random() % 4);
+  return m;
 }
 
-int lookout::enter(const fs::path& inner) {
-  const int watch =
-      inotify_add_watch(events_.get(), inner.c_str(), IN_CREATE | IN_MODIFY | IN_DELETE);
-  if (watch >= 0) inside_.insert(watch);  // else it is gone already
+lookout::lookout(const fs::path& first, const fs::path& second, const fs::path& output)
+    : first_(first), second_(second), output_(output) {
+  events_ = io::unique_fd(inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  REQUIRE(events_);
+  on_first_ = watch_folder(first);
+  for (const auto& e : fs::directory_iterator(first))
+    if (e.is_directory() && !e.is_symlink()) enter(e.path(), inside_);
+  if (!second.empty()) on_second_ = watch_folder(second);
+  if (!output.empty()) on_output_ = watch_folder(output);
+}
+
+int lookout::watch_folder(const fs::path& folder) {
+  fs::create_directories(folder);
+  const int watch = inotify_add_watch(events_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO);
+  REQUIRE(watch >= 0);
   return watch;
 }
 
+int lookout::enter(const fs::path& inner, std::set<int>& into) {
+  const int watch =
+      inotify_add_watch(events_.get(), inner.c_str(), IN_CREATE | IN_MODIFY | IN_DELETE);
+  if (watch >= 0) into.insert(watch);  // else it is gone already
+  return watch;
+}
+
+/// What got into it before it was watched counts as well.
+void lookout::enter_and_count(const fs::path& inner, std::set<int>& into) {
+  const int watch = enter(inner, into);
+  std::error_code ignored;
+  for (const auto& e : fs::directory_iterator(inner, ignored))
+    take(watch, IN_CREATE, e.path().filename().string());
+}
+
 void lookout::take(int watch, uint32_t mask, const std::string& name) {
+  if (watch == on_first_) return take_of_first(mask, name);
+  if (watch == on_second_) return take_of_second(mask, name);
+  if (watch == on_output_) return take_of_output(mask, name);
+  if (inside_.contains(watch)) return take_inside(mask, name);
+  if ((mask & (IN_CREATE | IN_MODIFY)) == 0) return;
+  if (in_copy_.contains(watch)) count(sight::copy);
+  if (in_export_.contains(watch)) count(sight::publish);
+}
+
+void lookout::take_of_first(uint32_t mask, const std::string& name) {
   using state = io::checkpoint::folder_state;
-  if (watch == on_folder_) {
-    const auto what = io::checkpoint::parse_folder_name(name);
-    if (!what) return;
-    if ((mask & IN_CREATE) != 0 && what->state == state::partial) {
-      count(sight::partial);
-      const int inner = enter(folder_ / name);
-      std::error_code ignored;  // what got into it before it was watched counts as well
-      for (const auto& e : fs::directory_iterator(folder_ / name, ignored))
-        take(inner, IN_CREATE, e.path().filename().string());
-    }
-    if ((mask & IN_MOVED_TO) != 0 && what->state == state::complete) count(sight::commit);
-    if ((mask & IN_MOVED_TO) != 0 && what->state == state::deleting) count(sight::removal);
-  } else if (inside_.contains(watch)) {
-    if ((mask & IN_CREATE) != 0 && is_shard(name)) count(sight::shard);
-    if ((mask & IN_CREATE) != 0 && name == "MANIFEST") count(sight::manifest);
-    if ((mask & IN_MODIFY) != 0 && is_shard(name)) count(sight::write);
-    if ((mask & IN_DELETE) != 0) count(sight::deletion);
+  const auto what = io::checkpoint::parse_folder_name(name);
+  if (!what) return;
+  if ((mask & IN_CREATE) != 0 && what->state == state::partial) {
+    count(sight::partial);
+    enter_and_count(first_ / name, inside_);
   }
+  if ((mask & IN_MOVED_TO) == 0) return;
+  if (what->state == state::complete) count(sight::commit);
+  if (what->state == state::deleting) count(sight::removal);
+  if (what->state == state::aside) count(sight::aside);
+}
+
+void lookout::take_of_second(uint32_t mask, const std::string& name) {
+  using state = io::checkpoint::folder_state;
+  const auto what = io::checkpoint::parse_folder_name(name);
+  if (!what) return;
+  if ((mask & IN_CREATE) != 0 && what->state == state::partial) {
+    count(sight::copy);
+    enter_and_count(second_ / name, in_copy_);
+  }
+  if ((mask & IN_MOVED_TO) == 0) return;
+  if (what->state == state::complete) count(sight::copied);
+  if (what->state == state::aside) count(sight::aside);
+}
+
+void lookout::take_of_output(uint32_t mask, const std::string& name) {
+  if ((mask & IN_CREATE) != 0 && name == "model.partial") {
+    count(sight::publish);
+    enter_and_count(output_ / name, in_export_);
+  }
+  if ((mask & IN_MOVED_TO) != 0 && name == "model") count(sight::publish);
+}
+
+void lookout::take_inside(uint32_t mask, const std::string& name) {
+  if ((mask & IN_CREATE) != 0 && is_shard(name)) count(sight::shard);
+  if ((mask & IN_CREATE) != 0 && name == "MANIFEST") count(sight::manifest);
+  if ((mask & IN_MODIFY) != 0 && is_shard(name)) count(sight::write);
+  if ((mask & IN_DELETE) != 0) count(sight::deletion);
 }
 
 void lookout::look() {

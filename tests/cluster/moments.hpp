@@ -27,8 +27,12 @@ enum class sight : uint8_t {
   commit,    ///< a folder got its final name
   removal,   ///< a folder was given up: renamed to be removed
   deletion,  ///< a file of a folder was removed
+  copy,      ///< a copy's folder appeared in the second tier, or a file of it was written to
+  copied,    ///< a copy got its final name
+  aside,     ///< a checkpoint was set aside, in either tier
+  publish,   ///< the export's folder appeared, or a file in it, or it got its final name
 };
-inline constexpr size_t sights = 10;
+inline constexpr size_t sights = 14;
 std::string_view to_string(sight what);
 
 struct moment {
@@ -39,14 +43,18 @@ struct moment {
 /// "after write 7 and 310 us".
 std::string render(const moment& m);
 
-/// A moment by chance; one of removals only where there are some.
+/// A moment of a save by chance; one of removals only where there are some.
 moment draw_moment(std::mt19937_64& random, bool removals);
+/// One of a copy, of setting aside, or of the export.
+moment draw_moment_of(std::mt19937_64& random, sight what);
 
-/// Sees what happens in a folder of checkpoints.
+/// Sees what happens in a job's folders.
 class lookout {
  public:
-  /// Before the run starts; makes the folder if it is missing.
-  explicit lookout(const std::filesystem::path& folder);
+  /// Before the run starts; makes the folders that are missing. The second tier and the output may
+  /// be none: empty.
+  explicit lookout(const std::filesystem::path& first, const std::filesystem::path& second = {},
+                   const std::filesystem::path& output = {});
   /// Waits and spins; false when the program ended before.
   bool await(program& p, const moment& m);
   /// Waits for the next such sight from now on.
@@ -56,13 +64,19 @@ class lookout {
   int seen(const program& p, sight what);
   void look();
   void take(int watch, uint32_t mask, const std::string& name);
-  int enter(const std::filesystem::path& inner);
+  void take_of_first(uint32_t mask, const std::string& name);
+  void take_of_second(uint32_t mask, const std::string& name);
+  void take_of_output(uint32_t mask, const std::string& name);
+  void take_inside(uint32_t mask, const std::string& name);
+  int watch_folder(const std::filesystem::path& folder);
+  int enter(const std::filesystem::path& inner, std::set<int>& into);
+  void enter_and_count(const std::filesystem::path& inner, std::set<int>& into);
   void count(sight what) { ++counts_[static_cast<size_t>(what)]; }
 
-  std::filesystem::path folder_;
+  std::filesystem::path first_, second_, output_;
   io::unique_fd events_;
-  int on_folder_ = -1;
-  std::set<int> inside_;
+  int on_first_ = -1, on_second_ = -1, on_output_ = -1;
+  std::set<int> inside_, in_copy_, in_export_;
   std::array<int, sights> counts_{};
 };
 

@@ -51,19 +51,26 @@ std::vector<std::string> leftovers_in(const fs::path& folder) {
   for (const auto& e : fs::directory_iterator(folder)) {
     const auto name = e.path().filename().string();
     const auto what = cp::parse_folder_name(name);
-    if (what && what->state != cp::folder_state::complete) out.push_back(name);
+    if (what &&
+        (what->state == cp::folder_state::partial || what->state == cp::folder_state::deleting))
+      out.push_back(name);
+  }
+  return out;
+}
+
+std::set<int> all_acknowledged_in(const std::string& lines) {
+  std::set<int> out;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) {
+    const auto j = nlohmann::json::parse(line, nullptr, false);
+    if (j.is_object() && j.value("saved_step", 0) > 0) out.insert(j.value("saved_step", 0));
   }
   return out;
 }
 
 int acknowledged_in(const std::string& lines) {
-  int newest = 0;
-  std::istringstream in(lines);
-  for (std::string line; std::getline(in, line);) {
-    const auto j = nlohmann::json::parse(line, nullptr, false);
-    if (j.is_object()) newest = std::max(newest, j.value("saved_step", 0));
-  }
-  return newest;
+  const auto all = all_acknowledged_in(lines);
+  return all.empty() ? 0 : *all.rbegin();
 }
 
 std::string text_of(const fs::path& file) {
@@ -106,7 +113,7 @@ void judge::look_into(const fs::path& checkpoint, int step) {
 }
 
 void judge::compare(const fs::path& checkpoint, int step) {
-  const auto same = truth_.checkpoints / checkpoint.filename();
+  const auto same = truth_.checkpoints / cp::complete_name(static_cast<uint64_t>(step));
   REQUIRE(fs::exists(same));
   const auto a = cp::reader::open(checkpoint), b = cp::reader::open(same);
   REQUIRE((a && b));

@@ -32,7 +32,9 @@ undisturbed train_undisturbed(const job_files& job, const std::vector<std::strin
 std::vector<int> complete_in(const fs::path& folder);
 /// Names of what interrupted saves and removals left.
 std::vector<std::string> leftovers_in(const fs::path& folder);
-/// The newest step that whole lines of a log say is saved; 0: none.
+/// The steps that whole lines of a log say are saved.
+std::set<int> all_acknowledged_in(const std::string& lines);
+/// The newest of them; 0: none.
 int acknowledged_in(const std::string& lines);
 std::string text_of(const fs::path& file);
 /// A number of the environment, or another.
@@ -46,6 +48,8 @@ class judge {
   /// SUR-1 to SUR-3; the newest step, 0 if there is none. A folder that was found right before is
   /// only verified again.
   int look(const fs::path& folder, int acknowledged);
+  /// SUR-1 and SUR-3 of one checkpoint, whatever its folder is called.
+  void look_into(const fs::path& checkpoint, int step);
   /// Whether these losses are the undisturbed run's after `step`, bit by bit, as far as they go.
   void follow(const std::vector<nlohmann::json>& steps, int step) const;
 
@@ -53,7 +57,6 @@ class judge {
   int compared() const { return compared_; }
 
  private:
-  void look_into(const fs::path& checkpoint, int step);
   void compare(const fs::path& checkpoint, int step);
 
   const undisturbed& truth_;
