@@ -112,7 +112,9 @@ void ledger::enter(const std::vector<sight_of_one>& found, bool read_all) {
     asides_ += one.aside && !in.aside ? 1 : 0;
     const bool rests = in.aside && in.path == one.path && !read_all;
     in = {true, one.aside, in.spoiled, one.path};
-    if (!in.spoiled && !rests) eyes_.look_into(one.path, one.step);
+    const bool known = static_cast<size_t>(id) < before_.size() &&
+                       before_[static_cast<size_t>(id)][one.tier].there;
+    if (!in.spoiled && !rests) eyes_.look_into(one.path, one.step, known);
   }
 }
 

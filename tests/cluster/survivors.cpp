@@ -98,7 +98,7 @@ int judge::look(const fs::path& folder, int acknowledged) {
   return newest;
 }
 
-void judge::look_into(const fs::path& checkpoint, int step) {
+void judge::look_into(const fs::path& checkpoint, int step, bool renamed) {
   CAPTURE(step);
   const auto r = cp::reader::open(checkpoint);
   if (!r) return wrong(render(r.error()));
@@ -109,7 +109,7 @@ void judge::look_into(const fs::path& checkpoint, int step) {
   CHECK(r->content().head.step == static_cast<uint64_t>(step));
   struct stat facts {};
   REQUIRE(stat(checkpoint.c_str(), &facts) == 0);
-  if (known_.insert({checkpoint, facts.st_ino}).second) compare(checkpoint, step);
+  if (known_.insert({checkpoint, facts.st_ino}).second && !renamed) compare(checkpoint, step);
 }
 
 void judge::compare(const fs::path& checkpoint, int step) {

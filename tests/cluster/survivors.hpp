@@ -48,8 +48,9 @@ class judge {
   /// SUR-1 to SUR-3; the newest step, 0 if there is none. A folder that was found right before is
   /// only verified again.
   int look(const fs::path& folder, int acknowledged);
-  /// SUR-1 and SUR-3 of one checkpoint, whatever its folder is called.
-  void look_into(const fs::path& checkpoint, int step);
+  /// SUR-1 and SUR-3 of one checkpoint, whatever its folder is called; one that was found right
+  /// before, and is `renamed` at most, is only verified again.
+  void look_into(const fs::path& checkpoint, int step, bool renamed = false);
   /// Whether these losses are the undisturbed run's after `step`, bit by bit, as far as they go.
   void follow(const std::vector<nlohmann::json>& steps, int step) const;
 
