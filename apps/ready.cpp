@@ -13,6 +13,7 @@
 #include "actors/train/check_inputs.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/resume_policy.hpp"
+#include "apps/control/job_secret.hpp"
 #include "apps/up/folders.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/retention.hpp"
@@ -29,6 +30,12 @@ status certificates(const config::cluster_section& c) {
   if (c.launch == config::launch_mode::local)
     for (const auto& node : c.node) TROUPE_CHECK(cluster::check(cluster::network_of(c, node.name)));
   return {};
+}
+
+/// The secret by which a job without certificates is known.
+status secret(const config::job& job) {
+  if (job.cluster.tls.enabled()) return {};
+  return job_secret::check(job.job.name, job.job.output);
 }
 
 /// What a run writes to. It can do without a second tier.
@@ -144,6 +151,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine) {
              cluster::can_listen(job.cluster.listen, static_cast<uint16_t>(job.cluster.port)));
   auto where = folders(job);
   const bool can_look = where.problems.empty();
+  if (can_look) found.note("", secret(job));  // its name is made of the output's
   found.add(std::move(where));
   auto plan = train::make_plan(job);
   if (plan) {

@@ -52,6 +52,13 @@ result<job_secret> job_secret::open(const std::string& job, const fs::path& outp
   return job_secret(file, std::move(key));
 }
 
+status job_secret::check(const std::string& job, const fs::path& output) {
+  TROUPE_TRY(folder, look_for_sign_folder());
+  const auto known = tls::job_key::read(secret_file(folder, job, output));
+  if (!known && known.error().code != errc::not_found) return known.error();
+  return {};
+}
+
 void job_secret::job_is_done() {
   remove_secret(file_);
 }

@@ -24,6 +24,9 @@ class job_secret {
   /// open to others, bad_data where the file is no secret, io.
   static result<job_secret> open(const std::string& job, const std::filesystem::path& output);
 
+  /// Whether open() would succeed, by a look that makes nothing. Errors: the same.
+  static status check(const std::string& job, const std::filesystem::path& output);
+
   const tls::job_key& key() const noexcept { return key_; }
   const std::filesystem::path& file() const noexcept { return file_; }
 

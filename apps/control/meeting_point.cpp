@@ -14,6 +14,7 @@
 #include "apps/talk.hpp"
 #include "io/config/load.hpp"
 #include "io/file.hpp"
+#include "io/folder/can_make.hpp"
 #include "io/folder/owned.hpp"
 
 namespace troupe::apps {
@@ -24,9 +25,13 @@ namespace {
 
 constexpr std::uintmax_t largest_sign_bytes = 64 * 1024;
 
+/// MP-3.
 fs::path sign_folder() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
-  if (runtime != nullptr && *runtime == '/') return fs::path(runtime) / "troupe";
+  struct stat facts {};
+  if (runtime != nullptr && *runtime == '/' && stat(runtime, &facts) == 0 &&
+      S_ISDIR(facts.st_mode) && facts.st_uid == getuid())
+    return fs::path(runtime) / "troupe";
   return fs::path(fmt::format("/tmp/troupe-{}", getuid()));
 }
 
@@ -35,6 +40,13 @@ bool is_ours(const fs::path& folder) {
   struct stat facts {};
   return lstat(folder.c_str(), &facts) == 0 && S_ISDIR(facts.st_mode) &&
          facts.st_uid == getuid() && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+error open_to_others(const fs::path& folder) {
+  return {errc::permission,
+          fmt::format("{} is not a folder of this user that nobody else may write to",
+                      folder.string()),
+          "remove it, or set XDG_RUNTIME_DIR to a folder of your own"};
 }
 
 /// Whether a file was being written by a process that is gone: "PID.json.tmp-PID-0" (MP-2).
@@ -61,12 +73,19 @@ std::string absolute(const std::string& path) {
 
 result<fs::path> own_sign_folder() {
   const auto folder = sign_folder();
-  mkdir(folder.c_str(), 0700);
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    return error::system(fmt::format("make {}", folder.string()), errno);
   if (is_ours(folder)) return folder;
-  return error{errc::permission,
-               fmt::format("{} is not a folder of this user that nobody else may write to",
-                           folder.string()),
-               "remove it, or set XDG_RUNTIME_DIR to a folder of your own"};
+  return open_to_others(folder);
+}
+
+result<fs::path> look_for_sign_folder() {
+  const auto folder = sign_folder();
+  struct stat facts {};
+  const bool absent = lstat(folder.c_str(), &facts) != 0 && errno == ENOENT;
+  if (absent) TROUPE_CHECK(io::can_make(folder));
+  if (!absent && !is_ours(folder)) return open_to_others(folder);
+  return folder;
 }
 
 meeting_sign::meeting_sign(const meeting_point& here) {

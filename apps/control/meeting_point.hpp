@@ -9,6 +9,8 @@
 //   MP-1  The folder belongs to this user and nobody else may write to it, or it is not used.
 //   MP-2  A file whose process is gone is no cluster; it is removed when met, and so is what a
 //     process that was killed left of its writing.
+//   MP-3  XDG_RUNTIME_DIR counts where it is a folder of this user: schedulers, su and containers
+//     hand on that of a session that is elsewhere, or another's.
 #pragma once
 
 #include <filesystem>
@@ -31,8 +33,12 @@ struct meeting_point {
   cluster::network_options network;
 };
 
-/// The folder of signs, made if need be. Errors: permission where it is not this user's own (MP-1).
+/// The folder of signs, made if need be. Errors: permission where it is not this user's own (MP-1);
+/// io.
 result<std::filesystem::path> own_sign_folder();
+
+/// The same, and the same errors, but nothing is made.
+result<std::filesystem::path> look_for_sign_folder();
 
 /// Leaves the file for as long as it lives.
 class meeting_sign {

@@ -1,10 +1,13 @@
 // `troupe config check` and `troupe up` on drawn configurations, by the real program: they end with
 // the same number, and what is refused has left nothing behind.
+#include <sys/stat.h>
+
 #include <cstdlib>
 
 #include <fmt/ranges.h>
 
 #include "io/config/load.hpp"
+#include "tests/apps/runtime_folder.hpp"
 #include "tests/cluster/job_files.hpp"
 #include "tests/io/config_mutations.hpp"
 
@@ -76,4 +79,27 @@ TEST_CASE("readiness: config check and up end with the same number on drawn conf
   MESSAGE(fmt::format("{} started, {} were refused", started, refused));
   CHECK(started > 0);
   CHECK(refused > 0);
+}
+
+TEST_CASE("readiness: a runtime folder of another session is no obstacle, one open to others is") {
+  const job_files job;
+  auto check = job.up({"train.steps=2"});
+  check.front() = "check";
+  check.insert(check.begin(), "config");
+  const auto both = [&](int code) {
+    const auto checked = run(check), done = run(job.up({"train.steps=2"}));
+    INFO(checked.err);
+    INFO(done.err);
+    CHECK(checked.code == code);
+    CHECK(done.code == code);
+    return checked.err;
+  };
+  const troupe::runtime_folder set(job / "runtime");
+  REQUIRE(mkdir((job / "runtime").c_str(), 0700) == 0);
+  REQUIRE(mkdir((job / "runtime/troupe").c_str(), 0700) == 0);
+  REQUIRE(chmod((job / "runtime/troupe").c_str(), 0777) == 0);
+  CHECK(both(77).find("nobody else may write") != std::string::npos);
+  CHECK_FALSE(fs::exists(job / "run"));
+  fs::remove_all(job / "runtime");  // as after a logout
+  both(0);
 }
