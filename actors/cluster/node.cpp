@@ -112,11 +112,14 @@ void say_hello(node_pointer self) {
 /// Connections fail while the coordinator starts, or when a heartbeat tick falls into a handshake.
 void retry(node_pointer self, const error& why) {
   auto& st = self->state;
+  const auto misplaced = why_not(st.options.coordinator_port);
   if (now_ns(*self) - st.first_try_ns > st.options.join_timeout_ms * ns_per_ms)
-    return end(self, error{errc::unavailable,
-                           fmt::format("no coordinator at {}:{}: {}", st.options.coordinator_host,
-                                       st.options.coordinator_port, why.message),
-                           "is `troupe up` running there, with the same certificates?"});
+    return end(self,
+               error{errc::unavailable,
+                     fmt::format("no coordinator at {}:{}: {}", st.options.coordinator_host,
+                                 st.options.coordinator_port, misplaced.value_or(why.message)),
+                     misplaced ? "its certificate must name the host that is joined"
+                               : "is `troupe up` running there, with the same certificates?"});
   self->delayed_send(self, retry_pause, caf::tick_atom_v);
 }
 
@@ -199,9 +202,9 @@ void connect_peers(node_pointer self, const fbs::AssignT& a) {
     self->request(connector_of(self), connect_timeout, caf::connect_atom_v, peer->host, peer->port)
         .then(
             [](const caf::node_id&, const caf::strong_actor_ptr&, const std::set<std::string>&) {},
-            [name = peer->node](const caf::error& e) {
+            [name = peer->node, port = peer->port](const caf::error& e) {
               spdlog::warn("no direct link to node {} ({}): its messages go by the coordinator",
-                           name, from_caf(e).message);
+                           name, why_not(port).value_or(from_caf(e).message));
             });
   }
 }

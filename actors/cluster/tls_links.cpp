@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -30,6 +31,7 @@ struct holders {
   std::map<int, tls::identity> by_socket;
   std::set<int> given_up;
   std::map<uint16_t, std::set<std::string>> expected;  ///< hosts by port
+  std::map<uint16_t, std::string> misplaced;           ///< what LNK-4 refused last, by port
 };
 
 holders& all() {
@@ -124,16 +126,24 @@ bool is_where_expected(int fd, const tls::identity& who) {
                      [&](const std::string& host) { return tls::is_for_host(who, host); });
 }
 
+/// Says it once, not at each of the tries that follow, and remembers it for who asks.
+void note_misplaced(int fd, const tls::identity& who) {
+  const auto text = fmt::format("the certificate of {} is for {}, not for {}", who.name,
+                                fmt::join(who.hosts, ", "), address_of_socket(fd));
+  {
+    std::lock_guard lock(all().mutex);
+    if (std::exchange(all().misplaced[port_of_socket(fd)], text) == text) return;
+  }
+  spdlog::warn("{}: no link is made to it", text);
+}
+
 void keep(int fd, SSL* link, bool accepted) {
   auto who = holder_of(link, fd);
   if (!who) return;
   const bool by_certificate = key_context() == nullptr;
-  if (by_certificate && !accepted && !is_where_expected(fd, *who)) {
-    spdlog::warn("the certificate of {} is for {}, not for {}: no link is made to it", who->name,
-                 fmt::join(who->hosts, ", "), address_of_socket(fd));
-    return;
-  }
+  if (by_certificate && !accepted && !is_where_expected(fd, *who)) return note_misplaced(fd, *who);
   std::lock_guard lock(all().mutex);
+  if (!accepted) all().misplaced.erase(port_of_socket(fd));
   all().by_socket[fd] = std::move(*who);
 }
 
@@ -161,6 +171,13 @@ void note_handshake(SSL* link, int outcome, bool accepted) noexcept {
 void expect_host(const std::string& host, uint16_t port) {
   std::lock_guard lock(all().mutex);
   all().expected[port].insert(host);
+}
+
+std::optional<std::string> why_not(uint16_t port) {
+  std::lock_guard lock(all().mutex);
+  const auto it = all().misplaced.find(port);
+  if (it == all().misplaced.end()) return std::nullopt;
+  return it->second;
 }
 
 std::optional<tls::identity> holder_of_socket(int fd) {

@@ -30,6 +30,10 @@ void note_handshake(SSL* link, int outcome, bool accepted) noexcept;
 /// for neither the host nor the address of the other end holds no link (LNK-4).
 void expect_host(const std::string& host, uint16_t port);
 
+/// Why this process made no link to `port` when it last tried: the certificate that it was shown is
+/// for another place (LNK-4). CAF knows only that there is no link.
+std::optional<std::string> why_not(uint16_t port);
+
 /// Who is at the other end of a socket; nothing before its handshake is over.
 std::optional<tls::identity> holder_of_socket(int fd);
 

@@ -133,6 +133,10 @@ status session::connect(const connect_options& o) {
             coordinator = caf::actor_cast<coordinator_actor>(peer);
           },
           [&](const caf::error& e) { failed = from_caf(e); });
+  if (const auto why = cluster::why_not(target.second); why && !coordinator)
+    return error{errc::unavailable, fmt::format("no link is made to {}: {}", o.address, *why),
+                 "connect to a host that it is for, or make one for this host: troupe certs DIR "
+                 "--node coordinator=HOST"};
   if (!coordinator)
     return error{errc::unavailable,
                  fmt::format("no cluster answers at {}: {}", o.address, failed.message),
