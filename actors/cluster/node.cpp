@@ -118,8 +118,9 @@ void retry(node_pointer self, const error& why) {
                error{errc::unavailable,
                      fmt::format("no coordinator at {}:{}: {}", st.options.coordinator_host,
                                  st.options.coordinator_port, misplaced.value_or(why.message)),
-                     misplaced ? "its certificate must name the host that is joined"
-                               : "is `troupe up` running there, with the same certificates?"});
+                     misplaced
+                         ? "its certificate must name the host that is joined"
+                         : "is `troupe up` running there, with the same key or certificates?"});
   self->delayed_send(self, retry_pause, caf::tick_atom_v);
 }
 

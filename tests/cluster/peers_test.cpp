@@ -74,6 +74,17 @@ TEST_CASE("peers: a node that finds no coordinator gives up with 69") {
   CHECK(lonely.err().find("no coordinator at") != std::string::npos);
 }
 
+TEST_CASE("peers: who finds no coordinator is asked for his key or his certificates") {
+  const job_files job;
+  const auto pki = (job / "pki").string();
+  REQUIRE(run({"certs", pki, "--node", "a"}).code == 0);
+  const auto lonely = run(node(1, "a", {"--join-timeout-ms", "300", "--ca", pki + "/ca.pem",
+                                        "--certificate", pki + "/a.pem", "--key", pki + "/a.key"}));
+  INFO(lonely.err);
+  CHECK(lonely.code == 69);
+  CHECK(lonely.err.find("with the same key or certificates?") != std::string::npos);
+}
+
 TEST_CASE("peers: garbage on the ports of a plain cluster") {
   job_files job;
   program up(job.up(with(layout(2, 1), {"train.steps=1000000"})));
