@@ -99,9 +99,10 @@ result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
                                            const cp::origin& launch) {
   TROUPE_TRY(all, cp::list(dir));
   auto left = cp::left_behind(all, launch.from);
-  // What cannot be read and was not marked by us is somebody else's.
-  std::erase_if(left, [](const cp::entry& e) {
-    return !e.head && cp::claim_of(e.path).files.empty();
+  // What cannot be read and was not marked by us is somebody else's; nodes may be training already.
+  std::erase_if(left, [&](const cp::entry& e) {
+    if (!e.head) return cp::claim_of(e.path).files.empty();
+    return launch.launch != 0 && cp::line_of(*e.head).back().launch == launch.launch;
   });
   TROUPE_TRY(renamed, cp::set_aside(left));
   std::vector<std::string> out;

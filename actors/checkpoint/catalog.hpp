@@ -53,6 +53,7 @@ result<start> resume_from(const std::string& resume, const std::filesystem::path
 io::checkpoint::origin origin_of(const std::optional<entry>& from);
 
 /// Sets aside the checkpoints in `dir` that the launch leaves behind (CAT-3); a sentence for each.
+/// What it has saved itself stays.
 result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
                                            const io::checkpoint::origin& launch);
 

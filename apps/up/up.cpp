@@ -136,7 +136,6 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);
   l.origin = checkpoint::origin_of(l.resume);
-  TROUPE_CHECK(leave_behind(l.plan.job, l.origin));  // last: the start is not refused any more
   return l;
 }
 
@@ -253,6 +252,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       say(fmt::format("coordinator of {} at {}:{}", job.job.name, address_of(job.cluster), port));
       const auto address = fmt::format("{}:{}", address_of(job.cluster), port);
       l.folders.say_address(address);
+      TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
       sign.emplace(meeting_point{job.job.name, getpid(), address, job.job.output,
                                  means.secret ? means.secret->file().string() : "", network});
       return nodes.start(job, address_of(job.cluster), port, means.node_key, record);

@@ -213,6 +213,19 @@ TEST_CASE("archive: what is not ours above a start is not set aside") {
   CHECK(fs::exists(dir / "step-00000007/MANIFEST"));
 }
 
+TEST_CASE("archive: what the launch has saved already is not set aside") {
+  scratch dir;
+  auto o = options_in(dir.path, 1, 1);
+  REQUIRE(committed(o, save_all(o, 5)));
+  o.origin.launch = 7;  // from nothing
+  REQUIRE(committed(o, save_all(o, 1)));
+  const auto told = set_aside(dir.path, o.origin);
+  REQUIRE(told);
+  CHECK(told->size() == 1);
+  CHECK(fs::exists(dir / cp::aside_name(5, 1)));
+  CHECK(verify(dir / cp::complete_name(1)));
+}
+
 TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older ones alone") {
   scratch dir;
   const auto o = options_in(dir.path, 1, 1);

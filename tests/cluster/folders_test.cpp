@@ -49,6 +49,18 @@ TEST_CASE("folders: a second launcher of a job is refused with 75, and the first
     if (!e.is_symlink()) CHECK(run({"ckpt", "verify", e.path().string()}).code == 0);
 }
 
+TEST_CASE("folders: checkpoints are set aside when the start is refused no more (CAT-3)") {
+  job_files job;
+  REQUIRE(run(job.up({"train.steps=3"})).code == 0);
+  const auto anew = run(job.up({"train.steps=2", "checkpoint.resume=never"}));
+  INFO(anew.err);
+  CHECK(anew.code == 0);
+  const auto listens = anew.err.find("coordinator of t at "), aside = anew.err.find(".aside-1");
+  REQUIRE(listens != std::string::npos);
+  REQUIRE(aside != std::string::npos);
+  CHECK(listens < aside);
+}
+
 TEST_CASE("folders: a launcher killed with -9 holds nothing, and its job goes on") {
   job_files job;
   const auto sets = with(endless, {"checkpoint.every=1"});
