@@ -157,6 +157,17 @@ result<io::folder_lock> take_folder(const fs::path& folder, const io::lock_holde
   return lock;
 }
 
+status check_holders(const config::job& job, bool break_lock) {
+  for (const auto& dir : {job.job.output, job.checkpoint.dir, job.checkpoint.second.dir}) {
+    if (dir.empty()) continue;
+    const auto folder = fs::absolute(dir).lexically_normal();
+    if (auto free = io::check_free(folder, break_lock);
+        !free && free.error().code == errc::timeout)  // all else is the checks' to say
+      return free;
+  }
+  return {};
+}
+
 result<held_folders> take_folders(const config::job& job, bool break_lock) {
   if (auto problems = check_folders(job); !problems.empty()) return problems.front().why;
   held_folders out;

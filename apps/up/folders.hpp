@@ -41,6 +41,10 @@ struct held_folders {
   void say_address(const std::string& address);
 };
 
+/// Whether another launcher holds a folder of a job: asked before anything that fails because it is
+/// there, such as a look for its port. Errors: timeout (exit 75), named with its holder.
+status check_holders(const config::job& job, bool break_lock);
+
 /// Makes the folders, locks and marks them. `break_lock` ends the belief in holders on other
 /// hosts. Errors: those of check_folders; timeout (exit 75) where another holds one, named with its
 /// holder; io.

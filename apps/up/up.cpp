@@ -119,9 +119,13 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   auto sources = arguments.sources();
   if (!log_format.empty()) sources.sets.push_back("log.format=" + log_format);
   TROUPE_TRY(loaded, config::load(sources));
+  TROUPE_CHECK(check_holders(loaded.value, break_lock));
   auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster));
   for (const auto& remark : ready.remarks) say(remark);
-  if (!ready.problems.empty()) return refusal_of(ready.problems, loaded);
+  if (!ready.problems.empty()) {
+    TROUPE_CHECK(check_holders(loaded.value, break_lock));  // who came during the checks
+    return refusal_of(ready.problems, loaded);
+  }
   launch l;
   TROUPE_TRY(folders, take_folders(ready.plan->job, break_lock));  // before anything is written
   l.folders = std::move(folders);

@@ -168,10 +168,18 @@ folder_lock::~folder_lock() {
   if (fd_) static_cast<void>(remove_own_file(folder_ / lock_file, fd_.get()));
 }
 
-result<std::optional<lock_holder>> holder_of(const fs::path& folder) {
+namespace {
+
+/// What a look at a lock shows: what is written in it, and whether the kernel says it is held.
+struct lock_sight {
+  std::optional<lock_holder> written;
+  bool held = false;
+};
+
+result<lock_sight> look_at_lock(const fs::path& folder) {
   const auto file = folder / lock_file;
   unique_fd fd(::open(file.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
-  if (!fd && errno == ENOENT) return std::optional<lock_holder>{};
+  if (!fd && errno == ENOENT) return lock_sight{};
   if (!fd) return error::system("open " + file.string(), errno);
   TROUPE_TRY(by, written_in(fd.get(), file));
   struct flock whole {};
@@ -179,8 +187,23 @@ result<std::optional<lock_holder>> holder_of(const fs::path& folder) {
   whole.l_whence = SEEK_SET;
   if (::fcntl(fd.get(), F_OFD_GETLK, &whole) != 0)
     return error::system("look at the lock " + file.string(), errno);
-  if (whole.l_type != F_UNLCK) return by ? by : std::optional(lock_holder{});
-  return is_believed(by, this_process({})) ? by : std::optional<lock_holder>{};
+  return lock_sight{std::move(by), whole.l_type != F_UNLCK};
+}
+
+}  // namespace
+
+result<std::optional<lock_holder>> holder_of(const fs::path& folder) {
+  TROUPE_TRY(seen, look_at_lock(folder));
+  if (seen.held) return seen.written ? seen.written : std::optional(lock_holder{});
+  return is_believed(seen.written, this_process({})) ? seen.written : std::optional<lock_holder>{};
+}
+
+status check_free(const fs::path& folder, bool break_lock) {
+  TROUPE_TRY(seen, look_at_lock(folder));
+  if (seen.held) return busy(folder, seen.written, false);
+  if (!break_lock && is_believed(seen.written, this_process({})))
+    return busy(folder, seen.written, true);
+  return {};
 }
 
 }  // namespace troupe::io

@@ -87,4 +87,8 @@ class folder_lock {
 /// Who holds a folder now, if anybody does: the kernel is asked, and believed like take() does.
 result<std::optional<lock_holder>> holder_of(const std::filesystem::path& folder);
 
+/// Whether folder_lock::take() would find the folder free now. Takes and makes nothing. Errors: as
+/// there.
+status check_free(const std::filesystem::path& folder, bool break_lock = false);
+
 }  // namespace troupe::io

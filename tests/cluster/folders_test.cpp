@@ -49,6 +49,19 @@ TEST_CASE("folders: a second launcher of a job is refused with 75, and the first
     if (!e.is_symlink()) CHECK(run({"ckpt", "verify", e.path().string()}).code == 0);
 }
 
+TEST_CASE("folders: who holds a folder is named before the port is missed that he has, too") {
+  job_files job;
+  const auto sets = with(endless, {free_port()});
+  program first(job.up(sets));
+  REQUIRE(first.until([&] { return first.port() != 0; }));
+  const auto second = run(job.up(sets));
+  INFO(second.err);
+  CHECK(second.code == 75);
+  CHECK(second.err.find(fmt::format("process {} ", first.pid())) != std::string::npos);
+  first.signal(SIGKILL);
+  first.wait();
+}
+
 TEST_CASE("folders: checkpoints are set aside when the start is refused no more (CAT-3)") {
   job_files job;
   REQUIRE(run(job.up({"train.steps=3"})).code == 0);

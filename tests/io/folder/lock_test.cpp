@@ -71,6 +71,29 @@ TEST_CASE("lock: a text is believed only of another host in another boot") {
   CHECK_FALSE(is_believed(other, self));
 }
 
+TEST_CASE("lock: a look refuses what taking it would, and leaves nothing") {
+  scratch dir;
+  CHECK(check_free(dir.path));
+  CHECK(check_free(dir / "absent"));
+  CHECK(fs::is_empty(dir.path));
+  {
+    const auto held = folder_lock::take(dir.path, this_process("tiny"));
+    REQUIRE(held);
+    for (const bool break_lock : {false, true}) {
+      const auto looked = check_free(dir.path, break_lock);
+      REQUIRE_FALSE(looked);
+      CHECK(looked.error().code == errc::timeout);
+      CHECK(looked.error().message ==
+            folder_lock::take(dir.path, this_process("other")).error().message);
+    }
+  }
+  put_file(dir / lock_file, lock_text(elsewhere()));
+  CHECK(check_free(dir.path).error().message.find("another-host") != std::string::npos);
+  CHECK(check_free(dir.path, true));
+  put_file(dir / lock_file, "mine");
+  CHECK(check_free(dir.path).error().code == errc::bad_data);
+}
+
 TEST_CASE("lock: one at a time, free when the holder ends, and nothing is left of it") {
   scratch dir;
   const auto self = this_process("tiny");
