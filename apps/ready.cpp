@@ -97,6 +97,16 @@ status shares(const train::job_plan& plan) {
   return {};
 }
 
+/// The complete checkpoints of both tiers.
+result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoint_section& c) {
+  TROUPE_TRY(all, list_both(c));
+  std::vector<std::filesystem::path> out;
+  for (const auto& e : all)
+    if (e.name.state == io::checkpoint::folder_state::complete) out.push_back(e.path);
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
 /// Checkpoints that are read: every byte of them.
 void check_checkpoints(const config::job& job, readiness& r, train::findings& found) {
   const auto& c = job.checkpoint;
@@ -134,15 +144,6 @@ void compare_with_checkpoint(readiness& r, train::findings& found) {
 
 }  // namespace
 
-result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoint_section& c) {
-  TROUPE_TRY(all, list_both(c));
-  std::vector<std::filesystem::path> out;
-  for (const auto& e : all)
-    if (e.name.state == io::checkpoint::folder_state::complete) out.push_back(e.path);
-  std::sort(out.begin(), out.end());
-  return out;
-}
-
 readiness readiness_of(const config::job& job, const train::machine& machine) {
   readiness r;
   train::findings found;
@@ -169,6 +170,16 @@ readiness readiness_of(const config::job& job, const train::machine& machine) {
   r.remarks = std::move(found.remarks);
   r.problems = std::move(found.problems);
   return r;
+}
+
+status look_again(readiness& r, const config::checkpoint_section& c) {
+  TROUPE_TRY(there, checkpoints_of(c));
+  if (there != r.checkpoints)
+    return error{errc::timeout, "another launcher changed the checkpoints during the checks",
+                 "start it again"};
+  TROUPE_TRY(epoch, epoch_of(c));
+  r.epoch = std::max(r.epoch, epoch);
+  return {};
 }
 
 std::vector<config::problem> placed(const std::vector<train::finding>& problems,

@@ -32,12 +32,13 @@ struct readiness {
   std::vector<std::filesystem::path> checkpoints;  ///< complete ones that there were
 };
 
-/// The complete checkpoints of both tiers. Where they are no longer those of a readiness, another
-/// launcher has been there since: nodes alone complete none.
-result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoint_section& c);
-
 /// All checks of a settled job against this machine.
 readiness readiness_of(const config::job& job, const train::machine& machine);
+
+/// Once more what another launcher may have changed during the checks; asked when the folders are
+/// held. The epoch becomes later than that of what it left. Errors: timeout where the complete
+/// checkpoints are not those that were checked: nodes alone complete none.
+status look_again(readiness& r, const config::checkpoint_section& c);
 
 /// Problems at the places that their keys came from.
 std::vector<config::problem> placed(const std::vector<train::finding>& problems,

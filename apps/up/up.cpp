@@ -129,10 +129,7 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   launch l;
   TROUPE_TRY(folders, take_folders(ready.plan->job, break_lock));  // before anything is written
   l.folders = std::move(folders);
-  TROUPE_TRY(there, checkpoints_of(ready.plan->job.checkpoint));
-  if (there != ready.checkpoints)
-    return error{errc::timeout, "another launcher changed the checkpoints during the checks",
-                 "start it again"};
+  TROUPE_CHECK(look_again(ready, ready.plan->job.checkpoint));
   l.plan = std::move(*ready.plan);
   l.epoch = ready.epoch;  // leftovers counted
   l.resume = std::move(ready.resume);

@@ -13,6 +13,7 @@
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/memory_policy.hpp"
+#include "io/checkpoint/catalog.hpp"
 #include "tests/io/config_mutations.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -79,6 +80,27 @@ status begin_to_start(const train::job_plan& plan) {
 }
 
 }  // namespace
+
+TEST_CASE(
+    "ready: the epoch is later than what a launcher left that came during the checks (FLD-2)") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto read = config::read({"job.toml", {}, {}});
+  REQUIRE(read.problems.empty());
+  auto ready = apps::readiness_of(read.config.value, a_machine());
+  REQUIRE(ready.problems.empty());
+  const auto& c = ready.plan->job.checkpoint;
+  CHECK(ready.epoch == 1);
+  REQUIRE(apps::look_again(ready, c));
+  CHECK(ready.epoch == 1);
+  fs::create_directories(fs::path(c.dir) / io::checkpoint::partial_name(5, 3));
+  REQUIRE(apps::look_again(ready, c));
+  CHECK(ready.epoch == 4);
+  fs::create_directories(fs::path(c.dir) / io::checkpoint::complete_name(5));
+  CHECK(apps::look_again(ready, c).error().code == errc::timeout);
+}
 
 TEST_CASE("ready: drawn configurations that pass the checks begin to start, others leave nothing") {
   const char* wanted = std::getenv("TROUPE_CONFIGS");
