@@ -200,14 +200,29 @@ bool may_point(const fs::path& link) {
          cp::parse_folder_name(fs::read_symlink(link, code).string()).has_value();
 }
 
+/// The link itself, whatever it points to.
+io::unique_fd open_link(const fs::path& link) {
+  return io::unique_fd(::open(link.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/// Makes the link that becomes `latest`. One of that name was left by a process that was killed in
+/// between and had our number: containers give the same one at each start.
+std::error_code make_link(const fs::path& target, const fs::path& made) {
+  std::error_code code;
+  fs::create_directory_symlink(target, made, code);
+  if (code != std::errc::file_exists || !may_point(made)) return code;
+  if (const auto left = open_link(made)) static_cast<void>(io::remove_own_file(made, left.get()));
+  fs::create_directory_symlink(target, made, code);
+  return code;
+}
+
 void point_latest(const fs::path& complete) {
   const auto link = complete.parent_path() / "latest";
   const auto made = complete.parent_path() / fmt::format(".latest.tmp-{}", ::getpid());
   if (!may_point(link)) return spdlog::warn("{} is not this program's: it stays", link.string());
-  std::error_code code;
-  fs::create_directory_symlink(complete.filename(), made, code);
+  auto code = make_link(complete.filename(), made);
   if (code) return spdlog::warn("{} is not made: {}", made.string(), code.message());
-  const io::unique_fd ours(::open(made.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  const auto ours = open_link(made);
   fs::rename(made, link, code);
   if (!code) return;
   spdlog::warn("{} does not point to the newest checkpoint: {}", link.string(), code.message());

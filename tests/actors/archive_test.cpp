@@ -1,6 +1,8 @@
 // The commit of a checkpoint that ranks have written: everything or nothing, and only what fits.
 #include "actors/checkpoint/archive.hpp"
 
+#include <unistd.h>
+
 #include <fstream>
 
 #include <doctest/doctest.h>
@@ -277,4 +279,17 @@ TEST_CASE("archive: latest is a link to the newest, and never takes a person's f
   point_latest(dir / "step-00000001");
   CHECK(fs::read_symlink(dir / "latest") == "mine");
   CHECK(io::checkpoint::list(dir.path)->size() == 2);
+}
+
+TEST_CASE("archive: a link that a killed process left half way does not keep latest from moving") {
+  scratch dir;
+  const auto left = dir / fmt::format(".latest.tmp-{}", ::getpid());
+  fs::create_directories(dir / "step-00000002");
+  fs::create_directory_symlink("step-00000001", left);
+  point_latest(dir / "step-00000002");
+  CHECK(fs::read_symlink(dir / "latest") == "step-00000002");
+  CHECK_FALSE(fs::exists(fs::symlink_status(left)));
+  std::ofstream(left) << "mine";
+  point_latest(dir / "step-00000002");
+  CHECK(text_of(left) == "mine");
 }
