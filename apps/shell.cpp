@@ -1,6 +1,7 @@
 // Running a verb and talking to the person who typed it.
 #include "apps/shell.hpp"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -22,6 +23,13 @@ std::string first_of(std::initializer_list<const char*> variables) {
   for (const char* name : variables)
     if (const char* text = std::getenv(name); text && *text) return text;
   return {};
+}
+
+/// Who was started without standard descriptors gets some that lead nowhere: else the first files
+/// that are opened have their numbers, and what is said goes into them.
+void have_standard_descriptors() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0) return;  // the lowest free number
 }
 
 int run_verb(shell& sh, int argc, const char* const* argv) {
@@ -50,6 +58,7 @@ void on_run(shell& sh, command* verb, std::function<result<int>()> run) {
 }
 
 int run(shell& sh, int argc, const char* const* argv) {
+  have_standard_descriptors();
   const int code = run_verb(sh, argc, argv);
   settle_voice();
   return code;

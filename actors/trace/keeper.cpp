@@ -64,13 +64,13 @@ void rename_process(const std::string& title) {
 
 /// The child: never returns.
 [[noreturn]] void keep(int goodbye, pid_t parent) {
-  setsid();  // KEP-3
+  dup2(goodbye, 3);  // first: where standard descriptors were closed it has the number of one
+  setsid();          // KEP-3
   for (const int s : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE}) signal(s, SIG_IGN);
   prctl(PR_SET_NAME, "troupe-keeper");
   rename_process(fmt::format("keeper {}", parent));
   const int nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int fd = 0; fd < 3; ++fd) dup2(nothing, fd);
-  dup2(goodbye, 3);
   close_range(4, ~0u, 0);  // whoever waits for the end of the parent's files is not kept waiting
   char word = 0;
   ssize_t n = 0;

@@ -177,6 +177,15 @@ TEST_CASE("commands: a full disk is an I/O error, not a success") {
   CHECK(full.code == 74);
 }
 
+TEST_CASE("commands: closed standard descriptors lead nowhere, not into what is opened first") {
+  folder here;
+  CHECK(sh(here, "troupe version >&-").code == 0);
+  CHECK(sh(here, "troupe version <&- >&- 2>&-").code == 0);
+  const auto verb = sh(here, "troupe confg 2>&-");
+  CHECK(verb.code == 64);
+  CHECK(verb.out.empty());
+}
+
 TEST_CASE("commands: certs makes a CA once, refuses to overwrite, and says what to write") {
   folder here;
   auto made = sh(here, "troupe certs pki --node n0=10.0.0.1,gpu0 --operator alice --json");

@@ -115,6 +115,25 @@ TEST_CASE("keeper: who was killed itself takes nobody along") {
   CHECK(how == 0);
 }
 
+TEST_CASE("keeper: standard descriptors that were closed take no box away") {
+  scratch folder;
+  const int how = live([&] {
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) _exit(3);
+    const pid_t victim = fork();
+    if (victim == 0) {
+      for (int fd = 0; fd < 3; ++fd) close(fd);
+      auto keeper = trace::keeper::start();
+      if (!keeper) _exit(4);
+      write_records();
+      sign_flight_memory("b", "host7", folder.path.string());
+      raise(SIGKILL);
+    }
+    while (waitpid(-1, nullptr, 0) > 0) continue;
+    _exit(fs::exists(trace::last_box_path(folder.path, "b", victim)) ? 0 : 5);
+  });
+  CHECK(how == 0);
+}
+
 TEST_CASE("keeper: a killed process leaves a box, an orderly one none") {
   scratch folder;
   for (const int number : {SIGKILL, SIGSEGV, SIGABRT, 0}) {
