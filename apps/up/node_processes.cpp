@@ -93,7 +93,7 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
   return out;
 }
 
-/// `for_memory`: how many processes the kernel ended for want of it since the start.
+/// `for_memory`: how many processes the kernel ended for want of it lately.
 std::string killed_by(int signal, uint64_t for_memory) {
   auto text = fmt::format("was killed by signal {} ({}", signal, strsignal(signal));
   if (signal == SIGKILL && for_memory > 0)
@@ -179,17 +179,19 @@ status node_processes::start(const config::job& job, const std::string& address,
 
 std::vector<ended_child> node_processes::reap() {
   std::vector<ended_child> out;
+  const auto now = oom_count::clock::now();
+  oom_.look(now);
   std::erase_if(children_, [&](const child& c) {
     int how = 0;
     if (waitpid(c.pid, &how, WNOHANG) != c.pid) return false;
     const bool killed = WIFSIGNALED(how);
     const int number = killed ? WTERMSIG(how) : WEXITSTATUS(how);
-    ended_child ended{c.node,
-                      killed ? killed_by(number, oom_.since())
-                             : fmt::format("exited with {}", number),
-                      killed || number != 0,
-                      killed ? -1 : number,
-                      {}};
+    ended_child ended{
+        c.node,
+        killed ? killed_by(number, oom_.look(now)) : fmt::format("exited with {}", number),
+        killed || number != 0,
+        killed ? -1 : number,
+        {}};
     if (killed && !black_boxes_.empty())
       ended.black_box = trace::last_box_path(black_boxes_, c.node, c.pid).string();
     out.push_back(std::move(ended));

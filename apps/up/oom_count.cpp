@@ -52,14 +52,18 @@ oom_count::oom_count(const std::vector<fs::path>& files) {
   for (const auto& file : files)
     if (const auto n = oom_kills_in(text_in(file))) {
       file_ = file;
-      before_ = *n;
+      before_ = seen_ = *n;
       return;
     }
 }
 
-uint64_t oom_count::since() const {
-  const auto now = oom_kills_in(text_in(file_)).value_or(before_);
-  return now > before_ ? now - before_ : 0;
+uint64_t oom_count::look(clock::time_point now) {
+  if (file_.empty()) return 0;
+  const auto count = oom_kills_in(text_in(file_)).value_or(seen_);
+  if (now - changed_at_ > lately) before_ = seen_;
+  if (count != seen_) changed_at_ = now;
+  seen_ = count;
+  return seen_ > before_ ? seen_ - before_ : 0;
 }
 
 }  // namespace troupe::apps

@@ -1,8 +1,10 @@
 // Whether the kernel ended processes for want of memory: what "killed by signal 9" means then.
 //
-// The kernel counts them: in the cgroup (cgroup v2's memory.events), else in the machine.
+// The kernel counts them: in the cgroup (cgroup v2's memory.events), else in the machine, where
+// most are nobody of ours: those of long ago explain no death of now.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -16,17 +18,24 @@ std::optional<uint64_t> oom_kills_in(std::string_view text);
 
 class oom_count {
  public:
+  using clock = std::chrono::steady_clock;
+  /// How long a large process takes to end once the kernel has decided it, and more.
+  static constexpr std::chrono::seconds lately{60};
+
   /// Of this process's cgroup, or of the machine.
   oom_count();
   /// Of the first of these files that counts.
   explicit oom_count(const std::vector<std::filesystem::path>& files);
 
-  /// Processes ended since the object was made.
-  uint64_t since() const;
+  /// Processes ended up to `now`, without those that a look more than `lately` ago has seen: to be
+  /// asked all the time.
+  uint64_t look(clock::time_point now);
 
  private:
   std::filesystem::path file_;
-  uint64_t before_ = 0;
+  uint64_t before_ = 0;             ///< what is too old to count
+  uint64_t seen_ = 0;               ///< at the last look
+  clock::time_point changed_at_{};  ///< the look that saw it first
 };
 
 }  // namespace troupe::apps

@@ -17,17 +17,27 @@ TEST_CASE("oom: the count is the line's whose first word is oom_kill") {
   CHECK_FALSE(oom_kills_in(""));
 }
 
-TEST_CASE("oom: what counts is what came since, in the first file that counts") {
+TEST_CASE("oom: what counts is what came lately, in the first file that counts") {
   troupe::scratch folder;
+  const auto count = [&](int n) { std::ofstream(folder / "events") << "oom_kill " << n << "\n"; };
   std::ofstream(folder / "other") << "nothing 1\n";
-  std::ofstream(folder / "events") << "oom_kill 5\n";
-  const oom_count n({folder / "absent", folder / "other", folder / "events"});
-  CHECK(n.since() == 0);
-  std::ofstream(folder / "events") << "oom_kill 7\n";
-  CHECK(n.since() == 2);
-  CHECK(oom_count(std::vector<std::filesystem::path>{}).since() == 0);
+  count(5);
+  oom_count n({folder / "absent", folder / "other", folder / "events"});
+  const auto at = [start = oom_count::clock::now()](int s) {
+    return start + std::chrono::seconds(s);
+  };
+  CHECK(n.look(at(0)) == 0);
+  count(7);
+  CHECK(n.look(at(10)) == 2);
+  CHECK(n.look(at(60)) == 2);  // a large process takes its time to end
+  CHECK(n.look(at(71)) == 0);  // somebody else's
+  count(8);
+  CHECK(n.look(at(90'000)) == 1);
+  oom_count none(std::vector<std::filesystem::path>{});
+  CHECK(none.look(at(0)) == 0);
 }
 
 TEST_CASE("oom: this machine's kernel counts") {
-  CHECK(oom_count().since() == 0);
+  oom_count here;
+  CHECK(here.look(oom_count::clock::now()) == 0);
 }
