@@ -24,6 +24,7 @@ struct held_certificates {
   std::mutex mutex;
   std::shared_ptr<SSL_CTX> context;
   certificate_files files;
+  std::string signature;  ///< of the files, taken before they were read
   int64_t not_after_s = 0;
 };
 
@@ -76,7 +77,7 @@ void look_at_files(certificate_keeper_pointer self) {
   auto& st = self->state;
   auto now = signature_of(st.files);
   if (now != st.seen) {
-    st.seen = std::move(now);  // before the files are read: what is written meanwhile is seen next
+    st.seen = std::move(now);
     if (const auto taken = hold_certificates(st.files); taken) {
       ++st.renewed;
       st.not_after_s = held_now().not_after_s;
@@ -94,12 +95,14 @@ void look_at_files(certificate_keeper_pointer self) {
 }  // namespace
 
 status hold_certificates(const certificate_files& files) {
+  auto signature = signature_of(files);  // before: what is written meanwhile is seen at a look
   TROUPE_TRY(all, tls::read_credentials(files.ca, files.certificate, files.key));
   TROUPE_TRY(context, links_of(all));
   auto& h = held_now();
   std::lock_guard lock(h.mutex);
   h.context = std::move(context);
   h.files = files;
+  h.signature = std::move(signature);
   h.not_after_s = all.who.not_after_s;
   return {};
 }
@@ -117,9 +120,9 @@ certificate_keeper_actor::behavior_type certificate_keeper(certificate_keeper_po
   {
     std::lock_guard lock(held_now().mutex);
     st.files = held_now().files;
+    st.seen = held_now().signature;
     st.not_after_s = held_now().not_after_s;
   }
-  st.seen = signature_of(st.files);
   publish(self, "held", detail_of_keeper(st));
   self->delayed_send(self, look_at_files_every, caf::tick_atom_v);
   return {
