@@ -253,9 +253,18 @@ std::pair<uint64_t, uint64_t> identity_of(const fs::path& dir) {
 void settle_folder(archive_state& st) {
   const auto now = identity_of(st.options.dir);
   if (std::exchange(st.folder, now) == now) return;
-  spdlog::warn("{} was taken away: it is made again", st.options.dir.string());
+  spdlog::warn("{} was taken away and made again", st.options.dir.string());
   for (auto p = st.options.dir; p != p.parent_path(); p = p.parent_path())
     if (!io::fsync_directory(p.parent_path())) return;
+}
+
+/// ARC-5
+void make_again(archive_state& st) {
+  std::error_code code;
+  if (fs::exists(fs::symlink_status(st.options.dir, code))) return;
+  spdlog::warn("{} was taken away: it is made again", st.options.dir.string());
+  if (auto made = make_folder(st.options.dir); !made) spdlog::warn("{}", render(made.error()));
+  st.folder = identity_of(st.options.dir);
 }
 
 caf::result<msg<fbs::CheckpointFolder>> open(archive_pointer self, const msg<fbs::OpenArchive>& m) {
@@ -320,6 +329,7 @@ void abandon(archive_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
   ++st.abandoned;
   if (auto gone = cp::remove_folder(*st.disk, path); !gone && gone.error().code != errc::not_found)
     spdlog::warn("{}: {}", path.string(), render(gone.error()));
+  make_again(st);
   show(self, "idle");
 }
 

@@ -21,6 +21,8 @@
 //     vote that does not fit its plan makes no checkpoint.
 //   ARC-4  Where the folder of checkpoints was taken away and made again, its name is durable
 //     before a checkpoint in it is acknowledged.
+//   ARC-5  A save that fails because that folder is gone is followed by one that finds it: the
+//     archive makes it again, on its own host.
 //
 // Failure policy: the save fails with an answer; training goes on.
 #pragma once

@@ -2,6 +2,7 @@
 #include "io/checkpoint/save.hpp"
 
 #include <algorithm>
+#include <chrono>
 
 #include <fmt/format.h>
 
@@ -17,21 +18,9 @@ status remove_folder(disk& d, const fs::path& folder) {
   return d.remove_folder(folder, claim_of(d, folder));
 }
 
-namespace {
-
-/// SV-8: a folder, and what was taken away above it.
-result<bool> make_dirs(disk& d, const fs::path& folder) {
-  auto made = d.make_dir(folder);
-  if (made || made.error().code != errc::not_found || folder == folder.parent_path()) return made;
-  TROUPE_CHECK(make_dirs(d, folder.parent_path()));
-  return d.make_dir(folder);
-}
-
-}  // namespace
-
 result<bool> make_partial(disk& d, const fs::path& partial, const std::string& job,
                           std::vector<std::string> others) {
-  TROUPE_TRY(first, make_dirs(d, partial));
+  TROUPE_TRY(first, d.make_dir(partial));
   const auto mark = partial / mark_file;
   if (first || !d.read_small(mark, max_mark_bytes))  // who came first may have died between the two
     TROUPE_CHECK(d.write_small(mark, partial_mark(job, std::move(others)), durable::no));
@@ -96,6 +85,8 @@ void rank_save::written(const status& outcome) {
 
 namespace {
 
+constexpr auto read_patience = std::chrono::seconds(120);
+
 /// Whether a complete folder is an earlier attempt of the same launch; not where nobody can tell.
 bool of_the_same_launch(disk& d, const fs::path& complete, const manifest_head& head) {
   const auto text = d.read_small(complete / manifest_file, max_manifest_bytes);
@@ -122,6 +113,37 @@ status make_way(disk& d, const fs::path& complete, const std::vector<dir_entry>&
   const auto dir = complete.parent_path();
   TROUPE_CHECK(d.rename(complete, dir / aside_name(step, number)));
   return d.sync_dir(dir);
+}
+
+/// The last bytes of a shard of so many, as whoever opens it now sees them.
+result<trailer> read_trailer(disk& d, const fs::path& shard, uint64_t bytes) {
+  const uint64_t at = bytes - std::min<uint64_t>(bytes, alignment);
+  auto end = io_buffer::allocate(bytes - at);
+  const auto memory = end.bytes();
+  TROUPE_TRY(file, d.open(shard, {}));
+  status outcome = d.read(file, at, std::move(end), 0);
+  if (outcome) outcome = error{errc::timeout, shard.string() + " cannot be read"};
+  result<trailer> found = outcome.error();
+  for (const auto& answer : d.wait(1, read_patience))
+    if (answer.file == file)
+      found = answer.outcome ? parse_trailer(memory, bytes) : answer.outcome.error();
+  d.close(file);
+  return found;
+}
+
+/// SV-9. A file that is opened is looked for anew on file systems of the net; a folder's list may
+/// be of a while ago there.
+status all_there(disk& d, const fs::path& partial, const std::vector<shard_facts>& shards) {
+  for (const auto& s : shards) {
+    const auto name = partial / shard_name(s.rank);
+    const auto end = read_trailer(d, name, s.bytes);
+    if (end && end->footer_crc == s.footer_crc) continue;
+    return error{errc::io,
+                 fmt::format("{} is not there as rank {} wrote it{}{}", name.string(), s.rank,
+                             end ? "" : ": ", end ? "" : end.error().message),
+                 "checkpoint.dir must be a folder that all hosts share"};
+  }
+  return {};
 }
 
 }  // namespace
@@ -156,6 +178,7 @@ result<fs::path> publish(disk& d, const fs::path& partial, const manifest_head& 
 result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_head& head,
                              std::vector<shard_facts> shards,
                              const std::vector<small_file>& others) {
+  TROUPE_CHECK(all_there(d, partial, shards));
   std::vector<file_sum> sums;
   std::vector<std::string> names;
   for (const auto& f : others) names.push_back(f.name);

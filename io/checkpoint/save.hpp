@@ -18,7 +18,10 @@
 // SV-6 One of another launch, or with anything else in it (a note, a hold), is set aside first, and
 //      the name is synced: it is never removed, and never under a partial folder's name.
 // SV-7 What bears the name and is no checkpoint of ours stays as it is, and the save fails.
-// SV-8 A folder of checkpoints that was taken away under a run is made again by the next save.
+// SV-8 Ranks make the partial folder alone, and none above it: a host that lacks the folder of
+//      checkpoints would put its shard on a disk of its own.
+// SV-9 The root has read the end of every shard that was voted for before MANIFEST is written:
+//      nothing is acknowledged of which a part lies where only its rank sees it.
 #pragma once
 
 #include <filesystem>
@@ -49,8 +52,8 @@ class rank_save {
   /// must not destroy the save.
   using voted = std::function<void(const result<shard_facts>&)>;
 
-  /// Makes the folder, and its parents where they are gone (SV-8). Errors: bad_config, those of
-  /// disk::make_dir and disk::open. The disk outlives it.
+  /// Makes the folder (SV-8). Errors: bad_config, those of disk::make_dir and disk::open. The disk
+  /// outlives it.
   static result<std::unique_ptr<rank_save>> create(disk& d, const std::filesystem::path& partial,
                                                    const manifest_head& head, rank_plan plan,
                                                    voted done);
@@ -80,7 +83,8 @@ class rank_save {
 };
 
 /// The commit: makes of `partial`, in which all ranks' shards are durable, the complete checkpoint;
-/// its path (SV-1, SV-2). Blocks. Errors: bad_data where the shards do not make a checkpoint; io.
+/// its path (SV-1, SV-2). Blocks, and takes the disk's answers. Errors: bad_data where the shards do
+/// not make a checkpoint; io, also where one is not there (SV-9).
 /// After an error the checkpoint may or may not be there; it is whole if it is.
 result<std::filesystem::path> commit_save(disk& d, const std::filesystem::path& partial,
                                           const manifest_head& head,

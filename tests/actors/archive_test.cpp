@@ -239,14 +239,43 @@ TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older
   CHECK(verify(dir / cp::complete_name(4)));
 }
 
-TEST_CASE("SV-8: a folder of checkpoints that was taken away is made again by the next save") {
+TEST_CASE("SV-9: a shard that is not where the root looks, or not whole, makes no checkpoint") {
+  for (int kind = 0; kind < 4; ++kind) {
+    CAPTURE(kind);
+    scratch dir;
+    const auto o = options_in(dir.path, 2, 1);
+    const auto votes = save_all(o, 5);
+    const auto shard = fs::path(votes.directory) / "rank-00001.shard";
+    const auto bytes = fs::file_size(shard);
+    if (kind == 0) fs::remove(shard);
+    if (kind == 1) fs::resize_file(shard, bytes - 4096);
+    if (kind == 2) fs::resize_file(shard, 0);
+    if (kind == 3)
+      fs::copy_file(fs::path(votes.directory) / "rank-00000.shard", shard,
+                    fs::copy_options::overwrite_existing);
+    const auto done = committed(o, votes);
+    REQUIRE_FALSE(done);
+    CHECK(done.error().code == errc::io);
+    CHECK(done.error().message.find(shard.string()) != std::string::npos);
+    CHECK_FALSE(fs::exists(shard.parent_path() / cp::manifest_file));
+    CHECK_FALSE(fs::exists(dir / cp::complete_name(5)));
+  }
+}
+
+TEST_CASE("SV-8: a rank whose host lacks the folder of checkpoints makes none") {
   scratch dir;
-  const auto folder = dir / "runs/t/checkpoints";
-  const auto o = options_in(folder, 2, 1);
-  REQUIRE(committed(o, save_all(o, 4)));
-  fs::remove_all(dir / "runs");
-  REQUIRE(committed(o, save_all(o, 5)));
-  CHECK(verify(folder / cp::complete_name(5)));
+  auto d = io::open_disk({io::disk_backend::threads, 1, 1, {}});
+  REQUIRE(d);
+  const auto partial = dir / "runs/t/checkpoints" / cp::partial_name(5, 1);
+  const auto plans = shares_of(options_in(dir.path, 1, 1).plan);
+  REQUIRE(plans);
+  cp::manifest_head head;
+  head.step = 5;
+  head.slot_bytes = 4096;
+  const auto save = cp::rank_save::create(**d, partial, head, plans->front(), [](const auto&) {});
+  REQUIRE_FALSE(save);
+  CHECK(save.error().code == errc::not_found);
+  CHECK(fs::is_empty(dir.path));
 }
 
 TEST_CASE("archive: the tokenizer's files travel along") {
