@@ -94,6 +94,33 @@ status fsync_directory(const fs::path& path) {
   return {};
 }
 
+namespace {
+
+/// What a file system says that knows no flags of a rename.
+bool knows_no_flags(int failure) {
+  return failure == EINVAL || failure == ENOSYS || failure == EOPNOTSUPP;
+}
+
+}  // namespace
+
+result<bool> rename_to_free(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return true;
+  if (errno == EEXIST) return false;
+  if (!knows_no_flags(errno)) return failed("rename", from);
+  struct stat there {};
+  if (::lstat(to.c_str(), &there) == 0) return false;
+  if (errno != ENOENT) return failed("look at", to);
+  if (::rename(from.c_str(), to.c_str()) != 0) return failed("rename", from);
+  return true;
+}
+
+result<bool> change_places(const fs::path& one, const fs::path& other) {
+  if (::renameat2(AT_FDCWD, one.c_str(), AT_FDCWD, other.c_str(), RENAME_EXCHANGE) == 0)
+    return true;
+  if (knows_no_flags(errno)) return false;
+  return failed("rename to", other);
+}
+
 status write_atomic(const fs::path& path, std::string_view content) {
   TROUPE_TRY(file, atomic_file::create(path));
   TROUPE_CHECK(file.write(content));

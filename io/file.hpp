@@ -58,6 +58,14 @@ bool still_names(const std::filesystem::path& path, int fd);
 /// Makes a rename, creation or removal in the folder survive a power cut.
 status fsync_directory(const std::filesystem::path& path);
 
+/// Renames to a name that nothing has; false where something has it. File systems that know no such
+/// rename (NFS, Lustre) are asked first whether the name is free. Error io; not durable.
+result<bool> rename_to_free(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// Two names change places in one step; false where the file system cannot do that. Error io; not
+/// durable.
+result<bool> change_places(const std::filesystem::path& one, const std::filesystem::path& other);
+
 /// Replaces (or makes) `path` by `content`, atomically and durably (FILE-1).
 status write_atomic(const std::filesystem::path& path, std::string_view content);
 

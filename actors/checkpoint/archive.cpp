@@ -121,11 +121,10 @@ result<fs::path> export_to(const fs::path& from, const fs::path& folder) {
     const fs::path to =
         place == 1 ? folder : fs::path(fmt::format("{}-{}", folder.string(), place));
     if (is_exported(from, to)) return to;
-    auto free = cp::check_export(to);
-    if (!free && refused) refused = free;
-    if (!free && free.error().code != errc::permission) return free.error();
-    if (!free) continue;
-    TROUPE_CHECK(cp::export_model(r, to, {}));
+    const auto made = cp::export_model(r, to, {});
+    if (!made && made.error().code != errc::permission) return made.error();
+    if (!made && refused) refused = made.error();
+    if (!made) continue;
     if (!refused) spdlog::warn("{}: it is in {}", refused.error().message, to.string());
     return to;
   }

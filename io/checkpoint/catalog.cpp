@@ -1,13 +1,10 @@
 // Names of checkpoint folders, and looking through them.
 #include "io/checkpoint/catalog.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <limits>
 
 #include <fmt/format.h>
@@ -192,11 +189,10 @@ result<std::vector<fs::path>> set_aside(std::span<const entry> which) {
     const auto dir = e.path.parent_path();
     for (uint32_t number = 1;; ++number) {
       const auto to = dir / aside_name(e.name.step, number);
-      if (renameat2(AT_FDCWD, e.path.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
-        out.push_back(to);
-        break;
-      }
-      if (errno != EEXIST) return error::system(fmt::format("rename {}", e.path.string()), errno);
+      TROUPE_TRY(free, rename_to_free(e.path, to));
+      if (!free) continue;
+      out.push_back(to);
+      break;
     }
   }
   if (!which.empty()) TROUPE_CHECK(fsync_directory(which.front().path.parent_path()));

@@ -1,8 +1,6 @@
 // Streaming a checkpoint's weights into safetensors.
 #include "io/checkpoint/export.hpp"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstring>
 
@@ -232,18 +230,6 @@ result<export_report> write_folder(const reader& from, const fs::path& folder,
   return report;
 }
 
-/// `partial` gets the name `folder`; what had it goes (EX-1, EX-2).
-status take_place(const fs::path& partial, const fs::path& folder) {
-  std::error_code code;
-  const bool again = fs::exists(fs::symlink_status(folder, code));
-  const int done =
-      again ? ::renameat2(AT_FDCWD, partial.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE)
-            : ::rename(partial.c_str(), folder.c_str());
-  if (done != 0) return error::system(fmt::format("rename to {}", folder.string()), errno);
-  TROUPE_CHECK(fsync_directory(folder.parent_path()));
-  return again ? remove_owned(partial, folder_kind::model) : status{};
-}
-
 fs::path partial_of(const fs::path& folder) {
   return folder.string() + ".partial";
 }
@@ -268,6 +254,25 @@ status is_free(const fs::path& folder) {
   if (ours) return {};
   return error{ours.error().code, "the model cannot be exported: " + ours.error().message,
                "take it away yourself, or name another folder"};
+}
+
+/// `partial` gets the name `folder`; what had it goes (EX-1, EX-2). What came there while the
+/// export was written stays.
+status take_place(const fs::path& partial, const fs::path& folder) {
+  TROUPE_CHECK(is_free(folder));
+  std::error_code code;
+  bool again = fs::exists(fs::symlink_status(folder, code));
+  if (again) {
+    TROUPE_TRY(exchanged, change_places(partial, folder));
+    again = exchanged;
+    if (!exchanged) TROUPE_CHECK(remove_owned(folder, folder_kind::model));  // EX-3
+  }
+  if (!again) {
+    TROUPE_TRY(free, rename_to_free(partial, folder));
+    if (!free) return error{errc::permission, folder.string() + " was made by somebody else"};
+  }
+  TROUPE_CHECK(fsync_directory(folder.parent_path()));
+  return again ? remove_owned(partial, folder_kind::model) : status{};
 }
 
 }  // namespace
@@ -296,7 +301,10 @@ result<export_report> export_model(const reader& from, const fs::path& folder,
     static_cast<void>(remove_owned(partial, folder_kind::model));  // else the next export does
     return report.error();
   }
-  TROUPE_CHECK(take_place(partial, path));
+  if (auto placed = take_place(partial, path); !placed) {
+    static_cast<void>(remove_owned(partial, folder_kind::model));
+    return placed.error();
+  }
   return report;
 }
 

@@ -4,6 +4,8 @@
 // EX-1 What is there is replaced whole or not at all: the export is written to FOLDER.partial,
 //      and the two change places.
 // EX-2 Only a folder that an export made, with nothing else in it, is ever replaced.
+// EX-3 Where the file system cannot let two names change places (NFS, Lustre) the older export goes
+//      first: it can be made again.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,9 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
+#include "tests/io/no_rename_flags.hpp"
 #include "tests/io/scratch.hpp"
+#include "tests/io/tree.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -91,4 +93,34 @@ TEST_CASE("writing where there is no folder is an error that names the path") {
   auto wrote = write_atomic("/no/such/folder/file", "x");
   REQUIRE_FALSE(wrote);
   CHECK(wrote.error().message.find("/no/such/folder/file") != std::string::npos);
+}
+
+TEST_CASE("rename_to_free: takes a free name only, on file systems that know no flags as well") {
+  for (const bool flags : {true, false}) {
+    CAPTURE(flags);
+    scratch dir;
+    put_file(dir / "one/file", "1");
+    put_file(dir / "taken/file", "2");
+    std::filesystem::create_directory(dir / "empty");
+    std::filesystem::create_symlink("nowhere", dir / "link");
+    std::vector<result<bool>> done;
+    result<bool> exchanged = false;
+    const auto all = [&] {
+      for (const char* to : {"taken", "empty", "link", "free"})
+        done.push_back(io::rename_to_free(dir / "one", dir / to));
+      done.push_back(io::rename_to_free(dir / "one", dir / "other"));
+      exchanged = io::change_places(dir / "free", dir / "taken");
+    };
+    if (flags)
+      all();
+    else if (!without_rename_flags(all))
+      return;
+    for (const int taken : {0, 1, 2}) CHECK(*done[taken] == false);
+    CHECK(*done[3] == true);
+    REQUIRE(!done[4]);
+    CHECK(done[4].error().code == errc::not_found);
+    REQUIRE(exchanged);
+    CHECK(*exchanged == flags);
+    CHECK(*io::read_file(dir / "free/file", 9) == (flags ? "2" : "1"));
+  }
 }

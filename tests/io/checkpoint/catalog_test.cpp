@@ -5,6 +5,7 @@
 #include "io/checkpoint/save.hpp"
 #include "io/disk/disk.hpp"
 #include "tests/io/checkpoint/sample.hpp"
+#include "tests/io/no_rename_flags.hpp"
 #include "tests/io/tree.hpp"
 
 using namespace troupe;
@@ -244,6 +245,24 @@ TEST_CASE("SV-7: what bears a step's name and is no checkpoint of ours stays, an
   refused_by("step-00000100/thesis.txt");
   refused_by("step-00000100/MANIFEST");
   refused_by("step-00000100");
+}
+
+TEST_CASE(
+    "CT-4: what is set aside keeps its bytes where a file system knows no flags of a rename") {
+  scratch dir;
+  for (const uint64_t step : {100, 110}) sample::make(dir.path, at_step(step));
+  std::filesystem::create_directory(dir / aside_name(110, 1));
+  const auto all = list(dir.path);
+  REQUIRE(all);
+  const auto left = left_behind(*all, {});
+  REQUIRE(left.size() == 2);
+  result<std::vector<std::filesystem::path>> done = error{errc::bug, "not tried"};
+  if (!without_rename_flags([&] { done = set_aside(left); })) return;
+  REQUIRE_MESSAGE(done, (done ? "" : render(done.error())));
+  REQUIRE(done->size() == 2);
+  CHECK((*done)[0] == dir / aside_name(110, 2));
+  CHECK((*done)[1] == dir / aside_name(100, 1));
+  for (const auto& path : *done) CHECK(verify_all(path));
 }
 
 TEST_CASE("what retention keeps") {

@@ -7,6 +7,7 @@
 #include "io/folder/owned.hpp"
 #include "io/formats/safetensors.hpp"
 #include "tests/io/checkpoint/sample.hpp"
+#include "tests/io/no_rename_flags.hpp"
 #include "tests/io/tree.hpp"
 
 using namespace troupe;
@@ -221,4 +222,41 @@ TEST_CASE("EX-1, EX-2: an export takes the place of an export, and of nothing el
   CHECK(export_model(r, dir / "file", one).error().code == errc::permission);
   std::filesystem::create_directory(dir / "empty");
   CHECK(export_model(r, dir / "empty", one));
+}
+
+TEST_CASE("EX-2: what comes to an export's place while it is written stays") {
+  scratch dir;
+  auto r = open(sample::make(dir.path));
+  for (const bool over : {false, true}) {
+    const auto to = dir / (over ? "over" : "new");
+    if (over) REQUIRE(export_model(r, to, {}));
+    export_options o;
+    o.work.progress = [&](uint64_t, uint64_t) {
+      put_file(to / "notes.txt", "mine");
+      return true;
+    };
+    const auto refused = export_model(r, to, o);
+    REQUIRE(!refused);
+    CHECK(refused.error().code == errc::permission);
+    CHECK(*read_file(to / "notes.txt", 99) == "mine");
+    CHECK(!std::filesystem::exists(to.string() + ".partial"));
+  }
+}
+
+TEST_CASE("EX-3: an export takes an older one's place where names cannot change places") {
+  scratch dir;
+  auto r = open(sample::make(dir.path));
+  export_options many;
+  many.max_shard_bytes = 6000;
+  result<export_report> first = error{errc::bug, "not tried"}, second = first;
+  const bool could = without_rename_flags([&] {
+    first = export_model(r, dir / "out", many);
+    second = export_model(r, dir / "out", {});
+  });
+  if (!could) return;
+  CHECK(first);
+  REQUIRE_MESSAGE(second, (second ? "" : render(second.error())));
+  CHECK(wrong_in(dir / "out", r.content(), tensor_dtype::f32) == 0);
+  CHECK(!std::filesystem::exists(dir / "out/model.safetensors.index.json"));
+  CHECK(!std::filesystem::exists(dir / "out.partial"));
 }
