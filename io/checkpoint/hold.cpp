@@ -1,6 +1,7 @@
 // Files for persons, locks for readers.
 #include "io/checkpoint/hold.hpp"
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -77,11 +78,15 @@ result<reading> reading::begin(const fs::path& checkpoint) {
 }
 
 result<unique_fd> exclude_readers(const fs::path& checkpoint) {
-  auto file = open_read(checkpoint / manifest_file);
+  const auto name = checkpoint / manifest_file;
+  constexpr int how = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
+  // NFS locks exclusively only what is open for writing.
+  unique_fd file(::open(name.c_str(), O_RDWR | how));
+  if (!file) file.reset(::open(name.c_str(), O_RDONLY | how));
   if (!file) return unique_fd{};  // nobody can begin without it
-  if (::flock(file->get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return error{errc::unavailable, fmt::format("{} is being read", checkpoint.string())};
-  return std::move(*file);
+  return file;
 }
 
 }  // namespace troupe::io::checkpoint

@@ -151,6 +151,9 @@ status remove(const doomed& what) {
     if (code) return error::system(fmt::format("rename {}", what.path.string()), code.value());
     TROUPE_CHECK(fsync_directory(parent));
   }
+  // Nobody begins to read it by this name any more; and what is open keeps a name in its folder
+  // on NFS, which then cannot be removed.
+  nobody_reads.reset();
   TROUPE_CHECK(remove_claimed(gone, ours));
   return fsync_directory(parent);
 }

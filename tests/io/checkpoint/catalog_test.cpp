@@ -1,6 +1,11 @@
 // Which checkpoints there are, which is trusted, which are kept.
 #include "io/checkpoint/catalog.hpp"
 
+#include <fcntl.h>
+#include <sys/inotify.h>
+
+#include <array>
+
 #include "io/checkpoint/retention.hpp"
 #include "io/checkpoint/save.hpp"
 #include "io/disk/disk.hpp"
@@ -263,6 +268,38 @@ TEST_CASE(
   CHECK((*done)[0] == dir / aside_name(110, 2));
   CHECK((*done)[1] == dir / aside_name(100, 1));
   for (const auto& path : *done) CHECK(verify_all(path));
+}
+
+TEST_CASE(
+    "HD-1: what is removed is locked by a descriptor that NFS can lock, closed before it goes") {
+  scratch dir;
+  const auto path = sample::make(dir.path, at_step(100));
+  {
+    const auto locked = exclude_readers(path);
+    REQUIRE(locked);
+    CHECK((::fcntl(locked->get(), F_GETFL) & O_ACCMODE) == O_RDWR);
+  }
+  const unique_fd events(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+  REQUIRE(events);
+  REQUIRE(::inotify_add_watch(events.get(), path.c_str(), IN_OPEN | IN_CLOSE | IN_DELETE) >= 0);
+  const auto all = list(dir.path);
+  REQUIRE(all);
+  REQUIRE(checkpoint::remove({path, all->front().name, 0, {}}));
+  alignas(inotify_event) std::array<char, 65536> buffer{};
+  const auto bytes = ::read(events.get(), buffer.data(), buffer.size());
+  REQUIRE(bytes > 0);
+  int open = 0, deleted = 0;
+  for (ssize_t at = 0; at < bytes;) {
+    const auto* e = reinterpret_cast<const inotify_event*>(buffer.data() + at);
+    at += static_cast<ssize_t>(sizeof *e + e->len);
+    if (e->len == 0 || std::string_view(e->name) != manifest_file) continue;
+    if (e->mask & IN_OPEN) ++open;
+    if (e->mask & IN_CLOSE) --open;
+    if (!(e->mask & IN_DELETE)) continue;
+    ++deleted;
+    CHECK(open == 0);
+  }
+  CHECK(deleted == 1);
 }
 
 TEST_CASE("what retention keeps") {
