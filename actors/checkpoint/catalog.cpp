@@ -60,6 +60,9 @@ result<start> newest(const std::filesystem::path& dir, const std::filesystem::pa
   for (const auto& r : choice.rejected)
     out.passed_over.push_back(
         fmt::format("{} is damaged and passed over: {}", r.path.string(), r.why.message));
+  for (const auto& path : choice.left)
+    out.passed_over.push_back(
+        fmt::format("{} is passed over: it was set aside in the other tier", path.string()));
   if (choice.path) {
     TROUPE_TRY(r, cp::reader::open(*choice.path));
     out.from = entry_of(*choice.path, r);

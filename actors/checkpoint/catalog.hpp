@@ -40,7 +40,7 @@ status verify(const std::filesystem::path& checkpoint,
 /// Where to start.
 struct start {
   std::optional<entry> from;
-  std::vector<std::string> passed_over;  ///< a sentence for each newer one that is damaged
+  std::vector<std::string> passed_over;  ///< a sentence for each newer one that is not taken
 };
 
 /// What checkpoint.resume means: nothing for "never" or an empty folder with "auto"; a named

@@ -147,12 +147,13 @@ uint64_t next_epoch(std::span<const entry> all) {
 
 namespace {
 
-/// CT-3: whether a folder holds this very checkpoint under a name that nothing takes.
+/// CT-3: whether another folder holds this very checkpoint under a name that nothing takes. In its
+/// own folder it was named anew since: saved again, or put back by a person.
 bool is_left(const entry& e, std::span<const entry> all) {
   const auto mark = line_of(*e.head).back();
   return std::any_of(all.begin(), all.end(), [&](const entry& other) {
     return other.name.state == folder_state::aside && other.head &&
-           line_of(*other.head).back() == mark;
+           other.path.parent_path() != e.path.parent_path() && line_of(*other.head).back() == mark;
   });
 }
 
@@ -224,6 +225,7 @@ result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_o
   const auto line = tip ? line_of(*tip->head) : lineage{};
   for (const auto& e : all) {
     if (e.name.state != folder_state::complete) continue;                            // CT-1
+    if (e.head && is_left(e, all)) out.left.push_back(e.path);
     if (e.head && (!leads_to(line_of(*e.head), line) || is_left(e, all))) continue;  // CT-3
     auto sound = e.problem ? status(*e.problem) : verify_all(e.path, options);
     if (sound) {

@@ -10,7 +10,7 @@
 // CT-2 A checkpoint is trusted only when every byte of it verified; each one passed over is named
 //      with its reason.
 // CT-3 What is chosen is of the line of the newest launch; what that line has left is passed over,
-//      whatever its step. What was set aside in one folder is not taken from another either.
+//      whatever its step. What was set aside in one folder is not taken from another either, and that is told.
 // CT-4 What is set aside keeps every byte; only its name changes.
 #pragma once
 
@@ -102,6 +102,8 @@ struct rejection {
 struct choice {
   std::optional<std::filesystem::path> path;
   std::vector<rejection> rejected;  ///< newer ones (CT-2)
+  /// Newer ones that were set aside in another folder (CT-3).
+  std::vector<std::filesystem::path> left;
 };
 
 /// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all

@@ -198,7 +198,27 @@ TEST_CASE("archive: a checkpoint with a note in it is set aside whole, not repla
     CHECK(tree_of(dir / cp::aside_name(5, 1)) == before);
     CHECK_FALSE(fs::exists(there / name));
     CHECK(verify(there));
+    const auto next = resume_from("auto", dir.path);
+    REQUIRE(next);
+    REQUIRE(next->from);
+    CHECK(next->from->path == there);
+    CHECK(next->passed_over.empty());
   }
+}
+
+TEST_CASE("CT-3: what was set aside in the other tier is passed over, and told") {
+  scratch dir;
+  const auto o = options_in(dir / "first", 1, 1);
+  fs::create_directory(o.dir);
+  for (const uint64_t step : {4, 5}) REQUIRE(committed(o, save_all(o, step)));
+  fs::copy(o.dir / cp::complete_name(5), dir / "second" / cp::aside_name(5, 1),
+           fs::copy_options::recursive);
+  const auto next = resume_from("auto", o.dir, dir / "second");
+  REQUIRE(next);
+  REQUIRE(next->from);
+  CHECK(next->from->path == o.dir / cp::complete_name(4));
+  REQUIRE(next->passed_over.size() == 1);
+  CHECK(next->passed_over[0].find(cp::complete_name(5)) != std::string::npos);
 }
 
 TEST_CASE("archive: what is not ours above a start is not set aside") {
