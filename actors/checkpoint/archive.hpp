@@ -9,7 +9,8 @@
 //   run <--Saved----------- every rank: its vote; a failure or a timeout is a vote against
 //   run --CommitCheckpoint-> archive: small files and MANIFEST, each synced; sync of the folder;
 //                           rename to step-N; sync of <dir>; only then the answer
-//   run --AbandonCheckpoint-> archive, where a vote was against: the partial folder is removed
+//   run --AbandonCheckpoint-> archive, where a vote was against or the commit failed: the partial
+//                           folder is removed
 //
 // What no manifest names is nothing: whoever dies when, the next start finds complete checkpoints
 // and leftovers, and removes the latter.

@@ -83,6 +83,15 @@ void offer_copy(run_pointer self, uint64_t step, const msg<fbs::CheckpointFolder
              }));
 }
 
+void abandon(run_pointer self, const order_ptr& o, const error& why) {
+  self->send(self->state.options.archive,
+             make_msg<fbs::AbandonCheckpoint>(context(self), [&](auto& a) {
+               a.step = o->step;
+               a.directory = o->directory;
+             }));
+  ended(self, *o, why);
+}
+
 void commit(run_pointer self, const order_ptr& o, const std::vector<msg<fbs::Saved>>& votes) {
   if (self->state.ended) return;
   uint64_t bytes = 0;
@@ -112,16 +121,7 @@ void commit(run_pointer self, const order_ptr& o, const std::vector<msg<fbs::Sav
         offer_copy(self, o->step, folder);
         ended(self, *o, {});
       },
-      [self, o](const error& e) { ended(self, *o, e.within("commit the checkpoint")); });
-}
-
-void abandon(run_pointer self, const order_ptr& o, const error& why) {
-  self->send(self->state.options.archive,
-             make_msg<fbs::AbandonCheckpoint>(context(self), [&](auto& a) {
-               a.step = o->step;
-               a.directory = o->directory;
-             }));
-  ended(self, *o, why.within("save"));
+      [self, o](const error& e) { abandon(self, o, e.within("commit the checkpoint")); });
 }
 
 order_ptr order_of(run_pointer self, save_done done, const std::filesystem::path& folder) {
@@ -148,7 +148,7 @@ void begin_save_in(run_pointer self, const std::filesystem::path& folder, save_d
         }));
       },
       [self, o](const std::vector<msg<fbs::Saved>>& votes) { commit(self, o, votes); },
-      [self, o](size_t, const error& e) { abandon(self, o, e); });
+      [self, o](size_t, const error& e) { abandon(self, o, e.within("save")); });
 }
 
 void save_again(run_pointer self, const std::filesystem::path& folder,

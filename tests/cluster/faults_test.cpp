@@ -82,6 +82,20 @@ TEST_CASE("faults: a folder that was taken away is made again, and the run ends 
   CHECK(j.look(folder, acknowledged_in(up.out())) == 20);
 }
 
+TEST_CASE("faults: a commit that fails leaves nothing of its checkpoint, and costs no other one") {
+  job_files job;
+  const auto folder = job / "run/checkpoints";
+  fs::create_directories(folder / "step-00000012");
+  std::ofstream(folder / "step-00000012/notes.txt") << "mine";
+  program up(job.up(with(slow_steps, {"checkpoint.resume=never"})));
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(warns_of(up, 12));
+  CHECK(warnings(up, 20) == 1);
+  CHECK(fs::exists(folder / "step-00000012/notes.txt"));
+  CHECK(leftovers_in(folder).empty());
+}
+
 TEST_CASE("faults: a full file system keeps what it has, and room is all the next run needs") {
   job_files job;
   mounts all;
