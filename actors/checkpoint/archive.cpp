@@ -99,14 +99,11 @@ void remove_expired(archive_state& st) {
     spdlog::warn("checkpoint retention: {}", render(removed.error()));
 }
 
-/// Whether what lies in `folder` was exported, and after the checkpoint was made.
-bool is_exported(const fs::path& checkpoint, const fs::path& folder) {
-  if (!io::is_owned(folder, io::folder_kind::model)) return false;
-  std::error_code code;
-  const auto saved = fs::last_write_time(checkpoint / cp::manifest_file, code);
-  if (code) return false;
-  const auto exported = fs::last_write_time(folder, code);
-  return !code && exported >= saved;
+/// Whether what lies in `folder` was exported from this very checkpoint.
+bool is_exported(const cp::reader& from, const fs::path& folder) {
+  const auto mark = io::read_mark(folder);
+  return mark && mark->kind == io::folder_kind::model &&
+         mark->of == cp::export_source(from.content().head, io::tensor_dtype::f32);
 }
 
 /// The export takes the place of an older one whole, or not at all, and is written beside what this
@@ -120,7 +117,7 @@ result<fs::path> export_to(const fs::path& from, const fs::path& folder) {
   for (int place = 1; place <= most_places; ++place) {
     const fs::path to =
         place == 1 ? folder : fs::path(fmt::format("{}-{}", folder.string(), place));
-    if (is_exported(from, to)) return to;
+    if (is_exported(r, to)) return to;
     const auto made = cp::export_model(r, to, {});
     if (!made && made.error().code != errc::permission) return made.error();
     if (!made && refused) refused = made.error();

@@ -196,8 +196,8 @@ result<std::string> with_dtype(const std::string& text, tensor_dtype type) {
 }
 
 /// What an export makes of this checkpoint.
-claim export_claim(const manifest& m, std::vector<std::string> tensors) {
-  claim c{folder_kind::model, m.head.job, {}};
+claim export_claim(const manifest& m, tensor_dtype type, std::vector<std::string> tensors) {
+  claim c{folder_kind::model, m.head.job, {}, export_source(m.head, type)};
   for (const auto& f : m.files)
     if (!f.shard && !of_training(f.name)) c.files.push_back(f.name);
   for (auto& name : tensors) c.files.push_back(std::move(name));
@@ -277,6 +277,12 @@ status take_place(const fs::path& partial, const fs::path& folder) {
 
 }  // namespace
 
+std::string export_source(const manifest_head& head, tensor_dtype type) {
+  const auto mark = line_of(head).back();
+  return fmt::format("{:016x}-{}-{}", mark.launch, mark.step,
+                     type == tensor_dtype::bf16 ? "bf16" : "f32");
+}
+
 status check_export(const fs::path& folder) {
   const auto path = plain(folder);
   TROUPE_CHECK(is_free(path));
@@ -294,8 +300,8 @@ result<export_report> export_model(const reader& from, const fs::path& folder,
   if (code) return error::system("make the folder " + path.parent_path().string(), code.value());
   if (fs::exists(partial, code)) TROUPE_CHECK(remove_owned(partial, folder_kind::model));
   const auto specs = exporter(from, options).specs();
-  TROUPE_CHECK(make_owned(
-      partial, export_claim(from.content(), model_file_names(specs, options.max_shard_bytes))));
+  TROUPE_CHECK(make_owned(partial, export_claim(from.content(), options.type,
+                                                model_file_names(specs, options.max_shard_bytes))));
   auto report = write_folder(from, partial, options);
   if (!report) {
     static_cast<void>(remove_owned(partial, folder_kind::model));  // else the next export does

@@ -30,6 +30,9 @@ struct export_report {
   uint64_t bytes = 0;  ///< of tensors, as written
 };
 
+/// What the mark of an export says it was made from: launch, step and type.
+std::string export_source(const manifest_head& head, tensor_dtype type);
+
 /// Whether an export to `folder` may be made: nothing is there, an empty folder, or an earlier
 /// export of this program, and the same of FOLDER.partial. Errors: permission naming what is in the
 /// way; io.

@@ -285,6 +285,7 @@ std::string mark_text(const claim& c) {
   j["kind"] = to_string(c.kind);
   if (!c.job.empty()) j["job"] = c.job;
   if (!c.files.empty()) j["files"] = c.files;
+  if (!c.of.empty()) j["of"] = c.of;
   return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -304,6 +305,10 @@ result<claim> parse_mark(std::string_view text) {
   if (j.contains("job")) {
     if (!j["job"].is_string()) return wrong("the mark's job is not a text");
     out.job = j["job"].get<std::string>();
+  }
+  if (j.contains("of")) {
+    if (!j["of"].is_string()) return wrong("what the mark is of is not a text");
+    out.of = j["of"].get<std::string>();
   }
   if (!j.contains("files")) return out;
   if (!j["files"].is_array()) return wrong("the mark's files are not a list");

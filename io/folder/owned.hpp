@@ -52,6 +52,7 @@ struct claim {
   folder_kind kind = folder_kind::output;
   std::string job;                 ///< whose it is; empty where that does not matter
   std::vector<std::string> files;  ///< names in it; what is scratch needs none
+  std::string of = {};             ///< what it was made from; empty where nobody asks
   bool operator==(const claim&) const = default;
 
   /// Whether a name in the folder is ours; the mark's own, and its temporary's, always are.

@@ -1,12 +1,14 @@
 // The commit of a checkpoint that ranks have written: everything or nothing, and only what fits.
 #include "actors/checkpoint/archive.hpp"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
+#include <caf/all.hpp>
 
 #include "actors/checkpoint/catalog.hpp"
 #include "gpu/model/init.hpp"
@@ -14,6 +16,7 @@
 #include "io/checkpoint/reader.hpp"
 #include "io/config/load.hpp"
 #include "io/file.hpp"
+#include "messages/type_ids.hpp"
 #include "tests/gpu/saving.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/io/tree.hpp"
@@ -309,6 +312,38 @@ TEST_CASE("archive: the tokenizer's files travel along") {
   REQUIRE(done);
   CHECK(text_of(*done / "tokenizer.json") == "{}");
   CHECK_FALSE(fs::exists(*done / "unrelated.txt"));
+}
+
+TEST_CASE("archive: the model of another checkpoint is not taken for this one's") {
+  scratch dir;
+  const auto o = options_in(dir.path, 1, 1);
+  const auto older = committed(o, save_all(o, 4)), newer = committed(o, save_all(o, 5));
+  REQUIRE(older);
+  REQUIRE(newer);
+  caf::actor_system_config config;
+  register_messages(config);
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  const auto target = system.spawn<caf::detached>(archive, o);
+  const auto exported = [&](const fs::path& from) {
+    self->request(target, caf::infinite,
+                  make_msg<fbs::ExportModel>({},
+                                             [&](auto& m) {
+                                               m.checkpoint = from.string();
+                                               m.directory = (dir / "model").string();
+                                             }))
+        .receive([](const msg<fbs::CheckpointFolder>&) {},
+                 [](const caf::error& e) { FAIL(caf::to_string(e)); });
+    struct stat facts {};
+    REQUIRE(::stat((dir / "model").c_str(), &facts) == 0);
+    return facts.st_ino;
+  };
+  const auto first = exported(*newer);
+  CHECK(exported(*newer) == first);  // once is enough
+  const auto second = exported(*older);
+  CHECK(second != first);
+  CHECK(exported(*older) == second);
+  self->send_exit(target, caf::exit_reason::user_shutdown);
 }
 
 TEST_CASE("archive: latest is a link to the newest, and never takes a person's file away") {
