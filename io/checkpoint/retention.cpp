@@ -166,6 +166,13 @@ bool caretaker::is_origin(const fs::path& path) const {
   return !own_.checkpoint.empty() && fs::absolute(path).lexically_normal() == own_.checkpoint;
 }
 
+bool caretaker::is_where_it_began(std::span<const entry> all, const fs::path& path) const {
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const entry& e) { return e.path == path; });
+  return is_origin(path) || (!own_.from.empty() && at != all.end() && at->head &&
+                             line_of(*at->head).back() == own_.from.back());
+}
+
 status caretaker::read_back(std::span<const entry> all) {
   if (proven_) return {};
   const auto newest = std::find_if(all.begin(), all.end(), [&](const entry& e) {
@@ -188,7 +195,7 @@ status caretaker::retain(const fs::path& dir, const retention& rules,
   TROUPE_TRY(all, list(dir));
   status kept;
   for (const auto& old : plan_removal(all, complete_only, now, 0, in_use)) {
-    if (is_origin(old.path))
+    if (is_where_it_began(all, old.path))
       if (auto good = read_back(all); !good) {  // RT-6
         kept = good.error().within(fmt::format("{} is kept", old.path.string()));
         continue;

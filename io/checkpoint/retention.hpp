@@ -9,8 +9,8 @@
 //      what was set aside, are left alone.
 // RT-5 Only sound ones fill a rule's number: what is damaged, or not known to be whole, never takes
 //      the place of a good one.
-// RT-6 What a launch began from is given up only after a newer checkpoint of its own was read back
-//      wholly: a disk that keeps nothing costs no training that was there before.
+// RT-6 What a launch began from is given up, in each tier, only after a newer checkpoint of its own
+//      was read back there wholly: a disk that keeps nothing costs no training that was there before.
 // RT-7 A folder that holds what no checkpoint has (a note, a person's copy) stays whole.
 #pragma once
 
@@ -88,6 +88,8 @@ class caretaker {
  private:
   bool is_own(const entry& e) const;
   bool is_origin(const std::filesystem::path& path) const;
+  /// What the launch began from, or a copy of it in another tier.
+  bool is_where_it_began(std::span<const entry> all, const std::filesystem::path& path) const;
   status read_back(std::span<const entry> all);
 
   origin own_;
