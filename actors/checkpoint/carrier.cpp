@@ -90,6 +90,7 @@ void ended(carrier_pointer self, const status& how) {
   const auto step = st.policy.under_way()->step;
   st.copy.reset();
   st.disk.reset();
+  st.source.reset();
   hold(self, step, false);
   const bool asked = st.last && st.last->step == step;
   switch (st.policy.ended(how)) {
@@ -122,8 +123,10 @@ status begin_copy(carrier_state& st, const fs::path& from) {
   if (fs::equivalent(from.parent_path(), dir, code))
     return error{errc::bad_config, fmt::format("{} is the folder of the first tier", dir.string()),
                  "name another in checkpoint.second.dir"};
+  TROUPE_TRY(source, cp::reading::begin(from));
   TROUPE_TRY(disk, io::open_disk({io::disk_backend::threads, disk_threads, disk_threads, {}}));
   TROUPE_TRY(copy, cp::copier::begin(*disk, cp::folder_source(from, cp::pages::drop), dir));
+  st.source = std::move(source);
   st.disk = std::move(disk);
   st.copy = std::move(copy);
   return {};

@@ -26,6 +26,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/carry_policy.hpp"
 #include "io/checkpoint/copy.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/rate_limit.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/config/job.hpp"
@@ -48,6 +49,7 @@ struct carrier_state {
   io::checkpoint::rate_limit limit{0};
   std::unique_ptr<io::disk> disk;
   std::unique_ptr<io::checkpoint::copier> copy;  ///< of policy.under_way(); goes before its disk
+  std::optional<io::checkpoint::reading> source;  ///< keeps what is copied there
   int64_t copy_began_ns = 0;
   caf::strong_actor_ptr run;  ///< who told of the last checkpoint
   struct farewell {

@@ -208,14 +208,19 @@ TEST_CASE("carrier: a second tier that is the first by another path is refused")
   CHECK(verifies(made));
 }
 
-TEST_CASE("CRR-2: a carrier that goes while it copies answers until then and leaves nothing") {
+TEST_CASE("CRR-2 HD-1: a carrier that goes while it copies answers until then and leaves nothing") {
   config::second_tier_section tier;
   tier.bytes_per_second = 1;
   fixture f(tier);
   f.tell(1, f.make(1));
   while (f.status().state != "copying") continue;
   CHECK(f.copies() == std::set<std::string>{"step-00000001.e1.partial"});
+  const auto from = f.first / "step-00000001";
+  const auto busy = cp::exclude_readers(from);
+  REQUIRE_FALSE(busy);
+  CHECK(busy.error().code == errc::unavailable);
   f.end();
+  CHECK(cp::exclude_readers(from));
   CHECK(f.copies().empty());
 }
 
