@@ -126,7 +126,7 @@ result<leftovers> remove_leftovers(const std::filesystem::path& dir) {
     const auto gone = cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"});
     if (gone)
       out.removed.push_back(e.path.filename().string());
-    else if (gone.error().code == errc::permission)
+    else if (gone.error().code == errc::permission || gone.error().code == errc::unavailable)
       out.kept.push_back(gone.error().message);
     else
       return gone.error();

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -19,6 +21,9 @@ namespace troupe::io::checkpoint {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr auto between_tries = std::chrono::milliseconds(10);
+constexpr int most_tries = 200;  ///< two seconds of them
 
 result<fs::path> hold_file(const fs::path& checkpoint, std::string_view by) {
   if (!is_hold_name(by))
@@ -71,8 +76,11 @@ std::vector<hold> holds_of(const fs::path& checkpoint) {
 
 result<reading> reading::begin(const fs::path& checkpoint) {
   TROUPE_TRY(file, open_read(checkpoint / manifest_file));
-  // A removal's lock takes an instant. A file system without locks leaves the reader unprotected.
-  while (::flock(file.get(), LOCK_SH) != 0 && errno == EINTR) {
+  // A removal's lock takes an instant; another user's may stay for ever. A file system without
+  // locks leaves the reader unprotected, and so does who keeps one.
+  for (int tries = 0; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; ++tries) {
+    if ((errno != EWOULDBLOCK && errno != EINTR) || tries == most_tries) break;
+    std::this_thread::sleep_for(between_tries);
   }
   return reading(std::move(file));
 }

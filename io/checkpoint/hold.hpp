@@ -6,7 +6,7 @@
 //
 // Invariants
 // HD-1 A hold survives whoever made it; a reader's goes with its process, however that ends (a lock
-//      of the kernel on MANIFEST).
+//      of the kernel on MANIFEST). Nobody can make a reader wait for long: it then reads without.
 // HD-2 Names are such that no file but a hold can be meant by one.
 #pragma once
 

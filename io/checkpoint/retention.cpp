@@ -18,6 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr uint64_t told_at = 3;  ///< so often a checkpoint is left because somebody reads it
+
 /// The checkpoints that rules count, and which of them are sound: asked once each (RT-5).
 class countable {
  public:
@@ -202,9 +204,12 @@ status caretaker::retain(const fs::path& dir, const retention& rules,
       }
     // The others go all the same; what is being read goes another time.
     const auto gone = remove(old);
-    if (gone || gone.error().code == errc::unavailable) continue;  // what is being read goes later
-    if (gone.error().code != errc::permission) return gone.error();
-    kept = gone;  // it holds what is not ours
+    if (gone) continue;
+    if (gone.error().code == errc::unavailable && ++in_the_way_[old.path] != told_at) continue;
+    const bool stays =
+        gone.error().code == errc::permission || gone.error().code == errc::unavailable;
+    if (!stays) return gone.error();
+    kept = gone;  // it holds what is not ours, or somebody does not let go of it
   }
   return kept;
 }

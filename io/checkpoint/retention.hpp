@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -81,7 +82,8 @@ class caretaker {
   /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as
   /// they are for whoever is writing there. Blocks: once a launch it reads a checkpoint (RT-6).
   /// Errors: io; bad_data where what was read back is damaged; permission where one holds what is
-  /// not ours: it stays, and the others go.
+  /// not ours: it stays, and the others go; unavailable, once, of one that was being read each of
+  /// three times.
   status retain(const std::filesystem::path& dir, const retention& rules,
                 std::span<const std::string> in_use = {});
 
@@ -94,6 +96,7 @@ class caretaker {
 
   origin own_;
   bool proven_ = false;  ///< RT-6
+  std::map<std::filesystem::path, uint64_t> in_the_way_;  ///< how often one was being read
 };
 
 }  // namespace troupe::io::checkpoint

@@ -251,6 +251,24 @@ TEST_CASE("archive: what the launch has saved already is not set aside") {
   CHECK(verify(dir / cp::complete_name(1)));
 }
 
+TEST_CASE("archive: a leftover that somebody reads does not keep a start from beginning") {
+  scratch dir;
+  const auto o = options_in(dir.path, 1, 1);
+  REQUIRE(committed(o, save_all(o, 5)));
+  const auto leftover = dir / cp::deleting_name(5);
+  fs::rename(dir / cp::complete_name(5), leftover);
+  {
+    const auto held = cp::reading::begin(leftover);
+    REQUIRE(held);
+    const auto found = remove_leftovers(dir.path);
+    REQUIRE(found);
+    CHECK(found->removed.empty());
+    REQUIRE(found->kept.size() == 1);
+    CHECK(found->kept[0].find(leftover.string()) != std::string::npos);
+  }
+  CHECK(remove_leftovers(dir.path)->removed.size() == 1);
+}
+
 TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older ones alone") {
   scratch dir;
   const auto o = options_in(dir.path, 1, 1);

@@ -197,6 +197,33 @@ TEST_CASE("retention: what no rule keeps goes, but for what is in use and what i
   CHECK(keeper.retain(dir / "absent", {1, 0, 0}));
 }
 
+TEST_CASE("HD-1: what somebody reads stays, is told of once, and goes when it is let go") {
+  scratch dir;
+  for (const uint64_t step : {100, 110}) sample::make(dir.path, at_step(step));
+  caretaker keeper;
+  {
+    const auto held = reading::begin(dir / "step-00000100");
+    REQUIRE(held);
+    for (const bool told : {false, false, true, false}) {
+      const auto kept = keeper.retain(dir.path, {1, 0, 0});
+      CHECK(!kept == told);
+      if (!kept) CHECK(kept.error().code == errc::unavailable);
+    }
+    CHECK(verify_all(dir / "step-00000100"));
+  }
+  REQUIRE(keeper.retain(dir.path, {1, 0, 0}));
+  CHECK(names(dir.path) == std::vector<std::string>{"step-00000110"});
+}
+
+TEST_CASE("HD-1: a lock that is never given back keeps no reader from beginning") {
+  scratch dir;
+  const auto path = sample::make(dir.path, at_step(100));
+  const auto kept = exclude_readers(path);
+  REQUIRE(kept);
+  REQUIRE(*kept);
+  CHECK(reading::begin(path));
+}
+
 TEST_CASE("a checkpoint under another step's name is not believed") {
   scratch dir;
   sample::make(dir.path, at_step(100));
