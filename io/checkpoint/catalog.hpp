@@ -10,7 +10,8 @@
 // CT-2 A checkpoint is trusted only when every byte of it verified; each one passed over is named
 //      with its reason.
 // CT-3 What is chosen is of the line of the newest launch; what that line has left is passed over,
-//      whatever its step. What was set aside in one folder is not taken from another either, and that is told.
+//      whatever its step. What was set aside in one folder is not taken from another either, and
+//      that is told.
 // CT-4 What is set aside keeps every byte; only its name changes.
 #pragma once
 

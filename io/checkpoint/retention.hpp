@@ -10,7 +10,7 @@
 // RT-5 Only sound ones fill a rule's number: what is damaged, or not known to be whole, never takes
 //      the place of a good one.
 // RT-6 What a launch began from is given up, in each tier, only after a newer checkpoint of its own
-//      was read back there wholly: a disk that keeps nothing costs no training that was there before.
+//      was read back there wholly: a disk that keeps nothing costs no training that was there.
 // RT-7 A folder that holds what no checkpoint has (a note, a person's copy) stays whole.
 #pragma once
 

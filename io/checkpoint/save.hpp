@@ -83,8 +83,8 @@ class rank_save {
 };
 
 /// The commit: makes of `partial`, in which all ranks' shards are durable, the complete checkpoint;
-/// its path (SV-1, SV-2). Blocks, and takes the disk's answers. Errors: bad_data where the shards do
-/// not make a checkpoint; io, also where one is not there (SV-9).
+/// its path (SV-1, SV-2). Blocks, and takes the disk's answers. Errors: bad_data where the shards
+/// do not make a checkpoint; io, also where one is not there (SV-9).
 /// After an error the checkpoint may or may not be there; it is whole if it is.
 result<std::filesystem::path> commit_save(disk& d, const std::filesystem::path& partial,
                                           const manifest_head& head,

@@ -285,7 +285,7 @@ cudaError_t cudaSetDevice(int device) {
   if (e != cudaSuccess && !lost) return leave(e);
   if (device < 0 || device >= devices()) return leave(cudaErrorInvalidDevice);
   current_device = device;
-  has_chosen = true;  // a lost one, too: what the thread calls next fails by that, and makes nothing
+  has_chosen = true;  // a lost one, too: what the thread calls next fails by that
   return leave(lost ? e : loss_of(device));
 }
 
