@@ -29,6 +29,29 @@ namespace {
 using clock = std::chrono::steady_clock;
 namespace fs = std::filesystem;
 
+/// What jobs leave outside of their outputs (secrets, signs, facts of the machine) goes with the
+/// process of the tests, not into the folders of whoever runs them.
+struct own_surroundings {
+  pid_t owner = ::getpid();
+  fs::path folder;
+
+  own_surroundings() {
+    auto name = (fs::temp_directory_path() / "troupe-surroundings-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) return;
+    folder = name;
+    ::setenv("XDG_RUNTIME_DIR", name.c_str(), 1);
+    ::setenv("XDG_CACHE_HOME", name.c_str(), 1);
+  }
+  own_surroundings(const own_surroundings&) = delete;
+  own_surroundings& operator=(const own_surroundings&) = delete;
+  ~own_surroundings() {
+    std::error_code ignored;
+    if (!folder.empty() && ::getpid() == owner) fs::remove_all(folder, ignored);
+  }
+};
+
+const own_surroundings surroundings;
+
 int milliseconds_to(clock::time_point deadline) {
   const auto left =
       std::chrono::duration_cast<std::chrono::milliseconds>(deadline - clock::now()).count();
