@@ -92,7 +92,8 @@ TEST_CASE("crowd: idle, half-open and garbage connections cost no checkpoint and
                << crowded_ms << " ms with them; the slowest answer " << slowest_ms << " ms; "
                << after.turned_away.dump());
   CHECK(after.turned_away.value("crowded_out", 0) + after.turned_away.value("too_slow", 0) > 0);
-  CHECK(during.run["skipped_checkpoints"] == 0);
+  CHECK(during.run["saved_step"] >= static_cast<int64_t>(before));
+  CHECK(up.err().find("checkpoint of step") == std::string::npos);  // none failed
   CHECK(after.run["saved_step"] > static_cast<int64_t>(before));
   CHECK(up.err().find("could not") == std::string::npos);
   CHECK(up.err().find("Too many open files") == std::string::npos);

@@ -103,7 +103,7 @@ struct attempts {
     for (const char* name : {"node0", "node1", "root"})
       for (const auto& how : {std::vector<std::string>{}, {"--key", of_nodes}, by_key})
         out.push_back(
-            with({"node", "--join", at, "--name", name, "--join-timeout-ms", "300"}, how));
+            with({"node", "--join", at, "--name", name, "--join-timeout-ms", "3000"}, how));
     return out;
   }
 
@@ -116,8 +116,8 @@ struct attempts {
       INFO(f.err);
       CAPTURE(fmt::format("{}", fmt::join(tools[which], " ")));
       CHECK(f.code != 0);
-      CHECK(f.code < 126);  // it ran, and was not ended by a signal
-      return f.code != 0;
+      CHECK(f.code < 124);  // it ran, and was ended neither by its net nor by a signal
+      return f.code > 0 && f.code < 124;
     }
     const std::vector<std::vector<std::string>> by_openssl{
         {},
@@ -169,7 +169,7 @@ TEST_CASE("other user: does not join before the nodes do") {
   REQUIRE(up.until([&] { return up.port() != 0; }));
   const auto at = "127.0.0.1:" + std::to_string(up.port());
   for (int i = 0; i < 3; ++i) {
-    const auto f = him.run({"node", "--join", at, "--name", "a", "--join-timeout-ms", "300"});
+    const auto f = him.run({"node", "--join", at, "--name", "a", "--join-timeout-ms", "3000"});
     INFO(f.err);
     CHECK(f.code == 69);
   }
@@ -222,6 +222,7 @@ TEST_CASE("other user: with a key handed to him he comes in, under the name the 
 TEST_CASE("secret: outlives the launcher's end, dies with the job, and is in no argument") {
   job_files job;
   const troupe::scratch mine;
+  const std::string usual = std::getenv("XDG_RUNTIME_DIR");  // program.cpp sets it
   setenv("XDG_RUNTIME_DIR", mine.path.c_str(), 1);
   const auto secrets = [&] {
     std::vector<std::string> out;
@@ -263,5 +264,5 @@ TEST_CASE("secret: outlives the launcher's end, dies with the job, and is in no 
   CHECK(secrets() == before);
   CHECK(run(job.up({"checkpoint.resume=never"})).code == 0);
   CHECK(secrets().empty());
-  unsetenv("XDG_RUNTIME_DIR");
+  setenv("XDG_RUNTIME_DIR", usual.c_str(), 1);
 }

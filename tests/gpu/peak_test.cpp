@@ -65,7 +65,8 @@ TEST_CASE("peak: other work on the processor is told and does not lower the ceil
   const rivals others(9);
   auto beside = measure_peaks(1);
   REQUIRE(beside);
-  CHECK(best_of(*beside) > 0.5 * best_of(*alone));  // of the wall's time it would be a tenth
+  // Of the wall's time it would be a tenth; a core's other thread takes up to a half.
+  CHECK(best_of(*beside) > 0.2 * best_of(*alone));
   CHECK(beside->front().others > 0.5);
   CHECK(beside->front().disturbed());
 }

@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+
 #include "tests/io/scratch.hpp"
 #include "tests/io/tree.hpp"
 
@@ -20,6 +22,15 @@ namespace {
 lock_holder elsewhere() {
   return {"tiny", 4711, "another-host", "another-boot", "2026-01-01T00:00:00Z", "10.0.0.9:4242"};
 }
+
+/// What a check that fails leaves is gone with it.
+struct killed_at_end {
+  std::array<pid_t, 2> which;
+  ~killed_at_end() {
+    for (const auto pid : which)
+      if (pid > 0) ::kill(pid, SIGKILL);
+  }
+};
 
 /// A process that holds a folder, tells the number of a child that runs another program, and stays.
 [[noreturn]] void hold_with_a_child(const fs::path& folder, int tell) {
@@ -126,19 +137,21 @@ TEST_CASE("lock: a holder that was killed holds nothing, though its children liv
   REQUIRE(child >= 0);
   if (child == 0) hold_with_a_child(dir.path, ready[1]);
   pid_t grandchild = 0;
-  REQUIRE(::read(ready[0], &grandchild, sizeof grandchild) == sizeof grandchild);
+  const bool told = ::read(ready[0], &grandchild, sizeof grandchild) == sizeof grandchild;
+  killed_at_end both{{child, grandchild}};
+  REQUIRE(told);
   REQUIRE(grandchild > 0);
   const auto refused = folder_lock::take(dir.path, this_process("tiny"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().message.find(fmt::format("process {} ", child)) != std::string::npos);
   REQUIRE(::kill(child, SIGKILL) == 0);
   REQUIRE(::waitpid(child, nullptr, 0) == child);
+  both.which[0] = 0;
   CHECK(fs::file_size(dir.path / lock_file) > 0);
   CHECK(*holder_of(dir.path) == std::nullopt);
   auto held = folder_lock::take(dir.path, this_process("tiny"));
   REQUIRE(held);  // though the child of the dead one lives: nothing is inherited by exec
   CHECK_FALSE(held->broken());
-  ::kill(grandchild, SIGKILL);
   ::close(ready[0]);
   ::close(ready[1]);
 }
