@@ -105,7 +105,8 @@ std::string lock_text(const lock_holder& h) {
 result<std::optional<lock_holder>> parse_lock(std::string_view text) {
   if (text.empty()) return std::optional<lock_holder>{};
   const error wrong{errc::bad_data, "it is no lock of this program"};
-  const auto j = nlohmann::json::parse(text, nullptr, false);
+  // Behind the line may be the end of a longer one, of a holder before.
+  const auto j = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
   if (!j.is_object() || !j.contains("troupe-lock")) return wrong;
   if (j["troupe-lock"] != lock_version)
     return error{errc::version_mismatch, "the lock is of another version"};
@@ -152,8 +153,9 @@ result<folder_lock> folder_lock::take(const fs::path& folder, const lock_holder&
 status folder_lock::write() const {
   const auto text = lock_text(self_);
   const auto file = folder_ / lock_file;
-  if (::ftruncate(fd_.get(), 0) != 0 ||
-      ::pwrite(fd_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+  // In this order: a full disk, or a kill between the two, leaves a line that says who holds it.
+  const auto size = static_cast<ssize_t>(text.size());
+  if (::pwrite(fd_.get(), text.data(), text.size(), 0) != size || ::ftruncate(fd_.get(), size) != 0)
     return error::system("write " + file.string(), errno);
   return {};
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -61,6 +62,7 @@ TEST_CASE("lock: its text says who holds the folder, and what is none is refused
     REQUIRE(again);
     REQUIRE(again->has_value());
     CHECK(**again == h);
+    CHECK(**parse_lock(lock_text(h) + "\"since\":\"2026\"}\n") == h);
   }
   CHECK(*parse_lock("") == std::nullopt);
   for (const char* text : {"mine", "{}", "[]", "{", R"({"troupe-lock":1})",
@@ -154,6 +156,25 @@ TEST_CASE("lock: a holder that was killed holds nothing, though its children liv
   CHECK_FALSE(held->broken());
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+TEST_CASE("lock: a full disk takes nothing of what says who holds the folder") {
+  scratch dir;
+  auto held = folder_lock::take(dir.path, this_process("tiny"));
+  REQUIRE(held);
+  rlimit usual{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &usual) == 0);
+  const auto before = ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit none{0, usual.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &none) == 0);
+  const auto said = held->say_address("127.0.0.1:4242");
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &usual) == 0);
+  ::signal(SIGXFSZ, before);
+  CHECK_FALSE(said);
+  const auto by = holder_of(dir.path);
+  REQUIRE(by);
+  REQUIRE(*by);
+  CHECK((*by)->job == "tiny");
 }
 
 TEST_CASE("lock: a holder on another host is believed until its lock is broken") {
