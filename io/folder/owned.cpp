@@ -396,7 +396,8 @@ status remove_claimed(const fs::path& folder, const claim& ours) {
 status remove_owned(const fs::path& folder, folder_kind kind) {
   TROUPE_TRY(f, opened_folder::open(folder));
   auto mark = mark_in(f.self.get(), f.path);
-  if (!mark && mark.error().code == errc::not_found) mark = claim{kind, {}, {}};  // if it is empty
+  if (!mark && mark.error().code == errc::not_found)  // if it is empty: no kind but by a mark
+    return remove_opened(f, {folder_kind::checkpoint, {}, {}});
   if (!mark) return mark.error();
   if (mark->kind != kind)
     return not_ours(fmt::format("{} is marked as {}, not {}", folder.string(),

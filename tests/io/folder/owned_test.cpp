@@ -125,6 +125,7 @@ TEST_CASE("owned: a folder with anything else in it, or of another kind, stays w
   fs::remove(made / "config.json");
   fs::remove(made / mark_file);
   stays(folder_kind::model);
+  stays(folder_kind::scratch);
   fs::create_symlink(dir / "elsewhere", made / mark_file);
   CHECK_FALSE(remove_owned(made, folder_kind::model));
   put_file(dir / "elsewhere", mark_text(model));
