@@ -165,10 +165,14 @@ atomic_file::~atomic_file() {
 result<atomic_file> atomic_file::create(const fs::path& path) {
   // A name of our own, so that two writers of one target never share a temporary.
   static std::atomic<uint64_t> counter{0};
-  auto name = fmt::format("{}.tmp-{}-{}", path.string(), ::getpid(), counter++);
-  unique_fd fd{::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
-  if (!fd) return failed("create", path);
-  return atomic_file(std::move(fd), path, name);
+  // In a container the process has the same number each time, and what a kill left is there.
+  constexpr int most_names = 100;
+  for (int tries = 1;; ++tries) {
+    auto name = fmt::format("{}.tmp-{}-{}", path.string(), ::getpid(), counter++);
+    unique_fd fd{::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
+    if (fd) return atomic_file(std::move(fd), path, name);
+    if (errno != EEXIST || tries == most_names) return failed("create", path);
+  }
 }
 
 status atomic_file::flush() {

@@ -371,6 +371,10 @@ TEST_CASE("archive: latest is a link to the newest, and never takes a person's f
     point_latest(dir / name);
     CHECK(fs::read_symlink(dir / "latest") == name);
   }
+  fs::create_directory_symlink("step-00000001",
+                               dir / fmt::format(".latest.tmp-{}", ::getpid()));  // of a killed one
+  point_latest(dir / "step-00000001");
+  CHECK(fs::read_symlink(dir / "latest") == "step-00000001");
   fs::remove(dir / "latest");
   std::ofstream(dir / "latest") << "mine";
   point_latest(dir / "step-00000001");

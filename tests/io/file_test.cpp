@@ -124,3 +124,21 @@ TEST_CASE("rename_to_free: takes a free name only, on file systems that know no 
     CHECK(*io::read_file(dir / "free/file", 9) == (flags ? "2" : "1"));
   }
 }
+
+TEST_CASE("atomic: what a killed process of the same number left does not keep it from writing") {
+  scratch dir;
+  const auto target = dir / "file";
+  // The number in a temporary's name goes up by one each time.
+  std::string made;
+  {
+    auto file = atomic_file::create(target);
+    REQUIRE(file);
+    made = std::filesystem::directory_iterator(dir.path)->path().string();
+  }
+  const auto dash = made.rfind('-') + 1;
+  const auto next = std::stoull(made.substr(dash)) + 1;
+  for (const auto n : {next, next + 1})
+    std::ofstream(made.substr(0, dash) + std::to_string(n)) << "half";
+  CHECK(write_atomic(target, "whole"));
+  CHECK(*read_file(target, 99) == "whole");
+}
