@@ -42,7 +42,7 @@ size_t next_line(std::string_view text, size_t at) {
 size_t book_end(std::string_view text, size_t begin, size_t end) {
   const auto from = std::max(begin, end - std::min(end, near_the_end_bytes));
   for (std::string_view words : {"End of the Project Gutenberg", "End of Project Gutenberg"})
-    end = std::min(end, find_line(text, words, from));
+    end = std::min(end, find_line(text.substr(0, end), words, from));
   return end;
 }
 
