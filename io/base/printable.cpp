@@ -27,7 +27,7 @@ size_t character(std::string_view text, uint32_t& point) {
 
 /// Controls, marks that turn the direction of writing, and line separators.
 bool hidden(uint32_t point) {
-  return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0xfeff ||
+  return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0xfeff || point == 0x061c ||
          (point >= 0x200b && point < 0x2010) || (point >= 0x2028 && point < 0x202f) ||
          (point >= 0x2060 && point < 0x2070);
 }

@@ -13,6 +13,7 @@ TEST_CASE("printable: foreign text stays on one line and shows what it hides (PR
   CHECK(printable(std::string_view("\0", 1)) == "\\u0000");
   CHECK(printable("\xc2\x9b") == "\\u009b");                           // C1's CSI
   CHECK(printable("\xe2\x80\xae \xe2\x81\xa6") == "\\u202e \\u2066");  // right to left
+  CHECK(printable("\xd8\x9c") == "\\u061c");
   CHECK(printable("\xe2\x80\xa8") == "\\u2028");                       // a line separator
   CHECK(printable("\xff\xc3") == "\\xff\\xc3");                        // no UTF-8
   CHECK(printable("\xc0\x80 \xed\xa0\x80") == "\\xc0\\x80 \\xed\\xa0\\x80");
