@@ -74,8 +74,13 @@ pair_bytes proof_of(pair_side side, const pair_ends& ends, const pair_exchange& 
   said += ends.group;  // the only part whose length varies
   pair_bytes out{};
   unsigned bytes = 0;
-  HMAC(EVP_sha256(), ends.secret.data(), static_cast<int>(ends.secret.size()),
-       reinterpret_cast<const unsigned char*>(said.data()), said.size(), out.data(), &bytes);
+  const auto* done =
+      HMAC(EVP_sha256(), ends.secret.data(), static_cast<int>(ends.secret.size()),
+           reinterpret_cast<const unsigned char*>(said.data()), said.size(), out.data(), &bytes);
+  // Where it fails nobody may know what is compared: such a proof is right for no one. Bytes can be
+  // drawn: the exchange began with a nonce.
+  if (done == nullptr || bytes != out.size())
+    static_cast<void>(RAND_bytes(out.data(), static_cast<int>(out.size())));
   return out;
 }
 
