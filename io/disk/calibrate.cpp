@@ -111,6 +111,8 @@ result<disk_rate> try_one(const fs::path& folder, const calibrate_options& optio
   opened.direct = true;
   opened.preallocate = chunks * chunk;
   TROUPE_TRY(file, on->open(scratch.path() / "measured", opened));
+  // Its name goes at once: a process that is ended while it measures leaves no bytes.
+  static_cast<void>(remove_from_scratch(scratch.path(), "measured"));
   disk_rate rate{chunk, depth, 0, 0};
   auto start = on->now();
   TROUPE_CHECK(move_all(*on, file, disk_op::write, *ring, chunk, chunks));
