@@ -74,8 +74,9 @@ TEST_CASE("certificates: nobody links to a host that its certificate is not for 
   CHECK(tool.code == 69);
   CHECK(tool.err.find(why) != std::string::npos);
   // The node tries again every 200 ms, and says once why, and at the end.
-  const auto node = run(with(
-      {"node", "--join", address, "--name", "node0", "--join-timeout-ms", "10000"}, means("node0")));
+  const std::vector<std::string> join{
+      "node", "--join", address, "--name", "node0", "--join-timeout-ms", "10000"};
+  const auto node = run(with(join, means("node0")));
   INFO(node.err);
   CHECK(node.code == 69);
   const auto first = node.err.find(why + ": no link is made to it");

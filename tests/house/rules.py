@@ -122,6 +122,7 @@ NO_LIMITS = {
     "apps/gpu/gpu.cpp most_xids": "lines of a table",
     "gpu/host/thread_team.hpp spin_limit": "turns of a loop before a thread sleeps",
     "io/checkpoint/copy.cpp most_writes": "depth of a pipeline",
+    "io/file.cpp most_names": "tries of a name that a killed process may have left",
     "io/checkpoint/hold.cpp most_tries": "seconds until a reader goes on without a lock",
     "io/checkpoint/rate_limit.hpp most_ns": "times beyond it are no times",
     "io/checkpoint/reader.cpp max_named_tensors": "lines of a report",
