@@ -214,6 +214,7 @@ TEST_CASE("CT-3: what was set aside in the other tier is passed over, and told")
   const auto o = options_in(dir / "first", 1, 1);
   fs::create_directory(o.dir);
   for (const uint64_t step : {4, 5}) REQUIRE(committed(o, save_all(o, step)));
+  fs::create_directory(dir / "second");
   fs::copy(o.dir / cp::complete_name(5), dir / "second" / cp::aside_name(5, 1),
            fs::copy_options::recursive);
   const auto next = resume_from("auto", o.dir, dir / "second");
