@@ -83,7 +83,8 @@ TEST_CASE("talk: a log that cannot be written is a state, until it can be writte
 TEST_CASE("talk: a terminal that is closed saves and stops the training with 129") {
   job_files job;
   std::optional<terminal> screen(std::in_place);
-  program up(job.up(with(endless, layout(2, 1))), 0, {.terminal = screen->path});
+  program up(job.up(with(with(endless, layout(2, 1)), {"log.format=auto"})), 0,
+             {.terminal = screen->path});
   const auto log = job / "run/log.jsonl";
   REQUIRE(eventually([&] { return lines_of(log).size() >= 3; }));
   std::string seen;
