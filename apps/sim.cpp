@@ -123,12 +123,14 @@ result<int> run_one(const sim_arguments& a, const sim::simulation_options& optio
 result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>& kinds) {
   const auto begun = std::chrono::steady_clock::now();
   uint64_t events = 0, faults = 0;
+  sim::folder_counts folders;
   for (uint64_t i = 0; i < a.fuzz; ++i) {
     auto options = sim::fuzzed(a.cluster.seed + i, kinds);
     options.log = a.cluster.log;
     TROUPE_TRY(done, sim::simulate(options));
     events += done.counts.events;
     faults += done.faults.size();
+    folders += done.folders;
     if (a.fuzz == 1 && !done.violation)
       TROUPE_CHECK(print(a.json ? facts_of(done).dump() + "\n" : text_of(done)));
     if (done.violation)
@@ -137,8 +139,9 @@ result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>&
   }
   const double wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
-  TROUPE_CHECK(print(fmt::format("{} seeds, {} faults, {} events in {:.1f} s: nothing violated\n",
-                                 a.fuzz, faults, events, wall_s)));
+  TROUPE_CHECK(
+      print(fmt::format("{} seeds, {} faults, {} events in {:.1f} s: nothing violated\n{}\n",
+                        a.fuzz, faults, events, wall_s, folders.text())));
   return 0;
 }
 

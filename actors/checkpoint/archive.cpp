@@ -106,19 +106,31 @@ bool is_exported(const cp::reader& from, const fs::path& folder) {
          mark->of == cp::export_source(from.content().head, io::tensor_dtype::f32);
 }
 
-/// The export takes the place of an older one whole, or not at all, and is written beside what this
-/// program did not make: `model-2` to `model-99`. Nothing is done again that a run before did. The
-/// folder that it is in.
-result<fs::path> export_to(const fs::path& from, const fs::path& folder) {
-  constexpr int most_places = 99;
+/// The export takes the place of an older one whole, or not at all. Nothing is done again that a
+/// run before did.
+result<fs::path> export_checkpoint(const fs::path& from, const fs::path& folder) {
   TROUPE_TRY(held, cp::reading::begin(from));
   TROUPE_TRY(r, cp::reader::open(from));
+  return export_to(
+      folder, [&](const fs::path& to) { return is_exported(r, to); },
+      [&](const fs::path& to) -> status {
+        TROUPE_CHECK(cp::export_model(r, to, {}));
+        return {};
+      });
+}
+
+}  // namespace
+
+result<fs::path> export_to(const fs::path& folder,
+                           const std::function<bool(const fs::path&)>& is_done,
+                           const std::function<status(const fs::path&)>& make) {
+  constexpr int most_places = 99;
   status refused;
   for (int place = 1; place <= most_places; ++place) {
     const fs::path to =
         place == 1 ? folder : fs::path(fmt::format("{}-{}", folder.string(), place));
-    if (is_exported(r, to)) return to;
-    const auto made = cp::export_model(r, to, {});
+    if (is_done(to)) return to;
+    const auto made = make(to);
     if (!made && made.error().code != errc::permission) return made.error();
     if (!made && refused) refused = made.error();
     if (!made) continue;
@@ -127,8 +139,6 @@ result<fs::path> export_to(const fs::path& from, const fs::path& folder) {
   }
   return refused.error();
 }
-
-}  // namespace
 
 status make_folder(const fs::path& dir) {
   std::vector<fs::path> parents;
@@ -345,7 +355,7 @@ archive_actor::behavior_type archive(archive_pointer self, archive_options optio
       [self](const msg<fbs::ExportModel>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
         show(self, "exporting");
         const auto to = fs::absolute(text_of(m->directory()));
-        auto done = export_to(text_of(m->checkpoint()), to);
+        auto done = export_checkpoint(text_of(m->checkpoint()), to);
         show(self, "idle");
         if (!done) return to_caf(done.error().within("export the model"));
         return folder(self, m.header(), *done);

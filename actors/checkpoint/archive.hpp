@@ -29,6 +29,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 
@@ -57,6 +58,13 @@ result<std::vector<io::checkpoint::rank_plan>> shares_of(const train::job_plan& 
 /// Commits the shards in `partial`, for which `votes` stand; the complete folder (ARC-1). Blocks.
 result<std::filesystem::path> commit(io::disk& d, const archive_options& options,
                                      const fbs::CommitCheckpointT& votes, uint64_t now_ms);
+
+/// Makes an export in `folder` with `make`, or beside what this program did not make: `model-2` to
+/// `model-99`. Nothing is done again where `is_done`. The folder that it is in. Blocks.
+result<std::filesystem::path> export_to(
+    const std::filesystem::path& folder,
+    const std::function<bool(const std::filesystem::path&)>& is_done,
+    const std::function<status(const std::filesystem::path&)>& make);
 
 /// Makes `latest` in the folder of checkpoints a link to the newest one: a hint for people, which
 /// nothing reads by itself and no sync covers.

@@ -8,6 +8,7 @@
 
 #include "actors/base/context.hpp"
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::checkpoint {
@@ -21,6 +22,55 @@ using carrier_pointer = traced_pointer<carrier_actor, carrier_state>;
 
 constexpr int disk_threads = 2;  ///< one writes, one may hang
 
+/// From folder to folder.
+class folder_files final : public carrier_files {
+ public:
+  explicit folder_files(const carrier_options& o) : tier_(o.tier), caretaker_(o.origin) {}
+
+  status begin(const fs::path& from) override {
+    const fs::path dir = tier_.dir;
+    std::error_code code;
+    fs::create_directories(dir, code);
+    if (code) return error::system(fmt::format("make the folder {}", dir.string()), code.value());
+    if (fs::equivalent(from.parent_path(), dir, code))
+      return error{errc::bad_config,
+                   fmt::format("{} is the folder of the first tier", dir.string()),
+                   "name another in checkpoint.second.dir"};
+    TROUPE_TRY(source, cp::reading::begin(from));
+    TROUPE_TRY(disk, io::open_disk({io::disk_backend::threads, disk_threads, disk_threads, {}}));
+    TROUPE_TRY(copy, cp::copier::begin(*disk, cp::folder_source(from, cp::pages::drop), dir));
+    source_ = std::move(source);
+    disk_ = std::move(disk);
+    copy_ = std::move(copy);
+    return {};
+  }
+  result<uint64_t> advance() override { return copy_->advance(); }
+  bool finished() const override { return copy_->finished(); }
+  cp::copy_progress progress() const override {
+    return copy_ ? copy_->progress() : cp::copy_progress{};
+  }
+  void leave() override {
+    copy_.reset();
+    disk_.reset();
+    source_.reset();
+  }
+  bool holds(const fs::path& from) const override {
+    return cp::holds_copy(tier_.dir, *cp::folder_source(from));
+  }
+  status retain() override {
+    return caretaker_.retain(
+        tier_.dir, {static_cast<uint64_t>(tier_.keep), static_cast<uint64_t>(tier_.keep_every),
+                    static_cast<uint64_t>(tier_.keep_best)});
+  }
+
+ private:
+  config::second_tier_section tier_;
+  cp::caretaker caretaker_;
+  std::unique_ptr<io::disk> disk_;
+  std::unique_ptr<cp::copier> copy_;   ///< goes before its disk
+  std::optional<cp::reading> source_;  ///< keeps what is copied there
+};
+
 void begin_next(carrier_pointer self);
 
 std::string number_or_null(const std::optional<uint64_t>& n) {
@@ -30,9 +80,9 @@ std::string number_or_null(const std::optional<uint64_t>& n) {
 void show(carrier_pointer self) {
   const auto& st = self->state;
   const auto& now = st.policy.under_way();
-  const auto p = st.copy ? st.copy->progress() : cp::copy_progress{};
+  const auto p = st.files->progress();
   const double s = static_cast<double>(now_ns(*self) - st.copy_began_ns) / 1e9;
-  const double rate = st.copy && s > 0 ? static_cast<double>(p.written) / s : 0;
+  const double rate = now && s > 0 ? static_cast<double>(p.written) / s : 0;
   const auto& c = st.policy.counted();
   publish(self, now ? "copying" : "idle",
           fmt::format(R"({{"step":{},"total_bytes":{},"written_bytes":{},"durable_bytes":{},)"
@@ -77,20 +127,10 @@ void say_farewell(carrier_pointer self, const status& how) {
       }));
 }
 
-/// CRR-3.
-status retain(carrier_state& st) {
-  const auto& tier = st.options.tier;
-  return st.caretaker.retain(
-      tier.dir, {static_cast<uint64_t>(tier.keep), static_cast<uint64_t>(tier.keep_every),
-                 static_cast<uint64_t>(tier.keep_best)});
-}
-
 void ended(carrier_pointer self, const status& how) {
   auto& st = self->state;
   const auto step = st.policy.under_way()->step;
-  st.copy.reset();
-  st.disk.reset();
-  st.source.reset();
+  st.files->leave();
   hold(self, step, false);
   const bool asked = st.last && st.last->step == step;
   switch (st.policy.ended(how)) {
@@ -108,28 +148,10 @@ void ended(carrier_pointer self, const status& how) {
       break;
   }
   if (how)
-    if (auto kept = retain(st); !kept)
+    if (auto kept = st.files->retain(); !kept)
       spdlog::warn("retention of the second tier: {}", render(kept.error()));
   if (asked) say_farewell(self, how);
   begin_next(self);
-}
-
-/// Opens source and target.
-status begin_copy(carrier_state& st, const fs::path& from) {
-  const fs::path dir = st.options.tier.dir;
-  std::error_code code;
-  fs::create_directories(dir, code);
-  if (code) return error::system(fmt::format("make the folder {}", dir.string()), code.value());
-  if (fs::equivalent(from.parent_path(), dir, code))
-    return error{errc::bad_config, fmt::format("{} is the folder of the first tier", dir.string()),
-                 "name another in checkpoint.second.dir"};
-  TROUPE_TRY(source, cp::reading::begin(from));
-  TROUPE_TRY(disk, io::open_disk({io::disk_backend::threads, disk_threads, disk_threads, {}}));
-  TROUPE_TRY(copy, cp::copier::begin(*disk, cp::folder_source(from, cp::pages::drop), dir));
-  st.source = std::move(source);
-  st.disk = std::move(disk);
-  st.copy = std::move(copy);
-  return {};
 }
 
 void begin_next(carrier_pointer self) {
@@ -138,7 +160,7 @@ void begin_next(carrier_pointer self) {
   if (!next) return show(self);
   hold(self, next->step, true);
   st.copy_began_ns = now_ns(*self);
-  if (auto begun = begin_copy(st, next->directory); !begun) return ended(self, begun);
+  if (auto begun = st.files->begin(next->directory); !begun) return ended(self, begun);
   show(self);
   self->send(self, caf::tick_atom_v);
 }
@@ -146,11 +168,11 @@ void begin_next(carrier_pointer self) {
 /// The next slot; then the mailbox, and a pause where the bandwidth wants one.
 void advance(carrier_pointer self) {
   auto& st = self->state;
-  if (!st.copy) return;
+  if (!st.policy.under_way()) return;
   const auto began = now_ns(*self);
-  const auto moved = st.copy->advance();
+  const auto moved = st.files->advance();
   if (!moved) return ended(self, moved.error());
-  if (st.copy->finished()) return ended(self, {});
+  if (st.files->finished()) return ended(self, {});
   st.limit.spend(*moved, began);
   show(self);
   const auto pause = st.limit.wait_ns(now_ns(*self));
@@ -174,7 +196,7 @@ caf::result<msg<fbs::CheckpointFolder>> finish(carrier_pointer self,
   const auto& now = st.policy.under_way();
   const bool copying = now && now->step == what.step;
   // Of a run before this one, or the very checkpoint that this one began from.
-  if (!copying && cp::holds_copy(st.options.tier.dir, *cp::folder_source(what.directory))) {
+  if (!copying && st.files->holds(what.directory)) {
     say_farewell(self, {});
     return answer;
   }
@@ -190,7 +212,8 @@ carrier_actor::behavior_type carrier(carrier_pointer self, carrier_options optio
   introduce(self, "carrier");
   auto& st = self->state;
   st.options = std::move(options);
-  st.caretaker = cp::caretaker(st.options.origin);
+  const auto& make = st.options.make_files;
+  st.files = make ? make() : std::make_unique<folder_files>(st.options);
   const auto& tier = st.options.tier;
   st.policy = carry_policy(static_cast<uint64_t>(tier.every));
   st.limit = cp::rate_limit(static_cast<uint64_t>(tier.bytes_per_second));

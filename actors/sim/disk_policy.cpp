@@ -33,6 +33,7 @@ bool disk_policy::rename(const std::string& from, const std::string& to, int wri
   node.mapped().renamed_by = writer;
   node.mapped().name_before = from;
   folders_.insert(std::move(node));
+  ++changes_;
   return true;
 }
 
@@ -43,10 +44,12 @@ void disk_policy::describe(const std::string& name, io::checkpoint::manifest_hea
 
 void disk_policy::remove(const std::string& name) {
   folders_.erase(name);
+  ++changes_;
 }
 
 void disk_policy::settle() {
   for (auto& [name, f] : folders_) f.renamed_by = -1;
+  ++changes_;
 }
 
 void disk_policy::crash(int writer, dice& lot) {
@@ -62,6 +65,7 @@ void disk_policy::crash(int writer, dice& lot) {
     node.mapped().renamed_by = -1;
     folders_.insert(std::move(node));
   }
+  ++changes_;
 }
 
 std::vector<std::string> disk_policy::folders(const std::string& prefix) const {
@@ -78,6 +82,11 @@ std::vector<std::string> disk_policy::torn(const std::string& name) const {
   for (const auto& [what, f] : it->second.files)
     if (f.torn) out.push_back(what);
   return out;
+}
+
+bool disk_policy::settled(const std::string& name) const {
+  const auto it = folders_.find(name);
+  return it != folders_.end() && it->second.renamed_by == -1;
 }
 
 std::optional<io::checkpoint::manifest_head> disk_policy::head_of(const std::string& name) const {

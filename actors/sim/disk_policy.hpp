@@ -44,6 +44,10 @@ class disk_policy {
   /// The files of a folder whose bytes are not whole: torn by a crash.
   std::vector<std::string> torn(const std::string& folder) const;
   bool has(const std::string& folder, const std::string& file) const;
+  /// Whether the name a folder has now survives a crash of whoever gave it.
+  bool settled(const std::string& folder) const;
+  /// How often names have changed.
+  uint64_t changes() const { return changes_; }
   /// As described; nothing where it was not.
   std::optional<io::checkpoint::manifest_head> head_of(const std::string& folder) const;
 
@@ -60,6 +64,7 @@ class disk_policy {
     std::string name_before;
   };
   std::map<std::string, folder> folders_;
+  uint64_t changes_ = 0;
 };
 
 }  // namespace troupe::sim

@@ -9,9 +9,10 @@ namespace troupe::sim {
 namespace {
 
 constexpr std::array<const char*, fault_kinds> names{
-    "crash_node",  "lose_node",   "freeze_node", "crash_head", "partition", "loss",
-    "slow_device", "hang_device", "fail_device", "kill_actor", "pause_run", "save_now",
-    "stop_run",    "set_value",   "drain_node",  "old_message"};
+    "crash_node",  "lose_node",   "freeze_node",     "crash_head",    "partition",
+    "loss",        "slow_device", "hang_device",     "fail_device",   "kill_actor",
+    "pause_run",   "save_now",    "stop_run",        "set_value",     "drain_node",
+    "old_message", "tier_out",    "second_launcher", "foreign_folder"};
 
 constexpr int64_t one_ms = 1'000'000;
 

@@ -28,8 +28,16 @@ enum class fault_kind : uint8_t {
   set_value,        ///< a person changes a setting
   drain_node,       ///< a person takes a node out
   old_message,      ///< a message of an epoch that has ended comes late
+  tier_out,         ///< a folder of checkpoints is full, or gone, for a while
+  second_launcher,  ///< a person starts the job once more while it runs
+  foreign_folder,   ///< a person puts something where the model goes
 };
-inline constexpr int fault_kinds = 16;
+inline constexpr int fault_kinds = 19;
+
+/// Whether it befalls the job's folders. Drawn apart: what else a seed means depends on none.
+inline bool is_of_folders(fault_kind kind) {
+  return kind >= fault_kind::tier_out;
+}
 
 /// The stable name of a kind, as `troupe sim --faults` takes it.
 const char* to_string(fault_kind kind);

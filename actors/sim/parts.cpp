@@ -41,6 +41,43 @@ std::string part_name(uint32_t rank) {
   return fmt::format("part-{:05}", rank);
 }
 
+// -- tiers ----------------------------------------------------------------------------------------
+
+std::optional<error> tier::closed() const {
+  if (out == outage::full) return error{errc::io, "no space is left"};
+  if (out == outage::gone) return error{errc::not_found, "the folder is gone"};
+  return std::nullopt;
+}
+
+std::string folder_counts::text() const {
+  return fmt::format(
+      "{} copies into the second tier, {} last saves there, {} starts from it, {} without it; {} "
+      "exports, {} cut off, {} beside a person's; {} launchers refused, {} after one was killed",
+      copies, second_falls, second_starts, blind_starts, exports, cut_exports, beside, refused,
+      successors);
+}
+
+folder_counts& folder_counts::operator+=(const folder_counts& o) {
+  copies += o.copies;
+  second_falls += o.second_falls;
+  second_starts += o.second_starts;
+  blind_starts += o.blind_starts;
+  exports += o.exports;
+  cut_exports += o.cut_exports;
+  beside += o.beside;
+  refused += o.refused;
+  successors += o.successors;
+  return *this;
+}
+
+std::string machine_room::model_of(const std::filesystem::path& folder) {
+  const auto [where, name] = place_of(folder);
+  const auto head = where->gone() ? std::nullopt : where->disk.head_of(name);
+  if (!head) return "";
+  return fmt::format("step {} of launch {}", head->step,
+                     io::checkpoint::line_of(*head).back().launch);
+}
+
 // -- gang -----------------------------------------------------------------------------------------
 
 void gang::arrive(uint64_t step, std::function<void(bool ok)> go_on) {
@@ -261,10 +298,11 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
 caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckpoint>& m) {
   auto& st = self->state;
   if (auto e = ill(self)) return to_caf(*e);
-  auto rp = self->make_response_promise<msg<fbs::Saved>>();
   const int here = st.room->where.node_of(self->card());
-  const auto folder = text_of(m->directory());
-  auto& disk = st.room->disk;
+  const auto [where, folder] = st.room->place_of(text_of(m->directory()));
+  if (const auto closed = where->closed()) return to_caf(*closed);
+  auto rp = self->make_response_promise<msg<fbs::Saved>>();
+  auto& disk = where->disk;
   if (!disk.write(folder, part_name(st.rank), here)) {
     disk.make_folder(folder, here);
     disk.write(folder, part_name(st.rank), here);
@@ -273,24 +311,30 @@ caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckp
     st.never.push_back(std::make_shared<promise<fbs::Saved>>(rp));
     return rp;
   }
-  later(self, st.room->about(st.room->times.save_ns), [self, rp, m, folder]() mutable {
-    auto& now = self->state;
-    if (!now.room->disk.sync(folder, part_name(now.rank))) {
-      rp.deliver(to_caf({errc::io, fmt::format("{} has gone", folder)}));
-      return;
-    }
-    rp.deliver(make_msg<fbs::Saved>(context_of(*self, m.header()), [&](auto& s) {
-      s.step = m->step();
-      s.rank = now.rank;
-      s.bytes = s.stream_bytes = 1;
-    }));
-  });
+  later(self, st.room->about(st.room->times.save_ns),
+        [self, rp, m, where = where, folder = folder]() mutable {
+          auto& now = self->state;
+          if (const auto closed = where->closed()) {
+            rp.deliver(to_caf(*closed));
+            return;
+          }
+          if (!where->disk.sync(folder, part_name(now.rank))) {
+            rp.deliver(to_caf({errc::io, fmt::format("{} has gone", folder)}));
+            return;
+          }
+          rp.deliver(make_msg<fbs::Saved>(context_of(*self, m.header()), [&](auto& s) {
+            s.step = m->step();
+            s.rank = now.rank;
+            s.bytes = s.stream_bytes = 1;
+          }));
+        });
   return rp;
 }
 
 caf::result<msg<fbs::Loaded>> load(worker_pointer self, const msg<fbs::LoadCheckpoint>& m) {
   auto& st = self->state;
-  if (!st.room->disk.has(text_of(m->directory()), part_name(st.rank)))
+  const auto [where, folder] = st.room->place_of(text_of(m->directory()));
+  if (where->gone() || !where->disk.has(folder, part_name(st.rank)))
     return to_caf({errc::bad_data, fmt::format("{} lacks a part", text_of(m->directory()))});
   return worked<fbs::Loaded>(self, m.header(), st.room->times.save_ns, st.room->draw.other_w,
                              [rank = st.rank](auto& l) { l.rank = rank; });
@@ -420,43 +464,124 @@ loader_actor::behavior_type loader(loader_pointer self, machine_room* room, uint
 
 namespace {
 
+/// A commit under way.
+struct commit_order {
+  msg<fbs::CommitCheckpoint> m;
+  promise<fbs::CheckpointFolder> answer;
+  tier* where = nullptr;
+  std::string partial;
+};
+using commit_ptr = std::shared_ptr<commit_order>;
+
+/// The next step of a commit, some time after the one before, unless the tier takes nothing now.
+template <class F>
+void next_step_of(archive_pointer self, const commit_ptr& o, int64_t pause, F then) {
+  later(self, pause, [o, then = std::move(then)]() mutable {
+    if (const auto closed = o->where->closed())
+      o->answer.deliver(to_caf(*closed));
+    else
+      then();
+  });
+}
+
+std::vector<std::string> in_use(archive_pointer self) {
+  std::vector<std::string> out;
+  for (const auto step : self->state.held) out.push_back(io::checkpoint::complete_name(step));
+  return out;
+}
+
+void keep_what_rules_keep(archive_pointer self) {
+  auto& room = *self->state.room;
+  retain(room.tiers[0], room.launch, in_use(self));
+}
+
+void committed(archive_pointer self, const commit_ptr& o) {
+  o->where->disk.settle();
+  const auto folder = std::filesystem::path(text_of(o->m->directory())).parent_path() /
+                      io::checkpoint::complete_name(o->m->step());
+  o->answer.deliver(make_msg<fbs::CheckpointFolder>(
+      context_of(*self, o->m.header()), [&](auto& f) { f.directory = folder.string(); }));
+  keep_what_rules_keep(self);
+}
+
 /// The steps of a commit as the real archive takes them (archive.hpp), each some time after the
 /// one before, so that a crash falls between any two.
 void commit(archive_pointer self, const msg<fbs::CommitCheckpoint>& m,
             promise<fbs::CheckpointFolder> rp) {
-  const auto partial = text_of(m->directory());
-  const auto complete = io::checkpoint::complete_name(m->step());
   auto& room = *self->state.room;
   const int here = room.where.node_of(self->card());
   const int64_t pause = room.about(room.times.commit_ns);
+  const auto [where, partial] = room.place_of(text_of(m->directory()));
+  const auto o = std::make_shared<commit_order>(commit_order{m, std::move(rp), where, partial});
+  std::optional<error> why = where->closed();
   if (m->shards())
     for (const auto* s : *m->shards())
-      if (!room.disk.has(partial, part_name(s->rank()))) {
-        rp.deliver(to_caf({errc::io, fmt::format("{} lacks rank {}", partial, s->rank())}));
-        return;
-      }
-  room.disk.write(partial, "MANIFEST", here);
+      if (!why && !where->disk.has(partial, part_name(s->rank())))
+        why = error{errc::io, fmt::format("{} lacks rank {}", partial, s->rank())};
+  if (why) {
+    o->answer.deliver(to_caf(*why));
+    return;
+  }
+  where->disk.write(partial, "MANIFEST", here);
   io::checkpoint::manifest_head head;
   head.step = m->step();
   head.epoch = m.header().epoch;
   head.line = room.launch.at(m->step());
-  room.disk.describe(partial, std::move(head));
-  later(self, pause, [self, m, rp, partial, complete, here, pause]() mutable {
-    auto& disk = self->state.room->disk;
-    disk.sync(partial, "MANIFEST");
-    later(self, pause, [self, m, rp, partial, complete, here, pause]() mutable {
-      self->state.room->disk.rename(partial, complete, here);
-      later(self, pause, [self, m, rp, complete]() mutable {
-        self->state.room->disk.settle();
-        rp.deliver(make_msg<fbs::CheckpointFolder>(context_of(*self, m.header()),
-                                                   [&](auto& f) { f.directory = complete; }));
-        retain(self->state.room->disk, self->state.room->launch, self->state.room->rules);
-      });
+  where->disk.describe(partial, std::move(head));
+  next_step_of(self, o, pause, [self, o, here, pause] {
+    o->where->disk.sync(o->partial, "MANIFEST");
+    next_step_of(self, o, pause, [self, o, here, pause] {
+      publish_folder(o->where->disk, o->partial, o->m->step(), here);
+      next_step_of(self, o, pause, [self, o] { committed(self, o); });
     });
   });
 }
 
+result<std::filesystem::path> export_now(machine_room& room, const std::string& what) {
+  if (what.empty()) return error{errc::not_found, "the checkpoint is gone"};
+  TROUPE_TRY(made, room.folders->export_model(what));
+  ++room.counted.exports;
+  if (made.filename() != "model") ++room.counted.beside;
+  return made;
+}
+
+/// On real files where the simulation has them; else all that is left of it is its time.
+caf::result<msg<fbs::CheckpointFolder>> export_later(archive_pointer self,
+                                                     const msg<fbs::ExportModel>& m) {
+  auto& st = self->state;
+  auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
+  if (st.room->folders) st.exporting = st.room->model_of(text_of(m->checkpoint()));
+  later(self, st.room->about(st.room->times.commit_ns), [self, m, rp]() mutable {
+    auto& now = self->state;
+    std::string folder = text_of(m->directory());
+    if (const auto what = std::exchange(now.exporting, std::nullopt)) {
+      const auto made = export_now(*now.room, *what);
+      if (!made) {
+        rp.deliver(to_caf(made.error()));
+        return;
+      }
+      folder = made->string();
+    }
+    rp.deliver(make_msg<fbs::CheckpointFolder>(context_of(*self, m.header()),
+                                               [&](auto& f) { f.directory = folder; }));
+  });
+  return rp;
+}
+
+void hold(archive_pointer self, const msg<fbs::HoldCheckpoint>& m) {
+  if (m->hold())
+    self->state.held.insert(m->step());
+  else if (self->state.held.erase(m->step()) > 0)
+    keep_what_rules_keep(self);
+}
+
 }  // namespace
+
+archive_state::~archive_state() {
+  if (!exporting || exporting->empty() || !room->folders) return;
+  ++room->counted.cut_exports;
+  room->folders->cut_export(*exporting, room->counted.cut_exports);
+}
 
 archive_actor::behavior_type archive(archive_pointer self, machine_room* room) {
   guard_mailbox(self);
@@ -466,6 +591,7 @@ archive_actor::behavior_type archive(archive_pointer self, machine_room* room) {
       status_handler(self),
       [self](const msg<fbs::OpenArchive>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
         auto& r = *self->state.room;
+        if (r.tiers[0].gone()) return to_caf(*r.tiers[0].closed());
         return answer_later<fbs::CheckpointFolder>(self, m.header(), r.about(r.times.commit_ns),
                                                    [](auto&) {});
       },
@@ -475,13 +601,8 @@ archive_actor::behavior_type archive(archive_pointer self, machine_room* room) {
         return rp;
       },
       [](const msg<fbs::AbandonCheckpoint>&) {},
-      [](const msg<fbs::HoldCheckpoint>&) {},
-      [self](const msg<fbs::ExportModel>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
-        auto& r = *self->state.room;
-        return answer_later<fbs::CheckpointFolder>(
-            self, m.header(), r.about(r.times.commit_ns),
-            [folder = text_of(m->directory())](auto& f) { f.directory = folder; });
-      },
+      [self](const msg<fbs::HoldCheckpoint>& m) { hold(self, m); },
+      [self](const msg<fbs::ExportModel>& m) { return export_later(self, m); },
   };
 }
 

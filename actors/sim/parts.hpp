@@ -4,6 +4,8 @@
 // The coordinator, the nodes, the run and the stages of a simulation are the real ones.
 #pragma once
 
+#include <array>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -19,6 +21,7 @@
 #include "actors/power/meter.hpp"
 #include "actors/sim/disk_policy.hpp"
 #include "actors/sim/draw_policy.hpp"
+#include "actors/sim/job_folders.hpp"
 #include "actors/sim/shelf_policy.hpp"
 #include "actors/sim/world.hpp"
 #include "messages/receive.hpp"
@@ -56,6 +59,42 @@ struct gang {
   void fail();
 };
 
+/// Where the coordinator is reached on the head.
+inline constexpr uint16_t head_port = 1;
+
+/// Where the second tier is; names of the first one's folders have no parent.
+inline constexpr const char* second_dir = "/second";
+
+/// One folder of checkpoints, and what befell it.
+struct tier : shelf {
+  enum class outage : uint8_t { none, full, gone } out = outage::none;
+
+  bool gone() const { return out == outage::gone; }
+  /// Why nothing can be written now.
+  std::optional<error> closed() const;
+};
+
+/// What came of folders.
+struct folder_counts {
+  uint64_t copies = 0;         ///< into the second tier
+  uint64_t second_falls = 0;   ///< last saves that went into the second tier
+  uint64_t second_starts = 0;  ///< lives that began with a checkpoint of the second tier
+  uint64_t blind_starts = 0;   ///< while the second tier was gone
+  uint64_t exports = 0;
+  uint64_t cut_exports = 0;  ///< with the process that made them
+  uint64_t beside = 0;       ///< exports that made way for what a person put there
+  uint64_t refused = 0;      ///< second launchers
+  uint64_t successors = 0;   ///< launchers after one that was killed
+
+  std::array<uint64_t, 9> each() const {
+    return {copies,      second_falls, second_starts, blind_starts, exports,
+            cut_exports, beside,       refused,       successors};
+  }
+  /// "912 copies, ...".
+  std::string text() const;
+  folder_counts& operator+=(const folder_counts& other);
+};
+
 /// What all parts of a simulated cluster share.
 struct machine_room {
   explicit machine_room(world& w) : where(w), chance(w.chance().split(3)) {}
@@ -63,9 +102,10 @@ struct machine_room {
   world& where;
   dice chance;
   timing times;
-  disk_policy disk;
-  io::checkpoint::origin launch;     ///< that saves now
-  io::checkpoint::retention rules;  ///< of its archive
+  std::array<tier, 2> tiers;
+  io::checkpoint::origin launch;         ///< that saves now
+  std::unique_ptr<job_folders> folders;  ///< real ones; none in most simulations
+  folder_counts counted;
   std::map<uint32_t, ailment> ailments;  ///< by rank
   std::shared_ptr<gang> ranks = std::make_shared<gang>();
   draw_options draw;
@@ -76,6 +116,13 @@ struct machine_room {
   draw_policy& draw_of(uint32_t rank) {
     return draws.try_emplace(rank, draw, where.chance().split(1'000 + rank)).first->second;
   }
+
+  /// Where a checkpoint lies: its tier and its name there.
+  std::pair<tier*, std::string> place_of(const std::filesystem::path& folder) {
+    return {&tiers[folder.parent_path() == second_dir ? 1 : 0], folder.filename().string()};
+  }
+  /// What stands for the model of a checkpoint; empty where it cannot be read.
+  std::string model_of(const std::filesystem::path& folder);
 
   /// Who can be connected to, by host and port.
   struct address {
@@ -132,6 +179,10 @@ struct archive_state {
   static inline const char* name = "archive";
   machine_room* room = nullptr;
   std::shared_ptr<int> alive = std::make_shared<int>();
+  std::set<uint64_t> held;               ///< steps that are being copied
+  std::optional<std::string> exporting;  ///< what stands for the model
+
+  ~archive_state();
 };
 using archive_pointer = traced_pointer<archive_actor, archive_state>;
 archive_actor::behavior_type archive(archive_pointer self, machine_room* room);

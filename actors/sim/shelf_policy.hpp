@@ -1,16 +1,19 @@
-// The checkpoints on a simulated disk as the real rules see them, and what must be among them.
+// The checkpoints on simulated disks as the real rules see them, and what must be among them.
 //
 // Pure. Starts set aside, retention gives up and `auto` chooses by the functions of io/checkpoint;
-// here is only what files are there instead: names and manifests on a disk_policy.
+// here is only what files are there instead: names and manifests on a disk_policy for each tier.
 //
 // Invariants
-//   SHF-1  What a person was told of is on the disk, whole, or as many newer ones of its own line
-//     as retention wants are (SIM-12).
+//   SHF-1  What a person was told of stays in each tier it has come to, whole, until as many newer
+//     ones of its own line are there as that tier's retention wants (SIM-12).
+//   SHF-2  It has come to one at least.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,26 +23,45 @@
 
 namespace troupe::sim {
 
-/// Complete ones and those set aside; what is torn has no head.
-std::vector<io::checkpoint::entry> catalog_of(const disk_policy& disk);
+/// One tier, and what it keeps.
+struct shelf {
+  disk_policy disk;
+  io::checkpoint::retention rules;
+};
+
+/// Complete ones and those set aside, as entries of `dir`; what is torn has no head.
+std::vector<io::checkpoint::entry> catalog_of(const disk_policy& disk,
+                                              const std::filesystem::path& dir = {});
 
 /// Sets aside what a start leaves behind, durably.
 void set_aside(disk_policy& disk, const io::checkpoint::origin& launch, int writer);
 
-/// Removes what the rules give up for a launch that saves.
-void retain(disk_policy& disk, const io::checkpoint::origin& launch,
-            const io::checkpoint::retention& rules);
+/// Gives what was written its name; what another launch saved under it is set aside first.
+void publish_folder(disk_policy& disk, const std::string& partial, uint64_t step, int writer);
+
+/// Removes what the rules give up for a launch that saves, but for folders in use.
+void retain(shelf& tier, const io::checkpoint::origin& launch,
+            const std::vector<std::string>& in_use = {});
 
 class shelf_policy {
  public:
   /// A person was told that a launch saved a step.
   void told(const io::checkpoint::origin& launch, uint64_t step);
-  /// The first thing that is gone and must not be (SHF-1).
-  std::optional<std::string> missing(const disk_policy& disk,
-                                     const io::checkpoint::retention& rules) const;
+  /// A person takes all away that a tier holds.
+  void taken_away(size_t tier);
+  /// The first thing that is gone and must not be (SHF-1, SHF-2).
+  std::optional<std::string> missing(std::span<const shelf* const> tiers);
+  /// The newest on the way to `head` that a start from these entries can take.
+  std::optional<io::checkpoint::lineage> startable(
+      const io::checkpoint::lineage& head, std::span<const io::checkpoint::entry> all) const;
 
  private:
-  std::map<std::pair<uint64_t, uint64_t>, io::checkpoint::lineage> told_;  ///< by launch and step
+  struct fact {
+    io::checkpoint::lineage line;
+    unsigned in = 0;        ///< a bit for each tier that must have it
+    bool given_up = false;  ///< by some tier's rules, or a person
+  };
+  std::map<std::pair<uint64_t, uint64_t>, fact> told_;  ///< by launch and step
 };
 
 }  // namespace troupe::sim

@@ -10,10 +10,11 @@
 #include <caf/send.hpp>
 
 #include "actors/checkpoint/catalog.hpp"
+#include "actors/sim/folder_watch.hpp"
 #include "actors/sim/invariants_policy.hpp"
+#include "actors/sim/second_tier.hpp"
 #include "actors/train/plan.hpp"
 #include "io/checkpoint/catalog.hpp"
-#include "io/config/load.hpp"
 
 namespace troupe::sim {
 
@@ -22,19 +23,19 @@ namespace {
 constexpr int64_t ms = 1'000'000;
 constexpr int64_t second = 1'000 * ms;
 constexpr int64_t life_limit_ns = 3 * 3600 * second;
-constexpr uint16_t head_port = 1;
 constexpr const char* head = "head";
 
 class simulation {
  public:
-  simulation(const simulation_options& options, train::job_plan plan)
+  simulation(const simulation_options& options, train::job_plan plan,
+             std::unique_ptr<job_folders> folders)
       : options_(options),
         plan_(std::move(plan)),
         world_(world_options_of(options)),
         room_(world_),
-        returns_(mix(options.seed ^ 0x11)) {
+        watch_(world_, room_, options_) {
     room_.times = options.times;
-    room_.rules.keep_last = static_cast<uint64_t>(options.keep);
+    room_.folders = std::move(folders);
     nodes_.resize(static_cast<size_t>(options.nodes) + 1);
     if (options.check) world_.observe = [this](const any_msg& m, const actor_card&) { watch(m); };
     for (const auto& f : options.faults)
@@ -46,6 +47,7 @@ class simulation {
   simulation_outcome run() {
     const auto begun = std::chrono::steady_clock::now();
     while (life_ < options_.lives && !world_.violated()) {
+      if (life_ > 0) between_lives();
       begin_life();
       live();
       if (world_.violated()) break;
@@ -65,6 +67,7 @@ class simulation {
     out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     out.steps = steps_;
     out.lives = life_;
+    out.folders = room_.counted;
     out.faults = std::move(faults_done_);
     out.ends = std::move(ends_);
     return out;
@@ -108,7 +111,7 @@ class simulation {
   void begin_life() {
     life_report_ = {};
     life_report_.target_steps = static_cast<uint64_t>(options_.steps);
-    life_report_.keeps_some = options_.keep > 0;
+    life_report_.keeps_some = options_.keep > 0 || (options_.second && options_.second_keep > 0);
     if (world_.now_ns() < harmful_until_ns_) life_report_.worst = harm::fatal;
     heard_ = std::make_shared<told>();
     room_.ranks = std::make_shared<gang>();
@@ -130,26 +133,29 @@ class simulation {
     world_.clock().call_at(nodes_started_by_ns_, [] {});  // time goes on till then at least
   }
 
+  /// A person waits for the first tier, without which nothing starts.
+  void between_lives() {
+    world_.run(world_.now_ns() + life_limit_ns, [this] { return !room_.tiers[0].gone(); });
+    if (const auto taken = watch_.between_lives())
+      log(fmt::format("tier {} is taken away", *taken));
+  }
+
   void start_head() {
+    take_folders();
     const auto reporter = world_.spawn(0, sim::reporter, heard_);
     cluster::coordinator_options o;
     o.plan = plan_;
     o.epoch = epoch();
     o.reporter = reporter;
-    room_.launch = {static_cast<uint64_t>(life_) + 1, {}, {}};
-    if (const auto from = choose_start()) {
-      const auto line = io::checkpoint::line_of(*from->head);
-      o.resume = checkpoint::entry{from->path, from->head->step, line};
-      room_.launch.from = line;
-      room_.launch.checkpoint = from->path;
+    if (const auto from = watch_.begin(static_cast<uint64_t>(life_) + 1)) {
+      o.resume = checkpoint::entry{from->path, from->head->step, room_.launch.from};
       life_report_.resumed_step = from->head->step;
     }
-    set_aside(room_.disk, room_.launch, 0);
     o.origin = room_.launch;
     o.make_archive = [this](cluster::coordinator_pointer self) {
       return archive_actor(self->spawn(sim::archive, &room_));
     };
-    o.make_carrier = [](cluster::coordinator_pointer) { return carrier_actor{}; };
+    o.make_carrier = [this](cluster::coordinator_pointer self) { return make_carrier(self); };
     coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o));
     coordinator_lives_ = true;
     const auto handle = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);
@@ -158,10 +164,24 @@ class simulation {
       if (life != life_) return;
       coordinator_lives_ = false;
       coordinator_gone_ns_ = world_.now_ns();
+      if (room_.folders) room_.folders->end(false);
       world_.clock().call_at(world_.now_ns() + 10 * ms, [this, life] {
         if (life == life_ && world_.alive(0)) world_.crash(0, false);
       });
     });
+  }
+
+  void take_folders() {
+    if (!room_.folders) return;
+    if (auto wrong = room_.folders->begin()) world_.violation(*wrong);
+    room_.counted.successors += std::exchange(killed_, false);
+  }
+
+  carrier_actor make_carrier(cluster::coordinator_pointer self) {
+    return self->spawn(
+        checkpoint::carrier,
+        checkpoint::carrier_options{plan_.job.checkpoint.second, epoch(), self->state.archive,
+                                    room_.launch, [this] { return make_carrier_files(&room_); }});
   }
 
   cluster::node_parts parts_of(int n) {
@@ -253,7 +273,11 @@ class simulation {
 
   void live() {
     const int64_t limit = life_begun_ns_ + life_limit_ns;
-    if (world_.run(limit, [this] { return life_over() || lingers(); })) return;
+    const auto over = [this] {
+      watch_.look(*heard_);
+      return life_over() || lingers();
+    };
+    if (world_.run(limit, over)) return;
     std::vector<std::string> waits;
     for (const auto& v : board::instance().view())
       for (const auto& w : v.waits)
@@ -287,51 +311,18 @@ class simulation {
       ends_.push_back(e.code == 0 ? "success" : e.message);
     }
     if (heard_->ends.empty()) ends_.push_back("the head was lost");
-    life_report_.checkpoints = checkpoints();
-    if (room_.disk.has(room_.launch.checkpoint.string(), "MANIFEST"))
-      life_report_.checkpoints.push_back(life_report_.resumed_step);  // set aside before, perhaps
+    for (const auto& e : heard_->ends) watch_.judge_end(e, life_report_.worst != harm::none);
+    life_report_.checkpoints = watch_.checkpoints();
     life_report_.saved_step = heard_->saved_step;
-    for (const auto step : heard_->saved)
-      if (step > life_report_.resumed_step) shelf_.told(room_.launch, step);
-    if (auto gone = shelf_.missing(room_.disk, room_.rules)) world_.violation(*gone);
+    watch_.look(*heard_);
     steps_ += heard_->steps.size();
     log(fmt::format("life {} over: {}", life_, ends_.back()));
     for (int n = 0; n <= options_.nodes; ++n)
       if (world_.alive(n)) world_.crash(n, false);
     while (!world_.idle()) world_.turn();
     if (auto broken = judge(life_report_)) world_.violation(*broken);
-  }
-
-  // -- the disk -----------------------------------------------------------------------------------
-
-  /// Steps of the checkpoints on the disk, each of which must be whole (SIM-5).
-  std::vector<uint64_t> checkpoints() {
-    std::vector<uint64_t> out;
-    for (const auto& name : room_.disk.folders("step-")) {
-      const auto parsed = io::checkpoint::parse_folder_name(name);
-      if (!parsed || parsed->state != io::checkpoint::folder_state::complete) continue;
-      const auto torn = room_.disk.torn(name);
-      if (!torn.empty())
-        world_.violation(fmt::format("{} has torn files: {}", name, fmt::join(torn, ", ")));
-      for (const auto& r : plan_.ranks)
-        if (!room_.disk.has(name, part_name(static_cast<uint32_t>(r.rank))))
-          world_.violation(fmt::format("{} lacks the part of rank {}", name, r.rank));
-      out.push_back(std::strtoull(name.c_str() + 5, nullptr, 10));
-    }
-    std::sort(out.begin(), out.end());
-    return out;
-  }
-
-  /// What a person starts from: as `auto` chooses, or an older one, or one set aside, or nothing.
-  std::optional<io::checkpoint::entry> choose_start() {
-    auto all = catalog_of(room_.disk);
-    if (life_ > 0 && returns_.chance(options_.returns)) {
-      std::erase_if(all, [](const auto& e) { return !e.head; });
-      if (all.empty() || returns_.chance(0.3)) return std::nullopt;
-      return all[returns_.below(all.size())];
-    }
-    const auto* tip = io::checkpoint::tip_of(all);
-    return tip ? std::optional(*tip) : std::nullopt;
+    if (room_.folders)
+      if (auto broken = room_.folders->judge_foreign()) world_.violation(*broken);
   }
 
   // -- messages -----------------------------------------------------------------------------------
@@ -355,6 +346,8 @@ class simulation {
 
   void did(const fault& f, const std::string& what, harm how_bad) {
     life_report_.worst = std::max(life_report_.worst, how_bad);
+    // Who stops a run while its last save waits for room has given that save up.
+    if (life_report_.worst == harm::stops && watch_.trouble()) life_report_.worst = harm::fatal;
     if (how_bad == harm::fatal)  // into the next life, perhaps
       harmful_until_ns_ = std::max(harmful_until_ns_, world_.now_ns() + f.lasts_ns);
     auto text = fmt::format("{:.3f} s {} {}", static_cast<double>(world_.now_ns()) / 1e9,
@@ -390,6 +383,14 @@ class simulation {
         return kill_actor(f);
       case fault_kind::old_message:
         return old_message(f);
+      case fault_kind::tier_out:
+        return close_tier(f);
+      case fault_kind::second_launcher:
+        return launch_again(f);
+      case fault_kind::foreign_folder:
+        if (!room_.folders) return;
+        did(f, "", harm::none);
+        return room_.folders->disturb(f.lot);
       default:
         return person(f);
     }
@@ -401,7 +402,11 @@ class simulation {
   }
 
   void crash(int n, bool silent) {
-    room_.disk.crash(n, room_.chance);
+    for (auto& t : room_.tiers) t.disk.crash(n, room_.chance);
+    if (n == 0 && room_.folders) {
+      killed_ = true;
+      room_.folders->end(true);
+    }
     world_.crash(n, silent);
   }
 
@@ -420,6 +425,23 @@ class simulation {
     world_.freeze(n);
     watch_link(n);
     after(f.lasts_ns, [this, n] { world_.thaw(n); });
+  }
+
+  /// The last save waits for it and training goes on, but a start and a stop wait for nothing.
+  void close_tier(const fault& f) {
+    const size_t which = options_.second ? f.lot % 2 : 0;
+    const bool full = f.lot / 2 % 2 == 0;
+    if (!watch_.close(which, full ? tier::outage::full : tier::outage::gone)) return;
+    did(f, fmt::format("{} {} for {} ms", which + 1, full ? "full" : "gone", f.lasts_ns / ms),
+        heard_->steps.empty() ? harm::fatal : harm::none);
+    after(f.lasts_ns, [this, which] { room_.tiers[which].out = tier::outage::none; });
+  }
+
+  void launch_again(const fault& f) {
+    if (!room_.folders || !room_.folders->held()) return;
+    did(f, "", harm::none);
+    ++room_.counted.refused;
+    if (auto wrong = room_.folders->rival(f.lot % 2 == 0)) world_.violation(*wrong);
   }
 
   harm by_length(const fault& f) const {
@@ -590,8 +612,8 @@ class simulation {
   int life_ = 0;
   int partitions_ = 0;
   life_report life_report_;
-  shelf_policy shelf_;
-  dice returns_;  ///< which start a person chooses
+  folder_watch watch_;
+  bool killed_ = false;       ///< the launcher of the life before
   simulation_outcome saves_;  ///< what the lives told of their checkpoints
   uint64_t steps_ = 0;
   std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
@@ -600,87 +622,15 @@ class simulation {
 
 }  // namespace
 
-result<config::job> simulated_job(const simulation_options& o) {
-  config::job job;
-  job.job.name = "simulation";
-  job.job.seed = static_cast<int64_t>(o.seed & 0x7fffffff);
-  auto& c = job.cluster;
-  c.nodes = o.nodes;
-  for (int n = 0; n < o.nodes; ++n)
-    c.node.push_back({fmt::format("node{}", n), fmt::format("node{}", n), o.workers});
-  c.workers_per_node = o.workers;
-  c.heartbeat_interval_ms = o.heartbeat_ms;
-  job.power.meter_interval_ms = o.meter_ms;
-  c.suspect_after_ms = o.suspect_after_ms;
-  c.dead_after_ms = o.dead_after_ms;
-  c.join_timeout_ms = o.join_timeout_ms;
-  c.launch = config::launch_mode::external;
-  c.port = head_port;
-  c.insecure = true;
-  c.threads = 1;
-  const int ranks = o.nodes * o.workers;
-  job.parallel.pipeline = o.pipeline;
-  job.parallel.data = ranks / std::max(1, o.pipeline);
-  job.model.family = config::model_family::gpt2;
-  job.model.layers = std::max(2, o.pipeline);
-  job.model.heads = 1;
-  job.model.hidden = 8;
-  job.model.vocab = 256;
-  job.data.path = {"simulated"};
-  job.data.format = config::data_format::text;
-  job.data.validation_fraction = 0.1;
-  job.train.steps = o.steps;
-  job.train.micro_batch = 1;
-  job.train.batch = job.parallel.data * o.micro_batches;
-  job.train.seq_len = 8;
-  job.train.validate_every = o.validate_every;
-  job.train.validate_batches = 2;
-  job.checkpoint.dir = "checkpoints";
-  job.checkpoint.every = o.checkpoint_every;
-  job.checkpoint.when_busy = o.when_busy;
-  job.checkpoint.keep = o.keep;
-  return config::settle(job);
-}
-
 result<simulation_outcome> simulate(const simulation_options& options) {
   TROUPE_TRY(job, simulated_job(options));
   TROUPE_TRY(plan, train::make_plan(job));
-  return simulation(options, std::move(plan)).run();
-}
-
-simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
-  dice lot(mix(seed));
-  simulation_options o;
-  o.seed = seed;
-  o.pipeline = 1 << lot.below(3);
-  const int replicas = static_cast<int>(lot.between(1, 3));
-  const int ranks = o.pipeline * replicas;
-  o.workers = ranks % 2 == 0 && lot.chance(0.5) ? 2 : 1;
-  o.nodes = ranks / o.workers;
-  o.micro_batches = static_cast<int>(lot.between(1, 4));
-  o.steps = static_cast<int>(lot.between(2, 10));
-  o.checkpoint_every = static_cast<int>(lot.between(0, 4));
-  o.when_busy = static_cast<config::when_busy>(lot.between(0, 2));
-  o.validate_every = static_cast<int>(lot.below(2) * lot.between(1, 4));
-  o.heartbeat_ms = lot.between(50, 500);
-  o.suspect_after_ms = 3 * o.heartbeat_ms;
-  o.dead_after_ms = 8 * o.heartbeat_ms;
-  o.links.most_delay_ns = lot.between(50'000, 5'000'000);
-  o.times.save_ns = lot.between(1, 200) * ms;
-  o.times.jitter = lot.unit();
-  o.lives = 3;
-  o.mailbox_limit = static_cast<uint32_t>(64 + 16 * ranks * (o.micro_batches + 2));
-  o.faults = draw_faults(lot, kinds, static_cast<int>(lot.below(5)), lot.between(200, 2000) * ms);
-  o.keep = static_cast<int>(lot.below(4));
-  if (lot.chance(0.5)) {
-    o.returns = 0.6;
-    o.lives = 5;
+  std::unique_ptr<job_folders> folders;
+  if (options.real_folders) {
+    TROUPE_TRY(made, job_folders::make());
+    folders = std::move(made);
   }
-  return o;
-}
-
-std::string replay_command(uint64_t seed) {
-  return fmt::format("troupe sim --fuzz 1 --seed {} --log", seed);
+  return simulation(options, std::move(plan), std::move(folders)).run();
 }
 
 }  // namespace troupe::sim

@@ -16,8 +16,19 @@
 //   SIM-9  A message of an old epoch changes nothing.
 //   SIM-10  A checkpoint that a person was told of survives whatever crashes.
 //   SIM-11  What is reported of a step is what its ranks used, whatever is set meanwhile.
-//   SIM-12  It goes only for as many newer ones of its own line as retention wants, whatever starts
-//     from nothing or from an older one come between.
+//   SIM-12  It goes from a tier only for as many newer ones of its own line as that tier's
+//     retention wants, whatever starts from nothing or from an older one come between. Looked at
+//     after each event that changes a tier.
+//   SIM-13  A start takes the newest that is left, in whichever tier, of what led to where the last
+//     one was.
+//   SIM-14  A model that is told of is that of the checkpoint (job_folders.hpp, where the job has
+//     real folders: their locks and what is a person's are looked after there, too).
+//   SIM-15  What succeeds while nothing ails the tiers has its last checkpoint in the second tier.
+//
+// A tier that is full or gone for a while fails saves and copies, which costs no run that has
+// begun: its last save falls to the second tier, or waits. A start waits for the first tier, and does
+// without the second. Not simulated: a second launcher beside nodes that outlived the first one,
+// and what the launcher itself does before it holds its folders (apps/up).
 #pragma once
 
 #include <optional>
@@ -55,6 +66,11 @@ struct simulation_options {
   /// rather than leave it to `auto`; such a person starts after a success, too.
   double returns = 0;
   int keep = 0;  ///< checkpoint.keep
+  bool second = false;                    ///< there is a second tier
+  int second_keep = 0, second_every = 0;  ///< as checkpoint.second
+  int64_t copy_slot_ns = 1'000'000;       ///< of each slot that is copied there
+  double wipes = 0;  ///< the share of starts after the first before which a person clears a tier
+  bool real_folders = false;  ///< locks and exports are made on a real file system
   bool shuffle = true;
   size_t burst = 1;
   bool check = true;  ///< the invariants that cost time with each message
@@ -77,6 +93,7 @@ struct simulation_outcome {
   uint64_t checkpoints = 0;          ///< committed, of lives that told their end
   uint64_t skipped_checkpoints = 0;  ///< the same
   double checkpoint_wait_ms = 0;     ///< the same
+  folder_counts folders;
 };
 
 /// The job of a simulated cluster. Errors: bad_config, where the numbers do not fit together.

@@ -171,6 +171,20 @@ const entry* tip_of(std::span<const entry> all) {
   return tip;
 }
 
+std::vector<candidate> start_order(std::vector<entry> all) {
+  std::stable_sort(all.begin(), all.end(),
+                   [](const entry& a, const entry& b) { return a.age_key() > b.age_key(); });
+  const auto* tip = tip_of(all);
+  const auto line = tip ? line_of(*tip->head) : lineage{};
+  std::vector<candidate> out;
+  for (const auto& e : all) {
+    if (e.name.state != folder_state::complete) continue;  // CT-1
+    const bool left = e.head && is_left(e, all);
+    if (left || !e.head || leads_to(line_of(*e.head), line)) out.push_back({e, left});  // CT-3
+  }
+  return out;
+}
+
 std::vector<entry> left_behind(std::span<const entry> all, const lineage& line) {
   std::vector<entry> out;
   for (const auto& e : all) {
@@ -219,14 +233,11 @@ result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_o
     if (!found) out.rejected.push_back({dir, found.error()});  // CT-2
     if (found) all.insert(all.end(), found->begin(), found->end());
   }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const entry& a, const entry& b) { return a.age_key() > b.age_key(); });
-  const auto* tip = tip_of(all);
-  const auto line = tip ? line_of(*tip->head) : lineage{};
-  for (const auto& e : all) {
-    if (e.name.state != folder_state::complete) continue;                            // CT-1
-    if (e.head && is_left(e, all)) out.left.push_back(e.path);
-    if (e.head && (!leads_to(line_of(*e.head), line) || is_left(e, all))) continue;  // CT-3
+  for (const auto& [e, left] : start_order(std::move(all))) {
+    if (left) {
+      out.left.push_back(e.path);
+      continue;
+    }
     auto sound = e.problem ? status(*e.problem) : verify_all(e.path, options);
     if (sound) {
       out.path = e.path;

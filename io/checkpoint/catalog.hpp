@@ -81,6 +81,16 @@ uint64_t next_epoch(std::span<const entry> all);
 /// none is readable.
 const entry* tip_of(std::span<const entry> all);
 
+/// A checkpoint that a start comes to.
+struct candidate {
+  entry what;
+  bool left = false;  ///< set aside in another folder: passed over (CT-3)
+};
+
+/// What a start comes to, the newest first, of equals that which comes first in `all`: the complete
+/// ones of the line that goes on, unreadable ones, and those that were left (CT-1, CT-3). Pure.
+std::vector<candidate> start_order(std::vector<entry> all);
+
 /// The complete ones that do not lead to `line` (empty: a start from nothing, to which none leads),
 /// and unreadable ones above its step; newest first.
 std::vector<entry> left_behind(std::span<const entry> all, const lineage& line);

@@ -289,28 +289,37 @@ status check_export(const fs::path& folder) {
   return is_free(partial_of(path));
 }
 
-result<export_report> export_model(const reader& from, const fs::path& folder,
-                                   const export_options& options) {
-  if (options.type != tensor_dtype::f32 && options.type != tensor_dtype::bf16)
-    return error{errc::usage, "weights are exported as f32 or bf16"};
+status replace_export(const fs::path& folder, const claim& ours,
+                      const std::function<status(const fs::path&)>& write) {
   const auto path = plain(folder), partial = partial_of(path);
   TROUPE_CHECK(check_export(path));
   std::error_code code;
   fs::create_directories(path.parent_path(), code);
   if (code) return error::system("make the folder " + path.parent_path().string(), code.value());
   if (fs::exists(partial, code)) TROUPE_CHECK(remove_owned(partial, folder_kind::model));
-  const auto specs = exporter(from, options).specs();
-  TROUPE_CHECK(make_owned(partial, export_claim(from.content(), options.type,
-                                                model_file_names(specs, options.max_shard_bytes))));
-  auto report = write_folder(from, partial, options);
-  if (!report) {
+  TROUPE_CHECK(make_owned(partial, ours));
+  if (auto written = write(partial); !written) {
     static_cast<void>(remove_owned(partial, folder_kind::model));  // else the next export does
-    return report.error();
+    return written;
   }
-  if (auto placed = take_place(partial, path); !placed) {
-    static_cast<void>(remove_owned(partial, folder_kind::model));
-    return placed.error();
-  }
+  auto placed = take_place(partial, path);
+  if (!placed) static_cast<void>(remove_owned(partial, folder_kind::model));
+  return placed;
+}
+
+result<export_report> export_model(const reader& from, const fs::path& folder,
+                                   const export_options& options) {
+  if (options.type != tensor_dtype::f32 && options.type != tensor_dtype::bf16)
+    return error{errc::usage, "weights are exported as f32 or bf16"};
+  const auto specs = exporter(from, options).specs();
+  const auto ours =
+      export_claim(from.content(), options.type, model_file_names(specs, options.max_shard_bytes));
+  export_report report;
+  TROUPE_CHECK(replace_export(folder, ours, [&](const fs::path& partial) -> status {
+    TROUPE_TRY(written, write_folder(from, partial, options));
+    report = written;
+    return {};
+  }));
   return report;
 }
 

@@ -10,10 +10,12 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 
 #include "io/base/result.hpp"
 #include "io/checkpoint/parallel.hpp"
 #include "io/checkpoint/reader.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -38,11 +40,16 @@ std::string export_source(const manifest_head& head, tensor_dtype type);
 /// way; io.
 status check_export(const std::filesystem::path& folder);
 
+/// Makes an export of what `write` puts into the folder it is given, whose names are those of
+/// `ours` (EX-1, EX-2); what an interrupted export left goes first. The parent is made if it is
+/// missing. Errors: check_export's; those of `write`; io.
+status replace_export(const std::filesystem::path& folder, const claim& ours,
+                      const std::function<status(const std::filesystem::path&)>& write);
+
 /// Writes the model's weights (the masters, or their roundings to bf16; parts `weight` where they
 /// were stored and bf16 is asked for) in file layout under full names, and every small file of the
-/// checkpoint but the training state; torch_dtype in config.json is set to the type. The parent is
-/// made if it is missing. Errors: check_export's; bad_data for damage, or a checkpoint without
-/// config.json or weights; io.
+/// checkpoint but the training state; torch_dtype in config.json is set to the type. Errors:
+/// replace_export's; bad_data for damage, or a checkpoint without config.json or weights.
 result<export_report> export_model(const reader& from, const std::filesystem::path& folder,
                                    const export_options& options);
 

@@ -1,4 +1,5 @@
 // The pure parts of a simulation: what is due, what arrives, what a crash takes.
+#include <array>
 #include <cmath>
 #include <set>
 
@@ -211,37 +212,100 @@ TEST_CASE("draws: the same seed reads the same, within the noise (DRW-2)") {
   CHECK(differ);
 }
 
+namespace {
+
+namespace cp = troupe::io::checkpoint;
+
+void put(disk_policy& disk, const cp::origin& launch, uint64_t step) {
+  cp::manifest_head head;
+  head.step = step;
+  head.epoch = launch.launch;
+  head.line = launch.at(step);
+  disk.make_folder("made", 0);
+  disk.write("made", "MANIFEST", 0);
+  disk.sync("made", "MANIFEST");
+  disk.describe("made", head);
+  publish_folder(disk, "made", step, 0);
+  disk.settle();
+}
+
+struct two_tiers {
+  shelf first{{}, {1, 0, 0}}, second;
+  shelf_policy facts;
+
+  bool lacks() {
+    const std::array<const shelf*, 2> both{&first, &second};
+    return facts.missing(both).has_value();
+  }
+};
+
+}  // namespace
+
 TEST_CASE("SHF-1: what was told goes only for newer ones of its own line") {
-  namespace cp = troupe::io::checkpoint;
-  const cp::retention one{1, 0, 0};
-  const auto saved = [](disk_policy& disk, const cp::origin& launch, uint64_t step) {
-    const auto name = cp::complete_name(step);
-    disk.make_folder(name, 0);
-    disk.write(name, "MANIFEST", 0);
-    disk.sync(name, "MANIFEST");
-    cp::manifest_head head;
-    head.step = step;
-    head.epoch = launch.launch;
-    head.line = launch.at(step);
-    disk.describe(name, head);
-  };
-  disk_policy disk;
-  shelf_policy shelf;
+  two_tiers t;
+  auto& disk = t.first.disk;
   const cp::origin first{1, {}, {}}, anew{2, {}, {}};
   for (const uint64_t step : {10, 20}) {
-    saved(disk, first, step);
-    shelf.told(first, step);
+    put(disk, first, step);
+    t.facts.told(first, step);
   }
-  retain(disk, first, one);
+  retain(t.first, first);
   CHECK(disk.folders("step-") == std::vector<std::string>{"step-00000020"});
-  CHECK_FALSE(shelf.missing(disk, one));
+  CHECK_FALSE(t.lacks());
   set_aside(disk, anew, 0);
-  saved(disk, anew, 5);
-  shelf.told(anew, 5);
-  retain(disk, anew, one);
+  put(disk, anew, 5);
+  t.facts.told(anew, 5);
+  retain(t.first, anew);
   CHECK(disk.folders("step-") ==
         std::vector<std::string>{"step-00000005", "step-00000020.aside-1"});
-  CHECK_FALSE(shelf.missing(disk, one));
+  CHECK_FALSE(t.lacks());
   disk.remove("step-00000020.aside-1");
-  CHECK(shelf.missing(disk, one));  // what another line has does not stand for it
+  CHECK(t.lacks());  // what another line has does not stand for it
+}
+
+TEST_CASE("SHF-1, SHF-2: each tier keeps what has come to it, and one must have it") {
+  const cp::origin launch{1, {}, {}}, other{2, {}, {}};
+  two_tiers t;
+  t.facts.told(launch, 10);
+  CHECK(t.lacks());
+  put(t.second.disk, launch, 10);
+  CHECK_FALSE(t.lacks());
+  put(t.first.disk, launch, 10);
+  CHECK_FALSE(t.lacks());
+  auto without = t;
+  without.second.disk.remove("step-00000010");
+  CHECK(without.lacks());  // though the first tier has it
+  t.facts.taken_away(1);
+  t.second.disk.remove("step-00000010");
+  CHECK_FALSE(t.lacks());
+  put(t.first.disk, launch, 20);
+  retain(t.first, launch);
+  CHECK_FALSE(t.lacks());
+  put(t.first.disk, other, 20);  // under a name that another launch has
+  CHECK(t.first.disk.folders("step-") ==
+        std::vector<std::string>{"step-00000020", "step-00000020.aside-1"});
+}
+
+TEST_CASE("shelf: a start can take what is left on the way, and nothing that was set aside") {
+  const cp::origin launch{1, {}, {}};
+  two_tiers t;
+  for (const uint64_t step : {10, 20}) {
+    put(t.first.disk, launch, step);
+    t.facts.told(launch, step);
+  }
+  const auto startable = [&](uint64_t head) {
+    return t.facts.startable(launch.at(head), catalog_of(t.first.disk));
+  };
+  CHECK(startable(30) == launch.at(20));
+  CHECK(startable(15) == launch.at(10));
+  set_aside(t.first.disk, {2, launch.at(10), {}}, 0);
+  CHECK(startable(30) == launch.at(10));
+  put(t.first.disk, launch, 20);  // anew, in the folder in which it was set aside
+  CHECK(startable(30) == launch.at(20));
+  put(t.second.disk, launch, 20);
+  t.first.disk.remove("step-00000020");
+  auto both = catalog_of(t.first.disk);
+  const auto more = catalog_of(t.second.disk, "/second");
+  both.insert(both.end(), more.begin(), more.end());
+  CHECK(t.facts.startable(launch.at(30), both) == launch.at(10));
 }

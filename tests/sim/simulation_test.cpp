@@ -6,6 +6,8 @@
 #include <map>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/sim/simulation.hpp"
 #include "tests/sim/quiet.hpp"
@@ -215,13 +217,18 @@ TEST_CASE("simulation: a device that hangs is given up by a timeout") {
 TEST_CASE("simulation: random clusters and faults violate nothing") {
   constexpr uint64_t seeds = 1000;
   uint64_t faults = 0;
+  folder_counts all;
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const auto done = run(fuzzed(seed, all_faults()));
     faults += done.faults.size();
     INFO("replay with: ", replay_command(seed));
+    INFO("faults: ", fmt::format("{}", fmt::join(done.faults, "; ")));
     REQUIRE_MESSAGE(!done.violation, done.violation.value_or(""));
+    all += done.folders;
   }
   CHECK(faults > seeds / 2);
+  MESSAGE(all.text());
+  for (const auto n : all.each()) CHECK(n > 0);  // all of it was tried
 }
 
 TEST_CASE("SIM-12: starts from nothing and from older ones lose nothing that was acknowledged") {
@@ -239,4 +246,62 @@ TEST_CASE("SIM-12: starts from nothing and from older ones lose nothing that was
     CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
     CHECK(done.lives == 6);
   }
+}
+
+TEST_CASE("SIM-13: a start takes the second tier's where the first one is taken away") {
+  uint64_t second_starts = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    CAPTURE(seed);
+    simulation_options o;
+    o.seed = seed;
+    o.checkpoint_every = 1;
+    o.lives = 4;
+    o.second = true;
+    o.wipes = 1;
+    o.faults = {{fault_kind::crash_head, 300 * ms, 0, seed}};
+    const auto done = run(o);
+    CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
+    second_starts += done.folders.second_starts;
+  }
+  CHECK(second_starts > 0);
+}
+
+TEST_CASE("simulation: a run whose first tier is full saves its last in the second one") {
+  for (const uint64_t how : {0, 2}) {  // full, gone
+    simulation_options o;
+    o.steps = 6;
+    o.second = true;
+    o.real_folders = true;
+    o.faults = {{fault_kind::tier_out, 200 * ms, 60'000 * ms, how}};
+    const auto done = run(o);
+    CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
+    CHECK(done.folders.second_falls == 1);
+    CHECK(done.ends == std::vector<std::string>{"success"});
+    CHECK(done.virtual_ns < 60'000 * ms);
+    o.second = false;  // then it waits for room
+    const auto waits = run(o);
+    CHECK_MESSAGE(!waits.violation, (waits.violation ? *waits.violation : ""));
+    CHECK(waits.ends == std::vector<std::string>{"success"});
+    CHECK(waits.virtual_ns > 60'000 * ms);
+  }
+}
+
+TEST_CASE("simulation: a killed export is made by the next start, beside what is a person's") {
+  for (const bool foreign : {false, true})
+    for (int64_t at = 0; at < 60; at += 4) {
+      CAPTURE(at);
+      simulation_options o;
+      o.steps = 4;
+      o.lives = 3;
+      o.real_folders = true;
+      o.times.commit_ns = 40 * ms;
+      o.faults = {{fault_kind::second_launcher, 100 * ms, 0, 1}};
+      if (foreign) o.faults.push_back({fault_kind::foreign_folder, 150 * ms, 0, 8});
+      o.faults.push_back({fault_kind::crash_head, (340 + at) * ms, 0, 0});
+      const auto done = run(o);
+      CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
+      CHECK(done.folders.exports >= 1);
+      CHECK(done.folders.refused == 1);
+      CHECK((done.folders.beside > 0) == foreign);
+    }
 }

@@ -1,0 +1,132 @@
+// The job of a simulated cluster, and random ones.
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "actors/sim/second_tier.hpp"
+#include "actors/sim/simulation.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::sim {
+
+namespace {
+
+constexpr int64_t millisecond_ns = 1'000'000;
+constexpr int64_t second_ns = 1'000 * millisecond_ns;
+
+/// Faults of anything, and those of folders.
+std::pair<std::vector<fault_kind>, std::vector<fault_kind>> split(
+    const std::vector<fault_kind>& kinds) {
+  std::pair<std::vector<fault_kind>, std::vector<fault_kind>> out;
+  for (const auto k : kinds) (is_of_folders(k) ? out.second : out.first).push_back(k);
+  return out;
+}
+
+/// By dice of their own: in a quarter of the seeds nothing is drawn, and they are what they were.
+void draw_folders(simulation_options& o, const std::vector<fault_kind>& kinds, int64_t span_ns) {
+  if (kinds.empty()) return;
+  dice lot(mix(o.seed ^ 0x22));
+  if (lot.chance(0.25)) return;
+  o.second = lot.chance(0.7);
+  o.second_keep = static_cast<int>(lot.below(4));
+  o.second_every = static_cast<int>(lot.below(3));
+  o.copy_slot_ns = lot.between(1, 20) * millisecond_ns;
+  if (o.second && lot.chance(0.4)) o.wipes = 0.5;
+  o.real_folders = lot.chance(0.5);
+  const auto more = draw_faults(lot, kinds, static_cast<int>(lot.below(4)), span_ns);
+  o.faults.insert(o.faults.end(), more.begin(), more.end());
+  std::stable_sort(o.faults.begin(), o.faults.end(),
+                   [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
+}
+
+}  // namespace
+
+result<config::job> simulated_job(const simulation_options& o) {
+  config::job job;
+  job.job.name = "simulation";
+  job.job.seed = static_cast<int64_t>(o.seed & 0x7fffffff);
+  auto& c = job.cluster;
+  c.nodes = o.nodes;
+  for (int n = 0; n < o.nodes; ++n)
+    c.node.push_back({fmt::format("node{}", n), fmt::format("node{}", n), o.workers});
+  c.workers_per_node = o.workers;
+  c.heartbeat_interval_ms = o.heartbeat_ms;
+  job.power.meter_interval_ms = o.meter_ms;
+  c.suspect_after_ms = o.suspect_after_ms;
+  c.dead_after_ms = o.dead_after_ms;
+  c.join_timeout_ms = o.join_timeout_ms;
+  c.launch = config::launch_mode::external;
+  c.port = head_port;
+  c.insecure = true;
+  c.threads = 1;
+  const int ranks = o.nodes * o.workers;
+  job.parallel.pipeline = o.pipeline;
+  job.parallel.data = ranks / std::max(1, o.pipeline);
+  job.model.family = config::model_family::gpt2;
+  job.model.layers = std::max(2, o.pipeline);
+  job.model.heads = 1;
+  job.model.hidden = 8;
+  job.model.vocab = 256;
+  job.data.path = {"simulated"};
+  job.data.format = config::data_format::text;
+  job.data.validation_fraction = 0.1;
+  job.train.steps = o.steps;
+  job.train.micro_batch = 1;
+  job.train.batch = job.parallel.data * o.micro_batches;
+  job.train.seq_len = 8;
+  job.train.validate_every = o.validate_every;
+  job.train.validate_batches = 2;
+  job.checkpoint.dir = "checkpoints";
+  job.checkpoint.every = o.checkpoint_every;
+  job.checkpoint.when_busy = o.when_busy;
+  job.checkpoint.keep = o.keep;
+  if (o.second) {
+    job.checkpoint.second.dir = second_dir;
+    job.checkpoint.second.every = o.second_every;
+    job.checkpoint.second.keep = o.second_keep;
+    job.checkpoint.second.bytes_per_second =
+        static_cast<int64_t>(copy_slot_bytes) * second_ns / o.copy_slot_ns;
+  }
+  return config::settle(job);
+}
+
+simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
+  dice lot(mix(seed));
+  simulation_options o;
+  o.seed = seed;
+  o.pipeline = 1 << lot.below(3);
+  const int replicas = static_cast<int>(lot.between(1, 3));
+  const int ranks = o.pipeline * replicas;
+  o.workers = ranks % 2 == 0 && lot.chance(0.5) ? 2 : 1;
+  o.nodes = ranks / o.workers;
+  o.micro_batches = static_cast<int>(lot.between(1, 4));
+  o.steps = static_cast<int>(lot.between(2, 10));
+  o.checkpoint_every = static_cast<int>(lot.between(0, 4));
+  o.when_busy = static_cast<config::when_busy>(lot.between(0, 2));
+  o.validate_every = static_cast<int>(lot.below(2) * lot.between(1, 4));
+  o.heartbeat_ms = lot.between(50, 500);
+  o.suspect_after_ms = 3 * o.heartbeat_ms;
+  o.dead_after_ms = 8 * o.heartbeat_ms;
+  o.links.most_delay_ns = lot.between(50'000, 5'000'000);
+  o.times.save_ns = lot.between(1, 200) * millisecond_ns;
+  o.times.jitter = lot.unit();
+  o.lives = 3;
+  o.mailbox_limit = static_cast<uint32_t>(64 + 16 * ranks * (o.micro_batches + 2));
+  const auto [elsewhere, of_folders] = split(kinds);
+  const auto count = static_cast<int>(lot.below(5));
+  const auto span_ns = lot.between(200, 2000) * millisecond_ns;
+  o.faults = draw_faults(lot, elsewhere, count, span_ns);
+  o.keep = static_cast<int>(lot.below(4));
+  if (lot.chance(0.5)) {
+    o.returns = 0.6;
+    o.lives = 5;
+  }
+  draw_folders(o, of_folders, span_ns);
+  return o;
+}
+
+std::string replay_command(uint64_t seed) {
+  return fmt::format("troupe sim --fuzz 1 --seed {} --log", seed);
+}
+
+}  // namespace troupe::sim
