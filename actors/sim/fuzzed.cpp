@@ -113,8 +113,8 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
   o.lives = 3;
   o.mailbox_limit = static_cast<uint32_t>(64 + 16 * ranks * (o.micro_batches + 2));
   const auto [elsewhere, of_folders] = split(kinds);
-  const auto count = static_cast<int>(lot.below(5));
   const auto span_ns = lot.between(200, 2000) * millisecond_ns;
+  const auto count = static_cast<int>(lot.below(5));
   o.faults = draw_faults(lot, elsewhere, count, span_ns);
   o.keep = static_cast<int>(lot.below(4));
   if (lot.chance(0.5)) {

@@ -26,9 +26,9 @@
 //   SIM-15  What succeeds while nothing ails the tiers has its last checkpoint in the second tier.
 //
 // A tier that is full or gone for a while fails saves and copies, which costs no run that has
-// begun: its last save falls to the second tier, or waits. A start waits for the first tier, and does
-// without the second. Not simulated: a second launcher beside nodes that outlived the first one,
-// and what the launcher itself does before it holds its folders (apps/up).
+// begun: its last save falls to the second tier, or waits. A start waits for the first tier, and
+// does without the second. Not simulated: a second launcher beside nodes that outlived the first
+// one, and what the launcher itself does before it holds its folders (apps/up).
 #pragma once
 
 #include <optional>
