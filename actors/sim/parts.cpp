@@ -580,7 +580,7 @@ void hold(archive_pointer self, const msg<fbs::HoldCheckpoint>& m) {
 archive_state::~archive_state() {
   if (!exporting || exporting->empty() || !room->folders) return;
   ++room->counted.cut_exports;
-  room->folders->cut_export(*exporting, room->counted.cut_exports);
+  room->folders->cut_export(*exporting, static_cast<uint64_t>(room->where.now_ns()));
 }
 
 archive_actor::behavior_type archive(archive_pointer self, machine_room* room) {

@@ -287,8 +287,9 @@ TEST_CASE("simulation: a run whose first tier is full saves its last in the seco
 }
 
 TEST_CASE("simulation: a killed export is made by the next start, beside what is a person's") {
+  uint64_t cut = 0;
   for (const bool foreign : {false, true})
-    for (int64_t at = 0; at < 60; at += 4) {
+    for (int64_t at = 0; at < 160; at += 4) {
       CAPTURE(at);
       simulation_options o;
       o.steps = 4;
@@ -301,7 +302,9 @@ TEST_CASE("simulation: a killed export is made by the next start, beside what is
       const auto done = run(o);
       CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
       CHECK(done.folders.exports >= 1);
+      cut += done.folders.cut_exports;
       CHECK(done.folders.refused == 1);
       CHECK((done.folders.beside > 0) == foreign);
     }
+  CHECK(cut > 9);
 }
