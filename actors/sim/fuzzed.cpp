@@ -34,6 +34,7 @@ void draw_folders(simulation_options& o, const std::vector<fault_kind>& kinds, i
   if (o.second && lot.chance(0.4)) o.wipes = 0.5;
   o.real_folders = lot.chance(0.5);
   const auto more = draw_faults(lot, kinds, static_cast<int>(lot.below(4)), span_ns);
+  o.times.export_ns = lot.between(1, 1000) * millisecond_ns;  // many are killed in it
   o.faults.insert(o.faults.end(), more.begin(), more.end());
   std::stable_sort(o.faults.begin(), o.faults.end(),
                    [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });

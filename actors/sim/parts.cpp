@@ -551,7 +551,7 @@ caf::result<msg<fbs::CheckpointFolder>> export_later(archive_pointer self,
   auto& st = self->state;
   auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
   if (st.room->folders) st.exporting = st.room->model_of(text_of(m->checkpoint()));
-  later(self, st.room->about(st.room->times.commit_ns), [self, m, rp]() mutable {
+  later(self, st.room->about(st.room->times.export_ns), [self, m, rp]() mutable {
     auto& now = self->state;
     std::string folder = text_of(m->directory());
     if (const auto what = std::exchange(now.exporting, std::nullopt)) {

@@ -38,6 +38,7 @@ struct timing {
   int64_t fetch_ns = 300'000;       ///< of a batch
   int64_t save_ns = 25'000'000;     ///< of a rank's part, sync included
   int64_t commit_ns = 10'000'000;   ///< each of the four steps of a commit
+  int64_t export_ns = 10'000'000;   ///< of the model
   double jitter = 0.1;              ///< a thing takes up to (1 + jitter) times as long
 };
 

@@ -295,7 +295,7 @@ TEST_CASE("simulation: a killed export is made by the next start, beside what is
       o.steps = 4;
       o.lives = 3;
       o.real_folders = true;
-      o.times.commit_ns = 40 * ms;
+      o.times.commit_ns = o.times.export_ns = 40 * ms;
       o.faults = {{fault_kind::second_launcher, 100 * ms, 0, 1}};
       if (foreign) o.faults.push_back({fault_kind::foreign_folder, 150 * ms, 0, 8});
       o.faults.push_back({fault_kind::crash_head, (340 + at) * ms, 0, 0});
