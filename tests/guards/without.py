@@ -127,7 +127,7 @@ GUARDS = (
           "io/checkpoint/export.cpp",
           "status check_export(const fs::path& folder) {\n",
           "status check_export(const fs::path& folder) {\n  if (OUT) return {};\n",
-          "test_io_checkpoint: EX-1*", "test_cluster: placements: an output with*"),
+          "test_cluster: placements: an output with*"),
     guard("save-place", "what bears a step's name and is no checkpoint of ours stays where it is (SV-7)",
           "io/checkpoint/save.cpp",
           "if (ours.files.empty())  // SV-7",
