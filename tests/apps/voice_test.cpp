@@ -82,7 +82,7 @@ TEST_CASE("voice: texts arrive in order and whole, from many threads' worth of t
 TEST_CASE("voice: VO-1: a pipe that nobody reads holds nobody up, and what was lost is told") {
   a_pipe p;
   told heard;
-  outbox box(p.in.get(), 64 << 10, heard.teller());
+  outbox box(p.in.get(), 128 << 10, heard.teller());  // more than the pipe takes
   const std::string line = std::string(1023, 'x') + "\n";
   for (int i = 0; i < 4096; ++i) box.put(line);  // 4 MiB: more than pipe and outbox take
   CHECK(box.lost().lines > 0);
