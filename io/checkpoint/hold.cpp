@@ -7,8 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <thread>
 
 #include <fmt/format.h>
 
@@ -21,9 +19,6 @@ namespace troupe::io::checkpoint {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr auto between_tries = std::chrono::milliseconds(10);
-constexpr int most_tries = 200;  ///< two seconds of them
 
 result<fs::path> hold_file(const fs::path& checkpoint, std::string_view by) {
   if (!is_hold_name(by))
@@ -76,12 +71,10 @@ std::vector<hold> holds_of(const fs::path& checkpoint) {
 
 result<reading> reading::begin(const fs::path& checkpoint) {
   TROUPE_TRY(file, open_read(checkpoint / manifest_file));
-  // A removal's lock takes an instant; another user's may stay for ever. A file system without
-  // locks leaves the reader unprotected, and so does who keeps one.
-  for (int tries = 0; ::flock(file.get(), LOCK_SH | LOCK_NB) != 0; ++tries) {
-    if ((errno != EWOULDBLOCK && errno != EINTR) || tries == most_tries) break;
-    std::this_thread::sleep_for(between_tries);
-  }
+  // Nobody waits for it: behind a removal's lock there is nothing to read in a moment, which the
+  // reader hears then, and another user's may stay for ever. Who keeps one, and a file system
+  // without locks, leave the reader unprotected.
+  static_cast<void>(::flock(file.get(), LOCK_SH | LOCK_NB));
   return reading(std::move(file));
 }
 

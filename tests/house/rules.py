@@ -123,7 +123,6 @@ NO_LIMITS = {
     "gpu/host/thread_team.hpp spin_limit": "turns of a loop before a thread sleeps",
     "io/checkpoint/copy.cpp most_writes": "depth of a pipeline",
     "io/file.cpp most_names": "tries of a name that a killed process may have left",
-    "io/checkpoint/hold.cpp most_tries": "seconds until a reader goes on without a lock",
     "io/checkpoint/rate_limit.hpp most_ns": "times beyond it are no times",
     "io/checkpoint/reader.cpp max_named_tensors": "lines of a report",
     "io/checkpoint/restore_plan.cpp max_destination": "keeps sums from overflowing",
