@@ -212,35 +212,22 @@ TEST_CASE("RT-5: a launch trusts what it saved, while its files are there") {
         std::set<std::string>{"step-00000020", "step-00000030", "step-00000040"});
 }
 
-TEST_CASE("RT-6: what a launch began from stays until a newer one was read back") {
-  scratch dir;
-  const origin own{second_launch, {{first_launch, 20}}, dir / "step-00000020"};
-  sample::make(dir.path, made_by(1, {{first_launch, 20}}));
-  sample::make(dir.path, made_by(2, own.at(30)));
-  spoil_slot(dir / "step-00000030");
-  caretaker keeper(own);
-  const auto kept = keeper.retain(dir.path, {1, 0, 0});
-  REQUIRE_FALSE(kept);
-  CHECK(kept.error().code == errc::bad_data);
-  CHECK(kept.error().message.find("step-00000020 is kept") != std::string::npos);
-  CHECK(verify_all(dir / "step-00000020"));
-  sample::make(dir.path, made_by(2, own.at(40)));
-  REQUIRE(keeper.retain(dir.path, {1, 0, 0}));
-  CHECK(sample::names_in(dir.path) == std::set<std::string>{"step-00000040"});
-}
-
-TEST_CASE("RT-6: so does its copy in the tier that the launch did not begin from") {
-  scratch dir;
-  const origin own{second_launch, {{first_launch, 20}}, dir / "first/step-00000020"};
-  sample::make(dir.path, made_by(1, {{first_launch, 20}}));
-  sample::make(dir.path, made_by(2, own.at(30)));
-  spoil_slot(dir / "step-00000030");
-  caretaker keeper(own);
-  const auto kept = keeper.retain(dir.path, {1, 0, 0});
-  REQUIRE_FALSE(kept);
-  CHECK(kept.error().code == errc::bad_data);
-  CHECK(verify_all(dir / "step-00000020"));
-  sample::make(dir.path, made_by(2, own.at(40)));
-  REQUIRE(keeper.retain(dir.path, {1, 0, 0}));
-  CHECK(sample::names_in(dir.path) == std::set<std::string>{"step-00000040"});
+TEST_CASE("RT-6: what a launch began from, and its copy, stay until a newer one was read back") {
+  for (const std::string began_from : {"step-00000020", "elsewhere/step-00000020"}) {
+    CAPTURE(began_from);
+    scratch dir;
+    const origin own{second_launch, {{first_launch, 20}}, dir / began_from};
+    sample::make(dir.path, made_by(1, {{first_launch, 20}}));
+    sample::make(dir.path, made_by(2, own.at(30)));
+    spoil_slot(dir / "step-00000030");
+    caretaker keeper(own);
+    const auto kept = keeper.retain(dir.path, {1, 0, 0});
+    REQUIRE_FALSE(kept);
+    CHECK(kept.error().code == errc::bad_data);
+    CHECK(kept.error().message.find("step-00000020 is kept") != std::string::npos);
+    CHECK(verify_all(dir / "step-00000020"));
+    sample::make(dir.path, made_by(2, own.at(40)));
+    REQUIRE(keeper.retain(dir.path, {1, 0, 0}));
+    CHECK(sample::names_in(dir.path) == std::set<std::string>{"step-00000040"});
+  }
 }
