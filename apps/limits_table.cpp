@@ -12,6 +12,7 @@
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
 #include "actors/checkpoint/pace_policy.hpp"
+#include "actors/cluster/client_hello.hpp"
 #include "actors/cluster/door.hpp"
 #include "actors/cluster/frame_policy.hpp"
 #include "actors/cluster/strangers_policy.hpp"
@@ -60,18 +61,21 @@ constexpr limit_row rows[] = {
     {"messages", "JSON that becomes a message", 8 * mib, "bytes", "it is refused",
      "messages/json.cpp", "max_json_bytes", "limits: JSON beyond its length becomes no message"},
     {"connections", "connections from one address that have not said who they are",
-     cluster::stranger_bounds{}.per_address, "connections", "the oldest of them gives way",
+     cluster::stranger_bounds{}.per_address, "connections", "one of them gives way",
      "actors/cluster/strangers_policy.hpp", "per_address",
      "strangers: ten thousand of them leave room for one more"},
     {"connections", "such connections in all, and never more than half of what descriptors allow",
      cluster::stranger_bounds{}.in_all, "connections",
-     "the oldest of the address that has the most gives way", "actors/cluster/strangers_policy.hpp",
+     "one of the address that has the most gives way", "actors/cluster/strangers_policy.hpp",
      "in_all",
      "strangers: where all are too many, the address that has the most gives one (STR-1)"},
     {"connections", "how long one may wait before it says who it is",
      cluster::stranger_bounds{}.patience_ns / 1'000'000'000, "s", "it is closed",
      "actors/cluster/strangers_policy.hpp", "patience_ns",
      "strangers: who waits too long is told once, the others stay (STR-2)"},
+    {"connections", "the first record of a connection, a ClientHello", cluster::max_hello_bytes,
+     "bytes", "it is closed", "actors/cluster/client_hello.hpp", "max_hello_bytes",
+     "limits: a ClientHello beyond a record's length is not waited for (ADM-1)"},
     {"connections", "descriptors of a process: its limit is raised to what the system allows",
      1048576, "descriptors", "further connections are turned away, a reserve stays for checkpoints",
      "actors/cluster/accepting.cpp", "most_descriptors",

@@ -13,6 +13,7 @@
 
 #include <caf/policy/tcp.hpp>
 
+#include "actors/cluster/admission.hpp"
 #include "actors/cluster/door.hpp"
 #include "actors/cluster/tls_links.hpp"
 
@@ -100,7 +101,9 @@ namespace caf::policy {
 /// In place of the library's own.
 __attribute__((visibility("default"))) bool tcp::try_accept(io::network::native_socket& result,
                                                             io::network::native_socket fd) {
-  result = troupe::cluster::accept_within_reserve(fd);
+  using namespace troupe::cluster;
+  auto* const waiting = admission_here();
+  result = waiting != nullptr ? waiting->next(fd) : accept_within_reserve(fd);
   return result >= 0;
 }
 

@@ -9,12 +9,13 @@
 #include <caf/detail/sync_request_bouncer.hpp>
 #include <caf/io/basp_broker.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
+#include <caf/io/network/doorman_impl.hpp>
 
 #include "actors/base/trust.hpp"
 #include "actors/cluster/accepting.hpp"
+#include "actors/cluster/admission.hpp"
 #include "actors/cluster/door.hpp"
 #include "actors/cluster/frame_policy.hpp"
-#include "actors/cluster/strangers_policy.hpp"
 #include "actors/cluster/tls_certificates.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "messages/actors.hpp"
@@ -22,8 +23,24 @@
 
 namespace troupe::cluster {
 
+/// CAF's loop, with an admission in its thread.
+class admitting_multiplexer final : public caf::io::network::default_multiplexer {
+ public:
+  explicit admitting_multiplexer(caf::actor_system* system)
+      : default_multiplexer(system), admitted(*this, descriptors().strangers) {}
+
+  void run() override {
+    admission_here() = &admitted;
+    default_multiplexer::run();
+    admission_here() = nullptr;
+  }
+
+  admission admitted;
+};
+
 namespace {
 
+using caf::io::accept_handle;
 using caf::io::connection_handle;
 namespace basp = caf::io::basp;
 
@@ -31,9 +48,20 @@ namespace basp = caf::io::basp;
 using look_atom = caf::atom_constant<caf::atom("look")>;
 constexpr auto look_every = std::chrono::seconds(1);
 
+/// The gate's own: a connection that was handed out has to go.
+using give_up_atom = caf::atom_constant<caf::atom("giveup")>;
+
+/// CAF's doorman keeps what accepts to itself and those that derive from it.
+struct doorman_access : caf::io::network::doorman_impl {
+  static caf::io::network::event_handler& acceptor_of(doorman_impl& door) {
+    return door.*(&doorman_access::acceptor_);
+  }
+};
+
 /// One connection.
 struct link {
   frame_policy policy;
+  int64_t number = 0;          ///< the admission's; 0: a connection that this process made
   std::optional<peer> holder;  ///< by its certificate or key
   std::string address;
   frame_header header;    ///< of the frame whose payload is awaited
@@ -42,10 +70,13 @@ struct link {
   bool bound = false;
 };
 
-class gated_broker : public caf::io::basp_broker {
+class gated_broker : public caf::io::basp_broker, public admitted_to {
  public:
   explicit gated_broker(caf::actor_config& config)
-      : basp_broker(config), tls_(system().has_openssl_manager()) {
+      : basp_broker(config),
+        tls_(system().has_openssl_manager()),
+        admission_(static_cast<gated_middleman&>(system().middleman()).admitted()) {
+    admission_.open(*this, tls_);
 #define TROUPE_NAME(domain, table, number) \
   names_.insert(system().types().portable_name(0, &typeid(msg<fbs::table>)));
     TROUPE_MESSAGES(TROUPE_NAME)
@@ -62,6 +93,11 @@ class gated_broker : public caf::io::basp_broker {
       look();
       return caf::invoke_message_result::consumed;
     }
+    if (content.match_elements<give_up_atom, int, int64_t, int>()) {
+      give_up_now(content.get_as<int>(1), content.get_as<int64_t>(2), content.get_as<int>(3));
+      return caf::invoke_message_result::consumed;
+    }
+    if (content.size() > 0 && content.match_element<caf::tick_atom>(0)) begin_to_listen();
     if (content.match_elements<caf::io::new_connection_msg>())
       came(content.get_as<caf::io::new_connection_msg>(0).handle);
     if (content.match_elements<caf::io::connection_closed_msg>())
@@ -83,6 +119,7 @@ class gated_broker : public caf::io::basp_broker {
       const caf::detail::sync_request_bouncer bounce{reason};
       while (mailbox().queue().new_round(1000, bounce).consumed_items > 0) {
       }
+      admission_.close();
     }
     return basp_broker::cleanup(std::move(reason), host);
   }
@@ -94,6 +131,7 @@ class gated_broker : public caf::io::basp_broker {
     if (const auto who = holder_of_socket(fd)) holder = peer{who->name, who->as};
     const bool guest = holder && holder->guest();
     link fresh{frame_policy(accepted, guest),
+               0,
                std::move(holder),
                address_of_socket(fd),
                {},
@@ -105,30 +143,62 @@ class gated_broker : public caf::io::basp_broker {
 
   /// Another process has made a connection (GAT-5).
   void came(connection_handle handle) {
-    const auto out = strangers_.came(handle.id(), add(handle, true).address, now());
-    if (out) hang_up(connection_handle::from_int(*out), turned_away::crowded_out);
-    look_later();
+    add(handle, true).number = admission_.arrived(static_cast<int>(handle.id()));
   }
 
-  /// Hangs up on those who have not said in time who they are.
+  /// Those who have not said in time who they are go.
   void look() {
     looks_ = false;
-    for (const auto id : strangers_.overdue(now()))
-      hang_up(connection_handle::from_int(id), turned_away::too_slow);
-    look_later();
+    if (admission_.look()) look_soon();
   }
 
-  void look_later() {
-    if (strangers_.waiting() == 0 || std::exchange(looks_, true)) return;
-    delayed_send(this, look_every, look_atom::value);
+  // -- what the admission asks for, in the loop's thread, perhaps beside the broker's turn --------
+
+  int64_t now_ns() override { return now(); }
+
+  bool has_door(int listening) override {
+    return by_id(accept_handle::from_int(listening)) != caf::none;
+  }
+
+  void take_from(int listening) override {
+    auto door = by_id(accept_handle::from_int(listening));
+    if (!door) return;
+    if (auto* const known = dynamic_cast<caf::io::network::doorman_impl*>(&*door))
+      doorman_access::acceptor_of(*known).handle_event(caf::io::network::operation::read);
+  }
+
+  void give_up(int fd, int64_t number, turned_away why) override {
+    caf::anon_send(this, give_up_atom::value, fd, number, static_cast<int>(why));
+  }
+
+  void look_soon() override {
+    if (!std::exchange(looks_, true)) delayed_send(this, look_every, look_atom::value);
+  }
+
+  // -----------------------------------------------------------------------------------------------
+
+  void give_up_now(int fd, int64_t number, int why) {
+    const auto handle = connection_handle::from_int(fd);
+    const auto it = links_.find(handle);
+    if (it != links_.end() && it->second.number == number && !it->second.process)
+      hang_up(handle, static_cast<turned_away>(why));
+  }
+
+  /// GAT-6.
+  void begin_to_listen() {
+    for (auto& [handle, c] : ctx)
+      if (c.last_seen == caf::actor_clock::time_point{}) c.last_seen = clock().now();
   }
 
   /// The link of a connection that says something; under TLS its holder is known by now.
   link& link_of(connection_handle handle) {
     const auto it = links_.find(handle);
     if (it == links_.end()) return add(handle, false);
-    if (tls_ && !it->second.holder) return add(handle, it->second.policy.accepted());
-    return it->second;
+    if (!tls_ || it->second.holder) return it->second;
+    const auto number = it->second.number;
+    auto& l = add(handle, it->second.policy.accepted());
+    l.number = number;
+    return l;
   }
 
   /// False: the frame is not for CAF.
@@ -234,7 +304,7 @@ class gated_broker : public caf::io::basp_broker {
       if (!l.bound) return false;
     }
     l.process = process;
-    strangers_.settled(handle.id());
+    admission_.settled(l.number);
     return true;
   }
 
@@ -273,8 +343,8 @@ class gated_broker : public caf::io::basp_broker {
     const auto it = links_.find(handle);
     if (it == links_.end()) return;
     release(it->second);
+    admission_.settled(it->second.number);
     links_.erase(it);
-    strangers_.settled(handle.id());
     forget_socket(static_cast<int>(handle.id()));
   }
 
@@ -287,9 +357,9 @@ class gated_broker : public caf::io::basp_broker {
   }
 
   bool tls_;
+  admission& admission_;
   std::unordered_set<std::string> names_;
   std::unordered_map<connection_handle, link> links_;
-  strangers_policy strangers_{descriptors().strangers};
   bool looks_ = false;  ///< a look is on its way
 };
 
@@ -297,9 +367,17 @@ class gated_broker : public caf::io::basp_broker {
 
 gated_middleman::gated_middleman(caf::actor_system& system)
     : middleman(system),
-      backend_(std::make_unique<caf::io::network::default_multiplexer>(&system)) {}
+      backend_(std::make_unique<admitting_multiplexer>(&system)) {}
 
 gated_middleman::~gated_middleman() = default;
+
+caf::io::network::multiplexer& gated_middleman::backend() {
+  return *backend_;
+}
+
+admission& gated_middleman::admitted() {
+  return backend_->admitted;
+}
 
 void gated_middleman::start() {
   named_broker<gated_broker>(caf::atom("BASP"));

@@ -13,9 +13,11 @@
 //     (tls_links.hpp), if it ends before it has said who it is, or for what it says.
 //   GAT-4  The broker's mailbox closes with it: what comes later is refused at once. CAF leaves it
 //     open; a message in it that names the broker would keep both for ever.
-//   GAT-5  A connection that has not said who it is waits within bounds (strangers_policy.hpp).
-//     What is closed here is closed both ways: CAF would leave the socket to a peer that never
-//     closes it.
+//   GAT-5  A connection that has not said who it is waits within bounds (admission.hpp). What is
+//     closed here is closed both ways: CAF would leave the socket to a peer that never closes it.
+//   GAT-6  A link that has heard nothing yet has the connection's timeout from CAF's next beat on.
+//     CAF 0.17.6 takes "never" for "long ago": it would cut each link, ours to a busy coordinator
+//     too, whose handshake is under way at a beat.
 #pragma once
 
 #include <memory>
@@ -26,12 +28,17 @@
 
 namespace troupe::cluster {
 
+class admission;
+class admitting_multiplexer;
+
 class gated_middleman : public caf::io::middleman {
  public:
   explicit gated_middleman(caf::actor_system& system);
   ~gated_middleman() override;
 
-  caf::io::network::multiplexer& backend() override { return *backend_; }
+  caf::io::network::multiplexer& backend() override;
+  /// Where connections wait that were made to this process.
+  admission& admitted();
   void start() override;
   void stop() override;
 
@@ -42,7 +49,7 @@ class gated_middleman : public caf::io::middleman {
   static caf::actor_system::module* make(caf::actor_system& system, caf::detail::type_list<>);
 
  private:
-  std::unique_ptr<caf::io::network::multiplexer> backend_;
+  std::unique_ptr<admitting_multiplexer> backend_;
   certificate_keeper_actor certificates_;  ///< where there are certificates
 };
 

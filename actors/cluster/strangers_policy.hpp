@@ -10,10 +10,13 @@
 // Pure: it is handed the time.
 //
 // Invariants
-//   STR-1  At most `per_address` of one address wait, and `in_all` altogether: for one more the
-//     oldest of its address gives way, or the oldest of the address that has the most.
+//   STR-1  At most `per_address` of one address wait, and `in_all` altogether: for one more one of
+//     its address gives way, or one of the address that has the most.
 //   STR-2  Nobody waits longer than `patience_ns`.
 //   STR-3  Who has said who he is waits no more, and is never given up here.
+//   STR-4  The oldest of an address that has said nothing gives way before those that have begun as
+//     a peer does, unless these are more than half: neither a crowd that says nothing nor one that
+//     only begins keeps the other kind out.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +51,9 @@ class strangers_policy {
   /// A connection has come and waits; answers with one that gives way to it (STR-1).
   std::optional<int64_t> came(int64_t connection, const std::string& address, int64_t now_ns);
 
+  /// It has begun as a peer does (STR-4).
+  void spoke(int64_t connection);
+
   /// It has said who it is, or is gone.
   void settled(int64_t connection);
 
@@ -61,17 +67,21 @@ class strangers_policy {
     int64_t connection;
     std::string address;
     int64_t since_ns;
+    bool spoke = false;
   };
   using line = std::list<stranger>;  ///< the oldest first
+  struct tally {
+    size_t all = 0, spoke = 0;
+  };
 
-  line::const_iterator oldest_of(const std::string& address) const;
+  line::iterator one_of(const std::string& address);
   const std::string& fullest() const;
-  void leave(line::const_iterator who);
+  void leave(line::iterator who);
 
   stranger_bounds bounds_;
   line waiting_;
-  std::map<int64_t, line::const_iterator> by_connection_;
-  std::map<std::string, size_t> by_address_;
+  std::map<int64_t, line::iterator> by_connection_;
+  std::map<std::string, tally> by_address_;
 };
 
 }  // namespace troupe::cluster

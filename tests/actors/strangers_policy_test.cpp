@@ -66,6 +66,35 @@ TEST_CASE("strangers: a number that is used again is a new connection") {
   CHECK(p.overdue(10 * a_second).empty());
 }
 
+TEST_CASE("strangers: who says nothing gives way before those that have begun (STR-4)") {
+  strangers_policy p({4, 8, 10 * a_second});
+  for (int64_t i = 1; i <= 4; ++i) p.came(i, "a", i);
+  p.spoke(1);
+  p.spoke(2);
+  p.spoke(2);
+  CHECK(p.came(5, "a", 5) == 3);
+  CHECK(p.came(6, "a", 6) == 4);
+  CHECK(p.came(7, "a", 7) == 5);
+  p.spoke(6);  // three of four: more than half
+  CHECK(p.came(8, "a", 8) == 1);
+  CHECK(p.came(9, "a", 9) == 7);
+  p.spoke(77);
+}
+
+TEST_CASE("strangers: neither kind keeps the other out, whatever crowd comes (STR-4)") {
+  for (const bool crowd_speaks : {false, true}) {
+    strangers_policy p;
+    p.came(-1, "127.0.0.1", 0);
+    if (!crowd_speaks) p.spoke(-1);
+    for (int64_t i = 0; i < 10'000; ++i) {
+      const auto out = p.came(i, "127.0.0.1", i);
+      if (crowd_speaks) p.spoke(i);
+      CHECK(out != -1);
+      CHECK(p.waiting() <= stranger_bounds{}.per_address);
+    }
+  }
+}
+
 TEST_CASE("strangers: ten thousand of them leave room for one more") {
   strangers_policy p;
   for (int64_t i = 0; i < 10'000; ++i) p.came(i, "127.0.0.1", i);

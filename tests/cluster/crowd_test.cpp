@@ -1,10 +1,15 @@
 // Crowds of connections that come to nothing, at the port of a cluster that trains and saves.
 //
-// Measured by TROUPE_TEST_STRANGERS=10000 build/release/bin/test_cluster -tc='crowd*' -s
+// Measured by TROUPE_TEST_STRANGERS=10000 build/release/bin/test_cluster -tc='crowd*' -s; as many
+// as TROUPE_TEST_STRANGERS_PER_S come in a second, else as fast as they can.
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "tests/cluster/job_files.hpp"
 #include "tests/cluster/strangers.hpp"
@@ -38,11 +43,11 @@ crowd_view look_at(const program& up) {
   return out;
 }
 
-/// The median of the steps after the first `from`.
-double median_step_ms(const program& up, size_t from) {
+/// The median of the steps from the `from`th to before the `to`th.
+double median_step_ms(const program& up, size_t from, size_t to) {
   std::vector<double> ms;
   const auto steps = up.objects("step");
-  for (size_t i = from; i < steps.size(); ++i) ms.push_back(steps[i]["step_ms"]);
+  for (size_t i = from; i < std::min(to, steps.size()); ++i) ms.push_back(steps[i]["step_ms"]);
   REQUIRE(!ms.empty());
   std::nth_element(ms.begin(), ms.begin() + static_cast<ptrdiff_t>(ms.size() / 2), ms.end());
   return ms[ms.size() / 2];
@@ -58,15 +63,49 @@ troupe::io::unique_fd crowd_member(uint16_t port, size_t number) {
   return fd;
 }
 
-size_t crowd_size() {
-  const char* text = std::getenv("TROUPE_TEST_STRANGERS");
-  return text != nullptr ? std::stoul(text) : 300;
+size_t number_of(const char* variable, size_t usual) {
+  const char* text = std::getenv(variable);
+  return text != nullptr ? std::stoul(text) : usual;
 }
+
+/// What the network thread of a process has taken of the processors so far.
+double network_ms(const program& up) {
+  int64_t ran_ns = 0;
+  for (const auto& t :
+       std::filesystem::directory_iterator("/proc/" + std::to_string(up.pid()) + "/task")) {
+    std::string name;
+    std::ifstream(t.path() / "comm") >> name;
+    if (name != "caf.multiplexer") continue;
+    std::ifstream in(t.path() / "schedstat");
+    in >> ran_ns;
+  }
+  REQUIRE(ran_ns > 0);
+  return static_cast<double>(ran_ns) / 1e6;
+}
+
+/// A crowd that comes at `per_s`; in between a tool asks four times.
+struct crowd_of_strangers {
+  std::vector<troupe::io::unique_fd> members;
+  double slowest_ms = 0;
+  double took_ms = 0;
+
+  crowd_of_strangers(const program& up, size_t size, size_t per_s) {
+    const auto began = crowd_clock::now();
+    for (size_t i = 0; i < size; ++i) {
+      std::this_thread::sleep_until(began + std::chrono::nanoseconds(1'000'000'000 / per_s) * i);
+      members.push_back(crowd_member(up.port(), i));
+      if (i % (size / 4) == 0) slowest_ms = std::max(slowest_ms, look_at(up).ms);
+    }
+    took_ms = std::chrono::duration<double, std::milli>(crowd_clock::now() - began).count();
+  }
+};
 
 }  // namespace
 
 TEST_CASE("crowd: idle, half-open and garbage connections cost no checkpoint and no tool (GAT-5)") {
-  const auto size = crowd_size();
+  const auto size = number_of("TROUPE_TEST_STRANGERS", 300);
+  const auto per_s = number_of("TROUPE_TEST_STRANGERS_PER_S", 1'000'000);
+  const int64_t quiet_steps = size > 1000 ? 1000 : 30;
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
   limit.rlim_cur = limit.rlim_max;
@@ -74,22 +113,23 @@ TEST_CASE("crowd: idle, half-open and garbage connections cost no checkpoint and
   job_files job;
   const int descriptors = size > 1000 ? 1024 : 256;
   program up(job.up(with(endless, {"checkpoint.every=1"})), 0, {}, descriptors);
-  REQUIRE(up.until_step(40));
+  REQUIRE(up.until_step(10 + quiet_steps));
   const auto before = up.objects("step").size();
-  const auto quiet_ms = median_step_ms(up, 10);
-  std::vector<troupe::io::unique_fd> crowd;
-  double slowest_ms = 0;
-  for (size_t i = 0; i < size; ++i) {
-    crowd.push_back(crowd_member(up.port(), i));
-    if (i % (size / 4) == 0) slowest_ms = std::max(slowest_ms, look_at(up).ms);
-  }
-  REQUIRE(up.until_step(static_cast<int64_t>(before) + 40));
+  const auto spent_ms = network_ms(up);
+  const crowd_of_strangers crowd(up, size, per_s);
+  const auto costs_ms = network_ms(up) - spent_ms;
   const auto during = look_at(up);
-  const auto crowded_ms = median_step_ms(up, before);
   CHECK(eventually([&] { return look_at(up).turned_away["all"] == size; }));
+  const auto crowded = during.run["saved_step"].get<size_t>();
+  const auto quiet = look_at(up).run["saved_step"].get<size_t>();
+  REQUIRE(up.until_step(static_cast<int64_t>(quiet) + quiet_steps));
   const auto after = look_at(up);
-  MESSAGE(size << " connections, " << descriptors << " descriptors: a step " << quiet_ms << " ms, "
-               << crowded_ms << " ms with them; the slowest answer " << slowest_ms << " ms; "
+  MESSAGE(size << " connections in " << crowd.took_ms / 1000 << " s, " << descriptors
+               << " descriptors: a step " << median_step_ms(up, 10, before) << " ms before, "
+               << median_step_ms(up, before, crowded) << " ms (" << crowded - before
+               << " steps) while they come, " << median_step_ms(up, quiet, SIZE_MAX)
+               << " ms after; the network's thread took " << costs_ms
+               << " ms of a processor meanwhile; the slowest answer " << crowd.slowest_ms << " ms; "
                << after.turned_away.dump());
   CHECK(after.turned_away.value("crowded_out", 0) + after.turned_away.value("too_slow", 0) > 0);
   CHECK(during.run["saved_step"] >= static_cast<int64_t>(before));

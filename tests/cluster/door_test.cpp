@@ -49,8 +49,8 @@ TEST_CASE("door: strangers at a cluster without certificates are counted, each o
   json seen;
   REQUIRE(eventually([&] { return (seen = door_of(up))["all"] == 10; }));
   CAPTURE(seen.dump());
-  CHECK(seen["not_tls"] == 5);
-  CHECK(seen["hung_up"] == 2);
+  CHECK(seen["not_tls"] == 6);
+  CHECK(seen["hung_up"] == 1);
   CHECK(seen["no_key"] == 3);
   CHECK(up.until_error_has("turned away a connection from 127.0.0.1: it does not speak TLS"));
   const auto sofar = static_cast<int64_t>(up.objects("step").size());

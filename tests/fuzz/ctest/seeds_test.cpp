@@ -15,6 +15,7 @@
 
 // CMake gives each entry point its fuzzer's name.
 extern "C" {
+int fuzz_actors_client_hello(const uint8_t* data, size_t size);
 int fuzz_actors_train_state(const uint8_t* data, size_t size);
 int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
 int fuzz_io_folder(const uint8_t* data, size_t size);
@@ -30,7 +31,8 @@ struct fuzzer {
   size_t door_bytes = 1;
 };
 
-const fuzzer fuzzers[] = {{"actors_train_state", fuzz_actors_train_state, 0},
+const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
+                          {"actors_train_state", fuzz_actors_train_state, 0},
                           {"gpu_pair_proof", fuzz_gpu_pair_proof},
                           {"io_folder", fuzz_io_folder},
                           {"io_machine", fuzz_io_machine, 0},
