@@ -174,11 +174,13 @@ result<held_folders> take_folders(const config::job& job, bool break_lock) {
   const auto self = io::this_process(job.job.name);
   TROUPE_CHECK(hold(out, job.job.output, self, break_lock));
   TROUPE_CHECK(hold(out, job.checkpoint.dir, self, break_lock));
-  if (const auto& second = job.checkpoint.second.dir; !second.empty())
-    if (auto held = hold(out, second, self, break_lock); !held) {
-      if (held.error().code == errc::timeout) return held.error();
-      say("warning: the second tier: " + render(held.error()));  // the run can do without it
-    }
+  if (const auto& second = job.checkpoint.second.dir; !second.empty()) {
+    const auto held = hold(out, second, self, break_lock);
+    if (!held && held.error().code == errc::timeout) return held.error();
+    if (!held)
+      say("warning: nothing is copied to the second tier in this run: " + render(held.error()));
+    out.second = bool(held);
+  }
   // Once more, now that no other job writes here.
   if (auto problems = check_folders(job); !problems.empty()) return problems.front().why;
   TROUPE_CHECK(io::mark_output(job.job.output, job.job.name));

@@ -12,6 +12,8 @@
 //     is over. Nodes do not inherit the lock; one that outlives a killed launcher for a moment
 //     writes under the name of its epoch, which no later start uses. `ckpt gc` and `ckpt import`
 //     take it as well.
+//   FLD-3  A second tier that could not be locked is read, and nothing else: without the lock
+//     nobody knows whose folders lie there.
 #pragma once
 
 #include <filesystem>
@@ -36,6 +38,7 @@ std::vector<folder_finding> check_folders(const config::job& job);
 /// The folders of a job, held for as long as this lives (FLD-2).
 struct held_folders {
   std::vector<io::folder_lock> locks;
+  bool second = false;  ///< the second tier is among them
 
   /// Tells where the job is reached, to whoever finds the folders held.
   void say_address(const std::string& address);
@@ -47,7 +50,7 @@ status check_holders(const config::job& job, bool break_lock);
 
 /// Makes the folders, locks and marks them. `break_lock` ends the belief in holders on other
 /// hosts. Errors: those of check_folders; timeout (exit 75) where another holds one, named with its
-/// holder; io.
+/// holder; io. What keeps the second tier from being held, if nobody else does, is said (FLD-3).
 result<held_folders> take_folders(const config::job& job, bool break_lock);
 
 /// Locks one folder that is there, as `who` (a job, or a verb that writes where jobs do), and says

@@ -133,6 +133,7 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   l.plan = std::move(*ready.plan);
   l.epoch = ready.epoch;  // leftovers counted
   l.resume = std::move(ready.resume);
+  if (!l.folders.second) l.plan.job.checkpoint.second = {};  // FLD-3; what is there was read
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);

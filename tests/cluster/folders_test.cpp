@@ -107,6 +107,33 @@ TEST_CASE("folders: a holder on another host is believed until --break-lock") {
   CHECK(taken.err.find("taken over") != std::string::npos);
 }
 
+TEST_CASE("folders: a second tier that cannot be locked is read, and nothing else (FLD-3)") {
+  job_files job;
+  const auto second = job / "second";
+  const auto sets = [&](const char* steps) {
+    return job.up({steps, "checkpoint.every=1", "checkpoint.keep=1",
+                   "checkpoint.second.dir=" + second.string()});
+  };
+  REQUIRE(run(sets("train.steps=3")).code == 0);
+  REQUIRE(fs::exists(second / job.checkpoint(3).filename()));
+  fs::remove_all(job / "run/checkpoints");  // all there is lies in the second
+  put_file(second / io::lock_file, "a shopping list\n");
+  fs::create_directory(second / (job.checkpoint(2).filename().string() + ".partial-1"));
+  const auto before = troupe::tree_of(second);
+  const auto done = run(sets("train.steps=5"));
+  INFO(done.err);
+  CHECK(done.code == 0);
+  CHECK(done.err.find("warning: nothing is copied to the second tier in this run") !=
+        std::string::npos);
+  CHECK(done.out.find("\"step\":4,") != std::string::npos);
+  CHECK(done.out.find("\"step\":3,") == std::string::npos);  // it went on from the third
+  CHECK(troupe::tree_of(second) == before);
+  CHECK(fs::exists(job.checkpoint(5)));
+  fs::remove(second / io::lock_file);
+  REQUIRE(run(sets("train.steps=6")).code == 0);
+  CHECK(fs::exists(second / job.checkpoint(6).filename()));
+}
+
 TEST_CASE("folders: `ckpt gc` and `ckpt import` are refused with 75 while a job holds the folder") {
   job_files job;
   job.losses({"train.steps=2", fmt::format("job.output={}", (job / "other").string())});
