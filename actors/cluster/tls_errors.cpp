@@ -9,12 +9,18 @@
 // Invariants
 //   TLS-1  A handshake, read or write starts with an empty error queue.
 //   TLS-2  The outcome of every handshake is noted (tls_links.hpp): who it is, or why not.
-//   TLS-3  Where processes prove keys of the job, every link is of that context (tls_keys.hpp): CAF
-//     makes one of its own for each link, which is left aside.
+//   TLS-3  Where processes prove keys of the job, every link is of that context (tls_keys.hpp), and
+//     where they have certificates of the one that holds these: CAF makes one of its own for each
+//     link, which is left aside.
+//   TLS-4  In a network's thread CAF gets one context for all links to leave aside: to make one
+//     takes half a millisecond, which whoever says a ClientHello could take of us.
 #include <dlfcn.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include <memory>
+
+#include "actors/cluster/admission.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_certificates.hpp"
 #include "actors/cluster/tls_keys.hpp"
@@ -31,6 +37,17 @@ Function* original(const char* name) {
 }  // namespace
 
 extern "C" {
+
+__attribute__((visibility("default"))) SSL_CTX* SSL_CTX_new(const SSL_METHOD* method) {
+  static auto* const make = original<SSL_CTX*(const SSL_METHOD*)>("SSL_CTX_new");
+  using namespace troupe::cluster;
+  const bool aside =
+      admission_here() != nullptr && (key_context() != nullptr || certificate_context());
+  if (!aside) return make(method);
+  thread_local const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> lent(make(method), SSL_CTX_free);
+  if (lent) SSL_CTX_up_ref(lent.get());  // CAF frees what it got
+  return lent.get();
+}
 
 __attribute__((visibility("default"))) SSL* SSL_new(SSL_CTX* context) {
   static auto* const make = original<SSL*(SSL_CTX*)>("SSL_new");
@@ -73,6 +90,7 @@ namespace troupe::cluster {
 
 bool tls_errors_are_apart() {
   return dlsym(RTLD_DEFAULT, "SSL_new") == reinterpret_cast<void*>(&SSL_new) &&
+         dlsym(RTLD_DEFAULT, "SSL_CTX_new") == reinterpret_cast<void*>(&SSL_CTX_new) &&
          dlsym(RTLD_DEFAULT, "SSL_read") == reinterpret_cast<void*>(&SSL_read) &&
          dlsym(RTLD_DEFAULT, "SSL_accept") == reinterpret_cast<void*>(&SSL_accept);
 }

@@ -1,31 +1,15 @@
 // What begins as a peer does, against every other beginning and OpenSSL's own.
 #include "actors/cluster/client_hello.hpp"
 
-#include <openssl/bio.h>
-#include <openssl/ssl.h>
-
-#include <memory>
 #include <string>
 
 #include <doctest/doctest.h>
 
+#include "tests/client_hello.hpp"
+
 using namespace troupe::cluster;
 
 namespace {
-
-/// A ClientHello as OpenSSL writes it.
-std::string hello_of_openssl() {
-  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_client_method()),
-                                                             SSL_CTX_free);
-  const std::unique_ptr<SSL, void (*)(SSL*)> link(SSL_new(context.get()), SSL_free);
-  BIO* const sent = BIO_new(BIO_s_mem());
-  SSL_set_bio(link.get(), BIO_new(BIO_s_mem()), sent);  // the link's to free
-  SSL_connect(link.get());
-  std::string out(static_cast<size_t>(BIO_pending(sent)), '\0');
-  REQUIRE(BIO_read(sent, out.data(), static_cast<int>(out.size())) ==
-          static_cast<int>(out.size()));
-  return out;
-}
 
 std::string record_of(size_t length) {
   return std::string("\x16\x03\x01", 3) + static_cast<char>(length >> 8) +
@@ -35,7 +19,7 @@ std::string record_of(size_t length) {
 }  // namespace
 
 TEST_CASE("client hello: OpenSSL's own is wanted whole, whatever part of it has come (ADM-1)") {
-  const auto hello = hello_of_openssl();
+  const auto hello = troupe::client_hello();
   REQUIRE(hello.size() > first_bytes);
   for (size_t n = 1; n < first_bytes; ++n) {
     const auto seen = look_at_hello(std::string_view(hello).substr(0, n));

@@ -4,6 +4,7 @@
 // as TROUPE_TEST_STRANGERS_PER_S come in a second, else as fast as they can.
 #include <sys/resource.h>
 
+#include <array>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
@@ -11,6 +12,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/client_hello.hpp"
 #include "tests/cluster/job_files.hpp"
 #include "tests/cluster/strangers.hpp"
 
@@ -53,12 +55,12 @@ double median_step_ms(const program& up, size_t from, size_t to) {
   return ms[ms.size() / 2];
 }
 
-/// Of three kinds in turn: says nothing, says half of a greeting, says noise.
+/// Of four kinds in turn: says nothing, half of a greeting, noise, the greeting of TLS.
 troupe::io::unique_fd crowd_member(uint16_t port, size_t number) {
+  static const std::array<std::string, 4> words{"", std::string("\x16\x03\x01\x02", 4),
+                                                std::string(64, '\xff'), troupe::client_hello()};
   auto fd = troupe::loopback_connection(port);
-  const std::string says = number % 3 == 0   ? ""
-                           : number % 3 == 1 ? std::string("\x16\x03\x01\x02", 4)
-                                             : std::string(64, '\xff');
+  const auto& says = words[number % words.size()];
   send(fd.get(), says.data(), says.size(), MSG_NOSIGNAL);
   return fd;
 }
