@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -53,22 +55,33 @@ void cut_document(std::string_view text, size_t document, const tokenizer& by, s
   pieces.back().last = true;
 }
 
-/// Tokenises all pieces by `threads` threads; each takes the next one that nobody has.
-void encode_all(std::vector<piece>& pieces, const tokenizer& by, unsigned threads) {
+void encode(piece& p, const tokenizer& by) {
+  try {
+    p.ids = by.encode(p.text);
+  } catch (const std::exception& e) {
+    p.ids = error{errc::no_memory, fmt::format("tokenising: {}", e.what())};
+  }
+}
+
+/// Tokenises all pieces by `threads` threads; each takes the next one that nobody has. `go_on` is
+/// asked by the calling thread before each of its own but the first; false where it said no.
+bool encode_all(std::vector<piece>& pieces, const tokenizer& by, unsigned threads,
+                const std::function<bool()>& go_on) {
   std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t i = next++; i < pieces.size(); i = next++) {
-      try {
-        pieces[i].ids = by.encode(pieces[i].text);
-      } catch (const std::exception& e) {
-        pieces[i].ids = error{errc::no_memory, fmt::format("tokenising: {}", e.what())};
-      }
+  std::atomic<bool> over{false};
+  const auto work = [&](bool asks) {
+    bool first = true;
+    for (size_t i = next++; i < pieces.size() && !over; i = next++) {
+      if (asks && !std::exchange(first, false) && !go_on()) over = true;
+      if (!over) encode(pieces[i], by);
     }
   };
   std::vector<std::thread> others;
-  for (unsigned t = 1; t < std::min<size_t>(threads, pieces.size()); ++t) others.emplace_back(work);
-  work();
+  for (unsigned t = 1; t < std::min<size_t>(threads, pieces.size()); ++t)
+    others.emplace_back(work, false);
+  work(true);
   for (auto& t : others) t.join();
+  return !over;
 }
 
 /// What parts document i from the next, as text (head of corpus.hpp).
@@ -120,7 +133,7 @@ class preparation {
       std::vector<piece> now(
           pieces.begin() + static_cast<ptrdiff_t>(first),
           pieces.begin() + static_cast<ptrdiff_t>(std::min(first + group, pieces.size())));
-      encode_all(now, by_, threads_);
+      if (!encode_all(now, by_, threads_, [this] { return goes_on(); })) return cancelled();
       for (auto& p : now) {
         if (!p.ids) return p.ids.error().within(source_.documents()[p.document].string());
         TROUPE_CHECK(writer_.append(*p.ids));
@@ -130,11 +143,14 @@ class preparation {
         if (auto end = by_.end_of_text()) TROUPE_CHECK(writer_.append(std::span(&*end, 1)));
       }
       done_.tokens = writer_.size();
-      if (options_.progress && !options_.progress(done_))
-        return error{errc::cancelled, "preparing the data was cancelled"};
+      if (!goes_on()) return cancelled();
     }
     return {};
   }
+
+  bool goes_on() const { return !options_.progress || options_.progress(done_); }
+
+  static error cancelled() { return {errc::cancelled, "preparing the data was cancelled"}; }
 
   const text_source& source_;
   const tokenizer& by_;

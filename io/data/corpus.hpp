@@ -33,7 +33,8 @@ struct corpus_progress {
 struct corpus_options {
   unsigned threads = 0;          ///< 0 = as many as the machine has, at most 16
   size_t piece_bytes = 1 << 20;  ///< a piece is cut after about so many; at least 1
-  /// Called now and then by the calling thread; false cancels.
+  /// Called by the calling thread, as often as it has tokenised a piece itself: a piece is how long
+  /// a cancelled preparing goes on. False cancels.
   std::function<bool(const corpus_progress&)> progress;
 };
 

@@ -295,6 +295,28 @@ TEST_CASE("CRP-2 cancelled or failed preparing leaves no file and names the docu
   CHECK(files == 2);
 }
 
+TEST_CASE("CRP-2 who cancels waits for a piece, not for all that threads have taken") {
+  scratch dir;
+  std::string lines;
+  for (int i = 0; i < 64; ++i) lines += "a line\n";
+  REQUIRE(write_atomic(dir / "lines.txt", lines));
+  auto tok = gpt2_tokenizer();
+  auto source = open_source({dir / "lines.txt"});
+  int asked = 0;
+  corpus_options each_line{1, 1, [&](const auto&) { return ++asked < 3; }};
+  auto cancelled = prepare_corpus(*source, *tok, dir / "t.bin", each_line);
+  REQUIRE_FALSE(cancelled);
+  CHECK(cancelled.error().code == errc::cancelled);
+  CHECK(asked == 3);
+  each_line.progress = [&](const corpus_progress& done) {
+    ++asked;
+    return done.bytes_done == 0;  // by groups it would be told when a first one is written
+  };
+  asked = 0;
+  CHECK_FALSE(prepare_corpus(*source, *tok, dir / "t.bin", each_line));
+  CHECK(asked == 4);  // before three of four pieces, and when they were written
+}
+
 TEST_CASE("CRP-3 the cache is used again, until text or tokenizer change") {
   scratch dir;
   REQUIRE(write_atomic(dir / "a.txt", "some text"));
