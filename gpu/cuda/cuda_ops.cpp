@@ -5,6 +5,8 @@
 #include <atomic>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "gpu/cuda.hpp"
 #include "gpu/cuda/kernels/activation.hpp"
 #include "gpu/cuda/kernels/attention.hpp"
@@ -42,6 +44,16 @@ template <class F>
 status with_scratch(launch_context& c, size_t bytes, const char* what, F&& launch) {
   TROUPE_TRY(scratch, c.scratch(bytes));
   return checked(launch(scratch), what);
+}
+
+/// In words; the kernels would answer with a number.
+void refuse_norm(stream& s, const char* what, int64_t width) {
+  on_cuda(s).enqueue(what, [width](cudaStream_t) -> status {
+    return error{errc::bad_config,
+                 fmt::format("rows of {} elements, and norms on a GPU are of {} at most", width,
+                             max_norm_width),
+                 "set cluster.device = \"host\""};
+  });
 }
 
 /// How head_loss uses its working memory: logits of one slab, which become their gradient; losses
@@ -261,11 +273,13 @@ class cuda_ops final : public gpu::ops {
   }
 
   void norm_forward(stream& s, const norm_forward_args& a) override {
+    if (a.width > max_norm_width) return refuse_norm(s, "norm_forward", a.width);
     on_cuda(s).enqueue("norm_forward",
                        [a](cudaStream_t raw) { return launch_norm_forward(raw, a); });
   }
 
   void norm_backward(stream& s, const norm_backward_args& a) override {
+    if (a.width > max_norm_width) return refuse_norm(s, "norm_backward", a.width);
     on_cuda(s).enqueue("norm_backward", [a](launch_context& c) {
       return with_scratch(c, norm_backward_scratch(a), "gradient of norms", [&](void* scratch) {
         return launch_norm_backward(c.stream, a, scratch);

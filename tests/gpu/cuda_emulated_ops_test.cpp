@@ -9,6 +9,7 @@
 #include "gpu/cuda/device.hpp"
 #include "gpu/cuda/emulator/loop_matmul.hpp"
 #include "gpu/cuda/emulator/runtime.hpp"
+#include "gpu/cuda/kernels/norm.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;
@@ -113,6 +114,51 @@ TEST_CASE("COP-2: the size of slabs changes the head's loss and gradients by rou
     for (size_t i = 0; i < whole.dw.size(); ++i)
       REQUIRE(std::abs(sliced.dw[i] - whole.dw[i]) <= 1e-5f);
   }
+}
+
+TEST_CASE("cuda: a norm wider than its kernel is refused") {
+  constexpr int64_t most = cuda::max_norm_width;
+  auto d = open_with(cuda::make_loop_matmul, 1 << 20);
+  const std::vector<float> ones(most + 1, 1.0f);
+  std::vector<float> y(most + 1), dx(most + 1), dweight(most + 1), rstd{1};
+  const auto forward = [&](int64_t width) {
+    auto s = std::move(*d->make_stream({"compute"}));
+    d->ops().norm_forward(*s, {.kind = norm_kind::rms,
+                               .tokens = 1,
+                               .width = width,
+                               .type = dtype::f32,
+                               .eps = 0,
+                               .x = ones.data(),
+                               .weight = ones.data(),
+                               .y = y.data(),
+                               .rstd = rstd.data()});
+    return s->synchronize();
+  };
+  const auto backward = [&](int64_t width) {
+    auto s = std::move(*d->make_stream({"compute"}));
+    d->ops().norm_backward(*s, {.kind = norm_kind::rms,
+                                .tokens = 1,
+                                .width = width,
+                                .type = dtype::f32,
+                                .dy = ones.data(),
+                                .x = ones.data(),
+                                .weight = ones.data(),
+                                .rstd = rstd.data(),
+                                .dx = dx.data(),
+                                .dweight = dweight.data()});
+    return s->synchronize();
+  };
+  REQUIRE(forward(most));
+  CHECK(y[most - 1] == doctest::Approx(1));
+  REQUIRE(backward(most));
+  for (const auto& refused : {forward(most + 1), backward(most + 1)}) {
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::bad_config);
+    CHECK_MESSAGE(refused.error().message.find("32769") != std::string::npos,
+                  refused.error().message);
+  }
+  CHECK(y[most] == 0);
+  CHECK(dx[most] == 0);
 }
 
 TEST_CASE("OPS-1: nothing is allocated after the first call with a shape") {
