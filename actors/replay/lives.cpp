@@ -57,6 +57,8 @@ status check_number(uint64_t request) {
 /// Puts the events of a file in their places.
 class reader {
  public:
+  explicit reader(uint64_t most) : most_(most) {}
+
   status batch(const fbs::TraceBatch& b) {
     if (b.actors() != nullptr)
       for (const auto* a : *b.actors())
@@ -68,8 +70,8 @@ class reader {
     fbs::TraceBatchT all;
     b.UnPackTo(&all);
     for (auto& e : all.life) {
-      if (++events_ > event_limit)
-        return error{errc::no_memory, fmt::format("more than {} events", event_limit)};
+      if (++events_ > most_)
+        return error{errc::no_memory, fmt::format("more than {} events", most_)};
       const auto number = e->number;
       TROUPE_CHECK(within(event(all, std::move(e)), number));
     }
@@ -158,11 +160,11 @@ class reader {
   std::map<std::pair<uint32_t, uint32_t>, place> place_;
   std::vector<story> stories_;
   std::set<std::string> midway_;
-  uint64_t events_ = 0;
+  uint64_t events_ = 0, most_;
 };
 
-result<lives> read_all(trace::trace_reader from, const std::string& name) {
-  reader all;
+result<lives> read_all(trace::trace_reader from, const std::string& name, uint64_t most) {
+  reader all(most);
   while (true) {
     TROUPE_TRY(batch, from.next());  // LVS-3
     if (!batch) return all.take();
@@ -173,14 +175,14 @@ result<lives> read_all(trace::trace_reader from, const std::string& name) {
 
 }  // namespace
 
-result<lives> read_lives(const std::filesystem::path& file) {
+result<lives> read_lives(const std::filesystem::path& file, uint64_t most) {
   TROUPE_TRY(from, trace::trace_reader::open(file));
-  return read_all(std::move(from), file.string());
+  return read_all(std::move(from), file.string(), most);
 }
 
 result<lives> read_lives(std::span<const uint8_t> bytes, const std::string& name) {
   TROUPE_TRY(from, trace::trace_reader::over(bytes, name));
-  return read_all(std::move(from), name);
+  return read_all(std::move(from), name, event_limit);
 }
 
 result<story> choose(lives&& all, const std::string& path) {

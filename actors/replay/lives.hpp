@@ -55,8 +55,8 @@ struct lives {
 };
 
 /// Reads a file. Errors: not_found, io; bad_data where it is none, is damaged, or tells of a life
-/// that cannot have been (LVS-1, LVS-2); version_mismatch.
-result<lives> read_lives(const std::filesystem::path& file);
+/// that cannot have been (LVS-1, LVS-2); version_mismatch; no_memory beyond `most` events.
+result<lives> read_lives(const std::filesystem::path& file, uint64_t most = event_limit);
 
 /// As above, of bytes that stand for a file; `name` is what errors call it.
 result<lives> read_lives(std::span<const uint8_t> bytes, const std::string& name);

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "actors/replay/recording.hpp"
 #include "actors/sim/simulation.hpp"
@@ -272,6 +273,20 @@ TEST_CASE("replay: cut, flipped and senseless files are refused") {
     put(flipped);
     CHECK(!read_lives(r.file));
   }
+}
+
+TEST_CASE("limits: a recording of more events than are replayed is refused") {
+  const recorded r("stage/0");
+  uint64_t events = 0;
+  for (const auto& b : r.batches()) events += b.life.size();
+  REQUIRE(events > 10);
+  CHECK(read_lives(r.file, events));
+  const auto refused = read_lives(r.file, events - 1);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::no_memory);
+  CHECK_MESSAGE(refused.error().message.find(fmt::format("more than {} events", events - 1)) !=
+                    std::string::npos,
+                refused.error().message);
 }
 
 TEST_CASE("replay: lives that cannot have been are refused") {
