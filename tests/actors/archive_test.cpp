@@ -16,6 +16,7 @@
 #include "io/checkpoint/reader.hpp"
 #include "io/config/load.hpp"
 #include "io/file.hpp"
+#include "messages/errors.hpp"
 #include "messages/type_ids.hpp"
 #include "tests/gpu/saving.hpp"
 #include "tests/io/scratch.hpp"
@@ -331,6 +332,64 @@ TEST_CASE("archive: the tokenizer's files travel along") {
   REQUIRE(done);
   CHECK(text_of(*done / "tokenizer.json") == "{}");
   CHECK_FALSE(fs::exists(*done / "unrelated.txt"));
+}
+
+TEST_CASE("limits: an archive refuses a tokenizer's file beyond its length") {
+  scratch dir;
+  auto o = options_in(dir / "all", 1, 1);
+  fs::create_directory(o.dir);
+  const auto vocab = dir / "words/vocab.json";
+  put_file(vocab, "{}");
+  fs::resize_file(vocab, (uint64_t{64} << 20) + 1);  // takes no room
+  o.plan.job.data.tokenizer = vocab.parent_path().string();
+  const auto done = committed(o, save_all(o, 5));
+  REQUIRE_FALSE(done);
+  CHECK(done.error().code == errc::bad_data);
+  CHECK_MESSAGE(done.error().message.find(vocab.string()) != std::string::npos,
+                done.error().message);
+  CHECK_FALSE(fs::exists(o.dir / cp::complete_name(5)));
+}
+
+TEST_CASE("limits: an export finds no place where ninety-nine are others', and changes none") {
+  scratch dir;
+  const auto o = options_in(dir / "all", 1, 1);
+  fs::create_directory(o.dir);
+  const auto of = committed(o, save_all(o, 5));
+  REQUIRE(of);
+  const auto place = [&](int n) {
+    return n == 1 ? dir / "model" : dir / fmt::format("model-{}", n);
+  };
+  for (int n = 1; n <= 99; ++n) put_file(place(n) / "notes.txt", "mine");
+  const auto before = tree_of(dir.path);
+  caf::actor_system_config config;
+  register_messages(config);
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  const auto target = system.spawn<caf::detached>(archive, o);
+  const auto exported = [&]() -> result<std::string> {
+    result<std::string> out = std::string();
+    self->request(target, caf::infinite,
+                  make_msg<fbs::ExportModel>({},
+                                             [&](auto& m) {
+                                               m.checkpoint = of->string();
+                                               m.directory = place(1).string();
+                                             }))
+        .receive([&](const msg<fbs::CheckpointFolder>& m) { out = m->directory()->str(); },
+                 [&](const caf::error& e) { out = from_caf(e); });
+    return out;
+  };
+  const auto refused = exported();
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::permission);
+  CHECK_MESSAGE(refused.error().message.find(place(1).string()) != std::string::npos,
+                refused.error().message);
+  CHECK(tree_of(dir.path) == before);
+  fs::remove_all(place(99));
+  const auto made = exported();
+  REQUIRE(made);
+  CHECK(*made == place(99).string());
+  CHECK(text_of(place(98) / "notes.txt") == "mine");
+  self->send_exit(target, caf::exit_reason::user_shutdown);
 }
 
 TEST_CASE("archive: the model of another checkpoint is not taken for this one's") {

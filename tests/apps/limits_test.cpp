@@ -19,6 +19,7 @@
 #include "actors/trace/audit.hpp"
 #include "actors/trace/observer.hpp"
 #include "actors/train/stage.hpp"
+#include "apps/ckpt/verbs.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/limits_table.hpp"
 #include "gpu/model/model_config.hpp"
@@ -151,6 +152,30 @@ TEST_CASE("limits: the file of a meeting point beyond its length is passed over"
     ::unsetenv("XDG_RUNTIME_DIR");
   CHECK(at == 1);
   CHECK(beyond == 0);
+}
+
+TEST_CASE("limits: an import refuses a small file beyond its length, and makes nothing") {
+  scratch dir;
+  const auto model = dir / "model";
+  fs::create_directories(model);
+  std::ofstream(model / "config.json")
+      << R"({"model_type": "gpt2", "n_layer": 1, "n_head": 1, "n_embd": 8,)"
+         R"( "vocab_size": 8, "n_positions": 8})";
+  auto weights = io::safetensors_writer::create(model / "model.safetensors",
+                                                {{"a", io::tensor_dtype::f32, {1}}});
+  REQUIRE(weights);
+  REQUIRE(weights->write(std::vector<std::byte>(4)));
+  REQUIRE(weights->finish());
+  const auto merges =
+      sparse(model / "merges.txt", limit_of("apps/ckpt/convert.cpp", "max_small_bytes") + 1);
+  ckpt::arguments a;
+  a.path = model.string();
+  a.out = (dir / "all").string();
+  const auto refused = ckpt::import_model(a);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::bad_data);
+  CHECK_MESSAGE(refused.error().message.find(merges) != std::string::npos, refused.error().message);
+  CHECK_FALSE(fs::exists(a.out));
 }
 
 TEST_CASE("limits: JSON beyond its length becomes no message") {
@@ -361,6 +386,40 @@ TEST_CASE("limits: a process shows only so many views of its trace") {
     CHECK(refused == 2);
   }
   caf::anon_send_exit(target, caf::exit_reason::kill);
+}
+
+TEST_CASE("limits: deaths leave only so many black boxes of a process") {
+  constexpr uint64_t most = trace::observer_state::box_limit;
+  caf::actor_system_config config;
+  register_messages(config);
+  caf::actor_system system(config);
+  for (const uint64_t asked : {most - 1, most}) {
+    CAPTURE(asked);
+    scratch dir;
+    const auto target =
+        system.spawn(trace::observer, trace::observer_options{"n", "h", dir.path.string()});
+    caf::scoped_actor self(system);
+    const auto dump = [](const char* why) {
+      return make_msg<fbs::DumpBlackBox>({}, [&](auto& m) { m.reason = why; });
+    };
+    for (uint64_t i = 0; i < asked; ++i)
+      self->request(target, std::chrono::minutes(5), dump("asked"))
+          .receive([](const msg<fbs::Ack>&) {},
+                   [](const caf::error& e) { FAIL(caf::to_string(e)); });
+    caf::anon_send(target, dump("died"));  // as the board tells of a death
+    self->request(target, std::chrono::minutes(5), make_msg<fbs::StatusRequest>())
+        .receive([](const msg<fbs::Status>&) {},
+                 [](const caf::error& e) { FAIL(caf::to_string(e)); });
+    size_t boxes = 0, of_deaths = 0;
+    for (const auto& file : fs::directory_iterator(dir.path)) {
+      ++boxes;
+      of_deaths += file.path().string().find("died") != std::string::npos ? 1 : 0;
+    }
+    CHECK(boxes == most);
+    CHECK(of_deaths == most - asked);
+    self->send_exit(target, caf::exit_reason::kill);
+    self->wait_for(target);
+  }
 }
 
 TEST_CASE("limits: a black box remembers only so many threads") {

@@ -14,6 +14,8 @@
 #include "actors/train/inputs.hpp"
 #include "actors/train/memory_policy.hpp"
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/write_checkpoint.hpp"
+#include "tests/io/checkpoint/sample.hpp"
 #include "tests/io/config_mutations.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -100,6 +102,44 @@ TEST_CASE(
   CHECK(ready.epoch == 4);
   fs::create_directories(fs::path(c.dir) / io::checkpoint::complete_name(5));
   CHECK(apps::look_again(ready, c).error().code == errc::timeout);
+}
+
+TEST_CASE("limits: a checkpoint whose train_state.json is beyond its length is not resumed from") {
+  constexpr size_t most = size_t{16} << 20;
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto read = config::read({"job.toml", {}, {}});
+  REQUIRE(read.problems.empty());
+  const auto& job = read.config.value;
+  const auto fresh = apps::readiness_of(job, a_machine());
+  REQUIRE(fresh.plan);
+  const auto ready_after = [&](uint64_t step, size_t bytes) {
+    auto state = checkpoint::format_state({step, 64, 2.5, config::to_toml(fresh.plan->job)});
+    state.resize(bytes, ' ');
+    io::checkpoint::write_options o;
+    o.dir = job.checkpoint.dir;
+    o.head.job = job.job.name;
+    o.head.step = step;
+    o.head.slot_bytes = io::checkpoint::sample::slot_bytes;
+    const io::checkpoint::small_file saved{std::string(checkpoint::state_file), state};
+    REQUIRE(io::checkpoint::write_checkpoint(o, io::checkpoint::sample::stages(1),
+                                             io::checkpoint::sample::source(),
+                                             std::span(&saved, 1)));
+    return apps::readiness_of(job, a_machine());
+  };
+  const auto at = ready_after(1, most);
+  CHECK_MESSAGE(at.problems.empty(), (at.problems.empty() ? "" : render(at.problems.front().why)));
+  REQUIRE(at.resume);
+  CHECK(at.resume->state.step == 1);
+  const auto beyond = ready_after(2, most + 1);
+  REQUIRE(beyond.problems.size() == 1);
+  CHECK(beyond.problems.front().key == "checkpoint.resume");
+  const auto& why = beyond.problems.front().why;
+  CHECK(why.code == errc::bad_data);
+  CHECK_MESSAGE(why.message.find("step-00000002/train_state.json") != std::string::npos,
+                why.message);
 }
 
 TEST_CASE("ready: drawn configurations that pass the checks begin to start, others leave nothing") {

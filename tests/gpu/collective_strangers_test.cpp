@@ -1,11 +1,14 @@
 // Those who are no ranks at the ports of a group (COM-6).
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <cstring>
+#include <span>
 #include <thread>
 
+#include "gpu/collective/pair_links.hpp"
 #include "gpu/collective/pair_proof.hpp"
 #include "io/file.hpp"
 #include "tests/gpu/collective_cases.hpp"
@@ -102,6 +105,42 @@ TEST_CASE("PLK-3: who has taken a rank's port is found out, and the group is ref
   CHECK(made.error().code == errc::permission);
   CHECK(made.error().message.find("group test") != std::string::npos);
   CHECK(made.error().message.find("rank 0") != std::string::npos);
+}
+
+TEST_CASE("limits: a rank that announces more receives than anybody sends ends its group") {
+  constexpr uint64_t most = 65'536;
+  auto all = listening(over_tcp, 2, std::chrono::minutes(5));
+  auto peer = pair_listener::open("127.0.0.1");
+  REQUIRE(peer);
+  auto offered = offered_to(table_of(all), 0);
+  offered[1] = peer->address();
+  auto connecting =
+      std::async(std::launch::async, [&] { return all[0].pending->connect(offered); });
+  auto links = peer->connect("test", 1, offered_to(table_of(all), 1), ample);
+  auto group = connecting.get();
+  REQUIRE(links);
+  REQUIRE(group);
+  auto& link = links->front();
+  REQUIRE(fcntl(link.get(), F_SETFL, 0) == 0);  // blocking
+  const auto announce = [&](uint64_t first, uint64_t count) {
+    std::vector<uint64_t> frames;  // kind, slot, bytes (tensor_links.hpp)
+    for (uint64_t tag = first; tag < first + count; ++tag)
+      frames.insert(frames.end(), {1, (uint64_t{1} << 60) + tag, sizeof(float)});
+    REQUIRE(io::write_all(link.get(), std::as_bytes(std::span(frames)), "frames"));
+  };
+  float value = 1;
+  announce(0, most);
+  (*group)->send(*all[0].stream, &value, sizeof value, 1, most - 1);
+  REQUIRE(all[0].stream->synchronize());  // all of them have come
+  announce(most, 2);
+  shutdown(link.get(), SHUT_WR);  // else a receive would wait where nobody ends it
+  (*group)->receive(*all[0].stream, &value, sizeof value, 1, 0);
+  const auto ended = all[0].stream->synchronize();
+  REQUIRE_FALSE(ended);
+  CHECK(ended.error().code == errc::unavailable);
+  CHECK_MESSAGE(
+      ended.error().message.find("rank 1 receives more than anybody sends") != std::string::npos,
+      ended.error().message);
 }
 
 TEST_CASE("COM-6: the port of a group is closed when the group is made") {

@@ -135,6 +135,22 @@ TEST_CASE("trace file TF-2: a flipped bit is found wherever it is") {
   }
 }
 
+TEST_CASE("limits: a trace of more processes than any cluster has is refused") {
+  batch_checker checker;
+  const auto accepted_of = [&](uint32_t process) {
+    return checker.check(*make_msg<fbs::TraceBatch>({}, [&](auto& b) { b.process = process; }));
+  };
+  size_t processes = 0;
+  while (processes < batch_checker::process_limit && accepted_of(static_cast<uint32_t>(processes)))
+    ++processes;
+  CHECK(processes == batch_checker::process_limit);
+  const auto one_more = accepted_of(static_cast<uint32_t>(processes));
+  REQUIRE_FALSE(one_more);
+  CHECK(one_more.error().code == errc::bad_data);
+  CHECK(one_more.error().message.find("processes") != std::string::npos);
+  CHECK(accepted_of(0));
+}
+
 TEST_CASE("trace file: foreign files and other versions are told apart") {
   scratch dir;
   put(dir / "other", "troupe trace 1\nxyz");

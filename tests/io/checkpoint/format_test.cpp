@@ -171,6 +171,22 @@ TEST_CASE("a trailer of another version says so") {
   CHECK(!parsed.error().hint.empty());
 }
 
+TEST_CASE("limits: a trailer that claims more than any footer has is refused") {
+  auto tail = encode_tail(sample_footer());
+  REQUIRE(tail);
+  const auto claims = [&](uint64_t bytes) {
+    auto* end = tail->bytes.data() + tail->bytes.size() - trailer_bytes;
+    std::memcpy(end + 24, &bytes, sizeof bytes);
+    const uint32_t crc = crc32c(std::span<const std::byte>(end, 36));
+    std::memcpy(end + 36, &crc, sizeof crc);
+    return parse_trailer(tail->bytes, tail->offset + aligned(bytes + trailer_bytes));
+  };
+  CHECK(claims(max_footer_bytes));
+  const auto refused = claims(max_footer_bytes + 1);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == errc::bad_data);
+}
+
 TEST_CASE("names that are paths or worse are no names") {
   for (const char* bad : {"", ".", "..", "a/b", "/a", "a\n", "\x7f"}) CHECK(!is_file_name(bad));
   CHECK(is_file_name("rank-00000.shard"));

@@ -267,6 +267,31 @@ TEST_CASE("each sum that a manifest holds of a shard is compared by itself") {
   }
 }
 
+TEST_CASE("limits: a footer beyond its length is refused before any of it is read") {
+  scratch dir;
+  const auto folder = sample::make(dir.path);
+  auto m = parse_manifest(sample::bytes_of(folder / "MANIFEST"));
+  REQUIRE(m);
+  auto& shard = m->files.front();
+  REQUIRE(shard.shard);
+  shard.bytes = aligned(shard.stream_bytes) + aligned(max_footer_bytes + trailer_bytes) + alignment;
+  std::filesystem::resize_file(folder / shard.name, shard.bytes);  // takes no room
+  const auto text = encode_manifest(*m);
+  REQUIRE(text);
+  sample::write_bytes(folder / "MANIFEST", as_bytes(*text));
+  auto r = reader::open(folder);
+  REQUIRE(r);
+  const auto report = r->verify();
+  REQUIRE(report);
+  REQUIRE(report->damages.size() == 1);
+  CHECK(report->damages[0].file == shard.name);
+  CHECK(has(report->damages[0].what, "impossibly long"));
+  const auto values = r->read_tensor(m->tensors.front().name, part::master);
+  REQUIRE_FALSE(values);
+  CHECK(has(values.error().message, shard.name));
+  CHECK(has(values.error().message, "impossibly long"));
+}
+
 TEST_CASE("a disk that cannot read is named like damage, and a sink's error comes through") {
   scratch dir;
   const auto folder = sample::make(dir.path, two_by_two());
