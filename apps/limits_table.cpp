@@ -215,7 +215,7 @@ constexpr limit_row rows[] = {
     {"checkpoints", "a small file that `ckpt import` takes along", 64 * mib, "bytes",
      "the import is refused", "apps/ckpt/convert.cpp", "max_small_bytes",
      "limits: an import refuses a small file beyond its length, and makes nothing"},
-    {"checkpoints", "a file of a tokenizer that a checkpoint takes along", 64 * mib, "bytes",
+    {"checkpoints", "a file of a tokenizer that a checkpoint takes along", 256 * mib, "bytes",
      "the checkpoint is refused", "actors/checkpoint/archive.cpp", "max_tokenizer_bytes",
      "limits: an archive refuses a tokenizer's file beyond its length"},
     {"data and models", "a configuration file", 1 * mib, "bytes", "it is refused (78)",

@@ -33,7 +33,8 @@ namespace {
 
 using archive_pointer = traced_pointer<archive_actor, archive_state>;
 
-constexpr size_t max_tokenizer_bytes = 64 << 20;
+/// As many as a job may read of one (io/tokenizer/make_tokenizer.cpp): else its saves would fail.
+constexpr size_t max_tokenizer_bytes = 256 << 20;
 
 /// The tokenizer's files, so that the folder can be used by itself.
 status add_tokenizer(std::vector<cp::small_file>& files, const std::string& source) {

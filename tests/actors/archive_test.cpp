@@ -340,7 +340,7 @@ TEST_CASE("limits: an archive refuses a tokenizer's file beyond its length") {
   fs::create_directory(o.dir);
   const auto vocab = dir / "words/vocab.json";
   put_file(vocab, "{}");
-  fs::resize_file(vocab, (uint64_t{64} << 20) + 1);  // takes no room
+  fs::resize_file(vocab, (uint64_t{256} << 20) + 1);  // takes no room
   o.plan.job.data.tokenizer = vocab.parent_path().string();
   const auto done = committed(o, save_all(o, 5));
   REQUIRE_FALSE(done);

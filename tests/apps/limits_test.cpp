@@ -178,6 +178,11 @@ TEST_CASE("limits: an import refuses a small file beyond its length, and makes n
   CHECK_FALSE(fs::exists(a.out));
 }
 
+TEST_CASE("limits: a tokenizer that a job may read is one that its checkpoints take along") {
+  CHECK(limit_of("actors/checkpoint/archive.cpp", "max_tokenizer_bytes") >=
+        limit_of("io/tokenizer/make_tokenizer.cpp", "max_tokenizer_bytes"));
+}
+
 TEST_CASE("limits: JSON beyond its length becomes no message") {
   const auto limit = limit_of("messages/json.cpp", "max_json_bytes");
   CHECK(from_json("Ack", "{}" + std::string(limit - 2, ' ')));
