@@ -16,6 +16,7 @@
 #include "actors/cluster/admission.hpp"
 #include "actors/cluster/door.hpp"
 #include "actors/cluster/tls_links.hpp"
+#include "io/file.hpp"
 
 namespace troupe::cluster {
 
@@ -46,12 +47,14 @@ const limits& own_limits() {
 }
 
 /// A descriptor that is given up to take a connection off the queue when there is no other.
-/// One a thread: a loop that found none to spare waits its turn.
+/// One a thread, and gone with it: a loop that found none to spare waits its turn.
 class spare_descriptor {
  public:
+  spare_descriptor() { fill(); }
+
   int accept_by_it(int listening) {
-    if (fd_ < 0) return -1;
-    close(std::exchange(fd_, -1));
+    if (!fd_) return -1;
+    fd_.reset();
     const int taken = accept4(listening, nullptr, nullptr, SOCK_CLOEXEC);
     if (taken >= 0) close(taken);
     fill();
@@ -60,11 +63,11 @@ class spare_descriptor {
 
   /// Another thread may have had the last descriptor when this one was opened.
   void fill() {
-    if (fd_ < 0) fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (!fd_) fd_ = io::unique_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   }
 
  private:
-  int fd_ = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  io::unique_fd fd_;
 };
 
 void turn_away(int fd) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -79,6 +80,11 @@ bool hangs_up(const io::unique_fd& fd) {
   return is_ready(fd, net_ms) && recv(fd.get(), &byte, 1, 0) <= 0;
 }
 
+std::ptrdiff_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return std::distance(begin(all), end(all));
+}
+
 uint64_t crowded_out() {
   return cluster::at_the_door().of(cluster::turned_away::crowded_out);
 }
@@ -129,4 +135,18 @@ TEST_CASE(
     CHECK(hangs_up(late));
   })
       .join();
+}
+
+TEST_CASE("accepting: what a thread has to spare is closed at its end") {
+  REQUIRE(cluster::accepting_is_ours());
+  const auto listener = non_blocking_listener();
+  const auto before = open_descriptors();
+  std::ptrdiff_t meanwhile = 0;
+  std::thread([&] {
+    CHECK_FALSE(try_accept(listener));
+    meanwhile = open_descriptors();
+  })
+      .join();
+  CHECK(meanwhile == before + 1);
+  CHECK(open_descriptors() == before);
 }
