@@ -76,6 +76,20 @@ result<start> newest(const std::filesystem::path& dir, const std::filesystem::pa
   return out;
 }
 
+/// The path as a start by itself would have it, where a checkpoint that a person named in another
+/// way lies in one of the tiers.
+std::filesystem::path settled_path(const std::filesystem::path& named,
+                                   const std::filesystem::path& dir,
+                                   const std::filesystem::path& second) {
+  std::error_code code;
+  const auto real = std::filesystem::canonical(named, code);
+  if (code) return named;
+  for (const auto& tier : {dir, second})
+    if (!tier.empty() && std::filesystem::equivalent(real.parent_path(), tier, code))
+      return tier / real.filename();
+  return named;
+}
+
 }  // namespace
 
 result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
@@ -87,7 +101,7 @@ result<start> resume_from(const std::string& resume, const std::filesystem::path
                  "name a step-NNNNNNNN folder, or use \"auto\" or \"never\""};
   TROUPE_CHECK(verify(resume));
   TROUPE_TRY(r, cp::reader::open(resume));
-  return start{entry_of(resume, r), {}};
+  return start{entry_of(settled_path(resume, dir, second), r), {}};
 }
 
 cp::origin origin_of(const std::optional<entry>& from) {

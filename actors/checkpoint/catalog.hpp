@@ -45,7 +45,8 @@ struct start {
 
 /// What checkpoint.resume means: nothing for "never" or an empty folder with "auto"; a named
 /// checkpoint must exist and be sound (CAT-1, CAT-2). `second` is the second tier, empty where
-/// there is none; what both have is taken from `dir`.
+/// there is none; what both have is taken from `dir`. The path of one in a tier is the tier's and
+/// its name.
 result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
                           const std::filesystem::path& second = {});
 

@@ -107,12 +107,14 @@ void folder_watch::look(const told& heard) {
   const auto now =
       first().disk.changes() + second().disk.changes() + heard.saved.size() + heard.ends.size();
   if (std::exchange(seen_, now) == now) return;
-  auto saved = heard.saved;
-  for (const auto& e : heard.ends)
-    if (!e.checkpoint.empty()) saved.insert(step_of(e.checkpoint));
   const auto resumed = room_.launch.from.empty() ? 0 : room_.launch.from.back().step;
+  auto saved = heard.saved;
+  std::erase_if(saved, [&](auto step) { return step <= resumed; });
+  for (const auto& e : heard.ends)  // with no step made, too, where it began with one set aside
+    if (!e.checkpoint.empty() &&
+        room_.place_of(e.checkpoint) != room_.place_of(room_.launch.checkpoint))
+      saved.insert(step_of(e.checkpoint));
   for (const auto step : saved) {
-    if (step <= resumed) continue;
     shelf_.told(room_.launch, step);
     head_ = room_.launch.at(step);
     settled_ = true;
@@ -126,6 +128,8 @@ void folder_watch::judge_end(const fbs::RunEndedT& e, bool excused) {
   const auto resumed = room_.launch.from.empty() ? 0 : room_.launch.from.back().step;
   if (where == &second() && step_of(e.checkpoint) > resumed) ++room_.counted.second_falls;
   if (e.code != 0 || e.checkpoint.empty() || trouble_ || excused) return;
+  if (name != cp::complete_name(step_of(name)))  // RSV-5
+    where_.violation(fmt::format("it succeeded with {}, which no start takes by itself", name));
   const auto head = where->disk.head_of(name);
   const auto copy = second().disk.head_of(cp::complete_name(step_of(name)));
   // What was set aside in the second tier and named as a start is there, if under that name.

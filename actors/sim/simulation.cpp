@@ -148,7 +148,8 @@ class simulation {
     o.epoch = epoch();
     o.reporter = reporter;
     if (const auto from = watch_.begin(static_cast<uint64_t>(life_) + 1)) {
-      o.resume = checkpoint::entry{from->path, from->head->step, room_.launch.from};
+      const auto dir = from->path.has_parent_path() ? "" : plan_.job.checkpoint.dir;
+      o.resume = checkpoint::entry{dir / from->path, from->head->step, room_.launch.from};
       life_report_.resumed_step = from->head->step;
     }
     o.origin = room_.launch;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "io/checkpoint/catalog.hpp"
 #include "io/config/load.hpp"
 #include "io/config/properties.hpp"
 
@@ -113,6 +114,16 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
 
 uint64_t first_row_after(uint64_t tokens, int64_t seq_len) {
   return tokens / static_cast<uint64_t>(seq_len);
+}
+
+bool lies_in_place(const std::filesystem::path& checkpoint, const config::checkpoint_section& job) {
+  const auto name = checkpoint.filename();
+  const auto what = io::checkpoint::parse_folder_name(name.string());
+  if (!what || what->state != io::checkpoint::folder_state::complete) return false;
+  const auto is_in = [&](const std::string& dir) {
+    return !dir.empty() && checkpoint == std::filesystem::path(dir) / name;
+  };
+  return is_in(job.dir) || is_in(job.second.dir);
 }
 
 }  // namespace troupe::train

@@ -5,8 +5,11 @@
 //   RSM-1  What a person set stays until the configuration changes that key: then the file rules.
 //   RSM-2  Each difference in [model], [data], [train], [parallel] and job.seed is said or refused.
 //   RSM-3  The position in the data is that of the tokens seen, whatever batch and length were.
+//   RSM-4  What counts as saved from the start on is what the next start would come to by itself:
+//     not one that was set aside, nor one in a folder that is not the job's.
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -29,5 +32,9 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
 
 /// The row of the endless sequence of training windows that the next step begins with (RSM-3).
 uint64_t first_row_after(uint64_t tokens, int64_t seq_len);
+
+/// Whether a checkpoint bears the name of a complete one in either of the job's tiers (RSM-4). By
+/// the paths alone, as starts write them.
+bool lies_in_place(const std::filesystem::path& checkpoint, const config::checkpoint_section& job);
 
 }  // namespace troupe::train

@@ -8,6 +8,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/train/gather.hpp"
+#include "actors/train/resume_policy.hpp"
 #include "actors/train/run_save.hpp"
 #include "actors/train/run_start.hpp"
 #include "io/config/load.hpp"
@@ -318,8 +319,11 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
   note_birth([&](fbs::LifeBirthT& b) { describe(st, b); });
   st.lr = lr_of(st.options.plan.job.train);
   if (st.options.resume) {
-    st.step = st.saved_step = st.options.resume->step;
+    st.step = st.options.resume->step;
+    if (lies_in_place(st.options.resume->path, st.options.plan.job.checkpoint))  // RSV-5
+      st.saved_step = st.step;
     st.checkpoint = st.options.resume->path.string();
+    st.loss = st.options.resume->state.loss;
     st.tokens = st.options.resume->state.tokens;
     if (st.tokens == 0)  // a checkpoint that does not say
       st.tokens = st.step * static_cast<uint64_t>(st.options.plan.job.tokens_per_step());

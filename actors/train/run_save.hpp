@@ -9,6 +9,8 @@
 //   RSV-3  The run names as its checkpoint the newest that is committed.
 //   RSV-4  The last one is tried again, in the second tier and in the first, as long as
 //     checkpoint.room_wait_s; what it waits for is said once, and when that is over.
+//   RSV-5  A run that went on from what no start takes by itself (RSM-4) saves that state as its
+//     own, even where no step was left to make.
 #pragma once
 
 #include <functional>

@@ -145,8 +145,7 @@ TEST_CASE("accepting: what a thread has to spare is closed at its end") {
   std::thread([&] {
     CHECK_FALSE(try_accept(listener));
     meanwhile = open_descriptors();
-  })
-      .join();
+  }).join();
   CHECK(meanwhile == before + 1);
   CHECK(open_descriptors() == before);
 }

@@ -96,6 +96,20 @@ TEST_CASE("catalog: what checkpoint.resume means") {
   CHECK_FALSE(absent.error().hint.empty());
 }
 
+TEST_CASE("catalog: one in a tier has the tier's path, however it was named") {
+  scratch dir;
+  const auto made = make(dir, 5);
+  fs::create_directory(dir / "other");
+  fs::create_directory_symlink(made, dir / "latest");
+  for (const auto& named : {made.string(), made.string() + "/", (dir / "latest").string(),
+                            (dir / "other/.." / made.filename()).string()}) {
+    CAPTURE(named);
+    CHECK(resume_from(named, dir.path)->from->path == made);
+    CHECK(resume_from(named, dir / "absent", dir.path)->from->path == made);
+    CHECK(resume_from(named, dir / "other")->from->path == named);
+  }
+}
+
 TEST_CASE("CAT-1 CAT-2 a damaged checkpoint is named and passed over, by name it is refused") {
   scratch dir;
   const auto older = make(dir, 5), newest = make(dir, 10);

@@ -40,6 +40,21 @@ TEST_CASE("resume policy: the same configuration says nothing") {
   CHECK(r.job == job_with({}));
 }
 
+TEST_CASE("resume policy: a start comes by itself to what lies in a tier by its name (RSM-4)") {
+  config::checkpoint_section c;
+  c.dir = "runs/x/checkpoints/";
+  c.second.dir = "/shared/x";
+  for (const char* there : {"runs/x/checkpoints/step-00000020", "/shared/x/step-00000020"})
+    CHECK(lies_in_place(there, c));
+  for (const char* not_there :
+       {"runs/x/checkpoints/step-00000020.aside-1", "/shared/x/step-00000020.aside-1",
+        "runs/y/checkpoints/step-00000020", "step-00000020", "runs/x/checkpoints/mine"})
+    CHECK_FALSE(lies_in_place(not_there, c));
+  c.second.dir.clear();
+  CHECK_FALSE(lies_in_place("/shared/x/step-00000020", c));
+  CHECK_FALSE(lies_in_place("step-00000020", c));
+}
+
 TEST_CASE("resume policy: each difference is said with the step, places and printing are not") {
   struct {
     strings sets;

@@ -114,6 +114,35 @@ TEST_CASE("resume: a model whose export was cut off is exported by the next star
   CHECK(fs::last_write_time(weights) == made);
 }
 
+TEST_CASE("resume: what was set aside at the last step is the job's again, and stays so") {
+  job_files job;
+  const auto second = job / "shared";
+  const std::vector<std::string> sets{"train.steps=4", "checkpoint.every=2",
+                                      "checkpoint.second.dir=" + second.string()};
+  const auto bytes_of_model = [&] {
+    std::ifstream in(job / "run/model/model.safetensors", std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  job.losses(sets);
+  const auto wanted = bytes_of_model();
+  job.losses(with(sets, {"checkpoint.resume=never", "job.seed=7"}));
+  REQUIRE(bytes_of_model() != wanted);
+  const auto aside = job.checkpoint(4).string() + ".aside-1";
+  REQUIRE(fs::exists(aside));
+  CHECK(job.losses(with(sets, {"checkpoint.resume=" + aside})).empty());
+  CHECK(bytes_of_model() == wanted);
+  for (const auto& saved : {job.checkpoint(4), second / "step-00000004"})
+    CHECK(run({"ckpt", "diff", aside, saved.string()}).code == 0);
+  CHECK(fs::exists(aside));
+  // Nobody names it any more.
+  program next(job.up(sets));
+  CHECK(next.wait() == 0);
+  CHECK(next.losses().empty());
+  CHECK(next.err().find("nothing to do") != std::string::npos);
+  CHECK(bytes_of_model() == wanted);
+  CHECK_FALSE(fs::exists(job.checkpoint(4).string() + ".aside-3"));
+}
+
 TEST_CASE("resume: a partial folder is not a checkpoint, and is replaced") {
   job_files job;
   const auto partial = job / "run/checkpoints/step-00000005.e1.partial";
