@@ -20,7 +20,7 @@
 #include <csignal>
 #include <optional>
 
-#include "tests/cluster/ledger.hpp"
+#include "tests/cluster/lives.hpp"
 #include "tests/cluster/moments.hpp"
 #include "tests/cluster/rivals.hpp"
 #include "tests/cluster/turns.hpp"
@@ -36,10 +36,9 @@ enum class target : uint8_t { node, launcher, all };
 constexpr const char* target_names[] = {"one node", "the launcher", "all at once"};
 
 /// What changes how checkpoints are written and kept, and no bit of them.
-std::vector<std::string> draw_settings(std::mt19937_64& random, int keep) {
+std::string draw_setting(std::mt19937_64& random) {
   constexpr const char* busy[] = {"block", "skip", "stretch"};
-  return {fmt::format("checkpoint.keep={}", keep),
-          fmt::format("checkpoint.when_busy={}", busy[random() % 3])};
+  return fmt::format("checkpoint.when_busy={}", busy[random() % 3]);
 }
 
 /// When a folder was made, if its file system knows, since 1970; within a tick of the kernel.
@@ -57,31 +56,13 @@ int64_t now_ns() {
   return duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count() - 10'000'000;
 }
 
-/// Damages a checkpoint; its manifest can still be read.
-void damage(const fs::path& checkpoint, std::mt19937_64& random) {
-  const auto shard = checkpoint / "rank-00000.shard";
-  auto bytes = text_of(shard);
-  REQUIRE(bytes.size() > 1);
-  switch (random() % 3) {
-    case 0:
-      fs::remove(checkpoint / "train_state.json");
-      return;
-    case 1:
-      fs::resize_file(shard, bytes.size() / 2);
-      return;
-    default:
-      bytes[random() % bytes.size()] ^= 4;
-      std::ofstream(shard, std::ios::binary) << bytes;
-  }
-}
-
 class hunt {
  public:
   hunt(int data, int pipeline, int hidden)
       : nodes_(static_cast<size_t>(data * pipeline)),
         seed_(number_from("TROUPE_KILL_SEED", 1)),
         random_(static_cast<uint64_t>(seed_) * 100 + static_cast<uint64_t>(data * 10 + pipeline)),
-        deck_(steps, data > 1),
+        deck_(data > 1),
         sets_(with(layout(data, pipeline),
                    {fmt::format("train.steps={}", steps), "checkpoint.every=1",
                     "cluster.dead_after_ms=120000",  // some are stopped for a while (rivals.hpp)
@@ -100,7 +81,8 @@ class hunt {
       begin(number);
       while (!incarnation(goes_on())) continue;
       ++jobs_;
-      for (const auto& folder : {output_, second_})
+      asides_ += job_at_hand_->account().asides();
+      for (const auto& folder : {output_, job_at_hand_->second()})
         if (!folder.empty()) fs::remove_all(folder);
     }
     if (all_kinds) CHECK_MESSAGE(deck_.first_round_left().empty(), deck_.first_round_left());
@@ -122,55 +104,39 @@ class hunt {
     return out + fmt::format(
                      ", {} checkpoints set aside; {} compared with the undisturbed run's, {} "
                      "verifications (seed {})",
-                     asides_ + (account_ ? account_->asides() : 0), judge_.compared(),
-                     judge_.verified(), seed_);
+                     asides_, judge_.compared(), judge_.verified(), seed_);
   }
 
  private:
   /// Every other job has a second tier, every other one a rule that removes.
   void begin(int number) {
     const bool two = number % 2 == 1 || !deck_.first_round_left().empty();
-    removals_ = (static_cast<size_t>(number) + nodes_) % 2 == 1;
-    const int keep = removals_ ? 2 : 0;
+    const bool removals = (static_cast<size_t>(number) + nodes_) % 2 == 1;
     output_ = job_ / fmt::format("job{}", number);
-    second_ = two ? job_ / fmt::format("second{}", number) : fs::path();
-    job_sets_ = with(sets_, with(draw_settings(random_, keep), {"job.output=" + output_.string()}));
-    if (two)
-      job_sets_ = with(job_sets_, {"checkpoint.second.dir=" + second_.string(),
-                                   fmt::format("checkpoint.second.keep={}", keep)});
-    std::vector<kept_folder> tiers{{folder(), keep}};
-    if (two) tiers.push_back({second_, keep});
+    const auto second = two ? job_ / fmt::format("second{}", number) : fs::path();
+    job_at_hand_.emplace(judge_, output_ / "checkpoints", second, removals ? 2 : 0);
+    job_sets_ = with(sets_, with(job_at_hand_->settings(),
+                                 {draw_setting(random_), "job.output=" + output_.string()}));
     two_tiers_ += two ? 1 : 0;
-    asides_ += account_ ? account_->asides() : 0;
-    account_.emplace(judge_, std::move(tiers));
     left_.clear();
   }
 
-  fs::path folder() const { return output_ / "checkpoints"; }
   fs::path log() const { return output_ / "log.jsonl"; }
-
-  /// What earlier interrupted saves and copies left, with their folders.
-  std::vector<fs::path> leftovers() const {
-    std::vector<fs::path> out;
-    for (const auto& dir : {folder(), second_})
-      if (!dir.empty())
-        for (const auto& name : leftovers_in(dir)) out.push_back(dir / name);
-    return out;
-  }
 
   /// One start of the command, with a kill unless the job is to be finished; true when it is done.
   bool incarnation(bool strike) {
-    const auto t = strike ? deck_.draw(random_, *account_, !second_.empty()) : turn{};
+    auto& job = *job_at_hand_;
+    const auto t = strike ? deck_.draw(random_, job.account(), job.has_second()) : turn{};
     const auto when = moment_of(t);
     auto whom = static_cast<target>(random_() % 3);
     const auto which = static_cast<size_t>(random_() % nodes_);
-    make_trouble(t);
-    auto sets = with(job_sets_, {"checkpoint.resume=" + set_out(t)});
+    auto sets = with(job_sets_, {job.begin(t, deck_, random_)});
+    std::erase_if(left_, [](const fs::path& p) { return !fs::exists(p); });  // emptied
     if (t.who == rival::running) sets.emplace_back("checkpoint.second.bytes_per_second=50000");
     INFO("seed ", seed_, ", kill ", kills_ + 1, " of ",
          std::string(strike ? target_names[static_cast<size_t>(whom)] : "nobody"), " ",
-         render(when), "; ", render(t), ", from step ", account_->step_of(from_));
-    lookout watch(folder(), second_, output_);
+         render(when), "; ", render(t), ", from step ", job.from());
+    lookout watch(job.first(), job.second(), output_);
     started_ns_ = now_ns();
     logged_ = fs::exists(log()) ? fs::file_size(log()) : 0;
     program up(job_.up(sets));
@@ -198,32 +164,11 @@ class hunt {
 
   moment moment_of(const turn& t) {
     if (t.at) return draw_moment_of(random_, *t.at);
-    auto when = draw_moment(random_, removals_);
+    const bool removals = job_at_hand_->removes();
+    auto when = draw_moment(random_, removals);
     while (t.who != rival::none && (when.what == sight::launched || when.what == sight::open))
-      when = draw_moment(random_, removals_);
+      when = draw_moment(random_, removals);
     return when;
-  }
-
-  /// What happens to the first tier while nobody runs.
-  void make_trouble(const turn& t) {
-    if (t.what == trouble::damage) {
-      const auto victim = turn_deck::to_damage(*account_, random_);
-      damage(victim.path, random_);
-      account_->spoiled(victim);
-    }
-    if (t.what == trouble::emptied) {
-      for (const auto& e : fs::directory_iterator(folder())) fs::remove_all(e.path());
-      account_->emptied(0);
-      std::erase_if(left_, [&](const fs::path& p) { return p.parent_path() == folder(); });
-    }
-  }
-
-  /// Where the life begins, for the account, and for checkpoint.resume.
-  std::string set_out(const turn& t) {
-    const auto to = deck_.destination(t, *account_, random_);
-    from_ = t.how == course::go_on ? account_->expected() : to ? to->id : -1;
-    account_->begin(from_);
-    return t.how == course::go_on ? "auto" : to ? to->path.string() : "never";
   }
 
   /// The old leftovers are gone and were named; what is partial now is this run's own.
@@ -233,7 +178,7 @@ class hunt {
           up.err().find(path.string() + ", left by an interrupted save") != std::string::npos,
           path.string(), " was not said to be removed");
     leftovers_ += static_cast<int>(left_.size());
-    for (const auto& path : leftovers())
+    for (const auto& path : job_at_hand_->leftovers())
       CHECK_MESSAGE(born_ns(path).value_or(INT64_MAX) >= started_ns_, path.string(),
                     " is still there");
   }
@@ -252,7 +197,7 @@ class hunt {
   /// Another launcher of the job; false when the first had its end meanwhile.
   bool challenge(program& up, const std::vector<watched>& nodes, rival who) {
     std::vector<fs::path> folders{output_};
-    if (!second_.empty()) folders.push_back(second_);
+    if (job_at_hand_->has_second()) folders.push_back(job_at_hand_->second());
     if (who == rival::frozen)
       challenge_frozen(up, nodes, job_.up(with(job_sets_, {"checkpoint.resume=never"})), folders);
     return who == rival::frozen || challenge_running(up, job_.up(job_sets_));
@@ -280,17 +225,16 @@ class hunt {
     if (nodes.empty() && up.port() != 0)
       CHECK(eventually([&] { return nodes_of(up.port()).empty(); }));
     judge_survivors(up, code == 0);
-    left_ = leftovers();
+    left_ = job_at_hand_->leftovers();
     for (const auto& e : fs::directory_iterator(output_))
       if (e.path().filename().string().starts_with("blackbox-")) fs::remove(e.path());
     return code == 0 && finished();
   }
 
   void judge_survivors(const program& up, bool last) {
-    judge_.follow(up.objects("step"), account_->step_of(from_));
     auto acknowledged = all_acknowledged_in(up.out());
     acknowledged.merge(all_acknowledged_in(text_of(log()).substr(logged_)));
-    account_->end(acknowledged, last);
+    job_at_hand_->end(up, acknowledged, last);
   }
 
   /// Nobody kills it: it comes to its end.
@@ -303,9 +247,8 @@ class hunt {
   }
 
   bool finished() const {
-    CHECK(account_->step_of(account_->expected(1)) == steps);
-    if (!second_.empty()) CHECK(account_->step_of(account_->expected(0)) == steps);
-    CHECK(leftovers().empty());
+    job_at_hand_->check_done(steps);
+    CHECK(job_at_hand_->leftovers().empty());
     CHECK(text_of(output_ / "model/model.safetensors") == truth_.model);
     return true;
   }
@@ -319,11 +262,9 @@ class hunt {
   undisturbed truth_;
   judge judge_;
   // of the job at hand
-  fs::path output_, second_;
+  fs::path output_;
   std::vector<std::string> job_sets_;
-  bool removals_ = false;
-  std::optional<ledger> account_;
-  int from_ = -1;
+  std::optional<lives> job_at_hand_;
   int64_t started_ns_ = 0;
   uint64_t logged_ = 0;  ///< bytes of the log before this life
   std::vector<fs::path> left_;

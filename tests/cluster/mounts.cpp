@@ -59,7 +59,7 @@ std::optional<std::string> mounts::mount_image(const fs::path& image, const fs::
 
 void mounts::unmount(const fs::path& at) {
   REQUIRE(umount2(at.c_str(), 0) == 0);
-  at_.erase(std::remove(at_.begin(), at_.end(), at), at_.end());
+  at_.erase(std::next(std::find(at_.rbegin(), at_.rend(), at)).base());
 }
 
 }  // namespace troupe::cluster_test

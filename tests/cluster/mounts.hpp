@@ -34,6 +34,7 @@ class mounts {
   /// The same of a file with a file system in it, through a loop device past the page cache. The
   /// device goes when nobody uses it any more.
   std::optional<std::string> mount_image(const fs::path& image, const fs::path& at);
+  /// What was mounted there last; what lay under it is seen again.
   void unmount(const fs::path& at);
 
  private:

@@ -54,6 +54,9 @@ class judge {
   /// Whether these losses are the undisturbed run's after `step`, bit by bit, as far as they go.
   void follow(const std::vector<nlohmann::json>& steps, int step) const;
 
+  /// Other disks are under the same names from now on.
+  void forget() { known_.clear(); }
+
   int verified() const { return verified_; }
   int compared() const { return compared_; }
 

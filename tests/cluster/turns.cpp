@@ -76,9 +76,8 @@ std::vector<deed> deeds_of(const turn& t) {
   return out;
 }
 
-turn_deck::turn_deck(int steps, bool rivals)
-    : steps_(steps),
-      first_round_{{.how = course::fresh, .at = sight::aside},
+turn_deck::turn_deck(bool rivals)
+    : first_round_{{.how = course::fresh, .at = sight::aside},
                    {.how = course::rewind},
                    {.what = trouble::emptied, .who = rival::frozen},
                    {.what = trouble::damage},
@@ -90,13 +89,12 @@ turn_deck::turn_deck(int steps, bool rivals)
     if (!rivals) t.who = rival::none;
 }
 
-/// Copies that a return may be to; not to a job that was done, which has nothing to save.
+/// Copies that a return may be to.
 std::vector<ledger::copy> turn_deck::destinations(course how, const ledger& account) const {
   const int newest = account.step_of(account.expected());
   auto out = account.whole();
   std::erase_if(out, [&](const ledger::copy& c) {
-    const int step = account.step_of(c.id);
-    return how == course::rewind ? c.aside || step >= newest : !c.aside || step >= steps_;
+    return how == course::rewind ? c.aside || account.step_of(c.id) >= newest : !c.aside;
   });
   return out;
 }

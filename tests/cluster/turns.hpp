@@ -56,8 +56,8 @@ class turn_deck {
  public:
   static constexpr int kinds = 8;  ///< turns of the first round
 
-  /// Of jobs with so many steps; in the first round with second launchers, or none.
-  turn_deck(int steps, bool rivals);
+  /// In the first round with second launchers, or none.
+  explicit turn_deck(bool rivals);
 
   /// The next that can be taken as things are.
   turn draw(std::mt19937_64& random, const ledger& account, bool second_tier) const;
@@ -76,7 +76,6 @@ class turn_deck {
   std::vector<ledger::copy> destinations(course how, const ledger& account) const;
   bool is_possible(const turn& t, const ledger& account, bool second_tier) const;
 
-  int steps_;
   std::vector<turn> first_round_;
 };
 
