@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "io/checkpoint/reader.hpp"
+#include "io/file.hpp"
 #include "tests/io/checkpoint/sample.hpp"
 #include "tests/io/disk/backends.hpp"
 
@@ -183,6 +184,13 @@ save_verdict cut_everywhere(const std::shared_ptr<crash_store>& store, size_t sa
   return v;
 }
 
+/// What the documentation says of this test, and the test itself, must not drift apart.
+void check_said(const std::string& page, const std::string& words) {
+  const auto text = read_file(std::filesystem::path(TROUPE_SOURCE_DIR) / "docs" / page, 1 << 20);
+  REQUIRE(text);
+  CHECK_MESSAGE(text->find(words) != std::string::npos, page, " does not say \"", words, "\"");
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -194,10 +202,14 @@ TEST_CASE(
   CHECK(v.images > 1000);
   MESSAGE(v.images << " images of " << store->points() << " points, " << store->syncs()
                    << " syncs");
+  check_said("testing.md", fmt::format("at each of {} moments", store->points()));
+  check_said("checkpoints.md", fmt::format("at each of the {} moments", store->points()));
+  check_said("checkpoints.md", fmt::format("of {} images none", v.images));
 }
 
 TEST_CASE("save: without any one of its syncs some power cut loses what was acknowledged") {
   const auto syncs = three_saves()->syncs();
+  check_said("checkpoints.md", fmt::format("without any of the {},", syncs - 1));
   for (size_t n = 2; n <= syncs; ++n) {  // the first is of the test's own folder
     const auto v = cut_everywhere(three_saves(n), 24);
     CAPTURE(n);
