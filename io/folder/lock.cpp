@@ -103,7 +103,7 @@ std::string lock_text(const lock_holder& h) {
 }
 
 result<std::optional<lock_holder>> parse_lock(std::string_view text) {
-  if (text.empty()) return std::optional<lock_holder>{};
+  if (text.find_first_not_of('\0') == text.npos) return std::optional<lock_holder>{};
   const error wrong{errc::bad_data, "it is no lock of this program"};
   // Behind the line may be the end of a longer one, of a holder before.
   const auto j = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
@@ -153,10 +153,13 @@ result<folder_lock> folder_lock::take(const fs::path& folder, const lock_holder&
 status folder_lock::write() const {
   const auto text = lock_text(self_);
   const auto file = folder_ / lock_file;
-  // In this order: a full disk, or a kill between the two, leaves a line that says who holds it.
+  // In this order: a full disk, or a kill between the two, leaves a line that says who holds it. A
+  // power cut leaves no length without its line: ext4 writes the one down before the other.
   const auto size = static_cast<ssize_t>(text.size());
-  if (::pwrite(fd_.get(), text.data(), text.size(), 0) != size || ::ftruncate(fd_.get(), size) != 0)
+  if (::pwrite(fd_.get(), text.data(), text.size(), 0) != size)
     return error::system("write " + file.string(), errno);
+  static_cast<void>(::fdatasync(fd_.get()));  // where that fails, the lock holds all the same
+  if (::ftruncate(fd_.get(), size) != 0) return error::system("write " + file.string(), errno);
   return {};
 }
 

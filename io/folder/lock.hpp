@@ -49,7 +49,8 @@ struct lock_holder {
 /// This process as the holder of a job's folders.
 lock_holder this_process(std::string job);
 
-/// The file's text, and back; nothing for an empty text. Foreign: bad_data.
+/// The file's text, and back; nothing for an empty text, or for zeros, which a power cut may leave.
+/// Foreign: bad_data.
 std::string lock_text(const lock_holder& h);
 result<std::optional<lock_holder>> parse_lock(std::string_view text);
 

@@ -65,6 +65,7 @@ TEST_CASE("lock: its text says who holds the folder, and what is none is refused
     CHECK(**parse_lock(lock_text(h) + "\"since\":\"2026\"}\n") == h);
   }
   CHECK(*parse_lock("") == std::nullopt);
+  CHECK(*parse_lock(std::string(64, 0)) == std::nullopt);  // a power cut
   for (const char* text : {"mine", "{}", "[]", "{", R"({"troupe-lock":1})",
                            R"({"troupe-lock":1,"job":7,"pid":1,"host":"","boot":"","since":""})",
                            R"({"troupe-lock":1,"job":"","pid":[],"host":"","boot":"","since":""})"})
