@@ -138,7 +138,7 @@ class cutter {
       : disks_(disks),
         seed_(number_from("TROUPE_KILL_SEED", 1)),
         random_(static_cast<uint64_t>(seed_)),
-        deck_(false),
+        deck_(steps, false),
         truth_(train_undisturbed(files_, with(sets_, {"checkpoint.every=1"}))),
         judge_(truth_) {}
 

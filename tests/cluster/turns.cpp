@@ -76,8 +76,9 @@ std::vector<deed> deeds_of(const turn& t) {
   return out;
 }
 
-turn_deck::turn_deck(bool rivals)
-    : first_round_{{.how = course::fresh, .at = sight::aside},
+turn_deck::turn_deck(int steps, bool rivals)
+    : steps_(steps),
+      first_round_{{.how = course::fresh, .at = sight::aside},
                    {.how = course::rewind},
                    {.what = trouble::emptied, .who = rival::frozen},
                    {.what = trouble::damage},
@@ -89,12 +90,16 @@ turn_deck::turn_deck(bool rivals)
     if (!rivals) t.who = rival::none;
 }
 
-/// Copies that a return may be to.
-std::vector<ledger::copy> turn_deck::destinations(course how, const ledger& account) const {
+/// Copies that a return may be to; in the first round not to a job that was done, which is over
+/// before it can be killed.
+std::vector<ledger::copy> turn_deck::destinations(const turn& t, const ledger& account) const {
   const int newest = account.step_of(account.expected());
+  const bool first = std::find(first_round_.begin(), first_round_.end(), t) != first_round_.end();
   auto out = account.whole();
   std::erase_if(out, [&](const ledger::copy& c) {
-    return how == course::rewind ? c.aside || account.step_of(c.id) >= newest : !c.aside;
+    const int step = account.step_of(c.id);
+    return t.how == course::rewind ? c.aside || step >= newest
+                                   : !c.aside || (first && step >= steps_);
   });
   return out;
 }
@@ -109,14 +114,14 @@ bool turn_deck::is_possible(const turn& t, const ledger& account, bool second_ti
   const bool copies = t.at == sight::copy || t.at == sight::copied;
   if ((copies || t.who == rival::running) && !second_tier) return false;
   if (t.how == course::fresh) return then.expected() >= 0;
-  return t.how == course::go_on || !destinations(t.how, then).empty();
+  return t.how == course::go_on || !destinations(t, then).empty();
 }
 
 turn turn_deck::draw(std::mt19937_64& random, const ledger& account, bool second_tier) const {
   for (const auto& t : first_round_)
     if (is_possible(t, account, second_tier)) return t;
   const auto t = random_turn(random);
-  return first_round_.empty() && is_possible(t, account, second_tier) ? t : turn{};
+  return is_possible(t, account, second_tier) ? t : turn{};
 }
 
 void turn_deck::taken(const turn& t) {
@@ -133,7 +138,7 @@ std::string turn_deck::first_round_left() const {
 std::optional<ledger::copy> turn_deck::destination(const turn& t, const ledger& account,
                                                    std::mt19937_64& random) const {
   if (t.how != course::rewind && t.how != course::go_back) return std::nullopt;
-  const auto some = destinations(t.how, account);
+  const auto some = destinations(t, account);
   REQUIRE_FALSE(some.empty());
   return some[random() % some.size()];
 }

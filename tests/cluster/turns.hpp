@@ -1,6 +1,7 @@
 // What else happens in the life of a job that is killed: where it begins, what befell its first
 // tier before, who else wants its folders, and a moment of what only some lives do. The first turns
-// are of each kind once, always the first of them that can be taken; then all is chance.
+// are of each kind once, always the first of them that can be taken; all else is chance, which also
+// brings about what the others need.
 #pragma once
 
 #include <array>
@@ -56,8 +57,8 @@ class turn_deck {
  public:
   static constexpr int kinds = 8;  ///< turns of the first round
 
-  /// In the first round with second launchers, or none.
-  explicit turn_deck(bool rivals);
+  /// Of jobs of so many steps; in the first round with second launchers, or none.
+  turn_deck(int steps, bool rivals);
 
   /// The next that can be taken as things are.
   turn draw(std::mt19937_64& random, const ledger& account, bool second_tier) const;
@@ -73,9 +74,10 @@ class turn_deck {
   static ledger::copy to_damage(const ledger& account, std::mt19937_64& random);
 
  private:
-  std::vector<ledger::copy> destinations(course how, const ledger& account) const;
+  std::vector<ledger::copy> destinations(const turn& t, const ledger& account) const;
   bool is_possible(const turn& t, const ledger& account, bool second_tier) const;
 
+  int steps_;
   std::vector<turn> first_round_;
 };
 
