@@ -118,6 +118,10 @@ using coordinator_actor = component_actor::extend<
 
 /// Drives one training run.
 using run_actor = component_actor::extend<
+    // Every node has its ranks; with the handles of stages and loaders.
+    caf::reacts_to<msg<fbs::ClusterReady>, std::vector<caf::strong_actor_ptr>>,
+    // The run cannot begin; a node is gone.
+    tell<fbs::AdmissionFailed>, tell<fbs::NodeLost>,
     // A part of the run has something to say to the person.
     tell<fbs::Notice>,
     // Finishes the step, saves if asked, and ends.
@@ -128,7 +132,7 @@ using run_actor = component_actor::extend<
     ask<fbs::CheckpointNow, fbs::Ack>,
     // Changes a setting from the next step on.
     ask<fbs::SetValue, fbs::Ack>,
-    // Time to try the last checkpoint again (from itself only).
+    // What it waits for is over (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
 /// Writes what belongs to a checkpoint as a whole and commits it. May block: it is detached.

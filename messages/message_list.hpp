@@ -56,6 +56,9 @@
   X(train, CopyCheckpoint, 0x031e)    \
   X(train, FinishCopies, 0x031f)      \
   X(train, HoldCheckpoint, 0x0320)    \
+  X(train, ClusterReady, 0x0321)      \
+  X(train, AdmissionFailed, 0x0322)   \
+  X(train, NodeLost, 0x0323)          \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \

@@ -53,27 +53,29 @@ void quit_when_alone(coordinator_pointer self) {
   self->quit();
 }
 
-/// CRD-2. `report` false: the run has told the reporter itself.
-void end(coordinator_pointer self, const error& why, bool report) {
+/// CRD-2, CRD-3.
+void end(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
   auto& st = self->state;
   if (std::exchange(st.ended, true)) return;
   st.ended_ns = now_ns(*self);
   show(self);
-  if (report) {
-    if (st.run) self->send_exit(st.run, caf::exit_reason::kill);
-    self->send(st.options.reporter, make_msg<fbs::RunEnded>(context(self), [&](auto& e) {
-                 e.code = static_cast<uint8_t>(why.code);
-                 e.message = why.message;
-                 e.hint = why.hint;
-               }));
-  }
-  for (auto& [index, m] : st.members)
-    if (!m.gone)
-      self->send(m.handle, make_msg<fbs::Shutdown>(context(self), [&](auto& s) {
-                   s.reason = why.message;
+  self->send(st.options.reporter, m);
+  for (auto& [index, who] : st.members)
+    if (!who.gone)
+      self->send(who.handle, make_msg<fbs::Shutdown>(context(self), [&](auto& s) {
+                   s.reason = m->message() ? m->message()->str() : "";
                    s.graceful = true;
                  }));
   quit_when_alone(self);
+}
+
+/// The run ends without having begun.
+void give_up(coordinator_pointer self, const error& why) {
+  self->send(self->state.run, make_msg<fbs::AdmissionFailed>(context(self), [&](auto& f) {
+               f.code = static_cast<uint8_t>(why.code);
+               f.message = why.message;
+               f.hint = why.hint;
+             }));
 }
 
 /// The desk may ask the process's observer from now on (CRD-4); told again once it has ranks.
@@ -163,32 +165,42 @@ run_actor make_run(coordinator_pointer self, train::run_options options) {
   return make ? make(self, std::move(options)) : self->spawn(train::run, std::move(options));
 }
 
-void start_run(coordinator_pointer self) {
+/// The run and what it saves with; it begins once it is told of its crew.
+void make_run_and_tiers(coordinator_pointer self) {
   auto& st = self->state;
   st.archive = make_archive(self);
   note_spawned("archive", st.archive);
   st.carrier = make_carrier(self);
   if (st.carrier) note_spawned("carrier", st.carrier);
-  train::run_options o;
-  o.plan = st.options.plan;
-  o.epoch = st.options.epoch;
-  o.stages = st.stages;
-  for (const auto& r : o.plan.ranks) {
-    const auto& m = st.members.at(static_cast<uint32_t>(r.node));
-    o.hosts.push_back(m.hello.host);
-    o.threads.push_back(threads_of(st, m));
-  }
-  o.devices = st.devices;
-  for (const auto& [node, ranks] : loader_nodes(st))
-    o.loaders.push_back({st.members.at(node).loader, ranks});
-  o.resume = st.options.resume;
-  o.archive = st.archive;
-  o.carrier = st.carrier;
-  o.reporter = st.options.reporter;
-  o.coordinator = self;
-  st.run = make_run(self, std::move(o));
+  st.run = make_run(self, {st.options.plan, st.options.epoch, st.options.resume, st.archive,
+                           st.carrier, st.options.reporter, self});
   note_spawned("run", st.run);
   self->monitor(st.run);
+}
+
+/// CRD-1.
+void begin_run(coordinator_pointer self) {
+  auto& st = self->state;
+  st.ready = true;
+  const auto loaders = loader_nodes(st);
+  std::vector<caf::strong_actor_ptr> handles;
+  for (const auto& stage : st.stages)
+    handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(stage));
+  const auto m = make_msg<fbs::ClusterReady>(context(self), [&](fbs::ClusterReadyT& r) {
+    r.devices = st.devices.names;
+    r.shared_devices = st.devices.shared;
+    for (const auto& [index, who] : st.members) {
+      r.nodes.push_back(std::make_unique<fbs::ReadyNodeT>());
+      auto& node = *r.nodes.back();
+      node.host = who.hello.host;
+      node.threads = static_cast<uint32_t>(threads_of(st, who));
+      const auto it = loaders.find(index);
+      if (it == loaders.end()) continue;
+      node.loader_ranks = it->second;
+      handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(who.loader));
+    }
+  });
+  self->send(st.run, m, handles);
   show(self);
 }
 
@@ -224,23 +236,22 @@ void assigned(coordinator_pointer self, uint32_t node, const msg<fbs::Assigned>&
   auto& st = self->state;
   const auto ranks = m.unpack().ranks;
   if (handles.size() != ranks.size() + 1)
-    return end(self,
-               {errc::bug, fmt::format("node {} answered with {} handles for {} ranks",
-                                       st.members.at(node).name, handles.size(), ranks.size())},
-               true);
+    return give_up(
+        self, {errc::bug, fmt::format("node {} answered with {} handles for {} ranks",
+                                      st.members.at(node).name, handles.size(), ranks.size())});
   st.members.at(node).loader = caf::actor_cast<loader_actor>(handles.front());
   for (size_t i = 0; i < ranks.size(); ++i)
     if (ranks[i] < st.stages.size())
       st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
   let_observe(self, st.members.at(node), fmt::format("{}", fmt::join(ranks, ", ")));
-  if (++st.assigned == st.members.size()) start_run(self);  // CRD-1
+  if (++st.assigned == st.members.size()) begin_run(self);
 }
 
 void assign_ranks(coordinator_pointer self) {
   auto& st = self->state;
   st.assigning = true;
   auto devices = devices_of(st);
-  if (!devices) return end(self, devices.error(), true);
+  if (!devices) return give_up(self, devices.error());
   st.devices = std::move(*devices);
   if (const auto& names = st.devices.names; !names.empty() && names.front() != "host")
     say(self, fmt::format("devices: {}{}", fmt::join(names, ", "),
@@ -255,8 +266,8 @@ void assign_ranks(coordinator_pointer self) {
               assigned(self, node, a, handles);
             },
             [self, name = m.name](const caf::error& e) {
-              end(self, from_caf(e).within(fmt::format("node {} did not take its ranks", name)),
-                  true);
+              give_up(self,
+                      from_caf(e).within(fmt::format("node {} did not take its ranks", name)));
             });
 }
 
@@ -325,22 +336,14 @@ caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs
   });
 }
 
-void stop(coordinator_pointer self, const msg<fbs::StopTraining>& m) {
-  auto& st = self->state;
-  if (st.run)
-    self->send(st.run, m);
-  else
-    end(self, {errc::cancelled, m->reason() ? m->reason()->str() : "stopped"}, true);
-}
-
 void node_lost(coordinator_pointer self, const std::string& name, const std::string& how) {
   auto& st = self->state;
   st.membership->leave(name);
   if (st.ended) return;
-  end(self,
-      {errc::unavailable, fmt::format("node {} {}", name, how),
-       "look at its log and its host; training resumes from the last checkpoint with `troupe up`"},
-      true);
+  self->send(st.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
+               l.node = name;
+               l.how = how;
+             }));
 }
 
 bool has_launcher(const coordinator_state& st) {
@@ -357,9 +360,12 @@ void await_word(coordinator_pointer self) {
 void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.run && m.source == st.run.address()) {
-    auto why = from_caf(m.reason);
-    why.code = errc::bug;  // also where it was killed: it has saved nothing
-    end(self, why.within("the run's actor ended"), true);
+    const auto why = from_caf(m.reason).within("the run's actor ended");
+    end(self, make_msg<fbs::RunEnded>(context(self), [&](auto& e) {
+          e.code = static_cast<uint8_t>(errc::bug);  // also where it was killed: it saved nothing
+          e.message = why.message;
+          e.hint = why.hint;
+        }));
   }
   for (auto& [index, who] : st.members)
     if (who.handle && m.source == who.handle.address()) {
@@ -371,30 +377,15 @@ void down(coordinator_pointer self, const caf::down_msg& m) {
   quit_when_alone(self);
 }
 
-void pass_on(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
-  self->send(self->state.options.reporter, m);
-  end(self, {static_cast<errc>(m->code()), m->message() ? m->message()->str() : ""}, false);
-}
-
-/// CRD-8: what nobody explained within the time is told as it looks from here.
+/// CRD-8: an end that nobody explained within the time is told as it looks from here.
 void explain(coordinator_pointer self) {
   auto& st = self->state;
-  if (st.ended) return;
   const auto patience = has_launcher(st) ? std::chrono::nanoseconds(last_word).count() : 0;
-  for (const auto& [index, who] : st.members)
-    if (who.broken_ns && now_ns(*self) - *who.broken_ns >= patience)
-      return node_lost(self, who.name, "is gone (its connection broke)");
-  if (st.unexplained && now_ns(*self) - st.unexplained_ns >= patience)
-    pass_on(self, *std::exchange(st.unexplained, std::nullopt));
-}
-
-/// What ends a run as the peers of a dead node see it waits for a better word (CRD-8).
-void run_ended(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
-  auto& st = self->state;
-  if (static_cast<errc>(m->code()) != errc::unavailable) return pass_on(self, m);
-  st.unexplained = m;
-  st.unexplained_ns = now_ns(*self);
-  await_word(self);
+  for (auto& [index, who] : st.members)
+    if (!st.ended && who.broken_ns && now_ns(*self) - *who.broken_ns >= patience) {
+      who.broken_ns.reset();
+      node_lost(self, who.name, "is gone (its connection broke)");
+    }
 }
 
 void tick(coordinator_pointer self) {
@@ -404,12 +395,11 @@ void tick(coordinator_pointer self) {
   const auto& cluster = st.options.plan.job.cluster;
   if (!st.assigning && !st.ended &&
       now_ns(*self) - st.started_ns > cluster.join_timeout_ms * ns_per_ms)
-    end(self,
-        {errc::timeout,
-         fmt::format("these nodes did not join within {} s: {}", cluster.join_timeout_ms / 1000,
-                     fmt::join(st.membership->missing(), ", ")),
-         "look at their logs; cluster.join_timeout_ms sets how long to wait"},
-        true);
+    give_up(self,
+            {errc::timeout,
+             fmt::format("these nodes did not join within {} s: {}", cluster.join_timeout_ms / 1000,
+                         fmt::join(st.membership->missing(), ", ")),
+             "look at their logs; cluster.join_timeout_ms sets how long to wait"});
   for (const auto& change : st.liveness->judge(now_ns(*self))) {
     if (change.state == liveness::suspect)
       say(self,
@@ -456,7 +446,7 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
   if (std::find(names.begin(), names.end(), name) == names.end())
     return to_caf({errc::not_found, fmt::format("there is no node {}", name),
                    fmt::format("the nodes are {}", fmt::join(names, ", "))});
-  if (!st.run || st.ended) return to_caf({errc::unavailable, "there is no run to stop"});
+  if (!st.ready || st.ended) return to_caf({errc::unavailable, "there is no run to stop"});
   self->send(st.run, make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
                s.reason = fmt::format("node {} is drained", name);
                s.save = true;
@@ -478,9 +468,9 @@ std::string door_json(const door_counts& door) {
 void show(coordinator_pointer self) {
   const auto& st = self->state;
   publish(self,
-          st.ended ? "ending"
-          : st.run ? "running"
-                   : "gathering",
+          st.ended   ? "ending"
+          : st.ready ? "running"
+                     : "gathering",
           fmt::format(R"({{"members":{},"refused":{},"turned_away":{}}})", st.members.size(),
                       st.membership->refused(), door_json(st.door)));
 }
@@ -529,6 +519,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self,
     add_peer(b, "desk", st.options.desk);
     add_peer(b, "observer", st.options.observer);
   });
+  make_run_and_tiers(self);
   let_observe_head(self);
   st.started_ns = now_ns(*self);
   show(self);
@@ -553,11 +544,10 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self,
                   m->reason() ? m->reason()->str() : "left");
       },
       [self](const msg<fbs::StopTraining>& m) {
-        if (!of_the_past(self, m)) stop(self, m);
+        if (!of_the_past(self, m)) self->send(self->state.run, m);
       },
       [self](const msg<fbs::RunEnded>& m) {
-        if (of_the_past(self, m) || self->state.ended) return;  // CRD-2
-        run_ended(self, m);
+        if (!of_the_past(self, m)) end(self, m);
       },
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {

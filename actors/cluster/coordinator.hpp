@@ -1,25 +1,26 @@
-// The coordinator: admits nodes, gives them ranks, starts the run, watches who is alive, and ends
-// everything in order.
+// The coordinator: admits nodes, gives them ranks, tells the run of them, watches who is alive, and
+// takes everything down in order once the run has ended.
 //
-// Messages: Hello, Heartbeat, Leave from nodes; StopTraining from the launcher or a person;
-// RunEnded from the run.
+// Messages: Hello, Heartbeat, Leave from nodes; StopTraining from the launcher or a person, for the
+// run; RunEnded from the run.
 //
 // Invariants
-//   CRD-1  The run starts once, when every configured node has joined and has its ranks.
-//   CRD-2  The end is told to the reporter exactly once, with the first reason, and from here: run
-//     and coordinator may find different ones at the same time.
+//   CRD-1  The run begins once, when every configured node has joined and has its ranks. That it
+//     cannot begin, or that a node is gone, is told to it: what then becomes of the job is its
+//     decision (job_policy.hpp).
+//   CRD-2  The end is told to the reporter exactly once: as the run says it, or that the run's
+//     actor is gone.
 //   CRD-4  A process that was refused is not observed.
 //   CRD-3  After the end every node is told to shut down; the coordinator goes when they are gone
 //     or the grace is over.
 //   CRD-5  A message of an epoch that has ended changes nothing.
 //   CRD-6  A run whose actor dies without a word is an end, too.
-//   CRD-8  One death has one wording: where a launcher sees how processes end, a broken connection
-//     and what failed because of it wait a second for its word.
 //   CRD-7  Connections that came to nothing are told of once for each reason, and shown in the
 //     status as they grow.
+//   CRD-8  One death has one wording: where a launcher sees how processes end, a broken connection
+//     waits a second for its word (and the run for both: JOB-10).
 //
-// Failure policy: a dead node ends the run (recovery is another part's work); a refused node is
-// counted and the cluster goes on.
+// Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
 
 #include <functional>
@@ -81,11 +82,10 @@ struct coordinator_state {
   std::vector<stage_actor> stages;  ///< by rank
   size_t assigned = 0;
   bool assigning = false;
+  bool ready = false;  ///< every rank has its stage: the run begins
   bool ended = false;
   int64_t started_ns = 0;
   int64_t ended_ns = 0;
-  std::optional<msg<fbs::RunEnded>> unexplained;  ///< CRD-8
-  int64_t unexplained_ns = 0;
   std::string config_toml;
   door_counts door;  ///< as last shown
 };

@@ -69,22 +69,6 @@ result<caf::strong_actor_ptr> cast_run(const story& life, const surroundings& ar
   TROUPE_TRY(plan, plan_of(b));
   o.plan = std::move(plan);
   o.epoch = b.epoch;
-  o.stages = peers<stage_actor>(life, around, "stage");
-  o.hosts = b.hosts;
-  o.threads.assign(b.threads.begin(), b.threads.end());
-  o.devices = {b.devices, b.shared_devices};
-  const auto ranks = o.plan.ranks.size();
-  if (o.stages.size() != ranks || o.hosts.size() != ranks || o.threads.size() != ranks ||
-      o.devices.names.size() != ranks)
-    return error{errc::bad_data,
-                 fmt::format("a run of {} ranks with {} stages", ranks, o.stages.size())};
-  const auto loaders = peers<loader_actor>(life, around, "loader");
-  for (size_t at = 0; const auto& p : b.peers) {
-    if (p->role != "loader") continue;
-    for (const auto rank : p->ranks)
-      if (rank >= ranks) return error{errc::bad_data, "a loader of a rank that is none"};
-    o.loaders.push_back({loaders[at++], p->ranks});
-  }
   o.resume = resume_of(b);
   o.archive = peer<archive_actor>(life, around, "archive");
   o.carrier = peer<carrier_actor>(life, around, "carrier");

@@ -128,7 +128,7 @@ void folder_watch::judge_end(const fbs::RunEndedT& e, bool excused) {
   const auto resumed = room_.launch.from.empty() ? 0 : room_.launch.from.back().step;
   if (where == &second() && step_of(e.checkpoint) > resumed) ++room_.counted.second_falls;
   if (e.code != 0 || e.checkpoint.empty() || trouble_ || excused) return;
-  if (name != cp::complete_name(step_of(name)))  // RSV-5
+  if (name != cp::complete_name(step_of(name)))  // JOB-9
     where_.violation(fmt::format("it succeeded with {}, which no start takes by itself", name));
   const auto head = where->disk.head_of(name);
   const auto copy = second().disk.head_of(cp::complete_name(step_of(name)));

@@ -1,123 +1,273 @@
-// Steps, validations, saves and the end of a run.
+// Commands of the policy as messages, and replies as its events.
 #include "actors/train/run.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/base/context.hpp"
 #include "actors/train/gather.hpp"
 #include "actors/train/resume_policy.hpp"
-#include "actors/train/run_save.hpp"
-#include "actors/train/run_start.hpp"
-#include "io/config/load.hpp"
 
 namespace troupe::train {
 
 namespace {
 
+using run_pointer = traced_pointer<run_actor, run_state>;
+
+/// Longest a phase may take: tokenising and allocating are minutes at worst.
+constexpr auto phase_timeout = std::chrono::minutes(30);
+constexpr auto short_timeout = std::chrono::minutes(1);
 constexpr auto step_timeout = std::chrono::minutes(10);
+/// Longest a rank's shard or the commit may take before the checkpoint is given up (presumed
+/// abort).
+constexpr auto save_timeout = std::chrono::minutes(10);
 
-void next_step(run_pointer self);
+void hear(run_pointer self, job_event event);
 
-/// RUN-3.
-void end(run_pointer self, const error& why) {
+message_context context(run_pointer self) {
+  return context_of(*self, self->state.options.epoch);
+}
+
+/// For gather(): every stage by its path, and what is to come from it.
+auto each_stage(std::string what) {
+  return [what = std::move(what)](size_t rank) {
+    return awaited{fmt::format("stage/{}", rank), what};
+  };
+}
+
+/// For gather(): any of a kind.
+auto anyone(const char* whom, const char* what) {
+  return [whom, what](size_t) { return awaited{whom, what}; };
+}
+
+/// For gather(): what is asked in the job's present state fails.
+auto failing(run_pointer self, std::string what) {
+  return [self, what = std::move(what)](size_t, const error& e) {
+    hear(self, heard::ask_failed{e.within(what)});
+  };
+}
+
+/// For gather(): a phase of the start is over.
+auto passing(run_pointer self, start_phase phase) {
+  return [self, phase](const auto&) { hear(self, heard::phase_done{phase}); };
+}
+
+std::string folder_in(const msg<fbs::CheckpointFolder>& m) {
+  return m->directory() ? m->directory()->str() : "";
+}
+
+// -- the start ------------------------------------------------------------------------------------
+
+void open_archive(run_pointer self) {
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.options.archive, short_timeout,
+      make_msg<fbs::OpenArchive>(context(self), [](auto&) {}), {"archive", "the open archive"},
+      [self](const msg<fbs::CheckpointFolder>& folder) {
+        hear(self, heard::phase_done{start_phase::open_archive, folder_in(folder)});
+      },
+      [self](const error& e) { hear(self, heard::ask_failed{e.within("open the archive")}); });
+}
+
+void data_is_open(run_pointer self, const std::vector<msg<fbs::LoaderReady>>& replies) {
   auto& st = self->state;
-  if (std::exchange(st.ended, true)) return;
-  enter(self, "ended");
-  self->send(st.options.coordinator, make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
-               e.code = static_cast<uint8_t>(why.code);
-               e.message = why.message;
-               e.hint = why.hint;
-               e.step = st.step;
-               e.checkpoint = st.checkpoint;
-               e.model = st.model;
-               e.checkpoints = st.checkpoints;
-               e.checkpoint_bytes = st.checkpoint_bytes;
-               e.skipped_checkpoints = st.pace.skipped();
-               e.checkpoint_wait_ms = st.checkpoint_wait_ms;
-             }));
+  for (const auto& r : replies) st.loaders.push_back(r.unpack());
+  heard::phase_done done{start_phase::open_data};
+  if (!st.loaders.empty()) {
+    const auto& l = st.loaders.front();
+    done.tokens = l.tokens;
+    done.train_windows = l.train_windows;
+    done.validation_windows = l.validation_windows;
+  }
+  hear(self, std::move(done));
 }
 
-/// Of as many as will be wanted once what persons asked for has taken effect.
-bool all_steps_done(const run_state& st) {
-  return st.step >= static_cast<uint64_t>(st.requests.wanted().train.steps);
-}
-
-void succeed(run_pointer self) {
-  auto& st = self->state;
-  error none{errc::none, ""};
-  if (st.stop_reason && !all_steps_done(st)) none = {errc::cancelled, *st.stop_reason};
-  end(self, none);
-}
-
-// -- the end -------------------------------------------------------------------------------------
-
-/// The last save must succeed for the run to have succeeded (RSV-4).
-void finish(run_pointer self) {
-  auto& st = self->state;
-  st.finishing = true;
-  // Whoever stops a run without saving, but after its last step, has come too late.
-  const bool wanted = !st.stop_reason || st.stop_saves || all_steps_done(st);
-  if (!wanted) return succeed(self);
-  save_last(self, [self](const status& saved) {
-    if (!saved) return end(self, saved.error());
-    export_model(self, [self] { settle_copies(self, [self] { succeed(self); }); });
-  });
-}
-
-// -- steps --------------------------------------------------------------------------------------
-
-bool due(uint64_t step, int64_t every) {
-  return every > 0 && step % static_cast<uint64_t>(every) == 0;
-}
-
-void report(run_pointer self, const fbs::StepReportT& r) {
-  auto& st = self->state;
-  st.validation_loss = r.validation_loss;
-  self->send(st.options.reporter, make_msg<fbs::StepReport>(context(self), r));
-  const double before = st.checkpoint_wait_ms;
-  save_if_due(self, [self, before] {
-    auto& now = self->state;
-    now.step_wait_ms = now.checkpoint_wait_ms - before;
-    next_step(self);
-  });
-}
-
-void validate(run_pointer self, fbs::StepReportT r) {
-  auto& st = self->state;
-  enter(self, "validating");
-  gather<fbs::ValidationDone>(
-      self, st.options.stages, step_timeout, each_stage("ValidationDone"),
-      [self](size_t) {
-        return std::tuple(make_msg<fbs::Validate>(context(self), [&](auto& v) {
-          v.step = self->state.step;
-          v.batches = static_cast<uint32_t>(self->state.options.plan.job.train.validate_batches);
+void open_data(run_pointer self) {
+  std::vector<loader_actor> targets;
+  for (const auto& l : self->state.crew.loaders) targets.push_back(l.loader);
+  gather<fbs::LoaderReady>(
+      self, targets, phase_timeout, anyone("loader/*", "open data"),
+      [self](size_t i) {
+        const auto& st = self->state;
+        return std::tuple(make_msg<fbs::OpenLoader>(context(self), [&](auto& m) {
+          m.config_toml = st.job.config_toml();
+          m.vocab = static_cast<uint32_t>(st.job.plan().model.vocab);
+          m.consumers = st.crew.loaders[i].ranks;
+          m.first_step = st.job.step() + 1;
+          m.first_row = first_row_after(st.job.tokens(), st.job.plan().job.train.seq_len);
+          m.tells_progress = i == 0;
         }));
       },
-      [self, r](const std::vector<msg<fbs::ValidationDone>>& parts) mutable {
-        double sum = 0;
-        uint64_t targets = 0;
-        for (const auto& p : parts) {
-          sum += p->loss_sum();
-          targets += p->target_count();
-        }
-        if (targets > 0) r.validation_loss = sum / static_cast<double>(targets);
-        report(self, r);
-      },
-      [self](size_t, const error& e) { end(self, e.within("validation")); });
+      [self](const auto& replies) { data_is_open(self, replies); }, failing(self, "open the data"));
 }
 
+fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
+  const auto& o = st.crew;
+  const auto& plan = st.job.plan();
+  const auto& place = plan.ranks[rank];
+  fbs::BuildStageT m;
+  m.rank = static_cast<uint32_t>(rank);
+  m.data_rank = static_cast<uint32_t>(place.data_rank);
+  m.data_ranks = static_cast<uint32_t>(plan.job.parallel.data);
+  m.pipeline_rank = static_cast<uint32_t>(place.pipeline_rank);
+  m.pipeline_ranks = static_cast<uint32_t>(plan.job.parallel.pipeline);
+  m.first_layer = static_cast<uint32_t>(place.layers.first);
+  m.last_layer = static_cast<uint32_t>(place.layers.last);
+  m.threads = static_cast<uint32_t>(o.threads[rank]);
+  m.device = o.devices.names[rank];
+  m.shared_devices = o.devices.shared;
+  m.config_toml = st.job.config_toml();
+  return m;
+}
+
+void build_stages(run_pointer self) {
+  gather<fbs::StageReady>(
+      self, self->state.crew.stages, phase_timeout, each_stage("StageReady"),
+      [self](size_t i) {
+        return std::tuple(make_msg<fbs::BuildStage>(context(self), stage_order(self->state, i)));
+      },
+      [self](const std::vector<msg<fbs::StageReady>>& replies) {
+        heard::phase_done done{start_phase::build_stages};
+        for (const auto& r : replies) done.most_bytes = std::max(done.most_bytes, r->bytes());
+        hear(self, std::move(done));
+      },
+      failing(self, "build the stages"));
+}
+
+void attach_loaders(run_pointer self) {
+  const auto& o = self->state.crew;
+  std::vector<stage_actor> targets;
+  std::vector<size_t> loader_of;
+  for (size_t l = 0; l < o.loaders.size(); ++l)
+    for (auto rank : o.loaders[l].ranks) {
+      targets.push_back(o.stages[rank]);
+      loader_of.push_back(l);
+    }
+  gather<fbs::Ack>(
+      self, targets, short_timeout, anyone("stage/*", "an attached loader"),
+      [self, loader_of](size_t i) {
+        const auto& st = self->state;
+        const auto& facts = st.loaders[loader_of[i]];
+        auto m = make_msg<fbs::AttachLoader>(context(self), [&](auto& a) {
+          a.shared_memory = facts.shared_memory;
+          a.slot_bytes = facts.slot_bytes;
+          a.slots = facts.slots;
+        });
+        return std::tuple(
+            m, caf::actor_cast<caf::strong_actor_ptr>(st.crew.loaders[loader_of[i]].loader));
+      },
+      passing(self, start_phase::attach_loaders), failing(self, "attach the loaders"));
+}
+
+/// Rank of the stage `by` places along the same pipeline, or -1.
+int neighbour(const job_plan& plan, size_t rank, int by) {
+  const int64_t p = plan.ranks[rank].pipeline_rank + by;
+  if (p < 0 || p >= plan.job.parallel.pipeline) return -1;
+  return static_cast<int>(p * plan.job.parallel.data + plan.ranks[rank].data_rank);
+}
+
+void introduce_stages(run_pointer self) {
+  gather<fbs::Ack>(
+      self, self->state.crew.stages, short_timeout, each_stage("known neighbours"),
+      [self](size_t i) {
+        const auto& o = self->state.crew;
+        const auto& plan = self->state.job.plan();
+        const int previous = neighbour(plan, i, -1), next = neighbour(plan, i, +1);
+        auto handle = [&](int rank) {
+          return rank < 0
+                     ? caf::strong_actor_ptr{}
+                     : caf::actor_cast<caf::strong_actor_ptr>(o.stages[static_cast<size_t>(rank)]);
+        };
+        auto m = make_msg<fbs::Neighbours>(context(self), [&](auto& n) {
+          n.previous_rank = previous;
+          n.next_rank = next;
+        });
+        return std::tuple(m, handle(previous), handle(next));
+      },
+      passing(self, start_phase::introduce_stages), failing(self, "introduce the stages"));
+}
+
+void take_offers(run_pointer self, const std::vector<msg<fbs::DataPlaneOffer>>& offers) {
+  auto& book = self->state.addresses = {};
+  status good;
+  for (const auto& offer : offers)
+    if (good) good = book.add(offer);
+  if (good) good = book.check();
+  if (!good) return hear(self, heard::ask_failed{good.error()});
+  hear(self, heard::phase_done{start_phase::open_data_plane});
+}
+
+void open_data_plane(run_pointer self) {
+  gather<fbs::DataPlaneOffer>(
+      self, self->state.crew.stages, short_timeout, each_stage("DataPlaneOffer"),
+      [self](size_t i) {
+        return std::tuple(make_msg<fbs::OpenDataPlane>(
+            context(self), [&](auto& m) { m.host = self->state.crew.hosts[i]; }));
+      },
+      [self](const auto& offers) { take_offers(self, offers); },
+      failing(self, "open the data plane"));
+}
+
+/// Each rank is sent what the others offer to it.
+void connect_data_plane(run_pointer self) {
+  const auto book = std::exchange(self->state.addresses, {});
+  gather<fbs::DataPlaneReady>(
+      self, self->state.crew.stages, short_timeout, each_stage("DataPlaneReady"),
+      [self, &book](size_t i) {  // called before gather() returns
+        return std::tuple(make_msg<fbs::DataPlaneTable>(
+            context(self), [&](auto& m) { m.groups = book.tables_for(i); }));
+      },
+      passing(self, start_phase::connect_data_plane), failing(self, "connect the data plane"));
+}
+
+void load_weights(run_pointer self, const todo::ask& order) {
+  gather<fbs::Loaded>(
+      self, self->state.crew.stages, phase_timeout, each_stage("loaded weights"),
+      [self, &order](size_t) {  // called before gather() returns
+        return std::tuple(make_msg<fbs::LoadCheckpoint>(context(self), [&](auto& m) {
+          m.directory = order.folder;
+          m.optimizer = order.optimizer;
+        }));
+      },
+      passing(self, order.phase), failing(self, fmt::format("load {}", order.folder)));
+}
+
+/// RUN-2.
+void ask(run_pointer self, const todo::ask& order) {
+  switch (order.phase) {
+    case start_phase::open_archive:
+      return open_archive(self);
+    case start_phase::open_data:
+      return open_data(self);
+    case start_phase::build_stages:
+      return build_stages(self);
+    case start_phase::attach_loaders:
+      return attach_loaders(self);
+    case start_phase::introduce_stages:
+      return introduce_stages(self);
+    case start_phase::open_data_plane:
+      return open_data_plane(self);
+    case start_phase::connect_data_plane:
+      return connect_data_plane(self);
+    case start_phase::load_weights:
+      return load_weights(self, order);
+  }
+}
+
+// -- steps ----------------------------------------------------------------------------------------
+
 /// The root of the step's causal tree: all else that happened in it lies under this span.
-void record_step(run_pointer self) {
+void record_step(run_pointer self, uint64_t step) {
   static const auto name = work_name("step");
   const auto& st = self->state;
   work_note w;
   w.name = name;
   w.actor = self->card().number();
   w.span = w.trace = st.step_span;
-  w.number = st.step;
+  w.number = step;
   w.begin_ns = st.step_started_ns;
   w.end_ns = now_ns(*self);
   record_work(w);
@@ -134,170 +284,319 @@ void record_measures(run_pointer self, const fbs::StepReportT& r) {
   if (std::isfinite(r.tokens_per_s)) record_counter({speed, actor, at_ns, r.tokens_per_s});
 }
 
-/// "the loss of step 7 is not a number".
-std::string not_finite(uint64_t step, double loss, double norm) {
-  const double culprit = std::isfinite(loss) ? norm : loss;
-  return fmt::format("the {} of step {} is {}", std::isfinite(loss) ? "gradient norm" : "loss",
-                     step, std::isnan(culprit) ? "not a number" : "infinite");
-}
-
-void step_done(run_pointer self, const std::vector<msg<fbs::StepDone>>& parts) {
-  auto& st = self->state;
-  const auto& job = st.options.plan.job;
-  ++st.step;
-  st.requests.step_ended();
-  record_step(self);
-  st.tokens += static_cast<uint64_t>(job.tokens_per_step());
-  double loss_sum = 0;
-  uint64_t targets = 0;
+void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepDone>>& parts) {
+  record_step(self, step);
+  heard::step_done done;
+  done.grad_norm = parts.front()->grad_norm();
+  done.took_ms = static_cast<double>(now_ns(*self) - self->state.step_started_ns) / 1e6;
   for (const auto& p : parts) {
-    loss_sum += p->loss_sum();
-    targets += p->target_count();
+    done.loss_sum += p->loss_sum();
+    done.targets += p->target_count();
+    done.waited_ms = std::max(done.waited_ms, p->checkpoint_wait_ms());
   }
-  st.loss = loss_sum / static_cast<double>(targets);
-  fbs::StepReportT r;
-  r.step = st.step;
-  r.steps = static_cast<uint64_t>(job.train.steps);
-  r.loss = st.loss;
-  r.grad_norm = parts.front()->grad_norm();
-  r.lr = st.lr.at(static_cast<int64_t>(st.step));
-  r.step_ms = static_cast<double>(now_ns(*self) - st.step_started_ns) / 1e6;
-  r.tokens_per_s = static_cast<double>(job.tokens_per_step()) / (r.step_ms / 1e3);
-  r.flops_per_s = r.tokens_per_s * st.options.plan.model.flops_per_token(job.train.seq_len);
-  r.validation_loss = -1;
-  r.tokens = st.tokens;
-  double waited = 0;  // of the rank that waited longest: the others waited for it
-  for (const auto& p : parts) waited = std::max(waited, p->checkpoint_wait_ms());
-  st.checkpoint_wait_ms += waited;
-  r.checkpoint_wait_ms = waited + std::exchange(st.step_wait_ms, 0);
-  r.saved_step = st.saved_step;
-  if (!std::isfinite(st.loss) || !std::isfinite(r.grad_norm))  // RUN-4
-    return end(self, {errc::training, not_finite(st.step, st.loss, r.grad_norm),
-                      "lower train.lr, raise train.warmup_steps, or look at the data"});
-  record_measures(self, r);
-  if (st.has_validation && due(st.step, job.train.validate_every)) return validate(self, r);
-  report(self, r);
+  hear(self, done);
 }
 
-/// RUN-5: what persons asked for, in order.
-void take_effect(run_pointer self) {
+void run_step(run_pointer self, const todo::run_step& order) {
   auto& st = self->state;
-  for (auto& sentence : st.requests.take_effect()) say(self, std::move(sentence));
-  if (st.options.plan.job == st.requests.job()) return;
-  st.options.plan.job = st.requests.job();
-  st.config_toml = config::to_toml(st.options.plan.job);
-  st.lr = lr_of(st.options.plan.job.train);
-}
-
-void next_step(run_pointer self) {
-  auto& st = self->state;
-  if (st.stop_reason || all_steps_done(st)) return finish(self);  // RUN-2
-  take_effect(self);
-  st.waiting = st.requests.paused();
-  if (st.waiting) return enter(self, "paused");
-  enter(self, "training");
-  st.requests.step_begins();
   st.step_started_ns = now_ns(*self);
   st.step_span = next_span();
   gather<fbs::StepDone>(
-      self, st.options.stages, step_timeout,
-      each_stage(fmt::format("StepDone of step {}", st.step + 1)),
-      [self](size_t) {
+      self, st.crew.stages, step_timeout,
+      each_stage(fmt::format("StepDone of step {}", order.step)),
+      [self, order](size_t) {
         const auto root = context_within(*self, self->state.options.epoch, self->state.step_span);
         return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {
-          m.step = self->state.step + 1;
-          m.lr = self->state.lr.at(static_cast<int64_t>(self->state.step) + 1);
+          m.step = order.step;
+          m.lr = order.lr;
         }));
       },
-      [self](const std::vector<msg<fbs::StepDone>>& parts) { step_done(self, parts); },
-      [self](size_t rank, const error& e) {
-        end(self, e.within(fmt::format("step {} on rank {}", self->state.step + 1, rank)));
+      [self, step = order.step](const auto& parts) { step_done(self, step, parts); },
+      [self, step = order.step](size_t rank, const error& e) {
+        hear(self, heard::ask_failed{e.within(fmt::format("step {} on rank {}", step, rank))});
       });
 }
 
-// -- what a person may say ------------------------------------------------------------------------
-
-msg<fbs::Ack> agreed(run_pointer self, const message_header& cause, std::string text) {
-  return make_msg<fbs::Ack>(context_of(*self, cause), [&](auto& a) { a.text = std::move(text); });
+void validate(run_pointer self, const todo::validate& order) {
+  gather<fbs::ValidationDone>(
+      self, self->state.crew.stages, step_timeout, each_stage("ValidationDone"),
+      [self, order](size_t) {
+        return std::tuple(make_msg<fbs::Validate>(context(self), [&](auto& v) {
+          v.step = order.step;
+          v.batches = order.batches;
+        }));
+      },
+      [self](const std::vector<msg<fbs::ValidationDone>>& parts) {
+        heard::validated done;
+        for (const auto& p : parts) {
+          done.loss_sum += p->loss_sum();
+          done.targets += p->target_count();
+        }
+        hear(self, done);
+      },
+      failing(self, "validation"));
 }
 
-caf::error not_now(const run_state& st) {
-  if (st.ended) return to_caf({errc::unavailable, "the run has ended"});
-  if (st.stop_reason) return to_caf({errc::unavailable, "the run is stopping"});
-  if (st.finishing)
-    return to_caf({errc::unavailable, "the last step is made: the run saves and ends"});
-  return {};
+// -- checkpoints ----------------------------------------------------------------------------------
+
+void save(run_pointer self, const todo::save& order) {
+  const auto failed = [self, step = order.step](size_t, const error& e) {
+    hear(self, heard::save_failed{step, e.within("save")});
+  };
+  gather<fbs::Saved>(
+      self, self->state.crew.stages, save_timeout,
+      each_stage(fmt::format("its shard of checkpoint {}", order.step)),
+      [self, &order](size_t) {  // called before gather() returns
+        return std::tuple(make_msg<fbs::SaveCheckpoint>(context(self), [&](auto& m) {
+          m.step = order.step;
+          m.directory = order.folder;
+        }));
+      },
+      [self, step = order.step](const std::vector<msg<fbs::Saved>>& votes) {
+        uint64_t bytes = 0;
+        for (const auto& vote : votes) bytes += vote->bytes();
+        self->state.votes[step] = votes;
+        hear(self, heard::shards_saved{step, bytes});
+      },
+      failed);
 }
 
-/// The answer to a request; while paused it takes effect at once.
-caf::result<msg<fbs::Ack>> answered(run_pointer self, const message_header& cause,
-                                    result<std::string> text) {
-  if (!text) return to_caf(text.error());
-  auto answer = agreed(self, cause, std::move(*text));
-  if (!self->state.waiting) return answer;
-  take_effect(self);
-  if (!self->state.requests.paused()) next_step(self);
-  return answer;
-}
-
-caf::result<msg<fbs::Ack>> pause(run_pointer self, const msg<fbs::Pause>& m) {
-  auto& st = self->state;
-  if (auto e = not_now(st)) return e;
-  return answered(self, m.header(), st.requests.pause(m->reason() ? m->reason()->str() : ""));
-}
-
-caf::result<msg<fbs::Ack>> resume(run_pointer self, const msg<fbs::Resume>& m) {
-  auto& st = self->state;
-  if (auto e = not_now(st)) return e;
-  return answered(self, m.header(), st.requests.resume());
-}
-
-/// Between two steps (while paused) the save begins at once, and its end is the answer.
-caf::result<msg<fbs::Ack>> checkpoint_now(run_pointer self, const msg<fbs::CheckpointNow>& m) {
-  auto& st = self->state;
-  if (auto e = not_now(st)) return e;
-  if (!st.waiting) {
-    st.save_wanted = true;
-    return agreed(self, m.header(), fmt::format("saves after step {}", st.save_point));
-  }
-  if (st.step > 0 && st.saved_step == st.step)
-    return agreed(self, m.header(), fmt::format("saved already: {}", st.checkpoint));
-  if (st.pace.open().contains(st.step))
-    return agreed(self, m.header(), fmt::format("step {} is being saved already", st.step));
-  auto rp = self->make_response_promise<msg<fbs::Ack>>();
-  begin_save(self, [self, rp, header = m.header()](const status& s) mutable {
-    if (s)
-      rp.deliver(agreed(self, header, fmt::format("saved {}", self->state.checkpoint)));
-    else
-      rp.deliver(to_caf(s.error()));
+void commit(run_pointer self, const todo::commit& order) {
+  const auto votes = self->state.votes.extract(order.step);
+  auto m = make_msg<fbs::CommitCheckpoint>(context(self), [&](fbs::CommitCheckpointT& c) {
+    c.step = order.step;
+    c.directory = order.folder;
+    c.tokens = order.tokens;
+    c.loss = order.loss;
+    c.validation_loss = order.validation_loss;
+    c.state = order.state;
+    for (const auto& vote : votes.mapped())
+      c.shards.push_back(std::make_unique<fbs::SavedT>(vote.unpack()));
   });
-  return rp;
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.options.archive, save_timeout, m,
+      {"archive", fmt::format("the commit of checkpoint {}", order.step)},
+      [self, step = order.step](const msg<fbs::CheckpointFolder>& folder) {
+        hear(self, heard::committed{step, folder_in(folder)});
+      },
+      [self, step = order.step](const error& e) {
+        hear(self, heard::save_failed{step, e.within("commit the checkpoint")});
+      });
 }
 
-caf::result<msg<fbs::Ack>> set_value(run_pointer self, const msg<fbs::SetValue>& m) {
+void reopen_archive(run_pointer self) {
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.options.archive, save_timeout,
+      make_msg<fbs::OpenArchive>(context(self), [](auto&) {}), {"archive", "the open archive"},
+      [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::archive_open{}); },
+      [self](const error& e) { hear(self, heard::archive_open{e}); });
+}
+
+void export_model(run_pointer self, const todo::export_model& order) {
+  auto m = make_msg<fbs::ExportModel>(context(self), [&](auto& e) {
+    e.checkpoint = order.checkpoint;
+    e.directory = order.folder;
+  });
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.options.archive, save_timeout, m, {"archive", "the exported model"},
+      [self](const msg<fbs::CheckpointFolder>& folder) {
+        hear(self, heard::exported{folder_in(folder), {}});
+      },
+      [self](const error& e) {
+        hear(self, heard::exported{"", e});
+      });
+}
+
+void finish_copies(run_pointer self, const todo::finish_copies& order) {
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.options.carrier, std::chrono::seconds(order.patience_s),
+      make_msg<fbs::FinishCopies>(context(self),
+                                  [&](auto& f) {
+                                    f.step = order.step;
+                                    f.directory = order.folder;
+                                  }),
+      {"carrier", fmt::format("checkpoint {} in the second tier", order.step)},
+      [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::copied{}); },
+      [self](const error& e) { hear(self, heard::copied{e}); });
+}
+
+// -- what is said of it ---------------------------------------------------------------------------
+
+void show(run_pointer self) {
+  const auto& job = self->state.job;
+  publish(self, std::string(job.phase()),
+          fmt::format(R"({{"step":{},"steps":{},"loss":{},"saved_step":{},"saving":[{}],)"
+                      R"("checkpoints":{},"skipped_checkpoints":{},"checkpoint_wait_ms":{:.3f}}})",
+                      job.step(), job.plan().job.train.steps,
+                      std::isfinite(job.loss()) ? fmt::format("{}", job.loss()) : "null",
+                      job.saved_step(), fmt::join(job.pace().open(), ","), job.checkpoints(),
+                      job.pace().skipped(), job.checkpoint_wait_ms()));
+}
+
+void say(run_pointer self, const todo::say& what) {
+  self->send(self->state.options.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
+               n.level = what.warning ? fbs::NoticeLevel::warning : fbs::NoticeLevel::info;
+               n.text = what.text;
+             }));
+}
+
+void answer(run_pointer self, const todo::answer& what) {
+  auto asked = self->state.requests.extract(what.request);
+  if (asked.empty()) return;
+  auto& [promise, cause] = asked.mapped();
+  if (what.text)
+    promise.deliver(
+        make_msg<fbs::Ack>(context_of(*self, cause), [&](auto& a) { a.text = *what.text; }));
+  else
+    promise.deliver(to_caf(what.text.error()));
+}
+
+/// RUN-3.
+void end(run_pointer self, const error& why) {
+  const auto& st = self->state;
+  self->send(st.options.coordinator, make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
+               e.code = static_cast<uint8_t>(why.code);
+               e.message = why.message;
+               e.hint = why.hint;
+               e.step = st.job.step();
+               e.checkpoint = st.job.checkpoint();
+               e.model = st.job.model();
+               e.checkpoints = st.job.checkpoints();
+               e.checkpoint_bytes = st.job.checkpoint_bytes();
+               e.skipped_checkpoints = st.job.pace().skipped();
+               e.checkpoint_wait_ms = st.job.checkpoint_wait_ms();
+             }));
+}
+
+// -- between the policy and the messages ----------------------------------------------------------
+
+struct executor {
+  run_pointer self;
+
+  void operator()(const todo::ask& c) const { ask(self, c); }
+  void operator()(const todo::run_step& c) const { run_step(self, c); }
+  void operator()(const todo::validate& c) const { validate(self, c); }
+  void operator()(const todo::measure& c) const { record_measures(self, c.step); }
+  void operator()(const todo::report& c) const {
+    self->send(self->state.options.reporter, make_msg<fbs::StepReport>(context(self), c.step));
+  }
+  void operator()(const todo::save& c) const { save(self, c); }
+  void operator()(const todo::commit& c) const { commit(self, c); }
+  void operator()(const todo::abandon& c) const {
+    self->state.votes.erase(c.step);
+    self->send(self->state.options.archive,
+               make_msg<fbs::AbandonCheckpoint>(context(self), [&](auto& a) {
+                 a.step = c.step;
+                 a.directory = c.folder;
+               }));
+  }
+  void operator()(const todo::copy& c) const {
+    self->send(self->state.options.carrier,
+               make_msg<fbs::CopyCheckpoint>(context(self), [&](auto& m) {
+                 m.step = c.step;
+                 m.directory = c.folder;
+               }));
+  }
+  void operator()(const todo::reopen_archive&) const { reopen_archive(self); }
+  void operator()(const todo::export_model& c) const { export_model(self, c); }
+  void operator()(const todo::finish_copies& c) const { finish_copies(self, c); }
+  void operator()(const todo::wait& c) const {
+    self->delayed_send(self, std::chrono::nanoseconds(c.ns), caf::tick_atom_v);
+  }
+  void operator()(const todo::say& c) const { say(self, c); }
+  void operator()(const todo::answer& c) const { answer(self, c); }
+  void operator()(const todo::show&) const { show(self); }
+  void operator()(const todo::end& c) const { end(self, c.why); }
+};
+
+/// RUN-1.
+void hear(run_pointer self, job_event event) {
   auto& st = self->state;
-  if (auto e = not_now(st)) return e;
-  return answered(
-      self, m.header(),
-      st.requests.set(m->key() ? m->key()->str() : "", m->value() ? m->value()->str() : ""));
+  st.unheard.push_back(std::move(event));
+  if (std::exchange(st.handling, true)) return;
+  while (!st.unheard.empty()) {
+    const auto next = std::move(st.unheard.front());
+    st.unheard.pop_front();
+    for (const auto& command : st.job.on(next, now_ns(*self))) std::visit(executor{self}, command);
+  }
+  st.handling = false;
+}
+
+/// A person's request; the policy's answer is the answer.
+template <class Event>
+caf::result<msg<fbs::Ack>> asked(run_pointer self, const message_header& cause, Event event) {
+  auto& st = self->state;
+  event.request = ++st.last_request;
+  auto promise = self->make_response_promise<msg<fbs::Ack>>();
+  st.requests[event.request] = {promise, cause};
+  hear(self, std::move(event));
+  return promise;
+}
+
+std::string text_of(const flatbuffers::String* s) {
+  return s ? s->str() : "";
+}
+
+/// As the paths of checkpoints in it have it.
+std::filesystem::path tier_folder(const std::string& dir) {
+  if (dir.empty()) return {};
+  const auto path = std::filesystem::absolute(dir).lexically_normal();
+  return path.has_filename() ? path : path.parent_path();
+}
+
+/// The crew as the coordinator names it; an error where it does not fit the plan.
+result<run_crew> crew_of(const job_plan& plan, const msg<fbs::ClusterReady>& m,
+                         const std::vector<caf::strong_actor_ptr>& handles) {
+  const auto ready = m.unpack();
+  const auto ranks = plan.ranks.size();
+  run_crew crew;
+  size_t loaders = 0;
+  for (const auto& n : ready.nodes) loaders += n->loader_ranks.empty() ? 0 : 1;
+  if (ready.devices.size() != ranks || handles.size() != ranks + loaders)
+    return error{errc::bug, fmt::format("a crew of {} stages and loaders for {} ranks",
+                                        handles.size(), ranks)};
+  crew.devices = {ready.devices, ready.shared_devices};
+  for (size_t r = 0; r < ranks; ++r) {
+    const auto node = static_cast<size_t>(plan.ranks[r].node);
+    if (node >= ready.nodes.size())
+      return error{errc::bug, fmt::format("rank {} is on a node that is not there", r)};
+    crew.stages.push_back(caf::actor_cast<stage_actor>(handles[r]));
+    crew.hosts.push_back(ready.nodes[node]->host);
+    crew.threads.push_back(static_cast<int>(ready.nodes[node]->threads));
+  }
+  for (size_t next = ranks; const auto& n : ready.nodes) {
+    if (n->loader_ranks.empty()) continue;
+    if (std::any_of(n->loader_ranks.begin(), n->loader_ranks.end(),
+                    [&](uint32_t rank) { return rank >= ranks; }))
+      return error{errc::bug, "a loader of a rank that is not there"};
+    crew.loaders.push_back({caf::actor_cast<loader_actor>(handles[next++]), n->loader_ranks});
+  }
+  return crew;
+}
+
+void begin(run_pointer self, const msg<fbs::ClusterReady>& m,
+           const std::vector<caf::strong_actor_ptr>& handles) {
+  auto crew = crew_of(self->state.job.plan(), m, handles);
+  if (!crew) return hear(self, heard::not_admitted{crew.error()});
+  self->state.crew = std::move(*crew);
+  hear(self, heard::admitted{});
+}
+
+/// Of an epoch that has ended. Epoch 0 is of a person, who lives in none.
+bool of_the_past(run_pointer self, const any_msg& m) {
+  return m.epoch() != 0 && !epoch_gate(self->state.options.epoch).accepts(m);
 }
 
 /// What a fresh run is made of.
 void describe(const run_state& st, fbs::LifeBirthT& b) {
   const auto& o = st.options;
   b.epoch = o.epoch;
-  b.config_toml = st.config_toml;
-  b.hosts = o.hosts;
-  b.threads.assign(o.threads.begin(), o.threads.end());
-  b.devices = o.devices.names;
-  b.shared_devices = o.devices.shared;
+  b.config_toml = st.job.config_toml();
   if (o.resume) {
     b.resume = o.resume->path.string();
     b.resume_step = o.resume->step;
     b.resume_state = checkpoint::format_state(o.resume->state);
   }
-  for (const auto& s : o.stages) add_peer(b, "stage", s);
-  for (const auto& l : o.loaders) add_peer(b, "loader", l.loader, l.ranks);
   add_peer(b, "archive", o.archive);
   if (o.carrier) add_peer(b, "carrier", o.carrier);
   add_peer(b, "reporter", o.reporter);
@@ -306,61 +605,49 @@ void describe(const run_state& st, fbs::LifeBirthT& b) {
 
 }  // namespace
 
-message_context context(run_pointer self) {
-  return context_of(*self, self->state.options.epoch);
-}
-
 run_actor::behavior_type run(run_pointer self, run_options options) {
   guard_mailbox(self);
   introduce(self, "run");
   auto& st = self->state;
   st.options = std::move(options);
-  st.config_toml = config::to_toml(st.options.plan.job);
+  auto second = tier_folder(st.options.plan.job.checkpoint.second.dir);
+  st.job = job_policy(std::move(st.options.plan), st.options.epoch, st.options.resume,
+                      std::move(second));
   note_birth([&](fbs::LifeBirthT& b) { describe(st, b); });
-  st.lr = lr_of(st.options.plan.job.train);
-  if (st.options.resume) {
-    st.step = st.options.resume->step;
-    if (lies_in_place(st.options.resume->path, st.options.plan.job.checkpoint))  // RSV-5
-      st.saved_step = st.step;
-    st.checkpoint = st.options.resume->path.string();
-    st.loss = st.options.resume->state.loss;
-    st.tokens = st.options.resume->state.tokens;
-    if (st.tokens == 0)  // a checkpoint that does not say
-      st.tokens = st.step * static_cast<uint64_t>(st.options.plan.job.tokens_per_step());
-  }
-  st.save_point = st.step + 1;
-  st.requests = requests_policy(
-      st.options.plan.job, st.step,
-      st.options.resume ? st.options.resume->state.set : decltype(checkpoint::train_state::set)());
-  enter(self, "starting");
-  start_up(
-      self,
-      [self] {
-        self->state.begun = true;
-        if (!self->state.ended) next_step(self);
-      },
-      [self](const error& e) { end(self, e); });
+  show(self);
   return {
       status_handler(self),
+      [self](const msg<fbs::ClusterReady>& m, const std::vector<caf::strong_actor_ptr>& handles) {
+        if (!of_the_past(self, m)) begin(self, m, handles);
+      },
+      [self](const msg<fbs::AdmissionFailed>& m) {
+        if (of_the_past(self, m)) return;
+        hear(self, heard::not_admitted{
+                       {static_cast<errc>(m->code()), text_of(m->message()), text_of(m->hint())}});
+      },
+      [self](const msg<fbs::NodeLost>& m) {
+        if (!of_the_past(self, m))
+          hear(self, heard::node_lost{text_of(m->node()), text_of(m->how())});
+      },
       [self](const msg<fbs::Notice>& m) {
-        if (!self->state.ended) self->send(self->state.options.reporter, m);  // RUN-3
+        if (self->state.job.state() != job_state::ended)  // RUN-3
+          self->send(self->state.options.reporter, m);
       },
       [self](const msg<fbs::StopTraining>& m) {
-        auto& now = self->state;
-        if (m.epoch() != 0 && !epoch_gate(now.options.epoch).accepts(m)) return;  // 0: a person's
-        now.stop_reason = m->reason() ? m->reason()->str() : "stopped";
-        now.stop_saves = m->save();
-        if (!now.begun) return end(self, {errc::cancelled, *now.stop_reason});  // RUN-6
-        if (std::exchange(now.waiting, false)) next_step(self);
-        if (now.stop_saves) return;
-        leave_copies(self);
-        retry_last(self);  // once more, without a pause
+        if (of_the_past(self, m)) return;
+        hear(self, heard::stop{m->reason() ? m->reason()->str() : "stopped", m->save()});
       },
-      [self](const msg<fbs::Pause>& m) { return pause(self, m); },
-      [self](const msg<fbs::Resume>& m) { return resume(self, m); },
-      [self](const msg<fbs::CheckpointNow>& m) { return checkpoint_now(self, m); },
-      [self](const msg<fbs::SetValue>& m) { return set_value(self, m); },
-      [self](caf::tick_atom) { retry_last(self); },
+      [self](const msg<fbs::Pause>& m) {
+        return asked(self, m.header(), heard::pause{0, pause_cause::person, text_of(m->reason())});
+      },
+      [self](const msg<fbs::Resume>& m) { return asked(self, m.header(), heard::resume{}); },
+      [self](const msg<fbs::CheckpointNow>& m) {
+        return asked(self, m.header(), heard::save_now{});
+      },
+      [self](const msg<fbs::SetValue>& m) {
+        return asked(self, m.header(), heard::set_value{0, text_of(m->key()), text_of(m->value())});
+      },
+      [self](caf::tick_atom) { hear(self, heard::tick{}); },
   };
 }
 

@@ -94,7 +94,7 @@ def function_faults(lines):
         stripped = line.rstrip()
         if start is None:
             opens = re.match(r"^( {0,2})\S.*\)[\w\s:&>,<()-]*\{$", stripped)
-            if opens and not re.match(r"^\s*(namespace|class|struct|if|for|while|switch|TEST_SUITE)\b", stripped):
+            if opens and not re.match(r"^\s*((namespace|class|struct|if|for|while|switch|TEST_SUITE)\b|\w+->)", stripped):
                 start, indent = number, len(opens.group(1))
         elif stripped.startswith(" " * indent + "}"):  # also the "});" of a lambda in a call
             if number - start + 1 > MAX_FUNCTION_LINES:

@@ -1,0 +1,588 @@
+// What each rule of the table does (job_table.cpp).
+#include "actors/train/job_policy.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/train/resume_policy.hpp"
+#include "io/checkpoint/catalog.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+using enum job_state;
+
+/// How long a better word is waited for. A coordinator that sees a connection break waits half of
+/// it for its launcher's word.
+constexpr int64_t word_patience_ns = 2'000'000'000;
+
+struct phase_facts {
+  job_state state;
+  std::string_view phase;  ///< as a person reads it; empty: still the one before
+};
+
+constexpr std::array<phase_facts, 8> phases{{{opening, "opening the archive"},
+                                             {opening, "opening the data"},
+                                             {building, "building the stages"},
+                                             {building, ""},
+                                             {building, ""},
+                                             {connecting, "connecting the data plane"},
+                                             {connecting, ""},
+                                             {loading, "loading weights"}}};
+
+const phase_facts& facts_of(start_phase phase) {
+  return phases[static_cast<size_t>(phase)];
+}
+
+/// "the loss of step 7 is not a number".
+std::string not_finite(uint64_t step, double loss, double norm) {
+  const double culprit = std::isfinite(loss) ? norm : loss;
+  return fmt::format("the {} of step {} is {}", std::isfinite(loss) ? "gradient norm" : "loss",
+                     step, std::isnan(culprit) ? "not a number" : "infinite");
+}
+
+bool due(uint64_t step, int64_t every) {
+  return every > 0 && step % static_cast<uint64_t>(every) == 0;
+}
+
+}  // namespace
+
+job_policy::job_policy(job_plan plan, uint32_t epoch,
+                       const std::optional<checkpoint::entry>& resume, std::filesystem::path second)
+    : plan_(std::move(plan)),
+      epoch_(epoch),
+      second_(std::move(second)),
+      resume_(resume),
+      config_toml_(config::to_toml(plan_.job)),
+      lr_(lr_of(plan_.job.train)) {
+  if (resume_) {
+    step_ = resume_->step;
+    if (lies_in_place(resume_->path, plan_.job.checkpoint)) saved_step_ = step_;  // JOB-9
+    checkpoint_ = resume_->path.string();
+    loss_ = resume_->state.loss;
+    tokens_ = resume_->state.tokens;
+    if (tokens_ == 0)  // a checkpoint that does not say
+      tokens_ = step_ * static_cast<uint64_t>(plan_.job.tokens_per_step());
+  }
+  save_point_ = step_ + 1;
+  requests_ = requests_policy(
+      plan_.job, step_, resume_ ? resume_->state.set : decltype(checkpoint::train_state::set)());
+}
+
+std::vector<job_command> job_policy::on(const job_event& event, int64_t now_ns) {
+  now_ns_ = now_ns;
+  const auto rules = job_rules();
+  const auto rule = std::find_if(rules.begin(), rules.end(), [&](const job_rule& r) {
+    return r.event == event.index() && r.is_for(state_);
+  });
+  if (rule != rules.end())
+    (this->*rule->act)(event);
+  else
+    refuse(event);
+  return std::exchange(out_, {});
+}
+
+/// JOB-6: what comes after the end, or too late for its state. Persons are told why.
+void job_policy::refuse(const job_event& event) {
+  ++refused_;
+  const auto request = std::visit(
+      [](const auto& e) -> uint64_t {
+        if constexpr (requires { e.request; })
+          return e.request;
+        else
+          return 0;
+      },
+      event);
+  if (request == 0) return;
+  const char* const why = state_ == ended || state_ == explaining ? "the run has ended"
+                          : stop_                                 ? "the run is stopping"
+                                  : "the last step is made: the run saves and ends";
+  answer(request, error{errc::unavailable, why});
+}
+
+void job_policy::enter(job_state state, std::string_view phase) {
+  state_ = state;
+  phase_ = phase;
+  out_.push_back(todo::show{});
+}
+
+void job_policy::say(std::string text, bool warning) {
+  out_.push_back(todo::say{std::move(text), warning});
+}
+
+/// JOB-3.
+void job_policy::end(const error& why) {
+  enter(ended, "ended");
+  for (const auto& [step, order] : orders_)
+    if (order.request != 0) answer(order.request, error{errc::unavailable, "the run has ended"});
+  out_.push_back(todo::end{why});
+}
+
+// -- the start ------------------------------------------------------------------------------------
+
+void job_policy::begin(const job_event&) {
+  begin_phase(start_phase::open_archive);  // what cannot be saved need not be trained
+}
+
+void job_policy::begin_phase(start_phase phase, std::string folder) {
+  const auto& facts = facts_of(phase);
+  phase_asked_ = phase;
+  if (!facts.phase.empty()) enter(facts.state, facts.phase);
+  out_.push_back(todo::ask{phase, std::move(folder), resume_.has_value()});
+}
+
+void job_policy::next_phase(const job_event& event) {
+  const auto& done = std::get<heard::phase_done>(event);
+  if (done.phase != phase_asked_) return refuse(event);
+  const auto& job = plan_.job;
+  switch (done.phase) {
+    case start_phase::open_archive:
+      archive_folder_ = done.folder;
+      return begin_phase(start_phase::open_data);
+    case start_phase::open_data:
+      has_validation_ = done.validation_windows > 0;
+      say(fmt::format(
+          "data: {} tokens, {} training windows ({:.1f} steps an epoch), {} held out", done.tokens,
+          done.train_windows,
+          static_cast<double>(done.train_windows) / static_cast<double>(job.train.batch),
+          done.validation_windows));
+      return begin_phase(start_phase::build_stages);
+    case start_phase::build_stages:
+      say(fmt::format(
+          "model: {} with {} layers, {:.2f} M parameters; {} data x {} pipeline ranks, {:.0f} MiB "
+          "on the largest",
+          gpu::to_string(plan_.model.family), plan_.model.layers,
+          static_cast<double>(plan_.model.parameters()) / 1e6, job.parallel.data,
+          job.parallel.pipeline, static_cast<double>(done.most_bytes) / (1 << 20)));
+      return begin_phase(start_phase::attach_loaders);
+    case start_phase::connect_data_plane:
+      return load();
+    case start_phase::load_weights:
+      return next_step();
+    default:
+      return begin_phase(static_cast<start_phase>(static_cast<int>(done.phase) + 1));
+  }
+}
+
+void job_policy::load() {
+  const auto& model = plan_.job.model;
+  const bool pretrained = !model.path.empty() && model.init != config::weight_init::random;
+  if (!resume_ && !pretrained) return next_step();
+  const auto folder = resume_ ? resume_->path.string() : model.path;
+  say(resume_ ? fmt::format("resuming after step {} from {}", step_, folder)
+              : fmt::format("starting from the weights of {}", folder));
+  begin_phase(start_phase::load_weights, folder);
+}
+
+void job_policy::fail(const job_event& event) {
+  end_with_word(std::get<heard::ask_failed>(event).why);
+}
+
+/// JOB-10.
+void job_policy::end_with_word(const error& why) {
+  const bool has_launcher = plan_.job.cluster.launch != config::launch_mode::external;
+  if (why.code != errc::unavailable || !has_launcher) return end(why);
+  unexplained_ = why;
+  enter(explaining, "ending");
+  out_.push_back(todo::wait{word_patience_ns});
+}
+
+void job_policy::end_unexplained(const job_event&) {
+  end(*unexplained_);
+}
+
+void job_policy::give_up(const job_event& event) {
+  end(std::get<heard::not_admitted>(event).why);
+}
+
+void job_policy::stop_start(const job_event& event) {
+  end({errc::cancelled, std::get<heard::stop>(event).reason});  // JOB-2
+}
+
+// -- steps ----------------------------------------------------------------------------------------
+
+/// Of as many as will be wanted once what persons asked for has taken effect.
+bool job_policy::all_steps_done() const {
+  return step_ >= static_cast<uint64_t>(requests_.wanted().train.steps);
+}
+
+/// JOB-5: what persons asked for, in order.
+void job_policy::take_effect() {
+  for (auto& sentence : requests_.take_effect()) say(std::move(sentence));
+  if (requests_.paused())
+    pauses_.insert(pause_cause::person);
+  else
+    pauses_.erase(pause_cause::person);
+  if (plan_.job == requests_.job()) return;
+  plan_.job = requests_.job();
+  config_toml_ = config::to_toml(plan_.job);
+  lr_ = lr_of(plan_.job.train);
+}
+
+void job_policy::next_step() {
+  if (stop_ || all_steps_done()) return finish();  // JOB-2
+  take_effect();
+  if (!pauses_.empty()) return enter(paused, "paused");
+  enter(stepping, "training");
+  requests_.step_begins();
+  out_.push_back(todo::run_step{step_ + 1, lr_.at(static_cast<int64_t>(step_) + 1)});
+}
+
+void job_policy::end_step(const job_event& event) {
+  const auto& done = std::get<heard::step_done>(event);
+  const auto& job = plan_.job;
+  ++step_;
+  requests_.step_ended();
+  tokens_ += static_cast<uint64_t>(job.tokens_per_step());
+  loss_ = done.loss_sum / static_cast<double>(done.targets);
+  report_ = {};
+  report_.step = step_;
+  report_.steps = static_cast<uint64_t>(job.train.steps);
+  report_.loss = loss_;
+  report_.grad_norm = done.grad_norm;
+  report_.lr = lr_.at(static_cast<int64_t>(step_));
+  report_.step_ms = done.took_ms;
+  report_.tokens_per_s = static_cast<double>(job.tokens_per_step()) / (report_.step_ms / 1e3);
+  report_.flops_per_s = report_.tokens_per_s * plan_.model.flops_per_token(job.train.seq_len);
+  report_.validation_loss = -1;
+  report_.tokens = tokens_;
+  checkpoint_wait_ms_ += done.waited_ms;
+  report_.checkpoint_wait_ms = done.waited_ms + std::exchange(step_wait_ms_, 0);
+  report_.saved_step = saved_step_;
+  if (!std::isfinite(loss_) || !std::isfinite(done.grad_norm))  // JOB-4
+    return end({errc::training, not_finite(step_, loss_, done.grad_norm),
+                "lower train.lr, raise train.warmup_steps, or look at the data"});
+  out_.push_back(todo::measure{report_});
+  if (!has_validation_ || !due(step_, job.train.validate_every)) return report();
+  enter(validating, "validating");
+  out_.push_back(todo::validate{step_, static_cast<uint32_t>(job.train.validate_batches)});
+}
+
+void job_policy::end_validation(const job_event& event) {
+  const auto& done = std::get<heard::validated>(event);
+  if (done.targets > 0) report_.validation_loss = done.loss_sum / static_cast<double>(done.targets);
+  report();
+}
+
+void job_policy::report() {
+  validation_loss_ = report_.validation_loss;
+  out_.push_back(todo::report{report_});
+  save_if_due();
+}
+
+/// Begins a checkpoint if one is due or asked for and there is room; else does what
+/// checkpoint.when_busy says.
+void job_policy::save_if_due() {
+  using verdict = checkpoint::pace_policy::verdict;
+  const auto& c = plan_.job.checkpoint;
+  const bool asked = std::exchange(save_wanted_, false);
+  save_point_ = step_ + 1;
+  switch (pace_.at_step_end(step_, c.every, c.when_busy, asked)) {
+    case verdict::begin:
+      begin_save(archive_folder_);
+      break;
+    case verdict::wait:
+      waits_since_ns_ = now_ns_;
+      pauses_.insert(pause_cause::room);
+      return enter(paused, "waiting for an older checkpoint");
+    case verdict::skip:
+      if (pace_.skipped() == 1)
+        say(fmt::format("checkpoint of step {} left out: two older ones are still being written "
+                        "(checkpoint.when_busy is skip; the summary counts them)",
+                        step_),
+            true);
+      break;
+    case verdict::postpone:
+    case verdict::none:
+      break;
+  }
+  next_step();
+}
+
+// -- checkpoints ----------------------------------------------------------------------------------
+
+/// JOB-7.
+void job_policy::begin_save(const std::filesystem::path& folder, uint64_t request) {
+  checkpoint::train_state state{step_, tokens_, loss_, config_toml_, requests_.changes()};
+  order o;
+  o.tokens = tokens_;
+  o.loss = loss_;
+  o.validation_loss = validation_loss_;
+  o.folder = folder / io::checkpoint::partial_name(step_, epoch_);
+  o.state = checkpoint::format_state(state);
+  o.request = request;
+  pace_.begun(step_);
+  out_.push_back(todo::save{step_, o.folder.string()});
+  orders_[step_] = std::move(o);
+  show_while_paused();
+}
+
+void job_policy::commit_save(const job_event& event) {
+  const auto& saved = std::get<heard::shards_saved>(event);
+  const auto it = orders_.find(saved.step);
+  if (it == orders_.end()) return refuse(event);
+  auto& o = it->second;
+  o.bytes = saved.bytes;
+  out_.push_back(
+      todo::commit{saved.step, o.tokens, o.loss, o.validation_loss, o.folder.string(), o.state});
+}
+
+void job_policy::end_save(const job_event& event) {
+  const auto& done = std::get<heard::committed>(event);
+  const auto it = orders_.find(done.step);
+  if (it == orders_.end()) return refuse(event);
+  if (done.step >= saved_step_ && !done.folder.empty()) {
+    saved_step_ = done.step;
+    checkpoint_ = done.folder;
+  }
+  ++checkpoints_;
+  checkpoint_bytes_ += it->second.bytes;
+  offer_copy(done);
+  save_ended(done.step, {});
+}
+
+/// The second tier may copy it now, unless it was saved there.
+void job_policy::offer_copy(const heard::committed& done) {
+  if (second_.empty() || done.folder.empty()) return;
+  if (std::filesystem::path(done.folder).parent_path() == second_) return;
+  out_.push_back(todo::copy{done.step, done.folder});
+}
+
+/// No step shows a paused job's numbers anew.
+void job_policy::show_while_paused() {
+  if (state_ == paused && !pauses_.contains(pause_cause::room)) out_.push_back(todo::show{});
+}
+
+void job_policy::abandon_save(const job_event& event) {
+  const auto& failed = std::get<heard::save_failed>(event);
+  const auto it = orders_.find(failed.step);
+  if (it == orders_.end()) return refuse(event);
+  out_.push_back(todo::abandon{failed.step, it->second.folder.string()});
+  save_ended(failed.step, failed.why);
+}
+
+/// JOB-7 holds after the end, too.
+void job_policy::abandon_late(const job_event& event) {
+  const auto* saved = std::get_if<heard::shards_saved>(&event);
+  const auto it = orders_.find(saved ? saved->step : std::get<heard::save_failed>(event).step);
+  if (it == orders_.end()) return refuse(event);
+  out_.push_back(todo::abandon{it->first, it->second.folder.string()});
+  orders_.erase(it);
+}
+
+void job_policy::copy_late(const job_event& event) {
+  const auto& done = std::get<heard::committed>(event);
+  if (orders_.erase(done.step) == 0) return refuse(event);
+  offer_copy(done);
+}
+
+void job_policy::save_ended(uint64_t step, const status& how) {
+  const auto o = std::move(orders_.extract(step).mapped());
+  pace_.ended(step);
+  if (!how) {
+    save_failure_ = how.error();
+    const auto what =
+        fmt::format("checkpoint of step {} in {}", step, o.folder.parent_path().string());
+    if (!last_save_ || last_save_->is_news(what, how.error()))
+      say(fmt::format("checkpoint of step {} failed: {}", step, render(how.error())), true);
+  }
+  if (o.request != 0)
+    answer(o.request,
+           how ? result<std::string>(fmt::format("saved {}", checkpoint_)) : how.error());
+  show_while_paused();
+  if (pauses_.contains(pause_cause::room) && pace_.has_room()) {
+    pauses_.erase(pause_cause::room);
+    step_wait_ms_ = static_cast<double>(now_ns_ - waits_since_ns_) / 1e6;
+    checkpoint_wait_ms_ += step_wait_ms_;
+    begin_save(archive_folder_);
+    return next_step();
+  }
+  if (state_ == settling && pace_.open().empty()) judge_last();
+}
+
+// -- the end --------------------------------------------------------------------------------------
+
+/// No step follows. The last save must succeed for the job to have succeeded (JOB-8).
+void job_policy::finish() {
+  // Whoever stops a job without saving, but after its last step, has come too late.
+  if (stop_ && !stop_->saves && !all_steps_done()) return succeed();
+  const auto& c = plan_.job.checkpoint;
+  last_save_.emplace(c.room_wait_s * 1'000'000'000, !second_.empty());
+  state_ = settling;
+  if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(archive_folder_);
+  if (pace_.open().empty()) return judge_last();
+  enter(settling, "finishing checkpoints");
+}
+
+/// Before the first step there is nothing to save.
+bool job_policy::last_is_saved() const {
+  return step_ == 0 || saved_step_ == step_;
+}
+
+/// The latest try of the last save has ended, one way or the other.
+void job_policy::judge_last() {
+  if (last_is_saved()) {
+    if (last_save_->has_waited())
+      say(fmt::format("the last checkpoint, of step {}, is saved: {}", step_, checkpoint_));
+    return export_model();
+  }
+  const auto why = save_failure_.value_or(error{errc::io, "the last save failed"});
+  const bool given_up = stop_ && !stop_->saves;
+  const auto next = given_up ? std::nullopt : last_save_->failed(why, now_ns_);
+  if (!next) return end_with_word(why);
+  using tier = checkpoint::last_save_policy::tier;
+  next_try_ = next->where == tier::second ? second_ : archive_folder_;
+  if (next->pause_ns == 0) return reopen();
+  const auto what = fmt::format("the last checkpoint, of step {}, waits for room in {}", step_,
+                                next_try_.string());
+  if (last_save_->is_news(what, why))
+    say(fmt::format("{} ({}): it is tried again every {} s (checkpoint.room_wait_s is {})", what,
+                    checkpoint::cause_of(why), next->pause_ns / 1'000'000'000,
+                    plan_.job.checkpoint.room_wait_s),
+        true);
+  enter(waiting, "waiting for room");
+  out_.push_back(todo::wait{next->pause_ns});
+}
+
+/// The archive is asked first: it has then removed what the try before left, and its folder is
+/// there; the second tier's does not depend on it.
+void job_policy::reopen() {
+  state_ = reopening;
+  out_.push_back(todo::reopen_archive{});
+}
+
+void job_policy::try_again(const job_event& event) {
+  const auto& open = std::get<heard::archive_open>(event);
+  if (open.why_not && next_try_ != second_) {
+    save_failure_ = open.why_not->within("open the archive");
+    return judge_last();
+  }
+  begin_save(next_try_);
+  enter(settling, "finishing checkpoints");
+}
+
+void job_policy::end_wait(const job_event&) {
+  reopen();
+}
+
+/// The model of the last checkpoint as a Hugging Face folder, if the job wants one.
+void job_policy::export_model() {
+  const auto& job = plan_.job;
+  if (!job.checkpoint.export_model || checkpoint_.empty()) return copy_last();
+  enter(exporting, "exporting the model");
+  out_.push_back(
+      todo::export_model{checkpoint_, (std::filesystem::path(job.job.output) / "model").string()});
+}
+
+void job_policy::end_export(const job_event& event) {
+  const auto& done = std::get<heard::exported>(event);
+  if (done.why_not)
+    say(render(*done.why_not), true);
+  else
+    model_ = done.folder;
+  copy_last();
+}
+
+/// Waits for the copy of the last checkpoint into the second tier, as long as
+/// checkpoint.second.wait_s says; what fails is a warning.
+void job_policy::copy_last() {
+  const auto patience_s = plan_.job.checkpoint.second.wait_s;
+  if (second_.empty() || checkpoint_.empty() || patience_s == 0) return succeed();
+  enter(copying, "copying to the second tier");
+  out_.push_back(todo::finish_copies{saved_step_, checkpoint_, patience_s});
+}
+
+void job_policy::end_copies(const job_event& event) {
+  if (const auto& why = std::get<heard::copied>(event).why_not)
+    say(fmt::format("the last checkpoint, of step {}, is not in the second tier: {}", saved_step_,
+                    render(*why)),
+        true);
+  succeed();
+}
+
+void job_policy::succeed() {
+  if (stop_ && !all_steps_done()) return end({errc::cancelled, stop_->reason});
+  end({errc::none, ""});
+}
+
+// -- stops and nodes ------------------------------------------------------------------------------
+
+void job_policy::stop_steps(const job_event& event) {
+  stop_ = std::get<heard::stop>(event);
+  // Where an older checkpoint is waited for, the one that is due begins first.
+  if (state_ == paused && !pauses_.contains(pause_cause::room)) next_step();
+  if (state_ == copying && !stop_->saves) succeed();
+}
+
+/// Who stops again without saving ends what only waits.
+void job_policy::hurry(const job_event& event) {
+  stop_ = std::get<heard::stop>(event);
+  if (stop_->saves) return;
+  if (state_ == copying) return succeed();
+  if (state_ == waiting) reopen();  // once more, without a pause
+}
+
+/// Without spare nodes a job that loses one ends.
+void job_policy::lose_node(const job_event& event) {
+  const auto& lost = std::get<heard::node_lost>(event);
+  end({errc::unavailable, fmt::format("node {} {}", lost.name, lost.how),
+       "look at its log and its host; training resumes from the last checkpoint with `troupe up`"});
+}
+
+// -- what is asked of it --------------------------------------------------------------------------
+
+void job_policy::answer(uint64_t request, result<std::string> text) {
+  out_.push_back(todo::answer{request, std::move(text)});
+}
+
+/// While paused a request takes effect at once.
+void job_policy::answer_and_do(uint64_t request, result<std::string> text) {
+  const bool good = bool(text);
+  answer(request, std::move(text));
+  if (!good || state_ != paused || pauses_.contains(pause_cause::room)) return;
+  take_effect();
+  if (pauses_.empty()) next_step();
+}
+
+void job_policy::ask_pause(const job_event& event) {
+  if (stop_) return refuse(event);
+  const auto& asked = std::get<heard::pause>(event);
+  if (asked.cause == pause_cause::person)
+    return answer_and_do(asked.request, requests_.pause(asked.reason));
+  pauses_.insert(asked.cause);
+}
+
+void job_policy::ask_resume(const job_event& event) {
+  if (stop_) return refuse(event);
+  const auto& asked = std::get<heard::resume>(event);
+  if (asked.cause == pause_cause::person) return answer_and_do(asked.request, requests_.resume());
+  if (pauses_.erase(asked.cause) > 0 && state_ == paused && pauses_.empty()) next_step();
+}
+
+void job_policy::ask_setting(const job_event& event) {
+  if (stop_) return refuse(event);
+  const auto& asked = std::get<heard::set_value>(event);
+  answer_and_do(asked.request, requests_.set(asked.key, asked.value));
+}
+
+/// Between two steps (while paused) the save begins at once, and its end is the answer.
+void job_policy::ask_save(const job_event& event) {
+  if (stop_) return refuse(event);
+  const auto request = std::get<heard::save_now>(event).request;
+  if (state_ != paused || pauses_.contains(pause_cause::room)) {
+    save_wanted_ = true;
+    return answer(request, fmt::format("saves after step {}", save_point_));
+  }
+  if (step_ > 0 && saved_step_ == step_)
+    return answer(request, fmt::format("saved already: {}", checkpoint_));
+  if (pace_.open().contains(step_))
+    return answer(request, fmt::format("step {} is being saved already", step_));
+  begin_save(archive_folder_, request);
+}
+
+}  // namespace troupe::train

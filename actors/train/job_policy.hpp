@@ -1,0 +1,419 @@
+// The job: what happens next, decided in one place. The run (run.hpp) tells it what it hears and
+// does what it answers; parts that watch nodes, power or speed propose by events of their own.
+//
+// Pure: events in, commands out; it is handed the time.
+//
+// Checkpoints go on beside the steps: saving(n) is no state but a set (pace_policy.hpp). Pauses are
+// a set of causes as well; each is lifted by whoever made it, and steps go on when none is left.
+// docs/job-states.md has the picture, made from the table.
+//
+// Invariants
+//   JOB-1  Between two steps no rank computes: what happens there sees one state of the model.
+//   JOB-2  A stop that is asked for while a step runs takes effect after the step; in the start it
+//     ends the job at once: there is nothing to save.
+//   JOB-3  `end` is answered exactly once; after it nothing is said, reported or asked of a rank.
+//   JOB-4  A step whose loss is not finite ends the job; the last checkpoint stays.
+//   JOB-5  A request of a person gets exactly one answer. What it asks for takes effect between
+//     steps, or is refused at once; the answer names the step (requests_policy.hpp).
+//   JOB-6  Each (state, event) has its rule, or is refused: counted, and a person is told why.
+//   JOB-7  A checkpoint is of the state between two steps: `save` stands before the next
+//     `run_step`. Each one that begins ends as exactly one of: committed, failed. A failed one is
+//     told as a warning and leaves nothing behind, also after the end; the newest committed one is
+//     the job's.
+//   JOB-8  The last checkpoint is tried again, in the second tier and in the first, as long as
+//     checkpoint.room_wait_s (last_save_policy.hpp); what it waits for is said once, and when that
+//     is over.
+//   JOB-9  A job that went on from what no start takes by itself (RSM-4) saves that state as its
+//     own, even where no step was left to make.
+//   JOB-10  One death has one wording: where a launcher sees how processes end, what failed as the
+//     peers of a dead node see it waits for the word of that node's end.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "actors/checkpoint/catalog.hpp"
+#include "actors/checkpoint/last_save_policy.hpp"
+#include "actors/checkpoint/pace_policy.hpp"
+#include "actors/train/plan.hpp"
+#include "actors/train/requests_policy.hpp"
+#include "messages/schemas/train_generated.h"
+
+namespace troupe::train {
+
+enum class job_state : uint8_t {
+  admitting,   ///< nodes are missing
+  opening,     ///< the archive, then the data
+  building,    ///< stages: model, loaders, neighbours
+  connecting,  ///< the data plane
+  loading,     ///< weights
+  stepping,
+  validating,
+  paused,
+  settling,    ///< no step follows: checkpoints that are under way end, the last one too
+  waiting,     ///< for room, before the last one is tried again
+  reopening,   ///< the archive, before that try
+  exporting,   ///< the model
+  copying,     ///< to the second tier
+  explaining,  ///< something failed as where a node has died: a word of one is waited for
+  ended,
+};
+inline constexpr size_t job_state_count = static_cast<size_t>(job_state::ended) + 1;
+std::string_view to_string(job_state state) noexcept;
+
+/// What is asked of the archive, of all loaders or of all ranks in the start, in this order.
+enum class start_phase : uint8_t {
+  open_archive,
+  open_data,
+  build_stages,
+  attach_loaders,
+  introduce_stages,
+  open_data_plane,
+  connect_data_plane,
+  load_weights,
+};
+
+/// Who or what keeps steps from beginning; each lifts its own.
+enum class pause_cause : uint8_t {
+  person,
+  room,   ///< two older checkpoints are still being written
+  power,  ///< the power governor
+  nodes,  ///< a node is missing
+};
+
+// -- what is heard --------------------------------------------------------------------------------
+
+namespace heard {
+
+/// Every node has its ranks.
+struct admitted {};
+/// They have not, and will not.
+struct not_admitted {
+  error why;
+};
+struct phase_done {
+  start_phase phase;
+  std::string folder = {};  ///< of open_archive: where checkpoints go, absolute
+  /// Of open_data, as the first loader says.
+  uint64_t tokens = 0, train_windows = 0, validation_windows = 0;
+  uint64_t most_bytes = 0;  ///< of build_stages: on the largest rank
+};
+/// What is asked in this state was refused, or did not come.
+struct ask_failed {
+  error why;
+};
+struct step_done {
+  double loss_sum = 0;  ///< over all targets
+  uint64_t targets = 0;
+  double grad_norm = 0;
+  double took_ms = 0;
+  double waited_ms = 0;  ///< for checkpoints, of the rank that waited longest
+};
+struct validated {
+  double loss_sum = 0;
+  uint64_t targets = 0;
+};
+/// Every rank has written its shard.
+struct shards_saved {
+  uint64_t step = 0, bytes = 0;
+};
+struct committed {
+  uint64_t step = 0;
+  std::string folder;
+};
+struct save_failed {
+  uint64_t step = 0;
+  error why;
+};
+struct archive_open {
+  std::optional<error> why_not;
+};
+struct exported {
+  std::string folder;
+  std::optional<error> why_not;
+};
+struct copied {
+  std::optional<error> why_not;
+};
+/// What `wait` asked for is over.
+struct tick {};
+struct stop {
+  std::string reason;
+  bool saves = true;
+};
+/// `request` numbers what a person asks; 0: a part of the program does.
+struct pause {
+  uint64_t request = 0;
+  pause_cause cause = pause_cause::person;
+  std::string reason;
+};
+struct resume {
+  uint64_t request = 0;
+  pause_cause cause = pause_cause::person;
+};
+struct set_value {
+  uint64_t request = 0;
+  std::string key, value;
+};
+struct save_now {
+  uint64_t request = 0;
+};
+/// A node is gone; `how` is a sentence about it without its name.
+struct node_lost {
+  std::string name, how;
+};
+
+}  // namespace heard
+
+using job_event =
+    std::variant<heard::admitted, heard::not_admitted, heard::phase_done, heard::ask_failed,
+                 heard::step_done, heard::validated, heard::shards_saved, heard::committed,
+                 heard::save_failed, heard::archive_open, heard::exported, heard::copied,
+                 heard::tick, heard::stop, heard::pause, heard::resume, heard::set_value,
+                 heard::save_now, heard::node_lost>;
+inline constexpr size_t job_event_count = std::variant_size_v<job_event>;
+std::string_view name_of_event(size_t index) noexcept;
+
+// -- what is to be done ---------------------------------------------------------------------------
+
+namespace todo {
+
+struct ask {
+  start_phase phase;
+  std::string folder = {};  ///< of load_weights
+  bool optimizer = false;   ///< of load_weights: it is a checkpoint, not a model folder
+};
+struct run_step {
+  uint64_t step = 0;
+  double lr = 0;
+};
+struct validate {
+  uint64_t step = 0;
+  uint32_t batches = 0;
+};
+/// For pictures: as soon as the step is over, its validation comes later.
+struct measure {
+  fbs::StepReportT step;
+};
+struct report {
+  fbs::StepReportT step;
+};
+struct save {
+  uint64_t step = 0;
+  std::string folder;  ///< its partial one
+};
+struct commit {
+  uint64_t step = 0, tokens = 0;
+  double loss = 0, validation_loss = -1;
+  std::string folder;  ///< its partial one
+  std::string state;   ///< train_state.json
+};
+struct abandon {
+  uint64_t step = 0;
+  std::string folder;
+};
+/// The second tier may copy it now.
+struct copy {
+  uint64_t step = 0;
+  std::string folder;
+};
+struct reopen_archive {};
+struct export_model {
+  std::string checkpoint, folder;
+};
+struct finish_copies {
+  uint64_t step = 0;
+  std::string folder;
+  int64_t patience_s = 0;
+};
+struct wait {
+  int64_t ns = 0;
+};
+struct say {
+  std::string text;
+  bool warning = false;
+};
+struct answer {
+  uint64_t request = 0;
+  result<std::string> text;
+};
+/// The phase and the numbers of the status have changed.
+struct show {};
+/// errc::none: what was wanted is done.
+struct end {
+  error why;
+};
+
+}  // namespace todo
+
+using job_command =
+    std::variant<todo::ask, todo::run_step, todo::validate, todo::measure, todo::report, todo::save,
+                 todo::commit, todo::abandon, todo::copy, todo::reopen_archive, todo::export_model,
+                 todo::finish_copies, todo::wait, todo::say, todo::answer, todo::show, todo::end>;
+
+// -- the table (job_table.cpp) --------------------------------------------------------------------
+
+class job_policy;
+
+/// What an event does in some states. All that no rule names is refused (JOB-6).
+struct job_rule {
+  size_t event;  ///< its place in job_event
+  std::string_view name;
+  uint32_t from;  ///< the states, bits by job_state
+  uint32_t to;    ///< where it may lead, the state it was in not counted
+  void (job_policy::*act)(const job_event&);
+
+  constexpr bool is_for(job_state s) const noexcept {
+    return (from >> static_cast<unsigned>(s) & 1) != 0;
+  }
+  constexpr bool may_lead_to(job_state s) const noexcept {
+    return (to >> static_cast<unsigned>(s) & 1) != 0;
+  }
+};
+std::span<const job_rule> job_rules();
+
+/// The table as a picture (Mermaid), as docs/job-states.md has it.
+std::string job_diagram();
+
+// -------------------------------------------------------------------------------------------------
+
+class job_policy {
+ public:
+  job_policy() = default;
+  /// `second`: the folder of the second tier, absolute; empty: there is none.
+  job_policy(job_plan plan, uint32_t epoch, const std::optional<checkpoint::entry>& resume,
+             std::filesystem::path second = {});
+
+  /// What is to be done now, in this order.
+  std::vector<job_command> on(const job_event& event, int64_t now_ns);
+
+  job_state state() const noexcept { return state_; }
+  /// What a person is shown: "training", "paused", "waiting for an older checkpoint".
+  std::string_view phase() const noexcept { return phase_; }
+  const std::set<pause_cause>& pauses() const noexcept { return pauses_; }
+  const job_plan& plan() const noexcept { return plan_; }
+  const std::string& config_toml() const noexcept { return config_toml_; }
+  uint64_t step() const noexcept { return step_; }  ///< last finished
+  uint64_t tokens() const noexcept { return tokens_; }
+  double loss() const noexcept { return loss_; }
+  uint64_t saved_step() const noexcept { return saved_step_; }
+  const std::string& checkpoint() const noexcept { return checkpoint_; }
+  const std::string& model() const noexcept { return model_; }
+  const checkpoint::pace_policy& pace() const noexcept { return pace_; }
+  uint64_t checkpoints() const noexcept { return checkpoints_; }
+  uint64_t checkpoint_bytes() const noexcept { return checkpoint_bytes_; }
+  double checkpoint_wait_ms() const noexcept { return checkpoint_wait_ms_; }
+  /// Events that came where no rule is for them (JOB-6).
+  uint64_t refused() const noexcept { return refused_; }
+
+ private:
+  friend std::span<const job_rule> job_rules();
+
+  /// A checkpoint that is under way; what of the job it speaks of may have gone on.
+  struct order {
+    uint64_t tokens = 0, bytes = 0;
+    double loss = 0, validation_loss = -1;
+    std::filesystem::path folder;  ///< its partial one
+    std::string state;
+    uint64_t request = 0;  ///< who waits for its end
+  };
+
+  // Rules; see job_policy.cpp.
+  void begin(const job_event&);
+  void give_up(const job_event&);
+  void next_phase(const job_event&);
+  void fail(const job_event&);
+  void end_step(const job_event&);
+  void end_validation(const job_event&);
+  void commit_save(const job_event&);
+  void end_save(const job_event&);
+  void abandon_save(const job_event&);
+  void abandon_late(const job_event&);
+  void copy_late(const job_event&);
+  void try_again(const job_event&);
+  void end_export(const job_event&);
+  void end_copies(const job_event&);
+  void end_wait(const job_event&);
+  void end_unexplained(const job_event&);
+  void stop_start(const job_event&);
+  void stop_steps(const job_event&);
+  void hurry(const job_event&);
+  void ask_pause(const job_event&);
+  void ask_resume(const job_event&);
+  void ask_setting(const job_event&);
+  void ask_save(const job_event&);
+  void lose_node(const job_event&);
+  void refuse(const job_event&);
+
+  void enter(job_state state, std::string_view phase);
+  void say(std::string text, bool warning = false);
+  void end(const error& why);
+  void end_with_word(const error& why);
+  bool all_steps_done() const;
+  void begin_phase(start_phase phase, std::string folder = {});
+  void next_step();
+  void take_effect();
+  void report();
+  void save_if_due();
+  void begin_save(const std::filesystem::path& folder, uint64_t request = 0);
+  void save_ended(uint64_t step, const status& how);
+  void load();
+  void finish();
+  void offer_copy(const heard::committed& done);
+  void show_while_paused();
+  bool last_is_saved() const;
+  void judge_last();
+  void reopen();
+  void answer(uint64_t request, result<std::string> text);
+  void answer_and_do(uint64_t request, result<std::string> text);
+  void export_model();
+  void copy_last();
+  void succeed();
+
+  job_plan plan_;
+  uint32_t epoch_ = 1;
+  std::filesystem::path second_;
+  std::optional<checkpoint::entry> resume_;
+  std::string config_toml_;
+  gpu::lr_schedule lr_;
+  job_state state_ = job_state::admitting;
+  std::string_view phase_ = "gathering";
+  start_phase phase_asked_ = start_phase::open_archive;
+  uint64_t step_ = 0, tokens_ = 0;
+  double loss_ = 0;
+  fbs::StepReportT report_;
+  double validation_loss_ = -1;  ///< after the last step; negative: not measured
+  bool has_validation_ = false;
+  std::set<pause_cause> pauses_;
+  std::optional<heard::stop> stop_;
+  requests_policy requests_;
+  bool save_wanted_ = false;  ///< a person asked for a checkpoint
+  uint64_t save_point_ = 1;   ///< the step after which it is decided next whether to save
+  std::filesystem::path archive_folder_;
+  checkpoint::pace_policy pace_;
+  std::map<uint64_t, order> orders_;
+  uint64_t saved_step_ = 0;
+  std::string checkpoint_, model_;
+  std::optional<checkpoint::last_save_policy> last_save_;
+  std::filesystem::path next_try_;  ///< where the last one is tried next
+  std::optional<error> save_failure_;
+  std::optional<error> unexplained_;  ///< JOB-10
+  uint64_t checkpoints_ = 0, checkpoint_bytes_ = 0;
+  double checkpoint_wait_ms_ = 0;  ///< of the whole run
+  double step_wait_ms_ = 0;        ///< of it, before the current step
+  int64_t waits_since_ns_ = 0;
+  uint64_t refused_ = 0;
+  int64_t now_ns_ = 0;
+  std::vector<job_command> out_;
+};
+
+}  // namespace troupe::train
