@@ -116,7 +116,8 @@ namespace troupe::cluster {
 
 bool accepting_is_ours() {
   constexpr const char* name = "_ZN3caf6policy3tcp10try_acceptERii";
-  return dlsym(RTLD_DEFAULT, name) == reinterpret_cast<void*>(&caf::policy::tcp::try_accept);
+  void* const found = dlsym(RTLD_DEFAULT, name);  // null: CAF is part of the program, no other is
+  return found == nullptr || found == reinterpret_cast<void*>(&caf::policy::tcp::try_accept);
 }
 
 }  // namespace troupe::cluster

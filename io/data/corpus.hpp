@@ -2,7 +2,7 @@
 //
 // Every document's ids are followed by the tokenizer's end-of-text id; where it has none, documents
 // are parted by an empty line ("\n\n") that is tokenised like text. Long documents are cut into
-// pieces of about 1 MiB at line ends where the tokenizer says that cutting changes nothing; several
+// pieces of about 256 KiB at line ends where the tokenizer says that cutting changes nothing; several
 // threads tokenise the pieces.
 //
 // Invariants:
@@ -32,7 +32,7 @@ struct corpus_progress {
 
 struct corpus_options {
   unsigned threads = 0;          ///< 0 = as many as the machine has, at most 16
-  size_t piece_bytes = 1 << 20;  ///< a piece is cut after about so many; at least 1
+  size_t piece_bytes = 1 << 18;  ///< a piece is cut after about so many; at least 1
   /// Called by the calling thread, as often as it has tokenised a piece itself: a piece is how long
   /// a cancelled preparing goes on. False cancels.
   std::function<bool(const corpus_progress&)> progress;
