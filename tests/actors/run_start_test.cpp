@@ -1,0 +1,323 @@
+// The run's start: what it asks of whom, phase by phase, and what it makes of refusals, deaths and
+// silence in each.
+#include <array>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "actors/train/addresses_policy.hpp"
+#include "tests/actors/scripted_run.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using namespace std::chrono_literals;
+using troupe::test::partner;
+using troupe::train::test::any_has;
+using troupe::train::test::begun_before;
+using troupe::train::test::folder_of;
+using troupe::train::test::run_epoch;
+using troupe::train::test::scripted_run;
+
+namespace {
+
+struct phase_of_start {
+  start_phase phase;
+  std::chrono::minutes patience;
+  const char* words;  ///< in what it fails with
+};
+constexpr std::array phases_of_start{
+    phase_of_start{start_phase::open_archive, 1min, "open the archive: "},
+    phase_of_start{start_phase::open_data, 30min, "open the data: "},
+    phase_of_start{start_phase::build_stages, 30min, "build the stages: "},
+    phase_of_start{start_phase::attach_loaders, 1min, "attach the loaders: "},
+    phase_of_start{start_phase::introduce_stages, 1min, "introduce the stages: "},
+    phase_of_start{start_phase::open_data_plane, 1min, "open the data plane: "},
+    phase_of_start{start_phase::connect_data_plane, 1min, "connect the data plane: "},
+    phase_of_start{start_phase::load_weights, 30min, "load /first/step-00000002: "}};
+
+/// One whose phases before this have passed; all but the last partner have answered in it.
+struct run_in_phase : scripted_run {
+  partner asked;
+
+  run_in_phase(const phase_of_start& at, config::launch_mode launch)
+      : scripted_run({"", "", launch, begun_before()}) {
+    admit();
+    for (const auto& before : phases_of_start)
+      if (before.phase < at.phase) pass_phase(before.phase);
+    asked = pass_phase(at.phase, false);
+  }
+  void refuse(start_phase phase, const error& why) {
+    switch (phase) {
+      case start_phase::open_archive:
+        return asked.take<fbs::OpenArchive>().refuse(why);
+      case start_phase::open_data:
+        return asked.take<fbs::OpenLoader>().refuse(why);
+      case start_phase::build_stages:
+        return asked.take<fbs::BuildStage>().refuse(why);
+      case start_phase::attach_loaders:
+        return asked.take<fbs::AttachLoader>().refuse(why);
+      case start_phase::introduce_stages:
+        return asked.take<fbs::Neighbours>().refuse(why);
+      case start_phase::open_data_plane:
+        return asked.take<fbs::OpenDataPlane>().refuse(why);
+      case start_phase::connect_data_plane:
+        return asked.take<fbs::DataPlaneTable>().refuse(why);
+      case start_phase::load_weights:
+        return asked.take<fbs::LoadCheckpoint>().refuse(why);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("run: the start asks archive, loaders and stages for what the plan and the crew say") {
+  scripted_run f;
+  f.admit();
+  auto archive = f.archive.take<fbs::OpenArchive>();
+  CHECK(archive.m.epoch() == run_epoch);
+  CHECK(f.loaders[0].idle());  // what cannot be saved need not be trained
+  f.give_folder(archive, "/first");
+  for (size_t i = 0; i < 2; ++i) {
+    const auto open = f.loaders[i].take<fbs::OpenLoader>();
+    const auto m = open.m.unpack();
+    CHECK(m.vocab == 300);
+    CHECK(m.consumers == std::vector{static_cast<uint32_t>(i)});
+    CHECK(m.first_step == 1);
+    CHECK(m.first_row == 0);
+    CHECK(m.tells_progress == (i == 0));
+    CHECK(m.config_toml.find("steps = 4") != std::string::npos);
+    CHECK(f.stages[0].idle());  // all loaders are waited for
+    open.answer<fbs::LoaderReady>([&](auto& r) { r = f.data_of(i); });
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const auto build = f.stages[i].take<fbs::BuildStage>();
+    const auto m = build.m.unpack();
+    CHECK(m.rank == i);
+    CHECK(m.data_rank == 0);
+    CHECK(m.data_ranks == 1);
+    CHECK(m.pipeline_rank == i);
+    CHECK(m.pipeline_ranks == 2);
+    CHECK(m.first_layer == (i == 0 ? 0 : 3));
+    CHECK(m.last_layer == (i == 0 ? 3 : 5));
+    CHECK(m.threads == 3 + i);
+    CHECK(m.device == fmt::format("cuda:{}", i));
+    CHECK(m.shared_devices);
+    build.answer<fbs::StageReady>([&](auto& r) { r.bytes = (5 - i) << 20; });
+  }
+  CHECK_FALSE(f.stages[0].idle());
+  const auto said = f.said();
+  CHECK(any_has(said, "data: 1000 tokens, 100 training windows"));
+  CHECK(any_has(said, "5 MiB on the largest"));
+}
+
+TEST_CASE("run: the stages meet their loaders, their neighbours and each other, and step") {
+  scripted_run f;
+  f.admit();
+  for (int p = 0; p < static_cast<int>(start_phase::attach_loaders); ++p)
+    f.pass_phase(static_cast<start_phase>(p));
+  for (size_t i = 0; i < 2; ++i) {
+    const auto attach = f.stages[i].take<fbs::AttachLoader>();
+    CHECK(attach->shared_memory()->str() == fmt::format("/memory{}", i));
+    CHECK(attach->slot_bytes() == 64 + i);
+    CHECK(attach->slots() == 4 + i);
+    CHECK(attach.handle(1) == f.loaders[i].self());
+    attach.answer<fbs::Ack>();
+  }
+  const auto first = f.stages[0].take<fbs::Neighbours>();
+  CHECK(first->previous_rank() == -1);
+  CHECK(first->next_rank() == 1);
+  CHECK(first.handle(1) == nullptr);
+  CHECK(first.handle(2) == f.stages[1].self());
+  first.answer<fbs::Ack>();
+  const auto second = f.stages[1].take<fbs::Neighbours>();
+  CHECK(second->previous_rank() == 0);
+  CHECK(second->next_rank() == -1);
+  CHECK(second.handle(1) == f.stages[0].self());
+  CHECK(second.handle(2) == nullptr);
+  second.answer<fbs::Ack>();
+  for (size_t i = 0; i < 2; ++i) {
+    const auto open = f.stages[i].take<fbs::OpenDataPlane>();
+    CHECK(open->host()->str() == fmt::format("host{}", i));
+    open.answer<fbs::DataPlaneOffer>([&](auto& o) { f.offer(o, i); });
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    const auto table = f.stages[i].take<fbs::DataPlaneTable>();
+    REQUIRE(table->groups()->size() == 1);
+    const auto list = address_list::of(table->groups()->Get(0)->addresses());
+    REQUIRE(list);
+    CHECK(list->all() ==
+          std::vector{fmt::format("from 0 to {}", i), fmt::format("from 1 to {}", i)});
+    table.answer<fbs::DataPlaneReady>();
+  }
+  for (const auto& stage : f.stages) {
+    const auto run_step = stage.take<fbs::RunStep>();
+    CHECK(run_step->step() == 1);
+    CHECK(run_step->lr() > 0);
+    CHECK(run_step.m.header().parent == run_step.m.header().trace_low);  // the step's root
+  }
+  CHECK(f.status().state == "training");
+  CHECK(f.coordinator.idle());
+}
+
+TEST_CASE("run: what it goes on from is loaded by every stage, and the data begin behind it") {
+  scripted_run f({"", "", {}, begun_before()});
+  f.admit();
+  f.pass_phase(start_phase::open_archive);
+  for (const auto& loader : f.loaders) {
+    const auto open = loader.take<fbs::OpenLoader>();
+    CHECK(open->first_step() == 3);
+    CHECK(open->first_row() == 4);  // 32 tokens in rows of 8
+    open.answer<fbs::LoaderReady>([&](auto& r) { r = f.data_of(0); });
+  }
+  for (int p = 2; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+    f.pass_phase(static_cast<start_phase>(p));
+  for (const auto& stage : f.stages) {
+    const auto load = stage.take<fbs::LoadCheckpoint>();
+    CHECK(load->directory()->str() == folder_of(2));
+    CHECK(load->optimizer());
+    CHECK(f.stages[1].take_all<fbs::RunStep>().empty());
+    load.answer<fbs::Loaded>();
+  }
+  CHECK(f.stages[1].take<fbs::RunStep>()->step() == 3);
+}
+
+TEST_CASE("run: a crew that does not fit the plan ends it") {
+  const auto refused = [](const char* words, auto spoil) {
+    scripted_run f;
+    auto ready = f.crew();
+    auto handles = f.crew_handles();
+    spoil(ready, handles);
+    f.admit(ready, handles);
+    const auto end = f.ended();
+    CHECK(end.code == static_cast<uint8_t>(errc::bug));
+    CHECK(end.message.find(words) != std::string::npos);
+    CHECK(f.archive.idle());
+  };
+  refused("a crew of 3", [](auto&, auto& handles) { handles.pop_back(); });
+  refused("a crew of 5", [](auto&, auto& handles) { handles.push_back(handles[0]); });
+  refused("a crew of 4", [](auto& ready, auto&) { ready.devices.pop_back(); });
+  refused("a crew of 4", [](auto& ready, auto&) { ready.nodes[1]->loader_ranks.clear(); });
+  refused("rank 1 is on a node that is not there", [](auto& ready, auto& handles) {
+    ready.nodes.pop_back();
+    handles.pop_back();
+  });
+  refused("a loader of a rank that is not there",
+          [](auto& ready, auto&) { ready.nodes[1]->loader_ranks = {2}; });
+}
+
+TEST_CASE("run: a refusal in any phase of the start ends it with whose and what it was") {
+  for (const auto& at : phases_of_start) {
+    run_in_phase f(at, config::launch_mode::local);
+    CAPTURE(at.words);
+    CHECK(f.coordinator.idle());
+    f.refuse(at.phase, {errc::io, "no such disk", "buy one"});
+    const auto end = f.ended();
+    CHECK(end.code == static_cast<uint8_t>(errc::io));
+    CHECK(end.message == at.words + std::string("no such disk"));
+    CHECK(end.hint == "buy one");
+    CHECK(f.status().state == "ended");
+  }
+}
+
+TEST_CASE("RUN-2: silence in any phase of the start ends it when its time is over, not before") {
+  for (const auto& at : phases_of_start) {
+    run_in_phase f(at, config::launch_mode::local);
+    CAPTURE(at.words);
+    f.pass(at.patience - 1ms);
+    CHECK(f.coordinator.idle());
+    f.pass(1ms);
+    const auto end = f.ended();
+    CHECK(end.code == static_cast<uint8_t>(errc::timeout));
+    CHECK(end.message.find(at.words) == 0);
+    f.refuse(at.phase, {errc::io, "too late"});
+    CHECK(f.coordinator.idle());
+  }
+}
+
+TEST_CASE("run: a partner that dies in any phase of the start ends it, with a launcher's word") {
+  for (const auto& at : phases_of_start) {
+    CAPTURE(at.words);
+    run_in_phase alone(at, config::launch_mode::external);
+    alone.asked.die();
+    const auto end = alone.ended();
+    CHECK(end.code == static_cast<uint8_t>(errc::unavailable));
+    CHECK(end.message.find(at.words) == 0);
+    // Where a launcher sees how processes end, its word is waited for (JOB-10).
+    run_in_phase explained(at, config::launch_mode::local);
+    explained.asked.die();
+    explained.pass(1s);
+    CHECK(explained.coordinator.idle());
+    explained.lose("b");
+    CHECK(explained.ended().message == "node b is gone");
+    explained.pass(1h);
+    CHECK(explained.coordinator.idle());
+    run_in_phase unexplained(at, config::launch_mode::local);
+    unexplained.asked.die();
+    unexplained.pass(2s - 1ms);
+    CHECK(unexplained.coordinator.idle());
+    unexplained.pass(1ms);
+    CHECK(unexplained.ended().message.find(at.words) == 0);
+  }
+}
+
+TEST_CASE("run: offers that do not fit together end it") {
+  scripted_run f;
+  f.admit();
+  for (int p = 0; p < static_cast<int>(start_phase::open_data_plane); ++p)
+    f.pass_phase(static_cast<start_phase>(p));
+  for (const auto& stage : f.stages)
+    stage.take<fbs::OpenDataPlane>().answer<fbs::DataPlaneOffer>([&](auto& o) { f.offer(o, 0); });
+  const auto end = f.ended();
+  CHECK(end.code == static_cast<uint8_t>(errc::bad_data));
+  CHECK(end.message == "group pipe/0: two members of one rank");
+  CHECK(f.stages[0].idle());
+}
+
+TEST_CASE("run: a job without a start ends as the coordinator says") {
+  scripted_run f;
+  const auto fail = [&](uint32_t epoch) {
+    f.coordinator.tell(f.run, make_msg<fbs::AdmissionFailed>(f.context_of(epoch), [](auto& a) {
+                         a.code = static_cast<uint8_t>(errc::timeout);
+                         a.message = "b did not join";
+                         a.hint = "look at its log";
+                       }));
+  };
+  fail(run_epoch - 1);
+  CHECK(f.coordinator.idle());
+  fail(run_epoch);
+  const auto end = f.ended();
+  CHECK(end.code == static_cast<uint8_t>(errc::timeout));
+  CHECK(end.message == "b did not join");
+  CHECK(end.hint == "look at its log");
+  CHECK(end.step == 0);
+  f.admit();
+  CHECK(f.archive.idle());
+}
+
+TEST_CASE("run: a lost node and a stop end the start at once") {
+  scripted_run lost;
+  lost.admit();
+  lost.lose("b", run_epoch - 1);
+  CHECK(lost.coordinator.idle());
+  lost.lose("b");
+  const auto end = lost.ended();
+  CHECK(end.code == static_cast<uint8_t>(errc::unavailable));
+  CHECK(end.message == "node b is gone");
+  scripted_run stopped;
+  stopped.admit();
+  stopped.stop(true, run_epoch - 1);
+  CHECK(stopped.coordinator.idle());
+  stopped.stop(true, 0);  // a person's, who lives in no epoch
+  CHECK(stopped.ended().code == static_cast<uint8_t>(errc::cancelled));
+  stopped.pass_phase(start_phase::open_archive);  // an answer that comes late
+  CHECK(stopped.loaders[0].idle());
+}
+
+TEST_CASE("run: a crew of another epoch is none") {
+  scripted_run f;
+  f.admit(f.crew(), f.crew_handles(), run_epoch - 1);
+  CHECK(f.archive.idle());
+  CHECK(f.coordinator.idle());
+  f.admit();
+  CHECK_FALSE(f.archive.idle());
+}

@@ -1,0 +1,518 @@
+// The run in steps, checkpoints and at the end: which messages it sends, with what in them, and
+// what it makes of answers, refusals, deaths and silence. What a job does is job_policy_test.cpp's.
+#include "actors/train/run.hpp"
+
+#include <array>
+
+#include <doctest/doctest.h>
+
+#include "tests/actors/scripted_run.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using namespace std::chrono_literals;
+using troupe::train::test::any_has;
+using troupe::train::test::folder_of;
+using troupe::train::test::run_epoch;
+using troupe::train::test::scripted_run;
+using troupe::train::test::scripted_run_options;
+using troupe::train::test::two_tiers;
+
+// -- steps ----------------------------------------------------------------------------------------
+
+TEST_CASE("run: a step's report sums what the ranks say, on the run's clock") {
+  scripted_run f;
+  f.start();
+  f.pass(40ms);
+  CHECK(f.status().detail.find(R"("loss":0)") != std::string::npos);
+  f.step();
+  const auto reports = f.reporter.take_all<fbs::StepReport>();
+  REQUIRE(reports.size() == 1);
+  const auto r = reports[0].m.unpack();
+  CHECK(reports[0].m.epoch() == run_epoch);
+  CHECK(r.step == 1);
+  CHECK(r.steps == 4);
+  CHECK(r.loss == 3);
+  CHECK(r.grad_norm == 0.5);
+  CHECK(r.step_ms == doctest::Approx(40));
+  CHECK(r.tokens == 16);
+  CHECK(r.tokens_per_s == doctest::Approx(400));
+  CHECK(r.checkpoint_wait_ms == 3);  // of the rank that waited longest
+  CHECK(r.validation_loss == -1);
+  CHECK(f.stages[0].take<fbs::RunStep>()->step() == 2);
+  CHECK(f.status().detail.find(R"("step":1,"steps":4,"loss":3,)") != std::string::npos);
+}
+
+TEST_CASE("run: the next step waits for every rank") {
+  scripted_run f;
+  f.start();
+  f.end_step(f.stages[1].take<fbs::RunStep>(), 1);
+  CHECK(f.stages[1].idle());
+  f.end_step(f.stages[0].take<fbs::RunStep>(), 0);
+  CHECK(f.stages[1].take<fbs::RunStep>()->step() == 2);
+}
+
+TEST_CASE("run: a stage that refuses, dies or is silent in a step ends the run") {
+  scripted_run refused;
+  refused.start();
+  refused.end_step(refused.stages[0].take<fbs::RunStep>(), 0);
+  refused.stages[1].take<fbs::RunStep>().refuse({errc::io, "the device is ill"});
+  CHECK(refused.ended().message == "step 1 on rank 1: the device is ill");
+  CHECK(refused.stages[0].idle());
+
+  scripted_run silent;
+  silent.start();
+  silent.end_step(silent.stages[0].take<fbs::RunStep>(), 0);
+  silent.pass(10min - 1ms);
+  CHECK(silent.coordinator.idle());
+  silent.pass(1ms);
+  const auto end = silent.ended();
+  CHECK(end.code == static_cast<uint8_t>(errc::timeout));
+  CHECK(end.message.find("step 1 on rank 1: ") == 0);
+  silent.end_step(silent.stages[1].take<fbs::RunStep>(), 1);  // late
+  CHECK(silent.stages[1].idle());
+
+  // Both die, as neighbours of a dead node see it: one end, with the launcher's word.
+  scripted_run dead;
+  dead.start();
+  for (const auto& stage : dead.stages) stage.die();
+  CHECK(dead.coordinator.idle());
+  dead.lose("a");
+  CHECK(dead.ended().message == "node a is gone");
+
+  scripted_run alone({"", "", config::launch_mode::external});
+  alone.start();
+  alone.stages[1].die();
+  const auto gone = alone.ended();
+  CHECK(gone.code == static_cast<uint8_t>(errc::unavailable));
+  CHECK(gone.message.find("step 1 on rank 1: ") == 0);
+}
+
+TEST_CASE("run: validation is asked of every stage, its loss is over all targets") {
+  scripted_run f({"", "validate_every = 2\nvalidate_batches = 5\n"});
+  f.start();
+  f.step();
+  f.step();
+  CHECK(f.reporter.take_all<fbs::StepReport>().size() == 1);
+  CHECK(f.status().state == "validating");
+  for (size_t i = 0; i < 2; ++i) {
+    const auto v = f.stages[i].take<fbs::Validate>();
+    CHECK(v->step() == 2);
+    CHECK(v->batches() == 5);
+    v.answer<fbs::ValidationDone>([&](auto& d) {
+      d.loss_sum = 10 + static_cast<double>(i);
+      d.target_count = 3 + i;
+    });
+  }
+  const auto reports = f.reporter.take_all<fbs::StepReport>();
+  REQUIRE(reports.size() == 1);
+  CHECK(reports[0]->validation_loss() == 3);
+  f.vote();
+  CHECK(f.archive.take<fbs::CommitCheckpoint>()->validation_loss() == 3);
+}
+
+TEST_CASE("run: a stage that refuses or is silent in a validation ends the run") {
+  const scripted_run_options validates{"", "validate_every = 1\n"};
+  scripted_run refused(validates);
+  refused.start();
+  refused.step();
+  refused.stages[0].take<fbs::Validate>().refuse({errc::io, "the device is ill"});
+  CHECK(refused.ended().message == "validation: the device is ill");
+  scripted_run silent(validates);
+  silent.start();
+  silent.step();
+  silent.stages[0].take<fbs::Validate>().answer<fbs::ValidationDone>();
+  silent.pass(10min - 1ms);
+  CHECK(silent.coordinator.idle());
+  silent.pass(1ms);
+  CHECK(silent.ended().code == static_cast<uint8_t>(errc::timeout));
+}
+
+// -- checkpoints ----------------------------------------------------------------------------------
+
+TEST_CASE("RUN-1: SaveCheckpoint reaches every rank before the next RunStep reaches any") {
+  scripted_run f;
+  f.start();
+  f.step();
+  f.diary.clear();
+  f.step();
+  std::erase_if(f.diary, [](const auto& line) { return line.find("stage/") != 0; });
+  CHECK(f.diary == std::vector<std::string>{"stage/0 SaveCheckpoint", "stage/1 SaveCheckpoint",
+                                            "stage/0 RunStep", "stage/1 RunStep"});
+  const auto save = f.stages[1].take<fbs::SaveCheckpoint>();
+  CHECK(save->step() == 2);
+  CHECK(save->directory()->str() == "/first/step-00000002.e7.partial");
+  CHECK(f.stages[1].take<fbs::RunStep>()->step() == 3);
+}
+
+TEST_CASE("run: a commit holds the votes of all ranks, by rank, and what was so at its step") {
+  scripted_run f;
+  f.start();
+  f.step();
+  f.step();
+  CHECK(f.status().detail.find(R"("saving":[2])") != std::string::npos);
+  const std::array saves{f.stages[0].take<fbs::SaveCheckpoint>(),
+                         f.stages[1].take<fbs::SaveCheckpoint>()};
+  f.vote(saves[1], 1);
+  f.step();  // steps go on beside it
+  CHECK(f.archive.idle());
+  f.vote(saves[0], 0);
+  const auto order = f.archive.take<fbs::CommitCheckpoint>();
+  const auto c = order.m.unpack();
+  CHECK(order.m.epoch() == run_epoch);
+  CHECK(c.step == 2);
+  CHECK(c.directory == "/first/step-00000002.e7.partial");
+  CHECK(c.tokens == 32);
+  CHECK(c.loss == 3);
+  CHECK(c.validation_loss == -1);
+  const auto state = checkpoint::parse_state(c.state);
+  REQUIRE(state);
+  CHECK(state->step == 2);
+  CHECK(state->tokens == 32);
+  REQUIRE(c.shards.size() == 2);
+  for (size_t rank = 0; rank < 2; ++rank) {
+    CHECK(c.shards[rank]->rank == rank);
+    CHECK(c.shards[rank]->step == 2);
+    CHECK(c.shards[rank]->bytes == 100 + rank);
+    CHECK(c.shards[rank]->stream_bytes == 50 + rank);
+    CHECK(c.shards[rank]->footer_crc32c == 9 + rank);
+    CHECK(c.shards[rank]->slot_digest == 90 + rank);
+  }
+  f.give_folder(order, folder_of(2));
+  f.step();
+  CHECK(f.status().detail.find(R"("saved_step":2,"saving":[4],"checkpoints":1)") !=
+        std::string::npos);
+}
+
+TEST_CASE("run: a save that a rank refuses, or does not answer, is abandoned and told") {
+  scripted_run f;
+  f.start();
+  f.step();
+  f.step();
+  f.stages[0].take<fbs::SaveCheckpoint>().refuse({errc::io, "no space left on device"});
+  auto given_up = f.archive.take<fbs::AbandonCheckpoint>();
+  CHECK_FALSE(given_up.is_request());
+  CHECK(given_up->step() == 2);
+  CHECK(given_up->directory()->str() == "/first/step-00000002.e7.partial");
+  CHECK(any_has(f.warnings(), "checkpoint of step 2 failed: save: no space left"));
+  f.vote(f.stages[1].take<fbs::SaveCheckpoint>(), 1);  // its vote is for nothing
+  CHECK(f.archive.idle());
+  CHECK(f.coordinator.idle());  // the run goes on
+  f.pass(1min);
+  f.step();
+  f.pass(1min);
+  f.step();
+  CHECK(f.reporter.take_all<fbs::StepReport>().back()->saved_step() == 0);
+  f.pass(10min - 1ms);
+  CHECK(f.archive.idle());
+  f.pass(1ms);  // the last save, of step 4, is silent
+  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 4);
+  const auto end = f.ended();
+  CHECK(end.code == static_cast<uint8_t>(errc::timeout));
+  CHECK(end.checkpoint.empty());
+}
+
+TEST_CASE("run: a commit that the archive refuses, or does not answer, is abandoned and told") {
+  scripted_run f;
+  f.start();
+  f.step();
+  f.step();
+  f.vote();
+  f.archive.take<fbs::CommitCheckpoint>().refuse({errc::io, "no space left on device"});
+  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 2);
+  CHECK(any_has(f.warnings(), "commit the checkpoint: no space left on device"));
+  f.step();
+  f.step();
+  f.vote();
+  const auto silent = f.archive.take<fbs::CommitCheckpoint>();
+  CHECK(silent->step() == 4);
+  f.pass(10min - 1ms);
+  CHECK(f.archive.idle());
+  f.pass(1ms);
+  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 4);
+  CHECK(f.ended().code == static_cast<uint8_t>(errc::timeout));
+}
+
+TEST_CASE("run: what is under way at the end is abandoned, or was committed already") {
+  scripted_run f;
+  f.start();
+  f.step();
+  f.step();
+  f.lose("b");
+  f.ended();
+  CHECK(f.archive.idle());  // ranks may still write
+  f.vote();
+  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->directory()->str() ==
+        "/first/step-00000002.e7.partial");
+  CHECK(f.archive.idle());
+
+  scripted_run failing;
+  failing.start();
+  failing.step();
+  failing.step();
+  failing.lose("b");
+  failing.stages[1].die();
+  CHECK(failing.archive.take<fbs::AbandonCheckpoint>()->step() == 2);
+
+  scripted_run committing({two_tiers});
+  committing.start();
+  committing.step();
+  committing.step();
+  committing.vote();
+  committing.lose("b");
+  CHECK(committing.ended().checkpoint.empty());
+  committing.give_folder(committing.archive.take<fbs::CommitCheckpoint>(), folder_of(2));
+  CHECK(committing.archive.idle());
+  CHECK(committing.carrier.take<fbs::CopyCheckpoint>()->directory()->str() == folder_of(2));
+  CHECK(committing.coordinator.idle());
+}
+
+// -- the end --------------------------------------------------------------------------------------
+
+TEST_CASE("RUN-3: the end is told once, with what came of the job, and nothing after it") {
+  scripted_run f({std::string("export_model = true\n") + two_tiers});
+  f.start();
+  f.train(4);
+  for (const uint64_t step : {2, 4}) {
+    const auto copy = f.carrier.take<fbs::CopyCheckpoint>();
+    CHECK(copy->step() == step);
+    CHECK(copy->directory()->str() == folder_of(step));
+  }
+  const auto model = f.archive.take<fbs::ExportModel>();
+  CHECK(model->checkpoint()->str() == folder_of(4));
+  CHECK(model->directory()->str() == "out/model");
+  f.give_folder(model, "out/model");
+  const auto copies = f.carrier.take<fbs::FinishCopies>();
+  CHECK(copies->step() == 4);
+  CHECK(copies->directory()->str() == folder_of(4));
+  CHECK(f.coordinator.idle());
+  f.give_folder(copies, folder_of(4, "/second"));
+  const auto end = f.ended();
+  CHECK(end.code == 0);
+  CHECK(end.step == 4);
+  CHECK(end.checkpoint == folder_of(4));
+  CHECK(end.model == "out/model");
+  CHECK(end.checkpoints == 2);
+  CHECK(end.checkpoint_bytes == 402);
+  CHECK(end.skipped_checkpoints == 0);
+  CHECK(end.checkpoint_wait_ms == 12);
+  f.diary.clear();
+  f.lose("b");
+  f.stop(false);
+  f.admit();
+  f.carrier.tell(f.run, f.make<fbs::Notice>([](auto& n) { n.text = "late"; }));
+  f.coordinator.tell(f.run, caf::tick_atom_v);
+  f.pass(1h);
+  CHECK(f.diary.empty());
+}
+
+TEST_CASE("run: a model that is not written and a copy that is late are warnings") {
+  scripted_run f({std::string("export_model = true\n") + two_tiers});
+  f.start();
+  f.train(4);
+  f.archive.take<fbs::ExportModel>().refuse({errc::io, "no space left on device"});
+  CHECK(any_has(f.warnings(), "no space left on device"));
+  f.pass(600s - 1ms);
+  CHECK(f.coordinator.idle());
+  f.pass(1ms);  // the carrier is silent
+  const auto end = f.ended();
+  CHECK(end.code == 0);
+  CHECK(end.model.empty());
+  CHECK(any_has(f.warnings(), "the last checkpoint, of step 4, is not in the second tier"));
+
+  scripted_run dead({two_tiers});
+  dead.start();
+  dead.train(4);
+  dead.carrier.die();
+  CHECK(dead.ended().code == 0);
+  CHECK(any_has(dead.warnings(), "is not in the second tier"));
+}
+
+TEST_CASE("run: an export that is not answered ends when its time is over") {
+  scripted_run f({"export_model = true\n"});
+  f.start();
+  f.train(4);
+  f.archive.take<fbs::ExportModel>();
+  f.pass(10min - 1ms);
+  CHECK(f.coordinator.idle());
+  f.pass(1ms);
+  CHECK(f.ended().code == 0);
+}
+
+TEST_CASE("run: the last save is tried in the second tier, whatever the archive says") {
+  scripted_run f({two_tiers});
+  f.start();
+  f.train(3);
+  f.step();
+  f.stages[0].take<fbs::SaveCheckpoint>().refuse({errc::io, "no space left on device"});
+  f.stages[1].take<fbs::SaveCheckpoint>();
+  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 4);
+  f.archive.take<fbs::OpenArchive>().refuse({errc::io, "the folder is gone"});
+  CHECK(f.stages[0].take<fbs::SaveCheckpoint>()->directory()->str() ==
+        "/second/step-00000004.e7.partial");
+}
+
+TEST_CASE("run: the last save waits for room by its clock, opens the archive, and is tried again") {
+  scripted_run f;
+  f.start();
+  f.train(3);
+  f.step();
+  f.stages[0].take<fbs::SaveCheckpoint>().refuse({errc::io, "no space left on device"});
+  f.stages[1].take<fbs::SaveCheckpoint>();
+  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 4);
+  CHECK(f.status().state == "waiting for room");
+  const std::chrono::nanoseconds pause(checkpoint::last_save_policy::pause_ns);
+  f.pass(pause - 1ms);
+  CHECK(f.archive.idle());
+  f.pass(1ms);
+  f.archive.take<fbs::OpenArchive>().refuse({errc::io, "still gone"});
+  CHECK(f.stages[0].idle());
+  f.pass(pause);
+  f.give_folder(f.archive.take<fbs::OpenArchive>(), "/first");
+  f.commit(4);
+  const auto end = f.ended();
+  CHECK(end.code == 0);
+  CHECK(end.checkpoint == folder_of(4));
+}
+
+TEST_CASE("run: a stop saves after the step, or does not") {
+  scripted_run saves;
+  saves.start();
+  saves.stop(true);
+  CHECK(saves.coordinator.idle());
+  saves.step();
+  saves.commit(1);
+  const auto end = saves.ended();
+  CHECK(end.code == static_cast<uint8_t>(errc::cancelled));
+  CHECK(end.message == "enough");
+  CHECK(end.step == 1);
+  CHECK(end.checkpoint == folder_of(1));
+  scripted_run leaves;
+  leaves.start();
+  leaves.stop(false);
+  leaves.step();
+  CHECK(leaves.ended().checkpoint.empty());
+  CHECK(leaves.stages[0].idle());
+  scripted_run late;
+  late.start();
+  late.stop(true, run_epoch - 1);
+  late.step();
+  CHECK(late.stages[0].take<fbs::RunStep>()->step() == 2);
+}
+
+// -- persons --------------------------------------------------------------------------------------
+
+TEST_CASE("run: pause, set and resume take effect between steps, and each answer has its cause") {
+  scripted_run f;
+  f.start();
+  message_context asking;
+  asking.span = 77;
+  asking.trace_low = 78;
+  const auto pause =
+      f.person.ask(f.run, make_msg<fbs::Pause>(asking, [](auto& p) { p.reason = "lunch"; }));
+  CHECK(f.answer_of(pause) == "pauses after step 1");
+  const auto answer = f.person.answer_of<fbs::Ack>(pause);
+  CHECK(answer->header().parent == 77);
+  CHECK(answer->header().trace_low == 78);
+  f.step();
+  CHECK(f.status().state == "paused");
+  CHECK(f.stages[0].idle());
+  CHECK(any_has(f.said(), "paused after step 1: lunch"));
+  CHECK(f.answer_of(f.ask<fbs::Pause>()) == "refused: the run is paused already");
+  const auto set = [&](const char* key, const char* value) {
+    return f.answer_of(f.ask<fbs::SetValue>([&](auto& s) {
+      s.key = key;
+      s.value = value;
+    }));
+  };
+  CHECK(set("train.steps", "3") == "train.steps = 3 from step 2 on");
+  CHECK(set("train.batch", "1") == "refused: train.batch cannot change while the run goes on");
+  CHECK(f.answer_of(f.ask<fbs::Resume>()) == "goes on with step 2");
+  CHECK(f.stages[0].take<fbs::RunStep>()->step() == 2);
+  CHECK(f.status().detail.find(R"("steps":3)") != std::string::npos);
+}
+
+TEST_CASE("run: a checkpoint that a person asks for is answered with its step, or with its end") {
+  scripted_run f;
+  f.start();
+  CHECK(f.answer_of(f.ask<fbs::CheckpointNow>()) == "saves after step 1");
+  f.step();
+  f.commit(1);
+  f.ask<fbs::Pause>();
+  f.step();
+  f.commit(2);
+  CHECK(f.answer_of(f.ask<fbs::CheckpointNow>()) == "saved already: " + folder_of(2));
+  f.ask<fbs::Resume>();
+  f.ask<fbs::Pause>();
+  f.step();
+  const auto now = f.ask<fbs::CheckpointNow>();
+  CHECK(f.answer_of(now) == "refused: no answer");
+  f.commit(3);
+  CHECK(f.answer_of(now) == "saved " + folder_of(3));
+}
+
+TEST_CASE("run: whoever waits for a checkpoint is answered when it fails, or the run ends") {
+  const auto waiting = [](scripted_run& f) {
+    f.start();
+    f.ask<fbs::Pause>();
+    f.step();
+    return f.ask<fbs::CheckpointNow>();
+  };
+  scripted_run failing;
+  const auto asked = waiting(failing);
+  failing.stages[0].take<fbs::SaveCheckpoint>().refuse({errc::io, "no space left on device"});
+  CHECK(failing.answer_of(asked) == "refused: save: no space left on device");
+  scripted_run ending;
+  const auto waits = waiting(ending);
+  ending.lose("b");
+  CHECK(ending.answer_of(waits) == "refused: the run has ended");
+}
+
+TEST_CASE("run: a request after the end is refused") {
+  scripted_run f;
+  f.start();
+  f.lose("b");
+  f.ended();
+  for (const auto number : {f.ask<fbs::Pause>(), f.ask<fbs::Resume>(), f.ask<fbs::CheckpointNow>(),
+                            f.ask<fbs::SetValue>()}) {
+    const auto answer = f.person.answer_of<fbs::Ack>(number);
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().code == errc::unavailable);
+    CHECK(answer.error().message == "the run has ended");
+  }
+  CHECK(f.status().state == "ended");
+}
+
+TEST_CASE("run: what a part has to say goes to the person until the end") {
+  scripted_run f;
+  const auto speak = [&] {
+    f.loaders[0].tell(f.run, f.make<fbs::Notice>([](auto& n) {
+      n.level = fbs::NoticeLevel::warning;
+      n.text = "tokenising";
+    }));
+  };
+  speak();
+  CHECK(f.warnings() == std::vector<std::string>{"tokenising"});
+  f.stop(false);
+  f.reporter.take_all<fbs::Notice>();
+  speak();
+  CHECK(f.reporter.idle());
+}
+
+TEST_CASE("run: a tick that nobody waits for is nothing") {
+  scripted_run f;
+  f.start();
+  f.diary.clear();
+  f.coordinator.tell(f.run, caf::tick_atom_v);
+  CHECK(f.diary.empty());
+  CHECK(f.status().state == "training");
+}
+
+TEST_CASE("run: a message that it has no handler for is answered with an error") {
+  scripted_run f;
+  const auto answer =
+      f.person.answer_of<fbs::Ack>(f.person.ask(f.run, make_msg<fbs::KillActor>(f.context())));
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().code != errc::timeout);
+  CHECK(f.lives(f.run));
+}
