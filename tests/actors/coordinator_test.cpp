@@ -1,0 +1,644 @@
+// The coordinator between scripted nodes and a scripted run: who is let in, what the run is told,
+// and how all of it goes down.
+#include "actors/cluster/coordinator.hpp"
+
+#include <algorithm>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "actors/cluster/hardware.hpp"
+#include "tests/actors/actor_fixture.hpp"
+#include "tests/actors/job_harness.hpp"
+
+using namespace troupe;
+using namespace troupe::cluster;
+using namespace std::chrono_literals;
+using troupe::test::partner;
+
+namespace {
+
+constexpr uint32_t cluster_epoch = 3;
+
+struct scripted_cluster_options {
+  config::launch_mode launch = config::launch_mode::local;
+  config::device_kind device = config::device_kind::host;
+  bool desk = true, second_tier = false, real_run = false;
+};
+
+/// Two nodes with a worker each, one stage behind the other.
+train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
+  auto plan = train::test::planned_job(o.second_tier ? "second.dir = \"/second\"\n" : "");
+  auto& cluster = plan.job.cluster;
+  cluster.nodes = 2;
+  cluster.node = {{"a", "hosta", 1}, {"b", "hostb", 1}};
+  cluster.launch = o.launch;
+  cluster.device = o.device;
+  plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b};
+  plan.ranks = {{0, 0, 0, 0, {0, 3}}, {1, 0, 1, 1, {3, 5}}};
+  return plan;
+}
+
+struct scripted_cluster : troupe::test::actor_fixture {
+  partner run = make_partner("run"), archive = make_partner("archive"),
+          carrier = make_partner("carrier"), reporter = make_partner("reporter"),
+          desk = make_partner("desk"), observer = make_partner("observer"),
+          person = make_partner("person");
+  std::vector<partner> nodes{make_partner("a"), make_partner("b")};
+  std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
+  std::vector<partner> loaders{make_partner("loader/a"), make_partner("loader/b")};
+  std::vector<std::string> instances{"i0", "i1"};
+  std::vector<std::string> boots{"boot0", "boot1"};
+  train::run_options made_with;  ///< of the run
+  coordinator_actor target;
+
+  explicit scripted_cluster(const scripted_cluster_options& o = {}) : actor_fixture(cluster_epoch) {
+    coordinator_options options;
+    options.plan = plan_of_cluster(o);
+    options.epoch = cluster_epoch;
+    options.reporter = reporter.as<reporter_actor>();
+    options.observer = observer.as<observer_actor>();
+    if (o.desk) options.desk = desk.as<desk_actor>();
+    options.make_archive = [this](auto) { return archive.as<archive_actor>(); };
+    options.make_carrier = [this](auto) { return carrier.as<carrier_actor>(); };
+    if (!o.real_run)
+      options.make_run = [this](auto, train::run_options given) {
+        made_with = std::move(given);
+        return run.as<run_actor>();
+      };
+    target = spawn(coordinator, std::move(options));
+  }
+  ~scripted_cluster() { made_with = {}; }  // it holds the coordinator
+
+  // -- nodes --
+
+  fbs::HelloT hello(size_t node) const {
+    fbs::HelloT h;
+    h.node = node == 0 ? "a" : "b";
+    h.schema_hash = own_schema_hash();
+    h.program_version = own_version();
+    h.host = fmt::format("address{}", node);
+    h.port = static_cast<uint16_t>(100 + node);
+    h.pid = static_cast<uint32_t>(1000 + node);
+    h.process = static_cast<uint32_t>(50 + node);
+    h.hardware = std::make_unique<fbs::HardwareFactsT>();
+    h.hardware->hostname = "machine";
+    h.hardware->boot_id = boots[node];
+    h.hardware->cores = static_cast<uint32_t>(8 + node);
+    h.hardware->instance_id = instances[node];
+    return h;
+  }
+  uint64_t knock(size_t node, const fbs::HelloT& h) {
+    return nodes[node].ask(target, make_msg<fbs::Hello>(context_of(0), h), nodes[node].self(),
+                           observer.self());
+  }
+  result<msg<fbs::Welcome>> join(size_t node, const fbs::HelloT& h) {
+    return nodes[node].answer_of<fbs::Welcome>(knock(node, h));
+  }
+  result<msg<fbs::Welcome>> join(size_t node) { return join(node, hello(node)); }
+  void join_all() {
+    REQUIRE(join(0));
+    REQUIRE(join(1));
+    pass(0ns);  // the welcome is on its way before the ranks are
+  }
+  void take_ranks(size_t node) {
+    nodes[node].take<fbs::Assign>().answer<fbs::Assigned>(
+        [&](auto& a) { a.ranks = {static_cast<uint32_t>(node)}; },
+        std::vector{loaders[node].self(), stages[node].self()});
+  }
+  /// The run has its crew.
+  void begin() {
+    join_all();
+    for (const size_t node : {1, 0}) take_ranks(node);
+    REQUIRE(run.take_all<fbs::ClusterReady>().size() == 1);
+  }
+  result<msg<fbs::HeartbeatAck>> beat(size_t node, uint32_t epoch = cluster_epoch) {
+    const auto number =
+        nodes[node].ask(target, make_msg<fbs::Heartbeat>(context_of(epoch), [&](auto& h) {
+                          h.node_index = static_cast<uint32_t>(node);
+                          h.sequence = 5;
+                          h.sent_ns = 17;
+                        }));
+    return nodes[node].answer_of<fbs::HeartbeatAck>(number);
+  }
+  /// Time in which these nodes beat.
+  void pass_with(std::chrono::seconds time, std::vector<size_t> beating) {
+    for (auto left = time; left > 0s; left -= 1s) {
+      for (const auto node : beating) REQUIRE(beat(node));
+      pass(1s);
+    }
+  }
+  void leave(const char* node, const char* why, uint32_t epoch = cluster_epoch) {
+    person.tell(target, make_msg<fbs::Leave>(context_of(epoch), [&](auto& l) {
+                  l.node = node;
+                  l.reason = why;
+                }));
+  }
+
+  // -- the run --
+
+  void end_run(uint32_t epoch = cluster_epoch) {
+    run.tell(target, make_msg<fbs::RunEnded>(context_of(epoch), [](auto& e) {
+               e.message = "as asked";
+               e.step = 12;
+             }));
+  }
+  /// The run was told of one lost node.
+  fbs::NodeLostT lost() {
+    const auto all = run.take_all<fbs::NodeLost>();
+    REQUIRE(all.size() == 1);
+    CHECK(all[0].m.epoch() == cluster_epoch);
+    return all[0].m.unpack();
+  }
+  fbs::AdmissionFailedT given_up() {
+    const auto all = run.take_all<fbs::AdmissionFailed>();
+    REQUIRE_FALSE(all.empty());
+    return all[0].m.unpack();
+  }
+  /// Ends are told to the reporter.
+  fbs::RunEndedT told_end() {
+    const auto all = reporter.take_all<fbs::RunEnded>();
+    REQUIRE(all.size() == 1);
+    return all[0].m.unpack();
+  }
+  bool was_shut_down(size_t node) {
+    const auto all = nodes[node].take_all<fbs::Shutdown>();
+    CHECK(all.size() <= 1);
+    if (!all.empty()) CHECK(all[0]->graceful());
+    return !all.empty();
+  }
+
+  result<msg<fbs::Ack>> drain(const char* node) {
+    const auto number = person.ask(
+        target, make_msg<fbs::DrainNode>(context_of(0), [&](auto& d) { d.node = node; }));
+    return person.answer_of<fbs::Ack>(number);
+  }
+  bool said(const std::string& what) {
+    const auto all = reporter.take_all<fbs::Notice>();
+    return std::any_of(all.begin(), all.end(), [&](const auto& n) {
+      return n->text()->str().find(what) != std::string::npos;
+    });
+  }
+  fbs::StatusT status() {
+    const auto number = person.ask(target, make_msg<fbs::StatusRequest>());
+    const auto answer = person.answer_of<fbs::Status>(number);
+    REQUIRE(answer);
+    return answer->unpack();
+  }
+};
+
+}  // namespace
+
+// -- joining --------------------------------------------------------------------------------------
+
+TEST_CASE("coordinator: the run is made with the job, its tiers and those it speaks to") {
+  scripted_cluster f({.second_tier = true});
+  CHECK(f.made_with.epoch == cluster_epoch);
+  CHECK(f.made_with.plan.ranks.size() == 2);
+  CHECK(f.made_with.archive == f.archive.as<archive_actor>());
+  CHECK(f.made_with.carrier == f.carrier.as<carrier_actor>());
+  CHECK(f.made_with.reporter == f.reporter.as<reporter_actor>());
+  CHECK(f.made_with.coordinator == f.target);
+  scripted_cluster without;
+  CHECK_FALSE(without.made_with.carrier);
+}
+
+TEST_CASE("coordinator: a node is welcomed with its place and the rules of living together") {
+  scripted_cluster f;
+  const auto w = f.join(1);
+  REQUIRE(w);
+  CHECK((*w)->epoch() == cluster_epoch);
+  CHECK((*w)->node_index() == 1);
+  CHECK((*w)->heartbeat_interval_ms() == 1000);
+  CHECK((*w)->dead_after_ms() == 10000);
+  CHECK((*w)->config_toml()->str().find("steps = 4") != std::string::npos);
+  CHECK(f.said("node b joined from address1"));
+  const auto s = f.status();
+  CHECK(s.state == "gathering");
+  CHECK(s.detail.find(R"("members":1,"refused":0)") != std::string::npos);
+  CHECK(f.run.idle());
+}
+
+TEST_CASE("CRD-4: who does not belong here is refused, told of, and not observed") {
+  scripted_cluster f;
+  REQUIRE(f.join(0));
+  f.desk.take_all<fbs::Observe>();
+  const auto refused = [&](errc code, const char* words, auto spoil) {
+    auto h = f.hello(1);
+    spoil(h);
+    const auto w = f.join(1, h);
+    REQUIRE_FALSE(w);
+    CHECK(w.error().code == code);
+    CHECK(w.error().message.find(words) != std::string::npos);
+    CHECK(f.said(words));
+    CHECK(f.desk.idle());
+  };
+  refused(errc::version_mismatch, "runs version", [](auto& h) { ++h.schema_hash; });
+  refused(errc::version_mismatch, "runs version", [](auto& h) { h.program_version = "0.0.0"; });
+  refused(errc::version_mismatch, "comes from epoch 4", [](auto& h) { h.epoch = 4; });
+  refused(errc::not_found, "no node is called c", [](auto& h) { h.node = "c"; });
+  refused(errc::unavailable, "node a is here already", [](auto& h) { h.node = "a"; });
+  refused(errc::unavailable, "has joined as a already",
+          [](auto& h) { h.hardware->instance_id = "i0"; });
+  CHECK(f.status().detail.find(R"("members":1,"refused":6)") != std::string::npos);
+  CHECK(f.join(1));
+}
+
+TEST_CASE("coordinator: a node that asks twice has the place it has") {
+  scripted_cluster f;
+  REQUIRE(f.join(0));
+  const auto again = f.join(0);
+  REQUIRE(again);
+  CHECK((*again)->node_index() == 0);
+  CHECK(f.status().detail.find(R"("members":1,)") != std::string::npos);
+}
+
+TEST_CASE("coordinator: a node is welcomed before it is given ranks") {
+  scripted_cluster f;
+  REQUIRE(f.join(0));
+  const auto number = f.knock(1, f.hello(1));
+  CHECK(f.nodes[1].answer_of<fbs::Welcome>(number));
+  for (const auto& node : f.nodes) CHECK(node.idle());
+  f.pass(0ns);
+  for (size_t i = 0; i < 2; ++i) {
+    const auto assign = f.nodes[i].take<fbs::Assign>();
+    const auto a = assign.m.unpack();
+    CHECK(assign.m.epoch() == cluster_epoch);
+    CHECK(a.loader);
+    CHECK(a.data_ranks == 1);
+    CHECK(a.pipeline_ranks == 2);
+    REQUIRE(a.ranks.size() == 1);
+    CHECK(a.ranks[0]->rank == i);
+    CHECK(a.ranks[0]->pipeline_rank == i);
+    CHECK(a.ranks[0]->first_layer == (i == 0 ? 0 : 3));
+    CHECK(a.ranks[0]->last_layer == (i == 0 ? 3 : 5));
+    CHECK(a.ranks[0]->threads == 8 + i);
+    REQUIRE(a.peers.size() == 2);
+    CHECK(a.peers[1]->node == "b");
+    CHECK(a.peers[1]->host == "address1");
+    CHECK(a.peers[1]->port == 101);
+  }
+  f.pass_with(2s, {0, 1});  // ranks are given once
+  CHECK(f.nodes[0].idle());
+}
+
+TEST_CASE("CRD-1: the run begins once all nodes have their ranks, with the handles in order") {
+  scripted_cluster f;
+  f.join_all();
+  f.take_ranks(1);
+  CHECK(f.run.idle());
+  CHECK(f.status().state == "gathering");
+  f.take_ranks(0);
+  const auto ready = f.run.take<fbs::ClusterReady>();
+  CHECK(ready.m.epoch() == cluster_epoch);
+  CHECK(ready.handles() == std::vector{f.stages[0].self(), f.stages[1].self(), f.loaders[0].self(),
+                                       f.loaders[1].self()});
+  const auto r = ready.m.unpack();
+  CHECK(r.devices == std::vector<std::string>{"host", "host"});
+  CHECK_FALSE(r.shared_devices);
+  REQUIRE(r.nodes.size() == 2);
+  for (size_t i = 0; i < 2; ++i) {
+    CHECK(r.nodes[i]->host == fmt::format("address{}", i));
+    CHECK(r.nodes[i]->threads == 8 + i);
+    CHECK(r.nodes[i]->loader_ranks == std::vector{static_cast<uint32_t>(i)});
+  }
+  CHECK(f.status().state == "running");
+  f.pass_with(100s, {0, 1});
+  CHECK(f.run.idle());
+}
+
+TEST_CASE("coordinator: nodes on one machine share its cores and a loader") {
+  scripted_cluster f;
+  f.boots = {"boot", "boot"};
+  f.join_all();
+  CHECK(f.nodes[0].take_all<fbs::Assign>()[0]->ranks()->Get(0)->threads() == 4);
+  const auto second = f.nodes[1].take<fbs::Assign>();
+  CHECK_FALSE(second->loader());
+}
+
+TEST_CASE("coordinator: a machine's one loader serves the ranks of its nodes") {
+  scripted_cluster f;
+  f.boots = {"boot", "boot"};
+  f.join_all();
+  f.take_ranks(0);
+  f.nodes[1].take<fbs::Assign>().answer<fbs::Assigned>(
+      [](auto& a) { a.ranks = {1}; },
+      std::vector<caf::strong_actor_ptr>{nullptr, f.stages[1].self()});
+  const auto ready = f.run.take<fbs::ClusterReady>();
+  CHECK(ready.handles() ==
+        std::vector{f.stages[0].self(), f.stages[1].self(), f.loaders[0].self()});
+  CHECK(ready.m.unpack().nodes[0]->loader_ranks == std::vector<uint32_t>{0, 1});
+  CHECK(ready.m.unpack().nodes[1]->loader_ranks.empty());
+}
+
+TEST_CASE("coordinator: the desk is told of each process that joins, and again once it has ranks") {
+  scripted_cluster f;
+  CHECK(f.desk.take<fbs::Observe>()->node()->str() == "head");
+  REQUIRE(f.join(1));
+  const auto joined = f.desk.take<fbs::Observe>();
+  CHECK(joined->node()->str() == "b");
+  CHECK(joined->host()->str() == "address1");
+  CHECK(joined->pid() == 1001);
+  CHECK(joined->process() == 51);
+  CHECK(joined.handle(1) == f.observer.self());
+  REQUIRE(f.join(0));
+  f.desk.take<fbs::Observe>();
+  f.pass(0ns);
+  f.take_ranks(1);
+  const auto ranked = f.desk.take<fbs::Observe>();
+  CHECK(ranked->node()->str() == "b");
+  CHECK(ranked->ranks()->str() == "1");
+}
+
+// -- a start that does not come -------------------------------------------------------------------
+
+TEST_CASE("coordinator: nodes that do not join in time are named to the run") {
+  scripted_cluster f;
+  REQUIRE(f.join(0));
+  f.pass_with(60s, {0});
+  CHECK(f.run.idle());
+  f.pass_with(1s, {0});
+  const auto failed = f.given_up();
+  CHECK(failed.code == static_cast<uint8_t>(errc::timeout));
+  CHECK(failed.message == "these nodes did not join within 60 s: b");
+  CHECK(failed.hint.find("cluster.join_timeout_ms") != std::string::npos);
+  f.end_run();
+  f.run.take_all<fbs::AdmissionFailed>();
+  f.pass(1s);
+  CHECK(f.run.idle());
+}
+
+TEST_CASE("coordinator: no devices, no start") {
+  scripted_cluster f({.device = config::device_kind::cuda});
+  f.join_all();
+  const auto failed = f.given_up();
+  CHECK(failed.code == static_cast<uint8_t>(errc::unavailable));
+  CHECK(failed.message == "a has no GPU that CUDA can use");
+  CHECK(f.nodes[0].idle());
+}
+
+TEST_CASE("coordinator: a node that takes its ranks wrongly, not at all, or in silence") {
+  const auto failed = [](auto answer) {
+    scripted_cluster f;
+    f.join_all();
+    f.take_ranks(0);
+    answer(f);
+    CHECK(f.run.take_all<fbs::ClusterReady>().empty());
+    return f.given_up();
+  };
+  const auto fewer = failed([](auto& f) {
+    f.nodes[1].template take<fbs::Assign>().template answer<fbs::Assigned>(
+        [](auto& a) { a.ranks = {1}; }, std::vector{f.stages[1].self()});
+  });
+  CHECK(fewer.code == static_cast<uint8_t>(errc::bug));
+  CHECK(fewer.message == "node b answered with 1 handles for 1 ranks");
+  const auto refused = failed([](auto& f) {
+    f.nodes[1].template take<fbs::Assign>().refuse({errc::io, "no memory"});
+  });
+  CHECK(refused.message == "node b did not take its ranks: no memory");
+  const auto silent = failed([](auto& f) {
+    f.pass_with(29s, {0, 1});
+    CHECK(f.run.idle());
+    f.pass_with(1s, {0, 1});
+  });
+  CHECK(silent.code == static_cast<uint8_t>(errc::timeout));
+  CHECK(silent.message.find("node b did not take its ranks: ") == 0);
+}
+
+// -- nodes that go --------------------------------------------------------------------------------
+
+TEST_CASE("CRD-8: a broken connection waits a second for the launcher's word") {
+  scripted_cluster f;
+  f.begin();
+  f.nodes[1].die();
+  f.pass(1s - 1ms);
+  CHECK(f.run.idle());
+  f.pass(1ms);
+  const auto lost = f.lost();
+  CHECK(lost.node == "b");
+  CHECK(lost.how == "is gone (its connection broke)");
+  f.pass_with(30s, {0});
+  CHECK(f.run.idle());
+}
+
+TEST_CASE("CRD-8: the launcher's word of a death comes first") {
+  scripted_cluster f;
+  f.begin();
+  f.nodes[1].die();
+  f.leave("b", "ended with exit code 9", 0);
+  const auto lost = f.lost();
+  CHECK(lost.node == "b");
+  CHECK(lost.how == "ended with exit code 9");
+}
+
+TEST_CASE("CRD-8: without a launcher a broken connection is all there will be") {
+  scripted_cluster f({.launch = config::launch_mode::external});
+  f.begin();
+  f.nodes[1].die();
+  CHECK(f.lost().how == "is gone (its connection broke)");
+}
+
+TEST_CASE("coordinator: a node that dies before all have joined is told of as well") {
+  scripted_cluster f({.launch = config::launch_mode::external});
+  REQUIRE(f.join(0));
+  f.nodes[0].die();
+  CHECK(f.lost().node == "a");
+  CHECK(f.join(1));
+  f.pass(0ns);
+  CHECK(f.nodes[1].idle());  // not all are here
+}
+
+TEST_CASE("coordinator: silence makes a node suspect, then dead") {
+  scripted_cluster f;
+  f.begin();
+  f.pass_with(3s, {0});
+  CHECK(f.said("node b has been silent for 3."));
+  CHECK(f.run.idle());
+  f.pass_with(6s, {0});
+  CHECK(f.run.idle());
+  f.pass_with(2s, {0});
+  const auto lost = f.lost();
+  CHECK(lost.node == "b");
+  CHECK(lost.how.find("has been silent for 10.") == 0);
+  f.pass_with(20s, {0});
+  CHECK(f.run.idle());
+  f.end_run();
+  CHECK(f.was_shut_down(0));
+  CHECK_FALSE(f.was_shut_down(1));  // it is gone
+}
+
+TEST_CASE("coordinator: a heartbeat is answered with both clocks, by its members only") {
+  scripted_cluster f;
+  f.begin();
+  const auto ack = f.beat(1);
+  REQUIRE(ack);
+  CHECK((*ack)->sequence() == 5);
+  CHECK((*ack)->sent_ns() == 17);
+  const auto before = (*ack)->coordinator_ns();
+  f.pass(1s);
+  CHECK((*f.beat(1))->coordinator_ns() - before == 1'000'000'000);
+  CHECK(f.beat(0, cluster_epoch - 1).error().code == errc::version_mismatch);
+  scripted_cluster alone;
+  REQUIRE(alone.join(0));
+  CHECK(alone.beat(1).error().code == errc::not_found);
+}
+
+TEST_CASE("coordinator: a node that leaves says why") {
+  scripted_cluster f;
+  f.begin();
+  f.leave("b", "was told to");
+  const auto lost = f.lost();
+  CHECK(lost.node == "b");
+  CHECK(lost.how == "was told to");
+}
+
+// -- the end --------------------------------------------------------------------------------------
+
+TEST_CASE("CRD-2 CRD-3: the end is passed on once, nodes are shut down, and all goes with them") {
+  scripted_cluster f({.second_tier = true});
+  f.begin();
+  f.end_run();
+  const auto end = f.told_end();
+  CHECK(end.message == "as asked");
+  CHECK(end.step == 12);
+  for (const size_t node : {0, 1}) CHECK(f.was_shut_down(node));
+  CHECK(f.status().state == "ending");
+  f.end_run();
+  CHECK(f.reporter.take_all<fbs::RunEnded>().empty());
+  CHECK(f.nodes[0].idle());
+  f.nodes[0].die();
+  CHECK(f.lives(f.target));
+  CHECK_FALSE(f.archive.was_told_to_exit());
+  f.nodes[1].die();
+  CHECK_FALSE(f.lives(f.target));
+  for (const auto* part : {&f.run, &f.archive, &f.carrier}) CHECK(part->was_told_to_exit());
+  CHECK(f.run.idle());  // nodes that go after the end are not lost
+}
+
+TEST_CASE("CRD-3: nodes that do not go are not waited for beyond the grace") {
+  scripted_cluster f;
+  f.begin();
+  f.end_run();
+  f.pass(4900ms);
+  CHECK(f.lives(f.target));
+  f.pass(600ms);  // the pulse is half a second
+  CHECK_FALSE(f.lives(f.target));
+  CHECK(f.run.was_told_to_exit());
+}
+
+TEST_CASE("CRD-3: a node that is gone is not told to go, and nobody joins any more") {
+  scripted_cluster f({.launch = config::launch_mode::external});
+  f.begin();
+  f.nodes[1].die();
+  f.end_run();
+  CHECK(f.was_shut_down(0));
+  CHECK_FALSE(f.was_shut_down(1));
+  CHECK(f.join(0).error().message == "the cluster is going down");
+}
+
+TEST_CASE("CRD-6: a run that dies without a word is an end") {
+  scripted_cluster f;
+  f.begin();
+  f.run.die();
+  const auto end = f.told_end();
+  CHECK(end.code == static_cast<uint8_t>(errc::bug));
+  CHECK(end.message.find("the run's actor ended: ") == 0);
+  CHECK(f.was_shut_down(0));
+}
+
+TEST_CASE("CRD-5: a message of an epoch that has ended changes nothing") {
+  scripted_cluster f;
+  f.begin();
+  f.leave("b", "left", cluster_epoch - 1);
+  f.person.tell(f.target, make_msg<fbs::StopTraining>(f.context_of(cluster_epoch - 1)));
+  f.end_run(cluster_epoch - 1);
+  CHECK(f.run.idle());
+  CHECK(f.reporter.take_all<fbs::RunEnded>().empty());
+  CHECK(f.status().state == "running");
+}
+
+TEST_CASE("coordinator: with its own run a start that fails is the end of both") {
+  scripted_cluster f({.real_run = true});
+  f.join_all();
+  for (const size_t node : {0, 1}) f.take_ranks(node);
+  f.archive.take<fbs::OpenArchive>().refuse({errc::io, "no such disk"});
+  const auto end = f.told_end();
+  CHECK(end.message == "open the archive: no such disk");
+  for (const auto& node : f.nodes) node.die();
+  CHECK_FALSE(f.lives(f.target));
+}
+
+// -- persons --------------------------------------------------------------------------------------
+
+TEST_CASE("coordinator: a stop is handed to the run as it is") {
+  scripted_cluster f;
+  f.person.tell(f.target, make_msg<fbs::StopTraining>(f.context_of(0), [](auto& s) {
+                  s.reason = "Ctrl-C";
+                  s.save = true;
+                }));
+  const auto stop = f.run.take<fbs::StopTraining>();
+  CHECK(stop->reason()->str() == "Ctrl-C");
+  CHECK(stop->save());
+}
+
+TEST_CASE("coordinator: draining a node is a stop that saves, while there is a run") {
+  scripted_cluster f;
+  CHECK(f.drain("b").error().code == errc::not_found);
+  f.join_all();
+  CHECK(f.drain("b").error().code == errc::unavailable);
+  for (const size_t node : {0, 1}) f.take_ranks(node);
+  f.run.take<fbs::ClusterReady>();
+  const auto unknown = f.drain("c").error();
+  CHECK(unknown.code == errc::not_found);
+  CHECK(unknown.hint == "the nodes are a, b");
+  CHECK(f.run.idle());
+  const auto ack = f.drain("b");
+  REQUIRE(ack);
+  CHECK((*ack)->text()->str() == "the run saves after its step and ends; start it again without b");
+  const auto stop = f.run.take<fbs::StopTraining>();
+  CHECK(stop->reason()->str() == "node b is drained");
+  CHECK(stop->save());
+  f.end_run();
+  CHECK(f.drain("b").error().code == errc::unavailable);
+  CHECK(f.run.idle());
+}
+
+TEST_CASE("coordinator: who looks for the desk is led to it, or told why not") {
+  const auto find = [](scripted_cluster& f, uint64_t schema_hash) {
+    return f.person.ask(f.target, make_msg<fbs::FindDesk>(f.context_of(0), [&](auto& m) {
+                          m.schema_hash = schema_hash;
+                          m.user = "ada";
+                        }));
+  };
+  scripted_cluster f;
+  const auto number = find(f, own_schema_hash());
+  const auto found = f.person.answer_of<fbs::DeskFound>(number);
+  REQUIRE(found);
+  CHECK((*found)->job()->str() == "troupe");
+  CHECK((*found)->epoch() == cluster_epoch);
+  CHECK((*found)->may_change());
+  CHECK((*found)->who()->str() == "ada");
+  CHECK(f.person.handle_beside(number) == f.desk.self());
+  const auto other = f.person.answer_of<fbs::DeskFound>(find(f, own_schema_hash() + 1));
+  CHECK(other.error().code == errc::version_mismatch);
+  scripted_cluster without({.desk = false});
+  const auto none = without.person.answer_of<fbs::DeskFound>(find(without, own_schema_hash()));
+  CHECK(none.error().message == "this cluster has no desk");
+}
+
+TEST_CASE("CRD-7: connections that came to nothing are told of once for each reason") {
+  scripted_cluster f;
+  const auto told_of = [&](turned_away reason) {
+    note_turned_away(reason, "192.0.2.7", "a test");
+    f.pass(500ms);
+    const auto all = f.reporter.take_all<fbs::Notice>();
+    return std::count_if(all.begin(), all.end(), [&](const auto& n) {
+      return n->text()->str().find(in_words(reason)) != std::string::npos;
+    });
+  };
+  CHECK(told_of(turned_away::crowded_out) == 1);
+  const auto shown = at_the_door().of(turned_away::crowded_out);
+  CHECK(f.status().detail.find(fmt::format(R"("crowded_out":{})", shown)) != std::string::npos);
+  CHECK(told_of(turned_away::crowded_out) == 0);
+  CHECK(f.status().detail.find(fmt::format(R"("crowded_out":{})", shown + 1)) != std::string::npos);
+}
