@@ -2,8 +2,8 @@
 //
 // Every document's ids are followed by the tokenizer's end-of-text id; where it has none, documents
 // are parted by an empty line ("\n\n") that is tokenised like text. Long documents are cut into
-// pieces of about 256 KiB at line ends where the tokenizer says that cutting changes nothing; several
-// threads tokenise the pieces.
+// pieces of about 256 KiB at line ends where the tokenizer says that cutting changes nothing;
+// several threads tokenise the pieces.
 //
 // Invariants:
 // CRP-1 The file depends on documents and tokenizer alone, not on threads or timing.
