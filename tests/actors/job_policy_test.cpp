@@ -386,7 +386,7 @@ TEST_CASE("job: what it went on from is its own only where the next start finds 
   CHECK(of_another.find<todo::commit>()->loss == 2.5);
 }
 
-TEST_CASE("job: a node that is lost ends it, in every state") {
+TEST_CASE("job: a node that is lost ends it, by name") {
   auto job = trained(2);
   job.hear(heard::node_lost{"n1", "does not answer any more"});
   REQUIRE(job.end);
