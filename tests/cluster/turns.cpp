@@ -120,7 +120,10 @@ bool turn_deck::is_possible(const turn& t, const ledger& account, bool second_ti
 turn turn_deck::draw(std::mt19937_64& random, const ledger& account, bool second_tier) const {
   for (const auto& t : first_round_)
     if (is_possible(t, account, second_tier)) return t;
-  const auto t = random_turn(random);
+  const bool needs_aside =
+      std::any_of(first_round_.begin(), first_round_.end(),
+                  [](const turn& left) { return left.how == course::go_back; });
+  const auto t = needs_aside ? turn{.how = course::fresh} : random_turn(random);
   return is_possible(t, account, second_tier) ? t : turn{};
 }
 

@@ -1,7 +1,7 @@
 // What else happens in the life of a job that is killed: where it begins, what befell its first
 // tier before, who else wants its folders, and a moment of what only some lives do. The first turns
-// are of each kind once, always the first of them that can be taken; all else is chance, which also
-// brings about what the others need.
+// are of each kind once, always the first of them that can be taken; a start from nothing sets
+// aside what one of them returns to. All else is chance.
 #pragma once
 
 #include <array>
