@@ -47,9 +47,9 @@ void quit_when_alone(coordinator_pointer self) {
   const bool alone = std::all_of(st.members.begin(), st.members.end(),
                                  [](const auto& m) { return m.second.gone; });
   if (!st.ended || (!alone && now_ns(*self) - st.ended_ns < grace_ns)) return;
-  if (st.run) self->send_exit(st.run, caf::exit_reason::user_shutdown);
+  self->send_exit(st.run, caf::exit_reason::user_shutdown);
   if (st.carrier) self->send_exit(st.carrier, caf::exit_reason::user_shutdown);
-  if (st.archive) self->send_exit(st.archive, caf::exit_reason::user_shutdown);
+  self->send_exit(st.archive, caf::exit_reason::user_shutdown);
   self->quit();
 }
 
@@ -359,7 +359,7 @@ void await_word(coordinator_pointer self) {
 
 void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
-  if (st.run && m.source == st.run.address()) {
+  if (m.source == st.run.address()) {
     const auto why = from_caf(m.reason).within("the run's actor ended");
     end(self, make_msg<fbs::RunEnded>(context(self), [&](auto& e) {
           e.code = static_cast<uint8_t>(errc::bug);  // also where it was killed: it saved nothing

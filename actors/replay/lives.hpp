@@ -22,7 +22,7 @@
 namespace troupe::replay {
 
 /// The layout of lives that this program writes and reads.
-inline constexpr uint32_t life_form = 1;
+inline constexpr uint32_t life_form = 2;
 
 /// The most events that are read from a file.
 inline constexpr uint64_t event_limit = 4'000'000;

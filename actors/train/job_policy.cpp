@@ -69,7 +69,7 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
     if (tokens_ == 0)  // a checkpoint that does not say
       tokens_ = step_ * static_cast<uint64_t>(plan_.job.tokens_per_step());
   }
-  save_point_ = step_ + 1;
+  report_.validation_loss = -1;
   requests_ = requests_policy(
       plan_.job, step_, resume_ ? resume_->state.set : decltype(checkpoint::train_state::set)());
 }
@@ -270,7 +270,6 @@ void job_policy::end_validation(const job_event& event) {
 }
 
 void job_policy::report() {
-  validation_loss_ = report_.validation_loss;
   out_.push_back(todo::report{report_});
   save_if_due();
 }
@@ -281,7 +280,6 @@ void job_policy::save_if_due() {
   using verdict = checkpoint::pace_policy::verdict;
   const auto& c = plan_.job.checkpoint;
   const bool asked = std::exchange(save_wanted_, false);
-  save_point_ = step_ + 1;
   switch (pace_.at_step_end(step_, c.every, c.when_busy, asked)) {
     case verdict::begin:
       begin_save(archive_folder_);
@@ -312,7 +310,7 @@ void job_policy::begin_save(const std::filesystem::path& folder, uint64_t reques
   order o;
   o.tokens = tokens_;
   o.loss = loss_;
-  o.validation_loss = validation_loss_;
+  o.validation_loss = report_.validation_loss;
   o.folder = folder / io::checkpoint::partial_name(step_, epoch_);
   o.state = checkpoint::format_state(state);
   o.request = request;
@@ -570,13 +568,18 @@ void job_policy::ask_setting(const job_event& event) {
   answer_and_do(asked.request, requests_.set(asked.key, asked.value));
 }
 
+/// The step after which it is decided next whether to save.
+uint64_t job_policy::save_point() const {
+  return state_ == job_state::validating ? step_ : step_ + 1;
+}
+
 /// Between two steps (while paused) the save begins at once, and its end is the answer.
 void job_policy::ask_save(const job_event& event) {
   if (stop_) return refuse(event);
   const auto request = std::get<heard::save_now>(event).request;
   if (state_ != paused || pauses_.contains(pause_cause::room)) {
     save_wanted_ = true;
-    return answer(request, fmt::format("saves after step {}", save_point_));
+    return answer(request, fmt::format("saves after step {}", save_point()));
   }
   if (step_ > 0 && saved_step_ == step_)
     return answer(request, fmt::format("saved already: {}", checkpoint_));

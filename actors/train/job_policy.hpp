@@ -5,7 +5,7 @@
 //
 // Checkpoints go on beside the steps: saving(n) is no state but a set (pace_policy.hpp). Pauses are
 // a set of causes as well; each is lifted by whoever made it, and steps go on when none is left.
-// docs/job-states.md has the picture, made from the table.
+// docs/job-states.md has the table and a picture of it.
 //
 // Invariants
 //   JOB-1  Between two steps no rank computes: what happens there sees one state of the model.
@@ -281,9 +281,6 @@ struct job_rule {
 };
 std::span<const job_rule> job_rules();
 
-/// The table as a picture (Mermaid), as docs/job-states.md has it.
-std::string job_diagram();
-
 // -------------------------------------------------------------------------------------------------
 
 class job_policy {
@@ -371,6 +368,7 @@ class job_policy {
   void offer_copy(const heard::committed& done);
   void show_while_paused();
   bool last_is_saved() const;
+  uint64_t save_point() const;
   void judge_last();
   void reopen();
   void answer(uint64_t request, result<std::string> text);
@@ -390,14 +388,12 @@ class job_policy {
   start_phase phase_asked_ = start_phase::open_archive;
   uint64_t step_ = 0, tokens_ = 0;
   double loss_ = 0;
-  fbs::StepReportT report_;
-  double validation_loss_ = -1;  ///< after the last step; negative: not measured
+  fbs::StepReportT report_;  ///< of the last step
   bool has_validation_ = false;
   std::set<pause_cause> pauses_;
   std::optional<heard::stop> stop_;
   requests_policy requests_;
   bool save_wanted_ = false;  ///< a person asked for a checkpoint
-  uint64_t save_point_ = 1;   ///< the step after which it is decided next whether to save
   std::filesystem::path archive_folder_;
   checkpoint::pace_policy pace_;
   std::map<uint64_t, order> orders_;

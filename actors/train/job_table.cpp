@@ -1,9 +1,6 @@
 // What may happen when: the rules by which a job goes from state to state.
-#include <map>
-#include <utility>
-
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <array>
+#include <type_traits>
 
 #include "actors/train/job_policy.hpp"
 
@@ -131,30 +128,6 @@ std::span<const job_rule> job_rules() {
       rule<heard::node_lost>("a dead node ends the job", living_states, of(ended), &p::lose_node),
   };
   return all;
-}
-
-std::string job_diagram() {
-  std::map<std::pair<size_t, size_t>, std::vector<std::string_view>> arrows;
-  std::string of_all;  // from every state, drawn once
-  for (const auto& rule : job_rules())
-    for (size_t to = 0; to < job_state_count; ++to) {
-      if (!rule.may_lead_to(static_cast<job_state>(to))) continue;
-      if (rule.from == living_states)
-        of_all += fmt::format("  job --> {}: {}\n", state_names[to], event_names[rule.event]);
-      else
-        for (size_t from = 0; from < job_state_count; ++from)
-          if (rule.is_for(static_cast<job_state>(from)))
-            arrows[{from, to}].push_back(event_names[rule.event]);
-    }
-  std::string inside, outside;
-  for (const auto& [ends, events] : arrows) {
-    const auto line = fmt::format("{} --> {}: {}\n", state_names[ends.first],
-                                  state_names[ends.second], fmt::join(events, ", "));
-    (state_names[ends.second] == to_string(ended) ? outside += "  " : inside += "    ") += line;
-  }
-  return fmt::format(
-      "stateDiagram-v2\n  state job {{\n    [*] --> admitting\n{}  }}\n{}{}  ended --> [*]\n",
-      inside, outside, of_all);
 }
 
 }  // namespace troupe::train

@@ -11,6 +11,8 @@
 #include "actors/base/context.hpp"
 #include "actors/train/gather.hpp"
 #include "actors/train/resume_policy.hpp"
+#include "io/folder/plain.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::train {
 
@@ -56,10 +58,6 @@ auto passing(run_pointer self, start_phase phase) {
   return [self, phase](const auto&) { hear(self, heard::phase_done{phase}); };
 }
 
-std::string folder_in(const msg<fbs::CheckpointFolder>& m) {
-  return m->directory() ? m->directory()->str() : "";
-}
-
 // -- the start ------------------------------------------------------------------------------------
 
 void open_archive(run_pointer self) {
@@ -67,7 +65,7 @@ void open_archive(run_pointer self) {
       self, self->state.options.archive, short_timeout,
       make_msg<fbs::OpenArchive>(context(self), [](auto&) {}), {"archive", "the open archive"},
       [self](const msg<fbs::CheckpointFolder>& folder) {
-        hear(self, heard::phase_done{start_phase::open_archive, folder_in(folder)});
+        hear(self, heard::phase_done{start_phase::open_archive, text_of(folder->directory())});
       },
       [self](const error& e) { hear(self, heard::ask_failed{e.within("open the archive")}); });
 }
@@ -377,7 +375,7 @@ void commit(run_pointer self, const todo::commit& order) {
       self, self->state.options.archive, save_timeout, m,
       {"archive", fmt::format("the commit of checkpoint {}", order.step)},
       [self, step = order.step](const msg<fbs::CheckpointFolder>& folder) {
-        hear(self, heard::committed{step, folder_in(folder)});
+        hear(self, heard::committed{step, text_of(folder->directory())});
       },
       [self, step = order.step](const error& e) {
         hear(self, heard::save_failed{step, e.within("commit the checkpoint")});
@@ -400,7 +398,7 @@ void export_model(run_pointer self, const todo::export_model& order) {
   ask_for<fbs::CheckpointFolder>(
       self, self->state.options.archive, save_timeout, m, {"archive", "the exported model"},
       [self](const msg<fbs::CheckpointFolder>& folder) {
-        hear(self, heard::exported{folder_in(folder), {}});
+        hear(self, heard::exported{text_of(folder->directory()), {}});
       },
       [self](const error& e) {
         hear(self, heard::exported{"", e});
@@ -533,17 +531,6 @@ caf::result<msg<fbs::Ack>> asked(run_pointer self, const message_header& cause, 
   return promise;
 }
 
-std::string text_of(const flatbuffers::String* s) {
-  return s ? s->str() : "";
-}
-
-/// As the paths of checkpoints in it have it.
-std::filesystem::path tier_folder(const std::string& dir) {
-  if (dir.empty()) return {};
-  const auto path = std::filesystem::absolute(dir).lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
-}
-
 /// The crew as the coordinator names it; an error where it does not fit the plan.
 result<run_crew> crew_of(const job_plan& plan, const msg<fbs::ClusterReady>& m,
                          const std::vector<caf::strong_actor_ptr>& handles) {
@@ -610,7 +597,7 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
   introduce(self, "run");
   auto& st = self->state;
   st.options = std::move(options);
-  auto second = tier_folder(st.options.plan.job.checkpoint.second.dir);
+  auto second = io::plain(st.options.plan.job.checkpoint.second.dir);
   st.job = job_policy(std::move(st.options.plan), st.options.epoch, st.options.resume,
                       std::move(second));
   note_birth([&](fbs::LifeBirthT& b) { describe(st, b); });

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "io/file.hpp"
+#include "io/folder/plain.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -232,12 +233,6 @@ result<export_report> write_folder(const reader& from, const fs::path& folder,
 
 fs::path partial_of(const fs::path& folder) {
   return folder.string() + ".partial";
-}
-
-/// A folder's name as a plain one, for what comes behind it.
-fs::path plain(const fs::path& folder) {
-  auto path = fs::absolute(folder).lexically_normal();
-  return path.has_filename() ? path : path.parent_path();
 }
 
 /// Nothing, an empty folder, or one of ours.

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "io/config/builder.hpp"
+#include "io/folder/plain.hpp"
 
 namespace troupe::config::detail {
 
@@ -100,13 +101,7 @@ void check_job(builder& b) {
 
 /// Whether two paths are one by their text: "a/../b/" is "b".
 bool same_folder(const std::string& one, const std::string& other) {
-  const auto plain = [](const std::string& text) {
-    std::error_code code;
-    auto path = std::filesystem::absolute(text, code);
-    path = (code ? std::filesystem::path(text) : path).lexically_normal();
-    return path.has_filename() ? path : path.parent_path();
-  };
-  return plain(one) == plain(other);
+  return io::plain(one) == io::plain(other);
 }
 
 void check_second_tier(builder& b) {

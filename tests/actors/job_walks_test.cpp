@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "tests/actors/job_harness.hpp"
+#include "tests/actors/job_picture.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
@@ -328,10 +329,12 @@ TEST_CASE("job: lives by seed keep what it promises, walk every arrow of the tab
   MESSAGE(count, " lives, ", seen.size(), " arrows");
 }
 
-TEST_CASE("job: the picture in docs is the table's") {
+TEST_CASE("job: the table and the picture in docs are the code's") {
   std::ifstream file(TROUPE_SOURCE_DIR "/docs/job-states.md");
   const std::string text(std::istreambuf_iterator<char>(file), {});
-  const auto picture = "```mermaid\n" + job_diagram() + "```\n";
+  const auto table = troupe::train::test::job_rules_in_words();
+  const auto picture = "```mermaid\n" + troupe::train::test::job_picture() + "```\n";
+  CHECK_MESSAGE(text.find(table) != std::string::npos, "docs/job-states.md lacks\n", table);
   CHECK_MESSAGE(text.find(picture) != std::string::npos, "docs/job-states.md lacks\n", picture);
 }
 

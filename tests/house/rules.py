@@ -88,13 +88,20 @@ def talk_faults(folder, relative, lines):
 
 
 def function_faults(lines):
-    """A block opened by a line at indent 0 or 2 that ends in ') {' (or with qualifiers) is a function."""
+    """A block opened by a line at indent 0 or 2 that ends in ') {' (or with qualifiers) is a function.
+
+    So is one whose head goes on over several lines."""
     start, indent = None, 0
+    head = ""
     for number, line in enumerate(lines, 1):
         stripped = line.rstrip()
         if start is None:
+            if head:
+                stripped = head + " " + stripped.lstrip()
+            unfinished = re.match(r"^ {0,2}[\w:].*[^;{}]$", stripped) and stripped.count("(") > stripped.count(")")
+            head = stripped if unfinished else ""
             opens = re.match(r"^( {0,2})\S.*\)[\w\s:&>,<()-]*\{$", stripped)
-            if opens and not re.match(r"^\s*((namespace|class|struct|if|for|while|switch|TEST_SUITE)\b|\w+->)", stripped):
+            if opens and not re.match(r"^\s*(namespace|class|struct|if|for|while|switch|TEST_SUITE)\b", stripped):
                 start, indent = number, len(opens.group(1))
         elif stripped.startswith(" " * indent + "}"):  # also the "});" of a lambda in a call
             if number - start + 1 > MAX_FUNCTION_LINES:
