@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 #include <caf/send.hpp>
 
+#include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
 #include "actors/cluster/hardware.hpp"
 #include "actors/cluster/network.hpp"
@@ -30,22 +31,17 @@ caf::actor connector_of(node_pointer self) {
   return o.parts.connector ? o.parts.connector : connector(self->system());
 }
 
-worker_actor make_worker(node_pointer self, uint32_t epoch, uint32_t rank) {
-  const auto& make = self->state.options.parts.worker;
-  return make ? make(self, epoch, rank) : self->spawn(train::worker, epoch, rank);
-}
-
 loader_actor make_loader(node_pointer self, uint32_t epoch) {
   const auto& o = self->state.options;
   if (o.parts.loader) return o.parts.loader(self, epoch);
-  return self->spawn<caf::detached>(train::loader, epoch, o.name,
-                                    self->state.going.get_token());
+  return spawn_blocking(self, train::loader, epoch, o.name, self->state.going.get_token());
 }
 
 meter_actor make_meter(node_pointer self, uint32_t epoch, int64_t interval_ms) {
   const auto& o = self->state.options;
-  if (o.parts.meter) return o.parts.meter(self, epoch, interval_ms);
-  return self->spawn<caf::detached>(power::meter, power::meter_options{o.name, epoch, interval_ms});
+  return spawn_blocking(self, power::meter,
+                        power::meter_options{o.name, epoch, interval_ms,
+                                             [under = o.host] { return under->open_meters(); }});
 }
 
 void be(node_pointer self, fbs::NodeState state) {
@@ -92,8 +88,7 @@ void say_hello(node_pointer self) {
     h.node = st.options.name;
     h.schema_hash = own_schema_hash();
     h.program_version = own_version();
-    h.hardware = std::make_unique<fbs::HardwareFactsT>(
-        st.options.parts.hardware ? st.options.parts.hardware() : hardware_facts());
+    h.hardware = std::make_unique<fbs::HardwareFactsT>(st.options.host->facts());
     if (!st.options.accelerators.empty()) h.hardware->gpus = st.options.accelerators;
     h.pid = static_cast<uint32_t>(getpid());
     h.host = st.options.advertise;
@@ -174,7 +169,7 @@ void beat(node_pointer self) {
   if (silent_ms > st.dead_after_ms)  // NOD-1
     return end(self, {errc::unavailable,
                       fmt::format("the coordinator has not answered for {} ms", silent_ms)});
-  const auto usage = st.options.parts.usage ? st.options.parts.usage() : usage_now();
+  const auto usage = st.options.host->usage();
   auto m = make_msg<fbs::Heartbeat>(context_of(*self, st.epoch.epoch()), [&](auto& h) {
     h.node_index = st.index;
     h.sequence = ++st.beats;
@@ -224,7 +219,7 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.loader));
   fbs::AssignedT out;
   for (const auto& rank : a.ranks) {
-    st.workers.push_back(make_worker(self, epoch, rank->rank));
+    st.workers.push_back(self->spawn(train::worker, epoch, rank->rank, st.options.host));
     st.stages.push_back(self->spawn(train::stage, epoch, rank->rank, st.workers.back()));
     self->monitor(st.stages.back());
     handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.stages.back()));

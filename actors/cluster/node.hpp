@@ -12,6 +12,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <stop_token>
 #include <string>
 
@@ -19,7 +20,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/cluster/clock_policy.hpp"
-#include "actors/cluster/hardware.hpp"
+#include "actors/cluster/host.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 
@@ -30,11 +31,7 @@ using node_pointer = traced_pointer<node_actor, node_state>;
 
 /// What a node is made of. What is left empty is the real thing; a simulation puts its own in.
 struct node_parts {
-  std::function<worker_actor(node_pointer self, uint32_t epoch, uint32_t rank)> worker;
   std::function<loader_actor(node_pointer self, uint32_t epoch)> loader;
-  std::function<meter_actor(node_pointer self, uint32_t epoch, int64_t interval_ms)> meter;
-  std::function<fbs::HardwareFactsT()> hardware;
-  std::function<process_usage()> usage;
   caf::actor connector;  ///< understands publish_atom and connect_atom as CAF's middleman does
 };
 
@@ -49,6 +46,7 @@ struct node_options {
   caf::weak_actor_ptr observer;
   /// Told once, on the actor's thread, why the node ended; code none for an orderly end.
   std::function<void(const error&)> ended;
+  std::shared_ptr<cluster::host> host = this_host();
   node_parts parts = {};
   std::vector<std::string> accelerators = {};  ///< names of the GPUs this process may use
 };

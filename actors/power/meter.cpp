@@ -17,8 +17,7 @@ namespace {
 
 void look(meter_pointer self) {
   auto& st = self->state;
-  if (!std::exchange(st.opened, true))
-    st.readers = st.options.open ? st.options.open() : gpu::open_machine_readers();
+  if (!std::exchange(st.opened, true)) st.readers = st.options.open();
   if (st.readers.empty()) {
     publish(self, "nothing to read");
     return;

@@ -28,7 +28,7 @@ struct meter_options {
   std::string node;
   uint32_t epoch = 0;
   int64_t interval_ms = 1000;
-  /// Called once, on the actor's thread; empty: the machine's (gpu::open_machine_readers).
+  /// Called once, on the actor's thread.
   std::function<std::vector<std::unique_ptr<gpu::meter_reader>>()> open = {};
 };
 

@@ -1,7 +1,7 @@
-// What a simulated cluster has in place of devices, data and disks: actors that understand the same
-// messages as the real ones and take given times for them.
+// What a simulated cluster has in place of data and disks: actors that understand the same messages
+// as the real ones and take given times for them. Its devices are in host.hpp.
 //
-// The coordinator, the nodes, the run and the stages of a simulation are the real ones.
+// The coordinator, the nodes, the run, the stages, the workers and the meters are the real ones.
 #pragma once
 
 #include <array>
@@ -16,9 +16,6 @@
 #include <caf/event_based_actor.hpp>
 
 #include "actors/base/traced.hpp"
-#include "actors/cluster/coordinator.hpp"
-#include "actors/cluster/node.hpp"
-#include "actors/power/meter.hpp"
 #include "actors/sim/disk_policy.hpp"
 #include "actors/sim/draw_policy.hpp"
 #include "actors/sim/job_folders.hpp"
@@ -103,6 +100,7 @@ struct machine_room {
   world& where;
   dice chance;
   timing times;
+  uint64_t batch_bytes = 0;  ///< of a slot of a loader
   std::array<tier, 2> tiers;
   io::checkpoint::origin launch;         ///< that saves now
   std::unique_ptr<job_folders> folders;  ///< real ones; none in most simulations
@@ -140,30 +138,6 @@ struct machine_room {
 
 /// One file of a rank in a checkpoint.
 std::string part_name(uint32_t rank);
-
-struct worker_state {
-  static inline const char* name = "worker";
-  machine_room* room = nullptr;
-  std::shared_ptr<gang> ranks;
-  std::shared_ptr<int> alive = std::make_shared<int>();
-  epoch_gate epoch;
-  uint32_t rank = 0;
-  int node = 0;
-  bool last_stage = false;
-  uint32_t data_ranks = 1;
-  uint32_t pipeline_ranks = 1;
-  int64_t busy_until_ns = 0;
-  double forward_ms = 0, backward_ms = 0;
-  std::vector<std::shared_ptr<void>> never;  ///< promises of a hanging device
-
-  ~worker_state();
-};
-using worker_pointer = traced_pointer<worker_actor, worker_state>;
-worker_actor::behavior_type worker(worker_pointer self, machine_room* room, uint32_t epoch,
-                                   uint32_t rank);
-
-/// The meters of a node whose devices are those of these ranks.
-std::unique_ptr<gpu::meter_reader> make_reader(machine_room* room, std::vector<uint32_t> ranks);
 
 struct loader_state {
   static inline const char* name = "loader";

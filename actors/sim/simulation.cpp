@@ -10,9 +10,13 @@
 #include <caf/send.hpp>
 
 #include "actors/checkpoint/catalog.hpp"
+#include "actors/cluster/coordinator.hpp"
+#include "actors/cluster/node.hpp"
 #include "actors/sim/folder_watch.hpp"
+#include "actors/sim/host.hpp"
 #include "actors/sim/invariants_policy.hpp"
 #include "actors/sim/second_tier.hpp"
+#include "actors/train/batch_memory.hpp"
 #include "actors/train/plan.hpp"
 #include "io/checkpoint/catalog.hpp"
 
@@ -35,6 +39,8 @@ class simulation {
         room_(world_),
         watch_(world_, room_, options_) {
     room_.times = options.times;
+    room_.batch_bytes =
+        train::batch_memory::slot_bytes_of(plan_.job.train.batch, plan_.job.train.seq_len);
     room_.folders = std::move(folders);
     nodes_.resize(static_cast<size_t>(options.nodes) + 1);
     if (options.check) world_.observe = [this](const any_msg& m, const actor_card&) { watch(m); };
@@ -187,37 +193,18 @@ class simulation {
 
   cluster::node_parts parts_of(int n) {
     cluster::node_parts p;
-    p.worker = [this](cluster::node_pointer self, uint32_t e, uint32_t rank) {
-      return worker_actor(self->spawn(sim::worker, &room_, e, rank));
-    };
     p.loader = [this, n](cluster::node_pointer self, uint32_t e) {
       return loader_actor(self->spawn(sim::loader, &room_, e, name_of(n)));
     };
-    p.meter = [this, n](cluster::node_pointer self, uint32_t e, int64_t interval_ms) {
-      power::meter_options o{name_of(n), e, interval_ms};
-      o.open = [this, n] {
-        std::vector<uint32_t> ranks;
-        for (const auto& r : plan_.ranks)
-          if (r.node + 1 == n) ranks.push_back(static_cast<uint32_t>(r.rank));
-        std::vector<std::unique_ptr<gpu::meter_reader>> all;
-        all.push_back(make_reader(&room_, std::move(ranks)));
-        return all;
-      };
-      return meter_actor(self->spawn(power::meter, std::move(o)));
-    };
-    p.hardware = [this, n] {
-      fbs::HardwareFactsT f;
-      f.hostname = fmt::format("host{}", n);
-      f.boot_id = "0";
-      f.cpu_model = "simulated";
-      f.cores = 8;
-      f.memory_bytes = 1 << 30;
-      f.instance_id = fmt::format("{}-{}", n, life_);
-      return f;
-    };
-    p.usage = [] { return cluster::process_usage{1 << 20, 1}; };
     p.connector = world_.spawn(n, sim::connector, &room_, n);
     return p;
+  }
+
+  std::shared_ptr<cluster::host> host_of(int n) {
+    std::vector<uint32_t> ranks;
+    for (const auto& r : plan_.ranks)
+      if (r.node + 1 == n) ranks.push_back(static_cast<uint32_t>(r.rank));
+    return make_host(&room_, n, std::move(ranks), fmt::format("{}-{}", n, life_));
   }
 
   void start_node(int n) {
@@ -233,6 +220,7 @@ class simulation {
       log(fmt::format("{} ends: {}", name_of(n), why.message.empty() ? "in order" : why.message));
       world_.clock().call_at(world_.now_ns() + 10 * ms, [this, n, life] { exit_node(n, life); });
     };
+    o.host = host_of(n);
     o.parts = parts_of(n);
     auto& m = nodes_[static_cast<size_t>(n)];
     const auto node = world_.spawn(n, cluster::node, std::move(o));

@@ -249,20 +249,25 @@ void world::check_new_requests() {
   new_requests_.clear();
 }
 
-void world::after(int64_t delay_ns, actor_card& card, std::weak_ptr<int> alive,
+void world::after(int64_t delay_ns, int node, std::weak_ptr<int> alive,
                   std::function<void()> then) {
-  const int here = node_of(card);
-  auto call = [&card, alive = std::move(alive), then = std::move(then)] {
-    if (alive.expired()) return;  // and with it the card
-    const card_scope scope(&card);
-    then();
+  auto call = [alive = std::move(alive), then = std::move(then)] {
+    if (!alive.expired()) then();
   };
-  clock().call_at(now_ns() + delay_ns, [this, here, call = std::move(call)] {
-    auto& n = nodes_[static_cast<size_t>(here)];
+  clock().call_at(now_ns() + delay_ns, [this, node, call = std::move(call)] {
+    auto& n = nodes_[static_cast<size_t>(node)];
     if (n.frozen)
       n.calls.push_back(call);
     else
       call();
+  });
+}
+
+void world::after(int64_t delay_ns, actor_card& card, std::weak_ptr<int> alive,
+                  std::function<void()> then) {
+  after(delay_ns, node_of(card), std::move(alive), [&card, then = std::move(then)] {
+    const card_scope scope(&card);  // it lives as long as its actor
+    then();
   });
 }
 

@@ -85,8 +85,10 @@ class world : public simulated_network {
   /// Steps until `over()` says so, or `until_ns` has come; false where it was the time.
   bool run(int64_t until_ns, const std::function<bool()>& over);
 
-  /// Calls `then` on a node after a while, as if from the actor of `card`, unless the actor whose
-  /// `alive` it is has gone. A frozen node does it when it thaws.
+  /// Calls `then` on a node after a while, unless whose `alive` it is has gone. A frozen node does
+  /// it when it thaws.
+  void after(int64_t delay_ns, int node, std::weak_ptr<int> alive, std::function<void()> then);
+  /// The same, as if from the actor of `card`.
   void after(int64_t delay_ns, actor_card& card, std::weak_ptr<int> alive,
              std::function<void()> then);
 

@@ -14,11 +14,16 @@
 #include <span>
 #include <string>
 
-#include "actors/train/rank_engine.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
 
 namespace troupe::train {
+
+/// Tokens and targets of one global batch, [B,T] each, mapped from the loader's shared memory.
+struct batch_view {
+  const int32_t* tokens = nullptr;
+  const int32_t* targets = nullptr;
+};
 
 class batch_memory {
  public:

@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "actors/train/engine.hpp"
 #include "actors/train/placement_policy.hpp"
-#include "actors/train/rank_engine.hpp"
 #include "gpu/model/model_config.hpp"
 #include "gpu/optim/lr_schedule_policy.hpp"
 #include "io/config/job.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "actors/base/board.hpp"
-#include "actors/train/rank_engine.hpp"
+#include "actors/train/engine.hpp"
 
 namespace troupe::train {
 

@@ -127,9 +127,24 @@ status rank_engine::build_now() {
   return {};
 }
 
-void rank_engine::reads_from(std::span<const std::byte> memory) {
-  auto pinned = device_->pin(const_cast<std::byte*>(memory.data()), memory.size());
+engine_facts rank_engine::facts() const {
+  engine_facts out;
+  const auto& store = model_->store();
+  out.bytes = model_->plan().total();
+  out.notes = saver_->facts().flusher.disk.notes;
+  for (int c = 0; c < store.chunk_count(); ++c)
+    if (!store.info(c).tied_copy)
+      for (const auto& t : store.info(c).tensors) out.parameters += static_cast<uint64_t>(t.count);
+  return out;
+}
+
+status rank_engine::attach(const batch_source& from) {
+  TROUPE_TRY(memory, batch_memory::open(from.path, from.slot_bytes, from.slots));
+  batches_.emplace(std::move(memory));
+  const auto all = batches_->all();
+  auto pinned = device_->pin(const_cast<std::byte*>(all.data()), all.size());
   if (pinned) batches_pinned_ = std::move(*pinned);
+  return {};
 }
 
 result<std::vector<group_offer>> rank_engine::open_groups(const std::string& host) {
@@ -180,12 +195,13 @@ void rank_engine::begin_step() {
   model_->reset_loss(*compute_);
 }
 
-batch_view rank_engine::rows_of(int micro_batch, const batch_view& batch) const {
+batch_view rank_engine::rows_of(int micro_batch, int64_t batch_slot) const {
+  if (batch_slot < 0) return {};
+  const auto batch = batches_->view(batch_slot);
   const int64_t row = options_.at.data_rank * (options_.batch / options_.at.data_ranks) +
                       micro_batch * options_.shape.micro_batch;
   const int64_t first = row * options_.shape.seq;
-  return {batch.tokens ? batch.tokens + first : nullptr,
-          batch.targets ? batch.targets + first : nullptr};
+  return {batch.tokens + first, batch.targets + first};
 }
 
 float rank_engine::gradient_scale() const {
@@ -264,11 +280,11 @@ void rank_engine::send(lane l, const void* data, int peer, uint64_t tag, gpu::ev
   sent = out.record();
 }
 
-void rank_engine::forward(int micro_batch, int slot, const batch_view& batch, completion done) {
+void rank_engine::forward(int micro_batch, int slot, int64_t batch_slot, completion done) {
   auto& events = slots_[static_cast<size_t>(slot)];
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);  // ENG-3
-  const auto rows = rows_of(micro_batch, batch);
+  const auto rows = rows_of(micro_batch, batch_slot);
   stamp(nullptr);
   probed(*compute_, {"forward", micro_batch, 0, 0, 0, -1},
          [&] { model_->forward(*compute_, slot, rows.tokens, rows.targets, gradient_scale()); });
@@ -376,8 +392,7 @@ void rank_engine::await_copies(int chunk) {
       [this](const status&) { outcome_.checkpoint_wait_ms += now_ms() - copies_awaited_ms_; });
 }
 
-void rank_engine::update(int64_t step, double lr,
-                         std::function<void(const status&, step_outcome)> done) {
+void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   auto& store = model_->store();
   sum_tied_table();  // ENG-4
   stamp(nullptr);
@@ -399,11 +414,11 @@ void rank_engine::update(int64_t step, double lr,
   report(std::move(done));
 }
 
-void rank_engine::evaluate(int micro_batch, int slot, const batch_view& batch, completion done) {
+void rank_engine::evaluate(int micro_batch, int slot, int64_t batch_slot, completion done) {
   auto& events = slots_[static_cast<size_t>(slot)];
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);
-  const auto rows = rows_of(micro_batch, batch);
+  const auto rows = rows_of(micro_batch, batch_slot);
   probed(*compute_, {"evaluate", micro_batch, 0, 0, 0, -1},
          [&] { model_->evaluate(*compute_, slot, rows.tokens, rows.targets); });
   compute_->notify(guarded(std::move(done)));
@@ -413,13 +428,13 @@ void rank_engine::evaluate(int micro_batch, int slot, const batch_view& batch, c
          activation_tag(micro_batch), events.output_sent);
 }
 
-void rank_engine::finish_evaluation(std::function<void(const status&, step_outcome)> done) {
+void rank_engine::finish_evaluation(outcome_completion done) {
   read_.norm_squared = 0;
   report(std::move(done));
 }
 
 /// Reads the loss back and hands everything over once the compute stream is there.
-void rank_engine::report(std::function<void(const status&, step_outcome)> done) {
+void rank_engine::report(outcome_completion done) {
   compute_->copy(&read_.loss, model_->loss_sum(), sizeof(double));
   compute_->notify([this, done = std::move(done)](const status& s) {
     outcome_.loss_sum = options_.at.last() ? read_.loss : 0;

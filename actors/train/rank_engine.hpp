@@ -1,5 +1,4 @@
-// The device work of one rank: its model, its streams, its groups, and the order between them. No
-// CAF: the worker actor turns messages into these calls and completions into messages.
+// The engine of a real device: a rank's model, its streams, its groups, and the order between them.
 //
 // Streams: compute (forward, backward, update), data (what replicas sum and gather, the tied table,
 // the norm), and one for each kind of transfer with a neighbour, so that a send never stands behind
@@ -24,163 +23,66 @@
 #pragma once
 
 #include <array>
-#include <filesystem>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/train/batch_memory.hpp"
+#include "actors/train/engine.hpp"
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
-#include "io/config/job.hpp"
 
 namespace troupe::train {
 
-/// Where a rank stands in data x pipeline.
-struct rank_coordinates {
-  int rank = 0;
-  int data_rank = 0;
-  int data_ranks = 1;
-  int pipeline_rank = 0;
-  int pipeline_ranks = 1;
-
-  bool first() const { return pipeline_rank == 0; }
-  bool last() const { return pipeline_rank + 1 == pipeline_ranks; }
-};
-
-/// Everything a rank is made from.
-struct engine_options {
-  rank_coordinates at;
-  gpu::model_config model;
-  gpu::stage_shape shape;
-  gpu::optimizer_settings optimizer;
-  int64_t batch = 1;  ///< sequences of a step over all replicas
-  uint64_t seed = 0;
-  int threads = 1;              ///< of the compute stream
-  std::string device = "host";  ///< gpu::open_device's name of it
-  bool shared_devices = false;  ///< several ranks of the job are on one device
-  int64_t group_timeout_ms = 120'000;
-  std::string job;     ///< its name, for checkpoints
-  uint64_t epoch = 0;  ///< the same
-  std::filesystem::path checkpoint_folder;
-  uint32_t checkpoint_slot_bytes = gpu::saver_slot_bytes;
-  uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;
-  /// Told from other threads whenever saver_facts() may have changed; must not wait.
-  std::function<void()> on_save_progress = {};
-};
-
-/// One rank's ends of its groups, for the coordinator to hand round.
-struct group_offer {
-  std::string name;
-  int rank = 0;  ///< within the group
-  int size = 1;
-  std::vector<std::string> addresses;
-};
-
-/// What a finished step tells.
-struct step_outcome {
-  double loss_sum = 0;   ///< over this rank's targets; 0 without a head
-  double grad_norm = 0;  ///< of the whole model, before clipping
-  double forward_ms = 0;
-  double backward_ms = 0;
-  double update_ms = 0;           ///< sums, norm and optimizer that nothing overlapped
-  double checkpoint_wait_ms = 0;  ///< of update_ms: for copies of a checkpoint (ENG-6)
-};
-
-/// Tokens and targets of one global batch, [B,T] each, mapped from the loader's shared memory.
-struct batch_view {
-  const int32_t* tokens = nullptr;
-  const int32_t* targets = nullptr;
-};
-
-/// Told of what the streams do, on their threads: begin and end of every operation. It must outlive
-/// the engine and may not wait.
-class engine_probe {
+class rank_engine final : public engine {
  public:
-  virtual ~engine_probe() = default;
-
-  /// One operation on one stream.
-  struct operation {
-    const char* name;      ///< "forward", "receive_activation"; static
-    int64_t number;        ///< micro-batch or chunk
-    uint64_t span, trace;  ///< of the message it was enqueued for
-    uint64_t bytes;        ///< moved, 0: it computes
-    int peer;              ///< rank it needs for that; -1: none; -2: all of its group
-  };
-  /// `begin` answers with a token that `end` gets back.
-  virtual uint64_t begin(const operation& op) = 0;
-  virtual void end(const operation& op, uint64_t token, double begin_ms, double end_ms) = 0;
-};
-
-class rank_engine {
- public:
-  using completion = std::function<void(const status&)>;
-
   /// Makes device and streams; allocates nothing big.
   static result<std::unique_ptr<rank_engine>> make(const engine_options& options);
-  ~rank_engine();
+  ~rank_engine() override;
 
-  const engine_options& options() const noexcept { return options_; }
-
-  /// Reports every operation from now on; before the first of them.
-  void set_probe(engine_probe* probe) noexcept { probe_ = probe; }
-  /// The message that the next calls are made for.
-  void set_cause(uint64_t span, uint64_t trace) noexcept {
+  void set_probe(engine_probe* probe) noexcept override { probe_ = probe; }
+  void set_cause(uint64_t span, uint64_t trace) noexcept override {
     cause_span_ = span;
     cause_trace_ = trace;
   }
 
-  /// Allocates the stage and gives it random weights by the seed.
-  void build(completion done);
+  void build(completion done) override;
+  engine_facts facts() const override;
   /// The stage; null until build() has completed.
   gpu::stage_model* model() noexcept { return model_.get(); }
 
-  /// Batches will be copied from this memory, which outlives the engine: it is pinned where that
-  /// makes copies quicker. Where it cannot be, they are slower; nothing else changes.
-  void reads_from(std::span<const std::byte> memory);
+  /// The memory is pinned where that makes copies quicker. Where it cannot be, they are slower;
+  /// nothing else changes.
+  status attach(const batch_source& batches) override;
 
-  /// Opens this rank's ends of its groups on the address `host`: data/<p>, pipe/<d>, tied/<d>.
-  result<std::vector<group_offer>> open_groups(const std::string& host);
-  /// By group name: what each rank of the group offers to this one, by rank.
-  using group_tables = std::vector<std::pair<std::string, std::vector<std::string>>>;
-  void connect_groups(group_tables tables, completion done);
+  result<std::vector<group_offer>> open_groups(const std::string& host) override;
+  void connect_groups(group_tables tables, completion done) override;
 
-  // -- one step ----------------------------------------------------------------------------------
+  void begin_step() override;
+  void receive_activation(int micro_batch, int slot) override;
+  void receive_gradient(int micro_batch, int slot) override;
+  void forward(int micro_batch, int slot, int64_t batch_slot, completion done) override;
+  /// Chunks are summed over replicas as they complete (ENG-2).
+  void backward(int micro_batch, int slot, bool last, completion done) override;
+  /// Updates the own slices. Others' may still be on their way when it is done (ENG-7).
+  void update(int64_t step, double lr, outcome_completion done) override;
+  void evaluate(int micro_batch, int slot, int64_t batch_slot, completion done) override;
+  void finish_evaluation(outcome_completion done) override;
 
-  void begin_step();
-  void receive_activation(int micro_batch, int slot);
-  void receive_gradient(int micro_batch, int slot);
-  /// `done` runs when the activation is computed; sending it to the next stage is enqueued behind.
-  void forward(int micro_batch, int slot, const batch_view& batch, completion done);
-  /// `last`: no more micro-batches follow; chunks are summed over replicas as they complete
-  /// (ENG-2).
-  void backward(int micro_batch, int slot, bool last, completion done);
-  /// Sums what is left, norm, clip, update of the own slices. `step` counts from 1. Others' slices
-  /// may still be on their way when it is done (ENG-7).
-  void update(int64_t step, double lr, std::function<void(const status&, step_outcome)> done);
-  void evaluate(int micro_batch, int slot, const batch_view& batch, completion done);
-  /// The loss of the evaluations since begin_step().
-  void finish_evaluation(std::function<void(const status&, step_outcome)> done);
+  /// Of a checkpoint a rank reads its slices; weights are then gathered from the replicas.
+  void load(std::string folder, bool optimizer, completion done) override;
+  void save(uint64_t step, const std::filesystem::path& partial,
+            gpu::state_saver::completion done) override;
+  /// From any thread once build() has completed.
+  std::optional<gpu::saver_facts> saver_facts() const override;
 
-  // -- state -------------------------------------------------------------------------------------
-
-  /// Reads this rank's tensors from a Hugging Face folder, or its slices of them from a checkpoint,
-  /// weights then being gathered from the replicas; with `optimizer`, moments too.
-  void load(std::string folder, bool optimizer, completion done);
-  /// Saves this rank's share of the state after the last update enqueued into its shard in
-  /// `partial`, while later steps run (state_saver.hpp). `done` is the vote.
-  void save(uint64_t step, const std::filesystem::path& partial, gpu::state_saver::completion done);
-  /// What Status shows of it; nothing until build() has completed. From any thread after that.
-  std::optional<gpu::saver_facts> saver_facts() const;
-
-  /// Makes pending transfers fail. From any thread.
-  void abort() noexcept;
+  void abort() noexcept override;
 
  private:
   enum class lane : uint8_t { activation_in, activation_out, gradient_in, gradient_out, count };
@@ -195,7 +97,7 @@ class rank_engine {
   status build_now();
   gpu::saver_options saver_options();
   gpu::stream& stream_of(lane l) { return *lanes_[static_cast<size_t>(l)]; }
-  batch_view rows_of(int micro_batch, const batch_view& batch) const;
+  batch_view rows_of(int micro_batch, int64_t batch_slot) const;
   float gradient_scale() const;
   void stamp(double* add_to_ms);
   void probed(gpu::stream& s, engine_probe::operation op, const std::function<void()>& enqueue);
@@ -213,11 +115,12 @@ class rank_engine {
   void note_failure(const status& s);
   status failure() const;
   completion guarded(completion done) const;
-  void report(std::function<void(const status&, step_outcome)> done);
+  void report(outcome_completion done);
 
   engine_options options_;
   std::unique_ptr<gpu::device> device_;
   // Streams end before what their operations use; members are destroyed in reverse order.
+  std::optional<batch_memory> batches_;
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::unique_ptr<gpu::state_saver> saver_;

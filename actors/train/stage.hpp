@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
-#include "actors/train/rank_engine.hpp"
+#include "actors/train/engine.hpp"
 #include "actors/train/schedule_policy.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"

@@ -9,6 +9,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/train/addresses_policy.hpp"
+#include "actors/train/batch_memory.hpp"
 #include "actors/train/plan.hpp"
 #include "io/config/load.hpp"
 #include "messages/text.hpp"
@@ -25,7 +26,7 @@ constexpr std::chrono::milliseconds show_saver_every{100};
 
 /// A completion for the engine that continues on the actor's thread with `then(status)`.
 template <class F>
-rank_engine::completion back_home(worker_pointer self, F then) {
+engine::completion back_home(worker_pointer self, F then) {
   return [box = self->state.done, then = std::move(then)](const status& s) {
     box->post([then = F(then), s]() mutable { then(s); });
   };
@@ -33,7 +34,7 @@ rank_engine::completion back_home(worker_pointer self, F then) {
 
 /// A completion that answers `rp` with a message made by `make()`, or with the error.
 template <class T, class F>
-rank_engine::completion answer(worker_pointer self, promise<T> rp, F make) {
+engine::completion answer(worker_pointer self, promise<T> rp, F make) {
   return back_home(self, [rp, make = std::move(make)](const status& s) mutable {
     if (s)
       rp.deliver(make());
@@ -98,41 +99,39 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   if (!b.device.empty()) options.device = b.device;
   options.shared_devices = b.shared_devices;
   options.on_save_progress = saver_watch(self);
-  auto engine = rank_engine::make(options);
-  if (!engine) return to_caf(engine.error());
+  auto made = st.engines->make_engine(options);
+  if (!made) return to_caf(made.error());
   st.rank = at.rank;
+  st.options = std::move(options);
   st.probe = std::make_unique<card_probe>(self->card(), at);
-  st.engine = std::move(*engine);
+  st.engine = std::move(*made);
+  st.built = false;
+  st.batch_slots = 0;
   st.engine->set_probe(st.probe.get());
   publish(self, "building");
   auto rp = self->make_response_promise<msg<fbs::StageReady>>();
   st.engine->build(answer(self, rp, [self, header = m.header()] {
+    auto& now = self->state;
+    now.built = true;
     show_saver(self);
-    const auto saver = self->state.engine->saver_facts();
-    for (const auto& note : saver->flusher.disk.notes)
-      spdlog::info("checkpoints of rank {}: {}", self->state.rank, note);
-    auto& store = self->state.engine->model()->store();
+    const auto facts = now.engine->facts();
+    for (const auto& note : facts.notes) spdlog::info("checkpoints of rank {}: {}", now.rank, note);
     return make_msg<fbs::StageReady>(context_of(*self, header), [&](fbs::StageReadyT& r) {
-      r.rank = static_cast<uint32_t>(self->state.rank);
-      r.bytes = self->state.engine->model()->plan().total();
-      for (int c = 0; c < store.chunk_count(); ++c)
-        if (!store.info(c).tied_copy)
-          for (const auto& t : store.info(c).tensors)
-            r.parameters += static_cast<uint64_t>(t.count);
+      r.rank = static_cast<uint32_t>(now.rank);
+      r.bytes = facts.bytes;
+      r.parameters = facts.parameters;
     });
   }));
   return rp;
 }
 
 caf::result<msg<fbs::Ack>> attach(worker_pointer self, const msg<fbs::AttachLoader>& m) {
-  auto memory = batch_memory::open(m->shared_memory() ? m->shared_memory()->str() : "",
-                                   m->slot_bytes(), m->slots());
-  if (!memory) return to_caf(memory.error());
-  const auto& o = self->state.engine->options();
-  if (m->slot_bytes() != static_cast<uint64_t>(2 * o.batch * o.shape.seq) * sizeof(int32_t))
+  auto& st = self->state;
+  if (m->slot_bytes() != batch_memory::slot_bytes_of(st.options.batch, st.options.shape.seq))
     return to_caf({errc::bad_data, "the loader's slots are of another batch shape"});
-  self->state.batches.emplace(std::move(*memory));
-  self->state.engine->reads_from(self->state.batches->all());
+  auto attached = st.engine->attach({text_of(m->shared_memory()), m->slot_bytes(), m->slots()});
+  if (!attached) return to_caf(attached.error());
+  st.batch_slots = m->slots();
   return make_msg<fbs::Ack>(context_of(*self, m.header()));
 }
 
@@ -157,7 +156,7 @@ caf::result<msg<fbs::DataPlaneOffer>> open_data_plane(worker_pointer self,
 
 caf::result<msg<fbs::DataPlaneReady>> connect(worker_pointer self,
                                               const msg<fbs::DataPlaneTable>& m) {
-  rank_engine::group_tables tables;
+  engine::group_tables tables;
   if (m->groups())
     for (const auto* g : *m->groups()) {
       const auto offered = address_list::of(g->addresses());
@@ -174,60 +173,76 @@ caf::result<msg<fbs::DataPlaneReady>> connect(worker_pointer self,
   return rp;
 }
 
-/// The tokens an operation needs: none, or a slot that exists.
-result<batch_view> batch_of(const worker_state& st, int32_t slot) {
-  if (slot < 0) return batch_view{};
-  if (!st.batches || slot >= st.batches->slots())
-    return error{errc::bad_data, fmt::format("there is no batch slot {}", slot)};
-  return st.batches->view(slot);
+msg<fbs::OpDone> op_done(worker_pointer self, const msg<fbs::RunOp>& m) {
+  return make_msg<fbs::OpDone>(context_of(*self, m.header()), [&](fbs::OpDoneT& d) {
+    d.step = m->step();
+    d.kind = m->kind();
+    d.micro_batch = m->micro_batch();
+  });
+}
+
+/// Why an operation cannot be done: what it names is not there.
+std::optional<error> not_there(const worker_state& st, const fbs::RunOp& m) {
+  using kind = fbs::OpKind;
+  const auto& o = st.options;
+  const auto lacks = [](std::string what) { return error{errc::bad_data, std::move(what)}; };
+  if (m.slot() >= static_cast<uint32_t>(o.shape.slots))
+    return lacks(fmt::format("no slot {}", m.slot()));
+  if (m.micro_batch() >= o.batch / o.at.data_ranks / o.shape.micro_batch)
+    return lacks(fmt::format("no micro-batch {}", m.micro_batch()));
+  if (m.batch_slot() >= st.batch_slots)
+    return lacks(fmt::format("no batch slot {}", m.batch_slot()));
+  const bool reads = m.kind() == kind::forward || m.kind() == kind::evaluate;
+  if (reads && m.batch_slot() < 0 && (o.at.first() || o.at.last()))
+    return lacks("no batch slot, which the first and the last stage need");
+  if ((m.kind() == kind::receive_activation && o.at.first()) ||
+      (m.kind() == kind::receive_gradient && o.at.last()))
+    return lacks("no neighbour to receive from");
+  return std::nullopt;
 }
 
 caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>& m) {
   auto& st = self->state;
-  if (!st.engine->model()) return not_built();
+  if (!st.built) return not_built();
+  if (auto why = not_there(st, *m)) return to_caf(*why);
   const int micro_batch = static_cast<int>(m->micro_batch());
   const int slot = static_cast<int>(m->slot());
-  const auto& o = st.engine->options();
-  if (slot >= o.shape.slots) return to_caf({errc::bad_data, fmt::format("no slot {}", slot)});
-  auto batch = batch_of(st, m->batch_slot());
-  if (!batch) return to_caf(batch.error());
-  auto rp = self->make_response_promise<msg<fbs::OpDone>>();
-  auto done = answer(self, rp, [self, m] {
-    return make_msg<fbs::OpDone>(context_of(*self, m.header()), [&](fbs::OpDoneT& d) {
-      d.step = m->step();
-      d.kind = m->kind();
-      d.micro_batch = m->micro_batch();
-    });
-  });
+  const auto later = [&] {
+    auto rp = self->make_response_promise<msg<fbs::OpDone>>();
+    return std::pair{rp, answer(self, rp, [self, m] { return op_done(self, m); })};
+  };
   switch (m->kind()) {
     case fbs::OpKind::begin:
       st.engine->begin_step();
-      done({});
-      break;
+      return op_done(self, m);
     case fbs::OpKind::receive_activation:
       st.engine->receive_activation(micro_batch, slot);
-      done({});
-      break;
+      return op_done(self, m);
     case fbs::OpKind::receive_gradient:
       st.engine->receive_gradient(micro_batch, slot);
-      done({});
-      break;
-    case fbs::OpKind::forward:
-      st.engine->forward(micro_batch, slot, *batch, std::move(done));
-      break;
-    case fbs::OpKind::backward:
+      return op_done(self, m);
+    case fbs::OpKind::forward: {
+      auto [rp, done] = later();
+      st.engine->forward(micro_batch, slot, m->batch_slot(), std::move(done));
+      return rp;
+    }
+    case fbs::OpKind::backward: {
+      auto [rp, done] = later();
       st.engine->backward(micro_batch, slot, m->last(), std::move(done));
-      break;
-    case fbs::OpKind::evaluate:
-      st.engine->evaluate(micro_batch, slot, *batch, std::move(done));
-      break;
+      return rp;
+    }
+    case fbs::OpKind::evaluate: {
+      auto [rp, done] = later();
+      st.engine->evaluate(micro_batch, slot, m->batch_slot(), std::move(done));
+      return rp;
+    }
   }
-  return rp;
+  return to_caf({errc::bad_data, fmt::format("no operation {}", static_cast<int>(m->kind()))});
 }
 
 caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::FinishStep>& m) {
   auto& st = self->state;
-  if (!st.engine->model()) return not_built();
+  if (!st.built) return not_built();
   auto rp = self->make_response_promise<msg<fbs::StepDone>>();
   auto done = [self, box = st.done, rp, m](const status& s, step_outcome outcome) {
     box->post([self, rp, m, s, outcome]() mutable {
@@ -235,7 +250,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
         rp.deliver(to_caf(s.error()));
         return;
       }
-      const auto& o = self->state.engine->options();
+      const auto& o = self->state.options;
       rp.deliver(make_msg<fbs::StepDone>(context_of(*self, m.header()), [&](fbs::StepDoneT& d) {
         d.step = m->step();
         d.rank = static_cast<uint32_t>(o.at.rank);
@@ -273,7 +288,7 @@ msg<fbs::Saved> vote_of(worker_pointer self, const message_header& cause, uint64
 }
 
 caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckpoint>& m) {
-  if (!self->state.engine->model()) return not_built();
+  if (!self->state.built) return not_built();
   auto rp = self->make_response_promise<msg<fbs::Saved>>();
   self->state.engine->save(
       m->step(), m->directory() ? m->directory()->str() : "",
@@ -292,7 +307,7 @@ caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckp
 }
 
 caf::result<msg<fbs::Loaded>> load(worker_pointer self, const msg<fbs::LoadCheckpoint>& m) {
-  if (!self->state.engine->model()) return not_built();
+  if (!self->state.built) return not_built();
   auto rp = self->make_response_promise<msg<fbs::Loaded>>();
   self->state.engine->load(m->directory() ? m->directory()->str() : "", m->optimizer(),
                            answer(self, rp, [self, header = m.header()] {
@@ -322,13 +337,15 @@ worker_state::~worker_state() {
   if (engine) engine->abort();
 }
 
-worker_actor::behavior_type worker(worker_pointer self, uint32_t epoch, uint32_t rank) {
+worker_actor::behavior_type worker(worker_pointer self, uint32_t epoch, uint32_t rank,
+                                   std::shared_ptr<engine_maker> engines) {
   auto& st = self->state;
   guard_mailbox(self);
   introduce(self, fmt::format("worker/{}", rank));
   st.rank = static_cast<int>(rank);
   publish(self, "empty");
   st.epoch = epoch_gate(epoch);
+  st.engines = std::move(engines);
   st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));
   return {
       status_handler(self),   guarded(self, build),

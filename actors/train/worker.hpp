@@ -1,18 +1,16 @@
-// The worker: one rank's device as an actor. Thin: messages become calls of the rank_engine,
-// completions of its streams become answers.
+// The worker: one rank's device as an actor. Thin: messages become calls of its engine, completions
+// become answers.
 //
 // Failure policy: a failed operation is answered with its error; the rank is of no more use (ENG-5)
 // and the run decides. The worker itself does not restart.
 #pragma once
 
 #include <memory>
-#include <optional>
 
 #include "actors/base/inbox.hpp"
 #include "actors/base/traced.hpp"
-#include "actors/train/batch_memory.hpp"
+#include "actors/train/engine.hpp"
 #include "actors/train/probe.hpp"
-#include "actors/train/rank_engine.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 
@@ -23,16 +21,19 @@ struct worker_state {
 
   epoch_gate epoch;
   int rank = -1;
+  std::shared_ptr<engine_maker> engines;
   std::shared_ptr<inbox> done;
+  engine_options options;  ///< of the engine
+  bool built = false;
+  int64_t batch_slots = 0;            ///< of the loader; 0: none is attached
   std::unique_ptr<card_probe> probe;  ///< outlives the engine
-  std::optional<batch_memory> batches;  ///< the same
-  std::unique_ptr<rank_engine> engine;
+  std::unique_ptr<train::engine> engine;
 
   ~worker_state();
 };
 
-/// The worker of `rank` in the given epoch, without a device yet; BuildStage gives it one.
+/// The worker of `rank` in the given epoch, without an engine yet; BuildStage gives it one.
 worker_actor::behavior_type worker(traced_pointer<worker_actor, worker_state> self, uint32_t epoch,
-                                   uint32_t rank);
+                                   uint32_t rank, std::shared_ptr<engine_maker> engines);
 
 }  // namespace troupe::train

@@ -73,14 +73,17 @@ class pending {
 
 /// All replicas of a job, built and connected.
 struct job {
-  std::vector<int32_t> tokens, targets;
+  std::optional<batch_memory> batches;
   std::vector<std::unique_ptr<rank_engine>> ranks;
 
   explicit job(int replicas, gpu::optimizer_args::rule kind = gpu::optimizer_args::rule::adamw,
                gpu::dtype type = gpu::dtype::f32) {
+    auto memory = batch_memory::create(batch, seq, 1);
+    REQUIRE(memory);
+    batches.emplace(std::move(*memory));
     for (int64_t i = 0; i < batch * seq; ++i) {
-      tokens.push_back(static_cast<int32_t>(i * i % 37));
-      targets.push_back(static_cast<int32_t>((i + 1) * (i + 1) % 37));
+      batches->slot(0)[i] = static_cast<int32_t>(i * i % 37);
+      batches->slot(0)[batch * seq + i] = static_cast<int32_t>((i + 1) * (i + 1) % 37);
     }
     std::vector<std::vector<std::string>> offered;  // by rank, then by whom it is for
     for (int r = 0; r < replicas; ++r) {
@@ -90,6 +93,7 @@ struct job {
       pending built;
       ranks.back()->build(built.done());
       built.get();
+      REQUIRE(ranks.back()->attach({batches->path(), batches->slot_bytes(), 1}));
       auto offers = ranks.back()->open_groups("127.0.0.1");
       REQUIRE(offers);
       for (auto& o : *offers) offered.push_back(o.addresses);
@@ -103,12 +107,10 @@ struct job {
     for (auto& c : connected) c.get();
   }
 
-  batch_view view() const { return {tokens.data(), targets.data()}; }
-
   pending forward(size_t rank) {
     pending out;
     ranks[rank]->begin_step();
-    ranks[rank]->forward(0, 0, view(), out.done());
+    ranks[rank]->forward(0, 0, 0, out.done());
     return out;
   }
 

@@ -1,0 +1,30 @@
+// The kernel's facts, the machine's meters, engines on its devices.
+#include "actors/cluster/host.hpp"
+
+#include "actors/train/rank_engine.hpp"
+
+namespace troupe::cluster {
+
+namespace {
+
+class machine_host final : public host {
+ public:
+  fbs::HardwareFactsT facts() override { return hardware_facts(); }
+  process_usage usage() override { return usage_now(); }
+  std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
+    return gpu::open_machine_readers();
+  }
+  result<std::unique_ptr<train::engine>> make_engine(
+      const train::engine_options& options) override {
+    TROUPE_TRY(made, train::rank_engine::make(options));
+    return std::unique_ptr<train::engine>(std::move(made));
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<host> this_host() {
+  return std::make_shared<machine_host>();
+}
+
+}  // namespace troupe::cluster

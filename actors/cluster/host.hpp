@@ -1,0 +1,27 @@
+// What a node stands on: the devices of its host, their meters, and facts. An edge of the program:
+// a simulation has hosts of its own, everything above them is the same.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "actors/cluster/hardware.hpp"
+#include "actors/train/engine.hpp"
+#include "gpu/meters/readers.hpp"
+
+namespace troupe::cluster {
+
+class host : public train::engine_maker {
+ public:
+  /// For the handshake.
+  virtual fbs::HardwareFactsT facts() = 0;
+  /// Of this process.
+  virtual process_usage usage() = 0;
+  /// Blocks; called on the meter's thread.
+  virtual std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() = 0;
+};
+
+/// The machine this process runs on.
+std::shared_ptr<host> this_host();
+
+}  // namespace troupe::cluster

@@ -1,0 +1,303 @@
+// Times in place of work.
+#include "actors/sim/host.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include <fmt/format.h>
+
+namespace troupe::sim {
+
+namespace {
+
+/// A group of a rank, as the real engine's: its own rank in it and the number of members.
+struct simulated_group {
+  char kind = 0;        ///< of "data" or "pipe"
+  uint32_t number = 0;  ///< which of its kind
+  uint32_t rank = 0, size = 0;
+
+  std::string name() const { return fmt::format("{}/{}", kind == 'd' ? "data" : "pipe", number); }
+};
+
+std::vector<simulated_group> groups_of(const train::rank_coordinates& at) {
+  const auto number = [](int n) { return static_cast<uint32_t>(n); };
+  std::vector<simulated_group> out;
+  if (at.data_ranks > 1)
+    out.push_back({'d', number(at.pipeline_rank), number(at.data_rank), number(at.data_ranks)});
+  if (at.pipeline_ranks > 1)
+    out.push_back({'p', number(at.data_rank), number(at.pipeline_rank), number(at.pipeline_ranks)});
+  return out;
+}
+
+/// As long as one of Gloo's (gpu/collective/gloo.cpp) and unlike any other; nothing for oneself.
+std::string address_of(const simulated_group& g, uint32_t from, uint32_t to) {
+  if (from == to) return {};
+  std::string out(14, '\0');
+  const uint32_t words[] = {static_cast<uint32_t>(g.kind) << 24 | g.number, from, to};
+  std::memcpy(out.data(), words, sizeof(words));
+  return out;
+}
+
+/// Finds the others only where the tables hold what each of them made for this rank.
+status can_connect(const train::rank_coordinates& at, const train::engine::group_tables& tables) {
+  for (const auto& g : groups_of(at)) {
+    const auto name = g.name();
+    const auto found = std::find_if(tables.begin(), tables.end(),
+                                    [&](const auto& table) { return table.first == name; });
+    if (found == tables.end())
+      return error{errc::bad_data, fmt::format("no addresses for {}", name)};
+    const auto& offered = found->second;
+    if (offered.size() != g.size)
+      return error{errc::bad_data, fmt::format("{} addresses for {}", offered.size(), name)};
+    for (uint32_t from = 0; from < g.size; ++from)
+      if (offered[from] != address_of(g, from, g.rank))
+        return error{errc::bad_data, fmt::format("{}: not what rank {} offers", name, from)};
+  }
+  return {};
+}
+
+/// An engine whose operations take time and nothing else. It does one after another.
+class timed_engine final : public train::engine {
+ public:
+  timed_engine(machine_room* room, int node, const train::engine_options& o)
+      : room_(room), ranks_(room->ranks), node_(node), at_(o.at) {
+    room_->draw_of(rank()).stops(now());  // what it did for the engine before this one
+  }
+
+  /// Its sockets close, which the other ranks notice; those of a host that has gone do not.
+  ~timed_engine() override {
+    if (room_->where.fell_silent(node_)) return;
+    room_->where.clock().call_at(now() + 1'000'000, [group = ranks_] { group->fail(); });
+  }
+
+  void set_probe(train::engine_probe*) noexcept override {}
+  void set_cause(uint64_t, uint64_t) noexcept override {}
+
+  void build(completion done) override {
+    work(room_->times.build_ns, room_->draw.other_w, std::move(done));
+  }
+  train::engine_facts facts() const override { return {1000, 16'000, {}}; }
+  status attach(const train::batch_source&) override { return {}; }
+
+  result<std::vector<train::group_offer>> open_groups(const std::string&) override {
+    std::vector<train::group_offer> out;
+    for (const auto& g : groups_of(at_)) {
+      out.push_back({g.name(), static_cast<int>(g.rank), static_cast<int>(g.size), {}});
+      for (uint32_t to = 0; to < g.size; ++to)
+        out.back().addresses.push_back(address_of(g, g.rank, to));
+    }
+    return out;
+  }
+  void connect_groups(group_tables tables, completion done) override {
+    if (auto connected = can_connect(at_, tables); !connected) return done(connected);
+    work(1'000'000, room_->draw.other_w, std::move(done));
+  }
+
+  void begin_step() override { forward_ms_ = backward_ms_ = 0; }
+  void receive_activation(int, int) override {}
+  void receive_gradient(int, int) override {}
+  void forward(int, int, int64_t, completion done) override {
+    operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
+  }
+  void backward(int, int, bool, completion done) override {
+    operate(room_->times.backward_ns, room_->draw.backward_w, backward_ms_, std::move(done));
+  }
+  void evaluate(int, int, int64_t, completion done) override {
+    operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
+  }
+  void update(int64_t step, double lr, outcome_completion done) override;
+  void finish_evaluation(outcome_completion done) override;
+
+  void load(std::string folder, bool optimizer, completion done) override;
+  void save(uint64_t step, const std::filesystem::path& partial,
+            gpu::state_saver::completion done) override;
+  std::optional<gpu::saver_facts> saver_facts() const override { return std::nullopt; }
+
+  void abort() noexcept override {}
+
+ private:
+  uint32_t rank() const { return static_cast<uint32_t>(at_.rank); }
+  int64_t now() const { return room_->where.now_ns(); }
+  ailment state() const {
+    const auto it = room_->ailments.find(rank());
+    return it == room_->ailments.end() ? ailment{} : it->second;
+  }
+
+  /// A failure of the device, told once.
+  status failure() {
+    if (!state().fails) return {};
+    room_->ailments[rank()].fails = false;
+    return error{errc::io, "the device reports an uncorrectable error"};
+  }
+
+  template <class F>
+  void later(int64_t delay_ns, F then) {
+    room_->where.after(delay_ns, node_, alive_, std::move(then));
+  }
+
+  /// Of what is called, nothing is heard any more. Kept: a promise that is let go is an answer.
+  template <class Completion>
+  bool hangs(Completion& done) {
+    if (!state().hangs) return false;
+    never_.push_back(std::make_shared<Completion>(std::move(done)));
+    return true;
+  }
+
+  /// How long the device takes from now, drawing so many watts: it does one thing after another.
+  int64_t busy_for(int64_t ns, double watts) {
+    const auto takes = static_cast<int64_t>(static_cast<double>(room_->about(ns)) * state().slow);
+    const auto begin_ns = std::max(busy_until_ns_, now());
+    busy_until_ns_ = begin_ns + takes;
+    room_->draw_of(rank()).works(begin_ns, busy_until_ns_, watts);
+    return busy_until_ns_ - now();
+  }
+
+  void work(int64_t ns, double watts, completion done) {
+    if (hangs(done)) return;
+    later(busy_for(ns, watts), [done = std::move(done)] { done({}); });
+  }
+  void operate(int64_t ns, double watts, double& add_to_ms, completion done) {
+    if (auto broken = failure(); !broken) return done(broken);
+    add_to_ms += static_cast<double>(ns) / 1e6;
+    work(ns, watts, std::move(done));
+  }
+
+  train::step_outcome outcome(int64_t step) const {
+    train::step_outcome o;
+    o.loss_sum = at_.last() ? 1000.0 / static_cast<double>(step + 100) : 0;
+    o.grad_norm = 1;
+    o.forward_ms = forward_ms_;
+    o.backward_ms = backward_ms_;
+    return o;
+  }
+
+  machine_room* room_;
+  std::shared_ptr<gang> ranks_;
+  int node_;
+  train::rank_coordinates at_;
+  std::shared_ptr<int> alive_ = std::make_shared<int>();
+  int64_t busy_until_ns_ = 0;
+  double forward_ms_ = 0, backward_ms_ = 0;
+  std::vector<std::shared_ptr<void>> never_;
+};
+
+/// A step ends for all ranks at once.
+void timed_engine::update(int64_t step, double lr, outcome_completion done) {
+  if (auto broken = failure(); !broken) return done(broken, {});
+  if (hangs(done)) return;
+  room_->rates[static_cast<uint64_t>(step)] = lr;
+  auto updated = [this, step, done = std::move(done)](bool ok) {
+    if (ok)
+      done({}, outcome(step));
+    else
+      done(error{errc::unavailable, "a rank has left the group"}, {});
+  };
+  later(busy_for(room_->times.update_ns, room_->draw.update_w),
+        [this, step, updated = std::move(updated)] {
+          auto go_on = [this, alive = std::weak_ptr<int>(alive_), updated](bool ok) {
+            if (alive.expired()) return;
+            later(0, [updated, ok] { updated(ok); });
+          };
+          ranks_->arrive(static_cast<uint64_t>(step), std::move(go_on));
+        });
+}
+
+/// A validation ends for each rank by itself.
+void timed_engine::finish_evaluation(outcome_completion done) {
+  if (auto broken = failure(); !broken) return done(broken, {});
+  if (hangs(done)) return;
+  later(busy_for(0, 0), [this, done = std::move(done)] { done({}, outcome(0)); });
+}
+
+void timed_engine::load(std::string folder, bool, completion done) {
+  const auto [where, name] = room_->place_of(folder);
+  if (where->gone() || !where->disk.has(name, part_name(rank())))
+    return done(error{errc::bad_data, fmt::format("{} lacks a part", folder)});
+  work(room_->times.save_ns, room_->draw.other_w, std::move(done));
+}
+
+/// As the real one: beside the device's work, in the folder that whoever comes first makes.
+void timed_engine::save(uint64_t, const std::filesystem::path& partial,
+                        gpu::state_saver::completion done) {
+  if (auto broken = failure(); !broken) return done(broken.error(), {});
+  const auto [where, folder] = room_->place_of(partial);
+  if (const auto closed = where->closed()) return done(*closed, {});
+  auto& disk = where->disk;
+  if (!disk.write(folder, part_name(rank()), node_)) {
+    disk.make_folder(folder, node_);
+    disk.write(folder, part_name(rank()), node_);
+  }
+  if (hangs(done)) return;
+  later(room_->about(room_->times.save_ns),
+        [this, done = std::move(done), where = where, folder = folder] {
+          if (const auto closed = where->closed()) return done(*closed, {});
+          if (!where->disk.sync(folder, part_name(rank())))
+            return done(error{errc::io, fmt::format("{} has gone", folder)}, {});
+          io::checkpoint::shard_facts facts;
+          facts.rank = rank();
+          facts.bytes = facts.stream_bytes = 1;
+          done(facts, {});
+        });
+}
+
+class simulated_meters final : public gpu::meter_reader {
+ public:
+  simulated_meters(machine_room* room, std::vector<uint32_t> ranks)
+      : room_(room), ranks_(std::move(ranks)) {}
+
+  std::vector<gpu::metered> read(int64_t now_ns) override {
+    std::vector<gpu::metered> out;
+    for (size_t i = 0; i < ranks_.size(); ++i) {
+      const auto r = room_->draw_of(ranks_[i]).read(now_ns);
+      out.push_back({fmt::format("gpu{}", i), gpu::metered_kind::accelerator, r.power_w,
+                     room_->draw.limit_w, r.temperature_c, r.busy_percent});
+    }
+    return out;
+  }
+
+ private:
+  machine_room* room_;
+  std::vector<uint32_t> ranks_;
+};
+
+class simulated_host final : public cluster::host {
+ public:
+  simulated_host(machine_room* room, int node, std::vector<uint32_t> ranks, std::string instance)
+      : room_(room), node_(node), ranks_(std::move(ranks)), instance_(std::move(instance)) {}
+
+  fbs::HardwareFactsT facts() override {
+    fbs::HardwareFactsT f;
+    f.hostname = fmt::format("host{}", node_);
+    f.boot_id = "0";
+    f.cpu_model = "simulated";
+    f.cores = 8;
+    f.memory_bytes = 1 << 30;
+    f.instance_id = instance_;
+    return f;
+  }
+  cluster::process_usage usage() override { return {1 << 20, 1}; }
+  std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
+    std::vector<std::unique_ptr<gpu::meter_reader>> out;
+    out.push_back(std::make_unique<simulated_meters>(room_, ranks_));
+    return out;
+  }
+  result<std::unique_ptr<train::engine>> make_engine(
+      const train::engine_options& options) override {
+    return std::unique_ptr<train::engine>(std::make_unique<timed_engine>(room_, node_, options));
+  }
+
+ private:
+  machine_room* room_;
+  int node_;
+  std::vector<uint32_t> ranks_;
+  std::string instance_;
+};
+
+}  // namespace
+
+std::shared_ptr<cluster::host> make_host(machine_room* room, int node, std::vector<uint32_t> ranks,
+                                         std::string instance) {
+  return std::make_shared<simulated_host>(room, node, std::move(ranks), std::move(instance));
+}
+
+}  // namespace troupe::sim

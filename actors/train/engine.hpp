@@ -1,0 +1,178 @@
+// The device work of one rank, as its worker uses it: calls that never wait, and completions that
+// may come from other threads. No CAF.
+//
+// An edge of the program: here a simulation puts times in place of work, and a test what it wants
+// to see. Everything above is the same code everywhere.
+//
+// Its worker is the only caller, on one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpu/model/model_config.hpp"
+#include "gpu/model/stage_model.hpp"
+#include "gpu/model/state_saver.hpp"
+#include "gpu/optim/optimizer.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::train {
+
+/// Where a rank stands in data x pipeline.
+struct rank_coordinates {
+  int rank = 0;
+  int data_rank = 0;
+  int data_ranks = 1;
+  int pipeline_rank = 0;
+  int pipeline_ranks = 1;
+
+  bool first() const { return pipeline_rank == 0; }
+  bool last() const { return pipeline_rank + 1 == pipeline_ranks; }
+};
+
+/// Everything a rank is made from.
+struct engine_options {
+  rank_coordinates at;
+  gpu::model_config model;
+  gpu::stage_shape shape;
+  gpu::optimizer_settings optimizer;
+  int64_t batch = 1;  ///< sequences of a step over all replicas
+  uint64_t seed = 0;
+  int threads = 1;              ///< of the compute stream
+  std::string device = "host";  ///< gpu::open_device's name of it
+  bool shared_devices = false;  ///< several ranks of the job are on one device
+  int64_t group_timeout_ms = 120'000;
+  std::string job;     ///< its name, for checkpoints
+  uint64_t epoch = 0;  ///< the same
+  std::filesystem::path checkpoint_folder;
+  uint32_t checkpoint_slot_bytes = gpu::saver_slot_bytes;
+  uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;
+  /// Told from other threads whenever saver_facts() may have changed; must not wait.
+  std::function<void()> on_save_progress = {};
+};
+
+/// One rank's ends of its groups, for the coordinator to hand round.
+struct group_offer {
+  std::string name;
+  int rank = 0;  ///< within the group
+  int size = 1;
+  std::vector<std::string> addresses;
+};
+
+/// What a finished step tells.
+struct step_outcome {
+  double loss_sum = 0;   ///< over this rank's targets; 0 without a head
+  double grad_norm = 0;  ///< of the whole model, before clipping
+  double forward_ms = 0;
+  double backward_ms = 0;
+  double update_ms = 0;           ///< sums, norm and optimizer that nothing overlapped
+  double checkpoint_wait_ms = 0;  ///< of update_ms: for copies of a checkpoint (ENG-6)
+};
+
+/// Told of what the streams do, on their threads: begin and end of every operation. It must outlive
+/// the engine and may not wait.
+class engine_probe {
+ public:
+  virtual ~engine_probe() = default;
+
+  /// One operation on one stream.
+  struct operation {
+    const char* name;      ///< "forward", "receive_activation"; static
+    int64_t number;        ///< micro-batch or chunk
+    uint64_t span, trace;  ///< of the message it was enqueued for
+    uint64_t bytes;        ///< moved, 0: it computes
+    int peer;              ///< rank it needs for that; -1: none; -2: all of its group
+  };
+  /// `begin` answers with a token that `end` gets back.
+  virtual uint64_t begin(const operation& op) = 0;
+  virtual void end(const operation& op, uint64_t token, double begin_ms, double end_ms) = 0;
+};
+
+/// What an engine that is built holds.
+struct engine_facts {
+  uint64_t parameters = 0;         ///< of this rank's layers; a tied table counts once
+  uint64_t bytes = 0;              ///< of device memory
+  std::vector<std::string> notes;  ///< on how it saves, for the log
+};
+
+/// A loader's memory: slots of tokens and targets of the job's global batches (batch_memory.hpp).
+struct batch_source {
+  std::string path;
+  uint64_t slot_bytes = 0;
+  int64_t slots = 0;
+};
+
+/// One rank's device work; see rank_engine.hpp for the order that a real one keeps.
+class engine {
+ public:
+  using completion = std::function<void(const status&)>;
+  using outcome_completion = std::function<void(const status&, step_outcome)>;
+  /// By group name: what each rank of the group offers to this one, by rank.
+  using group_tables = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+  virtual ~engine() = default;
+
+  /// Reports every operation from now on; before the first of them.
+  virtual void set_probe(engine_probe* probe) noexcept = 0;
+  /// The message that the next calls are made for.
+  virtual void set_cause(uint64_t span, uint64_t trace) noexcept = 0;
+
+  /// Allocates the stage and gives it random weights by the seed. Everything below but groups is
+  /// called once it has completed.
+  virtual void build(completion done) = 0;
+  virtual engine_facts facts() const = 0;
+
+  /// Batches come from this memory from now on. Errors: as of batch_memory::open.
+  virtual status attach(const batch_source& batches) = 0;
+
+  /// Opens this rank's ends of its groups on the address `host`: data/<p>, pipe/<d>, tied/<d>.
+  virtual result<std::vector<group_offer>> open_groups(const std::string& host) = 0;
+  virtual void connect_groups(group_tables tables, completion done) = 0;
+
+  // -- one step ----------------------------------------------------------------------------------
+  // `slot` is one of shape.slots; `batch_slot` one of the loader's, -1 where the stage needs none.
+
+  virtual void begin_step() = 0;
+  virtual void receive_activation(int micro_batch, int slot) = 0;
+  virtual void receive_gradient(int micro_batch, int slot) = 0;
+  /// `done` runs when the activation is computed; sending it to the next stage is enqueued behind.
+  virtual void forward(int micro_batch, int slot, int64_t batch_slot, completion done) = 0;
+  /// `last`: no more micro-batches follow.
+  virtual void backward(int micro_batch, int slot, bool last, completion done) = 0;
+  /// Sums what is left, norm, clip, update. `step` counts from 1.
+  virtual void update(int64_t step, double lr, outcome_completion done) = 0;
+  virtual void evaluate(int micro_batch, int slot, int64_t batch_slot, completion done) = 0;
+  /// The loss of the evaluations since begin_step().
+  virtual void finish_evaluation(outcome_completion done) = 0;
+
+  // -- state -------------------------------------------------------------------------------------
+
+  /// Reads this rank's tensors from a Hugging Face folder, or its slices of them from a checkpoint;
+  /// with `optimizer`, moments too.
+  virtual void load(std::string folder, bool optimizer, completion done) = 0;
+  /// Saves this rank's share of the state after the last update enqueued into its shard in
+  /// `partial`, while later steps run. `done` is the vote.
+  virtual void save(uint64_t step, const std::filesystem::path& partial,
+                    gpu::state_saver::completion done) = 0;
+  /// What Status shows of it; nothing until build() has completed, or where nothing is saved so.
+  virtual std::optional<gpu::saver_facts> saver_facts() const = 0;
+
+  /// Makes pending transfers fail. From any thread.
+  virtual void abort() noexcept = 0;
+};
+
+/// Makes the engines of a process.
+class engine_maker {
+ public:
+  virtual ~engine_maker() = default;
+  /// Errors: of the device.
+  virtual result<std::unique_ptr<engine>> make_engine(const engine_options& options) = 0;
+};
+
+}  // namespace troupe::train
