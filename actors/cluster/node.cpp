@@ -28,13 +28,7 @@ void connect(node_pointer self);
 
 caf::actor connector_of(node_pointer self) {
   const auto& o = self->state.options;
-  return o.parts.connector ? o.parts.connector : connector(self->system());
-}
-
-loader_actor make_loader(node_pointer self, uint32_t epoch) {
-  const auto& o = self->state.options;
-  if (o.parts.loader) return o.parts.loader(self, epoch);
-  return spawn_blocking(self, train::loader, epoch, o.name, self->state.going.get_token());
+  return o.connector ? o.connector : connector(self->system());
 }
 
 meter_actor make_meter(node_pointer self, uint32_t epoch, int64_t interval_ms) {
@@ -215,7 +209,8 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   const auto a = m.unpack();
   const auto epoch = st.epoch.epoch();
   std::vector<caf::strong_actor_ptr> handles;
-  if (a.loader) st.loader = make_loader(self, epoch);
+  if (a.loader)
+    st.loader = spawn_blocking(self, train::loader, epoch, st.options.name, st.going.get_token());
   handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.loader));
   fbs::AssignedT out;
   for (const auto& rank : a.ranks) {

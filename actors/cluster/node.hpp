@@ -29,12 +29,6 @@ namespace troupe::cluster {
 struct node_state;
 using node_pointer = traced_pointer<node_actor, node_state>;
 
-/// What a node is made of. What is left empty is the real thing; a simulation puts its own in.
-struct node_parts {
-  std::function<loader_actor(node_pointer self, uint32_t epoch)> loader;
-  caf::actor connector;  ///< understands publish_atom and connect_atom as CAF's middleman does
-};
-
 struct node_options {
   std::string name;
   std::string coordinator_host;
@@ -47,7 +41,9 @@ struct node_options {
   /// Told once, on the actor's thread, why the node ended; code none for an orderly end.
   std::function<void(const error&)> ended;
   std::shared_ptr<cluster::host> host = this_host();
-  node_parts parts = {};
+  /// The network: understands publish_atom and connect_atom as CAF's middleman does, which is meant
+  /// where it is empty.
+  caf::actor connector = {};
   std::vector<std::string> accelerators = {};  ///< names of the GPUs this process may use
 };
 

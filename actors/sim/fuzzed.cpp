@@ -5,6 +5,7 @@
 
 #include "actors/sim/second_tier.hpp"
 #include "actors/sim/simulation.hpp"
+#include "actors/sim/tokens.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::sim {
@@ -68,8 +69,9 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.model.heads = 1;
   job.model.hidden = 8;
   job.model.vocab = 256;
-  job.data.path = {"simulated"};
-  job.data.format = config::data_format::text;
+  TROUPE_TRY(tokens, simulated_tokens());
+  job.data.path = {tokens.string()};
+  job.data.format = config::data_format::llmc;
   job.data.validation_fraction = 0.1;
   job.train.steps = o.steps;
   job.train.micro_batch = 1;

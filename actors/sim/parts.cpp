@@ -94,51 +94,6 @@ void gang::fail() {
     for (const auto& one : all) one(false);
 }
 
-// -- loader ---------------------------------------------------------------------------------------
-
-loader_actor::behavior_type loader(loader_pointer self, machine_room* room, uint32_t epoch,
-                                   const std::string& node) {
-  guard_mailbox(self);
-  introduce(self, fmt::format("loader/{}", node));
-  self->state.room = room;
-  self->state.epoch = epoch_gate(epoch);
-  return {
-      status_handler(self),
-      [self](const msg<fbs::OpenLoader>& m) -> caf::result<msg<fbs::LoaderReady>> {
-        if (m->consumers())
-          for (const auto rank : *m->consumers()) {
-            self->state.asked[{rank, fbs::Split::train}] = m->first_step() - 1;
-            self->state.asked[{rank, fbs::Split::validation}] = 0;
-          }
-        auto& r = *self->state.room;
-        return answer_later<fbs::LoaderReady>(self, m.header(), r.about(r.times.open_ns),
-                                              [&r](auto& l) {
-                                                l.tokens = 1'000'000;
-                                                l.train_windows = 10'000;
-                                                l.validation_windows = 100;
-                                                l.slot_bytes = r.batch_bytes;
-                                                l.slots = 6;
-                                              });
-      },
-      [self](const msg<fbs::BatchRequest>& m) -> caf::result<msg<fbs::BatchReady>> {
-        const auto it = self->state.asked.find({m->consumer(), m->split()});
-        if (it == self->state.asked.end())
-          return to_caf({errc::not_found, fmt::format("{} is no consumer", m->consumer())});
-        const bool again = m->split() == fbs::Split::validation && m->step() == 1;
-        if (!again && m->step() != it->second && m->step() != it->second + 1)
-          return to_caf({errc::bug, fmt::format("rank {} asks for batch {} after batch {}",
-                                                m->consumer(), m->step(), it->second)});
-        it->second = m->step();
-        auto& r = *self->state.room;
-        return answer_later<fbs::BatchReady>(self, m.header(), r.about(r.times.fetch_ns),
-                                             [step = m->step()](auto& b) {
-                                               b.step = step;
-                                               b.slot = static_cast<uint32_t>(step % 4);
-                                             });
-      },
-  };
-}
-
 // -- archive --------------------------------------------------------------------------------------
 
 namespace {

@@ -1,7 +1,6 @@
-// What a simulated cluster has in place of data and disks: actors that understand the same messages
-// as the real ones and take given times for them. Its devices are in host.hpp.
-//
-// The coordinator, the nodes, the run, the stages, the workers and the meters are the real ones.
+// What a simulated cluster has in place of disks and sockets: actors that understand the same
+// messages as the real ones and take given times for them. Its devices are in host.hpp; all other
+// actors are the real ones.
 #pragma once
 
 #include <array>
@@ -100,7 +99,6 @@ struct machine_room {
   world& where;
   dice chance;
   timing times;
-  uint64_t batch_bytes = 0;  ///< of a slot of a loader
   std::array<tier, 2> tiers;
   io::checkpoint::origin launch;         ///< that saves now
   std::unique_ptr<job_folders> folders;  ///< real ones; none in most simulations
@@ -138,17 +136,6 @@ struct machine_room {
 
 /// One file of a rank in a checkpoint.
 std::string part_name(uint32_t rank);
-
-struct loader_state {
-  static inline const char* name = "loader";
-  machine_room* room = nullptr;
-  std::shared_ptr<int> alive = std::make_shared<int>();
-  epoch_gate epoch;
-  std::map<std::pair<uint32_t, fbs::Split>, uint64_t> asked;  ///< by consumer: its latest batch
-};
-using loader_pointer = traced_pointer<loader_actor, loader_state>;
-loader_actor::behavior_type loader(loader_pointer self, machine_room* room, uint32_t epoch,
-                                   const std::string& node);
 
 struct archive_state {
   static inline const char* name = "archive";

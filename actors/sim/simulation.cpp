@@ -16,7 +16,6 @@
 #include "actors/sim/host.hpp"
 #include "actors/sim/invariants_policy.hpp"
 #include "actors/sim/second_tier.hpp"
-#include "actors/train/batch_memory.hpp"
 #include "actors/train/plan.hpp"
 #include "io/checkpoint/catalog.hpp"
 
@@ -39,10 +38,9 @@ class simulation {
         room_(world_),
         watch_(world_, room_, options_) {
     room_.times = options.times;
-    room_.batch_bytes =
-        train::batch_memory::slot_bytes_of(plan_.job.train.batch, plan_.job.train.seq_len);
     room_.folders = std::move(folders);
     nodes_.resize(static_cast<size_t>(options.nodes) + 1);
+    world_.blocks_ns = [this](const any_msg& m) { return blocks_ns(m); };
     if (options.check) world_.observe = [this](const any_msg& m, const actor_card&) { watch(m); };
     for (const auto& f : options.faults)
       world_.clock().call_at(world_.now_ns() + f.at_ns, [this, f] { befall(f); });
@@ -191,13 +189,12 @@ class simulation {
                                     room_.launch, [this] { return make_carrier_files(&room_); }});
   }
 
-  cluster::node_parts parts_of(int n) {
-    cluster::node_parts p;
-    p.loader = [this, n](cluster::node_pointer self, uint32_t e) {
-      return loader_actor(self->spawn(sim::loader, &room_, e, name_of(n)));
-    };
-    p.connector = world_.spawn(n, sim::connector, &room_, n);
-    return p;
+  /// A loader's files.
+  int64_t blocks_ns(const any_msg& m) {
+    const auto& t = room_.times;
+    if (m.type() == message_traits<fbs::OpenLoader>::id) return room_.about(t.open_ns);
+    if (m.type() == message_traits<fbs::BatchRequest>::id) return room_.about(t.fetch_ns);
+    return 0;
   }
 
   std::shared_ptr<cluster::host> host_of(int n) {
@@ -221,7 +218,7 @@ class simulation {
       world_.clock().call_at(world_.now_ns() + 10 * ms, [this, n, life] { exit_node(n, life); });
     };
     o.host = host_of(n);
-    o.parts = parts_of(n);
+    o.connector = world_.spawn(n, sim::connector, &room_, n);
     auto& m = nodes_[static_cast<size_t>(n)];
     const auto node = world_.spawn(n, cluster::node, std::move(o));
     m.node = caf::actor_cast<caf::strong_actor_ptr>(node);

@@ -1,5 +1,5 @@
-// A cluster's life in simulation: the real coordinator, nodes, run, stages and workers; simulated
-// devices, data and disks; faults; and what must hold whatever happens.
+// A cluster's life in simulation: the real coordinator, nodes, run, stages, workers and loaders;
+// simulated devices and disks; faults; and what must hold whatever happens.
 //
 // A simulation has lives: when a run has ended badly, a person starts the cluster again, in a new
 // epoch, from the last checkpoint on the disk.

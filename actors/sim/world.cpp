@@ -55,6 +55,7 @@ world::~world() {
 void world::end() {
   if (network_in_between.load() != this) return;
   observe = nullptr;
+  blocks_ns = nullptr;
   options_.check_requests = false;
   for (auto& n : nodes_) n = place{false, false, true, {}, {}};
   held_.clear();
@@ -122,6 +123,10 @@ bool world::intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
     if (!nodes_[static_cast<size_t>(to)].frozen) {
       if (options_.check_requests && message->mid.is_request() && message->sender)
         new_requests_.emplace_back(message->sender->id(), message->mid.response_id());
+      if (const int64_t at_ns = heard_at(receiver.card(), *message); at_ns > now_ns()) {
+        later(at_ns, {self, &receiver, std::move(message), from, to});
+        return true;
+      }
       note(receiver, self->id(), *message);
       return false;
     }
@@ -157,8 +162,34 @@ void world::travel(parcel&& p) {
     if (links_.cut(box->from, box->to))
       held_.push_back(std::move(*box));
     else if (!links_.broken(box->from, box->to))
-      deliver(std::move(*box));
+      arrive(std::move(*box));
   });
+}
+
+/// When a receiver gets to a message that comes now.
+int64_t world::heard_at(const actor_card& receiver, const caf::mailbox_element& message) {
+  const auto* m = blocks_ns ? detail::message_in(message) : nullptr;
+  if (m == nullptr) return now_ns();
+  const int64_t takes_ns = blocks_ns(*m);
+  const size_t at = receiver.number() - first_card_;
+  if (at >= busy_until_ns_.size()) {
+    if (takes_ns == 0) return now_ns();
+    busy_until_ns_.resize(at + 1, 0);
+  }
+  return busy_until_ns_[at] = std::max(busy_until_ns_[at], now_ns()) + takes_ns;
+}
+
+void world::later(int64_t at_ns, parcel&& p) {
+  auto box = std::make_shared<parcel>(std::move(p));
+  clock().call_at(at_ns, [this, box] { deliver(std::move(*box)); });
+}
+
+void world::arrive(parcel&& p) {
+  const int64_t at_ns = heard_at(p.receiver->card(), *p.message);
+  if (at_ns > now_ns())
+    later(at_ns, std::move(p));
+  else
+    deliver(std::move(p));
 }
 
 void world::deliver(parcel&& p) {

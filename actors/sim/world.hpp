@@ -6,9 +6,9 @@
 //   w.run(until_ns, [&] { return over; });
 //
 // An actor belongs to the node it was spawned on, and so do the actors it spawns. Messages within a
-// node arrive at once; others go by links_policy. A node can be crashed (its process is gone, the
-// kernel says so to its peers), cut off (its host is gone or unreachable, nobody says anything) and
-// frozen (its process does not run, but its links stand).
+// node arrive at once, but for those that block their receiver; others go by links_policy. A node
+// can be crashed (its process is gone, the kernel says so to its peers), cut off (its host is gone
+// or unreachable, nobody says anything) and frozen (its process does not run, but its links stand).
 //
 // Invariants
 //   WLD-1  Everything follows from the options: the same ones give the same fingerprint.
@@ -129,6 +129,10 @@ class world : public simulated_network {
   /// change nothing).
   std::function<void(const any_msg&, const actor_card& receiver)> observe;
 
+  /// How long whoever handles a message that blocks is at it: it hears it, and what comes behind
+  /// it, that much later. Messages within a node alone and those from others alike.
+  std::function<int64_t(const any_msg&)> blocks_ns;
+
   bool intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
                  caf::mailbox_element_ptr& message) override;
 
@@ -148,6 +152,9 @@ class world : public simulated_network {
   };
 
   void adopt(int node, const caf::strong_actor_ptr& actor);
+  int64_t heard_at(const actor_card& receiver, const caf::mailbox_element& message);
+  void later(int64_t at_ns, parcel&& p);
+  void arrive(parcel&& p);
   void deliver(parcel&& p);
   void note(traced_actor& receiver, caf::actor_id to, const caf::mailbox_element& message);
   void kill(actor_card& card);
@@ -166,6 +173,7 @@ class world : public simulated_network {
   uint32_t first_card_ = 0;
   std::vector<int> node_of_;         ///< by card, from first_card_
   std::vector<uint64_t> path_hash_;  ///< by card, 0: not known yet
+  std::vector<int64_t> busy_until_ns_;  ///< by card, of those that block
   std::vector<parcel> held_;         ///< for the other side of a partition
   std::vector<std::pair<caf::actor_id, caf::message_id>> new_requests_;
   int running_node_ = -1;            ///< on which a call runs, -1: by the card

@@ -19,24 +19,24 @@ constexpr uint64_t max_bytes = uint64_t{1} << 36;
 
 }  // namespace
 
-uint64_t batch_memory::slot_bytes_of(int64_t batch, int64_t seq) noexcept {
-  return static_cast<uint64_t>(2 * batch * seq) * sizeof(int32_t);
+uint64_t batch_memory::slot_bytes_of(int64_t rows, int64_t seq) noexcept {
+  return static_cast<uint64_t>(2 * rows * seq) * sizeof(int32_t);
 }
 
-status batch_memory::check(int64_t batch, int64_t seq, int64_t slots) {
-  if (batch >= 1 && seq >= 1 && slots >= 1 &&
-      slot_bytes_of(batch, seq) <= max_bytes / static_cast<uint64_t>(slots))
+status batch_memory::check(int64_t rows, int64_t seq, int64_t slots) {
+  if (rows >= 1 && seq >= 1 && slots >= 1 &&
+      slot_bytes_of(rows, seq) <= max_bytes / static_cast<uint64_t>(slots))
     return {};
   return error{
       errc::bad_config,
-      fmt::format("a batch of {} x {} tokens is too large, expected at most {} tokens", batch, seq,
+      fmt::format("a batch of {} x {} tokens is too large, expected at most {} tokens", rows, seq,
                   max_bytes / 8 / static_cast<uint64_t>(std::max<int64_t>(1, slots))),
       "lower train.batch or train.seq_len"};
 }
 
-result<batch_memory> batch_memory::create(int64_t batch, int64_t seq, int64_t slots) {
-  TROUPE_CHECK(check(batch, seq, slots));
-  const auto slot_bytes = slot_bytes_of(batch, seq);
+result<batch_memory> batch_memory::create(int64_t rows, int64_t seq, int64_t slots) {
+  TROUPE_CHECK(check(rows, seq, slots));
+  const auto slot_bytes = slot_bytes_of(rows, seq);
   const auto bytes = slot_bytes * static_cast<uint64_t>(slots);
   io::unique_fd fd(memfd_create("troupe-batches", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) return error::system("make shared memory for batches", errno);

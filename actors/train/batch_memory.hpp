@@ -1,5 +1,5 @@
-// The shared memory in which a host's loader lays out batches: slots of tokens [B,T] then targets
-// [B,T], int32.
+// The shared memory in which a host's loader lays out batches: slots of tokens [R,T] then targets
+// [R,T], int32; R rows are those that the ranks of the host read.
 //
 // It is an anonymous memory file: it has no name that could be left behind, dies with its last
 // user, and is opened by others through /proc/PID/fd, which the system allows to the same user
@@ -19,7 +19,7 @@
 
 namespace troupe::train {
 
-/// Tokens and targets of one global batch, [B,T] each, mapped from the loader's shared memory.
+/// Tokens and targets of one batch, [R,T] each, mapped from the loader's shared memory.
 struct batch_view {
   const int32_t* tokens = nullptr;
   const int32_t* targets = nullptr;
@@ -28,13 +28,13 @@ struct batch_view {
 class batch_memory {
  public:
   /// Bytes of one slot.
-  static uint64_t slot_bytes_of(int64_t batch, int64_t seq) noexcept;
+  static uint64_t slot_bytes_of(int64_t rows, int64_t seq) noexcept;
 
-  /// bad_config where `slots` batches are more than one memory may hold.
-  static status check(int64_t batch, int64_t seq, int64_t slots);
+  /// bad_config where so many slots are more than one memory may hold.
+  static status check(int64_t rows, int64_t seq, int64_t slots);
 
-  /// Makes the memory for `slots` batches of `batch` x `seq` tokens, writable here.
-  static result<batch_memory> create(int64_t batch, int64_t seq, int64_t slots);
+  /// Makes the memory for `slots` times `rows` x `seq` tokens, writable here.
+  static result<batch_memory> create(int64_t rows, int64_t seq, int64_t slots);
 
   /// Maps a loader's memory for reading; `bytes` is what it should hold at least.
   static result<batch_memory> open(const std::string& path, uint64_t slot_bytes, int64_t slots);

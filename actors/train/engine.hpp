@@ -101,11 +101,12 @@ struct engine_facts {
   std::vector<std::string> notes;  ///< on how it saves, for the log
 };
 
-/// A loader's memory: slots of tokens and targets of the job's global batches (batch_memory.hpp).
+/// A loader's memory: slots of tokens and targets (batch_memory.hpp).
 struct batch_source {
   std::string path;
   uint64_t slot_bytes = 0;
   int64_t slots = 0;
+  int64_t first_row = 0;  ///< of a slot, with which this rank's rows begin
 };
 
 /// One rank's device work; see rank_engine.hpp for the order that a real one keeps.

@@ -2,6 +2,7 @@
 #include "actors/train/loader.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -77,27 +78,48 @@ status open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   return {};
 }
 
-/// Tokens [B,T], then targets [B,T]: row b starts at first_token(b).
-template <class First>
-void lay_out(const io::token_files& tokens, int64_t batch, int64_t seq, int32_t* slot,
-             First first) {
+/// Rows of a batch that one data rank reads.
+int64_t rows_a_rank(const config::job& job) {
+  return job.train.batch / job.parallel.data;
+}
+
+/// Batch numbers count from 1. Tokens [R,T], then targets [R,T], of the rows of data_ranks.
+void fill(loader_state& st, split_feed& feed, uint64_t number) {
+  const int64_t at =
+      feed.first_slot + static_cast<int64_t>(number % static_cast<uint64_t>(feed.slots));
+  const auto batch = static_cast<uint64_t>(st.job.train.batch);
+  const int64_t seq = st.job.train.seq_len, share = rows_a_rank(st.job);
+  const int64_t rows = share * static_cast<int64_t>(st.data_ranks.size());
+  int32_t* slot = st.memory->slot(at);
   std::vector<int32_t> window(static_cast<size_t>(seq) + 1);
-  for (int64_t b = 0; b < batch; ++b) {
-    tokens.copy(first(static_cast<uint32_t>(b)), static_cast<uint64_t>(seq) + 1, window.data());
-    std::copy_n(window.data(), seq, slot + b * seq);
-    std::copy_n(window.data() + 1, seq, slot + (batch + b) * seq);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t data_rank = st.data_ranks[static_cast<size_t>(r / share)];
+    const auto row = static_cast<uint32_t>(data_rank * share + r % share);
+    const uint64_t first = feed.held_out
+                               ? feed.order->validation_first_token((number - 1) * batch + row)
+                               : feed.order->train_first_token(number - 1, row);
+    feed.tokens->copy(first, window.size(), window.data());
+    std::copy_n(window.data(), seq, slot + r * seq);
+    std::copy_n(window.data() + 1, seq, slot + (rows + r) * seq);
   }
 }
 
-/// Batch numbers count from 1.
-void fill(loader_state& st, split_feed& feed, uint64_t number) {
-  const int64_t slot =
-      feed.first_slot + static_cast<int64_t>(number % static_cast<uint64_t>(feed.slots));
-  const int64_t batch = st.job.train.batch;
-  lay_out(*feed.tokens, batch, st.job.train.seq_len, st.memory->slot(slot), [&](uint32_t row) {
-    if (!feed.held_out) return feed.order->train_first_token(number - 1, row);
-    return feed.order->validation_first_token((number - 1) * static_cast<uint64_t>(batch) + row);
-  });
+/// Who asks, and whose rows that needs.
+status take_consumers(loader_state& st, const msg<fbs::OpenLoader>& m, uint64_t before) {
+  const auto& p = st.job.parallel;
+  const std::vector<uint32_t> ranks = m.unpack().consumers;
+  std::set<uint32_t> data_ranks;
+  for (const auto rank : ranks) {
+    if (rank >= p.data * p.pipeline)
+      return error{errc::bad_data,
+                   fmt::format("no rank {} in a job of {} x {}", rank, p.data, p.pipeline)};
+    data_ranks.insert(rank % static_cast<uint32_t>(p.data));
+    st.feeds[static_cast<size_t>(fbs::Split::train)].asked[rank] = before;
+    st.feeds[static_cast<size_t>(fbs::Split::validation)].asked[rank] = 0;
+  }
+  if (data_ranks.empty()) return error{errc::bad_data, "a loader without a rank that reads"};
+  st.data_ranks.assign(data_ranks.begin(), data_ranks.end());
+  return {};
 }
 
 /// Fills every slot that is free (LDR-2).
@@ -112,19 +134,15 @@ caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::Open
                            "the coordinator's configuration");
   if (!job) return to_caf(job.error());
   st.job = std::move(*job);
+  const uint64_t before = m->first_step() == 0 ? 0 : m->first_step() - 1;
+  if (auto taken = take_consumers(st, m, before); !taken) return to_caf(taken.error());
   if (auto opened = open_feeds(self, m); !opened) return to_caf(opened.error());
-  auto memory = batch_memory::create(st.job.train.batch, st.job.train.seq_len,
-                                     train_slots + validation_slots);
+  const auto rows = rows_a_rank(st.job) * static_cast<int64_t>(st.data_ranks.size());
+  auto memory = batch_memory::create(rows, st.job.train.seq_len, train_slots + validation_slots);
   if (!memory) return to_caf(memory.error());
   st.memory.emplace(std::move(*memory));
-  const uint64_t before = m->first_step() == 0 ? 0 : m->first_step() - 1;
   auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
   train.filled = before;
-  if (m->consumers())
-    for (auto rank : *m->consumers()) {
-      train.asked[rank] = before;
-      st.feeds[static_cast<size_t>(fbs::Split::validation)].asked[rank] = 0;
-    }
   auto rp = self->make_response_promise<msg<fbs::LoaderReady>>();
   rp.deliver(make_msg<fbs::LoaderReady>(context_of(*self, m.header()), [&](auto& r) {
     r.tokens = train.tokens->size();
@@ -134,6 +152,8 @@ caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::Open
     r.shared_memory = st.memory->path();
     r.slot_bytes = st.memory->slot_bytes();
     r.slots = static_cast<uint32_t>(st.memory->slots());
+    r.rows = static_cast<uint32_t>(rows);
+    r.data_ranks = st.data_ranks;
   }));
   fill_ahead(st, train);
   return rp;

@@ -1,5 +1,6 @@
 // The loader: one host's data. Opens (and where it is text, tokenises) the data, lays batches out
-// in shared memory ahead of the stages, and says in which slot each lies.
+// in shared memory ahead of the stages, those rows of them that its ranks read, and says in which
+// slot each lies.
 //
 // It is a detached actor: tokenising and page faults of mapped files may block it, and nothing
 // else.
@@ -58,6 +59,7 @@ struct loader_state {
   static inline const char* name = "loader";
   epoch_gate epoch;
   config::job job;
+  std::vector<uint32_t> data_ranks;  ///< whose rows are laid out, in the order of a slot
   std::optional<batch_memory> memory;
   std::array<split_feed, 2> feeds;  ///< by fbs::Split
   std::stop_token over;

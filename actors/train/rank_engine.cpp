@@ -141,6 +141,7 @@ engine_facts rank_engine::facts() const {
 status rank_engine::attach(const batch_source& from) {
   TROUPE_TRY(memory, batch_memory::open(from.path, from.slot_bytes, from.slots));
   batches_.emplace(std::move(memory));
+  first_row_ = from.first_row;
   const auto all = batches_->all();
   auto pinned = device_->pin(const_cast<std::byte*>(all.data()), all.size());
   if (pinned) batches_pinned_ = std::move(*pinned);
@@ -198,9 +199,8 @@ void rank_engine::begin_step() {
 batch_view rank_engine::rows_of(int micro_batch, int64_t batch_slot) const {
   if (batch_slot < 0) return {};
   const auto batch = batches_->view(batch_slot);
-  const int64_t row = options_.at.data_rank * (options_.batch / options_.at.data_ranks) +
-                      micro_batch * options_.shape.micro_batch;
-  const int64_t first = row * options_.shape.seq;
+  const int64_t first =
+      (first_row_ + micro_batch * options_.shape.micro_batch) * options_.shape.seq;
   return {batch.tokens + first, batch.targets + first};
 }
 

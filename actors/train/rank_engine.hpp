@@ -121,6 +121,7 @@ class rank_engine final : public engine {
   std::unique_ptr<gpu::device> device_;
   // Streams end before what their operations use; members are destroyed in reverse order.
   std::optional<batch_memory> batches_;
+  int64_t first_row_ = 0;  ///< of a slot of batches_
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::unique_ptr<gpu::state_saver> saver_;

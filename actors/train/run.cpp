@@ -135,24 +135,34 @@ void build_stages(run_pointer self) {
       failing(self, "build the stages"));
 }
 
+/// The row of a loader's slots with which those of a rank begin; behind the last where it has none.
+uint32_t first_row_of(const job_plan& plan, size_t rank, const fbs::LoaderReadyT& loader) {
+  const auto& held = loader.data_ranks;
+  const auto at = std::find(held.begin(), held.end(), plan.ranks[rank].data_rank) - held.begin();
+  return static_cast<uint32_t>(at * (plan.job.train.batch / plan.job.parallel.data));
+}
+
 void attach_loaders(run_pointer self) {
   const auto& o = self->state.crew;
   std::vector<stage_actor> targets;
-  std::vector<size_t> loader_of;
+  std::vector<size_t> loader_of, rank_of;
   for (size_t l = 0; l < o.loaders.size(); ++l)
     for (auto rank : o.loaders[l].ranks) {
       targets.push_back(o.stages[rank]);
       loader_of.push_back(l);
+      rank_of.push_back(rank);
     }
   gather<fbs::Ack>(
       self, targets, short_timeout, anyone("stage/*", "an attached loader"),
-      [self, loader_of](size_t i) {
+      [self, loader_of, rank_of](size_t i) {
         const auto& st = self->state;
         const auto& facts = st.loaders[loader_of[i]];
         auto m = make_msg<fbs::AttachLoader>(context(self), [&](auto& a) {
           a.shared_memory = facts.shared_memory;
           a.slot_bytes = facts.slot_bytes;
           a.slots = facts.slots;
+          a.rows = facts.rows;
+          a.first_row = first_row_of(st.job.plan(), rank_of[i], facts);
         });
         return std::tuple(
             m, caf::actor_cast<caf::strong_actor_ptr>(st.crew.loaders[loader_of[i]].loader));

@@ -127,9 +127,12 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
 
 caf::result<msg<fbs::Ack>> attach(worker_pointer self, const msg<fbs::AttachLoader>& m) {
   auto& st = self->state;
-  if (m->slot_bytes() != batch_memory::slot_bytes_of(st.options.batch, st.options.shape.seq))
-    return to_caf({errc::bad_data, "the loader's slots are of another batch shape"});
-  auto attached = st.engine->attach({text_of(m->shared_memory()), m->slot_bytes(), m->slots()});
+  const auto& o = st.options;
+  if (m->slot_bytes() != batch_memory::slot_bytes_of(m->rows(), o.shape.seq) ||
+      m->first_row() + o.batch / o.at.data_ranks > m->rows())
+    return to_caf({errc::bad_data, "the loader's slots do not hold this rank's rows"});
+  auto attached =
+      st.engine->attach({text_of(m->shared_memory()), m->slot_bytes(), m->slots(), m->first_row()});
   if (!attached) return to_caf(attached.error());
   st.batch_slots = m->slots();
   return make_msg<fbs::Ack>(context_of(*self, m.header()));

@@ -93,7 +93,8 @@ struct job {
       pending built;
       ranks.back()->build(built.done());
       built.get();
-      REQUIRE(ranks.back()->attach({batches->path(), batches->slot_bytes(), 1}));
+      REQUIRE(ranks.back()->attach(
+          {batches->path(), batches->slot_bytes(), 1, r * (batch / replicas)}));
       auto offers = ranks.back()->open_groups("127.0.0.1");
       REQUIRE(offers);
       for (auto& o : *offers) offered.push_back(o.addresses);

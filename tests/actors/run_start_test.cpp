@@ -120,6 +120,8 @@ TEST_CASE("run: the stages meet their loaders, their neighbours and each other, 
     CHECK(attach->shared_memory()->str() == fmt::format("/memory{}", i));
     CHECK(attach->slot_bytes() == 64 + i);
     CHECK(attach->slots() == 4 + i);
+    CHECK(attach->rows() == 6 + i);
+    CHECK(attach->first_row() == 0);
     CHECK(attach.handle(1) == f.loaders[i].self());
     attach.answer<fbs::Ack>();
   }

@@ -161,6 +161,8 @@ struct scripted_run : troupe::test::actor_fixture {
     r.shared_memory = fmt::format("/memory{}", loader);
     r.slot_bytes = 64 + loader;
     r.slots = static_cast<uint32_t>(4 + loader);
+    r.rows = static_cast<uint32_t>(6 + loader);
+    r.data_ranks = {0};
     return r;
   }
   static void offer(fbs::DataPlaneOfferT& o, size_t rank) {
