@@ -20,12 +20,12 @@ using loader_pointer = traced_pointer<loader_actor, loader_state>;
 constexpr int64_t tell_every_ns = 2'000'000'000;
 
 /// Tells the run what a person should know of the data, where this loader is the one to do so.
-void tell(loader_pointer self, const msg<fbs::OpenLoader>& m, std::string_view which,
-          const opened_data& data) {
+void tell(loader_pointer self, const msg<fbs::OpenLoader>& m, const config::job& job,
+          std::string_view which, const opened_data& data) {
   const auto opener = caf::actor_cast<run_actor>(self->current_sender());
   if (!opener || !m->tells_progress()) return;
   auto notes = data.notes;
-  notes.push_back("begins with " + beginning_of(self->state.job, data.tokens));
+  notes.push_back("begins with " + beginning_of(job, data.tokens));
   for (const auto& note : notes)
     self->send(opener, make_msg<fbs::Notice>(context_of(*self, m.header()), [&](auto& n) {
                  n.text = fmt::format("{}: {}", which, note);
@@ -48,26 +48,29 @@ tokenising teller(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   };
 }
 
-status open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& m) {
-  auto& st = self->state;
-  auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
-  auto& validation = st.feeds[static_cast<size_t>(fbs::Split::validation)];
-  TROUPE_TRY(data, open_tokens(st.job, st.job.data.path, teller(self, m)));
-  tell(self, m, "data", data);
+using split_feeds = std::array<split_feed, 2>;
+
+result<split_feeds> open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& m,
+                               const config::job& job) {
+  split_feeds feeds;
+  auto& train = feeds[static_cast<size_t>(fbs::Split::train)];
+  auto& validation = feeds[static_cast<size_t>(fbs::Split::validation)];
+  TROUPE_TRY(data, open_tokens(job, job.data.path, teller(self, m)));
+  tell(self, m, job, "data", data);
   auto& tokens = data.tokens;
   TROUPE_CHECK(tokens.check_vocabulary(m->vocab()));  // LDR-3
   const data_position from{m->first_step() == 0 ? 0 : m->first_step() - 1, m->first_row()};
-  TROUPE_TRY(order, order_of(st.job, tokens.size(), false, from));
+  TROUPE_TRY(order, order_of(job, tokens.size(), false, from));
   train.tokens = tokens;
   train.order = order;
   train.slots = train_slots;
   validation.first_slot = train_slots;
   validation.slots = validation_slots;
-  if (!st.job.data.validation_path.empty()) {
-    TROUPE_TRY(held_out, open_tokens(st.job, st.job.data.validation_path, teller(self, m)));
-    tell(self, m, "validation data", held_out);
+  if (!job.data.validation_path.empty()) {
+    TROUPE_TRY(held_out, open_tokens(job, job.data.validation_path, teller(self, m)));
+    tell(self, m, job, "validation data", held_out);
     TROUPE_CHECK(held_out.tokens.check_vocabulary(m->vocab()));
-    TROUPE_TRY(held_out_order, order_of(st.job, held_out.tokens.size(), true));
+    TROUPE_TRY(held_out_order, order_of(job, held_out.tokens.size(), true));
     validation.tokens = std::move(held_out.tokens);
     validation.order = held_out_order;
   } else {
@@ -75,7 +78,7 @@ status open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& m) {
     validation.order = order;
     validation.held_out = true;
   }
-  return {};
+  return feeds;
 }
 
 /// Rows of a batch that one data rank reads.
@@ -104,22 +107,30 @@ void fill(loader_state& st, split_feed& feed, uint64_t number) {
   }
 }
 
-/// Who asks, and whose rows that needs.
-status take_consumers(loader_state& st, const msg<fbs::OpenLoader>& m, uint64_t before) {
-  const auto& p = st.job.parallel;
-  const std::vector<uint32_t> ranks = m.unpack().consumers;
+/// Whose rows those who ask need.
+result<std::vector<uint32_t>> data_ranks_of(const config::job& job,
+                                            const std::vector<uint32_t>& consumers) {
+  const auto& p = job.parallel;
   std::set<uint32_t> data_ranks;
-  for (const auto rank : ranks) {
+  for (const auto rank : consumers) {
     if (rank >= p.data * p.pipeline)
       return error{errc::bad_data,
                    fmt::format("no rank {} in a job of {} x {}", rank, p.data, p.pipeline)};
     data_ranks.insert(rank % static_cast<uint32_t>(p.data));
-    st.feeds[static_cast<size_t>(fbs::Split::train)].asked[rank] = before;
-    st.feeds[static_cast<size_t>(fbs::Split::validation)].asked[rank] = 0;
   }
   if (data_ranks.empty()) return error{errc::bad_data, "a loader without a rank that reads"};
-  st.data_ranks.assign(data_ranks.begin(), data_ranks.end());
-  return {};
+  return std::vector(data_ranks.begin(), data_ranks.end());
+}
+
+/// Nobody has asked for anything yet; training goes on behind batch `before`.
+void begin_feeds(split_feeds& feeds, const std::vector<uint32_t>& consumers, uint64_t before) {
+  auto& train = feeds[static_cast<size_t>(fbs::Split::train)];
+  train.first = before + 1;
+  train.filled = before;
+  for (const auto rank : consumers) {
+    train.asked[rank] = before;
+    feeds[static_cast<size_t>(fbs::Split::validation)].asked[rank] = 0;
+  }
 }
 
 /// Fills every slot that is free (LDR-2).
@@ -133,16 +144,23 @@ caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::Open
   auto job = config::parse(m->config_toml() ? m->config_toml()->str() : "",
                            "the coordinator's configuration");
   if (!job) return to_caf(job.error());
-  st.job = std::move(*job);
-  const uint64_t before = m->first_step() == 0 ? 0 : m->first_step() - 1;
-  if (auto taken = take_consumers(st, m, before); !taken) return to_caf(taken.error());
-  if (auto opened = open_feeds(self, m); !opened) return to_caf(opened.error());
-  const auto rows = rows_a_rank(st.job) * static_cast<int64_t>(st.data_ranks.size());
-  auto memory = batch_memory::create(rows, st.job.train.seq_len, train_slots + validation_slots);
+  const auto consumers = m.unpack().consumers;
+  auto data_ranks = data_ranks_of(*job, consumers);
+  if (!data_ranks) return to_caf(data_ranks.error());
+  auto feeds = open_feeds(self, m, *job);
+  if (!feeds) return to_caf(feeds.error());
+  begin_feeds(*feeds, consumers, m->first_step() == 0 ? 0 : m->first_step() - 1);
+  const auto rows = rows_a_rank(*job) * static_cast<int64_t>(data_ranks->size());
+  auto memory = batch_memory::create(rows, job->train.seq_len, train_slots + validation_slots);
   if (!memory) return to_caf(memory.error());
+  for (auto& feed : st.feeds)
+    for (auto& w : feed.waiting)
+      w.answer.deliver(to_caf({errc::cancelled, "the data is opened anew"}));
+  st.job = std::move(*job);  // LDR-5
+  st.data_ranks = std::move(*data_ranks);
+  st.feeds = std::move(*feeds);
   st.memory.emplace(std::move(*memory));
   auto& train = st.feeds[static_cast<size_t>(fbs::Split::train)];
-  train.filled = before;
   auto rp = self->make_response_promise<msg<fbs::LoaderReady>>();
   rp.deliver(make_msg<fbs::LoaderReady>(context_of(*self, m.header()), [&](auto& r) {
     r.tokens = train.tokens->size();
@@ -182,12 +200,18 @@ caf::result<msg<fbs::BatchReady>> fetch(loader_pointer self, const msg<fbs::Batc
   if (asked == feed.asked.end())
     return to_caf({errc::not_found, fmt::format("rank {} is no consumer here", m->consumer())});
   const uint64_t number = m->step();
+  if (feed.held_out && feed.order->validation_windows() == 0)
+    return to_caf({errc::not_found, "no data is held out for validation"});
+  for (const auto& w : feed.waiting)  // LDR-4
+    if (w.request->consumer() == m->consumer() && w.request->step() != number)
+      return to_caf({errc::bug, fmt::format("rank {} asks for batch {} while it waits for batch {}",
+                                            m->consumer(), number, w.request->step())});
   // A validation starts over at batch 1.
   if (m->split() == fbs::Split::validation && number == 1 && asked->second > 1) {
     for (auto& [rank, last] : feed.asked) last = 0;
     feed.filled = 0;
   }
-  if (number < 1 || number < asked->second || number > asked->second + 1)
+  if (number < feed.first || number < asked->second || number > asked->second + 1)
     return to_caf({errc::bug, fmt::format("rank {} asks for batch {} after batch {}", m->consumer(),
                                           number, asked->second)});
   asked->second = number;

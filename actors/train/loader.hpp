@@ -14,6 +14,7 @@
 //     data is opened.
 //   LDR-4  A consumer ahead of the others waits for its answer; it asks for one batch at a time, in
 //     order.
+//   LDR-5  An opening that fails changes nothing; one more that succeeds begins anew.
 //
 // Failure policy: escalate to the run.
 #pragma once
@@ -47,9 +48,10 @@ struct split_feed {
   bool held_out = false;  ///< rows come from the order's validation windows
   int64_t first_slot = 0;
   int64_t slots = 1;
-  uint64_t filled = 0;                   ///< batches 1..filled were laid out
+  uint64_t first = 1;                    ///< batch that it begins with
+  uint64_t filled = 0;                   ///< the last batch that was laid out
   std::map<uint32_t, uint64_t> asked;    ///< by consumer: its latest batch
-  std::vector<waiting_request> waiting;  ///< at most one a consumer (LDR-4)
+  std::vector<waiting_request> waiting;  ///< one batch a consumer (LDR-4)
 
   /// The batch every consumer is done with, at least.
   uint64_t floor() const;
