@@ -172,6 +172,10 @@ class partner {
   caf::strong_actor_ptr handle_beside(uint64_t request) const {
     return box().answers.at(request).content.get_as<caf::strong_actor_ptr>(1);
   }
+  /// The handles beside an answer, where there may be any number.
+  std::vector<caf::strong_actor_ptr> handles_beside(uint64_t request) const {
+    return box().answers.at(request).content.get_as<std::vector<caf::strong_actor_ptr>>(1);
+  }
 
   /// As if its process had gone: what it was asked is answered with that, and those who watch it
   /// are told.

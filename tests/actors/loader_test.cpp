@@ -1,0 +1,540 @@
+// The loader on small files of tokens and texts: how it opens them, which tokens each batch holds,
+// and when a slot may be filled anew.
+#include "actors/train/loader.hpp"
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "actors/train/inputs.hpp"
+#include "io/data/token_file.hpp"
+#include "tests/actors/actor_fixture.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using troupe::test::partner;
+
+namespace {
+
+constexpr uint32_t loader_epoch = 9;
+constexpr int32_t batch_rows = 2, row_tokens = 4;
+constexpr auto train_split = fbs::Split::train, validation_split = fbs::Split::validation;
+
+using tokens_of_batch = std::vector<int32_t>;
+
+/// Token i of a file is i + begin: what a batch holds says where it was read.
+std::filesystem::path write_tokens(const std::filesystem::path& path, int32_t count,
+                                   int32_t begin = 0) {
+  std::vector<int32_t> ids(static_cast<size_t>(count));
+  std::iota(ids.begin(), ids.end(), begin);
+  auto writer = io::token_file_writer::create(path, 60'000);
+  REQUIRE(writer);
+  REQUIRE(writer->append(ids));
+  REQUIRE(writer->finish());
+  return path;
+}
+
+/// Tokens, then targets, of a batch whose rows begin with these tokens.
+tokens_of_batch beginning_with(const std::vector<int32_t>& row_begins) {
+  tokens_of_batch out;
+  for (const int32_t shift : {0, 1})
+    for (const auto first : row_begins)
+      for (int32_t i = 0; i < row_tokens; ++i) out.push_back(first + shift + i);
+  return out;
+}
+
+struct open_loader : troupe::test::actor_fixture {
+  scratch folder;
+  partner run = make_partner("run");
+  std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
+  std::stop_source over;
+  std::filesystem::path data = write_tokens(folder / "data.bin", 101);
+  std::string parallel = "pipeline = 2";
+  loader_actor target;
+  msg<fbs::LoaderReady> ready;
+  std::optional<batch_memory> memory;
+
+  open_loader() : actor_fixture(loader_epoch) {
+    target = spawn(loader, loader_epoch, std::string("a"), over.get_token());
+  }
+
+  std::string config(const std::string& more_data = "", int64_t batch = batch_rows) const {
+    return fmt::format(
+        "[job]\noutput = \"{0}\"\nseed = 11\n[model]\nlayers = 2\nheads = 1\nhidden = 8\nvocab = "
+        "1000\n[train]\nsteps = 4\nbatch = {1}\nseq_len = {2}\n[cluster]\nworkers_per_node = "
+        "2\n[parallel]\n{6}\n[data]\n{3}{4}{5}",
+        folder.path.string(), batch, row_tokens,
+        more_data.find("path = ") == 0 ? "" : fmt::format("path = \"{}\"\n", data.string()),
+        more_data.find("shuffle") == std::string::npos ? "shuffle = false\n" : "", more_data,
+        parallel);
+  }
+  fbs::OpenLoaderT order(const std::string& more_data = "") const {
+    fbs::OpenLoaderT o;
+    o.config_toml = config(more_data);
+    o.vocab = 1000;
+    o.consumers = {0, 1};
+    o.first_step = 1;
+    return o;
+  }
+  result<msg<fbs::LoaderReady>> try_open(const fbs::OpenLoaderT& o, uint32_t epoch = loader_epoch) {
+    const auto number = run.ask(target, make_msg<fbs::OpenLoader>(context_of(epoch), o));
+    return run.answer_of<fbs::LoaderReady>(number);
+  }
+  void open(const fbs::OpenLoaderT& o) {
+    auto answer = try_open(o);
+    REQUIRE_MESSAGE(answer, (answer ? "" : render(answer.error())));
+    ready = *answer;
+    auto mapped =
+        batch_memory::open(ready->shared_memory()->str(), ready->slot_bytes(), ready->slots());
+    REQUIRE(mapped);
+    memory.emplace(std::move(*mapped));
+  }
+  void open(const std::string& more_data = "") { open(order(more_data)); }
+
+  uint64_t ask(uint32_t rank, uint64_t batch, fbs::Split split = train_split,
+               uint32_t epoch = loader_epoch) {
+    return stages[rank % 2].ask(target,
+                                make_msg<fbs::BatchRequest>(context_of(epoch), [&](auto& b) {
+                                  b.step = batch;
+                                  b.split = split;
+                                  b.consumer = rank;
+                                }));
+  }
+  result<msg<fbs::BatchReady>> answer_to(uint32_t rank, uint64_t request) const {
+    return stages[rank % 2].answer_of<fbs::BatchReady>(request);
+  }
+  bool waits(uint32_t rank, uint64_t request) const {
+    const auto answer = answer_to(rank, request);
+    return !answer && answer.error().code == errc::timeout;
+  }
+  error refused(uint32_t rank, uint64_t batch, fbs::Split split = train_split,
+                uint32_t epoch = loader_epoch) {
+    const auto answer = answer_to(rank, ask(rank, batch, split, epoch));
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().code != errc::timeout);
+    return answer.error();
+  }
+  tokens_of_batch in_slot(int64_t slot) const {
+    const auto* first = memory->view(slot).tokens;
+    return {first, first + 2 * ready->rows() * row_tokens};
+  }
+  /// The batch that is answered at once.
+  tokens_of_batch fetch(uint32_t rank, uint64_t batch, fbs::Split split = train_split) {
+    const auto answer = answer_to(rank, ask(rank, batch, split));
+    REQUIRE_MESSAGE(answer, (answer ? "" : render(answer.error())));
+    CHECK((*answer)->step() == batch);
+    CHECK(((*answer)->slot() < train_slots) == (split == train_split));
+    return in_slot((*answer)->slot());
+  }
+  /// Both consumers go through these batches, one behind the other.
+  std::vector<tokens_of_batch> fetch_all(uint64_t first, uint64_t last,
+                                         fbs::Split split = train_split) {
+    std::vector<tokens_of_batch> out;
+    for (auto batch = first; batch <= last; ++batch) {
+      out.push_back(fetch(0, batch, split));
+      CHECK(fetch(1, batch, split) == out.back());
+    }
+    return out;
+  }
+  std::vector<std::string> notices() {
+    std::vector<std::string> out;
+    for (const auto& n : run.take_all<fbs::Notice>()) out.push_back(n->text()->str());
+    return out;
+  }
+  fbs::StatusT status() {
+    const auto number = run.ask(target, make_msg<fbs::StatusRequest>());
+    const auto answer = run.answer_of<fbs::Status>(number);
+    REQUIRE(answer);
+    return answer->unpack();
+  }
+};
+
+}  // namespace
+
+// -- opening --------------------------------------------------------------------------------------
+
+TEST_CASE("loader: opened it says how much there is and where batches will lie") {
+  open_loader f;
+  CHECK(f.status().actor == "loader/a");
+  CHECK(f.status().state == "closed");
+  f.open();
+  CHECK(f.ready.epoch() == loader_epoch);
+  CHECK(f.ready->tokens() == 101);
+  CHECK(f.ready->train_windows() == 25);
+  CHECK(f.ready->validation_windows() == 0);
+  CHECK(f.ready->slot_bytes() == 2 * batch_rows * row_tokens * sizeof(int32_t));
+  CHECK(f.ready->slots() == train_slots + validation_slots);
+  CHECK(f.ready->rows() == batch_rows);
+  CHECK(f.ready.unpack().data_ranks == std::vector<uint32_t>{0});
+  f.fetch(0, 1);
+  const auto s = f.status();
+  CHECK(s.state == "open");
+  CHECK(s.detail == R"({"filled":4,"floor":0})");
+}
+
+TEST_CASE("loader: nothing is handed out before it is open") {
+  open_loader f;
+  CHECK(f.refused(0, 1).message == "the loader is not open");
+  auto bad = f.order();
+  bad.vocab = 1;
+  CHECK_FALSE(f.try_open(bad));
+  CHECK(f.refused(0, 1).message == "the loader is not open");
+}
+
+TEST_CASE("loader: what was said in an epoch that has ended is refused") {
+  open_loader f;
+  const auto old = f.try_open(f.order(), loader_epoch - 1);
+  REQUIRE_FALSE(old);
+  CHECK(old.error().code == errc::version_mismatch);
+  f.open();
+  CHECK(f.refused(0, 1, train_split, loader_epoch - 1).code == errc::version_mismatch);
+  CHECK(f.fetch(0, 1) == beginning_with({0, 4}));  // as if it had not been asked
+}
+
+TEST_CASE("loader: what cannot be opened is refused with its reason") {
+  open_loader f;
+  const auto why_not_open = [&](const fbs::OpenLoaderT& o) {
+    const auto answer = f.try_open(o);
+    REQUIRE_FALSE(answer);
+    CHECK(f.status().state == "closed");
+    return answer.error();
+  };
+  auto o = f.order();
+  o.config_toml = "[train]\nbatches = 2\n";
+  const auto key = why_not_open(o);
+  CHECK(key.code == errc::bad_config);
+  CHECK(key.message.find("train.batches") != std::string::npos);
+  o.config_toml.clear();
+  CHECK(why_not_open(o).code == errc::bad_config);
+  for (const auto& consumers : {std::vector<uint32_t>{}, {0, 2}}) {
+    o = f.order();
+    o.consumers = consumers;
+    CHECK(why_not_open(o).code == errc::bad_data);  // a job of two ranks
+  }
+  const auto gone = (f.folder / "none.bin").string();
+  const auto missing = why_not_open(f.order("path = \"" + gone + "\"\n"));
+  CHECK(missing.code == errc::not_found);
+  CHECK(missing.message.find(gone) != std::string::npos);
+  const auto held_out = why_not_open(f.order("validation_path = \"" + gone + "\"\n"));
+  CHECK(held_out.code == errc::not_found);
+  write_tokens(f.folder / "few.bin", row_tokens);
+  const auto few = why_not_open(f.order("path = \"" + (f.folder / "few.bin").string() + "\"\n"));
+  CHECK(few.code == errc::bad_config);
+  CHECK(few.message.find("4 tokens are too few for sequences of 4") != std::string::npos);
+}
+
+TEST_CASE("LDR-3: loader: tokens that the model does not know are refused, in either file") {
+  open_loader f;
+  auto o = f.order();
+  o.vocab = 101;
+  CHECK(f.try_open(o));
+  o.vocab = 100;
+  const auto training = f.try_open(o);
+  REQUIRE_FALSE(training);
+  CHECK(training.error().code == errc::bad_data);
+  write_tokens(f.folder / "held.bin", 50, 200);
+  o = f.order("validation_path = \"" + (f.folder / "held.bin").string() + "\"\n");
+  o.vocab = 249;
+  const auto validation = f.try_open(o);
+  REQUIRE_FALSE(validation);
+  CHECK(validation.error().code == errc::bad_data);
+  o.vocab = 250;
+  CHECK(f.try_open(o));
+}
+
+TEST_CASE("LDR-5: loader: an opening that fails leaves the one before it as it was") {
+  open_loader f;
+  f.open();
+  CHECK(f.fetch(0, 1) == beginning_with({0, 4}));
+  auto worse = f.order();
+  worse.config_toml = f.config("", 64);
+  worse.vocab = 1;
+  CHECK_FALSE(f.try_open(worse));
+  CHECK(f.fetch(1, 1) == beginning_with({0, 4}));
+  const auto next = f.fetch_all(2, 5);
+  CHECK(next[0] == beginning_with({8, 12}));
+  CHECK(next[3] == beginning_with({32, 36}));  // laid out since
+}
+
+TEST_CASE("LDR-5: loader: opened once more it begins anew, with its new consumers alone") {
+  open_loader f;
+  f.open();
+  for (uint64_t batch = 1; batch <= 4; ++batch) f.fetch(0, batch);
+  const auto waiting = f.ask(0, 5);
+  CHECK(f.waits(0, waiting));
+  auto o = f.order();
+  o.consumers = {0};
+  f.open(o);
+  CHECK(f.answer_to(0, waiting).error().code == errc::cancelled);
+  CHECK(f.refused(1, 1).code == errc::not_found);
+  for (uint64_t batch = 1; batch <= 6; ++batch) {
+    const auto first = static_cast<int32_t>(8 * (batch - 1));
+    CHECK(f.fetch(0, batch) == beginning_with({first, first + row_tokens}));
+  }
+}
+
+TEST_CASE("loader: how the data begins is told to who opens it, by one loader") {
+  open_loader f;
+  auto o = f.order();
+  f.open(o);
+  CHECK(f.notices().empty());
+  write_tokens(f.folder / "held.bin", 50, 200);
+  o = f.order("validation_path = \"" + (f.folder / "held.bin").string() + "\"\n");
+  o.tells_progress = true;
+  f.open(o);
+  const auto told = f.notices();
+  REQUIRE(told.size() == 2);
+  CHECK(told[0].find("data: begins with tokens 0 1 2 3 ") == 0);
+  CHECK(told[1].find("validation data: begins with tokens 200 201 202 ") == 0);
+}
+
+// -- text -----------------------------------------------------------------------------------------
+
+TEST_CASE("loader: text is tokenised into the cache, and read from there") {
+  open_loader f;
+  std::ofstream(f.folder / "words.txt") << "the quick brown fox";
+  auto o = f.order("path = \"" + (f.folder / "words.txt").string() +
+                   "\"\nformat = \"text\"\ntokenizer = \"bytes\"\n");
+  o.tells_progress = true;
+  f.open(o);
+  const auto told = f.notices();
+  REQUIRE_FALSE(told.empty());
+  CHECK(told.back() == "data: begins with \"the quick brown fox\"");
+  CHECK(f.fetch(0, 1) == tokens_of_batch{'t', 'h', 'e', ' ', 'q', 'u', 'i', 'c',  //
+                                         'h', 'e', ' ', 'q', 'u', 'i', 'c', 'k'});
+  CHECK_FALSE(std::filesystem::is_empty(f.folder / "cache"));
+}
+
+TEST_CASE("loader: whom nobody needs any more stops tokenising") {
+  open_loader f;
+  std::ofstream(f.folder / "words.txt") << "the quick brown fox";
+  const auto text = f.order("path = \"" + (f.folder / "words.txt").string() +
+                            "\"\nformat = \"text\"\ntokenizer = \"bytes\"\n");
+  f.over.request_stop();
+  for (const bool tells : {false, true}) {
+    CAPTURE(tells);
+    auto o = text;
+    o.tells_progress = tells;
+    const auto answer = f.try_open(o);
+    REQUIRE_FALSE(answer);
+    CHECK(answer.error().code == errc::cancelled);
+  }
+  CHECK(f.refused(0, 1).message == "the loader is not open");
+}
+
+// -- batches --------------------------------------------------------------------------------------
+
+TEST_CASE("LDR-1: loader: batches go through the data in order, and on where an epoch ends") {
+  open_loader f;
+  f.open();
+  const auto batches = f.fetch_all(1, 13);
+  for (int32_t i = 0; i < 12; ++i)
+    CHECK(batches[static_cast<size_t>(i)] == beginning_with({8 * i, 8 * i + 4}));
+  CHECK(batches[12] == beginning_with({96, 0}));  // of 25 windows the last, then the first again
+}
+
+TEST_CASE("LDR-1: loader: whoever opens it for whatever step finds the same batches") {
+  const auto batches = [](uint64_t first_step, std::vector<uint32_t> consumers) {
+    open_loader f;
+    auto o = f.order("shuffle = true\n");
+    o.first_step = first_step;
+    o.first_row = (first_step - 1) * batch_rows;
+    o.consumers = std::move(consumers);
+    f.open(o);
+    std::vector<tokens_of_batch> out;
+    for (uint64_t batch = first_step; batch <= 20; ++batch) {
+      out.push_back(f.fetch(o.consumers[0], batch));
+      for (size_t i = 1; i < o.consumers.size(); ++i) f.fetch(o.consumers[i], batch);
+    }
+    return out;
+  };
+  const auto all = batches(1, {0, 1});
+  REQUIRE(all.size() == 20);
+  CHECK(all == batches(1, {0, 1}));
+  CHECK(all[0] != beginning_with({0, 4}));  // it is shuffled
+  for (const uint64_t first : {2, 7, 14})
+    CHECK(batches(first, {1}) ==
+          std::vector(all.begin() + static_cast<std::ptrdiff_t>(first) - 1, all.end()));
+}
+
+TEST_CASE("LDR-1: loader: of each batch it lays out the rows that its ranks read") {
+  const auto first_two = [](std::vector<uint32_t> consumers) {
+    open_loader f;
+    f.parallel = "data = 2";
+    auto o = f.order("validation_fraction = 0.2\n");
+    o.consumers = consumers;
+    f.open(o);
+    CHECK(f.ready->rows() == consumers.size());
+    CHECK(f.ready.unpack().data_ranks == consumers);
+    return std::array{f.fetch(1, 1), f.fetch(1, 2), f.fetch(1, 1, validation_split)};
+  };
+  CHECK(first_two({1}) ==
+        std::array{beginning_with({4}), beginning_with({12}), beginning_with({81})});
+  CHECK(first_two({0, 1}) ==
+        std::array{beginning_with({0, 4}), beginning_with({8, 12}), beginning_with({77, 81})});
+}
+
+TEST_CASE("LDR-1: loader: a run that had other batches before goes on at its own row") {
+  open_loader f;
+  auto o = f.order();
+  o.first_step = 3;
+  o.first_row = 7;
+  f.open(o);
+  CHECK(f.fetch(0, 3) == beginning_with({28, 32}));
+  CHECK(f.fetch(0, 4) == beginning_with({36, 40}));
+}
+
+TEST_CASE("loader: a batch before the first one of a run is nowhere") {
+  open_loader f;
+  auto o = f.order();
+  o.first_step = 5;
+  o.first_row = 8;
+  f.open(o);
+  const auto why = f.refused(0, 4);
+  CHECK(why.code == errc::bug);
+  CHECK(why.message == "rank 0 asks for batch 4 after batch 4");
+  CHECK(f.fetch(0, 5) == beginning_with({32, 36}));
+}
+
+TEST_CASE("LDR-2: loader: a slot is filled anew once every consumer has asked for a later batch") {
+  open_loader f;
+  f.open();
+  for (uint64_t batch = 1; batch <= 4; ++batch) f.fetch(0, batch);
+  const auto fifth = f.ask(0, 5);
+  CHECK(f.waits(0, fifth));
+  CHECK(f.in_slot(1) == beginning_with({0, 4}));  // batch 1: consumer 1 has not asked for it
+  CHECK(f.fetch(1, 1) == beginning_with({0, 4}));
+  CHECK(f.waits(0, fifth));
+  CHECK(f.in_slot(1) == beginning_with({0, 4}));  // and may still read it
+  CHECK(f.fetch(1, 2) == beginning_with({8, 12}));
+  CHECK(f.in_slot(1) == beginning_with({32, 36}));
+  const auto answer = f.answer_to(0, fifth);  // LDR-4
+  REQUIRE(answer);
+  CHECK((*answer)->step() == 5);
+  CHECK((*answer)->slot() == 1);
+  for (const int32_t batch : {2, 3, 4})
+    CHECK(f.in_slot(batch % train_slots) == beginning_with({8 * batch - 8, 8 * batch - 4}));
+  CHECK(f.status().detail == R"({"filled":5,"floor":1})");
+}
+
+TEST_CASE("LDR-2: loader: the slots of a run that goes on are filled by the same rule") {
+  open_loader f;
+  auto o = f.order();
+  o.first_step = 3;
+  o.first_row = 4;
+  f.open(o);
+  for (uint64_t batch = 3; batch <= 5; ++batch) f.fetch(0, batch);
+  f.fetch(1, 3);
+  f.fetch(0, 6);
+  CHECK(f.waits(0, f.ask(0, 7)));
+}
+
+TEST_CASE("LDR-4: loader: a consumer asks for one batch at a time, in order") {
+  open_loader f;
+  f.open();
+  CHECK(f.refused(0, 0).code == errc::bug);
+  CHECK(f.refused(0, 2).message == "rank 0 asks for batch 2 after batch 0");
+  CHECK(f.fetch(0, 1) == beginning_with({0, 4}));
+  CHECK(f.fetch(0, 1) == beginning_with({0, 4}));  // once more is no fault
+  CHECK(f.refused(0, 3).message == "rank 0 asks for batch 3 after batch 1");
+  f.fetch(0, 2);
+  CHECK(f.refused(0, 1).message == "rank 0 asks for batch 1 after batch 2");
+  f.fetch(0, 3);
+  f.fetch(0, 4);
+  const auto fifth = f.ask(0, 5);
+  const auto why = f.refused(0, 6);
+  CHECK(why.code == errc::bug);
+  CHECK(why.message == "rank 0 asks for batch 6 while it waits for batch 5");
+  const auto once_more = f.ask(0, 5);
+  CHECK(f.waits(0, fifth));
+  CHECK(f.waits(0, once_more));
+  f.fetch(1, 1);
+  f.fetch(1, 2);
+  CHECK(f.answer_to(0, fifth));
+  CHECK(f.answer_to(0, once_more));
+  CHECK(f.fetch(0, 5) == beginning_with({32, 36}));
+}
+
+TEST_CASE("loader: who is no consumer of it gets nothing, and holds nothing up") {
+  open_loader f;
+  auto o = f.order();
+  o.consumers = {1};
+  f.open(o);
+  const auto why = f.refused(0, 1);
+  CHECK(why.code == errc::not_found);
+  CHECK(why.message == "rank 0 is no consumer here");
+  CHECK(f.refused(0, 1, validation_split).code == errc::not_found);
+  for (uint64_t batch = 1; batch <= 9; ++batch) f.fetch(1, batch);
+}
+
+// -- validation -----------------------------------------------------------------------------------
+
+TEST_CASE("loader: a part held out is not trained on, and starts over with each validation") {
+  open_loader f;
+  f.open("validation_fraction = 0.2\n");
+  CHECK(f.ready->validation_windows() == 5);
+  CHECK(f.ready->train_windows() == 19);
+  const auto training = f.fetch_all(1, 10);
+  CHECK(training[9] == beginning_with({72, 0}));  // it ends at token 76
+  for (int round = 0; round < 3; ++round) {
+    const auto held_out = f.fetch_all(1, 3, validation_split);
+    CHECK(held_out[0] == beginning_with({77, 81}));
+    CHECK(held_out[1] == beginning_with({85, 89}));
+    CHECK(held_out[2] == beginning_with({93, 77}));
+  }
+  f.fetch_all(11, 12);  // training was not disturbed
+}
+
+TEST_CASE("LDR-2: loader: validation has slots of its own, filled anew by the same rule") {
+  open_loader f;
+  f.open("validation_fraction = 0.2\n");
+  const auto of_training = [&] {
+    std::vector<tokens_of_batch> out;
+    for (int64_t slot = 0; slot < train_slots; ++slot) out.push_back(f.in_slot(slot));
+    return out;
+  };
+  const auto before = of_training();
+  f.fetch(0, 1, validation_split);
+  f.fetch(0, 2, validation_split);
+  const auto third = f.ask(0, 3, validation_split);
+  CHECK(f.waits(0, third));
+  CHECK(f.fetch(1, 1, validation_split) == beginning_with({77, 81}));
+  CHECK(f.waits(0, third));
+  f.fetch(1, 2, validation_split);
+  CHECK(f.answer_to(0, third));
+  CHECK(f.fetch(1, 2, validation_split) == beginning_with({85, 89}));
+  CHECK(of_training() == before);
+}
+
+TEST_CASE("loader: a file of its own is validated on in order, whatever is shuffled") {
+  open_loader f;
+  write_tokens(f.folder / "held.bin", 50, 200);
+  f.open("shuffle = true\nvalidation_path = \"" + (f.folder / "held.bin").string() + "\"\n");
+  CHECK(f.ready->tokens() == 101);
+  CHECK(f.ready->train_windows() == 25);
+  CHECK(f.ready->validation_windows() == 12);
+  for (int round = 0; round < 2; ++round) {
+    const auto held_out = f.fetch_all(1, 2, validation_split);
+    CHECK(held_out[0] == beginning_with({200, 204}));
+    CHECK(held_out[1] == beginning_with({208, 212}));
+  }
+}
+
+TEST_CASE("loader: where nothing is held out there is no validation") {
+  open_loader f;
+  f.open();
+  const auto why = f.refused(0, 1, validation_split);
+  CHECK(why.code == errc::not_found);
+  CHECK(why.message == "no data is held out for validation");
+  CHECK(f.refused(0, 1, static_cast<fbs::Split>(2)).code == errc::bug);
+  f.fetch(0, 1);
+}

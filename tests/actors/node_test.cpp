@@ -1,0 +1,604 @@
+// The node between a scripted connector, host and coordinator: how it joins, beats, takes ranks,
+// and how all that it spawned goes with it.
+#include "actors/cluster/node.hpp"
+
+#include <unistd.h>
+#include <map>
+#include <memory>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <caf/event_based_actor.hpp>
+
+#include "actors/base/context.hpp"
+#include "actors/cluster/hardware.hpp"
+#include "tests/actors/actor_fixture.hpp"
+
+using namespace troupe;
+using namespace troupe::cluster;
+using namespace std::chrono_literals;
+using troupe::test::partner;
+
+namespace {
+
+constexpr uint32_t node_epoch = 5;
+constexpr uint16_t head_port = 4711, own_port = 4800;
+
+using far_end = std::pair<std::string, uint16_t>;
+
+/// What a connector was asked, and what it answers.
+struct wiring {
+  struct publication {
+    caf::actor_addr who;
+    std::set<std::string> messages;
+    uint16_t port = 0;
+    std::string address;
+    bool reuse = false;
+  };
+  std::vector<publication> published;
+  std::vector<far_end> tried;
+  std::optional<error> no_port;
+  bool silent = false;                             ///< connections are neither made nor refused
+  std::map<far_end, caf::strong_actor_ptr> there;  ///< nullptr: a process that publishes nothing
+};
+
+/// What CAF's middleman is to a node.
+caf::behavior scripted_connector(caf::event_based_actor* self, std::shared_ptr<wiring> w) {
+  return {
+      [w](caf::publish_atom, uint16_t port, const caf::strong_actor_ptr& who,
+          const std::set<std::string>& messages, const std::string& address,
+          bool reuse) -> caf::result<uint16_t> {
+        w->published.push_back(
+            {caf::actor_cast<caf::actor_addr>(who), messages, port, address, reuse});
+        if (w->no_port) return to_caf(*w->no_port);
+        return own_port;
+      },
+      [self, w](caf::connect_atom, const std::string& host, uint16_t port) {
+        auto rp = self->make_response_promise();
+        w->tried.emplace_back(host, port);
+        if (w->silent) return rp;
+        const auto it = w->there.find({host, port});
+        if (it == w->there.end())
+          rp.deliver(caf::make_error(caf::sec::cannot_connect_to_node));
+        else
+          rp.deliver(caf::make_message(caf::node_id{}, it->second, std::set<std::string>{}));
+        return rp;
+      },
+  };
+}
+
+/// A machine that is always the same; nobody may ask it for an engine here.
+struct scripted_machine : cluster::host {
+  process_usage used{12'345, 1.5};
+  int meters_opened = 0;
+
+  fbs::HardwareFactsT facts() override {
+    fbs::HardwareFactsT f;
+    f.hostname = "machine";
+    f.instance_id = "i7";
+    f.cores = 3;
+    f.gpus = {"all of them"};
+    return f;
+  }
+  process_usage usage() override { return used; }
+  std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
+    ++meters_opened;
+    return {};
+  }
+  result<std::unique_ptr<train::engine>> make_engine(const train::engine_options&) override {
+    FAIL("no stage is built here");
+    return error{errc::bug, "no engines"};
+  }
+};
+
+struct scripted_node : troupe::test::actor_fixture {
+  partner coordinator = make_partner("coordinator"), observer = make_partner("observer"),
+          person = make_partner("person");
+  std::shared_ptr<wiring> wires = std::make_shared<wiring>();
+  std::shared_ptr<scripted_machine> machine = std::make_shared<scripted_machine>();
+  /// Outlives the node, which tells its end when the fixture kills it.
+  std::shared_ptr<std::vector<error>> ends = std::make_shared<std::vector<error>>();
+  node_options options;
+  node_actor target;
+
+  scripted_node() : actor_fixture(node_epoch) {
+    options.name = "m";
+    options.coordinator_host = "head";
+    options.coordinator_port = head_port;
+    options.advertise = "here";
+    options.join_timeout_ms = 1000;
+    options.observer = caf::actor_cast<caf::weak_actor_ptr>(observer.self());
+    options.ended = [all = ends](const error& why) { all->push_back(why); };
+    options.host = machine;
+    options.connector = spawn(scripted_connector, wires);
+  }
+  ~scripted_node() { options = {}; }
+
+  // -- joining --
+
+  void start() { target = spawn(node, options); }
+  void put_up_coordinator() { wires->there[{"head", head_port}] = coordinator.self(); }
+  static fbs::WelcomeT welcome() {
+    fbs::WelcomeT w;
+    w.epoch = node_epoch;
+    w.node_index = 3;
+    w.heartbeat_interval_ms = 250;
+    w.dead_after_ms = 1000;
+    return w;
+  }
+  /// It stands before a coordinator, which has its Hello.
+  void knock() {
+    put_up_coordinator();
+    start();
+  }
+  void join(const fbs::WelcomeT& w = welcome()) {
+    knock();
+    coordinator.take<fbs::Hello>().answer<fbs::Welcome>([&](auto& out) { out = w; });
+    REQUIRE(ends->empty());
+  }
+
+  // -- life --
+
+  /// Time in which the coordinator answers; returns how many heartbeats there were.
+  size_t pass_answered(std::chrono::milliseconds time) {
+    size_t beats = 0;
+    for (; time > 0ms; time -= 50ms) {
+      pass(50ms);
+      for (const auto& beat : coordinator.take_all<fbs::Heartbeat>()) {
+        answer(beat);
+        ++beats;
+      }
+    }
+    return beats;
+  }
+  static void answer(const troupe::test::told<fbs::Heartbeat>& beat, int64_t ahead_ns = 0) {
+    beat.answer<fbs::HeartbeatAck>([&](auto& a) {
+      a.sequence = beat->sequence();
+      a.sent_ns = beat->sent_ns();
+      a.coordinator_ns = beat->sent_ns() + ahead_ns;
+    });
+  }
+  static fbs::AssignT ranks_of(std::vector<uint32_t> ranks, bool with_loader = true) {
+    fbs::AssignT a;
+    a.loader = with_loader;
+    for (const auto rank : ranks) {
+      a.ranks.push_back(std::make_unique<fbs::RankAssignmentT>());
+      a.ranks.back()->rank = rank;
+    }
+    return a;
+  }
+  static void add_peer(fbs::AssignT& a, const char* node, const char* host, uint16_t port) {
+    auto p = std::make_unique<fbs::PeerT>();
+    p->node = node;
+    p->host = host;
+    p->port = port;
+    a.peers.push_back(std::move(p));
+  }
+  uint64_t assign(const fbs::AssignT& a, uint32_t epoch = node_epoch) {
+    return coordinator.ask(target, make_msg<fbs::Assign>(context_of(epoch), a));
+  }
+  result<msg<fbs::Assigned>> assigned(const fbs::AssignT& a, uint32_t epoch = node_epoch) {
+    return coordinator.answer_of<fbs::Assigned>(assign(a, epoch));
+  }
+  void shut_down(uint32_t epoch = node_epoch) {
+    coordinator.tell(target, make_msg<fbs::Shutdown>(context_of(epoch), [](auto& s) {
+                       s.reason = "the job is done";
+                       s.graceful = true;
+                     }));
+  }
+  void kill() {
+    caf::anon_send_exit(target, caf::exit_reason::kill);
+    settle();
+  }
+  /// Somebody's end, with a reason of ours.
+  void end(const caf::strong_actor_ptr& whom, const error& why) {
+    deliver(nullptr, whom, caf::make_message_id(), caf::exit_msg{caf::actor_addr{}, to_caf(why)});
+  }
+  static caf::strong_actor_ptr living(const std::string& path) {
+    const auto card = board::instance().find(path);
+    return card ? card->handle() : nullptr;
+  }
+  fbs::StatusT status() {
+    const auto number = person.ask(target, make_msg<fbs::StatusRequest>());
+    const auto answer = person.answer_of<fbs::Status>(number);
+    REQUIRE(answer);
+    return answer->unpack();
+  }
+  /// What its loader looks at while it tokenises.
+  std::stop_token going() const {
+    using actor_of_node = std::remove_pointer_t<node_pointer>;
+    return static_cast<actor_of_node*>(caf::actor_cast<caf::abstract_actor*>(target))
+        ->state.going.get_token();
+  }
+  /// It is over, and that was told once.
+  error ended() {
+    CHECK_FALSE(lives(target));
+    REQUIRE(ends->size() == 1);
+    return (*ends)[0];
+  }
+  bool goes_on() const { return lives(target) && ends->empty(); }
+};
+
+/// All that a node can spawn is there, and then, for a reason of the test's, none of it.
+template <class End>
+error spawned_all_end(End how) {
+  scripted_node f;
+  auto w = scripted_node::welcome();
+  w.meter_interval_ms = 100;
+  f.join(w);
+  const auto number = f.assign(scripted_node::ranks_of({4, 6}));
+  REQUIRE(f.coordinator.answer_of<fbs::Assigned>(number));
+  std::vector<caf::actor> spawned;
+  for (const auto* path : {"stage/4", "stage/6", "worker/4", "worker/6", "loader/m", "meter/m"}) {
+    CAPTURE(path);
+    spawned.push_back(caf::actor_cast<caf::actor>(scripted_node::living(path)));
+    REQUIRE(spawned.back());
+    CHECK(f.lives(spawned.back()));
+  }
+  const auto going = f.going();
+  CHECK_FALSE(going.stop_requested());
+  how(f);
+  for (const auto& a : spawned) CHECK_FALSE(f.lives(a));
+  CHECK(going.stop_requested());
+  f.pass(5s);
+  return f.ended();
+}
+
+}  // namespace
+
+// -- joining --------------------------------------------------------------------------------------
+
+TEST_CASE("node: it is published at a port of its own choice before it knocks") {
+  scripted_node f;
+  f.start();
+  REQUIRE(f.wires->published.size() == 1);
+  const auto& p = f.wires->published[0];
+  CHECK(p.who == f.target.address());
+  CHECK(p.port == 0);
+  CHECK(p.address == "here");
+  CHECK(p.reuse);
+  CHECK(p.messages == f.target->message_types());
+  CHECK(f.wires->tried == std::vector<far_end>{{"head", head_port}});
+  CHECK(f.status().state == "joining");
+  CHECK(f.status().actor == "node/m");
+}
+
+TEST_CASE("node: where it cannot listen it ends, and knocks nowhere") {
+  scripted_node f;
+  f.wires->no_port = error{errc::io, "no port is free"};
+  f.start();
+  CHECK(f.wires->tried.empty());
+  const auto why = f.ended();
+  CHECK(why.code == errc::io);
+  CHECK(why.message == "listen on here: no port is free");
+}
+
+TEST_CASE("node: its Hello says who it is, where it is reached, and what it runs on") {
+  scripted_node f;
+  f.knock();
+  const auto hello = f.coordinator.take<fbs::Hello>();
+  CHECK(hello.is_request());
+  CHECK(hello.m.epoch() == 0);
+  CHECK(hello.handle(1) == caf::actor_cast<caf::strong_actor_ptr>(f.target));
+  CHECK(hello.handle(2) == f.observer.self());
+  const auto h = hello.m.unpack();
+  CHECK(h.node == "m");
+  CHECK(h.schema_hash == own_schema_hash());
+  CHECK(h.program_version == own_version());
+  CHECK(h.pid == static_cast<uint32_t>(getpid()));
+  CHECK(h.process == process_tag());
+  CHECK(h.host == "here");
+  CHECK(h.port == own_port);
+  CHECK(h.epoch == 0);
+  REQUIRE(h.hardware);
+  CHECK(h.hardware->hostname == "machine");
+  CHECK(h.hardware->instance_id == "i7");
+  CHECK(h.hardware->cores == 3);
+  CHECK(h.hardware->gpus == std::vector<std::string>{"all of them"});
+}
+
+TEST_CASE("node: of a machine's accelerators it names those that its process may use") {
+  scripted_node f;
+  f.options.accelerators = {"the second one"};
+  f.knock();
+  const auto h = f.coordinator.take<fbs::Hello>().m.unpack();
+  CHECK(h.hardware->gpus == std::vector<std::string>{"the second one"});
+}
+
+TEST_CASE("node: while nobody is there it knocks five times a second, and joins who comes") {
+  scripted_node f;
+  f.start();
+  f.pass(199ms);
+  CHECK(f.wires->tried.size() == 1);
+  f.pass(1ms);
+  CHECK(f.wires->tried.size() == 2);
+  f.wires->there[{"head", head_port}] = nullptr;  // a process, but nothing is published
+  f.pass(200ms);
+  CHECK(f.wires->tried.size() == 3);
+  CHECK(f.coordinator.idle());
+  f.put_up_coordinator();
+  f.pass(200ms);
+  f.coordinator.take<fbs::Hello>().answer<fbs::Welcome>(
+      [](auto& w) { w = scripted_node::welcome(); });
+  CHECK(f.pass_answered(2s) == 8);  // it beats, and knocks no more
+  CHECK(f.wires->tried.size() == 4);
+  CHECK(f.wires->published.size() == 1);
+  CHECK(f.goes_on());
+}
+
+TEST_CASE("node: a knock that nobody answers is given up after five seconds, and tried again") {
+  scripted_node f;
+  f.options.join_timeout_ms = 30'000;
+  f.wires->silent = true;
+  f.start();
+  f.pass(5s);
+  CHECK(f.wires->tried.size() == 1);
+  f.wires->silent = false;
+  f.put_up_coordinator();
+  f.pass(200ms);
+  CHECK(f.wires->tried.size() == 2);
+  f.coordinator.take<fbs::Hello>();
+}
+
+TEST_CASE("node: the time to join is bounded, and its end says where to look") {
+  scripted_node f;
+  f.start();
+  f.pass(1s);
+  CHECK(f.wires->tried.size() == 6);
+  CHECK(f.goes_on());
+  f.pass(200ms);
+  const auto why = f.ended();
+  CHECK(why.code == errc::unavailable);
+  CHECK(why.message.find("no coordinator at head:4711: ") == 0);
+  CHECK(why.message.find("cannot_connect_to_node") != std::string::npos);
+  CHECK(why.hint == "is `troupe up` running there, with the same key or certificates?");
+  f.pass(5s);
+  CHECK(f.wires->tried.size() == 7);
+}
+
+TEST_CASE("node: whom the coordinator refuses ends with its words") {
+  scripted_node f;
+  f.knock();
+  f.coordinator.take<fbs::Hello>().refuse(
+      {errc::version_mismatch, "node m runs version 0", "update it"});
+  const auto why = f.ended();
+  CHECK(why.code == errc::version_mismatch);
+  CHECK(why.message == "the coordinator refused us: node m runs version 0");
+  CHECK(why.hint == "update it");
+}
+
+TEST_CASE("node: a coordinator that goes before its welcome is the end, told once") {
+  scripted_node f;
+  f.knock();
+  f.coordinator.die();
+  CHECK(f.ended().code == errc::unavailable);
+}
+
+TEST_CASE("node: nothing that it is told counts before it has joined") {
+  scripted_node f;
+  f.knock();
+  f.shut_down();
+  CHECK(f.goes_on());
+  const auto early = f.assigned(scripted_node::ranks_of({0}));
+  REQUIRE_FALSE(early);
+  CHECK(early.error().code == errc::version_mismatch);
+  CHECK_FALSE(scripted_node::living("loader/m"));
+  CHECK(f.status().state == "joining");
+}
+
+// -- beating --------------------------------------------------------------------------------------
+
+TEST_CASE("node: it beats at the interval that it was welcomed with, numbered, with its usage") {
+  scripted_node f;
+  f.join();
+  f.pass(249ms);
+  CHECK(f.coordinator.idle());
+  f.pass(1ms);
+  const auto first = f.coordinator.take<fbs::Heartbeat>();
+  CHECK(first.is_request());
+  CHECK(first.m.epoch() == node_epoch);
+  CHECK(first->node_index() == 3);
+  CHECK(first->sequence() == 1);
+  CHECK(first->rss_bytes() == 12'345);
+  CHECK(first->cpu_seconds() == 1.5);
+  CHECK(first->state() == fbs::NodeState::joining);
+  scripted_node::answer(first);
+  f.machine->used = {777, 2.5};
+  REQUIRE(f.assigned(scripted_node::ranks_of({0})));
+  f.pass(250ms);
+  const auto second = f.coordinator.take<fbs::Heartbeat>();
+  CHECK(second->sequence() == 2);
+  CHECK(second->sent_ns() - first->sent_ns() == 250'000'000);
+  CHECK(second->rss_bytes() == 777);
+  CHECK(second->cpu_seconds() == 2.5);
+  CHECK(second->state() == fbs::NodeState::training);
+}
+
+TEST_CASE("node: an answered heartbeat says how far the coordinator's clock is") {
+  const auto before = clock_now();
+  scripted_node f;
+  f.join();
+  f.pass(250ms);
+  scripted_node::answer(f.coordinator.take<fbs::Heartbeat>(), 70'000);
+  const auto learned = clock_now();
+  set_clock_relation(before);
+  CHECK(learned.offset_ns == 70'000);
+  CHECK(learned.bound_ns == 0);  // it was answered at once
+}
+
+TEST_CASE("NOD-1: node: without its coordinator it ends") {
+  scripted_node f;
+  f.join();
+  REQUIRE(f.assigned(scripted_node::ranks_of({0})));
+  f.pass_answered(1s);
+  f.coordinator.die();
+  const auto why = f.ended();
+  CHECK(why.code == errc::unavailable);
+  CHECK(why.message == "the coordinator is gone");
+}
+
+TEST_CASE("NOD-1: node: a coordinator that is silent for longer than the dead time is gone") {
+  scripted_node f;
+  f.join();
+  CHECK(f.pass_answered(3s) == 12);
+  f.pass(1200ms);
+  CHECK(f.goes_on());
+  f.pass(50ms);
+  const auto why = f.ended();
+  CHECK(why.code == errc::unavailable);
+  CHECK(why.message == "the coordinator has not answered for 1250 ms");
+}
+
+TEST_CASE("NOD-1: node: heartbeats that are refused are not answered") {
+  scripted_node f;
+  f.join();
+  for (int i = 0; i < 4; ++i) {
+    f.pass(250ms);
+    f.coordinator.take<fbs::Heartbeat>().refuse({errc::not_found, "who is that?"});
+    CHECK(f.goes_on());
+  }
+  f.pass(250ms);
+  CHECK(f.ended().message == "the coordinator has not answered for 1250 ms");
+  CHECK(f.coordinator.idle());
+}
+
+// -- ranks ----------------------------------------------------------------------------------------
+
+TEST_CASE("node: given ranks it answers with its loader and a stage for each, in their order") {
+  scripted_node f;
+  f.join();
+  const auto number = f.assign(scripted_node::ranks_of({6, 4}));
+  const auto answer = f.coordinator.answer_of<fbs::Assigned>(number);
+  REQUIRE(answer);
+  CHECK(answer->epoch() == node_epoch);
+  CHECK(answer->unpack().ranks == std::vector<uint32_t>{6, 4});
+  CHECK(f.coordinator.handles_beside(number) == std::vector{scripted_node::living("loader/m"),
+                                                            scripted_node::living("stage/6"),
+                                                            scripted_node::living("stage/4")});
+  const auto s = f.status();
+  CHECK(s.state == "training");
+  CHECK(s.detail == R"({"stages":2})");
+}
+
+TEST_CASE("node: without a loader to run, none is made") {
+  scripted_node f;
+  f.join();
+  const auto number = f.assign(scripted_node::ranks_of({0}, false));
+  REQUIRE(f.coordinator.answer_of<fbs::Assigned>(number));
+  const auto handles = f.coordinator.handles_beside(number);
+  REQUIRE(handles.size() == 2);
+  CHECK_FALSE(handles[0]);
+  CHECK(handles[1]);
+  CHECK_FALSE(scripted_node::living("loader/m"));
+}
+
+TEST_CASE("NOD-2: node: it takes ranks once") {
+  scripted_node f;
+  f.join();
+  const auto old = f.assigned(scripted_node::ranks_of({0}), node_epoch - 1);
+  REQUIRE_FALSE(old);
+  CHECK(old.error().code == errc::version_mismatch);
+  CHECK_FALSE(scripted_node::living("stage/0"));
+  REQUIRE(f.assigned(scripted_node::ranks_of({0})));
+  const auto loader = scripted_node::living("loader/m");
+  for (const uint32_t rank : {0, 1}) {
+    const auto again = f.assigned(scripted_node::ranks_of({rank}));
+    REQUIRE_FALSE(again);
+    CHECK(again.error().code == errc::bug);
+    CHECK(again.error().message == "node m has ranks already");
+  }
+  CHECK_FALSE(scripted_node::living("stage/1"));
+  CHECK(scripted_node::living("loader/m") == loader);
+  CHECK(f.goes_on());
+}
+
+TEST_CASE("node: of two nodes the one with the later name connects, once a place") {
+  scripted_node f;
+  f.join();
+  f.wires->tried.clear();
+  f.wires->there[{"hosta", 1}] = f.person.self();
+  auto a = scripted_node::ranks_of({2});
+  scripted_node::add_peer(a, "a", "hosta", 1);
+  scripted_node::add_peer(a, "a", "hosta", 1);  // another rank of it
+  scripted_node::add_peer(a, "b", "hosta", 2);  // refuses
+  scripted_node::add_peer(a, "m", "here", own_port);
+  scripted_node::add_peer(a, "z", "hostz", 1);
+  REQUIRE(f.assigned(a));
+  CHECK(f.wires->tried == std::vector<far_end>{{"hosta", 1}, {"hosta", 2}});
+  f.pass_answered(10s);
+  CHECK(f.goes_on());  // without a link messages go by the coordinator
+  CHECK(f.wires->tried.size() == 2);
+}
+
+TEST_CASE("node: it reads meters where an interval is given") {
+  scripted_node f;
+  f.join();
+  CHECK_FALSE(scripted_node::living("meter/m"));
+  CHECK(f.machine->meters_opened == 0);
+  scripted_node metered;
+  auto w = scripted_node::welcome();
+  w.meter_interval_ms = 100;
+  metered.join(w);
+  CHECK(scripted_node::living("meter/m"));
+  CHECK(metered.machine->meters_opened == 1);
+}
+
+// -- ends -----------------------------------------------------------------------------------------
+
+TEST_CASE("node: a Shutdown of its epoch is an orderly end, one of the past is none") {
+  scripted_node f;
+  f.join();
+  f.shut_down(node_epoch - 1);
+  CHECK(f.goes_on());
+  CHECK(f.pass_answered(1s) == 4);
+  f.shut_down();
+  CHECK(f.ended().code == errc::none);
+  const auto last = board::instance().view(true).back();
+  CHECK(last.path == "node/m");
+  CHECK(last.state == "leaving");
+  f.pass(1s);
+  CHECK(f.coordinator.idle());
+}
+
+TEST_CASE("node: a stage that dies takes the node along, with its reason") {
+  const auto why = spawned_all_end([](auto& f) {
+    f.end(scripted_node::living("stage/6"), {errc::io, "the disk is gone"});
+  });
+  CHECK(why.code == errc::io);
+  CHECK(why.message == "a stage ended: the disk is gone");
+}
+
+TEST_CASE("node: a worker that dies takes the node along by its stage") {
+  const auto why = spawned_all_end([](auto& f) {
+    f.end(scripted_node::living("worker/4"), {errc::io, "the device is gone"});
+  });
+  CHECK(why.message == "a stage ended: the device is gone");
+}
+
+TEST_CASE("NOD-3: node: with an orderly end all that it spawned ends, and its end is told once") {
+  CHECK(spawned_all_end([](auto& f) { f.shut_down(); }).code == errc::none);
+}
+
+TEST_CASE("NOD-3: node: with a coordinator's death all that it spawned ends, told once") {
+  CHECK(spawned_all_end([](auto& f) { f.coordinator.die(); }).message == "the coordinator is gone");
+}
+
+TEST_CASE("NOD-3: node: killed, it takes along all that it spawned, and its end is told once") {
+  const auto why = spawned_all_end([](auto& f) { f.kill(); });
+  CHECK(why.code == errc::cancelled);
+  CHECK(why.message == "the node's actor was killed");
+}
+
+TEST_CASE("NOD-3: node: killed while it joins it tells its end as well") {
+  scripted_node f;
+  f.start();
+  f.kill();
+  CHECK(f.ended().code == errc::cancelled);
+  f.pass(2s);
+  CHECK(f.wires->tried.size() == 1);
+}
