@@ -8,8 +8,8 @@
 
 #include "actors/base/context.hpp"
 #include "actors/train/inputs.hpp"
+#include "actors/train/received_job.hpp"
 #include "actors/train/tokenising_policy.hpp"
-#include "io/config/load.hpp"
 
 namespace troupe::train {
 
@@ -141,9 +141,9 @@ void fill_ahead(loader_state& st, split_feed& feed) {
 
 caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::OpenLoader>& m) {
   auto& st = self->state;
-  auto job = config::parse(m->config_toml() ? m->config_toml()->str() : "",
-                           "the coordinator's configuration");
-  if (!job) return to_caf(job.error());
+  const auto received = received_job(m->config_toml());
+  if (!received) return to_caf(received.error());
+  const auto& job = *received;
   const auto consumers = m.unpack().consumers;
   auto data_ranks = data_ranks_of(*job, consumers);
   if (!data_ranks) return to_caf(data_ranks.error());
@@ -156,7 +156,7 @@ caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::Open
   for (auto& feed : st.feeds)
     for (auto& w : feed.waiting)
       w.answer.deliver(to_caf({errc::cancelled, "the data is opened anew"}));
-  st.job = std::move(*job);  // LDR-5
+  st.job = *job;  // LDR-5
   st.data_ranks = std::move(*data_ranks);
   st.feeds = std::move(*feeds);
   st.memory.emplace(std::move(*memory));

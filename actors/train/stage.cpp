@@ -5,7 +5,7 @@
 
 #include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
-#include "io/config/load.hpp"
+#include "actors/train/received_job.hpp"
 
 namespace troupe::train {
 
@@ -298,10 +298,9 @@ auto pass_on(stage_pointer self) {
 caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   if (!st.epoch.accepts(m)) return other_epoch();  // before anything is changed by it
-  auto job = config::parse(m->config_toml() ? m->config_toml()->str() : "",
-                           "the coordinator's configuration");
+  const auto job = received_job(m->config_toml());
   if (!job) return to_caf(job.error());
-  st.micro_batches = static_cast<int>(job->micro_batches());
+  st.micro_batches = static_cast<int>((*job)->micro_batches());
   st.at = {static_cast<int>(m->rank()), static_cast<int>(m->data_rank()),
            static_cast<int>(m->data_ranks()), static_cast<int>(m->pipeline_rank()),
            static_cast<int>(m->pipeline_ranks())};

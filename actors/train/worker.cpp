@@ -11,7 +11,7 @@
 #include "actors/train/addresses_policy.hpp"
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/plan.hpp"
-#include "io/config/load.hpp"
+#include "actors/train/received_job.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::train {
@@ -85,19 +85,20 @@ std::function<void()> saver_watch(worker_pointer self) {
 
 caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
-  const auto b = m.unpack();
-  auto job = config::parse(b.config_toml, "the coordinator's configuration");
-  if (!job) return to_caf(job.error());
+  const auto& b = *m;
+  const auto received = received_job(b.config_toml());
+  if (!received) return to_caf(received.error());
+  const auto& job = *received;
   auto model = model_of(*job);
   if (!model) return to_caf(model.error());
-  const rank_coordinates at{static_cast<int>(b.rank), static_cast<int>(b.data_rank),
-                            static_cast<int>(b.data_ranks), static_cast<int>(b.pipeline_rank),
-                            static_cast<int>(b.pipeline_ranks)};
-  auto options =
-      options_of(*job, *model, at, {b.first_layer, b.last_layer}, static_cast<int>(b.threads));
+  const rank_coordinates at{static_cast<int>(b.rank()), static_cast<int>(b.data_rank()),
+                            static_cast<int>(b.data_ranks()), static_cast<int>(b.pipeline_rank()),
+                            static_cast<int>(b.pipeline_ranks())};
+  auto options = options_of(*job, *model, at, {b.first_layer(), b.last_layer()},
+                            static_cast<int>(b.threads()));
   options.epoch = m.epoch();
-  if (!b.device.empty()) options.device = b.device;
-  options.shared_devices = b.shared_devices;
+  if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);
+  options.shared_devices = b.shared_devices();
   options.on_save_progress = saver_watch(self);
   auto made = st.engines->make_engine(options);
   if (!made) return to_caf(made.error());
