@@ -1,0 +1,36 @@
+// The job that messages carry.
+#include "actors/train/received_job.hpp"
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::train;
+
+namespace {
+
+result<std::shared_ptr<const config::job>> receive(const std::string& toml) {
+  flatbuffers::FlatBufferBuilder b;
+  const auto at = b.CreateString(toml);
+  b.Finish(at);
+  return received_job(flatbuffers::GetRoot<flatbuffers::String>(b.GetBufferPointer()));
+}
+
+}  // namespace
+
+TEST_CASE("received job: the same text is parsed once, another one anew, a wrong one is refused") {
+  const std::string text = "[data]\npath = [\"a.bin\"]\n[train]\nsteps = 7\n";
+  const auto first = receive(text);
+  REQUIRE(first);
+  CHECK((*first)->train.steps == 7);
+  CHECK(receive(text)->get() == first->get());
+  const auto wrong = receive("[train]\nsteps = \"many\"\n");
+  REQUIRE(!wrong);
+  CHECK(wrong.error().code == errc::bad_config);
+  CHECK(wrong.error().message.find("the coordinator's configuration") != std::string::npos);
+  const auto other = receive("[data]\npath = [\"a.bin\"]\n[train]\nsteps = 8\n");
+  REQUIRE(other);
+  CHECK((*other)->train.steps == 8);
+  CHECK((*first)->train.steps == 7);
+  const auto none = received_job(nullptr);
+  CHECK((!none || *none != *first));
+}
