@@ -83,6 +83,21 @@ std::function<void()> saver_watch(worker_pointer self) {
   };
 }
 
+/// The engine is built.
+msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& cause) {
+  auto& st = self->state;
+  st.built = true;
+  publish(self, "ready");
+  show_saver(self);
+  const auto facts = st.engine->facts();
+  for (const auto& note : facts.notes) spdlog::info("checkpoints of rank {}: {}", st.rank, note);
+  return make_msg<fbs::StageReady>(context_of(*self, cause), [&](fbs::StageReadyT& r) {
+    r.rank = static_cast<uint32_t>(st.rank);
+    r.bytes = facts.bytes;
+    r.parameters = facts.parameters;
+  });
+}
+
 caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   const auto& b = *m;
@@ -104,30 +119,29 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   if (!made) return to_caf(made.error());
   st.rank = at.rank;
   st.options = std::move(options);
+  if (st.engine) st.engine->abort();
+  st.engine = std::move(*made);  // an earlier one goes before its probe does
   st.probe = std::make_unique<card_probe>(self->card(), at);
-  st.engine = std::move(*made);
   st.built = false;
   st.batch_slots = 0;
   st.engine->set_probe(st.probe.get());
   publish(self, "building");
   auto rp = self->make_response_promise<msg<fbs::StageReady>>();
-  st.engine->build(answer(self, rp, [self, header = m.header()] {
-    auto& now = self->state;
-    now.built = true;
-    show_saver(self);
-    const auto facts = now.engine->facts();
-    for (const auto& note : facts.notes) spdlog::info("checkpoints of rank {}: {}", now.rank, note);
-    return make_msg<fbs::StageReady>(context_of(*self, header), [&](fbs::StageReadyT& r) {
-      r.rank = static_cast<uint32_t>(now.rank);
-      r.bytes = facts.bytes;
-      r.parameters = facts.parameters;
-    });
-  }));
+  st.engine->build(back_home(
+      self, [self, rp, header = m.header(), number = ++st.builds](const status& s) mutable {
+        if (!s)
+          rp.deliver(to_caf(s.error()));
+        else if (number != self->state.builds)  // an earlier engine's word is not of this one
+          rp.deliver(to_caf({errc::cancelled, "another BuildStage has come meanwhile"}));
+        else
+          rp.deliver(stage_ready(self, header));
+      }));
   return rp;
 }
 
 caf::result<msg<fbs::Ack>> attach(worker_pointer self, const msg<fbs::AttachLoader>& m) {
   auto& st = self->state;
+  if (!st.built) return not_built();
   const auto& o = st.options;
   if (m->slot_bytes() != batch_memory::slot_bytes_of(m->rows(), o.shape.seq) ||
       m->first_row() + o.batch / o.at.data_ranks > m->rows())

@@ -24,6 +24,7 @@ struct worker_state {
   std::shared_ptr<engine_maker> engines;
   std::shared_ptr<inbox> done;
   engine_options options;  ///< of the engine
+  uint64_t builds = 0;     ///< begun; the last one is the engine's
   bool built = false;
   int64_t batch_slots = 0;            ///< of the loader; 0: none is attached
   std::unique_ptr<card_probe> probe;  ///< outlives the engine
