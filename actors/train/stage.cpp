@@ -19,6 +19,7 @@ constexpr auto loader_timeout = std::chrono::minutes(2);
 
 void drive(stage_pointer self);
 void begin_batch(stage_pointer self);
+void tell_wait(stage_pointer self);
 
 void show(stage_pointer self, const char* state) {
   const auto& st = self->state;
@@ -30,7 +31,6 @@ void show(stage_pointer self, const char* state) {
 /// STG-4.
 void fail(stage_pointer self, const error& e) {
   auto& now = self->state.now;
-  if (!now) return;
   show(self, "failed");
   const auto who =
       fmt::format("stage {} of replica {}", self->state.at.pipeline_rank, self->state.at.data_rank);
@@ -40,10 +40,19 @@ void fail(stage_pointer self, const error& e) {
   else
     now->validation_done.deliver(out);
   now.reset();
+  tell_wait(self);
+}
+
+/// For answers to what the pass asks: once it is over, by a failure, they are of no use.
+template <class F>
+auto within_pass(stage_pointer self, F then) {
+  return [self, number = self->state.passes, then = std::move(then)](const auto& answer) {
+    if (self->state.now && self->state.passes == number) then(answer);
+  };
 }
 
 auto failing(stage_pointer self) {
-  return [self](const error& e) { fail(self, e); };
+  return within_pass(self, [self](const error& e) { fail(self, e); });
 }
 
 bool needs_tokens(const stage_state& st) {
@@ -100,16 +109,12 @@ void run_op(stage_pointer self, fbs::OpKind kind, int micro_batch, int slot, boo
       self, self->state.worker, operation_timeout, m,
       {worker_path(self),
        fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), micro_batch)},
-      [self, batch = now.batch](const msg<fbs::OpDone>& done) {
-        // A pass that failed meanwhile is over; what its operations still say is of no use.
-        if (self->state.now && self->state.now->batch == batch) completed(self, *done);
-      },
+      within_pass(self, [self](const msg<fbs::OpDone>& done) { completed(self, *done); }),
       failing(self));
 }
 
 void end_of_pass(stage_pointer self, const msg<fbs::StepDone>& done) {
   auto& st = self->state;
-  if (!st.now) return;
   auto now = std::move(*st.now);
   st.now.reset();
   ++st.steps_done;
@@ -140,7 +145,8 @@ void finish(stage_pointer self) {
   ask_for<fbs::StepDone>(
       self, self->state.worker, operation_timeout, m,
       {worker_path(self), fmt::format("the update of step {}", now.step)},
-      [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }, failing(self));
+      within_pass(self, [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }),
+      failing(self));
 }
 
 /// STG-2: believes what fits the pass, keeps what is early, counts the rest.
@@ -185,12 +191,12 @@ void begin_batch(stage_pointer self) {
     b.split = now.train ? fbs::Split::train : fbs::Split::validation;
     b.consumer = static_cast<uint32_t>(st.at.rank);
   });
-  ask_for<fbs::BatchReady>(
-      self, st.loader, loader_timeout, m, {"loader/*", fmt::format("batch {}", now.batch)},
-      [self](const msg<fbs::BatchReady>& ready) {
-        if (self->state.now) start_schedule(self, static_cast<int32_t>(ready->slot()));
-      },
-      failing(self));
+  const auto ready = [self](const msg<fbs::BatchReady>& r) {
+    start_schedule(self, static_cast<int32_t>(r->slot()));
+  };
+  ask_for<fbs::BatchReady>(self, st.loader, loader_timeout, m,
+                           {"loader/*", fmt::format("batch {}", now.batch)},
+                           within_pass(self, ready), failing(self));
 }
 
 void enqueue(stage_pointer self, const action& a) {
@@ -243,6 +249,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fi
   if (needs_tokens(st) && !st.loader)
     return to_caf({errc::bug, "the stage has no loader yet", "send AttachLoader first"});
   st.now.emplace();
+  ++st.passes;
   st.now->cause = cause;
   st.now->started_ns = now_ns(*self);
   fill(*st.now);

@@ -57,6 +57,7 @@ struct stage_state {
   loader_actor loader;
   stage_actor previous, next;
   std::optional<stage_pass> now;
+  uint64_t passes = 0;  ///< begun; the last one is `now`'s
   std::vector<msg<fbs::ActivationReady>> early;
   uint64_t steps_done = 0;
   int previous_rank = -1, next_rank = -1;
