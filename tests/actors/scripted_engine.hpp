@@ -1,0 +1,169 @@
+// The engines of a worker under test: each call is noted, and what completes later does so when the
+// test says, well or with an error.
+//
+//   auto script = std::make_shared<engine_script>();
+//   ... worker(epoch, rank, std::make_shared<scripted_engines>(script)) ...
+//   CHECK(script->said() == std::vector<std::string>{"build"});
+//   script->complete("build");
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/train/engine.hpp"
+
+namespace troupe::train::test {
+
+/// What a test sees and says of the engines of one worker. It outlives them; the newest engine is
+/// meant where one is.
+struct engine_script {
+  /// A call that has not completed.
+  struct pending {
+    std::string call;
+    engine::completion done;
+  };
+  std::vector<std::string> calls;  ///< since said(): "forward 0 in 1 of batch 2"
+  std::vector<pending> under_way;
+  std::vector<engine_options> made;  ///< what each engine was made from
+  std::optional<error> refusal;      ///< of the next call that can be refused at once
+  engine_probe* probe = nullptr;
+  uint64_t span = 0, trace = 0;  ///< the cause of what is called now
+
+  // What the next calls answer.
+  engine_facts facts;
+  std::vector<group_offer> offers;
+  step_outcome outcome;
+  io::checkpoint::shard_facts vote;
+  gpu::save_times times;
+  std::optional<gpu::saver_facts> saver;
+
+  std::vector<std::string> said() { return std::exchange(calls, {}); }
+  /// The oldest call of these words completes, on the thread that says so.
+  void complete(const std::string& call, const status& how = {}) {
+    const auto it = std::find_if(under_way.begin(), under_way.end(),
+                                 [&](const auto& p) { return p.call == call; });
+    REQUIRE_MESSAGE(it != under_way.end(), (call + " is not under way"));
+    const auto done = std::move(it->done);
+    under_way.erase(it);
+    done(how);
+  }
+  status refuse() {
+    if (auto why = std::exchange(refusal, {})) return *why;
+    return {};
+  }
+};
+
+class scripted_engine : public engine {
+ public:
+  explicit scripted_engine(std::shared_ptr<engine_script> script) : script_(std::move(script)) {}
+  /// Its last operation ends with it, as those of real streams do.
+  ~scripted_engine() override {
+    if (probe_ != nullptr) probe_->end({"last", 0, 0, 0, 0, -1}, 0, 0, 1);
+    note("gone");
+  }
+
+  void set_probe(engine_probe* probe) noexcept override { script_->probe = probe_ = probe; }
+  void set_cause(uint64_t span, uint64_t trace) noexcept override {
+    script_->span = span;
+    script_->trace = trace;
+  }
+  void build(completion done) override { begin("build", std::move(done)); }
+  engine_facts facts() const override { return script_->facts; }
+  status attach(const batch_source& b) override {
+    note(fmt::format("attach {}: {} of {} bytes", b.path, b.slots, b.slot_bytes));
+    return script_->refuse();
+  }
+  result<std::vector<group_offer>> open_groups(const std::string& host) override {
+    note("open groups on " + host);
+    TROUPE_CHECK(script_->refuse());
+    return script_->offers;
+  }
+  void connect_groups(group_tables tables, completion done) override {
+    std::string all;
+    for (const auto& [group, addresses] : tables)
+      all += fmt::format(" {}={}", group, fmt::join(addresses, ","));
+    begin("connect" + all, std::move(done));
+  }
+
+  void begin_step() override { note("begin"); }
+  void receive_activation(int micro_batch, int slot) override {
+    note(fmt::format("receive activation {} in {}", micro_batch, slot));
+  }
+  void receive_gradient(int micro_batch, int slot) override {
+    note(fmt::format("receive gradient {} in {}", micro_batch, slot));
+  }
+  void forward(int micro_batch, int slot, int64_t batch_slot, completion done) override {
+    begin(fmt::format("forward {} in {} of batch {}", micro_batch, slot, batch_slot),
+          std::move(done));
+  }
+  void backward(int micro_batch, int slot, bool last, completion done) override {
+    begin(fmt::format("{}backward {} in {}", last ? "last " : "", micro_batch, slot),
+          std::move(done));
+  }
+  void update(int64_t step, double lr, outcome_completion done) override {
+    begin(fmt::format("update {} by {}", step, lr), with_outcome(std::move(done)));
+  }
+  void evaluate(int micro_batch, int slot, int64_t batch_slot, completion done) override {
+    begin(fmt::format("evaluate {} in {} of batch {}", micro_batch, slot, batch_slot),
+          std::move(done));
+  }
+  void finish_evaluation(outcome_completion done) override {
+    begin("finish evaluation", with_outcome(std::move(done)));
+  }
+
+  void load(std::string folder, bool optimizer, completion done) override {
+    begin(fmt::format("load {}{}", folder, optimizer ? " with moments" : ""), std::move(done));
+  }
+  void save(uint64_t step, const std::filesystem::path& partial,
+            gpu::state_saver::completion done) override {
+    begin(fmt::format("save {} in {}", step, partial.string()),
+          [script = script_.get(), done = std::move(done)](const status& s) {
+            if (s)
+              done(script->vote, script->times);
+            else
+              done(s.error(), script->times);
+          });
+  }
+  std::optional<gpu::saver_facts> saver_facts() const override { return script_->saver; }
+  void abort() noexcept override { note("abort"); }
+
+ private:
+  void note(std::string call) { script_->calls.push_back(std::move(call)); }
+  void begin(const std::string& call, completion done) {
+    note(call);
+    script_->under_way.push_back({call, std::move(done)});
+  }
+  completion with_outcome(outcome_completion done) {
+    return [script = script_.get(), done = std::move(done)](const status& s) {
+      done(s, s ? script->outcome : step_outcome{});
+    };
+  }
+
+  std::shared_ptr<engine_script> script_;
+  engine_probe* probe_ = nullptr;
+};
+
+class scripted_engines : public engine_maker {
+ public:
+  explicit scripted_engines(std::shared_ptr<engine_script> script) : script_(std::move(script)) {}
+
+  result<std::unique_ptr<engine>> make_engine(const engine_options& options) override {
+    TROUPE_CHECK(script_->refuse());
+    script_->made.push_back(options);
+    return std::unique_ptr<engine>(std::make_unique<scripted_engine>(script_));
+  }
+
+ private:
+  std::shared_ptr<engine_script> script_;
+};
+
+}  // namespace troupe::train::test

@@ -1,0 +1,650 @@
+// The worker between a scripted stage and a scripted engine: what it calls, what it answers and
+// when, what it refuses, and what its end leaves.
+#include "actors/train/worker.hpp"
+
+#include <array>
+#include <thread>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/train/addresses_policy.hpp"
+#include "actors/train/batch_memory.hpp"
+#include "tests/actors/actor_fixture.hpp"
+#include "tests/actors/scripted_engine.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+using troupe::test::partner;
+using troupe::train::test::engine_script;
+using troupe::train::test::scripted_engines;
+
+namespace {
+
+constexpr uint32_t worker_epoch = 7;
+using worker_calls = std::vector<std::string>;
+
+/// Two replicas of three stages; four micro-batches of two for each replica.
+constexpr const char* worker_job =
+    "[job]\noutput = \"out\"\nname = \"tale\"\nseed = 5\n"
+    "[model]\nlayers = 6\nheads = 1\nhidden = 8\nvocab = 300\n"
+    "[data]\npath = \"x\"\n"
+    "[train]\nsteps = 4\nbatch = 16\nmicro_batch = 2\nseq_len = 8\n"
+    "[parallel]\ndata = 2\npipeline = 3\n"
+    "[cluster]\nworkers_per_node = 6\n";
+
+struct scripted_worker : troupe::test::actor_fixture {
+  std::shared_ptr<engine_script> script = std::make_shared<engine_script>();
+  partner stage = make_partner("stage");
+  worker_actor target;
+
+  scripted_worker() : actor_fixture(worker_epoch) {
+    target = spawn(train::worker, worker_epoch, 3u, std::make_shared<scripted_engines>(script));
+  }
+
+  template <class T, class Fill>
+  uint64_t ask(Fill fill, uint32_t epoch = worker_epoch) {
+    return stage.ask(target, make_msg<T>(context_of(epoch), fill));
+  }
+  template <class T>
+  uint64_t ask(uint32_t epoch = worker_epoch) {
+    return ask<T>([](auto&) {}, epoch);
+  }
+  /// "timeout: no answer" while there is none.
+  template <class R>
+  std::string refusal(uint64_t request) const {
+    const auto a = stage.answer_of<R>(request);
+    return a ? "" : fmt::format("{}: {}", to_string(a.error().code), a.error().message);
+  }
+  template <class R>
+  bool waits(uint64_t request) const {
+    return refusal<R>(request) == "timeout: no answer";
+  }
+  template <class R>
+  typename R::NativeTableType answer(uint64_t request) const {
+    const auto a = stage.answer_of<R>(request);
+    REQUIRE_MESSAGE(a, refusal<R>(request));
+    CHECK(a->epoch() == worker_epoch);
+    return a->unpack();
+  }
+  void complete(const std::string& call, const status& how = {}) {
+    script->complete(call, how);
+    settle();
+  }
+  fbs::StatusT status() { return answer<fbs::Status>(ask<fbs::StatusRequest>()); }
+
+  static fbs::BuildStageT description(uint32_t pipeline_rank = 1) {
+    fbs::BuildStageT b;
+    b.rank = 3;
+    b.data_rank = 1;
+    b.data_ranks = 2;
+    b.pipeline_rank = pipeline_rank;
+    b.pipeline_ranks = 3;
+    b.first_layer = 2;
+    b.last_layer = 4;
+    b.threads = 5;
+    b.config_toml = worker_job;
+    return b;
+  }
+  uint64_t order(const fbs::BuildStageT& b, uint32_t epoch = worker_epoch) {
+    return stage.ask(target, make_msg<fbs::BuildStage>(context_of(epoch), b));
+  }
+  /// With a model of that stage; nothing is said of it.
+  void build(uint32_t pipeline_rank = 1) {
+    const auto number = order(description(pipeline_rank));
+    complete("build");
+    REQUIRE(refusal<fbs::StageReady>(number).empty());
+    script->said();
+  }
+  uint64_t attach(uint32_t slots = 4, uint64_t bytes = batch_memory::slot_bytes_of(16, 8)) {
+    return ask<fbs::AttachLoader>([&](auto& a) {
+      a.shared_memory = "/memory";
+      a.slot_bytes = bytes;
+      a.slots = slots;
+    });
+  }
+  /// With a model and batches.
+  void prepare(uint32_t pipeline_rank = 1) {
+    build(pipeline_rank);
+    answer<fbs::Ack>(attach());
+    script->said();
+  }
+  uint64_t run(fbs::OpKind kind, uint32_t micro_batch = 0, uint32_t slot = 0,
+               int32_t batch_slot = -1, bool last = false) {
+    return ask<fbs::RunOp>([&](auto& op) {
+      op.step = 9;
+      op.kind = kind;
+      op.micro_batch = micro_batch;
+      op.slot = slot;
+      op.batch_slot = batch_slot;
+      op.last = last;
+    });
+  }
+  uint64_t save(uint64_t step) {
+    return ask<fbs::SaveCheckpoint>([&](auto& s) {
+      s.step = step;
+      s.directory = "/partial";
+    });
+  }
+  uint64_t finish(bool evaluation) {
+    return ask<fbs::FinishStep>([&](auto& f) {
+      f.step = 9;
+      f.lr = 0.25;
+      f.evaluation = evaluation;
+    });
+  }
+
+  /// What each message but BuildStage and Status is refused with.
+  std::vector<std::string> refusals(uint32_t epoch) {
+    return {refusal<fbs::Ack>(ask<fbs::AttachLoader>(epoch)),
+            refusal<fbs::DataPlaneOffer>(ask<fbs::OpenDataPlane>(epoch)),
+            refusal<fbs::DataPlaneReady>(ask<fbs::DataPlaneTable>(epoch)),
+            refusal<fbs::OpDone>(ask<fbs::RunOp>(epoch)),
+            refusal<fbs::StepDone>(ask<fbs::FinishStep>(epoch)),
+            refusal<fbs::Saved>(ask<fbs::SaveCheckpoint>(epoch)),
+            refusal<fbs::Loaded>(ask<fbs::LoadCheckpoint>(epoch))};
+  }
+};
+
+const std::string worker_has_no_model = "bug: the worker has no model yet";
+const std::string worker_other_epoch = "version_mismatch: the message is of another epoch";
+
+}  // namespace
+
+// -- building -------------------------------------------------------------------------------------
+
+TEST_CASE("worker: BuildStage makes the engine it describes, and is answered once that is built") {
+  scripted_worker f;
+  CHECK(f.status().actor == "worker/3");
+  CHECK(f.status().state == "empty");
+  f.script->facts = {77, 1 << 20, {"a note"}};
+  auto b = f.description();
+  b.device = "cuda:1";
+  b.shared_devices = true;
+  const auto number = f.order(b);
+  CHECK(f.script->said() == worker_calls{"build"});
+  CHECK(f.waits<fbs::StageReady>(number));
+  CHECK(f.status().state == "building");
+  REQUIRE(f.script->made.size() == 1);
+  const auto& o = f.script->made[0];
+  CHECK(o.at.rank == 3);
+  CHECK(o.at.data_rank == 1);
+  CHECK(o.at.data_ranks == 2);
+  CHECK(o.at.pipeline_rank == 1);
+  CHECK(o.at.pipeline_ranks == 3);
+  CHECK(o.model.vocab == 300);
+  CHECK(o.shape.first_layer == 2);
+  CHECK(o.shape.last_layer == 4);
+  CHECK(o.shape.slots == 2);
+  CHECK(o.batch == 16);
+  CHECK(o.seed == 5);
+  CHECK(o.threads == 5);
+  CHECK(o.device == "cuda:1");
+  CHECK(o.shared_devices);
+  CHECK(o.job == "tale");
+  CHECK(o.epoch == worker_epoch);
+  f.complete("build");
+  const auto ready = f.answer<fbs::StageReady>(number);
+  CHECK(ready.rank == 3);
+  CHECK(ready.parameters == 77);
+  CHECK(ready.bytes == 1 << 20);
+  CHECK(f.status().state == "ready");
+}
+
+TEST_CASE("worker: without a device's name it builds on the host") {
+  scripted_worker f;
+  f.build();
+  CHECK(f.script->made[0].device == "host");
+  CHECK_FALSE(f.script->made[0].shared_devices);
+}
+
+TEST_CASE("worker: what its streams do stands on its card") {
+  scripted_worker f;
+  f.build();
+  REQUIRE(f.script->probe != nullptr);
+  f.script->probe->begin({"forward", 2, 0, 0, 0, -1});
+  CHECK(f.status().state == "forward");
+  CHECK(f.status().detail == R"({"number":2})");
+}
+
+TEST_CASE("worker: before BuildStage everything but Status is refused") {
+  scripted_worker f;
+  for (const auto& r : f.refusals(worker_epoch)) CHECK(r == worker_has_no_model);
+  CHECK(f.script->calls.empty());
+  CHECK(f.status().state == "empty");
+}
+
+TEST_CASE("worker: until its model is built only groups are dealt with") {
+  scripted_worker f;
+  f.order(f.description());
+  f.script->said();
+  CHECK(f.refusal<fbs::Ack>(f.attach()) == worker_has_no_model);
+  CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::begin)) == worker_has_no_model);
+  CHECK(f.refusal<fbs::StepDone>(f.finish(false)) == worker_has_no_model);
+  CHECK(f.refusal<fbs::StepDone>(f.finish(true)) == worker_has_no_model);
+  CHECK(f.refusal<fbs::Saved>(f.save(9)) == worker_has_no_model);
+  CHECK(f.refusal<fbs::Loaded>(f.ask<fbs::LoadCheckpoint>()) == worker_has_no_model);
+  CHECK(f.script->said().empty());
+  f.answer<fbs::DataPlaneOffer>(f.ask<fbs::OpenDataPlane>());
+  f.ask<fbs::DataPlaneTable>();
+  CHECK(f.script->said() == worker_calls{"open groups on 127.0.0.1", "connect"});
+}
+
+TEST_CASE("worker: an earlier epoch's messages are refused and change nothing, later ones count") {
+  scripted_worker f;
+  CHECK(f.refusal<fbs::StageReady>(f.order(f.description(), worker_epoch - 1)) ==
+        worker_other_epoch);
+  CHECK(f.script->made.empty());
+  f.prepare();
+  for (const auto& r : f.refusals(worker_epoch - 1)) CHECK(r == worker_other_epoch);
+  CHECK(f.script->calls.empty());
+  f.order(f.description(), worker_epoch + 1);
+  REQUIRE(f.script->made.size() == 2);
+  CHECK(f.script->made[1].epoch == worker_epoch + 1);
+}
+
+TEST_CASE("worker: a configuration that is none or impossible is refused, and no engine made") {
+  scripted_worker f;
+  auto b = f.description();
+  b.config_toml = "[job\n";
+  CHECK(
+      f.refusal<fbs::StageReady>(f.order(b)).find("bad_config: the coordinator's configuration") ==
+      0);
+  b.config_toml = worker_job;
+  b.config_toml.replace(b.config_toml.find("[model]"), 7, "[model]\nmax_seq_len = 4");
+  CHECK(f.refusal<fbs::StageReady>(f.order(b)).find("bad_config: ") == 0);
+  CHECK(f.script->made.empty());
+  CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::begin)) == worker_has_no_model);
+  CHECK(f.status().state == "empty");
+}
+
+TEST_CASE("worker: an engine that cannot be made is the answer, and one that is there stays") {
+  scripted_worker f;
+  const error why{errc::unavailable, "no such device"};
+  f.script->refusal = why;
+  CHECK(f.refusal<fbs::StageReady>(f.order(f.description())) == "unavailable: no such device");
+  CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::begin)) == worker_has_no_model);
+  f.prepare();
+  f.script->refusal = why;
+  auto other = f.description();
+  other.rank = 4;
+  CHECK(f.refusal<fbs::StageReady>(f.order(other)) == "unavailable: no such device");
+  CHECK(f.script->said().empty());
+  f.run(fbs::OpKind::forward, 0, 0, 3);
+  CHECK(f.script->said() == worker_calls{"forward 0 in 0 of batch 3"});
+  const auto finished = f.finish(false);
+  f.complete("update 9 by 0.25");
+  CHECK(f.answer<fbs::StepDone>(finished).rank == 3);
+}
+
+TEST_CASE("worker: a build that fails is the answer, and nothing can be computed with it") {
+  scripted_worker f;
+  const auto number = f.order(f.description());
+  f.complete("build", error{errc::no_memory, "9 GiB do not fit"});
+  CHECK(f.refusal<fbs::StageReady>(number) == "no_memory: 9 GiB do not fit");
+  CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::begin)) == worker_has_no_model);
+}
+
+TEST_CASE("worker: another BuildStage begins anew: engine, batches and what is built") {
+  scripted_worker f;
+  f.prepare(1);
+  const auto asked = f.run(fbs::OpKind::backward);
+  f.script->said();
+  const auto number = f.order(f.description(0));
+  CHECK(f.script->said() == worker_calls{"abort", "gone", "build"});
+  CHECK(f.script->made[1].at.pipeline_rank == 0);
+  CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::begin)) == worker_has_no_model);
+  f.complete("backward 0 in 0", error{errc::cancelled, "aborted"});
+  CHECK(f.refusal<fbs::OpDone>(asked) == "cancelled: aborted");
+  f.complete("build");
+  CHECK(f.answer<fbs::StageReady>(number).rank == 3);
+  CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 0)) ==
+        "bad_data: no batch slot 0");
+  CHECK(f.script->probe->begin({"forward", 0, 0, 0, 0, -1}) == 0);
+  CHECK(f.status().state == "forward");
+}
+
+TEST_CASE("worker: what an earlier engine still says does not pass for the newest one's build") {
+  scripted_worker f;
+  const auto first = f.order(f.description());
+  const auto second = f.order(f.description());
+  f.complete("build");
+  CHECK(f.refusal<fbs::StageReady>(first) == "cancelled: another BuildStage has come meanwhile");
+  CHECK(f.waits<fbs::StageReady>(second));
+  CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::begin)) == worker_has_no_model);
+  f.complete("build");
+  CHECK(f.answer<fbs::StageReady>(second).rank == 3);
+  CHECK(f.answer<fbs::OpDone>(f.run(fbs::OpKind::begin)).step == 9);
+}
+
+// -- batches and groups ---------------------------------------------------------------------------
+
+TEST_CASE("worker: AttachLoader gives its engine the loader's memory, if that is of its batches") {
+  scripted_worker f;
+  f.build();
+  CHECK(f.refusal<fbs::Ack>(f.attach(4, 17)) ==
+        "bad_data: the loader's slots are of another batch shape");
+  CHECK(f.script->said().empty());
+  f.script->refusal = error{errc::io, "no such memory"};
+  CHECK(f.refusal<fbs::Ack>(f.attach()) == "io: no such memory");
+  CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 0)) ==
+        "bad_data: no batch slot 0");
+  f.script->said();
+  f.answer<fbs::Ack>(f.attach(2));
+  CHECK(f.script->said() == worker_calls{"attach /memory: 2 of 1024 bytes"});
+  CHECK(f.waits<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 1)));
+  CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 2)) ==
+        "bad_data: no batch slot 2");
+}
+
+TEST_CASE("worker: OpenDataPlane is answered with the ends that its engine offers, or why not") {
+  scripted_worker f;
+  f.build();
+  f.script->offers = {{"data/1", 1, 2, {"to 0", ""}}, {"pipe/1", 1, 3, {"a", "", "c"}}};
+  const auto number = f.ask<fbs::OpenDataPlane>([](auto& o) { o.host = "hosta"; });
+  CHECK(f.script->said() == worker_calls{"open groups on hosta"});
+  const auto offer = *f.stage.answer_of<fbs::DataPlaneOffer>(number);
+  CHECK(offer->rank() == 3);
+  REQUIRE(offer->groups()->size() == 2);
+  const auto* pipe = offer->groups()->Get(1);
+  CHECK(pipe->name()->str() == "pipe/1");
+  CHECK(pipe->rank() == 1);
+  CHECK(pipe->size() == 3);
+  CHECK(address_list::of(pipe->addresses())->all() == worker_calls{"a", "", "c"});
+  f.script->refusal = error{errc::io, "no such address"};
+  CHECK(f.refusal<fbs::DataPlaneOffer>(f.ask<fbs::OpenDataPlane>()) == "io: no such address");
+}
+
+TEST_CASE("worker: DataPlaneTable connects its groups, and is answered when they are") {
+  scripted_worker f;
+  f.build();
+  const auto give = [&](bool whole) {
+    return f.ask<fbs::DataPlaneTable>([&](auto& t) {
+      auto& g = *t.groups.emplace_back(std::make_unique<fbs::GroupTableT>());
+      g.name = "pipe/1";
+      g.addresses = std::make_unique<fbs::AddressesT>();
+      add_address(*g.addresses, "x");
+      add_address(*g.addresses, "y");
+      if (!whole) g.addresses->data.pop_back();
+    });
+  };
+  CHECK(f.refusal<fbs::DataPlaneReady>(give(false)).find("bad_data: ") == 0);
+  CHECK(f.script->said().empty());
+  const auto number = give(true);
+  CHECK(f.script->said() == worker_calls{"connect pipe/1=x,y"});
+  CHECK(f.waits<fbs::DataPlaneReady>(number));
+  f.complete("connect pipe/1=x,y");
+  CHECK(f.answer<fbs::DataPlaneReady>(number).rank == 3);
+  const auto again = give(true);
+  f.complete("connect pipe/1=x,y", error{errc::timeout, "rank 2 does not connect"});
+  CHECK(f.refusal<fbs::DataPlaneReady>(again) == "timeout: rank 2 does not connect");
+}
+
+// -- operations -----------------------------------------------------------------------------------
+
+TEST_CASE("worker: operations become calls, and what only enqueues is answered at once") {
+  using kind = fbs::OpKind;
+  scripted_worker f;
+  f.prepare();
+  const auto at_once = [&](kind k, const std::string& call) {
+    const auto done = f.answer<fbs::OpDone>(f.run(k, 3, 1));
+    CHECK(f.script->said() == worker_calls{call});
+    CHECK(done.step == 9);
+    CHECK(done.kind == k);
+    CHECK(done.micro_batch == 3);
+  };
+  at_once(kind::begin, "begin");
+  at_once(kind::receive_activation, "receive activation 3 in 1");
+  at_once(kind::receive_gradient, "receive gradient 3 in 1");
+  const auto later = [&](kind k, bool last, const std::string& call) {
+    const auto number = f.run(k, 3, 1, 2, last);
+    CHECK(f.script->said() == worker_calls{call});
+    CHECK(f.waits<fbs::OpDone>(number));
+    f.complete(call);
+    const auto done = f.answer<fbs::OpDone>(number);
+    CHECK(done.step == 9);
+    CHECK(done.kind == k);
+    CHECK(done.micro_batch == 3);
+    const auto failing = f.run(k, 3, 1, 2, last);
+    f.complete(call, error{errc::io, "lost"});
+    CHECK(f.refusal<fbs::OpDone>(failing) == "io: lost");
+    f.script->said();
+  };
+  later(kind::forward, false, "forward 3 in 1 of batch 2");
+  later(kind::backward, false, "backward 3 in 1");
+  later(kind::backward, true, "last backward 3 in 1");
+  later(kind::evaluate, false, "evaluate 3 in 1 of batch 2");
+}
+
+TEST_CASE("worker: an operation on what is not there is refused, and none is called") {
+  using kind = fbs::OpKind;
+  struct refused {
+    uint32_t pipeline_rank;
+    kind what;
+    uint32_t micro_batch, slot;
+    int32_t batch_slot;
+    const char* why;
+  };
+  const char *no_slot = "no slot 2", *no_micro_batch = "no micro-batch 4";
+  const char *no_tokens = "no batch slot, which the first and the last stage need",
+             *nobody = "no neighbour to receive from";
+  const std::array cases{refused{1, kind::forward, 0, 2, 0, no_slot},
+                         refused{1, kind::begin, 0, 2, 0, no_slot},
+                         refused{1, kind::forward, 4, 0, 0, no_micro_batch},
+                         refused{1, kind::receive_gradient, 4, 0, 0, no_micro_batch},
+                         refused{1, kind::backward, 0, 0, 4, "no batch slot 4"},
+                         refused{0, kind::forward, 0, 0, -1, no_tokens},
+                         refused{2, kind::forward, 0, 0, -1, no_tokens},
+                         refused{0, kind::evaluate, 0, 0, -1, no_tokens},
+                         refused{2, kind::evaluate, 0, 0, -1, no_tokens},
+                         refused{0, kind::receive_activation, 0, 0, 0, nobody},
+                         refused{2, kind::receive_gradient, 0, 0, 0, nobody},
+                         refused{1, static_cast<kind>(99), 0, 0, 0, "no operation 99"}};
+  for (const auto& c : cases) {
+    CAPTURE(c.why);
+    scripted_worker f;
+    f.prepare(c.pipeline_rank);
+    CHECK(f.refusal<fbs::OpDone>(f.run(c.what, c.micro_batch, c.slot, c.batch_slot)) ==
+          std::string("bad_data: ") + c.why);
+    CHECK(f.script->said().empty());
+  }
+}
+
+TEST_CASE("worker: between its neighbours a stage computes without tokens") {
+  scripted_worker f;
+  f.build();
+  f.run(fbs::OpKind::forward);
+  f.run(fbs::OpKind::evaluate);
+  CHECK(f.script->said() ==
+        worker_calls{"forward 0 in 0 of batch -1", "evaluate 0 in 0 of batch -1"});
+}
+
+TEST_CASE("worker: each operation is answered when it completes, in whatever order they do") {
+  scripted_worker f;
+  f.prepare();
+  const auto first = f.run(fbs::OpKind::forward, 0, 0, 0);
+  const auto second = f.run(fbs::OpKind::forward, 1, 1, 0);
+  const auto third = f.run(fbs::OpKind::backward, 0, 0);
+  f.complete("forward 1 in 1 of batch 0");
+  CHECK(f.answer<fbs::OpDone>(second).micro_batch == 1);
+  CHECK(f.waits<fbs::OpDone>(first));
+  CHECK(f.waits<fbs::OpDone>(third));
+  // Two at once: what waits is answered in the order of their ends.
+  f.script->complete("backward 0 in 0", error{errc::io, "lost"});
+  f.script->complete("forward 0 in 0 of batch 0");
+  CHECK(f.waits<fbs::OpDone>(third));
+  f.settle();
+  CHECK(f.refusal<fbs::OpDone>(third) == "io: lost");
+  CHECK(f.answer<fbs::OpDone>(first).kind == fbs::OpKind::forward);
+}
+
+TEST_CASE("worker: what completes on another thread is answered on the worker's") {
+  scripted_worker f;
+  f.prepare();
+  const auto done = f.run(fbs::OpKind::forward, 2, 0, 0);
+  const auto finished = f.finish(false);
+  const auto saved = f.save(9);
+  std::thread([&] {
+    f.script->complete("forward 2 in 0 of batch 0");
+    f.script->complete("update 9 by 0.25");
+    f.script->complete("save 9 in /partial");
+  }).join();
+  CHECK(f.waits<fbs::OpDone>(done));
+  CHECK(f.waits<fbs::StepDone>(finished));
+  CHECK(f.waits<fbs::Saved>(saved));
+  f.settle();
+  CHECK(f.answer<fbs::OpDone>(done).micro_batch == 2);
+  CHECK(f.answer<fbs::StepDone>(finished).step == 9);
+  CHECK(f.answer<fbs::Saved>(saved).step == 9);
+}
+
+TEST_CASE("worker: its engine knows the message that it is called for") {
+  scripted_worker f;
+  f.prepare();
+  auto cause = f.context();
+  cause.span = 41;
+  cause.trace_low = 43;
+  const auto number = f.stage.ask(f.target, make_msg<fbs::RunOp>(cause, [](auto& op) {
+                                    op.kind = fbs::OpKind::begin;
+                                    op.batch_slot = -1;
+                                  }));
+  CHECK(f.script->span == 41);
+  CHECK(f.script->trace == 43);
+  CHECK(f.stage.answer_of<fbs::OpDone>(number)->header().parent == 41);
+  CHECK(f.stage.answer_of<fbs::OpDone>(number)->header().trace_low == 43);
+}
+
+TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its engine tells") {
+  scripted_worker f;
+  f.prepare(2);
+  f.script->outcome = {12, 0.5, 3, 4, 5, 2};
+  const auto update = f.finish(false);
+  CHECK(f.script->said() == worker_calls{"update 9 by 0.25"});
+  CHECK(f.waits<fbs::StepDone>(update));
+  f.complete("update 9 by 0.25");
+  const auto done = f.answer<fbs::StepDone>(update);
+  CHECK(done.step == 9);
+  CHECK(done.rank == 3);
+  CHECK(done.loss_sum == 12);
+  CHECK(done.target_count == 64);  // 8 of 16 sequences, 8 tokens each
+  CHECK(done.grad_norm == 0.5);
+  CHECK(done.forward_ms == 3);
+  CHECK(done.backward_ms == 4);
+  CHECK(done.update_ms == 5);
+  CHECK(done.checkpoint_wait_ms == 2);
+  const auto evaluated = f.finish(true);
+  CHECK(f.script->said() == worker_calls{"finish evaluation"});
+  f.complete("finish evaluation");
+  CHECK(f.answer<fbs::StepDone>(evaluated).loss_sum == 12);
+  const auto failing = f.finish(false);
+  f.complete("update 9 by 0.25", error{errc::training, "the norm is not finite"});
+  CHECK(f.refusal<fbs::StepDone>(failing) == "training: the norm is not finite");
+}
+
+TEST_CASE("worker: a stage without a head counts no targets") {
+  scripted_worker f;
+  f.prepare(1);
+  const auto update = f.finish(false);
+  f.complete("update 9 by 0.25");
+  CHECK(f.answer<fbs::StepDone>(update).target_count == 0);
+}
+
+// -- state ----------------------------------------------------------------------------------------
+
+TEST_CASE("worker: SaveCheckpoint is answered with the vote once there is one, or with why not") {
+  scripted_worker f;
+  f.prepare();
+  f.script->vote.rank = 3;
+  f.script->vote.bytes = 100;
+  f.script->vote.stream_bytes = 90;
+  f.script->vote.footer_crc = 17;
+  f.script->vote.slot_digest = 18;
+  f.script->times = {1.5, 0.5, 2.5};
+  const auto yes = f.save(9), no = f.save(10);
+  CHECK(f.script->said() == worker_calls{"save 9 in /partial", "save 10 in /partial"});
+  // The training goes on meanwhile.
+  CHECK(f.answer<fbs::OpDone>(f.run(fbs::OpKind::begin)).step == 9);
+  CHECK(f.waits<fbs::Saved>(yes));
+  f.complete("save 10 in /partial", error{errc::io, "no space left"});
+  CHECK(f.refusal<fbs::Saved>(no) == "io: no space left");
+  CHECK(f.waits<fbs::Saved>(yes));
+  f.complete("save 9 in /partial");
+  const auto vote = f.answer<fbs::Saved>(yes);
+  CHECK(vote.step == 9);
+  CHECK(vote.rank == 3);
+  CHECK(vote.bytes == 100);
+  CHECK(vote.stream_bytes == 90);
+  CHECK(vote.footer_crc32c == 17);
+  CHECK(vote.slot_digest == 18);
+  CHECK(vote.capture_ms == 1.5);
+  CHECK(vote.ring_wait_ms == 0.5);
+  CHECK(vote.durable_ms == 2.5);
+}
+
+TEST_CASE("worker: its status shows how it saves: at an order, at progress, at the vote") {
+  scripted_worker f;
+  f.script->saver.emplace();
+  f.script->saver->share_bytes = 4321;
+  f.prepare();
+  const auto shows = [&](const char* what) {
+    return f.status().detail.find(what) != std::string::npos;
+  };
+  CHECK(shows(R"("share_bytes":4321)"));
+  CHECK(shows(R"("saves":[])"));
+  f.script->saver->flusher.saves.resize(1);
+  f.script->saver->flusher.saves[0].step = 9;
+  f.save(9);
+  CHECK(shows(R"("saves":[{"step":9,)"));
+  f.script->saver->flusher.saves[0].bytes.written = 12;
+  std::thread(f.script->made[0].on_save_progress).join();
+  CHECK(shows(R"("written":12)"));
+  f.script->saver->flusher.durable_saves = 1;
+  f.script->saver->flusher.saves.clear();
+  f.complete("save 9 in /partial");
+  CHECK(shows(R"("saves":[],"durable":1)"));
+}
+
+TEST_CASE("worker: LoadCheckpoint is answered when its engine has the state, or with why not") {
+  scripted_worker f;
+  f.build();
+  const auto load = [&](bool optimizer) {
+    return f.ask<fbs::LoadCheckpoint>([&](auto& l) {
+      l.directory = "/first/step-2";
+      l.optimizer = optimizer;
+    });
+  };
+  const auto whole = load(true);
+  CHECK(f.script->said() == worker_calls{"load /first/step-2 with moments"});
+  CHECK(f.waits<fbs::Loaded>(whole));
+  f.complete("load /first/step-2 with moments");
+  CHECK(f.answer<fbs::Loaded>(whole).rank == 3);
+  const auto weights = load(false);
+  CHECK(f.script->said() == worker_calls{"load /first/step-2"});
+  f.complete("load /first/step-2", error{errc::bad_data, "damaged"});
+  CHECK(f.refusal<fbs::Loaded>(weights) == "bad_data: damaged");
+}
+
+// -- its end --------------------------------------------------------------------------------------
+
+TEST_CASE("worker: its end aborts the engine, and what completes later is dropped") {
+  scripted_worker f;
+  f.prepare();
+  const auto running = f.run(fbs::OpKind::forward, 0, 0, 0), posted = f.run(fbs::OpKind::backward);
+  const auto finished = f.finish(false), saved = f.save(9);
+  f.script->said();
+  caf::anon_send_exit(f.target, caf::exit_reason::user_shutdown);
+  f.script->complete("backward 0 in 0");  // it waits for the worker, which goes before it looks
+  f.settle();
+  CHECK_FALSE(f.lives(f.target));
+  CHECK(f.script->said() == worker_calls{"abort", "gone"});
+  f.complete("forward 0 in 0 of batch 0");
+  f.complete("update 9 by 0.25", error{errc::cancelled, "aborted"});
+  std::thread([&] { f.script->complete("save 9 in /partial"); }).join();
+  f.script->made[0].on_save_progress();
+  f.settle();
+  CHECK(f.waits<fbs::OpDone>(posted));
+  CHECK(f.waits<fbs::OpDone>(running));
+  CHECK(f.waits<fbs::StepDone>(finished));
+  CHECK(f.waits<fbs::Saved>(saved));
+}
