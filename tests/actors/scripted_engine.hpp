@@ -79,7 +79,8 @@ class scripted_engine : public engine {
   void build(completion done) override { begin("build", std::move(done)); }
   engine_facts facts() const override { return script_->facts; }
   status attach(const batch_source& b) override {
-    note(fmt::format("attach {}: {} of {} bytes", b.path, b.slots, b.slot_bytes));
+    note(fmt::format("attach {}: {} of {} bytes, from row {}", b.path, b.slots, b.slot_bytes,
+                     b.first_row));
     return script_->refuse();
   }
   result<std::vector<group_offer>> open_groups(const std::string& host) override {

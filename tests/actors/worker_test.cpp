@@ -97,11 +97,15 @@ struct scripted_worker : troupe::test::actor_fixture {
     REQUIRE(refusal<fbs::StageReady>(number).empty());
     script->said();
   }
-  uint64_t attach(uint32_t slots = 4, uint64_t bytes = batch_memory::slot_bytes_of(16, 8)) {
+  /// Its replica's rows are the last eight of a slot of twelve.
+  uint64_t attach(uint32_t slots = 4, uint64_t bytes = batch_memory::slot_bytes_of(12, 8),
+                  uint32_t first_row = 4) {
     return ask<fbs::AttachLoader>([&](auto& a) {
       a.shared_memory = "/memory";
       a.slot_bytes = bytes;
       a.slots = slots;
+      a.rows = 12;
+      a.first_row = first_row;
     });
   }
   /// With a model and batches.
@@ -323,8 +327,9 @@ TEST_CASE("worker: what an earlier engine still says does not pass for the newes
 TEST_CASE("worker: AttachLoader gives its engine the loader's memory, if that is of its batches") {
   scripted_worker f;
   f.build();
-  CHECK(f.refusal<fbs::Ack>(f.attach(4, 17)) ==
-        "bad_data: the loader's slots are of another batch shape");
+  const std::string others = "bad_data: the loader's slots do not hold this rank's rows";
+  CHECK(f.refusal<fbs::Ack>(f.attach(4, 17)) == others);
+  CHECK(f.refusal<fbs::Ack>(f.attach(4, batch_memory::slot_bytes_of(12, 8), 5)) == others);
   CHECK(f.script->said().empty());
   f.script->refusal = error{errc::io, "no such memory"};
   CHECK(f.refusal<fbs::Ack>(f.attach()) == "io: no such memory");
@@ -332,7 +337,7 @@ TEST_CASE("worker: AttachLoader gives its engine the loader's memory, if that is
         "bad_data: no batch slot 0");
   f.script->said();
   f.answer<fbs::Ack>(f.attach(2));
-  CHECK(f.script->said() == worker_calls{"attach /memory: 2 of 1024 bytes"});
+  CHECK(f.script->said() == worker_calls{"attach /memory: 2 of 768 bytes, from row 4"});
   CHECK(f.waits<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 1)));
   CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 2)) ==
         "bad_data: no batch slot 2");
