@@ -12,7 +12,8 @@
 //     them; all others that do not fit the pass are counted and dropped.
 //   STG-3  The next batch is asked for when no operation that reads the last one is outstanding:
 //     asking tells the loader that its slot is free (LDR-2).
-//   STG-4  The first failure ends the pass: the run gets it as the answer.
+//   STG-4  The first failure ends the pass: the run gets it as the answer. What was asked for the
+//     pass and is answered later is dropped.
 //
 // Failure policy: escalate to the run.
 #pragma once
