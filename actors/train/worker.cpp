@@ -98,12 +98,22 @@ msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& caus
   });
 }
 
+/// Whether a job has such a place.
+bool has_place(const config::job& job, const fbs::BuildStage& b) {
+  return b.data_ranks() == job.parallel.data && b.data_rank() < b.data_ranks() &&
+         b.pipeline_ranks() == job.parallel.pipeline && b.pipeline_rank() < b.pipeline_ranks() &&
+         b.first_layer() <= b.last_layer();
+}
+
 caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   const auto& b = *m;
   const auto received = received_job(b.config_toml());
   if (!received) return to_caf(received.error());
   const auto& job = *received;
+  if (!has_place(*job, b))
+    return to_caf({errc::bad_data, fmt::format("rank {} has no place in a job of {} x {}", b.rank(),
+                                               job->parallel.data, job->parallel.pipeline)});
   auto model = model_of(*job);
   if (!model) return to_caf(model.error());
   const rank_coordinates at{static_cast<int>(b.rank()), static_cast<int>(b.data_rank()),

@@ -212,6 +212,23 @@ TEST_CASE("worker: what its streams do stands on its card") {
   CHECK(f.status().detail == R"({"number":2})");
 }
 
+TEST_CASE("worker: a place that its job does not have is refused, and no engine made") {
+  scripted_worker f;
+  const auto refused = [&](auto change) {
+    auto b = f.description();
+    change(b);
+    CHECK(f.refusal<fbs::StageReady>(f.order(b)) ==
+          "bad_data: rank 3 has no place in a job of 2 x 3");
+  };
+  refused([](auto& b) { b.data_ranks = 0; });
+  refused([](auto& b) { b.data_ranks = 3; });
+  refused([](auto& b) { b.data_rank = 2; });
+  refused([](auto& b) { b.pipeline_ranks = 2; });
+  refused([](auto& b) { b.pipeline_rank = 3; });
+  refused([](auto& b) { b.first_layer = 5; });
+  CHECK(f.script->made.empty());
+}
+
 TEST_CASE("worker: before BuildStage everything but Status is refused") {
   scripted_worker f;
   for (const auto& r : f.refusals(worker_epoch)) CHECK(r == worker_has_no_model);

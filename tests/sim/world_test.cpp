@@ -5,7 +5,11 @@
 
 #include <stop_token>
 
+#include <fmt/format.h>
+#include <caf/send.hpp>
+
 #include "actors/train/loader.hpp"
+#include "messages/registry.hpp"
 #include "tests/sim/quiet.hpp"
 
 using namespace troupe;
