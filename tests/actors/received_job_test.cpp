@@ -18,16 +18,19 @@ result<std::shared_ptr<const config::job>> receive(const std::string& toml) {
 }  // namespace
 
 TEST_CASE("received job: the same text is parsed once, another one anew, a wrong one is refused") {
-  const std::string text = "[data]\npath = [\"a.bin\"]\n[train]\nsteps = 7\n";
+  const std::string rest =
+      "[job]\noutput = \"out\"\n[data]\npath = \"x\"\n"
+      "[model]\nlayers = 1\nheads = 1\nhidden = 8\nvocab = 300\n[train]\n";
+  const std::string text = rest + "steps = 7\n";
   const auto first = receive(text);
-  REQUIRE(first);
+  REQUIRE_MESSAGE(first, (first ? std::string() : render(first.error())));
   CHECK((*first)->train.steps == 7);
   CHECK(receive(text)->get() == first->get());
   const auto wrong = receive("[train]\nsteps = \"many\"\n");
   REQUIRE(!wrong);
   CHECK(wrong.error().code == errc::bad_config);
   CHECK(wrong.error().message.find("the coordinator's configuration") != std::string::npos);
-  const auto other = receive("[data]\npath = [\"a.bin\"]\n[train]\nsteps = 8\n");
+  const auto other = receive(rest + "steps = 8\n");
   REQUIRE(other);
   CHECK((*other)->train.steps == 8);
   CHECK((*first)->train.steps == 7);
