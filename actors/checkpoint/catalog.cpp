@@ -121,7 +121,7 @@ result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
     if (!e.head) return cp::claim_of(e.path).files.empty();
     return launch.launch != 0 && cp::line_of(*e.head).back().launch == launch.launch;
   });
-  TROUPE_TRY(renamed, cp::set_aside(left));
+  TROUPE_TRY(renamed, cp::set_aside(io::local_files(), left));
   std::vector<std::string> out;
   for (size_t i = 0; i < left.size(); ++i)
     out.push_back(fmt::format("{} is not of the line that goes on: it is {} from now on",
@@ -137,7 +137,8 @@ result<leftovers> remove_leftovers(const std::filesystem::path& dir) {
     if ((!partial && e.name.state != cp::folder_state::deleting) ||
         !e.holds.empty())
       continue;
-    const auto gone = cp::remove({e.path, e.name, e.bytes, "left by an interrupted save"});
+    const auto gone = cp::remove(io::local_files(),
+                                 {e.path, e.name, e.bytes, "left by an interrupted save"});
     if (gone)
       out.removed.push_back(e.path.filename().string());
     else if (gone.error().code == errc::permission || gone.error().code == errc::unavailable)

@@ -257,7 +257,8 @@ result<int> collect(const arguments& a) {
   std::string text;
   uint64_t bytes = 0;
   for (const auto& d : doomed) {
-    const auto gone = a.dry_run ? cp::check_removal(d) : cp::remove(d);
+    auto& files = io::local_files();
+    const auto gone = a.dry_run ? cp::check_removal(files, d) : cp::remove(files, d);
     const auto code = gone ? errc::none : gone.error().code;
     if (!gone && code != errc::permission && code != errc::unavailable) return gone.error();
     if (!gone) {

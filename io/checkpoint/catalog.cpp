@@ -1,8 +1,6 @@
 // Names of checkpoint folders, and looking through them.
 #include "io/checkpoint/catalog.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -10,7 +8,6 @@
 #include <fmt/format.h>
 
 #include "io/checkpoint/reader.hpp"
-#include "io/file.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -34,32 +31,26 @@ bool take(std::string_view& text, std::string_view front) {
   return true;
 }
 
-/// Size and age of what lies in a folder.
-status look_into(entry& e) {
-  const auto note = [&](const fs::path& path) {
-    struct stat facts {};
-    if (::lstat(path.c_str(), &facts) != 0) return;  // gone meanwhile
-    e.changed_s = std::max<int64_t>(e.changed_s, facts.st_mtim.tv_sec);
-    if (S_ISREG(facts.st_mode)) e.bytes += static_cast<uint64_t>(facts.st_size);
-  };
-  note(e.path);
-  std::error_code code;
-  for (fs::directory_iterator at(e.path, code), end; !code && at != end; at.increment(code)) {
-    note(at->path());
+/// Size and age of what lies in a folder that was changed itself at `changed_s`.
+status look_into(file_system& files, entry& e, int64_t changed_s) {
+  e.changed_s = changed_s;
+  const auto all = files.list(e.path);
+  if (!all) return all.error().code == errc::not_found ? status{} : status(all.error());
+  for (const auto& in : *all) {
+    e.changed_s = std::max(e.changed_s, in.changed_s);
+    e.bytes += in.bytes;
   }
-  if (code && code != std::errc::no_such_file_or_directory)
-    return error::system(fmt::format("read the folder {}", e.path.string()), code.value());
   return {};
 }
 
-result<manifest> read_manifest(const fs::path& folder) {
-  TROUPE_TRY(text, read_file(folder / manifest_file, max_manifest_bytes + alignment));
+result<manifest> read_manifest(file_system& files, const fs::path& folder) {
+  TROUPE_TRY(text, files.read_small(folder / manifest_file, max_manifest_bytes + alignment));
   return parse_manifest(as_bytes(text));
 }
 
 /// What the manifest says, or why it says nothing.
-void read_head(entry& e) {
-  auto m = read_manifest(e.path);
+void read_head(file_system& files, entry& e) {
+  auto m = read_manifest(files, e.path);
   if (m && m->head.step == e.name.step) {
     e.head = m->head;
     return;
@@ -117,26 +108,30 @@ std::optional<folder_name> parse_folder_name(std::string_view name) {
   return out;
 }
 
-result<std::vector<entry>> list(const fs::path& dir) {
+result<std::vector<entry>> list(file_system& files, const fs::path& dir) {
   std::vector<entry> all;
-  std::error_code code;
-  fs::directory_iterator at(dir, code);
-  if (code == std::errc::no_such_file_or_directory) return all;
-  for (const fs::directory_iterator end; !code && at != end; at.increment(code)) {
-    const auto name = parse_folder_name(at->path().filename().string());
-    std::error_code ignored;
-    if (!name || !fs::is_directory(at->symlink_status(ignored))) continue;
-    entry e{at->path(), *name, {}, {}, 0, 0, holds_of(at->path())};
-    TROUPE_CHECK(look_into(e));
-    if (name->state == folder_state::complete || name->state == folder_state::aside) read_head(e);
+  const auto names = files.list(dir);
+  if (!names && names.error().code == errc::not_found) return all;
+  if (!names) return names.error();
+  for (const auto& at : *names) {
+    const auto name = parse_folder_name(at.name);
+    if (!name || !at.folder) continue;
+    const auto path = dir / at.name;
+    entry e{path, *name, {}, {}, 0, 0, holds_of(files, path)};
+    TROUPE_CHECK(look_into(files, e, at.changed_s));
+    if (name->state == folder_state::complete || name->state == folder_state::aside)
+      read_head(files, e);
     all.push_back(std::move(e));
   }
-  if (code) return error::system(fmt::format("read the folder {}", dir.string()), code.value());
   std::sort(all.begin(), all.end(), [](const entry& a, const entry& b) {
     return std::tuple(a.age_key(), a.name.state == folder_state::complete, a.path) >
            std::tuple(b.age_key(), b.name.state == folder_state::complete, b.path);
   });
   return all;
+}
+
+result<std::vector<entry>> list(const fs::path& dir) {
+  return list(local_files(), dir);
 }
 
 uint64_t next_epoch(std::span<const entry> all) {
@@ -198,24 +193,28 @@ std::vector<entry> left_behind(std::span<const entry> all, const lineage& line) 
   return out;
 }
 
-result<std::vector<fs::path>> set_aside(std::span<const entry> which) {
+result<std::vector<fs::path>> set_aside(file_system& files, std::span<const entry> which) {
   std::vector<fs::path> out;
   for (const auto& e : which) {
     const auto dir = e.path.parent_path();
     for (uint32_t number = 1;; ++number) {
       const auto to = dir / aside_name(e.name.step, number);
-      TROUPE_TRY(free, rename_to_free(e.path, to));
+      TROUPE_TRY(free, files.rename_to_free(e.path, to));
       if (!free) continue;
       out.push_back(to);
       break;
     }
   }
-  if (!which.empty()) TROUPE_CHECK(fsync_directory(which.front().path.parent_path()));
+  if (!which.empty()) TROUPE_CHECK(files.sync_dir(which.front().path.parent_path()));
   return out;
 }
 
 status verify_all(const fs::path& folder, const work_options& options) {
-  TROUPE_TRY(r, reader::open(folder));
+  return verify_all(local_files(), folder, options);
+}
+
+status verify_all(file_system& files, const fs::path& folder, const work_options& options) {
+  TROUPE_TRY(r, reader::open(files, folder));
   TROUPE_TRY(report, r.verify(options));
   if (report.damages.empty()) return {};
   auto text = render(report.damages.front());

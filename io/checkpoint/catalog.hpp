@@ -71,6 +71,8 @@ struct entry {
 
 /// Every checkpoint and leftover in `dir`, newest first by (step, epoch); none if there is no such
 /// folder. Reads manifests, no tensors. Error io.
+result<std::vector<entry>> list(file_system& files, const std::filesystem::path& dir);
+/// The same on this machine.
 result<std::vector<entry>> list(const std::filesystem::path& dir);
 
 /// An epoch that none of these checkpoints and leftovers bears: larger than all of them, at least
@@ -97,10 +99,14 @@ std::vector<entry> left_behind(std::span<const entry> all, const lineage& line);
 
 /// Gives complete checkpoints of one folder names that nothing takes by itself (CT-4), the newest
 /// first; the new paths. What was renamed before an error stays renamed. Error io.
-result<std::vector<std::filesystem::path>> set_aside(std::span<const entry> which);
+result<std::vector<std::filesystem::path>> set_aside(file_system& files,
+                                                     std::span<const entry> which);
 
 /// Whether every byte of a checkpoint is as it was written. Errors: bad_data naming the first
 /// damaged place; not_found; io; cancelled.
+status verify_all(file_system& files, const std::filesystem::path& checkpoint,
+                  const work_options& options = {});
+/// The same on this machine.
 status verify_all(const std::filesystem::path& checkpoint, const work_options& options = {});
 
 /// A checkpoint that was passed over.

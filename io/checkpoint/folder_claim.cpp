@@ -42,14 +42,13 @@ claim claim_of(const result<std::string>& manifest, const result<std::string>& m
   return out;
 }
 
-claim claim_of(disk& d, const std::filesystem::path& folder) {
-  return claim_of(d.read_small(folder / manifest_file, most_claim_bytes),
-                  d.read_small(folder / mark_file, max_mark_bytes));
+claim claim_of(file_system& files, const std::filesystem::path& folder) {
+  return claim_of(files.read_small(folder / manifest_file, most_claim_bytes),
+                  files.read_small(folder / mark_file, max_mark_bytes));
 }
 
 claim claim_of(const std::filesystem::path& folder) {
-  return claim_of(read_file(folder / manifest_file, most_claim_bytes),
-                  read_file(folder / mark_file, max_mark_bytes));
+  return claim_of(local_files(), folder);
 }
 
 }  // namespace troupe::io::checkpoint

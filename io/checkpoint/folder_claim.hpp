@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "io/base/result.hpp"
-#include "io/disk/disk.hpp"
+#include "io/disk/file_system.hpp"
 #include "io/folder/owned.hpp"
 
 namespace troupe::io::checkpoint {
@@ -27,7 +27,7 @@ std::string partial_mark(const std::string& job, std::vector<std::string> others
 /// What a folder's manifest and mark claim, each as it was read.
 claim claim_of(const result<std::string>& manifest, const result<std::string>& mark);
 /// The same, read from the folder.
-claim claim_of(disk& d, const std::filesystem::path& folder);
+claim claim_of(file_system& files, const std::filesystem::path& folder);
 claim claim_of(const std::filesystem::path& folder);
 
 }  // namespace troupe::io::checkpoint

@@ -1,12 +1,7 @@
 // Files for persons, locks for readers.
 #include "io/checkpoint/hold.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 
 #include <fmt/format.h>
 
@@ -53,41 +48,33 @@ status release_hold(const fs::path& checkpoint, std::string_view by) {
   return fsync_directory(checkpoint);
 }
 
-std::vector<hold> holds_of(const fs::path& checkpoint) {
+std::vector<hold> holds_of(file_system& files, const fs::path& checkpoint) {
   std::vector<hold> out;
-  std::error_code code;
-  for (fs::directory_iterator at(checkpoint, code), end; !code && at != end; at.increment(code)) {
-    const auto name = at->path().filename().string();
+  const auto all = files.list(checkpoint);
+  if (!all) return out;
+  for (const auto& [name, folder, bytes, changed_s] : *all) {
     if (name == pin_file) out.push_back({name, {}});
     if (!name.starts_with(hold_prefix)) continue;
     const auto by = name.substr(hold_prefix.size());
     if (!is_hold_name(by)) continue;  // HD-2
-    const auto reason = read_file(at->path(), max_reason_bytes);
+    const auto reason = files.read_small(checkpoint / name, max_reason_bytes);
     out.push_back({by, reason ? *reason : std::string{}});
   }
   std::sort(out.begin(), out.end(), [](const hold& a, const hold& b) { return a.by < b.by; });
   return out;
 }
 
-result<reading> reading::begin(const fs::path& checkpoint) {
-  TROUPE_TRY(file, open_read(checkpoint / manifest_file));
-  // Nobody waits for it: behind a removal's lock there is nothing to read in a moment, which the
-  // reader hears then, and another user's may stay for ever. Who keeps one, and a file system
-  // without locks, leave the reader unprotected.
-  static_cast<void>(::flock(file.get(), LOCK_SH | LOCK_NB));
-  return reading(std::move(file));
+result<reading> reading::begin(file_system& files, const fs::path& checkpoint) {
+  TROUPE_TRY(lock, files.read_lock(checkpoint / manifest_file));
+  return reading(std::move(lock));
 }
 
-result<unique_fd> exclude_readers(const fs::path& checkpoint) {
-  const auto name = checkpoint / manifest_file;
-  constexpr int how = O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW;
-  // NFS locks exclusively only what is open for writing.
-  unique_fd file(::open(name.c_str(), O_RDWR | how));
-  if (!file) file.reset(::open(name.c_str(), O_RDONLY | how));
-  if (!file) return unique_fd{};  // nobody can begin without it
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return error{errc::unavailable, fmt::format("{} is being read", checkpoint.string())};
-  return file;
+result<file_lock> exclude_readers(file_system& files, const fs::path& checkpoint) {
+  return files.exclude_readers(checkpoint / manifest_file);
+}
+
+result<file_lock> exclude_readers(const fs::path& checkpoint) {
+  return exclude_readers(local_files(), checkpoint);
 }
 
 }  // namespace troupe::io::checkpoint

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "io/base/result.hpp"
-#include "io/file.hpp"
+#include "io/disk/file_system.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -45,21 +45,25 @@ status add_hold(const std::filesystem::path& checkpoint, const hold& what);
 status release_hold(const std::filesystem::path& checkpoint, std::string_view by);
 
 /// Who holds it, by name; those that cannot be read have no reason.
-std::vector<hold> holds_of(const std::filesystem::path& checkpoint);
+std::vector<hold> holds_of(file_system& files, const std::filesystem::path& checkpoint);
 
 /// Keeps a checkpoint there while it is read (HD-1).
 class reading {
  public:
   /// Errors: not_found where there is no MANIFEST; permission; io.
-  static result<reading> begin(const std::filesystem::path& checkpoint);
+  static result<reading> begin(file_system& files, const std::filesystem::path& checkpoint);
+  static result<reading> begin(const std::filesystem::path& checkpoint) {
+    return begin(local_files(), checkpoint);
+  }
 
  private:
-  explicit reading(unique_fd file) : file_(std::move(file)) {}
-  unique_fd file_;
+  explicit reading(file_lock lock) : lock_(std::move(lock)) {}
+  file_lock lock_;
 };
 
 /// For whoever removes a checkpoint: nobody begins to read it while this lives. Nothing in it where
 /// there is no MANIFEST to read. Error unavailable while somebody reads it.
-result<unique_fd> exclude_readers(const std::filesystem::path& checkpoint);
+result<file_lock> exclude_readers(file_system& files, const std::filesystem::path& checkpoint);
+result<file_lock> exclude_readers(const std::filesystem::path& checkpoint);
 
 }  // namespace troupe::io::checkpoint

@@ -97,10 +97,14 @@ result<reader> reader::open(std::shared_ptr<const file_source> source) {
   return r;
 }
 
-result<reader> reader::open(const std::filesystem::path& folder) {
-  auto r = open(folder_source(folder));
+result<reader> reader::open(file_system& files, const std::filesystem::path& folder) {
+  auto r = open(folder_source(files, folder));
   if (!r) return r.error().within(folder.string());
   return r;
+}
+
+result<reader> reader::open(const std::filesystem::path& folder) {
+  return open(local_files(), folder);
 }
 
 result<std::shared_ptr<const source_file>> reader::file(uint32_t index) const {

@@ -56,6 +56,7 @@ class reader {
   /// the file; version_mismatch; not_found without a manifest.
   static result<reader> open(std::shared_ptr<const file_source> source);
   /// The same of a folder; errors name it.
+  static result<reader> open(file_system& files, const std::filesystem::path& folder);
   static result<reader> open(const std::filesystem::path& folder);
 
   const manifest& content() const noexcept { return *manifest_; }

@@ -10,7 +10,6 @@
 
 #include "io/checkpoint/folder_claim.hpp"
 #include "io/checkpoint/reader.hpp"
-#include "io/file.hpp"
 
 namespace troupe::io::checkpoint {
 
@@ -133,31 +132,29 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
   return out;
 }
 
-status check_removal(const doomed& what) {
-  return check_claimed(what.path, claim_of(what.path));
+status check_removal(file_system& files, const doomed& what) {
+  return files.check_removal(what.path, claim_of(files, what.path));
 }
 
-status remove(const doomed& what) {
-  TROUPE_TRY(nobody_reads, exclude_readers(what.path));
+status remove(file_system& files, const doomed& what) {
+  TROUPE_TRY(nobody_reads, exclude_readers(files, what.path));
   const auto parent = what.path.parent_path();
-  const auto ours = claim_of(what.path);
-  const auto whole = check_claimed(what.path, ours);  // before its name goes
+  const auto ours = claim_of(files, what.path);
+  const auto whole = files.check_removal(what.path, ours);  // before its name goes
   if (!whole) return whole.error().code == errc::not_found ? status{} : whole;  // gone already
   auto gone = what.path;
-  std::error_code code;
   if (what.name.state == folder_state::complete || what.name.state == folder_state::aside) {
     gone = parent / deleting_name(what.name.step);
-    if (fs::exists(fs::symlink_status(gone, code)))
-      TROUPE_CHECK(remove_claimed(gone, claim_of(gone)));
-    fs::rename(what.path, gone, code);
-    if (code) return error::system(fmt::format("rename {}", what.path.string()), code.value());
-    TROUPE_CHECK(fsync_directory(parent));
+    const auto before = files.remove_folder(gone, claim_of(files, gone));
+    if (!before && before.error().code != errc::not_found) return before;
+    TROUPE_CHECK(files.rename(what.path, gone));
+    TROUPE_CHECK(files.sync_dir(parent));
   }
   // Nobody begins to read it by this name any more; and what is open keeps a name in its folder
   // on NFS, which then cannot be removed.
   nobody_reads.reset();
-  TROUPE_CHECK(remove_claimed(gone, ours));
-  return fsync_directory(parent);
+  TROUPE_CHECK(files.remove_folder(gone, ours));
+  return files.sync_dir(parent);
 }
 
 bool caretaker::is_own(const entry& e) const {
@@ -181,7 +178,7 @@ status caretaker::read_back(std::span<const entry> all) {
     return e.name.state == folder_state::complete && is_own(e);
   });
   if (newest == all.end()) return error{errc::not_found, "nothing was saved yet"};
-  TROUPE_CHECK(verify_all(newest->path));
+  TROUPE_CHECK(verify_all(*files_, newest->path));
   proven_ = true;
   return {};
 }
@@ -192,9 +189,9 @@ status caretaker::retain(const fs::path& dir, const retention& rules,
   auto complete_only = rules;
   complete_only.partial_age_s = std::numeric_limits<int64_t>::max();
   const standing now{own_.at(std::numeric_limits<uint64_t>::max()), [&](const entry& e) {
-                       return (is_own(e) || is_origin(e.path)) && reader::open(e.path);
+                       return (is_own(e) || is_origin(e.path)) && reader::open(*files_, e.path);
                      }};
-  TROUPE_TRY(all, list(dir));
+  TROUPE_TRY(all, list(*files_, dir));
   status kept;
   for (const auto& old : plan_removal(all, complete_only, now, 0, in_use)) {
     if (is_where_it_began(all, old.path))
@@ -203,7 +200,7 @@ status caretaker::retain(const fs::path& dir, const retention& rules,
         continue;
       }
     // The others go all the same; what is being read goes another time.
-    const auto gone = remove(old);
+    const auto gone = remove(*files_, old);
     if (gone) continue;
     if (gone.error().code == errc::unavailable && ++in_the_way_[old.path] != told_at) continue;
     const bool stays =

@@ -68,16 +68,18 @@ std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention
                                  std::span<const std::string> in_use = {});
 
 /// Whether remove() would remove it now; permission where it holds what is not ours (RT-7).
-status check_removal(const doomed& what);
+status check_removal(file_system& files, const doomed& what);
 
 /// Removes one folder (RT-3). Errors: permission where it holds what is not ours (RT-7);
 /// unavailable while somebody reads it (hold.hpp); io.
-status remove(const doomed& what);
+status remove(file_system& files, const doomed& what);
 
 /// The retention of one tier by a launch that saves into it.
 class caretaker {
  public:
-  explicit caretaker(origin own = {}) : own_(std::move(own)) {}
+  /// `files` outlives it.
+  explicit caretaker(origin own = {}, file_system& files = local_files())
+      : files_(&files), own_(std::move(own)) {}
 
   /// Removes from `dir` what no rule keeps, but for `in_use`. Partial folders are left alone, as
   /// they are for whoever is writing there. Blocks: once a launch it reads a checkpoint (RT-6).
@@ -94,6 +96,7 @@ class caretaker {
   bool is_where_it_began(std::span<const entry> all, const std::filesystem::path& path) const;
   status read_back(std::span<const entry> all);
 
+  file_system* files_;
   origin own_;
   bool proven_ = false;  ///< RT-6
   std::map<std::filesystem::path, uint64_t> in_the_way_;  ///< how often one was being read

@@ -258,7 +258,7 @@ int crash_store::make_dir(const path& name) {
   return 0;
 }
 
-int crash_store::rename(const path& from, const path& to) {
+int crash_store::rename(const path& from, const path& to, bool replace) {
   std::lock_guard lock(mutex_);
   node_id out = 0, in = 0;
   std::string old_name, new_name;
@@ -266,6 +266,7 @@ int crash_store::rename(const path& from, const path& to) {
   if (int failure = place(to, in, new_name)) return failure;
   auto moved = live_.find(from), target = live_.find(to);
   if (moved == 0) return ENOENT;
+  if (target != 0 && !replace) return EEXIST;
   if (moved == target) return 0;
   bool folder = live_.nodes.at(moved).folder;
   if (target != 0) {
@@ -313,6 +314,21 @@ int crash_store::remove(const path& name, bool folder) {
   what.text = "remove " + name.string();
   log(std::move(what));
   return 0;
+}
+
+file_lock crash_store::lock(node_id node, bool against_readers) {
+  std::lock_guard guard(mutex_);
+  int& held = locks_[node];
+  if (held < 0 || (against_readers && held > 0)) return nullptr;
+  held = against_readers ? -1 : held + 1;
+  const auto let_go = [store = weak_from_this(), node](const void*) {
+    const auto there = store.lock();
+    if (!there) return;
+    std::lock_guard again(there->mutex_);
+    int& now = there->locks_[node];
+    now = now < 0 ? 0 : now - 1;
+  };
+  return {this, let_go};
 }
 
 int crash_store::list(const path& folder, std::vector<dir_entry>& found) const {

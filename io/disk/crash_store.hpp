@@ -84,11 +84,15 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   int sync_file(node_id node);
   int fail_sync_file(node_id node, int failure);
   int make_dir(const path& name);
-  int rename(const path& from, const path& to);
+  int rename(const path& from, const path& to, bool replace = true);
   int exchange(const path& one, const path& other);
   int remove(const path& name, bool folder);
   int list(const path& folder, std::vector<dir_entry>& found) const;
   int sync_dir(const path& folder);
+
+  /// A lock of whoever reads a file, or one against all readers; nothing where the others' forbid
+  /// it. Not in the log: it goes with its last copy, as a kernel's does with a process.
+  file_lock lock(node_id node, bool against_readers);
 
   // -- the log -----------------------------------------------------------------------------------
 
@@ -149,6 +153,7 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   std::vector<change> log_;
   std::vector<size_t> unsynced_;  ///< places in the log
   node_id last_node_ = 1;
+  std::map<node_id, int> locks_;  ///< how many readers; -1: none may
   size_t syncs_ = 0;
   std::set<size_t> ignored_;
 };

@@ -25,7 +25,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,8 +35,8 @@
 #include <vector>
 
 #include "io/base/result.hpp"
+#include "io/disk/file_system.hpp"
 #include "io/disk/slots.hpp"
-#include "io/folder/owned.hpp"
 
 namespace troupe::io {
 
@@ -117,26 +116,15 @@ struct disk_facts {
   std::vector<std::string> notes;  ///< each thing that is less than asked for, said once
 };
 
-struct dir_entry {
-  std::string name;
-  bool folder = false;
-  uint64_t bytes = 0;
-  bool operator==(const dir_entry&) const = default;
-};
-
-/// Whether write_small syncs the file before it closes it.
-enum class durable : bool { no, yes };
-
-class disk {
+class disk : public file_system {
  public:
-  using path = std::filesystem::path;
   using nanoseconds = std::chrono::nanoseconds;
   static constexpr size_t most_operations = 4096;
   static constexpr int most_stalls = 64;
 
   disk(const disk&) = delete;
   disk& operator=(const disk&) = delete;
-  virtual ~disk();
+  ~disk() override;
 
   // -- files and their bytes: asynchronous ------------------------------------------------------
 
@@ -164,26 +152,6 @@ class disk {
   virtual void wake() = 0;
   /// Operations accepted and not yet answered by wait().
   size_t under_way() const noexcept { return ops_.size() + ready_.size(); }
-
-  // -- names: synchronous, each answers when the system has it (not when it is durable) ---------
-
-  /// True when it was made now, false when such a folder was there.
-  virtual result<bool> make_dir(const path& name) = 0;
-  /// A file over a file or a free name, a folder over an empty folder or a free name.
-  virtual status rename(const path& from, const path& to) = 0;
-  /// The two names change places, atomically.
-  virtual status exchange(const path& one, const path& other) = 0;
-  /// A folder of which `ours` claims everything, as io::remove_claimed does.
-  virtual status remove_folder(const path& name, const claim& ours) = 0;
-  /// What is in a folder, by name.
-  virtual result<std::vector<dir_entry>> list(const path& folder) = 0;
-  /// The names in a folder as they are now survive a power cut.
-  virtual status sync_dir(const path& folder) = 0;
-  /// The whole file; bad_data when it has more than `most` bytes.
-  virtual result<std::string> read_small(const path& name, size_t most) = 0;
-  /// Makes or replaces a file in place (for a name nobody reads yet), and syncs its bytes if asked;
-  /// its name is durable only after sync_dir.
-  virtual status write_small(const path& name, std::string_view content, durable sync) = 0;
 
   // -- itself -----------------------------------------------------------------------------------
 

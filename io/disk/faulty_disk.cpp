@@ -174,6 +174,14 @@ status faulty_disk::rename(const path& from, const path& to) {
   return answered(failure, fmt::format("rename {} to", from.string()), to);
 }
 
+result<bool> faulty_disk::rename_to_free(const path& from, const path& to) {
+  int failure = refused(fault_site::rename);
+  if (failure == 0) failure = store_->rename(from, to, /*replace=*/false);
+  if (failure == EEXIST) return false;
+  TROUPE_CHECK(answered(failure, fmt::format("rename {} to", from.string()), to));
+  return true;
+}
+
 status faulty_disk::exchange(const path& one, const path& other) {
   int failure = refused(fault_site::exchange);
   if (failure == 0) failure = store_->exchange(one, other);
@@ -186,12 +194,21 @@ status faulty_disk::remove_name(const path& name, bool folder) {
   return answered(failure, "remove", name);
 }
 
-status faulty_disk::remove_folder(const path& name, const claim& ours) {
+result<std::vector<std::string>> faulty_disk::to_remove(const path& name, const claim& ours) {
   TROUPE_TRY(entries, list(name));
   std::vector<folder_item> all;
   for (const auto& e : entries)
     all.push_back({e.name, e.folder ? folder_item::type::folder : folder_item::type::file});
-  TROUPE_TRY(order, removal_order(all, ours));
+  return removal_order(all, ours);
+}
+
+status faulty_disk::check_removal(const path& name, const claim& ours) {
+  TROUPE_CHECK(to_remove(name, ours));
+  return {};
+}
+
+status faulty_disk::remove_folder(const path& name, const claim& ours) {
+  TROUPE_TRY(order, to_remove(name, ours));
   for (const auto& file : order) TROUPE_CHECK(remove_name(name / file, false));
   return remove_name(name, true);
 }
@@ -210,12 +227,62 @@ status faulty_disk::sync_dir(const path& folder) {
   return answered(failure, "fsync folder", folder);
 }
 
-result<std::string> faulty_disk::read_small(const path& name, size_t most) {
+result<crash_store::node_id> faulty_disk::open_to_read(const path& name) const {
   crash_store::node_id node = 0;
-  int failure = store_->open(name, open_mode::read, node);
+  const int failure = store_->open(name, open_mode::read, node);
   if (failure == EISDIR)
     return error{errc::bad_data, fmt::format("{} is not a regular file", name.string())};
   if (failure != 0) return disk_error("open", name, failure);
+  return node;
+}
+
+namespace {
+
+/// A file of a store, as it is when it is read.
+class stored_file final : public source_file {
+ public:
+  stored_file(std::shared_ptr<crash_store> store, crash_store::node_id node, std::string name)
+      : store_(std::move(store)), node_(node), size_(store_->size(node)), name_(std::move(name)) {}
+
+  uint64_t size() const noexcept override { return size_; }
+  status read_at(uint64_t offset, std::span<std::byte> out) const override {
+    const auto moved = store_->read(node_, offset, out);
+    if (moved == static_cast<int64_t>(out.size())) return {};
+    return error{errc::bad_data, fmt::format("{} ends at byte {}", name_,
+                                             offset + static_cast<uint64_t>(std::max<int64_t>(moved, 0)))};
+  }
+
+ private:
+  std::shared_ptr<crash_store> store_;
+  crash_store::node_id node_;
+  uint64_t size_;
+  std::string name_;
+};
+
+}  // namespace
+
+result<std::shared_ptr<const source_file>> faulty_disk::open_source(const path& name, pages) {
+  TROUPE_TRY(node, open_to_read(name));
+  return std::shared_ptr<const source_file>(
+      std::make_shared<stored_file>(store_, node, name.filename().string()));
+}
+
+result<file_lock> faulty_disk::read_lock(const path& file) {
+  TROUPE_TRY(node, open_to_read(file));
+  return store_->lock(node, false);
+}
+
+result<file_lock> faulty_disk::exclude_readers(const path& file) {
+  const auto node = open_to_read(file);
+  if (!node) return file_lock{};
+  auto lock = store_->lock(*node, true);
+  if (!lock)
+    return error{errc::unavailable, fmt::format("{} is being read", file.parent_path().string())};
+  return lock;
+}
+
+result<std::string> faulty_disk::read_small(const path& name, size_t most) {
+  TROUPE_TRY(node, open_to_read(name));
   auto size = store_->size(node);
   if (size > most)
     return error{errc::bad_data, fmt::format("{} has {} bytes, more than the {} expected at most",

@@ -88,12 +88,17 @@ class faulty_disk final : public disk {
   void wake() override { woken_ = true; }
   result<bool> make_dir(const path& name) override;
   status rename(const path& from, const path& to) override;
+  result<bool> rename_to_free(const path& from, const path& to) override;
   status exchange(const path& one, const path& other) override;
   status remove_folder(const path& name, const claim& ours) override;
+  status check_removal(const path& name, const claim& ours) override;
   result<std::vector<dir_entry>> list(const path& folder) override;
   status sync_dir(const path& folder) override;
   result<std::string> read_small(const path& name, size_t most) override;
   status write_small(const path& name, std::string_view content, durable sync) override;
+  result<std::shared_ptr<const source_file>> open_source(const path& name, pages behind) override;
+  result<file_lock> read_lock(const path& file) override;
+  result<file_lock> exclude_readers(const path& file) override;
   nanoseconds now() const override;
 
  protected:
@@ -108,6 +113,8 @@ class faulty_disk final : public disk {
     raw_answer answer;
   };
   status remove_name(const path& name, bool folder);
+  result<std::vector<std::string>> to_remove(const path& name, const claim& ours);
+  result<crash_store::node_id> open_to_read(const path& name) const;
   const planned_fault* planned(fault_site site);
   /// 0, or the errno that was planned for this operation.
   int refused(fault_site site);

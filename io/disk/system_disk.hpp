@@ -1,4 +1,5 @@
-// Names and descriptors by plain system calls: what uring_disk and thread_disk have in common.
+// Descriptors by plain system calls, names as local_files() has them: what uring_disk and
+// thread_disk have in common.
 #pragma once
 
 #include <chrono>
@@ -12,14 +13,39 @@ inline constexpr std::chrono::seconds kernel_patience{10};
 
 class system_disk : public disk {
  public:
-  result<bool> make_dir(const path& name) override;
-  status rename(const path& from, const path& to) override;
-  status exchange(const path& one, const path& other) override;
-  status remove_folder(const path& name, const claim& ours) override;
-  result<std::vector<dir_entry>> list(const path& folder) override;
-  status sync_dir(const path& folder) override;
-  result<std::string> read_small(const path& name, size_t most) override;
-  status write_small(const path& name, std::string_view content, durable sync) override;
+  result<bool> make_dir(const path& name) override { return local_files().make_dir(name); }
+  status rename(const path& from, const path& to) override {
+    return local_files().rename(from, to);
+  }
+  result<bool> rename_to_free(const path& from, const path& to) override {
+    return local_files().rename_to_free(from, to);
+  }
+  status exchange(const path& one, const path& other) override {
+    return local_files().exchange(one, other);
+  }
+  status remove_folder(const path& name, const claim& ours) override {
+    return local_files().remove_folder(name, ours);
+  }
+  status check_removal(const path& name, const claim& ours) override {
+    return local_files().check_removal(name, ours);
+  }
+  result<std::vector<dir_entry>> list(const path& folder) override {
+    return local_files().list(folder);
+  }
+  status sync_dir(const path& folder) override { return local_files().sync_dir(folder); }
+  result<std::string> read_small(const path& name, size_t most) override {
+    return local_files().read_small(name, most);
+  }
+  status write_small(const path& name, std::string_view content, durable sync) override {
+    return local_files().write_small(name, content, sync);
+  }
+  result<std::shared_ptr<const source_file>> open_source(const path& name, pages behind) override {
+    return local_files().open_source(name, behind);
+  }
+  result<file_lock> read_lock(const path& file) override { return local_files().read_lock(file); }
+  result<file_lock> exclude_readers(const path& file) override {
+    return local_files().exclude_readers(file);
+  }
 
  protected:
   using disk::disk;

@@ -289,7 +289,7 @@ TEST_CASE(
   const auto left = left_behind(*all, {});
   REQUIRE(left.size() == 2);
   result<std::vector<std::filesystem::path>> done = error{errc::bug, "not tried"};
-  if (!without_rename_flags([&] { done = set_aside(left); })) return;
+  if (!without_rename_flags([&] { done = set_aside(local_files(), left); })) return;
   REQUIRE_MESSAGE(done, (done ? "" : render(done.error())));
   REQUIRE(done->size() == 2);
   CHECK((*done)[0] == dir / aside_name(110, 2));

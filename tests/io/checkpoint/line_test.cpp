@@ -147,14 +147,14 @@ TEST_CASE("what a start leaves behind") {
 TEST_CASE("CT-4: what is set aside keeps every byte, and nothing takes it by itself") {
   scratch dir;
   for (const uint64_t step : {10, 20}) sample::make(dir.path, made_by(1, {{first_launch, step}}));
-  REQUIRE(set_aside(*list(dir.path)));
+  REQUIRE(set_aside(local_files(), *list(dir.path)));
   CHECK(sample::names_in(dir.path) ==
         std::set<std::string>{"step-00000010.aside-1", "step-00000020.aside-1"});
   CHECK_FALSE(newest_that_verifies(dir.path)->path);
   CHECK(next_epoch(*list(dir.path)) == 2);
   sample::make(dir.path, made_by(2, {{other_launch, 10}}));
   const auto one = list(dir.path);
-  REQUIRE(set_aside(left_behind(*one, {})));
+  REQUIRE(set_aside(local_files(), left_behind(*one, {})));
   CHECK(sample::names_in(dir.path).contains("step-00000010.aside-2"));
   for (const auto& name : sample::names_in(dir.path)) CHECK(verify_all(dir / name));
   REQUIRE(caretaker({0xc1, {}, {}}).retain(dir.path, {1, 0, 0}));

@@ -1,0 +1,101 @@
+// Folders, names and small files: an edge of the program, with the disk's operations (disk.hpp)
+// behind it. The machine's own, or one in memory that fails (faulty_disk). Calls block.
+//
+// Each answers when the system has what was asked, not when that is durable: sync_dir() and
+// durable::yes are for that.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/folder/owned.hpp"
+
+namespace troupe::io {
+
+/// What is in a folder.
+struct dir_entry {
+  std::string name;
+  bool folder = false;
+  uint64_t bytes = 0;
+  int64_t changed_s = 0;  ///< since 1970; 0 where no time is kept
+
+  /// Whenever they were changed.
+  bool operator==(const dir_entry& other) const {
+    return name == other.name && folder == other.folder && bytes == other.bytes;
+  }
+};
+
+/// Whether write_small syncs the file before it closes it.
+enum class durable : bool { no, yes };
+
+/// What becomes of the page cache behind a read.
+enum class pages : uint8_t {
+  keep,
+  drop,  ///< for bytes that nobody reads again soon: the cache is left to whoever needs it
+};
+
+/// One open file. All functions may be called by several threads at once.
+class source_file {
+ public:
+  virtual ~source_file() = default;
+  /// Its length when it was opened, in bytes.
+  virtual uint64_t size() const noexcept = 0;
+  /// Fills `out` from `offset` on. Errors: io; bad_data where the file ends before. Quickest where
+  /// offset and address are multiples of 4096 (disk_block).
+  virtual status read_at(uint64_t offset, std::span<std::byte> out) const = 0;
+};
+
+/// Something that ends with the last copy of it.
+using file_lock = std::shared_ptr<const void>;
+
+class file_system {
+ public:
+  using path = std::filesystem::path;
+
+  virtual ~file_system() = default;
+
+  /// True when it was made now, false when such a folder was there.
+  virtual result<bool> make_dir(const path& name) = 0;
+  /// A file over a file or a free name, a folder over an empty folder or a free name.
+  virtual status rename(const path& from, const path& to) = 0;
+  /// True where the new name was free; else nothing has changed.
+  virtual result<bool> rename_to_free(const path& from, const path& to) = 0;
+  /// The two names change places, atomically.
+  virtual status exchange(const path& one, const path& other) = 0;
+  /// A folder of which `ours` claims everything, as io::remove_claimed does.
+  virtual status remove_folder(const path& name, const claim& ours) = 0;
+  /// Whether remove_folder would remove it now: errors as there.
+  virtual status check_removal(const path& name, const claim& ours) = 0;
+  /// What is in a folder, by name.
+  virtual result<std::vector<dir_entry>> list(const path& folder) = 0;
+  /// The names in a folder as they are now survive a power cut.
+  virtual status sync_dir(const path& folder) = 0;
+  /// The whole file; bad_data when it has more than `most` bytes.
+  virtual result<std::string> read_small(const path& name, size_t most) = 0;
+  /// Makes or replaces a file in place (for a name nobody reads yet), and syncs its bytes if asked;
+  /// its name is durable only after sync_dir.
+  virtual status write_small(const path& name, std::string_view content, durable sync) = 0;
+  /// A file to be read. Errors: not_found, permission, io; bad_data for what is no regular file.
+  virtual result<std::shared_ptr<const source_file>> open_source(const path& name,
+                                                                 pages behind) = 0;
+
+  /// Keeps exclude_readers() of a file away, however this process ends. Nobody waits for it: where
+  /// readers are excluded now, or nothing can be locked, it keeps nothing. Errors: not_found,
+  /// permission, io.
+  virtual result<file_lock> read_lock(const path& file) = 0;
+  /// Keeps readers away; nothing where there is no file to read. Error unavailable while somebody
+  /// has a read_lock().
+  virtual result<file_lock> exclude_readers(const path& file) = 0;
+};
+
+/// The machine's.
+file_system& local_files();
+
+}  // namespace troupe::io
