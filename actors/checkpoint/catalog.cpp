@@ -137,8 +137,8 @@ result<leftovers> remove_leftovers(const std::filesystem::path& dir) {
     if ((!partial && e.name.state != cp::folder_state::deleting) ||
         !e.holds.empty())
       continue;
-    const auto gone = cp::remove(io::local_files(),
-                                 {e.path, e.name, e.bytes, "left by an interrupted save"});
+    const auto gone =
+        cp::remove(io::local_files(), {e.path, e.name, e.bytes, "left by an interrupted save"});
     if (gone)
       out.removed.push_back(e.path.filename().string());
     else if (gone.error().code == errc::permission || gone.error().code == errc::unavailable)

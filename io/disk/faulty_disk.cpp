@@ -248,8 +248,9 @@ class stored_file final : public source_file {
   status read_at(uint64_t offset, std::span<std::byte> out) const override {
     const auto moved = store_->read(node_, offset, out);
     if (moved == static_cast<int64_t>(out.size())) return {};
-    return error{errc::bad_data, fmt::format("{} ends at byte {}", name_,
-                                             offset + static_cast<uint64_t>(std::max<int64_t>(moved, 0)))};
+    return error{errc::bad_data,
+                 fmt::format("{} ends at byte {}", name_,
+                             offset + static_cast<uint64_t>(std::max<int64_t>(moved, 0)))};
   }
 
  private:

@@ -5,88 +5,15 @@
 
 #include <doctest/doctest.h>
 
-#include <deque>
-
 #include "io/checkpoint/reader.hpp"
 #include "io/file.hpp"
-#include "tests/io/checkpoint/sample.hpp"
-#include "tests/io/disk/backends.hpp"
+#include "tests/io/checkpoint/crash_saves.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
 using namespace troupe::io::checkpoint;
 
 namespace {
-
-constexpr uint32_t ranks = 4;  // 2 x 2
-const std::filesystem::path dir = "/checkpoints";
-
-/// A stage of one tensor, small enough that a shard is two slots.
-plan_stage stage_of(int number) {
-  return {sample::chunk(fmt::format("layer.{}", number),
-                        {{fmt::format("h.{}.weight", number), {40, 30}, false, 0}})};
-}
-
-/// The bytes of a part of a stage's chunk at a step.
-std::byte content_of(uint64_t step, uint32_t stage, part which, uint64_t byte) {
-  return static_cast<std::byte>(step * 101 + stage * 31 + static_cast<uint64_t>(which) * 7 +
-                                byte / 4);
-}
-
-manifest_head head_of(uint64_t step, uint64_t epoch) {
-  manifest_head h;
-  h.job = "crash";
-  h.step = step;
-  h.epoch = epoch;
-  h.layout = {2, 2};
-  h.slot_bytes = disk_block;
-  return h;
-}
-
-/// One rank's part, by a process and a disk of its own.
-shard_facts save_rank(const std::shared_ptr<crash_store>& store, const std::filesystem::path& to,
-                      const manifest_head& head, const rank_plan& plan) {
-  faulty_disk d(store, {});
-  auto ring = test_ring(2, disk_block);
-  std::optional<result<shard_facts>> vote;
-  auto s = rank_save::create(d, to, head, plan, [&](const auto& v) { vote = v; });
-  REQUIRE(s);
-  const auto& todo = (*s)->captures();
-  for (uint64_t n = 0; n < todo.fills.size(); ++n) {
-    auto lease = ring->try_take();
-    REQUIRE(lease);
-    for (auto i = todo.fills[n].copies_begin; i < todo.fills[n].copies_end; ++i) {
-      const auto& c = todo.copies[i];
-      for (uint64_t b = 0; b < c.bytes; ++b)
-        lease->bytes()[c.slot_offset + b] =
-            content_of(head.step, plan.pipeline_rank, c.which, c.chunk_byte + b);
-    }
-    REQUIRE((*s)->filled(std::move(*lease), n));
-    if (vote) break;
-    for (auto& c : d.wait(1, long_enough)) (*s)->take(c);
-  }
-  while (!vote)  // and no longer: what is still under way then is what the vote did not wait for
-    for (auto& c : d.wait(1, long_enough)) (*s)->take(c);
-  REQUIRE(vote);
-  REQUIRE(*vote);
-  return **vote;
-}
-
-/// A save from the first step to the acknowledgement.
-void save(const std::shared_ptr<crash_store>& store, uint64_t step, uint64_t epoch) {
-  faulty_disk root(store, {});
-  const auto head = head_of(step, epoch);
-  const std::vector<plan_stage> stages{stage_of(0), stage_of(1)};
-  auto plans = plan_save(stages, {2, 64, {}});
-  REQUIRE(plans);
-  REQUIRE(plans->size() == ranks);
-  const auto partial = dir / partial_name(step, epoch);
-  std::vector<shard_facts> votes;
-  for (const auto& plan : *plans) votes.push_back(save_rank(store, partial, head, plan));
-  auto done = commit_save(root, partial, head, votes, {{"config.json", "{}"}});
-  REQUIRE(done);
-  store->mark(fmt::format("{} {}", step, epoch));
-}
 
 /// Two checkpoints; then, in another epoch, the second one again.
 std::shared_ptr<crash_store> three_saves(std::optional<size_t> without = {}) {
@@ -103,33 +30,6 @@ std::shared_ptr<crash_store> three_saves(std::optional<size_t> without = {}) {
   return store;
 }
 
-/// Files of a folder of an image, read whole.
-class image_source final : public file_source {
- public:
-  image_source(faulty_disk& d, std::filesystem::path folder)
-      : disk_(d), folder_(std::move(folder)) {}
-  result<std::shared_ptr<const source_file>> open(const std::string& name) const override {
-    struct in_memory final : source_file {
-      std::string bytes;
-      uint64_t size() const noexcept override { return bytes.size(); }
-      status read_at(uint64_t offset, std::span<std::byte> out) const override {
-        if (offset > bytes.size() || out.size() > bytes.size() - offset)
-          return error{errc::bad_data, "the file ends before"};
-        if (!out.empty()) std::memcpy(out.data(), bytes.data() + offset, out.size());
-        return {};
-      }
-    };
-    auto out = std::make_shared<in_memory>();
-    TROUPE_TRY(bytes, disk_.read_small(folder_ / name, 1 << 20));
-    out->bytes = std::move(bytes);
-    return std::shared_ptr<const source_file>(out);
-  }
-
- private:
-  faulty_disk& disk_;
-  std::filesystem::path folder_;
-};
-
 /// What a restart restores: the newest step, epoch 0 where its bytes are not those of that step.
 std::pair<uint64_t, uint64_t> restored(faulty_disk& d) {
   auto entries = d.list(dir);
@@ -139,7 +39,7 @@ std::pair<uint64_t, uint64_t> restored(faulty_disk& d) {
     if (const auto name = parse_folder_name(e.name); name && name->state == folder_state::complete)
       newest = std::max(newest, name->step);
   if (newest == 0) return {0, 1};
-  auto r = reader::open(std::make_shared<image_source>(d, dir / complete_name(newest)));
+  auto r = reader::open(d, dir / complete_name(newest));
   if (!r) return {newest, 0};
   auto whole = r->verify();
   if (!whole || !whole->damages.empty()) return {newest, 0};

@@ -201,6 +201,72 @@ TEST_CASE("every disk: names of files and folders move, change places and go") {
   });
 }
 
+TEST_CASE("every disk: a name that is taken stays, and what may be removed is known before") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    REQUIRE(d.make_dir(dir / "one"));
+    REQUIRE(d.make_dir(dir / "two"));
+    CHECK_FALSE(*d.rename_to_free(dir / "one", dir / "two"));  // though it is empty
+    CHECK(d.list(dir)->size() == 2);
+    CHECK(*d.rename_to_free(dir / "one", dir / "three"));
+    CHECK(d.rename_to_free(dir / "one", dir / "four").error().code == errc::not_found);
+    CHECK(*d.list(dir) == std::vector<dir_entry>{{"three", true, 0}, {"two", true, 0}});
+    REQUIRE(d.write_small(dir / "two" / "f", "f", durable::no));
+    CHECK(d.check_removal(dir / "two", {folder_kind::checkpoint, {}, {"f"}}));
+    CHECK(d.check_removal(dir / "two", {folder_kind::checkpoint, {}, {"g"}}).error().code ==
+          errc::permission);
+    CHECK(d.check_removal(dir / "none", {folder_kind::checkpoint, {}, {}}).error().code ==
+          errc::not_found);
+    CHECK(d.list(dir / "two")->size() == 1);
+  });
+}
+
+TEST_CASE("every disk: a source reads any part of a file, and says where it ends") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    REQUIRE(d.write_small(dir / "f", "0123456789", durable::no));
+    const auto file = d.open_source(dir / "f", pages::keep);
+    REQUIRE(file);
+    CHECK((*file)->size() == 10);
+    std::string part(4, ' ');
+    const auto into = std::as_writable_bytes(std::span(part));
+    REQUIRE((*file)->read_at(3, into));
+    CHECK(part == "3456");
+    const auto beyond = (*file)->read_at(8, into);
+    REQUIRE_FALSE(beyond);
+    CHECK(beyond.error().code == errc::bad_data);
+    CHECK(beyond.error().message.find("f ends at byte 10") != std::string::npos);
+    CHECK(d.open_source(dir / "none", pages::keep).error().code == errc::not_found);
+    REQUIRE(d.make_dir(dir / "d"));
+    CHECK(d.open_source(dir / "d", pages::keep).error().code == errc::bad_data);
+  });
+}
+
+TEST_CASE("every disk: readers keep a removal away, and it them, until they let go") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    REQUIRE(d.make_dir(dir / "c"));
+    const auto file = dir / "c" / "MANIFEST";
+    CHECK(*d.exclude_readers(file) == nullptr);  // there is nothing to read
+    CHECK(d.read_lock(file).error().code == errc::not_found);
+    REQUIRE(d.write_small(file, "m", durable::no));
+    {
+      const auto one = d.read_lock(file), two = d.read_lock(file);
+      REQUIRE(one);
+      REQUIRE(two);
+      const auto refused = d.exclude_readers(file);
+      REQUIRE_FALSE(refused);
+      CHECK(refused.error().code == errc::unavailable);
+      CHECK(refused.error().message == (dir / "c").string() + " is being read");
+    }
+    {
+      const auto alone = d.exclude_readers(file);
+      REQUIRE(alone);
+      CHECK(*alone != nullptr);
+      CHECK_FALSE(d.exclude_readers(file));
+      CHECK(d.read_lock(file));  // nobody waits: it reads without
+    }
+    CHECK(*d.exclude_readers(file) != nullptr);
+  });
+}
+
 TEST_CASE("every disk: a file that is written small replaces what was there") {
   each_disk([](disk& d, const auto& dir, const auto&) {
     REQUIRE(d.write_small(dir / "a", "a long text", durable::yes));
