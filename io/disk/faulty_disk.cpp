@@ -209,7 +209,10 @@ status faulty_disk::check_removal(const path& name, const claim& ours) {
 
 status faulty_disk::remove_folder(const path& name, const claim& ours) {
   TROUPE_TRY(order, to_remove(name, ours));
-  for (const auto& file : order) TROUPE_CHECK(remove_name(name / file, false));
+  for (const auto& file : order) {
+    if (order.size() > 1 && file == order.back()) TROUPE_CHECK(sync_dir(name));  // OWN-4
+    TROUPE_CHECK(remove_name(name / file, false));
+  }
   return remove_name(name, true);
 }
 

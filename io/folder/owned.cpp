@@ -247,6 +247,9 @@ status remove_opened(const opened_folder& f, const claim& ours) {
   auto order = removal_order(all, ours);
   if (!order) return order.error().within(f.path.string());
   for (const auto& name : *order) {
+    const bool last = order->size() > 1 && name == order->back();
+    if (last && ::fsync(f.self.get()) != 0)  // OWN-4
+      return error::system("fsync folder " + f.path.string(), errno);
     if (ours.kind == folder_kind::scratch && name != mark_file)
       TROUPE_CHECK(remove_tree(f.self.get(), name, f.path, 1));
     else

@@ -14,7 +14,8 @@
 // OWN-2 The folder is opened once and everything goes by that descriptor: no symbolic link is
 //       followed, no mount point entered, and a component that is swapped leads nowhere else.
 // OWN-3 The root, the home, the working folder and what lies above them are never removed.
-// OWN-4 The mark goes last, then the folder. A removal that was cut off goes on when asked again.
+// OWN-4 The mark goes last, once all else is durably gone, then the folder. A removal that was cut
+//       off, by a loss of power too, goes on when asked again.
 // OWN-5 A single file is removed only while its name leads to the very file that the caller has
 //       open: one that it made, or read and knew.
 #pragma once

@@ -304,14 +304,15 @@ TEST_CASE(
   {
     const auto locked = exclude_readers(path);
     REQUIRE(locked);
-    CHECK((::fcntl(locked->get(), F_GETFL) & O_ACCMODE) == O_RDWR);
+    CHECK((::fcntl(static_cast<const unique_fd*>(locked->get())->get(), F_GETFL) & O_ACCMODE) ==
+          O_RDWR);
   }
   const unique_fd events(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
   REQUIRE(events);
   REQUIRE(::inotify_add_watch(events.get(), path.c_str(), IN_OPEN | IN_CLOSE | IN_DELETE) >= 0);
   const auto all = list(dir.path);
   REQUIRE(all);
-  REQUIRE(checkpoint::remove({path, all->front().name, 0, {}}));
+  REQUIRE(checkpoint::remove(local_files(), {path, all->front().name, 0, {}}));
   alignas(inotify_event) std::array<char, 65536> buffer{};
   const auto bytes = ::read(events.get(), buffer.data(), buffer.size());
   REQUIRE(bytes > 0);
@@ -402,6 +403,6 @@ TEST_CASE("RT-3: a removal that was interrupted is finished later, nothing reads
   auto all = list(dir.path);
   REQUIRE(all);
   for (const auto& d : plan_removal(*all, {1, 0, 0, 0}, all_sound, 0))
-    REQUIRE(checkpoint::remove(d));
+    REQUIRE(checkpoint::remove(local_files(), d));
   CHECK(names(dir.path) == std::vector<std::string>{"step-00000110"});
 }

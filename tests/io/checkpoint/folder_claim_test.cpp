@@ -16,7 +16,8 @@ constexpr uint64_t step = 120;
 
 /// Removes as retention does.
 status remove_at(const std::filesystem::path& folder) {
-  return checkpoint::remove({folder, *parse_folder_name(folder.filename().string()), 0, "a test"});
+  return checkpoint::remove(local_files(),
+                            {folder, *parse_folder_name(folder.filename().string()), 0, "a test"});
 }
 
 }  // namespace

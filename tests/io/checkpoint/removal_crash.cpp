@@ -86,7 +86,7 @@ TEST_CASE("removal: a power cut at any moment leaves whole checkpoints, and what
   CHECK(cut_since(store, begun, look_at_retention) == "");
 }
 
-TEST_CASE("removal: it needs the sync behind each name that goes (RT-3)") {
+TEST_CASE("removal: it needs the syncs behind a name and before a mark (RT-3, OWN-4)") {
   const auto syncs_before = four_saves()->syncs();
   size_t needed = 0, all = 0;
   for (size_t n = syncs_before + 1;; ++n) {
@@ -99,8 +99,8 @@ TEST_CASE("removal: it needs the sync behind each name that goes (RT-3)") {
     ++all;
     needed += !cut_since(store, begun, look_at_retention).empty();
   }
-  CHECK(all == 4);     // of two removals: behind the name, behind the files
-  CHECK(needed == 2);  // the first of each
+  CHECK(all == 6);     // of two removals: behind the name, before the mark, behind the folder
+  CHECK(needed == 4);  // all but the last of each
 }
 
 TEST_CASE("set aside: a power cut at any moment leaves each checkpoint whole under either name") {
