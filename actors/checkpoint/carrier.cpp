@@ -38,7 +38,7 @@ class folder_files final : public carrier_files {
                    "name another in checkpoint.second.dir"};
     TROUPE_TRY(source, cp::reading::begin(from));
     TROUPE_TRY(disk, io::open_disk({io::disk_backend::threads, disk_threads, disk_threads, {}}));
-    TROUPE_TRY(copy, cp::copier::begin(*disk, cp::folder_source(from, cp::pages::drop), dir));
+    TROUPE_TRY(copy, cp::copier::begin(*disk, cp::folder_source(from, io::pages::drop), dir));
     source_ = std::move(source);
     disk_ = std::move(disk);
     copy_ = std::move(copy);
