@@ -39,6 +39,7 @@ claim claim_of(const result<std::string>& manifest, const result<std::string>& m
     if (name != manifest_file) files.push_back(std::move(name));
   files.emplace_back(manifest_file);  // last: until then a removal that is cut off can be read
   out.files = std::move(files);
+  out.told_by = manifest_file;
   return out;
 }
 

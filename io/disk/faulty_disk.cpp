@@ -209,9 +209,9 @@ status faulty_disk::check_removal(const path& name, const claim& ours) {
 
 status faulty_disk::remove_folder(const path& name, const claim& ours) {
   TROUPE_TRY(order, to_remove(name, ours));
-  for (const auto& file : order) {
-    if (order.size() > 1 && file == order.back()) TROUPE_CHECK(sync_dir(name));  // OWN-4
-    TROUPE_CHECK(remove_name(name / file, false));
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (begins_to_forget(order, i, ours)) TROUPE_CHECK(sync_dir(name));  // OWN-4
+    TROUPE_CHECK(remove_name(name / order[i], false));
   }
   return remove_name(name, true);
 }

@@ -246,9 +246,9 @@ status remove_opened(const opened_folder& f, const claim& ours) {
   TROUPE_TRY(all, list_of(f.self.get(), f.path));
   auto order = removal_order(all, ours);
   if (!order) return order.error().within(f.path.string());
-  for (const auto& name : *order) {
-    const bool last = order->size() > 1 && name == order->back();
-    if (last && ::fsync(f.self.get()) != 0)  // OWN-4
+  for (size_t i = 0; i < order->size(); ++i) {
+    const auto& name = (*order)[i];
+    if (begins_to_forget(*order, i, ours) && ::fsync(f.self.get()) != 0)  // OWN-4
       return error::system("fsync folder " + f.path.string(), errno);
     if (ours.kind == folder_kind::scratch && name != mark_file)
       TROUPE_CHECK(remove_tree(f.self.get(), name, f.path, 1));
@@ -381,6 +381,14 @@ result<std::vector<std::string>> removal_order(std::span<const folder_item> all,
     });
   if (marked) order.emplace_back(mark_file);  // OWN-4
   return order;
+}
+
+bool begins_to_forget(std::span<const std::string> order, size_t place, const claim& ours) {
+  const auto tells = [&](const std::string& name) {
+    return name == mark_file || (!ours.told_by.empty() && name == ours.told_by);
+  };
+  const auto first = std::find_if(order.begin(), order.end(), tells);
+  return place > 0 && first - order.begin() == static_cast<std::ptrdiff_t>(place);
 }
 
 status check_claimed(const fs::path& folder, const claim& ours) {

@@ -14,8 +14,9 @@
 // OWN-2 The folder is opened once and everything goes by that descriptor: no symbolic link is
 //       followed, no mount point entered, and a component that is swapped leads nowhere else.
 // OWN-3 The root, the home, the working folder and what lies above them are never removed.
-// OWN-4 The mark goes last, once all else is durably gone, then the folder. A removal that was cut
-//       off, by a loss of power too, goes on when asked again.
+// OWN-4 What tells whose the files are goes last, the mark at the end, once all else is durably
+//       gone; then the folder. A removal that was cut off, by a loss of power too, goes on when
+//       asked again.
 // OWN-5 A single file is removed only while its name leads to the very file that the caller has
 //       open: one that it made, or read and knew.
 #pragma once
@@ -54,6 +55,7 @@ struct claim {
   std::string job;                 ///< whose it is; empty where that does not matter
   std::vector<std::string> files;  ///< names in it; what is scratch needs none
   std::string of = {};             ///< what it was made from; empty where nobody asks
+  std::string told_by = {};        ///< the file beside the mark that says so; empty: the mark
   bool operator==(const claim&) const = default;
 
   /// Whether a name in the folder is ours; the mark's own, and its temporary's, always are.
@@ -110,6 +112,10 @@ struct folder_item {
 /// The names to remove, in order, the mark last (OWN-4); permission naming what `ours` does not
 /// claim (OWN-1). Pure.
 result<std::vector<std::string>> removal_order(std::span<const folder_item> all, const claim& ours);
+
+/// Whether the name at this place of the order is the first that tells whose the others are: those
+/// before it must be durably gone by then (OWN-4).
+bool begins_to_forget(std::span<const std::string> order, size_t place, const claim& ours);
 
 /// A temporary folder that goes with all in it when this goes.
 class scratch_folder {
