@@ -1,4 +1,5 @@
-// Changes, syncs, and what a crash leaves of them: see crash_store.hpp.
+// Files, names and syncs as a disk asks for them: see crash_store.hpp. What becomes of them is in
+// crash_history.cpp.
 #include "io/disk/crash_store.hpp"
 
 #include <algorithm>
@@ -12,10 +13,14 @@ namespace troupe::io {
 
 namespace fs = std::filesystem;
 
-namespace {
+std::shared_ptr<crash_store> crash_store::make(uint64_t capacity_bytes) {
+  std::shared_ptr<crash_store> made(new crash_store(capacity_bytes));
+  made->base_ = made->live_;
+  return made;
+}
 
 /// Its parts from the root; ".." at the root stays there.
-std::vector<std::string> parts_of(const fs::path& name) {
+std::vector<std::string> crash_store::parts_of(const path& name) {
   std::vector<std::string> parts;
   for (const auto& part : name.lexically_normal()) {
     auto text = part.string();
@@ -27,14 +32,6 @@ std::vector<std::string> parts_of(const fs::path& name) {
     }
   }
   return parts;
-}
-
-}  // namespace
-
-std::shared_ptr<crash_store> crash_store::make(uint64_t capacity_bytes) {
-  std::shared_ptr<crash_store> made(new crash_store(capacity_bytes));
-  made->base_ = made->live_;
-  return made;
 }
 
 // -- the tree -------------------------------------------------------------------------------------
@@ -88,10 +85,24 @@ void crash_store::apply(tree& to, const change& what, uint64_t begin, uint64_t e
   }
 }
 
+outage crash_store::outage_of(const path& name) const {
+  if (outages_.empty()) return outage::none;
+  const auto parts = parts_of(name);
+  const auto found = parts.empty() ? outages_.end() : outages_.find(parts[0]);
+  return found == outages_.end() ? outage::none : found->second;
+}
+
+outage crash_store::outage_of(node_id open_file) const {
+  const auto top = opened_under_.find(open_file);
+  const auto found = top == opened_under_.end() ? outages_.end() : outages_.find(top->second);
+  return found == outages_.end() ? outage::none : found->second;
+}
+
 /// The folder a name lies in and its last part: 0, ENOENT, ENOTDIR.
 int crash_store::place(const path& name, node_id& folder, std::string& last) const {
   auto parts = parts_of(name);
   if (parts.empty()) return EINVAL;
+  if (outage_of(name) == outage::gone) return ENOENT;
   last = parts.back();
   fs::path parent = "/";
   for (size_t i = 0; i + 1 < parts.size(); ++i) parent /= parts[i];
@@ -100,24 +111,30 @@ int crash_store::place(const path& name, node_id& folder, std::string& last) con
   return live_.nodes.at(folder).folder ? 0 : ENOTDIR;
 }
 
+int crash_store::folder_at(const path& name, node_id& node) const {
+  node = outage_of(name) == outage::gone ? 0 : live_.find(name);
+  if (node == 0) return ENOENT;
+  return live_.nodes.at(node).folder ? 0 : ENOTDIR;
+}
+
 uint64_t crash_store::used() const {
   uint64_t sum = 0;
   for (const auto& [id, n] : live_.nodes) sum += n.bytes->size();
   return sum;
 }
 
-void crash_store::log(change what, bool seen) {
-  if (seen) apply(live_, what, 0, what.bytes.size());  // CS-3
-  for (const auto& edit : what.edits) what.folders_to_sync.insert(edit.folder);
-  bool lasting = what.kind == change_kind::data || what.kind == change_kind::length ||
-                 what.kind == change_kind::names;
-  if (lasting && !what.lost) unsynced_.push_back(log_.size());
-  log_.push_back(std::move(what));
+void crash_store::log(change what) {
+  if (what.seen) apply(live_, what, 0, what.bytes.size());  // CS-3
+  if (what.kind == change_kind::names) ++names_version_;
+  if (what.seen && (what.kind == change_kind::data || what.kind == change_kind::length))
+    live_.nodes[what.node].version = ++last_version_;
+  log_.emplace(points_, std::move(what));
+  ledger_.add(log_, points_++);
 }
 
 // -- files ----------------------------------------------------------------------------------------
 
-int crash_store::open(const path& name, open_mode mode, node_id& node) {
+int crash_store::open(const path& name, open_mode mode, node_id& node, stamp by) {
   std::lock_guard lock(mutex_);
   node_id folder = 0;
   std::string last;
@@ -126,27 +143,35 @@ int crash_store::open(const path& name, open_mode mode, node_id& node) {
   auto found = names.find(last);
   node = found == names.end() ? 0 : found->second;
   if (node != 0 && live_.nodes.at(node).folder) return EISDIR;
-  if (mode == open_mode::read) return node == 0 ? ENOENT : 0;
+  if (mode == open_mode::read && node == 0) return ENOENT;
   if (mode == open_mode::create && node != 0) return EEXIST;
+  if (node == 0 && outage_of(name) == outage::full) return ENOSPC;
   change what;
+  what.by = by;
   if (node == 0) {
     node = ++last_node_;
     what.kind = change_kind::names;
     what.edits = {{folder, last, node, false}};
     what.text = "create " + name.string();
     log(std::move(what));
-  } else if (!live_.nodes.at(node).bytes->empty()) {
+  } else if (mode == open_mode::replace && !live_.nodes.at(node).bytes->empty()) {
     what.kind = change_kind::length;
     what.node = node;
     what.text = "cut " + name.string();
     log(std::move(what));
   }
+  opened_under_[node] = parts_of(name).front();
   return 0;
 }
 
-int64_t crash_store::write(node_id node, uint64_t offset, std::span<const std::byte> bytes) {
+int64_t crash_store::write(node_id node, uint64_t offset, std::span<const std::byte> bytes,
+                           stamp by) {
   std::lock_guard lock(mutex_);
-  uint64_t size = live_.nodes.at(node).bytes->size();
+  const auto found = live_.nodes.find(node);
+  if (found == live_.nodes.end()) return -EBADF;
+  if (const auto out = outage_of(node); out != outage::none)
+    return out == outage::gone ? -EIO : -ENOSPC;
+  uint64_t size = found->second.bytes->size();
   uint64_t end = offset + bytes.size();
   uint64_t room = capacity_ - std::min(capacity_, used());
   if (end > size && end - size > room) end = (size + room) / disk_block * disk_block;
@@ -156,26 +181,33 @@ int64_t crash_store::write(node_id node, uint64_t offset, std::span<const std::b
   what.node = node;
   what.offset = offset;
   what.bytes.assign(reinterpret_cast<const char*>(bytes.data()), end - offset);
+  what.by = by;
   what.text = fmt::format("write node {} at {}, {} bytes", node, offset, end - offset);
   log(std::move(what));
   return static_cast<int64_t>(end - offset);
 }
 
-void crash_store::write_and_fail(node_id node, uint64_t offset, std::span<const std::byte> bytes) {
+void crash_store::write_and_fail(node_id node, uint64_t offset, std::span<const std::byte> bytes,
+                                 stamp by) {
   std::lock_guard lock(mutex_);
+  if (outage_of(node) != outage::none) return;
   change what;
   what.kind = change_kind::data;
   what.node = node;
   what.offset = offset;
   what.bytes.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  what.lost = true;
+  what.by = by;
+  what.seen = false;
   what.text = fmt::format("failing write node {} at {}, {} bytes", node, offset, bytes.size());
-  log(std::move(what), false);
+  log(std::move(what));
 }
 
 int64_t crash_store::read(node_id node, uint64_t offset, std::span<std::byte> bytes) const {
   std::lock_guard lock(mutex_);
-  const auto& content = *live_.nodes.at(node).bytes;
+  const auto found = live_.nodes.find(node);
+  if (found == live_.nodes.end()) return -EBADF;
+  if (outage_of(node) == outage::gone) return -EIO;
+  const auto& content = *found->second.bytes;
   if (offset >= content.size()) return 0;
   auto moved = std::min<uint64_t>(bytes.size(), content.size() - offset);
   std::memcpy(bytes.data(), content.data() + offset, moved);
@@ -184,12 +216,17 @@ int64_t crash_store::read(node_id node, uint64_t offset, std::span<std::byte> by
 
 uint64_t crash_store::size(node_id node) const {
   std::lock_guard lock(mutex_);
-  return live_.nodes.at(node).bytes->size();
+  const auto found = live_.nodes.find(node);
+  return found == live_.nodes.end() ? 0 : found->second.bytes->size();
 }
 
-int crash_store::reserve(node_id node, uint64_t bytes) {
+int crash_store::reserve(node_id node, uint64_t bytes, stamp by) {
   std::lock_guard lock(mutex_);
-  uint64_t size = live_.nodes.at(node).bytes->size();
+  const auto found = live_.nodes.find(node);
+  if (found == live_.nodes.end()) return EBADF;
+  if (const auto out = outage_of(node); out != outage::none)
+    return out == outage::gone ? EIO : ENOSPC;
+  uint64_t size = found->second.bytes->size();
   if (bytes <= size) return 0;
   if (bytes - size > capacity_ - std::min(capacity_, used())) return ENOSPC;
   change what;
@@ -197,6 +234,7 @@ int crash_store::reserve(node_id node, uint64_t bytes) {
   what.node = node;
   what.offset = bytes;
   what.grow_only = true;
+  what.by = by;
   what.text = fmt::format("reserve node {} to {} bytes", node, bytes);
   log(std::move(what));
   return 0;
@@ -206,59 +244,53 @@ bool crash_store::sync_ignored() {
   return ignored_.count(++syncs_) > 0;
 }
 
-int crash_store::sync_file(node_id node) {
-  std::lock_guard lock(mutex_);
-  bool ignored = sync_ignored();
+/// A sync of a file that is answered so: the kernel calls the pages of a failed one clean, and no
+/// later sync writes them.
+int crash_store::end_sync(node_id node, int failure, stamp by) {
+  const bool ignored = sync_ignored();
+  if (outage_of(node) == outage::gone) failure = EIO;
   change what;
   what.kind = change_kind::sync_file;
   what.node = node;
-  what.text = fmt::format("sync node {}{}", node, ignored ? " (ignored)" : "");
+  what.by = by;
+  if (ignored) what.outcome = sync_outcome::ignored;
+  if (failure != 0) what.outcome = sync_outcome::fails;
+  what.text = failure != 0 ? fmt::format("failing sync node {}", node)
+                           : fmt::format("sync node {}{}", node, ignored ? " (ignored)" : "");
   log(std::move(what));
-  if (ignored) return 0;
-  std::erase_if(unsynced_, [&](size_t at) {
-    auto& c = log_[at];
-    if (c.kind == change_kind::names || c.node != node) return false;
-    c.durable_at = log_.size() - 1;
-    return true;
-  });
-  return 0;
+  return failure;
 }
 
-int crash_store::fail_sync_file(node_id node, int failure) {
+int crash_store::sync_file(node_id node, stamp by) {
   std::lock_guard lock(mutex_);
-  sync_ignored();
-  change what;
-  what.kind = change_kind::sync_file;
-  what.node = node;
-  what.text = fmt::format("failing sync node {}", node);
-  log(std::move(what));
-  std::erase_if(unsynced_, [&](size_t at) {
-    auto& c = log_[at];
-    bool its = c.kind != change_kind::names && c.node == node;
-    c.lost = c.lost || its;  // the kernel calls these pages clean now: no later sync writes them
-    return its;
-  });
-  return failure;
+  return end_sync(node, 0, by);
+}
+
+int crash_store::fail_sync_file(node_id node, int failure, stamp by) {
+  std::lock_guard lock(mutex_);
+  return end_sync(node, failure, by);
 }
 
 // -- names ----------------------------------------------------------------------------------------
 
-int crash_store::make_dir(const path& name) {
+int crash_store::make_dir(const path& name, stamp by) {
   std::lock_guard lock(mutex_);
   node_id folder = 0;
   std::string last;
   if (int failure = place(name, folder, last)) return failure;
   const auto& names = live_.nodes.at(folder).names;
   if (names.count(last) > 0) return EEXIST;
+  if (outage_of(name) == outage::full) return ENOSPC;
   change what;
   what.kind = change_kind::names;
+  what.by = by;
   what.edits = {{folder, last, ++last_node_, true}};
   what.text = "make folder " + name.string();
   log(std::move(what));
   return 0;
 }
 
-int crash_store::rename(const path& from, const path& to, bool replace) {
+int crash_store::rename(const path& from, const path& to, bool replace, stamp by) {
   std::lock_guard lock(mutex_);
   node_id out = 0, in = 0;
   std::string old_name, new_name;
@@ -276,13 +308,14 @@ int crash_store::rename(const path& from, const path& to, bool replace) {
   }
   change what;
   what.kind = change_kind::names;
+  what.by = by;
   what.edits = {{out, old_name, 0, false}, {in, new_name, moved, folder}};
   what.text = fmt::format("rename {} to {}", from.string(), to.string());
   log(std::move(what));
   return 0;
 }
 
-int crash_store::exchange(const path& one, const path& other) {
+int crash_store::exchange(const path& one, const path& other, stamp by) {
   std::lock_guard lock(mutex_);
   node_id first_folder = 0, second_folder = 0;
   std::string first_name, second_name;
@@ -292,6 +325,7 @@ int crash_store::exchange(const path& one, const path& other) {
   if (first == 0 || second == 0) return ENOENT;
   change what;
   what.kind = change_kind::names;
+  what.by = by;
   what.edits = {{first_folder, first_name, second, live_.nodes.at(second).folder},
                 {second_folder, second_name, first, live_.nodes.at(first).folder}};
   what.text = fmt::format("exchange {} and {}", one.string(), other.string());
@@ -299,7 +333,7 @@ int crash_store::exchange(const path& one, const path& other) {
   return 0;
 }
 
-int crash_store::remove(const path& name, bool folder) {
+int crash_store::remove(const path& name, bool folder, stamp by) {
   std::lock_guard lock(mutex_);
   node_id in = 0;
   std::string last;
@@ -310,10 +344,35 @@ int crash_store::remove(const path& name, bool folder) {
   if (!live_.nodes.at(node).names.empty()) return ENOTEMPTY;
   change what;
   what.kind = change_kind::names;
+  what.by = by;
   what.edits = {{in, last, 0, folder}};
   what.text = "remove " + name.string();
   log(std::move(what));
   return 0;
+}
+
+void crash_store::set_outage(const path& top, outage how) {
+  std::lock_guard lock(mutex_);
+  const auto parts = parts_of(top);
+  assert(parts.size() == 1);
+  ++names_version_;
+  if (how == outage::none) {
+    outages_.erase(parts[0]);
+  } else {
+    outages_[parts[0]] = how;
+  }
+}
+
+file_lock crash_store::hold(node_id node) {
+  std::lock_guard guard(mutex_);
+  ++held_[node];
+  const auto let_go = [store = weak_from_this(), node](const void*) {
+    const auto there = store.lock();
+    if (!there) return;
+    std::lock_guard again(there->mutex_);
+    if (--there->held_[node] == 0) there->held_.erase(node);
+  };
+  return {this, let_go};
 }
 
 file_lock crash_store::lock(node_id node, bool against_readers) {
@@ -331,159 +390,35 @@ file_lock crash_store::lock(node_id node, bool against_readers) {
   return {this, let_go};
 }
 
+int crash_store::find_folder(const path& name, node_id& node) const {
+  std::lock_guard lock(mutex_);
+  return folder_at(name, node);
+}
+
 int crash_store::list(const path& folder, std::vector<dir_entry>& found) const {
   std::lock_guard lock(mutex_);
-  auto node = live_.find(folder);
-  if (node == 0) return ENOENT;
-  const auto& here = live_.nodes.at(node);
-  if (!here.folder) return ENOTDIR;
-  for (const auto& [name, id] : here.names) {
+  node_id node = 0;
+  if (int failure = folder_at(folder, node)) return failure;
+  for (const auto& [name, id] : live_.nodes.at(node).names) {
     const auto& there = live_.nodes.at(id);
     found.push_back({name, there.folder, there.bytes->size()});
   }
   return 0;
 }
 
-int crash_store::sync_dir(const path& folder) {
+int crash_store::sync_dir(const path& folder, stamp by) {
   std::lock_guard lock(mutex_);
-  auto node = live_.find(folder);
-  if (node == 0) return ENOENT;
-  if (!live_.nodes.at(node).folder) return ENOTDIR;
+  node_id node = 0;
+  if (int failure = folder_at(folder, node)) return failure;
   bool ignored = sync_ignored();
   change what;
   what.kind = change_kind::sync_dir;
   what.node = node;
+  what.by = by;
+  if (ignored) what.outcome = sync_outcome::ignored;
   what.text = fmt::format("sync folder {}{}", folder.string(), ignored ? " (ignored)" : "");
   log(std::move(what));
-  if (ignored) return 0;
-  std::erase_if(unsynced_, [&](size_t at) {
-    auto& c = log_[at];
-    if (c.kind != change_kind::names) return false;
-    c.folders_to_sync.erase(node);
-    if (!c.folders_to_sync.empty()) return false;
-    c.durable_at = log_.size() - 1;
-    return true;
-  });
   return 0;
-}
-
-// -- the log --------------------------------------------------------------------------------------
-
-void crash_store::mark(std::string text) {
-  std::lock_guard lock(mutex_);
-  change what;
-  what.text = std::move(text);
-  log(std::move(what));
-}
-
-size_t crash_store::points() const {
-  std::lock_guard lock(mutex_);
-  return log_.size();
-}
-
-std::string crash_store::text(size_t point) const {
-  std::lock_guard lock(mutex_);
-  return point < log_.size() ? log_[point].text : std::string("the end");
-}
-
-std::vector<std::string> crash_store::marks_before(size_t point) const {
-  std::lock_guard lock(mutex_);
-  std::vector<std::string> found;
-  for (size_t i = 0; i < std::min(point, log_.size()); ++i)
-    if (log_[i].kind == change_kind::mark) found.push_back(log_[i].text);
-  return found;
-}
-
-size_t crash_store::syncs() const {
-  std::lock_guard lock(mutex_);
-  return syncs_;
-}
-
-void crash_store::ignore_sync(size_t nth) {
-  std::lock_guard lock(mutex_);
-  ignored_.insert(nth);
-}
-
-// -- crashes --------------------------------------------------------------------------------------
-
-crash_images crash_store::crash_at(size_t point, const image_limits& limits) const {
-  return crash_images(shared_from_this(), point, limits);
-}
-
-crash_images crash_store::crash_at(size_t point) const {
-  return crash_at(point, image_limits{});
-}
-
-crash_images::crash_images(std::shared_ptr<const crash_store> of, size_t point,
-                           const crash_store::image_limits& limits)
-    : of_(std::move(of)), point_(point), limits_(limits), lot_(limits.seed * 1000003 + point) {
-  std::lock_guard lock(of_->mutex_);
-  assert(point <= of_->log_.size());
-  using kind = crash_store::change_kind;
-  for (size_t i = 0; i < point; ++i) {
-    const auto& c = of_->log_[i];
-    if (c.durable_at < point) continue;
-    uint64_t size = c.bytes.size();
-    if (c.kind == kind::data && size > disk_block) {  // torn at the block in its middle
-      uint64_t middle = std::max<uint64_t>(disk_block, size / 2 / disk_block * disk_block);
-      pieces_.push_back({i, 0, middle});
-      pieces_.push_back({i, middle, size});
-    } else if (c.kind == kind::data || c.kind == kind::length || c.kind == kind::names) {
-      pieces_.push_back({i, 0, size});
-    }
-  }
-  exhaustive_ = pieces_.size() <= limits.enumerate;
-  start_ = of_->base_;
-  for (size_t end = pieces_.empty() ? point : pieces_[0].at; from_ < end; ++from_) {
-    const auto& c = of_->log_[from_];
-    if (c.durable_at < point) crash_store::apply(start_, c, 0, c.bytes.size());
-  }
-}
-
-/// Which pieces the next image keeps; empty flags after the last.
-std::vector<bool> crash_images::choice() {
-  const size_t n = pieces_.size();
-  std::vector<bool> keep(n + 1);  // one more, so that it is never empty
-  auto turn = given_++;
-  if (exhaustive_) {
-    if (turn >= uint64_t{1} << n) return {};
-    for (size_t i = 0; i < n; ++i) keep[i] = (turn >> i & 1) != 0;
-    return keep;
-  }
-  if (turn >= limits_.samples) return {};
-  if (turn < 2) return std::vector<bool>(n + 1, turn == 1);
-  if (turn < 2 + 2 * n && turn < limits_.samples / 2) {
-    auto i = static_cast<size_t>(turn - 2) / 2;
-    bool alone = turn % 2 == 0;
-    std::vector<bool> one(n + 1, !alone);
-    one[i] = alone;
-    return one;
-  }
-  for (size_t i = 0; i < n; ++i) keep[i] = (lot_() >> 32 & 1) != 0;
-  return keep;
-}
-
-std::shared_ptr<crash_store> crash_images::next() {
-  auto keep = choice();
-  if (keep.empty()) return nullptr;
-  std::lock_guard lock(of_->mutex_);
-  auto image = crash_store::make(of_->capacity_);
-  auto& tree = image->live_;
-  tree = start_;
-  kept_.clear();
-  size_t at = 0;
-  for (size_t i = from_; i < point_; ++i) {
-    const auto& c = of_->log_[i];
-    if (c.durable_at < point_) crash_store::apply(tree, c, 0, c.bytes.size());  // CS-1
-    for (; at < pieces_.size() && pieces_[at].at == i; ++at) {
-      if (!keep[at]) continue;
-      crash_store::apply(tree, c, pieces_[at].begin, pieces_[at].end);
-      kept_ += (kept_.empty() ? "" : "; ") + c.text;
-    }
-  }
-  image->base_ = tree;
-  image->last_node_ = of_->last_node_;
-  return image;
 }
 
 }  // namespace troupe::io

@@ -35,7 +35,13 @@ faulty_disk::~faulty_disk() {
 }
 
 disk::nanoseconds faulty_disk::now() const {
-  return nanoseconds{options_.clock->now_ns.load()};
+  return nanoseconds{options_.clock->now()};
+}
+
+stamp faulty_disk::after(nanoseconds takes) {
+  const int64_t now_ns = options_.clock->now() + takes.count();
+  if (takes.count() > 0) options_.clock->move_to(now_ns);
+  return {options_.writer, now_ns};
 }
 
 // -- faults ---------------------------------------------------------------------------------------
@@ -62,14 +68,15 @@ bool faulty_disk::by_lot(double chance) {
 result<disk::opened> faulty_disk::raw_open(const path& name, const open_options& options) {
   crash_store::node_id node = 0;
   int failure = refused(fault_site::open);
-  if (failure == 0) failure = store_->open(name, options.mode, node);
+  const auto by = after(nanoseconds{0});
+  if (failure == 0) failure = store_->open(name, options.mode, node, by);
   if (failure != 0) return disk_error("open", name, failure);
-  if (options.preallocate > 0) failure = store_->reserve(node, options.preallocate);
+  if (options.preallocate > 0) failure = store_->reserve(node, options.preallocate, by);
   if (failure != 0)
     return disk_error(fmt::format("reserve {} bytes for", options.preallocate), name, failure);
   if (options.direct && options_.refuse_direct)
     note(fmt::format("no O_DIRECT in {}: through the page cache", name.parent_path().string()));
-  handles_[++last_handle_] = node;
+  handles_[++last_handle_] = {node, store_->hold(node)};
   return opened{last_handle_, options.direct && !options_.refuse_direct};
 }
 
@@ -77,8 +84,8 @@ void faulty_disk::raw_close(int handle) {
   handles_.erase(handle);
 }
 
-int64_t faulty_disk::move(const raw_request& request, const planned_fault* fault) {
-  auto node = handles_.at(request.handle);
+int64_t faulty_disk::move(const raw_request& request, stamp by, const planned_fault* fault) {
+  auto node = handles_.at(request.handle).node;
   auto bytes = request.bytes;
   bool writes = request.op == disk_op::write;
   if (fault != nullptr && fault->effect == fault_effect::shorten)
@@ -87,54 +94,55 @@ int64_t faulty_disk::move(const raw_request& request, const planned_fault* fault
   if (by_lot(writes ? options_.write_error : options_.read_error) ||
       (fault != nullptr && fault->effect == fault_effect::fail)) {
     int failure = fault != nullptr ? fault->failure : EIO;
-    if (writes && failure == EIO) store_->write_and_fail(node, request.offset, bytes);
+    if (writes && failure == EIO) store_->write_and_fail(node, request.offset, bytes, by);
     return -failure;
   }
   if (bytes.size() > 1 && by_lot(options_.short_move)) bytes = bytes.first(lot_() % bytes.size());
   if (bytes.empty()) return writes ? 0 : -EINTR;  // a read of nothing would mean the end
-  return writes ? store_->write(node, request.offset, bytes)
+  return writes ? store_->write(node, request.offset, bytes, by)
                 : store_->read(node, request.offset, bytes);
 }
 
-int64_t faulty_disk::carry_out(const raw_request& request, bool& lost) {
+int64_t faulty_disk::carry_out(const raw_request& request, stamp by, bool& lost) {
   auto site = request.op == disk_op::write  ? fault_site::write
               : request.op == disk_op::read ? fault_site::read
                                             : fault_site::fdatasync;
   const auto* fault = planned(site);
   lost = by_lot(options_.lost) || (fault != nullptr && fault->effect == fault_effect::lose);
   if (request.op == disk_op::fdatasync) {
-    auto node = handles_.at(request.handle);
+    auto node = handles_.at(request.handle).node;
     bool fails =
         by_lot(options_.sync_error) || (fault != nullptr && fault->effect == fault_effect::fail);
-    if (fails) return -store_->fail_sync_file(node, fault != nullptr ? fault->failure : EIO);
-    return lost ? 0 : -store_->sync_file(node);
+    if (fails) return -store_->fail_sync_file(node, fault != nullptr ? fault->failure : EIO, by);
+    return lost ? 0 : -store_->sync_file(node, by);
   }
-  return move(request, fault);
+  return move(request, by, fault);
 }
 
 void faulty_disk::raw_submit(const raw_request& request) {
-  bool lost = false;
-  int64_t value = carry_out(request, lost);
-  if (lost) return;
-  int64_t takes = options_.latency.count();
+  const int64_t now_ns = options_.clock->now();
+  int64_t busy_until_ns = busy_until_ns_;
+  int64_t at_ns = now_ns + options_.latency.count();
   if (options_.bytes_per_second > 0) {
     auto moving = static_cast<double>(request.bytes.size()) / options_.bytes_per_second * 1e9;
-    busy_until_ns_ = std::max(busy_until_ns_, options_.clock->now_ns.load());
-    busy_until_ns_ += static_cast<int64_t>(moving);
-    takes += busy_until_ns_ - options_.clock->now_ns.load();
+    busy_until_ns = std::max(busy_until_ns, now_ns) + static_cast<int64_t>(moving);
+    at_ns += busy_until_ns - now_ns;
   }
-  due_.push_back({options_.clock->now_ns.load() + takes, {request.id, value}});
+  bool lost = false;
+  int64_t value = carry_out(request, {options_.writer, at_ns}, lost);  // FD-3
+  if (lost) return;
+  busy_until_ns_ = busy_until_ns;
+  due_.push_back({at_ns, {request.id, value}});
 }
 
 void faulty_disk::move_clock(nanoseconds until) {
   int64_t to = until.count();
   for (const auto& d : due_) to = std::min(to, d.at_ns);
-  auto& now_ns = options_.clock->now_ns;
-  now_ns = std::max(now_ns.load(), to);
+  options_.clock->move_to(to);
 }
 
 bool faulty_disk::raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) {
-  auto is_due = [&](const due& d) { return d.at_ns <= options_.clock->now_ns.load(); };
+  auto is_due = [&](const due& d) { return d.at_ns <= options_.clock->now(); };
   bool woken = woken_.exchange(false);
   if (block && !woken && std::none_of(due_.begin(), due_.end(), is_due)) {
     if (!options_.wait_moves_clock) return true;  // FD-2
@@ -159,8 +167,9 @@ bool faulty_disk::raw_reap(bool block, nanoseconds until, std::vector<raw_answer
 
 result<bool> faulty_disk::make_dir(const path& name) {
   int failure = refused(fault_site::make_dir);
+  const auto by = after(options_.name_latency);
   if (failure == 0) {
-    failure = store_->make_dir(name);
+    failure = store_->make_dir(name, by);
     std::vector<dir_entry> ignored;
     if (failure == EEXIST && store_->list(name, ignored) == 0) return false;
   }
@@ -170,13 +179,15 @@ result<bool> faulty_disk::make_dir(const path& name) {
 
 status faulty_disk::rename(const path& from, const path& to) {
   int failure = refused(fault_site::rename);
-  if (failure == 0) failure = store_->rename(from, to);
+  const auto by = after(options_.name_latency);
+  if (failure == 0) failure = store_->rename(from, to, /*replace=*/true, by);
   return answered(failure, fmt::format("rename {} to", from.string()), to);
 }
 
 result<bool> faulty_disk::rename_to_free(const path& from, const path& to) {
   int failure = refused(fault_site::rename);
-  if (failure == 0) failure = store_->rename(from, to, /*replace=*/false);
+  const auto by = after(options_.name_latency);
+  if (failure == 0) failure = store_->rename(from, to, /*replace=*/false, by);
   if (failure == EEXIST) return false;
   TROUPE_CHECK(answered(failure, fmt::format("rename {} to", from.string()), to));
   return true;
@@ -184,13 +195,15 @@ result<bool> faulty_disk::rename_to_free(const path& from, const path& to) {
 
 status faulty_disk::exchange(const path& one, const path& other) {
   int failure = refused(fault_site::exchange);
-  if (failure == 0) failure = store_->exchange(one, other);
+  const auto by = after(options_.name_latency);
+  if (failure == 0) failure = store_->exchange(one, other, by);
   return answered(failure, fmt::format("exchange {} with", one.string()), other);
 }
 
 status faulty_disk::remove_name(const path& name, bool folder) {
   int failure = refused(fault_site::remove);
-  if (failure == 0) failure = store_->remove(name, folder);
+  const auto by = after(options_.name_latency);
+  if (failure == 0) failure = store_->remove(name, folder, by);
   return answered(failure, "remove", name);
 }
 
@@ -226,8 +239,21 @@ result<std::vector<dir_entry>> faulty_disk::list(const path& folder) {
 
 status faulty_disk::sync_dir(const path& folder) {
   int failure = refused(fault_site::sync_dir);
-  if (failure == 0) failure = store_->sync_dir(folder);
+  const auto by = after(options_.name_latency);
+  if (failure == 0) failure = store_->sync_dir(folder, by);
   return answered(failure, "fsync folder", folder);
+}
+
+result<folder_identity> faulty_disk::identity(const path& folder) {
+  crash_store::node_id node = 0;
+  const int failure = store_->find_folder(folder, node);
+  if (failure != 0) return disk_error("look at", folder, failure);
+  return folder_identity{0, node};
+}
+
+status faulty_disk::point_link(const path&, const std::string&,
+                               const std::function<bool(const std::string&)>&) {
+  return {};
 }
 
 result<crash_store::node_id> faulty_disk::open_to_read(const path& name) const {
@@ -245,20 +271,26 @@ namespace {
 class stored_file final : public source_file {
  public:
   stored_file(std::shared_ptr<crash_store> store, crash_store::node_id node, std::string name)
-      : store_(std::move(store)), node_(node), size_(store_->size(node)), name_(std::move(name)) {}
+      : store_(std::move(store)),
+        node_(node),
+        held_(store_->hold(node)),
+        size_(store_->size(node)),
+        name_(std::move(name)) {}
 
   uint64_t size() const noexcept override { return size_; }
   status read_at(uint64_t offset, std::span<std::byte> out) const override {
     const auto moved = store_->read(node_, offset, out);
     if (moved == static_cast<int64_t>(out.size())) return {};
+    if (moved < 0)
+      return error::system(fmt::format("read {} at {}", name_, offset), static_cast<int>(-moved));
     return error{errc::bad_data,
-                 fmt::format("{} ends at byte {}", name_,
-                             offset + static_cast<uint64_t>(std::max<int64_t>(moved, 0)))};
+                 fmt::format("{} ends at byte {}", name_, offset + static_cast<uint64_t>(moved))};
   }
 
  private:
   std::shared_ptr<crash_store> store_;
   crash_store::node_id node_;
+  file_lock held_;
   uint64_t size_;
   std::string name_;
 };
@@ -293,22 +325,28 @@ result<std::string> faulty_disk::read_small(const path& name, size_t most) {
                                              name.string(), size, most)};
   std::string content(size, '\0');
   auto into = std::as_writable_bytes(std::span(content));
-  content.resize(static_cast<size_t>(store_->read(node, 0, into)));
+  const auto moved = store_->read(node, 0, into);
+  if (moved < 0) return disk_error("read", name, static_cast<int>(-moved));
+  content.resize(static_cast<size_t>(moved));
   return content;
 }
 
 status faulty_disk::write_small(const path& name, std::string_view content, durable sync) {
   int failure = refused(fault_site::write_small);
+  const auto by = after(options_.name_latency);
   crash_store::node_id node = 0;
-  if (failure == 0) failure = store_->open(name, open_mode::replace, node);
+  if (failure == 0) failure = store_->open(name, open_mode::replace, node, by);
   if (failure != 0) return disk_error("open", name, failure);
   if (!content.empty()) {
-    auto moved = store_->write(node, 0, as_bytes(content));
+    const auto moved = store_->write(node, 0, as_bytes(content), by);
+    if (moved < 0) return disk_error("write", name, static_cast<int>(-moved));
     if (moved != static_cast<int64_t>(content.size())) return disk_error("write", name, ENOSPC);
   }
   if (sync == durable::no) return {};
   failure = refused(fault_site::fdatasync);
-  failure = failure != 0 ? store_->fail_sync_file(node, failure) : store_->sync_file(node);
+  const auto synced = after(options_.latency);
+  failure = failure != 0 ? store_->fail_sync_file(node, failure, synced)
+                         : store_->sync_file(node, synced);
   return answered(failure, "fdatasync of", name);
 }
 

@@ -6,9 +6,12 @@
 // Invariants
 //   FD-1  The same seed, plan, store and calls give the same answers.
 //   FD-2  Time is the virtual clock's alone: a wait moves it, or (wait_moves_clock = false)
-//         returns.
+//         returns. What blocks and takes time moves it always.
+//   FD-3  A change bears the disk's writer and the time at which it is done: after the latency of a
+//         name, when the answer of a file's operation is due.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -20,9 +23,19 @@
 
 namespace troupe::io {
 
-/// The time of a simulated disk, which whoever simulates moves on.
+/// The time of a simulated disk, which whoever simulates moves on. A simulation with a time of its
+/// own derives from it.
 struct virtual_clock {
-  std::atomic<int64_t> now_ns{0};
+  virtual_clock() = default;
+  virtual_clock(const virtual_clock&) = delete;
+  virtual_clock& operator=(const virtual_clock&) = delete;
+  virtual ~virtual_clock() = default;
+
+  virtual int64_t now() const { return now_ns; }
+  /// Never backwards.
+  virtual void move_to(int64_t ns) { now_ns = std::max(now_ns.load(), ns); }
+
+  std::atomic<int64_t> now_ns{0};  ///< of the plain one
 };
 
 /// Where a planned fault strikes.
@@ -59,6 +72,7 @@ struct planned_fault {
 struct faulty_options {
   uint64_t seed = 1;
   size_t depth = 8;
+  uint32_t writer = 0;  ///< whose changes they are in the store
   // Chances of each operation, 0 to 1.
   double short_move = 0;   ///< writes and reads
   double interrupted = 0;  ///< EINTR; writes and reads
@@ -71,7 +85,10 @@ struct faulty_options {
   // Its speed; 0 bytes a second is without limit.
   std::shared_ptr<virtual_clock> clock = {};  ///< its own when empty
   bool wait_moves_clock = true;
-  std::chrono::nanoseconds latency{0};
+  std::chrono::nanoseconds latency{0};  ///< of each operation on a file, write_small's sync too
+  /// Of each name made, changed or removed, of sync_dir and of write_small but for its sync: the
+  /// clock moves, then it is done.
+  std::chrono::nanoseconds name_latency{0};
   double bytes_per_second = 0;
   std::vector<planned_fault> plan = {};
 };
@@ -99,6 +116,10 @@ class faulty_disk final : public disk {
   result<std::shared_ptr<const source_file>> open_source(const path& name, pages behind) override;
   result<file_lock> read_lock(const path& file) override;
   result<file_lock> exclude_readers(const path& file) override;
+  result<folder_identity> identity(const path& folder) override;
+  /// Does nothing: a store has no links, and nobody who would follow one.
+  status point_link(const path& link, const std::string& target,
+                    const std::function<bool(const std::string&)>& is_ours) override;
   nanoseconds now() const override;
 
  protected:
@@ -119,15 +140,21 @@ class faulty_disk final : public disk {
   /// 0, or the errno that was planned for this operation.
   int refused(fault_site site);
   bool by_lot(double chance);
-  int64_t carry_out(const raw_request& request, bool& lost);
-  int64_t move(const raw_request& request, const planned_fault* fault);
+  int64_t carry_out(const raw_request& request, stamp by, bool& lost);
+  int64_t move(const raw_request& request, stamp by, const planned_fault* fault);
+  /// The clock has moved so far: what is done now bears this stamp.
+  stamp after(nanoseconds takes);
   void move_clock(nanoseconds until);
 
   std::shared_ptr<crash_store> store_;
   faulty_options options_;
   std::mt19937_64 lot_;
   std::map<fault_site, int> counts_;
-  std::map<int, crash_store::node_id> handles_;
+  struct handle {
+    crash_store::node_id node = 0;
+    file_lock held;
+  };
+  std::map<int, handle> handles_;
   int last_handle_ = 0;
   int64_t busy_until_ns_ = 0;
   std::vector<due> due_;

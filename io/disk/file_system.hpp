@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,13 @@ class source_file {
   virtual status read_at(uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
+/// Which folder it is, whatever its name.
+struct folder_identity {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  bool operator==(const folder_identity&) const = default;
+};
+
 /// Something that ends with the last copy of it.
 using file_lock = std::shared_ptr<const void>;
 
@@ -93,6 +101,13 @@ class file_system {
   /// Keeps readers away; nothing where there is no file to read. Error unavailable while somebody
   /// has a read_lock().
   virtual result<file_lock> exclude_readers(const path& file) = 0;
+
+  /// Errors: not_found, permission, io.
+  virtual result<folder_identity> identity(const path& folder) = 0;
+  /// Makes `link` a symbolic link to `target`, in one step, where that name is free or a link of
+  /// which the target is_ours. Errors: permission where anything else is there, which stays; io.
+  virtual status point_link(const path& link, const std::string& target,
+                            const std::function<bool(const std::string& target)>& is_ours) = 0;
 };
 
 /// The machine's.

@@ -85,6 +85,8 @@ class plain_file final : public source_file {
   pages behind_;
 };
 
+using link_test = std::function<bool(const std::string& target)>;
+
 class local final : public file_system {
  public:
   result<bool> make_dir(const path& name) override;
@@ -102,6 +104,8 @@ class local final : public file_system {
   result<std::shared_ptr<const source_file>> open_source(const path& name, pages behind) override;
   result<file_lock> read_lock(const path& file) override;
   result<file_lock> exclude_readers(const path& file) override;
+  result<folder_identity> identity(const path& folder) override;
+  status point_link(const path& link, const std::string& target, const link_test& is_ours) override;
 };
 
 result<bool> local::make_dir(const path& name) {
@@ -197,6 +201,54 @@ result<file_lock> local::exclude_readers(const path& file) {
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return error{errc::unavailable, fmt::format("{} is being read", file.parent_path().string())};
   return lock_of(std::move(fd));
+}
+
+result<folder_identity> local::identity(const path& folder) {
+  struct stat facts {};
+  if (::stat(folder.c_str(), &facts) != 0) return disk_error("look at", folder, errno);
+  if (!S_ISDIR(facts.st_mode)) return disk_error("look at", folder, ENOTDIR);
+  return folder_identity{facts.st_dev, facts.st_ino};
+}
+
+// -- links ----------------------------------------------------------------------------------------
+
+/// Whether a name is free or a link of ours.
+bool may_point(const fs::path& link, const link_test& is_ours) {
+  std::error_code code;
+  const auto there = fs::symlink_status(link, code);
+  if (there.type() == fs::file_type::not_found) return true;
+  if (!fs::is_symlink(there)) return false;
+  const auto target = fs::read_symlink(link, code);
+  return !code && is_ours(target.string());
+}
+
+/// The link itself, whatever it points to.
+unique_fd open_link(const fs::path& link) {
+  return unique_fd(::open(link.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/// Makes a link under its temporary name. One of that name was left by a process that was killed in
+/// between and had our number: containers give the same one at each start.
+status make_link(const std::string& target, const fs::path& made, const link_test& is_ours) {
+  if (::symlink(target.c_str(), made.c_str()) == 0) return {};
+  const int failure = errno;
+  if (failure != EEXIST || !may_point(made, is_ours)) return disk_error("make link", made, failure);
+  if (const auto left = open_link(made)) TROUPE_CHECK(remove_own_file(made, left.get()));
+  return checked(::symlink(target.c_str(), made.c_str()), "make link", made);
+}
+
+status local::point_link(const path& link, const std::string& target, const link_test& is_ours) {
+  if (!may_point(link, is_ours))
+    return error{errc::permission,
+                 fmt::format("{} is not this program's: it stays", link.string())};
+  const auto made =
+      link.parent_path() / fmt::format(".{}.tmp-{}", link.filename().string(), ::getpid());
+  TROUPE_CHECK(make_link(target, made, is_ours));
+  const auto ours = open_link(made);
+  const auto done =
+      checked(::rename(made.c_str(), link.c_str()), fmt::format("point to {} by", target), link);
+  if (!done && ours) static_cast<void>(remove_own_file(made, ours.get()));
+  return done;
 }
 
 }  // namespace

@@ -46,6 +46,13 @@ class system_disk : public disk {
   result<file_lock> exclude_readers(const path& file) override {
     return local_files().exclude_readers(file);
   }
+  result<folder_identity> identity(const path& folder) override {
+    return local_files().identity(folder);
+  }
+  status point_link(const path& link, const std::string& target,
+                    const std::function<bool(const std::string&)>& is_ours) override {
+    return local_files().point_link(link, target, is_ours);
+  }
 
  protected:
   using disk::disk;

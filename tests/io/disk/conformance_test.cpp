@@ -267,6 +267,54 @@ TEST_CASE("every disk: readers keep a removal away, and it them, until they let 
   });
 }
 
+TEST_CASE("every disk: a folder is the same by any name, and another is another") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    REQUIRE(d.make_dir(dir / "one"));
+    REQUIRE(d.make_dir(dir / "two"));
+    const auto one = d.identity(dir / "one"), two = d.identity(dir / "two");
+    REQUIRE(one);
+    REQUIRE(two);
+    CHECK_FALSE(*one == *two);
+    CHECK(*d.identity(dir / "two" / ".." / "one") == *one);
+    REQUIRE(d.exchange(dir / "one", dir / "two"));
+    CHECK(*d.identity(dir / "two") == *one);
+    CHECK(*d.identity(dir / "one") == *two);
+    CHECK(d.identity(dir / "none").error().code == errc::not_found);
+    REQUIRE(d.write_small(dir / "f", "f", durable::no));
+    CHECK(d.identity(dir / "f").error().code == errc::io);
+  });
+}
+
+TEST_CASE("every disk: a link of ours is pointed anew, and nothing else is taken for one") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    const auto ours = [](const std::string& target) { return target.starts_with("step-"); };
+    REQUIRE(d.point_link(dir / "latest", "step-1", ours));
+    REQUIRE(d.point_link(dir / "latest", "step-2", ours));
+    if (d.facts().backend == "faulty") return;  // it has no links
+    namespace fs = std::filesystem;
+    CHECK(fs::read_symlink(dir / "latest") == "step-2");
+    CHECK(d.list(dir)->size() == 1);
+    const auto left = dir / (".latest.tmp-" + std::to_string(::getpid()));
+    fs::create_directory_symlink("step-1", left);  // of a killed process with our number
+    REQUIRE(d.point_link(dir / "latest", "step-3", ours));
+    CHECK(fs::read_symlink(dir / "latest") == "step-3");
+    CHECK_FALSE(fs::is_symlink(left));
+    fs::create_directory_symlink("mine", left);
+    CHECK(d.point_link(dir / "latest", "step-4", ours).error().code == errc::io);
+    CHECK(fs::read_symlink(dir / "latest") == "step-3");
+    CHECK(fs::read_symlink(left) == "mine");
+    fs::remove(left);
+    for (const auto make : {+[](const fs::path& p) { fs::create_directory_symlink("mine", p); },
+                            +[](const fs::path& p) { fs::create_directory(p); }}) {
+      fs::remove(dir / "latest");
+      make(dir / "latest");
+      CHECK(d.point_link(dir / "latest", "step-4", ours).error().code == errc::permission);
+      CHECK(d.list(dir)->size() == 1);
+    }
+    CHECK(d.point_link(dir / "no" / "latest", "step-4", ours).error().code == errc::not_found);
+  });
+}
+
 TEST_CASE("every disk: a file that is written small replaces what was there") {
   each_disk([](disk& d, const auto& dir, const auto&) {
     REQUIRE(d.write_small(dir / "a", "a long text", durable::yes));

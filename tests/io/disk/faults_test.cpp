@@ -210,6 +210,120 @@ TEST_CASE("a slow disk takes the virtual clock's time, and a clock of others is 
   CHECK(s.disk.wait(1, long_enough).size() == 1);
 }
 
+namespace {
+
+/// What of a disk's changes is left when its writer is lost at that time and nothing unsynced kept.
+std::vector<dir_entry> left_at(const std::function<void(faulty_disk&)>& work, int64_t lost_ns,
+                               std::chrono::nanoseconds latency, int64_t& ends_ns) {
+  faulty_options options;
+  options.writer = 7;
+  options.name_latency = std::chrono::nanoseconds(10);
+  options.latency = latency;
+  auto store = crash_store::make();
+  faulty_disk d(store, options);
+  work(d);
+  ends_ns = d.now().count();
+  store->lose(8, 0, [] { return false; });  // somebody else
+  store->lose(7, lost_ns, [] { return true; });
+  return *faulty_disk(store, {}).list("/");
+}
+
+}  // namespace
+
+TEST_CASE("FD-3 names take time, and are done when it is over") {
+  const auto work = [](faulty_disk& d) {
+    REQUIRE(d.make_dir("/a"));                                             // done at 10
+    REQUIRE(d.rename("/a", "/b"));                                         // 20
+    REQUIRE(*d.rename_to_free("/b", "/c"));                                // 30
+    REQUIRE(d.write_small("/f", "f", durable::yes));                       // 40, its sync at 45
+    REQUIRE(d.exchange("/c", "/f"));                                       // 55
+    REQUIRE(d.sync_dir("/"));                                              // 65
+    REQUIRE(d.write_small("/f/g", "", durable::no));                       // 75
+    REQUIRE(d.remove_folder("/f", {folder_kind::checkpoint, {}, {"g"}}));  // 85 and 95
+  };
+  const dir_entry c_file{"c", false, 1}, c{"c", true, 0}, f{"f", false, 1};
+  const std::map<int64_t, std::vector<dir_entry>> expected{{9, {}},
+                                                           {10, {{"a", true, 0}}},
+                                                           {20, {{"b", true, 0}}},
+                                                           {30, {c}},
+                                                           {39, {c}},
+                                                           {40, {c, f}},
+                                                           {54, {c, f}},
+                                                           {55, {c_file, {"f", true, 0}}},
+                                                           {94, {c_file, {"f", true, 0}}},
+                                                           {95, {c_file}}};
+  for (const auto& [at_ns, names] : expected) {
+    CAPTURE(at_ns);
+    int64_t ends_ns = 0;
+    CHECK(left_at(work, at_ns, std::chrono::nanoseconds(5), ends_ns) == names);
+    CHECK(ends_ns == 95);
+  }
+}
+
+TEST_CASE("FD-3 what write_small and sync_dir sync is durable when they are over") {
+  faulty_options options;
+  options.writer = 7;
+  options.name_latency = std::chrono::nanoseconds(10);
+  options.latency = std::chrono::nanoseconds(5);
+  auto store = crash_store::make();
+  faulty_disk d(store, options);
+  REQUIRE(d.write_small("/f", "f", durable::yes));
+  REQUIRE(d.sync_dir("/"));
+  CHECK(store->durable("/f", 25));
+  CHECK_FALSE(store->durable("/f", 24));
+  store->lose(7, 14, [] { return false; });
+  CHECK(faulty_disk(store, {}).list("/")->empty());
+}
+
+TEST_CASE("FD-3 an operation on a file is done when its answer is due") {
+  for (const bool late : {false, true}) {
+    faulty_options options;
+    options.writer = 7;
+    options.latency = std::chrono::nanoseconds(100);
+    options.bytes_per_second = 1e9;
+    rig r(options);
+    r.open(false);
+    REQUIRE(r.store->sync_dir("/") == 0);
+    REQUIRE(r.disk.write(r.file, 0, text_of("0123456789"), 1));  // till 110
+    CHECK(r.disk.now().count() == 0);
+    SUBCASE("a write") {
+      r.store->lose(7, late ? 109 : 110, [] { return true; });
+      CHECK(r.disk.read_small("/a", 10)->size() == (late ? 0 : 10));
+    }
+    SUBCASE("a sync") {
+      CHECK(answer_of(r.disk).outcome);
+      REQUIRE(r.disk.fdatasync(r.file, 2));  // till 210
+      r.store->lose(7, late ? 209 : 210, [] { return false; });
+      CHECK(r.disk.read_small("/a", 10)->size() == (late ? 0 : 10));
+    }
+  }
+}
+
+TEST_CASE("FD-2 a simulation's own clock is asked and moved, never back") {
+  struct simulated final : virtual_clock {
+    int64_t now() const override { return at_ns; }
+    void move_to(int64_t ns) override { moves.push_back(at_ns = ns); }
+    int64_t at_ns = 1000;
+    std::vector<int64_t> moves;
+  };
+  virtual_clock plain;
+  plain.move_to(5);
+  plain.move_to(3);
+  CHECK(plain.now() == 5);
+  const auto clock = std::make_shared<simulated>();
+  faulty_options options;
+  options.clock = clock;
+  options.name_latency = std::chrono::nanoseconds(7);
+  options.latency = std::chrono::nanoseconds(20);
+  rig r(options);
+  REQUIRE(r.disk.make_dir("/d"));
+  r.open(false);
+  REQUIRE(r.disk.write(r.file, 0, text_of("x"), 1));
+  CHECK(answer_of(r.disk).outcome);
+  CHECK(clock->moves == std::vector<int64_t>{1007, 1027});
+  CHECK(clock->now_ns == 0);
+}
+
 TEST_CASE("a disk that fills up: what fits is written, then ENOSPC ends the file") {
   faulty_options options;
   rig r(options, 3 * disk_block + 100);
