@@ -1,5 +1,5 @@
-// What becomes of what was done: by syncs, by a kernel that writes back, by the loss of a writer, by
-// a power cut. See crash_store.hpp.
+// What becomes of what was done: by syncs, by a kernel that writes back, by the loss of a writer,
+// by a power cut. See crash_store.hpp.
 #include <algorithm>
 #include <cassert>
 #include <cerrno>
@@ -141,7 +141,7 @@ void crash_store::fold(int64_t before_ns) {
     } else if (c.kind == change_kind::sync_file) {
       stays = staying.count(c.node) > 0;
     } else if (c.lasting()) {
-      if (made && c.kind == change_kind::length && !c.grow_only && c.offset == 0) {
+      if (made && c.kind == change_kind::length && c.offset == 0) {
         // Whatever became of the bytes before, they are cut off.
         std::erase_if(log_, [&, cut = at, node = c.node](const auto& other) {
           return other.first < cut && other.second.node == node && other.second.edits.empty();

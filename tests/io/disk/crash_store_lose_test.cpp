@@ -155,7 +155,12 @@ TEST_CASE("lose: others may have built on what is lost") {
   const auto open = store->hold(moved);
   REQUIRE(store->rename("/e", "/d/e", true, {2, 5}) == 0);
   REQUIRE(store->remove("/d/e", false, {2, 6}) == 0);
+  node_id alone = 0;
+  REQUIRE(store->open("/alone", open_mode::create, alone, {1, 7}) == 0);
+  const auto kept = store->hold(alone);
   store->lose(1, 9, lose_all);
+  CHECK(text_at(*store, alone).empty());
+  put(*store, alone, "nowhere", {2, 9});
   CHECK_FALSE(is_there(*store, "/d"));
   CHECK_FALSE(is_there(*store, "/d/f"));
   CHECK(text_at(*store, node) == "of two");
@@ -239,6 +244,20 @@ TEST_CASE("settle: what waits for something earlier stays in the log behind it")
   CHECK(text_at(*store, node) == "now");
   store->settle(50);
   CHECK(store->logged() == 0);
+}
+
+TEST_CASE("settle: a file whose name may come back keeps its bytes") {
+  auto store = new_store();
+  node_id node = 0;
+  REQUIRE(store->make_dir("/later", {3, 100}) == 0);  // names wait for it
+  REQUIRE(store->open("/f", open_mode::create, node, {1, 10}) == 0);
+  put(*store, node, "text", {1, 10});
+  REQUIRE(store->remove("/f", false, {2, 100}) == 0);
+  store->settle(50);
+  CHECK(store->logged() == 3);
+  store->lose(2, 50, lose_all);
+  CHECK(is_there(*store, "/f"));
+  CHECK(text_at(*store, node) == "text");
 }
 
 TEST_CASE(
