@@ -304,6 +304,7 @@ void stop_view(desk_pointer self, uint64_t id) {
                                        [&](auto& s) { s.subscription = id; });
   for (const auto& [number, p] : st.processes)
     if (!p.gone) self->send(p.handle, stop);
+  show(self);
 }
 
 caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs::TraceStart>& m,
@@ -321,6 +322,7 @@ caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs:
   auto rp = self->make_response_promise<msg<fbs::TraceStarted>>();
   st.viewers.emplace(m->subscription(), caf::actor_cast<viewer_actor>(viewer));
   self->monitor(caf::actor_cast<caf::actor>(viewer));
+  show(self);
   struct progress {
     fbs::TraceStartedT started;
     std::optional<error> why;
@@ -336,6 +338,7 @@ caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs:
       return;
     }
     self->state.viewers.erase(m->subscription());
+    show(self);
     rp.deliver(to_caf(*p->why));
   };
   for (const auto number : whom)
@@ -395,6 +398,7 @@ void meet(desk_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor
   self->monitor(p.handle);
   if (const auto& who = self->current_sender(); who && p.facts.node == "head")
     st.coordinator = caf::actor_cast<coordinator_actor>(who);
+  show(self);
   if (!std::exchange(st.ticking, true)) self->send(self, caf::tick_atom_v);
 }
 
@@ -406,6 +410,7 @@ void down(desk_pointer self, const caf::down_msg& m) {
   for (const auto& [id, viewer] : st.viewers)
     if (viewer.address() == m.source) ended.push_back(id);
   for (const auto id : ended) stop_view(self, id);  // DSK-3
+  show(self);
 }
 
 }  // namespace

@@ -221,10 +221,12 @@ class actor_fixture {
   actor_fixture(const actor_fixture&) = delete;
   actor_fixture& operator=(const actor_fixture&) = delete;
 
-  partner make_partner(const std::string& name) {
+  /// `process`: where it seems to live; none: in the actors' own.
+  partner make_partner(const std::string& name, const caf::node_id& process = {}) {
     caf::actor_config config;
     partners_.push_back(caf::make_actor<letterbox, caf::strong_actor_ptr>(
-        system_->next_actor_id(), system_->node(), system_.get(), config, name, &diary));
+        system_->next_actor_id(), process ? process : system_->node(), system_.get(), config, name,
+        &diary));
     return {partners_.back(), this};
   }
   template <class F, class... Ts>

@@ -1,0 +1,123 @@
+// Views of traces by the desk: whom they belong to, how they begin, and how they end (DSK-3).
+#include "actors/trace/desk.hpp"
+
+#include <fmt/format.h>
+
+#include "tests/actors/trace/scripted_desk.hpp"
+
+using namespace troupe;
+using namespace std::chrono_literals;
+using namespace troupe::test;
+
+namespace {
+
+void begun(const told<fbs::TraceStart>& start, const std::string& node) {
+  start.answer<fbs::TraceStarted>([&](auto& s) {
+    s.subscription = start->subscription();
+    s.nodes = {node};
+  });
+}
+
+bool told_to_stop(const partner& observer) {
+  const auto all = observer.take_all<fbs::TraceStop>();
+  for (const auto& s : all) CHECK(s->subscription() == view_id);
+  return all.size() == 1;
+}
+
+}  // namespace
+
+TEST_CASE("desk: a view begins at all nodes that fit, and says which") {
+  scripted_desk f;
+  f.meet_all();
+  const auto asked = f.person.ask(f.target, f.start("?"), f.viewer.self());
+  CHECK(f.head.idle());
+  const auto there = only<fbs::TraceStart>(f.a);
+  CHECK(there.handle(1) == caf::actor_cast<caf::strong_actor_ptr>(f.target));
+  CHECK(there->max_records() == 10);
+  begun(there, "a");
+  CHECK(f.refused<fbs::TraceStarted>(asked) == errc::timeout);
+  begun(only<fbs::TraceStart>(f.b), "b");
+  const auto answer = f.person.answer_of<fbs::TraceStarted>(asked);
+  REQUIRE(answer);
+  CHECK((*answer)->subscription() == view_id);
+  CHECK(answer->unpack().nodes == std::vector<std::string>{"a", "b"});
+  CHECK(f.counted("views") == 1);
+}
+
+TEST_CASE("desk: a view without a viewer, of a number that there is, or of no node is refused") {
+  scripted_desk f;
+  f.meet_all();
+  CHECK(f.refused<fbs::TraceStarted>(f.person.ask(f.target, f.start(), caf::strong_actor_ptr())) ==
+        errc::usage);
+  CHECK(f.refused<fbs::TraceStarted>(f.person.ask(f.target, f.start("c"), f.viewer.self())) ==
+        errc::not_found);
+  CHECK(f.counted("views") == 0);
+  f.look_at_head();
+  CHECK(f.refused<fbs::TraceStarted>(f.person.ask(f.target, f.start("a"), f.viewer.self())) ==
+        errc::usage);
+  CHECK((f.head.idle() && f.a.idle()));
+  f.person.tell(f.target, f.batch(1));
+  CHECK(f.viewer.take_all<fbs::TraceBatch>().size() == 1);
+}
+
+TEST_CASE("desk: records go to the viewer of their view, and of no view to nobody") {
+  scripted_desk f;
+  f.meet_all();
+  f.look_at_head();
+  const auto other = f.make_partner("other");
+  const auto asked = f.person.ask(f.target, f.start("a", 78), other.self());
+  begun(only<fbs::TraceStart>(f.a), "a");
+  REQUIRE(f.person.answer_of<fbs::TraceStarted>(asked));
+  f.head.tell(f.target, f.batch(1));
+  f.a.tell(f.target, f.batch(2, "", 78));
+  f.a.tell(f.target, f.batch(2, "", 79));
+  CHECK(only<fbs::TraceBatch>(f.viewer)->process() == 1);
+  CHECK(only<fbs::TraceBatch>(other)->process() == 2);
+}
+
+TEST_CASE("desk: credit goes to the process it is for, and to none that there is not") {
+  scripted_desk f;
+  f.meet_all();
+  f.look_at_head();
+  f.person.tell(f.target, f.more(1));
+  f.person.tell(f.target, f.more(9));
+  CHECK(only<fbs::TraceMore>(f.head)->credits() == 1);
+  CHECK((f.a.idle() && f.b.idle()));
+}
+
+TEST_CASE("DSK-3: a view that is stopped is stopped everywhere, once") {
+  scripted_desk f;
+  f.meet_all();
+  f.look_at_head();
+  f.person.tell(f.target, f.stop(78));
+  CHECK(f.head.idle());
+  f.person.tell(f.target, f.stop());
+  f.person.tell(f.target, f.stop());
+  for (const auto& p : {f.head, f.a, f.b}) CHECK(told_to_stop(p));
+  f.head.tell(f.target, f.batch(1));
+  CHECK(f.viewer.idle());
+  CHECK(f.counted("views") == 0);
+}
+
+TEST_CASE("DSK-3: when a viewer goes, every observer is told to stop all of his views") {
+  scripted_desk f;
+  f.meet_all();
+  f.look_at_head();
+  f.look_at_head(78);
+  f.viewer.die();
+  CHECK(f.head.take_all<fbs::TraceStop>().size() == 2);
+  CHECK(f.b.take_all<fbs::TraceStop>().size() == 2);
+  CHECK(f.counted("views") == 0);
+}
+
+TEST_CASE("DSK-3: a viewer that goes before the view has begun") {
+  scripted_desk f;
+  f.meet_all();
+  const auto asked = f.person.ask(f.target, f.start("a"), f.viewer.self());
+  const auto there = only<fbs::TraceStart>(f.a);
+  f.viewer.die();
+  CHECK(told_to_stop(f.a));
+  begun(there, "a");
+  CHECK(f.person.answer_of<fbs::TraceStarted>(asked));
+  CHECK(f.counted("views") == 0);
+}
