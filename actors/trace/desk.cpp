@@ -234,7 +234,8 @@ caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallAc
     else
       rp.deliver(to_caf(made.error()));
   };
-  const std::chrono::milliseconds wait((m->timeout_ms() > 0 ? m->timeout_ms() : 2'000) + 500);
+  const int64_t each_ms = m->timeout_ms() > 0 ? m->timeout_ms() : 2'000;
+  const std::chrono::milliseconds wait(each_ms + 500);
   ask_observers<fbs::CallAnswers>(self, fitting(self->state, text_of(m->node())), wait, m, each,
                                   all);
   return rp;
