@@ -74,6 +74,15 @@ speaker who_says(desk_pointer self, const flatbuffers::String* claim) {
   return speaker_of(self->current_sender(), text_of(claim));
 }
 
+/// The answers of many may be more than one message holds.
+void deliver_all(desk_pointer self, caf::typed_response_promise<msg<fbs::CallAnswers>> to,
+                 const message_header& cause, const fbs::CallAnswersT& answers) {
+  if (auto made = try_make_msg<fbs::CallAnswers>(context_of(*self, cause), answers))
+    to.deliver(*made);
+  else
+    to.deliver(to_caf(made.error()));
+}
+
 std::string outcome_of(const fbs::CallAnswersT& all) {
   for (const auto& a : all.answers)
     if (a->failure) return fmt::format("{}: {}", a->actor, a->failure->message);
@@ -228,11 +237,7 @@ caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallAc
   };
   auto all = [self, answers, rp, m, record]() mutable {
     if (record) finish(self, *record, outcome_of(*answers));
-    auto made = try_make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers);
-    if (made)
-      rp.deliver(*made);
-    else
-      rp.deliver(to_caf(made.error()));
+    deliver_all(self, rp, m.header(), *answers);
   };
   const int64_t each_ms = m->timeout_ms() > 0 ? m->timeout_ms() : 2'000;
   const std::chrono::milliseconds wait(each_ms + 500);
@@ -267,7 +272,7 @@ caf::result<msg<fbs::CallAnswers>> order(desk_pointer self, const msg<T>& m, std
   };
   auto all = [self, answers, rp, m, record = *record]() mutable {
     finish(self, record, outcome_of(*answers));
-    rp.deliver(make_msg<fbs::CallAnswers>(context_of(*self, m.header()), *answers));
+    deliver_all(self, rp, m.header(), *answers);
   };
   ask_observers<fbs::Ack>(self, fitting(self->state, text_of(m->node())), timeout, m, each, all);
   return rp;

@@ -266,6 +266,22 @@ TEST_CASE("desk: an order waits 1.5 s for who is silent, a black box 20 s") {
   CHECK(all[2]["target"] == "b");
 }
 
+TEST_CASE("desk: failures that are too large for one message are an error, and the desk lives on") {
+  scripted_desk f;
+  std::vector<partner> many;
+  for (uint32_t i = 0; i < 300; ++i) {
+    many.push_back(f.make_partner("n"));
+    f.meet(10 + i, fmt::format("n{}", i), many.back());
+  }
+  const auto asked = f.person.ask(
+      f.target, f.make<fbs::SetLogLevel>([](auto& l) { l.level = std::string(5'000, 'x'); }));
+  for (const auto& p : many)
+    only<fbs::SetLogLevel>(p).refuse({errc::usage, std::string(5'000, 'x') + " is no log level"});
+  CHECK(f.refused<fbs::CallAnswers>(asked) == errc::bad_data);
+  CHECK(f.lives(f.target));
+  CHECK(f.lines().size() == 1);
+}
+
 // -- drain ----------------------------------------------------------------------------------------
 
 TEST_CASE("desk: a drain is the coordinator's, who is known by the head's process") {
