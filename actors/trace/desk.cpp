@@ -126,6 +126,7 @@ std::unique_ptr<fbs::ActorListT> remembered(desk_pointer self, const observed& p
   out->process = p.facts.process;
   out->silent_ns = std::max<int64_t>(1, silent);
   for (auto& a : out->actors) {
+    if (!a->ended.empty()) continue;  // what has ended grows no older
     a->state_for_ns += silent;
     a->uptime_ns += silent;
     if (!a->handling.empty()) a->handling_for_ns += silent;
