@@ -94,24 +94,32 @@ std::string outcome_of(const fbs::CallAnswersT& all) {
 std::vector<uint32_t> fitting(const desk_state& st, const std::string& node) {
   std::vector<uint32_t> out;
   for (const auto& [number, p] : st.processes)
-    if (!p.gone && glob_match(node, p.facts.node)) out.push_back(number);
+    if (glob_match(node, p.facts.node)) out.push_back(number);
   return out;
 }
 
-/// Asks the observers of `whom`; `each(number, reply or error)`, then `all()` once.
+/// Who was asked; it may have gone by the time of its answer.
+struct asked_process {
+  uint32_t number = 0;
+  std::string node;
+};
+
+/// Asks the observers of `whom`; `each(who, reply or error)`, then `all()` once.
 template <class R, class T>
 void ask_observers(desk_pointer self, const std::vector<uint32_t>& whom,
                    std::chrono::milliseconds timeout, const msg<T>& m,
-                   std::function<void(uint32_t, const result<msg<R>>&)> each,
+                   std::function<void(const asked_process&, const result<msg<R>>&)> each,
                    std::function<void()> all) {
   auto missing = std::make_shared<size_t>(whom.size());
   if (whom.empty()) return all();
   for (const auto number : whom) {
-    auto one = [missing, number, each, all](const result<msg<R>>& r) {
-      each(number, r);
+    const auto& p = self->state.processes.at(number);
+    auto one = [missing, who = asked_process{number, p.facts.node}, each,
+                all](const result<msg<R>>& r) {
+      each(who, r);
       if (--*missing == 0) all();
     };
-    self->request(self->state.processes.at(number).handle, timeout, m)
+    self->request(p.handle, timeout, m)
         .then([one](const msg<R>& r) { one(r); }, [one](const caf::error& e) { one(from_caf(e)); });
   }
 }
@@ -143,9 +151,10 @@ void keep_fitting(fbs::ActorListT& list, const std::string& pattern, bool dead) 
 }
 
 void heard(desk_pointer self, uint32_t number, const msg<fbs::ActorList>& list) {
-  auto& p = self->state.processes.at(number);
-  p.heard_ns = now_ns(*self);
-  p.last = list.unpack();
+  const auto it = self->state.processes.find(number);
+  if (it == self->state.processes.end()) return;  // it has gone since
+  it->second.heard_ns = now_ns(*self);
+  it->second.last = list.unpack();
 }
 
 msg<fbs::ListActors> list_all(desk_pointer self) {
@@ -160,17 +169,15 @@ caf::result<msg<fbs::ClusterView>> view(desk_pointer self, const msg<fbs::ListAc
   auto p = std::make_shared<progress>();
   auto rp = self->make_response_promise<msg<fbs::ClusterView>>();
   const auto whom = fitting(st, text_of(m->node()));
-  auto each = [self, p, m](uint32_t number, const result<msg<fbs::ActorList>>& r) {
-    std::unique_ptr<fbs::ActorListT> list;
-    if (r) {
-      heard(self, number, *r);
-      list = std::make_unique<fbs::ActorListT>(self->state.processes.at(number).last);
-    } else {
-      list = remembered(self, self->state.processes.at(number));
-    }
-    list->ranks = self->state.processes.at(number).facts.ranks;
+  auto each = [self, p, m](const asked_process& who, const result<msg<fbs::ActorList>>& r) {
+    const auto it = self->state.processes.find(who.number);
+    if (it == self->state.processes.end()) return;
+    if (r) heard(self, who.number, *r);
+    auto list = r ? std::make_unique<fbs::ActorListT>(it->second.last)
+                  : remembered(self, it->second);
+    list->ranks = it->second.facts.ranks;
     keep_fitting(*list, text_of(m->actor()), m->dead());
-    p->lists.emplace(number, std::move(list));
+    p->lists.emplace(who.number, std::move(list));
   };
   auto all = [self, p, rp, m]() mutable {
     fbs::ClusterViewT out;
@@ -224,13 +231,13 @@ caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallAc
   }
   auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
   auto answers = std::make_shared<fbs::CallAnswersT>();
-  auto each = [self, answers](uint32_t number, const result<msg<fbs::CallAnswers>>& r) {
+  auto each = [answers](const asked_process& who, const result<msg<fbs::CallAnswers>>& r) {
     if (r) {
       for (auto& a : r->unpack().answers) answers->answers.push_back(std::move(a));
       return;
     }
     auto a = std::make_unique<fbs::CallAnswerT>();
-    a->node = self->state.processes.at(number).facts.node;
+    a->node = who.node;
     a->failure = std::make_unique<fbs::FailureT>();
     a->failure->code = static_cast<uint8_t>(r.error().code);
     a->failure->message = fmt::format("node {} does not answer: {}", a->node, r.error().message);
@@ -255,11 +262,11 @@ caf::result<msg<fbs::CallAnswers>> order(desk_pointer self, const msg<T>& m, std
   if (!record) return to_caf(record.error());
   auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
   auto answers = std::make_shared<fbs::CallAnswersT>();
-  auto each = [self, answers](uint32_t number, const result<msg<fbs::Ack>>& r) {
+  auto each = [answers](const asked_process& who, const result<msg<fbs::Ack>>& r) {
     // A pattern reaches processes that do not have the actor: not their failure.
     if (!r && r.error().code == errc::not_found) return;
     auto a = std::make_unique<fbs::CallAnswerT>();
-    a->node = self->state.processes.at(number).facts.node;
+    a->node = who.node;
     a->actor = fmt::format("observer/{}", a->node);
     if (r) {
       a->message = encode(*r);
@@ -309,8 +316,7 @@ void stop_view(desk_pointer self, uint64_t id) {
   if (st.viewers.erase(id) == 0) return;
   auto stop = make_msg<fbs::TraceStop>(context_of(*self, st.options.epoch),
                                        [&](auto& s) { s.subscription = id; });
-  for (const auto& [number, p] : st.processes)
-    if (!p.gone) self->send(p.handle, stop);
+  for (const auto& [number, p] : st.processes) self->send(p.handle, stop);
   show(self);
 }
 
@@ -380,8 +386,8 @@ void pass_batch(desk_pointer self, const msg<fbs::TraceBatch>& m) {
 // -- processes ------------------------------------------------------------------------------------
 
 void look_around(desk_pointer self) {
-  auto each = [self](uint32_t number, const result<msg<fbs::ActorList>>& r) {
-    if (r) heard(self, number, *r);
+  auto each = [self](const asked_process& who, const result<msg<fbs::ActorList>>& r) {
+    if (r) heard(self, who.number, *r);
   };
   auto again = [self] { self->delayed_send(self, look_every, caf::tick_atom_v); };
   ask_observers<fbs::ActorList>(self, fitting(self->state, ""), patience, list_all(self), each,
@@ -411,8 +417,8 @@ void meet(desk_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor
 
 void down(desk_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
-  for (auto& [number, p] : st.processes)
-    if (p.handle && p.handle.address() == m.source) p.gone = true;
+  std::erase_if(st.processes,
+                [&](const auto& p) { return p.second.handle.address() == m.source; });
   std::vector<uint64_t> ended;
   for (const auto& [id, viewer] : st.viewers)
     if (viewer.address() == m.source) ended.push_back(id);

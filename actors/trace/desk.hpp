@@ -45,7 +45,6 @@ struct observed {
   observer_actor handle;
   int64_t heard_ns = 0;
   fbs::ActorListT last;  ///< what it said last of all its actors
-  bool gone = false;
 };
 
 struct desk_state {
@@ -53,7 +52,7 @@ struct desk_state {
 
   desk_options options;
   coordinator_actor coordinator;  ///< who told of the processes
-  std::map<uint32_t, observed> processes;  ///< by their number
+  std::map<uint32_t, observed> processes;  ///< by their number; not those that have gone
   std::map<uint64_t, viewer_actor> viewers;  ///< by subscription
   bool ticking = false;
   std::shared_ptr<audit_log> audit;

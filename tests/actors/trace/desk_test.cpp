@@ -52,6 +52,25 @@ TEST_CASE("desk: without an observer a process is none") {
   CHECK(f.counted("processes") == 0);
 }
 
+TEST_CASE("desk: a process that has gone is forgotten, and asked no more") {
+  scripted_desk f;
+  f.meet_all();
+  f.b.die();
+  CHECK(f.counted("processes") == 2);
+  const auto asked = f.person.ask(f.target, f.view_of());
+  f.answer_looks({f.head, f.a});
+  const auto seen = f.person.answer_of<fbs::ClusterView>(asked);
+  REQUIRE(seen);
+  CHECK(seen->unpack().nodes.size() == 2);
+  f.meet(3, "b", f.b);  // the coordinator had not heard yet
+  CHECK(f.counted("processes") == 2);
+  f.person.tell(f.target, f.more(3));
+  f.pass(1s);
+  f.answer_looks({f.head, f.a});
+  f.pass(1s);
+  only<fbs::ListActors>(f.head);
+}
+
 // -- lists ----------------------------------------------------------------------------------------
 
 TEST_CASE("DSK-1: a view waits 1.5 s for who is silent, and tells what he said last, and when") {
@@ -164,6 +183,17 @@ TEST_CASE("desk: who answers too late or twice changes nothing") {
   CHECK(silent->unpack().nodes[0]->silent_ns > 0);
   scripted_desk::answer_list(missed);
   CHECK(f.lives(f.target));
+}
+
+TEST_CASE("desk: one that goes while it is asked is not waited for") {
+  scripted_desk f;
+  f.meet_all();
+  const auto asked = f.person.ask(f.target, f.view_of());
+  f.answer_looks({f.head, f.a});
+  f.b.die();
+  const auto seen = f.person.answer_of<fbs::ClusterView>(asked);
+  REQUIRE(seen);
+  CHECK(seen->unpack().nodes.size() == 2);
 }
 
 TEST_CASE("desk: a cluster that is too large for one answer is refused with what to ask for") {
