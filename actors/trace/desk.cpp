@@ -369,13 +369,13 @@ caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs:
   return rp;
 }
 
-/// DSK-3. A view that is none is nobody's: whoever speaks of it changes nothing.
+/// DSK-3: only the viewer's process speaks of his view, so that nobody has an observer say it for
+/// him. A view that is none is nobody's: whoever speaks of it changes nothing.
 bool owns_view(desk_pointer self, uint64_t id) {
   const auto& viewers = self->state.viewers;
   const auto it = viewers.find(id);
-  const auto who = peer_of(self->current_sender());
-  return it == viewers.end() || !who || !who->guest() ||
-         it->second.node() == self->current_sender()->node();
+  const auto& who = self->current_sender();
+  return it == viewers.end() || (who && it->second.node() == who->node());
 }
 
 void pass_batch(desk_pointer self, const msg<fbs::TraceBatch>& m) {

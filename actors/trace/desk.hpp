@@ -10,7 +10,7 @@
 //   DSK-2  Whatever changes state stands in the audit log with time, who and what before it is
 //     passed on, and with its result before its answer goes out.
 //   DSK-3  A view belongs to one viewer; when that goes, every observer is told to stop. Another's
-//     certificate neither stops it nor feeds it.
+//     certificate neither stops it nor feeds it, by a message that a CallActor carries either.
 //   DSK-4  What the gate refused in this process, to whatever actor, stands in the audit log, too.
 //   DSK-5  Nothing that only nodes say to each other is passed on (messages/audience.hpp, AUD-3),
 //     whoever asks for it; that he asked stands in the audit log.

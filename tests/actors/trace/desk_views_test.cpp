@@ -121,3 +121,28 @@ TEST_CASE("DSK-3: a viewer that goes before the view has begun") {
   CHECK(f.person.answer_of<fbs::TraceStarted>(asked));
   CHECK(f.counted("views") == 0);
 }
+
+TEST_CASE("DSK-3: another's certificate neither begins, stops nor feeds a view, nor has it done") {
+  scripted_desk f;
+  f.meet_all();
+  const far_person alice(11, "alice", tls::role::reader), bob(12, "bob", tls::role::operator_);
+  const auto she = f.make_partner("alice", alice.process),
+             her_viewer = f.make_partner("her viewer", alice.process),
+             he = f.make_partner("bob", bob.process);
+  const auto asked = he.ask(f.target, f.start("head"), her_viewer.self());
+  CHECK(he.answer_of<fbs::TraceStarted>(asked).error().code == errc::permission);
+  const auto hers = she.ask(f.target, f.start("head"), her_viewer.self());
+  begun(only<fbs::TraceStart>(f.head), "head");
+  REQUIRE(she.answer_of<fbs::TraceStarted>(hers));
+  he.tell(f.target, f.more(1));
+  he.tell(f.target, f.stop());
+  he.tell(f.target, f.batch(1));
+  f.head.tell(f.target, f.more(1));  // what he has an observer hand over
+  f.head.tell(f.target, f.stop());
+  CHECK((f.head.idle() && her_viewer.idle()));
+  CHECK(f.counted("views") == 1);
+  she.tell(f.target, f.more(1));
+  she.tell(f.target, f.stop());
+  CHECK(only<fbs::TraceMore>(f.head)->credits() == 1);
+  CHECK(told_to_stop(f.head));
+}
