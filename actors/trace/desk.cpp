@@ -28,7 +28,7 @@ void show(desk_pointer self) {
   const auto& st = self->state;
   const auto trouble = st.audit->trouble();
   nlohmann::ordered_json detail{{"processes", st.processes.size()},
-                                {"views", st.viewers.size()},
+                                {"views", st.views.size()},
                                 {"audit_failures", st.audit->failures()}};
   if (!trouble.empty()) detail["audit_log"] = trouble;
   publish(self, trouble.empty() ? "open" : "refusing",
@@ -173,8 +173,8 @@ caf::result<msg<fbs::ClusterView>> view(desk_pointer self, const msg<fbs::ListAc
     const auto it = self->state.processes.find(who.number);
     if (it == self->state.processes.end()) return;
     if (r) heard(self, who.number, *r);
-    auto list = r ? std::make_unique<fbs::ActorListT>(it->second.last)
-                  : remembered(self, it->second);
+    auto list =
+        r ? std::make_unique<fbs::ActorListT>(it->second.last) : remembered(self, it->second);
     list->ranks = it->second.facts.ranks;
     keep_fitting(*list, text_of(m->actor()), m->dead());
     p->lists.emplace(who.number, std::move(list));
@@ -311,12 +311,54 @@ caf::result<msg<fbs::Ack>> drain(desk_pointer self, const msg<fbs::DrainNode>& m
 
 // -- views ----------------------------------------------------------------------------------------
 
-void stop_view(desk_pointer self, uint64_t id) {
+msg<fbs::TraceStop> stop_of(desk_pointer self, uint64_t id) {
+  return make_msg<fbs::TraceStop>(context_of(*self, self->state.options.epoch),
+                                  [&](auto& s) { s.subscription = id; });
+}
+
+/// False: there is none.
+bool forget_view(desk_pointer self, uint64_t id) {
   auto& st = self->state;
-  if (st.viewers.erase(id) == 0) return;
-  auto stop = make_msg<fbs::TraceStop>(context_of(*self, st.options.epoch),
-                                       [&](auto& s) { s.subscription = id; });
-  for (const auto& [number, p] : st.processes) self->send(p.handle, stop);
+  const auto it = st.views.find(id);
+  if (it == st.views.end()) return false;
+  const auto viewer = it->second.viewer;
+  st.views.erase(it);
+  if (std::none_of(st.views.begin(), st.views.end(),
+                   [&](const auto& v) { return v.second.viewer == viewer; }))
+    self->demonitor(viewer.address());
+  show(self);
+  return true;
+}
+
+void stop_view(desk_pointer self, uint64_t id) {
+  if (!forget_view(self, id)) return;
+  const auto stop = stop_of(self, id);
+  for (const auto& [number, p] : self->state.processes) self->send(p.handle, stop);
+}
+
+/// The view is over at a process, or never was there.
+void view_over(desk_pointer self, uint64_t id, uint32_t process) {
+  const auto it = self->state.views.find(id);
+  if (it == self->state.views.end()) return;
+  it->second.senders.erase(process);
+  if (it->second.senders.empty()) forget_view(self, id);
+}
+
+/// Its viewer is told of those that have begun: should it begin later, it is to end.
+void not_begun(desk_pointer self, uint64_t id, uint32_t process) {
+  const auto it = self->state.processes.find(process);
+  if (it != self->state.processes.end()) self->send(it->second.handle, stop_of(self, id));
+  view_over(self, id, process);
+}
+
+void enter_view(desk_pointer self, uint64_t id, const std::vector<uint32_t>& whom,
+                const caf::strong_actor_ptr& viewer) {
+  auto& st = self->state;
+  const auto to = caf::actor_cast<viewer_actor>(viewer);
+  if (std::none_of(st.views.begin(), st.views.end(),
+                   [&](const auto& v) { return v.second.viewer == to; }))
+    self->monitor(to);
+  st.views.emplace(id, open_view{to, {whom.begin(), whom.end()}});
   show(self);
 }
 
@@ -327,15 +369,13 @@ caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs:
   if (const auto who = peer_of(self->current_sender());
       who && who->guest() && viewer->node() != self->current_sender()->node())
     return to_caf({errc::permission, "a view is for him who asks for it"});
-  if (st.viewers.contains(m->subscription()))
+  if (st.views.contains(m->subscription()))
     return to_caf({errc::usage, "there is a view of this number already"});
   const auto whom = fitting(st, text_of(m->node()));
   if (whom.empty())
     return to_caf({errc::not_found, fmt::format("no node fits {}", text_of(m->node()))});
   auto rp = self->make_response_promise<msg<fbs::TraceStarted>>();
-  st.viewers.emplace(m->subscription(), caf::actor_cast<viewer_actor>(viewer));
-  self->monitor(caf::actor_cast<caf::actor>(viewer));
-  show(self);
+  enter_view(self, m->subscription(), whom, viewer);
   struct progress {
     fbs::TraceStartedT started;
     std::optional<error> why;
@@ -346,13 +386,10 @@ caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs:
   p->missing = whom.size();
   auto one = [self, p, rp, m]() mutable {
     if (--p->missing > 0) return;
-    if (!p->started.nodes.empty()) {
+    if (!p->started.nodes.empty())
       rp.deliver(make_msg<fbs::TraceStarted>(context_of(*self, m.header()), p->started));
-      return;
-    }
-    self->state.viewers.erase(m->subscription());
-    show(self);
-    rp.deliver(to_caf(*p->why));
+    else
+      rp.deliver(to_caf(*p->why));
   };
   for (const auto number : whom)
     self->request(st.processes.at(number).handle, patience, m,
@@ -362,7 +399,8 @@ caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs:
               for (auto& n : s.unpack().nodes) p->started.nodes.push_back(n);
               one();
             },
-            [p, one](const caf::error& e) mutable {
+            [self, number, p, one, id = m->subscription()](const caf::error& e) mutable {
+              not_begun(self, id, number);
               p->why = from_caf(e);
               one();
             });
@@ -372,15 +410,17 @@ caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs:
 /// DSK-3: only the viewer's process speaks of his view, so that nobody has an observer say it for
 /// him. A view that is none is nobody's: whoever speaks of it changes nothing.
 bool owns_view(desk_pointer self, uint64_t id) {
-  const auto& viewers = self->state.viewers;
-  const auto it = viewers.find(id);
+  const auto& views = self->state.views;
+  const auto it = views.find(id);
   const auto& who = self->current_sender();
-  return it == viewers.end() || (who && it->second.node() == who->node());
+  return it == views.end() || (who && it->second.viewer.node() == who->node());
 }
 
 void pass_batch(desk_pointer self, const msg<fbs::TraceBatch>& m) {
-  const auto it = self->state.viewers.find(m->subscription());
-  if (it != self->state.viewers.end()) self->send(it->second, m);
+  const auto it = self->state.views.find(m->subscription());
+  if (it == self->state.views.end()) return;
+  self->send(it->second.viewer, m);
+  if (!text_of(m->over()).empty()) view_over(self, m->subscription(), m->process());
 }
 
 // -- processes ------------------------------------------------------------------------------------
@@ -417,12 +457,20 @@ void meet(desk_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor
 
 void down(desk_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
-  std::erase_if(st.processes,
-                [&](const auto& p) { return p.second.handle.address() == m.source; });
-  std::vector<uint64_t> ended;
-  for (const auto& [id, viewer] : st.viewers)
-    if (viewer.address() == m.source) ended.push_back(id);
-  for (const auto id : ended) stop_view(self, id);  // DSK-3
+  std::set<uint32_t> gone;
+  for (const auto& [number, p] : st.processes)
+    if (p.handle.address() == m.source) gone.insert(number);
+  std::vector<uint64_t> views;
+  for (const auto& [id, v] : st.views) views.push_back(id);
+  for (const auto number : gone) {
+    st.processes.erase(number);
+    for (const auto id : views) view_over(self, id, number);
+  }
+  for (const auto id : views) {
+    const auto it = st.views.find(id);
+    if (it != st.views.end() && it->second.viewer.address() == m.source)
+      stop_view(self, id);  // DSK-3
+  }
   show(self);
 }
 

@@ -10,7 +10,8 @@
 //   DSK-2  Whatever changes state stands in the audit log with time, who and what before it is
 //     passed on, and with its result before its answer goes out.
 //   DSK-3  A view belongs to one viewer; when that goes, every observer is told to stop. Another's
-//     certificate neither stops it nor feeds it, by a message that a CallActor carries either.
+//     certificate neither stops it nor feeds it, by a message that a CallActor carries either. It
+//     is forgotten when it is over at all processes where it began.
 //   DSK-4  What the gate refused in this process, to whatever actor, stands in the audit log, too.
 //   DSK-5  Nothing that only nodes say to each other is passed on (messages/audience.hpp, AUD-3),
 //     whoever asks for it; that he asked stands in the audit log.
@@ -23,6 +24,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "actors/base/traced.hpp"
@@ -47,13 +49,19 @@ struct observed {
   fbs::ActorListT last;  ///< what it said last of all its actors
 };
 
+/// A view that somebody looks at.
+struct open_view {
+  viewer_actor viewer;
+  std::set<uint32_t> senders;  ///< the numbers of the processes where it is not over
+};
+
 struct desk_state {
   static inline const char* name = "desk";
 
   desk_options options;
   coordinator_actor coordinator;  ///< who told of the processes
   std::map<uint32_t, observed> processes;  ///< by their number; not those that have gone
-  std::map<uint64_t, viewer_actor> viewers;  ///< by subscription
+  std::map<uint64_t, open_view> views;     ///< by subscription
   bool ticking = false;
   std::shared_ptr<audit_log> audit;
 

@@ -60,6 +60,53 @@ TEST_CASE("desk: a view without a viewer, of a number that there is, or of no no
   CHECK(f.viewer.take_all<fbs::TraceBatch>().size() == 1);
 }
 
+TEST_CASE("desk: a view that begins at some nodes goes on there, and is stopped at silent ones") {
+  scripted_desk f;
+  f.meet_all();
+  const auto asked = f.person.ask(f.target, f.start(), f.viewer.self());
+  begun(only<fbs::TraceStart>(f.head), "head");
+  only<fbs::TraceStart>(f.a).refuse({errc::unavailable, "8 views are open already"});
+  const auto late = only<fbs::TraceStart>(f.b);
+  f.pass(1'500ms - 1ns);
+  CHECK(f.refused<fbs::TraceStarted>(asked) == errc::timeout);
+  f.pass(1ns);
+  const auto answer = f.person.answer_of<fbs::TraceStarted>(asked);
+  REQUIRE(answer);
+  CHECK(answer->unpack().nodes == std::vector<std::string>{"head"});
+  CHECK(told_to_stop(f.b));  // its records would come from a node that the viewer does not know of
+  begun(late, "b");
+  CHECK(f.counted("views") == 1);
+}
+
+TEST_CASE("desk: a view that begins nowhere is none, and who begins late is told to stop") {
+  scripted_desk f;
+  f.meet_all();
+  const auto asked = f.person.ask(f.target, f.start("?"), f.viewer.self());
+  only<fbs::TraceStart>(f.a).refuse({errc::unavailable, "8 views are open already"});
+  f.pass(1'500ms);
+  CHECK(f.refused<fbs::TraceStarted>(asked) == errc::timeout);
+  CHECK(f.counted("views") == 0);
+  CHECK(told_to_stop(f.b));
+  const auto again = f.person.ask(f.target, f.start("a"), f.viewer.self());
+  only<fbs::TraceStart>(f.a).refuse({errc::unavailable, "8 views are open already"});
+  CHECK(f.refused<fbs::TraceStarted>(again) == errc::unavailable);
+}
+
+TEST_CASE("desk: a viewer is watched while he has a view, and once") {
+  scripted_desk f;
+  f.meet_all();
+  f.look_at_head(1);
+  f.person.tell(f.target, f.stop(1));
+  f.look_at_head(1);
+  f.look_at_head(2);
+  f.person.tell(f.target, f.stop(1));
+  const auto card = board::instance().find("desk");
+  const auto came = card->view().received;
+  f.viewer.die();
+  CHECK(card->view().received == came + 1);
+  CHECK(f.counted("views") == 0);
+}
+
 TEST_CASE("desk: records go to the viewer of their view, and of no view to nobody") {
   scripted_desk f;
   f.meet_all();
@@ -145,4 +192,26 @@ TEST_CASE("DSK-3: another's certificate neither begins, stops nor feeds a view, 
   she.tell(f.target, f.stop());
   CHECK(only<fbs::TraceMore>(f.head)->credits() == 1);
   CHECK(told_to_stop(f.head));
+}
+
+TEST_CASE("desk: a view that is over at all its processes is forgotten, and its number is free") {
+  scripted_desk f;
+  f.meet_all();
+  const auto asked = f.person.ask(f.target, f.start(), f.viewer.self());
+  begun(only<fbs::TraceStart>(f.head), "head");
+  begun(only<fbs::TraceStart>(f.a), "a");
+  begun(only<fbs::TraceStart>(f.b), "b");
+  REQUIRE(f.person.answer_of<fbs::TraceStarted>(asked));
+  f.head.tell(f.target, f.batch(1, "the limit of 10 records is reached"));
+  f.head.tell(f.target, f.batch(1, "the limit of 10 records is reached"));
+  f.a.tell(f.target, f.batch(2));
+  f.b.die();
+  CHECK(f.counted("views") == 1);
+  f.a.tell(f.target, f.batch(2, "the viewer has not asked for more"));
+  CHECK(f.counted("views") == 0);
+  CHECK(f.viewer.take_all<fbs::TraceBatch>().size() == 4);
+  f.look_at_head();
+  CHECK(f.counted("views") == 1);
+  f.head.die();
+  CHECK(f.counted("views") == 0);
 }
