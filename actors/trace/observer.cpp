@@ -67,22 +67,24 @@ std::unique_ptr<fbs::ActorInfoT> info_of(observer_state& st, const actor_view& v
   return out;
 }
 
-msg<fbs::ActorList> list(observer_pointer self, const msg<fbs::ListActors>& m) {
+caf::result<msg<fbs::ActorList>> list(observer_pointer self, const msg<fbs::ListActors>& m) {
   auto& st = self->state;
   const auto pattern = m->actor() ? m->actor()->str() : "";
   const auto now = now_ns(*self);
-  return make_msg<fbs::ActorList>(context_of(*self, m.header()), [&](fbs::ActorListT& l) {
-    l.node = st.options.node;
-    l.host = st.options.host;
-    l.pid = static_cast<uint32_t>(getpid());
-    l.process = process_tag();
-    const auto clock = clock_now();
-    l.offset_ns = clock.offset_ns;
-    l.bound_ns = clock.bound_ns;
-    l.rejected = counts().all_rejected();
-    for (const auto& v : board::instance().view(m->dead()))
-      if (glob_match(pattern, v.path)) l.actors.push_back(info_of(st, v, now));
-  });
+  fbs::ActorListT l;
+  l.node = st.options.node;
+  l.host = st.options.host;
+  l.pid = static_cast<uint32_t>(getpid());
+  l.process = process_tag();
+  const auto clock = clock_now();
+  l.offset_ns = clock.offset_ns;
+  l.bound_ns = clock.bound_ns;
+  l.rejected = counts().all_rejected();
+  for (const auto& v : board::instance().view(m->dead()))
+    if (glob_match(pattern, v.path)) l.actors.push_back(info_of(st, v, now));
+  if (auto made = try_make_msg<fbs::ActorList>(context_of(*self, m.header()), l)) return *made;
+  return to_caf({errc::bad_data, fmt::format("the actors of {} are too many for one answer", l.node),
+                 "ask for fewer actors by a pattern"});
 }
 
 // -- calls ----------------------------------------------------------------------------------------
@@ -96,7 +98,11 @@ struct call_under_way {
 };
 
 void deliver(observer_pointer self, call_under_way& c) {
-  c.answer.deliver(make_msg<fbs::CallAnswers>(context_of(*self, c.cause), c.answers));
+  if (auto made = try_make_msg<fbs::CallAnswers>(context_of(*self, c.cause), c.answers))
+    c.answer.deliver(*made);
+  else
+    c.answer.deliver(to_caf({errc::bad_data, "the answers are too large for one message",
+                             "ask fewer actors by a pattern"}));
 }
 
 std::unique_ptr<fbs::FailureT> failure_of(const error& e) {
