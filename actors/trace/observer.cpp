@@ -127,12 +127,12 @@ caf::behavior any_answer(Answered answered, std::function<void(caf::error&)> fai
 
 /// One actor's part of a call. CAF's request() wants to know the answer's type; a person's message
 /// may have any, so this does what request() does with a behaviour for all of them.
-void ask_one(observer_pointer self, const std::shared_ptr<call_under_way>& c, const actor_view& who,
-             const caf::strong_actor_ptr& handle, const any_msg& m,
+void ask_one(observer_pointer self, const std::shared_ptr<call_under_way>& c,
+             const std::string& path, const caf::strong_actor_ptr& handle, const any_msg& m,
              std::chrono::milliseconds timeout) {
   const auto index = c->answers.answers.size();
   c->answers.answers.push_back(std::make_unique<fbs::CallAnswerT>());
-  c->answers.answers.back()->actor = who.path;
+  c->answers.answers.back()->actor = path;
   c->answers.answers.back()->node = self->state.options.node;
   ++c->missing;
   auto done = [self, c, index](auto&& fill) {
@@ -144,7 +144,7 @@ void ask_one(observer_pointer self, const std::shared_ptr<call_under_way>& c, co
       if (reply) a.message = encode(reply);
     });
   };
-  auto failed = [done, path = who.path](caf::error& e) {
+  auto failed = [done](caf::error& e) {
     done([&](fbs::CallAnswerT& a) { a.failure = failure_of(from_caf(e)); });
   };
   const auto id = self->new_request_id(caf::message_priority::normal);
@@ -166,11 +166,10 @@ caf::result<msg<fbs::CallAnswers>> pass_call(observer_pointer self, const msg<fb
   const auto stamped = readdress(*decoded, context_of(*self, m.header()));
   const std::chrono::milliseconds timeout(m->timeout_ms() > 0 ? m->timeout_ms() : default_call_ms);
   ++c->missing;  // held until all are asked
-  for (const auto& v : board::instance().view()) {
-    if (pattern.empty() || !glob_match(pattern, v.path) || v.key == self->card().key()) continue;
-    auto card = board::instance().find(v.path);
-    auto handle = card ? card->handle() : nullptr;
-    if (handle) ask_one(self, c, v, handle, stamped, timeout);
+  for (const auto& card : board::instance().living()) {  // several may bear one path
+    const auto path = card->path();
+    if (pattern.empty() || !glob_match(pattern, path) || card->key() == self->card().key()) continue;
+    if (const auto handle = card->handle()) ask_one(self, c, path, handle, stamped, timeout);
   }
   if (--c->missing == 0) deliver(self, *c);
   return c->answer;

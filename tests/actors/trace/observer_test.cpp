@@ -120,6 +120,13 @@ TEST_CASE("observer: a call reaches neither nobody's path, nor the observer itse
     CHECK(f.called(f.carrying(question, whom)).answers.empty());
 }
 
+TEST_CASE("observer: of two actors of one path each is told, once") {
+  scripted_observer f;
+  const auto one = f.spawn(subject, "subject/twin"), two = f.spawn(subject, "subject/twin");
+  CHECK(f.called(f.carrying(f.pause(), "subject/twin")).answers.size() == 2);
+  for (const auto& a : f.list("subject/twin").actors) CHECK(a->handled == 1);
+}
+
 TEST_CASE("OBS-3: an actor that is silent, refuses, dies, or has nothing to say is answered for") {
   scripted_observer f;
   const auto one = f.spawn(subject, "subject/1");
