@@ -35,6 +35,13 @@ double rate_of(observer_state& st, const actor_view& v, int64_t now) {
   return r.per_s;
 }
 
+/// Of those that have ended.
+void forget_rates(observer_state& st) {
+  std::unordered_set<uint64_t> living;
+  for (const auto& card : board::instance().living()) living.insert(card->key());
+  std::erase_if(st.rates, [&](const auto& r) { return !living.contains(r.first); });
+}
+
 std::unique_ptr<fbs::ActorInfoT> info_of(observer_state& st, const actor_view& v, int64_t now) {
   auto out = std::make_unique<fbs::ActorInfoT>();
   auto& i = *out;
@@ -82,6 +89,7 @@ caf::result<msg<fbs::ActorList>> list(observer_pointer self, const msg<fbs::List
   l.rejected = counts().all_rejected();
   for (const auto& v : board::instance().view(m->dead()))
     if (glob_match(pattern, v.path)) l.actors.push_back(info_of(st, v, now));
+  forget_rates(st);
   if (auto made = try_make_msg<fbs::ActorList>(context_of(*self, m.header()), l)) return *made;
   return to_caf({errc::bad_data, fmt::format("the actors of {} are too many for one answer", l.node),
                  "ask for fewer actors by a pattern"});

@@ -57,6 +57,33 @@ TEST_CASE("observer: a list is of what fits the pattern, with the dead where the
   CHECK(f.list("observer/n1").actors.size() == 1);
 }
 
+TEST_CASE("observer: a rate is of the last half second or more, and the dead leave none behind") {
+  scripted_observer f;
+  auto one = f.spawn(subject, "subject/1");
+  const auto rate = [&] { return f.list("subject/1").actors.at(0)->handled_per_s; };
+  rate();
+  for (int i = 0; i < 100; ++i) f.person.tell(one, f.pause());
+  f.pass(499ms);
+  const auto before = rate();
+  f.pass(1ms);
+  CHECK(rate() == doctest::Approx(200));
+  CHECK(before != doctest::Approx(200));
+  f.pass(500ms);
+  CHECK(rate() == 0);
+  auto* state = &static_cast<traced_pointer<observer_actor, trace::observer_state>>(
+                     caf::actor_cast<caf::abstract_actor*>(f.target))
+                     ->state;
+  f.list("");
+  const auto known = state->rates.size();
+  for (int i = 0; i < 10; ++i) {
+    const auto brief = f.spawn(subject, "subject/brief");
+    f.list("subject/*");
+    f.person.tell(brief, f.make<fbs::StopTraining>([](auto&) {}));
+  }
+  f.list("subject/*");
+  CHECK(state->rates.size() <= known);
+}
+
 TEST_CASE("observer: actors that are too many for one message are refused, and it lives on") {
   scripted_observer f;
   std::vector<subject_actor> all;
