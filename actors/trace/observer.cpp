@@ -130,6 +130,9 @@ caf::behavior any_answer(Answered answered, std::function<void(caf::error&)> fai
   handlers = handlers.or_else([answered](const msg<fbs::table>& m) { answered(m); });
   TROUPE_MESSAGES(TROUPE_HANDLER)
 #undef TROUPE_HANDLER
+  // The one answer to a person that has a handle beside it.
+  handlers = handlers.or_else(
+      [answered](const msg<fbs::DeskFound>& m, const caf::strong_actor_ptr&) { answered(m); });
   return handlers.or_else([failed](caf::error& e) { failed(e); });
 }
 

@@ -204,6 +204,17 @@ TEST_CASE("OBS-3: an answer that comes late changes nothing any more") {
   CHECK(f.called(f.carrying(f.pause(), "nobody")).answers.empty());
 }
 
+TEST_CASE("OBS-3: an answer with a handle beside it ends the call as well") {
+  scripted_observer f;
+  const auto one = f.spawn(subject, "subject/1");
+  const auto all = f.called(f.carrying(f.make<fbs::FindDesk>([](auto&) {}), "subject/1"));
+  REQUIRE(all.answers.size() == 1);
+  CHECK_FALSE(all.answers[0]->failure);
+  const auto found = decode(all.answers[0]->message);
+  REQUIRE(found);
+  CHECK(found->type() == message_traits<fbs::DeskFound>::id);
+}
+
 TEST_CASE("OBS-3: answers that are too large for one message are refused, and it lives on") {
   scripted_observer f;
   std::vector<subject_actor> all;
