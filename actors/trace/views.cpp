@@ -75,6 +75,12 @@ batch_head head_of(const observer_state& st) {
   return h;
 }
 
+/// The viewer cannot take it: the next batch says how much it was, and who its actors are.
+void leave_out(subscription& v, const fbs::TraceBatchT& b) {
+  v.dropped += b.records.size() / sizeof(trace_record) + b.messages.size();
+  for (const auto& a : b.actors) v.named.erase(a->number);
+}
+
 void send_batches(observer_pointer self, uint64_t id, subscription& v, batch_content content,
                   std::string over) {
   std::unordered_set<uint32_t> seen;
@@ -89,6 +95,10 @@ void send_batches(observer_pointer self, uint64_t id, subscription& v, batch_con
   auto batches = make_batches(head, std::move(content));
   batches.back().over = std::move(over);
   for (auto& b : batches) {
+    if (v.credits == 0 && b.over.empty()) {  // OBS-2; why it is over is told in any case
+      leave_out(v, b);
+      continue;
+    }
     b.sequence = ++v.sequence;
     if (v.credits > 0) --v.credits;
     auto to = caf::actor_cast<desk_actor>(v.viewer);
@@ -155,7 +165,7 @@ void grant(observer_pointer self, const msg<fbs::TraceMore>& m) {
   const auto it = self->state.views.find(m->subscription());
   if (it == self->state.views.end()) return;
   auto& v = it->second;
-  v.credits = std::min<uint32_t>(v.credits + m->credits(), 64);
+  v.credits = static_cast<uint32_t>(std::min<uint64_t>(uint64_t{v.credits} + m->credits(), 64));
   v.until_ns = now_ns(*self) + v.lease_ns;
 }
 
