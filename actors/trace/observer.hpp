@@ -6,7 +6,8 @@
 //
 // Invariants
 //   OBS-1  A subscription ends by itself: at its limit, when its lease is not renewed, or when its
-//     viewer is gone; the viewer is told why where it can be.
+//     viewer is gone; the viewer is told why where it can be. A viewer of whom nothing is to be
+//     shown gets an empty batch twice a lease, so that he asks for more.
 //   OBS-2  At most `subscription_limit` at a time; without credit from the viewer records are
 //     dropped and counted, never kept.
 //   OBS-3  Every call it passes on has a finite timeout and ends in one answer.
@@ -50,6 +51,7 @@ struct subscription {
   uint64_t dropped = 0;  ///< for want of credit
   int64_t lease_ns = 0;
   int64_t until_ns = 0;
+  int64_t said_ns = 0;  ///< when the viewer was last sent anything
   std::unordered_set<uint32_t> named;  ///< actors the viewer knows already
 };
 

@@ -93,6 +93,7 @@ void send_batches(observer_pointer self, uint64_t id, subscription& v, batch_con
   head.lost = v.reader.lost();
   head.dropped = v.dropped + v.filter.over_rate() + tap::instance().dropped();
   auto batches = make_batches(head, std::move(content));
+  v.said_ns = now_ns(*self);
   batches.back().over = std::move(over);
   for (auto& b : batches) {
     if (v.credits == 0 && b.over.empty()) {  // OBS-2; why it is over is told in any case
@@ -149,7 +150,8 @@ caf::result<msg<fbs::TraceStarted>> begin_view(observer_pointer self, const msg<
                     record_reader(!m->past()));
   view.payloads = m->payloads();
   view.lease_ns = lease;
-  view.until_ns = now_ns(*self) + lease;
+  view.said_ns = now_ns(*self);
+  view.until_ns = view.said_ns + lease;
   if (!m->past()) view.reader.read(1);  // from here on
   st.views.emplace(m->subscription(), std::move(view));
   self->monitor(caf::actor_cast<caf::actor>(viewer));
@@ -197,7 +199,8 @@ void look(observer_pointer self) {
     if (v.payloads) content.messages = take_messages(v, messages);
     if (v.credits == 0) {  // OBS-2
       v.dropped += content.records.size() + content.messages.size();
-    } else if (!content.records.empty() || !content.messages.empty()) {
+    } else if (!content.records.empty() || !content.messages.empty() ||
+               now - v.said_ns >= v.lease_ns / 2) {  // OBS-1: else he has nothing to answer
       send_batches(self, id, v, std::move(content), "");
     }
     if (v.filter.exhausted())  // OBS-1

@@ -140,6 +140,25 @@ TEST_CASE("OBS-1: a view ends when its lease is not renewed, and the lease is 1 
   }
 }
 
+TEST_CASE("OBS-1: a view in which nothing happens goes on while its viewer answers") {
+  scripted_observer f;
+  auto s = f.rule();
+  s.lease_ms = 10'000;
+  CHECK(f.begin(s) == errc::none);
+  size_t said = 0;
+  for (int i = 0; i < 600; ++i) {
+    f.pass(100ms);
+    const auto all = f.batches();
+    said += all.size();
+    CHECK(f.over(all).empty());
+    for (const auto& b : all) {
+      CHECK(b.records.empty());
+      f.more(1);
+    }
+  }
+  CHECK(said == 12);  // twice a lease, and no more
+}
+
 TEST_CASE("OBS-1: when its viewer goes all his views end, and those of others go on") {
   scripted_observer f;
   const auto one = f.spawn(subject, "subject/1");
