@@ -91,7 +91,8 @@ caf::result<msg<fbs::ActorList>> list(observer_pointer self, const msg<fbs::List
     if (glob_match(pattern, v.path)) l.actors.push_back(info_of(st, v, now));
   forget_rates(st);
   if (auto made = try_make_msg<fbs::ActorList>(context_of(*self, m.header()), l)) return *made;
-  return to_caf({errc::bad_data, fmt::format("the actors of {} are too many for one answer", l.node),
+  return to_caf({errc::bad_data,
+                 fmt::format("the actors of {} are too many for one answer", l.node),
                  "ask for fewer actors by a pattern"});
 }
 
@@ -179,7 +180,8 @@ caf::result<msg<fbs::CallAnswers>> pass_call(observer_pointer self, const msg<fb
   ++c->missing;  // held until all are asked
   for (const auto& card : board::instance().living()) {  // several may bear one path
     const auto path = card->path();
-    if (pattern.empty() || !glob_match(pattern, path) || card->key() == self->card().key()) continue;
+    if (pattern.empty() || !glob_match(pattern, path) || card->key() == self->card().key())
+      continue;
     if (const auto handle = card->handle()) ask_one(self, c, path, handle, stamped, timeout);
   }
   if (--c->missing == 0) deliver(self, *c);

@@ -51,7 +51,7 @@ struct subscription {
   uint64_t dropped = 0;  ///< for want of credit
   int64_t lease_ns = 0;
   int64_t until_ns = 0;
-  int64_t said_ns = 0;  ///< when the viewer was last sent anything
+  int64_t said_ns = 0;                 ///< when the viewer was last sent anything
   std::unordered_set<uint32_t> named;  ///< actors the viewer knows already
 };
 

@@ -107,6 +107,12 @@ void send_batches(observer_pointer self, uint64_t id, subscription& v, batch_con
   }
 }
 
+/// Whether somebody has a view.
+bool looks(const observer_state& st, const caf::strong_actor_ptr& viewer) {
+  return std::any_of(st.views.begin(), st.views.end(),
+                     [&](const auto& v) { return v.second.viewer == viewer; });
+}
+
 void keep_ticking(observer_pointer self) {
   auto& st = self->state;
   if (st.ticking || st.views.empty()) return;
@@ -153,8 +159,8 @@ caf::result<msg<fbs::TraceStarted>> begin_view(observer_pointer self, const msg<
   view.said_ns = now_ns(*self);
   view.until_ns = view.said_ns + lease;
   if (!m->past()) view.reader.read(1);  // from here on
+  if (!looks(st, viewer)) self->monitor(caf::actor_cast<caf::actor>(viewer));
   st.views.emplace(m->subscription(), std::move(view));
-  self->monitor(caf::actor_cast<caf::actor>(viewer));
   set_tap(st);
   keep_ticking(self);
   return make_msg<fbs::TraceStarted>(context_of(*self, m.header()), [&](auto& s) {
@@ -176,7 +182,9 @@ void end_view(observer_pointer self, uint64_t id, const std::string& why) {
   const auto it = st.views.find(id);
   if (it == st.views.end()) return;
   if (!why.empty()) send_batches(self, id, it->second, {}, why);
+  const auto viewer = it->second.viewer;
   st.views.erase(it);
+  if (!looks(st, viewer)) self->demonitor(viewer->address());
   set_tap(st);
 }
 

@@ -178,6 +178,19 @@ TEST_CASE("OBS-1: when its viewer goes all his views end, and those of others go
   for (uint64_t id = 4; id < 11; ++id) CHECK(f.begin(f.rule(id), other.self()) == errc::none);
 }
 
+TEST_CASE("observer: a viewer is watched while he has a view, and once") {
+  scripted_observer f;
+  CHECK(f.begin(f.rule(1)) == errc::none);
+  f.stop(1);
+  CHECK(f.begin(f.rule(1)) == errc::none);
+  CHECK(f.begin(f.rule(2)) == errc::none);
+  f.stop(1);
+  const auto card = board::instance().find("observer/n1");
+  const auto came = card->view().received;
+  f.viewer.die();
+  CHECK(card->view().received == came + 1);
+}
+
 // -- credit ---------------------------------------------------------------------------------------
 
 TEST_CASE("OBS-2: without credit records are left out and counted, and come again with it") {
