@@ -205,10 +205,8 @@ void look(observer_pointer self) {
     for (const auto& r : v.reader.read(records_a_look))
       if (v.filter.passes(r, now)) content.records.push_back(r);
     if (v.payloads) content.messages = take_messages(v, messages);
-    if (v.credits == 0) {  // OBS-2
-      v.dropped += content.records.size() + content.messages.size();
-    } else if (!content.records.empty() || !content.messages.empty() ||
-               now - v.said_ns >= v.lease_ns / 2) {  // OBS-1: else he has nothing to answer
+    if (!content.records.empty() || !content.messages.empty() ||
+        now - v.said_ns >= v.lease_ns / 2) {  // OBS-1: else he has nothing to answer
       send_batches(self, id, v, std::move(content), "");
     }
     if (v.filter.exhausted())  // OBS-1
