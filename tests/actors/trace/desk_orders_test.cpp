@@ -1,6 +1,7 @@
 // What a person tells the cluster by the desk: to whom it is passed on, what is refused, what is
 // answered, and what the audit log says by then.
 #include "actors/trace/desk.hpp"
+#include "actors/trace/observer.hpp"
 
 #include <fmt/format.h>
 
@@ -392,6 +393,13 @@ TEST_CASE("DSK-4: what the gate refused stands in the log, and nobody writes it 
   const auto look = she.ask(f.target, f.view_of("a"));  // that she may
   f.answer_looks({f.a});
   CHECK(she.answer_of<fbs::ClusterView>(look));
+  const auto observer = f.spawn(trace::observer, trace::observer_options{});
+  she.tell(observer, a_kill(f));
+  CHECK(f.lines().size() == 4);
+  caf::anon_send_exit(f.target, caf::exit_reason::kill);
+  f.settle();
+  she.tell(observer, a_kill(f));
+  CHECK(f.lines().size() == 4);
 }
 
 TEST_CASE("desk: without an audit log commands are done, and nothing is kept") {

@@ -112,6 +112,9 @@ TEST_CASE("DSK-1: a view waits 1.5 s for who is silent, and tells what he said l
   CHECK(silent.actors[1]->handling_for_ns == 2 + age_ns);
   CHECK(silent.actors[2]->uptime_ns == 5);  // it has ended
   CHECK(silent.actors[2]->state_for_ns == 5);
+  const auto living = f.person.ask(f.target, f.view_of("b"));
+  f.pass(1'500ms);
+  CHECK(f.person.answer_of<fbs::ClusterView>(living)->unpack().nodes[0]->actors.size() == 2);
 }
 
 TEST_CASE("DSK-1: one that has never been heard of is there all the same, silent") {
@@ -148,7 +151,7 @@ TEST_CASE("desk: a view has the head first, then the nodes by name, and what fit
     const auto look = only<fbs::ListActors>(p);
     CHECK_FALSE(look->actor());  // the whole list is kept, and cut here
     look.answer<fbs::ActorList>([&](fbs::ActorListT& l) {
-      l.node = p.self() == f.b.self() ? "b" : p.self() == f.head.self() ? "head" : "a";
+      l.node = p.self() == f.b.self() ? "head" : p.self() == f.a.self() ? "a" : "b";
       for (const auto* path : {"stage/0", "worker/0"}) {
         l.actors.push_back(std::make_unique<fbs::ActorInfoT>());
         l.actors.back()->path = path;

@@ -191,6 +191,22 @@ TEST_CASE("observer: a viewer is watched while he has a view, and once") {
   CHECK(card->view().received == came + 1);
 }
 
+TEST_CASE("observer: it looks ten times a second while there is a view, and rests without") {
+  scripted_observer f;
+  CHECK(f.begin(f.rule(1)) == errc::none);
+  CHECK(f.begin(f.rule(2)) == errc::none);
+  const auto card = board::instance().find("observer/n1");
+  auto came = card->view().received;
+  f.pass(1s);
+  CHECK(card->view().received == came + 10);
+  f.stop(1);
+  f.stop(2);
+  f.pass(100ms);
+  came = card->view().received;
+  f.pass(1s);
+  CHECK(card->view().received == came);
+}
+
 // -- credit ---------------------------------------------------------------------------------------
 
 TEST_CASE("OBS-2: without credit records are left out and counted, and come again with it") {
