@@ -1,10 +1,6 @@
 // Files around the shards, and the one rename that makes them a checkpoint.
 #include "actors/checkpoint/archive.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 
@@ -109,9 +105,10 @@ bool is_exported(const cp::reader& from, const fs::path& folder) {
 
 /// The export takes the place of an older one whole, or not at all. Nothing is done again that a
 /// run before did.
-result<fs::path> export_checkpoint(const fs::path& from, const fs::path& folder) {
-  TROUPE_TRY(held, cp::reading::begin(from));
-  TROUPE_TRY(r, cp::reader::open(from));
+result<fs::path> export_checkpoint(io::file_system& files, const fs::path& from,
+                                   const fs::path& folder) {
+  TROUPE_TRY(held, cp::reading::begin(files, from));
+  TROUPE_TRY(r, cp::reader::open(files, from));
   return export_to(
       folder, [&](const fs::path& to) { return is_exported(r, to); },
       [&](const fs::path& to) -> status {
@@ -139,17 +136,6 @@ result<fs::path> export_to(const fs::path& folder,
     return to;
   }
   return refused.error();
-}
-
-status make_folder(const fs::path& dir) {
-  std::vector<fs::path> parents;
-  std::error_code code;
-  for (auto p = dir; !fs::exists(p, code) && p != p.parent_path(); p = p.parent_path())
-    parents.push_back(p.parent_path());
-  fs::create_directories(dir, code);
-  if (code) return error::system(fmt::format("make the folder {}", dir.string()), code.value());
-  for (const auto& parent : parents) TROUPE_CHECK(io::fsync_directory(parent));
-  return {};
 }
 
 result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
@@ -198,42 +184,12 @@ result<fs::path> commit(io::disk& d, const archive_options& options,
                          others);
 }
 
-/// Whether `latest` is free or ours: a link to a checkpoint beside it.
-bool may_point(const fs::path& link) {
-  std::error_code code;
-  const auto there = fs::symlink_status(link, code);
-  if (there.type() == fs::file_type::not_found) return true;
-  return fs::is_symlink(there) &&
-         cp::parse_folder_name(fs::read_symlink(link, code).string()).has_value();
-}
-
-/// The link itself, whatever it points to.
-io::unique_fd open_link(const fs::path& link) {
-  return io::unique_fd(::open(link.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
-}
-
-/// Makes the link that becomes `latest`. One of that name was left by a process that was killed in
-/// between and had our number: containers give the same one at each start.
-std::error_code make_link(const fs::path& target, const fs::path& made) {
-  std::error_code code;
-  fs::create_directory_symlink(target, made, code);
-  if (code != std::errc::file_exists || !may_point(made)) return code;
-  if (const auto left = open_link(made)) static_cast<void>(io::remove_own_file(made, left.get()));
-  fs::create_directory_symlink(target, made, code);
-  return code;
-}
-
-void point_latest(const fs::path& complete) {
+status point_latest(io::file_system& files, const fs::path& complete) {
+  const auto is_ours = [](const std::string& target) {
+    return cp::parse_folder_name(target).has_value();
+  };
   const auto link = complete.parent_path() / "latest";
-  const auto made = complete.parent_path() / fmt::format(".latest.tmp-{}", ::getpid());
-  if (!may_point(link)) return spdlog::warn("{} is not this program's: it stays", link.string());
-  auto code = make_link(complete.filename(), made);
-  if (code) return spdlog::warn("{} is not made: {}", made.string(), code.message());
-  const auto ours = open_link(made);
-  fs::rename(made, link, code);
-  if (!code) return;
-  spdlog::warn("{} does not point to the newest checkpoint: {}", link.string(), code.message());
-  static_cast<void>(io::remove_own_file(made, ours.get()));
+  return files.point_link(link, complete.filename().string(), is_ours);
 }
 
 namespace {
@@ -250,40 +206,40 @@ void show(archive_pointer self, const char* state) {
                       self->state.abandoned));
 }
 
-std::pair<uint64_t, uint64_t> identity_of(const fs::path& dir) {
-  struct stat facts {};
-  if (::stat(dir.c_str(), &facts) != 0) return {};
-  return {facts.st_dev, facts.st_ino};
+std::optional<io::folder_identity> identity_of(archive_state& st) {
+  const auto found = st.disk->identity(st.options.dir);
+  return found ? std::optional(*found) : std::nullopt;
 }
 
 /// ARC-4. Which of its parents are new is not known, nor whether each may be opened.
 void settle_folder(archive_state& st) {
-  const auto now = identity_of(st.options.dir);
+  const auto now = identity_of(st);
   if (std::exchange(st.folder, now) == now) return;
   spdlog::warn("{} was taken away and made again", st.options.dir.string());
   for (auto p = st.options.dir; p != p.parent_path(); p = p.parent_path())
-    if (!io::fsync_directory(p.parent_path())) return;
+    if (!st.disk->sync_dir(p.parent_path())) return;
 }
 
 /// ARC-5
 void make_again(archive_state& st) {
-  std::error_code code;
-  if (fs::exists(fs::symlink_status(st.options.dir, code))) return;
+  const auto there = st.disk->identity(st.options.dir);
+  if (there || there.error().code != errc::not_found) return;
   spdlog::warn("{} was taken away: it is made again", st.options.dir.string());
-  if (auto made = make_folder(st.options.dir); !made) spdlog::warn("{}", render(made.error()));
-  st.folder = identity_of(st.options.dir);
+  if (auto made = io::make_folders(*st.disk, st.options.dir); !made)
+    spdlog::warn("{}", render(made.error()));
+  st.folder = identity_of(st);
 }
 
 caf::result<msg<fbs::CheckpointFolder>> open(archive_pointer self, const msg<fbs::OpenArchive>& m) {
   auto& st = self->state;
   st.options.dir = fs::absolute(st.options.dir).lexically_normal();
   if (!st.options.dir.has_filename()) st.options.dir = st.options.dir.parent_path();  // "dir/"
-  if (auto made = make_folder(st.options.dir); !made) return to_caf(made.error());
   if (auto shares = shares_of(st.options.plan); !shares) return to_caf(shares.error());
-  auto disk = io::open_disk({io::disk_backend::threads, 1, 1, {}});
+  auto disk = st.options.storage->open_disk({io::disk_backend::threads, 1, 1, {}});
   if (!disk) return to_caf(disk.error());
+  if (auto made = io::make_folders(**disk, st.options.dir); !made) return to_caf(made.error());
   st.disk = std::move(*disk);
-  st.folder = identity_of(st.options.dir);
+  st.folder = identity_of(st);
   return folder(self, m.header(), st.options.dir);
 }
 
@@ -299,7 +255,9 @@ caf::result<msg<fbs::CheckpointFolder>> commit(archive_pointer self,
     ++st.committed;
     settle_folder(st);
     rp.deliver(folder(self, m.header(), *done));
-    if (m->step() >= st.newest) point_latest(*done);
+    if (m->step() >= st.newest)
+      if (auto made = point_latest(*st.disk, *done); !made)
+        spdlog::warn("latest does not point to {}: {}", done->string(), render(made.error()));
     st.newest = std::max(st.newest, m->step());
     remove_expired(st);
   } else {
@@ -346,7 +304,8 @@ archive_actor::behavior_type archive(archive_pointer self, archive_options optio
   guard_mailbox(self);
   introduce(self, "archive");
   self->state.options = std::move(options);
-  self->state.caretaker = cp::caretaker(self->state.options.origin);
+  auto& st = self->state;
+  st.caretaker = cp::caretaker(st.options.origin, st.options.storage->files());
   show(self, "idle");
   return {
       status_handler(self),
@@ -356,7 +315,8 @@ archive_actor::behavior_type archive(archive_pointer self, archive_options optio
       [self](const msg<fbs::ExportModel>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
         show(self, "exporting");
         const auto to = fs::absolute(text_of(m->directory()));
-        auto done = export_checkpoint(text_of(m->checkpoint()), to);
+        auto done = export_checkpoint(self->state.options.storage->files(),
+                                      text_of(m->checkpoint()), to);
         show(self, "idle");
         if (!done) return to_caf(done.error().within("export the model"));
         return folder(self, m.header(), *done);

@@ -31,12 +31,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include "actors/base/traced.hpp"
 #include "actors/train/plan.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/checkpoint/save.hpp"
+#include "io/disk/storage.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::checkpoint {
@@ -47,10 +49,8 @@ struct archive_options {
   uint64_t epoch = 0;
   train::job_plan plan;
   io::checkpoint::origin origin = {};  ///< the launch that saves
+  io::storage* storage = &io::local_storage();  ///< outlives the archive
 };
-
-/// Makes a folder whose name, and those of the parents made with it, survive a power cut.
-status make_folder(const std::filesystem::path& dir);
 
 /// The shares of all ranks in a save of this job, by rank: as each rank computes its own (ARC-3).
 result<std::vector<io::checkpoint::rank_plan>> shares_of(const train::job_plan& plan);
@@ -67,15 +67,16 @@ result<std::filesystem::path> export_to(
     const std::function<status(const std::filesystem::path&)>& make);
 
 /// Makes `latest` in the folder of checkpoints a link to the newest one: a hint for people, which
-/// nothing reads by itself and no sync covers.
-void point_latest(const std::filesystem::path& complete);
+/// nothing reads by itself and no sync covers. Errors: permission where a person's file has the
+/// name; io.
+status point_latest(io::file_system& files, const std::filesystem::path& complete);
 
 struct archive_state {
   static inline const char* name = "archive";
   archive_options options;
   std::unique_ptr<io::disk> disk;
   io::checkpoint::caretaker caretaker;
-  std::pair<uint64_t, uint64_t> folder;  ///< device and inode of options.dir (ARC-4)
+  std::optional<io::folder_identity> folder;  ///< of options.dir (ARC-4)
   std::set<uint64_t> held;  ///< steps that are being copied: retention leaves them alone
   uint64_t committed = 0, abandoned = 0;
   uint64_t newest = 0;  ///< step: two may be under way, and the older one be the later to commit

@@ -8,7 +8,6 @@
 
 #include "actors/base/context.hpp"
 #include "io/checkpoint/catalog.hpp"
-#include "io/checkpoint/hold.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::checkpoint {
@@ -22,54 +21,62 @@ using carrier_pointer = traced_pointer<carrier_actor, carrier_state>;
 
 constexpr int disk_threads = 2;  ///< one writes, one may hang
 
-/// From folder to folder.
-class folder_files final : public carrier_files {
- public:
-  explicit folder_files(const carrier_options& o) : tier_(o.tier), caretaker_(o.origin) {}
+/// Whether a folder is another by name only.
+bool is_same_folder(io::file_system& files, const fs::path& one, const fs::path& other) {
+  const auto first = files.identity(one), second = files.identity(other);
+  return first && second && *first == *second;
+}
 
-  status begin(const fs::path& from) override {
-    const fs::path dir = tier_.dir;
-    std::error_code code;
-    fs::create_directories(dir, code);
-    if (code) return error::system(fmt::format("make the folder {}", dir.string()), code.value());
-    if (fs::equivalent(from.parent_path(), dir, code))
-      return error{errc::bad_config,
-                   fmt::format("{} is the folder of the first tier", dir.string()),
-                   "name another in checkpoint.second.dir"};
-    TROUPE_TRY(source, cp::reading::begin(from));
-    TROUPE_TRY(disk, io::open_disk({io::disk_backend::threads, disk_threads, disk_threads, {}}));
-    TROUPE_TRY(copy, cp::copier::begin(*disk, cp::folder_source(from, io::pages::drop), dir));
-    source_ = std::move(source);
-    disk_ = std::move(disk);
-    copy_ = std::move(copy);
-    return {};
-  }
-  result<uint64_t> advance() override { return copy_->advance(); }
-  bool finished() const override { return copy_->finished(); }
-  cp::copy_progress progress() const override {
-    return copy_ ? copy_->progress() : cp::copy_progress{};
-  }
-  void leave() override {
-    copy_.reset();
-    disk_.reset();
-    source_.reset();
-  }
-  bool holds(const fs::path& from) const override {
-    return cp::holds_copy(tier_.dir, *cp::folder_source(from));
-  }
-  status retain() override {
-    return caretaker_.retain(
-        tier_.dir, {static_cast<uint64_t>(tier_.keep), static_cast<uint64_t>(tier_.keep_every),
-                    static_cast<uint64_t>(tier_.keep_best)});
-  }
+}  // namespace
 
- private:
-  config::second_tier_section tier_;
-  cp::caretaker caretaker_;
-  std::unique_ptr<io::disk> disk_;
-  std::unique_ptr<cp::copier> copy_;   ///< goes before its disk
-  std::optional<cp::reading> source_;  ///< keeps what is copied there
-};
+// -- files ----------------------------------------------------------------------------------------
+
+tier_copies::tier_copies(config::second_tier_section tier, const cp::origin& launch,
+                         io::storage& storage)
+    : tier_(std::move(tier)), storage_(&storage), caretaker_(launch, storage.files()) {}
+
+status tier_copies::begin(const fs::path& from) {
+  const fs::path dir = tier_.dir;
+  auto& files = storage_->files();
+  TROUPE_CHECK(io::make_folders(files, dir));
+  if (is_same_folder(files, from.parent_path(), dir))
+    return error{errc::bad_config, fmt::format("{} is the folder of the first tier", dir.string()),
+                 "name another in checkpoint.second.dir"};
+  TROUPE_TRY(source, cp::reading::begin(files, from));
+  TROUPE_TRY(disk,
+             storage_->open_disk({io::disk_backend::threads, disk_threads, disk_threads, {}}));
+  TROUPE_TRY(copy,
+             cp::copier::begin(*disk, cp::folder_source(files, from, io::pages::drop), dir));
+  source_ = std::move(source);
+  disk_ = std::move(disk);
+  copy_ = std::move(copy);
+  return {};
+}
+
+cp::copy_progress tier_copies::progress() const {
+  return copy_ ? copy_->progress() : cp::copy_progress{};
+}
+
+void tier_copies::leave() {
+  copy_.reset();
+  disk_.reset();
+  source_.reset();
+}
+
+bool tier_copies::holds(const fs::path& from) const {
+  auto& files = storage_->files();
+  return cp::holds_copy(files, tier_.dir, *cp::folder_source(files, from));
+}
+
+status tier_copies::retain() {
+  return caretaker_.retain(
+      tier_.dir, {static_cast<uint64_t>(tier_.keep), static_cast<uint64_t>(tier_.keep_every),
+                  static_cast<uint64_t>(tier_.keep_best)});
+}
+
+// -- messages -------------------------------------------------------------------------------------
+
+namespace {
 
 void begin_next(carrier_pointer self);
 
@@ -80,7 +87,7 @@ std::string number_or_null(const std::optional<uint64_t>& n) {
 void show(carrier_pointer self) {
   const auto& st = self->state;
   const auto& now = st.policy.under_way();
-  const auto p = st.files->progress();
+  const auto p = st.copies->progress();
   const double s = static_cast<double>(now_ns(*self) - st.copy_began_ns) / 1e9;
   const double rate = now && s > 0 ? static_cast<double>(p.written) / s : 0;
   const auto& c = st.policy.counted();
@@ -130,7 +137,7 @@ void say_farewell(carrier_pointer self, const status& how) {
 void ended(carrier_pointer self, const status& how) {
   auto& st = self->state;
   const auto step = st.policy.under_way()->step;
-  st.files->leave();
+  st.copies->leave();
   hold(self, step, false);
   const bool asked = st.last && st.last->step == step;
   switch (st.policy.ended(how)) {
@@ -148,7 +155,7 @@ void ended(carrier_pointer self, const status& how) {
       break;
   }
   if (how)
-    if (auto kept = st.files->retain(); !kept)
+    if (auto kept = st.copies->retain(); !kept)
       spdlog::warn("retention of the second tier: {}", render(kept.error()));
   if (asked) say_farewell(self, how);
   begin_next(self);
@@ -160,7 +167,7 @@ void begin_next(carrier_pointer self) {
   if (!next) return show(self);
   hold(self, next->step, true);
   st.copy_began_ns = now_ns(*self);
-  if (auto begun = st.files->begin(next->directory); !begun) return ended(self, begun);
+  if (auto begun = st.copies->begin(next->directory); !begun) return ended(self, begun);
   show(self);
   self->send(self, caf::tick_atom_v);
 }
@@ -170,9 +177,9 @@ void advance(carrier_pointer self) {
   auto& st = self->state;
   if (!st.policy.under_way()) return;
   const auto began = now_ns(*self);
-  const auto moved = st.files->advance();
+  const auto moved = st.copies->advance();
   if (!moved) return ended(self, moved.error());
-  if (st.files->finished()) return ended(self, {});
+  if (st.copies->finished()) return ended(self, {});
   st.limit.spend(*moved, began);
   show(self);
   const auto pause = st.limit.wait_ns(now_ns(*self));
@@ -196,7 +203,7 @@ caf::result<msg<fbs::CheckpointFolder>> finish(carrier_pointer self,
   const auto& now = st.policy.under_way();
   const bool copying = now && now->step == what.step;
   // Of a run before this one, or the very checkpoint that this one began from.
-  if (!copying && st.files->holds(what.directory)) {
+  if (!copying && st.copies->holds(what.directory)) {
     say_farewell(self, {});
     return answer;
   }
@@ -212,9 +219,8 @@ carrier_actor::behavior_type carrier(carrier_pointer self, carrier_options optio
   introduce(self, "carrier");
   auto& st = self->state;
   st.options = std::move(options);
-  const auto& make = st.options.make_files;
-  st.files = make ? make() : std::make_unique<folder_files>(st.options);
   const auto& tier = st.options.tier;
+  st.copies.emplace(tier, st.options.origin, *st.options.storage);
   st.policy = carry_policy(static_cast<uint64_t>(tier.every));
   st.limit = cp::rate_limit(static_cast<uint64_t>(tier.bytes_per_second));
   show(self);

@@ -18,7 +18,6 @@
 #pragma once
 
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -27,37 +26,49 @@
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/carry_policy.hpp"
 #include "io/checkpoint/copy.hpp"
+#include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/rate_limit.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/config/job.hpp"
+#include "io/disk/storage.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::checkpoint {
-
-/// What a carrier does to files. It blocks.
-class carrier_files {
- public:
-  virtual ~carrier_files() = default;
-  /// Begins the copy of a checkpoint. Errors: as of copier::begin.
-  virtual status begin(const std::filesystem::path& from) = 0;
-  /// Moves its next slot; the bytes moved. Errors: as of copier::advance.
-  virtual result<uint64_t> advance() = 0;
-  virtual bool finished() const = 0;
-  virtual io::checkpoint::copy_progress progress() const = 0;
-  /// Leaves the copy, if there is one (CRR-2).
-  virtual void leave() = 0;
-  /// Whether the second tier has a copy of a checkpoint.
-  virtual bool holds(const std::filesystem::path& from) const = 0;
-  /// CRR-3.
-  virtual status retain() = 0;
-};
 
 struct carrier_options {
   config::second_tier_section tier;  ///< dir is not empty
   uint32_t epoch = 0;
   archive_actor archive;               ///< of the first tier; may be none
   io::checkpoint::origin origin = {};  ///< the launch whose checkpoints are copied
-  std::function<std::unique_ptr<carrier_files>()> make_files = {};  ///< a simulation's
+  io::storage* storage = &io::local_storage();  ///< of both tiers; outlives the carrier
+};
+
+/// The second tier, and what is being copied into it. All calls block.
+class tier_copies {
+ public:
+  tier_copies(config::second_tier_section tier, const io::checkpoint::origin& launch,
+              io::storage& storage);
+
+  /// Begins the copy of a checkpoint. Errors: as of copier::begin.
+  status begin(const std::filesystem::path& from);
+  /// Moves its next slot; the bytes moved. Errors: as of copier::advance.
+  result<uint64_t> advance() { return copy_->advance(); }
+  bool finished() const { return copy_->finished(); }
+  io::checkpoint::copy_progress progress() const;
+  /// Leaves the copy, if there is one (CRR-2).
+  void leave();
+  /// Whether the second tier has a copy of a checkpoint.
+  bool holds(const std::filesystem::path& from) const;
+  /// CRR-3.
+  status retain();
+
+ private:
+  config::second_tier_section tier_;
+  io::storage* storage_;
+  io::checkpoint::caretaker caretaker_;
+  std::unique_ptr<io::disk> disk_;
+  std::unique_ptr<io::checkpoint::copier> copy_;   ///< goes before its disk
+  std::optional<io::checkpoint::reading> source_;  ///< keeps what is copied there
 };
 
 struct carrier_state {
@@ -65,7 +76,7 @@ struct carrier_state {
   carrier_options options;
   carry_policy policy;
   io::checkpoint::rate_limit limit{0};
-  std::unique_ptr<carrier_files> files;  ///< their copy is of policy.under_way()
+  std::optional<tier_copies> copies;  ///< of policy.under_way()
   int64_t copy_began_ns = 0;
   caf::strong_actor_ptr run;  ///< who told of the last checkpoint
   struct farewell {

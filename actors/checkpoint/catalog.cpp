@@ -21,16 +21,20 @@ constexpr std::string_view what_to_do =
 
 }  // namespace
 
-bool is_checkpoint(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  if (folder.empty()) return false;
-  return std::filesystem::exists(folder / state_file, ignored) ||
-         std::filesystem::exists(folder / cp::manifest_file, ignored);
+namespace {
+
+bool is_checkpoint(io::file_system& files, const std::filesystem::path& folder) {
+  const auto all = folder.empty() ? result<std::vector<io::dir_entry>>{std::vector<io::dir_entry>{}}
+                                  : files.list(folder);
+  return all && std::any_of(all->begin(), all->end(), [](const io::dir_entry& e) {
+           return e.name == state_file || e.name == cp::manifest_file;
+         });
 }
 
-status verify(const std::filesystem::path& checkpoint, const cp::work_options& options) {
+status verify(io::file_system& files, const std::filesystem::path& checkpoint,
+              const cp::work_options& options) {
   auto sound = [&]() -> status {
-    TROUPE_TRY(r, cp::reader::open(checkpoint));
+    TROUPE_TRY(r, cp::reader::open(files, checkpoint));
     TROUPE_TRY(report, r.verify(options));
     if (report.damages.empty()) return {};
     return error{errc::bad_data,
@@ -44,19 +48,18 @@ status verify(const std::filesystem::path& checkpoint, const cp::work_options& o
   return e;
 }
 
-namespace {
-
 entry entry_of(const std::filesystem::path& path, const cp::reader& r) {
   const auto& head = r.content().head;
   return {path, head.step, cp::line_of(head)};
 }
 
 /// The newest sound one; an error where there are some and none is (CAT-2).
-result<start> newest(const std::filesystem::path& dir, const std::filesystem::path& second) {
+result<start> newest(io::file_system& files, const std::filesystem::path& dir,
+                     const std::filesystem::path& second) {
   start out;
   std::vector<std::filesystem::path> dirs{dir};
   if (!second.empty()) dirs.push_back(second);
-  TROUPE_TRY(choice, cp::newest_that_verifies(dirs));
+  TROUPE_TRY(choice, cp::newest_that_verifies(files, dirs));
   for (const auto& r : choice.rejected)
     out.passed_over.push_back(
         fmt::format("{} is damaged and passed over: {}", r.path.string(), r.why.message));
@@ -64,7 +67,7 @@ result<start> newest(const std::filesystem::path& dir, const std::filesystem::pa
     out.passed_over.push_back(
         fmt::format("{} is passed over: it was set aside in the other tier", path.string()));
   if (choice.path) {
-    TROUPE_TRY(r, cp::reader::open(*choice.path));
+    TROUPE_TRY(r, cp::reader::open(files, *choice.path));
     out.from = entry_of(*choice.path, r);
   } else if (!choice.rejected.empty()) {
     return error{errc::bad_data,
@@ -78,30 +81,45 @@ result<start> newest(const std::filesystem::path& dir, const std::filesystem::pa
 
 /// The path as a start by itself would have it, where a checkpoint that a person named in another
 /// way lies in one of the tiers.
-std::filesystem::path settled_path(const std::filesystem::path& named,
+std::filesystem::path settled_path(io::file_system& files, const std::filesystem::path& named,
                                    const std::filesystem::path& dir,
                                    const std::filesystem::path& second) {
-  std::error_code code;
-  const auto real = std::filesystem::canonical(named, code);
-  if (code) return named;
-  for (const auto& tier : {dir, second})
-    if (!tier.empty() && std::filesystem::equivalent(real.parent_path(), tier, code))
-      return tier / real.filename();
+  const auto real = files.canonical(named);
+  if (!real) return named;
+  const auto where = files.identity(real->parent_path());
+  for (const auto& tier : {dir, second}) {
+    if (!where || tier.empty()) continue;
+    const auto there = files.identity(tier);
+    if (there && *there == *where) return tier / real->filename();
+  }
   return named;
 }
 
 }  // namespace
 
+bool is_checkpoint(const std::filesystem::path& folder) {
+  return is_checkpoint(io::local_files(), folder);
+}
+
+status verify(const std::filesystem::path& checkpoint, const cp::work_options& options) {
+  return verify(io::local_files(), checkpoint, options);
+}
+
 result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
                           const std::filesystem::path& second) {
+  return resume_from(io::local_files(), resume, dir, second);
+}
+
+result<start> resume_from(io::file_system& files, const std::string& resume,
+                          const std::filesystem::path& dir, const std::filesystem::path& second) {
   if (resume == "never") return start{};
-  if (resume == "auto") return newest(dir, second);
-  if (!is_checkpoint(resume))
+  if (resume == "auto") return newest(files, dir, second);
+  if (!is_checkpoint(files, resume))
     return error{errc::not_found, fmt::format("checkpoint.resume: {} is no checkpoint", resume),
                  "name a step-NNNNNNNN folder, or use \"auto\" or \"never\""};
-  TROUPE_CHECK(verify(resume));
-  TROUPE_TRY(r, cp::reader::open(resume));
-  return start{entry_of(settled_path(resume, dir, second), r), {}};
+  TROUPE_CHECK(verify(files, resume, {}));
+  TROUPE_TRY(r, cp::reader::open(files, resume));
+  return start{entry_of(settled_path(files, resume, dir, second), r), {}};
 }
 
 cp::origin origin_of(const std::optional<entry>& from) {
@@ -112,16 +130,17 @@ cp::origin origin_of(const std::optional<entry>& from) {
   return out;
 }
 
-result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
+result<std::vector<std::string>> set_aside(io::file_system& files,
+                                           const std::filesystem::path& dir,
                                            const cp::origin& launch) {
-  TROUPE_TRY(all, cp::list(dir));
+  TROUPE_TRY(all, cp::list(files, dir));
   auto left = cp::left_behind(all, launch.from);
   // What cannot be read and was not marked by us is somebody else's; nodes may be training already.
   std::erase_if(left, [&](const cp::entry& e) {
-    if (!e.head) return cp::claim_of(e.path).files.empty();
+    if (!e.head) return cp::claim_of(files, e.path).files.empty();
     return launch.launch != 0 && cp::line_of(*e.head).back().launch == launch.launch;
   });
-  TROUPE_TRY(renamed, cp::set_aside(io::local_files(), left));
+  TROUPE_TRY(renamed, cp::set_aside(files, left));
   std::vector<std::string> out;
   for (size_t i = 0; i < left.size(); ++i)
     out.push_back(fmt::format("{} is not of the line that goes on: it is {} from now on",
@@ -129,16 +148,16 @@ result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
   return out;
 }
 
-result<leftovers> remove_leftovers(const std::filesystem::path& dir) {
+result<leftovers> remove_leftovers(io::file_system& files, const std::filesystem::path& dir) {
   leftovers out;
-  TROUPE_TRY(all, cp::list(dir));
+  TROUPE_TRY(all, cp::list(files, dir));
   for (const auto& e : all) {
     const bool partial = e.name.state == cp::folder_state::partial;
     if ((!partial && e.name.state != cp::folder_state::deleting) ||
         !e.holds.empty())
       continue;
     const auto gone =
-        cp::remove(io::local_files(), {e.path, e.name, e.bytes, "left by an interrupted save"});
+        cp::remove(files, {e.path, e.name, e.bytes, "left by an interrupted save"});
     if (gone)
       out.removed.push_back(e.path.filename().string());
     else if (gone.error().code == errc::permission || gone.error().code == errc::unavailable)

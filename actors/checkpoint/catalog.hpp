@@ -19,6 +19,7 @@
 #include "io/base/result.hpp"
 #include "io/checkpoint/line.hpp"
 #include "io/checkpoint/parallel.hpp"
+#include "io/disk/file_system.hpp"
 
 namespace troupe::checkpoint {
 
@@ -47,6 +48,9 @@ struct start {
 /// checkpoint must exist and be sound (CAT-1, CAT-2). `second` is the second tier, empty where
 /// there is none; what both have is taken from `dir`. The path of one in a tier is the tier's and
 /// its name.
+result<start> resume_from(io::file_system& files, const std::string& resume,
+                          const std::filesystem::path& dir, const std::filesystem::path& second);
+/// The same on this machine.
 result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
                           const std::filesystem::path& second = {});
 
@@ -55,7 +59,8 @@ io::checkpoint::origin origin_of(const std::optional<entry>& from);
 
 /// Sets aside the checkpoints in `dir` that the launch leaves behind (CAT-3); a sentence for each.
 /// What it has saved itself stays.
-result<std::vector<std::string>> set_aside(const std::filesystem::path& dir,
+result<std::vector<std::string>> set_aside(io::file_system& files,
+                                           const std::filesystem::path& dir,
                                            const io::checkpoint::origin& launch);
 
 /// What became of leftovers: names of folders, and a sentence for each that is not ours to remove.
@@ -64,6 +69,6 @@ struct leftovers {
 };
 
 /// Removes what interrupted saves left in `dir`, which nobody else may be writing to.
-result<leftovers> remove_leftovers(const std::filesystem::path& dir);
+result<leftovers> remove_leftovers(io::file_system& files, const std::filesystem::path& dir);
 
 }  // namespace troupe::checkpoint

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
 #include "actors/checkpoint/archive.hpp"
 #include "actors/checkpoint/carrier.hpp"
@@ -142,27 +143,29 @@ std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& 
 
 archive_actor make_archive(coordinator_pointer self) {
   const auto& o = self->state.options;
-  if (o.make_archive) return o.make_archive(self);
+  if (o.archive) return o.archive;
   checkpoint::archive_options files;
   files.dir = o.plan.job.checkpoint.dir;
   files.epoch = o.epoch;
   files.plan = o.plan;
   files.origin = o.origin;
-  return self->spawn<caf::detached>(checkpoint::archive, std::move(files));
+  files.storage = o.storage;
+  return spawn_blocking(self, checkpoint::archive, std::move(files));
 }
 
 carrier_actor make_carrier(coordinator_pointer self) {
   const auto& o = self->state.options;
   if (o.plan.job.checkpoint.second.dir.empty()) return {};
-  if (o.make_carrier) return o.make_carrier(self);
-  return self->spawn<caf::detached>(
-      checkpoint::carrier, checkpoint::carrier_options{o.plan.job.checkpoint.second, o.epoch,
-                                                       self->state.archive, o.origin});
+  if (o.carrier) return o.carrier;
+  return spawn_blocking(
+      self, checkpoint::carrier,
+      checkpoint::carrier_options{o.plan.job.checkpoint.second, o.epoch, self->state.archive,
+                                  o.origin, o.storage});
 }
 
 run_actor make_run(coordinator_pointer self, train::run_options options) {
-  const auto& make = self->state.options.make_run;
-  return make ? make(self, std::move(options)) : self->spawn(train::run, std::move(options));
+  const auto& given = self->state.options.run;
+  return given ? given : self->spawn(train::run, std::move(options));
 }
 
 /// The run and what it saves with; it begins once it is told of its crew.

@@ -23,7 +23,6 @@
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <optional>
 
@@ -34,6 +33,7 @@
 #include "actors/cluster/membership_policy.hpp"
 #include "actors/train/plan.hpp"
 #include "actors/train/run.hpp"
+#include "io/disk/storage.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::cluster {
@@ -49,12 +49,11 @@ struct coordinator_options {
   reporter_actor reporter;
   desk_actor desk;          ///< told of every process that joins
   observer_actor observer;  ///< of this process
-  /// Makes the archive; empty: the real one. A simulation puts its own in.
-  std::function<archive_actor(coordinator_pointer self)> make_archive = {};
-  /// Makes the carrier, where the job has a second tier; empty: the real one.
-  std::function<carrier_actor(coordinator_pointer self)> make_carrier = {};
-  /// Makes the run; empty: the real one. A replay puts its own in.
-  std::function<run_actor(coordinator_pointer self, train::run_options options)> make_run = {};
+  io::storage* storage = &io::local_storage();  ///< of the checkpoints; outlives the cluster
+  /// Who is there already, in a replay or a test: each other one is spawned.
+  archive_actor archive = {};
+  carrier_actor carrier = {};  ///< without a second tier there is none
+  run_actor run = {};
 };
 
 /// A node that has joined.

@@ -87,15 +87,9 @@ result<caf::strong_actor_ptr> cast_coordinator(const story& life, const surround
   o.reporter = peer<reporter_actor>(life, around, "reporter");
   o.desk = peer<desk_actor>(life, around, "desk");
   o.observer = peer<observer_actor>(life, around, "observer");
-  o.make_archive = [spawned = around.spawned](cluster::coordinator_pointer) {
-    return caf::actor_cast<archive_actor>(spawned("archive"));
-  };
-  o.make_carrier = [spawned = around.spawned](cluster::coordinator_pointer) {
-    return caf::actor_cast<carrier_actor>(spawned("carrier"));
-  };
-  o.make_run = [spawned = around.spawned](cluster::coordinator_pointer, train::run_options) {
-    return caf::actor_cast<run_actor>(spawned("run"));
-  };
+  o.archive = caf::actor_cast<archive_actor>(around.spawned("archive"));
+  o.carrier = caf::actor_cast<carrier_actor>(around.spawned("carrier"));
+  o.run = caf::actor_cast<run_actor>(around.spawned("run"));
   return pointer(around.world.spawn(0, cluster::coordinator, std::move(o)));
 }
 

@@ -2,24 +2,42 @@
 #include "actors/sim/folder_watch.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "actors/sim/simulation.hpp"
 #include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/export.hpp"
 
 namespace troupe::sim {
 
 namespace cp = io::checkpoint;
+namespace fs = std::filesystem;
+using io::outage;
 
 namespace {
 
-uint64_t step_of(const std::filesystem::path& checkpoint) {
+uint64_t step_of(const fs::path& checkpoint) {
   const auto name = cp::parse_folder_name(checkpoint.filename().string());
   return name ? name->step : 0;
 }
+
+/// Whoever watches sees what is there, whether a job can or not.
+class seen_anyway {
+ public:
+  seen_anyway(io::crash_store& store, const tier& t) : store_(store), tier_(t) {
+    if (tier_.out != outage::none) store_.set_outage(tier_.dir, outage::none);
+  }
+  ~seen_anyway() {
+    if (tier_.out != outage::none) store_.set_outage(tier_.dir, tier_.out);
+  }
+  seen_anyway(const seen_anyway&) = delete;
+  seen_anyway& operator=(const seen_anyway&) = delete;
+
+ private:
+  io::crash_store& store_;
+  const tier& tier_;
+};
 
 }  // namespace
 
@@ -31,6 +49,9 @@ folder_watch::folder_watch(world& where, machine_room& room, const simulation_op
       wipes_(mix(options.seed ^ 0x33)) {
   first().rules.keep_last = static_cast<uint64_t>(options.keep);
   second().rules.keep_last = static_cast<uint64_t>(options.second_keep);
+  for (const auto& t : room_.tiers)
+    if (auto made = io::make_folders(files(), t.dir); !made)
+      where_.violation(render(made.error()));
 }
 
 // -- starts ---------------------------------------------------------------------------------------
@@ -38,130 +59,240 @@ folder_watch::folder_watch(world& where, machine_room& room, const simulation_op
 std::optional<size_t> folder_watch::between_lives() {
   if (!wipes_.chance(options_.wipes)) return std::nullopt;
   const auto which = wipes_.below(2);
-  auto& disk = room_.tiers[which].disk;
-  for (const auto& name : disk.folders("step-")) disk.remove(name);
+  const auto& t = room_.tiers[which];
+  auto& store = room_.files.store();
+  const seen_anyway lifted(store, t);
+  const auto folders = files().list(t.dir);
+  for (const auto& folder : folders ? *folders : std::vector<io::dir_entry>{}) {
+    const auto path = t.dir / folder.name;
+    const auto inside = files().list(path);
+    for (const auto& file : *inside) store.remove(path / file.name, false);
+    store.remove(path, true);
+  }
+  store.sync_dir(t.dir);
   shelf_.taken_away(which);
   return which + 1;
 }
 
-std::vector<cp::entry> folder_watch::catalog() {
-  auto all = catalog_of(first().disk);
+std::optional<cp::manifest_head> folder_watch::head_of(const fs::path& checkpoint) {
+  const auto file = checkpoint / cp::manifest_file;
+  const auto version = room_.files.store().version_of(file);
+  if (!version) return std::nullopt;
+  auto& [of, head] = heads_[version->first];
+  if (of == version->second) return head;
+  of = version->second;
+  head.reset();
+  const auto text = files().read_small(file, cp::max_manifest_bytes);
+  if (!text) return head;
+  if (auto parsed = cp::parse_manifest(io::as_bytes(*text))) head = std::move(parsed->head);
+  return head;
+}
+
+folder_watch::entries folder_watch::in_tier(const tier& t) {
+  const seen_anyway lifted(room_.files.store(), t);
+  entries out;
+  const auto names = files().list(t.dir);
+  for (const auto& at : names ? *names : std::vector<io::dir_entry>{}) {
+    const auto name = cp::parse_folder_name(at.name);
+    if (!name ||
+        (name->state != cp::folder_state::complete && name->state != cp::folder_state::aside))
+      continue;
+    cp::entry e;
+    e.path = t.dir / at.name;
+    e.name = *name;
+    e.head = head_of(e.path);
+    out.push_back(std::move(e));
+  }
+  return out;
+}
+
+folder_watch::entries folder_watch::catalog() {
+  auto all = in_tier(first());
   if (second().gone()) return all;
-  const auto more = catalog_of(second().disk, second_dir);
+  const auto more = in_tier(second());
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }
 
-/// As `auto` chooses (SIM-13).
-std::optional<cp::entry> folder_watch::newest_of(const std::vector<cp::entry>& all) {
-  auto order = cp::start_order(all);
-  std::erase_if(order, [](const auto& c) { return c.left || !c.what.head; });
-  const auto chosen = order.empty() ? std::nullopt : std::optional(order.front().what);
-  const auto left = settled_ ? shelf_.startable(head_, all) : std::nullopt;
-  if (left && (!chosen || !cp::leads_to(*left, cp::line_of(*chosen->head))))
+/// SIM-13
+void folder_watch::check_way(const std::optional<checkpoint::entry>& chosen) {
+  const auto left = settled_ ? shelf_.startable(head_, catalog()) : std::nullopt;
+  if (left && (!chosen || !cp::leads_to(*left, chosen->line)))
     where_.violation(fmt::format("step {} was left there, and the start takes {}",
                                  left->back().step, chosen ? chosen->path.string() : "nothing"));
-  return chosen;
+}
+
+checkpoint::start folder_watch::start_by_itself() {
+  auto found = checkpoint::resume_from(files(), "auto", first_dir, second_dir);
+  if (!found) {
+    where_.violation(render(found.error()));
+    return {};
+  }
+  check_way(found->from);
+  return std::move(*found);
 }
 
 /// What a person starts from: as `auto` chooses, or an older one, or one set aside, or nothing.
-std::optional<cp::entry> folder_watch::choose_start() {
+checkpoint::start folder_watch::choose_start() {
+  if (room_.launch.launch <= 1 || !returns_.chance(options_.returns)) return start_by_itself();
   auto all = catalog();
-  if (room_.launch.launch <= 1 || !returns_.chance(options_.returns)) return newest_of(all);
   std::erase_if(all, [](const auto& e) { return !e.head; });
-  if (all.empty() || returns_.chance(0.3)) return std::nullopt;
-  return all[returns_.below(all.size())];
+  if (all.empty() || returns_.chance(0.3)) return {};
+  const auto named = all[returns_.below(all.size())].path.string();
+  auto found = checkpoint::resume_from(files(), named, first_dir, second_dir);
+  if (found) return std::move(*found);
+  where_.violation(render(found.error()));
+  return {};
 }
 
-std::optional<cp::entry> folder_watch::begin(uint64_t launch) {
-  seen_ = 0;
+/// As a launcher does, before it has written anything.
+void folder_watch::tidy(const tier& t) {
+  const auto removed = checkpoint::remove_leftovers(files(), t.dir);
+  const auto aside = checkpoint::set_aside(files(), t.dir, room_.launch);
+  if (!removed) where_.violation(render(removed.error()));
+  if (!aside) where_.violation(render(aside.error()));
+}
+
+std::optional<checkpoint::entry> folder_watch::begin(uint64_t launch) {
+  changes_ = events_ = 0;
   room_.launch = {launch, {}, {}};
-  const auto from = choose_start();
+  auto from = choose_start().from;
   if (from) {
-    room_.launch.from = cp::line_of(*from->head);
+    room_.launch.from = from->line;
     room_.launch.checkpoint = from->path;
-    room_.counted.second_starts += room_.place_of(from->path).first == &second();
+    room_.counted.second_starts += machine_room::tier_of(from->path);
   }
   head_ = room_.launch.from;
   settled_ = !second().gone();
-  trouble_ = first().out != tier::outage::none || second().out != tier::outage::none;
-  set_aside(first().disk, room_.launch, 0);
+  trouble_ = first().out != outage::none || second().out != outage::none;
+  tidy(first());
   if (second().gone())
     ++room_.counted.blind_starts;
   else
-    set_aside(second().disk, room_.launch, 0);
+    tidy(second());
   return from;
 }
 
-bool folder_watch::close(size_t which, tier::outage how) {
+bool folder_watch::close(size_t which, outage how) {
   auto& t = room_.tiers[which];
-  if (t.out != tier::outage::none) return false;
+  if (t.out != outage::none) return false;
   t.out = how;
+  room_.files.store().set_outage(t.dir, how);
   trouble_ = true;
   return true;
 }
 
+void folder_watch::open(size_t which) {
+  auto& t = room_.tiers[which];
+  t.out = outage::none;
+  room_.files.store().set_outage(t.dir, t.out);
+}
+
 // -- looks ----------------------------------------------------------------------------------------
 
+/// But for the mark, which no manifest names (FC-2). What was durable under a name stays so.
+bool folder_watch::is_durable(const fs::path& checkpoint) {
+  const auto which = machine_room::tier_of(checkpoint);
+  const auto& store = room_.files.store();
+  const seen_anyway lifted(room_.files.store(), room_.tiers[which]);
+  const auto version = store.version_of(checkpoint / cp::manifest_file);
+  const auto all = files().list(checkpoint);
+  if (!version || !all) return false;
+  auto& known = durable_[checkpoint];
+  if (known == version->first) return true;
+  for (const auto& file : *all)
+    if (file.name != io::mark_file && !store.durable(checkpoint / file.name, where_.now_ns()))
+      return false;
+  known = version->first;
+  if (which == 1 && store.version_of(first_dir / checkpoint.filename() / cp::manifest_file))
+    ++room_.counted.copies;
+  return true;
+}
+
+uint64_t folder_watch::changes(const told& heard) const {
+  const auto& store = room_.files.store();
+  uint64_t out = heard.saved.size() + heard.ends.size() + 1;
+  if (pending_) out += store.syncs();
+  for (const auto& t : room_.tiers)
+    if (const auto names = store.version_of(t.dir)) out += names->second;
+  return out;
+}
+
+/// What is under way would be seen before its time: it is looked at once that is over.
 void folder_watch::look(const told& heard) {
-  const auto now =
-      first().disk.changes() + second().disk.changes() + heard.saved.size() + heard.ends.size();
-  if (std::exchange(seen_, now) == now) return;
+  if (!room_.files.quiet()) return;
+  const auto& store = room_.files.store();
+  const auto events =
+      store.points() + store.names_version() + heard.saved.size() + heard.ends.size();
+  if (std::exchange(events_, events) == events) return;
+  room_.files.write_back();
+  if (changes_ == changes(heard)) return;
   const auto resumed = room_.launch.from.empty() ? 0 : room_.launch.from.back().step;
   auto saved = heard.saved;
   std::erase_if(saved, [&](auto step) { return step <= resumed; });
   for (const auto& e : heard.ends)  // with no step made, too, where it began with one set aside
-    if (!e.checkpoint.empty() &&
-        room_.place_of(e.checkpoint) != room_.place_of(room_.launch.checkpoint))
+    if (!e.checkpoint.empty() && e.checkpoint != room_.launch.checkpoint)
       saved.insert(step_of(e.checkpoint));
   for (const auto step : saved) {
     shelf_.told(room_.launch, step);
     head_ = room_.launch.at(step);
     settled_ = true;
   }
-  const std::array<const shelf*, 2> tiers{&first(), &second()};
+  std::array<shelf, 2> tiers;
+  pending_ = false;
+  for (size_t i = 0; i < tiers.size(); ++i) {
+    tiers[i] = {in_tier(room_.tiers[i]), room_.tiers[i].rules};
+    pending_ |= std::erase_if(tiers[i].all, [&](const auto& e) { return !is_durable(e.path); }) > 0;
+  }
+  changes_ = changes(heard);
   if (auto gone = shelf_.missing(tiers)) where_.violation(*gone);
 }
 
+void folder_watch::judge_export(const fbs::RunEndedT& e) {
+  if (!room_.folders || e.model.empty()) return;
+  ++room_.counted.exports;
+  if (fs::path(e.model).filename() != "model") ++room_.counted.beside;
+  const auto head = head_of(e.checkpoint);
+  if (!head) return where_.violation(fmt::format("{} was exported and is gone", e.checkpoint));
+  const auto source = cp::export_source(*head, io::tensor_dtype::f32);
+  if (auto wrong = room_.folders->judge_export(e.model, source)) where_.violation(*wrong);
+}
+
 void folder_watch::judge_end(const fbs::RunEndedT& e, bool excused) {
-  const auto [where, name] = room_.place_of(e.checkpoint);
+  const auto name = fs::path(e.checkpoint).filename().string();
+  const auto in_second = machine_room::tier_of(e.checkpoint) == 1;
   const auto resumed = room_.launch.from.empty() ? 0 : room_.launch.from.back().step;
-  if (where == &second() && step_of(e.checkpoint) > resumed) ++room_.counted.second_falls;
+  if (in_second && step_of(e.checkpoint) > resumed) ++room_.counted.second_falls;
   if (e.code != 0 || e.checkpoint.empty() || trouble_ || excused) return;
   if (name != cp::complete_name(step_of(name)))  // JOB-9
     where_.violation(fmt::format("it succeeded with {}, which no start takes by itself", name));
-  const auto head = where->disk.head_of(name);
-  const auto copy = second().disk.head_of(cp::complete_name(step_of(name)));
+  const auto head = head_of(e.checkpoint);
+  const auto copy = head_of(fs::path(second_dir) / cp::complete_name(step_of(name)));
   // What was set aside in the second tier and named as a start is there, if under that name.
-  if (options_.second && where != &second() && (!copy || !head || !(*copy == *head)))
+  if (options_.second && !in_second && (!copy || !head || !(*copy == *head)))
     where_.violation(fmt::format("it succeeded without {} in the second tier", name));
-  if (!room_.folders) return;
-  if (auto wrong = room_.folders->judge_export(e.model, room_.model_of(e.checkpoint)))
-    where_.violation(*wrong);
+  judge_export(e);
 }
 
 std::vector<uint64_t> folder_watch::checkpoints() {
   std::vector<uint64_t> out;
-  for (const auto& t : room_.tiers)
-    for (const auto& name : t.disk.folders("step-")) check_folder(t.disk, name, out);
-  const auto [from, name] = room_.place_of(room_.launch.checkpoint);
-  if (from->disk.has(name, "MANIFEST"))
+  for (const auto& t : room_.tiers) {
+    const auto all = in_tier(t);
+    const seen_anyway lifted(room_.files.store(), t);
+    for (const auto& e : all) {
+      if (e.name.state != cp::folder_state::complete) continue;
+      out.push_back(e.name.step);
+      const auto version = room_.files.store().version_of(e.path / cp::manifest_file);
+      const auto node = version ? version->first : 0;
+      if (durable_[e.path] == node && std::exchange(whole_[e.path], node) == node) continue;
+      if (auto whole = cp::verify_all(files(), e.path); !whole)
+        where_.violation(fmt::format("{}: {}", e.path.string(), render(whole.error())));
+    }
+  }
+  if (!room_.launch.from.empty() && head_of(room_.launch.checkpoint))
     out.push_back(room_.launch.from.back().step);  // set aside before, perhaps
   std::sort(out.begin(), out.end());
   return out;
-}
-
-void folder_watch::check_folder(const disk_policy& disk, const std::string& name,
-                                std::vector<uint64_t>& out) {
-  const auto parsed = cp::parse_folder_name(name);
-  if (!parsed || parsed->state != cp::folder_state::complete) return;
-  const auto torn = disk.torn(name);
-  if (!torn.empty())
-    where_.violation(fmt::format("{} has torn files: {}", name, fmt::join(torn, ", ")));
-  for (size_t r = 0; r < room_.ranks->size; ++r)
-    if (!disk.has(name, part_name(static_cast<uint32_t>(r))))
-      where_.violation(fmt::format("{} lacks the part of rank {}", name, r));
-  out.push_back(parsed->step);
 }
 
 }  // namespace troupe::sim

@@ -1,13 +1,20 @@
 // The folders of a simulated job over its lives: which checkpoint a life starts from, what persons
 // take away, and what must hold of them after each event (simulation.hpp: SIM-5, SIM-12 to SIM-15).
+//
+// Starts go by the functions that a launcher uses (actors/checkpoint/catalog.hpp).
 #pragma once
 
+#include <array>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/checkpoint/catalog.hpp"
 #include "actors/sim/parts.hpp"
+#include "actors/sim/shelf_policy.hpp"
 
 namespace troupe::sim {
 
@@ -21,11 +28,12 @@ class folder_watch {
   /// A person takes a tier away, or does not; which one, from 1.
   std::optional<size_t> between_lives();
   /// A launch begins: from where, with what leads nowhere set aside.
-  std::optional<io::checkpoint::entry> begin(uint64_t launch);
+  std::optional<checkpoint::entry> begin(uint64_t launch);
   /// A tier was full or gone at a time of this life.
   bool trouble() const { return trouble_; }
   /// Closes a tier that is open.
-  bool close(size_t tier, tier::outage how);
+  bool close(size_t tier, io::outage how);
+  void open(size_t tier);
 
   /// What was acknowledged must be there (SIM-12); quick where nothing has changed.
   void look(const told& heard);
@@ -35,19 +43,35 @@ class folder_watch {
   std::vector<uint64_t> checkpoints();
 
  private:
+  using entries = std::vector<io::checkpoint::entry>;
+  using heads = std::map<io::crash_store::node_id,
+                         std::pair<uint64_t, std::optional<io::checkpoint::manifest_head>>>;
+
   tier& first() { return room_.tiers[0]; }
   tier& second() { return room_.tiers[1]; }
-  std::vector<io::checkpoint::entry> catalog();
-  std::optional<io::checkpoint::entry> choose_start();
-  std::optional<io::checkpoint::entry> newest_of(const std::vector<io::checkpoint::entry>& all);
-  void check_folder(const disk_policy& disk, const std::string& name, std::vector<uint64_t>& out);
+  io::file_system& files() { return room_.files.timeless(); }
+  void tidy(const tier& t);
+  entries in_tier(const tier& t);
+  entries catalog();
+  std::optional<io::checkpoint::manifest_head> head_of(const std::filesystem::path& checkpoint);
+  checkpoint::start choose_start();
+  checkpoint::start start_by_itself();
+  bool is_durable(const std::filesystem::path& checkpoint);
+  uint64_t changes(const told& heard) const;
+  void check_way(const std::optional<checkpoint::entry>& chosen);
+  void judge_export(const fbs::RunEndedT& end);
 
   world& where_;
   machine_room& room_;
   const simulation_options& options_;
   shelf_policy shelf_;
+  heads heads_;  ///< by MANIFEST: of which version
+  std::map<std::filesystem::path, io::crash_store::node_id> durable_;  ///< checkpoints: MANIFEST
+  std::map<std::filesystem::path, io::crash_store::node_id> whole_;    ///< of these: was verified
   io::checkpoint::lineage head_;  ///< of what was acknowledged, or begun from, last
-  uint64_t seen_ = 0;             ///< how often things had changed at the last look
+  bool pending_ = false;          ///< something there was not durable at the last look
+  uint64_t events_ = 0;           ///< how often anything had
+  uint64_t changes_ = 0;          ///< how often things had changed at the last look
   bool settled_ = true;           ///< no tier may hold a past that was left and does not say so
   bool trouble_ = false;
   dice returns_;  ///< which start a person chooses

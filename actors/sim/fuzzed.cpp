@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/sim/second_tier.hpp"
+#include "actors/sim/parts.hpp"
 #include "actors/sim/simulation.hpp"
 #include "actors/sim/tokens.hpp"
 #include "io/config/load.hpp"
@@ -79,7 +79,8 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.train.seq_len = 8;
   job.train.validate_every = o.validate_every;
   job.train.validate_batches = 2;
-  job.checkpoint.dir = "checkpoints";
+  job.checkpoint.dir = first_dir;
+  job.checkpoint.slot_bytes = static_cast<int64_t>(4 * io::disk_block);
   job.checkpoint.every = o.checkpoint_every;
   job.checkpoint.when_busy = o.when_busy;
   job.checkpoint.keep = o.keep;
@@ -88,7 +89,7 @@ result<config::job> simulated_job(const simulation_options& o) {
     job.checkpoint.second.every = o.second_every;
     job.checkpoint.second.keep = o.second_keep;
     job.checkpoint.second.bytes_per_second =
-        static_cast<int64_t>(copy_slot_bytes) * second_ns / o.copy_slot_ns;
+        static_cast<int64_t>(io::disk_block) * second_ns / o.copy_slot_ns;
   }
   return config::settle(job);
 }

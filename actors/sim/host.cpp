@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "actors/sim/shards.hpp"
+
 namespace troupe::sim {
 
 namespace {
@@ -61,6 +63,11 @@ class timed_engine final : public train::engine {
  public:
   timed_engine(machine_room* room, int node, const train::engine_options& o)
       : room_(room), ranks_(room->ranks), node_(node), at_(o.at) {
+    head_.job = o.job;
+    head_.epoch = o.epoch;
+    head_.layout = {static_cast<uint32_t>(at_.data_ranks),
+                    static_cast<uint32_t>(at_.pipeline_ranks)};
+    head_.slot_bytes = o.checkpoint_slot_bytes;
     room_->draw_of(rank()).stops(now());  // what it did for the engine before this one
   }
 
@@ -175,6 +182,7 @@ class timed_engine final : public train::engine {
   std::shared_ptr<gang> ranks_;
   int node_;
   train::rank_coordinates at_;
+  io::checkpoint::manifest_head head_;  ///< of what it saves
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   int64_t busy_until_ns_ = 0;
   double forward_ms_ = 0, backward_ms_ = 0;
@@ -210,34 +218,27 @@ void timed_engine::finish_evaluation(outcome_completion done) {
 }
 
 void timed_engine::load(std::string folder, bool, completion done) {
-  const auto [where, name] = room_->place_of(folder);
-  if (where->gone() || !where->disk.has(name, part_name(rank())))
-    return done(error{errc::bad_data, fmt::format("{} lacks a part", folder)});
+  const auto read = [&]() -> status {
+    TROUPE_TRY(from, room_->opened(folder));
+    return check_share(from, room_->plans[rank()]);
+  };
+  if (auto sound = read(); !sound) return done(sound);
   work(room_->times.save_ns, room_->draw.other_w, std::move(done));
 }
 
 /// As the real one: beside the device's work, in the folder that whoever comes first makes.
-void timed_engine::save(uint64_t, const std::filesystem::path& partial,
+void timed_engine::save(uint64_t step, const std::filesystem::path& partial,
                         gpu::state_saver::completion done) {
   if (auto broken = failure(); !broken) return done(broken.error(), {});
-  const auto [where, folder] = room_->place_of(partial);
-  if (const auto closed = where->closed()) return done(*closed, {});
-  auto& disk = where->disk;
-  if (!disk.write(folder, part_name(rank()), node_)) {
-    disk.make_folder(folder, node_);
-    disk.write(folder, part_name(rank()), node_);
-  }
+  constexpr int calls = 3;  // the bytes, their tail, its sync
+  const auto disk = room_->files.beside(node_, room_->about(room_->times.save_ns) / calls);
+  if (state().hangs) (void)io::checkpoint::make_partial(*disk, partial, head_.job);
   if (hangs(done)) return;
-  later(room_->about(room_->times.save_ns),
-        [this, done = std::move(done), where = where, folder = folder] {
-          if (const auto closed = where->closed()) return done(*closed, {});
-          if (!where->disk.sync(folder, part_name(rank())))
-            return done(error{errc::io, fmt::format("{} has gone", folder)}, {});
-          io::checkpoint::shard_facts facts;
-          facts.rank = rank();
-          facts.bytes = facts.stream_bytes = 1;
-          done(facts, {});
-        });
+  auto head = head_;
+  head.step = step;
+  auto vote = save_share(*disk, room_->ring, partial, head, room_->plans[rank()]);
+  later(disk->now().count() - now(),
+        [done = std::move(done), vote = std::move(vote)] { done(vote, {}); });
 }
 
 class simulated_meters final : public gpu::meter_reader {

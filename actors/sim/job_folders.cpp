@@ -42,7 +42,7 @@ result<std::unique_ptr<job_folders>> job_folders::make() {
   TROUPE_TRY(where, io::scratch_folder::make(folder_in_memory(), "troupe-sim-"));
   std::unique_ptr<job_folders> out(new job_folders(std::move(where)));
   for (const char* name : {"output", "first", "second"})
-    TROUPE_CHECK(checkpoint::make_folder(out->where_.path() / name));
+    TROUPE_CHECK(io::make_folders(io::local_files(), out->where_.path() / name));
   TROUPE_CHECK(io::mark_output(out->output(), out->self_.job));
   return out;
 }
@@ -124,36 +124,27 @@ status job_folders::write(const fs::path& partial, const std::string& what, int 
   return {};
 }
 
-result<fs::path> job_folders::export_until(const std::string& what, int cut_at) {
-  const io::claim ours{io::folder_kind::model, self_.job, {"config.json", "weights"}, what};
-  return checkpoint::export_to(
-      output() / "model",
-      [&](const fs::path& to) {
-        const auto mark = io::read_mark(to);
-        return mark && *mark == ours;
-      },
-      [&](const fs::path& to) {
-        return io::checkpoint::replace_export(
-            to, ours, [&](const fs::path& partial) { return write(partial, what, cut_at); });
-      });
-}
-
-result<fs::path> job_folders::export_model(const std::string& what) {
-  return export_until(what, moments);
-}
-
 void job_folders::cut_export(const std::string& what, uint64_t lot) {
+  const auto cut_at = static_cast<int>(lot % moments);
+  const io::claim ours{io::folder_kind::model, self_.job, {"config.json", "weights"}, what};
+  const auto until_cut = [&](const fs::path& partial) { return write(partial, what, cut_at); };
   try {
-    static_cast<void>(export_until(what, static_cast<int>(lot % moments)));
+    (void)checkpoint::export_to(
+        output() / "model", [](const fs::path&) { return false; },
+        [&](const fs::path& to) { return io::checkpoint::replace_export(to, ours, until_cut); });
   } catch (const export_cut&) {
     return;  // that is how it ends
   }
 }
 
 std::optional<std::string> job_folders::judge_export(const fs::path& model,
-                                                     const std::string& what) const {
-  if (!io::is_owned(model, io::folder_kind::model) || exported_text(model / "weights") != what)
-    return fmt::format("{} is not the export of {}", model.filename().string(), what);
+                                                     const std::string& source) const {
+  const auto mark = io::read_mark(model);
+  if (!mark || mark->kind != io::folder_kind::model || mark->of != source)
+    return fmt::format("{} is not the export of {}", model.filename().string(), source);
+  for (const auto& file : mark->files)
+    if (!fs::exists(model / file))
+      return fmt::format("{} lacks {}", model.filename().string(), file);
   if (!disturbed() && model != output() / "model")
     return fmt::format("nothing was in the way, and the export is in {}", model.string());
   const auto partial = fs::path(model.string() + ".partial");

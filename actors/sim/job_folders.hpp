@@ -41,23 +41,22 @@ class job_folders {
   void disturb(uint64_t lot);
   bool disturbed() const { return !foreign_.empty(); }
 
-  /// Exports what stands for the model of a checkpoint, as the archive does; where it is.
-  result<std::filesystem::path> export_model(const std::string& what);
-  /// The same, killed at one of its moments.
+  /// Where the archive exports to.
+  std::filesystem::path output() const { return where_.path() / "output"; }
+  /// An export of something else, killed at one of its moments.
   void cut_export(const std::string& what, uint64_t lot);
 
   /// What is wrong with an export that a run told of (JBF-4), or with a person's files (JBF-3).
+  /// `source` is what its mark must say that it was made from.
   std::optional<std::string> judge_export(const std::filesystem::path& model,
-                                          const std::string& what) const;
+                                          const std::string& source) const;
   std::optional<std::string> judge_foreign() const;
 
  private:
   explicit job_folders(io::scratch_folder where);
-  std::filesystem::path output() const { return where_.path() / "output"; }
   result<std::vector<io::folder_lock>> take(bool break_lock) const;
   std::map<std::string, std::string> contents() const;
   status write(const std::filesystem::path& partial, const std::string& what, int cut_at) const;
-  result<std::filesystem::path> export_until(const std::string& what, int cut_at);
 
   io::scratch_folder where_;
   io::lock_holder self_;

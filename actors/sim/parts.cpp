@@ -1,4 +1,4 @@
-// Times in place of work.
+// What is told, and who can be reached.
 #include "actors/sim/parts.hpp"
 
 #include <algorithm>
@@ -6,15 +6,11 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
-#include "io/checkpoint/catalog.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::sim {
 
 namespace {
-
-template <class T>
-using promise = caf::typed_response_promise<msg<T>>;
 
 /// `then` after `delay_ns`, as a part of the actor.
 template <class Self, class F>
@@ -22,30 +18,7 @@ void later(Self* self, int64_t delay_ns, F then) {
   self->state.room->where.after(delay_ns, self->card(), self->state.alive, std::move(then));
 }
 
-/// An answer after a while.
-template <class R, class Self, class Fill>
-caf::result<msg<R>> answer_later(Self* self, const message_header& cause, int64_t delay_ns,
-                                 Fill fill) {
-  auto rp = self->template make_response_promise<msg<R>>();
-  later(self, delay_ns, [self, rp, cause, fill]() mutable {
-    rp.deliver(make_msg<R>(context_of(*self, cause), fill));
-  });
-  return rp;
-}
-
 }  // namespace
-
-std::string part_name(uint32_t rank) {
-  return fmt::format("part-{:05}", rank);
-}
-
-// -- tiers ----------------------------------------------------------------------------------------
-
-std::optional<error> tier::closed() const {
-  if (out == outage::full) return error{errc::io, "no space is left"};
-  if (out == outage::gone) return error{errc::not_found, "the folder is gone"};
-  return std::nullopt;
-}
 
 std::string folder_counts::text() const {
   return fmt::format(
@@ -68,12 +41,14 @@ folder_counts& folder_counts::operator+=(const folder_counts& o) {
   return *this;
 }
 
-std::string machine_room::model_of(const std::filesystem::path& folder) {
-  const auto [where, name] = place_of(folder);
-  const auto head = where->gone() ? std::nullopt : where->disk.head_of(name);
-  if (!head) return "";
-  return fmt::format("step {} of launch {}", head->step,
-                     io::checkpoint::line_of(*head).back().launch);
+result<io::checkpoint::reader> machine_room::opened(const std::filesystem::path& checkpoint) {
+  const auto manifest = files.store().version_of(checkpoint / io::checkpoint::manifest_file);
+  auto& [node, reader] = last_opened;
+  if (!manifest || node != manifest->first || !reader) {
+    TROUPE_TRY(made, io::checkpoint::reader::open(files.timeless(), checkpoint));
+    last_opened = {manifest ? manifest->first : 0, std::move(made)};
+  }
+  return *reader;
 }
 
 // -- gang -----------------------------------------------------------------------------------------
@@ -92,152 +67,6 @@ void gang::fail() {
   if (std::exchange(broken, true)) return;
   for (const auto& [step, all] : std::exchange(waiting, {}))
     for (const auto& one : all) one(false);
-}
-
-// -- archive --------------------------------------------------------------------------------------
-
-namespace {
-
-/// A commit under way.
-struct commit_order {
-  msg<fbs::CommitCheckpoint> m;
-  promise<fbs::CheckpointFolder> answer;
-  tier* where = nullptr;
-  std::string partial;
-};
-using commit_ptr = std::shared_ptr<commit_order>;
-
-/// The next step of a commit, some time after the one before, unless the tier takes nothing now.
-template <class F>
-void next_step_of(archive_pointer self, const commit_ptr& o, int64_t pause, F then) {
-  later(self, pause, [o, then = std::move(then)]() mutable {
-    if (const auto closed = o->where->closed())
-      o->answer.deliver(to_caf(*closed));
-    else
-      then();
-  });
-}
-
-std::vector<std::string> in_use(archive_pointer self) {
-  std::vector<std::string> out;
-  for (const auto step : self->state.held) out.push_back(io::checkpoint::complete_name(step));
-  return out;
-}
-
-void keep_what_rules_keep(archive_pointer self) {
-  auto& room = *self->state.room;
-  retain(room.tiers[0], room.launch, in_use(self));
-}
-
-void committed(archive_pointer self, const commit_ptr& o) {
-  o->where->disk.settle();
-  const auto folder = std::filesystem::path(text_of(o->m->directory())).parent_path() /
-                      io::checkpoint::complete_name(o->m->step());
-  o->answer.deliver(make_msg<fbs::CheckpointFolder>(
-      context_of(*self, o->m.header()), [&](auto& f) { f.directory = folder.string(); }));
-  keep_what_rules_keep(self);
-}
-
-/// The steps of a commit as the real archive takes them (archive.hpp), each some time after the
-/// one before, so that a crash falls between any two.
-void commit(archive_pointer self, const msg<fbs::CommitCheckpoint>& m,
-            promise<fbs::CheckpointFolder> rp) {
-  auto& room = *self->state.room;
-  const int here = room.where.node_of(self->card());
-  const int64_t pause = room.about(room.times.commit_ns);
-  const auto [where, partial] = room.place_of(text_of(m->directory()));
-  const auto o = std::make_shared<commit_order>(commit_order{m, std::move(rp), where, partial});
-  std::optional<error> why = where->closed();
-  if (m->shards())
-    for (const auto* s : *m->shards())
-      if (!why && !where->disk.has(partial, part_name(s->rank())))
-        why = error{errc::io, fmt::format("{} lacks rank {}", partial, s->rank())};
-  if (why) {
-    o->answer.deliver(to_caf(*why));
-    return;
-  }
-  where->disk.write(partial, "MANIFEST", here);
-  io::checkpoint::manifest_head head;
-  head.step = m->step();
-  head.epoch = m.header().epoch;
-  head.line = room.launch.at(m->step());
-  where->disk.describe(partial, std::move(head));
-  next_step_of(self, o, pause, [self, o, here, pause] {
-    o->where->disk.sync(o->partial, "MANIFEST");
-    next_step_of(self, o, pause, [self, o, here, pause] {
-      publish_folder(o->where->disk, o->partial, o->m->step(), here);
-      next_step_of(self, o, pause, [self, o] { committed(self, o); });
-    });
-  });
-}
-
-result<std::filesystem::path> export_now(machine_room& room, const std::string& what) {
-  if (what.empty()) return error{errc::not_found, "the checkpoint is gone"};
-  TROUPE_TRY(made, room.folders->export_model(what));
-  ++room.counted.exports;
-  if (made.filename() != "model") ++room.counted.beside;
-  return made;
-}
-
-/// On real files where the simulation has them; else all that is left of it is its time.
-caf::result<msg<fbs::CheckpointFolder>> export_later(archive_pointer self,
-                                                     const msg<fbs::ExportModel>& m) {
-  auto& st = self->state;
-  auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
-  if (st.room->folders) st.exporting = st.room->model_of(text_of(m->checkpoint()));
-  later(self, st.room->about(st.room->times.export_ns), [self, m, rp]() mutable {
-    auto& now = self->state;
-    std::string folder = text_of(m->directory());
-    if (const auto what = std::exchange(now.exporting, std::nullopt)) {
-      const auto made = export_now(*now.room, *what);
-      if (!made) {
-        rp.deliver(to_caf(made.error()));
-        return;
-      }
-      folder = made->string();
-    }
-    rp.deliver(make_msg<fbs::CheckpointFolder>(context_of(*self, m.header()),
-                                               [&](auto& f) { f.directory = folder; }));
-  });
-  return rp;
-}
-
-void hold(archive_pointer self, const msg<fbs::HoldCheckpoint>& m) {
-  if (m->hold())
-    self->state.held.insert(m->step());
-  else if (self->state.held.erase(m->step()) > 0)
-    keep_what_rules_keep(self);
-}
-
-}  // namespace
-
-archive_state::~archive_state() {
-  if (!exporting || exporting->empty() || !room->folders) return;
-  ++room->counted.cut_exports;
-  room->folders->cut_export(*exporting, static_cast<uint64_t>(room->where.now_ns()));
-}
-
-archive_actor::behavior_type archive(archive_pointer self, machine_room* room) {
-  guard_mailbox(self);
-  introduce(self, "archive");
-  self->state.room = room;
-  return {
-      status_handler(self),
-      [self](const msg<fbs::OpenArchive>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
-        auto& r = *self->state.room;
-        if (r.tiers[0].gone()) return to_caf(*r.tiers[0].closed());
-        return answer_later<fbs::CheckpointFolder>(self, m.header(), r.about(r.times.commit_ns),
-                                                   [](auto&) {});
-      },
-      [self](const msg<fbs::CommitCheckpoint>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
-        auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
-        commit(self, m, rp);
-        return rp;
-      },
-      [](const msg<fbs::AbandonCheckpoint>&) {},
-      [self](const msg<fbs::HoldCheckpoint>& m) { hold(self, m); },
-      [self](const msg<fbs::ExportModel>& m) { return export_later(self, m); },
-  };
 }
 
 // -- reporter -------------------------------------------------------------------------------------

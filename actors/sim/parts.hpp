@@ -1,6 +1,6 @@
-// What a simulated cluster has in place of disks and sockets: actors that understand the same
-// messages as the real ones and take given times for them. Its devices are in host.hpp; all other
-// actors are the real ones.
+// What the hosts of a simulated cluster share, and who stands at its edges: CAF's middleman and a
+// reporter that keeps what it hears. Its devices are in host.hpp, its files in storage.hpp; all
+// other actors are the real ones.
 #pragma once
 
 #include <array>
@@ -15,11 +15,14 @@
 #include <caf/event_based_actor.hpp>
 
 #include "actors/base/traced.hpp"
-#include "actors/sim/disk_policy.hpp"
 #include "actors/sim/draw_policy.hpp"
 #include "actors/sim/job_folders.hpp"
-#include "actors/sim/shelf_policy.hpp"
+#include "actors/sim/storage.hpp"
 #include "actors/sim/world.hpp"
+#include "io/checkpoint/reader.hpp"
+#include "io/checkpoint/retention.hpp"
+#include "io/checkpoint/save_plan.hpp"
+#include "io/disk/slots.hpp"
 #include "messages/receive.hpp"
 
 namespace troupe::sim {
@@ -33,7 +36,7 @@ struct timing {
   int64_t open_ns = 30'000'000;     ///< of a loader
   int64_t fetch_ns = 300'000;       ///< of a batch
   int64_t save_ns = 25'000'000;     ///< of a rank's part, sync included
-  int64_t commit_ns = 10'000'000;   ///< each of the four steps of a commit
+  storage_times files;
   int64_t export_ns = 10'000'000;   ///< of the model
   double jitter = 0.1;              ///< a thing takes up to (1 + jitter) times as long
 };
@@ -59,16 +62,17 @@ struct gang {
 /// Where the coordinator is reached on the head.
 inline constexpr uint16_t head_port = 1;
 
-/// Where the second tier is; names of the first one's folders have no parent.
+/// Where checkpoints are, in the files that all hosts share.
+inline constexpr const char* first_dir = "/first";
 inline constexpr const char* second_dir = "/second";
 
 /// One folder of checkpoints, and what befell it.
-struct tier : shelf {
-  enum class outage : uint8_t { none, full, gone } out = outage::none;
+struct tier {
+  std::filesystem::path dir;
+  io::checkpoint::retention rules;
+  io::outage out = io::outage::none;
 
-  bool gone() const { return out == outage::gone; }
-  /// Why nothing can be written now.
-  std::optional<error> closed() const;
+  bool gone() const { return out == io::outage::gone; }
 };
 
 /// What came of folders.
@@ -94,12 +98,16 @@ struct folder_counts {
 
 /// What all parts of a simulated cluster share.
 struct machine_room {
-  explicit machine_room(world& w) : where(w), chance(w.chance().split(3)) {}
+  machine_room(world& w, const timing& t)
+      : where(w), chance(w.chance().split(3)), times(t), files(w, t.files) {}
 
   world& where;
   dice chance;
   timing times;
-  std::array<tier, 2> tiers;
+  shared_files files;
+  std::array<tier, 2> tiers{tier{first_dir, {}}, tier{second_dir, {}}};
+  std::vector<io::checkpoint::rank_plan> plans;  ///< what each rank saves
+  std::shared_ptr<io::slots> ring;               ///< that all of them save by
   io::checkpoint::origin launch;         ///< that saves now
   std::unique_ptr<job_folders> folders;  ///< real ones; none in most simulations
   folder_counts counted;
@@ -114,12 +122,12 @@ struct machine_room {
     return draws.try_emplace(rank, draw, where.chance().split(1'000 + rank)).first->second;
   }
 
-  /// Where a checkpoint lies: its tier and its name there.
-  std::pair<tier*, std::string> place_of(const std::filesystem::path& folder) {
-    return {&tiers[folder.parent_path() == second_dir ? 1 : 0], folder.filename().string()};
+  /// A checkpoint that ranks load: opened by the first of them.
+  result<io::checkpoint::reader> opened(const std::filesystem::path& checkpoint);
+  /// The tier that a checkpoint lies in, 0 or 1.
+  static size_t tier_of(const std::filesystem::path& folder) {
+    return folder.parent_path() == second_dir ? 1 : 0;
   }
-  /// What stands for the model of a checkpoint; empty where it cannot be read.
-  std::string model_of(const std::filesystem::path& folder);
 
   /// Who can be connected to, by host and port.
   struct address {
@@ -128,26 +136,12 @@ struct machine_room {
   };
   std::map<std::pair<std::string, uint16_t>, address> addresses;
   uint16_t last_port = 1000;
+  std::pair<io::crash_store::node_id, std::optional<io::checkpoint::reader>> last_opened;
 
   int64_t about(int64_t ns) {
     return ns + static_cast<int64_t>(static_cast<double>(ns) * times.jitter * chance.unit());
   }
 };
-
-/// One file of a rank in a checkpoint.
-std::string part_name(uint32_t rank);
-
-struct archive_state {
-  static inline const char* name = "archive";
-  machine_room* room = nullptr;
-  std::shared_ptr<int> alive = std::make_shared<int>();
-  std::set<uint64_t> held;               ///< steps that are being copied
-  std::optional<std::string> exporting;  ///< what stands for the model
-
-  ~archive_state();
-};
-using archive_pointer = traced_pointer<archive_actor, archive_state>;
-archive_actor::behavior_type archive(archive_pointer self, machine_room* room);
 
 /// What a reporter was told.
 struct told {

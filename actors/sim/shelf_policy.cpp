@@ -1,8 +1,7 @@
-// Names and manifests, through the rules of io/checkpoint.
+// Lines, and what of them is there.
 #include "actors/sim/shelf_policy.hpp"
 
 #include <algorithm>
-#include <limits>
 
 #include <fmt/format.h>
 
@@ -10,65 +9,13 @@ namespace troupe::sim {
 
 namespace cp = io::checkpoint;
 
-std::vector<cp::entry> catalog_of(const disk_policy& disk, const std::filesystem::path& dir) {
-  std::vector<cp::entry> out;
-  for (const auto& name : disk.folders("step-")) {
-    const auto parsed = cp::parse_folder_name(name);
-    if (!parsed ||
-        (parsed->state != cp::folder_state::complete && parsed->state != cp::folder_state::aside))
-      continue;
-    cp::entry e;
-    e.path = dir / name;
-    e.name = *parsed;
-    if (disk.torn(name).empty()) e.head = disk.head_of(name);
-    out.push_back(std::move(e));
-  }
-  return out;
-}
-
 namespace {
-
-std::string free_name(const disk_policy& disk, uint64_t step) {
-  uint32_t number = 1;
-  while (disk.has(cp::aside_name(step, number), std::string(cp::manifest_file))) ++number;
-  return cp::aside_name(step, number);
-}
 
 bool is_same(const cp::manifest_head& head, const cp::lineage& line) {
   return cp::line_of(head).back() == line.back();
 }
 
 }  // namespace
-
-void set_aside(disk_policy& disk, const cp::origin& launch, int writer) {
-  for (const auto& e : cp::left_behind(catalog_of(disk), launch.from))
-    disk.rename(e.path.string(), free_name(disk, e.name.step), writer);
-  disk.settle();
-}
-
-void publish_folder(disk_policy& disk, const std::string& partial, uint64_t step, int writer) {
-  const auto name = cp::complete_name(step);
-  const auto head = disk.head_of(partial), there = disk.head_of(name);
-  if (head && there && cp::line_of(*there).back().launch != cp::line_of(*head).back().launch) {
-    disk.rename(name, free_name(disk, step), writer);
-    disk.settle();
-  }
-  disk.rename(partial, name, writer);
-}
-
-void retain(shelf& tier, const cp::origin& launch, const std::vector<std::string>& in_use) {
-  if (tier.rules.empty()) return;
-  const auto all = catalog_of(tier.disk);
-  // A name that is not durable yet stands for nothing: the real archive does one thing at a time.
-  const auto sound = [&](const cp::entry& e) {
-    const auto mark = cp::line_of(*e.head).back();
-    return tier.disk.settled(e.path.string()) &&
-           (mark.launch == launch.launch || e.path == launch.checkpoint);
-  };
-  const cp::standing now{launch.at(std::numeric_limits<uint64_t>::max()), sound};
-  for (const auto& old : cp::plan_removal(all, tier.rules, now, 0, in_use))
-    tier.disk.remove(old.path.string());
-}
 
 void shelf_policy::told(const cp::origin& launch, uint64_t step) {
   told_.try_emplace({launch.launch, step}, fact{launch.at(step)});
@@ -82,16 +29,15 @@ void shelf_policy::taken_away(size_t tier) {
     }
 }
 
-std::optional<std::string> shelf_policy::missing(std::span<const shelf* const> tiers) {
+std::optional<std::string> shelf_policy::missing(std::span<const shelf> tiers) {
   for (size_t t = 0; t < tiers.size(); ++t) {
-    const auto all = catalog_of(tiers[t]->disk);
-    const auto& rules = tiers[t]->rules;
+    const auto& [all, rules] = tiers[t];
     const unsigned here = 1u << t;
     for (auto& [mark, f] : told_) {
       bool there = false;
       uint64_t newer = 0;
       for (const auto& e : all) {
-        if (!e.head || !tiers[t]->disk.settled(e.path.string())) continue;
+        if (!e.head) continue;
         if (is_same(*e.head, f.line))
           there = true;
         else if (cp::leads_to(f.line, cp::line_of(*e.head)))

@@ -1,7 +1,6 @@
-// The checkpoints on simulated disks as the real rules see them, and what must be among them.
+// What must be among the checkpoints of a simulated job.
 //
-// Pure. Starts set aside, retention gives up and `auto` chooses by the functions of io/checkpoint;
-// here is only what files are there instead: names and manifests on a disk_policy for each tier.
+// Pure. It is shown what lies in each tier, as the catalog lists it.
 //
 // Invariants
 //   SHF-1  What a person was told of stays in each tier it has come to, whole, until as many newer
@@ -10,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <span>
@@ -18,30 +16,16 @@
 #include <utility>
 #include <vector>
 
-#include "actors/sim/disk_policy.hpp"
 #include "io/checkpoint/retention.hpp"
 
 namespace troupe::sim {
 
-/// One tier, and what it keeps.
+/// What lies in one tier and would after a loss of power: complete ones and those set aside, what
+/// cannot be read without a head. And what that tier keeps.
 struct shelf {
-  disk_policy disk;
+  std::vector<io::checkpoint::entry> all;
   io::checkpoint::retention rules;
 };
-
-/// Complete ones and those set aside, as entries of `dir`; what is torn has no head.
-std::vector<io::checkpoint::entry> catalog_of(const disk_policy& disk,
-                                              const std::filesystem::path& dir = {});
-
-/// Sets aside what a start leaves behind, durably.
-void set_aside(disk_policy& disk, const io::checkpoint::origin& launch, int writer);
-
-/// Gives what was written its name; what another launch saved under it is set aside first.
-void publish_folder(disk_policy& disk, const std::string& partial, uint64_t step, int writer);
-
-/// Removes what the rules give up for a launch that saves, but for folders in use.
-void retain(shelf& tier, const io::checkpoint::origin& launch,
-            const std::vector<std::string>& in_use = {});
 
 class shelf_policy {
  public:
@@ -50,7 +34,7 @@ class shelf_policy {
   /// A person takes all away that a tier holds.
   void taken_away(size_t tier);
   /// The first thing that is gone and must not be (SHF-1, SHF-2).
-  std::optional<std::string> missing(std::span<const shelf* const> tiers);
+  std::optional<std::string> missing(std::span<const shelf> tiers);
   /// The newest on the way to `head` that a start from these entries can take.
   std::optional<io::checkpoint::lineage> startable(
       const io::checkpoint::lineage& head, std::span<const io::checkpoint::entry> all) const;

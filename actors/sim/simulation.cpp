@@ -9,13 +9,12 @@
 #include <fmt/ranges.h>
 #include <caf/send.hpp>
 
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/checkpoint/archive.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/node.hpp"
 #include "actors/sim/folder_watch.hpp"
 #include "actors/sim/host.hpp"
 #include "actors/sim/invariants_policy.hpp"
-#include "actors/sim/second_tier.hpp"
 #include "actors/train/plan.hpp"
 #include "io/checkpoint/catalog.hpp"
 
@@ -26,7 +25,9 @@ namespace {
 constexpr int64_t ms = 1'000'000;
 constexpr int64_t second = 1'000 * ms;
 constexpr int64_t life_limit_ns = 3 * 3600 * second;
+constexpr int ring_slots = 8;
 constexpr const char* head = "head";
+using io::outage;
 
 class simulation {
  public:
@@ -35,9 +36,8 @@ class simulation {
       : options_(options),
         plan_(std::move(plan)),
         world_(world_options_of(options)),
-        room_(world_),
+        room_(world_, options.times),
         watch_(world_, room_, options_) {
-    room_.times = options.times;
     room_.folders = std::move(folders);
     nodes_.resize(static_cast<size_t>(options.nodes) + 1);
     world_.blocks_ns = [this](const any_msg& m) { return blocks_ns(m); };
@@ -47,6 +47,12 @@ class simulation {
   }
 
   ~simulation() { world_.end(); }
+
+  /// What each rank saves, and the slots that they do it by.
+  void save_by(std::vector<io::checkpoint::rank_plan> shares, std::shared_ptr<io::slots> ring) {
+    room_.plans = std::move(shares);
+    room_.ring = std::move(ring);
+  }
 
   simulation_outcome run() {
     const auto begun = std::chrono::steady_clock::now();
@@ -151,16 +157,10 @@ class simulation {
     o.plan = plan_;
     o.epoch = epoch();
     o.reporter = reporter;
-    if (const auto from = watch_.begin(static_cast<uint64_t>(life_) + 1)) {
-      const auto dir = from->path.has_parent_path() ? "" : plan_.job.checkpoint.dir;
-      o.resume = checkpoint::entry{dir / from->path, from->head->step, room_.launch.from};
-      life_report_.resumed_step = from->head->step;
-    }
+    o.resume = watch_.begin(static_cast<uint64_t>(life_) + 1);
+    if (o.resume) life_report_.resumed_step = o.resume->step;
     o.origin = room_.launch;
-    o.make_archive = [this](cluster::coordinator_pointer self) {
-      return archive_actor(self->spawn(sim::archive, &room_));
-    };
-    o.make_carrier = [this](cluster::coordinator_pointer self) { return make_carrier(self); };
+    o.storage = &room_.files.of(0);
     coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o));
     coordinator_lives_ = true;
     const auto handle = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);
@@ -171,7 +171,7 @@ class simulation {
       coordinator_gone_ns_ = world_.now_ns();
       if (room_.folders) room_.folders->end(false);
       world_.clock().call_at(world_.now_ns() + 10 * ms, [this, life] {
-        if (life == life_ && world_.alive(0)) world_.crash(0, false);
+        if (life == life_ && world_.alive(0)) end_process(0, false);
       });
     });
   }
@@ -182,19 +182,25 @@ class simulation {
     room_.counted.successors += std::exchange(killed_, false);
   }
 
-  carrier_actor make_carrier(cluster::coordinator_pointer self) {
-    return self->spawn(
-        checkpoint::carrier,
-        checkpoint::carrier_options{plan_.job.checkpoint.second, epoch(), self->state.archive,
-                                    room_.launch, [this] { return make_carrier_files(&room_); }});
-  }
-
-  /// A loader's files.
+  /// What is done to files of the machine: a loader's, and an export's.
   int64_t blocks_ns(const any_msg& m) {
     const auto& t = room_.times;
     if (m.type() == message_traits<fbs::OpenLoader>::id) return room_.about(t.open_ns);
     if (m.type() == message_traits<fbs::BatchRequest>::id) return room_.about(t.fetch_ns);
-    return 0;
+    if (m.type() != message_traits<fbs::ExportModel>::id) return 0;
+    const auto takes_ns = room_.about(t.export_ns);
+    exports_until_ns_ = world_.now_ns() + takes_ns;
+    return takes_ns;
+  }
+
+  /// The process of a node has ended: what it was about to do is not done.
+  void end_process(int n, bool silent) {
+    room_.files.end_process(n);
+    world_.crash(n, silent);
+    if (n != 0 || !room_.folders || world_.now_ns() >= exports_until_ns_) return;
+    exports_until_ns_ = 0;
+    ++room_.counted.cut_exports;
+    room_.folders->cut_export("what was cut off", static_cast<uint64_t>(world_.now_ns()));
   }
 
   std::shared_ptr<cluster::host> host_of(int n) {
@@ -243,10 +249,14 @@ class simulation {
         world_.violation(fmt::format("{} died and its process was not told", name_of(n)));
       return;
     }
+    if (const auto until_ns = world_.blocked_until(n); until_ns >= world_.now_ns()) {
+      world_.clock().call_at(until_ns + ms, [this, n, life] { exit_node(n, life); });
+      return;  // a process waits for its threads
+    }
     for (const auto& card : world_.actors_of(n))
       if (!card->path().starts_with("connector/"))
         world_.violation(fmt::format("{} outlives its node", card->path()));
-    world_.crash(n, false);
+    end_process(n, false);
   }
 
   bool life_over() const {
@@ -304,7 +314,7 @@ class simulation {
     steps_ += heard_->steps.size();
     log(fmt::format("life {} over: {}", life_, ends_.back()));
     for (int n = 0; n <= options_.nodes; ++n)
-      if (world_.alive(n)) world_.crash(n, false);
+      if (world_.alive(n)) end_process(n, false);
     while (!world_.idle()) world_.turn();
     if (auto broken = judge(life_report_)) world_.violation(*broken);
     if (room_.folders)
@@ -388,12 +398,12 @@ class simulation {
   }
 
   void crash(int n, bool silent) {
-    for (auto& t : room_.tiers) t.disk.crash(n, room_.chance);
     if (n == 0 && room_.folders) {
       killed_ = true;
       room_.folders->end(true);
     }
-    world_.crash(n, silent);
+    room_.files.lose(n);
+    end_process(n, silent);
   }
 
   void lose_node(const fault& f, bool silent) {
@@ -417,10 +427,10 @@ class simulation {
   void close_tier(const fault& f) {
     const size_t which = options_.second ? f.lot % 2 : 0;
     const bool full = f.lot / 2 % 2 == 0;
-    if (!watch_.close(which, full ? tier::outage::full : tier::outage::gone)) return;
+    if (!watch_.close(which, full ? outage::full : outage::gone)) return;
     did(f, fmt::format("{} {} for {} ms", which + 1, full ? "full" : "gone", f.lasts_ns / ms),
         heard_->steps.empty() ? harm::fatal : harm::none);
-    after(f.lasts_ns, [this, which] { room_.tiers[which].out = tier::outage::none; });
+    after(f.lasts_ns, [this, which] { watch_.open(which); });
   }
 
   void launch_again(const fault& f) {
@@ -594,6 +604,7 @@ class simulation {
   int64_t last_healed_ns_ = 0;
   int64_t harmful_until_ns_ = 0;
   int64_t life_begun_ns_ = 0;
+  int64_t exports_until_ns_ = 0;
   int64_t nodes_started_by_ns_ = 0;
   int life_ = 0;
   int partitions_ = 0;
@@ -610,13 +621,19 @@ class simulation {
 
 result<simulation_outcome> simulate(const simulation_options& options) {
   TROUPE_TRY(job, simulated_job(options));
-  TROUPE_TRY(plan, train::make_plan(job));
   std::unique_ptr<job_folders> folders;
   if (options.real_folders) {
     TROUPE_TRY(made, job_folders::make());
     folders = std::move(made);
+    job.job.output = folders->output().string();
   }
-  return simulation(options, std::move(plan), std::move(folders)).run();
+  job.checkpoint.export_model = folders != nullptr;  // it lies on the machine
+  TROUPE_TRY(plan, train::make_plan(job));
+  TROUPE_TRY(shares, checkpoint::shares_of(plan));
+  TROUPE_TRY(ring, io::slots::make({train::slot_bytes_of(job), ring_slots}));
+  simulation it(options, std::move(plan), std::move(folders));
+  it.save_by(std::move(shares), std::move(ring));
+  return it.run();
 }
 
 }  // namespace troupe::sim

@@ -57,7 +57,11 @@ void world::end() {
   observe = nullptr;
   blocks_ns = nullptr;
   options_.check_requests = false;
-  for (auto& n : nodes_) n = place{false, false, true, {}, {}};
+  for (auto& n : nodes_) {
+    n = place{};
+    n.alive = false;
+    n.silent = true;
+  }
   held_.clear();
   for (const auto& card : board::instance().living())
     if (card->number() >= first_card_) kill(*card);
@@ -119,10 +123,15 @@ bool world::intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
   const int to = node_of(receiver.card());
   const auto* card = current_card();
   const int from = card != nullptr ? node_of(*card) : running_node_ >= 0 ? running_node_ : to;
+  if (options_.check_requests && message->mid.is_request() && message->sender &&
+      (from != to || !nodes_[static_cast<size_t>(to)].frozen))
+    new_requests_.emplace_back(message->sender->id(), message->mid.response_id());
+  if (const int64_t at_ns = busy_until(card); at_ns > now_ns()) {
+    leave_at(at_ns, {self, &receiver, std::move(message), from, to});
+    return true;
+  }
   if (from == to) {
     if (!nodes_[static_cast<size_t>(to)].frozen) {
-      if (options_.check_requests && message->mid.is_request() && message->sender)
-        new_requests_.emplace_back(message->sender->id(), message->mid.response_id());
       if (const int64_t at_ns = heard_at(receiver.card(), *message); at_ns > now_ns()) {
         later(at_ns, {self, &receiver, std::move(message), from, to});
         return true;
@@ -133,8 +142,6 @@ bool world::intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
     deliver({self, &receiver, std::move(message), from, to});
     return true;
   }
-  if (options_.check_requests && message->mid.is_request() && message->sender)
-    new_requests_.emplace_back(message->sender->id(), message->mid.response_id());
   travel({self, &receiver, std::move(message), from, to});
   return true;
 }
@@ -166,17 +173,51 @@ void world::travel(parcel&& p) {
   });
 }
 
+int64_t world::busy_until(const actor_card* card) const {
+  if (card == nullptr || card->number() < first_card_) return 0;
+  const size_t at = card->number() - first_card_;
+  return at < busy_until_ns_.size() ? busy_until_ns_[at] : 0;
+}
+
+int64_t world::own_time_ns() const {
+  return std::max(now_ns(), busy_until(current_card()));
+}
+
+void world::block_until(int64_t at_ns) {
+  const auto* card = current_card();
+  if (card == nullptr || card->number() < first_card_ || at_ns <= busy_until(card)) return;
+  const size_t at = card->number() - first_card_;
+  if (at >= busy_until_ns_.size()) busy_until_ns_.resize(at + 1, 0);
+  busy_until_ns_[at] = at_ns;
+}
+
+int64_t world::blocked_until(int node) const {
+  int64_t out = 0;
+  for (const auto& card : actors_of(node)) out = std::max(out, busy_until(card.get()));
+  return out;
+}
+
+/// A process that goes meanwhile has not said it.
+void world::leave_at(int64_t at_ns, parcel&& p) {
+  auto box = std::make_shared<parcel>(std::move(p));
+  const auto& process = nodes_[static_cast<size_t>(box->from)].process;
+  after(at_ns - now_ns(), box->from, process, [this, box] {
+    if (box->from == box->to)
+      arrive(std::move(*box));
+    else
+      travel(std::move(*box));
+  });
+}
+
 /// When a receiver gets to a message that comes now.
 int64_t world::heard_at(const actor_card& receiver, const caf::mailbox_element& message) {
+  const int64_t free_ns = std::max(busy_until(&receiver), now_ns());
   const auto* m = blocks_ns ? detail::message_in(message) : nullptr;
-  if (m == nullptr) return now_ns();
-  const int64_t takes_ns = blocks_ns(*m);
+  const int64_t takes_ns = m == nullptr ? 0 : blocks_ns(*m);
+  if (takes_ns == 0) return free_ns;
   const size_t at = receiver.number() - first_card_;
-  if (at >= busy_until_ns_.size()) {
-    if (takes_ns == 0) return now_ns();
-    busy_until_ns_.resize(at + 1, 0);
-  }
-  return busy_until_ns_[at] = std::max(busy_until_ns_[at], now_ns()) + takes_ns;
+  if (at >= busy_until_ns_.size()) busy_until_ns_.resize(at + 1, 0);
+  return busy_until_ns_[at] = free_ns + takes_ns;
 }
 
 void world::later(int64_t at_ns, parcel&& p) {
@@ -308,6 +349,7 @@ void world::crash(int number, bool silent) {
   auto& n = nodes_[static_cast<size_t>(number)];
   n.alive = false;
   n.silent = silent;
+  n.process = nullptr;
   n.frozen = false;
   n.waiting.clear();
   n.calls.clear();

@@ -133,6 +133,14 @@ class world : public simulated_network {
   /// it, that much later. Messages within a node alone and those from others alike.
   std::function<int64_t(const any_msg&)> blocks_ns;
 
+  /// The time of the actor that runs now: later than now_ns() where it has called what blocks.
+  int64_t own_time_ns() const;
+  /// What the actor that runs now has called takes until then: what it says leaves it then, and
+  /// what comes to it is heard then. Nothing where no actor runs.
+  void block_until(int64_t at_ns);
+  /// When the last of a node's actors is done with what it has called.
+  int64_t blocked_until(int node) const;
+
   bool intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
                  caf::mailbox_element_ptr& message) override;
 
@@ -147,12 +155,15 @@ class world : public simulated_network {
     bool alive = true;
     bool frozen = false;
     bool silent = false;  ///< died without a word
+    std::shared_ptr<int> process = std::make_shared<int>();  ///< new with each
     std::vector<parcel> waiting;               ///< while frozen
     std::vector<std::function<void()>> calls;  ///< while frozen
   };
 
   void adopt(int node, const caf::strong_actor_ptr& actor);
+  int64_t busy_until(const actor_card* card) const;
   int64_t heard_at(const actor_card& receiver, const caf::mailbox_element& message);
+  void leave_at(int64_t at_ns, parcel&& p);
   void later(int64_t at_ns, parcel&& p);
   void arrive(parcel&& p);
   void deliver(parcel&& p);

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/checkpoint/archive.hpp"
+#include "io/disk/storage.hpp"
 #include "actors/checkpoint/catalog.hpp"
 #include "apps/ckpt/progress_bar.hpp"
 #include "apps/ckpt/verbs.hpp"
@@ -130,7 +130,7 @@ result<int> import_model(const arguments& a) {
   const fs::path from(a.path);
   TROUPE_TRY(weights, folder_weights::open(from));
   TROUPE_TRY(others, small_files(from));
-  TROUPE_CHECK(checkpoint::make_folder(fs::absolute(a.out).lexically_normal()));
+  TROUPE_CHECK(io::make_folders(io::local_files(), fs::absolute(a.out).lexically_normal()));
   TROUPE_TRY(held, take_folder(a.out, io::this_process("ckpt import"), a.break_lock));
   const cp::plan_stage stage = weights.plan();
   cp::write_options o;

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/checkpoint/archive.hpp"
+#include "io/disk/storage.hpp"
 #include "apps/talk.hpp"
 #include "io/checkpoint/export.hpp"
 #include "io/file.hpp"
@@ -125,7 +125,7 @@ bool is_held(const held_folders& held, const fs::path& folder) {
 status hold(held_folders& held, const fs::path& name, const io::lock_holder& self,
             bool break_lock) {
   const auto folder = fs::absolute(name).lexically_normal();
-  TROUPE_CHECK(checkpoint::make_folder(folder));
+  TROUPE_CHECK(io::make_folders(io::local_files(), folder));
   if (is_held(held, folder)) return {};
   TROUPE_TRY(lock, take_folder(folder, self, break_lock));
   held.locks.push_back(std::move(lock));

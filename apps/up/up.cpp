@@ -35,6 +35,7 @@
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
 #include "io/disk/calibrate.hpp"
+#include "io/disk/storage.hpp"
 #include "messages/errors.hpp"
 
 namespace troupe::apps {
@@ -65,7 +66,7 @@ std::shared_ptr<ceiling> local_peak(const config::job& job) {
 
 /// Removes what interrupted saves and copies left in a folder of checkpoints.
 status clean(const std::string& dir) {
-  TROUPE_TRY(found, checkpoint::remove_leftovers(dir));
+  TROUPE_TRY(found, checkpoint::remove_leftovers(io::local_files(), dir));
   for (const auto& name : found.removed)
     say(fmt::format("removed {}/{}, left by an interrupted save", dir, name));
   for (const auto& why : found.kept) say("warning: not removed: " + why);
@@ -83,7 +84,7 @@ status remove_leftovers(const config::checkpoint_section& c) {
 /// Leaves in the folders of checkpoints what leads to this start, and sets the rest aside.
 status leave_behind(const config::job& job, const io::checkpoint::origin& origin) {
   const auto in = [&](const std::string& dir) -> status {
-    TROUPE_TRY(told, checkpoint::set_aside(dir, origin));
+    TROUPE_TRY(told, checkpoint::set_aside(io::local_files(), dir, origin));
     for (const auto& sentence : told) say(sentence);
     return {};
   };
@@ -105,7 +106,8 @@ status settle_slots(train::job_plan& plan) {
   uint64_t bytes = 0;
   for (const auto& s : shares) bytes += s.stream_bytes;
   if (c.slot_bytes != 0 || bytes < worth_calibrating_bytes) return {};
-  TROUPE_CHECK(checkpoint::make_folder(std::filesystem::absolute(c.dir).lexically_normal()));
+  const auto dir = std::filesystem::absolute(c.dir).lexically_normal();
+  TROUPE_CHECK(io::make_folders(io::local_files(), dir));
   auto measured = io::calibrate(c.dir, {});
   if (measured)
     c.slot_bytes = static_cast<int64_t>(measured->best.chunk_bytes);

@@ -223,11 +223,12 @@ status verify_all(file_system& files, const fs::path& folder, const work_options
   return error{errc::bad_data, std::move(text)};
 }
 
-result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_options& options) {
+result<choice> newest_that_verifies(file_system& files, std::span<const fs::path> dirs,
+                                    const work_options& options) {
   choice out;
   std::vector<entry> all;
   for (const auto& dir : dirs) {
-    auto found = list(dir);
+    auto found = list(files, dir);
     if (!found && dirs.size() == 1) return found.error();
     if (!found) out.rejected.push_back({dir, found.error()});  // CT-2
     if (found) all.insert(all.end(), found->begin(), found->end());
@@ -237,7 +238,7 @@ result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_o
       out.left.push_back(e.path);
       continue;
     }
-    auto sound = e.problem ? status(*e.problem) : verify_all(e.path, options);
+    auto sound = e.problem ? status(*e.problem) : verify_all(files, e.path, options);
     if (sound) {
       out.path = e.path;
       return out;
@@ -247,6 +248,10 @@ result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_o
     out.rejected.push_back({e.path, sound.error()});
   }
   return out;
+}
+
+result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_options& options) {
+  return newest_that_verifies(local_files(), dirs, options);
 }
 
 result<choice> newest_that_verifies(const fs::path& dir, const work_options& options) {

@@ -126,6 +126,10 @@ struct choice {
 /// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all
 /// of `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be
 /// looked through is passed over as a whole where there are others. Error: io, cancelled.
+result<choice> newest_that_verifies(file_system& files,
+                                    std::span<const std::filesystem::path> dirs,
+                                    const work_options& options = {});
+/// The same on this machine.
 result<choice> newest_that_verifies(std::span<const std::filesystem::path> dirs,
                                     const work_options& options = {});
 /// The same of one folder.

@@ -173,12 +173,12 @@ error copier::of_source(const error& e) const {
   return checkpoint::of_source(*from_, manifest_, e);
 }
 
-bool holds_copy(const fs::path& dir, const file_source& from) {
+bool holds_copy(file_system& files, const fs::path& dir, const file_source& from) {
   const auto text = manifest_of(from);
   if (!text) return false;
   const auto meant = parse_manifest(as_bytes(*text));
   if (!meant) return false;
-  const auto there = folder_source(dir / complete_name(meant->head.step));
+  const auto there = folder_source(files, dir / complete_name(meant->head.step));
   const auto copied = manifest_of(*there);
   return copied && *copied == *text && reader::open(there);
 }

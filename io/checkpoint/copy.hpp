@@ -84,7 +84,8 @@ class copier {
   bool finished_ = false;
 };
 
-/// Whether `dir` holds a copy of `from`: the same manifest, and every file with its length.
-bool holds_copy(const std::filesystem::path& dir, const file_source& from);
+/// Whether `dir` of `files` holds a copy of `from`: the same manifest, and every file with its
+/// length.
+bool holds_copy(file_system& files, const std::filesystem::path& dir, const file_source& from);
 
 }  // namespace troupe::io::checkpoint

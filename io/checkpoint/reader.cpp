@@ -267,7 +267,14 @@ status reader::read_unit(const unit& u, std::span<std::byte> out) const {
   return *outcome ? status(damaged(**outcome)) : status{};
 }
 
-result<verify_report> reader::verify(const work_options& options) const {
+/// As many threads as the source is quickest with, where nobody says how many.
+work_options reader::settled(work_options options) const {
+  if (options.threads == 0) options.threads = source_->reads_at_once();
+  return options;
+}
+
+result<verify_report> reader::verify(const work_options& asked) const {
+  const auto options = settled(asked);
   std::vector<unit> tails;
   uint64_t total = 0;
   for (uint32_t i = 0; i < manifest_->files.size(); ++i) {
@@ -304,7 +311,8 @@ result<verify_report> reader::verify(const work_options& options) const {
 // -- read -------------------------------------------------------------------------------------
 
 status reader::read(const restore_plan& plan, const byte_sink& sink,
-                    const work_options& options) const {
+                    const work_options& asked) const {
+  const auto options = settled(asked);
   std::set<uint32_t> shards;
   for (const auto& r : plan.reads) shards.insert(r.file);
   const std::vector<uint32_t> list(shards.begin(), shards.end());

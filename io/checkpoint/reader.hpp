@@ -108,6 +108,7 @@ class reader {
     std::list<std::pair<uint32_t, std::shared_ptr<const source_file>>> open;  ///< newest first
   };
   explicit reader(std::shared_ptr<const file_source> source);
+  work_options settled(work_options options) const;
   result<std::shared_ptr<const source_file>> file(uint32_t index) const;
   result<checksums> sums_of(uint32_t index) const;
   result<checksums> read_footer(uint32_t index, std::span<std::byte> tail) const;

@@ -17,6 +17,8 @@ class plain_folder final : public file_source {
     return files_.open_source(folder_ / name, behind_);
   }
 
+  unsigned reads_at_once() const override { return files_.reads_at_once(); }
+
  private:
   file_system& files_;
   std::filesystem::path folder_;

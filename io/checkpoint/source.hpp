@@ -17,6 +17,8 @@ class file_source {
   virtual ~file_source() = default;
   /// Errors: not_found, permission, io; bad_data for what is no regular file.
   virtual result<std::shared_ptr<const source_file>> open(const std::string& name) const = 0;
+  /// How many threads it is quickest with; 0: as is usual (parallel.hpp).
+  virtual unsigned reads_at_once() const { return 0; }
 };
 
 /// The files of a folder; by pread, long aligned reads past the page cache, where it is the

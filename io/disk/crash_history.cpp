@@ -57,13 +57,13 @@ crash_store::ledger crash_store::as_of(int64_t now_ns) const {
 // -- the loss of a writer -------------------------------------------------------------------------
 
 /// A change of a writer that is lost, in its pieces; false where nothing is left of it.
-bool crash_store::keep_by_lot(size_t at, const std::function<bool()>& keeps) {
+bool crash_store::keep_by_lot(size_t at, const keeper& keeps) {
   auto& c = log_.at(at);
   const auto pieces = pieces_of(at, c);
   uint64_t begin = c.bytes.size(), end = 0;
   bool kept = false;
   for (const auto& p : pieces) {
-    if (!keeps()) continue;
+    if (!keeps(c.kind)) continue;
     kept = true;
     begin = std::min(begin, p.begin);
     end = std::max(end, p.end);
@@ -78,7 +78,7 @@ bool crash_store::keep_by_lot(size_t at, const std::function<bool()>& keeps) {
   return true;
 }
 
-void crash_store::lose(uint32_t writer, int64_t now_ns, const std::function<bool()>& keeps) {
+void crash_store::lose(uint32_t writer, int64_t now_ns, const keeper& keeps) {
   std::lock_guard lock(mutex_);
   std::erase_if(log_, [&](const auto& entry) {
     return entry.second.by.writer == writer && entry.second.by.at_ns > now_ns;
@@ -93,8 +93,12 @@ void crash_store::lose(uint32_t writer, int64_t now_ns, const std::function<bool
   rebuild();
 }
 
+void crash_store::lose(uint32_t writer, int64_t now_ns, const std::function<bool()>& keeps) {
+  lose(writer, now_ns, [&](change_kind) { return keeps(); });
+}
+
 void crash_store::lose(uint32_t writer, int64_t now_ns, std::mt19937_64& rng) {
-  lose(writer, now_ns, [&] { return (rng() >> 32 & 1) != 0; });
+  lose(writer, now_ns, [&](change_kind) { return (rng() >> 32 & 1) != 0; });
 }
 
 /// What readers see, from the log.
@@ -105,7 +109,8 @@ void crash_store::rebuild() {
   for (const auto& [node, holders] : held_) fresh.nodes.try_emplace(node);
   for (auto& [id, n] : fresh.nodes) {
     const auto before = live_.nodes.find(id);
-    const bool same = before != live_.nodes.end() && *before->second.bytes == *n.bytes;
+    const bool same = before != live_.nodes.end() && *before->second.bytes == *n.bytes &&
+                      before->second.names == n.names;
     n.version = same ? before->second.version : ++last_version_;
   }
   live_ = std::move(fresh);
@@ -114,12 +119,15 @@ void crash_store::rebuild() {
 
 // -- what a kernel writes back --------------------------------------------------------------------
 
-void crash_store::settle(int64_t before_ns) {
+void crash_store::settle(int64_t before_ns, int64_t synced_ns) {
   std::lock_guard lock(mutex_);
-  for (auto& [at, c] : log_)
-    if (c.lasting() && c.by.at_ns < before_ns && !ledger_.fates.at(at).lost)
+  const auto then = as_of(synced_ns);
+  for (auto& [at, c] : log_) {
+    if (!c.lasting() || ledger_.fates.at(at).lost) continue;
+    if (c.by.at_ns < before_ns || (c.by.at_ns <= synced_ns && then.durable(at)))
       c.kept_at = std::min(c.kept_at, points_ - 1);
-  fold(before_ns);
+  }
+  fold();
   sweep();
   ledger_ = as_of(std::numeric_limits<int64_t>::max());
   first_point_ = points_;
@@ -127,12 +135,12 @@ void crash_store::settle(int64_t before_ns) {
 
 /// Moves into base_ what is durable and made by then, as far as nothing stays before it that it
 /// would have to wait for: bytes wait for those of their file, names for names.
-void crash_store::fold(int64_t before_ns) {
+void crash_store::fold() {
   std::set<node_id> staying;
   bool names_stay = false;
   for (auto entry = log_.begin(); entry != log_.end();) {
     const auto& [at, c] = *entry;
-    const bool made = c.kept_at != never && c.by.at_ns < before_ns;
+    const bool made = c.kept_at != never;
     bool stays = false;
     if (c.kind == change_kind::names) {
       stays = names_stay = names_stay || !made;
@@ -201,18 +209,21 @@ bool crash_store::durable(const path& name, int64_t now_ns) const {
   std::lock_guard lock(mutex_);
   std::set<std::pair<node_id, std::string>> way;
   node_id at = 1;
-  for (auto& part : parts_of(name)) {
+  for (const auto part : parts_of(name)) {
     const auto& names = live_.nodes.at(at).names;
     const auto found = names.find(part);
     if (found == names.end()) return false;
-    way.emplace(at, std::move(part));
+    way.emplace(at, part);
     at = found->second;
   }
   const auto below = reachable({at}, false);
-  const auto then = as_of(now_ns);
+  const bool all_made = std::all_of(
+      log_.begin(), log_.end(), [&](const auto& entry) { return entry.second.by.at_ns <= now_ns; });
+  const ledger then = all_made ? ledger{} : as_of(now_ns);
+  const ledger& now = all_made ? ledger_ : then;
   return std::all_of(log_.begin(), log_.end(), [&](const auto& entry) {
     const auto& c = entry.second;
-    if (!c.lasting() || then.durable(entry.first)) return true;
+    if (!c.lasting() || now.durable(entry.first)) return true;
     return below.count(c.node) == 0 &&
            std::none_of(c.edits.begin(), c.edits.end(), [&](const name_edit& edit) {
              return below.count(edit.folder) > 0 || way.count({edit.folder, edit.name}) > 0;
@@ -228,10 +239,10 @@ uint64_t crash_store::names_version() const {
 }
 
 std::optional<std::pair<crash_store::node_id, uint64_t>> crash_store::version_of(
-    const path& file) const {
+    const path& name) const {
   std::lock_guard lock(mutex_);
-  const auto node = outage_of(file) == outage::gone ? 0 : live_.find(file);
-  if (node == 0 || live_.nodes.at(node).folder) return std::nullopt;
+  const auto node = outage_of(name) == outage::gone ? 0 : live_.find(parts_of(name));
+  if (node == 0) return std::nullopt;
   return std::pair(node, live_.nodes.at(node).version);
 }
 

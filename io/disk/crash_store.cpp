@@ -20,25 +20,23 @@ std::shared_ptr<crash_store> crash_store::make(uint64_t capacity_bytes) {
 }
 
 /// Its parts from the root; ".." at the root stays there.
-std::vector<std::string> crash_store::parts_of(const path& name) {
-  std::vector<std::string> parts;
-  for (const auto& part : name.lexically_normal()) {
-    auto text = part.string();
-    if (text.empty() || text == "/" || text == ".") continue;
-    if (text == "..") {
-      if (!parts.empty()) parts.pop_back();
-    } else {
-      parts.push_back(std::move(text));
-    }
+std::vector<std::string_view> crash_store::parts_of(const path& name) {
+  std::vector<std::string_view> parts;
+  std::string_view rest = name.native();
+  while (!rest.empty()) {
+    const auto part = rest.substr(0, rest.find('/'));
+    rest.remove_prefix(std::min(rest.size(), part.size() + 1));
+    if (part == ".." && !parts.empty()) parts.pop_back();
+    if (!part.empty() && part != "." && part != "..") parts.push_back(part);
   }
   return parts;
 }
 
 // -- the tree -------------------------------------------------------------------------------------
 
-crash_store::node_id crash_store::tree::find(const path& name) const {
+crash_store::node_id crash_store::tree::find(std::span<const std::string_view> parts) const {
   node_id at = 1;
-  for (const auto& part : parts_of(name)) {
+  for (const auto part : parts) {
     const auto& here = nodes.at(at);
     auto found = here.names.find(part);
     if (!here.folder || found == here.names.end()) return 0;
@@ -100,32 +98,32 @@ outage crash_store::outage_of(node_id open_file) const {
 
 /// The folder a name lies in and its last part: 0, ENOENT, ENOTDIR.
 int crash_store::place(const path& name, node_id& folder, std::string& last) const {
-  auto parts = parts_of(name);
+  const auto parts = parts_of(name);
   if (parts.empty()) return EINVAL;
   if (outage_of(name) == outage::gone) return ENOENT;
   last = parts.back();
-  fs::path parent = "/";
-  for (size_t i = 0; i + 1 < parts.size(); ++i) parent /= parts[i];
-  folder = live_.find(parent);
+  folder = live_.find(std::span(parts).first(parts.size() - 1));
   if (folder == 0) return ENOENT;
   return live_.nodes.at(folder).folder ? 0 : ENOTDIR;
 }
 
 int crash_store::folder_at(const path& name, node_id& node) const {
-  node = outage_of(name) == outage::gone ? 0 : live_.find(name);
+  node = outage_of(name) == outage::gone ? 0 : live_.find(parts_of(name));
   if (node == 0) return ENOENT;
   return live_.nodes.at(node).folder ? 0 : ENOTDIR;
 }
 
-uint64_t crash_store::used() const {
-  uint64_t sum = 0;
-  for (const auto& [id, n] : live_.nodes) sum += n.bytes->size();
-  return sum;
+uint64_t crash_store::free_bytes() const {
+  uint64_t left = capacity_;
+  if (left == std::numeric_limits<uint64_t>::max()) return left;  // nobody need count
+  for (const auto& [id, n] : live_.nodes) left -= std::min<uint64_t>(left, n.bytes->size());
+  return left;
 }
 
 void crash_store::log(change what) {
   if (what.seen) apply(live_, what, 0, what.bytes.size());  // CS-3
   if (what.kind == change_kind::names) ++names_version_;
+  for (const auto& edit : what.edits) live_.nodes[edit.folder].version = ++last_version_;
   if (what.seen && (what.kind == change_kind::data || what.kind == change_kind::length))
     live_.nodes[what.node].version = ++last_version_;
   log_.emplace(points_, std::move(what));
@@ -152,12 +150,12 @@ int crash_store::open(const path& name, open_mode mode, node_id& node, stamp by)
     node = ++last_node_;
     what.kind = change_kind::names;
     what.edits = {{folder, last, node, false}};
-    what.text = "create " + name.string();
+    if (texts_) what.text = "create " + name.string();
     log(std::move(what));
   } else if (mode == open_mode::replace && !live_.nodes.at(node).bytes->empty()) {
     what.kind = change_kind::length;
     what.node = node;
-    what.text = "cut " + name.string();
+    if (texts_) what.text = "cut " + name.string();
     log(std::move(what));
   }
   opened_under_[node] = parts_of(name).front();
@@ -173,7 +171,7 @@ int64_t crash_store::write(node_id node, uint64_t offset, std::span<const std::b
     return out == outage::gone ? -EIO : -ENOSPC;
   uint64_t size = found->second.bytes->size();
   uint64_t end = offset + bytes.size();
-  uint64_t room = capacity_ - std::min(capacity_, used());
+  const uint64_t room = free_bytes();
   if (end > size && end - size > room) end = (size + room) / disk_block * disk_block;
   if (end <= offset) return -ENOSPC;
   change what;
@@ -182,7 +180,7 @@ int64_t crash_store::write(node_id node, uint64_t offset, std::span<const std::b
   what.offset = offset;
   what.bytes.assign(reinterpret_cast<const char*>(bytes.data()), end - offset);
   what.by = by;
-  what.text = fmt::format("write node {} at {}, {} bytes", node, offset, end - offset);
+  if (texts_) what.text = fmt::format("write node {} at {}, {} bytes", node, offset, end - offset);
   log(std::move(what));
   return static_cast<int64_t>(end - offset);
 }
@@ -198,7 +196,8 @@ void crash_store::write_and_fail(node_id node, uint64_t offset, std::span<const 
   what.bytes.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   what.by = by;
   what.seen = false;
-  what.text = fmt::format("failing write node {} at {}, {} bytes", node, offset, bytes.size());
+  if (texts_)
+    what.text = fmt::format("failing write node {} at {}, {} bytes", node, offset, bytes.size());
   log(std::move(what));
 }
 
@@ -228,14 +227,14 @@ int crash_store::reserve(node_id node, uint64_t bytes, stamp by) {
     return out == outage::gone ? EIO : ENOSPC;
   uint64_t size = found->second.bytes->size();
   if (bytes <= size) return 0;
-  if (bytes - size > capacity_ - std::min(capacity_, used())) return ENOSPC;
+  if (bytes - size > free_bytes()) return ENOSPC;
   change what;
   what.kind = change_kind::length;
   what.node = node;
   what.offset = bytes;
   what.grow_only = true;
   what.by = by;
-  what.text = fmt::format("reserve node {} to {} bytes", node, bytes);
+  if (texts_) what.text = fmt::format("reserve node {} to {} bytes", node, bytes);
   log(std::move(what));
   return 0;
 }
@@ -255,8 +254,9 @@ int crash_store::end_sync(node_id node, int failure, stamp by) {
   what.by = by;
   if (ignored) what.outcome = sync_outcome::ignored;
   if (failure != 0) what.outcome = sync_outcome::fails;
-  what.text = failure != 0 ? fmt::format("failing sync node {}", node)
-                           : fmt::format("sync node {}{}", node, ignored ? " (ignored)" : "");
+  if (texts_)
+    what.text = failure != 0 ? fmt::format("failing sync node {}", node)
+                             : fmt::format("sync node {}{}", node, ignored ? " (ignored)" : "");
   log(std::move(what));
   return failure;
 }
@@ -285,7 +285,7 @@ int crash_store::make_dir(const path& name, stamp by) {
   what.kind = change_kind::names;
   what.by = by;
   what.edits = {{folder, last, ++last_node_, true}};
-  what.text = "make folder " + name.string();
+  if (texts_) what.text = "make folder " + name.string();
   log(std::move(what));
   return 0;
 }
@@ -296,7 +296,7 @@ int crash_store::rename(const path& from, const path& to, bool replace, stamp by
   std::string old_name, new_name;
   if (int failure = place(from, out, old_name)) return failure;
   if (int failure = place(to, in, new_name)) return failure;
-  auto moved = live_.find(from), target = live_.find(to);
+  auto moved = live_.find(parts_of(from)), target = live_.find(parts_of(to));
   if (moved == 0) return ENOENT;
   if (target != 0 && !replace) return EEXIST;
   if (moved == target) return 0;
@@ -310,7 +310,7 @@ int crash_store::rename(const path& from, const path& to, bool replace, stamp by
   what.kind = change_kind::names;
   what.by = by;
   what.edits = {{out, old_name, 0, false}, {in, new_name, moved, folder}};
-  what.text = fmt::format("rename {} to {}", from.string(), to.string());
+  if (texts_) what.text = fmt::format("rename {} to {}", from.string(), to.string());
   log(std::move(what));
   return 0;
 }
@@ -321,14 +321,14 @@ int crash_store::exchange(const path& one, const path& other, stamp by) {
   std::string first_name, second_name;
   if (int failure = place(one, first_folder, first_name)) return failure;
   if (int failure = place(other, second_folder, second_name)) return failure;
-  auto first = live_.find(one), second = live_.find(other);
+  auto first = live_.find(parts_of(one)), second = live_.find(parts_of(other));
   if (first == 0 || second == 0) return ENOENT;
   change what;
   what.kind = change_kind::names;
   what.by = by;
   what.edits = {{first_folder, first_name, second, live_.nodes.at(second).folder},
                 {second_folder, second_name, first, live_.nodes.at(first).folder}};
-  what.text = fmt::format("exchange {} and {}", one.string(), other.string());
+  if (texts_) what.text = fmt::format("exchange {} and {}", one.string(), other.string());
   log(std::move(what));
   return 0;
 }
@@ -338,7 +338,7 @@ int crash_store::remove(const path& name, bool folder, stamp by) {
   node_id in = 0;
   std::string last;
   if (int failure = place(name, in, last)) return failure;
-  auto node = live_.find(name);
+  auto node = live_.find(parts_of(name));
   if (node == 0) return ENOENT;
   if (live_.nodes.at(node).folder != folder) return folder ? ENOTDIR : EISDIR;
   if (!live_.nodes.at(node).names.empty()) return ENOTEMPTY;
@@ -346,7 +346,7 @@ int crash_store::remove(const path& name, bool folder, stamp by) {
   what.kind = change_kind::names;
   what.by = by;
   what.edits = {{in, last, 0, folder}};
-  what.text = "remove " + name.string();
+  if (texts_) what.text = "remove " + name.string();
   log(std::move(what));
   return 0;
 }
@@ -357,9 +357,9 @@ void crash_store::set_outage(const path& top, outage how) {
   assert(parts.size() == 1);
   ++names_version_;
   if (how == outage::none) {
-    outages_.erase(parts[0]);
+    outages_.erase(std::string(parts[0]));
   } else {
-    outages_[parts[0]] = how;
+    outages_[std::string(parts[0])] = how;
   }
 }
 
@@ -416,7 +416,8 @@ int crash_store::sync_dir(const path& folder, stamp by) {
   what.node = node;
   what.by = by;
   if (ignored) what.outcome = sync_outcome::ignored;
-  what.text = fmt::format("sync folder {}{}", folder.string(), ignored ? " (ignored)" : "");
+  if (texts_)
+    what.text = fmt::format("sync folder {}{}", folder.string(), ignored ? " (ignored)" : "");
   log(std::move(what));
   return 0;
 }

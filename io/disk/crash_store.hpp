@@ -141,9 +141,9 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
 
   /// Grows with each change of any name that readers may see.
   uint64_t names_version() const;
-  /// A file's node, and a number that changes whenever its bytes or its length do; nothing where
-  /// there is no file.
-  std::optional<std::pair<node_id, uint64_t>> version_of(const path& file) const;
+  /// A file's node, and a number that changes whenever its bytes or its length do; of a folder,
+  /// whenever its own names do. Nothing where there is neither.
+  std::optional<std::pair<node_id, uint64_t>> version_of(const path& name) const;
 
   // -- processes that end, kernels that go on ----------------------------------------------------
 
@@ -151,12 +151,15 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   /// neither; each of its changes that no sync covers by then is kept for good or lost by lot (a
   /// long write in two); those of others stay as they are. Open handles stay usable: their file
   /// may have no name any more. Images asked for before are not to be used any more.
+  using keeper = std::function<bool(change_kind)>;
+  void lose(uint32_t writer, int64_t now_ns, const keeper& keeps);
   void lose(uint32_t writer, int64_t now_ns, const std::function<bool()>& keeps);
   void lose(uint32_t writer, int64_t now_ns, std::mt19937_64& rng);
   /// A kernel has written back what was made before `before_ns`, but for what a failed sync or
-  /// write has lost. That history is given up, and first_point() is now; so are marks. Images asked
-  /// for before are not to be used any more.
-  void settle(int64_t before_ns);
+  /// write has lost. That history is given up, with what syncs have made durable by `synced_ns`;
+  /// first_point() is now, and marks are gone. Images asked for before are not to be used any more.
+  void settle(int64_t before_ns, int64_t synced_ns);
+  void settle(int64_t before_ns) { settle(before_ns, before_ns - 1); }
   /// Whether `name` and all below it would survive the loss of any writer at `now_ns` or later:
   /// nothing touches it, nor its way from the root, that is not durable by then. What is made after
   /// `now_ns` is not durable, and makes nothing so. Outages do not count.
@@ -164,6 +167,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
 
   // -- the log -----------------------------------------------------------------------------------
 
+  /// Changes are not told in words any more: a simulation has many, and nobody reads them.
+  void be_brief() { texts_ = false; }
   /// A note in the log, e.g. "acknowledged 7", to know by `marks_before` what was promised.
   void mark(std::string text);
   /// How many changes, syncs and marks there were: the last point of crash_at.
@@ -198,12 +203,12 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   struct inode {
     bool folder = false;
     std::shared_ptr<std::string> bytes = std::make_shared<std::string>();  ///< shared by images
-    std::map<std::string, node_id> names;
-    uint64_t version = 0;  ///< of the bytes
+    std::map<std::string, node_id, std::less<>> names;
+    uint64_t version = 0;  ///< of the bytes, or the names
   };
   struct tree {
     std::map<node_id, inode> nodes;
-    node_id find(const path& name) const;
+    node_id find(std::span<const std::string_view> parts) const;
   };
   /// What became of a lasting change.
   struct fate {
@@ -228,7 +233,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   explicit crash_store(uint64_t capacity_bytes) : capacity_(capacity_bytes) {
     live_.nodes[1].folder = true;
   }
-  static std::vector<std::string> parts_of(const path& name);
+  /// Into `name`.
+  static std::vector<std::string_view> parts_of(const path& name);
   static void apply(tree& to, const change& what, uint64_t begin, uint64_t end);
   static std::vector<piece> pieces_of(size_t at, const change& what);
   void log(change what);
@@ -238,11 +244,11 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   int folder_at(const path& name, node_id& node) const;
   outage outage_of(const path& name) const;
   outage outage_of(node_id open_file) const;
-  uint64_t used() const;
+  uint64_t free_bytes() const;
   ledger as_of(int64_t now_ns) const;
-  bool keep_by_lot(size_t at, const std::function<bool()>& keeps);
+  bool keep_by_lot(size_t at, const keeper& keeps);
   void rebuild();
-  void fold(int64_t before_ns);
+  void fold();
   std::set<node_id> reachable(std::set<node_id> from, bool in_base) const;
   void sweep();
 
@@ -259,8 +265,9 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   uint64_t names_version_ = 0;
   std::map<node_id, int> locks_;  ///< how many readers; -1: none may
   std::map<node_id, int> held_;
-  std::map<std::string, outage> outages_;        ///< by the name of the top-level folder
+  std::map<std::string, outage, std::less<>> outages_;  ///< by the name of the top-level folder
   std::map<node_id, std::string> opened_under_;  ///< such a name
+  bool texts_ = true;
   size_t syncs_ = 0;
   std::set<size_t> ignored_;
 };

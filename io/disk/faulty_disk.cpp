@@ -54,6 +54,7 @@ const planned_fault* faulty_disk::planned(fault_site site) {
 }
 
 int faulty_disk::refused(fault_site site) {
+  if (ended()) return EIO;
   const auto* fault = planned(site);
   return fault == nullptr ? 0 : fault->failure;
 }
@@ -104,6 +105,7 @@ int64_t faulty_disk::move(const raw_request& request, stamp by, const planned_fa
 }
 
 int64_t faulty_disk::carry_out(const raw_request& request, stamp by, bool& lost) {
+  if (ended()) return -EIO;
   auto site = request.op == disk_op::write  ? fault_site::write
               : request.op == disk_op::read ? fault_site::read
                                             : fault_site::fdatasync;
@@ -242,6 +244,13 @@ status faulty_disk::sync_dir(const path& folder) {
   const auto by = after(options_.name_latency);
   if (failure == 0) failure = store_->sync_dir(folder, by);
   return answered(failure, "fsync folder", folder);
+}
+
+/// A store has no links.
+result<std::filesystem::path> faulty_disk::canonical(const path& name) {
+  crash_store::node_id node = 0;
+  if (store_->find_folder(name, node) != 0) TROUPE_CHECK(open_to_read(name));
+  return ("/" / name).lexically_normal();
 }
 
 result<folder_identity> faulty_disk::identity(const path& folder) {

@@ -73,6 +73,8 @@ struct faulty_options {
   uint64_t seed = 1;
   size_t depth = 8;
   uint32_t writer = 0;  ///< whose changes they are in the store
+  /// Whether the process whose disk it is has ended: then whatever it asks for is answered EIO.
+  std::shared_ptr<const bool> ended = {};
   // Chances of each operation, 0 to 1.
   double short_move = 0;   ///< writes and reads
   double interrupted = 0;  ///< EINTR; writes and reads
@@ -114,9 +116,11 @@ class faulty_disk final : public disk {
   result<std::string> read_small(const path& name, size_t most) override;
   status write_small(const path& name, std::string_view content, durable sync) override;
   result<std::shared_ptr<const source_file>> open_source(const path& name, pages behind) override;
+  unsigned reads_at_once() const override { return 1; }  ///< FD-1
   result<file_lock> read_lock(const path& file) override;
   result<file_lock> exclude_readers(const path& file) override;
   result<folder_identity> identity(const path& folder) override;
+  result<path> canonical(const path& name) override;
   /// Does nothing: a store has no links, and nobody who would follow one.
   status point_link(const path& link, const std::string& target,
                     const std::function<bool(const std::string&)>& is_ours) override;
@@ -137,6 +141,7 @@ class faulty_disk final : public disk {
   result<std::vector<std::string>> to_remove(const path& name, const claim& ours);
   result<crash_store::node_id> open_to_read(const path& name) const;
   const planned_fault* planned(fault_site site);
+  bool ended() const { return options_.ended && *options_.ended; }
   /// 0, or the errno that was planned for this operation.
   int refused(fault_site site);
   bool by_lot(double chance);

@@ -94,6 +94,9 @@ class file_system {
   virtual result<std::shared_ptr<const source_file>> open_source(const path& name,
                                                                  pages behind) = 0;
 
+  /// How many threads its sources are quickest with; 0: nobody knows.
+  virtual unsigned reads_at_once() const { return 0; }
+
   /// Keeps exclude_readers() of a file away, however this process ends. Nobody waits for it: where
   /// readers are excluded now, or nothing can be locked, it keeps nothing. Errors: not_found,
   /// permission, io.
@@ -104,6 +107,8 @@ class file_system {
 
   /// Errors: not_found, permission, io.
   virtual result<folder_identity> identity(const path& folder) = 0;
+  /// The path from the root without links, `.` and `..`. Errors: not_found, permission, io.
+  virtual result<path> canonical(const path& name) = 0;
   /// Makes `link` a symbolic link to `target`, in one step, where that name is free or a link of
   /// which the target is_ours. Errors: permission where anything else is there, which stays; io.
   virtual status point_link(const path& link, const std::string& target,

@@ -105,6 +105,7 @@ class local final : public file_system {
   result<file_lock> read_lock(const path& file) override;
   result<file_lock> exclude_readers(const path& file) override;
   result<folder_identity> identity(const path& folder) override;
+  result<path> canonical(const path& name) override;
   status point_link(const path& link, const std::string& target, const link_test& is_ours) override;
 };
 
@@ -201,6 +202,13 @@ result<file_lock> local::exclude_readers(const path& file) {
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
     return error{errc::unavailable, fmt::format("{} is being read", file.parent_path().string())};
   return lock_of(std::move(fd));
+}
+
+result<std::filesystem::path> local::canonical(const path& name) {
+  std::error_code code;
+  auto found = fs::canonical(name, code);
+  if (code) return disk_error("find", name, code.value());
+  return found;
 }
 
 result<folder_identity> local::identity(const path& folder) {

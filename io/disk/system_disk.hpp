@@ -49,6 +49,7 @@ class system_disk : public disk {
   result<folder_identity> identity(const path& folder) override {
     return local_files().identity(folder);
   }
+  result<path> canonical(const path& name) override { return local_files().canonical(name); }
   status point_link(const path& link, const std::string& target,
                     const std::function<bool(const std::string&)>& is_ours) override {
     return local_files().point_link(link, target, is_ours);

@@ -232,7 +232,7 @@ TEST_CASE("archive: what is not ours above a start is not set aside") {
   REQUIRE(committed(o, save_all(o, 5)));
   put_file(dir / "step-00000006/notes.txt", "mine");
   put_file(dir / "step-00000007/MANIFEST", "mine");
-  const auto told = set_aside(dir.path, {});
+  const auto told = set_aside(io::local_files(), dir.path, {});
   REQUIRE(told);
   CHECK(told->size() == 1);
   CHECK(fs::exists(dir / cp::aside_name(5, 1)));
@@ -246,7 +246,7 @@ TEST_CASE("archive: what the launch has saved already is not set aside") {
   REQUIRE(committed(o, save_all(o, 5)));
   o.origin.launch = 7;  // from nothing
   REQUIRE(committed(o, save_all(o, 1)));
-  const auto told = set_aside(dir.path, o.origin);
+  const auto told = set_aside(io::local_files(), dir.path, o.origin);
   REQUIRE(told);
   CHECK(told->size() == 1);
   CHECK(fs::exists(dir / cp::aside_name(5, 1)));
@@ -262,13 +262,13 @@ TEST_CASE("archive: a leftover that somebody reads does not keep a start from be
   {
     const auto held = cp::reading::begin(leftover);
     REQUIRE(held);
-    const auto found = remove_leftovers(dir.path);
+    const auto found = remove_leftovers(io::local_files(), dir.path);
     REQUIRE(found);
     CHECK(found->removed.empty());
     REQUIRE(found->kept.size() == 1);
     CHECK(found->kept[0].find(leftover.string()) != std::string::npos);
   }
-  CHECK(remove_leftovers(dir.path)->removed.size() == 1);
+  CHECK(remove_leftovers(io::local_files(), dir.path)->removed.size() == 1);
 }
 
 TEST_CASE("ARC-2: a commit that fails leaves no folder of the step and the older ones alone") {
@@ -428,21 +428,21 @@ TEST_CASE("archive: latest is a link to the newest, and never takes a person's f
   scratch dir;
   for (const char* name : {"step-00000001", "step-00000002"}) {
     fs::create_directories(dir / name);
-    point_latest(dir / name);
+    REQUIRE(point_latest(io::local_files(), dir / name));
     CHECK(fs::read_symlink(dir / "latest") == name);
   }
   fs::create_directory_symlink("step-00000001",
                                dir / fmt::format(".latest.tmp-{}", ::getpid()));  // of a killed one
-  point_latest(dir / "step-00000001");
+  (void)point_latest(io::local_files(), dir / "step-00000001");
   CHECK(fs::read_symlink(dir / "latest") == "step-00000001");
   fs::remove(dir / "latest");
   std::ofstream(dir / "latest") << "mine";
-  point_latest(dir / "step-00000001");
+  (void)point_latest(io::local_files(), dir / "step-00000001");
   CHECK(text_of(dir / "latest") == "mine");
   fs::remove(dir / "latest");
   put_file(dir / "mine/file", "mine");
   fs::create_directory_symlink("mine", dir / "latest");
-  point_latest(dir / "step-00000001");
+  (void)point_latest(io::local_files(), dir / "step-00000001");
   CHECK(fs::read_symlink(dir / "latest") == "mine");
   CHECK(io::checkpoint::list(dir.path)->size() == 2);
 }
@@ -452,10 +452,10 @@ TEST_CASE("archive: a link that a killed process left half way does not keep lat
   const auto left = dir / fmt::format(".latest.tmp-{}", ::getpid());
   fs::create_directories(dir / "step-00000002");
   fs::create_directory_symlink("step-00000001", left);
-  point_latest(dir / "step-00000002");
+  (void)point_latest(io::local_files(), dir / "step-00000002");
   CHECK(fs::read_symlink(dir / "latest") == "step-00000002");
   CHECK_FALSE(fs::exists(fs::symlink_status(left)));
   std::ofstream(left) << "mine";
-  point_latest(dir / "step-00000002");
+  (void)point_latest(io::local_files(), dir / "step-00000002");
   CHECK(text_of(left) == "mine");
 }

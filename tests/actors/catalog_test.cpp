@@ -195,7 +195,7 @@ TEST_CASE("catalog: what is ours, and what is anybody's folder") {
 
 TEST_CASE("catalog: what interrupted saves left is removed, and nothing else") {
   scratch dir;
-  CHECK(remove_leftovers(dir / "absent")->removed.empty());
+  CHECK(remove_leftovers(io::local_files(), dir / "absent")->removed.empty());
   make(dir, 1);
   for (const char* name : {"step-00000003.e1.partial", "step-00000002.partial",
                            "step-00000004.deleting", "mine.partial", "step-1.partial"}) {
@@ -205,7 +205,7 @@ TEST_CASE("catalog: what interrupted saves left is removed, and nothing else") {
   }
   fs::create_directories(dir / "step-00000005.e1.partial");  // of another's making
   std::ofstream(dir / "step-00000005.e1.partial/rank-00000.shard") << "mine";
-  auto removed = remove_leftovers(dir.path);
+  auto removed = remove_leftovers(io::local_files(), dir.path);
   REQUIRE(removed);
   CHECK(removed->removed ==
         std::vector<std::string>{"step-00000002.partial", "step-00000003.e1.partial",

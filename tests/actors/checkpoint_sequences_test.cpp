@@ -274,7 +274,7 @@ class checkpoint_sequence {
       const auto entries = cp::list(dir(tier));
       REQUIRE(entries);
       all.insert(all.end(), entries->begin(), entries->end());
-      REQUIRE(checkpoint::remove_leftovers(dir(tier)));
+      REQUIRE(checkpoint::remove_leftovers(io::local_files(), dir(tier)));
     }
     epoch_ = cp::next_epoch(all);
     const auto from = checkpoint::resume_from(resume, dir(0), second ? dir(1) : fs::path{});
@@ -291,7 +291,7 @@ class checkpoint_sequence {
     origin.launch = ++launches_;  // not by chance
     const auto before = takeable(second);
     for (int tier = 0; tier < (second ? 2 : 1); ++tier)
-      REQUIRE(checkpoint::set_aside(dir(tier), origin));
+      REQUIRE(checkpoint::set_aside(io::local_files(), dir(tier), origin));
     const auto after = takeable(second);  // CAT-3: what leads here, all of it, and nothing else
     for (const int kept : after) CHECK(descends(id, kept));
     for (const int was : before) CHECK(after.contains(was) == descends(id, was));

@@ -49,7 +49,6 @@ struct scripted_cluster : troupe::test::actor_fixture {
   std::vector<partner> loaders{make_partner("loader/a"), make_partner("loader/b")};
   std::vector<std::string> instances{"i0", "i1"};
   std::vector<std::string> boots{"boot0", "boot1"};
-  train::run_options made_with;  ///< of the run
   coordinator_actor target;
 
   explicit scripted_cluster(const scripted_cluster_options& o = {}) : actor_fixture(cluster_epoch) {
@@ -59,16 +58,11 @@ struct scripted_cluster : troupe::test::actor_fixture {
     options.reporter = reporter.as<reporter_actor>();
     options.observer = observer.as<observer_actor>();
     if (o.desk) options.desk = desk.as<desk_actor>();
-    options.make_archive = [this](auto) { return archive.as<archive_actor>(); };
-    options.make_carrier = [this](auto) { return carrier.as<carrier_actor>(); };
-    if (!o.real_run)
-      options.make_run = [this](auto, train::run_options given) {
-        made_with = std::move(given);
-        return run.as<run_actor>();
-      };
+    options.archive = archive.as<archive_actor>();
+    options.carrier = carrier.as<carrier_actor>();
+    if (!o.real_run) options.run = run.as<run_actor>();
     target = spawn(coordinator, std::move(options));
   }
-  ~scripted_cluster() { made_with = {}; }  // it holds the coordinator
 
   // -- nodes --
 
@@ -190,18 +184,6 @@ struct scripted_cluster : troupe::test::actor_fixture {
 }  // namespace
 
 // -- joining --------------------------------------------------------------------------------------
-
-TEST_CASE("coordinator: the run is made with the job, its tiers and those it speaks to") {
-  scripted_cluster f({.second_tier = true});
-  CHECK(f.made_with.epoch == cluster_epoch);
-  CHECK(f.made_with.plan.ranks.size() == 2);
-  CHECK(f.made_with.archive == f.archive.as<archive_actor>());
-  CHECK(f.made_with.carrier == f.carrier.as<carrier_actor>());
-  CHECK(f.made_with.reporter == f.reporter.as<reporter_actor>());
-  CHECK(f.made_with.coordinator == f.target);
-  scripted_cluster without;
-  CHECK_FALSE(without.made_with.carrier);
-}
 
 TEST_CASE("coordinator: a node is welcomed with its place and the rules of living together") {
   scripted_cluster f;
@@ -561,7 +543,9 @@ TEST_CASE("coordinator: with its own run a start that fails is the end of both")
   scripted_cluster f({.real_run = true});
   f.join_all();
   for (const size_t node : {0, 1}) f.take_ranks(node);
-  f.archive.take<fbs::OpenArchive>().refuse({errc::io, "no such disk"});
+  const auto order = f.archive.take<fbs::OpenArchive>();
+  CHECK(order.m.header().epoch == cluster_epoch);
+  order.refuse({errc::io, "no such disk"});
   const auto end = f.told_end();
   CHECK(end.message == "open the archive: no such disk");
   for (const auto& node : f.nodes) node.die();

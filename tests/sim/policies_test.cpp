@@ -5,7 +5,6 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/sim/disk_policy.hpp"
 #include "actors/sim/draw_policy.hpp"
 #include "actors/sim/event_queue.hpp"
 #include "actors/sim/fault_policy.hpp"
@@ -76,34 +75,6 @@ TEST_CASE("links: losses come in about the share that was asked for") {
   for (int i = 0; i < 4000; ++i) lost += links.send(0, 1, i).what == links_policy::fate::lost;
   CHECK(lost > 800);
   CHECK(lost < 1200);
-}
-
-TEST_CASE("disk: a crash takes only what was not synced (DSK-1)") {
-  int torn = 0, undone = 0;
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
-    dice lot(seed);
-    disk_policy disk;
-    disk.make_folder("step-1.partial", 0);
-    REQUIRE(disk.write("step-1.partial", "kept", 1));
-    REQUIRE(disk.write("step-1.partial", "open", 1));
-    REQUIRE(disk.write("step-1.partial", "other", 2));
-    REQUIRE(disk.sync("step-1.partial", "kept"));
-    REQUIRE(disk.rename("step-1.partial", "step-1", 0));
-    disk.crash(1, lot);
-    const auto gone = disk.torn("step-1");
-    CHECK((gone.empty() || gone == std::vector<std::string>{"open"}));
-    torn += !gone.empty();
-    disk.crash(0, lot);
-    undone += disk.folders("step-1.partial").size() == 1;
-    disk.settle();
-    const auto names = disk.folders("step-");
-    disk.crash(0, lot);
-    CHECK(disk.folders("step-") == names);
-  }
-  CHECK(torn > 50);
-  CHECK(torn < 150);
-  CHECK(undone > 50);
-  CHECK(undone < 150);
 }
 
 TEST_CASE("faults: the same seed draws the same, in order of time") {
@@ -216,96 +187,100 @@ namespace {
 
 namespace cp = troupe::io::checkpoint;
 
-void put(disk_policy& disk, const cp::origin& launch, uint64_t step) {
-  cp::manifest_head head;
-  head.step = step;
-  head.epoch = launch.launch;
-  head.line = launch.at(step);
-  disk.make_folder("made", 0);
-  disk.write("made", "MANIFEST", 0);
-  disk.sync("made", "MANIFEST");
-  disk.describe("made", head);
-  publish_folder(disk, "made", step, 0);
-  disk.settle();
+cp::entry entry_of(const std::string& name, const cp::origin& launch, uint64_t step) {
+  cp::entry e;
+  e.path = name;
+  e.name = *cp::parse_folder_name(e.path.filename().string());
+  e.head.emplace();
+  e.head->step = step;
+  e.head->epoch = launch.launch;
+  e.head->line = launch.at(step);
+  return e;
+}
+
+cp::entry entry_of(const cp::origin& launch, uint64_t step) {
+  return entry_of(cp::complete_name(step), launch, step);
 }
 
 struct two_tiers {
-  shelf first{{}, {1, 0, 0}}, second;
+  std::array<shelf, 2> both{shelf{{}, {1, 0, 0}}, shelf{}};
   shelf_policy facts;
 
-  bool lacks() {
-    const std::array<const shelf*, 2> both{&first, &second};
-    return facts.missing(both).has_value();
+  void put(size_t tier, const cp::origin& launch, uint64_t step) {
+    both[tier].all.push_back(entry_of(launch, step));
   }
+  bool lacks() { return facts.missing(both).has_value(); }
 };
 
 }  // namespace
 
 TEST_CASE("SHF-1: what was told goes only for newer ones of its own line") {
   two_tiers t;
-  auto& disk = t.first.disk;
+  auto& there = t.both[0].all;
   const cp::origin first{1, {}, {}}, anew{2, {}, {}};
   for (const uint64_t step : {10, 20}) {
-    put(disk, first, step);
+    t.put(0, first, step);
     t.facts.told(first, step);
   }
-  retain(t.first, first);
-  CHECK(disk.folders("step-") == std::vector<std::string>{"step-00000020"});
   CHECK_FALSE(t.lacks());
-  set_aside(disk, anew, 0);
-  put(disk, anew, 5);
+  there.erase(there.begin());  // by a rule that keeps one
+  CHECK_FALSE(t.lacks());
+  there = {entry_of(cp::aside_name(20, 1), first, 20)};
+  t.put(0, anew, 5);
   t.facts.told(anew, 5);
-  retain(t.first, anew);
-  CHECK(disk.folders("step-") ==
-        std::vector<std::string>{"step-00000005", "step-00000020.aside-1"});
   CHECK_FALSE(t.lacks());
-  disk.remove("step-00000020.aside-1");
+  there.erase(there.begin());
   CHECK(t.lacks());  // what another line has does not stand for it
 }
 
 TEST_CASE("SHF-1, SHF-2: each tier keeps what has come to it, and one must have it") {
-  const cp::origin launch{1, {}, {}}, other{2, {}, {}};
+  const cp::origin launch{1, {}, {}};
   two_tiers t;
   t.facts.told(launch, 10);
   CHECK(t.lacks());
-  put(t.second.disk, launch, 10);
+  t.put(1, launch, 10);
   CHECK_FALSE(t.lacks());
-  put(t.first.disk, launch, 10);
+  t.put(0, launch, 10);
   CHECK_FALSE(t.lacks());
   auto without = t;
-  without.second.disk.remove("step-00000010");
+  without.both[1].all.clear();
   CHECK(without.lacks());  // though the first tier has it
   t.facts.taken_away(1);
-  t.second.disk.remove("step-00000010");
+  t.both[1].all.clear();
   CHECK_FALSE(t.lacks());
-  put(t.first.disk, launch, 20);
-  retain(t.first, launch);
+  t.both[0].all = {entry_of(launch, 20)};
   CHECK_FALSE(t.lacks());
-  put(t.first.disk, other, 20);  // under a name that another launch has
-  CHECK(t.first.disk.folders("step-") ==
-        std::vector<std::string>{"step-00000020", "step-00000020.aside-1"});
+}
+
+TEST_CASE("SHF-1: what cannot be read is not there") {
+  const cp::origin launch{1, {}, {}};
+  two_tiers t;
+  t.put(0, launch, 10);
+  t.facts.told(launch, 10);
+  CHECK_FALSE(t.lacks());
+  t.both[0].all[0].head.reset();
+  CHECK(t.lacks());
 }
 
 TEST_CASE("shelf: a start can take what is left on the way, and nothing that was set aside") {
   const cp::origin launch{1, {}, {}};
   two_tiers t;
   for (const uint64_t step : {10, 20}) {
-    put(t.first.disk, launch, step);
+    t.put(0, launch, step);
     t.facts.told(launch, step);
   }
   const auto startable = [&](uint64_t head) {
-    return t.facts.startable(launch.at(head), catalog_of(t.first.disk));
+    return t.facts.startable(launch.at(head), t.both[0].all);
   };
   CHECK(startable(30) == launch.at(20));
   CHECK(startable(15) == launch.at(10));
-  set_aside(t.first.disk, {2, launch.at(10), {}}, 0);
+  auto& first = t.both[0].all;
+  first = {entry_of(launch, 10), entry_of(cp::aside_name(20, 1), launch, 20)};
   CHECK(startable(30) == launch.at(10));
-  put(t.first.disk, launch, 20);  // anew, in the folder in which it was set aside
+  t.put(0, launch, 20);  // anew, in the folder in which it was set aside
   CHECK(startable(30) == launch.at(20));
-  put(t.second.disk, launch, 20);
-  t.first.disk.remove("step-00000020");
-  auto both = catalog_of(t.first.disk);
-  const auto more = catalog_of(t.second.disk, "/second");
-  both.insert(both.end(), more.begin(), more.end());
+  first.pop_back();
+  auto both = first;
+  both.push_back(entry_of("/second/" + cp::complete_name(20), launch, 20));
   CHECK(t.facts.startable(launch.at(30), both) == launch.at(10));
 }

@@ -157,7 +157,7 @@ TEST_CASE(
   CHECK(stretches.checkpoints > 1);
   CHECK(stretches.checkpoint_wait_ms == 0);
   o.times.save_ns = 1;  // and where the disk is quick, none of it matters
-  o.times.commit_ns = 1;
+  o.times.files = {1, 1};
   CHECK(run(o).checkpoints == 12);
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("simulation: the same seed gives the same events, another seed others"
 }
 
 TEST_CASE("simulation: a killed node ends the run, which resumes from its checkpoint") {
-  const auto done = run_with(fault_kind::crash_node, 400, 0, 1);
+  const auto done = run_with(fault_kind::crash_node, 300, 0, 1);
   CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
   REQUIRE(done.faults.size() == 1);
   REQUIRE(done.lives == 2);
@@ -295,7 +295,8 @@ TEST_CASE("simulation: a killed export is made by the next start, beside what is
       o.steps = 4;
       o.lives = 3;
       o.real_folders = true;
-      o.times.commit_ns = o.times.export_ns = 40 * ms;
+      o.times.files.name_ns = 20 * ms;
+      o.times.export_ns = 40 * ms;
       o.faults = {{fault_kind::second_launcher, 100 * ms, 0, 1}};
       if (foreign) o.faults.push_back({fault_kind::foreign_folder, 150 * ms, 0, 8});
       o.faults.push_back({fault_kind::crash_head, (340 + at) * ms, 0, 0});

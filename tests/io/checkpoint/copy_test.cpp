@@ -196,12 +196,12 @@ TEST_CASE("copy: a step that is there already is exchanged whole") {
   REQUIRE(sample::copy(t.made, t.second));
   fs::remove_all(t.made);
   t.made = sample::make(t.first, {1, 2, 120, 7, 4, 2.5});  // the step again, by another epoch
-  CHECK_FALSE(holds_copy(t.second, *folder_source(t.made)));
+  CHECK_FALSE(holds_copy(local_files(), t.second, *folder_source(t.made)));
   auto done = sample::copy(t.made, t.second);
   REQUIRE(done);
   check_same(t.made, *done);
   CHECK(sample::names_in(t.second) == std::set<std::string>{"step-00000120"});
-  CHECK(holds_copy(t.second, *folder_source(t.made)));
+  CHECK(holds_copy(local_files(), t.second, *folder_source(t.made)));
 }
 
 TEST_CASE("CY-4: a source that is removed or replaced while it is copied is not found") {
@@ -320,11 +320,11 @@ TEST_CASE("copy: a file too long for the limit is an error with a hint, and noth
 TEST_CASE("holds_copy: the same checkpoint, with all its files") {
   tiers t;
   const auto from = folder_source(t.made);
-  CHECK_FALSE(holds_copy(t.second, *from));
+  CHECK_FALSE(holds_copy(local_files(), t.second, *from));
   REQUIRE(sample::copy(t.made, t.second));
-  CHECK(holds_copy(t.second, *from));
-  CHECK(holds_copy(t.second, *folder_source(t.second / "step-00000120")));
+  CHECK(holds_copy(local_files(), t.second, *from));
+  CHECK(holds_copy(local_files(), t.second, *folder_source(t.second / "step-00000120")));
   fs::resize_file(t.second / "step-00000120/rank-00001.shard", 4096);
-  CHECK_FALSE(holds_copy(t.second, *from));
-  CHECK_FALSE(holds_copy(t.second, *folder_source(t.where / "absent")));
+  CHECK_FALSE(holds_copy(local_files(), t.second, *from));
+  CHECK_FALSE(holds_copy(local_files(), t.second, *folder_source(t.where / "absent")));
 }

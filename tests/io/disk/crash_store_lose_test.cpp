@@ -381,7 +381,14 @@ TEST_CASE("versions: a file's changes with its bytes and length, the names' with
   durable_file(*store, "/quiet");
   REQUIRE(store->make_dir("/d") == 0);
   CHECK_FALSE(store->version_of("/none"));
-  CHECK_FALSE(store->version_of("/d"));
+  const auto folder = store->version_of("/d");
+  REQUIRE(folder);
+  const auto inside = durable_file(*store, "/d/x");
+  CHECK(store->version_of("/d")->first == folder->first);
+  const auto with_name = store->version_of("/d")->second;
+  CHECK(with_name != folder->second);
+  put(*store, inside, "x", {});
+  CHECK(store->version_of("/d")->second == with_name);
   std::set<uint64_t> seen;
   const auto is_new = [&] {
     const auto v = store->version_of("/f");
