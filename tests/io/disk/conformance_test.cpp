@@ -285,6 +285,18 @@ TEST_CASE("every disk: a folder is the same by any name, and another is another"
   });
 }
 
+TEST_CASE("every disk: a path has one name without dots") {
+  each_disk([](disk& d, const auto& dir, const auto&) {
+    REQUIRE(d.make_dir(dir / "one"));
+    REQUIRE(d.write_small(dir / "one" / "f", "f", durable::no));
+    const auto folder = d.canonical(dir / "one" / "." / ".." / "one");
+    REQUIRE(folder);
+    CHECK(folder->filename() == "one");
+    CHECK(*d.canonical(dir / "one" / "f") == *folder / "f");
+    CHECK(d.canonical(dir / "none").error().code == errc::not_found);
+  });
+}
+
 TEST_CASE("every disk: a link of ours is pointed anew, and nothing else is taken for one") {
   each_disk([](disk& d, const auto& dir, const auto&) {
     const auto ours = [](const std::string& target) { return target.starts_with("step-"); };

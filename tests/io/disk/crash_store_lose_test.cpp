@@ -373,6 +373,37 @@ TEST_CASE("durable: each part of the name, all names and bytes below it, and by 
   CHECK(store->durable("/a", 11) == (store->logged() == 0));
 }
 
+TEST_CASE("settle: what syncs have made durable is forgotten, however new, and the rest is not") {
+  auto store = new_store();
+  const auto synced = durable_file(*store, "/synced"), open = durable_file(*store, "/open");
+  put(*store, synced, "kept", {1, 10});
+  REQUIRE(store->sync_file(synced, {1, 20}) == 0);
+  put(*store, open, "lost", {1, 10});
+  SUBCASE("the sync is over") {
+    store->settle(0, 20);
+    CHECK(store->logged() == 1);
+    store->lose(1, 20, lose_all);
+    CHECK(text_at(*store, synced) == "kept");
+    CHECK(text_at(*store, open).empty());
+  }
+  SUBCASE("it is still to be made") {
+    store->settle(0, 19);
+    store->lose(1, 19, lose_all);
+    CHECK(text_at(*store, synced).empty());
+  }
+}
+
+TEST_CASE("lose: by the kind of what is lost") {
+  auto store = new_store();
+  node_id node = 0;
+  REQUIRE(store->open("/f", open_mode::create, node, {1, 1}) == 0);
+  put(*store, node, "bytes", {1, 2});
+  store->lose(
+      1, 3, [](crash_store::change_kind what) { return what == crash_store::change_kind::names; });
+  REQUIRE(is_there(*store, "/f"));
+  CHECK(store->size(node) == 0);
+}
+
 // -- versions -------------------------------------------------------------------------------------
 
 TEST_CASE("versions: a file's changes with its bytes and length, the names' with each name") {

@@ -414,3 +414,28 @@ TEST_CASE("real disks: a full file system ends the file with ENOSPC") {
   }
   CHECK(::umount(dir.path.c_str()) == 0);
 }
+
+TEST_CASE("faulty disk: whose process has ended gets nothing done any more") {
+  auto store = crash_store::make();
+  faulty_options options;
+  const auto ended = std::make_shared<bool>(false);
+  options.ended = ended;
+  faulty_disk d(store, options);
+  REQUIRE(d.make_dir("/a"));
+  REQUIRE(d.write_small("/a/f", "f", durable::yes));
+  const auto file = d.open("/a/g", {open_mode::create});
+  REQUIRE(file);
+  *ended = true;
+  const auto changes = store->points();
+  CHECK_FALSE(d.make_dir("/b"));
+  CHECK_FALSE(d.rename("/a", "/b"));
+  CHECK_FALSE(d.rename_to_free("/a", "/b"));
+  CHECK_FALSE(d.exchange("/a", "/a"));
+  CHECK_FALSE(d.write_small("/a/f", "g", durable::no));
+  CHECK_FALSE(d.sync_dir("/a"));
+  CHECK_FALSE(d.remove_folder("/a", {folder_kind::checkpoint, {}, {"f", "g"}}));
+  CHECK_FALSE(d.open("/a/h", {open_mode::create}));
+  REQUIRE(d.write(*file, 0, text_of("x"), 1));
+  CHECK_FALSE(answer_of(d).outcome);
+  CHECK(store->points() == changes);
+}
