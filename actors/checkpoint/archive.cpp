@@ -164,19 +164,19 @@ result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
 }
 
 result<fs::path> commit(io::disk& d, const archive_options& options,
+                        std::span<const cp::rank_plan> shares,
                         const fbs::CommitCheckpointT& votes, uint64_t now_ms) {
-  TROUPE_TRY(plans, shares_of(options.plan));
-  if (votes.shards.size() != plans.size())
+  if (votes.shards.size() != shares.size())
     return error{errc::bug, fmt::format("{} votes for a checkpoint of {} ranks",
-                                        votes.shards.size(), plans.size())};
+                                        votes.shards.size(), shares.size())};
   std::vector<cp::shard_facts> shards;
   for (const auto& vote : votes.shards) {
-    if (vote->rank >= plans.size() || plans[vote->rank].stream_bytes != vote->stream_bytes)
+    if (vote->rank >= shares.size() || shares[vote->rank].stream_bytes != vote->stream_bytes)
       return error{errc::bug, fmt::format("rank {} wrote {} bytes, not its share", vote->rank,
                                           vote->stream_bytes)};  // ARC-3
     cp::shard_facts facts{vote->rank,          vote->bytes,       vote->stream_bytes,
                           vote->footer_crc32c, vote->slot_digest, {}};
-    for (const auto& p : plans[vote->rank].pieces) facts.pieces.push_back(p.what);
+    for (const auto& p : shares[vote->rank].pieces) facts.pieces.push_back(p.what);
     shards.push_back(std::move(facts));
   }
   TROUPE_TRY(others, small_files(options, votes.state));
@@ -234,11 +234,13 @@ caf::result<msg<fbs::CheckpointFolder>> open(archive_pointer self, const msg<fbs
   auto& st = self->state;
   st.options.dir = fs::absolute(st.options.dir).lexically_normal();
   if (!st.options.dir.has_filename()) st.options.dir = st.options.dir.parent_path();  // "dir/"
-  if (auto shares = shares_of(st.options.plan); !shares) return to_caf(shares.error());
+  auto shares = shares_of(st.options.plan);
+  if (!shares) return to_caf(shares.error());
   auto disk = st.options.storage->open_disk({io::disk_backend::threads, 1, 1, {}});
   if (!disk) return to_caf(disk.error());
   if (auto made = io::make_folders(**disk, st.options.dir); !made) return to_caf(made.error());
   st.disk = std::move(*disk);
+  st.shares = std::move(*shares);
   st.folder = identity_of(st);
   return folder(self, m.header(), st.options.dir);
 }
@@ -250,7 +252,7 @@ caf::result<msg<fbs::CheckpointFolder>> commit(archive_pointer self,
   if (!st.disk) return to_caf({errc::bug, "the archive is not open", "send OpenArchive first"});
   auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
   show(self, "committing");
-  auto done = commit(*st.disk, st.options, m.unpack(), unix_ms());
+  auto done = commit(*st.disk, st.options, st.shares, m.unpack(), unix_ms());
   if (done) {
     ++st.committed;
     settle_folder(st);

@@ -33,6 +33,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <vector>
 
 #include "actors/base/traced.hpp"
 #include "actors/train/plan.hpp"
@@ -55,8 +57,10 @@ struct archive_options {
 /// The shares of all ranks in a save of this job, by rank: as each rank computes its own (ARC-3).
 result<std::vector<io::checkpoint::rank_plan>> shares_of(const train::job_plan& plan);
 
-/// Commits the shards in `partial`, for which `votes` stand; the complete folder (ARC-1). Blocks.
+/// Commits the shards in `partial`, for which `votes` stand; the complete folder (ARC-1). `shares`
+/// are shares_of(options.plan). Blocks.
 result<std::filesystem::path> commit(io::disk& d, const archive_options& options,
+                                     std::span<const io::checkpoint::rank_plan> shares,
                                      const fbs::CommitCheckpointT& votes, uint64_t now_ms);
 
 /// Makes an export in `folder` with `make`, or beside what this program did not make: `model-2` to
@@ -74,7 +78,8 @@ status point_latest(io::file_system& files, const std::filesystem::path& complet
 struct archive_state {
   static inline const char* name = "archive";
   archive_options options;
-  std::unique_ptr<io::disk> disk;
+  std::unique_ptr<io::disk> disk;                  ///< once it is open, as are the shares
+  std::vector<io::checkpoint::rank_plan> shares;  ///< of all ranks (ARC-3)
   io::checkpoint::caretaker caretaker;
   std::optional<io::folder_identity> folder;  ///< of options.dir (ARC-4)
   std::set<uint64_t> held;  ///< steps that are being copied: retention leaves them alone

@@ -64,8 +64,8 @@ result<config::job> simulated_job(const simulation_options& o) {
   const int ranks = o.nodes * o.workers;
   job.parallel.pipeline = o.pipeline;
   job.parallel.data = ranks / std::max(1, o.pipeline);
-  job.model.family = config::model_family::gpt2;
-  job.model.layers = std::max(2, o.pipeline);
+  job.model.family = config::model_family::llama;
+  job.model.layers = o.pipeline;
   job.model.heads = 1;
   job.model.hidden = 8;
   job.model.vocab = 256;

@@ -77,6 +77,7 @@ result<tensor_entry> decode(const fbs::Tensor& t) {
   if (!shape || t.name()->size() > max_name_bytes || t.parts()->size() > part_count)
     return wrong_file("a tensor has an impossible name or shape, or too many parts");
   tensor_entry out{t.name()->str(), *shape, t.transposed(), {}};
+  out.parts.reserve(t.parts()->size());
   for (const auto* p : *t.parts()) {
     TROUPE_TRY(one, decode(*p));
     out.parts.push_back(std::move(one));
@@ -108,6 +109,8 @@ result<manifest> decode(const fbs::Manifest& root, uint64_t bytes) {
     return wrong_file("its line is misplaced or too long");
   manifest m;
   m.head = decode_head(root);
+  m.files.reserve(root.files()->size());
+  m.tensors.reserve(root.tensors()->size());
   for (const auto* f : *root.files()) {
     if (f->name()->size() > max_name_bytes) return wrong_file("a file's name is none");
     m.files.push_back({f->name()->str(), f->bytes(), f->crc32c(), f->shard(), f->rank(),

@@ -88,7 +88,9 @@ fbs::CommitCheckpointT save_all(const archive_options& o, uint64_t step) {
 result<fs::path> committed(const archive_options& o, const fbs::CommitCheckpointT& votes) {
   auto d = io::open_disk({io::disk_backend::threads, 1, 1, {}});
   REQUIRE(d);
-  return commit(**d, o, votes, 1'700'000'000'000);
+  const auto shares = shares_of(o.plan);
+  REQUIRE(shares);
+  return commit(**d, o, *shares, votes, 1'700'000'000'000);
 }
 
 std::string text_of(const fs::path& file) {
