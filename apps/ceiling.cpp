@@ -7,16 +7,18 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/base/defaults.hpp"
+
 namespace troupe::apps {
 
 namespace {
 
-constexpr std::chrono::hours kept_for{24 * 30};
 constexpr double most_flops = 1e18;  ///< a second; more is no measurement of a processor
 
 /// What is kept, if it can be right; else 0.
 double kept_flops(const io::fact_store& store, const std::string& fact) {
-  const auto kept = store.find(fact, kept_for);
+  const auto young = std::chrono::duration_cast<std::chrono::hours>(defaults::ceiling_memory);
+  const auto kept = store.find(fact, young);
   if (!kept || !kept->is_object()) return 0;
   const auto flops = kept->find("flops");
   if (flops == kept->end() || !flops->is_number()) return 0;

@@ -3,12 +3,14 @@
 #include "apps/limits_table.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "actors/base/board.hpp"
+#include "actors/base/defaults.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
 #include "actors/checkpoint/pace_policy.hpp"
@@ -36,8 +38,10 @@
 #include "io/folder/owned.hpp"
 #include "io/machine/facts.hpp"
 #include "messages/block_pool.hpp"
+#include "messages/contract.hpp"
 #include "messages/expansion.hpp"
 #include "messages/header.hpp"
+#include "messages/registry.hpp"
 
 namespace troupe::apps {
 
@@ -318,6 +322,80 @@ is reached in a test, but for a few that tests/house/rules.py names with the rea
 the tree finds a bound in the code that is missing here.
 )";
 
+constexpr auto times_head = R"(
+## times
+
+Who waits or pauses by itself (`actors/base/defaults.hpp`).
+
+| what | ms |
+|---|---|
+)";
+
+constexpr auto answers_head = R"(
+## answers
+
+How long an answer may take before who asked gives up, as the contracts in `messages/schemas` say;
+where a key of the configuration is named, what it says.
+
+| asked | message | ms | key |
+|---|---|---|---|
+)";
+
+struct time_row {
+  std::string_view name;
+  std::chrono::milliseconds value;
+  std::string_view what;
+};
+
+constexpr time_row times[] = {
+#define TROUPE_ROW(name, ms, what) {#name, defaults::name, what},
+    TROUPE_TIMES(TROUPE_ROW)
+#undef TROUPE_ROW
+};
+
+/// The configuration's key for a call's timeout, empty: none.
+std::string_view key_of(const call_info& call) {
+  return call.timeout_key < 0 ? std::string_view()
+                              : timeout_keys()[static_cast<size_t>(call.timeout_key)];
+}
+
+template <class Each>
+void for_each_answer(Each each) {
+  for (const auto& service : all_services())
+    for (const auto& call : service.calls)
+      if (call.response != nullptr) each(service, call);
+}
+
+std::string times_markdown() {
+  std::string out = times_head;
+  for (const auto& t : times) out += fmt::format("| {} | {} |\n", t.what, t.value.count());
+  out += answers_head;
+  for_each_answer([&](const service_info& service, const call_info& call) {
+    const auto key = key_of(call);
+    out += fmt::format(
+        "| {} | {} | {} | {} |\n", service.name == "Component" ? "every actor" : service.kind,
+        call.request->name, call.timeout_ms, key.empty() ? "" : fmt::format("`{}`", key));
+  });
+  return out;
+}
+
+void add_times(nlohmann::ordered_json& all) {
+  for (const auto& t : times)
+    all.push_back({{"area", "times"},
+                   {"what", t.what},
+                   {"value", t.value.count()},
+                   {"unit", "ms"},
+                   {"then", ""}});
+  for_each_answer([&](const service_info& service, const call_info& call) {
+    all.push_back({{"area", "answers"},
+                   {"what", fmt::format("{} {}", service.kind, call.request->name)},
+                   {"value", call.timeout_ms},
+                   {"unit", "ms"},
+                   {"then", "who asked gives up"},
+                   {"key", key_of(call)}});
+  });
+}
+
 constexpr auto keys_head = R"(
 ## keys of a configuration
 
@@ -342,6 +420,7 @@ std::string limits_markdown() {
     area = row.area;
     out += fmt::format("| {} | {} | {} |\n", row.what, amount(row.value, row.unit), row.then);
   }
+  out += times_markdown();
   out += keys_head;
   for (const auto& p : config::properties())
     if (p.limits.max) out += fmt::format("| `{}` | {} |\n", p.key, config::accepts(p));
@@ -356,6 +435,7 @@ std::string limits_json() {
                    {"value", row.value},
                    {"unit", row.unit},
                    {"then", row.then}});
+  add_times(all);
   for (const auto& p : config::properties())
     if (p.limits.max)
       all.push_back({{"area", "keys of a configuration"},

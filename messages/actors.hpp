@@ -1,10 +1,12 @@
 // The typed handles of every actor: what one may say to it and what it answers, a sentence a
 // message.
 //
-// The schemas (messages/schemas) hold the same contract in the words a console shows; this header
-// is what the compiler checks. Handles travel beside a message (a FlatBuffer cannot hold one).
+// The contract stands in the schemas (messages/schemas), with who may say it, how long one waits,
+// and more (messages/contract.hpp); this header is what the compiler checks, and a test holds the
+// two together (CON-1). Handles travel beside a message (a FlatBuffer cannot hold one).
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include <caf/actor_control_block.hpp>
@@ -195,5 +197,33 @@ using desk_actor = component_actor::extend<
     tell<fbs::TraceBatch>,
     // Time to look after the observers (from itself only).
     caf::reacts_to<caf::tick_atom>>;
+
+/// ACTOR(handle, service) for every actor.
+#define TROUPE_ACTORS(ACTOR)              \
+  ACTOR(worker_actor, "Worker")           \
+  ACTOR(loader_actor, "Loader")           \
+  ACTOR(stage_actor, "Stage")             \
+  ACTOR(meter_actor, "Meter")             \
+  ACTOR(node_actor, "Node")               \
+  ACTOR(coordinator_actor, "Coordinator") \
+  ACTOR(run_actor, "Run")                 \
+  ACTOR(archive_actor, "Archive")         \
+  ACTOR(carrier_actor, "Carrier")         \
+  ACTOR(reporter_actor, "Reporter")       \
+  ACTOR(viewer_actor, "Viewer")           \
+  ACTOR(observer_actor, "Observer")       \
+  ACTOR(desk_actor, "Desk")
+
+/// The name of the service that is the contract of a handle, or of the base class of its actors;
+/// empty for what is no actor of the program.
+template <class HandleOrBase>
+inline constexpr std::string_view service_of{};
+#define TROUPE_SERVICE_OF(handle, service)                       \
+  template <>                                                    \
+  inline constexpr std::string_view service_of<handle>{service}; \
+  template <>                                                    \
+  inline constexpr std::string_view service_of<handle::base>{service};
+TROUPE_ACTORS(TROUPE_SERVICE_OF)
+#undef TROUPE_SERVICE_OF
 
 }  // namespace troupe

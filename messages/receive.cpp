@@ -23,10 +23,4 @@ error refuse_unhandled(caf::actor_system& system, const caf::type_erased_tuple& 
   return {errc::bad_data, fmt::format("no handler for ({})", types)};
 }
 
-bool epoch_gate::accepts(uint32_t epoch, uint16_t type) const {
-  if (epoch >= epoch_) return true;
-  note_rejection(reject::stale_epoch, type, fmt::format("epoch {}, now {}", epoch, epoch_));
-  return false;
-}
-
 }  // namespace troupe

@@ -2,7 +2,6 @@
 #include "messages/registry.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_map>
 
 #include <flatbuffers/reflection.h>
@@ -16,20 +15,6 @@ namespace troupe {
 namespace {
 
 constexpr std::string_view name_space = "troupe.fbs.";
-
-using docs = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
-
-std::string text_of(const docs* lines) {
-  std::string out;
-  if (lines == nullptr) return out;
-  for (const auto* line : *lines) {
-    std::string_view text(line->c_str(), line->size());
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-    if (!out.empty()) out += ' ';
-    out += text;
-  }
-  return out;
-}
 
 std::string_view local_name(std::string_view full) {
   return full.starts_with(name_space) ? full.substr(name_space.size()) : full;
@@ -60,7 +45,7 @@ field_info describe(const reflection::Field& field) {
   field_info out;
   const auto& type = *field.type();
   out.name = field.name()->string_view();
-  out.doc = text_of(field.documentation());
+  out.doc = sentence_of(field.documentation());
   out.nested = nested_name(type);
   bool list = type.base_type() == reflection::Vector;
   auto base = list ? type.element() : type.base_type();
@@ -94,41 +79,9 @@ std::vector<message_info> make_messages() {
   for (auto& info : out) {
     info.table = schema().objects()->LookupByKey(info.full_name.c_str());
     if (info.table == nullptr) continue;  // RG-1: a test's business
-    info.doc = text_of(info.table->documentation());
+    info.doc = sentence_of(info.table->documentation());
     info.fields = fields_of(*info.table);
   }
-  return out;
-}
-
-using attributes = flatbuffers::Vector<flatbuffers::Offset<reflection::KeyValue>>;
-
-std::string_view attribute(const attributes* all, const char* key) {
-  if (all == nullptr) return {};
-  const auto* found = all->LookupByKey(key);
-  return found == nullptr || found->value() == nullptr ? std::string_view{}
-                                                       : found->value()->string_view();
-}
-
-call_info describe(const reflection::Service& service, const reflection::RPCCall& call) {
-  call_info out;
-  out.service = local_name(service.name()->string_view());
-  out.name = call.name()->str();
-  out.request = find_message(call.request()->name()->string_view());
-  out.response = find_message(call.response()->name()->string_view());
-  auto timeout = attribute(call.attributes(), "timeout_ms");
-  std::from_chars(timeout.data(), timeout.data() + timeout.size(), out.timeout_ms);
-  out.idempotent =
-      call.attributes() != nullptr && call.attributes()->LookupByKey("idempotent") != nullptr;
-  out.high_priority = attribute(call.attributes(), "priority") == "high";
-  out.doc = text_of(call.documentation());
-  return out;
-}
-
-std::vector<call_info> make_calls() {
-  std::vector<call_info> out;
-  if (schema().services() == nullptr) return out;
-  for (const auto* service : *schema().services())
-    for (const auto* call : *service->calls()) out.push_back(describe(*service, *call));
   return out;
 }
 
@@ -152,6 +105,18 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 const reflection::Schema& schema() {
   static const auto& embedded = *reflection::GetSchema(fbs::AckBinarySchema::data());
   return embedded;
+}
+
+std::string sentence_of(const schema_comment* lines) {
+  std::string out;
+  if (lines == nullptr) return out;
+  for (const auto* line : *lines) {
+    std::string_view text(line->c_str(), line->size());
+    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+    if (!out.empty()) out += ' ';
+    out += text;
+  }
+  return out;
 }
 
 std::span<const message_info> all_messages() {
@@ -200,18 +165,6 @@ std::vector<std::string> enum_names(std::string_view name) {
   if (found == nullptr) return out;
   for (const auto* value : *found->values()) out.push_back(value->name()->str());
   return out;
-}
-
-std::span<const call_info> all_calls() {
-  static const auto all = make_calls();
-  return all;
-}
-
-const call_info* find_call(std::string_view service, uint16_t request) {
-  for (const auto& call : all_calls())
-    if (call.service == service && call.request != nullptr && call.request->id == request)
-      return &call;
-  return nullptr;
 }
 
 }  // namespace troupe

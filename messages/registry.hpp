@@ -1,13 +1,13 @@
-// The registry: every message by name and by id, with its schema, its comments, its calls, and its
-// way to and from JSON.
+// The registry: every message by name and by id, with its schema, its comments, and its way to and
+// from JSON. What actors say to each other with them is messages/contract.hpp's.
 //
 // All of it comes from two sources: the list in message_list.hpp and the binary schema that is
 // embedded in the program (messages/schemas/troupe.fbs). The same text so drives the console's
 // completion and help, the decoding of traces, the reference page and the check that two nodes
 // speak the same language.
 //
-// RG-1  Every listed message has a table of its name in the embedded schema, and the other way
-//       round every request and response of a call is listed: tests/messages/registry_test.cpp.
+// RG-1  Every listed message has a table of its name in the embedded schema
+//       (tests/messages/registry_test.cpp), and every request of a call is listed (contract_test).
 // RG-2  JSON is strict (RFC 8259); numbers keep every bit (shortest form that reads back the same);
 //       what JSON cannot say is a string: "nan", "inf", "-inf". A negative zero is a zero.
 #pragma once
@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include <flatbuffers/vector.h>
 #include <caf/fwd.hpp>
 
 #include "io/base/result.hpp"
@@ -49,18 +50,6 @@ struct message_info {
   std::vector<field_info> fields;  ///< in the order of the schema
 };
 
-/// One thing that may be said to an actor and what it answers (an entry of an rpc_service).
-struct call_info {
-  std::string service;  ///< "Stage"
-  std::string name;     ///< "Step"
-  const message_info* request = nullptr;
-  const message_info* response = nullptr;
-  uint32_t timeout_ms = 0;     ///< after this the caller gives up
-  bool idempotent = false;     ///< may be retried
-  bool high_priority = false;  ///< overtakes queued messages
-  std::string doc;             ///< its sentence
-};
-
 /// All messages, in the order of the list.
 std::span<const message_info> all_messages();
 
@@ -80,14 +69,14 @@ std::vector<field_info> table_fields(std::string_view name);
 /// The names of an enum's values, in their order; empty for an unknown enum.
 std::vector<std::string> enum_names(std::string_view name);
 
-/// All calls of all services.
-std::span<const call_info> all_calls();
-
-/// The call of a service with this request; nullptr where the service does not take it.
-const call_info* find_call(std::string_view service, uint16_t request);
-
 /// The embedded schema.
 const reflection::Schema& schema();
+
+/// The lines of a comment in the schema.
+using schema_comment = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;
+
+/// A comment as one line of text; empty for none.
+std::string sentence_of(const schema_comment* lines);
 
 /// A number two nodes must share to understand each other: over names, types, ids and defaults of
 /// all tables and enums, the ids of all messages and the header's layout. Comments, calls and the

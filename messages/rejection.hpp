@@ -22,7 +22,7 @@ enum class reject : uint8_t {
   checksum,     ///< the CRC does not match
   verify,       ///< the FlatBuffer does not verify
   json,         ///< the text does not parse as the message it claims to be
-  stale_epoch,  ///< sent in an epoch that has ended
+  stale_epoch,  ///< sent in an epoch that has ended, or in one that its receiver is not in yet
   undecodable,  ///< arrived through CAF without any content that could be decoded
   unexpected,   ///< decoded, but the actor has no handler for it
   forbidden,    ///< its sender's certificate does not let it say that

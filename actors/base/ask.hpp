@@ -1,17 +1,50 @@
-// A request that the board knows of: while it is open, the asking actor's card says whom it waits
-// for and what is to come. The wait-for graph of a stuck cluster is made of these.
+// Asking another actor: timeout and priority are those of the call's contract
+// (messages/contract.hpp), and the board knows of it. While a request is open, the asking actor's
+// card says whom it waits for and what is to come; the wait-for graph of a stuck cluster is made of
+// these.
 //
 // Invariants
 //   ASK-1  Exactly one of `ok` and `failed` is called, once, and the wait ends before it is.
+//   ASK-2  Every request has the timeout of its contract, or of the job where that names a key.
 #pragma once
 
+#include <cassert>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "actors/base/context.hpp"
+#include "messages/contract.hpp"
 
 namespace troupe {
+
+/// The contract of telling a `Handle` a T. It must have one (CON-1).
+template <class Handle, class T>
+const call_info& contract_of() {
+  static const call_info& found = [&]() -> const call_info& {
+    static_assert(!service_of<Handle>.empty(), "an actor without a service");
+    const auto* call = find_call(service_of<Handle>, message_traits<T>::id);
+    assert(call != nullptr);
+    return *call;
+  }();
+  return found;
+}
+
+/// Sends a request with what travels beside it; CAF's handle of the answer. `patience` in place of
+/// the contract's timeout, where the message itself says how long its answer may take.
+template <class Self, class Handle, class T, class... Beside>
+auto request_within(Self* self, const Handle& target, std::chrono::milliseconds patience,
+                    const msg<T>& m, const Beside&... beside) {
+  return contract_of<Handle, T>().high_priority
+             ? self->template request<caf::message_priority::high>(target, patience, m, beside...)
+             : self->request(target, patience, m, beside...);
+}
+
+/// As above, within the contract's timeout (ASK-2).
+template <class Self, class Handle, class T, class... Beside>
+auto request(Self* self, const Handle& target, const msg<T>& m, const Beside&... beside) {
+  return request_within(self, target, self->timeouts().of(contract_of<Handle, T>()), m, beside...);
+}
 
 /// Whom one waits for, and for what, in words.
 struct awaited {
@@ -20,9 +53,9 @@ struct awaited {
 };
 
 /// Sends a tuple of message elements; calls `ok(const msg<R>&)` or `failed(const error&)`.
-template <class R, class Self, class Handle, class Elements, class Timeout, class Ok, class Failed>
-void ask_with(Self* self, const Handle& target, Timeout timeout, Elements&& elements, awaited wait,
-              Ok ok, Failed failed) {
+template <class R, class Self, class Handle, class Elements, class Ok, class Failed>
+void ask_with(Self* self, const Handle& target, Elements&& elements, awaited wait, Ok ok,
+              Failed failed) {
   const auto id =
       self->card().begin_wait(std::move(wait.whom), std::move(wait.what), now_ns(*self));
   auto on_reply = [self, id, ok = std::move(ok)](const msg<R>& r) mutable {
@@ -36,19 +69,17 @@ void ask_with(Self* self, const Handle& target, Timeout timeout, Elements&& elem
     failed(why);
   };
   std::apply(
-      [&](auto&&... parts) {
-        self->request(target, timeout, std::forward<decltype(parts)>(parts)...)
-            .then(std::move(on_reply), std::move(on_error));
+      [&](const auto&... parts) {
+        request(self, target, parts...).then(std::move(on_reply), std::move(on_error));
       },
       std::forward<Elements>(elements));
 }
 
 /// As above, of one message.
-template <class R, class Self, class Handle, class T, class Timeout, class Ok, class Failed>
-void ask_for(Self* self, const Handle& target, Timeout timeout, const msg<T>& m, awaited wait,
-             Ok ok, Failed failed) {
-  ask_with<R>(self, target, timeout, std::tuple(m), std::move(wait), std::move(ok),
-              std::move(failed));
+template <class R, class Self, class Handle, class T, class Ok, class Failed>
+void ask_for(Self* self, const Handle& target, const msg<T>& m, awaited wait, Ok ok,
+             Failed failed) {
+  ask_with<R>(self, target, std::tuple(m), std::move(wait), std::move(ok), std::move(failed));
 }
 
 }  // namespace troupe

@@ -47,6 +47,11 @@ void actor_card::set_kind(std::string kind) {
   detail::note_actor(number(), parent_, path_, kind_);
 }
 
+std::string actor_card::kind() const {
+  std::lock_guard lock(mutex_);
+  return kind_;
+}
+
 std::string actor_card::path() const {
   std::lock_guard lock(mutex_);
   return path_;

@@ -87,6 +87,7 @@ class actor_card {
   void set_path(std::string path);
   void set_kind(std::string kind);
   std::string path() const;
+  std::string kind() const;  ///< its actor's name in CAF: "stage"
   /// A new state; `detail` is JSON text (empty: unchanged).
   void publish(std::string state, std::string detail, int64_t now_ns);
   void failed(std::string why);

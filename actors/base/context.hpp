@@ -23,6 +23,11 @@ namespace troupe {
 
 inline constexpr int64_t ns_per_ms = 1'000'000;
 
+/// A time as the actor clock counts it.
+constexpr int64_t ns_of(std::chrono::nanoseconds time) {
+  return time.count();
+}
+
 /// The actor clock, nanoseconds. Virtual in simulation; what was recorded in a replay.
 inline int64_t now_ns(caf::local_actor& self) {
   const int64_t ns =
@@ -66,9 +71,11 @@ inline message_context context_within(caf::local_actor& self, uint32_t epoch, ui
   return c;
 }
 
-/// Tells the board who this is: "stage/3". First in a behaviour.
+/// Tells the board who this is: "stage/3", and in which epoch it lives (0: none yet). First in a
+/// behaviour.
 template <class Self>
-void introduce(Self* self, std::string path) {
+void introduce(Self* self, std::string path, uint32_t epoch = 0) {
+  self->live_in(epoch);
   self->card().set_path(std::move(path));
   self->begin_life();
 }

@@ -5,7 +5,11 @@
 #include <array>
 #include <typeinfo>
 
+#include <fmt/format.h>
+
 #include "messages/errors.hpp"
+#include "messages/registry.hpp"
+#include "messages/rejection.hpp"
 
 namespace troupe::detail {
 
@@ -71,7 +75,8 @@ handling begin_handling(actor_card& card, const caf::mailbox_element& element, u
     r.flags |= record_flag::response;
   else if (element.mid.is_request())
     r.flags |= record_flag::request;
-  if (const auto* m = message_in(element)) {
+  h.message = message_in(element);
+  if (const auto* m = h.message) {
     const auto& header = m->header();
     r.span = header.span;
     r.parent = header.parent;
@@ -102,6 +107,31 @@ void end_handling(actor_card& card, handling& h, uint32_t left, int64_t now_ns) 
   auto& ring = recorder::instance().here();
   ring.put_down();
   ring.push(r);
+}
+
+epoch_rules::epoch_rules(std::string_view service) {
+  rules_.fill(epoch_rule::any);
+  for (const auto& info : all_messages())
+    if (const auto* call = find_call(service, info.id)) rules_.at(info.id) = call->epoch;
+}
+
+bool is_of_its_epoch(epoch_rule rule, uint32_t own, const any_msg& m) noexcept {
+  if (rule == epoch_rule::any || (rule == epoch_rule::if_given && m.epoch() == 0)) return true;
+  return own != 0 && m.epoch() == own;
+}
+
+void refuse_epoch(const caf::mailbox_element& element, const any_msg& m, uint32_t own,
+                  caf::execution_unit* host) {
+  const auto* info = find_message(m.type());
+  const error why{errc::version_mismatch,
+                  own == 0 ? fmt::format("{} of epoch {} is refused: its receiver has not joined",
+                                         info->name, m.epoch())
+                           : fmt::format("{} of epoch {} is refused: the present epoch is {}",
+                                         info->name, m.epoch(), own)};
+  note_rejection(reject::stale_epoch, m.type(), why.message);
+  if (element.mid.is_request() && element.sender)
+    element.sender->enqueue(nullptr, element.mid.response_id(), caf::make_message(to_caf(why)),
+                            host);
 }
 
 void arrivals::note(const caf::mailbox_element* element, int64_t at_ns) {

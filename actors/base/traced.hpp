@@ -16,10 +16,16 @@
 //   TRC-4  What a guest may not send never gets into the mailbox (trust.hpp).
 //   TRC-5  Whoever keeps the actor's life hears all of it (life.hpp); an actor whose life nobody
 //     keeps pays one look at a pointer for that.
+//   TRC-6  A message of another epoch than its receiver's is counted and refused, where the call's
+//     contract does not say otherwise (messages/contract.hpp): no handler sees it. A request is
+//     answered with version_mismatch. Only live_in() moves an actor's epoch, which never falls.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -34,15 +40,42 @@
 #include "actors/base/life.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
+#include "actors/base/timeouts.hpp"
 #include "actors/base/trust.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe {
 
+namespace detail {
+
+/// The rule of each call of a service, found by the message's type alone.
+class epoch_rules {
+ public:
+  explicit epoch_rules(std::string_view service);
+
+  epoch_rule of(uint16_t type) const noexcept {
+    return type < rules_.size() ? rules_[type] : epoch_rule::any;
+  }
+
+ private:
+  std::array<epoch_rule, 0x1000> rules_;  ///< what the service does not take has no rule
+};
+
+}  // namespace detail
+
 /// What traced<> has that does not depend on its base.
 class traced_actor {
  public:
   actor_card& card() noexcept { return *card_; }
+
+  /// The epoch it lives in; 0: none yet.
+  uint32_t epoch() const noexcept { return epoch_; }
+  /// TRC-6.
+  void live_in(uint32_t epoch) noexcept { epoch_ = std::max(epoch_, epoch); }
+
+  /// How long it waits for answers.
+  const call_timeouts& timeouts() const noexcept { return timeouts_; }
+  void set_timeouts(call_timeouts of_its_job) { timeouts_ = std::move(of_its_job); }
 
   /// Puts a message into the mailbox without asking the network of a simulation.
   virtual void deliver(caf::mailbox_element_ptr message) = 0;
@@ -59,6 +92,10 @@ class traced_actor {
   ~traced_actor() = default;
   std::shared_ptr<actor_card> card_;
   std::shared_ptr<life> life_;  ///< nullptr: nobody keeps it
+
+ private:
+  uint32_t epoch_ = 0;
+  call_timeouts timeouts_;
 };
 
 /// What a simulation puts between all actors. Called on the sender's thread.
@@ -83,6 +120,7 @@ const any_msg* message_in(const caf::mailbox_element& element) noexcept;
 struct handling {
   trace_record record;
   uint64_t made = 0;
+  const any_msg* message = nullptr;  ///< until the handler has it
 };
 
 /// When the messages in a mailbox came over a simulated network, where the same message may be on
@@ -105,6 +143,12 @@ handling begin_handling(actor_card& card, const caf::mailbox_element& element, u
 void end_handling(actor_card& card, handling& h, uint32_t left, int64_t now_ns) noexcept;
 /// The message was put back (TRC-1).
 void drop_handling(actor_card& card) noexcept;
+
+/// TRC-6: whether a message of the epoch `m` is for a receiver that lives in `own`.
+bool is_of_its_epoch(epoch_rule rule, uint32_t own, const any_msg& m) noexcept;
+/// Counts it and tells the sender of a request.
+void refuse_epoch(const caf::mailbox_element& element, const any_msg& m, uint32_t own,
+                  caf::execution_unit* host);
 
 /// What the board keeps of an exit reason.
 std::string text_of(const caf::error& reason);
@@ -171,10 +215,12 @@ class traced : public Base, public traced_actor {
   template <caf::message_priority P = caf::message_priority::normal, class Handle, class Timeout,
             class... Ts>
   auto request(const Handle& dest, Timeout timeout, Ts&&... xs) {
+    // CAF 0.17.6 forgets the priority where the time is one of std::chrono's.
+    const caf::duration patience(timeout);
     if (this->life_ == nullptr) [[likely]]
-      return Base::template request<P>(dest, timeout, std::forward<Ts>(xs)...);
+      return Base::template request<P>(dest, patience, std::forward<Ts>(xs)...);
     auto content = caf::make_message(xs...);
-    auto answer = Base::template request<P>(dest, timeout, std::forward<Ts>(xs)...);
+    auto answer = Base::template request<P>(dest, patience, std::forward<Ts>(xs)...);
     this->life_->said({fbs::LifeKind::asked,
                        caf::actor_cast<caf::strong_actor_ptr>(dest),
                        answer.id().integer_value(),
@@ -224,9 +270,9 @@ class traced : public Base, public traced_actor {
     auto h =
         detail::begin_handling(*this->card_, element, left_in_mailbox(),
                                handled_until_ns_ != 0 ? handled_until_ns_ : clock_ns(), came_ns);
-    auto outcome = caf::invoke_message_result::dropped;
+    auto outcome = caf::invoke_message_result::consumed;
     try {
-      outcome = Base::consume(element);
+      if (!refused(element, h.message)) outcome = Base::consume(element);
     } catch (...) {  // the actor dies of it; what it died of must stand in the black box
       h.record.flags |= record_flag::failed;
       end(h);
@@ -239,6 +285,17 @@ class traced : public Base, public traced_actor {
       end(h);
     }
     return outcome;
+  }
+
+  /// TRC-6.
+  bool refused(const caf::mailbox_element& element, const any_msg* m) {
+    if constexpr (service_of<Base>.empty()) return false;
+    static const detail::epoch_rules rules(service_of<Base>);
+    if (m == nullptr || element.mid.is_response() ||
+        detail::is_of_its_epoch(rules.of(m->type()), this->epoch(), *m)) [[likely]]
+      return false;
+    detail::refuse_epoch(element, *m, this->epoch(), this->context());
+    return true;
   }
 
   void end(detail::handling& h) {

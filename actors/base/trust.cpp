@@ -11,7 +11,7 @@
 #include <caf/message.hpp>
 
 #include "actors/base/board.hpp"
-#include "messages/audience.hpp"
+#include "messages/contract.hpp"
 #include "messages/errors.hpp"
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"
@@ -105,12 +105,12 @@ void set_refusal_witness(std::function<void(const refusal&)> witness) {
 status may_send(const peer& who, const any_msg& m) {
   if (!who.guest()) return {};
   const auto wanted = audience_of(m);
-  if (wanted == audience::lookers) return {};
-  if (wanted == audience::commanders && who.as == tls::role::operator_) return {};
+  if (wanted == audience::reader) return {};
+  if (wanted == audience::operator_ && who.as == tls::role::operator_) return {};
   const auto said = carried_by(m);
   const auto* info = find_message(said ? said.type() : m.type());
   const std::string_view name = info != nullptr ? info->name : "what cannot be read";
-  if (wanted == audience::nodes)
+  if (wanted == audience::node)
     return error{errc::permission,
                  fmt::format("{} may not send {}: only nodes may", who.name, name)};
   return error{errc::permission,

@@ -9,7 +9,7 @@
 //   TRU-1  A process that is bound keeps its holder while anything it said may be on its way: until
 //     it has been gone for `memory_ns`.
 //   TRU-2  A guest's message reaches a mailbox only if its role is among the message's audience
-//     (messages/audience.hpp). A refused one is counted, told to the witness, and answered.
+//     (messages/contract.hpp). A refused one is counted, told to the witness, and answered.
 //   TRU-3  What no certificate vouches for (a plain cluster, an actor of this process, a process
 //     that speaks through a node) is not judged here: without TLS there is nobody to judge, and a
 //     node is trusted with what it passes on.
@@ -25,6 +25,7 @@
 #include <caf/fwd.hpp>
 #include <caf/node_id.hpp>
 
+#include "actors/base/defaults.hpp"
 #include "io/tls/certs.hpp"
 #include "messages/any_msg.hpp"
 
@@ -43,7 +44,7 @@ struct peer {
 };
 
 /// How long the holder of a process that has gone is remembered.
-inline constexpr int64_t peer_memory_ns = 60'000'000'000;
+inline constexpr int64_t peer_memory_ns = std::chrono::nanoseconds(defaults::peer_memory).count();
 
 /// A connection says that it is of this process. False where the process is another's, who is there
 /// or was lately (TRU-1), or where there are too many to remember.

@@ -304,7 +304,7 @@ void abandon(archive_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
 
 archive_actor::behavior_type archive(archive_pointer self, archive_options options) {
   guard_mailbox(self);
-  introduce(self, "archive");
+  introduce(self, "archive", static_cast<uint32_t>(options.epoch));
   self->state.options = std::move(options);
   auto& st = self->state;
   st.caretaker = cp::caretaker(st.options.origin, st.options.storage->files());

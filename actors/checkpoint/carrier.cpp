@@ -216,7 +216,7 @@ caf::result<msg<fbs::CheckpointFolder>> finish(carrier_pointer self,
 
 carrier_actor::behavior_type carrier(carrier_pointer self, carrier_options options) {
   guard_mailbox(self);
-  introduce(self, "carrier");
+  introduce(self, "carrier", options.epoch);
   auto& st = self->state;
   st.options = std::move(options);
   const auto& tier = st.options.tier;

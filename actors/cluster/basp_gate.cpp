@@ -11,6 +11,7 @@
 #include <caf/io/network/default_multiplexer.hpp>
 #include <caf/io/network/doorman_impl.hpp>
 
+#include "actors/base/defaults.hpp"
 #include "actors/base/trust.hpp"
 #include "actors/cluster/accepting.hpp"
 #include "actors/cluster/admission.hpp"
@@ -46,7 +47,6 @@ namespace basp = caf::io::basp;
 
 /// The gate's own: time to look who has waited too long (GAT-5).
 using look_atom = caf::atom_constant<caf::atom("look")>;
-constexpr auto look_every = std::chrono::seconds(1);
 
 /// The gate's own: a connection that was handed out has to go.
 using give_up_atom = caf::atom_constant<caf::atom("giveup")>;
@@ -172,7 +172,7 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
   }
 
   void look_soon() override {
-    if (!std::exchange(looks_, true)) delayed_send(this, look_every, look_atom::value);
+    if (!std::exchange(looks_, true)) delayed_send(this, defaults::gate_period, look_atom::value);
   }
 
   // -----------------------------------------------------------------------------------------------

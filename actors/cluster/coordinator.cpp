@@ -7,8 +7,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/base/ask.hpp"
 #include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
 #include "actors/checkpoint/archive.hpp"
 #include "actors/checkpoint/carrier.hpp"
 #include "actors/cluster/hardware.hpp"
@@ -18,10 +20,6 @@
 namespace troupe::cluster {
 
 namespace {
-
-constexpr auto assign_timeout = std::chrono::seconds(30);
-constexpr int64_t grace_ns = 5'000'000'000;
-constexpr auto last_word = std::chrono::seconds(1);
 
 void show(coordinator_pointer self);
 
@@ -37,17 +35,12 @@ void say(coordinator_pointer self, std::string text,
              }));
 }
 
-/// CRD-5. Epoch 0 is of a person or a launcher, who live in none.
-bool of_the_past(coordinator_pointer self, const any_msg& m) {
-  return m.epoch() != 0 && !epoch_gate(self->state.options.epoch).accepts(m);
-}
-
 /// CRD-3.
 void quit_when_alone(coordinator_pointer self) {
   auto& st = self->state;
   const bool alone = std::all_of(st.members.begin(), st.members.end(),
                                  [](const auto& m) { return m.second.gone; });
-  if (!st.ended || (!alone && now_ns(*self) - st.ended_ns < grace_ns)) return;
+  if (!st.ended || (!alone && now_ns(*self) - st.ended_ns < ns_of(defaults::nodes_leave))) return;
   self->send_exit(st.run, caf::exit_reason::user_shutdown);
   if (st.carrier) self->send_exit(st.carrier, caf::exit_reason::user_shutdown);
   self->send_exit(st.archive, caf::exit_reason::user_shutdown);
@@ -262,7 +255,7 @@ void assign_ranks(coordinator_pointer self) {
   st.stages.resize(st.options.plan.ranks.size());
   const auto loaders = loader_nodes(st);
   for (auto& [index, m] : st.members)
-    self->request(m.handle, assign_timeout, assignment(self, index, loaders.contains(index)))
+    request(self, m.handle, assignment(self, index, loaders.contains(index)))
         .then(
             [self, node = index](const msg<fbs::Assigned>& a,
                                  const std::vector<caf::strong_actor_ptr>& handles) {
@@ -311,13 +304,9 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
                         who.hello.hardware ? who.hello.hardware->cores : 0));
   let_observe(self, who, "");
   auto welcome = make_msg<fbs::Welcome>(context(self), [&](fbs::WelcomeT& w) {
-    const auto& cluster = st.options.plan.job.cluster;
     w.epoch = st.options.epoch;
     w.node_index = *place;
-    w.heartbeat_interval_ms = static_cast<uint32_t>(cluster.heartbeat_interval_ms);
-    w.dead_after_ms = static_cast<uint32_t>(cluster.dead_after_ms);
     w.config_toml = st.config_toml;
-    w.meter_interval_ms = static_cast<uint32_t>(st.options.plan.job.power.meter_interval_ms);
   });
   // The welcome must be on its way before the ranks are.
   if (st.membership->complete() && !st.assigning)
@@ -327,8 +316,6 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
 
 caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs::Heartbeat>& m) {
   auto& st = self->state;
-  if (of_the_past(self, m))
-    return to_caf({errc::version_mismatch, "the heartbeat is of another epoch"});
   const auto it = st.members.find(m->node_index());
   if (it == st.members.end()) return to_caf({errc::not_found, "no such node"});
   st.liveness->heard(it->second.name, now_ns(*self));
@@ -357,7 +344,7 @@ void explain(coordinator_pointer self);
 
 void await_word(coordinator_pointer self) {
   explain(self);
-  if (!self->state.ended) self->delayed_send(self, last_word, caf::tick_atom_v);
+  if (!self->state.ended) self->delayed_send(self, defaults::launcher_word, caf::tick_atom_v);
 }
 
 void down(coordinator_pointer self, const caf::down_msg& m) {
@@ -383,7 +370,7 @@ void down(coordinator_pointer self, const caf::down_msg& m) {
 /// CRD-8: an end that nobody explained within the time is told as it looks from here.
 void explain(coordinator_pointer self) {
   auto& st = self->state;
-  const auto patience = has_launcher(st) ? std::chrono::nanoseconds(last_word).count() : 0;
+  const auto patience = has_launcher(st) ? ns_of(defaults::launcher_word) : 0;
   for (auto& [index, who] : st.members)
     if (!st.ended && who.broken_ns && now_ns(*self) - *who.broken_ns >= patience) {
       who.broken_ns.reset();
@@ -499,10 +486,11 @@ void watch_door(coordinator_pointer self) {
 coordinator_actor::behavior_type coordinator(coordinator_pointer self,
                                              coordinator_options options) {
   guard_mailbox(self);
-  introduce(self, "coordinator");
+  introduce(self, "coordinator", options.epoch);
   auto& st = self->state;
   st.options = std::move(options);
   const auto& job = st.options.plan.job;
+  self->set_timeouts(call_timeouts(job));
   std::vector<std::string> names;
   for (const auto& n : job.cluster.node) names.push_back(n.name);
   st.membership.emplace(names, own_schema_hash(), own_version(), st.options.epoch,
@@ -542,16 +530,11 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self,
       [self](const msg<fbs::DrainNode>& m) { return drain(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
       [self](const msg<fbs::Leave>& m) {
-        if (of_the_past(self, m)) return;
         node_lost(self, m->node() ? m->node()->str() : "?",
                   m->reason() ? m->reason()->str() : "left");
       },
-      [self](const msg<fbs::StopTraining>& m) {
-        if (!of_the_past(self, m)) self->send(self->state.run, m);
-      },
-      [self](const msg<fbs::RunEnded>& m) {
-        if (!of_the_past(self, m)) end(self, m);
-      },
+      [self](const msg<fbs::StopTraining>& m) { self->send(self->state.run, m); },
+      [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {
         tick(self);

@@ -7,22 +7,22 @@
 #include <spdlog/spdlog.h>
 #include <caf/send.hpp>
 
+#include "actors/base/ask.hpp"
 #include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
 #include "actors/cluster/hardware.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "actors/power/meter.hpp"
 #include "actors/train/loader.hpp"
+#include "actors/train/received_job.hpp"
 #include "actors/train/stage.hpp"
 #include "actors/train/worker.hpp"
 
 namespace troupe::cluster {
 
 namespace {
-
-constexpr auto connect_timeout = std::chrono::seconds(5);
-constexpr auto retry_pause = std::chrono::milliseconds(200);
 
 void connect(node_pointer self);
 
@@ -44,6 +44,13 @@ void be(node_pointer self, fbs::NodeState state) {
           fmt::format(R"({{"stages":{}}})", self->state.stages.size()));
 }
 
+/// Its death is heard of.
+template <class Handle>
+Handle monitored(node_pointer self, Handle actor) {
+  self->monitor(actor);
+  return actor;
+}
+
 void end(node_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.over, true)) return;
@@ -53,26 +60,25 @@ void end(node_pointer self, const error& why) {
   self->quit();
 }
 
-/// Before it has joined a node is in no epoch.
-bool of_its_epoch(const node_state& st, const any_msg& m) {
-  return st.epoch.epoch() != 0 && st.epoch.accepts(m);
-}
-
 // -- joining ------------------------------------------------------------------------------------
 
 void schedule_beat(node_pointer self) {
-  self->delayed_send(self, std::chrono::milliseconds(self->state.interval_ms), caf::tick_atom_v);
+  const std::chrono::milliseconds interval(self->state.job->cluster.heartbeat_interval_ms);
+  self->delayed_send(self, interval, caf::tick_atom_v);
 }
 
 void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   auto& st = self->state;
-  st.epoch.advance(m->epoch());
+  auto job = train::received_job(m->config_toml());
+  if (!job) return end(self, job.error().within("the coordinator's configuration"));
+  st.job = std::move(*job);
+  self->set_timeouts(call_timeouts(*st.job));
+  self->live_in(m->epoch());
   st.index = m->node_index();
-  st.interval_ms = std::max<int64_t>(1, m->heartbeat_interval_ms());
-  st.dead_after_ms = m->dead_after_ms();
   st.answered_ns = now_ns(*self);
   spdlog::debug("node {} joined epoch {} as number {}", st.options.name, m->epoch(), st.index);
-  if (m->meter_interval_ms() > 0) st.meter = make_meter(self, m->epoch(), m->meter_interval_ms());
+  if (const auto interval_ms = st.job->power.meter_interval_ms; interval_ms > 0)
+    st.meter = monitored(self, make_meter(self, m->epoch(), interval_ms));
   schedule_beat(self);
 }
 
@@ -87,11 +93,11 @@ void say_hello(node_pointer self) {
     h.pid = static_cast<uint32_t>(getpid());
     h.host = st.options.advertise;
     h.port = st.port;
-    h.epoch = st.epoch.epoch();
+    h.epoch = self->epoch();
     h.process = process_tag();
   });
-  self->request(st.coordinator, connect_timeout, m, caf::actor_cast<caf::strong_actor_ptr>(self),
-                st.options.observer.lock())
+  request(self, st.coordinator, m, caf::actor_cast<caf::strong_actor_ptr>(self),
+          st.options.observer.lock())
       .then([self](const msg<fbs::Welcome>& w) { welcome(self, w); },
             [self](const caf::error& e) {
               end(self, from_caf(e).within("the coordinator refused us"));
@@ -110,13 +116,13 @@ void retry(node_pointer self, const error& why) {
                      misplaced
                          ? "its certificate must name the host that is joined"
                          : "is `troupe up` running there, with the same key or certificates?"});
-  self->delayed_send(self, retry_pause, caf::tick_atom_v);
+  self->delayed_send(self, defaults::connect_pause, caf::tick_atom_v);
 }
 
 void connect(node_pointer self) {
   auto& st = self->state;
   expect_host(st.options.coordinator_host, st.options.coordinator_port);
-  self->request(connector_of(self), connect_timeout, caf::connect_atom_v,
+  self->request(connector_of(self), defaults::connect_timeout, caf::connect_atom_v,
                 st.options.coordinator_host, st.options.coordinator_port)
       .then(
           [self](const caf::node_id&, const caf::strong_actor_ptr& peer,
@@ -133,7 +139,7 @@ void connect(node_pointer self) {
 void publish_self(node_pointer self) {
   auto& st = self->state;
   const node_actor me = self;
-  self->request(connector_of(self), connect_timeout, caf::publish_atom_v, uint16_t{0},
+  self->request(connector_of(self), defaults::connect_timeout, caf::publish_atom_v, uint16_t{0},
                 caf::actor_cast<caf::strong_actor_ptr>(me), self->system().message_types(me),
                 st.options.advertise, true)
       .then(
@@ -160,11 +166,11 @@ void answered(node_pointer self, const msg<fbs::HeartbeatAck>& a) {
 void beat(node_pointer self) {
   auto& st = self->state;
   const int64_t silent_ms = (now_ns(*self) - st.answered_ns) / ns_per_ms;
-  if (silent_ms > st.dead_after_ms)  // NOD-1
+  if (silent_ms > st.job->cluster.dead_after_ms)  // NOD-1
     return end(self, {errc::unavailable,
                       fmt::format("the coordinator has not answered for {} ms", silent_ms)});
   const auto usage = st.options.host->usage();
-  auto m = make_msg<fbs::Heartbeat>(context_of(*self, st.epoch.epoch()), [&](auto& h) {
+  auto m = make_msg<fbs::Heartbeat>(context_of(*self, self->epoch()), [&](auto& h) {
     h.node_index = st.index;
     h.sequence = ++st.beats;
     h.sent_ns = now_ns(*self);
@@ -172,7 +178,7 @@ void beat(node_pointer self) {
     h.cpu_seconds = usage.cpu_seconds;
     h.state = st.doing;
   });
-  self->request(st.coordinator, std::chrono::milliseconds(st.dead_after_ms), m)
+  request(self, st.coordinator, m)
       .then([self](const msg<fbs::HeartbeatAck>& a) { answered(self, a); },
             [](const caf::error&) {});  // silence is judged by answered_ns
   schedule_beat(self);
@@ -189,7 +195,8 @@ void connect_peers(node_pointer self, const fbs::AssignT& a) {
   for (const auto& peer : a.peers) {
     if (peer->node >= st.options.name || !seen.emplace(peer->host, peer->port).second) continue;
     expect_host(peer->host, peer->port);
-    self->request(connector_of(self), connect_timeout, caf::connect_atom_v, peer->host, peer->port)
+    self->request(connector_of(self), defaults::connect_timeout, caf::connect_atom_v, peer->host,
+                  peer->port)
         .then(
             [](const caf::node_id&, const caf::strong_actor_ptr&, const std::set<std::string>&) {},
             [name = peer->node, port = peer->port](const caf::error& e) {
@@ -202,21 +209,20 @@ void connect_peers(node_pointer self, const fbs::AssignT& a) {
 caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
     node_pointer self, const msg<fbs::Assign>& m) {
   auto& st = self->state;
-  if (!of_its_epoch(st, m))
-    return to_caf({errc::version_mismatch, "the message is of another epoch"});
   if (!st.stages.empty())  // NOD-2
     return to_caf({errc::bug, fmt::format("node {} has ranks already", st.options.name)});
   const auto a = m.unpack();
-  const auto epoch = st.epoch.epoch();
+  const auto epoch = self->epoch();
   std::vector<caf::strong_actor_ptr> handles;
   if (a.loader)
-    st.loader = spawn_blocking(self, train::loader, epoch, st.options.name, st.going.get_token());
+    st.loader = monitored(
+        self, spawn_blocking(self, train::loader, epoch, st.options.name, st.going.get_token()));
   handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.loader));
   fbs::AssignedT out;
   for (const auto& rank : a.ranks) {
     st.workers.push_back(self->spawn(train::worker, epoch, rank->rank, st.options.host));
-    st.stages.push_back(self->spawn(train::stage, epoch, rank->rank, st.workers.back()));
-    self->monitor(st.stages.back());
+    st.stages.push_back(
+        monitored(self, self->spawn(train::stage, epoch, rank->rank, st.workers.back())));
     handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.stages.back()));
     out.ranks.push_back(rank->rank);
   }
@@ -225,12 +231,23 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   return {make_msg<fbs::Assigned>(context_of(*self, m.header()), out), std::move(handles)};
 }
 
+/// Which of its actors has ended. A worker ends with its stage.
+std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
+  if (st.meter && st.meter.address() == who) return "meter";
+  if (st.loader && st.loader.address() == who) return "loader";
+  return "stage";
+}
+
 void down(node_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.over) return;
   if (st.coordinator && m.source == st.coordinator.address())
     return end(self, {errc::unavailable, "the coordinator is gone"});
-  end(self, from_caf(m.reason).within("a stage ended"));
+  const auto kind = kind_of(st, m.source);
+  const auto why = from_caf(m.reason).within(fmt::format("a {} ended", kind));
+  const auto* contract = find_service(kind);
+  if (contract == nullptr || contract->on_death != death::without) return end(self, why);
+  spdlog::warn("node {} goes on without: {}", st.options.name, why.message);
 }
 
 }  // namespace
@@ -257,8 +274,8 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
   return {
       status_handler(self),
       [self](const msg<fbs::Assign>& m) { return assign(self, m); },
-      [self](const msg<fbs::Shutdown>& m) {
-        if (of_its_epoch(self->state, m)) end(self, {errc::none, ""});
+      [self](const msg<fbs::Shutdown>&) {
+        end(self, {errc::none, ""});
       },
       [self](caf::tick_atom) {
         if (self->state.coordinator)

@@ -7,8 +7,8 @@
 //   NOD-2  A node never takes ranks twice in one epoch.
 //   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //
-// Failure policy: an actor of it that dies takes the node down with its reason; the coordinator
-// sees it go.
+// Failure policy: the death of one of its actors means what its contract says (on_death): the node
+// ends with that reason, which the coordinator sees, or does without it.
 #pragma once
 
 #include <functional>
@@ -21,6 +21,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/cluster/clock_policy.hpp"
 #include "actors/cluster/host.hpp"
+#include "io/config/job.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 
@@ -52,10 +53,8 @@ struct node_state {
   node_options options;
   uint16_t port = 0;  ///< own published port
   coordinator_actor coordinator;
-  epoch_gate epoch;
   uint32_t index = 0;
-  int64_t interval_ms = 1000;
-  int64_t dead_after_ms = 10'000;
+  std::shared_ptr<const config::job> job;  ///< since it has joined
   int64_t answered_ns = 0;  ///< when the coordinator last answered
   int64_t first_try_ns = 0;
   uint64_t beats = 0;

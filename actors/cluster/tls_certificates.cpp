@@ -12,13 +12,12 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
 #include "io/tls/certs.hpp"
 
 namespace troupe::cluster {
 
 namespace {
-
-constexpr auto look_at_files_every = std::chrono::seconds(2);
 
 struct held_certificates {
   std::mutex mutex;
@@ -89,7 +88,7 @@ void look_at_files(certificate_keeper_pointer self) {
       publish(self, "not renewed", detail_of_keeper(st));
     }
   }
-  self->delayed_send(self, look_at_files_every, caf::tick_atom_v);
+  self->delayed_send(self, defaults::certificate_period, caf::tick_atom_v);
 }
 
 }  // namespace
@@ -124,7 +123,7 @@ certificate_keeper_actor::behavior_type certificate_keeper(certificate_keeper_po
     st.not_after_s = held_now().not_after_s;
   }
   publish(self, "held", detail_of_keeper(st));
-  self->delayed_send(self, look_at_files_every, caf::tick_atom_v);
+  self->delayed_send(self, defaults::certificate_period, caf::tick_atom_v);
   return {
       status_handler(self),
       [self](caf::tick_atom) { look_at_files(self); },

@@ -40,7 +40,7 @@ void look(meter_pointer self) {
 
 meter_actor::behavior_type meter(meter_pointer self, meter_options options) {
   guard_mailbox(self);
-  introduce(self, fmt::format("meter/{}", options.node));
+  introduce(self, fmt::format("meter/{}", options.node), options.epoch);
   auto& st = self->state;
   st.options = std::move(options);
   publish(self, "opening");

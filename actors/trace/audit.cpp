@@ -13,7 +13,7 @@
 
 #include "io/base/printable.hpp"
 #include "messages/actors.hpp"
-#include "messages/audience.hpp"
+#include "messages/contract.hpp"
 #include "messages/registry.hpp"
 #include "messages/text.hpp"
 

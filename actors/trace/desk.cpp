@@ -6,9 +6,10 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/base/context.hpp"
+#include "actors/base/ask.hpp"
+#include "actors/base/defaults.hpp"
 #include "actors/trace/filter_policy.hpp"
-#include "messages/audience.hpp"
+#include "messages/contract.hpp"
 #include "messages/registry.hpp"
 #include "messages/text.hpp"
 
@@ -17,10 +18,6 @@ namespace troupe::trace {
 namespace {
 
 using desk_pointer = traced_pointer<desk_actor, desk_state>;
-
-constexpr auto patience = std::chrono::milliseconds(1'500);
-constexpr auto look_every = std::chrono::milliseconds(1'000);
-constexpr auto box_timeout = std::chrono::seconds(20);
 
 // -- audit ----------------------------------------------------------------------------------------
 
@@ -104,10 +101,20 @@ struct asked_process {
   std::string node;
 };
 
+/// How long observers are waited for: as their contract says, but for what says it itself.
+template <class T>
+std::chrono::milliseconds patience_for(desk_pointer self, const msg<T>& m) {
+  const auto usual = self->timeouts().of(contract_of<observer_actor, T>());
+  if constexpr (std::is_same_v<T, fbs::CallActor>)
+    return (m->timeout_ms() > 0 ? std::chrono::milliseconds(m->timeout_ms()) : usual) +
+           defaults::desk_slack;
+  else
+    return usual;
+}
+
 /// Asks the observers of `whom`; `each(who, reply or error)`, then `all()` once.
 template <class R, class T>
-void ask_observers(desk_pointer self, const std::vector<uint32_t>& whom,
-                   std::chrono::milliseconds timeout, const msg<T>& m,
+void ask_observers(desk_pointer self, const std::vector<uint32_t>& whom, const msg<T>& m,
                    std::function<void(const asked_process&, const result<msg<R>>&)> each,
                    std::function<void()> all) {
   auto missing = std::make_shared<size_t>(whom.size());
@@ -119,7 +126,7 @@ void ask_observers(desk_pointer self, const std::vector<uint32_t>& whom,
       each(who, r);
       if (--*missing == 0) all();
     };
-    self->request(p.handle, timeout, m)
+    request_within(self, p.handle, patience_for(self, m), m)
         .then([one](const msg<R>& r) { one(r); }, [one](const caf::error& e) { one(from_caf(e)); });
   }
 }
@@ -196,7 +203,7 @@ caf::result<msg<fbs::ClusterView>> view(desk_pointer self, const msg<fbs::ListAc
   };
   auto question = make_msg<fbs::ListActors>(context_of(*self, m.header()),
                                             [&](auto& l) { l.dead = m->dead(); });
-  ask_observers<fbs::ActorList>(self, whom, patience, question, each, all);
+  ask_observers<fbs::ActorList>(self, whom, question, each, all);
   return rp;
 }
 
@@ -247,17 +254,14 @@ caf::result<msg<fbs::CallAnswers>> call(desk_pointer self, const msg<fbs::CallAc
     if (record) finish(self, *record, outcome_of(*answers));
     deliver_all(self, rp, m.header(), *answers);
   };
-  const int64_t each_ms = m->timeout_ms() > 0 ? m->timeout_ms() : 2'000;
-  const std::chrono::milliseconds wait(each_ms + 500);
-  ask_observers<fbs::CallAnswers>(self, fitting(self->state, text_of(m->node())), wait, m, each,
-                                  all);
+  ask_observers<fbs::CallAnswers>(self, fitting(self->state, text_of(m->node())), m, each, all);
   return rp;
 }
 
 /// KillActor, SetLogLevel and DumpBlackBox: to every process that fits, answered by an Ack each.
 template <class T>
 caf::result<msg<fbs::CallAnswers>> order(desk_pointer self, const msg<T>& m, std::string command,
-                                         std::string target, std::chrono::milliseconds timeout) {
+                                         std::string target) {
   auto record = begin(self, {who_says(self, m->who()), command, target, to_json(m), ""}, false);
   if (!record) return to_caf(record.error());
   auto rp = self->make_response_promise<msg<fbs::CallAnswers>>();
@@ -282,7 +286,7 @@ caf::result<msg<fbs::CallAnswers>> order(desk_pointer self, const msg<T>& m, std
     finish(self, record, outcome_of(*answers));
     deliver_all(self, rp, m.header(), *answers);
   };
-  ask_observers<fbs::Ack>(self, fitting(self->state, text_of(m->node())), timeout, m, each, all);
+  ask_observers<fbs::Ack>(self, fitting(self->state, text_of(m->node())), m, each, all);
   return rp;
 }
 
@@ -296,7 +300,7 @@ caf::result<msg<fbs::Ack>> drain(desk_pointer self, const msg<fbs::DrainNode>& m
   auto noted = [self, record = *record](const std::string& outcome) {
     finish(self, record, outcome);
   };
-  self->request(st.coordinator, patience, m)
+  request(self, st.coordinator, m)
       .then(
           [rp, noted](const msg<fbs::Ack>& a) mutable {
             noted(text_of(a->text()));
@@ -392,8 +396,7 @@ caf::result<msg<fbs::TraceStarted>> start_view(desk_pointer self, const msg<fbs:
       rp.deliver(to_caf(*p->why));
   };
   for (const auto number : whom)
-    self->request(st.processes.at(number).handle, patience, m,
-                  caf::actor_cast<caf::strong_actor_ptr>(self))
+    request(self, st.processes.at(number).handle, m, caf::actor_cast<caf::strong_actor_ptr>(self))
         .then(
             [p, one](const msg<fbs::TraceStarted>& s) mutable {
               for (auto& n : s.unpack().nodes) p->started.nodes.push_back(n);
@@ -429,9 +432,8 @@ void look_around(desk_pointer self) {
   auto each = [self](const asked_process& who, const result<msg<fbs::ActorList>>& r) {
     if (r) heard(self, who.number, *r);
   };
-  auto again = [self] { self->delayed_send(self, look_every, caf::tick_atom_v); };
-  ask_observers<fbs::ActorList>(self, fitting(self->state, ""), patience, list_all(self), each,
-                                again);
+  auto again = [self] { self->delayed_send(self, defaults::desk_period, caf::tick_atom_v); };
+  ask_observers<fbs::ActorList>(self, fitting(self->state, ""), list_all(self), each, again);
 }
 
 void meet(desk_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor_ptr& handle) {
@@ -441,7 +443,7 @@ void meet(desk_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor
   p.facts = m.unpack();
   p.heard_ns = now_ns(*self);
   if (p.handle) {  // told again: it has ranks now, and may fall silent before the next look
-    self->request(p.handle, patience, list_all(self))
+    request(self, p.handle, list_all(self))
         .then([self, number = m->process()](
                   const msg<fbs::ActorList>& list) { heard(self, number, list); },
               [](const caf::error&) {});  // silence is told by heard_ns
@@ -499,13 +501,13 @@ desk_actor::behavior_type desk(desk_pointer self, desk_options options) {
       [self](const msg<fbs::ListActors>& m) { return view(self, m); },
       [self](const msg<fbs::CallActor>& m) { return call(self, m); },
       [self](const msg<fbs::KillActor>& m) {
-        return order(self, m, "KillActor", text_of(m->actor()), patience);
+        return order(self, m, "KillActor", text_of(m->actor()));
       },
       [self](const msg<fbs::SetLogLevel>& m) {
-        return order(self, m, "SetLogLevel", text_of(m->level()), patience);
+        return order(self, m, "SetLogLevel", text_of(m->level()));
       },
       [self](const msg<fbs::DumpBlackBox>& m) {
-        return order(self, m, "DumpBlackBox", text_of(m->node()), box_timeout);
+        return order(self, m, "DumpBlackBox", text_of(m->node()));
       },
       [self](const msg<fbs::DrainNode>& m) { return drain(self, m); },
       [self](const msg<fbs::TraceStart>& m, const caf::strong_actor_ptr& viewer) {

@@ -13,7 +13,7 @@
 //     certificate neither stops it nor feeds it, by a message that a CallActor carries either. It
 //     is forgotten when it is over at all processes where it began.
 //   DSK-4  What the gate refused in this process, to whatever actor, stands in the audit log, too.
-//   DSK-5  Nothing that only nodes say to each other is passed on (messages/audience.hpp, AUD-3),
+//   DSK-5  Nothing that only nodes say to each other is passed on (messages/contract.hpp, CON-4),
 //     whoever asks for it; that he asked stands in the audit log.
 //   DSK-6  A command that cannot be written there is refused, and the status says why; pause, stop
 //     and drain are done all the same.

@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "actors/base/context.hpp"
+#include "actors/base/ask.hpp"
 #include "actors/trace/views.hpp"
-#include "messages/audience.hpp"
+#include "messages/contract.hpp"
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"
 
@@ -18,7 +18,6 @@ namespace troupe::trace {
 namespace {
 
 constexpr int64_t rate_window_ns = 500'000'000;
-constexpr uint32_t default_call_ms = 2'000;
 
 // -- lists ----------------------------------------------------------------------------------------
 
@@ -140,11 +139,11 @@ caf::behavior any_answer(Answered answered, std::function<void(caf::error&)> fai
 /// One actor's part of a call. CAF's request() wants to know the answer's type; a person's message
 /// may have any, so this does what request() does with a behaviour for all of them.
 void ask_one(observer_pointer self, const std::shared_ptr<call_under_way>& c,
-             const std::string& path, const caf::strong_actor_ptr& handle, const any_msg& m,
+             const actor_card& card, const caf::strong_actor_ptr& handle, const any_msg& m,
              std::chrono::milliseconds timeout) {
   const auto index = c->answers.answers.size();
   c->answers.answers.push_back(std::make_unique<fbs::CallAnswerT>());
-  c->answers.answers.back()->actor = path;
+  c->answers.answers.back()->actor = card.path();
   c->answers.answers.back()->node = self->state.options.node;
   ++c->missing;
   auto done = [self, c, index](auto&& fill) {
@@ -159,7 +158,10 @@ void ask_one(observer_pointer self, const std::shared_ptr<call_under_way>& c,
   auto failed = [done](caf::error& e) {
     done([&](fbs::CallAnswerT& a) { a.failure = failure_of(from_caf(e)); });
   };
-  const auto id = self->new_request_id(caf::message_priority::normal);
+  const auto* call = find_call_of(card.kind(), m.type());
+  const auto id =
+      self->new_request_id(call != nullptr && call->high_priority ? caf::message_priority::high
+                                                                  : caf::message_priority::normal);
   self->request_response_timeout(caf::duration(timeout), id);
   self->add_multiplexed_response_handler(id.response_id(), any_answer(answered, failed));
   handle->enqueue(caf::actor_cast<caf::strong_actor_ptr>(self), id, wrap(m), self->context());
@@ -176,13 +178,15 @@ caf::result<msg<fbs::CallAnswers>> pass_call(observer_pointer self, const msg<fb
   c->cause = m.header();
   c->answer = self->make_response_promise<msg<fbs::CallAnswers>>();
   const auto stamped = readdress(*decoded, context_of(*self, m.header()));
-  const std::chrono::milliseconds timeout(m->timeout_ms() > 0 ? m->timeout_ms() : default_call_ms);
+  const auto timeout = m->timeout_ms() > 0
+                           ? std::chrono::milliseconds(m->timeout_ms())
+                           : self->timeouts().of(contract_of<observer_actor, fbs::CallActor>());
   ++c->missing;  // held until all are asked
   for (const auto& card : board::instance().living()) {  // several may bear one path
     const auto path = card->path();
     if (pattern.empty() || !glob_match(pattern, path) || card->key() == self->card().key())
       continue;
-    if (const auto handle = card->handle()) ask_one(self, c, path, handle, stamped, timeout);
+    if (const auto handle = card->handle()) ask_one(self, c, *card, handle, stamped, timeout);
   }
   if (--c->missing == 0) deliver(self, *c);
   return c->answer;

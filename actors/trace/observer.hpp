@@ -12,8 +12,8 @@
 //     dropped and counted, never kept.
 //   OBS-3  Every call it passes on has a finite timeout and ends in one answer.
 //   OBS-4  An actor that dies of an error leaves a black box, but at most `box_limit` of them and
-//     one in `box_pause_s`: a process that dies all over writes once.
-//   OBS-5  It gives no actor a message that only nodes send (messages/audience.hpp, AUD-3), whoever
+//     one in defaults::black_box_pause: a process that dies all over writes once.
+//   OBS-5  It gives no actor a message that only nodes send (messages/contract.hpp, CON-4), whoever
 //     asks for it.
 //
 // Failure policy: do without it; a process whose observer died trains on unobserved.
@@ -59,7 +59,6 @@ struct observer_state {
   static inline const char* name = "observer";
   static constexpr size_t subscription_limit = 8;
   static constexpr uint64_t box_limit = 16;
-  static constexpr int64_t box_pause_s = 10;
 
   observer_options options;
   std::map<uint64_t, subscription> views;

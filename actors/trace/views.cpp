@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
 #include "actors/trace/batch.hpp"
 #include "actors/trace/trace_file.hpp"
 #include "messages/registry.hpp"
@@ -17,7 +18,6 @@ namespace troupe::trace {
 
 namespace {
 
-constexpr auto views_look_every = std::chrono::milliseconds(100);
 constexpr size_t records_a_look = 16'384;
 constexpr uint32_t least_lease_ms = 1'000, most_lease_ms = 60'000;
 
@@ -117,7 +117,7 @@ void keep_ticking(observer_pointer self) {
   auto& st = self->state;
   if (st.ticking || st.views.empty()) return;
   st.ticking = true;
-  self->delayed_send(self, views_look_every, caf::tick_atom_v);
+  self->delayed_send(self, defaults::view_period, caf::tick_atom_v);
 }
 
 /// Messages the tap took that this view wants.
@@ -263,7 +263,7 @@ caf::result<msg<fbs::Ack>> dump_black_box(observer_pointer self, const msg<fbs::
   const auto now = now_ns(*self);
   if (death) {  // OBS-4
     const bool soon =
-        st.last_box_ns != 0 && now - st.last_box_ns < observer_state::box_pause_s * 1'000'000'000;
+        st.last_box_ns != 0 && now - st.last_box_ns < ns_of(defaults::black_box_pause);
     if (soon || st.black_boxes >= observer_state::box_limit || st.options.black_box_dir.empty())
       return to_caf({errc::unavailable, "enough black boxes"});
     st.last_box_ns = now;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/base/defaults.hpp"
 #include "gpu/model/model_config.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
@@ -47,7 +48,7 @@ struct engine_options {
   int threads = 1;              ///< of the compute stream
   std::string device = "host";  ///< gpu::open_device's name of it
   bool shared_devices = false;  ///< several ranks of the job are on one device
-  int64_t group_timeout_ms = 120'000;
+  std::chrono::milliseconds group_timeout = defaults::group_timeout;
   std::string job;     ///< its name, for checkpoints
   uint64_t epoch = 0;  ///< the same
   std::filesystem::path checkpoint_folder;

@@ -1,7 +1,7 @@
 // Asking many actors the same kind of thing and going on when all have answered.
 //
 // Invariants
-//   GTH-1  Exactly one of `all` and `failed` is called, once; every request has a timeout.
+//   GTH-1  Exactly one of `all` and `failed` is called, once; every request has a timeout (ASK-2).
 #pragma once
 
 #include <functional>
@@ -18,8 +18,8 @@ namespace troupe {
 /// targets) or failed(first error). Replies are msg<R>. `wait(i)` says for the board whom and what
 /// the caller waits for.
 template <class R, class Self, class Handle, class Wait, class Request, class All, class Failed>
-void gather(Self* self, const std::vector<Handle>& targets, std::chrono::milliseconds timeout,
-            Wait&& wait, Request&& request, All all, Failed failed) {
+void gather(Self* self, const std::vector<Handle>& targets, Wait&& wait, Request&& request, All all,
+            Failed failed) {
   struct progress {
     std::vector<msg<R>> replies;
     size_t missing;
@@ -41,8 +41,7 @@ void gather(Self* self, const std::vector<Handle>& targets, std::chrono::millise
       if (std::exchange(p->over, true)) return;
       failed(i, e);
     };
-    ask_with<R>(self, targets[i], timeout, request(i), wait(i), std::move(on_reply),
-                std::move(on_error));
+    ask_with<R>(self, targets[i], request(i), wait(i), std::move(on_reply), std::move(on_error));
   }
 }
 

@@ -489,10 +489,10 @@ void job_policy::end_export(const job_event& event) {
 /// Waits for the copy of the last checkpoint into the second tier, as long as
 /// checkpoint.second.wait_s says; what fails is a warning.
 void job_policy::copy_last() {
-  const auto patience_s = plan_.job.checkpoint.second.wait_s;
-  if (second_.empty() || checkpoint_.empty() || patience_s == 0) return succeed();
+  if (second_.empty() || checkpoint_.empty() || plan_.job.checkpoint.second.wait_s == 0)
+    return succeed();
   enter(copying, "copying to the second tier");
-  out_.push_back(todo::finish_copies{saved_step_, checkpoint_, patience_s});
+  out_.push_back(todo::finish_copies{saved_step_, checkpoint_});
 }
 
 void job_policy::end_copies(const job_event& event) {

@@ -233,7 +233,6 @@ struct export_model {
 struct finish_copies {
   uint64_t step = 0;
   std::string folder;
-  int64_t patience_s = 0;
 };
 struct wait {
   int64_t ns = 0;

@@ -223,16 +223,6 @@ caf::result<msg<fbs::BatchReady>> fetch(loader_pointer self, const msg<fbs::Batc
   return rp;
 }
 
-/// Messages of another epoch end here.
-template <class T, class R>
-auto guarded(loader_pointer self, caf::result<msg<R>> (*handler)(loader_pointer, const msg<T>&)) {
-  return [self, handler](const msg<T>& m) -> caf::result<msg<R>> {
-    if (!self->state.epoch.accepts(m))
-      return to_caf({errc::version_mismatch, "the message is of another epoch"});
-    return handler(self, m);
-  };
-}
-
 }  // namespace
 
 uint64_t split_feed::floor() const {
@@ -244,18 +234,17 @@ uint64_t split_feed::floor() const {
 loader_actor::behavior_type loader(loader_pointer self, uint32_t epoch, const std::string& node,
                                    const std::stop_token& over) {
   guard_mailbox(self);
-  introduce(self, fmt::format("loader/{}", node));
+  introduce(self, fmt::format("loader/{}", node), epoch);
   note_birth([&](fbs::LifeBirthT& b) {
     b.epoch = epoch;
     b.node = node;
   });
   publish(self, "closed");
-  self->state.epoch = epoch_gate(epoch);
   self->state.over = over;
   return {
       status_handler(self),
-      guarded(self, open),
-      guarded(self, fetch),
+      [self](const msg<fbs::OpenLoader>& m) { return open(self, m); },
+      [self](const msg<fbs::BatchRequest>& m) { return fetch(self, m); },
   };
 }
 

@@ -59,7 +59,6 @@ struct split_feed {
 
 struct loader_state {
   static inline const char* name = "loader";
-  epoch_gate epoch;
   config::job job;
   std::vector<uint32_t> data_ranks;  ///< whose rows are laid out, in the order of a slot
   std::optional<batch_memory> memory;

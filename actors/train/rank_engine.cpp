@@ -158,7 +158,7 @@ result<std::vector<group_offer>> rank_engine::open_groups(const std::string& hos
         {fmt::format("pipe/{}", at.data_rank), at.pipeline_rank, at.pipeline_ranks, {}});
   if (options_.model.tied && at.pipeline_ranks > 1 && (at.first() || at.last()))
     wanted.push_back({fmt::format("tied/{}", at.data_rank), at.first() ? 0 : 1, 2, {}});
-  const std::chrono::milliseconds patience(options_.group_timeout_ms);
+  const auto patience = options_.group_timeout;
   for (auto& offer : wanted) {
     TROUPE_TRY(group, gpu::open_group(*device_,
                                       {offer.name, offer.rank, offer.size, host, patience,

@@ -20,14 +20,6 @@ namespace {
 
 using run_pointer = traced_pointer<run_actor, run_state>;
 
-/// Longest a phase may take: tokenising and allocating are minutes at worst.
-constexpr auto phase_timeout = std::chrono::minutes(30);
-constexpr auto short_timeout = std::chrono::minutes(1);
-constexpr auto step_timeout = std::chrono::minutes(10);
-/// Longest a rank's shard or the commit may take before the checkpoint is given up (presumed
-/// abort).
-constexpr auto save_timeout = std::chrono::minutes(10);
-
 void hear(run_pointer self, job_event event);
 
 message_context context(run_pointer self) {
@@ -62,8 +54,8 @@ auto passing(run_pointer self, start_phase phase) {
 
 void open_archive(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.archive, short_timeout,
-      make_msg<fbs::OpenArchive>(context(self), [](auto&) {}), {"archive", "the open archive"},
+      self, self->state.options.archive, make_msg<fbs::OpenArchive>(context(self), [](auto&) {}),
+      {"archive", "the open archive"},
       [self](const msg<fbs::CheckpointFolder>& folder) {
         hear(self, heard::phase_done{start_phase::open_archive, text_of(folder->directory())});
       },
@@ -87,7 +79,7 @@ void open_data(run_pointer self) {
   std::vector<loader_actor> targets;
   for (const auto& l : self->state.crew.loaders) targets.push_back(l.loader);
   gather<fbs::LoaderReady>(
-      self, targets, phase_timeout, anyone("loader/*", "open data"),
+      self, targets, anyone("loader/*", "open data"),
       [self](size_t i) {
         const auto& st = self->state;
         return std::tuple(make_msg<fbs::OpenLoader>(context(self), [&](auto& m) {
@@ -123,7 +115,7 @@ fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
 
 void build_stages(run_pointer self) {
   gather<fbs::StageReady>(
-      self, self->state.crew.stages, phase_timeout, each_stage("StageReady"),
+      self, self->state.crew.stages, each_stage("StageReady"),
       [self](size_t i) {
         return std::tuple(make_msg<fbs::BuildStage>(context(self), stage_order(self->state, i)));
       },
@@ -153,7 +145,7 @@ void attach_loaders(run_pointer self) {
       rank_of.push_back(rank);
     }
   gather<fbs::Ack>(
-      self, targets, short_timeout, anyone("stage/*", "an attached loader"),
+      self, targets, anyone("stage/*", "an attached loader"),
       [self, loader_of, rank_of](size_t i) {
         const auto& st = self->state;
         const auto& facts = st.loaders[loader_of[i]];
@@ -179,7 +171,7 @@ int neighbour(const job_plan& plan, size_t rank, int by) {
 
 void introduce_stages(run_pointer self) {
   gather<fbs::Ack>(
-      self, self->state.crew.stages, short_timeout, each_stage("known neighbours"),
+      self, self->state.crew.stages, each_stage("known neighbours"),
       [self](size_t i) {
         const auto& o = self->state.crew;
         const auto& plan = self->state.job.plan();
@@ -210,7 +202,7 @@ void take_offers(run_pointer self, const std::vector<msg<fbs::DataPlaneOffer>>& 
 
 void open_data_plane(run_pointer self) {
   gather<fbs::DataPlaneOffer>(
-      self, self->state.crew.stages, short_timeout, each_stage("DataPlaneOffer"),
+      self, self->state.crew.stages, each_stage("DataPlaneOffer"),
       [self](size_t i) {
         return std::tuple(make_msg<fbs::OpenDataPlane>(
             context(self), [&](auto& m) { m.host = self->state.crew.hosts[i]; }));
@@ -223,7 +215,7 @@ void open_data_plane(run_pointer self) {
 void connect_data_plane(run_pointer self) {
   const auto book = std::exchange(self->state.addresses, {});
   gather<fbs::DataPlaneReady>(
-      self, self->state.crew.stages, short_timeout, each_stage("DataPlaneReady"),
+      self, self->state.crew.stages, each_stage("DataPlaneReady"),
       [self, &book](size_t i) {  // called before gather() returns
         return std::tuple(make_msg<fbs::DataPlaneTable>(
             context(self), [&](auto& m) { m.groups = book.tables_for(i); }));
@@ -233,7 +225,7 @@ void connect_data_plane(run_pointer self) {
 
 void load_weights(run_pointer self, const todo::ask& order) {
   gather<fbs::Loaded>(
-      self, self->state.crew.stages, phase_timeout, each_stage("loaded weights"),
+      self, self->state.crew.stages, each_stage("loaded weights"),
       [self, &order](size_t) {  // called before gather() returns
         return std::tuple(make_msg<fbs::LoadCheckpoint>(context(self), [&](auto& m) {
           m.directory = order.folder;
@@ -310,8 +302,7 @@ void run_step(run_pointer self, const todo::run_step& order) {
   st.step_started_ns = now_ns(*self);
   st.step_span = next_span();
   gather<fbs::StepDone>(
-      self, st.crew.stages, step_timeout,
-      each_stage(fmt::format("StepDone of step {}", order.step)),
+      self, st.crew.stages, each_stage(fmt::format("StepDone of step {}", order.step)),
       [self, order](size_t) {
         const auto root = context_within(*self, self->state.options.epoch, self->state.step_span);
         return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {
@@ -327,7 +318,7 @@ void run_step(run_pointer self, const todo::run_step& order) {
 
 void validate(run_pointer self, const todo::validate& order) {
   gather<fbs::ValidationDone>(
-      self, self->state.crew.stages, step_timeout, each_stage("ValidationDone"),
+      self, self->state.crew.stages, each_stage("ValidationDone"),
       [self, order](size_t) {
         return std::tuple(make_msg<fbs::Validate>(context(self), [&](auto& v) {
           v.step = order.step;
@@ -352,7 +343,7 @@ void save(run_pointer self, const todo::save& order) {
     hear(self, heard::save_failed{step, e.within("save")});
   };
   gather<fbs::Saved>(
-      self, self->state.crew.stages, save_timeout,
+      self, self->state.crew.stages,
       each_stage(fmt::format("its shard of checkpoint {}", order.step)),
       [self, &order](size_t) {  // called before gather() returns
         return std::tuple(make_msg<fbs::SaveCheckpoint>(context(self), [&](auto& m) {
@@ -382,7 +373,7 @@ void commit(run_pointer self, const todo::commit& order) {
       c.shards.push_back(std::make_unique<fbs::SavedT>(vote.unpack()));
   });
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.archive, save_timeout, m,
+      self, self->state.options.archive, m,
       {"archive", fmt::format("the commit of checkpoint {}", order.step)},
       [self, step = order.step](const msg<fbs::CheckpointFolder>& folder) {
         hear(self, heard::committed{step, text_of(folder->directory())});
@@ -394,8 +385,8 @@ void commit(run_pointer self, const todo::commit& order) {
 
 void reopen_archive(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.archive, save_timeout,
-      make_msg<fbs::OpenArchive>(context(self), [](auto&) {}), {"archive", "the open archive"},
+      self, self->state.options.archive, make_msg<fbs::OpenArchive>(context(self), [](auto&) {}),
+      {"archive", "the open archive"},
       [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::archive_open{}); },
       [self](const error& e) { hear(self, heard::archive_open{e}); });
 }
@@ -406,7 +397,7 @@ void export_model(run_pointer self, const todo::export_model& order) {
     e.directory = order.folder;
   });
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.archive, save_timeout, m, {"archive", "the exported model"},
+      self, self->state.options.archive, m, {"archive", "the exported model"},
       [self](const msg<fbs::CheckpointFolder>& folder) {
         hear(self, heard::exported{text_of(folder->directory()), {}});
       },
@@ -417,7 +408,7 @@ void export_model(run_pointer self, const todo::export_model& order) {
 
 void finish_copies(run_pointer self, const todo::finish_copies& order) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.carrier, std::chrono::seconds(order.patience_s),
+      self, self->state.options.carrier,
       make_msg<fbs::FinishCopies>(context(self),
                                   [&](auto& f) {
                                     f.step = order.step;
@@ -579,11 +570,6 @@ void begin(run_pointer self, const msg<fbs::ClusterReady>& m,
   hear(self, heard::admitted{});
 }
 
-/// Of an epoch that has ended. Epoch 0 is of a person, who lives in none.
-bool of_the_past(run_pointer self, const any_msg& m) {
-  return m.epoch() != 0 && !epoch_gate(self->state.options.epoch).accepts(m);
-}
-
 /// What a fresh run is made of.
 void describe(const run_state& st, fbs::LifeBirthT& b) {
   const auto& o = st.options;
@@ -604,9 +590,10 @@ void describe(const run_state& st, fbs::LifeBirthT& b) {
 
 run_actor::behavior_type run(run_pointer self, run_options options) {
   guard_mailbox(self);
-  introduce(self, "run");
+  introduce(self, "run", options.epoch);
   auto& st = self->state;
   st.options = std::move(options);
+  self->set_timeouts(call_timeouts(st.options.plan.job));
   auto second = io::plain(st.options.plan.job.checkpoint.second.dir);
   st.job = job_policy(std::move(st.options.plan), st.options.epoch, st.options.resume,
                       std::move(second));
@@ -615,23 +602,20 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
   return {
       status_handler(self),
       [self](const msg<fbs::ClusterReady>& m, const std::vector<caf::strong_actor_ptr>& handles) {
-        if (!of_the_past(self, m)) begin(self, m, handles);
+        begin(self, m, handles);
       },
       [self](const msg<fbs::AdmissionFailed>& m) {
-        if (of_the_past(self, m)) return;
         hear(self, heard::not_admitted{
                        {static_cast<errc>(m->code()), text_of(m->message()), text_of(m->hint())}});
       },
       [self](const msg<fbs::NodeLost>& m) {
-        if (!of_the_past(self, m))
-          hear(self, heard::node_lost{text_of(m->node()), text_of(m->how())});
+        hear(self, heard::node_lost{text_of(m->node()), text_of(m->how())});
       },
       [self](const msg<fbs::Notice>& m) {
         if (self->state.job.state() != job_state::ended)  // RUN-3
           self->send(self->state.options.reporter, m);
       },
       [self](const msg<fbs::StopTraining>& m) {
-        if (of_the_past(self, m)) return;
         hear(self, heard::stop{m->reason() ? m->reason()->str() : "stopped", m->save()});
       },
       [self](const msg<fbs::Pause>& m) {

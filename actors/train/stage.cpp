@@ -13,10 +13,6 @@ namespace {
 
 using stage_pointer = traced_pointer<stage_actor, stage_state>;
 
-/// Longest any single operation, load or save may take before the rank is given up.
-constexpr auto operation_timeout = std::chrono::minutes(10);
-constexpr auto loader_timeout = std::chrono::minutes(2);
-
 void drive(stage_pointer self);
 void begin_batch(stage_pointer self);
 void tell_wait(stage_pointer self);
@@ -106,7 +102,7 @@ void run_op(stage_pointer self, fbs::OpKind kind, int micro_batch, int slot, boo
   });
   ++now.outstanding;
   ask_for<fbs::OpDone>(
-      self, self->state.worker, operation_timeout, m,
+      self, self->state.worker, m,
       {worker_path(self),
        fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), micro_batch)},
       within_pass(self, [self](const msg<fbs::OpDone>& done) { completed(self, *done); }),
@@ -143,7 +139,7 @@ void finish(stage_pointer self) {
     f.evaluation = !now.train;
   });
   ask_for<fbs::StepDone>(
-      self, self->state.worker, operation_timeout, m,
+      self, self->state.worker, m,
       {worker_path(self), fmt::format("the update of step {}", now.step)},
       within_pass(self, [self](const msg<fbs::StepDone>& done) { end_of_pass(self, done); }),
       failing(self));
@@ -194,8 +190,7 @@ void begin_batch(stage_pointer self) {
   const auto ready = [self](const msg<fbs::BatchReady>& r) {
     start_schedule(self, static_cast<int32_t>(r->slot()));
   };
-  ask_for<fbs::BatchReady>(self, st.loader, loader_timeout, m,
-                           {"loader/*", fmt::format("batch {}", now.batch)},
+  ask_for<fbs::BatchReady>(self, st.loader, m, {"loader/*", fmt::format("batch {}", now.batch)},
                            within_pass(self, ready), failing(self));
 }
 
@@ -283,19 +278,13 @@ caf::result<msg<fbs::ValidationDone>> validate(stage_pointer self, const msg<fbs
   return rp;
 }
 
-caf::error other_epoch() {
-  return to_caf({errc::version_mismatch, "the message is of another epoch"});
-}
-
 /// Messages the worker answers itself.
 template <class T, class R>
 auto pass_on(stage_pointer self) {
   return [self](const msg<T>& m) -> caf::result<msg<R>> {
-    if (!self->state.epoch.accepts(m)) return other_epoch();
     auto rp = self->make_response_promise<msg<R>>();
     ask_for<R>(
-        self, self->state.worker, operation_timeout, m,
-        {worker_path(self), std::string(message_traits<R>::name)},
+        self, self->state.worker, m, {worker_path(self), std::string(message_traits<R>::name)},
         [rp](const msg<R>& r) mutable { rp.deliver(r); },
         [rp](const error& e) mutable { rp.deliver(to_caf(e)); });
     return rp;
@@ -304,9 +293,9 @@ auto pass_on(stage_pointer self) {
 
 caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
-  if (!st.epoch.accepts(m)) return other_epoch();  // before anything is changed by it
   const auto job = received_job(m->config_toml());
   if (!job) return to_caf(job.error());
+  self->set_timeouts(call_timeouts(**job));
   st.micro_batches = static_cast<int>((*job)->micro_batches());
   st.at = {static_cast<int>(m->rank()), static_cast<int>(m->data_rank()),
            static_cast<int>(m->data_ranks()), static_cast<int>(m->pipeline_rank()),
@@ -319,13 +308,12 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
 stage_actor::behavior_type stage(stage_pointer self, uint32_t epoch, uint32_t rank,
                                  worker_actor worker) {
   guard_mailbox(self);
-  introduce(self, fmt::format("stage/{}", rank));
+  introduce(self, fmt::format("stage/{}", rank), epoch);
   note_birth([&](fbs::LifeBirthT& b) {
     b.epoch = epoch;
     b.rank = rank;
     add_peer(b, "worker", worker);
   });
-  self->state.epoch = epoch_gate(epoch);
   self->state.at.rank = static_cast<int>(rank);
   self->state.worker = std::move(worker);
   self->link_to(self->state.worker);
@@ -334,13 +322,11 @@ stage_actor::behavior_type stage(stage_pointer self, uint32_t epoch, uint32_t ra
       [self](const msg<fbs::BuildStage>& m) { return build(self, m); },
       [self](const msg<fbs::AttachLoader>& m,
              const caf::strong_actor_ptr& loader) -> caf::result<msg<fbs::Ack>> {
-        if (!self->state.epoch.accepts(m)) return other_epoch();
         self->state.loader = caf::actor_cast<loader_actor>(loader);
         return pass_on<fbs::AttachLoader, fbs::Ack>(self)(m);
       },
       [self](const msg<fbs::Neighbours>& m, const caf::strong_actor_ptr& previous,
              const caf::strong_actor_ptr& next) -> caf::result<msg<fbs::Ack>> {
-        if (!self->state.epoch.accepts(m)) return other_epoch();
         self->state.previous = caf::actor_cast<stage_actor>(previous);
         self->state.next = caf::actor_cast<stage_actor>(next);
         self->state.previous_rank = m->previous_rank();
@@ -350,15 +336,12 @@ stage_actor::behavior_type stage(stage_pointer self, uint32_t epoch, uint32_t ra
       pass_on<fbs::OpenDataPlane, fbs::DataPlaneOffer>(self),
       pass_on<fbs::DataPlaneTable, fbs::DataPlaneReady>(self),
       [self](const msg<fbs::RunStep>& m) -> caf::result<msg<fbs::StepDone>> {
-        if (!self->state.epoch.accepts(m)) return other_epoch();
         return run_step(self, m);
       },
       [self](const msg<fbs::Validate>& m) -> caf::result<msg<fbs::ValidationDone>> {
-        if (!self->state.epoch.accepts(m)) return other_epoch();
         return validate(self, m);
       },
       [self](const msg<fbs::ActivationReady>& m) {
-        if (!self->state.epoch.accepts(m)) return;
         hear(self, m);
         drive(self);
       },

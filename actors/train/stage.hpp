@@ -51,7 +51,6 @@ struct stage_state {
   static inline const char* name = "stage";
   static constexpr size_t early_limit = 1024;
 
-  epoch_gate epoch;
   rank_coordinates at;
   int micro_batches = 1;
   worker_actor worker;

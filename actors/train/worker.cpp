@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
 #include "actors/train/addresses_policy.hpp"
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/plan.hpp"
@@ -21,8 +22,6 @@ namespace {
 using worker_pointer = traced_pointer<worker_actor, worker_state>;
 template <class T>
 using promise = caf::typed_response_promise<msg<T>>;
-
-constexpr std::chrono::milliseconds show_saver_every{100};
 
 /// A completion for the engine that continues on the actor's thread with `then(status)`.
 template <class F>
@@ -77,7 +76,7 @@ std::function<void()> saver_watch(worker_pointer self) {
   return [self, box = self->state.done, last] {
     const auto now = clock::now().time_since_epoch();
     auto then = last->load();
-    if (now - clock::duration(then) < show_saver_every) return;
+    if (now - clock::duration(then) < defaults::saver_status_period) return;
     if (!last->compare_exchange_strong(then, now.count())) return;
     box->post([self] { show_saver(self); });
   };
@@ -346,12 +345,10 @@ caf::result<msg<fbs::Loaded>> load(worker_pointer self, const msg<fbs::LoadCheck
   return rp;
 }
 
-/// Guards a handler: messages of another epoch and messages before BuildStage end here.
+/// Guards a handler: messages before BuildStage end here.
 template <class T, class R>
 auto guarded(worker_pointer self, caf::result<msg<R>> (*handler)(worker_pointer, const msg<T>&)) {
   return [self, handler](const msg<T>& m) -> caf::result<msg<R>> {
-    if (!self->state.epoch.accepts(m))
-      return to_caf({errc::version_mismatch, "the message is of another epoch"});
     if (!self->state.engine && !std::is_same_v<T, fbs::BuildStage>) return not_built();
     if (self->state.engine) self->state.engine->set_cause(m.header().span, m.header().trace_low);
     return handler(self, m);
@@ -369,10 +366,9 @@ worker_actor::behavior_type worker(worker_pointer self, uint32_t epoch, uint32_t
                                    std::shared_ptr<engine_maker> engines) {
   auto& st = self->state;
   guard_mailbox(self);
-  introduce(self, fmt::format("worker/{}", rank));
+  introduce(self, fmt::format("worker/{}", rank), epoch);
   st.rank = static_cast<int>(rank);
   publish(self, "empty");
-  st.epoch = epoch_gate(epoch);
   st.engines = std::move(engines);
   st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));
   return {

@@ -19,7 +19,6 @@ namespace troupe::train {
 struct worker_state {
   static inline const char* name = "worker";
 
-  epoch_gate epoch;
   int rank = -1;
   std::shared_ptr<engine_maker> engines;
   std::shared_ptr<inbox> done;

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "apps/control/words.hpp"
-#include "messages/audience.hpp"
+#include "messages/contract.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::apps {
@@ -24,11 +24,11 @@ std::vector<std::string> nodes_in(const fbs::ClusterViewT& view) {
   return out;
 }
 
-/// All of them to ask about; those that a person may have sent (AUD-3) to send.
+/// All of them to ask about; those that a person may have sent (CON-4) to send.
 std::vector<std::string> message_names(bool to_send) {
   std::vector<std::string> out;
   for (const auto& m : all_messages())
-    if (!to_send || (audience_of(m.id) != audience::nodes && m.name != "CallActor"))
+    if (!to_send || (audience_of(m.id) != audience::node && m.name != "CallActor"))
       out.emplace_back(m.name);
   return out;
 }

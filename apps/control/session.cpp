@@ -12,6 +12,8 @@
 #include <caf/actor_system.hpp>
 #include <caf/io/middleman.hpp>
 
+#include "actors/base/ask.hpp"
+#include "actors/base/defaults.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/cluster/hardware.hpp"
 #include "actors/cluster/tls_links.hpp"
@@ -23,7 +25,12 @@ namespace troupe::apps {
 
 namespace {
 
-constexpr int64_t slack_ms = 1'500;  ///< the desk's own patience with silent processes
+/// How long to wait for the answer: as the contract says, unless a person says it.
+template <class Handle, class T>
+std::chrono::milliseconds patience(int64_t given_ms) {
+  if (given_ms > 0) return std::chrono::milliseconds(given_ms) + defaults::tool_slack;
+  return std::chrono::milliseconds(contract_of<Handle, T>().timeout_ms);
+}
 
 std::string user_name() {
   const auto* entry = getpwuid(getuid());
@@ -89,7 +96,8 @@ void add_connect_options(command* verb, connect_options& o) {
   verb->add_option("--certificate", o.network.certificate, "PEM file of your certificate");
   verb->add_option("--key", o.network.key,
                    "PEM file of its key; without a certificate a key that `troupe key` made");
-  verb->add_option("--timeout-ms", o.timeout_ms, "How long to wait for an answer")
+  verb->add_option("--timeout-ms", o.timeout_ms,
+                   "How long to wait for an answer; default: as its contract says (help MESSAGE)")
       ->within(int64_t{100}, int64_t{3'600'000});
 }
 
@@ -120,7 +128,7 @@ status session::connect(const connect_options& o) {
   config_ = std::make_unique<cluster::system_config>(o.network);
   system_ = std::make_unique<caf::actor_system>(*config_);
   self_ = std::make_unique<caf::scoped_actor>(*system_);
-  const std::chrono::milliseconds wait(timeout_ms_);
+  const auto wait = patience<coordinator_actor, fbs::FindDesk>(timeout_ms_);
   coordinator_actor coordinator;
   error failed;
   cluster::expect_host(target.first, target.second);
@@ -168,9 +176,9 @@ session::~session() {
 template <class R, class T>
 result<msg<R>> session::ask(const msg<T>& m, int64_t timeout_ms) {
   result<msg<R>> out = error{errc::timeout, "the cluster does not answer"};
-  (*self_)->request(desk_, std::chrono::milliseconds(timeout_ms + slack_ms), m)
-      .receive([&](const msg<R>& r) { out = r; },
-               [&](const caf::error& e) { out = from_caf(e); });
+  (*self_)
+      ->request(desk_, patience<desk_actor, T>(timeout_ms), m)
+      .receive([&](const msg<R>& r) { out = r; }, [&](const caf::error& e) { out = from_caf(e); });
   return out;
 }
 
@@ -227,7 +235,7 @@ result<fbs::CallAnswersT> session::black_box(const std::string& node, const std:
     d.reason = reason;
     d.who = who_;
   });
-  TROUPE_TRY(answer, ask<fbs::CallAnswers>(m, std::max<int64_t>(timeout_ms_, 20'000)));
+  TROUPE_TRY(answer, ask<fbs::CallAnswers>(m, timeout_ms_));
   return answer.unpack();
 }
 
@@ -255,9 +263,10 @@ result<std::vector<std::string>> session::start_trace(fbs::TraceStartT start) {
   subscription_ = start.subscription =
       uint64_t{process_tag()} << 32 | static_cast<uint32_t>(++views_);
   result<std::vector<std::string>> out = error{errc::timeout, "the cluster does not answer"};
-  (*self_)->request(desk_, std::chrono::milliseconds(timeout_ms_ + slack_ms),
-                    make_msg<fbs::TraceStart>({}, start),
-                    caf::actor_cast<caf::strong_actor_ptr>(viewer_))
+  (*self_)
+      ->request(desk_, patience<desk_actor, fbs::TraceStart>(timeout_ms_),
+                make_msg<fbs::TraceStart>({}, start),
+                caf::actor_cast<caf::strong_actor_ptr>(viewer_))
       .receive([&](const msg<fbs::TraceStarted>& s) { out = s.unpack().nodes; },
                [&](const caf::error& e) { out = from_caf(e); });
   if (!out) subscription_ = 0;

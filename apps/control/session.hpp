@@ -24,7 +24,7 @@ struct connect_options {
   std::string address;  ///< HOST:PORT; empty: the one of this user on this machine
   std::string job;      ///< picks one of several on this machine
   cluster::network_options network;
-  int64_t timeout_ms = 5'000;
+  int64_t timeout_ms = 0;  ///< 0: as the contract of what is asked says
 };
 
 /// --connect, --job, --ca, --certificate, --key, --timeout-ms.
@@ -93,7 +93,7 @@ class session {
   uint64_t subscription_ = 0;
   uint32_t views_ = 0;
   std::string job_, address_, who_;
-  int64_t timeout_ms_ = 5'000;
+  int64_t timeout_ms_ = 0;  ///< 0: as the contract says
 };
 
 }  // namespace troupe::apps

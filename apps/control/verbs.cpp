@@ -48,9 +48,9 @@ result<int> status(const control_arguments& a) {
 /// 0: every actor took it; 1: one refused or did not answer.
 result<int> send(const control_arguments& a) {
   TROUPE_TRY(s, session::open(a.connect));
-  TROUPE_TRY(said, obey(*s,
-                        fmt::format("call {} {} {} {}", a.connect.timeout_ms, a.actor, a.message,
-                                    a.json_text),
+  const auto timed =
+      a.connect.timeout_ms > 0 ? fmt::format("call {}", a.connect.timeout_ms) : std::string("send");
+  TROUPE_TRY(said, obey(*s, fmt::format("{} {} {} {}", timed, a.actor, a.message, a.json_text),
                         terminal_width()));
   TROUPE_CHECK(print(said.text));
   return said.good ? 0 : 1;

@@ -76,7 +76,9 @@ result<any_msg> message_of(const std::string& name, const std::string& json) {
   return e;
 }
 
-result<answer> give(session& s, const std::string& actor, const any_msg& m, int64_t timeout_ms) {
+/// `timeout_ms` 0: as the contract says.
+result<answer> give(session& s, const std::string& actor, const any_msg& m,
+                    int64_t timeout_ms = 0) {
   TROUPE_TRY(answers, s.call("", actor, m, timeout_ms));
   if (answers.answers.empty()) return nobody(s, actor);
   return answer{answers_text(answers), all_taken(answers)};
@@ -84,13 +86,27 @@ result<answer> give(session& s, const std::string& actor, const any_msg& m, int6
 
 template <class T, class Fill>
 result<answer> to_run(session& s, Fill fill) {
-  return give(s, "run", make_msg<T>({}, fill), 5'000);
+  return give(s, "run", make_msg<T>({}, fill));
 }
 
 result<answer> orders(result<fbs::CallAnswersT> answers) {
   if (!answers) return answers.error();
   if (answers->answers.empty()) return error{errc::not_found, "nobody by that name"};
   return answer{answers_text(*answers), all_taken(*answers)};
+}
+
+/// "Run takes it from an operator, answers Ack within 5000 ms".
+std::string in_words(const call_info& c) {
+  auto out = fmt::format(
+      "{} takes it from {}", c.service == "Component" ? "Every actor" : c.service,
+      c.from == audience::node
+          ? "nodes"
+          : fmt::format("{} {}", c.from == audience::operator_ ? "an" : "a", to_string(c.from)));
+  if (c.response == nullptr) return out + ", answers nothing";
+  out += fmt::format(", answers {} within {} ms", c.response->name, c.timeout_ms);
+  if (c.timeout_key >= 0)
+    out += fmt::format(" ({})", timeout_keys()[static_cast<size_t>(c.timeout_key)]);
+  return out;
 }
 
 result<answer> help(const arguments& a) {
@@ -105,10 +121,9 @@ result<answer> help(const arguments& a) {
   out.text = fmt::format("{} ({}): {}\n", info->name, info->domain, info->doc);
   for (const auto& f : info->fields)
     out.text += fmt::format("  {:<22}{:<14}{}\n", f.name, f.type, f.doc);
-  for (const auto& c : all_calls())
-    if (c.request == info)
-      out.text +=
-          fmt::format("  {} answers {} within {} ms\n", c.service, c.response->name, c.timeout_ms);
+  for (const auto& service : all_services())
+    for (const auto& c : service.calls)
+      if (c.request == info) out.text += fmt::format("  {}\n", in_words(c));
   return out;
 }
 
@@ -125,7 +140,7 @@ result<answer> say_status(session& s, const arguments& a, int columns) {
 result<answer> send(session& s, const arguments& a) {
   if (a.size() < 3) return usage_of("send");
   TROUPE_TRY(m, message_of(a[2], rest(a, 3)));
-  return give(s, a[1], m, 5'000);
+  return give(s, a[1], m);
 }
 
 result<answer> call(session& s, const arguments& a) {
@@ -169,7 +184,7 @@ const std::map<std::string, handler, std::less<>>& handlers() {
            t.reason = a.size() > 1 ? rest(a, 1) : "stopped from the console";
            t.save = true;
          });
-         return give(s, "coordinator", m, 5'000);
+         return give(s, "coordinator", m);
        }},
       {"set",
        [](session& s, const arguments& a, int) -> result<answer> {

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <string>
 
+#include "actors/base/defaults.hpp"
+
 namespace troupe::apps {
 
 namespace {
@@ -60,7 +62,7 @@ oom_count::oom_count(const std::vector<fs::path>& files) {
 uint64_t oom_count::look(clock::time_point now) {
   if (file_.empty()) return 0;
   const auto count = oom_kills_in(text_in(file_)).value_or(seen_);
-  if (now - changed_at_ > lately) before_ = seen_;
+  if (now - changed_at_ > defaults::oom_memory) before_ = seen_;
   if (count != seen_) changed_at_ = now;
   seen_ = count;
   return seen_ > before_ ? seen_ - before_ : 0;

@@ -19,16 +19,14 @@ std::optional<uint64_t> oom_kills_in(std::string_view text);
 class oom_count {
  public:
   using clock = std::chrono::steady_clock;
-  /// How long a large process takes to end once the kernel has decided it, and more.
-  static constexpr std::chrono::seconds lately{60};
 
   /// Of this process's cgroup, or of the machine.
   oom_count();
   /// Of the first of these files that counts.
   explicit oom_count(const std::vector<std::filesystem::path>& files);
 
-  /// Processes ended up to `now`, without those that a look more than `lately` ago has seen: to be
-  /// asked all the time.
+  /// Processes ended up to `now`, without those that a look more than defaults::oom_memory ago has
+  /// seen: to be asked all the time.
   uint64_t look(clock::time_point now);
 
  private:

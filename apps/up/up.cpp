@@ -13,6 +13,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include "actors/base/defaults.hpp"
 #include "actors/checkpoint/archive.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
@@ -209,7 +210,6 @@ struct head_end {
   ~head_end() { caf::anon_send_exit(head, caf::exit_reason::kill); }
 };
 
-constexpr std::chrono::seconds orderly_end_time{5};
 const error no_error{errc::none, ""};
 
 result<int> up(const job_arguments& arguments, const std::string& log_format,
@@ -262,7 +262,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       return nodes.start(job, address_of(job.cluster), port, means.node_key, record);
     }();
     if (!started) {
-      guard.emplace(orderly_end_time, exit_code(started.error().code), started.error());
+      guard.emplace(defaults::orderly_end, exit_code(started.error().code), started.error());
       return started.error();
     }
     watch w(*signals, nodes, head, outcome);
@@ -273,9 +273,9 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   auto code = conclude(job, *outcome, ended, *signals);
   if (code && *code == 0 && means.secret) means.secret->job_is_done();
   if (code)
-    guard.emplace(orderly_end_time, *code, no_error);
+    guard.emplace(defaults::orderly_end, *code, no_error);
   else
-    guard.emplace(orderly_end_time, exit_code(code.error().code), code.error());
+    guard.emplace(defaults::orderly_end, exit_code(code.error().code), code.error());
   return code;
 }
 

@@ -8,17 +8,13 @@
 #include <fmt/format.h>
 #include <caf/send.hpp>
 
+#include "actors/base/defaults.hpp"
 #include "apps/talk.hpp"
 #include "messages/msg.hpp"
 
 namespace troupe::apps {
 
 namespace {
-
-constexpr std::chrono::milliseconds pulse{200};
-constexpr std::chrono::milliseconds grace{10'000};
-constexpr std::chrono::milliseconds last_word{5'000};     ///< of the coordinator, by the reporter
-constexpr std::chrono::milliseconds failed_grace{1'000};  ///< a frozen node would take all of it
 
 /// Where the last seconds of those are that a signal ended.
 void note(const std::vector<ended_child>& children) {
@@ -35,23 +31,24 @@ run_end watch::until_over(const std::atomic<bool>& coordinator_gone) {
   auto last = clock::now();
   std::optional<clock::time_point> gone;
   while (!over()) {
-    signals_.wait(pulse);
+    signals_.wait(defaults::launcher_period);
     const auto now = clock::now();
     const auto away = now - std::exchange(last, now);  // Ctrl-Z: nothing of us ran
     end_.absence = std::max(end_.absence, std::chrono::floor<std::chrono::milliseconds>(away));
     if (const int signal = signals_.asked(); signal != 0 && end_.signal == 0) ask_to_stop(signal);
     tell_of_ended_children();
     if (coordinator_gone && !gone) gone = now;
-    if (gone && now - *gone >= last_word && !over()) give_up();
+    if (gone && now - *gone >= defaults::coordinator_word && !over()) give_up();
   }
   return end_;
 }
 
 void watch::until_alone(const std::atomic<bool>& coordinator_gone) {
   auto alone = [&] { return nodes_.running() == 0 && coordinator_gone; };
-  const auto most = failed() ? failed_grace : grace;
-  for (auto waited = pulse * 0; !alone() && waited < most; waited += pulse / 4) {
-    signals_.wait(pulse / 4);
+  const auto most = failed() ? defaults::launcher_failed_grace : defaults::launcher_grace;
+  for (auto waited = defaults::launcher_period * 0; !alone() && waited < most;
+       waited += defaults::launcher_period / 4) {
+    signals_.wait(defaults::launcher_period / 4);
     if (signals_.asked() != end_.signal) break;  // somebody is in a hurry
     note(nodes_.reap());
   }

@@ -18,7 +18,7 @@ namespace troupe::apps {
 /// `code`, and says `why` where it is an error: nobody else will.
 class watchdog {
  public:
-  watchdog(std::chrono::seconds patience, int code, error why)
+  watchdog(std::chrono::milliseconds patience, int code, error why)
       : thread_([this, patience, code, why = std::move(why)] {
           std::unique_lock lock(mutex_);
           if (done_.wait_for(lock, patience, [this] { return over_; })) return;

@@ -218,6 +218,16 @@ struct checkpoint_section {
   bool operator==(const checkpoint_section&) const = default;
 };
 
+/// [timeouts]: how long an answer may take before who asked gives up. Calls whose contract names
+/// one of these keys (messages/schemas) take it from here.
+struct timeouts_section {
+  int64_t start_s = 1800;     ///< of a phase of the start: open the data, build, load
+  int64_t step_s = 600;       ///< of a step, and of a validation, on one rank
+  int64_t operation_s = 600;  ///< of one operation of a worker
+  int64_t save_s = 600;       ///< of a rank's share of a checkpoint, and of the commit
+  bool operator==(const timeouts_section&) const = default;
+};
+
 /// [power]
 struct power_section {
   int64_t meter_interval_ms = 1000;  ///< between two readings of a node's meters; 0 = none are read
@@ -240,6 +250,7 @@ struct job {
   train_section train;
   parallel_section parallel;
   checkpoint_section checkpoint;
+  timeouts_section timeouts;
   power_section power;
   log_section log;
   bool operator==(const config::job&) const = default;

@@ -40,6 +40,10 @@ constexpr property in_second(std::string_view key, std::string_view about, bound
   return row<job, &job::checkpoint, &checkpoint_section::second, Member>(key, about, limits);
 }
 template <auto Member>
+constexpr property in_timeouts(std::string_view key, std::string_view about, bounds limits = {}) {
+  return row<job, &job::timeouts, Member>(key, about, limits);
+}
+template <auto Member>
 constexpr property in_power(std::string_view key, std::string_view about, bounds limits = {}) {
   return row<job, &job::power, Member>(key, about, limits);
 }
@@ -54,8 +58,10 @@ using model_s = model_section;
 using data_s = data_section;
 using train_s = train_section;
 using second_s = second_tier_section;
+using timeouts_s = timeouts_section;
 
 constexpr double million = 1e6;
+constexpr double week_s = 7 * 24 * 3600;
 
 constinit const property rows[] = {
     in_job<&job_s::name>("job.name",
@@ -329,6 +335,21 @@ constinit const property rows[] = {
     in_second<&second_s::keep_best>("checkpoint.second.keep_best",
                                     "So many with the smallest validation losses are kept, too",
                                     within(0, million)),
+
+    in_timeouts<&timeouts_s::start_s>(
+        "timeouts.start_s",
+        "Seconds for a phase of the start on one node: open and tokenise the data, build, load",
+        within(1, week_s)),
+    in_timeouts<&timeouts_s::step_s>(
+        "timeouts.step_s", "Seconds for a step, or a validation, on one rank", within(1, week_s)),
+    in_timeouts<&timeouts_s::operation_s>(
+        "timeouts.operation_s",
+        "Seconds for one operation of a worker: forward, backward, update of a micro-batch",
+        within(1, week_s)),
+    in_timeouts<&timeouts_s::save_s>(
+        "timeouts.save_s",
+        "Seconds for a rank's share of a checkpoint, and for its commit, before it is given up",
+        within(1, week_s)),
 
     in_power<&power_section::meter_interval_ms>(
         "power.meter_interval_ms",

@@ -101,6 +101,8 @@ class told {
     return letter_.content.get_as<caf::strong_actor_ptr>(at);
   }
   bool is_request() const { return letter_.id.is_request(); }
+  /// It overtakes what waits in a mailbox.
+  bool is_urgent() const { return letter_.id.is_urgent_message(); }
 
   template <class R, class Fill, class... Ts>
   void answer(Fill fill, Ts... beside) const;

@@ -44,6 +44,12 @@ archive_options options_in(const fs::path& dir, int data, int pipeline,
   return {dir, 1, std::move(*plan)};
 }
 
+message_context of_epoch(const archive_options& o) {
+  message_context c;
+  c.epoch = static_cast<uint32_t>(o.epoch);
+  return c;
+}
+
 /// Every rank's shard of a fresh model, written by its own saver as in training; the votes.
 fbs::CommitCheckpointT save_all(const archive_options& o, uint64_t step) {
   fbs::CommitCheckpointT out;
@@ -371,7 +377,7 @@ TEST_CASE("limits: an export finds no place where ninety-nine are others', and c
   const auto exported = [&]() -> result<std::string> {
     result<std::string> out = std::string();
     self->request(target, caf::infinite,
-                  make_msg<fbs::ExportModel>({},
+                  make_msg<fbs::ExportModel>(of_epoch(o),
                                              [&](auto& m) {
                                                m.checkpoint = of->string();
                                                m.directory = place(1).string();
@@ -407,7 +413,7 @@ TEST_CASE("archive: the model of another checkpoint is not taken for this one's"
   const auto target = system.spawn<caf::detached>(archive, o);
   const auto exported = [&](const fs::path& from) {
     self->request(target, caf::infinite,
-                  make_msg<fbs::ExportModel>({},
+                  make_msg<fbs::ExportModel>(of_epoch(o),
                                              [&](auto& m) {
                                                m.checkpoint = from.string();
                                                m.directory = (dir / "model").string();

@@ -22,6 +22,12 @@ namespace {
 constexpr std::chrono::seconds patience{60};
 
 /// Two tiers, a carrier between them, and the test in the place of the run.
+message_context in_first_epoch() {
+  message_context c;
+  c.epoch = 1;
+  return c;
+}
+
 struct fixture {
   scratch where;
   fs::path first = where / "first", second = where / "second";
@@ -55,7 +61,7 @@ struct fixture {
   }
 
   void tell(uint64_t step, const fs::path& from) {
-    (*run)->send(target, make_msg<fbs::CopyCheckpoint>({}, [&](auto& c) {
+    (*run)->send(target, make_msg<fbs::CopyCheckpoint>(in_first_epoch(), [&](auto& c) {
                    c.step = step;
                    c.directory = from.string();
                  }));
@@ -64,7 +70,7 @@ struct fixture {
     result<std::string> out = error{errc::timeout, "no answer"};
     (*run)
         ->request(target, patience,
-                  make_msg<fbs::FinishCopies>({},
+                  make_msg<fbs::FinishCopies>(in_first_epoch(),
                                               [&](auto& f) {
                                                 f.step = step;
                                                 f.directory = from.string();
@@ -111,6 +117,7 @@ struct holder_state {
 /// An archive that notes what it is told to hold.
 archive_actor::behavior_type holder(traced_pointer<archive_actor, holder_state> self,
                                     std::shared_ptr<std::string> heard) {
+  self->live_in(1);
   const auto no = [](const auto&) -> caf::result<msg<fbs::CheckpointFolder>> {
     return to_caf({errc::bug, "not asked for"});
   };

@@ -17,7 +17,9 @@
 
 #include "actors/base/context.hpp"
 #include "actors/cluster/hardware.hpp"
+#include "io/config/load.hpp"
 #include "tests/actors/actor_fixture.hpp"
+#include "tests/actors/job_harness.hpp"
 
 using namespace troupe;
 using namespace troupe::cluster;
@@ -96,6 +98,16 @@ struct scripted_machine : cluster::host {
   }
 };
 
+/// A job with a heartbeat each 250 ms, given up after 1000 ms.
+std::string job_with_meters(int64_t interval_ms) {
+  auto job = train::test::planned_job().job;
+  job.cluster.heartbeat_interval_ms = 250;
+  job.cluster.suspect_after_ms = 500;
+  job.cluster.dead_after_ms = 1000;
+  job.power.meter_interval_ms = interval_ms;
+  return config::to_toml(job);
+}
+
 struct scripted_node : troupe::test::actor_fixture {
   partner coordinator = make_partner("coordinator"), observer = make_partner("observer"),
           person = make_partner("person");
@@ -127,8 +139,7 @@ struct scripted_node : troupe::test::actor_fixture {
     fbs::WelcomeT w;
     w.epoch = node_epoch;
     w.node_index = 3;
-    w.heartbeat_interval_ms = 250;
-    w.dead_after_ms = 1000;
+    w.config_toml = job_with_meters(0);
     return w;
   }
   /// It stands before a coordinator, which has its Hello.
@@ -229,7 +240,7 @@ template <class End>
 error spawned_all_end(End how) {
   scripted_node f;
   auto w = scripted_node::welcome();
-  w.meter_interval_ms = 100;
+  w.config_toml = job_with_meters(100);
   f.join(w);
   const auto number = f.assign(scripted_node::ranks_of({4, 6}));
   REQUIRE(f.coordinator.answer_of<fbs::Assigned>(number));
@@ -283,6 +294,7 @@ TEST_CASE("node: its Hello says who it is, where it is reached, and what it runs
   f.knock();
   const auto hello = f.coordinator.take<fbs::Hello>();
   CHECK(hello.is_request());
+  CHECK_FALSE(hello.is_urgent());
   CHECK(hello.m.epoch() == 0);
   CHECK(hello.handle(1) == caf::actor_cast<caf::strong_actor_ptr>(f.target));
   CHECK(hello.handle(2) == f.observer.self());
@@ -393,6 +405,16 @@ TEST_CASE("node: nothing that it is told counts before it has joined") {
 
 // -- beating --------------------------------------------------------------------------------------
 
+TEST_CASE("node: a configuration that it cannot read ends it") {
+  scripted_node f;
+  f.knock();
+  f.coordinator.take<fbs::Hello>().answer<fbs::Welcome>([](auto& w) {
+    w = scripted_node::welcome();
+    w.config_toml = "[cluster";
+  });
+  CHECK(f.ended().message.starts_with("the coordinator's configuration: "));
+}
+
 TEST_CASE("node: it beats at the interval that it was welcomed with, numbered, with its usage") {
   scripted_node f;
   f.join();
@@ -401,6 +423,7 @@ TEST_CASE("node: it beats at the interval that it was welcomed with, numbered, w
   f.pass(1ms);
   const auto first = f.coordinator.take<fbs::Heartbeat>();
   CHECK(first.is_request());
+  CHECK(first.is_urgent());  // its contract says so
   CHECK(first.m.epoch() == node_epoch);
   CHECK(first->node_index() == 3);
   CHECK(first->sequence() == 1);
@@ -542,7 +565,7 @@ TEST_CASE("node: it reads meters where an interval is given") {
   CHECK(f.machine->meters_opened == 0);
   scripted_node metered;
   auto w = scripted_node::welcome();
-  w.meter_interval_ms = 100;
+  w.config_toml = job_with_meters(100);
   metered.join(w);
   CHECK(scripted_node::living("meter/m"));
   CHECK(metered.machine->meters_opened == 1);
@@ -578,6 +601,24 @@ TEST_CASE("node: a worker that dies takes the node along by its stage") {
     f.end(scripted_node::living("worker/4"), {errc::io, "the device is gone"});
   });
   CHECK(why.message == "a stage ended: the device is gone");
+}
+
+TEST_CASE("node: a loader that dies takes the node along: its contract says so") {
+  const auto why = spawned_all_end([](auto& f) {
+    f.end(scripted_node::living("loader/m"), {errc::io, "the data is gone"});
+  });
+  CHECK(why.message == "a loader ended: the data is gone");
+}
+
+TEST_CASE("node: without a meter that died it goes on: its contract says so") {
+  scripted_node f;
+  auto w = scripted_node::welcome();
+  w.config_toml = job_with_meters(100);
+  f.join(w);
+  f.end(scripted_node::living("meter/m"), {errc::io, "the sensor is gone"});
+  CHECK_FALSE(scripted_node::living("meter/m"));
+  CHECK(f.goes_on());
+  CHECK(f.pass_answered(1s) == 4);
 }
 
 TEST_CASE("NOD-3: node: with an orderly end all that it spawned ends, and its end is told once") {

@@ -26,7 +26,7 @@ struct phase_of_start {
   const char* words;  ///< in what it fails with
 };
 constexpr std::array phases_of_start{
-    phase_of_start{start_phase::open_archive, 1min, "open the archive: "},
+    phase_of_start{start_phase::open_archive, 10min, "open the archive: "},
     phase_of_start{start_phase::open_data, 30min, "open the data: "},
     phase_of_start{start_phase::build_stages, 30min, "build the stages: "},
     phase_of_start{start_phase::attach_loaders, 1min, "attach the loaders: "},

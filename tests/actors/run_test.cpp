@@ -88,6 +88,15 @@ TEST_CASE("run: a stage that refuses, dies or is silent in a step ends the run")
   CHECK(gone.message.find("step 1 on rank 1: ") == 0);
 }
 
+TEST_CASE("ASK-2: how long a run waits for a step is its job's to say") {
+  scripted_run f({.step_s = 3});
+  f.start();
+  f.pass(3s - 1ms);
+  CHECK(f.coordinator.idle());
+  f.pass(1ms);
+  CHECK(f.ended().code == static_cast<uint8_t>(errc::timeout));
+}
+
 TEST_CASE("run: validation is asked of every stage, its loss is over all targets") {
   scripted_run f({"", "validate_every = 2\nvalidate_batches = 5\n"});
   f.start();

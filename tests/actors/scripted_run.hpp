@@ -24,6 +24,7 @@ struct scripted_run_options {
   std::string checkpoint = {}, train = {};
   config::launch_mode launch = config::launch_mode::local;
   std::optional<checkpoint::entry> resume = {};
+  int64_t step_s = 600;
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -34,6 +35,7 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.job.cluster.nodes = 2;
   plan.job.cluster.node = {{"a", "localhost", 1}, {"b", "localhost", 1}};
   plan.job.model.layers = 5;
+  plan.job.timeouts.step_s = o.step_s;
   plan.model.vocab = 300;
   plan.ranks = {{0, 0, 0, 0, {0, 3}}, {1, 0, 1, 1, {3, 5}}};
   return plan;

@@ -32,14 +32,15 @@ void passes_on(scripted_stage& f, Ask ask) {
   f.answer<R>(ok);
   asked[1].refuse({errc::io, "lost"});
   CHECK(f.refusal<R>(no) == "io: lost");
-  f.pass(10min - 1ms);
+  const std::chrono::milliseconds patience(find_call("Worker", message_traits<T>::id)->timeout_ms);
+  f.pass(patience - 1ms);
   CHECK(f.waits<R>(none));
   f.pass(1ms);
   CHECK(f.run.answer_of<R>(none).error().code == errc::timeout);
   CHECK_FALSE(f.waits<R>(none));
 }
 
-const std::string stage_other_epoch = "version_mismatch: the message is of another epoch";
+const std::string stage_other_epoch = "version_mismatch: ";
 const std::string stage_is_busy = "bug: the stage is busy with another pass";
 
 }  // namespace
@@ -104,15 +105,17 @@ TEST_CASE("stage: what is passed on is what was said, within its trace") {
 TEST_CASE("stage: an earlier epoch's messages are refused and change nothing") {
   scripted_stage f(1, 3, 2);
   const auto old = stage_epoch - 1;
-  CHECK(f.refusal<fbs::StageReady>(f.order(f.description(), old)) == stage_other_epoch);
-  CHECK(f.refusal<fbs::Ack>(f.attach(old)) == stage_other_epoch);
-  CHECK(f.refusal<fbs::Ack>(f.introduce(old)) == stage_other_epoch);
-  CHECK(f.refusal<fbs::DataPlaneOffer>(f.ask<fbs::OpenDataPlane>(old)) == stage_other_epoch);
-  CHECK(f.refusal<fbs::DataPlaneReady>(f.ask<fbs::DataPlaneTable>(old)) == stage_other_epoch);
-  CHECK(f.refusal<fbs::StepDone>(f.ask<fbs::RunStep>(old)) == stage_other_epoch);
-  CHECK(f.refusal<fbs::ValidationDone>(f.ask<fbs::Validate>(old)) == stage_other_epoch);
-  CHECK(f.refusal<fbs::Saved>(f.ask<fbs::SaveCheckpoint>(old)) == stage_other_epoch);
-  CHECK(f.refusal<fbs::Loaded>(f.ask<fbs::LoadCheckpoint>(old)) == stage_other_epoch);
+  CHECK(f.refusal<fbs::StageReady>(f.order(f.description(), old)).starts_with(stage_other_epoch));
+  CHECK(f.refusal<fbs::Ack>(f.attach(old)).starts_with(stage_other_epoch));
+  CHECK(f.refusal<fbs::Ack>(f.introduce(old)).starts_with(stage_other_epoch));
+  CHECK(f.refusal<fbs::DataPlaneOffer>(f.ask<fbs::OpenDataPlane>(old))
+            .starts_with(stage_other_epoch));
+  CHECK(f.refusal<fbs::DataPlaneReady>(f.ask<fbs::DataPlaneTable>(old))
+            .starts_with(stage_other_epoch));
+  CHECK(f.refusal<fbs::StepDone>(f.ask<fbs::RunStep>(old)).starts_with(stage_other_epoch));
+  CHECK(f.refusal<fbs::ValidationDone>(f.ask<fbs::Validate>(old)).starts_with(stage_other_epoch));
+  CHECK(f.refusal<fbs::Saved>(f.ask<fbs::SaveCheckpoint>(old)).starts_with(stage_other_epoch));
+  CHECK(f.refusal<fbs::Loaded>(f.ask<fbs::LoadCheckpoint>(old)).starts_with(stage_other_epoch));
   CHECK(f.worker.idle());
   CHECK(f.refusal<fbs::StepDone>(f.train(1)).find("bug: the stage has no loader yet") == 0);
   f.start();

@@ -152,7 +152,7 @@ struct scripted_worker : troupe::test::actor_fixture {
 };
 
 const std::string worker_has_no_model = "bug: the worker has no model yet";
-const std::string worker_other_epoch = "version_mismatch: the message is of another epoch";
+const std::string worker_other_epoch = "version_mismatch: ";
 
 }  // namespace
 
@@ -252,17 +252,18 @@ TEST_CASE("worker: until its model is built only groups are dealt with") {
   CHECK(f.script->said() == worker_calls{"open groups on 127.0.0.1", "connect"});
 }
 
-TEST_CASE("worker: an earlier epoch's messages are refused and change nothing, later ones count") {
+TEST_CASE("worker: another epoch's messages are refused and change nothing") {
   scripted_worker f;
-  CHECK(f.refusal<fbs::StageReady>(f.order(f.description(), worker_epoch - 1)) ==
-        worker_other_epoch);
+  for (const auto epoch : {worker_epoch - 1, worker_epoch + 1}) {
+    const auto refused = f.refusal<fbs::StageReady>(f.order(f.description(), epoch));
+    CHECK(refused.starts_with(worker_other_epoch));
+  }
   CHECK(f.script->made.empty());
   f.prepare();
-  for (const auto& r : f.refusals(worker_epoch - 1)) CHECK(r == worker_other_epoch);
+  for (const auto epoch : {worker_epoch - 1, worker_epoch + 1})
+    for (const auto& r : f.refusals(epoch)) CHECK(r.starts_with(worker_other_epoch));
   CHECK(f.script->calls.empty());
-  f.order(f.description(), worker_epoch + 1);
-  REQUIRE(f.script->made.size() == 2);
-  CHECK(f.script->made[1].epoch == worker_epoch + 1);
+  CHECK(f.script->made.size() == 1);
 }
 
 TEST_CASE("worker: a configuration that is none or impossible is refused, and no engine made") {

@@ -167,6 +167,22 @@ def bounds_of(root):
     return found
 
 
+TIME = re.compile(r"^\s*(?:inline |static )*constexpr\s+(?:auto|std::chrono::\w+)\s+(\w+)\s*(?:=\s*std::chrono::\w+\(|\{\d)", re.M)
+TIMES_LIST = "actors/base/defaults.hpp"
+
+
+def time_faults(root):
+    """Times of actors and tools that do not stand in the list that `troupe limits` prints."""
+    for path in files_of(root):
+        relative = path.relative_to(root)
+        if relative.parts[0] not in ("actors", "apps") or str(relative).startswith(("actors/sim/", "apps/bench/")):
+            continue
+        if str(relative) == TIMES_LIST:
+            continue
+        for match in TIME.finditer(path.read_text(encoding="utf-8")):
+            yield f"{relative}: {match.group(1)} is a time and not in {TIMES_LIST}"
+
+
 def limit_faults(root):
     table = root / LIMITS_TABLE
     if not table.exists():
@@ -205,7 +221,7 @@ def faults(root):
         for check in (include_faults(folder, path, lines), removal_faults(folder, relative, lines),
                       style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines)):
             found += [f"{relative}:{number}: {text}" for number, text in check]
-    return found + list(limit_faults(root))
+    return found + list(limit_faults(root)) + list(time_faults(root))
 
 
 def self_test():

@@ -184,22 +184,3 @@ TEST_CASE("a message may be shared and dropped by many threads") {
   for (auto& t : threads) t.join();
   CHECK(m->text()->str() == "shared");
 }
-
-TEST_CASE("messages of an ended epoch are dropped and counted, newer ones accepted") {
-  epoch_gate gate(3);
-  auto of_epoch = [](uint32_t epoch) {
-    message_context context;
-    context.epoch = epoch;
-    return make_msg<fbs::Pause>(context);
-  };
-  auto before = counts().of(reject::stale_epoch);
-  CHECK(gate.accepts(of_epoch(3)));
-  CHECK(gate.accepts(of_epoch(4)));
-  CHECK(counts().of(reject::stale_epoch) == before);
-  CHECK_FALSE(gate.accepts(of_epoch(2)));
-  CHECK(counts().of(reject::stale_epoch) == before + 1);
-  gate.advance(2);
-  CHECK(gate.epoch() == 3);
-  gate.advance(5);
-  CHECK_FALSE(gate.accepts(of_epoch(4)));
-}

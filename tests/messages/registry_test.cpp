@@ -33,25 +33,6 @@ TEST_CASE("RG-1: every message is a table of the schema, by name and by id") {
   CHECK(find_message("Nothing") == nullptr);
 }
 
-TEST_CASE("RG-1: whatever a call takes or gives is a message, every call has a finite timeout") {
-  CHECK(all_calls().size() > 10);
-  for (const auto& call : all_calls()) {
-    CAPTURE(call.service);
-    CAPTURE(call.name);
-    CHECK(call.request != nullptr);
-    CHECK(call.response != nullptr);
-    CHECK(call.timeout_ms > 0);
-    CHECK(call.doc != "");
-    CHECK(find_call(call.service, call.request->id) == &call);
-  }
-  const auto* join = find_call("Coordinator", message_traits<fbs::Hello>::id);
-  REQUIRE(join != nullptr);
-  CHECK(join->response->name == "Welcome");
-  CHECK(join->idempotent);
-  CHECK(join->high_priority);
-  CHECK(find_call("Coordinator", message_traits<fbs::Ack>::id) == nullptr);
-}
-
 TEST_CASE("every table, field and enum value of the schema has its sentence") {
   for (const auto* table : *schema().objects()) {
     CAPTURE(table->name()->str());

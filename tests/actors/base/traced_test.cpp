@@ -11,7 +11,9 @@
 #include <caf/binary_serializer.hpp>
 
 #include "actors/base/ask.hpp"
+#include "messages/rejection.hpp"
 #include "messages/type_ids.hpp"
+#include "tests/actors/actor_fixture.hpp"
 
 using namespace troupe;
 
@@ -169,4 +171,105 @@ TEST_CASE("a tap gets the message itself, by reference") {
   REQUIRE(taken.size() == 1);
   REQUIRE(taken[0].message.type() == message_traits<fbs::Pause>::id);
   CHECK(msg<fbs::Pause>(taken[0].message)->reason()->str() == "because");
+}
+
+// -- epochs ---------------------------------------------------------------------------------------
+
+namespace {
+
+struct member_state {
+  static inline const char* name = "node";
+  std::vector<std::string>* said = nullptr;
+};
+
+/// A node that notes what its handlers are given, and joins epoch 5 at a tick.
+node_actor::behavior_type member(traced_pointer<node_actor, member_state> self,
+                                 std::vector<std::string>* said) {
+  guard_mailbox(self);
+  introduce(self, "node/member");
+  self->state.said = said;
+  return {status_handler(self),
+          [self](const msg<fbs::Assign>& m)
+              -> caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> {
+            self->state.said->push_back("Assign");
+            return {make_msg<fbs::Assigned>(context_of(*self, m.header())),
+                    std::vector<caf::strong_actor_ptr>()};
+          },
+          [self](const msg<fbs::Shutdown>&) { self->state.said->push_back("Shutdown"); },
+          [self](caf::tick_atom) { self->live_in(5); }};
+}
+
+struct member_fixture : troupe::test::actor_fixture {
+  std::vector<std::string> said;
+  troupe::test::partner other = make_partner("other");
+  node_actor target = spawn(member, &said);
+
+  member_fixture() : actor_fixture(5) {}
+
+  result<msg<fbs::Assigned>> assign(uint32_t epoch) {
+    return other.answer_of<fbs::Assigned>(
+        other.ask(target, make_msg<fbs::Assign>(context_of(epoch))));
+  }
+  void shut_down(uint32_t epoch) { other.tell(target, make_msg<fbs::Shutdown>(context_of(epoch))); }
+  void join() { other.tell(target, caf::tick_atom_v); }
+};
+
+}  // namespace
+
+TEST_CASE("TRC-6: only messages of the present epoch reach a handler, the others are counted") {
+  member_fixture f;
+  const auto before = counts().of(reject::stale_epoch);
+  for (const uint32_t epoch : {0u, 5u}) {  // it has not joined
+    const auto refused = f.assign(epoch);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::version_mismatch);
+    f.shut_down(epoch);
+  }
+  f.join();
+  for (const uint32_t epoch : {0u, 4u, 6u}) {
+    const auto refused = f.assign(epoch);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == errc::version_mismatch);
+    f.shut_down(epoch);
+  }
+  CHECK(f.said.empty());
+  CHECK(counts().of(reject::stale_epoch) == before + 10);
+  REQUIRE(f.assign(5));
+  f.shut_down(5);
+  CHECK(f.said == std::vector<std::string>{"Assign", "Shutdown"});
+  CHECK(counts().of(reject::stale_epoch) == before + 10);
+  // What every actor is asked by persons is of no epoch.
+  CHECK(f.other.answer_of<fbs::Status>(f.other.ask(f.target, make_msg<fbs::StatusRequest>())));
+}
+
+TEST_CASE("TRC-6: the rule of a call is what its contract says") {
+  const auto fits = [](epoch_rule rule, uint32_t own, uint32_t epoch) {
+    message_context c;
+    c.epoch = epoch;
+    return detail::is_of_its_epoch(rule, own, make_msg<fbs::Ack>(c));
+  };
+  for (const uint32_t epoch : {0u, 4u, 5u, 6u}) {
+    CAPTURE(epoch);
+    CHECK(fits(epoch_rule::any, 5, epoch));
+    CHECK(fits(epoch_rule::present, 5, epoch) == (epoch == 5));
+    CHECK(fits(epoch_rule::if_given, 5, epoch) == (epoch == 5 || epoch == 0));
+    CHECK_FALSE(fits(epoch_rule::present, 0, epoch));
+  }
+  const detail::epoch_rules run("Run"), stage("Stage");
+  CHECK(run.of(message_traits<fbs::StopTraining>::id) == epoch_rule::if_given);
+  CHECK(run.of(message_traits<fbs::NodeLost>::id) == epoch_rule::present);
+  CHECK(run.of(message_traits<fbs::StatusRequest>::id) == epoch_rule::any);
+  CHECK(stage.of(message_traits<fbs::RunStep>::id) == epoch_rule::present);
+  CHECK(stage.of(message_traits<fbs::Pause>::id) == epoch_rule::any);  // refused for another reason
+}
+
+TEST_CASE("TRC-6: an epoch never falls") {
+  member_fixture f;
+  f.join();
+  auto* self = static_cast<std::remove_pointer_t<traced_pointer<node_actor, member_state>>*>(
+      caf::actor_cast<caf::abstract_actor*>(f.target));
+  self->live_in(4);
+  CHECK(self->epoch() == 5);
+  self->live_in(7);
+  CHECK(self->epoch() == 7);
 }

@@ -185,7 +185,7 @@ TEST_CASE("OBS-3: an actor that is silent, refuses, dies, or has nothing to say 
   const auto late = f.person.answer_of<fbs::CallAnswers>(silent);
   REQUIRE(late);
   CHECK(late->unpack().answers[0]->failure->code == static_cast<uint8_t>(errc::timeout));
-  f.pass(1'300ms - 1ns);
+  f.pass(4'300ms - 1ns);
   CHECK(!f.person.answer_of<fbs::CallAnswers>(unsaid));
   f.pass(1ns);
   CHECK(f.person.answer_of<fbs::CallAnswers>(unsaid));
