@@ -203,6 +203,7 @@ TEST_CASE("simulation: a killed node ends the run, which resumes from its checkp
 TEST_CASE("simulation: a lost head leaves no node behind") {
   const auto done = run_with(fault_kind::crash_head, 300, 0, 1);
   CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
+  REQUIRE(!done.ends.empty());
   CHECK(done.ends.front() == "the head was lost");
   CHECK(done.ends.back() == "success");
 }
