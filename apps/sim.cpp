@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/cluster/hardware.hpp"
-#include "actors/sim/simulation.hpp"
+#include "actors/sim/fuzz.hpp"
 #include "apps/commands.hpp"
 
 namespace troupe::apps {
@@ -23,6 +23,7 @@ struct sim_arguments {
   int fault_count = 3;
   double span_s = 1;
   uint64_t fuzz = 0;
+  unsigned jobs = 0;
   bool scale = false;
   bool json = false;
 };
@@ -119,29 +120,33 @@ result<int> run_one(const sim_arguments& a, const sim::simulation_options& optio
   return error{errc::bug, *done.violation, "the same command shows it again"};
 }
 
-/// Seeds from the first on; stops at the first that violates something.
+/// A seed that is the only one is told in full.
+result<sim::simulation_outcome> run_alone(const sim_arguments& a, sim::simulation_options options) {
+  options.log = a.cluster.log;
+  TROUPE_TRY(done, sim::simulate(options));
+  if (!done.violation) TROUPE_CHECK(print(a.json ? facts_of(done).dump() + "\n" : text_of(done)));
+  return done;
+}
+
+/// Seeds from the first on, in as many processes as there are cores; what is told of them in turn
+/// needs one.
 result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>& kinds) {
   const auto begun = std::chrono::steady_clock::now();
-  uint64_t events = 0, faults = 0;
-  sim::folder_counts folders;
-  for (uint64_t i = 0; i < a.fuzz; ++i) {
-    auto options = sim::fuzzed(a.cluster.seed + i, kinds);
-    options.log = a.cluster.log;
-    TROUPE_TRY(done, sim::simulate(options));
-    events += done.counts.events;
-    faults += done.faults.size();
-    folders += done.folders;
-    if (a.fuzz == 1 && !done.violation)
-      TROUPE_CHECK(print(a.json ? facts_of(done).dump() + "\n" : text_of(done)));
-    if (done.violation)
-      return error{errc::bug, fmt::format("seed {}: {}", options.seed, *done.violation),
-                   fmt::format("replay it with: {}", sim::replay_command(options.seed))};
-  }
+  sim::fuzz_options options{a.cluster.seed, a.fuzz, kinds, a.cluster.log, a.jobs, {}};
+  if (options.log && options.jobs == 0) options.jobs = 1;
+  if (a.fuzz == 1)
+    options.run = [&](uint64_t seed) { return run_alone(a, sim::fuzzed(seed, kinds)); };
+  TROUPE_TRY(done, sim::fuzz(options));
+  if (done.signal != 0) return 128 + done.signal;
+  if (done.failure)
+    return error{done.failure->what.code,
+                 fmt::format("seed {}: {}", done.failure->seed, done.failure->what.message),
+                 fmt::format("replay it with: {}", sim::replay_command(done.failure->seed))};
   const double wall_s =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
   TROUPE_CHECK(
       print(fmt::format("{} seeds, {} faults, {} events in {:.1f} s: nothing violated\n{}\n",
-                        a.fuzz, faults, events, wall_s, folders.text())));
+                        a.fuzz, done.faults, done.events, wall_s, done.folders.text())));
   return 0;
 }
 
@@ -176,6 +181,7 @@ void add_sim(shell& sh) {
   verb->add_option("--fault-count", a->fault_count, "How many faults");
   verb->add_option("--fault-span", a->span_s, "They fall into the first so many virtual seconds");
   verb->add_option("--fuzz", a->fuzz, "Random small clusters from so many seeds");
+  verb->add_option("--jobs", a->jobs, "Processes that --fuzz uses; 0: one for each core");
   verb->add_flag("--scale", a->scale, "1,536 nodes of 8 workers, 100 steps");
   verb->add_flag("--log", a->cluster.log, "Tell faults and ends on stderr");
   verb->add_flag("--json", a->json, "As one JSON object");

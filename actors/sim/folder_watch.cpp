@@ -84,7 +84,7 @@ std::optional<cp::manifest_head> folder_watch::head_of(const fs::path& checkpoin
   head.reset();
   const auto text = files().read_small(file, cp::max_manifest_bytes);
   if (!text) return head;
-  if (auto parsed = cp::parse_manifest(io::as_bytes(*text))) head = std::move(parsed->head);
+  if (auto parsed = cp::parse_manifest_head(io::as_bytes(*text))) head = std::move(*parsed);
   return head;
 }
 
@@ -220,11 +220,9 @@ uint64_t folder_watch::changes(const told& heard) const {
 
 /// What is under way would be seen before its time: it is looked at once that is over.
 void folder_watch::look(const told& heard) {
-  if (!room_.files.quiet()) return;
-  const auto& store = room_.files.store();
-  const auto events =
-      store.points() + store.names_version() + heard.saved.size() + heard.ends.size();
-  if (std::exchange(events_, events) == events) return;
+  const auto events = room_.files.store().changes() + heard.saved.size() + heard.ends.size();
+  if (events_ == events || !room_.files.quiet()) return;
+  events_ = events;
   room_.files.write_back();
   if (changes_ == changes(heard)) return;
   const auto resumed = room_.launch.from.empty() ? 0 : room_.launch.from.back().step;

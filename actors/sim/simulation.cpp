@@ -1,6 +1,7 @@
 // Lives, faults, and what must hold.
 #include "actors/sim/simulation.hpp"
 
+#include <malloc.h>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -617,9 +618,17 @@ class simulation {
   std::vector<std::string> faults_done_, ends_;
 };
 
+/// Worlds come and go: what one gives back is the next one's, and not the system's meanwhile.
+void keep_memory() {
+  constexpr int kept_bytes = 256 << 20, apart_bytes = 32 << 20;
+  ::mallopt(M_TRIM_THRESHOLD, kept_bytes);
+  ::mallopt(M_MMAP_THRESHOLD, apart_bytes);
+}
+
 }  // namespace
 
 result<simulation_outcome> simulate(const simulation_options& options) {
+  [[maybe_unused]] static const bool once = (keep_memory(), true);
   TROUPE_TRY(job, simulated_job(options));
   std::unique_ptr<job_folders> folders;
   if (options.real_folders) {

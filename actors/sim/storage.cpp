@@ -14,34 +14,45 @@ constexpr int server = 0;
 /// An operating system writes back by itself what is as old as this.
 constexpr int64_t write_back_ns = 30'000'000'000;
 
+/// When the last call of a process, and of all of them, is over.
+struct last_calls {
+  int64_t ns = 0;
+  int64_t& of_all_ns;
+
+  void until(int64_t at_ns) {
+    ns = std::max(ns, at_ns);
+    of_all_ns = std::max(of_all_ns, at_ns);
+  }
+};
+
 /// The time of the actor that calls, which its calls take.
 class callers_clock final : public io::virtual_clock {
  public:
-  callers_clock(world& where, int64_t& last_ns) : where_(where), last_ns_(last_ns) {}
+  callers_clock(world& where, last_calls& calls) : where_(where), calls_(calls) {}
   int64_t now() const override { return where_.own_time_ns(); }
   void move_to(int64_t ns) override {
     where_.block_until(ns);
-    last_ns_ = std::max(last_ns_, ns);
+    calls_.until(ns);
   }
 
  private:
   world& where_;
-  int64_t& last_ns_;
+  last_calls& calls_;
 };
 
 /// Time that passes beside the actors'.
 class own_clock final : public io::virtual_clock {
  public:
-  own_clock(int64_t now_ns, int64_t& last_ns) : now_ns_(now_ns), last_ns_(last_ns) {}
+  own_clock(int64_t now_ns, last_calls& calls) : now_ns_(now_ns), calls_(calls) {}
   int64_t now() const override { return now_ns_; }
   void move_to(int64_t ns) override {
     now_ns_ = std::max(now_ns_, ns);
-    last_ns_ = std::max(last_ns_, ns);
+    calls_.until(ns);
   }
 
  private:
   int64_t now_ns_;
-  int64_t& last_ns_;
+  last_calls& calls_;
 };
 
 /// The world's: calls take none of it.
@@ -63,7 +74,8 @@ class shared_files::process final : public io::storage {
   process(shared_files& files, uint32_t writer)
       : files_(files),
         writer_(writer),
-        clock_(std::make_shared<callers_clock>(files.where_, last_ns_)),
+        calls_{0, files.last_ns_},
+        clock_(std::make_shared<callers_clock>(files.where_, calls_)),
         names_(files.store_, options(clock_, files.times_)) {}
 
   io::file_system& files() override { return names_; }
@@ -73,7 +85,7 @@ class shared_files::process final : public io::storage {
   }
 
   std::unique_ptr<io::disk> beside(int64_t data_ns) {
-    auto clock = std::make_shared<own_clock>(files_.where_.now_ns(), last_ns_);
+    auto clock = std::make_shared<own_clock>(files_.where_.now_ns(), calls_);
     return std::make_unique<io::faulty_disk>(files_.store_, options(clock, {0, data_ns}));
   }
 
@@ -81,7 +93,7 @@ class shared_files::process final : public io::storage {
   void end() { *ended_ = true; }
   uint32_t writer() const { return writer_; }
   /// When the last of its calls is over.
-  int64_t last_ns() const { return *ended_ ? 0 : last_ns_; }
+  int64_t last_ns() const { return *ended_ ? 0 : calls_.ns; }
 
  private:
   io::faulty_options options(std::shared_ptr<io::virtual_clock> clock,
@@ -97,8 +109,8 @@ class shared_files::process final : public io::storage {
 
   shared_files& files_;
   uint32_t writer_;
+  last_calls calls_;
   std::shared_ptr<bool> ended_ = std::make_shared<bool>(false);
-  int64_t last_ns_ = 0;
   std::shared_ptr<io::virtual_clock> clock_;
   io::faulty_disk names_;
 };
@@ -172,7 +184,8 @@ void shared_files::lose(int node) {
 }
 
 bool shared_files::quiet() const {
-  return std::none_of(running_.begin(), running_.end(),
+  return last_ns_ <= where_.now_ns() ||
+         std::none_of(running_.begin(), running_.end(),
                       [&](const auto& p) { return p && p->last_ns() > where_.now_ns(); });
 }
 

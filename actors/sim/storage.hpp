@@ -61,6 +61,7 @@ class shared_files {
   std::vector<std::unique_ptr<process>> ended_;    ///< their actors may still be there
   static constexpr size_t long_log = 256;          ///< to forget takes time, too
   size_t settle_at_ = long_log;
+  int64_t last_ns_ = 0;  ///< when the last of all calls is over
   uint32_t last_writer_ = 0;
   std::unique_ptr<io::faulty_disk> timeless_;
   dice chance_;

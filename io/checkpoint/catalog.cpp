@@ -43,21 +43,21 @@ status look_into(file_system& files, entry& e, int64_t changed_s) {
   return {};
 }
 
-result<manifest> read_manifest(file_system& files, const fs::path& folder) {
+result<manifest_head> head_in(file_system& files, const fs::path& folder) {
   TROUPE_TRY(text, files.read_small(folder / manifest_file, max_manifest_bytes + alignment));
-  return parse_manifest(as_bytes(text));
+  return parse_manifest_head(as_bytes(text));
 }
 
 /// What the manifest says, or why it says nothing.
 void read_head(file_system& files, entry& e) {
-  auto m = read_manifest(files, e.path);
-  if (m && m->head.step == e.name.step) {
-    e.head = m->head;
+  auto head = head_in(files, e.path);
+  if (head && head->step == e.name.step) {
+    e.head = std::move(*head);
     return;
   }
   e.problem =
-      m ? error{errc::bad_data, fmt::format("{}: it is of step {}", manifest_file, m->head.step)}
-        : m.error();
+      head ? error{errc::bad_data, fmt::format("{}: it is of step {}", manifest_file, head->step)}
+           : head.error();
   if (e.problem->code == errc::not_found)
     e.problem = error{errc::bad_data, fmt::format("it has no {}", manifest_file)};
 }

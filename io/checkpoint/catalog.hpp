@@ -57,7 +57,8 @@ std::optional<folder_name> parse_folder_name(std::string_view name);
 struct entry {
   std::filesystem::path path;
   folder_name name;
-  std::optional<manifest_head> head;  ///< of complete and aside ones with a readable manifest
+  /// Of complete and aside ones with a readable manifest; what it says of files is not judged.
+  std::optional<manifest_head> head;
   std::optional<error> problem;       ///< of the others of these: why there is no head
   uint64_t bytes = 0;                 ///< of all files in the folder
   int64_t changed_s = 0;              ///< newest change of the folder or its files, since 1970

@@ -26,7 +26,9 @@ status check_line(const manifest_head& h) {
   return {};
 }
 
-status check_head(const manifest_head& h) {
+}  // namespace
+
+status check(const manifest_head& h) {
   if (h.job.size() > max_name_bytes) return wrong_manifest("the job's name is too long");
   if (h.slot_bytes == 0 || h.slot_bytes % alignment != 0 || h.slot_bytes > max_slot_bytes)
     return wrong_manifest(fmt::format("slots of {} bytes are impossible", h.slot_bytes));
@@ -35,6 +37,8 @@ status check_head(const manifest_head& h) {
     return wrong_manifest("its layout is impossible");
   return check_line(h);
 }
+
+namespace {
 
 /// MF-3.
 status check_files(const manifest& m) {
@@ -183,7 +187,7 @@ lineage line_of(const manifest_head& head) {
 }
 
 status check(const manifest& m) {
-  TROUPE_CHECK(check_head(m.head));
+  TROUPE_CHECK(check(m.head));
   TROUPE_CHECK(check_files(m));
   TROUPE_CHECK(check_tensors(m));
   return check_streams(m);
@@ -209,6 +213,11 @@ result<manifest> assemble(const manifest_head& head, std::vector<shard_facts> sh
 
 std::vector<std::vector<stream_range>> streams_of(const manifest& m) {
   std::vector<std::vector<stream_range>> streams(m.files.size());
+  std::vector<size_t> counts(m.files.size());
+  for (const auto& t : m.tensors)
+    for (const auto& p : t.parts)
+      for (const auto& s : p.slices) ++counts[s.file];
+  for (size_t f = 0; f < streams.size(); ++f) streams[f].reserve(counts[f]);
   for (size_t t = 0; t < m.tensors.size(); ++t)
     for (const auto& p : m.tensors[t].parts)
       for (const auto& s : p.slices)

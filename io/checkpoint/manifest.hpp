@@ -124,8 +124,10 @@ struct shard_facts {
 result<manifest> assemble(const manifest_head& head, std::vector<shard_facts> shards,
                           const std::vector<file_sum>& others);
 
-/// bad_data with what is wrong, if MF-1..MF-3 do not hold.
+/// bad_data with what is wrong, if MF-1..MF-3 or MF-5 do not hold.
 status check(const manifest& m);
+/// The same for what a head says by itself.
+status check(const manifest_head& head);
 
 /// Its line; the one of launch 0 where none was written.
 lineage line_of(const manifest_head& head);
@@ -135,6 +137,9 @@ result<std::string> encode_manifest(const manifest& m);
 
 /// Foreign bytes: bad_data with what is wrong; version_mismatch for another format.
 result<manifest> parse_manifest(std::span<const std::byte> bytes);
+/// The head alone, for those who look at many: errors as there, but files and tensors are neither
+/// read nor judged by MF-1..MF-3.
+result<manifest_head> parse_manifest_head(std::span<const std::byte> bytes);
 
 /// A range of a shard's stream and what lies there.
 struct stream_range {

@@ -101,12 +101,18 @@ manifest_head decode_head(const fbs::Manifest& root) {
   return h;
 }
 
-result<manifest> decode(const fbs::Manifest& root, uint64_t bytes) {
+/// Of a head that was not judged.
+status well_formed(const fbs::Manifest& root) {
   if (root.format() != format_version)
     return other_version(fmt::format("format {}", root.format()));
   if (root.job()->size() > max_name_bytes) return wrong_file("the job's name is too long");
   if (root.line() && (!well_placed(*root.line()) || root.line()->size() > max_launches))
     return wrong_file("its line is misplaced or too long");
+  return {};
+}
+
+result<manifest> decode(const fbs::Manifest& root, uint64_t bytes) {
+  TROUPE_CHECK(well_formed(root));
   manifest m;
   m.head = decode_head(root);
   m.files.reserve(root.files()->size());
@@ -174,7 +180,11 @@ result<std::string> encode_manifest(const manifest& m) {
   return out;
 }
 
-result<manifest> parse_manifest(std::span<const std::byte> bytes) {
+namespace {
+
+/// Verified; a view into `bytes`, or into `copy` where they lie badly.
+result<const fbs::Manifest*> open_envelope(std::span<const std::byte> bytes,
+                                           std::vector<uint64_t>& copy) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   raw_envelope raw;
   if (bytes.size() < sizeof raw) return wrong_file("it is cut short");
@@ -185,10 +195,26 @@ result<manifest> parse_manifest(std::span<const std::byte> bytes) {
     return wrong_file(fmt::format("it has {} bytes instead of {}", body.size(), raw.bytes));
   if (raw.crc != crc_of(raw, body)) return wrong_file("it is damaged");
   if (raw.version != format_version) return other_version(fmt::format("version {}", raw.version));
-  std::vector<uint64_t> copy;
   const auto* root = verified_root<fbs::Manifest>(body, manifest_identifier, copy);
   if (!root) return wrong_file("it is not readable");
-  return decode(*root, body.size());
+  return root;
+}
+
+}  // namespace
+
+result<manifest> parse_manifest(std::span<const std::byte> bytes) {
+  std::vector<uint64_t> copy;
+  TROUPE_TRY(root, open_envelope(bytes, copy));
+  return decode(*root, bytes.size() - sizeof(raw_envelope));
+}
+
+result<manifest_head> parse_manifest_head(std::span<const std::byte> bytes) {
+  std::vector<uint64_t> copy;
+  TROUPE_TRY(root, open_envelope(bytes, copy));
+  TROUPE_CHECK(well_formed(*root));
+  auto head = decode_head(*root);
+  TROUPE_CHECK(check(head));
+  return head;
 }
 
 }  // namespace troupe::io::checkpoint

@@ -33,8 +33,9 @@ status byte_counter::add(uint64_t bytes) {
 }
 
 unsigned threads_for(const work_options& options, size_t count) noexcept {
-  const unsigned usual = std::clamp(std::thread::hardware_concurrency(), 4u, 8u);
-  const unsigned wanted = options.threads > 0 ? options.threads : usual;
+  const auto usual = [] { return std::clamp(std::thread::hardware_concurrency(), 4u, 8u); };
+  if (count <= 1) return 1;
+  const unsigned wanted = options.threads > 0 ? options.threads : usual();
   return static_cast<unsigned>(std::clamp<size_t>(count, 1, wanted));
 }
 

@@ -91,8 +91,8 @@ constexpr auto read_patience = std::chrono::seconds(120);
 bool of_the_same_launch(disk& d, const fs::path& complete, const manifest_head& head) {
   const auto text = d.read_small(complete / manifest_file, max_manifest_bytes);
   if (!text) return false;
-  const auto there = parse_manifest(as_bytes(*text));
-  return there && line_of(there->head).back().launch == line_of(head).back().launch;
+  const auto there = parse_manifest_head(as_bytes(*text));
+  return there && line_of(*there).back().launch == line_of(head).back().launch;
 }
 
 /// Whether a checkpoint's folder holds what `ours` claims and nothing else.

@@ -14,11 +14,14 @@ using nlohmann::ordered_json;
 
 namespace {
 
-std::string_view section_of(std::string_view key) {
-  return key.substr(0, key.rfind('.'));
-}
 std::string_view leaf_of(std::string_view key) {
   return key.substr(key.rfind('.') + 1);
+}
+
+/// Whether a key lies directly in a section.
+bool is_in(std::string_view key, std::string_view section) {
+  return key.size() > section.size() && key[section.size()] == '.' && key.starts_with(section) &&
+         key.find('.', section.size() + 1) == key.npos;
 }
 
 std::span<const property> rows_of(std::string_view section) {
@@ -29,7 +32,7 @@ std::span<const property> rows_of(std::string_view section) {
 template <class F>
 void for_each_in(std::string_view section, F f) {
   for (const auto& p : rows_of(section))
-    if (section_of(p.key) == section) f(p);
+    if (is_in(p.key, section)) f(p);
 }
 
 void write_nodes(std::string& out, const job& j, const std::string& comment) {

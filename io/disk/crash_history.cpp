@@ -13,27 +13,29 @@ namespace troupe::io {
 void crash_store::ledger::add(const change_log& log, size_t at) {
   const auto& now = log.at(at);
   if (now.lasting()) {
-    auto& its = fates[at];
+    auto& its = fates.emplace_hint(fates.end(), at, fate{})->second;
     its.durable_at = now.kept_at;
     its.lost = !now.seen;
     for (const auto& edit : now.edits) its.folders_to_sync.insert(edit.folder);
-    if (its.durable_at == never && !its.lost) unsynced.push_back(at);
+    if (its.lost)
+      lost.push_back(at);
+    else if (its.durable_at == never)
+      unsynced.push_back({at, now.kind == change_kind::names, now.node, now.by.at_ns});
     return;
   }
   if (now.kind == change_kind::mark || now.outcome == sync_outcome::ignored) return;
-  std::erase_if(unsynced, [&](size_t earlier) {
-    const auto& c = log.at(earlier);
-    auto& its = fates.at(earlier);
-    if (c.by.at_ns > now.by.at_ns) return false;  // CS-4
-    if ((c.kind == change_kind::names) != (now.kind == change_kind::sync_dir)) return false;
-    if (c.kind == change_kind::names) {
+  std::erase_if(unsynced, [&](const pending& earlier) {
+    if (earlier.made_ns > now.by.at_ns) return false;  // CS-4
+    if (earlier.names != (now.kind == change_kind::sync_dir)) return false;
+    if (!earlier.names && earlier.node != now.node) return false;
+    auto& its = fates.at(earlier.at);
+    if (earlier.names) {
       its.folders_to_sync.erase(now.node);
       if (!its.folders_to_sync.empty()) return false;
-    } else if (c.node != now.node) {
-      return false;
     }
     if (now.outcome == sync_outcome::fails) {
       its.lost = true;
+      lost.push_back(earlier.at);
     } else {
       its.durable_at = at;
     }
@@ -48,10 +50,21 @@ bool crash_store::ledger::durable(size_t at, size_t before) const {
 
 /// What is made by `now_ns` and what syncs have made of it by then.
 crash_store::ledger crash_store::as_of(int64_t now_ns) const {
+  if (latest_ns_ <= now_ns) return ledger_;
   ledger found;
   for (const auto& [at, c] : log_)
     if (c.by.at_ns <= now_ns) found.add(log_, at);
   return found;
+}
+
+/// Anew, after it has lost some of what it had.
+void crash_store::read_log() {
+  ledger_ = {};
+  latest_ns_ = std::numeric_limits<int64_t>::min();
+  for (const auto& [at, c] : log_) {
+    ledger_.add(log_, at);
+    latest_ns_ = std::max(latest_ns_, c.by.at_ns);
+  }
 }
 
 // -- the loss of a writer -------------------------------------------------------------------------
@@ -89,7 +102,7 @@ void crash_store::lose(uint32_t writer, int64_t now_ns, const keeper& keeps) {
     const bool open = c.by.writer == writer && c.lasting() && !then.durable(at);
     entry = open && !keep_by_lot(at, keeps) ? log_.erase(entry) : std::next(entry);
   }
-  ledger_ = as_of(std::numeric_limits<int64_t>::max());
+  read_log();
   rebuild();
 }
 
@@ -129,7 +142,7 @@ void crash_store::settle(int64_t before_ns, int64_t synced_ns) {
   }
   fold();
   sweep();
-  ledger_ = as_of(std::numeric_limits<int64_t>::max());
+  read_log();
   first_point_ = points_;
 }
 
@@ -137,6 +150,7 @@ void crash_store::settle(int64_t before_ns, int64_t synced_ns) {
 /// would have to wait for: bytes wait for those of their file, names for names.
 void crash_store::fold() {
   std::set<node_id> staying;
+  std::vector<change> folded;  ///< of bytes
   bool names_stay = false;
   for (auto entry = log_.begin(); entry != log_.end();) {
     const auto& [at, c] = *entry;
@@ -159,8 +173,16 @@ void crash_store::fold() {
       stays = staying.count(c.node) > 0 || !made;
       if (stays) staying.insert(c.node);
     }
-    if (!stays && c.lasting()) apply(base_, c, 0, c.bytes.size());
+    if (!stays && c.kind == change_kind::names) apply(base_, c, 0, 0);
+    if (!stays && c.lasting() && c.edits.empty()) folded.push_back(std::move(entry->second));
     entry = stays ? std::next(entry) : log_.erase(entry);
+  }
+  for (const auto& c : folded) {
+    const auto now = live_.nodes.find(c.node);
+    if (now != live_.nodes.end() && staying.count(c.node) == 0)
+      base_.nodes[c.node].bytes = now->second.bytes;  // what all of them came to
+    else
+      apply(base_, c, 0, c.bytes.size());
   }
 }
 
@@ -216,19 +238,29 @@ bool crash_store::durable(const path& name, int64_t now_ns) const {
     way.emplace(at, part);
     at = found->second;
   }
+  const auto open = not_durable(now_ns);
+  if (open.empty()) return true;
   const auto below = reachable({at}, false);
-  const bool all_made = std::all_of(
-      log_.begin(), log_.end(), [&](const auto& entry) { return entry.second.by.at_ns <= now_ns; });
-  const ledger then = all_made ? ledger{} : as_of(now_ns);
-  const ledger& now = all_made ? ledger_ : then;
-  return std::all_of(log_.begin(), log_.end(), [&](const auto& entry) {
-    const auto& c = entry.second;
-    if (!c.lasting() || now.durable(entry.first)) return true;
-    return below.count(c.node) == 0 &&
-           std::none_of(c.edits.begin(), c.edits.end(), [&](const name_edit& edit) {
+  return std::all_of(open.begin(), open.end(), [&](const change* c) {
+    return below.count(c->node) == 0 &&
+           std::none_of(c->edits.begin(), c->edits.end(), [&](const name_edit& edit) {
              return below.count(edit.folder) > 0 || way.count({edit.folder, edit.name}) > 0;
            });
   });
+}
+
+/// What is made after `now_ns` is among them.
+std::vector<const crash_store::change*> crash_store::not_durable(int64_t now_ns) const {
+  std::vector<const change*> out;
+  if (latest_ns_ <= now_ns) {
+    for (const auto& p : ledger_.unsynced) out.push_back(&log_.at(p.at));
+    for (const auto at : ledger_.lost) out.push_back(&log_.at(at));
+    return out;
+  }
+  const auto then = as_of(now_ns);
+  for (const auto& [at, c] : log_)
+    if (c.lasting() && !then.durable(at)) out.push_back(&c);
+  return out;
 }
 
 // -- what changed ---------------------------------------------------------------------------------
@@ -236,6 +268,11 @@ bool crash_store::durable(const path& name, int64_t now_ns) const {
 uint64_t crash_store::names_version() const {
   std::lock_guard lock(mutex_);
   return names_version_;
+}
+
+uint64_t crash_store::changes() const {
+  std::lock_guard lock(mutex_);
+  return points_ + names_version_;
 }
 
 std::optional<std::pair<crash_store::node_id, uint64_t>> crash_store::version_of(

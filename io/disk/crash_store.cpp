@@ -53,6 +53,10 @@ void crash_store::apply(tree& to, const change& what, uint64_t begin, uint64_t e
   switch (what.kind) {
     case change_kind::data: {
       auto& bytes = own(to.nodes[what.node]);
+      if (bytes.size() == what.offset + begin) {
+        bytes.append(what.bytes, begin, end - begin);
+        return;
+      }
       if (bytes.size() < what.offset + end) bytes.resize(what.offset + end);
       std::copy(what.bytes.begin() + static_cast<std::ptrdiff_t>(begin),
                 what.bytes.begin() + static_cast<std::ptrdiff_t>(end),
@@ -126,7 +130,8 @@ void crash_store::log(change what) {
   for (const auto& edit : what.edits) live_.nodes[edit.folder].version = ++last_version_;
   if (what.seen && (what.kind == change_kind::data || what.kind == change_kind::length))
     live_.nodes[what.node].version = ++last_version_;
-  log_.emplace(points_, std::move(what));
+  latest_ns_ = std::max(latest_ns_, what.by.at_ns);
+  log_.emplace_hint(log_.end(), points_, std::move(what));
   ledger_.add(log_, points_++);
 }
 

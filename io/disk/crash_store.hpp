@@ -141,6 +141,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
 
   /// Grows with each change of any name that readers may see.
   uint64_t names_version() const;
+  /// Grows with each change, sync, mark, loss or outage.
+  uint64_t changes() const;
   /// A file's node, and a number that changes whenever its bytes or its length do; of a folder,
   /// whenever its own names do. Nothing where there is neither.
   std::optional<std::pair<node_id, uint64_t>> version_of(const path& name) const;
@@ -216,10 +218,18 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
     bool lost = false;                  ///< a failed sync or write: no sync covers it any more
     std::set<node_id> folders_to_sync;  ///< of names: not yet synced
   };
+  /// A lasting change that no sync has covered.
+  struct pending {
+    size_t at = 0;
+    bool names = false;
+    node_id node = 0;  ///< of bytes
+    int64_t made_ns = 0;
+  };
   /// What syncs have made of a log so far.
   struct ledger {
     std::map<size_t, fate> fates;
-    std::vector<size_t> unsynced;  ///< places in the log
+    std::vector<pending> unsynced;
+    std::vector<size_t> lost;  ///< places in the log
     void add(const change_log& log, size_t at);
     bool durable(size_t at, size_t before = never) const;
   };
@@ -246,6 +256,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   outage outage_of(node_id open_file) const;
   uint64_t free_bytes() const;
   ledger as_of(int64_t now_ns) const;
+  void read_log();
+  std::vector<const change*> not_durable(int64_t now_ns) const;
   bool keep_by_lot(size_t at, const keeper& keeps);
   void rebuild();
   void fold();
@@ -258,6 +270,7 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   tree live_;
   change_log log_;
   ledger ledger_;      ///< of all of the log
+  int64_t latest_ns_ = std::numeric_limits<int64_t>::min();  ///< nothing in the log is made later
   size_t points_ = 0;  ///< the place of the next change
   size_t first_point_ = 0;
   node_id last_node_ = 1;

@@ -20,7 +20,10 @@ namespace {
 
 void look_at_manifest(std::span<const std::byte> bytes) {
   auto m = parse_manifest(bytes);
+  auto head = parse_manifest_head(bytes);
+  if (head) must(bool(check(*head)), "an accepted head is sound");
   if (!m) return;
+  must(bool(head), "the head of an accepted manifest is accepted");
   must(bool(check(*m)), "an accepted manifest is sound");
   auto once = encode_manifest(*m);
   must(bool(once), "an accepted manifest can be written");

@@ -56,6 +56,9 @@ TEST_CASE("a manifest is parsed as it was written") {
   auto parsed = parse_manifest(view(*text));
   REQUIRE_MESSAGE(parsed, parsed.error().message);
   CHECK(*parsed == m);
+  auto head = parse_manifest_head(view(*text));
+  REQUIRE_MESSAGE(head, head.error().message);
+  CHECK(*head == m.head);
 }
 
 TEST_CASE("a manifest from before lines were written is of launch 0, in the order of steps") {
@@ -92,10 +95,14 @@ TEST_CASE("every flipped bit of a manifest is noticed, and every cut") {
       auto bytes = *text;
       bytes[at] = static_cast<char>(bytes[at] ^ (1 << bit));
       accepted += parse_manifest(view(bytes)) ? 1 : 0;
+      accepted += parse_manifest_head(view(bytes)) ? 1 : 0;
     }
-  for (size_t cut = 0; cut < text->size(); ++cut)
+  for (size_t cut = 0; cut < text->size(); ++cut) {
     accepted += parse_manifest(view(text->substr(0, cut))) ? 1 : 0;
+    accepted += parse_manifest_head(view(text->substr(0, cut))) ? 1 : 0;
+  }
   accepted += parse_manifest(view(*text + "x")) ? 1 : 0;
+  accepted += parse_manifest_head(view(*text + "x")) ? 1 : 0;
   CHECK(accepted == 0);
 }
 
@@ -109,6 +116,9 @@ TEST_CASE("MF-4: a damaged manifest that got past its checksum is refused or sou
     auto parsed = parse_manifest(sign_manifest(bytes));
     if (parsed) CHECK(check(*parsed));
     refused += parsed ? 0 : 1;
+    const auto head = parse_manifest_head(sign_manifest(bytes));
+    if (head) CHECK(check(*head));
+    if (parsed) CHECK(head.has_value());
   };
   for (size_t at = 0; at < body.size(); ++at)
     for (const uint8_t to : {0x00, 0x01, 0x7f, 0x80, 0xff}) {
