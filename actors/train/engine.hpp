@@ -20,25 +20,14 @@
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::train {
 
-/// Where a rank stands in data x pipeline.
-struct rank_coordinates {
-  int rank = 0;
-  int data_rank = 0;
-  int data_ranks = 1;
-  int pipeline_rank = 0;
-  int pipeline_ranks = 1;
-
-  bool first() const { return pipeline_rank == 0; }
-  bool last() const { return pipeline_rank + 1 == pipeline_ranks; }
-};
-
 /// Everything a rank is made from.
 struct engine_options {
-  rank_coordinates at;
+  grid_rank at;
   gpu::model_config model;
   gpu::stage_shape shape;
   gpu::optimizer_settings optimizer;
@@ -55,6 +44,9 @@ struct engine_options {
   uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
   std::function<void()> on_save_progress = {};
+
+  /// Sequences of a step that this replica reads.
+  int64_t rows() const noexcept { return at.grid.rows_each(batch); }
 };
 
 /// One rank's ends of its groups, for the coordinator to hand round.
@@ -132,7 +124,7 @@ class engine {
   /// Batches come from this memory from now on. Errors: as of batch_memory::open.
   virtual status attach(const batch_source& batches) = 0;
 
-  /// Opens this rank's ends of its groups on the address `host`: data/<p>, pipe/<d>, tied/<d>.
+  /// Opens this rank's ends of its groups on the address `host` (grid_rank::groups).
   virtual result<std::vector<group_offer>> open_groups(const std::string& host) = 0;
   virtual void connect_groups(group_tables tables, completion done) = 0;
 

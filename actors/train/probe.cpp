@@ -27,9 +27,8 @@ std::vector<std::string> card_probe::peers_of(const operation& op) const {
   std::vector<std::string> out;
   if (op.peer >= 0) out.push_back(fmt::format("worker/{}", op.peer));
   if (op.peer == -2)  // the replicas of this stage
-    for (int d = 0; d < at_.data_ranks; ++d)
-      if (d != at_.data_rank)
-        out.push_back(fmt::format("worker/{}", at_.pipeline_rank * at_.data_ranks + d));
+    for (const int other : at_.group(group_kind::data).members)
+      if (other != at_.rank) out.push_back(fmt::format("worker/{}", other));
   return out;
 }
 

@@ -56,7 +56,7 @@ status rank_engine::make_streams() {
   TROUPE_CHECK(open(compute_, "compute", options_.threads));
   TROUPE_CHECK(open(data_, "data-parallel", 1));
   TROUPE_CHECK(open(files_, "files", 1));
-  if (options_.at.pipeline_ranks > 1) {
+  if (options_.at.grid.pipeline > 1) {
     const std::array names{"fwd-recv", "fwd-send", "bwd-recv", "bwd-send"};
     for (size_t i = 0; i < lanes_.size(); ++i) TROUPE_CHECK(open(lanes_[i], names[i], 1));
   }
@@ -98,12 +98,10 @@ void rank_engine::build(completion done) {
 }
 
 gpu::saver_options rank_engine::saver_options() {
-  const auto& at = options_.at;
   gpu::saver_options o;
   o.job = options_.job;
   o.epoch = options_.epoch;
-  o.layout = {static_cast<uint32_t>(at.data_ranks), static_cast<uint32_t>(at.pipeline_ranks)};
-  o.rank = static_cast<uint32_t>(at.rank);
+  o.at = options_.at;
   o.folder = options_.checkpoint_folder;
   o.slot_bytes = options_.checkpoint_slot_bytes;
   o.ring_bytes = options_.checkpoint_ring_bytes;
@@ -149,38 +147,31 @@ status rank_engine::attach(const batch_source& from) {
 }
 
 result<std::vector<group_offer>> rank_engine::open_groups(const std::string& host) {
-  const auto& at = options_.at;
-  std::vector<group_offer> wanted;
-  if (at.data_ranks > 1)
-    wanted.push_back({fmt::format("data/{}", at.pipeline_rank), at.data_rank, at.data_ranks, {}});
-  if (at.pipeline_ranks > 1)
-    wanted.push_back(
-        {fmt::format("pipe/{}", at.data_rank), at.pipeline_rank, at.pipeline_ranks, {}});
-  if (options_.model.tied && at.pipeline_ranks > 1 && (at.first() || at.last()))
-    wanted.push_back({fmt::format("tied/{}", at.data_rank), at.first() ? 0 : 1, 2, {}});
+  std::vector<group_offer> out;
   const std::chrono::milliseconds patience(options_.group_timeout_ms);
-  for (auto& offer : wanted) {
+  for (auto& g : options_.at.groups(options_.model.tied)) {
     TROUPE_TRY(group, gpu::open_group(*device_,
-                                      {offer.name, offer.rank, offer.size, host, patience,
-                                       offer.name.starts_with("pipe/"), patience},
+                                      {g.name(), g.rank, g.size(), host, patience,
+                                       g.kind == group_kind::pipeline, patience},
                                       {options_.shared_devices}));
-    offer.addresses = group->addresses();
-    pending_.emplace_back(offer.name, std::move(group));
+    out.push_back({g.name(), g.rank, g.size(), group->addresses()});
+    pending_.emplace_back(std::move(g), std::move(group));
   }
-  return wanted;
+  return out;
 }
 
 void rank_engine::connect_groups(group_tables tables, completion done) {
   auto connect = [this, tables = std::move(tables)]() -> status {
-    for (auto& [name, group] : pending_) {
-      const auto table = std::find_if(tables.begin(), tables.end(),
-                                      [&name = name](const auto& t) { return t.first == name; });
+    for (auto& [which, group] : pending_) {
+      const auto table =
+          std::find_if(tables.begin(), tables.end(),
+                       [name = which.name()](const auto& t) { return t.first == name; });
       if (table == tables.end())
-        return error{errc::bad_data, fmt::format("no addresses for group {}", name)};
+        return error{errc::bad_data, fmt::format("no addresses for group {}", which.name())};
       TROUPE_TRY(connected, group->connect(table->second));
-      auto& into = name.starts_with("data/")   ? replicas_
-                   : name.starts_with("pipe/") ? pipeline_
-                                               : tied_;
+      auto& into = which.kind == group_kind::data       ? replicas_
+                   : which.kind == group_kind::pipeline ? pipeline_
+                                                        : tied_;
       into = std::move(connected);
     }
     pending_.clear();
@@ -238,21 +229,21 @@ void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
       [probe = probe_, op, n](const status&) { probe->end(op, n->token, n->begin_ms, now_ms()); });
 }
 
-/// The rank of a stage of this replica.
-int rank_engine::rank_at(int pipeline_rank) const {
-  return pipeline_rank * options_.at.data_ranks + options_.at.data_rank;
+/// The rank at the other end of a lane; in the pipeline's group its stage is its rank.
+int rank_engine::neighbour(lane l) const {
+  const bool before = l == lane::activation_in || l == lane::gradient_out;
+  return (before ? options_.at.previous() : options_.at.next()).value();
 }
 
 void rank_engine::receive_activation(int micro_batch, int slot) {
   auto& events = slots_[static_cast<size_t>(slot)];
   auto& in = stream_of(lane::activation_in);
   in.wait(events.freed);
-  const int from = options_.at.pipeline_rank - 1;
-  probed(in, {"receive_activation", micro_batch, 0, 0, model_->boundary_bytes(), rank_at(from)},
-         [&] {
-           pipeline_->receive(in, model_->input(slot), model_->boundary_bytes(), from,
-                              activation_tag(micro_batch));
-         });
+  const int from = neighbour(lane::activation_in);
+  probed(in, {"receive_activation", micro_batch, 0, 0, model_->boundary_bytes(), from}, [&] {
+    pipeline_->receive(in, model_->input(slot), model_->boundary_bytes(), stage_of(from),
+                       activation_tag(micro_batch));
+  });
   watch(in);
   events.activation_received = in.record();
 }
@@ -261,21 +252,22 @@ void rank_engine::receive_gradient(int micro_batch, int slot) {
   auto& events = slots_[static_cast<size_t>(slot)];
   auto& in = stream_of(lane::gradient_in);
   in.wait(events.freed);
-  const int from = options_.at.pipeline_rank + 1;
-  probed(in, {"receive_gradient", micro_batch, 0, 0, model_->boundary_bytes(), rank_at(from)}, [&] {
-    pipeline_->receive(in, model_->output_grad(slot), model_->boundary_bytes(), from,
+  const int from = neighbour(lane::gradient_in);
+  probed(in, {"receive_gradient", micro_batch, 0, 0, model_->boundary_bytes(), from}, [&] {
+    pipeline_->receive(in, model_->output_grad(slot), model_->boundary_bytes(), stage_of(from),
                        gradient_tag(micro_batch));
   });
   watch(in);
   events.gradient_received = in.record();
 }
 
-void rank_engine::send(lane l, const void* data, int peer, uint64_t tag, gpu::event_ptr& sent) {
+void rank_engine::send(lane l, const void* data, uint64_t tag, gpu::event_ptr& sent) {
   auto& out = stream_of(l);
   out.wait(compute_->record());
   const char* name = l == lane::activation_out ? "send_activation" : "send_gradient";
-  probed(out, {name, static_cast<int64_t>(tag / 2), 0, 0, model_->boundary_bytes(), rank_at(peer)},
-         [&] { pipeline_->send(out, data, model_->boundary_bytes(), peer, tag); });
+  const int to = neighbour(l);
+  probed(out, {name, static_cast<int64_t>(tag / 2), 0, 0, model_->boundary_bytes(), to},
+         [&] { pipeline_->send(out, data, model_->boundary_bytes(), stage_of(to), tag); });
   watch(out);
   sent = out.record();
 }
@@ -291,8 +283,8 @@ void rank_engine::forward(int micro_batch, int slot, int64_t batch_slot, complet
   stamp(&outcome_.forward_ms);
   compute_->notify(guarded(std::move(done)));
   if (!options_.at.last())
-    send(lane::activation_out, model_->output(slot), options_.at.pipeline_rank + 1,
-         activation_tag(micro_batch), events.output_sent);
+    send(lane::activation_out, model_->output(slot), activation_tag(micro_batch),
+         events.output_sent);
 }
 
 void rank_engine::backward(int micro_batch, int slot, bool last, completion done) {
@@ -308,8 +300,8 @@ void rank_engine::backward(int micro_batch, int slot, bool last, completion done
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.first())
-    send(lane::gradient_out, model_->input_grad(slot), options_.at.pipeline_rank - 1,
-         gradient_tag(micro_batch), events.input_grad_sent);
+    send(lane::gradient_out, model_->input_grad(slot), gradient_tag(micro_batch),
+         events.input_grad_sent);
 }
 
 void rank_engine::sum_over_replicas(int chunk) {
@@ -375,7 +367,7 @@ void rank_engine::gather_weights(int chunk) {
   data_->wait(compute_->record());
   auto& store = model_->store();
   const size_t bytes = store.bytes(chunk, gpu::part::weight);
-  const auto replicas = static_cast<size_t>(options_.at.data_ranks);
+  const auto replicas = static_cast<size_t>(options_.at.grid.data);
   probed(*data_, {"all_gather", chunk, 0, 0, bytes, -2},
          [&] { replicas_->all_gather(*data_, store.weight(chunk), bytes / replicas); });
   watch(*data_);
@@ -424,8 +416,8 @@ void rank_engine::evaluate(int micro_batch, int slot, int64_t batch_slot, comple
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.last())
-    send(lane::activation_out, model_->output(slot), options_.at.pipeline_rank + 1,
-         activation_tag(micro_batch), events.output_sent);
+    send(lane::activation_out, model_->output(slot), activation_tag(micro_batch),
+         events.output_sent);
 }
 
 void rank_engine::finish_evaluation(outcome_completion done) {

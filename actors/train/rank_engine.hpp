@@ -101,8 +101,9 @@ class rank_engine final : public engine {
   float gradient_scale() const;
   void stamp(double* add_to_ms);
   void probed(gpu::stream& s, engine_probe::operation op, const std::function<void()>& enqueue);
-  int rank_at(int pipeline_rank) const;
-  void send(lane l, const void* data, int peer, uint64_t tag, gpu::event_ptr& sent);
+  int neighbour(lane l) const;
+  int stage_of(int rank) const { return options_.at.grid.place_of(rank).pipeline; }
+  void send(lane l, const void* data, uint64_t tag, gpu::event_ptr& sent);
   void sum_over_replicas(int chunk);
   void sum_tied_table();
   void clip(int64_t step);
@@ -125,7 +126,7 @@ class rank_engine final : public engine {
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::unique_ptr<gpu::state_saver> saver_;
-  std::vector<std::pair<std::string, std::unique_ptr<gpu::pending_group>>> pending_;
+  std::vector<std::pair<rank_group, std::unique_ptr<gpu::pending_group>>> pending_;
   std::unique_ptr<gpu::communicator> replicas_, pipeline_, tied_;
   std::vector<slot_events> slots_;
   step_outcome outcome_;

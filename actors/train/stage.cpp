@@ -25,15 +25,15 @@ void show(stage_pointer self, const char* state) {
   const auto& st = self->state;
   publish(self, state,
           fmt::format(R"({{"pipeline_rank":{},"data_rank":{},"steps_done":{}}})",
-                      st.at.pipeline_rank, st.at.data_rank, st.steps_done));
+                      st.at.place().pipeline, st.at.place().data, st.steps_done));
 }
 
 /// STG-4.
 void fail(stage_pointer self, const error& e) {
   auto& now = self->state.now;
   show(self, "failed");
-  const auto who =
-      fmt::format("stage {} of replica {}", self->state.at.pipeline_rank, self->state.at.data_rank);
+  const auto at = self->state.at.place();
+  const auto who = fmt::format("stage {} of replica {}", at.pipeline, at.data);
   auto out = to_caf(e.within(who));
   if (now->train)
     now->step_done.deliver(out);
@@ -53,10 +53,6 @@ auto within_pass(stage_pointer self, F then) {
 
 auto failing(stage_pointer self) {
   return within_pass(self, [self](const error& e) { fail(self, e); });
-}
-
-bool needs_tokens(const stage_state& st) {
-  return st.at.first() || st.at.last();
 }
 
 /// Tells a neighbour that it may fetch what was computed.
@@ -175,7 +171,7 @@ void start_schedule(stage_pointer self, int32_t batch_slot) {
   auto& st = self->state;
   auto& now = *st.now;
   now.batch_slot = batch_slot;
-  now.policy.emplace(st.at.pipeline_rank, st.at.pipeline_ranks, st.micro_batches, now.train);
+  now.policy.emplace(st.at.place().pipeline, st.at.grid.pipeline, st.micro_batches, now.train);
   auto early = std::exchange(st.early, {});
   for (const auto& m : early) hear(self, m);
   drive(self);
@@ -185,7 +181,7 @@ void begin_batch(stage_pointer self) {
   auto& st = self->state;
   auto& now = *st.now;
   now.policy.reset();
-  if (!needs_tokens(st)) return start_schedule(self, -1);
+  if (!st.at.reads_tokens()) return start_schedule(self, -1);
   auto m = make_msg<fbs::BatchRequest>(context_of(*self, now.cause), [&](auto& b) {
     b.step = now.batch;
     b.split = now.train ? fbs::Split::train : fbs::Split::validation;
@@ -246,7 +242,7 @@ template <class Fill>
 caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fill) {
   auto& st = self->state;
   if (st.now) return to_caf({errc::bug, "the stage is busy with another pass"});
-  if (needs_tokens(st) && !st.loader)
+  if (st.at.reads_tokens() && !st.loader)
     return to_caf({errc::bug, "the stage has no loader yet", "send AttachLoader first"});
   st.now.emplace();
   ++st.passes;
@@ -307,10 +303,10 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   if (!st.epoch.accepts(m)) return other_epoch();  // before anything is changed by it
   const auto job = received_job(m->config_toml());
   if (!job) return to_caf(job.error());
+  const auto at = place_in(**job, *m);
+  if (!at) return to_caf(at.error());
   st.micro_batches = static_cast<int>((*job)->micro_batches());
-  st.at = {static_cast<int>(m->rank()), static_cast<int>(m->data_rank()),
-           static_cast<int>(m->data_ranks()), static_cast<int>(m->pipeline_rank()),
-           static_cast<int>(m->pipeline_ranks())};
+  st.at = *at;
   return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }
 
@@ -326,7 +322,7 @@ stage_actor::behavior_type stage(stage_pointer self, uint32_t epoch, uint32_t ra
     add_peer(b, "worker", worker);
   });
   self->state.epoch = epoch_gate(epoch);
-  self->state.at.rank = static_cast<int>(rank);
+  self->state.at = {{static_cast<int>(rank) + 1, 1, 1}, static_cast<int>(rank)};  // until built
   self->state.worker = std::move(worker);
   self->link_to(self->state.worker);
   return {

@@ -52,7 +52,7 @@ struct stage_state {
   static constexpr size_t early_limit = 1024;
 
   epoch_gate epoch;
-  rank_coordinates at;
+  grid_rank at;
   int micro_batches = 1;
   worker_actor worker;
   loader_actor loader;

@@ -31,7 +31,7 @@ gpu::model_config small_model() {
 
 engine_options options_for(int rank, int ranks, gpu::optimizer_args::rule kind, gpu::dtype type) {
   engine_options o;
-  o.at = {rank, rank, ranks, 0, 1};
+  o.at = {{ranks, 1, 1}, rank};
   o.model = small_model();
   o.shape = gpu::whole_model(o.model, batch / ranks, seq, type);
   o.shape.replica = {rank, ranks};
