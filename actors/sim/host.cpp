@@ -80,17 +80,13 @@ class timed_engine final : public train::engine {
     work(1'000'000, room_->draw.other_w, std::move(done));
   }
 
-  void begin_step() override { forward_ms_ = backward_ms_ = 0; }
-  void receive_activation(int, int) override {}
-  void receive_gradient(int, int) override {}
-  void forward(int, int, int64_t, completion done) override {
-    operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
-  }
-  void backward(int, int, bool, completion done) override {
-    operate(room_->times.backward_ns, room_->draw.backward_w, backward_ms_, std::move(done));
-  }
-  void evaluate(int, int, int64_t, completion done) override {
-    operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
+  void run(const train::op_order& order, completion done) override {
+    const auto releases = train::facts_of(order.kind).releases;
+    if (order.kind == train::op_kind::begin) forward_ms_ = backward_ms_ = 0;
+    if (releases == train::op_partner::next)
+      operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
+    if (releases == train::op_partner::previous)
+      operate(room_->times.backward_ns, room_->draw.backward_w, backward_ms_, std::move(done));
   }
   void update(int64_t step, double lr, outcome_completion done) override;
   void finish_evaluation(outcome_completion done) override;

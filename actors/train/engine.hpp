@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/train/operations.hpp"
 #include "gpu/model/model_config.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
@@ -75,11 +76,10 @@ class engine_probe {
 
   /// One operation on one stream.
   struct operation {
-    const char* name;      ///< "forward", "receive_activation"; static
-    int64_t number;        ///< micro-batch or chunk
-    uint64_t span, trace;  ///< of the message it was enqueued for
-    uint64_t bytes;        ///< moved, 0: it computes
-    int peer;              ///< rank it needs for that; -1: none; -2: all of its group
+    op_kind kind;
+    int64_t number;                ///< micro-batch, chunk or step
+    uint64_t bytes = 0;            ///< moved, 0: it computes
+    uint64_t span = 0, trace = 0;  ///< of the message it was enqueued for
   };
   /// `begin` answers with a token that `end` gets back.
   virtual uint64_t begin(const operation& op) = 0;
@@ -129,19 +129,13 @@ class engine {
   virtual void connect_groups(group_tables tables, completion done) = 0;
 
   // -- one step ----------------------------------------------------------------------------------
-  // `slot` is one of shape.slots; `batch_slot` one of the loader's, -1 where the stage needs none.
 
-  virtual void begin_step() = 0;
-  virtual void receive_activation(int micro_batch, int slot) = 0;
-  virtual void receive_gradient(int micro_batch, int slot) = 0;
-  /// `done` runs when the activation is computed; sending it to the next stage is enqueued behind.
-  virtual void forward(int micro_batch, int slot, int64_t batch_slot, completion done) = 0;
-  /// `last`: no more micro-batches follow.
-  virtual void backward(int micro_batch, int slot, bool last, completion done) = 0;
+  /// Enqueues one of the operations that a stage orders. `done` is called for those that release
+  /// others (operations.hpp): when it is computed; sending what was is enqueued behind.
+  virtual void run(const op_order& order, completion done) = 0;
   /// Sums what is left, norm, clip, update. `step` counts from 1.
   virtual void update(int64_t step, double lr, outcome_completion done) = 0;
-  virtual void evaluate(int micro_batch, int slot, int64_t batch_slot, completion done) = 0;
-  /// The loss of the evaluations since begin_step().
+  /// The loss of the evaluations since the step's begin.
   virtual void finish_evaluation(outcome_completion done) = 0;
 
   // -- state -------------------------------------------------------------------------------------

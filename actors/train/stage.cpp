@@ -68,17 +68,11 @@ void announce(stage_pointer self, const stage_actor& to, fbs::OpKind kind, uint3
 
 void completed(stage_pointer self, const fbs::OpDone& done) {
   auto& st = self->state;
-  switch (done.kind()) {
-    case fbs::OpKind::forward:
-    case fbs::OpKind::evaluate:
-      if (!st.at.last()) announce(self, st.next, done.kind(), done.micro_batch());
-      break;
-    case fbs::OpKind::backward:
-      if (!st.at.first()) announce(self, st.previous, done.kind(), done.micro_batch());
-      break;
-    default:
-      break;
-  }
+  const auto releases = facts_of(static_cast<op_kind>(done.kind())).releases;
+  if (releases == op_partner::next && !st.at.last())
+    announce(self, st.next, done.kind(), done.micro_batch());
+  if (releases == op_partner::previous && !st.at.first())
+    announce(self, st.previous, done.kind(), done.micro_batch());
   auto& now = *st.now;
   if (--now.outstanding == 0 && std::exchange(now.batch_over, false)) {  // STG-3
     ++now.batch;
@@ -197,22 +191,11 @@ void begin_batch(stage_pointer self) {
 
 void enqueue(stage_pointer self, const action& a) {
   auto& st = self->state;
-  switch (a.what) {
-    case action::kind::receive_activation:
-      return run_op(self, fbs::OpKind::receive_activation, a.micro_batch, a.slot, false);
-    case action::kind::receive_gradient:
-      return run_op(self, fbs::OpKind::receive_gradient, a.micro_batch, a.slot, false);
-    case action::kind::forward:
-      return run_op(self, st.now->train ? fbs::OpKind::forward : fbs::OpKind::evaluate,
-                    a.micro_batch, a.slot, false);
-    case action::kind::backward:
-      return run_op(self, fbs::OpKind::backward, a.micro_batch, a.slot,
-                    a.micro_batch + 1 == st.micro_batches);
-    case action::kind::finish:
-      if (st.now->batch == st.now->last_batch) return finish(self);
-      st.now->batch_over = true;
-      return;
-  }
+  if (a.what != op_kind::update)
+    return run_op(self, static_cast<fbs::OpKind>(a.what), a.micro_batch, a.slot,
+                  a.what == op_kind::backward && a.micro_batch + 1 == st.micro_batches);
+  if (st.now->batch == st.now->last_batch) return finish(self);
+  st.now->batch_over = true;
 }
 
 /// Whom the schedule waits for, on the board: nobody, or one of the neighbours.
@@ -222,7 +205,7 @@ void tell_wait(stage_pointer self) {
   if (!st.now || !st.now->policy) return;
   const auto next = st.now->policy->awaited();
   if (!next) return;
-  const bool forward = next->kind == op_kind::forward;
+  const bool forward = next->kind != op_kind::backward;
   st.neighbour_wait =
       self->card().begin_wait(fmt::format("stage/{}", forward ? st.previous_rank : st.next_rank),
                               fmt::format("the {} of micro-batch {}",

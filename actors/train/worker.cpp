@@ -200,20 +200,21 @@ msg<fbs::OpDone> op_done(worker_pointer self, const msg<fbs::RunOp>& m) {
 
 /// Why an operation cannot be done: what it names is not there.
 std::optional<error> not_there(const worker_state& st, const fbs::RunOp& m) {
-  using kind = fbs::OpKind;
   const auto& o = st.options;
   const auto lacks = [](std::string what) { return error{errc::bad_data, std::move(what)}; };
+  if (m.kind() > fbs::OpKind::MAX)
+    return lacks(fmt::format("no operation {}", static_cast<int>(m.kind())));
+  const auto& facts = facts_of(static_cast<op_kind>(m.kind()));
   if (m.slot() >= static_cast<uint32_t>(o.shape.slots))
     return lacks(fmt::format("no slot {}", m.slot()));
   if (m.micro_batch() >= o.rows() / o.shape.micro_batch)
     return lacks(fmt::format("no micro-batch {}", m.micro_batch()));
   if (m.batch_slot() >= st.batch_slots)
     return lacks(fmt::format("no batch slot {}", m.batch_slot()));
-  const bool reads = m.kind() == kind::forward || m.kind() == kind::evaluate;
-  if (reads && m.batch_slot() < 0 && o.at.reads_tokens())
+  if (facts.reads_tokens && m.batch_slot() < 0 && o.at.reads_tokens())
     return lacks("no batch slot, which the first and the last stage need");
-  if ((m.kind() == kind::receive_activation && o.at.first()) ||
-      (m.kind() == kind::receive_gradient && o.at.last()))
+  if ((facts.with == op_partner::previous && o.at.first()) ||
+      (facts.with == op_partner::next && o.at.last()))
     return lacks("no neighbour to receive from");
   return std::nullopt;
 }
@@ -222,39 +223,15 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
   auto& st = self->state;
   if (!st.built) return not_built();
   if (auto why = not_there(st, *m)) return to_caf(*why);
-  const int micro_batch = static_cast<int>(m->micro_batch());
-  const int slot = static_cast<int>(m->slot());
-  const auto later = [&] {
-    auto rp = self->make_response_promise<msg<fbs::OpDone>>();
-    return std::pair{rp, answer(self, rp, [self, m] { return op_done(self, m); })};
-  };
-  switch (m->kind()) {
-    case fbs::OpKind::begin:
-      st.engine->begin_step();
-      return op_done(self, m);
-    case fbs::OpKind::receive_activation:
-      st.engine->receive_activation(micro_batch, slot);
-      return op_done(self, m);
-    case fbs::OpKind::receive_gradient:
-      st.engine->receive_gradient(micro_batch, slot);
-      return op_done(self, m);
-    case fbs::OpKind::forward: {
-      auto [rp, done] = later();
-      st.engine->forward(micro_batch, slot, m->batch_slot(), std::move(done));
-      return rp;
-    }
-    case fbs::OpKind::backward: {
-      auto [rp, done] = later();
-      st.engine->backward(micro_batch, slot, m->last(), std::move(done));
-      return rp;
-    }
-    case fbs::OpKind::evaluate: {
-      auto [rp, done] = later();
-      st.engine->evaluate(micro_batch, slot, m->batch_slot(), std::move(done));
-      return rp;
-    }
+  const op_order order{static_cast<op_kind>(m->kind()), static_cast<int>(m->micro_batch()),
+                       static_cast<int>(m->slot()), m->batch_slot(), m->last()};
+  if (facts_of(order.kind).releases == op_partner::none) {
+    st.engine->run(order, {});
+    return op_done(self, m);
   }
-  return to_caf({errc::bad_data, fmt::format("no operation {}", static_cast<int>(m->kind()))});
+  auto rp = self->make_response_promise<msg<fbs::OpDone>>();
+  st.engine->run(order, answer(self, rp, [self, m] { return op_done(self, m); }));
+  return rp;
 }
 
 caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::FinishStep>& m) {

@@ -204,7 +204,7 @@ TEST_CASE("worker: what its streams do stands on its card") {
   scripted_worker f;
   f.build();
   REQUIRE(f.script->probe != nullptr);
-  f.script->probe->begin({"forward", 2, 0, 0, 0, -1});
+  f.script->probe->begin({op_kind::forward, 2});
   CHECK(f.status().state == "forward");
   CHECK(f.status().detail == R"({"number":2})");
 }
@@ -318,7 +318,7 @@ TEST_CASE("worker: another BuildStage begins anew: engine, batches and what is b
   CHECK(f.answer<fbs::StageReady>(number).rank == 1);
   CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 0)) ==
         "bad_data: no batch slot 0");
-  CHECK(f.script->probe->begin({"forward", 0, 0, 0, 0, -1}) == 0);
+  CHECK(f.script->probe->begin({op_kind::forward, 0}) == 0);
   CHECK(f.status().state == "forward");
 }
 
@@ -413,8 +413,8 @@ TEST_CASE("worker: operations become calls, and what only enqueues is answered a
     CHECK(done.micro_batch == 3);
   };
   at_once(kind::begin, "begin");
-  at_once(kind::receive_activation, "receive activation 3 in 1");
-  at_once(kind::receive_gradient, "receive gradient 3 in 1");
+  at_once(kind::receive_activation, "receive_activation 3 in 1");
+  at_once(kind::receive_gradient, "receive_gradient 3 in 1");
   const auto later = [&](kind k, bool last, const std::string& call) {
     const auto number = f.run(k, 3, 1, 2, last);
     CHECK(f.script->said() == worker_calls{call});
