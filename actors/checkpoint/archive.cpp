@@ -69,8 +69,7 @@ cp::manifest_head head_of(const archive_options& o, const fbs::CommitCheckpointT
   h.job = job.job.name;
   h.step = votes.step;
   h.epoch = o.epoch;
-  h.layout = {static_cast<uint32_t>(job.parallel.data),
-              static_cast<uint32_t>(job.parallel.pipeline)};
+  h.layout = job.grid();
   h.slot_bytes = train::slot_bytes_of(job);
   h.tokens = votes.tokens;
   h.loss = votes.loss;
@@ -139,28 +138,14 @@ result<fs::path> export_to(const fs::path& folder,
 }
 
 result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
-  const auto data = static_cast<uint32_t>(plan.job.parallel.data);
-  const auto pipeline = static_cast<size_t>(plan.job.parallel.pipeline);
-  std::vector<cp::plan_stage> stages(pipeline);
-  for (const auto& place : plan.ranks) {
-    if (place.data_rank != 0) continue;
-    const train::rank_coordinates at{static_cast<int>(place.rank), 0, static_cast<int>(data),
-                                     static_cast<int>(place.pipeline_rank),
-                                     static_cast<int>(pipeline)};
-    const auto shape = train::options_of(plan.job, plan.model, at, place.layers, 1).shape;
-    stages.at(static_cast<size_t>(place.pipeline_rank)) =
-        gpu::saved_chunks(gpu::stage_chunks(plan.model, shape), static_cast<int>(data));
+  const int data = plan.job.grid().data;
+  std::vector<cp::plan_stage> stages;
+  for (const int rank : plan.ranks.at(0).at.group(group_kind::pipeline).members) {
+    const auto& place = plan.ranks.at(static_cast<size_t>(rank));
+    const auto shape = train::options_of(plan.job, plan.model, place.at, place.layers, 1).shape;
+    stages.push_back(gpu::saved_chunks(gpu::stage_chunks(plan.model, shape), data));
   }
-  auto rank_of = [&plan](uint32_t d, uint32_t p) {
-    for (const auto& place : plan.ranks)
-      if (place.data_rank == d && place.pipeline_rank == p)
-        return static_cast<uint32_t>(place.rank);
-    return static_cast<uint32_t>(plan.ranks.size());
-  };
-  cp::save_options how;
-  how.data_ranks = data;
-  how.rank_of = rank_of;
-  return cp::plan_save(stages, how);
+  return cp::plan_save(stages, {data});
 }
 
 result<fs::path> commit(io::disk& d, const archive_options& options,

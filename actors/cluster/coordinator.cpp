@@ -116,20 +116,16 @@ result<train::device_choice> devices_of(const coordinator_state& st) {
   return train::choose_devices(st.options.plan.job.cluster.device, nodes, node_of);
 }
 
-bool needs_tokens(const coordinator_state& st, const train::rank_place& r) {
-  return r.pipeline_rank == 0 || r.pipeline_rank + 1 == st.options.plan.job.parallel.pipeline;
-}
-
 /// The loaders of the hosts and the ranks each serves: the first node of a host that needs tokens
 /// runs it.
 std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& st) {
   std::map<std::string, uint32_t> node_of_host;
   std::map<uint32_t, std::vector<uint32_t>> out;
   for (const auto& r : st.options.plan.ranks) {
-    if (!needs_tokens(st, r)) continue;
+    if (!r.at.reads_tokens()) continue;
     const auto node = static_cast<uint32_t>(r.node);
     const auto leader = node_of_host.emplace(host_key(st.members.at(node)), node).first->second;
-    out[leader].push_back(static_cast<uint32_t>(r.rank));
+    out[leader].push_back(static_cast<uint32_t>(r.at.rank));
   }
   return out;
 }
@@ -205,21 +201,21 @@ msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t node, bool loader
   const auto& plan = st.options.plan;
   return make_msg<fbs::Assign>(context(self), [&](fbs::AssignT& a) {
     a.loader = loader;
-    a.data_ranks = static_cast<uint32_t>(plan.job.parallel.data);
-    a.pipeline_ranks = static_cast<uint32_t>(plan.job.parallel.pipeline);
+    a.data_ranks = static_cast<uint32_t>(plan.job.grid().data);
+    a.pipeline_ranks = static_cast<uint32_t>(plan.job.grid().pipeline);
     for (const auto& r : plan.ranks) {
       const auto& m = st.members.at(static_cast<uint32_t>(r.node));
       a.peers.push_back(std::make_unique<fbs::PeerT>());
-      a.peers.back()->rank = static_cast<uint32_t>(r.rank);
+      a.peers.back()->rank = static_cast<uint32_t>(r.at.rank);
       a.peers.back()->node = m.name;
       a.peers.back()->host = m.hello.host;
       a.peers.back()->port = m.hello.port;
       if (static_cast<uint32_t>(r.node) != node) continue;
       a.ranks.push_back(std::make_unique<fbs::RankAssignmentT>());
       auto& out = *a.ranks.back();
-      out.rank = static_cast<uint32_t>(r.rank);
-      out.data_rank = static_cast<uint32_t>(r.data_rank);
-      out.pipeline_rank = static_cast<uint32_t>(r.pipeline_rank);
+      out.rank = static_cast<uint32_t>(r.at.rank);
+      out.data_rank = static_cast<uint32_t>(r.at.place().data);
+      out.pipeline_rank = static_cast<uint32_t>(r.at.place().pipeline);
       out.first_layer = static_cast<uint32_t>(r.layers.first);
       out.last_layer = static_cast<uint32_t>(r.layers.last);
       out.threads = static_cast<uint32_t>(threads_of(st, m));

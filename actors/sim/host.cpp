@@ -12,47 +12,28 @@ namespace troupe::sim {
 
 namespace {
 
-/// A group of a rank, as the real engine's: its own rank in it and the number of members.
-struct simulated_group {
-  char kind = 0;        ///< of "data" or "pipe"
-  uint32_t number = 0;  ///< which of its kind
-  uint32_t rank = 0, size = 0;
-
-  std::string name() const { return fmt::format("{}/{}", kind == 'd' ? "data" : "pipe", number); }
-};
-
-std::vector<simulated_group> groups_of(const train::rank_coordinates& at) {
-  const auto number = [](int n) { return static_cast<uint32_t>(n); };
-  std::vector<simulated_group> out;
-  if (at.data_ranks > 1)
-    out.push_back({'d', number(at.pipeline_rank), number(at.data_rank), number(at.data_ranks)});
-  if (at.pipeline_ranks > 1)
-    out.push_back({'p', number(at.data_rank), number(at.pipeline_rank), number(at.pipeline_ranks)});
-  return out;
-}
-
 /// As long as one of Gloo's (gpu/collective/gloo.cpp) and unlike any other; nothing for oneself.
-std::string address_of(const simulated_group& g, uint32_t from, uint32_t to) {
+std::string address_of(const rank_group& g, int from, int to) {
   if (from == to) return {};
   std::string out(14, '\0');
-  const uint32_t words[] = {static_cast<uint32_t>(g.kind) << 24 | g.number, from, to};
+  const int words[] = {g.name().front() << 24 | g.number, from, to};
   std::memcpy(out.data(), words, sizeof(words));
   return out;
 }
 
 /// Finds the others only where the tables hold what each of them made for this rank.
-status can_connect(const train::rank_coordinates& at, const train::engine::group_tables& tables) {
-  for (const auto& g : groups_of(at)) {
+status can_connect(const grid_rank& at, const train::engine::group_tables& tables) {
+  for (const auto& g : at.groups(false)) {
     const auto name = g.name();
     const auto found = std::find_if(tables.begin(), tables.end(),
                                     [&](const auto& table) { return table.first == name; });
     if (found == tables.end())
       return error{errc::bad_data, fmt::format("no addresses for {}", name)};
     const auto& offered = found->second;
-    if (offered.size() != g.size)
+    if (offered.size() != g.members.size())
       return error{errc::bad_data, fmt::format("{} addresses for {}", offered.size(), name)};
-    for (uint32_t from = 0; from < g.size; ++from)
-      if (offered[from] != address_of(g, from, g.rank))
+    for (int from = 0; from < g.size(); ++from)
+      if (offered[static_cast<size_t>(from)] != address_of(g, from, g.rank))
         return error{errc::bad_data, fmt::format("{}: not what rank {} offers", name, from)};
   }
   return {};
@@ -65,8 +46,7 @@ class timed_engine final : public train::engine {
       : room_(room), ranks_(room->ranks), node_(node), at_(o.at) {
     head_.job = o.job;
     head_.epoch = o.epoch;
-    head_.layout = {static_cast<uint32_t>(at_.data_ranks),
-                    static_cast<uint32_t>(at_.pipeline_ranks)};
+    head_.layout = at_.grid;
     head_.slot_bytes = o.checkpoint_slot_bytes;
     room_->draw_of(rank()).stops(now());  // what it did for the engine before this one
   }
@@ -88,9 +68,9 @@ class timed_engine final : public train::engine {
 
   result<std::vector<train::group_offer>> open_groups(const std::string&) override {
     std::vector<train::group_offer> out;
-    for (const auto& g : groups_of(at_)) {
-      out.push_back({g.name(), static_cast<int>(g.rank), static_cast<int>(g.size), {}});
-      for (uint32_t to = 0; to < g.size; ++to)
+    for (const auto& g : at_.groups(false)) {
+      out.push_back({g.name(), g.rank, g.size(), {}});
+      for (int to = 0; to < g.size(); ++to)
         out.back().addresses.push_back(address_of(g, g.rank, to));
     }
     return out;
@@ -100,17 +80,13 @@ class timed_engine final : public train::engine {
     work(1'000'000, room_->draw.other_w, std::move(done));
   }
 
-  void begin_step() override { forward_ms_ = backward_ms_ = 0; }
-  void receive_activation(int, int) override {}
-  void receive_gradient(int, int) override {}
-  void forward(int, int, int64_t, completion done) override {
-    operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
-  }
-  void backward(int, int, bool, completion done) override {
-    operate(room_->times.backward_ns, room_->draw.backward_w, backward_ms_, std::move(done));
-  }
-  void evaluate(int, int, int64_t, completion done) override {
-    operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
+  void run(const train::op_order& order, completion done) override {
+    const auto releases = train::facts_of(order.kind).releases;
+    if (order.kind == train::op_kind::begin) forward_ms_ = backward_ms_ = 0;
+    if (releases == train::op_partner::next)
+      operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
+    if (releases == train::op_partner::previous)
+      operate(room_->times.backward_ns, room_->draw.backward_w, backward_ms_, std::move(done));
   }
   void update(int64_t step, double lr, outcome_completion done) override;
   void finish_evaluation(outcome_completion done) override;
@@ -181,7 +157,7 @@ class timed_engine final : public train::engine {
   machine_room* room_;
   std::shared_ptr<gang> ranks_;
   int node_;
-  train::rank_coordinates at_;
+  grid_rank at_;
   io::checkpoint::manifest_head head_;  ///< of what it saves
   std::shared_ptr<int> alive_ = std::make_shared<int>();
   int64_t busy_until_ns_ = 0;

@@ -207,7 +207,7 @@ class simulation {
   std::shared_ptr<cluster::host> host_of(int n) {
     std::vector<uint32_t> ranks;
     for (const auto& r : plan_.ranks)
-      if (r.node + 1 == n) ranks.push_back(static_cast<uint32_t>(r.rank));
+      if (r.node + 1 == n) ranks.push_back(static_cast<uint32_t>(r.at.rank));
     return make_host(&room_, n, std::move(ranks), fmt::format("{}-{}", n, life_));
   }
 

@@ -2,12 +2,12 @@
 #include "actors/trace/critical_path.hpp"
 
 #include <algorithm>
-#include <array>
 #include <unordered_map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/train/operations.hpp"
 #include "messages/message_list.hpp"
 
 namespace troupe::trace {
@@ -19,38 +19,13 @@ std::string_view to_string(segment_kind kind) noexcept {
 }
 
 segment_kind kind_of_work(std::string_view name) noexcept {
-  for (const std::string_view stem : {"send_", "receive_", "all_", "reduce"})
-    if (name.starts_with(stem)) return segment_kind::transfer;
-  for (const std::string_view stem : {"save", "capture", "load", "read", "write", "flush", "sync"})
-    if (name.starts_with(stem)) return segment_kind::file;
-  return segment_kind::device;
+  const auto* facts = train::operation_named(name);
+  if (facts == nullptr || facts->resource == train::op_resource::device)
+    return segment_kind::device;
+  return facts->resource == train::op_resource::file ? segment_kind::file : segment_kind::transfer;
 }
 
 namespace {
-
-/// Work that another work of the same actor must be preceded by: the first of the pair needs the
-/// second. Empty number: of the same micro-batch.
-struct need {
-  std::string_view work, needed;
-  bool any_number;
-};
-constexpr std::array needs{
-    need{"forward", "receive_activation", false},
-    need{"evaluate", "receive_activation", false},
-    need{"backward", "receive_gradient", false},
-    need{"send_activation", "forward", false},
-    need{"send_activation", "evaluate", false},
-    need{"send_gradient", "backward", false},
-    need{"reduce_scatter", "backward", true},
-    need{"norm", "reduce_scatter", true},
-    need{"all_reduce", "norm", true},
-    need{"update", "all_reduce", true},
-    need{"all_gather_norms", "measure", true},
-    need{"update", "all_gather_norms", true},
-    need{"all_gather", "update", true},
-    need{"forward", "all_gather", true},
-    need{"evaluate", "all_gather", true},
-};
 
 /// The end of a queue on a device is told apart from chance only when it comes this much later than
 /// all that is known to be needed.
@@ -245,17 +220,18 @@ class walker {
   /// The last to come of all that the work is known to need.
   release needed_by(uint32_t index) const {
     const auto& w = t_.event(index);
-    const auto& name = t_.name(w);
     release best;
     for (const auto i : t_.with_span(w.record.parent))  // the message that asked for it
       if (const auto& h = t_.event(i);
           !h.is_work() && h.actor == w.actor && h.begin_ns <= w.begin_ns)
         consider(best, i, std::min(h.end_ns, w.begin_ns));
-    for (const auto& n : needs)
-      if (n.work == name) consider_own(index, n, best);
-    if (name.starts_with("receive_"))
-      consider_other_end(index, "send_" + name.substr(std::string_view("receive_").size()), best);
-    if (name.starts_with("all_") || name == "reduce_scatter") consider_members(index, best);
+    const auto* facts = train::operation_named(t_.name(w));
+    if (facts == nullptr) return best;
+    for (const auto& n : facts->needs)
+      if (n.what != train::op_kind::count) consider_own(index, n, best);
+    if (facts->other_end != train::op_kind::count)
+      consider_other_end(index, train::facts_of(facts->other_end).name, best);
+    if (facts->with == train::op_partner::replicas) consider_members(index, best);
     return best;
   }
 
@@ -272,13 +248,12 @@ class walker {
     }
   }
 
-  void consider_own(uint32_t index, const need& n, release& best) const {
+  void consider_own(uint32_t index, const train::op_need& n, release& best) const {
     const auto& w = t_.event(index);
     earlier_work(w.actor, at_ns_, [&](uint32_t i, const timeline_event& p) {
-      if (i == index || t_.name(p) != n.needed) return;
-      if (!n.any_number && p.record.sender != w.record.sender) return;
-      // What these make goes out in parts while they still go on.
-      if (n.any_number && (n.needed == "backward" || n.needed == "update"))
+      if (i == index || t_.name(p) != train::facts_of(n.what).name) return;
+      if (n.same_number && p.record.sender != w.record.sender) return;
+      if (n.in_parts)
         consider(best, i, std::min(p.end_ns, w.begin_ns));
       else if (p.end_ns <= at_ns_)
         consider(best, i, p.end_ns);
@@ -287,7 +262,7 @@ class walker {
 
   /// The sending of what is received: the one of a neighbour (somebody whose announcement came to
   /// this worker's stage), of the same micro-batch.
-  void consider_other_end(uint32_t index, const std::string& send, release& best) const {
+  void consider_other_end(uint32_t index, std::string_view send, release& best) const {
     const auto& w = t_.event(index);
     for (const auto i : t_.of_trace(step_.span)) {
       const auto& s = t_.event(i);
@@ -373,7 +348,9 @@ class walker {
             segments[j].event == nothing || !t_.event(segments[j].event).is_work())
           continue;
         w.micro_batch = segments[j].number;
-        w.gradient = segments[j].what == "backward" || segments[j].what == "receive_gradient";
+        const auto* facts = train::operation_named(segments[j].what);
+        w.gradient = facts != nullptr && (facts->kind == train::op_kind::backward ||
+                                          facts->kind == train::op_kind::receive_gradient);
       }
       if (w.until_ns <= w.from_ns) continue;
       blame(w);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/trace/filter_policy.hpp"
+#include "io/base/rank_grid.hpp"
 
 namespace troupe::trace {
 
@@ -29,18 +30,14 @@ std::optional<int> rank_of(std::string_view path, std::string_view stem) {
   return rank;
 }
 
-struct coordinates {
-  int data = 0, pipeline = 0;
-};
-
-std::optional<coordinates> coordinates_in(const std::string& detail) {
+std::optional<grid_place> place_in(const std::string& detail) {
   const auto json = nlohmann::json::parse(detail, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   const auto data = json.find("data_rank"), pipeline = json.find("pipeline_rank");
   if (data == json.end() || pipeline == json.end() || !data->is_number_integer() ||
       !pipeline->is_number_integer())
     return std::nullopt;
-  return coordinates{data->get<int>(), pipeline->get<int>()};
+  return grid_place{data->get<int>(), 0, pipeline->get<int>()};
 }
 
 class graph {
@@ -83,7 +80,7 @@ class graph {
     by_path_[a.path].push_back(i);
     if (const auto rank = rank_of(a.path, "stage/")) {
       stages_[*rank] = i;
-      if (const auto place = coordinates_in(a.detail)) places_[*rank] = *place;
+      if (const auto place = place_in(a.detail)) places_[*rank] = *place;
     }
   }
 
@@ -336,7 +333,7 @@ class graph {
   std::vector<actor_place> actors_;
   std::map<std::string, std::vector<size_t>> by_path_;
   std::map<int, size_t> stages_;  // by rank
-  std::map<int, coordinates> places_;
+  std::map<int, grid_place> places_;
   std::vector<wait_edge> edges_;
   std::vector<std::pair<size_t, size_t>> ends_;  // of each edge
   std::vector<std::vector<size_t>> out_edges_, in_edges_;

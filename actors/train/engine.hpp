@@ -17,29 +17,19 @@
 #include <vector>
 
 #include "actors/base/defaults.hpp"
+#include "actors/train/operations.hpp"
 #include "gpu/model/model_config.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::train {
 
-/// Where a rank stands in data x pipeline.
-struct rank_coordinates {
-  int rank = 0;
-  int data_rank = 0;
-  int data_ranks = 1;
-  int pipeline_rank = 0;
-  int pipeline_ranks = 1;
-
-  bool first() const { return pipeline_rank == 0; }
-  bool last() const { return pipeline_rank + 1 == pipeline_ranks; }
-};
-
 /// Everything a rank is made from.
 struct engine_options {
-  rank_coordinates at;
+  grid_rank at;
   gpu::model_config model;
   gpu::stage_shape shape;
   gpu::optimizer_settings optimizer;
@@ -56,6 +46,9 @@ struct engine_options {
   uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
   std::function<void()> on_save_progress = {};
+
+  /// Sequences of a step that this replica reads.
+  int64_t rows() const noexcept { return at.grid.rows_each(batch); }
 };
 
 /// One rank's ends of its groups, for the coordinator to hand round.
@@ -84,11 +77,10 @@ class engine_probe {
 
   /// One operation on one stream.
   struct operation {
-    const char* name;      ///< "forward", "receive_activation"; static
-    int64_t number;        ///< micro-batch or chunk
-    uint64_t span, trace;  ///< of the message it was enqueued for
-    uint64_t bytes;        ///< moved, 0: it computes
-    int peer;              ///< rank it needs for that; -1: none; -2: all of its group
+    op_kind kind;
+    int64_t number;                ///< micro-batch, chunk or step
+    uint64_t bytes = 0;            ///< moved, 0: it computes
+    uint64_t span = 0, trace = 0;  ///< of the message it was enqueued for
   };
   /// `begin` answers with a token that `end` gets back.
   virtual uint64_t begin(const operation& op) = 0;
@@ -133,24 +125,18 @@ class engine {
   /// Batches come from this memory from now on. Errors: as of batch_memory::open.
   virtual status attach(const batch_source& batches) = 0;
 
-  /// Opens this rank's ends of its groups on the address `host`: data/<p>, pipe/<d>, tied/<d>.
+  /// Opens this rank's ends of its groups on the address `host` (grid_rank::groups).
   virtual result<std::vector<group_offer>> open_groups(const std::string& host) = 0;
   virtual void connect_groups(group_tables tables, completion done) = 0;
 
   // -- one step ----------------------------------------------------------------------------------
-  // `slot` is one of shape.slots; `batch_slot` one of the loader's, -1 where the stage needs none.
 
-  virtual void begin_step() = 0;
-  virtual void receive_activation(int micro_batch, int slot) = 0;
-  virtual void receive_gradient(int micro_batch, int slot) = 0;
-  /// `done` runs when the activation is computed; sending it to the next stage is enqueued behind.
-  virtual void forward(int micro_batch, int slot, int64_t batch_slot, completion done) = 0;
-  /// `last`: no more micro-batches follow.
-  virtual void backward(int micro_batch, int slot, bool last, completion done) = 0;
+  /// Enqueues one of the operations that a stage orders. `done` is called for those that release
+  /// others (operations.hpp): when it is computed; sending what was is enqueued behind.
+  virtual void run(const op_order& order, completion done) = 0;
   /// Sums what is left, norm, clip, update. `step` counts from 1.
   virtual void update(int64_t step, double lr, outcome_completion done) = 0;
-  virtual void evaluate(int micro_batch, int slot, int64_t batch_slot, completion done) = 0;
-  /// The loss of the evaluations since begin_step().
+  /// The loss of the evaluations since the step's begin.
   virtual void finish_evaluation(outcome_completion done) = 0;
 
   // -- state -------------------------------------------------------------------------------------

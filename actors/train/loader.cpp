@@ -81,42 +81,44 @@ result<split_feeds> open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& 
   return feeds;
 }
 
-/// Rows of a batch that one data rank reads.
-int64_t rows_a_rank(const config::job& job) {
-  return job.train.batch / job.parallel.data;
+/// Rows of a batch that those of so many data ranks are.
+int64_t rows_of(const config::job& job, const std::vector<uint32_t>& data_ranks) {
+  return job.grid().rows_each(job.train.batch) * static_cast<int64_t>(data_ranks.size());
 }
 
 /// Batch numbers count from 1. Tokens [R,T], then targets [R,T], of the rows of data_ranks.
 void fill(loader_state& st, split_feed& feed, uint64_t number) {
   const int64_t at =
       feed.first_slot + static_cast<int64_t>(number % static_cast<uint64_t>(feed.slots));
-  const auto batch = static_cast<uint64_t>(st.job.train.batch);
-  const int64_t seq = st.job.train.seq_len, share = rows_a_rank(st.job);
-  const int64_t rows = share * static_cast<int64_t>(st.data_ranks.size());
-  int32_t* slot = st.memory->slot(at);
+  const auto batch = st.job.train.batch, seq = st.job.train.seq_len;
+  const int64_t rows = rows_of(st.job, st.data_ranks);
+  int32_t* tokens = st.memory->slot(at);
   std::vector<int32_t> window(static_cast<size_t>(seq) + 1);
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t data_rank = st.data_ranks[static_cast<size_t>(r / share)];
-    const auto row = static_cast<uint32_t>(data_rank * share + r % share);
-    const uint64_t first = feed.held_out
-                               ? feed.order->validation_first_token((number - 1) * batch + row)
-                               : feed.order->train_first_token(number - 1, row);
+  const auto lay_out = [&](uint64_t row) {
+    const uint64_t first =
+        feed.held_out
+            ? feed.order->validation_first_token((number - 1) * static_cast<uint64_t>(batch) + row)
+            : feed.order->train_first_token(number - 1, static_cast<uint32_t>(row));
     feed.tokens->copy(first, window.size(), window.data());
-    std::copy_n(window.data(), seq, slot + r * seq);
-    std::copy_n(window.data() + 1, seq, slot + (rows + r) * seq);
+    std::copy_n(window.data() + 1, seq, tokens + rows * seq);
+    tokens = std::copy_n(window.data(), seq, tokens);
+  };
+  for (const auto data_rank : st.data_ranks) {
+    const auto its = st.job.grid().rows_of(static_cast<int>(data_rank), batch);
+    for (int64_t r = 0; r < its.count; ++r) lay_out(static_cast<uint64_t>(its.first + r));
   }
 }
 
 /// Whose rows those who ask need.
 result<std::vector<uint32_t>> data_ranks_of(const config::job& job,
                                             const std::vector<uint32_t>& consumers) {
-  const auto& p = job.parallel;
+  const auto grid = job.grid();
   std::set<uint32_t> data_ranks;
   for (const auto rank : consumers) {
-    if (rank >= p.data * p.pipeline)
+    if (!grid.holds(rank))
       return error{errc::bad_data,
-                   fmt::format("no rank {} in a job of {} x {}", rank, p.data, p.pipeline)};
-    data_ranks.insert(rank % static_cast<uint32_t>(p.data));
+                   fmt::format("no rank {} in a job of {} x {}", rank, grid.data, grid.pipeline)};
+    data_ranks.insert(static_cast<uint32_t>(grid.place_of(static_cast<int>(rank)).data));
   }
   if (data_ranks.empty()) return error{errc::bad_data, "a loader without a rank that reads"};
   return std::vector(data_ranks.begin(), data_ranks.end());
@@ -150,7 +152,7 @@ caf::result<msg<fbs::LoaderReady>> open(loader_pointer self, const msg<fbs::Open
   auto feeds = open_feeds(self, m, *job);
   if (!feeds) return to_caf(feeds.error());
   begin_feeds(*feeds, consumers, m->first_step() == 0 ? 0 : m->first_step() - 1);
-  const auto rows = rows_a_rank(*job) * static_cast<int64_t>(data_ranks->size());
+  const auto rows = rows_of(*job, *data_ranks);
   auto memory = batch_memory::create(rows, job->train.seq_len, train_slots + validation_slots);
   if (!memory) return to_caf(memory.error());
   for (auto& feed : st.feeds)

@@ -15,14 +15,6 @@ namespace {
 /// Of a process that has joined and does nothing yet, about: its own pages, without libraries.
 constexpr uint64_t process_bytes = uint64_t{16} << 20;
 
-engine_options engine_of(const job_plan& plan, const rank_place& r) {
-  const rank_coordinates at{static_cast<int>(r.rank), static_cast<int>(r.data_rank),
-                            static_cast<int>(plan.job.parallel.data),
-                            static_cast<int>(r.pipeline_rank),
-                            static_cast<int>(plan.job.parallel.pipeline)};
-  return options_of(plan.job, plan.model, at, r.layers, 1);
-}
-
 /// The ring of one rank (gpu::state_saver): room for two shares, as far as the job allows.
 uint64_t ring_of(const gpu::stage_plan& bytes, const engine_options& o) {
   const uint64_t slot = o.checkpoint_slot_bytes;
@@ -32,10 +24,10 @@ uint64_t ring_of(const gpu::stage_plan& bytes, const engine_options& o) {
 }
 
 planned_stage plan_of(const job_plan& plan, const rank_place& r) {
-  const auto o = engine_of(plan, r);
+  const auto o = options_of(plan.job, plan.model, r.at, r.layers, 1);
   const int64_t micro_batches = plan.job.micro_batches();
   planned_stage out;
-  out.pipeline_rank = r.pipeline_rank;
+  out.pipeline_rank = r.at.place().pipeline;
   out.layers = r.layers;
   out.bytes = gpu::plan_stage(plan.model, o.shape);
   for (const auto& chunk : gpu::stage_chunks(plan.model, o.shape)) {
@@ -44,7 +36,7 @@ planned_stage plan_of(const job_plan& plan, const rank_place& r) {
       if (t.shape.size() == 2 && chunk.layer >= 0) out.matrix_elements += t.count;
     }
   }
-  if (o.at.data_ranks > 1) {
+  if (o.at.grid.data > 1) {
     out.reduced_bytes = out.bytes.gradients;
     out.gathered_bytes = out.bytes.weights;
   }
@@ -73,7 +65,7 @@ std::vector<std::pair<memory_change, job_plan>> changes_of(const job_plan& plan)
     change(changed.job);
     out.push_back({{std::move(setting), bytes_with(changed), same}, std::move(changed)});
   };
-  const int64_t rows = plan.job.train.batch / plan.job.parallel.data;
+  const int64_t rows = plan.job.grid().rows_each(plan.job.train.batch);
   for (int64_t b = plan.job.train.micro_batch - 1; b >= 1; --b) {
     if (rows % b != 0) continue;
     add(fmt::format("train.micro_batch={}", b), true,
@@ -93,9 +85,9 @@ std::vector<planned_stage> plan_stages(const job_plan& plan) {
   std::vector<planned_stage> out;
   for (const auto& r : plan.ranks) {
     // Ranks of a stage are neighbours (PLC-1).
-    const bool known = !out.empty() && out.back().pipeline_rank == r.pipeline_rank;
+    const bool known = !out.empty() && out.back().pipeline_rank == r.at.place().pipeline;
     auto& stage = known ? out.back() : out.emplace_back(plan_of(plan, r));
-    stage.ranks.push_back(r.rank);
+    stage.ranks.push_back(r.at.rank);
   }
   return out;
 }

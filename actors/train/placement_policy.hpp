@@ -4,9 +4,7 @@
 // anything starts and every process agrees about it.
 //
 // Invariants
-//   PLC-1  Every (data, pipeline) coordinate has one rank; rank = pipeline * data_ranks + data,
-//     so that replicas of a stage, which exchange the most bytes, are neighbours (MegaScale
-//     §3.2).
+//   PLC-1  Every place of the grid has one rank, by the grid's numbers (io/base/rank_grid.hpp).
 //   PLC-2  Stages hold contiguous, non-empty ranges of layers that cover the model; the largest
 //     cost is minimal.
 //   PLC-3  Nodes take ranks in order, each as many as it has workers.
@@ -16,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::train {
@@ -27,11 +26,9 @@ struct layer_range {
   bool operator==(const layer_range&) const = default;
 };
 
-/// One rank's place.
+/// One rank, where it computes and what.
 struct rank_place {
-  int64_t rank;
-  int64_t data_rank;
-  int64_t pipeline_rank;
+  grid_rank at;
   int64_t node;  ///< index into the list of nodes
   layer_range layers;
 };
@@ -39,11 +36,11 @@ struct rank_place {
 /// What place_ranks needs to know.
 struct cluster_shape {
   std::vector<int64_t> workers;  ///< per node
-  int64_t data_ranks = 1;
+  rank_grid grid;
   std::vector<layer_range> stages;  ///< layers of each pipeline stage (gpu::split_stages)
 };
 
-/// All ranks in order (PLC-1, PLC-3). bad_config unless the workers are exactly data x pipeline.
+/// All ranks in order (PLC-1, PLC-3). bad_config unless the workers are exactly the grid's ranks.
 result<std::vector<rank_place>> place_ranks(const cluster_shape& shape);
 
 }  // namespace troupe::train

@@ -146,7 +146,7 @@ result<job_plan> make_plan(const config::job& job) {
                  "every stage needs a layer: lower parallel.pipeline"};
   cluster_shape shape;
   for (const auto& node : job.cluster.node) shape.workers.push_back(node.workers);
-  shape.data_ranks = job.parallel.data;
+  shape.grid = job.grid();
   for (const auto& s : gpu::split_stages(model, job.parallel.pipeline, job.train.seq_len))
     shape.stages.push_back({s.first_layer, s.last_layer});
   TROUPE_TRY(ranks, place_ranks(shape));
@@ -155,7 +155,7 @@ result<job_plan> make_plan(const config::job& job) {
 }
 
 engine_options options_of(const config::job& job, const gpu::model_config& model,
-                          const rank_coordinates& at, layer_range layers, int threads) {
+                          const grid_rank& at, layer_range layers, int threads) {
   engine_options o;
   o.at = at;
   o.model = model;
@@ -173,11 +173,11 @@ engine_options options_of(const config::job& job, const gpu::model_config& model
   s.has_head = at.last();
   s.micro_batch = job.train.micro_batch;
   s.seq = job.train.seq_len;
-  s.slots =
-      slots_needed(at.pipeline_rank, at.pipeline_ranks, static_cast<int>(job.micro_batches()));
+  const auto place = at.place();
+  s.slots = slots_needed(place.pipeline, at.grid.pipeline, static_cast<int>(job.micro_batches()));
   s.compute = job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
   s.recompute = job.model.recompute;
-  s.replica = {at.data_rank, at.data_ranks};
+  s.replica = {place.data, at.grid.data};
   if (job.train.stochastic_rounding) s.rounding_seed = o.seed;
   s.decay = job.train.decay == config::decay_scope::all ? gpu::decay_scope::all
                                                         : gpu::decay_scope::matrices;

@@ -32,7 +32,7 @@ result<job_plan> make_plan(const config::job& job);
 
 /// The options of one rank's engine, all but its epoch.
 engine_options options_of(const config::job& job, const gpu::model_config& model,
-                          const rank_coordinates& at, layer_range layers, int threads);
+                          const grid_rank& at, layer_range layers, int threads);
 
 /// Bytes of a slot of this job's checkpoints: the same on all ranks.
 uint32_t slot_bytes_of(const config::job& job);

@@ -25,21 +25,25 @@ int64_t as_ns(double ms) {
 
 std::vector<std::string> card_probe::peers_of(const operation& op) const {
   std::vector<std::string> out;
-  if (op.peer >= 0) out.push_back(fmt::format("worker/{}", op.peer));
-  if (op.peer == -2)  // the replicas of this stage
-    for (int d = 0; d < at_.data_ranks; ++d)
-      if (d != at_.data_rank)
-        out.push_back(fmt::format("worker/{}", at_.pipeline_rank * at_.data_ranks + d));
+  const auto add = [&](int rank) {
+    if (rank != at_.rank) out.push_back(fmt::format("worker/{}", rank));
+  };
+  const auto with = facts_of(op.kind).with;
+  if (with == op_partner::previous) add(at_.previous().value_or(at_.rank));
+  if (with == op_partner::next) add(at_.next().value_or(at_.rank));
+  if (with == op_partner::replicas)
+    for (const int other : at_.group(group_kind::data).members) add(other);
   return out;
 }
 
 uint64_t card_probe::begin(const operation& op) {
   const auto now = stream_now_ns();
-  if (op.peer == -1) {
-    card_.publish(op.name, fmt::format(R"({{"number":{}}})", op.number), now);
+  const auto& facts = facts_of(op.kind);
+  if (facts.with == op_partner::none) {
+    card_.publish(facts.name.data(), fmt::format(R"({{"number":{}}})", op.number), now);
     return 0;
   }
-  return card_.begin_waits(peers_of(op), fmt::format("{} {}", op.name, op.number), now);
+  return card_.begin_waits(peers_of(op), fmt::format("{} {}", facts.name, op.number), now);
 }
 
 void card_probe::end(const operation& op, uint64_t token, double begin_ms, double end_ms) {
@@ -48,7 +52,7 @@ void card_probe::end(const operation& op, uint64_t token, double begin_ms, doubl
   else
     card_.publish("ready", "", stream_now_ns());
   work_note w;
-  w.name = work_name(op.name);
+  w.name = work_name(facts_of(op.kind).name);
   w.actor = card_.number();
   w.parent = op.span;
   w.trace = op.trace;

@@ -10,7 +10,7 @@ namespace troupe::train {
 /// Writes to the card of one worker, which must outlive it.
 class card_probe : public engine_probe {
  public:
-  card_probe(actor_card& card, rank_coordinates at) : card_(card), at_(at) {}
+  card_probe(actor_card& card, const grid_rank& at) : card_(card), at_(at) {}
 
   uint64_t begin(const operation& op) override;
   void end(const operation& op, uint64_t token, double begin_ms, double end_ms) override;
@@ -19,7 +19,7 @@ class card_probe : public engine_probe {
   std::vector<std::string> peers_of(const operation& op) const;
 
   actor_card& card_;
-  rank_coordinates at_;
+  grid_rank at_;
 };
 
 }  // namespace troupe::train

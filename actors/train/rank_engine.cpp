@@ -19,11 +19,9 @@ namespace {
 
 /// Point-to-point tags: activations even, gradients odd; a stage pair never has two of one tag in
 /// flight.
-constexpr uint64_t activation_tag(int micro_batch) {
-  return 2 * static_cast<uint64_t>(micro_batch);
-}
-constexpr uint64_t gradient_tag(int micro_batch) {
-  return 2 * static_cast<uint64_t>(micro_batch) + 1;
+constexpr uint64_t tag_of(op_kind kind, int micro_batch) {
+  const bool gradient = facts_of(kind).stream >= op_stream::backward_in;
+  return 2 * static_cast<uint64_t>(micro_batch) + (gradient ? 1 : 0);
 }
 
 double now_ms() {
@@ -56,7 +54,7 @@ status rank_engine::make_streams() {
   TROUPE_CHECK(open(compute_, "compute", options_.threads));
   TROUPE_CHECK(open(data_, "data-parallel", 1));
   TROUPE_CHECK(open(files_, "files", 1));
-  if (options_.at.pipeline_ranks > 1) {
+  if (options_.at.grid.pipeline > 1) {
     const std::array names{"fwd-recv", "fwd-send", "bwd-recv", "bwd-send"};
     for (size_t i = 0; i < lanes_.size(); ++i) TROUPE_CHECK(open(lanes_[i], names[i], 1));
   }
@@ -98,19 +96,17 @@ void rank_engine::build(completion done) {
 }
 
 gpu::saver_options rank_engine::saver_options() {
-  const auto& at = options_.at;
   gpu::saver_options o;
   o.job = options_.job;
   o.epoch = options_.epoch;
-  o.layout = {static_cast<uint32_t>(at.data_ranks), static_cast<uint32_t>(at.pipeline_ranks)};
-  o.rank = static_cast<uint32_t>(at.rank);
+  o.at = options_.at;
   o.folder = options_.checkpoint_folder;
   o.slot_bytes = options_.checkpoint_slot_bytes;
   o.ring_bytes = options_.checkpoint_ring_bytes;
   o.progressed = options_.on_save_progress;
   o.around = [this](gpu::stream& s, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
-    probed(s, {"capture", chunk, 0, 0, bytes, -1}, enqueue);
+    probed(s, {op_kind::capture, chunk, bytes}, enqueue);
   };
   return o;
 }
@@ -149,38 +145,31 @@ status rank_engine::attach(const batch_source& from) {
 }
 
 result<std::vector<group_offer>> rank_engine::open_groups(const std::string& host) {
-  const auto& at = options_.at;
-  std::vector<group_offer> wanted;
-  if (at.data_ranks > 1)
-    wanted.push_back({fmt::format("data/{}", at.pipeline_rank), at.data_rank, at.data_ranks, {}});
-  if (at.pipeline_ranks > 1)
-    wanted.push_back(
-        {fmt::format("pipe/{}", at.data_rank), at.pipeline_rank, at.pipeline_ranks, {}});
-  if (options_.model.tied && at.pipeline_ranks > 1 && (at.first() || at.last()))
-    wanted.push_back({fmt::format("tied/{}", at.data_rank), at.first() ? 0 : 1, 2, {}});
+  std::vector<group_offer> out;
   const auto patience = options_.group_timeout;
-  for (auto& offer : wanted) {
+  for (auto& g : options_.at.groups(options_.model.tied)) {
     TROUPE_TRY(group, gpu::open_group(*device_,
-                                      {offer.name, offer.rank, offer.size, host, patience,
-                                       offer.name.starts_with("pipe/"), patience},
+                                      {g.name(), g.rank, g.size(), host, patience,
+                                       g.kind == group_kind::pipeline, patience},
                                       {options_.shared_devices}));
-    offer.addresses = group->addresses();
-    pending_.emplace_back(offer.name, std::move(group));
+    out.push_back({g.name(), g.rank, g.size(), group->addresses()});
+    pending_.emplace_back(std::move(g), std::move(group));
   }
-  return wanted;
+  return out;
 }
 
 void rank_engine::connect_groups(group_tables tables, completion done) {
   auto connect = [this, tables = std::move(tables)]() -> status {
-    for (auto& [name, group] : pending_) {
-      const auto table = std::find_if(tables.begin(), tables.end(),
-                                      [&name = name](const auto& t) { return t.first == name; });
+    for (auto& [which, group] : pending_) {
+      const auto table =
+          std::find_if(tables.begin(), tables.end(),
+                       [name = which.name()](const auto& t) { return t.first == name; });
       if (table == tables.end())
-        return error{errc::bad_data, fmt::format("no addresses for group {}", name)};
+        return error{errc::bad_data, fmt::format("no addresses for group {}", which.name())};
       TROUPE_TRY(connected, group->connect(table->second));
-      auto& into = name.starts_with("data/")   ? replicas_
-                   : name.starts_with("pipe/") ? pipeline_
-                                               : tied_;
+      auto& into = which.kind == group_kind::data       ? replicas_
+                   : which.kind == group_kind::pipeline ? pipeline_
+                                                        : tied_;
       into = std::move(connected);
     }
     pending_.clear();
@@ -217,6 +206,11 @@ void rank_engine::stamp(double* add_to_ms) {
   });
 }
 
+/// On the operation's own stream.
+void rank_engine::probed(engine_probe::operation op, const std::function<void()>& enqueue) {
+  probed(stream_of(op.kind), op, enqueue);
+}
+
 /// Enqueues something between two notes of its stream: how the probe sees device and links. The
 /// token passes from one note to the other by the stream's order.
 void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
@@ -238,78 +232,92 @@ void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
       [probe = probe_, op, n](const status&) { probe->end(op, n->token, n->begin_ms, now_ms()); });
 }
 
-/// The rank of a stage of this replica.
-int rank_engine::rank_at(int pipeline_rank) const {
-  return pipeline_rank * options_.at.data_ranks + options_.at.data_rank;
+gpu::stream& rank_engine::stream_of(op_kind kind) {
+  const auto stream = facts_of(kind).stream;
+  if (stream >= first_lane)
+    return *lanes_[static_cast<size_t>(stream) - static_cast<size_t>(first_lane)];
+  return stream == op_stream::data_parallel ? *data_
+         : stream == op_stream::files       ? *files_
+                                            : *compute_;
 }
 
-void rank_engine::receive_activation(int micro_batch, int slot) {
-  auto& events = slots_[static_cast<size_t>(slot)];
-  auto& in = stream_of(lane::activation_in);
-  in.wait(events.freed);
-  const int from = options_.at.pipeline_rank - 1;
-  probed(in, {"receive_activation", micro_batch, 0, 0, model_->boundary_bytes(), rank_at(from)},
-         [&] {
-           pipeline_->receive(in, model_->input(slot), model_->boundary_bytes(), from,
-                              activation_tag(micro_batch));
-         });
-  watch(in);
-  events.activation_received = in.record();
+/// Whom a transfer is with: in the pipeline's group a stage's number is its rank.
+int rank_engine::peer_of(op_kind kind) const {
+  const auto& at = options_.at;
+  const auto rank = facts_of(kind).with == op_partner::previous ? at.previous() : at.next();
+  return at.grid.place_of(rank.value()).pipeline;
 }
 
-void rank_engine::receive_gradient(int micro_batch, int slot) {
-  auto& events = slots_[static_cast<size_t>(slot)];
-  auto& in = stream_of(lane::gradient_in);
+void rank_engine::run(const op_order& order, completion done) {
+  switch (order.kind) {
+    case op_kind::begin:
+      return begin_step();
+    case op_kind::receive_activation:
+    case op_kind::receive_gradient:
+      return receive(order);
+    case op_kind::forward:
+      return forward(order, std::move(done));
+    case op_kind::backward:
+      return backward(order, std::move(done));
+    case op_kind::evaluate:
+      return evaluate(order, std::move(done));
+    default:
+      return;  // nobody orders what the engine does by itself
+  }
+}
+
+void rank_engine::receive(const op_order& o) {
+  auto& events = slots_[static_cast<size_t>(o.slot)];
+  const bool activation = o.kind == op_kind::receive_activation;
+  auto& in = stream_of(o.kind);
   in.wait(events.freed);
-  const int from = options_.at.pipeline_rank + 1;
-  probed(in, {"receive_gradient", micro_batch, 0, 0, model_->boundary_bytes(), rank_at(from)}, [&] {
-    pipeline_->receive(in, model_->output_grad(slot), model_->boundary_bytes(), from,
-                       gradient_tag(micro_batch));
+  void* into = activation ? model_->input(o.slot) : model_->output_grad(o.slot);
+  probed({o.kind, o.micro_batch, model_->boundary_bytes()}, [&] {
+    pipeline_->receive(in, into, model_->boundary_bytes(), peer_of(o.kind),
+                       tag_of(o.kind, o.micro_batch));
   });
   watch(in);
-  events.gradient_received = in.record();
+  (activation ? events.activation_received : events.gradient_received) = in.record();
 }
 
-void rank_engine::send(lane l, const void* data, int peer, uint64_t tag, gpu::event_ptr& sent) {
-  auto& out = stream_of(l);
+void rank_engine::send(op_kind kind, const void* data, int micro_batch, gpu::event_ptr& sent) {
+  auto& out = stream_of(kind);
   out.wait(compute_->record());
-  const char* name = l == lane::activation_out ? "send_activation" : "send_gradient";
-  probed(out, {name, static_cast<int64_t>(tag / 2), 0, 0, model_->boundary_bytes(), rank_at(peer)},
-         [&] { pipeline_->send(out, data, model_->boundary_bytes(), peer, tag); });
+  probed({kind, micro_batch, model_->boundary_bytes()}, [&] {
+    pipeline_->send(out, data, model_->boundary_bytes(), peer_of(kind), tag_of(kind, micro_batch));
+  });
   watch(out);
   sent = out.record();
 }
 
-void rank_engine::forward(int micro_batch, int slot, int64_t batch_slot, completion done) {
-  auto& events = slots_[static_cast<size_t>(slot)];
+void rank_engine::forward(const op_order& o, completion done) {
+  auto& events = slots_[static_cast<size_t>(o.slot)];
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);  // ENG-3
-  const auto rows = rows_of(micro_batch, batch_slot);
+  const auto rows = rows_of(o.micro_batch, o.batch_slot);
   stamp(nullptr);
-  probed(*compute_, {"forward", micro_batch, 0, 0, 0, -1},
-         [&] { model_->forward(*compute_, slot, rows.tokens, rows.targets, gradient_scale()); });
+  probed({op_kind::forward, o.micro_batch},
+         [&] { model_->forward(*compute_, o.slot, rows.tokens, rows.targets, gradient_scale()); });
   stamp(&outcome_.forward_ms);
   compute_->notify(guarded(std::move(done)));
   if (!options_.at.last())
-    send(lane::activation_out, model_->output(slot), options_.at.pipeline_rank + 1,
-         activation_tag(micro_batch), events.output_sent);
+    send(op_kind::send_activation, model_->output(o.slot), o.micro_batch, events.output_sent);
 }
 
-void rank_engine::backward(int micro_batch, int slot, bool last, completion done) {
-  auto& events = slots_[static_cast<size_t>(slot)];
+/// Chunks are summed over replicas as they complete (ENG-2).
+void rank_engine::backward(const op_order& o, completion done) {
+  auto& events = slots_[static_cast<size_t>(o.slot)];
   compute_->wait(events.gradient_received);
   compute_->wait(events.input_grad_sent);  // ENG-3
   stamp(nullptr);
   gpu::stage_model::chunk_done sum;
-  if (last && replicas_) sum = [this](int chunk) { sum_over_replicas(chunk); };
-  probed(*compute_, {"backward", micro_batch, 0, 0, 0, -1},
-         [&] { model_->backward(*compute_, slot, sum); });
+  if (o.last && replicas_) sum = [this](int chunk) { sum_over_replicas(chunk); };
+  probed({op_kind::backward, o.micro_batch}, [&] { model_->backward(*compute_, o.slot, sum); });
   stamp(&outcome_.backward_ms);
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.first())
-    send(lane::gradient_out, model_->input_grad(slot), options_.at.pipeline_rank - 1,
-         gradient_tag(micro_batch), events.input_grad_sent);
+    send(op_kind::send_gradient, model_->input_grad(o.slot), o.micro_batch, events.input_grad_sent);
 }
 
 void rank_engine::sum_over_replicas(int chunk) {
@@ -317,7 +325,7 @@ void rank_engine::sum_over_replicas(int chunk) {
   auto& store = model_->store();
   const auto& own = store.slice(chunk);
   float* grad = store.grad(chunk);
-  probed(*data_, {"reduce_scatter", chunk, 0, 0, store.bytes(chunk, gpu::part::grad), -2},
+  probed({op_kind::reduce_scatter, chunk, store.bytes(chunk, gpu::part::grad)},
          [&] { replicas_->reduce_scatter_sum(*data_, grad, own.part); });
   const auto zero = [&](int64_t from, int64_t to) {  // ENG-2
     if (from < to) data_->zero(grad + from, static_cast<size_t>(to - from) * sizeof(float));
@@ -342,7 +350,7 @@ void rank_engine::clip(int64_t step) {
     data_->wait(compute_->record());
     double* norm = optimizer_->norm_squared();
     if (replicas_)
-      probed(*data_, {"all_reduce", step, 0, 0, sizeof *norm, -2},
+      probed({op_kind::all_reduce, step, sizeof *norm},
              [&] { replicas_->all_reduce_sum(*data_, norm, 1); });
     if (pipeline_) pipeline_->all_reduce_sum(*data_, norm, 1);
     watch(*data_);
@@ -356,14 +364,14 @@ void rank_engine::clip(int64_t step) {
 void rank_engine::share_norms(int64_t step, float lr) {
   const auto norms = optimizer_->shared_norms();
   if (norms.part_bytes == 0) return;
-  probed(*compute_, {"measure", step, 0, 0, 0, -1}, [&] {
+  probed({op_kind::measure, step}, [&] {
     for (int c = 0; c < model_->store().chunk_count(); ++c) {
       await_copies(c);
       optimizer_->measure(*compute_, c, lr, step);
     }
   });
   data_->wait(compute_->record());
-  probed(*data_, {"all_gather_norms", step, 0, 0, norms.part_bytes, -2},
+  probed({op_kind::all_gather_norms, step, norms.part_bytes},
          [&] { replicas_->all_gather(*data_, norms.data, norms.part_bytes); });
   watch(*data_);
   compute_->wait(data_->record());
@@ -375,8 +383,8 @@ void rank_engine::gather_weights(int chunk) {
   data_->wait(compute_->record());
   auto& store = model_->store();
   const size_t bytes = store.bytes(chunk, gpu::part::weight);
-  const auto replicas = static_cast<size_t>(options_.at.data_ranks);
-  probed(*data_, {"all_gather", chunk, 0, 0, bytes, -2},
+  const auto replicas = static_cast<size_t>(options_.at.grid.data);
+  probed({op_kind::all_gather, chunk, bytes},
          [&] { replicas_->all_gather(*data_, store.weight(chunk), bytes / replicas); });
   watch(*data_);
   store.weights_arrive(chunk, data_->record());
@@ -397,13 +405,13 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   sum_tied_table();  // ENG-4
   stamp(nullptr);
   compute_->wait(data_->record());
-  probed(*compute_, {"norm", step, 0, 0, 0, -1}, [&] {
+  probed({op_kind::norm, step}, [&] {
     optimizer_->begin(*compute_);
     for (int c = 0; c < store.chunk_count(); ++c) optimizer_->norm(*compute_, c);
   });
   clip(step);
   share_norms(step, static_cast<float>(lr));
-  probed(*compute_, {"update", step, 0, 0, 0, -1}, [&] {
+  probed({op_kind::update, step}, [&] {
     for (int c = 0; c < store.chunk_count(); ++c) {
       await_copies(c);
       optimizer_->step(*compute_, c, static_cast<float>(lr), step);
@@ -414,18 +422,17 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   report(std::move(done));
 }
 
-void rank_engine::evaluate(int micro_batch, int slot, int64_t batch_slot, completion done) {
-  auto& events = slots_[static_cast<size_t>(slot)];
+void rank_engine::evaluate(const op_order& o, completion done) {
+  auto& events = slots_[static_cast<size_t>(o.slot)];
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);
-  const auto rows = rows_of(micro_batch, batch_slot);
-  probed(*compute_, {"evaluate", micro_batch, 0, 0, 0, -1},
-         [&] { model_->evaluate(*compute_, slot, rows.tokens, rows.targets); });
+  const auto rows = rows_of(o.micro_batch, o.batch_slot);
+  probed({op_kind::evaluate, o.micro_batch},
+         [&] { model_->evaluate(*compute_, o.slot, rows.tokens, rows.targets); });
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.last())
-    send(lane::activation_out, model_->output(slot), options_.at.pipeline_rank + 1,
-         activation_tag(micro_batch), events.output_sent);
+    send(op_kind::send_activation, model_->output(o.slot), o.micro_batch, events.output_sent);
 }
 
 void rank_engine::finish_evaluation(outcome_completion done) {
@@ -452,7 +459,7 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
   auto work = [this, folder = std::move(folder)]() -> status {
     return gpu::load_weights(model_->store(), options_.model, folder);
   };
-  probed(*files_, {"load", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(work)); });
+  probed({op_kind::load, 0}, [&] { files_->host_task(std::move(work)); });
   watch(*files_);
   files_->notify(guarded(std::move(done)));
 }
@@ -463,7 +470,7 @@ void rank_engine::restore(const std::string& folder, gpu::restored what, complet
     TROUPE_TRY(from, io::checkpoint::reader::open(folder));
     return gpu::restore_state(model_->store(), from, what);
   };
-  probed(*files_, {"load", 0, 0, 0, 0, -1}, [&] { files_->host_task(std::move(read)); });
+  probed({op_kind::load, 0}, [&] { files_->host_task(std::move(read)); });
   watch(*files_);
   compute_->wait(files_->record());
   for (int c = 0; c < model_->store().chunk_count(); ++c) gather_weights(c);

@@ -64,15 +64,9 @@ class rank_engine final : public engine {
   result<std::vector<group_offer>> open_groups(const std::string& host) override;
   void connect_groups(group_tables tables, completion done) override;
 
-  void begin_step() override;
-  void receive_activation(int micro_batch, int slot) override;
-  void receive_gradient(int micro_batch, int slot) override;
-  void forward(int micro_batch, int slot, int64_t batch_slot, completion done) override;
-  /// Chunks are summed over replicas as they complete (ENG-2).
-  void backward(int micro_batch, int slot, bool last, completion done) override;
+  void run(const op_order& order, completion done) override;
   /// Updates the own slices. Others' may still be on their way when it is done (ENG-7).
   void update(int64_t step, double lr, outcome_completion done) override;
-  void evaluate(int micro_batch, int slot, int64_t batch_slot, completion done) override;
   void finish_evaluation(outcome_completion done) override;
 
   /// Of a checkpoint a rank reads its slices; weights are then gathered from the replicas.
@@ -85,7 +79,7 @@ class rank_engine final : public engine {
   void abort() noexcept override;
 
  private:
-  enum class lane : uint8_t { activation_in, activation_out, gradient_in, gradient_out, count };
+  static constexpr auto first_lane = op_stream::forward_in;
   struct slot_events {
     gpu::event_ptr activation_received, gradient_received;
     gpu::event_ptr output_sent, input_grad_sent;
@@ -96,13 +90,19 @@ class rank_engine final : public engine {
   status make_streams();
   status build_now();
   gpu::saver_options saver_options();
-  gpu::stream& stream_of(lane l) { return *lanes_[static_cast<size_t>(l)]; }
+  gpu::stream& stream_of(op_kind kind);
   batch_view rows_of(int micro_batch, int64_t batch_slot) const;
   float gradient_scale() const;
   void stamp(double* add_to_ms);
+  void probed(engine_probe::operation op, const std::function<void()>& enqueue);
   void probed(gpu::stream& s, engine_probe::operation op, const std::function<void()>& enqueue);
-  int rank_at(int pipeline_rank) const;
-  void send(lane l, const void* data, int peer, uint64_t tag, gpu::event_ptr& sent);
+  void begin_step();
+  void receive(const op_order& order);
+  void forward(const op_order& order, completion done);
+  void backward(const op_order& order, completion done);
+  void evaluate(const op_order& order, completion done);
+  int peer_of(op_kind kind) const;
+  void send(op_kind kind, const void* data, int micro_batch, gpu::event_ptr& sent);
   void sum_over_replicas(int chunk);
   void sum_tied_table();
   void clip(int64_t step);
@@ -125,7 +125,7 @@ class rank_engine final : public engine {
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::unique_ptr<gpu::state_saver> saver_;
-  std::vector<std::pair<std::string, std::unique_ptr<gpu::pending_group>>> pending_;
+  std::vector<std::pair<rank_group, std::unique_ptr<gpu::pending_group>>> pending_;
   std::unique_ptr<gpu::communicator> replicas_, pipeline_, tied_;
   std::vector<slot_events> slots_;
   step_outcome outcome_;
@@ -143,7 +143,9 @@ class rank_engine final : public engine {
   readings read_;
   std::shared_ptr<void> readings_pinned_, batches_pinned_;
   std::unique_ptr<gpu::stream> files_, compute_, data_;
-  std::array<std::unique_ptr<gpu::stream>, static_cast<size_t>(lane::count)> lanes_;
+  std::array<std::unique_ptr<gpu::stream>,
+             static_cast<size_t>(op_stream::count) - static_cast<size_t>(first_lane)>
+      lanes_;
 };
 
 }  // namespace troupe::train

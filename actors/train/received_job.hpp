@@ -1,4 +1,4 @@
-// The job as a coordinator's messages carry it: TOML text.
+// The job as a coordinator's messages carry it, TOML text, and a rank's place in it.
 #pragma once
 
 #include <memory>
@@ -7,11 +7,15 @@
 
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
+#include "messages/schemas/train_generated.h"
 
 namespace troupe::train {
 
 /// Parsed once a process and job: stages, workers and loaders of all ranks are sent the same text.
 /// From any thread. Errors: as of config::parse.
 result<std::shared_ptr<const config::job>> received_job(const flatbuffers::String* toml);
+
+/// The rank that an order is for. Error: bad_data unless it has that place in the job.
+result<grid_rank> place_in(const config::job& job, const fbs::BuildStage& order);
 
 }  // namespace troupe::train

@@ -100,10 +100,10 @@ fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
   const auto& place = plan.ranks[rank];
   fbs::BuildStageT m;
   m.rank = static_cast<uint32_t>(rank);
-  m.data_rank = static_cast<uint32_t>(place.data_rank);
-  m.data_ranks = static_cast<uint32_t>(plan.job.parallel.data);
-  m.pipeline_rank = static_cast<uint32_t>(place.pipeline_rank);
-  m.pipeline_ranks = static_cast<uint32_t>(plan.job.parallel.pipeline);
+  m.data_rank = static_cast<uint32_t>(place.at.place().data);
+  m.data_ranks = static_cast<uint32_t>(place.at.grid.data);
+  m.pipeline_rank = static_cast<uint32_t>(place.at.place().pipeline);
+  m.pipeline_ranks = static_cast<uint32_t>(place.at.grid.pipeline);
   m.first_layer = static_cast<uint32_t>(place.layers.first);
   m.last_layer = static_cast<uint32_t>(place.layers.last);
   m.threads = static_cast<uint32_t>(o.threads[rank]);
@@ -130,8 +130,9 @@ void build_stages(run_pointer self) {
 /// The row of a loader's slots with which those of a rank begin; behind the last where it has none.
 uint32_t first_row_of(const job_plan& plan, size_t rank, const fbs::LoaderReadyT& loader) {
   const auto& held = loader.data_ranks;
-  const auto at = std::find(held.begin(), held.end(), plan.ranks[rank].data_rank) - held.begin();
-  return static_cast<uint32_t>(at * (plan.job.train.batch / plan.job.parallel.data));
+  const auto& at = plan.ranks[rank].at;
+  const auto before = std::find(held.begin(), held.end(), at.place().data) - held.begin();
+  return static_cast<uint32_t>(before * at.grid.rows_each(plan.job.train.batch));
 }
 
 void attach_loaders(run_pointer self) {
@@ -162,28 +163,20 @@ void attach_loaders(run_pointer self) {
       passing(self, start_phase::attach_loaders), failing(self, "attach the loaders"));
 }
 
-/// Rank of the stage `by` places along the same pipeline, or -1.
-int neighbour(const job_plan& plan, size_t rank, int by) {
-  const int64_t p = plan.ranks[rank].pipeline_rank + by;
-  if (p < 0 || p >= plan.job.parallel.pipeline) return -1;
-  return static_cast<int>(p * plan.job.parallel.data + plan.ranks[rank].data_rank);
-}
-
 void introduce_stages(run_pointer self) {
   gather<fbs::Ack>(
       self, self->state.crew.stages, each_stage("known neighbours"),
       [self](size_t i) {
         const auto& o = self->state.crew;
-        const auto& plan = self->state.job.plan();
-        const int previous = neighbour(plan, i, -1), next = neighbour(plan, i, +1);
-        auto handle = [&](int rank) {
-          return rank < 0
-                     ? caf::strong_actor_ptr{}
-                     : caf::actor_cast<caf::strong_actor_ptr>(o.stages[static_cast<size_t>(rank)]);
+        const auto& at = self->state.job.plan().ranks[i].at;
+        const auto previous = at.previous(), next = at.next();
+        auto handle = [&](std::optional<int> rank) {
+          return rank ? caf::actor_cast<caf::strong_actor_ptr>(o.stages[static_cast<size_t>(*rank)])
+                      : caf::strong_actor_ptr{};
         };
         auto m = make_msg<fbs::Neighbours>(context(self), [&](auto& n) {
-          n.previous_rank = previous;
-          n.next_rank = next;
+          n.previous_rank = previous.value_or(-1);
+          n.next_rank = next.value_or(-1);
         });
         return std::tuple(m, handle(previous), handle(next));
       },

@@ -34,7 +34,7 @@ step_policy::step_policy(int stage, int stages, int micro_batches, bool train)
   if (train) {
     order_ = one_forward_one_backward(stage, stages, micro_batches);
   } else {
-    for (int m = 0; m < micro_batches; ++m) order_.push_back({op_kind::forward, m});
+    for (int m = 0; m < micro_batches; ++m) order_.push_back({op_kind::evaluate, m});
   }
 }
 
@@ -51,15 +51,14 @@ bool step_policy::gradient_ready(int micro_batch) {
       micro_batch >= static_cast<int>(micro_batches_.size()))
     return false;
   auto& p = micro_batches_[static_cast<size_t>(micro_batch)];
-  if (p.gradient_announced || !p.forward_issued) return false;
+  if (p.gradient_announced || !p.computed) return false;
   return p.gradient_announced = true;
 }
 
 bool step_policy::slot_is_free(int micro_batch) const {
   const int previous = micro_batch - slots_;
   if (previous < 0) return true;
-  const auto& p = micro_batches_[static_cast<size_t>(previous)];
-  return train_ ? p.backward_issued : p.forward_issued;  // SCH-4
+  return micro_batches_[static_cast<size_t>(previous)].slot_freed;  // SCH-4
 }
 
 void step_policy::receive_what_fits(std::vector<action>& out) {
@@ -69,15 +68,15 @@ void step_policy::receive_what_fits(std::vector<action>& out) {
     if (p.activation_received) continue;
     if (!p.activation_announced || !slot_is_free(m)) return;  // in order: tags are matched in order
     p.activation_received = true;
-    out.push_back({action::kind::receive_activation, m, m % slots_});
+    out.push_back({op_kind::receive_activation, m, m % slots_});
   }
 }
 
 bool step_policy::input_available(const scheduled_op& op) const {
   const auto& p = micro_batches_[static_cast<size_t>(op.micro_batch)];
-  if (op.kind == op_kind::forward)  // SCH-2
+  if (op.kind != op_kind::backward)  // SCH-2
     return (stage_ == 0 || p.activation_received) && slot_is_free(op.micro_batch);
-  return stage_ + 1 == stages_ ? p.forward_issued : p.gradient_announced;
+  return stage_ + 1 == stages_ ? p.computed : p.gradient_announced;
 }
 
 std::vector<action> step_policy::next() {
@@ -88,19 +87,15 @@ std::vector<action> step_policy::next() {
     const auto op = order_[issued_++];  // SCH-1
     auto& p = micro_batches_[static_cast<size_t>(op.micro_batch)];
     const int slot = op.micro_batch % slots_;
-    if (op.kind == op_kind::forward) {
-      p.forward_issued = true;
-      out.push_back({action::kind::forward, op.micro_batch, slot});
-    } else {
-      p.backward_issued = true;
-      if (stage_ + 1 < stages_)
-        out.push_back({action::kind::receive_gradient, op.micro_batch, slot});
-      out.push_back({action::kind::backward, op.micro_batch, slot});
-    }
+    p.computed = true;
+    p.slot_freed = facts_of(op.kind).frees_slot;
+    if (op.kind == op_kind::backward && stage_ + 1 < stages_)
+      out.push_back({op_kind::receive_gradient, op.micro_batch, slot});
+    out.push_back({op.kind, op.micro_batch, slot});
   }
   if (issued_ == order_.size() && !finished_) {
     finished_ = true;
-    out.push_back({action::kind::finish, 0, 0});
+    out.push_back({op_kind::update, 0, 0});
   }
   return out;
 }

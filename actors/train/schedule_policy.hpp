@@ -21,9 +21,9 @@
 #include <optional>
 #include <vector>
 
-namespace troupe::train {
+#include "actors/train/operations.hpp"
 
-enum class op_kind : uint8_t { forward, backward };
+namespace troupe::train {
 
 /// One compute operation of the schedule.
 struct scheduled_op {
@@ -40,13 +40,7 @@ int slots_needed(int stage, int stages, int micro_batches);
 
 /// What the stage should enqueue on its worker, in this order.
 struct action {
-  enum class kind : uint8_t {
-    receive_activation,  ///< into the slot of micro_batch, from the previous stage
-    receive_gradient,    ///< into the slot of micro_batch, from the next stage
-    forward,
-    backward,
-    finish,  ///< every operation is issued: reduce, update, report
-  } what;
+  op_kind what;  ///< update: every operation is issued, the step or the validation's batch ends
   int micro_batch;
   int slot;
   bool operator==(const action&) const = default;
@@ -93,8 +87,8 @@ class step_policy {
     bool activation_announced = false;
     bool activation_received = false;
     bool gradient_announced = false;
-    bool forward_issued = false;
-    bool backward_issued = false;
+    bool computed = false;  ///< forward is issued
+    bool slot_freed = false;
   };
   std::vector<progress> micro_batches_;
 };

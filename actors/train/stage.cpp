@@ -21,15 +21,15 @@ void show(stage_pointer self, const char* state) {
   const auto& st = self->state;
   publish(self, state,
           fmt::format(R"({{"pipeline_rank":{},"data_rank":{},"steps_done":{}}})",
-                      st.at.pipeline_rank, st.at.data_rank, st.steps_done));
+                      st.at.place().pipeline, st.at.place().data, st.steps_done));
 }
 
 /// STG-4.
 void fail(stage_pointer self, const error& e) {
   auto& now = self->state.now;
   show(self, "failed");
-  const auto who =
-      fmt::format("stage {} of replica {}", self->state.at.pipeline_rank, self->state.at.data_rank);
+  const auto at = self->state.at.place();
+  const auto who = fmt::format("stage {} of replica {}", at.pipeline, at.data);
   auto out = to_caf(e.within(who));
   if (now->train)
     now->step_done.deliver(out);
@@ -51,10 +51,6 @@ auto failing(stage_pointer self) {
   return within_pass(self, [self](const error& e) { fail(self, e); });
 }
 
-bool needs_tokens(const stage_state& st) {
-  return st.at.first() || st.at.last();
-}
-
 /// Tells a neighbour that it may fetch what was computed.
 void announce(stage_pointer self, const stage_actor& to, fbs::OpKind kind, uint32_t micro_batch) {
   const auto& now = *self->state.now;
@@ -68,17 +64,11 @@ void announce(stage_pointer self, const stage_actor& to, fbs::OpKind kind, uint3
 
 void completed(stage_pointer self, const fbs::OpDone& done) {
   auto& st = self->state;
-  switch (done.kind()) {
-    case fbs::OpKind::forward:
-    case fbs::OpKind::evaluate:
-      if (!st.at.last()) announce(self, st.next, done.kind(), done.micro_batch());
-      break;
-    case fbs::OpKind::backward:
-      if (!st.at.first()) announce(self, st.previous, done.kind(), done.micro_batch());
-      break;
-    default:
-      break;
-  }
+  const auto releases = facts_of(static_cast<op_kind>(done.kind())).releases;
+  if (releases == op_partner::next && !st.at.last())
+    announce(self, st.next, done.kind(), done.micro_batch());
+  if (releases == op_partner::previous && !st.at.first())
+    announce(self, st.previous, done.kind(), done.micro_batch());
   auto& now = *st.now;
   if (--now.outstanding == 0 && std::exchange(now.batch_over, false)) {  // STG-3
     ++now.batch;
@@ -171,7 +161,7 @@ void start_schedule(stage_pointer self, int32_t batch_slot) {
   auto& st = self->state;
   auto& now = *st.now;
   now.batch_slot = batch_slot;
-  now.policy.emplace(st.at.pipeline_rank, st.at.pipeline_ranks, st.micro_batches, now.train);
+  now.policy.emplace(st.at.place().pipeline, st.at.grid.pipeline, st.micro_batches, now.train);
   auto early = std::exchange(st.early, {});
   for (const auto& m : early) hear(self, m);
   drive(self);
@@ -181,7 +171,7 @@ void begin_batch(stage_pointer self) {
   auto& st = self->state;
   auto& now = *st.now;
   now.policy.reset();
-  if (!needs_tokens(st)) return start_schedule(self, -1);
+  if (!st.at.reads_tokens()) return start_schedule(self, -1);
   auto m = make_msg<fbs::BatchRequest>(context_of(*self, now.cause), [&](auto& b) {
     b.step = now.batch;
     b.split = now.train ? fbs::Split::train : fbs::Split::validation;
@@ -196,22 +186,11 @@ void begin_batch(stage_pointer self) {
 
 void enqueue(stage_pointer self, const action& a) {
   auto& st = self->state;
-  switch (a.what) {
-    case action::kind::receive_activation:
-      return run_op(self, fbs::OpKind::receive_activation, a.micro_batch, a.slot, false);
-    case action::kind::receive_gradient:
-      return run_op(self, fbs::OpKind::receive_gradient, a.micro_batch, a.slot, false);
-    case action::kind::forward:
-      return run_op(self, st.now->train ? fbs::OpKind::forward : fbs::OpKind::evaluate,
-                    a.micro_batch, a.slot, false);
-    case action::kind::backward:
-      return run_op(self, fbs::OpKind::backward, a.micro_batch, a.slot,
-                    a.micro_batch + 1 == st.micro_batches);
-    case action::kind::finish:
-      if (st.now->batch == st.now->last_batch) return finish(self);
-      st.now->batch_over = true;
-      return;
-  }
+  if (a.what != op_kind::update)
+    return run_op(self, static_cast<fbs::OpKind>(a.what), a.micro_batch, a.slot,
+                  a.what == op_kind::backward && a.micro_batch + 1 == st.micro_batches);
+  if (st.now->batch == st.now->last_batch) return finish(self);
+  st.now->batch_over = true;
 }
 
 /// Whom the schedule waits for, on the board: nobody, or one of the neighbours.
@@ -221,7 +200,7 @@ void tell_wait(stage_pointer self) {
   if (!st.now || !st.now->policy) return;
   const auto next = st.now->policy->awaited();
   if (!next) return;
-  const bool forward = next->kind == op_kind::forward;
+  const bool forward = next->kind != op_kind::backward;
   st.neighbour_wait =
       self->card().begin_wait(fmt::format("stage/{}", forward ? st.previous_rank : st.next_rank),
                               fmt::format("the {} of micro-batch {}",
@@ -241,7 +220,7 @@ template <class Fill>
 caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fill) {
   auto& st = self->state;
   if (st.now) return to_caf({errc::bug, "the stage is busy with another pass"});
-  if (needs_tokens(st) && !st.loader)
+  if (st.at.reads_tokens() && !st.loader)
     return to_caf({errc::bug, "the stage has no loader yet", "send AttachLoader first"});
   st.now.emplace();
   ++st.passes;
@@ -295,11 +274,11 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   auto& st = self->state;
   const auto job = received_job(m->config_toml());
   if (!job) return to_caf(job.error());
+  const auto at = place_in(**job, *m);
+  if (!at) return to_caf(at.error());
   self->set_timeouts(call_timeouts(**job));
   st.micro_batches = static_cast<int>((*job)->micro_batches());
-  st.at = {static_cast<int>(m->rank()), static_cast<int>(m->data_rank()),
-           static_cast<int>(m->data_ranks()), static_cast<int>(m->pipeline_rank()),
-           static_cast<int>(m->pipeline_ranks())};
+  st.at = *at;
   return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }
 
@@ -314,7 +293,7 @@ stage_actor::behavior_type stage(stage_pointer self, uint32_t epoch, uint32_t ra
     b.rank = rank;
     add_peer(b, "worker", worker);
   });
-  self->state.at.rank = static_cast<int>(rank);
+  self->state.at = {{static_cast<int>(rank) + 1, 1, 1}, static_cast<int>(rank)};  // until built
   self->state.worker = std::move(worker);
   self->link_to(self->state.worker);
   return {

@@ -51,7 +51,7 @@ struct stage_state {
   static inline const char* name = "stage";
   static constexpr size_t early_limit = 1024;
 
-  rank_coordinates at;
+  grid_rank at;
   int micro_batches = 1;
   worker_actor worker;
   loader_actor loader;

@@ -97,28 +97,17 @@ msg<fbs::StageReady> stage_ready(worker_pointer self, const message_header& caus
   });
 }
 
-/// Whether a job has such a place.
-bool has_place(const config::job& job, const fbs::BuildStage& b) {
-  return b.data_ranks() == job.parallel.data && b.data_rank() < b.data_ranks() &&
-         b.pipeline_ranks() == job.parallel.pipeline && b.pipeline_rank() < b.pipeline_ranks() &&
-         b.first_layer() <= b.last_layer();
-}
-
 caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::BuildStage>& m) {
   auto& st = self->state;
   const auto& b = *m;
   const auto received = received_job(b.config_toml());
   if (!received) return to_caf(received.error());
   const auto& job = *received;
-  if (!has_place(*job, b))
-    return to_caf({errc::bad_data, fmt::format("rank {} has no place in a job of {} x {}", b.rank(),
-                                               job->parallel.data, job->parallel.pipeline)});
+  const auto at = place_in(*job, b);
+  if (!at) return to_caf(at.error());
   auto model = model_of(*job);
   if (!model) return to_caf(model.error());
-  const rank_coordinates at{static_cast<int>(b.rank()), static_cast<int>(b.data_rank()),
-                            static_cast<int>(b.data_ranks()), static_cast<int>(b.pipeline_rank()),
-                            static_cast<int>(b.pipeline_ranks())};
-  auto options = options_of(*job, *model, at, {b.first_layer(), b.last_layer()},
+  auto options = options_of(*job, *model, *at, {b.first_layer(), b.last_layer()},
                             static_cast<int>(b.threads()));
   options.epoch = m.epoch();
   if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);
@@ -126,11 +115,11 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   options.on_save_progress = saver_watch(self);
   auto made = st.engines->make_engine(options);
   if (!made) return to_caf(made.error());
-  st.rank = at.rank;
+  st.rank = at->rank;
   st.options = std::move(options);
   if (st.engine) st.engine->abort();
   st.engine = std::move(*made);  // an earlier one goes before its probe does
-  st.probe = std::make_unique<card_probe>(self->card(), at);
+  st.probe = std::make_unique<card_probe>(self->card(), *at);
   st.built = false;
   st.batch_slots = 0;
   st.engine->set_probe(st.probe.get());
@@ -153,7 +142,7 @@ caf::result<msg<fbs::Ack>> attach(worker_pointer self, const msg<fbs::AttachLoad
   if (!st.built) return not_built();
   const auto& o = st.options;
   if (m->slot_bytes() != batch_memory::slot_bytes_of(m->rows(), o.shape.seq) ||
-      m->first_row() + o.batch / o.at.data_ranks > m->rows())
+      m->first_row() + o.rows() > m->rows())
     return to_caf({errc::bad_data, "the loader's slots do not hold this rank's rows"});
   auto attached =
       st.engine->attach({text_of(m->shared_memory()), m->slot_bytes(), m->slots(), m->first_row()});
@@ -210,20 +199,21 @@ msg<fbs::OpDone> op_done(worker_pointer self, const msg<fbs::RunOp>& m) {
 
 /// Why an operation cannot be done: what it names is not there.
 std::optional<error> not_there(const worker_state& st, const fbs::RunOp& m) {
-  using kind = fbs::OpKind;
   const auto& o = st.options;
   const auto lacks = [](std::string what) { return error{errc::bad_data, std::move(what)}; };
+  if (m.kind() > fbs::OpKind::MAX)
+    return lacks(fmt::format("no operation {}", static_cast<int>(m.kind())));
+  const auto& facts = facts_of(static_cast<op_kind>(m.kind()));
   if (m.slot() >= static_cast<uint32_t>(o.shape.slots))
     return lacks(fmt::format("no slot {}", m.slot()));
-  if (m.micro_batch() >= o.batch / o.at.data_ranks / o.shape.micro_batch)
+  if (m.micro_batch() >= o.rows() / o.shape.micro_batch)
     return lacks(fmt::format("no micro-batch {}", m.micro_batch()));
   if (m.batch_slot() >= st.batch_slots)
     return lacks(fmt::format("no batch slot {}", m.batch_slot()));
-  const bool reads = m.kind() == kind::forward || m.kind() == kind::evaluate;
-  if (reads && m.batch_slot() < 0 && (o.at.first() || o.at.last()))
+  if (facts.reads_tokens && m.batch_slot() < 0 && o.at.reads_tokens())
     return lacks("no batch slot, which the first and the last stage need");
-  if ((m.kind() == kind::receive_activation && o.at.first()) ||
-      (m.kind() == kind::receive_gradient && o.at.last()))
+  if ((facts.with == op_partner::previous && o.at.first()) ||
+      (facts.with == op_partner::next && o.at.last()))
     return lacks("no neighbour to receive from");
   return std::nullopt;
 }
@@ -232,39 +222,15 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
   auto& st = self->state;
   if (!st.built) return not_built();
   if (auto why = not_there(st, *m)) return to_caf(*why);
-  const int micro_batch = static_cast<int>(m->micro_batch());
-  const int slot = static_cast<int>(m->slot());
-  const auto later = [&] {
-    auto rp = self->make_response_promise<msg<fbs::OpDone>>();
-    return std::pair{rp, answer(self, rp, [self, m] { return op_done(self, m); })};
-  };
-  switch (m->kind()) {
-    case fbs::OpKind::begin:
-      st.engine->begin_step();
-      return op_done(self, m);
-    case fbs::OpKind::receive_activation:
-      st.engine->receive_activation(micro_batch, slot);
-      return op_done(self, m);
-    case fbs::OpKind::receive_gradient:
-      st.engine->receive_gradient(micro_batch, slot);
-      return op_done(self, m);
-    case fbs::OpKind::forward: {
-      auto [rp, done] = later();
-      st.engine->forward(micro_batch, slot, m->batch_slot(), std::move(done));
-      return rp;
-    }
-    case fbs::OpKind::backward: {
-      auto [rp, done] = later();
-      st.engine->backward(micro_batch, slot, m->last(), std::move(done));
-      return rp;
-    }
-    case fbs::OpKind::evaluate: {
-      auto [rp, done] = later();
-      st.engine->evaluate(micro_batch, slot, m->batch_slot(), std::move(done));
-      return rp;
-    }
+  const op_order order{static_cast<op_kind>(m->kind()), static_cast<int>(m->micro_batch()),
+                       static_cast<int>(m->slot()), m->batch_slot(), m->last()};
+  if (facts_of(order.kind).releases == op_partner::none) {
+    st.engine->run(order, {});
+    return op_done(self, m);
   }
-  return to_caf({errc::bad_data, fmt::format("no operation {}", static_cast<int>(m->kind()))});
+  auto rp = self->make_response_promise<msg<fbs::OpDone>>();
+  st.engine->run(order, answer(self, rp, [self, m] { return op_done(self, m); }));
+  return rp;
 }
 
 caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::FinishStep>& m) {
@@ -282,8 +248,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
         d.step = m->step();
         d.rank = static_cast<uint32_t>(o.at.rank);
         d.loss_sum = outcome.loss_sum;
-        d.target_count =
-            o.at.last() ? static_cast<uint64_t>(o.batch / o.at.data_ranks * o.shape.seq) : 0;
+        d.target_count = o.at.last() ? static_cast<uint64_t>(o.rows() * o.shape.seq) : 0;
         d.grad_norm = outcome.grad_norm;
         d.forward_ms = outcome.forward_ms;
         d.backward_ms = outcome.backward_ms;

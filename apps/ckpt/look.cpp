@@ -40,8 +40,8 @@ json facts_of(const cp::manifest_head& h) {
   j["job"] = h.job;
   j["step"] = h.step;
   j["epoch"] = h.epoch;
-  j["data_ranks"] = h.layout.data_ranks;
-  j["pipeline_ranks"] = h.layout.pipeline_ranks;
+  j["data_ranks"] = h.layout.data;
+  j["pipeline_ranks"] = h.layout.pipeline;
   j["slot_bytes"] = h.slot_bytes;
   j["tokens"] = h.tokens;
   j["loss"] = h.loss;
@@ -75,13 +75,13 @@ std::string line_of(const cp::entry& e) {
   };
   const auto& h = e.head;
   const auto epoch = h ? std::optional(h->epoch) : e.name.epoch;
-  auto line = fmt::format(
-      "{:>10} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}", e.name.step,
-      h && !h->line.empty() ? cp::name_of(h->line).substr(0, 8) : "-",
-      epoch ? fmt::to_string(*epoch) : "-", size_text(e.bytes),
-      h ? fmt::format("{}x{}", h->layout.data_ranks, h->layout.pipeline_ranks) : "-",
-      loss(h ? std::optional(h->loss) : std::nullopt), loss(h ? h->validation_loss : std::nullopt),
-      time_text(h ? h->wall_time_ms : 0), state_text(e));
+  auto line = fmt::format("{:>10} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}", e.name.step,
+                          h && !h->line.empty() ? cp::name_of(h->line).substr(0, 8) : "-",
+                          epoch ? fmt::to_string(*epoch) : "-", size_text(e.bytes),
+                          h ? fmt::format("{}x{}", h->layout.data, h->layout.pipeline) : "-",
+                          loss(h ? std::optional(h->loss) : std::nullopt),
+                          loss(h ? h->validation_loss : std::nullopt),
+                          time_text(h ? h->wall_time_ms : 0), state_text(e));
   for (const auto& held : e.holds)
     line += fmt::format(", held by {}{}", held.by,
                         held.reason.empty() ? "" : ": " + printable(held.reason));
@@ -137,8 +137,8 @@ std::string manifest_text(const cp::manifest& m, bool tensors) {
       "job          {}\nstep         {}\nline         {}\nepoch        {}\nsaved        {}\n"
       "layout       {} data x {} pipeline\ntokens       {}\nloss         {:.6f}\n"
       "validation   {}\nparameters   {} in {} tensors\nsize         {} in {} files, slots of {}\n",
-      h.job, h.step, line_text(h), h.epoch, time_text(h.wall_time_ms), h.layout.data_ranks,
-      h.layout.pipeline_ranks, h.tokens, h.loss,
+      h.job, h.step, line_text(h), h.epoch, time_text(h.wall_time_ms), h.layout.data,
+      h.layout.pipeline, h.tokens, h.loss,
       h.validation_loss ? fmt::format("{:.6f}", *h.validation_loss) : "-", elements,
       m.tensors.size(), size_text(bytes), m.files.size(), size_text(h.slot_bytes));
   for (const auto& f : m.files)

@@ -62,13 +62,11 @@ status state_saver::prepare() {
   std::vector<chunk_info> chunks;
   for (int c = 0; c < store_.chunk_count(); ++c) chunks.push_back(store_.info(c));
   const auto& replica = store_.options().replica;
-  assert(options_.layout.data_ranks == static_cast<uint32_t>(replica.ranks));
+  assert(options_.at.grid.data == replica.ranks);
   const auto stage = saved_chunks(chunks, replica.ranks);
-  cp::save_options how;
-  how.data_ranks = static_cast<uint32_t>(replica.ranks);
-  TROUPE_TRY(plans, cp::plan_save(std::span(&stage, 1), how));
+  TROUPE_TRY(plans, cp::plan_save(std::span(&stage, 1), {replica.ranks}));
   plan_ = std::move(plans.at(static_cast<size_t>(replica.rank)));
-  plan_.rank = options_.rank;
+  plan_.rank = static_cast<uint32_t>(options_.at.rank);
   copies_ = cp::plan_capture(plan_, options_.slot_bytes);
   TROUPE_TRY(ring, make_ring());
   ring_ = std::move(ring);
@@ -109,7 +107,7 @@ cp::manifest_head state_saver::head_of(uint64_t step) const {
   h.job = options_.job;
   h.epoch = options_.epoch;
   h.step = step;
-  h.layout = options_.layout;
+  h.layout = options_.at.grid;
   h.slot_bytes = options_.slot_bytes;
   return h;
 }

@@ -41,8 +41,7 @@ inline constexpr uint32_t saver_slot_bytes = 4 << 20;
 struct saver_options {
   std::string job;
   uint64_t epoch = 0;
-  io::checkpoint::layout layout;
-  uint32_t rank = 0;  ///< of the job; which of the replicas it is, the store knows
+  grid_rank at;                               ///< which of the replicas it is, the store knows too
   uint64_t ring_bytes = uint64_t{256} << 20;  ///< at most; less where two shares fit into less
   uint32_t slot_bytes = saver_slot_bytes;     ///< the same for all ranks of a save
   std::chrono::milliseconds patience{60'000};

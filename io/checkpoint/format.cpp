@@ -124,9 +124,7 @@ status check(const footer& f) {
   if (f.job.size() > max_name_bytes) return wrong_footer("the job's name is too long");
   if (f.slot_bytes == 0 || f.slot_bytes % alignment != 0 || f.slot_bytes > max_slot_bytes)
     return wrong_footer(fmt::format("slots of {} bytes are impossible", f.slot_bytes));
-  if (f.layout.data_ranks == 0 || f.layout.pipeline_ranks == 0 ||
-      uint64_t{f.layout.data_ranks} * f.layout.pipeline_ranks > max_ranks ||
-      f.rank >= f.layout.data_ranks * f.layout.pipeline_ranks)
+  if (!is_layout(f.layout) || !f.layout.holds(f.rank))
     return wrong_footer("its rank or layout is impossible");
   if (f.stream_bytes > max_stream_bytes) return wrong_footer("the stream is impossibly long");
   if (f.crc32c.size() != slot_count(f.stream_bytes, f.slot_bytes))  // SF-3
@@ -151,7 +149,7 @@ result<encoded_tail> encode_tail(const footer& f) {
   pieces.reserve(f.pieces.size());
   for (const auto& p : f.pieces) pieces.push_back(encode(b, p));
   const auto job = b.CreateString(f.job);
-  const auto layout = fbs::CreateLayout(b, f.layout.data_ranks, f.layout.pipeline_ranks);
+  const auto layout = encode(b, f.layout);
   const auto sums = b.CreateVector(f.crc32c);
   const auto list = b.CreateVector(pieces);
   b.Finish(fbs::CreateFooter(b, format_version, job, f.epoch, f.step, f.rank, layout, f.slot_bytes,
@@ -210,7 +208,7 @@ result<footer> parse_footer(std::span<const std::byte> bytes) {
   f.epoch = root->epoch();
   f.step = root->step();
   f.rank = root->rank();
-  f.layout = {root->layout()->data_ranks(), root->layout()->pipeline_ranks()};
+  f.layout = layout_of(*root->layout());
   f.slot_bytes = root->slot_bytes();
   f.stream_bytes = root->stream_bytes();
   f.crc32c.assign(root->crc32c()->begin(), root->crc32c()->end());

@@ -27,6 +27,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
 #include "io/formats/safetensors.hpp"
 
@@ -44,13 +45,6 @@ inline constexpr size_t part_count = 4;
 
 /// "master", "exp_avg", "exp_avg_sq", "weight".
 std::string_view to_string(part which) noexcept;
-
-/// The ranks that wrote a checkpoint.
-struct layout {
-  uint32_t data_ranks = 1;
-  uint32_t pipeline_ranks = 1;
-  bool operator==(const layout&) const = default;
-};
 
 /// A contiguous range of elements of one part of one tensor, and its place in a shard's stream.
 struct piece {
@@ -72,7 +66,7 @@ struct footer {
   uint64_t epoch = 0;
   uint64_t step = 0;
   uint32_t rank = 0;
-  checkpoint::layout layout;
+  rank_grid layout;              ///< of the ranks that wrote the checkpoint
   uint32_t slot_bytes = 0;       ///< a multiple of 4096, up to 1 GiB
   uint64_t stream_bytes = 0;     ///< sum of the pieces' bytes
   std::vector<uint32_t> crc32c;  ///< one per slot; of the last without its padding
@@ -96,6 +90,11 @@ inline constexpr uint32_t max_slot_bytes = uint32_t{1} << 30;
 inline constexpr uint64_t max_stream_bytes = uint64_t{1} << 50;
 inline constexpr uint32_t max_ranks = 1 << 20;
 inline constexpr size_t max_dimensions = 8;
+
+/// Whether footers and manifests can tell of such ranks: they have no place for tensor ranks yet.
+inline bool is_layout(const rank_grid& ranks) noexcept {
+  return ranks.tensor == 1 && ranks.possible(max_ranks);
+}
 
 /// `bytes` rounded up to a multiple of `alignment`.
 constexpr uint64_t aligned(uint64_t bytes) noexcept {

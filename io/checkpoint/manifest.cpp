@@ -32,9 +32,7 @@ status check(const manifest_head& h) {
   if (h.job.size() > max_name_bytes) return wrong_manifest("the job's name is too long");
   if (h.slot_bytes == 0 || h.slot_bytes % alignment != 0 || h.slot_bytes > max_slot_bytes)
     return wrong_manifest(fmt::format("slots of {} bytes are impossible", h.slot_bytes));
-  if (h.layout.data_ranks == 0 || h.layout.pipeline_ranks == 0 ||
-      uint64_t{h.layout.data_ranks} * h.layout.pipeline_ranks > max_ranks)
-    return wrong_manifest("its layout is impossible");
+  if (!is_layout(h.layout)) return wrong_manifest("its layout is impossible");
   return check_line(h);
 }
 
@@ -42,7 +40,6 @@ namespace {
 
 /// MF-3.
 status check_files(const manifest& m) {
-  const uint32_t ranks = m.head.layout.data_ranks * m.head.layout.pipeline_ranks;
   std::set<std::string_view> names{manifest_file};
   uint64_t shards = 0;
   for (const auto& f : m.files) {
@@ -51,13 +48,14 @@ status check_files(const manifest& m) {
       return wrong_manifest(fmt::format("{} stands in it twice", f.name));
     if (!f.shard) continue;
     ++shards;
-    if (f.rank >= ranks || f.name != shard_name(f.rank))
+    if (!m.head.layout.holds(f.rank) || f.name != shard_name(f.rank))
       return wrong_manifest(
           fmt::format("{} is not the name of a shard of rank {}", f.name, f.rank));
     if (f.stream_bytes > max_stream_bytes || f.bytes % alignment != 0 ||
         f.bytes <= aligned(f.stream_bytes))
       return wrong_manifest(fmt::format("{}: its length is impossible", f.name));
   }
+  const auto ranks = static_cast<uint64_t>(m.head.layout.ranks());
   if (shards != ranks) return wrong_manifest(fmt::format("{} shards for {} ranks", shards, ranks));
   return {};
 }

@@ -84,7 +84,7 @@ struct manifest_head {
   std::string job;
   uint64_t step = 0;
   uint64_t epoch = 0;
-  checkpoint::layout layout;
+  rank_grid layout;  ///< of the ranks that wrote it
   uint32_t slot_bytes = 0;
   uint64_t tokens = 0;
   double loss = 0;  ///< nats a token, of the last step

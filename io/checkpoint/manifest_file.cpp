@@ -90,7 +90,7 @@ manifest_head decode_head(const fbs::Manifest& root) {
   h.job = root.job()->str();
   h.step = root.step();
   h.epoch = root.epoch();
-  h.layout = {root.layout()->data_ranks(), root.layout()->pipeline_ranks()};
+  h.layout = layout_of(*root.layout());
   h.slot_bytes = root.slot_bytes();
   h.tokens = root.tokens();
   h.loss = root.loss();
@@ -145,7 +145,7 @@ result<std::string> encode_manifest(const manifest& m) {
   for (const auto& t : m.tensors) tensors.push_back(encode(b, t));
   const auto& h = m.head;
   const auto job = b.CreateString(h.job);
-  const auto layout = fbs::CreateLayout(b, h.layout.data_ranks, h.layout.pipeline_ranks);
+  const auto layout = encode(b, h.layout);
   const auto file_list = b.CreateVector(files);
   const auto tensor_list = b.CreateVector(tensors);
   std::vector<fbs::Launch> launches;

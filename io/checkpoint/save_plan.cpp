@@ -48,7 +48,8 @@ status check_stage(const plan_stage& stage, const save_options& options,
         return unsavable(t.name, "the stage is too large");
     }
     const uint64_t extent = extent_of(chunk), slice = chunk.slice_elements;
-    const bool covers = slice >= extent || extent <= slice * options.data_ranks;
+    const bool covers =
+        slice >= extent || extent <= slice * static_cast<uint64_t>(options.data_ranks);
     if (slice > 0 && (slice > max_stream_bytes || !covers))
       return unsavable(chunk.name, "its slices do not cover it");
   }
@@ -57,7 +58,7 @@ status check_stage(const plan_stage& stage, const save_options& options,
 
 uint64_t slice_elements_of(const plan_chunk& chunk, const save_options& options) {
   if (chunk.slice_elements > 0) return chunk.slice_elements;
-  const uint64_t unit = options.cut_elements, n = options.data_ranks;
+  const uint64_t unit = options.cut_elements, n = static_cast<uint64_t>(options.data_ranks);
   const uint64_t units = (extent_of(chunk) + unit - 1) / unit;
   return (units + n - 1) / n * unit;
 }
@@ -76,11 +77,11 @@ void add(rank_plan& plan, uint32_t chunk, const plan_tensor& t, const plan_part&
   plan.stream_bytes += bytes;
 }
 
-rank_plan share_of(const plan_stage& stage, uint32_t data_rank, const save_options& options) {
+rank_plan share_of(const plan_stage& stage, int data_rank, const save_options& options) {
   rank_plan out;
   for (size_t c = 0; c < stage.size(); ++c) {
     const uint64_t elements = slice_elements_of(stage[c], options);
-    const uint64_t first = data_rank * elements;
+    const uint64_t first = static_cast<uint64_t>(data_rank) * elements;
     for (const auto& kind : stage[c].parts)
       for (const auto& t : stage[c].tensors)
         add(out, static_cast<uint32_t>(c), t, kind, first, first + elements);
@@ -123,26 +124,19 @@ capture_plan plan_capture(const rank_plan& plan, uint32_t slot_bytes) {
 
 result<std::vector<rank_plan>> plan_save(std::span<const plan_stage> stages,
                                          const save_options& options) {
-  if (stages.empty() || options.data_ranks == 0 || options.cut_elements == 0 ||
-      stages.size() > max_ranks / options.data_ranks)
+  const rank_grid grid(options.data_ranks, 1, static_cast<int>(stages.size()));
+  if (options.cut_elements == 0 || !is_layout(grid))
     return error{errc::bug, "a save plan needs a stage, a replica and a unit of cutting"};
-  const auto pipeline_ranks = static_cast<uint32_t>(stages.size());
   std::vector<rank_plan> plans;
   std::set<std::string_view> names;
-  for (uint32_t p = 0; p < pipeline_ranks; ++p) {
-    TROUPE_CHECK(check_stage(stages[p], options, names));
-    for (uint32_t d = 0; d < options.data_ranks; ++d) {
-      auto plan = share_of(stages[p], d, options);
-      plan.data_rank = d;
-      plan.pipeline_rank = p;
-      plan.rank = options.rank_of ? options.rank_of(d, p) : d * pipeline_ranks + p;
-      plans.push_back(std::move(plan));
-    }
+  for (const auto& stage : stages) TROUPE_CHECK(check_stage(stage, options, names));
+  for (int rank = 0; rank < grid.ranks(); ++rank) {
+    const auto at = grid.place_of(rank);
+    auto plan = share_of(stages[static_cast<size_t>(at.pipeline)], at.data, options);
+    plan.rank = static_cast<uint32_t>(rank);
+    plan.place = at;
+    plans.push_back(std::move(plan));
   }
-  std::sort(plans.begin(), plans.end(),
-            [](const auto& a, const auto& b) { return a.rank < b.rank; });
-  for (size_t i = 0; i < plans.size(); ++i)
-    if (plans[i].rank != i) return error{errc::bug, "the ranks of a save plan are not 0 .. n-1"};
   return plans;
 }
 

@@ -15,7 +15,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,21 +62,18 @@ struct planned_piece {
 /// What one rank writes.
 struct rank_plan {
   uint32_t rank = 0;
-  uint32_t data_rank = 0;
-  uint32_t pipeline_rank = 0;
+  grid_place place;
   uint64_t stream_bytes = 0;
   std::vector<planned_piece> pieces;  ///< SP-2; none is possible
 };
 
 struct save_options {
-  uint32_t data_ranks = 1;
+  int data_ranks = 1;
   uint64_t cut_elements = 1024;  ///< of chunks that do not say how they are cut
-  /// The rank at (data_rank, pipeline_rank); without it data_rank * pipeline_ranks + pipeline_rank.
-  std::function<uint32_t(uint32_t data_rank, uint32_t pipeline_rank)> rank_of;
 };
 
-/// The plans of all ranks, by rank. Error bug for an impossible shape, a name that is there twice,
-/// a part twice, slices that do not cover their chunk, or ranks that are not 0 .. n-1.
+/// The plans of all ranks of the stages' grid, by rank. Error bug for an impossible shape, a name
+/// that is there twice, a part twice, or slices that do not cover their chunk.
 result<std::vector<rank_plan>> plan_save(std::span<const plan_stage> stages,
                                          const save_options& options);
 

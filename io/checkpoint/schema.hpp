@@ -34,6 +34,16 @@ const Root* verified_root(std::span<const std::byte> bytes, const char* identifi
   return flatbuffers::GetRoot<Root>(data);
 }
 
+inline rank_grid layout_of(const fbs::Layout& l) noexcept {
+  return {static_cast<int>(l.data_ranks()), 1, static_cast<int>(l.pipeline_ranks())};
+}
+
+inline flatbuffers::Offset<fbs::Layout> encode(flatbuffers::FlatBufferBuilder& b,
+                                               const rank_grid& ranks) {
+  return fbs::CreateLayout(b, static_cast<uint32_t>(ranks.data),
+                           static_cast<uint32_t>(ranks.pipeline));
+}
+
 /// The element types a checkpoint holds, by the schema's value.
 inline std::optional<tensor_dtype> type_of(fbs::Dtype type) noexcept {
   switch (type) {

@@ -128,7 +128,8 @@ result<shard_facts> write_shard(writer& w, const fs::path& partial, const manife
   shard_stream stream(*w.to, w.ring);
   TROUPE_CHECK(stream.open(partial, head, plan));
   for (const auto& p : plan.pieces)
-    TROUPE_CHECK(append_piece(p, plan.pipeline_rank, values, stream, counter));
+    TROUPE_CHECK(
+        append_piece(p, static_cast<uint32_t>(plan.place.pipeline), values, stream, counter));
   return stream.finish();
 }
 
@@ -137,8 +138,8 @@ result<shard_facts> write_shard(writer& w, const fs::path& partial, const manife
 result<fs::path> write_checkpoint(const write_options& options, std::span<const plan_stage> stages,
                                   const value_source& values, std::span<const small_file> others) {
   auto head = options.head;
-  head.layout = {options.data_ranks, static_cast<uint32_t>(stages.size())};
-  TROUPE_TRY(plans, plan_save(stages, {options.data_ranks, options.cut_elements, {}}));
+  head.layout = {options.data_ranks, 1, static_cast<int>(stages.size())};
+  TROUPE_TRY(plans, plan_save(stages, {options.data_ranks, options.cut_elements}));
   if (head.slot_bytes == 0 || head.slot_bytes % alignment != 0 || head.slot_bytes > max_slot_bytes)
     return error{errc::bug, fmt::format("slots of {} bytes are impossible", head.slot_bytes)};
   std::error_code code;

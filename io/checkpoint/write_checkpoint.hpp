@@ -26,7 +26,7 @@ using value_source =
 struct write_options {
   std::filesystem::path dir;  ///< the folder of checkpoints; made if it is missing
   manifest_head head;         ///< its layout is set from the stages and data_ranks
-  uint32_t data_ranks = 1;
+  int data_ranks = 1;
   uint64_t cut_elements = 1024;   ///< as in save_options
   checkpoint::progress progress;  ///< of the shards' bytes
 };

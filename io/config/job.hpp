@@ -24,6 +24,8 @@
 #include <string>
 #include <vector>
 
+#include "io/base/rank_grid.hpp"
+
 namespace troupe::config {
 
 /// Who starts the node processes: this machine, ssh, or a scheduler (Slurm, Kubernetes).
@@ -261,8 +263,12 @@ struct job {
     for (const auto& n : cluster.node) sum += n.workers;
     return sum;
   }
+  /// The ranks, one for each worker.
+  rank_grid grid() const {
+    return {static_cast<int>(parallel.data), 1, static_cast<int>(parallel.pipeline)};
+  }
   /// Micro-batches of one data rank per step (gradient accumulation).
-  int64_t micro_batches() const { return train.batch / (parallel.data * train.micro_batch); }
+  int64_t micro_batches() const { return grid().rows_each(train.batch) / train.micro_batch; }
   /// Tokens per optimizer step.
   int64_t tokens_per_step() const { return train.batch * train.seq_len; }
 };

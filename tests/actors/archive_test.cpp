@@ -60,12 +60,8 @@ fbs::CommitCheckpointT save_all(const archive_options& o, uint64_t step) {
   out.validation_loss = 2.75;
   out.state = format_state({step, 640, 2.5, "[job]\n"});
   auto device = gpu::make_host_device(1);
-  const auto& p = o.plan.job.parallel;
   for (const auto& place : o.plan.ranks) {
-    const train::rank_coordinates at{
-        static_cast<int>(place.rank), static_cast<int>(place.data_rank), static_cast<int>(p.data),
-        static_cast<int>(place.pipeline_rank), static_cast<int>(p.pipeline)};
-    const auto e = train::options_of(o.plan.job, o.plan.model, at, place.layers, 1);
+    const auto e = train::options_of(o.plan.job, o.plan.model, place.at, place.layers, 1);
     auto store = gpu::parameter_store::make(*device, gpu::stage_chunks(e.model, e.shape),
                                             {gpu::dtype::f32, /*training=*/true, e.shape.replica});
     REQUIRE(store);
@@ -73,8 +69,7 @@ fbs::CommitCheckpointT save_all(const archive_options& o, uint64_t step) {
     gpu::saver_options s;
     s.job = e.job;
     s.epoch = o.epoch;
-    s.layout = {static_cast<uint32_t>(p.data), static_cast<uint32_t>(p.pipeline)};
-    s.rank = static_cast<uint32_t>(at.rank);
+    s.at = place.at;
     auto saver = gpu::state_saver::make(**store, s);
     REQUIRE(saver);
     auto v = gpu::testing::save(**saver, step, out.directory, nullptr).get();
@@ -127,7 +122,7 @@ TEST_CASE("ARC-1: what all ranks voted for becomes one complete folder, in any l
     CHECK(head.tokens == 640);
     CHECK(head.loss == 2.5);
     CHECK(head.validation_loss == 2.75);
-    CHECK(head.layout.data_ranks == static_cast<uint32_t>(data));
+    CHECK(head.layout == rank_grid(data, 1, pipeline));
     CHECK(text_of(*done / "train_state.json") == votes.state);
     CHECK(text_of(*done / "config.json").find("\"torch_dtype\": \"float32\"") != std::string::npos);
   }

@@ -35,7 +35,8 @@ train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   cluster.launch = o.launch;
   cluster.device = o.device;
   plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b};
-  plan.ranks = {{0, 0, 0, 0, {0, 3}}, {1, 0, 1, 1, {3, 5}}};
+  const auto grid = plan.job.grid();
+  plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
   return plan;
 }
 

@@ -50,8 +50,7 @@ TEST_CASE("a plan's bytes are those a stage allocates") {
   auto device = gpu::make_host_device(1);
   for (const auto& s : stages) {
     const auto& r = plan.ranks[static_cast<size_t>(s.ranks.front())];
-    const rank_coordinates at{static_cast<int>(r.rank), 0, 1, static_cast<int>(r.pipeline_rank), 2};
-    const auto o = options_of(plan.job, plan.model, at, r.layers, 1);
+    const auto o = options_of(plan.job, plan.model, r.at, r.layers, 1);
     auto made = gpu::stage_model::make(*device, plan.model, o.shape);
     REQUIRE(made);
     CHECK((*made)->plan().total() == s.bytes.total());

@@ -69,8 +69,8 @@ TEST_CASE("plan: stages cover the layers, ranks the cluster, micro-batches the b
   REQUIRE(plan->ranks.size() == 4);
   for (size_t r = 0; r < 4; ++r) {
     const auto& rank = plan->ranks[r];
-    CHECK(rank.rank == static_cast<int>(r));
-    const bool first = rank.pipeline_rank == 0;
+    CHECK(rank.at.rank == static_cast<int>(r));
+    const bool first = rank.at.first();
     CHECK((rank.layers.first == 0) == first);
     CHECK((rank.layers.last == 4) == !first);
   }

@@ -31,7 +31,7 @@ gpu::model_config small_model() {
 
 engine_options options_for(int rank, int ranks, gpu::optimizer_args::rule kind, gpu::dtype type) {
   engine_options o;
-  o.at = {rank, rank, ranks, 0, 1};
+  o.at = {{ranks, 1, 1}, rank};
   o.model = small_model();
   o.shape = gpu::whole_model(o.model, batch / ranks, seq, type);
   o.shape.replica = {rank, ranks};
@@ -110,14 +110,14 @@ struct job {
 
   pending forward(size_t rank) {
     pending out;
-    ranks[rank]->begin_step();
-    ranks[rank]->forward(0, 0, 0, out.done());
+    ranks[rank]->run({op_kind::begin}, {});
+    ranks[rank]->run({op_kind::forward, 0, 0, 0}, out.done());
     return out;
   }
 
   /// Everything of a step behind forward.
   pending finish(size_t rank, int64_t step) {
-    ranks[rank]->backward(0, 0, true, [](const status&) {});
+    ranks[rank]->run({op_kind::backward, 0, 0, 0, true}, [](const status&) {});
     pending out;
     ranks[rank]->update(step, 1e-2, out.outcome());
     return out;

@@ -39,9 +39,10 @@ struct pipeline {
   void act(int s) {
     for (auto a : policies[static_cast<size_t>(s)].next()) {
       trace[static_cast<size_t>(s)].push_back(a);
-      if (a.what == action::kind::forward && s + 1 < static_cast<int>(policies.size()))
+      const auto releases = facts_of(a.what).releases;
+      if (releases == op_partner::next && s + 1 < static_cast<int>(policies.size()))
         wire.push_back({s + 1, a.micro_batch, op_kind::forward});
-      if (a.what == action::kind::backward && s > 0)
+      if (releases == op_partner::previous && s > 0)
         wire.push_back({s - 1, a.micro_batch, op_kind::backward});
     }
   }
@@ -90,14 +91,14 @@ TEST_CASE("SCH-1, SCH-2: every pipeline ends, each operation once, whatever the 
           for (int s = 0; s < stages; ++s) {
             const auto& trace = p.trace[static_cast<size_t>(s)];
             CHECK(p.policies[static_cast<size_t>(s)].finished());
-            CHECK(trace.back().what == action::kind::finish);
-            auto count = [&](action::kind k) {
+            CHECK(trace.back().what == op_kind::update);
+            auto count = [&](op_kind k) {
               return std::count_if(trace.begin(), trace.end(), [&](auto a) { return a.what == k; });
             };
-            CHECK(count(action::kind::forward) == micro_batches);
-            CHECK(count(action::kind::backward) == (train ? micro_batches : 0));
-            CHECK(count(action::kind::receive_activation) == (s > 0 ? micro_batches : 0));
-            CHECK(count(action::kind::receive_gradient) ==
+            CHECK(count(train ? op_kind::forward : op_kind::evaluate) == micro_batches);
+            CHECK(count(op_kind::backward) == (train ? micro_batches : 0));
+            CHECK(count(op_kind::receive_activation) == (s > 0 ? micro_batches : 0));
+            CHECK(count(op_kind::receive_gradient) ==
                   (train && s + 1 < stages ? micro_batches : 0));
           }
         }
@@ -114,13 +115,13 @@ TEST_CASE(
         CHECK(static_cast<int>(busy.size()) <= stages - s);
         for (auto a : p.trace[static_cast<size_t>(s)]) {
           const bool enters =
-              s > 0 ? a.what == action::kind::receive_activation : a.what == action::kind::forward;
+              s > 0 ? a.what == op_kind::receive_activation : a.what == op_kind::forward;
           const auto slot = static_cast<size_t>(a.slot);
           if (enters) {
             CHECK_FALSE(busy[slot]);
             busy[slot] = true;
           }
-          if (a.what == action::kind::backward) busy[slot] = false;
+          if (a.what == op_kind::backward) busy[slot] = false;
         }
       }
     }

@@ -67,7 +67,7 @@ class scripted_engine : public engine {
   explicit scripted_engine(std::shared_ptr<engine_script> script) : script_(std::move(script)) {}
   /// Its last operation ends with it, as those of real streams do.
   ~scripted_engine() override {
-    if (probe_ != nullptr) probe_->end({"last", 0, 0, 0, 0, -1}, 0, 0, 1);
+    if (probe_ != nullptr) probe_->end({op_kind::load, 0}, 0, 0, 1);
     note("gone");
   }
 
@@ -95,27 +95,17 @@ class scripted_engine : public engine {
     begin("connect" + all, std::move(done));
   }
 
-  void begin_step() override { note("begin"); }
-  void receive_activation(int micro_batch, int slot) override {
-    note(fmt::format("receive activation {} in {}", micro_batch, slot));
-  }
-  void receive_gradient(int micro_batch, int slot) override {
-    note(fmt::format("receive gradient {} in {}", micro_batch, slot));
-  }
-  void forward(int micro_batch, int slot, int64_t batch_slot, completion done) override {
-    begin(fmt::format("forward {} in {} of batch {}", micro_batch, slot, batch_slot),
-          std::move(done));
-  }
-  void backward(int micro_batch, int slot, bool last, completion done) override {
-    begin(fmt::format("{}backward {} in {}", last ? "last " : "", micro_batch, slot),
-          std::move(done));
+  void run(const op_order& o, completion done) override {
+    const auto& facts = facts_of(o.kind);
+    if (o.kind == op_kind::begin) return note("begin");
+    auto call =
+        fmt::format("{}{} {} in {}", o.last ? "last " : "", facts.name, o.micro_batch, o.slot);
+    if (facts.reads_tokens) call += fmt::format(" of batch {}", o.batch_slot);
+    if (facts.releases == op_partner::none) return note(call);
+    begin(call, std::move(done));
   }
   void update(int64_t step, double lr, outcome_completion done) override {
     begin(fmt::format("update {} by {}", step, lr), with_outcome(std::move(done)));
-  }
-  void evaluate(int micro_batch, int slot, int64_t batch_slot, completion done) override {
-    begin(fmt::format("evaluate {} in {} of batch {}", micro_batch, slot, batch_slot),
-          std::move(done));
   }
   void finish_evaluation(outcome_completion done) override {
     begin("finish evaluation", with_outcome(std::move(done)));

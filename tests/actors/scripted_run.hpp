@@ -37,7 +37,8 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.job.model.layers = 5;
   plan.job.timeouts.step_s = o.step_s;
   plan.model.vocab = 300;
-  plan.ranks = {{0, 0, 0, 0, {0, 3}}, {1, 0, 1, 1, {3, 5}}};
+  const auto grid = plan.job.grid();
+  plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
   return plan;
 }
 

@@ -1,4 +1,4 @@
-// The stage of rank 5 between scripted worker, loader and neighbours, for tests.
+// A stage of one replica between scripted worker, loader and neighbours, for tests.
 #pragma once
 
 #include <algorithm>
@@ -36,22 +36,22 @@ inline std::string word_of(const fbs::RunOp& op) {
                      fbs::EnumNameOpKind(op.kind()), op.micro_batch(), op.slot(), op.batch_slot());
 }
 
-/// Its neighbours are of ranks 4 and 6.
+/// With one replica the number of a stage is its rank.
 struct scripted_stage : troupe::test::actor_fixture {
   partner run = make_partner("run"), worker = make_partner("worker"),
           loader = make_partner("loader"), previous = make_partner("previous"),
           next = make_partner("next");
   std::vector<told<fbs::RunOp>> under_way;  ///< seen by given(), and not answered
-  uint32_t pipeline_rank, pipeline_ranks;
+  uint32_t rank, pipeline_ranks;
   int micro_batches;
   stage_actor target;
 
-  explicit scripted_stage(uint32_t rank = 0, uint32_t ranks = 1, int count = 3)
+  explicit scripted_stage(uint32_t number = 0, uint32_t stages = 1, int count = 3)
       : actor_fixture(stage_epoch),
-        pipeline_rank(rank),
-        pipeline_ranks(ranks),
+        rank(number),
+        pipeline_ranks(stages),
         micro_batches(count),
-        target(spawn(train::stage, stage_epoch, 5u, worker.as<worker_actor>())) {}
+        target(spawn(train::stage, stage_epoch, rank, worker.as<worker_actor>())) {}
 
   template <class T, class Fill>
   uint64_t ask(Fill fill, uint32_t epoch = stage_epoch) {
@@ -83,9 +83,9 @@ struct scripted_stage : troupe::test::actor_fixture {
 
   fbs::BuildStageT description() const {
     fbs::BuildStageT b;
-    b.rank = 5;
+    b.rank = rank;
     b.data_ranks = 1;
-    b.pipeline_rank = pipeline_rank;
+    b.pipeline_rank = rank;
     b.pipeline_ranks = pipeline_ranks;
     b.config_toml = stage_job(pipeline_ranks, micro_batches);
     return b;
@@ -102,9 +102,9 @@ struct scripted_stage : troupe::test::actor_fixture {
   uint64_t introduce(uint32_t epoch = stage_epoch) {
     return run.ask(target,
                    make_msg<fbs::Neighbours>(context_of(epoch),
-                                             [](auto& n) {
-                                               n.previous_rank = 4;
-                                               n.next_rank = 6;
+                                             [this](auto& n) {
+                                               n.previous_rank = static_cast<int>(rank) - 1;
+                                               n.next_rank = static_cast<int>(rank) + 1;
                                              }),
                    previous.self(), next.self());
   }
@@ -170,7 +170,7 @@ struct scripted_stage : troupe::test::actor_fixture {
     const auto asked = worker.take<fbs::FinishStep>();
     asked.answer<fbs::StepDone>([&](auto& d) {
       d.step = asked->step();
-      d.rank = 5;
+      d.rank = rank;
       d.loss_sum = 12;
       d.target_count = 8;
       d.grad_norm = 0.5;
@@ -189,10 +189,10 @@ struct scripted_stage : troupe::test::actor_fixture {
               }));
   }
   /// What a neighbour was told since this was asked last: "forward 0 of step 4".
-  static stage_words announced(const partner& to) {
+  stage_words announced(const partner& to) const {
     stage_words out;
     for (const auto& a : to.take_all<fbs::ActivationReady>()) {
-      CHECK(a->from_rank() == 5);
+      CHECK(a->from_rank() == rank);
       out.push_back(fmt::format("{} {} of step {}", fbs::EnumNameOpKind(a->kind()),
                                 a->micro_batch(), a->step()));
     }
@@ -202,10 +202,10 @@ struct scripted_stage : troupe::test::actor_fixture {
   // -- what it shows --
 
   fbs::StatusT status() { return answer<fbs::Status>(ask<fbs::StatusRequest>()); }
-  /// Whom it waits for: "worker/5: begin of micro-batch 0".
-  static stage_words awaited() {
+  /// Whom it waits for: "worker/0: begin of micro-batch 0".
+  stage_words awaited() const {
     stage_words out;
-    for (const auto& w : board::instance().find("stage/5")->view().waits)
+    for (const auto& w : board::instance().find(fmt::format("stage/{}", rank))->view().waits)
       out.push_back(w.whom + ": " + w.what);
     return out;
   }

@@ -52,7 +52,7 @@ TEST_CASE("stage: BuildStage goes on to its worker, whose answer is its own") {
   const auto number = f.order(f.description());
   CHECK(f.waits<fbs::StageReady>(number));
   const auto asked = f.worker.take<fbs::BuildStage>();
-  CHECK(asked->rank() == 5);
+  CHECK(asked->rank() == f.rank);
   CHECK(asked->config_toml()->str() == stage_job(1, 3));
   asked.answer<fbs::StageReady>([](auto& r) { r.parameters = 77; });
   CHECK(f.answer<fbs::StageReady>(number).parameters == 77);
@@ -69,6 +69,21 @@ TEST_CASE("stage: a configuration that is none does not reach its worker") {
   CHECK(
       f.refusal<fbs::StageReady>(f.order(b)).find("bad_config: the coordinator's configuration") ==
       0);
+  CHECK(f.worker.idle());
+}
+
+TEST_CASE("stage: a place that its job does not have is refused before its worker hears of it") {
+  scripted_stage f(1, 3);
+  const auto refused = [&](auto change) {
+    auto b = f.description();
+    change(b);
+    CHECK(f.refusal<fbs::StageReady>(f.order(b)).find(" has no place in a job of 1 x 3") !=
+          std::string::npos);
+  };
+  refused([](auto& b) { b.data_ranks = 0; });
+  refused([](auto& b) { b.pipeline_ranks = 0; });
+  refused([](auto& b) { b.pipeline_rank = 2; });
+  refused([](auto& b) { b.rank = UINT32_MAX; });
   CHECK(f.worker.idle());
 }
 
@@ -151,7 +166,7 @@ TEST_CASE("stage: alone it takes its worker through all micro-batches of the loa
   const auto batch = f.loader.take<fbs::BatchRequest>();
   CHECK(batch->step() == 4);
   CHECK(batch->split() == fbs::Split::train);
-  CHECK(batch->consumer() == 5);
+  CHECK(batch->consumer() == f.rank);
   CHECK(f.status().state == "training");
   f.pass(60ms);
   f.diary.clear();
@@ -167,7 +182,7 @@ TEST_CASE("stage: alone it takes its worker through all micro-batches of the loa
   f.finish();
   const auto done = f.answer<fbs::StepDone>(number);
   CHECK(done.step == 4);
-  CHECK(done.rank == 5);
+  CHECK(done.rank == f.rank);
   CHECK(done.loss_sum == 12);
   CHECK(done.grad_norm == 0.5);
   CHECK(done.wait_ms == doctest::Approx(40));  // of 100, without 10 + 20 + 30
@@ -220,13 +235,13 @@ TEST_CASE("stage: one between two needs no tokens, and announces each way what i
   CHECK(f.loader.idle());
   CHECK(f.given() == stage_words{"begin"});
   f.done("begin");
-  CHECK(f.awaited() == stage_words{"stage/4: the activation of micro-batch 0"});
+  CHECK(f.awaited() == stage_words{"stage/0: the activation of micro-batch 0"});
   f.announce(f.previous, stage_op::forward, 4, 0);
   CHECK(f.given() == stage_words{"receive_activation 0 in 0 of -1", "forward 0 in 0 of -1"});
   f.announce(f.previous, stage_op::forward, 4, 1);
   f.all_done();
   CHECK(f.announced(f.next) == stage_words{"forward 0 of step 4", "forward 1 of step 4"});
-  CHECK(f.awaited() == stage_words{"stage/6: the gradient of micro-batch 0"});
+  CHECK(f.awaited() == stage_words{"stage/2: the gradient of micro-batch 0"});
   f.announce(f.next, stage_op::backward, 4, 0);
   f.announce(f.next, stage_op::backward, 4, 1);
   CHECK(f.previous.idle());
@@ -255,10 +270,10 @@ TEST_CASE("stage: operations wait for the worker, and the card says for which") 
   scripted_stage f;
   f.start();
   f.train(4);
-  CHECK(f.awaited() == stage_words{"worker/5: begin of micro-batch 0", "loader/*: batch 4"});
+  CHECK(f.awaited() == stage_words{"worker/0: begin of micro-batch 0", "loader/*: batch 4"});
   f.give_tokens();
   f.all_done();
-  CHECK(f.awaited() == stage_words{"worker/5: the update of step 4"});
+  CHECK(f.awaited() == stage_words{"worker/0: the update of step 4"});
 }
 
 // -- one pass at a time (STG-1) -------------------------------------------------------------------
@@ -390,7 +405,7 @@ TEST_CASE("stage: a validation goes through its batches, one when all of the las
   CHECK(asked.evaluation);
   const auto done = f.answer<fbs::ValidationDone>(number);
   CHECK(done.step == 4);
-  CHECK(done.rank == 5);
+  CHECK(done.rank == f.rank);
   CHECK(done.loss_sum == 12);
   CHECK(done.target_count == 16);  // of two batches
   CHECK(f.loader.idle());
@@ -545,7 +560,7 @@ TEST_CASE("stage: a neighbour that dies is the run's to notice") {
   f.all_done();
   CHECK(f.lives(f.target));
   CHECK(f.waits<fbs::StepDone>(number));
-  CHECK(f.awaited() == stage_words{"stage/4: the activation of micro-batch 1"});
+  CHECK(f.awaited() == stage_words{"stage/0: the activation of micro-batch 1"});
 }
 
 TEST_CASE("stage: what it has no handler for is refused, and it goes on") {

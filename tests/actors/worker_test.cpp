@@ -76,7 +76,7 @@ struct scripted_worker : troupe::test::actor_fixture {
 
   static fbs::BuildStageT description(uint32_t pipeline_rank = 1) {
     fbs::BuildStageT b;
-    b.rank = 3;
+    b.rank = pipeline_rank * 2 + 1;
     b.data_rank = 1;
     b.data_ranks = 2;
     b.pipeline_rank = pipeline_rank;
@@ -173,10 +173,7 @@ TEST_CASE("worker: BuildStage makes the engine it describes, and is answered onc
   REQUIRE(f.script->made.size() == 1);
   const auto& o = f.script->made[0];
   CHECK(o.at.rank == 3);
-  CHECK(o.at.data_rank == 1);
-  CHECK(o.at.data_ranks == 2);
-  CHECK(o.at.pipeline_rank == 1);
-  CHECK(o.at.pipeline_ranks == 3);
+  CHECK(o.at.grid == rank_grid(2, 1, 3));
   CHECK(o.model.vocab == 300);
   CHECK(o.shape.first_layer == 2);
   CHECK(o.shape.last_layer == 4);
@@ -207,7 +204,7 @@ TEST_CASE("worker: what its streams do stands on its card") {
   scripted_worker f;
   f.build();
   REQUIRE(f.script->probe != nullptr);
-  f.script->probe->begin({"forward", 2, 0, 0, 0, -1});
+  f.script->probe->begin({op_kind::forward, 2});
   CHECK(f.status().state == "forward");
   CHECK(f.status().detail == R"({"number":2})");
 }
@@ -225,6 +222,7 @@ TEST_CASE("worker: a place that its job does not have is refused, and no engine 
   refused([](auto& b) { b.data_rank = 2; });
   refused([](auto& b) { b.pipeline_ranks = 2; });
   refused([](auto& b) { b.pipeline_rank = 3; });
+  refused([](auto& b) { b.pipeline_rank = 2; });  // which rank 3 is not
   refused([](auto& b) { b.first_layer = 5; });
   CHECK(f.script->made.empty());
 }
@@ -289,9 +287,7 @@ TEST_CASE("worker: an engine that cannot be made is the answer, and one that is 
   CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::begin)) == worker_has_no_model);
   f.prepare();
   f.script->refusal = why;
-  auto other = f.description();
-  other.rank = 4;
-  CHECK(f.refusal<fbs::StageReady>(f.order(other)) == "unavailable: no such device");
+  CHECK(f.refusal<fbs::StageReady>(f.order(f.description(0))) == "unavailable: no such device");
   CHECK(f.script->said().empty());
   f.run(fbs::OpKind::forward, 0, 0, 3);
   CHECK(f.script->said() == worker_calls{"forward 0 in 0 of batch 3"});
@@ -315,15 +311,15 @@ TEST_CASE("worker: another BuildStage begins anew: engine, batches and what is b
   f.script->said();
   const auto number = f.order(f.description(0));
   CHECK(f.script->said() == worker_calls{"abort", "gone", "build"});
-  CHECK(f.script->made[1].at.pipeline_rank == 0);
+  CHECK(f.script->made[1].at.first());
   CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::begin)) == worker_has_no_model);
   f.complete("backward 0 in 0", error{errc::cancelled, "aborted"});
   CHECK(f.refusal<fbs::OpDone>(asked) == "cancelled: aborted");
   f.complete("build");
-  CHECK(f.answer<fbs::StageReady>(number).rank == 3);
+  CHECK(f.answer<fbs::StageReady>(number).rank == 1);
   CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 0)) ==
         "bad_data: no batch slot 0");
-  CHECK(f.script->probe->begin({"forward", 0, 0, 0, 0, -1}) == 0);
+  CHECK(f.script->probe->begin({op_kind::forward, 0}) == 0);
   CHECK(f.status().state == "forward");
 }
 
@@ -418,8 +414,8 @@ TEST_CASE("worker: operations become calls, and what only enqueues is answered a
     CHECK(done.micro_batch == 3);
   };
   at_once(kind::begin, "begin");
-  at_once(kind::receive_activation, "receive activation 3 in 1");
-  at_once(kind::receive_gradient, "receive gradient 3 in 1");
+  at_once(kind::receive_activation, "receive_activation 3 in 1");
+  at_once(kind::receive_gradient, "receive_gradient 3 in 1");
   const auto later = [&](kind k, bool last, const std::string& call) {
     const auto number = f.run(k, 3, 1, 2, last);
     CHECK(f.script->said() == worker_calls{call});
@@ -548,7 +544,7 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
   f.complete("update 9 by 0.25");
   const auto done = f.answer<fbs::StepDone>(update);
   CHECK(done.step == 9);
-  CHECK(done.rank == 3);
+  CHECK(done.rank == 5);
   CHECK(done.loss_sum == 12);
   CHECK(done.target_count == 64);  // 8 of 16 sequences, 8 tokens each
   CHECK(done.grad_norm == 0.5);

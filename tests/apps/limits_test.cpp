@@ -192,7 +192,7 @@ TEST_CASE("limits: JSON beyond its length becomes no message") {
 TEST_CASE("limits: a shard beyond what a checkpoint can say is refused") {
   cp::footer sound;
   sound.job = "j";
-  sound.layout = {1, 1};
+  sound.layout = {1, 1, 1};
   sound.slot_bytes = 4096;
   sound.pieces = {{"a", cp::part::master, io::tensor_dtype::f32, {1}, false, 0, 1, 0, 4}};
   sound.stream_bytes = 4;

@@ -59,13 +59,8 @@ train::machine a_machine() {
 status begin_to_start(const train::job_plan& plan) {
   TROUPE_TRY(job, config::parse(config::to_toml(plan.job), "the coordinator's configuration"));
   TROUPE_TRY(model, train::model_of(job));
-  for (const auto& r : plan.ranks) {
-    const train::rank_coordinates at{static_cast<int>(r.rank), static_cast<int>(r.data_rank),
-                                     static_cast<int>(job.parallel.data),
-                                     static_cast<int>(r.pipeline_rank),
-                                     static_cast<int>(job.parallel.pipeline)};
-    TROUPE_CHECK(gpu::check(model, train::options_of(job, model, at, r.layers, 1).shape));
-  }
+  for (const auto& r : plan.ranks)
+    TROUPE_CHECK(gpu::check(model, train::options_of(job, model, r.at, r.layers, 1).shape));
   const auto vocab = static_cast<uint32_t>(model.vocab);
   TROUPE_TRY(data, train::open_tokens(job, job.data.path, {}));
   TROUPE_CHECK(data.tokens.check_vocabulary(vocab));

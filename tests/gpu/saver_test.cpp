@@ -196,8 +196,7 @@ TEST_CASE("replicas save their slices: together they write the state once") {
     trainer t(tiny_gpt2(), {d, replicas});
     set_slices(*t.store, expected);
     auto options = only_rank();
-    options.layout = {replicas, 1};
-    options.rank = static_cast<uint32_t>(d);
+    options.at = {{replicas, 1, 1}, d};
     auto saver = state_saver::make(*t.store, options);
     REQUIRE(saver);
     auto v = save(**saver, 1, dir.path / cp::partial_name(1, 1), t.compute->record()).get();
@@ -210,7 +209,7 @@ TEST_CASE("replicas save their slices: together they write the state once") {
   auto one = state_saver::make(*whole.store, only_rank());
   REQUIRE(one);
   CHECK(all == (*one)->facts().share_bytes);
-  const auto folder = commit(dir.path, 1, shards, {replicas, 1});
+  const auto folder = commit(dir.path, 1, shards, {replicas, 1, 1});
   CHECK(same_bits(restored_from(folder), expected));
 }
 

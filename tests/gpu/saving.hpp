@@ -49,7 +49,7 @@ inline saver_options only_rank() {
   return o;
 }
 
-inline cp::manifest_head head_of(uint64_t step, cp::layout layout = {}) {
+inline cp::manifest_head head_of(uint64_t step, const rank_grid& layout = {}) {
   cp::manifest_head h;
   h.job = "test";
   h.epoch = 1;
@@ -61,7 +61,8 @@ inline cp::manifest_head head_of(uint64_t step, cp::layout layout = {}) {
 
 /// Commits what the ranks have voted for; the folder.
 inline std::filesystem::path commit(const std::filesystem::path& dir, uint64_t step,
-                                    std::vector<cp::shard_facts> shards, cp::layout layout = {},
+                                    std::vector<cp::shard_facts> shards,
+                                    const rank_grid& layout = {},
                                     const std::vector<cp::small_file>& others = {}) {
   auto d = io::open_disk({io::disk_backend::threads, 1, 1, {}});
   REQUIRE(d);
@@ -76,13 +77,12 @@ inline std::filesystem::path commit(const std::filesystem::path& dir, uint64_t s
 inline std::filesystem::path save_stages(const std::vector<parameter_store*>& stages,
                                          const std::filesystem::path& dir, uint64_t step,
                                          const std::vector<cp::small_file>& others = {}) {
-  const auto replicas = static_cast<uint32_t>(stages.front()->options().replica.ranks);
-  const cp::layout layout{replicas, static_cast<uint32_t>(stages.size()) / replicas};
+  const int replicas = stages.front()->options().replica.ranks;
+  const rank_grid layout(replicas, 1, static_cast<int>(stages.size()) / replicas);
   std::vector<cp::shard_facts> shards;
   for (size_t p = 0; p < stages.size(); ++p) {
     auto options = only_rank();
-    options.layout = layout;
-    options.rank = static_cast<uint32_t>(p);
+    options.at = {layout, static_cast<int>(p)};
     auto saver = state_saver::make(*stages[p], options);
     REQUIRE_MESSAGE(saver, (saver ? "" : saver.error().message));
     auto v = save(**saver, step, dir / cp::partial_name(step, 1), nullptr).get();

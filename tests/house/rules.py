@@ -183,6 +183,17 @@ def time_faults(root):
             yield f"{relative}: {match.group(1)} is a time and not in {TIMES_LIST}"
 
 
+def contract_faults(root):
+    """Handles of actors without a service of the schemas (messages/contract.hpp, CON-1)."""
+    page = root / "messages/actors.hpp"
+    if not page.exists():
+        return
+    text = page.read_text(encoding="utf-8")
+    listed = set(re.findall(r"\bACTOR\((\w+), \"", text)) | {"component_actor"}
+    for name in sorted(set(re.findall(r"^using (\w+_actor) =", text, re.M)) - listed):
+        yield f"messages/actors.hpp: {name} is not in TROUPE_ACTORS"
+
+
 def limit_faults(root):
     table = root / LIMITS_TABLE
     if not table.exists():
@@ -221,7 +232,7 @@ def faults(root):
         for check in (include_faults(folder, path, lines), removal_faults(folder, relative, lines),
                       style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines)):
             found += [f"{relative}:{number}: {text}" for number, text in check]
-    return found + list(limit_faults(root)) + list(time_faults(root))
+    return found + list(limit_faults(root)) + list(time_faults(root)) + list(contract_faults(root))
 
 
 def self_test():

@@ -2,6 +2,7 @@
 #include "io/file.hpp"
 
 #include <fstream>
+#include <vector>
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>

@@ -138,7 +138,7 @@ void save(hosts& h, uint64_t step, const std::vector<cp::rank_plan>& plans,
   head.job = "test";
   head.step = step;
   head.epoch = 3;
-  head.layout = {2, 1};
+  head.layout = {2, 1, 1};
   head.slot_bytes = io::disk_block;
   const auto partial = std::filesystem::path("/first") / cp::partial_name(step, 3);
   std::vector<cp::shard_facts> votes;

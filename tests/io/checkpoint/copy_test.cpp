@@ -80,7 +80,7 @@ void check_same(const fs::path& one, const fs::path& other) {
 }  // namespace
 
 TEST_CASE("CY-2: a copy has the same files byte for byte, and verifies") {
-  for (auto [pipeline, data] : {std::pair{1, 1u}, {4, 1u}, {1, 3u}, {2, 2u}}) {
+  for (auto [pipeline, data] : {std::pair{1, 1}, {4, 1}, {1, 3}, {2, 2}}) {
     CAPTURE(pipeline);
     CAPTURE(data);
     tiers t({pipeline, data, 120, 0, 3, 2.5});

@@ -35,7 +35,7 @@ inline manifest_head head_of(uint64_t step, uint64_t epoch) {
   h.job = "crash";
   h.step = step;
   h.epoch = epoch;
-  h.layout = {2, 2};
+  h.layout = {2, 1, 2};
   h.slot_bytes = disk_block;
   return h;
 }
@@ -57,7 +57,7 @@ inline shard_facts save_rank(const std::shared_ptr<crash_store>& store,
       const auto& c = todo.copies[i];
       for (uint64_t b = 0; b < c.bytes; ++b)
         lease->bytes()[c.slot_offset + b] =
-            content_of(head.step, plan.pipeline_rank, c.which, c.chunk_byte + b);
+            content_of(head.step, plan.place.pipeline, c.which, c.chunk_byte + b);
     }
     REQUIRE((*s)->filled(std::move(*lease), n));
     if (vote) break;
@@ -77,7 +77,7 @@ inline void save(const std::shared_ptr<crash_store>& store, uint64_t step, uint6
   auto head = head_of(step, epoch);
   head.line = line;
   const std::vector<plan_stage> stages{stage_of(0), stage_of(1)};
-  auto plans = plan_save(stages, {2, 64, {}});
+  auto plans = plan_save(stages, {2, 64});
   REQUIRE(plans);
   REQUIRE(plans->size() == ranks);
   const auto partial = dir / partial_name(step, epoch);

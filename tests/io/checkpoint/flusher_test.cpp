@@ -24,12 +24,12 @@ std::byte byte_of(uint64_t step, part which, uint64_t byte) {
   return static_cast<std::byte>(step * 101 + static_cast<uint64_t>(which) * 7 + byte / 4 % 251);
 }
 
-manifest_head head_of(uint64_t step, uint32_t data_ranks) {
+manifest_head head_of(uint64_t step, int data_ranks) {
   manifest_head h;
   h.job = "flush";
   h.step = step;
   h.epoch = 1;
-  h.layout = {data_ranks, 1};
+  h.layout = {data_ranks, 1, 1};
   h.slot_bytes = 4 * disk_block;
   return h;
 }
@@ -83,7 +83,7 @@ TEST_CASE(
     auto root = open_disk({disk_backend::threads, 4, 2, {}});
     REQUIRE(root);
     flusher f(std::move(d));
-    auto plans = plan_save(std::vector<plan_stage>{stage_of(400)}, {2, 64, {}});
+    auto plans = plan_save(std::vector<plan_stage>{stage_of(400)}, {2, 64});
     REQUIRE(plans);
     struct under_way {
       std::filesystem::path partial;

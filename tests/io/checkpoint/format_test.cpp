@@ -18,7 +18,7 @@ footer sample_footer() {
   f.epoch = 3;
   f.step = 120;
   f.rank = 1;
-  f.layout = {2, 1};
+  f.layout = {2, 1, 1};
   f.slot_bytes = 4096;
   f.pieces = {{"a.weight", part::master, tensor_dtype::f32, {100, 30}, true, 0, 3000, 0, 12000},
               {"a.weight", part::weight, tensor_dtype::bf16, {100, 30}, true, 5, 7, 12000, 14},
@@ -86,11 +86,11 @@ TEST_CASE("SF-1..SF-3: a footer whose numbers do not fit is refused by name") {
       {"rank or layout", [](footer& f) { f.rank = 2; }},
       {"rank or layout",
        [](footer& f) {
-         f.layout = {0, 1};
+         f.layout = {0, 1, 1};
        }},
       {"rank or layout",
        [](footer& f) {
-         f.layout = {1u << 31, 1u << 31};
+         f.layout = {1 << 30, 1, 1 << 30};
        }},
       {"slots of 4097", [](footer& f) { f.slot_bytes = 4097; }},
       {"slots of 0", [](footer& f) { f.slot_bytes = 0; }},

@@ -28,7 +28,8 @@ std::vector<shard_facts> shards() {
 }
 
 manifest_head head() {
-  return {"job", 120, 3, {2, 1}, 4096, 1000, 3.25, 2.5, 1'700'000'000'000, {{11, 80}, {12, 120}}};
+  const lineage line{{11, 80}, {12, 120}};
+  return {"job", 120, 3, {2, 1, 1}, 4096, 1000, 3.25, 2.5, 1'700'000'000'000, line};
 }
 
 const std::vector<file_sum> others{{"config.json", 10, 1}, {"train_state.json", 20, 2}};
@@ -177,7 +178,7 @@ TEST_CASE("MF-1..MF-3: a manifest that does not add up is refused by name") {
       {"shape is impossible", [](manifest& m) { m.tensors[1].transposed = true; }},
       {"layout is impossible",
        [](manifest& m) {
-         m.head.layout = {1u << 16, 1u << 16};
+         m.head.layout = {1 << 16, 1, 1 << 16};
        }},
       {"slots of", [](manifest& m) { m.head.slot_bytes = 1000; }},
       {"unknown type", [](manifest& m) { m.tensors[1].parts[0].type = tensor_dtype::u8; }},

@@ -68,13 +68,13 @@ std::vector<std::byte> memory_of(const plan_chunk& chunk, part which) {
 
 TEST_CASE("SP-1..SP-3: every element once, in order, of the own slices alone, 1x1 to 4x4") {
   for (int pipeline = 1; pipeline <= 4; ++pipeline)
-    for (uint32_t data = 1; data <= 4; ++data) {
+    for (int data = 1; data <= 4; ++data) {
       CAPTURE(pipeline);
       CAPTURE(data);
       const auto stages = sample::stages(pipeline);
-      auto plans = plan_save(stages, {data, 16, {}});
+      auto plans = plan_save(stages, {data, 16});
       REQUIRE(plans);
-      REQUIRE(plans->size() == data * static_cast<uint32_t>(pipeline));
+      REQUIRE(plans->size() == static_cast<size_t>(data * pipeline));
       const auto seen = count(*plans);
       CHECK(seen.size() == tensors_in(stages));
       for (const auto& [name, times] : seen)
@@ -87,13 +87,13 @@ TEST_CASE("SP-1..SP-3: every element once, in order, of the own slices alone, 1x
           CHECK(p.chunk >= chunk);
           chunk = p.chunk;
           at += p.what.bytes;
-          const auto& its = stages[plan.pipeline_rank][p.chunk];
+          const auto& its = stages[static_cast<size_t>(plan.place.pipeline)][p.chunk];
           CHECK(std::any_of(its.tensors.begin(), its.tensors.end(), [&](const plan_tensor& t) {
             return t.name == p.what.tensor && t.offset + p.what.first == p.chunk_first;
           }));
-          const uint64_t slice = sample::slice_elements(its, data);
-          CHECK(p.chunk_first >= plan.data_rank * slice);  // SP-3
-          CHECK(p.chunk_first + p.what.count <= (plan.data_rank + 1) * slice);
+          const uint64_t slice = sample::slice_elements(its, static_cast<uint64_t>(data));
+          CHECK(p.chunk_first >= static_cast<uint64_t>(plan.place.data) * slice);  // SP-3
+          CHECK(p.chunk_first + p.what.count <= static_cast<uint64_t>(plan.place.data + 1) * slice);
         }
         CHECK(at == plan.stream_bytes);
       }
@@ -103,7 +103,7 @@ TEST_CASE("SP-1..SP-3: every element once, in order, of the own slices alone, 1x
 TEST_CASE("a chunk is cut as it says") {
   plan_stage stage{sample::chunk("c", {{"a", {40}, false, 0}, {"b", {40}, false, 0}})};
   stage[0].slice_elements = 32;  // of 88, with 8 of padding behind a
-  auto plans = plan_save(std::span(&stage, 1), {3, 1024, {}});
+  auto plans = plan_save(std::span(&stage, 1), {3, 1024});
   REQUIRE(plans);
   struct {
     const char* tensor;
@@ -122,31 +122,29 @@ TEST_CASE("a chunk is cut as it says") {
       CHECK(pieces[each + i].what.which == part::exp_avg);
     }
   }
-  CHECK(plan_save(std::span(&stage, 1), {4, 1024, {}}));     // the last has nothing
+  CHECK(plan_save(std::span(&stage, 1), {4, 1024}));         // the last has nothing
   for (const uint64_t wrong : {uint64_t{29}, UINT64_MAX}) {  // 3 * 29 = 87
     stage[0].slice_elements = wrong;
-    CHECK_FALSE(plan_save(std::span(&stage, 1), {3, 1024, {}}));
+    CHECK_FALSE(plan_save(std::span(&stage, 1), {3, 1024}));
   }
 }
 
-TEST_CASE("a save plan numbers the ranks as it is told, and the same way each time") {
+TEST_CASE("a save plan numbers the ranks as the grid does, and the same way each time") {
   const auto stages = sample::stages(2);
-  save_options o{3, 16, [](uint32_t d, uint32_t p) { return p * 3 + d; }};
+  const save_options o{3, 16};
   auto plans = plan_save(stages, o);
   auto again = plan_save(stages, o);
   REQUIRE(plans);
   REQUIRE(again);
+  REQUIRE(plans->size() == 6);
   for (uint32_t r = 0; r < 6; ++r) {
     const auto& plan = (*plans)[r];
     CHECK(plan.rank == r);
-    CHECK(plan.pipeline_rank == r / 3);
-    CHECK(plan.data_rank == r % 3);
+    CHECK(plan.place == rank_grid(3, 1, 2).place_of(static_cast<int>(r)));
     REQUIRE(plan.pieces.size() == (*again)[r].pieces.size());
     for (size_t i = 0; i < plan.pieces.size(); ++i)
       CHECK(plan.pieces[i].what == (*again)[r].pieces[i].what);
   }
-  o.rank_of = [](uint32_t, uint32_t) { return 0u; };
-  CHECK(!plan_save(stages, o));
 }
 
 TEST_CASE(
@@ -157,7 +155,7 @@ TEST_CASE(
   what.data = 3;
   const auto folder = sample::make(dir.path, what);
   const auto stages = sample::stages(2);
-  auto plans = plan_save(stages, {3, 16, {}});
+  auto plans = plan_save(stages, {3, 16});
   REQUIRE(plans);
   for (const auto& plan : *plans) {
     const auto shard = sample::bytes_of(folder / fmt::format("rank-{:05}.shard", plan.rank));
@@ -171,7 +169,8 @@ TEST_CASE(
       for (size_t c = fill.copies_begin; c < fill.copies_end; ++c) {
         const auto& copy = capture.copies[c];
         CHECK(copy.slot_offset == used);
-        const auto chunk = memory_of(stages[plan.pipeline_rank][copy.chunk], copy.which);
+        const auto chunk =
+            memory_of(stages[static_cast<size_t>(plan.place.pipeline)][copy.chunk], copy.which);
         wrong += std::equal(chunk.begin() + static_cast<ptrdiff_t>(copy.chunk_byte),
                             chunk.begin() + static_cast<ptrdiff_t>(copy.chunk_byte + copy.bytes),
                             shard.begin() + static_cast<ptrdiff_t>(at + used))
@@ -189,7 +188,7 @@ TEST_CASE(
 
 TEST_CASE("tensors that touch in their chunk are captured by one copy") {
   plan_stage stage{sample::chunk("c", {{"a", {16}, false, 0}, {"b", {32}, false, 0}})};
-  auto plans = plan_save(std::span(&stage, 1), {1, 16, {}});
+  auto plans = plan_save(std::span(&stage, 1), {1, 16});
   REQUIRE(plans);
   const auto capture = plan_capture((*plans)[0], 4096);
   REQUIRE(capture.copies.size() == 3);  // one per part
@@ -198,7 +197,7 @@ TEST_CASE("tensors that touch in their chunk are captured by one copy") {
 
 TEST_CASE("a save plan refuses what no manifest could say") {
   const auto refused = [](const std::vector<plan_stage>& stages) {
-    auto plans = plan_save(stages, {2, 16, {}});
+    auto plans = plan_save(stages, {2, 16});
     return !plans && plans.error().code == errc::bug;
   };
   auto twice = sample::stages(2);
@@ -213,13 +212,13 @@ TEST_CASE("a save plan refuses what no manifest could say") {
   auto type = sample::stages(1);
   type[0][0].parts[0].type = tensor_dtype::i64;
   CHECK(refused(type));
-  CHECK(!plan_save({}, {1, 16, {}}));
+  CHECK(!plan_save({}, {1, 16}));
 }
 
 TEST_CASE("more replicas than elements leave some with nothing to write") {
   plan_stage stage{sample::chunk("c", {{"t", {3}, false, 0}})};
   stage[0].parts.resize(1);
-  auto plans = plan_save(std::span(&stage, 1), {8, 1, {}});
+  auto plans = plan_save(std::span(&stage, 1), {8, 1});
   REQUIRE(plans);
   uint64_t bytes = 0;
   for (const auto& p : *plans) bytes += p.stream_bytes;
@@ -227,7 +226,7 @@ TEST_CASE("more replicas than elements leave some with nothing to write") {
 }
 
 TEST_CASE("any layout restores any other, bit by bit (RP-1)") {
-  const std::vector<std::pair<int, uint32_t>> layouts = {{1, 1}, {1, 3}, {2, 1}, {2, 2}, {4, 4}};
+  const std::vector<std::pair<int, int>> layouts = {{1, 1}, {1, 3}, {2, 1}, {2, 2}, {4, 4}};
   for (const auto& [from_pipeline, from_data] : layouts) {
     scratch dir;
     sample::made what;
@@ -235,9 +234,9 @@ TEST_CASE("any layout restores any other, bit by bit (RP-1)") {
     what.data = from_data;
     auto r = reader::open(sample::make(dir.path, what));
     REQUIRE_MESSAGE(r, r.error().message);
-    CHECK(r->content().head.layout == layout{from_data, static_cast<uint32_t>(from_pipeline)});
+    CHECK(r->content().head.layout == rank_grid(from_data, 1, from_pipeline));
     for (const auto& [pipeline, data] : layouts) {
-      auto plans = plan_save(sample::stages(pipeline), {data, 16, {}});
+      auto plans = plan_save(sample::stages(pipeline), {data, 16});
       REQUIRE(plans);
       for (const auto& plan : *plans) {
         std::vector<std::byte> bytes(plan.stream_bytes);

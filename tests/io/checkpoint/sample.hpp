@@ -95,7 +95,7 @@ inline std::vector<small_file> small_files() {
 
 struct made {
   int pipeline = 1;
-  uint32_t data = 1;
+  int data = 1;
   uint64_t step = 120;
   uint64_t seed = 0;
   uint64_t epoch = 3;
