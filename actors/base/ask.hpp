@@ -6,6 +6,9 @@
 // Invariants
 //   ASK-1  Exactly one of `ok` and `failed` is called, once, and the wait ends before it is.
 //   ASK-2  Every request has the timeout of its contract, or of the job where that names a key.
+//   ASK-3  An urgent request is urgent within a process alone. CAF 0.17.6 gives whatever comes over
+//     a link the normal priority, its answer's number too, which then fits no question; so it
+//     leaves as a normal one, and the receiver's base gives it its place (TRC-7).
 #pragma once
 
 #include <cassert>
@@ -35,7 +38,9 @@ const call_info& contract_of() {
 template <class Self, class Handle, class T, class... Beside>
 auto request_within(Self* self, const Handle& target, std::chrono::milliseconds patience,
                     const msg<T>& m, const Beside&... beside) {
-  return contract_of<Handle, T>().high_priority
+  const bool urgent =
+      contract_of<Handle, T>().high_priority && target.node() == self->node();  // ASK-3
+  return urgent
              ? self->template request<caf::message_priority::high>(target, patience, m, beside...)
              : self->request(target, patience, m, beside...);
 }

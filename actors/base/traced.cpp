@@ -109,10 +109,14 @@ void end_handling(actor_card& card, handling& h, uint32_t left, int64_t now_ns) 
   ring.push(r);
 }
 
-epoch_rules::epoch_rules(std::string_view service) {
-  rules_.fill(epoch_rule::any);
-  for (const auto& info : all_messages())
-    if (const auto* call = find_call(service, info.id)) rules_.at(info.id) = call->epoch;
+call_rules::call_rules(std::string_view service) {
+  epochs_.fill(epoch_rule::any);
+  for (const auto& info : all_messages()) {
+    const auto* call = find_call(service, info.id);
+    if (call == nullptr) continue;
+    epochs_.at(info.id) = call->epoch;
+    high_priority_.set(info.id, call->high_priority);
+  }
 }
 
 bool is_of_its_epoch(epoch_rule rule, uint32_t own, const any_msg& m) noexcept {

@@ -19,10 +19,13 @@
 //   TRC-6  A message of another epoch than its receiver's is counted and refused, where the call's
 //     contract does not say otherwise (messages/contract.hpp): no handler sees it. A request is
 //     answered with version_mismatch. Only live_in() moves an actor's epoch, which never falls.
+//   TRC-7  A request from another process takes the place in the mailbox that its contract gives
+//     it, whatever priority it came with (ask.hpp, ASK-3).
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <chrono>
 #include <memory>
 #include <string_view>
@@ -48,17 +51,21 @@ namespace troupe {
 
 namespace detail {
 
-/// The rule of each call of a service, found by the message's type alone.
-class epoch_rules {
+/// The rules of each call of a service, found by the message's type alone.
+class call_rules {
  public:
-  explicit epoch_rules(std::string_view service);
+  explicit call_rules(std::string_view service);
 
-  epoch_rule of(uint16_t type) const noexcept {
-    return type < rules_.size() ? rules_[type] : epoch_rule::any;
+  epoch_rule epoch(uint16_t type) const noexcept {
+    return type < epochs_.size() ? epochs_[type] : epoch_rule::any;
+  }
+  bool high_priority(uint16_t type) const noexcept {
+    return type < high_priority_.size() && high_priority_[type];
   }
 
  private:
-  std::array<epoch_rule, 0x1000> rules_;  ///< what the service does not take has no rule
+  std::array<epoch_rule, 0x1000> epochs_;  ///< what the service does not take has no rule
+  std::bitset<0x1000> high_priority_;
 };
 
 }  // namespace detail
@@ -177,6 +184,7 @@ class traced : public Base, public traced_actor {
     if (detail::guests_known.load(std::memory_order_relaxed) &&
         detail::refuse_at_gate(*message, detail::message_in(*message), *this->card_, host))
       return;  // TRC-4
+    place(*message);
     this->card_->message_came();
     Base::enqueue(std::move(message), host);
   }
@@ -287,12 +295,26 @@ class traced : public Base, public traced_actor {
     return outcome;
   }
 
+  static const detail::call_rules& rules() {
+    static const detail::call_rules found(service_of<Base>);
+    return found;
+  }
+
+  /// TRC-7.
+  void place(caf::mailbox_element& element) {
+    if constexpr (service_of<Base>.empty()) return;
+    if (!element.mid.is_request() || !element.sender || element.sender->nid == this->ctrl()->nid)
+      return;
+    const auto* m = detail::message_in(element);
+    if (m != nullptr && rules().high_priority(m->type()))
+      element.mid = element.mid.with_high_priority();
+  }
+
   /// TRC-6.
   bool refused(const caf::mailbox_element& element, const any_msg* m) {
     if constexpr (service_of<Base>.empty()) return false;
-    static const detail::epoch_rules rules(service_of<Base>);
     if (m == nullptr || element.mid.is_response() ||
-        detail::is_of_its_epoch(rules.of(m->type()), this->epoch(), *m)) [[likely]]
+        detail::is_of_its_epoch(rules().epoch(m->type()), this->epoch(), *m)) [[likely]]
       return false;
     detail::refuse_epoch(element, *m, this->epoch(), this->context());
     return true;

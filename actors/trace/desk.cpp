@@ -178,7 +178,8 @@ caf::result<msg<fbs::ClusterView>> view(desk_pointer self, const msg<fbs::ListAc
   const auto whom = fitting(st, text_of(m->node()));
   auto each = [self, p, m](const asked_process& who, const result<msg<fbs::ActorList>>& r) {
     const auto it = self->state.processes.find(who.number);
-    if (it == self->state.processes.end()) return;
+    const bool gone = !r && r.error().code == errc::unavailable;  // before the news of it, perhaps
+    if (gone || it == self->state.processes.end()) return;
     if (r) heard(self, who.number, *r);
     auto list =
         r ? std::make_unique<fbs::ActorListT>(it->second.last) : remembered(self, it->second);

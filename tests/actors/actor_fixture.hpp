@@ -62,7 +62,9 @@ class letterbox : public caf::monitorable_actor {
     }
     l.content = e->move_content_to_message();
     if (e->mid.is_response()) {
-      answers.emplace(e->mid.request_id().integer_value(), std::move(l));
+      const auto number = e->mid.request_id().integer_value();
+      answered.push_back(number);
+      answers.emplace(number, std::move(l));
       return;
     }
     if (!l.m) return;  // news of somebody's end
@@ -76,6 +78,7 @@ class letterbox : public caf::monitorable_actor {
   bool told_to_exit = false;
   std::deque<letter> letters;  ///< those that the test has not taken
   std::map<uint64_t, letter> answers;
+  std::vector<uint64_t> answered;  ///< in the order in which the answers came
   uint64_t last_request = 0;
 
  private:
@@ -160,6 +163,8 @@ class partner {
   /// Returns the number by which the answer is found.
   template <class Handle, class... Ts>
   uint64_t ask(const Handle& whom, Ts... content) const;
+  /// What was answered, in that order.
+  const std::vector<uint64_t>& answered() const { return box().answered; }
   /// errc::timeout: there is none yet.
   template <class R>
   result<msg<R>> answer_of(uint64_t request) const {

@@ -255,12 +255,26 @@ TEST_CASE("TRC-6: the rule of a call is what its contract says") {
     CHECK(fits(epoch_rule::if_given, 5, epoch) == (epoch == 5 || epoch == 0));
     CHECK_FALSE(fits(epoch_rule::present, 0, epoch));
   }
-  const detail::epoch_rules run("Run"), stage("Stage");
-  CHECK(run.of(message_traits<fbs::StopTraining>::id) == epoch_rule::if_given);
-  CHECK(run.of(message_traits<fbs::NodeLost>::id) == epoch_rule::present);
-  CHECK(run.of(message_traits<fbs::StatusRequest>::id) == epoch_rule::any);
-  CHECK(stage.of(message_traits<fbs::RunStep>::id) == epoch_rule::present);
-  CHECK(stage.of(message_traits<fbs::Pause>::id) == epoch_rule::any);  // refused for another reason
+  const detail::call_rules run("Run"), stage("Stage");
+  CHECK(run.epoch(message_traits<fbs::StopTraining>::id) == epoch_rule::if_given);
+  CHECK(run.epoch(message_traits<fbs::NodeLost>::id) == epoch_rule::present);
+  CHECK(run.epoch(message_traits<fbs::StatusRequest>::id) == epoch_rule::any);
+  CHECK(stage.epoch(message_traits<fbs::RunStep>::id) == epoch_rule::present);
+  CHECK(stage.epoch(message_traits<fbs::Pause>::id) == epoch_rule::any);  // refused elsewhere
+}
+
+TEST_CASE("TRC-7: of what another process asks, that goes first whose contract says so") {
+  member_fixture f;
+  f.join();
+  const auto far = f.make_partner("far", *caf::make_node_id(7, std::string(40, 'f')));
+  const auto put = [&](uint64_t number, const auto& m) {  // and nobody handles it yet
+    f.target->eq_impl(caf::make_message_id(number), far.self(), nullptr, m);
+  };
+  put(1, make_msg<fbs::Assign>(f.context_of(5)));
+  put(2, make_msg<fbs::Assign>(f.context_of(5)));
+  put(3, make_msg<fbs::StatusRequest>());
+  f.settle();
+  CHECK(far.answered() == std::vector<uint64_t>{3, 1, 2});
 }
 
 TEST_CASE("TRC-6: an epoch never falls") {
