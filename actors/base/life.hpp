@@ -35,7 +35,7 @@ class life {
   virtual ~life() = default;
 
   /// How it was made; right after introduce().
-  virtual void born(fbs::LifeBirthT birth) = 0;
+  virtual void born(fbs::SpawnRecordT birth) = 0;
   /// It is about to handle this.
   virtual void got(const caf::mailbox_element& element, int64_t now_ns) = 0;
   /// It said something, or spawned `to` (`role` says what for).
@@ -97,25 +97,12 @@ std::string handle_name_of(const Handle& who) {
   return handle_name(caf::actor_cast<caf::strong_actor_ptr>(who));
 }
 
-/// Says how the actor was made, `fill(LifeBirthT&)`, where its life is kept. After introduce(),
-/// before anything is sent.
-template <class Fill>
-void note_birth(Fill&& fill) {
-  if (detail::current_life == nullptr) [[likely]]
-    return;
-  fbs::LifeBirthT birth;
-  fill(birth);
-  detail::current_life->born(std::move(birth));
-}
-
 /// Adds an actor that one was handed at its birth.
 template <class Handle>
-void add_peer(fbs::LifeBirthT& birth, std::string role, const Handle& who,
-              std::vector<uint32_t> ranks = {}) {
+void add_peer(fbs::SpawnRecordT& birth, std::string role, const Handle& who) {
   birth.peers.push_back(std::make_unique<fbs::LifePeerT>());
   birth.peers.back()->role = std::move(role);
   birth.peers.back()->actor = handle_name_of(who);
-  birth.peers.back()->ranks = std::move(ranks);
 }
 
 /// Says that the actor spawned another.

@@ -287,11 +287,14 @@ void abandon(archive_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
 
 }  // namespace
 
-archive_actor::behavior_type archive(archive_pointer self, archive_options options) {
+archive_actor::behavior_type archive(archive_pointer self, const train::spawn_record& record,
+                                     io::storage* storage) {
   guard_mailbox(self);
-  introduce(self, "archive", static_cast<uint32_t>(options.epoch));
-  self->state.options = std::move(options);
+  introduce(self, "archive", record.epoch);
+  note_birth(record);
   auto& st = self->state;
+  st.options = {record.plan.job.checkpoint.dir, record.epoch, record.plan, record.origin(),
+                storage};
   st.caretaker = cp::caretaker(st.options.origin, st.options.storage->files());
   show(self, "idle");
   return {

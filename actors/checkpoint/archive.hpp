@@ -37,7 +37,7 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
-#include "actors/train/plan.hpp"
+#include "actors/train/spawn_record.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/checkpoint/save.hpp"
 #include "io/disk/storage.hpp"
@@ -88,6 +88,6 @@ struct archive_state {
 };
 
 archive_actor::behavior_type archive(traced_pointer<archive_actor, archive_state> self,
-                                     archive_options options);
+                                     const train::spawn_record& record, io::storage* storage);
 
 }  // namespace troupe::checkpoint

@@ -101,9 +101,9 @@ void show(carrier_pointer self) {
 }
 
 void hold(carrier_pointer self, uint64_t step, bool held) {
-  const auto& o = self->state.options;
-  if (!o.archive) return;
-  self->send(o.archive, make_msg<fbs::HoldCheckpoint>(context_of(*self, o.epoch), [&](auto& h) {
+  const auto& st = self->state;
+  if (!st.archive) return;
+  self->send(st.archive, make_msg<fbs::HoldCheckpoint>(context_of(*self, st.epoch), [&](auto& h) {
                h.step = step;
                h.hold = held;
              }));
@@ -112,7 +112,7 @@ void hold(carrier_pointer self, uint64_t step, bool held) {
 void tell(carrier_pointer self, fbs::NoticeLevel level, std::string text) {
   const auto& st = self->state;
   if (const auto run = caf::actor_cast<run_actor>(st.run))
-    self->send(run, make_msg<fbs::Notice>(context_of(*self, st.options.epoch), [&](auto& n) {
+    self->send(run, make_msg<fbs::Notice>(context_of(*self, st.epoch), [&](auto& n) {
                  n.level = level;
                  n.text = std::move(text);
                }));
@@ -130,7 +130,7 @@ void say_farewell(carrier_pointer self, const status& how) {
   }
   last.answer.deliver(make_msg<fbs::CheckpointFolder>(
       context_of(*self, last.cause), [&](fbs::CheckpointFolderT& f) {
-        f.directory = (fs::path(st.options.tier.dir) / cp::complete_name(last.step)).string();
+        f.directory = (fs::path(st.tier.dir) / cp::complete_name(last.step)).string();
       }));
 }
 
@@ -145,7 +145,7 @@ void ended(carrier_pointer self, const status& how) {
       if (asked) break;  // whoever asked hears it
       tell(self, fbs::NoticeLevel::warning,
            fmt::format("checkpoint of step {} is not in the second tier ({}): {}", step,
-                       st.options.tier.dir, render(how.error())));
+                       st.tier.dir, render(how.error())));
       break;
     case carry_policy::news::works_again:
       tell(self, fbs::NoticeLevel::info,
@@ -214,13 +214,17 @@ caf::result<msg<fbs::CheckpointFolder>> finish(carrier_pointer self,
 
 }  // namespace
 
-carrier_actor::behavior_type carrier(carrier_pointer self, carrier_options options) {
+carrier_actor::behavior_type carrier(carrier_pointer self, const train::spawn_record& record,
+                                     io::storage* storage) {
   guard_mailbox(self);
-  introduce(self, "carrier", options.epoch);
+  introduce(self, "carrier", record.epoch);
+  note_birth(record);
   auto& st = self->state;
-  st.options = std::move(options);
-  const auto& tier = st.options.tier;
-  st.copies.emplace(tier, st.options.origin, *st.options.storage);
+  st.epoch = record.epoch;
+  st.archive = record.archive;
+  st.tier = record.plan.job.checkpoint.second;
+  const auto& tier = st.tier;
+  st.copies.emplace(tier, record.origin(), *storage);
   st.policy = carry_policy(static_cast<uint64_t>(tier.every));
   st.limit = cp::rate_limit(static_cast<uint64_t>(tier.bytes_per_second));
   show(self);

@@ -25,6 +25,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/carry_policy.hpp"
+#include "actors/train/spawn_record.hpp"
 #include "io/checkpoint/copy.hpp"
 #include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/rate_limit.hpp"
@@ -34,14 +35,6 @@
 #include "messages/actors.hpp"
 
 namespace troupe::checkpoint {
-
-struct carrier_options {
-  config::second_tier_section tier;  ///< dir is not empty
-  uint32_t epoch = 0;
-  archive_actor archive;               ///< of the first tier; may be none
-  io::checkpoint::origin origin = {};  ///< the launch whose checkpoints are copied
-  io::storage* storage = &io::local_storage();  ///< of both tiers; outlives the carrier
-};
 
 /// The second tier, and what is being copied into it. All calls block.
 class tier_copies {
@@ -73,7 +66,9 @@ class tier_copies {
 
 struct carrier_state {
   static inline const char* name = "carrier";
-  carrier_options options;
+  uint32_t epoch = 0;
+  config::second_tier_section tier;  ///< dir is not empty
+  archive_actor archive;             ///< of the first tier; may be none
   carry_policy policy;
   io::checkpoint::rate_limit limit{0};
   std::optional<tier_copies> copies;  ///< of policy.under_way()
@@ -87,7 +82,8 @@ struct carrier_state {
   std::optional<farewell> last;  ///< FinishCopies that is not answered yet
 };
 
+/// The second tier of the record's job; `storage` is of both tiers and outlives the carrier.
 carrier_actor::behavior_type carrier(traced_pointer<carrier_actor, carrier_state> self,
-                                     carrier_options options);
+                                     const train::spawn_record& record, io::storage* storage);
 
 }  // namespace troupe::checkpoint

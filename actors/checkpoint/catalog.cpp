@@ -122,8 +122,8 @@ result<start> resume_from(io::file_system& files, const std::string& resume,
   return start{entry_of(settled_path(files, resume, dir, second), r), {}};
 }
 
-cp::origin origin_of(const std::optional<entry>& from) {
-  cp::origin out{cp::draw_launch(), {}, {}};
+cp::origin origin_of(const std::optional<entry>& from, uint64_t launch) {
+  cp::origin out{launch, {}, {}};
   if (!from) return out;
   out.from = from->line;
   out.checkpoint = std::filesystem::absolute(from->path).lexically_normal();

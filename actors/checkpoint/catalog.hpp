@@ -55,7 +55,7 @@ result<start> resume_from(const std::string& resume, const std::filesystem::path
                           const std::filesystem::path& second = {});
 
 /// What a launch that starts there saves: a line of its own, or the one of `from` continued.
-io::checkpoint::origin origin_of(const std::optional<entry>& from);
+io::checkpoint::origin origin_of(const std::optional<entry>& from, uint64_t launch);
 
 /// Sets aside the checkpoints in `dir` that the launch leaves behind (CAT-3); a sentence for each.
 /// What it has saved itself stays.

@@ -24,12 +24,12 @@ namespace {
 void show(coordinator_pointer self);
 
 message_context context(coordinator_pointer self) {
-  return context_of(*self, self->state.options.epoch);
+  return context_of(*self, self->state.record.epoch);
 }
 
 void say(coordinator_pointer self, std::string text,
          fbs::NoticeLevel level = fbs::NoticeLevel::info) {
-  self->send(self->state.options.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
+  self->send(self->state.record.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
                n.level = level;
                n.text = std::move(text);
              }));
@@ -41,9 +41,9 @@ void quit_when_alone(coordinator_pointer self) {
   const bool alone = std::all_of(st.members.begin(), st.members.end(),
                                  [](const auto& m) { return m.second.gone; });
   if (!st.ended || (!alone && now_ns(*self) - st.ended_ns < ns_of(defaults::nodes_leave))) return;
-  self->send_exit(st.run, caf::exit_reason::user_shutdown);
-  if (st.carrier) self->send_exit(st.carrier, caf::exit_reason::user_shutdown);
-  self->send_exit(st.archive, caf::exit_reason::user_shutdown);
+  self->send_exit(st.record.run, caf::exit_reason::user_shutdown);
+  if (st.record.carrier) self->send_exit(st.record.carrier, caf::exit_reason::user_shutdown);
+  self->send_exit(st.record.archive, caf::exit_reason::user_shutdown);
   self->quit();
 }
 
@@ -53,7 +53,7 @@ void end(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
   if (std::exchange(st.ended, true)) return;
   st.ended_ns = now_ns(*self);
   show(self);
-  self->send(st.options.reporter, m);
+  self->send(st.record.reporter, m);
   for (auto& [index, who] : st.members)
     if (!who.gone)
       self->send(who.handle, make_msg<fbs::Shutdown>(context(self), [&](auto& s) {
@@ -65,7 +65,7 @@ void end(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
 
 /// The run ends without having begun.
 void give_up(coordinator_pointer self, const error& why) {
-  self->send(self->state.run, make_msg<fbs::AdmissionFailed>(context(self), [&](auto& f) {
+  self->send(self->state.record.run, make_msg<fbs::AdmissionFailed>(context(self), [&](auto& f) {
                f.code = static_cast<uint8_t>(why.code);
                f.message = why.message;
                f.hint = why.hint;
@@ -75,8 +75,8 @@ void give_up(coordinator_pointer self, const error& why) {
 /// The desk may ask the process's observer from now on (CRD-4); told again once it has ranks.
 void let_observe(coordinator_pointer self, const member& who, std::string ranks) {
   auto& st = self->state;
-  if (!st.options.desk || !who.observer) return;
-  self->send(st.options.desk,
+  if (!st.record.desk || !who.observer) return;
+  self->send(st.record.desk,
              make_msg<fbs::Observe>(context(self),
                                     [&](auto& o) {
                                       o.node = who.name;
@@ -96,7 +96,7 @@ std::string host_key(const member& m) {
 
 /// Threads of each worker of a node: the configured number, or its share of the host's cores.
 int threads_of(const coordinator_state& st, const member& node) {
-  const auto& cluster = st.options.plan.job.cluster;
+  const auto& cluster = st.record.plan.job.cluster;
   if (cluster.threads > 0) return static_cast<int>(cluster.threads);
   int64_t workers = 0;
   for (const auto& [index, m] : st.members)
@@ -112,8 +112,8 @@ result<train::device_choice> devices_of(const coordinator_state& st) {
     nodes.push_back(
         {m.name, host_key(m), m.hello.hardware ? std::ssize(m.hello.hardware->gpus) : 0});
   std::vector<int64_t> node_of;
-  for (const auto& r : st.options.plan.ranks) node_of.push_back(r.node);
-  return train::choose_devices(st.options.plan.job.cluster.device, nodes, node_of);
+  for (const auto& r : st.record.plan.ranks) node_of.push_back(r.node);
+  return train::choose_devices(st.record.plan.job.cluster.device, nodes, node_of);
 }
 
 /// The loaders of the hosts and the ranks each serves: the first node of a host that needs tokens
@@ -121,7 +121,7 @@ result<train::device_choice> devices_of(const coordinator_state& st) {
 std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& st) {
   std::map<std::string, uint32_t> node_of_host;
   std::map<uint32_t, std::vector<uint32_t>> out;
-  for (const auto& r : st.options.plan.ranks) {
+  for (const auto& r : st.record.plan.ranks) {
     if (!r.at.reads_tokens()) continue;
     const auto node = static_cast<uint32_t>(r.node);
     const auto leader = node_of_host.emplace(host_key(st.members.at(node)), node).first->second;
@@ -130,44 +130,24 @@ std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& 
   return out;
 }
 
-archive_actor make_archive(coordinator_pointer self) {
-  const auto& o = self->state.options;
-  if (o.archive) return o.archive;
-  checkpoint::archive_options files;
-  files.dir = o.plan.job.checkpoint.dir;
-  files.epoch = o.epoch;
-  files.plan = o.plan;
-  files.origin = o.origin;
-  files.storage = o.storage;
-  return spawn_blocking(self, checkpoint::archive, std::move(files));
-}
-
-carrier_actor make_carrier(coordinator_pointer self) {
-  const auto& o = self->state.options;
-  if (o.plan.job.checkpoint.second.dir.empty()) return {};
-  if (o.carrier) return o.carrier;
-  return spawn_blocking(
-      self, checkpoint::carrier,
-      checkpoint::carrier_options{o.plan.job.checkpoint.second, o.epoch, self->state.archive,
-                                  o.origin, o.storage});
-}
-
-run_actor make_run(coordinator_pointer self, train::run_options options) {
-  const auto& given = self->state.options.run;
-  return given ? given : self->spawn(train::run, std::move(options));
-}
-
 /// The run and what it saves with; it begins once it is told of its crew.
 void make_run_and_tiers(coordinator_pointer self) {
-  auto& st = self->state;
-  st.archive = make_archive(self);
-  note_spawned("archive", st.archive);
-  st.carrier = make_carrier(self);
-  if (st.carrier) note_spawned("carrier", st.carrier);
-  st.run = make_run(self, {st.options.plan, st.options.epoch, st.options.resume, st.archive,
-                           st.carrier, st.options.reporter, self});
-  note_spawned("run", st.run);
-  self->monitor(st.run);
+  auto& r = self->state.record;
+  const auto storage = self->state.storage;
+  if (!r.archive) r.archive = spawn_blocking(self, checkpoint::archive, r, storage);
+  note_spawned("archive", r.archive);
+  if (r.plan.job.checkpoint.second.dir.empty())
+    r.carrier = carrier_actor{};
+  else if (!r.carrier)
+    r.carrier = spawn_blocking(self, checkpoint::carrier, r, storage);
+  if (r.carrier) note_spawned("carrier", r.carrier);
+  if (!r.run) {
+    auto of_run = r;
+    of_run.coordinator = self;
+    r.run = self->spawn(train::run, std::move(of_run));
+  }
+  note_spawned("run", r.run);
+  self->monitor(r.run);
 }
 
 /// CRD-1.
@@ -192,13 +172,13 @@ void begin_run(coordinator_pointer self) {
       handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(who.loader));
     }
   });
-  self->send(st.run, m, handles);
+  self->send(st.record.run, m, handles);
   show(self);
 }
 
 msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t node, bool loader) {
   auto& st = self->state;
-  const auto& plan = st.options.plan;
+  const auto& plan = st.record.plan;
   return make_msg<fbs::Assign>(context(self), [&](fbs::AssignT& a) {
     a.loader = loader;
     a.data_ranks = static_cast<uint32_t>(plan.job.grid().data);
@@ -248,7 +228,7 @@ void assign_ranks(coordinator_pointer self) {
   if (const auto& names = st.devices.names; !names.empty() && names.front() != "host")
     say(self, fmt::format("devices: {}{}", fmt::join(names, ", "),
                           st.devices.shared ? " (shared: sums go through host memory)" : ""));
-  st.stages.resize(st.options.plan.ranks.size());
+  st.stages.resize(st.record.plan.ranks.size());
   const auto loaders = loader_nodes(st);
   for (auto& [index, m] : st.members)
     request(self, m.handle, assignment(self, index, loaders.contains(index)))
@@ -271,7 +251,7 @@ void let_observe_head(coordinator_pointer self) {
   head.hello.host = hardware_facts().hostname;
   head.hello.pid = static_cast<uint32_t>(getpid());
   head.hello.process = process_tag();
-  head.observer = caf::actor_cast<caf::strong_actor_ptr>(self->state.options.observer);
+  head.observer = caf::actor_cast<caf::strong_actor_ptr>(self->state.record.observer);
   let_observe(self, head, "");
 }
 
@@ -300,7 +280,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
                         who.hello.hardware ? who.hello.hardware->cores : 0));
   let_observe(self, who, "");
   auto welcome = make_msg<fbs::Welcome>(context(self), [&](fbs::WelcomeT& w) {
-    w.epoch = st.options.epoch;
+    w.epoch = st.record.epoch;
     w.node_index = *place;
     w.config_toml = st.config_toml;
   });
@@ -326,14 +306,14 @@ void node_lost(coordinator_pointer self, const std::string& name, const std::str
   auto& st = self->state;
   st.membership->leave(name);
   if (st.ended) return;
-  self->send(st.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
+  self->send(st.record.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
                l.node = name;
                l.how = how;
              }));
 }
 
 bool has_launcher(const coordinator_state& st) {
-  return st.options.plan.job.cluster.launch != config::launch_mode::external;
+  return st.record.plan.job.cluster.launch != config::launch_mode::external;
 }
 
 void explain(coordinator_pointer self);
@@ -345,7 +325,7 @@ void await_word(coordinator_pointer self) {
 
 void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
-  if (m.source == st.run.address()) {
+  if (m.source == st.record.run.address()) {
     const auto why = from_caf(m.reason).within("the run's actor ended");
     end(self, make_msg<fbs::RunEnded>(context(self), [&](auto& e) {
           e.code = static_cast<uint8_t>(errc::bug);  // also where it was killed: it saved nothing
@@ -378,7 +358,7 @@ void tick(coordinator_pointer self) {
   auto& st = self->state;
   explain(self);
   if (st.membership->complete() && !st.assigning && !st.ended) assign_ranks(self);
-  const auto& cluster = st.options.plan.job.cluster;
+  const auto& cluster = st.record.plan.job.cluster;
   if (!st.assigning && !st.ended &&
       now_ns(*self) - st.started_ns > cluster.join_timeout_ms * ns_per_ms)
     give_up(self,
@@ -412,15 +392,15 @@ caf::result<msg<fbs::DeskFound>, caf::strong_actor_ptr> find_desk(coordinator_po
     return to_caf({errc::version_mismatch,
                    fmt::format("the cluster runs another version ({})", own_version()),
                    "use the program the cluster was started with"});
-  if (!st.options.desk) return to_caf({errc::unavailable, "this cluster has no desk"});
+  if (!st.record.desk) return to_caf({errc::unavailable, "this cluster has no desk"});
   auto found = make_msg<fbs::DeskFound>(context_of(*self, m.header()), [&](auto& d) {
-    d.job = st.options.plan.job.job.name;
-    d.epoch = st.options.epoch;
+    d.job = st.record.plan.job.job.name;
+    d.epoch = st.record.epoch;
     const auto who = peer_of(self->current_sender());
     d.may_change = !who || who->as != tls::role::reader;
     d.who = who ? who->name : m->user() ? m->user()->str() : "";
   });
-  return {found, caf::actor_cast<caf::strong_actor_ptr>(st.options.desk)};
+  return {found, caf::actor_cast<caf::strong_actor_ptr>(st.record.desk)};
 }
 
 /// Without spare nodes a cluster that loses one cannot go on: the run saves and ends in order.
@@ -433,7 +413,8 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
     return to_caf({errc::not_found, fmt::format("there is no node {}", name),
                    fmt::format("the nodes are {}", fmt::join(names, ", "))});
   if (!st.ready || st.ended) return to_caf({errc::unavailable, "there is no run to stop"});
-  self->send(st.run, make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
+  self->send(st.record.run,
+             make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
                s.reason = fmt::format("node {} is drained", name);
                s.save = true;
              }));
@@ -479,33 +460,23 @@ void watch_door(coordinator_pointer self) {
 
 }  // namespace
 
-coordinator_actor::behavior_type coordinator(coordinator_pointer self,
-                                             coordinator_options options) {
+coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::spawn_record record,
+                                             io::storage* storage) {
   guard_mailbox(self);
-  introduce(self, "coordinator", options.epoch);
+  introduce(self, "coordinator", record.epoch);
+  note_birth(record);
   auto& st = self->state;
-  st.options = std::move(options);
-  const auto& job = st.options.plan.job;
+  st.record = std::move(record);
+  st.storage = storage;
+  const auto& job = st.record.plan.job;
   self->set_timeouts(call_timeouts(job));
   std::vector<std::string> names;
   for (const auto& n : job.cluster.node) names.push_back(n.name);
-  st.membership.emplace(names, own_schema_hash(), own_version(), st.options.epoch,
+  st.membership.emplace(names, own_schema_hash(), own_version(), st.record.epoch,
                         job.cluster.launch == config::launch_mode::external);
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
                       job.cluster.dead_after_ms * ns_per_ms);
   st.config_toml = config::to_toml(job);
-  note_birth([&](fbs::LifeBirthT& b) {
-    b.epoch = st.options.epoch;
-    b.config_toml = st.config_toml;
-    if (st.options.resume) {
-      b.resume = st.options.resume->path.string();
-      b.resume_step = st.options.resume->step;
-      b.resume_state = checkpoint::format_state(st.options.resume->state);
-    }
-    add_peer(b, "reporter", st.options.reporter);
-    add_peer(b, "desk", st.options.desk);
-    add_peer(b, "observer", st.options.observer);
-  });
   make_run_and_tiers(self);
   let_observe_head(self);
   st.started_ns = now_ns(*self);
@@ -529,7 +500,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self,
         node_lost(self, m->node() ? m->node()->str() : "?",
                   m->reason() ? m->reason()->str() : "left");
       },
-      [self](const msg<fbs::StopTraining>& m) { self->send(self->state.run, m); },
+      [self](const msg<fbs::StopTraining>& m) { self->send(self->state.record.run, m); },
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {

@@ -27,12 +27,11 @@
 #include <optional>
 
 #include "actors/base/traced.hpp"
-#include "actors/checkpoint/catalog.hpp"
 #include "actors/cluster/door.hpp"
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
-#include "actors/train/plan.hpp"
-#include "actors/train/run.hpp"
+#include "actors/train/device_policy.hpp"
+#include "actors/train/spawn_record.hpp"
 #include "io/disk/storage.hpp"
 #include "messages/actors.hpp"
 
@@ -40,21 +39,6 @@ namespace troupe::cluster {
 
 struct coordinator_state;
 using coordinator_pointer = traced_pointer<coordinator_actor, coordinator_state>;
-
-struct coordinator_options {
-  train::job_plan plan;
-  uint32_t epoch = 1;
-  std::optional<checkpoint::entry> resume;
-  io::checkpoint::origin origin = {};  ///< of what is saved
-  reporter_actor reporter;
-  desk_actor desk;          ///< told of every process that joins
-  observer_actor observer;  ///< of this process
-  io::storage* storage = &io::local_storage();  ///< of the checkpoints; outlives the cluster
-  /// Who is there already, in a replay or a test: each other one is spawned.
-  archive_actor archive = {};
-  carrier_actor carrier = {};  ///< without a second tier there is none
-  run_actor run = {};
-};
 
 /// A node that has joined.
 struct member {
@@ -70,14 +54,12 @@ struct member {
 struct coordinator_state {
   static inline const char* name = "coordinator";
 
-  coordinator_options options;
+  train::spawn_record record;
+  io::storage* storage = nullptr;  ///< of the checkpoints
   std::optional<membership_policy> membership;
   std::optional<liveness_policy> liveness;
   std::map<uint32_t, member> members;  ///< by index
   train::device_choice devices;        ///< once ranks are assigned
-  run_actor run;
-  archive_actor archive;
-  carrier_actor carrier;            ///< none without a second tier
   std::vector<stage_actor> stages;  ///< by rank
   size_t assigned = 0;
   bool assigning = false;
@@ -89,6 +71,9 @@ struct coordinator_state {
   door_counts door;  ///< as last shown
 };
 
-coordinator_actor::behavior_type coordinator(coordinator_pointer self, coordinator_options options);
+/// Who stands in the record as archive, carrier and run takes that part, as in a replay or a test;
+/// each other one is spawned. `storage` is of the checkpoints and outlives the cluster.
+coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::spawn_record record,
+                                             io::storage* storage = &io::local_storage());
 
 }  // namespace troupe::cluster

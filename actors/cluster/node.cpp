@@ -212,17 +212,19 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   if (!st.stages.empty())  // NOD-2
     return to_caf({errc::bug, fmt::format("node {} has ranks already", st.options.name)});
   const auto a = m.unpack();
-  const auto epoch = self->epoch();
+  train::spawn_record record{self->epoch()};
+  record.node = st.options.name;
   std::vector<caf::strong_actor_ptr> handles;
   if (a.loader)
-    st.loader = monitored(
-        self, spawn_blocking(self, train::loader, epoch, st.options.name, st.going.get_token()));
+    st.loader = monitored(self, spawn_blocking(self, train::loader, record, st.going.get_token()));
   handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.loader));
   fbs::AssignedT out;
   for (const auto& rank : a.ranks) {
-    st.workers.push_back(self->spawn(train::worker, epoch, rank->rank, st.options.host));
-    st.stages.push_back(
-        monitored(self, self->spawn(train::stage, epoch, rank->rank, st.workers.back())));
+    record.rank = rank->rank;
+    record.worker = worker_actor{};
+    st.workers.push_back(self->spawn(train::worker, record, st.options.host));
+    record.worker = st.workers.back();
+    st.stages.push_back(monitored(self, self->spawn(train::stage, record)));
     handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.stages.back()));
     out.ranks.push_back(rank->rank);
   }

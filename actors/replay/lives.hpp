@@ -41,7 +41,7 @@ struct scene {
 struct story {
   std::string path, kind, node, host;
   uint32_t process = 0, pid = 0, number = 0;
-  std::unique_ptr<fbs::LifeBirthT> birth;
+  std::unique_ptr<fbs::SpawnRecordT> birth;
   std::vector<scene> scenes;  ///< the first is its birth; message N is in scenes[N]
 
   /// How many things it was given.

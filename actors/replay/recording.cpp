@@ -95,7 +95,7 @@ class recording::entry : public life {
     birth_.schema_hash = cluster::own_schema_hash();
   }
 
-  void born(fbs::LifeBirthT birth) override {
+  void born(fbs::SpawnRecordT birth) override {
     birth.form = birth_.form;
     birth.program_version = birth_.program_version;
     birth.schema_hash = birth_.schema_hash;
@@ -147,7 +147,7 @@ class recording::entry : public life {
     if (last_ == 0 && kind != fbs::LifeKind::born) {
       auto& first = add(fbs::LifeKind::born, at_ns);
       first.path = path_;
-      first.birth = std::make_unique<fbs::LifeBirthT>(std::move(birth_));
+      first.birth = std::make_unique<fbs::SpawnRecordT>(std::move(birth_));
     }
     auto& e = *held_.emplace_back(std::make_unique<fbs::LifeEventT>());
     e.actor = number_;
@@ -173,7 +173,7 @@ class recording::entry : public life {
   uint32_t number_;
   std::string path_;
   std::unique_ptr<fbs::TracedActorT> who_;
-  fbs::LifeBirthT birth_;
+  fbs::SpawnRecordT birth_;
   events held_;
   size_t held_bytes_ = 0;
   std::vector<int64_t> readings_;

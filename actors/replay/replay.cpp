@@ -10,7 +10,8 @@
 
 #include "actors/base/recorder.hpp"
 #include "actors/cluster/hardware.hpp"
-#include "actors/replay/cast.hpp"
+#include "actors/replay/factories.hpp"
+#include "actors/replay/parts.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::replay {
@@ -118,7 +119,7 @@ class witness : public life {
  public:
   explicit witness(const replay_options& options) : options_(options) {}
 
-  void born(fbs::LifeBirthT) override {}
+  void born(fbs::SpawnRecordT) override {}
   void got(const caf::mailbox_element&, int64_t) override {
     if (options_.before) options_.before(number_);
   }
@@ -221,8 +222,14 @@ class performance {
   result<bool> begin() {
     if (life_.birth->schema_hash != cluster::own_schema_hash())
       out_.remarks.push_back("the recording is of a program with other message schemas");
-    TROUPE_TRY(who, cast(life_, {world_, [this](const auto& name) { return puppets_.of(name); },
-                                 [this](const auto& role) { return puppets_.spawned(role); }}));
+    TROUPE_TRY(record, train::record_of(*life_.birth,
+                                        [this](const auto& name) { return puppets_.of(name); }));
+    if (life_.kind == "coordinator") {  // whom it spawned is here already
+      record.archive = caf::actor_cast<archive_actor>(puppets_.spawned("archive"));
+      record.carrier = caf::actor_cast<carrier_actor>(puppets_.spawned("carrier"));
+      record.run = caf::actor_cast<run_actor>(puppets_.spawned("run"));
+    }
+    TROUPE_TRY(who, make_actor(life_.kind, std::move(record), world_));
     actor_ = std::move(who);
     puppets_.is_myself(handle_name(actor_));
     return true;

@@ -154,15 +154,13 @@ class simulation {
   void start_head() {
     take_folders();
     const auto reporter = world_.spawn(0, sim::reporter, heard_);
-    cluster::coordinator_options o;
+    train::spawn_record o{epoch()};
     o.plan = plan_;
-    o.epoch = epoch();
     o.reporter = reporter;
     o.resume = watch_.begin(static_cast<uint64_t>(life_) + 1);
     if (o.resume) life_report_.resumed_step = o.resume->step;
-    o.origin = room_.launch;
-    o.storage = &room_.files.of(0);
-    coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o));
+    o.launch = room_.launch.launch;
+    coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o), &room_.files.of(0));
     coordinator_lives_ = true;
     const auto handle = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);
     room_.addresses[{head, head_port}] = {handle, 0};

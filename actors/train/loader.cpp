@@ -233,14 +233,11 @@ uint64_t split_feed::floor() const {
   return least;
 }
 
-loader_actor::behavior_type loader(loader_pointer self, uint32_t epoch, const std::string& node,
+loader_actor::behavior_type loader(loader_pointer self, const spawn_record& record,
                                    const std::stop_token& over) {
   guard_mailbox(self);
-  introduce(self, fmt::format("loader/{}", node), epoch);
-  note_birth([&](fbs::LifeBirthT& b) {
-    b.epoch = epoch;
-    b.node = node;
-  });
+  introduce(self, fmt::format("loader/{}", record.node), record.epoch);
+  note_birth(record);
   publish(self, "closed");
   self->state.over = over;
   return {

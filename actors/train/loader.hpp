@@ -27,6 +27,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/train/batch_memory.hpp"
+#include "actors/train/spawn_record.hpp"
 #include "io/config/job.hpp"
 #include "io/data/batch_order.hpp"
 #include "io/data/token_file.hpp"
@@ -68,7 +69,7 @@ struct loader_state {
 
 /// The loader of the host of `node`. `over`: told when nobody needs it any more, since it hears no
 /// message while it tokenises.
-loader_actor::behavior_type loader(traced_pointer<loader_actor, loader_state> self, uint32_t epoch,
-                                   const std::string& node, const std::stop_token& over);
+loader_actor::behavior_type loader(traced_pointer<loader_actor, loader_state> self,
+                                   const spawn_record& record, const std::stop_token& over);
 
 }  // namespace troupe::train

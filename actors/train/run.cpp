@@ -23,7 +23,7 @@ using run_pointer = traced_pointer<run_actor, run_state>;
 void hear(run_pointer self, job_event event);
 
 message_context context(run_pointer self) {
-  return context_of(*self, self->state.options.epoch);
+  return context_of(*self, self->state.record.epoch);
 }
 
 /// For gather(): every stage by its path, and what is to come from it.
@@ -54,7 +54,7 @@ auto passing(run_pointer self, start_phase phase) {
 
 void open_archive(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.archive, make_msg<fbs::OpenArchive>(context(self), [](auto&) {}),
+      self, self->state.record.archive, make_msg<fbs::OpenArchive>(context(self), [](auto&) {}),
       {"archive", "the open archive"},
       [self](const msg<fbs::CheckpointFolder>& folder) {
         hear(self, heard::phase_done{start_phase::open_archive, text_of(folder->directory())});
@@ -297,7 +297,7 @@ void run_step(run_pointer self, const todo::run_step& order) {
   gather<fbs::StepDone>(
       self, st.crew.stages, each_stage(fmt::format("StepDone of step {}", order.step)),
       [self, order](size_t) {
-        const auto root = context_within(*self, self->state.options.epoch, self->state.step_span);
+        const auto root = context_within(*self, self->state.record.epoch, self->state.step_span);
         return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {
           m.step = order.step;
           m.lr = order.lr;
@@ -366,7 +366,7 @@ void commit(run_pointer self, const todo::commit& order) {
       c.shards.push_back(std::make_unique<fbs::SavedT>(vote.unpack()));
   });
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.archive, m,
+      self, self->state.record.archive, m,
       {"archive", fmt::format("the commit of checkpoint {}", order.step)},
       [self, step = order.step](const msg<fbs::CheckpointFolder>& folder) {
         hear(self, heard::committed{step, text_of(folder->directory())});
@@ -378,7 +378,7 @@ void commit(run_pointer self, const todo::commit& order) {
 
 void reopen_archive(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.archive, make_msg<fbs::OpenArchive>(context(self), [](auto&) {}),
+      self, self->state.record.archive, make_msg<fbs::OpenArchive>(context(self), [](auto&) {}),
       {"archive", "the open archive"},
       [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::archive_open{}); },
       [self](const error& e) { hear(self, heard::archive_open{e}); });
@@ -390,7 +390,7 @@ void export_model(run_pointer self, const todo::export_model& order) {
     e.directory = order.folder;
   });
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.archive, m, {"archive", "the exported model"},
+      self, self->state.record.archive, m, {"archive", "the exported model"},
       [self](const msg<fbs::CheckpointFolder>& folder) {
         hear(self, heard::exported{text_of(folder->directory()), {}});
       },
@@ -401,7 +401,7 @@ void export_model(run_pointer self, const todo::export_model& order) {
 
 void finish_copies(run_pointer self, const todo::finish_copies& order) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.options.carrier,
+      self, self->state.record.carrier,
       make_msg<fbs::FinishCopies>(context(self),
                                   [&](auto& f) {
                                     f.step = order.step;
@@ -426,7 +426,7 @@ void show(run_pointer self) {
 }
 
 void say(run_pointer self, const todo::say& what) {
-  self->send(self->state.options.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
+  self->send(self->state.record.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
                n.level = what.warning ? fbs::NoticeLevel::warning : fbs::NoticeLevel::info;
                n.text = what.text;
              }));
@@ -446,7 +446,7 @@ void answer(run_pointer self, const todo::answer& what) {
 /// RUN-3.
 void end(run_pointer self, const error& why) {
   const auto& st = self->state;
-  self->send(st.options.coordinator, make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
+  self->send(st.record.coordinator, make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
                e.code = static_cast<uint8_t>(why.code);
                e.message = why.message;
                e.hint = why.hint;
@@ -470,20 +470,20 @@ struct executor {
   void operator()(const todo::validate& c) const { validate(self, c); }
   void operator()(const todo::measure& c) const { record_measures(self, c.step); }
   void operator()(const todo::report& c) const {
-    self->send(self->state.options.reporter, make_msg<fbs::StepReport>(context(self), c.step));
+    self->send(self->state.record.reporter, make_msg<fbs::StepReport>(context(self), c.step));
   }
   void operator()(const todo::save& c) const { save(self, c); }
   void operator()(const todo::commit& c) const { commit(self, c); }
   void operator()(const todo::abandon& c) const {
     self->state.votes.erase(c.step);
-    self->send(self->state.options.archive,
+    self->send(self->state.record.archive,
                make_msg<fbs::AbandonCheckpoint>(context(self), [&](auto& a) {
                  a.step = c.step;
                  a.directory = c.folder;
                }));
   }
   void operator()(const todo::copy& c) const {
-    self->send(self->state.options.carrier,
+    self->send(self->state.record.carrier,
                make_msg<fbs::CopyCheckpoint>(context(self), [&](auto& m) {
                  m.step = c.step;
                  m.directory = c.folder;
@@ -563,34 +563,18 @@ void begin(run_pointer self, const msg<fbs::ClusterReady>& m,
   hear(self, heard::admitted{});
 }
 
-/// What a fresh run is made of.
-void describe(const run_state& st, fbs::LifeBirthT& b) {
-  const auto& o = st.options;
-  b.epoch = o.epoch;
-  b.config_toml = st.job.config_toml();
-  if (o.resume) {
-    b.resume = o.resume->path.string();
-    b.resume_step = o.resume->step;
-    b.resume_state = checkpoint::format_state(o.resume->state);
-  }
-  add_peer(b, "archive", o.archive);
-  if (o.carrier) add_peer(b, "carrier", o.carrier);
-  add_peer(b, "reporter", o.reporter);
-  add_peer(b, "coordinator", o.coordinator);
-}
-
 }  // namespace
 
-run_actor::behavior_type run(run_pointer self, run_options options) {
+run_actor::behavior_type run(run_pointer self, spawn_record record) {
   guard_mailbox(self);
-  introduce(self, "run", options.epoch);
+  introduce(self, "run", record.epoch);
+  note_birth(record);
   auto& st = self->state;
-  st.options = std::move(options);
-  self->set_timeouts(call_timeouts(st.options.plan.job));
-  auto second = io::plain(st.options.plan.job.checkpoint.second.dir);
-  st.job = job_policy(std::move(st.options.plan), st.options.epoch, st.options.resume,
-                      std::move(second));
-  note_birth([&](fbs::LifeBirthT& b) { describe(st, b); });
+  st.record = std::move(record);
+  self->set_timeouts(call_timeouts(st.record.plan.job));
+  auto second = io::plain(st.record.plan.job.checkpoint.second.dir);
+  st.job =
+      job_policy(std::move(st.record.plan), st.record.epoch, st.record.resume, std::move(second));
   show(self);
   return {
       status_handler(self),
@@ -606,7 +590,7 @@ run_actor::behavior_type run(run_pointer self, run_options options) {
       },
       [self](const msg<fbs::Notice>& m) {
         if (self->state.job.state() != job_state::ended)  // RUN-3
-          self->send(self->state.options.reporter, m);
+          self->send(self->state.record.reporter, m);
       },
       [self](const msg<fbs::StopTraining>& m) {
         hear(self, heard::stop{m->reason() ? m->reason()->str() : "stopped", m->save()});

@@ -17,11 +17,10 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
-#include "actors/checkpoint/catalog.hpp"
 #include "actors/train/addresses_policy.hpp"
 #include "actors/train/device_policy.hpp"
 #include "actors/train/job_policy.hpp"
-#include "actors/train/plan.hpp"
+#include "actors/train/spawn_record.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::train {
@@ -30,17 +29,6 @@ namespace troupe::train {
 struct host_loader {
   loader_actor loader;
   std::vector<uint32_t> ranks;
-};
-
-/// What a run is made of.
-struct run_options {
-  job_plan plan;
-  uint32_t epoch = 1;
-  std::optional<checkpoint::entry> resume;
-  archive_actor archive;
-  carrier_actor carrier;  ///< none without a second tier
-  reporter_actor reporter;
-  coordinator_actor coordinator;
 };
 
 /// Whom it trains with; told by the coordinator once the nodes have their ranks.
@@ -60,7 +48,7 @@ struct asked_by {
 
 struct run_state {
   static inline const char* name = "run";
-  run_options options;
+  spawn_record record;
   run_crew crew;
   job_policy job;
   std::deque<job_event> unheard;  ///< by the policy (RUN-1)
@@ -74,6 +62,6 @@ struct run_state {
   uint64_t step_span = 0;  ///< the root of the step's causal tree
 };
 
-run_actor::behavior_type run(traced_pointer<run_actor, run_state> self, run_options options);
+run_actor::behavior_type run(traced_pointer<run_actor, run_state> self, spawn_record record);
 
 }  // namespace troupe::train

@@ -284,17 +284,13 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
 
 }  // namespace
 
-stage_actor::behavior_type stage(stage_pointer self, uint32_t epoch, uint32_t rank,
-                                 worker_actor worker) {
+stage_actor::behavior_type stage(stage_pointer self, const spawn_record& record) {
   guard_mailbox(self);
-  introduce(self, fmt::format("stage/{}", rank), epoch);
-  note_birth([&](fbs::LifeBirthT& b) {
-    b.epoch = epoch;
-    b.rank = rank;
-    add_peer(b, "worker", worker);
-  });
-  self->state.at = {{static_cast<int>(rank) + 1, 1, 1}, static_cast<int>(rank)};  // until built
-  self->state.worker = std::move(worker);
+  introduce(self, fmt::format("stage/{}", record.rank), record.epoch);
+  note_birth(record);
+  const auto rank = static_cast<int>(record.rank);
+  self->state.at = {{rank + 1, 1, 1}, rank};  // until built
+  self->state.worker = record.worker;
   self->link_to(self->state.worker);
   return {
       status_handler(self),

@@ -24,6 +24,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/schedule_policy.hpp"
+#include "actors/train/spawn_record.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 
@@ -64,8 +65,8 @@ struct stage_state {
   uint64_t neighbour_wait = 0;  ///< on the card
 };
 
-/// The stage of `rank` in the given epoch; it drives `worker`.
-stage_actor::behavior_type stage(traced_pointer<stage_actor, stage_state> self, uint32_t epoch,
-                                 uint32_t rank, worker_actor worker);
+/// The stage of the record's rank; it drives the record's worker.
+stage_actor::behavior_type stage(traced_pointer<stage_actor, stage_state> self,
+                                 const spawn_record& record);
 
 }  // namespace troupe::train

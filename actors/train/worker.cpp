@@ -327,12 +327,13 @@ worker_state::~worker_state() {
   if (engine) engine->abort();
 }
 
-worker_actor::behavior_type worker(worker_pointer self, uint32_t epoch, uint32_t rank,
+worker_actor::behavior_type worker(worker_pointer self, const spawn_record& record,
                                    std::shared_ptr<engine_maker> engines) {
   auto& st = self->state;
   guard_mailbox(self);
-  introduce(self, fmt::format("worker/{}", rank), epoch);
-  st.rank = static_cast<int>(rank);
+  introduce(self, fmt::format("worker/{}", record.rank), record.epoch);
+  note_birth(record);
+  st.rank = static_cast<int>(record.rank);
   publish(self, "empty");
   st.engines = std::move(engines);
   st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));

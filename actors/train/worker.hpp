@@ -11,6 +11,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/probe.hpp"
+#include "actors/train/spawn_record.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 
@@ -33,7 +34,8 @@ struct worker_state {
 };
 
 /// The worker of `rank` in the given epoch, without an engine yet; BuildStage gives it one.
-worker_actor::behavior_type worker(traced_pointer<worker_actor, worker_state> self, uint32_t epoch,
-                                   uint32_t rank, std::shared_ptr<engine_maker> engines);
+worker_actor::behavior_type worker(traced_pointer<worker_actor, worker_state> self,
+                                   const spawn_record& record,
+                                   std::shared_ptr<engine_maker> engines);
 
 }  // namespace troupe::train

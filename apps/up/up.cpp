@@ -140,7 +140,7 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);
-  l.origin = checkpoint::origin_of(l.resume);
+  l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
   return l;
 }
 
@@ -238,9 +238,14 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
                         [&bell = *signals] { bell.wake(); }};
   const front_office front(system, std::move(talk), job);
-  auto head = system.spawn(cluster::coordinator, cluster::coordinator_options{
-                                                     l.plan, l.epoch, l.resume, l.origin,
-                                                     front.teller, front.counter, front.watcher});
+  train::spawn_record made_of{l.epoch};
+  made_of.plan = l.plan;
+  made_of.resume = l.resume;
+  made_of.launch = l.origin.launch;
+  made_of.reporter = front.teller;
+  made_of.desk = front.counter;
+  made_of.observer = front.watcher;
+  auto head = system.spawn(cluster::coordinator, std::move(made_of), &io::local_storage());
   head->attach_functor([&coordinator_gone, &bell = *signals] {
     coordinator_gone = true;
     bell.wake();

@@ -44,7 +44,10 @@ struct fixture {
   }
   void begin(config::second_tier_section tier, archive_actor archive = {}) {
     if (tier.dir.empty()) tier.dir = second.string();
-    target = system->spawn<caf::detached>(carrier, carrier_options{tier, 1, archive});
+    train::spawn_record record;
+    record.plan.job.checkpoint.second = tier;
+    record.archive = archive;
+    target = system->spawn<caf::detached>(carrier, record, &io::local_storage());
   }
   ~fixture() { end(); }
 

@@ -287,8 +287,7 @@ class checkpoint_sequence {
     if (from->from) id = ids_.at({from->from->line.back().launch, from->from->step});
     if (resume == "auto" && settled_) CHECK(id == expected(second));
     if (id >= 0) CHECK(cp::verify_all(from->from->path));
-    origin = checkpoint::origin_of(from->from);
-    origin.launch = ++launches_;  // not by chance
+    origin = checkpoint::origin_of(from->from, ++launches_);
     const auto before = takeable(second);
     for (int tier = 0; tier < (second ? 2 : 1); ++tier)
       REQUIRE(checkpoint::set_aside(io::local_files(), dir(tier), origin));

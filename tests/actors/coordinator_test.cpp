@@ -53,16 +53,15 @@ struct scripted_cluster : troupe::test::actor_fixture {
   coordinator_actor target;
 
   explicit scripted_cluster(const scripted_cluster_options& o = {}) : actor_fixture(cluster_epoch) {
-    coordinator_options options;
+    train::spawn_record options{cluster_epoch};
     options.plan = plan_of_cluster(o);
-    options.epoch = cluster_epoch;
     options.reporter = reporter.as<reporter_actor>();
     options.observer = observer.as<observer_actor>();
     if (o.desk) options.desk = desk.as<desk_actor>();
     options.archive = archive.as<archive_actor>();
     options.carrier = carrier.as<carrier_actor>();
     if (!o.real_run) options.run = run.as<run_actor>();
-    target = spawn(coordinator, std::move(options));
+    target = spawn(coordinator, std::move(options), &io::local_storage());
   }
 
   // -- nodes --

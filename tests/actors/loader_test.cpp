@@ -64,7 +64,7 @@ struct open_loader : troupe::test::actor_fixture {
   std::optional<batch_memory> memory;
 
   open_loader() : actor_fixture(loader_epoch) {
-    target = spawn(loader, loader_epoch, std::string("a"), over.get_token());
+    target = spawn(loader, spawn_record{loader_epoch, 0, "a"}, over.get_token());
   }
 
   std::string config(const std::string& more_data = "", int64_t batch = batch_rows) const {

@@ -51,9 +51,8 @@ struct scripted_run : troupe::test::actor_fixture {
   run_actor run;
 
   explicit scripted_run(const scripted_run_options& o = {}) : actor_fixture(run_epoch) {
-    run_options options;
+    spawn_record options{run_epoch};
     options.plan = plan_of_two(o);
-    options.epoch = run_epoch;
     options.resume = o.resume;
     options.archive = archive.as<archive_actor>();
     if (!options.plan.job.checkpoint.second.dir.empty())

@@ -51,7 +51,9 @@ struct scripted_stage : troupe::test::actor_fixture {
         rank(number),
         pipeline_ranks(stages),
         micro_batches(count),
-        target(spawn(train::stage, stage_epoch, rank, worker.as<worker_actor>())) {}
+        target(spawn(train::stage, spawn_record{.epoch = stage_epoch,
+                                                .rank = rank,
+                                                .worker = worker.as<worker_actor>()})) {}
 
   template <class T, class Fill>
   uint64_t ask(Fill fill, uint32_t epoch = stage_epoch) {

@@ -40,7 +40,8 @@ struct scripted_worker : troupe::test::actor_fixture {
   worker_actor target;
 
   scripted_worker() : actor_fixture(worker_epoch) {
-    target = spawn(train::worker, worker_epoch, 3u, std::make_shared<scripted_engines>(script));
+    target = spawn(train::worker, spawn_record{worker_epoch, 3},
+                   std::make_shared<scripted_engines>(script));
   }
 
   template <class T, class Fill>

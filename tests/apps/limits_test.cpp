@@ -445,7 +445,8 @@ TEST_CASE("limits: a stage keeps only so many activations ahead of its pass") {
     self->set_default_handler(caf::drop);
     return {[](caf::unit_t) {}};
   });
-  const auto target = system.spawn(train::stage, 1u, 0u, caf::actor_cast<worker_actor>(idle));
+  const auto target = system.spawn(
+      train::stage, train::spawn_record{.worker = caf::actor_cast<worker_actor>(idle)});
   {
     caf::scoped_actor self(system);
     message_context cause;

@@ -75,7 +75,7 @@ std::vector<uint8_t> stage(std::span<const uint8_t> bytes) {
   b.actors.back()->kind = "stage";
   auto& first = add(fbs::LifeKind::born);
   first.path = "stage/0";
-  first.birth = std::make_unique<fbs::LifeBirthT>();
+  first.birth = std::make_unique<fbs::SpawnRecordT>();
   first.birth->form = replay::life_form;
   first.birth->epoch = 1;
   first.birth->peers.push_back(std::make_unique<fbs::LifePeerT>());

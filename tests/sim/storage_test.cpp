@@ -33,7 +33,8 @@ struct hosts {
   }
   explicit hosts(uint64_t seed = 1) : w(options(seed)) {
     for (int n = 0; n < 3; ++n)
-      callers.push_back(w.spawn(n, train::loader, 1u, std::string("any"), std::stop_token()));
+      callers.push_back(
+          w.spawn(n, train::loader, train::spawn_record{1, 0, "any"}, std::stop_token()));
     while (!w.idle()) w.turn();
     REQUIRE(files.timeless().make_dir("/first"));
     REQUIRE(files.timeless().sync_dir("/first"));

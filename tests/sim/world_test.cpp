@@ -28,8 +28,8 @@ TEST_CASE("world: what blocks its receiver is heard later, and so is all that co
   w.blocks_ns = [](const any_msg& m) {
     return m.type() == message_traits<fbs::BatchRequest>::id ? 5 * ms : 0;
   };
-  const auto busy = w.spawn(0, train::loader, 1u, std::string("busy"), std::stop_token());
-  const auto idle = w.spawn(0, train::loader, 1u, std::string("idle"), std::stop_token());
+  const auto busy = w.spawn(0, train::loader, train::spawn_record{1, 0, "busy"}, std::stop_token());
+  const auto idle = w.spawn(0, train::loader, train::spawn_record{1, 0, "idle"}, std::stop_token());
   while (!w.idle()) w.turn();  // they say who they are
   caf::anon_send(busy, make_msg<fbs::BatchRequest>());
   caf::anon_send(busy, make_msg<fbs::BatchRequest>());
@@ -57,8 +57,8 @@ struct blocking_world {
   loader_actor busy, other;
 
   blocking_world() {
-    other = w.spawn(1, train::loader, 1u, std::string("other"), std::stop_token());
-    busy = w.spawn(0, train::loader, 1u, std::string("busy"), std::stop_token());
+    other = w.spawn(1, train::loader, train::spawn_record{1, 0, "other"}, std::stop_token());
+    busy = w.spawn(0, train::loader, train::spawn_record{1, 0, "busy"}, std::stop_token());
     while (!w.idle()) w.turn();
     begun = w.now_ns();
     w.observe = [this](const any_msg& m, const actor_card& receiver) {

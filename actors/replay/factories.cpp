@@ -1,0 +1,89 @@
+// A row for each kind.
+#include "actors/replay/factories.hpp"
+
+#include <filesystem>
+#include <map>
+#include <stop_token>
+
+#include <fmt/format.h>
+
+#include "actors/cluster/coordinator.hpp"
+#include "actors/replay/parts.hpp"
+#include "actors/train/loader.hpp"
+#include "actors/train/run.hpp"
+#include "actors/train/stage.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::replay {
+
+namespace {
+
+using factory = caf::strong_actor_ptr (*)(sim::world&, train::spawn_record&&);
+
+template <class Behaviour, class... Surroundings>
+caf::strong_actor_ptr spawn(sim::world& w, Behaviour behaviour, train::spawn_record&& record,
+                            Surroundings... around) {
+  return caf::actor_cast<caf::strong_actor_ptr>(
+      w.spawn(0, behaviour, std::move(record), std::move(around)...));
+}
+
+const std::map<std::string_view, factory> factories{
+    {"coordinator",
+     [](auto& w, auto&& r) {
+       return spawn(w, cluster::coordinator, std::move(r), &io::local_storage());
+     }},
+    {"loader",
+     [](auto& w, auto&& r) { return spawn(w, train::loader, std::move(r), std::stop_token()); }},
+    {"run", [](auto& w, auto&& r) { return spawn(w, train::run, std::move(r)); }},
+    {"stage", [](auto& w, auto&& r) { return spawn(w, train::stage, std::move(r)); }},
+};
+
+/// A loader reads what its OpenLoader names.
+status has_data(const story& life) {
+  for (const auto& s : life.scenes) {
+    if (!s.given) continue;
+    const auto open = troupe::cast<fbs::OpenLoader>(message_in(s.given->parts));
+    if (!open || open->config_toml() == nullptr) continue;
+    auto job = config::parse(open->config_toml()->str(), "the recorded configuration");
+    if (!job) return job.error();
+    auto paths = job->data.path;
+    paths.insert(paths.end(), job->data.validation_path.begin(), job->data.validation_path.end());
+    for (const auto& path : paths)
+      if (path.find('*') == std::string::npos && !std::filesystem::exists(path))
+        return error{errc::not_found,
+                     fmt::format("{} reads {}, which is not here", life.path, path),
+                     "replay it where its data is, in the same folder"};
+  }
+  return {};
+}
+
+}  // namespace
+
+status can_be_replayed(const story& life) {
+  if (life.kind == "loader") return has_data(life);
+  if (factories.contains(life.kind)) return {};
+  const std::string able = "coordinator, run, stage and loader can be replayed";
+  if (life.kind == "worker")
+    return error{errc::unavailable,
+                 fmt::format("{} cannot be replayed: its answers come from its device and from "
+                             "other ranks over the data plane, which no recording holds",
+                             life.path),
+                 "replay its stage, which tells it what to do; " + able};
+  if (life.kind == "node")
+    return error{errc::unavailable,
+                 fmt::format("{} cannot be replayed: it speaks with the operating system's network",
+                             life.path),
+                 able};
+  return error{errc::unavailable,
+               fmt::format("{} cannot be replayed: no recording holds all that it hears and reads",
+                           life.path),
+               able};
+}
+
+result<caf::strong_actor_ptr> make_actor(const std::string& kind, train::spawn_record record,
+                                         sim::world& world) {
+  if (kind == "stage" && !record.worker) return error{errc::bad_data, "a stage without a worker"};
+  return factories.find(kind)->second(world, std::move(record));
+}
+
+}  // namespace troupe::replay

@@ -1,0 +1,19 @@
+// Which kinds of actors can be made anew from their record, and how.
+#pragma once
+
+#include "actors/replay/lives.hpp"
+#include "actors/sim/world.hpp"
+#include "actors/train/spawn_record.hpp"
+
+namespace troupe::replay {
+
+/// Whether an actor of this kind can be replayed, and if not, why; also whether what it reads is
+/// here. Errors: unavailable, not_found.
+status can_be_replayed(const story& life);
+
+/// Spawns an actor of a kind that can be replayed. Errors: bad_data where its record lacks what it
+/// needs.
+result<caf::strong_actor_ptr> make_actor(const std::string& kind, train::spawn_record record,
+                                         sim::world& world);
+
+}  // namespace troupe::replay

@@ -1,0 +1,98 @@
+// What a file holds of a spawn record is the record (SPN-2).
+#include "actors/train/spawn_record.hpp"
+
+#include <map>
+
+#include <doctest/doctest.h>
+
+#include "actors/base/life.hpp"
+#include "tests/actors/actor_fixture.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+
+namespace {
+
+struct named : troupe::test::actor_fixture {
+  std::map<std::string, caf::strong_actor_ptr> known;
+
+  named() : actor_fixture(7) {}
+
+  template <class Handle>
+  Handle one(const char* role) {
+    const auto who = make_partner(role);
+    known[handle_name(who.self())] = who.self();
+    return who.as<Handle>();
+  }
+  result<spawn_record> through_a_file(const spawn_record& r) {
+    flatbuffers::FlatBufferBuilder file;
+    const auto data = data_of(r);
+    file.Finish(fbs::SpawnRecord::Pack(file, &data));
+    fbs::SpawnRecordT read;
+    flatbuffers::GetRoot<fbs::SpawnRecord>(file.GetBufferPointer())->UnPackTo(&read);
+    return record_of(read, [&](const std::string& n) { return known.at(n); });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("spawn record: a file holds every handle by its name, and none where there is none") {
+  named f;
+  spawn_record r;
+  r.archive = f.one<archive_actor>("archive");
+  r.carrier = f.one<carrier_actor>("carrier");
+  r.coordinator = f.one<coordinator_actor>("coordinator");
+  r.desk = f.one<desk_actor>("desk");
+  r.observer = f.one<observer_actor>("observer");
+  r.reporter = f.one<reporter_actor>("reporter");
+  r.run = f.one<run_actor>("run");
+  r.worker = f.one<worker_actor>("worker");
+  const auto read = f.through_a_file(r);
+  REQUIRE(read);
+  CHECK(read->archive == r.archive);
+  CHECK(read->carrier == r.carrier);
+  CHECK(read->coordinator == r.coordinator);
+  CHECK(read->desk == r.desk);
+  CHECK(read->observer == r.observer);
+  CHECK(read->reporter == r.reporter);
+  CHECK(read->run == r.run);
+  CHECK(read->worker == r.worker);
+  const auto none = f.through_a_file({});
+  REQUIRE(none);
+  CHECK_FALSE((none->archive || none->carrier || none->coordinator || none->desk ||
+               none->observer || none->reporter || none->run || none->worker));
+}
+
+TEST_CASE("spawn record: a file holds whose it is, where it goes on and what its saves come from") {
+  named f;
+  spawn_record r{9, 3, "node1"};
+  r.launch = 0xfedc'ba98'7654'3210;
+  r.resume =
+      checkpoint::entry{"/folder/step-00000012", 12, {{5, 4}, {6, 12}}, {12, 96, 2.5, "a = 1"}};
+  const auto read = f.through_a_file(r);
+  REQUIRE(read);
+  CHECK(read->epoch == 9);
+  CHECK(read->rank == 3);
+  CHECK(read->node == "node1");
+  CHECK(read->launch == r.launch);
+  REQUIRE(read->resume);
+  CHECK(read->resume->path == r.resume->path);
+  CHECK(read->resume->step == 12);
+  CHECK(read->resume->line == r.resume->line);
+  CHECK(read->resume->state.tokens == 96);
+  CHECK(read->resume->state.loss == 2.5);
+  CHECK(read->resume->state.config_toml == "a = 1");
+  const auto origin = read->origin();
+  CHECK(origin.launch == r.launch);
+  CHECK(origin.from == r.resume->line);
+  CHECK(origin.checkpoint == "/folder/step-00000012");
+  CHECK_FALSE(f.through_a_file(spawn_record{})->resume);
+}
+
+TEST_CASE("spawn record: a configuration that is none is refused") {
+  fbs::SpawnRecordT data;
+  data.config_toml = "[train]\nsteps = \"many\"\n";
+  const auto read = record_of(data, [](const auto&) { return caf::strong_actor_ptr(); });
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == errc::bad_config);
+}
