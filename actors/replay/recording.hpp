@@ -10,7 +10,8 @@
 //     crashes the process, the message that did it is in the file. It is a tool for debugging, off
 //     unless asked for; only then may an actor touch a file.
 //
-// The file's version stays 1: batches only gained a field, and SpawnRecord has a version of its own.
+// The file's version stays 1: batches only gained a field, and SpawnRecord has a version of its
+// own.
 //
 // Invariants
 //   REC-L1  A life in the file has no gaps: where something cannot be written, nothing more is, and

@@ -1,6 +1,6 @@
-// What an actor of a job is made of: the same record for whoever spawns it, be it the coordinator, a
-// node, a simulation, a test or a replay. Between actors it is this struct, with handles; in a file
-// it is a SpawnRecord, with their names.
+// What an actor of a job is made of: the same record for whoever spawns it, be it the coordinator,
+// a node, a simulation, a test or a replay. Between actors it is this struct, with handles; in a
+// file it is a SpawnRecord, with their names.
 //
 // Invariants
 //   SPN-1  An actor is made of its record and of what its process has (a host, a storage): one that
