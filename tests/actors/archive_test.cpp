@@ -44,6 +44,12 @@ archive_options options_in(const fs::path& dir, int data, int pipeline,
   return {dir, 1, std::move(*plan)};
 }
 
+train::spawn_record record_of(const archive_options& o) {
+  train::spawn_record out{static_cast<uint32_t>(o.epoch)};
+  out.plan = o.plan;
+  return out;
+}
+
 message_context of_epoch(const archive_options& o) {
   message_context c;
   c.epoch = static_cast<uint32_t>(o.epoch);
@@ -368,7 +374,7 @@ TEST_CASE("limits: an export finds no place where ninety-nine are others', and c
   register_messages(config);
   caf::actor_system system(config);
   caf::scoped_actor self(system);
-  const auto target = system.spawn<caf::detached>(archive, o);
+  const auto target = system.spawn<caf::detached>(archive, record_of(o), o.storage);
   const auto exported = [&]() -> result<std::string> {
     result<std::string> out = std::string();
     self->request(target, caf::infinite,
@@ -405,7 +411,7 @@ TEST_CASE("archive: the model of another checkpoint is not taken for this one's"
   register_messages(config);
   caf::actor_system system(config);
   caf::scoped_actor self(system);
-  const auto target = system.spawn<caf::detached>(archive, o);
+  const auto target = system.spawn<caf::detached>(archive, record_of(o), o.storage);
   const auto exported = [&](const fs::path& from) {
     self->request(target, caf::infinite,
                   make_msg<fbs::ExportModel>(of_epoch(o),
