@@ -282,11 +282,14 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   heard::step_done done;
   done.grad_norm = parts.front()->grad_norm();
   done.took_ms = static_cast<double>(now_ns(*self) - self->state.step_started_ns) / 1e6;
+  std::vector<std::vector<step_part>> of_ranks;
   for (const auto& p : parts) {
     done.loss_sum += p->loss_sum();
     done.targets += p->target_count();
-    done.waited_ms = std::max(done.waited_ms, p->checkpoint_wait_ms());
+    of_ranks.push_back(parts_of(p->parts()));
   }
+  done.waited_ms = longest_wait_ms(of_ranks, op_kind::await_copies);
+  done.parts = merged(of_ranks);
   hear(self, done);
 }
 

@@ -250,10 +250,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
         d.loss_sum = outcome.loss_sum;
         d.target_count = o.at.last() ? static_cast<uint64_t>(o.rows() * o.shape.seq) : 0;
         d.grad_norm = outcome.grad_norm;
-        d.forward_ms = outcome.forward_ms;
-        d.backward_ms = outcome.backward_ms;
-        d.update_ms = outcome.update_ms;
-        d.checkpoint_wait_ms = outcome.checkpoint_wait_ms;
+        d.parts = to_message(outcome.parts);
       }));
     });
   };
