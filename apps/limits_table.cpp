@@ -14,6 +14,7 @@
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
 #include "actors/checkpoint/pace_policy.hpp"
+#include "actors/checkpoint/votes.hpp"
 #include "actors/cluster/client_hello.hpp"
 #include "actors/cluster/door.hpp"
 #include "actors/cluster/frame_policy.hpp"
@@ -222,6 +223,13 @@ constexpr limit_row rows[] = {
     {"checkpoints", "a file of a tokenizer that a checkpoint takes along", 256 * mib, "bytes",
      "the checkpoint is refused", "actors/checkpoint/archive.cpp", "max_tokenizer_bytes",
      "limits: an archive refuses a tokenizer's file beyond its length"},
+    {"checkpoints", "votes for a checkpoint in one message", checkpoint::votes_per_message, "votes",
+     "further ones go in messages of their own", "actors/checkpoint/votes.hpp", "votes_per_message",
+     "votes: the votes of 14,000 ranks fit into messages, half full at most"},
+    {"checkpoints", "steps whose votes wait for their commit", 3, "steps",
+     "votes for a further one are left out, and its commit is refused",
+     "actors/checkpoint/votes.cpp", "most_steps",
+     "votes: no more are kept than there are ranks, for three steps"},
     {"data and models", "a configuration file", 1 * mib, "bytes", "it is refused (78)",
      "io/config/read_toml.cpp", "max_file_bytes",
      "a file that is not there, not a file, or too large is told so"},

@@ -143,6 +143,8 @@ using archive_actor = component_actor::extend<
     ask<fbs::OpenArchive, fbs::CheckpointFolder>,
     // Writes configuration, state and manifest; syncs, renames, removes what retention says.
     ask<fbs::CommitCheckpoint, fbs::CheckpointFolder>,
+    // Keeps votes until the commit of their checkpoint.
+    tell<fbs::SaveVotes>,
     // Removes what was written of a checkpoint that will not be.
     tell<fbs::AbandonCheckpoint>,
     // Writes the model of a checkpoint as a Hugging Face folder.

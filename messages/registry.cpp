@@ -59,7 +59,8 @@ std::vector<field_info> fields_of(const reflection::Object& table) {
   std::sort(in_order.begin(), in_order.end(),
             [](const auto* a, const auto* b) { return a->id() < b->id(); });
   std::vector<field_info> out;
-  for (const auto* field : in_order) out.push_back(describe(*field));
+  for (const auto* field : in_order)
+    if (!field->deprecated()) out.push_back(describe(*field));
   return out;
 }
 

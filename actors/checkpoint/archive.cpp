@@ -237,7 +237,9 @@ caf::result<msg<fbs::CheckpointFolder>> commit(archive_pointer self,
   if (!st.disk) return to_caf({errc::bug, "the archive is not open", "send OpenArchive first"});
   auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
   show(self, "committing");
-  auto done = commit(*st.disk, st.options, st.shares, m.unpack(), unix_ms());
+  auto votes = m.unpack();
+  votes.shards = st.votes.take(m->step(), std::move(votes.shards));
+  auto done = commit(*st.disk, st.options, st.shares, votes, unix_ms());
   if (done) {
     ++st.committed;
     settle_folder(st);
@@ -273,6 +275,7 @@ bool is_tier(const archive_options& o, const fs::path& dir) {
 /// The run names the folder; only a partial one of this archive is ever removed.
 void abandon(archive_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
   auto& st = self->state;
+  st.votes.forget(m->step());
   const fs::path path = text_of(m->directory());
   const auto name = cp::parse_folder_name(path.filename().string());
   if (!st.disk || !is_tier(st.options, path.parent_path()) || !name ||
@@ -301,6 +304,11 @@ archive_actor::behavior_type archive(archive_pointer self, const train::spawn_re
       status_handler(self),
       [self](const msg<fbs::OpenArchive>& m) { return open(self, m); },
       [self](const msg<fbs::CommitCheckpoint>& m) { return commit(self, m); },
+      [self](const msg<fbs::SaveVotes>& m) {
+        auto& state = self->state;
+        if (auto kept = state.votes.keep(m.unpack(), state.shares.size()); !kept)
+          spdlog::warn("{}", render(kept.error()));  // the commit will say what is missing
+      },
       [self](const msg<fbs::AbandonCheckpoint>& m) { abandon(self, m); },
       [self](const msg<fbs::ExportModel>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
         show(self, "exporting");

@@ -7,6 +7,7 @@
 //   run --SaveCheckpoint--> every rank: copies its share, writes rank-R.shard into
 //                           <dir>/step-N.eE.partial/, fdatasync
 //   run <--Saved----------- every rank: its vote; a failure or a timeout is a vote against
+//   run --SaveVotes-------> archive, where all votes do not fit into the next
 //   run --CommitCheckpoint-> archive: small files and MANIFEST, each synced; sync of the folder;
 //                           rename to step-N; sync of <dir>; only then the answer
 //   run --AbandonCheckpoint-> archive, where a vote was against or the commit failed: the partial
@@ -37,6 +38,7 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
+#include "actors/checkpoint/votes.hpp"
 #include "actors/train/spawn_record.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/checkpoint/save.hpp"
@@ -82,6 +84,7 @@ struct archive_state {
   std::vector<io::checkpoint::rank_plan> shares;  ///< of all ranks (ARC-3)
   io::checkpoint::caretaker caretaker;
   std::optional<io::folder_identity> folder;  ///< of options.dir (ARC-4)
+  kept_votes votes;
   std::set<uint64_t> held;  ///< steps that are being copied: retention leaves them alone
   uint64_t committed = 0, abandoned = 0;
   uint64_t newest = 0;  ///< step: two may be under way, and the older one be the later to commit

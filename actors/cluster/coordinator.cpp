@@ -14,6 +14,7 @@
 #include "actors/checkpoint/archive.hpp"
 #include "actors/checkpoint/carrier.hpp"
 #include "actors/cluster/hardware.hpp"
+#include "actors/cluster/partners_policy.hpp"
 #include "actors/train/run.hpp"
 #include "io/config/load.hpp"
 
@@ -176,29 +177,22 @@ void begin_run(coordinator_pointer self) {
   show(self);
 }
 
-msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t node, bool loader) {
+msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t node, bool loader,
+                            const std::set<uint32_t>& partners) {
   auto& st = self->state;
-  const auto& plan = st.record.plan;
   return make_msg<fbs::Assign>(context(self), [&](fbs::AssignT& a) {
     a.loader = loader;
-    a.data_ranks = static_cast<uint32_t>(plan.job.grid().data);
-    a.pipeline_ranks = static_cast<uint32_t>(plan.job.grid().pipeline);
-    for (const auto& r : plan.ranks) {
-      const auto& m = st.members.at(static_cast<uint32_t>(r.node));
-      a.peers.push_back(std::make_unique<fbs::PeerT>());
-      a.peers.back()->rank = static_cast<uint32_t>(r.at.rank);
-      a.peers.back()->node = m.name;
-      a.peers.back()->host = m.hello.host;
-      a.peers.back()->port = m.hello.port;
+    for (const auto partner : partners) {
+      const auto& m = st.members.at(partner);
+      auto& peer = *a.peers.emplace_back(std::make_unique<fbs::PeerT>());
+      peer.node = m.name;
+      peer.host = m.hello.host;
+      peer.port = m.hello.port;
+    }
+    for (const auto& r : st.record.plan.ranks) {
       if (static_cast<uint32_t>(r.node) != node) continue;
-      a.ranks.push_back(std::make_unique<fbs::RankAssignmentT>());
-      auto& out = *a.ranks.back();
-      out.rank = static_cast<uint32_t>(r.at.rank);
-      out.data_rank = static_cast<uint32_t>(r.at.place().data);
-      out.pipeline_rank = static_cast<uint32_t>(r.at.place().pipeline);
-      out.first_layer = static_cast<uint32_t>(r.layers.first);
-      out.last_layer = static_cast<uint32_t>(r.layers.last);
-      out.threads = static_cast<uint32_t>(threads_of(st, m));
+      a.ranks.emplace_back(std::make_unique<fbs::RankAssignmentT>())->rank =
+          static_cast<uint32_t>(r.at.rank);
     }
   });
 }
@@ -230,8 +224,9 @@ void assign_ranks(coordinator_pointer self) {
                           st.devices.shared ? " (shared: sums go through host memory)" : ""));
   st.stages.resize(st.record.plan.ranks.size());
   const auto loaders = loader_nodes(st);
+  auto partners = partners_of(st.record.plan, loaders);
   for (auto& [index, m] : st.members)
-    request(self, m.handle, assignment(self, index, loaders.contains(index)))
+    request(self, m.handle, assignment(self, index, loaders.contains(index), partners[index]))
         .then(
             [self, node = index](const msg<fbs::Assigned>& a,
                                  const std::vector<caf::strong_actor_ptr>& handles) {

@@ -19,6 +19,8 @@
 //     status as they grow.
 //   CRD-8  One death has one wording: where a launcher sees how processes end, a broken connection
 //     waits a second for its word (and the run for both: JOB-10).
+//   CRD-9  What a node is told of others grows with those its ranks talk with, not with the
+//     cluster: neighbours in the pipeline, and loader and stages of a host.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once

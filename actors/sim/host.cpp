@@ -149,8 +149,8 @@ class timed_engine final : public train::engine {
     train::step_outcome o;
     o.loss_sum = at_.last() ? 1000.0 / static_cast<double>(step + 100) : 0;
     o.grad_norm = 1;
-    o.forward_ms = forward_ms_;
-    o.backward_ms = backward_ms_;
+    o.parts = {{train::op_kind::forward, forward_ms_, 0, 0},
+               {train::op_kind::backward, backward_ms_, 0, 0}};
     return o;
   }
 

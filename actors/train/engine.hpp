@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "actors/base/defaults.hpp"
-#include "actors/train/operations.hpp"
+#include "actors/train/step_parts.hpp"
 #include "gpu/model/model_config.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
@@ -63,10 +63,7 @@ struct group_offer {
 struct step_outcome {
   double loss_sum = 0;   ///< over this rank's targets; 0 without a head
   double grad_norm = 0;  ///< of the whole model, before clipping
-  double forward_ms = 0;
-  double backward_ms = 0;
-  double update_ms = 0;           ///< sums, norm and optimizer that nothing overlapped
-  double checkpoint_wait_ms = 0;  ///< of update_ms: for copies of a checkpoint (ENG-6)
+  std::vector<step_part> parts = {};
 };
 
 /// Told of what the streams do, on their threads: begin and end of every operation. It must outlive

@@ -117,6 +117,7 @@ struct step_done {
   double grad_norm = 0;
   double took_ms = 0;
   double waited_ms = 0;  ///< for checkpoints, of the rank that waited longest
+  std::vector<step_part> parts = {};
 };
 struct validated {
   double loss_sum = 0;

@@ -33,6 +33,7 @@ enum class op_kind : uint8_t {
   all_gather,
   capture,
   load,
+  await_copies,
   count,  ///< none
 };
 
@@ -51,6 +52,9 @@ enum class op_stream : uint8_t {
 
 /// What an operation keeps busy.
 enum class op_resource : uint8_t { device, transfer, file };
+
+/// What an operation's work is counted in.
+enum class op_unit : uint8_t { none, bytes, tokens, parameters };
 
 /// Other ranks, as a rank sees them.
 enum class op_partner : uint8_t {
@@ -71,6 +75,7 @@ struct op_facts {
   op_kind kind;
   std::string_view name;  ///< in traces and on cards; ends with a zero
   op_stream stream;
+  op_unit unit = op_unit::none;
   op_resource resource = op_resource::device;
   std::array<op_need, 2> needs = {};
   op_partner with = op_partner::none;      ///< whom it moves bytes with
@@ -82,37 +87,39 @@ struct op_facts {
 
 // clang-format off
 inline constexpr std::array<op_facts, static_cast<size_t>(op_kind::count)> operations = [] {
-  using k = op_kind; using s = op_stream; using r = op_resource; using p = op_partner;
+  using k = op_kind; using s = op_stream; using u = op_unit; using r = op_resource;
+  using p = op_partner;
   return std::array<op_facts, static_cast<size_t>(k::count)>{{
-    {k::forward, "forward", s::compute, r::device,
+    {k::forward, "forward", s::compute, u::tokens, r::device,
      {{{k::receive_activation}, {k::all_gather, false}}}, p::none, k::count, p::next, true},
-    {k::backward, "backward", s::compute, r::device,
+    {k::backward, "backward", s::compute, u::tokens, r::device,
      {{{k::receive_gradient}}}, p::none, k::count, p::previous, false, true},
-    {k::evaluate, "evaluate", s::compute, r::device,
+    {k::evaluate, "evaluate", s::compute, u::tokens, r::device,
      {{{k::receive_activation}, {k::all_gather, false}}}, p::none, k::count, p::next, true, true},
-    {k::receive_activation, "receive_activation", s::forward_in, r::transfer,
+    {k::receive_activation, "receive_activation", s::forward_in, u::bytes, r::transfer,
      {}, p::previous, k::send_activation},
-    {k::receive_gradient, "receive_gradient", s::backward_in, r::transfer,
+    {k::receive_gradient, "receive_gradient", s::backward_in, u::bytes, r::transfer,
      {}, p::next, k::send_gradient},
     {k::begin, "begin", s::compute},
-    {k::send_activation, "send_activation", s::forward_out, r::transfer,
+    {k::send_activation, "send_activation", s::forward_out, u::bytes, r::transfer,
      {{{k::forward}, {k::evaluate}}}, p::next},
-    {k::send_gradient, "send_gradient", s::backward_out, r::transfer,
+    {k::send_gradient, "send_gradient", s::backward_out, u::bytes, r::transfer,
      {{{k::backward}}}, p::previous},
-    {k::reduce_scatter, "reduce_scatter", s::data_parallel, r::transfer,
+    {k::reduce_scatter, "reduce_scatter", s::data_parallel, u::bytes, r::transfer,
      {{{k::backward, false, true}}}, p::replicas},
-    {k::norm, "norm", s::compute, r::device, {{{k::reduce_scatter, false}}}},
-    {k::all_reduce, "all_reduce", s::data_parallel, r::transfer,
+    {k::norm, "norm", s::compute, u::parameters, r::device, {{{k::reduce_scatter, false}}}},
+    {k::all_reduce, "all_reduce", s::data_parallel, u::bytes, r::transfer,
      {{{k::norm, false}}}, p::replicas},
-    {k::measure, "measure", s::compute},
-    {k::all_gather_norms, "all_gather_norms", s::data_parallel, r::transfer,
+    {k::measure, "measure", s::compute, u::parameters},
+    {k::all_gather_norms, "all_gather_norms", s::data_parallel, u::bytes, r::transfer,
      {{{k::measure, false}}}, p::replicas},
-    {k::update, "update", s::compute, r::device,
+    {k::update, "update", s::compute, u::parameters, r::device,
      {{{k::all_reduce, false}, {k::all_gather_norms, false}}}},
-    {k::all_gather, "all_gather", s::data_parallel, r::transfer,
+    {k::all_gather, "all_gather", s::data_parallel, u::bytes, r::transfer,
      {{{k::update, false, true}}}, p::replicas},
-    {k::capture, "capture", s::snapshot, r::file},
-    {k::load, "load", s::files, r::file},
+    {k::capture, "capture", s::snapshot, u::bytes, r::file},
+    {k::load, "load", s::files, u::bytes, r::file},
+    {k::await_copies, "await_copies", s::compute},
   }};
 }();
 // clang-format on

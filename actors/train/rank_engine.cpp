@@ -120,6 +120,9 @@ status rank_engine::build_now() {
   optimizer_ = std::move(rule);
   saver_ = std::move(saver);
   model_ = std::move(made);
+  const auto& store = model_->store();
+  for (int c = 0; c < store.chunk_count(); ++c)
+    own_parameters_ += static_cast<uint64_t>(store.slice(c).part);
   return {};
 }
 
@@ -181,7 +184,7 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
 // -- one step -----------------------------------------------------------------------------------
 
 void rank_engine::begin_step() {
-  compute_->notify([this](const status&) { outcome_ = {}; });
+  compute_->notify([this](const status&) { clock_.begin_step(now_ms()); });
   model_->reset_loss(*compute_);
 }
 
@@ -197,13 +200,19 @@ float rank_engine::gradient_scale() const {
   return static_cast<float>(1.0 / static_cast<double>(options_.batch * options_.shape.seq));
 }
 
-/// Called in pairs around operations of the compute stream: null starts, a target ends and adds.
-void rank_engine::stamp(double* add_to_ms) {
-  compute_->notify([this, add_to_ms](const status&) {
-    const double now = now_ms();
-    if (add_to_ms) *add_to_ms += now - stamp_started_ms_;
-    stamp_started_ms_ = now;
-  });
+/// How much an operation does, in its kind's unit.
+uint64_t rank_engine::work_of(const engine_probe::operation& op) const {
+  switch (facts_of(op.kind).unit) {
+    case op_unit::bytes:
+      return op.bytes;
+    case op_unit::tokens:
+      return static_cast<uint64_t>(options_.shape.micro_batch * options_.shape.seq);
+    case op_unit::parameters:
+      return own_parameters_;
+    case op_unit::none:
+      return 0;
+  }
+  return 0;
 }
 
 /// On the operation's own stream.
@@ -211,11 +220,10 @@ void rank_engine::probed(engine_probe::operation op, const std::function<void()>
   probed(stream_of(op.kind), op, enqueue);
 }
 
-/// Enqueues something between two notes of its stream: how the probe sees device and links. The
-/// token passes from one note to the other by the stream's order.
+/// Enqueues something between two notes of its stream: how the step's clock and the probe see
+/// device and links. The token passes from one note to the other by the stream's order.
 void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
                          const std::function<void()>& enqueue) {
-  if (probe_ == nullptr) return enqueue();
   op.span = cause_span_;
   op.trace = cause_trace_;
   struct note {
@@ -223,13 +231,17 @@ void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
     double begin_ms = 0;
   };
   auto n = std::make_shared<note>();
-  s.notify([probe = probe_, op, n](const status&) {
-    n->token = probe->begin(op);
+  s.notify([this, op, n](const status&) {
+    if (probe_ != nullptr) n->token = probe_->begin(op);
     n->begin_ms = now_ms();
+    clock_.began(op.kind, n->begin_ms);
   });
   enqueue();
-  s.notify(
-      [probe = probe_, op, n](const status&) { probe->end(op, n->token, n->begin_ms, now_ms()); });
+  s.notify([this, op, n](const status&) {
+    const double end_ms = now_ms();
+    clock_.ended(op.kind, end_ms, work_of(op));
+    if (probe_ != nullptr) probe_->end(op, n->token, n->begin_ms, end_ms);
+  });
 }
 
 gpu::stream& rank_engine::stream_of(op_kind kind) {
@@ -295,10 +307,8 @@ void rank_engine::forward(const op_order& o, completion done) {
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);  // ENG-3
   const auto rows = rows_of(o.micro_batch, o.batch_slot);
-  stamp(nullptr);
   probed({op_kind::forward, o.micro_batch},
          [&] { model_->forward(*compute_, o.slot, rows.tokens, rows.targets, gradient_scale()); });
-  stamp(&outcome_.forward_ms);
   compute_->notify(guarded(std::move(done)));
   if (!options_.at.last())
     send(op_kind::send_activation, model_->output(o.slot), o.micro_batch, events.output_sent);
@@ -309,11 +319,9 @@ void rank_engine::backward(const op_order& o, completion done) {
   auto& events = slots_[static_cast<size_t>(o.slot)];
   compute_->wait(events.gradient_received);
   compute_->wait(events.input_grad_sent);  // ENG-3
-  stamp(nullptr);
   gpu::stage_model::chunk_done sum;
   if (o.last && replicas_) sum = [this](int chunk) { sum_over_replicas(chunk); };
   probed({op_kind::backward, o.micro_batch}, [&] { model_->backward(*compute_, o.slot, sum); });
-  stamp(&outcome_.backward_ms);
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.first())
@@ -396,14 +404,14 @@ void rank_engine::await_copies(int chunk) {
   if (!store.has_readers(chunk)) return;
   compute_->notify([this](const status&) { copies_awaited_ms_ = now_ms(); });
   store.await_readers(*compute_, chunk);
-  compute_->notify(
-      [this](const status&) { outcome_.checkpoint_wait_ms += now_ms() - copies_awaited_ms_; });
+  compute_->notify([this](const status&) {
+    clock_.held_up(op_kind::await_copies, now_ms() - copies_awaited_ms_);
+  });
 }
 
 void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   auto& store = model_->store();
   sum_tied_table();  // ENG-4
-  stamp(nullptr);
   compute_->wait(data_->record());
   probed({op_kind::norm, step}, [&] {
     optimizer_->begin(*compute_);
@@ -418,7 +426,6 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
       gather_weights(c);
     }
   });
-  stamp(&outcome_.update_ms);
   report(std::move(done));
 }
 
@@ -444,9 +451,11 @@ void rank_engine::finish_evaluation(outcome_completion done) {
 void rank_engine::report(outcome_completion done) {
   compute_->copy(&read_.loss, model_->loss_sum(), sizeof(double));
   compute_->notify([this, done = std::move(done)](const status& s) {
-    outcome_.loss_sum = options_.at.last() ? read_.loss : 0;
-    outcome_.grad_norm = std::sqrt(read_.norm_squared);
-    done(s ? failure() : s, outcome_);
+    step_outcome outcome;
+    outcome.loss_sum = options_.at.last() ? read_.loss : 0;
+    outcome.grad_norm = std::sqrt(read_.norm_squared);
+    outcome.parts = clock_.take();
+    done(s ? failure() : s, std::move(outcome));
   });
 }
 

@@ -93,9 +93,9 @@ class rank_engine final : public engine {
   gpu::stream& stream_of(op_kind kind);
   batch_view rows_of(int micro_batch, int64_t batch_slot) const;
   float gradient_scale() const;
-  void stamp(double* add_to_ms);
   void probed(engine_probe::operation op, const std::function<void()>& enqueue);
   void probed(gpu::stream& s, engine_probe::operation op, const std::function<void()>& enqueue);
+  uint64_t work_of(const engine_probe::operation& op) const;
   void begin_step();
   void receive(const op_order& order);
   void forward(const op_order& order, completion done);
@@ -128,13 +128,13 @@ class rank_engine final : public engine {
   std::vector<std::pair<rank_group, std::unique_ptr<gpu::pending_group>>> pending_;
   std::unique_ptr<gpu::communicator> replicas_, pipeline_, tied_;
   std::vector<slot_events> slots_;
-  step_outcome outcome_;
+  step_clock clock_;
   engine_probe* probe_ = nullptr;
   uint64_t cause_span_ = 0, cause_trace_ = 0;
   mutable std::mutex failure_mutex_;
   status failure_;  ///< the first one of any stream (ENG-5)
-  double stamp_started_ms_ = 0;
   double copies_awaited_ms_ = 0;
+  uint64_t own_parameters_ = 0;  ///< that this rank updates
   /// What the device tells at the end of a step; pinned, so that telling it holds nothing up.
   struct readings {
     double loss = 0;

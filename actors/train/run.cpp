@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/base/context.hpp"
+#include "actors/checkpoint/votes.hpp"
 #include "actors/train/gather.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "io/folder/plain.hpp"
@@ -282,11 +283,14 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   heard::step_done done;
   done.grad_norm = parts.front()->grad_norm();
   done.took_ms = static_cast<double>(now_ns(*self) - self->state.step_started_ns) / 1e6;
+  std::vector<std::vector<step_part>> of_ranks;
   for (const auto& p : parts) {
     done.loss_sum += p->loss_sum();
     done.targets += p->target_count();
-    done.waited_ms = std::max(done.waited_ms, p->checkpoint_wait_ms());
+    of_ranks.push_back(parts_of(p->parts()));
   }
+  done.waited_ms = longest_wait_ms(of_ranks, op_kind::await_copies);
+  done.parts = merged(of_ranks);
   hear(self, done);
 }
 
@@ -355,6 +359,13 @@ void save(run_pointer self, const todo::save& order) {
 
 void commit(run_pointer self, const todo::commit& order) {
   const auto votes = self->state.votes.extract(order.step);
+  auto pages = checkpoint::in_pages(votes.mapped());
+  for (; pages.size() > 1; pages.erase(pages.begin()))
+    self->send(self->state.record.archive,
+               make_msg<fbs::SaveVotes>(context(self), [&](fbs::SaveVotesT& v) {
+                 v.step = order.step;
+                 v.shards = std::move(pages.front());
+               }));
   auto m = make_msg<fbs::CommitCheckpoint>(context(self), [&](fbs::CommitCheckpointT& c) {
     c.step = order.step;
     c.directory = order.folder;
@@ -362,8 +373,7 @@ void commit(run_pointer self, const todo::commit& order) {
     c.loss = order.loss;
     c.validation_loss = order.validation_loss;
     c.state = order.state;
-    for (const auto& vote : votes.mapped())
-      c.shards.push_back(std::make_unique<fbs::SavedT>(vote.unpack()));
+    c.shards = std::move(pages.back());
   });
   ask_for<fbs::CheckpointFolder>(
       self, self->state.record.archive, m,

@@ -22,7 +22,7 @@ void for_each_handle(Record& r, F&& f) {
 
 checkpoint::entry resume_of(const fbs::SpawnRecordT& data) {
   checkpoint::entry out{data.resume, data.resume_step};
-  for (const auto& mark : data.line) out.line.push_back({mark.launch(), mark.step()});
+  for (const auto& mark : data.line) out.line.push_back({mark->launch, mark->step});
   if (auto state = checkpoint::parse_state(data.resume_state)) out.state = std::move(*state);
   return out;
 }
@@ -40,7 +40,11 @@ fbs::SpawnRecordT data_of(const spawn_record& record) {
     out.resume = from->path.string();
     out.resume_step = from->step;
     out.resume_state = checkpoint::format_state(from->state);
-    for (const auto& mark : from->line) out.line.emplace_back(mark.launch, mark.step);
+    for (const auto& mark : from->line) {
+      auto& to = *out.line.emplace_back(std::make_unique<fbs::LaunchMarkT>());
+      to.launch = mark.launch;
+      to.step = mark.step;
+    }
   }
   for_each_handle(record, [&](std::string role, const auto& who) {
     if (who) add_peer(out, std::move(role), who);

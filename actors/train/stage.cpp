@@ -115,10 +115,7 @@ void end_of_pass(stage_pointer self, const msg<fbs::StepDone>& done) {
         }));
     return;
   }
-  auto out = done.unpack();
-  const double total_ms = static_cast<double>(now_ns(*self) - now.started_ns) / 1e6;
-  out.wait_ms = std::max(0.0, total_ms - out.forward_ms - out.backward_ms - out.update_ms);
-  now.step_done.deliver(make_msg<fbs::StepDone>(context_of(*self, now.cause), out));
+  now.step_done.deliver(msg<fbs::StepDone>(readdress(done, context_of(*self, now.cause))));
 }
 
 void finish(stage_pointer self) {
@@ -225,7 +222,6 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fi
   st.now.emplace();
   ++st.passes;
   st.now->cause = cause;
-  st.now->started_ns = now_ns(*self);
   fill(*st.now);
   show(self, st.now->train ? "training" : "validating");
   run_op(self, fbs::OpKind::begin, 0, 0, false);

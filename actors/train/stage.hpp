@@ -42,7 +42,6 @@ struct stage_pass {
   int outstanding = 0;      ///< operations given to the worker and not done
   bool batch_over = false;  ///< all of the batch's operations are given, another batch follows
   message_header cause;
-  int64_t started_ns = 0;
   std::optional<step_policy> policy;
   caf::typed_response_promise<msg<fbs::StepDone>> step_done;
   caf::typed_response_promise<msg<fbs::ValidationDone>> validation_done;

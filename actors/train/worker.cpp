@@ -250,10 +250,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
         d.loss_sum = outcome.loss_sum;
         d.target_count = o.at.last() ? static_cast<uint64_t>(o.rows() * o.shape.seq) : 0;
         d.grad_norm = outcome.grad_norm;
-        d.forward_ms = outcome.forward_ms;
-        d.backward_ms = outcome.backward_ms;
-        d.update_ms = outcome.update_ms;
-        d.checkpoint_wait_ms = outcome.checkpoint_wait_ms;
+        d.parts = to_message(outcome.parts);
       }));
     });
   };
@@ -265,7 +262,7 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
 }
 
 msg<fbs::Saved> vote_of(worker_pointer self, const message_header& cause, uint64_t step,
-                        const io::checkpoint::shard_facts& facts, const gpu::save_times& times) {
+                        const io::checkpoint::shard_facts& facts) {
   return make_msg<fbs::Saved>(context_of(*self, cause), [&](fbs::SavedT& out) {
     out.step = step;
     out.rank = facts.rank;
@@ -273,9 +270,6 @@ msg<fbs::Saved> vote_of(worker_pointer self, const message_header& cause, uint64
     out.stream_bytes = facts.stream_bytes;
     out.footer_crc32c = facts.footer_crc;
     out.slot_digest = facts.slot_digest;
-    out.capture_ms = times.capture_ms;
-    out.ring_wait_ms = times.ring_wait_ms;
-    out.durable_ms = times.durable_ms;
   });
 }
 
@@ -285,10 +279,10 @@ caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckp
   self->state.engine->save(
       m->step(), m->directory() ? m->directory()->str() : "",
       [self, box = self->state.done, rp, m](const result<io::checkpoint::shard_facts>& vote,
-                                            const gpu::save_times& times) {
-        box->post([self, rp, m, vote, times]() mutable {
+                                            const gpu::save_times&) {
+        box->post([self, rp, m, vote]() mutable {
           if (vote)
-            rp.deliver(vote_of(self, m.header(), m->step(), *vote, times));
+            rp.deliver(vote_of(self, m.header(), m->step(), *vote));
           else
             rp.deliver(to_caf(vote.error()));
           show_saver(self);

@@ -13,6 +13,14 @@
 
 namespace troupe::report {
 
+/// What one kind of operation took of a step, the mean over the ranks.
+struct step_part {
+  std::string kind;      ///< "forward"
+  double busy_ms = 0;    ///< while it was done; a transfer's includes the wait for its other end
+  double waited_ms = 0;  ///< while the device had nothing to do before it
+  uint64_t work = 0;     ///< tokens, parameters or bytes, over all ranks
+};
+
 /// One optimizer step.
 struct step_report {
   int64_t step = 0;      ///< from 1
@@ -28,6 +36,7 @@ struct step_report {
   std::optional<double> validation_loss;  ///< if this step ended with a validation
   double checkpoint_wait_ms = 0;          ///< how long checkpoints held the step up
   int64_t saved_step = 0;                 ///< the newest step whose checkpoint is committed
+  std::vector<step_part> parts = {};      ///< where the time went
 };
 
 /// "step 120/300 | loss 2.913 | norm 0.81 | lr 3.0e-4 | 212 ms | 41.3 % of peak | 9,650 tok/s | ETA

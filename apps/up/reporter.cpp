@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/context.hpp"
+#include "actors/train/step_parts.hpp"
 #include "apps/talk.hpp"
 
 namespace troupe::apps {
@@ -33,6 +34,8 @@ report::step_report as_report(const reporter_state& st, const fbs::StepReport& m
   if (m.validation_loss() >= 0) r.validation_loss = m.validation_loss();
   r.checkpoint_wait_ms = m.checkpoint_wait_ms();
   r.saved_step = static_cast<int64_t>(m.saved_step());
+  for (const auto& p : train::parts_of(m.parts()))
+    r.parts.push_back({std::string(train::facts_of(p.kind).name), p.busy_ms, p.waited_ms, p.work});
   return r;
 }
 

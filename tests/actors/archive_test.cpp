@@ -401,6 +401,37 @@ TEST_CASE("limits: an export finds no place where ninety-nine are others', and c
   self->send_exit(target, caf::exit_reason::user_shutdown);
 }
 
+TEST_CASE("ARC-3: votes that came before the commit count, and a lost one makes no checkpoint") {
+  scratch dir;
+  const auto o = options_in(dir / "all", 2, 1);
+  fs::create_directory(o.dir);
+  caf::actor_system_config config;
+  register_messages(config);
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  const auto target = system.spawn<caf::detached>(archive, record_of(o), o.storage);
+  const auto answered = [&](const auto& m) {
+    bool out = false;
+    self->request(target, caf::infinite, m)
+        .receive([&](const msg<fbs::CheckpointFolder>&) { out = true; }, [](const caf::error&) {});
+    return out;
+  };
+  REQUIRE(answered(make_msg<fbs::OpenArchive>(of_epoch(o))));
+  for (const bool lost : {true, false}) {
+    CAPTURE(lost);
+    auto votes = save_all(o, 5);
+    fbs::SaveVotesT first;
+    first.step = 5;
+    first.shards.push_back(std::move(votes.shards.front()));
+    votes.shards.erase(votes.shards.begin());
+    if (!lost) self->send(target, make_msg<fbs::SaveVotes>(of_epoch(o), first));
+    CHECK(answered(make_msg<fbs::CommitCheckpoint>(of_epoch(o), votes)) == !lost);
+    CHECK(fs::exists(o.dir / cp::complete_name(5)) == !lost);
+    fs::remove_all(votes.directory);
+  }
+  self->send_exit(target, caf::exit_reason::user_shutdown);
+}
+
 TEST_CASE("archive: the model of another checkpoint is not taken for this one's") {
   scratch dir;
   const auto o = options_in(dir.path, 1, 1);

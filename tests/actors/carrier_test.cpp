@@ -127,6 +127,7 @@ archive_actor::behavior_type holder(traced_pointer<archive_actor, holder_state> 
   return {status_handler(self),
           [no](const msg<fbs::OpenArchive>& m) { return no(m); },
           [no](const msg<fbs::CommitCheckpoint>& m) { return no(m); },
+          [](const msg<fbs::SaveVotes>&) {},
           [](const msg<fbs::AbandonCheckpoint>&) {},
           [no](const msg<fbs::ExportModel>& m) { return no(m); },
           [heard](const msg<fbs::HoldCheckpoint>& m) {

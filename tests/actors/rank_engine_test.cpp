@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <map>
 
 #include "gpu/model/init.hpp"
 
@@ -143,6 +144,41 @@ struct job {
 };
 
 }  // namespace
+
+TEST_CASE("a step tells where its time went: each kind, what it did, and no more than the step") {
+  job two(2);
+  const auto wall_ms = [] {
+    return std::chrono::duration<double, std::milli>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+  two.step(1);
+  const auto began_ms = wall_ms();
+  std::vector<pending> updates;
+  for (size_t r = 0; r < 2; ++r) {
+    two.forward(r);
+    updates.push_back(two.finish(r, 2));
+  }
+  for (auto& u : updates) {
+    const auto parts = u.get().parts;
+    double compute_ms = 0;
+    std::map<op_kind, step_part> by_kind;
+    for (const auto& p : parts) {
+      by_kind[p.kind] = p;
+      if (facts_of(p.kind).stream == op_stream::compute) compute_ms += p.busy_ms + p.waited_ms;
+      CHECK(p.busy_ms >= 0);
+      CHECK(p.waited_ms >= 0);
+    }
+    CHECK(compute_ms <= wall_ms() - began_ms);
+    for (const auto kind : {op_kind::forward, op_kind::backward, op_kind::norm, op_kind::update})
+      CHECK(by_kind[kind].busy_ms > 0);
+    CHECK(by_kind[op_kind::forward].work == batch / 2 * seq);
+    CHECK(by_kind[op_kind::backward].work == batch / 2 * seq);
+    CHECK(by_kind[op_kind::reduce_scatter].work > 0);
+    CHECK(by_kind[op_kind::norm].work == by_kind[op_kind::update].work);
+    CHECK(by_kind[op_kind::update].work > 0);
+  }
+}
 
 TEST_CASE(
     "replicas that share the optimizer learn what one alone learns, the same bits each time") {

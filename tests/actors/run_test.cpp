@@ -38,6 +38,11 @@ TEST_CASE("run: a step's report sums what the ranks say, on the run's clock") {
   CHECK(r.tokens == 16);
   CHECK(r.tokens_per_s == doctest::Approx(400));
   CHECK(r.checkpoint_wait_ms == 3);  // of the rank that waited longest
+  REQUIRE(r.parts.size() == 2);
+  CHECK(r.parts[0]->kind == "forward");
+  CHECK(r.parts[0]->busy_ms == 25);  // the mean of 20 and 30
+  CHECK(r.parts[0]->work == 16);     // of both
+  CHECK(r.parts[1]->waited_ms == 2.5);
   CHECK(r.validation_loss == -1);
   CHECK(f.stages[0].take<fbs::RunStep>()->step() == 2);
   CHECK(f.status().detail.find(R"("step":1,"steps":4,"loss":3,)") != std::string::npos);

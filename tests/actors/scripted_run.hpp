@@ -191,7 +191,9 @@ struct scripted_run : troupe::test::actor_fixture {
       d.loss_sum = rank == 1 ? 12 : 0;
       d.target_count = rank == 1 ? 4 : 0;
       d.grad_norm = 0.5;
-      d.checkpoint_wait_ms = 2 + static_cast<double>(rank);
+      const auto waited_ms = 2 + static_cast<double>(rank);
+      d.parts = to_message(std::vector<step_part>{{op_kind::forward, 10 * waited_ms, 0, 8},
+                                                  {op_kind::await_copies, 0, waited_ms, 0}});
     });
   }
   void step() {

@@ -168,7 +168,7 @@ struct scripted_stage : troupe::test::actor_fixture {
     for (given(); !under_way.empty(); given()) done(word_of(*under_way.front().m));
   }
   /// The worker ends the pass; returns how it was told to.
-  fbs::FinishStepT finish(double update_ms = 30) {
+  fbs::FinishStepT finish() {
     const auto asked = worker.take<fbs::FinishStep>();
     asked.answer<fbs::StepDone>([&](auto& d) {
       d.step = asked->step();
@@ -176,9 +176,7 @@ struct scripted_stage : troupe::test::actor_fixture {
       d.loss_sum = 12;
       d.target_count = 8;
       d.grad_norm = 0.5;
-      d.forward_ms = 10;
-      d.backward_ms = 20;
-      d.update_ms = update_ms;
+      d.parts = to_message(std::vector<step_part>{{op_kind::update, 30, 0, 0}});
     });
     return asked.m.unpack();
   }

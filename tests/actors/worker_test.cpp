@@ -538,7 +538,7 @@ TEST_CASE("worker: its engine knows the message that it is called for") {
 TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its engine tells") {
   scripted_worker f;
   f.prepare(2);
-  f.script->outcome = {12, 0.5, 3, 4, 5, 2};
+  f.script->outcome = {12, 0.5, {{op_kind::forward, 3, 1, 64}, {op_kind::await_copies, 0, 2, 0}}};
   const auto update = f.finish(false);
   CHECK(f.script->said() == worker_calls{"update 9 by 0.25"});
   CHECK(f.waits<fbs::StepDone>(update));
@@ -549,10 +549,13 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
   CHECK(done.loss_sum == 12);
   CHECK(done.target_count == 64);  // 8 of 16 sequences, 8 tokens each
   CHECK(done.grad_norm == 0.5);
-  CHECK(done.forward_ms == 3);
-  CHECK(done.backward_ms == 4);
-  CHECK(done.update_ms == 5);
-  CHECK(done.checkpoint_wait_ms == 2);
+  REQUIRE(done.parts.size() == 2);
+  CHECK(done.parts[0]->kind == "forward");
+  CHECK(done.parts[0]->busy_ms == 3);
+  CHECK(done.parts[0]->waited_ms == 1);
+  CHECK(done.parts[0]->work == 64);
+  CHECK(done.parts[1]->kind == "await_copies");
+  CHECK(done.parts[1]->waited_ms == 2);
   const auto evaluated = f.finish(true);
   CHECK(f.script->said() == worker_calls{"finish evaluation"});
   f.complete("finish evaluation");
@@ -597,9 +600,6 @@ TEST_CASE("worker: SaveCheckpoint is answered with the vote once there is one, o
   CHECK(vote.stream_bytes == 90);
   CHECK(vote.footer_crc32c == 17);
   CHECK(vote.slot_digest == 18);
-  CHECK(vote.capture_ms == 1.5);
-  CHECK(vote.ring_wait_ms == 0.5);
-  CHECK(vote.durable_ms == 2.5);
 }
 
 TEST_CASE("worker: its status shows how it saves: at an order, at progress, at the vote") {

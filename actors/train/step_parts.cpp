@@ -1,0 +1,112 @@
+// Sums under a lock that nobody holds for long: a stream tells a few dozen times a step.
+#include "actors/train/step_parts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "messages/text.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+using part_table = std::array<step_part, operations.size()>;
+
+std::vector<step_part> those_with_something(const part_table& all) {
+  std::vector<step_part> out;
+  for (const auto& f : operations) {
+    auto p = all[static_cast<size_t>(f.kind)];
+    p.kind = f.kind;
+    if (p.busy_ms > 0 || p.waited_ms > 0 || p.work > 0) out.push_back(p);
+  }
+  return out;
+}
+
+}  // namespace
+
+void step_clock::begin_step(double now_ms) {
+  std::lock_guard lock(mutex_);
+  for (auto& l : lanes_) l.idle_since_ms = now_ms;
+}
+
+void step_clock::began(op_kind kind, double now_ms) {
+  std::lock_guard lock(mutex_);
+  auto& l = lane_of(kind);
+  l.busy = true;
+  l.began_ms = now_ms;
+  l.held_up_ms = 0;
+  if (facts_of(kind).stream == op_stream::compute)
+    parts_[static_cast<size_t>(kind)].waited_ms += now_ms - l.idle_since_ms;
+}
+
+void step_clock::ended(op_kind kind, double now_ms, uint64_t work) {
+  std::lock_guard lock(mutex_);
+  auto& l = lane_of(kind);
+  if (!std::exchange(l.busy, false)) return;
+  auto& p = parts_[static_cast<size_t>(kind)];
+  p.busy_ms += now_ms - l.began_ms - l.held_up_ms;
+  p.work += work;
+  l.idle_since_ms = now_ms;
+}
+
+void step_clock::held_up(op_kind kind, double ms) {
+  std::lock_guard lock(mutex_);
+  lane_of(kind).held_up_ms += ms;
+  parts_[static_cast<size_t>(kind)].waited_ms += ms;
+}
+
+std::vector<step_part> step_clock::take() {
+  std::lock_guard lock(mutex_);
+  return those_with_something(std::exchange(parts_, {}));
+}
+
+std::vector<std::unique_ptr<fbs::StepPartT>> to_message(std::span<const step_part> parts) {
+  std::vector<std::unique_ptr<fbs::StepPartT>> out;
+  for (const auto& p : parts) {
+    auto& to = *out.emplace_back(std::make_unique<fbs::StepPartT>());
+    to.kind = facts_of(p.kind).name;
+    to.busy_ms = p.busy_ms;
+    to.waited_ms = p.waited_ms;
+    to.work = p.work;
+  }
+  return out;
+}
+
+std::vector<step_part> parts_of(
+    const flatbuffers::Vector<flatbuffers::Offset<fbs::StepPart>>* parts) {
+  std::vector<step_part> out;
+  if (parts == nullptr) return out;
+  for (const auto* p : *parts)
+    if (const auto* facts = operation_named(text_of(p->kind())))
+      out.push_back({facts->kind, p->busy_ms(), p->waited_ms(), p->work()});
+  return out;
+}
+
+std::vector<step_part> merged(std::span<const std::vector<step_part>> of_ranks) {
+  part_table sums{};
+  std::array<int, operations.size()> ranks{};
+  for (const auto& parts : of_ranks)
+    for (const auto& p : parts) {
+      const auto at = static_cast<size_t>(p.kind);
+      sums[at].busy_ms += p.busy_ms;
+      sums[at].waited_ms += p.waited_ms;
+      sums[at].work += p.work;
+      ++ranks[at];
+    }
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (ranks[i] == 0) continue;
+    sums[i].busy_ms /= ranks[i];
+    sums[i].waited_ms /= ranks[i];
+  }
+  return those_with_something(sums);
+}
+
+double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, op_kind kind) {
+  double out = 0;
+  for (const auto& parts : of_ranks)
+    for (const auto& p : parts)
+      if (p.kind == kind) out = std::max(out, p.waited_ms);
+  return out;
+}
+
+}  // namespace troupe::train

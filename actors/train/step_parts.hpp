@@ -1,0 +1,78 @@
+// Where a rank's time goes in a step: one part for each kind of operation (operations.hpp).
+//
+// The engine's streams tell when an operation begins and ends on them; what lies between two
+// operations of the device's compute stream is what the later one was waited for. So the parts of
+// that stream add up to the step, and everything else overlaps with them.
+//
+// Invariants
+//   PRT-1  What ends after a step was reported is in the next one's parts: nothing is lost, nothing
+//     is counted twice.
+//   PRT-2  busy_ms + waited_ms over the kinds of the compute stream is the time from begin_step()
+//     to the end of the last operation on it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "actors/train/operations.hpp"
+#include "messages/schemas/train_generated.h"
+
+namespace troupe::train {
+
+/// What one kind of operation took of a step.
+struct step_part {
+  op_kind kind = op_kind::count;
+  /// While it was done; a transfer's includes the wait for its other end.
+  double busy_ms = 0;
+  /// While the compute stream had nothing to do before it; of kinds of other streams 0.
+  double waited_ms = 0;
+  /// How much was done, in the kind's unit.
+  uint64_t work = 0;
+
+  bool operator==(const step_part&) const = default;
+};
+
+/// Adds up one rank's parts. From any thread; each stream tells its own in order.
+class step_clock {
+ public:
+  void begin_step(double now_ms);
+  void began(op_kind kind, double now_ms);
+  void ended(op_kind kind, double now_ms, uint64_t work);
+  /// Within an operation on the same stream nothing could be done until something of this kind was
+  /// there: that is no work of the operation.
+  void held_up(op_kind kind, double ms);
+
+  /// The parts since the last call, in the table's order, without those that are nothing.
+  std::vector<step_part> take();
+
+ private:
+  struct lane {
+    double idle_since_ms = 0;
+    double began_ms = 0;
+    double held_up_ms = 0;
+    bool busy = false;
+  };
+  lane& lane_of(op_kind kind) { return lanes_[static_cast<size_t>(facts_of(kind).stream)]; }
+
+  std::mutex mutex_;
+  std::array<lane, static_cast<size_t>(op_stream::count)> lanes_;
+  std::array<step_part, operations.size()> parts_;
+};
+
+/// As a message holds them, and back. Foreign: kinds that are unknown here are left out.
+std::vector<std::unique_ptr<fbs::StepPartT>> to_message(std::span<const step_part> parts);
+std::vector<step_part> parts_of(
+    const flatbuffers::Vector<flatbuffers::Offset<fbs::StepPart>>* parts);
+
+/// The parts of a cluster's step: of each kind the mean time over the ranks that have it, and the
+/// sum of their work.
+std::vector<step_part> merged(std::span<const std::vector<step_part>> of_ranks);
+
+/// The longest wait of a kind on any rank, in milliseconds.
+double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, op_kind kind);
+
+}  // namespace troupe::train
