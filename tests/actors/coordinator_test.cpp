@@ -286,9 +286,12 @@ TEST_CASE("coordinator: nodes on one machine share its cores and a loader") {
   scripted_cluster f;
   f.boots = {"boot", "boot"};
   f.join_all();
-  CHECK(f.nodes[0].take_all<fbs::Assign>()[0]->ranks()->Get(0)->threads() == 4);
+  f.take_ranks(0);
   const auto second = f.nodes[1].take<fbs::Assign>();
   CHECK_FALSE(second->loader());
+  second.answer<fbs::Assigned>([](auto& a) { a.ranks = {1}; },
+                               std::vector{caf::strong_actor_ptr(), f.stages[1].self()});
+  for (const auto& n : f.run.take<fbs::ClusterReady>().m.unpack().nodes) CHECK(n->threads == 4);
 }
 
 TEST_CASE("coordinator: a machine's one loader serves the ranks of its nodes") {
