@@ -15,7 +15,6 @@ namespace troupe::apps::ckpt {
 namespace {
 
 using json = nlohmann::ordered_json;
-using bytes_text;
 
 /// One checkpoint on its way, over all ranks.
 struct on_its_way {

@@ -11,6 +11,7 @@
 #include "apps/control/show.hpp"
 #include "io/base/text.hpp"
 #include "io/config/properties.hpp"
+#include "messages/contract.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::apps {
