@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "io/base/text.hpp"
 #include "io/config/properties.hpp"
 
 namespace troupe::apps {
@@ -42,7 +43,7 @@ error usage_error(const CLI::App& app, const CLI::ParseError& wrong) {
   for (const auto* option : verbs.back()->get_options())
     for (const auto& name : option->get_lnames()) names.push_back("--" + name);
   std::vector<std::string_view> views(names.begin(), names.end());
-  auto near = config::nearest(*unknown, views);
+  auto near = nearest(*unknown, views);
   if (!near.empty()) e.hint = fmt::format("did you mean {}?", near);
   return e;
 }

@@ -8,6 +8,7 @@
 #include "actors/train/readiness_policy.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::apps {
 
@@ -32,7 +33,7 @@ memory_had memory_had_by(const plan_arguments& a, const config::job& job,
   if (!machine.gpus.empty()) return {machine.gpus.front().memory_bytes, machine.gpus.front().name};
   if (job.cluster.launch != config::launch_mode::local || machine.memory_bytes == 0) return {};
   return {machine.memory_bytes / static_cast<uint64_t>(std::max<int64_t>(1, job.workers())),
-          fmt::format("a worker's share of the {} of {}", train::bytes_text(machine.memory_bytes),
+          fmt::format("a worker's share of the {} of {}", bytes_text(machine.memory_bytes),
                       machine.memory_whose)};
 }
 
@@ -87,15 +88,14 @@ std::string plan_table(const train::job_plan& plan,
     out += fmt::format(
         "{:>5} {:>8} {:>6} {:>10.2f} {:>11} {:>11} {:>11} {:>11} {:>16} {:>11} {:>11}\n",
         s.pipeline_rank, fmt::format("{}-{}", s.layers.first, s.layers.last - 1), s.ranks.size(),
-        static_cast<double>(s.parameters) / 1e6, train::bytes_text(s.bytes.weights),
-        train::bytes_text(s.bytes.masters), train::bytes_text(s.bytes.gradients),
-        train::bytes_text(s.bytes.optimizer),
-        fmt::format("{} x {}", s.bytes.slots, train::bytes_text(s.bytes.activations_per_slot)),
-        train::bytes_text(s.bytes.workspace), train::bytes_text(s.bytes.total()));
+        static_cast<double>(s.parameters) / 1e6, bytes_text(s.bytes.weights),
+        bytes_text(s.bytes.masters), bytes_text(s.bytes.gradients), bytes_text(s.bytes.optimizer),
+        fmt::format("{} x {}", s.bytes.slots, bytes_text(s.bytes.activations_per_slot)),
+        bytes_text(s.bytes.workspace), bytes_text(s.bytes.total()));
   out += "\n";
   for (const auto& s : stages)
     out += fmt::format("{:>5} |{:<60}| {}\n", s.pipeline_rank, memory_bar(s.bytes, most, 60),
-                       train::bytes_text(s.bytes.total()));
+                       bytes_text(s.bytes.total()));
   out += "      w weights, m masters, g gradients, o optimizer, a activations, . workspace\n\n";
   double flops = 0;
   for (const auto& s : stages) flops += s.step_flops * static_cast<double>(s.ranks.size());
@@ -110,13 +110,12 @@ std::string plan_table(const train::job_plan& plan,
         "a step sums {} of gradients over {} replicas, who share masters and optimizer, and "
         "gathers "
         "{} of weights\n",
-        train::bytes_text(first.reduced_bytes), first.ranks.size(),
-        train::bytes_text(first.gathered_bytes));
+        bytes_text(first.reduced_bytes), first.ranks.size(), bytes_text(first.gathered_bytes));
   if (first.boundary_bytes > 0)
     out += fmt::format("a stage sends {} of activations on and gets as many gradients back\n",
-                       train::bytes_text(first.boundary_bytes));
+                       bytes_text(first.boundary_bytes));
   return out + fmt::format("checkpoints take up to {} of host memory on each rank\n",
-                           train::bytes_text(first.ring_bytes));
+                           bytes_text(first.ring_bytes));
 }
 
 result<int> show_plan(const plan_arguments& a) {
@@ -145,8 +144,8 @@ result<int> show_plan(const plan_arguments& a) {
   }
   if (!fits) return fits.error();
   if (has.bytes > 0)
-    say(fmt::format("the largest stage needs {} of {} ({})", train::bytes_text(needed),
-                    train::bytes_text(has.bytes), has.whose));
+    say(fmt::format("the largest stage needs {} of {} ({})", bytes_text(needed),
+                    bytes_text(has.bytes), has.whose));
   return 0;
 }
 

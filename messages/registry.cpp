@@ -7,6 +7,7 @@
 #include <flatbuffers/reflection.h>
 #include <fmt/format.h>
 
+#include "io/base/text.hpp"
 #include "messages/message_list.hpp"
 #include "messages/schemas/troupe_bfbs_generated.h"
 
@@ -84,21 +85,6 @@ std::vector<message_info> make_messages() {
     info.fields = fields_of(*info.table);
   }
   return out;
-}
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    auto diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      auto above = row[j];
-      row[j] = std::min({row[j - 1] + 1, above + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row.back();
 }
 
 }  // namespace

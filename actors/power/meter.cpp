@@ -9,6 +9,7 @@
 #include "actors/base/context.hpp"
 #include "actors/power/readings_policy.hpp"
 #include "actors/trace/filter_policy.hpp"
+#include "io/base/text.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::power {
@@ -57,7 +58,7 @@ meter_actor::behavior_type meter(meter_pointer self, meter_options options) {
           r.power_w = last.power_w;
           r.temperature_c = last.temperature_c;
           for (const auto& d : last.devices)
-            if (trace::glob_match(wanted, d->device))
+            if (glob_match(wanted, d->device))
               r.devices.push_back(std::make_unique<fbs::DeviceReadingT>(*d));
         });
       },

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "actors/trace/export_text.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::power {
 
@@ -79,7 +80,7 @@ std::string detail_of(const fbs::MeterReadingsT& readings) {
                   shown(readings.power_w, no_power), shown(readings.temperature_c, no_temperature));
   const char* before = "";
   for (const auto& d : readings.devices) {
-    out += fmt::format(R"({}{{"device":{})", before, trace::json_string(d->device));
+    out += fmt::format(R"({}{{"device":{})", before, json_string(d->device));
     before = ",";
     for (const auto& [name, value, none] : {std::tuple("power_w", d->power_w, no_power),
                                             {"limit_w", d->limit_w, no_power},

@@ -15,6 +15,7 @@
 #include "actors/replay/parts.hpp"
 #include "actors/trace/filter_policy.hpp"
 #include "actors/trace/trace_file.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::replay {
 
@@ -184,7 +185,7 @@ class recording::entry : public life {
 recording::recording(recording_options options)
     : book_(std::make_shared<book>(std::move(options))) {
   keep_lives([into = book_](const actor_card& card) -> std::shared_ptr<life> {
-    if (!trace::glob_match(into->options().actors, card.path())) return nullptr;
+    if (!glob_match(into->options().actors, card.path())) return nullptr;
     return std::make_shared<entry>(into, card);
   });
 }

@@ -9,6 +9,7 @@
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/trace/filter_policy.hpp"
+#include "io/base/text.hpp"
 #include "messages/contract.hpp"
 #include "messages/registry.hpp"
 #include "messages/text.hpp"

@@ -3,6 +3,7 @@
 #include <unordered_set>
 
 #include "actors/trace/export.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::trace {
 

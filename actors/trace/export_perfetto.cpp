@@ -4,6 +4,7 @@
 
 #include "actors/trace/critical_path.hpp"
 #include "actors/trace/export.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::trace {
 

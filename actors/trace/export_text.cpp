@@ -11,10 +11,6 @@
 
 namespace troupe::trace {
 
-std::string json_string(std::string_view text) {
-  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 namespace {
 
 /// Mermaid has entities of its own for what it would read as syntax.

@@ -54,7 +54,4 @@ class text_out {
   status outcome_;
 };
 
-/// A text as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
-std::string json_string(std::string_view text);
-
 }  // namespace troupe::trace

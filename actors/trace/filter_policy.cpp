@@ -3,28 +3,9 @@
 
 #include <algorithm>
 
-namespace troupe::trace {
+#include "io/base/text.hpp"
 
-bool glob_match(std::string_view pattern, std::string_view text) noexcept {
-  if (pattern.empty()) return true;
-  size_t p = 0, t = 0, star = std::string_view::npos, resume = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {  // let the last * take one more
-      p = star + 1;
-      t = ++resume;
-    } else {
-      return false;
-    }
-  }
-  while (p < pattern.size() && pattern[p] == '*') ++p;
-  return p == pattern.size();
-}
+namespace troupe::trace {
 
 bool filter_policy::fits_actor(uint32_t actor) {
   const auto known = actors_.find(actor);

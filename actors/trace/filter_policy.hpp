@@ -18,10 +18,6 @@
 
 namespace troupe::trace {
 
-/// True where `text` fits `pattern`: * stands for any run of characters, ? for one. An empty
-/// pattern fits everything.
-bool glob_match(std::string_view pattern, std::string_view text) noexcept;
-
 struct filter_rule {
   std::string actor = {}, message = {};  ///< patterns
   int64_t slower_than_ns = 0;

@@ -9,6 +9,7 @@
 
 #include "actors/base/ask.hpp"
 #include "actors/trace/views.hpp"
+#include "io/base/text.hpp"
 #include "messages/contract.hpp"
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/trace/text.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::trace {
 

@@ -22,15 +22,6 @@ std::string duration_text(int64_t ns) {
   return fmt::format("{}{:.0f} s", sign, x / 1e9);
 }
 
-std::string bytes_text(uint64_t bytes) {
-  constexpr const char* units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  auto x = static_cast<double>(bytes) / 1024;
-  size_t unit = 0;
-  for (; x >= 1023.95 && unit + 1 < std::size(units); ++unit) x /= 1024;
-  return fmt::format("{:.1f} {}", x, units[unit]);
-}
-
 std::vector<int> shares(const std::vector<int64_t>& parts) {
   const auto whole = std::accumulate(parts.begin(), parts.end(), int64_t{0});
   std::vector<int> out(parts.size());

@@ -11,9 +11,6 @@ namespace troupe::trace {
 /// "850 ns", "12.3 us", "41.0 ms", "1.23 s", "75 s".
 std::string duration_text(int64_t ns);
 
-/// "640 B", "12.5 KiB", "3.0 MiB".
-std::string bytes_text(uint64_t bytes);
-
 /// Shares of a whole in tenths of a percent that add up to exactly 1000 (largest remainder); all 0
 /// where the whole is 0.
 std::vector<int> shares(const std::vector<int64_t>& parts);

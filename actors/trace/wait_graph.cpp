@@ -11,6 +11,7 @@
 
 #include "actors/trace/filter_policy.hpp"
 #include "io/base/rank_grid.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::trace {
 

@@ -9,6 +9,7 @@
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/device_policy.hpp"
 #include "actors/train/inputs.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::train {
 
@@ -65,12 +66,6 @@ status check_threads(const job_plan& plan, const machine& m) {
 }
 
 }  // namespace
-
-std::string bytes_text(uint64_t bytes) {
-  const auto b = static_cast<double>(bytes);
-  if (b >= 1 << 30) return fmt::format("{:.2f} GiB", b / (1 << 30));
-  return fmt::format("{:.1f} MiB", b / (1 << 20));
-}
 
 status enough_memory(const job_plan& plan, std::string_view what, uint64_t needed, uint64_t has,
                      std::string_view whose, uint64_t stage_limit) {

@@ -28,9 +28,6 @@ status enough_memory(const job_plan& plan, std::string_view what, uint64_t neede
 /// (RDY-1, RDY-2).
 status fits_memory(const job_plan& plan, const machine& m);
 
-/// "1.50 GiB" or "12.0 MiB".
-std::string bytes_text(uint64_t bytes);
-
 /// All of it.
 findings judge(const job_plan& plan, const machine& m);
 

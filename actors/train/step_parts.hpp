@@ -5,9 +5,9 @@
 // that stream add up to the step, and everything else overlaps with them.
 //
 // Invariants
-//   PRT-1  What ends after a step was reported is in the next one's parts: nothing is lost, nothing
+//   STM-1  What ends after a step was reported is in the next one's parts: nothing is lost, nothing
 //     is counted twice.
-//   PRT-2  busy_ms + waited_ms over the kinds of the compute stream is the time from begin_step()
+//   STM-2  busy_ms + waited_ms over the kinds of the compute stream is the time from begin_step()
 //     to the end of the last operation on it.
 #pragma once
 

@@ -7,6 +7,7 @@
 #include "apps/ckpt/progress_bar.hpp"
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
+#include "io/base/text.hpp"
 #include "io/checkpoint/diff.hpp"
 #include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/reader.hpp"
@@ -70,7 +71,7 @@ result<int> verify(const arguments& a) {
   for (const auto& d : report.damages) TROUPE_CHECK(print(render(d) + "\n"));
   if (sound) {
     say(fmt::format("{}: every byte is as it was written ({})", path.string(),
-                    size_text(report.bytes)));
+                    bytes_text(report.bytes)));
     return 0;
   }
   return error{errc::bad_data,

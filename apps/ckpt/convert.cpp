@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "io/disk/storage.hpp"
 #include "actors/checkpoint/catalog.hpp"
 #include "apps/ckpt/progress_bar.hpp"
 #include "apps/ckpt/verbs.hpp"
@@ -18,9 +17,11 @@
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/store/store.hpp"
+#include "io/base/text.hpp"
 #include "io/checkpoint/export.hpp"
 #include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/write_checkpoint.hpp"
+#include "io/disk/storage.hpp"
 #include "io/file.hpp"
 
 namespace troupe::apps::ckpt {
@@ -116,7 +117,7 @@ result<int> export_model(const arguments& a) {
     made = report;
   }
   say(fmt::format("{}: {} tensors of step {} as {}, {}", a.out, made.tensors, r.content().head.step,
-                  a.dtype, size_text(made.bytes)));
+                  a.dtype, bytes_text(made.bytes)));
   TROUPE_CHECK(tell(a, {{"format", 1},
                         {"from", path.string()},
                         {"folder", a.out},

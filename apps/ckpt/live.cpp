@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/trace/text.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::apps::ckpt {
 
 namespace {
 
 using json = nlohmann::ordered_json;
-using trace::bytes_text;
 
 /// One checkpoint on its way, over all ranks.
 struct on_its_way {

@@ -11,6 +11,7 @@
 #include "apps/talk.hpp"
 #include "apps/up/folders.hpp"
 #include "io/base/printable.hpp"
+#include "io/base/text.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"
 
@@ -77,7 +78,7 @@ std::string line_of(const cp::entry& e) {
   const auto epoch = h ? std::optional(h->epoch) : e.name.epoch;
   auto line = fmt::format("{:>10} {:>8} {:>6} {:>10} {:>9} {:>9} {:>9}  {:<19}  {}", e.name.step,
                           h && !h->line.empty() ? cp::name_of(h->line).substr(0, 8) : "-",
-                          epoch ? fmt::to_string(*epoch) : "-", size_text(e.bytes),
+                          epoch ? fmt::to_string(*epoch) : "-", bytes_text(e.bytes),
                           h ? fmt::format("{}x{}", h->layout.data, h->layout.pipeline) : "-",
                           loss(h ? std::optional(h->loss) : std::nullopt),
                           loss(h ? h->validation_loss : std::nullopt),
@@ -140,9 +141,9 @@ std::string manifest_text(const cp::manifest& m, bool tensors) {
       h.job, h.step, line_text(h), h.epoch, time_text(h.wall_time_ms), h.layout.data,
       h.layout.pipeline, h.tokens, h.loss,
       h.validation_loss ? fmt::format("{:.6f}", *h.validation_loss) : "-", elements,
-      m.tensors.size(), size_text(bytes), m.files.size(), size_text(h.slot_bytes));
+      m.tensors.size(), bytes_text(bytes), m.files.size(), bytes_text(h.slot_bytes));
   for (const auto& f : m.files)
-    text += fmt::format("file         {:<28} {:>10}\n", f.name, size_text(f.bytes));
+    text += fmt::format("file         {:<28} {:>10}\n", f.name, bytes_text(f.bytes));
   if (!tensors) return text;
   for (const auto& t : m.tensors) {
     std::string parts;
@@ -169,14 +170,6 @@ result<std::optional<io::folder_lock>> hold_for_removal(const arguments& a) {
 
 std::string text_of(const json& j) {
   return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-}
-
-std::string size_text(uint64_t bytes) {
-  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < std::size(units); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
 std::string time_text(uint64_t ms_since_1970) {
@@ -268,7 +261,7 @@ result<int> collect(const arguments& a) {
     }
     bytes += d.bytes;
     removed.push_back({{"path", d.path.string()}, {"bytes", d.bytes}, {"why", d.why}});
-    text += fmt::format("{:>10}  {}: {}\n", size_text(d.bytes), d.path.string(), d.why);
+    text += fmt::format("{:>10}  {}: {}\n", bytes_text(d.bytes), d.path.string(), d.why);
   }
   json j{{"format", json_format},
          {"dry_run", a.dry_run},
@@ -277,7 +270,7 @@ result<int> collect(const arguments& a) {
          {"kept", kept}};
   TROUPE_CHECK(print(a.json ? text_of(j) : text));
   say(fmt::format("{} {} folder{}, {}", a.dry_run ? "would remove" : "removed", removed.size(),
-                  removed.size() == 1 ? "" : "s", size_text(bytes)));
+                  removed.size() == 1 ? "" : "s", bytes_text(bytes)));
   return 0;
 }
 

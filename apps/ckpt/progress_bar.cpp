@@ -9,6 +9,7 @@
 
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::apps::ckpt {
 
@@ -36,8 +37,8 @@ void progress_bar::draw(uint64_t done, uint64_t total) {
       static_cast<size_t>(std::clamp(terminal_columns(STDERR_FILENO, 80) - 50, 10, 40));
   const auto full = static_cast<size_t>(share * static_cast<double>(width));
   say_as_is(fmt::format("\r\x1b[K{} [{}{}] {} of {}  {:.1f} GB/s", what_, std::string(full, '#'),
-                        std::string(width - std::min(width, full), '-'), size_text(done),
-                        size_text(total), static_cast<double>(done) / seconds / 1e9));
+                        std::string(width - std::min(width, full), '-'), bytes_text(done),
+                        bytes_text(total), static_cast<double>(done) / seconds / 1e9));
 }
 
 }  // namespace troupe::apps::ckpt

@@ -61,8 +61,6 @@ result<int> collect(const arguments& a);
 inline constexpr int json_format = 1;
 std::string text_of(const nlohmann::ordered_json& j);
 
-/// "1.5 GiB".
-std::string size_text(uint64_t bytes);
 /// "2026-01-31 23:59:59" UTC; "-" for 0.
 std::string time_text(uint64_t ms_since_1970);
 

@@ -9,7 +9,9 @@
 #include <fmt/ranges.h>
 
 #include "apps/control/show.hpp"
+#include "io/base/text.hpp"
 #include "io/config/properties.hpp"
+#include "messages/contract.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::apps {
@@ -57,7 +59,7 @@ error nobody(session& s, const std::string& pattern) {
   for (const auto& n : view->nodes)
     for (const auto& a : n->actors) paths.push_back(a->path);
   std::vector<std::string_view> all(paths.begin(), paths.end());
-  const auto near = config::nearest(pattern, all);
+  const auto near = nearest(pattern, all);
   e.hint = !near.empty() ? fmt::format("did you mean {}?", near)
                          : fmt::format("the actors are: {}", fmt::join(paths, ", "));
   return e;
@@ -268,7 +270,7 @@ result<answer> obey(session& s, std::string_view line, int columns) {
   if (found != handlers().end()) return found->second(s, a, columns);
   std::vector<std::string_view> names;
   for (const auto& w : all_words) names.push_back(w.name);
-  const auto near = config::nearest(a[0], names);
+  const auto near = nearest(a[0], names);
   return error{errc::usage, fmt::format("{} is no word of the console", a[0]),
                near.empty() ? "help lists them" : fmt::format("did you mean {}?", near)};
 }

@@ -16,6 +16,7 @@
 #include "actors/trace/trace_file.hpp"
 #include "apps/control/session.hpp"
 #include "apps/up/signals.hpp"
+#include "io/base/text.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::apps {
@@ -292,8 +293,7 @@ result<int> record(const live_arguments& a) {
   };
   TROUPE_TRY(why, follow(*s, a, nodes.size(), person, each));
   TROUPE_CHECK(file.finish());
-  say(fmt::format("{}; {} records in {} ({})", why, records, a.out,
-                  trace::bytes_text(file.size())));
+  say(fmt::format("{}; {} records in {} ({})", why, records, a.out, bytes_text(file.size())));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "io/base/text.hpp"
 #include "io/config/builder.hpp"
 #include "io/folder/plain.hpp"
 
@@ -83,7 +84,7 @@ void derive_work(builder& b) {
 void check_job(builder& b) {
   const auto& j = b.target();
   b.rule(is_name(j.job.name), {"job.name"},
-         fmt::format("{}, got {}", name_rule, config::quoted(j.job.name)));
+         fmt::format("{}, got {}", name_rule, troupe::quoted(j.job.name)));
   b.rule(!j.job.output.empty(), {"job.output"}, "expected a folder, got nothing");
   b.rule(j.job.output.find_first_of("{}") == std::string::npos, {"job.output"},
          "only {name} can stand in braces");
@@ -127,14 +128,14 @@ void check_nodes(builder& b) {
       b.complain(entry.at, "cluster.node.name", "every [[cluster.node]] needs a name");
     else if (!is_name(n.name))
       b.complain(entry.at, "cluster.node.name",
-                 fmt::format("{}, got {}", name_rule, config::quoted(n.name)));
+                 fmt::format("{}, got {}", name_rule, troupe::quoted(n.name)));
     else if (!names.insert(n.name).second)
       b.complain(entry.at, "cluster.node.name",
-                 fmt::format("{} is there twice", config::quoted(n.name)));
+                 fmt::format("{} is there twice", troupe::quoted(n.name)));
     if (c.launch == launch_mode::local && !n.host.empty() && !is_loopback(n.host))
       b.complain(entry.at, "cluster.node.host",
                  fmt::format("cluster.launch is \"local\", but {} is another host",
-                             config::quoted(n.host)),
+                             troupe::quoted(n.host)),
                  "set cluster.launch = \"ssh\", or \"external\"");
     if (c.launch == launch_mode::ssh && n.host.empty())
       b.complain(entry.at, "cluster.node.host",
@@ -166,7 +167,7 @@ void check_network(builder& b) {
          fmt::format("nodes on other hosts cannot reach {}", c.listen),
          "listen on an address of this machine that they can reach");
   b.rule(loopback || c.tls.enabled() || c.insecure, {"cluster.listen"},
-         fmt::format("{} is not loopback, and there is no TLS", config::quoted(c.listen)),
+         fmt::format("{} is not loopback, and there is no TLS", troupe::quoted(c.listen)),
          "set cluster.tls (`troupe certs` makes the files), or cluster.insecure = true");
   b.rule(c.insecure || c.clear_text_tensors || !tensors_cross_hosts(c),
          {"cluster.clear_text_tensors", "cluster.listen", "cluster.launch"},

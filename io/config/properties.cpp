@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "io/base/text.hpp"
 #include "io/config/table.hpp"
 
 namespace troupe::config {
@@ -225,32 +226,14 @@ std::string accepts(const property& p) {
   return limits.empty() ? name : fmt::format("{} {}", name, limits);
 }
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\')
-      out += {'\\', c};
-    else if (c == '\n')
-      out += "\\n";
-    else if (c == '\t')
-      out += "\\t";
-    else if (byte < 0x20 || byte == 0x7f)
-      out += fmt::format("\\u{:04X}", byte);
-    else
-      out += c;
-  }
-  return out + '"';
-}
-
 std::string to_toml_text(const value& v) {
   if (auto* integer = std::get_if<int64_t>(&v)) return fmt::format("{}", *integer);
   if (auto* real = std::get_if<double>(&v)) return number_text(*real);
   if (auto* flag = std::get_if<bool>(&v)) return *flag ? "true" : "false";
-  if (auto* text = std::get_if<std::string>(&v)) return config::quoted(*text);
+  if (auto* text = std::get_if<std::string>(&v)) return troupe::quoted(*text);
   std::vector<std::string> items;
   for (const auto& item : std::get<std::vector<std::string>>(v))
-    items.push_back(config::quoted(item));
+    items.push_back(troupe::quoted(item));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
@@ -267,40 +250,6 @@ std::string environment_name(std::string_view key) {
       name += static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
   }
   return name;
-}
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-  // Optimal string alignment: rows i-2, i-1 and i of the usual table.
-  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); j++) last[j] = j;
-  for (size_t i = 1; i <= a.size(); i++) {
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); j++) {
-      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        row[j] = std::min(row[j], before[j - 2] + 1);
-    }
-    before.swap(last);
-    last.swap(row);
-  }
-  return last[b.size()];
-}
-
-std::string nearest(std::string_view word, std::span<const std::string_view> words) {
-  word = word.substr(0, 64);  // a longer one is near nothing, and the table is quadratic
-  std::string_view best;
-  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
-  for (auto candidate : words) {
-    auto distance = edit_distance(word, candidate);
-    auto shorter = std::min(word.size(), candidate.size());
-    if (shorter >= 4 && word.substr(0, shorter) == candidate.substr(0, shorter))
-      distance = std::min<size_t>(distance, 2);  // "cert" for certificate, "training" for train
-    if (distance < best_distance && distance < candidate.size()) {
-      best = candidate;
-      best_distance = distance;
-    }
-  }
-  return std::string(best);
 }
 
 std::string nearest_key(std::string_view key) {

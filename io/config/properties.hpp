@@ -81,8 +81,6 @@ std::string accepts(const property& p);
 
 /// A value as TOML text that parses to it again.
 std::string to_toml_text(const value& v);
-/// A string as a TOML basic string, quotes included.
-std::string quoted(std::string_view text);
 
 /// What a key of properties() holds in a job, as TOML text.
 std::string value_text(std::string_view key, const job& j);
@@ -92,10 +90,5 @@ std::string environment_name(std::string_view key);
 
 /// The key a mistyped one was most likely meant to be, or empty if none is near.
 std::string nearest_key(std::string_view key);
-/// The nearest of some words, or empty if none is near: an edit distance of at most 2 or a third of
-/// the word, or one the beginning of the other.
-std::string nearest(std::string_view word, std::span<const std::string_view> words);
-/// Edits (insert, delete, replace, swap of neighbours) between two words.
-size_t edit_distance(std::string_view a, std::string_view b);
 
 }  // namespace troupe::config

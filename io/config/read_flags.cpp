@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "io/base/text.hpp"
 #include "io/config/toml_value.hpp"
 
 namespace troupe::config::detail {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include "io/base/text.hpp"
 #include "io/config/builder.hpp"
 #include "io/config/toml_value.hpp"
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "io/base/text.hpp"
 #include "io/config/properties.hpp"
 
 namespace troupe::config {

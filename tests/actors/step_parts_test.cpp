@@ -14,7 +14,7 @@ void done(step_clock& clock, op_kind kind, double from_ms, double to_ms, uint64_
 
 }  // namespace
 
-TEST_CASE("PRT-2: the compute stream's work and waits add up to the step") {
+TEST_CASE("STM-2: the compute stream's work and waits add up to the step") {
   step_clock clock;
   clock.begin_step(100);
   done(clock, op_kind::forward, 107, 110, 64);  // waited for 7
@@ -29,7 +29,7 @@ TEST_CASE("PRT-2: the compute stream's work and waits add up to the step") {
                                         {op_kind::update, 9, 11, 1000}});
 }
 
-TEST_CASE("PRT-2: what holds an operation up is no work of it") {
+TEST_CASE("STM-2: what holds an operation up is no work of it") {
   step_clock clock;
   clock.begin_step(0);
   clock.began(op_kind::update, 0);
@@ -42,7 +42,7 @@ TEST_CASE("PRT-2: what holds an operation up is no work of it") {
                                                {op_kind::await_copies, 0, 6, 0}});
 }
 
-TEST_CASE("PRT-1: what ends after the report is in the next step's parts") {
+TEST_CASE("STM-1: what ends after the report is in the next step's parts") {
   step_clock clock;
   clock.begin_step(0);
   clock.began(op_kind::all_gather, 5);

@@ -42,11 +42,11 @@ TEST_CASE("tokenising: percent, rate and what is left") {
     double seconds;
     const char* text;
   } const rows[] = {
-      {1, 4, 0, "tokenising: 25 % of 0.0 MB"},
-      {500'000'000, 2'000'000'000, 10, "tokenising: 25 % of 2.00 GB, 50.0 MB/s, ETA 0:30"},
-      {999'999'999, 1'000'000'000, 100, "tokenising: 99 % of 1.00 GB, 10.0 MB/s, ETA 0:01"},
-      {1'000'000, 400'000'000, 10, "tokenising: 0 % of 400.0 MB, 0.1 MB/s, ETA 1:06:30"},
-      {3'000'000, 2'000'000, 1, "tokenising: 100 % of 3.0 MB, 3.0 MB/s, ETA 0:00"},
+      {1, 4, 0, "tokenising: 25 % of 4 B"},
+      {500'000'000, 2'000'000'000, 10, "tokenising: 25 % of 1.9 GiB, 47.7 MiB/s, ETA 0:30"},
+      {999'999'999, 1'000'000'000, 100, "tokenising: 99 % of 953.7 MiB, 9.5 MiB/s, ETA 0:01"},
+      {1'000'000, 400'000'000, 10, "tokenising: 0 % of 381.5 MiB, 97.7 KiB/s, ETA 1:06:30"},
+      {3'000'000, 2'000'000, 1, "tokenising: 100 % of 2.9 MiB, 2.9 MiB/s, ETA 0:00"},
   };
   for (const auto& r : rows) {
     CAPTURE(std::string(r.text));

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/text.hpp"
 #include "io/config/properties.hpp"
 
 namespace troupe {
@@ -112,7 +113,7 @@ class config_mutations {
     static const std::vector<std::string> hosts{"127.0.0.1", "0.0.0.0", "192.0.2.7", "localhost",
                                                 ""};
     const bool host = p.key == "cluster.listen" || p.key == "cluster.advertise";
-    return config::quoted(pick(host ? hosts : paths));
+    return troupe::quoted(pick(host ? hosts : paths));
   }
 
   std::string value_of(const config::property& p) {
@@ -123,7 +124,7 @@ class config_mutations {
       case config::value_kind::boolean:
         return below(2) ? "true" : "false";
       case config::value_kind::choice:
-        return config::quoted(p.choices[below(p.choices.size())]);
+        return troupe::quoted(p.choices[below(p.choices.size())]);
       case config::value_kind::text:
       case config::value_kind::texts:
         return text_of(p);

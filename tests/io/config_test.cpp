@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "io/base/text.hpp"
 #include "io/config/load.hpp"
 #include "io/config/properties.hpp"
 #include "io/config/show.hpp"

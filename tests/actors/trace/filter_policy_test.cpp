@@ -1,5 +1,6 @@
 // Patterns, rates and limits of a view.
 #include "actors/trace/filter_policy.hpp"
+#include "io/base/text.hpp"
 
 #include <doctest/doctest.h>
 

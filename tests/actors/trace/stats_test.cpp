@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/trace/text.hpp"
+#include "io/base/text.hpp"
 #include "tests/actors/trace/sample.hpp"
 
 using namespace troupe;
