@@ -60,9 +60,10 @@ class json_writer {
   }
 
  private:
+  /// A number that is absent is its default; what is deprecated stands in older recordings alone.
   static bool has_value(const flatbuffers::Table& t, const reflection::Field& field) {
-    auto base = field.type()->base_type();
-    return base <= reflection::Double || t.GetAddressOf(field.offset()) != nullptr;
+    const bool number = field.type()->base_type() <= reflection::Double;
+    return (number && !field.deprecated()) || t.GetAddressOf(field.offset()) != nullptr;
   }
 
   void string(std::string_view text) {
