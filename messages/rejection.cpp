@@ -17,14 +17,6 @@ constexpr std::array<std::string_view, reject_count> names = {
     "verify",    "json", "stale_epoch", "undecodable", "unexpected",
     "forbidden"};
 
-constexpr int64_t log_interval_ns = 1'000'000'000;
-
-struct reason_state {
-  std::atomic<uint64_t> count{0};
-  std::atomic<uint64_t> logged_at_count{0};
-  std::atomic<int64_t> next_log_ns{0};
-};
-
 // Good messages are counted by the thread that handles them, each in one of these cache lines: a
 // line that every thread writes costs more than the rest of the counting.
 struct alignas(64) shard {
@@ -42,7 +34,7 @@ shard& my_shard() noexcept {
   return shards[index];
 }
 
-std::array<reason_state, reject_count> reasons;
+std::array<detail::flood_log, reject_count> reasons;
 
 int64_t monotonic_ns() {
   return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
@@ -65,28 +57,31 @@ message_counts counts() noexcept {
     out.verified += s.verified.load(std::memory_order_relaxed);
     out.encoded += s.encoded.load(std::memory_order_relaxed);
   }
-  for (size_t i = 0; i < reject_count; ++i)
-    out.rejected[i] = reasons[i].count.load(std::memory_order_relaxed);
+  for (size_t i = 0; i < reject_count; ++i) out.rejected[i] = reasons[i].count();
   return out;
 }
 
 void note_rejection(reject reason, uint16_t type, std::string_view detail) noexcept {
-  auto& state = reasons[static_cast<size_t>(reason)];
-  auto total = state.count.fetch_add(1, std::memory_order_relaxed) + 1;  // RJ-1
-  auto now = monotonic_ns();
-  auto due = state.next_log_ns.load(std::memory_order_relaxed);
-  if (now < due || !state.next_log_ns.compare_exchange_strong(due, now + log_interval_ns)) return;
-  auto before = state.logged_at_count.exchange(total);  // RJ-2
-  auto left_out = total > before ? total - before - 1 : 0;
+  const auto left_out = reasons[static_cast<size_t>(reason)].note(monotonic_ns());
+  if (!left_out) return;
   try {
     spdlog::warn("message rejected: {} (type {:#06x}): {}; {} more like it since the last line",
-                 to_string(reason), type, detail, left_out);
+                 to_string(reason), type, detail, *left_out);
   } catch (const std::exception&) {
     // A logger that cannot write must not turn a refused message into a failure; the count stands.
   }
 }
 
 namespace detail {
+
+std::optional<uint64_t> flood_log::note(int64_t now_ns) noexcept {
+  const auto total = count_.fetch_add(1, std::memory_order_relaxed) + 1;  // RJ-1
+  auto due = next_log_ns_.load(std::memory_order_relaxed);
+  if (now_ns < due || !next_log_ns_.compare_exchange_strong(due, now_ns + interval_ns)) return {};
+  const auto before = logged_at_count_.exchange(total);
+  return total > before ? total - before - 1 : 0;
+}
+
 void count_decoded() noexcept {
   my_shard().decoded.fetch_add(1, std::memory_order_relaxed);
 }

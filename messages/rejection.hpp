@@ -8,7 +8,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string_view>
 
 namespace troupe {
@@ -54,6 +57,22 @@ message_counts counts() noexcept;
 void note_rejection(reject reason, uint16_t type, std::string_view detail) noexcept;
 
 namespace detail {
+
+/// One reason's count, and when it is logged (RJ-2). Thread-safe.
+class flood_log {
+ public:
+  static constexpr int64_t interval_ns = 1'000'000'000;
+
+  /// Counts one more; where a line is due, how many were left out since the last one.
+  std::optional<uint64_t> note(int64_t now_ns) noexcept;
+  uint64_t count() const noexcept { return count_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> count_{0};
+  std::atomic<uint64_t> logged_at_count_{0};
+  std::atomic<int64_t> next_log_ns_{std::numeric_limits<int64_t>::min()};
+};
+
 void count_decoded() noexcept;
 void count_verified() noexcept;
 void count_encoded() noexcept;

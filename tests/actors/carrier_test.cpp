@@ -11,6 +11,7 @@
 #include "messages/type_ids.hpp"
 #include "tests/io/checkpoint/sample.hpp"
 #include "tests/io/scratch.hpp"
+#include "tests/patience.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;
@@ -224,7 +225,7 @@ TEST_CASE("CRR-2 HD-1: a carrier that goes while it copies answers until then an
   tier.bytes_per_second = 1;
   fixture f(tier);
   f.tell(1, f.make(1));
-  while (f.status().state != "copying") continue;
+  troupe::test::wait_until([&] { return f.status().state == "copying"; });
   CHECK(f.copies() == std::set<std::string>{"step-00000001.e1.partial"});
   const auto from = f.first / "step-00000001";
   const auto busy = cp::exclude_readers(from);

@@ -296,8 +296,20 @@ TEST_CASE("a table referred to a hundred thousand times does not verify") {
   });
 }
 
-TEST_CASE("refusals are logged, but not each of a flood") {
+TEST_CASE("RJ-1: each refusal of a flood is counted") {
   auto before = counts().of(reject::oversize);
   for (int i = 0; i < 10'000; ++i) note_rejection(reject::oversize, 0x0101, "flood");
   CHECK(counts().of(reject::oversize) == before + 10'000);
+}
+
+TEST_CASE("RJ-2: refusals are logged, but not each of a flood") {
+  detail::flood_log log;
+  constexpr auto interval_ns = detail::flood_log::interval_ns;
+  CHECK(log.note(7) == 0);  // the first at once
+  for (int i = 1; i < 10'000; ++i) REQUIRE_FALSE(log.note(7 + i));
+  CHECK_FALSE(log.note(7 + interval_ns - 1));
+  CHECK(log.note(7 + interval_ns) == 10'000);
+  CHECK_FALSE(log.note(7 + interval_ns));
+  CHECK(log.note(7 + 3 * interval_ns) == 1);
+  CHECK(log.count() == 10'004);
 }

@@ -14,6 +14,7 @@
 #include "messages/rejection.hpp"
 #include "messages/type_ids.hpp"
 #include "tests/actors/actor_fixture.hpp"
+#include "tests/patience.hpp"
 
 using namespace troupe;
 
@@ -88,9 +89,11 @@ TEST_CASE("TRC-1: a handled message is one record that knows its causes") {
   CHECK(answer->header().sender == card_of("echo/1")->key());
   // The answer may be here before the record of the handler that made it.
   std::vector<trace_record> mine;
-  while (mine.empty())
+  troupe::test::wait_until([&] {
     for (const auto& r : reader.read(100'000))
       if (r.span == c.span) mine.push_back(r);
+    return !mine.empty();
+  });
   REQUIRE(mine.size() == 1);
   CHECK(mine[0].kind == record_kind::handled);
   CHECK(mine[0].type == message_traits<fbs::Pause>::id);
@@ -123,9 +126,11 @@ TEST_CASE("TRC-2: waiting is time on the way and time in the mailbox") {
   REQUIRE_FALSE(source(remote));
   for (const auto& m : {local, remote}) caf::anon_send(f.target, m);
   std::map<uint64_t, trace_record> seen;
-  while (seen.size() < 2)
+  troupe::test::wait_until([&] {
     for (const auto& r : reader.read(100'000))
       if (r.span == local.header().span || r.span == remote.header().span) seen[r.span] = r;
+    return seen.size() == 2;
+  });
   const auto& at_home = seen[local.header().span];
   CHECK(at_home.sent_ns == c.now_ns);
   CHECK(at_home.waiting_s() >= 60);

@@ -11,6 +11,7 @@
 
 #include "actors/power/readings_policy.hpp"
 #include "messages/type_ids.hpp"
+#include "tests/patience.hpp"
 
 using namespace troupe;
 using namespace troupe::power;
@@ -45,7 +46,7 @@ struct meter_fixture {
       return out;
     };
     target = system->spawn<caf::detached>(meter, std::move(o));
-    while (ask().at_ns == 0 && card().state == "opening") continue;  // it may not have begun
+    troupe::test::wait_until([&] { return ask().at_ns != 0 || card().state != "opening"; });
   }
   ~meter_fixture() { caf::anon_send_exit(target, caf::exit_reason::kill); }
 
