@@ -11,20 +11,16 @@ namespace troupe::detail {
 
 namespace {
 
-const reflection::Object& object_of(const reflection::Type& type) {
-  return *schema().objects()->Get(static_cast<flatbuffers::uoffset_t>(type.index()));
-}
-
 // Only a list of references can multiply; a plain field adds its own size once. A table that
 // contains itself is a suspect too, hence the depth.
 bool multiplies(const reflection::Object& table, int depth = 0) {
   if (depth > 8) return true;
-  for (const auto* field : *table.fields()) {
+  for (const auto* field : fields_in_order(table)) {
     const auto& type = *field->type();
     if (type.base_type() == reflection::Vector &&
         (type.element() == reflection::String || type.element() == reflection::Obj))
       return true;
-    if (type.base_type() == reflection::Obj && multiplies(object_of(type), depth + 1)) return true;
+    if (type.base_type() == reflection::Obj && multiplies(table_of(type), depth + 1)) return true;
   }
   return false;
 }
@@ -33,7 +29,7 @@ class walk {
  public:
   bool table(const flatbuffers::Table& t, const reflection::Object& type) {
     if (!spend(sizeof(flatbuffers::soffset_t) + 8 * type.fields()->size())) return false;
-    for (const auto* field : *type.fields())
+    for (const auto* field : fields_in_order(type))
       if (!value(t, *field)) return false;
     return true;
   }
@@ -52,7 +48,7 @@ class walk {
     if (type.base_type() == reflection::String)
       return spend(flatbuffers::GetFieldS(t, field)->size());
     if (type.base_type() == reflection::Obj)
-      return table(*flatbuffers::GetFieldT(t, field), object_of(type));
+      return table(*flatbuffers::GetFieldT(t, field), table_of(type));
     return vector(*flatbuffers::GetFieldAnyV(t, field), type);
   }
 
@@ -66,7 +62,7 @@ class walk {
               ? spend(
                     flatbuffers::GetAnyVectorElemPointer<const flatbuffers::String>(&v, i)->size())
               : table(*flatbuffers::GetAnyVectorElemPointer<const flatbuffers::Table>(&v, i),
-                      object_of(type));
+                      table_of(type));
       if (!fits) return false;
     }
     return true;

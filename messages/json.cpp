@@ -3,10 +3,8 @@
 // Reading is flatbuffers::Parser's. Writing is ours: FlatBuffers 2.0.8 prints doubles with 12 fixed
 // decimals, so that a learning rate of 1e-13 reads back as 0, and prints nan and inf bare, which is
 // no JSON.
-#include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <unordered_map>
 
 #include <flatbuffers/idl.h>
 #include <flatbuffers/reflection.h>
@@ -24,23 +22,6 @@ namespace {
 // A payload of max_message_bytes is at most about four times as long in decimal.
 constexpr size_t max_json_bytes = size_t{8} << 20;
 
-using field_list = std::vector<const reflection::Field*>;
-
-// A table's fields in the order of the schema; the binary schema has them by name.
-const field_list& ordered_fields(const reflection::Object& table) {
-  static const auto all = [] {
-    std::unordered_map<const reflection::Object*, field_list> out;
-    for (const auto* object : *schema().objects()) {
-      auto& list = out[object];
-      list.assign(object->fields()->begin(), object->fields()->end());
-      std::sort(list.begin(), list.end(),
-                [](const auto* a, const auto* b) { return a->id() < b->id(); });
-    }
-    return out;
-  }();
-  return all.at(&table);
-}
-
 class json_writer {
  public:
   std::string take() && { return std::move(out_); }
@@ -48,7 +29,7 @@ class json_writer {
   void table(const flatbuffers::Table& t, const reflection::Object& type) {
     out_ += '{';
     bool first = true;
-    for (const auto* field : ordered_fields(type)) {
+    for (const auto* field : fields_in_order(type)) {
       if (!has_value(t, *field)) continue;
       if (!first) out_ += ',';
       first = false;
@@ -60,10 +41,9 @@ class json_writer {
   }
 
  private:
-  /// A number that is absent is its default; what is deprecated stands in older recordings alone.
   static bool has_value(const flatbuffers::Table& t, const reflection::Field& field) {
-    const bool number = field.type()->base_type() <= reflection::Double;
-    return (number && !field.deprecated()) || t.GetAddressOf(field.offset()) != nullptr;
+    const bool always = field.type()->base_type() <= reflection::Double && !field.optional();
+    return always || t.GetAddressOf(field.offset()) != nullptr;
   }
 
   void string(std::string_view text) {
@@ -107,7 +87,7 @@ class json_writer {
     else if (base == reflection::String)
       string(flatbuffers::GetFieldS(t, field)->string_view());
     else if (base == reflection::Obj)
-      table(*flatbuffers::GetFieldT(t, field), object_of(type));
+      table(*flatbuffers::GetFieldT(t, field), table_of(type));
     else
       vector(*flatbuffers::GetFieldAnyV(t, field), type);
   }
@@ -126,13 +106,9 @@ class json_writer {
             flatbuffers::GetAnyVectorElemPointer<const flatbuffers::String>(&v, i)->string_view());
       else
         table(*flatbuffers::GetAnyVectorElemPointer<const flatbuffers::Table>(&v, i),
-              object_of(type));
+              table_of(type));
     }
     out_ += ']';
-  }
-
-  static const reflection::Object& object_of(const reflection::Type& type) {
-    return *schema().objects()->Get(static_cast<flatbuffers::uoffset_t>(type.index()));
   }
 
   std::string out_;

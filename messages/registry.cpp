@@ -56,12 +56,8 @@ field_info describe(const reflection::Field& field) {
 }
 
 std::vector<field_info> fields_of(const reflection::Object& table) {
-  std::vector<const reflection::Field*> in_order(table.fields()->begin(), table.fields()->end());
-  std::sort(in_order.begin(), in_order.end(),
-            [](const auto* a, const auto* b) { return a->id() < b->id(); });
   std::vector<field_info> out;
-  for (const auto* field : in_order)
-    if (!field->deprecated()) out.push_back(describe(*field));
+  for (const auto* field : fields_in_order(table)) out.push_back(describe(*field));
   return out;
 }
 
@@ -92,6 +88,25 @@ std::vector<message_info> make_messages() {
 const reflection::Schema& schema() {
   static const auto& embedded = *reflection::GetSchema(fbs::AckBinarySchema::data());
   return embedded;
+}
+
+const std::vector<const reflection::Field*>& fields_in_order(const reflection::Object& table) {
+  static const auto all = [] {
+    std::unordered_map<const reflection::Object*, std::vector<const reflection::Field*>> out;
+    for (const auto* object : *schema().objects()) {
+      auto& list = out[object];  // the binary schema has them by name
+      for (const auto* field : *object->fields())
+        if (!field->deprecated()) list.push_back(field);
+      std::sort(list.begin(), list.end(),
+                [](const auto* a, const auto* b) { return a->id() < b->id(); });
+    }
+    return out;
+  }();
+  return all.at(&table);
+}
+
+const reflection::Object& table_of(const reflection::Type& type) {
+  return *schema().objects()->Get(static_cast<flatbuffers::uoffset_t>(type.index()));
 }
 
 std::string sentence_of(const schema_comment* lines) {

@@ -25,8 +25,10 @@
 #include "messages/any_msg.hpp"
 
 namespace reflection {
+struct Field;
 struct Object;
 struct Schema;
+struct Type;
 }  // namespace reflection
 
 namespace troupe {
@@ -47,7 +49,7 @@ struct message_info {
   std::string full_name;    ///< "troupe.fbs.RunStep"
   std::string doc;          ///< its sentence
   const reflection::Object* table = nullptr;
-  std::vector<field_info> fields;  ///< in the order of the schema
+  std::vector<field_info> fields;  ///< in the order of the schema, but deprecated ones
 };
 
 /// All messages, in the order of the list.
@@ -71,6 +73,13 @@ std::vector<std::string> enum_names(std::string_view name);
 
 /// The embedded schema.
 const reflection::Schema& schema();
+
+/// The fields of one of its tables in the order of their ids, for walks over foreign tables:
+/// without those that are deprecated, which no verifier looks at.
+const std::vector<const reflection::Field*>& fields_in_order(const reflection::Object& table);
+
+/// The table that a field, or each element of a list, is of.
+const reflection::Object& table_of(const reflection::Type& type);
 
 /// The lines of a comment in the schema.
 using schema_comment = flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>;

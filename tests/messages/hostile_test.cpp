@@ -14,6 +14,7 @@
 
 #include "messages/errors.hpp"
 #include "messages/msg.hpp"
+#include "messages/registry.hpp"
 #include "messages/rejection.hpp"
 #include "messages/schemas/troupe_generated.h"
 
@@ -232,6 +233,19 @@ TEST_CASE("a table of lies, each refused for its own reason") {
     forged[at] ^= 1;
     CHECK(decode_reason(forged) == reject::checksum);
   }
+}
+
+TEST_CASE("a deprecated field, which no verifier looks at, is not looked at either") {
+  const auto wire =
+      encode(make_msg<fbs::Welcome>({}, [](fbs::WelcomeT& w) { w.config_toml = "x"; }));
+  bytes payload(payload_of(wire).begin(), payload_of(wire).end());
+  const auto table = flatbuffers::ReadScalar<uint32_t>(payload.data());
+  const auto vtable = table - flatbuffers::ReadScalar<int32_t>(payload.data() + table);
+  constexpr size_t heartbeat_interval_ms = 8;  // its place there: far beyond the end, it says now
+  flatbuffers::WriteScalar<uint16_t>(payload.data() + vtable + heartbeat_interval_ms, 0xfff0);
+  const auto m = decode(resealed(header_of(wire), payload));
+  REQUIRE(m);
+  CHECK(to_json(*m) == R"({"epoch":0,"node_index":0,"config_toml":"x"})");
 }
 
 TEST_CASE("random bytes behind an honest header never crash a reader") {
