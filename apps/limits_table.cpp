@@ -297,7 +297,7 @@ constexpr limit_row rows[] = {
      "the model is refused", "io/formats/safetensors.cpp", "max_index_bytes",
      "limits: a file beyond its length is refused, and none of it is read"},
     {"data and models", "the width of a norm on a GPU", 32768, "elements",
-     "the first step fails, and says so", "gpu/cuda/kernels/norm.hpp", "max_norm_width",
+     "the first step fails, and says so", "gpu/cuda/kernels/launch.hpp", "max_norm_width",
      "cuda: a norm wider than its kernel is refused"},
     {"data and models", "a host's batches in shared memory", uint64_t{1} << 36, "bytes",
      "the job is refused", "actors/train/batch_memory.cpp", "max_bytes",

@@ -15,6 +15,9 @@
 //     order (DEV-5).
 //   OPS-3  Weights are stored [out, in] for every family; file layouts are the loader's business.
 //   OPS-4  A null pointer for an optional argument means "absent", never "skip the result".
+//   OPS-5  Operation X takes X_args, and X stands in one list (TROUPE_DEVICE_OPS). Back ends, the
+//     profiler's kinds and names and the CUDA launches are made from it; a back end without X does
+//     not build, and without a row of the benchmark, or a test, the tests fail.
 #pragma once
 
 #include <cstdint>
@@ -212,7 +215,7 @@ struct parameter_span {
 ///
 /// Where devices hold slices of a chunk, LAMB's norms need all of them: `part` norms moves m and v
 /// and sets the own row of norms; once every device has all rows, `part` apply does the rest.
-struct optimizer_args {
+struct optimizer_step_args {
   enum class rule : uint8_t { adamw, lamb } kind;
   enum class phase : uint8_t { whole, norms, apply };
   int64_t count;                ///< elements of the chunk
@@ -241,8 +244,9 @@ struct optimizer_args {
   int64_t norm_stride = 0;
 };
 
-/// destination[i] = source[i], rounded to bfloat16 by chance as optimizer_args says of its copy.
-struct rounding_args {
+/// destination[i] = source[i], rounded to bfloat16 by chance as optimizer_step_args says of its
+/// copy.
+struct round_by_chance_args {
   int64_t count;
   void* destination;  ///< bf16
   const float* source;
@@ -251,42 +255,76 @@ struct rounding_args {
   int64_t first = 0;  ///< the number of element 0
 };
 
-/// All mathematics of one device. Every call enqueues on `s` and returns at once (DEV-1).
+/// *sum += sum of squares of each span's gradient in double, and per_span[i] likewise if given
+/// (OPS-2).
+struct norm_squared_args {
+  const float* grad;
+  const parameter_span* spans;
+  int64_t span_count;
+  double* sum;
+  double* per_span = nullptr;
+};
+
+/// *scale = min(1, max_norm / (sqrt(*norm_squared) + 1e-6)); 1 where max_norm is 0.
+struct clip_scale_args {
+  const double* norm_squared;
+  float max_norm;
+  float* scale;
+};
+
+/// destination[i] = source[i], converting between f32 and bf16 (round to nearest even).
+struct cast_args {
+  void* destination;
+  dtype to;
+  const void* source;
+  dtype from;
+  int64_t count;
+};
+
+/// y[i] += x[i].
+struct add_args {
+  void* y;
+  const void* x;
+  dtype type;
+  int64_t count;
+};
+
+// The list of operations (OPS-5). Those made of matrix products, which a back end composes:
+#define TROUPE_PRODUCT_OPS(X) \
+  X(linear_forward)           \
+  X(linear_backward_input)    \
+  X(linear_backward_weight)   \
+  X(head_loss)
+
+// and those that are kernels.
+#define TROUPE_KERNEL_OPS(X) \
+  X(embedding_forward)       \
+  X(embedding_backward)      \
+  X(norm_forward)            \
+  X(norm_backward)           \
+  X(rope)                    \
+  X(attention_forward)       \
+  X(attention_backward)      \
+  X(activation_forward)      \
+  X(activation_backward)     \
+  X(optimizer_step)          \
+  X(norm_squared)            \
+  X(clip_scale)              \
+  X(cast)                    \
+  X(round_by_chance)         \
+  X(add)
+
+#define TROUPE_DEVICE_OPS(X) TROUPE_PRODUCT_OPS(X) TROUPE_KERNEL_OPS(X)
+
+/// All mathematics of one device: a function for each operation of the list, called
+/// `ops.rope(stream, {.batch = ...})`. Every call enqueues on `s` and returns at once (DEV-1).
 class ops {
  public:
   virtual ~ops() = default;
 
-  virtual void linear_forward(stream& s, const linear_forward_args& a) = 0;
-  virtual void linear_backward_input(stream& s, const linear_backward_input_args& a) = 0;
-  virtual void linear_backward_weight(stream& s, const linear_backward_weight_args& a) = 0;
-  virtual void embedding_forward(stream& s, const embedding_forward_args& a) = 0;
-  virtual void embedding_backward(stream& s, const embedding_backward_args& a) = 0;
-  virtual void norm_forward(stream& s, const norm_forward_args& a) = 0;
-  virtual void norm_backward(stream& s, const norm_backward_args& a) = 0;
-  virtual void rope(stream& s, const rope_args& a) = 0;
-  virtual void attention_forward(stream& s, const attention_forward_args& a) = 0;
-  virtual void attention_backward(stream& s, const attention_backward_args& a) = 0;
-  virtual void activation_forward(stream& s, const activation_forward_args& a) = 0;
-  virtual void activation_backward(stream& s, const activation_backward_args& a) = 0;
-  virtual void head_loss(stream& s, const head_loss_args& a) = 0;
-  virtual void optimizer_step(stream& s, const optimizer_args& a) = 0;
-
-  /// *sum += sum of squares of each span's gradient in double, and per_span[i] likewise if given
-  /// (OPS-2).
-  virtual void norm_squared(stream& s, const float* grad, const parameter_span* spans,
-                            int64_t span_count, double* sum, double* per_span) = 0;
-
-  /// *scale = min(1, max_norm / (sqrt(*norm_squared) + 1e-6)); 1 where max_norm is 0.
-  virtual void clip_scale(stream& s, const double* norm_squared, float max_norm, float* scale) = 0;
-
-  /// destination[i] = source[i], converting between f32 and bf16 (round to nearest even).
-  virtual void cast(stream& s, void* destination, dtype to, const void* source, dtype from,
-                    int64_t count) = 0;
-
-  virtual void round_by_chance(stream& s, const rounding_args& a) = 0;
-
-  /// y[i] += x[i].
-  virtual void add(stream& s, void* y, const void* x, dtype type, int64_t count) = 0;
+#define TROUPE_OP(name) virtual void name(stream& s, const name##_args& a) = 0;
+  TROUPE_DEVICE_OPS(TROUPE_OP)
+#undef TROUPE_OP
 };
 
 }  // namespace troupe::gpu

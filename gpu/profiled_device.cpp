@@ -1,114 +1,44 @@
 // Each operation measured by its stream.
 #include "gpu/profiled_device.hpp"
 
-#include "gpu/ops.hpp"
+#include <type_traits>
 
 namespace troupe::gpu {
 
 namespace {
 
-constexpr std::array<std::string_view, op_kind_count> names = {"linear_forward",
-                                                               "linear_backward_input",
-                                                               "linear_backward_weight",
-                                                               "embedding_forward",
-                                                               "embedding_backward",
-                                                               "norm_forward",
-                                                               "norm_backward",
-                                                               "rope",
-                                                               "attention_forward",
-                                                               "attention_backward",
-                                                               "activation_forward",
-                                                               "activation_backward",
-                                                               "head_loss",
-                                                               "optimizer_step",
-                                                               "norm_squared",
-                                                               "clip_scale",
-                                                               "cast",
-                                                               "add"};
+#define TROUPE_OP(name) #name,
+constexpr std::array<std::string_view, op_kind_count> names = {TROUPE_DEVICE_OPS(TROUPE_OP)};
+#undef TROUPE_OP
 
+/// Of products and of attention; 0 of what moves memory.
 template <class Args>
-double product_flops(const Args& a) {
-  return 2.0 * static_cast<double>(a.tokens) * static_cast<double>(a.in) *
-         static_cast<double>(a.out);
-}
-
-template <class Args>
-double attention_flops(const Args& a) {
-  return 4.0 * static_cast<double>(a.batch * a.heads * a.head_width) *
-         static_cast<double>(a.seq * a.seq);
+double flops_of(const Args& a) {
+  const auto product = [](int64_t m, int64_t n, int64_t k) {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  };
+  if constexpr (requires { a.in, a.out; }) {
+    return product(a.tokens, a.in, a.out);
+  } else if constexpr (requires { a.lse; }) {
+    const double forward = 2 * product(a.seq, a.seq, a.batch * a.heads * a.head_width);
+    return std::is_same_v<Args, attention_backward_args> ? 2 * forward : forward;
+  } else if constexpr (std::is_same_v<Args, head_loss_args>) {
+    return ((a.dx ? 2 : 1) + (a.dw ? 1 : 0)) * product(a.tokens, a.width, a.vocab);
+  } else {
+    return 0;
+  }
 }
 
 class profiled_ops final : public ops {
  public:
   profiled_ops(ops& inner, op_profile& profile) : inner_(inner), profile_(profile) {}
 
-  void linear_forward(stream& s, const linear_forward_args& a) override {
-    noted(s, op_kind::linear_forward, product_flops(a), [&] { inner_.linear_forward(s, a); });
+#define TROUPE_OP(name)                                               \
+  void name(stream& s, const name##_args& a) override {               \
+    noted(s, op_kind::name, flops_of(a), [&] { inner_.name(s, a); }); \
   }
-  void linear_backward_input(stream& s, const linear_backward_input_args& a) override {
-    noted(s, op_kind::linear_backward_input, product_flops(a),
-          [&] { inner_.linear_backward_input(s, a); });
-  }
-  void linear_backward_weight(stream& s, const linear_backward_weight_args& a) override {
-    noted(s, op_kind::linear_backward_weight, product_flops(a),
-          [&] { inner_.linear_backward_weight(s, a); });
-  }
-  void embedding_forward(stream& s, const embedding_forward_args& a) override {
-    noted(s, op_kind::embedding_forward, 0, [&] { inner_.embedding_forward(s, a); });
-  }
-  void embedding_backward(stream& s, const embedding_backward_args& a) override {
-    noted(s, op_kind::embedding_backward, 0, [&] { inner_.embedding_backward(s, a); });
-  }
-  void norm_forward(stream& s, const norm_forward_args& a) override {
-    noted(s, op_kind::norm_forward, 0, [&] { inner_.norm_forward(s, a); });
-  }
-  void norm_backward(stream& s, const norm_backward_args& a) override {
-    noted(s, op_kind::norm_backward, 0, [&] { inner_.norm_backward(s, a); });
-  }
-  void rope(stream& s, const rope_args& a) override {
-    noted(s, op_kind::rope, 0, [&] { inner_.rope(s, a); });
-  }
-  void attention_forward(stream& s, const attention_forward_args& a) override {
-    noted(s, op_kind::attention_forward, attention_flops(a),
-          [&] { inner_.attention_forward(s, a); });
-  }
-  void attention_backward(stream& s, const attention_backward_args& a) override {
-    noted(s, op_kind::attention_backward, 2 * attention_flops(a),
-          [&] { inner_.attention_backward(s, a); });
-  }
-  void activation_forward(stream& s, const activation_forward_args& a) override {
-    noted(s, op_kind::activation_forward, 0, [&] { inner_.activation_forward(s, a); });
-  }
-  void activation_backward(stream& s, const activation_backward_args& a) override {
-    noted(s, op_kind::activation_backward, 0, [&] { inner_.activation_backward(s, a); });
-  }
-  void head_loss(stream& s, const head_loss_args& a) override {
-    const double products = (a.dx ? 2 : 1) + (a.dw ? 1 : 0);
-    noted(s, op_kind::head_loss,
-          products * 2.0 * static_cast<double>(a.tokens * a.width) * static_cast<double>(a.vocab),
-          [&] { inner_.head_loss(s, a); });
-  }
-  void optimizer_step(stream& s, const optimizer_args& a) override {
-    noted(s, op_kind::optimizer_step, 0, [&] { inner_.optimizer_step(s, a); });
-  }
-  void norm_squared(stream& s, const float* grad, const parameter_span* spans, int64_t span_count,
-                    double* sum, double* per_span) override {
-    noted(s, op_kind::norm_squared, 0,
-          [&] { inner_.norm_squared(s, grad, spans, span_count, sum, per_span); });
-  }
-  void clip_scale(stream& s, const double* norm_squared, float max_norm, float* scale) override {
-    noted(s, op_kind::clip_scale, 0, [&] { inner_.clip_scale(s, norm_squared, max_norm, scale); });
-  }
-  void cast(stream& s, void* destination, dtype to, const void* source, dtype from,
-            int64_t count) override {
-    noted(s, op_kind::cast, 0, [&] { inner_.cast(s, destination, to, source, from, count); });
-  }
-  void round_by_chance(stream& s, const rounding_args& a) override {
-    noted(s, op_kind::cast, 0, [&] { inner_.round_by_chance(s, a); });
-  }
-  void add(stream& s, void* y, const void* x, dtype type, int64_t count) override {
-    noted(s, op_kind::add, 0, [&] { inner_.add(s, y, x, type, count); });
-  }
+  TROUPE_DEVICE_OPS(TROUPE_OP)
+#undef TROUPE_OP
 
  private:
   template <class F>

@@ -14,33 +14,16 @@
 #include <string_view>
 #include <vector>
 
-#include "gpu/device.hpp"
+#include "gpu/ops.hpp"
 #include "gpu/stopwatch.hpp"
 
 namespace troupe::gpu {
 
-/// The operations of gpu::ops, as they are reported.
-enum class op_kind : uint8_t {
-  linear_forward,
-  linear_backward_input,
-  linear_backward_weight,
-  embedding_forward,
-  embedding_backward,
-  norm_forward,
-  norm_backward,
-  rope,
-  attention_forward,
-  attention_backward,
-  activation_forward,
-  activation_backward,
-  head_loss,
-  optimizer_step,
-  norm_squared,
-  clip_scale,
-  cast,
-  add,
-};
-constexpr size_t op_kind_count = 18;
+/// The operations of gpu::ops.
+#define TROUPE_OP(name) name,
+enum class op_kind : uint8_t { TROUPE_DEVICE_OPS(TROUPE_OP) count };
+#undef TROUPE_OP
+constexpr auto op_kind_count = static_cast<size_t>(op_kind::count);
 
 /// "linear_forward", ...
 std::string_view to_string(op_kind kind) noexcept;

@@ -182,8 +182,9 @@ engine_options options_of(const config::job& job, const gpu::model_config& model
   s.decay = job.train.decay == config::decay_scope::all ? gpu::decay_scope::all
                                                         : gpu::decay_scope::matrices;
   const auto& t = job.train;
-  o.optimizer.kind = t.optimizer == config::optimizer_kind::lamb ? gpu::optimizer_args::rule::lamb
-                                                                 : gpu::optimizer_args::rule::adamw;
+  o.optimizer.kind = t.optimizer == config::optimizer_kind::lamb
+                         ? gpu::optimizer_step_args::rule::lamb
+                         : gpu::optimizer_step_args::rule::adamw;
   o.optimizer.beta1 = static_cast<float>(t.beta1);
   o.optimizer.beta2 = static_cast<float>(t.beta2);
   o.optimizer.eps = static_cast<float>(t.eps);

@@ -94,8 +94,8 @@ result<ceilings> measure_ceilings(device& on, stream& s, dtype type, int64_t sid
   TROUPE_TRY(w, on.allocate(bytes));
   TROUPE_TRY(y, on.allocate(bytes));
   s.copy(source.data(), numbers.data(), source.bytes());
-  on.ops().cast(s, x.data(), type, source.data(), dtype::f32, elements);
-  on.ops().cast(s, w.data(), type, source.data(), dtype::f32, elements);
+  on.ops().cast(s, {x.data(), type, source.data(), dtype::f32, elements});
+  on.ops().cast(s, {w.data(), type, source.data(), dtype::f32, elements});
   TROUPE_CHECK(s.synchronize());
   const auto product = [&] {
     on.ops().linear_forward(s, {.tokens = side,
@@ -146,8 +146,8 @@ void ops_cases::fill(void* to, int64_t elements, dtype type, content what) {
   const void* pattern = patterns_[what == content::positive].data();
   for (int64_t done = 0; done < elements; done += pattern_elements) {
     const int64_t count = std::min(pattern_elements, elements - done);
-    device_.ops().cast(stream_, bytes + done * static_cast<int64_t>(size_of(type)), type, pattern,
-                       dtype::f32, count);
+    device_.ops().cast(stream_, {bytes + done * static_cast<int64_t>(size_of(type)), type, pattern,
+                                 dtype::f32, count});
   }
   keep(stream_.synchronize());
 }
@@ -359,31 +359,38 @@ void ops_cases::add_optimizers() {
   span_ = {0, count, true};
   const double adamw_bytes = as_double(count, 32 + (type_ == dtype::bf16 ? 2 : 0));
   ops& op = device_.ops();
-  const auto update = [=, this](optimizer_args::rule rule) {
-    return optimizer_args{rule,  count,    &span_,   1,        state[0], weight,
-                          type_, state[1], state[2], state[3], scale,    1e-3f,
-                          0.9f,  0.95f,    1e-8f,    0.1f,     10,       true};
+  const auto update = [=, this](optimizer_step_args::rule rule) {
+    return optimizer_step_args{rule,  count,    &span_,   1,        state[0], weight,
+                               type_, state[1], state[2], state[3], scale,    1e-3f,
+                               0.9f,  0.95f,    1e-8f,    0.1f,     10,       true};
   };
   add("AdamW of a layer", 0, adamw_bytes, chunks,
-      [=, this, &op] { op.optimizer_step(stream_, update(optimizer_args::rule::adamw)); });
+      [=, this, &op] { op.optimizer_step(stream_, update(optimizer_step_args::rule::adamw)); });
   // norms first, so gradient, moments and weights are read twice
   add("LAMB of a layer", 0, adamw_bytes + as_double(count, 16), 0,
-      [=, this, &op] { op.optimizer_step(stream_, update(optimizer_args::rule::lamb)); });
-  add("norm of gradients, a layer", 0, as_double(count, 4), chunks,
-      [=, this, &op] { op.norm_squared(stream_, state[3], &span_, 1, sum, nullptr); });
-  add("clip scale", 0, 12, 1, [=, this, &op] { op.clip_scale(stream_, sum, 1.0f, scale); });
+      [=, this, &op] { op.optimizer_step(stream_, update(optimizer_step_args::rule::lamb)); });
+  add("norm of gradients, a layer", 0, as_double(count, 4), chunks, [=, this, &op] {
+    op.norm_squared(stream_, {state[3], &span_, 1, sum, nullptr});
+  });
+  add("clip scale", 0, 12, 1, [=, this, &op] { op.clip_scale(stream_, {sum, 1.0f, scale}); });
 }
 
 void ops_cases::add_small() {
   const int64_t count = s_.tokens() * s_.width;
   auto *x = take(count, type_), *y = take(count, type_);
-  auto* wide = take(count, dtype::f32);
+  auto* wide = take<float>(count, dtype::f32);
   ops& op = device_.ops();
   const auto element = static_cast<double>(size_of(type_));
-  add("add", 0, 3 * element * as_double(count), 0,
-      [=, this, &op] { op.add(stream_, y, x, type_, count); });
-  add("cast to float32", 0, (element + 4) * as_double(count), 0,
-      [=, this, &op] { op.cast(stream_, wide, dtype::f32, x, type_, count); });
+  add("add", 0, 3 * element * as_double(count), 0, [=, this, &op] {
+    op.add(stream_, {y, x, type_, count});
+  });
+  add("cast to float32", 0, (element + 4) * as_double(count), 0, [=, this, &op] {
+    op.cast(stream_, {wide, dtype::f32, x, type_, count});
+  });
+  add("round by chance", 0, 6 * as_double(count), 0, [=, this, &op] {
+    op.round_by_chance(stream_,
+                       {.count = count, .destination = y, .source = wide, .seed = 1, .step = 1});
+  });
 }
 
 }  // namespace troupe::apps

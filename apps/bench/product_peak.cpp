@@ -41,8 +41,8 @@ status product_peak::fill() {
   for (int i = 0; i < 2; ++i)
     for (int64_t at = 0; at < all; at += piece)
       owner_->ops().cast(*stream_,
-                         matrices_[i].as<char>() + at * static_cast<int64_t>(gpu::size_of(type_)),
-                         type_, source.data(), gpu::dtype::f32, std::min(piece, all - at));
+                         {matrices_[i].as<char>() + at * static_cast<int64_t>(gpu::size_of(type_)),
+                          type_, source.data(), gpu::dtype::f32, std::min(piece, all - at)});
   return stream_->synchronize();
 }
 

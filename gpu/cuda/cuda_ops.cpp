@@ -8,15 +8,9 @@
 #include <fmt/format.h>
 
 #include "gpu/cuda.hpp"
-#include "gpu/cuda/kernels/activation.hpp"
-#include "gpu/cuda/kernels/attention.hpp"
 #include "gpu/cuda/kernels/columns.hpp"
-#include "gpu/cuda/kernels/embedding.hpp"
 #include "gpu/cuda/kernels/head.hpp"
-#include "gpu/cuda/kernels/norm.hpp"
-#include "gpu/cuda/kernels/optimizer.hpp"
-#include "gpu/cuda/kernels/pointwise.hpp"
-#include "gpu/cuda/kernels/rope.hpp"
+#include "gpu/cuda/kernels/launch.hpp"
 #include "gpu/cuda/stream.hpp"
 
 #ifdef TROUPE_CUDA_EMULATED
@@ -47,13 +41,28 @@ status with_scratch(launch_context& c, size_t bytes, const char* what, F&& launc
 }
 
 /// In words; the kernels would answer with a number.
-void refuse_norm(stream& s, const char* what, int64_t width) {
-  on_cuda(s).enqueue(what, [width](cudaStream_t) -> status {
+void refuse_norm(cuda_stream& s, const char* what, int64_t width) {
+  s.enqueue(what, [width](cudaStream_t) -> status {
     return error{errc::bad_config,
                  fmt::format("rows of {} elements, and norms on a GPU are of {} at most", width,
                              max_norm_width),
                  "set cluster.device = \"host\""};
   });
+}
+
+/// The operation `what` by its launch, with the working memory it needs.
+template <auto launch, class Args>
+void enqueue_kernels(cuda_stream& s, const char* what, const Args& a) {
+  if constexpr (requires { a.rstd; })  // a norm
+    if (a.width > max_norm_width) return refuse_norm(s, what, a.width);
+  if constexpr (requires { scratch_bytes(a); }) {
+    s.enqueue(what, [a](launch_context& c) {
+      return with_scratch(c, scratch_bytes(a), "kernels",
+                          [&](void* scratch) { return launch(c.stream, a, scratch); });
+    });
+  } else {
+    s.enqueue(what, [a](cudaStream_t raw) { return launch(raw, a, nullptr); });
+  }
 }
 
 /// How head_loss uses its working memory: logits of one slab, which become their gradient; losses
@@ -259,61 +268,6 @@ class cuda_ops final : public gpu::ops {
     });
   }
 
-  void embedding_forward(stream& s, const embedding_forward_args& a) override {
-    on_cuda(s).enqueue("embedding_forward",
-                       [a](cudaStream_t raw) { return launch_embedding_forward(raw, a); });
-  }
-
-  void embedding_backward(stream& s, const embedding_backward_args& a) override {
-    on_cuda(s).enqueue("embedding_backward", [a](launch_context& c) {
-      return with_scratch(c, embedding_backward_scratch(a), "sums by token", [&](void* scratch) {
-        return launch_embedding_backward(c.stream, a, scratch);
-      });
-    });
-  }
-
-  void norm_forward(stream& s, const norm_forward_args& a) override {
-    if (a.width > max_norm_width) return refuse_norm(s, "norm_forward", a.width);
-    on_cuda(s).enqueue("norm_forward",
-                       [a](cudaStream_t raw) { return launch_norm_forward(raw, a); });
-  }
-
-  void norm_backward(stream& s, const norm_backward_args& a) override {
-    if (a.width > max_norm_width) return refuse_norm(s, "norm_backward", a.width);
-    on_cuda(s).enqueue("norm_backward", [a](launch_context& c) {
-      return with_scratch(c, norm_backward_scratch(a), "gradient of norms", [&](void* scratch) {
-        return launch_norm_backward(c.stream, a, scratch);
-      });
-    });
-  }
-
-  void rope(stream& s, const rope_args& a) override {
-    on_cuda(s).enqueue("rope", [a](cudaStream_t raw) { return launch_rope(raw, a); });
-  }
-
-  void attention_forward(stream& s, const attention_forward_args& a) override {
-    on_cuda(s).enqueue("attention_forward",
-                       [a](cudaStream_t raw) { return launch_attention_forward(raw, a); });
-  }
-
-  void attention_backward(stream& s, const attention_backward_args& a) override {
-    on_cuda(s).enqueue("attention_backward", [a](launch_context& c) {
-      return with_scratch(
-          c, attention_backward_scratch_bytes(a), "gradient of attention",
-          [&](void* scratch) { return launch_attention_backward(c.stream, a, scratch); });
-    });
-  }
-
-  void activation_forward(stream& s, const activation_forward_args& a) override {
-    on_cuda(s).enqueue("activation_forward",
-                       [a](cudaStream_t raw) { return launch_activation_forward(raw, a); });
-  }
-
-  void activation_backward(stream& s, const activation_backward_args& a) override {
-    on_cuda(s).enqueue("activation_backward",
-                       [a](cudaStream_t raw) { return launch_activation_backward(raw, a); });
-  }
-
   void head_loss(stream& s, const head_loss_args& a) override {
     on_cuda(s).enqueue("head_loss", [this, a](launch_context& c) -> status {
       TROUPE_TRY(products, products_of(c));
@@ -321,44 +275,12 @@ class cuda_ops final : public gpu::ops {
     });
   }
 
-  void optimizer_step(stream& s, const optimizer_args& a) override {
-    on_cuda(s).enqueue("optimizer_step", [a](launch_context& c) {
-      return with_scratch(c, optimizer_scratch_bytes, "update", [&](void* scratch) {
-        return launch_optimizer_step(c.stream, a, scratch);
-      });
-    });
+#define TROUPE_OP(name)                                   \
+  void name(stream& s, const name##_args& a) override {   \
+    enqueue_kernels<launch_##name>(on_cuda(s), #name, a); \
   }
-
-  void norm_squared(stream& s, const float* grad, const parameter_span* spans, int64_t span_count,
-                    double* sum, double* per_span) override {
-    on_cuda(s).enqueue("norm_squared", [=](launch_context& c) {
-      return with_scratch(c, optimizer_scratch_bytes, "sums of squares", [&](void* scratch) {
-        return launch_norm_squared(c.stream, grad, spans, span_count, sum, per_span, scratch);
-      });
-    });
-  }
-
-  void clip_scale(stream& s, const double* norm_squared, float max_norm, float* scale) override {
-    on_cuda(s).enqueue("clip_scale", [=](cudaStream_t raw) {
-      return launch_clip_scale(raw, norm_squared, max_norm, scale);
-    });
-  }
-
-  void cast(stream& s, void* destination, dtype to, const void* source, dtype from,
-            int64_t count) override {
-    on_cuda(s).enqueue("cast", [=](cudaStream_t raw) {
-      return launch_cast(raw, destination, to, source, from, count);
-    });
-  }
-
-  void round_by_chance(stream& s, const rounding_args& a) override {
-    on_cuda(s).enqueue("round_by_chance",
-                       [a](cudaStream_t raw) { return launch_round_by_chance(raw, a); });
-  }
-
-  void add(stream& s, void* y, const void* x, dtype type, int64_t count) override {
-    on_cuda(s).enqueue("add", [=](cudaStream_t raw) { return launch_add(raw, y, x, type, count); });
-  }
+  TROUPE_KERNEL_OPS(TROUPE_OP)
+#undef TROUPE_OP
 
  private:
   /// The stream's products, made when first asked for (COP-1).

@@ -24,7 +24,7 @@ void each_block(thread_team& team, const parameter_span& span, F&& f) {
   });
 }
 
-void adamw(const kernel_table& k, compute_context& context, const optimizer_args& a) {
+void adamw(const kernel_table& k, compute_context& context, const optimizer_step_args& a) {
   context.team.split(a.count, 1024, [&](int64_t begin, int64_t end, int) {
     for (int64_t s = 0; s < a.span_count; ++s) {
       const int64_t first = std::max(begin, a.spans[s].offset);
@@ -39,7 +39,7 @@ struct lamb_sums {
 };
 
 /// Moves m and v of a span.
-lamb_sums lamb_norms(const kernel_table& k, compute_context& context, const optimizer_args& a,
+lamb_sums lamb_norms(const kernel_table& k, compute_context& context, const optimizer_step_args& a,
                      const parameter_span& span) {
   auto* norms = reinterpret_cast<double*>(
       context.scratch.get(static_cast<size_t>(2 * blocks_of(span)) * sizeof(double)));
@@ -54,7 +54,7 @@ lamb_sums lamb_norms(const kernel_table& k, compute_context& context, const opti
   return out;
 }
 
-void lamb_apply(const kernel_table& k, compute_context& context, const optimizer_args& a,
+void lamb_apply(const kernel_table& k, compute_context& context, const optimizer_step_args& a,
                 const parameter_span& span, const lamb_sums& sums) {
   const bool trust = (span.decay || a.trust_always) && sums.w2 > 0 && sums.r2 > 0;
   const auto ratio = trust ? static_cast<float>(std::sqrt(sums.w2) / std::sqrt(sums.r2)) : 1.0f;
@@ -64,7 +64,7 @@ void lamb_apply(const kernel_table& k, compute_context& context, const optimizer
 }
 
 /// What all rows say of span s, added in their order.
-lamb_sums sums_of_rows(const optimizer_args& a, int64_t s) {
+lamb_sums sums_of_rows(const optimizer_step_args& a, int64_t s) {
   lamb_sums out;
   for (int64_t row = 0; row < a.norm_rows; ++row) {
     out.w2 += a.norms[row * a.norm_stride + 2 * s];
@@ -73,8 +73,8 @@ lamb_sums sums_of_rows(const optimizer_args& a, int64_t s) {
   return out;
 }
 
-void lamb(const kernel_table& k, compute_context& context, const optimizer_args& a) {
-  using phase = optimizer_args::phase;
+void lamb(const kernel_table& k, compute_context& context, const optimizer_step_args& a) {
+  using phase = optimizer_step_args::phase;
   for (int64_t s = 0; s < a.span_count; ++s) {
     const parameter_span& span = a.spans[s];
     const auto sums = a.part == phase::apply ? sums_of_rows(a, s) : lamb_norms(k, context, a, span);
@@ -89,34 +89,33 @@ void lamb(const kernel_table& k, compute_context& context, const optimizer_args&
 
 }  // namespace
 
-void host_ops::optimizer_step(stream& s, const optimizer_args& a) {
+void host_ops::optimizer_step(stream& s, const optimizer_step_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    a.kind == optimizer_args::rule::adamw ? adamw(k, context, a) : lamb(k, context, a);
+    a.kind == optimizer_step_args::rule::adamw ? adamw(k, context, a) : lamb(k, context, a);
   });
 }
 
-void host_ops::norm_squared(stream& s, const float* grad, const parameter_span* spans,
-                            int64_t span_count, double* sum, double* per_span) {
-  on_host(s).enqueue([=, &k = kernels_](compute_context& context) {
-    for (int64_t i = 0; i < span_count; ++i) {
-      const int64_t blocks = blocks_of(spans[i]);
+void host_ops::norm_squared(stream& s, const norm_squared_args& a) {
+  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
+    for (int64_t i = 0; i < a.span_count; ++i) {
+      const int64_t blocks = blocks_of(a.spans[i]);
       auto* part = reinterpret_cast<double*>(
           context.scratch.get(static_cast<size_t>(blocks) * sizeof(double)));
-      each_block(context.team, spans[i], [&](int64_t begin, int64_t count, int64_t block) {
-        part[block] = k.sum_squares(grad + begin, count);
+      each_block(context.team, a.spans[i], [&](int64_t begin, int64_t count, int64_t block) {
+        part[block] = k.sum_squares(a.grad + begin, count);
       });
       double squares = 0;
       for (int64_t block = 0; block < blocks; ++block) squares += part[block];
-      *sum += squares;
-      if (per_span != nullptr) per_span[i] += squares;
+      *a.sum += squares;
+      if (a.per_span != nullptr) a.per_span[i] += squares;
     }
   });
 }
 
-void host_ops::clip_scale(stream& s, const double* norm_squared, float max_norm, float* scale) {
-  on_host(s).enqueue([=](compute_context&) {
-    const double factor = max_norm / (std::sqrt(*norm_squared) + 1e-6);
-    *scale = max_norm == 0 ? 1.0f : static_cast<float>(std::min(1.0, factor));
+void host_ops::clip_scale(stream& s, const clip_scale_args& a) {
+  on_host(s).enqueue([a](compute_context&) {
+    const double factor = a.max_norm / (std::sqrt(*a.norm_squared) + 1e-6);
+    *a.scale = a.max_norm == 0 ? 1.0f : static_cast<float>(std::min(1.0, factor));
   });
 }
 

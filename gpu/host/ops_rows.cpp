@@ -18,15 +18,30 @@ int64_t rows_grain(int64_t width) {
   return std::max<int64_t>(1, element_grain / std::max<int64_t>(1, width));
 }
 
+/// The rows of an operation, or its elements, in shares.
+template <class Args, class F>
+void in_shares(thread_team& team, const Args& a, F&& f) {
+  if constexpr (requires { a.count; }) {
+    team.split(a.count, element_grain, f);
+  } else if constexpr (requires { a.heads; }) {
+    team.split(a.batch * a.seq, rows_grain((a.heads + 2 * a.kv_heads) * a.head_width), f);
+  } else if constexpr (requires { a.seq; }) {
+    team.split(a.batch * a.seq, rows_grain(a.width), f);
+  } else {
+    team.split(a.tokens, rows_grain(a.width), f);
+  }
+}
+
 }  // namespace
 
-void host_ops::embedding_forward(stream& s, const embedding_forward_args& a) {
-  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    context.team.split(a.batch * a.seq, rows_grain(a.width), [&](int64_t begin, int64_t end, int) {
-      k.embedding_forward(a, begin, end);
-    });
-  });
-}
+#define TROUPE_ROW_OP(name)                                                                        \
+  void host_ops::name(stream& s, const name##_args& a) {                                           \
+    on_host(s).enqueue([a, &k = kernels_](compute_context& context) {                              \
+      in_shares(context.team, a, [&](int64_t begin, int64_t end, int) { k.name(a, begin, end); }); \
+    });                                                                                            \
+  }
+TROUPE_ROW_KERNELS(TROUPE_ROW_OP)
+#undef TROUPE_ROW_OP
 
 void host_ops::embedding_backward(stream& s, const embedding_backward_args& a) {
   on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
@@ -35,13 +50,6 @@ void host_ops::embedding_backward(stream& s, const embedding_backward_args& a) {
       if (a.d_position_table == nullptr) return;
       k.embedding_backward_positions(a, a.seq * member / members, a.seq * (member + 1) / members);
     });
-  });
-}
-
-void host_ops::norm_forward(stream& s, const norm_forward_args& a) {
-  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    context.team.split(a.tokens, rows_grain(a.width),
-                       [&](int64_t begin, int64_t end, int) { k.norm_forward(a, begin, end); });
   });
 }
 
@@ -58,17 +66,10 @@ void host_ops::norm_backward(stream& s, const norm_backward_args& a) {
                       of(member) + piece);
     });
     for (int member = 0; member < members; ++member) {  // OPS-2
-      k.add(a.dweight, of(member), dtype::f32, 0, a.width);
-      if (a.dbias != nullptr) k.add(a.dbias, of(member) + a.width, dtype::f32, 0, a.width);
+      k.add({a.dweight, of(member), dtype::f32, a.width}, 0, a.width);
+      if (a.dbias == nullptr) continue;
+      k.add({a.dbias, of(member) + a.width, dtype::f32, a.width}, 0, a.width);
     }
-  });
-}
-
-void host_ops::rope(stream& s, const rope_args& a) {
-  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    const int64_t width = (a.heads + 2 * a.kv_heads) * a.head_width;
-    context.team.split(a.batch * a.seq, rows_grain(width),
-                       [&](int64_t begin, int64_t end, int) { k.rope(a, begin, end); });
   });
 }
 
@@ -94,49 +95,17 @@ void host_ops::attention_backward(stream& s, const attention_backward_args& a) {
   });
 }
 
-void host_ops::activation_forward(stream& s, const activation_forward_args& a) {
-  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    context.team.split(a.tokens, rows_grain(a.width), [&](int64_t begin, int64_t end, int) {
-      k.activation_forward(a, begin, end);
-    });
-  });
-}
-
-void host_ops::activation_backward(stream& s, const activation_backward_args& a) {
-  on_host(s).enqueue([a, &k = kernels_](compute_context& context) {
-    context.team.split(a.tokens, rows_grain(a.width), [&](int64_t begin, int64_t end, int) {
-      k.activation_backward(a, begin, end);
-    });
-  });
-}
-
-void host_ops::cast(stream& s, void* destination, dtype to, const void* source, dtype from,
-                    int64_t count) {
-  on_host(s).enqueue([=, &k = kernels_](compute_context& context) {
-    context.team.split(count, element_grain, [&](int64_t begin, int64_t end, int) {
-      k.cast(destination, to, source, from, begin, end);
-    });
-  });
-}
-
-void host_ops::round_by_chance(stream& s, const rounding_args& a) {
+void host_ops::round_by_chance(stream& s, const round_by_chance_args& a) {
   on_host(s).enqueue([a](compute_context& context) {
     const rounding_key key = make_rounding_key(a.seed, a.step);
     auto* to = static_cast<bf16_bits*>(a.destination);
-    context.team.split(a.count, element_grain, [&](int64_t begin, int64_t end, int) {
+    in_shares(context.team, a, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const uint32_t random = random_bits(key, static_cast<uint32_t>(a.first + i));
         to[i] = static_cast<bf16_bits>(
             gpu::round_by_chance(std::bit_cast<uint32_t>(a.source[i]), random) >> 16);
       }
     });
-  });
-}
-
-void host_ops::add(stream& s, void* y, const void* x, dtype type, int64_t count) {
-  on_host(s).enqueue([=, &k = kernels_](compute_context& context) {
-    context.team.split(count, element_grain,
-                       [&](int64_t begin, int64_t end, int) { k.add(y, x, type, begin, end); });
   });
 }
 

@@ -53,7 +53,7 @@ void local_trainer::sum_tied_gradients() {
   if (front < 0 || back < 0) return;
   parameter_store& a = stages_.front()->store();
   parameter_store& b = stages_.back()->store();
-  owner_.ops().add(*stream_, a.grad(front), b.grad(back), dtype::f32, a.info(front).count);
+  owner_.ops().add(*stream_, {a.grad(front), b.grad(back), dtype::f32, a.info(front).count});
   stream_->copy(b.grad(back), a.grad(front), a.bytes(front, part::grad));
 }
 

@@ -21,7 +21,7 @@ result<std::unique_ptr<optimizer>> optimizer::make(parameter_store& store,
   TROUPE_CHECK(make(2, out->scalars_));
   TROUPE_CHECK(make(static_cast<size_t>(out->tensors_), out->tensor_norms_));
   const int replicas = store.options().replica.ranks;
-  if (settings.kind == optimizer_args::rule::lamb && replicas > 1)
+  if (settings.kind == optimizer_step_args::rule::lamb && replicas > 1)
     TROUPE_CHECK(make(static_cast<size_t>(2 * out->tensors_ * replicas), out->trust_norms_));
   return out;
 }
@@ -41,13 +41,13 @@ void optimizer::norm(stream& s, int chunk) {
   s.zero(of_tensors + first_tensor_[static_cast<size_t>(chunk)],
          store_->info(chunk).tensors.size() * sizeof(double));
   if (spans.empty()) return;
-  store_->owner().ops().norm_squared(s, store_->grad_slice(chunk), spans.data(),
-                                     static_cast<int64_t>(spans.size()), norm_squared(),
-                                     of_tensors + first_span(chunk));
+  store_->owner().ops().norm_squared(
+      s, {store_->grad_slice(chunk), spans.data(), static_cast<int64_t>(spans.size()),
+          norm_squared(), of_tensors + first_span(chunk)});
 }
 
 void optimizer::clip(stream& s) {
-  store_->owner().ops().clip_scale(s, norm_squared(), settings_.clip_norm, clip_factor());
+  store_->owner().ops().clip_scale(s, {norm_squared(), settings_.clip_norm, clip_factor()});
 }
 
 optimizer::gathered optimizer::shared_norms() const noexcept {
@@ -60,20 +60,21 @@ void optimizer::measure(stream& s, int chunk, float lr, int64_t t) {
   double* own = trust_norms_.as<double>() + 2 * tensors_ * replica().rank;
   s.zero(own + 2 * first_tensor_[static_cast<size_t>(chunk)],
          2 * store_->info(chunk).tensors.size() * sizeof(double));
-  update(s, chunk, lr, t, optimizer_args::phase::norms);
+  update(s, chunk, lr, t, optimizer_step_args::phase::norms);
 }
 
 void optimizer::step(stream& s, int chunk, float lr, int64_t t) {
   const bool measured = shared_norms().part_bytes > 0;
-  update(s, chunk, lr, t, measured ? optimizer_args::phase::apply : optimizer_args::phase::whole);
+  update(s, chunk, lr, t,
+         measured ? optimizer_step_args::phase::apply : optimizer_step_args::phase::whole);
   store_->weights_changed(chunk);  // PS-4
 }
 
-void optimizer::update(stream& s, int chunk, float lr, int64_t t, optimizer_args::phase part) {
+void optimizer::update(stream& s, int chunk, float lr, int64_t t, optimizer_step_args::phase part) {
   store_->await_readers(s, chunk);  // OP-2
   const auto& spans = store_->spans(chunk);
   if (spans.empty()) return;
-  optimizer_args a{};
+  optimizer_step_args a{};
   a.kind = settings_.kind;
   a.part = part;
   a.count = store_->slice(chunk).count;
@@ -98,11 +99,11 @@ void optimizer::update(stream& s, int chunk, float lr, int64_t t, optimizer_args
     a.rounding_seed = store_->rounding_seed(chunk);
     a.rounding_first = store_->slice(chunk).first;
   }
-  if (part != optimizer_args::phase::whole) {  // OP-3
+  if (part != optimizer_step_args::phase::whole) {  // OP-3
     a.norm_rows = replica().ranks;
     a.norm_stride = 2 * tensors_;
     a.norms = trust_norms_.as<double>() + 2 * first_span(chunk);
-    if (part == optimizer_args::phase::norms) a.norms += a.norm_stride * replica().rank;
+    if (part == optimizer_step_args::phase::norms) a.norms += a.norm_stride * replica().rank;
   }
   store_->owner().ops().optimizer_step(s, a);
 }

@@ -35,7 +35,7 @@ namespace troupe::gpu {
 
 /// The numbers of the update rule that do not change from step to step.
 struct optimizer_settings {
-  optimizer_args::rule kind = optimizer_args::rule::adamw;
+  optimizer_step_args::rule kind = optimizer_step_args::rule::adamw;
   float beta1 = 0.9f;
   float beta2 = 0.95f;
   float eps = 1e-8f;
@@ -85,7 +85,7 @@ class optimizer {
       : store_(&store), settings_(settings) {}
 
   const replica_place& replica() const noexcept { return store_->options().replica; }
-  void update(stream& s, int chunk, float lr, int64_t t, optimizer_args::phase part);
+  void update(stream& s, int chunk, float lr, int64_t t, optimizer_step_args::phase part);
   /// The number among all tensors of the first that has a part in the chunk's slice.
   int64_t first_span(int chunk) const {
     return first_tensor_[static_cast<size_t>(chunk)] + store_->first_tensor(chunk);

@@ -173,12 +173,13 @@ void activation_backward(const activation_backward_args& a) {
   }
 }
 
-void cast(void* destination, dtype to, const void* source, dtype from, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) put(destination, to, i, get(source, from, i));
+void cast(const cast_args& a) {
+  for (int64_t i = 0; i < a.count; ++i) put(a.destination, a.to, i, get(a.source, a.from, i));
 }
 
-void add(void* y, const void* x, dtype type, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) put(y, type, i, get(y, type, i) + get(x, type, i));
+void add(const add_args& a) {
+  for (int64_t i = 0; i < a.count; ++i)
+    put(a.y, a.type, i, get(a.y, a.type, i) + get(a.x, a.type, i));
 }
 
 }  // namespace troupe::gpu::reference

@@ -175,8 +175,8 @@ void parameter_store::publish_weights(stream& s, int chunk, int64_t after) {
                                       .step = after,
                                       .first = own.first});
   else if (copied)
-    owner_->ops().cast(s, weight_slice(chunk), options_.compute, master(chunk), dtype::f32,
-                       own.count);
+    owner_->ops().cast(
+        s, {weight_slice(chunk), options_.compute, master(chunk), dtype::f32, own.count});
   weights_changed(chunk);  // PS-4
 }
 
@@ -196,7 +196,7 @@ void parameter_store::write_weights(stream& s, int chunk, const float* host) {
   if (options_.replica.ranks == 1) return publish_weights(s, chunk);
   // Nowhere are the masters of other slices; on their way they lie where the gradients will.
   s.copy(grad(chunk), host, floats(count));
-  owner_->ops().cast(s, weight(chunk), options_.compute, grad(chunk), dtype::f32, count);
+  owner_->ops().cast(s, {weight(chunk), options_.compute, grad(chunk), dtype::f32, count});
   s.zero(grad(chunk), floats(count));
   weights_changed(chunk);  // PS-4
 }

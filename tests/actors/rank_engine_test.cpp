@@ -30,7 +30,8 @@ gpu::model_config small_model() {
   return m;
 }
 
-engine_options options_for(int rank, int ranks, gpu::optimizer_args::rule kind, gpu::dtype type) {
+engine_options options_for(int rank, int ranks, gpu::optimizer_step_args::rule kind,
+                           gpu::dtype type) {
   engine_options o;
   o.at = {{ranks, 1, 1}, rank};
   o.model = small_model();
@@ -77,7 +78,8 @@ struct job {
   std::optional<batch_memory> batches;
   std::vector<std::unique_ptr<rank_engine>> ranks;
 
-  explicit job(int replicas, gpu::optimizer_args::rule kind = gpu::optimizer_args::rule::adamw,
+  explicit job(int replicas,
+               gpu::optimizer_step_args::rule kind = gpu::optimizer_step_args::rule::adamw,
                gpu::dtype type = gpu::dtype::f32) {
     auto memory = batch_memory::create(batch, seq, 1);
     REQUIRE(memory);
@@ -182,7 +184,7 @@ TEST_CASE("a step tells where its time went: each kind, what it did, and no more
 
 TEST_CASE(
     "replicas that share the optimizer learn what one alone learns, the same bits each time") {
-  using rule = gpu::optimizer_args::rule;
+  using rule = gpu::optimizer_step_args::rule;
   for (const auto kind : {rule::adamw, rule::lamb})
     for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
       const auto alone = job(1, kind, type).steps(8);
@@ -232,8 +234,8 @@ TEST_CASE("ENG-6 ENG-7: an update waits for the copies of its chunk, forward for
 
 TEST_CASE("a rank holds its share of the state, and the whole of weights and gradients") {
   using gpu::part;
-  job three(3, gpu::optimizer_args::rule::adamw, gpu::dtype::bf16);
-  job one(1, gpu::optimizer_args::rule::adamw, gpu::dtype::bf16);
+  job three(3, gpu::optimizer_step_args::rule::adamw, gpu::dtype::bf16);
+  job one(1, gpu::optimizer_step_args::rule::adamw, gpu::dtype::bf16);
   const auto bytes = [](job& j, size_t rank, part which) {
     auto& store = j.ranks[rank]->model()->store();
     size_t sum = 0;

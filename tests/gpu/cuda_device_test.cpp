@@ -11,7 +11,7 @@
 
 #include "gpu/cuda.hpp"
 #include "gpu/cuda/device.hpp"
-#include "gpu/cuda/kernels/pointwise.hpp"
+#include "gpu/cuda/kernels/launch.hpp"
 #include "gpu/cuda/memory.hpp"
 #include "gpu/cuda/stream.hpp"
 #include "tests/gpu/device_list.hpp"
@@ -117,14 +117,14 @@ TEST_CASE("cuda launch: kernels run in order with copies, what they return is th
     auto x = floats(d, *s, 1001, 1.5f), y = floats(d, *s, 1001, 0);
     for (int i = 0; i < 4; ++i) {
       launches(*s).enqueue("add", [y = y.data(), x = x.data()](cudaStream_t raw) {
-        return launch_add(raw, y, x, dtype::f32, 1001);
+        return launch_add(raw, {y, x, dtype::f32, 1001});
       });
     }
     CHECK(read(*s, y) == std::vector<float>(1001, 6.0f));
     launches(*s).enqueue("norm_forward",
                          [](cudaStream_t) { return cudaErrorInvalidConfiguration; });
     launches(*s).enqueue("skipped", [y = y.data(), x = x.data()](cudaStream_t raw) {
-      return launch_add(raw, y, x, dtype::f32, 1001);
+      return launch_add(raw, {y, x, dtype::f32, 1001});
     });
     auto outcome = s->synchronize();
     REQUIRE_FALSE(outcome);
@@ -164,7 +164,7 @@ TEST_CASE("cuda scratch: grows in order with what uses it, stays otherwise") {
             seen.back() = larger;
             TROUPE_CUDA_TRY(cudaMemcpyAsync(larger, x, count * sizeof(float),
                                             cudaMemcpyDeviceToDevice, c.stream));
-            return checked(launch_add(c.stream, y, larger, dtype::f32, count), "add");
+            return checked(launch_add(c.stream, {y, larger, dtype::f32, count}), "add");
           });
     }
     REQUIRE(s->synchronize());
@@ -224,7 +224,7 @@ TEST_CASE("DEV-2: a random net of copies over many streams gives what one stream
       if (below(2) == 0) {
         launches(s).enqueue("add",
                             [y = memory[to].data(), x = memory[from].data()](cudaStream_t r) {
-                              return launch_add(r, y, x, dtype::f32, 33);
+                              return launch_add(r, {y, x, dtype::f32, 33});
                             });
         expected[to] += expected[from];
       } else {
@@ -290,7 +290,7 @@ TEST_CASE("cuda graphs: what a stream captures runs again, with the events outsi
     REQUIRE(cudaEventCreateWithFlags(&joined, cudaEventDisableTiming) == cudaSuccess);
     launches(*s).enqueue("capture", [&](cudaStream_t raw) -> status {
       TROUPE_CUDA_TRY(cudaStreamBeginCapture(raw, cudaStreamCaptureModeThreadLocal));
-      TROUPE_CUDA_TRY(launch_add(raw, y.data(), x.data(), dtype::f32, 777));
+      TROUPE_CUDA_TRY(launch_add(raw, {y.data(), x.data(), dtype::f32, 777}));
       TROUPE_CUDA_TRY(
           cudaMemcpyAsync(z.data(), y.data(), y.bytes(), cudaMemcpyDeviceToDevice, raw));
       TROUPE_CUDA_TRY(cudaEventRecordWithFlags(joined, raw, cudaEventRecordExternal));

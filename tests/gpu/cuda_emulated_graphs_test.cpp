@@ -5,7 +5,7 @@
 
 #include "gpu/cuda/device.hpp"
 #include "gpu/cuda/emulator/runtime.hpp"
-#include "gpu/cuda/kernels/pointwise.hpp"
+#include "gpu/cuda/kernels/launch.hpp"
 #include "gpu/cuda/stream.hpp"
 
 using namespace troupe;
@@ -39,7 +39,7 @@ struct doubling {
     s->replay(5, [this] {
       ++calls;
       static_cast<cuda_stream&>(*s).enqueue("add", [p = x.data()](cudaStream_t raw) {
-        return launch_add(raw, p, p, dtype::f32, count);
+        return launch_add(raw, {p, p, dtype::f32, count});
       });
     });
   }

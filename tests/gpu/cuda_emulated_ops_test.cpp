@@ -9,7 +9,7 @@
 #include "gpu/cuda/device.hpp"
 #include "gpu/cuda/emulator/loop_matmul.hpp"
 #include "gpu/cuda/emulator/runtime.hpp"
-#include "gpu/cuda/kernels/norm.hpp"
+#include "gpu/cuda/kernels/launch.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;
@@ -95,7 +95,7 @@ TEST_CASE("COP-1: products that cannot be made fail their stream, and no other")
   CHECK(outcome.error().message.find("linear_forward") != std::string::npos);
   CHECK(outcome.error().message.find("no library") != std::string::npos);
   CHECK(value == 2);
-  d->ops().add(*other, &value, &value, dtype::f32, 1);
+  d->ops().add(*other, {&value, &value, dtype::f32, 1});
   CHECK(other->synchronize());
   CHECK(value == 4);
 }

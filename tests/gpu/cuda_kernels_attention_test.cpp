@@ -4,8 +4,8 @@
 #include <memory>
 #include <set>
 
-#include "gpu/cuda/kernels/attention.hpp"
 #include "gpu/cuda/kernels/attention_tiles.hpp"
+#include "gpu/cuda/kernels/launch.hpp"
 #include "gpu/reference/reference_ops.hpp"
 #include "tests/gpu/cuda_support.hpp"
 #include "tests/gpu/ops_support.hpp"
@@ -70,7 +70,7 @@ void gpu_backward(const attention_case& c, const tensor& out, const tensor& lse,
   const exact in(c.qkv, c.shift), o(out), l(lse), d(c.dout);
   const auto a = c.backward_args(in.data(), o.data(), l.data(), d.data(), grad);
   tensor scratch(dtype::f32, lse.count());
-  REQUIRE(cuda::attention_backward_scratch_bytes(a) == static_cast<size_t>(lse.count()) * 4);
+  REQUIRE(cuda::scratch_bytes(a) == static_cast<size_t>(lse.count()) * 4);
   on_gpu([&](cudaStream_t s) { return cuda::launch_attention_backward(s, a, scratch.data()); });
   CHECK(scratch.guarded());
 }

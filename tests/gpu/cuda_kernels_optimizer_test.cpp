@@ -3,7 +3,7 @@
 // ops_optimizer_test.cpp to see.)
 #include <numeric>
 
-#include "gpu/cuda/kernels/optimizer.hpp"
+#include "gpu/cuda/kernels/launch.hpp"
 #include "gpu/reference/reference_ops.hpp"
 #include "gpu/stochastic_rounding.hpp"
 #include "tests/gpu/cuda_support.hpp"
@@ -14,7 +14,7 @@ using namespace troupe::gpu::testing;
 
 namespace {
 
-using rule = optimizer_args::rule;
+using rule = optimizer_step_args::rule;
 
 /// 150 spans of random odd sizes, some of them empty, some of one element.
 std::vector<parameter_span> many_spans() {
@@ -53,8 +53,8 @@ struct chunk {
     for (int64_t i = 0; i < shift; ++i) weight.set(i, -5.0f);
   }
 
-  optimizer_args args(rule kind, const std::vector<parameter_span>& spans) {
-    optimizer_args a{};
+  optimizer_step_args args(rule kind, const std::vector<parameter_span>& spans) {
+    optimizer_step_args a{};
     a.kind = kind, a.count = count;
     a.spans = spans.data(), a.span_count = static_cast<int64_t>(spans.size());
     a.master = master.floats() + shift, a.m = m.floats() + shift, a.v = v.floats() + shift;
@@ -81,7 +81,7 @@ struct chunk {
   shared_value<float> scale = 0.37f;
 };
 
-void on_gpu_step(const optimizer_args& a) {
+void on_gpu_step(const optimizer_step_args& a) {
   shared_vector<unsigned char> scratch(cuda::optimizer_scratch_bytes, 0xff);
   on_gpu([&](cudaStream_t s) { return cuda::launch_optimizer_step(s, a, scratch.data()); });
 }
@@ -104,9 +104,9 @@ double sum_on_gpu(const float* grad, const std::vector<parameter_span>& spans, d
   shared_vector<unsigned char> scratch(cuda::optimizer_scratch_bytes, 0xff);
   shared_value<double> sum = start;
   on_gpu([&](cudaStream_t s) {
-    return cuda::launch_norm_squared(s, grad, spans.data(), static_cast<int64_t>(spans.size()),
-                                     sum.data(), per_span == nullptr ? nullptr : per_span->data(),
-                                     scratch.data());
+    const norm_squared_args a = {grad, spans.data(), static_cast<int64_t>(spans.size()), sum.data(),
+                                 per_span == nullptr ? nullptr : per_span->data()};
+    return cuda::launch_norm_squared(s, a, scratch.data());
   });
   return sum;
 }
@@ -130,7 +130,7 @@ TEST_CASE("CUDA optimizers: more spans than a launch takes, at any offset, equal
                 (c->*part).set(i + shift, 0.0f);  // |r| = 0 as well
             }
           }
-          optimizer_args a = expected.args(kind, spans), b = actual.args(kind, spans);
+          optimizer_step_args a = expected.args(kind, spans), b = actual.args(kind, spans);
           a.trust_always = b.trust_always = trust;
           reference::optimizer_step(a);
           on_gpu_step(b);
@@ -158,7 +158,7 @@ TEST_CASE("CUDA optimizers: the copy may be the master itself") {
   const auto spans = many_spans();
   for (rule kind : {rule::adamw, rule::lamb}) {
     chunk apart(dtype::f32, count_of(spans)), one(dtype::f32, count_of(spans));
-    optimizer_args a = one.args(kind, spans);
+    optimizer_step_args a = one.args(kind, spans);
     a.weight = a.master;
     on_gpu_step(a);
     on_gpu_step(apart.args(kind, spans));
@@ -175,7 +175,7 @@ TEST_CASE("CUDA optimizers: the same bits every time, aligned or not, in one spa
       chunk first(dtype::bf16, count_of(spans)), again(dtype::bf16, count_of(spans)),
           shifted(dtype::bf16, count_of(spans), 3);
       for (chunk* c : {&first, &again, &shifted}) {
-        optimizer_args a = c->args(kind, spans);
+        optimizer_step_args a = c->args(kind, spans);
         a.stochastic_rounding = by_chance;
         on_gpu_step(a);
       }
@@ -198,7 +198,7 @@ TEST_CASE(
   for (rule kind : {rule::adamw, rule::lamb}) {
     for (int64_t shift : {0, 1}) {
       chunk c(dtype::bf16, count_of(spans), shift);
-      optimizer_args a = c.args(kind, spans);
+      optimizer_step_args a = c.args(kind, spans);
       a.stochastic_rounding = true;
       a.rounding_seed = 0x123456789abcdef0u;
       on_gpu_step(a);
@@ -225,8 +225,8 @@ TEST_CASE("CUDA norms: each span's and the total, added to what is there, in one
     const float* grad = c.grad.floats() + shift;
     std::vector<double> expected(spans.size(), 1.0);
     double expected_sum = 2.0;
-    reference::norm_squared(grad, spans.data(), static_cast<int64_t>(spans.size()), &expected_sum,
-                            expected.data());
+    reference::norm_squared(
+        {grad, spans.data(), static_cast<int64_t>(spans.size()), &expected_sum, expected.data()});
     shared_vector<double> actual(spans.size(), 1.0);
     const double sum = sum_on_gpu(grad, spans, 2.0, &actual);
     CHECK(std::abs(sum - expected_sum) <= 1e-13 * expected_sum);
@@ -276,9 +276,9 @@ TEST_CASE("CUDA clip factor: below, above, at nothing, off") {
       shared_value<double> norm = squared;
       shared_value<float> actual = -1.0f;
       float expected = -1.0f;
-      reference::clip_scale(norm.data(), limit, &expected);
+      reference::clip_scale({norm.data(), limit, &expected});
       on_gpu([&](cudaStream_t s) {
-        return cuda::launch_clip_scale(s, norm.data(), limit, actual.data());
+        return cuda::launch_clip_scale(s, {norm.data(), limit, actual.data()});
       });
       CHECK(actual == expected);
     }

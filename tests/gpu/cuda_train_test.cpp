@@ -49,7 +49,7 @@ TEST_CASE("cuda: two stages, two micro-batches, recomputation and LAMB train as 
   options.stages = 2;
   options.micro_batches = 2;
   options.recompute = true;
-  options.optimizer.kind = optimizer_args::rule::lamb;
+  options.optimizer.kind = optimizer_step_args::rule::lamb;
   check(longer(tiny_gpt2()), options);
   options.compute = dtype::bf16;
   check(wide(tiny_llama()), options);

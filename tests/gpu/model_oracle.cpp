@@ -77,7 +77,8 @@ std::unique_ptr<local_trainer> make_trainer(device& owner, const oracle& o, cons
   options.compute = p.compute;
   options.recompute = p.recompute;
   options.decay = p.decay_all ? decay_scope::all : decay_scope::matrices;
-  options.optimizer.kind = p.lamb ? optimizer_args::rule::lamb : optimizer_args::rule::adamw;
+  options.optimizer.kind =
+      p.lamb ? optimizer_step_args::rule::lamb : optimizer_step_args::rule::adamw;
   options.optimizer.trust_always = p.trust_always;
   options.optimizer.beta1 = hyper["beta1"];
   options.optimizer.beta2 = hyper["beta2"];

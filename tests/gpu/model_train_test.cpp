@@ -180,7 +180,7 @@ TEST_CASE("both copies of a tied table stay the same bits") {
   auto owner = make_reference_device();
   local_options options;
   options.stages = 2;
-  for (auto kind : {optimizer_args::rule::adamw, optimizer_args::rule::lamb}) {
+  for (auto kind : {optimizer_step_args::rule::adamw, optimizer_step_args::rule::lamb}) {
     options.optimizer.kind = kind;
     auto trainer = make_trainer(*owner, tiny_gpt2(), options);
     const batch b(tiny_gpt2());

@@ -74,7 +74,7 @@ step_results run(ops& op, stream& s, dtype type) {
   op.embedding_backward(s,
                         {B, T, C, V, type, tokens.data(), dy.data(), r.d_table.floats(), nullptr});
   const parameter_span span{0, V * C, true};
-  op.norm_squared(s, r.head_dw.floats(), &span, 1, r.norm.data(), nullptr);
+  op.norm_squared(s, {r.head_dw.floats(), &span, 1, r.norm.data(), nullptr});
   REQUIRE(s.synchronize());
   return r;
 }

@@ -8,7 +8,7 @@ using namespace troupe::gpu::testing;
 
 namespace {
 
-using rule = optimizer_args::rule;
+using rule = optimizer_step_args::rule;
 
 /// Spans of odd sizes, with and without decay; one is larger than a block of the sums.
 const std::vector<parameter_span> spans = {
@@ -63,12 +63,12 @@ std::vector<parameter_span> cut(int64_t first, int64_t last, int64_t& skipped) {
 }
 
 /// LAMB of [first, last), a device's slice, in one of its phases.
-void run_slice(ops& op, stream& s, optimizer_args::phase part, int64_t first, int64_t last,
+void run_slice(ops& op, stream& s, optimizer_step_args::phase part, int64_t first, int64_t last,
                const float* scale, double* norms, int64_t row, optimizer_state& state) {
   const auto stride = static_cast<int64_t>(2 * spans.size());
   int64_t skipped = 0;
   const auto own = cut(first, last, skipped);
-  optimizer_args a{};
+  optimizer_step_args a{};
   a.kind = rule::lamb, a.part = part;
   a.count = last - first;
   a.spans = own.data(), a.span_count = static_cast<int64_t>(own.size());
@@ -77,7 +77,7 @@ void run_slice(ops& op, stream& s, optimizer_args::phase part, int64_t first, in
   a.grad = state.grad.floats() + first, a.grad_scale = scale;
   a.lr = 1e-2f, a.beta1 = 0.9f, a.beta2 = 0.95f, a.eps = 1e-8f, a.weight_decay = 0.1f;
   a.step = 7, a.trust_always = true;
-  a.norms = norms + 2 * skipped + (part == optimizer_args::phase::norms ? row * stride : 0);
+  a.norms = norms + 2 * skipped + (part == optimizer_step_args::phase::norms ? row * stride : 0);
   a.norm_rows = 3, a.norm_stride = stride;
   op.optimizer_step(s, a);
   REQUIRE(s.synchronize());  // `own` ends here
@@ -86,7 +86,7 @@ void run_slice(ops& op, stream& s, optimizer_args::phase part, int64_t first, in
 }  // namespace
 
 TEST_CASE("LAMB in two phases over three slices equals LAMB over all") {
-  using phase = optimizer_args::phase;
+  using phase = optimizer_step_args::phase;
   const shared_value<float> scale = 0.37f;
   const std::vector<int64_t> cuts{0, 93, 40'000, count};  // two tensors lie in two slices
   optimizer_state expected = start(dtype::f32), actual = start(dtype::f32);
@@ -160,7 +160,7 @@ TEST_CASE("norm_squared: total and per span, in double, added to what is there")
   shared_vector<double> expected(spans.size(), 1.0), actual;
   shared_value<double> expected_sum = 2.0, sum = 0.0;
   on_reference([&](ops& op, stream& s) {
-    op.norm_squared(s, grad.floats(), spans.data(), 5, expected_sum.data(), expected.data());
+    op.norm_squared(s, {grad.floats(), spans.data(), 5, expected_sum.data(), expected.data()});
   });
   CHECK(expected_sum - 2.0 ==
         doctest::Approx(std::accumulate(expected.begin(), expected.end(), -5.0)));
@@ -171,7 +171,7 @@ TEST_CASE("norm_squared: total and per span, in double, added to what is there")
   reset();
   on_every_backend(
       [&](ops& op, stream& s) {
-        op.norm_squared(s, grad.floats(), spans.data(), 5, sum.data(), actual.data());
+        op.norm_squared(s, {grad.floats(), spans.data(), 5, sum.data(), actual.data()});
       },
       [&] {
         CHECK(std::abs(sum - expected_sum) < 1e-12 * expected_sum);
@@ -182,7 +182,7 @@ TEST_CASE("norm_squared: total and per span, in double, added to what is there")
       });
   on_every_backend(
       [&](ops& op, stream& s) {
-        op.norm_squared(s, grad.floats(), spans.data(), 5, sum.data(), nullptr);
+        op.norm_squared(s, {grad.floats(), spans.data(), 5, sum.data(), nullptr});
       },
       [&] { reset(); });
 }
@@ -191,10 +191,13 @@ TEST_CASE("clip_scale: below, above, off") {
   const auto scale_of = [](double square, float limit) {
     const shared_value<double> squared = square;
     shared_value<float> scale = -1.0f, truth = -1.0f;
-    on_reference(
-        [&](ops& op, stream& s) { op.clip_scale(s, squared.data(), limit, truth.data()); });
+    on_reference([&](ops& op, stream& s) {
+      op.clip_scale(s, {squared.data(), limit, truth.data()});
+    });
     on_every_backend(
-        [&](ops& op, stream& s) { op.clip_scale(s, squared.data(), limit, scale.data()); },
+        [&](ops& op, stream& s) {
+          op.clip_scale(s, {squared.data(), limit, scale.data()});
+        },
         [&] { CHECK(scale == truth); });
     return static_cast<float>(truth);
   };

@@ -73,7 +73,7 @@ TEST_CASE("rounding by chance: every back end rounds its masters as the hash say
   const std::vector<parameter_span> spans{
       {0, 3, true}, {3, 4099, false}, {4102, elements - 4102, true}};
   const shared_value<float> scale = 1.0f;
-  for (auto kind : {optimizer_args::rule::adamw, optimizer_args::rule::lamb}) {
+  for (auto kind : {optimizer_step_args::rule::adamw, optimizer_step_args::rule::lamb}) {
     tensor master, weight, m, v, grad;
     const auto start = [&] {
       master = tensor::random(dtype::f32, elements, 1), weight = tensor(dtype::bf16, elements);
@@ -83,7 +83,7 @@ TEST_CASE("rounding by chance: every back end rounds its masters as the hash say
       master.set(5, std::numeric_limits<float>::quiet_NaN());
     };
     const auto step = [&](ops& op, stream& s) {
-      optimizer_args a{};
+      optimizer_step_args a{};
       a.kind = kind, a.count = elements, a.spans = spans.data(), a.span_count = 3;
       a.master = master.floats(), a.weight = weight.data(), a.weight_type = dtype::bf16;
       a.m = m.floats(), a.v = v.floats(), a.grad = grad.floats(), a.grad_scale = scale.data();

@@ -478,8 +478,8 @@ TEST_CASE("cast rounds to nearest even, keeps infinities and NaN, add adds") {
     tensor half(dtype::bf16, count), back(dtype::f32, count);
     on_every_backend(
         [&](ops& op, stream& s) {
-          op.cast(s, half.data(), dtype::bf16, x.data(), dtype::f32, count);
-          op.cast(s, back.data(), dtype::f32, half.data(), dtype::bf16, count);
+          op.cast(s, {half.data(), dtype::bf16, x.data(), dtype::f32, count});
+          op.cast(s, {back.data(), dtype::f32, half.data(), dtype::bf16, count});
         },
         [&] {
           for (int64_t i = 0; i < count; ++i) {
@@ -497,7 +497,9 @@ TEST_CASE("cast rounds to nearest even, keeps infinities and NaN, add adds") {
       const auto u = tensor::random(type, count, 2), v = tensor::random(type, count, 3);
       tensor y = u;
       on_every_backend(
-          [&](ops& op, stream& s) { op.add(s, y.data(), v.data(), type, count); },
+          [&](ops& op, stream& s) {
+            op.add(s, {y.data(), v.data(), type, count});
+          },
           [&] {
             for (int64_t i = 0; i < count; ++i) {
               const float want = u.get(i) + v.get(i);

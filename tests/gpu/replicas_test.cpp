@@ -185,7 +185,7 @@ TEST_CASE("AdamW: one, two and three replicas make the same bits of the same gra
 
 TEST_CASE("LAMB: trust ratios are of whole tensors, however many replicas hold them") {
   for (const bool always : {true, false}) {
-    const optimizer_settings lamb{.kind = optimizer_args::rule::lamb, .trust_always = always};
+    const optimizer_settings lamb{.kind = optimizer_step_args::rule::lamb, .trust_always = always};
     auto alone = make_replicas(1, odd_model(), dtype::f32, lamb);
     CHECK(alone.front().rule->shared_norms().part_bytes == 0);
     take_steps(alone, 1, 4);

@@ -194,6 +194,44 @@ def contract_faults(root):
         yield f"messages/actors.hpp: {name} is not in TROUPE_ACTORS"
 
 
+OPERATIONS = "gpu/ops.hpp"
+OPERATION_FILES = re.compile(r"gpu/(?:ops|profiled_device|host/|reference/|cuda/)|apps/bench/ops_cases\.cpp|tests/gpu/ops_")
+# Made from the list of operations: who names one of them there keeps a second list.
+MADE_FROM_THE_LIST = {"gpu/profiled_device.hpp", "gpu/host/host_ops.hpp", "gpu/host/kernels/table.cpp",
+                      "gpu/reference/reference_ops.hpp", "gpu/reference/reference_ops.cpp"}
+EXAMPLE, EXAMPLE_FILES = "norm_forward", 7  # list and arguments, naive, host's kernel and table, CUDA's, row, test
+
+
+def files_of_operation(root, name):
+    """Where an operation of gpu::ops is named: what adding one like it touches (OPS-5)."""
+    names = re.compile(rf"\b(?:{name}_args|launch_{name}|host_ops::{name})\b|\bX\({name}\)|[.]{name}\b|\"{name}\"|\bvoid {name}\(")
+    for path in files_of(root):
+        relative = str(path.relative_to(root))
+        if OPERATION_FILES.match(relative):
+            if names.search(re.sub(r"//.*", "", path.read_text(encoding="utf-8"))):
+                yield relative
+
+
+def operation_faults(root):
+    """Operations that no test or no row of the benchmark calls; lists of them beside the list."""
+    if not (root / OPERATIONS).exists():
+        return
+    lists = re.findall(r"#define TROUPE_(?:PRODUCT|KERNEL)_OPS\(X\)((?:.*\\\n)*.*)", (root / OPERATIONS).read_text(encoding="utf-8"))
+    called = {}
+    for path in files_of(root):
+        relative = str(path.relative_to(root))
+        if relative == "apps/bench/ops_cases.cpp" or re.fullmatch(r"tests/gpu/ops_\w+_test\.cpp", relative):
+            called.setdefault(relative.split("/")[0], []).append(path.read_text(encoding="utf-8"))
+    for name in re.findall(r"X\((\w+)\)", "".join(lists)):
+        for folder, what in (("tests", "test (tests/gpu/ops_*_test.cpp)"), ("apps", "row of the benchmark (apps/bench/ops_cases.cpp)")):
+            if not re.search(rf"\.{name}\(", "".join(called.get(folder, []))):
+                yield f"{OPERATIONS}: no {what} calls {name}"
+        if name == EXAMPLE and len(files := list(files_of_operation(root, name))) > EXAMPLE_FILES:
+            yield f"{OPERATIONS}: {name} is named in {len(files)} files (at most {EXAMPLE_FILES}): {' '.join(files)}"
+        for file in sorted(MADE_FROM_THE_LIST & set(files_of_operation(root, name))):
+            yield f"{file}: names {name}; it is made from the list in {OPERATIONS}"
+
+
 def limit_faults(root):
     table = root / LIMITS_TABLE
     if not table.exists():
@@ -232,7 +270,8 @@ def faults(root):
         for check in (include_faults(folder, path, lines), removal_faults(folder, relative, lines),
                       style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines)):
             found += [f"{relative}:{number}: {text}" for number, text in check]
-    return found + list(limit_faults(root)) + list(time_faults(root)) + list(contract_faults(root))
+    return (found + list(limit_faults(root)) + list(time_faults(root)) + list(contract_faults(root)) +
+            list(operation_faults(root)))
 
 
 def self_test():
@@ -246,6 +285,8 @@ def self_test():
             "messages/e.cpp": "int no_head_comment;\n",
             "apps/f.cpp": "// f\nvoid f(int x) {\n" + "  x++;\n" * 80 + "}\n",
             "apps/g.cpp": "// g\n// " + "x" * 120 + "\n",
+            OPERATIONS: "// o\n#define TROUPE_KERNEL_OPS(X) \\\n  X(spin)\n",
+            "gpu/host/host_ops.hpp": "// o\nvoid spin(stream& s, const spin_args& a) override;\n",
             "io/h.cpp": "// h\nconstexpr int max_h_bytes = 6;\nconstexpr size_t most_others = 1u << 3;\n",
             LIMITS_TABLE: '// t\nrow r[] = {{"a", "b", 5, "bytes", "c", "io/h.cpp", "max_h_bytes", "no such test"}};\n',
             "apps/h.cpp": "// h\nvoid h() { std::fprintf(stderr, 0); }\n",
@@ -275,6 +316,10 @@ def self_test():
 def main():
     if sys.argv[1:] == ["--self-test"]:
         sys.exit(self_test())
+    if sys.argv[1] == "--operation":  # rules.py --operation norm_forward FOLDER
+        files = list(files_of_operation(Path(sys.argv[3]), sys.argv[2]))
+        print("\n".join(files + [f"{len(files)} files"]))
+        sys.exit(0)
     found = faults(Path(sys.argv[1]))
     print("\n".join(found) if found else "the house is in order")
     sys.exit(1 if found else 0)

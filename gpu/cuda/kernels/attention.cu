@@ -1,5 +1,24 @@
-// Which of attention's kernels take a call.
-#include "gpu/cuda/kernels/attention.hpp"
+// Causal attention with groups of heads and sliding windows, forward and backward (gpu/ops.hpp).
+//
+// Two families of kernels stand behind the two launches:
+//   tensor cores  bf16, head widths that are multiples of 8 up to 128 (best at 64 and 128), every
+//                 pointer aligned to 16 bytes: attention_forward.cu, attention_backward.cu.
+//   plain         everything else, and all of f32: one warp per row, simple and right, for checking
+//                 and for odd models: attention_plain.cu. None takes a head wider than 4096, or
+//                 heads that are not in equal groups.
+//
+// With V = T (T + 1) / 2 visible pairs of query and key (fewer with a window):
+//   forward   4 B H V D FLOPs (two products);
+//   backward  10 B H V D FLOPs as benchmarks count them (five products); 14 are executed, since two
+//             kernels compute the scores again, which is what being deterministic costs here.
+// Bytes: every tensor of the arguments once, as long as the keys and values of the heads that are
+// worked on together fit the L2 cache; at any useful length the FLOPs are the floor.
+//
+// Invariants
+//   ATT-1  Deterministic (DEV-5): no atomics; sums run over keys, queries and the heads of a group
+//     in a fixed order, whatever the timing.
+//   ATT-2  Nothing beyond the tensors is read, and nothing that is not a result is written.
+#include "gpu/cuda/kernels/launch.hpp"
 
 #include <initializer_list>
 
@@ -17,14 +36,14 @@ bool tiled(const attention_shape& a, dtype type, std::initializer_list<const voi
 
 }  // namespace
 
-cudaError_t launch_attention_forward(cudaStream_t s, const attention_forward_args& a) {
+cudaError_t launch_attention_forward(cudaStream_t s, const attention_forward_args& a, void*) {
   attention_shape shape;
   if (!shape_of(a, shape)) return cudaErrorInvalidValue;
   return tiled(shape, a.type, {a.qkv, a.out}) ? tiled_attention_forward(s, shape, a)
                                               : plain_attention_forward(s, shape, a);
 }
 
-size_t attention_backward_scratch_bytes(const attention_backward_args& a) {
+size_t scratch_bytes(const attention_backward_args& a) {
   return static_cast<size_t>(a.batch * a.heads * a.seq) * sizeof(float);
 }
 

@@ -1,6 +1,10 @@
-// Casts and sums: a thread moves 16 bytes at a time where both ends are aligned, single elements
-// otherwise and at the end.
-#include "gpu/cuda/kernels/pointwise.hpp"
+// Operations on each element by itself: casts, sums. A thread moves 16 bytes at a time where both
+// ends are aligned, single elements otherwise and at the end.
+//
+// Floor: bytes of memory read and written once (cast: count * (size_of(from) + size_of(to)); add:
+// 3 * count * size_of(type); round_by_chance: 6 * count); no FLOPs worth counting. Deterministic:
+// every element has one thread.
+#include "gpu/cuda/kernels/launch.hpp"
 
 #include "gpu/cuda/simt.hpp"
 #include "gpu/stochastic_rounding.hpp"
@@ -78,16 +82,15 @@ cudaError_t add(cudaStream_t s, void* y, const void* x, int64_t count) {
 
 }  // namespace
 
-cudaError_t launch_cast(cudaStream_t s, void* destination, dtype to, const void* source, dtype from,
-                        int64_t count) {
-  if (to == from)
-    return cudaMemcpyAsync(destination, source, static_cast<size_t>(count) * size_of(to),
+cudaError_t launch_cast(cudaStream_t s, const cast_args& a, void*) {
+  if (a.to == a.from)
+    return cudaMemcpyAsync(a.destination, a.source, static_cast<size_t>(a.count) * size_of(a.to),
                            cudaMemcpyDeviceToDevice, s);
-  return to == dtype::bf16 ? cast<bf16, float>(s, destination, source, count)
-                           : cast<float, bf16>(s, destination, source, count);
+  return a.to == dtype::bf16 ? cast<bf16, float>(s, a.destination, a.source, a.count)
+                             : cast<float, bf16>(s, a.destination, a.source, a.count);
 }
 
-cudaError_t launch_round_by_chance(cudaStream_t s, const rounding_args& a) {
+cudaError_t launch_round_by_chance(cudaStream_t s, const round_by_chance_args& a, void*) {
   const bool aligned =
       aligned_to(a.destination, wide * sizeof(bf16)) && aligned_to(a.source, wide * sizeof(float));
   return launch(round_by_chance_kernel, {blocks_for(a.count, int64_t{block} * wide)}, block, 0, s,
@@ -95,8 +98,8 @@ cudaError_t launch_round_by_chance(cudaStream_t s, const rounding_args& a) {
                 make_rounding_key(a.seed, a.step), static_cast<uint32_t>(a.first), aligned);
 }
 
-cudaError_t launch_add(cudaStream_t s, void* y, const void* x, dtype type, int64_t count) {
-  return type == dtype::bf16 ? add<bf16>(s, y, x, count) : add<float>(s, y, x, count);
+cudaError_t launch_add(cudaStream_t s, const add_args& a, void*) {
+  return a.type == dtype::bf16 ? add<bf16>(s, a.y, a.x, a.count) : add<float>(s, a.y, a.x, a.count);
 }
 
 }  // namespace troupe::gpu::cuda

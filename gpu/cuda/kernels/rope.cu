@@ -1,5 +1,9 @@
-// Rotary embedding; see rope.hpp.
-#include "gpu/cuda/kernels/rope.hpp"
+// Rotary embedding, in place on the query and key heads of packed rows.
+//
+// A thread turns a piece of a head and its partner half a head away, in two heads of the same
+// token: sine and cosine are read once for both. Every pair has one thread: deterministic.
+// Floor: bytes 2 N (H + K) D size_of(type) + 4 T D; FLOPs 3 N (H + K) D.
+#include "gpu/cuda/kernels/launch.hpp"
 
 #include "gpu/cuda/kernels/pieces.hpp"
 
@@ -57,7 +61,7 @@ cudaError_t rope(cudaStream_t s, const rope_args& a) {
 
 }  // namespace
 
-cudaError_t launch_rope(cudaStream_t s, const rope_args& a) {
+cudaError_t launch_rope(cudaStream_t s, const rope_args& a, void*) {
   const int64_t half = a.head_width / 2;
   const bool by_pieces =
       moves_wide(a.type, half, {a.qkv}) && moves_wide(dtype::f32, half, {a.cosine, a.sine});

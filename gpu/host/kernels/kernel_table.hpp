@@ -2,7 +2,7 @@
 //
 // Why: each kernel file is compiled once per instruction set; what runs is chosen once, at
 // start-up, by asking the processor (select_kernels). A kernel does one thread's share, named by
-// a range of rows or elements; who runs which share is decided in host_ops.cpp.
+// a range of rows or elements; who runs which share is decided in ops_*.cpp.
 //
 // Invariants
 //   KT-1  A kernel allocates nothing and throws nothing.
@@ -41,6 +41,32 @@ struct gemm_args {
   float* a_sums = nullptr;         ///< [M] += sums of A over K, optional; A transposed only
 };
 
+// Operations whose kernel does rows, or elements, [begin, end):
+#define TROUPE_ROW_KERNELS(X) \
+  X(embedding_forward)        \
+  X(norm_forward)             \
+  X(rope)                     \
+  X(activation_forward)       \
+  X(activation_backward)      \
+  X(cast)                     \
+  X(add)
+
+// and the other kernels that every variant has, in the order of the table.
+#define TROUPE_SHARE_KERNELS(X)   \
+  X(gemm_memory)                  \
+  X(gemm)                         \
+  X(embedding_backward_tokens)    \
+  X(embedding_backward_positions) \
+  X(norm_backward)                \
+  X(softmax_row)                  \
+  X(attention_memory)             \
+  X(attention_forward)            \
+  X(attention_backward)           \
+  X(sum_squares)                  \
+  X(adamw)                        \
+  X(lamb_norms)                   \
+  X(lamb_apply)
+
 struct kernel_table {
   const char* name;  ///< "generic", "avx2", "avx512", "avx512_bf16", "amx_bf16"
 
@@ -59,16 +85,13 @@ struct kernel_table {
   void (*head_gradient)(const head_loss_args& a, int64_t begin, int64_t end, void* gradient,
                         int64_t stride, double* losses, void* scratch);
 
+#define TROUPE_KERNEL(op) void (*op)(const op##_args& a, int64_t begin, int64_t end);
+  TROUPE_ROW_KERNELS(TROUPE_KERNEL)
+#undef TROUPE_KERNEL
+
   /// Bytes of working memory gemm needs for this product.
   size_t (*gemm_memory)(const gemm_args& a);
   void (*gemm)(const gemm_args& a, void* scratch);
-
-  // Rows [begin, end) of the operation of that name.
-  void (*embedding_forward)(const embedding_forward_args& a, int64_t begin, int64_t end);
-  void (*norm_forward)(const norm_forward_args& a, int64_t begin, int64_t end);
-  void (*rope)(const rope_args& a, int64_t begin, int64_t end);
-  void (*activation_forward)(const activation_forward_args& a, int64_t begin, int64_t end);
-  void (*activation_backward)(const activation_backward_args& a, int64_t begin, int64_t end);
 
   /// Adds the rows' share of d_token_table to the table rows v with v % members == member.
   void (*embedding_backward_tokens)(const embedding_backward_args& a, int member, int members);
@@ -80,11 +103,6 @@ struct kernel_table {
   /// (overwritten); block[2 * width] is working memory.
   void (*norm_backward)(const norm_backward_args& a, int64_t begin, int64_t end, float* sums,
                         float* block);
-
-  /// y[i] += x[i] and conversions, elements [begin, end).
-  void (*add)(void* y, const void* x, dtype type, int64_t begin, int64_t end);
-  void (*cast)(void* destination, dtype to, const void* source, dtype from, int64_t begin,
-               int64_t end);
 
   /// One row of logits, in place or to `gradient`: scale * (softmax - onehot). Returns lse -
   /// logit of the target. gradient null: loss only. Target < 0: zero gradient, zero loss.
@@ -101,12 +119,13 @@ struct kernel_table {
   /// Sum of squares in double.
   double (*sum_squares)(const float* x, int64_t count);
   /// Elements [begin, end), all with the same decay.
-  void (*adamw)(const optimizer_args& a, int64_t begin, int64_t end, bool decay);
+  void (*adamw)(const optimizer_step_args& a, int64_t begin, int64_t end, bool decay);
   /// First pass of LAMB: m and v; norms[0] = |w|^2, norms[1] = |r|^2 of these elements.
-  void (*lamb_norms)(const optimizer_args& a, int64_t begin, int64_t end, bool decay,
+  void (*lamb_norms)(const optimizer_step_args& a, int64_t begin, int64_t end, bool decay,
                      double* norms);
   /// Second pass: w -= lr * ratio * r, compute copy, zeroed gradient.
-  void (*lamb_apply)(const optimizer_args& a, int64_t begin, int64_t end, bool decay, float ratio);
+  void (*lamb_apply)(const optimizer_step_args& a, int64_t begin, int64_t end, bool decay,
+                     float ratio);
 };
 
 /// The best table this machine can run; TROUPE_ISA in the environment asks for a lesser one by

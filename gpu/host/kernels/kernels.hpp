@@ -1,6 +1,8 @@
 // The functions of one variant; kernel_table.hpp says what each does.
 #pragma once
 
+#include <type_traits>
+
 #include "gpu/host/kernels/kernel_table.hpp"
 #include "gpu/host/kernels/vec.hpp"
 
@@ -22,28 +24,9 @@ void tile_attention_forward(const attention_forward_args& a, int64_t b, int64_t 
 void tile_attention_backward(const attention_backward_args& a, int64_t b, int64_t kv,
                              void* scratch);
 #endif
-size_t gemm_memory(const gemm_args& a);
-void gemm(const gemm_args& a, void* scratch);
-void embedding_forward(const embedding_forward_args& a, int64_t begin, int64_t end);
-void embedding_backward_tokens(const embedding_backward_args& a, int member, int members);
-void embedding_backward_positions(const embedding_backward_args& a, int64_t begin, int64_t end);
-void norm_forward(const norm_forward_args& a, int64_t begin, int64_t end);
-void norm_backward(const norm_backward_args& a, int64_t begin, int64_t end, float* sums,
-                   float* block);
-void rope(const rope_args& a, int64_t begin, int64_t end);
-void activation_forward(const activation_forward_args& a, int64_t begin, int64_t end);
-void activation_backward(const activation_backward_args& a, int64_t begin, int64_t end);
-void add(void* y, const void* x, dtype type, int64_t begin, int64_t end);
-void cast(void* destination, dtype to, const void* source, dtype from, int64_t begin, int64_t end);
-double softmax_row(const float* logits, int64_t vocab, int32_t target, float scale, void* gradient,
-                   dtype type);
-attention_scratch attention_memory(int64_t seq, int64_t head_width);
-void attention_forward(const attention_forward_args& a, int64_t b, int64_t h, void* scratch);
-void attention_backward(const attention_backward_args& a, int64_t b, int64_t kv_head,
-                        void* scratch);
-double sum_squares(const float* x, int64_t count);
-void adamw(const optimizer_args& a, int64_t begin, int64_t end, bool decay);
-void lamb_norms(const optimizer_args& a, int64_t begin, int64_t end, bool decay, double* norms);
-void lamb_apply(const optimizer_args& a, int64_t begin, int64_t end, bool decay, float ratio);
+#define TROUPE_KERNEL(name) std::remove_pointer_t<decltype(kernel_table::name)> name;
+TROUPE_ROW_KERNELS(TROUPE_KERNEL)
+TROUPE_SHARE_KERNELS(TROUPE_KERNEL)
+#undef TROUPE_KERNEL
 
 }  // namespace troupe::gpu::host::TROUPE_VARIANT

@@ -16,7 +16,7 @@ double whole_power(double x, int64_t n) {
 
 /// What every element of a step shares.
 struct moments {
-  explicit moments(const optimizer_args& a)
+  explicit moments(const optimizer_step_args& a)
       : beta1(a.beta1),
         beta2(a.beta2),
         rest1(static_cast<float>(1.0 - static_cast<double>(a.beta1))),
@@ -33,7 +33,7 @@ struct moments {
   TROUPE_INLINE vf direction(vf m, vf v) const { return m * correct1 / (sqrt(v * correct2) + eps); }
 
   /// Updates m and v of n elements at i; returns their direction.
-  TROUPE_INLINE vf update(const optimizer_args& a, int64_t i, int n) const {
+  TROUPE_INLINE vf update(const optimizer_step_args& a, int64_t i, int n) const {
     const vf g = load_some(a.grad + i, n) * scale;
     const vf m = beta1 * load_some(a.m + i, n) + rest1 * g;
     const vf v = beta2 * load_some(a.v + i, n) + rest2 * (g * g);
@@ -57,7 +57,8 @@ struct moments {
 };
 
 /// Writes n new weights at i: master, compute copy, zeroed gradient.
-TROUPE_INLINE void finish(const optimizer_args& a, const moments& step, int64_t i, vf w, int n) {
+TROUPE_INLINE void finish(const optimizer_step_args& a, const moments& step, int64_t i, vf w,
+                          int n) {
   store_some(a.master + i, w, n);
   if (a.weight_type == dtype::bf16) {
     const vf copy = step.by_chance ? step.rounded(w, i) : w;
@@ -98,7 +99,7 @@ double sum_squares(const float* x, int64_t count) {
   return s.total();
 }
 
-void adamw(const optimizer_args& a, int64_t begin, int64_t end, bool decay) {
+void adamw(const optimizer_step_args& a, int64_t begin, int64_t end, bool decay) {
   const moments step(a);
   const double shrink = decay ? static_cast<double>(a.lr) * a.weight_decay : 0.0;
   const auto keep = static_cast<float>(1.0 - shrink);
@@ -109,7 +110,8 @@ void adamw(const optimizer_args& a, int64_t begin, int64_t end, bool decay) {
   });
 }
 
-void lamb_norms(const optimizer_args& a, int64_t begin, int64_t end, bool decay, double* norms) {
+void lamb_norms(const optimizer_step_args& a, int64_t begin, int64_t end, bool decay,
+                double* norms) {
   const moments step(a);
   const float decay_factor = decay ? a.weight_decay : 0.0f;
   square_sum w2, r2;
@@ -124,7 +126,7 @@ void lamb_norms(const optimizer_args& a, int64_t begin, int64_t end, bool decay,
   norms[1] = r2.total();
 }
 
-void lamb_apply(const optimizer_args& a, int64_t begin, int64_t end, bool decay, float ratio) {
+void lamb_apply(const optimizer_step_args& a, int64_t begin, int64_t end, bool decay, float ratio) {
   const moments step(a);
   const float decay_factor = decay ? a.weight_decay : 0.0f;
   const float rate = a.lr * ratio;

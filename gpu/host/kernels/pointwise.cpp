@@ -195,28 +195,28 @@ void activation_backward(const activation_backward_args& a, int64_t begin, int64
   activate_back<float>(a, begin, end);
 }
 
-void add(void* y, const void* x, dtype type, int64_t begin, int64_t end) {
+void add(const add_args& a, int64_t begin, int64_t end) {
   const auto plus = [](vf u, vf v) { return u + v; };
-  if (type == dtype::bf16) return map_two<bf16_bits>(y, x, y, begin, end, plus);
-  map_two<float>(y, x, y, begin, end, plus);
+  if (a.type == dtype::bf16) return map_two<bf16_bits>(a.y, a.x, a.y, begin, end, plus);
+  map_two<float>(a.y, a.x, a.y, begin, end, plus);
 }
 
-void cast(void* destination, dtype to, const void* source, dtype from, int64_t begin, int64_t end) {
-  if (to == from) {
-    const auto size = static_cast<int64_t>(size_of(to));
-    __builtin_memcpy(static_cast<char*>(destination) + begin * size,
-                     static_cast<const char*>(source) + begin * size,
+void cast(const cast_args& a, int64_t begin, int64_t end) {
+  if (a.to == a.from) {
+    const auto size = static_cast<int64_t>(size_of(a.to));
+    __builtin_memcpy(static_cast<char*>(a.destination) + begin * size,
+                     static_cast<const char*>(a.source) + begin * size,
                      static_cast<size_t>((end - begin) * size));
     return;
   }
   for_vectors(end - begin, [&](int64_t i, int n) {
     const int64_t at = begin + i;
-    if (to == dtype::bf16) {
-      store_some(static_cast<bf16_bits*>(destination) + at,
-                 load_some(static_cast<const float*>(source) + at, n), n);
+    if (a.to == dtype::bf16) {
+      store_some(static_cast<bf16_bits*>(a.destination) + at,
+                 load_some(static_cast<const float*>(a.source) + at, n), n);
     } else {
-      store_some(static_cast<float*>(destination) + at,
-                 load_some(static_cast<const bf16_bits*>(source) + at, n), n);
+      store_some(static_cast<float*>(a.destination) + at,
+                 load_some(static_cast<const bf16_bits*>(a.source) + at, n), n);
     }
   });
 }

@@ -7,6 +7,7 @@
 namespace troupe::gpu::host::TROUPE_VARIANT {
 
 extern const kernel_table table;
+// clang-format off
 const kernel_table table = {
     .name = TROUPE_TEXT(TROUPE_VARIANT),
 #if defined(__AVX512F__)
@@ -37,26 +38,10 @@ const kernel_table table = {
     .head_memory = nullptr,
     .head_gradient = nullptr,
 #endif
-    .gemm_memory = gemm_memory,
-    .gemm = gemm,
-    .embedding_forward = embedding_forward,
-    .norm_forward = norm_forward,
-    .rope = rope,
-    .activation_forward = activation_forward,
-    .activation_backward = activation_backward,
-    .embedding_backward_tokens = embedding_backward_tokens,
-    .embedding_backward_positions = embedding_backward_positions,
-    .norm_backward = norm_backward,
-    .add = add,
-    .cast = cast,
-    .softmax_row = softmax_row,
-    .attention_memory = attention_memory,
-    .attention_forward = attention_forward,
-    .attention_backward = attention_backward,
-    .sum_squares = sum_squares,
-    .adamw = adamw,
-    .lamb_norms = lamb_norms,
-    .lamb_apply = lamb_apply,
+#define TROUPE_KERNEL(name) .name = name,
+    TROUPE_ROW_KERNELS(TROUPE_KERNEL) TROUPE_SHARE_KERNELS(TROUPE_KERNEL)
+#undef TROUPE_KERNEL
 };
+// clang-format on
 
 }  // namespace troupe::gpu::host::TROUPE_VARIANT
