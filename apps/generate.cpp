@@ -55,8 +55,7 @@ result<std::string> sample(const sample_options& options,
   const error cancelled{errc::cancelled, "interrupted"};
   auto wanted = [&] { return !options.wanted || options.wanted(); };
   if (!wanted()) return cancelled;
-  TROUPE_TRY(config, gpu::read_folder_config(options.checkpoint));
-  TROUPE_TRY(model, gpu::to_model_config(config));
+  TROUPE_TRY(model, gpu::read_folder_model(options.checkpoint));
   auto device = gpu::make_host_device(options.threads);
   auto shape = gpu::whole_model(model, 1, model.max_positions, gpu::dtype::f32);
   TROUPE_TRY(store, gpu::parameter_store::make(*device, gpu::stage_chunks(model, shape),

@@ -23,6 +23,7 @@
 #include <cstdint>
 
 #include "gpu/device.hpp"
+#include "io/base/model_config.hpp"
 
 namespace troupe::gpu {
 
@@ -84,8 +85,6 @@ struct embedding_backward_args {
   float* d_token_table;
   float* d_position_table = nullptr;
 };
-
-enum class norm_kind : uint8_t { layer, rms };
 
 /// s = x (+ residual); y = norm(s) * weight (+ bias). Layer norm: (s - mean) / sqrt(var + eps),
 /// biased variance. RMS norm: s / sqrt(mean(s^2) + eps). sum_out receives s where residual is given
@@ -155,12 +154,6 @@ struct attention_backward_args {
   const float* lse;
   const void* dout;
   void* dqkv;  ///< [N,(H+2K)*D], overwritten
-};
-
-enum class activation_kind : uint8_t {
-  gelu_tanh,  ///< y[N,F] = gelu(x[N,F]), tanh form (GPT-2 "gelu_new")
-  gelu_erf,   ///< exact gelu
-  swiglu,     ///< y[N,F] = silu(x[:, :F]) * x[:, F:], x[N,2F] = gate then up
 };
 
 struct activation_forward_args {

@@ -54,8 +54,8 @@ status add_tokenizer(std::vector<cp::small_file>& files, const std::string& sour
 
 result<std::vector<cp::small_file>> small_files(const archive_options& o,
                                                 const std::string& state) {
-  auto config = gpu::to_hf_config(o.plan.model);
-  config.torch_dtype = "float32";  // what is stored, whatever was computed in
+  const io::hf_model_config config{
+      .model = o.plan.model, .torch_dtype = "float32"};  // as stored, whatever was computed in
   std::vector<cp::small_file> out{{"config.json", io::format_hf_config(config)},
                                   {std::string(state_file), state}};
   TROUPE_CHECK(add_tokenizer(out, o.plan.job.data.tokenizer));

@@ -64,7 +64,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   const int ranks = o.nodes * o.workers;
   job.parallel.pipeline = o.pipeline;
   job.parallel.data = ranks / std::max(1, o.pipeline);
-  job.model.family = config::model_family::llama;
+  job.model.family = model_family::llama;
   job.model.layers = o.pipeline;
   job.model.heads = 1;
   job.model.hidden = 8;

@@ -18,10 +18,10 @@
 
 #include "actors/base/defaults.hpp"
 #include "actors/train/step_parts.hpp"
-#include "gpu/model/model_config.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "io/base/model_config.hpp"
 #include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
 
@@ -30,7 +30,7 @@ namespace troupe::train {
 /// Everything a rank is made from.
 struct engine_options {
   grid_rank at;
-  gpu::model_config model;
+  model_config model;
   gpu::stage_shape shape;
   gpu::optimizer_settings optimizer;
   int64_t batch = 1;  ///< sequences of a step over all replicas

@@ -156,7 +156,7 @@ void job_policy::next_phase(const job_event& event) {
       say(fmt::format(
           "model: {} with {} layers, {:.2f} M parameters; {} data x {} pipeline ranks, {:.0f} MiB "
           "on the largest",
-          gpu::to_string(plan_.model.family), plan_.model.layers,
+          to_string(plan_.model.family), plan_.model.layers,
           static_cast<double>(plan_.model.parameters()) / 1e6, job.parallel.data,
           job.parallel.pipeline, static_cast<double>(done.most_bytes) / (1 << 20)));
       return begin_phase(start_phase::attach_loaders);

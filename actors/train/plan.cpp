@@ -16,60 +16,8 @@ namespace troupe::train {
 
 namespace {
 
-gpu::block_form block_of(config::block_form form, gpu::block_form inherited) {
-  switch (form) {
-    case config::block_form::automatic:
-      return inherited;
-    case config::block_form::none:
-      return gpu::block_form::sequential;
-    case config::block_form::shared_norm:
-      return gpu::block_form::shared_norm;
-    case config::block_form::two_norms:
-      return gpu::block_form::two_norms;
-  }
-  return inherited;
-}
-
-/// What the families are when nothing says otherwise.
-gpu::model_config family_defaults(gpu::model_family family) {
-  gpu::model_config m;
-  m.family = family;
-  if (family == gpu::model_family::llama) {
-    m.tied = false;
-    m.activation = gpu::activation_kind::swiglu;
-    m.attention_bias = false;
-    m.mlp_bias = false;
-  }
-  return m;
-}
-
-/// The keys of [model] over `m`; zero and "auto" leave it alone.
-void apply(const config::model_section& section, int64_t seq_len, gpu::model_config& m) {
-  auto set = [](int64_t& to, int64_t value) {
-    if (value > 0) to = value;
-  };
-  set(m.layers, section.layers);
-  set(m.hidden, section.hidden);
-  set(m.heads, section.heads);
-  set(m.kv_heads, section.kv_heads);
-  set(m.ffn, section.ffn);
-  set(m.vocab, section.vocab);
-  set(m.max_positions, section.max_seq_len);
-  if (section.norm_eps > 0) m.norm_eps = section.norm_eps;
-  if (section.rope_theta > 0) m.rope_theta = section.rope_theta;
-  if (section.tied != config::tristate::automatic) m.tied = section.tied == config::tristate::yes;
-  m.block = block_of(section.parallel_block, m.block);
-  if (section.sliding_window >= 0) m.sliding_window = section.sliding_window;
-  m.init_std = section.init_std;
-  if (m.kv_heads == 0) m.kv_heads = m.heads;
-  if (m.head_width == 0 && m.heads > 0) m.head_width = m.hidden / m.heads;
-  if (m.max_positions == 0) m.max_positions = seq_len;
-  if (m.ffn == 0)
-    m.ffn = m.family == gpu::model_family::gpt2 ? 4 * m.hidden : (m.hidden * 8 / 3 + 63) / 64 * 64;
-}
-
 /// Activations whose bytes 64 bits cannot count are refused before they are counted.
-status check_activations(const config::job& job, const gpu::model_config& m) {
+status check_activations(const config::job& job, const model_config& m) {
   constexpr double limit = 1e17;
   const auto real = [](int64_t n) { return static_cast<double>(n); };
   const double kept = real(job.train.micro_batch) * real(job.train.seq_len) *
@@ -88,21 +36,18 @@ status check_activations(const config::job& job, const gpu::model_config& m) {
 
 }  // namespace
 
-result<gpu::model_config> model_of(const config::job& job) {
-  const bool llama = job.model.family == config::model_family::llama;
-  auto model = family_defaults(llama ? gpu::model_family::llama : gpu::model_family::gpt2);
+result<model_config> model_of(const config::job& job) {
+  auto base = model_config::of(job.model.family.value_or(model_family::gpt2));
   if (!job.model.path.empty()) {
-    TROUPE_TRY(read, gpu::read_folder_config(job.model.path));
-    TROUPE_TRY(from_folder, gpu::to_model_config(read));
-    if (job.model.family != config::model_family::automatic && from_folder.family != model.family)
-      return error{
-          errc::bad_config,
-          fmt::format("model.family is {} but {} holds a {} model", gpu::to_string(model.family),
-                      job.model.path, gpu::to_string(from_folder.family)),
-          "leave model.family out when model.path is given"};
-    model = from_folder;
+    TROUPE_TRY(from_folder, gpu::read_folder_model(job.model.path));
+    if (job.model.family.value_or(from_folder.family) != from_folder.family)
+      return error{errc::bad_config,
+                   fmt::format("model.family is {} but {} holds a {} model", to_string(base.family),
+                               job.model.path, to_string(from_folder.family)),
+                   "leave model.family out when model.path is given"};
+    base = from_folder;
   }
-  apply(job.model, job.train.seq_len, model);
+  const auto model = job.model.over(base, job.train.seq_len);
   TROUPE_CHECK(model.check());
   if (job.train.seq_len > model.max_positions)
     return error{errc::bad_config,
@@ -154,8 +99,8 @@ result<job_plan> make_plan(const config::job& job) {
   return plan;
 }
 
-engine_options options_of(const config::job& job, const gpu::model_config& model,
-                          const grid_rank& at, layer_range layers, int threads) {
+engine_options options_of(const config::job& job, const model_config& model, const grid_rank& at,
+                          layer_range layers, int threads) {
   engine_options o;
   o.at = at;
   o.model = model;

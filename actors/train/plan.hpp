@@ -7,8 +7,8 @@
 
 #include "actors/train/engine.hpp"
 #include "actors/train/placement_policy.hpp"
-#include "gpu/model/model_config.hpp"
 #include "gpu/optim/lr_schedule_policy.hpp"
+#include "io/base/model_config.hpp"
 #include "io/config/job.hpp"
 #include "io/tokenizer/tokenizer.hpp"
 
@@ -16,12 +16,12 @@ namespace troupe::train {
 
 /// The model a job describes: model.path's config.json where given, the job's own keys over it.
 /// bad_config for numbers that do not fit together or contradict the folder.
-result<gpu::model_config> model_of(const config::job& job);
+result<model_config> model_of(const config::job& job);
 
 /// The plan of a whole job.
 struct job_plan {
   config::job job;  ///< settled: the model's shape and vocabulary are filled in
-  gpu::model_config model;
+  model_config model;
   std::vector<rank_place> ranks;
   int64_t micro_batches = 1;  ///< per step and data rank
 };
@@ -31,8 +31,8 @@ struct job_plan {
 result<job_plan> make_plan(const config::job& job);
 
 /// The options of one rank's engine, all but its epoch.
-engine_options options_of(const config::job& job, const gpu::model_config& model,
-                          const grid_rank& at, layer_range layers, int threads);
+engine_options options_of(const config::job& job, const model_config& model, const grid_rank& at,
+                          layer_range layers, int threads);
 
 /// Bytes of a slot of this job's checkpoints: the same on all ranks.
 uint32_t slot_bytes_of(const config::job& job);

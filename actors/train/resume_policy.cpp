@@ -57,8 +57,8 @@ std::optional<error> senseless(std::string_view key, const config::job& was,
     if (is_open(before) || is_open(after)) return {};
     return refused("the checkpoint's tensors are of another model");
   }
-  if (key == "model.max_seq_len" && was.model.family == config::model_family::gpt2 &&
-      !is_open(before) && !is_open(after))
+  if (key == "model.max_seq_len" && was.model.family == model_family::gpt2 && !is_open(before) &&
+      !is_open(after))
     return refused("gpt2 has a vector for each position, and the checkpoint has so many");
   if (key == "train.optimizer")
     return refused("the moments in the checkpoint are the other optimizer's");

@@ -55,12 +55,9 @@ void each_tensor(gpu::parameter_store& store, int chunk, Work&& work) {
 
 }  // namespace
 
-gpu::model_config state_shape(uint64_t bytes) {
+model_config state_shape(uint64_t bytes) {
   const double parameters = static_cast<double>(bytes) / bytes_per_parameter;
-  gpu::model_config m;
-  m.family = gpu::model_family::llama;
-  m.activation = gpu::activation_kind::swiglu;
-  m.attention_bias = m.mlp_bias = m.tied = false;
+  auto m = model_config::of(model_family::llama);
   m.max_positions = 2048;
   for (int64_t hidden : {1024, 512, 256, 128, 64}) {
     m.hidden = hidden;
@@ -80,7 +77,7 @@ gpu::model_config state_shape(uint64_t bytes) {
   return m;
 }
 
-result<std::unique_ptr<synthetic_trainer>> synthetic_trainer::make(const gpu::model_config& model,
+result<std::unique_ptr<synthetic_trainer>> synthetic_trainer::make(const model_config& model,
                                                                    const std::atomic<bool>& stop) {
   std::unique_ptr<synthetic_trainer> t(new synthetic_trainer(stop));
   t->device_ = gpu::make_host_device(1);

@@ -13,20 +13,20 @@
 #include <span>
 #include <vector>
 
-#include "gpu/model/model_config.hpp"
 #include "gpu/store/store.hpp"
+#include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps::ckpt_bench {
 
 /// A Llama of about `bytes` of saved state (12 a parameter): as many layers as fit, the rest in
 /// the vocabulary.
-gpu::model_config state_shape(uint64_t bytes);
+model_config state_shape(uint64_t bytes);
 
 class synthetic_trainer {
  public:
   /// The state at step 0. `stop` ends pauses early. Errors: no_memory.
-  static result<std::unique_ptr<synthetic_trainer>> make(const gpu::model_config& model,
+  static result<std::unique_ptr<synthetic_trainer>> make(const model_config& model,
                                                          const std::atomic<bool>& stop);
 
   gpu::parameter_store& store() noexcept { return *store_; }

@@ -16,37 +16,30 @@ namespace troupe::apps {
 
 namespace {
 
-gpu::model_config gpt2(int64_t layers, int64_t heads, int64_t hidden, int64_t vocab,
-                       int64_t positions) {
-  gpu::model_config m;
+model_config sized(model_family family, int64_t layers, int64_t heads, int64_t kv_heads,
+                   int64_t hidden, int64_t ffn, int64_t vocab, int64_t positions) {
+  auto m = model_config::of(family);
   m.layers = layers;
-  m.heads = m.kv_heads = heads;
+  m.heads = heads;
+  m.kv_heads = kv_heads;
   m.hidden = hidden;
   m.head_width = hidden / heads;
-  m.ffn = 4 * hidden;
+  m.ffn = ffn;
   m.vocab = vocab;
   m.max_positions = positions;
   return m;
 }
 
-gpu::model_config llama(gpu::model_config m, int64_t kv_heads, int64_t ffn) {
-  m.family = gpu::model_family::llama;
-  m.kv_heads = kv_heads;
-  m.ffn = ffn;
-  m.activation = gpu::activation_kind::swiglu;
-  m.attention_bias = m.mlp_bias = m.tied = false;
-  return m;
-}
-
 train_shape usual_shape(const std::string& name) {
-  if (name == "micro") return {gpt2(1, 2, 32, 128, 64), 1, 32};
-  if (name == "tiny") return {gpt2(4, 4, 256, 4096, 1024), 8, 256};
-  if (name == "llama-tiny") return {llama(gpt2(4, 8, 256, 4096, 1024), 4, 704), 8, 256};
-  if (name == "gpt2-124m") return {gpt2(12, 12, 768, 50257, 1024), 1, 1024};
-  if (name == "gpt2-1.5b") return {gpt2(48, 25, 1600, 50257, 1024), 1, 1024};
-  if (name == "llama-1b") return {llama(gpt2(16, 32, 2048, 128256, 2048), 8, 8192), 1, 2048};
-  if (name == "llama-8b") return {llama(gpt2(8, 32, 4096, 128256, 2048), 8, 14336), 1, 2048, 32};
-  return {llama(gpt2(12, 12, 768, 32000, 1024), 4, 2048), 1, 1024};
+  constexpr auto gpt2 = model_family::gpt2, llama = model_family::llama;
+  if (name == "micro") return {sized(gpt2, 1, 2, 2, 32, 128, 128, 64), 1, 32};
+  if (name == "tiny") return {sized(gpt2, 4, 4, 4, 256, 1024, 4096, 1024), 8, 256};
+  if (name == "llama-tiny") return {sized(llama, 4, 8, 4, 256, 704, 4096, 1024), 8, 256};
+  if (name == "gpt2-124m") return {sized(gpt2, 12, 12, 12, 768, 3072, 50257, 1024), 1, 1024};
+  if (name == "gpt2-1.5b") return {sized(gpt2, 48, 25, 25, 1600, 6400, 50257, 1024), 1, 1024};
+  if (name == "llama-1b") return {sized(llama, 16, 32, 8, 2048, 8192, 128256, 2048), 1, 2048};
+  if (name == "llama-8b") return {sized(llama, 8, 32, 8, 4096, 14336, 128256, 2048), 1, 2048, 32};
+  return {sized(llama, 12, 12, 4, 768, 2048, 32000, 1024), 1, 1024};
 }
 
 /// Token ids that are spread evenly, the same in every run.

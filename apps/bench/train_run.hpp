@@ -13,9 +13,9 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "apps/ceiling.hpp"
-#include "gpu/model/model_config.hpp"
 #include "gpu/profiled_device.hpp"
 #include "gpu/stopwatch.hpp"
+#include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps {
@@ -37,7 +37,7 @@ struct train_plan {
 
 /// A model with the batch it is measured at.
 struct train_shape {
-  gpu::model_config model;
+  model_config model;
   int64_t batch;
   int64_t seq;
   int64_t layers_of_model = 0;  ///< where fewer are trained than the model has that it is named for

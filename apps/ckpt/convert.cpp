@@ -38,8 +38,7 @@ constexpr size_t max_small_bytes = 64 << 20;
 class folder_weights {
  public:
   static result<folder_weights> open(const fs::path& folder) {
-    TROUPE_TRY(config, gpu::read_folder_config(folder));
-    TROUPE_TRY(model, gpu::to_model_config(config));
+    TROUPE_TRY(model, gpu::read_folder_model(folder));
     TROUPE_TRY(tensors, io::tensor_store::open(folder));
     return folder_weights(model, std::move(tensors));
   }
@@ -56,7 +55,7 @@ class folder_weights {
   }
 
  private:
-  folder_weights(const gpu::model_config& model, io::tensor_store tensors)
+  folder_weights(const model_config& model, io::tensor_store tensors)
       : model_(model), tensors_(std::move(tensors)), device_(gpu::make_host_device(1)) {
     for (auto& chunk : gpu::stage_chunks(model, gpu::whole_model(model, 1, 1, gpu::dtype::f32)))
       if (!chunk.tied_copy) chunks_.push_back(std::move(chunk));
@@ -72,7 +71,7 @@ class folder_weights {
     return {};
   }
 
-  gpu::model_config model_;
+  model_config model_;
   io::tensor_store tensors_;
   std::unique_ptr<gpu::device> device_;
   std::vector<gpu::chunk_info> chunks_;

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "gpu/model/model_config.hpp"
 #include "gpu/ops.hpp"
+#include "io/base/model_config.hpp"
 
 namespace troupe::gpu {
 

@@ -17,10 +17,10 @@
 
 #include "gpu/device.hpp"
 #include "gpu/model/layer.hpp"
-#include "gpu/model/model_config.hpp"
 #include "gpu/model/sampler.hpp"
 #include "gpu/model/stage_weights.hpp"
 #include "gpu/store/store.hpp"
+#include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu {

@@ -12,6 +12,7 @@
 
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/model/tensor_names.hpp"
+#include "io/formats/hf_config.hpp"
 
 namespace troupe::gpu {
 
@@ -92,111 +93,19 @@ status place(const tensor_info& tensor, const io::tensor_view& view, float* out)
 
 }  // namespace
 
-result<model_config> to_model_config(const io::hf_model_config& config) {
-  model_config out;
-  const bool llama = config.family == io::hf_family::llama;
-  out.family = llama ? model_family::llama : model_family::gpt2;
-  out.layers = config.layers;
-  out.hidden = config.hidden;
-  out.heads = config.heads;
-  out.kv_heads = config.kv_heads;
-  out.head_width = config.head_dim;
-  out.ffn = config.ffn;
-  out.vocab = config.vocab;
-  out.max_positions = config.max_positions;
-  out.norm_eps = config.norm_eps;
-  out.rope_theta = config.rope_theta;
-  if (config.rope_llama3)
-    out.rope = {config.rope_llama3->factor, config.rope_llama3->low_freq_factor,
-                config.rope_llama3->high_freq_factor, config.rope_llama3->original_max_positions};
-  out.tied = config.tied;
-  switch (config.activation) {
-    case io::hf_activation::gelu_new:
-      out.activation = activation_kind::gelu_tanh;
-      break;
-    case io::hf_activation::gelu:
-      out.activation = activation_kind::gelu_erf;
-      break;
-    case io::hf_activation::silu:
-      out.activation = activation_kind::swiglu;
-      break;
-  }
-  out.attention_bias = config.attention_bias;
-  out.mlp_bias = config.mlp_bias;
-  out.sliding_window = config.sliding_window;
-  switch (config.parallel_block) {
-    case io::hf_parallel_block::none:
-      out.block = block_form::sequential;
-      break;
-    case io::hf_parallel_block::shared_norm:
-      out.block = block_form::shared_norm;
-      break;
-    case io::hf_parallel_block::two_norms:
-      out.block = block_form::two_norms;
-      break;
-  }
-  TROUPE_CHECK(out.check());
-  return out;
-}
-
-io::hf_model_config to_hf_config(const model_config& model) {
-  io::hf_model_config out;
-  out.family = model.family == model_family::llama ? io::hf_family::llama : io::hf_family::gpt2;
-  out.layers = model.layers;
-  out.heads = model.heads;
-  out.kv_heads = model.kv_heads;
-  out.head_dim = model.head_width;
-  out.hidden = model.hidden;
-  out.ffn = model.ffn;
-  out.vocab = model.vocab;
-  out.max_positions = model.max_positions;
-  out.norm_eps = model.norm_eps;
-  out.rope_theta = model.rope_theta;
-  if (model.rope.factor != 1)
-    out.rope_llama3 =
-        io::hf_llama3_rope{model.rope.factor, model.rope.low_freq_factor,
-                           model.rope.high_freq_factor, model.rope.original_max_positions};
-  out.tied = model.tied;
-  switch (model.activation) {
-    case activation_kind::gelu_tanh:
-      out.activation = io::hf_activation::gelu_new;
-      break;
-    case activation_kind::gelu_erf:
-      out.activation = io::hf_activation::gelu;
-      break;
-    case activation_kind::swiglu:
-      out.activation = io::hf_activation::silu;
-      break;
-  }
-  out.attention_bias = model.attention_bias;
-  out.mlp_bias = model.mlp_bias;
-  out.sliding_window = model.sliding_window;
-  switch (model.block) {
-    case block_form::sequential:
-      out.parallel_block = io::hf_parallel_block::none;
-      break;
-    case block_form::shared_norm:
-      out.parallel_block = io::hf_parallel_block::shared_norm;
-      break;
-    case block_form::two_norms:
-      out.parallel_block = io::hf_parallel_block::two_norms;
-      break;
-  }
-  return out;
-}
-
-result<io::hf_model_config> read_folder_config(const std::filesystem::path& folder) {
+result<model_config> read_folder_model(const std::filesystem::path& folder) {
   TROUPE_TRY(config, io::read_hf_config(folder));
-  if (config.parallel_block == io::hf_parallel_block::none) return config;
-  TROUPE_TRY(file, io::tensor_store::open(folder));
-  const auto family =
-      config.family == io::hf_family::llama ? model_family::llama : model_family::gpt2;
-  const std::string norm = tensor_name(family, 0, layer_role::norm2_weight);
-  const bool second = std::any_of(file.tensors().begin(), file.tensors().end(), [&](auto& entry) {
-    return full_name(family, entry.first) == norm;
-  });
-  TROUPE_CHECK(io::resolve_parallel_block(config, second));
-  return config;
+  model_config& model = config.model;
+  if (model.block != block_form::sequential) {
+    TROUPE_TRY(file, io::tensor_store::open(folder));
+    const std::string norm = tensor_name(model.family, 0, layer_role::norm2_weight);
+    const bool second = std::any_of(file.tensors().begin(), file.tensors().end(), [&](auto& entry) {
+      return full_name(model.family, entry.first) == norm;
+    });
+    TROUPE_CHECK(io::resolve_parallel_block(model, second));
+  }
+  TROUPE_CHECK(model.check());
+  return model;
 }
 
 status load_weights(parameter_store& store, const model_config& model,

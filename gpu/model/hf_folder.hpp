@@ -14,23 +14,16 @@
 #include <string>
 #include <vector>
 
-#include "gpu/model/model_config.hpp"
 #include "gpu/store/store.hpp"
+#include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
-#include "io/formats/hf_config.hpp"
 #include "io/formats/safetensors.hpp"
 
 namespace troupe::gpu {
 
-/// The model a config.json describes. Fails with bad_config for what we cannot compute.
-result<model_config> to_model_config(const io::hf_model_config& config);
-
-/// The config.json of a model; special tokens and torch_dtype are the caller's.
-io::hf_model_config to_hf_config(const model_config& model);
-
-/// Reads a folder's config.json and looks into its weights for what only they tell (whether a
-/// parallel block shares its norm).
-result<io::hf_model_config> read_folder_config(const std::filesystem::path& folder);
+/// The model of a folder: its config.json, and what only its weights tell (whether a parallel block
+/// shares its norm). Fails with bad_config for what we cannot compute.
+result<model_config> read_folder_model(const std::filesystem::path& folder);
 
 /// Loads the stage's tensors into master and weight from an open folder (HF-1). Names may come
 /// without "transformer." or "model."; F64, F32, F16 and BF16 are converted. Blocks.

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "gpu/model/model_config.hpp"
 #include "gpu/store/store.hpp"
+#include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu {

@@ -9,8 +9,8 @@
 #include <functional>
 
 #include "gpu/device.hpp"
-#include "gpu/model/model_config.hpp"
 #include "gpu/ops.hpp"
+#include "io/base/model_config.hpp"
 
 namespace troupe::gpu {
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "gpu/device.hpp"
-#include "gpu/model/model_config.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu {

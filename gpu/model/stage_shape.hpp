@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gpu/device.hpp"
-#include "gpu/model/model_config.hpp"
 #include "gpu/store/store.hpp"
+#include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu {

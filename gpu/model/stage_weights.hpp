@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "gpu/model/layer.hpp"
-#include "gpu/model/model_config.hpp"
 #include "gpu/store/store.hpp"
+#include "io/base/model_config.hpp"
 
 namespace troupe::gpu {
 

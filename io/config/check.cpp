@@ -4,12 +4,42 @@
 #include <cctype>
 #include <filesystem>
 #include <set>
+#include <type_traits>
 
 #include <fmt/format.h>
 
 #include "io/base/text.hpp"
 #include "io/config/builder.hpp"
 #include "io/folder/plain.hpp"
+
+namespace troupe::config {
+
+model_config model_section::over(model_config m, int64_t seq_len) const {
+  const auto set = [](auto& to, auto said) {
+    if (said > 0) to = said;
+  };
+  set(m.layers, layers);
+  set(m.hidden, hidden);
+  set(m.heads, heads);
+  set(m.kv_heads, kv_heads);
+  set(m.ffn, ffn);
+  set(m.vocab, vocab);
+  set(m.max_positions, max_seq_len);
+  set(m.norm_eps, norm_eps);
+  set(m.rope_theta, rope_theta);
+  m.tied = tied.value_or(m.tied);
+  m.block = parallel_block.value_or(m.block);
+  if (sliding_window >= 0) m.sliding_window = sliding_window;
+  m.init_std = init_std;
+  if (m.kv_heads == 0) m.kv_heads = m.heads;
+  if (m.head_width == 0 && m.heads > 0) m.head_width = m.hidden / m.heads;
+  if (m.max_positions == 0) m.max_positions = seq_len;
+  if (m.ffn == 0)
+    m.ffn = m.family == model_family::gpt2 ? 4 * m.hidden : (m.hidden * 8 / 3 + 63) / 64 * 64;
+  return m;
+}
+
+}  // namespace troupe::config
 
 namespace troupe::config::detail {
 
@@ -26,7 +56,8 @@ constexpr auto name_rule = "expected letters, digits, '.', '_', '-', not startin
 
 /// Fills a zero, and says that it was derived.
 template <class T>
-void fill(builder& b, std::string_view key, T& member, T open, T with) {
+void fill(builder& b, std::string_view key, T& member, std::type_identity_t<T> open,
+          std::type_identity_t<T> with) {
   if (member != open) return;
   member = with;
   b.derived(key);
@@ -58,16 +89,17 @@ void derive_model(builder& b) {
   fill(b, "model.init", m.init, weight_init::automatic,
        m.path.empty() ? weight_init::random : weight_init::pretrained);
   if (!m.path.empty()) return;  // the folder's config.json comes first; settle() is called after it
-  fill(b, "model.family", m.family, model_family::automatic, model_family::gpt2);
-  bool llama = m.family == model_family::llama;
-  fill(b, "model.kv_heads", m.kv_heads, int64_t{0}, m.heads);
-  fill(b, "model.ffn", m.ffn, int64_t{0}, llama ? (m.hidden * 8 / 3 + 63) / 64 * 64 : m.hidden * 4);
-  fill(b, "model.max_seq_len", m.max_seq_len, int64_t{0}, j.train.seq_len);
-  fill(b, "model.norm_eps", m.norm_eps, 0.0, 1e-5);
-  fill(b, "model.rope_theta", m.rope_theta, 0.0, 1e4);
-  fill(b, "model.tied", m.tied, tristate::automatic, llama ? tristate::no : tristate::yes);
-  fill(b, "model.parallel_block", m.parallel_block, block_form::automatic, block_form::none);
-  fill(b, "model.sliding_window", m.sliding_window, int64_t{-1}, int64_t{0});
+  const auto model =
+      m.over(model_config::of(m.family.value_or(model_family::gpt2)), j.train.seq_len);
+  fill(b, "model.family", m.family, {}, model.family);
+  fill(b, "model.kv_heads", m.kv_heads, 0, model.kv_heads);
+  fill(b, "model.ffn", m.ffn, 0, model.ffn);
+  fill(b, "model.max_seq_len", m.max_seq_len, 0, model.max_positions);
+  fill(b, "model.norm_eps", m.norm_eps, 0, model.norm_eps);
+  fill(b, "model.rope_theta", m.rope_theta, 0, model.rope_theta);
+  fill(b, "model.tied", m.tied, {}, model.tied);
+  fill(b, "model.parallel_block", m.parallel_block, {}, model.block);
+  fill(b, "model.sliding_window", m.sliding_window, -1, model.sliding_window);
 }
 
 void derive_work(builder& b) {

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/model_config.hpp"
 #include "io/base/rank_grid.hpp"
 
 namespace troupe::config {
@@ -32,16 +33,8 @@ namespace troupe::config {
 enum class launch_mode : uint8_t { local, ssh, external };
 /// What the workers compute on. `automatic` = GPUs when every node has one for each of its workers.
 enum class device_kind : uint8_t { automatic, host, cuda };
-/// The architecture. `automatic` = what model.path's config.json says (gpt2 when there is no path).
-enum class model_family : uint8_t { automatic, gpt2, llama };
 /// Where the first weights come from. `automatic` = pretrained when model.path is set, else random.
 enum class weight_init : uint8_t { automatic, random, pretrained };
-/// Form of the transformer block: sequential (none); y = x + Attn(LN(x)) + MLP(LN(x)) with one
-/// shared norm; or the same with two norms. `automatic` = what model.path's config.json says (none
-/// when there is no path).
-enum class block_form : uint8_t { automatic, none, shared_norm, two_norms };
-/// A yes/no whose default depends on other keys.
-enum class tristate : uint8_t { automatic, no, yes };
 /// Number format of the computation; master weights and optimizer state are float32 in both.
 enum class compute_dtype : uint8_t { f32, bf16 };
 /// What data.path holds. `automatic` = by magic number and file name.
@@ -111,10 +104,27 @@ struct cluster_section {
   bool operator==(const cluster_section&) const = default;
 };
 
-/// [model]: B batch, T sequence, L layers, H heads, C hidden, V vocab. Zero and "auto" mean: as
-/// model.path's config.json says, or the family's default when there is no path.
+/// A choice that may be left open: "auto".
+template <class T>
+class or_auto {
+ public:
+  constexpr or_auto() = default;
+  constexpr or_auto(T value) : word_(static_cast<uint8_t>(1 + static_cast<uint8_t>(value))) {}
+  /// What was chosen, or else `standard`.
+  constexpr T value_or(T standard) const {
+    return word_ == 0 ? standard : static_cast<T>(word_ - 1);
+  }
+  bool operator==(const or_auto&) const = default;
+
+ private:
+  uint8_t word_ = 0;  // of the words of the property table, which writes it: "auto" is the first
+};
+
+/// [model]: what is said of a model, over what model.path's config.json says, or over the family's
+/// defaults when there is no path. Not a model_config itself: zero and "auto" leave a number to
+/// those, and a job says so for as long as it lives.
 struct model_section {
-  model_family family = model_family::automatic;
+  or_auto<model_family> family;
   std::string path;  ///< Hugging Face folder; empty = the keys below give the shape
   weight_init init = weight_init::automatic;
   int64_t layers = 0;
@@ -126,14 +136,17 @@ struct model_section {
   int64_t max_seq_len = 0;  ///< 0 = train.seq_len
   double norm_eps = 0;      ///< 0 = 1e-5
   double rope_theta = 0;    ///< 0 = 10000
-  tristate tied = tristate::automatic;  ///< head shares the embedding; gpt2 yes, llama no
-  block_form parallel_block = block_form::automatic;
+  or_auto<bool> tied;       ///< head shares the embedding; gpt2 yes, llama no
+  or_auto<block_form> parallel_block;
   /// Keys a query sees, itself included; 0 = all before it; -1 = as path says, else 0.
   int64_t sliding_window = -1;
   double init_std = 0.02;
   compute_dtype dtype = compute_dtype::f32;
   bool recompute = false;  ///< recompute activations in backward rather than keep them
   bool operator==(const model_section&) const = default;
+
+  /// The model that these keys make of `base`, for sequences of `seq_len` tokens. Not checked.
+  model_config over(model_config base, int64_t seq_len) const;
 };
 
 /// [data]

@@ -1,6 +1,7 @@
 // How a row of the property table is written; only the table and its reader include this.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <type_traits>
@@ -9,22 +10,28 @@
 
 namespace troupe::config::detail {
 
-/// The words of a choice, in the order of the enum's values.
-template <class Enum>
+template <size_t Count>
+constexpr auto after_auto(const std::array<std::string_view, Count>& names) {
+  std::array<std::string_view, Count + 1> out{"auto"};
+  std::copy(names.begin(), names.end(), out.begin() + 1);
+  return out;
+}
+
+/// The words of a choice, in the order of its values.
+template <class Choice>
 inline constexpr std::array<std::string_view, 0> words{};
 template <>
 inline constexpr std::array<std::string_view, 3> words<launch_mode>{"local", "ssh", "external"};
 template <>
 inline constexpr std::array<std::string_view, 3> words<device_kind>{"auto", "host", "cuda"};
 template <>
-inline constexpr std::array<std::string_view, 3> words<model_family>{"auto", "gpt2", "llama"};
-template <>
 inline constexpr std::array<std::string_view, 3> words<weight_init>{"auto", "random", "pretrained"};
 template <>
-inline constexpr std::array<std::string_view, 4> words<block_form>{"auto", "none", "shared_norm",
-                                                                   "two_norms"};
+inline constexpr auto words<or_auto<model_family>> = after_auto(family_names);
 template <>
-inline constexpr std::array<std::string_view, 3> words<tristate>{"auto", "no", "yes"};
+inline constexpr auto words<or_auto<block_form>> = after_auto(block_names);
+template <>
+inline constexpr std::array<std::string_view, 3> words<or_auto<bool>>{"auto", "no", "yes"};
 template <>
 inline constexpr std::array<std::string_view, 2> words<compute_dtype>{"f32", "bf16"};
 template <>
@@ -57,8 +64,7 @@ constexpr value_kind kind_of() {
   else if constexpr (std::is_same_v<T, std::vector<std::string>>)
     return value_kind::texts;
   else {
-    static_assert(std::is_enum_v<T> && sizeof(T) == 1, "a key holds one of the kinds above");
-    static_assert(!words<T>.empty(), "a choice needs its words");
+    static_assert(!words<T>.empty() && sizeof(T) == 1, "a key holds a kind above, or a choice");
     return value_kind::choice;
   }
 }
@@ -78,7 +84,7 @@ template <class Object, auto... Path>
 constexpr property row(std::string_view key, std::string_view about, bounds limits = {}) {
   using type = std::remove_reference_t<decltype(member_of(std::declval<Object&>(), Path...))>;
   std::span<const std::string_view> choices;
-  if constexpr (std::is_enum_v<type>) choices = words<type>;
+  if constexpr (kind_of<type>() == value_kind::choice) choices = words<type>;
   return {key, about, kind_of<type>(), limits, choices, [](void* object) -> void* {
             return &member_of(*static_cast<Object*>(object), Path...);
           }};

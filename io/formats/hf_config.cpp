@@ -111,18 +111,33 @@ class key_reader {
   std::optional<error> fault_;
 };
 
-hf_activation read_activation(key_reader& keys, const char* key, const char* standard) {
-  auto name = keys.text(key, standard);
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast")
-    return hf_activation::gelu_new;
-  if (name == "gelu") return hf_activation::gelu;
-  if (name == "silu" || name == "swish") return hf_activation::silu;
+struct activation_name {
+  std::string_view name;
+  activation_kind kind;
+};
+
+/// What transformers calls the activations; the first name of each is the one that is written.
+constexpr activation_name activation_names[] = {
+    {"gelu_new", activation_kind::gelu_tanh},  {"gelu_pytorch_tanh", activation_kind::gelu_tanh},
+    {"gelu_fast", activation_kind::gelu_tanh}, {"gelu", activation_kind::gelu_erf},
+    {"silu", activation_kind::swiglu},         {"swish", activation_kind::swiglu}};
+
+activation_kind read_activation(key_reader& keys, const char* key, const char* standard) {
+  const auto name = keys.text(key, standard);
+  for (const auto& known : activation_names)
+    if (known.name == name) return known.kind;
   keys.unsupported(key, shown(name));
-  return hf_activation::gelu_new;
+  return activation_kind::gelu_tanh;
+}
+
+std::string_view name_of(activation_kind kind) {
+  for (const auto& known : activation_names)
+    if (known.kind == kind) return known.name;
+  return {};
 }
 
 void read_common(key_reader& keys, hf_model_config& out) {
-  out.vocab = keys.integer("vocab_size");
+  out.model.vocab = keys.integer("vocab_size");
   const char* dtype_key = keys.find("torch_dtype") == nullptr ? "dtype" : "torch_dtype";
   out.torch_dtype = keys.text(dtype_key, "float32");
   if (out.torch_dtype != "float32" && out.torch_dtype != "float16" && out.torch_dtype != "bfloat16")
@@ -141,12 +156,11 @@ void read_common(key_reader& keys, hf_model_config& out) {
   }
   if (keys.find("quantization_config") != nullptr)
     keys.unsupported("quantization_config", "a quantized model");
-  if (keys.boolean("use_parallel_residual", false))
-    out.parallel_block = hf_parallel_block::two_norms;
+  if (keys.boolean("use_parallel_residual", false)) out.model.block = block_form::two_norms;
 }
 
-void read_gpt2(key_reader& keys, hf_model_config& out) {
-  out.family = hf_family::gpt2;
+void read_gpt2(key_reader& keys, model_config& out) {
+  out = model_config::of(model_family::gpt2);
   out.layers = keys.integer("n_layer");
   out.heads = out.kv_heads = keys.integer("n_head");
   out.hidden = keys.integer("n_embd");
@@ -156,7 +170,7 @@ void read_gpt2(key_reader& keys, hf_model_config& out) {
                           : keys.integer("n_positions");
   out.norm_eps = keys.number("layer_norm_epsilon", 1e-5);
   out.activation = read_activation(keys, "activation_function", "gelu_new");
-  if (out.activation == hf_activation::silu)
+  if (out.activation == activation_kind::swiglu)
     keys.unsupported("activation_function", "silu in GPT-2");
   out.tied = keys.boolean("tie_word_embeddings", true);
   out.sliding_window = keys.integer("sliding_window", 0);
@@ -164,12 +178,12 @@ void read_gpt2(key_reader& keys, hf_model_config& out) {
   keys.demand("scale_attn_by_inverse_layer_idx", false, "attention scaled by layer");
   keys.demand("add_cross_attention", false, "cross attention");
   if (keys.fault()) return;
-  out.head_dim = out.hidden / out.heads;
+  out.head_width = out.hidden / out.heads;
   if (out.hidden % out.heads != 0) keys.wrong("n_head", out.heads, "a divisor of n_embd");
 }
 
 /// rope_theta and rope_scaling, in the form of transformers 4 or of 5 (rope_parameters).
-void read_rope(key_reader& keys, hf_model_config& out) {
+void read_rope(key_reader& keys, model_config& out) {
   const json* nested = keys.find("rope_parameters");
   const char* name = nested != nullptr ? "rope_parameters" : "rope_scaling";
   out.rope_theta = keys.number("rope_theta", 10000.0);
@@ -180,22 +194,22 @@ void read_rope(key_reader& keys, hf_model_config& out) {
   out.rope_theta = inner.number("rope_theta", out.rope_theta);
   auto kind = inner.text(inner.has("rope_type") ? "rope_type" : "type", "default");
   if (kind == "llama3") {
-    hf_llama3_rope rope;
+    rope_scaling rope;
     rope.factor = inner.number("factor");
     rope.low_freq_factor = inner.number("low_freq_factor");
     rope.high_freq_factor = inner.number("high_freq_factor");
     rope.original_max_positions = inner.integer("original_max_position_embeddings");
     if (!inner.fault() && rope.high_freq_factor <= rope.low_freq_factor)
       inner.wrong("high_freq_factor", rope.high_freq_factor, "a number above low_freq_factor");
-    out.rope_llama3 = rope;
+    if (rope.factor != 1) out.rope = rope;
   } else if (kind != "default") {
     inner.unsupported("rope_type", fmt::format("\"{}\"", shown(kind)));
   }
   keys.take(inner);
 }
 
-void read_llama(key_reader& keys, hf_model_config& out, bool mistral) {
-  out.family = hf_family::llama;
+void read_llama(key_reader& keys, model_config& out, bool mistral) {
+  out = model_config::of(model_family::llama);
   out.layers = keys.integer("num_hidden_layers");
   out.heads = keys.integer("num_attention_heads");
   out.kv_heads = keys.integer("num_key_value_heads", mistral ? 8 : out.heads);
@@ -204,7 +218,7 @@ void read_llama(key_reader& keys, hf_model_config& out, bool mistral) {
   out.max_positions = keys.integer("max_position_embeddings");
   out.norm_eps = keys.number("rms_norm_eps", 1e-6);
   out.activation = read_activation(keys, "hidden_act", "silu");
-  if (out.activation != hf_activation::silu) keys.unsupported("hidden_act", "other than silu");
+  if (out.activation != activation_kind::swiglu) keys.unsupported("hidden_act", "other than silu");
   out.tied = keys.boolean("tie_word_embeddings", false);
   out.attention_bias = keys.boolean("attention_bias", false);
   out.mlp_bias = keys.boolean("mlp_bias", false);
@@ -222,15 +236,16 @@ void read_llama(key_reader& keys, hf_model_config& out, bool mistral) {
   if (keys.fault()) return;
   if (keys.find("head_dim") == nullptr && out.hidden % out.heads != 0)
     keys.wrong("num_attention_heads", out.heads, "a divisor of hidden_size");
-  out.head_dim = keys.integer("head_dim", out.hidden / out.heads);
+  out.head_width = keys.integer("head_dim", out.hidden / out.heads);
   if (out.heads % out.kv_heads != 0)
     keys.wrong("num_key_value_heads", out.kv_heads, "a divisor of num_attention_heads");
-  if (out.head_dim % 2 != 0) keys.wrong("head_dim", out.head_dim, "an even number (RoPE pairs)");
+  if (out.head_width % 2 != 0)
+    keys.wrong("head_dim", out.head_width, "an even number (RoPE pairs)");
 }
 
 void put_common(nlohmann::ordered_json& root, const hf_model_config& c) {
-  root["vocab_size"] = c.vocab;
-  root["tie_word_embeddings"] = c.tied;
+  root["vocab_size"] = c.model.vocab;
+  root["tie_word_embeddings"] = c.model.tied;
   if (c.bos_token_id)
     root["bos_token_id"] = *c.bos_token_id;
   else
@@ -243,10 +258,11 @@ void put_common(nlohmann::ordered_json& root, const hf_model_config& c) {
     root["eos_token_id"] = c.eos_token_ids;
   root["torch_dtype"] = c.torch_dtype;
   root["use_cache"] = true;
-  if (c.parallel_block != hf_parallel_block::none) root["use_parallel_residual"] = true;
+  if (c.model.block != block_form::sequential) root["use_parallel_residual"] = true;
 }
 
-nlohmann::ordered_json gpt2_json(const hf_model_config& c) {
+nlohmann::ordered_json gpt2_json(const hf_model_config& config) {
+  const model_config& c = config.model;
   nlohmann::ordered_json root;
   root["model_type"] = "gpt2";
   root["architectures"] = {"GPT2LMHeadModel"};
@@ -259,7 +275,7 @@ nlohmann::ordered_json gpt2_json(const hf_model_config& c) {
     root["n_inner"] = c.ffn;
   root["n_positions"] = c.max_positions;
   root["n_ctx"] = c.max_positions;
-  root["activation_function"] = c.activation == hf_activation::gelu ? "gelu" : "gelu_new";
+  root["activation_function"] = name_of(c.activation);
   root["layer_norm_epsilon"] = c.norm_eps;
   root["scale_attn_weights"] = true;
   root["scale_attn_by_inverse_layer_idx"] = false;
@@ -267,40 +283,41 @@ nlohmann::ordered_json gpt2_json(const hf_model_config& c) {
   root["resid_pdrop"] = 0.0;
   root["embd_pdrop"] = 0.0;
   root["attn_pdrop"] = 0.0;
-  put_common(root, c);
+  put_common(root, config);
   if (c.sliding_window > 0) root["sliding_window"] = c.sliding_window;
   return root;
 }
 
-nlohmann::ordered_json llama_json(const hf_model_config& c) {
-  bool mistral = c.sliding_window > 0 && c.parallel_block == hf_parallel_block::none &&
-                 !c.attention_bias && !c.mlp_bias && !c.rope_llama3;
+nlohmann::ordered_json llama_json(const hf_model_config& config) {
+  const model_config& c = config.model;
+  const bool rescaled = c.rope.factor != 1;
+  const bool mistral = c.sliding_window > 0 && c.block == block_form::sequential &&
+                       !c.attention_bias && !c.mlp_bias && !rescaled;
   nlohmann::ordered_json root;
   root["model_type"] = mistral ? "mistral" : "llama";
   root["architectures"] = {mistral ? "MistralForCausalLM" : "LlamaForCausalLM"};
   root["num_hidden_layers"] = c.layers;
   root["num_attention_heads"] = c.heads;
   root["num_key_value_heads"] = c.kv_heads;
-  root["head_dim"] = c.head_dim;
+  root["head_dim"] = c.head_width;
   root["hidden_size"] = c.hidden;
   root["intermediate_size"] = c.ffn;
   root["max_position_embeddings"] = c.max_positions;
-  root["hidden_act"] = "silu";
+  root["hidden_act"] = name_of(c.activation);
   root["rms_norm_eps"] = c.norm_eps;
   root["rope_theta"] = c.rope_theta;
-  if (c.rope_llama3)
-    root["rope_scaling"] = {
-        {"rope_type", "llama3"},
-        {"factor", c.rope_llama3->factor},
-        {"low_freq_factor", c.rope_llama3->low_freq_factor},
-        {"high_freq_factor", c.rope_llama3->high_freq_factor},
-        {"original_max_position_embeddings", c.rope_llama3->original_max_positions}};
+  if (rescaled)
+    root["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", c.rope.factor},
+                            {"low_freq_factor", c.rope.low_freq_factor},
+                            {"high_freq_factor", c.rope.high_freq_factor},
+                            {"original_max_position_embeddings", c.rope.original_max_positions}};
   else if (!mistral)
     root["rope_scaling"] = nullptr;
   if (!mistral) root["attention_bias"] = c.attention_bias;
   if (!mistral) root["mlp_bias"] = c.mlp_bias;
   root["attention_dropout"] = 0.0;
-  put_common(root, c);
+  put_common(root, config);
   if (c.sliding_window > 0) root["sliding_window"] = c.sliding_window;
   return root;
 }
@@ -315,9 +332,9 @@ result<hf_model_config> parse_hf_config(std::string_view text) {
   auto type = keys.text("model_type");
   if (keys.fault()) return *keys.fault();
   if (type == "gpt2") {
-    read_gpt2(keys, config);
+    read_gpt2(keys, config.model);
   } else if (type == "llama" || type == "mistral") {
-    read_llama(keys, config, type == "mistral");
+    read_llama(keys, config.model, type == "mistral");
   } else {
     keys.unsupported("model_type", fmt::format("\"{}\"", shown(type)));
   }
@@ -336,19 +353,18 @@ result<hf_model_config> read_hf_config(const fs::path& path) {
 }
 
 std::string format_hf_config(const hf_model_config& config) {
-  auto root = config.family == hf_family::gpt2 ? gpt2_json(config) : llama_json(config);
+  auto root = config.model.family == model_family::gpt2 ? gpt2_json(config) : llama_json(config);
   return root.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-status resolve_parallel_block(hf_model_config& config, bool has_second_norm) {
-  if (config.parallel_block == hf_parallel_block::none) {
+status resolve_parallel_block(model_config& model, bool has_second_norm) {
+  if (model.block == block_form::sequential) {
     if (!has_second_norm)
       return error{errc::bad_data, "the weights hold no second norm, but the blocks are sequential",
                    "for a parallel block, set \"use_parallel_residual\": true in config.json"};
     return {};
   }
-  config.parallel_block =
-      has_second_norm ? hf_parallel_block::two_norms : hf_parallel_block::shared_norm;
+  model.block = has_second_norm ? block_form::two_norms : block_form::shared_norm;
   return {};
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 config::job small_job() {
   config::job job;
-  job.model.family = config::model_family::gpt2;
+  job.model.family = model_family::gpt2;
   job.model.layers = 4;
   job.model.heads = 2;
   job.model.kv_heads = 2;
@@ -22,8 +22,8 @@ config::job small_job() {
   job.model.max_seq_len = 16;
   job.model.norm_eps = 1e-5;
   job.model.rope_theta = 10000;
-  job.model.tied = config::tristate::yes;
-  job.model.parallel_block = config::block_form::none;
+  job.model.tied = true;
+  job.model.parallel_block = block_form::sequential;
   job.model.sliding_window = 0;
   job.train.batch = 8;
   job.train.micro_batch = 4;

@@ -27,7 +27,7 @@ TEST_CASE("plan: gpt2 is what its family says") {
   auto plan = make_plan(job_of("family = \"gpt2\""));
   REQUIRE(plan);
   const auto& m = plan->model;
-  CHECK(m.family == gpu::model_family::gpt2);
+  CHECK(m.family == model_family::gpt2);
   CHECK(m.tied);
   CHECK(m.ffn == 256);
   CHECK(m.kv_heads == 4);
@@ -44,7 +44,7 @@ TEST_CASE("plan: llama is what its family says, and keys change it") {
   auto plan = make_plan(job_of("family = \"llama\""));
   REQUIRE(plan);
   CHECK_FALSE(plan->model.tied);
-  CHECK(plan->model.activation == gpu::activation_kind::swiglu);
+  CHECK(plan->model.activation == activation_kind::swiglu);
   CHECK_FALSE(plan->model.attention_bias);
   CHECK(plan->model.ffn == 192);  // 8/3 x 64 = 170, up to a multiple of 64
   auto changed = make_plan(
@@ -55,7 +55,7 @@ TEST_CASE("plan: llama is what its family says, and keys change it") {
   CHECK(changed->model.ffn == 100);
   CHECK(changed->model.tied);
   CHECK(changed->model.sliding_window == 7);
-  CHECK(changed->model.block == gpu::block_form::shared_norm);
+  CHECK(changed->model.block == block_form::shared_norm);
   CHECK(changed->model.rope_theta == 5e5);
   CHECK(changed->model.vocab == 300);
 }

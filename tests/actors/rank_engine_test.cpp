@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t batch = 6, seq = 8;
 
-gpu::model_config small_model() {
-  gpu::model_config m;
+model_config small_model() {
+  model_config m;
   m.layers = 2;
   m.hidden = 16;
   m.heads = m.kv_heads = 2;

@@ -22,7 +22,7 @@
 #include "apps/ckpt/verbs.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/limits_table.hpp"
-#include "gpu/model/model_config.hpp"
+#include "io/base/model_config.hpp"
 #include "io/checkpoint/format.hpp"
 #include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/manifest.hpp"
@@ -275,8 +275,8 @@ TEST_CASE("limits: a text beyond what a tokenizer takes is refused") {
 }
 
 TEST_CASE("limits: a model of too many layers or parameters is refused") {
-  gpu::model_config m;
-  m.layers = static_cast<int64_t>(limit_of("gpu/model/model_config.cpp", "layer_limit"));
+  model_config m;
+  m.layers = static_cast<int64_t>(limit_of("io/base/model_config.cpp", "layer_limit"));
   m.hidden = m.ffn = 8;
   m.heads = m.kv_heads = 1;
   m.head_width = 8;

@@ -1,5 +1,5 @@
 // Numbers of models: what is refused, how much there is, how stages share it.
-#include "gpu/model/model_config.hpp"
+#include "io/base/model_config.hpp"
 
 #include <doctest/doctest.h>
 

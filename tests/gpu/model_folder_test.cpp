@@ -91,9 +91,7 @@ TEST_CASE("HF-2: a folder that stages wrote in shards reads back bit for bit in 
       testing::export_stages({halves[0].get(), halves[1].get()}, model, folder.path,
                              io::tensor_dtype::f32, 4000);
       REQUIRE(fs::exists(folder.path / "model.safetensors.index.json"));
-      auto config = read_folder_config(folder.path);
-      REQUIRE(config);
-      auto read_back = to_model_config(*config);
+      auto read_back = read_folder_model(folder.path);
       REQUIRE(read_back);
       read_back->init_std = model.init_std;
       CHECK(*read_back == model);

@@ -41,11 +41,9 @@ struct oracle {
   explicit oracle(const std::string& name) : folder(oracle_folder() / name) {
     expected = read_json(folder / "expected.json");
     tokens = read_json(folder / "tokens.json").get<std::vector<int32_t>>();
-    auto config = read_folder_config(folder);
-    REQUIRE(config);
-    auto converted = to_model_config(*config);
-    REQUIRE(converted);
-    model = *converted;
+    auto read = read_folder_model(folder);
+    REQUIRE(read);
+    model = *read;
   }
 };
 

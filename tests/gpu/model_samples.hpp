@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "gpu/model/model_config.hpp"
+#include "io/base/model_config.hpp"
 
 namespace troupe::gpu::testing {
 

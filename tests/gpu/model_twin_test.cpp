@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "gpu/model/model_config.hpp"
+#include "io/base/model_config.hpp"
 
 namespace troupe::gpu {
 namespace {
@@ -37,9 +37,7 @@ ended twin(const std::string& words) {
 }
 
 model_config model_of(const nlohmann::json& j) {
-  model_config m;
-  const bool llama = j["family"] == "llama";
-  m.family = llama ? model_family::llama : model_family::gpt2;
+  auto m = model_config::of(j["family"] == "llama" ? model_family::llama : model_family::gpt2);
   m.layers = j["layers"];
   m.heads = j["heads"];
   m.kv_heads = j["kv_heads"];
@@ -48,10 +46,6 @@ model_config model_of(const nlohmann::json& j) {
   m.ffn = j["ffn"];
   m.vocab = j["vocab"];
   m.max_positions = j["seq"];
-  if (llama) {
-    m.activation = activation_kind::swiglu;
-    m.attention_bias = m.mlp_bias = m.tied = false;
-  }
   return m;
 }
 

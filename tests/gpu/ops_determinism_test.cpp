@@ -2,6 +2,7 @@
 // time.
 #include "tests/gpu/ops_support.hpp"
 
+using namespace troupe;
 using namespace troupe::gpu;
 using namespace troupe::gpu::testing;
 

@@ -1,6 +1,7 @@
 // Norms, embeddings, rotary embedding, activations, casts and sums against the reference.
 #include "tests/gpu/ops_support.hpp"
 
+using namespace troupe;
 using namespace troupe::gpu;
 using namespace troupe::gpu::testing;
 

@@ -99,7 +99,7 @@ inline void export_stages(const std::vector<parameter_store*>& stages, const mod
                           uint64_t max_shard_bytes = 1 << 30) {
   const scratch dir;
   const auto saved = save_stages(stages, dir.path, 1,
-                                 {{"config.json", io::format_hf_config(to_hf_config(model))}});
+                                 {{"config.json", io::format_hf_config({model})}});
   auto r = cp::reader::open(saved);
   REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
   cp::export_options how;

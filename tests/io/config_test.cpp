@@ -145,7 +145,7 @@ TEST_CASE("the least job is settled: nothing is left open that can be derived") 
   CHECK(j.model.kv_heads == 4);
   CHECK(j.model.ffn == 256);
   CHECK(j.model.max_seq_len == 256);
-  CHECK(j.model.tied == tristate::yes);
+  CHECK(j.model.tied == true);
   CHECK(j.job.output == "runs/troupe");
   CHECK(j.checkpoint.dir == "runs/troupe/checkpoints");
   CHECK(j.data.cache == "runs/troupe/cache");
@@ -159,7 +159,7 @@ TEST_CASE("llama's defaults are its own") {
   auto got = load({here.write("run.toml", least), {}, {"model.family=llama", "model.hidden=256"}});
   REQUIRE(got);
   CHECK(got->value.model.ffn == 704);  // 8/3 * 256 = 682.7, rounded up to a multiple of 64
-  CHECK(got->value.model.tied == tristate::no);
+  CHECK(got->value.model.tied == false);
   auto exact =
       load({here.write("run.toml", least), {}, {"model.family=llama", "model.hidden=192"}});
   REQUIRE(exact);
@@ -561,7 +561,7 @@ TEST_CASE("model.path leaves the shape to the folder") {
   auto got =
       load({here.write("run.toml", "[model]\npath = 'gpt2'\n[data]\npath = 'x.bin'\n"), {}, {}});
   REQUIRE_MESSAGE(got, (got ? "" : render(got.error())));
-  CHECK(got->value.model.family == model_family::automatic);
+  CHECK(got->value.model.family == or_auto<model_family>());
   CHECK(got->value.model.layers == 0);
   CHECK(got->value.model.init == weight_init::pretrained);
   CHECK(parse(to_toml(got->value), "text"));

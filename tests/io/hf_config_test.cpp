@@ -39,46 +39,47 @@ json without(json base, std::string_view key) {
 TEST_CASE("GPT-2: shape, and the defaults of transformers") {
   auto c = parse_hf_config(gpt2().dump());
   REQUIRE(c);
-  CHECK(c->family == hf_family::gpt2);
-  CHECK(c->layers == 2);
-  CHECK(c->kv_heads == 4);
-  CHECK(c->head_dim == 16);
-  CHECK(c->ffn == 256);
-  CHECK(c->max_positions == 128);
-  CHECK(c->norm_eps == 1e-5);
-  CHECK(c->tied);
-  CHECK(c->activation == hf_activation::gelu_new);
-  CHECK(c->sliding_window == 0);
-  CHECK(c->parallel_block == hf_parallel_block::none);
-  CHECK(parse_hf_config(with(gpt2(), "n_inner", 100).dump())->ffn == 100);
-  CHECK(parse_hf_config(with(gpt2(), "sliding_window", 16).dump())->sliding_window == 16);
-  CHECK(parse_hf_config(with(gpt2(), "activation_function", "gelu").dump())->activation ==
-        hf_activation::gelu);
+  CHECK(c->model.family == model_family::gpt2);
+  CHECK(c->model.layers == 2);
+  CHECK(c->model.kv_heads == 4);
+  CHECK(c->model.head_width == 16);
+  CHECK(c->model.ffn == 256);
+  CHECK(c->model.max_positions == 128);
+  CHECK(c->model.norm_eps == 1e-5);
+  CHECK(c->model.tied);
+  CHECK(c->model.activation == activation_kind::gelu_tanh);
+  CHECK(c->model.sliding_window == 0);
+  CHECK(c->model.block == block_form::sequential);
+  CHECK(parse_hf_config(with(gpt2(), "n_inner", 100).dump())->model.ffn == 100);
+  CHECK(parse_hf_config(with(gpt2(), "sliding_window", 16).dump())->model.sliding_window == 16);
+  CHECK(parse_hf_config(with(gpt2(), "activation_function", "gelu").dump())->model.activation ==
+        activation_kind::gelu_erf);
 }
 
 TEST_CASE("Llama and Mistral: grouped heads, RoPE, window") {
   auto c = parse_hf_config(llama().dump());
   REQUIRE(c);
-  CHECK(c->family == hf_family::llama);
-  CHECK(c->heads == 8);
-  CHECK(c->kv_heads == 2);
-  CHECK(c->head_dim == 8);
-  CHECK_FALSE(c->tied);
-  CHECK(c->rope_theta == 10000.0);
-  CHECK_FALSE(c->rope_llama3);
-  CHECK(c->activation == hf_activation::silu);
-  CHECK_FALSE(c->attention_bias);
-  CHECK(parse_hf_config(without(llama(), "num_key_value_heads").dump())->kv_heads == 8);
-  CHECK(parse_hf_config(without(llama(), "rms_norm_eps").dump())->norm_eps == 1e-6);
-  CHECK(parse_hf_config(with(llama(), "head_dim", 32).dump())->head_dim == 32);
+  CHECK(c->model.family == model_family::llama);
+  CHECK(c->model.heads == 8);
+  CHECK(c->model.kv_heads == 2);
+  CHECK(c->model.head_width == 8);
+  CHECK_FALSE(c->model.tied);
+  CHECK(c->model.rope_theta == 10000.0);
+  CHECK(c->model.rope == rope_scaling{});
+  CHECK(c->model.activation == activation_kind::swiglu);
+  CHECK_FALSE(c->model.attention_bias);
+  CHECK(parse_hf_config(without(llama(), "num_key_value_heads").dump())->model.kv_heads == 8);
+  CHECK(parse_hf_config(without(llama(), "rms_norm_eps").dump())->model.norm_eps == 1e-6);
+  CHECK(parse_hf_config(with(llama(), "head_dim", 32).dump())->model.head_width == 32);
   auto mistral = with(llama(), "model_type", "mistral");
-  CHECK(parse_hf_config(mistral.dump())->sliding_window == 4096);
-  CHECK(parse_hf_config(with(mistral, "sliding_window", nullptr).dump())->sliding_window == 0);
-  CHECK(parse_hf_config(with(mistral, "sliding_window", 7).dump())->sliding_window == 7);
+  CHECK(parse_hf_config(mistral.dump())->model.sliding_window == 4096);
+  CHECK(parse_hf_config(with(mistral, "sliding_window", nullptr).dump())->model.sliding_window ==
+        0);
+  CHECK(parse_hf_config(with(mistral, "sliding_window", 7).dump())->model.sliding_window == 7);
   CHECK(
       parse_hf_config(
           with(llama(), "rope_parameters", {{"rope_theta", 5e5}, {"rope_type", "default"}}).dump())
-          ->rope_theta == 5e5);
+          ->model.rope_theta == 5e5);
 }
 
 TEST_CASE("RoPE scaling: llama3 is read, other kinds are refused by name") {
@@ -89,9 +90,14 @@ TEST_CASE("RoPE scaling: llama3 is read, other kinds are refused by name") {
                   {"original_max_position_embeddings", 8192}};
   auto c = parse_hf_config(with(llama(), "rope_scaling", scaling).dump());
   REQUIRE(c);
-  REQUIRE(c->rope_llama3);
-  CHECK(c->rope_llama3->factor == 32.0);
-  CHECK(c->rope_llama3->original_max_positions == 8192);
+  CHECK(c->model.rope.factor == 32.0);
+  CHECK(c->model.rope.original_max_positions == 8192);
+  scaling["factor"] = 1;  // rescales nothing, whatever else it says
+  scaling["low_freq_factor"] = 2;
+  auto unscaled = parse_hf_config(with(llama(), "rope_scaling", scaling).dump());
+  REQUIRE(unscaled);
+  CHECK(unscaled->model.rope == rope_scaling{});
+  CHECK(json::parse(format_hf_config(*unscaled))["rope_scaling"].is_null());
   auto yarn =
       parse_hf_config(with(llama(), "rope_scaling", {{"type", "yarn"}, {"factor", 2}}).dump());
   REQUIRE_FALSE(yarn);
@@ -187,15 +193,15 @@ TEST_CASE("a Llama with a window is written as Mistral, where transformers honou
 
 TEST_CASE("the weights tell whether a parallel block shares its norm") {
   auto c = *parse_hf_config(with(gpt2(), "use_parallel_residual", true).dump());
-  CHECK(c.parallel_block == hf_parallel_block::two_norms);
+  CHECK(c.model.block == block_form::two_norms);
   auto shared = c;
-  REQUIRE(resolve_parallel_block(shared, false));
-  CHECK(shared.parallel_block == hf_parallel_block::shared_norm);
-  REQUIRE(resolve_parallel_block(c, true));
-  CHECK(c.parallel_block == hf_parallel_block::two_norms);
+  REQUIRE(resolve_parallel_block(shared.model, false));
+  CHECK(shared.model.block == block_form::shared_norm);
+  REQUIRE(resolve_parallel_block(c.model, true));
+  CHECK(c.model.block == block_form::two_norms);
   auto sequential = *parse_hf_config(gpt2().dump());
-  CHECK(resolve_parallel_block(sequential, true));
-  CHECK_FALSE(resolve_parallel_block(sequential, false));
+  CHECK(resolve_parallel_block(sequential.model, true));
+  CHECK_FALSE(resolve_parallel_block(sequential.model, false));
 }
 
 TEST_CASE("every config.json of the oracle reads") {
@@ -209,9 +215,9 @@ TEST_CASE("every config.json of the oracle reads") {
     CAPTURE(entry.path().string());
     auto c = read_hf_config(entry.path());
     REQUIRE(c);
-    CHECK(c->vocab == 251);
-    CHECK(c->head_dim == 16);
+    CHECK(c->model.vocab == 251);
+    CHECK(c->model.head_width == 16);
   }
-  CHECK(read_hf_config(shared / "oracle/gpt2_swa16")->sliding_window == 16);
+  CHECK(read_hf_config(shared / "oracle/gpt2_swa16")->model.sliding_window == 16);
   CHECK(read_hf_config(shared / "oracle/llama_tiny_bf16")->torch_dtype == "bfloat16");
 }

@@ -8,7 +8,7 @@ Settings:
   packaged  float32 weights, autocast to bf16: PyTorch's own recipe.
   tuned     bf16 weights with float32 masters, as troupe's (weights are cast once a step, not at each use).
 
-Throughput counts as troupe's (gpu/model/model_config.hpp): 6 x matrix parameters with the head + 12*L*H*D*T a token;
+Throughput counts as troupe's (io/base/model_config.hpp): 6 x matrix parameters with the head + 12*L*H*D*T a token;
 MFU is that over --peak-tflops (989: an H100's and H200's dense bf16) and over a large product measured in the run.
 """
 import argparse

@@ -1,19 +1,20 @@
 // What a transformer is, in numbers: everything the mathematics of a model depends on.
 //
-// Why its own struct: configuration files, Hugging Face folders and benchmarks all describe models,
-// each in its own words; the stage model reads only this one.
+// Why here, below everything: a job's [model] (io/config), a Hugging Face folder's config.json
+// (io/formats) and the operations (gpu/) speak of the same model in the same words, so that nothing
+// is translated between them and a family or an activation is added in one place.
 //
 // Letters: L layers, C hidden, H query heads, K key/value heads, D head width, F feed-forward
 // width, V vocabulary.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 
-#include "gpu/ops.hpp"
 #include "io/base/result.hpp"
 
-namespace troupe::gpu {
+namespace troupe {
 
 /// gpt2: layer norm, learned positions, plain MLP, biases everywhere. llama: RMS norm, RoPE, gated
 /// MLP.
@@ -22,6 +23,24 @@ enum class model_family : uint8_t { gpt2, llama };
 /// The transformer block. sequential: x1 = x + Attn(n1(x)), y = x1 + MLP(n2(x1)).
 /// shared_norm: y = x + Attn(n1(x)) + MLP(n1(x)). two_norms: y = x + Attn(n1(x)) + MLP(n2(x)).
 enum class block_form : uint8_t { sequential, shared_norm, two_norms };
+
+/// Between the two products of the MLP.
+enum class activation_kind : uint8_t {
+  gelu_tanh,  ///< y[N,F] = gelu(x[N,F]), tanh form (GPT-2 "gelu_new")
+  gelu_erf,   ///< exact gelu
+  swiglu,     ///< y[N,F] = silu(x[:, :F]) * x[:, F:], x[N,2F] = gate then up
+};
+
+enum class norm_kind : uint8_t { layer, rms };
+
+/// What files and flags call the values of these enums, in their order.
+inline constexpr std::array<std::string_view, 2> family_names{"gpt2", "llama"};
+inline constexpr std::array<std::string_view, 3> block_names{"none", "shared_norm", "two_norms"};
+
+/// "gpt2" or "llama".
+constexpr std::string_view to_string(model_family family) noexcept {
+  return family_names[static_cast<size_t>(family)];
+}
 
 /// Llama 3 rescaling of the RoPE frequencies (rope_type "llama3"); factor 1 means none.
 struct rope_scaling {
@@ -48,11 +67,14 @@ struct model_config {
   rope_scaling rope;          ///< llama only
   bool tied = true;           ///< the head's matrix is the token table
   activation_kind activation = activation_kind::gelu_tanh;
-  bool attention_bias = true;  ///< biases of q, k, v and the output projection
-  bool mlp_bias = true;
+  bool attention_bias = true;  ///< biases of q, k, v and the output projection (gpt2: always)
+  bool mlp_bias = true;        ///< biases of the MLP's matrices (gpt2: always)
   int64_t sliding_window = 0;  ///< keys a query sees, itself included; 0: all before it
   block_form block = block_form::sequential;
   double init_std = 0.02;  ///< of random initial matrices
+
+  /// What a family is where nothing says otherwise; its sizes are still 0.
+  static model_config of(model_family family);
 
   /// Columns of the packed q, k, v rows: (H + 2K) * D.
   int64_t qkv_width() const { return (heads + 2 * kv_heads) * head_width; }
@@ -79,7 +101,4 @@ struct model_config {
   bool operator==(const model_config& other) const = default;
 };
 
-/// "gpt2" or "llama".
-std::string_view to_string(model_family family) noexcept;
-
-}  // namespace troupe::gpu
+}  // namespace troupe

@@ -1,9 +1,9 @@
 // Checks and counts of a model's numbers.
-#include "gpu/model/model_config.hpp"
+#include "io/base/model_config.hpp"
 
 #include <fmt/format.h>
 
-namespace troupe::gpu {
+namespace troupe {
 
 namespace {
 
@@ -29,8 +29,13 @@ double about_parameters(const model_config& m) {
 
 }  // namespace
 
-std::string_view to_string(model_family family) noexcept {
-  return family == model_family::gpt2 ? "gpt2" : "llama";
+model_config model_config::of(model_family family) {
+  model_config m;
+  m.family = family;
+  if (family == model_family::gpt2) return m;
+  m.activation = activation_kind::swiglu;
+  m.tied = m.attention_bias = m.mlp_bias = false;
+  return m;
 }
 
 status model_config::check() const {
@@ -91,4 +96,4 @@ double model_config::flops_per_token(int64_t seq) const {
          12.0 * static_cast<double>(layers * attention_width()) * static_cast<double>(seq);
 }
 
-}  // namespace troupe::gpu
+}  // namespace troupe
