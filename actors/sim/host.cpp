@@ -205,7 +205,7 @@ void timed_engine::load(std::string folder, bool, completion done) {
 /// As the real one: beside the device's work, in the folder that whoever comes first makes.
 void timed_engine::save(uint64_t step, const std::filesystem::path& partial,
                         gpu::state_saver::completion done) {
-  if (auto broken = failure(); !broken) return done(broken.error(), {});
+  if (auto broken = failure(); !broken) return done(broken.error());
   constexpr int calls = 3;  // the bytes, their tail, its sync
   const auto disk = room_->files.beside(node_, room_->about(room_->times.save_ns) / calls);
   if (state().hangs) (void)io::checkpoint::make_partial(*disk, partial, head_.job);
@@ -214,7 +214,7 @@ void timed_engine::save(uint64_t step, const std::filesystem::path& partial,
   head.step = step;
   auto vote = save_share(*disk, room_->ring, partial, head, room_->plans[rank()]);
   later(disk->now().count() - now(),
-        [done = std::move(done), vote = std::move(vote)] { done(vote, {}); });
+        [done = std::move(done), vote = std::move(vote)] { done(vote); });
 }
 
 class simulated_meters final : public gpu::meter_reader {

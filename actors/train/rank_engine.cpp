@@ -489,7 +489,7 @@ void rank_engine::restore(const std::string& folder, gpu::restored what, complet
 
 void rank_engine::save(uint64_t step, const std::filesystem::path& partial,
                        gpu::state_saver::completion done) {
-  if (auto broken = failure(); !broken) return done(broken.error(), {});  // ENG-5
+  if (auto broken = failure(); !broken) return done(broken.error());  // ENG-5
   saver_->save(step, partial, compute_->record(), std::move(done));
 }
 

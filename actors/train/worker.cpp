@@ -278,8 +278,7 @@ caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckp
   auto rp = self->make_response_promise<msg<fbs::Saved>>();
   self->state.engine->save(
       m->step(), m->directory() ? m->directory()->str() : "",
-      [self, box = self->state.done, rp, m](const result<io::checkpoint::shard_facts>& vote,
-                                            const gpu::save_times&) {
+      [self, box = self->state.done, rp, m](const result<io::checkpoint::shard_facts>& vote) {
         box->post([self, rp, m, vote]() mutable {
           if (vote)
             rp.deliver(vote_of(self, m.header(), m->step(), *vote));

@@ -243,7 +243,7 @@ class ours final : public way {
     }
     saver_->save(
         step, partial, around_.trainer.updated(),
-        [this, asked, step, partial](const result<cp::shard_facts>& vote, const gpu::save_times&) {
+        [this, asked, step, partial](const result<cp::shard_facts>& vote) {
           commits_.post([=, this]() -> status {
             if (!vote) return vote.error();
             return commit(asked, step, partial, *vote);

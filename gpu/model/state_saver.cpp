@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <mutex>
 
 #include <fmt/format.h>
 
@@ -26,10 +25,6 @@ constexpr size_t disk_depth = 16;
 /// So often a copy that waits for a slot looks whether the saver ends.
 constexpr std::chrono::milliseconds look_again{100};
 
-double ms_since(clock::time_point then) {
-  return std::chrono::duration<double, std::milli>(clock::now() - then).count();
-}
-
 /// Slots for two shares, so that one can be captured while the other is flushed, as far as the
 /// limit allows.
 int slots_for(uint64_t share_bytes, const saver_options& o) {
@@ -43,12 +38,9 @@ int slots_for(uint64_t share_bytes, const saver_options& o) {
 /// One save's way through the plan; used by the snapshot stream, in order.
 struct state_saver::capture {
   uint64_t save = 0;  ///< the flusher's number
-  clock::time_point asked = clock::now();
   size_t fill = 0, copy = 0;
   io::slot lease;
   bool given_up = false;
-  std::mutex mutex;  ///< the flusher's thread answers with the times
-  save_times times;
 };
 
 result<std::unique_ptr<state_saver>> state_saver::make(parameter_store& store,
@@ -115,14 +107,7 @@ cp::manifest_head state_saver::head_of(uint64_t step) const {
 void state_saver::save(uint64_t step, const std::filesystem::path& partial, event_ptr after,
                        completion done) {
   auto c = std::make_shared<capture>();
-  c->save = flusher_->begin(partial, head_of(step), plan_,
-                            [c, done = std::move(done)](const result<cp::shard_facts>& vote) {
-                              std::unique_lock lock(c->mutex);
-                              c->times.durable_ms = ms_since(c->asked);
-                              const auto times = c->times;
-                              lock.unlock();
-                              done(vote, times);
-                            });
+  c->save = flusher_->begin(partial, head_of(step), plan_, std::move(done));
   stream_->wait(std::move(after));
   for (size_t i = 0; i < copies_.copies.size();) {
     const auto chunk = copies_.copies[i].chunk;
@@ -149,10 +134,6 @@ void state_saver::copy_chunk(capture& c, uint32_t chunk) {
     if (c.given_up || (!c.lease && !take_slot(c))) continue;
     copy_piece(c, all[c.copy]);
     if (c.copy + 1 < copies_.fills[c.fill].copies_end || !land(c)) continue;
-    if (c.copy + 1 == all.size()) {
-      std::lock_guard lock(c.mutex);
-      c.times.capture_ms = ms_since(c.asked);
-    }
     flusher_->filled(c.save, std::move(c.lease), c.fill++);
   }
   land(c);  // SS-1: what is left of the chunk is out before its event completes
@@ -189,10 +170,7 @@ bool state_saver::take_slot(capture& c) {
     auto free = ring_->take(look_again);
     if (!free) continue;
     c.lease = std::move(*free);
-    const auto waited = clock::now() - began;
-    ring_wait_ns_ += std::chrono::nanoseconds(waited).count();
-    std::lock_guard lock(c.mutex);
-    c.times.ring_wait_ms += std::chrono::duration<double, std::milli>(waited).count();
+    ring_wait_ns_ += std::chrono::nanoseconds(clock::now() - began).count();
     return true;
   }
   c.given_up = true;

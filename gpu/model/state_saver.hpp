@@ -57,13 +57,6 @@ struct saver_options {
       around = {};
 };
 
-/// How long a save took, from its call.
-struct save_times {
-  double capture_ms = 0;    ///< to the last byte in a slot
-  double ring_wait_ms = 0;  ///< of it, waiting for a free slot
-  double durable_ms = 0;    ///< to the shard being durable
-};
-
 /// What Status shows.
 struct saver_facts {
   io::checkpoint::flusher_facts flusher;
@@ -76,8 +69,7 @@ struct saver_facts {
 
 class state_saver {
  public:
-  using completion =
-      std::function<void(const result<io::checkpoint::shard_facts>&, const save_times&)>;
+  using completion = std::function<void(const result<io::checkpoint::shard_facts>&)>;
 
   /// Allocates and touches the ring, opens the disk. The store outlives the saver. Errors:
   /// no_memory, unavailable.

@@ -79,14 +79,14 @@ fbs::CommitCheckpointT save_all(const archive_options& o, uint64_t step) {
     auto saver = gpu::state_saver::make(**store, s);
     REQUIRE(saver);
     auto v = gpu::testing::save(**saver, step, out.directory, nullptr).get();
-    REQUIRE_MESSAGE(v.facts, (v.facts ? "" : v.facts.error().message));
+    REQUIRE_MESSAGE(v, (v ? "" : v.error().message));
     auto vote = std::make_unique<fbs::SavedT>();
     vote->step = step;
-    vote->rank = v.facts->rank;
-    vote->bytes = v.facts->bytes;
-    vote->stream_bytes = v.facts->stream_bytes;
-    vote->footer_crc32c = v.facts->footer_crc;
-    vote->slot_digest = v.facts->slot_digest;
+    vote->rank = v->rank;
+    vote->bytes = v->bytes;
+    vote->stream_bytes = v->stream_bytes;
+    vote->footer_crc32c = v->footer_crc;
+    vote->slot_digest = v->slot_digest;
     out.shards.push_back(std::move(vote));
   }
   return out;

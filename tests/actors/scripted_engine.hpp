@@ -43,7 +43,6 @@ struct engine_script {
   std::vector<group_offer> offers;
   step_outcome outcome;
   io::checkpoint::shard_facts vote;
-  gpu::save_times times;
   std::optional<gpu::saver_facts> saver;
 
   std::vector<std::string> said() { return std::exchange(calls, {}); }
@@ -118,10 +117,8 @@ class scripted_engine : public engine {
             gpu::state_saver::completion done) override {
     begin(fmt::format("save {} in {}", step, partial.string()),
           [script = script_.get(), done = std::move(done)](const status& s) {
-            if (s)
-              done(script->vote, script->times);
-            else
-              done(s.error(), script->times);
+            if (s) return done(script->vote);
+            done(s.error());
           });
   }
   std::optional<gpu::saver_facts> saver_facts() const override { return script_->saver; }

@@ -583,7 +583,6 @@ TEST_CASE("worker: SaveCheckpoint is answered with the vote once there is one, o
   f.script->vote.stream_bytes = 90;
   f.script->vote.footer_crc = 17;
   f.script->vote.slot_digest = 18;
-  f.script->times = {1.5, 0.5, 2.5};
   const auto yes = f.save(9), no = f.save(10);
   CHECK(f.script->said() == worker_calls{"save 9 in /partial", "save 10 in /partial"});
   // The training goes on meanwhile.

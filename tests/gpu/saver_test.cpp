@@ -140,9 +140,8 @@ TEST_CASE(
     }
     for (uint64_t step = 1; step <= steps; ++step) {
       auto v = votes[step - 1].get();
-      REQUIRE_MESSAGE(v.facts, (v.facts ? "" : v.facts.error().message));
-      CHECK(v.times.durable_ms >= v.times.capture_ms);
-      CHECK(same_bits(restored_from(commit(dir.path, step, {*v.facts})), expected[step - 1]));
+      REQUIRE_MESSAGE(v, (v ? "" : v.error().message));
+      CHECK(same_bits(restored_from(commit(dir.path, step, {*v})), expected[step - 1]));
     }
     REQUIRE(t.compute->synchronize());
     CHECK(same_bits(t.state(), expected.back()));
@@ -180,10 +179,10 @@ TEST_CASE("SS-1 the update of a chunk waits for the copy of that chunk, not of t
   CHECK(t.store->chunk_count() > 2);
   hold = false;
   auto v = done.get();
-  REQUIRE(v.facts);
+  REQUIRE(v);
   REQUIRE(t.compute->synchronize());
   CHECK(updated == t.store->chunk_count() - 1);
-  CHECK(same_bits(restored_from(commit(dir.path, 1, {*v.facts})), trainer().state()));
+  CHECK(same_bits(restored_from(commit(dir.path, 1, {*v})), trainer().state()));
 }
 
 TEST_CASE("replicas save their slices: together they write the state once") {
@@ -200,10 +199,10 @@ TEST_CASE("replicas save their slices: together they write the state once") {
     auto saver = state_saver::make(*t.store, options);
     REQUIRE(saver);
     auto v = save(**saver, 1, dir.path / cp::partial_name(1, 1), t.compute->record()).get();
-    REQUIRE(v.facts);
-    CHECK(v.facts->stream_bytes == (*saver)->facts().share_bytes);
-    all += v.facts->stream_bytes;
-    shards.push_back(*v.facts);
+    REQUIRE(v);
+    CHECK(v->stream_bytes == (*saver)->facts().share_bytes);
+    all += v->stream_bytes;
+    shards.push_back(*v);
   }
   trainer whole;
   auto one = state_saver::make(*whole.store, only_rank());
@@ -230,7 +229,7 @@ TEST_CASE("SS-2 SS-4 a disk that answers nothing costs that save, not the traini
   CHECK(same_bits(t.state(), states_without_saves(2).back()));
   saver->reset();
   auto v = stuck.get();
-  REQUIRE_FALSE(v.facts);
+  REQUIRE_FALSE(v);
 }
 
 TEST_CASE("SS-3 SS-4 a full disk is one vote against, the next save is whole") {
@@ -241,10 +240,10 @@ TEST_CASE("SS-3 SS-4 a full disk is one vote against, the next save is whole") {
   auto saver = state_saver::make(*t.store, on(store, how));
   REQUIRE(saver);
   auto bad = save(**saver, 1, "/one", t.compute->record()).get();
-  REQUIRE_FALSE(bad.facts);
-  CHECK(bad.facts.error().message.find("rank-00000.shard") != std::string::npos);
+  REQUIRE_FALSE(bad);
+  CHECK(bad.error().message.find("rank-00000.shard") != std::string::npos);
   auto good = save(**saver, 2, "/two", t.compute->record()).get();
-  REQUIRE_MESSAGE(good.facts, (good.facts ? "" : good.facts.error().message));
+  REQUIRE_MESSAGE(good, (good ? "" : good.error().message));
   CHECK((*saver)->facts().flusher.failed_saves == 1);
 }
 
@@ -263,5 +262,5 @@ TEST_CASE("a saver that ends answers what is under way") {
   hold = false;
   saver->reset();
   const auto v = open.get();
-  if (!v.facts) CHECK(v.facts.error().code == errc::cancelled);
+  if (!v) CHECK(v.error().code == errc::cancelled);
 }

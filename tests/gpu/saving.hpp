@@ -22,21 +22,15 @@ namespace cp = io::checkpoint;
 
 inline constexpr uint32_t small_slot = 4096;
 
-/// What a rank voted.
-struct vote {
-  result<cp::shard_facts> facts = error{errc::bug, "no vote"};
-  save_times times;
-};
+/// What a rank votes.
+using vote = result<cp::shard_facts>;
 
 /// Enqueues a save; its vote, to wait for.
 inline std::future<vote> save(state_saver& saver, uint64_t step,
                               const std::filesystem::path& partial, event_ptr after) {
   auto promise = std::make_shared<std::promise<vote>>();
   auto out = promise->get_future();
-  saver.save(step, partial, std::move(after),
-             [promise](const result<cp::shard_facts>& facts, const save_times& times) {
-               promise->set_value({facts, times});
-             });
+  saver.save(step, partial, std::move(after), [promise](const vote& v) { promise->set_value(v); });
   return out;
 }
 
@@ -86,8 +80,8 @@ inline std::filesystem::path save_stages(const std::vector<parameter_store*>& st
     auto saver = state_saver::make(*stages[p], options);
     REQUIRE_MESSAGE(saver, (saver ? "" : saver.error().message));
     auto v = save(**saver, step, dir / cp::partial_name(step, 1), nullptr).get();
-    REQUIRE_MESSAGE(v.facts, (v.facts ? "" : v.facts.error().message));
-    shards.push_back(*v.facts);
+    REQUIRE_MESSAGE(v, (v ? "" : v.error().message));
+    shards.push_back(*v);
   }
   return commit(dir, step, std::move(shards), layout, others);
 }
@@ -98,8 +92,8 @@ inline void export_stages(const std::vector<parameter_store*>& stages, const mod
                           io::tensor_dtype type = io::tensor_dtype::f32,
                           uint64_t max_shard_bytes = 1 << 30) {
   const scratch dir;
-  const auto saved = save_stages(stages, dir.path, 1,
-                                 {{"config.json", io::format_hf_config({model})}});
+  const auto saved =
+      save_stages(stages, dir.path, 1, {{"config.json", io::format_hf_config({model})}});
   auto r = cp::reader::open(saved);
   REQUIRE_MESSAGE(r, (r ? "" : r.error().message));
   cp::export_options how;
