@@ -165,7 +165,7 @@ constexpr limit_row rows[] = {
      "trace file TF-1: a length that no message has is refused before memory is taken"},
     {"actors and traces", "requests of persons that wait for a step's end", train::pending_limit,
      "requests", "further ones are refused", "actors/train/requests_policy.hpp", "pending_limit",
-     "requests: only so many wait for a step's end (ASK-3)"},
+     "requests: only so many wait for a step's end (REQ-3)"},
     {"actors and traces", "refusals in the audit log", trace::audit_log::refusals_per_minute,
      "a minute", "further ones are counted in the next line", "actors/trace/audit.hpp",
      "refusals_per_minute", "ADT-3: a flood of refusals is counted, not written"},

@@ -28,12 +28,12 @@ links_policy::link& links_policy::between(int a, int b) {
 
 links_policy::answer links_policy::send(int a, int b, int64_t now_ns) {
   auto& l = between(a, b);
-  if (l.broken) return {fate::lost, 0};  // LNK-3
+  if (l.broken) return {fate::lost, 0};  // SLK-3
   if (cut(a, b)) return {fate::waits, 0};
   if (loss_ > 0 && chance_.chance(loss_)) return {fate::lost, 0};
   const auto extra = static_cast<double>(l.delay_ns) * options_.jitter * chance_.unit();
   const int64_t at = now_ns + l.delay_ns + static_cast<int64_t>(extra);
-  l.last_arrival_ns = std::max(at, l.last_arrival_ns + 1);  // LNK-1
+  l.last_arrival_ns = std::max(at, l.last_arrival_ns + 1);  // SLK-1
   return {fate::arrives, l.last_arrival_ns};
 }
 

@@ -6,9 +6,9 @@
 // `loss` goes beyond TCP: messages that vanish as if a proxy had died under them.
 //
 // Invariants
-//   LNK-1  On one link messages arrive in the order they were sent, never at the same time.
-//   LNK-2  A link has its own delay, so that messages of different links overtake each other.
-//   LNK-3  A broken link carries nothing any more; healing does not mend it.
+//   SLK-1  On one link messages arrive in the order they were sent, never at the same time.
+//   SLK-2  A link has its own delay, so that messages of different links overtake each other.
+//   SLK-3  A broken link carries nothing any more; healing does not mend it.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ class links_policy {
   /// Whether a and b are cut off from each other now.
   bool cut(int a, int b) const;
 
-  /// Both directions (LNK-3).
+  /// Both directions (SLK-3).
   void break_link(int a, int b);
   bool broken(int a, int b) const;
   /// A new process on this node: its links are new ones.

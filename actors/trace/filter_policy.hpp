@@ -2,9 +2,9 @@
 // class: it is told names and the time.
 //
 // Invariants
-//   FLT-1  No more than max_records pass altogether, and no more than rate_per_s in any second
+//   FIL-1  No more than max_records pass altogether, and no more than rate_per_s in any second
 //     (token bucket of one second's depth).
-//   FLT-2  What a view itself causes (the actors observer and desk) passes only where it is asked
+//   FIL-2  What a view itself causes (the actors observer and desk) passes only where it is asked
 //     for by name: a view must not show itself showing itself.
 #pragma once
 

@@ -42,7 +42,7 @@ result<batch_memory> batch_memory::create(int64_t rows, int64_t seq, int64_t slo
   if (!fd) return error::system("make shared memory for batches", errno);
   if (ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
     return error::system("size the shared memory for batches", errno);
-  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)  // BAT-1
+  if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)  // BTM-1
     return error::system("seal the shared memory for batches", errno);
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   if (data == MAP_FAILED) return error::system("map the shared memory for batches", errno);

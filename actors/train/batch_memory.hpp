@@ -6,7 +6,7 @@
 // only.
 //
 // Invariants
-//   BAT-1  Readers map it read-only; its size is sealed by the loader before anybody maps it.
+//   BTM-1  Readers map it read-only; its size is sealed by the loader before anybody maps it.
 #pragma once
 
 #include <cstddef>

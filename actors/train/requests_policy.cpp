@@ -34,7 +34,7 @@ status requests_policy::room() const {
   return error{errc::unavailable,
                fmt::format("{} requests wait for the end of step {} already", pending_.size(),
                            finished_ + 1),
-               "say it again after the step"};  // ASK-3
+               "say it again after the step"};  // REQ-3
 }
 
 result<std::string> requests_policy::pause(std::string reason) {
@@ -82,7 +82,7 @@ void requests_policy::remember(const std::string& key, const std::string& value)
 
 std::vector<std::string> requests_policy::take_effect() {
   std::vector<std::string> said;
-  for (; !pending_.empty(); pending_.pop_front()) {  // ASK-2
+  for (; !pending_.empty(); pending_.pop_front()) {  // REQ-2
     auto& asked = pending_.front();
     switch (asked.what) {
       case kind::pause:

@@ -3,11 +3,11 @@
 // Pure: the run tells when a step begins and ends, and does what the policy says between two steps.
 //
 // Invariants
-//   ASK-1  What is answered is what happens: a setting is used first by the step that the answer
+//   REQ-1  What is answered is what happens: a setting is used first by the step that the answer
 //     names. The step under way has taken its settings already.
-//   ASK-2  Requests take effect in the order in which they came, between two steps: "pause; set;
+//   REQ-2  Requests take effect in the order in which they came, between two steps: "pause; set;
 //     resume" during a step pauses, sets and goes on at its end.
-//   ASK-3  At most pending_limit requests wait for a step's end; more are refused.
+//   REQ-3  At most pending_limit requests wait for a step's end; more are refused.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 namespace troupe::gpu {
 namespace {
 
-/// Host buffers that operations borrow (STG-1). They outlive the group as long as one is lent.
+/// Host buffers that operations borrow (SGB-1). They outlive the group as long as one is lent.
 class staging_pool : public std::enable_shared_from_this<staging_pool> {
  public:
   explicit staging_pool(device& owner) : owner_(owner) {}

@@ -5,7 +5,7 @@
 // order: slower, but right, and behind the same interface.
 //
 // Invariants
-// STG-1 A host buffer is used by one operation at a time, and again only when that operation's
+// SGB-1 A host buffer is used by one operation at a time, and again only when that operation's
 //   last copy is done.
 #pragma once
 

@@ -6,7 +6,7 @@
 // tables of functions.
 //
 // Invariants
-// SL-1 A library stays loaded for the life of the process: functions taken from it stay valid.
+// SHL-1 A library stays loaded for the life of the process: functions taken from it stay valid.
 #pragma once
 
 #include <initializer_list>

@@ -30,7 +30,7 @@ TEST_CASE("batch memory: what is laid out in a slot is seen by a reader") {
   }
 }
 
-TEST_CASE("BAT-1: the size is sealed") {
+TEST_CASE("BTM-1: the size is sealed") {
   auto made = batch_memory::create(1, 8, 1);
   REQUIRE(made);
   io::unique_fd fd(::open(made->path().c_str(), O_RDWR | O_CLOEXEC));

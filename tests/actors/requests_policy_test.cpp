@@ -26,7 +26,7 @@ std::string told(const result<std::string>& r) {
 
 }  // namespace
 
-TEST_CASE("requests: a setting during a step is used by the next one, as the answer says (ASK-1)") {
+TEST_CASE("requests: a setting during a step is used by the next one, as the answer says (REQ-1)") {
   requests_policy p(some_job(), 114, {});
   CHECK(p.take_effect().empty());
   p.step_begins();  // 115
@@ -49,7 +49,7 @@ TEST_CASE("requests: between two steps a setting is used by the step that follow
   CHECK(p.job().train.lr == 0.001);
 }
 
-TEST_CASE("requests: pause, set and resume during one step all happen at its end (ASK-2)") {
+TEST_CASE("requests: pause, set and resume during one step all happen at its end (REQ-2)") {
   requests_policy p(some_job(), 114, {});
   p.step_begins();
   CHECK(told(p.pause("look")) == "pauses after step 115");
@@ -89,7 +89,7 @@ TEST_CASE("requests: what cannot be used or checked is refused, and changes noth
   CHECK(p.job().train.steps == 200);
 }
 
-TEST_CASE("requests: only so many wait for a step's end (ASK-3)") {
+TEST_CASE("requests: only so many wait for a step's end (REQ-3)") {
   requests_policy p(some_job(), 0, {});
   p.step_begins();
   for (size_t i = 0; i < pending_limit; ++i) CHECK(p.set("train.lr", "0.001"));

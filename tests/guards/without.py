@@ -178,11 +178,11 @@ GUARDS = (
           "    sigfillset(&all);\n",
           "    if (OUT)\n      sigemptyset(&all);\n    else\n      sigfillset(&all);\n",
           "test_apps: voice: VO-1* VO-3*"),
-    guard("answer-holds", "a setting is used first by the step that its answer names (ASK-1)", "actors/train/job_policy.cpp",
+    guard("answer-holds", "a setting is used first by the step that its answer names (REQ-1)", "actors/train/job_policy.cpp",
           "  requests_.step_begins();",
           "  if (!OUT) requests_.step_begins();",
           "test_cluster: console: a setting is used first*"),
-    guard("answer-waits", "no setting takes effect in the midst of a step (ASK-2)", "actors/train/job_policy.cpp",
+    guard("answer-waits", "no setting takes effect in the midst of a step (REQ-2)", "actors/train/job_policy.cpp",
           "  if (!good || state_ != paused || pauses_.contains(pause_cause::room)) return;",
           "  if (OUT && good && state_ != paused) take_effect();\n"
           "  if (!good || state_ != paused || pauses_.contains(pause_cause::room)) return;",

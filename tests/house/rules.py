@@ -194,6 +194,25 @@ def contract_faults(root):
         yield f"messages/actors.hpp: {name} is not in TROUPE_ACTORS"
 
 
+INVARIANT = re.compile(r"^//\s+(?!UTF-8\b)([A-Z]+-\d+)\s+\S")
+
+
+def invariant_faults(root):
+    """Invariants are told at the head of one file: elsewhere the same id would mean something else."""
+    told = {}
+    for path in sorted(files_of(root)):
+        relative = path.relative_to(root)
+        if relative.parts[0] == "tests" or relative.parts[0] not in ALLOWED:
+            continue
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            if not line.startswith("//"):
+                break
+            if match := INVARIANT.match(line):
+                first = told.setdefault(match.group(1), relative)
+                if first != relative:
+                    yield f"{relative}: {match.group(1)} is an invariant of {first}: give this one another name"
+
+
 OPERATIONS = "gpu/ops.hpp"
 OPERATION_FILES = re.compile(r"gpu/(?:ops|profiled_device|host/|reference/|cuda/)|apps/bench/ops_cases\.cpp|tests/gpu/ops_")
 # Made from the list of operations: who names one of them there keeps a second list.
@@ -271,7 +290,7 @@ def faults(root):
                       style_faults(lines), function_faults(lines), talk_faults(folder, relative, lines)):
             found += [f"{relative}:{number}: {text}" for number, text in check]
     return (found + list(limit_faults(root)) + list(time_faults(root)) + list(contract_faults(root)) +
-            list(operation_faults(root)))
+            list(invariant_faults(root)) + list(operation_faults(root)))
 
 
 def self_test():
@@ -291,13 +310,15 @@ def self_test():
             LIMITS_TABLE: '// t\nrow r[] = {{"a", "b", 5, "bytes", "c", "io/h.cpp", "max_h_bytes", "no such test"}};\n',
             "apps/h.cpp": "// h\nvoid h() { std::fprintf(stderr, 0); }\n",
             "apps/i.cpp": "// i\nvoid i() { fmt::print(0); }\n",
+            "io/j.hpp": "// j\n//   ABC-1  It holds, and io/i.hpp says so first.\n",
         }
         for number, call in enumerate(("fs::remove_all(p, code)", "std::filesystem::remove(p)",
                                        "::unlink(p.c_str())", "unlinkat(fd, name, 0)", "rmdir (p)",
                                        "std::remove(name)", "::remove(p.c_str())",
                                        "remove_all(p)")):
             bad[f"io/removal{number}.cpp"] = f"// r\nint r() {{ return {call}; }}\n"
-        for name, text in bad.items():
+        fine = {"io/i.hpp": "// i\n//   ABC-1  It holds.\n//   ABC-2  So does this (ABC-1).\n"}
+        for name, text in (bad | fine).items():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             (root / name).write_text(text)
         caught = {f.split(":")[0] for f in faults(root)}
@@ -308,7 +329,7 @@ def self_test():
         (root / "io/a.cpp").write_text('// fine, with no rmdir(\n#include "io/base/error.hpp"\n')
         (root / "io/removal0.cpp").write_text(
             "// r\nauto r = std::remove(v.begin(), v.end(), 0);\nauto s = cp::remove(doomed);\n")
-        wrong = [f for f in faults(root) if f.startswith(("io/a.cpp", "io/removal0.cpp"))]
+        wrong = [f for f in faults(root) if f.startswith(("io/a.cpp", "io/removal0.cpp", *fine))]
         print("\n".join(wrong))
         return 1 if wrong else 0
 

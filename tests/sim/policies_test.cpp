@@ -41,7 +41,7 @@ TEST_CASE("event_queue: cancelled entries never come, however many there are (EV
   CHECK(!q.cancel(tickets[0]));
 }
 
-TEST_CASE("links: a link keeps its order, others overtake it (LNK-1, LNK-2)") {
+TEST_CASE("links: a link keeps its order, others overtake it (SLK-1, SLK-2)") {
   links_policy links({1000, 100'000, 2.0}, 8, dice(1));
   int64_t last = 0;
   for (int i = 0; i < 1000; ++i) {

@@ -65,7 +65,7 @@ TEST_CASE("slower-than looks at waiting and at handling") {
   CHECK(f.passes(record(1, 7, 0, 0.006f), 0));
 }
 
-TEST_CASE("FLT-1: the limit holds, and a limit of nothing lets nothing pass") {
+TEST_CASE("FIL-1: the limit holds, and a limit of nothing lets nothing pass") {
   auto f = make({.max_records = 2});
   CHECK(f.passes(record(1, 7), 0));
   CHECK_FALSE(f.exhausted());
@@ -75,7 +75,7 @@ TEST_CASE("FLT-1: the limit holds, and a limit of nothing lets nothing pass") {
   CHECK_FALSE(make({}).passes(record(1, 7), 0));
 }
 
-TEST_CASE("FLT-1: the rate holds and what it leaves out is counted") {
+TEST_CASE("FIL-1: the rate holds and what it leaves out is counted") {
   auto f = make({.max_records = 1000, .rate_per_s = 10});
   int passed = 0;
   for (int i = 0; i < 100; ++i) passed += f.passes(record(1, 7), 0) ? 1 : 0;
@@ -85,7 +85,7 @@ TEST_CASE("FLT-1: the rate holds and what it leaves out is counted") {
   CHECK(f.passes(record(1, 7), 150'000'000));
 }
 
-TEST_CASE("FLT-2: a view does not show itself unless it is asked for by name") {
+TEST_CASE("FIL-2: a view does not show itself unless it is asked for by name") {
   CHECK_FALSE(make({.max_records = 9}).passes(record(3, 7), 0));
   CHECK_FALSE(make({.actor = "*", .max_records = 9}).passes(record(3, 7), 0));
   CHECK(make({.actor = "desk", .max_records = 9}).passes(record(3, 7), 0));
