@@ -32,8 +32,13 @@ double now_ms() {
 }  // namespace
 
 result<std::unique_ptr<rank_engine>> rank_engine::make(const engine_options& options) {
-  std::unique_ptr<rank_engine> engine(new rank_engine(options));
   TROUPE_TRY(device, gpu::open_device(options.device, options.threads));
+  return make(options, std::move(device));
+}
+
+result<std::unique_ptr<rank_engine>> rank_engine::make(const engine_options& options,
+                                                       std::shared_ptr<gpu::device> device) {
+  std::unique_ptr<rank_engine> engine(new rank_engine(options));
   engine->device_ = std::move(device);
   TROUPE_TRY(pinned, engine->device_->pin(&engine->read_, sizeof engine->read_));
   engine->readings_pinned_ = std::move(pinned);

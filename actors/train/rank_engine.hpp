@@ -44,6 +44,9 @@ class rank_engine final : public engine {
  public:
   /// Makes device and streams; allocates nothing big.
   static result<std::unique_ptr<rank_engine>> make(const engine_options& options);
+  /// The same on a device that others look at too, whatever the options call theirs.
+  static result<std::unique_ptr<rank_engine>> make(const engine_options& options,
+                                                   std::shared_ptr<gpu::device> device);
   ~rank_engine() override;
 
   void set_probe(engine_probe* probe) noexcept override { probe_ = probe; }
@@ -118,7 +121,7 @@ class rank_engine final : public engine {
   void report(outcome_completion done);
 
   engine_options options_;
-  std::unique_ptr<gpu::device> device_;
+  std::shared_ptr<gpu::device> device_;
   // Streams end before what their operations use; members are destroyed in reverse order.
   std::optional<batch_memory> batches_;
   int64_t first_row_ = 0;  ///< of a slot of batches_

@@ -154,7 +154,8 @@ status gpu_bench::measure_models() {
   return told(epilogues_told());
 }
 
-/// Whole steps of training, without actors. A model that does not fit is left out with the reason.
+/// Whole steps of training, by the engine of one rank. A model that does not fit is left out with
+/// the reason.
 status gpu_bench::train_models() {
   if (a_.train.empty() && !on_host_)
     a_.train.assign(std::begin(gpu_trained), std::end(gpu_trained));

@@ -1,5 +1,6 @@
-// `troupe bench train`: trains on tokens drawn at random, without actors, and reports tokens/s,
-// GFLOP/s, the share of the machine's measured peak and the share of each operation.
+// `troupe bench train`: drives the engine of a job's only rank, as its worker would, on tokens
+// drawn at random, and reports tokens/s, GFLOP/s, the share of the machine's measured peak and the
+// share of each operation.
 #include "apps/bench/train.hpp"
 
 #include <memory>

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "actors/train/rank_engine.hpp"
 #include "apps/bench/product_peak.hpp"
 #include "gpu/back_end.hpp"
-#include "gpu/model/init.hpp"
-#include "gpu/model/local_trainer.hpp"
 
 namespace troupe::apps {
 
@@ -55,28 +55,65 @@ std::vector<int32_t> random_tokens(size_t count, int64_t vocab) {
   return out;
 }
 
-/// One trainer and its data.
+gpu::dtype dtype_of(const train_plan& plan) {
+  return plan.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
+}
+
+gpu::stage_shape stage_of(const train_shape& shape, const train_plan& plan) {
+  auto stage = gpu::whole_model(shape.model, shape.batch, shape.seq, dtype_of(plan));
+  stage.recompute = plan.recompute;
+  return stage;
+}
+
+/// What an engine tells from a thread of its own; one that ends meanwhile keeps it.
+template <class T>
+class told {
+ public:
+  void operator()(T value) const { promise_->set_value(std::move(value)); }
+  T wait() { return promise_->get_future().get(); }
+
+ private:
+  std::shared_ptr<std::promise<T>> promise_ = std::make_shared<std::promise<T>>();
+};
+
+/// The engine of a job's only rank, and its batch.
 class session {
  public:
-  static result<session> make(gpu::device& owner, const train_shape& shape,
+  static result<session> make(std::shared_ptr<gpu::device> device, const train_shape& shape,
                               const train_plan& plan) {
-    gpu::local_options options;
-    options.micro_batch = shape.batch;
-    options.seq = shape.seq;
-    options.threads = plan.threads;
-    options.compute = plan.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
-    options.recompute = plan.recompute;
-    TROUPE_TRY(trainer, gpu::local_trainer::make(owner, shape.model, options));
-    TROUPE_CHECK(gpu::initialize(trainer->stage(0).store(), shape.model, 1));
-    const auto count = static_cast<size_t>(shape.batch * shape.seq + 1);
-    return session(std::move(trainer), random_tokens(count, shape.model.vocab));
+    train::engine_options options;
+    options.model = shape.model;
+    options.shape = stage_of(shape, plan);
+    options.batch = shape.batch;
+    options.seed = 1;
+    options.threads = plan.threads > 0 ? plan.threads : device->facts().threads;
+    TROUPE_TRY(engine, train::rank_engine::make(options, std::move(device)));
+    told<status> built;
+    engine->build(built);
+    TROUPE_CHECK(built.wait());
+    TROUPE_TRY(batches, train::batch_memory::create(shape.batch, shape.seq, 1));
+    const auto count = static_cast<size_t>(shape.batch * shape.seq);
+    const auto tokens = random_tokens(count + 1, shape.model.vocab);
+    std::copy_n(tokens.begin(), count, batches.slot(0));
+    std::copy_n(tokens.begin() + 1, count, batches.slot(0) + count);
+    TROUPE_CHECK(engine->attach({batches.path(), batches.slot_bytes(), batches.slots(), 0}));
+    return session(std::move(engine), static_cast<double>(count));
   }
 
   /// Seconds of one step.
   result<double> step(gpu::time_kind clock) {
+    using train::op_kind;
     const double began = gpu::seconds_now(clock);
-    TROUPE_TRY(done, trainer_->step(tokens_.data(), tokens_.data() + 1, 1e-4f));
-    loss_ = done.loss;
+    told<std::pair<status, double>> ended;
+    engine_->run({op_kind::begin}, {});
+    engine_->run({op_kind::forward, 0, 0, 0}, [](const status&) {});
+    engine_->run({op_kind::backward, 0, 0, 0, true}, [](const status&) {});
+    engine_->update(++steps_, 1e-4, [ended](const status& s, const train::step_outcome& o) {
+      ended({s, o.loss_sum});
+    });
+    const auto [state, loss_sum] = ended.wait();
+    TROUPE_CHECK(state);
+    loss_ = loss_sum / tokens_;
     return gpu::seconds_now(clock) - began;
   }
   status run(int steps) {
@@ -84,24 +121,24 @@ class session {
     return {};
   }
 
-  gpu::local_trainer& trainer() { return *trainer_; }
+  /// What the device's memory is for.
+  std::string memory() { return engine_->model()->plan().text(); }
   double loss() const { return loss_; }
 
  private:
-  session(std::unique_ptr<gpu::local_trainer> trainer, std::vector<int32_t> tokens)
-      : trainer_(std::move(trainer)), tokens_(std::move(tokens)) {}
+  session(std::unique_ptr<train::rank_engine> engine, double tokens)
+      : engine_(std::move(engine)), tokens_(tokens) {}
 
-  std::unique_ptr<gpu::local_trainer> trainer_;
-  std::vector<int32_t> tokens_;
+  std::unique_ptr<train::rank_engine> engine_;
+  double tokens_ = 0;  ///< of a step
+  int64_t steps_ = 0;
   double loss_ = 0;
 };
 
 /// Fails where what the stage's plan counts is more than the device has free.
-status fits(gpu::device& owner, const train_shape& shape, const train_plan& plan, gpu::dtype type) {
+status fits(gpu::device& owner, const train_shape& shape, const train_plan& plan) {
   const uint64_t free = owner.facts().free_bytes;
-  gpu::stage_shape stage = gpu::whole_model(shape.model, shape.batch, shape.seq, type);
-  stage.recompute = plan.recompute;
-  const uint64_t needed = gpu::plan_stage(shape.model, stage).total();
+  const uint64_t needed = gpu::plan_stage(shape.model, stage_of(shape, plan)).total();
   if (free == 0 || needed <= free) return {};
   constexpr double gib = 1 << 30;
   return error(errc::no_memory,
@@ -133,16 +170,17 @@ train_shape shape_of(const train_plan& plan) {
 
 result<train_measurement> measure_training(const train_shape& shape, const train_plan& plan) {
   train_measurement out;
-  TROUPE_TRY(owner, gpu::open_device(plan.device, plan.threads));
+  TROUPE_TRY(opened, gpu::open_device(plan.device, plan.threads));
+  const std::shared_ptr<gpu::device> owner = std::move(opened);
   const int threads = plan.threads > 0 ? plan.threads : owner->facts().threads;
-  const auto type = plan.dtype == "bf16" ? gpu::dtype::bf16 : gpu::dtype::f32;
+  const auto type = dtype_of(plan);
   const auto late = [&] { return gpu::seconds_now(gpu::time_kind::wall) > plan.until_s; };
   out.device = owner->facts().name;
   out.sheet_flops = type == gpu::dtype::bf16 ? owner->facts().sheet_flops : 0;
   TROUPE_TRY(meter, product_peak::make(*owner, type, threads, plan.peak_side));
-  TROUPE_CHECK(fits(*owner, shape, plan, type));
+  TROUPE_CHECK(fits(*owner, shape, plan));
   {
-    TROUPE_TRY(timed, session::make(*owner, shape, plan));
+    TROUPE_TRY(timed, session::make(owner, shape, plan));
     TROUPE_CHECK(timed.run(plan.warmup));
     for (int i = 0; i < plan.steps && (i == 0 || !late()); ++i) {
       TROUPE_CHECK(meter.sample());
@@ -151,15 +189,14 @@ result<train_measurement> measure_training(const train_shape& shape, const train
     }
     out.peak = meter.flops() / 1e9;
     out.loss = timed.loss();
-    out.plan = timed.trainer().stage(0).plan().text();
+    out.plan = timed.memory();
     const auto facts = owner->facts();
     if (facts.free_bytes > 0) out.memory_bytes = facts.memory_bytes - facts.free_bytes;
   }
   std::sort(out.seconds.begin(), out.seconds.end());
   out.flops_per_step =
       shape.model.flops_per_token(shape.seq) * static_cast<double>(shape.batch * shape.seq);
-  auto profiled = gpu::make_profiled_device(*owner, out.profile);
-  TROUPE_TRY(watched, session::make(*profiled, shape, plan));
+  TROUPE_TRY(watched, session::make(gpu::make_profiled_device(*owner, out.profile), shape, plan));
   TROUPE_CHECK(watched.run(1));
   out.profile.clear();
   out.profile.clock = plan.clock;

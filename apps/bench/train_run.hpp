@@ -1,5 +1,5 @@
-// One process trains on tokens drawn at random and is watched: shared by `troupe bench train` and
-// `troupe bench gpu`.
+// The engine of a job's only rank trains on tokens drawn at random and is watched, without the
+// actors around it: shared by `troupe bench train` and `troupe bench gpu`.
 //
 // GFLOP/s counts 6 x matrix parameters (with the head, without the tables) + 12*L*C*T a token: what
 // the algorithm needs, not what is executed (a causal mask skips half of T*T). Shares come from

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gpu/model/hf_folder.hpp"
-#include "gpu/model/local_trainer.hpp"
+#include "tests/gpu/local_trainer.hpp"
 #include "tests/gpu/oracle_ground.hpp"
 
 namespace troupe::gpu {

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "gpu/model/init.hpp"
-#include "gpu/model/local_trainer.hpp"
 #include "gpu/profiled_device.hpp"
+#include "tests/gpu/local_trainer.hpp"
 #include "tests/gpu/model_samples.hpp"
 
 namespace troupe::gpu {

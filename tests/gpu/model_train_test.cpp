@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "gpu/model/init.hpp"
-#include "gpu/model/local_trainer.hpp"
+#include "tests/gpu/local_trainer.hpp"
 #include "tests/gpu/model_samples.hpp"
 
 namespace troupe::gpu {

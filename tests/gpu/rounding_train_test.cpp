@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gpu/model/init.hpp"
-#include "gpu/model/local_trainer.hpp"
+#include "tests/gpu/local_trainer.hpp"
 #include "tests/gpu/model_samples.hpp"
 #include "tests/gpu/saving.hpp"
 

@@ -1,5 +1,5 @@
 // A step as a cluster does it, in a row on one stream.
-#include "gpu/model/local_trainer.hpp"
+#include "tests/gpu/local_trainer.hpp"
 
 #include <cmath>
 #include <numeric>

@@ -1,8 +1,8 @@
-// Training in one process, without actors: what benchmarks and tests drive.
+// Training in one process, without engines and actors.
 //
-// Why: the mathematics has to be measurable and comparable with PyTorch apart from everything that
-// talks. Pipeline stages, micro-batches and tied heads work as in a cluster, except that
-// activations are copied from stage to stage on one device.
+// Why: the mathematics has to be comparable with PyTorch apart from everything that talks.
+// Pipeline stages, micro-batches and tied heads work as in a cluster, except that activations are
+// copied from stage to stage on one device.
 #pragma once
 
 #include <cstdint>
