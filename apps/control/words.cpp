@@ -134,7 +134,7 @@ result<answer> say_status(session& s, const arguments& a, int columns) {
   if (a.size() < 2) return answer{status_text(view, columns), health_of(view).good};
   answer out;
   for (const auto& n : view.nodes)
-    for (const auto& actor : n->actors) out.text += actor_text(*actor, n->node);
+    for (const auto& actor : n->actors) out.text += actor_text(*actor, n->node, columns);
   if (out.text.empty()) return nobody(s, a[1]);
   return out;
 }

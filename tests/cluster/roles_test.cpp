@@ -53,9 +53,7 @@ struct trusted {
     const auto v = view();
     for (const auto& n : v["nodes"])
       for (const auto& a : n["actors"])
-        if (a["path"] == "coordinator")
-          return (a["detail"].is_string() ? json::parse(a["detail"].get<std::string>())
-                                          : a["detail"])["turned_away"];
+        if (a["path"] == "coordinator") return a["detail"]["turned_away"];
     return {};
   }
 
