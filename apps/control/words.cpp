@@ -227,6 +227,13 @@ const std::map<std::string, handler, std::less<>>& handlers() {
 
 }  // namespace
 
+std::string greeting(std::string_view job, std::string_view address, std::string_view who,
+                     bool may_change) {
+  return fmt::format("connected to {} at {} as {}{}; help lists the words, Tab completes", job,
+                     address, who,
+                     may_change ? "" : ", read-only: its role is reader, which may only look");
+}
+
 std::span<const word> words() {
   return all_words;
 }

@@ -62,3 +62,10 @@ TEST_CASE("every word has its line of help and a usage that begins with it") {
     CHECK(!w.help.empty());
   }
 }
+
+TEST_CASE("a console's first line says that it may only look, where that is so") {
+  const auto operators = greeting("j", "127.0.0.1:1", "alice", true);
+  CHECK(operators == "connected to j at 127.0.0.1:1 as alice; help lists the words, Tab completes");
+  const auto readers = greeting("j", "127.0.0.1:1", "bob", false);
+  CHECK(readers.find("as bob, read-only: its role is reader") != std::string::npos);
+}
