@@ -7,8 +7,42 @@
 
 #include "actors/base/flight_memory.hpp"
 #include "actors/base/recorder.hpp"
+#include "messages/registry.hpp"
 
 namespace troupe {
+
+// -- view -----------------------------------------------------------------------------------------
+
+std::unique_ptr<fbs::ActorInfoT> info_of(const actor_view& v, int64_t now_ns) {
+  auto out = std::make_unique<fbs::ActorInfoT>();
+  auto& i = *out;
+  i.key = v.key;
+  i.parent = v.parent;
+  i.path = v.path;
+  i.kind = v.kind;
+  i.state = v.state;
+  i.values = std::make_unique<fbs::StatusValuesT>(v.values);
+  i.last_error = v.last_error;
+  i.ended = v.ended;
+  const auto until = v.ended_ns != 0 ? v.ended_ns : now_ns;
+  i.state_for_ns = v.since_ns != 0 ? until - v.since_ns : 0;
+  i.uptime_ns = until - v.started_ns;
+  i.received = v.received;
+  i.handled = v.handled;
+  i.failed = v.failed;
+  i.deepest = v.deepest;
+  if (v.handling != 0) {
+    if (const auto* m = find_message(v.handling)) i.handling = m->name;
+    i.handling_for_ns = now_ns - v.handling_since_ns;
+  }
+  for (const auto& w : v.waits) {
+    auto& wait = *i.waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
+    wait.whom = w.whom;
+    wait.what = w.what;
+    wait.for_ns = now_ns - w.since_ns;
+  }
+  return out;
+}
 
 // -- card -----------------------------------------------------------------------------------------
 
@@ -57,11 +91,15 @@ std::string actor_card::path() const {
   return path_;
 }
 
-void actor_card::publish(std::string state, std::string detail, int64_t now_ns) {
+void actor_card::publish(std::string state, int64_t now_ns) {
   std::lock_guard lock(mutex_);
   if (state != state_) since_ns_ = now_ns;
   state_ = std::move(state);
-  if (!detail.empty()) detail_ = std::move(detail);
+}
+
+fbs::StatusValuesT actor_card::values() const {
+  std::lock_guard lock(mutex_);
+  return values_;
 }
 
 void actor_card::failed(std::string why) {
@@ -106,7 +144,7 @@ actor_view actor_card::view() const {
   v.kind = kind_;
   v.path = path_;
   v.state = state_;
-  v.detail = detail_;
+  v.values = values_;
   v.last_error = last_error_;
   v.ended = ended_;
   v.since_ns = since_ns_;

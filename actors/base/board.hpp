@@ -23,6 +23,8 @@
 
 #include <caf/actor_control_block.hpp>
 
+#include "messages/schemas/control_generated.h"
+
 namespace troupe {
 
 /// Something an actor waits for.
@@ -37,7 +39,8 @@ struct actor_wait {
 struct actor_view {
   uint64_t key = 0;
   uint64_t parent = 0;       ///< key of the actor that spawned it, 0: none
-  std::string path, kind, state, detail, last_error, ended;
+  std::string path, kind, state, last_error, ended;
+  fbs::StatusValuesT values;  ///< what it says of itself
   int64_t started_ns = 0;
   int64_t since_ns = 0;      ///< since when in this state
   int64_t ended_ns = 0;      ///< 0: alive
@@ -47,6 +50,9 @@ struct actor_view {
   uint32_t deepest = 0;      ///< most messages its mailbox ever held
   std::vector<actor_wait> waits;
 };
+
+/// The same as messages hold it.
+std::unique_ptr<fbs::ActorInfoT> info_of(const actor_view& view, int64_t now_ns);
 
 /// One actor's card.
 class actor_card {
@@ -88,8 +94,14 @@ class actor_card {
   void set_kind(std::string kind);
   std::string path() const;
   std::string kind() const;  ///< its actor's name in CAF: "stage"
-  /// A new state; `detail` is JSON text (empty: unchanged).
-  void publish(std::string state, std::string detail, int64_t now_ns);
+  /// A state, which may be the old one.
+  void publish(std::string state, int64_t now_ns);
+  /// `change(fbs::StatusValuesT&)` changes what the actor says of itself.
+  template <class Change>
+  void publish(Change&& change) {
+    std::lock_guard lock(mutex_);
+    change(values_);
+  }
   void failed(std::string why);
   /// Begins a wait; end it by its id.
   uint64_t begin_wait(std::string whom, std::string what, int64_t now_ns);
@@ -98,6 +110,8 @@ class actor_card {
   void end_wait(uint64_t id);
 
   actor_view view() const;
+  /// What it says of itself.
+  fbs::StatusValuesT values() const;
   /// The actor, empty where it is gone.
   caf::strong_actor_ptr handle() const;
 
@@ -111,7 +125,8 @@ class actor_card {
   std::atomic<uint16_t> handling_{0};
   std::atomic<int64_t> handling_since_ns_{0};
   mutable std::mutex mutex_;
-  std::string kind_, path_, state_, detail_, last_error_, ended_;
+  std::string kind_, path_, state_, last_error_, ended_;
+  fbs::StatusValuesT values_;
   int64_t since_ns_ = 0, ended_ns_ = 0;
   uint64_t last_wait_ = 0;
   std::multimap<uint64_t, actor_wait> waits_;  ///< by id: a run waits for thousands

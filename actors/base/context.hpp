@@ -18,6 +18,7 @@
 #include "messages/errors.hpp"
 #include "messages/receive.hpp"
 #include "messages/rejection.hpp"
+#include "messages/status_rows.hpp"
 
 namespace troupe {
 
@@ -80,22 +81,46 @@ void introduce(Self* self, std::string path, uint32_t epoch = 0) {
   self->begin_life();
 }
 
-/// Tells the board how this actor is: one word, and details as JSON text (empty: as before).
+namespace detail {
+template <class Change, class T>
+T changed_by(void (Change::*)(T&) const);
+}
+
+/// Tells the board how this actor is, in one word.
 template <class Self>
-void publish(Self* self, std::string state, std::string detail = {}) {
-  self->card().publish(std::move(state), std::move(detail), now_ns(*self));
+void publish(Self* self, std::string state) {
+  self->card().publish(std::move(state), now_ns(*self));
+}
+
+/// Tells the board what this actor says of itself: `change` sets values of its kind, e.g.
+/// `[&](fbs::LoaderStatusT& s) { s.filled = 3; }`; the others stay.
+template <class Self, class Change>
+void publish_values(Self* self, Change change) {
+  using kind = decltype(detail::changed_by(&Change::operator()));
+  self->card().publish([&](fbs::StatusValuesT& values) { change(values_of<kind>(values)); });
+}
+
+/// Both.
+template <class Self, class Change>
+void publish(Self* self, std::string state, Change change) {
+  publish(self, std::move(state));
+  publish_values(self, std::move(change));
 }
 
 /// The handler of StatusRequest: the actor's own card, as the observer would show it.
 template <class Self>
 auto status_handler(Self* self) {
   return [self](const msg<fbs::StatusRequest>& m) {
-    const auto view = self->card().view();
-    return make_msg<fbs::Status>(context_of(*self, m.header()), [&](fbs::StatusT& s) {
-      s.actor = view.path;
-      s.state = view.state;
-      s.detail = view.detail;
-      s.since_ns = view.since_ns == 0 ? 0 : now_ns(*self) - view.since_ns;
+    const auto context = context_of(*self, m.header());
+    auto info = info_of(self->card().view(), now_ns(*self));
+    return make_msg<fbs::Status>(context, [&](fbs::StatusT& s) {
+      s.actor = info->path;
+      s.state = info->state;
+      s.since_ns = info->state_for_ns;
+      s.values = std::move(info->values);
+      s.handled = info->handled;
+      s.failed = info->failed;
+      s.waits = std::move(info->waits);
     });
   };
 }

@@ -105,6 +105,13 @@ class traced_actor {
   call_timeouts timeouts_;
 };
 
+/// The card of an actor of this process; nullptr of another's.
+template <class Handle>
+const actor_card* card_of(const Handle& actor) {
+  auto* here = dynamic_cast<traced_actor*>(caf::actor_cast<caf::abstract_actor*>(actor));
+  return here != nullptr ? &here->card() : nullptr;
+}
+
 /// What a simulation puts between all actors. Called on the sender's thread.
 class simulated_network {
  public:

@@ -186,9 +186,10 @@ msg<fbs::CheckpointFolder> folder(archive_pointer self, const message_header& ca
 }
 
 void show(archive_pointer self, const char* state) {
-  publish(self, state,
-          fmt::format(R"({{"committed":{},"abandoned":{}}})", self->state.committed,
-                      self->state.abandoned));
+  publish(self, state, [&](fbs::ArchiveStatusT& s) {
+    s.committed = self->state.committed;
+    s.abandoned = self->state.abandoned;
+  });
 }
 
 std::optional<io::folder_identity> identity_of(archive_state& st) {

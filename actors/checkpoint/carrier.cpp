@@ -80,10 +80,6 @@ namespace {
 
 void begin_next(carrier_pointer self);
 
-std::string number_or_null(const std::optional<uint64_t>& n) {
-  return n ? fmt::format("{}", *n) : "null";
-}
-
 void show(carrier_pointer self) {
   const auto& st = self->state;
   const auto& now = st.policy.under_way();
@@ -91,13 +87,18 @@ void show(carrier_pointer self) {
   const double s = static_cast<double>(now_ns(*self) - st.copy_began_ns) / 1e9;
   const double rate = now && s > 0 ? static_cast<double>(p.written) / s : 0;
   const auto& c = st.policy.counted();
-  publish(self, now ? "copying" : "idle",
-          fmt::format(R"({{"step":{},"total_bytes":{},"written_bytes":{},"durable_bytes":{},)"
-                      R"("bytes_per_s":{:.0f},"durable_step":{},"copied":{},"passed_over":{},)"
-                      R"("failures":{}}})",
-                      number_or_null(now ? std::optional(now->step) : std::nullopt), p.total,
-                      p.written, p.durable, rate, number_or_null(st.policy.durable_step()),
-                      c.copied, c.passed_over, c.failed));
+  publish(self, now ? "copying" : "idle", [&](fbs::CarrierStatusT& to) {
+    to.step = now ? static_cast<int64_t>(now->step) : -1;
+    to.total_bytes = p.total;
+    to.written_bytes = p.written;
+    to.durable_bytes = p.durable;
+    to.bytes_per_s = rate;
+    const auto durable = st.policy.durable_step();
+    to.durable_step = durable ? static_cast<int64_t>(*durable) : -1;
+    to.copied = c.copied;
+    to.passed_over = c.passed_over;
+    to.failures = c.failed;
+  });
 }
 
 void hold(carrier_pointer self, uint64_t step, bool held) {

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 #include <algorithm>
+#include <array>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -250,6 +251,16 @@ void let_observe_head(coordinator_pointer self) {
   let_observe(self, head, "");
 }
 
+/// Its row of the status, in the order in which nodes joined.
+fbs::NodeUsageT& usage_of(fbs::CoordinatorStatusT& s, member& who) {
+  if (!who.row) {
+    who.row = s.nodes.size();
+    s.nodes.push_back(std::make_unique<fbs::NodeUsageT>());
+    s.nodes.back()->node = who.name;
+  }
+  return *s.nodes[*who.row];
+}
+
 caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hello>& m,
                                     const caf::strong_actor_ptr& handle,
                                     const caf::strong_actor_ptr& observer) {
@@ -270,6 +281,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
   who.observer = observer;
   self->monitor(who.handle);
   st.liveness->heard(who.name, now_ns(*self));
+  publish_values(self, [&](fbs::CoordinatorStatusT& s) { usage_of(s, who); });
   say(self, fmt::format("node {} joined from {} ({}, {} cores)", who.name, who.hello.host,
                         who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
                         who.hello.hardware ? who.hello.hardware->cores : 0));
@@ -290,6 +302,12 @@ caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs
   const auto it = st.members.find(m->node_index());
   if (it == st.members.end()) return to_caf({errc::not_found, "no such node"});
   st.liveness->heard(it->second.name, now_ns(*self));
+  publish_values(self, [&](fbs::CoordinatorStatusT& s) {
+    auto& usage = usage_of(s, it->second);
+    usage.rss_bytes = m->rss_bytes();
+    usage.cpu_s = m->cpu_seconds();
+    usage.step = m->step();
+  });
   return make_msg<fbs::HeartbeatAck>(context_of(*self, m.header()), [&](auto& a) {
     a.sequence = m->sequence();
     a.sent_ns = m->sent_ns();
@@ -418,14 +436,15 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
   });
 }
 
-/// {"all":3,"not_tls":2,"hung_up":1}
-std::string door_json(const door_counts& door) {
-  auto out = fmt::format(R"({{"all":{})", door.all());
-  for (size_t i = 0; i < turned_away_count; ++i)
-    if (door.counts[i] > 0)
-      out += fmt::format(R"(,"{}":{})", to_string(static_cast<turned_away>(i)), door.counts[i]);
-  return out + "}";
-}
+/// In the order of the reasons.
+constexpr std::array reasons{
+    &fbs::TurnedAwayT::no_certificate, &fbs::TurnedAwayT::unknown_authority,
+    &fbs::TurnedAwayT::expired,        &fbs::TurnedAwayT::bad_certificate,
+    &fbs::TurnedAwayT::not_tls,        &fbs::TurnedAwayT::not_ours,
+    &fbs::TurnedAwayT::hung_up,        &fbs::TurnedAwayT::impostor,
+    &fbs::TurnedAwayT::too_slow,       &fbs::TurnedAwayT::crowded_out,
+    &fbs::TurnedAwayT::no_key};
+static_assert(reasons.size() == turned_away_count);
 
 void show(coordinator_pointer self) {
   const auto& st = self->state;
@@ -433,8 +452,14 @@ void show(coordinator_pointer self) {
           st.ended   ? "ending"
           : st.ready ? "running"
                      : "gathering",
-          fmt::format(R"({{"members":{},"refused":{},"turned_away":{}}})", st.members.size(),
-                      st.membership->refused(), door_json(st.door)));
+          [&](fbs::CoordinatorStatusT& s) {
+            s.members = static_cast<uint32_t>(st.members.size());
+            s.refused = st.membership->refused();
+            s.turned_away = std::make_unique<fbs::TurnedAwayT>();
+            s.turned_away->all = st.door.all();
+            for (size_t i = 0; i < reasons.size(); ++i)
+              (*s.turned_away).*reasons[i] = st.door.counts[i];
+          });
 }
 
 /// CRD-7.

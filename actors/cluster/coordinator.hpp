@@ -51,6 +51,7 @@ struct member {
   bool gone = false;
   std::optional<int64_t> broken_ns;  ///< when its connection broke, while its end is not worded
   caf::strong_actor_ptr observer;
+  std::optional<size_t> row;  ///< of the status, where its heartbeats are shown
 };
 
 struct coordinator_state {

@@ -40,8 +40,9 @@ meter_actor make_meter(node_pointer self, uint32_t epoch, int64_t interval_ms) {
 
 void be(node_pointer self, fbs::NodeState state) {
   self->state.doing = state;
-  publish(self, fbs::EnumNameNodeState(state),
-          fmt::format(R"({{"stages":{}}})", self->state.stages.size()));
+  publish(self, fbs::EnumNameNodeState(state), [&](fbs::NodeStatusT& s) {
+    s.stages = static_cast<uint32_t>(self->state.stages.size());
+  });
 }
 
 /// Its death is heard of.
@@ -163,6 +164,18 @@ void answered(node_pointer self, const msg<fbs::HeartbeatAck>& a) {
     set_clock_relation({now->offset_ns, now->bound_ns});
 }
 
+/// The last training step that all of its ranks finished, as their cards say.
+uint64_t last_step(const node_state& st) {
+  std::optional<uint64_t> out;
+  for (const auto& stage : st.stages)
+    if (const auto* card = card_of(stage)) {
+      const auto values = card->values();
+      const auto step = values.stage ? values.stage->step : 0;
+      out = std::min(out.value_or(step), step);
+    }
+  return out.value_or(0);
+}
+
 void beat(node_pointer self) {
   auto& st = self->state;
   const int64_t silent_ms = (now_ns(*self) - st.answered_ns) / ns_per_ms;
@@ -176,6 +189,7 @@ void beat(node_pointer self) {
     h.sent_ns = now_ns(*self);
     h.rss_bytes = usage.rss_bytes;
     h.cpu_seconds = usage.cpu_seconds;
+    h.step = last_step(st);
     h.state = st.doing;
   });
   request(self, st.coordinator, m)

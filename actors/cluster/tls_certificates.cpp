@@ -68,8 +68,11 @@ std::string signature_of(const certificate_files& files) {
   return out;
 }
 
-std::string detail_of_keeper(const certificate_keeper_state& st) {
-  return fmt::format(R"({{"not_after_s":{},"renewed":{}}})", st.not_after_s, st.renewed);
+void show(certificate_keeper_pointer self, const char* state) {
+  publish(self, state, [&](fbs::CertificatesStatusT& s) {
+    s.not_after_s = self->state.not_after_s;
+    s.renewed = self->state.renewed;
+  });
 }
 
 void look_at_files(certificate_keeper_pointer self) {
@@ -81,11 +84,11 @@ void look_at_files(certificate_keeper_pointer self) {
       ++st.renewed;
       st.not_after_s = held_now().not_after_s;
       spdlog::info("the certificate {} is renewed", st.files.certificate);
-      publish(self, "held", detail_of_keeper(st));
+      show(self, "held");
     } else {
       spdlog::warn("the certificate {} is not renewed, the old one stays: {}", st.files.certificate,
                    taken.error().message);
-      publish(self, "not renewed", detail_of_keeper(st));
+      show(self, "not renewed");
     }
   }
   self->delayed_send(self, defaults::certificate_period, caf::tick_atom_v);
@@ -122,7 +125,7 @@ certificate_keeper_actor::behavior_type certificate_keeper(certificate_keeper_po
     st.seen = held_now().signature;
     st.not_after_s = held_now().not_after_s;
   }
-  publish(self, "held", detail_of_keeper(st));
+  show(self, "held");
   self->delayed_send(self, defaults::certificate_period, caf::tick_atom_v);
   return {
       status_handler(self),

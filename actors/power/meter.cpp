@@ -33,7 +33,12 @@ void look(meter_pointer self) {
   st.last.interval_ms = static_cast<uint32_t>(st.options.interval_ms);
   for (const auto& c : counters_of(st.last))
     record_counter({work_name(c.name), self->card().number(), at_ns, c.value});
-  publish(self, "reading", detail_of(st.last));
+  publish(self, "reading", [&](fbs::MeterStatusT& s) {
+    fbs::MeterReadingsT last(st.last);
+    s.power_w = last.power_w;
+    s.temperature_c = last.temperature_c;
+    s.devices = std::move(last.devices);
+  });
   self->delayed_send(self, std::chrono::milliseconds(st.options.interval_ms), caf::tick_atom_v);
 }
 
@@ -44,7 +49,7 @@ meter_actor::behavior_type meter(meter_pointer self, meter_options options) {
   introduce(self, fmt::format("meter/{}", options.node), options.epoch);
   auto& st = self->state;
   st.options = std::move(options);
-  publish(self, "opening");
+  publish(self, "opening", [](fbs::MeterStatusT&) {});
   self->send(self, caf::tick_atom_v);
   return {
       status_handler(self),

@@ -4,12 +4,6 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
-#include <tuple>
-
-#include <fmt/format.h>
-
-#include "actors/trace/export_text.hpp"
-#include "io/base/text.hpp"
 
 namespace troupe::power {
 
@@ -69,27 +63,6 @@ std::vector<reading_counter> counters_of(const fbs::MeterReadingsT& readings) {
   add("", readings.power_w, readings.temperature_c);
   for (const auto& d : readings.devices) add(d->device, d->power_w, d->temperature_c);
   return out;
-}
-
-std::string detail_of(const fbs::MeterReadingsT& readings) {
-  const auto shown = [](double value, double none) {
-    return is_known(value, none) ? fmt::format("{:.1f}", value) : std::string("null");
-  };
-  auto out =
-      fmt::format(R"({{"power_w":{},"temperature_c":{},"devices":[)",
-                  shown(readings.power_w, no_power), shown(readings.temperature_c, no_temperature));
-  const char* before = "";
-  for (const auto& d : readings.devices) {
-    out += fmt::format(R"({}{{"device":{})", before, json_string(d->device));
-    before = ",";
-    for (const auto& [name, value, none] : {std::tuple("power_w", d->power_w, no_power),
-                                            {"limit_w", d->limit_w, no_power},
-                                            {"temperature_c", d->temperature_c, no_temperature},
-                                            {"busy_percent", d->busy_percent, no_power}})
-      if (is_known(value, none)) out += fmt::format(R"(,"{}":{:.1f})", name, value);
-    out += "}";
-  }
-  return out + "]}";
 }
 
 }  // namespace troupe::power

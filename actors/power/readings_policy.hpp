@@ -1,4 +1,4 @@
-// What readings of meters come to: as a message, as counters of the flight recorder, as text.
+// What readings of meters come to: as a message, as counters of the flight recorder.
 #pragma once
 
 #include <string>
@@ -22,8 +22,5 @@ struct reading_counter {
 
 /// All that is known.
 std::vector<reading_counter> counters_of(const fbs::MeterReadingsT& readings);
-
-/// The same for the meter's card: {"power_w":812.3,"temperature_c":61.0,"devices":[...]}.
-std::string detail_of(const fbs::MeterReadingsT& readings);
 
 }  // namespace troupe::power

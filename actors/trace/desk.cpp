@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
@@ -25,12 +24,12 @@ using desk_pointer = traced_pointer<desk_actor, desk_state>;
 void show(desk_pointer self) {
   const auto& st = self->state;
   const auto trouble = st.audit->trouble();
-  nlohmann::ordered_json detail{{"processes", st.processes.size()},
-                                {"views", st.views.size()},
-                                {"audit_failures", st.audit->failures()}};
-  if (!trouble.empty()) detail["audit_log"] = trouble;
-  publish(self, trouble.empty() ? "open" : "refusing",
-          detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  publish(self, trouble.empty() ? "open" : "refusing", [&](fbs::DeskStatusT& s) {
+    s.processes = static_cast<uint32_t>(st.processes.size());
+    s.views = static_cast<uint32_t>(st.views.size());
+    s.audit_failures = st.audit->failures();
+    s.audit_log = trouble;
+  });
 }
 
 void note(desk_pointer self, const audit_line& line) {

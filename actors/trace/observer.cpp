@@ -42,38 +42,6 @@ void forget_rates(observer_state& st) {
   std::erase_if(st.rates, [&](const auto& r) { return !living.contains(r.first); });
 }
 
-std::unique_ptr<fbs::ActorInfoT> info_of(observer_state& st, const actor_view& v, int64_t now) {
-  auto out = std::make_unique<fbs::ActorInfoT>();
-  auto& i = *out;
-  i.key = v.key;
-  i.parent = v.parent;
-  i.path = v.path;
-  i.kind = v.kind;
-  i.state = v.state;
-  i.detail = v.detail;
-  i.last_error = v.last_error;
-  i.ended = v.ended;
-  const auto until = v.ended_ns != 0 ? v.ended_ns : now;
-  i.state_for_ns = v.since_ns != 0 ? until - v.since_ns : 0;
-  i.uptime_ns = until - v.started_ns;
-  i.received = v.received;
-  i.handled = v.handled;
-  i.handled_per_s = v.ended_ns != 0 ? 0 : rate_of(st, v, now);
-  i.failed = v.failed;
-  i.deepest = v.deepest;
-  if (v.handling != 0) {
-    if (const auto* m = find_message(v.handling)) i.handling = m->name;
-    i.handling_for_ns = now - v.handling_since_ns;
-  }
-  for (const auto& w : v.waits) {
-    i.waits.push_back(std::make_unique<fbs::ActorWaitT>());
-    i.waits.back()->whom = w.whom;
-    i.waits.back()->what = w.what;
-    i.waits.back()->for_ns = now - w.since_ns;
-  }
-  return out;
-}
-
 caf::result<msg<fbs::ActorList>> list(observer_pointer self, const msg<fbs::ListActors>& m) {
   auto& st = self->state;
   const auto pattern = m->actor() ? m->actor()->str() : "";
@@ -88,7 +56,10 @@ caf::result<msg<fbs::ActorList>> list(observer_pointer self, const msg<fbs::List
   l.bound_ns = clock.bound_ns;
   l.rejected = counts().all_rejected();
   for (const auto& v : board::instance().view(m->dead()))
-    if (glob_match(pattern, v.path)) l.actors.push_back(info_of(st, v, now));
+    if (glob_match(pattern, v.path)) {
+      l.actors.push_back(info_of(v, now));
+      if (v.ended_ns == 0) l.actors.back()->handled_per_s = rate_of(st, v, now);
+    }
   forget_rates(st);
   if (auto made = try_make_msg<fbs::ActorList>(context_of(*self, m.header()), l)) return *made;
   return to_caf({errc::bad_data,
@@ -230,7 +201,7 @@ observer_actor::behavior_type observer(observer_pointer self, observer_options o
   introduce(self, fmt::format("observer/{}", options.node));
   self->state.options = std::move(options);
   self->set_down_handler([self](const caf::down_msg& m) { viewer_gone(self, m.source); });
-  publish(self, "watching");
+  show(self);
   watch_deaths(self);
   return {
       status_handler(self),

@@ -37,7 +37,9 @@ std::string name_of_type(record_kind kind, uint16_t type) {
 }
 
 /// The tap serves all views with payloads at once.
-void set_tap(observer_state& st) {
+void set_tap(observer_pointer self) {
+  const auto& st = self->state;
+  show(self);
   const bool wanted = std::any_of(st.views.begin(), st.views.end(),
                                   [](const auto& v) { return v.second.payloads; });
   if (wanted == tap::instance().is_open()) return;
@@ -138,6 +140,13 @@ std::vector<std::unique_ptr<fbs::TracedMessageT>> take_messages(subscription& v,
 
 }  // namespace
 
+void show(observer_pointer self) {
+  publish(self, "watching", [&](fbs::ObserverStatusT& s) {
+    s.views = static_cast<uint32_t>(self->state.views.size());
+    s.black_boxes = self->state.black_boxes;
+  });
+}
+
 caf::result<msg<fbs::TraceStarted>> begin_view(observer_pointer self, const msg<fbs::TraceStart>& m,
                                                const caf::strong_actor_ptr& viewer) {
   auto& st = self->state;
@@ -161,7 +170,7 @@ caf::result<msg<fbs::TraceStarted>> begin_view(observer_pointer self, const msg<
   if (!m->past()) view.reader.read(1);  // from here on
   if (!looks(st, viewer)) self->monitor(caf::actor_cast<caf::actor>(viewer));
   st.views.emplace(m->subscription(), std::move(view));
-  set_tap(st);
+  set_tap(self);
   keep_ticking(self);
   return make_msg<fbs::TraceStarted>(context_of(*self, m.header()), [&](auto& s) {
     s.subscription = m->subscription();
@@ -185,13 +194,13 @@ void end_view(observer_pointer self, uint64_t id, const std::string& why) {
   const auto viewer = it->second.viewer;
   st.views.erase(it);
   if (!looks(st, viewer)) self->demonitor(viewer->address());
-  set_tap(st);
+  set_tap(self);
 }
 
 void viewer_gone(observer_pointer self, const caf::actor_addr& who) {
   auto& st = self->state;
   std::erase_if(st.views, [&](const auto& v) { return v.second.viewer->address() == who; });
-  set_tap(st);
+  set_tap(self);
 }
 
 void look(observer_pointer self) {
@@ -253,6 +262,7 @@ result<std::string> write_black_box(observer_pointer self, const std::string& re
   for (const auto& b : make_batches(head, std::move(content)))
     TROUPE_CHECK(file.append(make_msg<fbs::TraceBatch>(context_of(*self, 0), b)));
   TROUPE_CHECK(file.finish());
+  show(self);
   return std::filesystem::absolute(path).string();
 }
 

@@ -8,6 +8,9 @@ namespace troupe::trace {
 
 using observer_pointer = traced_pointer<observer_actor, observer_state>;
 
+/// Tells the board how it is.
+void show(observer_pointer self);
+
 caf::result<msg<fbs::TraceStarted>> begin_view(observer_pointer self, const msg<fbs::TraceStart>& m,
                                                const caf::strong_actor_ptr& viewer);
 void grant(observer_pointer self, const msg<fbs::TraceMore>& m);

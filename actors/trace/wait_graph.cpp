@@ -7,10 +7,8 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "actors/trace/filter_policy.hpp"
-#include "io/base/rank_grid.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::trace {
@@ -29,16 +27,6 @@ std::optional<int> rank_of(std::string_view path, std::string_view stem) {
   const auto [end, fault] = std::from_chars(path.data(), path.data() + path.size(), rank);
   if (fault != std::errc() || end != path.data() + path.size()) return std::nullopt;
   return rank;
-}
-
-std::optional<grid_place> place_in(const std::string& detail) {
-  const auto json = nlohmann::json::parse(detail, nullptr, false);
-  if (!json.is_object()) return std::nullopt;
-  const auto data = json.find("data_rank"), pipeline = json.find("pipeline_rank");
-  if (data == json.end() || pipeline == json.end() || !data->is_number_integer() ||
-      !pipeline->is_number_integer())
-    return std::nullopt;
-  return grid_place{data->get<int>(), 0, pipeline->get<int>()};
 }
 
 class graph {
@@ -81,7 +69,7 @@ class graph {
     by_path_[a.path].push_back(i);
     if (const auto rank = rank_of(a.path, "stage/")) {
       stages_[*rank] = i;
-      if (const auto place = place_in(a.detail)) places_[*rank] = *place;
+      if (a.place) places_[*rank] = *a.place;
     }
   }
 

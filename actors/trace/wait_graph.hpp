@@ -18,9 +18,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "io/base/rank_grid.hpp"
 
 namespace troupe::fbs {
 struct ClusterView;
@@ -39,7 +42,7 @@ struct waiting_actor {
   std::string path;
   std::string state;         ///< one word, may be empty
   int64_t state_for_ns = 0;  ///< for how long it has been in it
-  std::string detail;        ///< JSON; "pipeline_rank" and "data_rank" give a stage its place
+  std::optional<grid_place> place;  ///< of a stage
   std::string handling;      ///< message under its hands, empty: none
   int64_t handling_for_ns = 0;
   std::vector<waiting_for> waits;

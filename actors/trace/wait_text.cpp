@@ -129,7 +129,8 @@ waiting_actor actor_of(const fbs::ActorInfo& info) {
   a.path = text_of(info.path());
   a.state = text_of(info.state());
   a.state_for_ns = info.state_for_ns();
-  a.detail = text_of(info.detail());
+  if (const auto* s = info.values() != nullptr ? info.values()->stage() : nullptr)
+    a.place = grid_place{static_cast<int>(s->data_rank()), 0, static_cast<int>(s->pipeline_rank())};
   a.handling = text_of(info.handling());
   a.handling_for_ns = info.handling_for_ns();
   if (const auto* waits = info.waits())

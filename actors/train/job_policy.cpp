@@ -254,7 +254,8 @@ void job_policy::end_step(const job_event& event) {
   checkpoint_wait_ms_ += done.waited_ms;
   report_.checkpoint_wait_ms = done.waited_ms + std::exchange(step_wait_ms_, 0);
   report_.saved_step = saved_step_;
-  report_.parts = to_message(done.parts);
+  parts_ = done.parts;
+  report_.parts = to_message(parts_);
   if (!std::isfinite(loss_) || !std::isfinite(done.grad_norm))  // JOB-4
     return end({errc::training, not_finite(step_, loss_, done.grad_norm),
                 "lower train.lr, raise train.warmup_steps, or look at the data"});

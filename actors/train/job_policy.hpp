@@ -302,6 +302,8 @@ class job_policy {
   uint64_t step() const noexcept { return step_; }  ///< last finished
   uint64_t tokens() const noexcept { return tokens_; }
   double loss() const noexcept { return loss_; }
+  /// Where the time of the last step went.
+  const std::vector<step_part>& parts() const noexcept { return parts_; }
   uint64_t saved_step() const noexcept { return saved_step_; }
   const std::string& checkpoint() const noexcept { return checkpoint_; }
   const std::string& model() const noexcept { return model_; }
@@ -389,6 +391,7 @@ class job_policy {
   uint64_t step_ = 0, tokens_ = 0;
   double loss_ = 0;
   fbs::StepReportT report_;  ///< of the last step
+  std::vector<step_part> parts_;  ///< of the last step
   bool has_validation_ = false;
   std::set<pause_cause> pauses_;
   std::optional<heard::stop> stop_;

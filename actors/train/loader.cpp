@@ -221,7 +221,10 @@ caf::result<msg<fbs::BatchReady>> fetch(loader_pointer self, const msg<fbs::Batc
   feed.waiting.push_back({m, rp});
   fill_ahead(st, feed);
   answer_waiting(self, feed);
-  publish(self, "open", fmt::format(R"({{"filled":{},"floor":{}}})", feed.filled, feed.floor()));
+  publish(self, "open", [&](fbs::LoaderStatusT& s) {
+    s.filled = feed.filled;
+    s.floor = feed.floor();
+  });
   return rp;
 }
 
@@ -238,7 +241,7 @@ loader_actor::behavior_type loader(loader_pointer self, const spawn_record& reco
   guard_mailbox(self);
   introduce(self, fmt::format("loader/{}", record.node), record.epoch);
   note_birth(record);
-  publish(self, "closed");
+  publish(self, "closed", [](fbs::LoaderStatusT&) {});
   self->state.over = over;
   return {
       status_handler(self),

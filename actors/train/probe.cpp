@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "actors/base/recorder.hpp"
+#include "messages/status_rows.hpp"
 
 namespace troupe::train {
 
@@ -40,7 +41,8 @@ uint64_t card_probe::begin(const operation& op) {
   const auto now = stream_now_ns();
   const auto& facts = facts_of(op.kind);
   if (facts.with == op_partner::none) {
-    card_.publish(facts.name.data(), fmt::format(R"({{"number":{}}})", op.number), now);
+    card_.publish(facts.name.data(), now);
+    card_.publish([&](auto& values) { values_of<fbs::WorkerStatusT>(values).number = op.number; });
     return 0;
   }
   return card_.begin_waits(peers_of(op), fmt::format("{} {}", facts.name, op.number), now);
@@ -50,7 +52,7 @@ void card_probe::end(const operation& op, uint64_t token, double begin_ms, doubl
   if (token != 0)
     card_.end_wait(token);
   else
-    card_.publish("ready", "", stream_now_ns());
+    card_.publish("ready", stream_now_ns());
   work_note w;
   w.name = work_name(facts_of(op.kind).name);
   w.actor = card_.number();

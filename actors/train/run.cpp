@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "actors/base/context.hpp"
 #include "actors/checkpoint/votes.hpp"
@@ -426,13 +425,17 @@ void finish_copies(run_pointer self, const todo::finish_copies& order) {
 
 void show(run_pointer self) {
   const auto& job = self->state.job;
-  publish(self, std::string(job.phase()),
-          fmt::format(R"({{"step":{},"steps":{},"loss":{},"saved_step":{},"saving":[{}],)"
-                      R"("checkpoints":{},"skipped_checkpoints":{},"checkpoint_wait_ms":{:.3f}}})",
-                      job.step(), job.plan().job.train.steps,
-                      std::isfinite(job.loss()) ? fmt::format("{}", job.loss()) : "null",
-                      job.saved_step(), fmt::join(job.pace().open(), ","), job.checkpoints(),
-                      job.pace().skipped(), job.checkpoint_wait_ms()));
+  publish(self, std::string(job.phase()), [&](fbs::RunStatusT& s) {
+    s.step = job.step();
+    s.steps = static_cast<uint64_t>(job.plan().job.train.steps);
+    s.loss = job.loss();
+    s.saved_step = job.saved_step();
+    s.saving.assign(job.pace().open().begin(), job.pace().open().end());
+    s.checkpoints = job.checkpoints();
+    s.skipped_checkpoints = job.pace().skipped();
+    s.checkpoint_wait_ms = job.checkpoint_wait_ms();
+    s.parts = to_message(job.parts());
+  });
 }
 
 void say(run_pointer self, const todo::say& what) {

@@ -19,9 +19,12 @@ void tell_wait(stage_pointer self);
 
 void show(stage_pointer self, const char* state) {
   const auto& st = self->state;
-  publish(self, state,
-          fmt::format(R"({{"pipeline_rank":{},"data_rank":{},"steps_done":{}}})",
-                      st.at.place().pipeline, st.at.place().data, st.steps_done));
+  publish(self, state, [&](fbs::StageStatusT& s) {
+    s.pipeline_rank = static_cast<uint32_t>(st.at.place().pipeline);
+    s.data_rank = static_cast<uint32_t>(st.at.place().data);
+    s.steps_done = st.steps_done;
+    s.step = st.last_step;
+  });
 }
 
 /// STG-4.
@@ -104,6 +107,7 @@ void end_of_pass(stage_pointer self, const msg<fbs::StepDone>& done) {
   auto now = std::move(*st.now);
   st.now.reset();
   ++st.steps_done;
+  if (now.train) st.last_step = now.step;
   show(self, "idle");
   if (!now.train) {
     now.validation_done.deliver(

@@ -46,27 +46,37 @@ caf::error not_built() {
   return to_caf({errc::bug, "the worker has no model yet", "send BuildStage first"});
 }
 
-/// The saver's part of Status.
-std::string saver_json(const gpu::saver_facts& f) {
-  std::string saves;
-  for (const auto& s : f.flusher.saves)
-    saves += fmt::format(
-        R"({}{{"step":{},"total":{},"captured":{},"written":{},"durable":{},"age_s":{:.3f}}})",
-        saves.empty() ? "" : ",", s.step, s.bytes.total, s.bytes.captured, s.bytes.written,
-        s.bytes.durable, s.age_s);
-  return fmt::format(R"({{"checkpoint":{{"saves":[{}],"durable":{},"failed":{},"share_bytes":{},)"
-                     R"("durable_bytes":{},"ring_wait_ms":{:.3f},)"
-                     R"("ring_slots":{{"free":{},"filling":{},"filled":{},"writing":{}}},)"
-                     R"("slot_bytes":{},"disk":"{}","registered_buffers":{}}}}})",
-                     saves, f.flusher.durable_saves, f.flusher.failed_saves, f.share_bytes,
-                     f.flusher.durable_bytes, f.ring_wait_ms, f.ring.free, f.ring.filling,
-                     f.ring.filled, f.ring.writing, f.slot_bytes, f.flusher.disk.backend,
-                     f.flusher.disk.registered_buffers);
+/// The saver's part of the status.
+std::unique_ptr<fbs::SaverStatusT> saver_status(const gpu::saver_facts& f) {
+  auto out = std::make_unique<fbs::SaverStatusT>();
+  for (const auto& save : f.flusher.saves) {
+    auto& s = *out->saves.emplace_back(std::make_unique<fbs::SaveProgressT>());
+    s.step = save.step;
+    s.total = save.bytes.total;
+    s.captured = save.bytes.captured;
+    s.written = save.bytes.written;
+    s.durable = save.bytes.durable;
+    s.age_s = save.age_s;
+  }
+  out->durable = f.flusher.durable_saves;
+  out->failed = f.flusher.failed_saves;
+  out->share_bytes = f.share_bytes;
+  out->durable_bytes = f.flusher.durable_bytes;
+  out->ring_wait_ms = f.ring_wait_ms;
+  out->ring_slots = std::make_unique<fbs::RingSlotsT>();
+  out->ring_slots->free = static_cast<uint32_t>(f.ring.free);
+  out->ring_slots->filling = static_cast<uint32_t>(f.ring.filling);
+  out->ring_slots->filled = static_cast<uint32_t>(f.ring.filled);
+  out->ring_slots->writing = static_cast<uint32_t>(f.ring.writing);
+  out->slot_bytes = f.slot_bytes;
+  out->disk = f.flusher.disk.backend;
+  out->registered_buffers = f.flusher.disk.registered_buffers;
+  return out;
 }
 
 void show_saver(worker_pointer self) {
   if (const auto facts = self->state.engine->saver_facts())
-    publish(self, "ready", saver_json(*facts));
+    publish_values(self, [&](fbs::WorkerStatusT& s) { s.checkpoint = saver_status(*facts); });
 }
 
 /// Shows the saver now and again while it works; called by its threads.
@@ -244,6 +254,11 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
         return;
       }
       const auto& o = self->state.options;
+      if (!m->evaluation())
+        publish_values(self, [&](fbs::WorkerStatusT& w) {
+          w.step = m->step();
+          w.parts = to_message(outcome.parts);
+        });
       rp.deliver(make_msg<fbs::StepDone>(context_of(*self, m.header()), [&](fbs::StepDoneT& d) {
         d.step = m->step();
         d.rank = static_cast<uint32_t>(o.at.rank);
@@ -327,7 +342,7 @@ worker_actor::behavior_type worker(worker_pointer self, const spawn_record& reco
   introduce(self, fmt::format("worker/{}", record.rank), record.epoch);
   note_birth(record);
   st.rank = static_cast<int>(record.rank);
-  publish(self, "empty");
+  publish(self, "empty", [](fbs::WorkerStatusT&) {});
   st.engines = std::move(engines);
   st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));
   return {

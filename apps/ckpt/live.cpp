@@ -9,6 +9,7 @@
 
 #include "actors/trace/text.hpp"
 #include "io/base/text.hpp"
+#include "messages/status_rows.hpp"
 
 namespace troupe::apps::ckpt {
 
@@ -29,67 +30,46 @@ struct picture {
   double held_up_ms = 0, ring_wait_ms = 0;
   uint64_t slots = 0, free_slots = 0;  ///< of the fullest ring
   std::string archive, disk;
-  json second;  ///< what the carrier's card says of the second tier; null without one
+  const fbs::CarrierStatusT* second = nullptr;  ///< the second tier, where there is one
 };
 
-uint64_t whole(const json& j, const char* key) {
-  const auto at = j.find(key);
-  return at != j.end() && at->is_number_unsigned() ? at->get<uint64_t>() : 0;
-}
-
-double real(const json& j, const char* key) {
-  const auto at = j.find(key);
-  return at != j.end() && at->is_number() ? at->get<double>() : 0;
-}
-
-void add_worker(picture& p, const json& detail) {
-  const auto at = detail.find("checkpoint");
-  if (at == detail.end() || !at->is_object()) return;
-  const auto& c = *at;
+void add_worker(picture& p, const fbs::SaverStatusT& c) {
   ++p.ranks;
-  p.failed += whole(c, "failed");
-  p.ring_wait_ms = std::max(p.ring_wait_ms, real(c, "ring_wait_ms"));
-  if (c.contains("disk") && c["disk"].is_string()) p.disk = c["disk"].get<std::string>();
-  if (const auto ring = c.find("ring_slots"); ring != c.end() && ring->is_object()) {
-    const auto free = whole(*ring, "free");
-    const auto all =
-        free + whole(*ring, "filling") + whole(*ring, "filled") + whole(*ring, "writing");
-    if (p.slots == 0 || free < p.free_slots) p.slots = all, p.free_slots = free;
+  p.failed += c.failed;
+  p.ring_wait_ms = std::max(p.ring_wait_ms, c.ring_wait_ms);
+  p.disk = c.disk;
+  if (const auto* ring = c.ring_slots.get()) {
+    const uint64_t all = uint64_t{ring->free} + ring->filling + ring->filled + ring->writing;
+    if (p.slots == 0 || ring->free < p.free_slots) p.slots = all, p.free_slots = ring->free;
   }
-  const auto saves = c.find("saves");
-  if (saves == c.end() || !saves->is_array()) return;
-  for (const auto& s : *saves) {
-    if (!s.is_object()) continue;
-    auto& save = p.saves[whole(s, "step")];
+  for (const auto& s : c.saves) {
+    auto& save = p.saves[s->step];
     ++save.shards;
-    save.total += whole(s, "total");
-    save.captured += whole(s, "captured");
-    save.written += whole(s, "written");
-    save.age_s = std::max(save.age_s, real(s, "age_s"));
+    save.total += s->total;
+    save.captured += s->captured;
+    save.written += s->written;
+    save.age_s = std::max(save.age_s, s->age_s);
   }
 }
 
-void add_run(picture& p, const json& detail) {
-  p.saved_step = whole(detail, "saved_step");
-  p.checkpoints = whole(detail, "checkpoints");
-  p.skipped = whole(detail, "skipped_checkpoints");
-  p.held_up_ms = real(detail, "checkpoint_wait_ms");
-  if (const auto open = detail.find("saving"); open != detail.end() && open->is_array())
-    for (const auto& step : *open)
-      if (step.is_number_unsigned()) p.saves[step.get<uint64_t>()];
+void add_run(picture& p, const fbs::RunStatusT& run) {
+  p.saved_step = run.saved_step;
+  p.checkpoints = run.checkpoints;
+  p.skipped = run.skipped_checkpoints;
+  p.held_up_ms = run.checkpoint_wait_ms;
+  for (const auto step : run.saving) p.saves[step];
 }
 
 picture picture_of(const fbs::ClusterViewT& view) {
   picture p;
   for (const auto& n : view.nodes)
     for (const auto& a : n->actors) {
-      if (!a->ended.empty()) continue;
-      const auto detail = json::parse(a->detail, nullptr, false);
-      if (a->path == "archive") p.archive = a->state;
-      if (!detail.is_object()) continue;
-      if (a->path.starts_with("worker/")) add_worker(p, detail);
-      if (a->path == "run") add_run(p, detail);
-      if (a->path == "carrier") p.second = detail;
+      if (!a->ended.empty() || !a->values) continue;
+      const auto& v = *a->values;
+      if (v.archive) p.archive = a->state;
+      if (v.worker && v.worker->checkpoint) add_worker(p, *v.worker->checkpoint);
+      if (v.run) add_run(p, *v.run);
+      if (v.carrier) p.second = v.carrier.get();
     }
   std::erase_if(p.saves, [&](const auto& s) { return s.first <= p.saved_step; });
   return p;
@@ -105,20 +85,24 @@ double rate_of(const on_its_way& s) {
 }
 
 /// A line on the second tier.
-std::string second_text(const json& c) {
+std::string second_text(const fbs::CarrierStatusT& c) {
   std::string out = "second tier: ";
-  const auto step = [&](const char* key) {
-    return c.contains(key) && c[key].is_number_unsigned()
-               ? fmt::format("step {}", c[key].get<uint64_t>())
-               : std::string("none");
+  const auto step = [](int64_t number) {
+    return number >= 0 ? fmt::format("step {}", number) : std::string("none");
   };
-  if (whole(c, "total_bytes") > 0)
-    out += fmt::format("{} is being copied, {} of {} written, {}/s; ", step("step"),
-                       bytes_text(whole(c, "written_bytes")), bytes_text(whole(c, "total_bytes")),
-                       bytes_text(whole(c, "bytes_per_s")));
+  if (c.total_bytes > 0)
+    out += fmt::format(
+        "{} is being copied, {} of {} written, {}/s; ", step(c.step), bytes_text(c.written_bytes),
+        bytes_text(c.total_bytes),
+        bytes_text(static_cast<uint64_t>(std::min(std::max(0.0, c.bytes_per_s), 1e18))));
   return out + fmt::format("durable: {} ({} copied, {} passed over, {} failed)\n",
-                           step("durable_step"), whole(c, "copied"), whole(c, "passed_over"),
-                           whole(c, "failures"));
+                           step(c.durable_step), c.copied, c.passed_over, c.failures);
+}
+
+json second_json(const fbs::CarrierStatusT& c) {
+  fbs::StatusValuesT values;
+  values.carrier = std::make_unique<fbs::CarrierStatusT>(c);
+  return json::parse(to_json(status_rows(values)));
 }
 
 }  // namespace
@@ -136,7 +120,7 @@ std::string live_text(const fbs::ClusterViewT& view, int columns) {
                              : trace::table_text(rows, columns);
   out += fmt::format("committed: step {} ({} by this run, {} left out, {} shards failed)\n",
                      p.saved_step, p.checkpoints, p.skipped, p.failed);
-  if (p.second.is_object()) out += second_text(p.second);
+  if (p.second != nullptr) out += second_text(*p.second);
   out += fmt::format("training was held up for {:.1f} ms; copies waited {:.1f} ms for the ring\n",
                      p.held_up_ms, p.ring_wait_ms);
   if (p.slots > 0)
@@ -167,7 +151,7 @@ std::string live_json(const fbs::ClusterViewT& view) {
   j["ring_slots"] = p.slots;
   j["free_ring_slots"] = p.free_slots;
   j["disk"] = p.disk;
-  j["second_tier"] = p.second;
+  j["second_tier"] = p.second != nullptr ? second_json(*p.second) : json(nullptr);
   return j.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 

@@ -158,8 +158,7 @@ int tell(const result<answer>& said) {
 
 result<int> converse(session& s) {
   editor e(s);
-  say(fmt::format("connected to {} at {} as {}; help lists the words, Tab completes", s.job(),
-                  s.address(), s.who()));
+  say(greeting(s.job(), s.address(), s.who(), s.may_change()));
   while (auto line = e.next()) {
     const auto said = obey_or_watch(s, *line);
     tell(said);

@@ -153,12 +153,14 @@ status session::connect(const connect_options& o) {
     f.schema_hash = cluster::own_schema_hash();
     f.user = user_name();
   });
-  (*self_)->request(coordinator, wait, question)
+  (*self_)
+      ->request(coordinator, wait, question)
       .receive(
           [&](const msg<fbs::DeskFound>& found, const caf::strong_actor_ptr& desk) {
             desk_ = caf::actor_cast<desk_actor>(desk);
             job_ = found->job() ? found->job()->str() : "";
             who_ = found->who() ? found->who()->str() : "";
+            may_change_ = found->may_change();
           },
           [&](const caf::error& e) { failed = from_caf(e); });
   if (!desk_) return failed;

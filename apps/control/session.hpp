@@ -44,6 +44,8 @@ class session {
   const std::string& address() const noexcept { return address_; }
   /// As whom the cluster knows us.
   const std::string& who() const noexcept { return who_; }
+  /// False: we may only look.
+  bool may_change() const noexcept { return may_change_; }
 
   /// The actors that fit; silent processes are in it with what they said last.
   result<fbs::ClusterViewT> view(const std::string& node, const std::string& actor, bool dead);
@@ -93,6 +95,7 @@ class session {
   uint64_t subscription_ = 0;
   uint32_t views_ = 0;
   std::string job_, address_, who_;
+  bool may_change_ = false;
   int64_t timeout_ms_ = 0;  ///< 0: as the contract says
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -14,8 +15,10 @@
 #include "actors/trace/text.hpp"
 #include "apps/talk.hpp"
 #include "io/base/printable.hpp"
+#include "io/base/text.hpp"
 #include "messages/any_msg.hpp"
 #include "messages/registry.hpp"
+#include "messages/status_rows.hpp"
 
 namespace troupe::apps {
 
@@ -46,26 +49,27 @@ std::string state_of(const fbs::ActorInfoT& a) {
   return a.state.empty() ? "-" : a.state;
 }
 
-/// "812 W", "61 C" of a meter's card; empty where it has none.
-std::string reading_of(const fbs::ActorInfoT& a, const char* key, const char* unit) {
-  const auto detail = ordered_json::parse(a.detail, nullptr, false);
-  if (!detail.is_object() || !detail.contains(key) || !detail[key].is_number()) return {};
-  return fmt::format("{:.0f} {}", detail[key].get<double>(), unit);
+/// What meters say; empty where they do not.
+std::string power_text(const fbs::MeterStatusT& m) {
+  return m.power_w == fbs::MeterStatusT().power_w ? "" : fmt::format("{:.0f} W", m.power_w);
+}
+std::string heat_text(const fbs::MeterStatusT& m) {
+  return m.temperature_c == fbs::MeterStatusT().temperature_c
+             ? ""
+             : fmt::format("{:.0f} C", m.temperature_c);
 }
 
-/// The same of the meter of a process.
-std::string reading_of(const fbs::ActorListT& n, const char* key, const char* unit) {
-  for (const auto& a : n.actors)
-    if (a->kind == "meter" && a->ended.empty()) return reading_of(*a, key, unit);
-  return {};
+/// The meter of an actor that lives; nullptr: it is none.
+const fbs::MeterStatusT* meter_of(const fbs::ActorInfoT& a) {
+  return a.values && a.ended.empty() ? a.values->meter.get() : nullptr;
 }
 
 /// What a meter reads stands beside its state.
 std::string state_and_readings(const fbs::ActorInfoT& a) {
   auto out = state_of(a);
-  if (a.kind != "meter" || !a.ended.empty()) return out;
-  for (const auto& text : {reading_of(a, "power_w", "W"), reading_of(a, "temperature_c", "C")})
-    if (!text.empty()) out += " " + text;
+  if (const auto* m = meter_of(a))
+    for (const auto& text : {power_text(*m), heat_text(*m)})
+      if (!text.empty()) out += " " + text;
   return out;
 }
 
@@ -79,6 +83,10 @@ std::vector<std::string> row_of(const fbs::ActorInfoT& a, const std::string& ind
           std::to_string(a.failed),
           duration_text(a.uptime_ns),
           trace::cut(a.last_error, 40)};
+}
+
+status_value::table rows_of(const fbs::ActorInfoT& a) {
+  return a.values ? status_rows(*a.values) : status_value::table{};
 }
 
 /// Actors under those that spawned them; what has no parent here stands at the left.
@@ -105,8 +113,7 @@ ordered_json json_of(const fbs::ActorInfoT& a) {
   j["parent"] = a.parent;
   j["state"] = a.state;
   j["state_s"] = static_cast<double>(a.state_for_ns) / ns_per_s;
-  auto detail = ordered_json::parse(a.detail, nullptr, false);
-  j["detail"] = detail.is_discarded() ? ordered_json(a.detail) : detail;
+  j["detail"] = ordered_json::parse(to_json(rows_of(a)));
   j["mailbox"] = mailbox(a);
   j["mailbox_deepest"] = a.deepest;
   j["handled"] = a.handled;
@@ -132,7 +139,98 @@ const fbs::ActorInfoT* find(const fbs::ClusterViewT& view, const std::string& pa
   return nullptr;
 }
 
+// -- values in words ------------------------------------------------------------------------------
+
+std::string number_text(double x, std::string_view unit) {
+  if (unit.starts_with("bytes") && x >= 0 && x < 1e18)
+    return bytes_text(static_cast<uint64_t>(x)) + std::string(unit.substr(5));
+  const auto digits = std::abs(x) < 1000 ? fmt::format("{:.4g}", x) : fmt::format("{:.0f}", x);
+  return fmt::format("{}{}{}", digits, unit.empty() ? "" : " ", unit);
+}
+
+template <class Integer>
+std::string number_text(Integer x, std::string_view unit) {
+  if (unit == "bytes") return bytes_text(static_cast<uint64_t>(x));
+  return fmt::format("{}{}{}", x, unit.empty() ? "" : " ", unit);
+}
+
+/// Of a value that is no table and no list of them.
+std::string value_text(const status_value& value, std::string_view unit) {
+  return std::visit(
+      [&](const auto& x) -> std::string {
+        using T = std::decay_t<decltype(x)>;
+        if constexpr (std::is_same_v<T, bool>) {
+          return x ? "yes" : "no";
+        } else if constexpr (std::is_arithmetic_v<T>) {
+          return number_text(x, unit);
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return x.empty() ? "-" : printable(x);
+        } else if constexpr (std::is_same_v<T, status_value::list>) {
+          std::string out;
+          for (const auto& one : x) out += (out.empty() ? "" : ", ") + value_text(one, unit);
+          return out.empty() ? "-" : out;
+        } else {
+          return "-";
+        }
+      },
+      value.what);
+}
+
+/// Of a list of tables the elements' rows; nothing where it is another value.
+std::vector<const status_value::table*> tables_in(const status_value& value) {
+  std::vector<const status_value::table*> out;
+  if (const auto* list = std::get_if<status_value::list>(&value.what))
+    for (const auto& one : *list)
+      if (const auto* rows = std::get_if<status_value::table>(&one.what)) out.push_back(rows);
+  return out;
+}
+
+/// A line for each value, "checkpoint.slot_bytes  4.0 KiB", then a table for each list of tables.
+void add_text(const status_value::table& rows, const std::string& before,
+              std::vector<std::vector<std::string>>& lines, std::string& tables, int columns) {
+  for (const auto& row : rows) {
+    const auto name = before + std::string(row.name);
+    const auto elements = tables_in(row.value);
+    if (const auto* inner = std::get_if<status_value::table>(&row.value.what)) {
+      add_text(*inner, name + ".", lines, tables, columns);
+    } else if (elements.empty()) {
+      lines.push_back({name, value_text(row.value, row.unit)});
+    } else {
+      std::vector<std::vector<std::string>> cells(1);
+      for (const auto& r : *elements.front()) cells.front().emplace_back(r.name);
+      cells.front().front() = "  " + name;
+      for (const auto* e : elements) {
+        auto& to = cells.emplace_back();
+        for (const auto& r : *e) to.push_back(value_text(r.value, r.unit));
+        to.front() = "    " + to.front();
+      }
+      tables += trace::table_text(std::move(cells), columns);
+    }
+  }
+}
+
+/// The nodes' last heartbeats, as the coordinator heard them.
+std::map<std::string_view, const fbs::NodeUsageT*> usage_in(const fbs::ClusterViewT& view) {
+  std::map<std::string_view, const fbs::NodeUsageT*> out;
+  for (const auto& n : view.nodes)
+    for (const auto& a : n->actors)
+      if (a->values && a->values->coordinator)
+        for (const auto& usage : a->values->coordinator->nodes)
+          out.emplace(usage->node, usage.get());
+  return out;
+}
+
 }  // namespace
+
+std::string values_text(const fbs::ActorInfoT& a, int columns) {
+  std::vector<std::vector<std::string>> lines;
+  std::string out, tables;
+  add_text(rows_of(a), "", lines, tables, columns);
+  size_t width = 0;
+  for (const auto& line : lines) width = std::max(width, line[0].size());
+  for (const auto& line : lines) out += fmt::format("  {:<{}}  {}\n", line[0], width, line[1]);
+  return out + tables;
+}
 
 int terminal_width() {
   return isatty(STDOUT_FILENO) ? terminal_columns(STDOUT_FILENO, 100) : 0;
@@ -140,19 +238,31 @@ int terminal_width() {
 
 std::string nodes_text(const fbs::ClusterViewT& view, int columns) {
   std::vector<std::vector<std::string>> rows{{"node", "host", "pid", "ranks", "actors", "refused",
-                                              "clock", "power", "warmest", "answers"}};
-  const auto or_none = [](std::string text) { return text.empty() ? "-" : text; };
-  bool metered = false;
+                                              "clock", "answers", "memory", "cpu", "step", "power",
+                                              "warmest"}};
+  constexpr size_t always = 8;  // further columns stand where somebody has something for them
+  std::vector<bool> known(rows[0].size() - always);
+  const auto usage = usage_in(view);
   for (const auto& n : view.nodes) {
-    const auto power = reading_of(*n, "power_w", "W"), heat = reading_of(*n, "temperature_c", "C");
-    metered = metered || !power.empty() || !heat.empty();
-    rows.push_back({n->node, n->host, std::to_string(n->pid), or_none(n->ranks),
-                    std::to_string(n->actors.size()), std::to_string(n->rejected), clock_text(*n),
-                    or_none(power), or_none(heat),
-                    n->silent_ns == 0 ? "yes" : "silent for " + duration_text(n->silent_ns)});
+    auto& row = rows.emplace_back(std::vector<std::string>{
+        n->node, n->host, std::to_string(n->pid), n->ranks, std::to_string(n->actors.size()),
+        std::to_string(n->rejected), clock_text(*n),
+        n->silent_ns == 0 ? "yes" : "silent for " + duration_text(n->silent_ns)});
+    row.resize(rows[0].size());
+    if (const auto it = usage.find(n->node); it != usage.end()) {
+      row[8] = bytes_text(it->second->rss_bytes);
+      row[9] = fmt::format("{:.1f} s", it->second->cpu_s);
+      row[10] = std::to_string(it->second->step);
+    }
+    for (const auto& a : n->actors)
+      if (const auto* m = meter_of(*a)) row[11] = power_text(*m), row[12] = heat_text(*m);
+    for (size_t i = 0; i < known.size(); ++i) known[i] = known[i] || !row[always + i].empty();
+    for (auto& cell : row)
+      if (cell.empty()) cell = "-";
   }
-  if (!metered)  // no machine has a meter that may be read
-    for (auto& row : rows) row.erase(row.end() - 3, row.end() - 1);
+  for (auto& row : rows)
+    for (size_t i = known.size(); i-- > 0;)
+      if (!known[i]) row.erase(row.begin() + static_cast<ptrdiff_t>(always + i));
   return trace::table_text(rows, columns);
 }
 
@@ -168,7 +278,7 @@ std::string actors_text(const fbs::ClusterViewT& view, int columns) {
   return trace::table_text(rows, columns);
 }
 
-std::string actor_text(const fbs::ActorInfoT& a, const std::string& node) {
+std::string actor_text(const fbs::ActorInfoT& a, const std::string& node, int columns) {
   std::string out = fmt::format("{} on {}: {} for {}\n", a.path, node, printable(state_of(a)),
                                 duration_text(a.state_for_ns));
   out += fmt::format("  messages   {} handled, {:.1f}/s, {} in the mailbox (most ever {})\n",
@@ -180,17 +290,15 @@ std::string actor_text(const fbs::ActorInfoT& a, const std::string& node) {
         fmt::format("  waits      {} for {} of {}\n", duration_text(w->for_ns), w->what, w->whom);
   if (a.failed > 0)
     out += fmt::format("  errors     {}, last: {}\n", a.failed, printable(a.last_error));
-  if (!a.detail.empty())
-    out += fmt::format("  detail     {}\n", printable(a.detail, std::string::npos));
-  return out;
+  return out + values_text(a, columns);
 }
 
 std::string status_text(const fbs::ClusterViewT& view, int columns) {
   const auto h = health_of(view);
   std::string out = fmt::format("{}: {}\n", view.job, h.good ? "healthy" : printable(h.why));
   if (const auto* run = find(view, "run"))
-    out += fmt::format("run: {} for {}  {}\n", run->state, duration_text(run->state_for_ns),
-                       run->detail);
+    out += fmt::format("run: {} for {}\n{}", printable(run->state),
+                       duration_text(run->state_for_ns), values_text(*run, columns));
   return out + nodes_text(view, columns);
 }
 
@@ -254,7 +362,8 @@ health health_of(const fbs::ClusterViewT& view) {
       if (a->state == "failed")
         return {false, fmt::format("{} failed: {}", a->path, a->last_error)};
       else if (a->state == "refusing")
-        return {false, fmt::format("commands are refused: {}", a->detail)};
+        return {false, fmt::format("commands are refused: {}",
+                                   a->values && a->values->desk ? a->values->desk->audit_log : "")};
   return {};
 }
 

@@ -16,7 +16,9 @@ std::string nodes_text(const fbs::ClusterViewT& view, int columns);
 std::string actors_text(const fbs::ClusterViewT& view, int columns);
 /// "status": the run, the nodes, what is wrong; or all about the actors that fit.
 std::string status_text(const fbs::ClusterViewT& view, int columns);
-std::string actor_text(const fbs::ActorInfoT& actor, const std::string& node);
+std::string actor_text(const fbs::ActorInfoT& actor, const std::string& node, int columns);
+/// What an actor says of itself: a line a value, a table for each list of tables.
+std::string values_text(const fbs::ActorInfoT& actor, int columns);
 /// What actors said to a message, as JSON a line: {"actor":...,"node":...,"answer":{...}}.
 std::string answers_text(const fbs::CallAnswersT& answers);
 /// The whole view as one line of JSON; times in seconds.

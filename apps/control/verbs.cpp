@@ -79,7 +79,7 @@ void add_control(shell& sh) {
   auto* send_verb = sh.app.add_subcommand("send", "Give a message to actors of a running cluster");
   send_verb->add_option("ACTOR", a->actor, "A path, or a pattern: 'worker/*'")->required();
   send_verb->add_option("MESSAGE", a->message, "Its name, e.g. StatusRequest")->required();
-  send_verb->add_option("JSON", a->json_text, "Its fields, e.g. '{\"verbose\":true}'");
+  send_verb->add_option("JSON", a->json_text, "Its fields, e.g. '{\"reason\":\"look\"}'");
   add_connect_options(send_verb, a->connect);
   send_verb->footer(
       "Prints a line of JSON for every actor's answer. Exit codes: 0 all took it, 1 one did "

@@ -134,7 +134,7 @@ result<answer> say_status(session& s, const arguments& a, int columns) {
   if (a.size() < 2) return answer{status_text(view, columns), health_of(view).good};
   answer out;
   for (const auto& n : view.nodes)
-    for (const auto& actor : n->actors) out.text += actor_text(*actor, n->node);
+    for (const auto& actor : n->actors) out.text += actor_text(*actor, n->node, columns);
   if (out.text.empty()) return nobody(s, a[1]);
   return out;
 }
@@ -226,6 +226,13 @@ const std::map<std::string, handler, std::less<>>& handlers() {
 }
 
 }  // namespace
+
+std::string greeting(std::string_view job, std::string_view address, std::string_view who,
+                     bool may_change) {
+  return fmt::format("connected to {} at {} as {}{}; help lists the words, Tab completes", job,
+                     address, who,
+                     may_change ? "" : ", read-only: its role is reader, which may only look");
+}
 
 std::span<const word> words() {
   return all_words;

@@ -19,6 +19,10 @@ struct word {
   std::string_view help;   ///< one sentence
 };
 
+/// The first line of a console: where it is, as whom, and what it may do.
+std::string greeting(std::string_view job, std::string_view address, std::string_view who,
+                     bool may_change);
+
 /// All of them, in the order of the help.
 std::span<const word> words();
 

@@ -7,7 +7,6 @@
 #include <filesystem>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "actors/base/context.hpp"
 #include "actors/train/step_parts.hpp"
@@ -49,6 +48,13 @@ void leave_line(reporter_state& st) {
   static_cast<void>(print("\n"));
 }
 
+void show_log(reporter_pointer self, const char* state, const std::string& trouble) {
+  publish(self, state, [&](fbs::ReporterStatusT& s) {
+    s.log = trouble;
+    s.steps_not_logged = self->state.log->missing();
+  });
+}
+
 void write_log(reporter_pointer self, const std::string& line) {
   auto& st = self->state;
   const auto before = st.log->missing();
@@ -57,14 +63,12 @@ void write_log(reporter_pointer self, const std::string& line) {
   leave_line(st);
   if (done) {
     say(fmt::format("{} is written again; {} steps are missing in it", st.log->path(), before));
-    return publish(self, "reporting", "{}");
+    return show_log(self, "reporting", "");
   }
   if (before == 0)
     say(fmt::format("warning: {}; steps go on, and are missing there until it can be written",
                     done.error().message));
-  nlohmann::json detail{{"log", done.error().message}, {"steps_not_logged", st.log->missing()}};
-  publish(self, "reporting, without a log",
-          detail.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  show_log(self, "reporting, without a log", done.error().message);
 }
 
 void show(reporter_state& st, const report::step_report& r) {
@@ -133,10 +137,10 @@ void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
 reporter_actor::behavior_type reporter(reporter_pointer self, reporter_options options) {
   guard_mailbox(self);
   introduce(self, "reporter");
-  publish(self, "reporting");
   auto& st = self->state;
   st.options = std::move(options);
   st.log.emplace(st.options.log_path);
+  show_log(self, "reporting", "");
   return {
       status_handler(self),
       [self](const msg<fbs::StepReport>& m) { step(self, m); },

@@ -178,7 +178,8 @@ TEST_CASE("loader: opened it says how much there is and where batches will lie")
   f.fetch(0, 1);
   const auto s = f.status();
   CHECK(s.state == "open");
-  CHECK(s.detail == R"({"filled":4,"floor":0})");
+  CHECK(s.values->loader->filled == 4);
+  CHECK(s.values->loader->floor == 0);
 }
 
 TEST_CASE("loader: nothing is handed out before it is open") {
@@ -423,7 +424,8 @@ TEST_CASE("LDR-2: loader: a slot is filled anew once every consumer has asked fo
   CHECK((*answer)->slot() == 1);
   for (const int32_t batch : {2, 3, 4})
     CHECK(f.in_slot(batch % train_slots) == beginning_with({8 * batch - 8, 8 * batch - 4}));
-  CHECK(f.status().detail == R"({"filled":5,"floor":1})");
+  CHECK(f.status().values->loader->filled == 5);
+  CHECK(f.status().values->loader->floor == 1);
 }
 
 TEST_CASE("LDR-2: loader: the slots of a run that goes on are filled by the same rule") {

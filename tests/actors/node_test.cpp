@@ -430,11 +430,19 @@ TEST_CASE("node: it beats at the interval that it was welcomed with, numbered, w
   CHECK(first->rss_bytes() == 12'345);
   CHECK(first->cpu_seconds() == 1.5);
   CHECK(first->state() == fbs::NodeState::joining);
+  CHECK(first->step() == 0);
   scripted_node::answer(first);
   f.machine->used = {777, 2.5};
-  REQUIRE(f.assigned(scripted_node::ranks_of({0})));
+  REQUIRE(f.assigned(scripted_node::ranks_of({0, 1})));
+  const auto finish_step = [](const char* stage, uint64_t step) {
+    board::instance().find(stage)->publish(
+        [&](auto& values) { values_of<fbs::StageStatusT>(values).step = step; });
+  };
+  finish_step("stage/0", 8);
+  finish_step("stage/1", 7);
   f.pass(250ms);
   const auto second = f.coordinator.take<fbs::Heartbeat>();
+  CHECK(second->step() == 7);  // all of its ranks have finished it
   CHECK(second->sequence() == 2);
   CHECK(second->sent_ns() - first->sent_ns() == 250'000'000);
   CHECK(second->rss_bytes() == 777);
@@ -505,7 +513,7 @@ TEST_CASE("node: given ranks it answers with its loader and a stage for each, in
                                                             scripted_node::living("stage/4")});
   const auto s = f.status();
   CHECK(s.state == "training");
-  CHECK(s.detail == R"({"stages":2})");
+  CHECK(s.values->node->stages == 2);
 }
 
 TEST_CASE("node: without a loader to run, none is made") {

@@ -189,7 +189,11 @@ TEST_CASE("stage: alone it takes its worker through all micro-batches of the loa
   CHECK(done.parts[0]->kind == "update");
   CHECK(done.parts[0]->busy_ms == 30);
   CHECK(f.status().state == "idle");
-  CHECK(f.status().detail == R"({"pipeline_rank":0,"data_rank":0,"steps_done":1})");
+  const auto shown = std::move(f.status().values->stage);
+  CHECK(shown->pipeline_rank == 0);
+  CHECK(shown->data_rank == 0);
+  CHECK(shown->steps_done == 1);
+  CHECK(shown->step == 4);
   CHECK(f.awaited().empty());
 }
 

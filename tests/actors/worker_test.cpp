@@ -207,7 +207,7 @@ TEST_CASE("worker: what its streams do stands on its card") {
   REQUIRE(f.script->probe != nullptr);
   f.script->probe->begin({op_kind::forward, 2});
   CHECK(f.status().state == "forward");
-  CHECK(f.status().detail == R"({"number":2})");
+  CHECK(f.status().values->worker->number == 2);
 }
 
 TEST_CASE("worker: a place that its job does not have is refused, and no engine made") {
@@ -556,10 +556,21 @@ TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its
   CHECK(done.parts[0]->work == 64);
   CHECK(done.parts[1]->kind == "await_copies");
   CHECK(done.parts[1]->waited_ms == 2);
+  const auto check_shown = [&] {
+    const auto shown = std::move(f.status().values->worker);
+    CHECK(shown->step == 9);
+    REQUIRE(shown->parts.size() == 2);
+    CHECK(shown->parts[0]->kind == "forward");
+    CHECK(shown->parts[0]->work == 64);
+    CHECK(shown->parts[1]->waited_ms == 2);
+  };
+  check_shown();
+  f.script->outcome.parts.clear();
   const auto evaluated = f.finish(true);
   CHECK(f.script->said() == worker_calls{"finish evaluation"});
   f.complete("finish evaluation");
   CHECK(f.answer<fbs::StepDone>(evaluated).loss_sum == 12);
+  check_shown();  // of the last step, which an evaluation is not
   const auto failing = f.finish(false);
   f.complete("update 9 by 0.25", error{errc::training, "the norm is not finite"});
   CHECK(f.refusal<fbs::StepDone>(failing) == "training: the norm is not finite");
@@ -606,22 +617,25 @@ TEST_CASE("worker: its status shows how it saves: at an order, at progress, at t
   f.script->saver.emplace();
   f.script->saver->share_bytes = 4321;
   f.prepare();
-  const auto shows = [&](const char* what) {
-    return f.status().detail.find(what) != std::string::npos;
-  };
-  CHECK(shows(R"("share_bytes":4321)"));
-  CHECK(shows(R"("saves":[])"));
+  const auto shown = [&] { return std::move(f.status().values->worker->checkpoint); };
+  CHECK(shown()->share_bytes == 4321);
+  CHECK(shown()->saves.empty());
   f.script->saver->flusher.saves.resize(1);
   f.script->saver->flusher.saves[0].step = 9;
+  f.script->probe->begin({op_kind::forward, 2});
   f.save(9);
-  CHECK(shows(R"("saves":[{"step":9,)"));
+  REQUIRE(shown()->saves.size() == 1);
+  CHECK(shown()->saves[0]->step == 9);
+  CHECK(f.status().state == "forward");  // beside the training
+  CHECK(f.status().values->worker->number == 2);
   f.script->saver->flusher.saves[0].bytes.written = 12;
   std::thread(f.script->made[0].on_save_progress).join();
-  CHECK(shows(R"("written":12)"));
+  CHECK(shown()->saves[0]->written == 12);
   f.script->saver->flusher.durable_saves = 1;
   f.script->saver->flusher.saves.clear();
   f.complete("save 9 in /partial");
-  CHECK(shows(R"("saves":[],"durable":1)"));
+  CHECK(shown()->saves.empty());
+  CHECK(shown()->durable == 1);
 }
 
 TEST_CASE("worker: LoadCheckpoint is answered when its engine has the state, or with why not") {

@@ -1,43 +1,67 @@
 // The live view of checkpoints, from cards as a cluster's actors publish them.
 #include "apps/ckpt/live.hpp"
 
+#include <limits>
+
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
+
+#include "messages/status_rows.hpp"
 
 using namespace troupe;
 using namespace troupe::apps::ckpt;
 
 namespace {
 
-void add(fbs::ClusterViewT& view, const std::string& path, const std::string& state,
-         const std::string& detail) {
+template <class T>
+T& add(fbs::ClusterViewT& view, const std::string& path, const std::string& state) {
   if (view.nodes.empty()) view.nodes.push_back(std::make_unique<fbs::ActorListT>());
-  view.nodes.back()->actors.push_back(std::make_unique<fbs::ActorInfoT>());
-  auto& a = *view.nodes.back()->actors.back();
+  auto& a = *view.nodes.back()->actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
   a.path = path;
   a.state = state;
-  a.detail = detail;
+  a.values = std::make_unique<fbs::StatusValuesT>();
+  return values_of<T>(*a.values);
 }
 
-std::string worker(const std::string& saves) {
-  return R"({"checkpoint":{"saves":[)" + saves +
-         R"(],"durable":3,"failed":1,"share_bytes":4000,"durable_bytes":12000,)"
-         R"("ring_wait_ms":1.5,"ring_slots":{"free":1,"filling":1,"filled":0,"writing":2},)"
-         R"("slot_bytes":4096,"disk":"uring"}})";
+void add_save(fbs::WorkerStatusT& worker, uint64_t step, uint64_t captured, uint64_t written,
+              double age_s) {
+  auto& s = *worker.checkpoint->saves.emplace_back(std::make_unique<fbs::SaveProgressT>());
+  s.step = step;
+  s.total = 4000;
+  s.captured = captured;
+  s.written = written;
+  s.age_s = age_s;
+}
+
+fbs::WorkerStatusT& add_worker(fbs::ClusterViewT& view, const std::string& path) {
+  auto& worker = add<fbs::WorkerStatusT>(view, path, "ready");
+  worker.checkpoint = std::make_unique<fbs::SaverStatusT>();
+  auto& c = *worker.checkpoint;
+  c.durable = 3;
+  c.failed = 1;
+  c.ring_wait_ms = 1.5;
+  c.disk = "uring";
+  c.ring_slots = std::make_unique<fbs::RingSlotsT>();
+  c.ring_slots->free = c.ring_slots->filling = 1;
+  c.ring_slots->writing = 2;
+  return worker;
 }
 
 fbs::ClusterViewT busy() {
   fbs::ClusterViewT view;
   view.job = "j";
-  add(view, "run", "training",
-      R"({"step":9,"saved_step":6,"saving":[7,8,9],"checkpoints":6,"skipped_checkpoints":2,)"
-      R"("checkpoint_wait_ms":0.25})");
-  add(view, "archive", "committing", "{}");
-  add(view, "worker/0", "ready",
-      worker(R"({"step":8,"total":4000,"captured":4000,"written":1000,"durable":0,"age_s":2.0})"));
-  add(view, "worker/1", "ready",
-      worker(R"({"step":8,"total":4000,"captured":4000,"written":3000,"durable":0,"age_s":1.5},)"
-             R"({"step":9,"total":4000,"captured":100,"written":0,"durable":0,"age_s":0.1})"));
+  auto& run = add<fbs::RunStatusT>(view, "run", "training");
+  run.step = 9;
+  run.saved_step = 6;
+  run.saving = {7, 8, 9};
+  run.checkpoints = 6;
+  run.skipped_checkpoints = 2;
+  run.checkpoint_wait_ms = 0.25;
+  add<fbs::ArchiveStatusT>(view, "archive", "committing");
+  add_save(add_worker(view, "worker/0"), 8, 4000, 1000, 2.0);
+  auto& second = add_worker(view, "worker/1");
+  add_save(second, 8, 4000, 3000, 1.5);
+  add_save(second, 9, 100, 0, 0.1);
   return view;
 }
 
@@ -66,24 +90,34 @@ TEST_CASE("ckpt live: each checkpoint on its way, over all ranks") {
   }
 }
 
-TEST_CASE("ckpt live: nothing under way, and cards that are no JSON or another's") {
+TEST_CASE("ckpt live: nothing under way, and cards that say nothing or are of the dead") {
   auto view = busy();
-  for (auto& a : view.nodes[0]->actors) a->detail = a->path == "run" ? R"({"saved_step":9})" : "x";
-  CHECK(live_text(view, 80).find("no checkpoint is under way") == 0);
-  for (const char* hostile : {"[]", "{\"checkpoint\":7}", "{\"checkpoint\":{\"saves\":3}}",
-                              "{\"checkpoint\":{\"saves\":[1,{}],\"ring_slots\":[]}}"}) {
-    for (auto& a : view.nodes[0]->actors) a->detail = hostile;
-    CHECK(nlohmann::json::parse(live_json(view)).contains("under_way"));
+  for (auto& a : view.nodes[0]->actors) {
+    if (a->path == "archive") a->values.reset();
+    if (a->path == "worker/0") a->values->worker->checkpoint.reset();
+    if (a->path == "worker/1") a->ended = "killed";
+    if (a->path == "run") a->values->run->saved_step = 9;
   }
+  CHECK(live_text(view, 80).find("no checkpoint is under way") == 0);
+  CHECK(nlohmann::json::parse(live_json(view))["saved_step"] == 9);
+  view.nodes[0]->actors.clear();
+  CHECK(nlohmann::json::parse(live_json(view)).contains("under_way"));
 }
 
 TEST_CASE("ckpt live: the second tier, where there is one") {
   CHECK(nlohmann::json::parse(live_json(busy()))["second_tier"].is_null());
   CHECK(live_text(busy(), 0).find("second tier") == std::string::npos);
   auto view = busy();
-  add(view, "carrier", "copying",
-      R"({"step":6,"total_bytes":4096,"written_bytes":1024,"durable_bytes":512,)"
-      R"("bytes_per_s":2048,"durable_step":4,"copied":2,"passed_over":3,"failures":1})");
+  auto& c = add<fbs::CarrierStatusT>(view, "carrier", "copying");
+  c.step = 6;
+  c.total_bytes = 4096;
+  c.written_bytes = 1024;
+  c.durable_bytes = 512;
+  c.bytes_per_s = 2048;
+  c.durable_step = 4;
+  c.copied = 2;
+  c.passed_over = 3;
+  c.failures = 1;
   CHECK(nlohmann::json::parse(live_json(view))["second_tier"]["durable_step"] == 4);
   auto text = live_text(view, 0);
   for (const char* word : {"second tier: step 6 is being copied, 1.0 KiB of 4.0 KiB written",
@@ -92,10 +126,12 @@ TEST_CASE("ckpt live: the second tier, where there is one") {
     INFO(text);
     CHECK(text.find(word) != std::string::npos);
   }
-  view.nodes.back()->actors.back()->detail =
-      R"({"step":null,"total_bytes":0,"durable_step":null,"copied":0})";
-  text = live_text(view, 0);
-  CHECK(text.find("second tier: durable: none (0 copied") != std::string::npos);
-  view.nodes.back()->actors.back()->detail = R"({"step":[],"total_bytes":"x","durable_step":-1})";
-  CHECK(live_text(view, 0).find("second tier: durable: none") != std::string::npos);
+  c = {};
+  CHECK(nlohmann::json::parse(live_json(view))["second_tier"]["durable_step"].is_null());
+  CHECK(live_text(view, 0).find("second tier: durable: none (0 copied") != std::string::npos);
+  c.total_bytes = 1;
+  for (const double odd : {-1.0, 1e300, std::numeric_limits<double>::quiet_NaN()}) {
+    c.bytes_per_s = odd;
+    CHECK(live_text(view, 0).find("second tier: none is being copied") != std::string::npos);
+  }
 }

@@ -3,8 +3,6 @@
 
 #include <doctest/doctest.h>
 
-#include "apps/control/show.hpp"
-
 using namespace troupe;
 using namespace troupe::apps;
 
@@ -65,24 +63,9 @@ TEST_CASE("every word has its line of help and a usage that begins with it") {
   }
 }
 
-TEST_CASE("nodes: watts and degrees stand where a node has meters, and nowhere else") {
-  auto v = view();
-  CHECK(nodes_text(v, 0).find("power") == std::string::npos);
-  v.nodes.push_back(std::make_unique<fbs::ActorListT>());
-  v.nodes.back()->node = "node1";
-  auto& meter = *v.nodes.back()->actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
-  meter.path = "meter/node1";
-  meter.kind = "meter";
-  meter.state = "reading";
-  meter.detail = R"({"power_w":812.4,"temperature_c":null,"devices":[]})";
-  const auto nodes = nodes_text(v, 0);
-  CHECK(nodes.find("power") != std::string::npos);
-  CHECK(nodes.find("812 W") != std::string::npos);
-  CHECK(actors_text(v, 0).find("reading 812 W ") != std::string::npos);
-  meter.detail = R"({"power_w":null,"temperature_c":61.2,"devices":[]})";
-  CHECK(nodes_text(v, 0).find("61 C") != std::string::npos);
-  for (const char* strange : {"", "no json", "[]", R"({"power_w":"many"})"}) {
-    meter.detail = strange;
-    CHECK(nodes_text(v, 0).find("power") == std::string::npos);
-  }
+TEST_CASE("a console's first line says that it may only look, where that is so") {
+  const auto operators = greeting("j", "127.0.0.1:1", "alice", true);
+  CHECK(operators == "connected to j at 127.0.0.1:1 as alice; help lists the words, Tab completes");
+  const auto readers = greeting("j", "127.0.0.1:1", "bob", false);
+  CHECK(readers.find("as bob, read-only: its role is reader") != std::string::npos);
 }

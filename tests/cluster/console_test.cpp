@@ -59,6 +59,12 @@ TEST_CASE("console: every actor of every process is listed, with its state") {
     CAPTURE(path);
     CHECK(find(view, path) != nullptr);
   }
+  for (const auto& n : view["nodes"])
+    for (const auto& a : n["actors"]) {  // STA-1: every actor says something of itself
+      CAPTURE(a.dump());
+      CHECK(a["detail"].is_object());
+      CHECK_FALSE(a["detail"].empty());
+    }
   CHECK((*find(view, "run"))["state"] == "training");
   CHECK((*find(view, "worker/1"))["handled"].get<int>() > 0);
   const auto ps = r.tool({"ps", "stage/*"});

@@ -1,4 +1,6 @@
 // A cluster of real processes records its actors; what is recorded lives again through the program.
+#include <csignal>
+
 #include "tests/cluster/job_files.hpp"
 
 using namespace troupe::cluster_test;
@@ -54,6 +56,25 @@ TEST_CASE("replay: a real run's actors do the same again") {
   CHECK(run({"replay", (job / "job.toml").string()}).code == 65);
   CHECK(run({"replay", (job / "none").string()}).code == 66);
   fs::remove(job / "data.txt");
+}
+
+TEST_CASE("replay: what actors said of themselves when they were asked they say again") {
+  job_files job;
+  auto arguments = job.up({"train.steps=1000000", "train.schedule=constant"});
+  arguments.insert(arguments.end(), {"--record-actor", "*"});
+  program up(arguments);
+  REQUIRE(up.until_step(2));
+  CHECK(run({"send", "*", "StatusRequest", "--connect", "127.0.0.1:" + std::to_string(up.port())})
+            .code == 0);
+  up.signal(SIGINT);
+  REQUIRE(up.wait() == 130);
+  for (const auto& [node, actor] : {std::pair{"node0", "stage/0"},
+                                    {"node0", "loader/node0"},
+                                    {"head", "run"},
+                                    {"head", "coordinator"}}) {
+    CAPTURE(actor);
+    CHECK(replayed(job / fmt::format("run/actors-{}.trace", node), actor)["same"] == true);
+  }
 }
 
 TEST_CASE("replay: a recording from the middle of a life is refused with what to do") {

@@ -1,6 +1,7 @@
 // What a certificate's role lets its holder do to a running cluster, by its own tools and by force.
 #include <csignal>
 
+#include "tests/cluster/bad_outputs.hpp"
 #include "tests/cluster/job_files.hpp"
 #include "tests/cluster/strangers.hpp"
 
@@ -27,11 +28,14 @@ struct trusted {
     REQUIRE(up->until_step(1));
   }
 
+  std::vector<std::string> signed_by(const std::string& who,
+                                     std::vector<std::string> arguments) const {
+    return with(std::move(arguments),
+                {"--connect", "127.0.0.1:" + std::to_string(up->port()), "--ca", pki + "/ca.pem",
+                 "--certificate", pki + "/" + who + ".pem", "--key", pki + "/" + who + ".key"});
+  }
   finished as(const std::string& who, std::vector<std::string> arguments) const {
-    return run(
-        with(std::move(arguments),
-             {"--connect", "127.0.0.1:" + std::to_string(up->port()), "--ca", pki + "/ca.pem",
-              "--certificate", pki + "/" + who + ".pem", "--key", pki + "/" + who + ".key"}));
+    return run(signed_by(who, std::move(arguments)));
   }
 
   /// Says bytes over TLS with somebody's certificate, until the cluster hangs up.
@@ -53,9 +57,7 @@ struct trusted {
     const auto v = view();
     for (const auto& n : v["nodes"])
       for (const auto& a : n["actors"])
-        if (a["path"] == "coordinator")
-          return (a["detail"].is_string() ? json::parse(a["detail"].get<std::string>())
-                                          : a["detail"])["turned_away"];
+        if (a["path"] == "coordinator") return a["detail"]["turned_away"];
     return {};
   }
 
@@ -80,6 +82,23 @@ struct trusted {
 };
 
 }  // namespace
+
+TEST_CASE("roles: a console tells whom it greets whether he may only look") {
+  trusted t;
+  for (const auto& [who, only_looks] : {std::pair("bob", true), {"alice", false}}) {
+    const terminal screen;
+    program console(t.signed_by(who, {"console"}), 0, {.terminal = screen.path});
+    std::string shown;
+    REQUIRE(
+        console.until([&] { return (shown += screen.shown()).find("help lists") != shown.npos; },
+                      screen.master.get()));
+    CAPTURE(shown);
+    CHECK((shown.find("read-only: its role is reader") != shown.npos) == only_looks);
+    REQUIRE(write(screen.master.get(), "quit\n", 5) == 5);
+    CHECK(console.wait() == 0);
+  }
+  t.goes_on();
+}
 
 TEST_CASE("roles: a viewer looks, and is refused all else by name, an operator is obeyed") {
   trusted t;

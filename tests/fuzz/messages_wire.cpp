@@ -13,6 +13,7 @@
 #include "messages/msg.hpp"
 #include "messages/registry.hpp"
 #include "messages/schemas/troupe_generated.h"
+#include "messages/status_rows.hpp"
 #include "tests/fuzz/must.hpp"
 
 using namespace troupe;
@@ -39,6 +40,8 @@ void use(const any_msg& m) {
     default:
       must(false, "an accepted message is of a known type");
   }
+  if (const auto status = cast<fbs::Status>(m); status && status->values() != nullptr)
+    must(to_json(status_rows(*status.unpack().values)).starts_with('{'), "a status has rows");
   auto text = to_json(m);
   auto back = from_json(find_message(m.type())->name, text);
   bool large = text.size() > max_message_bytes / 4;

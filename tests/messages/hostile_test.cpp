@@ -31,7 +31,8 @@ msg<fbs::Status> sample() {
   return make_msg<fbs::Status>(context, [](auto& x) {
     x.actor = "stage/0";
     x.state = "running";
-    x.detail = "{}";
+    x.values = std::make_unique<fbs::StatusValuesT>();
+    x.values->stage = std::make_unique<fbs::StageStatusT>();
     x.since_ns = 5;
   });
 }

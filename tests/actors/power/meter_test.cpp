@@ -7,7 +7,6 @@
 
 #include <doctest/doctest.h>
 #include <caf/all.hpp>
-#include <nlohmann/json.hpp>
 
 #include "actors/power/readings_policy.hpp"
 #include "messages/type_ids.hpp"
@@ -81,12 +80,8 @@ TEST_CASE("meter: sums what can be added, and says nothing of what is not known"
   CHECK(r.devices[0]->power_w == 412.25);
   CHECK(r.devices[1]->power_w == -1);
   CHECK(r.devices[1]->temperature_c == -300);
-  const auto detail = nlohmann::json::parse(detail_of(r));
-  CHECK(detail["power_w"] == 502.2);
-  CHECK(detail["devices"][1] == nlohmann::json{{"device", "gpu1"}});
-  CHECK(detail["devices"][2]["limit_w"] == 250.0);
-  const auto none = nlohmann::json::parse(detail_of(readings_of({})));
-  CHECK(none["power_w"].is_null());
+  CHECK(r.devices[2]->limit_w == 250);
+  CHECK(readings_of({}).power_w == -1);
   const auto counters = counters_of(r);
   REQUIRE(counters.size() == 7);
   CHECK(counters[0].name == "W");
@@ -110,7 +105,11 @@ TEST_CASE("meter: what is read is answered, on its card, and in the flight recor
   CHECK(gpus.power_w == 502.25);
   const auto card = f.card();
   CHECK(card.state == "reading");
-  CHECK(nlohmann::json::parse(card.detail)["temperature_c"] == 72.5);
+  REQUIRE(card.values.meter);
+  CHECK(card.values.meter->power_w == 502.25);
+  CHECK(card.values.meter->temperature_c == 72.5);
+  REQUIRE(card.values.meter->devices.size() == 4);
+  CHECK(card.values.meter->devices[2]->limit_w == 250);
   std::map<std::string, double> counters;
   for (const auto& r : records.read(100'000))
     if (r.kind == record_kind::counter && r.begin_ns == all.at_ns)

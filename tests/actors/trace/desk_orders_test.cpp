@@ -352,9 +352,8 @@ TEST_CASE("DSK-6: with a full disk commands are refused, but pause, stop and dra
   CHECK(f.person.answer_of<fbs::Ack>(drained));
   const auto now = f.status();
   CHECK(now.state == "refusing");
-  const auto detail = json::parse(now.detail);
-  CHECK(detail["audit_failures"].get<int>() >= 8);
-  CHECK(detail["audit_log"].get<std::string>().find("No space left") != std::string::npos);
+  CHECK(now.values->desk->audit_failures >= 8);
+  CHECK(now.values->desk->audit_log.find("No space left") != std::string::npos);
 }
 
 TEST_CASE("DSK-6: once the log can be written again commands are done, and the status says so") {

@@ -49,21 +49,21 @@ TEST_CASE("desk: without an observer a process is none") {
   f.coordinator.tell(f.target, f.make<fbs::Observe>([](auto& o) { o.node = "a"; }),
                      caf::strong_actor_ptr());
   f.pass(3s);
-  CHECK(f.counted("processes") == 0);
+  CHECK(f.values().processes == 0);
 }
 
 TEST_CASE("desk: a process that has gone is forgotten, and asked no more") {
   scripted_desk f;
   f.meet_all();
   f.b.die();
-  CHECK(f.counted("processes") == 2);
+  CHECK(f.values().processes == 2);
   const auto asked = f.person.ask(f.target, f.view_of());
   f.answer_looks({f.head, f.a});
   const auto seen = f.person.answer_of<fbs::ClusterView>(asked);
   REQUIRE(seen);
   CHECK(seen->unpack().nodes.size() == 2);
   f.meet(3, "b", f.b);  // the coordinator had not heard yet
-  CHECK(f.counted("processes") == 2);
+  CHECK(f.values().processes == 2);
   f.person.tell(f.target, f.more(3));
   f.pass(1s);
   f.answer_looks({f.head, f.a});

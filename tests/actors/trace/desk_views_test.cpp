@@ -41,7 +41,7 @@ TEST_CASE("desk: a view begins at all nodes that fit, and says which") {
   REQUIRE(answer);
   CHECK((*answer)->subscription() == view_id);
   CHECK(answer->unpack().nodes == std::vector<std::string>{"a", "b"});
-  CHECK(f.counted("views") == 1);
+  CHECK(f.values().views == 1);
 }
 
 TEST_CASE("desk: a view without a viewer, of a number that there is, or of no node is refused") {
@@ -51,7 +51,7 @@ TEST_CASE("desk: a view without a viewer, of a number that there is, or of no no
         errc::usage);
   CHECK(f.refused<fbs::TraceStarted>(f.person.ask(f.target, f.start("c"), f.viewer.self())) ==
         errc::not_found);
-  CHECK(f.counted("views") == 0);
+  CHECK(f.values().views == 0);
   f.look_at_head();
   CHECK(f.refused<fbs::TraceStarted>(f.person.ask(f.target, f.start("a"), f.viewer.self())) ==
         errc::usage);
@@ -75,7 +75,7 @@ TEST_CASE("desk: a view that begins at some nodes goes on there, and is stopped 
   CHECK(answer->unpack().nodes == std::vector<std::string>{"head"});
   CHECK(told_to_stop(f.b));  // its records would come from a node that the viewer does not know of
   begun(late, "b");
-  CHECK(f.counted("views") == 1);
+  CHECK(f.values().views == 1);
 }
 
 TEST_CASE("desk: a view that begins nowhere is none, and who begins late is told to stop") {
@@ -85,7 +85,7 @@ TEST_CASE("desk: a view that begins nowhere is none, and who begins late is told
   only<fbs::TraceStart>(f.a).refuse({errc::unavailable, "8 views are open already"});
   f.pass(1'500ms);
   CHECK(f.refused<fbs::TraceStarted>(asked) == errc::timeout);
-  CHECK(f.counted("views") == 0);
+  CHECK(f.values().views == 0);
   CHECK(told_to_stop(f.b));
   const auto again = f.person.ask(f.target, f.start("a"), f.viewer.self());
   only<fbs::TraceStart>(f.a).refuse({errc::unavailable, "8 views are open already"});
@@ -104,7 +104,7 @@ TEST_CASE("desk: a viewer is watched while he has a view, and once") {
   const auto came = card->view().received;
   f.viewer.die();
   CHECK(card->view().received == came + 1);
-  CHECK(f.counted("views") == 0);
+  CHECK(f.values().views == 0);
 }
 
 TEST_CASE("desk: records go to the viewer of their view, and of no view to nobody") {
@@ -143,7 +143,7 @@ TEST_CASE("DSK-3: a view that is stopped is stopped everywhere, once") {
   for (const auto& p : {f.head, f.a, f.b}) CHECK(told_to_stop(p));
   f.head.tell(f.target, f.batch(1));
   CHECK(f.viewer.idle());
-  CHECK(f.counted("views") == 0);
+  CHECK(f.values().views == 0);
 }
 
 TEST_CASE("DSK-3: when a viewer goes, every observer is told to stop all of his views") {
@@ -154,7 +154,7 @@ TEST_CASE("DSK-3: when a viewer goes, every observer is told to stop all of his 
   f.viewer.die();
   CHECK(f.head.take_all<fbs::TraceStop>().size() == 2);
   CHECK(f.b.take_all<fbs::TraceStop>().size() == 2);
-  CHECK(f.counted("views") == 0);
+  CHECK(f.values().views == 0);
 }
 
 TEST_CASE("DSK-3: a viewer that goes before the view has begun") {
@@ -166,7 +166,7 @@ TEST_CASE("DSK-3: a viewer that goes before the view has begun") {
   CHECK(told_to_stop(f.a));
   begun(there, "a");
   CHECK(f.person.answer_of<fbs::TraceStarted>(asked));
-  CHECK(f.counted("views") == 0);
+  CHECK(f.values().views == 0);
 }
 
 TEST_CASE("DSK-3: another's certificate neither begins, stops nor feeds a view, nor has it done") {
@@ -187,7 +187,7 @@ TEST_CASE("DSK-3: another's certificate neither begins, stops nor feeds a view, 
   f.head.tell(f.target, f.more(1));  // what he has an observer hand over
   f.head.tell(f.target, f.stop());
   CHECK((f.head.idle() && her_viewer.idle()));
-  CHECK(f.counted("views") == 1);
+  CHECK(f.values().views == 1);
   she.tell(f.target, f.more(1));
   she.tell(f.target, f.stop());
   CHECK(only<fbs::TraceMore>(f.head)->credits() == 1);
@@ -206,12 +206,12 @@ TEST_CASE("desk: a view that is over at all its processes is forgotten, and its 
   f.head.tell(f.target, f.batch(1, "the limit of 10 records is reached"));
   f.a.tell(f.target, f.batch(2));
   f.b.die();
-  CHECK(f.counted("views") == 1);
+  CHECK(f.values().views == 1);
   f.a.tell(f.target, f.batch(2, "the viewer has not asked for more"));
-  CHECK(f.counted("views") == 0);
+  CHECK(f.values().views == 0);
   CHECK(f.viewer.take_all<fbs::TraceBatch>().size() == 4);
   f.look_at_head();
-  CHECK(f.counted("views") == 1);
+  CHECK(f.values().views == 1);
   f.head.die();
-  CHECK(f.counted("views") == 0);
+  CHECK(f.values().views == 0);
 }

@@ -75,7 +75,7 @@ struct scripted_desk : actor_fixture {
     for (const auto& p : whom)
       for (const auto& look : p.take_all<fbs::ListActors>()) answer_list(look);
   }
-  static void answer_list(const told<fbs::ListActors>& look, size_t detail_bytes = 0) {
+  static void answer_list(const told<fbs::ListActors>& look, size_t error_bytes = 0) {
     look.answer<fbs::ActorList>([&](fbs::ActorListT& l) {
       for (const std::string path : {"stage/0", "worker/0", "worker/1"}) {
         auto one = std::make_unique<fbs::ActorInfoT>();
@@ -83,7 +83,7 @@ struct scripted_desk : actor_fixture {
         one->uptime_ns = one->state_for_ns = 5;
         if (path == "worker/0") one->handling = "RunOp";
         one->handling_for_ns = path == "worker/0" ? 2 : 0;
-        one->detail.assign(detail_bytes, 'x');
+        one->last_error.assign(error_bytes, 'x');
         if (path == "worker/1") one->ended = "killed";
         one->waits.push_back(std::make_unique<fbs::ActorWaitT>());
         one->waits.back()->for_ns = 3;
@@ -164,10 +164,8 @@ struct scripted_desk : actor_fixture {
     REQUIRE(answer);
     return answer->unpack();
   }
-  /// A number among what its status says.
-  int counted(const std::string& what) {
-    return nlohmann::json::parse(status().detail)[what].get<int>();
-  }
+  /// What it says of itself.
+  fbs::DeskStatusT values() { return *status().values->desk; }
   template <class R>
   errc refused(uint64_t asked) const {
     const auto answer = person.answer_of<R>(asked);

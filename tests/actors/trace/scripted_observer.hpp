@@ -43,7 +43,7 @@ inline subject_actor::behavior_type subject(traced_pointer<subject_actor, subjec
                                             const std::string& path) {
   guard_mailbox(self);
   introduce(self, path);
-  publish(self, "ready", "{}");
+  publish(self, "ready", [](fbs::NodeStatusT& s) { s.stages = 3; });
   return {status_handler(self),
           [self, path](const msg<fbs::Pause>& m) {
             return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](auto& a) {

@@ -17,19 +17,18 @@ namespace {
 
 constexpr int64_t s = 1'000'000'000;
 
-waiting_actor who(std::string path, std::vector<waiting_for> waits = {}, std::string detail = {}) {
+waiting_actor who(std::string path, std::vector<waiting_for> waits = {},
+                  std::optional<grid_place> place = {}) {
   waiting_actor a;
   a.path = std::move(path);
   a.state = "training";
-  a.detail = std::move(detail);
+  a.place = place;
   a.waits = std::move(waits);
   return a;
 }
 
 waiting_actor stage(int rank, int data, int pipeline, std::vector<waiting_for> waits = {}) {
-  return who(
-      fmt::format("stage/{}", rank), std::move(waits),
-      fmt::format(R"({{"pipeline_rank":{},"data_rank":{},"steps_done":3}})", pipeline, data));
+  return who(fmt::format("stage/{}", rank), std::move(waits), grid_place{data, 0, pipeline});
 }
 
 waiting_process node(std::string name, std::vector<waiting_actor> actors, int64_t silent_ns = 0) {
@@ -276,10 +275,9 @@ TEST_CASE("wait graph: a deadlock is told as its cycle") {
             "  y waits 2.00 s for x: a token\n") == 0);
 }
 
-TEST_CASE("wait graph: short waits can be left out, odd details do no harm") {
+TEST_CASE("wait graph: short waits can be left out, stages without a place do no harm") {
   auto in = pipeline({{"worker/0", "forward", s / 100}}, {});
-  in[1].actors[0].detail = "not json";
-  in[2].actors[0].detail = R"({"pipeline_rank":"one","data_rank":[]})";
+  for (const size_t i : {1, 2}) in[i].actors[0].place.reset();
   wait_options o;
   o.least_ns = s;
   const auto r = find_culprits(in, o);
@@ -326,6 +324,10 @@ TEST_CASE("wait graph: from the desk's answer") {
   n.actors.back()->handling_for_ns = 7;
   n.actors.back()->waits.push_back(std::make_unique<fbs::ActorWaitT>());
   n.actors.back()->waits.back()->whom = "worker/3";
+  n.actors.back()->values = std::make_unique<fbs::StatusValuesT>();
+  n.actors.back()->values->stage = std::make_unique<fbs::StageStatusT>();
+  n.actors.back()->values->stage->data_rank = 1;
+  n.actors.back()->values->stage->pipeline_rank = 2;
   n.actors.push_back(std::make_unique<fbs::ActorInfoT>());
   n.actors.back()->ended = "killed";
   const auto m = make_msg<fbs::ClusterView>(message_context{}, view);
@@ -335,5 +337,6 @@ TEST_CASE("wait graph: from the desk's answer") {
   REQUIRE(in[0].actors.size() == 1);
   CHECK(in[0].actors[0].waits.at(0).whom == "worker/3");
   CHECK(in[0].actors[0].handling_for_ns == 7);
+  CHECK(in[0].actors[0].place == grid_place{1, 0, 2});
   CHECK(waits_of(*make_msg<fbs::ClusterView>(message_context{}, fbs::ClusterViewT{})).empty());
 }

@@ -1,0 +1,210 @@
+// What a cluster's view looks like: for people a line a value, for scripts the keys that they know.
+#include "apps/control/show.hpp"
+
+#include <set>
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "messages/msg.hpp"
+#include "messages/registry.hpp"
+#include "messages/status_rows.hpp"
+
+using namespace troupe;
+using namespace troupe::apps;
+using nlohmann::json;
+
+namespace {
+
+fbs::ActorInfoT& add(fbs::ClusterViewT& view, const std::string& path) {
+  if (view.nodes.empty()) {
+    view.nodes.push_back(std::make_unique<fbs::ActorListT>());
+    view.nodes.back()->node = "node0";
+  }
+  auto& a = *view.nodes.back()->actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
+  a.path = path;
+  a.values = std::make_unique<fbs::StatusValuesT>();
+  return a;
+}
+
+fbs::MeterStatusT& add_meter(fbs::ClusterViewT& view) {
+  auto& meter = add(view, "meter/node0");
+  meter.state = "reading";
+  return values_of<fbs::MeterStatusT>(*meter.values);
+}
+
+bool says(const std::string& text, const std::string& words) {
+  return text.find(words) != std::string::npos;
+}
+
+std::set<std::string> keys_of(const json& object) {
+  std::set<std::string> out;
+  for (const auto& [key, value] : object.items()) out.insert(key);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("nodes: watts and degrees stand where a node has meters, and nowhere else") {
+  fbs::ClusterViewT v;
+  add(v, "stage/0");
+  CHECK_FALSE(says(nodes_text(v, 0), "power"));
+  auto& meter = add_meter(v);
+  CHECK_FALSE(says(nodes_text(v, 0), "power"));
+  meter.power_w = 812.4;
+  CHECK(says(nodes_text(v, 0), "power"));
+  CHECK(says(nodes_text(v, 0), "812 W"));
+  CHECK_FALSE(says(nodes_text(v, 0), "warmest"));
+  CHECK(says(actors_text(v, 0), "reading 812 W "));
+  meter = {};
+  meter.temperature_c = 61.2;
+  CHECK(says(nodes_text(v, 0), "61 C"));
+}
+
+TEST_CASE("nodes: memory, processor time and step stand as the last heartbeat said them") {
+  fbs::ClusterViewT v;
+  auto& c = values_of<fbs::CoordinatorStatusT>(*add(v, "coordinator").values);
+  CHECK_FALSE(says(nodes_text(v, 0), "memory"));
+  auto& usage = *c.nodes.emplace_back(std::make_unique<fbs::NodeUsageT>());
+  usage.node = "node0";
+  usage.rss_bytes = uint64_t{3} << 30;
+  usage.cpu_s = 12.34;
+  usage.step = 77;
+  const auto text = nodes_text(v, 0);
+  for (const char* words : {"memory", "3.0 GiB", "cpu", "12.3 s", "step", "77"}) {
+    CAPTURE(words);
+    CHECK(says(text, words));
+  }
+  const auto shown = json::parse(view_json(v))["nodes"][0]["actors"][0]["detail"]["nodes"][0];
+  CHECK(shown["rss_bytes"] == uint64_t{3} << 30);
+  CHECK(shown["cpu_s"] == 12.34);
+  CHECK(shown["step"] == 77);
+}
+
+TEST_CASE("status: a number beyond 2^53 is printed whole") {
+  fbs::ClusterViewT v;
+  constexpr uint64_t large = (uint64_t{1} << 53) + 1;
+  auto& run = add(v, "run");
+  run.handled = run.received = large + 2;
+  values_of<fbs::RunStatusT>(*run.values).step = large;
+  values_of<fbs::RunStatusT>(*run.values).saving = {large + 1};
+  const auto text = view_json(v);
+  CHECK(says(text, R"("step":9007199254740993,)"));
+  CHECK(says(text, R"("saving":[9007199254740994])"));
+  CHECK(says(text, R"("handled":9007199254740995,)"));
+  CHECK(says(actor_text(run, "head", 0), "9007199254740993"));
+}
+
+TEST_CASE("status: its JSON has the keys that scripts know") {
+  struct row {
+    const char *values, *place;  ///< the place of the object in the detail, a JSON pointer
+    std::set<std::string> keys;
+  };
+  for (const auto& r : {
+           row{R"({"run":{}})",
+               "",
+               {"step", "steps", "loss", "saved_step", "saving", "checkpoints",
+                "skipped_checkpoints", "checkpoint_wait_ms", "parts"}},
+           row{R"({"run":{"parts":[{}]}})", "/parts/0", {"kind", "busy_ms", "waited_ms", "work"}},
+           row{R"({"coordinator":{"turned_away":{}}})",
+               "",
+               {"members", "refused", "turned_away", "nodes"}},
+           row{R"({"coordinator":{"turned_away":{}}})",
+               "/turned_away",
+               {"all", "no_certificate", "unknown_authority", "expired", "bad_certificate",
+                "not_tls", "not_ours", "hung_up", "impostor", "too_slow", "crowded_out", "no_key"}},
+           row{R"({"coordinator":{"nodes":[{}]}})",
+               "/nodes/0",
+               {"node", "rss_bytes", "cpu_s", "step"}},
+           row{R"({"node":{}})", "", {"stages"}},
+           row{R"({"stage":{}})", "", {"pipeline_rank", "data_rank", "steps_done", "step"}},
+           row{R"({"worker":{}})", "", {"number", "step", "parts"}},
+           row{R"({"worker":{"checkpoint":{"ring_slots":{}}}})",
+               "/checkpoint",
+               {"saves", "durable", "failed", "share_bytes", "durable_bytes", "ring_wait_ms",
+                "ring_slots", "slot_bytes", "disk", "registered_buffers"}},
+           row{R"({"worker":{"checkpoint":{"saves":[{}]}}})",
+               "/checkpoint/saves/0",
+               {"step", "total", "captured", "written", "durable", "age_s"}},
+           row{R"({"worker":{"checkpoint":{"ring_slots":{}}}})",
+               "/checkpoint/ring_slots",
+               {"free", "filling", "filled", "writing"}},
+           row{R"({"loader":{}})", "", {"filled", "floor"}},
+           row{R"({"archive":{}})", "", {"committed", "abandoned"}},
+           row{R"({"carrier":{}})",
+               "",
+               {"step", "total_bytes", "written_bytes", "durable_bytes", "bytes_per_s",
+                "durable_step", "copied", "passed_over", "failures"}},
+           row{R"({"meter":{}})", "", {"power_w", "temperature_c", "devices"}},
+           row{R"({"meter":{"devices":[{}]}})",
+               "/devices/0",
+               {"device", "kind", "power_w", "limit_w", "temperature_c", "busy_percent"}},
+           row{R"({"desk":{}})", "", {"processes", "views", "audit_failures", "audit_log"}},
+           row{R"({"observer":{}})", "", {"views", "black_boxes"}},
+           row{R"({"reporter":{}})", "", {"log", "steps_not_logged"}},
+           row{R"({"certificates":{}})", "", {"not_after_s", "renewed"}},
+       }) {
+    CAPTURE(r.values);
+    const auto m = from_json("Status", fmt::format(R"({{"values":{}}})", r.values));
+    REQUIRE(m);
+    fbs::ClusterViewT v;
+    add(v, "one").values = std::move(cast<fbs::Status>(*m).unpack().values);
+    const auto detail = json::parse(view_json(v))["nodes"][0]["actors"][0]["detail"];
+    CHECK(keys_of(detail.at(json::json_pointer(r.place))) == r.keys);
+  }
+}
+
+TEST_CASE("status: for people a line a value with its unit, and a table for each list of tables") {
+  fbs::ClusterViewT v;
+  auto& run = add(v, "run");
+  run.state = "training";
+  auto& values = values_of<fbs::RunStatusT>(*run.values);
+  values.steps = 500;
+  values.loss = 2.4772195;
+  values.checkpoint_wait_ms = 0.075;
+  values.saving = {7, 8};
+  for (const char* kind : {"forward", "backward"}) {
+    auto& part = *values.parts.emplace_back(std::make_unique<fbs::StepPartT>());
+    part.kind = kind;
+    part.busy_ms = 12.5;
+  }
+  CHECK(values_text(run, 0) ==
+        "  step                 0\n"
+        "  steps                500 steps\n"
+        "  loss                 2.477 nats\n"
+        "  saved_step           0\n"
+        "  saving               7, 8\n"
+        "  checkpoints          0 checkpoints\n"
+        "  skipped_checkpoints  0 checkpoints\n"
+        "  checkpoint_wait_ms   0.075 ms\n"
+        "  parts       busy_ms  waited_ms     work\n"
+        "    forward   12.5 ms       0 ms  0 items\n"
+        "    backward  12.5 ms       0 ms  0 items\n");
+  CHECK(says(status_text(v, 0), "run: training for 0 ns\n  step                 0\n"));
+  auto& worker = add(v, "worker/0");
+  auto& saver = values_of<fbs::WorkerStatusT>(*worker.values).checkpoint;
+  saver = std::make_unique<fbs::SaverStatusT>();
+  saver->slot_bytes = 4096;
+  saver->disk = "uring";
+  const auto text = actor_text(worker, "node0", 0);
+  for (const char* words :
+       {"worker/0 on node0", "  checkpoint.slot_bytes          4.0 KiB\n",
+        "  checkpoint.disk                uring\n", "  checkpoint.registered_buffers  no\n",
+        "  checkpoint.saves               -\n"}) {
+    CAPTURE(words);
+    INFO(text);
+    CHECK(says(text, words));
+  }
+}
+
+TEST_CASE("status: a log of commands that cannot be written is what is wrong") {
+  fbs::ClusterViewT v;
+  auto& desk = add(v, "desk");
+  desk.state = "refusing";
+  CHECK_FALSE(health_of(v).good);
+  values_of<fbs::DeskStatusT>(*desk.values).audit_log = "No space left on device";
+  CHECK(health_of(v).why == "commands are refused: No space left on device");
+  desk.values.reset();
+  CHECK_FALSE(health_of(v).good);
+}
