@@ -15,7 +15,7 @@ void add_all(shell& sh) {
       "  troupe config explain train.lr\n\n"
       "Settings come from: --set KEY=VALUE, then TROUPE_SECTION__KEY in the environment, then the "
       "file,\n"
-      "then the defaults. Exit codes are those of sysexits.h (75: start it again, it goes on);\n"
+      "then the defaults. Exit codes are those of sysexits.h (75: start it again, it continues);\n"
       "1 = training failed; 129, 130, 143 = a signal. All of them: docs/exit-codes.md.");
   add_up(sh);
   add_node(sh);

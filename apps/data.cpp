@@ -187,7 +187,7 @@ void add_data(shell& sh) {
   prepare_verb->add_flag("--json", a->json, "What was made, as one JSON object on stdout");
   on_run(sh, prepare_verb, [a] { return prepare(*a); });
 
-  auto* inspect_verb = verb->add_subcommand("inspect", "Say what stands in token files");
+  auto* inspect_verb = verb->add_subcommand("inspect", "Show what is in token files");
   inspect_verb->add_option("FILE", a->paths, ".bin files of llm.c or nanoGPT")->required();
   auto* tokenizer = inspect_verb->add_option("--tokenizer", a->tokenizer,
                                              "Show the first tokens as this tokenizer's text too");

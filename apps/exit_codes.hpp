@@ -23,11 +23,11 @@ inline constexpr std::array exit_meanings = {
     exit_meaning{64, "EX_USAGE", "the command line is wrong"},
     exit_meaning{65, "EX_DATAERR", "a file or a message does not verify"},
     exit_meaning{66, "EX_NOINPUT", "a file, a folder or a name does not exist"},
-    exit_meaning{69, "EX_UNAVAILABLE", "a node or a peer is gone, or speaks another version"},
+    exit_meaning{69, "EX_UNAVAILABLE", "a node or a peer is lost, or has another version"},
     exit_meaning{70, "EX_SOFTWARE", "a bug, or memory that is not there"},
     exit_meaning{74, "EX_IOERR", "a file, disk or socket operation failed, as the last save's"},
     exit_meaning{75, "EX_TEMPFAIL",
-                 "start it again and it goes on: `stop` or `drain` ended the run before its last "
+                 "start it again and it continues: `stop` or `drain` ended the run before its last "
                  "step, nodes did not come in time, or another process holds a folder of the job"},
     exit_meaning{77, "EX_NOPERM", "not allowed: a role, a certificate, a file's mode"},
     exit_meaning{78, "EX_CONFIG", "the configuration is impossible"},

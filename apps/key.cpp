@@ -32,7 +32,7 @@ result<tls::job_key> key_for(const tls::job_key& secret, const key_arguments& a)
   if (a.as == "node") return secret.of(tls::role::node);  // nodes let each other in by it
   if (a.name.empty())
     return error{errc::usage, fmt::format("whom is the {}'s key for?", a.as),
-                 "say --name NAME: the audit log names him so"};
+                 "say --name NAME: the name in the audit log"};
   const auto as = a.as == "operator" ? tls::role::operator_ : tls::role::reader;
   return secret.handed_to({as, a.name});
 }
@@ -56,7 +56,7 @@ void add_key(shell& sh) {
   auto* verb = sh.app.add_subcommand("key", "Make a key that lets somebody into a running job");
   verb->footer(
       "For jobs without certificates. The key is of one role and says nothing of others. Whoever\n"
-      "has the file comes in: bring it to him by a way that you trust.\n\n"
+      "has the file comes in: hand it over by a way that you trust.\n\n"
       "Examples:\n"
       "  troupe key --role reader --name grafana --out grafana.key\n"
       "  troupe key --role operator --name alice --out alice.key\n"

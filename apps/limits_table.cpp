@@ -9,17 +9,17 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/base/board.hpp"
+#include "actors/base/actor_registry.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
 #include "actors/checkpoint/pace_policy.hpp"
 #include "actors/checkpoint/votes.hpp"
 #include "actors/cluster/client_hello.hpp"
-#include "actors/cluster/door.hpp"
 #include "actors/cluster/frame_policy.hpp"
+#include "actors/cluster/ingress.hpp"
 #include "actors/cluster/strangers_policy.hpp"
-#include "actors/replay/lives.hpp"
+#include "actors/replay/actor_logs.hpp"
 #include "actors/trace/audit.hpp"
 #include "actors/trace/observer.hpp"
 #include "actors/trace/trace_file.hpp"
@@ -65,7 +65,7 @@ constexpr limit_row rows[] = {
      "a table referred to a hundred thousand times does not verify"},
     {"messages", "JSON that becomes a message", 8 * mib, "bytes", "it is refused",
      "messages/json.cpp", "max_json_bytes", "limits: JSON beyond its length becomes no message"},
-    {"connections", "connections from one address that have not said who they are",
+    {"connections", "connections from one address without a handshake",
      cluster::stranger_bounds{}.per_address, "connections", "one of them gives way",
      "actors/cluster/strangers_policy.hpp", "per_address",
      "strangers: ten thousand of them leave room for one more"},
@@ -74,7 +74,7 @@ constexpr limit_row rows[] = {
      "one of the address that has the most gives way", "actors/cluster/strangers_policy.hpp",
      "in_all",
      "strangers: where all are too many, the address that has the most gives one (STR-1)"},
-    {"connections", "how long one may wait before it says who it is",
+    {"connections", "how long one may wait without a handshake",
      cluster::stranger_bounds{}.patience_ns / 1'000'000'000, "s", "it is closed",
      "actors/cluster/strangers_policy.hpp", "patience_ns",
      "strangers: who waits too long is told once, the others stay (STR-2)"},
@@ -92,7 +92,7 @@ constexpr limit_row rows[] = {
     {"connections", "receives that a rank announces before anything is sent to it", 65536,
      "receives", "the group ends, and says so", "gpu/collective/tensor_links.cpp", "most_ready",
      "limits: a rank that announces more receives than anybody sends ends its group"},
-    {"connections", "a key of a job as text", 256, "bytes", "it is no key", "io/tls/keyring.cpp",
+    {"connections", "a key of a job as text", 256, "bytes", "it is refused", "io/tls/keyring.cpp",
      "most_text_bytes", "keyring: keys as text, and what is none (KEY-3)"},
     {"connections", "a frame between processes", frame_policy::max_payload_bytes, "bytes",
      "the connection is closed and counted", "actors/cluster/frame_policy.hpp", "max_payload_bytes",
@@ -101,13 +101,13 @@ constexpr limit_row rows[] = {
      "the connection is closed and counted", "actors/cluster/frame_policy.hpp",
      "max_handshake_bytes", "frames: nothing passes before a handshake, whoever speaks"},
     {"connections", "lines about connections turned away",
-     cluster::door_log_policy::lines_per_minute, "a minute",
-     "further ones are counted, and told in the next line", "actors/cluster/door.hpp",
+     cluster::refusal_log_policy::lines_per_minute, "a minute",
+     "further ones are counted, and told in the next line", "actors/cluster/ingress.hpp",
      "lines_per_minute",
-     "door: an address is logged once a minute, all together at a bounded rate"},
-    {"connections", "the file of a meeting point", 64 * kib, "bytes", "the file is passed over",
+     "ingress: an address is logged once a minute, all together at a bounded rate"},
+    {"connections", "the file of a meeting point", 64 * kib, "bytes", "the file is skipped",
      "apps/control/meeting_point.cpp", "largest_sign_bytes",
-     "limits: the file of a meeting point beyond its length is passed over"},
+     "limits: the file of a meeting point beyond its length is skipped"},
     {"connections", "processes remembered with who they are", 65536, "processes",
      "further connections are refused", "actors/base/trust.cpp", "most_remembered",
      "trust: 65,536 processes are remembered for a minute, and further ones refused (TRU-1)"},
@@ -117,8 +117,8 @@ constexpr limit_row rows[] = {
     {"actors and traces", "output that waits for a terminal, pipe or file", 1 * mib, "bytes",
      "further lines are left out, counted and told", "apps/voice.cpp", "most_waiting_bytes",
      "voice: VO-1: a pipe that nobody reads holds nobody up, and what was lost is told"},
-    {"actors and traces", "cards of actors that have ended", board::dead_limit, "actors",
-     "the oldest is forgotten", "actors/base/board.hpp", "dead_limit",
+    {"actors and traces", "stats of actors that have ended", actor_registry::dead_limit, "actors",
+     "the oldest is forgotten", "actors/base/actor_registry.hpp", "dead_limit",
      "BRD-2: of the dead the last are kept"},
     {"actors and traces", "records of a thread", record_ring::capacity, "records",
      "the oldest is overwritten and counted", "actors/base/recorder.hpp", "capacity",
@@ -151,7 +151,7 @@ constexpr limit_row rows[] = {
      "processes", "the file ends before it, with the place", "actors/trace/trace_file.hpp",
      "process_limit", "limits: a trace of more processes than any cluster has is refused"},
     {"actors and traces", "events in a recording that is replayed", replay::event_limit, "events",
-     "the replay is refused", "actors/replay/lives.hpp", "event_limit",
+     "the replay is refused", "actors/replay/actor_logs.hpp", "event_limit",
      "limits: a recording of more events than are replayed is refused"},
     {"actors and traces", "activations announced to a stage ahead of its pass",
      train::stage_state::early_limit, "messages", "further ones are refused and counted",
@@ -210,7 +210,7 @@ constexpr limit_row rows[] = {
      "it is none, and stays as it is", "io/folder/lock.hpp", "max_lock_bytes",
      "lock: a file of that name which is not ours stays as it is"},
     {"checkpoints", "names tried beside an export's that is not ours", 99, "names",
-     "the export is refused", "actors/checkpoint/archive.cpp", "most_places",
+     "the export is refused", "actors/checkpoint/committer.cpp", "most_places",
      "limits: an export finds no place where ninety-nine are others', and changes none"},
     {"checkpoints", "train_state.json", 16 * mib, "bytes", "the checkpoint is not resumed from",
      "apps/ready.cpp", "state_limit",
@@ -221,8 +221,8 @@ constexpr limit_row rows[] = {
      "the import is refused", "apps/ckpt/convert.cpp", "max_small_bytes",
      "limits: an import refuses a small file beyond its length, and makes nothing"},
     {"checkpoints", "a file of a tokenizer that a checkpoint takes along", 256 * mib, "bytes",
-     "the checkpoint is refused", "actors/checkpoint/archive.cpp", "max_tokenizer_bytes",
-     "limits: an archive refuses a tokenizer's file beyond its length"},
+     "the checkpoint is refused", "actors/checkpoint/committer.cpp", "max_tokenizer_bytes",
+     "limits: a committer refuses a tokenizer's file beyond its length"},
     {"checkpoints", "votes for a checkpoint in one message", checkpoint::votes_per_message, "votes",
      "further ones go in messages of their own", "actors/checkpoint/votes.hpp", "votes_per_message",
      "votes: the votes of 14,000 ranks fit into messages, half full at most"},

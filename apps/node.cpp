@@ -12,7 +12,7 @@
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/node.hpp"
 #include "actors/replay/recording.hpp"
-#include "actors/trace/keeper.hpp"
+#include "actors/trace/crash_dumper.hpp"
 #include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/session.hpp"
@@ -48,7 +48,7 @@ struct node_end {
 status tie_to_parent(int parent) {
   if (parent == 0) return {};
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return error::system("tie to the launcher", errno);
-  if (getppid() != parent) return error{errc::unavailable, "the launcher is gone already"};
+  if (getppid() != parent) return error{errc::unavailable, "the launcher has ended already"};
   return {};
 }
 
@@ -111,8 +111,8 @@ error reason_of(node_end& end, int signal) {
 
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));
-  TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
-  TROUPE_TRY(desk, signal_desk::open());
+  TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
+  TROUPE_TRY(signals, signal_queue::open());
   speak_through_outboxes();  // who reads our words may go before us, as ssh does
   TROUPE_TRY(target, host_and_port(a.join));
   TROUPE_CHECK(complete(a, target.first, target.second));
@@ -122,24 +122,24 @@ result<int> run_node(node_arguments a) {
   std::optional<watchdog> guard;
   int signal = 0;
   {
-    std::optional<replay::recording> lives;  // outlives the actors
+    std::optional<replay::recording> logs;  // outlives the actors
     if (!a.record.empty())
-      lives.emplace(replay::recording_options{a.record,
-                                              replay::recording_path(a.black_box_dir, a.name),
-                                              a.name, own_address(a, target.first)});
+      logs.emplace(replay::recording_options{a.record,
+                                             replay::recording_path(a.black_box_dir, a.name),
+                                             a.name, own_address(a, target.first)});
     cluster::system_config config(a.network);
     caf::actor_system system(config);
     const orderly_end last;
     const cluster::renewals_end before_it{system};
     trace::observer_options look{a.name, own_address(a, target.first), a.black_box_dir};
-    auto watcher = system.spawn<caf::detached>(trace::observer, std::move(look));
+    auto looking = system.spawn<caf::detached>(trace::observer, std::move(look));
     cluster::node_options options{a.name,
                                   target.first,
                                   target.second,
                                   own_address(a, target.first),
                                   a.join_timeout_ms,
-                                  caf::actor_cast<caf::weak_actor_ptr>(watcher),
-                                  [&end, &bell = *desk](const error& why) {
+                                  caf::actor_cast<caf::weak_actor_ptr>(looking),
+                                  [&end, &bell = *signals](const error& why) {
                                     {
                                       std::lock_guard lock(end.mutex);
                                       end.why = why;
@@ -153,10 +153,11 @@ result<int> run_node(node_arguments a) {
       return end.why.has_value();
     };
     while (!over() && signal == 0)
-      if (auto event = desk->wait(-1); event && *event != 0 && *event != SIGCHLD) signal = *event;
+      if (auto event = signals->wait(-1); event && *event != 0 && *event != SIGCHLD)
+        signal = *event;
     guard.emplace(std::chrono::seconds(5), exit_code_of(end, signal), reason_of(end, signal));
     if (signal != 0) caf::anon_send_exit(actor, caf::exit_reason::kill);
-    caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(looking, caf::exit_reason::user_shutdown);
   }
   if (signal != 0) return 128 + signal;
   if (end.why->code != errc::none) return *end.why;

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/checkpoint/archive.hpp"
+#include "actors/checkpoint/committer.hpp"
 #include "actors/checkpoint/owner.hpp"
 #include "actors/cluster/listening.hpp"
 #include "actors/cluster/network.hpp"
@@ -71,7 +71,7 @@ train::findings folders(const config::job& job) {
 }
 
 /// In both tiers. A second one that cannot be looked into: resume_from says so.
-result<std::vector<io::checkpoint::entry>> list_both(const config::checkpoint_section& c) {
+result<std::vector<io::checkpoint::catalog_entry>> list_both(const config::checkpoint_section& c) {
   TROUPE_TRY(all, io::checkpoint::list(c.dir));
   if (!c.second.dir.empty())
     if (auto second = io::checkpoint::list(c.second.dir))

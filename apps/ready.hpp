@@ -27,7 +27,7 @@ struct readiness {
   std::vector<train::finding> problems;
   // Where there are no problems:
   std::optional<train::job_plan> plan;
-  std::optional<checkpoint::entry> resume;
+  std::optional<checkpoint::resume_point> resume;
   uint32_t epoch = 1;                              ///< later than that of every checkpoint there is
   std::vector<std::filesystem::path> checkpoints;  ///< complete ones that there were
 };

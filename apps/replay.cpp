@@ -1,4 +1,4 @@
-// `troupe replay`: a recorded actor lives again, and where it does otherwise is told.
+// `troupe replay`: an actor's log is replayed, and where it does otherwise is told.
 #include <csignal>
 #include <fstream>
 
@@ -35,16 +35,16 @@ std::string debug_command(const replay_arguments& a, const std::string& actor) {
 }
 
 /// Stops in the debugger in the actor's turn, right before the handler.
-status set_break(const replay_arguments& a, const replay::story& life,
+status set_break(const replay_arguments& a, const replay::logged_actor& log,
                  replay::replay_options& options) {
   if (a.break_at == 0) return {};
-  if (a.break_at > life.given())
-    return error{errc::usage, fmt::format("there is no message {}: {} was given {}", a.break_at,
-                                          life.path, life.given())};
+  if (a.break_at > log.given())
+    return error{errc::usage, fmt::format("message not found: {}; {} was given {}", a.break_at,
+                                          log.path, log.given())};
   if (!is_traced())
     return error{errc::usage, "--break-at needs a debugger, and none is attached",
-                 fmt::format("run it under one: {}", debug_command(a, life.path))};
-  options.before = [n = a.break_at, kind = life.kind](uint64_t now) {
+                 fmt::format("run it under one: {}", debug_command(a, log.path))};
+  options.before = [n = a.break_at, kind = log.kind](uint64_t now) {
     if (now != n) return;
     say(
         fmt::format("message {} is handled next: `rbreak {}.cpp:.` and `continue` lead into the "
@@ -55,13 +55,13 @@ status set_break(const replay_arguments& a, const replay::story& life,
   return {};
 }
 
-nlohmann::ordered_json json_of(const replay::story& life, const replay::outcome& o) {
+nlohmann::ordered_json json_of(const replay::logged_actor& log, const replay::replay_result& o) {
   nlohmann::ordered_json out;
   out["actor"] = o.actor;
-  out["kind"] = life.kind;
-  out["node"] = life.node;
-  out["recorded_by"] = life.birth->program_version;
-  out["messages"] = life.given();
+  out["kind"] = log.kind;
+  out["node"] = log.node;
+  out["recorded_by"] = log.record->program_version;
+  out["messages"] = log.given();
   out["handled"] = o.given;
   out["said_then"] = o.recorded;
   out["said_now"] = o.replayed;
@@ -91,10 +91,11 @@ std::string text_of(const replay::difference& d) {
   return fmt::format("{}: {}was {}, is {}\n", head, name, value(d.recorded), value(d.replayed));
 }
 
-std::string text_of(const replay::story& life, const replay::outcome& o, uint64_t most) {
+std::string text_of(const replay::logged_actor& log, const replay::replay_result& o,
+                    uint64_t most) {
   std::string out =
       fmt::format("{} of {} (recorded by {}): {} messages given, {} said then, {} said now\n",
-                  o.actor, life.node, life.birth->program_version, o.given, o.recorded, o.replayed);
+                  o.actor, log.node, log.record->program_version, o.given, o.recorded, o.replayed);
   for (size_t i = 0; i < o.differences.size() && i < most; ++i) out += text_of(o.differences[i]);
   if (o.differences.size() > most)
     out += fmt::format("... and {} more differences\n", o.differences.size() - most);
@@ -109,19 +110,19 @@ std::string text_of(const replay::story& life, const replay::outcome& o, uint64_
 
 result<int> run_replay(const replay_arguments& a) {
   spdlog::set_level(spdlog::level::off);  // what the actor logs was logged the first time
-  TROUPE_TRY(all, replay::read_lives(a.file));
-  TROUPE_TRY(life, replay::choose(std::move(all), a.actor));
+  TROUPE_TRY(all, replay::read_actor_logs(a.file));
+  TROUPE_TRY(log, replay::choose(std::move(all), a.actor));
   replay::replay_options options;
-  TROUPE_CHECK(set_break(a, life, options));
-  TROUPE_TRY(done, replay::replay(life, options));
-  TROUPE_CHECK(print(a.json ? json_of(life, done).dump() + "\n" : text_of(life, done, a.most)));
+  TROUPE_CHECK(set_break(a, log, options));
+  TROUPE_TRY(done, replay::replay(log, options));
+  TROUPE_CHECK(print(a.json ? json_of(log, done).dump() + "\n" : text_of(log, done, a.most)));
   return done.differences.empty() ? 0 : 1;
 }
 
 }  // namespace
 
 void add_replay(shell& sh) {
-  auto* verb = sh.app.add_subcommand("replay", "Let a recorded actor live again, and compare");
+  auto* verb = sh.app.add_subcommand("replay", "Replay a recorded actor, and compare");
   auto a = std::make_shared<replay_arguments>();
   verb->add_option("FILE", a->file, "What `troupe up --record-actor` wrote")->required();
   verb->add_option("--actor", a->actor, "Which one, where the file holds several");

@@ -60,7 +60,7 @@ result<std::vector<sim::fault_kind>> kinds_of(const std::vector<std::string>& na
     if (name == "all") return all;
     const auto it = std::find(known.begin(), known.end(), name);
     if (it == known.end())
-      return error{errc::usage, fmt::format("there is no fault called {}", name),
+      return error{errc::usage, fmt::format("unknown fault: {}", name),
                    fmt::format("the faults are: all, {}", fmt::join(known, ", "))};
     out.push_back(all[static_cast<size_t>(it - known.begin())]);
   }
@@ -80,7 +80,7 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
   j["wall_s"] = o.wall_s;
   j["events_per_s"] = static_cast<double>(o.counts.events) / std::max(o.wall_s, 1e-9);
   j["steps"] = o.steps;
-  j["lives"] = o.lives;
+  j["launches"] = o.launches;
   j["faults"] = o.faults;
   j["ends"] = o.ends;
   return j;
@@ -89,9 +89,9 @@ nlohmann::ordered_json facts_of(const sim::simulation_outcome& o) {
 std::string text_of(const sim::simulation_outcome& o) {
   const double virtual_s = static_cast<double>(o.virtual_ns) / 1e9;
   std::string out = fmt::format(
-      "seed {}: {} steps in {} lives, {:.1f} virtual s in {:.2f} s ({:.1f} s a virtual minute)\n"
+      "seed {}: {} steps in {} launches, {:.1f} virtual s in {:.2f} s ({:.1f} s a virtual minute)\n"
       "events: {} ({:.0f}/s), {} between nodes, {} lost, deepest mailbox {}\n",
-      o.seed, o.steps, o.lives, virtual_s, o.wall_s, o.wall_s / virtual_s * 60, o.counts.events,
+      o.seed, o.steps, o.launches, virtual_s, o.wall_s, o.wall_s / virtual_s * 60, o.counts.events,
       static_cast<double>(o.counts.events) / std::max(o.wall_s, 1e-9), o.counts.crossed,
       o.counts.lost, o.counts.deepest);
   for (const auto& f : o.faults) out += fmt::format("fault: {}\n", f);
@@ -158,7 +158,7 @@ result<int> run_sim(sim_arguments a) {
   if (a.fuzz > 0) return run_fuzz(a, kinds);
   auto o = a.cluster;
   if (a.scale) make_large(o);
-  sim::dice lot(sim::mix(o.seed));
+  sim::rng lot(sim::mix(o.seed));
   o.faults = sim::draw_faults(lot, kinds, kinds.empty() ? 0 : a.fault_count,
                               static_cast<int64_t>(a.span_s * 1e9));
   return run_one(a, o);
@@ -176,7 +176,7 @@ void add_sim(shell& sh) {
   verb->add_option("--micro-batches", a->cluster.micro_batches, "Micro-batches a step");
   verb->add_option("--steps", a->cluster.steps, "Steps");
   verb->add_option("--checkpoint-every", a->cluster.checkpoint_every, "Steps between checkpoints");
-  verb->add_option("--lives", a->cluster.lives, "Times the cluster is started, at most");
+  verb->add_option("--launches", a->cluster.launches, "Times the cluster is started, at most");
   verb->add_option("--faults", a->faults, "Kinds of faults, or all")->delimiter(',');
   verb->add_option("--fault-count", a->fault_count, "How many faults");
   verb->add_option("--fault-span", a->span_s, "They fall into the first so many virtual seconds");

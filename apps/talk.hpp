@@ -18,7 +18,7 @@ namespace troupe::apps {
 /// disk; a closed pipe ends the program as usual. Through outboxes neither happens: what is lost is
 /// counted and told.
 status print(std::string_view text);
-/// The same for what is no text of ours, or is a sequence that a terminal shall obey.
+/// The same for what is no text of ours, or is a sequence that a terminal acts on.
 status print_unchanged(std::string_view text);
 
 /// Tells a person something, one line on stderr.

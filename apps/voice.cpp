@@ -80,7 +80,7 @@ struct outbox::shared {
 
   int fd = -1;
   size_t most_bytes = 0;
-  teller tell;
+  loss_handler tell;
 
   mutable std::mutex mutex;
   std::condition_variable news;           // for the thread
@@ -126,7 +126,7 @@ struct outbox::shared {
   }
 };
 
-outbox::outbox(int fd, size_t most_bytes, teller tell) : shared_(std::make_shared<shared>()) {
+outbox::outbox(int fd, size_t most_bytes, loss_handler tell) : shared_(std::make_shared<shared>()) {
   shared_->fd = fd;
   shared_->most_bytes = most_bytes;
   shared_->tell = std::move(tell);

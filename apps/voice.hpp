@@ -28,11 +28,11 @@ class outbox {
     uint64_t lines = 0;
     std::string why;  ///< "No space left on device", "nobody reads it"
   };
-  using teller = std::function<void(const loss&)>;
+  using loss_handler = std::function<void(const loss&)>;
 
   /// `fd` stays open as long as the process lives. At most `most_bytes` wait. `tell` is called by
   /// the outbox's thread, after a write that succeeded, with what was lost before it.
-  outbox(int fd, size_t most_bytes, teller tell);
+  outbox(int fd, size_t most_bytes, loss_handler tell);
   ~outbox();  ///< waits for nothing: what has not been written may still be, or not
   outbox(const outbox&) = delete;
   outbox& operator=(const outbox&) = delete;
@@ -52,7 +52,7 @@ class outbox {
 };
 
 /// From now on print(), say() and the log speak through outboxes. Starts threads: a process that
-/// forks a keeper does so before. Further calls do nothing.
+/// forks a crash dumper does so before. Further calls do nothing.
 void speak_through_outboxes();
 
 /// Gives the outboxes time to be written, and says what could not be. Before any end of the

@@ -8,7 +8,7 @@ namespace troupe::gpu {
 namespace {
 
 #define TROUPE_OP(name) #name,
-constexpr std::array<std::string_view, op_kind_count> names = {TROUPE_DEVICE_OPS(TROUPE_OP)};
+constexpr std::array<std::string_view, device_op_count> names = {TROUPE_DEVICE_OPS(TROUPE_OP)};
 #undef TROUPE_OP
 
 /// Of products and of attention; 0 of what moves memory.
@@ -33,16 +33,16 @@ class profiled_ops final : public ops {
  public:
   profiled_ops(ops& inner, op_profile& profile) : inner_(inner), profile_(profile) {}
 
-#define TROUPE_OP(name)                                               \
-  void name(stream& s, const name##_args& a) override {               \
-    noted(s, op_kind::name, flops_of(a), [&] { inner_.name(s, a); }); \
+#define TROUPE_OP(name)                                                 \
+  void name(stream& s, const name##_args& a) override {                 \
+    noted(s, device_op::name, flops_of(a), [&] { inner_.name(s, a); }); \
   }
   TROUPE_DEVICE_OPS(TROUPE_OP)
 #undef TROUPE_OP
 
  private:
   template <class F>
-  void noted(stream& s, op_kind kind, double flops, F&& enqueue) {
+  void noted(stream& s, device_op kind, double flops, F&& enqueue) {
     s.measure(
         enqueue,
         [this, kind, flops](double seconds) {
@@ -82,7 +82,7 @@ class profiled_device final : public device {
 
 }  // namespace
 
-std::string_view to_string(op_kind kind) noexcept {
+std::string_view to_string(device_op kind) noexcept {
   return names[static_cast<size_t>(kind)];
 }
 

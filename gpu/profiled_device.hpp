@@ -21,12 +21,12 @@ namespace troupe::gpu {
 
 /// The operations of gpu::ops.
 #define TROUPE_OP(name) name,
-enum class op_kind : uint8_t { TROUPE_DEVICE_OPS(TROUPE_OP) count };
+enum class device_op : uint8_t { TROUPE_DEVICE_OPS(TROUPE_OP) count };
 #undef TROUPE_OP
-constexpr auto op_kind_count = static_cast<size_t>(op_kind::count);
+constexpr auto device_op_count = static_cast<size_t>(device_op::count);
 
 /// "linear_forward", ...
-std::string_view to_string(op_kind kind) noexcept;
+std::string_view to_string(device_op kind) noexcept;
 
 /// Time and work of one kind of operation.
 struct op_time {
@@ -37,7 +37,7 @@ struct op_time {
 
 /// What a profiled device noted. Read it when the stream is idle.
 struct op_profile {
-  std::array<op_time, op_kind_count> kinds;
+  std::array<op_time, device_op_count> kinds;
   time_kind clock = time_kind::wall;
 
   /// Sum over kinds, seconds.

@@ -103,8 +103,8 @@ using coordinator_actor = component_actor::extend<
     // A node asks to join; the handles are those of the node and of its process's observer.
     caf::replies_to<msg<fbs::Hello>, caf::strong_actor_ptr,
                     caf::strong_actor_ptr>::with<msg<fbs::Welcome>>,
-    // A person's tool looks for the desk; its handle is the second element of the answer.
-    caf::replies_to<msg<fbs::FindDesk>>::with<msg<fbs::DeskFound>, caf::strong_actor_ptr>,
+    // A person's tool looks for the gateway; its handle is the second element of the answer.
+    caf::replies_to<msg<fbs::FindGateway>>::with<msg<fbs::GatewayFound>, caf::strong_actor_ptr>,
     // Takes a node out of service: the run saves and ends.
     ask<fbs::DrainNode, fbs::Ack>,
     // A node is alive.
@@ -138,9 +138,9 @@ using run_actor = component_actor::extend<
     caf::reacts_to<caf::tick_atom>>;
 
 /// Writes what belongs to a checkpoint as a whole and commits it. May block: it is detached.
-using archive_actor = component_actor::extend<
+using committer_actor = component_actor::extend<
     // Makes the folder of checkpoints, removes what interrupted saves left.
-    ask<fbs::OpenArchive, fbs::CheckpointFolder>,
+    ask<fbs::OpenFolder, fbs::CheckpointFolder>,
     // Writes configuration, state and manifest; syncs, renames, removes what retention says.
     ask<fbs::CommitCheckpoint, fbs::CheckpointFolder>,
     // Keeps votes until the commit of their checkpoint.
@@ -153,7 +153,7 @@ using archive_actor = component_actor::extend<
     tell<fbs::HoldCheckpoint>>;
 
 /// Copies committed checkpoints into the second tier. May block: it is detached.
-using carrier_actor = component_actor::extend<
+using replicator_actor = component_actor::extend<
     // A checkpoint is committed; its newest is copied in the background. Failures go to the sender,
     // as Notice.
     tell<fbs::CopyCheckpoint>,
@@ -186,7 +186,7 @@ using observer_actor = component_actor::extend<
 
 /// What a person's tools speak to, in the coordinator's process: knows all observers, checks who
 /// may, keeps the audit log, passes traces on.
-using desk_actor = component_actor::extend<
+using gateway_actor = component_actor::extend<
     // A process has joined; the handle is its observer's.
     caf::reacts_to<msg<fbs::Observe>, caf::strong_actor_ptr>,
     ask<fbs::ListActors, fbs::ClusterView>, ask<fbs::CallActor, fbs::CallAnswers>,
@@ -209,12 +209,12 @@ using desk_actor = component_actor::extend<
   ACTOR(node_actor, "Node")               \
   ACTOR(coordinator_actor, "Coordinator") \
   ACTOR(run_actor, "Run")                 \
-  ACTOR(archive_actor, "Archive")         \
-  ACTOR(carrier_actor, "Carrier")         \
+  ACTOR(committer_actor, "Committer")     \
+  ACTOR(replicator_actor, "Replicator")   \
   ACTOR(reporter_actor, "Reporter")       \
   ACTOR(viewer_actor, "Viewer")           \
   ACTOR(observer_actor, "Observer")       \
-  ACTOR(desk_actor, "Desk")
+  ACTOR(gateway_actor, "Gateway")
 
 /// The name of the service that is the contract of a handle, or of the base class of its actors;
 /// empty for what is no actor of the program.

@@ -91,8 +91,9 @@ std::vector<uint8_t> wire_image(const message_header& header, std::span<const ui
 
 status check_header(const message_header& header, uint16_t expected) {
   if (header.form != message_form)  // H-2
-    return refuse(reject::form, 0,
-                  fmt::format("form {:#04x}, ours is {:#04x}", header.form, message_form));
+    return refuse(
+        reject::form, 0,
+        fmt::format("unsupported form {:#04x}, expected {:#04x}", header.form, message_form));
   if (sealed(header).checksum != header.checksum)  // H-3
     return refuse(reject::checksum, 0, "the header's checksum does not match");
   if (header.length > max_message_bytes)  // H-4
@@ -218,7 +219,7 @@ std::vector<uint8_t> encode(const any_msg& m) {
 result<any_msg> decode(std::span<const uint8_t> bytes, uint16_t expected) {
   message_header header;
   if (bytes.size() < sizeof(header))
-    return refuse(reject::truncated, 0, fmt::format("{} bytes are no header", bytes.size()));
+    return refuse(reject::truncated, 0, fmt::format("invalid header: {} bytes", bytes.size()));
   std::memcpy(&header, bytes.data(), sizeof(header));
   TROUPE_CHECK(detail::check_header(header, expected));
   auto rest = bytes.size() - sizeof(header);

@@ -68,7 +68,7 @@ struct call_info {
 /// The contract of one kind of actor.
 struct service_info {
   std::string name;  ///< "Stage"
-  std::string kind;  ///< "stage": the actor's name in CAF and on the board
+  std::string kind;  ///< "stage": the actor's name in CAF and on the registry
   death on_death = death::without;
   std::string doc;
   std::vector<call_info> calls;  ///< without those of Component, which every actor takes

@@ -39,7 +39,7 @@ error of_system(caf::sec code) {
   switch (code) {
     case sec::request_timeout:
       return {errc::timeout, "no answer within the stated time",
-              "the peer may be busy or gone: see `troupe status`"};
+              "the peer may be busy or have ended: see `troupe status`"};
     case sec::connection_timeout:
       return {errc::timeout, "the connection was silent for too long"};
     case sec::request_receiver_down:
@@ -95,17 +95,17 @@ error of_exit(caf::exit_reason reason) {
 
 namespace {
 
-std::atomic<void (*)(const error&)> error_witness{nullptr};
+std::atomic<void (*)(const error&)> error_listener{nullptr};
 
 }  // namespace
 
-void set_error_witness(void (*witness)(const error&)) noexcept {
-  error_witness = witness;
+void set_error_listener(void (*listener)(const error&)) noexcept {
+  error_listener = listener;
 }
 
 caf::error to_caf(const error& e) {
-  if (auto* witness = error_witness.load(); witness != nullptr && e.code != errc::none)
-    witness(e);
+  if (auto* listener = error_listener.load(); listener != nullptr && e.code != errc::none)
+    listener(e);
   if (e.code == errc::none) return caf::none;
   return {static_cast<uint8_t>(e.code), error_category, caf::make_message(e.message, e.hint)};
 }

@@ -27,9 +27,9 @@ inline constexpr caf::atom_value error_category = caf::atom("troupe");
 /// Our error as CAF's; `none` becomes no error.
 caf::error to_caf(const error& e);
 
-/// Told of every error that to_caf() turns, on the thread that does: how the board knows an actor's
-/// last error. Set once, before actors run.
-void set_error_witness(void (*witness)(const error&)) noexcept;
+/// Told of every error that to_caf() turns, on the thread that does: how the registry knows an
+/// actor's last error. Set once, before actors run.
+void set_error_listener(void (*listener)(const error&)) noexcept;
 
 /// CAF's error as ours: our own category unchanged, CAF's codes by meaning (request_timeout ->
 /// timeout, a lost link -> unavailable, user_shutdown -> cancelled ...).

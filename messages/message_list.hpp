@@ -48,7 +48,7 @@
   X(train, StepReport, 0x0316)        \
   X(train, Notice, 0x0317)            \
   X(train, RunEnded, 0x0318)          \
-  X(train, OpenArchive, 0x0319)       \
+  X(train, OpenFolder, 0x0319)        \
   X(train, CommitCheckpoint, 0x031a)  \
   X(train, CheckpointFolder, 0x031b)  \
   X(train, AbandonCheckpoint, 0x031c) \
@@ -78,8 +78,8 @@
   X(control, KillActor, 0x050c)       \
   X(control, SetLogLevel, 0x050d)     \
   X(control, DrainNode, 0x050e)       \
-  X(control, FindDesk, 0x050f)        \
-  X(control, DeskFound, 0x0510)       \
+  X(control, FindGateway, 0x050f)     \
+  X(control, GatewayFound, 0x0510)    \
   X(control, Observe, 0x0511)         \
   X(trace, TraceBatch, 0x0601)        \
   X(trace, TraceStart, 0x0602)        \

@@ -45,8 +45,8 @@ inline constexpr std::tuple status_kinds{
     &fbs::StatusValuesT::run,         &fbs::StatusValuesT::coordinator,
     &fbs::StatusValuesT::node,        &fbs::StatusValuesT::stage,
     &fbs::StatusValuesT::worker,      &fbs::StatusValuesT::loader,
-    &fbs::StatusValuesT::archive,     &fbs::StatusValuesT::carrier,
-    &fbs::StatusValuesT::meter,       &fbs::StatusValuesT::desk,
+    &fbs::StatusValuesT::committer,   &fbs::StatusValuesT::replicator,
+    &fbs::StatusValuesT::meter,       &fbs::StatusValuesT::gateway,
     &fbs::StatusValuesT::observer,    &fbs::StatusValuesT::reporter,
     &fbs::StatusValuesT::certificates};
 }

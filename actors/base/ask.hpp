@@ -1,7 +1,7 @@
 // Asking another actor: timeout and priority are those of the call's contract
-// (messages/contract.hpp), and the board knows of it. While a request is open, the asking actor's
-// card says whom it waits for and what is to come; the wait-for graph of a stuck cluster is made of
-// these.
+// (messages/contract.hpp), and the registry knows of it. While a request is open, the asking
+// actor's stats say whom it waits for and what is to come; the wait-for graph of a stuck cluster is
+// made of these.
 //
 // Invariants
 //   ASK-1  Exactly one of `ok` and `failed` is called, once, and the wait ends before it is.
@@ -62,15 +62,15 @@ template <class R, class Self, class Handle, class Elements, class Ok, class Fai
 void ask_with(Self* self, const Handle& target, Elements&& elements, awaited wait, Ok ok,
               Failed failed) {
   const auto id =
-      self->card().begin_wait(std::move(wait.whom), std::move(wait.what), now_ns(*self));
+      self->stats().begin_wait(std::move(wait.whom), std::move(wait.what), now_ns(*self));
   auto on_reply = [self, id, ok = std::move(ok)](const msg<R>& r) mutable {
-    self->card().end_wait(id);
+    self->stats().end_wait(id);
     ok(r);
   };
   auto on_error = [self, id, failed = std::move(failed)](const caf::error& e) mutable {
-    self->card().end_wait(id);
+    self->stats().end_wait(id);
     auto why = from_caf(e);
-    self->card().failed(why.message);
+    self->stats().failed(why.message);
     failed(why);
   };
   std::apply(

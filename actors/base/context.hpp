@@ -1,5 +1,5 @@
-// What every actor does the same way: stamping its messages, telling the board how it is, answering
-// Status.
+// What every actor does the same way: stamping its messages, telling the registry how it is,
+// answering Status.
 //
 // Time comes from the actor clock and spans from a counter, so that a simulated run repeats itself
 // exactly.
@@ -11,7 +11,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/local_actor.hpp>
 
-#include "actors/base/board.hpp"
+#include "actors/base/actor_registry.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/traced.hpp"
 #include "messages/actors.hpp"
@@ -34,14 +34,14 @@ inline int64_t now_ns(caf::local_actor& self) {
   const int64_t ns =
       std::chrono::duration_cast<std::chrono::nanoseconds>(self.clock().now().time_since_epoch())
           .count();
-  auto* kept = detail::current_life;
+  auto* kept = detail::current_log;
   return kept == nullptr ? ns : kept->read_clock(ns);
 }
 
 /// The key of the actor whose code runs, 0 outside of traced actors.
 inline uint64_t own_key() noexcept {
-  const auto* card = current_card();
-  return card != nullptr ? card->key() : 0;
+  const auto* stats = current_stats();
+  return stats != nullptr ? stats->key() : 0;
 }
 
 /// The context of a message that starts something: the first of a new trace.
@@ -72,13 +72,13 @@ inline message_context context_within(caf::local_actor& self, uint32_t epoch, ui
   return c;
 }
 
-/// Tells the board who this is: "stage/3", and in which epoch it lives (0: none yet). First in a
+/// Tells the registry who this is: "stage/3", and in which epoch it lives (0: none yet). First in a
 /// behaviour.
 template <class Self>
 void introduce(Self* self, std::string path, uint32_t epoch = 0) {
   self->live_in(epoch);
-  self->card().set_path(std::move(path));
-  self->begin_life();
+  self->stats().set_path(std::move(path));
+  self->begin_log();
 }
 
 namespace detail {
@@ -86,18 +86,18 @@ template <class Change, class T>
 T changed_by(void (Change::*)(T&) const);
 }
 
-/// Tells the board how this actor is, in one word.
+/// Tells the registry how this actor is, in one word.
 template <class Self>
 void publish(Self* self, std::string state) {
-  self->card().publish(std::move(state), now_ns(*self));
+  self->stats().publish(std::move(state), now_ns(*self));
 }
 
-/// Tells the board what this actor says of itself: `change` sets values of its kind, e.g.
+/// Tells the registry what this actor says of itself: `change` sets values of its kind, e.g.
 /// `[&](fbs::LoaderStatusT& s) { s.filled = 3; }`; the others stay.
 template <class Self, class Change>
 void publish_values(Self* self, Change change) {
   using kind = decltype(detail::changed_by(&Change::operator()));
-  self->card().publish([&](fbs::StatusValuesT& values) { change(values_of<kind>(values)); });
+  self->stats().publish([&](fbs::StatusValuesT& values) { change(values_of<kind>(values)); });
 }
 
 /// Both.
@@ -107,12 +107,12 @@ void publish(Self* self, std::string state, Change change) {
   publish_values(self, std::move(change));
 }
 
-/// The handler of StatusRequest: the actor's own card, as the observer would show it.
+/// The handler of StatusRequest: the actor's own stats, as the observer would show it.
 template <class Self>
 auto status_handler(Self* self) {
   return [self](const msg<fbs::StatusRequest>& m) {
     const auto context = context_of(*self, m.header());
-    auto info = info_of(self->card().view(), now_ns(*self));
+    auto info = info_of(self->stats().view(), now_ns(*self));
     return make_msg<fbs::Status>(context, [&](fbs::StatusT& s) {
       s.actor = info->path;
       s.state = info->state;

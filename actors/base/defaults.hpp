@@ -12,22 +12,22 @@
   TIME(connect_pause, 200, "between two tries of a node to reach its coordinator")               \
   TIME(launcher_word, 1'000, "after a link broke, the launcher may say why its node ended")      \
   TIME(nodes_leave, 5'000, "nodes may take to go once the run has ended")                        \
-  TIME(desk_period, 1'000, "between two looks of the desk at every process")                     \
-  TIME(desk_slack, 500, "an observer may take beyond the actors that it asks")                   \
+  TIME(gateway_period, 1'000, "between two looks of the gateway at every process")               \
+  TIME(gateway_slack, 500, "an observer may take beyond the actors that it asks")                \
   TIME(tool_slack, 1'500, "answers may take on their way to a person's tool")                    \
   TIME(view_period, 100, "between two batches of a view of traces")                              \
   TIME(black_box_pause, 10'000, "between two black boxes of deaths in one process")              \
   TIME(saver_status_period, 100, "between two updates of what `status` says of a save")          \
   TIME(group_timeout, 120'000, "a group of collectives waits for a silent member")               \
   TIME(certificate_period, 2'000, "between two looks at the files of certificates")              \
-  TIME(gate_period, 1'000, "between two looks at connections that have not said who they are")   \
-  TIME(peer_memory, 60'000, "who a process was is remembered after it went")                     \
+  TIME(gate_period, 1'000, "between two looks at connections without a handshake")               \
+  TIME(peer_memory, 60'000, "the identity of a process is kept after it ended")                  \
   TIME(launcher_period, 200, "between two looks of `up` at its processes")                       \
   TIME(launcher_grace, 10'000, "nodes may take to end after the run, before `up` kills them")    \
   TIME(launcher_failed_grace, 1'000, "the same after a failure")                                 \
   TIME(coordinator_word, 5'000, "the coordinator may take to say how it ended, after its nodes") \
   TIME(orderly_end, 5'000, "`up` may take to end in order, once its code is known")              \
-  TIME(oom_memory, 60'000, "a process that the kernel ended for memory is taken for ours")       \
+  TIME(oom_memory, 60'000, "a process that the kernel ended for memory counts as the job's")     \
   TIME(ceiling_memory, 30LL * 24 * 3600 * 1000, "a measured ceiling of this machine is believed")
 
 namespace troupe::defaults {

@@ -1,8 +1,8 @@
 // Flight memory: where the flight recorder writes when somebody shall read it after our death.
 //
 // A process that a signal ends writes nothing any more. So its rings, and what one needs to
-// understand them (the names of actors and of work, the clock), lie in memory shared with a keeper
-// (trace/keeper.hpp): a child made before the first thread, which outlives it.
+// understand them (the names of actors and of work, the clock), lie in memory shared with a crash
+// dumper (trace/crash_dumper.hpp): a child made before the first thread, which outlives it.
 //
 // Invariants
 //   FLT-1  It is reserved once, before the first record and the first thread. Without it the rings

@@ -47,9 +47,9 @@ class type_set {
 
 const type_set message_types;
 
-/// An error that an actor answers with stands on its card.
-const bool errors_are_noted = (set_error_witness([](const error& e) {
-                                 if (auto* card = current_card()) card->failed(e.message);
+/// An error that an actor answers with stands in its stats.
+const bool errors_are_noted = (set_error_listener([](const error& e) {
+                                 if (auto* stats = current_stats()) stats->failed(e.message);
                                }),
                                true);
 
@@ -64,13 +64,13 @@ const any_msg* message_in(const caf::mailbox_element& element) noexcept {
   return *m ? m : nullptr;
 }
 
-handling begin_handling(actor_card& card, const caf::mailbox_element& element, uint32_t left,
+handling begin_handling(actor_stats& stats, const caf::mailbox_element& element, uint32_t left,
                         int64_t now_ns, int64_t came_ns) {
   handling h;
   h.made = messages_made();
   auto& r = h.record;
   r.begin_ns = now_ns;
-  r.actor = card.number();
+  r.actor = stats.number();
   if (element.mid.is_response())
     r.flags |= record_flag::response;
   else if (element.mid.is_request())
@@ -89,17 +89,17 @@ handling begin_handling(actor_card& card, const caf::mailbox_element& element, u
     if (waited_ns < 0 && header.sent_ns != 0)  // made here: it was in the mailbox at once
       waited_ns = now_ns - header.sent_ns;
     r.mailbox_s = static_cast<float>(static_cast<double>(std::max<int64_t>(0, waited_ns)) * 1e-9);
-    if (auto& t = tap::instance(); t.is_open()) t.offer(card.number(), now_ns, r.flags, *m);
+    if (auto& t = tap::instance(); t.is_open()) t.offer(stats.number(), now_ns, r.flags, *m);
   } else {
     r.flags |= record_flag::system;
   }
-  card.handling(r.type, left, now_ns);
+  stats.handling(r.type, left, now_ns);
   recorder::instance().here().take_up(r);
   return h;
 }
 
-void end_handling(actor_card& card, handling& h, uint32_t left, int64_t now_ns) noexcept {
-  card.handled();
+void end_handling(actor_stats& stats, handling& h, uint32_t left, int64_t now_ns) noexcept {
+  stats.handled();
   auto& r = h.record;
   r.handling_s = static_cast<float>(static_cast<double>(now_ns - r.begin_ns) * 1e-9);
   r.depth = static_cast<uint16_t>(std::min<uint32_t>(left, UINT16_MAX));
@@ -160,8 +160,8 @@ int64_t arrivals::take(const caf::mailbox_element* element) {
   return at_ns;
 }
 
-void drop_handling(actor_card& card) noexcept {
-  card.not_handled();
+void drop_handling(actor_stats& stats) noexcept {
+  stats.not_handled();
   recorder::instance().here().put_down();
 }
 

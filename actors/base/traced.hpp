@@ -1,5 +1,5 @@
-// The base of every actor: counts and times what it is told, keeps its card on the board, and lets
-// a simulation stand between sender and receiver.
+// The base of every actor: counts and times what it is told, keeps its stats in the registry, and
+// lets a simulation stand between sender and receiver.
 //
 //   using stage_pointer = traced_pointer<stage_actor, stage_state>;  // not stateful_pointer
 //   stage_actor::behavior_type stage(stage_pointer self, ...);
@@ -14,7 +14,7 @@
 //     made in the process came when it was sent.
 //   TRC-3  What a tap takes is a reference to the message, and a full tap drops (tap.hpp).
 //   TRC-4  What a guest may not send never gets into the mailbox (trust.hpp).
-//   TRC-5  Whoever keeps the actor's life hears all of it (life.hpp); an actor whose life nobody
+//   TRC-5  Whoever keeps the actor's log hears all of it (actor_log.hpp); an actor whose log nobody
 //     keeps pays one look at a pointer for that.
 //   TRC-6  A message of another epoch than its receiver's is counted and refused, where the call's
 //     contract does not say otherwise (messages/contract.hpp): no handler sees it. A request is
@@ -38,9 +38,9 @@
 #include <caf/mailbox_element.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include "actors/base/board.hpp"
+#include "actors/base/actor_log.hpp"
+#include "actors/base/actor_registry.hpp"
 #include "actors/base/fast_clock.hpp"
-#include "actors/base/life.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
 #include "actors/base/timeouts.hpp"
@@ -73,7 +73,7 @@ class call_rules {
 /// What traced<> has that does not depend on its base.
 class traced_actor {
  public:
-  actor_card& card() noexcept { return *card_; }
+  actor_stats& stats() noexcept { return *stats_; }
 
   /// The epoch it lives in; 0: none yet.
   uint32_t epoch() const noexcept { return epoch_; }
@@ -87,29 +87,29 @@ class traced_actor {
   /// Puts a message into the mailbox without asking the network of a simulation.
   virtual void deliver(caf::mailbox_element_ptr message) = 0;
 
-  /// The actor has said its path: whoever wants its life hears it from here on.
-  void begin_life() {
-    if (!detail::lives_are_kept.load(std::memory_order_relaxed)) [[likely]]
+  /// The actor has said its path: whoever wants its log hears it from here on.
+  void begin_log() {
+    if (!detail::logs_are_kept.load(std::memory_order_relaxed)) [[likely]]
       return;
-    life_ = detail::begin_life(*card_);
-    detail::current_life = life_.get();
+    log_ = detail::begin_log(*stats_);
+    detail::current_log = log_.get();
   }
 
  protected:
   ~traced_actor() = default;
-  std::shared_ptr<actor_card> card_;
-  std::shared_ptr<life> life_;  ///< nullptr: nobody keeps it
+  std::shared_ptr<actor_stats> stats_;
+  std::shared_ptr<actor_log> log_;  ///< nullptr: nobody keeps it
 
  private:
   uint32_t epoch_ = 0;
   call_timeouts timeouts_;
 };
 
-/// The card of an actor of this process; nullptr of another's.
+/// The stats of an actor of this process; nullptr of another's.
 template <class Handle>
-const actor_card* card_of(const Handle& actor) {
+const actor_stats* stats_of(const Handle& actor) {
   auto* here = dynamic_cast<traced_actor*>(caf::actor_cast<caf::abstract_actor*>(actor));
-  return here != nullptr ? &here->card() : nullptr;
+  return here != nullptr ? &here->stats() : nullptr;
 }
 
 /// What a simulation puts between all actors. Called on the sender's thread.
@@ -152,11 +152,11 @@ class arrivals {
 };
 
 /// `left`: messages in the mailbox behind this one; `came_ns`: arrivals'.
-handling begin_handling(actor_card& card, const caf::mailbox_element& element, uint32_t left,
+handling begin_handling(actor_stats& stats, const caf::mailbox_element& element, uint32_t left,
                         int64_t now_ns, int64_t came_ns);
-void end_handling(actor_card& card, handling& h, uint32_t left, int64_t now_ns) noexcept;
+void end_handling(actor_stats& stats, handling& h, uint32_t left, int64_t now_ns) noexcept;
 /// The message was put back (TRC-1).
-void drop_handling(actor_card& card) noexcept;
+void drop_handling(actor_stats& stats) noexcept;
 
 /// TRC-6: whether a message of the epoch `m` is for a receiver that lives in `own`.
 bool is_of_its_epoch(epoch_rule rule, uint32_t own, const any_msg& m) noexcept;
@@ -164,21 +164,21 @@ bool is_of_its_epoch(epoch_rule rule, uint32_t own, const any_msg& m) noexcept;
 void refuse_epoch(const caf::mailbox_element& element, const any_msg& m, uint32_t own,
                   caf::execution_unit* host);
 
-/// What the board keeps of an exit reason.
+/// What the registry keeps of an exit reason.
 std::string text_of(const caf::error& reason);
 /// Whether an actor that ends for this reason died of an error, and was not told to go.
 bool is_abnormal(const caf::error& reason);
 
 }  // namespace detail
 
-/// A scheduled actor class with a card and records.
+/// A scheduled actor class with stats and records.
 template <class Base>
 class traced : public Base, public traced_actor {
  public:
   explicit traced(caf::actor_config& config) : Base(config) {
-    const auto* parent = current_card();
-    this->card_ = board::instance().add(parent != nullptr ? parent->key() : 0);
-    this->card_->started(caf::weak_actor_ptr(this->ctrl()), clock_ns());
+    const auto* parent = current_stats();
+    this->stats_ = actor_registry::instance().add(parent != nullptr ? parent->key() : 0);
+    this->stats_->started(caf::weak_actor_ptr(this->ctrl()), clock_ns());
   }
 
   using Base::enqueue;
@@ -189,76 +189,76 @@ class traced : public Base, public traced_actor {
         network->intercept(*this, caf::strong_actor_ptr(this->ctrl()), message))
       return;
     if (detail::guests_known.load(std::memory_order_relaxed) &&
-        detail::refuse_at_gate(*message, detail::message_in(*message), *this->card_, host))
+        detail::refuse_at_gate(*message, detail::message_in(*message), *this->stats_, host))
       return;  // TRC-4
     place(*message);
-    this->card_->message_came();
+    this->stats_->message_came();
     Base::enqueue(std::move(message), host);
   }
 
   void deliver(caf::mailbox_element_ptr message) override {
-    this->card_->message_came();
+    this->stats_->message_came();
     came_.note(message.get(), clock_ns());
     Base::enqueue(std::move(message), nullptr);
   }
 
   caf::resumable::resume_result resume(caf::execution_unit* host, size_t limit) override {
-    const card_scope scope(this->card_.get());
+    const stats_scope scope(this->stats_.get());
     handled_until_ns_ = 0;
     return Base::resume(host, limit);
   }
 
   caf::invoke_message_result consume(caf::mailbox_element& element) override {
-    if (this->life_ == nullptr) [[likely]]
+    if (this->log_ == nullptr) [[likely]]
       return handle(element);
     return live(element);
   }
 
-  /// As CAF's; the actor's life hears of it.
+  /// As CAF's; the actor's log hears of it.
   template <caf::message_priority P = caf::message_priority::normal, class Dest, class... Ts>
   void send(const Dest& dest, Ts&&... xs) {
-    if (this->life_ != nullptr) [[unlikely]]
-      this->life_->said({fbs::LifeKind::sent,
-                         caf::actor_cast<caf::strong_actor_ptr>(dest),
-                         0,
-                         caf::make_message(xs...),
-                         {}});
+    if (this->log_ != nullptr) [[unlikely]]
+      this->log_->said({fbs::ActorLogKind::sent,
+                        caf::actor_cast<caf::strong_actor_ptr>(dest),
+                        0,
+                        caf::make_message(xs...),
+                        {}});
     Base::template send<P>(dest, std::forward<Ts>(xs)...);
   }
 
-  /// As CAF's; the actor's life hears of it.
+  /// As CAF's; the actor's log hears of it.
   template <caf::message_priority P = caf::message_priority::normal, class Handle, class Timeout,
             class... Ts>
   auto request(const Handle& dest, Timeout timeout, Ts&&... xs) {
     // CAF 0.17.6 forgets the priority where the time is one of std::chrono's.
     const caf::duration patience(timeout);
-    if (this->life_ == nullptr) [[likely]]
+    if (this->log_ == nullptr) [[likely]]
       return Base::template request<P>(dest, patience, std::forward<Ts>(xs)...);
     auto content = caf::make_message(xs...);
     auto answer = Base::template request<P>(dest, patience, std::forward<Ts>(xs)...);
-    this->life_->said({fbs::LifeKind::asked,
-                       caf::actor_cast<caf::strong_actor_ptr>(dest),
-                       answer.id().integer_value(),
-                       std::move(content),
-                       {}});
+    this->log_->said({fbs::ActorLogKind::asked,
+                      caf::actor_cast<caf::strong_actor_ptr>(dest),
+                      answer.id().integer_value(),
+                      std::move(content),
+                      {}});
     return answer;
   }
 
   void initialize() override {
-    this->card_->set_kind(this->name());
-    const detail::life_scope scope(nullptr);
+    this->stats_->set_kind(this->name());
+    const detail::log_scope scope(nullptr);
     Base::initialize();
-    if (this->life_ != nullptr) this->life_->handled(clock_ns());
+    if (this->log_ != nullptr) this->log_->handled(clock_ns());
   }
 
   bool cleanup(caf::error&& reason, caf::execution_unit* host) override {
     const auto why = detail::text_of(reason);
     const bool abnormal = detail::is_abnormal(reason);
     if (!Base::cleanup(std::move(reason), host)) return false;
-    this->card_->ended(why, clock_ns());
-    if (this->life_ != nullptr) this->life_->ended(why, clock_ns());
-    board::instance().remove(this->card_);
-    if (abnormal) board::instance().mourn(*this->card_, why);
+    this->stats_->ended(why, clock_ns());
+    if (this->log_ != nullptr) this->log_->ended(why, clock_ns());
+    actor_registry::instance().remove(this->stats_);
+    if (abnormal) actor_registry::instance().report_death(*this->stats_, why);
     return true;
   }
 
@@ -267,23 +267,23 @@ class traced : public Base, public traced_actor {
   caf::invoke_message_result live(caf::mailbox_element& element) {
     struct told {
       traced* self;
-      std::shared_ptr<life> hearer;  // outlives the actor's death in the handler
-      ~told() { hearer->handled(self->clock_ns()); }
+      std::shared_ptr<actor_log> log;  // outlives the actor's death in the handler
+      ~told() { log->handled(self->clock_ns()); }
     };
-    this->life_->got(element, clock_ns());
+    this->log_->got(element, clock_ns());
     const auto request = element.mid.integer_value();
     if (element.mid.is_request() && element.sender)
-      element.sender =
-          detail::make_ear(this->home_system(), std::move(element.sender), this->life_, request);
-    const detail::life_scope scope(this->life_.get());
-    const told at_the_end{this, this->life_};
+      element.sender = detail::make_answer_tap(this->home_system(), std::move(element.sender),
+                                               this->log_, request);
+    const detail::log_scope scope(this->log_.get());
+    const told at_the_end{this, this->log_};
     return handle(element);
   }
 
   caf::invoke_message_result handle(caf::mailbox_element& element) {
     const auto came_ns = came_.empty() ? 0 : came_.take(&element);
     auto h =
-        detail::begin_handling(*this->card_, element, left_in_mailbox(),
+        detail::begin_handling(*this->stats_, element, left_in_mailbox(),
                                handled_until_ns_ != 0 ? handled_until_ns_ : clock_ns(), came_ns);
     auto outcome = caf::invoke_message_result::consumed;
     try {
@@ -294,7 +294,7 @@ class traced : public Base, public traced_actor {
       throw;
     }
     if (outcome == caf::invoke_message_result::skipped) {
-      detail::drop_handling(*this->card_);
+      detail::drop_handling(*this->stats_);
       if (came_ns != 0) came_.note(&element, came_ns);
     } else {
       end(h);
@@ -329,7 +329,7 @@ class traced : public Base, public traced_actor {
 
   void end(detail::handling& h) {
     handled_until_ns_ = clock_ns();
-    detail::end_handling(*this->card_, h, left_in_mailbox(), handled_until_ns_);
+    detail::end_handling(*this->stats_, h, left_in_mailbox(), handled_until_ns_);
   }
 
   /// As far as the actor has looked: it fetches what has come since after a few messages.

@@ -10,7 +10,7 @@
 #include <caf/mailbox_element.hpp>
 #include <caf/message.hpp>
 
-#include "actors/base/board.hpp"
+#include "actors/base/actor_registry.hpp"
 #include "messages/contract.hpp"
 #include "messages/errors.hpp"
 #include "messages/registry.hpp"
@@ -34,8 +34,8 @@ struct book {
   std::shared_mutex mutex;
   std::unordered_map<caf::node_id, entry> peers;
   std::optional<int64_t> looked_ns;  ///< when forgotten ones were last looked for
-  std::mutex witness_mutex;
-  std::function<void(const refusal&)> witness;
+  std::mutex listener_mutex;
+  std::function<void(const refusal&)> listener;
 };
 
 book& the_book() {
@@ -53,10 +53,10 @@ void forget_the_gone(book& b, int64_t now_ns) {
   std::erase_if(b.peers, [&](const auto& p) { return forgotten(p.second, now_ns); });
 }
 
-void tell_witness(const refusal& r) {
+void tell_listener(const refusal& r) {
   auto& b = the_book();
-  std::lock_guard lock(b.witness_mutex);
-  if (b.witness) b.witness(r);
+  std::lock_guard lock(b.listener_mutex);
+  if (b.listener) b.listener(r);
 }
 
 }  // namespace
@@ -96,10 +96,10 @@ std::optional<peer> peer_of(const caf::strong_actor_ptr& sender) {
   return sender ? peer_of(sender->node()) : std::nullopt;
 }
 
-void set_refusal_witness(std::function<void(const refusal&)> witness) {
+void set_refusal_listener(std::function<void(const refusal&)> listener) {
   auto& b = the_book();
-  std::lock_guard lock(b.witness_mutex);
-  b.witness = std::move(witness);
+  std::lock_guard lock(b.listener_mutex);
+  b.listener = std::move(listener);
 }
 
 status may_send(const peer& who, const any_msg& m) {
@@ -123,7 +123,7 @@ status may_send(const peer& who, const any_msg& m) {
 namespace detail {
 
 bool refuse_at_gate(const caf::mailbox_element& element, const any_msg* message,
-                    const actor_card& receiver, caf::execution_unit* host) {
+                    const actor_stats& receiver, caf::execution_unit* host) {
   if (message == nullptr || !element.sender) return false;
   const auto who = peer_of(element.sender);
   if (!who) return false;  // TRU-3
@@ -132,7 +132,7 @@ bool refuse_at_gate(const caf::mailbox_element& element, const any_msg* message,
   const auto actor = receiver.path();
   note_rejection(reject::forbidden, message->type(),
                  fmt::format("{} ({}) to {}", who->name, to_string(who->as), actor));
-  tell_witness({*who, actor, *message});
+  tell_listener({*who, actor, *message});
   if (element.mid.is_request())
     element.sender->enqueue(nullptr, element.mid.response_id(),
                             caf::make_message(to_caf(allowed.error())), host);

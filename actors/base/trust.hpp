@@ -9,7 +9,7 @@
 //   TRU-1  A process that is bound keeps its holder while anything it said may be on its way: until
 //     it has been gone for `memory_ns`.
 //   TRU-2  A guest's message reaches a mailbox only if its role is among the message's audience
-//     (messages/contract.hpp). A refused one is counted, told to the witness, and answered.
+//     (messages/contract.hpp). A refused one is counted, told to the listener, and answered.
 //   TRU-3  What no certificate vouches for (a plain cluster, an actor of this process, a process
 //     that speaks through a node) is not judged here: without TLS there is nobody to judge, and a
 //     node is trusted with what it passes on.
@@ -31,7 +31,7 @@
 
 namespace troupe {
 
-class actor_card;
+class actor_stats;
 
 /// The holder of a certificate.
 struct peer {
@@ -67,7 +67,7 @@ struct refusal {
 };
 
 /// Is told of every refusal of this process before it is answered, on any thread. Empty: nobody.
-void set_refusal_witness(std::function<void(const refusal&)> witness);
+void set_refusal_listener(std::function<void(const refusal&)> listener);
 
 /// Whether a role may send this message; the reason where it may not (permission).
 status may_send(const peer& who, const any_msg& m);
@@ -79,7 +79,7 @@ inline std::atomic<bool> guests_known{false};
 
 /// TRU-2. True: the message was refused, and its sender told.
 bool refuse_at_gate(const caf::mailbox_element& element, const any_msg* message,
-                    const actor_card& receiver, caf::execution_unit* host);
+                    const actor_stats& receiver, caf::execution_unit* host);
 
 }  // namespace detail
 

@@ -48,7 +48,7 @@ status verify(io::file_system& files, const std::filesystem::path& checkpoint,
   return e;
 }
 
-entry entry_of(const std::filesystem::path& path, const cp::reader& r) {
+resume_point resume_point_of(const std::filesystem::path& path, const cp::reader& r) {
   const auto& head = r.content().head;
   return {path, head.step, cp::line_of(head)};
 }
@@ -62,13 +62,13 @@ result<start> newest(io::file_system& files, const std::filesystem::path& dir,
   TROUPE_TRY(choice, cp::newest_that_verifies(files, dirs));
   for (const auto& r : choice.rejected)
     out.passed_over.push_back(
-        fmt::format("{} is damaged and passed over: {}", r.path.string(), r.why.message));
+        fmt::format("{} is damaged and skipped: {}", r.path.string(), r.why.message));
   for (const auto& path : choice.left)
     out.passed_over.push_back(
-        fmt::format("{} is passed over: it was set aside in the other tier", path.string()));
+        fmt::format("{} is skipped: it was set aside in the other tier", path.string()));
   if (choice.path) {
     TROUPE_TRY(r, cp::reader::open(files, *choice.path));
-    out.from = entry_of(*choice.path, r);
+    out.from = resume_point_of(*choice.path, r);
   } else if (!choice.rejected.empty()) {
     return error{errc::bad_data,
                  fmt::format("no checkpoint in {}{} is sound; the newest: {}", dir.string(),
@@ -115,14 +115,14 @@ result<start> resume_from(io::file_system& files, const std::string& resume,
   if (resume == "never") return start{};
   if (resume == "auto") return newest(files, dir, second);
   if (!is_checkpoint(files, resume))
-    return error{errc::not_found, fmt::format("checkpoint.resume: {} is no checkpoint", resume),
+    return error{errc::not_found, fmt::format("checkpoint.resume: invalid checkpoint: {}", resume),
                  "name a step-NNNNNNNN folder, or use \"auto\" or \"never\""};
   TROUPE_CHECK(verify(files, resume, {}));
   TROUPE_TRY(r, cp::reader::open(files, resume));
-  return start{entry_of(settled_path(files, resume, dir, second), r), {}};
+  return start{resume_point_of(settled_path(files, resume, dir, second), r), {}};
 }
 
-cp::origin origin_of(const std::optional<entry>& from, uint64_t launch) {
+cp::origin origin_of(const std::optional<resume_point>& from, uint64_t launch) {
   cp::origin out{launch, {}, {}};
   if (!from) return out;
   out.from = from->line;
@@ -136,15 +136,16 @@ result<std::vector<std::string>> set_aside(io::file_system& files,
   TROUPE_TRY(all, cp::list(files, dir));
   auto left = cp::left_behind(all, launch.from);
   // What cannot be read and was not marked by us is somebody else's; nodes may be training already.
-  std::erase_if(left, [&](const cp::entry& e) {
+  std::erase_if(left, [&](const cp::catalog_entry& e) {
     if (!e.head) return cp::claim_of(files, e.path).files.empty();
     return launch.launch != 0 && cp::line_of(*e.head).back().launch == launch.launch;
   });
   TROUPE_TRY(renamed, cp::set_aside(files, left));
   std::vector<std::string> out;
   for (size_t i = 0; i < left.size(); ++i)
-    out.push_back(fmt::format("{} is not of the line that goes on: it is {} from now on",
-                              left[i].path.string(), renamed[i].filename().string()));
+    out.push_back(fmt::format(
+        "{} does not belong to the line of checkpoints that continues: it is set aside as {}",
+        left[i].path.string(), renamed[i].filename().string()));
   return out;
 }
 

@@ -4,7 +4,7 @@
 //
 // Invariants
 //   CAT-1  Nothing is started from a checkpoint unless every byte of it is as it was written.
-//   CAT-2  One that is passed over is named with its reason; where there are some and none is
+//   CAT-2  One that is skipped is named with its reason; where there are some and none is
 //     sound, nothing starts.
 //   CAT-3  Where a launch begins, no complete checkpoint is left that does not lead to it: the
 //     others are set aside under other names, each is told, and none is taken by itself again.
@@ -24,7 +24,7 @@
 namespace troupe::checkpoint {
 
 /// One complete checkpoint.
-struct entry {
+struct resume_point {
   std::filesystem::path path;
   uint64_t step = 0;
   io::checkpoint::lineage line = {};  ///< never empty where it was read from a manifest
@@ -40,7 +40,7 @@ status verify(const std::filesystem::path& checkpoint,
 
 /// Where to start.
 struct start {
-  std::optional<entry> from;
+  std::optional<resume_point> from;
   std::vector<std::string> passed_over;  ///< a sentence for each newer one that is not taken
 };
 
@@ -55,7 +55,7 @@ result<start> resume_from(const std::string& resume, const std::filesystem::path
                           const std::filesystem::path& second = {});
 
 /// What a launch that starts there saves: a line of its own, or the one of `from` continued.
-io::checkpoint::origin origin_of(const std::optional<entry>& from, uint64_t launch);
+io::checkpoint::origin origin_of(const std::optional<resume_point>& from, uint64_t launch);
 
 /// Sets aside the checkpoints in `dir` that the launch leaves behind (CAT-3); a sentence for each.
 /// What it has saved itself stays.

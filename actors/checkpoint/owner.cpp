@@ -30,7 +30,7 @@ std::optional<std::string> differs(const char* what, const std::string& saved,
 }
 
 /// The job that saved a checkpoint, if that can be told.
-std::optional<config::job> saver_of(const cp::entry& e) {
+std::optional<config::job> saver_of(const cp::catalog_entry& e) {
   const auto reader = cp::reader::open(e.path);
   if (!reader) return std::nullopt;
   const auto text = reader->read_file(std::string(state_file));

@@ -18,7 +18,8 @@ error wrong(std::string_view what) {
 
 result<std::vector<setting_change>> parse_set(const nlohmann::json& list) {
   std::vector<setting_change> out;
-  if (!list.is_array() || list.size() > set_limit) return wrong("set is no list of settings");
+  if (!list.is_array() || list.size() > set_limit)
+    return wrong("invalid `set`: expected a list of settings");
   for (const auto& item : list) {
     for (const char* key : {"key", "value", "was"})
       if (!item.is_object() || !item.contains(key) || !item[key].is_string())

@@ -14,7 +14,7 @@
 #include <caf/policy/tcp.hpp>
 
 #include "actors/cluster/admission.hpp"
-#include "actors/cluster/door.hpp"
+#include "actors/cluster/ingress.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "io/file.hpp"
 

@@ -67,7 +67,7 @@ void admission::close_all() {
 
 int admission::next(int listening) {
   if (next_ >= 0) return std::exchange(next_, -1);
-  if (whom_ == nullptr || !tls_ || !whom_->has_door(listening))
+  if (whom_ == nullptr || !tls_ || !whom_->has_acceptor(listening))
     return accept_within_reserve(listening);
   if (!std::exchange(in_loop_, true)) activate();
   for (int n = 0; n < round_size; ++n) {  // ADM-4
@@ -149,7 +149,7 @@ void admission::hand_out(strangers::iterator who) {
   policy_.spoke(who->second.number);
   next_ = fd;
   whom_->take_from(who->second.listening);
-  const bool refused = std::exchange(next_, -1) >= 0;  // the door was closed meanwhile
+  const bool refused = std::exchange(next_, -1) >= 0;  // the acceptor was closed meanwhile
   if (refused) ::close(fd);
   const auto it = strangers_.find(fd);
   // CAF makes no link of a handshake that fails at once, and has closed the descriptor.

@@ -27,7 +27,7 @@
 
 #include <caf/io/network/event_handler.hpp>
 
-#include "actors/cluster/door.hpp"
+#include "actors/cluster/ingress.hpp"
 #include "actors/cluster/strangers_policy.hpp"
 
 namespace troupe::cluster {
@@ -39,10 +39,10 @@ class admitted_to {
 
   virtual int64_t now_ns() = 0;
 
-  /// Whether this listening socket is one of its doors.
-  virtual bool has_door(int listening) = 0;
+  /// Whether this listening socket is one of its acceptors.
+  virtual bool has_acceptor(int listening) = 0;
 
-  /// A connection is ready there: has the door ask admission::next() for it.
+  /// A connection is ready there: has its acceptor ask admission::next() for it.
   virtual void take_from(int listening) = 0;
 
   /// A connection that was handed out has waited too long, or gives way.

@@ -15,8 +15,8 @@
 #include "actors/base/trust.hpp"
 #include "actors/cluster/accepting.hpp"
 #include "actors/cluster/admission.hpp"
-#include "actors/cluster/door.hpp"
 #include "actors/cluster/frame_policy.hpp"
+#include "actors/cluster/ingress.hpp"
 #include "actors/cluster/tls_certificates.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "messages/actors.hpp"
@@ -53,8 +53,8 @@ using give_up_atom = caf::atom_constant<caf::atom("giveup")>;
 
 /// CAF's doorman keeps what accepts to itself and those that derive from it.
 struct doorman_access : caf::io::network::doorman_impl {
-  static caf::io::network::event_handler& acceptor_of(doorman_impl& door) {
-    return door.*(&doorman_access::acceptor_);
+  static caf::io::network::event_handler& acceptor_of(doorman_impl& acceptor) {
+    return acceptor.*(&doorman_access::acceptor_);
   }
 };
 
@@ -156,14 +156,14 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
 
   int64_t now_ns() override { return now(); }
 
-  bool has_door(int listening) override {
+  bool has_acceptor(int listening) override {
     return by_id(accept_handle::from_int(listening)) != caf::none;
   }
 
   void take_from(int listening) override {
-    auto door = by_id(accept_handle::from_int(listening));
-    if (!door) return;
-    if (auto* const known = dynamic_cast<caf::io::network::doorman_impl*>(&*door))
+    auto acceptor = by_id(accept_handle::from_int(listening));
+    if (!acceptor) return;
+    if (auto* const known = dynamic_cast<caf::io::network::doorman_impl*>(&*acceptor))
       doorman_access::acceptor_of(*known).handle_event(caf::io::network::operation::read);
   }
 
@@ -217,7 +217,7 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
         return hang_up(data.handle, turned_away::impostor);
       default:
         if (verdict == frame_verdict::refuse)
-          note_rejection(reject::forbidden, 0, "no message of ours, from " + l.holder->name);
+          note_rejection(reject::forbidden, 0, "unsupported message, from " + l.holder->name);
         if (!payload && l.header.payload_bytes > 0) {
           l.skipping = true;
           return true;  // CAF waits for the payload, which is then left out
@@ -383,7 +383,7 @@ void gated_middleman::start() {
   named_broker<gated_broker>(caf::atom("BASP"));
   middleman::start();
   if (certificate_context())
-    certificates_ = system().spawn<caf::detached + caf::hidden>(certificate_keeper);
+    certificates_ = system().spawn<caf::detached + caf::hidden>(certificate_store);
 }
 
 void gated_middleman::end_renewals() {

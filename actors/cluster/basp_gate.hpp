@@ -1,16 +1,16 @@
 // The gate between sockets and CAF: a middleman whose broker judges every frame before CAF acts on
 // it (frame_policy.hpp), binds processes to the certificates of their connections (trust.hpp), and
-// counts the connections that come to nothing (door.hpp).
+// counts the connections that come to nothing (ingress.hpp).
 //
 // Why a middleman: CAF 0.17.6 makes its broker in the middleman's start(), unless there is one of
 // that name already. Its OpenSSL twin takes the same broker. So nothing of CAF is replaced: the
-// broker here is CAF's own, with an ear at its mailbox.
+// broker here is CAF's own, with a tap at its mailbox.
 //
 // Invariants
 //   GAT-1  What the policy does not pass never reaches CAF's code.
 //   GAT-2  Under TLS a connection without a holder passes nothing.
-//   GAT-3  A connection that was made to us is counted at the door once, here or at its handshake
-//     (tls_links.hpp), if it ends before it has said who it is, or for what it says.
+//   GAT-3  A connection that was made to us is counted at the ingress once, here or at its
+//     handshake (tls_links.hpp), if it ends before it has said who it is, or for what it says.
 //   GAT-4  The broker's mailbox closes with it: what comes later is refused at once. CAF leaves it
 //     open; a message in it that names the broker would keep both for ever.
 //   GAT-5  A connection that has not said who it is waits within bounds (admission.hpp). What is
@@ -50,7 +50,7 @@ class gated_middleman : public caf::io::middleman {
 
  private:
   std::unique_ptr<admitting_multiplexer> backend_;
-  certificate_keeper_actor certificates_;  ///< where there are certificates
+  certificate_store_actor certificates_;  ///< where there are certificates
 };
 
 }  // namespace troupe::cluster

@@ -12,8 +12,8 @@
 #include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
-#include "actors/checkpoint/archive.hpp"
-#include "actors/checkpoint/carrier.hpp"
+#include "actors/checkpoint/committer.hpp"
+#include "actors/checkpoint/replicator.hpp"
 #include "actors/cluster/hardware.hpp"
 #include "actors/cluster/partners_policy.hpp"
 #include "actors/train/run.hpp"
@@ -44,8 +44,8 @@ void quit_when_alone(coordinator_pointer self) {
                                  [](const auto& m) { return m.second.gone; });
   if (!st.ended || (!alone && now_ns(*self) - st.ended_ns < ns_of(defaults::nodes_leave))) return;
   self->send_exit(st.record.run, caf::exit_reason::user_shutdown);
-  if (st.record.carrier) self->send_exit(st.record.carrier, caf::exit_reason::user_shutdown);
-  self->send_exit(st.record.archive, caf::exit_reason::user_shutdown);
+  if (st.record.replicator) self->send_exit(st.record.replicator, caf::exit_reason::user_shutdown);
+  self->send_exit(st.record.committer, caf::exit_reason::user_shutdown);
   self->quit();
 }
 
@@ -74,11 +74,11 @@ void give_up(coordinator_pointer self, const error& why) {
              }));
 }
 
-/// The desk may ask the process's observer from now on (CRD-4); told again once it has ranks.
+/// The gateway may ask the process's observer from now on (CRD-4); told again once it has ranks.
 void let_observe(coordinator_pointer self, const member& who, std::string ranks) {
   auto& st = self->state;
-  if (!st.record.desk || !who.observer) return;
-  self->send(st.record.desk,
+  if (!st.record.gateway || !who.observer) return;
+  self->send(st.record.gateway,
              make_msg<fbs::Observe>(context(self),
                                     [&](auto& o) {
                                       o.node = who.name;
@@ -136,13 +136,13 @@ std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& 
 void make_run_and_tiers(coordinator_pointer self) {
   auto& r = self->state.record;
   const auto storage = self->state.storage;
-  if (!r.archive) r.archive = spawn_blocking(self, checkpoint::archive, r, storage);
-  note_spawned("archive", r.archive);
+  if (!r.committer) r.committer = spawn_blocking(self, checkpoint::committer, r, storage);
+  note_spawned("committer", r.committer);
   if (r.plan.job.checkpoint.second.dir.empty())
-    r.carrier = carrier_actor{};
-  else if (!r.carrier)
-    r.carrier = spawn_blocking(self, checkpoint::carrier, r, storage);
-  if (r.carrier) note_spawned("carrier", r.carrier);
+    r.replicator = replicator_actor{};
+  else if (!r.replicator)
+    r.replicator = spawn_blocking(self, checkpoint::replicator, r, storage);
+  if (r.replicator) note_spawned("replicator", r.replicator);
   if (!r.run) {
     auto of_run = r;
     of_run.coordinator = self;
@@ -363,7 +363,7 @@ void explain(coordinator_pointer self) {
   for (auto& [index, who] : st.members)
     if (!st.ended && who.broken_ns && now_ns(*self) - *who.broken_ns >= patience) {
       who.broken_ns.reset();
-      node_lost(self, who.name, "is gone (its connection broke)");
+      node_lost(self, who.name, "is lost: its connection broke");
     }
 }
 
@@ -398,22 +398,22 @@ void tick(coordinator_pointer self) {
 
 // -- persons --------------------------------------------------------------------------------------
 
-caf::result<msg<fbs::DeskFound>, caf::strong_actor_ptr> find_desk(coordinator_pointer self,
-                                                                  const msg<fbs::FindDesk>& m) {
+caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> find_gateway(
+    coordinator_pointer self, const msg<fbs::FindGateway>& m) {
   auto& st = self->state;
   if (m->schema_hash() != own_schema_hash())
     return to_caf({errc::version_mismatch,
                    fmt::format("the cluster runs another version ({})", own_version()),
                    "use the program the cluster was started with"});
-  if (!st.record.desk) return to_caf({errc::unavailable, "this cluster has no desk"});
-  auto found = make_msg<fbs::DeskFound>(context_of(*self, m.header()), [&](auto& d) {
+  if (!st.record.gateway) return to_caf({errc::unavailable, "this cluster has no gateway"});
+  auto found = make_msg<fbs::GatewayFound>(context_of(*self, m.header()), [&](auto& d) {
     d.job = st.record.plan.job.job.name;
     d.epoch = st.record.epoch;
     const auto who = peer_of(self->current_sender());
     d.may_change = !who || who->as != tls::role::reader;
     d.who = who ? who->name : m->user() ? m->user()->str() : "";
   });
-  return {found, caf::actor_cast<caf::strong_actor_ptr>(st.record.desk)};
+  return {found, caf::actor_cast<caf::strong_actor_ptr>(st.record.gateway)};
 }
 
 /// Without spare nodes a cluster that loses one cannot go on: the run saves and ends in order.
@@ -423,9 +423,9 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
   std::vector<std::string> names;
   for (const auto& [index, who] : st.members) names.push_back(who.name);
   if (std::find(names.begin(), names.end(), name) == names.end())
-    return to_caf({errc::not_found, fmt::format("there is no node {}", name),
+    return to_caf({errc::not_found, fmt::format("node not found: {}", name),
                    fmt::format("the nodes are {}", fmt::join(names, ", "))});
-  if (!st.ready || st.ended) return to_caf({errc::unavailable, "there is no run to stop"});
+  if (!st.ready || st.ended) return to_caf({errc::unavailable, "no run to stop"});
   self->send(st.record.run,
              make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
                s.reason = fmt::format("node {} is drained", name);
@@ -456,25 +456,25 @@ void show(coordinator_pointer self) {
             s.members = static_cast<uint32_t>(st.members.size());
             s.refused = st.membership->refused();
             s.turned_away = std::make_unique<fbs::TurnedAwayT>();
-            s.turned_away->all = st.door.all();
+            s.turned_away->all = st.ingress.all();
             for (size_t i = 0; i < reasons.size(); ++i)
-              (*s.turned_away).*reasons[i] = st.door.counts[i];
+              (*s.turned_away).*reasons[i] = st.ingress.counts[i];
           });
 }
 
 /// CRD-7.
-void watch_door(coordinator_pointer self) {
+void watch_ingress(coordinator_pointer self) {
   auto& st = self->state;
-  auto now = at_the_door();
-  if (now.all() == st.door.all()) return;
+  auto now = ingress_seen();
+  if (now.all() == st.ingress.all()) return;
   for (size_t i = 0; i < turned_away_count; ++i)
-    if (st.door.counts[i] == 0 && now.counts[i] > 0)
+    if (st.ingress.counts[i] == 0 && now.counts[i] > 0)
       say(self,
           fmt::format("turned away a connection from {}: {} (`troupe status coordinator` counts "
                       "further ones)",
                       now.last_address[i], in_words(static_cast<turned_away>(i))),
           fbs::NoticeLevel::warning);
-  st.door = std::move(now);
+  st.ingress = std::move(now);
   show(self);
 }
 
@@ -484,7 +484,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
                                              io::storage* storage) {
   guard_mailbox(self);
   introduce(self, "coordinator", record.epoch);
-  note_birth(record);
+  note_spawn_record(record);
   auto& st = self->state;
   st.record = std::move(record);
   st.storage = storage;
@@ -513,7 +513,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
         show(self);
         return answer;
       },
-      [self](const msg<fbs::FindDesk>& m) { return find_desk(self, m); },
+      [self](const msg<fbs::FindGateway>& m) { return find_gateway(self, m); },
       [self](const msg<fbs::DrainNode>& m) { return drain(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
       [self](const msg<fbs::Leave>& m) {
@@ -525,7 +525,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {
         tick(self);
-        watch_door(self);
+        watch_ingress(self);
         self->delayed_send(self, pulse, caf::ping_atom_v);
       },
   };

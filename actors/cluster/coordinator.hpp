@@ -29,7 +29,7 @@
 #include <optional>
 
 #include "actors/base/traced.hpp"
-#include "actors/cluster/door.hpp"
+#include "actors/cluster/ingress.hpp"
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
 #include "actors/train/device_policy.hpp"
@@ -71,11 +71,11 @@ struct coordinator_state {
   int64_t started_ns = 0;
   int64_t ended_ns = 0;
   std::string config_toml;
-  door_counts door;  ///< as last shown
+  ingress_counts ingress;  ///< as last shown
 };
 
-/// Who stands in the record as archive, carrier and run takes that part, as in a replay or a test;
-/// each other one is spawned. `storage` is of the checkpoints and outlives the cluster.
+/// Who stands in the record as committer, replicator and run takes that part, as in a replay or a
+/// test; each other one is spawned. `storage` is of the checkpoints and outlives the cluster.
 coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::spawn_record record,
                                              io::storage* storage = &io::local_storage());
 

@@ -25,7 +25,7 @@ error not_ours(const std::string& address, int why, uint16_t port) {
     return {errc::permission, fmt::format("port {} is not for this user", port),
             "ports from 1024 on are for everybody"};
   return {errc::bad_config,
-          fmt::format("{} is no address of this machine: {}", address, std::strerror(why)),
+          fmt::format("{} is not an address of this machine: {}", address, std::strerror(why)),
           "`ip address` shows those it has; 0.0.0.0 stands for all of them"};
 }
 
@@ -40,7 +40,7 @@ status can_listen(const std::string& address, uint16_t port) {
   const int failed = getaddrinfo(any ? "0.0.0.0" : address.c_str(), nullptr, &hints, &found);
   if (failed != 0)
     return error{errc::bad_config,
-                 fmt::format("{} is no address: {}", address, gai_strerror(failed)),
+                 fmt::format("invalid address {}: {}", address, gai_strerror(failed)),
                  "name an address of this machine, e.g. 127.0.0.1"};
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, freeaddrinfo);
   int why = EADDRNOTAVAIL;

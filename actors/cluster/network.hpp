@@ -62,8 +62,8 @@ bool tls_errors_are_apart();
 result<uint16_t> publish(const coordinator_actor& actor, const std::string& address,
                          uint16_t port);
 
-/// Declared behind an orderly_end (actors/base/board.hpp), which would wait for it without end: at
-/// the scope's end the actor that renews certificates ends.
+/// Declared behind an orderly_end (actors/base/actor_registry.hpp), which would wait for it without
+/// end: at the scope's end the actor that renews certificates ends.
 struct renewals_end {
   caf::actor_system& system;
   ~renewals_end();

@@ -164,12 +164,12 @@ void answered(node_pointer self, const msg<fbs::HeartbeatAck>& a) {
     set_clock_relation({now->offset_ns, now->bound_ns});
 }
 
-/// The last training step that all of its ranks finished, as their cards say.
+/// The last training step that all of its ranks finished, as their all_stats say.
 uint64_t last_step(const node_state& st) {
   std::optional<uint64_t> out;
   for (const auto& stage : st.stages)
-    if (const auto* card = card_of(stage)) {
-      const auto values = card->values();
+    if (const auto* stats = stats_of(stage)) {
+      const auto values = stats->values();
       const auto step = values.stage ? values.stage->step : 0;
       out = std::min(out.value_or(step), step);
     }
@@ -258,12 +258,12 @@ void down(node_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.over) return;
   if (st.coordinator && m.source == st.coordinator.address())
-    return end(self, {errc::unavailable, "the coordinator is gone"});
+    return end(self, {errc::unavailable, "the coordinator is lost"});
   const auto kind = kind_of(st, m.source);
   const auto why = from_caf(m.reason).within(fmt::format("a {} ended", kind));
   const auto* contract = find_service(kind);
   if (contract == nullptr || contract->on_death != death::without) return end(self, why);
-  spdlog::warn("node {} goes on without: {}", st.options.name, why.message);
+  spdlog::warn("node {} continues without: {}", st.options.name, why.message);
 }
 
 }  // namespace

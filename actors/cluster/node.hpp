@@ -19,7 +19,7 @@
 #include <caf/actor.hpp>
 
 #include "actors/base/traced.hpp"
-#include "actors/cluster/clock_policy.hpp"
+#include "actors/cluster/clock_estimator.hpp"
 #include "actors/cluster/host.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
@@ -58,7 +58,7 @@ struct node_state {
   int64_t answered_ns = 0;  ///< when the coordinator last answered
   int64_t first_try_ns = 0;
   uint64_t beats = 0;
-  clock_policy clock;
+  clock_estimator clock;
   fbs::NodeState doing = fbs::NodeState::joining;
   bool over = false;
   std::stop_source going;  ///< of the node: its loader hears no message while it tokenises

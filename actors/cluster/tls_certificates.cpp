@@ -68,14 +68,14 @@ std::string signature_of(const certificate_files& files) {
   return out;
 }
 
-void show(certificate_keeper_pointer self, const char* state) {
+void show(certificate_store_pointer self, const char* state) {
   publish(self, state, [&](fbs::CertificatesStatusT& s) {
     s.not_after_s = self->state.not_after_s;
     s.renewed = self->state.renewed;
   });
 }
 
-void look_at_files(certificate_keeper_pointer self) {
+void look_at_files(certificate_store_pointer self) {
   auto& st = self->state;
   auto now = signature_of(st.files);
   if (now != st.seen) {
@@ -115,7 +115,7 @@ std::shared_ptr<SSL_CTX> certificate_context() {
   return h.context;
 }
 
-certificate_keeper_actor::behavior_type certificate_keeper(certificate_keeper_pointer self) {
+certificate_store_actor::behavior_type certificate_store(certificate_store_pointer self) {
   guard_mailbox(self);
   introduce(self, "certificates");
   auto& st = self->state;

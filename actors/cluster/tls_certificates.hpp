@@ -38,7 +38,7 @@ status hold_certificates(const certificate_files& files);
 /// The context of new links; nothing where no certificates are held.
 std::shared_ptr<SSL_CTX> certificate_context();
 
-struct certificate_keeper_state {
+struct certificate_store_state {
   static constexpr const char* name = "certificates";
   certificate_files files;
   std::string seen;  ///< which files were looked at last: when and where they were written
@@ -47,9 +47,8 @@ struct certificate_keeper_state {
 };
 
 /// Looks at the files every few seconds and takes new ones (CRT-2). May block: it is detached.
-using certificate_keeper_actor = component_actor::extend<caf::reacts_to<caf::tick_atom>>;
-using certificate_keeper_pointer =
-    traced_pointer<certificate_keeper_actor, certificate_keeper_state>;
-certificate_keeper_actor::behavior_type certificate_keeper(certificate_keeper_pointer self);
+using certificate_store_actor = component_actor::extend<caf::reacts_to<caf::tick_atom>>;
+using certificate_store_pointer = traced_pointer<certificate_store_actor, certificate_store_state>;
+certificate_store_actor::behavior_type certificate_store(certificate_store_pointer self);
 
 }  // namespace troupe::cluster

@@ -1,4 +1,4 @@
-// Reading certificates at the handshake, and saying why one failed.
+// Reading certificates at the handshake, and output why one failed.
 #include "actors/cluster/tls_links.hpp"
 
 #include <arpa/inet.h>
@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "actors/cluster/door.hpp"
+#include "actors/cluster/ingress.hpp"
 #include "actors/cluster/loopback_user.hpp"
 #include "actors/cluster/tls_keys.hpp"
 

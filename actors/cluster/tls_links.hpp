@@ -22,8 +22,8 @@
 namespace troupe::cluster {
 
 /// Takes note of how a call of SSL_accept (`accepted`) or SSL_connect came out: who it is, or why
-/// it failed (counted at the door where the other side made the connection). Leaves OpenSSL's queue
-/// of errors as it is.
+/// it failed (counted at the ingress where the other side made the connection). Leaves OpenSSL's
+/// queue of errors as it is.
 void note_handshake(SSL* link, int outcome, bool accepted) noexcept;
 
 /// From here on links to `port` are made to this host, by name or address: a certificate that is

@@ -1,5 +1,5 @@
 // The meter: reads what the machine's devices draw and how warm they are, every so often, and says
-// so: on its card (which `nodes`, `ps` and `status` show), as counters in the flight recorder
+// so: in its stats (which `nodes`, `ps` and `status` show), as counters in the flight recorder
 // (which become tracks of a trace), and to whoever asks.
 //
 // Why an actor of its own, detached: a driver blocks when a device is in trouble, and then nobody

@@ -1,4 +1,4 @@
-// Sequences of sayings, then their parts, then their fields.
+// Sequences of outputs, then their parts, then their fields.
 #include "actors/replay/compare.hpp"
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/replay/parts.hpp"
+#include "actors/replay/message_parts.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::replay {
@@ -15,19 +15,19 @@ namespace {
 
 using json = nlohmann::json;
 
-/// How far ahead a saying is looked for that is not where it was.
+/// How far ahead a output is looked for that is not where it was.
 constexpr size_t look_ahead = 64;
 
-std::string type_of(const fbs::LifeEventT& e) {
+std::string type_of(const fbs::ActorLogEventT& e) {
   const auto m = message_in(e.parts);
   const auto* info = m ? find_message(m.type()) : nullptr;
   if (info != nullptr) return std::string(info->name);
-  return e.parts.empty() ? "" : fbs::EnumNameLifePartKind(e.parts.front()->kind);
+  return e.parts.empty() ? "" : fbs::EnumNameActorLogPartKind(e.parts.front()->kind);
 }
 
-bool alike(const fbs::LifeEventT& a, const fbs::LifeEventT& b) {
+bool alike(const fbs::ActorLogEventT& a, const fbs::ActorLogEventT& b) {
   if (a.kind != b.kind || a.peer != b.peer || a.text != b.text) return false;
-  if (a.kind == fbs::LifeKind::answered && a.request != b.request) return false;
+  if (a.kind == fbs::ActorLogKind::answered && a.request != b.request) return false;
   return type_of(a) == type_of(b);
 }
 
@@ -71,9 +71,9 @@ class fields {
   std::string said_, message_;
 };
 
-json json_of(const fbs::LifePartT& p) {
+json json_of(const fbs::ActorLogPartT& p) {
   json out;
-  out["kind"] = fbs::EnumNameLifePartKind(p.kind);
+  out["kind"] = fbs::EnumNameActorLogPartKind(p.kind);
   if (!p.actors.empty()) out["handles"] = p.actors;
   if (p.atom != 0) out["atom"] = p.atom;
   if (p.failure)
@@ -84,7 +84,7 @@ json json_of(const fbs::LifePartT& p) {
   return out;
 }
 
-void compare_parts(const fbs::LifeEventT& a, const fbs::LifeEventT& b, comparison& out) {
+void compare_parts(const fbs::ActorLogEventT& a, const fbs::ActorLogEventT& b, comparison& out) {
   fields walker(out, words_of(a), type_of(a));
   const auto x = message_in(a.parts), y = message_in(b.parts);
   if (x && y) {
@@ -96,7 +96,7 @@ void compare_parts(const fbs::LifeEventT& a, const fbs::LifeEventT& b, compariso
     return walker.differ("(elements)", fmt::format("{}", a.parts.size()),
                          fmt::format("{}", b.parts.size()));
   for (size_t i = 0; i < a.parts.size(); ++i)
-    if (a.parts[i]->kind != fbs::LifePartKind::message)
+    if (a.parts[i]->kind != fbs::ActorLogPartKind::message)
       walker.walk(json_of(*a.parts[i]), json_of(*b.parts[i]), "");
 }
 
@@ -108,22 +108,22 @@ const std::set<std::string>& not_compared() {
   return names;
 }
 
-std::string words_of(const fbs::LifeEventT& e) {
+std::string words_of(const fbs::ActorLogEventT& e) {
   const auto what = summary_of(e.parts);
   const auto whom = !e.path.empty() ? e.path : std::string("another process");
   switch (e.kind) {
-    case fbs::LifeKind::answered:
+    case fbs::ActorLogKind::answered:
       return fmt::format("the answer {} to {}", what, whom);
-    case fbs::LifeKind::asked:
+    case fbs::ActorLogKind::asked:
       return fmt::format("the request {} to {}", what, whom);
-    case fbs::LifeKind::spawned:
+    case fbs::ActorLogKind::spawned:
       return fmt::format("the actor it spawned as {}", e.text);
     default:
       return fmt::format("{} to {}", what, whom);
   }
 }
 
-comparison compare(const sayings& recorded, const sayings& replayed) {
+comparison compare(const outputs& recorded, const outputs& replayed) {
   comparison out;
   size_t j = 0;
   for (size_t i = 0; i < recorded.size(); ++i) {

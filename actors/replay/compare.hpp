@@ -16,7 +16,7 @@ namespace troupe::replay {
 
 /// One difference in what came of a message.
 struct difference {
-  uint64_t message = 0;            ///< which one was handled, from 1; 0: the birth
+  uint64_t message = 0;            ///< which one was handled, from 1; 0: the spawn
   std::string given;               ///< "RunStep"
   std::string said;                ///< "the answer StepDone"
   std::string field;               ///< "loss_sum", "groups[1].size"; empty: the whole of it
@@ -24,9 +24,9 @@ struct difference {
 };
 
 /// "the answer StepDone", "RunOp to worker/0".
-std::string words_of(const fbs::LifeEventT& e);
+std::string words_of(const fbs::ActorLogEventT& e);
 
-using sayings = std::vector<std::unique_ptr<fbs::LifeEventT>>;
+using outputs = std::vector<std::unique_ptr<fbs::ActorLogEventT>>;
 
 /// Which was which: the index in `replayed` by that in `recorded`.
 struct comparison {
@@ -36,7 +36,7 @@ struct comparison {
 };
 
 /// Peers must bear the same names on both sides.
-comparison compare(const sayings& recorded, const sayings& replayed);
+comparison compare(const outputs& recorded, const outputs& replayed);
 
 /// "Observe.pid", ...: fields that name the process.
 const std::set<std::string>& not_compared();

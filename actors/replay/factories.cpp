@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "actors/cluster/coordinator.hpp"
-#include "actors/replay/parts.hpp"
+#include "actors/replay/message_parts.hpp"
 #include "actors/train/loader.hpp"
 #include "actors/train/run.hpp"
 #include "actors/train/stage.hpp"
@@ -39,8 +39,8 @@ const std::map<std::string_view, factory> factories{
 };
 
 /// A loader reads what its OpenLoader names.
-status has_data(const story& life) {
-  for (const auto& s : life.scenes) {
+status has_data(const logged_actor& log) {
+  for (const auto& s : log.turns) {
     if (!s.given) continue;
     const auto open = troupe::cast<fbs::OpenLoader>(message_in(s.given->parts));
     if (!open || open->config_toml() == nullptr) continue;
@@ -50,8 +50,7 @@ status has_data(const story& life) {
     paths.insert(paths.end(), job->data.validation_path.begin(), job->data.validation_path.end());
     for (const auto& path : paths)
       if (path.find('*') == std::string::npos && !std::filesystem::exists(path))
-        return error{errc::not_found,
-                     fmt::format("{} reads {}, which is not here", life.path, path),
+        return error{errc::not_found, fmt::format("{} reads {}, which is not here", log.path, path),
                      "replay it where its data is, in the same folder"};
   }
   return {};
@@ -59,24 +58,25 @@ status has_data(const story& life) {
 
 }  // namespace
 
-status can_be_replayed(const story& life) {
-  if (life.kind == "loader") return has_data(life);
-  if (factories.contains(life.kind)) return {};
+status can_be_replayed(const logged_actor& log) {
+  if (log.kind == "loader") return has_data(log);
+  if (factories.contains(log.kind)) return {};
   const std::string able = "coordinator, run, stage and loader can be replayed";
-  if (life.kind == "worker")
+  if (log.kind == "worker")
     return error{errc::unavailable,
                  fmt::format("{} cannot be replayed: its answers come from its device and from "
                              "other ranks over the data plane, which no recording holds",
-                             life.path),
+                             log.path),
                  "replay its stage, which tells it what to do; " + able};
-  if (life.kind == "node")
+  if (log.kind == "node")
     return error{errc::unavailable,
-                 fmt::format("{} cannot be replayed: it speaks with the operating system's network",
-                             life.path),
+                 fmt::format("{} cannot be replayed: unsupported kind of actor, it uses the "
+                             "operating system's network",
+                             log.path),
                  able};
   return error{errc::unavailable,
                fmt::format("{} cannot be replayed: no recording holds all that it hears and reads",
-                           life.path),
+                           log.path),
                able};
 }
 

@@ -1,7 +1,7 @@
 // Which kinds of actors can be made anew from their record, and how.
 #pragma once
 
-#include "actors/replay/lives.hpp"
+#include "actors/replay/actor_logs.hpp"
 #include "actors/sim/world.hpp"
 #include "actors/train/spawn_record.hpp"
 
@@ -9,7 +9,7 @@ namespace troupe::replay {
 
 /// Whether an actor of this kind can be replayed, and if not, why; also whether what it reads is
 /// here. Errors: unavailable, not_found.
-status can_be_replayed(const story& life);
+status can_be_replayed(const logged_actor& log);
 
 /// Spawns an actor of a kind that can be replayed. Errors: bad_data where its record lacks what it
 /// needs.

@@ -1,4 +1,4 @@
-// Lives into a file.
+// Actor logs into a file.
 #include "actors/replay/recording.hpp"
 
 #include <unistd.h>
@@ -11,17 +11,17 @@
 #include "actors/base/recorder.hpp"
 #include "actors/base/traced.hpp"
 #include "actors/cluster/hardware.hpp"
-#include "actors/replay/lives.hpp"
-#include "actors/replay/parts.hpp"
+#include "actors/replay/actor_logs.hpp"
+#include "actors/replay/message_parts.hpp"
 #include "actors/trace/filter_policy.hpp"
 #include "actors/trace/trace_file.hpp"
 #include "io/base/text.hpp"
 
 namespace troupe::replay {
 
-using events = std::vector<std::unique_ptr<fbs::LifeEventT>>;
+using events = std::vector<std::unique_ptr<fbs::ActorLogEventT>>;
 
-/// The file; shared by all lives, which may end after the recording does.
+/// The file; shared by all logs, which may end after the recording does.
 class recording::book {
  public:
   explicit book(recording_options options) : options_(std::move(options)) {}
@@ -62,7 +62,7 @@ class recording::book {
     b.bound_ns = -1;
     b.sequence = ++sequence_;
     if (who) b.actors.push_back(std::move(who));
-    b.life = std::move(what);
+    b.log = std::move(what);
     TROUPE_TRY(m, try_make_msg<fbs::TraceBatch>({}, b));
     return file_->append(m);
   }
@@ -80,31 +80,31 @@ class recording::book {
   bool over_ = false;
 };
 
-/// One life. All calls are on the actor's thread (LIF-1).
-class recording::entry : public life {
+/// One log. All calls are on the actor's thread (ACL-1).
+class recording::entry : public actor_log {
  public:
-  entry(std::shared_ptr<book> into, const actor_card& card)
-      : book_(std::move(into)), number_(card.number()), path_(card.path()) {
-    const auto view = card.view();
+  entry(std::shared_ptr<book> into, const actor_stats& stats)
+      : book_(std::move(into)), number_(stats.number()), path_(stats.path()) {
+    const auto view = stats.view();
     who_ = std::make_unique<fbs::TracedActorT>();
     who_->number = number_;
     who_->path = view.path;
     who_->kind = view.kind;
     who_->parent = view.parent;
-    birth_.form = life_form;
-    birth_.program_version = cluster::own_version();
-    birth_.schema_hash = cluster::own_schema_hash();
+    record_.form = actor_log_form;
+    record_.program_version = cluster::own_version();
+    record_.schema_hash = cluster::own_schema_hash();
   }
 
-  void born(fbs::SpawnRecordT birth) override {
-    birth.form = birth_.form;
-    birth.program_version = birth_.program_version;
-    birth.schema_hash = birth_.schema_hash;
-    birth_ = std::move(birth);
+  void begun(fbs::SpawnRecordT record) override {
+    record.form = record_.form;
+    record.program_version = record_.program_version;
+    record.schema_hash = record_.schema_hash;
+    record_ = std::move(record);
   }
 
   void got(const caf::mailbox_element& element, int64_t now_ns) override {
-    auto& e = add(fbs::LifeKind::got, now_ns);
+    auto& e = add(fbs::ActorLogKind::got, now_ns);
     e.peer = handle_name(element.sender);
     e.path = path_of(element.sender);
     e.request = element.mid.integer_value();
@@ -112,7 +112,7 @@ class recording::entry : public life {
     flush();  // REC-L2
   }
 
-  void said(saying s) override {
+  void said(output s) override {
     auto& e = add(s.kind, 0);
     e.peer = handle_name(s.to);
     e.path = path_of(s.to);
@@ -124,13 +124,13 @@ class recording::entry : public life {
   }
 
   void handled(int64_t now_ns) override {
-    auto& e = add(fbs::LifeKind::handled, now_ns);
+    auto& e = add(fbs::ActorLogKind::handled, now_ns);
     e.readings = std::exchange(readings_, {});
     flush();
   }
 
   void ended(const std::string& why, int64_t now_ns) override {
-    add(fbs::LifeKind::ended, now_ns).text = why;
+    add(fbs::ActorLogKind::ended, now_ns).text = why;
     flush();
   }
 
@@ -144,13 +144,13 @@ class recording::entry : public life {
   static constexpr size_t batch_bytes = max_message_bytes / 4;
   static constexpr size_t part_bytes = 256;
 
-  fbs::LifeEventT& add(fbs::LifeKind kind, int64_t at_ns) {
-    if (last_ == 0 && kind != fbs::LifeKind::born) {
-      auto& first = add(fbs::LifeKind::born, at_ns);
+  fbs::ActorLogEventT& add(fbs::ActorLogKind kind, int64_t at_ns) {
+    if (last_ == 0 && kind != fbs::ActorLogKind::begun) {
+      auto& first = add(fbs::ActorLogKind::begun, at_ns);
       first.path = path_;
-      first.birth = std::make_unique<fbs::SpawnRecordT>(std::move(birth_));
+      first.spawn_record = std::make_unique<fbs::SpawnRecordT>(std::move(record_));
     }
-    auto& e = *held_.emplace_back(std::make_unique<fbs::LifeEventT>());
+    auto& e = *held_.emplace_back(std::make_unique<fbs::ActorLogEventT>());
     e.actor = number_;
     e.number = ++last_;
     e.kind = kind;
@@ -167,14 +167,14 @@ class recording::entry : public life {
   static std::string path_of(const caf::strong_actor_ptr& who) {
     if (!who) return {};
     auto* known = dynamic_cast<traced_actor*>(who->get());
-    return known != nullptr ? known->card().path() : std::string();
+    return known != nullptr ? known->stats().path() : std::string();
   }
 
   std::shared_ptr<book> book_;
   uint32_t number_;
   std::string path_;
   std::unique_ptr<fbs::TracedActorT> who_;
-  fbs::SpawnRecordT birth_;
+  fbs::SpawnRecordT record_;
   events held_;
   size_t held_bytes_ = 0;
   std::vector<int64_t> readings_;
@@ -184,14 +184,14 @@ class recording::entry : public life {
 
 recording::recording(recording_options options)
     : book_(std::make_shared<book>(std::move(options))) {
-  keep_lives([into = book_](const actor_card& card) -> std::shared_ptr<life> {
-    if (!glob_match(into->options().actors, card.path())) return nullptr;
-    return std::make_shared<entry>(into, card);
+  set_actor_log_maker([into = book_](const actor_stats& stats) -> std::shared_ptr<actor_log> {
+    if (!glob_match(into->options().actors, stats.path())) return nullptr;
+    return std::make_shared<entry>(into, stats);
   });
 }
 
 recording::~recording() {
-  keep_lives({});
+  set_actor_log_maker({});
   book_->close();
 }
 

@@ -1,8 +1,8 @@
-// Recording lives: every actor of this process whose path fits is written down from its birth.
+// Recording actor logs: every actor of this process whose path fits is written down from its spawn.
 //
 // `troupe up --record-actor 'stage/*'` makes each process write <output>/actors-<node>.trace: a
-// trace file (actors/trace/trace_file.hpp) whose batches hold LifeEvents. Three decisions:
-//   - From birth, by a flag of the start, and not, as `troupe trace record` does, from when a
+// trace file (actors/trace/trace_file.hpp) whose batches hold ActorLogEvents. Three decisions:
+//   - From the spawn, by a flag of the start, and not, as `troupe trace record` does, from when a
 //     person comes: what an actor makes of a message depends on all messages before it.
 //   - Into a file of the process itself, not over the network: nothing may be missing, so nothing
 //     may be dropped for want of a viewer's credit.
@@ -14,7 +14,7 @@
 // own.
 //
 // Invariants
-//   REC-L1  A life in the file has no gaps: where something cannot be written, nothing more is, and
+//   REC-L1  A log in the file has no gaps: where something cannot be written, nothing more is, and
 //     that is said.
 //   REC-L2  What an actor is given is in the file before it handles it.
 //   REC-L3  A file is at most `limit_bytes` long.
@@ -24,7 +24,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/base/life.hpp"
+#include "actors/base/actor_log.hpp"
 
 namespace troupe::replay {
 

@@ -1,4 +1,4 @@
-// The stage, the puppets, and the scenes one after the other.
+// The stage, the stubs, and the turns one after the other.
 #include "actors/replay/replay.hpp"
 
 #include <deque>
@@ -11,7 +11,7 @@
 #include "actors/base/recorder.hpp"
 #include "actors/cluster/hardware.hpp"
 #include "actors/replay/factories.hpp"
-#include "actors/replay/parts.hpp"
+#include "actors/replay/message_parts.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::replay {
@@ -19,16 +19,16 @@ namespace troupe::replay {
 namespace {
 
 /// Whom the actor speaks with. What it would say is in the recording.
-class puppet : public caf::monitorable_actor {
+class stub : public caf::monitorable_actor {
  public:
-  explicit puppet(caf::actor_config& config) : monitorable_actor(config) {}
+  explicit stub(caf::actor_config& config) : monitorable_actor(config) {}
   void enqueue(caf::mailbox_element_ptr, caf::execution_unit*) override {}
 };
 
 /// A world in which nothing reaches an actor unless it is handed over (RPL-1).
-class stage_of_one : public sim::world {
+class world_of_one : public sim::world {
  public:
-  stage_of_one() : world(alone()) {}
+  world_of_one() : world(alone()) {}
 
   bool intercept(traced_actor&, const caf::strong_actor_ptr&,
                  caf::mailbox_element_ptr& message) override {
@@ -56,12 +56,13 @@ class stage_of_one : public sim::world {
 };
 
 /// Names of handles, recorded and here.
-class puppets {
+class stubs {
  public:
-  puppets(caf::actor_system& system, const story& life) : system_(system), life_(life) {
-    for (const auto& s : life.scenes)
+  stubs(caf::actor_system& system, const logged_actor& log) : system_(system), log_(log) {
+    for (const auto& s : log.turns)
       for (const auto& e : s.said) {
-        if (e->kind == fbs::LifeKind::spawned) spawned_[e->text].push_back(e->peer);
+        if (e->kind == fbs::ActorLogKind::spawned)
+          spawned_[std::string(train::present_role(e->text))].push_back(e->peer);
         if (!e->path.empty()) paths_[e->peer] = e->path;
       }
   }
@@ -70,8 +71,8 @@ class puppets {
     auto& p = by_name_[name];
     if (!p) {
       caf::actor_config config;
-      p = caf::make_actor<puppet, caf::strong_actor_ptr>(system_.next_actor_id(), system_.node(),
-                                                         &system_, config);
+      p = caf::make_actor<stub, caf::strong_actor_ptr>(system_.next_actor_id(), system_.node(),
+                                                       &system_, config);
       recorded_name_[handle_name(p)] = name;
     }
     return p;
@@ -93,10 +94,10 @@ class puppets {
 
   void is_myself(const std::string& here) { recorded_name_[here] = "self"; }
 
-  /// One's own handle has a name that nobody can know at the birth.
-  void rename(fbs::LifeEventT& e, bool of_recording) const {
+  /// One's own handle has a name that nobody can know at the record.
+  void rename(fbs::ActorLogEventT& e, bool of_recording) const {
     if (of_recording) {
-      if (e.path == life_.path) e.peer = "self";
+      if (e.path == log_.path) e.peer = "self";
       return;
     }
     e.peer = recorded(e.peer);
@@ -107,7 +108,7 @@ class puppets {
 
  private:
   caf::actor_system& system_;
-  const story& life_;
+  const logged_actor& log_;
   std::map<std::string, caf::strong_actor_ptr> by_name_;
   std::map<std::string, std::string> recorded_name_;
   std::map<std::string, std::string> paths_;  ///< by recorded name
@@ -115,16 +116,16 @@ class puppets {
 };
 
 /// Hears the fresh actor, and shows it the recorded times.
-class witness : public life {
+class listener : public actor_log {
  public:
-  explicit witness(const replay_options& options) : options_(options) {}
+  explicit listener(const replay_options& options) : options_(options) {}
 
-  void born(fbs::SpawnRecordT) override {}
+  void begun(fbs::SpawnRecordT) override {}
   void got(const caf::mailbox_element&, int64_t) override {
     if (options_.before) options_.before(number_);
   }
-  void said(saying s) override {
-    auto& e = *heard_.emplace_back(std::make_unique<fbs::LifeEventT>());
+  void said(output s) override {
+    auto& e = *heard_.emplace_back(std::make_unique<fbs::ActorLogEventT>());
     e.kind = s.kind;
     e.peer = handle_name(s.to);
     e.request = s.request;
@@ -138,14 +139,14 @@ class witness : public life {
     return last_ns_ != 0 ? last_ns_ : ns;
   }
 
-  void begin(uint64_t number, const scene& now) {
+  void begin(uint64_t number, const turn& now) {
     number_ = number;
     readings_ = now.readings;
     next_ = 0;
     last_ns_ = now.at_ns;
     heard_.clear();
   }
-  sayings take() { return std::exchange(heard_, {}); }
+  outputs take() { return std::exchange(heard_, {}); }
   const std::optional<std::string>& end() const { return end_; }
 
  private:
@@ -154,18 +155,18 @@ class witness : public life {
   std::vector<int64_t> readings_;
   size_t next_ = 0;
   int64_t last_ns_ = 0;
-  sayings heard_;
+  outputs heard_;
   std::optional<std::string> end_;
 };
 
-/// Lives are kept for the fresh actor alone, as long as this lives.
-struct keeping {
-  keeping(std::shared_ptr<witness> who, const std::string& path) {
-    keep_lives([who, path](const actor_card& card) -> std::shared_ptr<life> {
-      return card.path() == path ? who : nullptr;
+/// Logs are kept for the fresh actor alone, as long as this lives.
+struct log_listening {
+  log_listening(std::shared_ptr<listener> who, const std::string& path) {
+    set_actor_log_maker([who, path](const actor_stats& stats) -> std::shared_ptr<actor_log> {
+      return stats.path() == path ? who : nullptr;
     });
   }
-  ~keeping() { keep_lives({}); }
+  ~log_listening() { set_actor_log_maker({}); }
 };
 
 /// What an actor that nobody refers to any more ends with: nothing that it was given.
@@ -186,57 +187,57 @@ message_context context_like(const message_header& h) {
   return c;
 }
 
-class performance {
+class replayer {
  public:
-  performance(const story& of, const replay_options& options)
-      : life_(of),
-        puppets_(world_.system(), of),
-        witness_(std::make_shared<witness>(options)),
-        keeping_(witness_, of.path) {
+  replayer(const logged_actor& of, const replay_options& options)
+      : log_(of),
+        stubs_(world_.system(), of),
+        listener_(std::make_shared<listener>(options)),
+        listening_(listener_, of.path) {
     fix_identities(of.process);
     out_.actor = of.path;
   }
 
-  result<outcome> play() {
-    for (uint64_t n = 0; n < life_.scenes.size() && !witness_->end(); ++n) {
-      const auto& now = life_.scenes[n];
+  result<replay_result> run() {
+    for (uint64_t n = 0; n < log_.turns.size() && !listener_->end(); ++n) {
+      const auto& now = log_.turns[n];
       world_.advance_to(now.at_ns);
-      witness_->begin(n, now);
+      listener_->begin(n, now);
       TROUPE_TRY(on, n == 0 ? begin() : give(n, *now.given));
       if (!on) continue;
       world_.settle();
       judge(n, now);
     }
-    const auto& last = life_.scenes.back();
+    const auto& last = log_.turns.back();
     if (!last.ended && last.handled)
       out_.remarks.push_back("the recording ends before the actor did");
-    const bool all = out_.given == life_.given();
-    if (!all && witness_->end())
+    const bool all = out_.given == log_.given();
+    if (!all && listener_->end())
       out_.remarks.push_back(fmt::format("{} of {} messages were not given to it: it had ended",
-                                         life_.given() - out_.given, life_.given()));
+                                         log_.given() - out_.given, log_.given()));
     for (const auto& name : left_out_) out_.not_compared.push_back(name);
     return std::move(out_);
   }
 
  private:
   result<bool> begin() {
-    if (life_.birth->schema_hash != cluster::own_schema_hash())
+    if (log_.record->schema_hash != cluster::own_schema_hash())
       out_.remarks.push_back("the recording is of a program with other message schemas");
-    TROUPE_TRY(record, train::record_of(*life_.birth,
-                                        [this](const auto& name) { return puppets_.of(name); }));
-    if (life_.kind == "coordinator") {  // whom it spawned is here already
-      record.archive = caf::actor_cast<archive_actor>(puppets_.spawned("archive"));
-      record.carrier = caf::actor_cast<carrier_actor>(puppets_.spawned("carrier"));
-      record.run = caf::actor_cast<run_actor>(puppets_.spawned("run"));
+    TROUPE_TRY(record, train::record_of(*log_.record,
+                                        [this](const auto& name) { return stubs_.of(name); }));
+    if (log_.kind == "coordinator") {  // whom it spawned is here already
+      record.committer = caf::actor_cast<committer_actor>(stubs_.spawned("committer"));
+      record.replicator = caf::actor_cast<replicator_actor>(stubs_.spawned("replicator"));
+      record.run = caf::actor_cast<run_actor>(stubs_.spawned("run"));
     }
-    TROUPE_TRY(who, make_actor(life_.kind, std::move(record), world_));
+    TROUPE_TRY(who, make_actor(log_.kind, std::move(record), world_));
     actor_ = std::move(who);
-    puppets_.is_myself(handle_name(actor_));
+    stubs_.is_myself(handle_name(actor_));
     return true;
   }
 
   /// False: it cannot be given.
-  result<bool> give(uint64_t n, const fbs::LifeEventT& e) {
+  result<bool> give(uint64_t n, const fbs::ActorLogEventT& e) {
     caf::message_id id(e.request);
     if (id.is_response()) {
       const auto it = requests_.find(e.request);
@@ -250,14 +251,14 @@ class performance {
     auto content = message_of(e.parts, [this](const std::string& name) { return known(name); });
     if (!content) return content.error().within(fmt::format("message {}", n));
     auto sender = e.peer.empty() ? caf::strong_actor_ptr{} : known(e.peer);
-    if (e.path == life_.path) sender = actor_;
+    if (e.path == log_.path) sender = actor_;
     ++out_.given;
     dynamic_cast<traced_actor&>(*actor_->get())
         .deliver(caf::make_mailbox_element(std::move(sender), id, {}, ours(std::move(*content))));
     return true;
   }
 
-  caf::strong_actor_ptr known(const std::string& name) { return puppets_.of(name); }
+  caf::strong_actor_ptr known(const std::string& name) { return stubs_.of(name); }
 
   /// The recorded program may have been another: what names its version names ours.
   caf::message ours(caf::message content) {
@@ -265,29 +266,29 @@ class performance {
     any_msg own;
     if (auto hello = troupe::cast<fbs::Hello>(m)) {
       auto t = hello.unpack();
-      if (t.program_version == life_.birth->program_version)
+      if (t.program_version == log_.record->program_version)
         t.program_version = cluster::own_version();
-      if (t.schema_hash == life_.birth->schema_hash) t.schema_hash = cluster::own_schema_hash();
+      if (t.schema_hash == log_.record->schema_hash) t.schema_hash = cluster::own_schema_hash();
       own = make_msg<fbs::Hello>(context_like(m.header()), t);
-    } else if (auto find = troupe::cast<fbs::FindDesk>(m)) {
+    } else if (auto find = troupe::cast<fbs::FindGateway>(m)) {
       auto t = find.unpack();
-      if (t.schema_hash == life_.birth->schema_hash) t.schema_hash = cluster::own_schema_hash();
-      own = make_msg<fbs::FindDesk>(context_like(m.header()), t);
+      if (t.schema_hash == log_.record->schema_hash) t.schema_hash = cluster::own_schema_hash();
+      own = make_msg<fbs::FindGateway>(context_like(m.header()), t);
     }
     return own ? wrap(own) + content.drop(1) : content;
   }
 
-  void judge(uint64_t n, const scene& now) {
-    sayings then, here = witness_->take();
+  void judge(uint64_t n, const turn& now) {
+    outputs then, here = listener_->take();
     for (const auto& e : now.said) {
-      then.push_back(std::make_unique<fbs::LifeEventT>());
+      then.push_back(std::make_unique<fbs::ActorLogEventT>());
       copy(*e, *then.back());
-      puppets_.rename(*then.back(), true);
+      stubs_.rename(*then.back(), true);
     }
-    for (auto& e : here) puppets_.rename(*e, false);
+    for (auto& e : here) stubs_.rename(*e, false);
     out_.recorded += then.size();
     out_.replayed += here.size();
-    const auto given = now.given ? summary_of(now.given->parts) : "its birth";
+    const auto given = now.given ? summary_of(now.given->parts) : "its spawn";
     if (!now.handled) {
       out_.remarks.push_back(fmt::format(
           "the recording ends while message {} ({}) was handled: the process ended there", n,
@@ -296,7 +297,7 @@ class performance {
     }
     auto c = compare(then, here);
     for (const auto& [i, j] : c.same)
-      if (then[i]->kind == fbs::LifeKind::asked) requests_[then[i]->request] = here[j]->request;
+      if (then[i]->kind == fbs::ActorLogKind::asked) requests_[then[i]->request] = here[j]->request;
     for (auto& d : c.differences) {
       d.message = n;
       d.given = given;
@@ -306,39 +307,39 @@ class performance {
     judge_end(n, now, given);
   }
 
-  void judge_end(uint64_t n, const scene& now, const std::string& given) {
-    const auto& here = witness_->end();
+  void judge_end(uint64_t n, const turn& now, const std::string& given) {
+    const auto& here = listener_->end();
     const bool then = now.ended && !is_forgotten(now.ended->text);
     if (then == here.has_value() && (!then || now.ended->text == *here)) return;
     out_.differences.push_back(
         {n, given, "its end", "", then ? now.ended->text : "", here ? *here : ""});
   }
 
-  static void copy(const fbs::LifeEventT& from, fbs::LifeEventT& to) {
+  static void copy(const fbs::ActorLogEventT& from, fbs::ActorLogEventT& to) {
     flatbuffers::FlatBufferBuilder b;
-    b.Finish(fbs::LifeEvent::Pack(b, &from));
-    flatbuffers::GetRoot<fbs::LifeEvent>(b.GetBufferPointer())->UnPackTo(&to);
+    b.Finish(fbs::ActorLogEvent::Pack(b, &from));
+    flatbuffers::GetRoot<fbs::ActorLogEvent>(b.GetBufferPointer())->UnPackTo(&to);
   }
 
-  const story& life_;
-  stage_of_one world_;
-  puppets puppets_;
-  std::shared_ptr<witness> witness_;
-  keeping keeping_;
+  const logged_actor& log_;
+  world_of_one world_;
+  stubs stubs_;
+  std::shared_ptr<listener> listener_;
+  log_listening listening_;
   caf::strong_actor_ptr actor_;
   std::map<uint64_t, uint64_t> requests_;  ///< CAF's numbers, by the recorded ones
   std::set<std::string> left_out_;
-  outcome out_;
+  replay_result out_;
 };
 
 }  // namespace
 
-result<outcome> replay(const story& life, const replay_options& options) {
-  TROUPE_CHECK(can_be_replayed(life));
+result<replay_result> replay(const logged_actor& log, const replay_options& options) {
+  TROUPE_CHECK(can_be_replayed(log));
   try {
-    return performance(life, options).play();
+    return replayer(log, options).run();
   } catch (const std::exception& e) {  // of what the recording makes our libraries do
-    return error{errc::bad_data, fmt::format("{} cannot be replayed: {}", life.path, e.what())};
+    return error{errc::bad_data, fmt::format("{} cannot be replayed: {}", log.path, e.what())};
   }
 }
 

@@ -1,13 +1,13 @@
-// Living a life again: a fresh actor is given what the recorded one was given, in order, on a
+// Replaying an actor log: a fresh actor is given what the recorded one was given, in order, on a
 // virtual clock that shows the recorded times; what it says is compared with what was said.
 //
-// The stage is sim::world with one real actor on it. All whom it speaks with are puppets that keep
-// quiet: answers, ticks and news come from the recording. So the actor's own code runs, down to the
-// times it reads, and nothing else does.
+// It runs in a sim::world with one real actor. All whom it speaks with are stubs that say
+// nothing: answers, ticks and news come from the recording. So the actor's own code runs, down to
+// the times it reads, and nothing else does.
 //
-// What can be replayed is what follows from its birth and its messages: coordinator, run, stage,
-// and loader (where its data is). A worker's answers come from its device and from other ranks over
-// the data plane, a node's from the operating system's network: these are refused.
+// What can be replayed is what follows from its spawn record and its messages: coordinator, run,
+// stage, and loader (where its data is). A worker's answers come from its device and from other
+// ranks over the data plane, a node's from the operating system's network: these are refused.
 //
 // Invariants
 //   RPL-1  Nothing but the recording reaches the actor: neither its own timers nor the timeouts of
@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/replay/actor_logs.hpp"
 #include "actors/replay/compare.hpp"
-#include "actors/replay/lives.hpp"
 
 namespace troupe::replay {
 
@@ -30,7 +30,7 @@ struct replay_options {
 };
 
 /// What came of it.
-struct outcome {
+struct replay_result {
   std::string actor;
   uint64_t given = 0;     ///< messages and news it handled
   uint64_t recorded = 0;  ///< what it said then
@@ -42,6 +42,6 @@ struct outcome {
 
 /// Errors: unavailable for an actor that cannot be replayed, or whose data is not here; bad_data;
 /// bad_config where its configuration does not stand here.
-result<outcome> replay(const story& life, const replay_options& options = {});
+result<replay_result> replay(const logged_actor& log, const replay_options& options = {});
 
 }  // namespace troupe::replay

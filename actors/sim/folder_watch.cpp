@@ -41,7 +41,7 @@ class seen_anyway {
 
 }  // namespace
 
-folder_watch::folder_watch(world& where, machine_room& room, const simulation_options& options)
+folder_watch::folder_watch(world& where, environment& room, const simulation_options& options)
     : where_(where),
       room_(room),
       options_(options),
@@ -56,7 +56,7 @@ folder_watch::folder_watch(world& where, machine_room& room, const simulation_op
 
 // -- starts ---------------------------------------------------------------------------------------
 
-std::optional<size_t> folder_watch::between_lives() {
+std::optional<size_t> folder_watch::between_launches() {
   if (!wipes_.chance(options_.wipes)) return std::nullopt;
   const auto which = wipes_.below(2);
   const auto& t = room_.tiers[which];
@@ -70,7 +70,7 @@ std::optional<size_t> folder_watch::between_lives() {
     store.remove(path, true);
   }
   store.sync_dir(t.dir);
-  shelf_.taken_away(which);
+  kept_.taken_away(which);
   return which + 1;
 }
 
@@ -97,7 +97,7 @@ folder_watch::entries folder_watch::in_tier(const tier& t) {
     if (!name ||
         (name->state != cp::folder_state::complete && name->state != cp::folder_state::aside))
       continue;
-    cp::entry e;
+    cp::catalog_entry e;
     e.path = t.dir / at.name;
     e.name = *name;
     e.head = head_of(e.path);
@@ -115,8 +115,8 @@ folder_watch::entries folder_watch::catalog() {
 }
 
 /// SIM-13
-void folder_watch::check_way(const std::optional<checkpoint::entry>& chosen) {
-  const auto left = settled_ ? shelf_.startable(head_, catalog()) : std::nullopt;
+void folder_watch::check_way(const std::optional<checkpoint::resume_point>& chosen) {
+  const auto left = settled_ ? kept_.startable(head_, catalog()) : std::nullopt;
   if (left && (!chosen || !cp::leads_to(*left, chosen->line)))
     where_.violation(fmt::format("step {} was left there, and the start takes {}",
                                  left->back().step, chosen ? chosen->path.string() : "nothing"));
@@ -153,14 +153,14 @@ void folder_watch::tidy(const tier& t) {
   if (!aside) where_.violation(render(aside.error()));
 }
 
-std::optional<checkpoint::entry> folder_watch::begin(uint64_t launch) {
+std::optional<checkpoint::resume_point> folder_watch::begin(uint64_t launch) {
   changes_ = events_ = 0;
   room_.launch = {launch, {}, {}};
   auto from = choose_start().from;
   if (from) {
     room_.launch.from = from->line;
     room_.launch.checkpoint = from->path;
-    room_.counted.second_starts += machine_room::tier_of(from->path);
+    room_.counted.second_starts += environment::tier_of(from->path);
   }
   head_ = room_.launch.from;
   settled_ = !second().gone();
@@ -192,7 +192,7 @@ void folder_watch::open(size_t which) {
 
 /// But for the mark, which no manifest names (FC-2). What was durable under a name stays so.
 bool folder_watch::is_durable(const fs::path& checkpoint) {
-  const auto which = machine_room::tier_of(checkpoint);
+  const auto which = environment::tier_of(checkpoint);
   const auto& store = room_.files.store();
   const seen_anyway lifted(room_.files.store(), room_.tiers[which]);
   const auto version = store.version_of(checkpoint / cp::manifest_file);
@@ -232,18 +232,18 @@ void folder_watch::look(const told& heard) {
     if (!e.checkpoint.empty() && e.checkpoint != room_.launch.checkpoint)
       saved.insert(step_of(e.checkpoint));
   for (const auto step : saved) {
-    shelf_.told(room_.launch, step);
+    kept_.told(room_.launch, step);
     head_ = room_.launch.at(step);
     settled_ = true;
   }
-  std::array<shelf, 2> tiers;
+  std::array<tier_listing, 2> tiers;
   pending_ = false;
   for (size_t i = 0; i < tiers.size(); ++i) {
     tiers[i] = {in_tier(room_.tiers[i]), room_.tiers[i].rules};
     pending_ |= std::erase_if(tiers[i].all, [&](const auto& e) { return !is_durable(e.path); }) > 0;
   }
   changes_ = changes(heard);
-  if (auto gone = shelf_.missing(tiers)) where_.violation(*gone);
+  if (auto gone = kept_.missing(tiers)) where_.violation(*gone);
 }
 
 void folder_watch::judge_export(const fbs::RunEndedT& e) {
@@ -258,7 +258,7 @@ void folder_watch::judge_export(const fbs::RunEndedT& e) {
 
 void folder_watch::judge_end(const fbs::RunEndedT& e, bool excused) {
   const auto name = fs::path(e.checkpoint).filename().string();
-  const auto in_second = machine_room::tier_of(e.checkpoint) == 1;
+  const auto in_second = environment::tier_of(e.checkpoint) == 1;
   const auto resumed = room_.launch.from.empty() ? 0 : room_.launch.from.back().step;
   if (in_second && step_of(e.checkpoint) > resumed) ++room_.counted.second_falls;
   if (e.code != 0 || e.checkpoint.empty() || trouble_ || excused) return;

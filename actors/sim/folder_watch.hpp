@@ -1,5 +1,6 @@
-// The folders of a simulated job over its lives: which checkpoint a life starts from, what persons
-// take away, and what must hold of them after each event (simulation.hpp: SIM-5, SIM-12 to SIM-15).
+// The folders of a simulated job over its launches: which checkpoint a launch starts from, what
+// persons take away, and what must hold of them after each event (simulation.hpp: SIM-5, SIM-12 to
+// SIM-15).
 //
 // Starts go by the functions that a launcher uses (actors/checkpoint/catalog.hpp).
 #pragma once
@@ -13,8 +14,8 @@
 #include <vector>
 
 #include "actors/checkpoint/catalog.hpp"
-#include "actors/sim/parts.hpp"
-#include "actors/sim/shelf_policy.hpp"
+#include "actors/sim/environment.hpp"
+#include "actors/sim/kept_checkpoints.hpp"
 
 namespace troupe::sim {
 
@@ -23,13 +24,13 @@ struct simulation_options;
 class folder_watch {
  public:
   /// Both outlive it; so do the options.
-  folder_watch(world& where, machine_room& room, const simulation_options& options);
+  folder_watch(world& where, environment& room, const simulation_options& options);
 
   /// A person takes a tier away, or does not; which one, from 1.
-  std::optional<size_t> between_lives();
+  std::optional<size_t> between_launches();
   /// A launch begins: from where, with what leads nowhere set aside.
-  std::optional<checkpoint::entry> begin(uint64_t launch);
-  /// A tier was full or gone at a time of this life.
+  std::optional<checkpoint::resume_point> begin(uint64_t launch);
+  /// A tier was full or gone at a time of this launch.
   bool trouble() const { return trouble_; }
   /// Closes a tier that is open.
   bool close(size_t tier, io::outage how);
@@ -43,7 +44,7 @@ class folder_watch {
   std::vector<uint64_t> checkpoints();
 
  private:
-  using entries = std::vector<io::checkpoint::entry>;
+  using entries = std::vector<io::checkpoint::catalog_entry>;
   using heads = std::map<io::crash_store::node_id,
                          std::pair<uint64_t, std::optional<io::checkpoint::manifest_head>>>;
 
@@ -58,13 +59,13 @@ class folder_watch {
   checkpoint::start start_by_itself();
   bool is_durable(const std::filesystem::path& checkpoint);
   uint64_t changes(const told& heard) const;
-  void check_way(const std::optional<checkpoint::entry>& chosen);
+  void check_way(const std::optional<checkpoint::resume_point>& chosen);
   void judge_export(const fbs::RunEndedT& end);
 
   world& where_;
-  machine_room& room_;
+  environment& room_;
   const simulation_options& options_;
-  shelf_policy shelf_;
+  kept_checkpoints kept_;
   heads heads_;  ///< by MANIFEST: of which version
   std::map<std::filesystem::path, io::crash_store::node_id> durable_;  ///< checkpoints: MANIFEST
   std::map<std::filesystem::path, io::crash_store::node_id> whole_;    ///< of these: was verified
@@ -74,8 +75,8 @@ class folder_watch {
   uint64_t changes_ = 0;          ///< how often things had changed at the last look
   bool settled_ = true;           ///< no tier may hold a past that was left and does not say so
   bool trouble_ = false;
-  dice returns_;  ///< which start a person chooses
-  dice wipes_;    ///< which tier a person takes away
+  rng returns_;  ///< which start a person chooses
+  rng wipes_;    ///< which tier a person takes away
 };
 
 }  // namespace troupe::sim

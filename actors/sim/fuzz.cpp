@@ -33,28 +33,28 @@ static_assert(std::atomic<uint64_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<folder_counts>);
 
 /// What all processes see. Seeds are counted from the first one.
-struct fuzz_board {
+struct fuzz_table {
   std::atomic<uint64_t> next{0};  ///< that nobody has taken
   std::atomic<uint64_t> failed;   ///< the first known to fail; as many as there are: none
   std::atomic<bool> stops{false};
   std::span<fuzz_place> places;  ///< behind it, by process
 };
 
-using board_memory = std::unique_ptr<fuzz_board, std::function<void(fuzz_board*)>>;
+using registry_memory = std::unique_ptr<fuzz_table, std::function<void(fuzz_table*)>>;
 
-result<board_memory> make_board(uint64_t seeds, size_t jobs) {
-  static_assert(sizeof(fuzz_board) % alignof(fuzz_place) == 0);
-  const size_t bytes = sizeof(fuzz_board) + jobs * sizeof(fuzz_place);
+result<registry_memory> make_table(uint64_t seeds, size_t jobs) {
+  static_assert(sizeof(fuzz_table) % alignof(fuzz_place) == 0);
+  const size_t bytes = sizeof(fuzz_table) + jobs * sizeof(fuzz_place);
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return error::system("share memory among processes", errno);
-  auto* made = new (memory) fuzz_board;
+  auto* made = new (memory) fuzz_table;
   made->failed = seeds;
   made->places = {reinterpret_cast<fuzz_place*>(made + 1), jobs};
   for (auto& place : made->places) new (&place) fuzz_place;
-  return board_memory(made, [bytes](fuzz_board* b) { ::munmap(b, bytes); });
+  return registry_memory(made, [bytes](fuzz_table* b) { ::munmap(b, bytes); });
 }
 
-void note_failure(fuzz_board& b, uint64_t at) {
+void note_failure(fuzz_table& b, uint64_t at) {
   auto known = b.failed.load();
   while (at < known && !b.failed.compare_exchange_weak(known, at)) continue;
 }
@@ -67,7 +67,7 @@ result<simulation_outcome> run_fuzzed(const fuzz_options& o, uint64_t seed) {
 }
 
 /// Takes seeds until there are no more, or one before the next has failed; what failed here.
-std::optional<fuzz_failure> take_seeds(const fuzz_options& o, fuzz_board& b, size_t number) {
+std::optional<fuzz_failure> take_seeds(const fuzz_options& o, fuzz_table& b, size_t number) {
   auto& mine = b.places[number];
   while (!b.stops) {
     const uint64_t i = b.next++;
@@ -154,7 +154,7 @@ void forget_handlers() {
   for (const int s : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::signal(s, SIG_DFL);
 }
 
-[[noreturn]] void be_worker(const fuzz_options& o, fuzz_board& b, size_t number, int failure,
+[[noreturn]] void be_worker(const fuzz_options& o, fuzz_table& b, size_t number, int failure,
                             pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // FUZ-3
   if (::getppid() != parent) ::_exit(1);
@@ -167,7 +167,7 @@ void forget_handlers() {
   ::_exit(0);  // what the parent would do at its end is not ours to do
 }
 
-result<fuzz_worker> start_worker(const fuzz_options& o, fuzz_board& b, size_t number) {
+result<fuzz_worker> start_worker(const fuzz_options& o, fuzz_table& b, size_t number) {
   fuzz_worker out;
   out.failure = io::unique_fd(::memfd_create("troupe-fuzz", MFD_CLOEXEC));
   if (!out.failure) return error::system("make a file in memory", errno);
@@ -187,7 +187,7 @@ std::string in_words(int status) {
 
 class fuzz_workers {
  public:
-  fuzz_workers(const fuzz_options& o, fuzz_board& b) : options_(o), board_(b) {}
+  fuzz_workers(const fuzz_options& o, fuzz_table& b) : options_(o), board_(b) {}
   ~fuzz_workers() {
     for (auto& w : all_)
       if (!w.over) {
@@ -252,7 +252,7 @@ class fuzz_workers {
   }
 
   const fuzz_options& options_;
-  fuzz_board& board_;
+  fuzz_table& board_;
   std::vector<fuzz_worker> all_;
   std::optional<fuzz_failure> failure_;
 };
@@ -273,18 +273,18 @@ size_t jobs_of(const fuzz_options& o) {
 
 result<fuzz_outcome> fuzz(const fuzz_options& options) {
   const auto jobs = jobs_of(options);
-  TROUPE_TRY(board, make_board(options.seeds, jobs));
+  TROUPE_TRY(table, make_table(options.seeds, jobs));
   fuzz_outcome out;
   if (jobs == 1) {
-    out.failure = take_seeds(options, *board, 0);
+    out.failure = take_seeds(options, *table, 0);
   } else {
     const held_signals signals;
-    fuzz_workers workers(options, *board);
+    fuzz_workers workers(options, *table);
     TROUPE_CHECK(workers.start(jobs));
     out.signal = workers.wait(signals);
     out.failure = workers.take_failure();
   }
-  for (const auto& p : board->places) {
+  for (const auto& p : table->places) {
     out.faults += p.faults;
     out.events += p.events;
     out.folders += p.folders;

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/sim/parts.hpp"
+#include "actors/sim/environment.hpp"
 #include "actors/sim/simulation.hpp"
 #include "actors/sim/tokens.hpp"
 #include "io/config/load.hpp"
@@ -23,19 +23,20 @@ std::pair<std::vector<fault_kind>, std::vector<fault_kind>> split(
   return out;
 }
 
-/// By dice of their own: in a quarter of the seeds nothing is drawn, and they are what they were.
+/// By a generator of their own: in a quarter of the seeds nothing is drawn, and they are what they
+/// were.
 void draw_folders(simulation_options& o, const std::vector<fault_kind>& kinds, int64_t span_ns) {
   if (kinds.empty()) return;
-  dice lot(mix(o.seed ^ 0x22));
-  if (lot.chance(0.25)) return;
-  o.second = lot.chance(0.7);
-  o.second_keep = static_cast<int>(lot.below(4));
-  o.second_every = static_cast<int>(lot.below(3));
-  o.copy_slot_ns = lot.between(1, 20) * millisecond_ns;
-  if (o.second && lot.chance(0.4)) o.wipes = 0.5;
-  o.real_folders = lot.chance(0.5);
-  const auto more = draw_faults(lot, kinds, static_cast<int>(lot.below(4)), span_ns);
-  o.times.export_ns = lot.between(1, 1000) * millisecond_ns;  // many are killed in it
+  rng random(mix(o.seed ^ 0x22));
+  if (random.chance(0.25)) return;
+  o.second = random.chance(0.7);
+  o.second_keep = static_cast<int>(random.below(4));
+  o.second_every = static_cast<int>(random.below(3));
+  o.copy_slot_ns = random.between(1, 20) * millisecond_ns;
+  if (o.second && random.chance(0.4)) o.wipes = 0.5;
+  o.real_folders = random.chance(0.5);
+  const auto more = draw_faults(random, kinds, static_cast<int>(random.below(4)), span_ns);
+  o.times.export_ns = random.between(1, 1000) * millisecond_ns;  // many are killed in it
   o.faults.insert(o.faults.end(), more.begin(), more.end());
   std::stable_sort(o.faults.begin(), o.faults.end(),
                    [](const fault& a, const fault& b) { return a.at_ns < b.at_ns; });
@@ -95,35 +96,35 @@ result<config::job> simulated_job(const simulation_options& o) {
 }
 
 simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
-  dice lot(mix(seed));
+  rng random(mix(seed));
   simulation_options o;
   o.seed = seed;
-  o.pipeline = 1 << lot.below(3);
-  const int replicas = static_cast<int>(lot.between(1, 3));
+  o.pipeline = 1 << random.below(3);
+  const int replicas = static_cast<int>(random.between(1, 3));
   const int ranks = o.pipeline * replicas;
-  o.workers = ranks % 2 == 0 && lot.chance(0.5) ? 2 : 1;
+  o.workers = ranks % 2 == 0 && random.chance(0.5) ? 2 : 1;
   o.nodes = ranks / o.workers;
-  o.micro_batches = static_cast<int>(lot.between(1, 4));
-  o.steps = static_cast<int>(lot.between(2, 10));
-  o.checkpoint_every = static_cast<int>(lot.between(0, 4));
-  o.when_busy = static_cast<config::when_busy>(lot.between(0, 2));
-  o.validate_every = static_cast<int>(lot.below(2) * lot.between(1, 4));
-  o.heartbeat_ms = lot.between(50, 500);
+  o.micro_batches = static_cast<int>(random.between(1, 4));
+  o.steps = static_cast<int>(random.between(2, 10));
+  o.checkpoint_every = static_cast<int>(random.between(0, 4));
+  o.when_busy = static_cast<config::when_busy>(random.between(0, 2));
+  o.validate_every = static_cast<int>(random.below(2) * random.between(1, 4));
+  o.heartbeat_ms = random.between(50, 500);
   o.suspect_after_ms = 3 * o.heartbeat_ms;
   o.dead_after_ms = 8 * o.heartbeat_ms;
-  o.links.most_delay_ns = lot.between(50'000, 5'000'000);
-  o.times.save_ns = lot.between(1, 200) * millisecond_ns;
-  o.times.jitter = lot.unit();
-  o.lives = 3;
+  o.links.most_delay_ns = random.between(50'000, 5'000'000);
+  o.times.save_ns = random.between(1, 200) * millisecond_ns;
+  o.times.jitter = random.unit();
+  o.launches = 3;
   o.mailbox_limit = static_cast<uint32_t>(64 + 16 * ranks * (o.micro_batches + 2));
   const auto [elsewhere, of_folders] = split(kinds);
-  const auto span_ns = lot.between(200, 2000) * millisecond_ns;
-  const auto count = static_cast<int>(lot.below(5));
-  o.faults = draw_faults(lot, elsewhere, count, span_ns);
-  o.keep = static_cast<int>(lot.below(4));
-  if (lot.chance(0.5)) {
+  const auto span_ns = random.between(200, 2000) * millisecond_ns;
+  const auto count = static_cast<int>(random.below(5));
+  o.faults = draw_faults(random, elsewhere, count, span_ns);
+  o.keep = static_cast<int>(random.below(4));
+  if (random.chance(0.5)) {
     o.returns = 0.6;
-    o.lives = 5;
+    o.launches = 5;
   }
   draw_folders(o, of_folders, span_ns);
   return o;

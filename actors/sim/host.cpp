@@ -42,7 +42,7 @@ status can_connect(const grid_rank& at, const train::engine::group_tables& table
 /// An engine whose operations take time and nothing else. It does one after another.
 class timed_engine final : public train::engine {
  public:
-  timed_engine(machine_room* room, int node, const train::engine_options& o)
+  timed_engine(environment* room, int node, const train::engine_options& o)
       : room_(room), ranks_(room->ranks), node_(node), at_(o.at) {
     head_.job = o.job;
     head_.epoch = o.epoch;
@@ -82,7 +82,7 @@ class timed_engine final : public train::engine {
 
   void run(const train::op_order& order, completion done) override {
     const auto releases = train::facts_of(order.kind).releases;
-    if (order.kind == train::op_kind::begin) forward_ms_ = backward_ms_ = 0;
+    if (order.kind == train::pipeline_op::begin) forward_ms_ = backward_ms_ = 0;
     if (releases == train::op_partner::next)
       operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
     if (releases == train::op_partner::previous)
@@ -101,15 +101,15 @@ class timed_engine final : public train::engine {
  private:
   uint32_t rank() const { return static_cast<uint32_t>(at_.rank); }
   int64_t now() const { return room_->where.now_ns(); }
-  ailment state() const {
-    const auto it = room_->ailments.find(rank());
-    return it == room_->ailments.end() ? ailment{} : it->second;
+  device_fault state() const {
+    const auto it = room_->device_faults.find(rank());
+    return it == room_->device_faults.end() ? device_fault{} : it->second;
   }
 
   /// A failure of the device, told once.
   status failure() {
     if (!state().fails) return {};
-    room_->ailments[rank()].fails = false;
+    room_->device_faults[rank()].fails = false;
     return error{errc::io, "the device reports an uncorrectable error"};
   }
 
@@ -149,13 +149,13 @@ class timed_engine final : public train::engine {
     train::step_outcome o;
     o.loss_sum = at_.last() ? 1000.0 / static_cast<double>(step + 100) : 0;
     o.grad_norm = 1;
-    o.parts = {{train::op_kind::forward, forward_ms_, 0, 0},
-               {train::op_kind::backward, backward_ms_, 0, 0}};
+    o.parts = {{train::pipeline_op::forward, forward_ms_, 0, 0},
+               {train::pipeline_op::backward, backward_ms_, 0, 0}};
     return o;
   }
 
-  machine_room* room_;
-  std::shared_ptr<gang> ranks_;
+  environment* room_;
+  std::shared_ptr<rank_barrier> ranks_;
   int node_;
   grid_rank at_;
   io::checkpoint::manifest_head head_;  ///< of what it saves
@@ -219,7 +219,7 @@ void timed_engine::save(uint64_t step, const std::filesystem::path& partial,
 
 class simulated_meters final : public gpu::meter_reader {
  public:
-  simulated_meters(machine_room* room, std::vector<uint32_t> ranks)
+  simulated_meters(environment* room, std::vector<uint32_t> ranks)
       : room_(room), ranks_(std::move(ranks)) {}
 
   std::vector<gpu::metered> read(int64_t now_ns) override {
@@ -233,13 +233,13 @@ class simulated_meters final : public gpu::meter_reader {
   }
 
  private:
-  machine_room* room_;
+  environment* room_;
   std::vector<uint32_t> ranks_;
 };
 
 class simulated_host final : public cluster::host {
  public:
-  simulated_host(machine_room* room, int node, std::vector<uint32_t> ranks, std::string instance)
+  simulated_host(environment* room, int node, std::vector<uint32_t> ranks, std::string instance)
       : room_(room), node_(node), ranks_(std::move(ranks)), instance_(std::move(instance)) {}
 
   fbs::HardwareFactsT facts() override {
@@ -264,7 +264,7 @@ class simulated_host final : public cluster::host {
   }
 
  private:
-  machine_room* room_;
+  environment* room_;
   int node_;
   std::vector<uint32_t> ranks_;
   std::string instance_;
@@ -272,7 +272,7 @@ class simulated_host final : public cluster::host {
 
 }  // namespace
 
-std::shared_ptr<cluster::host> make_host(machine_room* room, int node, std::vector<uint32_t> ranks,
+std::shared_ptr<cluster::host> make_host(environment* room, int node, std::vector<uint32_t> ranks,
                                          std::string instance) {
   return std::make_shared<simulated_host>(room, node, std::move(ranks), std::move(instance));
 }

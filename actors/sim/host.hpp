@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "actors/cluster/host.hpp"
-#include "actors/sim/parts.hpp"
+#include "actors/sim/environment.hpp"
 
 namespace troupe::sim {
 
 /// The host of a node, which has the devices of these ranks.
-std::shared_ptr<cluster::host> make_host(machine_room* room, int node, std::vector<uint32_t> ranks,
+std::shared_ptr<cluster::host> make_host(environment* room, int node, std::vector<uint32_t> ranks,
                                          std::string instance);
 
 }  // namespace troupe::sim

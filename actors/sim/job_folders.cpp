@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/checkpoint/archive.hpp"
+#include "actors/checkpoint/committer.hpp"
 #include "io/checkpoint/export.hpp"
 #include "io/file.hpp"
 
@@ -93,15 +93,15 @@ std::optional<std::string> job_folders::rival(bool break_lock) {
 
 // -- exports --------------------------------------------------------------------------------------
 
-void job_folders::disturb(uint64_t lot) {
+void job_folders::disturb(uint64_t random) {
   constexpr std::array names{"model", "model.partial", "model-2", "model-2.partial"};
-  const auto at = output() / names[lot % names.size()];
-  const auto text = fmt::format("a person's, {}", lot);
+  const auto at = output() / names[random % names.size()];
+  const auto text = fmt::format("a person's, {}", random);
   std::error_code code;
   const bool free = !fs::exists(at, code);
   if (!free && !fs::is_directory(at, code)) return;
   auto file = at;
-  switch (lot / names.size() % 3) {
+  switch (random / names.size() % 3) {
     case 0:  // looks like an export, without its mark
       if (free) file /= "weights";
       break;
@@ -124,8 +124,8 @@ status job_folders::write(const fs::path& partial, const std::string& what, int 
   return {};
 }
 
-void job_folders::cut_export(const std::string& what, uint64_t lot) {
-  const auto cut_at = static_cast<int>(lot % moments);
+void job_folders::cut_export(const std::string& what, uint64_t random) {
+  const auto cut_at = static_cast<int>(random % moments);
   const io::claim ours{io::folder_kind::model, self_.job, {"config.json", "weights"}, what};
   const auto until_cut = [&](const fs::path& partial) { return write(partial, what, cut_at); };
   try {

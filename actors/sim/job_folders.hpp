@@ -38,13 +38,13 @@ class job_folders {
   std::optional<std::string> rival(bool break_lock);
 
   /// A person puts a folder, a file or a note where the model goes.
-  void disturb(uint64_t lot);
+  void disturb(uint64_t random);
   bool disturbed() const { return !foreign_.empty(); }
 
-  /// Where the archive exports to.
+  /// Where the committer exports to.
   std::filesystem::path output() const { return where_.path() / "output"; }
   /// An export of something else, killed at one of its moments.
-  void cut_export(const std::string& what, uint64_t lot);
+  void cut_export(const std::string& what, uint64_t random);
 
   /// What is wrong with an export that a run told of (JBF-4), or with a person's files (JBF-3).
   /// `source` is what its mark must say that it was made from.

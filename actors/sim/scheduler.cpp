@@ -16,7 +16,7 @@ int64_t ns_of(caf::actor_clock::time_point t) {
 }
 
 /// What CAF prints of an actor that died of an exception goes to nobody: the simulation tells it by
-/// the board.
+/// the registry.
 class silent_printer : public caf::monitorable_actor {
  public:
   explicit silent_printer(caf::actor_config& config) : monitorable_actor(config) {}
@@ -135,7 +135,7 @@ void virtual_scheduler::stop() {
 
 bool virtual_scheduler::run_one() {
   if (jobs_.empty()) return false;
-  if (lot_ && jobs_.size() > 1) std::swap(jobs_.front(), jobs_[lot_->below(jobs_.size())]);
+  if (random_ && jobs_.size() > 1) std::swap(jobs_.front(), jobs_[random_->below(jobs_.size())]);
   auto* job = jobs_.front();
   jobs_.pop_front();
   switch (job->resume(&here_, burst_)) {

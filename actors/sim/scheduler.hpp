@@ -22,7 +22,7 @@
 #include <caf/scheduler/abstract_coordinator.hpp>
 
 #include "actors/sim/event_queue.hpp"
-#include "actors/sim/dice.hpp"
+#include "actors/sim/rng.hpp"
 
 namespace troupe::sim {
 
@@ -113,8 +113,8 @@ class virtual_scheduler : public caf::scheduler::abstract_coordinator {
 
   /// Messages an actor may handle before another has its turn; 1: each message is an event.
   void set_burst(size_t messages) { burst_ = messages; }
-  /// From now on which actor runs next is drawn by lot; otherwise the one that waits longest.
-  void shuffle(dice lot) { lot_ = lot; }
+  /// From now on which actor runs next is drawn by random; otherwise the one that waits longest.
+  void shuffle(rng random) { random_ = random; }
 
   bool idle() const noexcept { return jobs_.empty(); }
   /// Lets one actor run. False: none can.
@@ -136,7 +136,7 @@ class virtual_scheduler : public caf::scheduler::abstract_coordinator {
   unit here_{&system_, jobs_};
   virtual_clock clock_;
   size_t burst_ = 1;
-  std::optional<dice> lot_;
+  std::optional<rng> random_;
 };
 
 }  // namespace troupe::sim

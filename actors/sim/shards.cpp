@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/sim/dice.hpp"
+#include "actors/sim/rng.hpp"
 
 namespace troupe::sim {
 

@@ -1,4 +1,4 @@
-// Lives, faults, and what must hold.
+// Launches, faults, and what must hold.
 #include "actors/sim/simulation.hpp"
 
 #include <malloc.h>
@@ -10,12 +10,12 @@
 #include <fmt/ranges.h>
 #include <caf/send.hpp>
 
-#include "actors/checkpoint/archive.hpp"
+#include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/node.hpp"
 #include "actors/sim/folder_watch.hpp"
 #include "actors/sim/host.hpp"
-#include "actors/sim/invariants_policy.hpp"
+#include "actors/sim/invariants.hpp"
 #include "actors/train/plan.hpp"
 #include "io/checkpoint/catalog.hpp"
 
@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t ms = 1'000'000;
 constexpr int64_t second = 1'000 * ms;
-constexpr int64_t life_limit_ns = 3 * 3600 * second;
+constexpr int64_t launch_limit_ns = 3 * 3600 * second;
 constexpr int ring_slots = 8;
 constexpr const char* head = "head";
 using io::outage;
@@ -42,7 +42,7 @@ class simulation {
     room_.folders = std::move(folders);
     nodes_.resize(static_cast<size_t>(options.nodes) + 1);
     world_.blocks_ns = [this](const any_msg& m) { return blocks_ns(m); };
-    if (options.check) world_.observe = [this](const any_msg& m, const actor_card&) { watch(m); };
+    if (options.check) world_.observe = [this](const any_msg& m, const actor_stats&) { watch(m); };
     for (const auto& f : options.faults)
       world_.clock().call_at(world_.now_ns() + f.at_ns, [this, f] { befall(f); });
   }
@@ -57,14 +57,14 @@ class simulation {
 
   simulation_outcome run() {
     const auto begun = std::chrono::steady_clock::now();
-    while (life_ < options_.lives && !world_.violated()) {
-      if (life_ > 0) between_lives();
-      begin_life();
+    while (launch_ < options_.launches && !world_.violated()) {
+      if (launch_ > 0) between_launches();
+      begin_log();
       live();
       if (world_.violated()) break;
-      end_life();
-      ++life_;
-      if (life_report_.succeeded() && options_.returns == 0) break;
+      end_launch();
+      ++launch_;
+      if (launch_report_.succeeded() && options_.returns == 0) break;
     }
     simulation_outcome out;
     out.seed = options_.seed;
@@ -77,7 +77,7 @@ class simulation {
     out.virtual_ns = world_.now_ns();
     out.wall_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     out.steps = steps_;
-    out.lives = life_;
+    out.launches = launch_;
     out.folders = room_.counted;
     out.faults = std::move(faults_done_);
     out.ends = std::move(ends_);
@@ -106,7 +106,7 @@ class simulation {
     return w;
   }
 
-  uint32_t epoch() const { return static_cast<uint32_t>(life_) + 2; }
+  uint32_t epoch() const { return static_cast<uint32_t>(launch_) + 2; }
 
   void log(const std::string& text) {
     if (options_.log)
@@ -115,39 +115,40 @@ class simulation {
           stderr);
   }
 
-  // -- a life -------------------------------------------------------------------------------------
+  // -- a launch
+  // -------------------------------------------------------------------------------------
 
   std::string name_of(int node) const { return fmt::format("node{}", node - 1); }
 
-  void begin_life() {
-    life_report_ = {};
-    life_report_.target_steps = static_cast<uint64_t>(options_.steps);
-    life_report_.keeps_some = options_.keep > 0 || (options_.second && options_.second_keep > 0);
-    if (world_.now_ns() < harmful_until_ns_) life_report_.worst = harm::fatal;
+  void begin_log() {
+    launch_report_ = {};
+    launch_report_.target_steps = static_cast<uint64_t>(options_.steps);
+    launch_report_.keeps_some = options_.keep > 0 || (options_.second && options_.second_keep > 0);
+    if (world_.now_ns() < harmful_until_ns_) launch_report_.worst = harm::fatal;
     heard_ = std::make_shared<told>();
-    room_.ranks = std::make_shared<gang>();
+    room_.ranks = std::make_shared<rank_barrier>();
     room_.ranks->size = plan_.ranks.size();
-    for (auto& [rank, ailment] : room_.ailments) ailment = {};
+    for (auto& [rank, device_fault] : room_.device_faults) device_fault = {};
     if (!world_.alive(0)) world_.restart(0);
     start_head();
     for (int n = 1; n <= options_.nodes; ++n) {
       if (!world_.alive(n)) world_.restart(n);
       // The processes of a cluster start one after the other.
       const int64_t when = world_.now_ns() + world_.chance().between(0, 50 * ms);
-      world_.clock().call_at(when, [this, n, life = life_] {
-        if (life == life_ && world_.alive(n)) start_node(n);
+      world_.clock().call_at(when, [this, n, launch = launch_] {
+        if (launch == launch_ && world_.alive(n)) start_node(n);
       });
       nodes_[static_cast<size_t>(n)] = {};
     }
-    life_begun_ns_ = world_.now_ns();
-    nodes_started_by_ns_ = life_begun_ns_ + 50 * ms;
+    launch_begun_ns_ = world_.now_ns();
+    nodes_started_by_ns_ = launch_begun_ns_ + 50 * ms;
     world_.clock().call_at(nodes_started_by_ns_, [] {});  // time goes on till then at least
   }
 
   /// A person waits for the first tier, without which nothing starts.
-  void between_lives() {
-    world_.run(world_.now_ns() + life_limit_ns, [this] { return !room_.tiers[0].gone(); });
-    if (const auto taken = watch_.between_lives())
+  void between_launches() {
+    world_.run(world_.now_ns() + launch_limit_ns, [this] { return !room_.tiers[0].gone(); });
+    if (const auto taken = watch_.between_launches())
       log(fmt::format("tier {} is taken away", *taken));
   }
 
@@ -157,20 +158,20 @@ class simulation {
     train::spawn_record o{epoch()};
     o.plan = plan_;
     o.reporter = reporter;
-    o.resume = watch_.begin(static_cast<uint64_t>(life_) + 1);
-    if (o.resume) life_report_.resumed_step = o.resume->step;
+    o.resume = watch_.begin(static_cast<uint64_t>(launch_) + 1);
+    if (o.resume) launch_report_.resumed_step = o.resume->step;
     o.launch = room_.launch.launch;
     coordinator_ = world_.spawn(0, cluster::coordinator, std::move(o), &room_.files.of(0));
     coordinator_lives_ = true;
     const auto handle = caf::actor_cast<caf::strong_actor_ptr>(coordinator_);
     room_.addresses[{head, head_port}] = {handle, 0};
-    handle->get()->attach_functor([this, life = life_] {
-      if (life != life_) return;
+    handle->get()->attach_functor([this, launch = launch_] {
+      if (launch != launch_) return;
       coordinator_lives_ = false;
       coordinator_gone_ns_ = world_.now_ns();
       if (room_.folders) room_.folders->end(false);
-      world_.clock().call_at(world_.now_ns() + 10 * ms, [this, life] {
-        if (life == life_ && world_.alive(0)) end_process(0, false);
+      world_.clock().call_at(world_.now_ns() + 10 * ms, [this, launch] {
+        if (launch == launch_ && world_.alive(0)) end_process(0, false);
       });
     });
   }
@@ -206,7 +207,7 @@ class simulation {
     std::vector<uint32_t> ranks;
     for (const auto& r : plan_.ranks)
       if (r.node + 1 == n) ranks.push_back(static_cast<uint32_t>(r.at.rank));
-    return make_host(&room_, n, std::move(ranks), fmt::format("{}-{}", n, life_));
+    return make_host(&room_, n, std::move(ranks), fmt::format("{}-{}", n, launch_));
   }
 
   void start_node(int n) {
@@ -216,11 +217,12 @@ class simulation {
     o.coordinator_port = head_port;
     o.advertise = name_of(n);
     o.join_timeout_ms = options_.join_timeout_ms;
-    o.ended = [this, n, life = life_](const error& why) {
-      if (life != life_) return;
+    o.ended = [this, n, launch = launch_](const error& why) {
+      if (launch != launch_) return;
       nodes_[static_cast<size_t>(n)].told = true;
       log(fmt::format("{} ends: {}", name_of(n), why.message.empty() ? "in order" : why.message));
-      world_.clock().call_at(world_.now_ns() + 10 * ms, [this, n, life] { exit_node(n, life); });
+      world_.clock().call_at(world_.now_ns() + 10 * ms,
+                             [this, n, launch] { exit_node(n, launch); });
     };
     o.host = host_of(n);
     o.connector = world_.spawn(n, sim::connector, &room_, n);
@@ -228,19 +230,20 @@ class simulation {
     const auto node = world_.spawn(n, cluster::node, std::move(o));
     m.node = caf::actor_cast<caf::strong_actor_ptr>(node);
     m.actor_lives = true;
-    m.node->get()->attach_functor([this, n, life = life_] {
-      if (life != life_) return;
+    m.node->get()->attach_functor([this, n, launch = launch_] {
+      if (launch != launch_) return;
       nodes_[static_cast<size_t>(n)].actor_lives = false;
-      world_.clock().call_at(world_.now_ns() + 10 * ms, [this, n, life] { exit_node(n, life); });
+      world_.clock().call_at(world_.now_ns() + 10 * ms,
+                             [this, n, launch] { exit_node(n, launch); });
     });
   }
 
   /// The node's actor has ended, and so its process does: nothing of it may be left (SIM-7).
-  void exit_node(int n, int life) {
-    if (life != life_ || !world_.alive(n)) return;
+  void exit_node(int n, int launch) {
+    if (launch != launch_ || !world_.alive(n)) return;
     const auto& m = nodes_[static_cast<size_t>(n)];
     if (world_.frozen(n)) {
-      world_.clock().call_at(world_.now_ns() + second, [this, n, life] { exit_node(n, life); });
+      world_.clock().call_at(world_.now_ns() + second, [this, n, launch] { exit_node(n, launch); });
       return;
     }
     if (m.actor_lives || !m.told) {
@@ -249,16 +252,16 @@ class simulation {
       return;
     }
     if (const auto until_ns = world_.blocked_until(n); until_ns >= world_.now_ns()) {
-      world_.clock().call_at(until_ns + ms, [this, n, life] { exit_node(n, life); });
+      world_.clock().call_at(until_ns + ms, [this, n, launch] { exit_node(n, launch); });
       return;  // a process waits for its threads
     }
-    for (const auto& card : world_.actors_of(n))
-      if (!card->path().starts_with("connector/"))
-        world_.violation(fmt::format("{} outlives its node", card->path()));
+    for (const auto& stats : world_.actors_of(n))
+      if (!stats->path().starts_with("connector/"))
+        world_.violation(fmt::format("{} outlives its node", stats->path()));
     end_process(n, false);
   }
 
-  bool life_over() const {
+  bool launch_over() const {
     if (coordinator_lives_ || world_.now_ns() < nodes_started_by_ns_ || world_.alive(0))
       return false;
     for (int n = 1; n <= options_.nodes; ++n)
@@ -267,18 +270,18 @@ class simulation {
   }
 
   void live() {
-    const int64_t limit = life_begun_ns_ + life_limit_ns;
+    const int64_t limit = launch_begun_ns_ + launch_limit_ns;
     const auto over = [this] {
       watch_.look(*heard_);
-      return life_over() || lingers();
+      return launch_over() || lingers();
     };
     if (world_.run(limit, over)) return;
     std::vector<std::string> waits;
-    for (const auto& v : board::instance().view())
+    for (const auto& v : actor_registry::instance().view())
       for (const auto& w : v.waits)
         if (waits.size() < 8)
           waits.push_back(fmt::format("{} for {} of {}", v.path, w.what, w.whom));
-    world_.violation(fmt::format("the life does not end; waiting: {}", fmt::join(waits, "; ")));
+    world_.violation(fmt::format("the launch does not end; waiting: {}", fmt::join(waits, "; ")));
   }
 
   /// A node that stays long after its coordinator has gone (NOD-1).
@@ -293,29 +296,29 @@ class simulation {
     return world_.violated().has_value();
   }
 
-  void end_life() {
-    life_report_.steps = heard_->steps;
-    life_report_.rates = heard_->rates;
-    for (const auto step : heard_->steps) life_report_.used.push_back(room_.rates[step]);
-    life_report_.spoke_after_end = heard_->spoke_after_end;
+  void end_launch() {
+    launch_report_.steps = heard_->steps;
+    launch_report_.rates = heard_->rates;
+    for (const auto step : heard_->steps) launch_report_.used.push_back(room_.rates[step]);
+    launch_report_.spoke_after_end = heard_->spoke_after_end;
     for (const auto& e : heard_->ends) {
-      life_report_.ends.push_back({e.code, e.message, e.checkpoint});
+      launch_report_.ends.push_back({e.code, e.message, e.checkpoint});
       saves_.checkpoints += e.checkpoints;
       saves_.skipped_checkpoints += e.skipped_checkpoints;
       saves_.checkpoint_wait_ms += e.checkpoint_wait_ms;
       ends_.push_back(e.code == 0 ? "success" : e.message);
     }
     if (heard_->ends.empty()) ends_.push_back("the head was lost");
-    for (const auto& e : heard_->ends) watch_.judge_end(e, life_report_.worst != harm::none);
-    life_report_.checkpoints = watch_.checkpoints();
-    life_report_.saved_step = heard_->saved_step;
+    for (const auto& e : heard_->ends) watch_.judge_end(e, launch_report_.worst != harm::none);
+    launch_report_.checkpoints = watch_.checkpoints();
+    launch_report_.saved_step = heard_->saved_step;
     watch_.look(*heard_);
     steps_ += heard_->steps.size();
-    log(fmt::format("life {} over: {}", life_, ends_.back()));
+    log(fmt::format("launch {} over: {}", launch_, ends_.back()));
     for (int n = 0; n <= options_.nodes; ++n)
       if (world_.alive(n)) end_process(n, false);
     while (!world_.idle()) world_.turn();
-    if (auto broken = judge(life_report_)) world_.violation(*broken);
+    if (auto broken = judge(launch_report_)) world_.violation(*broken);
     if (room_.folders)
       if (auto broken = room_.folders->judge_foreign()) world_.violation(*broken);
   }
@@ -336,14 +339,14 @@ class simulation {
   // -- faults -------------------------------------------------------------------------------------
 
   int victim(const fault& f) const {
-    return 1 + static_cast<int>(f.lot % static_cast<uint64_t>(options_.nodes));
+    return 1 + static_cast<int>(f.random % static_cast<uint64_t>(options_.nodes));
   }
 
   void did(const fault& f, const std::string& what, harm how_bad) {
-    life_report_.worst = std::max(life_report_.worst, how_bad);
+    launch_report_.worst = std::max(launch_report_.worst, how_bad);
     // Who stops a run while its last save waits for room has given that save up.
-    if (life_report_.worst == harm::stops && watch_.trouble()) life_report_.worst = harm::fatal;
-    if (how_bad == harm::fatal)  // into the next life, perhaps
+    if (launch_report_.worst == harm::stops && watch_.trouble()) launch_report_.worst = harm::fatal;
+    if (how_bad == harm::fatal)  // into the next launch, perhaps
       harmful_until_ns_ = std::max(harmful_until_ns_, world_.now_ns() + f.lasts_ns);
     auto text = fmt::format("{:.3f} s {} {}", static_cast<double>(world_.now_ns()) / 1e9,
                             to_string(f.kind), what);
@@ -360,7 +363,7 @@ class simulation {
       case fault_kind::freeze_node:
         return freeze(f);
       case fault_kind::crash_head:
-        life_report_.head_lost = true;
+        launch_report_.head_lost = true;
         did(f, "", harm::fatal);
         crash(0, false);
         return;
@@ -368,7 +371,7 @@ class simulation {
         return partition(f);
       case fault_kind::loss:
         did(f, fmt::format("for {} ms", f.lasts_ns / ms), harm::fatal);
-        world_.lose(0.02 + static_cast<double>(f.lot % 100) / 200);
+        world_.lose(0.02 + static_cast<double>(f.random % 100) / 200);
         return after(f.lasts_ns, [this] { world_.lose(0); });
       case fault_kind::slow_device:
       case fault_kind::hang_device:
@@ -385,7 +388,7 @@ class simulation {
       case fault_kind::foreign_folder:
         if (!room_.folders) return;
         did(f, "", harm::none);
-        return room_.folders->disturb(f.lot);
+        return room_.folders->disturb(f.random);
       default:
         return person(f);
     }
@@ -424,8 +427,8 @@ class simulation {
 
   /// The last save waits for it and training goes on, but a start and a stop wait for nothing.
   void close_tier(const fault& f) {
-    const size_t which = options_.second ? f.lot % 2 : 0;
-    const bool full = f.lot / 2 % 2 == 0;
+    const size_t which = options_.second ? f.random % 2 : 0;
+    const bool full = f.random / 2 % 2 == 0;
     if (!watch_.close(which, full ? outage::full : outage::gone)) return;
     did(f, fmt::format("{} {} for {} ms", which + 1, full ? "full" : "gone", f.lasts_ns / ms),
         heard_->steps.empty() ? harm::fatal : harm::none);
@@ -436,7 +439,7 @@ class simulation {
     if (!room_.folders || !room_.folders->held()) return;
     did(f, "", harm::none);
     ++room_.counted.refused;
-    if (auto wrong = room_.folders->rival(f.lot % 2 == 0)) world_.violation(*wrong);
+    if (auto wrong = room_.folders->rival(f.random % 2 == 0)) world_.violation(*wrong);
   }
 
   harm by_length(const fault& f) const {
@@ -445,8 +448,8 @@ class simulation {
 
   void partition(const fault& f) {
     std::vector<int> group(static_cast<size_t>(options_.nodes) + 1, 0);
-    dice lot(f.lot);
-    for (int n = 1; n <= options_.nodes; ++n) group[static_cast<size_t>(n)] = lot.chance(0.5);
+    rng random(f.random);
+    for (int n = 1; n <= options_.nodes; ++n) group[static_cast<size_t>(n)] = random.chance(0.5);
     did(f, fmt::format("{} for {} ms", fmt::join(group, ""), f.lasts_ns / ms), by_length(f));
     world_.heal();
     world_.partition(group);
@@ -462,8 +465,8 @@ class simulation {
   /// ends hear of it.
   void watch_link(int n) {
     const int64_t patience = 2 * options_.dead_after_ms * ms;
-    world_.clock().call_at(world_.now_ns() + patience, [this, n, life = life_] {
-      if (life != life_ || world_.reachable(0, n)) return;
+    world_.clock().call_at(world_.now_ns() + patience, [this, n, launch = launch_] {
+      if (launch != launch_ || world_.reachable(0, n)) return;
       log(fmt::format("the connection of {} breaks", name_of(n)));
       world_.break_link(0, n);
       const auto& node = nodes_[static_cast<size_t>(n)].node;
@@ -481,43 +484,43 @@ class simulation {
   }
 
   void sicken(const fault& f) {
-    const auto rank = static_cast<uint32_t>(f.lot % plan_.ranks.size());
-    auto& a = room_.ailments[rank];
+    const auto rank = static_cast<uint32_t>(f.random % plan_.ranks.size());
+    auto& a = room_.device_faults[rank];
     if (f.kind == fault_kind::slow_device) {
-      a.slow = 2 + static_cast<double>(f.lot % 19);
+      a.slow = 2 + static_cast<double>(f.random % 19);
       did(f, fmt::format("of rank {}, {} times, for {} ms", rank, a.slow, f.lasts_ns / ms),
           harm::none);
-      return after(f.lasts_ns, [this, rank] { room_.ailments[rank].slow = 1; });
+      return after(f.lasts_ns, [this, rank] { room_.device_faults[rank].slow = 1; });
     }
     (f.kind == fault_kind::hang_device ? a.hangs : a.fails) = true;
     did(f, fmt::format("of rank {}", rank), harm::fatal);
   }
 
   void kill_actor(const fault& f) {
-    std::vector<std::shared_ptr<actor_card>> all;
+    std::vector<std::shared_ptr<actor_stats>> all;
     for (int n = 0; n <= options_.nodes; ++n)
-      for (auto& card : world_.actors_of(n))
-        if (const auto path = card->path();
+      for (auto& stats : world_.actors_of(n))
+        if (const auto path = stats->path();
             !path.empty() && !path.starts_with("connector") && path != "reporter")
-          all.push_back(std::move(card));
+          all.push_back(std::move(stats));
     if (all.empty()) return;
-    const auto& card = all[f.lot % all.size()];
-    did(f, card->path(), harm::fatal);
-    if (card->path() == "coordinator") life_report_.head_lost = true;
-    caf::anon_send_exit(caf::actor_cast<caf::actor>(card->handle()), caf::exit_reason::kill);
+    const auto& stats = all[f.random % all.size()];
+    did(f, stats->path(), harm::fatal);
+    if (stats->path() == "coordinator") launch_report_.head_lost = true;
+    caf::anon_send_exit(caf::actor_cast<caf::actor>(stats->handle()), caf::exit_reason::kill);
   }
 
-  std::shared_ptr<actor_card> find(const std::string& path) {
+  std::shared_ptr<actor_stats> find(const std::string& path) {
     for (int n = 0; n <= options_.nodes; ++n)
-      for (auto& card : world_.actors_of(n))
-        if (card->path() == path) return card;
+      for (auto& stats : world_.actors_of(n))
+        if (stats->path() == path) return stats;
     return nullptr;
   }
 
   template <class Handle>
   Handle actor(const std::string& path) {
-    const auto card = find(path);
-    return card ? caf::actor_cast<Handle>(card->handle()) : Handle{};
+    const auto stats = find(path);
+    return stats ? caf::actor_cast<Handle>(stats->handle()) : Handle{};
   }
 
   void person(const fault& f) {
@@ -526,7 +529,7 @@ class simulation {
       did(f, "", harm::stops);
       auto m = make_msg<fbs::StopTraining>({}, [&](auto& s) {
         s.reason = "a person said so";
-        s.save = f.lot % 2 == 0;
+        s.save = f.random % 2 == 0;
       });
       return caf::anon_send(coordinator_, m);
     }
@@ -558,12 +561,12 @@ class simulation {
   void old_message(const fault& f) {
     message_context old;
     old.epoch = epoch() - 1;
-    did(f, fmt::format("number {}", f.lot % 8), harm::none);
-    const auto rank = (f.lot >> 8) % plan_.ranks.size();
+    did(f, fmt::format("number {}", f.random % 8), harm::none);
+    const auto rank = (f.random >> 8) % plan_.ranks.size();
     const auto stage = actor<stage_actor>(fmt::format("stage/{}", rank));
     const auto node = actor<node_actor>("node/" + name_of(victim(f)));
     const auto run = actor<run_actor>("run");
-    switch (f.lot % 8) {
+    switch (f.random % 8) {
       case 0:
         return caf::anon_send(coordinator_, make_msg<fbs::RunEnded>(old));
       case 1:
@@ -583,7 +586,7 @@ class simulation {
       case 6:
         if (stage)
           caf::anon_send(
-              stage, make_msg<fbs::RunStep>(old, [&](auto& s) { s.step = 1 + f.lot / 8 % 20; }));
+              stage, make_msg<fbs::RunStep>(old, [&](auto& s) { s.step = 1 + f.random / 8 % 20; }));
         return;
       default:
         if (node) caf::anon_send(node, make_msg<fbs::Assign>(old));
@@ -594,7 +597,7 @@ class simulation {
   simulation_options options_;
   train::job_plan plan_;
   world world_;
-  machine_room room_;
+  environment room_;
   std::shared_ptr<told> heard_ = std::make_shared<told>();
   std::vector<member> nodes_;
   coordinator_actor coordinator_;
@@ -602,15 +605,15 @@ class simulation {
   int64_t coordinator_gone_ns_ = 0;
   int64_t last_healed_ns_ = 0;
   int64_t harmful_until_ns_ = 0;
-  int64_t life_begun_ns_ = 0;
+  int64_t launch_begun_ns_ = 0;
   int64_t exports_until_ns_ = 0;
   int64_t nodes_started_by_ns_ = 0;
-  int life_ = 0;
+  int launch_ = 0;
   int partitions_ = 0;
-  life_report life_report_;
+  launch_report launch_report_;
   folder_watch watch_;
-  bool killed_ = false;       ///< the launcher of the life before
-  simulation_outcome saves_;  ///< what the lives told of their checkpoints
+  bool killed_ = false;       ///< the launcher of the launch before
+  simulation_outcome saves_;  ///< what the launches told of their checkpoints
   uint64_t steps_ = 0;
   std::map<uint32_t, uint64_t> coordinator_of_;  ///< by epoch
   std::vector<std::string> faults_done_, ends_;

@@ -1,8 +1,8 @@
-// A cluster's life in simulation: the real coordinator, nodes, run, stages, workers and loaders;
+// A cluster's launch in simulation: the real coordinator, nodes, run, stages, workers and loaders;
 // simulated devices and disks; faults; and what must hold whatever happens.
 //
-// A simulation has lives: when a run has ended badly, a person starts the cluster again, in a new
-// epoch, from the last checkpoint on the disk.
+// A simulation has launches: when a run has ended badly, a person starts the cluster again, in a
+// new epoch, from the last checkpoint on the disk.
 //
 // Invariants that are checked while it runs
 //   SIM-1  One coordinator acts in an epoch.
@@ -10,7 +10,7 @@
 //   SIM-3  Steps are reported one by one, beginning behind the checkpoint that was resumed from.
 //   SIM-4  A run that says it succeeded has done all its steps and left a whole checkpoint of them.
 //   SIM-5  A folder with a checkpoint's name is whole, whatever crashed when.
-//   SIM-6  Every request has a time limit; every life ends.
+//   SIM-6  Every request has a time limit; every launch ends.
 //   SIM-7  No actor outlives its node's actor.
 //   SIM-8  Mailboxes stay bounded.
 //   SIM-9  A message of an old epoch changes nothing.
@@ -35,8 +35,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/sim/fault_policy.hpp"
-#include "actors/sim/parts.hpp"
+#include "actors/sim/environment.hpp"
+#include "actors/sim/faults.hpp"
 #include "actors/sim/world.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
@@ -60,8 +60,8 @@ struct simulation_options {
   int64_t meter_ms = 500;  ///< between two readings of the simulated meters; 0: none
   std::vector<fault> faults;
   timing times;
-  links_options links;
-  int lives = 1;  ///< how often the cluster is started
+  link_options links;
+  int launches = 1;  ///< how often the cluster is started
   /// The share of starts after the first for which a person names an older checkpoint, or nothing,
   /// rather than leave it to `auto`; such a person starts after a success, too.
   double returns = 0;
@@ -86,11 +86,11 @@ struct simulation_outcome {
   uint64_t fingerprint = 0;
   int64_t virtual_ns = 0;
   double wall_s = 0;
-  uint64_t steps = 0;  ///< reported over all lives
-  int lives = 0;
+  uint64_t steps = 0;  ///< reported over all launches
+  int launches = 0;
   std::vector<std::string> faults;   ///< those that were done
-  std::vector<std::string> ends;     ///< how each life ended
-  uint64_t checkpoints = 0;          ///< committed, of lives that told their end
+  std::vector<std::string> ends;     ///< how each launch ended
+  uint64_t checkpoints = 0;          ///< committed, of launches that told their end
   uint64_t skipped_checkpoints = 0;  ///< the same
   double checkpoint_wait_ms = 0;     ///< the same
   folder_counts folders;

@@ -64,7 +64,7 @@ class shared_files {
   int64_t last_ns_ = 0;  ///< when the last of all calls is over
   uint32_t last_writer_ = 0;
   std::unique_ptr<io::faulty_disk> timeless_;
-  dice chance_;
+  rng chance_;
 };
 
 }  // namespace troupe::sim

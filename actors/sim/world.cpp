@@ -20,10 +20,10 @@ bool is_news_of_end(const caf::mailbox_element& m) {
   return m.content().match_elements<caf::down_msg>() || m.content().match_elements<caf::exit_msg>();
 }
 
-/// The number of the newest card: those of this world are above it.
-uint32_t newest_card() {
-  const auto probe = board::instance().add(0);
-  board::instance().remove(probe);
+/// The number of the newest actor: those of this world are above it.
+uint32_t newest_stats() {
+  const auto probe = actor_registry::instance().add(0);
+  actor_registry::instance().remove(probe);
   return probe->number();
 }
 
@@ -41,7 +41,7 @@ world::world(const world_options& options)
       links_(options.links, static_cast<size_t>(options.nodes), chance_.split(1)),
       nodes_(static_cast<size_t>(options.nodes)) {
   fix_identities(1);
-  first_card_ = newest_card() + 1;
+  first_stats_ = newest_stats() + 1;
   config_ = std::make_unique<caf::actor_system_config>();
   register_messages(*config_);
   config_->add_message_type<std::vector<caf::strong_actor_ptr>>("handles");
@@ -69,16 +69,16 @@ void world::end() {
     n.silent = true;
   }
   held_.clear();
-  for (const auto& card : board::instance().living())
-    if (card->number() >= first_card_) kill(*card);
+  for (const auto& stats : actor_registry::instance().living())
+    if (stats->number() >= first_stats_) kill(*stats);
   clock().cancel_all();
   while (scheduler_->run_one()) continue;
   network_in_between.store(nullptr);
 }
 
 /// Ahead of all else in the mailbox: a process that has gone handles nothing any more.
-void world::kill(actor_card& card) {
-  const auto actor = card.handle();
+void world::kill(actor_stats& stats) {
+  const auto actor = stats.handle();
   if (!actor) return;
   dynamic_cast<traced_actor*>(actor->get())
       ->deliver(caf::make_mailbox_element(nullptr,
@@ -91,29 +91,30 @@ void world::kill(actor_card& card) {
 void world::adopt(int node, const caf::strong_actor_ptr& actor) {
   auto* traced = dynamic_cast<traced_actor*>(actor->get());
   if (traced == nullptr) return;
-  const size_t at = traced->card().number() - first_card_;
+  const size_t at = traced->stats().number() - first_stats_;
   if (at >= node_of_.size()) node_of_.resize(at + 1, -2);
   node_of_[at] = node;
 }
 
-int world::node_of(const actor_card& card) {
-  if (card.number() < first_card_) return 0;
-  const size_t at = card.number() - first_card_;
+int world::node_of(const actor_stats& stats) {
+  if (stats.number() < first_stats_) return 0;
+  const size_t at = stats.number() - first_stats_;
   if (at >= node_of_.size()) node_of_.resize(at + 1, -2);
   if (node_of_[at] == -2) {
-    const auto parent = static_cast<uint32_t>(card.parent());
-    const bool known = parent >= first_card_ && parent - first_card_ < node_of_.size();
+    const auto parent = static_cast<uint32_t>(stats.parent());
+    const bool known = parent >= first_stats_ && parent - first_stats_ < node_of_.size();
     node_of_[at] =
-        known && node_of_[parent - first_card_] != -2 ? node_of_[parent - first_card_] : 0;
+        known && node_of_[parent - first_stats_] != -2 ? node_of_[parent - first_stats_] : 0;
   }
   return node_of_[at];
 }
 
-std::vector<std::shared_ptr<actor_card>> world::actors_of(int node) const {
-  std::vector<std::shared_ptr<actor_card>> out;
+std::vector<std::shared_ptr<actor_stats>> world::actors_of(int node) const {
+  std::vector<std::shared_ptr<actor_stats>> out;
   auto* me = const_cast<world*>(this);  // node_of() fills its table as it goes
-  for (auto& card : board::instance().living())
-    if (card->number() >= first_card_ && me->node_of(*card) == node) out.push_back(std::move(card));
+  for (auto& stats : actor_registry::instance().living())
+    if (stats->number() >= first_stats_ && me->node_of(*stats) == node)
+      out.push_back(std::move(stats));
   return out;
 }
 
@@ -126,19 +127,19 @@ bool world::reachable(int a, int b) const {
 
 bool world::intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
                       caf::mailbox_element_ptr& message) {
-  const int to = node_of(receiver.card());
-  const auto* card = current_card();
-  const int from = card != nullptr ? node_of(*card) : running_node_ >= 0 ? running_node_ : to;
+  const int to = node_of(receiver.stats());
+  const auto* stats = current_stats();
+  const int from = stats != nullptr ? node_of(*stats) : running_node_ >= 0 ? running_node_ : to;
   if (options_.check_requests && message->mid.is_request() && message->sender &&
       (from != to || !nodes_[static_cast<size_t>(to)].frozen))
     new_requests_.emplace_back(message->sender->id(), message->mid.response_id());
-  if (const int64_t at_ns = busy_until(card); at_ns > now_ns()) {
+  if (const int64_t at_ns = busy_until(stats); at_ns > now_ns()) {
     leave_at(at_ns, {self, &receiver, std::move(message), from, to});
     return true;
   }
   if (from == to) {
     if (!nodes_[static_cast<size_t>(to)].frozen) {
-      if (const int64_t at_ns = heard_at(receiver.card(), *message); at_ns > now_ns()) {
+      if (const int64_t at_ns = heard_at(receiver.stats(), *message); at_ns > now_ns()) {
         later(at_ns, {self, &receiver, std::move(message), from, to});
         return true;
       }
@@ -160,13 +161,13 @@ void world::travel(parcel&& p) {
   }
   const auto answer = links_.send(p.from, p.to, now_ns());
   switch (answer.what) {
-    case links_policy::fate::lost:
+    case link_model::fate::lost:
       ++counts_.lost;
       return;
-    case links_policy::fate::waits:
+    case link_model::fate::waits:
       held_.push_back(std::move(p));
       return;
-    case links_policy::fate::arrives:
+    case link_model::fate::arrives:
       break;
   }
   ++counts_.crossed;
@@ -179,27 +180,27 @@ void world::travel(parcel&& p) {
   });
 }
 
-int64_t world::busy_until(const actor_card* card) const {
-  if (card == nullptr || card->number() < first_card_) return 0;
-  const size_t at = card->number() - first_card_;
+int64_t world::busy_until(const actor_stats* stats) const {
+  if (stats == nullptr || stats->number() < first_stats_) return 0;
+  const size_t at = stats->number() - first_stats_;
   return at < busy_until_ns_.size() ? busy_until_ns_[at] : 0;
 }
 
 int64_t world::own_time_ns() const {
-  return std::max(now_ns(), busy_until(current_card()));
+  return std::max(now_ns(), busy_until(current_stats()));
 }
 
 void world::block_until(int64_t at_ns) {
-  const auto* card = current_card();
-  if (card == nullptr || card->number() < first_card_ || at_ns <= busy_until(card)) return;
-  const size_t at = card->number() - first_card_;
+  const auto* stats = current_stats();
+  if (stats == nullptr || stats->number() < first_stats_ || at_ns <= busy_until(stats)) return;
+  const size_t at = stats->number() - first_stats_;
   if (at >= busy_until_ns_.size()) busy_until_ns_.resize(at + 1, 0);
   busy_until_ns_[at] = at_ns;
 }
 
 int64_t world::blocked_until(int node) const {
   int64_t out = 0;
-  for (const auto& card : actors_of(node)) out = std::max(out, busy_until(card.get()));
+  for (const auto& stats : actors_of(node)) out = std::max(out, busy_until(stats.get()));
   return out;
 }
 
@@ -216,12 +217,12 @@ void world::leave_at(int64_t at_ns, parcel&& p) {
 }
 
 /// When a receiver gets to a message that comes now.
-int64_t world::heard_at(const actor_card& receiver, const caf::mailbox_element& message) {
+int64_t world::heard_at(const actor_stats& receiver, const caf::mailbox_element& message) {
   const int64_t free_ns = std::max(busy_until(&receiver), now_ns());
   const auto* m = blocks_ns ? detail::message_in(message) : nullptr;
   const int64_t takes_ns = m == nullptr ? 0 : blocks_ns(*m);
   if (takes_ns == 0) return free_ns;
-  const size_t at = receiver.number() - first_card_;
+  const size_t at = receiver.number() - first_stats_;
   if (at >= busy_until_ns_.size()) busy_until_ns_.resize(at + 1, 0);
   return busy_until_ns_[at] = free_ns + takes_ns;
 }
@@ -232,7 +233,7 @@ void world::later(int64_t at_ns, parcel&& p) {
 }
 
 void world::arrive(parcel&& p) {
-  const int64_t at_ns = heard_at(p.receiver->card(), *p.message);
+  const int64_t at_ns = heard_at(p.receiver->stats(), *p.message);
   if (at_ns > now_ns())
     later(at_ns, std::move(p));
   else
@@ -257,15 +258,15 @@ void world::deliver(parcel&& p) {
 
 uint64_t world::relative(uint64_t key) const {
   const auto number = static_cast<uint32_t>(key);
-  return number >= first_card_ ? number - first_card_ + 1 : 0;
+  return number >= first_stats_ ? number - first_stats_ + 1 : 0;
 }
 
-uint64_t world::path_hash(const actor_card& card) {
-  const size_t at = card.number() - first_card_;
+uint64_t world::path_hash(const actor_stats& stats) {
+  const size_t at = stats.number() - first_stats_;
   if (at >= path_hash_.size()) path_hash_.resize(at + 1, 0);
   auto& known = path_hash_[at];
   if (known == 0) {
-    const auto path = card.path();
+    const auto path = stats.path();
     if (path.empty()) return at + 1;
     for (const char c : path) known = mix(known * 31 + static_cast<unsigned char>(c));
     known |= 1;
@@ -275,26 +276,26 @@ uint64_t world::path_hash(const actor_card& card) {
 
 void world::note(traced_actor& receiver, caf::actor_id to, const caf::mailbox_element& message) {
   ++counts_.events;
-  auto& card = receiver.card();
+  auto& stats = receiver.stats();
   auto add = [this](uint64_t word) { fingerprint_ = mix(fingerprint_ ^ word) + word; };
   add(static_cast<uint64_t>(now_ns()));
-  add(path_hash(card));
+  add(path_hash(stats));
   if (const auto* m = detail::message_in(message)) {
     const auto& h = m->header();
     add(uint64_t{h.type} << 32 | (names_memory(h.type) ? 0 : h.length));  // WLD-1
     add(h.span ^ h.parent << 1);
     add(relative(h.sender) << 32 | h.epoch);
-    if (observe) observe(*m, card);
+    if (observe) observe(*m, stats);
   } else {
     add(message.mid.is_response() ? 2 : 1);
   }
   if (message.mid.is_response()) clock().cancel_request(to, message.mid);
   if (message.mid.is_request()) ++counts_.requests;
-  const auto depth = card.depth();
+  const auto depth = stats.depth();
   if (depth > counts_.deepest) {
     counts_.deepest = depth;
     if (depth > options_.mailbox_limit)
-      violation(fmt::format("{} messages in the mailbox of {}", depth, card.path()));
+      violation(fmt::format("{} messages in the mailbox of {}", depth, stats.path()));
   }
 }
 
@@ -341,10 +342,10 @@ void world::after(int64_t delay_ns, int node, std::weak_ptr<int> alive,
   });
 }
 
-void world::after(int64_t delay_ns, actor_card& card, std::weak_ptr<int> alive,
+void world::after(int64_t delay_ns, actor_stats& stats, std::weak_ptr<int> alive,
                   std::function<void()> then) {
-  after(delay_ns, node_of(card), std::move(alive), [&card, then = std::move(then)] {
-    const card_scope scope(&card);  // it lives as long as its actor
+  after(delay_ns, node_of(stats), std::move(alive), [&stats, then = std::move(then)] {
+    const stats_scope scope(&stats);  // it lives as long as its actor
     then();
   });
 }
@@ -359,7 +360,7 @@ void world::crash(int number, bool silent) {
   n.frozen = false;
   n.waiting.clear();
   n.calls.clear();
-  for (const auto& card : actors_of(number)) kill(*card);
+  for (const auto& stats : actors_of(number)) kill(*stats);
 }
 
 void world::restart(int number) {

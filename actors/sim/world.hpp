@@ -6,7 +6,7 @@
 //   w.run(until_ns, [&] { return over; });
 //
 // An actor belongs to the node it was spawned on, and so do the actors it spawns. Messages within a
-// node arrive at once, but for those that block their receiver; others go by links_policy. A node
+// node arrive at once, but for those that block their receiver; others go by link_model. A node
 // can be crashed (its process is gone, the kernel says so to its peers), cut off (its host is gone
 // or unreachable, nobody says anything) and frozen (its process does not run, but its links stand).
 //
@@ -27,8 +27,8 @@
 #include <caf/actor_system_config.hpp>
 
 #include "actors/base/traced.hpp"
-#include "actors/sim/links_policy.hpp"
-#include "actors/sim/dice.hpp"
+#include "actors/sim/link_model.hpp"
+#include "actors/sim/rng.hpp"
 #include "actors/sim/scheduler.hpp"
 #include "messages/any_msg.hpp"
 
@@ -37,8 +37,8 @@ namespace troupe::sim {
 struct world_options {
   uint64_t seed = 1;
   int nodes = 1;  ///< the head among them, which is number 0
-  links_options links;
-  bool shuffle = true;             ///< actors have their turns by lot
+  link_options links;
+  bool shuffle = true;             ///< actors have their turns by random
   size_t burst = 1;                ///< messages an actor may handle in a turn
   uint32_t mailbox_limit = 4096;   ///< a deeper mailbox is a violation
   bool check_requests = true;      ///< that each has a time limit
@@ -71,7 +71,7 @@ class world : public simulated_network {
   caf::actor_system& system() { return *system_; }
   virtual_clock& clock() { return scheduler_->clock(); }
   int64_t now_ns() const { return scheduler_->clock().now_ns(); }
-  dice& chance() { return chance_; }
+  rng& chance() { return chance_; }
 
   /// Ends every actor; nothing happens after it. The destructor does it where nobody has.
   void end();
@@ -88,8 +88,8 @@ class world : public simulated_network {
   /// Calls `then` on a node after a while, unless whose `alive` it is has gone. A frozen node does
   /// it when it thaws.
   void after(int64_t delay_ns, int node, std::weak_ptr<int> alive, std::function<void()> then);
-  /// The same, as if from the actor of `card`.
-  void after(int64_t delay_ns, actor_card& card, std::weak_ptr<int> alive,
+  /// The same, as if from the actor of `stats`.
+  void after(int64_t delay_ns, actor_stats& stats, std::weak_ptr<int> alive,
              std::function<void()> then);
 
   // -- faults -----------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class world : public simulated_network {
   void restart(int node);
   void freeze(int node);
   void thaw(int node);
-  /// See links_policy. What was under way to the other side waits for heal().
+  /// See link_model. What was under way to the other side waits for heal().
   void partition(std::vector<int> group_of_node);
   void heal();
   /// Both directions, for good; what waits for it is lost.
@@ -114,9 +114,9 @@ class world : public simulated_network {
 
   // -- looking ----------------------------------------------------------------------------------
 
-  int node_of(const actor_card& card);
+  int node_of(const actor_stats& stats);
   /// Living actors of a node.
-  std::vector<std::shared_ptr<actor_card>> actors_of(int node) const;
+  std::vector<std::shared_ptr<actor_stats>> actors_of(int node) const;
   /// Over (time, receiver, message type, header) of every delivery so far.
   uint64_t fingerprint() const { return fingerprint_; }
   const world_counts& counts() const { return counts_; }
@@ -127,7 +127,7 @@ class world : public simulated_network {
 
   /// Sees every message of ours that is put into a mailbox, with its sender's node (WLD-1: must
   /// change nothing).
-  std::function<void(const any_msg&, const actor_card& receiver)> observe;
+  std::function<void(const any_msg&, const actor_stats& receiver)> observe;
 
   /// How long whoever handles a message that blocks is at it: it hears it, and what comes behind
   /// it, that much later. Messages within a node alone and those from others alike.
@@ -161,33 +161,33 @@ class world : public simulated_network {
   };
 
   void adopt(int node, const caf::strong_actor_ptr& actor);
-  int64_t busy_until(const actor_card* card) const;
-  int64_t heard_at(const actor_card& receiver, const caf::mailbox_element& message);
+  int64_t busy_until(const actor_stats* stats) const;
+  int64_t heard_at(const actor_stats& receiver, const caf::mailbox_element& message);
   void leave_at(int64_t at_ns, parcel&& p);
   void later(int64_t at_ns, parcel&& p);
   void arrive(parcel&& p);
   void deliver(parcel&& p);
   void note(traced_actor& receiver, caf::actor_id to, const caf::mailbox_element& message);
-  void kill(actor_card& card);
+  void kill(actor_stats& stats);
   void travel(parcel&& p);
   void check_new_requests();
-  uint64_t path_hash(const actor_card& card);
+  uint64_t path_hash(const actor_stats& stats);
   uint64_t relative(uint64_t key) const;
 
   world_options options_;
-  dice chance_;
-  links_policy links_;
+  rng chance_;
+  link_model links_;
   std::vector<place> nodes_;
   std::unique_ptr<caf::actor_system_config> config_;
   std::unique_ptr<caf::actor_system> system_;
   virtual_scheduler* scheduler_ = nullptr;
-  uint32_t first_card_ = 0;
-  std::vector<int> node_of_;         ///< by card, from first_card_
-  std::vector<uint64_t> path_hash_;  ///< by card, 0: not known yet
-  std::vector<int64_t> busy_until_ns_;  ///< by card, of those that block
+  uint32_t first_stats_ = 0;
+  std::vector<int> node_of_;            ///< by number, from first_stats_
+  std::vector<uint64_t> path_hash_;     ///< by number, 0: not known yet
+  std::vector<int64_t> busy_until_ns_;  ///< by number, of those that block
   std::vector<parcel> held_;         ///< for the other side of a partition
   std::vector<std::pair<caf::actor_id, caf::message_id>> new_requests_;
-  int running_node_ = -1;            ///< on which a call runs, -1: by the card
+  int running_node_ = -1;  ///< on which a call runs, -1: by the actor
   uint64_t fingerprint_ = 0;
   world_counts counts_;
   std::optional<std::string> violation_;

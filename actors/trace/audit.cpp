@@ -31,7 +31,7 @@ constexpr size_t name_characters = 256;
 
 }  // namespace
 
-speaker speaker_of(const caf::strong_actor_ptr& sender, const std::string& claim) {
+principal principal_of(const caf::strong_actor_ptr& sender, const std::string& claim) {
   const auto holder = peer_of(sender);
   if (!holder && (!sender || sender->node() == sender->home_system->node()))
     return {"the cluster", "", claim};  // a message that was carried here: whose, stands above it

@@ -28,18 +28,18 @@
 namespace troupe::trace {
 
 /// Who says something, as far as it can be known (ADT-1).
-struct speaker {
+struct principal {
   std::string who;     ///< a certificate's name, else the claim
   std::string role;    ///< of the certificate; empty: there is none
   std::string claims;  ///< who the message says it is, where the certificate says otherwise
 };
 
 /// From the sender of a message and what the message claims.
-speaker speaker_of(const caf::strong_actor_ptr& sender, const std::string& claim);
+principal principal_of(const caf::strong_actor_ptr& sender, const std::string& claim);
 
 /// One command.
 struct audit_line {
-  speaker by;
+  principal by;
   std::string command;  ///< the name of a message
   std::string target;   ///< a path, a node, a pattern
   std::string message;  ///< its JSON

@@ -89,7 +89,7 @@ result<std::vector<trace_record>> records_of(const fbs::TraceBatch& batch) {
   if (!out.empty()) std::memcpy(out.data(), bytes->data(), bytes->size());
   for (size_t i = 0; i < out.size(); ++i)
     if (!is_sound(out[i]))
-      return error{errc::bad_data, fmt::format("record {} of a batch is none", i)};
+      return error{errc::bad_data, fmt::format("invalid record {} of a batch", i)};
   return out;
 }
 

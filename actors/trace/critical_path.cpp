@@ -228,8 +228,8 @@ class walker {
     const auto* facts = train::operation_named(t_.name(w));
     if (facts == nullptr) return best;
     for (const auto& n : facts->needs)
-      if (n.what != train::op_kind::count) consider_own(index, n, best);
-    if (facts->other_end != train::op_kind::count)
+      if (n.what != train::pipeline_op::count) consider_own(index, n, best);
+    if (facts->other_end != train::pipeline_op::count)
       consider_other_end(index, train::facts_of(facts->other_end).name, best);
     if (facts->with == train::op_partner::replicas) consider_members(index, best);
     return best;
@@ -349,8 +349,8 @@ class walker {
           continue;
         w.micro_batch = segments[j].number;
         const auto* facts = train::operation_named(segments[j].what);
-        w.gradient = facts != nullptr && (facts->kind == train::op_kind::backward ||
-                                          facts->kind == train::op_kind::receive_gradient);
+        w.gradient = facts != nullptr && (facts->kind == train::pipeline_op::backward ||
+                                          facts->kind == train::pipeline_op::receive_gradient);
       }
       if (w.until_ns <= w.from_ns) continue;
       blame(w);

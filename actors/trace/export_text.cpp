@@ -58,7 +58,7 @@ status export_mermaid(const timeline& t, const mermaid_options& options, text_si
     return error{errc::not_found, fmt::format("no message has the trace id {:x}", options.trace)};
   const auto all = lines.size();
   if (lines.size() > options.most) lines.resize(options.most);
-  std::map<uint32_t, std::string> names;  // in the order of the actors' birth
+  std::map<uint32_t, std::string> names;  // in the order in which actors were spawned
   const auto begin = lines.front().at_ns;
   for (const auto& l : lines) {
     const auto& e = t.event(l.event);

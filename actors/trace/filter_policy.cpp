@@ -11,7 +11,7 @@ bool filter_policy::fits_actor(uint32_t actor) {
   const auto known = actors_.find(actor);
   if (known != actors_.end()) return known->second;
   const auto path = path_of_(actor);
-  const bool own = path.starts_with("observer") || path == "desk";  // FIL-2
+  const bool own = path.starts_with("observer") || path == "gateway";  // FIL-2
   const bool by_name = !rule_.actor.empty() && rule_.actor.front() != '*';
   const bool fit = glob_match(rule_.actor, path) && (!own || by_name);
   if (!path.empty()) actors_.emplace(actor, fit);

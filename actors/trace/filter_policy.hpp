@@ -4,8 +4,8 @@
 // Invariants
 //   FIL-1  No more than max_records pass altogether, and no more than rate_per_s in any second
 //     (token bucket of one second's depth).
-//   FIL-2  What a view itself causes (the actors observer and desk) passes only where it is asked
-//     for by name: a view must not show itself showing itself.
+//   FIL-2  What a view itself causes (the actors observer and gateway) passes only where it is
+//     asked for by name: a view must not show itself showing itself.
 #pragma once
 
 #include <cstdint>

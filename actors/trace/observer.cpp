@@ -38,7 +38,7 @@ double rate_of(observer_state& st, const actor_view& v, int64_t now) {
 /// Of those that have ended.
 void forget_rates(observer_state& st) {
   std::unordered_set<uint64_t> living;
-  for (const auto& card : board::instance().living()) living.insert(card->key());
+  for (const auto& stats : actor_registry::instance().living()) living.insert(stats->key());
   std::erase_if(st.rates, [&](const auto& r) { return !living.contains(r.first); });
 }
 
@@ -55,7 +55,7 @@ caf::result<msg<fbs::ActorList>> list(observer_pointer self, const msg<fbs::List
   l.offset_ns = clock.offset_ns;
   l.bound_ns = clock.bound_ns;
   l.rejected = counts().all_rejected();
-  for (const auto& v : board::instance().view(m->dead()))
+  for (const auto& v : actor_registry::instance().view(m->dead()))
     if (glob_match(pattern, v.path)) {
       l.actors.push_back(info_of(v, now));
       if (v.ended_ns == 0) l.actors.back()->handled_per_s = rate_of(st, v, now);
@@ -104,18 +104,18 @@ caf::behavior any_answer(Answered answered, std::function<void(caf::error&)> fai
 #undef TROUPE_HANDLER
   // The one answer to a person that has a handle beside it.
   handlers = handlers.or_else(
-      [answered](const msg<fbs::DeskFound>& m, const caf::strong_actor_ptr&) { answered(m); });
+      [answered](const msg<fbs::GatewayFound>& m, const caf::strong_actor_ptr&) { answered(m); });
   return handlers.or_else([failed](caf::error& e) { failed(e); });
 }
 
 /// One actor's part of a call. CAF's request() wants to know the answer's type; a person's message
 /// may have any, so this does what request() does with a behaviour for all of them.
 void ask_one(observer_pointer self, const std::shared_ptr<call_under_way>& c,
-             const actor_card& card, const caf::strong_actor_ptr& handle, const any_msg& m,
+             const actor_stats& stats, const caf::strong_actor_ptr& handle, const any_msg& m,
              std::chrono::milliseconds timeout) {
   const auto index = c->answers.answers.size();
   c->answers.answers.push_back(std::make_unique<fbs::CallAnswerT>());
-  c->answers.answers.back()->actor = card.path();
+  c->answers.answers.back()->actor = stats.path();
   c->answers.answers.back()->node = self->state.options.node;
   ++c->missing;
   auto done = [self, c, index](auto&& fill) {
@@ -130,7 +130,7 @@ void ask_one(observer_pointer self, const std::shared_ptr<call_under_way>& c,
   auto failed = [done](caf::error& e) {
     done([&](fbs::CallAnswerT& a) { a.failure = failure_of(from_caf(e)); });
   };
-  const auto* call = find_call_of(card.kind(), m.type());
+  const auto* call = find_call_of(stats.kind(), m.type());
   const auto id =
       self->new_request_id(call != nullptr && call->high_priority ? caf::message_priority::high
                                                                   : caf::message_priority::normal);
@@ -154,11 +154,11 @@ caf::result<msg<fbs::CallAnswers>> pass_call(observer_pointer self, const msg<fb
                            ? std::chrono::milliseconds(m->timeout_ms())
                            : self->timeouts().of(contract_of<observer_actor, fbs::CallActor>());
   ++c->missing;  // held until all are asked
-  for (const auto& card : board::instance().living()) {  // several may bear one path
-    const auto path = card->path();
-    if (pattern.empty() || !glob_match(pattern, path) || card->key() == self->card().key())
+  for (const auto& stats : actor_registry::instance().living()) {  // several may bear one path
+    const auto path = stats->path();
+    if (pattern.empty() || !glob_match(pattern, path) || stats->key() == self->stats().key())
       continue;
-    if (const auto handle = card->handle()) ask_one(self, c, *card, handle, stamped, timeout);
+    if (const auto handle = stats->handle()) ask_one(self, c, *stats, handle, stamped, timeout);
   }
   if (--c->missing == 0) deliver(self, *c);
   return c->answer;
@@ -166,9 +166,9 @@ caf::result<msg<fbs::CallAnswers>> pass_call(observer_pointer self, const msg<fb
 
 caf::result<msg<fbs::Ack>> kill(observer_pointer self, const msg<fbs::KillActor>& m) {
   const auto path = m->actor() ? m->actor()->str() : "";
-  auto card = board::instance().find(path);
-  auto handle = card ? card->handle() : nullptr;
-  if (!handle) return to_caf({errc::not_found, fmt::format("there is no actor {} here", path)});
+  auto stats = actor_registry::instance().find(path);
+  auto handle = stats ? stats->handle() : nullptr;
+  if (!handle) return to_caf({errc::not_found, fmt::format("actor not found: {}", path)});
   // Before the end: what led to it is what one wants to look at afterwards.
   const auto box = write_black_box(self, fmt::format("{} killed", path));
   self->send_exit(caf::actor_cast<caf::actor>(handle), caf::exit_reason::kill);
@@ -182,7 +182,7 @@ caf::result<msg<fbs::Ack>> set_log(observer_pointer self, const msg<fbs::SetLogL
   const auto level = m->level() ? m->level()->str() : "";
   const auto parsed = spdlog::level::from_str(level);
   if (parsed == spdlog::level::off && level != "off")  // what spdlog makes of an unknown word
-    return to_caf({errc::usage, fmt::format("{} is no log level", level),
+    return to_caf({errc::usage, fmt::format("invalid log level: {}", level),
                    "one of trace, debug, info, warn, error, off"});
   spdlog::set_level(parsed);
   return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](auto& a) {
@@ -193,7 +193,7 @@ caf::result<msg<fbs::Ack>> set_log(observer_pointer self, const msg<fbs::SetLogL
 }  // namespace
 
 observer_state::~observer_state() {
-  board::instance().set_mourner({});
+  actor_registry::instance().set_death_handler({});
 }
 
 observer_actor::behavior_type observer(observer_pointer self, observer_options options) {

@@ -1,8 +1,8 @@
-// The observer: the actor that looks at one process. It reads the board and the flight recorder and
-// never waits for an actor, so it answers for those that are busy, stuck or dead.
+// The observer: the actor that looks at one process. It reads the registry and the flight recorder
+// and never waits for an actor, so it answers for those that are busy, stuck or dead.
 //
 // Messages: ListActors, CallActor, KillActor, SetLogLevel, DumpBlackBox, TraceStart, TraceMore,
-// TraceStop from the desk.
+// TraceStop from the gateway.
 //
 // Invariants
 //   OBS-1  A subscription ends by itself: at its limit, when its lease is not renewed, or when its

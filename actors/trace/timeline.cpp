@@ -379,7 +379,7 @@ std::vector<std::string> remarks(const timeline& t) {
   };
   remark(c.lost, "records were overwritten before they could be collected");
   remark(c.dropped, "records were left out since the collector could not follow");
-  remark(c.duplicates, "records stood there twice and count once");
+  remark(c.duplicates, "duplicate records count once");
   remark(c.unnamed_actors, "actors are known by number only");
   remark(c.unknown_senders, "messages came from processes that are not in the trace");
   remark(c.unknown_parents, "records have a cause that is not in the trace");

@@ -22,7 +22,7 @@ constexpr size_t records_a_look = 16'384;
 constexpr uint32_t least_lease_ms = 1'000, most_lease_ms = 60'000;
 
 std::string path_of_actor(uint32_t number) {
-  for (const auto& v : board::instance().view(true))
+  for (const auto& v : actor_registry::instance().view(true))
     if (static_cast<uint32_t>(v.key) == number) return v.path;
   return {};
 }
@@ -51,7 +51,7 @@ void set_tap(observer_pointer self) {
 std::vector<std::unique_ptr<fbs::TracedActorT>> new_actors(
     std::unordered_set<uint32_t>& named, const std::unordered_set<uint32_t>& seen) {
   std::vector<std::unique_ptr<fbs::TracedActorT>> out;
-  for (const auto& v : board::instance().view(true)) {
+  for (const auto& v : actor_registry::instance().view(true)) {
     const auto number = static_cast<uint32_t>(v.key);
     if (!seen.contains(number) || !named.insert(number).second) continue;
     auto a = std::make_unique<fbs::TracedActorT>();
@@ -104,7 +104,7 @@ void send_batches(observer_pointer self, uint64_t id, subscription& v, batch_con
     }
     b.sequence = ++v.sequence;
     if (v.credits > 0) --v.credits;
-    auto to = caf::actor_cast<desk_actor>(v.viewer);
+    auto to = caf::actor_cast<gateway_actor>(v.viewer);
     self->send(to, make_msg<fbs::TraceBatch>(context_of(*self, 0), b));
   }
 }
@@ -275,7 +275,7 @@ caf::result<msg<fbs::Ack>> dump_black_box(observer_pointer self, const msg<fbs::
     const bool soon =
         st.last_box_ns != 0 && now - st.last_box_ns < ns_of(defaults::black_box_pause);
     if (soon || st.black_boxes >= observer_state::box_limit || st.options.black_box_dir.empty())
-      return to_caf({errc::unavailable, "enough black boxes"});
+      return to_caf({errc::unavailable, "too many black boxes"});
     st.last_box_ns = now;
   }
   auto path = write_black_box(self, reason);
@@ -288,7 +288,8 @@ caf::result<msg<fbs::Ack>> dump_black_box(observer_pointer self, const msg<fbs::
 void watch_deaths(observer_pointer self) {
   // Runs on the dying actor's thread: a message to ourselves is all that is done there.
   auto me = caf::actor_cast<caf::weak_actor_ptr>(self);
-  board::instance().set_mourner([me](const std::string& path, const std::string& why) {
+  actor_registry::instance().set_death_handler([me](const std::string& path,
+                                                    const std::string& why) {
     auto owner = me.lock();
     if (!owner) return;
     caf::anon_send(caf::actor_cast<observer_actor>(owner),

@@ -8,7 +8,7 @@ namespace troupe::trace {
 
 using observer_pointer = traced_pointer<observer_actor, observer_state>;
 
-/// Tells the board how it is.
+/// Tells the registry how it is.
 void show(observer_pointer self);
 
 caf::result<msg<fbs::TraceStarted>> begin_view(observer_pointer self, const msg<fbs::TraceStart>& m,

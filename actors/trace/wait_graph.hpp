@@ -3,8 +3,8 @@
 // directly. (MegaScale 3.4.2 finds the faulty one of a hang in the same way, from what each rank
 // says it was doing last.)
 //
-// It is made of what actors say on the board (actors/base/board.hpp) and so needs no answer of
-// theirs; a process that does not answer is represented by what it said last.
+// It is made of what actors say on the registry (actors/base/actor_registry.hpp) and so needs no
+// answer of theirs; a process that does not answer is represented by what it said last.
 //
 // Invariants
 //   WG-1  A process that does not answer waits for nobody, whatever it said last: what it said may
@@ -37,7 +37,7 @@ struct waiting_for {
   int64_t for_ns = 0;  ///< for how long already
 };
 
-/// An actor as the board shows it.
+/// An actor as the registry shows it.
 struct waiting_actor {
   std::string path;
   std::string state;         ///< one word, may be empty
@@ -111,7 +111,7 @@ std::string wait_text(const std::vector<waiting_process>& cluster, const wait_re
 /// One JSON object without a line end: {"type":"wait_graph","culprits":[...],...}.
 std::string wait_json(const std::vector<waiting_process>& cluster, const wait_report& report);
 
-/// What the desk's answer says of the living actors.
+/// What the gateway's answer says of the living actors.
 std::vector<waiting_process> waits_of(const fbs::ClusterView& view);
 
 }  // namespace troupe::trace

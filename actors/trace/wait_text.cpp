@@ -1,4 +1,4 @@
-// The wait-for graph in words and as JSON, and from the desk's answer.
+// The wait-for graph in words and as JSON, and from the gateway's answer.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

@@ -52,7 +52,7 @@ result<batch_memory> batch_memory::create(int64_t rows, int64_t seq, int64_t slo
 result<batch_memory> batch_memory::open(const std::string& path, uint64_t slot_bytes,
                                         int64_t slots) {
   if (!path.starts_with("/proc/"))
-    return error{errc::bad_data, fmt::format("{} is no path of a loader's memory", path)};
+    return error{errc::bad_data, fmt::format("invalid path of a loader's memory: {}", path)};
   io::unique_fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return error::system(fmt::format("open the loader's memory {}", path), errno);
   struct stat facts {};

@@ -74,7 +74,7 @@ class engine_probe {
 
   /// One operation on one stream.
   struct operation {
-    op_kind kind;
+    pipeline_op kind;
     int64_t number;                ///< micro-batch, chunk or step
     uint64_t bytes = 0;            ///< moved, 0: it computes
     uint64_t span = 0, trace = 0;  ///< of the message it was enqueued for

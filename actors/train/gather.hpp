@@ -15,8 +15,8 @@
 namespace troupe {
 
 /// Sends `request(i)`, a tuple of message elements, to targets[i]; calls all(replies in order of
-/// targets) or failed(first error). Replies are msg<R>. `wait(i)` says for the board whom and what
-/// the caller waits for.
+/// targets) or failed(first error). Replies are msg<R>. `wait(i)` says for the registry whom and
+/// what the caller waits for.
 template <class R, class Self, class Handle, class Wait, class Request, class All, class Failed>
 void gather(Self* self, const std::vector<Handle>& targets, Wait&& wait, Request&& request, All all,
             Failed failed) {

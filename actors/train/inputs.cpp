@@ -51,7 +51,7 @@ result<std::vector<std::string>> notes_of(const io::text_source& text) {
                     left_out, shortened.size(), shortened[0].left_out_bytes, shortened[0].bytes,
                     shortened[0].path.string()));
   if (const auto others = text.passed_over(); !others.empty())
-    notes.push_back(fmt::format("files that are not text are passed over: {}, {} in all",
+    notes.push_back(fmt::format("files that are not text are skipped: {}, {} in all",
                                 others.front().string(), others.size()));
   return notes;
 }

@@ -26,7 +26,7 @@ struct phase_facts {
   std::string_view phase;  ///< as a person reads it; empty: still the one before
 };
 
-constexpr std::array<phase_facts, 8> phases{{{opening, "opening the archive"},
+constexpr std::array<phase_facts, 8> phases{{{opening, "opening the checkpoint folder"},
                                              {opening, "opening the data"},
                                              {building, "building the stages"},
                                              {building, ""},
@@ -53,7 +53,8 @@ bool due(uint64_t step, int64_t every) {
 }  // namespace
 
 job_policy::job_policy(job_plan plan, uint32_t epoch,
-                       const std::optional<checkpoint::entry>& resume, std::filesystem::path second)
+                       const std::optional<checkpoint::resume_point>& resume,
+                       std::filesystem::path second)
     : plan_(std::move(plan)),
       epoch_(epoch),
       second_(std::move(second)),
@@ -126,7 +127,7 @@ void job_policy::end(const error& why) {
 // -- the start ------------------------------------------------------------------------------------
 
 void job_policy::begin(const job_event&) {
-  begin_phase(start_phase::open_archive);  // what cannot be saved need not be trained
+  begin_phase(start_phase::open_folder);  // what cannot be saved need not be trained
 }
 
 void job_policy::begin_phase(start_phase phase, std::string folder) {
@@ -141,13 +142,13 @@ void job_policy::next_phase(const job_event& event) {
   if (done.phase != phase_asked_) return refuse(event);
   const auto& job = plan_.job;
   switch (done.phase) {
-    case start_phase::open_archive:
-      archive_folder_ = done.folder;
+    case start_phase::open_folder:
+      committer_folder_ = done.folder;
       return begin_phase(start_phase::open_data);
     case start_phase::open_data:
       has_validation_ = done.validation_windows > 0;
       say(fmt::format(
-          "data: {} tokens, {} training windows ({:.1f} steps an epoch), {} held out", done.tokens,
+          "data: {} tokens, {} training windows ({:.1f} steps a pass), {} held out", done.tokens,
           done.train_windows,
           static_cast<double>(done.train_windows) / static_cast<double>(job.train.batch),
           done.validation_windows));
@@ -284,7 +285,7 @@ void job_policy::save_if_due() {
   const bool asked = std::exchange(save_wanted_, false);
   switch (pace_.at_step_end(step_, c.every, c.when_busy, asked)) {
     case verdict::begin:
-      begin_save(archive_folder_);
+      begin_save(committer_folder_);
       break;
     case verdict::wait:
       waits_since_ns_ = now_ns_;
@@ -399,7 +400,7 @@ void job_policy::save_ended(uint64_t step, const status& how) {
     pauses_.erase(pause_cause::room);
     step_wait_ms_ = static_cast<double>(now_ns_ - waits_since_ns_) / 1e6;
     checkpoint_wait_ms_ += step_wait_ms_;
-    begin_save(archive_folder_);
+    begin_save(committer_folder_);
     return next_step();
   }
   if (state_ == settling && pace_.open().empty()) judge_last();
@@ -414,7 +415,7 @@ void job_policy::finish() {
   const auto& c = plan_.job.checkpoint;
   last_save_.emplace(c.room_wait_s * 1'000'000'000, !second_.empty());
   state_ = settling;
-  if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(archive_folder_);
+  if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
   if (pace_.open().empty()) return judge_last();
   enter(settling, "finishing checkpoints");
 }
@@ -436,7 +437,7 @@ void job_policy::judge_last() {
   const auto next = given_up ? std::nullopt : last_save_->failed(why, now_ns_);
   if (!next) return end_with_word(why);
   using tier = checkpoint::last_save_policy::tier;
-  next_try_ = next->where == tier::second ? second_ : archive_folder_;
+  next_try_ = next->where == tier::second ? second_ : committer_folder_;
   if (next->pause_ns == 0) return reopen();
   const auto what = fmt::format("the last checkpoint, of step {}, waits for room in {}", step_,
                                 next_try_.string());
@@ -449,17 +450,17 @@ void job_policy::judge_last() {
   out_.push_back(todo::wait{next->pause_ns});
 }
 
-/// The archive is asked first: it has then removed what the try before left, and its folder is
+/// The committer is asked first: it has then removed what the try before left, and its folder is
 /// there; the second tier's does not depend on it.
 void job_policy::reopen() {
   state_ = reopening;
-  out_.push_back(todo::reopen_archive{});
+  out_.push_back(todo::reopen_folder{});
 }
 
 void job_policy::try_again(const job_event& event) {
-  const auto& open = std::get<heard::archive_open>(event);
+  const auto& open = std::get<heard::folder_open>(event);
   if (open.why_not && next_try_ != second_) {
-    save_failure_ = open.why_not->within("open the archive");
+    save_failure_ = open.why_not->within("open the checkpoint folder");
     return judge_last();
   }
   begin_save(next_try_);
@@ -587,7 +588,7 @@ void job_policy::ask_save(const job_event& event) {
     return answer(request, fmt::format("saved already: {}", checkpoint_));
   if (pace_.open().contains(step_))
     return answer(request, fmt::format("step {} is being saved already", step_));
-  begin_save(archive_folder_, request);
+  begin_save(committer_folder_, request);
 }
 
 }  // namespace troupe::train

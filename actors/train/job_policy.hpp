@@ -52,7 +52,7 @@ namespace troupe::train {
 
 enum class job_state : uint8_t {
   admitting,   ///< nodes are missing
-  opening,     ///< the archive, then the data
+  opening,     ///< the committer, then the data
   building,    ///< stages: model, loaders, neighbours
   connecting,  ///< the data plane
   loading,     ///< weights
@@ -61,7 +61,7 @@ enum class job_state : uint8_t {
   paused,
   settling,    ///< no step follows: checkpoints that are under way end, the last one too
   waiting,     ///< for room, before the last one is tried again
-  reopening,   ///< the archive, before that try
+  reopening,   ///< the committer, before that try
   exporting,   ///< the model
   copying,     ///< to the second tier
   explaining,  ///< something failed as where a node has died: a word of one is waited for
@@ -70,9 +70,9 @@ enum class job_state : uint8_t {
 inline constexpr size_t job_state_count = static_cast<size_t>(job_state::ended) + 1;
 std::string_view to_string(job_state state) noexcept;
 
-/// What is asked of the archive, of all loaders or of all ranks in the start, in this order.
+/// What is asked of the committer, of all loaders or of all ranks in the start, in this order.
 enum class start_phase : uint8_t {
-  open_archive,
+  open_folder,
   open_data,
   build_stages,
   attach_loaders,
@@ -102,7 +102,7 @@ struct not_admitted {
 };
 struct phase_done {
   start_phase phase;
-  std::string folder = {};  ///< of open_archive: where checkpoints go, absolute
+  std::string folder = {};  ///< of open_folder: where checkpoints go, absolute
   /// Of open_data, as the first loader says.
   uint64_t tokens = 0, train_windows = 0, validation_windows = 0;
   uint64_t most_bytes = 0;  ///< of build_stages: on the largest rank
@@ -135,7 +135,7 @@ struct save_failed {
   uint64_t step = 0;
   error why;
 };
-struct archive_open {
+struct folder_open {
   std::optional<error> why_not;
 };
 struct exported {
@@ -178,7 +178,7 @@ struct node_lost {
 using job_event =
     std::variant<heard::admitted, heard::not_admitted, heard::phase_done, heard::ask_failed,
                  heard::step_done, heard::validated, heard::shards_saved, heard::committed,
-                 heard::save_failed, heard::archive_open, heard::exported, heard::copied,
+                 heard::save_failed, heard::folder_open, heard::exported, heard::copied,
                  heard::tick, heard::stop, heard::pause, heard::resume, heard::set_value,
                  heard::save_now, heard::node_lost>;
 inline constexpr size_t job_event_count = std::variant_size_v<job_event>;
@@ -227,7 +227,7 @@ struct copy {
   uint64_t step = 0;
   std::string folder;
 };
-struct reopen_archive {};
+struct reopen_folder {};
 struct export_model {
   std::string checkpoint, folder;
 };
@@ -257,7 +257,7 @@ struct end {
 
 using job_command =
     std::variant<todo::ask, todo::run_step, todo::validate, todo::measure, todo::report, todo::save,
-                 todo::commit, todo::abandon, todo::copy, todo::reopen_archive, todo::export_model,
+                 todo::commit, todo::abandon, todo::copy, todo::reopen_folder, todo::export_model,
                  todo::finish_copies, todo::wait, todo::say, todo::answer, todo::show, todo::end>;
 
 // -- the table (job_table.cpp) --------------------------------------------------------------------
@@ -287,7 +287,7 @@ class job_policy {
  public:
   job_policy() = default;
   /// `second`: the folder of the second tier, absolute; empty: there is none.
-  job_policy(job_plan plan, uint32_t epoch, const std::optional<checkpoint::entry>& resume,
+  job_policy(job_plan plan, uint32_t epoch, const std::optional<checkpoint::resume_point>& resume,
              std::filesystem::path second = {});
 
   /// What is to be done now, in this order.
@@ -382,12 +382,12 @@ class job_policy {
   job_plan plan_;
   uint32_t epoch_ = 1;
   std::filesystem::path second_;
-  std::optional<checkpoint::entry> resume_;
+  std::optional<checkpoint::resume_point> resume_;
   std::string config_toml_;
   gpu::lr_schedule lr_;
   job_state state_ = job_state::admitting;
   std::string_view phase_ = "gathering";
-  start_phase phase_asked_ = start_phase::open_archive;
+  start_phase phase_asked_ = start_phase::open_folder;
   uint64_t step_ = 0, tokens_ = 0;
   double loss_ = 0;
   fbs::StepReportT report_;  ///< of the last step
@@ -397,7 +397,7 @@ class job_policy {
   std::optional<heard::stop> stop_;
   requests_policy requests_;
   bool save_wanted_ = false;  ///< a person asked for a checkpoint
-  std::filesystem::path archive_folder_;
+  std::filesystem::path committer_folder_;
   checkpoint::pace_policy pace_;
   std::map<uint64_t, order> orders_;
   uint64_t saved_step_ = 0;

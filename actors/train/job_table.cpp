@@ -50,7 +50,7 @@ constexpr std::array<std::string_view, job_state_count> state_names{
 
 constexpr std::array<std::string_view, job_event_count> event_names{
     "admitted",  "not admitted", "phase done", "ask failed",  "step done",
-    "validated", "shards saved", "committed",  "save failed", "archive open",
+    "validated", "shards saved", "committed",  "save failed", "folder open",
     "exported",  "copied",       "tick",       "stop",        "pause",
     "resume",    "set",          "save",       "node lost"};
 
@@ -97,8 +97,8 @@ std::span<const job_rule> job_rules() {
       rule<heard::save_failed>("was it the last", of(settling),
                                of(waiting, reopening, exporting, copying, explaining, ended),
                                &p::abandon_save),
-      rule<heard::archive_open>("the last save again", of(reopening),
-                                of(settling, waiting, explaining, ended), &p::try_again),
+      rule<heard::folder_open>("the last save again", of(reopening),
+                               of(settling, waiting, explaining, ended), &p::try_again),
       rule<heard::exported>("the model is written", of(exporting), of(copying, ended),
                             &p::end_export),
       rule<heard::copied>("the copy is over", of(copying), of(ended), &p::end_copies),

@@ -200,7 +200,8 @@ caf::result<msg<fbs::BatchReady>> fetch(loader_pointer self, const msg<fbs::Batc
   auto& feed = st.feeds[split];
   auto asked = feed.asked.find(m->consumer());
   if (asked == feed.asked.end())
-    return to_caf({errc::not_found, fmt::format("rank {} is no consumer here", m->consumer())});
+    return to_caf(
+        {errc::not_found, fmt::format("rank {} is not a consumer of this loader", m->consumer())});
   const uint64_t number = m->step();
   if (feed.held_out && feed.order->validation_windows() == 0)
     return to_caf({errc::not_found, "no data is held out for validation"});
@@ -240,7 +241,7 @@ loader_actor::behavior_type loader(loader_pointer self, const spawn_record& reco
                                    const std::stop_token& over) {
   guard_mailbox(self);
   introduce(self, fmt::format("loader/{}", record.node), record.epoch);
-  note_birth(record);
+  note_spawn_record(record);
   publish(self, "closed", [](fbs::LoaderStatusT&) {});
   self->state.over = over;
   return {

@@ -15,7 +15,7 @@ namespace troupe::train {
 
 /// What a rank does. The first are fbs::OpKind's, of the same value and name; the others the engine
 /// does by itself.
-enum class op_kind : uint8_t {
+enum class pipeline_op : uint8_t {
   forward,
   backward,
   evaluate,
@@ -66,28 +66,28 @@ enum class op_partner : uint8_t {
 
 /// An operation of the same rank that another one needs.
 struct op_need {
-  op_kind what = op_kind::count;
+  pipeline_op what = pipeline_op::count;
   bool same_number = true;  ///< of the same micro-batch; else any of it
   bool in_parts = false;    ///< what it makes is used in parts while it still goes on
 };
 
 struct op_facts {
-  op_kind kind;
-  std::string_view name;  ///< in traces and on cards; ends with a zero
+  pipeline_op kind;
+  std::string_view name;  ///< in traces and in stats; ends with a zero
   op_stream stream;
   op_unit unit = op_unit::none;
   op_resource resource = op_resource::device;
   std::array<op_need, 2> needs = {};
   op_partner with = op_partner::none;      ///< whom it moves bytes with
-  op_kind other_end = op_kind::count;      ///< what `with` does for that, where it is another
+  pipeline_op other_end = pipeline_op::count;  ///< what `with` does for that, where it is another
   op_partner releases = op_partner::none;  ///< who can go on; none: nobody waits for its end
   bool reads_tokens = false;
   bool frees_slot = false;  ///< its micro-batch needs its activation slot no more
 };
 
 // clang-format off
-inline constexpr std::array<op_facts, static_cast<size_t>(op_kind::count)> operations = [] {
-  using k = op_kind; using s = op_stream; using u = op_unit; using r = op_resource;
+inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> operations = [] {
+  using k = pipeline_op; using s = op_stream; using u = op_unit; using r = op_resource;
   using p = op_partner;
   return std::array<op_facts, static_cast<size_t>(k::count)>{{
     {k::forward, "forward", s::compute, u::tokens, r::device,
@@ -124,7 +124,7 @@ inline constexpr std::array<op_facts, static_cast<size_t>(op_kind::count)> opera
 }();
 // clang-format on
 
-constexpr const op_facts& facts_of(op_kind kind) noexcept {
+constexpr const op_facts& facts_of(pipeline_op kind) noexcept {
   return operations[static_cast<size_t>(kind)];
 }
 
@@ -141,7 +141,7 @@ constexpr const op_facts* operation_named(std::string_view name) noexcept {
 
 /// What a stage orders of its rank's engine.
 struct op_order {
-  op_kind kind = op_kind::begin;
+  pipeline_op kind = pipeline_op::begin;
   int micro_batch = 0;
   int slot = 0;             ///< of activations
   int64_t batch_slot = -1;  ///< the loader's, -1 where the stage needs none

@@ -7,7 +7,7 @@
 
 #include "actors/train/engine.hpp"
 #include "actors/train/placement_policy.hpp"
-#include "gpu/optim/lr_schedule_policy.hpp"
+#include "gpu/optim/lr_schedule.hpp"
 #include "io/base/model_config.hpp"
 #include "io/config/job.hpp"
 #include "io/tokenizer/tokenizer.hpp"

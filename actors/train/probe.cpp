@@ -24,7 +24,7 @@ int64_t as_ns(double ms) {
 
 }  // namespace
 
-std::vector<std::string> card_probe::peers_of(const operation& op) const {
+std::vector<std::string> stats_probe::peers_of(const operation& op) const {
   std::vector<std::string> out;
   const auto add = [&](int rank) {
     if (rank != at_.rank) out.push_back(fmt::format("worker/{}", rank));
@@ -37,25 +37,25 @@ std::vector<std::string> card_probe::peers_of(const operation& op) const {
   return out;
 }
 
-uint64_t card_probe::begin(const operation& op) {
+uint64_t stats_probe::begin(const operation& op) {
   const auto now = stream_now_ns();
   const auto& facts = facts_of(op.kind);
   if (facts.with == op_partner::none) {
-    card_.publish(facts.name.data(), now);
-    card_.publish([&](auto& values) { values_of<fbs::WorkerStatusT>(values).number = op.number; });
+    stats_.publish(facts.name.data(), now);
+    stats_.publish([&](auto& values) { values_of<fbs::WorkerStatusT>(values).number = op.number; });
     return 0;
   }
-  return card_.begin_waits(peers_of(op), fmt::format("{} {}", facts.name, op.number), now);
+  return stats_.begin_waits(peers_of(op), fmt::format("{} {}", facts.name, op.number), now);
 }
 
-void card_probe::end(const operation& op, uint64_t token, double begin_ms, double end_ms) {
+void stats_probe::end(const operation& op, uint64_t token, double begin_ms, double end_ms) {
   if (token != 0)
-    card_.end_wait(token);
+    stats_.end_wait(token);
   else
-    card_.publish("ready", stream_now_ns());
+    stats_.publish("ready", stream_now_ns());
   work_note w;
   w.name = work_name(facts_of(op.kind).name);
-  w.actor = card_.number();
+  w.actor = stats_.number();
   w.parent = op.span;
   w.trace = op.trace;
   w.number = static_cast<uint64_t>(op.number);

@@ -19,7 +19,7 @@ namespace {
 
 /// Point-to-point tags: activations even, gradients odd; a stage pair never has two of one tag in
 /// flight.
-constexpr uint64_t tag_of(op_kind kind, int micro_batch) {
+constexpr uint64_t tag_of(pipeline_op kind, int micro_batch) {
   const bool gradient = facts_of(kind).stream >= op_stream::backward_in;
   return 2 * static_cast<uint64_t>(micro_batch) + (gradient ? 1 : 0);
 }
@@ -111,7 +111,7 @@ gpu::saver_options rank_engine::saver_options() {
   o.progressed = options_.on_save_progress;
   o.around = [this](gpu::stream& s, int chunk, uint64_t bytes,
                     const std::function<void()>& enqueue) {
-    probed(s, {op_kind::capture, chunk, bytes}, enqueue);
+    probed(s, {pipeline_op::capture, chunk, bytes}, enqueue);
   };
   return o;
 }
@@ -249,7 +249,7 @@ void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
   });
 }
 
-gpu::stream& rank_engine::stream_of(op_kind kind) {
+gpu::stream& rank_engine::stream_of(pipeline_op kind) {
   const auto stream = facts_of(kind).stream;
   if (stream >= first_lane)
     return *lanes_[static_cast<size_t>(stream) - static_cast<size_t>(first_lane)];
@@ -259,7 +259,7 @@ gpu::stream& rank_engine::stream_of(op_kind kind) {
 }
 
 /// Whom a transfer is with: in the pipeline's group a stage's number is its rank.
-int rank_engine::peer_of(op_kind kind) const {
+int rank_engine::peer_of(pipeline_op kind) const {
   const auto& at = options_.at;
   const auto rank = facts_of(kind).with == op_partner::previous ? at.previous() : at.next();
   return at.grid.place_of(rank.value()).pipeline;
@@ -267,16 +267,16 @@ int rank_engine::peer_of(op_kind kind) const {
 
 void rank_engine::run(const op_order& order, completion done) {
   switch (order.kind) {
-    case op_kind::begin:
+    case pipeline_op::begin:
       return begin_step();
-    case op_kind::receive_activation:
-    case op_kind::receive_gradient:
+    case pipeline_op::receive_activation:
+    case pipeline_op::receive_gradient:
       return receive(order);
-    case op_kind::forward:
+    case pipeline_op::forward:
       return forward(order, std::move(done));
-    case op_kind::backward:
+    case pipeline_op::backward:
       return backward(order, std::move(done));
-    case op_kind::evaluate:
+    case pipeline_op::evaluate:
       return evaluate(order, std::move(done));
     default:
       return;  // nobody orders what the engine does by itself
@@ -285,7 +285,7 @@ void rank_engine::run(const op_order& order, completion done) {
 
 void rank_engine::receive(const op_order& o) {
   auto& events = slots_[static_cast<size_t>(o.slot)];
-  const bool activation = o.kind == op_kind::receive_activation;
+  const bool activation = o.kind == pipeline_op::receive_activation;
   auto& in = stream_of(o.kind);
   in.wait(events.freed);
   void* into = activation ? model_->input(o.slot) : model_->output_grad(o.slot);
@@ -297,7 +297,7 @@ void rank_engine::receive(const op_order& o) {
   (activation ? events.activation_received : events.gradient_received) = in.record();
 }
 
-void rank_engine::send(op_kind kind, const void* data, int micro_batch, gpu::event_ptr& sent) {
+void rank_engine::send(pipeline_op kind, const void* data, int micro_batch, gpu::event_ptr& sent) {
   auto& out = stream_of(kind);
   out.wait(compute_->record());
   probed({kind, micro_batch, model_->boundary_bytes()}, [&] {
@@ -312,11 +312,11 @@ void rank_engine::forward(const op_order& o, completion done) {
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);  // ENG-3
   const auto rows = rows_of(o.micro_batch, o.batch_slot);
-  probed({op_kind::forward, o.micro_batch},
+  probed({pipeline_op::forward, o.micro_batch},
          [&] { model_->forward(*compute_, o.slot, rows.tokens, rows.targets, gradient_scale()); });
   compute_->notify(guarded(std::move(done)));
   if (!options_.at.last())
-    send(op_kind::send_activation, model_->output(o.slot), o.micro_batch, events.output_sent);
+    send(pipeline_op::send_activation, model_->output(o.slot), o.micro_batch, events.output_sent);
 }
 
 /// Chunks are summed over replicas as they complete (ENG-2).
@@ -326,11 +326,12 @@ void rank_engine::backward(const op_order& o, completion done) {
   compute_->wait(events.input_grad_sent);  // ENG-3
   gpu::stage_model::chunk_done sum;
   if (o.last && replicas_) sum = [this](int chunk) { sum_over_replicas(chunk); };
-  probed({op_kind::backward, o.micro_batch}, [&] { model_->backward(*compute_, o.slot, sum); });
+  probed({pipeline_op::backward, o.micro_batch}, [&] { model_->backward(*compute_, o.slot, sum); });
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.first())
-    send(op_kind::send_gradient, model_->input_grad(o.slot), o.micro_batch, events.input_grad_sent);
+    send(pipeline_op::send_gradient, model_->input_grad(o.slot), o.micro_batch,
+         events.input_grad_sent);
 }
 
 void rank_engine::sum_over_replicas(int chunk) {
@@ -338,7 +339,7 @@ void rank_engine::sum_over_replicas(int chunk) {
   auto& store = model_->store();
   const auto& own = store.slice(chunk);
   float* grad = store.grad(chunk);
-  probed({op_kind::reduce_scatter, chunk, store.bytes(chunk, gpu::part::grad)},
+  probed({pipeline_op::reduce_scatter, chunk, store.bytes(chunk, gpu::part::grad)},
          [&] { replicas_->reduce_scatter_sum(*data_, grad, own.part); });
   const auto zero = [&](int64_t from, int64_t to) {  // ENG-2
     if (from < to) data_->zero(grad + from, static_cast<size_t>(to - from) * sizeof(float));
@@ -363,7 +364,7 @@ void rank_engine::clip(int64_t step) {
     data_->wait(compute_->record());
     double* norm = optimizer_->norm_squared();
     if (replicas_)
-      probed({op_kind::all_reduce, step, sizeof *norm},
+      probed({pipeline_op::all_reduce, step, sizeof *norm},
              [&] { replicas_->all_reduce_sum(*data_, norm, 1); });
     if (pipeline_) pipeline_->all_reduce_sum(*data_, norm, 1);
     watch(*data_);
@@ -377,14 +378,14 @@ void rank_engine::clip(int64_t step) {
 void rank_engine::share_norms(int64_t step, float lr) {
   const auto norms = optimizer_->shared_norms();
   if (norms.part_bytes == 0) return;
-  probed({op_kind::measure, step}, [&] {
+  probed({pipeline_op::measure, step}, [&] {
     for (int c = 0; c < model_->store().chunk_count(); ++c) {
       await_copies(c);
       optimizer_->measure(*compute_, c, lr, step);
     }
   });
   data_->wait(compute_->record());
-  probed({op_kind::all_gather_norms, step, norms.part_bytes},
+  probed({pipeline_op::all_gather_norms, step, norms.part_bytes},
          [&] { replicas_->all_gather(*data_, norms.data, norms.part_bytes); });
   watch(*data_);
   compute_->wait(data_->record());
@@ -397,7 +398,7 @@ void rank_engine::gather_weights(int chunk) {
   auto& store = model_->store();
   const size_t bytes = store.bytes(chunk, gpu::part::weight);
   const auto replicas = static_cast<size_t>(options_.at.grid.data);
-  probed({op_kind::all_gather, chunk, bytes},
+  probed({pipeline_op::all_gather, chunk, bytes},
          [&] { replicas_->all_gather(*data_, store.weight(chunk), bytes / replicas); });
   watch(*data_);
   store.weights_arrive(chunk, data_->record());
@@ -410,7 +411,7 @@ void rank_engine::await_copies(int chunk) {
   compute_->notify([this](const status&) { copies_awaited_ms_ = now_ms(); });
   store.await_readers(*compute_, chunk);
   compute_->notify([this](const status&) {
-    clock_.held_up(op_kind::await_copies, now_ms() - copies_awaited_ms_);
+    clock_.held_up(pipeline_op::await_copies, now_ms() - copies_awaited_ms_);
   });
 }
 
@@ -418,13 +419,13 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   auto& store = model_->store();
   sum_tied_table();  // ENG-4
   compute_->wait(data_->record());
-  probed({op_kind::norm, step}, [&] {
+  probed({pipeline_op::norm, step}, [&] {
     optimizer_->begin(*compute_);
     for (int c = 0; c < store.chunk_count(); ++c) optimizer_->norm(*compute_, c);
   });
   clip(step);
   share_norms(step, static_cast<float>(lr));
-  probed({op_kind::update, step}, [&] {
+  probed({pipeline_op::update, step}, [&] {
     for (int c = 0; c < store.chunk_count(); ++c) {
       await_copies(c);
       optimizer_->step(*compute_, c, static_cast<float>(lr), step);
@@ -439,12 +440,12 @@ void rank_engine::evaluate(const op_order& o, completion done) {
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);
   const auto rows = rows_of(o.micro_batch, o.batch_slot);
-  probed({op_kind::evaluate, o.micro_batch},
+  probed({pipeline_op::evaluate, o.micro_batch},
          [&] { model_->evaluate(*compute_, o.slot, rows.tokens, rows.targets); });
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.last())
-    send(op_kind::send_activation, model_->output(o.slot), o.micro_batch, events.output_sent);
+    send(pipeline_op::send_activation, model_->output(o.slot), o.micro_batch, events.output_sent);
 }
 
 void rank_engine::finish_evaluation(outcome_completion done) {
@@ -473,7 +474,7 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
   auto work = [this, folder = std::move(folder)]() -> status {
     return gpu::load_weights(model_->store(), options_.model, folder);
   };
-  probed({op_kind::load, 0}, [&] { files_->host_task(std::move(work)); });
+  probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(work)); });
   watch(*files_);
   files_->notify(guarded(std::move(done)));
 }
@@ -484,7 +485,7 @@ void rank_engine::restore(const std::string& folder, gpu::restored what, complet
     TROUPE_TRY(from, io::checkpoint::reader::open(folder));
     return gpu::restore_state(model_->store(), from, what);
   };
-  probed({op_kind::load, 0}, [&] { files_->host_task(std::move(read)); });
+  probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(read)); });
   watch(*files_);
   compute_->wait(files_->record());
   for (int c = 0; c < model_->store().chunk_count(); ++c) gather_weights(c);

@@ -93,7 +93,7 @@ class rank_engine final : public engine {
   status make_streams();
   status build_now();
   gpu::saver_options saver_options();
-  gpu::stream& stream_of(op_kind kind);
+  gpu::stream& stream_of(pipeline_op kind);
   batch_view rows_of(int micro_batch, int64_t batch_slot) const;
   float gradient_scale() const;
   void probed(engine_probe::operation op, const std::function<void()>& enqueue);
@@ -104,8 +104,8 @@ class rank_engine final : public engine {
   void forward(const op_order& order, completion done);
   void backward(const op_order& order, completion done);
   void evaluate(const op_order& order, completion done);
-  int peer_of(op_kind kind) const;
-  void send(op_kind kind, const void* data, int micro_batch, gpu::event_ptr& sent);
+  int peer_of(pipeline_op kind) const;
+  void send(pipeline_op kind, const void* data, int micro_batch, gpu::event_ptr& sent);
   void sum_over_replicas(int chunk);
   void sum_tied_table();
   void clip(int64_t step);

@@ -11,7 +11,7 @@
 
 #include "actors/train/finding.hpp"
 #include "actors/train/machine.hpp"
-#include "actors/train/memory_policy.hpp"
+#include "actors/train/memory_estimate.hpp"
 
 namespace troupe::train {
 

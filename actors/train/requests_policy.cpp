@@ -50,12 +50,12 @@ result<std::string> requests_policy::resume() {
   TROUPE_CHECK(room());
   will_pause_ = false;
   pending_.push_back({kind::resume, "", {}});
-  return fmt::format("goes on with step {}", next());
+  return fmt::format("continues with step {}", next());
 }
 
 result<std::string> requests_policy::set(const std::string& key, const std::string& value) {
   if (std::find(changeable.begin(), changeable.end(), key) == changeable.end())
-    return error{errc::usage, fmt::format("{} cannot change while the run goes on", key),
+    return error{errc::usage, fmt::format("{} cannot change during a run", key),
                  fmt::format("what can: {}", fmt::join(changeable, ", "))};
   TROUPE_CHECK(room());
   TROUPE_TRY(job, config::amend(wanted_, fmt::format("{}={}", key, value)));
@@ -91,7 +91,7 @@ std::vector<std::string> requests_policy::take_effect() {
         break;
       case kind::resume:
         paused_ = false;
-        said.push_back(fmt::format("goes on with step {}", finished_ + 1));
+        said.push_back(fmt::format("continues with step {}", finished_ + 1));
         break;
       case kind::set:
         job_ = std::move(asked.job);

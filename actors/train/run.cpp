@@ -52,14 +52,16 @@ auto passing(run_pointer self, start_phase phase) {
 
 // -- the start ------------------------------------------------------------------------------------
 
-void open_archive(run_pointer self) {
+void open_folder(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.archive, make_msg<fbs::OpenArchive>(context(self), [](auto&) {}),
-      {"archive", "the open archive"},
+      self, self->state.record.committer, make_msg<fbs::OpenFolder>(context(self), [](auto&) {}),
+      {"committer", "the open folder"},
       [self](const msg<fbs::CheckpointFolder>& folder) {
-        hear(self, heard::phase_done{start_phase::open_archive, text_of(folder->directory())});
+        hear(self, heard::phase_done{start_phase::open_folder, text_of(folder->directory())});
       },
-      [self](const error& e) { hear(self, heard::ask_failed{e.within("open the archive")}); });
+      [self](const error& e) {
+        hear(self, heard::ask_failed{e.within("open the checkpoint folder")});
+      });
 }
 
 void data_is_open(run_pointer self, const std::vector<msg<fbs::LoaderReady>>& replies) {
@@ -231,8 +233,8 @@ void load_weights(run_pointer self, const todo::ask& order) {
 /// RUN-2.
 void ask(run_pointer self, const todo::ask& order) {
   switch (order.phase) {
-    case start_phase::open_archive:
-      return open_archive(self);
+    case start_phase::open_folder:
+      return open_folder(self);
     case start_phase::open_data:
       return open_data(self);
     case start_phase::build_stages:
@@ -258,7 +260,7 @@ void record_step(run_pointer self, uint64_t step) {
   const auto& st = self->state;
   work_note w;
   w.name = name;
-  w.actor = self->card().number();
+  w.actor = self->stats().number();
   w.span = w.trace = st.step_span;
   w.number = step;
   w.begin_ns = st.step_started_ns;
@@ -270,7 +272,7 @@ void record_step(run_pointer self, uint64_t step) {
 void record_measures(run_pointer self, const fbs::StepReportT& r) {
   static const auto loss = work_name("loss"), norm = work_name("gradient norm"),
                     speed = work_name("tokens/s");
-  const auto actor = self->card().number();
+  const auto actor = self->stats().number();
   const auto at_ns = now_ns(*self);
   record_counter({loss, actor, at_ns, r.loss});
   record_counter({norm, actor, at_ns, r.grad_norm});
@@ -288,7 +290,7 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
     done.targets += p->target_count();
     of_ranks.push_back(parts_of(p->parts()));
   }
-  done.waited_ms = longest_wait_ms(of_ranks, op_kind::await_copies);
+  done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);
   hear(self, done);
 }
@@ -360,7 +362,7 @@ void commit(run_pointer self, const todo::commit& order) {
   const auto votes = self->state.votes.extract(order.step);
   auto pages = checkpoint::in_pages(votes.mapped());
   for (; pages.size() > 1; pages.erase(pages.begin()))
-    self->send(self->state.record.archive,
+    self->send(self->state.record.committer,
                make_msg<fbs::SaveVotes>(context(self), [&](fbs::SaveVotesT& v) {
                  v.step = order.step;
                  v.shards = std::move(pages.front());
@@ -375,8 +377,8 @@ void commit(run_pointer self, const todo::commit& order) {
     c.shards = std::move(pages.back());
   });
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.archive, m,
-      {"archive", fmt::format("the commit of checkpoint {}", order.step)},
+      self, self->state.record.committer, m,
+      {"committer", fmt::format("the commit of checkpoint {}", order.step)},
       [self, step = order.step](const msg<fbs::CheckpointFolder>& folder) {
         hear(self, heard::committed{step, text_of(folder->directory())});
       },
@@ -385,12 +387,12 @@ void commit(run_pointer self, const todo::commit& order) {
       });
 }
 
-void reopen_archive(run_pointer self) {
+void reopen_folder(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.archive, make_msg<fbs::OpenArchive>(context(self), [](auto&) {}),
-      {"archive", "the open archive"},
-      [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::archive_open{}); },
-      [self](const error& e) { hear(self, heard::archive_open{e}); });
+      self, self->state.record.committer, make_msg<fbs::OpenFolder>(context(self), [](auto&) {}),
+      {"committer", "the open folder"},
+      [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::folder_open{}); },
+      [self](const error& e) { hear(self, heard::folder_open{e}); });
 }
 
 void export_model(run_pointer self, const todo::export_model& order) {
@@ -399,7 +401,7 @@ void export_model(run_pointer self, const todo::export_model& order) {
     e.directory = order.folder;
   });
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.archive, m, {"archive", "the exported model"},
+      self, self->state.record.committer, m, {"committer", "the exported model"},
       [self](const msg<fbs::CheckpointFolder>& folder) {
         hear(self, heard::exported{text_of(folder->directory()), {}});
       },
@@ -410,13 +412,13 @@ void export_model(run_pointer self, const todo::export_model& order) {
 
 void finish_copies(run_pointer self, const todo::finish_copies& order) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.carrier,
+      self, self->state.record.replicator,
       make_msg<fbs::FinishCopies>(context(self),
                                   [&](auto& f) {
                                     f.step = order.step;
                                     f.directory = order.folder;
                                   }),
-      {"carrier", fmt::format("checkpoint {} in the second tier", order.step)},
+      {"replicator", fmt::format("checkpoint {} in the second tier", order.step)},
       [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::copied{}); },
       [self](const error& e) { hear(self, heard::copied{e}); });
 }
@@ -489,20 +491,20 @@ struct executor {
   void operator()(const todo::commit& c) const { commit(self, c); }
   void operator()(const todo::abandon& c) const {
     self->state.votes.erase(c.step);
-    self->send(self->state.record.archive,
+    self->send(self->state.record.committer,
                make_msg<fbs::AbandonCheckpoint>(context(self), [&](auto& a) {
                  a.step = c.step;
                  a.directory = c.folder;
                }));
   }
   void operator()(const todo::copy& c) const {
-    self->send(self->state.record.carrier,
+    self->send(self->state.record.replicator,
                make_msg<fbs::CopyCheckpoint>(context(self), [&](auto& m) {
                  m.step = c.step;
                  m.directory = c.folder;
                }));
   }
-  void operator()(const todo::reopen_archive&) const { reopen_archive(self); }
+  void operator()(const todo::reopen_folder&) const { reopen_folder(self); }
   void operator()(const todo::export_model& c) const { export_model(self, c); }
   void operator()(const todo::finish_copies& c) const { finish_copies(self, c); }
   void operator()(const todo::wait& c) const {
@@ -581,7 +583,7 @@ void begin(run_pointer self, const msg<fbs::ClusterReady>& m,
 run_actor::behavior_type run(run_pointer self, spawn_record record) {
   guard_mailbox(self);
   introduce(self, "run", record.epoch);
-  note_birth(record);
+  note_spawn_record(record);
   auto& st = self->state;
   st.record = std::move(record);
   self->set_timeouts(call_timeouts(st.record.plan.job));

@@ -1,5 +1,5 @@
-// The run: the job's hands and ears. It does what the job's policy decides (job_policy.hpp), asks
-// stages, loaders, archive and carrier, and tells the policy what came of it.
+// The run: the actor of the job. It does what the job's policy decides (job_policy.hpp), asks
+// stages, loaders, committer and replicator, and tells the policy what came of it.
 //
 // Invariants
 //   RUN-1  Commands are carried out in the order in which they were decided, those of one event
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
-#include "actors/train/addresses_policy.hpp"
+#include "actors/train/addresses.hpp"
 #include "actors/train/device_policy.hpp"
 #include "actors/train/job_policy.hpp"
 #include "actors/train/spawn_record.hpp"

@@ -11,13 +11,13 @@ std::vector<scheduled_op> one_forward_one_backward(int stage, int stages, int mi
   const int warm_up = std::min(micro_batches, stages - stage - 1);
   std::vector<scheduled_op> order;
   order.reserve(2 * static_cast<size_t>(micro_batches));
-  for (int m = 0; m < warm_up; ++m) order.push_back({op_kind::forward, m});
+  for (int m = 0; m < warm_up; ++m) order.push_back({pipeline_op::forward, m});
   for (int m = warm_up; m < micro_batches; ++m) {
-    order.push_back({op_kind::forward, m});
-    order.push_back({op_kind::backward, m - warm_up});
+    order.push_back({pipeline_op::forward, m});
+    order.push_back({pipeline_op::backward, m - warm_up});
   }
   for (int m = micro_batches - warm_up; m < micro_batches; ++m)
-    order.push_back({op_kind::backward, m});
+    order.push_back({pipeline_op::backward, m});
   return order;
 }
 
@@ -34,7 +34,7 @@ step_policy::step_policy(int stage, int stages, int micro_batches, bool train)
   if (train) {
     order_ = one_forward_one_backward(stage, stages, micro_batches);
   } else {
-    for (int m = 0; m < micro_batches; ++m) order_.push_back({op_kind::evaluate, m});
+    for (int m = 0; m < micro_batches; ++m) order_.push_back({pipeline_op::evaluate, m});
   }
 }
 
@@ -68,13 +68,13 @@ void step_policy::receive_what_fits(std::vector<action>& out) {
     if (p.activation_received) continue;
     if (!p.activation_announced || !slot_is_free(m)) return;  // in order: tags are matched in order
     p.activation_received = true;
-    out.push_back({op_kind::receive_activation, m, m % slots_});
+    out.push_back({pipeline_op::receive_activation, m, m % slots_});
   }
 }
 
 bool step_policy::input_available(const scheduled_op& op) const {
   const auto& p = micro_batches_[static_cast<size_t>(op.micro_batch)];
-  if (op.kind != op_kind::backward)  // SCH-2
+  if (op.kind != pipeline_op::backward)  // SCH-2
     return (stage_ == 0 || p.activation_received) && slot_is_free(op.micro_batch);
   return stage_ + 1 == stages_ ? p.computed : p.gradient_announced;
 }
@@ -89,13 +89,13 @@ std::vector<action> step_policy::next() {
     const int slot = op.micro_batch % slots_;
     p.computed = true;
     p.slot_freed = facts_of(op.kind).frees_slot;
-    if (op.kind == op_kind::backward && stage_ + 1 < stages_)
-      out.push_back({op_kind::receive_gradient, op.micro_batch, slot});
+    if (op.kind == pipeline_op::backward && stage_ + 1 < stages_)
+      out.push_back({pipeline_op::receive_gradient, op.micro_batch, slot});
     out.push_back({op.kind, op.micro_batch, slot});
   }
   if (issued_ == order_.size() && !finished_) {
     finished_ = true;
-    out.push_back({op_kind::update, 0, 0});
+    out.push_back({pipeline_op::update, 0, 0});
   }
   return out;
 }

@@ -27,7 +27,7 @@ namespace troupe::train {
 
 /// One compute operation of the schedule.
 struct scheduled_op {
-  op_kind kind;
+  pipeline_op kind;
   int micro_batch;
   bool operator==(const scheduled_op&) const = default;
 };
@@ -40,7 +40,7 @@ int slots_needed(int stage, int stages, int micro_batches);
 
 /// What the stage should enqueue on its worker, in this order.
 struct action {
-  op_kind what;  ///< update: every operation is issued, the step or the validation's batch ends
+  pipeline_op what;  ///< update: every operation is issued, the step or the validation's batch ends
   int micro_batch;
   int slot;
   bool operator==(const action&) const = default;

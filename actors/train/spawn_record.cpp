@@ -1,7 +1,7 @@
 // Both directions of the file's form go over one list of handles.
 #include "actors/train/spawn_record.hpp"
 
-#include "actors/base/life.hpp"
+#include "actors/base/actor_log.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::train {
@@ -10,18 +10,18 @@ namespace {
 
 template <class Record, class F>
 void for_each_handle(Record& r, F&& f) {
-  f("archive", r.archive);
-  f("carrier", r.carrier);
+  f("committer", r.committer);
+  f("replicator", r.replicator);
   f("coordinator", r.coordinator);
-  f("desk", r.desk);
+  f("gateway", r.gateway);
   f("observer", r.observer);
   f("reporter", r.reporter);
   f("run", r.run);
   f("worker", r.worker);
 }
 
-checkpoint::entry resume_of(const fbs::SpawnRecordT& data) {
-  checkpoint::entry out{data.resume, data.resume_step};
+checkpoint::resume_point resume_of(const fbs::SpawnRecordT& data) {
+  checkpoint::resume_point out{data.resume, data.resume_step};
   for (const auto& mark : data.line) out.line.push_back({mark->launch, mark->step});
   if (auto state = checkpoint::parse_state(data.resume_state)) out.state = std::move(*state);
   return out;
@@ -66,15 +66,22 @@ result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolve
   if (!data.resume.empty()) out.resume = resume_of(data);
   for_each_handle(out, [&](std::string_view role, auto& who) {
     for (const auto& p : data.peers)
-      if (p->role == role && !p->actor.empty())
+      if (present_role(p->role) == role && !p->actor.empty())
         who = caf::actor_cast<std::decay_t<decltype(who)>>(actor_of(p->actor));
   });
   return out;
 }
 
-void note_birth(const spawn_record& record) {
-  if (detail::current_life != nullptr) [[unlikely]]
-    detail::current_life->born(data_of(record));
+std::string_view present_role(std::string_view recorded) {
+  if (recorded == "archive") return "committer";
+  if (recorded == "carrier") return "replicator";
+  if (recorded == "desk") return "gateway";
+  return recorded;
+}
+
+void note_spawn_record(const spawn_record& record) {
+  if (detail::current_log != nullptr) [[unlikely]]
+    detail::current_log->begun(data_of(record));
 }
 
 }  // namespace troupe::train

@@ -27,13 +27,13 @@ struct spawn_record {
   uint32_t epoch = 1;
   uint32_t rank = 0;                             ///< worker, stage
   std::string node = {};                         ///< loader: the node's name
-  job_plan plan = {};                            ///< coordinator, run, archive, carrier
-  std::optional<checkpoint::entry> resume = {};  ///< as the plan
+  job_plan plan = {};                            ///< coordinator, run, committer, replicator
+  std::optional<checkpoint::resume_point> resume = {};  ///< as the plan
   uint64_t launch = 0;                           ///< as the plan; 0: told by no file
-  archive_actor archive = {};
-  carrier_actor carrier = {};  ///< none without a second tier
+  committer_actor committer = {};
+  replicator_actor replicator = {};  ///< none without a second tier
   coordinator_actor coordinator = {};
-  desk_actor desk = {};
+  gateway_actor gateway = {};
   observer_actor observer = {};
   reporter_actor reporter = {};
   run_actor run = {};
@@ -52,7 +52,10 @@ using name_resolver = std::function<caf::strong_actor_ptr(const std::string& nam
 /// The record that a file holds (SPN-2). Errors: as of make_plan, and of config::parse.
 result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolver& actor_of);
 
+/// A role of a recording as it is called now: earlier versions said "archive", "carrier", "desk".
+std::string_view present_role(std::string_view recorded);
+
 /// Tells a recording of it, where there is one. After introduce(), before anything is sent.
-void note_birth(const spawn_record& record);
+void note_spawn_record(const spawn_record& record);
 
 }  // namespace troupe::train

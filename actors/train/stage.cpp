@@ -67,7 +67,7 @@ void announce(stage_pointer self, const stage_actor& to, fbs::OpKind kind, uint3
 
 void completed(stage_pointer self, const fbs::OpDone& done) {
   auto& st = self->state;
-  const auto releases = facts_of(static_cast<op_kind>(done.kind())).releases;
+  const auto releases = facts_of(static_cast<pipeline_op>(done.kind())).releases;
   if (releases == op_partner::next && !st.at.last())
     announce(self, st.next, done.kind(), done.micro_batch());
   if (releases == op_partner::previous && !st.at.first())
@@ -187,26 +187,26 @@ void begin_batch(stage_pointer self) {
 
 void enqueue(stage_pointer self, const action& a) {
   auto& st = self->state;
-  if (a.what != op_kind::update)
+  if (a.what != pipeline_op::update)
     return run_op(self, static_cast<fbs::OpKind>(a.what), a.micro_batch, a.slot,
-                  a.what == op_kind::backward && a.micro_batch + 1 == st.micro_batches);
+                  a.what == pipeline_op::backward && a.micro_batch + 1 == st.micro_batches);
   if (st.now->batch == st.now->last_batch) return finish(self);
   st.now->batch_over = true;
 }
 
-/// Whom the schedule waits for, on the board: nobody, or one of the neighbours.
+/// Whom the schedule waits for, on the registry: nobody, or one of the neighbours.
 void tell_wait(stage_pointer self) {
   auto& st = self->state;
-  if (st.neighbour_wait != 0) self->card().end_wait(std::exchange(st.neighbour_wait, 0));
+  if (st.neighbour_wait != 0) self->stats().end_wait(std::exchange(st.neighbour_wait, 0));
   if (!st.now || !st.now->policy) return;
   const auto next = st.now->policy->awaited();
   if (!next) return;
-  const bool forward = next->kind != op_kind::backward;
+  const bool forward = next->kind != pipeline_op::backward;
   st.neighbour_wait =
-      self->card().begin_wait(fmt::format("stage/{}", forward ? st.previous_rank : st.next_rank),
-                              fmt::format("the {} of micro-batch {}",
-                                          forward ? "activation" : "gradient", next->micro_batch),
-                              now_ns(*self));
+      self->stats().begin_wait(fmt::format("stage/{}", forward ? st.previous_rank : st.next_rank),
+                               fmt::format("the {} of micro-batch {}",
+                                           forward ? "activation" : "gradient", next->micro_batch),
+                               now_ns(*self));
 }
 
 void drive(stage_pointer self) {
@@ -287,7 +287,7 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
 stage_actor::behavior_type stage(stage_pointer self, const spawn_record& record) {
   guard_mailbox(self);
   introduce(self, fmt::format("stage/{}", record.rank), record.epoch);
-  note_birth(record);
+  note_spawn_record(record);
   const auto rank = static_cast<int>(record.rank);
   self->state.at = {{rank + 1, 1, 1}, rank};  // until built
   self->state.worker = record.worker;

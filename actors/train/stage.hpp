@@ -62,7 +62,7 @@ struct stage_state {
   uint64_t steps_done = 0;
   uint64_t last_step = 0;  ///< of training; 0: none is done
   int previous_rank = -1, next_rank = -1;
-  uint64_t neighbour_wait = 0;  ///< on the card
+  uint64_t neighbour_wait = 0;  ///< in the stats
 };
 
 /// The stage of the record's rank; it drives the record's worker.

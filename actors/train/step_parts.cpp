@@ -29,7 +29,7 @@ void step_clock::begin_step(double now_ms) {
   for (auto& l : lanes_) l.idle_since_ms = now_ms;
 }
 
-void step_clock::began(op_kind kind, double now_ms) {
+void step_clock::began(pipeline_op kind, double now_ms) {
   std::lock_guard lock(mutex_);
   auto& l = lane_of(kind);
   l.busy = true;
@@ -39,7 +39,7 @@ void step_clock::began(op_kind kind, double now_ms) {
     parts_[static_cast<size_t>(kind)].waited_ms += now_ms - l.idle_since_ms;
 }
 
-void step_clock::ended(op_kind kind, double now_ms, uint64_t work) {
+void step_clock::ended(pipeline_op kind, double now_ms, uint64_t work) {
   std::lock_guard lock(mutex_);
   auto& l = lane_of(kind);
   if (!std::exchange(l.busy, false)) return;
@@ -49,7 +49,7 @@ void step_clock::ended(op_kind kind, double now_ms, uint64_t work) {
   l.idle_since_ms = now_ms;
 }
 
-void step_clock::held_up(op_kind kind, double ms) {
+void step_clock::held_up(pipeline_op kind, double ms) {
   std::lock_guard lock(mutex_);
   lane_of(kind).held_up_ms += ms;
   parts_[static_cast<size_t>(kind)].waited_ms += ms;
@@ -101,7 +101,7 @@ std::vector<step_part> merged(std::span<const std::vector<step_part>> of_ranks) 
   return those_with_something(sums);
 }
 
-double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, op_kind kind) {
+double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, pipeline_op kind) {
   double out = 0;
   for (const auto& parts : of_ranks)
     for (const auto& p : parts)

@@ -25,7 +25,7 @@ namespace troupe::train {
 
 /// What one kind of operation took of a step.
 struct step_part {
-  op_kind kind = op_kind::count;
+  pipeline_op kind = pipeline_op::count;
   /// While it was done; a transfer's includes the wait for its other end.
   double busy_ms = 0;
   /// While the compute stream had nothing to do before it; of kinds of other streams 0.
@@ -40,11 +40,11 @@ struct step_part {
 class step_clock {
  public:
   void begin_step(double now_ms);
-  void began(op_kind kind, double now_ms);
-  void ended(op_kind kind, double now_ms, uint64_t work);
+  void began(pipeline_op kind, double now_ms);
+  void ended(pipeline_op kind, double now_ms, uint64_t work);
   /// Within an operation on the same stream nothing could be done until something of this kind was
   /// there: that is no work of the operation.
-  void held_up(op_kind kind, double ms);
+  void held_up(pipeline_op kind, double ms);
 
   /// The parts since the last call, in the table's order, without those that are nothing.
   std::vector<step_part> take();
@@ -56,7 +56,7 @@ class step_clock {
     double held_up_ms = 0;
     bool busy = false;
   };
-  lane& lane_of(op_kind kind) { return lanes_[static_cast<size_t>(facts_of(kind).stream)]; }
+  lane& lane_of(pipeline_op kind) { return lanes_[static_cast<size_t>(facts_of(kind).stream)]; }
 
   std::mutex mutex_;
   std::array<lane, static_cast<size_t>(op_stream::count)> lanes_;
@@ -73,6 +73,6 @@ std::vector<step_part> parts_of(
 std::vector<step_part> merged(std::span<const std::vector<step_part>> of_ranks);
 
 /// The longest wait of a kind on any rank, in milliseconds.
-double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, op_kind kind);
+double longest_wait_ms(std::span<const std::vector<step_part>> of_ranks, pipeline_op kind);
 
 }  // namespace troupe::train

@@ -9,7 +9,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
-#include "actors/train/addresses_policy.hpp"
+#include "actors/train/addresses.hpp"
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/plan.hpp"
 #include "actors/train/received_job.hpp"
@@ -129,7 +129,7 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   st.options = std::move(options);
   if (st.engine) st.engine->abort();
   st.engine = std::move(*made);  // an earlier one goes before its probe does
-  st.probe = std::make_unique<card_probe>(self->card(), *at);
+  st.probe = std::make_unique<stats_probe>(self->stats(), *at);
   st.built = false;
   st.batch_slots = 0;
   st.engine->set_probe(st.probe.get());
@@ -213,7 +213,7 @@ std::optional<error> not_there(const worker_state& st, const fbs::RunOp& m) {
   const auto lacks = [](std::string what) { return error{errc::bad_data, std::move(what)}; };
   if (m.kind() > fbs::OpKind::MAX)
     return lacks(fmt::format("no operation {}", static_cast<int>(m.kind())));
-  const auto& facts = facts_of(static_cast<op_kind>(m.kind()));
+  const auto& facts = facts_of(static_cast<pipeline_op>(m.kind()));
   if (m.slot() >= static_cast<uint32_t>(o.shape.slots))
     return lacks(fmt::format("no slot {}", m.slot()));
   if (m.micro_batch() >= o.rows() / o.shape.micro_batch)
@@ -232,7 +232,7 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
   auto& st = self->state;
   if (!st.built) return not_built();
   if (auto why = not_there(st, *m)) return to_caf(*why);
-  const op_order order{static_cast<op_kind>(m->kind()), static_cast<int>(m->micro_batch()),
+  const op_order order{static_cast<pipeline_op>(m->kind()), static_cast<int>(m->micro_batch()),
                        static_cast<int>(m->slot()), m->batch_slot(), m->last()};
   if (facts_of(order.kind).releases == op_partner::none) {
     st.engine->run(order, {});
@@ -340,11 +340,11 @@ worker_actor::behavior_type worker(worker_pointer self, const spawn_record& reco
   auto& st = self->state;
   guard_mailbox(self);
   introduce(self, fmt::format("worker/{}", record.rank), record.epoch);
-  note_birth(record);
+  note_spawn_record(record);
   st.rank = static_cast<int>(record.rank);
   publish(self, "empty", [](fbs::WorkerStatusT&) {});
   st.engines = std::move(engines);
-  st.done = std::make_shared<inbox>(caf::actor_cast<caf::weak_actor_ptr>(self));
+  st.done = std::make_shared<completion_queue>(caf::actor_cast<caf::weak_actor_ptr>(self));
   return {
       status_handler(self),   guarded(self, build),
       guarded(self, attach),  guarded(self, open_data_plane),

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "actors/base/inbox.hpp"
+#include "actors/base/completion_queue.hpp"
 #include "actors/base/traced.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/probe.hpp"
@@ -22,12 +22,12 @@ struct worker_state {
 
   int rank = -1;
   std::shared_ptr<engine_maker> engines;
-  std::shared_ptr<inbox> done;
+  std::shared_ptr<completion_queue> done;
   engine_options options;  ///< of the engine
   uint64_t builds = 0;     ///< begun; the last one is the engine's
   bool built = false;
   int64_t batch_slots = 0;            ///< of the loader; 0: none is attached
-  std::unique_ptr<card_probe> probe;  ///< outlives the engine
+  std::unique_ptr<stats_probe> probe;  ///< outlives the engine
   std::unique_ptr<train::engine> engine;
 
   ~worker_state();

@@ -365,12 +365,12 @@ result<std::vector<uint64_t>> sizes(const arguments& args, const fs::path& dir) 
 }
 
 result<int> bench(const arguments& args) {
-  TROUPE_TRY(desk, signal_desk::open());  // before any other thread
+  TROUPE_TRY(signals, signal_queue::open());  // before any other thread
   std::atomic<bool> stop{false};
   std::jthread watch([&](const std::stop_token& over) {
-    const std::stop_callback bell(over, [&] { desk->wake(); });
+    const std::stop_callback bell(over, [&] { signals->wake(); });
     while (!over.stop_requested())
-      if (const auto event = desk->wait(-1);
+      if (const auto event = signals->wait(-1);
           event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP))
         stop = true;
   });

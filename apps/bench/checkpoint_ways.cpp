@@ -217,12 +217,12 @@ class copy_wait final : public way {
   worker_pool copies_{1};  ///< ends before the flushes it posts to
 };
 
-/// Ours, as training runs it: the saver of a rank, and the archive's commit.
+/// Ours, as training runs it: the saver of a rank, and the committer's commit.
 class ours final : public way {
  public:
   static result<std::unique_ptr<way>> make(const surroundings& around) {
     auto out = std::make_unique<ours>(around, true);
-    TROUPE_TRY(disk, io::open_disk({io::disk_backend::threads, 1, 1, {}}));  // as the archive's
+    TROUPE_TRY(disk, io::open_disk({io::disk_backend::threads, 1, 1, {}}));  // as the committer's
     out->disk_ = std::move(disk);
     gpu::saver_options o;
     o.job = "bench";

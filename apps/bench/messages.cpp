@@ -1,6 +1,6 @@
 // `troupe bench messages`: the cost of msg<T> as a ratio to bare CAF, measured in the same run.
 //
-// Both carriers take turns within each round, in an order that swaps every round, so that whatever
+// Both variants take turns within each round, in an order that swaps every round, so that whatever
 // else the machine does hits both alike. A ratio is taken per round; what is shown is the median
 // over the rounds and its spread. msg<T> carries 64 bytes of header and a FlatBuffer, checksums and
 // verifies what comes from a socket; bare CAF does none of it.
@@ -20,9 +20,9 @@ namespace troupe::apps {
 namespace {
 
 using bench::arena;
-using bench::carrier;
 using bench::sample;
 using bench::transport;
+using bench::variant;
 
 struct messages_arguments {
   int rounds = 9;
@@ -35,7 +35,7 @@ struct messages_arguments {
 /// Payloads under way in the phase that measures the rate.
 constexpr size_t rate_window = 32;
 
-/// What one round says of one carrier.
+/// What one round says of one variant.
 struct figures {
   double rate = 0;    ///< round trips a second
   double p50_us = 0;  ///< round trip, microseconds
@@ -52,7 +52,7 @@ struct spread {
 struct row {
   transport way;
   size_t bytes;
-  std::array<std::vector<figures>, 2> of;  // by carrier
+  std::array<std::vector<figures>, 2> of;  // by variant
 };
 
 spread spread_of(std::vector<double> x) {
@@ -61,7 +61,7 @@ spread spread_of(std::vector<double> x) {
   return {n % 2 != 0 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2, x.front(), x.back()};
 }
 
-spread of_carrier(const row& r, carrier c, double figures::*what) {
+spread of_variant(const row& r, variant c, double figures::*what) {
   std::vector<double> x;
   for (const auto& f : r.of[static_cast<size_t>(c)]) x.push_back(f.*what);
   return spread_of(std::move(x));
@@ -82,7 +82,7 @@ double percentile_us(std::vector<int64_t>& ns, double share) {
   return static_cast<double>(*at) * 1e-3;
 }
 
-result<figures> measure(arena& a, carrier what, size_t bytes, double seconds) {
+result<figures> measure(arena& a, variant what, size_t bytes, double seconds) {
   figures out;
   TROUPE_TRY(single, a.run(what, bytes, 1, seconds));
   out.p50_us = percentile_us(single.latency_ns, 0.50);
@@ -97,10 +97,10 @@ result<figures> measure(arena& a, carrier what, size_t bytes, double seconds) {
 
 result<row> measure_row(arena& a, transport way, size_t bytes, const messages_arguments& args) {
   row out{way, bytes, {}};
-  for (auto c : {carrier::bare, carrier::msg})
+  for (auto c : {variant::bare, variant::msg})
     if (auto warm = a.run(c, bytes, rate_window, 0.05); !warm) return warm.error();
   for (int round = 0; round < args.rounds; ++round) {
-    std::array order = {carrier::msg, carrier::bare};
+    std::array order = {variant::msg, variant::bare};
     if (round % 2 != 0) std::swap(order[0], order[1]);
     for (auto c : order) {
       TROUPE_TRY(f, measure(a, c, bytes, args.seconds));
@@ -119,13 +119,13 @@ nlohmann::ordered_json to_json(const row& r) {
   out["transport"] = bench::to_string(r.way);
   out["payload_bytes"] = r.bytes;
   out["rounds"] = r.of[0].size();
-  for (auto c : {carrier::msg, carrier::bare}) {
-    auto& of = out[c == carrier::msg ? "msg" : "bare"];
-    of["round_trips_per_s"] = to_json(of_carrier(r, c, &figures::rate));
-    of["p50_us"] = to_json(of_carrier(r, c, &figures::p50_us));
-    of["p99_us"] = to_json(of_carrier(r, c, &figures::p99_us));
-    of["cpu_us"] = to_json(of_carrier(r, c, &figures::cpu_us));
-    of["page_faults"] = to_json(of_carrier(r, c, &figures::faults));
+  for (auto c : {variant::msg, variant::bare}) {
+    auto& of = out[c == variant::msg ? "msg" : "bare"];
+    of["round_trips_per_s"] = to_json(of_variant(r, c, &figures::rate));
+    of["p50_us"] = to_json(of_variant(r, c, &figures::p50_us));
+    of["p99_us"] = to_json(of_variant(r, c, &figures::p99_us));
+    of["cpu_us"] = to_json(of_variant(r, c, &figures::cpu_us));
+    of["page_faults"] = to_json(of_variant(r, c, &figures::faults));
   }
   out["ratio"]["rate"] = to_json(ratio(r, &figures::rate));
   out["ratio"]["p50"] = to_json(ratio(r, &figures::p50_us));
@@ -136,24 +136,24 @@ nlohmann::ordered_json to_json(const row& r) {
 
 std::string head() {
   return fmt::format("{:<13} {:>7}  {:<8} {:>12} {:>9} {:>9} {:>8}   {}\n", "between", "payload",
-                     "carrier", "trips/s", "p50 us", "p99 us", "cpu us",
+                     "variant", "trips/s", "p50 us", "p99 us", "cpu us",
                      "msg<T> / bare CAF: median [least-most]");
 }
 
 std::string show(const row& r) {
   std::string out;
-  for (auto c : {carrier::msg, carrier::bare}) {
+  for (auto c : {variant::msg, variant::bare}) {
     out += fmt::format(
         "{:<13} {:>7}  {:<8} {:>12.0f} {:>9.1f} {:>9.1f} {:>8.2f}",
-        c == carrier::msg ? bench::to_string(r.way) : "",
-        c == carrier::msg ? std::to_string(r.bytes) : "", bench::to_string(c),
-        of_carrier(r, c, &figures::rate).median, of_carrier(r, c, &figures::p50_us).median,
-        of_carrier(r, c, &figures::p99_us).median, of_carrier(r, c, &figures::cpu_us).median);
-    auto rate = ratio(r, c == carrier::msg ? &figures::rate : &figures::p50_us);
-    auto cpu = ratio(r, c == carrier::msg ? &figures::cpu_us : &figures::p99_us);
+        c == variant::msg ? bench::to_string(r.way) : "",
+        c == variant::msg ? std::to_string(r.bytes) : "", bench::to_string(c),
+        of_variant(r, c, &figures::rate).median, of_variant(r, c, &figures::p50_us).median,
+        of_variant(r, c, &figures::p99_us).median, of_variant(r, c, &figures::cpu_us).median);
+    auto rate = ratio(r, c == variant::msg ? &figures::rate : &figures::p50_us);
+    auto cpu = ratio(r, c == variant::msg ? &figures::cpu_us : &figures::p99_us);
     out += fmt::format("   {} {:.3f} [{:.2f}-{:.2f}]  {} {:.3f} [{:.2f}-{:.2f}]\n",
-                       c == carrier::msg ? "rate" : "p50 ", rate.median, rate.least, rate.most,
-                       c == carrier::msg ? "cpu" : "p99", cpu.median, cpu.least, cpu.most);
+                       c == variant::msg ? "rate" : "p50 ", rate.median, rate.least, rate.most,
+                       c == variant::msg ? "cpu" : "p99", cpu.median, cpu.least, cpu.most);
   }
   return out;
 }
@@ -189,7 +189,7 @@ result<int> run_messages(const messages_arguments& args) {
 void add_bench_messages(shell& sh, command* bench) {
   auto* verb = bench->add_subcommand("messages", "Messages a second, and how long one takes");
   auto args = std::make_shared<messages_arguments>();
-  verb->add_option("--rounds", args->rounds, "Rounds in which both carriers take turns")
+  verb->add_option("--rounds", args->rounds, "Rounds in which both variants take turns")
       ->within(1, 1000)
       ->capture_default_str();
   verb->add_option("--seconds", args->seconds, "Length of one phase, seconds")

@@ -62,7 +62,7 @@ struct of_bare {
   static uint32_t touch(const type& x) { return x.data.front() + x.data.back(); }
 };
 
-/// Answers everything with itself. An echo knows one carrier only, or the second one in its list
+/// Answers everything with itself. An echo knows one variant only, or the second one in its list
 /// would pay for a comparison with the first.
 template <class Kind>
 caf::behavior echo(caf::event_based_actor* self) {
@@ -206,13 +206,13 @@ class caf_arena final : public arena {
     return join(way == transport::tls);
   }
 
-  result<sample> run(carrier what, size_t payload_bytes, size_t window, double seconds) override {
+  result<sample> run(variant what, size_t payload_bytes, size_t window, double seconds) override {
     auto out = std::make_shared<sample>();
     if (window == 1) out->latency_ns.reserve(1 << 20);
     caf::scoped_actor self(*near_.system);
     order todo{remote_[static_cast<size_t>(what)], self, payload_bytes, window, seconds};
     auto before = usage();
-    auto asking = what == carrier::msg ? near_.system->spawn(client<of_msg>, todo, out)
+    auto asking = what == variant::msg ? near_.system->spawn(client<of_msg>, todo, out)
                                        : near_.system->spawn(client<of_bare>, todo, out);
     bool done = false;
     self->receive([&](caf::ok_atom) { done = true; },
@@ -256,14 +256,14 @@ class caf_arena final : public arena {
   temporary_certificates certificates_;
   one_side far_;
   one_side near_;
-  std::array<caf::actor, 2> local_;   // by carrier
+  std::array<caf::actor, 2> local_;   // by variant
   std::array<caf::actor, 2> remote_;  // the same as the client sees them
 };
 
 }  // namespace
 
-const char* to_string(carrier c) {
-  return c == carrier::msg ? "msg<T>" : "bare CAF";
+const char* to_string(variant c) {
+  return c == variant::msg ? "msg<T>" : "bare CAF";
 }
 
 const char* to_string(transport t) {

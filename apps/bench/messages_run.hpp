@@ -16,7 +16,7 @@
 namespace troupe::bench {
 
 /// What carries the payload.
-enum class carrier : uint8_t {
+enum class variant : uint8_t {
   msg,   ///< msg<fbs::Bytes>
   bare,  ///< a struct with a std::vector<uint8_t>, CAF's own serialisation
 };
@@ -29,7 +29,7 @@ enum class transport : uint8_t {
 };
 
 /// "msg<T>", "bare CAF".
-const char* to_string(carrier c);
+const char* to_string(variant c);
 /// "one process", "loopback", "loopback TLS".
 const char* to_string(transport t);
 
@@ -42,7 +42,7 @@ struct sample {
   std::vector<int64_t> latency_ns;  ///< each round trip, only with a window of 1
 };
 
-/// A joined pair of systems (or one system) in which both carriers can be measured in turn.
+/// A joined pair of systems (or one system) in which both variants can be measured in turn.
 class arena {
  public:
   /// Errors: io and unavailable where a port cannot be had or reached; those of tls::make.
@@ -50,7 +50,7 @@ class arena {
   virtual ~arena() = default;
 
   /// Runs round trips of `payload_bytes` for about `seconds` with `window` under way.
-  virtual result<sample> run(carrier what, size_t payload_bytes, size_t window, double seconds) = 0;
+  virtual result<sample> run(variant what, size_t payload_bytes, size_t window, double seconds) = 0;
 };
 
 }  // namespace troupe::bench

@@ -102,12 +102,12 @@ class session {
 
   /// Seconds of one step.
   result<double> step(gpu::time_kind clock) {
-    using train::op_kind;
+    using train::pipeline_op;
     const double began = gpu::seconds_now(clock);
     told<std::pair<status, double>> ended;
-    engine_->run({op_kind::begin}, {});
-    engine_->run({op_kind::forward, 0, 0, 0}, [](const status&) {});
-    engine_->run({op_kind::backward, 0, 0, 0, true}, [](const status&) {});
+    engine_->run({pipeline_op::begin}, {});
+    engine_->run({pipeline_op::forward, 0, 0, 0}, [](const status&) {});
+    engine_->run({pipeline_op::backward, 0, 0, 0, true}, [](const status&) {});
     engine_->update(++steps_, 1e-4, [ended](const status& s, const train::step_outcome& o) {
       ended({s, o.loss_sum});
     });
@@ -210,11 +210,11 @@ result<train_measurement> measure_training(const train_shape& shape, const train
 
 namespace {
 
-std::vector<std::pair<gpu::op_kind, gpu::op_time>> by_time(const gpu::op_profile& profile) {
-  std::vector<std::pair<gpu::op_kind, gpu::op_time>> out;
+std::vector<std::pair<gpu::device_op, gpu::op_time>> by_time(const gpu::op_profile& profile) {
+  std::vector<std::pair<gpu::device_op, gpu::op_time>> out;
   for (size_t i = 0; i < profile.kinds.size(); ++i)
     if (profile.kinds[i].calls > 0)
-      out.emplace_back(static_cast<gpu::op_kind>(i), profile.kinds[i]);
+      out.emplace_back(static_cast<gpu::device_op>(i), profile.kinds[i]);
   std::sort(out.begin(), out.end(),
             [](auto& a, auto& b) { return a.second.seconds > b.second.seconds; });
   return out;

@@ -55,7 +55,7 @@ result<int> verify(const arguments& a) {
   cp::verify_report report;
   if (opened) {
     progress_bar bar("verify");
-    TROUPE_TRY(found, opened->verify({a.threads, bar.teller()}));
+    TROUPE_TRY(found, opened->verify({a.threads, bar.callback()}));
     report = std::move(found);
   }
   const bool sound = opened && report.damages.empty();
@@ -90,7 +90,7 @@ result<int> diff(const arguments& a) {
   std::vector<cp::tensor_difference> all;
   {
     progress_bar bar("compare");
-    TROUPE_TRY(found, cp::diff(first, second, {a.threads, bar.teller()}));
+    TROUPE_TRY(found, cp::diff(first, second, {a.threads, bar.callback()}));
     all = std::move(found);
   }
   const auto differing = std::count_if(

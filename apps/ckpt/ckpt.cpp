@@ -32,7 +32,7 @@ void threads(command* verb, const shared& a) {
 
 void breaking(command* verb, const shared& a) {
   verb->add_flag("--break-lock", a->break_lock,
-                 "Take over a folder that a process on another host holds: only when it is gone");
+                 "Take over a folder that a process on another host holds: only when it has ended");
 }
 
 void add_looking(shell& sh, command* verb, const shared& a) {
@@ -117,7 +117,7 @@ void add_collecting(shell& sh, command* verb, const shared& a) {
 
 /// Once; or again and again, over itself on a terminal, until a signal or the cluster's end.
 result<int> live(const connect_options& connect, bool as_json, bool follow) {
-  TROUPE_TRY(desk, signal_desk::open());  // before the session's threads
+  TROUPE_TRY(signals, signal_queue::open());  // before the session's threads
   TROUPE_TRY(s, session::open(connect));
   const bool terminal = isatty(STDOUT_FILENO);
   for (;;) {
@@ -128,7 +128,7 @@ result<int> live(const connect_options& connect, bool as_json, bool follow) {
         as_json ? ckpt::live_json(*view)
                 : ckpt::live_text(*view, terminal ? terminal_columns(STDOUT_FILENO, 100) : 0)));
     if (!follow) return 0;
-    const auto event = desk->wait(follow_every_ms);
+    const auto event = signals->wait(follow_every_ms);
     if (event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP)) return 128 + *event;
   }
 }

@@ -111,7 +111,7 @@ result<int> export_model(const arguments& a) {
   cp::export_report made;
   {
     progress_bar bar("export");
-    o.work = {a.threads, bar.teller()};
+    o.work = {a.threads, bar.callback()};
     TROUPE_TRY(report, cp::export_model(r, a.out, o));
     made = report;
   }
@@ -145,7 +145,7 @@ result<int> import_model(const arguments& a) {
   fs::path made;
   {
     progress_bar bar("import");
-    o.progress = bar.teller();
+    o.progress = bar.callback();
     TROUPE_TRY(path, cp::write_checkpoint(
                          o, std::span(&stage, 1),
                          [&](uint32_t, const cp::planned_piece& p, std::span<std::byte> out) {

@@ -1,4 +1,4 @@
-// Cards to checkpoints.
+// From the stats of actors to checkpoints.
 #include "apps/ckpt/live.hpp"
 
 #include <algorithm>
@@ -29,8 +29,8 @@ struct picture {
   uint64_t ranks = 0, saved_step = 0, checkpoints = 0, skipped = 0, failed = 0;
   double held_up_ms = 0, ring_wait_ms = 0;
   uint64_t slots = 0, free_slots = 0;  ///< of the fullest ring
-  std::string archive, disk;
-  const fbs::CarrierStatusT* second = nullptr;  ///< the second tier, where there is one
+  std::string committer, disk;
+  const fbs::ReplicatorStatusT* second = nullptr;  ///< the second tier, where there is one
 };
 
 void add_worker(picture& p, const fbs::SaverStatusT& c) {
@@ -66,17 +66,17 @@ picture picture_of(const fbs::ClusterViewT& view) {
     for (const auto& a : n->actors) {
       if (!a->ended.empty() || !a->values) continue;
       const auto& v = *a->values;
-      if (v.archive) p.archive = a->state;
+      if (v.committer) p.committer = a->state;
       if (v.worker && v.worker->checkpoint) add_worker(p, *v.worker->checkpoint);
       if (v.run) add_run(p, *v.run);
-      if (v.carrier) p.second = v.carrier.get();
+      if (v.replicator) p.second = v.replicator.get();
     }
   std::erase_if(p.saves, [&](const auto& s) { return s.first <= p.saved_step; });
   return p;
 }
 
 const char* state_of(const picture& p, const on_its_way& s) {
-  if (s.shards == 0) return p.archive == "committing" ? "committing" : "voting";
+  if (s.shards == 0) return p.committer == "committing" ? "committing" : "voting";
   return s.captured < s.total ? "copying" : "flushing";
 }
 
@@ -85,7 +85,7 @@ double rate_of(const on_its_way& s) {
 }
 
 /// A line on the second tier.
-std::string second_text(const fbs::CarrierStatusT& c) {
+std::string second_text(const fbs::ReplicatorStatusT& c) {
   std::string out = "second tier: ";
   const auto step = [](int64_t number) {
     return number >= 0 ? fmt::format("step {}", number) : std::string("none");
@@ -95,13 +95,13 @@ std::string second_text(const fbs::CarrierStatusT& c) {
         "{} is being copied, {} of {} written, {}/s; ", step(c.step), bytes_text(c.written_bytes),
         bytes_text(c.total_bytes),
         bytes_text(static_cast<uint64_t>(std::min(std::max(0.0, c.bytes_per_s), 1e18))));
-  return out + fmt::format("durable: {} ({} copied, {} passed over, {} failed)\n",
-                           step(c.durable_step), c.copied, c.passed_over, c.failures);
+  return out + fmt::format("durable: {} ({} copied, {} skipped, {} failed)\n", step(c.durable_step),
+                           c.copied, c.passed_over, c.failures);
 }
 
-json second_json(const fbs::CarrierStatusT& c) {
+json second_json(const fbs::ReplicatorStatusT& c) {
   fbs::StatusValuesT values;
-  values.carrier = std::make_unique<fbs::CarrierStatusT>(c);
+  values.replicator = std::make_unique<fbs::ReplicatorStatusT>(c);
   return json::parse(to_json(status_rows(values)));
 }
 

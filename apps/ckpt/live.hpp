@@ -1,5 +1,5 @@
-// The live view of checkpoints: what is on its way in a running cluster, made of the cards of its
-// workers, run and archive. Pure text out of a view.
+// The live view of checkpoints: what is on its way in a running cluster, made of the stats of its
+// workers, run and committer. Pure text out of a view.
 #pragma once
 
 #include <string>

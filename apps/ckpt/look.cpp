@@ -22,7 +22,7 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-const char* state_text(const cp::entry& e) {
+const char* state_text(const cp::catalog_entry& e) {
   switch (e.name.state) {
     case cp::folder_state::partial:
       return "partial";
@@ -56,7 +56,7 @@ json facts_of(const cp::manifest_head& h) {
   return j;
 }
 
-json facts_of(const cp::entry& e) {
+json facts_of(const cp::catalog_entry& e) {
   json j;
   j["path"] = e.path.string();
   j["state"] = state_text(e);
@@ -70,7 +70,7 @@ json facts_of(const cp::entry& e) {
   return j;
 }
 
-std::string line_of(const cp::entry& e) {
+std::string line_of(const cp::catalog_entry& e) {
   const auto loss = [](std::optional<double> value) {
     return value ? fmt::format("{:.4f}", *value) : std::string("-");
   };
@@ -189,7 +189,7 @@ result<std::filesystem::path> find(const std::string& path) {
   if (const auto* tip = cp::tip_of(all)) return tip->path;
   for (const auto& e : all)
     if (e.name.state == cp::folder_state::complete) return e.path;  // damaged: the verb says how
-  return error{errc::not_found, fmt::format("{} is no checkpoint and holds none", path),
+  return error{errc::not_found, fmt::format("{} is not a checkpoint and contains none", path),
                "name a step-NNNNNNNN folder, or the folder they lie in (runs/NAME/checkpoints)"};
 }
 
@@ -242,9 +242,9 @@ result<int> collect(const arguments& a) {
                        std::chrono::system_clock::now().time_since_epoch())
                        .count();
   const auto* tip = cp::tip_of(all);
-  const cp::standing known{tip ? cp::line_of(*tip->head) : cp::lineage{}, [](const cp::entry& e) {
-                             return static_cast<bool>(cp::verify_all(e.path));
-                           }};
+  const cp::standing known{
+      tip ? cp::line_of(*tip->head) : cp::lineage{},
+      [](const cp::catalog_entry& e) { return static_cast<bool>(cp::verify_all(e.path)); }};
   const auto doomed = cp::plan_removal(all, a.rules, known, now);
   json removed = json::array(), kept = json::array();
   std::string text;

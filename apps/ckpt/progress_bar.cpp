@@ -20,7 +20,7 @@ progress_bar::~progress_bar() {
   if (terminal_) say_as_is("\r\x1b[K");
 }
 
-io::checkpoint::progress progress_bar::teller() {
+io::checkpoint::progress progress_bar::callback() {
   return [this](uint64_t done, uint64_t total) {
     draw(done, total);
     return true;

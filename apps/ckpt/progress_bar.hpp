@@ -18,7 +18,7 @@ class progress_bar {
   progress_bar& operator=(const progress_bar&) = delete;
 
   /// What io/checkpoint tells; valid as long as the bar.
-  io::checkpoint::progress teller();
+  io::checkpoint::progress callback();
 
  private:
   using clock = std::chrono::steady_clock;

@@ -1,7 +1,7 @@
 // What may stand at the end of a console's line.
 #include <algorithm>
 
-#include "apps/control/words.hpp"
+#include "apps/control/commands.hpp"
 #include "messages/contract.hpp"
 #include "messages/registry.hpp"
 

@@ -1,5 +1,5 @@
 // `troupe console`: words for a running cluster, with line editing, history and completion
-// (libedit). Lines from a pipe are obeyed too; `-c LINE` obeys one.
+// (libedit). Lines from a pipe are executed too; `-c LINE` executes one.
 #include <histedit.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 #include <fmt/ranges.h>
 
 #include "apps/commands.hpp"
+#include "apps/control/commands.hpp"
 #include "apps/control/show.hpp"
-#include "apps/control/words.hpp"
 
 namespace troupe::apps {
 
@@ -128,15 +128,15 @@ class editor {
   History* history_ = nullptr;
 };
 
-/// Obeys a line, again and again where it begins with "watch".
-result<answer> obey_or_watch(session& s, const std::string& line) {
+/// Executes a line, again and again where it begins with "watch".
+result<answer> execute_or_watch(session& s, const std::string& line) {
   const auto a = split_words(line);
-  if (a.empty() || a[0] != "watch") return obey(s, line, terminal_width());
+  if (a.empty() || a[0] != "watch") return execute(s, line, terminal_width());
   if (a.size() < 2)
     return error{errc::usage, "say: watch WORD ...", "e.g. watch actors; Enter ends it"};
   const auto what = line.substr(line.find(a[1], line.find("watch") + 5));
   for (;;) {
-    TROUPE_TRY(said, obey(s, what, terminal_width()));
+    TROUPE_TRY(said, execute(s, what, terminal_width()));
     if (isatty(STDOUT_FILENO)) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
     TROUPE_CHECK(print(said.text));
     fd_set in;
@@ -160,7 +160,7 @@ result<int> converse(session& s) {
   editor e(s);
   say(greeting(s.job(), s.address(), s.who(), s.may_change()));
   while (auto line = e.next()) {
-    const auto said = obey_or_watch(s, *line);
+    const auto said = execute_or_watch(s, *line);
     tell(said);
     if (said && said->leave) break;
   }
@@ -172,7 +172,7 @@ result<int> console(const console_arguments& a) {
   if (a.lines.empty() && isatty(STDIN_FILENO)) return converse(*s);
   int code = 0;
   auto one = [&](const std::string& line) {
-    const auto said = obey_or_watch(*s, line);
+    const auto said = execute_or_watch(*s, line);
     if (const int of_line = tell(said); of_line != 0) code = of_line;
     return said && said->leave;
   };
@@ -194,7 +194,7 @@ void add_console(shell& sh) {
   auto a = std::make_shared<console_arguments>();
   add_connect_options(verb, a->connect);
   verb->add_option("-c,--command", a->lines,
-                   "Obeys this line and ends; may be given several times");
+                   "Executes this line and ends; may be given several times");
   verb->footer(
       "Words: nodes, actors, status, send, call, watch, pause, resume, checkpoint now, stop, set,\n"
       "drain, kill, log, blackbox, help, quit. Lines may also come from a pipe.\n\n"

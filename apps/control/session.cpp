@@ -128,7 +128,7 @@ status session::connect(const connect_options& o) {
   config_ = std::make_unique<cluster::system_config>(o.network);
   system_ = std::make_unique<caf::actor_system>(*config_);
   self_ = std::make_unique<caf::scoped_actor>(*system_);
-  const auto wait = patience<coordinator_actor, fbs::FindDesk>(timeout_ms_);
+  const auto wait = patience<coordinator_actor, fbs::FindGateway>(timeout_ms_);
   coordinator_actor coordinator;
   error failed;
   cluster::expect_host(target.first, target.second);
@@ -149,21 +149,21 @@ status session::connect(const connect_options& o) {
     return error{errc::unavailable,
                  fmt::format("no cluster answers at {}: {}", o.address, failed.message),
                  "is it running, and does it know your certificate or key?"};
-  auto question = make_msg<fbs::FindDesk>({}, [](auto& f) {
+  auto question = make_msg<fbs::FindGateway>({}, [](auto& f) {
     f.schema_hash = cluster::own_schema_hash();
     f.user = user_name();
   });
   (*self_)
       ->request(coordinator, wait, question)
       .receive(
-          [&](const msg<fbs::DeskFound>& found, const caf::strong_actor_ptr& desk) {
-            desk_ = caf::actor_cast<desk_actor>(desk);
+          [&](const msg<fbs::GatewayFound>& found, const caf::strong_actor_ptr& gateway) {
+            gateway_ = caf::actor_cast<gateway_actor>(gateway);
             job_ = found->job() ? found->job()->str() : "";
             who_ = found->who() ? found->who()->str() : "";
             may_change_ = found->may_change();
           },
           [&](const caf::error& e) { failed = from_caf(e); });
-  if (!desk_) return failed;
+  if (!gateway_) return failed;
   return {};
 }
 
@@ -171,7 +171,7 @@ session::~session() {
   stop_trace();
   if (viewer_) caf::anon_send_exit(viewer_, caf::exit_reason::user_shutdown);
   viewer_ = viewer_actor();
-  desk_ = desk_actor();
+  gateway_ = gateway_actor();
   self_.reset();
 }
 
@@ -179,7 +179,7 @@ template <class R, class T>
 result<msg<R>> session::ask(const msg<T>& m, int64_t timeout_ms) {
   result<msg<R>> out = error{errc::timeout, "the cluster does not answer"};
   (*self_)
-      ->request(desk_, patience<desk_actor, T>(timeout_ms), m)
+      ->request(gateway_, patience<gateway_actor, T>(timeout_ms), m)
       .receive([&](const msg<R>& r) { out = r; }, [&](const caf::error& e) { out = from_caf(e); });
   return out;
 }
@@ -260,13 +260,13 @@ result<std::vector<std::string>> session::start_trace(fbs::TraceStartT start) {
       q->came.notify_one();
     };
     viewer_ = system_->spawn(viewer, std::function<void(any_msg)>(came));
-    (*self_)->monitor(desk_);
+    (*self_)->monitor(gateway_);
   }
   subscription_ = start.subscription =
       uint64_t{process_tag()} << 32 | static_cast<uint32_t>(++views_);
   result<std::vector<std::string>> out = error{errc::timeout, "the cluster does not answer"};
   (*self_)
-      ->request(desk_, patience<desk_actor, fbs::TraceStart>(timeout_ms_),
+      ->request(gateway_, patience<gateway_actor, fbs::TraceStart>(timeout_ms_),
                 make_msg<fbs::TraceStart>({}, start),
                 caf::actor_cast<caf::strong_actor_ptr>(viewer_))
       .receive([&](const msg<fbs::TraceStarted>& s) { out = s.unpack().nodes; },
@@ -286,7 +286,7 @@ std::optional<msg<fbs::TraceBatch>> session::next_batch(int timeout_ms) {
     batch = std::move(queue_->batches.front());
     queue_->batches.pop_front();
   }
-  (*self_)->send(desk_, make_msg<fbs::TraceMore>({}, [&](auto& m) {
+  (*self_)->send(gateway_, make_msg<fbs::TraceMore>({}, [&](auto& m) {
                    m.subscription = batch->subscription();
                    m.process = batch->process();
                    m.credits = 1;
@@ -295,9 +295,9 @@ std::optional<msg<fbs::TraceBatch>> session::next_batch(int timeout_ms) {
 }
 
 void session::stop_trace() {
-  if (subscription_ == 0 || !desk_) return;
-  (*self_)->send(desk_, make_msg<fbs::TraceStop>(
-                            {}, [&](auto& s) { s.subscription = subscription_; }));
+  if (subscription_ == 0 || !gateway_) return;
+  (*self_)->send(gateway_,
+                 make_msg<fbs::TraceStop>({}, [&](auto& s) { s.subscription = subscription_; }));
   subscription_ = 0;
 }
 

@@ -89,7 +89,7 @@ class session {
   std::unique_ptr<cluster::system_config> config_;
   std::unique_ptr<caf::actor_system> system_;
   std::unique_ptr<caf::scoped_actor> self_;
-  desk_actor desk_;
+  gateway_actor gateway_;
   viewer_actor viewer_;
   std::shared_ptr<queue> queue_ = std::make_shared<queue>();
   uint64_t subscription_ = 0;

@@ -362,8 +362,9 @@ health health_of(const fbs::ClusterViewT& view) {
       if (a->state == "failed")
         return {false, fmt::format("{} failed: {}", a->path, a->last_error)};
       else if (a->state == "refusing")
-        return {false, fmt::format("commands are refused: {}",
-                                   a->values && a->values->desk ? a->values->desk->audit_log : "")};
+        return {false,
+                fmt::format("commands are refused: {}",
+                            a->values && a->values->gateway ? a->values->gateway->audit_log : "")};
   return {};
 }
 

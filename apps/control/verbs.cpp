@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "apps/commands.hpp"
+#include "apps/control/commands.hpp"
 #include "apps/control/show.hpp"
-#include "apps/control/words.hpp"
 
 namespace troupe::apps {
 
@@ -39,7 +39,7 @@ result<int> status(const control_arguments& a) {
   } else if (a.actor.empty()) {
     TROUPE_CHECK(print(status_text(view, terminal_width())));
   } else {
-    TROUPE_TRY(said, obey(*s, "status " + a.actor, terminal_width()));
+    TROUPE_TRY(said, execute(*s, "status " + a.actor, terminal_width()));
     TROUPE_CHECK(print(said.text));
   }
   return h.good ? 0 : 1;
@@ -50,8 +50,8 @@ result<int> send(const control_arguments& a) {
   TROUPE_TRY(s, session::open(a.connect));
   const auto timed =
       a.connect.timeout_ms > 0 ? fmt::format("call {}", a.connect.timeout_ms) : std::string("send");
-  TROUPE_TRY(said, obey(*s, fmt::format("{} {} {} {}", timed, a.actor, a.message, a.json_text),
-                        terminal_width()));
+  TROUPE_TRY(said, execute(*s, fmt::format("{} {} {} {}", timed, a.actor, a.message, a.json_text),
+                           terminal_width()));
   TROUPE_CHECK(print(said.text));
   return said.good ? 0 : 1;
 }

@@ -30,7 +30,7 @@ result<uint64_t> trace_id(const trace::timeline& t, const export_arguments& a, b
     const auto* end = a.trace.data() + a.trace.size();
     const auto [at, fault] = std::from_chars(a.trace.data(), end, id, 16);
     if (fault != std::errc() || at != end || id == 0)
-      return error{errc::usage, fmt::format("{} is no trace id", a.trace),
+      return error{errc::usage, fmt::format("invalid trace id: {}", a.trace),
                    "up to 16 hexadecimal digits, as `troupe trace live` shows them"};
     return id;
   }

@@ -46,7 +46,7 @@ result<int64_t> duration_of(const std::string& text) {
                         : u == "s"             ? 1e9
                                                : -1;
   if (unit == text.c_str() || factor < 0 || !(value >= 0) || value * factor > 1e18)
-    return error{errc::usage, fmt::format("{} is no duration", text), "e.g. 5ms, 20us, 1s"};
+    return error{errc::usage, fmt::format("invalid duration: {}", text), "e.g. 5ms, 20us, 1s"};
   return static_cast<int64_t>(value * factor);
 }
 
@@ -57,7 +57,7 @@ result<uint32_t> rate_of(const std::string& text) {
   const long value = std::strtol(text.c_str(), &end, 10);
   if (end == text.c_str() || (*end != '\0' && std::string_view(end) != "/s") || value < 1 ||
       value > 1'000'000)
-    return error{errc::usage, fmt::format("{} is no rate", text), "e.g. 50/s"};
+    return error{errc::usage, fmt::format("invalid rate: {}", text), "e.g. 50/s"};
   return static_cast<uint32_t>(value);
 }
 
@@ -80,10 +80,10 @@ result<fbs::TraceStartT> start_of(const live_arguments& a) {
 /// Ends the view at a signal: a thread that waits for it and wakes the session.
 class interrupter {
  public:
-  interrupter(signal_desk& desk, session& s) : desk_(desk) {
+  interrupter(signal_queue& signals, session& s) : signals_(signals) {
     waiter_ = std::thread([this, &s] {
       while (!over_) {
-        const auto event = desk_.wait(-1);
+        const auto event = signals_.wait(-1);
         if (event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP)) {
           signal_ = *event;
           s.wake();
@@ -93,13 +93,13 @@ class interrupter {
   }
   ~interrupter() {
     over_ = true;
-    desk_.wake();
+    signals_.wake();
     waiter_.join();
   }
   int signal() const { return signal_; }
 
  private:
-  signal_desk& desk_;
+  signal_queue& signals_;
   std::atomic<bool> over_{false};
   std::atomic<int> signal_{0};
   std::thread waiter_;
@@ -216,7 +216,7 @@ class narrator {
   uint64_t shown_ = 0;
 };
 
-/// Batches until the view is over, the person has seen enough, or the cluster is gone; why it
+/// Batches until the view is over, the person has seen enough, or the cluster has ended; why it
 /// ended.
 template <class Each>
 result<std::string> follow(session& s, const live_arguments& a, size_t senders,
@@ -237,7 +237,7 @@ result<std::string> follow(session& s, const live_arguments& a, size_t senders,
       if (!more) why = fmt::format("the limit of {} records is reached", a.limit);
       if (!more || over.size() >= senders) break;
     } else if (s.lost()) {
-      why = "the cluster is gone";
+      why = "the cluster has ended";
       break;
     }
     const std::chrono::duration<double> past = std::chrono::steady_clock::now() - begun;
@@ -258,14 +258,14 @@ result<std::string> follow(session& s, const live_arguments& a, size_t senders,
 }
 
 result<int> live(const live_arguments& a) {
-  TROUPE_TRY(desk, signal_desk::open());
+  TROUPE_TRY(signals, signal_queue::open());
   TROUPE_TRY(start, start_of(a));
   TROUPE_TRY(s, session::open(a.connect));
   TROUPE_TRY(view, s->view("", "", true));
   TROUPE_TRY(nodes, s->start_trace(start));
   say(fmt::format("tracing {} ({} records at most; Ctrl-C ends it)", fmt::join(nodes, ", "),
                   a.limit));
-  interrupter person(*desk, *s);
+  interrupter person(*signals, *s);
   narrator n(a, view);
   auto each = [&](const msg<fbs::TraceBatch>& b) -> result<bool> {
     TROUPE_CHECK(n.show(b));
@@ -277,14 +277,14 @@ result<int> live(const live_arguments& a) {
 }
 
 result<int> record(const live_arguments& a) {
-  TROUPE_TRY(desk, signal_desk::open());
+  TROUPE_TRY(signals, signal_queue::open());
   TROUPE_TRY(start, start_of(a));
   TROUPE_TRY(file, trace::trace_writer::create(a.out));
   TROUPE_TRY(s, session::open(a.connect));
   TROUPE_TRY(nodes, s->start_trace(start));
   say(fmt::format("recording {} into {} ({}; Ctrl-C ends it)", fmt::join(nodes, ", "), a.out,
                   a.seconds > 0 ? fmt::format("{} s", a.seconds) : "until you say"));
-  interrupter person(*desk, *s);
+  interrupter person(*signals, *s);
   uint64_t records = 0;
   auto each = [&](const msg<fbs::TraceBatch>& b) -> result<bool> {
     TROUPE_CHECK(file.append(b));

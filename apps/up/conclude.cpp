@@ -54,7 +54,7 @@ error absent(const config::cluster_section& cluster, const run_end& ended) {
           fmt::format("this process did not run for {:.1f} s, and cluster.dead_after_ms is {}: its "
                       "nodes took it for dead and ended",
                       static_cast<double>(ended.absence.count()) / 1e3, cluster.dead_after_ms),
-          "it was stopped (Ctrl-Z, SIGSTOP) or got no processor; start it again: it goes on from "
+          "it was stopped (Ctrl-Z, SIGSTOP) or got no processor; start it again: it continues from "
           "the last checkpoint"};
 }
 

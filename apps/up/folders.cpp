@@ -72,7 +72,7 @@ std::optional<error> check_output(const config::job& job) {
     return in_the_way(output, fmt::format("is a {} folder of this program, not an output",
                                           io::to_string(mark->kind)));
   if (!mark && mark.error().code != errc::not_found)
-    return in_the_way(output / io::mark_file, "is no mark of this program");
+    return in_the_way(output / io::mark_file, "is not a mark of this program");
   const bool ours = mark || is_our_log(output / "log.jsonl");
   for (const auto& name : written_names(job)) {
     const auto there = look_at(output / name);
@@ -108,7 +108,7 @@ std::optional<error> check_tier(const fs::path& dir) {
   if (free) return std::nullopt;
   return error{
       errc::bad_config,
-      fmt::format("{} is no folder for checkpoints: {}", dir.string(),
+      fmt::format("{} cannot be a folder of checkpoints: {}", dir.string(),
                   mark ? fmt::format("it is a {} folder of this program", io::to_string(mark->kind))
                        : mark.error().message),
       "name another"};

@@ -13,7 +13,7 @@
 #include <fmt/format.h>
 
 #include "actors/cluster/network.hpp"
-#include "actors/trace/keeper.hpp"
+#include "actors/trace/crash_dumper.hpp"
 #include "apps/talk.hpp"
 #include "io/config/load.hpp"
 #include "io/file.hpp"

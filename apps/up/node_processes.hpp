@@ -26,7 +26,8 @@ struct ended_child {
   std::string how;  ///< "exited with 70", "was killed by signal 9 (Killed)"
   bool failed = false;
   int code = -1;          ///< its exit code; -1: a signal ended it
-  std::string black_box;  ///< what its keeper writes; empty unless it was killed on this machine
+  std::string
+      black_box;  ///< what its crash dumper writes; empty unless it was killed on this machine
 };
 
 class node_processes {

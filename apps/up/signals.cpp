@@ -10,7 +10,7 @@
 
 namespace troupe::apps {
 
-result<std::unique_ptr<signal_desk>> signal_desk::open() {
+result<std::unique_ptr<signal_queue>> signal_queue::open() {
   sigset_t set;
   sigemptyset(&set);
   for (int s : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&set, s);
@@ -21,10 +21,10 @@ result<std::unique_ptr<signal_desk>> signal_desk::open() {
   io::unique_fd signals(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   io::unique_fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!signals || !bell) return error::system("open a signal descriptor", errno);
-  return std::unique_ptr<signal_desk>(new signal_desk(std::move(signals), std::move(bell)));
+  return std::unique_ptr<signal_queue>(new signal_queue(std::move(signals), std::move(bell)));
 }
 
-std::optional<int> signal_desk::wait(int timeout_ms) {
+std::optional<int> signal_queue::wait(int timeout_ms) {
   pollfd fds[2] = {{signals_.get(), POLLIN, 0}, {bell_.get(), POLLIN, 0}};
   if (poll(fds, 2, timeout_ms) <= 0) return std::nullopt;
   if (fds[0].revents & POLLIN) {
@@ -37,7 +37,7 @@ std::optional<int> signal_desk::wait(int timeout_ms) {
   return std::nullopt;
 }
 
-void signal_desk::wake() noexcept {
+void signal_queue::wake() noexcept {
   const uint64_t one = 1;
   [[maybe_unused]] auto n = write(bell_.get(), &one, sizeof(one));
 }

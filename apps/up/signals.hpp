@@ -13,9 +13,9 @@ namespace troupe::apps {
 /// Blocks SIGINT, SIGTERM, SIGCHLD and, unless it is ignored (`nohup`), SIGHUP in this thread and
 /// every thread it starts later: make it before any other thread. The destructor restores nothing:
 /// the process is about to end.
-class signal_desk {
+class signal_queue {
  public:
-  static result<std::unique_ptr<signal_desk>> open();
+  static result<std::unique_ptr<signal_queue>> open();
 
   /// Waits until a signal comes (its number), wake() was called (0), or `timeout_ms` has passed
   /// (nothing).
@@ -25,7 +25,7 @@ class signal_desk {
   void wake() noexcept;
 
  private:
-  signal_desk(io::unique_fd signals, io::unique_fd bell)
+  signal_queue(io::unique_fd signals, io::unique_fd bell)
       : signals_(std::move(signals)), bell_(std::move(bell)) {}
   io::unique_fd signals_;
   io::unique_fd bell_;

@@ -25,25 +25,25 @@ namespace {
 }  // namespace
 
 result<std::unique_ptr<stop_signals>> stop_signals::open() {
-  TROUPE_TRY(desk, signal_desk::open());
-  return std::unique_ptr<stop_signals>(new stop_signals(std::move(desk)));
+  TROUPE_TRY(signals, signal_queue::open());
+  return std::unique_ptr<stop_signals>(new stop_signals(std::move(signals)));
 }
 
-stop_signals::stop_signals(std::unique_ptr<signal_desk> desk)
-    : desk_(std::move(desk)), ear_([this] { listen(); }) {}
+stop_signals::stop_signals(std::unique_ptr<signal_queue> signals)
+    : signals_(std::move(signals)), listener_([this] { listen(); }) {}
 
 stop_signals::~stop_signals() {
   {
     std::lock_guard lock(mutex_);
     closing_ = true;
   }
-  desk_->wake();
-  ear_.join();
+  signals_->wake();
+  listener_.join();
 }
 
 void stop_signals::listen() {
   for (;;) {
-    const auto event = desk_->wait(-1);
+    const auto event = signals_->wait(-1);
     if (event == SIGCHLD) wake();
     if (event == SIGINT || event == SIGTERM || event == SIGHUP) take(*event);
     std::lock_guard lock(mutex_);

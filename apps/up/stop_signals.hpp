@@ -18,8 +18,8 @@ namespace troupe::apps {
 
 class stop_signals {
  public:
-  /// As signal_desk::open(): before any thread that takes signals, but after the keeper was forked
-  /// and the outboxes were made, which its own last words go through.
+  /// As signal_queue::open(): before any thread that takes signals, but after the crash dumper was
+  /// forked and the outboxes were made, which its own last words go through.
   static result<std::unique_ptr<stop_signals>> open();
   ~stop_signals();
   stop_signals(const stop_signals&) = delete;
@@ -37,11 +37,11 @@ class stop_signals {
   void wake() noexcept;
 
  private:
-  explicit stop_signals(std::unique_ptr<signal_desk> desk);
+  explicit stop_signals(std::unique_ptr<signal_queue> signals);
   void listen();
   void take(int signal);
 
-  std::unique_ptr<signal_desk> desk_;
+  std::unique_ptr<signal_queue> signals_;
   mutable std::mutex mutex_;
   std::condition_variable news_;
   stop_policy policy_;
@@ -49,7 +49,7 @@ class stop_signals {
   int asked_ = 0;
   bool rung_ = false;
   bool closing_ = false;
-  std::thread ear_;
+  std::thread listener_;
 };
 
 }  // namespace troupe::apps

@@ -1,6 +1,6 @@
 // `troupe up FILE`: a cluster from a configuration, a run on it, and its end.
 //
-// The launcher's process holds the coordinator, the run, the archive and the reporter; every node
+// The launcher's process holds the coordinator, the run, the committer and the reporter; every node
 // is a process of its own. The main thread starts the nodes, waits for signals, children and the
 // end, and shows the summary.
 #include <unistd.h>
@@ -14,12 +14,12 @@
 #include <fmt/format.h>
 
 #include "actors/base/defaults.hpp"
-#include "actors/checkpoint/archive.hpp"
+#include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/replay/recording.hpp"
-#include "actors/trace/desk.hpp"
-#include "actors/trace/keeper.hpp"
+#include "actors/trace/crash_dumper.hpp"
+#include "actors/trace/gateway.hpp"
 #include "actors/trace/observer.hpp"
 #include "apps/ceiling.hpp"
 #include "apps/commands.hpp"
@@ -46,7 +46,7 @@ namespace {
 /// Everything `up` knows before a process starts.
 struct launch {
   train::job_plan plan;
-  std::optional<checkpoint::entry> resume;
+  std::optional<checkpoint::resume_point> resume;
   io::checkpoint::origin origin;  ///< of what is saved
   uint32_t epoch = 1;
   std::shared_ptr<ceiling> peak;
@@ -180,7 +180,7 @@ std::string wall_time() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
-trace::desk_options desk_of(const config::job& job) {
+trace::gateway_options gateway_of(const config::job& job) {
   return {job.job.name, 1, job.job.output + "/audit.jsonl", wall_time};
 }
 
@@ -188,20 +188,20 @@ trace::desk_options desk_of(const config::job& job) {
 /// coordinator was told to.
 struct front_office {
   front_office(caf::actor_system& system, reporter_options talk, const config::job& job)
-      : teller(system.spawn<caf::detached>(reporter, std::move(talk))),
-        watcher(system.spawn<caf::detached>(trace::observer, observer_of(job))),
-        counter(system.spawn<caf::detached>(trace::desk, desk_of(job))) {}
+      : reporter_(system.spawn<caf::detached>(reporter, std::move(talk))),
+        observer_(system.spawn<caf::detached>(trace::observer, observer_of(job))),
+        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(job))) {}
   ~front_office() {
-    caf::anon_send_exit(counter, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(watcher, caf::exit_reason::user_shutdown);
-    caf::anon_send_exit(teller, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(gateway_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(observer_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(reporter_, caf::exit_reason::user_shutdown);
   }
   front_office(const front_office&) = delete;
   front_office& operator=(const front_office&) = delete;
 
-  reporter_actor teller;
-  observer_actor watcher;
-  desk_actor counter;
+  reporter_actor reporter_;
+  observer_actor observer_;
+  gateway_actor gateway_;
 };
 
 /// However this process comes to its end, the coordinator ends with it: `orderly_end` waits for it.
@@ -214,7 +214,7 @@ const error no_error{errc::none, ""};
 
 result<int> up(const job_arguments& arguments, const std::string& log_format,
                const std::string& record, bool break_lock) {
-  TROUPE_TRY(keeper, trace::keeper::start());  // before the first thread
+  TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
   speak_through_outboxes();  // before a signal can ask for a last word: stderr may be full
   TROUPE_TRY(signals, stop_signals::open());
   TROUPE_TRY(l, prepare(arguments, log_format, break_lock));
@@ -226,10 +226,10 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   auto outcome = std::make_shared<run_outcome>();
   signals->enter(phase::running);
   std::optional<watchdog> guard;
-  std::optional<replay::recording> lives;  // outlives the actors
+  std::optional<replay::recording> logs;  // outlives the actors
   if (!record.empty())
-    lives.emplace(replay::recording_options{record, replay::recording_path(job.job.output, "head"),
-                                            "head", address_of(job.cluster)});
+    logs.emplace(replay::recording_options{record, replay::recording_path(job.job.output, "head"),
+                                           "head", address_of(job.cluster)});
   std::atomic<bool> coordinator_gone{false};  // outlives the system, whose actors set it
   cluster::system_config config(network);
   caf::actor_system system(config);
@@ -242,9 +242,9 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   made_of.plan = l.plan;
   made_of.resume = l.resume;
   made_of.launch = l.origin.launch;
-  made_of.reporter = front.teller;
-  made_of.desk = front.counter;
-  made_of.observer = front.watcher;
+  made_of.reporter = front.reporter_;
+  made_of.gateway = front.gateway_;
+  made_of.observer = front.observer_;
   auto head = system.spawn(cluster::coordinator, std::move(made_of), &io::local_storage());
   head->attach_functor([&coordinator_gone, &bell = *signals] {
     coordinator_gone = true;
@@ -296,10 +296,10 @@ void add_up(shell& sh) {
   verb->add_option("--log-format", *log_format, "auto, plain or json (short for --set log.format=)")
       ->one_of({"auto", "plain", "json"});
   verb->add_option("--record-actor", *record,
-                   "Record the actors whose path fits from their birth, e.g. 'stage/*', for "
+                   "Record the actors whose path fits from their spawn, e.g. 'stage/*', for "
                    "`troupe replay`");
   verb->add_flag("--break-lock", *break_lock,
-                 "Take over folders that a process on another host holds: only when it is gone");
+                 "Take over folders that a process on another host holds: only when it has ended");
   verb->footer(
       "The first Ctrl-C finishes the step, saves and stops; the second, a second later, aborts at "
       "once.\nA closed terminal saves and stops, too. Exit codes: docs/exit-codes.md.\n"

@@ -20,7 +20,7 @@ namespace {
 void note(const std::vector<ended_child>& children) {
   for (const auto& c : children)
     if (!c.black_box.empty())
-      say(fmt::format("node {} {}; its keeper writes its last seconds to {}", c.node, c.how,
+      say(fmt::format("node {} {}; its crash dumper writes its last seconds to {}", c.node, c.how,
                       c.black_box));
 }
 

@@ -28,7 +28,7 @@ class watch {
         coordinator_(std::move(coordinator)),
         outcome_(std::move(outcome)) {}
 
-  /// Until the run has ended, or the coordinator is gone and nobody will say that it has.
+  /// Until the run has ended, or the coordinator is lost and nobody will say that it has.
   run_end until_over(const std::atomic<bool>& coordinator_gone);
 
   /// Gives the nodes time to go by themselves, those of other hosts (whose links the coordinator

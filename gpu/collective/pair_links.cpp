@@ -380,8 +380,7 @@ result<std::vector<io::unique_fd>> pair_listener::connect(const std::string& gro
     if (static_cast<int>(r) == own) continue;
     const auto a = parse_address(addresses[r]);
     if (!a)
-      return error{errc::bad_data,
-                   fmt::format("group {}: what rank {} offers is no address", group, r)};
+      return error{errc::bad_data, fmt::format("group {}: invalid address from rank {}", group, r)};
     peers[r] = *a;
   }
   auto made = matchmaker(group, own, key_, listening_, std::move(peers)).run(timeout);

@@ -58,7 +58,7 @@ result<pair_bytes> pair_key::secret_with(const pair_bytes& theirs) const {
   if (!context || EVP_PKEY_derive_init(context.get()) != 1 ||
       EVP_PKEY_derive_set_peer(context.get(), other.get()) != 1 ||
       EVP_PKEY_derive(context.get(), out.data(), &bytes) != 1 || bytes != out.size())
-    return error{errc::bad_data, "the key of a rank is none"};
+    return error{errc::bad_data, "invalid key of a rank"};
   return out;
 }
 

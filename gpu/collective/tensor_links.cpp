@@ -188,7 +188,7 @@ void tensor_links::serve() {
 tensor_links::link& tensor_links::link_to(int rank) {
   if (!failure_.empty()) throw gloo::IoException(failure_);
   if (rank < 0 || rank >= size || !links_[static_cast<size_t>(rank)].socket)
-    throw gloo::IoException(fmt::format("there is no connection to rank {}", rank));
+    throw gloo::IoException(fmt::format("no connection to rank {}", rank));
   return links_[static_cast<size_t>(rank)];
 }
 
@@ -311,7 +311,7 @@ void tensor_links::frame_has_come(int rank) {
   const auto it = l.receives.find(l.head.slot);
   if (l.head.kind != data_frame || it == l.receives.end() ||
       it->second.front().bytes != l.head.bytes)  // TSL-1
-    return fail_locked(fmt::format("rank {} sends what nobody receives", rank));
+    return fail_locked(fmt::format("unexpected tensor from rank {}", rank));
   l.into = it->second.front();
   if (l.head.bytes == 0) data_has_come(rank);
 }

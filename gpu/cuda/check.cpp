@@ -25,7 +25,7 @@ meaning meaning_of(cudaError_t code) {
     case cudaErrorCallRequiresNewerDriver:
     case cudaErrorSystemDriverMismatch:
       return {errc::unavailable,
-              "there is no NVIDIA driver, or it is older than this build's CUDA 13: install driver "
+              "NVIDIA driver not found, or it is older than this build's CUDA 13: install driver "
               "580 or newer"};
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorUnsupportedPtxVersion:

@@ -19,7 +19,7 @@ result<std::unique_ptr<cuda_device>> cuda_device::open(int ordinal, const ops_fa
   TROUPE_TRY(count, cuda_device_count());
   if (ordinal < 0 || ordinal >= count) {
     return error(errc::unavailable,
-                 "there is no GPU " + std::to_string(ordinal) + ": this process may use " +
+                 "GPU not found: " + std::to_string(ordinal) + ": this process may use " +
                      std::to_string(count) + ", numbered from 0",
                  "nvidia-smi lists them; CUDA_VISIBLE_DEVICES may hide some");
   }

@@ -105,8 +105,8 @@ class nccl_communicator final : public communicator {
 
   void refuse(stream& s, int peer) {
     s.host_task([name = watch_->options().name, peer, rank = rank_]() -> status {
-      return error{errc::bug, fmt::format("group {}: there is no link between the ranks {} and {}",
-                                          name, rank, peer)};
+      return error{errc::bug,
+                   fmt::format("group {}: no link between the ranks {} and {}", name, rank, peer)};
     });
   }
 

@@ -1,4 +1,4 @@
-// A thread's inbox: anyone puts, one thread takes all there is at once.
+// A thread's queue: anyone puts, one thread takes all there is at once.
 //
 // Why: a burst of operations costs one wake-up, and who puts never waits for who takes (DEV-1).
 #pragma once

@@ -46,31 +46,31 @@ void host_stream::push(task<host_stream> t) {
   bool wake = false;
   {
     std::lock_guard lock(mutex_);
-    inbox_.push_back(std::move(t));
+    queue_.push_back(std::move(t));
     has_work_.store(true, std::memory_order_relaxed);
     wake = std::exchange(sleeping_, false);
   }
   if (wake) wake_.notify_one();
 }
 
-bool host_stream::take_inbox() {
+bool host_stream::take_queue() {
   for (int spin = 0; spin < spin_limit && !has_work_.load(std::memory_order_relaxed); ++spin) {
     cpu_relax();
   }
   std::unique_lock lock(mutex_);
-  while (inbox_.empty() && !stop_) {
+  while (queue_.empty() && !stop_) {
     sleeping_ = true;
     wake_.wait(lock);
   }
   sleeping_ = false;
   has_work_.store(false, std::memory_order_relaxed);
-  batch_.swap(inbox_);
+  batch_.swap(queue_);
   return !batch_.empty();
 }
 
 void host_stream::work() {
   name_this_thread(name_);
-  while (take_inbox()) {
+  while (take_queue()) {
     for (auto& t : batch_) t(*this);
     batch_.clear();
   }

@@ -1,7 +1,7 @@
 // The stream of both host back ends: a thread that runs small tasks in order.
 //
-// Why: the host has no hardware queue, so a thread plays one. Producers append to an inbox under
-// a short lock; the thread takes the whole inbox at once, so that a burst of operations costs one
+// Why: the host has no hardware queue, so a thread plays one. Producers append to a queue under
+// a short lock; the thread takes the whole queue at once, so that a burst of operations costs one
 // wake-up.
 //
 // Invariants (beside DEV-1..5)
@@ -69,7 +69,7 @@ class host_stream final : public stream {
   void push(task<host_stream> t);
   void fail_with_current_exception() noexcept;
   void work();
-  bool take_inbox();
+  bool take_queue();
 
   device& owner_;
   const std::string name_;
@@ -79,10 +79,10 @@ class host_stream final : public stream {
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::vector<task<host_stream>> inbox_;  // guarded by mutex_
+  std::vector<task<host_stream>> queue_;  // guarded by mutex_
   bool sleeping_ = false;                 // guarded by mutex_
   bool stop_ = false;                     // guarded by mutex_
-  std::atomic<bool> has_work_{false};     // a hint for the spinning thread; the truth is inbox_
+  std::atomic<bool> has_work_{false};     // a hint for the spinning thread; the truth is queue_
   std::vector<task<host_stream>> batch_;  // the stream thread's own
   std::thread thread_;
 };

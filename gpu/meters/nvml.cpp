@@ -123,7 +123,7 @@ result<std::unique_ptr<gpu_meter>> gpu_meter::open() {
 result<std::unique_ptr<gpu_meter>> gpu_meter::open(const library& functions) {
   TROUPE_TRY(s, session::open(functions));
   if (s->count() == 0)
-    return error{errc::unavailable, "there is no GPU, though the driver is loaded",
+    return error{errc::unavailable, "no GPU found, though the driver is loaded",
                  "in a container: start it with --gpus all"};
   std::unique_ptr<gpu_meter> made(new gpu_meter(s));
   made->driver_version_ = text_of(version_bytes, functions.driver_version);

@@ -35,7 +35,7 @@ status gpu_controls::call(unsigned index, const char* name, Function* function,
   const auto subject = fmt::format("GPU {}", index);
   const auto device = session_->handle(index);
   if (index >= session_->count())
-    return error{errc::not_found, fmt::format("there is no GPU {}", index)};
+    return error{errc::not_found, fmt::format("GPU not found: {}", index)};
   if (!device) return session_->explain(subject, name, gpu_is_lost);
   return session_->explain(subject, name, function ? function(device, values...) : not_supported);
 }
@@ -78,7 +78,7 @@ status gpu_controls::lock_clocks(unsigned index, uint64_t lowest_mhz, uint64_t h
 
 status gpu_controls::reset(unsigned index) {
   if (index >= changed_.size())
-    return error{errc::not_found, fmt::format("there is no GPU {}", index)};
+    return error{errc::not_found, fmt::format("GPU not found: {}", index)};
   const auto& n = session_->functions();
   auto& changed = changed_[index];
   if (changed.clocks) {

@@ -32,7 +32,7 @@ bool take(std::string_view& text, std::string_view front) {
 }
 
 /// Size and age of what lies in a folder that was changed itself at `changed_s`.
-status look_into(file_system& files, entry& e, int64_t changed_s) {
+status look_into(file_system& files, catalog_entry& e, int64_t changed_s) {
   e.changed_s = changed_s;
   const auto all = files.list(e.path);
   if (!all) return all.error().code == errc::not_found ? status{} : status(all.error());
@@ -49,7 +49,7 @@ result<manifest_head> head_in(file_system& files, const fs::path& folder) {
 }
 
 /// What the manifest says, or why it says nothing.
-void read_head(file_system& files, entry& e) {
+void read_head(file_system& files, catalog_entry& e) {
   auto head = head_in(files, e.path);
   if (head && head->step == e.name.step) {
     e.head = std::move(*head);
@@ -108,8 +108,8 @@ std::optional<folder_name> parse_folder_name(std::string_view name) {
   return out;
 }
 
-result<std::vector<entry>> list(file_system& files, const fs::path& dir) {
-  std::vector<entry> all;
+result<std::vector<catalog_entry>> list(file_system& files, const fs::path& dir) {
+  std::vector<catalog_entry> all;
   const auto names = files.list(dir);
   if (!names && names.error().code == errc::not_found) return all;
   if (!names) return names.error();
@@ -117,24 +117,24 @@ result<std::vector<entry>> list(file_system& files, const fs::path& dir) {
     const auto name = parse_folder_name(at.name);
     if (!name || !at.folder) continue;
     const auto path = dir / at.name;
-    entry e{path, *name, {}, {}, 0, 0, holds_of(files, path)};
+    catalog_entry e{path, *name, {}, {}, 0, 0, holds_of(files, path)};
     TROUPE_CHECK(look_into(files, e, at.changed_s));
     if (name->state == folder_state::complete || name->state == folder_state::aside)
       read_head(files, e);
     all.push_back(std::move(e));
   }
-  std::sort(all.begin(), all.end(), [](const entry& a, const entry& b) {
+  std::sort(all.begin(), all.end(), [](const catalog_entry& a, const catalog_entry& b) {
     return std::tuple(a.age_key(), a.name.state == folder_state::complete, a.path) >
            std::tuple(b.age_key(), b.name.state == folder_state::complete, b.path);
   });
   return all;
 }
 
-result<std::vector<entry>> list(const fs::path& dir) {
+result<std::vector<catalog_entry>> list(const fs::path& dir) {
   return list(local_files(), dir);
 }
 
-uint64_t next_epoch(std::span<const entry> all) {
+uint64_t next_epoch(std::span<const catalog_entry> all) {
   uint64_t most = 0;
   for (const auto& e : all) most = std::max(most, e.age_key().second);
   return most + 1;
@@ -144,9 +144,9 @@ namespace {
 
 /// CT-3: whether another folder holds this very checkpoint under a name that nothing takes. In its
 /// own folder it was named anew since: saved again, or put back by a person.
-bool is_left(const entry& e, std::span<const entry> all) {
+bool is_left(const catalog_entry& e, std::span<const catalog_entry> all) {
   const auto mark = line_of(*e.head).back();
-  return std::any_of(all.begin(), all.end(), [&](const entry& other) {
+  return std::any_of(all.begin(), all.end(), [&](const catalog_entry& other) {
     return other.name.state == folder_state::aside && other.head &&
            other.path.parent_path() != e.path.parent_path() && line_of(*other.head).back() == mark;
   });
@@ -154,11 +154,11 @@ bool is_left(const entry& e, std::span<const entry> all) {
 
 }  // namespace
 
-const entry* tip_of(std::span<const entry> all) {
-  const auto launch_key = [](const entry& e) {  // those from before lines are one launch
+const catalog_entry* tip_of(std::span<const catalog_entry> all) {
+  const auto launch_key = [](const catalog_entry& e) {  // those from before lines are one launch
     return std::pair(e.head->line.empty() ? 0 : e.head->epoch, e.name.step);
   };
-  const entry* tip = nullptr;
+  const catalog_entry* tip = nullptr;
   for (const auto& e : all)
     if (e.name.state == folder_state::complete && e.head && !is_left(e, all) &&
         (tip == nullptr || launch_key(e) > launch_key(*tip)))
@@ -166,9 +166,10 @@ const entry* tip_of(std::span<const entry> all) {
   return tip;
 }
 
-std::vector<candidate> start_order(std::vector<entry> all) {
-  std::stable_sort(all.begin(), all.end(),
-                   [](const entry& a, const entry& b) { return a.age_key() > b.age_key(); });
+std::vector<candidate> start_order(std::vector<catalog_entry> all) {
+  std::stable_sort(all.begin(), all.end(), [](const catalog_entry& a, const catalog_entry& b) {
+    return a.age_key() > b.age_key();
+  });
   const auto* tip = tip_of(all);
   const auto line = tip ? line_of(*tip->head) : lineage{};
   std::vector<candidate> out;
@@ -180,20 +181,21 @@ std::vector<candidate> start_order(std::vector<entry> all) {
   return out;
 }
 
-std::vector<entry> left_behind(std::span<const entry> all, const lineage& line) {
-  std::vector<entry> out;
+std::vector<catalog_entry> left_behind(std::span<const catalog_entry> all, const lineage& line) {
+  std::vector<catalog_entry> out;
   for (const auto& e : all) {
     if (e.name.state != folder_state::complete) continue;
     const bool stays = e.head ? leads_to(line_of(*e.head), line)
                               : !line.empty() && e.name.step <= line.back().step;
     if (!stays) out.push_back(e);
   }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const entry& a, const entry& b) { return a.name.step > b.name.step; });
+  std::stable_sort(out.begin(), out.end(), [](const catalog_entry& a, const catalog_entry& b) {
+    return a.name.step > b.name.step;
+  });
   return out;
 }
 
-result<std::vector<fs::path>> set_aside(file_system& files, std::span<const entry> which) {
+result<std::vector<fs::path>> set_aside(file_system& files, std::span<const catalog_entry> which) {
   std::vector<fs::path> out;
   for (const auto& e : which) {
     const auto dir = e.path.parent_path();
@@ -226,7 +228,7 @@ status verify_all(file_system& files, const fs::path& folder, const work_options
 result<choice> newest_that_verifies(file_system& files, std::span<const fs::path> dirs,
                                     const work_options& options) {
   choice out;
-  std::vector<entry> all;
+  std::vector<catalog_entry> all;
   for (const auto& dir : dirs) {
     auto found = list(files, dir);
     if (!found && dirs.size() == 1) return found.error();

@@ -7,9 +7,9 @@
 //
 // Invariants
 // CT-1 Only folders of the first form are read by themselves.
-// CT-2 A checkpoint is trusted only when every byte of it verified; each one passed over is named
+// CT-2 A checkpoint is trusted only when every byte of it verified; each one skipped is named
 //      with its reason.
-// CT-3 What is chosen is of the line of the newest launch; what that line has left is passed over,
+// CT-3 What is chosen is of the line of the newest launch; what that line has left is skipped,
 //      whatever its step. What was set aside in one folder is not taken from another either, and
 //      that is told.
 // CT-4 What is set aside keeps every byte; only its name changes.
@@ -54,7 +54,7 @@ std::string aside_name(uint64_t step, uint32_t number);
 std::optional<folder_name> parse_folder_name(std::string_view name);
 
 /// One folder of the catalog.
-struct entry {
+struct catalog_entry {
   std::filesystem::path path;
   folder_name name;
   /// Of complete and aside ones with a readable manifest; what it says of files is not judged.
@@ -72,36 +72,36 @@ struct entry {
 
 /// Every checkpoint and leftover in `dir`, newest first by (step, epoch); none if there is no such
 /// folder. Reads manifests, no tensors. Error io.
-result<std::vector<entry>> list(file_system& files, const std::filesystem::path& dir);
+result<std::vector<catalog_entry>> list(file_system& files, const std::filesystem::path& dir);
 /// The same on this machine.
-result<std::vector<entry>> list(const std::filesystem::path& dir);
+result<std::vector<catalog_entry>> list(const std::filesystem::path& dir);
 
 /// An epoch that none of these checkpoints and leftovers bears: larger than all of them, at least
 /// 1. Whoever still writes for an earlier one writes under other names.
-uint64_t next_epoch(std::span<const entry> all);
+uint64_t next_epoch(std::span<const catalog_entry> all);
 
 /// The complete checkpoint whose line goes on: the newest of the newest launch (CT-3); none where
 /// none is readable.
-const entry* tip_of(std::span<const entry> all);
+const catalog_entry* tip_of(std::span<const catalog_entry> all);
 
 /// A checkpoint that a start comes to.
 struct candidate {
-  entry what;
-  bool left = false;  ///< set aside in another folder: passed over (CT-3)
+  catalog_entry what;
+  bool left = false;  ///< set aside in another folder: skipped (CT-3)
 };
 
 /// What a start comes to, the newest first, of equals that which comes first in `all`: the complete
 /// ones of the line that goes on, unreadable ones, and those that were left (CT-1, CT-3). Pure.
-std::vector<candidate> start_order(std::vector<entry> all);
+std::vector<candidate> start_order(std::vector<catalog_entry> all);
 
 /// The complete ones that do not lead to `line` (empty: a start from nothing, to which none leads),
 /// and unreadable ones above its step; newest first.
-std::vector<entry> left_behind(std::span<const entry> all, const lineage& line);
+std::vector<catalog_entry> left_behind(std::span<const catalog_entry> all, const lineage& line);
 
 /// Gives complete checkpoints of one folder names that nothing takes by itself (CT-4), the newest
 /// first; the new paths. What was renamed before an error stays renamed. Error io.
 result<std::vector<std::filesystem::path>> set_aside(file_system& files,
-                                                     std::span<const entry> which);
+                                                     std::span<const catalog_entry> which);
 
 /// Whether every byte of a checkpoint is as it was written. Errors: bad_data naming the first
 /// damaged place; not_found; io; cancelled.
@@ -110,7 +110,7 @@ status verify_all(file_system& files, const std::filesystem::path& checkpoint,
 /// The same on this machine.
 status verify_all(const std::filesystem::path& checkpoint, const work_options& options = {});
 
-/// A checkpoint that was passed over.
+/// A checkpoint that was skipped.
 struct rejection {
   std::filesystem::path path;
   error why;
@@ -126,7 +126,7 @@ struct choice {
 
 /// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all
 /// of `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be
-/// looked through is passed over as a whole where there are others. Error: io, cancelled.
+/// looked through is skipped as a whole where there are others. Error: io, cancelled.
 result<choice> newest_that_verifies(file_system& files,
                                     std::span<const std::filesystem::path> dirs,
                                     const work_options& options = {});

@@ -178,7 +178,7 @@ result<encoded_tail> encode_tail(const footer& f) {
 
 result<trailer> parse_trailer(std::span<const std::byte> end, uint64_t file_bytes) {
   if (end.size() < trailer_bytes || file_bytes < alignment || file_bytes % alignment != 0)
-    return wrong_shard("trailer", "the file is cut short, or is no shard");
+    return wrong_shard("trailer", "invalid shard: the file is too short");
   raw_trailer raw;
   std::memcpy(&raw, end.data() + end.size() - trailer_bytes, sizeof raw);
   if (std::memcmp(raw.magic, shard_magic.data(), shard_magic.size()) != 0)

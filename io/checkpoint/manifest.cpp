@@ -43,9 +43,9 @@ status check_files(const manifest& m) {
   std::set<std::string_view> names{manifest_file};
   uint64_t shards = 0;
   for (const auto& f : m.files) {
-    if (!is_file_name(f.name)) return wrong_manifest("a file's name is none");
+    if (!is_file_name(f.name)) return wrong_manifest("invalid file name");
     if (!names.insert(f.name).second)
-      return wrong_manifest(fmt::format("{} stands in it twice", f.name));
+      return wrong_manifest(fmt::format("duplicate file {}", f.name));
     if (!f.shard) continue;
     ++shards;
     if (!m.head.layout.holds(f.rank) || f.name != shard_name(f.rank))
@@ -73,7 +73,7 @@ status check_part(const manifest& m, const tensor_entry& t, uint64_t elements,
   for (const auto& s : p.slices) {
     if (s.file >= m.files.size() || !m.files[s.file].shard) return bad("a slice is in no shard");
     if (s.first != at)
-      return bad(s.first < at ? fmt::format("element {} is there twice", s.first)
+      return bad(s.first < at ? fmt::format("duplicate element {}", s.first)
                               : fmt::format("element {} is missing", at));
     if (s.count == 0 || s.count > elements - at) return bad("a slice leaves the tensor");
     const uint64_t bytes = s.count * size_of(p.type);
@@ -89,9 +89,9 @@ status check_part(const manifest& m, const tensor_entry& t, uint64_t elements,
 status check_tensors(const manifest& m) {
   std::set<std::string_view> names;
   for (const auto& t : m.tensors) {
-    if (!is_tensor_name(t.name)) return wrong_manifest("a tensor's name is none");
+    if (!is_tensor_name(t.name)) return wrong_manifest("invalid tensor name");
     if (!names.insert(t.name).second)
-      return wrong_manifest(fmt::format("{} stands in it twice", t.name));
+      return wrong_manifest(fmt::format("duplicate tensor {}", t.name));
     const auto elements = elements_of(t.shape);
     if (!elements || (t.transposed && t.shape.size() != 2))
       return wrong_manifest(fmt::format("{}: its shape is impossible", t.name));
@@ -100,8 +100,7 @@ status check_tensors(const manifest& m) {
       TROUPE_CHECK(check_part(m, t, *elements, p));
       const unsigned bit = 1u << static_cast<unsigned>(p.which);
       if ((seen & bit) != 0)
-        return wrong_manifest(
-            fmt::format("{} of {} stands in it twice", to_string(p.which), t.name));
+        return wrong_manifest(fmt::format("duplicate {} of {}", to_string(p.which), t.name));
       seen |= bit;
     }
   }

@@ -118,7 +118,7 @@ result<manifest> decode(const fbs::Manifest& root, uint64_t bytes) {
   m.files.reserve(root.files()->size());
   m.tensors.reserve(root.tensors()->size());
   for (const auto* f : *root.files()) {
-    if (f->name()->size() > max_name_bytes) return wrong_file("a file's name is none");
+    if (f->name()->size() > max_name_bytes) return wrong_file("invalid file name");
     m.files.push_back({f->name()->str(), f->bytes(), f->crc32c(), f->shard(), f->rank(),
                        f->stream_bytes(), f->slot_digest()});
   }

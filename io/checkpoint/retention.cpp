@@ -22,7 +22,7 @@ constexpr uint64_t told_at = 3;  ///< so often a checkpoint is left because some
 /// The checkpoints that rules count, and which of them are sound: asked once each (RT-5).
 class countable {
  public:
-  countable(std::span<const entry> catalog, const standing& now)
+  countable(std::span<const catalog_entry> catalog, const standing& now)
       : catalog_(catalog), now_(now), sound_(catalog.size()) {
     for (size_t i = 0; i < catalog.size(); ++i)
       if (catalog[i].name.state == folder_state::complete && catalog[i].head &&
@@ -54,7 +54,7 @@ class countable {
   }
 
  private:
-  std::span<const entry> catalog_;
+  std::span<const catalog_entry> catalog_;
   const standing& now_;
   std::vector<size_t> newest_;
   std::vector<std::optional<bool>> sound_;
@@ -67,8 +67,8 @@ void add(std::string& reasons, std::string_view reason) {
 
 }  // namespace
 
-std::vector<std::string> kept_because(std::span<const entry> catalog, const retention& rules,
-                                      const standing& now) {
+std::vector<std::string> kept_because(std::span<const catalog_entry> catalog,
+                                      const retention& rules, const standing& now) {
   std::vector<std::string> why(catalog.size());
   countable all(catalog, now);
   /// Names the first `count` sound ones, and spares those between them that are not known to be.
@@ -103,7 +103,7 @@ std::vector<std::string> kept_because(std::span<const entry> catalog, const rete
   return why;
 }
 
-std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention& rules,
+std::vector<doomed> plan_removal(std::span<const catalog_entry> catalog, const retention& rules,
                                  const standing& now, int64_t now_s,
                                  std::span<const std::string> in_use) {
   const auto why = kept_because(catalog, rules, now);
@@ -157,7 +157,7 @@ status remove(file_system& files, const doomed& what) {
   return files.sync_dir(parent);
 }
 
-bool caretaker::is_own(const entry& e) const {
+bool caretaker::is_own(const catalog_entry& e) const {
   return e.head && line_of(*e.head).back().launch == own_.launch;
 }
 
@@ -165,16 +165,16 @@ bool caretaker::is_origin(const fs::path& path) const {
   return !own_.checkpoint.empty() && fs::absolute(path).lexically_normal() == own_.checkpoint;
 }
 
-bool caretaker::is_where_it_began(std::span<const entry> all, const fs::path& path) const {
+bool caretaker::is_where_it_began(std::span<const catalog_entry> all, const fs::path& path) const {
   const auto at =
-      std::find_if(all.begin(), all.end(), [&](const entry& e) { return e.path == path; });
+      std::find_if(all.begin(), all.end(), [&](const catalog_entry& e) { return e.path == path; });
   return is_origin(path) || (!own_.from.empty() && at != all.end() && at->head &&
                              line_of(*at->head).back() == own_.from.back());
 }
 
-status caretaker::read_back(std::span<const entry> all) {
+status caretaker::read_back(std::span<const catalog_entry> all) {
   if (proven_) return {};
-  const auto newest = std::find_if(all.begin(), all.end(), [&](const entry& e) {
+  const auto newest = std::find_if(all.begin(), all.end(), [&](const catalog_entry& e) {
     return e.name.state == folder_state::complete && is_own(e);
   });
   if (newest == all.end()) return error{errc::not_found, "nothing was saved yet"};
@@ -188,7 +188,7 @@ status caretaker::retain(const fs::path& dir, const retention& rules,
   if (rules.empty()) return {};
   auto complete_only = rules;
   complete_only.partial_age_s = std::numeric_limits<int64_t>::max();
-  const standing now{own_.at(std::numeric_limits<uint64_t>::max()), [&](const entry& e) {
+  const standing now{own_.at(std::numeric_limits<uint64_t>::max()), [&](const catalog_entry& e) {
                        return (is_own(e) || is_origin(e.path)) && reader::open(*files_, e.path);
                      }};
   TROUPE_TRY(all, list(*files_, dir));

@@ -46,7 +46,7 @@ struct retention {
 struct standing {
   lineage line;  ///< that goes on: its next checkpoint's (RT-4)
   /// Whether a checkpoint is known to be whole (RT-5). Asked as seldom as can be, newest first.
-  std::function<bool(const entry&)> sound;
+  std::function<bool(const catalog_entry&)> sound;
 };
 
 /// What is to be removed of a catalog, and why.
@@ -58,12 +58,12 @@ struct doomed {
 };
 
 /// Why each entry is kept, by its index: a word or two, empty for what is given up.
-std::vector<std::string> kept_because(std::span<const entry> catalog, const retention& rules,
-                                      const standing& now);
+std::vector<std::string> kept_because(std::span<const catalog_entry> catalog,
+                                      const retention& rules, const standing& now);
 
 /// What to remove, oldest first. `now_s` is the time since 1970; `in_use` are names of folders that
 /// nobody may remove now (the checkpoint being written or read).
-std::vector<doomed> plan_removal(std::span<const entry> catalog, const retention& rules,
+std::vector<doomed> plan_removal(std::span<const catalog_entry> catalog, const retention& rules,
                                  const standing& now, int64_t now_s,
                                  std::span<const std::string> in_use = {});
 
@@ -90,11 +90,12 @@ class caretaker {
                 std::span<const std::string> in_use = {});
 
  private:
-  bool is_own(const entry& e) const;
+  bool is_own(const catalog_entry& e) const;
   bool is_origin(const std::filesystem::path& path) const;
   /// What the launch began from, or a copy of it in another tier.
-  bool is_where_it_began(std::span<const entry> all, const std::filesystem::path& path) const;
-  status read_back(std::span<const entry> all);
+  bool is_where_it_began(std::span<const catalog_entry> all,
+                         const std::filesystem::path& path) const;
+  status read_back(std::span<const catalog_entry> all);
 
   file_system* files_;
   origin own_;

@@ -141,7 +141,7 @@ status all_there(disk& d, const fs::path& partial, const std::vector<shard_facts
     return error{errc::io,
                  fmt::format("{} is not there as rank {} wrote it{}{}", name.string(), s.rank,
                              end ? "" : ": ", end ? "" : end.error().message),
-                 "checkpoint.dir must be a folder that all hosts share"};
+                 "checkpoint.dir has to be a folder that all hosts share"};
   }
   return {};
 }
@@ -159,9 +159,10 @@ result<fs::path> publish(disk& d, const fs::path& partial, const manifest_head& 
   if (again) {
     const auto ours = there->folder ? claim_of(d, dir / name) : claim{};
     if (ours.files.empty())  // SV-7
-      return error{errc::permission,
-                   (dir / name).string() + " is in the way, and is no checkpoint of this program",
-                   "take it away, or name another checkpoint.dir"};
+      return error{
+          errc::permission,
+          (dir / name).string() + " is in the way, and is not a checkpoint of this program",
+          "take it away, or name another checkpoint.dir"};
     TROUPE_TRY(alone, holds_only(d, dir / name, ours));
     if (!alone || !of_the_same_launch(d, dir / name, head)) {
       TROUPE_CHECK(make_way(d, dir / name, entries, head.step));
@@ -185,7 +186,7 @@ result<fs::path> commit_save(disk& d, const fs::path& partial, const manifest_he
   TROUPE_CHECK(
       d.write_small(partial / mark_file, partial_mark(head.job, std::move(names)), durable::no));
   for (const auto& f : others) {
-    if (!is_file_name(f.name)) return error{errc::bug, "a small file's name is none: " + f.name};
+    if (!is_file_name(f.name)) return error{errc::bug, "invalid name of a small file: " + f.name};
     TROUPE_CHECK(d.write_small(partial / f.name, f.content, durable::yes));
     sums.push_back({f.name, f.content.size(), crc32c(as_bytes(f.content))});
   }

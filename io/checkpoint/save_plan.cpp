@@ -20,7 +20,7 @@ status check_parts(const plan_chunk& chunk) {
     const bool known =
         p.type == tensor_dtype::f32 || p.type == tensor_dtype::bf16 || p.type == tensor_dtype::f16;
     if (!known || static_cast<size_t>(p.which) >= part_count || !seen.insert(p.which).second)
-      return unsavable(chunk.name, "a part of it is there twice or of no type that is stored");
+      return unsavable(chunk.name, "a duplicate part, or one of an unsupported type");
   }
   return {};
 }
@@ -39,7 +39,7 @@ status check_stage(const plan_stage& stage, const save_options& options,
     TROUPE_CHECK(check_parts(chunk));
     for (const auto& t : chunk.tensors) {
       if (!is_tensor_name(t.name) || !names.insert(t.name).second)
-        return unsavable(t.name, "its name is none or is there twice");
+        return unsavable(t.name, "invalid or duplicate name");
       const auto elements = elements_of(t.shape);
       if (!elements || (t.transposed && t.shape.size() != 2))
         return unsavable(t.name, "its shape is impossible");

@@ -13,7 +13,7 @@ class plain_folder final : public file_source {
       : files_(files), folder_(std::move(folder)), behind_(behind) {}
 
   result<std::shared_ptr<const source_file>> open(const std::string& name) const override {
-    if (!is_file_name(name)) return error{errc::bad_data, "a file's name is none"};
+    if (!is_file_name(name)) return error{errc::bad_data, "invalid file name"};
     return files_.open_source(folder_ / name, behind_);
   }
 

@@ -48,7 +48,7 @@ class builder {
   bool at_fault(std::string_view key) const { return faulty_.contains(key); }
   void add_file(std::string path) { config_.files.push_back(std::move(path)); }
   /// The result, the problems of a file in the order of its lines.
-  outcome take();
+  read_result take();
 
  private:
   loaded config_;

@@ -163,7 +163,7 @@ void check_nodes(builder& b) {
                  fmt::format("{}, got {}", name_rule, troupe::quoted(n.name)));
     else if (!names.insert(n.name).second)
       b.complain(entry.at, "cluster.node.name",
-                 fmt::format("{} is there twice", troupe::quoted(n.name)));
+                 fmt::format("duplicate node name {}", troupe::quoted(n.name)));
     if (c.launch == launch_mode::local && !n.host.empty() && !is_loopback(n.host))
       b.complain(entry.at, "cluster.node.host",
                  fmt::format("cluster.launch is \"local\", but {} is another host",
@@ -199,7 +199,7 @@ void check_network(builder& b) {
          fmt::format("nodes on other hosts cannot reach {}", c.listen),
          "listen on an address of this machine that they can reach");
   b.rule(loopback || c.tls.enabled() || c.insecure, {"cluster.listen"},
-         fmt::format("{} is not loopback, and there is no TLS", troupe::quoted(c.listen)),
+         fmt::format("{} is not loopback, and TLS is off", troupe::quoted(c.listen)),
          "set cluster.tls (`troupe certs` makes the files), or cluster.insecure = true");
   b.rule(c.insecure || c.clear_text_tensors || !tensors_cross_hosts(c),
          {"cluster.clear_text_tensors", "cluster.listen", "cluster.launch"},

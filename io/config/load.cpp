@@ -81,7 +81,7 @@ void builder::rule(bool holds, std::initializer_list<std::string_view> keys, std
   complain(at, culprit, std::move(what), std::move(hint));
 }
 
-outcome builder::take() {
+read_result builder::take() {
   // toml++ hands out keys sorted by name; a person reads a file from the top.
   auto begin = problems_.begin();
   while (begin != problems_.end()) {
@@ -145,7 +145,7 @@ error as_error(const std::vector<problem>& problems) {
   return {code, std::move(text)};
 }
 
-outcome read(const sources& from) {
+read_result read(const sources& from) {
   detail::builder b(from.file);
   detail::read_file(b, from.file);
   b.next_layer();

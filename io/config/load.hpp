@@ -70,14 +70,14 @@ struct loaded {
 };
 
 /// A job as far as it could be read, and everything wrong with it.
-struct outcome {
+struct read_result {
   loaded config;
   std::vector<problem> problems;  ///< empty: config is checked and settled
 };
 
 /// Reads all layers, derives and checks. Deepest include nesting 8, 1,024 includes in all, a
 /// file at most 1 MiB.
-outcome read(const sources& from);
+read_result read(const sources& from);
 
 /// read() as a result; the error is bad_config (not_found when the file does not exist) and its
 /// message has a line per problem.

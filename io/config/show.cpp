@@ -193,7 +193,7 @@ result<std::string> explain(std::string_view name) {
   auto near = name.find('.') == name.npos ? nearest(name, sections()) : nearest_key(name);
   if (near.empty()) near = nearest_key(name);
   return error{
-      errc::not_found, fmt::format("there is no key or section {}", quoted(name)),
+      errc::not_found, fmt::format("key or section not found: {}", quoted(name)),
       near.empty() ? "`troupe config explain` lists them" : fmt::format("did you mean {}?", near)};
 }
 

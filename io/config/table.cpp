@@ -70,7 +70,7 @@ constinit const property rows[] = {
                          "Seeds weights, shuffling and sampling; same seed, same losses",
                          within(0, 9e15)),
     in_job<&job_s::output>("job.output",
-                           "Folder of log.jsonl and the summary; {name} stands for job.name"),
+                           "Folder of log.jsonl and the summary; {name} is replaced by job.name"),
 
     in_cluster<&cluster_s::nodes>(
         "cluster.nodes",
@@ -130,10 +130,10 @@ constinit const property rows[] = {
         "cluster.tls.ca", "PEM file of the authority that every peer's certificate must come from"),
     in_cluster<&cluster_s::tls, &tls_section::certificate>(
         "cluster.tls.certificate",
-        "PEM file of this process's certificate; {node} stands for the "
+        "PEM file of this process's certificate; {node} is replaced by the "
         "node's name (\"coordinator\" for the coordinator)"),
     in_cluster<&cluster_s::tls, &tls_section::key>(
-        "cluster.tls.key", "PEM file of its private key; {node} stands for the node's name"),
+        "cluster.tls.key", "PEM file of its private key; {node} is replaced by the node's name"),
 
     in_model<&model_s::family>("model.family",
                                "Architecture; auto = what model.path says, gpt2 without a path"),
@@ -191,7 +191,7 @@ constinit const property rows[] = {
     in_data<&data_s::path>("data.path", "Files or folders to train on, in this order"),
     in_data<&data_s::format>(
         "data.format",
-        "text (JSON too, as it stands), or token files of llm.c or nanoGPT; auto = by what the "
+        "text (JSON too, unparsed), or token files of llm.c or nanoGPT; auto = by what the "
         "files hold and their names"),
     in_data<&data_s::tokenizer>("data.tokenizer",
                                 "For text: \"bytes\", or a tokenizer.json, merges or "
@@ -205,10 +205,10 @@ constinit const property rows[] = {
                                           "data.validation_path",
                                           within(0, 0.5)),
     in_data<&data_s::cache>("data.cache",
-                            "Folder for tokenised text; {output} stands for job.output"),
+                            "Folder for tokenised text; {output} is replaced by job.output"),
     in_data<&data_s::strip_gutenberg>(
         "data.strip_gutenberg",
-        "Of text files that hold Project Gutenberg books, leave out what stands before their START "
+        "Of text files that hold Project Gutenberg books, leave out what is before their START "
         "and after their END lines"),
 
     in_train<&train_s::steps>("train.steps", "Optimizer steps to train", within(1, 1e9)),
@@ -268,7 +268,7 @@ constinit const property rows[] = {
                                              "Order of forward and backward on the stages"),
 
     in_checkpoint<&checkpoint_section::dir>(
-        "checkpoint.dir", "Folder of the checkpoints; {output} stands for job.output"),
+        "checkpoint.dir", "Folder of the checkpoints; {output} is replaced by job.output"),
     in_checkpoint<&checkpoint_section::every>(
         "checkpoint.every", "Steps between two checkpoints; 0 = only at the end", within(0, 1e9)),
     in_checkpoint<&checkpoint_section::keep>(
@@ -294,14 +294,14 @@ constinit const property rows[] = {
     in_checkpoint<&checkpoint_section::room_wait_s>(
         "checkpoint.room_wait_s",
         "Seconds for which the last save of a run is tried again where it fails (a full disk, a "
-        "folder that is gone), in checkpoint.second.dir as well",
+        "folder that has disappeared), in checkpoint.second.dir as well",
         within(0, 30 * 24 * 3600.0)),
     in_checkpoint<&checkpoint_section::adopt>(
         "checkpoint.adopt",
         "Start in a folder that holds another job's checkpoints: of another name, model or data"),
     in_checkpoint<&checkpoint_section::ring_bytes>(
         "checkpoint.ring_bytes",
-        "Memory of a rank through which its state goes to the disk, at most",
+        "Memory of a rank through which its state is written to the disk, at most",
         within(16 << 20, 1e12)),
     in_checkpoint<&checkpoint_section::when_busy>(
         "checkpoint.when_busy",
@@ -312,7 +312,7 @@ constinit const property rows[] = {
         "At the end write the model to {output}/model, a Hugging Face folder"),
     in_second<&second_s::dir>("checkpoint.second.dir",
                               "Folder that committed checkpoints are copied into in the "
-                              "background; empty = none; {output} stands for job.output"),
+                              "background; empty = none; {output} is replaced by job.output"),
     in_second<&second_s::every>(
         "checkpoint.second.every",
         "Only checkpoints of steps that are multiples of this are copied, and the run's last; 0 = "

@@ -51,9 +51,9 @@ result<batch_order> batch_order::make(const batch_order_spec& spec) {
   return order;
 }
 
-uint64_t batch_order::permuted(uint64_t epoch, uint64_t place) const noexcept {
+uint64_t batch_order::permuted(uint64_t pass, uint64_t place) const noexcept {
   const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
-  const uint64_t key = mix(mix(spec_.seed) ^ epoch);
+  const uint64_t key = mix(mix(spec_.seed) ^ pass);
   uint64_t x = place;
   do {  // cycle walking: the network permutes 4^half_bits_, so the walk comes back below W (ORD-3)
     uint64_t left = x >> half_bits_;
@@ -86,7 +86,7 @@ uint64_t batch_order::validation_first_token(uint64_t v) const noexcept {
   return train_windows_ * spec_.seq_len + 1 + v % validation_windows_ * spec_.seq_len;
 }
 
-double batch_order::epochs_at(uint64_t step) const noexcept {
+double batch_order::passes_at(uint64_t step) const noexcept {
   return static_cast<double>(running_row(step)) / static_cast<double>(train_windows_);
 }
 

@@ -5,18 +5,18 @@
 // rank takes its own slice of rows; the order knows only rows).
 //   Training window w (0 <= w < W): inputs t[wT .. wT+T-1], targets one later, so it touches
 //   t[wT .. wT+T]. Row b of step k has the running number g = g0 + (k - k0)*B + b (both 0 unless a
-//   run goes on with another B or T than it had), epoch g / W and place g % W:
-//   unshuffled, window = place; shuffled, window = P(seed, epoch, place), where P(seed, epoch, .)
+//   run goes on with another B or T than it had), pass g / W and place g % W:
+//   unshuffled, window = place; shuffled, window = P(seed, pass, place), where P(seed, pass, .)
 //   is a permutation of 0..W-1, computed (a 6-round Feistel network on the next even power of two,
-//   walked until it falls below W) and not stored. An epoch's end inside a step continues with
-//   the next epoch's first windows: no partial batch, nothing dropped.
+//   walked until it falls below W) and not stored. A pass's end inside a step continues with
+//   the next pass's first windows: no partial batch, nothing dropped.
 //   Validation window v (0 <= v < V): the same from token n0 = W*T + 1 on: inputs
 //   t[n0+vT .. n0+vT+T-1]. A separate validation file gets an order of its own (no shuffle).
 //
 // Invariants:
 // ORD-1 Every training window lies inside [0, n); without a split W = floor((n-1)/T).
 // ORD-2 No training window touches a token that a validation window touches.
-// ORD-3 In every epoch each training window comes exactly once.
+// ORD-3 In every pass each training window comes exactly once.
 // ORD-4 The answer depends on the arguments alone, on every machine.
 #pragma once
 
@@ -53,13 +53,13 @@ class batch_order {
   uint64_t train_first_token(uint64_t step, uint32_t row) const noexcept;
   /// First token of validation window v modulo V; V > 0; T+1 tokens follow.
   uint64_t validation_first_token(uint64_t v) const noexcept;
-  /// Epochs finished before `step` (from k0), with fraction.
-  double epochs_at(uint64_t step) const noexcept;
+  /// Passes through the data finished before `step` (from k0), with fraction.
+  double passes_at(uint64_t step) const noexcept;
 
   const batch_order_spec& spec() const noexcept { return spec_; }
 
  private:
-  uint64_t permuted(uint64_t epoch, uint64_t place) const noexcept;
+  uint64_t permuted(uint64_t pass, uint64_t place) const noexcept;
   uint64_t running_row(uint64_t step) const noexcept;
 
   batch_order_spec spec_;

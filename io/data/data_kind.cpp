@@ -22,7 +22,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-constexpr auto unpack_hint = "unpack it first: text is read as it stands in the file"sv;
+constexpr auto unpack_hint = "unpack it first: text is read as it is in the file"sv;
 constexpr auto convert_hint =
     "write its text into plain files, or its tokens into a .bin of llm.c's format"sv;
 constexpr auto json_hint =

@@ -4,7 +4,7 @@
 // TXT-1 The documents and their order depend on names and contents alone: paths in the given order;
 //       a folder recursively, by path, without hidden entries and links to folders. A file that
 //       is no text (io/data/data_kind) is an error when named, and so is one inside a folder that
-//       seems meant to be read (JSON, Parquet, compressed); others in folders are passed over and
+//       seems meant to be read (JSON, Parquet, compressed); others in folders are skipped and
 //       counted.
 // TXT-2 read() gives a document's text: without a byte order mark, line ends as "\n", and where
 //       text_options say so without what Project Gutenberg wraps around its books

@@ -70,7 +70,8 @@ result<token_file> token_file::open(const fs::path& path, token_format format) {
                "a file of bare uint16 tokens has the format \"nanogpt\"");
   if (demanded || !kind) {
     if (bytes.size() % 2 != 0)
-      return bad(path, fmt::format("{} bytes are no whole number of uint16 tokens", bytes.size()));
+      return bad(path,
+                 fmt::format("{} bytes are not a whole number of uint16 tokens", bytes.size()));
     return token_file(std::move(map), bytes.data(), bytes.size() / 2, 2);
   }
   int32_t version = 0;

@@ -81,12 +81,12 @@ double rate_of(uint64_t bytes, disk::nanoseconds took) {
 
 /// Bytes that no disk can squeeze.
 void fill(const std::shared_ptr<slots>& ring) {
-  std::mt19937_64 lot(1);
+  std::mt19937_64 random(1);
   std::vector<slot> all;
   while (auto lease = ring->try_take()) {
     auto bytes = lease->bytes();
     auto* words = reinterpret_cast<uint64_t*>(bytes.data());
-    std::generate(words, words + bytes.size() / sizeof(uint64_t), [&] { return lot(); });
+    std::generate(words, words + bytes.size() / sizeof(uint64_t), [&] { return random(); });
     all.push_back(std::move(*lease));
   }
 }

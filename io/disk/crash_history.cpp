@@ -70,7 +70,7 @@ void crash_store::read_log() {
 // -- the loss of a writer -------------------------------------------------------------------------
 
 /// A change of a writer that is lost, in its pieces; false where nothing is left of it.
-bool crash_store::keep_by_lot(size_t at, const keeper& keeps) {
+bool crash_store::keep_by_chance(size_t at, const survives& keeps) {
   auto& c = log_.at(at);
   const auto pieces = pieces_of(at, c);
   uint64_t begin = c.bytes.size(), end = 0;
@@ -91,7 +91,7 @@ bool crash_store::keep_by_lot(size_t at, const keeper& keeps) {
   return true;
 }
 
-void crash_store::lose(uint32_t writer, int64_t now_ns, const keeper& keeps) {
+void crash_store::lose(uint32_t writer, int64_t now_ns, const survives& keeps) {
   std::lock_guard lock(mutex_);
   std::erase_if(log_, [&](const auto& entry) {
     return entry.second.by.writer == writer && entry.second.by.at_ns > now_ns;
@@ -100,7 +100,7 @@ void crash_store::lose(uint32_t writer, int64_t now_ns, const keeper& keeps) {
   for (auto entry = log_.begin(); entry != log_.end();) {
     const auto& [at, c] = *entry;
     const bool open = c.by.writer == writer && c.lasting() && !then.durable(at);
-    entry = open && !keep_by_lot(at, keeps) ? log_.erase(entry) : std::next(entry);
+    entry = open && !keep_by_chance(at, keeps) ? log_.erase(entry) : std::next(entry);
   }
   read_log();
   rebuild();

@@ -150,11 +150,11 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   // -- processes that end, kernels that go on ----------------------------------------------------
 
   /// The host of a writer is lost at `now_ns`: what it was to do after that was never done, syncs
-  /// neither; each of its changes that no sync covers by then is kept for good or lost by lot (a
+  /// neither; each of its changes that no sync covers by then is kept for good or lost by random (a
   /// long write in two); those of others stay as they are. Open handles stay usable: their file
   /// may have no name any more. Images asked for before are not to be used any more.
-  using keeper = std::function<bool(change_kind)>;
-  void lose(uint32_t writer, int64_t now_ns, const keeper& keeps);
+  using survives = std::function<bool(change_kind)>;
+  void lose(uint32_t writer, int64_t now_ns, const survives& keeps);
   void lose(uint32_t writer, int64_t now_ns, const std::function<bool()>& keeps);
   void lose(uint32_t writer, int64_t now_ns, std::mt19937_64& rng);
   /// A kernel has written back what was made before `before_ns`, but for what a failed sync or
@@ -192,7 +192,7 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
 
   struct image_limits {
     size_t enumerate = 8;  ///< all subsets of up to so many unsynced pieces, else
-    size_t samples = 128;  ///< so many: all, none, each alone, all but each, and by lot
+    size_t samples = 128;  ///< so many: all, none, each alone, all but each, and by random
     uint64_t seed = 1;
   };
   /// The file systems a crash at `point` could leave (first_point() <= point <= points()).
@@ -258,7 +258,7 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   ledger as_of(int64_t now_ns) const;
   void read_log();
   std::vector<const change*> not_durable(int64_t now_ns) const;
-  bool keep_by_lot(size_t at, const keeper& keeps);
+  bool keep_by_chance(size_t at, const survives& keeps);
   void rebuild();
   void fold();
   std::set<node_id> reachable(std::set<node_id> from, bool in_base) const;

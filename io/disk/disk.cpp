@@ -316,7 +316,8 @@ void disk::finish(uint64_t id, status outcome) {
 }
 
 bool disk::drain(nanoseconds timeout) {
-  for (auto id : std::exchange(queue_, {})) finish(id, error{errc::cancelled, "the disk goes"});
+  for (auto id : std::exchange(queue_, {}))
+    finish(id, error{errc::cancelled, "the disk is closing"});
   auto until = now() + timeout;
   std::vector<raw_answer> answers;
   while (running_ > 0) {
@@ -325,7 +326,7 @@ bool disk::drain(nanoseconds timeout) {
     for (const auto& answer : answers) {
       if (ops_.count(answer.id) == 0) continue;
       --running_;
-      finish(answer.id, error{errc::cancelled, "the disk goes"});
+      finish(answer.id, error{errc::cancelled, "the disk is closing"});
     }
     if (answers.empty() && now() >= until) break;
   }

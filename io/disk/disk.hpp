@@ -5,7 +5,8 @@
 //
 // Invariants
 //   DK-1  Every accepted operation is answered by exactly one completion, or never (a disk that
-//         hangs): then its buffer stays with the disk, and is abandoned when the disk goes (SL-4).
+//         hangs): then its buffer stays with the disk, and is abandoned when the disk is closing
+//         (SL-4).
 //   DK-2  A completion without an error has moved all its bytes: a short write or read goes on
 //         where it stopped; on an O_DIRECT file at the last whole block before that. EINTR and
 //         EAGAIN are retried, at most most_stalls times without progress.

@@ -1,4 +1,4 @@
-// Faults by plan and by lot over a crash_store: see faulty_disk.hpp.
+// Faults by plan and by random over a crash_store: see faulty_disk.hpp.
 #include "io/disk/faulty_disk.hpp"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ int faulty_disk::refused(fault_site site) {
   return fault == nullptr ? 0 : fault->failure;
 }
 
-bool faulty_disk::by_lot(double chance) {
+bool faulty_disk::by_chance(double chance) {
   if (chance <= 0) return false;  // no draw: a plan alone does not depend on the seed
   return std::uniform_real_distribution<double>(0, 1)(lot_) < chance;
 }
@@ -91,14 +91,15 @@ int64_t faulty_disk::move(const raw_request& request, stamp by, const planned_fa
   bool writes = request.op == disk_op::write;
   if (fault != nullptr && fault->effect == fault_effect::shorten)
     bytes = bytes.first(std::min(bytes.size(), fault->bytes));
-  if (by_lot(options_.interrupted)) return -EINTR;
-  if (by_lot(writes ? options_.write_error : options_.read_error) ||
+  if (by_chance(options_.interrupted)) return -EINTR;
+  if (by_chance(writes ? options_.write_error : options_.read_error) ||
       (fault != nullptr && fault->effect == fault_effect::fail)) {
     int failure = fault != nullptr ? fault->failure : EIO;
     if (writes && failure == EIO) store_->write_and_fail(node, request.offset, bytes, by);
     return -failure;
   }
-  if (bytes.size() > 1 && by_lot(options_.short_move)) bytes = bytes.first(lot_() % bytes.size());
+  if (bytes.size() > 1 && by_chance(options_.short_move))
+    bytes = bytes.first(lot_() % bytes.size());
   if (bytes.empty()) return writes ? 0 : -EINTR;  // a read of nothing would mean the end
   return writes ? store_->write(node, request.offset, bytes, by)
                 : store_->read(node, request.offset, bytes);
@@ -110,11 +111,11 @@ int64_t faulty_disk::carry_out(const raw_request& request, stamp by, bool& lost)
               : request.op == disk_op::read ? fault_site::read
                                             : fault_site::fdatasync;
   const auto* fault = planned(site);
-  lost = by_lot(options_.lost) || (fault != nullptr && fault->effect == fault_effect::lose);
+  lost = by_chance(options_.lost) || (fault != nullptr && fault->effect == fault_effect::lose);
   if (request.op == disk_op::fdatasync) {
     auto node = handles_.at(request.handle).node;
     bool fails =
-        by_lot(options_.sync_error) || (fault != nullptr && fault->effect == fault_effect::fail);
+        by_chance(options_.sync_error) || (fault != nullptr && fault->effect == fault_effect::fail);
     if (fails) return -store_->fail_sync_file(node, fault != nullptr ? fault->failure : EIO, by);
     return lost ? 0 : -store_->sync_file(node, by);
   }

@@ -1,5 +1,5 @@
-// A disk in memory that fails as real ones do, by plan or by lot: for tests and the simulation. Its
-// files lie in a crash_store, which several disks may share (the ranks of a job and their
+// A disk in memory that fails as real ones do, by plan or by random: for tests and the simulation.
+// Its files lie in a crash_store, which several disks may share (the ranks of a job and their
 // coordinator) and which outlives them (a process that dies), and which tells what a power cut
 // leaves.
 //
@@ -144,7 +144,7 @@ class faulty_disk final : public disk {
   bool ended() const { return options_.ended && *options_.ended; }
   /// 0, or the errno that was planned for this operation.
   int refused(fault_site site);
-  bool by_lot(double chance);
+  bool by_chance(double chance);
   int64_t carry_out(const raw_request& request, stamp by, bool& lost);
   int64_t move(const raw_request& request, stamp by, const planned_fault* fault);
   /// The clock has moved so far: what is done now bears this stamp.

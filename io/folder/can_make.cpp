@@ -43,7 +43,7 @@ status can_make(const fs::path& folder) {
       if (S_ISDIR(facts.st_mode)) return can_write_in(there);
       return error{
           errc::io,
-          fmt::format("{} cannot be made: {} is no folder", folder.string(), there.string()),
+          fmt::format("{} cannot be made: {} is not a folder", folder.string(), there.string()),
           "take it away, or name another folder"};
     }
     const int why = errno;

@@ -48,7 +48,7 @@ result<unique_fd> open_lock(const fs::path& file) {
   if (!fd && errno != ELOOP && errno != EISDIR)
     return error::system("open " + file.string(), errno);
   if (fd && ::fstat(fd.get(), &facts) == 0 && S_ISREG(facts.st_mode)) return fd;
-  return error{errc::bad_data, file.string() + " is no lock of this program",
+  return error{errc::bad_data, file.string() + " is not a lock of this program",
                "take it away, or name another folder"};
 }
 
@@ -58,11 +58,12 @@ error busy(const fs::path& folder, const std::optional<lock_holder>& by, bool el
       fmt::format("{} is in use by job {} (process {} on {}, since {}{})", folder.string(), by->job,
                   by->pid, by->host, by->since, by->address.empty() ? "" : ", " + by->address);
   if (elsewhere)
-    return {errc::timeout, std::move(text),
-            "if that process is gone for good, the same command with --break-lock takes the folder "
-            "over"};
+    return {
+        errc::timeout, std::move(text),
+        "if that process has ended for good, the same command with --break-lock takes the folder "
+        "over"};
   return {errc::timeout, std::move(text),
-          "stop that job, or wait: the folder is free as soon as its process is gone"};
+          "stop that job, or wait: the folder is free as soon as its process has ended"};
 }
 
 result<std::optional<lock_holder>> written_in(int fd, const fs::path& file) {
@@ -104,7 +105,7 @@ std::string lock_text(const lock_holder& h) {
 
 result<std::optional<lock_holder>> parse_lock(std::string_view text) {
   if (text.find_first_not_of('\0') == text.npos) return std::optional<lock_holder>{};
-  const error wrong{errc::bad_data, "it is no lock of this program"};
+  const error wrong{errc::bad_data, "it is not a lock of this program"};
   // Behind the line may be the end of a longer one, of a holder before.
   const auto j = nlohmann::json::parse(text.substr(0, text.find('\n')), nullptr, false);
   if (!j.is_object() || !j.contains("troupe-lock")) return wrong;

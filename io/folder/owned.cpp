@@ -129,7 +129,7 @@ struct opened_folder {
     out.self.reset(::openat(out.parent.get(), out.leaf.c_str(),
                             O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!out.self && (errno == ELOOP || errno == ENOTDIR))
-      return not_ours(out.path.string() + " is no folder of this program");
+      return not_ours(out.path.string() + " is not a folder of this program");
     if (!out.self) return error::system("open " + out.path.string(), errno);
     return out;
   }
@@ -187,7 +187,7 @@ result<claim> mark_in(int folder, const fs::path& path) {
   struct stat facts {};
   if (::fstat(fd.get(), &facts) != 0) return error::system("stat " + where.string(), errno);
   if (!S_ISREG(facts.st_mode) || facts.st_size > static_cast<off_t>(max_mark_bytes))
-    return error{errc::bad_data, where.string() + " is no mark of this program"};
+    return error{errc::bad_data, where.string() + " is not a mark of this program"};
   std::string text(static_cast<size_t>(facts.st_size), '\0');
   const auto n = ::pread(fd.get(), text.data(), text.size(), 0);
   if (n < 0) return error::system("read " + where.string(), errno);
@@ -296,7 +296,8 @@ result<claim> parse_mark(std::string_view text) {
   const auto wrong = [](const char* what) { return error{errc::bad_data, what}; };
   if (text.size() > max_mark_bytes) return wrong("it is too long");
   const auto j = nlohmann::json::parse(text, nullptr, false);
-  if (!j.is_object() || !j.contains("troupe-owned")) return wrong("it is no mark of this program");
+  if (!j.is_object() || !j.contains("troupe-owned"))
+    return wrong("it is not a mark of this program");
   if (j["troupe-owned"] != mark_version)
     return error{errc::version_mismatch, "the mark is of another version"};
   if (!j.contains("kind") || !j["kind"].is_string()) return wrong("the mark names no kind");
@@ -317,7 +318,7 @@ result<claim> parse_mark(std::string_view text) {
   if (!j["files"].is_array()) return wrong("the mark's files are not a list");
   for (const auto& name : j["files"]) {
     if (!name.is_string() || !is_plain_name(name.get<std::string>()))
-      return wrong("the mark lists what is no file's name");
+      return wrong("invalid file name in the mark");
     out.files.push_back(name.get<std::string>());
   }
   return out;
@@ -423,11 +424,11 @@ status remove_empty(const fs::path& folder) {
 
 status remove_from_scratch(const fs::path& folder, const std::string& name) {
   if (!is_plain_name(name) || name == mark_file)
-    return not_ours((folder / name).string() + " is no name in a temporary folder");
+    return not_ours((folder / name).string() + " is not a name in a temporary folder");
   TROUPE_TRY(f, opened_folder::open(folder));
   TROUPE_TRY(mark, mark_in(f.self.get(), f.path));
   if (mark.kind != folder_kind::scratch)
-    return not_ours(folder.string() + " is no temporary folder of this program");
+    return not_ours(folder.string() + " is not a temporary folder of this program");
   return remove_tree(f.self.get(), name, f.path, 1);
 }
 

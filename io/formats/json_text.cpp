@@ -34,7 +34,7 @@ class json_judge final : public nlohmann::json_sax<json> {
 
   bool key(string_t& name) override {
     if (!keys_.back().insert(name).second)
-      fault = fmt::format("JSON: the name \"{}\" stands twice in one object", shown(name));
+      fault = fmt::format("JSON: duplicate name \"{}\" in one object", shown(name));
     return fault.empty();
   }
 

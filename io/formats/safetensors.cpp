@@ -98,7 +98,7 @@ class header_reader : public nlohmann::json_sax<json> {
   bool key(std::string& value) override {
     key_ = value;
     if (state_ == state::root) {
-      if (!names_.insert(value).second) return fail("the name stands twice");
+      if (!names_.insert(value).second) return fail("duplicate name");
     } else if (state_ == state::tensor) {
       uint32_t bit = value == "dtype" ? 1 : value == "shape" ? 2 : value == "data_offsets" ? 4 : 0;
       if (bit == 0 || (seen_ & bit) != 0)

@@ -283,7 +283,7 @@ identity facts_of(X509* x, role as) {
 result<identity> identity_of(X509* x, const std::string& path) {
   const auto as = role_of(x);
   if (!as)
-    return error{errc::bad_data, fmt::format("{}: OU \"{}\" is no role of ours", path,
+    return error{errc::bad_data, fmt::format("{}: OU \"{}\" is not a role", path,
                                              subject_text(x, NID_organizationalUnitName))};
   return facts_of(x, *as);
 }

@@ -66,7 +66,7 @@ std::optional<job_key::bytes_type> from_hex(std::string_view text) {
 }
 
 error no_key() {
-  return {errc::bad_data, "it is no key of a job",
+  return {errc::bad_data, "invalid key of a job",
           "expected one line that `troupe key` wrote: troupe-key 1 ROLE/NAME HEX"};
 }
 

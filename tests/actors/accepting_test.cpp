@@ -18,7 +18,7 @@
 #include <doctest/doctest.h>
 #include <caf/policy/tcp.hpp>
 
-#include "actors/cluster/door.hpp"
+#include "actors/cluster/ingress.hpp"
 #include "io/file.hpp"
 #include "tests/loopback.hpp"
 
@@ -86,7 +86,7 @@ std::ptrdiff_t open_descriptors() {
 }
 
 uint64_t crowded_out() {
-  return cluster::at_the_door().of(cluster::turned_away::crowded_out);
+  return cluster::ingress_seen().of(cluster::turned_away::crowded_out);
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 // nothing.
 //
 //   actor_fixture f(7);                      // the epoch of what partners say
-//   partner archive = f.make_partner("archive");
-//   auto run = f.spawn(train::run, options_with(archive.as<archive_actor>()));
-//   archive.take<fbs::OpenArchive>().refuse({errc::io, "no such disk"});
+//   partner committer = f.make_partner("committer");
+//   auto run = f.spawn(train::run, options_with(committer.as<committer_actor>()));
+//   committer.take<fbs::OpenFolder>().refuse({errc::io, "no such disk"});
 //
 // Invariants
 //   AFX-1  An actor runs only inside a call of the fixture or of a partner, and has nothing left to

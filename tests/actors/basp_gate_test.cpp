@@ -1,5 +1,5 @@
 // The end of the broker between sockets and CAF: what comes to it then (GAT-4). What it lets pass
-// is tried with real processes (tests/cluster/door_test.cpp, roles_test.cpp).
+// is tried with real processes (tests/cluster/ingress_test.cpp, roles_test.cpp).
 #include "actors/cluster/basp_gate.hpp"
 
 #include <poll.h>

@@ -110,7 +110,7 @@ TEST_CASE("catalog: one in a tier has the tier's path, however it was named") {
   }
 }
 
-TEST_CASE("CAT-1 CAT-2 a damaged checkpoint is named and passed over, by name it is refused") {
+TEST_CASE("CAT-1 CAT-2 a damaged checkpoint is named and skipped, by name it is refused") {
   scratch dir;
   const auto older = make(dir, 5), newest = make(dir, 10);
   for (const auto& item : fs::directory_iterator(newest)) {

@@ -19,7 +19,7 @@
 
 #include "actors/checkpoint/catalog.hpp"
 #include "actors/checkpoint/owner.hpp"
-#include "actors/sim/dice.hpp"
+#include "actors/sim/rng.hpp"
 #include "io/checkpoint/copy.hpp"
 #include "io/checkpoint/folder_claim.hpp"
 #include "io/checkpoint/retention.hpp"
@@ -63,7 +63,7 @@ struct acknowledged {
 /// One sequence, in a folder of its own.
 class checkpoint_sequence {
  public:
-  explicit checkpoint_sequence(uint64_t seed) : lot_(seed) {
+  explicit checkpoint_sequence(uint64_t seed) : random_(seed) {
     jobs_.push_back(job_called("a", "text", 8));
     jobs_.push_back(job_called("b", "text", 8));
     jobs_.push_back(job_called("a", "other", 8));
@@ -72,9 +72,9 @@ class checkpoint_sequence {
   }
 
   void run() {
-    const auto events = lot_.between(4, 9);
+    const auto events = random_.between(4, 9);
     for (int64_t n = 0; n < events; ++n) {
-      switch (lot_.below(8)) {
+      switch (random_.below(8)) {
         case 0:
           spoil();
           break;
@@ -91,7 +91,7 @@ class checkpoint_sequence {
     }
   }
 
-  const std::string& story() const { return story_; }
+  const std::string& logged_actor() const { return story_; }
 
  private:
   fs::path dir(int tier) const { return where_ / (tier == 0 ? "first" : "second"); }
@@ -151,7 +151,7 @@ class checkpoint_sequence {
     return -1;
   }
 
-  std::optional<int> known(const cp::entry& e) const {
+  std::optional<int> known(const cp::catalog_entry& e) const {
     if (!e.head) return std::nullopt;
     const auto found = ids_.find({cp::line_of(*e.head).back().launch, e.head->step});
     return found == ids_.end() ? std::nullopt : std::optional(found->second);
@@ -202,7 +202,7 @@ class checkpoint_sequence {
       for (const auto& [id, path] : found_in(tier))
         if (whole(id, tier)) some.push_back({id, tier, path});
     if (some.empty()) return std::nullopt;
-    return some[lot_.below(some.size())];
+    return some[random_.below(some.size())];
   }
 
   void spoil() {
@@ -214,8 +214,8 @@ class checkpoint_sequence {
     if (blind_) settled_ = false;  // it may have been what told of the past that was left
     tell(fmt::format("spoil {}", v->path.string()));
     static constexpr const char* files[] = {"rank-00000.shard", "MANIFEST", "train_state.json"};
-    const auto file = v->path / files[lot_.below(3)];
-    switch (lot_.below(4)) {
+    const auto file = v->path / files[random_.below(3)];
+    switch (random_.below(4)) {
       case 0:
         fs::remove_all(v->path);
         return;
@@ -227,7 +227,7 @@ class checkpoint_sequence {
         return;
       default:
         auto bytes = cp::sample::bytes_of(file);
-        cp::sample::flip(bytes[lot_.below(bytes.size())], 2);
+        cp::sample::flip(bytes[random_.below(bytes.size())], 2);
         cp::sample::write_bytes(file, bytes);
     }
   }
@@ -249,7 +249,7 @@ class checkpoint_sequence {
     REQUIRE(entries);
     const auto* tip = cp::tip_of(*entries);
     if (!tip || !cp::verify_all(tip->path)) return;
-    const auto other = (owner_ + 1 + lot_.below(jobs_.size() - 1)) % jobs_.size();
+    const auto other = (owner_ + 1 + random_.below(jobs_.size() - 1)) % jobs_.size();
     auto job = jobs_[other];
     job.checkpoint.dir = dir(0).string();
     INFO(story_, "job ", other, " in the folder of job ", owner_);
@@ -262,14 +262,14 @@ class checkpoint_sequence {
   }
 
   std::string where_to_start() {
-    if (lot_.chance(0.15)) return "never";
-    if (const auto v = draw_copy(); v && lot_.chance(0.3)) return v->path.string();
+    if (random_.chance(0.15)) return "never";
+    if (const auto v = draw_copy(); v && random_.chance(0.3)) return v->path.string();
     return "auto";
   }
 
   /// A start, as `up` makes it: what goes on from where; -2 where it is refused.
   int begin(const std::string& resume, bool second, cp::origin& origin) {
-    std::vector<cp::entry> all;
+    std::vector<cp::catalog_entry> all;
     for (int tier = 0; tier < (second ? 2 : 1); ++tier) {
       const auto entries = cp::list(dir(tier));
       REQUIRE(entries);
@@ -303,9 +303,10 @@ class checkpoint_sequence {
   }
 
   void launch() {
-    const bool second = lot_.chance(0.6);
+    const bool second = random_.chance(0.6);
     const auto resume = where_to_start();
-    for (auto& r : rules_) r = {lot_.below(4), lot_.chance(0.3) ? 3u : 0u, lot_.below(2), 3600};
+    for (auto& r : rules_)
+      r = {random_.below(4), random_.chance(0.3) ? 3u : 0u, random_.below(2), 3600};
     tell(fmt::format("launch from {}{}, keep {} {} {}", resume, second ? "" : " without second",
                      rules_[0].keep_last, rules_[0].keep_every, rules_[0].keep_best));
     read_.reset();
@@ -314,7 +315,7 @@ class checkpoint_sequence {
     const int from = begin(resume, second, origin);
     if (from == -2) return;
     std::optional<result<cp::reading>> reader;
-    if (const auto v = draw_copy(); v && lot_.chance(0.2)) {
+    if (const auto v = draw_copy(); v && random_.chance(0.2)) {
       reader.emplace(cp::reading::begin(v->path));
       REQUIRE(*reader);
       read_ = std::pair(v->id, v->tier);
@@ -322,13 +323,13 @@ class checkpoint_sequence {
     }
     cp::caretaker keepers[tiers] = {cp::caretaker(origin), cp::caretaker(origin)};
     uint64_t step = from >= 0 ? all_[static_cast<size_t>(from)].step : 0;
-    for (int64_t saves = lot_.between(0, 4); saves > 0; --saves) {
-      step += 1 + lot_.below(2);
-      if (lot_.chance(0.08)) return die_while_saving(step);
+    for (int64_t saves = random_.between(0, 4); saves > 0; --saves) {
+      step += 1 + random_.below(2);
+      if (random_.chance(0.08)) return die_while_saving(step);
       save(origin, step);
-      if (lot_.chance(0.05)) return tell("killed before retention");
+      if (random_.chance(0.05)) return tell("killed before retention");
       check_kept(keepers[0].retain(dir(0), rules_[0]));
-      if (second && lot_.chance(0.7)) copy(head_, keepers[1]);
+      if (second && random_.chance(0.7)) copy(head_, keepers[1]);
       judge();
     }
     tell("ends");
@@ -353,7 +354,7 @@ class checkpoint_sequence {
   void save(const cp::origin& origin, uint64_t step) {
     static const std::vector<cp::plan_stage> model{
         {cp::sample::chunk("layer.0", {{"h.0.weight", {6, 5}, false, 0}})}};
-    const double loss = 2 + lot_.unit();
+    const double loss = 2 + random_.unit();
     cp::write_options o;
     o.dir = dir(0);
     o.head = {jobs_[owner_].job.name, step, epoch_, {}, 4096, step, loss, loss, 7, origin.at(step)};
@@ -376,7 +377,7 @@ class checkpoint_sequence {
     tell(fmt::format("save {}", step));
   }
 
-  /// As the carrier does it.
+  /// As the replicator does it.
   void copy(int id, cp::caretaker& keeper) {
     fs::create_directories(dir(1));
     auto disk = io::open_disk({io::disk_backend::threads, 2, 2, {}});
@@ -391,7 +392,7 @@ class checkpoint_sequence {
   }
 
   scratch where_;
-  sim::dice lot_;
+  sim::rng random_;
   std::vector<config::job> jobs_;
   std::vector<std::string> toml_;
   size_t owner_ = 0;

@@ -24,7 +24,7 @@ constexpr uint32_t cluster_epoch = 3;
 struct scripted_cluster_options {
   config::launch_mode launch = config::launch_mode::local;
   config::device_kind device = config::device_kind::host;
-  bool desk = true, second_tier = false, real_run = false;
+  bool gateway = true, second_tier = false, real_run = false;
 };
 
 /// Two nodes with a worker each, one stage behind the other.
@@ -42,9 +42,9 @@ train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
 }
 
 struct scripted_cluster : troupe::test::actor_fixture {
-  partner run = make_partner("run"), archive = make_partner("archive"),
-          carrier = make_partner("carrier"), reporter = make_partner("reporter"),
-          desk = make_partner("desk"), observer = make_partner("observer"),
+  partner run = make_partner("run"), committer = make_partner("committer"),
+          replicator = make_partner("replicator"), reporter = make_partner("reporter"),
+          gateway = make_partner("gateway"), observer = make_partner("observer"),
           person = make_partner("person");
   std::vector<partner> nodes{make_partner("a"), make_partner("b")};
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
@@ -58,9 +58,9 @@ struct scripted_cluster : troupe::test::actor_fixture {
     options.plan = plan_of_cluster(o);
     options.reporter = reporter.as<reporter_actor>();
     options.observer = observer.as<observer_actor>();
-    if (o.desk) options.desk = desk.as<desk_actor>();
-    options.archive = archive.as<archive_actor>();
-    options.carrier = carrier.as<carrier_actor>();
+    if (o.gateway) options.gateway = gateway.as<gateway_actor>();
+    options.committer = committer.as<committer_actor>();
+    options.replicator = replicator.as<replicator_actor>();
     if (!o.real_run) options.run = run.as<run_actor>();
     target = spawn(coordinator, std::move(options), &io::local_storage());
   }
@@ -205,7 +205,7 @@ TEST_CASE("coordinator: a node is welcomed with its place and the rules of livin
 TEST_CASE("CRD-4: who does not belong here is refused, told of, and not observed") {
   scripted_cluster f;
   REQUIRE(f.join(0));
-  f.desk.take_all<fbs::Observe>();
+  f.gateway.take_all<fbs::Observe>();
   const auto refused = [&](errc code, const char* words, auto spoil) {
     auto h = f.hello(1);
     spoil(h);
@@ -214,7 +214,7 @@ TEST_CASE("CRD-4: who does not belong here is refused, told of, and not observed
     CHECK(w.error().code == code);
     CHECK(w.error().message.find(words) != std::string::npos);
     CHECK(f.said(words));
-    CHECK(f.desk.idle());
+    CHECK(f.gateway.idle());
   };
   refused(errc::version_mismatch, "runs version", [](auto& h) { ++h.schema_hash; });
   refused(errc::version_mismatch, "runs version", [](auto& h) { h.program_version = "0.0.0"; });
@@ -315,21 +315,22 @@ TEST_CASE("coordinator: a machine's one loader serves the ranks of its nodes") {
   CHECK(ready.m.unpack().nodes[1]->loader_ranks.empty());
 }
 
-TEST_CASE("coordinator: the desk is told of each process that joins, and again once it has ranks") {
+TEST_CASE(
+    "coordinator: the gateway is told of each process that joins, and again once it has ranks") {
   scripted_cluster f;
-  CHECK(f.desk.take<fbs::Observe>()->node()->str() == "head");
+  CHECK(f.gateway.take<fbs::Observe>()->node()->str() == "head");
   REQUIRE(f.join(1));
-  const auto joined = f.desk.take<fbs::Observe>();
+  const auto joined = f.gateway.take<fbs::Observe>();
   CHECK(joined->node()->str() == "b");
   CHECK(joined->host()->str() == "address1");
   CHECK(joined->pid() == 1001);
   CHECK(joined->process() == 51);
   CHECK(joined.handle(1) == f.observer.self());
   REQUIRE(f.join(0));
-  f.desk.take<fbs::Observe>();
+  f.gateway.take<fbs::Observe>();
   f.pass(0ns);
   f.take_ranks(1);
-  const auto ranked = f.desk.take<fbs::Observe>();
+  const auto ranked = f.gateway.take<fbs::Observe>();
   CHECK(ranked->node()->str() == "b");
   CHECK(ranked->ranks()->str() == "1");
 }
@@ -400,7 +401,7 @@ TEST_CASE("CRD-8: a broken connection waits a second for the launcher's word") {
   f.pass(1ms);
   const auto lost = f.lost();
   CHECK(lost.node == "b");
-  CHECK(lost.how == "is gone (its connection broke)");
+  CHECK(lost.how == "is lost: its connection broke");
   f.pass_with(30s, {0});
   CHECK(f.run.idle());
 }
@@ -419,7 +420,7 @@ TEST_CASE("CRD-8: without a launcher a broken connection is all there will be") 
   scripted_cluster f({.launch = config::launch_mode::external});
   f.begin();
   f.nodes[1].die();
-  CHECK(f.lost().how == "is gone (its connection broke)");
+  CHECK(f.lost().how == "is lost: its connection broke");
 }
 
 TEST_CASE("coordinator: a node that dies before all have joined is told of as well") {
@@ -492,10 +493,10 @@ TEST_CASE("CRD-2 CRD-3: the end is passed on once, nodes are shut down, and all 
   CHECK(f.nodes[0].idle());
   f.nodes[0].die();
   CHECK(f.lives(f.target));
-  CHECK_FALSE(f.archive.was_told_to_exit());
+  CHECK_FALSE(f.committer.was_told_to_exit());
   f.nodes[1].die();
   CHECK_FALSE(f.lives(f.target));
-  for (const auto* part : {&f.run, &f.archive, &f.carrier}) CHECK(part->was_told_to_exit());
+  for (const auto* part : {&f.run, &f.committer, &f.replicator}) CHECK(part->was_told_to_exit());
   CHECK(f.run.idle());  // nodes that go after the end are not lost
 }
 
@@ -545,11 +546,11 @@ TEST_CASE("coordinator: with its own run a start that fails is the end of both")
   scripted_cluster f({.real_run = true});
   f.join_all();
   for (const size_t node : {0, 1}) f.take_ranks(node);
-  const auto order = f.archive.take<fbs::OpenArchive>();
+  const auto order = f.committer.take<fbs::OpenFolder>();
   CHECK(order.m.header().epoch == cluster_epoch);
   order.refuse({errc::io, "no such disk"});
   const auto end = f.told_end();
-  CHECK(end.message == "open the archive: no such disk");
+  CHECK(end.message == "open the checkpoint folder: no such disk");
   for (const auto& node : f.nodes) node.die();
   CHECK_FALSE(f.lives(f.target));
 }
@@ -589,27 +590,27 @@ TEST_CASE("coordinator: draining a node is a stop that saves, while there is a r
   CHECK(f.run.idle());
 }
 
-TEST_CASE("coordinator: who looks for the desk is led to it, or told why not") {
+TEST_CASE("coordinator: who looks for the gateway is led to it, or told why not") {
   const auto find = [](scripted_cluster& f, uint64_t schema_hash) {
-    return f.person.ask(f.target, make_msg<fbs::FindDesk>(f.context_of(0), [&](auto& m) {
+    return f.person.ask(f.target, make_msg<fbs::FindGateway>(f.context_of(0), [&](auto& m) {
                           m.schema_hash = schema_hash;
                           m.user = "ada";
                         }));
   };
   scripted_cluster f;
   const auto number = find(f, own_schema_hash());
-  const auto found = f.person.answer_of<fbs::DeskFound>(number);
+  const auto found = f.person.answer_of<fbs::GatewayFound>(number);
   REQUIRE(found);
   CHECK((*found)->job()->str() == "troupe");
   CHECK((*found)->epoch() == cluster_epoch);
   CHECK((*found)->may_change());
   CHECK((*found)->who()->str() == "ada");
-  CHECK(f.person.handle_beside(number) == f.desk.self());
-  const auto other = f.person.answer_of<fbs::DeskFound>(find(f, own_schema_hash() + 1));
+  CHECK(f.person.handle_beside(number) == f.gateway.self());
+  const auto other = f.person.answer_of<fbs::GatewayFound>(find(f, own_schema_hash() + 1));
   CHECK(other.error().code == errc::version_mismatch);
-  scripted_cluster without({.desk = false});
-  const auto none = without.person.answer_of<fbs::DeskFound>(find(without, own_schema_hash()));
-  CHECK(none.error().message == "this cluster has no desk");
+  scripted_cluster without({.gateway = false});
+  const auto none = without.person.answer_of<fbs::GatewayFound>(find(without, own_schema_hash()));
+  CHECK(none.error().message == "this cluster has no gateway");
 }
 
 TEST_CASE("CRD-7: the status counts each reason under its name") {
@@ -625,9 +626,9 @@ TEST_CASE("CRD-7: the status counts each reason under its name") {
                                         return r.name == "turned_away";
                                       })->value.what);
     REQUIRE(counts.size() == turned_away_count + 1);
-    CHECK(std::get<uint64_t>(counts[0].value.what) == at_the_door().all());
+    CHECK(std::get<uint64_t>(counts[0].value.what) == ingress_seen().all());
     CHECK(counts[i + 1].name == to_string(reason));
-    CHECK(std::get<uint64_t>(counts[i + 1].value.what) == at_the_door().of(reason));
+    CHECK(std::get<uint64_t>(counts[i + 1].value.what) == ingress_seen().of(reason));
   }
 }
 
@@ -671,7 +672,7 @@ TEST_CASE("CRD-7: connections that came to nothing are told of once for each rea
     });
   };
   CHECK(told_of(turned_away::crowded_out) == 1);
-  const auto shown = at_the_door().of(turned_away::crowded_out);
+  const auto shown = ingress_seen().of(turned_away::crowded_out);
   CHECK(f.status().values->coordinator->turned_away->crowded_out == shown);
   CHECK(told_of(turned_away::crowded_out) == 0);
   CHECK(f.status().values->coordinator->turned_away->crowded_out == shown + 1);

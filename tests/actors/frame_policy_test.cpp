@@ -1,8 +1,8 @@
 // Every kind of frame from every kind of peer, and what becomes of it.
 #include <doctest/doctest.h>
 
-#include "actors/cluster/door.hpp"
 #include "actors/cluster/frame_policy.hpp"
+#include "actors/cluster/ingress.hpp"
 
 using namespace troupe::cluster;
 
@@ -101,8 +101,8 @@ TEST_CASE("frames: a guest's payload must be its own, and of our language") {
   CHECK(!fresh.greeted());
 }
 
-TEST_CASE("door: an address is logged once a minute, all together at a bounded rate") {
-  door_log_policy log;
+TEST_CASE("ingress: an address is logged once a minute, all together at a bounded rate") {
+  refusal_log_policy log;
   const int64_t second = 1'000'000'000;
   CHECK(log.line(turned_away::not_tls, "a", 0) == 0u);
   CHECK(!log.line(turned_away::not_tls, "a", second));
@@ -112,6 +112,6 @@ TEST_CASE("door: an address is logged once a minute, all together at a bounded r
   size_t lines = 0;
   for (int i = 0; i < 1'000; ++i)
     lines += log.line(turned_away::not_tls, std::to_string(i), 130 * second).has_value();
-  CHECK(lines == door_log_policy::lines_per_minute);
+  CHECK(lines == refusal_log_policy::lines_per_minute);
   CHECK(log.line(turned_away::not_tls, "z", 190 * second) == 970u);
 }

@@ -48,7 +48,7 @@ struct job_harness {
   int64_t now_ns = 0;
 
   explicit job_harness(job_plan plan = planned_job(),
-                       const std::optional<checkpoint::entry>& resume = {},
+                       const std::optional<checkpoint::resume_point>& resume = {},
                        const std::string& second = "")
       : policy(std::move(plan), 7, resume, second) {}
 

@@ -1,4 +1,5 @@
-// What the job does, story by story; job_walks_test.cpp tries every state with every event.
+// What the job does, logged_actor by logged_actor; job_walks_test.cpp tries every state with every
+// event.
 #include "actors/train/job_policy.hpp"
 
 #include <cmath>
@@ -52,7 +53,7 @@ TEST_CASE("job: the start asks phase by phase, and a stop in it ends at once") {
     CHECK(stopped.saving.empty());
     job.pass();
   }
-  CHECK(asked == std::vector{start_phase::open_archive, start_phase::open_data,
+  CHECK(asked == std::vector{start_phase::open_folder, start_phase::open_data,
                              start_phase::build_stages, start_phase::attach_loaders,
                              start_phase::introduce_stages, start_phase::open_data_plane,
                              start_phase::connect_data_plane});
@@ -64,9 +65,9 @@ TEST_CASE("job: the start asks phase by phase, and a stop in it ends at once") {
 TEST_CASE("job: a phase that fails ends it with what was asked") {
   job_harness job;
   job.hear(heard::admitted{});
-  job.hear(heard::ask_failed{error{errc::io, "no such disk"}.within("open the archive")});
+  job.hear(heard::ask_failed{error{errc::io, "no such disk"}.within("open the checkpoint folder")});
   REQUIRE(job.end);
-  CHECK(job.end->message == "open the archive: no such disk");
+  CHECK(job.end->message == "open the checkpoint folder: no such disk");
 }
 
 TEST_CASE("job: steps, due checkpoints, the last one, the model, the end") {
@@ -189,7 +190,7 @@ TEST_CASE("job: each pause is lifted by whoever made it") {
   job.step();
   CHECK(job.policy.state() == paused);
   CHECK(job.policy.pauses() == std::set{pause_cause::person, pause_cause::power});
-  CHECK(job.person(heard::resume{}) == "goes on with step 3");
+  CHECK(job.person(heard::resume{}) == "continues with step 3");
   CHECK(job.policy.state() == paused);
   job.hear(heard::resume{0, pause_cause::nodes});
   CHECK(job.policy.state() == paused);
@@ -275,8 +276,8 @@ TEST_CASE(
     "job: the last save tries the second tier, waits, says so once, and says when it is over") {
   auto job = trained(4, "room_wait_s = 60\nsecond.dir = \"/second\"\n", "/second");
   job.lose_save(4);
-  REQUIRE(job.find<todo::reopen_archive>());
-  job.hear(heard::archive_open{});
+  REQUIRE(job.find<todo::reopen_folder>());
+  job.hear(heard::folder_open{});
   CHECK(job.saving.at(4) == "/second/step-00000004.e7.partial");
   job.lose_save(4);
   CHECK(job.policy.state() == waiting);
@@ -285,15 +286,15 @@ TEST_CASE(
   CHECK(mentions(job.warned, "waits for room in /first"));
   const auto warned = job.warned.size();
   job.hear(heard::tick{});
-  job.hear(heard::archive_open{error{errc::io, "no space left on device"}});
+  job.hear(heard::folder_open{error{errc::io, "no space left on device"}});
   CHECK(job.policy.state() == reopening);  // the second tier's turn
-  job.hear(heard::archive_open{error{errc::io, "no space left on device"}});
+  job.hear(heard::folder_open{error{errc::io, "no space left on device"}});
   CHECK(job.saving.at(4) == "/second/step-00000004.e7.partial");
   job.lose_save(4);
   CHECK(job.policy.state() == waiting);
   CHECK(job.warned.size() == warned);  // LST-3
   job.hear(heard::tick{});
-  job.hear(heard::archive_open{});
+  job.hear(heard::folder_open{});
   job.commit(4);
   CHECK(mentions(job.said, "the last checkpoint, of step 4, is saved"));
   CHECK(job.policy.state() == copying);
@@ -309,14 +310,14 @@ TEST_CASE("job: patience ends, and whoever stops without saving ends it sooner")
   auto hurried = job;
   for (int i = 0; i < 60 && !job.end; ++i) {
     job.hear(heard::tick{});
-    job.hear(heard::archive_open{});
+    job.hear(heard::folder_open{});
     job.lose_save(4);
   }
   REQUIRE(job.end);
   CHECK(job.end->message == "no space left on device");
   hurried.hear(heard::stop{"at once", false});
   CHECK(hurried.policy.state() == reopening);
-  hurried.hear(heard::archive_open{});
+  hurried.hear(heard::folder_open{});
   hurried.lose_save(4);
   REQUIRE(hurried.end);
   CHECK(hurried.end->code == errc::io);
@@ -325,7 +326,7 @@ TEST_CASE("job: patience ends, and whoever stops without saving ends it sooner")
 TEST_CASE("job: what was saved in the second tier is not copied there") {
   auto job = trained(4, "room_wait_s = 60\nsecond.dir = \"/second\"\n", "/second");
   job.lose_save(4);
-  job.hear(heard::archive_open{});
+  job.hear(heard::folder_open{});
   job.hear(heard::shards_saved{4, 1});
   job.saving.clear();
   job.hear(heard::committed{4, folder_of(4, "/second")});
@@ -369,7 +370,7 @@ TEST_CASE("job: who stops without saving a paused job that is saved waits for no
 }
 
 TEST_CASE("job: what it went on from is its own only where the next start finds it") {
-  checkpoint::entry from;
+  checkpoint::resume_point from;
   from.step = from.state.step = 4;
   from.state.loss = 2.5;
   from.path = folder_of(4);

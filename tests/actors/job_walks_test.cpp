@@ -1,4 +1,4 @@
-// The job's table against what happens: every state hears every event, and thousands of lives by
+// The job's table against what happens: every state hears every event, and thousands of runs by
 // seed, in which the world answers well or badly and persons ask for anything at any time.
 //
 // TROUPE_JOB_WALKS=100000 makes more of them (6,000 else), from seed TROUPE_JOB_SEED on (1).
@@ -61,7 +61,7 @@ struct job_asked {
   std::string folder = {};
 };
 
-/// One life.
+/// One run.
 class job_walk {
  public:
   explicit job_walk(uint64_t seed) : rng_(seed), job_(make()) {}
@@ -114,7 +114,7 @@ class job_walk {
     auto plan = planned_job(checkpoint, fmt::format("validate_every = {}\n", below(3)));
     plan.job.train.steps = static_cast<int64_t>(steps_);
     plan.job.checkpoint.every = std::array{0, 1, 1, 2}[below(4)];
-    std::optional<checkpoint::entry> from;
+    std::optional<checkpoint::resume_point> from;
     if (chance(40)) {
       from.emplace();
       from->step = from->state.step = 1 + below(steps_);
@@ -154,8 +154,8 @@ class job_walk {
   void take(const todo::commit& c) {
     asked_.push_back({job_event(heard::committed{}).index(), c.step, {}, c.folder});
   }
-  void take(const todo::reopen_archive&) {
-    asked_.push_back({job_event(heard::archive_open{}).index()});
+  void take(const todo::reopen_folder&) {
+    asked_.push_back({job_event(heard::folder_open{}).index()});
   }
   void take(const todo::export_model&) { asked_.push_back({job_event(heard::exported{}).index()}); }
   void take(const todo::finish_copies& c) {
@@ -186,7 +186,7 @@ class job_walk {
                               heard::validated{8, 2},
                               heard::shards_saved{what.step, 10},
                               committed(what),
-                              heard::archive_open{},
+                              heard::folder_open{},
                               heard::exported{"model", {}},
                               heard::copied{},
                               heard::tick{}};
@@ -197,14 +197,14 @@ class job_walk {
                          std::holds_alternative<heard::committed>(*found);
     const bool of_ranks = !of_save && found - std::begin(good) < 3;
     if (of_ranks) ranks_busy_ = false;
-    if (of_ranks && !well && chance(92)) well = true;  // it ends the life: more rarely
+    if (of_ranks && !well && chance(92)) well = true;  // it ends the run: more rarely
     if (std::holds_alternative<heard::committed>(*found) && well) committed_.insert(what.step);
     if (of_save && (!well || std::holds_alternative<heard::committed>(*found)))
       job_.saving.erase(what.step);
     if (well) return *found;
     if (of_save) return heard::save_failed{what.step, why};
     if (of_ranks) return heard::ask_failed{why};
-    if (std::holds_alternative<heard::archive_open>(*found)) return heard::archive_open{why};
+    if (std::holds_alternative<heard::folder_open>(*found)) return heard::folder_open{why};
     if (std::holds_alternative<heard::exported>(*found)) return heard::exported{"", why};
     if (std::holds_alternative<heard::copied>(*found)) return heard::copied{why};
     return *found;  // a tick cannot fail
@@ -313,7 +313,7 @@ TEST_CASE("job: the table says of each state and event what is meant") {
   }
 }
 
-TEST_CASE("job: lives by seed keep what it promises, walk every arrow of the table and no other") {
+TEST_CASE("job: runs by seed keep what it promises, walk every arrow of the table and no other") {
   std::set<job_arrow> seen;
   std::map<job_state, job_policy> samples;
   const auto first = job_number_from("TROUPE_JOB_SEED", 1);
@@ -326,7 +326,7 @@ TEST_CASE("job: lives by seed keep what it promises, walk every arrow of the tab
   for (const auto& arrow : seen) CHECK_MESSAGE(allowed.contains(arrow), text_of(arrow));
   if (first == 1 && count >= 6000)
     for (const auto& arrow : allowed) CHECK_MESSAGE(seen.contains(arrow), text_of(arrow));
-  MESSAGE(count, " lives, ", seen.size(), " arrows");
+  MESSAGE(count, " runs, ", seen.size(), " arrows");
 }
 
 TEST_CASE("job: the table and the picture in docs are the code's") {
@@ -357,7 +357,7 @@ TEST_CASE("job: what no rule is for is refused by name and changes nothing") {
                               heard::shards_saved{999},
                               heard::committed{999, ""},
                               heard::save_failed{999, {}},
-                              heard::archive_open{},
+                              heard::folder_open{},
                               heard::exported{},
                               heard::copied{},
                               heard::tick{},

@@ -473,7 +473,7 @@ TEST_CASE("loader: who is no consumer of it gets nothing, and holds nothing up")
   f.open(o);
   const auto why = f.refused(0, 1);
   CHECK(why.code == errc::not_found);
-  CHECK(why.message == "rank 0 is no consumer here");
+  CHECK(why.message == "rank 0 is not a consumer of this loader");
   CHECK(f.refused(0, 1, validation_split).code == errc::not_found);
   for (uint64_t batch = 1; batch <= 9; ++batch) f.fetch(1, batch);
 }

@@ -211,8 +211,8 @@ struct scripted_node : troupe::test::actor_fixture {
     deliver(nullptr, whom, caf::make_message_id(), caf::exit_msg{caf::actor_addr{}, to_caf(why)});
   }
   static caf::strong_actor_ptr living(const std::string& path) {
-    const auto card = board::instance().find(path);
-    return card ? card->handle() : nullptr;
+    const auto stats = actor_registry::instance().find(path);
+    return stats ? stats->handle() : nullptr;
   }
   fbs::StatusT status() {
     const auto number = person.ask(target, make_msg<fbs::StatusRequest>());
@@ -435,7 +435,7 @@ TEST_CASE("node: it beats at the interval that it was welcomed with, numbered, w
   f.machine->used = {777, 2.5};
   REQUIRE(f.assigned(scripted_node::ranks_of({0, 1})));
   const auto finish_step = [](const char* stage, uint64_t step) {
-    board::instance().find(stage)->publish(
+    actor_registry::instance().find(stage)->publish(
         [&](auto& values) { values_of<fbs::StageStatusT>(values).step = step; });
   };
   finish_step("stage/0", 8);
@@ -470,7 +470,7 @@ TEST_CASE("NOD-1: node: without its coordinator it ends") {
   f.coordinator.die();
   const auto why = f.ended();
   CHECK(why.code == errc::unavailable);
-  CHECK(why.message == "the coordinator is gone");
+  CHECK(why.message == "the coordinator is lost");
 }
 
 TEST_CASE("NOD-1: node: a coordinator that is silent for longer than the dead time is gone") {
@@ -589,7 +589,7 @@ TEST_CASE("node: a Shutdown of its epoch is an orderly end, one of the past is n
   CHECK(f.pass_answered(1s) == 4);
   f.shut_down();
   CHECK(f.ended().code == errc::none);
-  const auto last = board::instance().view(true).back();
+  const auto last = actor_registry::instance().view(true).back();
   CHECK(last.path == "node/m");
   CHECK(last.state == "leaving");
   f.pass(1s);
@@ -634,7 +634,7 @@ TEST_CASE("NOD-3: node: with an orderly end all that it spawned ends, and its en
 }
 
 TEST_CASE("NOD-3: node: with a coordinator's death all that it spawned ends, told once") {
-  CHECK(spawned_all_end([](auto& f) { f.coordinator.die(); }).message == "the coordinator is gone");
+  CHECK(spawned_all_end([](auto& f) { f.coordinator.die(); }).message == "the coordinator is lost");
 }
 
 TEST_CASE("NOD-3: node: killed, it takes along all that it spawned, and its end is told once") {

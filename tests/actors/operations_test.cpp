@@ -10,7 +10,7 @@ using namespace troupe::train;
 
 TEST_CASE("operations: what a stage can order has its row, of the same number and name") {
   for (const auto kind : fbs::EnumValuesOpKind()) {
-    const auto& facts = facts_of(static_cast<op_kind>(kind));
+    const auto& facts = facts_of(static_cast<pipeline_op>(kind));
     CHECK(facts.name == fbs::EnumNameOpKind(kind));
     CHECK(operation_named(facts.name) == &facts);
   }
@@ -22,7 +22,7 @@ TEST_CASE("operations: what is moved is moved with somebody, who does the opposi
     CAPTURE(facts.name);
     CHECK((facts.resource == op_resource::transfer) == (facts.with != op_partner::none));
     if (facts.with != op_partner::none) CHECK(facts.releases == op_partner::none);
-    if (facts.other_end == op_kind::count) continue;
+    if (facts.other_end == pipeline_op::count) continue;
     const auto& other = facts_of(facts.other_end);
     CHECK(facts.with == (other.with == op_partner::next ? op_partner::previous : op_partner::next));
     CHECK(facts.stream != other.stream);

@@ -113,14 +113,14 @@ struct job {
 
   pending forward(size_t rank) {
     pending out;
-    ranks[rank]->run({op_kind::begin}, {});
-    ranks[rank]->run({op_kind::forward, 0, 0, 0}, out.done());
+    ranks[rank]->run({pipeline_op::begin}, {});
+    ranks[rank]->run({pipeline_op::forward, 0, 0, 0}, out.done());
     return out;
   }
 
   /// Everything of a step behind forward.
   pending finish(size_t rank, int64_t step) {
-    ranks[rank]->run({op_kind::backward, 0, 0, 0, true}, [](const status&) {});
+    ranks[rank]->run({pipeline_op::backward, 0, 0, 0, true}, [](const status&) {});
     pending out;
     ranks[rank]->update(step, 1e-2, out.outcome());
     return out;
@@ -164,7 +164,7 @@ TEST_CASE("a step tells where its time went: each kind, what it did, and no more
   for (auto& u : updates) {
     const auto parts = u.get().parts;
     double compute_ms = 0;
-    std::map<op_kind, step_part> by_kind;
+    std::map<pipeline_op, step_part> by_kind;
     for (const auto& p : parts) {
       by_kind[p.kind] = p;
       if (facts_of(p.kind).stream == op_stream::compute) compute_ms += p.busy_ms + p.waited_ms;
@@ -172,13 +172,14 @@ TEST_CASE("a step tells where its time went: each kind, what it did, and no more
       CHECK(p.waited_ms >= 0);
     }
     CHECK(compute_ms <= wall_ms() - began_ms);
-    for (const auto kind : {op_kind::forward, op_kind::backward, op_kind::norm, op_kind::update})
+    for (const auto kind :
+         {pipeline_op::forward, pipeline_op::backward, pipeline_op::norm, pipeline_op::update})
       CHECK(by_kind[kind].busy_ms > 0);
-    CHECK(by_kind[op_kind::forward].work == batch / 2 * seq);
-    CHECK(by_kind[op_kind::backward].work == batch / 2 * seq);
-    CHECK(by_kind[op_kind::reduce_scatter].work > 0);
-    CHECK(by_kind[op_kind::norm].work == by_kind[op_kind::update].work);
-    CHECK(by_kind[op_kind::update].work > 0);
+    CHECK(by_kind[pipeline_op::forward].work == batch / 2 * seq);
+    CHECK(by_kind[pipeline_op::backward].work == batch / 2 * seq);
+    CHECK(by_kind[pipeline_op::reduce_scatter].work > 0);
+    CHECK(by_kind[pipeline_op::norm].work == by_kind[pipeline_op::update].work);
+    CHECK(by_kind[pipeline_op::update].work > 0);
   }
 }
 

@@ -55,12 +55,12 @@ TEST_CASE("requests: pause, set and resume during one step all happen at its end
   CHECK(told(p.pause("look")) == "pauses after step 115");
   CHECK(told(p.pause("")) == "refused: the run is paused already");
   CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 116 on");
-  CHECK(told(p.resume()) == "goes on with step 116");
+  CHECK(told(p.resume()) == "continues with step 116");
   CHECK(told(p.resume()) == "refused: the run is not paused");
   CHECK_FALSE(p.paused());
   p.step_ended();
   CHECK(p.take_effect() == texts{"paused after step 115: look",
-                                 "train.lr is 0.001 from step 116 on", "goes on with step 116"});
+                                 "train.lr is 0.001 from step 116 on", "continues with step 116"});
   CHECK_FALSE(p.paused());
 }
 
@@ -71,8 +71,8 @@ TEST_CASE("requests: while paused each takes effect at once") {
   CHECK(p.paused());
   CHECK(told(p.set("train.lr", "0.5")) == "train.lr = 0.5 from step 10 on");
   CHECK(p.take_effect() == texts{"train.lr is 0.5 from step 10 on"});
-  CHECK(told(p.resume()) == "goes on with step 10");
-  CHECK(p.take_effect() == texts{"goes on with step 10"});
+  CHECK(told(p.resume()) == "continues with step 10");
+  CHECK(p.take_effect() == texts{"continues with step 10"});
   CHECK_FALSE(p.paused());
 }
 

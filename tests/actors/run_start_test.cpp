@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "actors/train/addresses_policy.hpp"
+#include "actors/train/addresses.hpp"
 #include "tests/actors/scripted_run.hpp"
 
 using namespace troupe;
@@ -26,7 +26,7 @@ struct phase_of_start {
   const char* words;  ///< in what it fails with
 };
 constexpr std::array phases_of_start{
-    phase_of_start{start_phase::open_archive, 10min, "open the archive: "},
+    phase_of_start{start_phase::open_folder, 10min, "open the checkpoint folder: "},
     phase_of_start{start_phase::open_data, 30min, "open the data: "},
     phase_of_start{start_phase::build_stages, 30min, "build the stages: "},
     phase_of_start{start_phase::attach_loaders, 1min, "attach the loaders: "},
@@ -48,8 +48,8 @@ struct run_in_phase : scripted_run {
   }
   void refuse(start_phase phase, const error& why) {
     switch (phase) {
-      case start_phase::open_archive:
-        return asked.take<fbs::OpenArchive>().refuse(why);
+      case start_phase::open_folder:
+        return asked.take<fbs::OpenFolder>().refuse(why);
       case start_phase::open_data:
         return asked.take<fbs::OpenLoader>().refuse(why);
       case start_phase::build_stages:
@@ -70,13 +70,13 @@ struct run_in_phase : scripted_run {
 
 }  // namespace
 
-TEST_CASE("run: the start asks archive, loaders and stages for what the plan and the crew say") {
+TEST_CASE("run: the start asks committer, loaders and stages for what the plan and the crew say") {
   scripted_run f;
   f.admit();
-  auto archive = f.archive.take<fbs::OpenArchive>();
-  CHECK(archive.m.epoch() == run_epoch);
+  auto committer = f.committer.take<fbs::OpenFolder>();
+  CHECK(committer.m.epoch() == run_epoch);
   CHECK(f.loaders[0].idle());  // what cannot be saved need not be trained
-  f.give_folder(archive, "/first");
+  f.give_folder(committer, "/first");
   for (size_t i = 0; i < 2; ++i) {
     const auto open = f.loaders[i].take<fbs::OpenLoader>();
     const auto m = open.m.unpack();
@@ -164,7 +164,7 @@ TEST_CASE("run: the stages meet their loaders, their neighbours and each other, 
 TEST_CASE("run: what it goes on from is loaded by every stage, and the data begin behind it") {
   scripted_run f({"", "", {}, begun_before()});
   f.admit();
-  f.pass_phase(start_phase::open_archive);
+  f.pass_phase(start_phase::open_folder);
   for (const auto& loader : f.loaders) {
     const auto open = loader.take<fbs::OpenLoader>();
     CHECK(open->first_step() == 3);
@@ -193,7 +193,7 @@ TEST_CASE("run: a crew that does not fit the plan ends it") {
     const auto end = f.ended();
     CHECK(end.code == static_cast<uint8_t>(errc::bug));
     CHECK(end.message.find(words) != std::string::npos);
-    CHECK(f.archive.idle());
+    CHECK(f.committer.idle());
   };
   refused("a crew of 3", [](auto&, auto& handles) { handles.pop_back(); });
   refused("a crew of 5", [](auto&, auto& handles) { handles.push_back(handles[0]); });
@@ -293,7 +293,7 @@ TEST_CASE("run: a job without a start ends as the coordinator says") {
   CHECK(end.hint == "look at its log");
   CHECK(end.step == 0);
   f.admit();
-  CHECK(f.archive.idle());
+  CHECK(f.committer.idle());
 }
 
 TEST_CASE("run: a lost node and a stop end the start at once") {
@@ -311,15 +311,15 @@ TEST_CASE("run: a lost node and a stop end the start at once") {
   CHECK(stopped.coordinator.idle());
   stopped.stop(true, 0);  // a person's, who lives in no epoch
   CHECK(stopped.ended().code == static_cast<uint8_t>(errc::cancelled));
-  stopped.pass_phase(start_phase::open_archive);  // an answer that comes late
+  stopped.pass_phase(start_phase::open_folder);  // an answer that comes late
   CHECK(stopped.loaders[0].idle());
 }
 
 TEST_CASE("run: a crew of another epoch is none") {
   scripted_run f;
   f.admit(f.crew(), f.crew_handles(), run_epoch - 1);
-  CHECK(f.archive.idle());
+  CHECK(f.committer.idle());
   CHECK(f.coordinator.idle());
   f.admit();
-  CHECK_FALSE(f.archive.idle());
+  CHECK_FALSE(f.committer.idle());
 }

@@ -130,7 +130,7 @@ TEST_CASE("run: validation is asked of every stage, its loss is over all targets
   REQUIRE(reports.size() == 1);
   CHECK(reports[0]->validation_loss() == 3);
   f.vote();
-  CHECK(f.archive.take<fbs::CommitCheckpoint>()->validation_loss() == 3);
+  CHECK(f.committer.take<fbs::CommitCheckpoint>()->validation_loss() == 3);
 }
 
 TEST_CASE("run: a stage that refuses or is silent in a validation ends the run") {
@@ -177,9 +177,9 @@ TEST_CASE("run: a commit holds the votes of all ranks, by rank, and what was so 
                          f.stages[1].take<fbs::SaveCheckpoint>()};
   f.vote(saves[1], 1);
   f.step();  // steps go on beside it
-  CHECK(f.archive.idle());
+  CHECK(f.committer.idle());
   f.vote(saves[0], 0);
-  const auto order = f.archive.take<fbs::CommitCheckpoint>();
+  const auto order = f.committer.take<fbs::CommitCheckpoint>();
   const auto c = order.m.unpack();
   CHECK(order.m.epoch() == run_epoch);
   CHECK(c.step == 2);
@@ -214,13 +214,13 @@ TEST_CASE("run: a save that a rank refuses, or does not answer, is abandoned and
   f.step();
   f.step();
   f.stages[0].take<fbs::SaveCheckpoint>().refuse({errc::io, "no space left on device"});
-  auto given_up = f.archive.take<fbs::AbandonCheckpoint>();
+  auto given_up = f.committer.take<fbs::AbandonCheckpoint>();
   CHECK_FALSE(given_up.is_request());
   CHECK(given_up->step() == 2);
   CHECK(given_up->directory()->str() == "/first/step-00000002.e7.partial");
   CHECK(any_has(f.warnings(), "checkpoint of step 2 failed: save: no space left"));
   f.vote(f.stages[1].take<fbs::SaveCheckpoint>(), 1);  // its vote is for nothing
-  CHECK(f.archive.idle());
+  CHECK(f.committer.idle());
   CHECK(f.coordinator.idle());  // the run goes on
   f.pass(1min);
   f.step();
@@ -228,32 +228,32 @@ TEST_CASE("run: a save that a rank refuses, or does not answer, is abandoned and
   f.step();
   CHECK(f.reporter.take_all<fbs::StepReport>().back()->saved_step() == 0);
   f.pass(10min - 1ms);
-  CHECK(f.archive.idle());
+  CHECK(f.committer.idle());
   f.pass(1ms);  // the last save, of step 4, is silent
-  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 4);
+  CHECK(f.committer.take<fbs::AbandonCheckpoint>()->step() == 4);
   const auto end = f.ended();
   CHECK(end.code == static_cast<uint8_t>(errc::timeout));
   CHECK(end.checkpoint.empty());
 }
 
-TEST_CASE("run: a commit that the archive refuses, or does not answer, is abandoned and told") {
+TEST_CASE("run: a commit that the committer refuses, or does not answer, is abandoned and told") {
   scripted_run f;
   f.start();
   f.step();
   f.step();
   f.vote();
-  f.archive.take<fbs::CommitCheckpoint>().refuse({errc::io, "no space left on device"});
-  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 2);
+  f.committer.take<fbs::CommitCheckpoint>().refuse({errc::io, "no space left on device"});
+  CHECK(f.committer.take<fbs::AbandonCheckpoint>()->step() == 2);
   CHECK(any_has(f.warnings(), "commit the checkpoint: no space left on device"));
   f.step();
   f.step();
   f.vote();
-  const auto silent = f.archive.take<fbs::CommitCheckpoint>();
+  const auto silent = f.committer.take<fbs::CommitCheckpoint>();
   CHECK(silent->step() == 4);
   f.pass(10min - 1ms);
-  CHECK(f.archive.idle());
+  CHECK(f.committer.idle());
   f.pass(1ms);
-  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 4);
+  CHECK(f.committer.take<fbs::AbandonCheckpoint>()->step() == 4);
   CHECK(f.ended().code == static_cast<uint8_t>(errc::timeout));
 }
 
@@ -264,11 +264,11 @@ TEST_CASE("run: what is under way at the end is abandoned, or was committed alre
   f.step();
   f.lose("b");
   f.ended();
-  CHECK(f.archive.idle());  // ranks may still write
+  CHECK(f.committer.idle());  // ranks may still write
   f.vote();
-  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->directory()->str() ==
+  CHECK(f.committer.take<fbs::AbandonCheckpoint>()->directory()->str() ==
         "/first/step-00000002.e7.partial");
-  CHECK(f.archive.idle());
+  CHECK(f.committer.idle());
 
   scripted_run failing;
   failing.start();
@@ -276,7 +276,7 @@ TEST_CASE("run: what is under way at the end is abandoned, or was committed alre
   failing.step();
   failing.lose("b");
   failing.stages[1].die();
-  CHECK(failing.archive.take<fbs::AbandonCheckpoint>()->step() == 2);
+  CHECK(failing.committer.take<fbs::AbandonCheckpoint>()->step() == 2);
 
   scripted_run committing({two_tiers});
   committing.start();
@@ -285,9 +285,9 @@ TEST_CASE("run: what is under way at the end is abandoned, or was committed alre
   committing.vote();
   committing.lose("b");
   CHECK(committing.ended().checkpoint.empty());
-  committing.give_folder(committing.archive.take<fbs::CommitCheckpoint>(), folder_of(2));
-  CHECK(committing.archive.idle());
-  CHECK(committing.carrier.take<fbs::CopyCheckpoint>()->directory()->str() == folder_of(2));
+  committing.give_folder(committing.committer.take<fbs::CommitCheckpoint>(), folder_of(2));
+  CHECK(committing.committer.idle());
+  CHECK(committing.replicator.take<fbs::CopyCheckpoint>()->directory()->str() == folder_of(2));
   CHECK(committing.coordinator.idle());
 }
 
@@ -298,15 +298,15 @@ TEST_CASE("RUN-3: the end is told once, with what came of the job, and nothing a
   f.start();
   f.train(4);
   for (const uint64_t step : {2, 4}) {
-    const auto copy = f.carrier.take<fbs::CopyCheckpoint>();
+    const auto copy = f.replicator.take<fbs::CopyCheckpoint>();
     CHECK(copy->step() == step);
     CHECK(copy->directory()->str() == folder_of(step));
   }
-  const auto model = f.archive.take<fbs::ExportModel>();
+  const auto model = f.committer.take<fbs::ExportModel>();
   CHECK(model->checkpoint()->str() == folder_of(4));
   CHECK(model->directory()->str() == "out/model");
   f.give_folder(model, "out/model");
-  const auto copies = f.carrier.take<fbs::FinishCopies>();
+  const auto copies = f.replicator.take<fbs::FinishCopies>();
   CHECK(copies->step() == 4);
   CHECK(copies->directory()->str() == folder_of(4));
   CHECK(f.coordinator.idle());
@@ -324,7 +324,7 @@ TEST_CASE("RUN-3: the end is told once, with what came of the job, and nothing a
   f.lose("b");
   f.stop(false);
   f.admit();
-  f.carrier.tell(f.run, f.make<fbs::Notice>([](auto& n) { n.text = "late"; }));
+  f.replicator.tell(f.run, f.make<fbs::Notice>([](auto& n) { n.text = "late"; }));
   f.coordinator.tell(f.run, caf::tick_atom_v);
   f.pass(1h);
   CHECK(f.diary.empty());
@@ -334,11 +334,11 @@ TEST_CASE("run: a model that is not written and a copy that is late are warnings
   scripted_run f({std::string("export_model = true\n") + two_tiers});
   f.start();
   f.train(4);
-  f.archive.take<fbs::ExportModel>().refuse({errc::io, "no space left on device"});
+  f.committer.take<fbs::ExportModel>().refuse({errc::io, "no space left on device"});
   CHECK(any_has(f.warnings(), "no space left on device"));
   f.pass(600s - 1ms);
   CHECK(f.coordinator.idle());
-  f.pass(1ms);  // the carrier is silent
+  f.pass(1ms);  // the replicator is silent
   const auto end = f.ended();
   CHECK(end.code == 0);
   CHECK(end.model.empty());
@@ -347,7 +347,7 @@ TEST_CASE("run: a model that is not written and a copy that is late are warnings
   scripted_run dead({two_tiers});
   dead.start();
   dead.train(4);
-  dead.carrier.die();
+  dead.replicator.die();
   CHECK(dead.ended().code == 0);
   CHECK(any_has(dead.warnings(), "is not in the second tier"));
 }
@@ -356,43 +356,45 @@ TEST_CASE("run: an export that is not answered ends when its time is over") {
   scripted_run f({"export_model = true\n"});
   f.start();
   f.train(4);
-  f.archive.take<fbs::ExportModel>();
+  f.committer.take<fbs::ExportModel>();
   f.pass(10min - 1ms);
   CHECK(f.coordinator.idle());
   f.pass(1ms);
   CHECK(f.ended().code == 0);
 }
 
-TEST_CASE("run: the last save is tried in the second tier, whatever the archive says") {
+TEST_CASE("run: the last save is tried in the second tier, whatever the committer says") {
   scripted_run f({two_tiers});
   f.start();
   f.train(3);
   f.step();
   f.stages[0].take<fbs::SaveCheckpoint>().refuse({errc::io, "no space left on device"});
   f.stages[1].take<fbs::SaveCheckpoint>();
-  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 4);
-  f.archive.take<fbs::OpenArchive>().refuse({errc::io, "the folder is gone"});
+  CHECK(f.committer.take<fbs::AbandonCheckpoint>()->step() == 4);
+  f.committer.take<fbs::OpenFolder>().refuse({errc::io, "the folder is gone"});
   CHECK(f.stages[0].take<fbs::SaveCheckpoint>()->directory()->str() ==
         "/second/step-00000004.e7.partial");
 }
 
-TEST_CASE("run: the last save waits for room by its clock, opens the archive, and is tried again") {
+TEST_CASE(
+    "run: the last save waits for room by its clock, opens the checkpoint folder, and is tried "
+    "again") {
   scripted_run f;
   f.start();
   f.train(3);
   f.step();
   f.stages[0].take<fbs::SaveCheckpoint>().refuse({errc::io, "no space left on device"});
   f.stages[1].take<fbs::SaveCheckpoint>();
-  CHECK(f.archive.take<fbs::AbandonCheckpoint>()->step() == 4);
+  CHECK(f.committer.take<fbs::AbandonCheckpoint>()->step() == 4);
   CHECK(f.status().state == "waiting for room");
   const std::chrono::nanoseconds pause(checkpoint::last_save_policy::pause_ns);
   f.pass(pause - 1ms);
-  CHECK(f.archive.idle());
+  CHECK(f.committer.idle());
   f.pass(1ms);
-  f.archive.take<fbs::OpenArchive>().refuse({errc::io, "still gone"});
+  f.committer.take<fbs::OpenFolder>().refuse({errc::io, "still gone"});
   CHECK(f.stages[0].idle());
   f.pass(pause);
-  f.give_folder(f.archive.take<fbs::OpenArchive>(), "/first");
+  f.give_folder(f.committer.take<fbs::OpenFolder>(), "/first");
   f.commit(4);
   const auto end = f.ended();
   CHECK(end.code == 0);
@@ -450,8 +452,8 @@ TEST_CASE("run: pause, set and resume take effect between steps, and each answer
     }));
   };
   CHECK(set("train.steps", "3") == "train.steps = 3 from step 2 on");
-  CHECK(set("train.batch", "1") == "refused: train.batch cannot change while the run goes on");
-  CHECK(f.answer_of(f.ask<fbs::Resume>()) == "goes on with step 2");
+  CHECK(set("train.batch", "1") == "refused: train.batch cannot change during a run");
+  CHECK(f.answer_of(f.ask<fbs::Resume>()) == "continues with step 2");
   CHECK(f.stages[0].take<fbs::RunStep>()->step() == 2);
   CHECK(f.status().values->run->steps == 3);
 }

@@ -16,7 +16,7 @@ namespace {
 std::string text(const std::vector<scheduled_op>& ops) {
   std::string s;
   for (auto [kind, m] : ops) {
-    s += kind == op_kind::forward ? 'F' : 'B';
+    s += kind == pipeline_op::forward ? 'F' : 'B';
     s += std::to_string(m) + ' ';
   }
   return s;
@@ -24,7 +24,7 @@ std::string text(const std::vector<scheduled_op>& ops) {
 
 struct announcement {
   int stage, micro_batch;
-  op_kind kind;
+  pipeline_op kind;
 };
 
 /// Runs a whole pipeline of policies; announcements between stages arrive in random order.
@@ -41,9 +41,9 @@ struct pipeline {
       trace[static_cast<size_t>(s)].push_back(a);
       const auto releases = facts_of(a.what).releases;
       if (releases == op_partner::next && s + 1 < static_cast<int>(policies.size()))
-        wire.push_back({s + 1, a.micro_batch, op_kind::forward});
+        wire.push_back({s + 1, a.micro_batch, pipeline_op::forward});
       if (releases == op_partner::previous && s > 0)
-        wire.push_back({s - 1, a.micro_batch, op_kind::backward});
+        wire.push_back({s - 1, a.micro_batch, pipeline_op::backward});
     }
   }
 
@@ -54,8 +54,8 @@ struct pipeline {
       const auto a = wire[pick];
       wire.erase(wire.begin() + static_cast<std::ptrdiff_t>(pick));
       auto& p = policies[static_cast<size_t>(a.stage)];
-      CHECK((a.kind == op_kind::forward ? p.activation_ready(a.micro_batch)
-                                        : p.gradient_ready(a.micro_batch)));
+      CHECK((a.kind == pipeline_op::forward ? p.activation_ready(a.micro_batch)
+                                            : p.gradient_ready(a.micro_batch)));
       act(a.stage);
     }
   }
@@ -91,14 +91,14 @@ TEST_CASE("SCH-1, SCH-2: every pipeline ends, each operation once, whatever the 
           for (int s = 0; s < stages; ++s) {
             const auto& trace = p.trace[static_cast<size_t>(s)];
             CHECK(p.policies[static_cast<size_t>(s)].finished());
-            CHECK(trace.back().what == op_kind::update);
-            auto count = [&](op_kind k) {
+            CHECK(trace.back().what == pipeline_op::update);
+            auto count = [&](pipeline_op k) {
               return std::count_if(trace.begin(), trace.end(), [&](auto a) { return a.what == k; });
             };
-            CHECK(count(train ? op_kind::forward : op_kind::evaluate) == micro_batches);
-            CHECK(count(op_kind::backward) == (train ? micro_batches : 0));
-            CHECK(count(op_kind::receive_activation) == (s > 0 ? micro_batches : 0));
-            CHECK(count(op_kind::receive_gradient) ==
+            CHECK(count(train ? pipeline_op::forward : pipeline_op::evaluate) == micro_batches);
+            CHECK(count(pipeline_op::backward) == (train ? micro_batches : 0));
+            CHECK(count(pipeline_op::receive_activation) == (s > 0 ? micro_batches : 0));
+            CHECK(count(pipeline_op::receive_gradient) ==
                   (train && s + 1 < stages ? micro_batches : 0));
           }
         }
@@ -115,13 +115,13 @@ TEST_CASE(
         CHECK(static_cast<int>(busy.size()) <= stages - s);
         for (auto a : p.trace[static_cast<size_t>(s)]) {
           const bool enters =
-              s > 0 ? a.what == op_kind::receive_activation : a.what == op_kind::forward;
+              s > 0 ? a.what == pipeline_op::receive_activation : a.what == pipeline_op::forward;
           const auto slot = static_cast<size_t>(a.slot);
           if (enters) {
             CHECK_FALSE(busy[slot]);
             busy[slot] = true;
           }
-          if (a.what == op_kind::backward) busy[slot] = false;
+          if (a.what == pipeline_op::backward) busy[slot] = false;
         }
       }
     }

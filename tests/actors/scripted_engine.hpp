@@ -66,7 +66,7 @@ class scripted_engine : public engine {
   explicit scripted_engine(std::shared_ptr<engine_script> script) : script_(std::move(script)) {}
   /// Its last operation ends with it, as those of real streams do.
   ~scripted_engine() override {
-    if (probe_ != nullptr) probe_->end({op_kind::load, 0}, 0, 0, 1);
+    if (probe_ != nullptr) probe_->end({pipeline_op::load, 0}, 0, 0, 1);
     note("gone");
   }
 
@@ -96,7 +96,7 @@ class scripted_engine : public engine {
 
   void run(const op_order& o, completion done) override {
     const auto& facts = facts_of(o.kind);
-    if (o.kind == op_kind::begin) return note("begin");
+    if (o.kind == pipeline_op::begin) return note("begin");
     auto call =
         fmt::format("{}{} {} in {}", o.last ? "last " : "", facts.name, o.micro_batch, o.slot);
     if (facts.reads_tokens) call += fmt::format(" of batch {}", o.batch_slot);

@@ -1,4 +1,5 @@
-// The run between scripted stages, loaders, archive, carrier, reporter and coordinator, for tests.
+// The run between scripted stages, loaders, committer, replicator, reporter and coordinator, for
+// tests.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "actors/train/addresses_policy.hpp"
+#include "actors/train/addresses.hpp"
 #include "actors/train/run.hpp"
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/job_harness.hpp"
@@ -23,7 +24,7 @@ inline constexpr const char* two_tiers = "second.dir = \"/second\"\n";
 struct scripted_run_options {
   std::string checkpoint = {}, train = {};
   config::launch_mode launch = config::launch_mode::local;
-  std::optional<checkpoint::entry> resume = {};
+  std::optional<checkpoint::resume_point> resume = {};
   int64_t step_s = 600;
 };
 
@@ -43,7 +44,7 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
 }
 
 struct scripted_run : troupe::test::actor_fixture {
-  partner archive = make_partner("archive"), carrier = make_partner("carrier"),
+  partner committer = make_partner("committer"), replicator = make_partner("replicator"),
           reporter = make_partner("reporter"), coordinator = make_partner("coordinator"),
           person = make_partner("person");
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
@@ -54,9 +55,9 @@ struct scripted_run : troupe::test::actor_fixture {
     spawn_record options{run_epoch};
     options.plan = plan_of_two(o);
     options.resume = o.resume;
-    options.archive = archive.as<archive_actor>();
+    options.committer = committer.as<committer_actor>();
     if (!options.plan.job.checkpoint.second.dir.empty())
-      options.carrier = carrier.as<carrier_actor>();
+      options.replicator = replicator.as<replicator_actor>();
     options.reporter = reporter.as<reporter_actor>();
     options.coordinator = coordinator.as<coordinator_actor>();
     run = spawn(train::run, std::move(options));
@@ -113,9 +114,9 @@ struct scripted_run : troupe::test::actor_fixture {
   partner pass_phase(start_phase phase, bool all = true) {
     const auto last_loader = all ? 2u : 1u, last_stage = last_loader;
     switch (phase) {
-      case start_phase::open_archive:
-        if (all) give_folder(archive.take<fbs::OpenArchive>(), "/first");
-        return archive;
+      case start_phase::open_folder:
+        if (all) give_folder(committer.take<fbs::OpenFolder>(), "/first");
+        return committer;
       case start_phase::open_data:
         for (size_t i = 0; i < last_loader; ++i)
           loaders[i].take<fbs::OpenLoader>().answer<fbs::LoaderReady>(
@@ -192,8 +193,8 @@ struct scripted_run : troupe::test::actor_fixture {
       d.target_count = rank == 1 ? 4 : 0;
       d.grad_norm = 0.5;
       const auto waited_ms = 2 + static_cast<double>(rank);
-      d.parts = to_message(std::vector<step_part>{{op_kind::forward, 10 * waited_ms, 0, 8},
-                                                  {op_kind::await_copies, 0, waited_ms, 0}});
+      d.parts = to_message(std::vector<step_part>{{pipeline_op::forward, 10 * waited_ms, 0, 8},
+                                                  {pipeline_op::await_copies, 0, waited_ms, 0}});
     });
   }
   void step() {
@@ -219,7 +220,7 @@ struct scripted_run : troupe::test::actor_fixture {
   }
   void commit(uint64_t step, const std::string& tier = "/first") {
     vote();
-    const auto order = archive.take<fbs::CommitCheckpoint>();
+    const auto order = committer.take<fbs::CommitCheckpoint>();
     CHECK(order->step() == step);
     give_folder(order, folder_of(step, tier));
   }
@@ -267,8 +268,8 @@ struct scripted_run : troupe::test::actor_fixture {
 };
 
 /// What a job goes on from.
-inline checkpoint::entry begun_before() {
-  checkpoint::entry e;
+inline checkpoint::resume_point begun_before() {
+  checkpoint::resume_point e;
   e.path = folder_of(2);
   e.step = 2;
   e.state.step = 2;

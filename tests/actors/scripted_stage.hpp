@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "actors/base/board.hpp"
+#include "actors/base/actor_registry.hpp"
 #include "actors/train/stage.hpp"
 #include "tests/actors/actor_fixture.hpp"
 
@@ -176,7 +176,7 @@ struct scripted_stage : troupe::test::actor_fixture {
       d.loss_sum = 12;
       d.target_count = 8;
       d.grad_norm = 0.5;
-      d.parts = to_message(std::vector<step_part>{{op_kind::update, 30, 0, 0}});
+      d.parts = to_message(std::vector<step_part>{{pipeline_op::update, 30, 0, 0}});
     });
     return asked.m.unpack();
   }
@@ -205,7 +205,8 @@ struct scripted_stage : troupe::test::actor_fixture {
   /// Whom it waits for: "worker/0: begin of micro-batch 0".
   stage_words awaited() const {
     stage_words out;
-    for (const auto& w : board::instance().find(fmt::format("stage/{}", rank))->view().waits)
+    for (const auto& w :
+         actor_registry::instance().find(fmt::format("stage/{}", rank))->view().waits)
       out.push_back(w.whom + ": " + w.what);
     return out;
   }

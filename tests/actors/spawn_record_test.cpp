@@ -5,7 +5,7 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/base/life.hpp"
+#include "actors/base/actor_log.hpp"
 #include "tests/actors/actor_fixture.hpp"
 
 using namespace troupe;
@@ -39,36 +39,52 @@ struct named : troupe::test::actor_fixture {
 TEST_CASE("spawn record: a file holds every handle by its name, and none where there is none") {
   named f;
   spawn_record r;
-  r.archive = f.one<archive_actor>("archive");
-  r.carrier = f.one<carrier_actor>("carrier");
+  r.committer = f.one<committer_actor>("committer");
+  r.replicator = f.one<replicator_actor>("replicator");
   r.coordinator = f.one<coordinator_actor>("coordinator");
-  r.desk = f.one<desk_actor>("desk");
+  r.gateway = f.one<gateway_actor>("gateway");
   r.observer = f.one<observer_actor>("observer");
   r.reporter = f.one<reporter_actor>("reporter");
   r.run = f.one<run_actor>("run");
   r.worker = f.one<worker_actor>("worker");
   const auto read = f.through_a_file(r);
   REQUIRE(read);
-  CHECK(read->archive == r.archive);
-  CHECK(read->carrier == r.carrier);
+  CHECK(read->committer == r.committer);
+  CHECK(read->replicator == r.replicator);
   CHECK(read->coordinator == r.coordinator);
-  CHECK(read->desk == r.desk);
+  CHECK(read->gateway == r.gateway);
   CHECK(read->observer == r.observer);
   CHECK(read->reporter == r.reporter);
   CHECK(read->run == r.run);
   CHECK(read->worker == r.worker);
   const auto none = f.through_a_file({});
   REQUIRE(none);
-  CHECK_FALSE((none->archive || none->carrier || none->coordinator || none->desk ||
+  CHECK_FALSE((none->committer || none->replicator || none->coordinator || none->gateway ||
                none->observer || none->reporter || none->run || none->worker));
+}
+
+TEST_CASE("spawn record: roles of earlier versions' recordings are those of today") {
+  named f;
+  spawn_record r;
+  r.committer = f.one<committer_actor>("committer");
+  r.replicator = f.one<replicator_actor>("replicator");
+  r.gateway = f.one<gateway_actor>("gateway");
+  auto data = data_of(r);
+  for (auto& p : data.peers)
+    p->role = p->role == "committer" ? "archive" : p->role == "replicator" ? "carrier" : "desk";
+  const auto read = record_of(data, [&](const std::string& n) { return f.known.at(n); });
+  REQUIRE(read);
+  CHECK(read->committer == r.committer);
+  CHECK(read->replicator == r.replicator);
+  CHECK(read->gateway == r.gateway);
 }
 
 TEST_CASE("spawn record: a file holds whose it is, where it goes on and what its saves come from") {
   named f;
   spawn_record r{9, 3, "node1"};
   r.launch = 0xfedc'ba98'7654'3210;
-  r.resume =
-      checkpoint::entry{"/folder/step-00000012", 12, {{5, 4}, {6, 12}}, {12, 96, 2.5, "a = 1"}};
+  r.resume = checkpoint::resume_point{
+      "/folder/step-00000012", 12, {{5, 4}, {6, 12}}, {12, 96, 2.5, "a = 1"}};
   const auto read = f.through_a_file(r);
   REQUIRE(read);
   CHECK(read->epoch == 9);

@@ -271,7 +271,7 @@ TEST_CASE("stage: the last goes back as soon as it has gone forward, and announc
   CHECK(f.next.idle());
 }
 
-TEST_CASE("stage: operations wait for the worker, and the card says for which") {
+TEST_CASE("stage: operations wait for the worker, and the stats say for which") {
   scripted_stage f;
   f.start();
   f.train(4);
@@ -570,7 +570,7 @@ TEST_CASE("stage: a neighbour that dies is the run's to notice") {
 
 TEST_CASE("stage: what it has no handler for is refused, and it goes on") {
   scripted_stage f;
-  const auto number = f.ask<fbs::OpenArchive>();
+  const auto number = f.ask<fbs::OpenFolder>();
   CHECK_FALSE(f.run.answer_of<fbs::CheckpointFolder>(number));
   CHECK(f.lives(f.target));
 }

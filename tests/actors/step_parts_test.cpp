@@ -7,7 +7,7 @@ using namespace troupe::train;
 
 namespace {
 
-void done(step_clock& clock, op_kind kind, double from_ms, double to_ms, uint64_t work = 0) {
+void done(step_clock& clock, pipeline_op kind, double from_ms, double to_ms, uint64_t work = 0) {
   clock.began(kind, from_ms);
   clock.ended(kind, to_ms, work);
 }
@@ -17,64 +17,64 @@ void done(step_clock& clock, op_kind kind, double from_ms, double to_ms, uint64_
 TEST_CASE("STM-2: the compute stream's work and waits add up to the step") {
   step_clock clock;
   clock.begin_step(100);
-  done(clock, op_kind::forward, 107, 110, 64);  // waited for 7
-  done(clock, op_kind::forward, 110, 115, 64);
-  done(clock, op_kind::backward, 118, 130, 64);  // waited for 3
-  done(clock, op_kind::reduce_scatter, 120, 140, 4096);
-  done(clock, op_kind::update, 141, 150, 1000);  // waited for 11
+  done(clock, pipeline_op::forward, 107, 110, 64);  // waited for 7
+  done(clock, pipeline_op::forward, 110, 115, 64);
+  done(clock, pipeline_op::backward, 118, 130, 64);  // waited for 3
+  done(clock, pipeline_op::reduce_scatter, 120, 140, 4096);
+  done(clock, pipeline_op::update, 141, 150, 1000);  // waited for 11
   const auto parts = clock.take();
-  CHECK(parts == std::vector<step_part>{{op_kind::forward, 8, 7, 128},
-                                        {op_kind::backward, 12, 3, 64},
-                                        {op_kind::reduce_scatter, 20, 0, 4096},
-                                        {op_kind::update, 9, 11, 1000}});
+  CHECK(parts == std::vector<step_part>{{pipeline_op::forward, 8, 7, 128},
+                                        {pipeline_op::backward, 12, 3, 64},
+                                        {pipeline_op::reduce_scatter, 20, 0, 4096},
+                                        {pipeline_op::update, 9, 11, 1000}});
 }
 
 TEST_CASE("STM-2: what holds an operation up is no work of it") {
   step_clock clock;
   clock.begin_step(0);
-  clock.began(op_kind::update, 0);
-  clock.held_up(op_kind::await_copies, 4);
-  clock.held_up(op_kind::await_copies, 2);
-  clock.ended(op_kind::update, 10, 5);
-  done(clock, op_kind::measure, 10, 13);
-  CHECK(clock.take() == std::vector<step_part>{{op_kind::measure, 3, 0, 0},
-                                               {op_kind::update, 4, 0, 5},
-                                               {op_kind::await_copies, 0, 6, 0}});
+  clock.began(pipeline_op::update, 0);
+  clock.held_up(pipeline_op::await_copies, 4);
+  clock.held_up(pipeline_op::await_copies, 2);
+  clock.ended(pipeline_op::update, 10, 5);
+  done(clock, pipeline_op::measure, 10, 13);
+  CHECK(clock.take() == std::vector<step_part>{{pipeline_op::measure, 3, 0, 0},
+                                               {pipeline_op::update, 4, 0, 5},
+                                               {pipeline_op::await_copies, 0, 6, 0}});
 }
 
 TEST_CASE("STM-1: what ends after the report is in the next step's parts") {
   step_clock clock;
   clock.begin_step(0);
-  clock.began(op_kind::all_gather, 5);
+  clock.began(pipeline_op::all_gather, 5);
   CHECK(clock.take().empty());
   clock.begin_step(10);
-  clock.ended(op_kind::all_gather, 12, 7);
-  CHECK(clock.take() == std::vector<step_part>{{op_kind::all_gather, 7, 0, 7}});
+  clock.ended(pipeline_op::all_gather, 12, 7);
+  CHECK(clock.take() == std::vector<step_part>{{pipeline_op::all_gather, 7, 0, 7}});
   CHECK(clock.take().empty());
 }
 
 TEST_CASE("step parts: of a cluster, the mean of the ranks that have it, and all work") {
   const std::vector<std::vector<step_part>> ranks{
-      {{op_kind::forward, 10, 2, 64}, {op_kind::await_copies, 0, 5, 0}},
-      {{op_kind::forward, 20, 4, 64}, {op_kind::receive_activation, 8, 0, 100}},
+      {{pipeline_op::forward, 10, 2, 64}, {pipeline_op::await_copies, 0, 5, 0}},
+      {{pipeline_op::forward, 20, 4, 64}, {pipeline_op::receive_activation, 8, 0, 100}},
       {}};
-  CHECK(merged(ranks) == std::vector<step_part>{{op_kind::forward, 15, 3, 128},
-                                                {op_kind::receive_activation, 8, 0, 100},
-                                                {op_kind::await_copies, 0, 5, 0}});
-  CHECK(longest_wait_ms(ranks, op_kind::await_copies) == 5);
-  CHECK(longest_wait_ms(ranks, op_kind::forward) == 4);
-  CHECK(longest_wait_ms(ranks, op_kind::load) == 0);
+  CHECK(merged(ranks) == std::vector<step_part>{{pipeline_op::forward, 15, 3, 128},
+                                                {pipeline_op::receive_activation, 8, 0, 100},
+                                                {pipeline_op::await_copies, 0, 5, 0}});
+  CHECK(longest_wait_ms(ranks, pipeline_op::await_copies) == 5);
+  CHECK(longest_wait_ms(ranks, pipeline_op::forward) == 4);
+  CHECK(longest_wait_ms(ranks, pipeline_op::load) == 0);
   CHECK(merged({}).empty());
 }
 
 TEST_CASE("step parts: a kind that this program does not know is left out") {
   troupe::fbs::StepDoneT d;
-  d.parts =
-      to_message(std::vector<step_part>{{op_kind::forward, 1, 2, 3}, {op_kind::norm, 4, 5, 6}});
+  d.parts = to_message(
+      std::vector<step_part>{{pipeline_op::forward, 1, 2, 3}, {pipeline_op::norm, 4, 5, 6}});
   d.parts[1]->kind = "levitate";
   flatbuffers::FlatBufferBuilder b;
   b.Finish(troupe::fbs::StepDone::Pack(b, &d));
   const auto* read = flatbuffers::GetRoot<troupe::fbs::StepDone>(b.GetBufferPointer());
-  CHECK(parts_of(read->parts()) == std::vector<step_part>{{op_kind::forward, 1, 2, 3}});
+  CHECK(parts_of(read->parts()) == std::vector<step_part>{{pipeline_op::forward, 1, 2, 3}});
   CHECK(parts_of(nullptr).empty());
 }

@@ -1,4 +1,4 @@
-// Who may wait at the door, how long, and who gives way.
+// Who may wait at the ingress, how long, and who gives way.
 #include "actors/cluster/strangers_policy.hpp"
 
 #include <doctest/doctest.h>

@@ -27,11 +27,11 @@ int renewed_before_the_first_look(const std::string& pki) {
   if (!make()) return 2;
   caf::actor_system_config config;
   caf::actor_system system(config);
-  const auto keeper = system.spawn<caf::detached>(cluster::certificate_keeper);
-  caf::anon_send(keeper, caf::tick_atom_v);
+  const auto certificates = system.spawn<caf::detached>(cluster::certificate_store);
+  caf::anon_send(certificates, caf::tick_atom_v);
   caf::scoped_actor self(system);
-  self->send_exit(keeper, caf::exit_reason::user_shutdown);  // behind the look
-  self->wait_for(keeper);
+  self->send_exit(certificates, caf::exit_reason::user_shutdown);  // behind the look
+  self->wait_for(certificates);
   return cluster::certificate_context() != before ? 0 : 3;
 }
 

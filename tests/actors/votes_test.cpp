@@ -1,4 +1,4 @@
-// Votes for a checkpoint of many ranks: in pages on their way, whole at the archive.
+// Votes for a checkpoint of many ranks: in pages on their way, whole at the committer.
 #include "actors/checkpoint/votes.hpp"
 
 #include <limits>

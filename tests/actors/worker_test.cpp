@@ -9,7 +9,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/train/addresses_policy.hpp"
+#include "actors/train/addresses.hpp"
 #include "actors/train/batch_memory.hpp"
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/scripted_engine.hpp"
@@ -201,11 +201,11 @@ TEST_CASE("worker: without a device's name it builds on the host") {
   CHECK_FALSE(f.script->made[0].shared_devices);
 }
 
-TEST_CASE("worker: what its streams do stands on its card") {
+TEST_CASE("worker: what its streams do stands in its stats") {
   scripted_worker f;
   f.build();
   REQUIRE(f.script->probe != nullptr);
-  f.script->probe->begin({op_kind::forward, 2});
+  f.script->probe->begin({pipeline_op::forward, 2});
   CHECK(f.status().state == "forward");
   CHECK(f.status().values->worker->number == 2);
 }
@@ -320,7 +320,7 @@ TEST_CASE("worker: another BuildStage begins anew: engine, batches and what is b
   CHECK(f.answer<fbs::StageReady>(number).rank == 1);
   CHECK(f.refusal<fbs::OpDone>(f.run(fbs::OpKind::forward, 0, 0, 0)) ==
         "bad_data: no batch slot 0");
-  CHECK(f.script->probe->begin({op_kind::forward, 0}) == 0);
+  CHECK(f.script->probe->begin({pipeline_op::forward, 0}) == 0);
   CHECK(f.status().state == "forward");
 }
 
@@ -538,7 +538,8 @@ TEST_CASE("worker: its engine knows the message that it is called for") {
 TEST_CASE("worker: FinishStep updates, or ends an evaluation, and tells what its engine tells") {
   scripted_worker f;
   f.prepare(2);
-  f.script->outcome = {12, 0.5, {{op_kind::forward, 3, 1, 64}, {op_kind::await_copies, 0, 2, 0}}};
+  f.script->outcome = {
+      12, 0.5, {{pipeline_op::forward, 3, 1, 64}, {pipeline_op::await_copies, 0, 2, 0}}};
   const auto update = f.finish(false);
   CHECK(f.script->said() == worker_calls{"update 9 by 0.25"});
   CHECK(f.waits<fbs::StepDone>(update));
@@ -622,7 +623,7 @@ TEST_CASE("worker: its status shows how it saves: at an order, at progress, at t
   CHECK(shown()->saves.empty());
   f.script->saver->flusher.saves.resize(1);
   f.script->saver->flusher.saves[0].step = 9;
-  f.script->probe->begin({op_kind::forward, 2});
+  f.script->probe->begin({pipeline_op::forward, 2});
   f.save(9);
   REQUIRE(shown()->saves.size() == 1);
   CHECK(shown()->saves[0]->step == 9);

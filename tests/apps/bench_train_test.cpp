@@ -26,13 +26,13 @@ TEST_CASE("bench train: a rank's engine learns, and each operation of its steps 
   const auto once = measured(1), often = measured(3);
   CHECK(often.loss < once.loss);
   CHECK(often.loss == measured(3).loss);
-  const auto calls = [&](gpu::op_kind kind) {
+  const auto calls = [&](gpu::device_op kind) {
     return often.profile.kinds[static_cast<size_t>(kind)].calls;
   };
   CHECK(often.profiled_steps == 3);
-  for (const auto kind : {gpu::op_kind::attention_forward, gpu::op_kind::attention_backward,
-                          gpu::op_kind::head_loss, gpu::op_kind::clip_scale})
+  for (const auto kind : {gpu::device_op::attention_forward, gpu::device_op::attention_backward,
+                          gpu::device_op::head_loss, gpu::device_op::clip_scale})
     CHECK(calls(kind) == often.profiled_steps);  // of its one layer
-  CHECK(calls(gpu::op_kind::optimizer_step) >= often.profiled_steps);
+  CHECK(calls(gpu::device_op::optimizer_step) >= often.profiled_steps);
   CHECK(often.plan.find("gradients") != std::string::npos);
 }

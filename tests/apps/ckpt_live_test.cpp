@@ -1,4 +1,4 @@
-// The live view of checkpoints, from cards as a cluster's actors publish them.
+// The live view of checkpoints, from stats as a cluster's actors publish them.
 #include "apps/ckpt/live.hpp"
 
 #include <limits>
@@ -57,7 +57,7 @@ fbs::ClusterViewT busy() {
   run.checkpoints = 6;
   run.skipped_checkpoints = 2;
   run.checkpoint_wait_ms = 0.25;
-  add<fbs::ArchiveStatusT>(view, "archive", "committing");
+  add<fbs::CommitterStatusT>(view, "committer", "committing");
   add_save(add_worker(view, "worker/0"), 8, 4000, 1000, 2.0);
   auto& second = add_worker(view, "worker/1");
   add_save(second, 8, 4000, 3000, 1.5);
@@ -90,10 +90,10 @@ TEST_CASE("ckpt live: each checkpoint on its way, over all ranks") {
   }
 }
 
-TEST_CASE("ckpt live: nothing under way, and cards that say nothing or are of the dead") {
+TEST_CASE("ckpt live: nothing under way, and all_stats that say nothing or are of the dead") {
   auto view = busy();
   for (auto& a : view.nodes[0]->actors) {
-    if (a->path == "archive") a->values.reset();
+    if (a->path == "committer") a->values.reset();
     if (a->path == "worker/0") a->values->worker->checkpoint.reset();
     if (a->path == "worker/1") a->ended = "killed";
     if (a->path == "run") a->values->run->saved_step = 9;
@@ -108,7 +108,7 @@ TEST_CASE("ckpt live: the second tier, where there is one") {
   CHECK(nlohmann::json::parse(live_json(busy()))["second_tier"].is_null());
   CHECK(live_text(busy(), 0).find("second tier") == std::string::npos);
   auto view = busy();
-  auto& c = add<fbs::CarrierStatusT>(view, "carrier", "copying");
+  auto& c = add<fbs::ReplicatorStatusT>(view, "replicator", "copying");
   c.step = 6;
   c.total_bytes = 4096;
   c.written_bytes = 1024;
@@ -121,7 +121,7 @@ TEST_CASE("ckpt live: the second tier, where there is one") {
   CHECK(nlohmann::json::parse(live_json(view))["second_tier"]["durable_step"] == 4);
   auto text = live_text(view, 0);
   for (const char* word : {"second tier: step 6 is being copied, 1.0 KiB of 4.0 KiB written",
-                           "durable: step 4 (2 copied, 3 passed over, 1 failed)"}) {
+                           "durable: step 4 (2 copied, 3 skipped, 1 failed)"}) {
     CAPTURE(word);
     INFO(text);
     CHECK(text.find(word) != std::string::npos);

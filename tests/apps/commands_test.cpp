@@ -138,8 +138,9 @@ TEST_CASE("commands: config check says what would keep a job from starting") {
       {"model.hidden=1000000 --set model.layers=4096", "impossible model", 78},
       {"model.vocab=255", "the tokenizer makes 256", 78},
       {"cluster.threads=4096", "expected at most", 78},
-      {"cluster.listen=192.0.2.7 --set cluster.insecure=true", "no address of this machine", 78},
-      {"job.output=text/run", "text is no folder", 74},
+      {"cluster.listen=192.0.2.7 --set cluster.insecure=true", "not an address of this machine",
+       78},
+      {"job.output=text/run", "text is not a folder", 74},
       {"checkpoint.second.dir=runs/troupe/checkpoints/second", "lies in the first", 78},
       {"data.validation_path=text", "is trained on, too", 78},
   };

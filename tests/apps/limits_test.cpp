@@ -12,7 +12,7 @@
 #include <caf/all.hpp>
 #include <nlohmann/json.hpp>
 
-#include "actors/base/board.hpp"
+#include "actors/base/actor_registry.hpp"
 #include "actors/base/flight_memory.hpp"
 #include "actors/base/recorder.hpp"
 #include "actors/base/tap.hpp"
@@ -132,7 +132,7 @@ TEST_CASE("limits: a file beyond its length is refused, and none of it is read")
   CHECK(refused(cp::reader::open(dir / "step-00000001")));
 }
 
-TEST_CASE("limits: the file of a meeting point beyond its length is passed over") {
+TEST_CASE("limits: the file of a meeting point beyond its length is skipped") {
   scratch dir;
   const char* before = std::getenv("XDG_RUNTIME_DIR");
   const std::string saved = before != nullptr ? before : "";
@@ -179,7 +179,7 @@ TEST_CASE("limits: an import refuses a small file beyond its length, and makes n
 }
 
 TEST_CASE("limits: a tokenizer that a job may read is one that its checkpoints take along") {
-  CHECK(limit_of("actors/checkpoint/archive.cpp", "max_tokenizer_bytes") >=
+  CHECK(limit_of("actors/checkpoint/committer.cpp", "max_tokenizer_bytes") >=
         limit_of("io/tokenizer/make_tokenizer.cpp", "max_tokenizer_bytes"));
 }
 
@@ -342,9 +342,9 @@ TEST_CASE("limits: a disk takes no more operations than it can hold") {
 
 TEST_CASE("BRD-2: of the dead the last are kept") {
   CHECK(holds_in_a_child([] {
-    auto& b = board::instance();
-    for (size_t i = 0; i < board::dead_limit + 10; ++i) b.remove(b.add(0));
-    return b.view(true).size() - b.view().size() == board::dead_limit;
+    auto& b = actor_registry::instance();
+    for (size_t i = 0; i < actor_registry::dead_limit + 10; ++i) b.remove(b.add(0));
+    return b.view(true).size() - b.view().size() == actor_registry::dead_limit;
   }));
 }
 
@@ -411,7 +411,7 @@ TEST_CASE("limits: deaths leave only so many black boxes of a process") {
       self->request(target, std::chrono::minutes(5), dump("asked"))
           .receive([](const msg<fbs::Ack>&) {},
                    [](const caf::error& e) { FAIL(caf::to_string(e)); });
-    caf::anon_send(target, dump("died"));  // as the board tells of a death
+    caf::anon_send(target, dump("died"));  // as the registry tells of a death
     self->request(target, std::chrono::minutes(5), make_msg<fbs::StatusRequest>())
         .receive([](const msg<fbs::Status>&) {},
                  [](const caf::error& e) { FAIL(caf::to_string(e)); });

@@ -12,7 +12,7 @@
 
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/inputs.hpp"
-#include "actors/train/memory_policy.hpp"
+#include "actors/train/memory_estimate.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/write_checkpoint.hpp"
 #include "tests/io/checkpoint/sample.hpp"

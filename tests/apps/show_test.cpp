@@ -131,8 +131,8 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
                "/checkpoint/ring_slots",
                {"free", "filling", "filled", "writing"}},
            row{R"({"loader":{}})", "", {"filled", "floor"}},
-           row{R"({"archive":{}})", "", {"committed", "abandoned"}},
-           row{R"({"carrier":{}})",
+           row{R"({"committer":{}})", "", {"committed", "abandoned"}},
+           row{R"({"replicator":{}})",
                "",
                {"step", "total_bytes", "written_bytes", "durable_bytes", "bytes_per_s",
                 "durable_step", "copied", "passed_over", "failures"}},
@@ -140,7 +140,7 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"meter":{"devices":[{}]}})",
                "/devices/0",
                {"device", "kind", "power_w", "limit_w", "temperature_c", "busy_percent"}},
-           row{R"({"desk":{}})", "", {"processes", "views", "audit_failures", "audit_log"}},
+           row{R"({"gateway":{}})", "", {"processes", "views", "audit_failures", "audit_log"}},
            row{R"({"observer":{}})", "", {"views", "black_boxes"}},
            row{R"({"reporter":{}})", "", {"log", "steps_not_logged"}},
            row{R"({"certificates":{}})", "", {"not_after_s", "renewed"}},
@@ -200,11 +200,11 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
 
 TEST_CASE("status: a log of commands that cannot be written is what is wrong") {
   fbs::ClusterViewT v;
-  auto& desk = add(v, "desk");
-  desk.state = "refusing";
+  auto& gateway = add(v, "gateway");
+  gateway.state = "refusing";
   CHECK_FALSE(health_of(v).good);
-  values_of<fbs::DeskStatusT>(*desk.values).audit_log = "No space left on device";
+  values_of<fbs::GatewayStatusT>(*gateway.values).audit_log = "No space left on device";
   CHECK(health_of(v).why == "commands are refused: No space left on device");
-  desk.values.reset();
+  gateway.values.reset();
   CHECK_FALSE(health_of(v).good);
 }

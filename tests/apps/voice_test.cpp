@@ -55,7 +55,7 @@ struct told {
   std::vector<std::string> all;
   uint64_t lines = 0;
 
-  outbox::teller teller() {
+  outbox::loss_handler handler() {
     return [this](const outbox::loss& l) {
       std::lock_guard lock(mutex);
       all.push_back(fmt::format("{} of {}", l.lines, l.why));
@@ -82,7 +82,7 @@ TEST_CASE("voice: texts arrive in order and whole, from many threads' worth of t
 TEST_CASE("voice: VO-1: a pipe that nobody reads holds nobody up, and what was lost is told") {
   a_pipe p;
   told heard;
-  outbox box(p.in.get(), 128 << 10, heard.teller());  // more than the pipe takes
+  outbox box(p.in.get(), 128 << 10, heard.handler());  // more than the pipe takes
   const std::string line = std::string(1023, 'x') + "\n";
   for (int i = 0; i < 4096; ++i) box.put(line);  // 4 MiB: more than pipe and outbox take
   CHECK(box.lost().lines > 0);
@@ -137,7 +137,7 @@ TEST_CASE("voice: what was lost is told once a write succeeds again") {
   a_pipe p;
   told heard;
   const troupe::io::unique_fd fd(open("/dev/full", O_WRONLY | O_CLOEXEC));
-  outbox box(fd.get(), 1 << 20, heard.teller());
+  outbox box(fd.get(), 1 << 20, heard.handler());
   box.put("lost\n");
   box.put("lost as well\n", 7);  // a notice that stands for seven lines
   REQUIRE(box.settle(long_enough));

@@ -1,5 +1,5 @@
 // The console's words: how a line is cut, and what may stand at its end.
-#include "apps/control/words.hpp"
+#include "apps/control/commands.hpp"
 
 #include <doctest/doctest.h>
 

@@ -54,7 +54,7 @@ TEST_CASE("console: every actor of every process is listed, with its state") {
   const auto view = r.status();
   CHECK(view["healthy"] == true);
   CHECK(view["nodes"].size() == 3);
-  for (const char* path : {"coordinator", "run", "desk", "reporter", "archive", "stage/0",
+  for (const char* path : {"coordinator", "run", "gateway", "reporter", "committer", "stage/0",
                            "stage/1", "worker/0", "worker/1"}) {
     CAPTURE(path);
     CHECK(find(view, path) != nullptr);
@@ -126,7 +126,7 @@ TEST_CASE("console: a setting is used first by the step that its answer names") 
     CHECK(r.up.until_error_has(fmt::format("from step {} on", first)));
   }
   CHECK(r.up.err().find("paused after step") != std::string::npos);
-  CHECK(r.up.err().find("goes on with step") != std::string::npos);
+  CHECK(r.up.err().find("continues with step") != std::string::npos);
 }
 
 TEST_CASE("console: what is wrong is answered by what would be right") {

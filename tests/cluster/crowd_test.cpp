@@ -23,7 +23,7 @@ namespace {
 
 using crowd_clock = std::chrono::steady_clock;
 
-/// What the coordinator says of its door, and the run of its checkpoints.
+/// What the coordinator says of its ingress, and the run of its checkpoints.
 struct crowd_view {
   json turned_away, run;
   double ms = 0;  ///< how long the answer took
@@ -50,6 +50,10 @@ double median_step_ms(const program& up, size_t from, size_t to) {
   std::vector<double> ms;
   const auto steps = up.objects("step");
   for (size_t i = from; i < std::min(to, steps.size()); ++i) ms.push_back(steps[i]["step_ms"]);
+  CAPTURE(from);
+  CAPTURE(to);
+  CAPTURE(steps.size());
+  CAPTURE(up.err());
   REQUIRE(!ms.empty());
   std::nth_element(ms.begin(), ms.begin() + static_cast<ptrdiff_t>(ms.size() / 2), ms.end());
   return ms[ms.size() / 2];

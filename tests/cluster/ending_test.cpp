@@ -149,7 +149,7 @@ TEST_CASE("ending: a launcher killed with -9 while its nodes start leaves none")
   const auto port = up.port();
   up.signal(SIGKILL);
   CHECK(up.wait() == 137);
-  // A node between its birth and its first look at its parent may live a moment longer.
+  // A node between its start and its first look at its parent may run a moment longer.
   CHECK(eventually([&] { return nodes_of(port).empty() && !is_listening(port); }));
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("ending: a process that a signal ended has left its last seconds") {
   program up(job.up(with(endless, layout(2, 1))));
   REQUIRE(up.until_step(3));
   const traces left(up);
-  CHECK(left.keepers.size() == left.processes.size());
+  CHECK(left.dumpers.size() == left.processes.size());
   const pid_t victim = node_named(up.port(), "node1");
   REQUIRE(victim > 0);
   REQUIRE(kill(victim, SIGABRT) == 0);  // sanitizers take SIGSEGV for a finding of theirs

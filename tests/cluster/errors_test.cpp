@@ -96,7 +96,7 @@ TEST_CASE("errors: a run whose checkpoints fail keeps the older ones") {
   CHECK(job.losses({"train.steps=6"}).size() == 3);
 }
 
-TEST_CASE("errors: a damaged checkpoint is passed over by name, alone it is refused") {
+TEST_CASE("errors: a damaged checkpoint is skipped by name, alone it is refused") {
   job_files job;
   job.losses({"train.steps=3"});
   const auto shard = job.checkpoint(3) / "rank-00000.shard";
@@ -106,7 +106,7 @@ TEST_CASE("errors: a damaged checkpoint is passed over by name, alone it is refu
   const auto over = run(job.up({"train.steps=4"}));
   INFO(over.err);
   CHECK(over.code == 0);
-  CHECK(says(over, "step-00000004 is damaged and passed over"));
+  CHECK(says(over, "step-00000004 is damaged and skipped"));
   CHECK(says(over, "resuming after step 3"));
   for (int step : {3, 4})
     fs::resize_file(job.checkpoint(step) / "rank-00000.shard", fs::file_size(shard) / 2);

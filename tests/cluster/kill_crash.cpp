@@ -1,12 +1,12 @@
-// kill -9 again and again: a node, the launcher (which is the coordinator and the archive), or all
-// of them, at moments drawn by seed, while every step is saved. After each kill the survivors are
-// judged (survivors.hpp), the same command goes on from them, and is killed again, until the job
-// is done; then the next job begins, with other settings.
+// kill -9 again and again: a node, the launcher (which is the coordinator and the committer), or
+// all of them, at moments drawn by seed, while every step is saved. After each kill the survivors
+// are judged (survivors.hpp), the same command goes on from them, and is killed again, until the
+// job is done; then the next job begins, with other settings.
 //
-// Between two lives of a job, by seed as well (turns.hpp): a return to an older checkpoint or to
+// Between two launches of a job, by seed as well (turns.hpp): a return to an older checkpoint or to
 // one that was set aside, a fresh start, damage in the first tier, or all of it gone; and while one
-// lives, a second launcher of the same job. Every other job has a second tier. Which checkpoints
-// must be there then, and from which the next life goes on, is the ledger's affair (ledger.hpp).
+// launches, a second launcher of the same job. Every other job has a second tier. Which checkpoints
+// must be there then, and from which the next launch goes on, is the ledger's affair (ledger.hpp).
 //
 //   TROUPE_KILLS      kills in all layouts together (default 36; nightly 1000 and more). From 32 on
 //                     they go on until each kind of turn was taken in each layout
@@ -20,7 +20,7 @@
 #include <csignal>
 #include <optional>
 
-#include "tests/cluster/lives.hpp"
+#include "tests/cluster/launches.hpp"
 #include "tests/cluster/moments.hpp"
 #include "tests/cluster/rivals.hpp"
 #include "tests/cluster/turns.hpp"
@@ -220,7 +220,7 @@ class hunt {
     CHECK((code == 0 || code == (whom == target::node ? 69 : 128 + SIGKILL)));
     for (const auto& node : nodes) {
       CHECK(node.gone());
-      CHECK(eventually([&] { return keeper_of(node.pid()) < 0; }));
+      CHECK(eventually([&] { return crash_dumper_of(node.pid()) < 0; }));
     }
     if (nodes.empty() && up.port() != 0)
       CHECK(eventually([&] { return nodes_of(up.port()).empty(); }));
@@ -264,9 +264,9 @@ class hunt {
   // of the job at hand
   fs::path output_;
   std::vector<std::string> job_sets_;
-  std::optional<lives> job_at_hand_;
+  std::optional<launches> job_at_hand_;
   int64_t started_ns_ = 0;
-  uint64_t logged_ = 0;  ///< bytes of the log before this life
+  uint64_t logged_ = 0;  ///< bytes of the log before this launch
   std::vector<fs::path> left_;
   // of all
   int kills_ = 0, runs_ = 0, jobs_ = 0, two_tiers_ = 0, leftovers_ = 0, asides_ = 0;

@@ -63,7 +63,7 @@ void ledger::begin(int from) {
 
 void ledger::end(const std::set<int>& acknowledged, bool last) {
   enter(look(), last);
-  const int newest = newest_of_life();
+  const int newest = newest_of_launch();
   for (int id = 0; id < static_cast<int>(before_.size()); ++id)
     for (size_t tier = 0; tier < tiers_.size(); ++tier) {
       const auto& was = before_[static_cast<size_t>(id)][tier];
@@ -98,7 +98,7 @@ std::vector<ledger::sight_of_one> ledger::look() const {
   return out;
 }
 
-/// Takes down where each is now; those of the life at hand are new.
+/// Takes down where each is now; those of the launch at hand are new.
 void ledger::enter(const std::vector<sight_of_one>& found, bool read_all) {
   for (auto& one : all_)
     for (auto& in : one.in) in.there = false;
@@ -123,12 +123,12 @@ void ledger::note_launch(const sight_of_one& one) {
   CHECK_MESSAGE(launch_.value_or(mark.launch) == mark.launch, one.path.string(),
                 " is of a launch that never was");
   launch_ = mark.launch;
-  const int before = newest_of_life();
+  const int before = newest_of_launch();
   ids_[{mark.launch, mark.step}] = static_cast<int>(all_.size());
   all_.push_back({one.step, before >= 0 ? before : origin_, mark.launch, {}});
 }
 
-int ledger::newest_of_life() const {
+int ledger::newest_of_launch() const {
   const int last = static_cast<int>(all_.size()) - 1;
   return last >= static_cast<int>(before_.size()) ? last : -1;
 }
@@ -140,7 +140,7 @@ int ledger::newer_of_its_line(int id, size_t tier) const {
   return out;
 }
 
-/// LED-1 of what the life at hand said, in the first tier.
+/// LED-1 of what the launch at hand said, in the first tier.
 void ledger::judge_acknowledged(int step) const {
   int newer = 0;
   for (size_t id = before_.size(); id < all_.size(); ++id) {
@@ -152,7 +152,7 @@ void ledger::judge_acknowledged(int step) const {
                 " was acknowledged and is not there: ", newer, " newer ones of its line are");
 }
 
-/// LED-3; `head` is the newest that the life at hand saved, -1: none.
+/// LED-3; `head` is the newest that the launch at hand saved, -1: none.
 void ledger::judge_lines(int head) const {
   const int own = head >= 0 ? head : origin_;
   for (int id = 0; id < static_cast<int>(all_.size()); ++id)
@@ -165,7 +165,7 @@ void ledger::judge_lines(int head) const {
                          !before_[static_cast<size_t>(id)][tier].aside;
       if (now.aside && fresh)
         CHECK_MESSAGE((now.spoiled || !descends(own, id)), now.path.string(),
-                      " leads to what the life began from");
+                      " leads to what the launch began from");
     }
 }
 

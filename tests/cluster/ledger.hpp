@@ -1,12 +1,12 @@
-// What a job acknowledged over all its lives, and what descends from what: for runs that return to
-// older checkpoints, begin anew, and keep a second tier, where "the newest step" says nothing.
+// What a job acknowledged over all its launches, and what descends from what: for runs that return
+// to older checkpoints, begin anew, and keep a second tier, where "the newest step" says nothing.
 //
-//   LED-1  What was acknowledged, and what a life left whole, is there and whole, under its name or
-//          set aside: unless the test damaged it or took it away, or as many newer ones of its own
-//          line as the rule wants are there, in the same tier. What is set aside stays.
+//   LED-1  What was acknowledged, and what a launch left whole, is there and whole, under its name
+//          or set aside: unless the test damaged it or took it away, or as many newer ones of its
+//          own line as the rule wants are there, in the same tier. What is set aside stays.
 //   LED-2  The line in a manifest is the one that led there: the launches, each with its last step.
-//   LED-3  Once a life has saved, all that lies under its own name leads to what it saved; and no
-//          life sets aside what leads to it.
+//   LED-3  Once a launch has saved, all that lies under its own name leads to what it saved; and no
+//          launch sets aside what leads to it.
 //   LED-4  The link `latest`, a hint, points to nothing only where what it named was set aside.
 //
 // Beside the manifests this keeps an account of its own: what they say is compared with it.
@@ -43,7 +43,7 @@ class ledger {
   /// The first tier, and the second if there is one. `eyes` look at each checkpoint.
   ledger(judge& eyes, std::vector<kept_folder> tiers) : eyes_(eyes), tiers_(std::move(tiers)) {}
 
-  /// What a start by itself goes on with: what the last life left, or the newest whole one on the
+  /// What a start by itself goes on with: what the last launch left, or the newest whole one on the
   /// way back from there; -1: nothing. `without` is a tier that is not looked into.
   int expected(std::optional<size_t> without = {}) const;
   int step_of(int id) const { return id < 0 ? 0 : all_[static_cast<size_t>(id)].step; }
@@ -54,10 +54,10 @@ class ledger {
   /// The test takes away all that a folder holds.
   void emptied(size_t tier);
 
-  /// A life begins from a checkpoint, or from nothing.
+  /// A launch begins from a checkpoint, or from nothing.
   void begin(int from);
   /// It is over, and these steps were acknowledged in it: judges what is left. What lay aside
-  /// before is read again only after the job's last life.
+  /// before is read again only after the job's last launch.
   void end(const std::set<int>& acknowledged, bool last);
 
   int asides() const { return asides_; }  ///< that were seen, each once
@@ -90,7 +90,7 @@ class ledger {
   std::vector<sight_of_one> look() const;
   void enter(const std::vector<sight_of_one>& found, bool read_all);
   void note_launch(const sight_of_one& one);
-  int newest_of_life() const;
+  int newest_of_launch() const;
   int newer_of_its_line(int id, size_t tier) const;
   void judge_acknowledged(int step) const;
   void judge_lines(int head) const;
@@ -100,10 +100,10 @@ class ledger {
   std::vector<kept_folder> tiers_;
   std::vector<saved> all_;
   std::map<std::pair<uint64_t, uint64_t>, int> ids_;  ///< by launch and step
-  int head_ = -1;                                     ///< what the last life left
-  int origin_ = -1;                                   ///< what the life at hand began from
-  std::optional<uint64_t> launch_;            ///< of the life at hand, once a manifest says it
-  std::vector<std::array<place, 2>> before_;  ///< the life at hand, by id
+  int head_ = -1;                                     ///< what the last launch left
+  int origin_ = -1;                                   ///< what the launch at hand began from
+  std::optional<uint64_t> launch_;            ///< of the launch at hand, once a manifest says it
+  std::vector<std::array<place, 2>> before_;  ///< the launch at hand, by id
   int asides_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Moments in the life of a saving run at which a test strikes: something that is seen (a line, a
+// Moments in the launch of a saving run at which a test strikes: something that is seen (a line, a
 // folder, a write to a shard), so many times, and a short spin after it. Drawn by seed; nothing
 // sleeps.
 #pragma once

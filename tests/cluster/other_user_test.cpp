@@ -96,7 +96,7 @@ struct attempts {
       for (const char* said : {"pause", "set train.lr 99", "stop", "kill worker/0", "drain node0"})
         out.push_back(with({"console", "-c", said}, how));
       out.push_back(with({"send", "run", "Pause"}, how));
-      out.push_back(with({"send", "archive", "ExportModel", paths}, how));
+      out.push_back(with({"send", "committer", "ExportModel", paths}, how));
       out.push_back(with({"ps"}, how));
       out.push_back(with({"trace", "live", "--max", "1"}, how));
     }

@@ -68,13 +68,15 @@ struct finished_job : job_files {
 };
 
 /// Puts something of another's at `path`, and takes ours away from there first.
-void place(std::mt19937_64& lot, const fs::path& path, const fs::path& mine) {
-  const auto drawn = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(lot); };
+void place(std::mt19937_64& random, const fs::path& path, const fs::path& mine) {
+  const auto drawn = [&](size_t n) {
+    return std::uniform_int_distribution<size_t>(0, n - 1)(random);
+  };
   const auto parent = path.parent_path();
   if (fs::exists(parent) && !fs::is_directory(parent)) return;
   fs::remove_all(path);
   fs::create_directories(parent);
-  const auto text = fmt::format("mine {}", lot());
+  const auto text = fmt::format("mine {}", random());
   switch (drawn(4)) {
     case 0:
       put_file(path, text);
@@ -141,9 +143,9 @@ TEST_CASE("placements: nothing that is not ours is removed or changed by any ver
   const auto seed = static_cast<uint64_t>(number_of("TROUPE_PLACEMENT_SEED", 1));
   size_t touched = 0, good = 0, refused = 0;
   for (int n = 0; n < many; ++n) {
-    std::mt19937_64 lot(seed * 1000003 + static_cast<uint64_t>(n));
+    std::mt19937_64 random(seed * 1000003 + static_cast<uint64_t>(n));
     const auto drawn = [&](size_t k) {
-      return std::uniform_int_distribution<size_t>(0, k - 1)(lot);
+      return std::uniform_int_distribution<size_t>(0, k - 1)(random);
     };
     const troupe::scratch world;
     fs::copy(done.folder.path, world.path,
@@ -160,7 +162,7 @@ TEST_CASE("placements: nothing that is not ours is removed or changed by any ver
           }))
         continue;
       names.push_back(name);
-      place(lot, world / name, world / "mine");
+      place(random, world / name, world / "mine");
     }
     const auto before = foreign(world.path, names);
     REQUIRE_FALSE(before.empty());

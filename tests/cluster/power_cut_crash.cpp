@@ -4,11 +4,12 @@
 // on from the clone. For root with loop devices and a file system that reflinks.
 //
 // Every other job has a second tier, on an ext4 of its own, and keeps two checkpoints in each. Both
-// disks lose their power, one after the other: which comes first is drawn. A job has several lives,
-// of which the later begin by seed (turns.hpp) at an older checkpoint, at one that was set aside,
-// anew, or with a first tier that was damaged or emptied; so the power goes while checkpoints are
-// set aside, copied and removed. What must be there is the ledger's affair (ledger.hpp). A life is
-// told to stop after its last cut; each cut is trained on to the job's end.
+// disks lose their power, one after the other: which comes first is drawn. A job has several
+// launches, of which the later begin by seed (turns.hpp) at an older checkpoint, at one that was
+// set aside, anew, or with a first tier that was damaged or emptied; so the power goes while
+// checkpoints are set aside, copied and removed. What must be there is the ledger's affair
+// (ledger.hpp). A launch is told to stop after its last cut; each cut is trained on to the job's
+// end.
 //
 //   TROUPE_POWER_CUTS  cuts (default 6; nightly 200 and more)
 //   TROUPE_KILL_SEED   another seed than 1
@@ -32,7 +33,7 @@
 #include <optional>
 
 #include "io/checkpoint/folder_claim.hpp"
-#include "tests/cluster/lives.hpp"
+#include "tests/cluster/launches.hpp"
 #include "tests/cluster/mounts.hpp"
 
 using namespace troupe;
@@ -128,7 +129,7 @@ class cloneable_disks {
 /// One instant at which the power went.
 struct power_cut {
   std::string image;
-  std::set<int> acknowledged;  ///< in that life
+  std::set<int> acknowledged;  ///< in that launch
   std::string when;
 };
 
@@ -146,7 +147,7 @@ class cutter {
     while (done_ < cuts) {
       begin(++jobs_);
       for (int n = 0; n < lives_of_a_job && done_ < cuts; ++n)
-        live(std::min(cuts - done_, cuts_of_a_life));
+        live(std::min(cuts - done_, cuts_of_a_launch));
       asides_ += job_->account().asides();
       for (const auto& folder : {output_, job_->first(), job_->second()})
         if (!folder.empty()) fs::remove_all(folder);
@@ -180,11 +181,11 @@ class cutter {
     two_tiers_ += two ? 1 : 0;
   }
 
-  /// A life of the job, at most so many cuts in it, and what follows from each.
+  /// A launch of the job, at most so many cuts in it, and what follows from each.
   void live(int most) {
     auto t = deck_.draw(random_, job_->account(), job_->has_second());
     t.who = rival::none;
-    make_folders();  // of the first life
+    make_folders();  // of the first launch
     const auto start = job_->begin(t, deck_, random_);
     disks_.settle();
     const auto begun = *job_;
@@ -202,7 +203,7 @@ class cutter {
   }
 
   /// Saves every other step, so that for a step's time nothing is synced after an acknowledgement.
-  std::vector<std::string> up(const lives& job, const std::string& start,
+  std::vector<std::string> up(const launches& job, const std::string& start,
                               const fs::path& output) const {
     return files_.up(with(with(sets_, job.settings()),
                           {start, "checkpoint.every=2", "job.output=" + output.string()}));
@@ -233,7 +234,7 @@ class cutter {
     return out;
   }
 
-  /// Where the turn says so at what only some lives do, else at a moment of a save or of a copy.
+  /// Where the turn says so at what only some launches do, else at a moment of a save or of a copy.
   moment next_moment(std::optional<sight> at) {
     if (at == sight::publish) at = std::nullopt;  // the model is on no disk that is cut
     if (!at && job_->has_second() && random_() % 3 == 0)
@@ -244,10 +245,10 @@ class cutter {
     return when;
   }
 
-  /// `begun`: the job as the life began that the power was cut under.
-  void judge_cut(lives begun, const power_cut& cut) {
-    INFO(cut.image, " ", cut.when,
-         ", acknowledged in its life: ", cut.acknowledged.empty() ? 0 : *cut.acknowledged.rbegin());
+  /// `begun`: the job as the launch began that the power was cut under.
+  void judge_cut(launches begun, const power_cut& cut) {
+    INFO(cut.image, " ", cut.when, ", acknowledged in its launch: ",
+         cut.acknowledged.empty() ? 0 : *cut.acknowledged.rbegin());
     disks_.show(cut.image);
     judge_.forget();  // the same names, on other disks
     make_folders();
@@ -261,7 +262,7 @@ class cutter {
     ++done_;
   }
 
-  void go_on(lives& job) {
+  void go_on(launches& job) {
     const auto output = files_ / "after";
     program p(up(job, job.begin({}, deck_, random_), output));
     const int code = p.wait();
@@ -276,7 +277,7 @@ class cutter {
   }
 
   static constexpr int steps = 24;
-  static constexpr int lives_of_a_job = 3, cuts_of_a_life = 2;
+  static constexpr int lives_of_a_job = 3, cuts_of_a_launch = 2;
 
   cloneable_disks& disks_;
   job_files files_;
@@ -289,7 +290,7 @@ class cutter {
   judge judge_;
   // of the job at hand
   fs::path output_;
-  std::optional<lives> job_;
+  std::optional<launches> job_;
   // of all
   int done_ = 0, runs_ = 0, jobs_ = 0, two_tiers_ = 0, with_leftovers_ = 0, newer_ = 0, asides_ = 0;
   std::array<int, sights> by_sight_{};

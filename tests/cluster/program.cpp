@@ -319,10 +319,11 @@ std::vector<pid_t> nodes_started_by(pid_t launcher) {
   });
 }
 
-pid_t keeper_of(pid_t pid) {
-  const auto found = processes_with([title = fmt::format("keeper {}", pid)](const auto& words) {
-    return !words.empty() && words[0] == title;
-  });
+pid_t crash_dumper_of(pid_t pid) {
+  const auto found =
+      processes_with([title = fmt::format("crash-dumper {}", pid)](const auto& words) {
+        return !words.empty() && words[0] == title;
+      });
   return found.empty() ? -1 : found[0];
 }
 
@@ -373,13 +374,14 @@ traces::traces(const program& up) {
   pids.push_back(up.pid());
   for (pid_t pid : pids) {
     processes.emplace_back(pid);
-    if (const auto keeper = keeper_of(pid); keeper > 0) keepers.emplace_back(keeper);
+    if (const auto crash_dumper = crash_dumper_of(pid); crash_dumper > 0)
+      dumpers.emplace_back(crash_dumper);
     for (auto port : listening_ports(pid)) ports.push_back(port);
   }
 }
 
 bool traces::gone() const {
-  for (const auto* all : {&processes, &keepers})
+  for (const auto* all : {&processes, &dumpers})
     for (const auto& p : *all)
       if (!p.gone()) return false;
   return std::none_of(ports.begin(), ports.end(), is_listening);

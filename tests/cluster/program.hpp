@@ -95,7 +95,7 @@ bool hears_signals(pid_t pid);
 /// Nodes that a launcher of this machine started.
 std::vector<pid_t> nodes_started_by(pid_t launcher);
 /// The process that keeps another's black box, or -1.
-pid_t keeper_of(pid_t pid);
+pid_t crash_dumper_of(pid_t pid);
 /// The pid among them with `--name name`, or -1.
 pid_t node_named(uint16_t port, const std::string& name);
 /// Ports of TCP sockets on which a process listens.
@@ -122,7 +122,7 @@ class watched {
 /// Everything of a running cluster that must not outlive it; taken while it trains.
 struct traces {
   std::vector<watched> processes;
-  std::vector<watched> keepers;  ///< of the processes' black boxes
+  std::vector<watched> dumpers;  ///< of the processes' black boxes
   std::vector<uint16_t> ports;
   /// Takes the launcher's and its nodes'.
   explicit traces(const program& up);

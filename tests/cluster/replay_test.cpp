@@ -1,4 +1,4 @@
-// A cluster of real processes records its actors; what is recorded lives again through the program.
+// A cluster of real processes records its actors; what is recorded is replayed through the program.
 #include <csignal>
 
 #include "tests/cluster/job_files.hpp"
@@ -77,7 +77,7 @@ TEST_CASE("replay: what actors said of themselves when they were asked they say 
   }
 }
 
-TEST_CASE("replay: a recording from the middle of a life is refused with what to do") {
+TEST_CASE("replay: a recording from the middle of a run is refused with what to do") {
   job_files job;
   program up(job.up({"train.steps=1000000", "train.schedule=constant"}));
   REQUIRE(up.until_step(2));

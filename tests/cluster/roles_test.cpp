@@ -100,7 +100,9 @@ TEST_CASE("roles: a console tells whom it greets whether he may only look") {
   t.goes_on();
 }
 
-TEST_CASE("roles: a viewer looks, and is refused all else by name, an operator is obeyed") {
+TEST_CASE(
+    "roles: a viewer looks, and is refused all else by name, an operator's orders are carried "
+    "out") {
   trusted t;
   CHECK(t.as("bob", {"ps"}).code == 0);
   CHECK(t.as("bob", {"status"}).code == 0);
@@ -156,7 +158,7 @@ TEST_CASE("roles: what only nodes say is refused to operators and to the launche
   std::ofstream(kept / "thesis.txt") << "years";
   const auto names_it = json{{"checkpoint", kept.string()}, {"directory", kept.string()}}.dump();
   for (const std::string who : {"alice", "coordinator"}) {
-    const auto refused = t.as(who, {"send", "archive", "ExportModel", names_it});
+    const auto refused = t.as(who, {"send", "committer", "ExportModel", names_it});
     CHECK(refused.code == 77);
     INFO(refused.err);
     CHECK(refused.err.find("ExportModel") != std::string::npos);
@@ -171,7 +173,7 @@ TEST_CASE("roles: what only nodes say is refused to operators and to the launche
     CHECK(l["result"].get<std::string>().starts_with("refused: "));
   }
   CHECK(lines[0]["command"] == "ExportModel");
-  CHECK(lines[0]["target"] == "archive");
+  CHECK(lines[0]["target"] == "committer");
   CHECK(lines[2]["who"] == "coordinator");
   CHECK(std::filesystem::exists(kept / "thesis.txt"));
   t.goes_on();
@@ -180,13 +182,13 @@ TEST_CASE("roles: what only nodes say is refused to operators and to the launche
 TEST_CASE("roles: what a message claims of its sender is not believed") {
   trusted t;
   const auto nested = R"({"actor":"worker/9","who":"mallory"})";
-  t.as("alice", {"send", "desk", "KillActor", nested});
+  t.as("alice", {"send", "gateway", "KillActor", nested});
   const auto lines = t.audit();
   REQUIRE(lines.size() == 2);
   for (const auto& l : lines) CHECK(l["who"] != "mallory");
   CHECK(lines.front()["who"] == "alice");
   CHECK(lines.back()["who"] == "the cluster");
-  CHECK(t.as("bob", {"send", "desk", "KillActor", nested}).code == 77);
+  CHECK(t.as("bob", {"send", "gateway", "KillActor", nested}).code == 77);
   CHECK(t.audit().back()["who"] == "bob");
   // The launcher's own tools hold the coordinator's certificate: it is known by its name.
   CHECK(t.as("coordinator", {"console", "-c", "resume"}).code == 1);
@@ -210,7 +212,7 @@ TEST_CASE("roles: neither a viewer nor an operator can join as a node") {
 TEST_CASE("roles: a viewer that speaks the wire by hand gains nothing") {
   trusted t;
   const auto greeting = frame(1, process_name(7));
-  // Whether they hear our greeting before we hang up is chance; the door counts them all.
+  // Whether they hear our greeting before we hang up is chance; the ingress counts them all.
   // For another process, whoever that is; without a sender; as a server; by another's name.
   t.say_raw("bob",
             greeting + frame(3, process_name(8) + process_name(9) + content("@exit"), 1, 1));

@@ -32,7 +32,7 @@ const way ways[] = {{"INT", SIGINT},
                     nobody_reads,
                     {"full disk", SIGTERM, false, false, false, true}};
 
-/// A launch in one phase of its life.
+/// A launch in one phase of its launch.
 struct in_phase {
   std::string name;
   std::function<std::vector<std::string>(const job_files&)> arguments;

@@ -1,7 +1,7 @@
-// What else happens in the life of a job that is killed: where it begins, what befell its first
-// tier before, who else wants its folders, and a moment of what only some lives do. The first turns
-// are of each kind once, always the first of them that can be taken; a start from nothing sets
-// aside what one of them returns to. All else is chance.
+// What else happens in the launch of a job that is killed: where it begins, what befell its first
+// tier before, who else wants its folders, and a moment of what only some launches do. The first
+// turns are of each kind once, always the first of them that can be taken; a start from nothing
+// sets aside what one of them returns to. All else is chance.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@
 
 namespace troupe::cluster_test {
 
-/// Where a life begins.
+/// Where a launch begins.
 enum class course : uint8_t {
   go_on,    ///< where the last one ended
   rewind,   ///< at an older checkpoint of its line, by path

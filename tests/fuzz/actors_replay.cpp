@@ -1,7 +1,8 @@
-// Fuzzes recorded lives: any bytes as a file, any payload in an entry with honest checksums, and
-// lives of stages whose events are drawn from the bytes. What is accepted must replay to an answer.
+// Fuzzes recorded actor logs: any bytes as a file, any payload in an entry with honest checksums,
+// and logs of stages whose events are drawn from the bytes. What is accepted must replay to an
+// answer.
 //
-// The first byte chooses the door.
+// The first byte chooses the entry point.
 #include <vector>
 
 #include <spdlog/spdlog.h>
@@ -16,14 +17,14 @@ using namespace troupe;
 namespace {
 
 void live(std::span<const uint8_t> file) {
-  auto all = replay::read_lives(file, "fuzz");
+  auto all = replay::read_actor_logs(file, "fuzz");
   if (!all) return;
-  for (const auto& life : all->stories) {
-    must(!life.scenes.empty(), "LVS-1");
-    for (size_t i = 0; i + 1 < life.scenes.size(); ++i) must(life.scenes[i].handled, "LVS-1");
-    if (life.kind == "loader") continue;  // reads files
-    const auto done = replay::replay(life);
-    must(!done || done->given <= life.given(), "no more is given than there is");
+  for (const auto& log : all->actors) {
+    must(!log.turns.empty(), "ALG-1");
+    for (size_t i = 0; i + 1 < log.turns.size(); ++i) must(log.turns[i].handled, "ALG-1");
+    if (log.kind == "loader") continue;  // reads files
+    const auto done = replay::replay(log);
+    must(!done || done->given <= log.given(), "no more is given than there is");
   }
 }
 
@@ -41,9 +42,9 @@ std::vector<uint8_t> honest(std::span<const uint8_t> payload) {
   return out;
 }
 
-std::unique_ptr<fbs::LifePartT> part_of(uint8_t byte, uint8_t value) {
-  auto p = std::make_unique<fbs::LifePartT>();
-  using kind = fbs::LifePartKind;
+std::unique_ptr<fbs::ActorLogPartT> part_of(uint8_t byte, uint8_t value) {
+  auto p = std::make_unique<fbs::ActorLogPartT>();
+  using kind = fbs::ActorLogPartKind;
   p->kind = byte % 32 < 7 ? static_cast<kind>(byte % 32) : kind::message;
   const bool of_an_end = p->kind == kind::down || p->kind == kind::exit;
   const bool nobody = value % 2 == 0 && !of_an_end;
@@ -62,32 +63,32 @@ std::unique_ptr<fbs::LifePartT> part_of(uint8_t byte, uint8_t value) {
   return p;
 }
 
-/// The life of a stage, three bytes an event.
+/// The log of a stage, three bytes an event.
 std::vector<uint8_t> stage(std::span<const uint8_t> bytes) {
   fbs::TraceBatchT b;
-  auto add = [&](fbs::LifeKind kind) -> fbs::LifeEventT& {
-    auto& e = *b.life.emplace_back(std::make_unique<fbs::LifeEventT>());
+  auto add = [&](fbs::ActorLogKind kind) -> fbs::ActorLogEventT& {
+    auto& e = *b.log.emplace_back(std::make_unique<fbs::ActorLogEventT>());
     e.kind = kind;
-    e.number = b.life.size();
+    e.number = b.log.size();
     return e;
   };
   b.actors.push_back(std::make_unique<fbs::TracedActorT>());
   b.actors.back()->kind = "stage";
-  auto& first = add(fbs::LifeKind::born);
+  auto& first = add(fbs::ActorLogKind::begun);
   first.path = "stage/0";
-  first.birth = std::make_unique<fbs::SpawnRecordT>();
-  first.birth->form = replay::life_form;
-  first.birth->epoch = 1;
-  first.birth->peers.push_back(std::make_unique<fbs::LifePeerT>());
-  first.birth->peers.back()->role = "worker";
-  first.birth->peers.back()->actor = "7";
-  add(fbs::LifeKind::handled);
+  first.spawn_record = std::make_unique<fbs::SpawnRecordT>();
+  first.spawn_record->form = replay::actor_log_form;
+  first.spawn_record->epoch = 1;
+  first.spawn_record->peers.push_back(std::make_unique<fbs::ActorLogPeerT>());
+  first.spawn_record->peers.back()->role = "worker";
+  first.spawn_record->peers.back()->actor = "7";
+  add(fbs::ActorLogKind::handled);
   for (size_t at = 0; at + 3 <= bytes.size() && at < 300; at += 3) {
-    auto& e = add(fbs::LifeKind::got);
+    auto& e = add(fbs::ActorLogKind::got);
     e.peer = bytes[at] % 2 == 0 ? "" : std::to_string(bytes[at] % 8);
     e.request = uint64_t{1} << 60 | uint64_t{bytes[at] >= 128} << 63 | bytes[at] % 16;
     e.parts.push_back(part_of(bytes[at + 1], bytes[at + 2]));
-    add(fbs::LifeKind::handled);
+    add(fbs::ActorLogKind::handled);
   }
   const auto m = make_msg<fbs::TraceBatch>(message_context{}, b);
   return honest(m.payload());

@@ -1,7 +1,7 @@
 // Fuzzes trace files: any bytes as a file, and any payload in an entry with honest checksums. What
 // is accepted must make a timeline, statistics, a critical path that covers its step, and exports.
 //
-// The first byte chooses the door.
+// The first byte chooses the entry point.
 #include <cstring>
 #include <vector>
 

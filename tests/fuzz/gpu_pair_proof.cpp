@@ -1,4 +1,4 @@
-// Any bytes as what a stranger says at a rank's port: a hello (door 0), a public key, a digest.
+// Any bytes as what a stranger says at a rank's port: a hello (selector 0), a public key, a digest.
 // Nothing but the right digest proves anything.
 #include <algorithm>
 #include <cstdint>

@@ -1,9 +1,9 @@
 // Any bytes as what a checkpoint brings in: a manifest, a footer, a trailer, a folder's name. What
 // is accepted must keep its promises and read back as the same.
 //
-// The first byte chooses the door; two doors put a right checksum around the bytes, or hardly
-// anything would get past it. tests/io/checkpoint/fuzz_test.cpp runs the same function from CTest
-// with any compiler.
+// The first byte chooses the entry point; two entry points put a right checksum around the bytes,
+// or hardly anything would get past it. tests/io/checkpoint/fuzz_test.cpp runs the same function
+// from CTest with any compiler.
 #include <cstdint>
 #include <span>
 

@@ -1,5 +1,5 @@
-// Any bytes as what stands in a folder that others may write to: a mark (door 0) or the text of a
-// lock. What is accepted is written as what reads the same.
+// Any bytes as what stands in a folder that others may write to: a mark (selector 0) or the text of
+// a lock. What is accepted is written as what reads the same.
 #include <cstdint>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// Any bytes as a key: a file or a pipe of one (door 0), or whom a peer says a key is for. What is
-// accepted reads back as it was, and derives what its level may.
+// Any bytes as a key: a file or a pipe of one (selector 0), or whom a peer says a key is for. What
+// is accepted reads back as it was, and derives what its level may.
 #include <sys/mman.h>
 #include <unistd.h>
 

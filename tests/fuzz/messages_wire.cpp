@@ -1,8 +1,8 @@
 // Fuzzes everything through which foreign bytes become messages: the wire form, CAF's deserializer,
 // and JSON. What is accepted must unpack, print, and read back as the same message.
 //
-// The first byte chooses the door, the second the message type. tests/messages/fuzz_test.cpp runs
-// the same function from CTest with any compiler.
+// The first byte chooses the entry point, the second the message type. tests/messages/fuzz_test.cpp
+// runs the same function from CTest with any compiler.
 #include <cstring>
 #include <vector>
 
@@ -88,23 +88,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return true;
   }();
   if (!quiet || size < 2) return 0;
-  auto door = data[0] % 6;
+  auto selector = data[0] % 6;
   const auto& info = all_messages()[data[1] % all_messages().size()];
   data += 2;
   size -= 2;
-  if (door == 0) {  // the wire, as it comes
+  if (selector == 0) {  // the wire, as it comes
     if (auto m = decode({data, size})) use(*m);
-  } else if (door == 1) {  // the wire with an honest header and checksum: reaches the verifier
+  } else if (selector == 1) {  // the wire with an honest header and checksum: reaches the verifier
     if (size > max_message_bytes) return 0;
     if (auto m = decode(forged(data, size, info.id), info.id)) use(*m);
-  } else if (door == 2) {  // JSON
+  } else if (selector == 2) {  // JSON
     std::string_view text(reinterpret_cast<const char*>(data), size);
     if (auto m = from_json(info.name, text)) use(*m);
-  } else if (door == 3) {  // CAF's deserializer
+  } else if (selector == 3) {  // CAF's deserializer
     through_caf(data, size);
   } else {  // both ways in with honest checksums: reaches every later check
     auto bytes = resealed(data, size);
-    if (door == 4)
+    if (selector == 4)
       through_caf(bytes.data(), bytes.size());
     else if (auto m = decode(bytes))
       use(*m);

@@ -8,7 +8,7 @@
 
 namespace troupe {
 
-/// Changes a few of the bytes behind the first `kept`, which choose the fuzzer's door.
+/// Changes a few of the bytes behind the first `kept`, which choose the fuzzer's entry point.
 inline void mutate(std::vector<uint8_t>& x, std::mt19937_64& random, size_t kept) {
   static const uint8_t interesting[] = {0, 1, 4, 8, 0x7f, 0x80, 0xff, '"', '{', '[', ','};
   for (auto n = 1 + random() % 4; n > 0 && x.size() > kept; --n) {

@@ -48,7 +48,7 @@ struct ending {
   bool a_transposed, b_transposed, has_bias, has_c;
   matrix a, b, bias, d, aux;
 
-  static ending draw(dice& r, epilogue after) {
+  static ending draw(rng& r, epilogue after) {
     const bool sums = after == epilogue::sums_of_a;
     const int64_t m = 1 + r.below(37), n = sums ? 1 + r.below(41) : 8 * (1 + r.below(5));
     const int64_t k = 1 + r.below(43), stride = sums ? n + r.below(6) : n + 8 * r.below(3);
@@ -120,7 +120,7 @@ struct ending {
 constexpr epilogue all_endings[] = {epilogue::gelu, epilogue::gelu_gradient, epilogue::sums_of_a};
 
 void check_endings(matmul& products, uint64_t seed, int count) {
-  dice r(seed);
+  rng r(seed);
   raw_stream on;
   for (int i = 0; i < count; ++i) {
     for (const epilogue after : all_endings) {
@@ -156,7 +156,7 @@ TEST_CASE("the emulated device's loops have the same epilogues") {
 
 TEST_CASE("what the documentation excludes is not asked for") {
   const auto products = fake_products();
-  dice r(23);
+  rng r(23);
   for (const epilogue after : {epilogue::gelu, epilogue::gelu_gradient}) {
     const ending x = ending::draw(r, after);
     matrix to = x.d, beside = x.aux;
@@ -176,7 +176,7 @@ TEST_CASE("what the documentation excludes is not asked for") {
 
 TEST_CASE("epilogues that contradict each other are refused before the library sees them") {
   const auto products = fake_products();
-  dice r(24);
+  rng r(24);
   const auto refused = [&](epilogue after, auto change) {
     const ending x = ending::draw(r, after);
     matrix to = x.d, beside = x.aux;
@@ -195,7 +195,7 @@ TEST_CASE("epilogues that contradict each other are refused before the library s
 }
 
 TEST_CASE("MM-4: a library without the epilogue is asked once a key") {
-  dice r(25);
+  rng r(25);
   raw_stream on;
   for (const bool by_status : {false, true}) {
     for (const epilogue after : all_endings) {
@@ -224,7 +224,7 @@ TEST_CASE("MM-4: a library without the epilogue is asked once a key") {
 
 TEST_CASE("a question that fails for another reason is an error, and is asked again") {
   const auto products = fake_products();
-  dice r(26);
+  rng r(26);
   const ending x = ending::draw(r, epilogue::gelu);
   matrix to = x.d, beside = x.aux;
   const matmul_args args = x.args(to, beside);
@@ -247,7 +247,7 @@ TEST_CASE("a question that fails for another reason is an error, and is asked ag
 TEST_CASE("an empty sum has its epilogue too") {
   const auto fake = fake_products(), loops = make_loop_matmul();
   for (matmul* products : {fake.get(), loops.get()}) {
-    dice r(27);
+    rng r(27);
     raw_stream on;
     for (const epilogue after : all_endings) {
       ending x = ending::draw(r, after);
@@ -292,7 +292,7 @@ TEST_CASE("the machine's own cuBLASLt accepts the attributes of epilogues") {
   choose_device();
   auto products = make_cublas_matmul({}, *table);
   REQUIRE(products);
-  dice r(28);
+  rng r(28);
   for (int i = 0; i < 5; ++i) {
     for (const epilogue after : all_endings) {
       const ending x = ending::draw(r, after);
@@ -329,7 +329,7 @@ std::unique_ptr<cuda_device> open_with(library kind, bool fused_bias_gradients) 
 struct two_batches {
   int64_t n, in, f;  ///< tokens, width in front of the GELU's product, width of the GELU
   dtype type;
-  dice r{31};
+  rng r{31};
   matrix x{type, n, in, 0, 0, r}, w{type, f, in, 0, 0, r}, bias{type, 1, f, 0, 0, r};
   matrix down{type, in, f, 0, 0, r}, dy{type, n, in, 0, 0, r};
   matrix pre{type, n, f, 0, 0, r}, y = pre, d_pre = pre;

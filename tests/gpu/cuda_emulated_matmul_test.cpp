@@ -26,7 +26,7 @@ std::unique_ptr<matmul> fake_products(const matmul_options& options = {}) {
 }
 
 void check_samples(matmul& products, uint64_t seed, int count, bool empty_sum) {
-  dice d(seed);
+  rng d(seed);
   raw_stream on;
   for (int i = 0; i < count; ++i) {
     CAPTURE(i);
@@ -52,7 +52,7 @@ struct plain {
     args.b = b.data();
     args.d = to.data();
   }
-  dice d;
+  rng d;
   matrix a, b, to;
   matmul_args args;
 };
@@ -199,7 +199,7 @@ TEST_CASE("no algorithm is unavailable, and says of what") {
   CHECK(outcome.error().message.find("CUBLAS_STATUS_NOT_SUPPORTED") != std::string::npos);
 }
 
-TEST_CASE("an algorithm that the heuristics mark as unfit is passed over") {
+TEST_CASE("an algorithm that the heuristics mark as unfit is skipped") {
   const auto products = fake_products();
   fake_cublas_lt().unfit_first = true;
   check_samples(*products, 5, 20, false);
@@ -268,7 +268,7 @@ TEST_CASE("the machine's own cuBLASLt accepts every descriptor and attribute of 
   choose_device();
   auto products = make_cublas_matmul({}, *table);
   REQUIRE(products);
-  dice d(9);
+  rng d(9);
   for (int i = 0; i < 20; ++i) {
     const sample x = sample::draw(d);
     matrix to = x.d;

@@ -82,7 +82,7 @@ matrix product_on_device(matmul& products, const sample& x, raw_stream& on) {
 TEST_CASE("products on the device: random shapes, strides, types, transposes, bias and c") {
   const auto products = products_under_test();
   if (!products) return;
-  dice d(11);
+  rng d(11);
   raw_stream on;
   for (int i = 0; i < 120; ++i) {
     const sample x = sample::draw(d, i % 20 == 19);
@@ -100,7 +100,7 @@ TEST_CASE("products on the device: the same call gives the same bits") {
   const auto products = products_under_test({.deterministic = true});
   if (!products) return;
   const auto again = products_under_test({.deterministic = true});
-  dice d(12);
+  rng d(12);
   raw_stream on;
   for (int i = 0; i < 10; ++i) {
     const sample x = sample::draw(d);

@@ -15,9 +15,9 @@
 namespace troupe::gpu::cuda::testing {
 
 /// SplitMix64.
-class dice {
+class rng {
  public:
-  explicit dice(uint64_t seed) : state_(seed) {}
+  explicit rng(uint64_t seed) : state_(seed) {}
   uint64_t next() {
     uint64_t z = state_ += 0x9E3779B97F4A7C15u;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
@@ -34,7 +34,7 @@ class dice {
 /// Rows of a matrix somewhere inside memory that is otherwise poison.
 class matrix {
  public:
-  matrix(dtype type, int64_t rows, int64_t columns, int64_t stride, int64_t first, dice& d)
+  matrix(dtype type, int64_t rows, int64_t columns, int64_t stride, int64_t first, rng& d)
       : type_(type),
         rows_(rows),
         columns_(columns),
@@ -105,8 +105,8 @@ struct sample {
   int64_t a_stride, b_stride, d_stride;
   matrix a, b, bias, c, d;
 
-  static int64_t stride(dice& d, int64_t row) { return d.below(2) ? 0 : row + d.below(6); }
-  static sample draw(dice& d, bool empty_sum = false) {
+  static int64_t stride(rng& d, int64_t row) { return d.below(2) ? 0 : row + d.below(6); }
+  static sample draw(rng& d, bool empty_sum = false) {
     const int64_t m = 1 + d.below(37), n = 1 + d.below(41), k = empty_sum ? 0 : 1 + d.below(43);
     const dtype in = d.below(2) ? dtype::bf16 : dtype::f32;
     const dtype out = d.below(2) ? in : dtype::f32;

@@ -32,15 +32,15 @@ TEST_CASE("a profiled step has the same loss, and every operation is counted") {
   const auto plain = losses(*inner);
   CHECK(profile.total_seconds() == 0);
   CHECK(losses(*watched) == plain);
-  auto calls = [&](op_kind kind) { return profile.kinds[static_cast<size_t>(kind)].calls; };
-  CHECK(calls(op_kind::linear_forward) == 2 * 4 * model.layers);
-  CHECK(calls(op_kind::linear_backward_weight) == 2 * 4 * model.layers);
-  CHECK(calls(op_kind::attention_backward) == 2 * model.layers);
-  CHECK(calls(op_kind::rope) == 2 * 2 * model.layers);
-  CHECK(calls(op_kind::head_loss) == 2);
-  CHECK(calls(op_kind::optimizer_step) == 2 * (model.layers + 2));
+  auto calls = [&](device_op kind) { return profile.kinds[static_cast<size_t>(kind)].calls; };
+  CHECK(calls(device_op::linear_forward) == 2 * 4 * model.layers);
+  CHECK(calls(device_op::linear_backward_weight) == 2 * 4 * model.layers);
+  CHECK(calls(device_op::attention_backward) == 2 * model.layers);
+  CHECK(calls(device_op::rope) == 2 * 2 * model.layers);
+  CHECK(calls(device_op::head_loss) == 2);
+  CHECK(calls(device_op::optimizer_step) == 2 * (model.layers + 2));
   CHECK(profile.total_seconds() > 0);
-  const auto& products = profile.kinds[static_cast<size_t>(op_kind::linear_forward)];
+  const auto& products = profile.kinds[static_cast<size_t>(device_op::linear_forward)];
   const int64_t inside = model.matrix_parameters() - model.vocab * model.hidden;
   CHECK(products.flops == doctest::Approx(2.0 * 2 * 8 * static_cast<double>(inside)));
 }

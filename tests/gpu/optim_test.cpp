@@ -5,7 +5,7 @@
 
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_shape.hpp"
-#include "gpu/optim/lr_schedule_policy.hpp"
+#include "gpu/optim/lr_schedule.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "tests/gpu/model_samples.hpp"
 

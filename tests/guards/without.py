@@ -2,7 +2,7 @@
 """Takes each guard of the program out, one at a time, and shows the test that sees it (docs/testing.md).
 
     tests/guards/without.py                 all of them
-    tests/guards/without.py --only door-deadline --only lock-kernel
+    tests/guards/without.py --only ingress-deadline --only lock-kernel
     tests/guards/without.py --list          what there is, without building
     tests/guards/without.py --json          the same table for machines
 
@@ -99,11 +99,11 @@ GUARDS = (
           "if (by_certificate && !accepted && !is_where_expected(fd, *who)) return",
           "if (!OUT && by_certificate && !accepted && !is_where_expected(fd, *who)) return",
           "test_cluster: certificates: nobody links to a host*"),
-    guard("door-deadline", "who says nothing is hung up on (GAT-5)", "actors/cluster/admission.cpp",
+    guard("ingress-deadline", "who says nothing is hung up on (GAT-5)", "actors/cluster/admission.cpp",
           "for (const auto number : policy_.overdue(whom_->now_ns()))\n",
           "for (const auto number : OUT ? std::vector<int64_t>() : policy_.overdue(whom_->now_ns()))\n",
           "test_cluster: crowd: who connects and says nothing*"),
-    guard("door-crowd", "of too many strangers the oldest gives way (GAT-5)", "actors/cluster/admission.cpp",
+    guard("ingress-crowd", "of too many strangers the oldest gives way (GAT-5)", "actors/cluster/admission.cpp",
           "if (const auto out = policy_.came(who.number, who.address, whom_->now_ns()))",
           "if (const auto out = policy_.came(who.number, who.address, whom_->now_ns()); out && !OUT)",
           "test_cluster: crowd: idle*"),

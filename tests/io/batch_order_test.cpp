@@ -18,12 +18,12 @@ TEST_CASE("unshuffled: step k row b is window kB+b, and wraps at the end") {
   for (uint64_t k = 0; k < 20; ++k)
     for (uint32_t b = 0; b < 2; ++b) CHECK(order->train_first_token(k, b) == 128 * k + 64 * b);
   CHECK(order->train_first_token(20, 0) == 0);
-  CHECK(order->epochs_at(20) == doctest::Approx(1.0));
+  CHECK(order->passes_at(20) == doctest::Approx(1.0));
   auto odd = batch_order::make({.tokens = 31, .seq_len = 10, .batch_rows = 2});
   REQUIRE(odd);
   CHECK(odd->train_windows() == 3);
   CHECK(odd->train_first_token(1, 0) == 20);
-  CHECK(odd->train_first_token(1, 1) == 0);  // an epoch may end inside a step
+  CHECK(odd->train_first_token(1, 1) == 0);  // a pass may end inside a step
 }
 
 TEST_CASE("a run that goes on with another batch or length goes on behind what it has seen") {
@@ -47,7 +47,7 @@ TEST_CASE("a run that goes on with another batch or length goes on behind what i
             whole->train_first_token(k, b));
       CHECK(narrower.train_first_token(9 + (k - 9) * 2 + b, 0) == whole->train_first_token(k, b));
     }
-  CHECK(wider.epochs_at(9) == doctest::Approx(18.0 / 40));
+  CHECK(wider.passes_at(9) == doctest::Approx(18.0 / 40));
 }
 
 TEST_CASE("ORD-1 ORD-2 every window lies inside, and no split shares a token") {
@@ -81,17 +81,17 @@ TEST_CASE("ORD-1 ORD-2 every window lies inside, and no split shares a token") {
         }
 }
 
-TEST_CASE("ORD-3 shuffled: every epoch has each window once, in another order") {
+TEST_CASE("ORD-3 shuffled: every pass has each window once, in another order") {
   for (uint64_t windows : {1U, 2U, 3U, 4U, 5U, 16U, 17U, 63U, 64U, 65U, 1000U, 4097U}) {
     auto order = batch_order::make(
         {.tokens = windows * 8 + 1, .seq_len = 8, .batch_rows = 1, .shuffle = true, .seed = 5});
     REQUIRE(order);
     REQUIRE(order->train_windows() == windows);
     std::vector<uint64_t> previous;
-    for (uint64_t epoch = 0; epoch < 3; ++epoch) {
+    for (uint64_t pass = 0; pass < 3; ++pass) {
       std::vector<uint64_t> seen;
       for (uint64_t i = 0; i < windows; ++i)
-        seen.push_back(order->train_first_token(epoch * windows + i, 0) / 8);
+        seen.push_back(order->train_first_token(pass * windows + i, 0) / 8);
       if (windows >= 16) CHECK(seen != previous);
       previous = seen;
       std::sort(seen.begin(), seen.end());
@@ -114,7 +114,7 @@ TEST_CASE("shuffled: another seed is another order, and neighbours part") {
     }
   CHECK(equal < 20);
   CHECK(adjacent < 20);
-  // The first quarter of an epoch must not favour low windows: its mean is the middle.
+  // The first quarter of a pass must not favour low windows: its mean is the middle.
   double mean = 0;
   for (uint64_t k = 0; k < 625; ++k)
     for (uint32_t r = 0; r < 4; ++r)

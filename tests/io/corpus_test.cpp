@@ -174,7 +174,7 @@ TEST_CASE("TXT-1 what is no text is refused by its kind and never read as text")
     CHECK(named.error().code == errc::bad_data);
     CHECK(named.error().message.find(what) != std::string::npos);
     CHECK(named.error().message.find(name) != std::string::npos);
-    // Beside text in a folder it is refused as well, or passed over by name.
+    // Beside text in a folder it is refused as well, or skipped by name.
     scratch folder;
     REQUIRE(write_atomic(folder / "text.txt", "text"));
     REQUIRE(write_atomic(folder / name, bytes));
@@ -205,7 +205,7 @@ TEST_CASE("a text file beyond the limit is refused when it is opened") {
   CHECK(large.error().message.find("1073741824") != std::string::npos);
 }
 
-TEST_CASE("TXT-1 folders are walked by name, what is no text is passed over") {
+TEST_CASE("TXT-1 folders are walked by name, what is no text is skipped") {
   scratch dir;
   fs::create_directories(dir / "b/inner");
   fs::create_directories(dir / ".hidden");

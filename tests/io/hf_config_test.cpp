@@ -147,7 +147,7 @@ TEST_CASE("what is wrong is said with the key, the value and what was expected")
     CHECK_MESSAGE(c.error().message.find(said) != std::string::npos, c.error().message);
   }
   CHECK(parse_hf_config("{").error().code == errc::bad_data);
-  CHECK(parse_hf_config(R"({"n_layer":1,"n_layer":2})").error().message.find("twice") !=
+  CHECK(parse_hf_config(R"({"n_layer":1,"n_layer":2})").error().message.find("duplicate") !=
         std::string::npos);
   CHECK_FALSE(parse_hf_config(std::string(100000, '[')));
 }

@@ -26,7 +26,7 @@ TEST_CASE("json text: what is no JSON, too deep, or says a name twice is refused
   CHECK(json_fault(nested(8), 8) == "");
   CHECK(json_fault(nested(9), 8) == "JSON: nested deeper than 8 levels");
   CHECK(json_fault(std::string(1 << 20, '[')) == "JSON: nested deeper than 64 levels");
-  CHECK(json_fault(R"({"a":{},"b":1,"a":2})") == "JSON: the name \"a\" stands twice in one object");
+  CHECK(json_fault(R"({"a":{},"b":1,"a":2})") == "JSON: duplicate name \"a\" in one object");
   for (const char* text : {"", "{", "[1,]", "{} x", "1e999", "\"\xff\"", "{\"a\"}"}) {
     CAPTURE(text);
     CHECK(json_fault(text).starts_with("not JSON: "));

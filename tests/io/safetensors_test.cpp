@@ -92,7 +92,7 @@ TEST_CASE("ST-1 ST-2 ST-3 a lying header is refused with the reason") {
        "unexpected key"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
        R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-       8, "stands twice"},
+       8, "duplicate name"},
       {R"({"__metadata__":{"x":1}})", 0, "unexpected a number"},
       {R"({"__metadata__":{"x":{}}})", 0, "unexpected an object"},
       {R"({"a":[[[[[[]]]]]]})", 0, "unexpected an array"},

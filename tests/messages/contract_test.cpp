@@ -251,7 +251,7 @@ TEST_CASE("contract: no text of a person's message names a file (CON-4)") {
 TEST_CASE("contract: nobody has a node's message sent, whoever he is (CON-4)") {
   for (const any_msg& m :
        {any_msg(make_msg<fbs::ExportModel>()), any_msg(make_msg<fbs::CommitCheckpoint>()),
-        any_msg(make_msg<fbs::AbandonCheckpoint>()), any_msg(make_msg<fbs::OpenArchive>()),
+        any_msg(make_msg<fbs::AbandonCheckpoint>()), any_msg(make_msg<fbs::OpenFolder>()),
         any_msg(make_msg<fbs::BuildStage>()), any_msg(make_msg<fbs::OpenLoader>()),
         any_msg(make_msg<fbs::AttachLoader>()), any_msg(make_msg<fbs::SaveCheckpoint>()),
         any_msg(make_msg<fbs::LoadCheckpoint>()), any_msg(make_msg<fbs::CopyCheckpoint>()),

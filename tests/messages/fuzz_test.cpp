@@ -19,9 +19,9 @@ namespace {
 
 using bytes = std::vector<uint8_t>;
 
-bytes with_door(uint8_t door, size_t type, const bytes& content) {
+bytes with_selector(uint8_t selector, size_t type, const bytes& content) {
   bytes out(content.size() + 2);
-  out[0] = door;
+  out[0] = selector;
   out[1] = static_cast<uint8_t>(type);
   std::copy(content.begin(), content.end(), out.begin() + 2);
   return out;
@@ -57,10 +57,10 @@ std::vector<bytes> corpus() {
     const auto json = some_fields(all[i].fields, 0);
     auto m = from_json(all[i].name, json);
     REQUIRE_MESSAGE(m, json);
-    out.push_back(with_door(0, i, encode(*m)));
-    out.push_back(with_door(1, i, {m->payload().begin(), m->payload().end()}));
-    out.push_back(with_door(2, i, {json.begin(), json.end()}));
-    for (uint8_t door : {3, 4, 5}) out.push_back(with_door(door, i, encode(*m)));
+    out.push_back(with_selector(0, i, encode(*m)));
+    out.push_back(with_selector(1, i, {m->payload().begin(), m->payload().end()}));
+    out.push_back(with_selector(2, i, {json.begin(), json.end()}));
+    for (uint8_t selector : {3, 4, 5}) out.push_back(with_selector(selector, i, encode(*m)));
   }
   return out;
 }

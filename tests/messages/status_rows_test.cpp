@@ -95,7 +95,8 @@ TEST_CASE("STA-1: every kind of actor has a table of values, under its name") {
   for (const auto& f : table_fields("StatusValues")) kinds.insert(std::string(f.name));
   CHECK(kinds.size() == std::tuple_size_v<decltype(detail::status_kinds)>);
   for (const auto& service : all_services()) {
-    if (service.name == "Component" || service.name == "Viewer") continue;  // no actors with a card
+    if (service.name == "Component" || service.name == "Viewer")
+      continue;  // no actors with a stats
     CAPTURE(service.kind);
     CHECK(kinds.erase(service.kind) == 1);
     CHECK_FALSE(table_fields(service.name + "Status").empty());
@@ -127,7 +128,7 @@ TEST_CASE("status: units stand in the row, from the name or beside the field") {
   }
   CHECK(std::get<uint64_t>(find(run, "step")->value.what) == 7);
   fbs::StatusValuesT copies;
-  values_of<fbs::CarrierStatusT>(copies);
+  values_of<fbs::ReplicatorStatusT>(copies);
   CHECK(find(status_rows(copies), "bytes_per_s")->unit == "bytes/s");
   CHECK(find(status_rows(copies), "total_bytes")->unit == "bytes");
   fbs::StatusValuesT meter;
@@ -138,7 +139,7 @@ TEST_CASE("status: units stand in the row, from the name or beside the field") {
 
 TEST_CASE("status: what is not known is null, and lists without elements are lists") {
   fbs::StatusValuesT v;
-  values_of<fbs::CarrierStatusT>(v).durable_step = 4;
+  values_of<fbs::ReplicatorStatusT>(v).durable_step = 4;
   auto j = json::parse(to_json(status_rows(v)));
   CHECK(j["step"].is_null());
   CHECK(j["durable_step"] == 4);
@@ -159,7 +160,7 @@ TEST_CASE("status: what is not known is null, and lists without elements are lis
 
 TEST_CASE("status: a text that is not UTF-8 still becomes valid JSON") {
   fbs::StatusValuesT v;
-  values_of<fbs::DeskStatusT>(v).audit_log = "\xff\xfe \"quoted\"";
+  values_of<fbs::GatewayStatusT>(v).audit_log = "\xff\xfe \"quoted\"";
   CHECK(
       json::parse(to_json(status_rows(v)))["audit_log"].get<std::string>().ends_with("\"quoted\""));
 }

@@ -5,12 +5,12 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/sim/draw_policy.hpp"
 #include "actors/sim/event_queue.hpp"
-#include "actors/sim/fault_policy.hpp"
-#include "actors/sim/invariants_policy.hpp"
-#include "actors/sim/links_policy.hpp"
-#include "actors/sim/shelf_policy.hpp"
+#include "actors/sim/faults.hpp"
+#include "actors/sim/invariants.hpp"
+#include "actors/sim/kept_checkpoints.hpp"
+#include "actors/sim/link_model.hpp"
+#include "actors/sim/power_model.hpp"
 
 using namespace troupe::sim;
 
@@ -42,11 +42,11 @@ TEST_CASE("event_queue: cancelled entries never come, however many there are (EV
 }
 
 TEST_CASE("links: a link keeps its order, others overtake it (SLK-1, SLK-2)") {
-  links_policy links({1000, 100'000, 2.0}, 8, dice(1));
+  link_model links({1000, 100'000, 2.0}, 8, rng(1));
   int64_t last = 0;
   for (int i = 0; i < 1000; ++i) {
     const auto a = links.send(0, 1, i * 10);
-    REQUIRE(a.what == links_policy::fate::arrives);
+    REQUIRE(a.what == link_model::fate::arrives);
     CHECK(a.at_ns > last);
     last = a.at_ns;
   }
@@ -56,41 +56,41 @@ TEST_CASE("links: a link keeps its order, others overtake it (SLK-1, SLK-2)") {
 }
 
 TEST_CASE("links: a cut makes wait, a broken link carries nothing, a new process has new links") {
-  links_policy links({}, 3, dice(1));
+  link_model links({}, 3, rng(1));
   links.partition({0, 1, 0});
-  CHECK(links.send(0, 1, 0).what == links_policy::fate::waits);
-  CHECK(links.send(0, 2, 0).what == links_policy::fate::arrives);
+  CHECK(links.send(0, 1, 0).what == link_model::fate::waits);
+  CHECK(links.send(0, 2, 0).what == link_model::fate::arrives);
   links.break_link(1, 0);
   links.heal();
-  CHECK(links.send(0, 1, 0).what == links_policy::fate::lost);
+  CHECK(links.send(0, 1, 0).what == link_model::fate::lost);
   CHECK(links.broken(0, 1));
   links.renew(1);
-  CHECK(links.send(0, 1, 0).what == links_policy::fate::arrives);
+  CHECK(links.send(0, 1, 0).what == link_model::fate::arrives);
 }
 
 TEST_CASE("links: losses come in about the share that was asked for") {
-  links_policy links({}, 2, dice(5));
+  link_model links({}, 2, rng(5));
   links.lose(0.25);
   int lost = 0;
-  for (int i = 0; i < 4000; ++i) lost += links.send(0, 1, i).what == links_policy::fate::lost;
+  for (int i = 0; i < 4000; ++i) lost += links.send(0, 1, i).what == link_model::fate::lost;
   CHECK(lost > 800);
   CHECK(lost < 1200);
 }
 
 TEST_CASE("faults: the same seed draws the same, in order of time") {
-  dice a(9), b(9);
+  rng a(9), b(9);
   const auto one = draw_faults(a, all_faults(), 50, 1'000'000),
              two = draw_faults(b, all_faults(), 50, 1'000'000);
   REQUIRE(one.size() == 50);
   for (size_t i = 0; i < one.size(); ++i) {
-    CHECK(one[i].lot == two[i].lot);
+    CHECK(one[i].random == two[i].random);
     CHECK(one[i].at_ns < 1'000'000);
     if (i > 0) CHECK(one[i].at_ns >= one[i - 1].at_ns);
   }
 }
 
 TEST_CASE("invariants: each is noticed") {
-  life_report good;
+  launch_report good;
   good.target_steps = 2;
   good.steps = {1, 2};
   good.ends = {{0, "", "step-00000002"}};
@@ -135,9 +135,9 @@ TEST_CASE("invariants: each is noticed") {
 
 TEST_CASE("draws: a reading is the mean of what was done since the last (DRW-1)") {
   constexpr int64_t second = 1'000'000'000;
-  draw_options o;
+  power_model_options o;
   o.noise = 0;
-  draw_policy d(o, dice(1));
+  power_model d(o, rng(1));
   CHECK(d.read(second).power_w == o.idle_w);
   d.works(second, second + second / 4, 500);
   d.works(second + second / 2, 3 * second, 300);  // goes on behind the next reading
@@ -156,8 +156,8 @@ TEST_CASE("draws: a reading is the mean of what was done since the last (DRW-1)"
 
 TEST_CASE("draws: heat follows power, late") {
   constexpr int64_t second = 1'000'000'000;
-  draw_options o;
-  draw_policy d(o, dice(1));
+  power_model_options o;
+  power_model d(o, rng(1));
   const auto cold = d.read(second).temperature_c;
   d.works(second, 10'000 * second, 600);
   const auto warming = d.read(2 * second).temperature_c;
@@ -169,8 +169,8 @@ TEST_CASE("draws: heat follows power, late") {
 }
 
 TEST_CASE("draws: the same seed reads the same, within the noise (DRW-2)") {
-  draw_options o;
-  draw_policy a(o, dice(5)), b(o, dice(5)), c(o, dice(6));
+  power_model_options o;
+  power_model a(o, rng(5)), b(o, rng(5)), c(o, rng(6));
   bool differ = false;
   for (int64_t at = 1; at < 100; ++at) {
     for (auto* d : {&a, &b, &c}) d->works(at * 1000, at * 1000 + 500, 400);
@@ -187,8 +187,8 @@ namespace {
 
 namespace cp = troupe::io::checkpoint;
 
-cp::entry entry_of(const std::string& name, const cp::origin& launch, uint64_t step) {
-  cp::entry e;
+cp::catalog_entry entry_of(const std::string& name, const cp::origin& launch, uint64_t step) {
+  cp::catalog_entry e;
   e.path = name;
   e.name = *cp::parse_folder_name(e.path.filename().string());
   e.head.emplace();
@@ -198,13 +198,13 @@ cp::entry entry_of(const std::string& name, const cp::origin& launch, uint64_t s
   return e;
 }
 
-cp::entry entry_of(const cp::origin& launch, uint64_t step) {
+cp::catalog_entry entry_of(const cp::origin& launch, uint64_t step) {
   return entry_of(cp::complete_name(step), launch, step);
 }
 
 struct two_tiers {
-  std::array<shelf, 2> both{shelf{{}, {1, 0, 0}}, shelf{}};
-  shelf_policy facts;
+  std::array<tier_listing, 2> both{tier_listing{{}, {1, 0, 0}}, tier_listing{}};
+  kept_checkpoints facts;
 
   void put(size_t tier, const cp::origin& launch, uint64_t step) {
     both[tier].all.push_back(entry_of(launch, step));
@@ -214,7 +214,7 @@ struct two_tiers {
 
 }  // namespace
 
-TEST_CASE("SHF-1: what was told goes only for newer ones of its own line") {
+TEST_CASE("KPT-1: what was told goes only for newer ones of its own line") {
   two_tiers t;
   auto& there = t.both[0].all;
   const cp::origin first{1, {}, {}}, anew{2, {}, {}};
@@ -233,7 +233,7 @@ TEST_CASE("SHF-1: what was told goes only for newer ones of its own line") {
   CHECK(t.lacks());  // what another line has does not stand for it
 }
 
-TEST_CASE("SHF-1, SHF-2: each tier keeps what has come to it, and one must have it") {
+TEST_CASE("KPT-1, KPT-2: each tier keeps what has come to it, and one must have it") {
   const cp::origin launch{1, {}, {}};
   two_tiers t;
   t.facts.told(launch, 10);
@@ -252,7 +252,7 @@ TEST_CASE("SHF-1, SHF-2: each tier keeps what has come to it, and one must have 
   CHECK_FALSE(t.lacks());
 }
 
-TEST_CASE("SHF-1: what cannot be read is not there") {
+TEST_CASE("KPT-1: what cannot be read is not there") {
   const cp::origin launch{1, {}, {}};
   two_tiers t;
   t.put(0, launch, 10);
@@ -262,7 +262,8 @@ TEST_CASE("SHF-1: what cannot be read is not there") {
   CHECK(t.lacks());
 }
 
-TEST_CASE("shelf: a start can take what is left on the way, and nothing that was set aside") {
+TEST_CASE(
+    "tier_listing: a start can take what is left on the way, and nothing that was set aside") {
   const cp::origin launch{1, {}, {}};
   two_tiers t;
   for (const uint64_t step : {10, 20}) {

@@ -14,7 +14,7 @@ constexpr int64_t us = 1'000;
 
 struct sweep_of {
   fault_kind kind;
-  std::vector<uint64_t> lots;  ///< victims or variants
+  std::vector<uint64_t> random_numbers;  ///< victims or variants
   int64_t from_us = 0, to_us = 290'000, every_us = 4'000;
   int checkpoint_every = 2;
 };
@@ -22,13 +22,13 @@ struct sweep_of {
 /// A run of two nodes, two stages and four steps lasts up to 0.29 virtual seconds.
 simulation_options short_run(const fault& f, int checkpoint_every) {
   simulation_options o;
-  o.seed = 11 + f.lot;
+  o.seed = 11 + f.random;
   o.nodes = 2;
   o.pipeline = 2;
   o.steps = 4;
   o.checkpoint_every = checkpoint_every;
   o.validate_every = 2;
-  o.lives = 2;
+  o.launches = 2;
   o.faults = {f};
   return o;
 }
@@ -36,17 +36,17 @@ simulation_options short_run(const fault& f, int checkpoint_every) {
 void survives(const sweep_of& s) {
   spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults
   size_t befell = 0;
-  for (const auto lot : s.lots)
+  for (const auto random : s.random_numbers)
     for (int64_t at = s.from_us; at < s.to_us; at += s.every_us) {
-      CAPTURE(lot);
+      CAPTURE(random);
       CAPTURE(at);
-      const fault f{s.kind, at * us + static_cast<int64_t>(lot), 0, lot};
+      const fault f{s.kind, at * us + static_cast<int64_t>(random), 0, random};
       const auto done = simulate(short_run(f, s.checkpoint_every));
       REQUIRE_MESSAGE(done, (done ? "" : done.error().message));
       CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
       befell += done->faults.size();
     }
-  CHECK(befell > s.lots.size() * static_cast<size_t>(s.to_us - s.from_us) /
+  CHECK(befell > s.random_numbers.size() * static_cast<size_t>(s.to_us - s.from_us) /
                      static_cast<size_t>(s.every_us) / 4);
 }
 
@@ -63,8 +63,9 @@ TEST_CASE("simulation found: the end is told once, whenever a node crashes") {
   survives({fault_kind::crash_node, up_to(2), 0, 290'000, 1'000});
 }
 
-// Odd lots stop without saving: a run that had done all its steps succeeded without a checkpoint.
-// Of four steps the third is saved on the way, so that the last one is saved at the end only.
+// Odd random_numbers stop without saving: a run that had done all its steps succeeded without a
+// checkpoint. Of four steps the third is saved on the way, so that the last one is saved at the end
+// only.
 TEST_CASE("simulation found: a stop after the last step comes too late") {
   survives({fault_kind::stop_run, up_to(2), 0, 290'000, 1'000, 3});
 }
@@ -75,7 +76,7 @@ TEST_CASE("simulation found: the end is told once, when the run is killed after 
 }
 
 // Coordinator, run, stage and loader changed their state by messages of an epoch that had ended,
-// and a node that had not joined yet obeyed anybody. Each lot is another message.
+// and a node that had not joined yet took orders from anybody. Each number is another message.
 TEST_CASE("simulation found: messages of the past change nothing") {
   survives({fault_kind::old_message, up_to(16), 0, 290'000, 4'000});
 }

@@ -1,4 +1,4 @@
-// Recorded lives live again: actors of simulated clusters, with and without faults, do the same
+// Recorded actors are replayed: actors of simulated clusters, with and without faults, do the same
 // when they are given the same; what was altered is found where it is; what is damaged is refused.
 #include "actors/replay/replay.hpp"
 
@@ -35,14 +35,14 @@ struct recorded {
   std::filesystem::path file = folder / "r.trace";
 
   explicit recorded(const std::string& actors, const sim::simulation_options& o = small()) {
-    const recording lives({actors, file, "sim", "here"});
+    const recording logs({actors, file, "sim", "here"});
     const auto done = sim::simulate(o);
     REQUIRE(done);
     CHECK_MESSAGE(!done->violation, done->violation.value_or(""));
   }
 
-  lives read() const {
-    auto all = read_lives(file);
+  actor_logs read() const {
+    auto all = read_actor_logs(file);
     REQUIRE_MESSAGE(all, (all ? "" : all.error().message));
     return std::move(*all);
   }
@@ -73,13 +73,13 @@ struct recorded {
   }
 };
 
-outcome again(const story& life) {
-  auto done = replay::replay(life);
+replay_result again(const logged_actor& log) {
+  auto done = replay::replay(log);
   REQUIRE_MESSAGE(done, (done ? "" : render(done.error())));
   return std::move(*done);
 }
 
-std::string text_of(const outcome& o) {
+std::string text_of(const replay_result& o) {
   std::string out = o.actor + ":";
   for (const auto& d : o.differences)
     out += "\n" + std::to_string(d.message) + " " + d.given + ": " + d.said + " " + d.field + " " +
@@ -88,7 +88,7 @@ std::string text_of(const outcome& o) {
   return out;
 }
 
-bool is_castable(const story& s) {
+bool is_castable(const logged_actor& s) {
   return s.kind == "stage" || s.kind == "run" || s.kind == "coordinator";
 }
 
@@ -97,8 +97,8 @@ template <class Chosen, class Change>
 uint64_t alter(std::vector<fbs::TraceBatchT>& batches, Chosen chosen, Change change) {
   uint64_t given = 0;
   for (auto& b : batches)
-    for (auto& e : b.life) {
-      if (e->kind == fbs::LifeKind::got) ++given;
+    for (auto& e : b.log) {
+      if (e->kind == fbs::ActorLogKind::got) ++given;
       if (!chosen(*e)) continue;
       change(*e);
       return given;
@@ -109,9 +109,9 @@ uint64_t alter(std::vector<fbs::TraceBatchT>& batches, Chosen chosen, Change cha
 
 /// A message of type T within an event, changed.
 template <class T, class Change>
-bool rewrite(fbs::LifeEventT& e, Change change) {
+bool rewrite(fbs::ActorLogEventT& e, Change change) {
   for (auto& p : e.parts) {
-    if (p->kind != fbs::LifePartKind::message) continue;
+    if (p->kind != fbs::ActorLogPartKind::message) continue;
     auto m = decode(p->message);
     if (!m || m->type() != msg<T>::type_id) continue;
     auto t = msg<T>(*m).unpack();
@@ -129,7 +129,7 @@ bool rewrite(fbs::LifeEventT& e, Change change) {
 TEST_CASE("replay: coordinator, run and stages do the same again") {
   recorded r("*");
   size_t replayed = 0;
-  for (const auto& s : r.read().stories) {
+  for (const auto& s : r.read().actors) {
     if (!is_castable(s)) continue;
     const auto o = again(s);
     CHECK_MESSAGE(o.differences.empty(), text_of(o));
@@ -142,11 +142,11 @@ TEST_CASE("replay: coordinator, run and stages do the same again") {
   CHECK(replayed == 4);
 }
 
-TEST_CASE("replay: lives with faults in them are lived again, too") {
+TEST_CASE("replay: logs with faults in them are replayed, too") {
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     CAPTURE(seed);
     recorded r("*", sim::fuzzed(seed, sim::all_faults()));
-    for (const auto& s : r.read().stories) {
+    for (const auto& s : r.read().actors) {
       if (!is_castable(s)) continue;
       const auto o = again(s);
       CHECK_MESSAGE(o.differences.empty(), text_of(o));
@@ -159,15 +159,15 @@ TEST_CASE("replay: a changed answer is named, with its message and field") {
   auto batches = r.batches();
   const auto at = alter(
       batches,
-      [](fbs::LifeEventT& e) {
-        return e.kind == fbs::LifeKind::answered &&
+      [](fbs::ActorLogEventT& e) {
+        return e.kind == fbs::ActorLogKind::answered &&
                rewrite<fbs::StepDone>(e, [](auto& d) { d.loss_sum += 1; });
       },
       [](auto&) {});
   r.write(batches);
-  auto life = choose(r.read(), "stage/1");
-  REQUIRE(life);
-  const auto o = again(*life);
+  auto log = choose(r.read(), "stage/1");
+  REQUIRE(log);
+  const auto o = again(*log);
   REQUIRE(o.differences.size() == 1);
   CHECK(o.differences[0].message == at);
   CHECK(o.differences[0].given == "StepDone");
@@ -176,20 +176,20 @@ TEST_CASE("replay: a changed answer is named, with its message and field") {
   CHECK(o.differences[0].recorded != o.differences[0].replayed);
 }
 
-TEST_CASE("replay: what was given decides: another input makes another life") {
+TEST_CASE("replay: what was given decides: another input makes other outputs") {
   recorded r("stage/0");
   auto batches = r.batches();
   const auto at = alter(
       batches,
-      [](fbs::LifeEventT& e) {
-        return e.kind == fbs::LifeKind::got &&
+      [](fbs::ActorLogEventT& e) {
+        return e.kind == fbs::ActorLogKind::got &&
                rewrite<fbs::RunStep>(e, [](auto& s) { s.step += 7; });
       },
       [](auto&) {});
   r.write(batches);
-  auto life = choose(r.read(), "");
-  REQUIRE(life);
-  const auto o = again(*life);
+  auto log = choose(r.read(), "");
+  REQUIRE(log);
+  const auto o = again(*log);
   REQUIRE(!o.differences.empty());
   CHECK(o.differences[0].message == at);
   CHECK(o.differences[0].field == "step");
@@ -201,15 +201,15 @@ TEST_CASE("replay: something said that was not recorded, and the other way round
   bool removed = false;
   uint64_t shift = 0;
   for (auto& b : batches) {
-    std::erase_if(b.life, [&](const auto& e) {
-      if (removed || e->kind != fbs::LifeKind::sent) return false;
+    std::erase_if(b.log, [&](const auto& e) {
+      if (removed || e->kind != fbs::ActorLogKind::sent) return false;
       return removed = true;
     });
-    for (auto& e : b.life) e->number = ++shift;
+    for (auto& e : b.log) e->number = ++shift;
   }
   REQUIRE(removed);
   r.write(batches);
-  const auto o = again(r.read().stories.front());
+  const auto o = again(r.read().actors.front());
   REQUIRE(o.differences.size() == 1);
   CHECK(o.differences[0].recorded.empty());
   CHECK(o.differences[0].replayed == "ActivationReady");
@@ -221,19 +221,19 @@ TEST_CASE("replay: the handler of message N is announced before it runs") {
   std::vector<uint64_t> seen;
   replay_options options;
   options.before = [&](uint64_t n) { seen.push_back(n); };
-  REQUIRE(replay::replay(all.stories.front(), options));
-  REQUIRE(seen.size() == all.stories.front().given());
+  REQUIRE(replay::replay(all.actors.front(), options));
+  REQUIRE(seen.size() == all.actors.front().given());
   for (size_t i = 0; i < seen.size(); ++i) CHECK(seen[i] == i + 1);
 }
 
 TEST_CASE("replay: a process that died in a handler leaves the message that did it") {
   recorded r("stage/0");
   auto batches = r.batches();
-  while (batches.back().life.back()->kind != fbs::LifeKind::got) batches.pop_back();
+  while (batches.back().log.back()->kind != fbs::ActorLogKind::got) batches.pop_back();
   r.write(batches);
-  const auto life = r.read();
-  CHECK(!life.stories.front().scenes.back().handled);
-  const auto o = again(life.stories.front());
+  const auto log = r.read();
+  CHECK(!log.actors.front().turns.back().handled);
+  const auto o = again(log.actors.front());
   CHECK(o.differences.empty());
   REQUIRE(o.remarks.size() == 1);
   CHECK(o.remarks[0].find("the process ended there") != std::string::npos);
@@ -246,7 +246,7 @@ TEST_CASE("replay: cut, flipped and senseless files are refused") {
     std::ofstream(r.file, std::ios::binary | std::ios::trunc)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   };
-  // Where an entry begins there is nothing to see of a cut but the missing end of the life.
+  // Where an entry begins there is nothing to see of a cut but the missing end of the log.
   size_t entry = trace::file_magic.size();
   while (entry < whole.size() / 2) {
     uint32_t length = 0;
@@ -254,7 +254,7 @@ TEST_CASE("replay: cut, flipped and senseless files are refused") {
     entry += sizeof(length) + length;
   }
   put(std::string_view(whole).substr(0, entry));
-  const auto shorter = again(r.read().stories.front());
+  const auto shorter = again(r.read().actors.front());
   CHECK(shorter.differences.empty());
   REQUIRE(!shorter.remarks.empty());
   CHECK(shorter.remarks.back().find("ends") != std::string::npos);
@@ -262,7 +262,7 @@ TEST_CASE("replay: cut, flipped and senseless files are refused") {
        {size_t{0}, size_t{7}, size_t{18}, entry - 1, entry + 2, entry + 9, whole.size() - 1}) {
     CAPTURE(cut);
     put(std::string_view(whole).substr(0, cut));
-    const auto all = read_lives(r.file);
+    const auto all = read_actor_logs(r.file);
     REQUIRE(!all);
     CHECK(all.error().code == errc::bad_data);
   }
@@ -271,17 +271,17 @@ TEST_CASE("replay: cut, flipped and senseless files are refused") {
     auto flipped = whole;
     flipped[at] = static_cast<char>(flipped[at] ^ 0x10);
     put(flipped);
-    CHECK(!read_lives(r.file));
+    CHECK(!read_actor_logs(r.file));
   }
 }
 
 TEST_CASE("limits: a recording of more events than are replayed is refused") {
   const recorded r("stage/0");
   uint64_t events = 0;
-  for (const auto& b : r.batches()) events += b.life.size();
+  for (const auto& b : r.batches()) events += b.log.size();
   REQUIRE(events > 10);
-  CHECK(read_lives(r.file, events));
-  const auto refused = read_lives(r.file, events - 1);
+  CHECK(read_actor_logs(r.file, events));
+  const auto refused = read_actor_logs(r.file, events - 1);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == errc::no_memory);
   CHECK_MESSAGE(refused.error().message.find(fmt::format("more than {} events", events - 1)) !=
@@ -289,7 +289,7 @@ TEST_CASE("limits: a recording of more events than are replayed is refused") {
                 refused.error().message);
 }
 
-TEST_CASE("replay: lives that cannot have been are refused") {
+TEST_CASE("replay: logs that cannot have been are refused") {
   recorded r("stage/0");
   using change = std::function<void(std::vector<fbs::TraceBatchT>&)>;
   auto refused = [&](const change& what, errc code = errc::bad_data) {
@@ -297,31 +297,31 @@ TEST_CASE("replay: lives that cannot have been are refused") {
     const auto whole = r.batches();
     what(batches);
     r.write(batches);
-    const auto all = read_lives(r.file);
+    const auto all = read_actor_logs(r.file);
     r.write(whole);
     REQUIRE(!all);
     CHECK_MESSAGE(all.error().code == code, all.error().message);
   };
   refused([](auto& b) { b.erase(b.begin() + 3); });  // a gap
-  refused([](auto& b) { b.erase(b.begin()); });      // no birth
+  refused([](auto& b) { b.erase(b.begin()); });      // no spawn
   refused([](auto& b) { std::swap(b[2], b[3]); });   // another order
-  refused([](auto& b) { b.push_back(b[0]); });       // born twice
-  refused([](auto& b) { b[2].life[0]->at_ns = INT64_MAX; });
-  refused([](auto& b) { b[1].life[0]->parts[0]->message.pop_back(); });
-  refused([](auto& b) { b[1].life[0]->parts[0]->kind = fbs::LifePartKind::actor; });
-  refused([](auto& b) { b[1].life[0]->request = uint64_t{3} << 60; });  // of a stream
-  refused([](auto& b) { b[0].life[0]->birth->form = 99; }, errc::version_mismatch);
+  refused([](auto& b) { b.push_back(b[0]); });       // spawned twice
+  refused([](auto& b) { b[2].log[0]->at_ns = INT64_MAX; });
+  refused([](auto& b) { b[1].log[0]->parts[0]->message.pop_back(); });
+  refused([](auto& b) { b[1].log[0]->parts[0]->kind = fbs::ActorLogPartKind::actor; });
+  refused([](auto& b) { b[1].log[0]->request = uint64_t{3} << 60; });  // of a stream
+  refused([](auto& b) { b[0].log[0]->spawn_record->form = 99; }, errc::version_mismatch);
 }
 
 TEST_CASE("replay: actors that cannot be replayed say why, names are checked") {
   recorded r("worker/0");
   auto all = r.read();
-  const auto worker = replay::replay(all.stories.front());
+  const auto worker = replay::replay(all.actors.front());
   REQUIRE(!worker);
   CHECK(worker.error().code == errc::unavailable);
   CHECK(worker.error().message.find("device") != std::string::npos);
   CHECK(choose(r.read(), "stage/9").error().code == errc::not_found);
-  lives none;
+  actor_logs none;
   none.midway = {"stage/0"};
   const auto midway = choose(std::move(none), "stage/0");
   REQUIRE(!midway);
@@ -329,39 +329,39 @@ TEST_CASE("replay: actors that cannot be replayed say why, names are checked") {
   CHECK(midway.error().hint.find("--record-actor") != std::string::npos);
 }
 
-TEST_CASE("replay: lives with senseless content end in an answer, never in a crash") {
+TEST_CASE("replay: logs with senseless content end in an answer, never in a crash") {
   recorded r("*");
-  sim::dice lot(5);
+  sim::rng random(5);
   size_t refused = 0, differ = 0;
   for (int round = 0; round < 60; ++round) {
     CAPTURE(round);
     auto all = r.read();
-    for (auto& s : all.stories) {
+    for (auto& s : all.actors) {
       if (!is_castable(s)) continue;
       for (int k = 0; k < 4; ++k) {
-        auto& scene = s.scenes[1 + lot.below(s.scenes.size() - 1)];
-        auto& other = s.scenes[1 + lot.below(s.scenes.size() - 1)];
-        switch (lot.below(7)) {
+        auto& turn = s.turns[1 + random.below(s.turns.size() - 1)];
+        auto& other = s.turns[1 + random.below(s.turns.size() - 1)];
+        switch (random.below(7)) {
           case 0:
-            std::swap(scene.given, other.given);
+            std::swap(turn.given, other.given);
             break;
           case 1:
-            scene.given->parts.clear();
+            turn.given->parts.clear();
             break;
           case 2:
-            std::swap(scene.given->parts, other.given->parts);
+            std::swap(turn.given->parts, other.given->parts);
             break;
           case 3:
-            scene.given->request = other.given->request;
+            turn.given->request = other.given->request;
             break;
           case 4:
-            scene.given->peer = "nobody";
+            turn.given->peer = "nobody";
             break;
           case 5:
-            for (auto& p : scene.given->parts) p->actors.assign(1, "");
+            for (auto& p : turn.given->parts) p->actors.assign(1, "");
             break;
           default:
-            s.birth->peers.resize(lot.below(s.birth->peers.size() + 1));
+            s.record->peers.resize(random.below(s.record->peers.size() + 1));
         }
       }
       const auto o = replay::replay(s);

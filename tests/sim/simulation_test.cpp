@@ -26,13 +26,13 @@ simulation_outcome run(const simulation_options& o) {
 }
 
 /// A small cluster with one fault.
-simulation_outcome run_with(fault_kind kind, int64_t at_ms, int64_t lasts_ms, uint64_t lot) {
+simulation_outcome run_with(fault_kind kind, int64_t at_ms, int64_t lasts_ms, uint64_t random) {
   simulation_options o;
   o.seed = 7;
   o.nodes = 4;
   o.pipeline = 2;
-  o.lives = 2;
-  o.faults = {{kind, at_ms * ms, lasts_ms * ms, lot}};
+  o.launches = 2;
+  o.faults = {{kind, at_ms * ms, lasts_ms * ms, random}};
   return run(o);
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("simulation: a run without faults does every step") {
   const auto done = run(o);
   CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
   CHECK(done.steps == 10);
-  CHECK(done.lives == 1);
+  CHECK(done.launches == 1);
   CHECK(done.ends == std::vector<std::string>{"success"});
 }
 
@@ -180,9 +180,9 @@ TEST_CASE("simulation: the same seed gives the same events, another seed others"
   simulation_options o;
   o.nodes = 4;
   o.pipeline = 2;
-  dice lot(3);
-  o.faults = draw_faults(lot, all_faults(), 4, 600 * ms);
-  o.lives = 3;
+  rng random(3);
+  o.faults = draw_faults(random, all_faults(), 4, 600 * ms);
+  o.launches = 3;
   const auto first = run(o), again = run(o);
   CHECK(first.fingerprint == again.fingerprint);
   CHECK(first.counts.events == again.counts.events);
@@ -195,7 +195,7 @@ TEST_CASE("simulation: a killed node ends the run, which resumes from its checkp
   const auto done = run_with(fault_kind::crash_node, 300, 0, 1);
   CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
   REQUIRE(done.faults.size() == 1);
-  REQUIRE(done.lives == 2);
+  REQUIRE(done.launches == 2);
   CHECK(done.ends.back() == "success");
   CHECK(done.steps >= 10);
 }
@@ -211,7 +211,7 @@ TEST_CASE("simulation: a lost head leaves no node behind") {
 TEST_CASE("simulation: a device that hangs is given up by a timeout") {
   const auto done = run_with(fault_kind::hang_device, 300, 0, 1);
   CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
-  CHECK(done.lives == 2);
+  CHECK(done.launches == 2);
   CHECK(done.virtual_ns > 600'000 * ms);
 }
 
@@ -241,13 +241,13 @@ TEST_CASE("SIM-12: starts from nothing and from older ones lose nothing that was
     o.seed = seed;
     o.steps = 6;
     o.checkpoint_every = 1;
-    o.lives = 6;
+    o.launches = 6;
     o.returns = 0.7;
     o.keep = static_cast<int>(seed % 3);
     if (seed % 2 == 0) o.faults = {{fault_kind::crash_head, 400 * ms, 0, seed}};
     const auto done = run(o);
     CHECK_MESSAGE(!done.violation, (done.violation ? *done.violation : ""));
-    CHECK(done.lives == 6);
+    CHECK(done.launches == 6);
   }
 }
 
@@ -258,7 +258,7 @@ TEST_CASE("SIM-13: a start takes the second tier's where the first one is taken 
     simulation_options o;
     o.seed = seed;
     o.checkpoint_every = 1;
-    o.lives = 4;
+    o.launches = 4;
     o.second = true;
     o.wipes = 1;
     o.faults = {{fault_kind::crash_head, 300 * ms, 0, seed}};
@@ -296,7 +296,7 @@ TEST_CASE("simulation: a killed export is made by the next start, beside what is
       CAPTURE(at);
       simulation_options o;
       o.steps = 4;
-      o.lives = 3;
+      o.launches = 3;
       o.real_folders = true;
       o.times.files.name_ns = 20 * ms;
       o.times.export_ns = 40 * ms;

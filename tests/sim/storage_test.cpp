@@ -43,8 +43,8 @@ struct hosts {
   }
   template <class F>
   auto by(int node, F call) {
-    const auto card = w.actors_of(node).front();
-    const card_scope scope(card.get());
+    const auto stats = w.actors_of(node).front();
+    const stats_scope scope(stats.get());
     return call(files.of(node).files());
   }
   void wait(int64_t ns) {

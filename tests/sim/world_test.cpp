@@ -21,7 +21,7 @@ TEST_CASE("world: what blocks its receiver is heard later, and so is all that co
   world w({});
   std::vector<std::string> heard;
   const auto begun = w.now_ns();
-  w.observe = [&](const any_msg& m, const actor_card& receiver) {
+  w.observe = [&](const any_msg& m, const actor_stats& receiver) {
     heard.push_back(fmt::format("{} ms: {}, {}", (w.now_ns() - begun) / ms, receiver.path(),
                                 find_message(m.type())->name));
   };
@@ -61,15 +61,15 @@ struct blocking_world {
     busy = w.spawn(0, train::loader, train::spawn_record{1, 0, "busy"}, std::stop_token());
     while (!w.idle()) w.turn();
     begun = w.now_ns();
-    w.observe = [this](const any_msg& m, const actor_card& receiver) {
+    w.observe = [this](const any_msg& m, const actor_stats& receiver) {
       heard.push_back(fmt::format("{} ms: {}, {}", (w.now_ns() - begun) / millisecond,
                                   receiver.path(), find_message(m.type())->name));
     };
   }
   /// As if the busy one called what takes so long, said something and went on.
   void call(int64_t takes_ns, const std::function<void()>& then) {
-    const auto card = w.actors_of(0).front();
-    const card_scope scope(card.get());
+    const auto stats = w.actors_of(0).front();
+    const stats_scope scope(stats.get());
     w.block_until(w.own_time_ns() + takes_ns);
     then();
   }

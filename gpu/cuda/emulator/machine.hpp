@@ -1,6 +1,6 @@
 // A block of GPU threads on the CPU: every thread is a fiber, run until it waits for others.
 //
-// Why: kernels can then be tested where there is no GPU (simt.hpp). The machine is strict where
+// Why: kernels can then be tested where GPU not found: (simt.hpp). The machine is strict where
 // hardware is silent: it stops the program, saying what was wrong, when a thread waits at a barrier
 // that others have left for good, when lanes of a warp meet in different operations, when a thread
 // ends with copies it never waited for, and when a launch exceeds what sm_90 offers.

@@ -197,7 +197,7 @@ cudaError_t remove_pinned(void* p, bool registered, const char* call) {
       return cudaSuccess;
     }
   }
-  return misuse(std::string(call) + " of what is no pinned memory, or not any more",
+  return misuse(std::string(call) + " of memory that is not pinned, or not any more",
                 cudaErrorInvalidValue);
 }
 
@@ -240,7 +240,7 @@ cudaError_t cudaFree(void* p) {
     std::lock_guard lock(memory().mutex);
     auto i = memory().blocks.find(static_cast<char*>(p));
     if (i == memory().blocks.end() || i->second.device < 0) {
-      wrong = "cudaFree of what is no device memory, or not any more";
+      wrong = "cudaFree of memory that is not the device's, or not any more";
     } else {
       const block b = i->second;
       if (!canary_lives(b)) wrong = "something wrote beyond the end of device memory";

@@ -10,9 +10,9 @@
 // the first. One tile of C lives in registers; the lines of C it will be written to are fetched one
 // by one while it is computed, because all at once they would hold up the loads of A. bfloat16
 // operands are packed as pairs for VDPBF16PS where the processor has it, else widened.
-#include "gpu/host/kernels/forerunner.hpp"
-#include "gpu/host/kernels/gemm_outcome.hpp"
+#include "gpu/host/kernels/gemm_epilogue.hpp"
 #include "gpu/host/kernels/kernels.hpp"
+#include "gpu/host/kernels/prefetcher.hpp"
 
 namespace troupe::gpu::host::TROUPE_VARIANT {
 namespace {
@@ -207,7 +207,7 @@ struct tile_sums {
   }
 
   TROUPE_INLINE void multiply(int64_t depth, const float* a, const float* b, const float* c,
-                              int64_t ldc, forerunner& ahead) {
+                              int64_t ldc, prefetcher& ahead) {
 #pragma GCC unroll 14
     for (int i = 0; i < M; ++i) {
 #pragma GCC unroll 2
@@ -239,8 +239,8 @@ struct tile_sums {
 
 /// The tile at [i0, j0]; the last vector of its rows has `last_lanes` columns.
 template <class L, int M, int N>
-void product_tile(int64_t depth, const float* a, const float* b, const outcome& out,
-                  forerunner& ahead, int64_t i0, int64_t j0, int last_lanes) {
+void product_tile(int64_t depth, const float* a, const float* b, const epilogue& out,
+                  prefetcher& ahead, int64_t i0, int64_t j0, int last_lanes) {
   const int64_t ldc = out.partial_ld;
   float* c = out.partial + i0 * ldc + j0;
   tile_sums<L, M, N> sums;
@@ -270,7 +270,7 @@ void product_tile(int64_t depth, const float* a, const float* b, const outcome& 
 
 template <class L, int M>
 void product_strip(int64_t columns, int64_t depth, const float* a, const float* b,
-                   const outcome& out, forerunner& ahead, int64_t i0, int64_t j0) {
+                   const epilogue& out, prefetcher& ahead, int64_t i0, int64_t j0) {
   if (columns > W) {
     product_tile<L, M, 2>(depth, a, b, out, ahead, i0, j0, static_cast<int>(columns - W));
   } else {
@@ -282,7 +282,7 @@ void product_strip(int64_t columns, int64_t depth, const float* a, const float* 
 /// 8, 4, 2 and 1.
 template <class L>
 void product_block(int64_t rows, int64_t columns, int64_t depth, const float* a, const float* b,
-                   const outcome& out, forerunner& ahead, int64_t i0, int64_t j0) {
+                   const epilogue& out, prefetcher& ahead, int64_t i0, int64_t j0) {
   const int64_t size = strip_size(depth);
   for (int64_t j = 0; j < columns; j += panel_columns, b += panel_size(depth)) {
     const int64_t n = smaller(panel_columns, columns - j);
@@ -356,14 +356,14 @@ void product(const gemm_args& g, float* scratch) {
   float* packed_a = packed_b + packed_b_size;
   float* sums = packed_a + packed_a_size;
   const blocks<L> all{g};
-  forerunner ahead;
+  prefetcher ahead;
   for (int64_t j0 = 0; j0 < g.n; j0 += column_block) {
     const int64_t columns = all.columns(j0);
     for (int64_t p0 = 0; p0 < g.k; p0 += all.step) {
       const int64_t depth = all.depth(p0);
       all.pack_b(p0, j0, packed_b);
       ahead.b = all.next_b(p0, j0);
-      const outcome out(g, p0, depth, sums - j0, column_block);
+      const epilogue out(g, p0, depth, sums - j0, column_block);
       for (int64_t i0 = 0; i0 < g.m; i0 += row_block) {
         all.pack_a(i0, p0, j0, packed_a);
         ahead.a = all.next_a(i0, p0, j0);

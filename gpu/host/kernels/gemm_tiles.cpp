@@ -11,9 +11,9 @@
 // cache 3.0 if they are zeros, 2.45 if not (the clock gives way to the power that switching bits
 // takes); in the second level 2.0, and 1.45 with sums that leave. To cut the depth so that a strip
 // stays in the first level gains as much as the partial sums cost that come of it.
-#include "gpu/host/kernels/forerunner.hpp"
-#include "gpu/host/kernels/gemm_outcome.hpp"
+#include "gpu/host/kernels/gemm_epilogue.hpp"
 #include "gpu/host/kernels/kernels.hpp"
+#include "gpu/host/kernels/prefetcher.hpp"
 #include "gpu/host/kernels/tiles.hpp"
 
 #if defined(__AMX_BF16__)
@@ -130,7 +130,7 @@ struct departure {
   int64_t sums_ld, ld;  // between rows of the two kinds
 
   /// The square at [i0, j0] of C, whole, is in the tiles.
-  TROUPE_INLINE void begin(const outcome& out, int64_t i0, int64_t j0) {
+  TROUPE_INLINE void begin(const epilogue& out, int64_t i0, int64_t j0) {
     const gemm_args& g = out.g;
     const int64_t at = i0 * g.ldc + j0;
     const bool to_bf16 = g.out_type == dtype::bf16;
@@ -228,7 +228,7 @@ void multiply_panel(const tiled_a& a, const bf16_bits* b, int64_t depth, compani
 }
 
 /// Rows [i0, i0 + m) and columns [j0, j0 + n) of C, at most 32 x 32.
-void product_square(const tiled_a& a, const bf16_bits* b, int64_t depth, const outcome& out,
+void product_square(const tiled_a& a, const bf16_bits* b, int64_t depth, const epilogue& out,
                     int64_t i0, int64_t m, int64_t j0, int64_t n, companions& with) {
   zero_sums();
   multiply_panel(a, b, depth, with);
@@ -267,10 +267,10 @@ struct tile_product {
   }
 
   /// What becomes of the sums over depths [p, p + depth).
-  outcome outcome_of(int64_t p, int64_t depth) const { return {g, p, depth, memory.sums, g.n}; }
+  epilogue epilogue_of(int64_t p, int64_t depth) const { return {g, p, depth, memory.sums, g.n}; }
 
   /// Strip `a` (rows from i0) against panels of the block, columns [j0, + columns).
-  void strip(const tiled_a& a, const outcome& out, int64_t i0, int64_t depth, int64_t j0,
+  void strip(const tiled_a& a, const epilogue& out, int64_t i0, int64_t depth, int64_t j0,
              int64_t columns, companions& with) const {
     const int64_t panel = round_up(depth, tile_depth) * edge;
     const bool to_c = out.last || g.out_type == dtype::f32;
@@ -286,7 +286,7 @@ struct tile_product {
   }
 
   /// Rows of A in place: strip after strip; the next one is fetched meanwhile.
-  void rows(const outcome& out, int64_t p0, int64_t depth, int64_t j0, int64_t columns,
+  void rows(const epilogue& out, int64_t p0, int64_t depth, int64_t j0, int64_t columns,
             companions& with) const {
     const auto* a = static_cast<const bf16_bits*>(g.a) + p0;
     with.lines_a_step = 1 + (edge * tile_depth - 1) / columns;
@@ -299,7 +299,7 @@ struct tile_product {
   }
 
   /// A transposed: strips are packed in groups, so that whole lines are read of each of its rows.
-  void groups(const outcome& out, int64_t p0, int64_t depth, int64_t j0, int64_t columns,
+  void groups(const epilogue& out, int64_t p0, int64_t depth, int64_t j0, int64_t columns,
               companions& with) const {
     const int64_t group = rows_of_group(depth_block), size = edge * round_up(depth, tile_depth);
     for (int64_t i0 = 0; i0 < g.m; i0 += group) {
@@ -317,7 +317,7 @@ struct tile_product {
     companions with;
     for (int64_t p0 = 0; p0 < g.k; p0 += depth_block) {
       const int64_t depth = smaller(depth_block, g.k - p0);
-      const outcome out = outcome_of(p0, depth);
+      const epilogue out = epilogue_of(p0, depth);
       for (int64_t j0 = 0; j0 < g.n; j0 += column_block) {
         const int64_t columns = smaller(column_block, g.n - j0);
         pack_tiles_b(g, p0, depth, j0, columns, memory.b);

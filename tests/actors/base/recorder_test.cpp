@@ -1,5 +1,5 @@
 // The flight recorder: whole records or none, in order, with what was lost counted; spans that
-// never repeat; the board and the tap.
+// never repeat; the registry and the tap.
 #include "actors/base/recorder.hpp"
 
 #include <bit>
@@ -8,7 +8,7 @@
 
 #include <doctest/doctest.h>
 
-#include "actors/base/board.hpp"
+#include "actors/base/actor_registry.hpp"
 #include "actors/base/tap.hpp"
 #include "messages/msg.hpp"
 #include "messages/schemas/common_generated.h"
@@ -130,18 +130,18 @@ TEST_CASE("names of work keep their numbers") {
   CHECK(work_names().at(b - 1) == "test-b");
 }
 
-TEST_CASE("a card tells state, waits and errors, its waits end by their id") {
-  auto card = board::instance().add(0);
-  card->set_kind("thing");
-  CHECK(card->path().substr(0, 7) == "thing/#");
-  card->set_path("thing/1");
-  card->publish("busy", 50);
-  card->publish([](auto& values) { values_of<fbs::NodeStatusT>(values).stages = 1; });
-  card->publish("busy", 70);
-  const auto one = card->begin_wait("peer/2", "an answer", 60);
-  const auto many = card->begin_waits({"peer/3", "peer/4"}, "a sum", 61);
-  card->failed("it broke");
-  auto v = card->view();
+TEST_CASE("stats tell state, waits and errors, its waits end by their id") {
+  auto stats = actor_registry::instance().add(0);
+  stats->set_kind("thing");
+  CHECK(stats->path().substr(0, 7) == "thing/#");
+  stats->set_path("thing/1");
+  stats->publish("busy", 50);
+  stats->publish([](auto& values) { values_of<fbs::NodeStatusT>(values).stages = 1; });
+  stats->publish("busy", 70);
+  const auto one = stats->begin_wait("peer/2", "an answer", 60);
+  const auto many = stats->begin_waits({"peer/3", "peer/4"}, "a sum", 61);
+  stats->failed("it broke");
+  auto v = stats->view();
   CHECK(v.path == "thing/1");
   CHECK(v.state == "busy");
   CHECK(v.since_ns == 50);  // the same state goes on
@@ -149,17 +149,17 @@ TEST_CASE("a card tells state, waits and errors, its waits end by their id") {
   CHECK(v.values.node->stages == 1);
   CHECK(v.waits.size() == 3);
   CHECK(v.last_error == "it broke");
-  card->end_wait(many);
-  v = card->view();
+  stats->end_wait(many);
+  v = stats->view();
   REQUIRE(v.waits.size() == 1);
   CHECK(v.waits[0].whom == "peer/2");
-  card->end_wait(one);
-  CHECK(card->view().waits.empty());
-  CHECK(board::instance().find("thing/1") == card);
-  card->ended("normal", 99);
-  board::instance().remove(card);
-  CHECK(board::instance().find("thing/1") == nullptr);
-  const auto dead = board::instance().view(true);
+  stats->end_wait(one);
+  CHECK(stats->view().waits.empty());
+  CHECK(actor_registry::instance().find("thing/1") == stats);
+  stats->ended("normal", 99);
+  actor_registry::instance().remove(stats);
+  CHECK(actor_registry::instance().find("thing/1") == nullptr);
+  const auto dead = actor_registry::instance().view(true);
   CHECK(dead.back().path == "thing/1");
 }
 

@@ -1,5 +1,5 @@
 // The traced base on a real actor system: every handled message is one record with the right ends,
-// errors stand on the card, deaths are told.
+// errors stand in the stats, deaths are told.
 #include "actors/base/traced.hpp"
 
 #include <future>
@@ -64,10 +64,10 @@ struct fixture {
   }
 };
 
-std::shared_ptr<actor_card> card_of(const char* path) {
-  auto card = board::instance().find(path);
-  REQUIRE(card);
-  return card;
+std::shared_ptr<actor_stats> stats_of(const char* path) {
+  auto stats = actor_registry::instance().find(path);
+  REQUIRE(stats);
+  return stats;
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ TEST_CASE("TRC-1: a handled message is one record that knows its causes") {
   REQUIRE(answer);
   CHECK(answer->header().parent == c.span);  // the answer hangs under the question
   CHECK(answer->header().trace_low == c.span);
-  CHECK(answer->header().sender == card_of("echo/1")->key());
+  CHECK(answer->header().sender == stats_of("echo/1")->key());
   // The answer may be here before the record of the handler that made it.
   std::vector<trace_record> mine;
   troupe::test::wait_until([&] {
@@ -99,7 +99,7 @@ TEST_CASE("TRC-1: a handled message is one record that knows its causes") {
   CHECK(mine[0].type == message_traits<fbs::Pause>::id);
   CHECK(mine[0].parent == 77);
   CHECK(mine[0].sender == 88);
-  CHECK(mine[0].actor == card_of("echo/1")->number());
+  CHECK(mine[0].actor == stats_of("echo/1")->number());
   CHECK(mine[0].sent == 1);
   CHECK((mine[0].flags & record_flag::request) != 0);
   CHECK(mine[0].handling_s >= 0);
@@ -141,10 +141,10 @@ TEST_CASE("TRC-2: waiting is time on the way and time in the mailbox") {
   CHECK(travelled.mailbox_s >= 0);
 }
 
-TEST_CASE("an actor's refusal stands on its card") {
+TEST_CASE("an actor's refusal stands in its stats") {
   fixture f;
   CHECK_FALSE(f.pause({}, false));
-  const auto v = card_of("echo/1")->view();
+  const auto v = stats_of("echo/1")->view();
   CHECK(v.last_error == "why?");
   CHECK(v.failed >= 1);
   CHECK(v.state == "ready");
@@ -152,9 +152,8 @@ TEST_CASE("an actor's refusal stands on its card") {
 
 TEST_CASE("the death of an actor by an error is told, an orderly end is not") {
   std::promise<std::string> told;
-  board::instance().set_mourner([&](const std::string& path, const std::string& why) {
-    told.set_value(path + ": " + why);
-  });
+  actor_registry::instance().set_death_handler(
+      [&](const std::string& path, const std::string& why) { told.set_value(path + ": " + why); });
   {
     fixture orderly;
     caf::anon_send_exit(orderly.target, caf::exit_reason::user_shutdown);
@@ -162,13 +161,13 @@ TEST_CASE("the death of an actor by an error is told, an orderly end is not") {
   fixture f;
   caf::anon_send(f.target, make_msg<fbs::StopTraining>());
   CHECK(told.get_future().get() == "echo/1: it was too much");
-  board::instance().set_mourner({});
+  actor_registry::instance().set_death_handler({});
 }
 
 TEST_CASE("a tap gets the message itself, by reference") {
   fixture f;
   REQUIRE(f.pause({}, true));  // it has introduced itself
-  const auto number = card_of("echo/1")->number();
+  const auto number = stats_of("echo/1")->number();
   tap::instance().open([number](uint32_t actor, uint16_t) { return actor == number; });
   REQUIRE(f.pause({}, true));
   const auto taken = tap::instance().drain();

@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 #include <caf/all.hpp>
 
-#include "actors/power/readings_policy.hpp"
+#include "actors/power/readings.hpp"
 #include "messages/type_ids.hpp"
 #include "tests/patience.hpp"
 
@@ -45,7 +45,7 @@ struct meter_fixture {
       return out;
     };
     target = system->spawn<caf::detached>(meter, std::move(o));
-    troupe::test::wait_until([&] { return ask().at_ns != 0 || card().state != "opening"; });
+    troupe::test::wait_until([&] { return ask().at_ns != 0 || stats().state != "opening"; });
   }
   ~meter_fixture() { caf::anon_send_exit(target, caf::exit_reason::kill); }
 
@@ -59,8 +59,8 @@ struct meter_fixture {
     return out;
   }
 
-  actor_view card() {
-    const auto found = board::instance().find("meter/paper");
+  actor_view stats() {
+    const auto found = actor_registry::instance().find("meter/paper");
     REQUIRE(found);
     return found->view();
   }
@@ -90,7 +90,7 @@ TEST_CASE("meter: sums what can be added, and says nothing of what is not known"
   CHECK(counters_of(readings_of({})).empty());
 }
 
-TEST_CASE("meter: what is read is answered, on its card, and in the flight recorder") {
+TEST_CASE("meter: what is read is answered, in its stats, and in the flight recorder") {
   record_reader records(true);
   records.read(1);
   meter_fixture f(true);
@@ -103,13 +103,13 @@ TEST_CASE("meter: what is read is answered, on its card, and in the flight recor
   const auto gpus = f.ask("gpu*");
   CHECK(gpus.devices.size() == 2);
   CHECK(gpus.power_w == 502.25);
-  const auto card = f.card();
-  CHECK(card.state == "reading");
-  REQUIRE(card.values.meter);
-  CHECK(card.values.meter->power_w == 502.25);
-  CHECK(card.values.meter->temperature_c == 72.5);
-  REQUIRE(card.values.meter->devices.size() == 4);
-  CHECK(card.values.meter->devices[2]->limit_w == 250);
+  const auto stats = f.stats();
+  CHECK(stats.state == "reading");
+  REQUIRE(stats.values.meter);
+  CHECK(stats.values.meter->power_w == 502.25);
+  CHECK(stats.values.meter->temperature_c == 72.5);
+  REQUIRE(stats.values.meter->devices.size() == 4);
+  CHECK(stats.values.meter->devices[2]->limit_w == 250);
   std::map<std::string, double> counters;
   for (const auto& r : records.read(100'000))
     if (r.kind == record_kind::counter && r.begin_ns == all.at_ns)
@@ -129,5 +129,5 @@ TEST_CASE("meter: a machine without any is not asked again") {
   CHECK(all.at_ns == 0);
   CHECK(all.power_w == -1);
   CHECK(all.devices.empty());
-  CHECK(f.card().state == "nothing to read");
+  CHECK(f.stats().state == "nothing to read");
 }

@@ -298,17 +298,17 @@ TEST_CASE("critical path CP-1: covers the step whatever is missing or wrong in t
     for (const uint32_t process : {100u, 101u, 102u}) {
       auto& records = m.content(process).records;
       for (auto& r : records) {
-        const auto dice = random() % 12;
+        const auto rng = random() % 12;
         const bool root = r.kind == record_kind::work && r.span == r.trace;
         if (root) continue;
-        if (dice == 0) r.begin_ns += static_cast<int64_t>(random() % 100'000'000) - 50'000'000;
-        if (dice == 1) r.parent = records[random() % records.size()].span;
-        if (dice == 2) r.span = records[random() % records.size()].parent;
-        if (dice == 3)
+        if (rng == 0) r.begin_ns += static_cast<int64_t>(random() % 100'000'000) - 50'000'000;
+        if (rng == 1) r.parent = records[random() % records.size()].span;
+        if (rng == 2) r.span = records[random() % records.size()].parent;
+        if (rng == 3)
           r.sent_ns = r.begin_ns + 50'000'000 - static_cast<int64_t>(random() % 100'000'000);
-        if (dice == 6) r.mailbox_s = static_cast<float>(random() % 100) * 1e-3F;
-        if (dice == 4) r.handling_s *= 50;
-        if (dice == 5) r.sender = 7;
+        if (rng == 6) r.mailbox_s = static_cast<float>(random() % 100) * 1e-3F;
+        if (rng == 4) r.handling_s *= 50;
+        if (rng == 5) r.sender = 7;
       }
       if (round % 3 == 0 && records.size() > 2)
         records.erase(records.begin() + static_cast<int64_t>(random() % (records.size() - 1)));

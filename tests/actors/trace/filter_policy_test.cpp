@@ -13,7 +13,7 @@ filter_policy make(filter_rule rule) {
   return filter_policy(
       std::move(rule),
       [](uint32_t actor) {
-        return actor == 1 ? "stage/0" : actor == 2 ? "worker/0" : actor == 3 ? "desk" : "";
+        return actor == 1 ? "stage/0" : actor == 2 ? "worker/0" : actor == 3 ? "gateway" : "";
       },
       [](record_kind kind, uint16_t type) {
         return kind == record_kind::work ? "forward" : type == 7 ? "RunStep" : "RunOp";
@@ -88,5 +88,5 @@ TEST_CASE("FIL-1: the rate holds and what it leaves out is counted") {
 TEST_CASE("FIL-2: a view does not show itself unless it is asked for by name") {
   CHECK_FALSE(make({.max_records = 9}).passes(record(3, 7), 0));
   CHECK_FALSE(make({.actor = "*", .max_records = 9}).passes(record(3, 7), 0));
-  CHECK(make({.actor = "desk", .max_records = 9}).passes(record(3, 7), 0));
+  CHECK(make({.actor = "gateway", .max_records = 9}).passes(record(3, 7), 0));
 }

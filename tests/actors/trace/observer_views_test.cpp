@@ -183,26 +183,26 @@ TEST_CASE("observer: a viewer is watched while he has a view, and once") {
   CHECK(f.begin(f.rule(1)) == errc::none);
   CHECK(f.begin(f.rule(2)) == errc::none);
   f.stop(1);
-  const auto card = board::instance().find("observer/n1");
-  const auto came = card->view().received;
+  const auto stats = actor_registry::instance().find("observer/n1");
+  const auto came = stats->view().received;
   f.viewer.die();
-  CHECK(card->view().received == came + 1);
+  CHECK(stats->view().received == came + 1);
 }
 
 TEST_CASE("observer: it looks ten times a second while there is a view, and rests without") {
   scripted_observer f;
   CHECK(f.begin(f.rule(1)) == errc::none);
   CHECK(f.begin(f.rule(2)) == errc::none);
-  const auto card = board::instance().find("observer/n1");
-  auto came = card->view().received;
+  const auto stats = actor_registry::instance().find("observer/n1");
+  auto came = stats->view().received;
   f.pass(1s);
-  CHECK(card->view().received == came + 10);
+  CHECK(stats->view().received == came + 10);
   f.stop(1);
   f.stop(2);
   f.pass(100ms);
-  came = card->view().received;
+  came = stats->view().received;
   f.pass(1s);
-  CHECK(card->view().received == came);
+  CHECK(stats->view().received == came);
 }
 
 // -- credit ---------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ TEST_CASE("observer: a black box has what the recorder holds, under a name that 
     return f.person.answer_of<fbs::Ack>(
         f.person.ask(f.target, f.make<fbs::DumpBlackBox>([&](auto& d) { d.reason = reason; })));
   };
-  const auto number = board::instance().find("subject/1")->number();
+  const auto number = actor_registry::instance().find("subject/1")->number();
   for (const auto& reason : {std::string("../../etc/passwd\n\x1b[2J"), std::string(),
                              std::string(10'000, 'x'), std::string("\xff\xfe/")}) {
     const auto done = dump(reason);

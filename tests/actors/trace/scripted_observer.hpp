@@ -32,7 +32,7 @@ using subject_actor = component_actor::extend<
     // It dies of an error.
     tell<fbs::StopTraining>,
     // Answered with a handle beside the message.
-    caf::replies_to<msg<fbs::FindDesk>>::with<msg<fbs::DeskFound>, caf::strong_actor_ptr>>;
+    caf::replies_to<msg<fbs::FindGateway>>::with<msg<fbs::GatewayFound>, caf::strong_actor_ptr>>;
 
 struct subject_state {
   static inline const char* name = "subject";
@@ -65,9 +65,9 @@ inline subject_actor::behavior_type subject(traced_pointer<subject_actor, subjec
           [self](const msg<fbs::StopTraining>&) {
             self->quit(to_caf({errc::bug, "too much"}));
           },
-          [self](const msg<fbs::FindDesk>& m)
-              -> caf::result<msg<fbs::DeskFound>, caf::strong_actor_ptr> {
-            return {make_msg<fbs::DeskFound>(context_of(*self, m.header())),
+          [self](const msg<fbs::FindGateway>& m)
+              -> caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> {
+            return {make_msg<fbs::GatewayFound>(context_of(*self, m.header())),
                     caf::actor_cast<caf::strong_actor_ptr>(self)};
           }};
 }
@@ -167,10 +167,10 @@ struct scripted_observer : actor_fixture {
   }
   /// As if an actor had handled so many messages.
   static void record(const std::string& path, size_t count) {
-    const auto card = board::instance().find(path);
-    REQUIRE(card);
+    const auto stats = actor_registry::instance().find(path);
+    REQUIRE(stats);
     trace_record r;
-    r.actor = card->number();
+    r.actor = stats->number();
     r.type = message_traits<fbs::Pause>::id;
     for (size_t i = 0; i < count; ++i) recorder::instance().here().push(r);
   }

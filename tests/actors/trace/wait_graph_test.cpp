@@ -137,13 +137,14 @@ std::vector<shape> culprits() {
        {},
        0},
       {"somebody who does not exist",
-       {node("head", {who("run", {{"archive", "a folder", 9 * s}})})},
-       {"missing archive"},
+       {node("head", {who("run", {{"committer", "a folder", 9 * s}})})},
+       {"missing committer"},
        {},
        0},
       {"somebody who does not exist, at the end of a chain",
-       {node("head", {who("run", {{"archive", "a folder", 9 * s}}), who("x", {{"run", "it", s}})})},
-       {"missing archive"},
+       {node("head",
+             {who("run", {{"committer", "a folder", 9 * s}}), who("x", {{"run", "it", s}})})},
+       {"missing committer"},
        {},
        0},
   };
@@ -310,7 +311,7 @@ TEST_CASE("wait graph WG-2, WG-3: whoever waits, waits for an end or in a cycle"
   }
 }
 
-TEST_CASE("wait graph: from the desk's answer") {
+TEST_CASE("wait graph: from the gateway's answer") {
   fbs::ClusterViewT view;
   view.nodes.push_back(std::make_unique<fbs::ActorListT>());
   auto& n = *view.nodes.back();

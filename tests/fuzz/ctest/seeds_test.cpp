@@ -28,7 +28,7 @@ namespace {
 struct fuzzer {
   const char* name;
   int (*entry)(const uint8_t*, size_t);
-  size_t door_bytes = 1;
+  size_t selector_bytes = 1;
 };
 
 const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
@@ -59,7 +59,7 @@ TEST_CASE("fuzzers survive their seeds and 20,000 seeded mutations each") {
     std::mt19937_64 random(7);
     for (int i = 0; i < 20'000; ++i) {
       auto x = seeds[random() % seeds.size()];
-      troupe::mutate(x, random, f.door_bytes);
+      troupe::mutate(x, random, f.selector_bytes);
       f.entry(x.data(), x.size());
     }
   }

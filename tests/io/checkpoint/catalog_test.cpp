@@ -42,8 +42,8 @@ void damage_a_slot(const std::filesystem::path& checkpoint) {
 }
 
 /// A catalog entry for the rules alone.
-entry known(uint64_t step, std::optional<double> loss = {}, bool pinned = false) {
-  entry e;
+catalog_entry known(uint64_t step, std::optional<double> loss = {}, bool pinned = false) {
+  catalog_entry e;
   e.path = complete_name(step);
   e.name = {step, std::nullopt, folder_state::complete};
   e.head = manifest_head{};
@@ -54,9 +54,9 @@ entry known(uint64_t step, std::optional<double> loss = {}, bool pinned = false)
 }
 
 /// Launch 0 goes on, and all of it is whole.
-const standing all_sound{{{0, 1'000'000}}, [](const entry&) { return true; }};
+const standing all_sound{{{0, 1'000'000}}, [](const catalog_entry&) { return true; }};
 
-std::vector<uint64_t> kept(const std::vector<entry>& catalog, const retention& rules,
+std::vector<uint64_t> kept(const std::vector<catalog_entry>& catalog, const retention& rules,
                            const standing& now = all_sound) {
   const auto why = kept_because(catalog, rules, now);
   std::vector<uint64_t> out;
@@ -131,7 +131,7 @@ TEST_CASE("the next epoch is larger than that of every checkpoint and leftover")
   CHECK(next_epoch(*list(dir.path)) == 8);
 }
 
-TEST_CASE("CT-2: the newest that verifies is chosen, and those passed over are named") {
+TEST_CASE("CT-2: the newest that verifies is chosen, and those skipped are named") {
   scratch dir;
   CHECK(!newest_that_verifies(dir.path)->path);
   for (const uint64_t step : {100, 110, 120, 130, 140}) sample::make(dir.path, at_step(step));
@@ -331,8 +331,9 @@ TEST_CASE(
 }
 
 TEST_CASE("what retention keeps") {
-  const std::vector<entry> all = {known(60, 2.0), known(50, 1.0),      known(40, 1.5),
-                                  known(30, 3.0), known(20, {}, true), known(10, std::nan(""))};
+  const std::vector<catalog_entry> all = {known(60, 2.0),      known(50, 1.0),
+                                          known(40, 1.5),      known(30, 3.0),
+                                          known(20, {}, true), known(10, std::nan(""))};
   struct row {
     retention rules;
     steps expected;
@@ -366,9 +367,9 @@ TEST_CASE("what retention keeps") {
 }
 
 TEST_CASE("removal: oldest first, leftovers when they are old, never what is in use") {
-  std::vector<entry> all = {known(60), known(50), known(40)};
+  std::vector<catalog_entry> all = {known(60), known(50), known(40)};
   const auto leftover = [](std::string name, int64_t changed) {
-    entry e;
+    catalog_entry e;
     e.name = *parse_folder_name(name);
     e.path = name;
     e.changed_s = changed;

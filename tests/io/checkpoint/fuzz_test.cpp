@@ -13,7 +13,7 @@ namespace {
 
 using bytes = std::vector<uint8_t>;
 
-bytes door(uint8_t which, uint8_t offset, std::span<const std::byte> content) {
+bytes selector(uint8_t which, uint8_t offset, std::span<const std::byte> content) {
   bytes out{which, offset};
   for (const auto b : content) out.push_back(static_cast<uint8_t>(b));
   return out;
@@ -32,10 +32,11 @@ std::vector<bytes> corpus() {
   REQUIRE(end);
   const auto tail = std::span(shard).subspan(end->footer_offset);
   const auto slot = static_cast<uint8_t>(end->footer_offset / alignment);
-  std::vector<bytes> out = {door(0, 0, manifest), door(1, 0, std::span(manifest).subspan(24)),
-                            door(2, slot, tail), door(3, slot, tail.first(end->footer_bytes))};
+  std::vector<bytes> out = {
+      selector(0, 0, manifest), selector(1, 0, std::span(manifest).subspan(24)),
+      selector(2, slot, tail), selector(3, slot, tail.first(end->footer_bytes))};
   for (const char* name : {"step-00000120", "step-00000120.e3.partial", "step-00000120.deleting"})
-    out.push_back(door(4, 0, io::as_bytes(name)));
+    out.push_back(selector(4, 0, io::as_bytes(name)));
   return out;
 }
 

@@ -25,8 +25,8 @@ sample::made made_by(uint64_t epoch, const lineage& line) {
   return what;
 }
 
-entry saved_by(uint64_t epoch, const lineage& line, std::optional<double> loss = {}) {
-  entry e;
+catalog_entry saved_by(uint64_t epoch, const lineage& line, std::optional<double> loss = {}) {
+  catalog_entry e;
   e.name = {line.back().step, std::nullopt, folder_state::complete};
   e.path = complete_name(line.back().step);
   e.head = manifest_head{};
@@ -37,15 +37,15 @@ entry saved_by(uint64_t epoch, const lineage& line, std::optional<double> loss =
   return e;
 }
 
-entry unreadable_at(uint64_t step) {
-  entry e;
+catalog_entry unreadable_at(uint64_t step) {
+  catalog_entry e;
   e.name = {step, std::nullopt, folder_state::complete};
   e.path = complete_name(step);
   e.problem = error{errc::bad_data, "cut short"};
   return e;
 }
 
-std::vector<uint64_t> steps_of(const std::vector<entry>& some) {
+std::vector<uint64_t> steps_of(const std::vector<catalog_entry>& some) {
   std::vector<uint64_t> out;
   for (const auto& e : some) out.push_back(e.name.step);
   return out;
@@ -134,7 +134,7 @@ TEST_CASE("CT-3: what another tier has of a past that was left is not taken") {
 }
 
 TEST_CASE("what a start leaves behind") {
-  const std::vector<entry> all = {
+  const std::vector<catalog_entry> all = {
       saved_by(1, {{first_launch, 40}}), unreadable_at(35),
       saved_by(1, {{first_launch, 20}}), unreadable_at(15),
       saved_by(2, {{other_launch, 10}}), saved_by(1, {{first_launch, 5}})};
@@ -162,10 +162,10 @@ TEST_CASE("CT-4: what is set aside keeps every byte, and nothing takes it by its
 }
 
 TEST_CASE("RT-4: what another line holds is neither counted nor given up") {
-  const std::vector<entry> all = {saved_by(1, {{first_launch, 40}}),
-                                  saved_by(1, {{first_launch, 30}}), saved_by(2, after_20(28)),
-                                  saved_by(2, after_20(24)), saved_by(1, {{first_launch, 20}})};
-  const standing now{after_20(1000), [](const entry&) { return true; }};
+  const std::vector<catalog_entry> all = {
+      saved_by(1, {{first_launch, 40}}), saved_by(1, {{first_launch, 30}}),
+      saved_by(2, after_20(28)), saved_by(2, after_20(24)), saved_by(1, {{first_launch, 20}})};
+  const standing now{after_20(1000), [](const catalog_entry&) { return true; }};
   step_list gone;
   for (const auto& d : plan_removal(all, {1, 0, 0}, now, 0)) gone.push_back(d.name.step);
   CHECK(gone == step_list{20, 24});
@@ -177,7 +177,7 @@ TEST_CASE("RT-5: only what is known to be whole fills a rule's number") {
     std::set<uint64_t> sound;
     step_list gone;
   };
-  std::vector<entry> all;
+  std::vector<catalog_entry> all;
   for (const uint64_t step : {50, 40, 30, 20, 10})
     all.push_back(saved_by(1, {{first_launch, step}}, 1.0 + static_cast<double>(step) / 100));
   const std::vector<row> rows = {
@@ -193,7 +193,7 @@ TEST_CASE("RT-5: only what is known to be whole fills a rule's number") {
   for (size_t i = 0; i < rows.size(); ++i) {
     CAPTURE(i);
     const standing now{{{first_launch, 1000}},
-                       [&](const entry& e) { return rows[i].sound.contains(e.name.step); }};
+                       [&](const catalog_entry& e) { return rows[i].sound.contains(e.name.step); }};
     step_list gone;
     for (const auto& d : plan_removal(all, rows[i].rules, now, 0)) gone.push_back(d.name.step);
     CHECK(gone == rows[i].gone);

@@ -145,8 +145,7 @@ TEST_CASE("MF-1..MF-3: a manifest that does not add up is refused by name") {
   };
   const std::vector<row> rows = {
       {"element 60 is missing", [](manifest& m) { m.tensors[0].parts[0].slices.pop_back(); }},
-      {"element 59 is there twice",
-       [](manifest& m) { m.tensors[0].parts[0].slices[1].first = 59; }},
+      {"duplicate element 59", [](manifest& m) { m.tensors[0].parts[0].slices[1].first = 59; }},
       {"leaves the tensor",
        [](manifest& m) { m.tensors[0].parts[0].slices[1].count = UINT64_MAX; }},
       {"leaves the tensor", [](manifest& m) { m.tensors[0].parts[0].slices[1].count = 0; }},
@@ -161,11 +160,11 @@ TEST_CASE("MF-1..MF-3: a manifest that does not add up is refused by name") {
          m.files[1].stream_bytes = 164;
          m.tensors[0].parts[0].slices[1].stream_offset = 4;
        }},
-      {"stands in it twice", [](manifest& m) { m.tensors[1].name = "a"; }},
-      {"stands in it twice", [](manifest& m) { m.files[3].name = "config.json"; }},
-      {"stands in it twice", [](manifest& m) { m.files[3].name = "MANIFEST"; }},
-      {"name is none", [](manifest& m) { m.files[3].name = "../../etc/passwd"; }},
-      {"name is none", [](manifest& m) { m.tensors[0].name = ""; }},
+      {"duplicate tensor a", [](manifest& m) { m.tensors[1].name = "a"; }},
+      {"duplicate file config.json", [](manifest& m) { m.files[3].name = "config.json"; }},
+      {"duplicate file MANIFEST", [](manifest& m) { m.files[3].name = "MANIFEST"; }},
+      {"invalid file name", [](manifest& m) { m.files[3].name = "../../etc/passwd"; }},
+      {"invalid tensor name", [](manifest& m) { m.tensors[0].name = ""; }},
       {"not the name of a shard", [](manifest& m) { m.files[0].name = "rank-00007.shard"; }},
       {"not the name of a shard", [](manifest& m) { m.files[0].rank = 2; }},
       {"1 shards for 2 ranks", [](manifest& m) { m.files[1].shard = false; }},

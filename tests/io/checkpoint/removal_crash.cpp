@@ -42,7 +42,7 @@ std::string wrong_with(faulty_disk& d, const std::vector<uint64_t>& kept, folder
       if (const auto whole = verify_all(d, e.path); !whole)
         return e.path.string() + ": " + render(whole.error());
   for (const auto step : kept)
-    if (std::none_of(all->begin(), all->end(), [&](const entry& e) {
+    if (std::none_of(all->begin(), all->end(), [&](const catalog_entry& e) {
           return e.name.step == step &&
                  (e.name.state == folder_state::complete || e.name.state == as);
         }))

@@ -20,9 +20,9 @@ inline constexpr std::chrono::seconds long_enough{30};
 
 /// A text without a period that a wrong offset could hide behind.
 inline std::string noise(size_t bytes, uint64_t seed) {
-  std::mt19937_64 lot(seed);
+  std::mt19937_64 random(seed);
   std::string text(bytes, '\0');
-  for (auto& c : text) c = static_cast<char>(lot());
+  for (auto& c : text) c = static_cast<char>(random());
   return text;
 }
 

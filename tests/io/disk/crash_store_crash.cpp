@@ -182,7 +182,7 @@ TEST_CASE("a rename between folders is one event, durable when both folders were
   CHECK(places() == std::map<std::string, int>{{"q", 1}});
 }
 
-TEST_CASE("many unsynced pieces are sampled: none, all, each alone, all but each, and by lot") {
+TEST_CASE("many unsynced pieces are sampled: none, all, each alone, all but each, and by random") {
   auto store = crash_store::make();
   faulty_disk d(store, {});
   for (int i = 0; i < 20; ++i) REQUIRE(d.make_dir("/d" + std::to_string(i)));

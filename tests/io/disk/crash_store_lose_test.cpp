@@ -90,7 +90,7 @@ TEST_CASE("lose: a sync that was still to be made covers nothing, of others neit
   }
 }
 
-TEST_CASE("lose: of what no sync covers each is kept for good or lost, by lot") {
+TEST_CASE("lose: of what no sync covers each is kept for good or lost, by random") {
   auto store = new_store();
   const auto node = durable_file(*store, "/f");
   put(*store, node, "durable", {1, 1});
@@ -126,12 +126,13 @@ TEST_CASE("lose: a long write may be torn, and bytes of a failed one may come") 
   CHECK(text_at(*store, node).substr(0, 6) == "failed");
 }
 
-TEST_CASE("lose: what a failed sync has lost goes by lot, and a sync that never was fails nobody") {
+TEST_CASE(
+    "lose: what a failed sync has lost goes by random, and a sync that never was fails nobody") {
   auto store = new_store();
   const auto node = durable_file(*store, "/f");
   put(*store, node, "a", {1, 1});
   CHECK(store->fail_sync_file(node, EIO, {2, 9}) == EIO);
-  SUBCASE("by lot") {
+  SUBCASE("by random") {
     CHECK(store->sync_file(node, {1, 9}) == 0);
     store->lose(1, 10, lose_all);
     CHECK(text_at(*store, node).empty());

@@ -48,7 +48,7 @@ TEST_CASE("DK-2 a short write goes on where it stopped, on O_DIRECT at a block")
     }
 }
 
-TEST_CASE("DK-2 short moves and signals by lot change no byte, by seeds") {
+TEST_CASE("DK-2 short moves and signals by random change no byte, by seeds") {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     faulty_options options;
@@ -364,14 +364,14 @@ TEST_CASE("FD-1 the same seed gives the same answers") {
     options.reorder = true;
     rig r(options);
     r.open(true);
-    std::string story;
+    std::string told;
     for (uint64_t i = 0; i < 6; ++i)
       if (!r.disk.write(r.file, i * 16384, slot_of(r.ring, 16384, 'x'), i)) break;
     while (r.disk.under_way() > 0)
       for (auto& c : r.disk.wait(1, long_enough))
-        story += std::to_string(c.tag) + (c.outcome ? "+" : "-");
-    for (size_t i = 0; i < r.store->points(); ++i) story += "|" + r.store->text(i);
-    return story;
+        told += std::to_string(c.tag) + (c.outcome ? "+" : "-");
+    for (size_t i = 0; i < r.store->points(); ++i) told += "|" + r.store->text(i);
+    return told;
   };
   CHECK(run(3) == run(3));
   CHECK(run(3) != run(4));

@@ -55,8 +55,8 @@ void push(disk& d, shard_writer& w, const std::shared_ptr<slots>& ring, const st
 std::vector<uint64_t> shuffled(uint64_t n, uint64_t seed) {
   std::vector<uint64_t> order(n);
   for (uint64_t i = 0; i < n; ++i) order[i] = i;
-  std::mt19937_64 lot(seed);
-  std::shuffle(order.begin(), order.end(), lot);
+  std::mt19937_64 random(seed);
+  std::shuffle(order.begin(), order.end(), random);
   return order;
 }
 
@@ -245,11 +245,11 @@ TEST_CASE("SW-3 a writer given up, or gone, leaves the disk to answer and the sl
   CHECK(log.calls == 1);
 }
 
-TEST_CASE("any faults by lot: durable and exact, or dead and told, by seeds") {
+TEST_CASE("any faults by random: durable and exact, or dead and told, by seeds") {
   int durables = 0, deads = 0;
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     CAPTURE(seed);
-    std::mt19937_64 lot(seed);
+    std::mt19937_64 random(seed);
     faulty_options options;
     options.seed = seed;
     options.short_move = 0.3;
@@ -257,11 +257,11 @@ TEST_CASE("any faults by lot: durable and exact, or dead and told, by seeds") {
     options.write_error = seed % 3 == 0 ? 0.05 : 0;
     options.sync_error = seed % 5 == 0 ? 0.5 : 0;
     options.reorder = true;
-    options.depth = 1 + lot() % 4;
+    options.depth = 1 + random() % 4;
     faulty_disk d(crash_store::make(), options);
-    auto ring = test_ring(1 + static_cast<int>(lot() % 5), (1 + lot() % 3) * disk_block);
-    auto stream = noise(1 + lot() % 100'000, seed);
-    auto tail = noise(1 + lot() % 10'000, seed + 1000);
+    auto ring = test_ring(1 + static_cast<int>(random() % 5), (1 + random() % 3) * disk_block);
+    auto stream = noise(1 + random() % 100'000, seed);
+    auto tail = noise(1 + random() % 10'000, seed + 1000);
     outcome_log log;
     auto how = how_to("/a", *ring, stream.size());
     how.done = log.listen();

@@ -94,22 +94,22 @@ TEST_CASE("the wrap-around trace that hands out live memory of a ring buffer can
 TEST_CASE("SL-1 SL-2 SL-3 slots given back in any order never alias, by seeds") {
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     CAPTURE(seed);
-    std::mt19937_64 lot(seed);
-    int count = 1 + static_cast<int>(lot() % 12);
+    std::mt19937_64 random(seed);
+    int count = 1 + static_cast<int>(random() % 12);
     auto ring = ring_of(count);
     std::vector<std::pair<uint64_t, slot>> held;
     for (uint64_t owner = 1; owner <= 150; ++owner) {
-      if (lot() % 2 == 0) {
+      if (random() % 2 == 0) {
         auto s = ring->try_take();
         REQUIRE(static_cast<bool>(s) == (held.size() < static_cast<size_t>(count)));
         if (!s) continue;
         brand(*s, owner);
         held.emplace_back(owner, std::move(*s));
       } else if (!held.empty()) {
-        size_t i = lot() % held.size();
+        size_t i = random() % held.size();
         REQUIRE(branded(held[i].second, held[i].first));
-        if (lot() % 2 == 0) held[i].second.filled();
-        if (lot() % 2 == 0) held[i].second.writing();
+        if (random() % 2 == 0) held[i].second.filled();
+        if (random() % 2 == 0) held[i].second.writing();
         std::swap(held[i], held.back());
         held.pop_back();
       }

@@ -1,4 +1,4 @@
-// Thousands of lives of a shared store by seed: three writers change two files' bytes and three
+// Thousands of runs of a shared store by seed: three writers change two files' bytes and three
 // names, sync them or fail to, are lost, and a kernel writes back; a plain model of each place says
 // what must be there, what may be and what must not.
 //
@@ -110,7 +110,7 @@ struct place_model {
 
 class store_walk {
  public:
-  explicit store_walk(uint64_t seed) : lot_(seed) {
+  explicit store_walk(uint64_t seed) : random_(seed) {
     for (size_t f = 0; f < files; ++f)
       REQUIRE(store_->open(file_name(f), open_mode::create, nodes_.at(f)) == 0);
     REQUIRE(store_->make_dir("/names") == 0);
@@ -138,17 +138,17 @@ class store_walk {
 
   static std::string file_name(size_t f) { return "/f" + std::to_string(f); }
   static std::string name(size_t n) { return "/names/n" + std::to_string(n); }
-  uint64_t below(uint64_t n) { return lot_() % n; }
+  uint64_t below(uint64_t n) { return random_() % n; }
   place_model& block(size_t f, size_t half) { return places_.at(2 * f + half); }
   place_model& name_place(size_t n) { return places_.at(2 * files + n); }
 
-  stamp by_lot() {
+  stamp by_chance() {
     return {static_cast<uint32_t>(1 + below(3)),
             now_ns_ + (below(3) == 0 ? static_cast<int64_t>(below(10)) : 0)};
   }
 
   void step() {
-    const auto by = by_lot();
+    const auto by = by_chance();
     const auto f = below(files), n = below(names);
     switch (below(10)) {
       case 0:
@@ -218,7 +218,7 @@ class store_walk {
   }
 
   void lose(uint32_t writer) {
-    store_->lose(writer, now_ns_, lot_);
+    store_->lose(writer, now_ns_, random_);
     for (size_t i = 0; i < places_.size(); ++i) {
       const auto may = places_[i].lose(writer, now_ns_);
       const auto value = value_of(*store_, i);
@@ -286,7 +286,7 @@ class store_walk {
       }
   }
 
-  std::mt19937_64 lot_;
+  std::mt19937_64 random_;
   std::shared_ptr<crash_store> store_ = crash_store::make();
   std::array<crash_store::node_id, files> nodes_{};
   std::array<place_model, 2 * files + names> places_;

@@ -1,0 +1,97 @@
+// The factory of actor logs, and the tap on answers.
+#include "actors/base/actor_log.hpp"
+
+#include <mutex>
+
+#include <fmt/format.h>
+#include <caf/actor.hpp>
+#include <caf/make_actor.hpp>
+#include <caf/monitorable_actor.hpp>
+
+namespace troupe {
+
+namespace {
+
+struct log_factory {
+  std::mutex mutex;
+  std::shared_ptr<const actor_log_maker> maker;
+};
+
+log_factory& the_log_factory() {
+  static auto* one = new log_factory;  // never destroyed: actors may outlive main's statics
+  return *one;
+}
+
+/// Takes the place of the asker as long as the answer is due.
+class answer_tap : public caf::monitorable_actor {
+ public:
+  answer_tap(caf::actor_config& config, caf::strong_actor_ptr asker, std::shared_ptr<actor_log> log,
+             uint64_t request)
+      : monitorable_actor(config),
+        asker_(std::move(asker)),
+        log_(std::move(log)),
+        request_(request) {}
+
+  const caf::strong_actor_ptr& asker() const { return asker_; }
+
+  /// What is sent while the answer is due (the word of progress) was heard when it was sent.
+  void enqueue(caf::mailbox_element_ptr what, caf::execution_unit* host) override {
+    if (what->mid.is_response())
+      log_->said(
+          {fbs::ActorLogKind::answered, asker_, request_, what->copy_content_to_message(), {}});
+    asker_->enqueue(std::move(what), host);
+  }
+
+ private:
+  caf::strong_actor_ptr asker_;
+  std::shared_ptr<actor_log> log_;
+  uint64_t request_;
+};
+
+std::string name_of(caf::actor_id id, const caf::node_id& node) {
+  return fmt::format("{}@{}", id, to_string(node));
+}
+
+}  // namespace
+
+void set_actor_log_maker(actor_log_maker maker) {
+  auto& k = the_log_factory();
+  std::lock_guard lock(k.mutex);
+  detail::logs_are_kept.store(static_cast<bool>(maker));
+  k.maker = maker ? std::make_shared<const actor_log_maker>(std::move(maker)) : nullptr;
+}
+
+std::string handle_name(const caf::strong_actor_ptr& who) {
+  if (!who) return {};
+  if (const auto* stand_in = dynamic_cast<const answer_tap*>(who->get()))
+    return handle_name(stand_in->asker());
+  return name_of(who->id(), who->node());
+}
+
+std::string handle_name(const caf::actor_addr& who) {
+  return who ? name_of(who.id(), who.node()) : std::string();
+}
+
+namespace detail {
+
+std::shared_ptr<actor_log> begin_log(const actor_stats& stats) {
+  std::shared_ptr<const actor_log_maker> maker;
+  {
+    auto& k = the_log_factory();
+    std::lock_guard lock(k.mutex);
+    maker = k.maker;
+  }
+  return maker ? (*maker)(stats) : nullptr;
+}
+
+caf::strong_actor_ptr make_answer_tap(caf::actor_system& system, caf::strong_actor_ptr asker,
+                                      std::shared_ptr<actor_log> log, uint64_t request) {
+  caf::actor_config config;
+  return caf::make_actor<answer_tap, caf::strong_actor_ptr>(system.next_actor_id(), system.node(),
+                                                            &system, config, std::move(asker),
+                                                            std::move(log), request);
+}
+
+}  // namespace detail
+
+}  // namespace troupe

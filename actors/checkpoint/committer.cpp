@@ -1,0 +1,328 @@
+// Files around the shards, and the one rename that makes them a checkpoint.
+#include "actors/checkpoint/committer.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include "actors/base/context.hpp"
+#include "actors/checkpoint/catalog.hpp"
+#include "gpu/model/hf_folder.hpp"
+#include "gpu/model/saved_state.hpp"
+#include "gpu/model/state_saver.hpp"
+#include "io/checkpoint/catalog.hpp"
+#include "io/checkpoint/export.hpp"
+#include "io/checkpoint/hold.hpp"
+#include "io/file.hpp"
+#include "io/folder/owned.hpp"
+#include "io/formats/hf_config.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::checkpoint {
+
+namespace cp = io::checkpoint;
+namespace fs = std::filesystem;
+
+namespace {
+
+using committer_pointer = traced_pointer<committer_actor, committer_state>;
+
+/// As many as a job may read of one (io/tokenizer/make_tokenizer.cpp): else its saves would fail.
+constexpr size_t max_tokenizer_bytes = 256 << 20;
+
+/// The tokenizer's files, so that the folder can be used by itself.
+status add_tokenizer(std::vector<cp::small_file>& files, const std::string& source) {
+  if (source == "bytes" || source.empty()) return {};
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  if (fs::is_directory(source, ignored)) {
+    for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                             "tokenizer.model", "vocab.json", "merges.txt"})
+      if (fs::is_regular_file(fs::path(source) / name, ignored))
+        found.push_back(fs::path(source) / name);
+  } else {
+    found.emplace_back(source);
+  }
+  for (const auto& file : found) {
+    TROUPE_TRY(content, io::read_file(file, max_tokenizer_bytes));
+    files.push_back({file.filename().string(), std::move(content)});
+  }
+  return {};
+}
+
+result<std::vector<cp::small_file>> small_files(const committer_options& o,
+                                                const std::string& state) {
+  const io::hf_model_config config{
+      .model = o.plan.model, .torch_dtype = "float32"};  // as stored, whatever was computed in
+  std::vector<cp::small_file> out{{"config.json", io::format_hf_config(config)},
+                                  {std::string(state_file), state}};
+  TROUPE_CHECK(add_tokenizer(out, o.plan.job.data.tokenizer));
+  return out;
+}
+
+cp::manifest_head head_of(const committer_options& o, const fbs::CommitCheckpointT& votes,
+                          uint64_t now_ms) {
+  const auto& job = o.plan.job;
+  cp::manifest_head h;
+  h.job = job.job.name;
+  h.step = votes.step;
+  h.epoch = o.epoch;
+  h.layout = job.grid();
+  h.slot_bytes = train::slot_bytes_of(job);
+  h.tokens = votes.tokens;
+  h.loss = votes.loss;
+  if (votes.validation_loss >= 0) h.validation_loss = votes.validation_loss;
+  h.wall_time_ms = now_ms;
+  h.line = o.origin.at(votes.step);
+  return h;
+}
+
+uint64_t unix_ms() {
+  using namespace std::chrono;
+  return static_cast<uint64_t>(
+      duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count());
+}
+
+void remove_expired(committer_state& st) {
+  const auto& c = st.options.plan.job.checkpoint;
+  std::vector<std::string> in_use;
+  for (const auto step : st.held) in_use.push_back(cp::complete_name(step));
+  const cp::retention rules{static_cast<uint64_t>(c.keep), static_cast<uint64_t>(c.keep_every),
+                            static_cast<uint64_t>(c.keep_best)};
+  if (auto removed = st.caretaker.retain(st.options.dir, rules, in_use); !removed)
+    spdlog::warn("checkpoint retention: {}", render(removed.error()));
+}
+
+/// Whether what lies in `folder` was exported from this very checkpoint.
+bool is_exported(const cp::reader& from, const fs::path& folder) {
+  const auto mark = io::read_mark(folder);
+  return mark && mark->kind == io::folder_kind::model &&
+         mark->of == cp::export_source(from.content().head, io::tensor_dtype::f32);
+}
+
+/// The export takes the place of an older one whole, or not at all. Nothing is done again that a
+/// run before did.
+result<fs::path> export_checkpoint(io::file_system& files, const fs::path& from,
+                                   const fs::path& folder) {
+  TROUPE_TRY(held, cp::reading::begin(files, from));
+  TROUPE_TRY(r, cp::reader::open(files, from));
+  return export_to(
+      folder, [&](const fs::path& to) { return is_exported(r, to); },
+      [&](const fs::path& to) -> status {
+        TROUPE_CHECK(cp::export_model(r, to, {}));
+        return {};
+      });
+}
+
+}  // namespace
+
+result<fs::path> export_to(const fs::path& folder,
+                           const std::function<bool(const fs::path&)>& is_done,
+                           const std::function<status(const fs::path&)>& make) {
+  constexpr int most_places = 99;
+  status refused;
+  for (int place = 1; place <= most_places; ++place) {
+    const fs::path to =
+        place == 1 ? folder : fs::path(fmt::format("{}-{}", folder.string(), place));
+    if (is_done(to)) return to;
+    const auto made = make(to);
+    if (!made && made.error().code != errc::permission) return made.error();
+    if (!made && refused) refused = made.error();
+    if (!made) continue;
+    if (!refused) spdlog::warn("{}: it is in {}", refused.error().message, to.string());
+    return to;
+  }
+  return refused.error();
+}
+
+result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
+  const int data = plan.job.grid().data;
+  std::vector<cp::plan_stage> stages;
+  for (const int rank : plan.ranks.at(0).at.group(group_kind::pipeline).members) {
+    const auto& place = plan.ranks.at(static_cast<size_t>(rank));
+    const auto shape = train::options_of(plan.job, plan.model, place.at, place.layers, 1).shape;
+    stages.push_back(gpu::saved_chunks(gpu::stage_chunks(plan.model, shape), data));
+  }
+  return cp::plan_save(stages, {data});
+}
+
+result<fs::path> commit(io::disk& d, const committer_options& options,
+                        std::span<const cp::rank_plan> shares, const fbs::CommitCheckpointT& votes,
+                        uint64_t now_ms) {
+  if (votes.shards.size() != shares.size())
+    return error{errc::bug, fmt::format("{} votes for a checkpoint of {} ranks",
+                                        votes.shards.size(), shares.size())};
+  std::vector<cp::shard_facts> shards;
+  for (const auto& vote : votes.shards) {
+    if (vote->rank >= shares.size() || shares[vote->rank].stream_bytes != vote->stream_bytes)
+      return error{errc::bug, fmt::format("rank {} wrote {} bytes, not its share", vote->rank,
+                                          vote->stream_bytes)};  // ARC-3
+    cp::shard_facts facts{vote->rank,          vote->bytes,       vote->stream_bytes,
+                          vote->footer_crc32c, vote->slot_digest, {}};
+    for (const auto& p : shares[vote->rank].pieces) facts.pieces.push_back(p.what);
+    shards.push_back(std::move(facts));
+  }
+  TROUPE_TRY(others, small_files(options, votes.state));
+  return cp::commit_save(d, votes.directory, head_of(options, votes, now_ms), std::move(shards),
+                         others);
+}
+
+status point_latest(io::file_system& files, const fs::path& complete) {
+  const auto is_ours = [](const std::string& target) {
+    return cp::parse_folder_name(target).has_value();
+  };
+  const auto link = complete.parent_path() / "latest";
+  return files.point_link(link, complete.filename().string(), is_ours);
+}
+
+namespace {
+
+msg<fbs::CheckpointFolder> folder(committer_pointer self, const message_header& cause,
+                                  const fs::path& path) {
+  return make_msg<fbs::CheckpointFolder>(context_of(*self, cause),
+                                         [&](auto& f) { f.directory = path.string(); });
+}
+
+void show(committer_pointer self, const char* state) {
+  publish(self, state, [&](fbs::CommitterStatusT& s) {
+    s.committed = self->state.committed;
+    s.abandoned = self->state.abandoned;
+  });
+}
+
+std::optional<io::folder_identity> identity_of(committer_state& st) {
+  const auto found = st.disk->identity(st.options.dir);
+  return found ? std::optional(*found) : std::nullopt;
+}
+
+/// ARC-4. Which of its parents are new is not known, nor whether each may be opened.
+void settle_folder(committer_state& st) {
+  const auto now = identity_of(st);
+  if (std::exchange(st.folder, now) == now) return;
+  spdlog::warn("{} was taken away and made again", st.options.dir.string());
+  for (auto p = st.options.dir; p != p.parent_path(); p = p.parent_path())
+    if (!st.disk->sync_dir(p.parent_path())) return;
+}
+
+/// ARC-5
+void make_again(committer_state& st) {
+  const auto there = st.disk->identity(st.options.dir);
+  if (there || there.error().code != errc::not_found) return;
+  spdlog::warn("{} was taken away: it is made again", st.options.dir.string());
+  if (auto made = io::make_folders(*st.disk, st.options.dir); !made)
+    spdlog::warn("{}", render(made.error()));
+  st.folder = identity_of(st);
+}
+
+caf::result<msg<fbs::CheckpointFolder>> open(committer_pointer self,
+                                             const msg<fbs::OpenFolder>& m) {
+  auto& st = self->state;
+  st.options.dir = fs::absolute(st.options.dir).lexically_normal();
+  if (!st.options.dir.has_filename()) st.options.dir = st.options.dir.parent_path();  // "dir/"
+  auto shares = shares_of(st.options.plan);
+  if (!shares) return to_caf(shares.error());
+  auto disk = st.options.storage->open_disk({io::disk_backend::threads, 1, 1, {}});
+  if (!disk) return to_caf(disk.error());
+  if (auto made = io::make_folders(**disk, st.options.dir); !made) return to_caf(made.error());
+  st.disk = std::move(*disk);
+  st.shares = std::move(*shares);
+  st.folder = identity_of(st);
+  return folder(self, m.header(), st.options.dir);
+}
+
+/// Retention comes after the answer: what is complete need not wait for what is given up.
+caf::result<msg<fbs::CheckpointFolder>> commit(committer_pointer self,
+                                               const msg<fbs::CommitCheckpoint>& m) {
+  auto& st = self->state;
+  if (!st.disk) return to_caf({errc::bug, "the committer is not open", "send OpenFolder first"});
+  auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
+  show(self, "committing");
+  auto votes = m.unpack();
+  votes.shards = st.votes.take(m->step(), std::move(votes.shards));
+  auto done = commit(*st.disk, st.options, st.shares, votes, unix_ms());
+  if (done) {
+    ++st.committed;
+    settle_folder(st);
+    rp.deliver(folder(self, m.header(), *done));
+    if (m->step() >= st.newest)
+      if (auto made = point_latest(*st.disk, *done); !made)
+        spdlog::warn("latest does not point to {}: {}", done->string(), render(made.error()));
+    st.newest = std::max(st.newest, m->step());
+    remove_expired(st);
+  } else {
+    rp.deliver(to_caf(done.error()));
+  }
+  show(self, "idle");
+  return rp;
+}
+
+/// What was held may have lost all rules that kept it.
+void hold(committer_pointer self, const msg<fbs::HoldCheckpoint>& m) {
+  auto& st = self->state;
+  if (m->hold())
+    st.held.insert(m->step());
+  else if (st.held.erase(m->step()) > 0 && st.disk)
+    remove_expired(st);
+}
+
+/// Whether the job's checkpoints lie there: the last one of a run may go into the second tier.
+bool is_tier(const committer_options& o, const fs::path& dir) {
+  const auto& second = o.plan.job.checkpoint.second.dir;
+  return dir == o.dir ||
+         (!second.empty() && dir / "" == fs::absolute(second).lexically_normal() / "");
+}
+
+/// The run names the folder; only a partial one of this committer is ever removed.
+void abandon(committer_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
+  auto& st = self->state;
+  st.votes.forget(m->step());
+  const fs::path path = text_of(m->directory());
+  const auto name = cp::parse_folder_name(path.filename().string());
+  if (!st.disk || !is_tier(st.options, path.parent_path()) || !name ||
+      name->state != cp::folder_state::partial)
+    return;
+  ++st.abandoned;
+  if (auto gone = cp::remove_folder(*st.disk, path); !gone && gone.error().code != errc::not_found)
+    spdlog::warn("{}: {}", path.string(), render(gone.error()));
+  make_again(st);
+  show(self, "idle");
+}
+
+}  // namespace
+
+committer_actor::behavior_type committer(committer_pointer self, const train::spawn_record& record,
+                                         io::storage* storage) {
+  guard_mailbox(self);
+  introduce(self, "committer", record.epoch);
+  note_spawn_record(record);
+  auto& st = self->state;
+  st.options = {record.plan.job.checkpoint.dir, record.epoch, record.plan, record.origin(),
+                storage};
+  st.caretaker = cp::caretaker(st.options.origin, st.options.storage->files());
+  show(self, "idle");
+  return {
+      status_handler(self),
+      [self](const msg<fbs::OpenFolder>& m) { return open(self, m); },
+      [self](const msg<fbs::CommitCheckpoint>& m) { return commit(self, m); },
+      [self](const msg<fbs::SaveVotes>& m) {
+        auto& state = self->state;
+        if (auto kept = state.votes.keep(m.unpack(), state.shares.size()); !kept)
+          spdlog::warn("{}", render(kept.error()));  // the commit will say what is missing
+      },
+      [self](const msg<fbs::AbandonCheckpoint>& m) { abandon(self, m); },
+      [self](const msg<fbs::ExportModel>& m) -> caf::result<msg<fbs::CheckpointFolder>> {
+        show(self, "exporting");
+        const auto to = fs::absolute(text_of(m->directory()));
+        auto done = export_checkpoint(self->state.options.storage->files(),
+                                      text_of(m->checkpoint()), to);
+        show(self, "idle");
+        if (!done) return to_caf(done.error().within("export the model"));
+        return folder(self, m.header(), *done);
+      },
+      [self](const msg<fbs::HoldCheckpoint>& m) { hold(self, m); },
+  };
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,138 @@
+// What is told, and who can be reached.
+#include "actors/sim/environment.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "actors/base/context.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::sim {
+
+namespace {
+
+/// `then` after `delay_ns`, as a part of the actor.
+template <class Self, class F>
+void later(Self* self, int64_t delay_ns, F then) {
+  self->state.room->where.after(delay_ns, self->stats(), self->state.alive, std::move(then));
+}
+
+}  // namespace
+
+std::string folder_counts::text() const {
+  return fmt::format(
+      "{} copies into the second tier, {} last saves there, {} starts from it, {} without it; {} "
+      "exports, {} cut off, {} beside a person's; {} launchers refused, {} after one was killed",
+      copies, second_falls, second_starts, blind_starts, exports, cut_exports, beside, refused,
+      successors);
+}
+
+folder_counts& folder_counts::operator+=(const folder_counts& o) {
+  copies += o.copies;
+  second_falls += o.second_falls;
+  second_starts += o.second_starts;
+  blind_starts += o.blind_starts;
+  exports += o.exports;
+  cut_exports += o.cut_exports;
+  beside += o.beside;
+  refused += o.refused;
+  successors += o.successors;
+  return *this;
+}
+
+result<io::checkpoint::reader> environment::opened(const std::filesystem::path& checkpoint) {
+  const auto manifest = files.store().version_of(checkpoint / io::checkpoint::manifest_file);
+  auto& [node, reader] = last_opened;
+  if (!manifest || node != manifest->first || !reader) {
+    TROUPE_TRY(made, io::checkpoint::reader::open(files.timeless(), checkpoint));
+    last_opened = {manifest ? manifest->first : 0, std::move(made)};
+  }
+  return *reader;
+}
+
+// -- barrier
+// -----------------------------------------------------------------------------------------
+
+void rank_barrier::arrive(uint64_t step, std::function<void(bool ok)> go_on) {
+  if (broken) return go_on(false);
+  auto& here = waiting[step];
+  here.push_back(std::move(go_on));
+  if (here.size() < size) return;
+  const auto all = std::move(here);
+  waiting.erase(step);
+  for (const auto& one : all) one(true);
+}
+
+void rank_barrier::fail() {
+  if (std::exchange(broken, true)) return;
+  for (const auto& [step, all] : std::exchange(waiting, {}))
+    for (const auto& one : all) one(false);
+}
+
+// -- reporter -------------------------------------------------------------------------------------
+
+reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<told> heard) {
+  guard_mailbox(self);
+  introduce(self, "reporter");
+  self->state.heard = std::move(heard);
+  return {
+      status_handler(self),
+      [self](const msg<fbs::StepReport>& m) {
+        auto& h = *self->state.heard;
+        if (!h.ends.empty()) h.spoke_after_end = true;
+        h.steps.push_back(m->step());
+        h.rates.push_back(m->lr());
+        h.saved_step = std::max(h.saved_step, m->saved_step());
+        if (m->saved_step() > 0) h.saved.insert(m->saved_step());
+      },
+      [self](const msg<fbs::Notice>& m) {
+        self->state.heard->notices.push_back(text_of(m->text()));
+      },
+      [self](const msg<fbs::RunEnded>& m) { self->state.heard->ends.push_back(m.unpack()); },
+  };
+}
+
+// -- connector ------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr int64_t handshake_ns = 500'000;
+
+/// A cut link never answers; a dead process refuses.
+void connect(connector_pointer self, caf::response_promise rp, const std::string& host,
+             uint16_t port) {
+  later(self, handshake_ns, [self, rp, host, port]() mutable {
+    auto& room = *self->state.room;
+    const auto it = room.addresses.find({host, port});
+    if (it == room.addresses.end() || !room.where.alive(it->second.node))
+      return rp.deliver(caf::make_error(caf::sec::cannot_connect_to_node));
+    if (!room.where.reachable(self->state.node, it->second.node)) return;
+    rp.deliver(caf::make_message(caf::node_id{}, it->second.actor, std::set<std::string>{}));
+  });
+}
+
+}  // namespace
+
+caf::behavior connector(connector_pointer self, environment* room, int node) {
+  guard_mailbox(self);
+  introduce(self, fmt::format("connector/{}", node));
+  self->state.room = room;
+  self->state.node = node;
+  return {
+      [self](caf::publish_atom, uint16_t, const caf::strong_actor_ptr& who,
+             const std::set<std::string>&, const std::string& address, bool) -> uint16_t {
+        auto& r = *self->state.room;
+        const uint16_t port = ++r.last_port;
+        r.addresses[{address, port}] = {who, self->state.node};
+        return port;
+      },
+      [self](caf::connect_atom, const std::string& host, uint16_t port) {
+        auto rp = self->make_response_promise();
+        connect(self, rp, host, port);
+        return rp;
+      },
+  };
+}
+
+}  // namespace troupe::sim

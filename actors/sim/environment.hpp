@@ -1,0 +1,173 @@
+// What the hosts of a simulated cluster share, and who stands at its edges: CAF's middleman and a
+// reporter that keeps what it hears. Its devices are in host.hpp, its files in storage.hpp; all
+// other actors are the real ones.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <caf/event_based_actor.hpp>
+
+#include "actors/base/traced.hpp"
+#include "actors/sim/job_folders.hpp"
+#include "actors/sim/power_model.hpp"
+#include "actors/sim/storage.hpp"
+#include "actors/sim/world.hpp"
+#include "io/checkpoint/reader.hpp"
+#include "io/checkpoint/retention.hpp"
+#include "io/checkpoint/save_plan.hpp"
+#include "io/disk/slots.hpp"
+#include "messages/receive.hpp"
+
+namespace troupe::sim {
+
+/// How long things take.
+struct timing {
+  int64_t forward_ns = 2'000'000;   ///< of one micro-batch on one stage
+  int64_t backward_ns = 4'000'000;
+  int64_t update_ns = 3'000'000;    ///< once every rank has come to it
+  int64_t build_ns = 20'000'000;
+  int64_t open_ns = 30'000'000;     ///< of a loader
+  int64_t fetch_ns = 300'000;       ///< of a batch
+  int64_t save_ns = 25'000'000;     ///< of a rank's part, sync included
+  storage_times files;
+  int64_t export_ns = 10'000'000;   ///< of the model
+  double jitter = 0.1;              ///< a thing takes up to (1 + jitter) times as long
+};
+
+/// What is wrong with a rank's device.
+struct device_fault {
+  double slow = 1;      ///< factor of all times
+  bool hangs = false;   ///< answers nothing any more
+  bool fails = false;   ///< answers its next operation with an error
+};
+
+/// The ranks of one run meet here at the end of a step, as in a collective: it ends for all when
+/// the last has come, and fails for all when one of them has died audibly.
+struct rank_barrier {
+  size_t size = 0;
+  bool broken = false;
+  std::map<uint64_t, std::vector<std::function<void(bool ok)>>> waiting;  ///< by step
+
+  void arrive(uint64_t step, std::function<void(bool ok)> go_on);
+  void fail();
+};
+
+/// Where the coordinator is reached on the head.
+inline constexpr uint16_t head_port = 1;
+
+/// Where checkpoints are, in the files that all hosts share.
+inline constexpr const char* first_dir = "/first";
+inline constexpr const char* second_dir = "/second";
+
+/// One folder of checkpoints, and what befell it.
+struct tier {
+  std::filesystem::path dir;
+  io::checkpoint::retention rules;
+  io::outage out = io::outage::none;
+
+  bool gone() const { return out == io::outage::gone; }
+};
+
+/// What came of folders.
+struct folder_counts {
+  uint64_t copies = 0;         ///< into the second tier
+  uint64_t second_falls = 0;   ///< last saves that went into the second tier
+  uint64_t second_starts = 0;  ///< launches that began with a checkpoint of the second tier
+  uint64_t blind_starts = 0;   ///< while the second tier was gone
+  uint64_t exports = 0;
+  uint64_t cut_exports = 0;  ///< with the process that made them
+  uint64_t beside = 0;       ///< exports that made way for what a person put there
+  uint64_t refused = 0;      ///< second launchers
+  uint64_t successors = 0;   ///< launchers after one that was killed
+
+  std::array<uint64_t, 9> each() const {
+    return {copies,      second_falls, second_starts, blind_starts, exports,
+            cut_exports, beside,       refused,       successors};
+  }
+  /// "912 copies, ...".
+  std::string text() const;
+  folder_counts& operator+=(const folder_counts& other);
+};
+
+/// What all parts of a simulated cluster share.
+struct environment {
+  environment(world& w, const timing& t)
+      : where(w), chance(w.chance().split(3)), times(t), files(w, t.files) {}
+
+  world& where;
+  rng chance;
+  timing times;
+  shared_files files;
+  std::array<tier, 2> tiers{tier{first_dir, {}}, tier{second_dir, {}}};
+  std::vector<io::checkpoint::rank_plan> plans;  ///< what each rank saves
+  std::shared_ptr<io::slots> ring;               ///< that all of them save by
+  io::checkpoint::origin launch;         ///< that saves now
+  std::unique_ptr<job_folders> folders;  ///< real ones; none in most simulations
+  folder_counts counted;
+  std::map<uint32_t, device_fault> device_faults;  ///< by rank
+  std::shared_ptr<rank_barrier> ranks = std::make_shared<rank_barrier>();
+  power_model_options draw;
+  std::map<uint32_t, power_model> draws;  ///< by rank
+  std::map<uint64_t, double> rates;       ///< learning rates that updates used, by step
+
+  /// What the device of a rank draws, whoever uses it.
+  power_model& draw_of(uint32_t rank) {
+    return draws.try_emplace(rank, draw, where.chance().split(1'000 + rank)).first->second;
+  }
+
+  /// A checkpoint that ranks load: opened by the first of them.
+  result<io::checkpoint::reader> opened(const std::filesystem::path& checkpoint);
+  /// The tier that a checkpoint lies in, 0 or 1.
+  static size_t tier_of(const std::filesystem::path& folder) {
+    return folder.parent_path() == second_dir ? 1 : 0;
+  }
+
+  /// Who can be connected to, by host and port.
+  struct address {
+    caf::strong_actor_ptr actor;
+    int node = 0;
+  };
+  std::map<std::pair<std::string, uint16_t>, address> addresses;
+  uint16_t last_port = 1000;
+  std::pair<io::crash_store::node_id, std::optional<io::checkpoint::reader>> last_opened;
+
+  int64_t about(int64_t ns) {
+    return ns + static_cast<int64_t>(static_cast<double>(ns) * times.jitter * chance.unit());
+  }
+};
+
+/// What a reporter was told.
+struct told {
+  std::vector<uint64_t> steps;
+  std::vector<double> rates;  ///< learning rates of these steps
+  std::vector<fbs::RunEndedT> ends;
+  std::vector<std::string> notices;
+  uint64_t saved_step = 0;  ///< the newest that was said to be committed
+  std::set<uint64_t> saved;  ///< all that were
+  bool spoke_after_end = false;
+};
+struct reporter_state {
+  static inline const char* name = "reporter";
+  std::shared_ptr<told> heard;
+};
+using reporter_pointer = traced_pointer<reporter_actor, reporter_state>;
+reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<told> heard);
+
+/// What CAF's middleman is to a node: publishes it, connects it to others.
+struct connector_state {
+  static inline const char* name = "connector";
+  environment* room = nullptr;
+  std::shared_ptr<int> alive = std::make_shared<int>();
+  int node = 0;
+};
+using connector_pointer = caf::stateful_actor<connector_state, traced<caf::event_based_actor>>*;
+caf::behavior connector(connector_pointer self, environment* room, int node);
+
+}  // namespace troupe::sim

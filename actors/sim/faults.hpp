@@ -1,0 +1,58 @@
+// Which faults befall a simulated cluster, and when: drawn from a seed.
+//
+// Pure. A fault that lasts has an end; everything heals at last but what has died.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/sim/rng.hpp"
+
+namespace troupe::sim {
+
+enum class fault_kind : uint8_t {
+  crash_node,       ///< the process of a node is killed
+  lose_node,        ///< the host of a node is gone without a word
+  freeze_node,      ///< the process of a node stops for a while
+  crash_head,       ///< the coordinator's process is killed
+  partition,        ///< some nodes are cut off for a while
+  loss,             ///< some messages between nodes vanish for a while
+  slow_device,      ///< a device is slower for a while
+  hang_device,      ///< a device never answers again
+  fail_device,      ///< a device reports one failure
+  kill_actor,       ///< a person kills an actor, any one
+  pause_run,        ///< a person pauses the run for a while
+  save_now,         ///< a person asks for a checkpoint
+  stop_run,         ///< a person stops the run
+  set_value,        ///< a person changes a setting
+  drain_node,       ///< a person takes a node out
+  old_message,      ///< a message of an epoch that has ended comes late
+  tier_out,         ///< a folder of checkpoints is full, or gone, for a while
+  second_launcher,  ///< a person starts the job once more while it runs
+  foreign_folder,   ///< a person puts something where the model goes
+};
+inline constexpr int fault_kinds = 19;
+
+/// Whether it befalls the job's folders. Drawn apart: what else a seed means depends on none.
+inline bool is_of_folders(fault_kind kind) {
+  return kind >= fault_kind::tier_out;
+}
+
+/// The stable name of a kind, as `troupe sim --faults` takes it.
+const char* to_string(fault_kind kind);
+/// All of them.
+std::vector<fault_kind> all_faults();
+
+struct fault {
+  fault_kind kind{};
+  int64_t at_ns = 0;
+  int64_t lasts_ns = 0;  ///< of those that last
+  uint64_t random = 0;   ///< chooses the victim
+};
+
+/// `count` faults of the given kinds within [0, span_ns), in the order of their times.
+std::vector<fault> draw_faults(rng& random, const std::vector<fault_kind>& kinds, int count,
+                               int64_t span_ns);
+
+}  // namespace troupe::sim

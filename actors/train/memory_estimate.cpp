@@ -1,0 +1,143 @@
+// Sums over the chunks of a stage, and a search over the few settings that change them.
+#include "actors/train/memory_estimate.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "actors/train/batch_memory.hpp"
+#include "actors/train/inputs.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+/// Of a process that has joined and does nothing yet, about: its own pages, without libraries.
+constexpr uint64_t process_bytes = uint64_t{16} << 20;
+
+/// The ring of one rank (gpu::state_saver): room for two shares, as far as the job allows.
+uint64_t ring_of(const gpu::stage_plan& bytes, const engine_options& o) {
+  const uint64_t slot = o.checkpoint_slot_bytes;
+  const uint64_t share = bytes.optimizer / 2 * 3;  // masters and both moments, 4 bytes each
+  const uint64_t wanted = 2 * std::max<uint64_t>(1, (share + slot - 1) / slot);
+  return std::min(wanted, std::max<uint64_t>(2, o.checkpoint_ring_bytes / slot)) * slot;
+}
+
+planned_stage plan_of(const job_plan& plan, const rank_place& r) {
+  const auto o = options_of(plan.job, plan.model, r.at, r.layers, 1);
+  const int64_t micro_batches = plan.job.micro_batches();
+  planned_stage out;
+  out.pipeline_rank = r.at.place().pipeline;
+  out.layers = r.layers;
+  out.bytes = gpu::plan_stage(plan.model, o.shape);
+  for (const auto& chunk : gpu::stage_chunks(plan.model, o.shape)) {
+    for (const auto& t : chunk.tensors) {
+      out.parameters += t.count;
+      if (t.shape.size() == 2 && chunk.layer >= 0) out.matrix_elements += t.count;
+    }
+  }
+  if (o.at.grid.data > 1) {
+    out.reduced_bytes = out.bytes.gradients;
+    out.gathered_bytes = out.bytes.weights;
+  }
+  if (o.shape.has_head) out.matrix_elements += plan.model.vocab * plan.model.hidden;
+  const auto tokens = static_cast<double>(o.shape.tokens() * micro_batches);
+  const auto attention = 12.0 * static_cast<double>(o.shape.layers()) *
+                         static_cast<double>(plan.model.attention_width() * o.shape.seq);
+  out.step_flops = tokens * (6.0 * static_cast<double>(out.matrix_elements) + attention);
+  if (!o.shape.has_head)
+    out.boundary_bytes =
+        static_cast<uint64_t>(o.shape.tokens() * micro_batches * plan.model.hidden) *
+        gpu::size_of(o.shape.compute);
+  out.ring_bytes = ring_of(out.bytes, o);
+  return out;
+}
+
+uint64_t bytes_with(const job_plan& plan) {
+  return largest_stage_bytes(plan_stages(plan));
+}
+
+/// The mildest first: what costs time before what changes the numbers.
+std::vector<std::pair<memory_change, job_plan>> changes_of(const job_plan& plan) {
+  std::vector<std::pair<memory_change, job_plan>> out;
+  const auto add = [&](std::string setting, bool same, auto&& change) {
+    job_plan changed = plan;
+    change(changed.job);
+    out.push_back({{std::move(setting), bytes_with(changed), same}, std::move(changed)});
+  };
+  const int64_t rows = plan.job.grid().rows_each(plan.job.train.batch);
+  for (int64_t b = plan.job.train.micro_batch - 1; b >= 1; --b) {
+    if (rows % b != 0) continue;
+    add(fmt::format("train.micro_batch={}", b), true,
+        [&](config::job& j) { j.train.micro_batch = b; });
+  }
+  if (!plan.job.model.recompute)
+    add("model.recompute=true", true, [](config::job& j) { j.model.recompute = true; });
+  if (plan.job.model.dtype == config::compute_dtype::f32)
+    add("model.dtype=\"bf16\"", false,
+        [](config::job& j) { j.model.dtype = config::compute_dtype::bf16; });
+  return out;
+}
+
+}  // namespace
+
+std::vector<planned_stage> plan_stages(const job_plan& plan) {
+  std::vector<planned_stage> out;
+  for (const auto& r : plan.ranks) {
+    // Ranks of a stage are neighbours (PLC-1).
+    const bool known = !out.empty() && out.back().pipeline_rank == r.at.place().pipeline;
+    auto& stage = known ? out.back() : out.emplace_back(plan_of(plan, r));
+    stage.ranks.push_back(r.at.rank);
+  }
+  return out;
+}
+
+uint64_t largest_stage_bytes(const std::vector<planned_stage>& stages) {
+  uint64_t most = 0;
+  for (const auto& s : stages) most = std::max(most, s.bytes.total());
+  return most;
+}
+
+machine_share share_of_machine(const job_plan& plan, const std::vector<planned_stage>& stages,
+                               bool on_host) {
+  machine_share out;
+  for (const auto& s : stages) {
+    if (on_host) out.stages += s.ranks.size() * s.bytes.total();
+    out.rings += s.ranks.size() * s.ring_bytes;
+  }
+  out.batches = batch_memory::slot_bytes_of(plan.job.train.batch, plan.job.train.seq_len) *
+                static_cast<uint64_t>(train_slots + validation_slots);
+  out.processes = (plan.job.cluster.node.size() + 1) * process_bytes;
+  return out;
+}
+
+double pipeline_bubble(const job_plan& plan) {
+  const auto p = static_cast<double>(plan.job.parallel.pipeline);
+  const auto m = static_cast<double>(plan.job.micro_batches());
+  return (p - 1) / (m + p - 1);
+}
+
+std::vector<memory_change> ways_to_fit(const job_plan& plan, uint64_t limit) {
+  if (bytes_with(plan) <= limit) return {};
+  const auto singles = changes_of(plan);
+  std::vector<memory_change> out;
+  for (const auto& [change, changed] : singles)
+    if (change.bytes <= limit) {
+      // Of the micro-batches that fit only the largest is worth output.
+      const bool micro = change.setting.starts_with("train.micro_batch");
+      if (micro && !out.empty() && out.front().setting.starts_with("train.micro_batch")) continue;
+      out.push_back(change);
+    }
+  if (!out.empty()) return out;
+  for (const auto& [first, changed] : singles) {
+    for (auto& [second, both] : changes_of(changed)) {
+      if (second.bytes > limit) continue;
+      second.setting = first.setting + " " + second.setting;
+      second.same_result = first.same_result && second.same_result;
+      return {std::move(second)};
+    }
+  }
+  return {};
+}
+
+}  // namespace troupe::train
