@@ -122,14 +122,14 @@ result<int> run_node(node_arguments a) {
   std::optional<watchdog> guard;
   int signal = 0;
   {
+    cluster::system_config config(a.network);
     std::optional<replay::recording> logs;  // outlives the actors
     if (!a.record.empty())
-      logs.emplace(replay::recording_options{a.record,
-                                             replay::recording_path(a.black_box_dir, a.name),
-                                             a.name, own_address(a, target.first)});
-    cluster::system_config config(a.network);
+      logs.emplace(config.own, replay::recording_options{
+                                   a.record, replay::recording_path(a.black_box_dir, a.name),
+                                   a.name, own_address(a, target.first)});
     caf::actor_system system(config);
-    const orderly_end last;
+    const orderly_end last{system};
     const cluster::renewals_end before_it{system};
     trace::observer_options look{a.name, own_address(a, target.first), a.black_box_dir};
     auto looking = system.spawn<caf::detached>(trace::observer, std::move(look));

@@ -1,8 +1,6 @@
 // The factory of actor logs, and the tap on answers.
 #include "actors/base/actor_log.hpp"
 
-#include <mutex>
-
 #include <fmt/format.h>
 #include <caf/actor.hpp>
 #include <caf/make_actor.hpp>
@@ -11,16 +9,6 @@
 namespace troupe {
 
 namespace {
-
-struct log_factory {
-  std::mutex mutex;
-  std::shared_ptr<const actor_log_maker> maker;
-};
-
-log_factory& the_log_factory() {
-  static auto* one = new log_factory;  // never destroyed: actors may outlive main's statics
-  return *one;
-}
 
 /// Takes the place of the asker as long as the answer is due.
 class answer_tap : public caf::monitorable_actor {
@@ -54,11 +42,19 @@ std::string name_of(caf::actor_id id, const caf::node_id& node) {
 
 }  // namespace
 
-void set_actor_log_maker(actor_log_maker maker) {
-  auto& k = the_log_factory();
-  std::lock_guard lock(k.mutex);
-  detail::logs_are_kept.store(static_cast<bool>(maker));
-  k.maker = maker ? std::make_shared<const actor_log_maker>(std::move(maker)) : nullptr;
+void actor_log_factory::set_maker(actor_log_maker maker) {
+  std::lock_guard lock(mutex_);
+  kept_.store(static_cast<bool>(maker));
+  maker_ = maker ? std::make_shared<const actor_log_maker>(std::move(maker)) : nullptr;
+}
+
+std::shared_ptr<actor_log> actor_log_factory::make(const actor_stats& stats) {
+  std::shared_ptr<const actor_log_maker> maker;
+  {
+    std::lock_guard lock(mutex_);
+    maker = maker_;
+  }
+  return maker ? (*maker)(stats) : nullptr;
 }
 
 std::string handle_name(const caf::strong_actor_ptr& who) {
@@ -73,16 +69,6 @@ std::string handle_name(const caf::actor_addr& who) {
 }
 
 namespace detail {
-
-std::shared_ptr<actor_log> begin_log(const actor_stats& stats) {
-  std::shared_ptr<const actor_log_maker> maker;
-  {
-    auto& k = the_log_factory();
-    std::lock_guard lock(k.mutex);
-    maker = k.maker;
-  }
-  return maker ? (*maker)(stats) : nullptr;
-}
 
 caf::strong_actor_ptr make_answer_tap(caf::actor_system& system, caf::strong_actor_ptr asker,
                                       std::shared_ptr<actor_log> log, uint64_t request) {

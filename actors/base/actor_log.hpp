@@ -1,6 +1,6 @@
 // An actor log: everything that happens to one actor, from its spawn, so that it can be replayed.
-// Who keeps logs (a recording, a replay) says so once per process; otherwise an actor pays one look
-// at a pointer a message.
+// Who keeps logs (a recording, a replay) says so once per actor system; otherwise an actor pays one
+// look at a pointer a message.
 //
 // What an actor is given is seen in traced<>::consume, what it sends and asks in traced<>::send and
 // request. What it answers leaves by the handle of the asker; so the actor is given, in its place,
@@ -15,6 +15,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -57,14 +58,26 @@ class actor_log {
 /// Makes the log of an actor that has just said its path; none where nobody wants it. Any thread.
 using actor_log_maker = std::function<std::shared_ptr<actor_log>(const actor_stats& stats)>;
 
-/// From now on; empty: no more.
-void set_actor_log_maker(actor_log_maker maker);
+/// Whose logs are kept, of an actor system (runtime.hpp).
+class actor_log_factory {
+ public:
+  /// From now on; empty: no more.
+  void set_maker(actor_log_maker maker);
+
+  /// nullptr: nobody wants it.
+  std::shared_ptr<actor_log> begin(const actor_stats& stats) {
+    return kept_.load(std::memory_order_relaxed) ? make(stats) : nullptr;
+  }
+
+ private:
+  std::shared_ptr<actor_log> make(const actor_stats& stats);
+
+  std::atomic<bool> kept_{false};
+  std::mutex mutex_;
+  std::shared_ptr<const actor_log_maker> maker_;
+};
 
 namespace detail {
-
-inline std::atomic<bool> logs_are_kept{false};
-
-std::shared_ptr<actor_log> begin_log(const actor_stats& stats);
 
 /// The log of the actor whose code this thread runs, nullptr where it is not kept.
 inline thread_local constinit actor_log* current_log = nullptr;

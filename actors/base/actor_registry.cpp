@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "actors/base/flight_memory.hpp"
+#include "actors/base/identities.hpp"
 #include "actors/base/recorder.hpp"
 #include "messages/registry.hpp"
 
@@ -156,14 +157,9 @@ actor_view actor_stats::view() const {
 
 // -- registry ------------------------------------------------------------------------------------
 
-actor_registry& actor_registry::instance() {
-  static auto* one = new actor_registry;  // never destroyed: actors may outlive main's statics
-  return *one;
-}
-
 std::shared_ptr<actor_stats> actor_registry::add(uint64_t parent) {
   std::lock_guard lock(mutex_);
-  living_.push_back(std::make_shared<actor_stats>(++last_, parent));
+  living_.push_back(std::make_shared<actor_stats>(next_actor_number(), parent));
   return living_.back();
 }
 

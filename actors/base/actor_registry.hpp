@@ -1,5 +1,5 @@
-// The actor registry: the stats of every actor of this process, readable at any time without asking
-// the actor. So status is answered for an actor that is busy, stuck, or dead.
+// The actor registry: the stats of every actor of an actor system, readable at any time without
+// asking the actor. So status is answered for an actor that is busy, stuck, or dead.
 //
 // Who writes: the traced base (traced.hpp) counts and times; the actor itself publishes its state
 // and what it waits for. Who reads: the observer, tests, the wait-for graph.
@@ -133,12 +133,10 @@ class actor_stats {
   caf::weak_actor_ptr handle_;
 };
 
-/// The stats of all actors of the process.
+/// The stats of all actors of an actor system (runtime.hpp).
 class actor_registry {
  public:
   static constexpr size_t dead_limit = 256;
-
-  static actor_registry& instance();
 
   /// Stats for a new actor.
   std::shared_ptr<actor_stats> add(uint64_t parent);
@@ -165,19 +163,10 @@ class actor_registry {
  private:
   mutable std::mutex mutex_;
   std::condition_variable emptied_;
-  uint32_t last_ = 0;
   std::vector<std::shared_ptr<actor_stats>> living_;  ///< sorted by number
   std::vector<std::shared_ptr<actor_stats>> dead_;
   std::mutex death_mutex_;
   death_handler on_death_;
-};
-
-/// Declared behind an actor system, it waits for the end of its actors before the system goes.
-struct orderly_end {
-  orderly_end() = default;
-  ~orderly_end() { actor_registry::instance().await_empty(); }
-  orderly_end(const orderly_end&) = delete;
-  orderly_end& operator=(const orderly_end&) = delete;
 };
 
 /// The stats of the actor whose code this thread runs now; nullptr outside of traced actors.

@@ -11,8 +11,7 @@
 #include <caf/actor_system.hpp>
 #include <caf/local_actor.hpp>
 
-#include "actors/base/actor_registry.hpp"
-#include "actors/base/recorder.hpp"
+#include "actors/base/identities.hpp"
 #include "actors/base/traced.hpp"
 #include "messages/actors.hpp"
 #include "messages/errors.hpp"

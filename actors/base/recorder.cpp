@@ -1,19 +1,24 @@
-// Rings, their readers, and the identities in records.
+// Rings and their readers.
 #include "actors/base/recorder.hpp"
 
 #include <algorithm>
 #include <bit>
-#include <random>
+#include <cstdlib>
+#include <new>
 
 #include "actors/base/flight_memory.hpp"
+#include "actors/base/identities.hpp"
 
 namespace troupe {
 
 // -- ring -----------------------------------------------------------------------------------------
 
 record_ring::record_ring(uint64_t* memory)
-    : own_(memory == nullptr ? std::make_unique<uint64_t[]>(words) : nullptr),
-      words_(memory == nullptr ? own_.get() : memory) {}
+    : own_(memory == nullptr ? static_cast<uint64_t*>(std::calloc(words, sizeof(uint64_t)))
+                             : nullptr),
+      words_(memory == nullptr ? own_.get() : memory) {
+  if (words_ == nullptr) throw std::bad_alloc();
+}
 
 namespace {
 
@@ -55,42 +60,68 @@ void record_ring::read(uint64_t& from, std::vector<trace_record>& out, size_t li
   lost += torn;
 }
 
-// -- rings of the process -------------------------------------------------------------------------
+// -- rings of all threads -------------------------------------------------------------------------
 
-thread_local recorder::holder recorder::mine_;
+struct recorder::book {
+  mutable std::mutex mutex;
+  std::vector<std::unique_ptr<record_ring>> all;
+  std::vector<record_ring*> free;
 
-recorder& recorder::instance() {
-  static auto* one = new recorder;  // never destroyed: threads may outlive main's statics
-  return *one;
-}
-
-recorder::holder::~holder() {
-  if (!ring) return;
-  auto& r = recorder::instance();
-  std::lock_guard lock(r.mutex_);
-  r.free_.push_back(ring);
-}
-
-record_ring* recorder::adopt() {
-  std::lock_guard lock(mutex_);
-  if (!free_.empty()) {  // the one that has been free for longest
-    auto* ring = free_.front();
-    free_.erase(free_.begin());
-    return ring;
+  record_ring* adopt() {
+    std::lock_guard lock(mutex);
+    if (!free.empty()) {  // the one that has been free for longest
+      auto* ring = free.front();
+      free.erase(free.begin());
+      return ring;
+    }
+    all.push_back(std::make_unique<record_ring>(detail::take_flight_ring()));
+    return all.back().get();
   }
-  all_.push_back(std::make_unique<record_ring>(detail::take_flight_ring()));
-  return all_.back().get();
+};
+
+/// The rings that one thread has adopted; it gives them back when it ends (REC-3).
+struct recorder::adopted {
+  std::vector<std::pair<std::weak_ptr<book>, record_ring*>> all;
+
+  record_ring* of(const std::shared_ptr<book>& wanted) {
+    std::erase_if(all, [](const auto& a) { return a.first.expired(); });
+    for (const auto& [owner, ring] : all)
+      if (owner.lock() == wanted) return ring;
+    all.emplace_back(wanted, wanted->adopt());
+    return all.back().second;
+  }
+  ~adopted() {
+    for (const auto& [owner, ring] : all)
+      if (const auto living = owner.lock()) {
+        std::lock_guard lock(living->mutex);
+        living->free.push_back(ring);
+      }
+  }
+};
+
+thread_local constinit recorder::used_last recorder::last_;
+
+recorder::recorder() : book_(std::make_shared<book>()) {
+  static std::atomic<uint64_t> recorders{0};
+  number_ = ++recorders;
+}
+
+recorder::~recorder() = default;
+
+void recorder::look_up() {
+  thread_local adopted mine;
+  last_ = {number_, mine.of(book_)};
 }
 
 std::vector<const record_ring*> recorder::rings() const {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(book_->mutex);
   std::vector<const record_ring*> out;
-  for (const auto& r : all_) out.push_back(r.get());
+  for (const auto& r : book_->all) out.push_back(r.get());
   return out;
 }
 
 std::vector<trace_record> record_reader::read(size_t limit) {
-  const auto rings = recorder::instance().rings();
+  const auto rings = of_.rings();
   for (size_t i = at_.size(); i < rings.size(); ++i)
     at_.emplace_back(rings[i], from_now_ ? rings[i]->head() : 0);
   from_now_ = false;  // rings that come later are new altogether
@@ -100,62 +131,6 @@ std::vector<trace_record> record_reader::read(size_t limit) {
   std::stable_sort(out.begin(), out.end(),
                    [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
   return out;
-}
-
-// -- identities -----------------------------------------------------------------------------------
-
-namespace {
-
-uint32_t draw_tag() {
-  std::random_device entropy;
-  uint32_t tag = 0;
-  while (tag == 0) tag = entropy();
-  return tag;
-}
-
-std::atomic<uint32_t> tag{0};
-
-/// Threads take spans by the block, so that they do not fight over one counter.
-constexpr uint32_t span_block = 1024;
-std::atomic<uint32_t> blocks{0};
-thread_local uint32_t span_at = 0;
-
-}  // namespace
-
-uint32_t process_tag() noexcept {
-  auto now = tag.load(std::memory_order_relaxed);
-  if (now != 0) return now;
-  const auto drawn = draw_tag();
-  return tag.compare_exchange_strong(now, drawn) ? drawn : now;
-}
-
-void fix_identities(uint32_t fixed) noexcept {
-  tag = fixed;
-  blocks = 0;
-  span_at = 0;
-}
-
-uint64_t next_span() noexcept {
-  if (span_at % span_block == 0)
-    span_at = blocks.fetch_add(1, std::memory_order_relaxed) * span_block;
-  return uint64_t{process_tag()} << 32 | ++span_at;  // never 0 below: the block's first is 1
-}
-
-namespace {
-
-std::atomic<int64_t> clock_offset_ns{0};
-std::atomic<int64_t> clock_bound_ns{-1};
-
-}  // namespace
-
-void set_clock_relation(clock_relation now) noexcept {
-  clock_offset_ns = now.offset_ns;
-  clock_bound_ns = now.bound_ns;
-  detail::note_clock(now);
-}
-
-clock_relation clock_now() noexcept {
-  return {clock_offset_ns, clock_bound_ns};
 }
 
 // -- work -----------------------------------------------------------------------------------------
@@ -194,7 +169,7 @@ std::vector<std::string> work_names() {
   return t.names;
 }
 
-void record_work(const work_note& work) noexcept {
+void recorder::note(const work_note& work) noexcept {
   trace_record r;
   r.begin_ns = work.begin_ns;
   r.span = work.span != 0 ? work.span : next_span();
@@ -207,17 +182,17 @@ void record_work(const work_note& work) noexcept {
   r.type = work.name;
   r.kind = record_kind::work;
   r.flags = work.failed ? record_flag::failed : 0;
-  recorder::instance().here().push(r);
+  here().push(r);
 }
 
-void record_counter(const counter_note& counter) noexcept {
+void recorder::note(const counter_note& counter) noexcept {
   trace_record r;
   r.begin_ns = counter.at_ns;
   r.sender = std::bit_cast<uint64_t>(counter.value);
   r.actor = counter.actor;
   r.type = counter.name;
   r.kind = record_kind::counter;
-  recorder::instance().here().push(r);
+  here().push(r);
 }
 
 }  // namespace troupe

@@ -1,4 +1,4 @@
-// The flight recorder: the last records of every thread of this process, always on.
+// The flight recorder: the last records of every thread of an actor system, always on.
 //
 // One record is one handled message, one piece of work done for one (an operation of a device, a
 // transfer, a write), or the value of something at a moment (watts). Each thread writes to a ring
@@ -15,6 +15,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <mutex>
@@ -69,6 +70,13 @@ struct alignas(8) trace_record {
 static_assert(sizeof(trace_record) == 72);
 static_assert(std::is_trivially_copyable_v<trace_record>);
 
+/// What to add to the clock of a process to have the coordinator's, and how wrong that may be (-1:
+/// unknown).
+struct clock_relation {
+  int64_t offset_ns = 0;
+  int64_t bound_ns = -1;
+};
+
 /// A ring of records with one writer, and the message that this has under its hands.
 class record_ring {
  public:
@@ -122,77 +130,12 @@ class record_ring {
       std::atomic_ref(to[i]).store(copy[i], std::memory_order_release);
   }
 
-  std::unique_ptr<uint64_t[]> own_;
+  struct freed {
+    void operator()(uint64_t* words) const noexcept { std::free(words); }
+  };
+  std::unique_ptr<uint64_t, freed> own_;  ///< zeroed by the system, page by page as it is used
   uint64_t* words_;
 };
-
-/// The rings of this process.
-class recorder {
- public:
-  static recorder& instance();
-
-  /// This thread's ring.
-  record_ring& here() {
-    if (!mine_.ring) mine_.ring = adopt();
-    return *mine_.ring;
-  }
-
-  /// Every ring there is; they are never freed.
-  std::vector<const record_ring*> rings() const;
-
- private:
-  /// Gives the ring back when its thread ends (REC-3).
-  struct holder {
-    record_ring* ring = nullptr;
-    ~holder();
-  };
-  static thread_local holder mine_;
-
-  record_ring* adopt();
-
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<record_ring>> all_;
-  std::vector<record_ring*> free_;
-};
-
-/// Reads all rings of the process from where it stopped the last time.
-class record_reader {
- public:
-  /// `from_now`: skip what the rings hold at the first reading.
-  explicit record_reader(bool from_now) : from_now_(from_now) {}
-
-  /// New records of all threads, at most about `limit`, in the order of `begin_ns`.
-  std::vector<trace_record> read(size_t limit);
-
-  /// Records that were overwritten before they were read.
-  uint64_t lost() const { return lost_; }
-
- private:
-  bool from_now_;
-  uint64_t lost_ = 0;
-  std::vector<std::pair<const record_ring*, uint64_t>> at_;
-};
-
-// -- identities -----------------------------------------------------------------------------------
-
-/// The number of this process in the keys of its actors and spans: drawn at random, or 1 in a
-/// simulation.
-uint32_t process_tag() noexcept;
-
-/// For simulation: identities that repeat. Also restarts the counters.
-void fix_identities(uint32_t tag) noexcept;
-
-/// A new span id: unique in the cluster, never 0.
-uint64_t next_span() noexcept;
-
-/// What to add to the clock of this process to have the coordinator's, and how wrong that may be
-/// (-1: unknown). Kept by the node, shown by the observer.
-struct clock_relation {
-  int64_t offset_ns = 0;
-  int64_t bound_ns = -1;
-};
-void set_clock_relation(clock_relation now) noexcept;
-clock_relation clock_now() noexcept;
 
 // -- names of work --------------------------------------------------------------------------------
 
@@ -216,9 +159,6 @@ struct work_note {
   bool failed = false;
 };
 
-/// Records it. Any thread.
-void record_work(const work_note& work) noexcept;
-
 /// What something was at a moment, e.g. the watts of a device.
 struct counter_note {
   uint16_t name = 0;   ///< of work_name(), with its unit: "gpu0 W"
@@ -227,7 +167,61 @@ struct counter_note {
   double value = 0;    ///< finite
 };
 
-/// Records it. Any thread.
-void record_counter(const counter_note& counter) noexcept;
+// -- rings of all threads -------------------------------------------------------------------------
+
+/// The rings of the threads that record for one actor system (runtime.hpp). Any thread may.
+class recorder {
+ public:
+  recorder();
+  ~recorder();
+  recorder(const recorder&) = delete;
+  recorder& operator=(const recorder&) = delete;
+
+  /// This thread's ring.
+  record_ring& here() {
+    if (last_.recorder != number_) [[unlikely]]
+      look_up();
+    return *last_.ring;
+  }
+
+  void note(const work_note& work) noexcept;
+  void note(const counter_note& counter) noexcept;
+
+  /// Every ring there is; they live as long as this.
+  std::vector<const record_ring*> rings() const;
+
+ private:
+  struct book;
+  struct adopted;
+  struct used_last {
+    uint64_t recorder = 0;  ///< its number, which no other has had
+    record_ring* ring = nullptr;
+  };
+  static thread_local constinit used_last last_;
+
+  void look_up();
+
+  uint64_t number_;
+  std::shared_ptr<book> book_;  ///< a thread that ends later gives no ring back
+};
+
+/// Reads all rings of a recorder, which must outlive it, from where it stopped the last time.
+class record_reader {
+ public:
+  /// `from_now`: skip what the rings hold at the first reading.
+  record_reader(const recorder& of, bool from_now) : of_(of), from_now_(from_now) {}
+
+  /// New records of all threads, at most about `limit`, in the order of `begin_ns`.
+  std::vector<trace_record> read(size_t limit);
+
+  /// Records that were overwritten before they were read.
+  uint64_t lost() const { return lost_; }
+
+ private:
+  const recorder& of_;
+  bool from_now_;
+  uint64_t lost_ = 0;
+  std::vector<std::pair<const record_ring*, uint64_t>> at_;
+};
 
 }  // namespace troupe

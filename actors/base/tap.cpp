@@ -5,11 +5,6 @@
 
 namespace troupe {
 
-tap& tap::instance() {
-  static auto* one = new tap;  // never destroyed: actors may outlive main's statics
-  return *one;
-}
-
 void tap::open(filter wanted) {
   std::vector<tapped> dropped;  // freed outside of the lock
   std::lock_guard lock(mutex_);

@@ -27,13 +27,11 @@ struct tapped {
   any_msg message;
 };
 
-/// The tap of this process.
+/// The tap of an actor system (runtime.hpp).
 class tap {
  public:
   static constexpr size_t limit = 4096;
   static constexpr size_t byte_limit = 16u << 20;
-
-  static tap& instance();
 
   /// Whom to look at: (receiver's number, message type).
   using filter = std::function<bool(uint32_t actor, uint16_t type)>;

@@ -11,6 +11,14 @@
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"
 
+namespace troupe {
+
+traced_actor::traced_actor(std::shared_ptr<troupe::runtime> in)
+    : runtime_(std::move(in)),
+      stats_(runtime_->registry.add(current_stats() != nullptr ? current_stats()->key() : 0)) {}
+
+}  // namespace troupe
+
 namespace troupe::detail {
 
 namespace {
@@ -64,8 +72,8 @@ const any_msg* message_in(const caf::mailbox_element& element) noexcept {
   return *m ? m : nullptr;
 }
 
-handling begin_handling(actor_stats& stats, const caf::mailbox_element& element, uint32_t left,
-                        int64_t now_ns, int64_t came_ns) {
+handling begin_handling(runtime& in, actor_stats& stats, const caf::mailbox_element& element,
+                        uint32_t left, int64_t now_ns, int64_t came_ns) {
   handling h;
   h.made = messages_made();
   auto& r = h.record;
@@ -89,22 +97,23 @@ handling begin_handling(actor_stats& stats, const caf::mailbox_element& element,
     if (waited_ns < 0 && header.sent_ns != 0)  // made here: it was in the mailbox at once
       waited_ns = now_ns - header.sent_ns;
     r.mailbox_s = static_cast<float>(static_cast<double>(std::max<int64_t>(0, waited_ns)) * 1e-9);
-    if (auto& t = tap::instance(); t.is_open()) t.offer(stats.number(), now_ns, r.flags, *m);
+    if (in.messages.is_open()) in.messages.offer(stats.number(), now_ns, r.flags, *m);
   } else {
     r.flags |= record_flag::system;
   }
   stats.handling(r.type, left, now_ns);
-  recorder::instance().here().take_up(r);
+  in.records.here().take_up(r);
   return h;
 }
 
-void end_handling(actor_stats& stats, handling& h, uint32_t left, int64_t now_ns) noexcept {
+void end_handling(runtime& in, actor_stats& stats, handling& h, uint32_t left,
+                  int64_t now_ns) noexcept {
   stats.handled();
   auto& r = h.record;
   r.handling_s = static_cast<float>(static_cast<double>(now_ns - r.begin_ns) * 1e-9);
   r.depth = static_cast<uint16_t>(std::min<uint32_t>(left, UINT16_MAX));
   r.sent = static_cast<uint16_t>(std::min<uint64_t>(messages_made() - h.made, UINT16_MAX));
-  auto& ring = recorder::instance().here();
+  auto& ring = in.records.here();
   ring.put_down();
   ring.push(r);
 }
@@ -160,9 +169,9 @@ int64_t arrivals::take(const caf::mailbox_element* element) {
   return at_ns;
 }
 
-void drop_handling(actor_stats& stats) noexcept {
+void drop_handling(runtime& in, actor_stats& stats) noexcept {
   stats.not_handled();
-  recorder::instance().here().put_down();
+  in.records.here().put_down();
 }
 
 bool is_abnormal(const caf::error& reason) {

@@ -38,13 +38,9 @@
 #include <caf/mailbox_element.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include "actors/base/actor_log.hpp"
-#include "actors/base/actor_registry.hpp"
 #include "actors/base/fast_clock.hpp"
-#include "actors/base/recorder.hpp"
-#include "actors/base/tap.hpp"
+#include "actors/base/runtime.hpp"
 #include "actors/base/timeouts.hpp"
-#include "actors/base/trust.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe {
@@ -73,7 +69,13 @@ class call_rules {
 /// What traced<> has that does not depend on its base.
 class traced_actor {
  public:
+  /// `in`: of its system.
+  explicit traced_actor(std::shared_ptr<troupe::runtime> in);
+
   actor_stats& stats() noexcept { return *stats_; }
+
+  /// Of its system; alive as long as the actor.
+  troupe::runtime& runtime() const noexcept { return *runtime_; }
 
   /// The epoch it lives in; 0: none yet.
   uint32_t epoch() const noexcept { return epoch_; }
@@ -89,15 +91,15 @@ class traced_actor {
 
   /// The actor has said its path: whoever wants its log hears it from here on.
   void begin_log() {
-    if (!detail::logs_are_kept.load(std::memory_order_relaxed)) [[likely]]
-      return;
-    log_ = detail::begin_log(*stats_);
-    detail::current_log = log_.get();
+    log_ = runtime_->logs.begin(*stats_);
+    if (log_ != nullptr) detail::current_log = log_.get();
   }
 
  protected:
   ~traced_actor() = default;
-  std::shared_ptr<actor_stats> stats_;
+
+  const std::shared_ptr<troupe::runtime> runtime_;
+  const std::shared_ptr<actor_stats> stats_;
   std::shared_ptr<actor_log> log_;  ///< nullptr: nobody keeps it
 
  private:
@@ -120,9 +122,6 @@ class simulated_network {
   virtual bool intercept(traced_actor& receiver, const caf::strong_actor_ptr& self,
                          caf::mailbox_element_ptr& message) = 0;
 };
-
-/// The network of the simulation this process is, else nullptr.
-inline std::atomic<simulated_network*> network_in_between{nullptr};
 
 namespace detail {
 
@@ -152,11 +151,12 @@ class arrivals {
 };
 
 /// `left`: messages in the mailbox behind this one; `came_ns`: arrivals'.
-handling begin_handling(actor_stats& stats, const caf::mailbox_element& element, uint32_t left,
-                        int64_t now_ns, int64_t came_ns);
-void end_handling(actor_stats& stats, handling& h, uint32_t left, int64_t now_ns) noexcept;
+handling begin_handling(runtime& in, actor_stats& stats, const caf::mailbox_element& element,
+                        uint32_t left, int64_t now_ns, int64_t came_ns);
+void end_handling(runtime& in, actor_stats& stats, handling& h, uint32_t left,
+                  int64_t now_ns) noexcept;
 /// The message was put back (TRC-1).
-void drop_handling(actor_stats& stats) noexcept;
+void drop_handling(runtime& in, actor_stats& stats) noexcept;
 
 /// TRC-6: whether a message of the epoch `m` is for a receiver that lives in `own`.
 bool is_of_its_epoch(epoch_rule rule, uint32_t own, const any_msg& m) noexcept;
@@ -175,21 +175,20 @@ bool is_abnormal(const caf::error& reason);
 template <class Base>
 class traced : public Base, public traced_actor {
  public:
-  explicit traced(caf::actor_config& config) : Base(config) {
-    const auto* parent = current_stats();
-    this->stats_ = actor_registry::instance().add(parent != nullptr ? parent->key() : 0);
+  explicit traced(caf::actor_config& config)
+      : Base(config), traced_actor(shared_runtime_of(Base::home_system())) {
     this->stats_->started(caf::weak_actor_ptr(this->ctrl()), clock_ns());
   }
 
   using Base::enqueue;
 
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* host) override {
-    auto* network = network_in_between.load(std::memory_order_relaxed);
-    if (network != nullptr &&
-        network->intercept(*this, caf::strong_actor_ptr(this->ctrl()), message))
+    auto& in = *this->runtime_;
+    if (in.network != nullptr &&
+        in.network->intercept(*this, caf::strong_actor_ptr(this->ctrl()), message))
       return;
-    if (detail::guests_known.load(std::memory_order_relaxed) &&
-        detail::refuse_at_gate(*message, detail::message_in(*message), *this->stats_, host))
+    if (in.peers.knows_guests() &&
+        in.peers.refuse_at_gate(*message, detail::message_in(*message), *this->stats_, host))
       return;  // TRC-4
     place(*message);
     this->stats_->message_came();
@@ -257,8 +256,8 @@ class traced : public Base, public traced_actor {
     if (!Base::cleanup(std::move(reason), host)) return false;
     this->stats_->ended(why, clock_ns());
     if (this->log_ != nullptr) this->log_->ended(why, clock_ns());
-    actor_registry::instance().remove(this->stats_);
-    if (abnormal) actor_registry::instance().report_death(*this->stats_, why);
+    this->runtime_->registry.remove(this->stats_);
+    if (abnormal) this->runtime_->registry.report_death(*this->stats_, why);
     return true;
   }
 
@@ -283,7 +282,7 @@ class traced : public Base, public traced_actor {
   caf::invoke_message_result handle(caf::mailbox_element& element) {
     const auto came_ns = came_.empty() ? 0 : came_.take(&element);
     auto h =
-        detail::begin_handling(*this->stats_, element, left_in_mailbox(),
+        detail::begin_handling(*this->runtime_, *this->stats_, element, left_in_mailbox(),
                                handled_until_ns_ != 0 ? handled_until_ns_ : clock_ns(), came_ns);
     auto outcome = caf::invoke_message_result::consumed;
     try {
@@ -294,7 +293,7 @@ class traced : public Base, public traced_actor {
       throw;
     }
     if (outcome == caf::invoke_message_result::skipped) {
-      detail::drop_handling(*this->stats_);
+      detail::drop_handling(*this->runtime_, *this->stats_);
       if (came_ns != 0) came_.note(&element, came_ns);
     } else {
       end(h);
@@ -329,7 +328,7 @@ class traced : public Base, public traced_actor {
 
   void end(detail::handling& h) {
     handled_until_ns_ = clock_ns();
-    detail::end_handling(*this->stats_, h, left_in_mailbox(), handled_until_ns_);
+    detail::end_handling(*this->runtime_, *this->stats_, h, left_in_mailbox(), handled_until_ns_);
   }
 
   /// As far as the actor has looked: it fetches what has come since after a few messages.
@@ -340,7 +339,7 @@ class traced : public Base, public traced_actor {
 
   /// The actor clock; in production, which is real time, the quick way to it.
   int64_t clock_ns() {
-    if (network_in_between.load(std::memory_order_relaxed) == nullptr) return fast_now_ns();
+    if (this->runtime_->network == nullptr) return fast_now_ns();
     return std::chrono::duration_cast<std::chrono::nanoseconds>(
                this->home_system().clock().now().time_since_epoch())
         .count();

@@ -2,9 +2,6 @@
 #include "actors/base/trust.hpp"
 
 #include <algorithm>
-#include <mutex>
-#include <shared_mutex>
-#include <unordered_map>
 
 #include <fmt/format.h>
 #include <caf/mailbox_element.hpp>
@@ -24,82 +21,54 @@ constexpr size_t most_remembered = 65'536;
 /// Between two looks through the whole book: a flood of connections does not pay for one each.
 constexpr int64_t look_pause_ns = 1'000'000'000;
 
-struct entry {
-  peer who;
-  size_t connections = 0;
-  int64_t gone_ns = 0;  ///< when the last of them ended
-};
-
-struct book {
-  std::shared_mutex mutex;
-  std::unordered_map<caf::node_id, entry> peers;
-  std::optional<int64_t> looked_ns;  ///< when forgotten ones were last looked for
-  std::mutex listener_mutex;
-  std::function<void(const refusal&)> listener;
-};
-
-book& the_book() {
-  static book b;
-  return b;
-}
-
-bool forgotten(const entry& e, int64_t now_ns) {
-  return e.connections == 0 && now_ns - e.gone_ns >= peer_memory_ns;
-}
-
-void forget_the_gone(book& b, int64_t now_ns) {
-  if (b.looked_ns && now_ns - *b.looked_ns < look_pause_ns) return;
-  b.looked_ns = now_ns;
-  std::erase_if(b.peers, [&](const auto& p) { return forgotten(p.second, now_ns); });
-}
-
-void tell_listener(const refusal& r) {
-  auto& b = the_book();
-  std::lock_guard lock(b.listener_mutex);
-  if (b.listener) b.listener(r);
-}
-
 }  // namespace
 
-bool bind_peer(const caf::node_id& process, const peer& who, int64_t now_ns) {
-  auto& b = the_book();
-  std::unique_lock lock(b.mutex);
-  auto it = b.peers.find(process);
-  if (it == b.peers.end() || forgotten(it->second, now_ns)) {
-    if (b.peers.size() >= most_remembered / 2) forget_the_gone(b, now_ns);
-    if (b.peers.size() >= most_remembered) return false;
-    it = b.peers.insert_or_assign(process, entry{who, 0, 0}).first;
+void peer_book::forget_the_gone(int64_t now_ns) {
+  if (looked_ns_ && now_ns - *looked_ns_ < look_pause_ns) return;
+  looked_ns_ = now_ns;
+  std::erase_if(peers_, [&](const auto& p) { return p.second.forgotten(now_ns); });
+}
+
+bool peer_book::bind(const caf::node_id& process, const peer& who, int64_t now_ns) {
+  std::unique_lock lock(mutex_);
+  auto it = peers_.find(process);
+  if (it == peers_.end() || it->second.forgotten(now_ns)) {
+    if (peers_.size() >= most_remembered / 2) forget_the_gone(now_ns);
+    if (peers_.size() >= most_remembered) return false;
+    it = peers_.insert_or_assign(process, entry{who, 0, 0}).first;
   } else if (it->second.who != who) {
     return false;  // TRU-1
   }
   ++it->second.connections;
-  if (who.guest()) detail::guests_known = true;
+  if (who.guest()) guests_known_ = true;
   return true;
 }
 
-void release_peer(const caf::node_id& process, int64_t now_ns) {
-  auto& b = the_book();
-  std::unique_lock lock(b.mutex);
-  const auto it = b.peers.find(process);
-  if (it == b.peers.end() || it->second.connections == 0) return;
+void peer_book::release(const caf::node_id& process, int64_t now_ns) {
+  std::unique_lock lock(mutex_);
+  const auto it = peers_.find(process);
+  if (it == peers_.end() || it->second.connections == 0) return;
   if (--it->second.connections == 0) it->second.gone_ns = now_ns;
 }
 
-std::optional<peer> peer_of(const caf::node_id& process) {
-  auto& b = the_book();
-  std::shared_lock lock(b.mutex);
-  const auto it = b.peers.find(process);
-  return it != b.peers.end() ? std::optional(it->second.who) : std::nullopt;
+std::optional<peer> peer_book::find(const caf::node_id& process) const {
+  std::shared_lock lock(mutex_);
+  const auto it = peers_.find(process);
+  return it != peers_.end() ? std::optional(it->second.who) : std::nullopt;
 }
 
-std::optional<peer> peer_of(const caf::strong_actor_ptr& sender) {
-  return sender ? peer_of(sender->node()) : std::nullopt;
+std::optional<peer> peer_book::find(const caf::strong_actor_ptr& sender) const {
+  return sender ? find(sender->node()) : std::nullopt;
 }
 
-void set_refusal_listener(std::function<void(const refusal&)> listener) {
-  auto& b = the_book();
-  std::lock_guard lock(b.listener_mutex);
-  b.listener = std::move(listener);
+void peer_book::set_refusal_listener(std::function<void(const refusal&)> listener) {
+  std::lock_guard lock(listener_mutex_);
+  listener_ = std::move(listener);
+}
+
+void peer_book::tell_listener(const refusal& r) {
+  std::lock_guard lock(listener_mutex_);
+  if (listener_) listener_(r);
 }
 
 status may_send(const peer& who, const any_msg& m) {
@@ -120,12 +89,10 @@ status may_send(const peer& who, const any_msg& m) {
                "operator` where there are no certificates"};
 }
 
-namespace detail {
-
-bool refuse_at_gate(const caf::mailbox_element& element, const any_msg* message,
-                    const actor_stats& receiver, caf::execution_unit* host) {
+bool peer_book::refuse_at_gate(const caf::mailbox_element& element, const any_msg* message,
+                               const actor_stats& receiver, caf::execution_unit* host) {
   if (message == nullptr || !element.sender) return false;
-  const auto who = peer_of(element.sender);
+  const auto who = find(element.sender);
   if (!who) return false;  // TRU-3
   const auto allowed = may_send(*who, *message);
   if (allowed) return false;
@@ -138,7 +105,5 @@ bool refuse_at_gate(const caf::mailbox_element& element, const any_msg* message,
                             caf::make_message(to_caf(allowed.error())), host);
   return true;
 }
-
-}  // namespace detail
 
 }  // namespace troupe

@@ -19,8 +19,11 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <mutex>
 #include <optional>
+#include <shared_mutex>
 #include <string>
+#include <unordered_map>
 
 #include <caf/fwd.hpp>
 #include <caf/node_id.hpp>
@@ -46,19 +49,6 @@ struct peer {
 /// How long the holder of a process that has gone is remembered.
 inline constexpr int64_t peer_memory_ns = std::chrono::nanoseconds(defaults::peer_memory).count();
 
-/// A connection says that it is of this process. False where the process is another's, who is there
-/// or was lately (TRU-1), or where there are too many to remember.
-bool bind_peer(const caf::node_id& process, const peer& who, int64_t now_ns);
-
-/// One of the connections that bind_peer() was true for has ended.
-void release_peer(const caf::node_id& process, int64_t now_ns);
-
-/// Who a process is, where a certificate says so.
-std::optional<peer> peer_of(const caf::node_id& process);
-
-/// Who sent a message, where a certificate says so.
-std::optional<peer> peer_of(const caf::strong_actor_ptr& sender);
-
 /// A message that was refused.
 struct refusal {
   peer who;
@@ -66,21 +56,55 @@ struct refusal {
   any_msg message;
 };
 
-/// Is told of every refusal of this process before it is answered, on any thread. Empty: nobody.
-void set_refusal_listener(std::function<void(const refusal&)> listener);
+/// The peers of an actor system (runtime.hpp). Any thread.
+class peer_book {
+ public:
+  /// A connection says that it is of this process. False where the process is another's, who is
+  /// there or was lately (TRU-1), or where there are too many to remember.
+  bool bind(const caf::node_id& process, const peer& who, int64_t now_ns);
+
+  /// One of the connections that bind() was true for has ended.
+  void release(const caf::node_id& process, int64_t now_ns);
+
+  /// Who a process is, where a certificate says so.
+  std::optional<peer> find(const caf::node_id& process) const;
+
+  /// Who sent a message, where a certificate says so.
+  std::optional<peer> find(const caf::strong_actor_ptr& sender) const;
+
+  /// Is told of every refusal before it is answered, on any thread. Empty: nobody.
+  void set_refusal_listener(std::function<void(const refusal&)> listener);
+
+  /// TRU-4: whether any guest has ever been bound.
+  bool knows_guests() const noexcept { return guests_known_.load(std::memory_order_relaxed); }
+
+  /// TRU-2. True: the message was refused, and its sender told.
+  bool refuse_at_gate(const caf::mailbox_element& element, const any_msg* message,
+                      const actor_stats& receiver, caf::execution_unit* host);
+
+ private:
+  struct entry {
+    peer who;
+    size_t connections = 0;
+    int64_t gone_ns = 0;  ///< when the last of them ended
+
+    bool forgotten(int64_t now_ns) const {
+      return connections == 0 && now_ns - gone_ns >= peer_memory_ns;
+    }
+  };
+
+  void forget_the_gone(int64_t now_ns);
+  void tell_listener(const refusal& r);
+
+  std::atomic<bool> guests_known_{false};
+  mutable std::shared_mutex mutex_;
+  std::unordered_map<caf::node_id, entry> peers_;
+  std::optional<int64_t> looked_ns_;  ///< when forgotten ones were last looked for
+  std::mutex listener_mutex_;
+  std::function<void(const refusal&)> listener_;
+};
 
 /// Whether a role may send this message; the reason where it may not (permission).
 status may_send(const peer& who, const any_msg& m);
-
-namespace detail {
-
-/// TRU-4: whether any guest has ever been bound.
-inline std::atomic<bool> guests_known{false};
-
-/// TRU-2. True: the message was refused, and its sender told.
-bool refuse_at_gate(const caf::mailbox_element& element, const any_msg* message,
-                    const actor_stats& receiver, caf::execution_unit* host);
-
-}  // namespace detail
 
 }  // namespace troupe

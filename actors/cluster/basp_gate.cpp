@@ -295,12 +295,12 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
       if (process == system().node()) return false;
       const auto route = instance.tbl().lookup(process);
       if (route && route->hdl != handle) {
-        const auto who = peer_of(process);
+        const auto who = runtime_of(system()).peers.find(process);
         if (!who || *who != *l.holder) return false;
       }
     }
     if (l.holder && process != system().node()) {
-      l.bound = bind_peer(process, *l.holder, now());
+      l.bound = runtime_of(system()).peers.bind(process, *l.holder, now());
       if (!l.bound) return false;
     }
     l.process = process;
@@ -349,7 +349,7 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
   }
 
   void release(link& l) {
-    if (std::exchange(l.bound, false)) release_peer(l.process, now());
+    if (std::exchange(l.bound, false)) runtime_of(system()).peers.release(l.process, now());
   }
 
   int64_t now() {

@@ -409,7 +409,7 @@ caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> find_gateway(
   auto found = make_msg<fbs::GatewayFound>(context_of(*self, m.header()), [&](auto& d) {
     d.job = st.record.plan.job.job.name;
     d.epoch = st.record.epoch;
-    const auto who = peer_of(self->current_sender());
+    const auto who = self->runtime().peers.find(self->current_sender());
     d.may_change = !who || who->as != tls::role::reader;
     d.who = who ? who->name : m->user() ? m->user()->str() : "";
   });

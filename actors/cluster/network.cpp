@@ -14,7 +14,6 @@
 #include "actors/cluster/tls_keys.hpp"
 #include "io/config/load.hpp"
 #include "messages/errors.hpp"
-#include "messages/type_ids.hpp"
 
 namespace troupe::cluster {
 
@@ -54,7 +53,6 @@ status prove(const network_options& options) {
 }
 
 system_config::system_config(const network_options& options) {
-  register_messages(*this);
   // CAF 0.17.6 has a type id for it, but cannot serialise it until it has a name.
   add_message_type<std::vector<caf::strong_actor_ptr>>("handles");
   descriptors();  // raises the limit before anything needs it

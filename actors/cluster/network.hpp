@@ -15,8 +15,8 @@
 #include <string>
 
 #include <caf/actor_system.hpp>
-#include <caf/actor_system_config.hpp>
 
+#include "actors/base/runtime.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 #include "io/tls/keyring.hpp"
@@ -48,8 +48,8 @@ status check(const network_options& options);
 /// before there is an actor system. Errors: permission where nothing proves who it is.
 status prove(const network_options& options);
 
-/// The configuration of an actor system: messages registered, network loaded.
-class system_config : public caf::actor_system_config {
+/// The configuration of an actor system on the network.
+class system_config : public runtime_config {
  public:
   explicit system_config(const network_options& options);
 };
@@ -62,7 +62,7 @@ bool tls_errors_are_apart();
 result<uint16_t> publish(const coordinator_actor& actor, const std::string& address,
                          uint16_t port);
 
-/// Declared behind an orderly_end (actors/base/actor_registry.hpp), which would wait for it without
+/// Declared behind an orderly_end (actors/base/runtime.hpp), which would wait for it without
 /// end: at the scope's end the actor that renews certificates ends.
 struct renewals_end {
   caf::actor_system& system;

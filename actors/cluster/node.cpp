@@ -161,7 +161,7 @@ void answered(node_pointer self, const msg<fbs::HeartbeatAck>& a) {
   st.answered_ns = now_ns(*self);
   st.clock.heard(a->sent_ns(), a->coordinator_ns(), st.answered_ns);
   if (const auto now = st.clock.at(st.answered_ns))
-    set_clock_relation({now->offset_ns, now->bound_ns});
+    self->runtime().set_clock({now->offset_ns, now->bound_ns});
 }
 
 /// The last training step that all of its ranks finished, as their all_stats say.

@@ -32,7 +32,8 @@ void look(meter_pointer self) {
   st.last.at_ns = at_ns;
   st.last.interval_ms = static_cast<uint32_t>(st.options.interval_ms);
   for (const auto& c : counters_of(st.last))
-    record_counter({work_name(c.name), self->stats().number(), at_ns, c.value});
+    self->runtime().records.note(
+        counter_note{work_name(c.name), self->stats().number(), at_ns, c.value});
   publish(self, "reading", [&](fbs::MeterStatusT& s) {
     fbs::MeterReadingsT last(st.last);
     s.power_w = last.power_w;

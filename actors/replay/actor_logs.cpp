@@ -10,6 +10,7 @@
 #include <caf/message_id.hpp>
 
 #include "actors/trace/trace_file.hpp"
+#include "actors/train/spawn_record.hpp"
 
 namespace troupe::replay {
 
@@ -146,6 +147,9 @@ class reader {
       case log_kind::ended:
         now.ended = std::move(e);
         return {};
+      case log_kind::spawned:
+        e->text = train::present_role(e->text);
+        [[fallthrough]];
       default:
         now.said.push_back(std::move(e));
         return {};

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "actors/base/recorder.hpp"
+#include "actors/base/identities.hpp"
 #include "actors/base/traced.hpp"
 #include "actors/cluster/hardware.hpp"
 #include "actors/replay/actor_logs.hpp"
@@ -182,16 +182,16 @@ class recording::entry : public actor_log {
   bool broken_ = false;
 };
 
-recording::recording(recording_options options)
-    : book_(std::make_shared<book>(std::move(options))) {
-  set_actor_log_maker([into = book_](const actor_stats& stats) -> std::shared_ptr<actor_log> {
+recording::recording(std::shared_ptr<runtime> in, recording_options options)
+    : in_(std::move(in)), book_(std::make_shared<book>(std::move(options))) {
+  in_->logs.set_maker([into = book_](const actor_stats& stats) -> std::shared_ptr<actor_log> {
     if (!glob_match(into->options().actors, stats.path())) return nullptr;
     return std::make_shared<entry>(into, stats);
   });
 }
 
 recording::~recording() {
-  set_actor_log_maker({});
+  in_->logs.set_maker({});
   book_->close();
 }
 

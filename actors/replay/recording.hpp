@@ -24,7 +24,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/base/actor_log.hpp"
+#include "actors/base/runtime.hpp"
 
 namespace troupe::replay {
 
@@ -38,7 +38,7 @@ struct recording_options {
 /// Records as long as it lives; the last such object wins. Made before the actors are.
 class recording {
  public:
-  explicit recording(recording_options options);
+  recording(std::shared_ptr<runtime> in, recording_options options);
   ~recording();
   recording(const recording&) = delete;
   recording& operator=(const recording&) = delete;
@@ -46,6 +46,7 @@ class recording {
  private:
   class book;
   class entry;
+  std::shared_ptr<runtime> in_;
   std::shared_ptr<book> book_;
 };
 

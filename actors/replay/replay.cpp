@@ -28,7 +28,7 @@ class stub : public caf::monitorable_actor {
 /// A world in which nothing reaches an actor unless it is handed over (RPL-1).
 class world_of_one : public sim::world {
  public:
-  world_of_one() : world(alone()) {}
+  explicit world_of_one(uint32_t process) : world(alone(process)) {}
 
   bool intercept(traced_actor&, const caf::strong_actor_ptr&,
                  caf::mailbox_element_ptr& message) override {
@@ -47,8 +47,9 @@ class world_of_one : public sim::world {
   }
 
  private:
-  static sim::world_options alone() {
+  static sim::world_options alone(uint32_t process) {
     sim::world_options o;
+    o.process = process;
     o.shuffle = false;
     o.check_requests = false;
     return o;
@@ -61,8 +62,7 @@ class stubs {
   stubs(caf::actor_system& system, const logged_actor& log) : system_(system), log_(log) {
     for (const auto& s : log.turns)
       for (const auto& e : s.said) {
-        if (e->kind == fbs::ActorLogKind::spawned)
-          spawned_[std::string(train::present_role(e->text))].push_back(e->peer);
+        if (e->kind == fbs::ActorLogKind::spawned) spawned_[e->text].push_back(e->peer);
         if (!e->path.empty()) paths_[e->peer] = e->path;
       }
   }
@@ -161,12 +161,16 @@ class listener : public actor_log {
 
 /// Logs are kept for the fresh actor alone, as long as this lives.
 struct log_listening {
-  log_listening(std::shared_ptr<listener> who, const std::string& path) {
-    set_actor_log_maker([who, path](const actor_stats& stats) -> std::shared_ptr<actor_log> {
+  log_listening(actor_log_factory& logs, std::shared_ptr<listener> who, const std::string& path)
+      : logs_(logs) {
+    logs.set_maker([who, path](const actor_stats& stats) -> std::shared_ptr<actor_log> {
       return stats.path() == path ? who : nullptr;
     });
   }
-  ~log_listening() { set_actor_log_maker({}); }
+  ~log_listening() { logs_.set_maker({}); }
+
+ private:
+  actor_log_factory& logs_;
 };
 
 /// What an actor that nobody refers to any more ends with: nothing that it was given.
@@ -191,10 +195,10 @@ class replayer {
  public:
   replayer(const logged_actor& of, const replay_options& options)
       : log_(of),
+        world_(of.process),
         stubs_(world_.system(), of),
         listener_(std::make_shared<listener>(options)),
-        listening_(listener_, of.path) {
-    fix_identities(of.process);
+        listening_(world_.runtime().logs, listener_, of.path) {
     out_.actor = of.path;
   }
 

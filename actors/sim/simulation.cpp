@@ -103,6 +103,7 @@ class simulation {
     w.burst = o.burst;
     w.mailbox_limit = o.mailbox_limit;
     w.check_requests = o.check;
+    w.in = o.in;
     return w;
   }
 
@@ -277,7 +278,7 @@ class simulation {
     };
     if (world_.run(limit, over)) return;
     std::vector<std::string> waits;
-    for (const auto& v : actor_registry::instance().view())
+    for (const auto& v : world_.runtime().registry.view())
       for (const auto& w : v.waits)
         if (waits.size() < 8)
           waits.push_back(fmt::format("{} for {} of {}", v.path, w.what, w.whom));

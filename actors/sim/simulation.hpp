@@ -71,6 +71,8 @@ struct simulation_options {
   int64_t copy_slot_ns = 1'000'000;       ///< of each slot that is copied there
   double wipes = 0;  ///< the share of starts after the first before which a person clears a tier
   bool real_folders = false;  ///< locks and exports are made on a real file system
+  /// Where its actors, records and counters are; not for two at a time.
+  std::shared_ptr<runtime> in = std::make_shared<runtime>();
   bool shuffle = true;
   size_t burst = 1;
   bool check = true;  ///< the invariants that cost time with each message

@@ -8,8 +8,8 @@
 #include <caf/send.hpp>
 #include <caf/system_messages.hpp>
 
+#include "actors/base/identities.hpp"
 #include "messages/registry.hpp"
-#include "messages/type_ids.hpp"
 
 namespace troupe::sim {
 
@@ -20,11 +20,9 @@ bool is_news_of_end(const caf::mailbox_element& m) {
   return m.content().match_elements<caf::down_msg>() || m.content().match_elements<caf::exit_msg>();
 }
 
-/// The number of the newest actor: those of this world are above it.
-uint32_t newest_stats() {
-  const auto probe = actor_registry::instance().add(0);
-  actor_registry::instance().remove(probe);
-  return probe->number();
+/// Where an actor stands in tables by number.
+size_t index_of(const actor_stats& stats) {
+  return stats.number() - 1;
 }
 
 /// They hold a path under /proc/PID, which is longer in one process than in another.
@@ -40,10 +38,9 @@ world::world(const world_options& options)
       chance_(options.seed),
       links_(options.links, static_cast<size_t>(options.nodes), chance_.split(1)),
       nodes_(static_cast<size_t>(options.nodes)) {
-  fix_identities(1);
-  first_stats_ = newest_stats() + 1;
-  config_ = std::make_unique<caf::actor_system_config>();
-  register_messages(*config_);
+  fix_identities(options.process);
+  config_ = std::make_unique<runtime_config>(options.in);
+  config_->own->network = this;
   config_->add_message_type<std::vector<caf::strong_actor_ptr>>("handles");
   config_->load<virtual_scheduler>();
   system_ = std::make_unique<caf::actor_system>(*config_);
@@ -51,7 +48,6 @@ world::world(const world_options& options)
   scheduler_ = &virtual_scheduler::of(*system_);
   scheduler_->set_burst(options.burst);
   if (options.shuffle) scheduler_->shuffle(chance_.split(2));
-  network_in_between.store(this);
 }
 
 world::~world() {
@@ -59,7 +55,7 @@ world::~world() {
 }
 
 void world::end() {
-  if (network_in_between.load() != this) return;
+  if (config_->own->network != this) return;
   observe = nullptr;
   blocks_ns = nullptr;
   options_.check_requests = false;
@@ -69,11 +65,10 @@ void world::end() {
     n.silent = true;
   }
   held_.clear();
-  for (const auto& stats : actor_registry::instance().living())
-    if (stats->number() >= first_stats_) kill(*stats);
+  for (const auto& stats : runtime().registry.living()) kill(*stats);
   clock().cancel_all();
   while (scheduler_->run_one()) continue;
-  network_in_between.store(nullptr);
+  config_->own->network = nullptr;
 }
 
 /// Ahead of all else in the mailbox: a process that has gone handles nothing any more.
@@ -91,20 +86,18 @@ void world::kill(actor_stats& stats) {
 void world::adopt(int node, const caf::strong_actor_ptr& actor) {
   auto* traced = dynamic_cast<traced_actor*>(actor->get());
   if (traced == nullptr) return;
-  const size_t at = traced->stats().number() - first_stats_;
+  const size_t at = index_of(traced->stats());
   if (at >= node_of_.size()) node_of_.resize(at + 1, -2);
   node_of_[at] = node;
 }
 
 int world::node_of(const actor_stats& stats) {
-  if (stats.number() < first_stats_) return 0;
-  const size_t at = stats.number() - first_stats_;
+  const size_t at = index_of(stats);
   if (at >= node_of_.size()) node_of_.resize(at + 1, -2);
   if (node_of_[at] == -2) {
     const auto parent = static_cast<uint32_t>(stats.parent());
-    const bool known = parent >= first_stats_ && parent - first_stats_ < node_of_.size();
-    node_of_[at] =
-        known && node_of_[parent - first_stats_] != -2 ? node_of_[parent - first_stats_] : 0;
+    const bool known = parent >= 1 && parent <= node_of_.size() && node_of_[parent - 1] != -2;
+    node_of_[at] = known ? node_of_[parent - 1] : 0;
   }
   return node_of_[at];
 }
@@ -112,9 +105,8 @@ int world::node_of(const actor_stats& stats) {
 std::vector<std::shared_ptr<actor_stats>> world::actors_of(int node) const {
   std::vector<std::shared_ptr<actor_stats>> out;
   auto* me = const_cast<world*>(this);  // node_of() fills its table as it goes
-  for (auto& stats : actor_registry::instance().living())
-    if (stats->number() >= first_stats_ && me->node_of(*stats) == node)
-      out.push_back(std::move(stats));
+  for (auto& stats : runtime().registry.living())
+    if (me->node_of(*stats) == node) out.push_back(std::move(stats));
   return out;
 }
 
@@ -181,8 +173,8 @@ void world::travel(parcel&& p) {
 }
 
 int64_t world::busy_until(const actor_stats* stats) const {
-  if (stats == nullptr || stats->number() < first_stats_) return 0;
-  const size_t at = stats->number() - first_stats_;
+  if (stats == nullptr) return 0;
+  const size_t at = index_of(*stats);
   return at < busy_until_ns_.size() ? busy_until_ns_[at] : 0;
 }
 
@@ -192,8 +184,8 @@ int64_t world::own_time_ns() const {
 
 void world::block_until(int64_t at_ns) {
   const auto* stats = current_stats();
-  if (stats == nullptr || stats->number() < first_stats_ || at_ns <= busy_until(stats)) return;
-  const size_t at = stats->number() - first_stats_;
+  if (stats == nullptr || at_ns <= busy_until(stats)) return;
+  const size_t at = index_of(*stats);
   if (at >= busy_until_ns_.size()) busy_until_ns_.resize(at + 1, 0);
   busy_until_ns_[at] = at_ns;
 }
@@ -222,7 +214,7 @@ int64_t world::heard_at(const actor_stats& receiver, const caf::mailbox_element&
   const auto* m = blocks_ns ? detail::message_in(message) : nullptr;
   const int64_t takes_ns = m == nullptr ? 0 : blocks_ns(*m);
   if (takes_ns == 0) return free_ns;
-  const size_t at = receiver.number() - first_stats_;
+  const size_t at = index_of(receiver);
   if (at >= busy_until_ns_.size()) busy_until_ns_.resize(at + 1, 0);
   return busy_until_ns_[at] = free_ns + takes_ns;
 }
@@ -256,13 +248,8 @@ void world::deliver(parcel&& p) {
   running_node_ = before;
 }
 
-uint64_t world::relative(uint64_t key) const {
-  const auto number = static_cast<uint32_t>(key);
-  return number >= first_stats_ ? number - first_stats_ + 1 : 0;
-}
-
 uint64_t world::path_hash(const actor_stats& stats) {
-  const size_t at = stats.number() - first_stats_;
+  const size_t at = index_of(stats);
   if (at >= path_hash_.size()) path_hash_.resize(at + 1, 0);
   auto& known = path_hash_[at];
   if (known == 0) {
@@ -284,7 +271,7 @@ void world::note(traced_actor& receiver, caf::actor_id to, const caf::mailbox_el
     const auto& h = m->header();
     add(uint64_t{h.type} << 32 | (names_memory(h.type) ? 0 : h.length));  // WLD-1
     add(h.span ^ h.parent << 1);
-    add(relative(h.sender) << 32 | h.epoch);
+    add((h.sender & UINT32_MAX) << 32 | h.epoch);
     if (observe) observe(*m, stats);
   } else {
     add(message.mid.is_response() ? 2 : 1);

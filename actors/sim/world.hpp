@@ -40,6 +40,9 @@ struct world_options {
   link_options links;
   bool shuffle = true;             ///< actors have their turns by random
   size_t burst = 1;                ///< messages an actor may handle in a turn
+  uint32_t process = 1;            ///< the process's number in the keys of its actors
+  /// What the actors are in; by default a fresh one.
+  std::shared_ptr<troupe::runtime> in = std::make_shared<troupe::runtime>();
   uint32_t mailbox_limit = 4096;   ///< a deeper mailbox is a violation
   bool check_requests = true;      ///< that each has a time limit
 };
@@ -57,6 +60,9 @@ class world : public simulated_network {
  public:
   explicit world(const world_options& options);
   ~world() override;
+
+  /// Of all its processes.
+  troupe::runtime& runtime() const { return *config_->own; }
 
   // -- making -----------------------------------------------------------------------------------
 
@@ -172,17 +178,15 @@ class world : public simulated_network {
   void travel(parcel&& p);
   void check_new_requests();
   uint64_t path_hash(const actor_stats& stats);
-  uint64_t relative(uint64_t key) const;
 
   world_options options_;
   rng chance_;
   link_model links_;
   std::vector<place> nodes_;
-  std::unique_ptr<caf::actor_system_config> config_;
+  std::unique_ptr<runtime_config> config_;
   std::unique_ptr<caf::actor_system> system_;
   virtual_scheduler* scheduler_ = nullptr;
-  uint32_t first_stats_ = 0;
-  std::vector<int> node_of_;            ///< by number, from first_stats_
+  std::vector<int> node_of_;            ///< by number
   std::vector<uint64_t> path_hash_;     ///< by number, 0: not known yet
   std::vector<int64_t> busy_until_ns_;  ///< by number, of those that block
   std::vector<parcel> held_;         ///< for the other side of a partition

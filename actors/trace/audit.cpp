@@ -31,8 +31,9 @@ constexpr size_t name_characters = 256;
 
 }  // namespace
 
-principal principal_of(const caf::strong_actor_ptr& sender, const std::string& claim) {
-  const auto holder = peer_of(sender);
+principal principal_of(const peer_book& peers, const caf::strong_actor_ptr& sender,
+                       const std::string& claim) {
+  const auto holder = peers.find(sender);
   if (!holder && (!sender || sender->node() == sender->home_system->node()))
     return {"the cluster", "", claim};  // a message that was carried here: whose, stands above it
   if (!holder) return {"unknown", "", claim};

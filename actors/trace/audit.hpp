@@ -35,7 +35,8 @@ struct principal {
 };
 
 /// From the sender of a message and what the message claims.
-principal principal_of(const caf::strong_actor_ptr& sender, const std::string& claim);
+principal principal_of(const peer_book& peers, const caf::strong_actor_ptr& sender,
+                       const std::string& claim);
 
 /// One command.
 struct audit_line {

@@ -68,7 +68,7 @@ bool in_any_case(uint16_t type) {
 
 /// Who sent the message under our hands; to be asked before a promise takes the sender over.
 principal who_says(gateway_pointer self, const flatbuffers::String* claim) {
-  return principal_of(self->current_sender(), text_of(claim));
+  return principal_of(self->runtime().peers, self->current_sender(), text_of(claim));
 }
 
 /// The answers of many may be more than one message holds.
@@ -371,7 +371,7 @@ caf::result<msg<fbs::TraceStarted>> start_view(gateway_pointer self, const msg<f
                                                const caf::strong_actor_ptr& viewer) {
   auto& st = self->state;
   if (!viewer) return to_caf({errc::usage, "a view needs somebody to look"});
-  if (const auto who = peer_of(self->current_sender());
+  if (const auto who = self->runtime().peers.find(self->current_sender());
       who && who->guest() && viewer->node() != self->current_sender()->node())
     return to_caf(
         {errc::permission, "invalid viewer: only the connection that asks for a view gets it"});
@@ -481,7 +481,7 @@ void down(gateway_pointer self, const caf::down_msg& m) {
 }  // namespace
 
 gateway_state::~gateway_state() {
-  if (!options.audit_path.empty()) set_refusal_listener({});
+  if (peers != nullptr) peers->set_refusal_listener({});
 }
 
 gateway_actor::behavior_type gateway(gateway_pointer self, gateway_options options) {
@@ -490,11 +490,13 @@ gateway_actor::behavior_type gateway(gateway_pointer self, gateway_options optio
   auto& st = self->state;
   st.options = std::move(options);
   st.audit = std::make_shared<audit_log>(st.options.audit_path, st.options.wall_time);
-  if (!st.options.audit_path.empty())
-    set_refusal_listener([log = st.audit](const refusal& r) {  // GTW-4
+  if (!st.options.audit_path.empty()) {
+    st.peers = &self->runtime().peers;
+    st.peers->set_refusal_listener([log = st.audit](const refusal& r) {  // GTW-4
       log->note_refusal(
           r, std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1));
     });
+  }
   show(self);
   self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
   return {

@@ -59,6 +59,7 @@ struct gateway_state {
   static inline const char* name = "gateway";
 
   gateway_options options;
+  peer_book* peers = nullptr;     ///< whose refusals it hears of (GTW-4)
   coordinator_actor coordinator;  ///< who told of the processes
   std::map<uint32_t, observed> processes;  ///< by their number; not those that have gone
   std::map<uint64_t, open_view> views;     ///< by subscription

@@ -38,7 +38,7 @@ double rate_of(observer_state& st, const actor_view& v, int64_t now) {
 /// Of those that have ended.
 void forget_rates(observer_state& st) {
   std::unordered_set<uint64_t> living;
-  for (const auto& stats : actor_registry::instance().living()) living.insert(stats->key());
+  for (const auto& stats : st.in->registry.living()) living.insert(stats->key());
   std::erase_if(st.rates, [&](const auto& r) { return !living.contains(r.first); });
 }
 
@@ -51,11 +51,11 @@ caf::result<msg<fbs::ActorList>> list(observer_pointer self, const msg<fbs::List
   l.host = st.options.host;
   l.pid = static_cast<uint32_t>(getpid());
   l.process = process_tag();
-  const auto clock = clock_now();
+  const auto clock = st.in->clock();
   l.offset_ns = clock.offset_ns;
   l.bound_ns = clock.bound_ns;
   l.rejected = counts().all_rejected();
-  for (const auto& v : actor_registry::instance().view(m->dead()))
+  for (const auto& v : st.in->registry.view(m->dead()))
     if (glob_match(pattern, v.path)) {
       l.actors.push_back(info_of(v, now));
       if (v.ended_ns == 0) l.actors.back()->handled_per_s = rate_of(st, v, now);
@@ -154,7 +154,7 @@ caf::result<msg<fbs::CallAnswers>> pass_call(observer_pointer self, const msg<fb
                            ? std::chrono::milliseconds(m->timeout_ms())
                            : self->timeouts().of(contract_of<observer_actor, fbs::CallActor>());
   ++c->missing;  // held until all are asked
-  for (const auto& stats : actor_registry::instance().living()) {  // several may bear one path
+  for (const auto& stats : self->runtime().registry.living()) {  // several may bear one path
     const auto path = stats->path();
     if (pattern.empty() || !glob_match(pattern, path) || stats->key() == self->stats().key())
       continue;
@@ -166,7 +166,7 @@ caf::result<msg<fbs::CallAnswers>> pass_call(observer_pointer self, const msg<fb
 
 caf::result<msg<fbs::Ack>> kill(observer_pointer self, const msg<fbs::KillActor>& m) {
   const auto path = m->actor() ? m->actor()->str() : "";
-  auto stats = actor_registry::instance().find(path);
+  auto stats = self->runtime().registry.find(path);
   auto handle = stats ? stats->handle() : nullptr;
   if (!handle) return to_caf({errc::not_found, fmt::format("actor not found: {}", path)});
   // Before the end: what led to it is what one wants to look at afterwards.
@@ -193,7 +193,7 @@ caf::result<msg<fbs::Ack>> set_log(observer_pointer self, const msg<fbs::SetLogL
 }  // namespace
 
 observer_state::~observer_state() {
-  actor_registry::instance().set_death_handler({});
+  if (in != nullptr) in->registry.set_death_handler({});
 }
 
 observer_actor::behavior_type observer(observer_pointer self, observer_options options) {

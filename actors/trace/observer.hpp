@@ -61,6 +61,7 @@ struct observer_state {
   static constexpr uint64_t box_limit = 16;
 
   observer_options options;
+  runtime* in = nullptr;  ///< of the process it looks at
   std::map<uint64_t, subscription> views;
   bool ticking = false;
   struct rate {

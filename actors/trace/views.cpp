@@ -21,8 +21,8 @@ namespace {
 constexpr size_t records_a_look = 16'384;
 constexpr uint32_t least_lease_ms = 1'000, most_lease_ms = 60'000;
 
-std::string path_of_actor(uint32_t number) {
-  for (const auto& v : actor_registry::instance().view(true))
+std::string path_of_actor(const actor_registry& registry, uint32_t number) {
+  for (const auto& v : registry.view(true))
     if (static_cast<uint32_t>(v.key) == number) return v.path;
   return {};
 }
@@ -42,16 +42,17 @@ void set_tap(observer_pointer self) {
   show(self);
   const bool wanted = std::any_of(st.views.begin(), st.views.end(),
                                   [](const auto& v) { return v.second.payloads; });
-  if (wanted == tap::instance().is_open()) return;
+  if (wanted == st.in->messages.is_open()) return;
   // Runs on the traced: what a view wants of it is decided on this side (take_messages).
-  tap::instance().open(wanted ? [](uint32_t, uint16_t) { return true; } : tap::filter{});
+  st.in->messages.open(wanted ? [](uint32_t, uint16_t) { return true; } : tap::filter{});
 }
 
 /// The actors these records and messages speak of and the viewer does not know yet.
 std::vector<std::unique_ptr<fbs::TracedActorT>> new_actors(
-    std::unordered_set<uint32_t>& named, const std::unordered_set<uint32_t>& seen) {
+    const actor_registry& registry, std::unordered_set<uint32_t>& named,
+    const std::unordered_set<uint32_t>& seen) {
   std::vector<std::unique_ptr<fbs::TracedActorT>> out;
-  for (const auto& v : actor_registry::instance().view(true)) {
+  for (const auto& v : registry.view(true)) {
     const auto number = static_cast<uint32_t>(v.key);
     if (!seen.contains(number) || !named.insert(number).second) continue;
     auto a = std::make_unique<fbs::TracedActorT>();
@@ -65,7 +66,7 @@ std::vector<std::unique_ptr<fbs::TracedActorT>> new_actors(
 }
 
 batch_head head_of(const observer_state& st) {
-  const auto clock = clock_now();
+  const auto clock = st.in->clock();
   batch_head h;
   h.process = process_tag();
   h.node = st.options.node;
@@ -88,12 +89,12 @@ void send_batches(observer_pointer self, uint64_t id, subscription& v, batch_con
   std::unordered_set<uint32_t> seen;
   for (const auto& r : content.records) seen.insert(r.actor);
   for (const auto& m : content.messages) seen.insert(m->actor);
-  content.actors = new_actors(v.named, seen);
+  content.actors = new_actors(self->runtime().registry, v.named, seen);
   content.works = work_names();
   auto head = head_of(self->state);
   head.subscription = id;
   head.lost = v.reader.lost();
-  head.dropped = v.dropped + v.filter.over_rate() + tap::instance().dropped();
+  head.dropped = v.dropped + v.filter.over_rate() + self->runtime().messages.dropped();
   auto batches = make_batches(head, std::move(content));
   v.said_ns = now_ns(*self);
   batches.back().over = std::move(over);
@@ -161,8 +162,11 @@ caf::result<msg<fbs::TraceStarted>> begin_view(observer_pointer self, const msg<
   filter_rule rule{m->actor() ? m->actor()->str() : "", m->message() ? m->message()->str() : "",
                    m->slower_than_ns(), m->max_records(), m->rate_per_s()};
   const auto lease = std::clamp(m->lease_ms(), least_lease_ms, most_lease_ms) * ns_per_ms;
-  subscription view(viewer, filter_policy(std::move(rule), path_of_actor, name_of_type),
-                    record_reader(!m->past()));
+  const auto name_of_actor = [&registry = st.in->registry](uint32_t number) {
+    return path_of_actor(registry, number);
+  };
+  subscription view(viewer, filter_policy(std::move(rule), name_of_actor, name_of_type),
+                    record_reader(st.in->records, !m->past()));
   view.payloads = m->payloads();
   view.lease_ns = lease;
   view.said_ns = now_ns(*self);
@@ -207,7 +211,7 @@ void look(observer_pointer self) {
   auto& st = self->state;
   st.ticking = false;
   const auto now = now_ns(*self);
-  const auto messages = tap::instance().drain();
+  const auto messages = st.in->messages.drain();
   std::vector<std::pair<uint64_t, std::string>> over;
   for (auto& [id, v] : st.views) {
     batch_content content;
@@ -246,12 +250,12 @@ result<std::string> write_black_box(observer_pointer self, const std::string& re
   const auto& dir = st.options.black_box_dir;
   if (dir.empty()) return error{errc::usage, "this process has no folder for black boxes"};
   batch_content content;
-  record_reader all(false);
+  record_reader all(st.in->records, false);
   for (auto more = all.read(SIZE_MAX); !more.empty(); more = all.read(SIZE_MAX))
     content.records.insert(content.records.end(), more.begin(), more.end());
   std::unordered_set<uint32_t> seen, named;
   for (const auto& r : content.records) seen.insert(r.actor);
-  content.actors = new_actors(named, seen);
+  content.actors = new_actors(st.in->registry, named, seen);
   content.works = work_names();
   auto head = head_of(st);
   head.lost = all.lost();
@@ -288,8 +292,8 @@ caf::result<msg<fbs::Ack>> dump_black_box(observer_pointer self, const msg<fbs::
 void watch_deaths(observer_pointer self) {
   // Runs on the dying actor's thread: a message to ourselves is all that is done there.
   auto me = caf::actor_cast<caf::weak_actor_ptr>(self);
-  actor_registry::instance().set_death_handler([me](const std::string& path,
-                                                    const std::string& why) {
+  self->state.in = &self->runtime();
+  self->state.in->registry.set_death_handler([me](const std::string& path, const std::string& why) {
     auto owner = me.lock();
     if (!owner) return;
     caf::anon_send(caf::actor_cast<observer_actor>(owner),

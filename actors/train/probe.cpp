@@ -62,7 +62,7 @@ void stats_probe::end(const operation& op, uint64_t token, double begin_ms, doub
   w.begin_ns = as_ns(begin_ms);
   w.end_ns = as_ns(end_ms);
   w.bytes = op.bytes;
-  record_work(w);
+  records_.note(w);
 }
 
 }  // namespace troupe::train

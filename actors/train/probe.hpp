@@ -3,14 +3,16 @@
 #pragma once
 
 #include "actors/base/actor_registry.hpp"
+#include "actors/base/recorder.hpp"
 #include "actors/train/engine.hpp"
 
 namespace troupe::train {
 
-/// Writes to the stats of one worker, which must outlive it.
+/// Writes to the stats of one worker and to a recorder, which must outlive it.
 class stats_probe : public engine_probe {
  public:
-  stats_probe(actor_stats& stats, const grid_rank& at) : stats_(stats), at_(at) {}
+  stats_probe(actor_stats& stats, recorder& records, const grid_rank& at)
+      : stats_(stats), records_(records), at_(at) {}
 
   uint64_t begin(const operation& op) override;
   void end(const operation& op, uint64_t token, double begin_ms, double end_ms) override;
@@ -19,6 +21,7 @@ class stats_probe : public engine_probe {
   std::vector<std::string> peers_of(const operation& op) const;
 
   actor_stats& stats_;
+  recorder& records_;
   grid_rank at_;
 };
 

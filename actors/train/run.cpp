@@ -265,18 +265,19 @@ void record_step(run_pointer self, uint64_t step) {
   w.number = step;
   w.begin_ns = st.step_started_ns;
   w.end_ns = now_ns(*self);
-  record_work(w);
+  self->runtime().records.note(w);
 }
 
 /// What a picture of the run shows beside its messages.
 void record_measures(run_pointer self, const fbs::StepReportT& r) {
   static const auto loss = work_name("loss"), norm = work_name("gradient norm"),
                     speed = work_name("tokens/s");
-  const auto actor = self->stats().number();
-  const auto at_ns = now_ns(*self);
-  record_counter({loss, actor, at_ns, r.loss});
-  record_counter({norm, actor, at_ns, r.grad_norm});
-  if (std::isfinite(r.tokens_per_s)) record_counter({speed, actor, at_ns, r.tokens_per_s});
+  const auto note = [&, at_ns = now_ns(*self)](uint16_t name, double value) {
+    self->runtime().records.note(counter_note{name, self->stats().number(), at_ns, value});
+  };
+  note(loss, r.loss);
+  note(norm, r.grad_norm);
+  if (std::isfinite(r.tokens_per_s)) note(speed, r.tokens_per_s);
 }
 
 void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepDone>>& parts) {

@@ -129,7 +129,7 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   st.options = std::move(options);
   if (st.engine) st.engine->abort();
   st.engine = std::move(*made);  // an earlier one goes before its probe does
-  st.probe = std::make_unique<stats_probe>(self->stats(), *at);
+  st.probe = std::make_unique<stats_probe>(self->stats(), self->runtime().records, *at);
   st.built = false;
   st.batch_slots = 0;
   st.engine->set_probe(st.probe.get());

@@ -14,6 +14,7 @@
 #include <caf/io/middleman.hpp>
 #include <caf/openssl/all.hpp>
 
+#include "actors/base/runtime.hpp"
 #include "io/folder/owned.hpp"
 #include "io/tls/certs.hpp"
 #include "messages/errors.hpp"
@@ -141,11 +142,10 @@ caf::behavior client(caf::stateful_actor<client_state>* self, order todo,
 }
 
 struct one_side {
-  caf::actor_system_config config;
+  runtime_config config;
   std::unique_ptr<caf::actor_system> system;
 
   void prepare(transport way, const std::vector<std::string>& tls_files) {
-    register_messages(config);
     config.add_message_types<caf::id_block::troupe_bench>();
     config.set("scheduler.max-threads", size_t{2});
     config.set("middleman.workers", size_t{1});

@@ -11,12 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <caf/all.hpp>
 
+#include "actors/base/identities.hpp"
 #include "actors/base/traced.hpp"
 #include "apps/bench/bench.hpp"
 #include "apps/bench/median.hpp"
 #include "apps/bench/stopwatch.hpp"
 #include "messages/receive.hpp"
-#include "messages/type_ids.hpp"
 
 namespace troupe::apps {
 
@@ -25,9 +25,9 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 /// Nanoseconds of one record, the clock not counted.
-double record_ns() {
+double record_ns(recorder& into) {
   constexpr int records = 2'000'000;
-  auto& ring = recorder::instance().here();
+  auto& ring = into.here();
   trace_record r;
   const auto begin = clock::now();
   for (int i = 0; i < records; ++i) {
@@ -114,14 +114,13 @@ double messages_per_s(caf::actor_system& system, uint64_t round_trips) {
 }
 
 result<int> bench_recorder(int rounds, bool json) {
-  caf::actor_system_config config;
-  register_messages(config);
+  runtime_config config;
   config.set("scheduler.max-threads", size_t{1});  // no lottery of who runs beside whom
   caf::actor_system system(config);
   constexpr uint64_t round_trips = 200'000;
   std::vector<double> on, off, ratios, records, clocks;
   for (int i = 0; i < rounds; ++i) {
-    records.push_back(record_ns());
+    records.push_back(record_ns(config.own->records));
     clocks.push_back(clock_ns());
     off.push_back(messages_per_s<plain_echo, plain_client>(system, round_trips));
     on.push_back(messages_per_s<traced_echo, traced_client>(system, round_trips));

@@ -222,18 +222,18 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   sign_flight_memory("head", address_of(job.cluster),
                      std::filesystem::absolute(job.job.output).string());
   TROUPE_TRY(means, means_of(job));
-  const auto& network = means.network;
   auto outcome = std::make_shared<run_outcome>();
   signals->enter(phase::running);
   std::optional<watchdog> guard;
+  cluster::system_config config(means.network);
   std::optional<replay::recording> logs;  // outlives the actors
   if (!record.empty())
-    logs.emplace(replay::recording_options{record, replay::recording_path(job.job.output, "head"),
+    logs.emplace(config.own,
+                 replay::recording_options{record, replay::recording_path(job.job.output, "head"),
                                            "head", address_of(job.cluster)});
   std::atomic<bool> coordinator_gone{false};  // outlives the system, whose actors set it
-  cluster::system_config config(network);
   caf::actor_system system(config);
-  const orderly_end last;
+  const orderly_end last{system};
   const cluster::renewals_end before_it{system};
   reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
                         [&bell = *signals] { bell.wake(); }};
@@ -263,7 +263,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       l.folders.say_address(address);
       TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
       sign.emplace(meeting_point{job.job.name, getpid(), address, job.job.output,
-                                 means.secret ? means.secret->file().string() : "", network});
+                                 means.secret ? means.secret->file().string() : "", means.network});
       return nodes.start(job, address_of(job.cluster), port, means.node_key, record);
     }();
     if (!started) {

@@ -32,7 +32,6 @@
 #include "actors/sim/scheduler.hpp"
 #include "messages/errors.hpp"
 #include "messages/registry.hpp"
-#include "messages/type_ids.hpp"
 
 namespace troupe::test {
 
@@ -206,7 +205,6 @@ class partner {
 class actor_fixture {
  public:
   explicit actor_fixture(uint32_t epoch) : epoch_(epoch) {
-    register_messages(config_);
     config_.add_message_type<std::vector<caf::strong_actor_ptr>>("handles");
     config_.load<sim::virtual_scheduler>();
     system_ = std::make_unique<caf::actor_system>(config_);
@@ -227,6 +225,8 @@ class actor_fixture {
   }
   actor_fixture(const actor_fixture&) = delete;
   actor_fixture& operator=(const actor_fixture&) = delete;
+
+  troupe::runtime& runtime() const { return *config_.own; }
 
   /// `process`: where it seems to live; none: in the actors' own.
   partner make_partner(const std::string& name, const caf::node_id& process = {}) {
@@ -289,7 +289,7 @@ class actor_fixture {
 
  private:
   uint32_t epoch_;
-  caf::actor_system_config config_;
+  runtime_config config_;
   std::unique_ptr<caf::actor_system> system_;
   sim::virtual_scheduler* scheduler_ = nullptr;
   std::vector<caf::weak_actor_ptr> actors_;

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-struct gated_config : caf::actor_system_config {
+struct gated_config : runtime_config {
   gated_config() {
     set("scheduler.max-threads", 1);
     load<cluster::gated_middleman>();

@@ -17,7 +17,6 @@
 #include "io/config/load.hpp"
 #include "io/file.hpp"
 #include "messages/errors.hpp"
-#include "messages/type_ids.hpp"
 #include "tests/gpu/saving.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/io/tree.hpp"
@@ -370,8 +369,7 @@ TEST_CASE("limits: an export finds no place where ninety-nine are others', and c
   };
   for (int n = 1; n <= 99; ++n) put_file(place(n) / "notes.txt", "mine");
   const auto before = tree_of(dir.path);
-  caf::actor_system_config config;
-  register_messages(config);
+  runtime_config config;
   caf::actor_system system(config);
   caf::scoped_actor self(system);
   const auto target = system.spawn<caf::detached>(committer, record_of(o), o.storage);
@@ -405,8 +403,7 @@ TEST_CASE("ARC-3: votes that came before the commit count, and a lost one makes 
   scratch dir;
   const auto o = options_in(dir / "all", 2, 1);
   fs::create_directory(o.dir);
-  caf::actor_system_config config;
-  register_messages(config);
+  runtime_config config;
   caf::actor_system system(config);
   caf::scoped_actor self(system);
   const auto target = system.spawn<caf::detached>(committer, record_of(o), o.storage);
@@ -438,8 +435,7 @@ TEST_CASE("committer: the model of another checkpoint is not taken for this one'
   const auto older = committed(o, save_all(o, 4)), newer = committed(o, save_all(o, 5));
   REQUIRE(older);
   REQUIRE(newer);
-  caf::actor_system_config config;
-  register_messages(config);
+  runtime_config config;
   caf::actor_system system(config);
   caf::scoped_actor self(system);
   const auto target = system.spawn<caf::detached>(committer, record_of(o), o.storage);

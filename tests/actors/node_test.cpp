@@ -210,8 +210,8 @@ struct scripted_node : troupe::test::actor_fixture {
   void end(const caf::strong_actor_ptr& whom, const error& why) {
     deliver(nullptr, whom, caf::make_message_id(), caf::exit_msg{caf::actor_addr{}, to_caf(why)});
   }
-  static caf::strong_actor_ptr living(const std::string& path) {
-    const auto stats = actor_registry::instance().find(path);
+  caf::strong_actor_ptr living(const std::string& path) const {
+    const auto stats = runtime().registry.find(path);
     return stats ? stats->handle() : nullptr;
   }
   fbs::StatusT status() {
@@ -247,7 +247,7 @@ error spawned_all_end(End how) {
   std::vector<caf::actor> spawned;
   for (const auto* path : {"stage/4", "stage/6", "worker/4", "worker/6", "loader/m", "meter/m"}) {
     CAPTURE(path);
-    spawned.push_back(caf::actor_cast<caf::actor>(scripted_node::living(path)));
+    spawned.push_back(caf::actor_cast<caf::actor>(f.living(path)));
     REQUIRE(spawned.back());
     CHECK(f.lives(spawned.back()));
   }
@@ -399,7 +399,7 @@ TEST_CASE("node: nothing that it is told counts before it has joined") {
   const auto early = f.assigned(scripted_node::ranks_of({0}));
   REQUIRE_FALSE(early);
   CHECK(early.error().code == errc::version_mismatch);
-  CHECK_FALSE(scripted_node::living("loader/m"));
+  CHECK_FALSE(f.living("loader/m"));
   CHECK(f.status().state == "joining");
 }
 
@@ -434,8 +434,8 @@ TEST_CASE("node: it beats at the interval that it was welcomed with, numbered, w
   scripted_node::answer(first);
   f.machine->used = {777, 2.5};
   REQUIRE(f.assigned(scripted_node::ranks_of({0, 1})));
-  const auto finish_step = [](const char* stage, uint64_t step) {
-    actor_registry::instance().find(stage)->publish(
+  const auto finish_step = [&f](const char* stage, uint64_t step) {
+    f.runtime().registry.find(stage)->publish(
         [&](auto& values) { values_of<fbs::StageStatusT>(values).step = step; });
   };
   finish_step("stage/0", 8);
@@ -451,13 +451,11 @@ TEST_CASE("node: it beats at the interval that it was welcomed with, numbered, w
 }
 
 TEST_CASE("node: an answered heartbeat says how far the coordinator's clock is") {
-  const auto before = clock_now();
   scripted_node f;
   f.join();
   f.pass(250ms);
   scripted_node::answer(f.coordinator.take<fbs::Heartbeat>(), 70'000);
-  const auto learned = clock_now();
-  set_clock_relation(before);
+  const auto learned = f.runtime().clock();
   CHECK(learned.offset_ns == 70'000);
   CHECK(learned.bound_ns == 0);  // it was answered at once
 }
@@ -508,9 +506,8 @@ TEST_CASE("node: given ranks it answers with its loader and a stage for each, in
   REQUIRE(answer);
   CHECK(answer->epoch() == node_epoch);
   CHECK(answer->unpack().ranks == std::vector<uint32_t>{6, 4});
-  CHECK(f.coordinator.handles_beside(number) == std::vector{scripted_node::living("loader/m"),
-                                                            scripted_node::living("stage/6"),
-                                                            scripted_node::living("stage/4")});
+  CHECK(f.coordinator.handles_beside(number) ==
+        std::vector{f.living("loader/m"), f.living("stage/6"), f.living("stage/4")});
   const auto s = f.status();
   CHECK(s.state == "training");
   CHECK(s.values->node->stages == 2);
@@ -525,7 +522,7 @@ TEST_CASE("node: without a loader to run, none is made") {
   REQUIRE(handles.size() == 2);
   CHECK_FALSE(handles[0]);
   CHECK(handles[1]);
-  CHECK_FALSE(scripted_node::living("loader/m"));
+  CHECK_FALSE(f.living("loader/m"));
 }
 
 TEST_CASE("NOD-2: node: it takes ranks once") {
@@ -534,17 +531,17 @@ TEST_CASE("NOD-2: node: it takes ranks once") {
   const auto old = f.assigned(scripted_node::ranks_of({0}), node_epoch - 1);
   REQUIRE_FALSE(old);
   CHECK(old.error().code == errc::version_mismatch);
-  CHECK_FALSE(scripted_node::living("stage/0"));
+  CHECK_FALSE(f.living("stage/0"));
   REQUIRE(f.assigned(scripted_node::ranks_of({0})));
-  const auto loader = scripted_node::living("loader/m");
+  const auto loader = f.living("loader/m");
   for (const uint32_t rank : {0, 1}) {
     const auto again = f.assigned(scripted_node::ranks_of({rank}));
     REQUIRE_FALSE(again);
     CHECK(again.error().code == errc::bug);
     CHECK(again.error().message == "node m has ranks already");
   }
-  CHECK_FALSE(scripted_node::living("stage/1"));
-  CHECK(scripted_node::living("loader/m") == loader);
+  CHECK_FALSE(f.living("stage/1"));
+  CHECK(f.living("loader/m") == loader);
   CHECK(f.goes_on());
 }
 
@@ -569,13 +566,13 @@ TEST_CASE("node: of two nodes the one with the later name connects, once a place
 TEST_CASE("node: it reads meters where an interval is given") {
   scripted_node f;
   f.join();
-  CHECK_FALSE(scripted_node::living("meter/m"));
+  CHECK_FALSE(f.living("meter/m"));
   CHECK(f.machine->meters_opened == 0);
   scripted_node metered;
   auto w = scripted_node::welcome();
   w.config_toml = job_with_meters(100);
   metered.join(w);
-  CHECK(scripted_node::living("meter/m"));
+  CHECK(metered.living("meter/m"));
   CHECK(metered.machine->meters_opened == 1);
 }
 
@@ -589,7 +586,7 @@ TEST_CASE("node: a Shutdown of its epoch is an orderly end, one of the past is n
   CHECK(f.pass_answered(1s) == 4);
   f.shut_down();
   CHECK(f.ended().code == errc::none);
-  const auto last = actor_registry::instance().view(true).back();
+  const auto last = f.runtime().registry.view(true).back();
   CHECK(last.path == "node/m");
   CHECK(last.state == "leaving");
   f.pass(1s);
@@ -598,7 +595,7 @@ TEST_CASE("node: a Shutdown of its epoch is an orderly end, one of the past is n
 
 TEST_CASE("node: a stage that dies takes the node along, with its reason") {
   const auto why = spawned_all_end([](auto& f) {
-    f.end(scripted_node::living("stage/6"), {errc::io, "the disk is gone"});
+    f.end(f.living("stage/6"), {errc::io, "the disk is gone"});
   });
   CHECK(why.code == errc::io);
   CHECK(why.message == "a stage ended: the disk is gone");
@@ -606,14 +603,14 @@ TEST_CASE("node: a stage that dies takes the node along, with its reason") {
 
 TEST_CASE("node: a worker that dies takes the node along by its stage") {
   const auto why = spawned_all_end([](auto& f) {
-    f.end(scripted_node::living("worker/4"), {errc::io, "the device is gone"});
+    f.end(f.living("worker/4"), {errc::io, "the device is gone"});
   });
   CHECK(why.message == "a stage ended: the device is gone");
 }
 
 TEST_CASE("node: a loader that dies takes the node along: its contract says so") {
   const auto why = spawned_all_end([](auto& f) {
-    f.end(scripted_node::living("loader/m"), {errc::io, "the data is gone"});
+    f.end(f.living("loader/m"), {errc::io, "the data is gone"});
   });
   CHECK(why.message == "a loader ended: the data is gone");
 }
@@ -623,8 +620,8 @@ TEST_CASE("node: without a meter that died it goes on: its contract says so") {
   auto w = scripted_node::welcome();
   w.config_toml = job_with_meters(100);
   f.join(w);
-  f.end(scripted_node::living("meter/m"), {errc::io, "the sensor is gone"});
-  CHECK_FALSE(scripted_node::living("meter/m"));
+  f.end(f.living("meter/m"), {errc::io, "the sensor is gone"});
+  CHECK_FALSE(f.living("meter/m"));
   CHECK(f.goes_on());
   CHECK(f.pass_answered(1s) == 4);
 }

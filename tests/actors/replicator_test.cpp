@@ -8,7 +8,6 @@
 #include <caf/all.hpp>
 
 #include "actors/base/context.hpp"
-#include "messages/type_ids.hpp"
 #include "tests/io/checkpoint/sample.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/patience.hpp"
@@ -32,13 +31,12 @@ message_context in_first_epoch() {
 struct fixture {
   scratch where;
   fs::path first = where / "first", second = where / "second";
-  caf::actor_system_config config;
+  runtime_config config;
   std::unique_ptr<caf::actor_system> system;
   std::unique_ptr<caf::scoped_actor> run;
   replicator_actor target;
 
   explicit fixture(config::second_tier_section tier = {}, committer_actor committer = {}) {
-    register_messages(config);
     system = std::make_unique<caf::actor_system>(config);
     run = std::make_unique<caf::scoped_actor>(*system);
     begin(tier, committer);

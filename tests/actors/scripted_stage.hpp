@@ -205,8 +205,7 @@ struct scripted_stage : troupe::test::actor_fixture {
   /// Whom it waits for: "worker/0: begin of micro-batch 0".
   stage_words awaited() const {
     stage_words out;
-    for (const auto& w :
-         actor_registry::instance().find(fmt::format("stage/{}", rank))->view().waits)
+    for (const auto& w : runtime().registry.find(fmt::format("stage/{}", rank))->view().waits)
       out.push_back(w.whom + ": " + w.what);
     return out;
   }

@@ -25,7 +25,7 @@ int renewed_before_the_first_look(const std::string& pki) {
   const auto before = cluster::certificate_context();
   for (const auto& file : {files.certificate, files.key}) std::filesystem::remove(file);
   if (!make()) return 2;
-  caf::actor_system_config config;
+  runtime_config config;
   caf::actor_system system(config);
   const auto certificates = system.spawn<caf::detached>(cluster::certificate_store);
   caf::anon_send(certificates, caf::tick_atom_v);

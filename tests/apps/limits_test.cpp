@@ -37,7 +37,6 @@
 #include "io/tokenizer/tokenizer.hpp"
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"
-#include "messages/type_ids.hpp"
 #include "tests/io/scratch.hpp"
 
 namespace troupe::apps {
@@ -342,7 +341,7 @@ TEST_CASE("limits: a disk takes no more operations than it can hold") {
 
 TEST_CASE("BRD-2: of the dead the last are kept") {
   CHECK(holds_in_a_child([] {
-    auto& b = actor_registry::instance();
+    actor_registry b;
     for (size_t i = 0; i < actor_registry::dead_limit + 10; ++i) b.remove(b.add(0));
     return b.view(true).size() - b.view().size() == actor_registry::dead_limit;
   }));
@@ -357,7 +356,7 @@ TEST_CASE("limits: names of work end, and what has none is recorded") {
 }
 
 TEST_CASE("TAP-2: a tap keeps no more bytes than its limit") {
-  auto& t = tap::instance();
+  tap t;
   const auto m = make_msg<fbs::Ack>({}, [](auto& a) { a.text.assign(1 << 16, 'x'); });
   const auto before = t.dropped();
   t.open([](uint32_t, uint16_t) { return true; });
@@ -369,8 +368,7 @@ TEST_CASE("TAP-2: a tap keeps no more bytes than its limit") {
 }
 
 TEST_CASE("limits: a process shows only so many views of its trace") {
-  caf::actor_system_config config;
-  register_messages(config);
+  runtime_config config;
   caf::actor_system system(config);
   const auto target = system.spawn(trace::observer, trace::observer_options{});
   {
@@ -395,8 +393,7 @@ TEST_CASE("limits: a process shows only so many views of its trace") {
 
 TEST_CASE("limits: deaths leave only so many black boxes of a process") {
   constexpr uint64_t most = trace::observer_state::box_limit;
-  caf::actor_system_config config;
-  register_messages(config);
+  runtime_config config;
   caf::actor_system system(config);
   for (const uint64_t asked : {most - 1, most}) {
     CAPTURE(asked);
@@ -438,8 +435,7 @@ TEST_CASE("limits: a black box remembers only so many threads") {
 }
 
 TEST_CASE("limits: a stage keeps only so many activations ahead of its pass") {
-  caf::actor_system_config config;
-  register_messages(config);
+  runtime_config config;
   caf::actor_system system(config);
   const auto idle = system.spawn([](caf::event_based_actor* self) -> caf::behavior {
     self->set_default_handler(caf::drop);

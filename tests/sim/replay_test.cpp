@@ -35,7 +35,7 @@ struct recorded {
   std::filesystem::path file = folder / "r.trace";
 
   explicit recorded(const std::string& actors, const sim::simulation_options& o = small()) {
-    const recording logs({actors, file, "sim", "here"});
+    const recording logs(o.in, {actors, file, "sim", "here"});
     const auto done = sim::simulate(o);
     REQUIRE(done);
     CHECK_MESSAGE(!done->violation, done->violation.value_or(""));

@@ -56,7 +56,7 @@ TEST_CASE("simulation: messages between nodes are on the way, those within are n
   o.nodes = 2;
   o.pipeline = 2;
   o.steps = 3;
-  record_reader reader(true);
+  record_reader reader(o.in->records, true);
   reader.read(1);
   run(o);
   size_t between = 0, within = 0;
@@ -78,7 +78,7 @@ TEST_CASE("simulation: messages between nodes are on the way, those within are n
 TEST_CASE("simulation: each step leaves its loss, norm and speed in the flight recorder") {
   simulation_options o;
   o.steps = 4;
-  record_reader reader(true);
+  record_reader reader(o.in->records, true);
   reader.read(1);
   run(o);
   std::map<std::string, std::vector<double>> measures;
@@ -100,7 +100,7 @@ TEST_CASE("simulation: meters follow what their devices do, and repeat themselve
     o.steps = 60;
     o.checkpoint_every = 0;
     o.meter_ms = 100;
-    record_reader reader(true);
+    record_reader reader(o.in->records, true);
     reader.read(1);
     run(o);
     std::vector<std::pair<std::string, double>> out;

@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/base/actor_registry.hpp"
+#include "actors/base/identities.hpp"
 #include "actors/base/tap.hpp"
 #include "messages/msg.hpp"
 #include "messages/schemas/common_generated.h"
@@ -92,13 +93,14 @@ TEST_CASE("REC-2: a reader beside a writer that laps it never sees a torn record
 }
 
 TEST_CASE("REC-3: records of a thread that has ended can still be read") {
-  record_reader reader(true);
+  recorder records;
+  record_reader reader(records, true);
   reader.read(1);
   work_note note;
   note.name = work_name("rec-3");
   note.actor = 4711;
   note.number = 9;
-  std::thread([&] { record_work(note); }).join();
+  std::thread([&] { records.note(note); }).join();
   uint64_t found = 0;
   for (const auto& r : reader.read(100'000))
     if (r.kind == record_kind::work && r.actor == 4711 && r.sender == 9) ++found;
@@ -131,7 +133,8 @@ TEST_CASE("names of work keep their numbers") {
 }
 
 TEST_CASE("stats tell state, waits and errors, its waits end by their id") {
-  auto stats = actor_registry::instance().add(0);
+  actor_registry registry;
+  auto stats = registry.add(0);
   stats->set_kind("thing");
   CHECK(stats->path().substr(0, 7) == "thing/#");
   stats->set_path("thing/1");
@@ -155,16 +158,16 @@ TEST_CASE("stats tell state, waits and errors, its waits end by their id") {
   CHECK(v.waits[0].whom == "peer/2");
   stats->end_wait(one);
   CHECK(stats->view().waits.empty());
-  CHECK(actor_registry::instance().find("thing/1") == stats);
+  CHECK(registry.find("thing/1") == stats);
   stats->ended("normal", 99);
-  actor_registry::instance().remove(stats);
-  CHECK(actor_registry::instance().find("thing/1") == nullptr);
-  const auto dead = actor_registry::instance().view(true);
+  registry.remove(stats);
+  CHECK(registry.find("thing/1") == nullptr);
+  const auto dead = registry.view(true);
   CHECK(dead.back().path == "thing/1");
 }
 
 TEST_CASE("TAP-1, TAP-2: a tap keeps what fits up to its limit and counts the rest") {
-  auto& t = tap::instance();
+  tap t;
   const auto m = make_msg<fbs::Ack>();
   t.offer(1, 0, 0, m);  // closed
   CHECK(t.drain().empty());
@@ -182,9 +185,10 @@ TEST_CASE("TAP-1, TAP-2: a tap keeps what fits up to its limit and counts the re
 }
 
 TEST_CASE("a counter is a record with a value, a name and a time") {
-  record_reader reader(true);
+  recorder records;
+  record_reader reader(records, true);
   reader.read(1);
-  record_counter({work_name("gpu0 W"), 7, 12'345, 412.25});
+  records.note(counter_note{work_name("gpu0 W"), 7, 12'345, 412.25});
   std::vector<trace_record> got;
   for (const auto& r : reader.read(100'000))
     if (r.kind == record_kind::counter) got.push_back(r);

@@ -12,7 +12,6 @@
 
 #include "actors/base/ask.hpp"
 #include "messages/rejection.hpp"
-#include "messages/type_ids.hpp"
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/patience.hpp"
 
@@ -41,12 +40,11 @@ echo_actor::behavior_type echo(traced_pointer<echo_actor, echo_state> self) {
 }
 
 struct fixture {
-  caf::actor_system_config config;
+  runtime_config config;
   std::unique_ptr<caf::actor_system> system;
   echo_actor target;
 
   fixture() {
-    register_messages(config);
     system = std::make_unique<caf::actor_system>(config);
     target = system->spawn(echo);
   }
@@ -64,8 +62,8 @@ struct fixture {
   }
 };
 
-std::shared_ptr<actor_stats> stats_of(const char* path) {
-  auto stats = actor_registry::instance().find(path);
+std::shared_ptr<actor_stats> stats_of(const fixture& f, const char* path) {
+  auto stats = f.config.own->registry.find(path);
   REQUIRE(stats);
   return stats;
 }
@@ -75,7 +73,7 @@ std::shared_ptr<actor_stats> stats_of(const char* path) {
 TEST_CASE("TRC-1: a handled message is one record that knows its causes") {
   fixture f;
   REQUIRE(f.pause({}, true));
-  record_reader reader(true);
+  record_reader reader(f.config.own->records, true);
   reader.read(1);
   message_context c;
   c.span = next_span();
@@ -86,7 +84,7 @@ TEST_CASE("TRC-1: a handled message is one record that knows its causes") {
   REQUIRE(answer);
   CHECK(answer->header().parent == c.span);  // the answer hangs under the question
   CHECK(answer->header().trace_low == c.span);
-  CHECK(answer->header().sender == stats_of("echo/1")->key());
+  CHECK(answer->header().sender == stats_of(f, "echo/1")->key());
   // The answer may be here before the record of the handler that made it.
   std::vector<trace_record> mine;
   troupe::test::wait_until([&] {
@@ -99,7 +97,7 @@ TEST_CASE("TRC-1: a handled message is one record that knows its causes") {
   CHECK(mine[0].type == message_traits<fbs::Pause>::id);
   CHECK(mine[0].parent == 77);
   CHECK(mine[0].sender == 88);
-  CHECK(mine[0].actor == stats_of("echo/1")->number());
+  CHECK(mine[0].actor == stats_of(f, "echo/1")->number());
   CHECK(mine[0].sent == 1);
   CHECK((mine[0].flags & record_flag::request) != 0);
   CHECK(mine[0].handling_s >= 0);
@@ -108,7 +106,7 @@ TEST_CASE("TRC-1: a handled message is one record that knows its causes") {
 TEST_CASE("TRC-2: waiting is time on the way and time in the mailbox") {
   fixture f;
   REQUIRE(f.pause({}, true));
-  record_reader reader(true);
+  record_reader reader(f.config.own->records, true);
   reader.read(1);
   // Both were sent a minute ago. One was made here, so it has lain in the mailbox; the other has
   // just come through the network.
@@ -144,7 +142,7 @@ TEST_CASE("TRC-2: waiting is time on the way and time in the mailbox") {
 TEST_CASE("an actor's refusal stands in its stats") {
   fixture f;
   CHECK_FALSE(f.pause({}, false));
-  const auto v = stats_of("echo/1")->view();
+  const auto v = stats_of(f, "echo/1")->view();
   CHECK(v.last_error == "why?");
   CHECK(v.failed >= 1);
   CHECK(v.state == "ready");
@@ -152,29 +150,86 @@ TEST_CASE("an actor's refusal stands in its stats") {
 
 TEST_CASE("the death of an actor by an error is told, an orderly end is not") {
   std::promise<std::string> told;
-  actor_registry::instance().set_death_handler(
-      [&](const std::string& path, const std::string& why) { told.set_value(path + ": " + why); });
+  const auto tell = [&](const std::string& path, const std::string& why) {
+    told.set_value(path + ": " + why);
+  };
   {
     fixture orderly;
+    orderly.config.own->registry.set_death_handler(tell);
     caf::anon_send_exit(orderly.target, caf::exit_reason::user_shutdown);
   }
   fixture f;
+  f.config.own->registry.set_death_handler(tell);
   caf::anon_send(f.target, make_msg<fbs::StopTraining>());
   CHECK(told.get_future().get() == "echo/1: it was too much");
-  actor_registry::instance().set_death_handler({});
+  f.config.own->registry.set_death_handler({});
 }
 
 TEST_CASE("a tap gets the message itself, by reference") {
   fixture f;
   REQUIRE(f.pause({}, true));  // it has introduced itself
-  const auto number = stats_of("echo/1")->number();
-  tap::instance().open([number](uint32_t actor, uint16_t) { return actor == number; });
+  const auto number = stats_of(f, "echo/1")->number();
+  f.config.own->messages.open([number](uint32_t actor, uint16_t) { return actor == number; });
   REQUIRE(f.pause({}, true));
-  const auto taken = tap::instance().drain();
-  tap::instance().open({});
+  const auto taken = f.config.own->messages.drain();
+  f.config.own->messages.open({});
   REQUIRE(taken.size() == 1);
   REQUIRE(taken[0].message.type() == message_traits<fbs::Pause>::id);
   CHECK(msg<fbs::Pause>(taken[0].message)->reason()->str() == "because");
+}
+
+// -- two systems of a process ---------------------------------------------------------------------
+
+TEST_CASE("RTM-1: what one actor system knows, records, taps and logs is not the other's") {
+  fixture a, b;
+  auto &here = *a.config.own, &there = *b.config.own;
+  REQUIRE(a.pause({}, true));
+  REQUIRE(b.pause({}, true));
+  CHECK(here.registry.view().size() == 1);
+  CHECK(there.registry.view().size() == 1);
+  CHECK(stats_of(a, "echo/1")->key() != stats_of(b, "echo/1")->key());
+
+  record_reader records(here.records, true);
+  records.read(1);
+  here.messages.open([](uint32_t, uint16_t) { return true; });
+  size_t logs = 0;
+  here.logs.set_maker([&](const actor_stats&) -> std::shared_ptr<actor_log> {
+    ++logs;
+    return nullptr;
+  });
+  const auto only_here = [&](fixture& in) {
+    const auto second = in.system->spawn(echo);
+    REQUIRE(in.pause({}, true));
+    in.target = second;
+    REQUIRE(in.pause({}, true));
+    const bool recorded = !records.read(1000).empty(), tapped = !here.messages.drain().empty();
+    CHECK(recorded == tapped);
+    CHECK(recorded == (logs > 0));
+    return recorded;
+  };
+  const auto first_of_b = b.target;
+  CHECK_FALSE(only_here(b));
+  caf::anon_send_exit(first_of_b, caf::exit_reason::kill);
+  const auto first_of_a = a.target;
+  CHECK(only_here(a));
+  caf::anon_send_exit(first_of_a, caf::exit_reason::kill);
+
+  REQUIRE(
+      here.peers.bind(*caf::make_node_id(7, std::string(40, 'a')), {"eve", tls::role::reader}, 0));
+  CHECK(here.peers.knows_guests());
+  CHECK_FALSE(there.peers.knows_guests());
+  here.set_clock({5, 1});
+  CHECK(there.clock().bound_ns == -1);
+
+  std::atomic<bool> told_here{false};
+  std::promise<void> told_there;
+  here.registry.set_death_handler([&](auto&, auto&) { told_here = true; });
+  there.registry.set_death_handler([&](auto&, auto&) { told_there.set_value(); });
+  caf::anon_send(b.target, make_msg<fbs::StopTraining>());
+  told_there.get_future().get();
+  CHECK_FALSE(told_here);
+  here.registry.set_death_handler({});
+  there.registry.set_death_handler({});
 }
 
 // -- epochs ---------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@
 #include <caf/all.hpp>
 
 #include "actors/power/readings.hpp"
-#include "messages/type_ids.hpp"
 #include "tests/patience.hpp"
 
 using namespace troupe;
@@ -31,12 +30,11 @@ class paper_reader final : public gpu::meter_reader {
 };
 
 struct meter_fixture {
-  caf::actor_system_config config;
+  runtime_config config;
   std::unique_ptr<caf::actor_system> system;
   meter_actor target;
 
   explicit meter_fixture(bool any) {
-    register_messages(config);
     system = std::make_unique<caf::actor_system>(config);
     meter_options o{"paper", 1, 3'600'000};
     o.open = [any] {
@@ -60,7 +58,7 @@ struct meter_fixture {
   }
 
   actor_view stats() {
-    const auto found = actor_registry::instance().find("meter/paper");
+    const auto found = runtime_of(*system).registry.find("meter/paper");
     REQUIRE(found);
     return found->view();
   }
@@ -91,9 +89,8 @@ TEST_CASE("meter: sums what can be added, and says nothing of what is not known"
 }
 
 TEST_CASE("meter: what is read is answered, in its stats, and in the flight recorder") {
-  record_reader records(true);
-  records.read(1);
   meter_fixture f(true);
+  record_reader records(runtime_of(*f.system).records, false);
   const auto all = f.ask();
   CHECK(all.node == "paper");
   CHECK(all.at_ns > 0);

@@ -14,8 +14,9 @@
 
 #include <fmt/format.h>
 
-#include "actors/base/actor_registry.hpp"
 #include "actors/base/fast_clock.hpp"
+#include "actors/base/identities.hpp"
+#include "actors/base/runtime.hpp"
 #include "actors/trace/trace_file.hpp"
 #include "tests/io/scratch.hpp"
 
@@ -60,11 +61,12 @@ record_ring& write_records() {
 TEST_CASE("flight memory: what was written is read, also what was never finished") {
   const int how = live([] {
     if (!reserve_flight_memory()) _exit(2);
-    auto stats = actor_registry::instance().add(0);
+    runtime in;
+    auto stats = in.registry.add(0);
     stats->set_kind("worker");
     stats->set_path("worker/7");
     const auto name = work_name("a work of this test");
-    set_clock_relation({-5, 0});
+    in.set_clock({-5, 0});
     auto& ring = write_records();
     const auto left = read_flight_memory();
     const bool records =

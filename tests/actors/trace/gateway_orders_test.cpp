@@ -77,7 +77,7 @@ TEST_CASE("GTW-2: a command is in the log before it is passed on, its result bef
 TEST_CASE("gateway: who says something is his certificate's name, and what he claims is a claim") {
   scripted_gateway f;
   f.meet_all();
-  const far_person bob(1, "bob", tls::role::operator_);
+  const far_person bob(f, 1, "bob", tls::role::operator_);
   const auto him = f.make_partner("bob", bob.process);
   him.ask(f.target, f.carrying(a_setting(f), "head"));
   f.person.ask(f.target, f.carrying(a_setting(f), "head"));
@@ -375,7 +375,7 @@ TEST_CASE(
     "GTW-4: what the gate refused stands in the log, and nobody writes it without a gateway") {
   scripted_gateway f;
   f.meet_all();
-  const far_person rita(2, "rita", tls::role::reader);
+  const far_person rita(f, 2, "rita", tls::role::reader);
   const auto she = f.make_partner("rita", rita.process);
   CHECK(she.answer_of<fbs::CallAnswers>(she.ask(f.target, a_kill(f))).error().code ==
         errc::permission);

@@ -101,7 +101,7 @@ TEST_CASE("gateway: a viewer is watched while he has a view, and once") {
   f.look_at_head(1);
   f.look_at_head(2);
   f.person.tell(f.target, f.stop(1));
-  const auto stats = actor_registry::instance().find("gateway");
+  const auto stats = f.runtime().registry.find("gateway");
   const auto came = stats->view().received;
   f.viewer.die();
   CHECK(stats->view().received == came + 1);
@@ -173,7 +173,8 @@ TEST_CASE("GTW-3: a viewer that goes before the view has begun") {
 TEST_CASE("GTW-3: another's certificate neither begins, stops nor feeds a view, nor has it done") {
   scripted_gateway f;
   f.meet_all();
-  const far_person alice(11, "alice", tls::role::reader), bob(12, "bob", tls::role::operator_);
+  const far_person alice(f, 11, "alice", tls::role::reader),
+      bob(f, 12, "bob", tls::role::operator_);
   const auto she = f.make_partner("alice", alice.process),
              her_viewer = f.make_partner("her viewer", alice.process),
              he = f.make_partner("bob", bob.process);

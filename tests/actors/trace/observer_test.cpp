@@ -19,7 +19,7 @@ TEST_CASE("observer: a list says of each actor what is known without asking it")
   const auto one = f.spawn(subject, "subject/1"), two = f.spawn(subject, "subject/2");
   f.person.tell(one, f.pause());
   f.person.ask(one, f.make<fbs::CheckpointNow>([](auto&) {}));
-  actor_registry::instance().find("subject/2")->begin_wait("subject/1", "a word", 400'000);
+  f.runtime().registry.find("subject/2")->begin_wait("subject/1", "a word", 400'000);
   f.pass(1ms);  // the clock stands at 2 ms
   const auto all = f.list("subject/*");
   CHECK(all.node == "n1");
@@ -38,7 +38,7 @@ TEST_CASE("observer: a list says of each actor what is known without asking it")
   CHECK(first.state_for_ns == 1'000'000);
   CHECK(first.handling.empty());
   CHECK(first.ended.empty());
-  CHECK(first.key == actor_registry::instance().find("subject/1")->key());
+  CHECK(first.key == f.runtime().registry.find("subject/1")->key());
   REQUIRE(second.waits.size() == 1);
   CHECK(second.waits[0]->whom == "subject/1");
   CHECK(second.waits[0]->what == "a word");
@@ -96,8 +96,8 @@ TEST_CASE("observer: actors that are too many for one message are refused, and i
   std::vector<subject_actor> all;
   for (int i = 0; i < 3; ++i) {
     all.push_back(f.spawn(subject, "subject/" + std::to_string(i)));
-    actor_registry::instance()
-        .find("subject/" + std::to_string(i))
+    f.runtime()
+        .registry.find("subject/" + std::to_string(i))
         ->publish(std::string(400'000, 'x'), 0);
   }
   const auto why =

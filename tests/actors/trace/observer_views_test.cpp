@@ -167,9 +167,9 @@ TEST_CASE("OBS-1: when its viewer goes all his views end, and those of others go
   s.subscription = 2;
   CHECK(f.begin(s) == errc::none);
   CHECK(f.begin(f.rule(3), other.self()) == errc::none);
-  CHECK(tap::instance().is_open());
+  CHECK(f.runtime().messages.is_open());
   f.viewer.die();
-  CHECK_FALSE(tap::instance().is_open());
+  CHECK_FALSE(f.runtime().messages.is_open());
   f.person.tell(one, f.pause());
   f.pass(100ms);
   CHECK(other.take_all<fbs::TraceBatch>().size() == 1);
@@ -183,7 +183,7 @@ TEST_CASE("observer: a viewer is watched while he has a view, and once") {
   CHECK(f.begin(f.rule(1)) == errc::none);
   CHECK(f.begin(f.rule(2)) == errc::none);
   f.stop(1);
-  const auto stats = actor_registry::instance().find("observer/n1");
+  const auto stats = f.runtime().registry.find("observer/n1");
   const auto came = stats->view().received;
   f.viewer.die();
   CHECK(stats->view().received == came + 1);
@@ -193,7 +193,7 @@ TEST_CASE("observer: it looks ten times a second while there is a view, and rest
   scripted_observer f;
   CHECK(f.begin(f.rule(1)) == errc::none);
   CHECK(f.begin(f.rule(2)) == errc::none);
-  const auto stats = actor_registry::instance().find("observer/n1");
+  const auto stats = f.runtime().registry.find("observer/n1");
   auto came = stats->view().received;
   f.pass(1s);
   CHECK(stats->view().received == came + 10);
@@ -226,7 +226,7 @@ TEST_CASE("OBS-2: without credit records are left out and counted, and come agai
   REQUIRE(all.size() == 1);
   CHECK(f.records_in(all) == 1);
   CHECK(all[0].sequence == 9);
-  CHECK(all[0].dropped == tap::instance().dropped() + 5);
+  CHECK(all[0].dropped == f.runtime().messages.dropped() + 5);
 }
 
 TEST_CASE("OBS-2: what one look finds takes no more batches than there is credit for") {
@@ -252,7 +252,7 @@ TEST_CASE("OBS-2: what one look finds takes no more batches than there is credit
   const auto all = f.batches();
   REQUIRE(all.size() == 1);
   CHECK(all[0].sequence == 9);
-  CHECK(all[0].dropped == tap::instance().dropped() + 2);
+  CHECK(all[0].dropped == f.runtime().messages.dropped() + 2);
 }
 
 TEST_CASE("OBS-2: credit is at most 64 batches, whatever a viewer gives") {
@@ -289,9 +289,9 @@ TEST_CASE("observer: a view with payloads has the messages, and the tap is open 
   auto s = f.rule();
   s.payloads = true;
   CHECK(f.begin(f.rule(2)) == errc::none);
-  CHECK_FALSE(tap::instance().is_open());
+  CHECK_FALSE(f.runtime().messages.is_open());
   CHECK(f.begin(s) == errc::none);
-  CHECK(tap::instance().is_open());
+  CHECK(f.runtime().messages.is_open());
   f.person.tell(one, f.pause());
   f.person.tell(other, f.pause());
   f.pass(100ms);
@@ -305,7 +305,7 @@ TEST_CASE("observer: a view with payloads has the messages, and the tap is open 
   REQUIRE(without.size() == 1);
   CHECK(without[0].messages.empty());
   f.stop(1);
-  CHECK_FALSE(tap::instance().is_open());
+  CHECK_FALSE(f.runtime().messages.is_open());
   f.stop(2);
 }
 
@@ -319,7 +319,7 @@ TEST_CASE("observer: a black box has what the recorder holds, under a name that 
     return f.person.answer_of<fbs::Ack>(
         f.person.ask(f.target, f.make<fbs::DumpBlackBox>([&](auto& d) { d.reason = reason; })));
   };
-  const auto number = actor_registry::instance().find("subject/1")->number();
+  const auto number = f.runtime().registry.find("subject/1")->number();
   for (const auto& reason : {std::string("../../etc/passwd\n\x1b[2J"), std::string(),
                              std::string(10'000, 'x'), std::string("\xff\xfe/")}) {
     const auto done = dump(reason);

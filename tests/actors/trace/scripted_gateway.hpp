@@ -21,16 +21,13 @@ namespace troupe::test {
 inline constexpr uint32_t gateway_epoch = 3;
 inline constexpr uint64_t view_id = 77;
 
-/// A process elsewhere, whose holder is known until the test ends.
+/// A process elsewhere, whose holder is known.
 struct far_person {
   caf::node_id process;
-  far_person(uint32_t number, const std::string& name, tls::role as)
+  far_person(const actor_fixture& f, uint32_t number, const std::string& name, tls::role as)
       : process(*caf::make_node_id(number, std::string(40, 'd'))) {
-    REQUIRE(bind_peer(process, {name, as}, 0));
+    REQUIRE(f.runtime().peers.bind(process, {name, as}, 0));
   }
-  far_person(const far_person&) = delete;
-  far_person& operator=(const far_person&) = delete;
-  ~far_person() { release_peer(process, -peer_memory_ns); }
 };
 
 template <class T>

@@ -166,13 +166,13 @@ struct scripted_observer : actor_fixture {
     return all.empty() ? "" : all.back().over;
   }
   /// As if an actor had handled so many messages.
-  static void record(const std::string& path, size_t count) {
-    const auto stats = actor_registry::instance().find(path);
+  void record(const std::string& path, size_t count) const {
+    const auto stats = runtime().registry.find(path);
     REQUIRE(stats);
     trace_record r;
     r.actor = stats->number();
     r.type = message_traits<fbs::Pause>::id;
-    for (size_t i = 0; i < count; ++i) recorder::instance().here().push(r);
+    for (size_t i = 0; i < count; ++i) runtime().records.here().push(r);
   }
 };
 
