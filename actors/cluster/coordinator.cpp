@@ -178,6 +178,13 @@ void begin_run(coordinator_pointer self) {
   show(self);
 }
 
+std::vector<uint32_t> ranks_of(const coordinator_state& st, uint32_t node) {
+  std::vector<uint32_t> out;
+  for (const auto& r : st.record.plan.ranks)
+    if (static_cast<uint32_t>(r.node) == node) out.push_back(static_cast<uint32_t>(r.at.rank));
+  return out;
+}
+
 msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t node, bool loader,
                             const std::set<uint32_t>& partners) {
   auto& st = self->state;
@@ -190,11 +197,8 @@ msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t node, bool loader
       peer.host = m.hello.host;
       peer.port = m.hello.port;
     }
-    for (const auto& r : st.record.plan.ranks) {
-      if (static_cast<uint32_t>(r.node) != node) continue;
-      a.ranks.emplace_back(std::make_unique<fbs::RankAssignmentT>())->rank =
-          static_cast<uint32_t>(r.at.rank);
-    }
+    for (const auto rank : ranks_of(st, node))
+      a.ranks.emplace_back(std::make_unique<fbs::RankAssignmentT>())->rank = rank;
   });
 }
 
@@ -206,10 +210,13 @@ void assigned(coordinator_pointer self, uint32_t node, const msg<fbs::Assigned>&
     return give_up(
         self, {errc::bug, fmt::format("node {} answered with {} handles for {} ranks",
                                       st.members.at(node).name, handles.size(), ranks.size())});
+  if (const auto own = ranks_of(st, node); ranks != own)
+    return give_up(self, {errc::bug, fmt::format("node {} took ranks {}, expected {}",
+                                                 st.members.at(node).name, fmt::join(ranks, ", "),
+                                                 fmt::join(own, ", "))});
   st.members.at(node).loader = caf::actor_cast<loader_actor>(handles.front());
   for (size_t i = 0; i < ranks.size(); ++i)
-    if (ranks[i] < st.stages.size())
-      st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
+    st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
   let_observe(self, st.members.at(node), fmt::format("{}", fmt::join(ranks, ", ")));
   if (++st.assigned == st.members.size()) begin_run(self);
 }

@@ -180,17 +180,18 @@ std::string wall_time() {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
 }
 
-trace::gateway_options gateway_of(const config::job& job) {
-  return {job.job.name, 1, job.job.output + "/audit.jsonl", wall_time};
+trace::gateway_options gateway_of(const config::job& job, uint32_t epoch) {
+  return {job.job.name, epoch, job.job.output + "/audit.jsonl", wall_time};
 }
 
 /// The actors of this process that speak with persons; they end with the scope, after the
 /// coordinator was told to.
 struct front_office {
-  front_office(caf::actor_system& system, reporter_options talk, const config::job& job)
+  front_office(caf::actor_system& system, reporter_options talk, const config::job& job,
+               uint32_t epoch)
       : reporter_(system.spawn<caf::detached>(reporter, std::move(talk))),
         observer_(system.spawn<caf::detached>(trace::observer, observer_of(job))),
-        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(job))) {}
+        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(job, epoch))) {}
   ~front_office() {
     caf::anon_send_exit(gateway_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(observer_, caf::exit_reason::user_shutdown);
@@ -237,7 +238,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   const cluster::renewals_end before_it{system};
   reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
                         [&bell = *signals] { bell.wake(); }};
-  const front_office front(system, std::move(talk), job);
+  const front_office front(system, std::move(talk), job, l.epoch);
   train::spawn_record made_of{l.epoch};
   made_of.plan = l.plan;
   made_of.resume = l.resume;

@@ -377,6 +377,12 @@ TEST_CASE("coordinator: a node that takes its ranks wrongly, not at all, or in s
   });
   CHECK(fewer.code == static_cast<uint8_t>(errc::bug));
   CHECK(fewer.message == "node b answered with 1 handles for 1 ranks");
+  const auto others = failed([](auto& f) {
+    f.nodes[1].template take<fbs::Assign>().template answer<fbs::Assigned>(
+        [](auto& a) { a.ranks = {0}; }, std::vector{f.loaders[1].self(), f.stages[1].self()});
+  });
+  CHECK(others.code == static_cast<uint8_t>(errc::bug));
+  CHECK(others.message == "node b took ranks 0, expected 1");
   const auto refused = failed([](auto& f) {
     f.nodes[1].template take<fbs::Assign>().refuse({errc::io, "no memory"});
   });

@@ -49,6 +49,19 @@ const json* find(const json& view, const std::string& path) {
 
 }  // namespace
 
+TEST_CASE("console: the epoch that is shown is the cluster's, which grows with each start") {
+  job_files job;
+  job.losses({"train.steps=3"});  // an epoch of its own, the first
+  program up(job.up(endless));
+  REQUIRE(up.until_step(4));
+  const auto s = run({"ps", "--json", "--connect", "127.0.0.1:" + std::to_string(up.port())});
+  INFO(s.err);
+  REQUIRE(s.code == 0);
+  CHECK(json::parse(s.out)["epoch"] > 1);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+}
+
 TEST_CASE("console: every actor of every process is listed, with its state") {
   running r;
   const auto view = r.status();
