@@ -22,6 +22,7 @@
 #include "apps/ckpt/verbs.hpp"
 #include "apps/control/meeting_point.hpp"
 #include "apps/limits_table.hpp"
+#include "apps/messages_page.hpp"
 #include "io/base/model_config.hpp"
 #include "io/checkpoint/format.hpp"
 #include "io/checkpoint/hold.hpp"
@@ -106,6 +107,17 @@ TEST_CASE("LIM-3 docs/limits.md is what the table of limits says") {
   const auto all = nlohmann::json::parse(limits_json())["limits"];
   CHECK(all.size() > limit_rows().size());
   for (const auto& row : all) CHECK(row["value"].get<double>() > 0);
+}
+
+TEST_CASE("MSP-2 docs/messages.md is what the schemas say") {
+  std::ifstream in(fs::path(TROUPE_SOURCE_DIR) / "docs" / "messages.md");
+  REQUIRE_MESSAGE(in, "docs/messages.md is missing");
+  std::stringstream text;
+  text << in.rdbuf();
+  CHECK_MESSAGE(text.str() == messages_markdown(),
+                "run: troupe limits --messages > docs/messages.md");
+  for (const auto& m : all_messages())  // none is left out
+    CHECK_MESSAGE(text.str().find(fmt::format("\n### {}\n", m.name)) != std::string::npos, m.name);
 }
 
 TEST_CASE("limits: a file beyond its length is refused, and none of it is read") {
