@@ -35,13 +35,16 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 FUNCTION = re.compile(r"^(?:  )?[\w:<>,&*~\[\]= ]+\(.*|^(?:  )?\S.*\)(?: const| noexcept| override)* \{$")
 
 
+def tracked(root):
+    """The names of a checkout's files, or of all files of a folder."""
+    if not (root / ".git").exists():
+        return [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
+    names = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True).stdout
+    return [n for n in names.split("\n") if n and (root / n).exists()]
+
+
 def files_of(root):
-    if (root / ".git").exists():
-        names = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True,
-                               check=True).stdout.split("\n")
-    else:
-        names = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
-    return [root / n for n in names if Path(n).suffix in SOURCE and (root / n).exists()]
+    return [root / n for n in tracked(root) if Path(n).suffix in SOURCE]
 
 
 def include_faults(folder, path, lines):
@@ -352,4 +355,5 @@ def main():
     sys.exit(1 if found else 0)
 
 
-main()
+if __name__ == "__main__":
+    main()
