@@ -149,6 +149,24 @@ TEST_CASE("console: what is wrong is answered by what would be right") {
   CHECK(many.out.find("\"stage/0\"") != std::string::npos);
 }
 
+TEST_CASE("send: what was given is what is sent, whatever characters are in it") {
+  running r(layout(1, 1));
+  const json odd{{"reason", "a  b\t\"c\" 'd'; e\n-f \\ {g [h"}};
+  REQUIRE(r.tool({"send", "run", "Pause", odd.dump(2)}).code == 0);
+  std::ifstream audit(r.job / "run/audit.jsonl");
+  std::string line;
+  REQUIRE(std::getline(audit, line));
+  const std::string sent = json::parse(line)["message"];
+  CHECK(json::parse(sent) == odd);
+  const auto nobody = run({"send", "--connect", r.address(), "--", "-no \"such; actor", "Resume"});
+  CHECK(nobody.code == 66);
+  CHECK(nobody.err.find("no actor fits -no \"such; actor") != std::string::npos);
+  CHECK(r.tool({"send", "run", "Resume {}"}).err.find("Resume {}") != std::string::npos);
+  CHECK(r.tool({"send", "", "Resume"}).code == 64);  // no pattern is not every actor
+  CHECK(r.tool({"status", "no such"}).err.find("no actor fits no such") != std::string::npos);
+  CHECK(r.tool({"send", "run", "Resume"}).code == 0);
+}
+
 TEST_CASE("status: no cluster is 69, a wrong address is a usage error") {
   CHECK(run({"status", "--connect", "127.0.0.1:1", "--timeout-ms", "2000"}).code == 69);
   CHECK(run({"status", "--connect", "nowhere"}).code == 64);
