@@ -205,6 +205,23 @@ TEST_CASE("trace: live shows decoded messages up to its limit, record makes a fi
   CHECK(run({"trace", "stats", path}).code == 0);
 }
 
+TEST_CASE("trace: who looks is told of a node that dies under his view") {
+  running r;
+  const auto view = [&](std::vector<std::string> more) {
+    return std::make_unique<program>(
+        with({"trace", "live", "--max", "1000000", "--connect", r.address()}, more));
+  };
+  const auto of_all = view({}), of_one = view({"--node", "node1"});
+  REQUIRE(of_all->until_error_has("tracing head, node0, node1"));
+  REQUIRE(of_one->until([&] { return !of_one->out().empty(); }));
+  const auto dies = node_named(r.up.port(), "node1");
+  REQUIRE(dies > 0);
+  REQUIRE(::kill(dies, SIGKILL) == 0);
+  CHECK(of_one->wait() == 0);
+  CHECK(of_one->err().find("tracing is off: node1 has left the cluster") != std::string::npos);
+  CHECK(of_all->until_error_has("node1 has left the cluster\n"));
+}
+
 TEST_CASE("trace: a frozen process is the culprit while others wait for it") {
   running r;
   const auto frozen = node_named(r.up.port(), "node1");
