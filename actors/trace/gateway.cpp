@@ -349,6 +349,24 @@ void view_over(gateway_pointer self, uint64_t id, uint32_t process) {
   if (it->second.senders.empty()) forget_view(self, id);
 }
 
+/// GTW-3: the process cannot say itself that it has gone. The batch is none of its own (sequence
+/// 0), and knows nothing of its clock.
+void sender_gone(gateway_pointer self, uint64_t id, uint32_t process, const std::string& node) {
+  const auto it = self->state.views.find(id);
+  if (it == self->state.views.end()) return;
+  const auto sender = it->second.senders.find(process);
+  if (sender != it->second.senders.end() && sender->second)
+    self->send(it->second.viewer, make_msg<fbs::TraceBatch>(
+                                      context_of(*self, self->state.options.epoch), [&](auto& b) {
+                                        b.process = process;
+                                        b.node = node;
+                                        b.subscription = id;
+                                        b.bound_ns = -1;
+                                        b.over = node + " has left the cluster";
+                                      }));
+  view_over(self, id, process);
+}
+
 /// Its viewer is told of those that have begun: should it begin later, it is to end.
 void not_begun(gateway_pointer self, uint64_t id, uint32_t process) {
   const auto it = self->state.processes.find(process);
@@ -363,7 +381,8 @@ void enter_view(gateway_pointer self, uint64_t id, const std::vector<uint32_t>& 
   if (std::none_of(st.views.begin(), st.views.end(),
                    [&](const auto& v) { return v.second.viewer == to; }))
     self->monitor(to);
-  st.views.emplace(id, open_view{to, {whom.begin(), whom.end()}});
+  auto& senders = st.views.emplace(id, open_view{to, {}}).first->second.senders;
+  for (const auto number : whom) senders.emplace(number, false);
   show(self);
 }
 
@@ -400,7 +419,10 @@ caf::result<msg<fbs::TraceStarted>> start_view(gateway_pointer self, const msg<f
   for (const auto number : whom)
     request(self, st.processes.at(number).handle, m, caf::actor_cast<caf::strong_actor_ptr>(self))
         .then(
-            [p, one](const msg<fbs::TraceStarted>& s) mutable {
+            [self, number, p, one,
+             id = m->subscription()](const msg<fbs::TraceStarted>& s) mutable {
+              if (const auto it = self->state.views.find(id); it != self->state.views.end())
+                if (auto& all = it->second.senders; all.contains(number)) all[number] = true;
               for (auto& n : s.unpack().nodes) p->started.nodes.push_back(n);
               one();
             },
@@ -467,8 +489,8 @@ void down(gateway_pointer self, const caf::down_msg& m) {
   std::vector<uint64_t> views;
   for (const auto& [id, v] : st.views) views.push_back(id);
   for (const auto number : gone) {
-    st.processes.erase(number);
-    for (const auto id : views) view_over(self, id, number);
+    const auto node = st.processes.extract(number).mapped().facts.node;
+    for (const auto id : views) sender_gone(self, id, number, node);
   }
   for (const auto id : views) {
     const auto it = st.views.find(id);

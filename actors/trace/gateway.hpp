@@ -11,7 +11,7 @@
 //     passed on, and with its result before its answer goes out.
 //   GTW-3  A view belongs to one viewer; when that goes, every observer is told to stop. Another's
 //     certificate neither stops it nor feeds it, by a message that a CallActor carries either. It
-//     is forgotten when it is over at all processes where it began.
+//     is told of a process that goes where it had begun, and is forgotten when it is over at all.
 //   GTW-4  What the gate refused in this process, to whatever actor, stands in the audit log, too.
 //   GTW-5  Nothing that only nodes say to each other is passed on (messages/contract.hpp, CON-4),
 //     whoever asks for it; that he asked stands in the audit log.
@@ -52,7 +52,7 @@ struct observed {
 /// A view that somebody looks at.
 struct open_view {
   viewer_actor viewer;
-  std::set<uint32_t> senders;  ///< the numbers of the processes where it is not over
+  std::map<uint32_t, bool> senders;  ///< by process, where it is not over: whether it has begun
 };
 
 struct gateway_state {

@@ -14,7 +14,6 @@ void add_bench(shell& sh) {
   add_bench_gpu(sh, bench);
   add_bench_train(sh, bench);
   add_bench_messages(sh, bench);
-  add_bench_recorder(sh, bench);
   add_bench_checkpoint(sh, bench);
 }
 

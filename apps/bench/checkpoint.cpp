@@ -1,5 +1,5 @@
-// `troupe bench checkpoint`: a checkpoint in every iteration, in every way, against the disk's
-// ceiling.
+// `troupe bench checkpoint`: a checkpoint in every iteration, against the disk's ceiling; in other
+// ways, too, where some are handed in.
 //
 // Rounds are interleaved: each runs all ways, in an order that turns, with the raw write and read
 // (and fio's) beside ours, since a disk's speed drifts by the minute. Each way begins a round with
@@ -19,7 +19,6 @@
 #include "apps/bench/checkpoint_ceiling.hpp"
 #include "apps/bench/checkpoint_process.hpp"
 #include "apps/bench/checkpoint_report.hpp"
-#include "apps/bench/checkpoint_torch.hpp"
 #include "apps/bench/checkpoint_trainer.hpp"
 #include "apps/bench/checkpoint_ways.hpp"
 #include "apps/bench/stopwatch.hpp"
@@ -49,12 +48,21 @@ struct arguments {
   int rounds = 3;
   int iterations = 3;
   uint64_t ring_mib = 256;
-  std::vector<std::string> ways;
+  std::vector<way_kind> kinds;    ///< that there are
+  std::vector<std::string> ways;  ///< of them; empty: all
   std::string dir;
   bool json = false;
 
+  /// "none" is what all are measured by.
   bool wants(std::string_view id) const {
-    return ways.empty() || std::find(ways.begin(), ways.end(), id) != ways.end();
+    return id == "none" || ways.empty() || std::find(ways.begin(), ways.end(), id) != ways.end();
+  }
+  /// Of the whole state, by the way that holds the most.
+  uint64_t copies() const {
+    int most = 0;
+    for (const auto& kind : kinds)
+      if (wants(kind.id)) most = std::max(most, kind.copies);
+    return static_cast<uint64_t>(most);
   }
 };
 
@@ -78,11 +86,10 @@ struct bench_folder {
   }
 };
 
-/// What one state of `bytes` needs: the store's four arrays, a whole copy (of those ways that make
-/// one; torch's arrays and its copy come on top), the rings; files of the newest checkpoint, two
-/// under way, and one that is being removed.
-status fits(uint64_t bytes, bool torch, const fs::path& dir) {
-  const uint64_t memory = bytes * 4 / 3 + bytes * (torch ? 2 : 1) + 2 * spare_bytes;
+/// What one state of `bytes` needs: the store's four arrays, the ways' copies, the rings; files of
+/// the newest checkpoint, two under way, and one that is being removed.
+status fits(uint64_t bytes, uint64_t copies, const fs::path& dir) {
+  const uint64_t memory = bytes * 4 / 3 + bytes * copies + 2 * spare_bytes;
   const uint64_t files = 4 * bytes + spare_bytes;
   const uint64_t have = available_bytes();
   if (have > 0 && memory > have)
@@ -125,7 +132,6 @@ class session {
   result<laps> iterate(way* by);
   status try_none();
   status try_way(way_row& row);
-  status try_torch(way_row& row);
   status restore(way_row& row, const fs::path& folder);
   status with_ceilings(way_row& row);
   way_row* row_of(std::string_view id);
@@ -137,7 +143,6 @@ class session {
   size_report report_;
   std::unique_ptr<synthetic_trainer> trainer_;
   std::unique_ptr<raw_disk> raw_;
-  std::unique_ptr<torch_rival> torch_;
   laps without_;  ///< the round's iterations without checkpoints
   sample round_finished_, round_raw_, round_fio_;
 };
@@ -194,17 +199,13 @@ status session::prepare(uint64_t bytes) {
                              report_.update_s * 1e3),
                  "give a longer --iteration-ms"};
   trainer_->set_pause(report_.iteration_s - report_.update_s);
-  for (const auto& w : all_ways()) {
-    if (!args_.wants(w.id) && w.id != "none") continue;
-    if (w.id == "torch") {
-      std::vector<uint64_t> elements;
-      for (const auto& r : trainer_->regions()) elements.push_back(r.size() / sizeof(float));
-      auto torch = torch_rival::start(elements);
-      if (!torch) report_.skipped.push_back({"torch", torch.error().message});
-      if (!torch) continue;
-      torch_ = std::move(*torch);
-    }
-    report_.rows.push_back({w, {}, {}, {}, {}, {}, {}, {}, {}, {}, false});
+  for (const auto& kind : args_.kinds) {
+    if (!args_.wants(kind.id)) continue;
+    const auto can = kind.possible ? kind.possible() : status{};
+    if (can)
+      report_.rows.emplace_back().way = kind;
+    else
+      report_.skipped.push_back({std::string(kind.id), can.error().message});
   }
   return {};
 }
@@ -247,14 +248,18 @@ status session::try_none() {
 status session::try_way(way_row& row) {
   const bool peaks = forget_peak();
   const uint64_t before = resident_bytes();
-  TROUPE_TRY(by, make_way(row.way.id, {*trainer_, dir_, report_.ring_bytes, stop_, janitor_}));
+  TROUPE_TRY(by, row.way.make({*trainer_, dir_, report_.ring_bytes, stop_, janitor_}));
   TROUPE_TRY(done, iterate(by.get()));
+  const auto beside = by->elsewhere();
   const uint64_t highest = peak_bytes();
-  if (peaks) row.peak_bytes.add(static_cast<double>(highest - std::min(before, highest)));
+  if (peaks)
+    row.peak_bytes.add(
+        static_cast<double>(highest - std::min(before, highest) + beside.peak_bytes));
   row.blocked_s.add_all(done.blocked_s);
   row.slowdown.add(done.wall_s / without_.wall_s);
   const auto checkpoints = static_cast<double>(args_.iterations + 1);
-  row.cpu_s_per_gb.add(std::max(0.0, done.processor_s - without_.processor_s) /
+  const double processor_s = done.processor_s - without_.processor_s + beside.processor_s;
+  row.cpu_s_per_gb.add(std::max(0.0, processor_s) /
                        (checkpoints * static_cast<double>(report_.bytes) / 1e9));
   round_finished_ = {};
   for (size_t i = 1; i < by->finished_s().size(); ++i) round_finished_.add(by->finished_s()[i]);
@@ -264,22 +269,6 @@ status session::try_way(way_row& row) {
   TROUPE_CHECK(janitor_.wait());
   if (row.way.id == "ours") TROUPE_CHECK(restore(row, newest));
   return newest.empty() ? status{} : io::remove_from_scratch(dir_, newest.filename().string());
-}
-
-status session::try_torch(way_row& row) {
-  const auto name = dir_ / "torch.pt";
-  auto saved = torch_->save(name);
-  TROUPE_CHECK(io::remove_from_scratch(dir_, "torch.pt"));
-  if (!saved) return saved.error();
-  row.blocked_s.add(saved->seconds);
-  round_finished_ = {};
-  round_finished_.add(saved->seconds);
-  row.finished_s.add(saved->seconds);
-  row.derived_slowdown = true;
-  row.slowdown.add((report_.iteration_s + saved->seconds) / report_.iteration_s);
-  row.cpu_s_per_gb.add(saved->processor_s / (static_cast<double>(report_.bytes) / 1e9));
-  row.peak_bytes.add(static_cast<double>(saved->peak_bytes));
-  return {};
 }
 
 /// Back into a store that has moved on since, from a file that no cache holds.
@@ -315,7 +304,7 @@ status session::with_ceilings(way_row& row) {
     round_raw_ = round_fio_ = {};
     TROUPE_CHECK(time_ceiling());
   }
-  TROUPE_CHECK(row.way.id == "torch" ? try_torch(row) : try_way(row));
+  TROUPE_CHECK(try_way(row));
   if (ours) {
     TROUPE_CHECK(time_ceiling());
     if (round_raw_.most() > (1 + most_difference) * round_raw_.least()) ++report_.unsteady_rounds;
@@ -328,9 +317,9 @@ status session::with_ceilings(way_row& row) {
 
 status session::one_round(int round) {
   TROUPE_CHECK(try_none());
-  const size_t rivals = report_.rows.size() - 1;  // the first is none
-  for (size_t i = 0; i < rivals; ++i) {
-    auto& row = report_.rows[1 + (i + static_cast<size_t>(round)) % rivals];
+  const size_t ways = report_.rows.size() - 1;  // the first is none
+  for (size_t i = 0; i < ways; ++i) {
+    auto& row = report_.rows[1 + (i + static_cast<size_t>(round)) % ways];
     TROUPE_CHECK(with_ceilings(row));
     say(fmt::format("{:.3g} GiB, round {} of {}: {}: blocked {:.1f} ms, slowdown {:.2f} so far",
                     static_cast<double>(report_.bytes) / gib, round + 1, args_.rounds, row.way.id,
@@ -340,7 +329,7 @@ status session::one_round(int round) {
 }
 
 result<size_report> session::run(uint64_t bytes) {
-  TROUPE_CHECK(fits(bytes, args_.wants("torch"), dir_));
+  TROUPE_CHECK(fits(bytes, args_.copies(), dir_));
   say(fmt::format("{:.3g} GiB: making the state and measuring the disk",
                   static_cast<double>(bytes) / gib));
   TROUPE_CHECK(prepare(bytes));
@@ -358,7 +347,7 @@ result<std::vector<uint64_t>> sizes(const arguments& args, const fs::path& dir) 
   if (!out.empty()) return out;
   status why;
   for (double g : {1.0, 0.5, 0.25, 0.125}) {
-    why = fits(static_cast<uint64_t>(g * gib), args.wants("torch"), dir);
+    why = fits(static_cast<uint64_t>(g * gib), args.copies(), dir);
     if (why) return std::vector{static_cast<uint64_t>(g * gib)};
   }
   return why.error();
@@ -392,10 +381,13 @@ result<int> bench(const arguments& args) {
 }  // namespace
 }  // namespace ckpt_bench
 
-void add_bench_checkpoint(shell& sh, command* bench) {
+void add_bench_checkpoint(shell& sh, command* bench, std::span<const ckpt_bench::way_kind> rivals) {
   auto* verb = bench->add_subcommand(
-      "checkpoint", "A checkpoint in every iteration: ours and others' ways, against the disk");
+      "checkpoint", "What a checkpoint in every iteration costs, against what the disk can do");
   auto args = std::make_shared<ckpt_bench::arguments>();
+  const auto own = ckpt_bench::own_ways();
+  args->kinds.assign(own.begin(), own.end());
+  args->kinds.insert(args->kinds.end(), rivals.begin(), rivals.end());
   verb->add_option("--gib", args->gib,
                    "GiB of state, one or several, e.g. 1,2,4; without it 1, or less where memory "
                    "or disk have no room")
@@ -412,14 +404,15 @@ void add_bench_checkpoint(shell& sh, command* bench) {
   verb->add_option("--rounds", args->rounds, "Interleaved rounds")
       ->within(1, 1000)
       ->capture_default_str();
-  verb->add_option("--ring-mib", args->ring_mib, "The ring of ours and of DataStates, MiB")
+  verb->add_option("--ring-mib", args->ring_mib, "The ring that the state is copied into, MiB")
       ->within(8, 1 << 20)
       ->capture_default_str();
   std::vector<std::string> known;
-  for (const auto& w : ckpt_bench::all_ways()) known.emplace_back(w.id);
-  verb->add_option("--ways", args->ways, "Only these, e.g. sync,ours")
-      ->delimiter(',')
-      ->one_of(known);
+  for (const auto& kind : args->kinds) known.emplace_back(kind.id);
+  if (!rivals.empty())
+    verb->add_option("--ways", args->ways, "Only these, e.g. sync,ours")
+        ->delimiter(',')
+        ->one_of(known);
   verb->add_option("--dir", args->dir,
                    "Where a temporary folder for the checkpoints is made, removed at the end; "
                    "without it the current folder");

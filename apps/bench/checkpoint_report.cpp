@@ -101,18 +101,17 @@ std::string text(const size_report& r) {
   out += fmt::format("{:<36} {:>23} {:>8} {:>16} {:>22} {:>6} {:>6} {:>8} {:>9}\n", "way",
                      "blocked ms", "of iter.", "slowdown", "finished s", "x raw", "x fio",
                      "CPU s/GB", "peak MiB");
+  const auto cached = [](const auto& row) { return !row.way.durable && !row.finished_s.empty(); };
   for (const auto& row : r.rows)
     out += fmt::format(
         "{:<36} {:>23} {:>6.1f} % {:>16} {:>22} {:>6} {:>6} {:>8} {:>9}\n", row.way.text,
         shown(row.blocked_s, 1e-3, 1), 100 * row.blocked_s.median() / r.iteration_s,
-        shown(row.slowdown, 1, 2),
-        shown(row.finished_s, 1, 2) + (row.way.durable || row.finished_s.empty() ? "" : " *"),
+        shown(row.slowdown, 1, 2), shown(row.finished_s, 1, 2) + (cached(row) ? " *" : ""),
         shown_ratio(row.over_ceiling), shown_ratio(row.over_fio),
         row.cpu_s_per_gb.empty() ? "-" : fmt::format("{:.2f}", row.cpu_s_per_gb.median()),
         row.peak_bytes.empty() ? "-" : fmt::format("{:.0f}", row.peak_bytes.median() / (1 << 20)));
-  out +=
-      "* written to the page cache, not durable; torch's slowdown is (iteration + blocked) / "
-      "iteration\n";
+  if (std::any_of(r.rows.begin(), r.rows.end(), cached))
+    out += "* written to the page cache, not durable\n";
   for (const auto& s : r.skipped) out += fmt::format("left out: {}: {}\n", s.id, s.reason);
   if (const auto* ours = find(r, "ours"); ours && !ours->restore_s.empty())
     out +=
@@ -151,7 +150,6 @@ nlohmann::ordered_json json(const size_report& r) {
                            {"durable", row.way.durable},
                            {"blocked_s", json_of(row.blocked_s)},
                            {"slowdown", json_of(row.slowdown)},
-                           {"slowdown_derived", row.derived_slowdown},
                            {"finished_s", json_of(row.finished_s)},
                            {"over_raw_write", json_of(row.over_ceiling)},
                            {"over_fio_write", json_of(row.over_fio)},

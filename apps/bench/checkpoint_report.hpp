@@ -33,7 +33,7 @@ class sample {
 
 /// One way's numbers, over all rounds. Empty samples are what the way does not have.
 struct way_row {
-  way_facts way;
+  way_kind way;
   sample blocked_s;     ///< training held up by one checkpoint, one value each
   sample slowdown;      ///< of all iterations over those without checkpoints, one value a round
   sample finished_s;    ///< one checkpoint from the call to its end (BCK-1)
@@ -43,7 +43,6 @@ struct way_row {
   sample peak_bytes;    ///< in memory beyond the state
   sample restore_s;
   sample over_raw_read;
-  bool derived_slowdown = false;  ///< (iteration + blocked) / iteration: of another process
 };
 
 struct skipped_way {

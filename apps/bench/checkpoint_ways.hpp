@@ -1,12 +1,11 @@
-// The ways to checkpoint that `troupe bench checkpoint` compares: the field's, each rebuilt in its
-// essence on the same store, and ours as training uses it.
+// A way to checkpoint, as `troupe bench checkpoint` measures it: ours as training uses it, and what
+// else is handed in (apps/bench/rivals).
 //
 // Invariants
 // BCK-1 A way that is called durable counts a checkpoint as finished only after its fsync, ours
 //       after the commit.
 // BCK-2 Every checkpoint is written to new files; those of the one before are removed by a thread
 //       that belongs to no way, so removal costs each the same.
-// BCK-3 The rivals write whole arrays without checksums; ours sums every byte.
 #pragma once
 
 #include <atomic>
@@ -64,7 +63,7 @@ struct surroundings {
 /// One way to checkpoint. All calls from the trainer's thread.
 class way {
  public:
-  way(surroundings around, bool syncs) : around_(std::move(around)), syncs_(syncs) {}
+  explicit way(surroundings around) : around_(std::move(around)) {}
   virtual ~way() = default;
 
   /// Between backward and the update: waits for what the way must have copied by then.
@@ -76,6 +75,12 @@ class way {
 
   /// Seconds from the call to the end of each checkpoint, in order of ending. After drain().
   const std::vector<double>& finished_s() const noexcept { return finished_s_; }
+  /// What a process beside ours did for all checkpoints so far.
+  struct beside {
+    double processor_s = 0;
+    uint64_t peak_bytes = 0;
+  };
+  virtual beside elsewhere() const { return {}; }
   /// The newest finished checkpoint: a file, or a folder of ours. After drain().
   const std::filesystem::path& newest() const noexcept { return newest_; }
 
@@ -85,7 +90,6 @@ class way {
   void finished(clock::time_point asked, std::filesystem::path what);
 
   surroundings around_;
-  const bool syncs_;
 
  private:
   std::mutex mutex_;
@@ -94,16 +98,18 @@ class way {
 };
 
 /// A way by its name.
-struct way_facts {
+struct way_kind {
   std::string_view id;    ///< of --ways and in JSON
   std::string_view text;  ///< in the table
   bool durable = false;   ///< BCK-1
+  int copies = 0;         ///< of the whole state that it holds in memory at once
+  /// Ready for its first checkpoint; null: there are none. Errors: no_memory, unavailable.
+  result<std::unique_ptr<way>> (*make)(const surroundings& around) = nullptr;
+  /// Why it cannot be had on this machine; null: it always can.
+  status (*possible)() = nullptr;
 };
 
-/// All of them, "none" first and "torch" last; both are nobody's class.
-std::span<const way_facts> all_ways();
-
-/// Ready for its first checkpoint. Null for "none" and "torch". Errors: no_memory, unavailable.
-result<std::unique_ptr<way>> make_way(std::string_view id, const surroundings& around);
+/// No checkpoint at all, first; then ours.
+std::span<const way_kind> own_ways();
 
 }  // namespace troupe::apps::ckpt_bench

@@ -1,9 +1,7 @@
-// Parsing and doing.
+// Lines to commands, and doing them.
 #include "apps/control/commands.hpp"
 
-#include <algorithm>
 #include <array>
-#include <map>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,36 +16,96 @@ namespace troupe::apps {
 
 namespace {
 
-constexpr std::array all_words{
-    word{"nodes", "nodes [NODE]", "One line for every process of the cluster"},
-    word{"actors", "actors [ACTOR]", "The actors as a tree: state, mailbox, messages/s, errors"},
-    word{"status", "status [ACTOR]", "How the cluster is, or all about some actors"},
-    word{"send", "send ACTOR MESSAGE [JSON]", "Gives a message to actors; prints what they answer"},
-    word{"call", "call MS ACTOR MESSAGE [JSON]", "As send, waiting at most MS milliseconds"},
-    word{"pause", "pause [WHY]", "The run stops before its next step"},
-    word{"resume", "resume", "Resumes the run"},
-    word{"checkpoint", "checkpoint now", "Saves after the current step"},
-    word{"stop", "stop [WHY]", "Finishes the step, saves, and ends the run"},
-    word{"set", "set KEY VALUE", "Changes a setting of the run, e.g. set train.lr 1e-4"},
-    word{"drain", "drain NODE", "Takes a node out of service in order"},
-    word{"kill", "kill ACTOR", "Ends an actor at once"},
-    word{"log", "log LEVEL [NODE]", "How much the processes log: trace ... off"},
-    word{"blackbox", "blackbox [NODE]", "Writes the last seconds of every process to a file"},
-    word{"help", "help [WORD or MESSAGE]", "These words, or what a message means"},
-    word{"quit", "quit", "Leaves the console; the cluster continues"}};
+using line_words = std::vector<std::string>;
+using meant = std::optional<console_command>;
 
-using arguments = std::vector<std::string>;
-
-error usage_of(std::string_view name) {
-  for (const auto& w : all_words)
-    if (w.name == name) return {errc::usage, fmt::format("say: {}", w.usage), std::string(w.help)};
-  return {errc::usage, fmt::format("unknown console command: {}", name)};
+/// The word at a place of a line; empty where the line is shorter.
+std::string at(const line_words& a, size_t place) {
+  return place < a.size() ? a[place] : std::string();
 }
 
-std::string rest(const arguments& a, size_t from) {
+/// From a place of the line to its end.
+std::string rest(const line_words& a, size_t from) {
   return a.size() <= from
              ? std::string()
              : fmt::format("{}", fmt::join(a.begin() + static_cast<ptrdiff_t>(from), a.end(), " "));
+}
+
+meant call(const line_words& a) {
+  if (a.size() < 4) return {};
+  char* end = nullptr;
+  const long ms = std::strtol(a[1].c_str(), &end, 10);
+  if (*end != '\0' || ms < 1 || ms > 3'600'000) return {};
+  return commands::send{a[2], a[3], rest(a, 4), ms};
+}
+
+constexpr std::array all_words{
+    word{"nodes", "nodes [NODE]", "One line for every process of the cluster",
+         [](const line_words& a) -> meant { return commands::nodes{at(a, 1)}; }},
+    word{"actors", "actors [ACTOR]", "The actors as a tree: state, mailbox, messages/s, errors",
+         [](const line_words& a) -> meant { return commands::actors{.actor = at(a, 1)}; }},
+    word{"status", "status [ACTOR]", "How the cluster is, or all about some actors",
+         [](const line_words& a) -> meant { return commands::status{.actor = at(a, 1)}; }},
+    word{"send", "send ACTOR MESSAGE [JSON]", "Gives a message to actors; prints what they answer",
+         [](const line_words& a) -> meant {
+           if (a.size() < 3) return {};
+           return commands::send{a[1], a[2], rest(a, 3)};
+         }},
+    word{"call", "call MS ACTOR MESSAGE [JSON]", "As send, waiting at most MS milliseconds", call},
+    word{"pause", "pause [WHY]", "The run stops before its next step",
+         [](const line_words& a) -> meant { return commands::pause{rest(a, 1)}; }},
+    word{"resume", "resume", "Resumes the run",
+         [](const line_words&) -> meant { return commands::resume{}; }},
+    word{"checkpoint", "checkpoint now", "Saves after the current step",
+         [](const line_words& a) -> meant {
+           if (a.size() != 2 || a[1] != "now") return {};
+           return commands::checkpoint{};
+         }},
+    word{"stop", "stop [WHY]", "Finishes the step, saves, and ends the run",
+         [](const line_words& a) -> meant {
+           return commands::stop{a.size() > 1 ? rest(a, 1) : "stopped from the console"};
+         }},
+    word{"set", "set KEY VALUE", "Changes a setting of the run, e.g. set train.lr 1e-4",
+         [](const line_words& a) -> meant {
+           if (a.size() != 3) return {};
+           return commands::set{a[1], a[2]};
+         }},
+    word{"drain", "drain NODE", "Takes a node out of service in order",
+         [](const line_words& a) -> meant {
+           if (a.size() != 2) return {};
+           return commands::drain{a[1]};
+         }},
+    word{"kill", "kill ACTOR", "Ends an actor at once",
+         [](const line_words& a) -> meant {
+           if (a.size() != 2) return {};
+           return commands::kill{a[1]};
+         }},
+    word{"log", "log LEVEL [NODE]", "How much the processes log: trace ... off",
+         [](const line_words& a) -> meant {
+           if (a.size() < 2) return {};
+           return commands::log{a[1], at(a, 2)};
+         }},
+    word{"blackbox", "blackbox [NODE]", "Writes the last seconds of every process to a file",
+         [](const line_words& a) -> meant { return commands::black_box{at(a, 1)}; }},
+    word{"help", "help [WORD or MESSAGE]", "These words, or what a message means",
+         [](const line_words& a) -> meant { return commands::help{at(a, 1)}; }},
+    word{"quit", "quit", "Leaves the console; the cluster continues",
+         [](const line_words&) -> meant { return commands::quit{}; }}};
+
+/// The command of a line of at least one word.
+result<console_command> command_of(const line_words& a) {
+  const auto name = a[0] == "exit" ? "quit" : a[0];
+  std::vector<std::string_view> names;
+  for (const auto& w : all_words) {
+    names.push_back(w.name);
+    if (w.name != name) continue;
+    auto found = w.parse(a);
+    if (!found) return error{errc::usage, fmt::format("say: {}", w.usage), std::string(w.help)};
+    return std::move(*found);
+  }
+  const auto near = nearest(a[0], names);
+  return error{errc::usage, fmt::format("unknown console command: {}", a[0]),
+               near.empty() ? "help lists them" : fmt::format("did you mean {}?", near)};
 }
 
 /// The nearest actor paths, for a path that fits nobody.
@@ -78,12 +136,17 @@ result<any_msg> message_of(const std::string& name, const std::string& json) {
   return e;
 }
 
+result<answer> of_actors(session& s, const std::string& pattern,
+                         const result<fbs::CallAnswersT>& answers) {
+  if (!answers) return answers.error();
+  if (answers->answers.empty()) return nobody(s, pattern);
+  return answer{answers_text(*answers), all_taken(*answers)};
+}
+
 /// `timeout_ms` 0: as the contract says.
 result<answer> give(session& s, const std::string& actor, const any_msg& m,
                     int64_t timeout_ms = 0) {
-  TROUPE_TRY(answers, s.call("", actor, m, timeout_ms));
-  if (answers.answers.empty()) return nobody(s, actor);
-  return answer{answers_text(answers), all_taken(answers)};
+  return of_actors(s, actor, s.call("", actor, m, timeout_ms));
 }
 
 template <class T, class Fill>
@@ -91,7 +154,7 @@ result<answer> to_run(session& s, Fill fill) {
   return give(s, "run", make_msg<T>({}, fill));
 }
 
-result<answer> orders(result<fbs::CallAnswersT> answers) {
+result<answer> orders(const result<fbs::CallAnswersT>& answers) {
   if (!answers) return answers.error();
   if (answers->answers.empty()) return error{errc::not_found, "actor not found"};
   return answer{answers_text(*answers), all_taken(*answers)};
@@ -111,15 +174,15 @@ std::string in_words(const call_info& c) {
   return out;
 }
 
-result<answer> help(const arguments& a) {
+result<answer> help(const std::string& about) {
   answer out;
-  if (a.size() < 2) {
+  if (about.empty()) {
     for (const auto& w : all_words) out.text += fmt::format("  {:<28}{}\n", w.usage, w.help);
     return out;
   }
   for (const auto& w : all_words)
-    if (w.name == a[1]) return answer{fmt::format("{}\n  {}\n", w.usage, w.help)};
-  TROUPE_TRY(info, lookup_message(a[1]));
+    if (w.name == about) return answer{fmt::format("{}\n  {}\n", w.usage, w.help)};
+  TROUPE_TRY(info, lookup_message(about));
   out.text = fmt::format("{} ({}): {}\n", info->name, info->domain, info->doc);
   for (const auto& f : info->fields)
     out.text += fmt::format("  {:<22}{:<14}{}\n", f.name, f.type, f.doc);
@@ -129,101 +192,81 @@ result<answer> help(const arguments& a) {
   return out;
 }
 
-result<answer> say_status(session& s, const arguments& a, int columns) {
-  TROUPE_TRY(view, s.view("", a.size() > 1 ? a[1] : "", false));
-  if (a.size() < 2) return answer{status_text(view, columns), health_of(view).good};
-  answer out;
-  for (const auto& n : view.nodes)
-    for (const auto& actor : n->actors) out.text += actor_text(*actor, n->node, columns);
-  if (out.text.empty()) return nobody(s, a[1]);
-  return out;
+/// One who means all says "*": an empty pattern is a script's unset variable.
+status named(const std::string& actor) {
+  if (!actor.empty()) return {};
+  return error{errc::usage, "no actor is named", "a path, or a pattern: 'worker/*'"};
 }
 
-result<answer> send(session& s, const arguments& a) {
-  if (a.size() < 3) return usage_of("send");
-  TROUPE_TRY(m, message_of(a[2], rest(a, 3)));
-  return give(s, a[1], m);
-}
+/// Does commands, one overload each.
+struct executor {
+  session& s;
+  int columns;
 
-result<answer> call(session& s, const arguments& a) {
-  if (a.size() < 4) return usage_of("call");
-  char* end = nullptr;
-  const long ms = std::strtol(a[1].c_str(), &end, 10);
-  if (*end != '\0' || ms < 1 || ms > 3'600'000) return usage_of("call");
-  TROUPE_TRY(m, message_of(a[3], rest(a, 4)));
-  return give(s, a[2], m, ms);
-}
-
-using handler = std::function<result<answer>(session&, const arguments&, int columns)>;
-
-const std::map<std::string, handler, std::less<>>& handlers() {
-  static const std::map<std::string, handler, std::less<>> all{
-      {"nodes",
-       [](session& s, const arguments& a, int columns) -> result<answer> {
-         TROUPE_TRY(view, s.view(a.size() > 1 ? a[1] : "", "", false));
-         return answer{nodes_text(view, columns), health_of(view).good};
-       }},
-      {"actors",
-       [](session& s, const arguments& a, int columns) -> result<answer> {
-         TROUPE_TRY(view, s.view("", a.size() > 1 ? a[1] : "", false));
-         return answer{actors_text(view, columns)};
-       }},
-      {"status", say_status},
-      {"send", [](session& s, const arguments& a, int) { return send(s, a); }},
-      {"call", [](session& s, const arguments& a, int) { return call(s, a); }},
-      {"pause", [](session& s, const arguments& a,
-                   int) { return to_run<fbs::Pause>(s, [&](auto& m) { m.reason = rest(a, 1); }); }},
-      {"resume",
-       [](session& s, const arguments&, int) { return to_run<fbs::Resume>(s, [](auto&) {}); }},
-      {"checkpoint",
-       [](session& s, const arguments& a, int) -> result<answer> {
-         if (a.size() != 2 || a[1] != "now") return usage_of("checkpoint");
-         return to_run<fbs::CheckpointNow>(s, [](auto& m) { m.reason = "asked for"; });
-       }},
-      {"stop",
-       [](session& s, const arguments& a, int) {
-         auto m = make_msg<fbs::StopTraining>({}, [&](auto& t) {
-           t.reason = a.size() > 1 ? rest(a, 1) : "stopped from the console";
-           t.save = true;
-         });
-         return give(s, "coordinator", m);
-       }},
-      {"set",
-       [](session& s, const arguments& a, int) -> result<answer> {
-         if (a.size() != 3) return usage_of("set");
-         return to_run<fbs::SetValue>(s, [&](auto& m) {
-           m.key = a[1];
-           m.value = a[2];
-         });
-       }},
-      {"drain",
-       [](session& s, const arguments& a, int) -> result<answer> {
-         if (a.size() != 2) return usage_of("drain");
-         TROUPE_TRY(said, s.drain(a[1]));
-         return answer{said + "\n"};
-       }},
-      {"kill",
-       [](session& s, const arguments& a, int) -> result<answer> {
-         if (a.size() != 2) return usage_of("kill");
-         TROUPE_TRY(answers, s.kill("", a[1]));
-         if (answers.answers.empty()) return nobody(s, a[1]);
-         return answer{answers_text(answers), all_taken(answers)};
-       }},
-      {"log",
-       [](session& s, const arguments& a, int) -> result<answer> {
-         if (a.size() < 2) return usage_of("log");
-         return orders(s.log_level(a.size() > 2 ? a[2] : "", a[1]));
-       }},
-      {"blackbox", [](session& s, const arguments& a,
-                      int) { return orders(s.black_box(a.size() > 1 ? a[1] : "", "asked")); }},
-      {"help", [](session&, const arguments& a, int) { return help(a); }},
-      {"quit",
-       [](session&, const arguments&, int) {
-         return result<answer>(answer{"", true, true});
-       }},
-  };
-  return all;
-}
+  result<answer> operator()(const commands::nothing&) const { return answer{}; }
+  result<answer> operator()(const commands::nodes& c) const {
+    TROUPE_TRY(view, s.view(c.node, "", false));
+    return answer{nodes_text(view, columns), health_of(view).good};
+  }
+  result<answer> operator()(const commands::actors& c) const {
+    TROUPE_TRY(view, s.view(c.node, c.actor, c.dead));
+    return answer{c.json ? view_json(view) : actors_text(view, columns)};
+  }
+  result<answer> operator()(const commands::status& c) const {
+    TROUPE_TRY(view, s.view("", c.actor, false));
+    answer out{"", health_of(view).good};
+    if (c.json || c.actor.empty()) {
+      out.text = c.json ? view_json(view) : status_text(view, columns);
+      return out;
+    }
+    for (const auto& n : view.nodes)
+      for (const auto& actor : n->actors) out.text += actor_text(*actor, n->node, columns);
+    if (out.text.empty()) return nobody(s, c.actor);
+    return out;
+  }
+  result<answer> operator()(const commands::send& c) const {
+    TROUPE_CHECK(named(c.actor));
+    TROUPE_TRY(m, message_of(c.message, c.fields));
+    return give(s, c.actor, m, c.timeout_ms);
+  }
+  result<answer> operator()(const commands::pause& c) const {
+    return to_run<fbs::Pause>(s, [&](auto& m) { m.reason = c.reason; });
+  }
+  result<answer> operator()(const commands::resume&) const {
+    return to_run<fbs::Resume>(s, [](auto&) {});
+  }
+  result<answer> operator()(const commands::checkpoint&) const {
+    return to_run<fbs::CheckpointNow>(s, [](auto& m) { m.reason = "asked for"; });
+  }
+  result<answer> operator()(const commands::stop& c) const {
+    return give(s, "coordinator", make_msg<fbs::StopTraining>({}, [&](auto& m) {
+                  m.reason = c.reason;
+                  m.save = true;
+                }));
+  }
+  result<answer> operator()(const commands::set& c) const {
+    return to_run<fbs::SetValue>(s, [&](auto& m) {
+      m.key = c.key;
+      m.value = c.value;
+    });
+  }
+  result<answer> operator()(const commands::drain& c) const {
+    TROUPE_TRY(said, s.drain(c.node));
+    return answer{said + "\n"};
+  }
+  result<answer> operator()(const commands::kill& c) const {
+    TROUPE_CHECK(named(c.actor));
+    return of_actors(s, c.actor, s.kill("", c.actor));
+  }
+  result<answer> operator()(const commands::log& c) const {
+    return orders(s.log_level(c.node, c.level));
+  }
+  result<answer> operator()(const commands::black_box& c) const {
+    return orders(s.black_box(c.node, "asked"));
+  }
+  result<answer> operator()(const commands::help& c) const { return help(c.about); }
+  result<answer> operator()(const commands::quit&) const { return answer{"", true, true}; }
+};
 
 }  // namespace
 
@@ -270,16 +313,21 @@ std::vector<std::string> split_words(std::string_view line) {
   return out;
 }
 
-result<answer> execute(session& s, std::string_view line, int columns) {
-  const auto a = split_words(line);
-  if (a.empty()) return answer{};
-  const auto found = handlers().find(a[0] == "exit" ? "quit" : a[0]);
-  if (found != handlers().end()) return found->second(s, a, columns);
-  std::vector<std::string_view> names;
-  for (const auto& w : all_words) names.push_back(w.name);
-  const auto near = nearest(a[0], names);
-  return error{errc::usage, fmt::format("unknown console command: {}", a[0]),
-               near.empty() ? "help lists them" : fmt::format("did you mean {}?", near)};
+result<parsed_line> parse_line(std::string_view line) {
+  auto a = split_words(line);
+  parsed_line out;
+  if (a.empty()) return out;
+  out.again = a[0] == "watch";
+  if (out.again) a.erase(a.begin());
+  if (a.empty())
+    return error{errc::usage, "say: watch WORD ...", "e.g. watch actors; Enter ends it"};
+  TROUPE_TRY(what, command_of(a));
+  out.what = std::move(what);
+  return out;
+}
+
+result<answer> execute(session& s, const console_command& c, int columns) {
+  return std::visit(executor{s, columns}, c);
 }
 
 }  // namespace troupe::apps

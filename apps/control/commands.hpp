@@ -1,22 +1,82 @@
-// The words of the console: one line in, its answer out. Used by the console, by scripts
-// (`troupe console -c "pause"`), and by the completion.
+// The commands of the console. A line becomes one (parse_line), a verb such as `troupe send` fills
+// one from its options, and both are executed alike. The words of lines serve the completion, too.
 #pragma once
 
-#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "apps/control/session.hpp"
 
 namespace troupe::apps {
 
+/// What can be asked of a cluster. Nodes and actors are patterns; to look, an empty one fits all.
+namespace commands {
+
+struct nothing {};
+struct nodes {
+  std::string node;
+};
+struct actors {
+  std::string actor = {}, node = {};
+  bool dead = false;  ///< with those that have ended
+  bool json = false;
+};
+struct status {
+  std::string actor;
+  bool json = false;
+};
+struct send {
+  std::string actor, message;
+  std::string fields;      ///< JSON; empty: none
+  int64_t timeout_ms = 0;  ///< 0: as the contract says
+};
+struct pause {
+  std::string reason;
+};
+struct resume {};
+struct checkpoint {};
+struct stop {
+  std::string reason;
+};
+struct set {
+  std::string key, value;
+};
+struct drain {
+  std::string node;
+};
+struct kill {
+  std::string actor;
+};
+struct log {
+  std::string level, node;
+};
+struct black_box {
+  std::string node;
+};
+struct help {
+  std::string about;  ///< a word or a message; empty: all words
+};
+struct quit {};
+
+}  // namespace commands
+
+using console_command =
+    std::variant<commands::nothing, commands::nodes, commands::actors, commands::status,
+                 commands::send, commands::pause, commands::resume, commands::checkpoint,
+                 commands::stop, commands::set, commands::drain, commands::kill, commands::log,
+                 commands::black_box, commands::help, commands::quit>;
+
 /// A word of the console.
 struct word {
   std::string_view name;
   std::string_view usage;  ///< "send ACTOR MESSAGE [JSON]"
   std::string_view help;   ///< one sentence
+  /// The command of a line that begins with it; none where the line has not this form.
+  std::optional<console_command> (*parse)(const std::vector<std::string>& line);
 };
 
 /// The first line of a console: where it is, as whom, and what it may do.
@@ -26,16 +86,24 @@ std::string greeting(std::string_view job, std::string_view address, std::string
 /// All of them, in the order of the help.
 std::span<const word> words();
 
-/// What a line led to.
-struct answer {
-  std::string text;   ///< for stdout
-  bool good = true;   ///< false: an actor refused, or a node does not answer
-  bool leave = false; ///< the person wants to go
+/// A line as it is meant.
+struct parsed_line {
+  console_command what;
+  bool again = false;  ///< every second ("watch")
 };
 
-/// Does what the line says. Errors: usage with the nearest word or the right form; what the cluster
-/// answers.
-result<answer> execute(session& s, std::string_view line, int columns);
+/// Errors: usage, with the nearest word or the right form.
+result<parsed_line> parse_line(std::string_view line);
+
+/// What a command led to.
+struct answer {
+  std::string text;    ///< for stdout
+  bool good = true;    ///< false: an actor refused, or the cluster is not well
+  bool leave = false;  ///< the person wants to go
+};
+
+/// Does it. Errors: what the cluster answers, with the nearest name of what there is not.
+result<answer> execute(session& s, const console_command& c, int columns);
 
 /// A line in its words: blanks part them, quotes and braces keep them together.
 std::vector<std::string> split_words(std::string_view line);

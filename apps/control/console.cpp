@@ -128,15 +128,12 @@ class editor {
   History* history_ = nullptr;
 };
 
-/// Executes a line, again and again where it begins with "watch".
-result<answer> execute_or_watch(session& s, const std::string& line) {
-  const auto a = split_words(line);
-  if (a.empty() || a[0] != "watch") return execute(s, line, terminal_width());
-  if (a.size() < 2)
-    return error{errc::usage, "say: watch WORD ...", "e.g. watch actors; Enter ends it"};
-  const auto what = line.substr(line.find(a[1], line.find("watch") + 5));
+/// Executes a line, again and again where it is to be watched.
+result<answer> execute_line(session& s, const std::string& line) {
+  TROUPE_TRY(asked, parse_line(line));
+  if (!asked.again) return execute(s, asked.what, terminal_width());
   for (;;) {
-    TROUPE_TRY(said, execute(s, what, terminal_width()));
+    TROUPE_TRY(said, execute(s, asked.what, terminal_width()));
     if (isatty(STDOUT_FILENO)) TROUPE_CHECK(print_unchanged("\x1b[H\x1b[2J"));
     TROUPE_CHECK(print(said.text));
     fd_set in;
@@ -160,7 +157,7 @@ result<int> converse(session& s) {
   editor e(s);
   say(greeting(s.job(), s.address(), s.who(), s.may_change()));
   while (auto line = e.next()) {
-    const auto said = execute_or_watch(s, *line);
+    const auto said = execute_line(s, *line);
     tell(said);
     if (said && said->leave) break;
   }
@@ -172,7 +169,7 @@ result<int> console(const console_arguments& a) {
   if (a.lines.empty() && isatty(STDIN_FILENO)) return converse(*s);
   int code = 0;
   auto one = [&](const std::string& line) {
-    const auto said = execute_or_watch(*s, line);
+    const auto said = execute_line(*s, line);
     if (const int of_line = tell(said); of_line != 0) code = of_line;
     return said && said->leave;
   };

@@ -1,6 +1,4 @@
-// `troupe ps`, `troupe status`, `troupe send`: the console's questions and words for scripts.
-#include <fmt/format.h>
-
+// `troupe ps`, `troupe status`, `troupe send`: single commands of the console, for scripts.
 #include "apps/commands.hpp"
 #include "apps/control/commands.hpp"
 #include "apps/control/show.hpp"
@@ -16,44 +14,21 @@ struct control_arguments {
   bool json = false, dead = false;
 };
 
-result<int> ps(const control_arguments& a) {
-  TROUPE_TRY(s, session::open(a.connect));
-  TROUPE_TRY(view, s->view(a.node, a.actor, a.dead));
-  TROUPE_CHECK(print(a.json ? view_json(view) : actors_text(view, terminal_width())));
-  return 0;
-}
-
-/// 0: all is well; 1: something is wrong; 69: no cluster answers.
-result<int> status(const control_arguments& a) {
-  auto opened = session::open(a.connect);
-  if (!opened) {
-    auto e = opened.error();
-    if (e.code == errc::not_found) e.code = errc::unavailable;
-    return e;
-  }
-  auto& s = *opened;
-  TROUPE_TRY(view, s->view("", a.actor, false));
-  const auto h = health_of(view);
-  if (a.json) {
-    TROUPE_CHECK(print(view_json(view)));
-  } else if (a.actor.empty()) {
-    TROUPE_CHECK(print(status_text(view, terminal_width())));
-  } else {
-    TROUPE_TRY(said, execute(*s, "status " + a.actor, terminal_width()));
-    TROUPE_CHECK(print(said.text));
-  }
-  return h.good ? 0 : 1;
-}
-
-/// 0: every actor took it; 1: one refused or did not answer.
-result<int> send(const control_arguments& a) {
-  TROUPE_TRY(s, session::open(a.connect));
-  const auto timed =
-      a.connect.timeout_ms > 0 ? fmt::format("call {}", a.connect.timeout_ms) : std::string("send");
-  TROUPE_TRY(said, execute(*s, fmt::format("{} {} {} {}", timed, a.actor, a.message, a.json_text),
-                           terminal_width()));
+/// 0: done, and all is well; 1: it is not, or an actor refused or did not answer.
+result<int> say_once(result<std::unique_ptr<session>> opened, const console_command& c) {
+  TROUPE_TRY(s, std::move(opened));
+  TROUPE_TRY(said, execute(*s, c, terminal_width()));
   TROUPE_CHECK(print(said.text));
   return said.good ? 0 : 1;
+}
+
+/// A cluster that is not there is not well (69), and no name that somebody mistyped.
+result<std::unique_ptr<session>> open_to_judge(const connect_options& o) {
+  auto opened = session::open(o);
+  if (opened || opened.error().code != errc::not_found) return opened;
+  auto e = opened.error();
+  e.code = errc::unavailable;
+  return e;
 }
 
 }  // namespace
@@ -67,14 +42,19 @@ void add_control(shell& sh) {
   ps_verb->add_flag("--dead", a->dead, "With those that have ended");
   ps_verb->add_flag("--json", a->json, "As one JSON object");
   add_connect_options(ps_verb, a->connect);
-  on_run(sh, ps_verb, [a] { return ps(*a); });
+  on_run(sh, ps_verb, [a] {
+    return say_once(session::open(a->connect),
+                    commands::actors{a->actor, a->node, a->dead, a->json});
+  });
 
   auto* status_verb = sh.app.add_subcommand("status", "Say whether a running cluster is well");
   status_verb->add_option("ACTOR", a->actor, "All about the actors that fit");
   status_verb->add_flag("--json", a->json, "As one JSON object");
   add_connect_options(status_verb, a->connect);
   status_verb->footer("Exit codes: 0 all is well, 1 something is wrong, 69 no cluster answers.");
-  on_run(sh, status_verb, [a] { return status(*a); });
+  on_run(sh, status_verb, [a] {
+    return say_once(open_to_judge(a->connect), commands::status{a->actor, a->json});
+  });
 
   auto* send_verb = sh.app.add_subcommand("send", "Give a message to actors of a running cluster");
   send_verb->add_option("ACTOR", a->actor, "A path, or a pattern: 'worker/*'")->required();
@@ -87,7 +67,10 @@ void add_control(shell& sh) {
       "Examples:\n"
       "  troupe send run Pause '{\"reason\":\"look\"}'\n"
       "  troupe send 'worker/*' StatusRequest");
-  on_run(sh, send_verb, [a] { return send(*a); });
+  on_run(sh, send_verb, [a] {
+    return say_once(session::open(a->connect),
+                    commands::send{a->actor, a->message, a->json_text, a->connect.timeout_ms});
+  });
 }
 
 }  // namespace troupe::apps

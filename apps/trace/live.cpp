@@ -228,14 +228,17 @@ result<std::string> follow(session& s, const live_arguments& a, size_t senders,
   std::string why = "interrupted";
   while (person.signal() == 0) {
     if (auto batch = s.next_batch(wait_ms)) {
-      left_out[(*batch)->process()] = {(*batch)->dropped(), (*batch)->lost()};
-      TROUPE_TRY(more, each(*batch));
+      const bool gone = (*batch)->sequence() == 0;  // the gateway says it of a process
+      auto more = gone ? result<bool>(true) : each(*batch);
+      if (!more) return more.error();
+      if (!gone) left_out[(*batch)->process()] = {(*batch)->dropped(), (*batch)->lost()};
       if ((*batch)->over() != nullptr && (*batch)->over()->size() > 0) {
         why = (*batch)->over()->str();
         over.insert((*batch)->process());
+        if (gone && over.size() < senders) say(why);
       }
-      if (!more) why = fmt::format("the limit of {} records is reached", a.limit);
-      if (!more || over.size() >= senders) break;
+      if (!*more) why = fmt::format("the limit of {} records is reached", a.limit);
+      if (!*more || over.size() >= senders) break;
     } else if (s.lost()) {
       why = "the cluster has ended";
       break;

@@ -47,13 +47,13 @@ enum class lr_schedule : uint8_t { constant, linear, cosine, wsd };
 enum class decay_scope : uint8_t { matrices, all };
 /// The order of forward and backward of micro-batches on pipeline stages.
 enum class pipeline_schedule : uint8_t { one_f_one_b };
-/// How steps are printed. `automatic` = a rewriting line on a terminal, plain lines otherwise.
 /// What becomes of a checkpoint that is due while older ones are still being written.
 enum class when_busy : uint8_t {
   block,    ///< training waits
   skip,     ///< it is left out
   stretch,  ///< it is taken after the first step at whose end there is room
 };
+/// How steps are printed. `automatic` = a rewriting line on a terminal, plain lines otherwise.
 enum class log_format : uint8_t { automatic, plain, json };
 
 /// [job]

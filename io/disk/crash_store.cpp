@@ -32,6 +32,12 @@ std::vector<std::string_view> crash_store::parts_of(const path& name) {
   return parts;
 }
 
+/// Whether a name leads into a folder, which then can be neither moved to it nor exchanged with it.
+bool crash_store::lies_in(std::span<const std::string_view> name,
+                          std::span<const std::string_view> folder) {
+  return name.size() > folder.size() && std::equal(folder.begin(), folder.end(), name.begin());
+}
+
 // -- the tree -------------------------------------------------------------------------------------
 
 crash_store::node_id crash_store::tree::find(std::span<const std::string_view> parts) const {
@@ -305,6 +311,7 @@ int crash_store::rename(const path& from, const path& to, bool replace, stamp by
   if (moved == 0) return ENOENT;
   if (target != 0 && !replace) return EEXIST;
   if (moved == target) return 0;
+  if (lies_in(parts_of(to), parts_of(from))) return EINVAL;
   bool folder = live_.nodes.at(moved).folder;
   if (target != 0) {
     const auto& there = live_.nodes.at(target);
@@ -328,6 +335,8 @@ int crash_store::exchange(const path& one, const path& other, stamp by) {
   if (int failure = place(other, second_folder, second_name)) return failure;
   auto first = live_.find(parts_of(one)), second = live_.find(parts_of(other));
   if (first == 0 || second == 0) return ENOENT;
+  if (lies_in(parts_of(one), parts_of(other)) || lies_in(parts_of(other), parts_of(one)))
+    return EINVAL;
   change what;
   what.kind = change_kind::names;
   what.by = by;

@@ -245,6 +245,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   }
   /// Into `name`.
   static std::vector<std::string_view> parts_of(const path& name);
+  static bool lies_in(std::span<const std::string_view> name,
+                      std::span<const std::string_view> folder);
   static void apply(tree& to, const change& what, uint64_t begin, uint64_t end);
   static std::vector<piece> pieces_of(size_t at, const change& what);
   void log(change what);

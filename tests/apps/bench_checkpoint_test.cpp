@@ -1,4 +1,5 @@
-// `troupe bench checkpoint` through the built program, tiny: rows, finite numbers, no files left.
+// `troupe bench checkpoint`, and `troupe-bench checkpoint` with the field's ways, through the built
+// programs, tiny: rows, finite numbers, no files left.
 // Timing decides nothing here.
 #include <cmath>
 #include <filesystem>
@@ -16,9 +17,11 @@ using namespace troupe;
 
 namespace {
 
-/// Runs a script for bash in a folder; $T is `troupe bench checkpoint`.
+/// Runs a script for bash in a folder; $T is `troupe bench checkpoint`, $R the one with rivals.
 ended bash(const fs::path& in, const std::string& script) {
-  std::ofstream(in / "script") << "T=\"" TROUPE_PROGRAM " bench checkpoint\"\n" << script << "\n";
+  std::ofstream(in / "script") << "T=\"" TROUPE_PROGRAM " bench checkpoint\"\n"
+                               << "R=\"" TROUPE_RIVALS " checkpoint\"\n"
+                               << script << "\n";
   return run_in(in, "XDG_CACHE_HOME='" + in.string() + "/cache' bash script");
 }
 
@@ -44,10 +47,14 @@ void check_spread(const nlohmann::json& row, const char* key, bool there) {
 TEST_CASE("bench checkpoint: a row a way, finite numbers, every byte restored, no file left") {
   scratch dir;
   fs::create_directory(dir / "disk");
-  const auto done = bash(dir.path,
-                         "$T --gib 0.004 --rounds 2 --iterations 2 --iteration-ms 30 --ring-mib 8 "
-                         "--dir disk --json "
-                         "--ways sync,checkfreq,chunked-fsync,chunked,datastates,ours");
+  std::ofstream(dir / "torch.py")
+      << "def rand(n): return bytes(4 * n)\n"
+         "def save(state, file): file.write(b''.join(state.values()))\n";
+  const auto done =
+      bash(dir.path,
+           "PYTHONPATH=. $R --gib 0.004 --rounds 2 --iterations 2 --iteration-ms 30 --ring-mib 8 "
+           "--dir disk --json "
+           "--ways sync,checkfreq,chunked-fsync,chunked,datastates,ours,torch");
   REQUIRE_MESSAGE(done.code == 0, done.talk);
   const auto j = nlohmann::json::parse(done.out);
   REQUIRE(j["sizes"].size() == 1);
@@ -66,17 +73,32 @@ TEST_CASE("bench checkpoint: a row a way, finite numbers, every byte restored, n
     for (const char* key : {"restore_s", "over_raw_read"}) check_spread(row, key, way == "ours");
   }
   CHECK(ways == std::set<std::string>{"none", "sync", "checkfreq", "chunked-fsync", "chunked",
-                                      "datastates", "ours"});
+                                      "datastates", "ours", "torch"});
   REQUIRE(size["aims"].size() == 4);
   for (const auto& aim : size["aims"]) CHECK(aim.contains("met") != aim.contains("not_judged"));
   CHECK(fs::is_empty(dir / "disk"));
+}
+
+TEST_CASE("bench checkpoint: the program that is installed measures its own way alone") {
+  scratch dir;
+  const auto done = bash(dir.path, "$T --gib 0.004 --rounds 1 --iterations 1 --iteration-ms 30");
+  REQUIRE_MESSAGE(done.code == 0, done.talk);
+  CHECK(done.out.find("\nours ") != std::string::npos);
+  CHECK(done.out.find("wrong bytes") != std::string::npos);
+  const auto own = content(TROUPE_PROGRAM), beside = content(TROUPE_RIVALS);
+  for (const char* rival : {"(CheckFreq)", "(TorchSnapshot)", "(DataStates)", "torch.save"}) {
+    CAPTURE(rival);
+    CHECK(own.find(rival) == std::string::npos);
+    CHECK(beside.find(rival) != std::string::npos);
+  }
+  CHECK(bash(dir.path, "$T --ways ours").code == 64);
 }
 
 TEST_CASE("bench checkpoint: an interrupt ends it with 130, and its files are gone") {
   scratch dir;
   const auto done = bash(dir.path, R"(
 mkfifo talk
-$T --gib 0.004 --iteration-ms 600000 --ways ours --dir made/here 2>talk &
+$T --gib 0.004 --iteration-ms 600000 --dir made/here 2>talk &
 while read -r line; do
   case "$line" in *"iterations of"*) kill -INT $!;; esac
   echo "$line" >&2
@@ -93,7 +115,7 @@ TEST_CASE("bench checkpoint: what does not fit is refused with what it needs") {
   CHECK((done.code == 70 || done.code == 74));
   CHECK(done.talk.find("1024 GiB of state need") != std::string::npos);
   CHECK(done.talk.find("--gib") != std::string::npos);
-  const auto short_time = bash(dir.path, "$T --gib 0.004 --iteration-ms 0.0001 --ways none");
+  const auto short_time = bash(dir.path, "$T --gib 0.004 --iteration-ms 0.0001");
   CHECK(short_time.code == 64);
-  CHECK(bash(dir.path, "$T --ways fastest").code == 64);
+  CHECK(bash(dir.path, "$R --ways fastest").code == 64);
 }

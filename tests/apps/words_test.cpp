@@ -1,4 +1,4 @@
-// The console's words: how a line is cut, and what may stand at its end.
+// The console's words: how a line is cut, what it means, and what may stand at its end.
 #include "apps/control/commands.hpp"
 
 #include <doctest/doctest.h>
@@ -32,6 +32,52 @@ TEST_CASE("a line in its words") {
   CHECK(split_words(R"(send x Y {"a": [1, 2], "b": {"c": "}"}} z)") ==
         strings{"send", "x", "Y", R"({"a": [1, 2], "b": {"c": "}"}})", "z"});
   CHECK(split_words("a \"\" b") == strings{"a", "", "b"});
+}
+
+TEST_CASE("a line means what its words say") {
+  const auto sent = parse_line(R"(send "a b; \"c\"" Pause {"reason": "x  y\n"} )");
+  REQUIRE(sent);
+  const auto& send = std::get<commands::send>(sent->what);
+  CHECK(send.actor == "a b; \"c\"");
+  CHECK(send.message == "Pause");
+  CHECK(send.fields == R"({"reason": "x  y\n"})");
+  CHECK(send.timeout_ms == 0);
+  CHECK_FALSE(sent->again);
+  const auto called = parse_line("call 250 run Pause");
+  REQUIRE(called);
+  CHECK(std::get<commands::send>(called->what).timeout_ms == 250);
+  CHECK(std::get<commands::send>(called->what).fields.empty());
+  CHECK(std::get<commands::pause>(parse_line("pause  to look")->what).reason == "to look");
+  CHECK(std::get<commands::stop>(parse_line("stop")->what).reason == "stopped from the console");
+  CHECK(std::get<commands::set>(parse_line("set train.lr -1")->what).value == "-1");
+  CHECK(std::get<commands::log>(parse_line("log debug node1")->what).node == "node1");
+  CHECK(std::holds_alternative<commands::quit>(parse_line("exit")->what));
+  CHECK(std::holds_alternative<commands::nothing>(parse_line("  ")->what));
+  const auto watched = parse_line("watch actors stage/*");
+  REQUIRE(watched);
+  CHECK(watched->again);
+  CHECK(std::get<commands::actors>(watched->what).actor == "stage/*");
+}
+
+TEST_CASE("a line without the form of its word is told the form") {
+  for (const auto& [line, form] : {std::pair("send run", "say: send ACTOR MESSAGE [JSON]"),
+                                   {"call 0 run Pause", "say: call MS ACTOR MESSAGE [JSON]"},
+                                   {"call soon run Pause", "say: call MS ACTOR MESSAGE [JSON]"},
+                                   {"call 3600001 run Pause", "say: call MS ACTOR MESSAGE [JSON]"},
+                                   {"checkpoint", "say: checkpoint now"},
+                                   {"set train.lr", "say: set KEY VALUE"},
+                                   {"drain", "say: drain NODE"},
+                                   {"kill a b", "say: kill ACTOR"},
+                                   {"log", "say: log LEVEL [NODE]"},
+                                   {"watch", "say: watch WORD ..."},
+                                   {"watch watch actors", "unknown console command: watch"},
+                                   {"pauze", "unknown console command: pauze"}}) {
+    CAPTURE(line);
+    const auto found = parse_line(line);
+    REQUIRE_FALSE(found);
+    CHECK(found.error().code == errc::usage);
+    CHECK(found.error().message == form);
+  }
 }
 
 TEST_CASE("completion: words, actors, messages, fields, keys") {

@@ -162,6 +162,24 @@ TEST_CASE("console: what is wrong is answered by what would be right") {
   CHECK(many.out.find("\"stage/0\"") != std::string::npos);
 }
 
+TEST_CASE("send: what was given is what is sent, whatever characters are in it") {
+  running r(layout(1, 1));
+  const json odd{{"reason", "a  b\t\"c\" 'd'; e\n-f \\ {g [h"}};
+  REQUIRE(r.tool({"send", "run", "Pause", odd.dump(2)}).code == 0);
+  std::ifstream audit(r.job / "run/audit.jsonl");
+  std::string line;
+  REQUIRE(std::getline(audit, line));
+  const std::string sent = json::parse(line)["message"];
+  CHECK(json::parse(sent) == odd);
+  const auto nobody = run({"send", "--connect", r.address(), "--", "-no \"such; actor", "Resume"});
+  CHECK(nobody.code == 66);
+  CHECK(nobody.err.find("no actor fits -no \"such; actor") != std::string::npos);
+  CHECK(r.tool({"send", "run", "Resume {}"}).err.find("Resume {}") != std::string::npos);
+  CHECK(r.tool({"send", "", "Resume"}).code == 64);  // no pattern is not every actor
+  CHECK(r.tool({"status", "no such"}).err.find("no actor fits no such") != std::string::npos);
+  CHECK(r.tool({"send", "run", "Resume"}).code == 0);
+}
+
 TEST_CASE("status: no cluster is 69, a wrong address is a usage error") {
   CHECK(run({"status", "--connect", "127.0.0.1:1", "--timeout-ms", "2000"}).code == 69);
   CHECK(run({"status", "--connect", "nowhere"}).code == 64);
@@ -198,6 +216,23 @@ TEST_CASE("trace: live shows decoded messages up to its limit, record makes a fi
   const auto answer = json::parse(box.out.substr(0, box.out.find('\n')));
   const std::string path = answer["answer"]["text"];
   CHECK(run({"trace", "stats", path}).code == 0);
+}
+
+TEST_CASE("trace: who looks is told of a node that dies under his view") {
+  running r;
+  const auto view = [&](std::vector<std::string> more) {
+    return std::make_unique<program>(
+        with({"trace", "live", "--max", "1000000", "--connect", r.address()}, more));
+  };
+  const auto of_all = view({}), of_one = view({"--node", "node1"});
+  REQUIRE(of_all->until_error_has("tracing head, node0, node1"));
+  REQUIRE(of_one->until([&] { return !of_one->out().empty(); }));
+  const auto dies = node_named(r.up.port(), "node1");
+  REQUIRE(dies > 0);
+  REQUIRE(::kill(dies, SIGKILL) == 0);
+  CHECK(of_one->wait() == 0);
+  CHECK(of_one->err().find("tracing is off: node1 has left the cluster") != std::string::npos);
+  CHECK(of_all->until_error_has("node1 has left the cluster\n"));
 }
 
 TEST_CASE("trace: a frozen process is the culprit while others wait for it") {

@@ -158,6 +158,33 @@ TEST_CASE("GTW-3: when a viewer goes, every observer is told to stop all of his 
   CHECK(f.values().views == 0);
 }
 
+TEST_CASE(
+    "GTW-3: a viewer is told of a process that goes where his view has begun, and there alone") {
+  scripted_gateway f;
+  f.meet_all();
+  const auto asked = f.person.ask(f.target, f.start(), f.viewer.self());
+  begun(only<fbs::TraceStart>(f.head), "head");
+  begun(only<fbs::TraceStart>(f.a), "a");
+  f.b.die();  // before it has answered: the viewer never knows of it
+  CHECK(f.viewer.idle());
+  f.pass(1'500ms);
+  REQUIRE(f.person.answer_of<fbs::TraceStarted>(asked));
+  f.a.die();
+  const auto told = only<fbs::TraceBatch>(f.viewer);
+  CHECK(told->subscription() == view_id);
+  CHECK(told->process() == 2);
+  CHECK(told->node()->str() == "a");
+  CHECK(told->over()->str() == "a has left the cluster");
+  CHECK(told->sequence() == 0);
+  CHECK(told->bound_ns() == -1);  // of its clock nothing is known
+  CHECK(f.values().views == 1);
+  f.head.tell(f.target, f.batch(1, "the limit of 10 records is reached"));
+  CHECK(f.viewer.take_all<fbs::TraceBatch>().size() == 1);
+  CHECK(f.values().views == 0);
+  f.head.die();
+  CHECK(f.viewer.idle());
+}
+
 TEST_CASE("GTW-3: a viewer that goes before the view has begun") {
   scripted_gateway f;
   f.meet_all();
@@ -212,7 +239,7 @@ TEST_CASE(
   CHECK(f.values().views == 1);
   f.a.tell(f.target, f.batch(2, "the viewer has not asked for more"));
   CHECK(f.values().views == 0);
-  CHECK(f.viewer.take_all<fbs::TraceBatch>().size() == 4);
+  CHECK(f.viewer.take_all<fbs::TraceBatch>().size() == 5);  // b's end by the gateway
   f.look_at_head();
   CHECK(f.values().views == 1);
   f.head.die();

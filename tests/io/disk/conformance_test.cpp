@@ -179,6 +179,11 @@ TEST_CASE("every disk: names of files and folders move, change places and go") {
     CHECK(d.read_small(dir / "two" / "f", 4).error().code == errc::bad_data);
     CHECK(d.read_small(dir / "two", 4).error().code == errc::bad_data);
     CHECK(d.read_small(dir / "one" / "f", 5).error().code == errc::not_found);
+    CHECK_FALSE(d.rename(dir / "two", dir / "two" / "in"));  // into itself
+    CHECK_FALSE(d.rename_to_free(dir / "two", dir / "two" / "in"));
+    CHECK_FALSE(d.exchange(dir / "two", dir / "two" / "f"));
+    CHECK_FALSE(d.exchange(dir / "two" / "f", dir / "two"));
+    CHECK(*d.read_small(dir / "two" / "f", 5) == "first");
     REQUIRE(d.rename(dir / "g", dir / "two" / "f"));  // over a file
     CHECK(*d.read_small(dir / "two" / "f", 9) == "second");
     REQUIRE(d.make_dir(dir / "three"));

@@ -1,4 +1,4 @@
-// `troupe bench recorder`: what the flight recorder costs.
+// `troupe-bench recorder`: what the flight recorder costs.
 //
 // A record alone, in a loop; then messages between two actors of one process, handled by the traced
 // base and by CAF's own, interleaved in the same run, so that the cost is a ratio.
