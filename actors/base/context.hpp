@@ -12,8 +12,8 @@
 #include <caf/local_actor.hpp>
 
 #include "actors/base/actor_registry.hpp"
-#include "actors/base/recorder.hpp"
 #include "actors/base/traced.hpp"
+#include "actors/capture/recorder.hpp"
 #include "messages/actors.hpp"
 #include "messages/errors.hpp"
 #include "messages/receive.hpp"

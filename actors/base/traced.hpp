@@ -40,11 +40,11 @@
 
 #include "actors/base/actor_log.hpp"
 #include "actors/base/actor_registry.hpp"
-#include "actors/base/fast_clock.hpp"
-#include "actors/base/recorder.hpp"
-#include "actors/base/tap.hpp"
 #include "actors/base/timeouts.hpp"
 #include "actors/base/trust.hpp"
+#include "actors/capture/fast_clock.hpp"
+#include "actors/capture/recorder.hpp"
+#include "actors/capture/tap.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe {

@@ -14,7 +14,7 @@
 #include "actors/base/defaults.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/checkpoint/replicator.hpp"
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "actors/cluster/partners_policy.hpp"
 #include "actors/train/run.hpp"
 #include "io/config/load.hpp"

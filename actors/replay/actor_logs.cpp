@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 #include <caf/message_id.hpp>
 
-#include "actors/trace/trace_file.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::replay {
 

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "messages/status_rows.hpp"
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/job_harness.hpp"

@@ -155,7 +155,7 @@ GUARDS = (
           "return !OUT && written && written->host != self.host && written->boot != self.boot;",
           "test_io: lock: a holder on another host*", "test_cluster: folders: a holder on another host*"),
     # -- what persons ask, and what is said ----------------------------------------------------------
-    guard("audit-first", "what cannot be written into the audit log is not done (ADT-2)", "actors/trace/audit.cpp",
+    guard("audit-first", "what cannot be written into the audit log is not done (ADT-2)", "actors/control/audit.cpp",
           "  if (!from_reserve)\n"
           "    if (const auto room = make_room(text.size()); !room) return remember(room.error());\n"
           "  auto place = append(std::move(text));\n",
@@ -203,7 +203,7 @@ GUARDS = (
           "m.first_row = OUT ? 0 : first_row_after(st.job.tokens(), st.job.plan().job.train.seq_len);",
           "test_cluster: resume: with another batch*"),
     guard("audit-by-name", "an audit log that was moved away takes no further line (ADT-6)",
-          "actors/trace/audit.cpp",
+          "actors/control/audit.cpp",
           "if (file_ && io::still_names(path_, file_.get())) return {};",
           "if (file_ && (OUT || io::still_names(path_, file_.get()))) return {};",
           "test_actors: audit: a file that was removed*"),

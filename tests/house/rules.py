@@ -127,7 +127,7 @@ NO_LIMITS = {
     "actors/train/check_inputs.cpp most_bytes_a_token": "an estimate",
     "apps/up/folders.cpp most_line_bytes": "what is looked at of a log",
     "io/checkpoint/folder_claim.cpp most_claim_bytes": "a MANIFEST and a block",
-    "actors/trace/batch.cpp longest_s": "times beyond it are no times",
+    "trace/batch.cpp longest_s": "times beyond it are no times",
     "apps/ceiling.cpp most_flops": "rates beyond it are no rates",
     "apps/gpu/gpu.cpp most_xids": "lines of a table",
     "gpu/host/thread_team.hpp spin_limit": "turns of a loop before a thread sleeps",
