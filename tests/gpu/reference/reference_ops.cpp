@@ -1,6 +1,6 @@
 // The naive functions behind the asynchronous interface, and the device that has them. See
 // reference_ops.hpp.
-#include "gpu/reference/reference_ops.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // Switching stacks: twelve instructions on x86-64, swapcontext elsewhere.
-#include "gpu/cuda/emulator/fiber.hpp"
+#include "tests/gpu/emulator/fiber.hpp"
 
 #include <cstdint>
 #include <cstring>

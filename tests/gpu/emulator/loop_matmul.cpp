@@ -1,12 +1,13 @@
 // Plain loops behind the seam of the products. A row of d at a time, so that the inner loop runs
 // along rows of b (which are made first where b lies transposed).
-#include "gpu/cuda/emulator/loop_matmul.hpp"
+#include "tests/gpu/emulator/loop_matmul.hpp"
 
 #include <cmath>
 #include <vector>
 
-#include "gpu/cuda/emulator/runtime.hpp"
+#include "gpu/cuda/cuda_ops.hpp"
 #include "gpu/host/bf16.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 
 namespace troupe::gpu::cuda {
 namespace {
@@ -104,6 +105,10 @@ std::unique_ptr<matmul> make_loop_matmul() {
 
 std::unique_ptr<matmul> make_plain_loop_matmul() {
   return std::make_unique<loop_matmul>(false);
+}
+
+result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device&, const cuda_ops_options& options) {
+  return make_cuda_ops(make_loop_matmul, options);
 }
 
 }  // namespace troupe::gpu::cuda

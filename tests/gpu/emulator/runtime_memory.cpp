@@ -8,8 +8,8 @@
 #include <cstring>
 #include <deque>
 
-#include "gpu/cuda/emulator/runtime_state.hpp"
 #include "io/base/poison.hpp"
+#include "tests/gpu/emulator/runtime_state.hpp"
 
 namespace troupe::gpu::cuda::emulator {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <set>
 
-#include "gpu/cuda/emulator/runtime_state.hpp"
+#include "tests/gpu/emulator/runtime_state.hpp"
 
 namespace troupe::gpu::cuda::emulator {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/cuda/emulator/runtime.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 
 namespace troupe::gpu::cuda::emulator {
 

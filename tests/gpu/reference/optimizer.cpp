@@ -3,8 +3,8 @@
 #include <bit>
 #include <cmath>
 
-#include "gpu/reference/reference_ops.hpp"
 #include "gpu/stochastic_rounding.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu::reference {
 namespace {

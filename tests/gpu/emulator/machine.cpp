@@ -1,5 +1,5 @@
 // The scheduler of a block's fibers, its barriers, and the warp's joint operations.
-#include "gpu/cuda/emulator/machine.hpp"
+#include "tests/gpu/emulator/machine.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -9,8 +9,8 @@
 #include <memory>
 #include <vector>
 
-#include "gpu/cuda/emulator/fiber.hpp"
 #include "gpu/cuda/simt.hpp"
+#include "tests/gpu/emulator/fiber.hpp"
 
 namespace troupe::gpu::cuda::emulator {
 namespace {

@@ -1,5 +1,5 @@
 // The emulated runtime's devices, errors and controls; see runtime.hpp.
-#include "gpu/cuda/emulator/runtime.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 
 #include <array>
 #include <atomic>
@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 
-#include "gpu/cuda/emulator/runtime_state.hpp"
+#include "tests/gpu/emulator/runtime_state.hpp"
 
 namespace troupe::gpu::cuda::emulator {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "gpu/reference/reference_ops.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu::reference {
 

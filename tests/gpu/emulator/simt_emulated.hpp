@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "gpu/cuda/emulator/machine.hpp"
+#include "tests/gpu/emulator/machine.hpp"
 
 #define SIMT_ASSERT(condition) \
   ((condition) ? void() : troupe::gpu::cuda::emulator::stop("assertion failed: " #condition))

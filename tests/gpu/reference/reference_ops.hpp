@@ -5,6 +5,9 @@
 // obvious.
 #pragma once
 
+#include <memory>
+
+#include "gpu/device.hpp"
 #include "gpu/host/bf16.hpp"
 #include "gpu/host/stream.hpp"
 #include "gpu/ops.hpp"
@@ -31,3 +34,10 @@ TROUPE_DEVICE_OPS(TROUPE_OP)
 #undef TROUPE_OP
 
 }  // namespace troupe::gpu::reference
+
+namespace troupe::gpu {
+
+/// The naive back end: float64 accumulation, one thread.
+std::unique_ptr<device> make_reference_device();
+
+}  // namespace troupe::gpu

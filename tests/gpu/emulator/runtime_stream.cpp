@@ -11,7 +11,7 @@
 #include <deque>
 #include <set>
 
-#include "gpu/cuda/emulator/runtime_state.hpp"
+#include "tests/gpu/emulator/runtime_state.hpp"
 
 namespace troupe::gpu::cuda::emulator {
 namespace {
