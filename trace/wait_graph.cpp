@@ -100,10 +100,15 @@ class graph {
     edges_.push_back({actors_[from], actors_[to], std::move(what), for_ns, implied});
   }
 
+  /// WG-4.
+  bool of_the_question(const waiting_for& w) const {
+    return w.whom.starts_with("observer/") && w.for_ns < options_.busy_ns;
+  }
+
   void add_waits(size_t i) {
     if (silent(i)) return;  // WG-1
     for (const auto& w : actor(i).waits) {
-      if (w.for_ns < options_.least_ns) continue;
+      if (w.for_ns < options_.least_ns || of_the_question(w)) continue;
       const auto targets = matching(w.whom, i);
       for (const auto to : targets) add_edge(i, to, w.what, w.for_ns);
       if (!targets.empty()) continue;

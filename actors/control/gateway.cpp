@@ -5,8 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/base/gather.hpp"
 #include "io/base/text.hpp"
 #include "messages/contract.hpp"
 #include "messages/registry.hpp"
@@ -100,34 +100,37 @@ struct asked_process {
   std::string node;
 };
 
-/// How long observers are waited for: as their contract says, but for what says it itself.
+/// How long an observer is waited for, where not as its contract says: one that asks others has
+/// time beyond theirs.
 template <class T>
-std::chrono::milliseconds patience_for(gateway_pointer self, const msg<T>& m) {
-  const auto usual = self->timeouts().of(contract_of<observer_actor, T>());
+std::optional<std::chrono::milliseconds> patience_for(gateway_pointer self, const msg<T>& m) {
   if constexpr (std::is_same_v<T, fbs::CallActor>)
-    return (m->timeout_ms() > 0 ? std::chrono::milliseconds(m->timeout_ms()) : usual) +
+    return (m->timeout_ms() > 0 ? std::chrono::milliseconds(m->timeout_ms())
+                                : self->timeouts().of(contract_of<observer_actor, T>())) +
            defaults::gateway_slack;
-  else
-    return usual;
+  return {};
 }
 
 /// Asks the observers of `whom`; `each(who, reply or error)`, then `all()` once.
-template <class R, class T>
+template <class R, class T, class Each, class All, class... Beside>
 void ask_observers(gateway_pointer self, const std::vector<uint32_t>& whom, const msg<T>& m,
-                   std::function<void(const asked_process&, const result<msg<R>>&)> each,
-                   std::function<void()> all) {
-  auto missing = std::make_shared<size_t>(whom.size());
-  if (whom.empty()) return all();
+                   Each each, All all, const Beside&... beside) {
+  std::vector<asked_process> asked;
+  std::vector<observer_actor> handles;
   for (const auto number : whom) {
     const auto& p = self->state.processes.at(number);
-    auto one = [missing, who = asked_process{number, p.facts.node}, each,
-                all](const result<msg<R>>& r) {
-      each(who, r);
-      if (--*missing == 0) all();
-    };
-    request_within(self, p.handle, patience_for(self, m), m)
-        .then([one](const msg<R>& r) { one(r); }, [one](const caf::error& e) { one(from_caf(e)); });
+    asked.push_back({number, p.facts.node});
+    handles.push_back(p.handle);
   }
+  gather_each<R>(
+      self, handles,
+      [&](size_t i) {
+        return awaited{"observer/" + asked[i].node,
+                       fmt::format("the answer to {}", find_message(m.type())->name),
+                       patience_for(self, m)};
+      },
+      [&](size_t) { return std::tuple(m, beside...); },
+      [asked, each](size_t i, const result<msg<R>>& r) mutable { each(asked[i], r); }, all);
 }
 
 /// What a process said last, aged; for one that has not answered.
@@ -163,19 +166,12 @@ void heard(gateway_pointer self, uint32_t number, const msg<fbs::ActorList>& lis
   it->second.last = list.unpack();
 }
 
-msg<fbs::ListActors> list_all(gateway_pointer self) {
-  return make_msg<fbs::ListActors>(context_of(*self, self->state.options.epoch));
-}
-
 caf::result<msg<fbs::ClusterView>> view(gateway_pointer self, const msg<fbs::ListActors>& m) {
   auto& st = self->state;
-  struct progress {
-    std::map<uint32_t, std::unique_ptr<fbs::ActorListT>> lists;
-  };
-  auto p = std::make_shared<progress>();
+  auto lists = std::make_shared<std::map<uint32_t, std::unique_ptr<fbs::ActorListT>>>();
   auto rp = self->make_response_promise<msg<fbs::ClusterView>>();
   const auto whom = fitting(st, text_of(m->node()));
-  auto each = [self, p, m](const asked_process& who, const result<msg<fbs::ActorList>>& r) {
+  auto each = [self, lists, m](const asked_process& who, const result<msg<fbs::ActorList>>& r) {
     const auto it = self->state.processes.find(who.number);
     const bool gone = !r && r.error().code == errc::unavailable;  // before the news of it, perhaps
     if (gone || it == self->state.processes.end()) return;
@@ -184,13 +180,13 @@ caf::result<msg<fbs::ClusterView>> view(gateway_pointer self, const msg<fbs::Lis
         r ? std::make_unique<fbs::ActorListT>(it->second.last) : remembered(self, it->second);
     list->ranks = it->second.facts.ranks;
     keep_fitting(*list, text_of(m->actor()), m->dead());
-    p->lists.emplace(who.number, std::move(list));
+    lists->emplace(who.number, std::move(list));
   };
-  auto all = [self, p, rp, m]() mutable {
+  auto all = [self, lists, rp, m]() mutable {
     fbs::ClusterViewT out;
     out.job = self->state.options.job;
     out.epoch = self->state.options.epoch;
-    for (auto& [number, list] : p->lists) out.nodes.push_back(std::move(list));
+    for (auto& [number, list] : *lists) out.nodes.push_back(std::move(list));
     std::stable_sort(out.nodes.begin(), out.nodes.end(), [](const auto& a, const auto& b) {
       return std::pair(a->node != "head", a->node) < std::pair(b->node != "head", b->node);
     });
@@ -297,19 +293,15 @@ caf::result<msg<fbs::Ack>> drain(gateway_pointer self, const msg<fbs::DrainNode>
       self, {who_says(self, m->who()), "DrainNode", text_of(m->node()), to_json(m), ""}, true);
   if (!record) return to_caf(record.error());
   auto rp = self->make_response_promise<msg<fbs::Ack>>();
-  auto noted = [self, record = *record](const std::string& outcome) {
-    finish(self, record, outcome);
-  };
-  request(self, st.coordinator, m)
-      .then(
-          [rp, noted](const msg<fbs::Ack>& a) mutable {
-            noted(text_of(a->text()));
-            rp.deliver(a);
-          },
-          [rp, noted](caf::error& e) mutable {
-            noted(from_caf(e).message);
-            rp.deliver(std::move(e));
-          });
+  ask_either<fbs::Ack>(self, st.coordinator, std::tuple(m),
+                       {"coordinator", "the answer to DrainNode"},
+                       [self, rp, record = *record](const result<msg<fbs::Ack>>& a) mutable {
+                         finish(self, record, a ? text_of((*a)->text()) : a.error().message);
+                         if (a)
+                           rp.deliver(*a);
+                         else
+                           rp.deliver(to_caf(a.error()));
+                       });
   return rp;
 }
 
@@ -384,30 +376,25 @@ caf::result<msg<fbs::TraceStarted>> start_view(gateway_pointer self, const msg<f
   struct progress {
     fbs::TraceStartedT started;
     std::optional<error> why;
-    size_t missing;
   };
   auto p = std::make_shared<progress>();
   p->started.subscription = m->subscription();
-  p->missing = whom.size();
-  auto one = [self, p, rp, m]() mutable {
-    if (--p->missing > 0) return;
+  auto each = [self, p](const asked_process& who, const result<msg<fbs::TraceStarted>>& r) {
+    if (r) {
+      for (auto& n : r->unpack().nodes) p->started.nodes.push_back(n);
+      return;
+    }
+    not_begun(self, p->started.subscription, who.number);
+    p->why = r.error();
+  };
+  auto all = [self, p, rp, m]() mutable {
     if (!p->started.nodes.empty())
       rp.deliver(make_msg<fbs::TraceStarted>(context_of(*self, m.header()), p->started));
     else
       rp.deliver(to_caf(*p->why));
   };
-  for (const auto number : whom)
-    request(self, st.processes.at(number).handle, m, caf::actor_cast<caf::strong_actor_ptr>(self))
-        .then(
-            [p, one](const msg<fbs::TraceStarted>& s) mutable {
-              for (auto& n : s.unpack().nodes) p->started.nodes.push_back(n);
-              one();
-            },
-            [self, number, p, one, id = m->subscription()](const caf::error& e) mutable {
-              not_begun(self, id, number);
-              p->why = from_caf(e);
-              one();
-            });
+  ask_observers<fbs::TraceStarted>(self, whom, m, each, all,
+                                   caf::actor_cast<caf::strong_actor_ptr>(self));
   return rp;
 }
 
@@ -429,12 +416,18 @@ void pass_batch(gateway_pointer self, const msg<fbs::TraceBatch>& m) {
 
 // -- processes ------------------------------------------------------------------------------------
 
-void look_around(gateway_pointer self) {
+template <class All>
+void look_at(gateway_pointer self, const std::vector<uint32_t>& whom, All all) {
   auto each = [self](const asked_process& who, const result<msg<fbs::ActorList>>& r) {
-    if (r) heard(self, who.number, *r);
+    if (r) heard(self, who.number, *r);  // silence is told by heard_ns
   };
-  auto again = [self] { self->delayed_send(self, defaults::gateway_period, caf::tick_atom_v); };
-  ask_observers<fbs::ActorList>(self, fitting(self->state, ""), list_all(self), each, again);
+  const auto question = make_msg<fbs::ListActors>(context_of(*self, self->state.options.epoch));
+  ask_observers<fbs::ActorList>(self, whom, question, each, all);
+}
+
+void look_around(gateway_pointer self) {
+  look_at(self, fitting(self->state, ""),
+          [self] { self->delayed_send(self, defaults::gateway_period, caf::tick_atom_v); });
 }
 
 void meet(gateway_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor_ptr& handle) {
@@ -444,10 +437,7 @@ void meet(gateway_pointer self, const msg<fbs::Observe>& m, const caf::strong_ac
   p.facts = m.unpack();
   p.heard_ns = now_ns(*self);
   if (p.handle) {  // told again: it has ranks now, and may fall silent before the next look
-    request(self, p.handle, list_all(self))
-        .then([self, number = m->process()](
-                  const msg<fbs::ActorList>& list) { heard(self, number, list); },
-              [](const caf::error&) {});  // silence is told by heard_ns
+    look_at(self, {m->process()}, [] {});
     return;
   }
   p.handle = caf::actor_cast<observer_actor>(handle);

@@ -288,6 +288,20 @@ TEST_CASE("CRD-1: the run begins once all nodes have their ranks, with the handl
   CHECK(f.run.idle());
 }
 
+TEST_CASE("GTH-1: while a node has not taken its ranks the coordinator's waits name it") {
+  scripted_cluster f;
+  f.join_all();
+  const auto stats = actor_registry::instance().find("coordinator");
+  CHECK(stats->view().waits.size() == 2);
+  f.take_ranks(1);
+  const auto waits = stats->view().waits;
+  REQUIRE(waits.size() == 1);
+  CHECK(waits.front().whom == "node/a");
+  CHECK(waits.front().what == "its ranks' actors");
+  f.take_ranks(0);
+  CHECK(stats->view().waits.empty());
+}
+
 TEST_CASE("coordinator: nodes on one machine share its cores and a loader") {
   scripted_cluster f;
   f.boots = {"boot", "boot"};

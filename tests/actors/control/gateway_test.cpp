@@ -237,3 +237,21 @@ TEST_CASE("gateway: what it has no handler for is refused, and it lives on") {
   CHECK(f.refused<fbs::Ack>(asked) == errc::bad_data);
   CHECK(f.status().state == "open");
 }
+
+TEST_CASE("GTH-1: while an answer is missing the gateway's waits name the observer that owes it") {
+  scripted_gateway f;
+  f.meet_all();
+  const auto stats = actor_registry::instance().find("gateway");
+  REQUIRE(stats->view().waits.empty());
+  const auto asked = f.person.ask(f.target, f.view_of());
+  CHECK(stats->view().waits.size() == 3);
+  f.answer_looks({f.head, f.a});
+  const auto waits = stats->view().waits;
+  REQUIRE(waits.size() == 1);
+  CHECK(waits.front().whom == "observer/b");
+  CHECK(waits.front().what == "the answer to ListActors");
+  CHECK(f.refused<fbs::ClusterView>(asked) == errc::timeout);
+  f.answer_looks({f.b});
+  CHECK(stats->view().waits.empty());
+  CHECK(f.person.answer_of<fbs::ClusterView>(asked));
+}
