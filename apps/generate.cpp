@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/job/catalog.hpp"
 #include "apps/commands.hpp"
 #include "apps/sample.hpp"
 #include "gpu/model/hf_folder.hpp"

@@ -11,18 +11,17 @@
 
 #include "actors/base/actor_registry.hpp"
 #include "actors/base/defaults.hpp"
-#include "actors/base/recorder.hpp"
-#include "actors/base/tap.hpp"
-#include "actors/checkpoint/pace_policy.hpp"
-#include "actors/checkpoint/votes.hpp"
+#include "actors/capture/recorder.hpp"
+#include "actors/capture/tap.hpp"
 #include "actors/cluster/client_hello.hpp"
 #include "actors/cluster/frame_policy.hpp"
 #include "actors/cluster/ingress.hpp"
 #include "actors/cluster/strangers_policy.hpp"
+#include "actors/control/audit.hpp"
+#include "actors/control/observer.hpp"
+#include "actors/job/votes.hpp"
 #include "actors/replay/actor_logs.hpp"
-#include "actors/trace/audit.hpp"
-#include "actors/trace/observer.hpp"
-#include "actors/trace/trace_file.hpp"
+#include "actors/train/pace_policy.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/requests_policy.hpp"
 #include "actors/train/stage.hpp"
@@ -43,6 +42,7 @@
 #include "messages/expansion.hpp"
 #include "messages/header.hpp"
 #include "messages/registry.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::apps {
 
@@ -121,34 +121,34 @@ constexpr limit_row rows[] = {
      "the oldest is forgotten", "actors/base/actor_registry.hpp", "dead_limit",
      "BRD-2: of the dead the last are kept"},
     {"actors and traces", "records of a thread", record_ring::capacity, "records",
-     "the oldest is overwritten and counted", "actors/base/recorder.hpp", "capacity",
+     "the oldest is overwritten and counted", "actors/capture/recorder.hpp", "capacity",
      "REC-2: what was overwritten is counted, the rest is whole"},
     {"actors and traces", "names of work in a process", 4096, "names",
-     "further work has no name in traces", "actors/base/recorder.cpp", "most_names",
+     "further work has no name in traces", "actors/capture/recorder.cpp", "most_names",
      "limits: names of work end, and what has none is recorded"},
     {"actors and traces", "messages held for a trace with payloads", tap::limit, "messages",
-     "further ones are counted, not held", "actors/base/tap.hpp", "limit",
+     "further ones are counted, not held", "actors/capture/tap.hpp", "limit",
      "TAP-1, TAP-2: a tap keeps what fits up to its limit and counts the rest"},
     {"actors and traces", "bytes of them", tap::byte_limit, "bytes",
-     "further ones are counted, not held", "actors/base/tap.hpp", "byte_limit",
+     "further ones are counted, not held", "actors/capture/tap.hpp", "byte_limit",
      "TAP-2: a tap keeps no more bytes than its limit"},
     {"actors and traces", "views of traces in a process", trace::observer_state::subscription_limit,
-     "views", "the next is refused", "actors/trace/observer.hpp", "subscription_limit",
+     "views", "the next is refused", "actors/control/observer.hpp", "subscription_limit",
      "limits: a process shows only so many views of its trace"},
     {"actors and traces", "black boxes of a process", trace::observer_state::box_limit, "files",
-     "a death leaves no further one", "actors/trace/observer.hpp", "box_limit",
+     "a death leaves no further one", "actors/control/observer.hpp", "box_limit",
      "limits: deaths leave only so many black boxes of a process"},
     {"actors and traces", "threads that a black box remembers", 64, "threads",
-     "further ones are not in it", "actors/base/flight_memory.cpp", "most_rings",
+     "further ones are not in it", "actors/capture/flight_memory.cpp", "most_rings",
      "limits: a black box remembers only so many threads"},
     {"actors and traces", "actors that a black box names", 4096, "actors",
-     "the oldest are nameless in it", "actors/base/flight_memory.cpp", "most_actors",
+     "the oldest are nameless in it", "actors/capture/flight_memory.cpp", "most_actors",
      "flight memory: texts beyond their room are cut, actors beyond theirs are forgotten"},
     {"actors and traces", "names of work in a black box", 1024, "names",
-     "further ones are nameless in it", "actors/base/flight_memory.cpp", "most_works",
+     "further ones are nameless in it", "actors/capture/flight_memory.cpp", "most_works",
      "flight memory: texts beyond their room are cut, actors beyond theirs are forgotten"},
     {"actors and traces", "processes in a trace that is read", trace::batch_checker::process_limit,
-     "processes", "the file ends before it, with the place", "actors/trace/trace_file.hpp",
+     "processes", "the file ends before it, with the place", "trace/trace_file.hpp",
      "process_limit", "limits: a trace of more processes than any cluster has is refused"},
     {"actors and traces", "events in a recording that is replayed", replay::event_limit, "events",
      "the replay is refused", "actors/replay/actor_logs.hpp", "event_limit",
@@ -161,18 +161,17 @@ constexpr limit_row rows[] = {
      detail::largest_kept_bytes, "bytes", "what is beyond is given back", "messages/block_pool.hpp",
      "largest_kept_bytes", "BP-2: a thread keeps no more than its bound of a class"},
     {"actors and traces", "an entry of a trace file", trace::max_entry_bytes, "bytes",
-     "the file ends before it, with the place", "actors/trace/trace_file.hpp", "max_entry_bytes",
+     "the file ends before it, with the place", "trace/trace_file.hpp", "max_entry_bytes",
      "trace file TF-1: a length that no message has is refused before memory is taken"},
     {"actors and traces", "requests of persons that wait for a step's end", train::pending_limit,
      "requests", "further ones are refused", "actors/train/requests_policy.hpp", "pending_limit",
      "requests: only so many wait for a step's end (REQ-3)"},
     {"actors and traces", "refusals in the audit log", trace::audit_log::refusals_per_minute,
-     "a minute", "further ones are counted in the next line", "actors/trace/audit.hpp",
+     "a minute", "further ones are counted in the next line", "actors/control/audit.hpp",
      "refusals_per_minute", "ADT-3: a flood of refusals is counted, not written"},
-    {"checkpoints", "checkpoints of one run under way", checkpoint::pace_policy::most_open,
-     "checkpoints", "the next waits, or is left out and counted",
-     "actors/checkpoint/pace_policy.hpp", "most_open",
-     "pace: what is due begins while there is room, and only what is due"},
+    {"checkpoints", "checkpoints of one run under way", train::pace_policy::most_open,
+     "checkpoints", "the next waits, or is left out and counted", "actors/train/pace_policy.hpp",
+     "most_open", "pace: what is due begins while there is room, and only what is due"},
     {"checkpoints", "the name of a tensor, a file or a job", cp::max_name_bytes, "bytes",
      "the checkpoint is refused by name", "io/checkpoint/format.hpp", "max_name_bytes",
      "SF-1..SF-3: a footer whose numbers do not fit is refused by name"},
@@ -201,7 +200,7 @@ constexpr limit_row rows[] = {
      "the hold is refused", "io/checkpoint/hold.hpp", "max_reason_bytes",
      "limits: a reason to hold a checkpoint beyond its length is refused"},
     {"checkpoints", "settings that were changed, in train_state.json", 256, "settings",
-     "the checkpoint is refused as a start", "actors/checkpoint/train_state.cpp", "set_limit",
+     "the checkpoint is refused as a start", "actors/job/train_state.cpp", "set_limit",
      "limits: a state of training with too many settings is refused"},
     {"checkpoints", "the mark of a folder of ours", io::max_mark_bytes, "bytes",
      "it is none, and the folder stays", "io/folder/owned.hpp", "max_mark_bytes",
@@ -224,12 +223,11 @@ constexpr limit_row rows[] = {
      "the checkpoint is refused", "actors/checkpoint/committer.cpp", "max_tokenizer_bytes",
      "limits: a committer refuses a tokenizer's file beyond its length"},
     {"checkpoints", "votes for a checkpoint in one message", checkpoint::votes_per_message, "votes",
-     "further ones go in messages of their own", "actors/checkpoint/votes.hpp", "votes_per_message",
+     "further ones go in messages of their own", "actors/job/votes.hpp", "votes_per_message",
      "votes: the votes of 14,000 ranks fit into messages, half full at most"},
     {"checkpoints", "steps whose votes wait for their commit", 3, "steps",
-     "votes for a further one are left out, and its commit is refused",
-     "actors/checkpoint/votes.cpp", "most_steps",
-     "votes: no more are kept than there are ranks, for three steps"},
+     "votes for a further one are left out, and its commit is refused", "actors/job/votes.cpp",
+     "most_steps", "votes: no more are kept than there are ranks, for three steps"},
     {"data and models", "a configuration file", 1 * mib, "bytes", "it is refused (78)",
      "io/config/read_toml.cpp", "max_file_bytes",
      "a file that is not there, not a file, or too large is told so"},

@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "actors/capture/crash_dumper.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/node.hpp"
+#include "actors/control/observer.hpp"
 #include "actors/replay/recording.hpp"
-#include "actors/trace/crash_dumper.hpp"
-#include "actors/trace/observer.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/session.hpp"
 #include "apps/up/signals.hpp"

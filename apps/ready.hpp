@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/job/catalog.hpp"
+#include "actors/job/plan.hpp"
 #include "actors/train/finding.hpp"
 #include "actors/train/machine.hpp"
-#include "actors/train/plan.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::apps {

@@ -9,7 +9,7 @@
 #include <spdlog/spdlog.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "actors/sim/fuzz.hpp"
 #include "apps/commands.hpp"
 

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "apps/commands.hpp"
 #include "gpu/host/peak.hpp"
 

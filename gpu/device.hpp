@@ -164,8 +164,4 @@ class device {
 /// streams (0: all cores the process may run on).
 std::unique_ptr<device> make_host_device(int threads = 0);
 
-/// The naive back end: plain loops, float64 accumulation, one thread. The truth every other back
-/// end is compared with; never used for training.
-std::unique_ptr<device> make_reference_device();
-
 }  // namespace troupe::gpu

@@ -14,6 +14,7 @@
 #include <caf/typed_actor.hpp>
 #include <caf/typed_event_based_actor.hpp>
 
+#include "messages/inspect.hpp"
 #include "messages/msg.hpp"
 #include "messages/schemas/cluster_generated.h"
 #include "messages/schemas/common_generated.h"

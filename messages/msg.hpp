@@ -1,17 +1,10 @@
-// msg<T>: a message of table T travelling through CAF.
+// msg<T>: a message of table T. How one travels through CAF is messages/inspect.hpp's.
 //
 //   auto m = make_msg<fbs::RunStep>(context, [](auto& x) { x.step = 7; });  // T's object-API type
 //   self->send(stage, m);                        // by reference: no copy, no verification
 //   [](const msg<fbs::RunStep>& m) { use(m->step(), m.epoch()); }
 //
-// In one process a msg<T> is one pointer to an immutable block (any_msg.hpp). From the network it
-// is length-checked, checksummed and verified in `inspect`, before CAF can hand it to any handler.
-// Where that fails inspect counts and logs the rejection (rejection.hpp) and returns an error. CAF
-// 0.17.6 then delivers an *empty* message in its place, as it does for a type it does not know: no
-// handler matches, an actor with guard_mailbox (receive.hpp) counts it as undecodable and answers
-// bad_data, and both the actor and the connection go on.
-//
-// M-1  A handler never sees a msg<T> that is empty or unverified.
+// In one process a msg<T> is one pointer to an immutable block (any_msg.hpp).
 #pragma once
 
 #include <memory>
@@ -20,9 +13,6 @@
 #include <string>
 #include <type_traits>
 #include <utility>
-
-#include <caf/error.hpp>
-#include <caf/fwd.hpp>
 
 #include "messages/any_msg.hpp"
 #include "messages/builder.hpp"
@@ -129,25 +119,6 @@ requires std::is_invocable_v<Fill&, typename T::NativeTableType&> msg<T> make_ms
 template <class T>
 msg<T> make_msg(const message_context& context = {}) {
   return make_msg<T>(context, typename T::NativeTableType{});
-}
-
-// -- CAF --
-
-namespace detail {
-caf::error save(caf::serializer& sink, const any_msg& m);
-caf::error load(caf::deserializer& source, uint16_t expected, any_msg& out);
-}  // namespace detail
-
-/// Writes header and payload as raw bytes.
-template <class T>
-caf::error inspect(caf::serializer& sink, const msg<T>& m) {
-  return detail::save(sink, m);
-}
-
-/// Reads, checks and verifies (M-1).
-template <class T>
-caf::error inspect(caf::deserializer& source, msg<T>& m) {
-  return detail::load(source, message_traits<T>::id, m);
 }
 
 /// Short: CAF prints messages in diagnostics.

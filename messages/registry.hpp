@@ -19,7 +19,6 @@
 #include <vector>
 
 #include <flatbuffers/vector.h>
-#include <caf/fwd.hpp>
 
 #include "io/base/result.hpp"
 #include "messages/any_msg.hpp"
@@ -103,11 +102,5 @@ std::string to_json(const any_msg& m);
 /// counted) that say where.
 result<any_msg> from_json(std::string_view name, std::string_view json,
                           const message_context& context = {});
-
-/// A message of any type as CAF content that its handlers match: what a console sends.
-caf::message wrap(const any_msg& m);
-
-/// The message in CAF content, empty where the first element is none: what a tracer reads.
-any_msg unwrap(const caf::message& content);
 
 }  // namespace troupe

@@ -8,7 +8,6 @@
 #include <caf/message.hpp>
 
 #include "messages/errors.hpp"
-#include "messages/registry.hpp"
 
 namespace troupe {
 

@@ -10,8 +10,8 @@
 
 #include <caf/type_id.hpp>
 
+#include "messages/inspect.hpp"
 #include "messages/message_list.hpp"
-#include "messages/msg.hpp"
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_messages, first_custom_type_id)
 #define TROUPE_CAF_ID(domain, table, number) \
@@ -25,5 +25,11 @@ namespace troupe {
 /// Tells CAF all message types and the category of our errors. Every actor system needs it before
 /// it starts.
 void register_messages(caf::actor_system_config& config);
+
+/// A message of any type as CAF content that its handlers match: what a console sends.
+caf::message wrap(const any_msg& m);
+
+/// The message in CAF content, empty where the first element is none: what a tracer reads.
+any_msg unwrap(const caf::message& content);
 
 }  // namespace troupe

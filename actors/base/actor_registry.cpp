@@ -5,9 +5,8 @@
 
 #include <fmt/format.h>
 
-#include "actors/base/flight_memory.hpp"
-#include "actors/base/identities.hpp"
-#include "actors/base/recorder.hpp"
+#include "actors/capture/flight_memory.hpp"
+#include "actors/capture/identities.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe {

@@ -12,6 +12,8 @@
 #pragma once
 
 #include <cassert>
+#include <chrono>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -33,8 +35,7 @@ const call_info& contract_of() {
   return found;
 }
 
-/// Sends a request with what travels beside it; CAF's handle of the answer. `patience` in place of
-/// the contract's timeout, where the message itself says how long its answer may take.
+/// Sends a request with what travels beside it; CAF's handle of the answer.
 template <class Self, class Handle, class T, class... Beside>
 auto request_within(Self* self, const Handle& target, std::chrono::milliseconds patience,
                     const msg<T>& m, const Beside&... beside) {
@@ -55,29 +56,47 @@ auto request(Self* self, const Handle& target, const msg<T>& m, const Beside&...
 struct awaited {
   std::string whom;  ///< an actor's path, e.g. "worker/3"; with * where any of a kind may answer
   std::string what;  ///< "forward of micro-batch 2"
+  /// In place of the contract's timeout, where the message says how long its answer may take.
+  std::optional<std::chrono::milliseconds> patience = {};
 };
 
-/// Sends a tuple of message elements; calls `ok(const msg<R>&)` or `failed(const error&)`.
-template <class R, class Self, class Handle, class Elements, class Ok, class Failed>
-void ask_with(Self* self, const Handle& target, Elements&& elements, awaited wait, Ok ok,
-              Failed failed) {
+/// Sends a tuple of message elements; calls `done(const result<msg<R>>&, const Beside&...)`, where
+/// what comes beside an answer is empty with an error.
+template <class R, class... Beside, class Self, class Handle, class T, class... Rest, class Done>
+void ask_either(Self* self, const Handle& target, const std::tuple<msg<T>, Rest...>& elements,
+                awaited wait, Done done) {
+  const auto patience =
+      wait.patience.value_or(self->timeouts().of(contract_of<Handle, T>()));  // ASK-2
   const auto id =
       self->stats().begin_wait(std::move(wait.whom), std::move(wait.what), now_ns(*self));
-  auto on_reply = [self, id, ok = std::move(ok)](const msg<R>& r) mutable {
+  auto on_reply = [self, id, done](const msg<R>& r, const Beside&... beside) mutable {
     self->stats().end_wait(id);
-    ok(r);
+    done(result<msg<R>>(r), beside...);
   };
-  auto on_error = [self, id, failed = std::move(failed)](const caf::error& e) mutable {
+  auto on_error = [self, id, done](const caf::error& e) mutable {
     self->stats().end_wait(id);
-    auto why = from_caf(e);
-    self->stats().failed(why.message);
-    failed(why);
+    done(result<msg<R>>(from_caf(e)), Beside()...);
   };
   std::apply(
       [&](const auto&... parts) {
-        request(self, target, parts...).then(std::move(on_reply), std::move(on_error));
+        request_within(self, target, patience, parts...)
+            .then(std::move(on_reply), std::move(on_error));
       },
-      std::forward<Elements>(elements));
+      elements);
+}
+
+/// As above; calls `ok(const msg<R>&)` or `failed(const error&)`, which counts as a failure of the
+/// one who asks.
+template <class R, class Self, class Handle, class Elements, class Ok, class Failed>
+void ask_with(Self* self, const Handle& target, const Elements& elements, awaited wait, Ok ok,
+              Failed failed) {
+  ask_either<R>(
+      self, target, elements, std::move(wait),
+      [self, ok = std::move(ok), failed = std::move(failed)](const result<msg<R>>& answer) mutable {
+        if (answer) return ok(*answer);
+        self->stats().failed(answer.error().message);
+        failed(answer.error());
+      });
 }
 
 /// As above, of one message.

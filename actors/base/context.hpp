@@ -11,8 +11,8 @@
 #include <caf/actor_system.hpp>
 #include <caf/local_actor.hpp>
 
-#include "actors/base/identities.hpp"
 #include "actors/base/traced.hpp"
+#include "actors/capture/identities.hpp"
 #include "messages/actors.hpp"
 #include "messages/errors.hpp"
 #include "messages/receive.hpp"

@@ -4,7 +4,7 @@
 #include <cassert>
 #include <utility>
 
-#include "actors/base/flight_memory.hpp"
+#include "actors/capture/flight_memory.hpp"
 #include "messages/type_ids.hpp"
 
 namespace troupe {

@@ -22,9 +22,9 @@
 
 #include "actors/base/actor_log.hpp"
 #include "actors/base/actor_registry.hpp"
-#include "actors/base/recorder.hpp"
-#include "actors/base/tap.hpp"
 #include "actors/base/trust.hpp"
+#include "actors/capture/recorder.hpp"
+#include "actors/capture/tap.hpp"
 
 namespace troupe {
 

@@ -38,9 +38,9 @@
 #include <caf/mailbox_element.hpp>
 #include <caf/stateful_actor.hpp>
 
-#include "actors/base/fast_clock.hpp"
 #include "actors/base/runtime.hpp"
 #include "actors/base/timeouts.hpp"
+#include "actors/capture/fast_clock.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe {

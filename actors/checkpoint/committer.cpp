@@ -8,7 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/base/context.hpp"
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/job/catalog.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/state_saver.hpp"
@@ -142,7 +142,7 @@ result<std::vector<cp::rank_plan>> shares_of(const train::job_plan& plan) {
   std::vector<cp::plan_stage> stages;
   for (const int rank : plan.ranks.at(0).at.group(group_kind::pipeline).members) {
     const auto& place = plan.ranks.at(static_cast<size_t>(rank));
-    const auto shape = train::options_of(plan.job, plan.model, place.at, place.layers, 1).shape;
+    const auto shape = train::shape_of(plan.job, place.at, place.layers);
     stages.push_back(gpu::saved_chunks(gpu::stage_chunks(plan.model, shape), data));
   }
   return cp::plan_save(stages, {data});

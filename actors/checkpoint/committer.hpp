@@ -38,8 +38,8 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
-#include "actors/checkpoint/votes.hpp"
-#include "actors/train/spawn_record.hpp"
+#include "actors/job/spawn_record.hpp"
+#include "actors/job/votes.hpp"
 #include "io/checkpoint/retention.hpp"
 #include "io/checkpoint/save.hpp"
 #include "io/disk/storage.hpp"

@@ -25,7 +25,7 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/checkpoint/copy_policy.hpp"
-#include "actors/train/spawn_record.hpp"
+#include "actors/job/spawn_record.hpp"
 #include "io/checkpoint/copy.hpp"
 #include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/rate_limit.hpp"

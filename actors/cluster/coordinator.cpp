@@ -8,13 +8,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/base/ask.hpp"
 #include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/base/gather.hpp"
+#include "actors/base/hardware.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/checkpoint/replicator.hpp"
-#include "actors/cluster/hardware.hpp"
 #include "actors/cluster/partners_policy.hpp"
 #include "actors/train/run.hpp"
 #include "io/config/load.hpp"
@@ -218,7 +218,7 @@ void assigned(coordinator_pointer self, uint32_t node, const msg<fbs::Assigned>&
   for (size_t i = 0; i < ranks.size(); ++i)
     st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
   let_observe(self, st.members.at(node), fmt::format("{}", fmt::join(ranks, ", ")));
-  if (++st.assigned == st.members.size()) begin_run(self);
+  ++st.assigned;
 }
 
 void assign_ranks(coordinator_pointer self) {
@@ -233,17 +233,30 @@ void assign_ranks(coordinator_pointer self) {
   st.stages.resize(st.record.plan.ranks.size());
   const auto loaders = loader_nodes(st);
   auto partners = partners_of(st.record.plan, loaders);
-  for (auto& [index, m] : st.members)
-    request(self, m.handle, assignment(self, index, loaders.contains(index), partners[index]))
-        .then(
-            [self, node = index](const msg<fbs::Assigned>& a,
-                                 const std::vector<caf::strong_actor_ptr>& handles) {
-              assigned(self, node, a, handles);
-            },
-            [self, name = m.name](const caf::error& e) {
-              give_up(self,
-                      from_caf(e).within(fmt::format("node {} did not take its ranks", name)));
-            });
+  std::vector<uint32_t> who;
+  std::vector<node_actor> nodes;
+  for (const auto& [index, m] : st.members) {
+    who.push_back(index);
+    nodes.push_back(m.handle);
+  }
+  gather_each<fbs::Assigned, std::vector<caf::strong_actor_ptr>>(
+      self, nodes,
+      [&](size_t i) {
+        return awaited{"node/" + st.members.at(who[i]).name, "its ranks' actors"};
+      },
+      [&](size_t i) {
+        const auto node = who[i];
+        return std::tuple(assignment(self, node, loaders.contains(node), partners[node]));
+      },
+      [self, who](size_t i, const result<msg<fbs::Assigned>>& a,
+                  const std::vector<caf::strong_actor_ptr>& handles) {
+        if (a) return assigned(self, who[i], *a, handles);
+        give_up(self, a.error().within(fmt::format("node {} did not take its ranks",
+                                                   self->state.members.at(who[i]).name)));
+      },
+      [self] {
+        if (self->state.assigned == self->state.members.size()) begin_run(self);  // CRD-1
+      });
 }
 
 // -- members ------------------------------------------------------------------------------------

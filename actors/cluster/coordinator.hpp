@@ -32,8 +32,8 @@
 #include "actors/cluster/ingress.hpp"
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
+#include "actors/job/spawn_record.hpp"
 #include "actors/train/device_policy.hpp"
-#include "actors/train/spawn_record.hpp"
 #include "io/disk/storage.hpp"
 #include "messages/actors.hpp"
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "actors/train/engine.hpp"
 #include "gpu/meters/readers.hpp"
 

@@ -11,7 +11,7 @@
 #include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "actors/power/meter.hpp"

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "actors/train/plan.hpp"
+#include "actors/job/plan.hpp"
 
 namespace troupe::cluster {
 

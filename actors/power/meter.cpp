@@ -8,7 +8,6 @@
 
 #include "actors/base/context.hpp"
 #include "actors/power/readings.hpp"
-#include "actors/trace/filter_policy.hpp"
 #include "io/base/text.hpp"
 #include "messages/text.hpp"
 

@@ -9,8 +9,8 @@
 #include <fmt/ranges.h>
 #include <caf/message_id.hpp>
 
-#include "actors/trace/trace_file.hpp"
-#include "actors/train/spawn_record.hpp"
+#include "actors/job/spawn_record.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::replay {
 

@@ -1,9 +1,9 @@
 // Which kinds of actors can be made anew from their record, and how.
 #pragma once
 
+#include "actors/job/spawn_record.hpp"
 #include "actors/replay/actor_logs.hpp"
 #include "actors/sim/world.hpp"
-#include "actors/train/spawn_record.hpp"
 
 namespace troupe::replay {
 

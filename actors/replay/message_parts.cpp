@@ -8,6 +8,7 @@
 #include "actors/base/actor_log.hpp"
 #include "messages/errors.hpp"
 #include "messages/registry.hpp"
+#include "messages/type_ids.hpp"
 
 namespace troupe::replay {
 

@@ -8,14 +8,13 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "actors/base/identities.hpp"
+#include "actors/base/hardware.hpp"
 #include "actors/base/traced.hpp"
-#include "actors/cluster/hardware.hpp"
+#include "actors/capture/identities.hpp"
 #include "actors/replay/actor_logs.hpp"
 #include "actors/replay/message_parts.hpp"
-#include "actors/trace/filter_policy.hpp"
-#include "actors/trace/trace_file.hpp"
 #include "io/base/text.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::replay {
 

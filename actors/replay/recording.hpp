@@ -1,7 +1,7 @@
 // Recording actor logs: every actor of this process whose path fits is written down from its spawn.
 //
 // `troupe up --record-actor 'stage/*'` makes each process write <output>/actors-<node>.trace: a
-// trace file (actors/trace/trace_file.hpp) whose batches hold ActorLogEvents. Three decisions:
+// trace file (trace/trace_file.hpp) whose batches hold ActorLogEvents. Three decisions:
 //   - From the spawn, by a flag of the start, and not, as `troupe trace record` does, from when a
 //     person comes: what an actor makes of a message depends on all messages before it.
 //   - Into a file of the process itself, not over the network: nothing may be missing, so nothing

@@ -8,11 +8,12 @@
 #include <caf/make_actor.hpp>
 #include <caf/monitorable_actor.hpp>
 
-#include "actors/base/recorder.hpp"
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
+#include "actors/capture/recorder.hpp"
 #include "actors/replay/factories.hpp"
 #include "actors/replay/message_parts.hpp"
 #include "messages/registry.hpp"
+#include "messages/type_ids.hpp"
 
 namespace troupe::replay {
 

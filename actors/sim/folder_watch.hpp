@@ -2,7 +2,7 @@
 // persons take away, and what must hold of them after each event (simulation.hpp: SIM-5, SIM-12 to
 // SIM-15).
 //
-// Starts go by the functions that a launcher uses (actors/checkpoint/catalog.hpp).
+// Starts go by the functions that a launcher uses (actors/job/catalog.hpp).
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/job/catalog.hpp"
 #include "actors/sim/environment.hpp"
 #include "actors/sim/kept_checkpoints.hpp"
 

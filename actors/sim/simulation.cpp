@@ -13,10 +13,10 @@
 #include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/node.hpp"
+#include "actors/job/plan.hpp"
 #include "actors/sim/folder_watch.hpp"
 #include "actors/sim/host.hpp"
 #include "actors/sim/invariants.hpp"
-#include "actors/train/plan.hpp"
 #include "io/checkpoint/catalog.hpp"
 
 namespace troupe::sim {

@@ -8,7 +8,7 @@
 #include <caf/send.hpp>
 #include <caf/system_messages.hpp>
 
-#include "actors/base/identities.hpp"
+#include "actors/capture/identities.hpp"
 #include "messages/registry.hpp"
 
 namespace troupe::sim {

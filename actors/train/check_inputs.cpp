@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/job/catalog.hpp"
 #include "actors/train/inputs.hpp"
 #include "io/data/overlap.hpp"
 #include "io/formats/safetensors.hpp"

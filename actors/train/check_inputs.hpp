@@ -2,8 +2,8 @@
 // before a job starts; the errors are those a start would end with.
 #pragma once
 
+#include "actors/job/plan.hpp"
 #include "actors/train/finding.hpp"
-#include "actors/train/plan.hpp"
 
 namespace troupe::train {
 

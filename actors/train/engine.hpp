@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "actors/base/defaults.hpp"
+#include "actors/job/plan.hpp"
 #include "actors/train/step_parts.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
@@ -24,6 +25,7 @@
 #include "io/base/model_config.hpp"
 #include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
+#include "io/config/job.hpp"
 
 namespace troupe::train {
 
@@ -50,6 +52,19 @@ struct engine_options {
   /// Sequences of a step that this replica reads.
   int64_t rows() const noexcept { return at.grid.rows_each(batch); }
 };
+
+/// What a stage orders of its rank's engine.
+struct op_order {
+  pipeline_op kind = pipeline_op::begin;
+  int micro_batch = 0;
+  int slot = 0;             ///< of activations
+  int64_t batch_slot = -1;  ///< the loader's, -1 where the stage needs none
+  bool last = false;        ///< no more micro-batches follow
+};
+
+/// The options of one rank's engine, all but its epoch.
+engine_options options_of(const config::job& job, const model_config& model, const grid_rank& at,
+                          layer_range layers, int threads);
 
 /// One rank's ends of its groups, for the coordinator to hand round.
 struct group_offer {

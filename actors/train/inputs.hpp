@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/train/plan.hpp"
+#include "actors/job/plan.hpp"
 #include "io/data/batch_order.hpp"
 #include "io/data/corpus.hpp"
 #include "io/data/text_source.hpp"

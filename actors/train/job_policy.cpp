@@ -280,7 +280,7 @@ void job_policy::report() {
 /// Begins a checkpoint if one is due or asked for and there is room; else does what
 /// checkpoint.when_busy says.
 void job_policy::save_if_due() {
-  using verdict = checkpoint::pace_policy::verdict;
+  using verdict = pace_policy::verdict;
   const auto& c = plan_.job.checkpoint;
   const bool asked = std::exchange(save_wanted_, false);
   switch (pace_.at_step_end(step_, c.every, c.when_busy, asked)) {
@@ -436,14 +436,14 @@ void job_policy::judge_last() {
   const bool given_up = stop_ && !stop_->saves;
   const auto next = given_up ? std::nullopt : last_save_->failed(why, now_ns_);
   if (!next) return end_with_word(why);
-  using tier = checkpoint::last_save_policy::tier;
+  using tier = last_save_policy::tier;
   next_try_ = next->where == tier::second ? second_ : committer_folder_;
   if (next->pause_ns == 0) return reopen();
   const auto what = fmt::format("the last checkpoint, of step {}, waits for room in {}", step_,
                                 next_try_.string());
   if (last_save_->is_news(what, why))
     say(fmt::format("{} ({}): it is tried again every {} s (checkpoint.room_wait_s is {})", what,
-                    checkpoint::cause_of(why), next->pause_ns / 1'000'000'000,
+                    cause_of(why), next->pause_ns / 1'000'000'000,
                     plan_.job.checkpoint.room_wait_s),
         true);
   enter(waiting, "waiting for room");

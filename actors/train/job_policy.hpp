@@ -41,11 +41,12 @@
 #include <variant>
 #include <vector>
 
-#include "actors/checkpoint/catalog.hpp"
-#include "actors/checkpoint/last_save_policy.hpp"
-#include "actors/checkpoint/pace_policy.hpp"
-#include "actors/train/plan.hpp"
+#include "actors/job/catalog.hpp"
+#include "actors/job/plan.hpp"
+#include "actors/train/last_save_policy.hpp"
+#include "actors/train/pace_policy.hpp"
 #include "actors/train/requests_policy.hpp"
+#include "actors/train/step_parts.hpp"
 #include "messages/schemas/train_generated.h"
 
 namespace troupe::train {
@@ -307,7 +308,7 @@ class job_policy {
   uint64_t saved_step() const noexcept { return saved_step_; }
   const std::string& checkpoint() const noexcept { return checkpoint_; }
   const std::string& model() const noexcept { return model_; }
-  const checkpoint::pace_policy& pace() const noexcept { return pace_; }
+  const pace_policy& pace() const noexcept { return pace_; }
   uint64_t checkpoints() const noexcept { return checkpoints_; }
   uint64_t checkpoint_bytes() const noexcept { return checkpoint_bytes_; }
   double checkpoint_wait_ms() const noexcept { return checkpoint_wait_ms_; }
@@ -398,11 +399,11 @@ class job_policy {
   requests_policy requests_;
   bool save_wanted_ = false;  ///< a person asked for a checkpoint
   std::filesystem::path committer_folder_;
-  checkpoint::pace_policy pace_;
+  pace_policy pace_;
   std::map<uint64_t, order> orders_;
   uint64_t saved_step_ = 0;
   std::string checkpoint_, model_;
-  std::optional<checkpoint::last_save_policy> last_save_;
+  std::optional<last_save_policy> last_save_;
   std::filesystem::path next_try_;  ///< where the last one is tried next
   std::optional<error> save_failure_;
   std::optional<error> unexplained_;  ///< JOB-10

@@ -26,8 +26,8 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
+#include "actors/job/spawn_record.hpp"
 #include "actors/train/batch_memory.hpp"
-#include "actors/train/spawn_record.hpp"
 #include "io/config/job.hpp"
 #include "io/data/batch_order.hpp"
 #include "io/data/token_file.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "gpu/cuda.hpp"
 
 namespace troupe::train {

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "actors/train/batch_memory.hpp"
+#include "actors/train/engine.hpp"
 #include "actors/train/inputs.hpp"
 
 namespace troupe::train {

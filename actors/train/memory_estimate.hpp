@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/train/plan.hpp"
+#include "actors/job/plan.hpp"
 #include "gpu/model/stage_shape.hpp"
 
 namespace troupe::train {

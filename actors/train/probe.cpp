@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/base/recorder.hpp"
+#include "actors/capture/recorder.hpp"
 #include "messages/status_rows.hpp"
 
 namespace troupe::train {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "actors/base/actor_registry.hpp"
-#include "actors/base/recorder.hpp"
+#include "actors/capture/recorder.hpp"
 #include "actors/train/engine.hpp"
 
 namespace troupe::train {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/job/catalog.hpp"
 #include "gpu/back_end.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/init.hpp"

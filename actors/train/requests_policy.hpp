@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/checkpoint/train_state.hpp"
+#include "actors/job/train_state.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/checkpoint/train_state.hpp"
+#include "actors/job/train_state.hpp"
 #include "actors/train/finding.hpp"
 #include "io/config/job.hpp"
 

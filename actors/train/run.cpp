@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
-#include "actors/checkpoint/votes.hpp"
-#include "actors/train/gather.hpp"
+#include "actors/base/gather.hpp"
+#include "actors/job/votes.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "io/folder/plain.hpp"
 #include "messages/text.hpp"

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
+#include "actors/job/spawn_record.hpp"
 #include "actors/train/addresses.hpp"
 #include "actors/train/device_policy.hpp"
 #include "actors/train/job_policy.hpp"
-#include "actors/train/spawn_record.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::train {

@@ -21,7 +21,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/train/operations.hpp"
+#include "messages/operations.hpp"
 
 namespace troupe::train {
 

@@ -22,9 +22,9 @@
 #include <vector>
 
 #include "actors/base/traced.hpp"
+#include "actors/job/spawn_record.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/schedule_policy.hpp"
-#include "actors/train/spawn_record.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 

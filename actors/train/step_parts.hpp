@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include "actors/train/operations.hpp"
+#include "messages/operations.hpp"
 #include "messages/schemas/train_generated.h"
 
 namespace troupe::train {

@@ -9,9 +9,9 @@
 
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/job/plan.hpp"
 #include "actors/train/addresses.hpp"
 #include "actors/train/batch_memory.hpp"
-#include "actors/train/plan.hpp"
 #include "actors/train/received_job.hpp"
 #include "messages/text.hpp"
 

@@ -9,9 +9,9 @@
 
 #include "actors/base/completion_queue.hpp"
 #include "actors/base/traced.hpp"
+#include "actors/job/spawn_record.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/probe.hpp"
-#include "actors/train/spawn_record.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
 

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/job/catalog.hpp"
 #include "apps/ckpt/progress_bar.hpp"
 #include "apps/ckpt/verbs.hpp"
 #include "apps/talk.hpp"

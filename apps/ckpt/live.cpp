@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/trace/text.hpp"
 #include "io/base/text.hpp"
 #include "messages/status_rows.hpp"
+#include "trace/text.hpp"
 
 namespace troupe::apps::ckpt {
 

@@ -14,8 +14,8 @@
 
 #include "actors/base/ask.hpp"
 #include "actors/base/defaults.hpp"
-#include "actors/base/recorder.hpp"
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
+#include "actors/capture/recorder.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "apps/commands.hpp"
 #include "io/config/load.hpp"

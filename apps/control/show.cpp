@@ -12,13 +12,13 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/trace/text.hpp"
 #include "apps/talk.hpp"
 #include "io/base/printable.hpp"
 #include "io/base/text.hpp"
 #include "messages/any_msg.hpp"
 #include "messages/registry.hpp"
 #include "messages/status_rows.hpp"
+#include "trace/text.hpp"
 
 namespace troupe::apps {
 

@@ -7,7 +7,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/trace/text.hpp"
+#include "trace/text.hpp"
 
 namespace troupe::apps {
 

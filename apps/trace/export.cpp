@@ -1,5 +1,5 @@
 // `troupe trace export`: a trace for other tools.
-#include "actors/trace/export.hpp"
+#include "trace/export.hpp"
 
 #include <charconv>
 #include <cstdlib>

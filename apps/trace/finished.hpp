@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/trace/timeline.hpp"
 #include "apps/shell.hpp"
+#include "trace/timeline.hpp"
 
 namespace troupe::apps {
 

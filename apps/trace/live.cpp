@@ -11,13 +11,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "actors/trace/batch.hpp"
-#include "actors/trace/text.hpp"
-#include "actors/trace/trace_file.hpp"
 #include "apps/control/session.hpp"
 #include "apps/up/signals.hpp"
 #include "io/base/text.hpp"
 #include "messages/registry.hpp"
+#include "trace/batch.hpp"
+#include "trace/text.hpp"
+#include "trace/trace_file.hpp"
 
 namespace troupe::apps {
 

@@ -1,5 +1,5 @@
 // `troupe trace stats`: how often, how much, how long.
-#include "actors/trace/stats.hpp"
+#include "trace/stats.hpp"
 
 #include <unistd.h>
 #include <memory>

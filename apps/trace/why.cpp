@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "actors/trace/critical_path.hpp"
-#include "actors/trace/wait_graph.hpp"
 #include "apps/control/session.hpp"
 #include "apps/trace/finished.hpp"
+#include "trace/critical_path.hpp"
+#include "trace/wait_graph.hpp"
 
 namespace troupe::apps {
 

@@ -12,8 +12,8 @@
 
 #include <fmt/format.h>
 
+#include "actors/capture/crash_dumper.hpp"
 #include "actors/cluster/network.hpp"
-#include "actors/trace/crash_dumper.hpp"
 #include "apps/talk.hpp"
 #include "io/config/load.hpp"
 #include "io/file.hpp"

@@ -14,13 +14,13 @@
 #include <fmt/format.h>
 
 #include "actors/base/defaults.hpp"
+#include "actors/capture/crash_dumper.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
+#include "actors/control/gateway.hpp"
+#include "actors/control/observer.hpp"
 #include "actors/replay/recording.hpp"
-#include "actors/trace/crash_dumper.hpp"
-#include "actors/trace/gateway.hpp"
-#include "actors/trace/observer.hpp"
 #include "apps/ceiling.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/job_secret.hpp"

@@ -13,10 +13,6 @@
 #include "gpu/cuda/kernels/launch.hpp"
 #include "gpu/cuda/stream.hpp"
 
-#ifdef TROUPE_CUDA_EMULATED
-#include "gpu/cuda/emulator/loop_matmul.hpp"
-#endif
-
 namespace troupe::gpu::cuda {
 namespace {
 
@@ -310,15 +306,6 @@ class cuda_ops final : public gpu::ops {
 
 std::unique_ptr<gpu::ops> make_cuda_ops(matmul_factory products, const cuda_ops_options& options) {
   return std::make_unique<cuda_ops>(std::move(products), options);
-}
-
-result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device&, const cuda_ops_options& options) {
-#ifdef TROUPE_CUDA_EMULATED
-  return make_cuda_ops(make_loop_matmul, options);
-#else
-  TROUPE_TRY(probe, make_cublas_matmul({.workspace_bytes = 0}));  // says what is missing, if so
-  return make_cuda_ops([] { return make_cublas_matmul(); }, options);
-#endif
 }
 
 }  // namespace troupe::gpu::cuda

@@ -36,8 +36,8 @@ struct cuda_ops_options {
 std::unique_ptr<gpu::ops> make_cuda_ops(matmul_factory products,
                                         const cuda_ops_options& options = {});
 
-/// The operations of `owner` with the products it has: cuBLASLt's, or the emulated device's loops.
-/// Fails with unavailable where a library they need is missing.
+/// The operations of `owner` with the products it has: cuBLASLt's (device_ops.cpp), or those of
+/// whoever emulates it. Fails with unavailable where a library they need is missing.
 result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device& owner,
                                                     const cuda_ops_options& options = {});
 

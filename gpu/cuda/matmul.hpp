@@ -1,7 +1,7 @@
 // Matrix products on the device, in the row-major terms of ops.hpp.
 //
 // Why a seam: on a GPU the products are cuBLASLt's (cublas_matmul.cpp); the emulated device, which
-// tests every kernel on the CPU, has plain loops behind the same call (emulator/loop_matmul.hpp).
+// tests every kernel on the CPU, has plain loops behind the same call (tests/gpu/emulator).
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -3,8 +3,8 @@
 // Why not CUDA's own: no build machine has a GPU, and a kernel nobody ran is a kernel with faults.
 // Behind this header stand two implementations. nvcc gets one-line wrappers of the hardware's
 // instructions (simt_device.hpp). g++ gets an emulator that runs every thread of a block as a fiber
-// on the CPU (emulator/), so that the same kernel file is tested on any machine, against the same
-// reference as the host back end, in shuffled thread orders and under the sanitizers.
+// on the CPU (tests/gpu/emulator), so that the same kernel file is tested on any machine, against
+// the same reference as the host back end, in shuffled thread orders and under the sanitizers.
 //
 // What a kernel may use
 //   thread_index(), block_threads(), lane(), warp_index(), block_index[_y,_z](), grid_blocks()
@@ -28,10 +28,10 @@
 
 #if defined(__CUDACC__)
 #include "gpu/cuda/simt_device.hpp"  // IWYU pragma: export
-#elif defined(TROUPE_CUDA_EMULATED)
-#include "gpu/cuda/emulator/simt_emulated.hpp"  // IWYU pragma: export
+#elif defined(TROUPE_SIMT)
+#include TROUPE_SIMT
 #else
-#error "kernels are compiled by nvcc, or for the emulator with TROUPE_CUDA_EMULATED"
+#error "kernels are compiled by nvcc, or for an emulator whose header TROUPE_SIMT names"
 #endif
 
 namespace troupe::gpu::cuda {

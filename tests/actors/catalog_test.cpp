@@ -1,5 +1,5 @@
 // Where a run starts: state files, damaged checkpoints, leftovers; hostile ones among them.
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/job/catalog.hpp"
 
 #include <fstream>
 #include <limits>

@@ -17,8 +17,8 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "actors/checkpoint/catalog.hpp"
 #include "actors/checkpoint/owner.hpp"
+#include "actors/job/catalog.hpp"
 #include "actors/sim/rng.hpp"
 #include "io/checkpoint/copy.hpp"
 #include "io/checkpoint/folder_claim.hpp"

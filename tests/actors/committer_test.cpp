@@ -10,7 +10,8 @@
 #include <fmt/format.h>
 #include <caf/all.hpp>
 
-#include "actors/checkpoint/catalog.hpp"
+#include "actors/job/catalog.hpp"
+#include "actors/train/engine.hpp"
 #include "gpu/model/init.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/checkpoint/reader.hpp"

@@ -7,7 +7,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "messages/status_rows.hpp"
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/job_harness.hpp"
@@ -286,6 +286,20 @@ TEST_CASE("CRD-1: the run begins once all nodes have their ranks, with the handl
   CHECK(f.status().state == "running");
   f.pass_with(100s, {0, 1});
   CHECK(f.run.idle());
+}
+
+TEST_CASE("GTH-1: while a node has not taken its ranks the coordinator's waits name it") {
+  scripted_cluster f;
+  f.join_all();
+  const auto stats = f.runtime().registry.find("coordinator");
+  CHECK(stats->view().waits.size() == 2);
+  f.take_ranks(1);
+  const auto waits = stats->view().waits;
+  REQUIRE(waits.size() == 1);
+  CHECK(waits.front().whom == "node/a");
+  CHECK(waits.front().what == "its ranks' actors");
+  f.take_ranks(0);
+  CHECK(stats->view().waits.empty());
 }
 
 TEST_CASE("coordinator: nodes on one machine share its cores and a loader") {

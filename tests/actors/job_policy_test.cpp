@@ -8,7 +8,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
-#include "actors/checkpoint/last_save_policy.hpp"
+#include "actors/train/last_save_policy.hpp"
 #include "tests/actors/job_harness.hpp"
 
 using namespace troupe;
@@ -282,7 +282,7 @@ TEST_CASE(
   job.lose_save(4);
   CHECK(job.policy.state() == waiting);
   REQUIRE(job.find<todo::wait>());
-  CHECK(job.find<todo::wait>()->ns == checkpoint::last_save_policy::pause_ns);
+  CHECK(job.find<todo::wait>()->ns == train::last_save_policy::pause_ns);
   CHECK(mentions(job.warned, "waits for room in /first"));
   const auto warned = job.warned.size();
   job.hear(heard::tick{});

@@ -1,11 +1,11 @@
 // Where the last checkpoint of a run is tried again, and until when.
-#include "actors/checkpoint/last_save_policy.hpp"
+#include "actors/train/last_save_policy.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
 using namespace troupe;
-using namespace troupe::checkpoint;
+using namespace troupe::train;
 
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/train/engine.hpp"
 #include "gpu/model/stage_model.hpp"
 
 using namespace troupe;

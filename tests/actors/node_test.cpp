@@ -16,7 +16,7 @@
 #include <caf/event_based_actor.hpp>
 
 #include "actors/base/context.hpp"
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "io/config/load.hpp"
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/job_harness.hpp"

@@ -1,5 +1,5 @@
 // The table of operations against the messages that order them, and its rows against each other.
-#include "actors/train/operations.hpp"
+#include "messages/operations.hpp"
 
 #include <doctest/doctest.h>
 

@@ -1,10 +1,10 @@
 // What a checkpoint that is due meets: room, or two older ones.
-#include "actors/checkpoint/pace_policy.hpp"
+#include "actors/train/pace_policy.hpp"
 
 #include <doctest/doctest.h>
 
-using troupe::checkpoint::pace_policy;
 using troupe::config::when_busy;
+using troupe::train::pace_policy;
 using verdict = pace_policy::verdict;
 
 namespace {

@@ -1,5 +1,5 @@
 // Ranks: every coordinate once, nodes filled in order.
-#include "actors/train/placement_policy.hpp"
+#include "actors/job/placement_policy.hpp"
 
 #include <doctest/doctest.h>
 

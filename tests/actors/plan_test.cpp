@@ -1,5 +1,7 @@
 // What a job becomes: family defaults, stages, micro-batches, and what cannot be planned.
-#include "actors/train/plan.hpp"
+#include "actors/job/plan.hpp"
+
+#include "actors/train/engine.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -387,7 +387,7 @@ TEST_CASE(
   f.stages[1].take<fbs::SaveCheckpoint>();
   CHECK(f.committer.take<fbs::AbandonCheckpoint>()->step() == 4);
   CHECK(f.status().state == "waiting for room");
-  const std::chrono::nanoseconds pause(checkpoint::last_save_policy::pause_ns);
+  const std::chrono::nanoseconds pause(train::last_save_policy::pause_ns);
   f.pass(pause - 1ms);
   CHECK(f.committer.idle());
   f.pass(1ms);

@@ -1,5 +1,5 @@
 // What a file holds of a spawn record is the record (SPN-2).
-#include "actors/train/spawn_record.hpp"
+#include "actors/job/spawn_record.hpp"
 
 #include <map>
 

@@ -1,5 +1,5 @@
 // train_state.json there and back, and what it is when it is not one.
-#include "actors/checkpoint/train_state.hpp"
+#include "actors/job/train_state.hpp"
 
 #include <doctest/doctest.h>
 

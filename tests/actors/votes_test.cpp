@@ -1,5 +1,5 @@
 // Votes for a checkpoint of many ranks: in pages on their way, whole at the committer.
-#include "actors/checkpoint/votes.hpp"
+#include "actors/job/votes.hpp"
 
 #include <limits>
 

@@ -9,7 +9,7 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
-#include "actors/cluster/hardware.hpp"
+#include "actors/base/hardware.hpp"
 #include "apps/commands.hpp"
 #include "apps/completion.hpp"
 #include "tests/apps/ended.hpp"

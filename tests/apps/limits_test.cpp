@@ -13,11 +13,11 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/actor_registry.hpp"
-#include "actors/base/flight_memory.hpp"
-#include "actors/base/recorder.hpp"
-#include "actors/base/tap.hpp"
-#include "actors/trace/audit.hpp"
-#include "actors/trace/observer.hpp"
+#include "actors/capture/flight_memory.hpp"
+#include "actors/capture/recorder.hpp"
+#include "actors/capture/tap.hpp"
+#include "actors/control/audit.hpp"
+#include "actors/control/observer.hpp"
 #include "actors/train/stage.hpp"
 #include "apps/ckpt/verbs.hpp"
 #include "apps/control/meeting_point.hpp"
@@ -361,7 +361,7 @@ TEST_CASE("BRD-2: of the dead the last are kept") {
 
 TEST_CASE("limits: names of work end, and what has none is recorded") {
   CHECK(holds_in_a_child([] {
-    const auto most = limit_of("actors/base/recorder.cpp", "most_names");
+    const auto most = limit_of("actors/capture/recorder.cpp", "most_names");
     for (uint64_t i = 0; i < 2 * most; ++i) work_name(fmt::format("work {}", i));
     return work_names().size() == most && work_name("one more") == 0 && work_name("work 0") != 0;
   }));
@@ -439,7 +439,7 @@ TEST_CASE("limits: deaths leave only so many black boxes of a process") {
 TEST_CASE("limits: a black box remembers only so many threads") {
   CHECK(holds_in_a_child([] {
     if (!reserve_flight_memory()) return false;
-    const auto most = limit_of("actors/base/flight_memory.cpp", "most_rings");
+    const auto most = limit_of("actors/capture/flight_memory.cpp", "most_rings");
     uint64_t given = 0;
     for (uint64_t i = 0; i < 2 * most; ++i) given += detail::take_flight_ring() != nullptr ? 1 : 0;
     return given == most && read_flight_memory().records.empty();

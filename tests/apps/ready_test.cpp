@@ -11,6 +11,7 @@
 #include <fmt/ranges.h>
 
 #include "actors/train/batch_memory.hpp"
+#include "actors/train/engine.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/memory_estimate.hpp"
 #include "io/checkpoint/catalog.hpp"

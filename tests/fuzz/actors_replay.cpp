@@ -8,9 +8,9 @@
 #include <spdlog/spdlog.h>
 
 #include "actors/replay/replay.hpp"
-#include "actors/trace/trace_file.hpp"
 #include "messages/actors.hpp"
 #include "tests/fuzz/must.hpp"
+#include "trace/trace_file.hpp"
 
 using namespace troupe;
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "actors/checkpoint/train_state.hpp"
+#include "actors/job/train_state.hpp"
 #include "tests/fuzz/must.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -10,7 +10,7 @@
 #include <caf/binary_deserializer.hpp>
 #include <caf/error.hpp>
 
-#include "messages/msg.hpp"
+#include "messages/inspect.hpp"
 #include "messages/registry.hpp"
 #include "messages/schemas/troupe_generated.h"
 #include "messages/status_rows.hpp"

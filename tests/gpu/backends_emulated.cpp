@@ -4,8 +4,8 @@
 
 #include "gpu/cuda/cuda_ops.hpp"
 #include "gpu/cuda/device.hpp"
-#include "gpu/cuda/emulator/loop_matmul.hpp"
 #include "tests/gpu/backends.hpp"
+#include "tests/gpu/emulator/loop_matmul.hpp"
 
 namespace troupe::gpu::testing {
 namespace {

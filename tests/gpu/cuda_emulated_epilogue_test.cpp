@@ -12,10 +12,10 @@
 #include "gpu/cuda/cublas_lt.hpp"
 #include "gpu/cuda/cuda_ops.hpp"
 #include "gpu/cuda/device.hpp"
-#include "gpu/cuda/emulator/loop_matmul.hpp"
-#include "gpu/reference/reference_ops.hpp"
+#include "tests/gpu/emulator/loop_matmul.hpp"
 #include "tests/gpu/fake_cublas_lt.hpp"
 #include "tests/gpu/matmul_samples.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;

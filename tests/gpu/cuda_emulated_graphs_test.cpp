@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "gpu/cuda/device.hpp"
-#include "gpu/cuda/emulator/runtime.hpp"
 #include "gpu/cuda/kernels/launch.hpp"
 #include "gpu/cuda/stream.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "gpu/cuda/cublas_lt.hpp"
-#include "gpu/cuda/emulator/loop_matmul.hpp"
 #include "gpu/cuda/matmul.hpp"
+#include "tests/gpu/emulator/loop_matmul.hpp"
 #include "tests/gpu/fake_cublas_lt.hpp"
 #include "tests/gpu/matmul_samples.hpp"
 

@@ -7,9 +7,9 @@
 
 #include "gpu/cuda/cuda_ops.hpp"
 #include "gpu/cuda/device.hpp"
-#include "gpu/cuda/emulator/loop_matmul.hpp"
-#include "gpu/cuda/emulator/runtime.hpp"
 #include "gpu/cuda/kernels/launch.hpp"
+#include "tests/gpu/emulator/loop_matmul.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;

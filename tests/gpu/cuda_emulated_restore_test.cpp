@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "gpu/cuda.hpp"
-#include "gpu/cuda/emulator/runtime.hpp"
 #include "gpu/model/pinned_upload.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 #include "tests/gpu/saving.hpp"
 
 using namespace troupe;

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/cuda/emulator/runtime.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 
 using namespace troupe::gpu::cuda;
 

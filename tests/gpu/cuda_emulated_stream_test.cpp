@@ -9,10 +9,10 @@
 
 #include "gpu/cuda.hpp"
 #include "gpu/cuda/device.hpp"
-#include "gpu/cuda/emulator/runtime.hpp"
 #include "gpu/cuda/memory.hpp"
 #include "gpu/cuda/stream.hpp"
 #include "tests/gpu/device_list.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;

@@ -6,9 +6,9 @@
 
 #include "gpu/cuda/kernels/attention_tiles.hpp"
 #include "gpu/cuda/kernels/launch.hpp"
-#include "gpu/reference/reference_ops.hpp"
 #include "tests/gpu/cuda_support.hpp"
 #include "tests/gpu/ops_support.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 using namespace troupe::gpu;
 using namespace troupe::gpu::testing;

@@ -3,9 +3,9 @@
 #include <limits>
 
 #include "gpu/cuda/kernels/head.hpp"
-#include "gpu/reference/reference_ops.hpp"
 #include "tests/gpu/cuda_support.hpp"
 #include "tests/gpu/ops_support.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 using namespace troupe::gpu;
 using namespace troupe::gpu::testing;

@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "gpu/cuda/kernels/launch.hpp"
-#include "gpu/reference/reference_ops.hpp"
 #include "gpu/stochastic_rounding.hpp"
 #include "tests/gpu/cuda_support.hpp"
 #include "tests/gpu/ops_support.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 using namespace troupe::gpu;
 using namespace troupe::gpu::testing;

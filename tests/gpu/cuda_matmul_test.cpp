@@ -8,7 +8,7 @@
 #include "gpu/cuda/matmul.hpp"
 #include "tests/gpu/matmul_samples.hpp"
 #ifdef TROUPE_CUDA_EMULATED
-#include "gpu/cuda/emulator/loop_matmul.hpp"
+#include "tests/gpu/emulator/loop_matmul.hpp"
 #endif
 
 using namespace troupe;

@@ -1,5 +1,6 @@
 // The devices of test_gpu_ops: the host's with two threads, and the reference.
 #include "tests/gpu/device_list.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu::testing {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <iterator>
 
-#include "gpu/cuda/emulator/runtime.hpp"
 #include "gpu/host/bf16.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 
 namespace troupe::gpu::cuda::testing {
 namespace {

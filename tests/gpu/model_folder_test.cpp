@@ -10,6 +10,7 @@
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_shape.hpp"
 #include "tests/gpu/model_samples.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/saving.hpp"
 
 namespace troupe::gpu {

@@ -9,6 +9,7 @@
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "tests/gpu/model_samples.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu {
 

@@ -5,6 +5,7 @@
 #include "gpu/profiled_device.hpp"
 #include "tests/gpu/local_trainer.hpp"
 #include "tests/gpu/model_samples.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu {
 

@@ -1,5 +1,6 @@
 // Training in bfloat16 on the host's kernels against the reference, which multiplies and adds in
 // double: whichever instructions this processor has, they are within rounding.
+#include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/training_runs.hpp"
 
 namespace troupe::gpu::testing {

@@ -7,6 +7,7 @@
 #include "gpu/model/init.hpp"
 #include "tests/gpu/local_trainer.hpp"
 #include "tests/gpu/model_samples.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu {
 

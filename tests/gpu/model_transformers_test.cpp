@@ -15,6 +15,7 @@
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "tests/gpu/model_samples.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/saving.hpp"
 
 namespace troupe::gpu {

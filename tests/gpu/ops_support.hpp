@@ -13,6 +13,7 @@
 #include "gpu/host/bf16.hpp"
 #include "gpu/ops.hpp"
 #include "tests/gpu/backends.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu::testing {
 

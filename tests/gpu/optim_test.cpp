@@ -8,6 +8,7 @@
 #include "gpu/optim/lr_schedule.hpp"
 #include "gpu/optim/optimizer.hpp"
 #include "tests/gpu/model_samples.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu {
 

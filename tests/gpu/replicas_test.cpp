@@ -8,6 +8,7 @@
 #include <future>
 
 #include "gpu/model/stage_model.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu {
 

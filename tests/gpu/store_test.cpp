@@ -8,6 +8,7 @@
 
 #include "gpu/model/stage_shape.hpp"
 #include "tests/gpu/model_samples.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu {
 

@@ -155,7 +155,7 @@ GUARDS = (
           "return !OUT && written && written->host != self.host && written->boot != self.boot;",
           "test_io: lock: a holder on another host*", "test_cluster: folders: a holder on another host*"),
     # -- what persons ask, and what is said ----------------------------------------------------------
-    guard("audit-first", "what cannot be written into the audit log is not done (ADT-2)", "actors/trace/audit.cpp",
+    guard("audit-first", "what cannot be written into the audit log is not done (ADT-2)", "actors/control/audit.cpp",
           "  if (!from_reserve)\n"
           "    if (const auto room = make_room(text.size()); !room) return remember(room.error());\n"
           "  auto place = append(std::move(text));\n",
@@ -203,7 +203,7 @@ GUARDS = (
           "m.first_row = OUT ? 0 : first_row_after(st.job.tokens(), st.job.plan().job.train.seq_len);",
           "test_cluster: resume: with another batch*"),
     guard("audit-by-name", "an audit log that was moved away takes no further line (ADT-6)",
-          "actors/trace/audit.cpp",
+          "actors/control/audit.cpp",
           "if (file_ && io::still_names(path_, file_.get())) return {};",
           "if (file_ && (OUT || io::still_names(path_, file_.get()))) return {};",
           "test_actors: audit: a file that was removed*"),
@@ -222,12 +222,12 @@ GUARDS = (
           "if (OUT || bind(fd.get(), at->ai_addr, at->ai_addrlen) == 0) return {};",
           "test_actors: listening: a port that somebody has*"),
     guard("right-products", "bfloat16 products of the device are right: without it, each is off by 2^-7",
-          "gpu/cuda/emulator/loop_matmul.cpp",
+          "tests/gpu/emulator/loop_matmul.cpp",
           "store_sum(a, i * stride + j, value);",
           "store_sum(a, i * stride + j, OUT && a.in == dtype::bf16 ? value * (1 + 0x1p-7) : value);",
           "test_cuda: products on the device: random shapes*"),
     guard("whole-products", "bfloat16 products of the device are whole: without it, the last column is zero",
-          "gpu/cuda/emulator/loop_matmul.cpp",
+          "tests/gpu/emulator/loop_matmul.cpp",
           "double value = row[static_cast<size_t>(j)];",
           "double value = OUT && a.in == dtype::bf16 && j + 1 == a.n ? 0 : row[static_cast<size_t>(j)];",
           "test_cuda: products on the device: random shapes*", "test_cuda: cuda: bfloat16 training*"),

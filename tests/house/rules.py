@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Keeps the rules of the house.
 
-Arrows (design): apps -> actors -> messages; actors -> gpu, io; gpu -> io. io/ and gpu/ include no CAF; a
-policy includes no CAF; nothing includes apps/ but apps/ and tests/. Style: lines of at most 100 columns,
-functions of at most 70 lines, files of at most 700, a head comment in every file, no tabs. The program
+Arrows (design): apps -> actors -> trace -> messages; actors -> gpu, io; gpu -> io; and between the rooms of a
+folder those of ROOMS. What lies in io/, gpu/, trace/ and actors/capture/ includes no CAF, neither itself nor by
+what it includes, and no policy does; nothing includes apps/ but apps/ and tests/. Every file is taken by
+a CMake file, every header by a source. Style: lines of at most 100 columns, of documents 120, functions of at
+most 70 lines, files of at most 700, a head comment in every file, no tabs. The program
 talks through apps/talk.hpp, whose one file that writes to stdout and stderr neither throws nor hangs.
 """
 import re
@@ -17,10 +19,49 @@ ALLOWED = {  # folder -> folders of ours it may include
     "io": {"io"},
     "gpu": {"gpu", "io"},
     "messages": {"messages", "io"},
-    "actors": {"actors", "messages", "gpu", "io"},
-    "apps": {"apps", "actors", "messages", "gpu", "io"},
-    "tests": {"tests", "apps", "actors", "messages", "gpu", "io"},
+    "trace": {"trace", "messages", "io"},
+    "actors": {"actors", "trace", "messages", "gpu", "io"},
+    "apps": {"apps", "actors", "trace", "messages", "gpu", "io"},
+    "tests": {"tests", "apps", "actors", "trace", "messages", "gpu", "io"},
 }
+# folder -> its rooms -> rooms beside it that each may include. Files beside the rooms are of no room.
+ROOMS = {
+    "actors": {
+        "capture": set(),
+        "base": {"capture"},
+        "job": {"base"},
+        "power": {"base"},
+        "checkpoint": {"base", "job"},
+        "train": {"base", "capture", "job"},
+        "control": {"base", "capture"},
+        "cluster": {"base", "checkpoint", "job", "power", "train"},
+        "sim": {"base", "capture", "checkpoint", "cluster", "job", "train"},
+        "replay": {"base", "capture", "cluster", "job", "sim", "train"},
+    },
+    "io": {
+        "base": set(),
+        "folder": {"base"},
+        "formats": {"base"},
+        "tls": {"base"},
+        "config": {"base", "folder"},
+        "tokenizer": {"base", "formats"},
+        "data": {"base", "tokenizer"},
+        "machine": {"formats"},
+        "disk": {"base", "folder", "machine"},
+        "checkpoint": {"base", "disk", "folder", "formats"},
+    },
+    "gpu": {
+        "host": set(),
+        "store": set(),
+        "optim": {"store"},
+        "collective": set(),
+        "cuda": {"collective", "host"},
+        "meters": {"cuda"},
+        "model": {"store"},
+    },
+}
+WITHOUT_CAF = ("io/", "gpu/", "trace/", "actors/capture/")
+MAX_DOCUMENT_COLUMNS = 120
 # What computes, keeps or models without an actor, beside every file of a policy.
 PURE = {"addresses", "clock_estimator", "faults", "invariants", "kept_checkpoints", "link_model", "lr_schedule",
         "memory_estimate", "operations", "partners_policy", "power_model", "rng", "step_parts", "votes"}
@@ -53,14 +94,110 @@ def include_faults(folder, path, lines):
         if not match:
             continue
         target = match.group(2)
-        if target.startswith("caf/"):
-            if folder in ("io", "gpu"):
-                yield number, f"{folder}/ includes CAF: {target}"
-            if "policy" in path.name or path.stem in PURE:
-                yield number, f"a pure file includes CAF: {target}"
         head = target.split("/")[0]
         if head in ALLOWED and "/" in target and head not in ALLOWED[folder]:
             yield number, f"{folder}/ may not include {head}/: {target}"
+
+
+def room_of(relative):
+    """"actors/train" of actors/train/run.cpp; nothing beside the rooms."""
+    parts = Path(relative).parts
+    return "/".join(parts[:2]) if len(parts) > 2 and parts[0] in ROOMS else None
+
+
+def room_faults(root):
+    """Arrows between the rooms of a folder that are not in ROOMS; CAF where none may come."""
+    included = {}
+    for path in files_of(root):
+        relative = str(path.relative_to(root))
+        text = path.read_text(encoding="utf-8")
+        included[relative] = [m.group(2) for m in map(INCLUDE.match, text.split("\n")) if m]
+    for relative, targets in sorted(included.items()):
+        room = room_of(relative)
+        if not room:
+            continue
+        folder, name = room.split("/")
+        if name not in ROOMS[folder]:
+            yield f"{relative}: {room}/ is not in ROOMS: say what it may include"
+            continue
+        for target in targets:
+            other = room_of(target)
+            if other and other != room and other.startswith(folder + "/") and \
+                    other.split("/")[1] not in ROOMS[folder][name]:
+                yield f"{relative}: {room}/ may not include {other}/: {target}"
+    for relative in sorted(included):
+        path = Path(relative)
+        if relative.startswith(WITHOUT_CAF) or "policy" in path.name or path.stem in PURE:
+            if way := way_to_caf(relative, included):
+                yield f"{relative}: includes CAF: {' -> '.join(way)}"
+
+
+def way_to_caf(begin, included):
+    """The shortest chain of includes from a file to CAF, without the file; nothing where there is none."""
+    came_from, open_files = {begin: None}, [begin]
+    for file in open_files:
+        for target in included.get(file, ()):
+            if target.startswith("caf/"):
+                way = [target]
+                while file != begin:
+                    way.insert(0, file)
+                    file = came_from[file]
+                return way
+            if target in included and target not in came_from:
+                came_from[target] = file
+                open_files.append(target)
+    return None
+
+
+def dead_faults(root):
+    """Headers that nobody includes, and sources that no CMake file takes, by name or by a glob."""
+    if not (root / "CMakeLists.txt").exists():
+        return
+    cmake = {}  # folder -> its CMake text
+    for path in root.rglob("CMakeLists.txt"):
+        if "build" not in path.relative_to(root).parts:
+            cmake[path.parent.relative_to(root)] = path.read_text(encoding="utf-8")
+    everything = "\n".join(cmake.values())
+    texts = {str(p.relative_to(root)): p.read_text(encoding="utf-8") for p in files_of(root)}
+    targets = set(re.findall(r'#\s*include\s*[<"]([^>"]+)[>"]', "\n".join(texts.values())))
+    for relative in sorted(texts):
+        path = Path(relative)
+        if path.parts[0] not in ALLOWED:
+            continue
+        if path.suffix in (".hpp", ".cuh"):
+            if relative not in targets and not re.search(rf"[</\"]{re.escape(path.name)}\b", everything):
+                yield f"{relative}: nobody includes it"
+        elif not any(taken(path, folder, text) for folder, text in cmake.items()):
+            yield f"{relative}: no CMake file takes it"
+
+
+def taken(path, folder, text):
+    """Whether a CMake file in `folder` takes the source: by its name, or by a glob."""
+    if re.search(rf"(?<![\w.]){re.escape(path.name)}\b", text):
+        return True
+    if folder not in path.parents:
+        name = re.escape(path.stem)
+        return bool(re.search(rf"^  foreach\(name [^)]*\b{name}\b", text, re.M))
+    for kind, globs in re.findall(r"file\((GLOB|GLOB_RECURSE) [^)]*?((?:\$\{\w+\}/[^\s)]+\s*)+)\)", text):
+        for glob in globs.split():
+            pattern = re.sub(r"\$\{CMAKE_CURRENT_SOURCE_DIR\}/", "", glob)
+            inside = path.relative_to(folder)
+            if inside.match(pattern) and (kind == "GLOB_RECURSE" or len(inside.parts) == len(Path(pattern).parts)):
+                return True
+    return False
+
+
+def document_faults(root):
+    """Lines of documents beyond MAX_DOCUMENT_COLUMNS, outside of tables and code fences."""
+    for path in [*sorted((root / "docs").glob("*.md")), root / "README.md"]:
+        if path.name == "messages.md":  # made by the program of sentences in schemas
+            continue
+        fenced = False
+        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n") if path.exists() else (), 1):
+            if line.lstrip().startswith("```"):
+                fenced = not fenced
+            elif not fenced and not line.lstrip().startswith("|") and len(line) > MAX_DOCUMENT_COLUMNS:
+                yield f"{path.relative_to(root)}:{number}: {len(line)} columns (at most {MAX_DOCUMENT_COLUMNS})"
 
 
 def removal_faults(folder, relative, lines):
@@ -130,7 +267,7 @@ NO_LIMITS = {
     "actors/train/check_inputs.cpp most_bytes_a_token": "an estimate",
     "apps/up/folders.cpp most_line_bytes": "what is looked at of a log",
     "io/checkpoint/folder_claim.cpp most_claim_bytes": "a MANIFEST and a block",
-    "actors/trace/batch.cpp longest_s": "times beyond it are no times",
+    "trace/batch.cpp longest_s": "times beyond it are no times",
     "apps/ceiling.cpp most_flops": "rates beyond it are no rates",
     "apps/gpu/gpu.cpp most_xids": "lines of a table",
     "gpu/host/thread_team.hpp spin_limit": "turns of a loop before a thread sleeps",
@@ -166,7 +303,7 @@ def bounds_of(root):
     found = {}
     for path in files_of(root):
         relative = path.relative_to(root)
-        if relative.parts[0] not in ("actors", "apps", "gpu", "io", "messages") or str(relative).startswith(SHAPES):
+        if relative.parts[0] not in ("actors", "apps", "gpu", "io", "messages", "trace") or str(relative).startswith(SHAPES):
             continue
         for match in BOUND.finditer(path.read_text(encoding="utf-8")):
             found[f"{relative} {match.group(1)}"] = match.group(2) or match.group(3)
@@ -181,7 +318,7 @@ def time_faults(root):
     """Times of actors and tools that do not stand in the list that `troupe limits` prints."""
     for path in files_of(root):
         relative = path.relative_to(root)
-        if relative.parts[0] not in ("actors", "apps") or str(relative).startswith(("actors/sim/", "apps/bench/")):
+        if relative.parts[0] not in ("actors", "apps", "trace") or str(relative).startswith(("actors/sim/", "apps/bench/")):
             continue
         if str(relative) == TIMES_LIST:
             continue
@@ -220,10 +357,10 @@ def invariant_faults(root):
 
 
 OPERATIONS = "gpu/ops.hpp"
-OPERATION_FILES = re.compile(r"gpu/(?:ops|profiled_device|host/|reference/|cuda/)|apps/bench/ops_cases\.cpp|tests/gpu/ops_")
+OPERATION_FILES = re.compile(r"gpu/(?:ops|profiled_device|host/|cuda/)|apps/bench/ops_cases\.cpp|tests/gpu/(?:ops_|reference/)")
 # Made from the list of operations: who names one of them there keeps a second list.
 MADE_FROM_THE_LIST = {"gpu/profiled_device.hpp", "gpu/host/host_ops.hpp", "gpu/host/kernels/table.cpp",
-                      "gpu/reference/reference_ops.hpp", "gpu/reference/reference_ops.cpp"}
+                      "tests/gpu/reference/reference_ops.hpp", "tests/gpu/reference/reference_ops.cpp"}
 EXAMPLE, EXAMPLE_FILES = "norm_forward", 7  # list and arguments, naive, host's kernel and table, CUDA's, row, test
 
 
@@ -298,7 +435,8 @@ def faults(root):
     stems = {p.stem for p in files_of(root)} if (root / ".git").exists() else PURE
     found += [f"tests/house/rules.py: no file of the pure name {name}" for name in sorted(PURE - stems)]
     return (found + list(limit_faults(root)) + list(time_faults(root)) + list(contract_faults(root)) +
-            list(invariant_faults(root)) + list(operation_faults(root)))
+            list(invariant_faults(root)) + list(operation_faults(root)) + list(room_faults(root)) +
+            list(dead_faults(root)) + list(document_faults(root)))
 
 
 def self_test():
@@ -343,9 +481,49 @@ def self_test():
         return 1 if wrong else 0
 
 
+def self_test_of_trees():
+    """Faults that are of a tree and not of a line: file -> its text and what must be said of it, or nothing."""
+    tree = {
+        "CMakeLists.txt": ("file(GLOB_RECURSE s ${CMAKE_CURRENT_SOURCE_DIR}/*_a.cpp)\nx(SOURCES named.cpp)\n", None),
+        "actors/base/x_a.cpp": ('// x\n#include "actors/train/y.hpp"\n', "actors/base/ may not include actors/train/"),
+        "actors/checkpoint/x_a.cpp": ('// x\n#include "actors/train/y.hpp"\n', "may not include actors/train/"),
+        "actors/train/x_a.cpp": ('// x\n#include "actors/checkpoint/y.hpp"\n', "may not include actors/checkpoint/"),
+        "actors/train/z_a.cpp": ('// z\n#include "actors/job/y.hpp"\n', None),
+        "actors/attic/x_a.cpp": ("// x\n", "actors/attic/ is not in ROOMS"),
+        "io/base/x_a.cpp": ('// x\n#include "io/disk/y.hpp"\n', "io/base/ may not include io/disk/"),
+        "gpu/model/x_a.cpp": ('// x\n#include "gpu/cuda/y.hpp"\n', "gpu/model/ may not include gpu/cuda/"),
+        "trace/x_a.cpp": ('// x\n#include "actors/job/y.hpp"\n', "trace/ may not include actors/"),
+        "trace/far_a.cpp": ('// f\n#include "messages/y.hpp"\n', "includes CAF: messages/y.hpp -> caf/error.hpp"),
+        "actors/capture/x_a.cpp": ('// x\n#include "messages/y.hpp"\n', "includes CAF: messages/y.hpp"),
+        "actors/train/far_policy_a.cpp": ('// p\n#include "messages/y.hpp"\n', "includes CAF: messages/y.hpp"),
+        "messages/y.hpp": ("// y\n#include <caf/error.hpp>\n", None),
+        "actors/train/y.hpp": ("// y\n", None),
+        "actors/checkpoint/y.hpp": ("// y\n", None),
+        "actors/job/y.hpp": ("// y\n", None),
+        "io/disk/y.hpp": ("// y\n", None),
+        "gpu/cuda/y.hpp": ("// y\n", None),
+        "io/disk/alone.hpp": ("// a\n", "nobody includes it"),
+        "io/disk/left.cpp": ("// l\n", "no CMake file takes it"),
+        "io/disk/named.cpp": ("// n\n", None),
+        "docs/long.md": ("x" * 121 + "\n", "121 columns"),
+        "docs/fine.md": ("x" * 120 + "\n| " + "x" * 130 + " |\n```\n" + "x" * 130 + "\n```\n", None),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for name, (text, _) in tree.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+        found = faults(root)
+    wrong = [f for f in found if not any(f.startswith(n) and said and said in f for n, (_, said) in tree.items())]
+    missed = [n for n, (_, said) in tree.items() if said and not any(f.startswith(n) and said in f for f in found)]
+    wrong = [f for f in wrong if not f.startswith("tests/house/")]
+    print("\n".join([f"not caught: {n}" for n in missed] + [f"wrongly: {f}" for f in wrong]))
+    return 1 if missed or wrong else 0
+
+
 def main():
     if sys.argv[1:] == ["--self-test"]:
-        sys.exit(self_test())
+        sys.exit(self_test() or self_test_of_trees())
     if sys.argv[1] == "--operation":  # rules.py --operation norm_forward FOLDER
         files = list(files_of_operation(Path(sys.argv[3]), sys.argv[2]))
         print("\n".join(files + [f"{len(files)} files"]))

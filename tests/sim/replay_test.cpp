@@ -10,9 +10,9 @@
 
 #include "actors/replay/recording.hpp"
 #include "actors/sim/simulation.hpp"
-#include "actors/trace/trace_file.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/sim/quiet.hpp"
+#include "trace/trace_file.hpp"
 
 using namespace troupe;
 using namespace troupe::replay;

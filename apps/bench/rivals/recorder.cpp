@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <caf/all.hpp>
 
-#include "actors/base/identities.hpp"
 #include "actors/base/traced.hpp"
+#include "actors/capture/identities.hpp"
 #include "apps/bench/bench.hpp"
 #include "apps/bench/median.hpp"
 #include "apps/bench/stopwatch.hpp"

@@ -15,7 +15,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "gpu/cuda/emulator/runtime.hpp"
+#include "tests/gpu/emulator/runtime.hpp"
 
 namespace troupe::gpu::cuda::fake_nccl {
 

@@ -1,0 +1,74 @@
+// Which checkpoint a run starts from.
+//
+// The format of checkpoints and their folders is io/checkpoint's affair.
+//
+// Invariants
+//   CAT-1  Nothing is started from a checkpoint unless every byte of it is as it was written.
+//   CAT-2  One that is skipped is named with its reason; where there are some and none is
+//     sound, nothing starts.
+//   CAT-3  Where a launch begins, no complete checkpoint is left that does not lead to it: the
+//     others are set aside under other names, each is told, and none is taken by itself again.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/job/train_state.hpp"
+#include "io/base/result.hpp"
+#include "io/checkpoint/line.hpp"
+#include "io/checkpoint/parallel.hpp"
+#include "io/disk/file_system.hpp"
+
+namespace troupe::checkpoint {
+
+/// One complete checkpoint.
+struct resume_point {
+  std::filesystem::path path;
+  uint64_t step = 0;
+  io::checkpoint::lineage line = {};  ///< never empty where it was read from a manifest
+  train_state state = {};  ///< what a run that resumes from it takes over; default-made: nothing
+};
+
+/// Whether a folder is one of our checkpoints, damaged or not, rather than a Hugging Face folder.
+bool is_checkpoint(const std::filesystem::path& folder);
+
+/// Checks every byte of a checkpoint (CAT-1). Errors: bad_data naming the place, with what to do.
+status verify(const std::filesystem::path& checkpoint,
+              const io::checkpoint::work_options& options = {});
+
+/// Where to start.
+struct start {
+  std::optional<resume_point> from;
+  std::vector<std::string> passed_over;  ///< a sentence for each newer one that is not taken
+};
+
+/// What checkpoint.resume means: nothing for "never" or an empty folder with "auto"; a named
+/// checkpoint must exist and be sound (CAT-1, CAT-2). `second` is the second tier, empty where
+/// there is none; what both have is taken from `dir`. The path of one in a tier is the tier's and
+/// its name.
+result<start> resume_from(io::file_system& files, const std::string& resume,
+                          const std::filesystem::path& dir, const std::filesystem::path& second);
+/// The same on this machine.
+result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
+                          const std::filesystem::path& second = {});
+
+/// What a launch that starts there saves: a line of its own, or the one of `from` continued.
+io::checkpoint::origin origin_of(const std::optional<resume_point>& from, uint64_t launch);
+
+/// Sets aside the checkpoints in `dir` that the launch leaves behind (CAT-3); a sentence for each.
+/// What it has saved itself stays.
+result<std::vector<std::string>> set_aside(io::file_system& files,
+                                           const std::filesystem::path& dir,
+                                           const io::checkpoint::origin& launch);
+
+/// What became of leftovers: names of folders, and a sentence for each that is not ours to remove.
+struct leftovers {
+  std::vector<std::string> removed, kept;
+};
+
+/// Removes what interrupted saves left in `dir`, which nobody else may be writing to.
+result<leftovers> remove_leftovers(io::file_system& files, const std::filesystem::path& dir);
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,147 @@
+// From a job to numbers: the model, its split over stages, the options of each rank.
+#include "actors/job/plan.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include <fmt/format.h>
+
+#include "gpu/model/hf_folder.hpp"
+#include "gpu/model/state_saver.hpp"
+#include "io/config/load.hpp"
+#include "io/data/token_file.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+/// Activations whose bytes 64 bits cannot count are refused before they are counted.
+status check_activations(const config::job& job, const model_config& m) {
+  constexpr double limit = 1e17;
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  const double kept = real(job.train.micro_batch) * real(job.train.seq_len) *
+                      real(16 * m.hidden + 2 * m.qkv_width() + 2 * m.ffn_in_width()) *
+                      real(m.layers + 1) * real(job.parallel.pipeline);
+  const double step = real(job.train.batch) * real(job.train.seq_len) * real(m.hidden);
+  if (std::max(kept, step) <= limit) return {};
+  return error{
+      errc::bad_config,
+      fmt::format("steps of {} x {} tokens, {} at a time through {} layers, are too large: "
+                  "about {:.1g} numbers, expected at most {:.1g}",
+                  job.train.batch, job.train.seq_len, job.train.micro_batch, m.layers,
+                  std::max(kept, step), limit),
+      "lower train.micro_batch or train.seq_len"};
+}
+
+}  // namespace
+
+result<model_config> model_of(const config::job& job) {
+  auto base = model_config::of(job.model.family.value_or(model_family::gpt2));
+  if (!job.model.path.empty()) {
+    TROUPE_TRY(from_folder, gpu::read_folder_model(job.model.path));
+    if (job.model.family.value_or(from_folder.family) != from_folder.family)
+      return error{errc::bad_config,
+                   fmt::format("model.family is {} but {} holds a {} model", to_string(base.family),
+                               job.model.path, to_string(from_folder.family)),
+                   "leave model.family out when model.path is given"};
+    base = from_folder;
+  }
+  const auto model = job.model.over(base, job.train.seq_len);
+  TROUPE_CHECK(model.check());
+  if (job.train.seq_len > model.max_positions)
+    return error{errc::bad_config,
+                 fmt::format("train.seq_len {} is longer than the model's {} positions",
+                             job.train.seq_len, model.max_positions),
+                 "lower train.seq_len, or raise model.max_seq_len"};
+  TROUPE_CHECK(check_activations(job, model));
+  return model;
+}
+
+bool ready_tokens(const config::job& job) {
+  if (job.data.format == config::data_format::text) return false;
+  if (job.data.format != config::data_format::automatic) return true;
+  return std::all_of(job.data.path.begin(), job.data.path.end(), [](const std::string& p) {
+    return io::looks_like_token_file(p) || std::filesystem::path(p).extension() == ".bin";
+  });
+}
+
+result<io::tokenizer_ptr> tokenizer_of(const config::job& job) {
+  if (ready_tokens(job) && job.data.tokenizer == "bytes") return io::tokenizer_ptr{};
+  return io::make_tokenizer(job.data.tokenizer);
+}
+
+result<job_plan> make_plan(const config::job& job) {
+  job_plan plan;
+  plan.job = job;
+  if (job.model.vocab == 0 && job.model.path.empty()) {
+    TROUPE_TRY(tokens, tokenizer_of(job));
+    if (!tokens)
+      return error{errc::bad_config, "the size of the vocabulary is not known",
+                   "set model.vocab: a .bin file does not say which tokenizer made it"};
+    plan.job.model.vocab = tokens->vocab_size();
+  }
+  TROUPE_TRY(model, model_of(plan.job));
+  plan.model = model;
+  plan.micro_batches = job.micro_batches();
+  if (job.parallel.pipeline > model.layers)
+    return error{errc::bad_config,
+                 fmt::format("{} layers cannot fill {} pipeline stages", model.layers,
+                             job.parallel.pipeline),
+                 "every stage needs a layer: lower parallel.pipeline"};
+  cluster_shape shape;
+  for (const auto& node : job.cluster.node) shape.workers.push_back(node.workers);
+  shape.grid = job.grid();
+  for (const auto& s : gpu::split_stages(model, job.parallel.pipeline, job.train.seq_len))
+    shape.stages.push_back({s.first_layer, s.last_layer});
+  TROUPE_TRY(ranks, place_ranks(shape));
+  plan.ranks = std::move(ranks);
+  return plan;
+}
+
+gpu::stage_shape shape_of(const config::job& job, const grid_rank& at, layer_range layers) {
+  gpu::stage_shape s;
+  s.first_layer = layers.first;
+  s.last_layer = layers.last;
+  s.has_embedding = at.first();
+  s.has_head = at.last();
+  s.micro_batch = job.train.micro_batch;
+  s.seq = job.train.seq_len;
+  s.compute = job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
+  s.recompute = job.model.recompute;
+  s.replica = {at.place().data, at.grid.data};
+  if (job.train.stochastic_rounding) s.rounding_seed = static_cast<uint64_t>(job.job.seed);
+  s.decay = job.train.decay == config::decay_scope::all ? gpu::decay_scope::all
+                                                        : gpu::decay_scope::matrices;
+  return s;
+}
+
+uint32_t slot_bytes_of(const config::job& job) {
+  const auto asked = job.checkpoint.slot_bytes;
+  return asked > 0 ? static_cast<uint32_t>(asked) : gpu::saver_slot_bytes;
+}
+
+gpu::lr_schedule lr_of(const config::train_section& t) {
+  gpu::lr_schedule s;
+  s.lr = t.lr;
+  s.min_ratio = t.min_lr_ratio;
+  s.warmup_steps = t.warmup_steps;
+  s.steps = t.steps;
+  s.decay_steps = t.decay_steps;
+  switch (t.schedule) {
+    case config::lr_schedule::constant:
+      s.shape = gpu::lr_shape::constant;
+      break;
+    case config::lr_schedule::linear:
+      s.shape = gpu::lr_shape::linear;
+      break;
+    case config::lr_schedule::cosine:
+      s.shape = gpu::lr_shape::cosine;
+      break;
+    case config::lr_schedule::wsd:
+      s.shape = gpu::lr_shape::wsd;
+      break;
+  }
+  return s;
+}
+
+}  // namespace troupe::train

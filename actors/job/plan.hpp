@@ -1,0 +1,49 @@
+// What a job becomes on a cluster before anything starts: the model's numbers, the stages, the
+// ranks, the micro-batches. Every process derives its part by the same functions from the same
+// resolved job.
+#pragma once
+
+#include <vector>
+
+#include "actors/job/placement_policy.hpp"
+#include "gpu/model/stage_shape.hpp"
+#include "gpu/optim/lr_schedule.hpp"
+#include "io/base/model_config.hpp"
+#include "io/config/job.hpp"
+#include "io/tokenizer/tokenizer.hpp"
+
+namespace troupe::train {
+
+/// The model a job describes: model.path's config.json where given, the job's own keys over it.
+/// bad_config for numbers that do not fit together or contradict the folder.
+result<model_config> model_of(const config::job& job);
+
+/// The plan of a whole job.
+struct job_plan {
+  config::job job;  ///< settled: the model's shape and vocabulary are filled in
+  model_config model;
+  std::vector<rank_place> ranks;
+  int64_t micro_batches = 1;  ///< per step and data rank
+};
+
+/// Reads what the job names (model folder, tokenizer) and plans it. Fails with bad_config or
+/// bad_data.
+result<job_plan> make_plan(const config::job& job);
+
+/// What one rank holds of the model and how it computes, all but its activation slots: those are
+/// the schedule's.
+gpu::stage_shape shape_of(const config::job& job, const grid_rank& at, layer_range layers);
+
+/// Bytes of a slot of this job's checkpoints: the same on all ranks.
+uint32_t slot_bytes_of(const config::job& job);
+
+/// The learning rate of each step.
+gpu::lr_schedule lr_of(const config::train_section& train);
+
+/// The tokenizer of the job's data; null for files of ready tokens without one.
+result<io::tokenizer_ptr> tokenizer_of(const config::job& job);
+
+/// Whether data.path holds ready tokens rather than text.
+bool ready_tokens(const config::job& job);
+
+}  // namespace troupe::train

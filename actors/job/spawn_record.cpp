@@ -1,0 +1,87 @@
+// Both directions of the file's form go over one list of handles.
+#include "actors/job/spawn_record.hpp"
+
+#include "actors/base/actor_log.hpp"
+#include "io/config/load.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+template <class Record, class F>
+void for_each_handle(Record& r, F&& f) {
+  f("committer", r.committer);
+  f("replicator", r.replicator);
+  f("coordinator", r.coordinator);
+  f("gateway", r.gateway);
+  f("observer", r.observer);
+  f("reporter", r.reporter);
+  f("run", r.run);
+  f("worker", r.worker);
+}
+
+checkpoint::resume_point resume_of(const fbs::SpawnRecordT& data) {
+  checkpoint::resume_point out{data.resume, data.resume_step};
+  for (const auto& mark : data.line) out.line.push_back({mark->launch, mark->step});
+  if (auto state = checkpoint::parse_state(data.resume_state)) out.state = std::move(*state);
+  return out;
+}
+
+}  // namespace
+
+fbs::SpawnRecordT data_of(const spawn_record& record) {
+  fbs::SpawnRecordT out;
+  out.epoch = record.epoch;
+  out.rank = record.rank;
+  out.node = record.node;
+  out.launch = record.launch;
+  if (!record.plan.ranks.empty()) out.config_toml = config::to_toml(record.plan.job);
+  if (const auto& from = record.resume) {
+    out.resume = from->path.string();
+    out.resume_step = from->step;
+    out.resume_state = checkpoint::format_state(from->state);
+    for (const auto& mark : from->line) {
+      auto& to = *out.line.emplace_back(std::make_unique<fbs::LaunchMarkT>());
+      to.launch = mark.launch;
+      to.step = mark.step;
+    }
+  }
+  for_each_handle(record, [&](std::string role, const auto& who) {
+    if (who) add_peer(out, std::move(role), who);
+  });
+  return out;
+}
+
+result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolver& actor_of) {
+  spawn_record out;
+  out.epoch = data.epoch;
+  out.rank = data.rank;
+  out.node = data.node;
+  out.launch = data.launch;
+  if (!data.config_toml.empty()) {
+    TROUPE_TRY(job, config::parse(data.config_toml, "the recorded configuration"));
+    TROUPE_TRY(plan, make_plan(job));
+    out.plan = std::move(plan);
+  }
+  if (!data.resume.empty()) out.resume = resume_of(data);
+  for_each_handle(out, [&](std::string_view role, auto& who) {
+    for (const auto& p : data.peers)
+      if (present_role(p->role) == role && !p->actor.empty())
+        who = caf::actor_cast<std::decay_t<decltype(who)>>(actor_of(p->actor));
+  });
+  return out;
+}
+
+std::string_view present_role(std::string_view recorded) {
+  if (recorded == "archive") return "committer";
+  if (recorded == "carrier") return "replicator";
+  if (recorded == "desk") return "gateway";
+  return recorded;
+}
+
+void note_spawn_record(const spawn_record& record) {
+  if (detail::current_log != nullptr) [[unlikely]]
+    detail::current_log->begun(data_of(record));
+}
+
+}  // namespace troupe::train

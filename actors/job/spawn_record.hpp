@@ -1,0 +1,61 @@
+// What an actor of a job is made of: the same record for whoever spawns it, be it the coordinator,
+// a node, a simulation, a test or a replay. Between actors it is this struct, with handles; in a
+// file it is a SpawnRecord, with their names.
+//
+// Invariants
+//   SPN-1  An actor is made of its record and of what its process has (a host, a storage): one that
+//     is made of the same record and given the same messages does the same.
+//   SPN-2  What a file holds of a record, read back, is that record; the plan is made anew of the
+//     resolved configuration and the files that this names.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <caf/actor_control_block.hpp>
+
+#include "actors/job/catalog.hpp"
+#include "actors/job/plan.hpp"
+#include "messages/actors.hpp"
+#include "messages/schemas/trace_generated.h"
+
+namespace troupe::train {
+
+/// What a kind of actor has no use for is left as it is.
+struct spawn_record {
+  uint32_t epoch = 1;
+  uint32_t rank = 0;                             ///< worker, stage
+  std::string node = {};                         ///< loader: the node's name
+  job_plan plan = {};                            ///< coordinator, run, committer, replicator
+  std::optional<checkpoint::resume_point> resume = {};  ///< as the plan
+  uint64_t launch = 0;                           ///< as the plan; 0: told by no file
+  committer_actor committer = {};
+  replicator_actor replicator = {};  ///< none without a second tier
+  coordinator_actor coordinator = {};
+  gateway_actor gateway = {};
+  observer_actor observer = {};
+  reporter_actor reporter = {};
+  run_actor run = {};
+  worker_actor worker = {};
+
+  /// Where what is saved comes from.
+  io::checkpoint::origin origin() const { return checkpoint::origin_of(resume, launch); }
+};
+
+/// What a file holds of it.
+fbs::SpawnRecordT data_of(const spawn_record& record);
+
+/// Who has a name in a file; nullptr: nobody.
+using name_resolver = std::function<caf::strong_actor_ptr(const std::string& name)>;
+
+/// The record that a file holds (SPN-2). Errors: as of make_plan, and of config::parse.
+result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolver& actor_of);
+
+/// A role of a recording as it is called now: earlier versions said "archive", "carrier", "desk".
+std::string_view present_role(std::string_view recorded);
+
+/// Tells a recording of it, where there is one. After introduce(), before anything is sent.
+void note_spawn_record(const spawn_record& record);
+
+}  // namespace troupe::train

@@ -1,0 +1,67 @@
+// JSON there and back.
+#include "actors/job/train_state.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace troupe::checkpoint {
+
+namespace {
+
+constexpr int state_version = 1;
+/// Settings a file may list, at most: far more than can be set.
+constexpr size_t set_limit = 256;
+
+error wrong(std::string_view what) {
+  return {errc::bad_data, fmt::format("train_state.json: {}", what)};
+}
+
+result<std::vector<setting_change>> parse_set(const nlohmann::json& list) {
+  std::vector<setting_change> out;
+  if (!list.is_array() || list.size() > set_limit)
+    return wrong("invalid `set`: expected a list of settings");
+  for (const auto& item : list) {
+    for (const char* key : {"key", "value", "was"})
+      if (!item.is_object() || !item.contains(key) || !item[key].is_string())
+        return wrong(fmt::format("a setting has no {}", key));
+    if (!item.contains("step") || !item["step"].is_number_unsigned())
+      return wrong("a setting has no step");
+    out.push_back({item["key"], item["value"], item["was"], item["step"]});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string format_state(const train_state& state) {
+  nlohmann::json set = nlohmann::json::array();
+  for (const auto& s : state.set)
+    set.push_back({{"key", s.key}, {"value", s.value}, {"was", s.was}, {"step", s.step}});
+  return nlohmann::json{{"format", state_version},     {"step", state.step},
+                        {"tokens", state.tokens},      {"loss", state.loss},
+                        {"config", state.config_toml}, {"set", std::move(set)}}
+      .dump(1);
+}
+
+result<train_state> parse_state(std::string_view text) {
+  const auto j = nlohmann::json::parse(text, nullptr, false);
+  if (!j.is_object()) return wrong("not a JSON object");
+  auto number = [&](const char* key) { return j.contains(key) && j[key].is_number_unsigned(); };
+  if (!number("format") || j["format"] != state_version)
+    return error{errc::version_mismatch, "train_state.json: another format",
+                 "it was written by another version of Troupe"};
+  if (!number("step") || !number("tokens")) return wrong("step or tokens is missing");
+  if (!j.contains("config") || !j["config"].is_string()) return wrong("config is missing");
+  train_state state;
+  state.step = j["step"];
+  state.tokens = j["tokens"];
+  if (j.contains("loss") && j["loss"].is_number()) state.loss = j["loss"];
+  state.config_toml = j["config"];
+  if (j.contains("set")) {
+    TROUPE_TRY(set, parse_set(j["set"]));
+    state.set = std::move(set);
+  }
+  return state;
+}
+
+}  // namespace troupe::checkpoint

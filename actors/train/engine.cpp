@@ -1,0 +1,36 @@
+// From a job to the options of its engines.
+#include "actors/train/engine.hpp"
+
+#include "actors/train/schedule_policy.hpp"
+
+namespace troupe::train {
+
+engine_options options_of(const config::job& job, const model_config& model, const grid_rank& at,
+                          layer_range layers, int threads) {
+  engine_options o;
+  o.at = at;
+  o.model = model;
+  o.shape = shape_of(job, at, layers);
+  o.shape.slots =
+      slots_needed(at.place().pipeline, at.grid.pipeline, static_cast<int>(job.micro_batches()));
+  o.batch = job.train.batch;
+  o.seed = static_cast<uint64_t>(job.job.seed);
+  o.threads = threads;
+  o.job = job.job.name;
+  o.checkpoint_folder = job.checkpoint.dir;
+  o.checkpoint_slot_bytes = slot_bytes_of(job);
+  o.checkpoint_ring_bytes = static_cast<uint64_t>(job.checkpoint.ring_bytes);
+  const auto& t = job.train;
+  o.optimizer.kind = t.optimizer == config::optimizer_kind::lamb
+                         ? gpu::optimizer_step_args::rule::lamb
+                         : gpu::optimizer_step_args::rule::adamw;
+  o.optimizer.beta1 = static_cast<float>(t.beta1);
+  o.optimizer.beta2 = static_cast<float>(t.beta2);
+  o.optimizer.eps = static_cast<float>(t.eps);
+  o.optimizer.weight_decay = static_cast<float>(t.weight_decay);
+  o.optimizer.clip_norm = static_cast<float>(t.clip_norm);
+  o.optimizer.trust_always = t.lamb_trust_always;
+  return o;
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,12 @@
+// The operations of the real device: its products are cuBLASLt's. Apart, so that an emulated one
+// can have its own.
+#include "gpu/cuda/cuda_ops.hpp"
+
+namespace troupe::gpu::cuda {
+
+result<std::unique_ptr<gpu::ops>> make_device_ops(cuda_device&, const cuda_ops_options& options) {
+  TROUPE_TRY(probe, make_cublas_matmul({.workspace_bytes = 0}));  // says what is missing, if so
+  return make_cuda_ops([] { return make_cublas_matmul(); }, options);
+}
+
+}  // namespace troupe::gpu::cuda

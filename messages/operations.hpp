@@ -1,0 +1,142 @@
+// The operations of a rank: one table of what schedule, stage, worker, engine, probe and traces
+// need to know of each. Knows no CAF.
+//
+// Adding one touches three files: messages/schemas/train.fbs (OpKind, where a stage tells its
+// worker to do it), this table, and the code of the engine that does it (rank_engine.cpp). When a
+// stage does it is the schedule's affair (schedule_policy.cpp).
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace troupe::train {
+
+/// What a rank does. The first are fbs::OpKind's, of the same value and name; the others the engine
+/// does by itself.
+enum class pipeline_op : uint8_t {
+  forward,
+  backward,
+  evaluate,
+  receive_activation,
+  receive_gradient,
+  begin,
+  send_activation,
+  send_gradient,
+  reduce_scatter,
+  norm,
+  all_reduce,
+  measure,
+  all_gather_norms,
+  update,
+  all_gather,
+  capture,
+  load,
+  await_copies,
+  count,  ///< none
+};
+
+/// A queue of a rank's device.
+enum class op_stream : uint8_t {
+  compute,
+  data_parallel,
+  files,
+  snapshot,
+  forward_in,  ///< from here on: one for each kind of transfer with a neighbour
+  forward_out,
+  backward_in,
+  backward_out,
+  count,
+};
+
+/// What an operation keeps busy.
+enum class op_resource : uint8_t { device, transfer, file };
+
+/// What an operation's work is counted in.
+enum class op_unit : uint8_t { none, bytes, tokens, parameters };
+
+/// Other ranks, as a rank sees them.
+enum class op_partner : uint8_t {
+  none,
+  previous,  ///< the stage before
+  next,      ///< the stage behind
+  replicas,  ///< all of its stage
+};
+
+/// An operation of the same rank that another one needs.
+struct op_need {
+  pipeline_op what = pipeline_op::count;
+  bool same_number = true;  ///< of the same micro-batch; else any of it
+  bool in_parts = false;    ///< what it makes is used in parts while it still goes on
+};
+
+struct op_facts {
+  pipeline_op kind;
+  std::string_view name;  ///< in traces and in stats; ends with a zero
+  op_stream stream;
+  op_unit unit = op_unit::none;
+  op_resource resource = op_resource::device;
+  std::array<op_need, 2> needs = {};
+  op_partner with = op_partner::none;      ///< whom it moves bytes with
+  pipeline_op other_end = pipeline_op::count;  ///< what `with` does for that, where it is another
+  op_partner releases = op_partner::none;  ///< who can go on; none: nobody waits for its end
+  bool reads_tokens = false;
+  bool frees_slot = false;  ///< its micro-batch needs its activation slot no more
+};
+
+// clang-format off
+inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> operations = [] {
+  using k = pipeline_op; using s = op_stream; using u = op_unit; using r = op_resource;
+  using p = op_partner;
+  return std::array<op_facts, static_cast<size_t>(k::count)>{{
+    {k::forward, "forward", s::compute, u::tokens, r::device,
+     {{{k::receive_activation}, {k::all_gather, false}}}, p::none, k::count, p::next, true},
+    {k::backward, "backward", s::compute, u::tokens, r::device,
+     {{{k::receive_gradient}}}, p::none, k::count, p::previous, false, true},
+    {k::evaluate, "evaluate", s::compute, u::tokens, r::device,
+     {{{k::receive_activation}, {k::all_gather, false}}}, p::none, k::count, p::next, true, true},
+    {k::receive_activation, "receive_activation", s::forward_in, u::bytes, r::transfer,
+     {}, p::previous, k::send_activation},
+    {k::receive_gradient, "receive_gradient", s::backward_in, u::bytes, r::transfer,
+     {}, p::next, k::send_gradient},
+    {k::begin, "begin", s::compute},
+    {k::send_activation, "send_activation", s::forward_out, u::bytes, r::transfer,
+     {{{k::forward}, {k::evaluate}}}, p::next},
+    {k::send_gradient, "send_gradient", s::backward_out, u::bytes, r::transfer,
+     {{{k::backward}}}, p::previous},
+    {k::reduce_scatter, "reduce_scatter", s::data_parallel, u::bytes, r::transfer,
+     {{{k::backward, false, true}}}, p::replicas},
+    {k::norm, "norm", s::compute, u::parameters, r::device, {{{k::reduce_scatter, false}}}},
+    {k::all_reduce, "all_reduce", s::data_parallel, u::bytes, r::transfer,
+     {{{k::norm, false}}}, p::replicas},
+    {k::measure, "measure", s::compute, u::parameters},
+    {k::all_gather_norms, "all_gather_norms", s::data_parallel, u::bytes, r::transfer,
+     {{{k::measure, false}}}, p::replicas},
+    {k::update, "update", s::compute, u::parameters, r::device,
+     {{{k::all_reduce, false}, {k::all_gather_norms, false}}}},
+    {k::all_gather, "all_gather", s::data_parallel, u::bytes, r::transfer,
+     {{{k::update, false, true}}}, p::replicas},
+    {k::capture, "capture", s::snapshot, u::bytes, r::file},
+    {k::load, "load", s::files, u::bytes, r::file},
+    {k::await_copies, "await_copies", s::compute},
+  }};
+}();
+// clang-format on
+
+constexpr const op_facts& facts_of(pipeline_op kind) noexcept {
+  return operations[static_cast<size_t>(kind)];
+}
+
+static_assert(std::all_of(operations.begin(), operations.end(), [](const op_facts& f) {
+  return !f.name.empty() && &facts_of(f.kind) == &f;  // a row at each kind's place
+}));
+
+/// Null where no operation has that name.
+constexpr const op_facts* operation_named(std::string_view name) noexcept {
+  for (const auto& f : operations)
+    if (f.name == name) return &f;
+  return nullptr;
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,192 @@
+// The wait-for graph in words and as JSON, and from the gateway's answer.
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "messages/schemas/control_generated.h"
+#include "messages/text.hpp"
+#include "trace/text.hpp"
+#include "trace/wait_graph.hpp"
+
+namespace troupe::trace {
+
+namespace {
+
+using cluster = std::vector<waiting_process>;
+
+const waiting_actor& at(const cluster& c, actor_place p) {
+  return c[p.process].actors[p.actor];
+}
+
+std::string where(const waiting_process& p) {
+  return fmt::format("node {} (process {}{})", p.node, p.pid,
+                     p.host.empty() ? "" : " on " + p.host);
+}
+
+std::string sentence(const cluster& c, const wait_edge& e) {
+  return fmt::format("{} waits {} for {}: {}{}", at(c, e.from).path, duration_text(e.for_ns),
+                     at(c, e.to).path, e.what, e.implied ? " (so it follows)" : "");
+}
+
+std::string list(const std::vector<std::string>& names) {
+  constexpr size_t most = 8;
+  std::string out;
+  for (size_t i = 0; i < names.size() && i < most; ++i) out += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > most) out += fmt::format(" and {} more", names.size() - most);
+  return out;
+}
+
+std::string sentence(const cluster& c, const culprit& x) {
+  const auto& process = c[x.process];
+  const auto place = x.place.empty() ? "" : fmt::format(" [{}]", x.place);
+  const auto& who = x.actors.empty() ? process.node : x.actors.front();
+  std::string out;
+  switch (x.kind) {
+    case culprit_kind::silent:
+      out = fmt::format("{}{} has not answered for {}; its actors: {}", where(process), place,
+                        duration_text(x.for_ns), x.actors.empty() ? "none known" : list(x.actors));
+      break;
+    case culprit_kind::busy: {
+      std::string message = "a message";
+      for (const auto& a : process.actors)
+        if (a.path == who) message = a.handling;
+      out = fmt::format("{}{} on {} has been handling {} for {}", who, place, where(process),
+                        message, duration_text(x.for_ns));
+      break;
+    }
+    case culprit_kind::missing:
+      out = fmt::format("{}{} does not exist, and is waited for from {}, for {}", who, place,
+                        where(process), duration_text(x.for_ns));
+      break;
+    case culprit_kind::idle: {
+      std::string state;
+      for (const auto& a : process.actors)
+        if (a.path == who && !a.state.empty())
+          state = a.state_for_ns > 0 ? fmt::format("; its state is {} since {}", a.state,
+                                                   duration_text(a.state_for_ns))
+                                     : fmt::format("; its state is {}", a.state);
+      out = fmt::format("{}{} on {} waits for nobody{}", who, place, where(process), state);
+      break;
+    }
+  }
+  if (x.waiters > 0)
+    out += fmt::format("; {} {} for it", x.waiters, x.waiters == 1 ? "actor waits" : "actors wait");
+  return out;
+}
+
+nlohmann::ordered_json json_of(const cluster& c, const wait_edge& e) {
+  nlohmann::ordered_json out;
+  out["from"] = at(c, e.from).path;
+  out["to"] = at(c, e.to).path;
+  out["what"] = e.what;
+  out["for_ns"] = e.for_ns;
+  if (e.implied) out["implied"] = true;
+  return out;
+}
+
+nlohmann::ordered_json list_of(const cluster& c, const std::vector<wait_edge>& edges) {
+  auto out = nlohmann::ordered_json::array();
+  for (const auto& e : edges) out.push_back(json_of(c, e));
+  return out;
+}
+
+nlohmann::ordered_json json_of(const cluster& c, const culprit& x) {
+  constexpr std::string_view kinds[] = {"silent", "busy", "missing", "idle"};
+  const auto& p = c[x.process];
+  nlohmann::ordered_json out;
+  out["kind"] = kinds[static_cast<size_t>(x.kind)];
+  out["node"] = p.node;
+  out["host"] = p.host;
+  out["pid"] = p.pid;
+  out["actors"] = x.actors;
+  out["place"] = x.place;
+  out["for_ns"] = x.for_ns;
+  out["waiters"] = x.waiters;
+  out["chain"] = list_of(c, x.chain);
+  out["text"] = sentence(c, x);
+  return out;
+}
+
+nlohmann::ordered_json list_of(const cluster& c, const std::vector<culprit>& all) {
+  auto out = nlohmann::ordered_json::array();
+  for (const auto& x : all) out.push_back(json_of(c, x));
+  return out;
+}
+
+std::string section(const cluster& c, std::string_view one, std::string_view many,
+                    const std::vector<culprit>& all, size_t most) {
+  if (all.empty()) return {};
+  auto out = fmt::format("{}:\n", all.size() == 1 ? one : many);
+  for (size_t i = 0; i < all.size() && i < most; ++i) {
+    out += fmt::format("  {}\n", sentence(c, all[i]));
+    for (const auto& e : all[i].chain) out += fmt::format("    {}\n", sentence(c, e));
+  }
+  if (all.size() > most) out += fmt::format("  ... and {} more\n", all.size() - most);
+  return out;
+}
+
+waiting_actor actor_of(const fbs::ActorInfo& info) {
+  waiting_actor a;
+  a.path = text_of(info.path());
+  a.state = text_of(info.state());
+  a.state_for_ns = info.state_for_ns();
+  if (const auto* s = info.values() != nullptr ? info.values()->stage() : nullptr)
+    a.place = grid_place{static_cast<int>(s->data_rank()), 0, static_cast<int>(s->pipeline_rank())};
+  a.handling = text_of(info.handling());
+  a.handling_for_ns = info.handling_for_ns();
+  if (const auto* waits = info.waits())
+    for (const auto* w : *waits)
+      a.waits.push_back({text_of(w->whom()), text_of(w->what()), w->for_ns()});
+  return a;
+}
+
+}  // namespace
+
+std::string wait_text(const std::vector<waiting_process>& c, const wait_report& r) {
+  constexpr size_t most = 10;
+  std::string out;
+  for (const auto& cycle : r.cycles) {
+    out += "deadlock: these wait for each other\n";
+    for (const auto& e : cycle) out += fmt::format("  {}\n", sentence(c, e));
+  }
+  out += section(c, "culprit", "culprits", r.culprits, most);
+  out += section(c, "waits for nobody either, probably a victim",
+                 "wait for nobody either, probably victims", r.suspects, most);
+  if (out.empty()) return "nobody waits for anybody\n";
+  if (!r.edges.empty()) out += fmt::format("all {} waits, the longest first:\n", r.edges.size());
+  for (size_t i = 0; i < r.edges.size() && i < 2 * most; ++i)
+    out += fmt::format("  {}\n", sentence(c, r.edges[i]));
+  if (r.edges.size() > 2 * most)
+    out += fmt::format("  ... and {} more\n", r.edges.size() - 2 * most);
+  return out;
+}
+
+std::string wait_json(const std::vector<waiting_process>& c, const wait_report& r) {
+  nlohmann::ordered_json out;
+  out["type"] = "wait_graph";
+  out["version"] = 1;
+  out["culprits"] = list_of(c, r.culprits);
+  out["suspects"] = list_of(c, r.suspects);
+  out["deadlocks"] = nlohmann::ordered_json::array();
+  for (const auto& cycle : r.cycles) out["deadlocks"].push_back(list_of(c, cycle));
+  out["waits"] = list_of(c, r.edges);
+  return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::vector<waiting_process> waits_of(const fbs::ClusterView& view) {
+  std::vector<waiting_process> out;
+  if (view.nodes() == nullptr) return out;
+  for (const auto* node : *view.nodes()) {
+    auto& p = out.emplace_back();
+    p.node = text_of(node->node());
+    p.host = text_of(node->host());
+    p.pid = node->pid();
+    p.ranks = text_of(node->ranks());
+    p.silent_ns = node->silent_ns();
+    if (node->actors() == nullptr) continue;
+    for (const auto* a : *node->actors())
+      if (text_of(a->ended()).empty()) p.actors.push_back(actor_of(*a));
+  }
+  return out;
+}
+
+}  // namespace troupe::trace
