@@ -100,6 +100,11 @@ struct asked_process {
   std::string node;
 };
 
+/// The order in which people are shown nodes.
+bool stands_before(const std::string& a, const std::string& b) {
+  return std::pair(a != "head", a) < std::pair(b != "head", b);
+}
+
 /// How long an observer is waited for, where not as its contract says: one that asks others has
 /// time beyond theirs.
 template <class T>
@@ -187,9 +192,8 @@ caf::result<msg<fbs::ClusterView>> view(gateway_pointer self, const msg<fbs::Lis
     out.job = self->state.options.job;
     out.epoch = self->state.options.epoch;
     for (auto& [number, list] : *lists) out.nodes.push_back(std::move(list));
-    std::stable_sort(out.nodes.begin(), out.nodes.end(), [](const auto& a, const auto& b) {
-      return std::pair(a->node != "head", a->node) < std::pair(b->node != "head", b->node);
-    });
+    std::stable_sort(out.nodes.begin(), out.nodes.end(),
+                     [](const auto& a, const auto& b) { return stands_before(a->node, b->node); });
     auto made = try_make_msg<fbs::ClusterView>(context_of(*self, m.header()), out);
     if (made)
       rp.deliver(*made);
@@ -411,6 +415,7 @@ caf::result<msg<fbs::TraceStarted>> start_view(gateway_pointer self, const msg<f
     p->why = r.error();
   };
   auto all = [self, p, rp, m]() mutable {
+    std::sort(p->started.nodes.begin(), p->started.nodes.end(), stands_before);
     if (!p->started.nodes.empty())
       rp.deliver(make_msg<fbs::TraceStarted>(context_of(*self, m.header()), p->started));
     else

@@ -10,7 +10,7 @@
 //   MTR-2  An answer is the last reading and says when that was: a meter that hangs is seen by its
 //     age.
 //
-// Failure policy: done without. Nobody watches it; where it dies, its node has no readings.
+// Failure policy: done without. Its node hears of its death, says so, and has no readings.
 #pragma once
 
 #include <functional>

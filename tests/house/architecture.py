@@ -138,8 +138,8 @@ def self_test(code, page):
         "names checkpoint.room_wait_s and is not in the list": ("1. `io/config/job.hpp`", "- `io/config/job.hpp`"),
         "names Heartbeat and is not in the list": (", `actors/cluster/coordinator.cpp` (handles it)", ""),
         "names meter and is not": ("Used in: `apps/control/show.cpp`", "Used by: `apps/control/show.cpp`"),
-        "names norm_forward and is not": ("6. `apps/bench/ops_cases.cpp`", "   `apps/bench/ops_cases.cpp`"),
-        "names evaluate and is not": ("2. `actors/train/operations.hpp`", "   `actors/train/operations.hpp`"),
+        "names norm_forward and is not": ("5. `apps/bench/ops_cases.cpp`", "   `apps/bench/ops_cases.cpp`"),
+        "names evaluate and is not": ("2. `messages/operations.hpp`", "   `messages/operations.hpp`"),
         "is in the list and does not name meter": ("1. `messages/schemas/power.fbs`", "1. `messages/schemas/data.fbs`"),
         "no list of how to add: key": ("### A key", "### A lock"),
     }
