@@ -14,11 +14,15 @@ namespace troupe::train {
 
 namespace {
 
-/// Settings that a run can take on between two steps.
-constexpr std::array changeable{"train.lr", "train.steps", "train.validate_every",
-                                "train.validate_batches", "checkpoint.every"};
+constexpr std::array<std::string_view, 5> changeable{"train.lr", "train.steps",
+                                                     "train.validate_every",
+                                                     "train.validate_batches", "checkpoint.every"};
 
 }  // namespace
+
+std::span<const std::string_view> changeable_settings() {
+  return changeable;
+}
 
 requests_policy::requests_policy(config::job job, uint64_t finished_step,
                                  std::vector<checkpoint::setting_change> changes)

@@ -12,7 +12,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/job/train_state.hpp"
@@ -23,6 +25,9 @@ namespace troupe::train {
 
 /// Requests that wait for a step's end, at most.
 constexpr size_t pending_limit = 256;
+
+/// Keys of the settings that a run can take on between two steps.
+std::span<const std::string_view> changeable_settings();
 
 class requests_policy {
  public:

@@ -1,6 +1,7 @@
 // What may stand at the end of a console's line.
 #include <algorithm>
 
+#include "actors/train/requests_policy.hpp"
 #include "apps/control/commands.hpp"
 #include "messages/contract.hpp"
 #include "messages/registry.hpp"
@@ -77,9 +78,10 @@ std::vector<std::string> candidates(const fbs::ClusterViewT& view,
   if (at == 1 && first == "log") return {"trace", "debug", "info", "warn", "error", "off"};
   if (at == 2 && first == "log") return nodes_in(view);
   if (at == 1 && first == "checkpoint") return {"now"};
-  if (at == 1 && first == "set")
-    return {"train.lr", "train.steps", "train.validate_every", "train.validate_batches",
-            "checkpoint.every"};
+  if (at == 1 && first == "set") {
+    const auto keys = train::changeable_settings();
+    return {keys.begin(), keys.end()};
+  }
   if (at == 1 && first == "help") {
     auto all = word_names();
     auto messages = message_names(false);

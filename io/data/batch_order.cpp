@@ -86,8 +86,4 @@ uint64_t batch_order::validation_first_token(uint64_t v) const noexcept {
   return train_windows_ * spec_.seq_len + 1 + v % validation_windows_ * spec_.seq_len;
 }
 
-double batch_order::passes_at(uint64_t step) const noexcept {
-  return static_cast<double>(running_row(step)) / static_cast<double>(train_windows_);
-}
-
 }  // namespace troupe::io

@@ -53,8 +53,6 @@ class batch_order {
   uint64_t train_first_token(uint64_t step, uint32_t row) const noexcept;
   /// First token of validation window v modulo V; V > 0; T+1 tokens follow.
   uint64_t validation_first_token(uint64_t v) const noexcept;
-  /// Passes through the data finished before `step` (from k0), with fraction.
-  double passes_at(uint64_t step) const noexcept;
 
   const batch_order_spec& spec() const noexcept { return spec_; }
 
