@@ -5,6 +5,7 @@
 
 #include <caf/actor_system.hpp>
 #include <caf/monitorable_actor.hpp>
+#include <caf/resumable.hpp>
 #include <caf/system_messages.hpp>
 
 namespace troupe::sim {
