@@ -347,16 +347,16 @@ std::vector<uint32_t> timeline::of_trace(uint64_t trace) const {
   return look_up(by_trace_, trace);
 }
 
-uint32_t timeline::handling_at(uint32_t actor, int64_t at_ns, int64_t slack_ns) const {
+uint32_t timeline::handling_at(uint32_t actor, int64_t at_ns, int64_t within_ns) const {
   if (actor == nothing) return nothing;
   const auto& own = handled_[actor];
   // The last one that began before; where it ended too early, the next may begin within the slack.
   const auto after = std::upper_bound(own.begin(), own.end(), at_ns, [&](int64_t t, uint32_t i) {
     return t < events_[i].begin_ns;
   });
-  if (after != own.begin() && events_[*std::prev(after)].end_ns + slack_ns >= at_ns)
+  if (after != own.begin() && events_[*std::prev(after)].end_ns + within_ns >= at_ns)
     return *std::prev(after);
-  if (after != own.end() && events_[*after].begin_ns - slack_ns <= at_ns) return *after;
+  if (after != own.end() && events_[*after].begin_ns - within_ns <= at_ns) return *after;
   return nothing;
 }
 

@@ -143,8 +143,8 @@ class timeline {
   const std::vector<uint32_t>& handled_by(uint32_t actor) const { return handled_[actor]; }
   const std::vector<uint32_t>& work_of(uint32_t actor) const { return work_[actor]; }
 
-  /// The handling of `actor` in which `at_ns` lies, give or take `slack_ns`; `nothing` if none.
-  uint32_t handling_at(uint32_t actor, int64_t at_ns, int64_t slack_ns) const;
+  /// The handling of `actor` in which `at_ns` lies, give or take `within_ns`; `nothing` if none.
+  uint32_t handling_at(uint32_t actor, int64_t at_ns, int64_t within_ns) const;
   /// The handling in which a message was sent; `nothing` where it has no record.
   uint32_t sent_in(const timeline_event& e) const;
   /// How far the clocks of a process's threads differ (FCK-1), and a duration is rounded.

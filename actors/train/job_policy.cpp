@@ -119,8 +119,8 @@ void job_policy::say(std::string text, bool warning) {
 /// JOB-3.
 void job_policy::end(const error& why) {
   enter(ended, "ended");
-  for (const auto& [step, order] : orders_)
-    if (order.request != 0) answer(order.request, error{errc::unavailable, "the run has ended"});
+  for (const auto& [step, open] : orders_)
+    if (open.request != 0) answer(open.request, error{errc::unavailable, "the run has ended"});
   out_.push_back(todo::end{why});
 }
 

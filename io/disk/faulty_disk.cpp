@@ -81,8 +81,8 @@ result<disk::opened> faulty_disk::raw_open(const path& name, const open_options&
   return opened{last_handle_, options.direct && !options_.refuse_direct};
 }
 
-void faulty_disk::raw_close(int handle) {
-  handles_.erase(handle);
+void faulty_disk::raw_close(int file) {
+  handles_.erase(file);
 }
 
 int64_t faulty_disk::move(const raw_request& request, stamp by, const planned_fault* fault) {

@@ -128,7 +128,7 @@ class faulty_disk final : public disk {
 
  protected:
   result<opened> raw_open(const path& name, const open_options& options) override;
-  void raw_close(int handle) override;
+  void raw_close(int file) override;
   void raw_submit(const raw_request& request) override;
   bool raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) override;
 
