@@ -43,7 +43,7 @@ class callers_clock final : public io::virtual_clock {
 /// Time that passes beside the actors'.
 class own_clock final : public io::virtual_clock {
  public:
-  own_clock(int64_t now_ns, last_calls& calls) : now_ns_(now_ns), calls_(calls) {}
+  own_clock(int64_t begin_ns, last_calls& calls) : now_ns_(begin_ns), calls_(calls) {}
   int64_t now() const override { return now_ns_; }
   void move_to(int64_t ns) override {
     now_ns_ = std::max(now_ns_, ns);

@@ -177,23 +177,23 @@ void tensor_links::serve() {
     if (n < 0 && errno != EINTR) fail_locked(std::strerror(errno));
     if (!failure_.empty()) return;
     for (int i = 0; i < n && failure_.empty(); ++i) {
-      const auto rank = static_cast<int>(events[static_cast<size_t>(i)].data.u64);
+      const auto peer = static_cast<int>(events[static_cast<size_t>(i)].data.u64);
       const auto what = events[static_cast<size_t>(i)].events;
-      if ((what & EPOLLOUT) != 0) write_out(rank);
-      if ((what & ~static_cast<uint32_t>(EPOLLOUT)) != 0) read_in(rank);
+      if ((what & EPOLLOUT) != 0) write_out(peer);
+      if ((what & ~static_cast<uint32_t>(EPOLLOUT)) != 0) read_in(peer);
     }
   }
 }
 
-tensor_links::link& tensor_links::link_to(int rank) {
+tensor_links::link& tensor_links::link_to(int peer) {
   if (!failure_.empty()) throw gloo::IoException(failure_);
-  if (rank < 0 || rank >= size || !links_[static_cast<size_t>(rank)].socket)
-    throw gloo::IoException(fmt::format("no connection to rank {}", rank));
-  return links_[static_cast<size_t>(rank)];
+  if (peer < 0 || peer >= size || !links_[static_cast<size_t>(peer)].socket)
+    throw gloo::IoException(fmt::format("no connection to rank {}", peer));
+  return links_[static_cast<size_t>(peer)];
 }
 
-void tensor_links::begin_send(int rank, uint64_t slot, operation o) {
-  auto& l = link_to(rank);
+void tensor_links::begin_send(int peer, uint64_t slot, operation o) {
+  auto& l = link_to(peer);
   ++o.buffer->sends_.begun;
   const auto it = l.ready.find(slot);
   if (it == l.ready.end()) {
@@ -206,21 +206,21 @@ void tensor_links::begin_send(int rank, uint64_t slot, operation o) {
   --l.ready_count;
   if (wanted != o.bytes)
     return fail_locked(
-        fmt::format("rank {} receives {} bytes where {} are sent", rank, wanted, o.bytes));
+        fmt::format("rank {} receives {} bytes where {} are sent", peer, wanted, o.bytes));
   l.out.push_back({{data_frame, slot, o.bytes}, o, 0});
-  write_out(rank);
+  write_out(peer);
 }
 
-void tensor_links::begin_receive(int rank, uint64_t slot, operation o) {
-  auto& l = link_to(rank);
+void tensor_links::begin_receive(int peer, uint64_t slot, operation o) {
+  auto& l = link_to(peer);
   ++o.buffer->receives_.begun;
   l.receives[slot].push_back(o);
   l.out.push_back({{ready_frame, slot, o.bytes}, {}, 0});
-  write_out(rank);
+  write_out(peer);
 }
 
-void tensor_links::write_out(int rank) {
-  auto& l = links_[static_cast<size_t>(rank)];
+void tensor_links::write_out(int peer) {
+  auto& l = links_[static_cast<size_t>(peer)];
   while (!l.out.empty()) {
     auto& o = l.out.front();
     const auto data = o.head.kind == data_frame ? o.what.bytes : 0;
@@ -234,12 +234,12 @@ void tensor_links::write_out(int rank) {
     const auto n = sendmsg(l.socket.get(), &m, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) break;
-    if (n < 0) return fail_locked(fmt::format("rank {}: {}", rank, std::strerror(errno)));
+    if (n < 0) return fail_locked(fmt::format("rank {}: {}", peer, std::strerror(errno)));
     o.sent += static_cast<uint64_t>(n);
     if (o.sent < sizeof(frame) + data) continue;
     if (o.what.buffer != nullptr) {
       ++o.what.buffer->sends_.over;
-      o.what.buffer->sends_.last_rank = rank;
+      o.what.buffer->sends_.last_rank = peer;
       moved_.notify_all();
     }
     l.out.pop_front();
@@ -248,20 +248,20 @@ void tensor_links::write_out(int rank) {
   l.watched_for_room = !l.out.empty();
   epoll_event e{};
   e.events = EPOLLIN | (l.watched_for_room ? EPOLLOUT : 0u);
-  e.data.u64 = static_cast<uint64_t>(rank);
+  e.data.u64 = static_cast<uint64_t>(peer);
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, l.socket.get(), &e) != 0)
-    fail_locked(fmt::format("rank {}: {}", rank, std::strerror(errno)));
+    fail_locked(fmt::format("rank {}: {}", peer, std::strerror(errno)));
 }
 
 /// Reads up to `until` of the frame; false where that has to wait, or failed.
 bool tensor_links::read_part(link& l, char* into, uint64_t until) {
-  const auto rank = static_cast<int>(&l - links_.data());
+  const auto peer = static_cast<int>(&l - links_.data());
   while (l.read < until) {
     const auto n = ::recv(l.socket.get(), into, until - l.read, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return false;
     if (n <= 0) {
-      fail_locked(fmt::format("rank {}: {}", rank,
+      fail_locked(fmt::format("rank {}: {}", peer,
                               n == 0 ? "its connection has ended" : std::strerror(errno)));
       return false;
     }
@@ -271,13 +271,13 @@ bool tensor_links::read_part(link& l, char* into, uint64_t until) {
   return true;
 }
 
-void tensor_links::read_in(int rank) {
-  auto& l = links_[static_cast<size_t>(rank)];
+void tensor_links::read_in(int peer) {
+  auto& l = links_[static_cast<size_t>(peer)];
   for (uint64_t turn = 0; turn < turn_bytes && failure_.empty();) {
     if (l.read < sizeof(frame)) {
       if (!read_part(l, reinterpret_cast<char*>(&l.head) + l.read, sizeof(frame))) return;
       turn += sizeof(frame);
-      frame_has_come(rank);
+      frame_has_come(peer);
       continue;
     }
     const auto before = l.read;
@@ -285,12 +285,12 @@ void tensor_links::read_in(int rank) {
     const auto until = std::min<uint64_t>(end, before + turn_bytes);
     if (!read_part(l, l.into.data + (before - sizeof(frame)), until)) return;
     turn += l.read - before;
-    if (l.read == end) data_has_come(rank);
+    if (l.read == end) data_has_come(peer);
   }
 }
 
-void tensor_links::frame_has_come(int rank) {
-  auto& l = links_[static_cast<size_t>(rank)];
+void tensor_links::frame_has_come(int peer) {
+  auto& l = links_[static_cast<size_t>(peer)];
   if (l.head.kind == ready_frame) {
     l.read = 0;
     if (const auto it = l.sends.find(l.head.slot); it != l.sends.end()) {
@@ -298,31 +298,31 @@ void tensor_links::frame_has_come(int rank) {
       it->second.pop_front();
       if (it->second.empty()) l.sends.erase(it);
       if (o.bytes != l.head.bytes)
-        return fail_locked(fmt::format("rank {} receives {} bytes where {} are sent", rank,
+        return fail_locked(fmt::format("rank {} receives {} bytes where {} are sent", peer,
                                        l.head.bytes, o.bytes));
       l.out.push_back({{data_frame, l.head.slot, o.bytes}, o, 0});
-      return write_out(rank);
+      return write_out(peer);
     }
     if (++l.ready_count > most_ready)
-      return fail_locked(fmt::format("rank {} receives more than anybody sends", rank));
+      return fail_locked(fmt::format("rank {} receives more than anybody sends", peer));
     l.ready[l.head.slot].push_back(l.head.bytes);
     return;
   }
   const auto it = l.receives.find(l.head.slot);
   if (l.head.kind != data_frame || it == l.receives.end() ||
       it->second.front().bytes != l.head.bytes)  // TSL-1
-    return fail_locked(fmt::format("unexpected tensor from rank {}", rank));
+    return fail_locked(fmt::format("unexpected tensor from rank {}", peer));
   l.into = it->second.front();
-  if (l.head.bytes == 0) data_has_come(rank);
+  if (l.head.bytes == 0) data_has_come(peer);
 }
 
-void tensor_links::data_has_come(int rank) {
-  auto& l = links_[static_cast<size_t>(rank)];
+void tensor_links::data_has_come(int peer) {
+  auto& l = links_[static_cast<size_t>(peer)];
   const auto it = l.receives.find(l.head.slot);
   it->second.pop_front();
   if (it->second.empty()) l.receives.erase(it);
   ++l.into.buffer->receives_.over;
-  l.into.buffer->receives_.last_rank = rank;
+  l.into.buffer->receives_.last_rank = peer;
   l.into = {};
   l.read = 0;
   moved_.notify_all();

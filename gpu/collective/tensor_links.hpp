@@ -109,14 +109,14 @@ class tensor_links final : public gloo::transport::Context {
 
   void serve();
   void fail_locked(const std::string& why) noexcept;
-  link& link_to(int rank);
-  void begin_send(int rank, uint64_t slot, operation o);
-  void begin_receive(int rank, uint64_t slot, operation o);
-  void write_out(int rank);
-  void read_in(int rank);
+  link& link_to(int peer);
+  void begin_send(int peer, uint64_t slot, operation o);
+  void begin_receive(int peer, uint64_t slot, operation o);
+  void write_out(int peer);
+  void read_in(int peer);
   bool read_part(link& l, char* into, uint64_t until);
-  void frame_has_come(int rank);
-  void data_has_come(int rank);
+  void frame_has_come(int peer);
+  void data_has_come(int peer);
 
   std::mutex guard_;
   std::condition_variable moved_;

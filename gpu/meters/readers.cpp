@@ -103,16 +103,16 @@ class package_reader final : public meter_reader {
   /// within the package's energy; memory is not.
   explicit package_reader(const std::filesystem::path& powercap) {
     std::map<std::string, int> used;
-    for (const auto& zone : entries_of(powercap)) {
-      const auto file = zone.filename().string();
+    for (const auto& entry : entries_of(powercap)) {
+      const auto file = entry.filename().string();
       const auto parts = std::count(file.begin(), file.end(), ':');
-      if (!file.starts_with("intel-rapl:") || !number_of(zone / "energy_uj")) continue;
-      auto name = line_of(zone / "name").value_or(file);
+      if (!file.starts_with("intel-rapl:") || !number_of(entry / "energy_uj")) continue;
+      auto name = line_of(entry / "name").value_or(file);
       if (parts == 2 && name != "dram") continue;
       if (parts == 2)
         name =
             line_of(powercap / file.substr(0, file.rfind(':')) / "name").value_or(file) + "-dram";
-      zones_.push_back({zone, unique(used, name), std::nullopt, 0});
+      zones_.push_back({entry, unique(used, name), std::nullopt, 0});
     }
   }
 
