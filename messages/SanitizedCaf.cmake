@@ -41,10 +41,9 @@ if(TROUPE_CAF_SOURCE)
     target_compile_options(caf_${part} PRIVATE -w)
     target_include_directories(caf_${part} SYSTEM PUBLIC ${corrected} ${CAF_INCLUDE_DIR})
   endforeach()
-  # The program has an own definition in its place (actors/cluster/accepting.cpp), which a shared
-  # library's would give way to.
-  set_source_files_properties(${TROUPE_CAF_SOURCE}/libcaf_io/src/policy/tcp.cpp PROPERTIES
-                              COMPILE_DEFINITIONS try_accept=try_accept_of_caf)
+  # The program has an own tcp::try_accept (actors/cluster/accepting.cpp), to which a shared
+  # library's gives way; so does an archive's, behind it, where both may stand.
+  target_link_options(caf_io INTERFACE -Wl,-z,muldefs)
   target_link_libraries(caf_core PUBLIC Threads::Threads)
   target_link_libraries(caf_io PUBLIC caf_core)
   target_link_libraries(caf_openssl PUBLIC caf_io OpenSSL::SSL)

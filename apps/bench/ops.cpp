@@ -14,6 +14,7 @@
 
 #include "apps/bench/compute.hpp"
 #include "apps/bench/ops_report.hpp"
+#include "apps/ceiling.hpp"
 #include "gpu/host/peak.hpp"
 
 namespace troupe::apps {

@@ -92,10 +92,10 @@ struct ending {
   }
   double left(int64_t i, int64_t x) const { return a_transposed ? a.get(x, i) : a.get(i, x); }
   double sum(int64_t i, int64_t j) const {
-    double out = 0;
+    double total = 0;
     for (int64_t x = 0; x < k; ++x)
-      out += left(i, x) * double(b_transposed ? b.get(j, x) : b.get(x, j));
-    return out + (has_bias ? double(bias.get(0, j)) : 0) + (has_c ? double(d.get(i, j)) : 0);
+      total += left(i, x) * double(b_transposed ? b.get(j, x) : b.get(x, j));
+    return total + (has_bias ? double(bias.get(0, j)) : 0) + (has_c ? double(d.get(i, j)) : 0);
   }
   /// What d and aux should be.
   std::pair<matrix, matrix> expected() const {

@@ -13,6 +13,7 @@
 #include <caf/binary_serializer.hpp>
 
 #include "messages/errors.hpp"
+#include "messages/inspect.hpp"
 #include "messages/msg.hpp"
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"

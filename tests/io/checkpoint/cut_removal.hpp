@@ -19,13 +19,13 @@ inline size_t removal_begins(const crash_store& store) {
 }
 
 /// Whether a partial folder is left that no start would remove.
-inline bool leaves_a_stray(faulty_disk& d, const std::filesystem::path& dir) {
-  const auto entries = d.list(dir);
+inline bool leaves_a_stray(faulty_disk& d, const std::filesystem::path& folder) {
+  const auto entries = d.list(folder);
   if (!entries) return false;
   for (const auto& e : *entries) {
     const auto name = parse_folder_name(e.name);
     if (name && name->state == folder_state::partial &&
-        !d.check_removal(dir / e.name, claim_of(d, dir / e.name)))
+        !d.check_removal(folder / e.name, claim_of(d, folder / e.name)))
       return true;
   }
   return false;
