@@ -22,6 +22,7 @@ int fuzz_io_folder(const uint8_t* data, size_t size);
 int fuzz_io_gzip(const uint8_t* data, size_t size);
 int fuzz_io_machine(const uint8_t* data, size_t size);
 int fuzz_io_tls(const uint8_t* data, size_t size);
+int fuzz_trace_chrome(const uint8_t* data, size_t size);
 }
 
 namespace {
@@ -38,7 +39,8 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"io_folder", fuzz_io_folder},
                           {"io_gzip", fuzz_io_gzip, 0},
                           {"io_machine", fuzz_io_machine, 0},
-                          {"io_tls", fuzz_io_tls}};
+                          {"io_tls", fuzz_io_tls},
+                          {"trace_chrome", fuzz_trace_chrome}};
 
 std::vector<std::vector<uint8_t>> seeds_of(const std::string& name) {
   std::vector<std::vector<uint8_t>> out;
