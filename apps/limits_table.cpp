@@ -42,6 +42,7 @@
 #include "messages/expansion.hpp"
 #include "messages/header.hpp"
 #include "messages/registry.hpp"
+#include "trace/chrome_timeline.hpp"
 #include "trace/trace_file.hpp"
 
 namespace troupe::apps {
@@ -163,6 +164,18 @@ constexpr limit_row rows[] = {
     {"actors and traces", "an entry of a trace file", trace::max_entry_bytes, "bytes",
      "the file ends before it, with the place", "trace/trace_file.hpp", "max_entry_bytes",
      "trace file TF-1: a length that no message has is refused before memory is taken"},
+    {"actors and traces", "a timeline of another trainer, inflated", trace::max_chrome_bytes,
+     "bytes", "it is refused", "trace/chrome_timeline.hpp", "max_chrome_bytes",
+     "limits: a timeline and a layout beyond their lengths are not read"},
+    {"actors and traces", "its layout", trace::max_layout_bytes, "bytes", "it is refused",
+     "trace/chrome_timeline.hpp", "max_layout_bytes",
+     "limits: a timeline and a layout beyond their lengths are not read"},
+    {"actors and traces", "levels of its JSON", trace::max_chrome_depth, "levels",
+     "it is refused, with the event", "trace/chrome_timeline.hpp", "max_chrome_depth",
+     "limits: a timeline that nests deeper than events do is refused"},
+    {"actors and traces", "ranks of a job whose stragglers are looked for", trace::max_whatif_cells,
+     "ranks", "it is refused", "trace/whatif_graph.hpp", "max_whatif_cells",
+     "limits: a layout of more ranks than any job has is refused"},
     {"actors and traces", "requests of persons that wait for a step's end", train::pending_limit,
      "requests", "further ones are refused", "actors/train/requests_policy.hpp", "pending_limit",
      "requests: only so many wait for a step's end (REQ-3)"},

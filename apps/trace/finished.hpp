@@ -1,4 +1,4 @@
-// The verbs that work on finished traces: `troupe trace export`, `stats` and `why`.
+// The verbs that work on finished traces: `troupe trace export`, `stats`, `stragglers` and `why`.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@ namespace troupe::apps {
 /// Register them under `trace`.
 void add_trace_export(shell& sh, command* trace);
 void add_trace_stats(shell& sh, command* trace);
+void add_trace_stragglers(shell& sh, command* trace);
 void add_trace_why(shell& sh, command* trace);
 
 /// The timeline of one or more files; tells a person where a file is damaged. Errors: those of

@@ -313,6 +313,31 @@ void add_filters(command* verb, live_arguments& a) {
 
 }  // namespace
 
+result<trace::timeline> timeline_of_cluster(const connect_options& connect, double seconds) {
+  live_arguments a;
+  a.connect = connect;
+  a.seconds = seconds;
+  a.limit = 10'000'000;
+  TROUPE_TRY(signals, signal_queue::open());
+  TROUPE_TRY(start, start_of(a));
+  TROUPE_TRY(s, session::open(a.connect));
+  TROUPE_TRY(nodes, s->start_trace(start));
+  say(fmt::format("recording {} for {} s (Ctrl-C ends it)", fmt::join(nodes, ", "), seconds));
+  interrupter person(*signals, *s);
+  trace::trace_contents contents;
+  trace::batch_checker checker;
+  auto each = [&](const msg<fbs::TraceBatch>& b) -> result<bool> {
+    TROUPE_TRY(batch, checker.check(*b));
+    contents.records += batch.records.size();
+    contents.batches.push_back(std::move(batch));
+    return true;
+  };
+  TROUPE_TRY(why, follow(*s, a, nodes.size(), person, each));
+  say(fmt::format("{}; {} records", why, contents.records));
+  contents.works = checker.works();
+  return trace::timeline::build(std::move(contents));
+}
+
 void add_trace_live(shell& sh, command* trace) {
   auto a = std::make_shared<live_arguments>();
   a->rate = "50/s";

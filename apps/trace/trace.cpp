@@ -12,6 +12,7 @@ void add_trace(shell& sh) {
   add_trace_record(sh, verb);
   add_trace_stats(sh, verb);
   add_trace_why(sh, verb);
+  add_trace_stragglers(sh, verb);
   add_trace_export(sh, verb);
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "actors/base/hardware.hpp"
@@ -272,4 +273,45 @@ TEST_CASE("commands: every verb and every flag has a sentence") {
     for (const auto* sub : app.subcommands()) self(self, *sub);
   };
   visit(visit, shell.app);
+}
+
+TEST_CASE("commands: trace stragglers tells of a timeline, draws it, and refuses what is none") {
+  folder here;
+  const auto event = [](const char* name, int rank, int ts, int dur) {
+    return fmt::format(R"({{"ph":"X","name":"{}","pid":{},"tid":0,"ts":{},"dur":{},"args":)"
+                       R"({{"step":1,"mb_id":0,"model_chunk":0,"seq_id":0}}}},)",
+                       name, rank, ts, dur);
+  };
+  std::string json = "[";
+  for (int r = 0; r < 2; ++r) {
+    const int slow = r == 0 ? 3 : 1;
+    json += event("forward-compute", r, 0, 100'000 * slow);
+    json += event("backward-compute", r, 100'000 * slow, 200'000 * slow);
+    json += event("grads-reduce-scatter", r, 300'000 * slow, 1'000'000 - 300'000 * slow);
+    json += fmt::format(R"({{"ph":"M","name":"thread_name","pid":{},"tid":0,"args":)"
+                        R"({{"name":"PP rank 0, TP rank 0, compute"}}}},)",
+                        r);
+  }
+  json.back() = ']';
+  here.write("t.json", json);
+  here.write("t.yaml", "dp_size: 2\npp_size: 1\nvpp_size: 1\n");
+  const auto told =
+      sh(here, "troupe trace stragglers --chrome t.json --layout t.yaml --svg heat.svg");
+  REQUIRE_MESSAGE(told.code == 0, told.talk);
+  CHECK(told.out.find("1.00 s a step, 400 ms without data rank 0, stage 0: slow_device") !=
+        std::string::npos);
+  CHECK(here.read("heat.svg").ends_with("</svg>\n"));
+  const auto data = nlohmann::json::parse(
+      sh(here, "troupe trace stragglers --chrome t.json --layout t.yaml --json").out);
+  CHECK(data["t_s"] == doctest::Approx(1.0));
+  CHECK(data["ideal_s"] == doctest::Approx(0.7));
+  CHECK(data["cells"].size() == 2);
+  CHECK(data["classes"][0]["class"] == "slow_device");
+  here.write("t.json", json.substr(0, 200));
+  const auto cut = sh(here, "troupe trace stragglers --chrome t.json --layout t.yaml");
+  CHECK(cut.code == 65);
+  CHECK(cut.out.empty());
+  CHECK(cut.talk.find("t.json: not JSON: ") != std::string::npos);
+  CHECK(cut.talk.find("hint: ") != std::string::npos);
+  CHECK(sh(here, "troupe trace stragglers --chrome t.json").code == 64);
 }

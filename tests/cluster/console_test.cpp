@@ -218,6 +218,25 @@ TEST_CASE("trace: live shows decoded messages up to its limit, record makes a fi
   CHECK(run({"trace", "stats", path}).code == 0);
 }
 
+TEST_CASE("trace: stragglers are looked for in a running cluster and in its trace") {
+  running r(layout(2, 2));
+  const auto file = (r.job / "r.trace").string();
+  REQUIRE(r.tool({"trace", "record", file, "--seconds", "2"}).code == 0);
+  for (const auto& found : {run({"trace", "stragglers", file, "--json"}),
+                            r.tool({"trace", "stragglers", "--seconds", "2", "--json"})}) {
+    INFO(found.err);
+    REQUIRE(found.code == 0);
+    const auto j = json::parse(found.out);
+    CHECK(j["data"].get<int>() * j["pipeline"].get<int>() == 4);
+    CHECK(j["cells"].size() == 4);
+    CHECK(j["steps"] > 0);
+    CHECK(j["t_s"] > 0);
+    CHECK(j["S"] > 0.9);
+    CHECK(j["cells"][0]["name"] == "rank 0");
+    CHECK(j["cells"][0]["mean_s"]["forward"] > 0);
+  }
+}
+
 TEST_CASE("trace: who looks is told of a node that dies under his view") {
   running r;
   const auto view = [&](std::vector<std::string> more) {

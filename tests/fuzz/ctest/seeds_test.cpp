@@ -19,8 +19,10 @@ int fuzz_actors_client_hello(const uint8_t* data, size_t size);
 int fuzz_actors_train_state(const uint8_t* data, size_t size);
 int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
 int fuzz_io_folder(const uint8_t* data, size_t size);
+int fuzz_io_gzip(const uint8_t* data, size_t size);
 int fuzz_io_machine(const uint8_t* data, size_t size);
 int fuzz_io_tls(const uint8_t* data, size_t size);
+int fuzz_trace_chrome(const uint8_t* data, size_t size);
 }
 
 namespace {
@@ -35,8 +37,10 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"actors_train_state", fuzz_actors_train_state, 0},
                           {"gpu_pair_proof", fuzz_gpu_pair_proof},
                           {"io_folder", fuzz_io_folder},
+                          {"io_gzip", fuzz_io_gzip, 0},
                           {"io_machine", fuzz_io_machine, 0},
-                          {"io_tls", fuzz_io_tls}};
+                          {"io_tls", fuzz_io_tls},
+                          {"trace_chrome", fuzz_trace_chrome}};
 
 std::vector<std::vector<uint8_t>> seeds_of(const std::string& name) {
   std::vector<std::vector<uint8_t>> out;
