@@ -29,6 +29,7 @@ error of_ours(const caf::error& e) {
   error out(known_code(e.code()), {}, {});
   if (context.size() > 0) out.message = printable(text_at(context, 0));  // ER-2
   if (context.size() > 1) out.hint = printable(text_at(context, 1));
+  if (context.size() > 2) out.kind = printable(text_at(context, 2));
   if (out.message.empty()) out.message = fmt::format("error {} without a text", e.code());  // ER-1
   return out;
 }
@@ -38,8 +39,7 @@ error of_system(caf::sec code) {
   auto text = "CAF: " + caf::to_string(code);
   switch (code) {
     case sec::request_timeout:
-      return {errc::timeout, "no answer within the stated time",
-              "the peer may be busy or have ended: see `troupe status`"};
+      return no_answer();
     case sec::connection_timeout:
       return {errc::timeout, "the connection was silent for too long"};
     case sec::request_receiver_down:
@@ -107,7 +107,8 @@ caf::error to_caf(const error& e) {
   if (auto* listener = error_listener.load(); listener != nullptr && e.code != errc::none)
     listener(e);
   if (e.code == errc::none) return caf::none;
-  return {static_cast<uint8_t>(e.code), error_category, caf::make_message(e.message, e.hint)};
+  return {static_cast<uint8_t>(e.code), error_category,
+          caf::make_message(e.message, e.hint, e.kind)};
 }
 
 error from_caf(const caf::error& e) {

@@ -131,9 +131,9 @@ struct json_reader {
   }
 };
 
-error refuse_json(uint16_t type, std::string text) {
-  note_rejection(reject::json, type, text);
-  return {errc::bad_data, std::move(text)};
+error refuse_json(uint16_t type, error why) {
+  note_rejection(reject::json, type, why.message);
+  return why;
 }
 
 // The parser says "1: 7: error: text"; one line of JSON has no use for the line.
@@ -170,20 +170,17 @@ result<any_msg> from_json(std::string_view name, std::string_view json,
                           const message_context& context) {
   TROUPE_TRY(info, lookup_message(name));
   if (json.size() > max_json_bytes)
-    return refuse_json(info->id,
-                       fmt::format("{} bytes of JSON, at most {}", json.size(), max_json_bytes));
+    return refuse_json(info->id, message_json_long(json.size(), max_json_bytes));
   if (json.find('\0') != std::string_view::npos)
-    return refuse_json(info->id, fmt::format("{}: a NUL byte in JSON", info->name));
+    return refuse_json(info->id, message_json_nul(info->name));
   static json_reader reader;
   std::lock_guard lock(reader.mutex);
   auto& parser = reader.parser;
   if (!reader.usable || !parser.SetRootType(info->full_name.c_str()))
     return error{errc::bug, fmt::format("the embedded schema has no {}", info->name)};
-  if (!parser.ParseJson(std::string(json).c_str())) {
-    auto e = refuse_json(info->id, fmt::format("{}: {}", info->name, where(parser.error_)));
-    e.hint = fmt::format("fields of {}: {}", info->name, field_names(*info));
-    return e;
-  }
+  if (!parser.ParseJson(std::string(json).c_str()))
+    return refuse_json(info->id,
+                       message_json_wrong(info->name, where(parser.error_), field_names(*info)));
   std::span<const uint8_t> payload(parser.builder_.GetBufferPointer(), parser.builder_.GetSize());
   return detail::adopt(payload, info->id, context);
 }

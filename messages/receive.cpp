@@ -1,7 +1,6 @@
 // Counting what receive.hpp refuses.
 #include "messages/receive.hpp"
 
-#include <fmt/format.h>
 #include <caf/actor_system.hpp>
 
 #include "messages/rejection.hpp"
@@ -11,8 +10,7 @@ namespace troupe {
 error refuse_unhandled(caf::actor_system& system, const caf::type_erased_tuple& content) {
   if (content.empty()) {
     note_rejection(reject::undecodable, 0, "an empty message");
-    return {errc::bad_data, "the message could not be decoded",
-            "both sides must run the same version"};
+    return undecodable();
   }
   std::string types;
   for (size_t i = 0; i < content.size() && i < 4; ++i) {
@@ -20,7 +18,7 @@ error refuse_unhandled(caf::actor_system& system, const caf::type_erased_tuple& 
     types += system.types().portable_name(content.type(i));
   }
   note_rejection(reject::unexpected, 0, types);
-  return {errc::bad_data, fmt::format("no handler for ({})", types)};
+  return no_handler(types);
 }
 
 }  // namespace troupe

@@ -20,6 +20,7 @@
 
 #include <flatbuffers/vector.h>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "messages/any_msg.hpp"
 
@@ -98,8 +99,15 @@ uint64_t structural_hash(const reflection::Schema& of);
 /// UTF-8 become U+FFFD.
 std::string to_json(const any_msg& m);
 
-/// A message from JSON. Unknown fields, wrong types and values out of range are errors (bad_data,
-/// counted) that say where.
+/// JSON that is no such message: the message, what is wrong and where, its fields.
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view>
+    message_json_wrong{"message_json_wrong", errc::bad_data, "{0}: {1}", "fields of {0}: {2}"};
+inline constexpr error_kind<std::string_view> message_json_nul{"message_json_nul", errc::bad_data,
+                                                               "{}: a NUL byte in JSON"};
+inline constexpr error_kind<size_t, size_t> message_json_long{"message_json_long", errc::bad_data,
+                                                              "{} bytes of JSON, at most {}"};
+
+/// A message from JSON; what is refused is counted.
 result<any_msg> from_json(std::string_view name, std::string_view json,
                           const message_context& context = {});
 

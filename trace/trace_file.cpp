@@ -104,10 +104,8 @@ status trace_reader::begin() {
   }
   constexpr std::string_view stem = "troupe trace ";
   if (n >= stem.size() && std::memcmp(found, stem.data(), stem.size()) == 0)
-    return error{errc::bad_data, fmt::format("{} is a trace of another version", name_),
-                 "read it with the version of troupe that wrote it"};
-  return error{errc::bad_data, fmt::format("{} is not a trace file", name_),
-               "traces are made by `troupe trace record`"};
+    return trace_of_another_version(name_);
+  return no_trace(name_);
 }
 
 error trace_reader::fault(std::string what) {
@@ -192,7 +190,7 @@ result<checked_batch> batch_checker::check(const fbs::TraceBatch& batch) {
       !in_bounds(batch.bound_ns()))
     return error{errc::bad_data, "a batch whose clock is out of bounds"};
   if (!works_.contains(batch.process()) && works_.size() >= process_limit)
-    return error{errc::bad_data, "more processes than any cluster has"};
+    return too_many_processes(process_limit);
   TROUPE_TRY(records, records_of(batch));
   auto works = works_of(batch);
   const auto& known = works_[batch.process()];

@@ -27,6 +27,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
 #include "messages/msg.hpp"
@@ -41,6 +42,17 @@ inline constexpr std::string_view file_magic = "troupe trace 2\n";
 /// The largest entry behind its length, in bytes.
 inline constexpr uint32_t max_entry_bytes =
     static_cast<uint32_t>(sizeof(message_header) + max_message_bytes + trailer_bytes);
+
+/// A file that is no trace, or one that another version wrote.
+inline constexpr error_kind<std::string_view> no_trace{"no_trace", errc::bad_data,
+                                                       "{} is not a trace file",
+                                                       "traces are made by `troupe trace record`"};
+inline constexpr error_kind<std::string_view> trace_of_another_version{
+    "trace_of_another_version", errc::bad_data, "{} is a trace of another version",
+    "read it with the version of troupe that wrote it"};
+/// More processes than any cluster has.
+inline constexpr error_kind<size_t> too_many_processes{
+    "too_many_processes", errc::bad_data, "more than {} processes, which no cluster has"};
 
 /// Appends batches to a new file. Not for two threads at once.
 class trace_writer {

@@ -67,11 +67,8 @@ void end(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
 
 /// The run ends without having begun.
 void give_up(coordinator_pointer self, const error& why) {
-  self->send(self->state.record.run, make_msg<fbs::AdmissionFailed>(context(self), [&](auto& f) {
-               f.code = static_cast<uint8_t>(why.code);
-               f.message = why.message;
-               f.hint = why.hint;
-             }));
+  self->send(self->state.record.run,
+             make_msg<fbs::AdmissionFailed>(context(self), [&](auto& f) { put_error(why, f); }));
 }
 
 /// The gateway may ask the process's observer from now on (CRD-4); told again once it has ranks.
@@ -207,13 +204,11 @@ void assigned(coordinator_pointer self, uint32_t node, const msg<fbs::Assigned>&
   auto& st = self->state;
   const auto ranks = m.unpack().ranks;
   if (handles.size() != ranks.size() + 1)
-    return give_up(
-        self, {errc::bug, fmt::format("node {} answered with {} handles for {} ranks",
-                                      st.members.at(node).name, handles.size(), ranks.size())});
+    return give_up(self, handles_missing(st.members.at(node).name, handles.size(), ranks.size()));
   if (const auto own = ranks_of(st, node); ranks != own)
-    return give_up(self, {errc::bug, fmt::format("node {} took ranks {}, expected {}",
-                                                 st.members.at(node).name, fmt::join(ranks, ", "),
-                                                 fmt::join(own, ", "))});
+    return give_up(self,
+                   other_ranks(st.members.at(node).name, fmt::format("{}", fmt::join(ranks, ", ")),
+                               fmt::format("{}", fmt::join(own, ", "))));
   st.members.at(node).loader = caf::actor_cast<loader_actor>(handles.front());
   for (size_t i = 0; i < ranks.size(); ++i)
     st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
@@ -286,7 +281,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
                                     const caf::strong_actor_ptr& observer) {
   auto& st = self->state;
   auto hello = m.unpack();
-  if (st.ended || !handle) return to_caf({errc::unavailable, "the cluster is going down"});
+  if (st.ended || !handle) return to_caf(cluster_ends());
   auto place =
       st.membership->admit({hello.node, hello.schema_hash, hello.program_version,
                             hello.hardware ? hello.hardware->instance_id : "", hello.epoch});
@@ -359,12 +354,8 @@ void await_word(coordinator_pointer self) {
 void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (m.source == st.record.run.address()) {
-    const auto why = from_caf(m.reason).within("the run's actor ended");
-    end(self, make_msg<fbs::RunEnded>(context(self), [&](auto& e) {
-          e.code = static_cast<uint8_t>(errc::bug);  // also where it was killed: it saved nothing
-          e.message = why.message;
-          e.hint = why.hint;
-        }));
+    const auto why = run_died(from_caf(m.reason).message);  // a bug also where it was killed
+    end(self, make_msg<fbs::RunEnded>(context(self), [&](auto& e) { put_error(why, e); }));
   }
   for (auto& [index, who] : st.members)
     if (who.handle && m.source == who.handle.address()) {
@@ -394,11 +385,8 @@ void tick(coordinator_pointer self) {
   const auto& cluster = st.record.plan.job.cluster;
   if (!st.assigning && !st.ended &&
       now_ns(*self) - st.started_ns > cluster.join_timeout_ms * ns_per_ms)
-    give_up(self,
-            {errc::timeout,
-             fmt::format("these nodes did not join within {} s: {}", cluster.join_timeout_ms / 1000,
-                         fmt::join(st.membership->missing(), ", ")),
-             "look at their logs; cluster.join_timeout_ms sets how long to wait"});
+    give_up(self, nodes_missing(cluster.join_timeout_ms / 1000,
+                                fmt::format("{}", fmt::join(st.membership->missing(), ", "))));
   for (const auto& change : st.liveness->judge(now_ns(*self))) {
     if (change.state == liveness::suspect)
       say(self,
@@ -425,7 +413,7 @@ caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> find_gateway(
     return to_caf({errc::version_mismatch,
                    fmt::format("the cluster runs another version ({})", own_version()),
                    "use the program the cluster was started with"});
-  if (!st.record.gateway) return to_caf({errc::unavailable, "this cluster has no gateway"});
+  if (!st.record.gateway) return to_caf(no_gateway());
   auto found = make_msg<fbs::GatewayFound>(context_of(*self, m.header()), [&](auto& d) {
     d.job = st.record.plan.job.job.name;
     d.epoch = st.record.epoch;

@@ -34,6 +34,7 @@
 #include "actors/cluster/membership_policy.hpp"
 #include "actors/job/spawn_record.hpp"
 #include "actors/train/device_policy.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/disk/storage.hpp"
 #include "messages/actors.hpp"
 
@@ -41,6 +42,22 @@ namespace troupe::cluster {
 
 struct coordinator_state;
 using coordinator_pointer = traced_pointer<coordinator_actor, coordinator_state>;
+
+/// Why a run does not begin: who did not join in time, or did not take the ranks that it was given.
+inline constexpr error_kind<int64_t, std::string_view> nodes_missing{
+    "nodes_missing", errc::timeout, "these nodes did not join within {} s: {}",
+    "look at their logs; cluster.join_timeout_ms sets how long to wait"};
+inline constexpr error_kind<std::string_view, size_t, size_t> handles_missing{
+    "handles_missing", errc::bug, "node {} answered with {} handles for {} ranks"};
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> other_ranks{
+    "other_ranks", errc::bug, "node {} took ranks {}, expected {}"};
+/// What a coordinator answers that has ended, or has no gateway, and how it tells of a dead run.
+inline constexpr error_kind<> cluster_ends{"cluster_ends", errc::unavailable,
+                                           "the cluster is going down"};
+inline constexpr error_kind<> no_gateway{"no_gateway", errc::unavailable,
+                                         "this cluster has no gateway"};
+inline constexpr error_kind<std::string_view> run_died{"run_died", errc::bug,
+                                                       "the run's actor ended: {}"};
 
 /// A node that has joined.
 struct member {

@@ -10,16 +10,8 @@ namespace troupe::cluster {
 
 result<uint32_t> membership_policy::decide(const applicant& who) const {
   if (who.program_version != version_ || who.schema_hash != schema_hash_)  // MEM-2
-    return error{
-        errc::version_mismatch,
-        fmt::format("node {} runs version {} (schemas {:016x}), the coordinator {} ({:016x})",
-                    who.name, who.program_version, who.schema_hash, version_, schema_hash_),
-        "install the same build of troupe on every host"};
-  if (who.epoch > epoch_)
-    return error{
-        errc::version_mismatch,
-        fmt::format("node {} comes from epoch {}, this is epoch {}", who.name, who.epoch, epoch_),
-        "the coordinator it should join is a newer one"};
+    return other_build(who.name, who.program_version, who.schema_hash, version_, schema_hash_);
+  if (who.epoch > epoch_) return from_newer_epoch(who.name, who.epoch, epoch_);
   auto it = std::find(names_.begin(), names_.end(), who.name);
   if (it == names_.end() && open_) {
     const auto free = std::find(present_.begin(), present_.end(), std::nullopt);
@@ -29,16 +21,12 @@ result<uint32_t> membership_policy::decide(const applicant& who) const {
     it = names_.begin() + (free - present_.begin());
   }
   if (it == names_.end())
-    return error{errc::not_found, fmt::format("no node is called {}", who.name),
-                 fmt::format("the configuration names: {}", fmt::join(names_, ", "))};
+    return node_not_named(who.name, fmt::format("{}", fmt::join(names_, ", ")));
   const auto index = static_cast<size_t>(it - names_.begin());
   if (present_[index] && *present_[index] != who.instance_id)  // MEM-1
-    return error{errc::unavailable, fmt::format("node {} is here already", who.name),
-                 "stop the other process, or give this one another name"};
+    return node_here_already(who.name);
   for (size_t i = 0; i < present_.size(); ++i)
-    if (i != index && present_[i] == who.instance_id)
-      return error{errc::unavailable,
-                   fmt::format("this process has joined as {} already", names_[i])};
+    if (i != index && present_[i] == who.instance_id) return process_here_already(names_[i]);
   return static_cast<uint32_t>(index);
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::cluster {
@@ -25,6 +26,23 @@ struct applicant {
   std::string instance_id;  ///< differs between any two processes
   uint32_t epoch = 0;       ///< 0: new
 };
+
+/// Why a node may not join.
+inline constexpr error_kind<std::string_view, std::string_view, uint64_t, std::string_view,
+                            uint64_t>
+    other_build{"other_build", errc::version_mismatch,
+                "node {} runs version {} (schemas {:016x}), the coordinator {} ({:016x})",
+                "install the same build of troupe on every host"};
+inline constexpr error_kind<std::string_view, uint32_t, uint32_t> from_newer_epoch{
+    "from_newer_epoch", errc::version_mismatch, "node {} comes from epoch {}, this is epoch {}",
+    "the coordinator it should join is a newer one"};
+inline constexpr error_kind<std::string_view, std::string_view> node_not_named{
+    "node_not_named", errc::not_found, "no node is called {0}", "the configuration names: {1}"};
+inline constexpr error_kind<std::string_view> node_here_already{
+    "node_here_already", errc::unavailable, "node {} is here already",
+    "stop the other process, or give this one another name"};
+inline constexpr error_kind<std::string_view> process_here_already{
+    "process_here_already", errc::unavailable, "this process has joined as {} already"};
 
 class membership_policy {
  public:
@@ -39,7 +57,7 @@ class membership_policy {
         version_(std::move(version)),
         epoch_(epoch) {}
 
-  /// The node's index in the cluster, or why not: version_mismatch, not_found, unavailable.
+  /// The node's index in the cluster, or why not: the kinds above; unavailable where it is full.
   result<uint32_t> admit(const applicant& who);
 
   /// A node has gone.

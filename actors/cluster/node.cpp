@@ -71,7 +71,7 @@ void schedule_beat(node_pointer self) {
 void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   auto& st = self->state;
   auto job = train::received_job(m->config_toml());
-  if (!job) return end(self, job.error().within("the coordinator's configuration"));
+  if (!job) return end(self, job.error());
   st.job = std::move(*job);
   self->set_timeouts(call_timeouts(*st.job));
   self->live_in(m->epoch());
@@ -111,12 +111,11 @@ void retry(node_pointer self, const error& why) {
   const auto misplaced = why_not(st.options.coordinator_port);
   if (now_ns(*self) - st.first_try_ns > st.options.join_timeout_ms * ns_per_ms)
     return end(self,
-               error{errc::unavailable,
-                     fmt::format("no coordinator at {}:{}: {}", st.options.coordinator_host,
-                                 st.options.coordinator_port, misplaced.value_or(why.message)),
-                     misplaced
-                         ? "its certificate must name the host that is joined"
-                         : "is `troupe up` running there, with the same key or certificates?"});
+               no_coordinator(
+                   st.options.coordinator_host, st.options.coordinator_port,
+                   misplaced.value_or(why.message),
+                   misplaced ? "its certificate must name the host that is joined"
+                             : "is `troupe up` running there, with the same key or certificates?"));
   self->delayed_send(self, defaults::connect_pause, caf::tick_atom_v);
 }
 
@@ -180,8 +179,7 @@ void beat(node_pointer self) {
   auto& st = self->state;
   const int64_t silent_ms = (now_ns(*self) - st.answered_ns) / ns_per_ms;
   if (silent_ms > st.job->cluster.dead_after_ms)  // NOD-1
-    return end(self, {errc::unavailable,
-                      fmt::format("the coordinator has not answered for {} ms", silent_ms)});
+    return end(self, coordinator_silent(silent_ms));
   const auto usage = st.options.host->usage();
   auto m = make_msg<fbs::Heartbeat>(context_of(*self, self->epoch()), [&](auto& h) {
     h.node_index = st.index;
@@ -224,7 +222,7 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
     node_pointer self, const msg<fbs::Assign>& m) {
   auto& st = self->state;
   if (!st.stages.empty())  // NOD-2
-    return to_caf({errc::bug, fmt::format("node {} has ranks already", st.options.name)});
+    return to_caf(has_ranks(st.options.name));
   const auto a = m.unpack();
   train::spawn_record record{self->epoch()};
   record.node = st.options.name;
@@ -257,8 +255,7 @@ std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
 void down(node_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.over) return;
-  if (st.coordinator && m.source == st.coordinator.address())
-    return end(self, {errc::unavailable, "the coordinator is lost"});
+  if (st.coordinator && m.source == st.coordinator.address()) return end(self, coordinator_lost());
   const auto kind = kind_of(st, m.source);
   const auto why = from_caf(m.reason).within(fmt::format("a {} ended", kind));
   const auto* contract = find_service(kind);
@@ -275,7 +272,7 @@ node_state::~node_state() {
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
   if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);
   if (meter) caf::anon_send_exit(meter, caf::exit_reason::kill);
-  if (!over && options.ended) options.ended({errc::cancelled, "the node's actor was killed"});
+  if (!over && options.ended) options.ended(node_killed());
 }
 
 node_actor::behavior_type node(node_pointer self, node_options options) {

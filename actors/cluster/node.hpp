@@ -21,6 +21,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/cluster/clock_estimator.hpp"
 #include "actors/cluster/host.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
 #include "messages/receive.hpp"
@@ -29,6 +30,19 @@ namespace troupe::cluster {
 
 struct node_state;
 using node_pointer = traced_pointer<node_actor, node_state>;
+
+/// Why a node ends: it did not find its coordinator (where, why, what to do), lost it, or was
+/// killed; and its answer where it is given ranks twice (NOD-2).
+inline constexpr error_kind<std::string_view, uint16_t, std::string_view, std::string_view>
+    no_coordinator{"no_coordinator", errc::unavailable, "no coordinator at {0}:{1}: {2}", "{3}"};
+inline constexpr error_kind<> coordinator_lost{"coordinator_lost", errc::unavailable,
+                                               "the coordinator is lost"};
+inline constexpr error_kind<int64_t> coordinator_silent{
+    "coordinator_silent", errc::unavailable, "the coordinator has not answered for {} ms"};
+inline constexpr error_kind<> node_killed{"node_killed", errc::cancelled,
+                                          "the node's actor was killed"};
+inline constexpr error_kind<std::string_view> has_ranks{"has_ranks", errc::bug,
+                                                        "node {} has ranks already"};
 
 struct node_options {
   std::string name;

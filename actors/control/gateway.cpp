@@ -9,6 +9,7 @@
 #include "actors/base/gather.hpp"
 #include "io/base/text.hpp"
 #include "messages/contract.hpp"
+#include "messages/errors.hpp"
 #include "messages/registry.hpp"
 #include "messages/text.hpp"
 
@@ -48,9 +49,9 @@ result<recorded> begin(gateway_pointer self, audit_line line, bool in_any_case) 
   show(self);
   if (place || in_any_case)
     return recorded{std::move(line), place ? *place : audit_place{}};
-  return error{place.error().code,
-               "refused, since the audit log cannot be written: " + place.error().message,
-               "make room where the job's output lies; pause, stop and drain are done anyway"};
+  auto why = audit_unwritten(place.error().message);
+  why.code = place.error().code;
+  return why;
 }
 
 /// GTW-2: before its answer goes out.
@@ -246,8 +247,7 @@ caf::result<msg<fbs::CallAnswers>> call(gateway_pointer self, const msg<fbs::Cal
     auto a = std::make_unique<fbs::CallAnswerT>();
     a->node = who.node;
     a->failure = std::make_unique<fbs::FailureT>();
-    a->failure->code = static_cast<uint8_t>(r.error().code);
-    a->failure->message = fmt::format("node {} does not answer: {}", a->node, r.error().message);
+    put_error(r.error().within(fmt::format("node {} does not answer", a->node)), *a->failure);
     answers->answers.push_back(std::move(a));
   };
   auto all = [self, answers, rp, m, record]() mutable {
@@ -276,9 +276,7 @@ caf::result<msg<fbs::CallAnswers>> order(gateway_pointer self, const msg<T>& m, 
       a->message = encode(*r);
     } else {
       a->failure = std::make_unique<fbs::FailureT>();
-      a->failure->code = static_cast<uint8_t>(r.error().code);
-      a->failure->message = r.error().message;
-      a->failure->hint = r.error().hint;
+      put_error(r.error(), *a->failure);
     }
     answers->answers.push_back(std::move(a));
   };

@@ -29,9 +29,15 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/control/audit.hpp"
+#include "io/base/error_kind.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::trace {
+
+/// A command is not done since it could not be recorded (GTW-6): why. Its code is the log's.
+inline constexpr error_kind<std::string_view> audit_unwritten{
+    "audit_unwritten", errc::io, "refused, since the audit log cannot be written: {}",
+    "make room where the job's output lies; pause, stop and drain are done anyway"};
 
 struct gateway_options {
   std::string job;          ///< its name

@@ -11,6 +11,7 @@
 #include "actors/control/views.hpp"
 #include "io/base/text.hpp"
 #include "messages/contract.hpp"
+#include "messages/errors.hpp"
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"
 #include "messages/type_ids.hpp"
@@ -88,9 +89,7 @@ void deliver(observer_pointer self, call_under_way& c) {
 
 std::unique_ptr<fbs::FailureT> failure_of(const error& e) {
   auto f = std::make_unique<fbs::FailureT>();
-  f->code = static_cast<uint8_t>(e.code);
-  f->message = e.message;
-  f->hint = e.hint;
+  put_error(e, *f);
   return f;
 }
 

@@ -71,8 +71,7 @@ class reader {
     fbs::TraceBatchT all;
     b.UnPackTo(&all);
     for (auto& e : all.log) {
-      if (++events_ > most_)
-        return error{errc::no_memory, fmt::format("more than {} events", most_)};
+      if (++events_ > most_) return too_many_events(most_);
       const auto number = e->number;
       TROUPE_CHECK(within(event(all, std::move(e)), number));
     }

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "messages/schemas/trace_generated.h"
 
@@ -53,6 +54,10 @@ struct actor_logs {
   std::vector<logged_actor> actors;  ///< in the order in which they were spawned
   std::vector<std::string> midway;   ///< actors recorded by `troupe trace record --payloads`
 };
+
+/// More events than are replayed.
+inline constexpr error_kind<uint64_t> too_many_events{"too_many_events", errc::no_memory,
+                                                      "more than {} events"};
 
 /// Reads a file. Errors: not_found, io; bad_data where it is none, is damaged, or tells of what
 /// cannot have been (ALG-1, ALG-2); version_mismatch; no_memory beyond `most` events.

@@ -79,7 +79,8 @@ json json_of(const fbs::ActorLogPartT& p) {
   if (p.failure)
     out["error"] = {{"code", to_string(static_cast<errc>(p.failure->code))},
                     {"message", p.failure->message},
-                    {"hint", p.failure->hint}};
+                    {"hint", p.failure->hint},
+                    {"kind", p.failure->kind}};
   if (!p.text.empty()) out["text"] = p.text;
   return out;
 }

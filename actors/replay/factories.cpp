@@ -62,12 +62,7 @@ status can_be_replayed(const logged_actor& log) {
   if (log.kind == "loader") return has_data(log);
   if (factories.contains(log.kind)) return {};
   const std::string able = "coordinator, run, stage and loader can be replayed";
-  if (log.kind == "worker")
-    return error{errc::unavailable,
-                 fmt::format("{} cannot be replayed: its answers come from its device and from "
-                             "other ranks over the data plane, which no recording holds",
-                             log.path),
-                 "replay its stage, which tells it what to do; " + able};
+  if (log.kind == "worker") return answers_from_device(log.path, able);
   if (log.kind == "node")
     return error{errc::unavailable,
                  fmt::format("{} cannot be replayed: unsupported kind of actor, it uses the "

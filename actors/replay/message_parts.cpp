@@ -17,18 +17,16 @@ namespace {
 using part_kind = fbs::ActorLogPartKind;
 
 std::unique_ptr<fbs::FailureT> failure_of(const caf::error& reason) {
-  const auto e = from_caf(reason);
   auto out = std::make_unique<fbs::FailureT>();
-  out->code = static_cast<uint8_t>(e.code);
-  out->message = e.message;
-  out->hint = e.hint;
+  put_error(from_caf(reason), *out);
   return out;
 }
 
 /// What handlers make of it by from_caf() is what was recorded.
 caf::error error_of(const fbs::ActorLogPartT& part) {
   if (!part.failure) return caf::none;
-  return to_caf({static_cast<errc>(part.failure->code), part.failure->message, part.failure->hint});
+  const auto& f = *part.failure;
+  return to_caf({static_cast<errc>(f.code), f.message, f.hint, f.kind});
 }
 
 fbs::ActorLogPartT part_of(const caf::message& content, size_t at) {

@@ -91,7 +91,7 @@ std::optional<fuzz_failure> take_seeds(const fuzz_options& o, fuzz_table& b, siz
 
 std::string to_text(const fuzz_failure& f) {
   auto out = fmt::format("{}{}{}", f.seed, '\0', static_cast<int>(f.what.code));
-  for (const auto* s : {&f.what.message, &f.what.hint}) out += '\0' + *s;
+  for (const auto* s : {&f.what.message, &f.what.hint, &f.what.kind}) out += '\0' + *s;
   for (const auto& s : f.faults) out += '\0' + s;
   return out;
 }
@@ -100,11 +100,11 @@ fuzz_failure from_text(const std::string& text) {
   std::vector<std::string> parts;
   for (size_t at = 0; at <= text.size(); at += parts.back().size() + 1)
     parts.emplace_back(text.c_str() + at);
-  parts.resize(std::max<size_t>(parts.size(), 4));
+  parts.resize(std::max<size_t>(parts.size(), 5));
   fuzz_failure out;
   out.seed = std::stoull(parts[0]);
-  out.what = {static_cast<errc>(std::stoi(parts[1])), parts[2], parts[3]};
-  out.faults.assign(parts.begin() + 4, parts.end());
+  out.what = {static_cast<errc>(std::stoi(parts[1])), parts[2], parts[3], parts[4]};
+  out.faults.assign(parts.begin() + 5, parts.end());
   return out;
 }
 
@@ -178,11 +178,9 @@ result<fuzz_worker> start_worker(const fuzz_options& o, fuzz_table& b, size_t nu
   return out;
 }
 
-std::string in_words(int status) {
-  if (WIFSIGNALED(status))
-    return fmt::format("its process was ended by signal {} ({})", WTERMSIG(status),
-                       ::strsignal(WTERMSIG(status)));
-  return fmt::format("its process ended with {}", WEXITSTATUS(status));
+error why_ended(int status) {
+  if (WIFSIGNALED(status)) return process_killed(WTERMSIG(status), ::strsignal(WTERMSIG(status)));
+  return process_ended(WEXITSTATUS(status));
 }
 
 class fuzz_workers {
@@ -239,7 +237,7 @@ class fuzz_workers {
     const uint64_t at = board_.places[number].at;
     if (status != 0) {  // FUZ-2
       note_failure(board_, at);
-      return keep({options_.first + at, {errc::bug, in_words(status)}, {}});
+      return keep({options_.first + at, why_ended(status), {}});
     }
     const auto file = fmt::format("/proc/self/fd/{}", all_[number].failure.get());
     const auto text = io::read_file(file, std::numeric_limits<size_t>::max());

@@ -20,8 +20,15 @@
 #include <vector>
 
 #include "actors/sim/simulation.hpp"
+#include "io/base/error_kind.hpp"
 
 namespace troupe::sim {
+
+/// A process that ended by itself (FUZ-2): with what, or by which signal.
+inline constexpr error_kind<int> process_ended{"process_ended", errc::bug,
+                                               "its process ended with {}"};
+inline constexpr error_kind<int, std::string_view> process_killed{
+    "process_killed", errc::bug, "its process was ended by signal {} ({})"};
 
 /// What is done with a seed.
 using seed_runner = std::function<result<simulation_outcome>(uint64_t seed)>;

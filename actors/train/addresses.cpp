@@ -57,7 +57,7 @@ status address_book::add(const msg<fbs::DataPlaneOffer>& offer) {
     if (fresh) members.resize(g->size());
     if (members.size() != g->size()) return wrong("its members disagree on its size");
     if (g->rank() >= members.size()) return wrong("a rank beyond its size");
-    if (members[g->rank()].size() != 0) return wrong("two members of one rank");
+    if (members[g->rank()].size() != 0) return rank_taken_twice(name, g->rank());
     members[g->rank()] = std::move(list);
     mine.push_back({&it->first, &it->second, g->rank()});
   }

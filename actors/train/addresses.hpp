@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "messages/msg.hpp"
 #include "messages/schemas/train_generated.h"
@@ -44,6 +45,10 @@ class address_list {
   const char* bytes_ = nullptr;
   std::vector<uint32_t> starts_;  ///< and the end of the last
 };
+
+/// Two members of a group offer one rank of it.
+inline constexpr error_kind<std::string_view, uint32_t> rank_taken_twice{
+    "rank_taken_twice", errc::bad_data, "group {}: two members of rank {}"};
 
 /// Holds the offers of all ranks: about 22 bytes for each of a group's n^2 addresses.
 class address_book {

@@ -27,11 +27,8 @@ status batch_memory::check(int64_t rows, int64_t seq, int64_t slots) {
   if (rows >= 1 && seq >= 1 && slots >= 1 &&
       slot_bytes_of(rows, seq) <= max_bytes / static_cast<uint64_t>(slots))
     return {};
-  return error{
-      errc::bad_config,
-      fmt::format("a batch of {} x {} tokens is too large, expected at most {} tokens", rows, seq,
-                  max_bytes / 8 / static_cast<uint64_t>(std::max<int64_t>(1, slots))),
-      "lower train.batch or train.seq_len"};
+  return batch_too_large(rows, seq,
+                         max_bytes / 8 / static_cast<uint64_t>(std::max<int64_t>(1, slots)));
 }
 
 result<batch_memory> batch_memory::create(int64_t rows, int64_t seq, int64_t slots) {

@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
 
@@ -24,6 +25,12 @@ struct batch_view {
   const int32_t* tokens = nullptr;
   const int32_t* targets = nullptr;
 };
+
+/// A batch that no loader holds: its rows, their tokens, and how many tokens it may have.
+inline constexpr error_kind<int64_t, int64_t, uint64_t> batch_too_large{
+    "batch_too_large", errc::bad_config,
+    "a batch of {} x {} tokens is too large, expected at most {} tokens",
+    "lower train.batch or train.seq_len"};
 
 class batch_memory {
  public:

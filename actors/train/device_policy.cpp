@@ -19,9 +19,7 @@ result<device_choice> choose_devices(config::device_kind wanted,
   for (const int64_t n : node_of) {
     const auto& node = nodes[static_cast<size_t>(n)];
     const int64_t number = taken[node.machine]++;
-    if (node.gpus == 0 && must)
-      return error{errc::unavailable, fmt::format("{} has no GPU that CUDA can use", node.name),
-                   "`troupe gpu` there says why; or set cluster.device = \"host\""};
+    if (node.gpus == 0 && must) return no_gpu(node.name);
     if (number >= node.gpus && !must) return host;
     out.shared |= number >= node.gpus;
     out.names.push_back(fmt::format("cuda:{}", number % node.gpus));

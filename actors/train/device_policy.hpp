@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 
@@ -32,8 +33,13 @@ struct device_choice {
   bool shared = false;             ///< a GPU has several ranks
 };
 
+/// GPUs are wanted and a machine has none: which.
+inline constexpr error_kind<std::string_view> no_gpu{
+    "no_gpu", errc::unavailable, "{} has no GPU that CUDA can use",
+    "`troupe gpu` there says why; or set cluster.device = \"host\""};
+
 /// `node_of[r]` is the node of rank r. `wanted` automatic: GPUs if no GPU needs to be shared, else
-/// the host. Fails with unavailable where GPUs are wanted and a machine has none, naming it.
+/// the host. Error no_gpu.
 result<device_choice> choose_devices(config::device_kind wanted,
                                      std::span<const node_devices> nodes,
                                      std::span<const int64_t> node_of);

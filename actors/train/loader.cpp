@@ -196,27 +196,22 @@ void answer_waiting(loader_pointer self, split_feed& feed) {
 caf::result<msg<fbs::BatchReady>> fetch(loader_pointer self, const msg<fbs::BatchRequest>& m) {
   auto& st = self->state;
   const auto split = static_cast<size_t>(m->split());
-  if (!st.memory || split >= st.feeds.size()) return to_caf({errc::bug, "the loader is not open"});
+  if (!st.memory || split >= st.feeds.size()) return to_caf(loader_not_open());
   auto& feed = st.feeds[split];
   auto asked = feed.asked.find(m->consumer());
-  if (asked == feed.asked.end())
-    return to_caf(
-        {errc::not_found, fmt::format("rank {} is not a consumer of this loader", m->consumer())});
+  if (asked == feed.asked.end()) return to_caf(no_consumer(m->consumer()));
   const uint64_t number = m->step();
-  if (feed.held_out && feed.order->validation_windows() == 0)
-    return to_caf({errc::not_found, "no data is held out for validation"});
+  if (feed.held_out && feed.order->validation_windows() == 0) return to_caf(nothing_held_out());
   for (const auto& w : feed.waiting)  // LDR-4
     if (w.request->consumer() == m->consumer() && w.request->step() != number)
-      return to_caf({errc::bug, fmt::format("rank {} asks for batch {} while it waits for batch {}",
-                                            m->consumer(), number, w.request->step())});
+      return to_caf(waits_for_another(m->consumer(), number, w.request->step()));
   // A validation starts over at batch 1.
   if (m->split() == fbs::Split::validation && number == 1 && asked->second > 1) {
     for (auto& [rank, last] : feed.asked) last = 0;
     feed.filled = 0;
   }
   if (number < feed.first || number < asked->second || number > asked->second + 1)
-    return to_caf({errc::bug, fmt::format("rank {} asks for batch {} after batch {}", m->consumer(),
-                                          number, asked->second)});
+    return to_caf(batch_out_of_order(m->consumer(), number, asked->second));
   asked->second = number;
   auto rp = self->make_response_promise<msg<fbs::BatchReady>>();
   feed.waiting.push_back({m, rp});

@@ -28,6 +28,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/job/spawn_record.hpp"
 #include "actors/train/batch_memory.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/config/job.hpp"
 #include "io/data/batch_order.hpp"
 #include "io/data/token_file.hpp"
@@ -35,6 +36,18 @@
 #include "messages/receive.hpp"
 
 namespace troupe::train {
+
+/// What a request for a batch is refused with: the rank, the batch, and the one before (LDR-4).
+inline constexpr error_kind<> loader_not_open{"loader_not_open", errc::bug,
+                                              "the loader is not open"};
+inline constexpr error_kind<uint32_t> no_consumer{"no_consumer", errc::not_found,
+                                                  "rank {} is not a consumer of this loader"};
+inline constexpr error_kind<> nothing_held_out{"nothing_held_out", errc::not_found,
+                                               "no data is held out for validation"};
+inline constexpr error_kind<uint32_t, uint64_t, uint64_t> waits_for_another{
+    "waits_for_another", errc::bug, "rank {} asks for batch {} while it waits for batch {}"};
+inline constexpr error_kind<uint32_t, uint64_t, uint64_t> batch_out_of_order{
+    "batch_out_of_order", errc::bug, "rank {} asks for batch {} after batch {}"};
 
 /// A request for a batch that has no free slot yet.
 struct waiting_request {

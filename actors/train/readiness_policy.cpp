@@ -47,22 +47,16 @@ std::map<size_t, uint64_t> gpu_shares(const device_choice& devices,
 status check_devices(const job_plan& plan, const machine& m) {
   if (!is_local(plan) || plan.job.cluster.device != config::device_kind::cuda || !m.gpus.empty())
     return {};
-  return error{errc::unavailable,
-               m.no_gpus.message.empty() ? "cluster.device is cuda, and this machine has no GPU"
-                                         : "cluster.device is cuda: " + m.no_gpus.message,
-               m.no_gpus.hint.empty() ? "set cluster.device = \"host\"" : m.no_gpus.hint};
+  return gpus_lacking(m.no_gpus.message.empty() ? "this machine has no GPU" : m.no_gpus.message,
+                      m.no_gpus.hint.empty() ? "set cluster.device = \"host\"" : m.no_gpus.hint);
 }
 
 status check_threads(const job_plan& plan, const machine& m) {
   const auto& c = plan.job.cluster;
   const int64_t limit = std::max(threads_floor, threads_per_core_limit * m.cores);
   if (!is_local(plan) || c.threads == 0 || c.threads * plan.job.workers() <= limit) return {};
-  return error{
-      errc::bad_config,
-      fmt::format("{} threads for each of {} workers are {}, expected at most {} on the "
-                  "{} cores of this machine",
-                  c.threads, plan.job.workers(), c.threads * plan.job.workers(), limit, m.cores),
-      "0 shares the cores among the workers"};
+  return cores_lacking(c.threads, plan.job.workers(), c.threads * plan.job.workers(), limit,
+                       m.cores);
 }
 
 }  // namespace
@@ -75,10 +69,7 @@ status enough_memory(const job_plan& plan, std::string_view what, uint64_t neede
     hint += fmt::format("{}--set {} makes it {} a stage{}", hint.empty() ? "" : "; or ", w.setting,
                         bytes_text(w.bytes), w.same_result ? "" : " (other rounding)");
   if (hint.empty()) hint = "use a smaller model, or machines with more memory";
-  return error{errc::bad_config,
-               fmt::format("{} needs {}, and there are {} ({})", what, bytes_text(needed),
-                           bytes_text(has), whose),
-               std::move(hint)};
+  return memory_lacking(what, bytes_text(needed), bytes_text(has), whose, hint);
 }
 
 status fits_memory(const job_plan& plan, const machine& m) {

@@ -12,6 +12,7 @@
 #include "actors/train/finding.hpp"
 #include "actors/train/machine.hpp"
 #include "actors/train/memory_estimate.hpp"
+#include "io/base/error_kind.hpp"
 
 namespace troupe::train {
 
@@ -19,8 +20,22 @@ namespace troupe::train {
 constexpr int64_t threads_per_core_limit = 8;
 constexpr int64_t threads_floor = 64;
 
-/// bad_config unless `has` bytes are enough for `needed`; the hint says which settings would make
-/// the largest stage fit into `stage_limit`. `what` needs them, and they are `whose`.
+/// What a machine lacks for a job: memory (what needs how much, what there is, whose, what to do),
+/// cores, GPUs.
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view, std::string_view,
+                            std::string_view>
+    memory_lacking{"memory_lacking", errc::bad_config, "{0} needs {1}, and there are {2} ({3})",
+                   "{4}"};
+inline constexpr error_kind<int64_t, int64_t, int64_t, int64_t, int64_t> cores_lacking{
+    "cores_lacking", errc::bad_config,
+    "{} threads for each of {} workers are {}, expected at most {} on the {} cores of this "
+    "machine",
+    "0 shares the cores among the workers"};
+inline constexpr error_kind<std::string_view, std::string_view> gpus_lacking{
+    "gpus_lacking", errc::unavailable, "cluster.device is cuda: {0}", "{1}"};
+
+/// memory_lacking unless `has` bytes are enough for `needed`; the hint says which settings would
+/// make the largest stage fit into `stage_limit`. `what` needs them, and they are `whose`.
 status enough_memory(const job_plan& plan, std::string_view what, uint64_t needed, uint64_t has,
                      std::string_view whose, uint64_t stage_limit);
 

@@ -18,7 +18,7 @@ result<std::shared_ptr<const config::job>> received_job(const flatbuffers::Strin
   auto text = text_of(toml);
   std::lock_guard lock(mutex);
   if (last && text == last_text) return last;
-  TROUPE_TRY(job, config::parse(text, "the coordinator's configuration"));
+  TROUPE_TRY(job, config::parse(text, std::string(sent_configuration)));
   last = std::make_shared<const config::job>(std::move(job));
   last_text = std::move(text);
   return last;

@@ -11,6 +11,9 @@
 
 namespace troupe::train {
 
+/// What errors call the text.
+inline constexpr std::string_view sent_configuration = "the coordinator's configuration";
+
 /// Parsed once a process and job: stages, workers and loaders of all ranks are sent the same text.
 /// From any thread. Errors: as of config::parse.
 result<std::shared_ptr<const config::job>> received_job(const flatbuffers::String* toml);

@@ -463,9 +463,7 @@ void answer(run_pointer self, const todo::answer& what) {
 void end(run_pointer self, const error& why) {
   const auto& st = self->state;
   self->send(st.record.coordinator, make_msg<fbs::RunEnded>(context(self), [&](fbs::RunEndedT& e) {
-               e.code = static_cast<uint8_t>(why.code);
-               e.message = why.message;
-               e.hint = why.hint;
+               put_error(why, e);
                e.step = st.job.step();
                e.checkpoint = st.job.checkpoint();
                e.model = st.job.model();
@@ -597,10 +595,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       [self](const msg<fbs::ClusterReady>& m, const std::vector<caf::strong_actor_ptr>& handles) {
         begin(self, m, handles);
       },
-      [self](const msg<fbs::AdmissionFailed>& m) {
-        hear(self, heard::not_admitted{
-                       {static_cast<errc>(m->code()), text_of(m->message()), text_of(m->hint())}});
-      },
+      [self](const msg<fbs::AdmissionFailed>& m) { hear(self, heard::not_admitted{error_in(*m)}); },
       [self](const msg<fbs::NodeLost>& m) {
         hear(self, heard::node_lost{text_of(m->node()), text_of(m->how())});
       },

@@ -20,7 +20,7 @@ using json = nlohmann::ordered_json;
 namespace {
 
 json facts_of(const cp::damage& d) {
-  json j{{"file", d.file}, {"offset", d.offset}, {"bytes", d.bytes}, {"what", d.what}};
+  json j{{"file", d.file}, {"offset", d.offset}, {"bytes", d.bytes}, {"what", d.why.message}};
   j["slot"] = d.slot ? json(*d.slot) : json(nullptr);
   j["tensors"] = d.tensors;
   j["more_tensors"] = d.more_tensors;

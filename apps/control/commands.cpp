@@ -100,12 +100,12 @@ result<console_command> command_of(const line_words& a) {
     names.push_back(w.name);
     if (w.name != name) continue;
     auto found = w.parse(a);
-    if (!found) return error{errc::usage, fmt::format("say: {}", w.usage), std::string(w.help)};
+    if (!found) return another_form(w.usage, w.help);
     return std::move(*found);
   }
   const auto near = nearest(a[0], names);
-  return error{errc::usage, fmt::format("unknown console command: {}", a[0]),
-               near.empty() ? "help lists them" : fmt::format("did you mean {}?", near)};
+  return unknown_word(a[0],
+                      near.empty() ? "help lists them" : fmt::format("did you mean {}?", near));
 }
 
 /// The nearest actor paths, for a path that fits nobody.
@@ -319,8 +319,7 @@ result<parsed_line> parse_line(std::string_view line) {
   if (a.empty()) return out;
   out.again = a[0] == "watch";
   if (out.again) a.erase(a.begin());
-  if (a.empty())
-    return error{errc::usage, "say: watch WORD ...", "e.g. watch actors; Enter ends it"};
+  if (a.empty()) return another_form("watch WORD ...", "e.g. watch actors; Enter ends it");
   TROUPE_TRY(what, command_of(a));
   out.what = std::move(what);
   return out;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "apps/control/session.hpp"
+#include "io/base/error_kind.hpp"
 
 namespace troupe::apps {
 
@@ -91,6 +92,12 @@ struct parsed_line {
   console_command what;
   bool again = false;  ///< every second ("watch")
 };
+
+/// A line whose word has another form, which is said with what the word does; and no word at all.
+inline constexpr error_kind<std::string_view, std::string_view> another_form{
+    "another_form", errc::usage, "say: {0}", "{1}"};
+inline constexpr error_kind<std::string_view, std::string_view> unknown_word{
+    "unknown_word", errc::usage, "unknown console command: {0}", "{1}"};
 
 /// Errors: usage, with the nearest word or the right form.
 result<parsed_line> parse_line(std::string_view line);

@@ -118,8 +118,7 @@ void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
     std::lock_guard lock(st.options.outcome->mutex);
     auto& o = *st.options.outcome;
     if (std::exchange(o.over, true)) return;
-    o.why = error{static_cast<errc>(m->code()), m->message() ? m->message()->str() : "",
-                  m->hint() ? m->hint()->str() : ""};
+    o.why = error_in(*m.get());
     o.last_step = m->step();
     o.summary.checkpoint = from_here(m->checkpoint());
     o.summary.checkpoints = static_cast<int64_t>(m->checkpoints());

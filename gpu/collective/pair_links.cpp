@@ -264,10 +264,8 @@ class matchmaker {
     }
     a.exchange.listener_nonce = nonce_at(a.in);
     if (!same_digest(a.in.substr(16), proof_of(pair_side::listener, a.ends, a.exchange)))
-      return error{errc::permission,  // PLK-3
-                   fmt::format("group {}: what listens at {} does not prove that it is rank {}",
-                               group_, in_words(peers_[static_cast<size_t>(a.peer)]), a.peer),
-                   "another process has taken its port, or it is of another epoch"};
+      return rank_not_proven(group_, in_words(peers_[static_cast<size_t>(a.peer)]),
+                             a.peer);  // PLK-3
     a.out += bytes_of(proof_of(pair_side::dialer, a.ends, a.exchange));
     next_part(a, 1);
     return true;

@@ -17,10 +17,17 @@
 #include <vector>
 
 #include "gpu/collective/pair_proof.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
 
 namespace troupe::gpu {
+
+/// Who has taken a rank's port (PLK-3): the group, the address, the rank.
+inline constexpr error_kind<std::string_view, std::string_view, int> rank_not_proven{
+    "rank_not_proven", errc::permission,
+    "group {}: what listens at {} does not prove that it is rank {}",
+    "another process has taken its port, or it is of another epoch"};
 
 class pair_listener {
  public:
@@ -38,7 +45,7 @@ class pair_listener {
 
   /// Makes all pairs of rank `own`; `addresses[r]`: of rank r (the own is not looked at). Blocks.
   /// Sockets by rank, connected and proven, none for the own. Errors: bad_data, unavailable,
-  /// permission (PLK-3), timeout.
+  /// rank_not_proven, timeout.
   result<std::vector<io::unique_fd>> connect(const std::string& group, int own,
                                              const std::vector<std::string>& addresses,
                                              std::chrono::milliseconds timeout);

@@ -70,7 +70,7 @@ error api_error(cudaError_t code, std::string_view call) {
   return error(
       m.code,
       std::string(call) + ": " + cudaGetErrorName(code) + " (" + cudaGetErrorString(code) + ")",
-      m.hint);
+      m.hint, cudaGetErrorName(code));
 }
 
 void forget(cudaError_t code) noexcept {

@@ -190,20 +190,22 @@ status cublas_matmul::check(cublasStatus_t got, const char* call, const std::str
   if (got == CUBLAS_STATUS_SUCCESS) return {};
   const std::string text = std::string(call) + (what.empty() ? "" : " for " + what) + ": " +
                            table_.status_string(got) + " (" + table_.status_name(got) + ")";
+  const auto failed = [&](const char* hint, errc code = errc::unavailable) {
+    return error(code, text, hint, table_.status_name(got));
+  };
   switch (got) {
     case CUBLAS_STATUS_ALLOC_FAILED:
-      return error(errc::no_memory, text, "leave more memory of the device free");
+      return failed("leave more memory of the device free", errc::no_memory);
     case CUBLAS_STATUS_NOT_SUPPORTED:
-      return error(errc::unavailable, text,
-                   "the library has no algorithm for it: align tensors to 16 bytes, or change the "
-                   "model's widths to multiples of 8");
+      return failed(
+          "the library has no algorithm for it: align tensors to 16 bytes, or change the model's "
+          "widths to multiples of 8");
     case CUBLAS_STATUS_ARCH_MISMATCH:
-      return error(errc::unavailable, text, "use a GPU that this version of cuBLAS supports");
+      return failed("use a GPU that this version of cuBLAS supports");
     case CUBLAS_STATUS_NOT_INITIALIZED:
-      return error(errc::unavailable, text,
-                   "see with nvidia-smi whether the driver sees the GPU and is new enough");
+      return failed("see with nvidia-smi whether the driver sees the GPU and is new enough");
     default:
-      return error(errc::unavailable, text, "see the device's log: dmesg, nvidia-smi -q");
+      return failed("see the device's log: dmesg, nvidia-smi -q");
   }
 }
 

@@ -103,8 +103,7 @@ status session::explain(const std::string& subject, const char* call, int answer
     case invalid_argument:
       return error{errc::bad_config, std::move(text), "the value is out of the device's range"};
     case gpu_is_lost:
-      return error{errc::unavailable, std::move(text),
-                   "the GPU fell off the bus: replace the node, or restart it"};
+      return gpu_lost(text);
     case reset_required:
       return error{errc::unavailable, std::move(text),
                    "nvidia-smi --gpu-reset, or restart the node"};

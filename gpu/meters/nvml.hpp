@@ -15,8 +15,14 @@
 #include <vector>
 
 #include "gpu/meters/nvml_library.hpp"
+#include "io/base/error_kind.hpp"
 
 namespace troupe::gpu::nvml {
+
+/// A device that has gone (NVM-2): which, in which call.
+inline constexpr troupe::error_kind<std::string_view> gpu_lost{
+    "gpu_lost", errc::unavailable, "{}",
+    "the GPU fell off the bus: replace the node, or restart it"};
 
 /// The library, initialised for as long as somebody uses it.
 class session {

@@ -66,9 +66,7 @@ result<std::map<std::string, const io::tensor_view*, std::less<>>> tensors_of(
   for (const auto& [name, view] : file.tensors()) {
     std::string full = full_name(model.family, name);
     if (known_buffer(full) || (model.tied && full == head_name())) continue;
-    if (!expected.contains(full))
-      return error{errc::bad_data, fmt::format("the model has no tensor {}", name),
-                   "the weights belong to another model than config.json describes"};
+    if (!expected.contains(full)) return tensor_unexpected(name);
     out.emplace(std::move(full), &view);
   }
   return out;
@@ -77,9 +75,7 @@ result<std::map<std::string, const io::tensor_view*, std::less<>>> tensors_of(
 /// Puts one tensor of a file at `out` in store layout.
 status place(const tensor_info& tensor, const io::tensor_view& view, float* out) {
   if (view.shape != tensor.file_shape())
-    return error{errc::bad_data,
-                 fmt::format("{} is {}; the model needs {}", tensor.name, shape_text(view.shape),
-                             shape_text(tensor.file_shape()))};
+    return tensor_misshapen(tensor.name, shape_text(view.shape), shape_text(tensor.file_shape()));
   const auto count = static_cast<size_t>(tensor.count);
   if (tensor.layout == file_layout::same) {
     TROUPE_CHECK(io::copy_as_f32(view, std::span(out, count)));
@@ -117,8 +113,7 @@ status load_weights(parameter_store& store, const model_config& model,
     for (const auto& tensor : chunk.tensors) {
       const auto found = tensors.find(tensor.name);
       if (found == tensors.end())
-        return error{errc::bad_data, fmt::format("the weights lack {} {}", tensor.name,
-                                                 shape_text(tensor.file_shape()))};
+        return weights_missing(tensor.name, shape_text(tensor.file_shape()));
       TROUPE_CHECK(place(tensor, *found->second, values.data() + tensor.offset));
     }
     TROUPE_CHECK(store.write(c, part::master, values.data()));

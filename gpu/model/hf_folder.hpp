@@ -15,11 +15,21 @@
 #include <vector>
 
 #include "gpu/store/store.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
 #include "io/formats/safetensors.hpp"
 
 namespace troupe::gpu {
+
+/// Weights that are not the model's (HF-1).
+inline constexpr error_kind<std::string_view> tensor_unexpected{
+    "tensor_unexpected", errc::bad_data, "the model has no tensor {}",
+    "the weights belong to another model than config.json describes"};
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> tensor_misshapen{
+    "tensor_misshapen", errc::bad_data, "{} is {}; the model needs {}"};
+inline constexpr error_kind<std::string_view, std::string_view> weights_missing{
+    "weights_missing", errc::bad_data, "the weights lack {} {}"};
 
 /// The model of a folder: its config.json, and what only its weights tell (whether a parallel block
 /// shares its norm). Fails with bad_config for what we cannot compute.

@@ -20,15 +20,8 @@ namespace {
 /// A tensor must be in the checkpoint as the store has it.
 status fits(const cp::manifest& m, const cp::tensor_entry* found, const tensor_info& wanted,
             cp::part which) {
-  if (!found)
-    return error{errc::bad_data,
-                 fmt::format("the checkpoint of step {} lacks {}", m.head.step, wanted.name),
-                 "it is of another model: compare `troupe ckpt show` with the [model] section"};
-  if (found->shape != wanted.shape)
-    return error{
-        errc::bad_data,
-        fmt::format("{} has another shape in the checkpoint than in the model", wanted.name),
-        "it is of another model: compare `troupe ckpt show` with the [model] section"};
+  if (!found) return checkpoint_lacks(m.head.step, wanted.name);
+  if (found->shape != wanted.shape) return shape_differs(wanted.name);
   const auto* part = found->find(which);
   if (!part || part->type != io::tensor_dtype::f32)
     return error{errc::bad_data, fmt::format("the checkpoint lacks {} of {} in float32",

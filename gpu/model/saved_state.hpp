@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gpu/store/store.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/checkpoint/save_plan.hpp"
@@ -33,10 +34,18 @@ enum class restored : uint8_t {
 /// goes on; 0 where another one begins with them.
 int64_t updates_of(const io::checkpoint::reader& from, restored what);
 
+/// A checkpoint of another model.
+inline constexpr error_kind<uint64_t, std::string_view> checkpoint_lacks{
+    "checkpoint_lacks", errc::bad_data, "the checkpoint of step {} lacks {}",
+    "it is of another model: compare `troupe ckpt show` with the [model] section"};
+inline constexpr error_kind<std::string_view> shape_differs{
+    "shape_differs", errc::bad_data, "{} has another shape in the checkpoint than in the model",
+    "it is of another model: compare `troupe ckpt show` with the [model] section"};
+
 /// Fills the store's slices from a checkpoint of any layout and publishes their weights; those of
 /// other replicas' slices are still to be gathered. Slots are read, summed and copied to their
-/// places by `threads` threads (0: the reader's choice). Blocks. Errors: bad_data naming a tensor
-/// that is missing or of another shape or type (the store is as it was then) or damaged; io (it is
+/// places by `threads` threads (0: the reader's choice). Blocks. Errors: checkpoint_lacks,
+/// shape_differs, bad_data for another type (the store is as it was then) or damage; io (it is
 /// partly filled).
 status restore_state(parameter_store& store, const io::checkpoint::reader& from, restored what,
                      unsigned threads = 0);

@@ -51,7 +51,7 @@ int exit_code(errc code) noexcept {
 }
 
 error error::within(std::string_view context) const {
-  return {code, fmt::format("{}: {}", context, message), hint};
+  return {code, fmt::format("{}: {}", context, message), hint, kind};
 }
 
 error error::system(std::string_view what, int errno_value) {
@@ -61,7 +61,9 @@ error error::system(std::string_view what, int errno_value) {
   if (errno_value == ENOMEM) code = errc::no_memory;
   std::string hint;
   if (errno_value == ENOSPC) hint = "free some disk space, or point the path at another disk";
-  return {code, fmt::format("{}: {}", what, std::strerror(errno_value)), std::move(hint)};
+  const char* kind = ::strerrorname_np(errno_value);
+  return {code, fmt::format("{}: {}", what, std::strerror(errno_value)), std::move(hint),
+          kind != nullptr ? kind : ""};
 }
 
 std::string render(const error& e) {

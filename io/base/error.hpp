@@ -4,6 +4,9 @@
 // says what happened (code), where and to what (message), and what to do about it (hint).
 // Exceptions of libraries are caught at the border and become one of these. Asserts are for bugs
 // only.
+//
+// Failures that a caller or a test tells apart from others of their code are of a declared kind
+// (error_kind.hpp). Nobody compares texts; they may be reworded.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +16,7 @@
 
 namespace troupe {
 
-/// The kinds of failure a caller may tell apart. Values travel in messages: append only.
+/// The families of failures, by what their receiver can do. Values travel in messages: append only.
 enum class errc : uint8_t {
   none = 0,
   usage,             ///< wrong command line (exit 64)
@@ -37,22 +40,35 @@ std::string_view to_string(errc code) noexcept;
 /// The sysexits(3) value a process ends with when this error ends it.
 int exit_code(errc code) noexcept;
 
+template <class... A>
+struct error_kind;
+
 /// One failure, ready to be shown. `message` is a sentence without a full stop; `hint` may be
-/// empty.
+/// empty; `kind` is the name of its error_kind, or what the interface that failed calls it
+/// ("ENOSPC", "cudaErrorNoDevice"), or empty.
 struct error {
   errc code = errc::bug;
   std::string message;
   std::string hint;
+  std::string kind;
 
   error() = default;
-  error(errc c, std::string text, std::string remedy = {})
-      : code(c), message(std::move(text)), hint(std::move(remedy)) {}
+  error(errc c, std::string text, std::string remedy = {}, std::string_view name = {})
+      : code(c), message(std::move(text)), hint(std::move(remedy)), kind(name) {}
+
+  bool operator==(const error&) const = default;
+
+  /// Whether it was made by that kind, here or in another process.
+  template <class... A>
+  bool is(const error_kind<A...>& k) const {
+    return kind == k.name;
+  }
 
   /// The same failure with "context: " in front of its message.
   error within(std::string_view context) const;
 
   /// The error of the last failed system call: code io (not_found, permission, no_memory where
-  /// errno says so), message "what: strerror".
+  /// errno says so), message "what: strerror", kind errno's name ("ENOSPC").
   static error system(std::string_view what, int errno_value);
 };
 

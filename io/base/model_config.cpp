@@ -1,7 +1,7 @@
 // Checks and counts of a model's numbers.
 #include "io/base/model_config.hpp"
 
-#include <fmt/format.h>
+#include "io/base/model_errors.hpp"
 
 namespace troupe {
 
@@ -47,29 +47,21 @@ status model_config::check() const {
                      {"head width", head_width}, {"ffn", ffn},
                      {"vocab", vocab},           {"max_positions", max_positions}};
   for (const auto& [name, value] : sizes)
-    if (value < 1 || value > dimension_limit)
-      return impossible(fmt::format("{} is {}, expected 1 to {}", name, value, dimension_limit));
-  if (layers > layer_limit)
-    return impossible(fmt::format("layers is {}, expected 1 to {}", layers, layer_limit));
+    if (value < 1 || value > dimension_limit) return model_size_wrong(name, value, dimension_limit);
+  if (layers > layer_limit) return model_size_wrong("layers", layers, layer_limit);
   if (const double count = about_parameters(*this); count > parameter_limit)
-    return impossible(fmt::format("it has about {:.2g} parameters, expected at most {:.2g}", count,
-                                  parameter_limit));
-  if (heads % kv_heads != 0)
-    return impossible(
-        fmt::format("{} heads cannot share {} key/value heads evenly", heads, kv_heads));
+    return model_too_large(count, parameter_limit);
+  if (heads % kv_heads != 0) return heads_not_shared(heads, kv_heads);
   if (family == model_family::gpt2) {
-    if (heads * head_width != hidden)
-      return impossible(
-          fmt::format("{} heads of {} do not make hidden {}", heads, head_width, hidden));
+    if (heads * head_width != hidden) return heads_do_not_fill(heads, head_width, hidden);
     if (kv_heads != heads) return impossible("gpt2 has as many key/value heads as heads");
     if (activation == activation_kind::swiglu) return impossible("gpt2 has no gated activation");
   } else {
-    if (head_width % 2 != 0)
-      return impossible(fmt::format("head width {} is odd; RoPE turns pairs", head_width));
+    if (head_width % 2 != 0) return head_width_odd(head_width);
     if (activation != activation_kind::swiglu) return impossible("llama has a gated activation");
   }
-  if (!(norm_eps >= 0)) return impossible("norm_eps is negative");
-  if (sliding_window < 0) return impossible("sliding_window is negative");
+  if (!(norm_eps >= 0)) return model_number_negative("norm_eps");
+  if (sliding_window < 0) return model_number_negative("sliding_window");
   return {};
 }
 

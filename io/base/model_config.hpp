@@ -86,7 +86,7 @@ struct model_config {
     return family == model_family::gpt2 ? norm_kind::layer : norm_kind::rms;
   }
 
-  /// bad_config naming the numbers that do not fit together.
+  /// Whether the numbers fit together.
   status check() const;
 
   /// All parameters, a tied matrix counted once.

@@ -55,11 +55,8 @@ void read_head(file_system& files, catalog_entry& e) {
     e.head = std::move(*head);
     return;
   }
-  e.problem =
-      head ? error{errc::bad_data, fmt::format("{}: it is of step {}", manifest_file, head->step)}
-           : head.error();
-  if (e.problem->code == errc::not_found)
-    e.problem = error{errc::bad_data, fmt::format("it has no {}", manifest_file)};
+  e.problem = head ? of_another_step(manifest_file, head->step) : head.error();
+  if (e.problem->code == errc::not_found) e.problem = no_manifest(manifest_file);
 }
 
 }  // namespace
@@ -219,10 +216,10 @@ status verify_all(file_system& files, const fs::path& folder, const work_options
   TROUPE_TRY(r, reader::open(files, folder));
   TROUPE_TRY(report, r.verify(options));
   if (report.damages.empty()) return {};
-  auto text = render(report.damages.front());
+  auto why = as_error(report.damages.front());
   if (report.damages.size() > 1)
-    text += fmt::format(" ({} more places are damaged)", report.damages.size() - 1);
-  return error{errc::bad_data, std::move(text)};
+    why.message += fmt::format(" ({} more places are damaged)", report.damages.size() - 1);
+  return why;
 }
 
 result<choice> newest_that_verifies(file_system& files, std::span<const fs::path> dirs,

@@ -22,6 +22,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/manifest.hpp"
@@ -52,6 +53,12 @@ std::string aside_name(uint64_t step, uint32_t number);
 /// What a name means; nothing for names that are not a checkpoint's. The partial folders of plain
 /// saves ("step-00000120.partial") are known too.
 std::optional<folder_name> parse_folder_name(std::string_view name);
+
+/// Problems of folders: the manifest is another step's, or there is none.
+inline constexpr error_kind<std::string_view, uint64_t> of_another_step{
+    "of_another_step", errc::bad_data, "{}: it is of step {}"};
+inline constexpr error_kind<std::string_view> no_manifest{"no_manifest", errc::bad_data,
+                                                          "it has no {}"};
 
 /// One folder of the catalog.
 struct catalog_entry {

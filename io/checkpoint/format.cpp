@@ -51,18 +51,39 @@ bool all_zero(std::span<const std::byte> bytes) {
 
 /// SF-2 for one piece.
 status check_piece(const piece& p, size_t index) {
-  auto bad = [&](std::string_view what) {
-    return wrong_footer(fmt::format("piece {} ({}): {}", index, p.tensor, what));
+  const auto bad = [&](const error_kind<std::string_view>& kind) {
+    return kind(fmt::format("piece {} ({})", index, p.tensor));
   };
-  if (!is_tensor_name(p.tensor)) return wrong_footer(fmt::format("piece {} has no name", index));
+  if (!is_tensor_name(p.tensor)) return tensor_unnamed(fmt::format("piece {}", index));
   const auto elements = elements_of(p.shape);
-  if (!elements) return bad("its tensor's shape is impossible");
-  if (p.transposed && p.shape.size() != 2) return bad("only a matrix can be transposed");
-  if (static_cast<size_t>(p.which) >= part_count || !type_of(p.type))
-    return bad("unknown part or type");
+  if (!elements) return bad(shape_impossible);
+  if (p.transposed && p.shape.size() != 2) return bad(piece_not_matrix);
+  if (static_cast<size_t>(p.which) >= part_count || !type_of(p.type)) return bad(part_unknown);
   if (p.count == 0 || p.count > *elements || p.first > *elements - p.count)
-    return bad("it does not lie in its tensor");
-  if (p.bytes != p.count * size_of(p.type)) return bad("its length does not fit its elements");
+    return bad(piece_outside);
+  if (p.bytes != p.count * size_of(p.type)) return bad(piece_length_wrong);
+  return {};
+}
+
+status check_numbers(const footer& f) {
+  if (f.job.size() > max_name_bytes) return error{errc::bad_data, "the job's name is too long"};
+  if (f.slot_bytes == 0 || f.slot_bytes % alignment != 0 || f.slot_bytes > max_slot_bytes)
+    return slots_impossible(f.slot_bytes);
+  if (!is_layout(f.layout) || !f.layout.holds(f.rank)) return layout_impossible();
+  if (f.stream_bytes > max_stream_bytes)
+    return error{errc::bad_data, "the stream is impossibly long"};
+  if (const auto slots = slot_count(f.stream_bytes, f.slot_bytes);
+      f.crc32c.size() != slots)  // SF-3
+    return checksums_missing(f.crc32c.size(), slots);
+  uint64_t at = 0;
+  for (size_t i = 0; i < f.pieces.size(); ++i) {
+    const auto& p = f.pieces[i];
+    TROUPE_CHECK(check_piece(p, i));
+    if (p.stream_offset != at || p.bytes > f.stream_bytes - at)  // SF-1
+      return piece_misplaced(i, p.tensor);
+    at += p.bytes;
+  }
+  if (at != f.stream_bytes) return stream_not_filled();
   return {};
 }
 
@@ -121,25 +142,8 @@ uint64_t slot_digest(std::span<const uint32_t> crc32c) noexcept {
 }
 
 status check(const footer& f) {
-  if (f.job.size() > max_name_bytes) return wrong_footer("the job's name is too long");
-  if (f.slot_bytes == 0 || f.slot_bytes % alignment != 0 || f.slot_bytes > max_slot_bytes)
-    return wrong_footer(fmt::format("slots of {} bytes are impossible", f.slot_bytes));
-  if (!is_layout(f.layout) || !f.layout.holds(f.rank))
-    return wrong_footer("its rank or layout is impossible");
-  if (f.stream_bytes > max_stream_bytes) return wrong_footer("the stream is impossibly long");
-  if (f.crc32c.size() != slot_count(f.stream_bytes, f.slot_bytes))  // SF-3
-    return wrong_footer(fmt::format("{} checksums for {} slots", f.crc32c.size(),
-                                    slot_count(f.stream_bytes, f.slot_bytes)));
-  uint64_t at = 0;
-  for (size_t i = 0; i < f.pieces.size(); ++i) {
-    const auto& p = f.pieces[i];
-    TROUPE_CHECK(check_piece(p, i));
-    if (p.stream_offset != at || p.bytes > f.stream_bytes - at)  // SF-1
-      return wrong_footer(fmt::format("piece {} ({}) is out of its place", i, p.tensor));
-    at += p.bytes;
-  }
-  if (at != f.stream_bytes) return wrong_footer("the pieces do not fill the stream");
-  return {};
+  const auto sound = check_numbers(f);
+  return sound ? sound : status(sound.error().within("footer"));
 }
 
 result<encoded_tail> encode_tail(const footer& f) {

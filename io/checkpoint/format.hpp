@@ -27,6 +27,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/rank_grid.hpp"
 #include "io/base/result.hpp"
 #include "io/formats/safetensors.hpp"
@@ -110,7 +111,32 @@ constexpr uint64_t slot_count(uint64_t stream_bytes, uint32_t slot_bytes) noexce
 /// product is below 2^48.
 std::optional<uint64_t> elements_of(std::span<const int64_t> shape) noexcept;
 
-/// bad_data with what is wrong, if the pieces and numbers break SF-1..SF-3.
+/// Numbers that no shard has, of footers and manifests; the first word says whose they are.
+inline constexpr error_kind<uint32_t> slots_impossible{"slots_impossible", errc::bad_data,
+                                                       "slots of {} bytes are impossible"};
+inline constexpr error_kind<> layout_impossible{"layout_impossible", errc::bad_data,
+                                                "its rank or layout is impossible"};
+inline constexpr error_kind<std::string_view> shape_impossible{"shape_impossible", errc::bad_data,
+                                                               "{}: its shape is impossible"};
+inline constexpr error_kind<std::string_view> part_unknown{"part_unknown", errc::bad_data,
+                                                           "{}: unknown part or type"};
+inline constexpr error_kind<std::string_view> tensor_unnamed{"tensor_unnamed", errc::bad_data,
+                                                             "{} has no name, or an invalid one"};
+/// Pieces that break SF-1..SF-3: the piece's number and its tensor's name.
+inline constexpr error_kind<size_t, size_t> checksums_missing{"checksums_missing", errc::bad_data,
+                                                              "{} checksums for {} slots"};
+inline constexpr error_kind<size_t, std::string_view> piece_misplaced{
+    "piece_misplaced", errc::bad_data, "piece {} ({}) is out of its place"};
+inline constexpr error_kind<> stream_not_filled{"stream_not_filled", errc::bad_data,
+                                                "the pieces do not fill the stream"};
+inline constexpr error_kind<std::string_view> piece_not_matrix{
+    "piece_not_matrix", errc::bad_data, "{}: only a matrix can be transposed"};
+inline constexpr error_kind<std::string_view> piece_outside{"piece_outside", errc::bad_data,
+                                                            "{}: it does not lie in its tensor"};
+inline constexpr error_kind<std::string_view> piece_length_wrong{
+    "piece_length_wrong", errc::bad_data, "{}: its length does not fit its elements"};
+
+/// Whether the pieces and numbers keep SF-1..SF-3.
 status check(const footer& f);
 
 /// What goes behind the slots, and what the rank's vote says of it.

@@ -10,97 +10,83 @@ namespace troupe::io::checkpoint {
 
 namespace {
 
-error wrong_manifest(std::string_view what) {
-  return {errc::bad_data, fmt::format("{}: {}", manifest_file, what)};
-}
-
 /// MF-5.
 status check_line(const manifest_head& h) {
   if (h.line.empty()) return {};
-  if (h.line.size() > max_launches) return wrong_manifest("its line has too many launches");
+  if (h.line.size() > max_launches) return error{errc::bad_data, "its line has too many launches"};
   const bool falls = std::adjacent_find(h.line.begin(), h.line.end(), [](auto& a, auto& b) {
                        return a.step > b.step;
                      }) != h.line.end();
   if (falls || h.line.back().step != h.step)
-    return wrong_manifest("the steps of its line do not lead to its own");
+    return error{errc::bad_data, "the steps of its line do not lead to its own"};
   return {};
 }
 
-}  // namespace
-
-status check(const manifest_head& h) {
-  if (h.job.size() > max_name_bytes) return wrong_manifest("the job's name is too long");
+status check_head(const manifest_head& h) {
+  if (h.job.size() > max_name_bytes) return error{errc::bad_data, "the job's name is too long"};
   if (h.slot_bytes == 0 || h.slot_bytes % alignment != 0 || h.slot_bytes > max_slot_bytes)
-    return wrong_manifest(fmt::format("slots of {} bytes are impossible", h.slot_bytes));
-  if (!is_layout(h.layout)) return wrong_manifest("its layout is impossible");
+    return slots_impossible(h.slot_bytes);
+  if (!is_layout(h.layout)) return layout_impossible();
   return check_line(h);
 }
-
-namespace {
 
 /// MF-3.
 status check_files(const manifest& m) {
   std::set<std::string_view> names{manifest_file};
   uint64_t shards = 0;
   for (const auto& f : m.files) {
-    if (!is_file_name(f.name)) return wrong_manifest("invalid file name");
-    if (!names.insert(f.name).second)
-      return wrong_manifest(fmt::format("duplicate file {}", f.name));
+    if (!is_file_name(f.name)) return file_name_invalid();
+    if (!names.insert(f.name).second) return listed_twice("file", f.name);
     if (!f.shard) continue;
     ++shards;
     if (!m.head.layout.holds(f.rank) || f.name != shard_name(f.rank))
-      return wrong_manifest(
-          fmt::format("{} is not the name of a shard of rank {}", f.name, f.rank));
+      return shard_name_wrong(f.name, f.rank);
     if (f.stream_bytes > max_stream_bytes || f.bytes % alignment != 0 ||
         f.bytes <= aligned(f.stream_bytes))
-      return wrong_manifest(fmt::format("{}: its length is impossible", f.name));
+      return shard_length_wrong(f.name);
   }
   const auto ranks = static_cast<uint64_t>(m.head.layout.ranks());
-  if (shards != ranks) return wrong_manifest(fmt::format("{} shards for {} ranks", shards, ranks));
+  if (shards != ranks) return shards_missing(shards, ranks);
   return {};
 }
 
 /// MF-1 for one part, and that its slices lie in shards.
 status check_part(const manifest& m, const tensor_entry& t, uint64_t elements,
                   const tensor_part& p) {
-  const auto bad = [&](std::string_view what) {
-    return wrong_manifest(fmt::format("{} of {}: {}", to_string(p.which), t.name, what));
+  const auto bad = [&](const auto& kind, const auto&... facts) {
+    return kind(fmt::format("{} of {}", to_string(p.which), t.name), facts...);
   };
-  if (static_cast<size_t>(p.which) >= part_count) return bad("unknown part");
-  if (p.type != tensor_dtype::f32 && p.type != tensor_dtype::bf16 && p.type != tensor_dtype::f16)
-    return bad("unknown type");
+  if (static_cast<size_t>(p.which) >= part_count ||
+      (p.type != tensor_dtype::f32 && p.type != tensor_dtype::bf16 && p.type != tensor_dtype::f16))
+    return bad(part_unknown);
   uint64_t at = 0;
   for (const auto& s : p.slices) {
-    if (s.file >= m.files.size() || !m.files[s.file].shard) return bad("a slice is in no shard");
-    if (s.first != at)
-      return bad(s.first < at ? fmt::format("duplicate element {}", s.first)
-                              : fmt::format("element {} is missing", at));
-    if (s.count == 0 || s.count > elements - at) return bad("a slice leaves the tensor");
+    if (s.file >= m.files.size() || !m.files[s.file].shard) return bad(slice_in_no_shard);
+    if (s.first < at) return bad(element_twice, s.first);
+    if (s.first > at) return bad(element_missing, at);
+    if (s.count == 0 || s.count > elements - at) return bad(slice_outside);
     const uint64_t bytes = s.count * size_of(p.type);
     const uint64_t stream = m.files[s.file].stream_bytes;
     if (s.stream_offset > stream || bytes > stream - s.stream_offset)
-      return bad(fmt::format("a slice leaves {}", m.files[s.file].name));
+      return bad(slice_outside_shard, m.files[s.file].name);
     at += s.count;
   }
-  if (at != elements) return bad(fmt::format("element {} is missing", at));
+  if (at != elements) return bad(element_missing, at);
   return {};
 }
 
 status check_tensors(const manifest& m) {
   std::set<std::string_view> names;
   for (const auto& t : m.tensors) {
-    if (!is_tensor_name(t.name)) return wrong_manifest("invalid tensor name");
-    if (!names.insert(t.name).second)
-      return wrong_manifest(fmt::format("duplicate tensor {}", t.name));
+    if (!is_tensor_name(t.name)) return tensor_unnamed("a tensor");
+    if (!names.insert(t.name).second) return listed_twice("tensor", t.name);
     const auto elements = elements_of(t.shape);
-    if (!elements || (t.transposed && t.shape.size() != 2))
-      return wrong_manifest(fmt::format("{}: its shape is impossible", t.name));
+    if (!elements || (t.transposed && t.shape.size() != 2)) return shape_impossible(t.name);
     unsigned seen = 0;
     for (const auto& p : t.parts) {
       TROUPE_CHECK(check_part(m, t, *elements, p));
       const unsigned bit = 1u << static_cast<unsigned>(p.which);
-      if ((seen & bit) != 0)
-        return wrong_manifest(fmt::format("duplicate {} of {}", to_string(p.which), t.name));
+      if ((seen & bit) != 0) return listed_twice(to_string(p.which), t.name);
       seen |= bit;
     }
   }
@@ -113,18 +99,26 @@ status check_streams(const manifest& m) {
   for (size_t f = 0; f < m.files.size(); ++f) {
     uint64_t at = 0;
     for (const auto& range : streams[f]) {
-      if (range.offset != at)
-        return wrong_manifest(fmt::format(
-            "{}: {} {} byte {} of its stream", m.files[f].name, m.tensors[range.tensor].name,
-            range.offset < at ? "claims again" : "leaves a hole before",
-            range.offset < at ? range.offset : at));
+      const auto &file = m.files[f].name, &tensor = m.tensors[range.tensor].name;
+      if (range.offset < at) return byte_claimed_twice(file, tensor, range.offset);
+      if (range.offset > at) return byte_before_unclaimed(file, tensor, at);
       at += range.bytes;
     }
     if (m.files[f].shard && at != m.files[f].stream_bytes)
-      return wrong_manifest(
-          fmt::format("{}: nothing claims byte {} of its stream", m.files[f].name, at));
+      return byte_unclaimed(m.files[f].name, at);
   }
   return {};
+}
+
+status of_manifest(const status& s) {
+  return s ? s : status(s.error().within(manifest_file));
+}
+
+status check_all(const manifest& m) {
+  TROUPE_CHECK(check_head(m.head));
+  TROUPE_CHECK(check_files(m));
+  TROUPE_CHECK(check_tensors(m));
+  return check_streams(m);
 }
 
 /// Where assemble() gathers tensors.
@@ -135,12 +129,11 @@ class gatherer {
     if (fresh) tensors_.push_back({p.tensor, p.shape, p.transposed, {}});
     auto& t = tensors_[at->second];
     if (t.shape != p.shape || t.transposed != p.transposed)
-      return wrong_manifest(fmt::format("the shards disagree on the shape of {}", p.tensor));
+      return shards_disagree("shape", p.tensor).within(manifest_file);
     auto part_at = std::find_if(t.parts.begin(), t.parts.end(),
                                 [&](const auto& known) { return known.which == p.which; });
     if (part_at == t.parts.end()) part_at = t.parts.insert(t.parts.end(), {p.which, p.type, {}});
-    if (part_at->type != p.type)
-      return wrong_manifest(fmt::format("the shards disagree on the type of {}", p.tensor));
+    if (part_at->type != p.type) return shards_disagree("type", p.tensor).within(manifest_file);
     part_at->slices.push_back({file, p.first, p.count, p.stream_offset});
     return {};
   }
@@ -183,11 +176,12 @@ lineage line_of(const manifest_head& head) {
   return head.line.empty() ? lineage{{0, head.step}} : head.line;
 }
 
+status check(const manifest_head& h) {
+  return of_manifest(check_head(h));
+}
+
 status check(const manifest& m) {
-  TROUPE_CHECK(check(m.head));
-  TROUPE_CHECK(check_files(m));
-  TROUPE_CHECK(check_tensors(m));
-  return check_streams(m);
+  return of_manifest(check_all(m));
 }
 
 result<manifest> assemble(const manifest_head& head, std::vector<shard_facts> shards,

@@ -23,6 +23,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/checkpoint/format.hpp"
 #include "io/checkpoint/line.hpp"
@@ -119,12 +120,44 @@ struct shard_facts {
   std::vector<piece> pieces;  ///< in stream order
 };
 
+/// Slices that do not cover their part of a tensor ("master of NAME") exactly once (MF-1).
+inline constexpr error_kind<std::string_view, uint64_t> element_missing{
+    "element_missing", errc::bad_data, "{}: element {} is missing"};
+inline constexpr error_kind<std::string_view, uint64_t> element_twice{
+    "element_twice", errc::bad_data, "{}: duplicate element {}"};
+inline constexpr error_kind<std::string_view> slice_outside{"slice_outside", errc::bad_data,
+                                                            "{}: a slice leaves the tensor"};
+inline constexpr error_kind<std::string_view> slice_in_no_shard{"slice_in_no_shard", errc::bad_data,
+                                                                "{}: a slice is in no shard"};
+inline constexpr error_kind<std::string_view, std::string_view> slice_outside_shard{
+    "slice_outside_shard", errc::bad_data, "{}: a slice leaves {}"};
+/// Bytes of a shard's stream that slices claim twice or not at all (MF-2): the shard, the byte.
+inline constexpr error_kind<std::string_view, std::string_view, uint64_t> byte_claimed_twice{
+    "byte_claimed_twice", errc::bad_data, "{}: {} claims again byte {} of its stream"};
+inline constexpr error_kind<std::string_view, std::string_view, uint64_t> byte_before_unclaimed{
+    "byte_before_unclaimed", errc::bad_data, "{}: {} leaves a hole before byte {} of its stream"};
+inline constexpr error_kind<std::string_view, uint64_t> byte_unclaimed{
+    "byte_unclaimed", errc::bad_data, "{}: nothing claims byte {} of its stream"};
+/// Names and files that cannot be (MF-3), and shards that do not agree.
+inline constexpr error_kind<std::string_view, std::string_view> listed_twice{
+    "listed_twice", errc::bad_data, "duplicate {} {}"};
+inline constexpr error_kind<> file_name_invalid{"file_name_invalid", errc::bad_data,
+                                                "invalid file name"};
+inline constexpr error_kind<std::string_view, uint32_t> shard_name_wrong{
+    "shard_name_wrong", errc::bad_data, "{} is not the name of a shard of rank {}"};
+inline constexpr error_kind<std::string_view> shard_length_wrong{
+    "shard_length_wrong", errc::bad_data, "{}: its length is impossible"};
+inline constexpr error_kind<uint64_t, uint64_t> shards_missing{"shards_missing", errc::bad_data,
+                                                               "{} shards for {} ranks"};
+inline constexpr error_kind<std::string_view, std::string_view> shards_disagree{
+    "shards_disagree", errc::bad_data, "the shards disagree on the {} of {}"};
+
 /// Makes the manifest of shards and plain files; tensors in the order in which the shards, by rank,
-/// first name them. Error bad_data if the pieces do not cover every tensor exactly once (MF-1..3).
+/// first name them. Errors: those of check(); shards_disagree.
 result<manifest> assemble(const manifest_head& head, std::vector<shard_facts> shards,
                           const std::vector<file_sum>& others);
 
-/// bad_data with what is wrong, if MF-1..MF-3 or MF-5 do not hold.
+/// Whether MF-1..MF-3 and MF-5 hold.
 status check(const manifest& m);
 /// The same for what a head says by itself.
 status check(const manifest_head& head);

@@ -16,7 +16,6 @@ namespace {
 constexpr size_t max_open_files = 64;
 constexpr size_t max_named_tensors = 64;
 constexpr size_t piece_bytes = 4 << 20;  ///< of reads of files that have no slots
-constexpr std::string_view use_another = "use another checkpoint: `troupe ckpt ls` lists them";
 
 error wrong(std::string text) {
   return {errc::bad_data, std::move(text), std::string(use_another)};
@@ -62,13 +61,17 @@ bool is_damage(errc code) {
 std::string render(const damage& d) {
   std::string text = d.file;
   if (d.slot) text += fmt::format(", slot {}", *d.slot);
-  text += fmt::format(" (bytes {} to {}): {}", d.offset, d.offset + d.bytes, d.what);
+  text += fmt::format(" (bytes {} to {}): {}", d.offset, d.offset + d.bytes, d.why.message);
   constexpr size_t shown = 4;
   for (size_t i = 0; i < std::min(shown, d.tensors.size()); ++i)
     text += (i == 0 ? "; it holds " : ", ") + d.tensors[i];
   const uint64_t more = d.more_tensors + (d.tensors.size() > shown ? d.tensors.size() - shown : 0);
   if (more > 0) text += fmt::format(" and {} more", more);
   return text;
+}
+
+error as_error(const damage& d) {
+  return {errc::bad_data, render(d), std::string(use_another), d.why.kind};
 }
 
 reader::reader(std::shared_ptr<const file_source> source)
@@ -79,16 +82,18 @@ result<reader> reader::open(std::shared_ptr<const file_source> source) {
   TROUPE_TRY(file, r.source_->open(std::string(manifest_file)));
   TROUPE_TRY(bytes, read_whole(*file, max_manifest_bytes + piece_bytes, manifest_file));
   auto m = parse_manifest(bytes);
-  if (!m && m.error().code == errc::bad_data) return wrong(m.error().message);
-  if (!m) return m.error();
+  if (!m) {
+    auto why = m.error();
+    if (why.code == errc::bad_data) why.hint = use_another;
+    return why;
+  }
   r.manifest_ = std::make_shared<const manifest>(std::move(*m));
   r.streams_ = streams_of(*r.manifest_);
   r.cache_->sums.resize(r.manifest_->files.size());
   for (uint32_t i = 0; i < r.manifest_->files.size(); ++i) {
     const auto& entry = r.manifest_->files[i];
     auto opened = r.file(i);
-    if (!opened && opened.error().code == errc::not_found)
-      return wrong(fmt::format("{} is missing", entry.name));
+    if (!opened && opened.error().code == errc::not_found) return file_missing(entry.name);
     if (!opened) return opened.error();
     if ((*opened)->size() != entry.bytes)
       return wrong(
@@ -147,8 +152,7 @@ result<reader::checksums> reader::sums_of(uint32_t index) const {
   }
   const auto& entry = manifest_->files[index];
   const uint64_t bytes = entry.bytes - aligned(entry.stream_bytes);
-  if (bytes > aligned(max_footer_bytes + trailer_bytes))
-    return wrong("its footer is impossibly long");
+  if (bytes > aligned(max_footer_bytes + trailer_bytes)) return footer_too_long();
   std::vector<std::byte> tail(bytes);
   TROUPE_TRY(sums, read_footer(index, tail));
   const std::lock_guard lock(cache_->mutex);
@@ -157,8 +161,8 @@ result<reader::checksums> reader::sums_of(uint32_t index) const {
 }
 
 damage reader::describe(uint32_t file, std::optional<uint64_t> slot, uint64_t offset,
-                        uint64_t bytes, std::string what) const {
-  damage d{manifest_->files[file].name, slot, offset, bytes, {}, 0, std::move(what)};
+                        uint64_t bytes, error why) const {
+  damage d{manifest_->files[file].name, slot, offset, bytes, {}, 0, std::move(why)};
   const auto& stream = streams_[file];
   // A footer that is lost takes all slots with it: nothing else knows their checksums.
   const uint64_t from = slot ? offset : 0;
@@ -179,47 +183,40 @@ damage reader::describe(uint32_t file, std::optional<uint64_t> slot, uint64_t of
 
 // -- verify -----------------------------------------------------------------------------------
 
-/// What is wrong with a unit, if anything is; an error where it could not be read.
-result<std::optional<std::string>> reader::fault_in(const unit& u, io_buffer& buffer) const {
-  using fault = std::optional<std::string>;
+/// What is wrong with a unit, or why it could not be read.
+status reader::check(const unit& u, io_buffer& buffer) const {
   if (u.what == unit::kind::tail) {
     TROUPE_TRY(sums, sums_of(u.file));
     static_cast<void>(sums);
-    return fault{};
+    return {};
   }
+  if (u.what == unit::kind::slot) return check_slot(u, room(buffer, u.bytes));
   TROUPE_TRY(source, file(u.file));
-  if (u.what == unit::kind::plain) {
-    TROUPE_TRY(crc, sum_of(*source, buffer));
-    if (crc == manifest_->files[u.file].crc32c) return fault{};
-    return fault("its checksum is wrong");
-  }
-  return fault_in_slot(u, room(buffer, u.bytes));
+  TROUPE_TRY(crc, sum_of(*source, buffer));
+  return crc == manifest_->files[u.file].crc32c ? status{} : checksum_wrong();
 }
 
-result<std::optional<std::string>> reader::fault_in_slot(const unit& u,
-                                                         std::span<std::byte> out) const {
-  using fault = std::optional<std::string>;
+status reader::check_slot(const unit& u, std::span<std::byte> out) const {
   TROUPE_TRY(source, file(u.file));
   TROUPE_TRY(sums, sums_of(u.file));
   TROUPE_CHECK(source->read_at(u.offset, out));
   const std::span<const std::byte> all(out);
-  if (crc32c(all.first(u.summed)) != (*sums)[u.slot]) return fault("its checksum is wrong");
+  if (crc32c(all.first(u.summed)) != (*sums)[u.slot]) return checksum_wrong();
   const auto zeros = all.subspan(u.summed);
   if (std::any_of(zeros.begin(), zeros.end(), [](std::byte b) { return b != std::byte{0}; }))
-    return fault("the padding behind it is not zero");
-  return fault{};
+    return padding_not_zero();
+  return {};
 }
 
 status reader::check_unit(const unit& u, io_buffer& buffer, verify_report& found,
                           std::mutex& mutex) const {
-  auto fault = fault_in(u, buffer);
-  if (!fault && !is_damage(fault.error().code)) return fault.error();
+  const auto sound = check(u, buffer);
+  if (!sound && !is_damage(sound.error().code)) return sound;
   const std::lock_guard lock(mutex);
   found.bytes += u.bytes;
-  if (fault && !*fault) return {};
+  if (sound) return {};
   const auto slot = u.what == unit::kind::slot ? std::optional(u.slot) : std::nullopt;
-  found.damages.push_back(
-      describe(u.file, slot, u.offset, u.bytes, fault ? **fault : fault.error().message));
+  found.damages.push_back(describe(u.file, slot, u.offset, u.bytes, sound.error()));
   return {};
 }
 
@@ -246,25 +243,19 @@ std::vector<reader::unit> reader::units() const {
 }
 
 status reader::read_unit(const unit& u, std::span<std::byte> out) const {
-  const auto damaged = [&](std::string what) {
-    const auto slot = u.what == unit::kind::slot ? std::optional(u.slot) : std::nullopt;
-    return wrong(render(describe(u.file, slot, u.offset, u.bytes, std::move(what))));
-  };
-  const auto outcome = [&]() -> result<std::optional<std::string>> {
-    using fault = std::optional<std::string>;
-    if (u.what == unit::kind::slot) return fault_in_slot(u, out);
+  const auto outcome = [&]() -> status {
+    if (u.what == unit::kind::slot) return check_slot(u, out);
     if (u.what == unit::kind::tail) {
       TROUPE_CHECK(read_footer(u.file, out));
-      return fault{};
+      return {};
     }
     TROUPE_TRY(source, file(u.file));
     TROUPE_CHECK(source->read_at(u.offset, out));
-    return crc32c(out) == manifest_->files[u.file].crc32c ? fault{}
-                                                          : fault("its checksum is wrong");
+    return crc32c(out) == manifest_->files[u.file].crc32c ? status{} : checksum_wrong();
   }();
-  if (!outcome && outcome.error().code == errc::bad_data) return damaged(outcome.error().message);
-  if (!outcome) return outcome.error();
-  return *outcome ? status(damaged(**outcome)) : status{};
+  if (outcome || outcome.error().code != errc::bad_data) return outcome;
+  const auto slot = u.what == unit::kind::slot ? std::optional(u.slot) : std::nullopt;
+  return as_error(describe(u.file, slot, u.offset, u.bytes, outcome.error()));
 }
 
 /// As many threads as the source is quickest with, where nobody says how many.
@@ -322,8 +313,7 @@ status reader::read(const restore_plan& plan, const byte_sink& sink,
     if (!is_damage(sums.error().code)) return sums.error();
     const auto& f = manifest_->files[list[i]];
     const uint64_t offset = aligned(f.stream_bytes);
-    return wrong(
-        render(describe(list[i], std::nullopt, offset, f.bytes - offset, sums.error().message)));
+    return as_error(describe(list[i], std::nullopt, offset, f.bytes - offset, sums.error()));
   }));
   byte_counter counter(options.progress, plan.read_bytes);
   std::vector<io_buffer> buffers(threads_for(options, plan.reads.size()));
@@ -331,11 +321,9 @@ status reader::read(const restore_plan& plan, const byte_sink& sink,
     const auto& r = plan.reads[i];
     const unit u{unit::kind::slot, r.file, r.slot, r.offset, r.bytes, r.bytes};
     auto& buffer = buffers[thread];
-    auto fault = fault_in(u, buffer);  // RD-1
-    if (!fault && !is_damage(fault.error().code)) return fault.error();
-    if (!fault || *fault)
-      return wrong(render(
-          describe(r.file, r.slot, r.offset, r.bytes, fault ? **fault : fault.error().message)));
+    const auto sound = check(u, buffer);  // RD-1
+    if (!sound && !is_damage(sound.error().code)) return sound;
+    if (!sound) return as_error(describe(r.file, r.slot, r.offset, r.bytes, sound.error()));
     const std::span<const std::byte> bytes = buffer.bytes().first(r.bytes);
     for (size_t c = r.copies_begin; c < r.copies_end; ++c) {
       const auto& copy = plan.copies[c];
@@ -380,7 +368,7 @@ result<std::string> reader::read_file(const std::string& name, size_t max_bytes)
     TROUPE_TRY(source, file(i));
     TROUPE_TRY(bytes, read_whole(*source, max_bytes, name));
     if (bytes.size() != entry.bytes || crc32c(bytes) != entry.crc32c)
-      return wrong(fmt::format("{} is damaged: its checksum is wrong", name));
+      return checksum_wrong().within(fmt::format("{} is damaged", name));
     return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   return error{errc::not_found, fmt::format("the checkpoint has no {}", name)};

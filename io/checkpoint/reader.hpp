@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/checkpoint/manifest.hpp"
 #include "io/checkpoint/parallel.hpp"
@@ -35,11 +36,25 @@ struct damage {
   uint64_t bytes = 0;
   std::vector<std::string> tensors;  ///< "exp_avg of NAME", what lies there; at most 64
   uint64_t more_tensors = 0;         ///< that were left out
-  std::string what;                  ///< a sentence without a full stop
+  error why;
 };
 
 /// "rank-00001.shard, slot 3 (bytes 12288 to 16384): its checksum is wrong; it holds master of A".
 std::string render(const damage& d);
+/// The same as an error of the damage's kind.
+error as_error(const damage& d);
+
+/// What is wrong with a checkpoint's bytes.
+inline constexpr std::string_view use_another =
+    "use another checkpoint: `troupe ckpt ls` lists them";
+inline constexpr error_kind<> checksum_wrong{"checksum_wrong", errc::bad_data,
+                                             "its checksum is wrong", use_another};
+inline constexpr error_kind<> padding_not_zero{"padding_not_zero", errc::bad_data,
+                                               "the padding behind it is not zero"};
+inline constexpr error_kind<> footer_too_long{"footer_too_long", errc::bad_data,
+                                              "its footer is impossibly long"};
+inline constexpr error_kind<std::string_view> file_missing{"file_missing", errc::bad_data,
+                                                           "{} is missing", use_another};
 
 /// What a verification found.
 struct verify_report {
@@ -114,11 +129,11 @@ class reader {
   result<checksums> read_footer(uint32_t index, std::span<std::byte> tail) const;
   status check_unit(const unit& u, io_buffer& buffer, verify_report& found,
                     std::mutex& mutex) const;
-  result<std::optional<std::string>> fault_in(const unit& u, io_buffer& buffer) const;
-  result<std::optional<std::string>> fault_in_slot(const unit& u, std::span<std::byte> out) const;
+  status check(const unit& u, io_buffer& buffer) const;
+  status check_slot(const unit& u, std::span<std::byte> out) const;
   void add_units(std::vector<unit>& to, uint32_t file) const;
   damage describe(uint32_t file, std::optional<uint64_t> slot, uint64_t offset, uint64_t bytes,
-                  std::string what) const;
+                  error why) const;
 
   std::shared_ptr<const file_source> source_;
   std::shared_ptr<const manifest> manifest_;

@@ -39,11 +39,7 @@ result<batch_order> batch_order::make(const batch_order_spec& spec) {
   // ORD-2: with a split, windows W*T+1+V*T+1 <= n, so that not even the last target is shared.
   uint64_t train = all;
   if (held > 0) train = n >= 2 + held * t ? (n - 2 - held * t) / t : 0;
-  if (train == 0)
-    return error{errc::bad_config,
-                 fmt::format("{} tokens are too few for sequences of {}{}", n, t,
-                             held > 0 ? " with a held-out part" : ""),
-                 "give more data, or a smaller train.seq_len"};
+  if (train == 0) return too_few_tokens(n, t, held > 0 ? " with a held-out part" : "");
   order.train_windows_ = train;
   order.validation_windows_ = held;
   auto bits = static_cast<uint32_t>(std::bit_width(train - 1));

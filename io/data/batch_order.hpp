@@ -22,6 +22,7 @@
 
 #include <cstdint>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::io {
@@ -38,6 +39,11 @@ struct batch_order_spec {
   /// Share of all windows held out at the end, in [0, 0.5], rounded down but to at least one.
   double validation_fraction = 0.0;
 };
+
+/// Not one sequence: the tokens, a sequence's, and what else takes of them.
+inline constexpr error_kind<uint64_t, uint64_t, std::string_view> too_few_tokens{
+    "too_few_tokens", errc::bad_config, "{} tokens are too few for sequences of {}{}",
+    "give more data, or a smaller train.seq_len"};
 
 /// See the head of the file.
 class batch_order {

@@ -10,8 +10,6 @@
 #include <cstring>
 #include <span>
 
-#include <fmt/format.h>
-
 #include "io/file.hpp"
 
 namespace troupe::io {
@@ -168,11 +166,6 @@ result<data_type> data_type_of(const fs::path& path) {
   if (beside && beside->starts_with("MMIDIDX"))  // DKD-3
     return data_type{data_kind::unsupported, "Megatron's .bin of an .idx beside it", convert_hint};
   return type;
-}
-
-error unexpected_data(const fs::path& path, const data_type& type, std::string_view expected) {
-  return {errc::bad_data, fmt::format("{} is {}, expected {}", path.string(), type.what, expected),
-          std::string(type.hint)};
 }
 
 }  // namespace troupe::io

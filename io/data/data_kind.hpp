@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::io {
@@ -36,8 +37,8 @@ data_type data_type_of(std::string_view head, const std::filesystem::path& name)
 /// The same of a file on disk, with what lies beside it (DKD-3). Errors: not_found, io.
 result<data_type> data_type_of(const std::filesystem::path& path);
 
-/// bad_data: "x.parquet is Parquet, expected text", with the type's hint.
-error unexpected_data(const std::filesystem::path& path, const data_type& type,
-                      std::string_view expected);
+/// A file that is what the data's type says, and something else was expected; with its hint.
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view, std::string_view>
+    unexpected_data{"unexpected_data", errc::bad_data, "{0} is {1}, expected {2}", "{3}"};
 
 }  // namespace troupe::io

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include <fmt/format.h>
 #include <xxhash.h>
 
 #include "io/data/data_kind.hpp"
@@ -49,7 +48,8 @@ status text_source::add_file(const fs::path& path, bool named) {
   const bool text =
       type.kind == data_kind::text || (type.kind == data_kind::json && options_.any_text);
   const bool meant = type.kind == data_kind::json || type.kind == data_kind::unsupported;
-  if (!text && (named || meant)) return unexpected_data(path, type, "text");
+  if (!text && (named || meant))
+    return unexpected_data(path.string(), type.what, "text", type.hint);
   if (!text) {
     passed_over_.push_back(path);
     return {};
@@ -57,11 +57,7 @@ status text_source::add_file(const fs::path& path, bool named) {
   std::error_code code;
   auto size = fs::file_size(path, code);
   if (code) return error::system("size of " + path.string(), code.value());
-  if (size > max_document_bytes)
-    return error{errc::bad_data,
-                 fmt::format("{} has {} bytes, expected at most {} in one text file", path.string(),
-                             size, max_document_bytes),
-                 "split it: `split -C 1000M FILE part-`"};
+  if (size > max_document_bytes) return text_too_long(path.string(), size, max_document_bytes);
   total_bytes_ += size;
   documents_.push_back(path);
   return {};

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::io {
@@ -27,6 +28,11 @@ constexpr uint64_t text_rules_version = 2;
 
 /// Bytes of one text file, at most.
 constexpr uint64_t max_document_bytes = uint64_t{1} << 30;
+
+/// A text of more than that.
+inline constexpr error_kind<std::string_view, uint64_t, uint64_t> text_too_long{
+    "text_too_long", errc::bad_data, "{} has {} bytes, expected at most {} in one text file",
+    "split it: `split -C 1000M FILE part-`"};
 
 /// What is done to texts.
 struct text_options {

@@ -61,7 +61,7 @@ result<token_file> token_file::open(const fs::path& path, token_format format) {
   if (type.kind == data_kind::unsupported ||
       (format == token_format::automatic && type.kind != data_kind::llmc_tokens &&
        type.kind != data_kind::raw_tokens))
-    return unexpected_data(path, type, "a token file of llm.c or nanoGPT");
+    return unexpected_data(path.string(), type.what, "a token file of llm.c or nanoGPT", type.hint);
   TROUPE_TRY(map, mapped_file::open(path));
   auto bytes = map->bytes();
   auto kind = kind_of(bytes);

@@ -261,10 +261,7 @@ void disk::settle(const raw_answer& answer) {
   if (failure == 0 && kind != disk_op::fdatasync) {
     auto moved = std::min(static_cast<size_t>(answer.value), op.answer.bytes - op.done);
     if (kind == disk_op::read && moved == 0) {
-      finish(answer.id,
-             error{errc::bad_data,
-                   fmt::format("{} ends at {}, {} bytes were to come", file.name.string(),
-                               op.answer.offset + op.done, op.answer.bytes - op.done)});
+      finish(answer.id, file_ends(file.name.string(), op.answer.offset + op.done));
       return;
     }
     advance(op, file, moved);

@@ -293,8 +293,7 @@ class stored_file final : public source_file {
     if (moved == static_cast<int64_t>(out.size())) return {};
     if (moved < 0)
       return error::system(fmt::format("read {} at {}", name_, offset), static_cast<int>(-moved));
-    return error{errc::bad_data,
-                 fmt::format("{} ends at byte {}", name_, offset + static_cast<uint64_t>(moved))};
+    return file_ends(name_, offset + static_cast<uint64_t>(moved));
   }
 
  private:
@@ -322,8 +321,7 @@ result<file_lock> faulty_disk::exclude_readers(const path& file) {
   const auto node = open_to_read(file);
   if (!node) return file_lock{};
   auto lock = store_->lock(*node, true);
-  if (!lock)
-    return error{errc::unavailable, fmt::format("{} is being read", file.parent_path().string())};
+  if (!lock) return being_read(file.parent_path().string());
   return lock;
 }
 

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/folder/owned.hpp"
 
@@ -42,13 +43,20 @@ enum class pages : uint8_t {
   drop,  ///< for bytes that nobody reads again soon: the cache is left to whoever needs it
 };
 
+/// A file that ends before the bytes asked for: where.
+inline constexpr error_kind<std::string_view, uint64_t> file_ends{"file_ends", errc::bad_data,
+                                                                  "{} ends at byte {}"};
+/// Somebody holds a read lock in the folder.
+inline constexpr error_kind<std::string_view> being_read{"being_read", errc::unavailable,
+                                                         "{} is being read"};
+
 /// One open file. All functions may be called by several threads at once.
 class source_file {
  public:
   virtual ~source_file() = default;
   /// Its length when it was opened, in bytes.
   virtual uint64_t size() const noexcept = 0;
-  /// Fills `out` from `offset` on. Errors: io; bad_data where the file ends before. Quickest where
+  /// Fills `out` from `offset` on. Errors: io; file_ends. Quickest where
   /// offset and address are multiples of 4096 (disk_block).
   virtual status read_at(uint64_t offset, std::span<std::byte> out) const = 0;
 };

@@ -59,7 +59,7 @@ class plain_file final : public source_file {
       const ssize_t n = ::pread(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return error::system(fmt::format("read {} at {}", name_, offset), errno);
-      if (n == 0) return error{errc::bad_data, fmt::format("{} ends at byte {}", name_, offset)};
+      if (n == 0) return file_ends(name_, offset);
       offset += static_cast<uint64_t>(n);
       out = out.subspan(static_cast<size_t>(n));
     }
@@ -200,7 +200,7 @@ result<file_lock> local::exclude_readers(const path& file) {
   if (!fd) fd.reset(::open(file.c_str(), O_RDONLY | how));
   if (!fd) return file_lock{};  // nobody can begin without it
   if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-    return error{errc::unavailable, fmt::format("{} is being read", file.parent_path().string())};
+    return being_read(file.parent_path().string());
   return lock_of(std::move(fd));
 }
 

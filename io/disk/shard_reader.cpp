@@ -73,12 +73,8 @@ status shard_reader::use(completion& answer) {
   auto lease = answer.buffer.take_lease();
   uint32_t crc = crc32c(lease.bytes().first(piece.bytes));
   if (crc != piece.crc)  // SR-1
-    return error{errc::bad_data,
-                 fmt::format("{} is damaged in piece {}, bytes {} to {}: CRC32C {:08x}, {:08x} was "
-                             "written",
-                             how_.name.string(), piece.piece, piece.offset,
-                             piece.offset + piece.bytes, crc, piece.crc),
-                 "restore another checkpoint; see dmesg for errors of the disk"};
+    return piece_damaged(how_.name.string(), piece.piece, piece.offset, piece.offset + piece.bytes,
+                         crc, piece.crc);
   TROUPE_CHECK(how_.deliver(piece, std::move(lease)));
   delivered_ += piece.bytes;
   return {};

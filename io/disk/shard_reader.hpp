@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/disk/disk.hpp"
 #include "io/disk/slots.hpp"
 
@@ -27,6 +28,12 @@ struct shard_piece {
   size_t bytes = 0;  ///< at most one slot
   uint32_t crc = 0;  ///< CRC32C of the bytes
 };
+
+/// A piece that is not what was written (SR-1): file, piece, first byte, end, and both checksums.
+inline constexpr error_kind<std::string_view, uint64_t, uint64_t, uint64_t, uint32_t, uint32_t>
+    piece_damaged{"piece_damaged", errc::bad_data,
+                  "{} is damaged in piece {}, bytes {} to {}: CRC32C {:08x}, {:08x} was written",
+                  "restore another checkpoint; see dmesg for errors of the disk"};
 
 class shard_reader {
  public:

@@ -53,17 +53,14 @@ result<unique_fd> open_lock(const fs::path& file) {
 }
 
 error busy(const fs::path& folder, const std::optional<lock_holder>& by, bool elsewhere) {
-  if (!by) return {errc::timeout, folder.string() + " is in use by another process", {}};
-  auto text =
-      fmt::format("{} is in use by job {} (process {} on {}, since {}{})", folder.string(), by->job,
-                  by->pid, by->host, by->since, by->address.empty() ? "" : ", " + by->address);
-  if (elsewhere)
-    return {
-        errc::timeout, std::move(text),
-        "if that process has ended for good, the same command with --break-lock takes the folder "
-        "over"};
-  return {errc::timeout, std::move(text),
-          "stop that job, or wait: the folder is free as soon as its process has ended"};
+  if (!by) return folder_in_use(folder.string(), "another process", "");
+  const auto who = fmt::format("job {} (process {} on {}, since {}{})", by->job, by->pid, by->host,
+                               by->since, by->address.empty() ? "" : ", " + by->address);
+  return folder_in_use(
+      folder.string(), who,
+      elsewhere ? "if that process has ended for good, the same command with --break-lock takes "
+                  "the folder over"
+                : "stop that job, or wait: the folder is free as soon as its process has ended");
 }
 
 result<std::optional<lock_holder>> written_in(int fd, const fs::path& file) {

@@ -25,6 +25,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
 
@@ -57,10 +58,14 @@ result<std::optional<lock_holder>> parse_lock(std::string_view text);
 /// Whether `self` may take what the kernel knows to be free (LCK-2, LCK-3). Pure.
 bool is_believed(const std::optional<lock_holder>& written, const lock_holder& self);
 
+/// Somebody else holds a folder: who, and what to do about it.
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> folder_in_use{
+    "folder_in_use", errc::timeout, "{0} is in use by {1}", "{2}"};
+
 /// A folder that is held for as long as this lives.
 class folder_lock {
  public:
-  /// Errors: timeout (it may be tried again: exit 75), naming the holder; bad_data (LCK-4); io.
+  /// Errors: folder_in_use; bad_data (LCK-4); io.
   static result<folder_lock> take(const std::filesystem::path& folder, const lock_holder& self,
                                   bool break_lock = false);
   folder_lock(folder_lock&&) noexcept = default;

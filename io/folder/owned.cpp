@@ -28,11 +28,6 @@ constexpr int deepest_scratch = 32;  ///< folders within folders
 constexpr std::array kind_names = {"output", "checkpoint", "model", "scratch"};
 constexpr std::string_view digits = "0123456789";
 
-error not_ours(std::string text) {
-  return {errc::permission, std::move(text),
-          "it stays as it is: take it away yourself, or name another folder"};
-}
-
 /// Whether `name` is `pattern`, in which each '#' stands for one digit or more.
 bool fits(std::string_view name, std::string_view pattern) {
   if (name == pattern) return true;

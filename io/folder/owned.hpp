@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
 
@@ -65,6 +66,11 @@ struct claim {
 /// A mark's text, and back. Foreign: bad_data.
 std::string mark_text(const claim& c);
 result<claim> parse_mark(std::string_view text);
+
+/// What this program did not make, or never removes: what it is.
+inline constexpr error_kind<std::string_view> not_ours{
+    "not_ours", errc::permission, "{}",
+    "it stays as it is: take it away yourself, or name another folder"};
 
 /// Makes the folder (its parent exists) and marks it, durably. One that is there must be empty, or
 /// carry a mark of the same kind, which is replaced. Errors: permission where it is neither; io.

@@ -32,11 +32,12 @@ class key_reader {
     const json* value = find(key);
     if (value == nullptr) return absent(key, standard, "an integer");
     if (!value->is_number_integer())
-      return wrong(key, *value, "an integer"), standard.value_or(low);
+      return wrong(hf_type_wrong, key, *value, "an integer"), standard.value_or(low);
     if (value->is_number_unsigned() && value->get<uint64_t>() > uint64_t{max_dimension})
-      return wrong(key, *value, "an integer of at most 2^31"), low;
+      return wrong(hf_value_wrong, key, *value, "an integer of at most 2^31"), low;
     auto number = value->get<int64_t>();
-    if (number < low) wrong(key, *value, fmt::format("an integer of at least {}", low));
+    if (number < low)
+      wrong(hf_value_wrong, key, *value, fmt::format("an integer of at least {}", low));
     return number;
   }
 
@@ -45,21 +46,21 @@ class key_reader {
     const json* value = find(key);
     if (value == nullptr) return absent(key, standard, "a number");
     if (!value->is_number() || !std::isfinite(value->get<double>()) || value->get<double>() <= 0)
-      return wrong(key, *value, "a positive number"), 1.0;
+      return wrong(hf_value_wrong, key, *value, "a positive number"), 1.0;
     return value->get<double>();
   }
 
   bool boolean(const char* key, bool standard) {
     const json* value = find(key);
     if (value == nullptr) return standard;
-    if (!value->is_boolean()) return wrong(key, *value, "true or false"), standard;
+    if (!value->is_boolean()) return wrong(hf_type_wrong, key, *value, "true or false"), standard;
     return value->get<bool>();
   }
 
   std::string text(const char* key, std::optional<std::string> standard = {}) {
     const json* value = find(key);
     if (value == nullptr) return absent(key, std::move(standard), "a text");
-    if (!value->is_string()) return wrong(key, *value, "a text"), "";
+    if (!value->is_string()) return wrong(hf_type_wrong, key, *value, "a text"), "";
     return value->get<std::string>();
   }
 
@@ -69,11 +70,7 @@ class key_reader {
   }
 
   void unsupported(std::string_view key, std::string_view meaning) {
-    if (!fault_)
-      fault_ =
-          error{errc::bad_config,
-                fmt::format("config.json: \"{}{}\": {} is not supported", prefix_, key, meaning),
-                "choose a plain GPT-2, Llama or Mistral model"};
+    if (!fault_) fault_ = hf_unsupported(fmt::format("{}{}", prefix_, key), meaning);
   }
 
   /// The value, or null when the key is missing or null.
@@ -83,12 +80,11 @@ class key_reader {
   }
   bool has(const char* key) const { return object_.contains(key); }
 
-  void wrong(std::string_view key, const json& value, std::string_view expected) {
+  void wrong(const decltype(hf_value_wrong)& kind, std::string_view key, const json& value,
+             std::string_view expected) {
     if (!fault_)
-      fault_ = error{
-          errc::bad_data,
-          fmt::format("config.json: \"{}{}\" is {}, expected {}", prefix_, key,
-                      shown(value.dump(-1, ' ', false, json::error_handler_t::replace)), expected)};
+      fault_ = kind(fmt::format("{}{}", prefix_, key),
+                    shown(value.dump(-1, ' ', false, json::error_handler_t::replace)), expected);
   }
 
   void take(key_reader& other) {
@@ -100,9 +96,7 @@ class key_reader {
   template <class T>
   T absent(std::string_view key, std::optional<T> standard, std::string_view expected) {
     if (standard) return std::move(*standard);
-    if (!fault_)
-      fault_ = error{errc::bad_data, fmt::format("config.json: \"{}{}\" is missing, expected {}",
-                                                 prefix_, key, expected)};
+    if (!fault_) fault_ = hf_key_missing(fmt::format("{}{}", prefix_, key), expected);
     return T{};
   }
 
@@ -146,7 +140,7 @@ void read_common(key_reader& keys, hf_model_config& out) {
   if (const json* eos = keys.find("eos_token_id"); eos != nullptr && eos->is_array()) {
     for (const auto& id : *eos) {
       if (!id.is_number_unsigned() || id.get<uint64_t>() > uint64_t{max_dimension}) {
-        keys.wrong("eos_token_id", *eos, "an integer or a list of integers");
+        keys.wrong(hf_type_wrong, "eos_token_id", *eos, "an integer or a list of integers");
         break;
       }
       out.eos_token_ids.push_back(id.get<int64_t>());
@@ -179,7 +173,8 @@ void read_gpt2(key_reader& keys, model_config& out) {
   keys.demand("add_cross_attention", false, "cross attention");
   if (keys.fault()) return;
   out.head_width = out.hidden / out.heads;
-  if (out.hidden % out.heads != 0) keys.wrong("n_head", out.heads, "a divisor of n_embd");
+  if (out.hidden % out.heads != 0)
+    keys.wrong(hf_value_wrong, "n_head", out.heads, "a divisor of n_embd");
 }
 
 /// rope_theta and rope_scaling, in the form of transformers 4 or of 5 (rope_parameters).
@@ -189,7 +184,7 @@ void read_rope(key_reader& keys, model_config& out) {
   out.rope_theta = keys.number("rope_theta", 10000.0);
   const json* scaling = keys.find(name);
   if (scaling == nullptr) return;
-  if (!scaling->is_object()) return keys.wrong(name, *scaling, "an object or null");
+  if (!scaling->is_object()) return keys.wrong(hf_type_wrong, name, *scaling, "an object or null");
   key_reader inner(*scaling, std::string(name) + ".");
   out.rope_theta = inner.number("rope_theta", out.rope_theta);
   auto kind = inner.text(inner.has("rope_type") ? "rope_type" : "type", "default");
@@ -200,7 +195,8 @@ void read_rope(key_reader& keys, model_config& out) {
     rope.high_freq_factor = inner.number("high_freq_factor");
     rope.original_max_positions = inner.integer("original_max_position_embeddings");
     if (!inner.fault() && rope.high_freq_factor <= rope.low_freq_factor)
-      inner.wrong("high_freq_factor", rope.high_freq_factor, "a number above low_freq_factor");
+      inner.wrong(hf_value_wrong, "high_freq_factor", rope.high_freq_factor,
+                  "a number above low_freq_factor");
     if (rope.factor != 1) out.rope = rope;
   } else if (kind != "default") {
     inner.unsupported("rope_type", fmt::format("\"{}\"", shown(kind)));
@@ -235,12 +231,13 @@ void read_llama(key_reader& keys, model_config& out, bool mistral) {
   }
   if (keys.fault()) return;
   if (keys.find("head_dim") == nullptr && out.hidden % out.heads != 0)
-    keys.wrong("num_attention_heads", out.heads, "a divisor of hidden_size");
+    keys.wrong(hf_value_wrong, "num_attention_heads", out.heads, "a divisor of hidden_size");
   out.head_width = keys.integer("head_dim", out.hidden / out.heads);
   if (out.heads % out.kv_heads != 0)
-    keys.wrong("num_key_value_heads", out.kv_heads, "a divisor of num_attention_heads");
+    keys.wrong(hf_value_wrong, "num_key_value_heads", out.kv_heads,
+               "a divisor of num_attention_heads");
   if (out.head_width % 2 != 0)
-    keys.wrong("head_dim", out.head_width, "an even number (RoPE pairs)");
+    keys.wrong(hf_value_wrong, "head_dim", out.head_width, "an even number (RoPE pairs)");
 }
 
 void put_common(nlohmann::ordered_json& root, const hf_model_config& c) {
@@ -326,7 +323,7 @@ nlohmann::ordered_json llama_json(const hf_model_config& config) {
 
 result<hf_model_config> parse_hf_config(std::string_view text) {
   TROUPE_TRY(root, parse_json(text));
-  if (!root.is_object()) return error{errc::bad_data, "config.json is not an object"};
+  if (!root.is_object()) return hf_no_object();
   key_reader keys(root);
   hf_model_config config;
   auto type = keys.text("model_type");

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/model_config.hpp"
 #include "io/base/result.hpp"
 
@@ -32,8 +33,21 @@ struct hf_model_config {
   bool operator==(const hf_model_config&) const = default;
 };
 
-/// Parses and checks a config.json text. Errors (bad_data) name the key, what it is and what was
-/// expected; unsupported mathematics gives bad_config with a hint.
+/// A key of config.json that is missing, of another type, or of a value that cannot be.
+inline constexpr error_kind<std::string_view, std::string_view> hf_key_missing{
+    "hf_key_missing", errc::bad_data, "config.json: \"{}\" is missing, expected {}"};
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> hf_type_wrong{
+    "hf_type_wrong", errc::bad_data, "config.json: \"{}\" is {}, expected {}"};
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> hf_value_wrong{
+    "hf_value_wrong", errc::bad_data, "config.json: \"{}\" is {}, expected {}"};
+inline constexpr error_kind<> hf_no_object{"hf_no_object", errc::bad_data,
+                                           "config.json is not an object"};
+/// Mathematics that Troupe does not do.
+inline constexpr error_kind<std::string_view, std::string_view> hf_unsupported{
+    "hf_unsupported", errc::bad_config, "config.json: \"{}\": {} is not supported",
+    "choose a plain GPT-2, Llama or Mistral model"};
+
+/// Parses and checks a config.json text.
 result<hf_model_config> parse_hf_config(std::string_view text);
 
 /// Reads `path`, a config.json or the folder holding one.

@@ -4,8 +4,6 @@
 #include <unordered_set>
 #include <vector>
 
-#include <fmt/format.h>
-
 namespace troupe::io {
 
 using json = nlohmann::json;
@@ -18,7 +16,7 @@ class json_judge final : public nlohmann::json_sax<json> {
  public:
   explicit json_judge(int max_depth) : max_depth_(static_cast<size_t>(max_depth)) {}
 
-  std::string fault;
+  status fault;
 
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
@@ -33,22 +31,20 @@ class json_judge final : public nlohmann::json_sax<json> {
   bool end_array() override { return end(); }
 
   bool key(string_t& name) override {
-    if (!keys_.back().insert(name).second)
-      fault = fmt::format("JSON: duplicate name \"{}\" in one object", shown(name));
-    return fault.empty();
+    if (!keys_.back().insert(name).second) fault = json_name_twice(shown(name));
+    return fault.has_value();
   }
 
   bool parse_error(size_t, const std::string&, const nlohmann::detail::exception& e) override {
-    fault = fmt::format("not JSON: {}", e.what());
+    fault = not_json(e.what());
     return false;
   }
 
  private:
   bool begin() {
-    if (keys_.size() >= max_depth_)
-      fault = fmt::format("JSON: nested deeper than {} levels", max_depth_);
+    if (keys_.size() >= max_depth_) fault = json_too_deep(max_depth_);
     keys_.emplace_back();
-    return fault.empty();
+    return fault.has_value();
   }
   bool end() {
     keys_.pop_back();
@@ -76,8 +72,7 @@ std::string shown(std::string_view text) {
 
 result<json> parse_json(std::string_view text, int max_depth) {
   json_judge look(max_depth);
-  if (!json::sax_parse(text.begin(), text.end(), &look))
-    return error{errc::bad_data, std::move(look.fault)};
+  if (!json::sax_parse(text.begin(), text.end(), &look)) return look.fault.error();
   return json::parse(text.begin(), text.end());
 }
 

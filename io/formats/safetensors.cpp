@@ -65,7 +65,7 @@ class header_reader : public nlohmann::json_sax<json> {
  public:
   std::vector<entry> entries;
   std::map<std::string, std::string> metadata;
-  std::string fault;
+  error fault;
 
   bool null() override { return refuse("null"); }
   bool boolean(bool) override { return refuse("a boolean"); }
@@ -76,7 +76,7 @@ class header_reader : public nlohmann::json_sax<json> {
   bool number_unsigned(uint64_t value) override {
     if (state_ == state::shape) {
       if (value > uint64_t{1} << 62 || entries.back().shape.size() == max_dimensions)
-        return fail("an impossible shape");
+        return fail(safetensors_shape_wrong(tensor()));
       entries.back().shape.push_back(static_cast<int64_t>(value));
       return true;
     }
@@ -87,10 +87,11 @@ class header_reader : public nlohmann::json_sax<json> {
   }
 
   bool string(std::string& value) override {
-    if (state_ == state::metadata) return metadata.emplace(key_, value).second || fail("twice");
+    if (state_ == state::metadata)
+      return metadata.emplace(key_, value).second || fail(safetensors_name_twice(tensor()));
     if (state_ != state::tensor || key_ != "dtype") return refuse("a text");
     auto type = tensor_dtype_of(value);
-    if (!type) return fail(fmt::format("unknown dtype \"{}\"", shown(value)));
+    if (!type) return fail(safetensors_unknown_type(tensor(), shown(value)));
     entries.back().type = *type;
     return true;
   }
@@ -98,11 +99,10 @@ class header_reader : public nlohmann::json_sax<json> {
   bool key(std::string& value) override {
     key_ = value;
     if (state_ == state::root) {
-      if (!names_.insert(value).second) return fail("duplicate name");
+      if (!names_.insert(value).second) return fail(safetensors_name_twice(tensor()));
     } else if (state_ == state::tensor) {
       uint32_t bit = value == "dtype" ? 1 : value == "shape" ? 2 : value == "data_offsets" ? 4 : 0;
-      if (bit == 0 || (seen_ & bit) != 0)
-        return fail(fmt::format("unexpected key \"{}\"", shown(value)));
+      if (bit == 0 || (seen_ & bit) != 0) return refuse(fmt::format("key \"{}\"", shown(value)));
       seen_ |= bit;
     }
     return true;
@@ -126,7 +126,7 @@ class header_reader : public nlohmann::json_sax<json> {
 
   bool end_object() override {
     if (state_ == state::tensor && (seen_ != 7 || offsets_ != 2))
-      return fail("dtype, shape or data_offsets is missing");
+      return fail(safetensors_key_missing(tensor()));
     state_ = state_ == state::root ? state::after : state::root;
     return true;
   }
@@ -143,21 +143,20 @@ class header_reader : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(size_t, const std::string&, const json::exception& e) override {
-    fault = fmt::format("the header is not JSON: {}", e.what());
-    return false;
+    return fail(safetensors_no_json(e.what()));
   }
 
  private:
   enum class state { before, root, metadata, tensor, shape, offsets, after };
 
-  bool fail(std::string_view what) {
-    auto name = state_ == state::root || entries.empty() ? key_ : entries.back().name;
-    fault = fmt::format("\"{}\": {}", shown(name), what);
+  std::string tensor() const {
+    return shown(state_ == state::root || entries.empty() ? key_ : entries.back().name);
+  }
+  bool fail(error why) {
+    fault = std::move(why);
     return false;
   }
-  bool refuse(std::string_view what) {
-    return fail(fmt::format("unexpected {} in the header", what));
-  }
+  bool refuse(std::string_view what) { return fail(safetensors_unexpected(tensor(), what)); }
 
   state state_ = state::before;
   std::string key_;
@@ -170,26 +169,21 @@ class header_reader : public nlohmann::json_sax<json> {
 status check_layout(std::vector<entry>& entries, uint64_t data_bytes) {
   for (const auto& e : entries) {
     auto expected = byte_size(e.type, e.shape);
-    if (!expected) return bad(fmt::format("\"{}\" has an impossible shape", shown(e.name)));
+    if (!expected) return safetensors_shape_wrong(shown(e.name));
     if (e.begin > e.end || e.end > data_bytes)
-      return bad(fmt::format("\"{}\" lies at [{}, {}) of {} data bytes", shown(e.name), e.begin,
-                             e.end, data_bytes));
+      return safetensors_outside(shown(e.name), e.begin, e.end, data_bytes);
     if (e.end - e.begin != *expected)
-      return bad(fmt::format("\"{}\" has {} bytes where its shape needs {}", shown(e.name),
-                             e.end - e.begin, *expected));
+      return safetensors_size_wrong(shown(e.name), e.end - e.begin, *expected);
   }
   std::sort(entries.begin(), entries.end(), [](const entry& a, const entry& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
   });
   uint64_t at = 0;
   for (const auto& e : entries) {
-    if (e.begin != at)
-      return bad(fmt::format("\"{}\" begins at {} where {} was expected: {}", shown(e.name),
-                             e.begin, at, e.begin < at ? "tensors overlap" : "there is a hole"));
+    if (e.begin != at) return safetensors_misplaced(shown(e.name), e.begin, at);
     at = e.end;
   }
-  if (at != data_bytes)
-    return bad(fmt::format("{} bytes of data, {} of them in tensors", data_bytes, at));
+  if (at != data_bytes) return safetensors_not_filled(data_bytes, at);
   return {};
 }
 
@@ -231,9 +225,9 @@ result<safetensors_content> parse_safetensors(std::span<const std::byte> file) {
   if (header > file.size() - sizeof header)
     return bad(fmt::format("a header of {} bytes in a file of {}", header, file.size()));
   const auto* text = reinterpret_cast<const char*>(file.data()) + sizeof header;
-  if (header == 0 || text[0] != '{') return bad("the header does not begin with '{'");
+  if (header == 0 || text[0] != '{') return safetensors_no_object();
   header_reader reader;
-  if (!json::sax_parse(text, text + header, &reader)) return bad(reader.fault);
+  if (!json::sax_parse(text, text + header, &reader)) return reader.fault;
   auto data = file.subspan(sizeof header + header);
   TROUPE_CHECK(check_layout(reader.entries, data.size()));
   safetensors_content content;
@@ -290,11 +284,7 @@ result<tensor_store> tensor_store::open(const fs::path& path) {
   if (fs::is_directory(path, ignored)) {
     file = path / "model.safetensors";
     if (!fs::exists(file, ignored)) file = path / "model.safetensors.index.json";
-    if (!fs::exists(file, ignored))
-      return error{errc::not_found,
-                   fmt::format("{} has neither model.safetensors nor model.safetensors.index.json",
-                               path.string()),
-                   "name a folder in Hugging Face layout; pytorch_model.bin is not read"};
+    if (!fs::exists(file, ignored)) return no_safetensors(path.string());
   }
   tensor_store store;
   if (file.extension() != ".json") {

@@ -23,10 +23,45 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/file.hpp"
 
 namespace troupe::io {
+
+/// A header that is no object of tensors.
+inline constexpr error_kind<> safetensors_no_object{
+    "safetensors_no_object", errc::bad_data, "safetensors: the header does not begin with '{{'"};
+inline constexpr error_kind<std::string_view> safetensors_no_json{
+    "safetensors_no_json", errc::bad_data, "safetensors: the header is not JSON: {}"};
+inline constexpr error_kind<std::string_view, std::string_view> safetensors_unexpected{
+    "safetensors_unexpected", errc::bad_data, "safetensors: \"{}\": unexpected {} in the header"};
+inline constexpr error_kind<std::string_view, std::string_view> safetensors_unknown_type{
+    "safetensors_unknown_type", errc::bad_data, "safetensors: \"{}\": unknown dtype \"{}\""};
+inline constexpr error_kind<std::string_view> safetensors_name_twice{
+    "safetensors_name_twice", errc::bad_data, "safetensors: \"{}\": duplicate name"};
+inline constexpr error_kind<std::string_view> safetensors_key_missing{
+    "safetensors_key_missing", errc::bad_data,
+    "safetensors: \"{}\": dtype, shape or data_offsets is missing"};
+/// Tensors that do not lie as the header says (ST-2, ST-3).
+inline constexpr error_kind<std::string_view> safetensors_shape_wrong{
+    "safetensors_shape_wrong", errc::bad_data, "safetensors: \"{}\" has an impossible shape"};
+inline constexpr error_kind<std::string_view, uint64_t, uint64_t, uint64_t> safetensors_outside{
+    "safetensors_outside", errc::bad_data, "safetensors: \"{}\" lies at [{}, {}) of {} data bytes"};
+inline constexpr error_kind<std::string_view, uint64_t, uint64_t> safetensors_size_wrong{
+    "safetensors_size_wrong", errc::bad_data,
+    "safetensors: \"{}\" has {} bytes where its shape needs {}"};
+inline constexpr error_kind<std::string_view, uint64_t, uint64_t> safetensors_misplaced{
+    "safetensors_misplaced", errc::bad_data,
+    "safetensors: \"{}\" begins at {} where {} was expected: tensors overlap or leave a hole"};
+inline constexpr error_kind<uint64_t, uint64_t> safetensors_not_filled{
+    "safetensors_not_filled", errc::bad_data,
+    "safetensors: {} bytes of data, {} of them in tensors"};
+/// A folder with neither weights nor their index.
+inline constexpr error_kind<std::string_view> no_safetensors{
+    "no_safetensors", errc::not_found,
+    "{} has neither model.safetensors nor model.safetensors.index.json",
+    "name a folder in Hugging Face layout; pytorch_model.bin is not read"};
 
 /// Element types of the format.
 enum class tensor_dtype : uint8_t {

@@ -62,9 +62,7 @@ result<bpe_model> bpe_model::make(vocabulary tokens, const merge_list& merges,
     int32_t a = id_or_none(tokens, left);
     int32_t b = id_or_none(tokens, right);
     int32_t product = id_or_none(tokens, joined);
-    if (a < 0 || b < 0 || product < 0)
-      return error{errc::bad_data, fmt::format("merge {} (\"{}\" \"{}\") is not in the vocabulary",
-                                               rank, shown(left), shown(right))};
+    if (a < 0 || b < 0 || product < 0) return merge_unknown(rank, shown(left), shown(right));
     model.insert({pair_of(a, b), static_cast<uint32_t>(rank), product});
   }
   model.tokens_ = std::move(tokens);
@@ -97,11 +95,7 @@ status bpe_model::begin_character(std::string_view character, std::vector<int32_
       return {};
     }
   }
-  if (!unk_)
-    return error{
-        errc::bad_data,
-        fmt::format("the tokenizer has no token for the character \"{}\"", shown(character)),
-        "choose a tokenizer with byte-level or byte-fallback vocabulary"};
+  if (!unk_) return character_unknown(shown(character));
   if (!(options_.fuse_unk && unknown)) ids.push_back(*unk_);
   unknown = true;
   return {};

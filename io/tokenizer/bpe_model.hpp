@@ -16,9 +16,17 @@
 #include <utility>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::io {
+
+/// A merge, or a character of a text, that the vocabulary lacks.
+inline constexpr error_kind<size_t, std::string_view, std::string_view> merge_unknown{
+    "merge_unknown", errc::bad_data, "merge {} (\"{}\" \"{}\") is not in the vocabulary"};
+inline constexpr error_kind<std::string_view> character_unknown{
+    "character_unknown", errc::bad_data, "the tokenizer has no token for the character \"{}\"",
+    "choose a tokenizer with byte-level or byte-fallback vocabulary"};
 
 /// Lets unordered_map look up string_views.
 struct text_hash {

@@ -22,10 +22,7 @@ error bad(std::string text) {
 }
 
 error unsupported(std::string_view what, std::string_view kind) {
-  return {
-      errc::bad_config,
-      fmt::format("tokenizer.json: the {} \"{}\" is not supported", what, shown(kind)),
-      "BPE tokenizers of the GPT-2, Llama 2 and Llama 3 kinds are; so is SentencePiece's .model"};
+  return unsupported_tokenizer(what, shown(kind));
 }
 
 /// A member, or null when it is missing or not an object's.
@@ -43,7 +40,7 @@ bool flag(const json& object, const char* key, bool standard) {
 
 result<std::string> text_of(const json& object, const char* key) {
   const auto& value = member(object, key);
-  if (!value.is_string()) return bad(fmt::format("\"{}\" should be a text", key));
+  if (!value.is_string()) return tokenizer_no_text(key);
   auto text = value.get<std::string>();
   if (text.size() > max_short_text) return bad(fmt::format("\"{}\" is too long", key));
   return text;
@@ -87,8 +84,7 @@ status each_stage(const json& stage, const char* list, int depth, const Read& re
   if (stage.is_null()) return {};
   if (kind_of(stage) != "Sequence") return read(stage);
   const auto& stages = member(stage, list);
-  if (!stages.is_array() || depth > 4 || stages.size() > max_steps)
-    return bad(fmt::format("\"{}\" should be a short list of stages", list));
+  if (!stages.is_array() || depth > 4 || stages.size() > max_steps) return tokenizer_no_list(list);
   for (const auto& inner : stages) TROUPE_CHECK(each_stage(inner, list, depth + 1, read));
   return {};
 }
@@ -207,12 +203,12 @@ status read_decoder(const json& stage, hf_parts& parts) {
 
 result<int32_t> id_of(const json& value) {
   if (!value.is_number_unsigned() || value.get<uint64_t>() >= uint64_t{1} << 31)
-    return bad("a token id is not a number below 2^31");
+    return tokenizer_no_id();
   return static_cast<int32_t>(value.get<uint64_t>());
 }
 
 result<vocabulary> read_vocabulary(const json& list) {
-  if (!list.is_object() || list.empty()) return bad("the model has no vocabulary");
+  if (!list.is_object() || list.empty()) return tokenizer_no_vocabulary();
   vocabulary tokens;
   tokens.reserve(list.size());
   for (const auto& [token, value] : list.items()) {
@@ -237,12 +233,12 @@ status read_merges(const json& list, merge_list& merges) {
   for (const auto& item : list) {
     if (item.is_string()) {
       auto pair = merge_of(item.get_ref<const std::string&>());
-      if (!pair) return bad(fmt::format("merge {} is not two tokens", merges.size()));
+      if (!pair) return merge_malformed("tokenizer.json", merges.size());
       merges.push_back(std::move(*pair));
     } else if (item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string()) {
       merges.emplace_back(item[0].get<std::string>(), item[1].get<std::string>());
     } else {
-      return bad(fmt::format("merge {} is not two tokens", merges.size()));
+      return merge_malformed("tokenizer.json", merges.size());
     }
   }
   return {};
@@ -273,7 +269,7 @@ status read_model(const json& model, hf_parts& parts) {
 
 status read_added(const json& list, hf_parts& parts) {
   if (list.is_null()) return {};
-  if (!list.is_array() || list.size() > max_added) return bad("\"added_tokens\" is not a list");
+  if (!list.is_array() || list.size() > max_added) return tokenizer_no_list("added_tokens");
   for (const auto& item : list) {
     TROUPE_TRY(id, id_of(member(item, "id")));
     TROUPE_TRY(content, text_of(item, "content"));
@@ -293,7 +289,7 @@ status read_added(const json& list, hf_parts& parts) {
 
 result<hf_parts> parse_tokenizer_json(std::string_view text) {
   TROUPE_TRY(root, parse_json(text));
-  if (!root.is_object()) return bad("not an object");
+  if (!root.is_object()) return tokenizer_no_object();
   hf_parts parts;
   parts.name = "tokenizer.json";
   TROUPE_CHECK(each_stage(member(root, "normalizer"), "normalizers", 0,
@@ -327,9 +323,7 @@ result<hf_parts> parse_gpt2_files(std::string_view vocab, std::string_view merge
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || line.starts_with("#version")) continue;
     auto pair = merge_of(line);
-    if (!pair)
-      return error{errc::bad_data,
-                   fmt::format("merges.txt:{}: not two tokens and a space", number)};
+    if (!pair) return merge_malformed("merges.txt", number);
     parts.merges.push_back(std::move(*pair));
   }
   if (auto end = parts.tokens.find("<|endoftext|>"); end != parts.tokens.end())

@@ -94,8 +94,7 @@ status hf_tokenizer::settle() {
   // A few gaps between ids are normal; a huge id in a small file would only waste memory.
   auto most = static_cast<int64_t>(4 * (model_.tokens().size() + parts_.added.size()) + 1024);
   auto place = [&](int32_t id, std::string text) -> status {
-    if (id < 0 || id >= most)
-      return error{errc::bad_data, fmt::format("the tokenizer has an impossible id, {}", id)};
+    if (id < 0 || id >= most) return token_id_impossible(id);
     if (static_cast<size_t>(id) >= texts_.size()) texts_.resize(static_cast<size_t>(id) + 1);
     texts_[static_cast<size_t>(id)] = std::move(text);
     return {};
@@ -203,9 +202,7 @@ status hf_tokenizer::encode_piece(std::string_view piece, encoding& state) const
 result<std::vector<int32_t>> hf_tokenizer::encode(std::string_view text) const {
   if (text.size() >= max_text_bytes)
     return error{errc::bad_data, "a text of more than 1 GiB is too long to tokenise in one piece"};
-  if (auto at = find_invalid_utf8(text); at != std::string_view::npos)
-    return error{errc::bad_data, fmt::format("the text is not valid UTF-8 at byte {}", at),
-                 "convert it with iconv, or use the tokenizer \"bytes\""};
+  if (auto at = find_invalid_utf8(text); at != std::string_view::npos) return text_not_utf8(at);
   encoding state;
   state.ids.reserve(text.size() / 3 + 8);
   size_t at = 0;

@@ -7,11 +7,32 @@
 #include <string>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/tokenizer/bpe_model.hpp"
 #include "io/tokenizer/hf_pipeline.hpp"
 #include "io/tokenizer/tokenizer.hpp"
 
 namespace troupe::io {
+
+/// A tokenizer of a kind that is not read: its part, and what that is.
+inline constexpr error_kind<std::string_view, std::string_view> unsupported_tokenizer{
+    "unsupported_tokenizer", errc::bad_config, "tokenizer.json: the {} \"{}\" is not supported",
+    "BPE tokenizers of the GPT-2, Llama 2 and Llama 3 kinds are; so is SentencePiece's .model"};
+/// A tokenizer whose parts do not make one.
+inline constexpr error_kind<> tokenizer_no_object{"tokenizer_no_object", errc::bad_data,
+                                                  "tokenizer.json: not an object"};
+inline constexpr error_kind<std::string_view> tokenizer_no_text{
+    "tokenizer_no_text", errc::bad_data, "tokenizer.json: \"{}\" should be a text"};
+inline constexpr error_kind<std::string_view> tokenizer_no_list{
+    "tokenizer_no_list", errc::bad_data, "tokenizer.json: \"{}\" should be a short list"};
+inline constexpr error_kind<> tokenizer_no_vocabulary{
+    "tokenizer_no_vocabulary", errc::bad_data, "tokenizer.json: the model has no vocabulary"};
+inline constexpr error_kind<> tokenizer_no_id{
+    "tokenizer_no_id", errc::bad_data, "tokenizer.json: a token id is not a number below 2^31"};
+inline constexpr error_kind<int32_t> token_id_impossible{"token_id_impossible", errc::bad_data,
+                                                         "the tokenizer has an impossible id, {}"};
+inline constexpr error_kind<std::string_view, size_t> merge_malformed{
+    "merge_malformed", errc::bad_data, "{}:{}: a merge is not two tokens and a space"};
 
 /// Everything a tokenizer.json says that Troupe uses.
 struct hf_parts {

@@ -28,11 +28,6 @@ constexpr std::string_view white_space =
     R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029})"
     R"(\x{202f}\x{205f}\x{3000})";
 
-error unsupported(std::string_view what) {
-  return {errc::bad_config,
-          fmt::format("the tokenizer's pattern uses {}, which is not supported", what)};
-}
-
 /// Oniguruma's syntax to PCRE2's, or an error where the same text means something else.
 result<std::string> translate(std::string_view pattern) {
   std::string out;
@@ -42,8 +37,8 @@ result<std::string> translate(std::string_view pattern) {
     if (c == '\\' && i + 1 < pattern.size()) {
       char next = pattern[++i];
       if (next == 'h' || next == 'H' || next == 'K' || next == 'G' || next == 'C')
-        return unsupported(fmt::format("\\{}", next));
-      if (next == 'S' && in_class) return unsupported("\\S in a class");
+        return unsupported_pattern(fmt::format("\\{}", next));
+      if (next == 'S' && in_class) return unsupported_pattern("\\S in a class");
       if (next == 's')
         out += in_class ? std::string(white_space) : fmt::format("[{}]", white_space);
       else if (next == 'S')
@@ -53,20 +48,20 @@ result<std::string> translate(std::string_view pattern) {
       continue;
     }
     if (in_class && c == '[' && i + 1 < pattern.size() && pattern[i + 1] != ':')
-      return unsupported("a class in a class");
-    if (in_class && pattern.substr(i, 2) == "&&") return unsupported("&& in a class");
-    if (!in_class && pattern.substr(i, 2) == "(*") return unsupported("a (*VERB)");
+      return unsupported_pattern("a class in a class");
+    if (in_class && pattern.substr(i, 2) == "&&") return unsupported_pattern("&& in a class");
+    if (!in_class && pattern.substr(i, 2) == "(*") return unsupported_pattern("a (*VERB)");
     if (!in_class && c == '[') {
       in_class = true;
       out += c;
       if (i + 1 < pattern.size() && pattern[i + 1] == '^') out += pattern[++i];
       if (i + 1 < pattern.size() && pattern[i + 1] == ']')
-        return unsupported("a class with ] first");
+        return unsupported_pattern("a class with ] first");
       continue;
     }
     if (in_class && pattern.substr(i, 2) == "[:") {
       size_t end = pattern.find(":]", i);
-      if (end == std::string_view::npos) return unsupported("an open [: in a class");
+      if (end == std::string_view::npos) return unsupported_pattern("an open [: in a class");
       out.append(pattern.substr(i, end + 2 - i));
       i = end + 1;
       continue;
@@ -110,9 +105,7 @@ result<std::shared_ptr<const void>> compile(std::string_view pattern, uint32_t f
   PCRE2_SIZE offset = 0;
   auto* compiled = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                                  flags, &code, &offset, nullptr);
-  if (compiled == nullptr)
-    return error{errc::bad_data, fmt::format("the tokenizer's pattern \"{}\": {}", shown(pattern),
-                                             message_of(code))};
+  if (compiled == nullptr) return pattern_failed(shown(pattern), message_of(code));
   pcre2_jit_compile(compiled, PCRE2_JIT_COMPLETE);  // without a JIT, the interpreter does it
   return std::shared_ptr<const void>(compiled, [](const void* p) {
     pcre2_code_free(static_cast<pcre2_code*>(const_cast<void*>(p)));
@@ -159,9 +152,7 @@ status splitter::each_match(std::string_view text, const match_sink& sink) const
       found = pcre2_match(code, subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
                           buffers.data.get(), buffers.context.get());
     if (found == PCRE2_ERROR_NOMATCH) break;
-    if (found < 0)
-      return error{errc::bad_data, fmt::format("the tokenizer's pattern \"{}\": {}",
-                                               shown(pattern_), message_of(found))};
+    if (found < 0) return pattern_failed(shown(pattern_), message_of(found));
     const auto* range = pcre2_get_ovector_pointer(buffers.data.get());
     size_t begin = range[0];
     size_t end = range[1];

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::io {
@@ -24,6 +25,13 @@ enum class split_behavior : uint8_t {
   merged_with_next,
   contiguous
 };
+
+/// A pattern that means something else to PCRE2, or that does not match in bounds (SPL-2).
+inline constexpr error_kind<std::string_view> unsupported_pattern{
+    "unsupported_pattern", errc::bad_config,
+    "the tokenizer's pattern uses {}, which is not supported"};
+inline constexpr error_kind<std::string_view, std::string_view> pattern_failed{
+    "pattern_failed", errc::bad_data, "the tokenizer's pattern \"{}\": {}"};
 
 /// GPT-2's pattern, which ByteLevel uses.
 extern const std::string_view gpt2_pattern;

@@ -25,9 +25,15 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::io {
+
+/// A text that the vocabulary cannot represent.
+inline constexpr error_kind<size_t> text_not_utf8{
+    "text_not_utf8", errc::bad_data, "the text is not valid UTF-8 at byte {}",
+    "convert it with iconv, or use the tokenizer \"bytes\""};
 
 /// See the head of the file.
 class tokenizer {
@@ -35,7 +41,6 @@ class tokenizer {
   virtual ~tokenizer() = default;
 
   /// Ids of a text. Special tokens written out in the text are recognised, as HF tokenizers does.
-  /// Error bad_data for text it cannot represent (invalid UTF-8 where the vocabulary needs UTF-8).
   virtual result<std::vector<int32_t>> encode(std::string_view text) const = 0;
 
   /// Text of ids, special tokens written out; ids that cut a character give its lone bytes. Error

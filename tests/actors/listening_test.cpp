@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/errors.hpp"
 #include "tests/loopback.hpp"
 
 using namespace troupe;
@@ -17,7 +18,7 @@ TEST_CASE("listening: addresses of this machine are taken, others are refused by
     const auto refused = cluster::can_listen(other, 0);
     REQUIRE_FALSE(refused);
     CHECK(refused.error().code == errc::bad_config);
-    CHECK(refused.error().message.find(other) == 0);
+    CHECK(mentions(refused.error(), other));
   }
 }
 

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/errors.hpp"
+
 using namespace troupe;
 using namespace troupe::train;
 
@@ -29,7 +31,7 @@ TEST_CASE("received job: the same text is parsed once, another one anew, a wrong
   const auto wrong = receive("[train]\nsteps = \"many\"\n");
   REQUIRE(!wrong);
   CHECK(wrong.error().code == errc::bad_config);
-  CHECK(wrong.error().message.find("the coordinator's configuration") != std::string::npos);
+  CHECK(mentions(wrong.error(), sent_configuration));
   const auto other = receive(rest + "steps = 8\n");
   REQUIRE(other);
   CHECK((*other)->train.steps == 8);

@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "actors/train/addresses.hpp"
+#include "messages/errors.hpp"
 #include "tests/actors/scripted_run.hpp"
+#include "tests/errors.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
@@ -270,27 +272,22 @@ TEST_CASE("run: offers that do not fit together end it") {
   for (const auto& stage : f.stages)
     stage.take<fbs::OpenDataPlane>().answer<fbs::DataPlaneOffer>([&](auto& o) { f.offer(o, 0); });
   const auto end = f.ended();
-  CHECK(end.code == static_cast<uint8_t>(errc::bad_data));
-  CHECK(end.message == "group pipe/0: two members of one rank");
+  CHECK(is_error(error_of(end), train::rank_taken_twice, "pipe/0"));
   CHECK(f.stages[0].idle());
 }
 
 TEST_CASE("run: a job without a start ends as the coordinator says") {
   scripted_run f;
+  const error why(errc::timeout, "b did not join", "look at its log", "nodes_missing");
   const auto fail = [&](uint32_t epoch) {
-    f.coordinator.tell(f.run, make_msg<fbs::AdmissionFailed>(f.context_of(epoch), [](auto& a) {
-                         a.code = static_cast<uint8_t>(errc::timeout);
-                         a.message = "b did not join";
-                         a.hint = "look at its log";
-                       }));
+    f.coordinator.tell(f.run, make_msg<fbs::AdmissionFailed>(f.context_of(epoch),
+                                                             [&](auto& a) { put_error(why, a); }));
   };
   fail(run_epoch - 1);
   CHECK(f.coordinator.idle());
   fail(run_epoch);
   const auto end = f.ended();
-  CHECK(end.code == static_cast<uint8_t>(errc::timeout));
-  CHECK(end.message == "b did not join");
-  CHECK(end.hint == "look at its log");
+  CHECK(error_of(end) == why);
   CHECK(end.step == 0);
   f.admit();
   CHECK(f.committer.idle());

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/actors/scripted_run.hpp"
+#include "tests/errors.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
@@ -69,8 +70,8 @@ TEST_CASE("run: a stage that refuses, dies or is silent in a step ends the run")
   scripted_run refused;
   refused.start();
   refused.end_step(refused.stages[0].take<fbs::RunStep>(), 0);
-  refused.stages[1].take<fbs::RunStep>().refuse({errc::io, "the device is ill"});
-  CHECK(refused.ended().message == "step 1 on rank 1: the device is ill");
+  refused.stages[1].take<fbs::RunStep>().refuse({errc::io, "it is ill", {}, "device_ill"});
+  CHECK(is_error(error_of(refused.ended()), "device_ill", "step 1", "rank 1"));
   CHECK(refused.stages[0].idle());
 
   scripted_run silent;
@@ -80,8 +81,7 @@ TEST_CASE("run: a stage that refuses, dies or is silent in a step ends the run")
   CHECK(silent.coordinator.idle());
   silent.pass(1ms);
   const auto end = silent.ended();
-  CHECK(end.code == static_cast<uint8_t>(errc::timeout));
-  CHECK(end.message.find("step 1 on rank 1: ") == 0);
+  CHECK(is_error(error_of(end), no_answer, "step 1", "rank 1"));
   silent.end_step(silent.stages[1].take<fbs::RunStep>(), 1);  // late
   CHECK(silent.stages[1].idle());
 
@@ -98,7 +98,7 @@ TEST_CASE("run: a stage that refuses, dies or is silent in a step ends the run")
   alone.stages[1].die();
   const auto gone = alone.ended();
   CHECK(gone.code == static_cast<uint8_t>(errc::unavailable));
-  CHECK(gone.message.find("step 1 on rank 1: ") == 0);
+  CHECK(is_error(error_of(gone), "", "step 1", "rank 1"));
 }
 
 TEST_CASE("ASK-2: how long a run waits for a step is its job's to say") {
@@ -138,8 +138,8 @@ TEST_CASE("run: a stage that refuses or is silent in a validation ends the run")
   scripted_run refused(validates);
   refused.start();
   refused.step();
-  refused.stages[0].take<fbs::Validate>().refuse({errc::io, "the device is ill"});
-  CHECK(refused.ended().message == "validation: the device is ill");
+  refused.stages[0].take<fbs::Validate>().refuse({errc::io, "it is ill", {}, "device_ill"});
+  CHECK(is_error(error_of(refused.ended()), "device_ill", "validation"));
   scripted_run silent(validates);
   silent.start();
   silent.step();

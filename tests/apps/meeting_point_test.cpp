@@ -11,6 +11,7 @@
 
 #include "apps/control/job_secret.hpp"
 #include "tests/apps/runtime_folder.hpp"
+#include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/io/tree.hpp"
 
@@ -70,6 +71,6 @@ TEST_CASE("meeting point: MP-1: a look refuses what the start refuses, and makes
   REQUIRE(chmod(folder.c_str(), 0777) == 0);
   const auto before = troupe::tree_of(runtime.path);
   CHECK(look_for_sign_folder().error().code == errc::permission);
-  CHECK(own_sign_folder().error().message == look_for_sign_folder().error().message);
+  CHECK(own_sign_folder().error() == look_for_sign_folder().error());
   CHECK(troupe::tree_of(runtime.path) == before);
 }

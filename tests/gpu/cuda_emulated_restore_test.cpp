@@ -8,6 +8,7 @@
 
 #include "gpu/cuda.hpp"
 #include "gpu/model/pinned_upload.hpp"
+#include "tests/errors.hpp"
 #include "tests/gpu/emulator/runtime.hpp"
 #include "tests/gpu/saving.hpp"
 
@@ -124,11 +125,11 @@ TEST_CASE("pinned uploads: a stream that fails holds nobody up, and tells") {
   {
     auto upload = pinned_upload::make(*s, 512, 2);
     REQUIRE(upload);
-    s->host_task([]() -> status { return error(errc::io, "the disk is gone"); });
+    s->host_task([]() -> status { return error(errc::io, "it is gone", {}, "disk_gone"); });
     const std::vector<std::byte> source(4096);
     (*upload)->put(memory->data(), source);
   }
   const auto outcome = s->synchronize();
   REQUIRE_FALSE(outcome);
-  CHECK(outcome.error().message.find("the disk is gone") != std::string::npos);
+  CHECK(is_error(outcome, "disk_gone"));
 }

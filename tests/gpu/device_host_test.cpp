@@ -9,6 +9,7 @@
 #include "gpu/device.hpp"
 #include "gpu/host/memory.hpp"
 #include "gpu/host/thread_team.hpp"
+#include "tests/errors.hpp"
 #include "tests/gpu/device_list.hpp"
 
 using namespace troupe;
@@ -49,7 +50,7 @@ TEST_CASE("allocate: aligned, zeroed, refused with the size when impossible") {
     auto made = host->allocate(bytes);
     REQUIRE_FALSE(made);
     CHECK(made.error().code == errc::no_memory);
-    CHECK(made.error().message.find(std::to_string(bytes)) != std::string::npos);
+    CHECK(mentions(made.error(), bytes));
   }
 }
 

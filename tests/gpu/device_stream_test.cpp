@@ -11,6 +11,8 @@
 
 #include "tests/gpu/device_list.hpp"
 
+#include "tests/errors.hpp"
+
 using namespace troupe;
 using namespace troupe::gpu;
 using troupe::gpu::testing::on_every_device;
@@ -325,7 +327,7 @@ TEST_CASE("allocate: aligned, zeroed, refused with the size when impossible, on 
       auto made = d.allocate(bytes);
       REQUIRE_FALSE(made);
       CHECK(made.error().code == errc::no_memory);
-      CHECK(made.error().message.find(std::to_string(bytes)) != std::string::npos);
+      CHECK(mentions(made.error(), bytes));
     }
   });
 }

@@ -94,7 +94,7 @@ const char* status_name(cublasStatus_t s) {
   return s == CUBLAS_STATUS_NOT_SUPPORTED ? "CUBLAS_STATUS_NOT_SUPPORTED" : "CUBLAS_STATUS_OTHER";
 }
 const char* status_string(cublasStatus_t s) {
-  return s == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported, the fake says" : "the fake failed";
+  return s == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported, the fake says" : fake_words;
 }
 size_t version() {
   return 130000;

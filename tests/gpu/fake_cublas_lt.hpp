@@ -23,6 +23,9 @@
 
 namespace troupe::gpu::cuda::testing {
 
+/// What it calls the failure that it was told to have.
+inline constexpr const char* fake_words = "the fake failed";
+
 /// What the fake saw, and how it is to misbehave. One for the process: reset before each test.
 struct fake_cublas_lt_state {
   int live = 0;                   ///< handles and descriptors not yet given back

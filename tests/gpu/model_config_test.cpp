@@ -5,6 +5,8 @@
 
 #include "gpu/model/rope_table.hpp"
 #include "gpu/model/stage_shape.hpp"
+#include "io/base/model_errors.hpp"
+#include "tests/errors.hpp"
 #include "tests/gpu/model_samples.hpp"
 
 namespace troupe::gpu {
@@ -57,30 +59,28 @@ TEST_CASE("matrix parameters leave out tables, norms and biases, and count the h
 TEST_CASE("impossible models are refused with the numbers") {
   CHECK(tiny_gpt2().check());
   CHECK(tiny_llama().check());
-  auto refused = [](model_config m, const char* word) {
+  auto refused = [](const model_config& m) {
     const status s = m.check();
-    REQUIRE_FALSE(s);
-    CHECK(s.error().code == errc::bad_config);
-    CHECK(s.error().message.find(word) != std::string::npos);
+    return s ? error() : s.error();
   };
   model_config m = tiny_gpt2();
   m.heads = m.kv_heads = 3;
-  refused(m, "3 heads of 4");
+  CHECK(refused(m) == heads_do_not_fill(3, 4, 16));
   m = tiny_gpt2();
   m.layers = 0;
-  refused(m, "layers is 0");
+  CHECK(is_error(refused(m), model_size_wrong, "layers", 0));
   m = tiny_gpt2();
   m.vocab = int64_t{1} << 40;
-  refused(m, "vocab");
+  CHECK(is_error(refused(m), model_size_wrong, "vocab", int64_t{1} << 40));
   m = tiny_llama();
   m.kv_heads = 3;
-  refused(m, "3 key/value heads");
+  CHECK(is_error(refused(m), heads_not_shared, 3));
   m = tiny_llama();
   m.head_width = 5;
-  refused(m, "odd");
+  CHECK(refused(m) == head_width_odd(5));
   m = tiny_llama();
   m.sliding_window = -1;
-  refused(m, "sliding_window");
+  CHECK(refused(m) == model_number_negative("sliding_window"));
 }
 
 TEST_CASE("impossible stages are refused") {

@@ -9,6 +9,7 @@
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/init.hpp"
 #include "gpu/model/stage_shape.hpp"
+#include "tests/errors.hpp"
 #include "tests/gpu/model_samples.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 #include "tests/gpu/saving.hpp"
@@ -50,10 +51,6 @@ bool same(const parameter_store& a, const parameter_store& b, part which) {
     if (std::memcmp(a.data(c, which), b.data(other, which), a.bytes(c, which)) != 0) return false;
   }
   return true;
-}
-
-std::string message(const status& s) {
-  return s ? std::string() : s.error().message;
 }
 
 /// What a file of the store's weights lists: full names and file shapes.
@@ -100,7 +97,7 @@ TEST_CASE("HF-2: a folder that stages wrote in shards reads back bit for bit in 
         for (const auto& shape : split_stages(model, stages, 4)) {
           auto stage = make_store(*owner, model, shape);
           const status loaded = load_weights(*stage, *read_back, folder.path);
-          REQUIRE_MESSAGE(loaded, message(loaded));
+          REQUIRE_MESSAGE(loaded, (loaded ? "" : render(loaded.error())));
           CHECK(same(*stage, *source, part::master));
         }
     }
@@ -146,29 +143,31 @@ TEST_CASE("HF-1: missing, extra and misshapen tensors are named, known buffers a
   const auto good = weight_specs(*store);
   auto load = [&](std::vector<io::tensor_spec> specs) {
     write_file(path, specs);
-    return message(load_weights(*store, model, folder.path));
+    return load_weights(*store, model, folder.path);
   };
-  CHECK(load(good).empty());
+  CHECK(load(good));
 
   auto unprefixed = good;
   for (auto& spec : unprefixed) spec.name = spec.name.substr(std::string("transformer.").size());
   unprefixed.push_back({"h.0.attn.bias", io::tensor_dtype::f32, {1, 1, 12, 12}});
   unprefixed.push_back({"h.2.attn.masked_bias", io::tensor_dtype::f32, {}});
   unprefixed.push_back({"lm_head.weight", io::tensor_dtype::f32, {19, 16}});
-  CHECK(load(unprefixed).empty());
+  CHECK(load(unprefixed));
 
   auto missing = good;
   missing.erase(missing.begin() + 3);
-  CHECK(load(missing).find(good[3].name) != std::string::npos);
+  CHECK(is_error(load(missing), weights_missing, good[3].name));
   auto extra = good;
   extra.push_back({"transformer.h.7.ln_1.weight", io::tensor_dtype::f32, {16}});
-  CHECK(load(extra).find("transformer.h.7.ln_1.weight") != std::string::npos);
+  const auto where = folder.path.string();
+  CHECK(load(extra).error() == tensor_unexpected("transformer.h.7.ln_1.weight").within(where));
   auto misshapen = good;
   misshapen[4].shape = {48, 16};  // c_attn in [out, in]
-  CHECK(load(misshapen).find("[48, 16]; the model needs [16, 48]") != std::string::npos);
+  CHECK(load(misshapen).error() ==
+        tensor_misshapen(good[4].name, "[48, 16]", "[16, 48]").within(where));
   auto integers = good;
   integers[2].type = io::tensor_dtype::i32;
-  CHECK_FALSE(load(integers).empty());
+  CHECK_FALSE(load(integers));
 }
 
 namespace {
@@ -277,13 +276,11 @@ TEST_CASE("training state moves between pipeline layouts by name") {
   // What is not there, and what is another model's, is named, by every replica.
   auto first = io::checkpoint::reader::open(testing::save_stages({all[0]}, folder.path, 3));
   REQUIRE(first);
-  CHECK(message(restore_state(*back, *first, restored::everything)).find("lacks") !=
-        std::string::npos);
+  CHECK(is_error(restore_state(*back, *first, restored::everything), checkpoint_lacks));
   auto wider = model;
   wider.vocab = 20;
   auto other = whole_store(*owner, wider);
-  CHECK(message(restore_state(*other, *parts, restored::everything)).find("another shape") !=
-        std::string::npos);
+  CHECK(is_error(restore_state(*other, *parts, restored::everything), shape_differs));
 }
 
 }  // namespace troupe::gpu

@@ -7,6 +7,7 @@ what it includes, and no policy does; nothing includes apps/ but apps/ and tests
 a CMake file, every header by a source. Style: lines of at most 100 columns, of documents 120, functions of at
 most 70 lines, files of at most 700, a head comment in every file, no tabs. The program
 talks through apps/talk.hpp, whose one file that writes to stdout and stderr neither throws nor hangs.
+Errors: a kind is called as its variable, and no other is; tests compare kinds and facts, not English.
 """
 import re
 import subprocess
@@ -356,6 +357,54 @@ def invariant_faults(root):
                     yield f"{relative}: {match.group(1)} is an invariant of {first}: give this one another name"
 
 
+KIND = re.compile(r"\berror_kind<[^;{}]*>\s+(\w+)\s*\{\s*\"(\w+)\"")
+
+
+def kind_faults(root):
+    """Kinds of errors (io/base/error_kind.hpp) that are not called as their variables, or as another one."""
+    told = {}
+    for path in sorted(files_of(root)):
+        relative = path.relative_to(root)
+        if relative.parts[0] == "tests" or relative.parts[0] not in ALLOWED:
+            continue
+        text = re.sub(r"//.*", "", path.read_text(encoding="utf-8"))
+        for variable, name in KIND.findall(text):
+            if variable != name:
+                yield f"{relative}: the kind {variable} is called {name}"
+            if told.setdefault(name, relative) != relative:
+                yield f"{relative}: {name} is a kind of {told[name]}: call this one by another name"
+
+
+# A message that is searched for, or compared with, a literal of several words; and several words as a fact.
+LITERAL = r'\s*(?:std::string\()?"((?:[^"\\]|\\.)*)"'
+ENGLISH = re.compile(rf"\bmessage(?:\.(?:find|rfind|starts_with|ends_with)\(|\s*[!=]=){LITERAL}")
+FACTS = re.compile(r"\b(?:is_error\(|mentions\([^,;]*(?:error|why|failure))[^;]*?;")
+SENTENCE = re.compile(r'"[^"]*\b[a-z]{2,} [a-z]{2,} [a-z]{2,}\b[^"]*"')
+# Files that still do, and how often: the number may fall.
+STILL_ENGLISH = {
+    "tests/actors/job_policy_test.cpp": 3,
+    "tests/actors/readiness_policy_test.cpp": 1,
+    "tests/actors/run_start_test.cpp": 2,
+    "tests/actors/run_test.cpp": 2,
+    "tests/gpu/collective_strangers_test.cpp": 1,  # through an exception of Gloo's, which has a text alone
+}
+
+
+def english_faults(root):
+    """Tests that compare what an error says in English: it has a kind, and facts (tests/errors.hpp)."""
+    for path in sorted(files_of(root)):
+        relative = str(path.relative_to(root))
+        if not relative.startswith("tests/"):
+            continue
+        text = re.sub(r"(?m)^\s*//.*$", "", path.read_text(encoding="utf-8"))
+        found = [m.start() for m in ENGLISH.finditer(text) if " " in m.group(1)]
+        found += [m.start() for m in FACTS.finditer(text) if SENTENCE.search(m.group(0))]
+        if len(found) != STILL_ENGLISH.get(relative, 0):
+            lines = ", ".join(str(text.count("\n", 0, at) + 1) for at in found)
+            yield (f"{relative}: {len(found)} English messages compared, {STILL_ENGLISH.get(relative, 0)} are known "
+                   f"(line {lines or 'none'}): compare kinds and facts (tests/errors.hpp)")
+
+
 OPERATIONS = "gpu/ops.hpp"
 OPERATION_FILES = re.compile(r"gpu/(?:ops|profiled_device|host/|cuda/)|apps/bench/ops_cases\.cpp|tests/gpu/(?:ops_|reference/)")
 # Made from the list of operations: who names one of them there keeps a second list.
@@ -436,7 +485,8 @@ def faults(root):
     found += [f"tests/house/rules.py: no file of the pure name {name}" for name in sorted(PURE - stems)]
     return (found + list(limit_faults(root)) + list(time_faults(root)) + list(contract_faults(root)) +
             list(invariant_faults(root)) + list(operation_faults(root)) + list(room_faults(root)) +
-            list(dead_faults(root)) + list(document_faults(root)))
+            list(dead_faults(root)) + list(document_faults(root)) + list(kind_faults(root)) +
+            list(english_faults(root)))
 
 
 def self_test():
@@ -504,6 +554,16 @@ def self_test_of_trees():
         "gpu/cuda/y.hpp": ("// y\n", None),
         "io/disk/alone.hpp": ("// a\n", "nobody includes it"),
         "io/disk/left.cpp": ("// l\n", "no CMake file takes it"),
+        "io/disk/x_a.cpp": ('// x\nconstexpr error_kind<> is_gone{"is_gone", errc::io, "it is gone"};\n', None),
+        "io/disk/y_a.cpp": ('// y\nconstexpr error_kind<int> gone{"went", errc::io, "it is gone: {}"};\n',
+                            "the kind gone is called went"),
+        "io/disk/z_a.cpp": ('// z\nconstexpr error_kind<> is_gone{"is_gone", errc::io, "gone"};\n',
+                            "is_gone is a kind of io/disk/x_a.cpp"),
+        "tests/io/find_a.cpp": ('// f\nCHECK(e.error().message.find("is gone") == 0);\n', "English"),
+        "tests/io/same_a.cpp": ('// s\nCHECK(e.message ==\n      "it is gone");\n', "English"),
+        "tests/io/fact_a.cpp": ('// f\nCHECK(is_error(e, is_gone, "it is gone"));\n', "English"),
+        "tests/io/fine_a.cpp": ('// f\nCHECK(is_error(e, is_gone, "a.txt", 7));\nCHECK(e == is_gone());\n'
+                                'CHECK(e.message.find("a.txt") == 0);\n', None),
         "io/disk/named.cpp": ("// n\n", None),
         "docs/long.md": ("x" * 121 + "\n", "121 columns"),
         "docs/fine.md": ("x" * 120 + "\n| " + "x" * 130 + " |\n```\n" + "x" * 130 + "\n```\n", None),

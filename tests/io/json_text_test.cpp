@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/errors.hpp"
+
 using namespace troupe;
 
 namespace {
@@ -14,22 +16,22 @@ std::string nested(int levels) {
   return std::string(n, '[') + std::string(n, ']');
 }
 
-std::string json_fault(std::string_view text, int max_depth = 64) {
+error json_fault(std::string_view text, int max_depth = 64) {
   const auto made = io::parse_json(text, max_depth);
-  return made ? "" : made.error().message;
+  return made ? error() : made.error();
 }
 
 }  // namespace
 
 TEST_CASE("json text: what is no JSON, too deep, or says a name twice is refused") {
-  CHECK(json_fault(R"({"a":[1,-2,3.5,true,null,{"b":"c"}],"b":{"a":1}})") == "");
-  CHECK(json_fault(nested(8), 8) == "");
-  CHECK(json_fault(nested(9), 8) == "JSON: nested deeper than 8 levels");
-  CHECK(json_fault(std::string(1 << 20, '[')) == "JSON: nested deeper than 64 levels");
-  CHECK(json_fault(R"({"a":{},"b":1,"a":2})") == "JSON: duplicate name \"a\" in one object");
+  CHECK(json_fault(R"({"a":[1,-2,3.5,true,null,{"b":"c"}],"b":{"a":1}})") == error());
+  CHECK(json_fault(nested(8), 8) == error());
+  CHECK(json_fault(nested(9), 8) == io::json_too_deep(8));
+  CHECK(json_fault(std::string(1 << 20, '[')) == io::json_too_deep(64));
+  CHECK(json_fault(R"({"a":{},"b":1,"a":2})") == io::json_name_twice("a"));
   for (const char* text : {"", "{", "[1,]", "{} x", "1e999", "\"\xff\"", "{\"a\"}"}) {
     CAPTURE(text);
-    CHECK(json_fault(text).starts_with("not JSON: "));
+    CHECK(is_error(json_fault(text), io::not_json));
   }
 }
 

@@ -6,6 +6,8 @@
 #include <doctest/doctest.h>
 #include <nlohmann/json.hpp>
 
+#include "io/data/data_kind.hpp"
+#include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -97,26 +99,26 @@ TEST_CASE("TOK-3 what is known to be something else is not read as tokens") {
   auto refused = [&](const std::string& name, const std::string& bytes, token_format format) {
     REQUIRE(write_atomic(dir / name, bytes));
     auto file = token_file::open(dir / name, format);
-    return file ? std::string() : file.error().message;
+    return file ? error() : file.error();
   };
   const std::string tokens("\x01\x02\x00\x04", 4);
   const std::string text(64, 'a');
   for (auto format : {token_format::automatic, token_format::nanogpt}) {
-    CHECK(refused("a.bin", "PAR1" + tokens, format).find("Parquet") != std::string::npos);
-    CHECK(refused("b.bin", std::string("PK\x03\x04", 4), format).find("ZIP") != std::string::npos);
-    CHECK(refused("c.bin", llmc(20240326, 3, 5, 10), format).find("model of llm.c") !=
-          std::string::npos);
+    CHECK(is_error(refused("a.bin", "PAR1" + tokens, format), unexpected_data, "Parquet"));
+    CHECK(is_error(refused("b.bin", std::string("PK\x03\x04", 4), format), unexpected_data, "ZIP"));
+    CHECK(is_error(refused("c.bin", llmc(20240326, 3, 5, 10), format), unexpected_data, "model",
+                   "llm.c"));
     REQUIRE(write_atomic(dir / "pair.idx", std::string("MMIDIDX\0\0", 9)));
-    CHECK(refused("pair.bin", tokens, format).find("Megatron") != std::string::npos);
-    CHECK(refused("d.parquet", tokens, format).find("Parquet") != std::string::npos);
+    CHECK(is_error(refused("pair.bin", tokens, format), unexpected_data, "Megatron"));
+    CHECK(is_error(refused("d.parquet", tokens, format), unexpected_data, "Parquet"));
   }
   REQUIRE(write_atomic(dir / "other.idx", "another index"));
-  CHECK(refused("other.bin", tokens, token_format::automatic).empty());
-  CHECK(refused("t.bin", text, token_format::automatic).find("text") != std::string::npos);
-  CHECK(refused("t.bin", text, token_format::nanogpt).empty());
-  CHECK(refused("noname", tokens, token_format::automatic).find("binary") != std::string::npos);
-  CHECK(refused("noname", tokens, token_format::nanogpt).empty());
-  CHECK(refused("j.txt", "{\"a\":1}", token_format::automatic).find("JSON") != std::string::npos);
+  CHECK(refused("other.bin", tokens, token_format::automatic) == error());
+  CHECK(is_error(refused("t.bin", text, token_format::automatic), unexpected_data, "text"));
+  CHECK(refused("t.bin", text, token_format::nanogpt) == error());
+  CHECK(is_error(refused("noname", tokens, token_format::automatic), unexpected_data, "binary"));
+  CHECK(refused("noname", tokens, token_format::nanogpt) == error());
+  CHECK(is_error(refused("j.txt", "{\"a\":1}", token_format::automatic), unexpected_data, "JSON"));
 }
 
 TEST_CASE("TOK-3 tokens that look like something else are doubted, others are not") {

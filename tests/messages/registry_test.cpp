@@ -66,7 +66,7 @@ TEST_CASE("the schema keeps to the kinds of types that JSON and the hash handle"
 TEST_CASE("fields are described in the order of the schema") {
   const auto* info = find_message("Failure");
   REQUIRE(info != nullptr);
-  REQUIRE(info->fields.size() == 3);
+  REQUIRE(info->fields.size() == 4);
   CHECK(info->fields[0].name == "code");
   CHECK(info->fields[0].type == "ubyte");
   CHECK(info->fields[1].name == "message");

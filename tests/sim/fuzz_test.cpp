@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/sim/fuzz.hpp"
+#include "tests/errors.hpp"
 #include "tests/sim/quiet.hpp"
 
 using namespace troupe;
@@ -60,9 +61,10 @@ TEST_CASE("FUZ-1: each seed is run once, whoever takes it") {
 }
 
 TEST_CASE("FUZ-1: the first seed that fails is told, with all that it says") {
-  const auto fails = [](uint64_t seed) -> result<simulation_outcome> {
+  const error full(errc::io, "the disk is full", "free some", "disk_full");
+  const auto fails = [&](uint64_t seed) -> result<simulation_outcome> {
     if (seed < 9) return seed_done(seed);
-    if (seed == 10) return error{errc::io, "the disk is full", "free some"};
+    if (seed == 10) return full;
     auto out = seed_done(seed);
     out.violation = "seed " + std::to_string(seed);
     out.faults = {"one", "", "three"};
@@ -74,16 +76,13 @@ TEST_CASE("FUZ-1: the first seed that fails is told, with all that it says") {
     auto done = fuzz_done(o);
     REQUIRE(done.failure);
     CHECK(done.failure->seed == 9);
-    CHECK(done.failure->what.code == errc::bug);
-    CHECK(done.failure->what.message == "seed 9");
+    CHECK(done.failure->what == error(errc::bug, "seed 9"));
     CHECK(done.failure->faults == std::vector<std::string>{"one", "", "three"});
     o.first = 10;
     done = fuzz_done(o);
     REQUIRE(done.failure);
     CHECK(done.failure->seed == 10);
-    CHECK(done.failure->what.code == errc::io);
-    CHECK(done.failure->what.message == "the disk is full");
-    CHECK(done.failure->what.hint == "free some");
+    CHECK(done.failure->what == full);
     CHECK(done.failure->faults.empty());
   }
 }
@@ -98,12 +97,12 @@ TEST_CASE("FUZ-2: a process that crashes is told with the seed that it was at") 
   auto done = fuzz_done(o);
   REQUIRE(done.failure);
   CHECK(done.failure->seed == 17);
-  CHECK(done.failure->what.message.find("signal 11") != std::string::npos);
+  CHECK(is_error(done.failure->what, sim::process_killed, SIGSEGV));
   o.first = 18;
   done = fuzz_done(o);
   REQUIRE(done.failure);
   CHECK(done.failure->seed == 23);
-  CHECK(done.failure->what.message == "its process ended with 3");
+  CHECK(done.failure->what == sim::process_ended(3));
   CHECK(!has_children());
 }
 

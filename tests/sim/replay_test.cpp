@@ -8,8 +8,10 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "actors/replay/factories.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/sim/simulation.hpp"
+#include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
 #include "tests/sim/quiet.hpp"
 #include "trace/trace_file.hpp"
@@ -283,10 +285,7 @@ TEST_CASE("limits: a recording of more events than are replayed is refused") {
   CHECK(read_actor_logs(r.file, events));
   const auto refused = read_actor_logs(r.file, events - 1);
   REQUIRE_FALSE(refused);
-  CHECK(refused.error().code == errc::no_memory);
-  CHECK_MESSAGE(refused.error().message.find(fmt::format("more than {} events", events - 1)) !=
-                    std::string::npos,
-                refused.error().message);
+  CHECK(is_error(refused, replay::too_many_events, events - 1));
 }
 
 TEST_CASE("replay: logs that cannot have been are refused") {
@@ -318,8 +317,7 @@ TEST_CASE("replay: actors that cannot be replayed say why, names are checked") {
   auto all = r.read();
   const auto worker = replay::replay(all.actors.front());
   REQUIRE(!worker);
-  CHECK(worker.error().code == errc::unavailable);
-  CHECK(worker.error().message.find("device") != std::string::npos);
+  CHECK(is_error(worker, replay::answers_from_device, "worker/0"));
   CHECK(choose(r.read(), "stage/9").error().code == errc::not_found);
   actor_logs none;
   none.midway = {"stage/0"};

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "messages/schemas/train_generated.h"
+#include "tests/errors.hpp"
 #include "tests/trace/sample.hpp"
 
 using namespace troupe;
@@ -256,11 +257,12 @@ TEST_CASE("csv: one line a record, quoted where needed") {
 
 TEST_CASE("exports end with the sink's first error") {
   const auto t = two_stage_step().build();
-  const text_sink full = [](std::string_view) -> status { return error{errc::io, "disk full"}; };
-  CHECK(export_perfetto(t, full).error().message == "disk full");
-  CHECK(export_otlp(t, {}, full).error().message == "disk full");
-  CHECK(export_csv(t, full).error().message == "disk full");
-  CHECK(export_mermaid(t, {t.steps().front().span, 9}, full).error().message == "disk full");
+  const error why(errc::io, "disk full");
+  const text_sink full = [&](std::string_view) -> status { return why; };
+  CHECK(export_perfetto(t, full).error() == why);
+  CHECK(export_otlp(t, {}, full).error() == why);
+  CHECK(export_csv(t, full).error() == why);
+  CHECK(export_mermaid(t, {t.steps().front().span, 9}, full).error() == why);
 }
 
 TEST_CASE("exports of nothing are whole files") {

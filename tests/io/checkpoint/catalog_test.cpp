@@ -9,6 +9,7 @@
 #include "io/checkpoint/retention.hpp"
 #include "io/checkpoint/save.hpp"
 #include "io/disk/disk.hpp"
+#include "tests/errors.hpp"
 #include "tests/io/checkpoint/sample.hpp"
 #include "tests/io/no_rename_flags.hpp"
 #include "tests/io/tree.hpp"
@@ -112,7 +113,7 @@ TEST_CASE("the catalog lists newest first, leftovers too, and says what is unrea
                                                     "step-00000115", "step-00000110",
                                                     "step-00000100", "step-00000090.deleting"});
   auto all = list(dir.path);
-  CHECK((*all)[3].problem->message.find("no MANIFEST") != std::string::npos);
+  CHECK((*all)[3].problem->is(no_manifest));
   CHECK((*all)[2].head->job == "sample");
   CHECK((*all)[2].bytes > 4096);
   CHECK((*all)[4].holds == std::vector<hold>{{"PINNED", ""}});
@@ -143,9 +144,9 @@ TEST_CASE("CT-2: the newest that verifies is chosen, and those skipped are named
   CHECK(chosen->path == dir / "step-00000110");
   REQUIRE(chosen->rejected.size() == 3);
   CHECK(chosen->rejected[0].path == dir / "step-00000140");
-  CHECK(chosen->rejected[0].why.message.find("slot 0") != std::string::npos);
-  CHECK(chosen->rejected[1].why.message.find("rank-00000.shard is missing") != std::string::npos);
-  CHECK(chosen->rejected[2].why.message.find("MANIFEST") != std::string::npos);
+  CHECK(is_error(chosen->rejected[0].why, checksum_wrong, "rank-00000.shard", 0));
+  CHECK(is_error(chosen->rejected[1].why, file_missing, "rank-00000.shard"));
+  CHECK(mentions(chosen->rejected[2].why, "MANIFEST"));
 }
 
 TEST_CASE("CT-2: of several folders the newest of all is chosen, of equals the first folder's") {
@@ -232,7 +233,7 @@ TEST_CASE("a checkpoint under another step's name is not believed") {
   REQUIRE(chosen);
   CHECK(!chosen->path);
   REQUIRE(chosen->rejected.size() == 1);
-  CHECK(chosen->rejected[0].why.message.find("of step 100") != std::string::npos);
+  CHECK(is_error(chosen->rejected[0].why, of_another_step, 100));
 }
 
 TEST_CASE("SV-4 SV-6: a step of the same launch is exchanged, one of another launch is set aside") {

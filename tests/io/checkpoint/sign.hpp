@@ -43,9 +43,4 @@ inline std::vector<std::byte> sign_tail(std::span<const std::byte> footer, uint6
   return out;
 }
 
-/// Whether it failed for a reason that has the text in it.
-inline bool mentions(const status& s, std::string_view text) {
-  return !s && s.error().message.find(text) != std::string::npos;
-}
-
 }  // namespace troupe::io::checkpoint

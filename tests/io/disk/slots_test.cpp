@@ -10,6 +10,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/errors.hpp"
+
 using namespace troupe;
 using namespace troupe::io;
 
@@ -211,8 +213,9 @@ TEST_CASE("the arena is pinned once as a whole, and unpinned, and impossible rin
     CHECK(unpinned == 0);
   }
   CHECK(unpinned == 4 * disk_block);
-  options.pin = [](std::span<std::byte>) { return status{error{errc::no_memory, "no pins left"}}; };
-  CHECK(slots::make(options).error().message == "no pins left");
+  const error refused(errc::no_memory, "no pins left");
+  options.pin = [&](std::span<std::byte>) { return status{refused}; };
+  CHECK(slots::make(options).error() == refused);
   CHECK(unpinned == 4 * disk_block);
   options.slot_bytes = 1000;
   CHECK(slots::make(options).error().code == errc::bad_config);
