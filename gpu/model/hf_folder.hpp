@@ -10,9 +10,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "gpu/store/store.hpp"
 #include "io/base/model_config.hpp"

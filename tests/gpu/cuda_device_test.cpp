@@ -15,6 +15,7 @@
 #include "gpu/cuda/memory.hpp"
 #include "gpu/cuda/stream.hpp"
 #include "tests/gpu/device_list.hpp"
+#include "tests/gpu/pinned.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;

@@ -10,6 +10,7 @@
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"
 #include "messages/schemas/troupe_generated.h"
+#include "tests/messages/enum_names.hpp"
 
 using namespace troupe;
 using nlohmann::json;

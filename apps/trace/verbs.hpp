@@ -1,4 +1,4 @@
-// The verbs that work on finished traces: `troupe trace export`, `stats` and `why`.
+// The verbs of `troupe trace`, and what those on finished traces share.
 #pragma once
 
 #include <string>
@@ -10,6 +10,8 @@
 namespace troupe::apps {
 
 /// Register them under `trace`.
+void add_trace_live(shell& sh, command* trace);
+void add_trace_record(shell& sh, command* trace);
 void add_trace_export(shell& sh, command* trace);
 void add_trace_stats(shell& sh, command* trace);
 void add_trace_why(shell& sh, command* trace);
