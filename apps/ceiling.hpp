@@ -9,8 +9,6 @@
 //   CEIL-2  A share is never above 1.
 #pragma once
 
-#include <memory>
-
 #include "gpu/host/peak.hpp"
 #include "io/machine/facts.hpp"
 

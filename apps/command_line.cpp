@@ -7,8 +7,10 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 
+#include "apps/control/commands.hpp"
 #include "io/base/text.hpp"
 #include "io/config/properties.hpp"
 
@@ -45,6 +47,11 @@ error usage_error(const CLI::App& app, const CLI::ParseError& wrong) {
   std::vector<std::string_view> views(names.begin(), names.end());
   auto near = nearest(*unknown, views);
   if (!near.empty()) e.hint = fmt::format("did you mean {}?", near);
+  if (verbs.size() == 1)
+    for (const auto& word : words())
+      if (word.name == *unknown)
+        e.hint =
+            fmt::format("say it in the console: troupe console -c '{}'", fmt::join(extra, " "));
   return e;
 }
 

@@ -2,9 +2,7 @@
 // the house's test compares them.
 #include "apps/limits_table.hpp"
 
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

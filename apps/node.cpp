@@ -7,7 +7,6 @@
 #include <mutex>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include "actors/capture/crash_dumper.hpp"
 #include "actors/cluster/network.hpp"

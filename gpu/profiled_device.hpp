@@ -12,7 +12,6 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <vector>
 
 #include "gpu/ops.hpp"
 #include "gpu/stopwatch.hpp"

@@ -131,14 +131,14 @@ result<any_msg> adopt(std::span<const uint8_t> payload, uint16_t type,
   return out;
 }
 
-any_msg take(message_builder& builder, uint16_t type, const message_context& context, bool steal) {
+any_msg take(message_builder& builder, uint16_t type, const message_context& context) {
   auto length = builder.GetSize();
   message_block* block = nullptr;
   if (length > max_message_bytes) {
     builder.restart();
     return {};
   }
-  if (!steal && length < copy_below_bytes) {
+  if (length < copy_below_bytes) {
     block = allocate_block(length);
     if (block != nullptr) copy_whole(block->payload(), builder.GetBufferPointer(), length);
     builder.restart();

@@ -159,9 +159,9 @@ bool known_type(uint16_t type) noexcept;
 result<any_msg> adopt(std::span<const uint8_t> payload, uint16_t type,
                       const message_context& context);
 
-/// Finished FlatBuffer -> message; the builder is restarted. `steal`: take the builder's memory
-/// over; else copy where that is cheaper. Empty where it cannot be one: take_error says why.
-any_msg take(message_builder& builder, uint16_t type, const message_context& context, bool steal);
+/// Finished FlatBuffer -> message; the builder is restarted. Takes the builder's memory over, or
+/// copies where that is cheaper. Empty where it cannot be one: take_error says why.
+any_msg take(message_builder& builder, uint16_t type, const message_context& context);
 
 /// Why take() made no message of a payload of this size.
 error take_error(size_t length);

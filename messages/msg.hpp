@@ -7,8 +7,6 @@
 // In one process a msg<T> is one pointer to an immutable block (any_msg.hpp).
 #pragma once
 
-#include <memory>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -51,18 +49,6 @@ msg<T> cast(any_msg m) noexcept {
   return m.type() == message_traits<T>::id ? msg<T>(std::move(m)) : msg<T>();
 }
 
-/// Turns a builder that holds T at `root` into a message. Never copies the payload; the builder
-/// starts anew. Errors: bad_data where the payload is beyond max_message_bytes.
-template <class T>
-result<msg<T>> finish_msg(const message_context& context, message_builder& builder,
-                          flatbuffers::Offset<T> root) {
-  builder.Finish(root);
-  auto length = builder.GetSize();
-  auto done = detail::take(builder, message_traits<T>::id, context, true);
-  if (!done) return detail::take_error(length);
-  return msg<T>(std::move(done));
-}
-
 /// Builds a message with `fill`, a function of the thread's builder that returns the root: the
 /// fastest way, e.g. `[](auto& b) { return fbs::CreateAckDirect(b, "done"); }`.
 /// Errors: bad_data where the payload is beyond max_message_bytes.
@@ -72,7 +58,7 @@ result<msg<T>> try_build_msg(const message_context& context, Fill&& fill) {
   flatbuffers::Offset<T> root = fill(*loan);
   (*loan).Finish(root);
   auto length = (*loan).GetSize();
-  auto done = detail::take(*loan, message_traits<T>::id, context, false);
+  auto done = detail::take(*loan, message_traits<T>::id, context);
   if (!done) return detail::take_error(length);
   return msg<T>(std::move(done));
 }
@@ -85,7 +71,7 @@ msg<T> build_msg(const message_context& context, Fill&& fill) {
   flatbuffers::Offset<T> root = fill(*loan);
   (*loan).Finish(root);
   auto length = (*loan).GetSize();
-  auto done = detail::take(*loan, message_traits<T>::id, context, false);
+  auto done = detail::take(*loan, message_traits<T>::id, context);
   if (!done) throw std::length_error(detail::take_error(length).message);
   return msg<T>(std::move(done));
 }

@@ -6,8 +6,6 @@
 //       actor.
 #pragma once
 
-#include <cstdint>
-
 #include <caf/message.hpp>
 #include <caf/message_view.hpp>
 #include <caf/result.hpp>

@@ -161,12 +161,4 @@ std::vector<field_info> table_fields(std::string_view name) {
   return table == nullptr ? std::vector<field_info>{} : fields_of(*table);
 }
 
-std::vector<std::string> enum_names(std::string_view name) {
-  std::vector<std::string> out;
-  const auto* found = schema().enums()->LookupByKey(full_name(name).c_str());
-  if (found == nullptr) return out;
-  for (const auto* value : *found->values()) out.push_back(value->name()->str());
-  return out;
-}
-
 }  // namespace troupe

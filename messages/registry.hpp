@@ -68,9 +68,6 @@ result<const message_info*> lookup_message(std::string_view name);
 /// unknown one.
 std::vector<field_info> table_fields(std::string_view name);
 
-/// The names of an enum's values, in their order; empty for an unknown enum.
-std::vector<std::string> enum_names(std::string_view name);
-
 /// The embedded schema.
 const reflection::Schema& schema();
 

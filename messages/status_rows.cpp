@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include <flatbuffers/reflection.h>
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "messages/registry.hpp"

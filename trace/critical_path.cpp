@@ -5,7 +5,6 @@
 #include <unordered_map>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "messages/message_list.hpp"
 #include "messages/operations.hpp"

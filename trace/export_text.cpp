@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <map>
 
-#include <nlohmann/json.hpp>
-
 #include "trace/export.hpp"
 #include "trace/text.hpp"
 

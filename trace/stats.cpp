@@ -2,7 +2,6 @@
 #include "trace/stats.hpp"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <tuple>
-#include <unordered_set>
+#include <unordered_map>
 
 #include <fmt/format.h>
 

@@ -19,7 +19,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "trace/trace_file.hpp"

@@ -69,21 +69,8 @@ result<trace_reader> trace_reader::open(const std::filesystem::path& path) {
   return out;
 }
 
-result<trace_reader> trace_reader::over(std::span<const uint8_t> bytes, std::string name) {
-  trace_reader out(std::move(name));
-  out.memory_ = bytes;
-  TROUPE_CHECK(out.begin());
-  return out;
-}
-
 /// As many bytes as there are, at most `wanted`.
 result<size_t> trace_reader::read(uint8_t* to, size_t wanted) {
-  if (!fd_) {
-    const auto n = std::min(wanted, memory_.size() - at_);
-    if (n > 0) std::memcpy(to, memory_.data() + at_, n);
-    at_ += n;
-    return n;
-  }
   size_t done = 0;
   while (done < wanted) {
     const auto n = ::read(fd_.get(), to + done, wanted - done);

@@ -82,15 +82,12 @@ class trace_writer {
   uint64_t size_ = 0, batches_ = 0;
 };
 
-/// Reads a file entry by entry, or bytes in memory that stand for one.
+/// Reads a file entry by entry.
 class trace_reader {
  public:
   /// Errors: not_found, permission, io; bad_data where it is no trace file or one of another
   /// version.
   static result<trace_reader> open(const std::filesystem::path& path);
-
-  /// As open(), of bytes that outlive the reader. `name` is what errors call it.
-  static result<trace_reader> over(std::span<const uint8_t> bytes, std::string name);
 
   /// The next batch; none at the end. Errors: bad_data for the first entry that is damaged or cut
   /// (TF-2), io. After an error every call returns it again.
@@ -109,8 +106,6 @@ class trace_reader {
 
   std::string name_;
   io::unique_fd fd_;
-  std::span<const uint8_t> memory_;
-  size_t at_ = 0;  ///< in memory_
   std::vector<uint8_t> buffer_;
   std::optional<error> broken_;
   uint64_t good_bytes_ = 0, batches_ = 0;

@@ -22,7 +22,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "io/base/rank_grid.hpp"

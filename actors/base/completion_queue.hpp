@@ -8,7 +8,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <utility>
 #include <vector>

@@ -12,7 +12,6 @@
 //     are bounded, texts end.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>

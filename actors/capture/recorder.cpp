@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <mutex>
 #include <new>
 
 #include "actors/capture/flight_memory.hpp"

@@ -12,13 +12,11 @@
 //     another thread takes its ring over.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>

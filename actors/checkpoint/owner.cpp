@@ -1,8 +1,6 @@
 // The newest checkpoint of each tier against the job that starts.
 #include "actors/checkpoint/owner.hpp"
 
-#include <filesystem>
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

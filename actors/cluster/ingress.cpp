@@ -13,11 +13,6 @@ namespace troupe::cluster {
 
 namespace {
 
-constexpr std::array<std::string_view, turned_away_count> names = {
-    "no_certificate", "unknown_authority", "expired", "bad_certificate",
-    "not_tls",        "not_ours",          "hung_up", "impostor",
-    "too_slow",       "crowded_out",        "no_key"};
-
 constexpr std::array<std::string_view, turned_away_count> words = {
     "it showed no certificate",
     "its certificate is of another authority",
@@ -47,10 +42,6 @@ int64_t monotonic_ns() {
 }
 
 }  // namespace
-
-std::string_view to_string(turned_away reason) noexcept {
-  return names[static_cast<size_t>(reason)];
-}
 
 std::string_view in_words(turned_away reason) noexcept {
   return words[static_cast<size_t>(reason)];

@@ -36,10 +36,7 @@ enum class turned_away : uint8_t {
 
 inline constexpr size_t turned_away_count = 11;
 
-/// The stable lower-case name of a reason, as in the coordinator's status.
-std::string_view to_string(turned_away reason) noexcept;
-
-/// The same in words: "it showed no certificate".
+/// A reason in words: "it showed no certificate".
 std::string_view in_words(turned_away reason) noexcept;
 
 /// What the ingress has seen so far. A snapshot; the counts only grow.

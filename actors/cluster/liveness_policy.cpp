@@ -38,9 +38,4 @@ std::vector<liveness_policy::change> liveness_policy::judge(int64_t now_ns) {
   return changes;
 }
 
-liveness liveness_policy::state_of(const std::string& node) const {
-  auto it = nodes_.find(node);
-  return it == nodes_.end() ? liveness::alive : it->second.state;
-}
-
 }  // namespace troupe::cluster

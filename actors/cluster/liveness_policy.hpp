@@ -44,8 +44,6 @@ class liveness_policy {
   /// The changes up to `now_ns`, in the order of names.
   std::vector<change> judge(int64_t now_ns);
 
-  liveness state_of(const std::string& node) const;
-
  private:
   struct node_state {
     int64_t heard_ns = 0;

@@ -10,7 +10,6 @@
 //   NET-3  Every connection goes through the gate (basp_gate.hpp).
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 

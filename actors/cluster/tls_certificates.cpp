@@ -5,7 +5,6 @@
 #include <openssl/ssl.h>
 #include <sys/stat.h>
 
-#include <chrono>
 #include <mutex>
 
 #include <fmt/format.h>

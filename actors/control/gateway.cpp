@@ -2,6 +2,7 @@
 #include "actors/control/gateway.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include <fmt/format.h>
 

@@ -24,7 +24,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 
 #include "actors/base/traced.hpp"

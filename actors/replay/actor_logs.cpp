@@ -166,26 +166,17 @@ class reader {
   uint64_t events_ = 0, most_;
 };
 
-result<actor_logs> read_all(trace::trace_reader from, const std::string& name, uint64_t most) {
+}  // namespace
+
+result<actor_logs> read_actor_logs(const std::filesystem::path& file, uint64_t most) {
+  TROUPE_TRY(from, trace::trace_reader::open(file));
   reader all(most);
   while (true) {
     TROUPE_TRY(batch, from.next());  // ALG-3
     if (!batch) return all.take();
     if (const auto s = all.batch(**batch); !s)
-      return s.error().within(fmt::format("{}: entry {}", name, from.batches()));
+      return s.error().within(fmt::format("{}: entry {}", file.string(), from.batches()));
   }
-}
-
-}  // namespace
-
-result<actor_logs> read_actor_logs(const std::filesystem::path& file, uint64_t most) {
-  TROUPE_TRY(from, trace::trace_reader::open(file));
-  return read_all(std::move(from), file.string(), most);
-}
-
-result<actor_logs> read_actor_logs(std::span<const uint8_t> bytes, const std::string& name) {
-  TROUPE_TRY(from, trace::trace_reader::over(bytes, name));
-  return read_all(std::move(from), name, event_limit);
 }
 
 result<logged_actor> choose(actor_logs&& all, const std::string& path) {

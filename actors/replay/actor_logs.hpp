@@ -12,7 +12,6 @@
 
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -62,9 +61,6 @@ inline constexpr error_kind<uint64_t> too_many_events{"too_many_events", errc::n
 /// Reads a file. Errors: not_found, io; bad_data where it is none, is damaged, or tells of what
 /// cannot have been (ALG-1, ALG-2); version_mismatch; no_memory beyond `most` events.
 result<actor_logs> read_actor_logs(const std::filesystem::path& file, uint64_t most = event_limit);
-
-/// As above, of bytes that stand for a file; `name` is what errors call it.
-result<actor_logs> read_actor_logs(std::span<const uint8_t> bytes, const std::string& name);
 
 /// The log of the actor of this path, the last where it had several; of the only actor where the
 /// path is empty. Errors: not_found, usage, and bad_data for one recorded from the middle of its

@@ -1,7 +1,6 @@
 // Drawing faults.
 #include "actors/sim/faults.hpp"
 
-#include <algorithm>
 #include <array>
 
 namespace troupe::sim {

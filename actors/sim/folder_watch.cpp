@@ -2,6 +2,8 @@
 #include "actors/sim/folder_watch.hpp"
 
 #include <algorithm>
+#include <array>
+#include <string>
 
 #include <fmt/format.h>
 

@@ -5,11 +5,8 @@
 // Starts go by the functions that a launcher uses (actors/job/catalog.hpp).
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
-#include <set>
-#include <string>
 #include <utility>
 #include <vector>
 

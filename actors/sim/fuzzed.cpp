@@ -5,8 +5,10 @@
 
 #include "actors/sim/environment.hpp"
 #include "actors/sim/simulation.hpp"
-#include "actors/sim/tokens.hpp"
 #include "io/config/load.hpp"
+#include "io/data/token_file.hpp"
+#include "io/file.hpp"
+#include "io/folder/owned.hpp"
 
 namespace troupe::sim {
 
@@ -14,6 +16,29 @@ namespace {
 
 constexpr int64_t millisecond_ns = 1'000'000;
 constexpr int64_t second_ns = 1'000 * millisecond_ns;
+
+constexpr uint32_t vocabulary = 256;
+constexpr int32_t token_count = 4096;
+
+result<io::unique_fd> make_file() {
+  TROUPE_TRY(where,
+             io::scratch_folder::make(std::filesystem::temp_directory_path(), "troupe-sim-"));
+  const auto path = where.path() / "tokens.bin";
+  TROUPE_TRY(writer, io::token_file_writer::create(path, vocabulary));
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < token_count; ++i) ids.push_back(i * 7 % static_cast<int32_t>(vocabulary));
+  TROUPE_CHECK(writer.append(ids));
+  TROUPE_CHECK(writer.finish());
+  return io::open_read(path);
+}
+
+/// The file that all simulations of this process read, by the real loaders: 4,096 tokens below 256,
+/// llm.c's format. It has no name that could be left behind.
+result<std::filesystem::path> simulated_tokens() {
+  static const auto file = make_file();
+  if (!file) return file.error();
+  return std::filesystem::path(fmt::format("/proc/self/fd/{}", file->get()));
+}
 
 /// Faults of anything, and those of folders.
 std::pair<std::vector<fault_kind>, std::vector<fault_kind>> split(

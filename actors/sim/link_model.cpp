@@ -2,6 +2,7 @@
 #include "actors/sim/link_model.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace troupe::sim {
 

@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "actors/sim/rng.hpp"

@@ -5,7 +5,6 @@
 // are here.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace troupe::sim {

@@ -2,7 +2,6 @@
 #include "actors/sim/storage.hpp"
 
 #include <algorithm>
-#include <atomic>
 
 namespace troupe::sim {
 

@@ -2,7 +2,6 @@
 #include "actors/sim/world.hpp"
 
 #include <algorithm>
-#include <string_view>
 
 #include <fmt/format.h>
 #include <caf/send.hpp>

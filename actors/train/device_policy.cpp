@@ -1,7 +1,6 @@
 // Handing out GPUs, machine by machine.
 #include "actors/train/device_policy.hpp"
 
-#include <algorithm>
 #include <map>
 
 #include <fmt/format.h>

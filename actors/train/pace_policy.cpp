@@ -1,8 +1,6 @@
 // What is due, against what is under way.
 #include "actors/train/pace_policy.hpp"
 
-#include <utility>
-
 namespace troupe::train {
 
 pace_policy::verdict pace_policy::at_step_end(uint64_t step, int64_t every, config::when_busy how,

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "actors/job/train_state.hpp"

@@ -1,9 +1,6 @@
 // `troupe bench`: registers every benchmark; a new one is a line here.
 #include "apps/bench/bench.hpp"
 
-#include "apps/bench/compute.hpp"
-#include "apps/bench/train.hpp"
-
 namespace troupe::apps {
 
 void add_bench(shell& sh) {

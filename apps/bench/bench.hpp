@@ -8,11 +8,20 @@
 
 namespace troupe::apps {
 
+/// `troupe bench peak`: the machine's ceiling, per type and number of threads.
+void add_bench_peak(shell& sh, command* bench);
+
+/// `troupe bench ops`: each operation of a training step at the shapes of known models.
+void add_bench_ops(shell& sh, command* bench);
+
+/// `troupe bench gpu`: ceilings, operations and tests of one device within a few minutes.
+void add_bench_gpu(shell& sh, command* bench);
+
+/// `troupe bench train`: how fast one process trains, and where the time goes.
+void add_bench_train(shell& sh, command* bench);
+
 /// `troupe bench messages`: rate and latency of msg<T> beside bare CAF with the same payloads.
 void add_bench_messages(shell& sh, command* bench);
-
-/// `troupe-bench recorder`: what the flight recorder costs, against the same actors without it.
-void add_bench_recorder(shell& sh, command* bench);
 
 /// `troupe bench checkpoint`: what a checkpoint in every iteration costs; in `rivals`, too.
 void add_bench_checkpoint(shell& sh, command* bench,

@@ -6,7 +6,6 @@
 // one iteration that is not counted, so that the counted ones have a checkpoint before them.
 #include <csignal>
 #include <cstdlib>
-#include <map>
 #include <optional>
 #include <thread>
 
@@ -307,7 +306,8 @@ status session::with_ceilings(way_row& row) {
   TROUPE_CHECK(try_way(row));
   if (ours) {
     TROUPE_CHECK(time_ceiling());
-    if (round_raw_.most() > (1 + most_difference) * round_raw_.least()) ++report_.unsteady_rounds;
+    const auto raw = round_raw_.all();
+    if (raw.most > (1 + most_difference) * raw.least) ++report_.unsteady_rounds;
   }
   if (!row.way.durable) return {};
   row.over_ceiling.add(round_finished_.median() / round_raw_.median());

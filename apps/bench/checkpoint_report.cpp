@@ -6,22 +6,20 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/bench/median.hpp"
-
 namespace troupe::apps::ckpt_bench {
 
 namespace {
 
 nlohmann::ordered_json json_of(const sample& s) {
-  if (s.empty()) return nullptr;
-  return {{"median", s.median()}, {"least", s.least()}, {"most", s.most()}};
+  return s.empty() ? nullptr : apps::json_of(s.all());
 }
 
 /// "12.3 (11.8-14.0)", or a dash.
 std::string shown(const sample& s, double unit, int digits) {
   if (s.empty()) return "-";
-  return fmt::format("{:.{}f} ({:.{}f}-{:.{}f})", s.median() / unit, digits, s.least() / unit,
-                     digits, s.most() / unit, digits);
+  const auto all = s.all();
+  return fmt::format("{:.{}f} ({:.{}f}-{:.{}f})", all.median / unit, digits, all.least / unit,
+                     digits, all.most / unit, digits);
 }
 
 std::string shown_ratio(const sample& s) {
@@ -42,18 +40,6 @@ aim judged(std::string what, double limit, const sample* s, double unit, std::st
 }
 
 }  // namespace
-
-double sample::median() const {
-  return apps::median(values_);
-}
-
-double sample::least() const {
-  return values_.empty() ? 0 : *std::min_element(values_.begin(), values_.end());
-}
-
-double sample::most() const {
-  return values_.empty() ? 0 : *std::max_element(values_.begin(), values_.end());
-}
 
 double size_report::pressure() const {
   return iteration_s > 0 ? ceiling_s.median() / iteration_s : 0;

@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "apps/bench/checkpoint_ways.hpp"
+#include "apps/bench/spread.hpp"
 #include "io/disk/calibrate.hpp"
 
 namespace troupe::apps::ckpt_bench {
@@ -23,9 +22,8 @@ class sample {
     values_.insert(values_.end(), more.values_.begin(), more.values_.end());
   }
   bool empty() const noexcept { return values_.empty(); }
-  double median() const;
-  double least() const;
-  double most() const;
+  double median() const { return all().median; }
+  spread all() const { return spread_of(values_); }
 
  private:
   std::vector<double> values_;

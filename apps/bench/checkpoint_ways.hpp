@@ -1,5 +1,5 @@
 // A way to checkpoint, as `troupe bench checkpoint` measures it: ours as training uses it, and what
-// else is handed in (apps/bench/rivals).
+// else is handed in (tests/bench).
 //
 // Invariants
 // BCK-1 A way that is called durable counts a checkpoint as finished only after its fsync, ours
@@ -15,7 +15,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>

@@ -17,7 +17,7 @@
 
 #include <unistd.h>
 
-#include "apps/bench/compute.hpp"
+#include "apps/bench/bench.hpp"
 #include "apps/bench/gpu_tests.hpp"
 #include "apps/bench/ops_report.hpp"
 #include "apps/bench/train_run.hpp"

@@ -14,6 +14,7 @@
 
 #include "apps/bench/bench.hpp"
 #include "apps/bench/messages_run.hpp"
+#include "apps/bench/spread.hpp"
 
 namespace troupe::apps {
 
@@ -44,22 +45,11 @@ struct figures {
   double faults = 0;  ///< page faults of a round trip at full rate
 };
 
-/// Median, least and most over the rounds.
-struct spread {
-  double median = 0, least = 0, most = 0;
-};
-
 struct row {
   transport way;
   size_t bytes;
   std::array<std::vector<figures>, 2> of;  // by variant
 };
-
-spread spread_of(std::vector<double> x) {
-  std::sort(x.begin(), x.end());
-  auto n = x.size();
-  return {n % 2 != 0 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2, x.front(), x.back()};
-}
 
 spread of_variant(const row& r, variant c, double figures::*what) {
   std::vector<double> x;
@@ -110,10 +100,6 @@ result<row> measure_row(arena& a, transport way, size_t bytes, const messages_ar
   return out;
 }
 
-nlohmann::ordered_json to_json(const spread& s) {
-  return {{"median", s.median}, {"least", s.least}, {"most", s.most}};
-}
-
 nlohmann::ordered_json to_json(const row& r) {
   nlohmann::ordered_json out;
   out["transport"] = bench::to_string(r.way);
@@ -121,16 +107,16 @@ nlohmann::ordered_json to_json(const row& r) {
   out["rounds"] = r.of[0].size();
   for (auto c : {variant::msg, variant::bare}) {
     auto& of = out[c == variant::msg ? "msg" : "bare"];
-    of["round_trips_per_s"] = to_json(of_variant(r, c, &figures::rate));
-    of["p50_us"] = to_json(of_variant(r, c, &figures::p50_us));
-    of["p99_us"] = to_json(of_variant(r, c, &figures::p99_us));
-    of["cpu_us"] = to_json(of_variant(r, c, &figures::cpu_us));
-    of["page_faults"] = to_json(of_variant(r, c, &figures::faults));
+    of["round_trips_per_s"] = json_of(of_variant(r, c, &figures::rate));
+    of["p50_us"] = json_of(of_variant(r, c, &figures::p50_us));
+    of["p99_us"] = json_of(of_variant(r, c, &figures::p99_us));
+    of["cpu_us"] = json_of(of_variant(r, c, &figures::cpu_us));
+    of["page_faults"] = json_of(of_variant(r, c, &figures::faults));
   }
-  out["ratio"]["rate"] = to_json(ratio(r, &figures::rate));
-  out["ratio"]["p50"] = to_json(ratio(r, &figures::p50_us));
-  out["ratio"]["p99"] = to_json(ratio(r, &figures::p99_us));
-  out["ratio"]["cpu"] = to_json(ratio(r, &figures::cpu_us));
+  out["ratio"]["rate"] = json_of(ratio(r, &figures::rate));
+  out["ratio"]["p50"] = json_of(ratio(r, &figures::p50_us));
+  out["ratio"]["p99"] = json_of(ratio(r, &figures::p99_us));
+  out["ratio"]["cpu"] = json_of(ratio(r, &figures::cpu_us));
   return out;
 }
 

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <filesystem>
 #include <optional>
-#include <span>
 
 #include <fmt/format.h>
 #include <caf/all.hpp>

@@ -5,14 +5,13 @@
 // its products at the measured peak, or its bytes at the speed of a copy, whichever takes longer.
 // On the host the peak is `troupe bench peak`'s, sampled beside each operation; elsewhere that of a
 // large product.
-#include <fmt/format.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
-#include "apps/bench/compute.hpp"
+#include "apps/bench/bench.hpp"
 #include "apps/bench/ops_report.hpp"
 #include "apps/ceiling.hpp"
 #include "gpu/host/peak.hpp"

@@ -14,7 +14,7 @@ constexpr int64_t pattern_elements = 1 << 20;
 
 }  // namespace
 
-std::vector<float> spread(int64_t count, float scale, float offset) {
+std::vector<float> noise(int64_t count, float scale, float offset) {
   std::vector<float> out(static_cast<size_t>(count));
   uint64_t x = 0x9e3779b97f4a7c15u;
   for (float& number : out) {
@@ -53,8 +53,8 @@ double ceilings::floor_s(const ops_case& c) const {
                   bytes_per_second > 0 ? c.bytes / bytes_per_second : 0);
 }
 
-result<ops_time> time_calls(stream& s, const std::function<void()>& enqueue,
-                            const ops_timing& timing) {
+result<spread> time_calls(stream& s, const std::function<void()>& enqueue,
+                          const ops_timing& timing) {
   status outcome;
   const auto round = [&](int calls) {
     const double start = seconds_now(timing.clock);
@@ -71,8 +71,7 @@ result<ops_time> time_calls(stream& s, const std::function<void()>& enqueue,
     seconds.push_back(round(calls));
   }
   if (!outcome) return outcome.error();
-  std::sort(seconds.begin(), seconds.end());
-  return ops_time{seconds[seconds.size() / 2], seconds.front(), seconds.back()};
+  return spread_of(std::move(seconds));
 }
 
 result<ceilings> measure_ceilings(device& on, stream& s, dtype type, int64_t side,
@@ -88,7 +87,7 @@ result<ceilings> measure_ceilings(device& on, stream& s, dtype type, int64_t sid
   }
   const int64_t elements = side * side;
   const size_t bytes = static_cast<size_t>(elements) * size_of(type);
-  const auto numbers = spread(elements, 1, 0);
+  const auto numbers = noise(elements, 1, 0);
   TROUPE_TRY(source, on.allocate(static_cast<size_t>(elements) * sizeof(float)));
   TROUPE_TRY(x, on.allocate(bytes));
   TROUPE_TRY(w, on.allocate(bytes));
@@ -116,8 +115,8 @@ result<std::unique_ptr<ops_cases>> ops_cases::make(device& on, stream& s, const 
   std::unique_ptr<ops_cases> made(new ops_cases(on, s, shape, type));
   ops_cases& m = *made;
   for (int i = 0; i < 2; ++i) {
-    const auto numbers = i == 0 ? spread(pattern_elements, 0.02f, 0) :  //
-                             spread(pattern_elements, 0.005f, 0.01f);
+    const auto numbers = i == 0 ? noise(pattern_elements, 0.02f, 0) :  //
+                             noise(pattern_elements, 0.005f, 0.01f);
     TROUPE_TRY(pattern, on.allocate(numbers.size() * sizeof(float)));
     s.copy(pattern.data(), numbers.data(), pattern.bytes());
     TROUPE_CHECK(s.synchronize());

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/bench/spread.hpp"
 #include "gpu/ops.hpp"
 #include "gpu/stopwatch.hpp"
 #include "io/base/result.hpp"
@@ -18,7 +19,7 @@ namespace troupe::apps {
 
 /// `count` numbers spread evenly in [offset - scale, offset + scale), the same in every run. Not
 /// constants: what a GPU draws, and so its clock, depends on how many bits turn.
-std::vector<float> spread(int64_t count, float scale, float offset);
+std::vector<float> noise(int64_t count, float scale, float offset);
 
 /// The shapes of one model and micro-batch.
 struct bench_shape {
@@ -57,11 +58,6 @@ struct ceilings {
 result<ceilings> measure_ceilings(gpu::device& on, gpu::stream& s, gpu::dtype type, int64_t side,
                                   size_t copy_bytes);
 
-/// Seconds of one call, over rounds of many calls.
-struct ops_time {
-  double median = 0, least = 0, most = 0;
-};
-
 /// How long and by which clock calls are timed.
 struct ops_timing {
   gpu::time_kind clock = gpu::time_kind::wall;
@@ -70,10 +66,10 @@ struct ops_timing {
   std::function<void()> between = [] {};
 };
 
-/// The median, least and most of rounds of `enqueue`. A round is long enough (10 ms) that the wait
+/// Seconds of one call of `enqueue`, over rounds. A round is long enough (10 ms) that the wait
 /// at its end does not count. Fails with what poisoned the stream.
-result<ops_time> time_calls(gpu::stream& s, const std::function<void()>& enqueue,
-                            const ops_timing& timing);
+result<spread> time_calls(gpu::stream& s, const std::function<void()>& enqueue,
+                          const ops_timing& timing);
 
 /// A model's operations over tensors in the device's memory. The device and the stream outlive it.
 class ops_cases {

@@ -75,7 +75,7 @@ std::string text(const ops_report& r) {
                                 gpu::to_string(r.type), r.shape.batch, r.shape.seq, r.shape.layers);
   const double step = r.step_s();
   for (const ops_row& row : r.rows) {
-    const ops_time& t = row.seconds;
+    const spread& t = row.seconds;
     out += fmt::format(
         "  {:<36} {:>10.4f} {:>15} {:>9} {:>9.1f} {:>10} {:>9}\n", row.name, t.median * 1e3,
         fmt::format("{:.4f}-{:.4f}", t.least * 1e3, t.most * 1e3),

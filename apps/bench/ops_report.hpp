@@ -18,7 +18,7 @@ struct ops_row {
   std::string name;
   double flops = 0, bytes = 0;  ///< of one call
   int64_t per_step = 0;
-  ops_time seconds;
+  spread seconds;
   ceilings most;       ///< what the device can do, beside this row
   double floor_s = 0;  ///< a call cannot be faster; 0: unknown
 

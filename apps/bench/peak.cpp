@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "apps/bench/compute.hpp"
+#include "apps/bench/bench.hpp"
 #include "gpu/host/peak.hpp"
 
 namespace troupe::apps {

@@ -34,7 +34,7 @@ result<product_peak> product_peak::make(gpu::device& owner, gpu::dtype type, int
 /// What is multiplied is no zeros: a device that draws less for them clocks higher.
 status product_peak::fill() {
   constexpr int64_t piece = 1 << 20;
-  const auto numbers = spread(piece, 1, 0);
+  const auto numbers = noise(piece, 1, 0);
   TROUPE_TRY(source, owner_->allocate(numbers.size() * sizeof(float)));
   stream_->copy(source.data(), numbers.data(), source.bytes());
   const int64_t all = side_ * side_;

@@ -1,7 +1,7 @@
 // `troupe bench train`: drives the engine of a job's only rank, as its worker would, on tokens
 // drawn at random, and reports tokens/s, GFLOP/s, the share of the machine's measured peak and the
 // share of each operation.
-#include "apps/bench/train.hpp"
+#include "apps/bench/bench.hpp"
 
 #include <memory>
 #include <nlohmann/json.hpp>

@@ -7,7 +7,6 @@
 #include <array>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <caf/actor_system.hpp>
 #include <caf/io/middleman.hpp>

@@ -4,11 +4,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <memory>
-#include <optional>
 
 #include <fmt/format.h>
 
-#include "apps/trace/finished.hpp"
+#include "apps/trace/verbs.hpp"
 #include "io/file.hpp"
 
 namespace troupe::apps {

@@ -1,5 +1,5 @@
 // `troupe trace live` and `troupe trace record`: what happens in a running cluster, shown or kept.
-#include "apps/trace/live.hpp"
+#include "apps/trace/verbs.hpp"
 
 #include <unistd.h>
 #include <bit>

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/trace/finished.hpp"
+#include "apps/trace/verbs.hpp"
 
 namespace troupe::apps {
 

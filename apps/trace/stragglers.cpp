@@ -4,9 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/control/session.hpp"
-#include "apps/trace/finished.hpp"
-#include "apps/trace/live.hpp"
+#include "apps/trace/verbs.hpp"
 #include "io/file.hpp"
 #include "trace/chrome_timeline.hpp"
 #include "trace/whatif_policy.hpp"

@@ -1,7 +1,6 @@
 // `troupe trace`: its verbs, a file each.
 #include "apps/commands.hpp"
-#include "apps/trace/finished.hpp"
-#include "apps/trace/live.hpp"
+#include "apps/trace/verbs.hpp"
 
 namespace troupe::apps {
 

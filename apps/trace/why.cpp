@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "apps/control/session.hpp"
-#include "apps/trace/finished.hpp"
+#include "apps/trace/verbs.hpp"
 #include "trace/critical_path.hpp"
 #include "trace/wait_graph.hpp"
 

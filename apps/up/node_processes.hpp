@@ -10,7 +10,6 @@
 #pragma once
 
 #include <sys/types.h>
-#include <optional>
 #include <string>
 #include <vector>
 

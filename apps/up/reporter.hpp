@@ -6,7 +6,6 @@
 // state in `troupe status reporter`, and goes on as soon as it can be.
 #pragma once
 
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <mutex>

@@ -1,7 +1,6 @@
 // Signals and wake-ups of the launcher's main thread, in one place to wait at.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 

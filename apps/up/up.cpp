@@ -6,7 +6,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <thread>
 

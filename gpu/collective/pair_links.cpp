@@ -366,10 +366,6 @@ std::string pair_listener::address() const {
   return at_ + std::string(bytes_of(key_.shown()));
 }
 
-bool pair_listener::is_address(const std::string& text) {
-  return parse_address(text).has_value();
-}
-
 result<std::vector<io::unique_fd>> pair_listener::connect(const std::string& group, int own,
                                                           const std::vector<std::string>& addresses,
                                                           std::chrono::milliseconds timeout) {

@@ -40,9 +40,6 @@ class pair_listener {
   /// Where and as whom the others reach this end; at most 64 bytes.
   std::string address() const;
 
-  /// Whether a text is an address of this kind.
-  static bool is_address(const std::string& text);
-
   /// Makes all pairs of rank `own`; `addresses[r]`: of rank r (the own is not looked at). Blocks.
   /// Sockets by rank, connected and proven, none for the own. Errors: bad_data, unavailable,
   /// rank_not_proven, timeout.

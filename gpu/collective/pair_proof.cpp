@@ -9,8 +9,6 @@
 #include <cstring>
 #include <memory>
 
-#include <fmt/format.h>
-
 namespace troupe::gpu {
 
 namespace {

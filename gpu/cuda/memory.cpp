@@ -66,25 +66,6 @@ result<buffer> allocate_device(size_t bytes, cudaStream_t stream) {
   return made;
 }
 
-result<buffer> allocate_pinned(size_t bytes) {
-  if (bytes == 0) return buffer{};
-  int ordinal = 0;
-  TROUPE_CUDA_TRY(cudaGetDevice(&ordinal));
-  void* p = nullptr;
-  // Portable: pinned for every device of the process.
-  const cudaError_t code = cudaHostAlloc(&p, bytes, cudaHostAllocPortable);
-  if (code != cudaSuccess) {
-    error e = refuse(code, bytes, "cudaHostAlloc", "pinned host");
-    if (e.code == errc::no_memory) e.hint = "ulimit -l, or less memory for the checkpoint's ring";
-    return e;
-  }
-  std::memset(p, 0, bytes);
-  return buffer(p, bytes, [ordinal](void* q) {
-    forget(cudaSetDevice(ordinal));
-    forget(cudaFreeHost(q));
-  });
-}
-
 result<void*> scratch_memory::get(size_t bytes) {
   if (blocks_.empty() || bytes > blocks_.back().bytes()) {
     if (bytes > SIZE_MAX - bytes / 8)

@@ -24,12 +24,6 @@ result<memory_kind> kind_of(const void* p);
 /// `stream`, which is waited for. Fails with no_memory, naming what was asked for and what is free.
 result<buffer> allocate_device(size_t bytes, cudaStream_t stream);
 
-/// Zeroed host memory that stays where it is, for copies at full speed that never hold up the
-/// thread of a stream. Fails with no_memory.
-/// Unlike with other host memory, a copy does not wait for notifications before it: who notifies
-/// about pinned memory uses it again when the notified one is done with it.
-result<buffer> allocate_pinned(size_t bytes);
-
 /// Working memory of one stream, kept between operations (OPS-1): grows to the largest demand and
 /// stays. Smaller blocks stay as well: graphs refer to the block of their time (graphs.hpp); each
 /// is at least an eighth larger than the one before, and a stream's operations are few. Used by the

@@ -3,8 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <utility>
-
 namespace troupe::gpu::cuda {
 
 result<shared_library> shared_library::open(std::initializer_list<const char*> names,

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <system_error>
+#include <vector>
 
 namespace troupe::gpu::cuda {
 

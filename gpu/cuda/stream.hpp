@@ -37,7 +37,6 @@
 #include <thread>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "gpu/cuda/check.hpp"
 #include "gpu/cuda/event.hpp"

@@ -1,4 +1,4 @@
-// The name of a bfloat16's bits: apart from bf16.hpp, so that kernel files need no function of it.
+// The name of a bfloat16's bits.
 #pragma once
 
 #include <stdint.h>

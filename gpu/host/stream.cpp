@@ -4,6 +4,7 @@
 #include <cassert>
 #include <cstring>
 #include <exception>
+#include <memory>
 
 namespace troupe::gpu::host {
 namespace {

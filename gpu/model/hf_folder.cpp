@@ -5,10 +5,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <memory>
+#include <map>
 #include <regex>
 #include <set>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "gpu/model/stage_shape.hpp"
 #include "gpu/model/tensor_names.hpp"

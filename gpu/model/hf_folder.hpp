@@ -10,9 +10,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
 
 #include "gpu/store/store.hpp"
 #include "io/base/error_kind.hpp"

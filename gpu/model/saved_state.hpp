@@ -6,7 +6,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "gpu/store/store.hpp"
 #include "io/base/error_kind.hpp"

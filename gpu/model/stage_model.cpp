@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cassert>
+#include <vector>
 
 #include "gpu/model/rope_table.hpp"
 #include "gpu/model/stage_memory.hpp"

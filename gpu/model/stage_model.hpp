@@ -18,7 +18,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "gpu/device.hpp"
 #include "gpu/model/stage_shape.hpp"

@@ -1,8 +1,6 @@
 // The ParameterStore's bookkeeping; the invariants stand in store.hpp.
 #include "gpu/store/store.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -147,14 +145,6 @@ size_t parameter_store::bytes(int chunk, part which) const {
   if (which == part::weight)
     return static_cast<size_t>(slice(chunk).whole) * size_of(options_.compute);
   return floats(which == part::grad ? slice(chunk).whole : slice(chunk).part);
-}
-
-size_t parameter_store::bytes() const {
-  size_t sum = 0;
-  for (int c = 0; c < chunk_count(); ++c)
-    for (part which : {part::weight, part::master, part::m, part::v, part::grad})
-      sum += bytes(c, which);
-  return sum;
 }
 
 uint64_t parameter_store::rounding_seed(int chunk) const {

@@ -177,8 +177,6 @@ class parameter_store {
   /// Bytes allocated for one part of one chunk; 0 for a master that is the weight, and where the
   /// part is absent.
   size_t bytes(int chunk, part which) const;
-  /// Bytes of everything.
-  size_t bytes() const;
 
   /// PS-4.
   uint64_t weight_version(int chunk) const { return chunks_[index(chunk)].version; }

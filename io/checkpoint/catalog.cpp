@@ -249,12 +249,4 @@ result<choice> newest_that_verifies(file_system& files, std::span<const fs::path
   return out;
 }
 
-result<choice> newest_that_verifies(std::span<const fs::path> dirs, const work_options& options) {
-  return newest_that_verifies(local_files(), dirs, options);
-}
-
-result<choice> newest_that_verifies(const fs::path& dir, const work_options& options) {
-  return newest_that_verifies({&dir, 1}, options);
-}
-
 }  // namespace troupe::io::checkpoint

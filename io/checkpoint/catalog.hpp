@@ -134,14 +134,7 @@ struct choice {
 /// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all
 /// of `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be
 /// looked through is skipped as a whole where there are others. Error: io, cancelled.
-result<choice> newest_that_verifies(file_system& files,
-                                    std::span<const std::filesystem::path> dirs,
-                                    const work_options& options = {});
-/// The same on this machine.
-result<choice> newest_that_verifies(std::span<const std::filesystem::path> dirs,
-                                    const work_options& options = {});
-/// The same of one folder.
-result<choice> newest_that_verifies(const std::filesystem::path& dir,
+result<choice> newest_that_verifies(file_system& files, std::span<const std::filesystem::path> dirs,
                                     const work_options& options = {});
 
 }  // namespace troupe::io::checkpoint

@@ -12,7 +12,6 @@
 // FL-4 The thread sleeps while there is nothing to do.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>

@@ -48,8 +48,4 @@ claim claim_of(file_system& files, const std::filesystem::path& folder) {
                   files.read_small(folder / mark_file, max_mark_bytes));
 }
 
-claim claim_of(const std::filesystem::path& folder) {
-  return claim_of(local_files(), folder);
-}
-
 }  // namespace troupe::io::checkpoint

@@ -28,6 +28,5 @@ std::string partial_mark(const std::string& job, std::vector<std::string> others
 claim claim_of(const result<std::string>& manifest, const result<std::string>& mark);
 /// The same, read from the folder.
 claim claim_of(file_system& files, const std::filesystem::path& folder);
-claim claim_of(const std::filesystem::path& folder);
 
 }  // namespace troupe::io::checkpoint

@@ -73,8 +73,4 @@ result<file_lock> exclude_readers(file_system& files, const fs::path& checkpoint
   return files.exclude_readers(checkpoint / manifest_file);
 }
 
-result<file_lock> exclude_readers(const fs::path& checkpoint) {
-  return exclude_readers(local_files(), checkpoint);
-}
-
 }  // namespace troupe::io::checkpoint

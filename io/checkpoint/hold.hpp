@@ -64,6 +64,5 @@ class reading {
 /// For whoever removes a checkpoint: nobody begins to read it while this lives. Nothing in it where
 /// there is no MANIFEST to read. Error unavailable while somebody reads it.
 result<file_lock> exclude_readers(file_system& files, const std::filesystem::path& checkpoint);
-result<file_lock> exclude_readers(const std::filesystem::path& checkpoint);
 
 }  // namespace troupe::io::checkpoint

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include <flatbuffers/flatbuffers.h>

@@ -32,8 +32,4 @@ std::shared_ptr<const file_source> folder_source(file_system& files, std::filesy
   return std::make_shared<plain_folder>(files, std::move(folder), behind);
 }
 
-std::shared_ptr<const file_source> folder_source(std::filesystem::path folder, pages behind) {
-  return folder_source(local_files(), std::move(folder), behind);
-}
-
 }  // namespace troupe::io::checkpoint

@@ -25,8 +25,5 @@ class file_source {
 /// machine's. `files` outlives it.
 std::shared_ptr<const file_source> folder_source(file_system& files, std::filesystem::path folder,
                                                  pages behind = pages::keep);
-/// The same of the machine's.
-std::shared_ptr<const file_source> folder_source(std::filesystem::path folder,
-                                                 pages behind = pages::keep);
 
 }  // namespace troupe::io::checkpoint

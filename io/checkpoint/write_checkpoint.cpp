@@ -5,6 +5,8 @@
 #include <chrono>
 #include <cstring>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 

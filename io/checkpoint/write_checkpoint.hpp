@@ -7,8 +7,6 @@
 #include <filesystem>
 #include <functional>
 #include <span>
-#include <string>
-#include <vector>
 
 #include "io/base/result.hpp"
 #include "io/checkpoint/manifest.hpp"

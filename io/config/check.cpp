@@ -2,7 +2,6 @@
 // each naming the keys it is about so that a person sees which line to change.
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 #include <set>
 #include <type_traits>
 

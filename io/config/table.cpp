@@ -7,49 +7,10 @@ namespace troupe::config::detail {
 
 namespace {
 
-template <auto Member>
-constexpr property in_job(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::job, Member>(key, about, limits);
-}
-template <auto... Member>
-constexpr property in_cluster(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::cluster, Member...>(key, about, limits);
-}
-template <auto Member>
-constexpr property in_model(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::model, Member>(key, about, limits);
-}
-template <auto Member>
-constexpr property in_data(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::data, Member>(key, about, limits);
-}
-template <auto Member>
-constexpr property in_train(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::train, Member>(key, about, limits);
-}
-template <auto Member>
-constexpr property in_parallel(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::parallel, Member>(key, about, limits);
-}
-template <auto Member>
-constexpr property in_checkpoint(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::checkpoint, Member>(key, about, limits);
-}
-template <auto Member>
-constexpr property in_second(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::checkpoint, &checkpoint_section::second, Member>(key, about, limits);
-}
-template <auto Member>
-constexpr property in_timeouts(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::timeouts, Member>(key, about, limits);
-}
-template <auto Member>
-constexpr property in_power(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::power, Member>(key, about, limits);
-}
-template <auto Member>
-constexpr property in_log(std::string_view key, std::string_view about, bounds limits = {}) {
-  return row<job, &job::log, Member>(key, about, limits);
+/// The row of a key: the members that lead to it from the job's own on.
+template <auto... Members>
+constexpr property key(std::string_view name, std::string_view about, bounds limits = {}) {
+  return row<job, Members...>(name, about, limits);
 }
 
 using job_s = job_section;
@@ -64,305 +25,310 @@ constexpr double million = 1e6;
 constexpr double week_s = 7 * 24 * 3600;
 
 constinit const property rows[] = {
-    in_job<&job_s::name>("job.name",
-                         "Names the run and its folder: letters, digits, '.', '_', '-'"),
-    in_job<&job_s::seed>("job.seed",
-                         "Seeds weights, shuffling and sampling; same seed, same losses",
-                         within(0, 9e15)),
-    in_job<&job_s::output>("job.output",
-                           "Folder of log.jsonl and the summary; {name} is replaced by job.name"),
+    key<&job::job, &job_s::name>("job.name",
+                                 "Names the run and its folder: letters, digits, '.', '_', '-'"),
+    key<&job::job, &job_s::seed>("job.seed",
+                                 "Seeds weights, shuffling and sampling; same seed, same losses",
+                                 within(0, 9e15)),
+    key<&job::job, &job_s::output>(
+        "job.output", "Folder of log.jsonl and the summary; {name} is replaced by job.name"),
 
-    in_cluster<&cluster_s::nodes>(
+    key<&job::cluster, &cluster_s::nodes>(
         "cluster.nodes",
         "Number of nodes, called node0, node1 ...; [[cluster.node]] lists them instead",
         within(1, 16384)),
-    in_cluster<&cluster_s::launch>(
+    key<&job::cluster, &cluster_s::launch>(
         "cluster.launch",
         "Who starts the node processes: this machine (local), ssh, or a scheduler (external)"),
-    in_cluster<&cluster_s::listen>(
+    key<&job::cluster, &cluster_s::listen>(
         "cluster.listen",
         "Address the coordinator listens on; beyond loopback it needs cluster.tls or insecure"),
-    in_cluster<&cluster_s::port>(
+    key<&job::cluster, &cluster_s::port>(
         "cluster.port", "TCP port of the coordinator; 0 = a free one that the system picks",
         within(0, 65535)),
-    in_cluster<&cluster_s::advertise>(
+    key<&job::cluster, &cluster_s::advertise>(
         "cluster.advertise",
         "Address the nodes are told to join; empty = cluster.listen, or this "
         "machine's name when that is a wildcard"),
-    in_cluster<&cluster_s::workers_per_node>(
+    key<&job::cluster, &cluster_s::workers_per_node>(
         "cluster.workers_per_node", "Workers (one device each) on a node that does not say itself",
         within(1, 64)),
-    in_cluster<&cluster_s::device>(
+    key<&job::cluster, &cluster_s::device>(
         "cluster.device",
         "What workers compute on; auto = GPUs when every node has one for each of its workers, "
         "else the host; with cuda more workers than GPUs share them"),
-    in_cluster<&cluster_s::threads>(
+    key<&job::cluster, &cluster_s::threads>(
         "cluster.threads",
         "Compute threads of one worker; 0 = the node's cores divided by its workers",
         within(0, 4096)),
-    in_cluster<&cluster_s::heartbeat_interval_ms>("cluster.heartbeat_interval_ms",
-                                                  "Milliseconds between two heartbeats of a node",
-                                                  within(10, 3600e3)),
-    in_cluster<&cluster_s::suspect_after_ms>(
+    key<&job::cluster, &cluster_s::heartbeat_interval_ms>(
+        "cluster.heartbeat_interval_ms", "Milliseconds between two heartbeats of a node",
+        within(10, 3600e3)),
+    key<&job::cluster, &cluster_s::suspect_after_ms>(
         "cluster.suspect_after_ms",
         "Milliseconds without a heartbeat after which a node is suspect", within(10, 3600e3)),
-    in_cluster<&cluster_s::dead_after_ms>(
+    key<&job::cluster, &cluster_s::dead_after_ms>(
         "cluster.dead_after_ms", "Milliseconds without a heartbeat after which a node is given up",
         within(10, 3600e3)),
-    in_cluster<&cluster_s::join_timeout_ms>("cluster.join_timeout_ms",
-                                            "Milliseconds within which every node must have joined",
-                                            within(100, 24 * 3600e3)),
-    in_cluster<&cluster_s::insecure>(
+    key<&job::cluster, &cluster_s::join_timeout_ms>(
+        "cluster.join_timeout_ms", "Milliseconds within which every node must have joined",
+        within(100, 24 * 3600e3)),
+    key<&job::cluster, &cluster_s::insecure>(
         "cluster.insecure",
         "Allow to listen beyond loopback without certificates: keys of the job's secret are then "
         "the only proof; includes clear_text_tensors"),
-    in_cluster<&cluster_s::clear_text_tensors>(
+    key<&job::cluster, &cluster_s::clear_text_tensors>(
         "cluster.clear_text_tensors",
         "Allow tensors to travel between hosts in the clear while messages use TLS: the data plane "
         "(Gloo) has none, so the network between the hosts must be trusted"),
-    in_cluster<&cluster_s::ssh_command>(
+    key<&job::cluster, &cluster_s::ssh_command>(
         "cluster.ssh_command",
         "Program and options that run a command on another host, for launch "
         "\"ssh\""),
-    in_cluster<&cluster_s::remote_binary>("cluster.remote_binary",
-                                          "Path of the troupe program on the other hosts"),
-    in_cluster<&cluster_s::tls, &tls_section::ca>(
+    key<&job::cluster, &cluster_s::remote_binary>("cluster.remote_binary",
+                                                  "Path of the troupe program on the other hosts"),
+    key<&job::cluster, &cluster_s::tls, &tls_section::ca>(
         "cluster.tls.ca", "PEM file of the authority that every peer's certificate must come from"),
-    in_cluster<&cluster_s::tls, &tls_section::certificate>(
+    key<&job::cluster, &cluster_s::tls, &tls_section::certificate>(
         "cluster.tls.certificate",
         "PEM file of this process's certificate; {node} is replaced by the "
         "node's name (\"coordinator\" for the coordinator)"),
-    in_cluster<&cluster_s::tls, &tls_section::key>(
+    key<&job::cluster, &cluster_s::tls, &tls_section::key>(
         "cluster.tls.key", "PEM file of its private key; {node} is replaced by the node's name"),
 
-    in_model<&model_s::family>("model.family",
-                               "Architecture; auto = what model.path says, gpt2 without a path"),
-    in_model<&model_s::path>("model.path",
-                             "Hugging Face folder whose config.json gives the shape and "
-                             "whose weights are the start; empty = the keys below"),
-    in_model<&model_s::init>("model.init",
-                             "First weights; auto = pretrained with model.path, random without"),
-    in_model<&model_s::layers>("model.layers", "Transformer blocks; 0 = as model.path says",
-                               within(0, 4096)),
-    in_model<&model_s::heads>("model.heads", "Query heads; 0 = as model.path says",
-                              within(0, 4096)),
-    in_model<&model_s::kv_heads>("model.kv_heads",
-                                 "Key and value heads; 0 = as model.path says, or model.heads",
-                                 within(0, 4096)),
-    in_model<&model_s::hidden>(
+    key<&job::model, &model_s::family>(
+        "model.family", "Architecture; auto = what model.path says, gpt2 without a path"),
+    key<&job::model, &model_s::path>("model.path",
+                                     "Hugging Face folder whose config.json gives the shape and "
+                                     "whose weights are the start; empty = the keys below"),
+    key<&job::model, &model_s::init>(
+        "model.init", "First weights; auto = pretrained with model.path, random without"),
+    key<&job::model, &model_s::layers>("model.layers", "Transformer blocks; 0 = as model.path says",
+                                       within(0, 4096)),
+    key<&job::model, &model_s::heads>("model.heads", "Query heads; 0 = as model.path says",
+                                      within(0, 4096)),
+    key<&job::model, &model_s::kv_heads>(
+        "model.kv_heads", "Key and value heads; 0 = as model.path says, or model.heads",
+        within(0, 4096)),
+    key<&job::model, &model_s::hidden>(
         "model.hidden", "Width of the residual stream; 0 = as model.path says", within(0, million)),
-    in_model<&model_s::ffn>(
+    key<&job::model, &model_s::ffn>(
         "model.ffn",
         "Width inside the MLP; 0 = as model.path says, or 4 hidden (gpt2), or 8/3 "
         "hidden rounded up to a multiple of 64 (llama)",
         within(0, 4 * million)),
-    in_model<&model_s::vocab>("model.vocab",
-                              "Size of the vocabulary; 0 = as model.path says, or the tokenizer's",
-                              within(0, 16 * million)),
-    in_model<&model_s::max_seq_len>(
+    key<&job::model, &model_s::vocab>(
+        "model.vocab", "Size of the vocabulary; 0 = as model.path says, or the tokenizer's",
+        within(0, 16 * million)),
+    key<&job::model, &model_s::max_seq_len>(
         "model.max_seq_len", "Longest sequence in tokens; 0 = as model.path says, or train.seq_len",
         within(0, 16 * million)),
-    in_model<&model_s::norm_eps>("model.norm_eps",
-                                 "Epsilon of LayerNorm or RMSNorm; 0 = as model.path says, or 1e-5",
-                                 within(0, 1)),
-    in_model<&model_s::rope_theta>(
+    key<&job::model, &model_s::norm_eps>(
+        "model.norm_eps", "Epsilon of LayerNorm or RMSNorm; 0 = as model.path says, or 1e-5",
+        within(0, 1)),
+    key<&job::model, &model_s::rope_theta>(
         "model.rope_theta",
         "Base of the rotary positions (llama); 0 = as model.path says, or 10000", within(0, 1e12)),
-    in_model<&model_s::tied>("model.tied",
-                             "The output head shares the token embedding; auto = as "
-                             "model.path says, or yes for gpt2 and no for llama"),
-    in_model<&model_s::parallel_block>(
+    key<&job::model, &model_s::tied>("model.tied",
+                                     "The output head shares the token embedding; auto = as "
+                                     "model.path says, or yes for gpt2 and no for llama"),
+    key<&job::model, &model_s::parallel_block>(
         "model.parallel_block",
         "MLP and attention side by side instead of in turn, with one norm or two; auto = as "
         "model.path says, or none"),
-    in_model<&model_s::sliding_window>(
+    key<&job::model, &model_s::sliding_window>(
         "model.sliding_window",
         "Keys a query sees, itself included; 0 = all before it; -1 = as "
         "model.path says, or 0",
         within(-1, 16 * million)),
-    in_model<&model_s::init_std>("model.init_std", "Standard deviation of random weights",
-                                 within(0, 10)),
-    in_model<&model_s::dtype>("model.dtype",
-                              "Number format of the computation; master weights and "
-                              "optimizer state are f32 in both"),
-    in_model<&model_s::recompute>(
+    key<&job::model, &model_s::init_std>("model.init_std", "Standard deviation of random weights",
+                                         within(0, 10)),
+    key<&job::model, &model_s::dtype>("model.dtype",
+                                      "Number format of the computation; master weights and "
+                                      "optimizer state are f32 in both"),
+    key<&job::model, &model_s::recompute>(
         "model.recompute", "Recompute activations in backward rather than keep them (less memory)"),
 
-    in_data<&data_s::path>("data.path", "Files or folders to train on, in this order"),
-    in_data<&data_s::format>(
+    key<&job::data, &data_s::path>("data.path", "Files or folders to train on, in this order"),
+    key<&job::data, &data_s::format>(
         "data.format",
         "text (JSON too, unparsed), or token files of llm.c or nanoGPT; auto = by what the "
         "files hold and their names"),
-    in_data<&data_s::tokenizer>("data.tokenizer",
-                                "For text: \"bytes\", or a tokenizer.json, merges or "
-                                "SentencePiece file, or the folder with it"),
-    in_data<&data_s::shuffle>(
+    key<&job::data, &data_s::tokenizer>("data.tokenizer",
+                                        "For text: \"bytes\", or a tokenizer.json, merges or "
+                                        "SentencePiece file, or the folder with it"),
+    key<&job::data, &data_s::shuffle>(
         "data.shuffle", "Visit the sequences in an order drawn from job.seed; false = as stored"),
-    in_data<&data_s::validation_path>("data.validation_path",
-                                      "Files or folders for validation, never trained on"),
-    in_data<&data_s::validation_fraction>("data.validation_fraction",
-                                          "Share of the data held out for validation without "
-                                          "data.validation_path",
-                                          within(0, 0.5)),
-    in_data<&data_s::cache>("data.cache",
-                            "Folder for tokenised text; {output} is replaced by job.output"),
-    in_data<&data_s::strip_gutenberg>(
+    key<&job::data, &data_s::validation_path>("data.validation_path",
+                                              "Files or folders for validation, never trained on"),
+    key<&job::data, &data_s::validation_fraction>(
+        "data.validation_fraction",
+        "Share of the data held out for validation without "
+        "data.validation_path",
+        within(0, 0.5)),
+    key<&job::data, &data_s::cache>(
+        "data.cache", "Folder for tokenised text; {output} is replaced by job.output"),
+    key<&job::data, &data_s::strip_gutenberg>(
         "data.strip_gutenberg",
         "Of text files that hold Project Gutenberg books, leave out what is before their START "
         "and after their END lines"),
 
-    in_train<&train_s::steps>("train.steps", "Optimizer steps to train", within(1, 1e9)),
-    in_train<&train_s::batch>("train.batch", "Sequences per step, over all data ranks",
-                              within(1, million)),
-    in_train<&train_s::micro_batch>(
+    key<&job::train, &train_s::steps>("train.steps", "Optimizer steps to train", within(1, 1e9)),
+    key<&job::train, &train_s::batch>("train.batch", "Sequences per step, over all data ranks",
+                                      within(1, million)),
+    key<&job::train, &train_s::micro_batch>(
         "train.micro_batch",
         "Sequences per forward pass of one data rank; 0 = batch / parallel.data",
         within(0, million)),
-    in_train<&train_s::seq_len>("train.seq_len", "Tokens per sequence", within(1, 16 * million)),
-    in_train<&train_s::optimizer>("train.optimizer", "The update rule"),
-    in_train<&train_s::lr>("train.lr", "Learning rate after the warmup", within(0, 100)),
-    in_train<&train_s::min_lr_ratio>("train.min_lr_ratio",
-                                     "The linear, cosine and wsd schedules end at lr times this",
-                                     within(0, 1)),
-    in_train<&train_s::warmup_steps>("train.warmup_steps",
-                                     "Steps over which the learning rate rises from 0 to lr",
-                                     within(0, 1e9)),
-    in_train<&train_s::schedule>("train.schedule",
-                                 "Learning rate after the warmup; wsd = constant, "
-                                 "then a linear fall over the last decay_steps"),
-    in_train<&train_s::decay_steps>("train.decay_steps",
-                                    "Falling steps at the end of wsd; 0 = a tenth of train.steps",
-                                    within(0, 1e9)),
-    in_train<&train_s::beta1>("train.beta1", "Decay of the first moment", below(0, 1)),
-    in_train<&train_s::beta2>("train.beta2", "Decay of the second moment", below(0, 1)),
-    in_train<&train_s::eps>("train.eps", "Added to the root of the second moment", above(0)),
-    in_train<&train_s::weight_decay>("train.weight_decay",
-                                     "Decoupled weight decay, times lr a step", within(0, 100)),
-    in_train<&train_s::decay>(
+    key<&job::train, &train_s::seq_len>("train.seq_len", "Tokens per sequence",
+                                        within(1, 16 * million)),
+    key<&job::train, &train_s::optimizer>("train.optimizer", "The update rule"),
+    key<&job::train, &train_s::lr>("train.lr", "Learning rate after the warmup", within(0, 100)),
+    key<&job::train, &train_s::min_lr_ratio>(
+        "train.min_lr_ratio", "The linear, cosine and wsd schedules end at lr times this",
+        within(0, 1)),
+    key<&job::train, &train_s::warmup_steps>(
+        "train.warmup_steps", "Steps over which the learning rate rises from 0 to lr",
+        within(0, 1e9)),
+    key<&job::train, &train_s::schedule>("train.schedule",
+                                         "Learning rate after the warmup; wsd = constant, "
+                                         "then a linear fall over the last decay_steps"),
+    key<&job::train, &train_s::decay_steps>(
+        "train.decay_steps", "Falling steps at the end of wsd; 0 = a tenth of train.steps",
+        within(0, 1e9)),
+    key<&job::train, &train_s::beta1>("train.beta1", "Decay of the first moment", below(0, 1)),
+    key<&job::train, &train_s::beta2>("train.beta2", "Decay of the second moment", below(0, 1)),
+    key<&job::train, &train_s::eps>("train.eps", "Added to the root of the second moment",
+                                    above(0)),
+    key<&job::train, &train_s::weight_decay>(
+        "train.weight_decay", "Decoupled weight decay, times lr a step", within(0, 100)),
+    key<&job::train, &train_s::decay>(
         "train.decay",
         "What decays: tensors of two or more dimensions (matrices) or every one (all)"),
-    in_train<&train_s::lamb_trust_always>(
+    key<&job::train, &train_s::lamb_trust_always>(
         "train.lamb_trust_always",
         "LAMB: trust ratio on every tensor; false = only where weight decay applies"),
-    in_train<&train_s::clip_norm>("train.clip_norm",
-                                  "Largest global gradient norm; 0 = no clipping", at_least(0)),
-    in_train<&train_s::stochastic_rounding>(
+    key<&job::train, &train_s::clip_norm>(
+        "train.clip_norm", "Largest global gradient norm; 0 = no clipping", at_least(0)),
+    key<&job::train, &train_s::stochastic_rounding>(
         "train.stochastic_rounding",
         "bf16: round weights up or down by chance, so that small updates show on average"),
-    in_train<&train_s::validate_every>("train.validate_every",
-                                       "Steps between two validations; 0 = never", within(0, 1e9)),
-    in_train<&train_s::validate_batches>(
+    key<&job::train, &train_s::validate_every>(
+        "train.validate_every", "Steps between two validations; 0 = never", within(0, 1e9)),
+    key<&job::train, &train_s::validate_batches>(
         "train.validate_batches", "Batches (of train.batch) in one validation", within(1, million)),
-    in_train<&train_s::sample_prompt>("train.sample_prompt",
-                                      "Prompt of the sample written at the end of training"),
-    in_train<&train_s::sample_tokens>("train.sample_tokens", "Tokens of that sample; 0 = no sample",
-                                      within(0, million)),
+    key<&job::train, &train_s::sample_prompt>(
+        "train.sample_prompt", "Prompt of the sample written at the end of training"),
+    key<&job::train, &train_s::sample_tokens>(
+        "train.sample_tokens", "Tokens of that sample; 0 = no sample", within(0, million)),
 
-    in_parallel<&parallel_section::data>("parallel.data",
-                                         "Replicas that share each batch; 0 = workers / pipeline",
-                                         within(0, million)),
-    in_parallel<&parallel_section::pipeline>(
+    key<&job::parallel, &parallel_section::data>(
+        "parallel.data", "Replicas that share each batch; 0 = workers / pipeline",
+        within(0, million)),
+    key<&job::parallel, &parallel_section::pipeline>(
         "parallel.pipeline", "Stages the layers are split into; data times pipeline = workers",
         within(1, 4096)),
-    in_parallel<&parallel_section::schedule>("parallel.schedule",
-                                             "Order of forward and backward on the stages"),
+    key<&job::parallel, &parallel_section::schedule>("parallel.schedule",
+                                                     "Order of forward and backward on the stages"),
 
-    in_checkpoint<&checkpoint_section::dir>(
+    key<&job::checkpoint, &checkpoint_section::dir>(
         "checkpoint.dir", "Folder of the checkpoints; {output} is replaced by job.output"),
-    in_checkpoint<&checkpoint_section::every>(
+    key<&job::checkpoint, &checkpoint_section::every>(
         "checkpoint.every", "Steps between two checkpoints; 0 = only at the end", within(0, 1e9)),
-    in_checkpoint<&checkpoint_section::keep>(
+    key<&job::checkpoint, &checkpoint_section::keep>(
         "checkpoint.keep",
         "Newest checkpoints that are kept; where this and the next two are 0, all are",
         within(0, million)),
-    in_checkpoint<&checkpoint_section::keep_every>(
+    key<&job::checkpoint, &checkpoint_section::keep_every>(
         "checkpoint.keep_every", "Checkpoints of steps that are multiples of this are kept, too",
         within(0, 1e9)),
-    in_checkpoint<&checkpoint_section::keep_best>(
+    key<&job::checkpoint, &checkpoint_section::keep_best>(
         "checkpoint.keep_best",
         "So many checkpoints with the smallest validation losses are kept, too",
         within(0, million)),
-    in_checkpoint<&checkpoint_section::resume>(
+    key<&job::checkpoint, &checkpoint_section::resume>(
         "checkpoint.resume",
         "\"auto\" = from the newest whole checkpoint in checkpoint.dir or checkpoint.second.dir if "
         "there is one, \"never\", or the path of a checkpoint"),
-    in_checkpoint<&checkpoint_section::slot_bytes>(
+    key<&job::checkpoint, &checkpoint_section::slot_bytes>(
         "checkpoint.slot_bytes",
         "Bytes of a write, a multiple of 4096; 0 = what the disk likes best where much is saved, "
         "else 4 MiB",
         within(0, 64 << 20)),
-    in_checkpoint<&checkpoint_section::room_wait_s>(
+    key<&job::checkpoint, &checkpoint_section::room_wait_s>(
         "checkpoint.room_wait_s",
         "Seconds for which the last save of a run is tried again where it fails (a full disk, a "
         "folder that has disappeared), in checkpoint.second.dir as well",
         within(0, 30 * 24 * 3600.0)),
-    in_checkpoint<&checkpoint_section::adopt>(
+    key<&job::checkpoint, &checkpoint_section::adopt>(
         "checkpoint.adopt",
         "Start in a folder that holds another job's checkpoints: of another name, model or data"),
-    in_checkpoint<&checkpoint_section::ring_bytes>(
+    key<&job::checkpoint, &checkpoint_section::ring_bytes>(
         "checkpoint.ring_bytes",
         "Memory of a rank through which its state is written to the disk, at most",
         within(16 << 20, 1e12)),
-    in_checkpoint<&checkpoint_section::when_busy>(
+    key<&job::checkpoint, &checkpoint_section::when_busy>(
         "checkpoint.when_busy",
         "A checkpoint is due while two older ones are being written: \"block\" = training waits, "
         "\"skip\" = it is left out, \"stretch\" = it is taken at the next step that finds room"),
-    in_checkpoint<&checkpoint_section::export_model>(
+    key<&job::checkpoint, &checkpoint_section::export_model>(
         "checkpoint.export_model",
         "At the end write the model to {output}/model, a Hugging Face folder"),
-    in_second<&second_s::dir>("checkpoint.second.dir",
-                              "Folder that committed checkpoints are copied into in the "
-                              "background; empty = none; {output} is replaced by job.output"),
-    in_second<&second_s::every>(
+    key<&job::checkpoint, &checkpoint_section::second, &second_s::dir>(
+        "checkpoint.second.dir",
+        "Folder that committed checkpoints are copied into in the "
+        "background; empty = none; {output} is replaced by job.output"),
+    key<&job::checkpoint, &checkpoint_section::second, &second_s::every>(
         "checkpoint.second.every",
         "Only checkpoints of steps that are multiples of this are copied, and the run's last; 0 = "
         "each that there is time for",
         within(0, 1e9)),
-    in_second<&second_s::bytes_per_second>("checkpoint.second.bytes_per_second",
-                                           "Bandwidth of the copying, at most; 0 = no limit",
-                                           within(0, 1e15)),
-    in_second<&second_s::wait_s>(
+    key<&job::checkpoint, &checkpoint_section::second, &second_s::bytes_per_second>(
+        "checkpoint.second.bytes_per_second", "Bandwidth of the copying, at most; 0 = no limit",
+        within(0, 1e15)),
+    key<&job::checkpoint, &checkpoint_section::second, &second_s::wait_s>(
         "checkpoint.second.wait_s",
         "Seconds that the end of a run waits for the copy of its last checkpoint, at most",
         within(0, 30 * 24 * 3600.0)),
-    in_second<&second_s::keep>("checkpoint.second.keep",
-                               "Newest checkpoints that are kept there; where this and the next "
-                               "two are 0, all are",
-                               within(0, million)),
-    in_second<&second_s::keep_every>("checkpoint.second.keep_every",
-                                     "Those of steps that are multiples of this are kept, too",
-                                     within(0, 1e9)),
-    in_second<&second_s::keep_best>("checkpoint.second.keep_best",
-                                    "So many with the smallest validation losses are kept, too",
-                                    within(0, million)),
+    key<&job::checkpoint, &checkpoint_section::second, &second_s::keep>(
+        "checkpoint.second.keep",
+        "Newest checkpoints that are kept there; where this and the next "
+        "two are 0, all are",
+        within(0, million)),
+    key<&job::checkpoint, &checkpoint_section::second, &second_s::keep_every>(
+        "checkpoint.second.keep_every", "Those of steps that are multiples of this are kept, too",
+        within(0, 1e9)),
+    key<&job::checkpoint, &checkpoint_section::second, &second_s::keep_best>(
+        "checkpoint.second.keep_best", "So many with the smallest validation losses are kept, too",
+        within(0, million)),
 
-    in_timeouts<&timeouts_s::start_s>(
+    key<&job::timeouts, &timeouts_s::start_s>(
         "timeouts.start_s",
         "Seconds for a phase of the start on one node: open and tokenise the data, build, load",
         within(1, week_s)),
-    in_timeouts<&timeouts_s::step_s>(
+    key<&job::timeouts, &timeouts_s::step_s>(
         "timeouts.step_s", "Seconds for a step, or a validation, on one rank", within(1, week_s)),
-    in_timeouts<&timeouts_s::operation_s>(
+    key<&job::timeouts, &timeouts_s::operation_s>(
         "timeouts.operation_s",
         "Seconds for one operation of a worker: forward, backward, update of a micro-batch",
         within(1, week_s)),
-    in_timeouts<&timeouts_s::save_s>(
+    key<&job::timeouts, &timeouts_s::save_s>(
         "timeouts.save_s",
         "Seconds for a rank's share of a checkpoint, and for its commit, before it is given up",
         within(1, week_s)),
 
-    in_power<&power_section::meter_interval_ms>(
+    key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",
         "Milliseconds between two readings of a node's meters (GPUs, processor packages, sensors); "
         "0 = none are read",
         within(0, 3'600'000)),
 
-    in_log<&log_section::format>("log.format",
-                                 "How steps are printed; auto = one line that rewrites "
-                                 "itself on a terminal, plain lines otherwise"),
-    in_log<&log_section::every>("log.every",
-                                "Steps between two printed lines (log.jsonl always has every step)",
-                                within(1, 1e9)),
+    key<&job::log, &log_section::format>("log.format",
+                                         "How steps are printed; auto = one line that rewrites "
+                                         "itself on a terminal, plain lines otherwise"),
+    key<&job::log, &log_section::every>(
+        "log.every", "Steps between two printed lines (log.jsonl always has every step)",
+        within(1, 1e9)),
 };
 
 constinit const property node_rows[] = {

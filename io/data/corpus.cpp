@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>

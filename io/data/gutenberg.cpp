@@ -2,7 +2,6 @@
 #include "io/data/gutenberg.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace troupe::io {
 

@@ -181,12 +181,6 @@ size_t token_files::file_of(uint64_t i) const noexcept {
   return static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), i) - ends_.begin());
 }
 
-uint32_t token_files::token(uint64_t i) const noexcept {
-  assert(i < size());
-  size_t f = file_of(i);
-  return files_[f].token(i - (ends_[f] - files_[f].size()));
-}
-
 void token_files::copy(uint64_t first, uint64_t count, int32_t* out) const noexcept {
   assert(first <= size() && count <= size() - first);
   for (size_t f = file_of(first); count > 0; ++f) {

@@ -74,7 +74,6 @@ class token_files {
                                   token_format format = token_format::automatic);
 
   uint64_t size() const noexcept { return ends_.empty() ? 0 : ends_.back(); }
-  uint32_t token(uint64_t i) const noexcept;
   void copy(uint64_t first, uint64_t count, int32_t* out) const noexcept;
   status check_vocabulary(uint32_t vocab) const;
   std::span<const token_file> files() const noexcept { return files_; }

@@ -1,8 +1,6 @@
 // What becomes of what was done: by syncs, by a kernel that writes back, by the loss of a writer,
 // by a power cut. See crash_store.hpp.
 #include <algorithm>
-#include <cassert>
-#include <cerrno>
 
 #include "io/disk/crash_store.hpp"
 
@@ -104,14 +102,6 @@ void crash_store::lose(uint32_t writer, int64_t now_ns, const survives& keeps) {
   }
   read_log();
   rebuild();
-}
-
-void crash_store::lose(uint32_t writer, int64_t now_ns, const std::function<bool()>& keeps) {
-  lose(writer, now_ns, [&](change_kind) { return keeps(); });
-}
-
-void crash_store::lose(uint32_t writer, int64_t now_ns, std::mt19937_64& rng) {
-  lose(writer, now_ns, [&](change_kind) { return (rng() >> 32 & 1) != 0; });
 }
 
 /// What readers see, from the log.
@@ -287,9 +277,7 @@ std::optional<std::pair<crash_store::node_id, uint64_t>> crash_store::version_of
 
 void crash_store::mark(std::string text) {
   std::lock_guard lock(mutex_);
-  change what;
-  what.text = std::move(text);
-  log(std::move(what));
+  log({.text = std::move(text)});
 }
 
 size_t crash_store::points() const {
@@ -337,89 +325,12 @@ void crash_store::ignore_sync(size_t nth) {
   ignored_.insert(nth);
 }
 
-// -- crashes --------------------------------------------------------------------------------------
-
 /// A long write is torn at the block in its middle.
 std::vector<crash_store::piece> crash_store::pieces_of(size_t at, const change& what) {
   const uint64_t size = what.bytes.size();
   if (size <= disk_block) return {{at, 0, size}};
   const uint64_t middle = std::max<uint64_t>(disk_block, size / 2 / disk_block * disk_block);
   return {{at, 0, middle}, {at, middle, size}};
-}
-
-crash_images crash_store::crash_at(size_t point, const image_limits& limits) const {
-  return crash_images(shared_from_this(), point, limits);
-}
-
-crash_images crash_store::crash_at(size_t point) const {
-  return crash_at(point, image_limits{});
-}
-
-crash_images::crash_images(std::shared_ptr<const crash_store> of, size_t point,
-                           const crash_store::image_limits& limits)
-    : of_(std::move(of)), point_(point), limits_(limits), lot_(limits.seed * 1000003 + point) {
-  std::lock_guard lock(of_->mutex_);
-  assert(point >= of_->first_point_ && point <= of_->points_);
-  const auto& ledger = of_->ledger_;
-  for (const auto& [at, c] : of_->log_) {
-    if (at >= point) break;
-    if (!c.lasting() || ledger.durable(at, point)) continue;
-    const auto its = crash_store::pieces_of(at, c);
-    pieces_.insert(pieces_.end(), its.begin(), its.end());
-  }
-  exhaustive_ = pieces_.size() <= limits.enumerate;
-  start_ = of_->base_;
-  from_ = pieces_.empty() ? point : pieces_[0].at;
-  for (const auto& [at, c] : of_->log_)
-    if (at < from_ && ledger.durable(at, point)) crash_store::apply(start_, c, 0, c.bytes.size());
-}
-
-/// Which pieces the next image keeps; empty flags after the last.
-std::vector<bool> crash_images::choice() {
-  const size_t n = pieces_.size();
-  std::vector<bool> keep(n + 1);  // one more, so that it is never empty
-  auto turn = given_++;
-  if (exhaustive_) {
-    if (turn >= uint64_t{1} << n) return {};
-    for (size_t i = 0; i < n; ++i) keep[i] = (turn >> i & 1) != 0;
-    return keep;
-  }
-  if (turn >= limits_.samples) return {};
-  if (turn < 2) return std::vector<bool>(n + 1, turn == 1);
-  if (turn < 2 + 2 * n && turn < limits_.samples / 2) {
-    auto i = static_cast<size_t>(turn - 2) / 2;
-    bool alone = turn % 2 == 0;
-    std::vector<bool> one(n + 1, !alone);
-    one[i] = alone;
-    return one;
-  }
-  for (size_t i = 0; i < n; ++i) keep[i] = (lot_() >> 32 & 1) != 0;
-  return keep;
-}
-
-std::shared_ptr<crash_store> crash_images::next() {
-  auto keep = choice();
-  if (keep.empty()) return nullptr;
-  std::lock_guard lock(of_->mutex_);
-  auto image = crash_store::make(of_->capacity_);
-  auto& tree = image->live_;
-  tree = start_;
-  kept_.clear();
-  size_t at = 0;
-  const auto end = of_->log_.lower_bound(point_);
-  for (auto entry = of_->log_.lower_bound(from_); entry != end; ++entry) {
-    const auto& [place, c] = *entry;
-    if (of_->ledger_.durable(place, point_))
-      crash_store::apply(tree, c, 0, c.bytes.size());  // CS-1
-    for (; at < pieces_.size() && pieces_[at].at == place; ++at) {
-      if (!keep[at]) continue;
-      crash_store::apply(tree, c, pieces_[at].begin, pieces_[at].end);
-      kept_ += (kept_.empty() ? "" : "; ") + c.text;
-    }
-  }
-  image->base_ = tree;
-  image->last_node_ = of_->last_node_;
-  return image;
 }
 
 }  // namespace troupe::io

@@ -141,6 +141,18 @@ void crash_store::log(change what) {
   ledger_.add(log_, points_++);
 }
 
+/// `what` but for what every write says.
+void crash_store::log_write(change what, node_id node, uint64_t offset,
+                            std::span<const std::byte> bytes, std::string_view doing) {
+  what.kind = change_kind::data;
+  what.node = node;
+  what.offset = offset;
+  what.bytes.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (texts_)
+    what.text = fmt::format("{} node {} at {}, {} bytes", doing, node, offset, bytes.size());
+  log(std::move(what));
+}
+
 // -- files ----------------------------------------------------------------------------------------
 
 int crash_store::open(const path& name, open_mode mode, node_id& node, stamp by) {
@@ -155,19 +167,17 @@ int crash_store::open(const path& name, open_mode mode, node_id& node, stamp by)
   if (mode == open_mode::read && node == 0) return ENOENT;
   if (mode == open_mode::create && node != 0) return EEXIST;
   if (node == 0 && outage_of(name) == outage::full) return ENOSPC;
-  change what;
-  what.by = by;
   if (node == 0) {
     node = ++last_node_;
-    what.kind = change_kind::names;
-    what.edits = {{folder, last, node, false}};
-    if (texts_) what.text = "create " + name.string();
-    log(std::move(what));
+    log({.kind = change_kind::names,
+         .edits = {{folder, last, node, false}},
+         .by = by,
+         .text = texts_ ? "create " + name.string() : ""});
   } else if (mode == open_mode::replace && !live_.nodes.at(node).bytes->empty()) {
-    what.kind = change_kind::length;
-    what.node = node;
-    if (texts_) what.text = "cut " + name.string();
-    log(std::move(what));
+    log({.kind = change_kind::length,
+         .node = node,
+         .by = by,
+         .text = texts_ ? "cut " + name.string() : ""});
   }
   opened_under_[node] = parts_of(name).front();
   return 0;
@@ -185,14 +195,7 @@ int64_t crash_store::write(node_id node, uint64_t offset, std::span<const std::b
   const uint64_t room = free_bytes();
   if (end > size && end - size > room) end = (size + room) / disk_block * disk_block;
   if (end <= offset) return -ENOSPC;
-  change what;
-  what.kind = change_kind::data;
-  what.node = node;
-  what.offset = offset;
-  what.bytes.assign(reinterpret_cast<const char*>(bytes.data()), end - offset);
-  what.by = by;
-  if (texts_) what.text = fmt::format("write node {} at {}, {} bytes", node, offset, end - offset);
-  log(std::move(what));
+  log_write({.by = by}, node, offset, bytes.first(end - offset), "write");
   return static_cast<int64_t>(end - offset);
 }
 
@@ -200,16 +203,7 @@ void crash_store::write_and_fail(node_id node, uint64_t offset, std::span<const 
                                  stamp by) {
   std::lock_guard lock(mutex_);
   if (outage_of(node) != outage::none) return;
-  change what;
-  what.kind = change_kind::data;
-  what.node = node;
-  what.offset = offset;
-  what.bytes.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  what.by = by;
-  what.seen = false;
-  if (texts_)
-    what.text = fmt::format("failing write node {} at {}, {} bytes", node, offset, bytes.size());
-  log(std::move(what));
+  log_write({.by = by, .seen = false}, node, offset, bytes, "failing write");
 }
 
 int64_t crash_store::read(node_id node, uint64_t offset, std::span<std::byte> bytes) const {
@@ -239,14 +233,12 @@ int crash_store::reserve(node_id node, uint64_t bytes, stamp by) {
   uint64_t size = found->second.bytes->size();
   if (bytes <= size) return 0;
   if (bytes - size > free_bytes()) return ENOSPC;
-  change what;
-  what.kind = change_kind::length;
-  what.node = node;
-  what.offset = bytes;
-  what.grow_only = true;
-  what.by = by;
-  if (texts_) what.text = fmt::format("reserve node {} to {} bytes", node, bytes);
-  log(std::move(what));
+  log({.kind = change_kind::length,
+       .node = node,
+       .offset = bytes,
+       .grow_only = true,
+       .by = by,
+       .text = texts_ ? fmt::format("reserve node {} to {} bytes", node, bytes) : ""});
   return 0;
 }
 
@@ -292,12 +284,10 @@ int crash_store::make_dir(const path& name, stamp by) {
   const auto& names = live_.nodes.at(folder).names;
   if (names.count(last) > 0) return EEXIST;
   if (outage_of(name) == outage::full) return ENOSPC;
-  change what;
-  what.kind = change_kind::names;
-  what.by = by;
-  what.edits = {{folder, last, ++last_node_, true}};
-  if (texts_) what.text = "make folder " + name.string();
-  log(std::move(what));
+  log({.kind = change_kind::names,
+       .edits = {{folder, last, ++last_node_, true}},
+       .by = by,
+       .text = texts_ ? "make folder " + name.string() : ""});
   return 0;
 }
 
@@ -318,12 +308,10 @@ int crash_store::rename(const path& from, const path& to, bool replace, stamp by
     if (folder != there.folder) return folder ? ENOTDIR : EISDIR;
     if (!there.names.empty()) return ENOTEMPTY;
   }
-  change what;
-  what.kind = change_kind::names;
-  what.by = by;
-  what.edits = {{out, old_name, 0, false}, {in, new_name, moved, folder}};
-  if (texts_) what.text = fmt::format("rename {} to {}", from.string(), to.string());
-  log(std::move(what));
+  log({.kind = change_kind::names,
+       .edits = {{out, old_name, 0, false}, {in, new_name, moved, folder}},
+       .by = by,
+       .text = texts_ ? fmt::format("rename {} to {}", from.string(), to.string()) : ""});
   return 0;
 }
 
@@ -337,13 +325,11 @@ int crash_store::exchange(const path& one, const path& other, stamp by) {
   if (first == 0 || second == 0) return ENOENT;
   if (lies_in(parts_of(one), parts_of(other)) || lies_in(parts_of(other), parts_of(one)))
     return EINVAL;
-  change what;
-  what.kind = change_kind::names;
-  what.by = by;
-  what.edits = {{first_folder, first_name, second, live_.nodes.at(second).folder},
-                {second_folder, second_name, first, live_.nodes.at(first).folder}};
-  if (texts_) what.text = fmt::format("exchange {} and {}", one.string(), other.string());
-  log(std::move(what));
+  log({.kind = change_kind::names,
+       .edits = {{first_folder, first_name, second, live_.nodes.at(second).folder},
+                 {second_folder, second_name, first, live_.nodes.at(first).folder}},
+       .by = by,
+       .text = texts_ ? fmt::format("exchange {} and {}", one.string(), other.string()) : ""});
   return 0;
 }
 
@@ -356,12 +342,10 @@ int crash_store::remove(const path& name, bool folder, stamp by) {
   if (node == 0) return ENOENT;
   if (live_.nodes.at(node).folder != folder) return folder ? ENOTDIR : EISDIR;
   if (!live_.nodes.at(node).names.empty()) return ENOTEMPTY;
-  change what;
-  what.kind = change_kind::names;
-  what.by = by;
-  what.edits = {{in, last, 0, folder}};
-  if (texts_) what.text = "remove " + name.string();
-  log(std::move(what));
+  log({.kind = change_kind::names,
+       .edits = {{in, last, 0, folder}},
+       .by = by,
+       .text = texts_ ? "remove " + name.string() : ""});
   return 0;
 }
 
@@ -424,15 +408,14 @@ int crash_store::sync_dir(const path& folder, stamp by) {
   std::lock_guard lock(mutex_);
   node_id node = 0;
   if (int failure = folder_at(folder, node)) return failure;
-  bool ignored = sync_ignored();
-  change what;
-  what.kind = change_kind::sync_dir;
-  what.node = node;
-  what.by = by;
-  if (ignored) what.outcome = sync_outcome::ignored;
-  if (texts_)
-    what.text = fmt::format("sync folder {}{}", folder.string(), ignored ? " (ignored)" : "");
-  log(std::move(what));
+  const bool ignored = sync_ignored();
+  log({.kind = change_kind::sync_dir,
+       .node = node,
+       .outcome = ignored ? sync_outcome::ignored : sync_outcome::covers,
+       .by = by,
+       .text = texts_
+                   ? fmt::format("sync folder {}{}", folder.string(), ignored ? " (ignored)" : "")
+                   : ""});
   return 0;
 }
 

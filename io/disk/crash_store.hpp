@@ -34,7 +34,6 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <random>
 #include <set>
 #include <span>
 #include <string>
@@ -73,7 +72,7 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   /// One name of one folder gets another node (0: goes).
   struct name_edit {
     node_id folder = 0;
-    std::string name;
+    std::string name = {};
     node_id node = 0;
     bool to_folder = false;
   };
@@ -85,13 +84,13 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
     node_id node = 0;
     uint64_t offset = 0;           ///< of data; of length: the new one
     bool grow_only = false;        ///< length: never cuts
-    std::string bytes;             ///< of data
-    std::vector<name_edit> edits;  ///< all or none
+    std::string bytes = {};        ///< of data
+    std::vector<name_edit> edits = {};  ///< all or none
     sync_outcome outcome = sync_outcome::covers;
-    stamp by;
+    stamp by = {};
     bool seen = true;        ///< false: a failing write, of which the bytes may be on the disk
     size_t kept_at = never;  ///< the place in the log since which it is there without any sync
-    std::string text;        ///< for people
+    std::string text = {};   ///< for people
 
     /// Whether it changes anything that a crash could lose.
     bool lasting() const {
@@ -155,8 +154,6 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   /// may have no name any more. Images asked for before are not to be used any more.
   using survives = std::function<bool(change_kind)>;
   void lose(uint32_t writer, int64_t now_ns, const survives& keeps);
-  void lose(uint32_t writer, int64_t now_ns, const std::function<bool()>& keeps);
-  void lose(uint32_t writer, int64_t now_ns, std::mt19937_64& rng);
   /// A kernel has written back what was made before `before_ns`, but for what a failed sync or
   /// write has lost. That history is given up, with what syncs have made durable by `synced_ns`;
   /// first_point() is now, and marks are gone. Images asked for before are not to be used any more.
@@ -173,9 +170,9 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   void be_brief() { texts_ = false; }
   /// A note in the log, e.g. "acknowledged 7", to know by `marks_before` what was promised.
   void mark(std::string text);
-  /// How many changes, syncs and marks there were: the last point of crash_at.
+  /// How many changes, syncs and marks there were: the last point of the log.
   size_t points() const;
-  /// The first point of crash_at: 0, or where settle() was called last.
+  /// The first point that is known: 0, or where settle() was called last.
   size_t first_point() const;
   /// How many changes, syncs and marks the log still has, and how many nodes are known.
   size_t logged() const;
@@ -188,19 +185,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   size_t syncs() const;
   void ignore_sync(size_t nth);
 
-  // -- crashes -----------------------------------------------------------------------------------
-
-  struct image_limits {
-    size_t enumerate = 8;  ///< all subsets of up to so many unsynced pieces, else
-    size_t samples = 128;  ///< so many: all, none, each alone, all but each, and by random
-    uint64_t seed = 1;
-  };
-  /// The file systems a crash at `point` could leave (first_point() <= point <= points()).
-  crash_images crash_at(size_t point, const image_limits& limits) const;
-  crash_images crash_at(size_t point) const;
-
  private:
-  friend class crash_images;
+  friend class crash_images;  // tests/io/disk/crash_images.hpp: what a power cut could leave
   using change_log = std::map<size_t, change>;  ///< by place
   struct inode {
     bool folder = false;
@@ -250,6 +236,8 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   static void apply(tree& to, const change& what, uint64_t begin, uint64_t end);
   static std::vector<piece> pieces_of(size_t at, const change& what);
   void log(change what);
+  void log_write(change what, node_id node, uint64_t offset, std::span<const std::byte> bytes,
+                 std::string_view doing);
   bool sync_ignored();
   int end_sync(node_id node, int failure, stamp by);
   int place(const path& name, node_id& folder, std::string& last) const;
@@ -285,34 +273,6 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   bool texts_ = true;
   size_t syncs_ = 0;
   std::set<size_t> ignored_;
-};
-
-/// The images of one crash, one after the other.
-class crash_images {
- public:
-  /// A new store that has one of the images, all of it durable; null at the end.
-  std::shared_ptr<crash_store> next();
-  /// What was not durable and is kept in the image that next() gave last.
-  const std::string& kept() const noexcept { return kept_; }
-  bool exhaustive() const noexcept { return exhaustive_; }
-  size_t pieces() const noexcept { return pieces_.size(); }
-
- private:
-  friend class crash_store;
-  crash_images(std::shared_ptr<const crash_store> of, size_t point,
-               const crash_store::image_limits& limits);
-  std::vector<bool> choice();
-
-  std::shared_ptr<const crash_store> of_;
-  size_t point_;
-  crash_store::image_limits limits_;
-  std::vector<crash_store::piece> pieces_;
-  crash_store::tree start_;  ///< what all images have: the changes before the first piece
-  size_t from_ = 0;          ///< the first change that is not in it
-  bool exhaustive_ = false;
-  uint64_t given_ = 0;
-  std::mt19937_64 lot_;
-  std::string kept_;
 };
 
 }  // namespace troupe::io

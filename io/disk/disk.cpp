@@ -81,17 +81,6 @@ io_buffer io_buffer::allocate(size_t bytes) {
   return buffer;
 }
 
-io_buffer io_buffer::borrow(std::span<std::byte> bytes) {
-  io_buffer buffer;
-  buffer.bytes_ = bytes;
-  return buffer;
-}
-
-slot io_buffer::take_lease() noexcept {
-  bytes_ = {};
-  return std::move(lease_);
-}
-
 void io_buffer::abandon() noexcept {
   lease_.abandon();
   if (memory_) keep_forever(std::shared_ptr<std::byte>(std::move(memory_)));

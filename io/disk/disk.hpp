@@ -21,14 +21,12 @@
 // nothing is under way. wake() alone may be called from anywhere.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -63,7 +61,7 @@ struct open_options {
   uint64_t preallocate = 0;
 };
 
-/// The memory of one operation: a leased slot, or memory of its own, or somebody else's.
+/// The memory of one operation: a leased slot, or memory of its own.
 class io_buffer {
  public:
   io_buffer() = default;
@@ -71,14 +69,11 @@ class io_buffer {
   io_buffer(slot lease, size_t bytes);
   /// New zeroed memory at a multiple of disk_block; huge pages where it is large.
   static io_buffer allocate(size_t bytes);
-  /// Memory of the caller's that lives until the completion.
-  static io_buffer borrow(std::span<std::byte> bytes);
 
   std::span<std::byte> bytes() const noexcept { return bytes_; }
   /// The slot's place in the ring (its registered buffer), or -1.
   int index() const noexcept { return lease_ ? lease_.index() : -1; }
   const slot& lease() const noexcept { return lease_; }
-  slot take_lease() noexcept;
   /// Steps of the slot's life (slots.hpp), if there is a slot.
   void writing() {
     if (lease_) lease_.writing();

@@ -2,7 +2,6 @@
 #include "io/disk/faulty_disk.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <cerrno>
 
 #include <fmt/format.h>

@@ -113,7 +113,7 @@ slots::slots(const slots_options& options, void* mapping, size_t mapped)
   arena_ = {reinterpret_cast<std::byte*>(start), slot_bytes_ * count};
   states_.assign(count, slot_state::free);
   for (int i = options.count; i-- > 0;) free_.push_back(i);
-  counts_.free = least_free_ = options.count;
+  counts_.free = options.count;
 }
 
 slots::~slots() {
@@ -157,7 +157,6 @@ std::optional<slot> slots::take_locked() {
   free_.pop_back();
   assert(states_[static_cast<size_t>(index)] == slot_state::free);  // SL-1
   move_locked(index, slot_state::filling);
-  least_free_ = std::min(least_free_, counts_.free);
   auto bytes = bytes_of(index);
   unpoison(bytes.data(), bytes.size());
   return slot(shared_from_this(), index);
@@ -174,19 +173,7 @@ std::optional<slot> slots::take(std::chrono::milliseconds timeout) {
   return take_locked();
 }
 
-void slots::when_free(std::function<void()> call) {
-  {
-    std::lock_guard lock(mutex_);
-    if (free_.empty()) {
-      waiting_.push_back(std::move(call));
-      return;
-    }
-  }
-  call();
-}
-
 void slots::step(int index, slot_state to) {
-  std::vector<std::function<void()>> calls;
   {
     std::lock_guard lock(mutex_);
     [[maybe_unused]] auto from = states_[static_cast<size_t>(index)];
@@ -197,12 +184,10 @@ void slots::step(int index, slot_state to) {
       auto bytes = bytes_of(index);
       poison(bytes.data(), bytes.size());
       free_.push_back(index);
-      calls.swap(waiting_);
     }
     move_locked(index, to);
   }
   if (to == slot_state::free) freed_.notify_one();
-  for (auto& call : calls) call();
 }
 
 void slots::abandon(int index) {
@@ -215,11 +200,6 @@ void slots::abandon(int index) {
 slot_counts slots::counts() const {
   std::lock_guard lock(mutex_);
   return counts_;
-}
-
-int slots::least_free() const {
-  std::lock_guard lock(mutex_);
-  return least_free_;
 }
 
 }  // namespace troupe::io

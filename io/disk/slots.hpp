@@ -110,17 +110,11 @@ class slots : public std::enable_shared_from_this<slots> {
   std::optional<slot> try_take();
   /// Waits at most `timeout` for one. For threads that may block; an actor may not.
   std::optional<slot> take(std::chrono::milliseconds timeout);
-  /// Calls `call` once, as soon as a slot is free: from this call when one is, else from the thread
-  /// that gives one back. All who wait are called: ask try_take() then, and call this again if
-  /// another was quicker. `call` must not throw and must not outlive what it refers to.
-  void when_free(std::function<void()> call);
 
   int count() const noexcept { return static_cast<int>(states_.size()); }
   size_t slot_bytes() const noexcept { return slot_bytes_; }
   std::span<std::byte> arena() const noexcept { return arena_; }
   slot_counts counts() const;
-  /// The fewest slots that were ever free.
-  int least_free() const;
 
  private:
   friend class slot;
@@ -142,9 +136,7 @@ class slots : public std::enable_shared_from_this<slots> {
   std::condition_variable freed_;
   std::vector<slot_state> states_;
   std::vector<int> free_;  ///< a stack: the slot used last is the warmest
-  std::vector<std::function<void()>> waiting_;
   slot_counts counts_;
-  int least_free_ = 0;
 };
 
 }  // namespace troupe::io

@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <thread>
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 namespace troupe::io {

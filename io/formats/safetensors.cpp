@@ -322,12 +322,6 @@ const tensor_view* tensor_store::find(std::string_view name) const noexcept {
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
-uint64_t tensor_store::total_bytes() const noexcept {
-  uint64_t sum = 0;
-  for (const auto& [name, view] : tensors_) sum += view.bytes.size();
-  return sum;
-}
-
 // -- conversions ------------------------------------------------------------------------------
 
 float bf16_to_f32(uint16_t bits) noexcept {

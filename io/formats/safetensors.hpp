@@ -135,8 +135,6 @@ class tensor_store {
   const tensor_view* find(std::string_view name) const noexcept;
   /// `__metadata__` of the (first) file.
   const std::map<std::string, std::string>& metadata() const noexcept { return metadata_; }
-  /// Sum of all tensors' bytes.
-  uint64_t total_bytes() const noexcept;
 
  private:
   std::vector<std::shared_ptr<const mapped_file>> files_;

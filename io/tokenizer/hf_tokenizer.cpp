@@ -3,7 +3,8 @@
 #include "io/tokenizer/hf_tokenizer.hpp"
 
 #include <algorithm>
-#include <array>
+#include <deque>
+#include <memory>
 
 #include <fmt/format.h>
 #include <xxhash.h>

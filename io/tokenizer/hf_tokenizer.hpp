@@ -2,8 +2,6 @@
 // decoder.
 #pragma once
 
-#include <deque>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,6 @@
 #include "io/tokenizer/splitter.hpp"
 
 #include <array>
-#include <cassert>
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>

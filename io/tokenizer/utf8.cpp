@@ -2,6 +2,7 @@
 #include "io/tokenizer/utf8.hpp"
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 
 namespace troupe::io {
@@ -37,15 +38,6 @@ size_t find_invalid_utf8(std::string_view text) noexcept {
     i += length;
   }
   return std::string_view::npos;
-}
-
-void append_utf8(std::string& out, uint32_t code_point) {
-  if (code_point < 0x80) {
-    out += static_cast<char>(code_point);
-  } else {
-    out += static_cast<char>(0xc0 | (code_point >> 6));
-    out += static_cast<char>(0x80 | (code_point & 0x3f));
-  }
 }
 
 namespace {

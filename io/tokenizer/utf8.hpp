@@ -1,7 +1,6 @@
 // UTF-8: is it valid, where does a character end; and GPT-2's reversible letters for bytes.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,9 +16,6 @@ constexpr size_t utf8_length(char lead) noexcept {
   auto b = static_cast<unsigned char>(lead);
   return b < 0x80 ? 1 : b < 0xe0 ? 2 : b < 0xf0 ? 3 : 4;
 }
-
-/// Appends a code point below U+0800.
-void append_utf8(std::string& out, uint32_t code_point);
 
 /// The bytes whose byte-level form is `token` (GPT-2 encoder.py, bytes_to_unicode: printable
 /// Latin-1 stands for itself, the other 68 bytes for U+0100 on), or nothing when a letter stands

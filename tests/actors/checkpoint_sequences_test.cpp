@@ -383,7 +383,8 @@ class checkpoint_sequence {
     auto disk = io::open_disk({io::disk_backend::threads, 2, 2, {}});
     REQUIRE(disk);
     const auto from = dir(0) / cp::complete_name(all_[static_cast<size_t>(id)].step);
-    auto copier = cp::copier::begin(**disk, cp::folder_source(from, io::pages::drop), dir(1));
+    auto copier = cp::copier::begin(
+        **disk, cp::folder_source(io::local_files(), from, io::pages::drop), dir(1));
     REQUIRE(copier);
     while (!(*copier)->finished()) REQUIRE((*copier)->advance());
     all_[static_cast<size_t>(id)].in[1].made = true;

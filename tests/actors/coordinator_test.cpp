@@ -13,6 +13,7 @@
 #include "tests/actors/actor_fixture.hpp"
 #include "tests/actors/job_harness.hpp"
 #include "tests/errors.hpp"
+#include "tests/actors/turned_away.hpp"
 
 using namespace troupe;
 using namespace troupe::cluster;
@@ -635,7 +636,7 @@ TEST_CASE("CRD-7: the status counts each reason under its name") {
   scripted_cluster f;
   for (size_t i = 0; i < turned_away_count; ++i) {
     const auto reason = static_cast<turned_away>(i);
-    CAPTURE(to_string(reason));
+    CAPTURE(name_of(reason));
     note_turned_away(reason, "192.0.2.8", "a test");
     f.pass(500ms);
     const auto rows = status_rows(*f.status().values);
@@ -645,7 +646,7 @@ TEST_CASE("CRD-7: the status counts each reason under its name") {
                                       })->value.what);
     REQUIRE(counts.size() == turned_away_count + 1);
     CHECK(std::get<uint64_t>(counts[0].value.what) == ingress_seen().all());
-    CHECK(counts[i + 1].name == to_string(reason));
+    CHECK(counts[i + 1].name == name_of(reason));
     CHECK(std::get<uint64_t>(counts[i + 1].value.what) == ingress_seen().of(reason));
   }
 }

@@ -5,6 +5,7 @@
 
 #include "actors/train/engine.hpp"
 #include "gpu/model/stage_model.hpp"
+#include "tests/gpu/store_bytes.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
@@ -57,7 +58,7 @@ TEST_CASE("a plan's bytes are those a stage allocates") {
     CHECK((*made)->plan().total() == s.bytes.total());
     const uint64_t state =
         s.bytes.weights + s.bytes.masters + s.bytes.gradients + s.bytes.optimizer;
-    CHECK((*made)->store().bytes() == state);
+    CHECK(gpu::bytes_of((*made)->store()) == state);
   }
 }
 

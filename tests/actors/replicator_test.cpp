@@ -229,11 +229,11 @@ TEST_CASE(
   troupe::test::wait_until([&] { return f.status().state == "copying"; });
   CHECK(f.copies() == std::set<std::string>{"step-00000001.e1.partial"});
   const auto from = f.first / "step-00000001";
-  const auto busy = cp::exclude_readers(from);
+  const auto busy = cp::exclude_readers(io::local_files(), from);
   REQUIRE_FALSE(busy);
   CHECK(busy.error().code == errc::unavailable);
   f.end();
-  CHECK(cp::exclude_readers(from));
+  CHECK(cp::exclude_readers(io::local_files(), from));
   CHECK(f.copies().empty());
 }
 

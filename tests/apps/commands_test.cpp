@@ -58,6 +58,8 @@ TEST_CASE("commands: a wrong command line ends with 64 and the nearest word") {
   CHECK(verb.code == 64);
   CHECK(verb.out.empty());
   CHECK(verb.talk.find("did you mean config?") != std::string::npos);
+  CHECK(sh(here, "troupe set train.lr 1e-4").talk.find("troupe console -c 'set train.lr 1e-4'") !=
+        std::string::npos);
   CHECK(sh(here, "troupe config check x --sets a").talk.find("did you mean --set?") !=
         std::string::npos);
   CHECK(sh(here, "troupe config check").talk.find("see `troupe config check --help`") !=

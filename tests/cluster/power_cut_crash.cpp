@@ -271,7 +271,8 @@ class cutter {
     job.end(p, all_acknowledged_in(p.out()), true);
     job.check_done(steps);
     for (const auto& path : job.leftovers())  // FC-2
-      CHECK_MESSAGE(io::checkpoint::claim_of(path).files.empty(), path.string(), " is still there");
+      CHECK_MESSAGE(io::checkpoint::claim_of(io::local_files(), path).files.empty(), path.string(),
+                    " is still there");
     CHECK(text_of(output / "model/model.safetensors") == truth_.model);
     fs::remove_all(output);
   }

@@ -10,14 +10,15 @@
 #include "actors/replay/replay.hpp"
 #include "messages/actors.hpp"
 #include "tests/fuzz/must.hpp"
-#include "trace/trace_file.hpp"
+#include "tests/fuzz/trace_bytes.hpp"
 
 using namespace troupe;
 
 namespace {
 
 void live(std::span<const uint8_t> file) {
-  auto all = replay::read_actor_logs(file, "fuzz");
+  const file_of_bytes there(file);
+  auto all = replay::read_actor_logs(there.path());
   if (!all) return;
   for (const auto& log : all->actors) {
     must(!log.turns.empty(), "ALG-1");
@@ -26,20 +27,6 @@ void live(std::span<const uint8_t> file) {
     const auto done = replay::replay(log);
     must(!done || done->given <= log.given(), "no more is given than there is");
   }
-}
-
-/// A file of one entry whose checksums fit the payload.
-std::vector<uint8_t> honest(std::span<const uint8_t> payload) {
-  message_header header;
-  header.type = message_traits<fbs::TraceBatch>::id;
-  header.length = static_cast<uint32_t>(payload.size());
-  const auto entry = detail::wire_image(detail::sealed(header), payload);
-  const auto length = static_cast<uint32_t>(entry.size());
-  std::vector<uint8_t> out(trace::file_magic.begin(), trace::file_magic.end());
-  const auto* bytes = reinterpret_cast<const uint8_t*>(&length);
-  out.insert(out.end(), bytes, bytes + sizeof(length));
-  out.insert(out.end(), entry.begin(), entry.end());
-  return out;
 }
 
 std::unique_ptr<fbs::ActorLogPartT> part_of(uint8_t byte, uint8_t value) {

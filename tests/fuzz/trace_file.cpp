@@ -8,10 +8,10 @@
 #include <spdlog/spdlog.h>
 
 #include "tests/fuzz/must.hpp"
+#include "tests/fuzz/trace_bytes.hpp"
 #include "trace/critical_path.hpp"
 #include "trace/export.hpp"
 #include "trace/stats.hpp"
-#include "trace/trace_file.hpp"
 
 using namespace troupe;
 using namespace troupe::trace;
@@ -44,7 +44,8 @@ void use(trace_contents contents) {
 }
 
 void read(std::span<const uint8_t> file) {
-  auto reader = trace_reader::over(file, "fuzz");
+  const file_of_bytes there(file);
+  auto reader = trace_reader::open(there.path());
   if (!reader) return;
   batch_checker checker;
   trace_contents contents;
@@ -59,20 +60,6 @@ void read(std::span<const uint8_t> file) {
   }
   contents.works = checker.works();
   use(std::move(contents));
-}
-
-/// A file of one entry whose checksums fit the payload.
-std::vector<uint8_t> honest(std::span<const uint8_t> payload) {
-  message_header header;
-  header.type = message_traits<fbs::TraceBatch>::id;
-  header.length = static_cast<uint32_t>(payload.size());
-  const auto entry = detail::wire_image(detail::sealed(header), payload);
-  const auto length = static_cast<uint32_t>(entry.size());
-  std::vector<uint8_t> out(file_magic.begin(), file_magic.end());
-  const auto* bytes = reinterpret_cast<const uint8_t*>(&length);
-  out.insert(out.end(), bytes, bytes + sizeof(length));
-  out.insert(out.end(), entry.begin(), entry.end());
-  return out;
 }
 
 /// A file of records that are sound in form, so that what is behind the checks is reached.

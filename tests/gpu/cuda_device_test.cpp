@@ -16,6 +16,7 @@
 #include "gpu/cuda/stream.hpp"
 #include "tests/errors.hpp"
 #include "tests/gpu/device_list.hpp"
+#include "tests/gpu/pinned.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;

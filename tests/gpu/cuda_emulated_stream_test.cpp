@@ -14,6 +14,7 @@
 #include "tests/errors.hpp"
 #include "tests/gpu/device_list.hpp"
 #include "tests/gpu/emulator/runtime.hpp"
+#include "tests/gpu/pinned.hpp"
 
 using namespace troupe;
 using namespace troupe::gpu;
@@ -343,11 +344,6 @@ TEST_CASE("cuda memory: a full device refuses with the numbers, freed memory com
   CHECK(is_error(refused, "cudaErrorMemoryAllocation", "device", 524289, 524288, 1048576));
   half = buffer{};
   CHECK(b.d->allocate((size_t{1} << 19) + 1));
-  emulator::fail_next("cudaHostAlloc", cudaErrorMemoryAllocation);
-  auto pinned = allocate_pinned(4096);
-  REQUIRE_FALSE(pinned);
-  CHECK(pinned.error().code == errc::no_memory);
-  CHECK(is_error(pinned, "cudaErrorMemoryAllocation", "pinned", "host", 4096));
 }
 
 TEST_CASE("CDV-1: two devices in one process, from one thread") {

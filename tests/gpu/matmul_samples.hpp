@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpu/cuda/matmul.hpp"
-#include "gpu/host/bf16.hpp"
+#include "tests/gpu/bf16.hpp"
 
 namespace troupe::gpu::cuda::testing {
 

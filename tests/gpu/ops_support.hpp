@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gpu/device.hpp"
-#include "gpu/host/bf16.hpp"
+#include "tests/gpu/bf16.hpp"
 #include "gpu/ops.hpp"
 #include "tests/gpu/backends.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"

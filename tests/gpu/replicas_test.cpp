@@ -9,6 +9,7 @@
 
 #include "gpu/model/stage_model.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
+#include "tests/gpu/store_bytes.hpp"
 
 namespace troupe::gpu {
 
@@ -120,7 +121,7 @@ TEST_CASE("replicas divide the memory of the state, and what is planned is what 
         CHECK(plan.masters == masters);
         CHECK(plan.gradients == parameters * 4);
         CHECK(plan.weights == parameters * size_of(compute));
-        CHECK((*stage)->store().bytes() ==
+        CHECK(bytes_of((*stage)->store()) ==
               plan.weights + plan.masters + plan.gradients + plan.optimizer);
       }
       CHECK(slices * static_cast<uint64_t>(ranks) == parameters);

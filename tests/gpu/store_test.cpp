@@ -9,6 +9,7 @@
 #include "gpu/model/stage_shape.hpp"
 #include "tests/gpu/model_samples.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
+#include "tests/gpu/store_bytes.hpp"
 
 namespace troupe::gpu {
 
@@ -110,7 +111,7 @@ TEST_CASE("parts: f32 weights are the masters, bf16 weights are copies, inferenc
   CHECK(inference->grad(0) == nullptr);
   CHECK(inference->grad(tensor_ref{0, 0}) == nullptr);
   CHECK(inference->m(0) == nullptr);
-  CHECK(inference->bytes() * 4 == f32->bytes());
+  CHECK(bytes_of(*inference) * 4 == bytes_of(*f32));
 }
 
 TEST_CASE("PS-4: writing masters publishes weights under a new version") {

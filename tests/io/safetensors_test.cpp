@@ -175,7 +175,6 @@ TEST_CASE("what the writer streams reads back, header padded to 8") {
   REQUIRE(writer->finish());
   auto store = tensor_store::open(dir / "m.safetensors");
   REQUIRE(store);
-  CHECK(store->total_bytes() == 64);
   const auto* z = store->find("z");
   REQUIRE(z != nullptr);
   CHECK(reinterpret_cast<uintptr_t>(z->bytes.data()) % 8 == 0);

@@ -34,6 +34,16 @@ tokenizer_ptr open_fixture(const char* name) {
   return *made;
 }
 
+/// Appends a code point below U+0800.
+void append_utf8(std::string& out, uint32_t code_point) {
+  if (code_point < 0x80) {
+    out += static_cast<char>(code_point);
+  } else {
+    out += static_cast<char>(0xc0 | (code_point >> 6));
+    out += static_cast<char>(0x80 | (code_point & 0x3f));
+  }
+}
+
 /// A random valid UTF-8 text that likes borders: spaces, digits, quotes, several scripts.
 std::string random_text(std::mt19937& rng, size_t characters) {
   constexpr std::pair<uint32_t, uint32_t> ranges[] = {

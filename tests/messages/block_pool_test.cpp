@@ -72,12 +72,14 @@ TEST_CASE("memory taken by one thread may be given back by another, also at its 
 
 TEST_CASE("a run of large messages settles on memory that fits them") {
   std::vector<uint8_t> data(300'000, 9);
-  message_builder builder;
   for (int i = 0; i < 3; ++i) {
-    auto m = finish_msg<fbs::Bytes>({}, builder, fbs::CreateBytesDirect(builder, &data));
+    auto m = try_build_msg<fbs::Bytes>(
+        {}, [&](message_builder& b) { return fbs::CreateBytesDirect(b, &data); });
     REQUIRE(m);
     CHECK((*m)->data()->size() == data.size());
   }
+  builder_loan loan;
+  auto& builder = *loan;
   // The first piece of the next one is allocated large enough for all of it.
   auto text = builder.CreateString("x");
   auto* before = builder.GetCurrentBufferPointer();

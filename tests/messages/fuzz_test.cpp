@@ -10,6 +10,7 @@
 #include "messages/registry.hpp"
 #include "messages/rejection.hpp"
 #include "tests/fuzz/mutate.hpp"
+#include "tests/messages/enum_names.hpp"
 
 using namespace troupe;
 

@@ -11,6 +11,7 @@
 #include "messages/rejection.hpp"
 #include "messages/schemas/troupe_generated.h"
 #include "tests/errors.hpp"
+#include "tests/messages/enum_names.hpp"
 
 using namespace troupe;
 using nlohmann::json;

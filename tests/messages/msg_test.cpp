@@ -77,12 +77,12 @@ TEST_CASE("payloads are 16-byte aligned at every size, copied or taken over") {
     std::vector<uint8_t> data(size, 0xab);
     auto small = make_msg<fbs::Bytes>({}, [&](auto& x) { x.data = data; });
     CHECK(aligned(small));
-    message_builder builder;
-    auto taken = finish_msg({}, builder, fbs::CreateBytesDirect(builder, &data));
+    const auto fill = [&](message_builder& b) { return fbs::CreateBytesDirect(b, &data); };
+    auto taken = try_build_msg<fbs::Bytes>({}, fill);
     REQUIRE(taken);
     CHECK(aligned(*taken));
     CHECK((*taken)->data()->size() == size);
-    auto again = finish_msg({}, builder, fbs::CreateBytesDirect(builder, &data));
+    auto again = try_build_msg<fbs::Bytes>({}, fill);
     REQUIRE(again);
     CHECK(aligned(*again));
     CHECK(*again == *taken);
@@ -95,10 +95,12 @@ TEST_CASE("payloads are 16-byte aligned at every size, copied or taken over") {
 
 TEST_CASE("a builder's memory becomes the message without a copy") {
   std::vector<uint8_t> data(100'000, 1);
-  message_builder builder(300'000);
-  auto root = fbs::CreateBytesDirect(builder, &data);
-  auto* at = builder.GetCurrentBufferPointer();
-  auto m = finish_msg({}, builder, root);
+  const uint8_t* at = nullptr;
+  auto m = try_build_msg<fbs::Bytes>({}, [&](message_builder& b) {
+    auto root = fbs::CreateBytesDirect(b, &data);
+    at = b.GetCurrentBufferPointer();
+    return root;
+  });
   REQUIRE(m);
   auto* payload = m->payload().data();
   CHECK(payload < at);

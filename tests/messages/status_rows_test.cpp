@@ -13,6 +13,7 @@
 #include "messages/msg.hpp"
 #include "messages/registry.hpp"
 #include "messages/schemas/control_generated.h"
+#include "tests/messages/enum_names.hpp"
 
 using namespace troupe;
 using nlohmann::json;
@@ -166,16 +167,16 @@ TEST_CASE("status: a text that is not UTF-8 still becomes valid JSON") {
 }
 
 TEST_CASE("status: what programs wrote whose details were JSON text still opens") {
-  message_builder b;
-  const auto actor = b.CreateString("run"), state = b.CreateString("training"),
-             detail = b.CreateString(R"({"step":7})");
-  const auto start = b.StartTable();
-  b.AddOffset(4, actor);
-  b.AddOffset(6, state);
-  b.AddOffset(8, detail);
-  b.AddElement<int64_t>(10, 5, 0);
-  const auto made =
-      finish_msg<fbs::Status>({}, b, flatbuffers::Offset<fbs::Status>(b.EndTable(start)));
+  const auto made = try_build_msg<fbs::Status>({}, [](message_builder& b) {
+    const auto actor = b.CreateString("run"), state = b.CreateString("training"),
+               detail = b.CreateString(R"({"step":7})");
+    const auto start = b.StartTable();
+    b.AddOffset(4, actor);
+    b.AddOffset(6, state);
+    b.AddOffset(8, detail);
+    b.AddElement<int64_t>(10, 5, 0);
+    return flatbuffers::Offset<fbs::Status>(b.EndTable(start));
+  });
   REQUIRE(made);
   const auto back = decode(encode(*made), made->type());
   REQUIRE(back);

@@ -4,7 +4,6 @@
 // One call does one head: its rows are first copied to padded float32, then blocks of queries
 // meet blocks of keys; of the T x T scores only one block exists at a time. Blocks no query of
 // which sees any key of (causality, window) are skipped.
-#include <type_traits>
 
 #include "gpu/host/kernels/kernels.hpp"
 #include "gpu/host/kernels/micro.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gpu/cuda/cuda_ops.hpp"
-#include "gpu/host/bf16.hpp"
+#include "tests/gpu/bf16.hpp"
 #include "tests/gpu/emulator/runtime.hpp"
 
 namespace troupe::gpu::cuda {

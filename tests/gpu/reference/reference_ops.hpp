@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "gpu/device.hpp"
-#include "gpu/host/bf16.hpp"
+#include "tests/gpu/bf16.hpp"
 #include "gpu/host/stream.hpp"
 #include "gpu/ops.hpp"
 

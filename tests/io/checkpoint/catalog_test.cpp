@@ -134,12 +134,12 @@ TEST_CASE("the next epoch is larger than that of every checkpoint and leftover")
 
 TEST_CASE("CT-2: the newest that verifies is chosen, and those skipped are named") {
   scratch dir;
-  CHECK(!newest_that_verifies(dir.path)->path);
+  CHECK(!newest_that_verifies(local_files(), {&dir.path, 1})->path);
   for (const uint64_t step : {100, 110, 120, 130, 140}) sample::make(dir.path, at_step(step));
   damage_a_slot(dir / "step-00000140");
   std::filesystem::remove(dir / "step-00000130/rank-00000.shard");
   REQUIRE(write_atomic(dir / "step-00000120/MANIFEST", "x"));
-  auto chosen = newest_that_verifies(dir.path, {2, {}});
+  auto chosen = newest_that_verifies(local_files(), {&dir.path, 1}, {2, {}});
   REQUIRE(chosen);
   CHECK(chosen->path == dir / "step-00000110");
   REQUIRE(chosen->rejected.size() == 3);
@@ -153,7 +153,7 @@ TEST_CASE("CT-2: of several folders the newest of all is chosen, of equals the f
   scratch dir;
   const std::filesystem::path dirs[] = {dir / "first", dir / "second"};
   const auto chosen = [&] {
-    auto found = newest_that_verifies(dirs);
+    auto found = newest_that_verifies(local_files(), dirs);
     REQUIRE(found);
     return *found;
   };
@@ -177,7 +177,7 @@ TEST_CASE("CT-2: of several folders the newest of all is chosen, of equals the f
   CHECK(one.path == dirs[1] / "step-00000100");
   REQUIRE(one.rejected.size() == 2);
   CHECK(one.rejected[0].path == dirs[0]);
-  CHECK(!newest_that_verifies(dirs[0]));
+  CHECK(!newest_that_verifies(local_files(), {&dirs[0], 1}));
 }
 
 TEST_CASE("retention: what no rule keeps goes, but for what is in use and what is being written") {
@@ -219,7 +219,7 @@ TEST_CASE("HD-1: what somebody reads stays, is told of once, and goes when it is
 TEST_CASE("HD-1: a lock that is never given back keeps no reader from beginning") {
   scratch dir;
   const auto path = sample::make(dir.path, at_step(100));
-  const auto kept = exclude_readers(path);
+  const auto kept = exclude_readers(local_files(), path);
   REQUIRE(kept);
   REQUIRE(*kept);
   CHECK(reading::begin(path));
@@ -229,7 +229,7 @@ TEST_CASE("a checkpoint under another step's name is not believed") {
   scratch dir;
   sample::make(dir.path, at_step(100));
   std::filesystem::rename(dir / "step-00000100", dir / "step-00000900");
-  auto chosen = newest_that_verifies(dir.path);
+  auto chosen = newest_that_verifies(local_files(), {&dir.path, 1});
   REQUIRE(chosen);
   CHECK(!chosen->path);
   REQUIRE(chosen->rejected.size() == 1);
@@ -303,7 +303,7 @@ TEST_CASE(
   scratch dir;
   const auto path = sample::make(dir.path, at_step(100));
   {
-    const auto locked = exclude_readers(path);
+    const auto locked = exclude_readers(local_files(), path);
     REQUIRE(locked);
     CHECK((::fcntl(static_cast<const unique_fd*>(locked->get())->get(), F_GETFL) & O_ACCMODE) ==
           O_RDWR);
@@ -400,7 +400,7 @@ TEST_CASE("RT-3: a removal that was interrupted is finished later, nothing reads
   sample::make(dir.path, at_step(100));
   sample::make(dir.path, at_step(110));
   std::filesystem::rename(dir / "step-00000100", dir / deleting_name(100));
-  CHECK(newest_that_verifies(dir.path)->path == dir / "step-00000110");
+  CHECK(newest_that_verifies(local_files(), {&dir.path, 1})->path == dir / "step-00000110");
   sample::make(dir.path, at_step(100));  // saved again: its removal meets the old leftover
   auto all = list(dir.path);
   REQUIRE(all);

@@ -7,6 +7,7 @@
 #include "io/disk/faulty_disk.hpp"
 #include "tests/io/checkpoint/copying.hpp"
 #include "tests/io/checkpoint/cut_removal.hpp"
+#include "tests/io/disk/crash_images.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -70,14 +71,14 @@ struct copy_verdict {
 copy_verdict cut_everywhere(const sources& from, const std::shared_ptr<crash_store>& store,
                             size_t samples) {
   copy_verdict v;
-  crash_store::image_limits limits;
+  image_limits limits;
   limits.enumerate = 4;
   limits.samples = samples;
   const auto removal = removal_begins(*store);
   for (size_t point = 0; point <= store->points(); ++point) {
     const auto marks = store->marks_before(point);
     const size_t promised = marks.empty() ? 0 : std::stoull(marks.back());
-    auto images = store->crash_at(point, limits);
+    auto images = crash_images(store, point, limits);
     while (auto image = images.next()) {
       ++v.images;
       faulty_disk d(image, {});

@@ -46,7 +46,8 @@ struct memory_tier {
 class turning_source final : public file_source {
  public:
   turning_source(fs::path before, fs::path after)
-      : before_(folder_source(std::move(before))), after_(folder_source(std::move(after))) {}
+      : before_(folder_source(local_files(), std::move(before))),
+        after_(folder_source(local_files(), std::move(after))) {}
   result<std::shared_ptr<const source_file>> open(const std::string& name) const override {
     if (*turned) return after_->open(name);
     TROUPE_TRY(file, before_->open(name));
@@ -161,7 +162,7 @@ TEST_CASE("CY-3: a copy that is given up at any slot leaves nothing behind") {
   REQUIRE(d);
   for (int slots = 0; slots < 1000; ++slots) {
     CAPTURE(slots);
-    auto copy = copier::begin(**d, folder_source(t.made), t.second);
+    auto copy = copier::begin(**d, folder_source(local_files(), t.made), t.second);
     REQUIRE(copy);
     CHECK(sample::names_in(t.second) == std::set<std::string>{"step-00000120.e3.partial"});
     for (int i = 0; i < slots && !(*copy)->finished(); ++i) REQUIRE((*copy)->advance());
@@ -197,12 +198,12 @@ TEST_CASE("copy: a step that is there already is exchanged whole") {
   REQUIRE(sample::copy(t.made, t.second));
   fs::remove_all(t.made);
   t.made = sample::make(t.first, {1, 2, 120, 7, 4, 2.5});  // the step again, by another epoch
-  CHECK_FALSE(holds_copy(local_files(), t.second, *folder_source(t.made)));
+  CHECK_FALSE(holds_copy(local_files(), t.second, *folder_source(local_files(), t.made)));
   auto done = sample::copy(t.made, t.second);
   REQUIRE(done);
   check_same(t.made, *done);
   CHECK(sample::names_in(t.second) == std::set<std::string>{"step-00000120"});
-  CHECK(holds_copy(local_files(), t.second, *folder_source(t.made)));
+  CHECK(holds_copy(local_files(), t.second, *folder_source(local_files(), t.made)));
 }
 
 TEST_CASE("CY-4: a source that is removed or replaced while it is copied is not found") {
@@ -239,7 +240,7 @@ TEST_CASE(
   const sample::memory_source whole(t.made);
   auto d = open_disk({disk_backend::threads, 2, 2, {}});
   REQUIRE(d);
-  auto copy = copier::begin(**d, folder_source(t.made), t.second);
+  auto copy = copier::begin(**d, folder_source(local_files(), t.made), t.second);
   REQUIRE(copy);
   REQUIRE((*copy)->advance());
   fs::remove_all(t.made);
@@ -310,7 +311,7 @@ TEST_CASE("copy: a file too long for the limit is an error with a hint, and noth
   const rlimit tight{8192, before.rlim_max};
   auto d = open_disk({disk_backend::threads, 2, 2, {}});  // ignores SIGXFSZ from now on
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &tight) == 0);
-  auto done = sample::copy_by(**d, folder_source(t.made), t.second);
+  auto done = sample::copy_by(**d, folder_source(local_files(), t.made), t.second);
   ::setrlimit(RLIMIT_FSIZE, &before);
   REQUIRE_FALSE(done);
   CHECK(done.error().code == errc::io);
@@ -320,12 +321,14 @@ TEST_CASE("copy: a file too long for the limit is an error with a hint, and noth
 
 TEST_CASE("holds_copy: the same checkpoint, with all its files") {
   tiers t;
-  const auto from = folder_source(t.made);
+  const auto from = folder_source(local_files(), t.made);
   CHECK_FALSE(holds_copy(local_files(), t.second, *from));
   REQUIRE(sample::copy(t.made, t.second));
   CHECK(holds_copy(local_files(), t.second, *from));
-  CHECK(holds_copy(local_files(), t.second, *folder_source(t.second / "step-00000120")));
+  CHECK(holds_copy(local_files(), t.second,
+                   *folder_source(local_files(), t.second / "step-00000120")));
   fs::resize_file(t.second / "step-00000120/rank-00001.shard", 4096);
   CHECK_FALSE(holds_copy(local_files(), t.second, *from));
-  CHECK_FALSE(holds_copy(local_files(), t.second, *folder_source(t.where / "absent")));
+  CHECK_FALSE(
+      holds_copy(local_files(), t.second, *folder_source(local_files(), t.where / "absent")));
 }

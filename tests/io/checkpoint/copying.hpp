@@ -30,7 +30,7 @@ inline result<fs::path> copy_by(disk& d, std::shared_ptr<const file_source> from
 inline result<fs::path> copy(const fs::path& from, const fs::path& dir) {
   auto d = open_disk({disk_backend::threads, 2, 2, {}});
   REQUIRE(d);
-  return copy_by(**d, folder_source(from, pages::drop), dir);
+  return copy_by(**d, folder_source(local_files(), from, pages::drop), dir);
 }
 
 /// The names in a folder.

@@ -113,15 +113,16 @@ TEST_CASE("CT-3: auto goes on with the line of the newest launch, whatever the s
   scratch dir;
   for (const uint64_t step : {10, 20, 30, 40})
     sample::make(dir.path, made_by(1, {{first_launch, step}}));
-  CHECK(newest_that_verifies(dir.path)->path == dir / "step-00000040");
+  CHECK(newest_that_verifies(local_files(), {&dir.path, 1})->path == dir / "step-00000040");
   sample::make(dir.path, made_by(2, after_20(25)));
-  CHECK(newest_that_verifies(dir.path)->path == dir / "step-00000025");
+  CHECK(newest_that_verifies(local_files(), {&dir.path, 1})->path == dir / "step-00000025");
   spoil_slot(dir / "step-00000025");
-  CHECK(newest_that_verifies(dir.path)->path == dir / "step-00000020");
+  CHECK(newest_that_verifies(local_files(), {&dir.path, 1})->path == dir / "step-00000020");
   sample::make(dir.path, made_by(3, {{other_launch, 5}}));
-  CHECK(newest_that_verifies(dir.path)->path == dir / "step-00000005");
+  CHECK(newest_that_verifies(local_files(), {&dir.path, 1})->path == dir / "step-00000005");
   spoil_slot(dir / "step-00000005");
-  CHECK_FALSE(newest_that_verifies(dir.path)->path);  // a person says what is to be done
+  CHECK_FALSE(newest_that_verifies(local_files(), {&dir.path, 1})
+                  ->path);  // a person says what is to be done
 }
 
 TEST_CASE("CT-3: what another tier has of a past that was left is not taken") {
@@ -129,9 +130,9 @@ TEST_CASE("CT-3: what another tier has of a past that was left is not taken") {
   const std::filesystem::path tiers[] = {dir / "first", dir / "second"};
   for (const uint64_t step : {20, 40}) sample::make(tiers[1], made_by(1, {{first_launch, step}}));
   sample::make(tiers[0], made_by(2, after_20(30)));
-  CHECK(newest_that_verifies(tiers)->path == tiers[0] / "step-00000030");
+  CHECK(newest_that_verifies(local_files(), tiers)->path == tiers[0] / "step-00000030");
   spoil_slot(tiers[0] / "step-00000030");
-  CHECK(newest_that_verifies(tiers)->path == tiers[1] / "step-00000020");
+  CHECK(newest_that_verifies(local_files(), tiers)->path == tiers[1] / "step-00000020");
 }
 
 TEST_CASE("what a start leaves behind") {
@@ -151,7 +152,7 @@ TEST_CASE("CT-4: what is set aside keeps every byte, and nothing takes it by its
   REQUIRE(set_aside(local_files(), *list(dir.path)));
   CHECK(sample::names_in(dir.path) ==
         std::set<std::string>{"step-00000010.aside-1", "step-00000020.aside-1"});
-  CHECK_FALSE(newest_that_verifies(dir.path)->path);
+  CHECK_FALSE(newest_that_verifies(local_files(), {&dir.path, 1})->path);
   CHECK(next_epoch(*list(dir.path)) == 2);
   sample::make(dir.path, made_by(2, {{other_launch, 10}}));
   const auto one = list(dir.path);

@@ -308,7 +308,7 @@ TEST_CASE("limits: a footer beyond its length is refused before any of it is rea
 TEST_CASE("a disk that cannot read is named like damage, and a sink's error comes through") {
   scratch dir;
   const auto folder = sample::make(dir.path, two_by_two());
-  auto plain = folder_source(folder);
+  auto plain = folder_source(local_files(), folder);
   auto r = reader::open(
       std::make_shared<worn_source>(plain, "rank-00002.shard", sample::slot_bytes + 5));
   REQUIRE(r);

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "tests/io/checkpoint/crash_saves.hpp"
+#include "tests/io/disk/crash_images.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -53,11 +54,11 @@ std::string wrong_with(faulty_disk& d, const std::vector<uint64_t>& kept, folder
 /// The first thing that is wrong with an image of a cut since `begun`; `then` looks further.
 std::string cut_since(const std::shared_ptr<crash_store>& store, size_t begun,
                       const std::function<std::string(faulty_disk&)>& look) {
-  crash_store::image_limits limits;
+  image_limits limits;
   limits.enumerate = 6;
   limits.samples = 32;
   for (size_t point = begun; point <= store->points(); ++point) {
-    auto images = store->crash_at(point, limits);
+    auto images = crash_images(store, point, limits);
     while (auto image = images.next()) {
       faulty_disk d(image, {});
       if (auto wrong = look(d); !wrong.empty())
@@ -115,7 +116,7 @@ TEST_CASE("set aside: a power cut at any moment leaves each checkpoint whole und
   CHECK(cut_since(store, begun, [](faulty_disk& image) {
           return wrong_with(image, {1, 2, 3, 4}, folder_state::aside);
         }) == "");
-  faulty_disk last(store->crash_at(store->points()).next(), {});
+  faulty_disk last(crash_images(store, store->points()).next(), {});
   const auto names = last.list(dir);
   REQUIRE(names);
   std::string text;

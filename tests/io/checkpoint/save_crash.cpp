@@ -10,6 +10,7 @@
 #include "io/file.hpp"
 #include "tests/io/checkpoint/crash_saves.hpp"
 #include "tests/io/checkpoint/cut_removal.hpp"
+#include "tests/io/disk/crash_images.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -67,13 +68,13 @@ struct save_verdict {
 
 save_verdict cut_everywhere(const std::shared_ptr<crash_store>& store, size_t samples) {
   save_verdict v;
-  crash_store::image_limits limits;
+  image_limits limits;
   limits.enumerate = 5;
   limits.samples = samples;
   const auto removal = removal_begins(*store);
   for (size_t point = 0; point <= store->points(); ++point) {
     const auto promised = last_promise(store->marks_before(point));
-    auto images = store->crash_at(point, limits);
+    auto images = crash_images(store, point, limits);
     while (auto image = images.next()) {
       ++v.images;
       faulty_disk d(image, {});

@@ -6,6 +6,7 @@
 #include "io/disk/shard_writer.hpp"
 #include "io/file.hpp"
 #include "tests/io/disk/backends.hpp"
+#include "tests/io/disk/crash_images.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -78,7 +79,7 @@ verdict crash_everywhere(const std::shared_ptr<crash_store>& store) {
   for (size_t point = 0; point <= store->points(); ++point) {
     auto marks = store->marks_before(point);
     int acknowledged = static_cast<int>(marks.size());
-    auto images = store->crash_at(point);
+    auto images = crash_images(store, point);
     while (auto image = images.next()) {
       ++v.images;
       faulty_disk d(image, {});
@@ -122,7 +123,7 @@ TEST_CASE("CS-1 what is not synced may be kept or lost, each alone, and what is 
   REQUIRE(d.write_small("/a", "old", durable::yes));
   REQUIRE(d.sync_dir("/"));
   REQUIRE(d.write_small("/b", "new", durable::no));
-  auto images = store->crash_at(store->points());
+  auto images = crash_images(store, store->points());
   CHECK(images.exhaustive());
   CHECK(images.pieces() == 2);  // the name and the bytes
   std::map<std::string, int> seen;
@@ -143,7 +144,7 @@ TEST_CASE("a long write may be torn, a reserved length may be lost or full of ze
   REQUIRE(d.sync_dir("/"));
   REQUIRE(d.write(*file, 0, text_of(std::string(2 * disk_block, 'x')), 1));
   CHECK(answer_of(d).outcome);
-  auto images = store->crash_at(store->points());
+  auto images = crash_images(store, store->points());
   CHECK(images.pieces() == 3);
   std::map<std::string, int> seen;
   while (auto image = images.next()) {
@@ -166,7 +167,7 @@ TEST_CASE("a rename between folders is one event, durable when both folders were
   REQUIRE(d.sync_dir("/"));
   auto places = [&] {
     std::map<std::string, int> seen;
-    auto images = store->crash_at(store->points());
+    auto images = crash_images(store, store->points());
     while (auto image = images.next()) {
       faulty_disk after(image, {});
       auto p = after.read_small("/p/f", 9), q = after.read_small("/q/f", 9);
@@ -189,9 +190,9 @@ TEST_CASE("many unsynced pieces are sampled: none, all, each alone, all but each
   auto count = [&](uint64_t seed) {
     std::multiset<size_t> sizes;
     std::string all;
-    crash_store::image_limits limits;
+    image_limits limits;
     limits.seed = seed;
-    auto images = store->crash_at(store->points(), limits);
+    auto images = crash_images(store, store->points(), limits);
     CHECK_FALSE(images.exhaustive());
     while (auto image = images.next()) {
       sizes.insert(faulty_disk(image, {}).list("/")->size());
@@ -211,14 +212,14 @@ TEST_CASE("many unsynced pieces are sampled: none, all, each alone, all but each
 TEST_CASE("an image goes on as a file system of its own") {
   auto store = crash_store::make();
   save_steps(store, 1);
-  auto images = store->crash_at(store->points());
+  auto images = crash_images(store, store->points());
   auto image = images.next();
   REQUIRE(image);
   CHECK_FALSE(images.next());  // nothing was unsynced
   faulty_disk d(image, {});
   CHECK(restored(d) == 1);
   REQUIRE(d.rename("/ckpt-1", "/ckpt-2"));
-  auto later = image->crash_at(image->points());
+  auto later = crash_images(image, image->points());
   size_t n = 0;
   while (later.next()) ++n;
   CHECK(n == 2);

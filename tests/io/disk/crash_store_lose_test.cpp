@@ -7,6 +7,7 @@
 #include "io/file.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/disk/backends.hpp"
+#include "tests/io/disk/crash_images.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -15,8 +16,11 @@ namespace {
 
 using node_id = crash_store::node_id;
 
-constexpr auto keep_all = [] { return true; };
-constexpr auto lose_all = [] { return false; };
+constexpr auto keep_all = [](auto) { return true; };
+constexpr auto lose_all = [](auto) { return false; };
+auto by_lot(std::mt19937_64& rng) {
+  return [&](auto) { return (rng() >> 32 & 1) != 0; };
+}
 
 std::shared_ptr<crash_store> new_store() {
   return crash_store::make();
@@ -70,16 +74,16 @@ TEST_CASE("lose: a sync that was still to be made covers nothing, of others neit
   put(*store, node, "mine", {1, 10});
   REQUIRE(store->write(node, 4, as_bytes("other"), {2, 11}) == 5);
   REQUIRE(store->sync_file(node, {1, 20}) == 0);
-  CHECK(store->crash_at(store->points()).pieces() == 0);
+  CHECK(crash_images(store, store->points()).pieces() == 0);
   SUBCASE("at its time it has covered them") {
     store->lose(1, 20, lose_all);
     CHECK(text_at(*store, node) == "mineother");
-    CHECK(store->crash_at(store->points()).pieces() == 0);
+    CHECK(crash_images(store, store->points()).pieces() == 0);
   }
   SUBCASE("before, the writer's are a matter of chance and the other's are not durable") {
     store->lose(1, 19, lose_all);
     CHECK(text_at(*store, node) == std::string(4, '\0') + "other");
-    CHECK(store->crash_at(store->points()).pieces() == 1);
+    CHECK(crash_images(store, store->points()).pieces() == 1);
     store->lose(2, 19, lose_all);
     CHECK(text_at(*store, node).empty());
   }
@@ -101,7 +105,7 @@ TEST_CASE("lose: of what no sync covers each is kept for good or lost, by random
   REQUIRE(store->make_dir("/c", {2, 3}) == 0);
   put(*store, node, "kept", {1, 4});
   int asked = 0;
-  store->lose(1, 5, [&] { return ++asked != 2; });
+  store->lose(1, 5, [&](auto) { return ++asked != 2; });
   CHECK(asked == 3);
   CHECK(is_there(*store, "/a"));
   CHECK_FALSE(is_there(*store, "/b"));
@@ -110,7 +114,7 @@ TEST_CASE("lose: of what no sync covers each is kept for good or lost, by random
   store->lose(1, 6, lose_all);  // nothing of it is left to chance
   CHECK(is_there(*store, "/a"));
   CHECK(text_at(*store, node) == "keptble");
-  CHECK(store->crash_at(store->points()).pieces() == 1);  // the other's
+  CHECK(crash_images(store, store->points()).pieces() == 1);  // the other's
 }
 
 TEST_CASE("lose: a long write may be torn, and bytes of a failed one may come") {
@@ -118,7 +122,7 @@ TEST_CASE("lose: a long write may be torn, and bytes of a failed one may come") 
   const auto node = durable_file(*store, "/f");
   put(*store, node, std::string(2 * disk_block, 'x'), {1, 1});
   int asked = 0;
-  store->lose(1, 2, [&] { return ++asked == 2; });
+  store->lose(1, 2, [&](auto) { return ++asked == 2; });
   CHECK(asked == 2);
   CHECK(text_at(*store, node) == std::string(disk_block, '\0') + std::string(disk_block, 'x'));
   store->write_and_fail(node, 0, as_bytes("failed"), {1, 3});
@@ -182,7 +186,7 @@ TEST_CASE("lose: the same seed leaves the same") {
     auto store = new_store();
     for (int i = 0; i < 40; ++i) REQUIRE(store->make_dir("/" + std::to_string(i), {1, i}) == 0);
     std::mt19937_64 rng(seed);
-    store->lose(1, 100, rng);
+    store->lose(1, 100, by_lot(rng));
     std::vector<dir_entry> found;
     REQUIRE(store->list("/", found) == 0);
     CHECK(found.size() > 5);
@@ -212,7 +216,7 @@ TEST_CASE(
   CHECK(store->logged() == 3);
   CHECK(store->points() == 200);
   CHECK(store->marks_before(200).empty());
-  CHECK(store->crash_at(200).pieces() == 3);
+  CHECK(crash_images(store, 200).pieces() == 3);
   store->lose(1, 50, lose_all);
   REQUIRE(store->open("/f", open_mode::read, node) == 0);
   CHECK(text_at(*store, node) == "text 49");
@@ -221,7 +225,7 @@ TEST_CASE(
   CHECK(store->nodes() == 2);
   store->lose(1, 0, lose_all);
   CHECK(text_at(*store, node) == "text 49");
-  auto images = store->crash_at(store->points());
+  auto images = crash_images(store, store->points());
   auto image = images.next();
   REQUIRE(image);
   CHECK_FALSE(images.next());
@@ -239,7 +243,7 @@ TEST_CASE("settle: what waits for something earlier stays in the log behind it")
   CHECK(store->logged() == 4);
   CHECK(text_at(*store, node) == "nowure");
   CHECK(is_there(*store, "/b"));
-  CHECK(store->crash_at(store->points()).pieces() == 2);
+  CHECK(crash_images(store, store->points()).pieces() == 2);
   store->lose(1, 50, lose_all);
   CHECK(text_at(*store, node) == "now");
   store->lose(2, 50, lose_all);
@@ -271,7 +275,7 @@ TEST_CASE(
   for (int i = 0; i < 2; ++i) {
     store->settle(10);
     CHECK(store->sync_file(node, {1, 11}) == 0);
-    CHECK(store->crash_at(store->points()).pieces() == 1);
+    CHECK(crash_images(store, store->points()).pieces() == 1);
   }
   SUBCASE("cut") {
     REQUIRE(store->open("/f", open_mode::replace, node, {1, 12}) == 0);
@@ -300,7 +304,7 @@ TEST_CASE("settle: a file that is open or locked outlives its name, and then no 
   CHECK(store->logged() == 0);
   CHECK(store->nodes() == 4);
   std::mt19937_64 rng(1);
-  store->lose(7, 1, rng);
+  store->lose(7, 1, by_lot(rng));
   REQUIRE(d.read(file, 0, io_buffer::allocate(4), 1));
   CHECK(text_in(answer_of(d).buffer) == "open");
   std::string text(6, ' ');
@@ -322,10 +326,10 @@ TEST_CASE("CS-4 a sync covers what was made before it, by the time too") {
   REQUIRE(store->make_dir("/d", {1, 50}) == 0);
   REQUIRE(store->sync_file(node, {2, 20}) == 0);
   REQUIRE(store->sync_dir("/", {2, 20}) == 0);
-  CHECK(store->crash_at(store->points()).pieces() == 2);
+  CHECK(crash_images(store, store->points()).pieces() == 2);
   REQUIRE(store->sync_file(node, {2, 50}) == 0);
   REQUIRE(store->sync_dir("/", {2, 50}) == 0);
-  CHECK(store->crash_at(store->points()).pieces() == 0);
+  CHECK(crash_images(store, store->points()).pieces() == 0);
 }
 
 // -- durable? -------------------------------------------------------------------------------------

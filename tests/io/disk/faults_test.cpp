@@ -8,6 +8,7 @@
 #include "io/file.hpp"
 #include "tests/errors.hpp"
 #include "tests/io/disk/backends.hpp"
+#include "tests/io/disk/crash_images.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -138,7 +139,7 @@ TEST_CASE("fsyncgate: after a failed sync the next one says fine and the bytes m
   CHECK(store->fail_sync_file(node, 5) == 5);
   CHECK(store->sync_file(node) == 0);
   bool lost = false, kept = false;
-  auto images = store->crash_at(store->points());
+  auto images = crash_images(store, store->points());
   while (auto image = images.next()) {
     faulty_disk d(image, {});
     auto text = *d.read_small("/a", 100);
@@ -225,8 +226,8 @@ std::vector<dir_entry> left_at(const std::function<void(faulty_disk&)>& work, in
   faulty_disk d(store, options);
   work(d);
   ends_ns = d.now().count();
-  store->lose(8, 0, [] { return false; });  // somebody else
-  store->lose(7, lost_ns, [] { return true; });
+  store->lose(8, 0, [](auto) { return false; });  // somebody else
+  store->lose(7, lost_ns, [](auto) { return true; });
   return *faulty_disk(store, {}).list("/");
 }
 
@@ -273,7 +274,7 @@ TEST_CASE("FD-3 what write_small and sync_dir sync is durable when they are over
   REQUIRE(d.sync_dir("/"));
   CHECK(store->durable("/f", 25));
   CHECK_FALSE(store->durable("/f", 24));
-  store->lose(7, 14, [] { return false; });
+  store->lose(7, 14, [](auto) { return false; });
   CHECK(faulty_disk(store, {}).list("/")->empty());
 }
 
@@ -289,13 +290,13 @@ TEST_CASE("FD-3 an operation on a file is done when its answer is due") {
     REQUIRE(r.disk.write(r.file, 0, text_of("0123456789"), 1));  // till 110
     CHECK(r.disk.now().count() == 0);
     SUBCASE("a write") {
-      r.store->lose(7, late ? 109 : 110, [] { return true; });
+      r.store->lose(7, late ? 109 : 110, [](auto) { return true; });
       CHECK(r.disk.read_small("/a", 10)->size() == (late ? 0 : 10));
     }
     SUBCASE("a sync") {
       CHECK(answer_of(r.disk).outcome);
       REQUIRE(r.disk.fdatasync(r.file, 2));  // till 210
-      r.store->lose(7, late ? 209 : 210, [] { return false; });
+      r.store->lose(7, late ? 209 : 210, [](auto) { return false; });
       CHECK(r.disk.read_small("/a", 10)->size() == (late ? 0 : 10));
     }
   }

@@ -63,7 +63,6 @@ TEST_CASE("a slot goes through its life and is counted in each state") {
     CHECK(ring->counts() == slot_counts{2, 0, 0, 1, 0});
   }
   CHECK(ring->counts() == slot_counts{3, 0, 0, 0, 0});
-  CHECK(ring->least_free() == 2);
 }
 
 TEST_CASE("the wrap-around trace that hands out live memory of a ring buffer cannot happen") {
@@ -131,36 +130,6 @@ TEST_CASE("SL-5 taking waits no longer than told, and is woken by a slot") {
   std::thread giver([s = std::move(*only)]() mutable { s.give_back(); });
   CHECK(ring->take(std::chrono::minutes(5)));
   giver.join();
-}
-
-TEST_CASE("when_free calls once: at once when a slot is free, else when one comes back") {
-  auto ring = ring_of(1);
-  int calls = 0;
-  ring->when_free([&] { ++calls; });
-  CHECK(calls == 1);
-  auto only = ring->try_take();
-  ring->when_free([&] { ++calls; });
-  ring->when_free([&] { ++calls; });
-  CHECK(calls == 1);
-  only->filled();
-  CHECK(calls == 1);
-  only->give_back();
-  CHECK(calls == 3);
-  ring->try_take();
-  CHECK(calls == 3);
-}
-
-TEST_CASE("a call of when_free may take a slot and ask again") {
-  auto ring = ring_of(1);
-  auto only = ring->try_take();
-  int got = 0;
-  std::function<void()> again = [&] {
-    if (auto s = ring->try_take(); s && ++got < 3) ring->when_free(again);
-  };
-  ring->when_free(again);
-  only->give_back();
-  CHECK(got == 3);
-  CHECK(ring->counts().free == 1);
 }
 
 TEST_CASE("SL-4 an abandoned slot is never handed out again") {

@@ -13,6 +13,7 @@
 
 #include "io/file.hpp"
 #include "tests/io/disk/backends.hpp"
+#include "tests/io/disk/crash_images.hpp"
 
 using namespace troupe;
 using namespace troupe::io;
@@ -218,7 +219,7 @@ class store_walk {
   }
 
   void lose(uint32_t writer) {
-    store_->lose(writer, now_ns_, random_);
+    store_->lose(writer, now_ns_, [&](auto) { return (random_() >> 32 & 1) != 0; });
     for (size_t i = 0; i < places_.size(); ++i) {
       const auto may = places_[i].lose(writer, now_ns_);
       const auto value = value_of(*store_, i);
@@ -274,10 +275,10 @@ class store_walk {
 
   /// What a power cut now leaves.
   void crash() {
-    crash_store::image_limits limits;
+    image_limits limits;
     limits.enumerate = 3;
     limits.samples = 8;
-    auto images = store_->crash_at(store_->points(), limits);
+    auto images = crash_images(store_, store_->points(), limits);
     while (const auto image = images.next())
       for (size_t i = 0; i < places_.size(); ++i) {
         const auto may =

@@ -1,5 +1,5 @@
 // The other side of the pipe is a dozen lines of Python.
-#include "apps/bench/rivals/torch.hpp"
+#include "tests/bench/torch.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

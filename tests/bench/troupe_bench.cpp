@@ -1,7 +1,7 @@
 // `troupe-bench`, for who develops Troupe: it beside the field's ways to checkpoint, and beside
 // CAF's own actors. What a user asks of his machine is answered by `troupe bench`.
 #include "apps/bench/bench.hpp"
-#include "apps/bench/rivals/ways.hpp"
+#include "tests/bench/ways.hpp"
 
 int main(int argc, char** argv) {
   using namespace troupe::apps;

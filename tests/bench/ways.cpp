@@ -1,7 +1,7 @@
 // Each of the field's ways, rebuilt in its essence on the store that ours works on.
 //
 // BCK-3 They write whole arrays without checksums; ours sums every byte.
-#include "apps/bench/rivals/ways.hpp"
+#include "tests/bench/ways.hpp"
 
 #include <array>
 #include <chrono>
@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "apps/bench/rivals/torch.hpp"
+#include "tests/bench/torch.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "io/file.hpp"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/bench/checkpoint_ways.hpp"
+#include "apps/shell.hpp"
 
 namespace troupe::apps::ckpt_bench {
 
@@ -9,3 +10,10 @@ namespace troupe::apps::ckpt_bench {
 std::span<const way_kind> rival_ways();
 
 }  // namespace troupe::apps::ckpt_bench
+
+namespace troupe::apps {
+
+/// `troupe-bench recorder`: what the flight recorder costs, against the same actors without it.
+void add_bench_recorder(shell& sh, command* bench);
+
+}  // namespace troupe::apps

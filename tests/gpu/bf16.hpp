@@ -1,7 +1,7 @@
 // bfloat16 as the upper half of a float32: scalar conversions.
 //
-// Why: kernels convert in vectors of their own; tests, the reference and tails need the scalar
-// form, and all must round the same way (to nearest even; NaN stays NaN).
+// Why: kernels convert in vectors of their own; tests and the reference need the scalar form, and
+// all must round the same way (to nearest even; NaN stays NaN).
 #pragma once
 
 #include <cstdint>

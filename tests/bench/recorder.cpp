@@ -13,10 +13,10 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/capture/identities.hpp"
-#include "apps/bench/bench.hpp"
-#include "apps/bench/median.hpp"
+#include "apps/bench/spread.hpp"
 #include "apps/bench/stopwatch.hpp"
 #include "messages/receive.hpp"
+#include "tests/bench/ways.hpp"
 
 namespace troupe::apps {
 
