@@ -94,6 +94,8 @@ using meter_actor = component_actor::extend<
 using node_actor = component_actor::extend<
     // Spawns the actors of its ranks; answers with the loader (or null) and the stages, in order.
     caf::replies_to<msg<fbs::Assign>>::with<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>>,
+    // Ends its ranks and begins another epoch; answers once nothing of the one before runs.
+    ask<fbs::Suspend, fbs::Suspended>,
     // Ends the process.
     tell<fbs::Shutdown>,
     // Time for a heartbeat (from itself only).
@@ -116,8 +118,13 @@ using coordinator_actor = component_actor::extend<
     tell<fbs::StopTraining>,
     // The run has ended.
     tell<fbs::RunEnded>,
+    // The run goes on in another epoch.
+    tell<fbs::Recover>,
     // Look after the members now, and again every pulse (both from itself only).
     caf::reacts_to<caf::tick_atom>, caf::reacts_to<caf::ping_atom>>;
+
+/// Starts the processes of nodes, where the job does.
+using launcher_actor = component_actor::extend<tell<fbs::Launch>>;
 
 /// Drives one training run.
 using run_actor = component_actor::extend<
@@ -209,6 +216,7 @@ using gateway_actor = component_actor::extend<
   ACTOR(meter_actor, "Meter")             \
   ACTOR(node_actor, "Node")               \
   ACTOR(coordinator_actor, "Coordinator") \
+  ACTOR(launcher_actor, "Launcher")       \
   ACTOR(run_actor, "Run")                 \
   ACTOR(committer_actor, "Committer")     \
   ACTOR(replicator_actor, "Replicator")   \

@@ -50,9 +50,10 @@ audience audience_named(std::string_view word) {
 }
 
 epoch_rule epoch_named(std::string_view word) {
-  return word == "any"        ? epoch_rule::any
-         : word == "if_given" ? epoch_rule::if_given
-                              : epoch_rule::present;
+  return word == "any"         ? epoch_rule::any
+         : word == "if_given"  ? epoch_rule::if_given
+         : word == "not_older" ? epoch_rule::not_older
+                               : epoch_rule::present;
 }
 
 death death_named(std::string_view word) {

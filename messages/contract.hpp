@@ -37,9 +37,10 @@ enum class audience : uint8_t {
 
 /// Of which epoch a message must be.
 enum class epoch_rule : uint8_t {
-  present,   ///< its receiver's
-  if_given,  ///< its receiver's or 0: persons and launchers live in none
-  any,       ///< whichever
+  present,    ///< its receiver's
+  if_given,   ///< its receiver's or 0: persons and launchers live in none
+  not_older,  ///< its receiver's, or a newer one, which its handler makes the receiver's (live_in)
+  any,        ///< whichever
 };
 
 /// What the death of an actor means to the others.

@@ -24,6 +24,10 @@
   X(cluster, Assigned, 0x0206)        \
   X(cluster, Shutdown, 0x0207)        \
   X(cluster, Leave, 0x0208)           \
+  X(cluster, Suspend, 0x0209)         \
+  X(cluster, Suspended, 0x020a)       \
+  X(cluster, Recover, 0x020b)         \
+  X(cluster, Launch, 0x020c)          \
   X(train, BuildStage, 0x0301)        \
   X(train, StageReady, 0x0302)        \
   X(train, DataPlaneOffer, 0x0303)    \

@@ -42,13 +42,13 @@ std::string to_json(const std::vector<status_row>& rows);
 
 namespace detail {
 inline constexpr std::tuple status_kinds{
-    &fbs::StatusValuesT::run,         &fbs::StatusValuesT::coordinator,
-    &fbs::StatusValuesT::node,        &fbs::StatusValuesT::stage,
-    &fbs::StatusValuesT::worker,      &fbs::StatusValuesT::loader,
-    &fbs::StatusValuesT::committer,   &fbs::StatusValuesT::replicator,
-    &fbs::StatusValuesT::meter,       &fbs::StatusValuesT::gateway,
-    &fbs::StatusValuesT::observer,    &fbs::StatusValuesT::reporter,
-    &fbs::StatusValuesT::certificates};
+    &fbs::StatusValuesT::run,          &fbs::StatusValuesT::coordinator,
+    &fbs::StatusValuesT::node,         &fbs::StatusValuesT::stage,
+    &fbs::StatusValuesT::worker,       &fbs::StatusValuesT::loader,
+    &fbs::StatusValuesT::committer,    &fbs::StatusValuesT::replicator,
+    &fbs::StatusValuesT::meter,        &fbs::StatusValuesT::gateway,
+    &fbs::StatusValuesT::observer,     &fbs::StatusValuesT::reporter,
+    &fbs::StatusValuesT::certificates, &fbs::StatusValuesT::launcher};
 }
 
 /// The values of one kind, made where they are absent: `values_of<fbs::RunStatusT>(values).step`.

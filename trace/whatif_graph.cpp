@@ -93,9 +93,7 @@ class whatif_builder {
       drop(stuck);
       connect_all();
     }
-    if (g_.spans_.empty())
-      return error{errc::bad_data, "no step of the trace is whole",
-                   "a step counts when each rank has the operations that it has in most steps"};
+    if (g_.spans_.empty()) return no_whole_step();
     tell_steps();
     return {};
   }
@@ -112,9 +110,7 @@ class whatif_builder {
     for (const auto& s : spans)
       if (s.data < 0 || s.data >= l.data || s.pipeline < 0 || s.pipeline >= l.pipeline ||
           s.op >= whatif_op::count)
-        return error{errc::bad_data,
-                     fmt::format("step {}: data rank {}, stage {} is not of a layout of {} x {}",
-                                 s.step, s.data, s.pipeline, l.data, l.pipeline)};
+        return outside_layout(s.step, s.data, s.pipeline, l.data, l.pipeline);
     return {};
   }
 

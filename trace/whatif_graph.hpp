@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::trace {
@@ -98,6 +99,13 @@ struct whatif_layout {
 
 /// The most cells that are believed.
 inline constexpr size_t max_whatif_cells = 1u << 16;
+
+inline constexpr error_kind<int64_t, int, int, int, int> outside_layout{
+    "outside_layout", errc::bad_data,
+    "step {}: data rank {}, stage {} is not of a layout of {} x {}"};
+inline constexpr error_kind<> no_whole_step{
+    "no_whole_step", errc::bad_data, "no step of the trace is whole",
+    "a step counts when each rank has the operations that it has in most steps"};
 
 class whatif_graph {
  public:

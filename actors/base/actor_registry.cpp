@@ -108,10 +108,17 @@ void actor_stats::failed(std::string why) {
   last_error_ = std::move(why);
 }
 
-uint64_t actor_stats::begin_wait(std::string whom, std::string what, int64_t now_ns) {
+void actor_stats::end_waits_of_epoch() {
+  std::lock_guard lock(mutex_);
+  std::erase_if(waits_, [](const auto& w) { return !w.second.spans_epochs; });
+}
+
+uint64_t actor_stats::begin_wait(std::string whom, std::string what, int64_t now_ns,
+                                 bool spans_epochs) {
   std::lock_guard lock(mutex_);
   ++last_wait_;
-  waits_.emplace(last_wait_, actor_wait{last_wait_, std::move(whom), std::move(what), now_ns});
+  waits_.emplace(last_wait_, actor_wait{last_wait_, std::move(whom), std::move(what), now_ns,
+                                        spans_epochs});
   return last_wait_;
 }
 

@@ -33,6 +33,7 @@ struct actor_wait {
   std::string whom;       ///< path of the actor it waits for
   std::string what;       ///< what is to come: "StepDone", "activation of micro-batch 3"
   int64_t since_ns = 0;   ///< on the actor clock
+  bool spans_epochs = false;  ///< it goes on where its actor lives in another epoch
 };
 
 /// What is known of an actor at one moment.
@@ -104,7 +105,10 @@ class actor_stats {
   }
   void failed(std::string why);
   /// Begins a wait; end it by its id.
-  uint64_t begin_wait(std::string whom, std::string what, int64_t now_ns);
+  uint64_t begin_wait(std::string whom, std::string what, int64_t now_ns,
+                      bool spans_epochs = false);
+  /// Its actor lives in another epoch: what it waited for in the one before is over (ASK-4).
+  void end_waits_of_epoch();
   /// Begins a wait for all of these under one id.
   uint64_t begin_waits(std::vector<std::string> whom, const std::string& what, int64_t now_ns);
   void end_wait(uint64_t id);

@@ -4,11 +4,14 @@
 // made of these.
 //
 // Invariants
-//   ASK-1  Exactly one of `ok` and `failed` is called, once, and the wait ends before it is.
+//   ASK-1  Exactly one of `ok` and `failed` is called, once, and the wait ends before it is; but
+//     see ASK-4.
 //   ASK-2  Every request has the timeout of its contract, or of the job where that names a key.
 //   ASK-3  An urgent request is urgent within a process alone. CAF 0.17.6 gives whatever comes over
 //     a link the normal priority, its answer's number too, which then fits no question; so it
 //     leaves as a normal one, and the receiver's base gives it its place (TRC-7).
+//   ASK-4  What was asked in an epoch that the asking actor has left since, of a call that belongs
+//     to its epoch, is not answered to it any more: neither is called, and the answer is counted.
 #pragma once
 
 #include <cassert>
@@ -67,15 +70,20 @@ void ask_either(Self* self, const Handle& target, const std::tuple<msg<T>, Rest.
                 awaited wait, Done done) {
   const auto patience =
       wait.patience.value_or(self->timeouts().of(contract_of<Handle, T>()));  // ASK-2
-  const auto id =
-      self->stats().begin_wait(std::move(wait.whom), std::move(wait.what), now_ns(*self));
-  auto on_reply = [self, id, done](const msg<R>& r, const Beside&... beside) mutable {
+  const auto rule = contract_of<Handle, T>().epoch;
+  const auto id = self->stats().begin_wait(std::move(wait.whom), std::move(wait.what),
+                                           now_ns(*self), rule == epoch_rule::any);
+  const auto over = [self, id, rule, epoch = self->epoch()](uint16_t type) {
     self->stats().end_wait(id);
-    done(result<msg<R>>(r), beside...);
+    if (rule == epoch_rule::any || self->epoch() == epoch) return false;
+    note_rejection(reject::stale_epoch, type, "an answer to what was asked in another epoch");
+    return true;  // ASK-4
   };
-  auto on_error = [self, id, done](const caf::error& e) mutable {
-    self->stats().end_wait(id);
-    done(result<msg<R>>(from_caf(e)), Beside()...);
+  auto on_reply = [over, done](const msg<R>& r, const Beside&... beside) mutable {
+    if (!over(r.type())) done(result<msg<R>>(r), beside...);
+  };
+  auto on_error = [over, done](const caf::error& e) mutable {
+    if (!over(message_traits<R>::id)) done(result<msg<R>>(from_caf(e)), Beside()...);
   };
   std::apply(
       [&](const auto&... parts) {

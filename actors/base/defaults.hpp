@@ -23,6 +23,7 @@
   TIME(gate_period, 1'000, "between two looks at connections without a handshake")               \
   TIME(peer_memory, 60'000, "the identity of a process is kept after it ended")                  \
   TIME(launcher_period, 200, "between two looks of `up` at its processes")                       \
+  TIME(child_look, 10, "between two looks of `up` at a process that it has killed")              \
   TIME(launcher_grace, 10'000, "nodes may take to end after the run, before `up` kills them")    \
   TIME(launcher_failed_grace, 1'000, "the same after a failure")                                 \
   TIME(coordinator_word, 5'000, "the coordinator may take to say how it ended, after its nodes") \

@@ -130,6 +130,7 @@ call_rules::call_rules(std::string_view service) {
 
 bool is_of_its_epoch(epoch_rule rule, uint32_t own, const any_msg& m) noexcept {
   if (rule == epoch_rule::any || (rule == epoch_rule::if_given && m.epoch() == 0)) return true;
+  if (rule == epoch_rule::not_older && m.epoch() > own) return own != 0;
   return own != 0 && m.epoch() == own;
 }
 

@@ -80,7 +80,10 @@ class traced_actor {
   /// The epoch it lives in; 0: none yet.
   uint32_t epoch() const noexcept { return epoch_; }
   /// TRC-6.
-  void live_in(uint32_t epoch) noexcept { epoch_ = std::max(epoch_, epoch); }
+  void live_in(uint32_t epoch) {
+    if (epoch > epoch_ && epoch_ != 0) stats_->end_waits_of_epoch();
+    epoch_ = std::max(epoch_, epoch);
+  }
 
   /// How long it waits for answers.
   const call_timeouts& timeouts() const noexcept { return timeouts_; }

@@ -240,6 +240,7 @@ caf::result<msg<fbs::CheckpointFolder>> commit(committer_pointer self,
   auto rp = self->make_response_promise<msg<fbs::CheckpointFolder>>();
   show(self, "committing");
   auto votes = m.unpack();
+  st.options.epoch = m.epoch();  // in which its shards were written
   votes.shards = st.votes.take(m->step(), std::move(votes.shards));
   auto done = commit(*st.disk, st.options, st.shares, votes, unix_ms());
   if (done) {

@@ -50,7 +50,7 @@ namespace troupe::checkpoint {
 /// What a checkpoint holds beyond the tensors, and how long it is kept.
 struct committer_options {
   std::filesystem::path dir;
-  uint64_t epoch = 0;
+  uint64_t epoch = 0;  ///< of the shards
   train::job_plan plan;
   io::checkpoint::origin origin = {};  ///< the launch that saves
   io::storage* storage = &io::local_storage();  ///< outlives the committer

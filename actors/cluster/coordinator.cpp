@@ -24,6 +24,7 @@ namespace troupe::cluster {
 namespace {
 
 void show(coordinator_pointer self);
+void node_lost(coordinator_pointer self, const std::string& name, const std::string& how);
 
 message_context context(coordinator_pointer self) {
   return context_of(*self, self->state.record.epoch);
@@ -57,7 +58,7 @@ void end(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
   show(self);
   self->send(st.record.reporter, m);
   for (auto& [index, who] : st.members)
-    if (!who.gone)
+    if (who.handle && !who.gone)
       self->send(who.handle, make_msg<fbs::Shutdown>(context(self), [&](auto& s) {
                    s.reason = m->message() ? m->message()->str() : "";
                    s.graceful = true;
@@ -246,8 +247,10 @@ void assign_ranks(coordinator_pointer self) {
       [self, who](size_t i, const result<msg<fbs::Assigned>>& a,
                   const std::vector<caf::strong_actor_ptr>& handles) {
         if (a) return assigned(self, who[i], *a, handles);
-        give_up(self, a.error().within(fmt::format("node {} did not take its ranks",
-                                                   self->state.members.at(who[i]).name)));
+        const auto& name = self->state.members.at(who[i]).name;
+        if (self->state.recovering)
+          return node_lost(self, name, "did not take its ranks: " + a.error().message);
+        give_up(self, a.error().within(fmt::format("node {} did not take its ranks", name)));
       },
       [self] {
         if (self->state.assigned == self->state.members.size()) begin_run(self);  // CRD-1
@@ -266,14 +269,19 @@ void let_observe_head(coordinator_pointer self) {
   let_observe(self, head, "");
 }
 
-/// Its row of the status, in the order in which nodes joined.
-fbs::NodeUsageT& usage_of(fbs::CoordinatorStatusT& s, member& who) {
-  if (!who.row) {
-    who.row = s.nodes.size();
-    s.nodes.push_back(std::make_unique<fbs::NodeUsageT>());
-    s.nodes.back()->node = who.name;
-  }
-  return *s.nodes[*who.row];
+/// Its row of the status, in the order in which places were taken first.
+fbs::NodeUsageT& usage_of(coordinator_state& st, fbs::CoordinatorStatusT& s, uint32_t place) {
+  const auto [it, fresh] = st.rows.emplace(place, s.nodes.size());
+  if (fresh) s.nodes.push_back(std::make_unique<fbs::NodeUsageT>());
+  return *s.nodes[it->second];
+}
+
+/// Everybody is there and quiet (CRD-1).
+bool may_assign(const coordinator_state& st) {
+  return !st.assigning && !st.ended && st.membership->complete() &&
+         st.members.size() == st.record.plan.job.cluster.node.size() &&
+         std::all_of(st.members.begin(), st.members.end(),
+                     [](const auto& m) { return m.second.quiet && !m.second.gone; });
 }
 
 caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hello>& m,
@@ -290,13 +298,18 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     return to_caf(place.error());
   }
   auto& who = st.members[*place];
+  who = {};
   who.name = hello.node;
+  st.liveness->left(who.name);
   who.handle = caf::actor_cast<node_actor>(handle);
   who.hello = std::move(hello);
   who.observer = observer;
   self->monitor(who.handle);
   st.liveness->heard(who.name, now_ns(*self));
-  publish_values(self, [&](fbs::CoordinatorStatusT& s) { usage_of(s, who); });
+  publish_values(self, [&](fbs::CoordinatorStatusT& s) {
+    usage_of(st, s, *place) = {};
+    usage_of(st, s, *place).node = who.name;
+  });
   say(self, fmt::format("node {} joined from {} ({}, {} cores)", who.name, who.hello.host,
                         who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
                         who.hello.hardware ? who.hello.hardware->cores : 0));
@@ -307,8 +320,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     w.config_toml = st.config_toml;
   });
   // The welcome must be on its way before the ranks are.
-  if (st.membership->complete() && !st.assigning)
-    self->delayed_send(self, std::chrono::milliseconds(0), caf::tick_atom_v);
+  if (may_assign(st)) self->delayed_send(self, std::chrono::milliseconds(0), caf::tick_atom_v);
   return welcome;
 }
 
@@ -316,9 +328,11 @@ caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs
   auto& st = self->state;
   const auto it = st.members.find(m->node_index());
   if (it == st.members.end()) return to_caf({errc::not_found, "no such node"});
+  if (it->second.gone || it->second.handle.address() != self->current_sender())
+    return to_caf(left_the_cluster(it->second.name));  // NOD-1 ends it
   st.liveness->heard(it->second.name, now_ns(*self));
   publish_values(self, [&](fbs::CoordinatorStatusT& s) {
-    auto& usage = usage_of(s, it->second);
+    auto& usage = usage_of(st, s, it->first);
     usage.rss_bytes = m->rss_bytes();
     usage.cpu_s = m->cpu_seconds();
     usage.step = m->step();
@@ -330,10 +344,33 @@ caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs
   });
 }
 
+/// A process for the place of a lost node, if the job starts its processes itself.
+void launch(coordinator_pointer self, const std::string& name, const std::string& how) {
+  constexpr int most_launches = 3;
+  auto& st = self->state;
+  if (!st.record.launcher) return say(self, fmt::format("waiting for node {} to join again", name));
+  if (++st.launches[name] > most_launches)
+    return give_up(self, does_not_join(name, most_launches, how));
+  self->send(st.record.launcher,
+             make_msg<fbs::Launch>(context(self), [&](auto& l) { l.node = name; }));
+}
+
+/// CRD-10: told once. Where ranks are not given out yet, the epoch goes on without a word to the
+/// run.
 void node_lost(coordinator_pointer self, const std::string& name, const std::string& how) {
   auto& st = self->state;
   st.membership->leave(name);
   if (st.ended) return;
+  const auto it = std::find_if(st.members.begin(), st.members.end(),
+                               [&](const auto& m) { return m.second.name == name; });
+  if (it != st.members.end()) {
+    auto& who = it->second;
+    who.broken_ns.reset();
+    who.gone = true;
+    if (std::exchange(who.told, true)) return;
+    self->send_exit(who.handle, caf::exit_reason::user_shutdown);  // it may live, or wake up
+  }
+  if (st.recovering && !st.assigning) return launch(self, name, how);
   self->send(st.record.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
                l.node = name;
                l.how = how;
@@ -372,36 +409,87 @@ void explain(coordinator_pointer self) {
   auto& st = self->state;
   const auto patience = has_launcher(st) ? ns_of(defaults::launcher_word) : 0;
   for (auto& [index, who] : st.members)
-    if (!st.ended && who.broken_ns && now_ns(*self) - *who.broken_ns >= patience) {
-      who.broken_ns.reset();
+    if (!st.ended && who.broken_ns && now_ns(*self) - *who.broken_ns >= patience)
       node_lost(self, who.name, "is lost: its connection broke");
-    }
 }
 
 void tick(coordinator_pointer self) {
   auto& st = self->state;
   explain(self);
-  if (st.membership->complete() && !st.assigning && !st.ended) assign_ranks(self);
-  const auto& cluster = st.record.plan.job.cluster;
-  if (!st.assigning && !st.ended &&
-      now_ns(*self) - st.started_ns > cluster.join_timeout_ms * ns_per_ms)
-    give_up(self, nodes_missing(cluster.join_timeout_ms / 1000,
-                                fmt::format("{}", fmt::join(st.membership->missing(), ", "))));
+  if (may_assign(st)) assign_ranks(self);
+  const auto& job = st.record.plan.job;
+  const auto patience_ms = st.recovering ? job.recovery.wait_s * 1000 : job.cluster.join_timeout_ms;
+  if (!st.assigning && !st.ended && now_ns(*self) - st.started_ns > patience_ms * ns_per_ms)
+    give_up(self, nodes_missing(patience_ms / 1000,
+                                fmt::format("{}", fmt::join(st.membership->missing(), ", ")),
+                                st.recovering ? "recovery.wait_s" : "cluster.join_timeout_ms"));
   for (const auto& change : st.liveness->judge(now_ns(*self))) {
     if (change.state == liveness::suspect)
       say(self,
           fmt::format("node {} has been silent for {:.1f} s", change.node,
                       static_cast<double>(change.silent_ns) / 1e9),
           fbs::NoticeLevel::warning);
-    if (change.state == liveness::dead && change.silent_ns > 0) {
-      for (auto& [index, who] : st.members)
-        if (who.name == change.node) who.gone = true;
+    if (change.state == liveness::dead && change.silent_ns > 0)
       node_lost(
           self, change.node,
           fmt::format("has been silent for {:.1f} s", static_cast<double>(change.silent_ns) / 1e9));
-    }
   }
   quit_when_alone(self);
+}
+
+// -- epochs ---------------------------------------------------------------------------------------
+
+/// Ends what the nodes that live run of the epoch before.
+void suspend(coordinator_pointer self) {
+  auto& st = self->state;
+  std::vector<uint32_t> who;
+  std::vector<node_actor> nodes;
+  for (auto& [index, m] : st.members) {
+    if (m.gone) continue;
+    m.quiet = false;
+    who.push_back(index);
+    nodes.push_back(m.handle);
+  }
+  gather_each<fbs::Suspended>(
+      self, nodes,
+      [&](size_t i) {
+        return awaited{"node/" + st.members.at(who[i]).name, "the end of its ranks"};
+      },
+      [&](size_t) { return std::tuple(make_msg<fbs::Suspend>(context(self), [](auto&) {})); },
+      [self, who, nodes](size_t i, const result<msg<fbs::Suspended>>& answer) {
+        const auto it = self->state.members.find(who[i]);
+        if (it == self->state.members.end() || it->second.handle != nodes[i])
+          return;  // another process has its place
+        if (answer)
+          it->second.quiet = true;
+        else
+          node_lost(self, it->second.name, "did not end its ranks: " + answer.error().message);
+      },
+      [self] { tick(self); });
+}
+
+/// CRD-10.
+void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
+  auto& st = self->state;
+  if (st.ended || m.epoch() <= st.record.epoch) return;
+  self->live_in(m.epoch());
+  st.record.epoch = m.epoch();
+  st.membership->live_in(m.epoch());
+  st.recovering = true;
+  st.assigning = st.ready = false;
+  st.assigned = 0;
+  st.stages.clear();
+  st.launches.clear();
+  st.started_ns = now_ns(*self);
+  show(self);
+  for (const auto& [index, who] : st.members)
+    if (who.gone) {
+      st.membership->leave(who.name);
+      st.liveness->left(who.name);
+    }
+  std::erase_if(st.members, [](const auto& who) { return who.second.gone; });
+  for (const auto& name : st.membership->missing()) launch(self, name, "");
+  suspend(self);
 }
 
 // -- persons --------------------------------------------------------------------------------------
@@ -424,7 +512,7 @@ caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> find_gateway(
   return {found, caf::actor_cast<caf::strong_actor_ptr>(st.record.gateway)};
 }
 
-/// Without spare nodes a cluster that loses one cannot go on: the run saves and ends in order.
+/// A node that is taken out leaves ranks without a place: the run saves and ends in order.
 caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainNode>& m) {
   auto& st = self->state;
   const auto name = m->node() ? m->node()->str() : "";
@@ -530,6 +618,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       },
       [self](const msg<fbs::StopTraining>& m) { self->send(self->state.record.run, m); },
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
+      [self](const msg<fbs::Recover>& m) { renew(self, m); },
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {
         tick(self);

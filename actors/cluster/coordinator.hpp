@@ -2,12 +2,13 @@
 // takes everything down in order once the run has ended.
 //
 // Messages: Hello, Heartbeat, Leave from nodes; StopTraining from the launcher or a person, for the
-// run; RunEnded from the run.
+// run; Recover and RunEnded from the run. Suspend, Assign, Shutdown to nodes; Launch to the
+// launcher.
 //
 // Invariants
-//   CRD-1  The run begins once, when every configured node has joined and has its ranks. That it
-//     cannot begin, or that a node is gone, is told to it: what then becomes of the job is its
-//     decision (job_policy.hpp).
+//   CRD-1  In each epoch the run begins once, when every configured node has joined, runs nothing
+//     of an earlier epoch, and has its ranks. That it cannot begin, or that a node is gone, is told
+//     to it: what then becomes of the job is its decision (job_policy.hpp).
 //   CRD-2  The end is told to the reporter exactly once: as the run says it, or that the run's
 //     actor is gone.
 //   CRD-4  A process that was refused is not observed.
@@ -21,6 +22,10 @@
 //     waits a second for its word (and the run for both: JOB-10).
 //   CRD-9  What a node is told of others grows with those its ranks talk with, not with the
 //     cluster: neighbours in the pipeline, and loader and stages of a host.
+//   CRD-10  The run alone begins another epoch (Recover). The nodes that live end their ranks; one
+//     that does not within recovery.quiet_ms counts as lost. A lost node's process is started again
+//     by the launcher, or joins by itself; who has been lost in an epoch gets no ranks in it, and
+//     its loss is told once.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -44,13 +49,19 @@ struct coordinator_state;
 using coordinator_pointer = traced_pointer<coordinator_actor, coordinator_state>;
 
 /// Why a run does not begin: who did not join in time, or did not take the ranks that it was given.
-inline constexpr error_kind<int64_t, std::string_view> nodes_missing{
-    "nodes_missing", errc::timeout, "these nodes did not join within {} s: {}",
-    "look at their logs; cluster.join_timeout_ms sets how long to wait"};
+inline constexpr error_kind<int64_t, std::string_view, std::string_view> nodes_missing{
+    "nodes_missing", errc::timeout, "these nodes did not join within {0} s: {1}",
+    "look at their logs; {2} sets how long to wait"};
+inline constexpr error_kind<std::string_view, int, std::string_view> does_not_join{
+    "does_not_join", errc::unavailable, "node {} was started {} times and does not join: it {}",
+    "look at its log"};
 inline constexpr error_kind<std::string_view, size_t, size_t> handles_missing{
     "handles_missing", errc::bug, "node {} answered with {} handles for {} ranks"};
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> other_ranks{
     "other_ranks", errc::bug, "node {} took ranks {}, expected {}"};
+/// What a process hears that counts as lost.
+inline constexpr error_kind<std::string_view> left_the_cluster{
+    "left_the_cluster", errc::unavailable, "node {} counts as lost in this epoch"};
 /// What a coordinator answers that has ended, or has no gateway, and how it tells of a dead run.
 inline constexpr error_kind<> cluster_ends{"cluster_ends", errc::unavailable,
                                            "the cluster is going down"};
@@ -65,10 +76,11 @@ struct member {
   node_actor handle;
   fbs::HelloT hello;
   loader_actor loader;
-  bool gone = false;
+  bool gone = false;                 ///< its connection has ended, or it counts as lost
+  bool told = false;                 ///< that it is lost
+  bool quiet = true;                 ///< it runs nothing of an earlier epoch
   std::optional<int64_t> broken_ns;  ///< when its connection broke, while its end is not worded
   caf::strong_actor_ptr observer;
-  std::optional<size_t> row;  ///< of the status, where its heartbeats are shown
 };
 
 struct coordinator_state {
@@ -83,9 +95,12 @@ struct coordinator_state {
   std::vector<stage_actor> stages;  ///< by rank
   size_t assigned = 0;
   bool assigning = false;
-  bool ready = false;  ///< every rank has its stage: the run begins
+  bool ready = false;                   ///< every rank has its stage: the run begins
+  bool recovering = false;              ///< this epoch is not the first
+  std::map<std::string, int> launches;  ///< in this epoch, by node
+  std::map<uint32_t, size_t> rows;      ///< of the status, by place
   bool ended = false;
-  int64_t started_ns = 0;
+  int64_t started_ns = 0;  ///< the epoch
   int64_t ended_ns = 0;
   std::string config_toml;
   ingress_counts ingress;  ///< as last shown

@@ -3,8 +3,8 @@
 // Pure: it is handed what a node says of itself and answers with a place or a reason.
 //
 // Invariants
-//   MEM-1  A place is taken by one live node at most; a name that died may join again in a later
-//     epoch only.
+//   MEM-1  A place is taken by one live node at most. One whose node has left is free for another
+//     process of that name, which gets ranks in a later epoch only.
 //   MEM-2  A node of other message schemas never gets a place: its messages would not verify.
 #pragma once
 
@@ -62,6 +62,8 @@ class membership_policy {
 
   /// A node has gone.
   void leave(const std::string& name);
+  /// Another epoch begins; those who are here stay.
+  void live_in(uint32_t epoch) noexcept { epoch_ = epoch; }
 
   bool complete() const;
   /// Names still missing, in order.

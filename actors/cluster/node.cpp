@@ -245,6 +245,32 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   return {make_msg<fbs::Assigned>(context_of(*self, m.header()), out), std::move(handles)};
 }
 
+/// NOD-2.
+void answer_if_quiet(node_pointer self) {
+  auto& st = self->state;
+  if (!st.leaving.empty()) return;
+  for (auto& s : std::exchange(st.suspensions, {}))
+    s.promise.deliver(make_msg<fbs::Suspended>(context_of(*self, s.cause), [](auto&) {}));
+}
+
+caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspend>& m) {
+  auto& st = self->state;
+  self->live_in(m.epoch());
+  std::exchange(st.going, {}).request_stop();
+  const auto end_one = [&](const auto& actor) {
+    st.leaving.insert(actor.address());
+    self->send_exit(actor, caf::exit_reason::user_shutdown);
+  };
+  for (const auto& s : std::exchange(st.stages, {})) end_one(s);
+  for (const auto& w : std::exchange(st.workers, {})) end_one(monitored(self, w));
+  if (const auto loader = std::exchange(st.loader, {})) end_one(loader);
+  be(self, fbs::NodeState::preparing);
+  auto rp = self->make_response_promise<msg<fbs::Suspended>>();
+  st.suspensions.push_back({rp, m.header()});
+  answer_if_quiet(self);
+  return rp;
+}
+
 /// Which of its actors has ended. A worker ends with its stage.
 std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
   if (st.meter && st.meter.address() == who) return "meter";
@@ -255,6 +281,7 @@ std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
 void down(node_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.over) return;
+  if (st.leaving.erase(m.source) > 0) return answer_if_quiet(self);
   if (st.coordinator && m.source == st.coordinator.address()) return end(self, coordinator_lost());
   const auto kind = kind_of(st, m.source);
   const auto why = from_caf(m.reason).within(fmt::format("a {} ended", kind));
@@ -287,6 +314,7 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
   return {
       status_handler(self),
       [self](const msg<fbs::Assign>& m) { return assign(self, m); },
+      [self](const msg<fbs::Suspend>& m) { return suspend(self, m); },
       [self](const msg<fbs::Shutdown>&) {
         end(self, {errc::none, ""});
       },

@@ -4,7 +4,9 @@
 // Invariants
 //   NOD-1  A node whose coordinator is lost (link broken, or no answer to heartbeats within the
 //     dead time) ends itself: no orphan computes.
-//   NOD-2  A node never takes ranks twice in one epoch.
+//   NOD-2  A node never takes ranks twice in one epoch. It leaves an epoch by Suspend, which is
+//     answered when none of the actors of its ranks is left, nor a thread of theirs; its process,
+//     its devices and its meter stay.
 //   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
@@ -13,6 +15,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <stop_token>
 #include <string>
 
@@ -62,6 +65,12 @@ struct node_options {
   std::vector<std::string> accelerators = {};  ///< names of the GPUs this process may use
 };
 
+/// Who is answered once nothing of an earlier epoch is left.
+struct asked_to_suspend {
+  caf::typed_response_promise<msg<fbs::Suspended>> promise;
+  message_header cause;
+};
+
 struct node_state {
   static inline const char* name = "node";
   node_options options;
@@ -80,6 +89,8 @@ struct node_state {
   meter_actor meter;
   std::vector<stage_actor> stages;
   std::vector<worker_actor> workers;
+  std::set<caf::actor_addr> leaving;  ///< actors of an earlier epoch that have not ended (NOD-2)
+  std::vector<asked_to_suspend> suspensions;
 
   ~node_state();
 };

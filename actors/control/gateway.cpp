@@ -460,6 +460,7 @@ void look_around(gateway_pointer self) {
 void meet(gateway_pointer self, const msg<fbs::Observe>& m, const caf::strong_actor_ptr& handle) {
   auto& st = self->state;
   if (!handle) return;
+  st.options.epoch = std::max(st.options.epoch, m.epoch());
   auto& p = st.processes[m->process()];
   p.facts = m.unpack();
   p.heard_ns = now_ns(*self);

@@ -16,6 +16,7 @@ void for_each_handle(Record& r, F&& f) {
   f("gateway", r.gateway);
   f("observer", r.observer);
   f("reporter", r.reporter);
+  f("launcher", r.launcher);
   f("run", r.run);
   f("worker", r.worker);
 }

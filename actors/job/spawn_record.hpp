@@ -36,6 +36,7 @@ struct spawn_record {
   gateway_actor gateway = {};
   observer_actor observer = {};
   reporter_actor reporter = {};
+  launcher_actor launcher = {};  ///< none where others start the nodes
   run_actor run = {};
   worker_actor worker = {};
 

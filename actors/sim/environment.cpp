@@ -54,6 +54,15 @@ result<io::checkpoint::reader> environment::opened(const std::filesystem::path& 
 // -- barrier
 // -----------------------------------------------------------------------------------------
 
+std::shared_ptr<rank_barrier> environment::barrier_of(uint64_t epoch) {
+  auto& barrier = barriers[epoch];
+  if (!barrier) {
+    barrier = std::make_shared<rank_barrier>();
+    barrier->size = rank_count;
+  }
+  return barrier;
+}
+
 void rank_barrier::arrive(uint64_t step, std::function<void(bool ok)> go_on) {
   if (broken) return go_on(false);
   auto& here = waiting[step];
@@ -70,6 +79,19 @@ void rank_barrier::fail() {
     for (const auto& one : all) one(false);
 }
 
+// -- launcher -------------------------------------------------------------------------------------
+
+launcher_actor::behavior_type launcher(launcher_pointer self,
+                                       std::function<void(const std::string&)> start) {
+  guard_mailbox(self);
+  introduce(self, "launcher");
+  self->state.start = std::move(start);
+  return {
+      status_handler(self),
+      [self](const msg<fbs::Launch>& m) { self->state.start(text_of(m->node())); },
+  };
+}
+
 // -- reporter -------------------------------------------------------------------------------------
 
 reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<told> heard) {
@@ -83,6 +105,8 @@ reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<to
         if (!h.ends.empty()) h.spoke_after_end = true;
         h.steps.push_back(m->step());
         h.rates.push_back(m->lr());
+        h.epochs.push_back(m.epoch());
+        h.saved_before.push_back(h.saved_step);
         h.saved_step = std::max(h.saved_step, m->saved_step());
         if (m->saved_step() > 0) h.saved.insert(m->saved_step());
       },

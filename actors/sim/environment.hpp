@@ -48,7 +48,7 @@ struct device_fault {
   bool fails = false;   ///< answers its next operation with an error
 };
 
-/// The ranks of one run meet here at the end of a step, as in a collective: it ends for all when
+/// The ranks of one epoch meet here at the end of a step, as in a collective: it ends for all when
 /// the last has come, and fails for all when one of them has died audibly.
 struct rank_barrier {
   size_t size = 0;
@@ -112,7 +112,9 @@ struct environment {
   std::unique_ptr<job_folders> folders;  ///< real ones; none in most simulations
   folder_counts counted;
   std::map<uint32_t, device_fault> device_faults;  ///< by rank
-  std::shared_ptr<rank_barrier> ranks = std::make_shared<rank_barrier>();
+  size_t rank_count = 0;
+  std::map<uint64_t, std::shared_ptr<rank_barrier>> barriers;  ///< of this launch, by epoch
+  std::shared_ptr<rank_barrier> barrier_of(uint64_t epoch);
   power_model_options draw;
   std::map<uint32_t, power_model> draws;  ///< by rank
   std::map<uint64_t, double> rates;       ///< learning rates that updates used, by step
@@ -147,6 +149,8 @@ struct environment {
 struct told {
   std::vector<uint64_t> steps;
   std::vector<double> rates;  ///< learning rates of these steps
+  std::vector<uint32_t> epochs;        ///< in which they were made
+  std::vector<uint64_t> saved_before;  ///< saved_step when each came
   std::vector<fbs::RunEndedT> ends;
   std::vector<std::string> notices;
   uint64_t saved_step = 0;  ///< the newest that was said to be committed
@@ -159,6 +163,15 @@ struct reporter_state {
 };
 using reporter_pointer = traced_pointer<reporter_actor, reporter_state>;
 reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<told> heard);
+
+/// Has the processes of nodes started again.
+struct launcher_state {
+  static inline const char* name = "launcher";
+  std::function<void(const std::string&)> start;
+};
+using launcher_pointer = traced_pointer<launcher_actor, launcher_state>;
+launcher_actor::behavior_type launcher(launcher_pointer self,
+                                       std::function<void(const std::string&)> start);
 
 /// What CAF's middleman is to a node: publishes it, connects it to others.
 struct connector_state {

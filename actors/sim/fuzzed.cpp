@@ -84,6 +84,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   c.dead_after_ms = o.dead_after_ms;
   c.join_timeout_ms = o.join_timeout_ms;
   c.launch = config::launch_mode::external;
+  job.recovery.enabled = o.recovers;
   c.port = head_port;
   c.insecure = true;
   c.threads = 1;
@@ -152,6 +153,7 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
     o.launches = 5;
   }
   draw_folders(o, of_folders, span_ns);
+  o.recovers = rng(mix(seed ^ 0x7265636f766572)).chance(0.5);  // apart: the rest means what it did
   return o;
 }
 

@@ -28,6 +28,8 @@ struct launch_report {
   uint64_t target_steps = 0;
   uint64_t resumed_step = 0;
   std::vector<uint64_t> steps;  ///< as reported
+  std::vector<uint32_t> epochs;        ///< in which they were
+  std::vector<uint64_t> saved_before;  ///< the newest that was said to be committed before each
   std::vector<double> rates;    ///< learning rates that were reported of them
   std::vector<double> used;     ///< those that their updates used
   std::vector<launch_end> ends;

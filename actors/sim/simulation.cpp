@@ -90,6 +90,7 @@ class simulation {
     caf::strong_actor_ptr node;
     bool actor_lives = false;
     bool told = false;  ///< its process heard that it ended
+    int process = 0;    ///< its number
     int64_t frozen_until_ns = 0;
     int64_t trouble_since_ns = -1;  ///< cut off, frozen or silently gone since
   };
@@ -107,7 +108,11 @@ class simulation {
     return w;
   }
 
-  uint32_t epoch() const { return static_cast<uint32_t>(launch_) + 2; }
+  /// The first of the launch.
+  uint32_t epoch() const {
+    constexpr int epochs_of_a_launch = 64;
+    return static_cast<uint32_t>(launch_ * (options_.recovers ? epochs_of_a_launch : 1)) + 2;
+  }
 
   void log(const std::string& text) {
     if (options_.log)
@@ -123,12 +128,13 @@ class simulation {
 
   void begin_log() {
     launch_report_ = {};
+    lost_some_ = false;
     launch_report_.target_steps = static_cast<uint64_t>(options_.steps);
     launch_report_.keeps_some = options_.keep > 0 || (options_.second && options_.second_keep > 0);
     if (world_.now_ns() < harmful_until_ns_) launch_report_.worst = harm::fatal;
     heard_ = std::make_shared<told>();
-    room_.ranks = std::make_shared<rank_barrier>();
-    room_.ranks->size = plan_.ranks.size();
+    room_.rank_count = plan_.ranks.size();
+    room_.barriers.clear();
     for (auto& [rank, device_fault] : room_.device_faults) device_fault = {};
     if (!world_.alive(0)) world_.restart(0);
     start_head();
@@ -159,6 +165,8 @@ class simulation {
     train::spawn_record o{epoch()};
     o.plan = plan_;
     o.reporter = reporter;
+    if (options_.recovers)
+      o.launcher = world_.spawn(0, sim::launcher, [this](const std::string& node) { order(node); });
     o.resume = watch_.begin(static_cast<uint64_t>(launch_) + 1);
     if (o.resume) launch_report_.resumed_step = o.resume->step;
     o.launch = room_.launch.launch;
@@ -174,6 +182,19 @@ class simulation {
       world_.clock().call_at(world_.now_ns() + 10 * ms, [this, launch] {
         if (launch == launch_ && world_.alive(0)) end_process(0, false);
       });
+    });
+  }
+
+  /// Another process takes the place of a node's.
+  void order(const std::string& node) {
+    world_.clock().call_at(world_.now_ns() + options_.launch_ns, [this, node, launch = launch_] {
+      if (launch != launch_ || !coordinator_lives_) return;
+      int n = 1;
+      while (name_of(n) != node) ++n;
+      log(fmt::format("{} is started again", node));
+      if (world_.alive(n)) end_process(n, false);
+      world_.restart(n);
+      start_node(n);
     });
   }
 
@@ -208,22 +229,30 @@ class simulation {
     std::vector<uint32_t> ranks;
     for (const auto& r : plan_.ranks)
       if (r.node + 1 == n) ranks.push_back(static_cast<uint32_t>(r.at.rank));
-    return make_host(&room_, n, std::move(ranks), fmt::format("{}-{}", n, launch_));
+    return make_host(&room_, n, std::move(ranks), fmt::format("{}-{}", n, processes_));
+  }
+
+  /// Whether the process of a node is still the one with that number.
+  bool is_present(int n, int process) const {
+    return nodes_[static_cast<size_t>(n)].process == process;
   }
 
   void start_node(int n) {
+    const int process = ++processes_;
+    nodes_[static_cast<size_t>(n)] = {};
+    nodes_[static_cast<size_t>(n)].process = process;
     cluster::node_options o;
     o.name = name_of(n);
     o.coordinator_host = head;
     o.coordinator_port = head_port;
     o.advertise = name_of(n);
     o.join_timeout_ms = options_.join_timeout_ms;
-    o.ended = [this, n, launch = launch_](const error& why) {
-      if (launch != launch_) return;
+    o.ended = [this, n, process](const error& why) {
+      if (!is_present(n, process)) return;
       nodes_[static_cast<size_t>(n)].told = true;
       log(fmt::format("{} ends: {}", name_of(n), why.message.empty() ? "in order" : why.message));
       world_.clock().call_at(world_.now_ns() + 10 * ms,
-                             [this, n, launch] { exit_node(n, launch); });
+                             [this, n, process] { exit_node(n, process); });
     };
     o.host = host_of(n);
     o.connector = world_.spawn(n, sim::connector, &room_, n);
@@ -231,20 +260,21 @@ class simulation {
     const auto node = world_.spawn(n, cluster::node, std::move(o));
     m.node = caf::actor_cast<caf::strong_actor_ptr>(node);
     m.actor_lives = true;
-    m.node->get()->attach_functor([this, n, launch = launch_] {
-      if (launch != launch_) return;
+    m.node->get()->attach_functor([this, n, process] {
+      if (!is_present(n, process)) return;
       nodes_[static_cast<size_t>(n)].actor_lives = false;
       world_.clock().call_at(world_.now_ns() + 10 * ms,
-                             [this, n, launch] { exit_node(n, launch); });
+                             [this, n, process] { exit_node(n, process); });
     });
   }
 
   /// The node's actor has ended, and so its process does: nothing of it may be left (SIM-7).
-  void exit_node(int n, int launch) {
-    if (launch != launch_ || !world_.alive(n)) return;
+  void exit_node(int n, int process) {
+    if (!is_present(n, process) || !world_.alive(n)) return;
     const auto& m = nodes_[static_cast<size_t>(n)];
     if (world_.frozen(n)) {
-      world_.clock().call_at(world_.now_ns() + second, [this, n, launch] { exit_node(n, launch); });
+      world_.clock().call_at(world_.now_ns() + second,
+                             [this, n, process] { exit_node(n, process); });
       return;
     }
     if (m.actor_lives || !m.told) {
@@ -253,7 +283,7 @@ class simulation {
       return;
     }
     if (const auto until_ns = world_.blocked_until(n); until_ns >= world_.now_ns()) {
-      world_.clock().call_at(until_ns + ms, [this, n, launch] { exit_node(n, launch); });
+      world_.clock().call_at(until_ns + ms, [this, n, process] { exit_node(n, process); });
       return;  // a process waits for its threads
     }
     for (const auto& stats : world_.actors_of(n))
@@ -300,6 +330,8 @@ class simulation {
   void end_launch() {
     launch_report_.steps = heard_->steps;
     launch_report_.rates = heard_->rates;
+    launch_report_.epochs = heard_->epochs;
+    launch_report_.saved_before = heard_->saved_before;
     for (const auto step : heard_->steps) launch_report_.used.push_back(room_.rates[step]);
     launch_report_.spoke_after_end = heard_->spoke_after_end;
     for (const auto& e : heard_->ends) {
@@ -345,8 +377,10 @@ class simulation {
 
   void did(const fault& f, const std::string& what, harm how_bad) {
     launch_report_.worst = std::max(launch_report_.worst, how_bad);
-    // Who stops a run while its last save waits for room has given that save up.
-    if (launch_report_.worst == harm::stops && watch_.trouble()) launch_report_.worst = harm::fatal;
+    // Who stops a run while its last save waits for room has given that save up; a run that stops
+    // does not recover.
+    if (launch_report_.worst == harm::stops && (watch_.trouble() || lost_some_))
+      launch_report_.worst = harm::fatal;
     if (how_bad == harm::fatal)  // into the next launch, perhaps
       harmful_until_ns_ = std::max(harmful_until_ns_, world_.now_ns() + f.lasts_ns);
     auto text = fmt::format("{:.3f} s {} {}", static_cast<double>(world_.now_ns()) / 1e9,
@@ -409,11 +443,19 @@ class simulation {
     end_process(n, silent);
   }
 
+  /// A job that trains and recovers goes on without a person.
+  harm of_loss() const {
+    const bool goes_on = options_.recovers && !heard_->steps.empty() &&
+                         launch_report_.worst == harm::none && !watch_.trouble();
+    return goes_on ? harm::none : harm::fatal;
+  }
+
   void lose_node(const fault& f, bool silent) {
     const int n = victim(f);
     if (!world_.alive(n)) return;
-    did(f, name_of(n), harm::fatal);
+    did(f, name_of(n), of_loss());
     crash(n, silent);
+    lost_some_ = true;
     if (silent) watch_link(n);
   }
 
@@ -432,7 +474,7 @@ class simulation {
     const bool full = f.random / 2 % 2 == 0;
     if (!watch_.close(which, full ? outage::full : outage::gone)) return;
     did(f, fmt::format("{} {} for {} ms", which + 1, full ? "full" : "gone", f.lasts_ns / ms),
-        heard_->steps.empty() ? harm::fatal : harm::none);
+        heard_->steps.empty() || options_.recovers ? harm::fatal : harm::none);
     after(f.lasts_ns, [this, which] { watch_.open(which); });
   }
 
@@ -466,8 +508,9 @@ class simulation {
   /// ends hear of it.
   void watch_link(int n) {
     const int64_t patience = 2 * options_.dead_after_ms * ms;
-    world_.clock().call_at(world_.now_ns() + patience, [this, n, launch = launch_] {
-      if (launch != launch_ || world_.reachable(0, n)) return;
+    const int process = nodes_[static_cast<size_t>(n)].process;
+    world_.clock().call_at(world_.now_ns() + patience, [this, n, process] {
+      if (!is_present(n, process) || world_.reachable(0, n)) return;
       log(fmt::format("the connection of {} breaks", name_of(n)));
       world_.break_link(0, n);
       const auto& node = nodes_[static_cast<size_t>(n)].node;
@@ -610,7 +653,9 @@ class simulation {
   int64_t exports_until_ns_ = 0;
   int64_t nodes_started_by_ns_ = 0;
   int launch_ = 0;
+  int processes_ = 0;  ///< of nodes, started so far
   int partitions_ = 0;
+  bool lost_some_ = false;  ///< nodes, in this launch
   launch_report launch_report_;
   folder_watch watch_;
   bool killed_ = false;       ///< the launcher of the launch before

@@ -2,12 +2,15 @@
 // simulated devices and disks; faults; and what must hold whatever happens.
 //
 // A simulation has launches: when a run has ended badly, a person starts the cluster again, in a
-// new epoch, from the last checkpoint on the disk.
+// new epoch, from the last checkpoint on the disk. Within a launch a job that recovers has epochs
+// of its own; each launch leaves room for theirs.
 //
 // Invariants that are checked while it runs
 //   SIM-1  One coordinator acts in an epoch.
 //   SIM-2  RunEnded comes exactly once where the coordinator's process lives, and no step after it.
-//   SIM-3  Steps are reported one by one, beginning behind the checkpoint that was resumed from.
+//   SIM-3  Steps are reported one by one, beginning behind the checkpoint that was resumed from;
+//     in a later epoch of the launch, behind one that was committed, and not older than the newest
+//     that had been told of.
 //   SIM-4  A run that says it succeeded has done all its steps and left a whole checkpoint of them.
 //   SIM-5  A folder with a checkpoint's name is whole, whatever crashed when.
 //   SIM-6  Every request has a time limit; every launch ends.
@@ -62,6 +65,8 @@ struct simulation_options {
   timing times;
   link_options links;
   int launches = 1;  ///< how often the cluster is started
+  bool recovers = false;           ///< a lost node costs no launch: its process is started again
+  int64_t launch_ns = 40'000'000;  ///< from the order to the start of a process
   /// The share of starts after the first for which a person names an older checkpoint, or nothing,
   /// rather than leave it to `auto`; such a person starts after a success, too.
   double returns = 0;

@@ -60,19 +60,27 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
       second_(std::move(second)),
       resume_(resume),
       config_toml_(config::to_toml(plan_.job)),
-      lr_(lr_of(plan_.job.train)) {
+      lr_(lr_of(plan_.job.train)),
+      recovery_(plan_.job.recovery) {
+  return_to_checkpoint();
   if (resume_) {
-    step_ = resume_->step;
     if (lies_in_place(resume_->path, plan_.job.checkpoint)) saved_step_ = step_;  // JOB-9
     checkpoint_ = resume_->path.string();
-    loss_ = resume_->state.loss;
-    tokens_ = resume_->state.tokens;
-    if (tokens_ == 0)  // a checkpoint that does not say
-      tokens_ = step_ * static_cast<uint64_t>(plan_.job.tokens_per_step());
   }
-  report_.validation_loss = -1;
   requests_ = requests_policy(
       plan_.job, step_, resume_ ? resume_->state.set : decltype(checkpoint::train_state::set)());
+}
+
+/// What the job is where it goes on from, or begins.
+void job_policy::return_to_checkpoint() {
+  step_ = resume_ ? resume_->step : 0;
+  loss_ = resume_ ? resume_->state.loss : 0;
+  tokens_ = resume_ ? resume_->state.tokens : 0;
+  if (tokens_ == 0)  // a checkpoint that does not say
+    tokens_ = step_ * static_cast<uint64_t>(plan_.job.tokens_per_step());
+  report_ = {};
+  report_.validation_loss = -1;
+  parts_.clear();
 }
 
 std::vector<job_command> job_policy::on(const job_event& event, int64_t now_ns) {
@@ -121,6 +129,8 @@ void job_policy::end(const error& why) {
   enter(ended, "ended");
   for (const auto& [step, open] : orders_)
     if (open.request != 0) answer(open.request, error{errc::unavailable, "the run has ended"});
+  for (const auto& [step, folder] : std::exchange(given_up_, {}))
+    out_.push_back(todo::abandon{step, folder.string()});  // JOB-7
   out_.push_back(todo::end{why});
 }
 
@@ -147,24 +157,27 @@ void job_policy::next_phase(const job_event& event) {
       return begin_phase(start_phase::open_data);
     case start_phase::open_data:
       has_validation_ = done.validation_windows > 0;
-      say(fmt::format(
-          "data: {} tokens, {} training windows ({:.1f} steps a pass), {} held out", done.tokens,
-          done.train_windows,
-          static_cast<double>(done.train_windows) / static_cast<double>(job.train.batch),
-          done.validation_windows));
+      if (recoveries() == 0)
+        say(fmt::format(
+            "data: {} tokens, {} training windows ({:.1f} steps a pass), {} held out", done.tokens,
+            done.train_windows,
+            static_cast<double>(done.train_windows) / static_cast<double>(job.train.batch),
+            done.validation_windows));
       return begin_phase(start_phase::build_stages);
     case start_phase::build_stages:
-      say(fmt::format(
-          "model: {} with {} layers, {:.2f} M parameters; {} data x {} pipeline ranks, {:.0f} MiB "
-          "on the largest",
-          to_string(plan_.model.family), plan_.model.layers,
-          static_cast<double>(plan_.model.parameters()) / 1e6, job.parallel.data,
-          job.parallel.pipeline, static_cast<double>(done.most_bytes) / (1 << 20)));
+      if (recoveries() == 0)
+        say(
+            fmt::format("model: {} with {} layers, {:.2f} M parameters; {} data x {} pipeline "
+                        "ranks, {:.0f} MiB "
+                        "on the largest",
+                        to_string(plan_.model.family), plan_.model.layers,
+                        static_cast<double>(plan_.model.parameters()) / 1e6, job.parallel.data,
+                        job.parallel.pipeline, static_cast<double>(done.most_bytes) / (1 << 20)));
       return begin_phase(start_phase::attach_loaders);
     case start_phase::connect_data_plane:
       return load();
     case start_phase::load_weights:
-      return next_step();
+      return begin_steps();
     default:
       return begin_phase(static_cast<start_phase>(static_cast<int>(done.phase) + 1));
   }
@@ -173,28 +186,44 @@ void job_policy::next_phase(const job_event& event) {
 void job_policy::load() {
   const auto& model = plan_.job.model;
   const bool pretrained = !model.path.empty() && model.init != config::weight_init::random;
-  if (!resume_ && !pretrained) return next_step();
+  if (!resume_ && !pretrained) return begin_steps();
   const auto folder = resume_ ? resume_->path.string() : model.path;
   say(resume_ ? fmt::format("resuming after step {} from {}", step_, folder)
               : fmt::format("starting from the weights of {}", folder));
   begin_phase(start_phase::load_weights, folder);
 }
 
+void job_policy::begin_steps() {
+  if (recovering_since_ns_ != 0)
+    say(fmt::format("recovered in {:.1f} s: step {} follows, {} are made again",
+                    static_cast<double>(now_ns_ - recovering_since_ns_) / 1e9, step_ + 1,
+                    fell_at_step_ - step_));
+  recovering_since_ns_ = 0;
+  recovery_.has_begun();
+  next_step();
+}
+
 void job_policy::fail(const job_event& event) {
-  end_with_word(std::get<heard::ask_failed>(event).why);
+  const auto& why = std::get<heard::ask_failed>(event).why;
+  if (!stop_ && recovery_.can_mend(why)) return await_word(why);
+  end_with_word(why);
 }
 
 /// JOB-10.
 void job_policy::end_with_word(const error& why) {
   const bool has_launcher = plan_.job.cluster.launch != config::launch_mode::external;
   if (why.code != errc::unavailable || !has_launcher) return end(why);
+  await_word(why);
+}
+
+void job_policy::await_word(const error& why) {
   unexplained_ = why;
   enter(explaining, "ending");
   out_.push_back(todo::wait{word_patience_ns});
 }
 
 void job_policy::end_unexplained(const job_event&) {
-  end(*unexplained_);
+  recover(*std::exchange(unexplained_, {}));
 }
 
 void job_policy::give_up(const job_event& event) {
@@ -220,6 +249,10 @@ void job_policy::take_effect() {
   else
     pauses_.erase(pause_cause::person);
   if (plan_.job == requests_.job()) return;
+  use_settings();
+}
+
+void job_policy::use_settings() {
   plan_.job = requests_.job();
   config_toml_ = config::to_toml(plan_.job);
   lr_ = lr_of(plan_.job.train);
@@ -239,6 +272,7 @@ void job_policy::end_step(const job_event& event) {
   const auto& job = plan_.job;
   ++step_;
   requests_.step_ended();
+  recovery_.has_progressed();
   tokens_ += static_cast<uint64_t>(job.tokens_per_step());
   loss_ = done.loss_sum / static_cast<double>(done.targets);
   report_ = {};
@@ -309,13 +343,10 @@ void job_policy::save_if_due() {
 
 /// JOB-7.
 void job_policy::begin_save(const std::filesystem::path& folder, uint64_t request) {
-  checkpoint::train_state state{step_, tokens_, loss_, config_toml_, requests_.changes()};
   order o;
-  o.tokens = tokens_;
-  o.loss = loss_;
+  o.state = {step_, tokens_, loss_, config_toml_, requests_.changes()};
   o.validation_loss = report_.validation_loss;
   o.folder = folder / io::checkpoint::partial_name(step_, epoch_);
-  o.state = checkpoint::format_state(state);
   o.request = request;
   pace_.begun(step_);
   out_.push_back(todo::save{step_, o.folder.string()});
@@ -329,8 +360,9 @@ void job_policy::commit_save(const job_event& event) {
   if (it == orders_.end()) return refuse(event);
   auto& o = it->second;
   o.bytes = saved.bytes;
-  out_.push_back(
-      todo::commit{saved.step, o.tokens, o.loss, o.validation_loss, o.folder.string(), o.state});
+  o.committing = true;
+  out_.push_back(todo::commit{saved.step, o.state.tokens, o.state.loss, o.validation_loss,
+                              o.folder.string(), checkpoint::format_state(o.state)});
 }
 
 void job_policy::end_save(const job_event& event) {
@@ -340,6 +372,8 @@ void job_policy::end_save(const job_event& event) {
   if (done.step >= saved_step_ && !done.folder.empty()) {
     saved_step_ = done.step;
     checkpoint_ = done.folder;
+    resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
+    requests_.will_not_go_behind(done.step);
   }
   ++checkpoints_;
   checkpoint_bytes_ += it->second.bytes;
@@ -511,7 +545,7 @@ void job_policy::succeed() {
   end({errc::none, ""});
 }
 
-// -- stops and nodes ------------------------------------------------------------------------------
+// -- stops --------------------------------------------------------------------------------------
 
 void job_policy::stop_steps(const job_event& event) {
   stop_ = std::get<heard::stop>(event);
@@ -526,13 +560,6 @@ void job_policy::hurry(const job_event& event) {
   if (stop_->saves) return;
   if (state_ == copying) return succeed();
   if (state_ == waiting) reopen();  // once more, without a pause
-}
-
-/// Without spare nodes a job that loses one ends.
-void job_policy::lose_node(const job_event& event) {
-  const auto& lost = std::get<heard::node_lost>(event);
-  end({errc::unavailable, fmt::format("node {} {}", lost.name, lost.how),
-       "look at its log and its host; training resumes from the last checkpoint with `troupe up`"});
 }
 
 // -- what is asked of it --------------------------------------------------------------------------
@@ -550,18 +577,25 @@ void job_policy::answer_and_do(uint64_t request, result<std::string> text) {
   if (pauses_.empty()) next_step();
 }
 
+/// In a recovery it is not known yet which step is the next.
+result<std::string> job_policy::when_recovered(result<std::string> text) const {
+  if (text && state_ == recovering) text = std::string("done once the run has recovered");
+  return text;
+}
+
 void job_policy::ask_pause(const job_event& event) {
   if (stop_) return refuse(event);
   const auto& asked = std::get<heard::pause>(event);
   if (asked.cause == pause_cause::person)
-    return answer_and_do(asked.request, requests_.pause(asked.reason));
+    return answer_and_do(asked.request, when_recovered(requests_.pause(asked.reason)));
   pauses_.insert(asked.cause);
 }
 
 void job_policy::ask_resume(const job_event& event) {
   if (stop_) return refuse(event);
   const auto& asked = std::get<heard::resume>(event);
-  if (asked.cause == pause_cause::person) return answer_and_do(asked.request, requests_.resume());
+  if (asked.cause == pause_cause::person)
+    return answer_and_do(asked.request, when_recovered(requests_.resume()));
   if (pauses_.erase(asked.cause) > 0 && state_ == paused && pauses_.empty()) next_step();
 }
 
@@ -582,6 +616,8 @@ void job_policy::ask_save(const job_event& event) {
   const auto request = std::get<heard::save_now>(event).request;
   if (state_ != paused || pauses_.contains(pause_cause::room)) {
     save_wanted_ = true;
+    if (state_ == recovering)
+      return answer(request, std::string("saves after the first step that follows the recovery"));
     return answer(request, fmt::format("saves after step {}", save_point()));
   }
   if (step_ > 0 && saved_step_ == step_)

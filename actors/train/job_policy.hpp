@@ -27,6 +27,11 @@
 //     own, even where no step was left to make.
 //   JOB-10  One death has one wording: where a launcher sees how processes end, what failed as the
 //     peers of a dead node see it waits for the word of that node's end.
+//   JOB-11  After a fault that can be mended the job goes on in a new epoch, from the newest
+//     checkpoint that is committed: what ranks of the epoch before were asked is not heard any
+//     more, a save whose shards they had not all written is abandoned once nobody writes to it, and
+//     a commit that is under way is waited for, since what is on the disk is where it goes on from.
+//     Steps are made again with the settings they had.
 #pragma once
 
 #include <array>
@@ -41,6 +46,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/health/recovery_policy.hpp"
 #include "actors/job/catalog.hpp"
 #include "actors/job/plan.hpp"
 #include "actors/train/last_save_policy.hpp"
@@ -66,6 +72,7 @@ enum class job_state : uint8_t {
   exporting,   ///< the model
   copying,     ///< to the second tier
   explaining,  ///< something failed as where a node has died: a word of one is waited for
+  recovering,  ///< a new epoch: the ranks of the one before end, missing nodes come again (JOB-11)
   ended,
 };
 inline constexpr size_t job_state_count = static_cast<size_t>(job_state::ended) + 1;
@@ -239,6 +246,11 @@ struct finish_copies {
 struct wait {
   int64_t ns = 0;
 };
+/// A new epoch begins; nothing that was asked of ranks and loaders is heard any more.
+struct recover {
+  uint32_t epoch = 0;
+  std::string reason;
+};
 struct say {
   std::string text;
   bool warning = false;
@@ -259,7 +271,8 @@ struct end {
 using job_command =
     std::variant<todo::ask, todo::run_step, todo::validate, todo::measure, todo::report, todo::save,
                  todo::commit, todo::abandon, todo::copy, todo::reopen_folder, todo::export_model,
-                 todo::finish_copies, todo::wait, todo::say, todo::answer, todo::show, todo::end>;
+                 todo::finish_copies, todo::wait, todo::recover, todo::say, todo::answer,
+                 todo::show, todo::end>;
 
 // -- the table (job_table.cpp) --------------------------------------------------------------------
 
@@ -309,6 +322,8 @@ class job_policy {
   const std::string& checkpoint() const noexcept { return checkpoint_; }
   const std::string& model() const noexcept { return model_; }
   const pace_policy& pace() const noexcept { return pace_; }
+  uint32_t epoch() const noexcept { return epoch_; }
+  uint64_t recoveries() const noexcept { return recovery_.begun(); }
   uint64_t checkpoints() const noexcept { return checkpoints_; }
   uint64_t checkpoint_bytes() const noexcept { return checkpoint_bytes_; }
   double checkpoint_wait_ms() const noexcept { return checkpoint_wait_ms_; }
@@ -316,15 +331,16 @@ class job_policy {
   uint64_t refused() const noexcept { return refused_; }
 
  private:
-  friend std::span<const job_rule> job_rules();
+  friend struct job_table;
 
   /// A checkpoint that is under way; what of the job it speaks of may have gone on.
   struct order {
-    uint64_t tokens = 0, bytes = 0;
-    double loss = 0, validation_loss = -1;
+    checkpoint::train_state state;
+    uint64_t bytes = 0;
+    double validation_loss = -1;
     std::filesystem::path folder;  ///< its partial one
-    std::string state;
-    uint64_t request = 0;  ///< who waits for its end
+    uint64_t request = 0;          ///< who waits for its end
+    bool committing = false;       ///< every rank has written its shard
   };
 
   // Rules; see job_policy.cpp.
@@ -352,21 +368,29 @@ class job_policy {
   void ask_setting(const job_event&);
   void ask_save(const job_event&);
   void lose_node(const job_event&);
+  void nodes_are_back(const job_event&);
+  void commit_before_return(const job_event&);
   void refuse(const job_event&);
 
   void enter(job_state state, std::string_view phase);
   void say(std::string text, bool warning = false);
   void end(const error& why);
   void end_with_word(const error& why);
+  void await_word(const error& why);
+  void recover(const error& why);
+  void give_up_saves();
+  void return_to_checkpoint();
   bool all_steps_done() const;
   void begin_phase(start_phase phase, std::string folder = {});
   void next_step();
   void take_effect();
+  void use_settings();
   void report();
   void save_if_due();
   void begin_save(const std::filesystem::path& folder, uint64_t request = 0);
   void save_ended(uint64_t step, const status& how);
   void load();
+  void begin_steps();
   void finish();
   void offer_copy(const heard::committed& done);
   void show_while_paused();
@@ -376,6 +400,7 @@ class job_policy {
   void reopen();
   void answer(uint64_t request, result<std::string> text);
   void answer_and_do(uint64_t request, result<std::string> text);
+  result<std::string> when_recovered(result<std::string> text) const;
   void export_model();
   void copy_last();
   void succeed();
@@ -407,6 +432,11 @@ class job_policy {
   std::filesystem::path next_try_;  ///< where the last one is tried next
   std::optional<error> save_failure_;
   std::optional<error> unexplained_;  ///< JOB-10
+  health::recovery_policy recovery_;
+  bool nodes_are_back_ = false;                                       ///< in a recovery
+  std::vector<std::pair<uint64_t, std::filesystem::path>> given_up_;  ///< saves, by step (JOB-11)
+  uint64_t fell_at_step_ = 0;  ///< the last finished one before the recovery
+  int64_t recovering_since_ns_ = 0;
   uint64_t checkpoints_ = 0, checkpoint_bytes_ = 0;
   double checkpoint_wait_ms_ = 0;  ///< of the whole run
   double step_wait_ms_ = 0;        ///< of it, before the current step

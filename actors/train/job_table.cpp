@@ -22,11 +22,13 @@ constexpr uint32_t start_states = of(opening, building, connecting, loading);
 constexpr uint32_t step_states = of(stepping, validating);
 constexpr uint32_t end_states = of(settling, waiting, reopening, exporting, copying);
 /// In which a person is asked for more than an end.
-constexpr uint32_t asking_states = of(admitting, paused) | start_states | step_states;
+constexpr uint32_t asking_states = of(admitting, paused, recovering) | start_states | step_states;
 /// In which a checkpoint may be under way.
 constexpr uint32_t saving_states = of(paused, settling, explaining) | step_states;
 constexpr uint32_t living_states =
-    of(admitting, paused, explaining) | start_states | step_states | end_states;
+    of(admitting, paused, explaining, recovering) | start_states | step_states | end_states;
+/// In which the job needs its nodes.
+constexpr uint32_t ranked_states = living_states & ~of(admitting, recovering, exporting, copying);
 
 /// The place of an event's type in job_event.
 template <class Event, size_t I = 0>
@@ -44,9 +46,9 @@ constexpr job_rule rule(std::string_view name, uint32_t from, uint32_t to,
 }
 
 constexpr std::array<std::string_view, job_state_count> state_names{
-    "admitting", "opening",    "building", "connecting", "loading",
-    "stepping",  "validating", "paused",   "settling",   "waiting",
-    "reopening", "exporting",  "copying",  "explaining", "ended"};
+    "admitting",  "opening",    "building",   "connecting", "loading",   "stepping",
+    "validating", "paused",     "settling",   "waiting",    "reopening", "exporting",
+    "copying",    "explaining", "recovering", "ended"};
 
 constexpr std::array<std::string_view, job_event_count> event_names{
     "admitted",  "not admitted", "phase done", "ask failed",  "step done",
@@ -64,11 +66,13 @@ std::string_view name_of_event(size_t index) noexcept {
   return event_names[index];
 }
 
-std::span<const job_rule> job_rules() {
+struct job_table {
   using p = job_policy;
   static constexpr job_rule all[] = {
       rule<heard::admitted>("the start", of(admitting), of(opening), &p::begin),
-      rule<heard::not_admitted>("no start", of(admitting), of(ended), &p::give_up),
+      rule<heard::admitted>("back to the last checkpoint", of(recovering), of(opening),
+                            &p::nodes_are_back),
+      rule<heard::not_admitted>("no start", of(admitting, recovering), of(ended), &p::give_up),
       rule<heard::phase_done>("next phase", of(opening), of(building), &p::next_phase),
       rule<heard::phase_done>("next phase", of(building), of(connecting), &p::next_phase),
       rule<heard::phase_done>("the first step", of(connecting), of(loading, stepping, paused),
@@ -76,8 +80,8 @@ std::span<const job_rule> job_rules() {
       rule<heard::phase_done>("steps go on, or all are made", of(loading),
                               of(stepping, paused, settling, exporting, copying, ended),
                               &p::next_phase),
-      rule<heard::ask_failed>("a failed start or step ends the job", start_states | step_states,
-                              of(explaining, ended), &p::fail),
+      rule<heard::ask_failed>("a failed start or step ends the job, or its word is waited for",
+                              start_states | step_states, of(explaining, ended), &p::fail),
       rule<heard::step_done>("a step ends", of(stepping), of(validating, paused, settling, ended),
                              &p::end_step),
       rule<heard::validated>("a validation ends", of(validating),
@@ -90,6 +94,10 @@ std::span<const job_rule> job_rules() {
       rule<heard::committed>("was it the last", of(settling),
                              of(waiting, reopening, exporting, copying, explaining, ended),
                              &p::end_save),
+      rule<heard::committed>("a checkpoint to return to", of(recovering), of(opening),
+                             &p::commit_before_return),
+      rule<heard::save_failed>("no checkpoint to return to", of(recovering), of(opening),
+                               &p::commit_before_return),
       rule<heard::save_failed>("a checkpoint is given up", step_states | of(explaining), 0,
                                &p::abandon_save),
       rule<heard::save_failed>("there is room for the one that is due", of(paused),
@@ -103,8 +111,9 @@ std::span<const job_rule> job_rules() {
                             &p::end_export),
       rule<heard::copied>("the copy is over", of(copying), of(ended), &p::end_copies),
       rule<heard::tick>("the pause before a try is over", of(waiting), of(reopening), &p::end_wait),
-      rule<heard::tick>("nobody said better why", of(explaining), of(ended), &p::end_unexplained),
-      rule<heard::stop>("nothing to save yet", of(admitting) | start_states, of(ended),
+      rule<heard::tick>("nobody said better why", of(explaining), of(recovering, ended),
+                        &p::end_unexplained),
+      rule<heard::stop>("nothing to save yet", of(admitting, recovering) | start_states, of(ended),
                         &p::stop_start),
       rule<heard::stop>("no step follows this one", step_states, 0, &p::stop_steps),
       rule<heard::stop>("no step follows", of(paused), of(settling, exporting, copying, ended),
@@ -114,7 +123,8 @@ std::span<const job_rule> job_rules() {
       rule<heard::stop>("the end goes on", of(settling, reopening, exporting, explaining), 0,
                         &p::hurry),
       rule<heard::pause>("pause", asking_states, 0, &p::ask_pause),
-      rule<heard::resume>("go on", of(admitting) | start_states | step_states, 0, &p::ask_resume),
+      rule<heard::resume>("go on", of(admitting, recovering) | start_states | step_states, 0,
+                          &p::ask_resume),
       rule<heard::resume>("go on", of(paused), of(stepping, settling, exporting, copying, ended),
                           &p::ask_resume),
       rule<heard::set_value>("set", asking_states, 0, &p::ask_setting),
@@ -125,9 +135,18 @@ std::span<const job_rule> job_rules() {
                              &p::copy_late),
       rule<heard::save_failed>("nothing is left of it after the end", of(ended), 0,
                                &p::abandon_late),
-      rule<heard::node_lost>("a dead node ends the job", living_states, of(ended), &p::lose_node),
+      rule<heard::node_lost>("no start", of(admitting), of(ended), &p::lose_node),
+      rule<heard::node_lost>("another one: once more a new epoch", of(recovering), of(ended),
+                             &p::lose_node),
+      rule<heard::node_lost>("a dead node: a new epoch, or the end", ranked_states,
+                             of(recovering, ended), &p::lose_node),
+      rule<heard::node_lost>("nodes are not needed any more", of(exporting, copying), 0,
+                             &p::lose_node),
   };
-  return all;
+};
+
+std::span<const job_rule> job_rules() {
+  return job_table::all;
 }
 
 }  // namespace troupe::train

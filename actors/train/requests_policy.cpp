@@ -26,15 +26,62 @@ std::span<const std::string_view> changeable_settings() {
 
 requests_policy::requests_policy(config::job job, uint64_t finished_step,
                                  std::vector<checkpoint::setting_change> changes)
-    : job_(job), wanted_(std::move(job)), finished_(finished_step), changes_(std::move(changes)) {}
+    : job_(job),
+      wanted_(job),
+      finished_(finished_step),
+      furthest_(finished_step),
+      first_(std::move(job)),
+      changes_(changes),
+      first_changes_(std::move(changes)) {}
+
+const std::vector<checkpoint::setting_change>& requests_policy::changes() const noexcept {
+  if (later_.empty()) return changes_;
+  return in_force_.empty() ? first_changes_ : in_force_.back().changes;
+}
+
+uint64_t requests_policy::own_next() const noexcept {
+  return finished_ + (in_step_ ? 2 : 1);
+}
+
+uint64_t requests_policy::next() const noexcept {
+  const auto last = later_.empty() ? 0 : later_.back().step;
+  return std::max({own_next(), furthest_ + 1, last});
+}
+
+void requests_policy::go_back(uint64_t finished_step) {
+  in_step_ = false;
+  finished_ = finished_step;
+  std::deque<request> others;
+  for (auto& asked : pending_)  // none of them has been used by a step that ended
+    (asked.step > finished_ + 1 ? later_ : others).push_back(std::move(asked));
+  pending_ = std::move(others);
+  for (; !in_force_.empty() && in_force_.back().step > finished_ + 1; in_force_.pop_back())
+    later_.push_front(std::move(in_force_.back()));
+  job_ = in_force_.empty() ? first_ : in_force_.back().job;
+}
+
+void requests_policy::will_not_go_behind(uint64_t finished_step) {
+  for (; !in_force_.empty() && in_force_.front().step <= finished_step + 1; in_force_.pop_front()) {
+    first_ = std::move(in_force_.front().job);
+    first_changes_ = std::move(in_force_.front().changes);
+  }
+}
+
+std::string requests_policy::put_in_force(request& setting) {
+  job_ = setting.job;
+  auto said = setting.text;
+  in_force_.push_back(std::move(setting));
+  return said;
+}
 
 void requests_policy::step_ended() noexcept {
   in_step_ = false;
   ++finished_;
+  furthest_ = std::max(furthest_, finished_);
 }
 
 status requests_policy::room() const {
-  if (pending_.size() < pending_limit) return {};
+  if (pending_.size() + later_.size() < pending_limit) return {};
   return error{errc::unavailable,
                fmt::format("{} requests wait for the end of step {} already", pending_.size(),
                            finished_ + 1),
@@ -45,7 +92,7 @@ result<std::string> requests_policy::pause(std::string reason) {
   if (will_pause_) return error{errc::usage, "the run is paused already", "say resume"};
   TROUPE_CHECK(room());
   will_pause_ = true;
-  pending_.push_back({kind::pause, reason.empty() ? "asked to" : std::move(reason), {}});
+  pending_.push_back({kind::pause, reason.empty() ? "asked to" : std::move(reason), {}, 0});
   return fmt::format("pauses after step {}", next() - 1);
 }
 
@@ -53,7 +100,7 @@ result<std::string> requests_policy::resume() {
   if (!will_pause_) return error{errc::usage, "the run is not paused", ""};
   TROUPE_CHECK(room());
   will_pause_ = false;
-  pending_.push_back({kind::resume, "", {}});
+  pending_.push_back({kind::resume, "", {}, 0});
   return fmt::format("continues with step {}", next());
 }
 
@@ -67,12 +114,14 @@ result<std::string> requests_policy::set(const std::string& key, const std::stri
   if (next() > last && key != "train.steps")
     return error{errc::usage, fmt::format("no step would use it: step {} is the last", last),
                  "raise train.steps first"};
-  remember(key, config::value_text(key, job));
+  const auto value_text = config::value_text(key, job);
+  const auto step = next();
+  remember(key, value_text);
   wanted_ = job;
-  pending_.push_back(
-      {kind::set,
-       fmt::format("{} is {} from step {} on", key, config::value_text(key, job), next()), job});
-  return fmt::format("{} = {} from step {} on", key, config::value_text(key, job), next());
+  (step > own_next() ? later_ : pending_)
+      .push_back({kind::set, fmt::format("{} is {} from step {} on", key, value_text, step), job,
+                  step, changes_});
+  return fmt::format("{} = {} from step {} on", key, value_text, step);
 }
 
 /// Keeps what the file says, which rules again where it is set back to that.
@@ -86,6 +135,8 @@ void requests_policy::remember(const std::string& key, const std::string& value)
 
 std::vector<std::string> requests_policy::take_effect() {
   std::vector<std::string> said;
+  for (; !later_.empty() && later_.front().step <= finished_ + 1; later_.pop_front())  // REQ-4
+    said.push_back(put_in_force(later_.front()));
   for (; !pending_.empty(); pending_.pop_front()) {  // REQ-2
     auto& asked = pending_.front();
     switch (asked.what) {
@@ -98,8 +149,7 @@ std::vector<std::string> requests_policy::take_effect() {
         said.push_back(fmt::format("continues with step {}", finished_ + 1));
         break;
       case kind::set:
-        job_ = std::move(asked.job);
-        said.push_back(std::move(asked.text));
+        said.push_back(put_in_force(asked));
         break;
     }
   }

@@ -8,6 +8,8 @@
 //   REQ-2  Requests take effect in the order in which they came, between two steps: "pause; set;
 //     resume" during a step pauses, sets and goes on at its end.
 //   REQ-3  At most pending_limit requests wait for a step's end; more are refused.
+//   REQ-4  A step that is made again is made with the settings it had: those that were set for a
+//     later one wait for it, and what is set meanwhile holds from the first new one on.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +42,20 @@ class requests_policy {
   const config::job& job() const noexcept { return job_; }
   /// The same after all requests that wait.
   const config::job& wanted() const noexcept { return wanted_; }
-  /// What was set and not set back, those that wait included.
-  const std::vector<checkpoint::setting_change>& changes() const noexcept { return changes_; }
+  /// What was set and not set back, those that the next step begins with included: what a
+  /// checkpoint tells of it.
+  const std::vector<checkpoint::setting_change>& changes() const noexcept;
   /// Whether no step may begin now.
   bool paused() const noexcept { return paused_; }
 
   void step_begins() noexcept { in_step_ = true; }
   void step_ended() noexcept;
+  /// The step under way, if any, will not end.
+  void step_is_lost() noexcept { in_step_ = false; }
+  /// The steps behind `finished_step` are made again (REQ-4).
+  void go_back(uint64_t finished_step);
+  /// No step up to `finished_step` will be made again.
+  void will_not_go_behind(uint64_t finished_step);
 
   /// Answers to a person: what will happen and when, or why not.
   result<std::string> pause(std::string reason);
@@ -61,22 +70,31 @@ class requests_policy {
   enum class kind : uint8_t { pause, resume, set };
   struct request {
     kind what;
-    std::string text;  ///< the reason, or the sentence about the setting
-    config::job job;   ///< of a setting: with it
+    std::string text;   ///< the reason, or the sentence about the setting
+    config::job job;    ///< of a setting: with it
+    uint64_t step = 0;  ///< of a setting: the first that uses it
+    std::vector<checkpoint::setting_change> changes = {};  ///< of a setting: with it
   };
 
   /// The first step that has not begun.
-  uint64_t next() const noexcept { return finished_ + (in_step_ ? 2 : 1); }
+  uint64_t own_next() const noexcept;
+  /// The same, of those that are new and not before one that a setting waits for (REQ-2, REQ-4).
+  uint64_t next() const noexcept;
   status room() const;
+  std::string put_in_force(request& setting);
   void remember(const std::string& key, const std::string& value);
 
   config::job job_, wanted_;
   uint64_t finished_ = 0;
+  uint64_t furthest_ = 0;  ///< the last step that was ever finished
   bool in_step_ = false;
   bool paused_ = false;      ///< now
   bool will_pause_ = false;  ///< after all requests that wait
   std::deque<request> pending_;
-  std::vector<checkpoint::setting_change> changes_;
+  config::job first_;             ///< what the first step that may be made again used
+  std::deque<request> in_force_;  ///< settings that steps have used since, in order
+  std::deque<request> later_;     ///< settings that have been in force and will be again (REQ-4)
+  std::vector<checkpoint::setting_change> changes_, first_changes_;  ///< of wanted_, of first_
 };
 
 }  // namespace troupe::train

@@ -56,11 +56,13 @@ void open_folder(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
       self, self->state.record.committer, make_msg<fbs::OpenFolder>(context(self), [](auto&) {}),
       {"committer", "the open folder"},
-      [self](const msg<fbs::CheckpointFolder>& folder) {
-        hear(self, heard::phase_done{start_phase::open_folder, text_of(folder->directory())});
+      [self, epoch = self->epoch()](const msg<fbs::CheckpointFolder>& folder) {
+        if (epoch == self->epoch())  // RUN-4
+          hear(self, heard::phase_done{start_phase::open_folder, text_of(folder->directory())});
       },
-      [self](const error& e) {
-        hear(self, heard::ask_failed{e.within("open the checkpoint folder")});
+      [self, epoch = self->epoch()](const error& e) {
+        if (epoch == self->epoch())
+          hear(self, heard::ask_failed{e.within("open the checkpoint folder")});
       });
 }
 
@@ -90,7 +92,7 @@ void open_data(run_pointer self) {
           m.consumers = st.crew.loaders[i].ranks;
           m.first_step = st.job.step() + 1;
           m.first_row = first_row_after(st.job.tokens(), st.job.plan().job.train.seq_len);
-          m.tells_progress = i == 0;
+          m.tells_progress = i == 0 && st.job.recoveries() == 0;
         }));
       },
       [self](const auto& replies) { data_is_open(self, replies); }, failing(self, "open the data"));
@@ -459,6 +461,19 @@ void answer(run_pointer self, const todo::answer& what) {
     promise.deliver(to_caf(what.text.error()));
 }
 
+/// RUN-4.
+void recover(run_pointer self, const todo::recover& order) {
+  auto& st = self->state;
+  self->live_in(order.epoch);
+  st.record.epoch = order.epoch;
+  st.crew = {};
+  st.loaders.clear();
+  st.addresses = {};
+  st.votes.clear();
+  self->send(st.record.coordinator,
+             make_msg<fbs::Recover>(context(self), [&](auto& r) { r.reason = order.reason; }));
+}
+
 /// RUN-3.
 void end(run_pointer self, const error& why) {
   const auto& st = self->state;
@@ -509,6 +524,7 @@ struct executor {
   void operator()(const todo::wait& c) const {
     self->delayed_send(self, std::chrono::nanoseconds(c.ns), caf::tick_atom_v);
   }
+  void operator()(const todo::recover& c) const { recover(self, c); }
   void operator()(const todo::say& c) const { say(self, c); }
   void operator()(const todo::answer& c) const { answer(self, c); }
   void operator()(const todo::show&) const { show(self); }

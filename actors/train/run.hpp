@@ -6,9 +6,13 @@
 //     before the next is heard: SaveCheckpoint reaches every rank before the next RunStep does.
 //   RUN-2  What is asked is answered to the policy once: each ask has a timeout.
 //   RUN-3  RunEnded goes to the coordinator exactly once, and nothing after it (JOB-3).
+//   RUN-4  In a new epoch it has a new crew, and hears nothing of what it asked the one before
+//     (ASK-4): of committer and replicator alone, what is said of checkpoints counts in every
+//     epoch.
 //
 // Failure policy: a failed save is a warning, except the last one; so are a model that was not
-// written and a copy that is late; any other failure ends the run.
+// written and a copy that is late; a lost node, or a step that fails as where one is lost, begins a
+// new epoch (JOB-11); any other failure ends the run.
 #pragma once
 
 #include <deque>

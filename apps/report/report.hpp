@@ -36,6 +36,7 @@ struct step_report {
   std::optional<double> validation_loss;  ///< if this step ended with a validation
   double checkpoint_wait_ms = 0;          ///< how long checkpoints held the step up
   int64_t saved_step = 0;                 ///< the newest step whose checkpoint is committed
+  int64_t epoch = 0;  ///< of the cluster; a step that is made again has a greater one
   std::vector<step_part> parts = {};      ///< where the time went
 };
 

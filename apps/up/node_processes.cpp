@@ -9,9 +9,11 @@
 #include <csignal>
 #include <cstring>
 #include <span>
+#include <thread>
 
 #include <fmt/format.h>
 
+#include "actors/base/defaults.hpp"
 #include "actors/capture/crash_dumper.hpp"
 #include "actors/cluster/network.hpp"
 #include "apps/talk.hpp"
@@ -134,16 +136,16 @@ result<io::unique_fd> input_of(const std::string& text) {
 
 }  // namespace
 
-status node_processes::spawn(const std::string& node, const std::vector<std::string>& command,
-                             const std::string& key, const std::string& log) {
-  TROUPE_TRY(input, input_of(key));
+status node_processes::spawn(const std::string& node, int log_flags) {
+  const auto& [command, log] = recipes_.at(node);
+  TROUPE_TRY(input, input_of(key_));
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&files);
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_adddup2(&files, input.get(), STDIN_FILENO);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
-                                   0644);
+  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
+                                   O_WRONLY | O_CREAT | log_flags, 0644);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
   sigset_t none;
   sigemptyset(&none);
@@ -171,10 +173,33 @@ status node_processes::start(const config::job& job, const std::string& address,
     return {};
   }
   if (job.cluster.launch == config::launch_mode::local) black_boxes_ = job.job.output;
-  for (const auto& node : job.cluster.node)
-    TROUPE_CHECK(spawn(node.name, command_of(job, node, address, port, record), key,
-                       fmt::format("{}/{}.log", job.job.output, node.name)));
+  key_ = key;
+  for (const auto& node : job.cluster.node) {
+    recipes_[node.name] = {command_of(job, node, address, port, record),
+                           fmt::format("{}/{}.log", job.job.output, node.name)};
+    TROUPE_CHECK(spawn(node.name, O_TRUNC));
+  }
   return {};
+}
+
+status node_processes::restart(const std::string& node) {
+  constexpr int looks = 100;
+  if (!recipes_.contains(node)) return not_started_here(node);
+  for (auto& c : children_)
+    if (c.node == node && !std::exchange(c.replaced, true)) kill(c.pid, SIGKILL);
+  const auto ended = [&](const child& c) {  // PRC-4
+    return c.node == node && waitpid(c.pid, nullptr, WNOHANG) == c.pid;
+  };
+  const auto there = [&] {
+    std::erase_if(children_, ended);
+    return std::any_of(children_.begin(), children_.end(),
+                       [&](const child& c) { return c.node == node; });
+  };
+  for (int look = 0; there(); ++look) {
+    if (look == looks) return process_stays(node);
+    std::this_thread::sleep_for(defaults::child_look);
+  }
+  return spawn(node, O_APPEND);
 }
 
 std::vector<ended_child> node_processes::reap() {
@@ -184,6 +209,7 @@ std::vector<ended_child> node_processes::reap() {
   std::erase_if(children_, [&](const child& c) {
     int how = 0;
     if (waitpid(c.pid, &how, WNOHANG) != c.pid) return false;
+    if (c.replaced) return true;
     const bool killed = WIFSIGNALED(how);
     const int number = killed ? WTERMSIG(how) : WEXITSTATUS(how);
     ended_child ended{

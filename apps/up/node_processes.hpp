@@ -7,13 +7,18 @@
 //     decides.
 //   PRC-3  A child gets its key through a pipe at its standard input: what others of the machine
 //     see of it, arguments and environment, says nothing.
+//   PRC-4  A node of this machine has one process at a time: the one before is killed and reaped
+//     first. Of a node that ssh starts, what is killed is ssh: the process there ends by itself,
+//     once its coordinator does not answer (NOD-1).
 #pragma once
 
 #include <sys/types.h>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "apps/up/oom_count.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
 
@@ -28,6 +33,12 @@ struct ended_child {
   std::string
       black_box;  ///< what its crash dumper writes; empty unless it was killed on this machine
 };
+
+inline constexpr error_kind<std::string_view> not_started_here{
+    "not_started_here", errc::not_found, "no node {} was started here"};
+inline constexpr error_kind<std::string_view> process_stays{
+    "process_stays", errc::timeout, "the process of node {} was killed and does not end",
+    "it may wait for a device or a network folder: look at its state with `ps`"};
 
 class node_processes {
  public:
@@ -44,6 +55,10 @@ class node_processes {
   status start(const config::job& job, const std::string& address, uint16_t port,
                const std::string& key, const std::string& record = {});
 
+  /// Starts the process of one of them again, as start() did; its log goes on. On the main thread.
+  /// Errors: as above, and those of start().
+  status restart(const std::string& node);
+
   /// Reaps children that have ended. Never blocks.
   std::vector<ended_child> reap();
 
@@ -54,9 +69,16 @@ class node_processes {
   struct child {
     std::string node;
     pid_t pid;
+    bool replaced = false;  ///< killed for another one: its end is no news
   };
-  status spawn(const std::string& node, const std::vector<std::string>& command,
-               const std::string& key, const std::string& log);
+  status spawn(const std::string& node, int log_flags);
+  /// How a node is started, by name.
+  struct recipe {
+    std::vector<std::string> command;
+    std::string log;
+  };
+  std::map<std::string, recipe> recipes_;
+  std::string key_;
   std::vector<child> children_;
   oom_count oom_;
   std::string black_boxes_;  ///< where those of this machine's nodes appear; empty: elsewhere

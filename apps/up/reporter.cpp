@@ -18,8 +18,10 @@ namespace {
 
 using reporter_pointer = traced_pointer<reporter_actor, reporter_state>;
 
-report::step_report as_report(const reporter_state& st, const fbs::StepReport& m) {
+report::step_report as_report(const reporter_state& st, const msg<fbs::StepReport>& told) {
+  const auto& m = *told;
   report::step_report r;
+  r.epoch = told.epoch();
   r.step = static_cast<int64_t>(m.step());
   r.steps = static_cast<int64_t>(m.steps());
   r.loss = m.loss();
@@ -92,13 +94,15 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   ++st.steps_seen;
   // The first measurement may have been disturbed: a few more, ever fewer, between what is shown.
   if (st.options.peak && std::has_single_bit(st.steps_seen)) st.options.peak->sample();
-  const auto r = as_report(st, *m);
+  const auto r = as_report(st, m);
   write_log(self, report::step_json(r));
   show(st, r);
   std::lock_guard lock(st.options.outcome->mutex);
   auto& s = st.options.outcome->summary;
+  for (auto* points : {&s.losses, &s.validations})  // a step that is made again counts once
+    while (!points->empty() && points->back().step >= r.step) points->pop_back();
   s.seconds = st.spent_ms / 1e3;
-  s.steps = static_cast<int64_t>(st.steps_seen);
+  s.steps = std::ssize(s.losses) + 1;
   s.tokens = s.steps * st.options.job.tokens_per_step();
   s.losses.push_back({r.step, r.loss});
   if (r.validation_loss) s.validations.push_back({r.step, *r.validation_loss});

@@ -28,6 +28,7 @@
 #include "apps/ready.hpp"
 #include "apps/up/conclude.hpp"
 #include "apps/up/folders.hpp"
+#include "apps/up/launcher.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/stop_signals.hpp"
@@ -210,6 +211,34 @@ struct head_end {
   ~head_end() { caf::anon_send_exit(head, caf::exit_reason::kill); }
 };
 
+/// The launcher's actor ends with the scope.
+struct launcher_end {
+  launcher_actor actor;  ///< none where others start the nodes
+  launcher_end(caf::actor_system& system, config::launch_mode mode,
+               const std::shared_ptr<launch_orders>& orders) {
+    if (mode != config::launch_mode::external) actor = system.spawn(launcher, orders);
+  }
+  launcher_end(const launcher_end&) = delete;
+  launcher_end& operator=(const launcher_end&) = delete;
+  ~launcher_end() {
+    if (actor) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  }
+};
+
+/// What the coordinator is made of.
+train::spawn_record record_of_head(const launch& l, const front_office& front,
+                                   const launcher_end& launching) {
+  train::spawn_record out{l.epoch};
+  out.plan = l.plan;
+  out.resume = l.resume;
+  out.launch = l.origin.launch;
+  out.reporter = front.reporter_;
+  out.gateway = front.gateway_;
+  out.observer = front.observer_;
+  out.launcher = launching.actor;
+  return out;
+}
+
 const error no_error{errc::none, ""};
 
 result<int> up(const job_arguments& arguments, const std::string& log_format,
@@ -238,14 +267,10 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
                         [&bell = *signals] { bell.wake(); }};
   const front_office front(system, std::move(talk), job, l.epoch);
-  train::spawn_record made_of{l.epoch};
-  made_of.plan = l.plan;
-  made_of.resume = l.resume;
-  made_of.launch = l.origin.launch;
-  made_of.reporter = front.reporter_;
-  made_of.gateway = front.gateway_;
-  made_of.observer = front.observer_;
-  auto head = system.spawn(cluster::coordinator, std::move(made_of), &io::local_storage());
+  const auto orders = std::make_shared<launch_orders>([&bell = *signals] { bell.wake(); });
+  const launcher_end launching(system, job.cluster.launch, orders);
+  auto head =
+      system.spawn(cluster::coordinator, record_of_head(l, front, launching), &io::local_storage());
   head->attach_functor([&coordinator_gone, &bell = *signals] {
     coordinator_gone = true;
     bell.wake();
@@ -270,7 +295,7 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       guard.emplace(defaults::orderly_end, exit_code(started.error().code), started.error());
       return started.error();
     }
-    watch w(*signals, nodes, head, outcome);
+    watch w(*signals, nodes, *orders, head, outcome);
     ended = w.until_over(coordinator_gone);
     signals->enter(phase::concluding);
     w.until_alone(coordinator_gone);

@@ -37,6 +37,7 @@ run_end watch::until_over(const std::atomic<bool>& coordinator_gone) {
     end_.absence = std::max(end_.absence, std::chrono::floor<std::chrono::milliseconds>(away));
     if (const int signal = signals_.asked(); signal != 0 && end_.signal == 0) ask_to_stop(signal);
     tell_of_ended_children();
+    start_what_is_ordered();
     if (coordinator_gone && !gone) gone = now;
     if (gone && now - *gone >= defaults::coordinator_word && !over()) give_up();
   }
@@ -86,10 +87,22 @@ void watch::tell_of_ended_children() {
   note(children);
   for (const auto& child : children) {
     end_.deserted = end_.deserted || child.code == exit_code(errc::unavailable);
-    caf::anon_send(coordinator_, make_msg<fbs::Leave>({}, [&](auto& l) {
-                     l.node = child.node;
-                     l.reason = child.how;
-                   }));
+    tell_of_end(child.node, child.how);
+  }
+}
+
+void watch::tell_of_end(const std::string& node, const std::string& how) {
+  caf::anon_send(coordinator_, make_msg<fbs::Leave>({}, [&](auto& l) {
+                   l.node = node;
+                   l.reason = how;
+                 }));
+}
+
+void watch::start_what_is_ordered() {
+  for (const auto& node : orders_.take()) {
+    end_.absence = {};  // that was recovered from
+    end_.deserted = false;
+    if (auto started = nodes_.restart(node); !started) tell_of_end(node, started.error().message);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "apps/up/launcher.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
 #include "apps/up/stop_signals.hpp"
@@ -21,10 +22,11 @@ struct run_end {
 
 class watch {
  public:
-  watch(stop_signals& signals, node_processes& nodes, coordinator_actor coordinator,
-        std::shared_ptr<run_outcome> outcome)
+  watch(stop_signals& signals, node_processes& nodes, launch_orders& orders,
+        coordinator_actor coordinator, std::shared_ptr<run_outcome> outcome)
       : signals_(signals),
         nodes_(nodes),
+        orders_(orders),
         coordinator_(std::move(coordinator)),
         outcome_(std::move(outcome)) {}
 
@@ -41,9 +43,12 @@ class watch {
   void give_up();
   void ask_to_stop(int signal);
   void tell_of_ended_children();
+  void tell_of_end(const std::string& node, const std::string& how);
+  void start_what_is_ordered();
 
   stop_signals& signals_;
   node_processes& nodes_;
+  launch_orders& orders_;
   coordinator_actor coordinator_;
   std::shared_ptr<run_outcome> outcome_;
   run_end end_;

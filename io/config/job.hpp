@@ -243,6 +243,15 @@ struct timeouts_section {
   bool operator==(const timeouts_section&) const = default;
 };
 
+/// [recovery]: what a job that has begun does when a node of it is lost.
+struct recovery_section {
+  bool enabled = false;       ///< go on from the last checkpoint in the same processes
+  int64_t quiet_ms = 10'000;  ///< for the ranks of a node that lives to end; else it is lost, too
+  int64_t wait_s = 600;       ///< for nodes that are missing, before the job ends
+  int64_t most_per_hour = 10;
+  bool operator==(const recovery_section&) const = default;
+};
+
 /// [power]
 struct power_section {
   int64_t meter_interval_ms = 1000;  ///< between two readings of a node's meters; 0 = none are read
@@ -266,6 +275,7 @@ struct job {
   parallel_section parallel;
   checkpoint_section checkpoint;
   timeouts_section timeouts;
+  recovery_section recovery;
   power_section power;
   log_section log;
   bool operator==(const config::job&) const = default;

@@ -317,6 +317,22 @@ constinit const property rows[] = {
         "Seconds for a rank's share of a checkpoint, and for its commit, before it is given up",
         within(1, week_s)),
 
+    key<&job::recovery, &recovery_section::enabled>(
+        "recovery.enabled",
+        "Go on from the last checkpoint when a node is lost: its process is started again, the "
+        "others stay; false = the run ends"),
+    key<&job::recovery, &recovery_section::quiet_ms>(
+        "recovery.quiet_ms",
+        "Milliseconds for the ranks of a node that lives to end in a recovery, before the node "
+        "counts as lost, too",
+        within(10, 3'600'000)),
+    key<&job::recovery, &recovery_section::wait_s>(
+        "recovery.wait_s", "Seconds for missing nodes to join in a recovery, before the run ends",
+        within(1, week_s)),
+    key<&job::recovery, &recovery_section::most_per_hour>(
+        "recovery.most_per_hour", "Recoveries within an hour; the run ends instead of one more",
+        within(1, 1'000)),
+
     key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",
         "Milliseconds between two readings of a node's meters (GPUs, processor packages, sensors); "

@@ -11,182 +11,15 @@
 #include "actors/train/device_policy.hpp"
 #include "messages/status_rows.hpp"
 #include "tests/actors/actor_fixture.hpp"
-#include "tests/actors/job_harness.hpp"
-#include "tests/errors.hpp"
+#include "tests/actors/scripted_cluster.hpp"
 #include "tests/actors/turned_away.hpp"
+#include "tests/errors.hpp"
 
 using namespace troupe;
 using namespace troupe::cluster;
 using namespace std::chrono_literals;
 using troupe::test::partner;
-
-namespace {
-
-constexpr uint32_t cluster_epoch = 3;
-constexpr const char* by_request = "as asked";
-
-struct scripted_cluster_options {
-  config::launch_mode launch = config::launch_mode::local;
-  config::device_kind device = config::device_kind::host;
-  bool gateway = true, second_tier = false, real_run = false;
-};
-
-/// Two nodes with a worker each, one stage behind the other.
-train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
-  auto plan = train::test::planned_job(o.second_tier ? "second.dir = \"/second\"\n" : "");
-  auto& cluster = plan.job.cluster;
-  cluster.nodes = 2;
-  cluster.node = {{"a", "hosta", 1}, {"b", "hostb", 1}};
-  cluster.launch = o.launch;
-  cluster.device = o.device;
-  plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b};
-  const auto grid = plan.job.grid();
-  plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
-  return plan;
-}
-
-struct scripted_cluster : troupe::test::actor_fixture {
-  partner run = make_partner("run"), committer = make_partner("committer"),
-          replicator = make_partner("replicator"), reporter = make_partner("reporter"),
-          gateway = make_partner("gateway"), observer = make_partner("observer"),
-          person = make_partner("person");
-  std::vector<partner> nodes{make_partner("a"), make_partner("b")};
-  std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
-  std::vector<partner> loaders{make_partner("loader/a"), make_partner("loader/b")};
-  std::vector<std::string> instances{"i0", "i1"};
-  std::vector<std::string> boots{"boot0", "boot1"};
-  coordinator_actor target;
-
-  explicit scripted_cluster(const scripted_cluster_options& o = {}) : actor_fixture(cluster_epoch) {
-    train::spawn_record options{cluster_epoch};
-    options.plan = plan_of_cluster(o);
-    options.reporter = reporter.as<reporter_actor>();
-    options.observer = observer.as<observer_actor>();
-    if (o.gateway) options.gateway = gateway.as<gateway_actor>();
-    options.committer = committer.as<committer_actor>();
-    options.replicator = replicator.as<replicator_actor>();
-    if (!o.real_run) options.run = run.as<run_actor>();
-    target = spawn(coordinator, std::move(options), &io::local_storage());
-  }
-
-  // -- nodes --
-
-  fbs::HelloT hello(size_t node) const {
-    fbs::HelloT h;
-    h.node = node == 0 ? "a" : "b";
-    h.schema_hash = own_schema_hash();
-    h.program_version = own_version();
-    h.host = fmt::format("address{}", node);
-    h.port = static_cast<uint16_t>(100 + node);
-    h.pid = static_cast<uint32_t>(1000 + node);
-    h.process = static_cast<uint32_t>(50 + node);
-    h.hardware = std::make_unique<fbs::HardwareFactsT>();
-    h.hardware->hostname = "machine";
-    h.hardware->boot_id = boots[node];
-    h.hardware->cores = static_cast<uint32_t>(8 + node);
-    h.hardware->instance_id = instances[node];
-    return h;
-  }
-  uint64_t knock(size_t node, const fbs::HelloT& h) {
-    return nodes[node].ask(target, make_msg<fbs::Hello>(context_of(0), h), nodes[node].self(),
-                           observer.self());
-  }
-  result<msg<fbs::Welcome>> join(size_t node, const fbs::HelloT& h) {
-    return nodes[node].answer_of<fbs::Welcome>(knock(node, h));
-  }
-  result<msg<fbs::Welcome>> join(size_t node) { return join(node, hello(node)); }
-  void join_all() {
-    REQUIRE(join(0));
-    REQUIRE(join(1));
-    pass(0ns);  // the welcome is on its way before the ranks are
-  }
-  void take_ranks(size_t node) {
-    nodes[node].take<fbs::Assign>().answer<fbs::Assigned>(
-        [&](auto& a) { a.ranks = {static_cast<uint32_t>(node)}; },
-        std::vector{loaders[node].self(), stages[node].self()});
-  }
-  /// The run has its crew.
-  void begin() {
-    join_all();
-    for (const size_t node : {1, 0}) take_ranks(node);
-    REQUIRE(run.take_all<fbs::ClusterReady>().size() == 1);
-  }
-  result<msg<fbs::HeartbeatAck>> beat(size_t node, uint32_t epoch = cluster_epoch) {
-    const auto number =
-        nodes[node].ask(target, make_msg<fbs::Heartbeat>(context_of(epoch), [&](auto& h) {
-                          h.node_index = static_cast<uint32_t>(node);
-                          h.sequence = 5;
-                          h.sent_ns = 17;
-                        }));
-    return nodes[node].answer_of<fbs::HeartbeatAck>(number);
-  }
-  /// Time in which these nodes beat.
-  void pass_with(std::chrono::seconds time, std::vector<size_t> beating) {
-    for (auto left = time; left > 0s; left -= 1s) {
-      for (const auto node : beating) REQUIRE(beat(node));
-      pass(1s);
-    }
-  }
-  void leave(const char* node, const char* why, uint32_t epoch = cluster_epoch) {
-    person.tell(target, make_msg<fbs::Leave>(context_of(epoch), [&](auto& l) {
-                  l.node = node;
-                  l.reason = why;
-                }));
-  }
-
-  // -- the run --
-
-  void end_run(uint32_t epoch = cluster_epoch) {
-    run.tell(target, make_msg<fbs::RunEnded>(context_of(epoch), [](auto& e) {
-               e.message = by_request;
-               e.step = 12;
-             }));
-  }
-  /// The run was told of one lost node.
-  fbs::NodeLostT lost() {
-    const auto all = run.take_all<fbs::NodeLost>();
-    REQUIRE(all.size() == 1);
-    CHECK(all[0].m.epoch() == cluster_epoch);
-    return all[0].m.unpack();
-  }
-  fbs::AdmissionFailedT given_up() {
-    const auto all = run.take_all<fbs::AdmissionFailed>();
-    REQUIRE_FALSE(all.empty());
-    return all[0].m.unpack();
-  }
-  /// Ends are told to the reporter.
-  fbs::RunEndedT told_end() {
-    const auto all = reporter.take_all<fbs::RunEnded>();
-    REQUIRE(all.size() == 1);
-    return all[0].m.unpack();
-  }
-  bool was_shut_down(size_t node) {
-    const auto all = nodes[node].take_all<fbs::Shutdown>();
-    CHECK(all.size() <= 1);
-    if (!all.empty()) CHECK(all[0]->graceful());
-    return !all.empty();
-  }
-
-  result<msg<fbs::Ack>> drain(const char* node) {
-    const auto number = person.ask(
-        target, make_msg<fbs::DrainNode>(context_of(0), [&](auto& d) { d.node = node; }));
-    return person.answer_of<fbs::Ack>(number);
-  }
-  bool said(const std::string& what) {
-    const auto all = reporter.take_all<fbs::Notice>();
-    return std::any_of(all.begin(), all.end(), [&](const auto& n) {
-      return n->text()->str().find(what) != std::string::npos;
-    });
-  }
-  fbs::StatusT status() {
-    const auto number = person.ask(target, make_msg<fbs::StatusRequest>());
-    const auto answer = person.answer_of<fbs::Status>(number);
-    REQUIRE(answer);
-    return answer->unpack();
-  }
-};
-
-}  // namespace
+using namespace troupe::cluster::test;
 
 // -- joining --------------------------------------------------------------------------------------
 
@@ -364,7 +197,7 @@ TEST_CASE("coordinator: nodes that do not join in time are named to the run") {
   CHECK(f.run.idle());
   f.pass_with(1s, {0});
   const auto failed = f.given_up();
-  CHECK(error_of(failed) == nodes_missing(60, "b"));
+  CHECK(error_of(failed) == nodes_missing(60, "b", "cluster.join_timeout_ms"));
   f.end_run();
   f.run.take_all<fbs::AdmissionFailed>();
   f.pass(1s);

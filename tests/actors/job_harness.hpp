@@ -25,12 +25,20 @@ inline job_plan planned_job(const std::string& checkpoint = "", const std::strin
       "8\n" +
           train + "[checkpoint]\ndir = \"/first\"\nevery = 2\n" +
           (checkpoint.find("export_model") == std::string::npos ? "export_model = false\n" : "") +
-          checkpoint,
+          checkpoint + "\n[recovery]\nenabled = false\n",
       "job");
   REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
   job_plan out;
   out.job = *job;
   return out;
+}
+
+/// The same, which goes on after a fault.
+inline job_plan recovering_job(const std::string& checkpoint = "", int64_t steps = 4) {
+  auto plan = planned_job(checkpoint);
+  plan.job.train.steps = steps;
+  plan.job.recovery.enabled = true;
+  return plan;
 }
 
 inline std::string folder_of(uint64_t step, const std::string& tier = "/first") {
@@ -123,6 +131,7 @@ struct job_harness {
       CHECK_FALSE(saving.contains(s->step));
       saving[s->step] = s->folder;
     }
+    if (const auto* a = std::get_if<todo::abandon>(&c)) saving.erase(a->step);
     if (const auto* e = std::get_if<todo::end>(&c)) {
       CHECK_FALSE(end);  // JOB-3
       end = e->why;

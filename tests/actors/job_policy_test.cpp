@@ -16,6 +16,7 @@ using namespace troupe::train;
 using troupe::train::test::folder_of;
 using troupe::train::test::job_harness;
 using troupe::train::test::planned_job;
+using troupe::train::test::recovering_job;
 using enum troupe::train::job_state;
 
 namespace {
@@ -428,4 +429,180 @@ TEST_CASE("job: nobody is heard once it stops or has made its last step, and eac
         "refused: the last step is made: the run saves and ends");
   CHECK(finished.person(heard::resume{}) ==
         "refused: the last step is made: the run saves and ends");
+}
+
+// -- recovery -------------------------------------------------------------------------------------
+
+namespace {
+
+/// As trained(), of a job that goes on after a fault.
+job_harness with_recovery(uint64_t steps, const std::string& checkpoint = "") {
+  job_harness job(recovering_job(checkpoint, 9));
+  job.start();
+  for (uint64_t step = 1; step <= steps; ++step) {
+    job.step();
+    if (job.saving.contains(step)) job.commit(step);
+  }
+  return job;
+}
+
+const heard::node_lost lost{"n1", "was killed"};
+
+}  // namespace
+
+TEST_CASE("JOB-11: job: after a lost node it goes on in a new epoch, from the newest checkpoint") {
+  auto job = with_recovery(5);
+  CHECK(job.policy.epoch() == 7);
+  job.hear(lost);
+  CHECK(job.policy.state() == recovering);
+  REQUIRE(job.find<todo::recover>());
+  CHECK(job.find<todo::recover>()->epoch == 8);
+  CHECK(mentions(job.warned, "node n1 was killed: recovery 1 begins (epoch 7 -> 8)"));
+  job.hear(heard::admitted{});
+  std::vector<start_phase> asked;
+  while (const auto* ask = job.find<todo::ask>()) {
+    asked.push_back(ask->phase);
+    if (ask->phase == start_phase::load_weights) {
+      CHECK(ask->folder == folder_of(4));
+      CHECK(ask->optimizer);
+    }
+    CHECK(job.policy.step() == 4);
+    job.pass();
+  }
+  CHECK(asked.size() == 8);
+  REQUIRE(job.find<todo::run_step>());
+  CHECK(job.find<todo::run_step>()->step == 5);
+  CHECK(mentions(job.said, "step 5 follows, 1 are made again"));
+  job.step();
+  CHECK(job.find<todo::report>()->step.tokens == 5 * 16);
+  while (!job.end) {
+    if (job.saving.contains(job.policy.step())) job.commit(job.policy.step());
+    if (!job.end && job.policy.state() == stepping) job.step();
+  }
+  CHECK(job.end->code == errc::none);
+}
+
+TEST_CASE("JOB-11: job: without a checkpoint it begins anew from the first weights") {
+  auto job = with_recovery(1);
+  job.hear(lost);
+  job.hear(heard::admitted{});
+  while (job.find<todo::ask>()) {
+    CHECK(job.find<todo::ask>()->phase != start_phase::load_weights);
+    job.pass();
+  }
+  CHECK(job.find<todo::run_step>()->step == 1);
+}
+
+TEST_CASE("JOB-11: job: a save whose shards are not written is given up, a commit is waited for") {
+  auto writing = with_recovery(2);
+  writing.step();
+  writing.step();
+  REQUIRE(writing.saving.contains(4));
+  auto committing = writing;
+  writing.hear(lost);
+  CHECK_FALSE(writing.find<todo::abandon>());  // somebody may write to it still
+  writing.hear(heard::admitted{});
+  REQUIRE(writing.find<todo::abandon>());
+  CHECK(writing.find<todo::abandon>()->folder == "/first/step-00000004.e7.partial");
+  CHECK(writing.policy.step() == 2);
+
+  committing.hear(heard::shards_saved{4, 100});
+  REQUIRE(committing.find<todo::commit>());
+  auto failing = committing;
+  committing.hear(lost);
+  committing.hear(heard::admitted{});
+  CHECK(committing.policy.state() == recovering);
+  CHECK_FALSE(committing.find<todo::ask>());
+  committing.hear(heard::committed{4, folder_of(4)});
+  REQUIRE(committing.find<todo::ask>());
+  CHECK(committing.policy.step() == 4);
+
+  failing.hear(lost);
+  failing.hear(heard::save_failed{4, {errc::io, "no space"}});
+  CHECK(failing.policy.state() == recovering);
+  failing.hear(heard::admitted{});
+  CHECK(failing.policy.step() == 2);
+}
+
+TEST_CASE("JOB-11: job: a node that is lost in a recovery begins another one") {
+  auto job = with_recovery(5);
+  job.hear(lost);
+  job.hear(heard::admitted{});
+  job.pass();
+  job.hear({heard::node_lost{"n0", "is silent"}});
+  CHECK(job.find<todo::recover>()->epoch == 9);
+  job.hear({heard::node_lost{"n1", "is silent"}});
+  CHECK(job.find<todo::recover>()->epoch == 10);
+  const error nobody{errc::timeout, "nobody came"};
+  job.hear(heard::not_admitted{nobody});
+  CHECK(job.end == nobody);
+}
+
+TEST_CASE("job: what failed as where a node has died recovers even where nobody says which") {
+  auto job = with_recovery(5);
+  job.hear(heard::ask_failed{{errc::timeout, "step 6 on rank 1: no answer"}});
+  CHECK(job.policy.state() == explaining);
+  auto named = job;
+  named.hear(lost);
+  CHECK(named.find<todo::recover>()->reason == "node n1 was killed");
+  job.hear(heard::tick{});
+  REQUIRE(job.find<todo::recover>());
+  CHECK(job.find<todo::recover>()->reason == "step 6 on rank 1: no answer");
+
+  auto wrong = with_recovery(5);
+  wrong.hear(heard::ask_failed{{errc::bad_data, "no rank 7"}});
+  CHECK(wrong.end);
+}
+
+TEST_CASE(
+    "job: no recovery of one that stops, nor more than its budget, and the end needs no node") {
+  auto stopping = with_recovery(5);
+  stopping.hear(heard::stop{"enough", true});
+  stopping.hear(lost);
+  CHECK(stopping.end);
+
+  auto plan = recovering_job();
+  plan.job.recovery.most_per_hour = 2;
+  job_harness falling(plan);
+  falling.start();
+  falling.hear(lost);
+  falling.hear(lost);
+  CHECK_FALSE(falling.end);
+  falling.hear(lost);
+  REQUIRE(falling.end);
+  CHECK(is_error(*falling.end, health::recoveries_used_up, "n1", "2"));
+
+  auto exporting_job = recovering_job("export_model = true\n");
+  job_harness done(exporting_job);
+  done.start();
+  for (uint64_t step = 1; step <= 4; ++step) {
+    done.step();
+    if (done.saving.contains(step)) done.commit(step);
+  }
+  REQUIRE(done.policy.state() == exporting);
+  done.hear(lost);
+  CHECK(mentions(done.warned, "node n1 was killed"));
+  done.hear(heard::exported{"model", {}});
+  REQUIRE(done.end);
+  CHECK(done.end->code == errc::none);
+}
+
+TEST_CASE("job: persons are heard in a recovery") {
+  auto job = with_recovery(5);
+  job.person(heard::set_value{0, "train.lr", "0.5"});  // from step 7 on
+  job.hear(lost);
+  CHECK(job.person(heard::pause{0, pause_cause::person, "a look"}) ==
+        "done once the run has recovered");
+  CHECK(job.person(heard::save_now{}) == "saves after the first step that follows the recovery");
+  job.hear(heard::admitted{});
+  while (job.find<todo::ask>()) job.pass();
+  CHECK(job.policy.state() == paused);
+  job.person(heard::resume{});
+  for (const uint64_t step : {5, 6, 7}) {
+    REQUIRE(job.find<todo::run_step>());
+    CHECK(job.find<todo::run_step>()->step == step);
+    CHECK((job.policy.plan().job.train.lr == 0.5) == (step == 7));  // REQ-4
+    job.step();
+    if (step == 5) CHECK(job.saving.contains(5));
+  }
 }

@@ -639,3 +639,27 @@ TEST_CASE("NOD-3: node: killed while it joins it tells its end as well") {
   f.pass(2s);
   CHECK(f.wires->tried.size() == 1);
 }
+
+TEST_CASE("NOD-2: node: suspended, it ends all of its ranks and takes others in the next epoch") {
+  scripted_node f;
+  f.join();
+  REQUIRE(f.assigned(scripted_node::ranks_of({0, 1})));
+  const auto suspend = [&](uint32_t epoch) {
+    return f.coordinator.ask(f.target, make_msg<fbs::Suspend>(f.context_of(epoch)));
+  };
+  const auto old = f.coordinator.answer_of<fbs::Suspended>(suspend(node_epoch - 1));
+  CHECK_FALSE(old);
+  CHECK(f.living("stage/0"));
+  REQUIRE(f.coordinator.answer_of<fbs::Suspended>(suspend(node_epoch + 1)));
+  for (const char* gone : {"stage/0", "stage/1", "worker/0", "worker/1", "loader/m"})
+    CHECK_FALSE(f.living(gone));
+  CHECK(f.ends->empty());
+  CHECK_FALSE(f.assigned(scripted_node::ranks_of({0})));  // of the epoch before
+  REQUIRE(f.assigned(scripted_node::ranks_of({1}), node_epoch + 1));
+  CHECK(f.living("stage/1"));
+  CHECK(f.living("loader/m"));
+  // Twice in a row, before anybody has ranks.
+  REQUIRE(f.coordinator.answer_of<fbs::Suspended>(suspend(node_epoch + 2)));
+  REQUIRE(f.coordinator.answer_of<fbs::Suspended>(suspend(node_epoch + 3)));
+  CHECK(f.ends->empty());
+}

@@ -114,3 +114,53 @@ TEST_CASE("requests: changes are kept with what the file says, until they are se
   CHECK(p.set("train.lr", "0.003"));
   CHECK(p.changes() == std::vector<change>{{"checkpoint.every", "7", "0", 6}});
 }
+
+TEST_CASE("requests: a step that is made again is made with the settings it had (REQ-4)") {
+  requests_policy p(some_job(), 10, {});
+  const auto make_step = [&] {
+    p.take_effect();
+    p.step_begins();
+    const auto lr = p.job().train.lr;
+    p.step_ended();
+    return lr;
+  };
+  CHECK(make_step() == 0.003);  // 11
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 12 on");
+  CHECK(make_step() == 0.001);  // 12
+  CHECK(make_step() == 0.001);  // 13
+  p.step_begins();              // 14, which does not end
+  CHECK(told(p.set("train.lr", "0.002")) == "train.lr = 0.002 from step 15 on");
+  p.step_is_lost();
+  CHECK(p.changes().size() == 1);
+  p.go_back(10);
+  CHECK(p.wanted().train.lr == 0.002);
+  CHECK(p.changes().empty());  // what a checkpoint of step 10 says of step 11
+  CHECK(make_step() == 0.003);  // 11 again
+  // REQ-2: behind what was asked for before.
+  CHECK(told(p.set("train.lr", "0.004")) == "train.lr = 0.004 from step 15 on");
+  for (const double lr : {0.001, 0.001, 0.001, 0.004}) {  // 12 to 15
+    CHECK(make_step() == lr);
+    CHECK(p.changes().at(0).value == (p.job().train.lr == 0.001 ? "0.001" : "0.004"));
+  }
+  p.go_back(12);
+  CHECK(told(p.set("train.steps", "300")) == "train.steps = 300 from step 16 on");  // not made yet
+  for (const int64_t steps : {200, 200, 200, 300}) {  // 13 to 16
+    make_step();
+    CHECK(p.job().train.steps == steps);
+  }
+  p.will_not_go_behind(13);
+  p.go_back(13);
+  CHECK(make_step() == 0.001);  // 14
+  CHECK(make_step() == 0.004);  // 15
+}
+
+TEST_CASE("requests: a pause is not kept for a step that is made again") {
+  requests_policy p(some_job(), 10, {});
+  p.take_effect();
+  p.step_begins();
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 12 on");
+  CHECK(told(p.pause("")) == "pauses after step 11");
+  p.go_back(4);
+  CHECK(p.take_effect() == texts{"paused after step 4: asked to"});
+  CHECK(p.paused());
+}

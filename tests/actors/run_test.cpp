@@ -542,3 +542,26 @@ TEST_CASE("run: a message that it has no handler for is answered with an error")
   CHECK(answer.error().code != errc::timeout);
   CHECK(f.lives(f.run));
 }
+
+TEST_CASE("RUN-4: run: in a new epoch it trains with its new crew and hears nothing of the old") {
+  scripted_run f({.recovers = true});
+  f.start();
+  const auto late = f.stages[0].take<fbs::RunStep>();
+  f.stages[1].take<fbs::RunStep>();
+  f.lose("b");
+  const auto recover = f.coordinator.take<fbs::Recover>();
+  CHECK(recover.m.epoch() == run_epoch + 1);
+  CHECK(recover->reason()->str() == "node b is gone");
+  f.end_step(late, 0);                  // ASK-4
+  f.admit(f.crew(), f.crew_handles());  // of the epoch before
+  CHECK(f.committer.idle());
+  f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
+  for (int p = 0; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+    f.pass_phase(static_cast<start_phase>(p));
+  for (const auto& stage : f.stages) {
+    const auto step = stage.take<fbs::RunStep>();
+    CHECK(step->step() == 1);
+    CHECK(step.m.epoch() == run_epoch + 1);
+  }
+  CHECK(f.coordinator.idle());
+}

@@ -26,6 +26,7 @@ struct scripted_run_options {
   config::launch_mode launch = config::launch_mode::local;
   std::optional<checkpoint::resume_point> resume = {};
   int64_t step_s = 600;
+  bool recovers = false;
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -37,6 +38,7 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.job.cluster.node = {{"a", "localhost", 1}, {"b", "localhost", 1}};
   plan.job.model.layers = 5;
   plan.job.timeouts.step_s = o.step_s;
+  plan.job.recovery.enabled = o.recovers;
   plan.model.vocab = 300;
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};

@@ -77,10 +77,11 @@ TEST_CASE("report: the JSON line has the same fields, and the loss to the last b
   CHECK(step_json(r) ==
         R"({"type":"step","step":120,"steps":300,"loss":2.9131234567891,"grad_norm":0.8134567891,)"
         R"("lr":0.0003,"step_ms":212.3,"peak_ratio":0.4131,"tokens_per_s":9650.2,"eta_s":38.2,)"
-        R"("checkpoint_wait_ms":0.25,"saved_step":119})");
+        R"("checkpoint_wait_ms":0.25,"saved_step":119,"epoch":0})");
   r.parts = {{"forward", 12.5, 0.5, 4096}, {"reduce_scatter", 3, nan_value, 1ull << 63}};
   CHECK(step_json(r).ends_with(
-      R"("saved_step":119,"parts":[{"kind":"forward","busy_ms":12.5,"waited_ms":0.5,"work":4096},)"
+      R"("saved_step":119,"epoch":0,"parts":[{"kind":"forward","busy_ms":12.5,)"
+      R"("waited_ms":0.5,"work":4096},)"
       R"({"kind":"reduce_scatter","busy_ms":3.0,"waited_ms":null,"work":9223372036854775808}]})"));
   r.loss = 5.857982253051796;
   r.validation_loss = 0.1 + 0.2;

@@ -11,9 +11,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "tests/bench/torch.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "io/file.hpp"
+#include "tests/bench/torch.hpp"
 
 namespace troupe::apps::ckpt_bench {
 

@@ -258,6 +258,6 @@ TEST_CASE(
     CHECK(fs::exists(older));
     reader.signal(SIGINT);
     CHECK(reader.wait() == 128 + SIGINT);
-    CHECK(io::checkpoint::exclude_readers(older));
+    CHECK(io::checkpoint::exclude_readers(io::local_files(), older));
   }
 }

@@ -10,6 +10,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (made)
     must(made->size() <= most, "no longer than asked for");
   else
-    must(made.error().message.starts_with("fuzz: "), "the name is told");
+    must(made.error().message.starts_with("fuzz:"), "the name is told");
   return 0;
 }

@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data + 1), size - 1);
   if (data[0] % 8 == 0) {
     if (const auto layout = parse_chrome_layout(text); !layout)
-      must(layout.error().message.starts_with("line "), "CHT-2");
+      must(layout.error().message.starts_with("line"), "CHT-2");
     return 0;
   }
   const chrome_layout layout{1 + data[0] % 2, 1 + data[0] / 2 % 2, 1 + data[0] / 4 % 2};

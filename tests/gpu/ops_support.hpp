@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "gpu/device.hpp"
-#include "tests/gpu/bf16.hpp"
 #include "gpu/ops.hpp"
 #include "tests/gpu/backends.hpp"
+#include "tests/gpu/bf16.hpp"
 #include "tests/gpu/reference/reference_ops.hpp"
 
 namespace troupe::gpu::testing {

@@ -160,7 +160,7 @@ TEST_CASE("CON-5: what is answered has a timeout, which a key of the configurati
     CHECK(property->kind == config::value_kind::integer);
     CHECK((key.ends_with("_s") || key.ends_with("_ms")));
   }
-  CHECK(timeout_keys().size() == 6);
+  CHECK(timeout_keys().size() == 7);
 }
 
 TEST_CASE("CON-5: without a job a call has the timeout that its key has by default") {
@@ -180,7 +180,7 @@ TEST_CASE("contract: every attribute of the schemas has a word that is known") {
   const std::map<std::string_view, std::set<std::string_view>> words{
       {"from", {"reader", "operator", "node"}},
       {"priority", {"high"}},
-      {"epoch", {"any", "if_given"}},
+      {"epoch", {"any", "if_given", "not_older"}},
       {"on_death", {"without", "node_lost", "run_ended"}}};
   const auto check = [&](const reflection::KeyValue& a) {
     CAPTURE(a.key()->str());

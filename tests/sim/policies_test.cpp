@@ -93,6 +93,8 @@ TEST_CASE("invariants: each is noticed") {
   launch_report good;
   good.target_steps = 2;
   good.steps = {1, 2};
+  good.epochs = {2, 2};
+  good.saved_before = {0, 0};
   good.ends = {{0, "", "step-00000002"}};
   good.checkpoints = {2};
   CHECK(!judge(good));
@@ -107,6 +109,18 @@ TEST_CASE("invariants: each is noticed") {
   auto gap = good;
   gap.steps = {1, 3};
   CHECK(judge(gap));
+  auto again = good;
+  again.steps = {1, 1, 2};
+  again.epochs = {2, 2, 2};
+  again.saved_before = {0, 0, 0};
+  CHECK(judge(again));
+  again.epochs = {2, 3, 3};
+  CHECK(!judge(again));
+  again.saved_before = {0, 1, 1};  // and gone on from an older one
+  CHECK(judge(again));
+  auto leap = again;
+  leap.steps = {1, 3, 4};
+  CHECK(judge(leap));
   auto early = good;
   early.steps = {1};
   CHECK(judge(early));

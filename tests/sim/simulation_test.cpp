@@ -200,6 +200,35 @@ TEST_CASE("simulation: a killed node ends the run, which resumes from its checkp
   CHECK(done.steps >= 10);
 }
 
+TEST_CASE("HEAL-3: simulation: a run that recovers makes all its steps, whatever nodes it loses") {
+  uint64_t repeated = 0, crashes = 0;
+  for (uint64_t seed = 1; seed <= 150; ++seed) {
+    rng random(seed);
+    simulation_options o;
+    o.seed = seed;
+    o.nodes = 4;
+    o.pipeline = 1 << random.below(3);
+    o.steps = 12;
+    o.checkpoint_every = static_cast<int>(random.below(4));
+    o.validate_every = static_cast<int>(random.below(3));
+    o.recovers = true;
+    // From where the first steps are made; some fall into the recovery from another.
+    const auto count = static_cast<int>(1 + random.below(3));
+    o.faults =
+        draw_faults(random, {fault_kind::crash_node, fault_kind::lose_node}, count, 400 * ms);
+    for (auto& f : o.faults) f.at_ns += 350 * ms;
+    const auto done = run(o);
+    CAPTURE(seed);
+    CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
+    CHECK_MESSAGE(done.ends == std::vector<std::string>{"success"}, fmt::format("{}", done.faults));
+    CHECK(done.steps >= 12);
+    repeated += done.steps - 12;
+    crashes += done.faults.size();
+  }
+  CHECK(crashes > 100);
+  CHECK(repeated > 100);
+}
+
 TEST_CASE("simulation: a lost head leaves no node behind") {
   const auto done = run_with(fault_kind::crash_head, 300, 0, 1);
   CHECK_MESSAGE(!done.violation, done.violation.value_or(""));

@@ -254,6 +254,10 @@ node_actor::behavior_type member(traced_pointer<node_actor, member_state> self,
             return {make_msg<fbs::Assigned>(context_of(*self, m.header())),
                     std::vector<caf::strong_actor_ptr>()};
           },
+          [self](const msg<fbs::Suspend>& m) {
+            self->live_in(m.epoch());
+            return make_msg<fbs::Suspended>(context_of(*self, m.header()));
+          },
           [self](const msg<fbs::Shutdown>&) { self->state.said->push_back("Shutdown"); },
           [self](caf::tick_atom) { self->live_in(5); }};
 }
@@ -270,6 +274,10 @@ struct member_fixture : troupe::test::actor_fixture {
         other.ask(target, make_msg<fbs::Assign>(context_of(epoch))));
   }
   void shut_down(uint32_t epoch) { other.tell(target, make_msg<fbs::Shutdown>(context_of(epoch))); }
+  bool suspend(uint32_t epoch) {
+    return bool(other.answer_of<fbs::Suspended>(
+        other.ask(target, make_msg<fbs::Suspend>(context_of(epoch)))));
+  }
   void join() { other.tell(target, caf::tick_atom_v); }
 };
 
@@ -301,6 +309,18 @@ TEST_CASE("TRC-6: only messages of the present epoch reach a handler, the others
   CHECK(f.other.answer_of<fbs::Status>(f.other.ask(f.target, make_msg<fbs::StatusRequest>())));
 }
 
+TEST_CASE("TRC-6: a call that may be of a newer epoch takes its receiver there, never back") {
+  member_fixture f;
+  CHECK_FALSE(f.suspend(6));  // it has not joined
+  f.join();
+  CHECK_FALSE(f.suspend(4));
+  CHECK(f.suspend(5));
+  CHECK(f.suspend(7));
+  CHECK_FALSE(f.assign(5));
+  CHECK_FALSE(f.suspend(6));
+  CHECK(f.assign(7));
+}
+
 TEST_CASE("TRC-6: the rule of a call is what its contract says") {
   const auto fits = [](epoch_rule rule, uint32_t own, uint32_t epoch) {
     message_context c;
@@ -312,7 +332,9 @@ TEST_CASE("TRC-6: the rule of a call is what its contract says") {
     CHECK(fits(epoch_rule::any, 5, epoch));
     CHECK(fits(epoch_rule::present, 5, epoch) == (epoch == 5));
     CHECK(fits(epoch_rule::if_given, 5, epoch) == (epoch == 5 || epoch == 0));
+    CHECK(fits(epoch_rule::not_older, 5, epoch) == (epoch >= 5));
     CHECK_FALSE(fits(epoch_rule::present, 0, epoch));
+    CHECK_FALSE(fits(epoch_rule::not_older, 0, epoch));
   }
   const detail::call_rules run("Run"), stage("Stage");
   CHECK(run.epoch(message_traits<fbs::StopTraining>::id) == epoch_rule::if_given);

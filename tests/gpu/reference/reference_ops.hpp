@@ -8,9 +8,9 @@
 #include <memory>
 
 #include "gpu/device.hpp"
-#include "tests/gpu/bf16.hpp"
 #include "gpu/host/stream.hpp"
 #include "gpu/ops.hpp"
+#include "tests/gpu/bf16.hpp"
 
 namespace troupe::gpu::reference {
 

@@ -1,0 +1,83 @@
+// What a job does when it loses a node: it ends, or goes back to its newest checkpoint in a new
+// epoch (JOB-11).
+#include <fmt/format.h>
+
+#include "actors/train/job_policy.hpp"
+
+namespace troupe::train {
+
+using enum job_state;
+
+/// A job whose steps are made does without its nodes; any other needs each of them.
+void job_policy::lose_node(const job_event& event) {
+  const auto& lost = std::get<heard::node_lost>(event);
+  const error why{
+      errc::unavailable, fmt::format("node {} {}", lost.name, lost.how),
+      "look at its log and its host; training resumes from the last checkpoint with `troupe up`"};
+  if (state_ == exporting || state_ == copying) return say(why.message, true);
+  recover(why);
+}
+
+/// JOB-11. Ends the job where that cannot be.
+void job_policy::recover(const error& why) {
+  if (stop_ || !recovery_.can_mend(why)) return end(why);
+  if (const auto left = recovery_.take(now_ns_); !left)
+    return end(left.error().within(why.message));
+  if (recovering_since_ns_ == 0) {
+    recovering_since_ns_ = now_ns_;
+    fell_at_step_ = step_;
+  }
+  ++epoch_;
+  say(fmt::format("{}: recovery {} begins (epoch {} -> {})", why.message, recovery_.begun(),
+                  epoch_ - 1, epoch_),
+      true);
+  give_up_saves();
+  unexplained_.reset();
+  last_save_.reset();
+  save_failure_.reset();
+  nodes_are_back_ = false;
+  requests_.step_is_lost();
+  enter(recovering, "recovering");
+  out_.push_back(todo::recover{epoch_, why.message});
+}
+
+/// Those whose ranks are gone before all shards were written.
+void job_policy::give_up_saves() {
+  pauses_.erase(pause_cause::room);
+  for (auto it = orders_.begin(); it != orders_.end();) {
+    const auto& [step, o] = *it;
+    if (o.committing) {
+      ++it;
+      continue;
+    }
+    if (o.request != 0)
+      answer(o.request,
+             error{errc::unavailable,
+                   fmt::format("the checkpoint of step {} is given up: the run recovers", step)});
+    pace_.ended(step);
+    given_up_.emplace_back(step, o.folder);
+    it = orders_.erase(it);
+  }
+}
+
+void job_policy::nodes_are_back(const job_event&) {
+  nodes_are_back_ = true;
+  if (!orders_.empty()) return;
+  for (auto& [step, folder] : std::exchange(given_up_, {}))
+    out_.push_back(todo::abandon{step, folder.string()});
+  return_to_checkpoint();
+  requests_.go_back(step_);
+  use_settings();
+  begin_phase(start_phase::open_folder);
+}
+
+/// What is on the disk is what the job returns to.
+void job_policy::commit_before_return(const job_event& event) {
+  if (std::holds_alternative<heard::committed>(event))
+    end_save(event);
+  else
+    abandon_save(event);
+  if (nodes_are_back_ && orders_.empty()) nodes_are_back(event);
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,65 @@
+// A run that recovers: whatever its nodes die of, it ends with all steps, and each loss, whether a
+// step was made once or again, is bit by bit that of a run that nobody disturbed.
+#include <signal.h>
+
+#include "tests/cluster/survivors.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+const std::vector<std::string> recovers{"recovery.enabled=true",
+                                        "checkpoint.every=3",
+                                        "train.batch=32",
+                                        "cluster.heartbeat_interval_ms=100",
+                                        "cluster.suspect_after_ms=300",
+                                        "cluster.dead_after_ms=1000"};
+
+/// Every step that was told, first and again, against the undisturbed run; how many stand twice.
+int repeated_of(const program& up, const undisturbed& truth) {
+  std::map<int, int> times;
+  int64_t epoch = 0;
+  for (const auto& step : up.objects("step")) {
+    const int number = step["step"];
+    CHECK(step["loss"].get<double>() == truth.losses.at(static_cast<size_t>(number) - 1));
+    CHECK(step["epoch"] >= epoch);
+    epoch = step["epoch"];
+    ++times[number];
+  }
+  CHECK(times.size() == truth.losses.size());
+  int twice = 0;
+  for (const auto& [number, n] : times) twice += n > 1 ? 1 : 0;
+  return twice;
+}
+
+void is_disturbed_and_whole(const std::vector<std::string>& ranks, const char* node, int signal) {
+  job_files job;
+  const auto sets = with(recovers, ranks);
+  const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
+  program up(job.up(sets));
+  REQUIRE(up.until_step(7));
+  const pid_t victim = node_named(up.port(), node);
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, signal) == 0);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.err().find("recovery 1 begins (epoch 1 -> 2)") != std::string::npos);
+  CHECK(repeated_of(up, truth) >= 1);
+  judge j(truth);
+  CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 20);
+  CHECK(leftovers_in(job / "run/checkpoints").empty());
+}
+
+}  // namespace
+
+TEST_CASE("recovery: a node of replicas that is killed costs no bit of a loss") {
+  is_disturbed_and_whole(layout(2, 1), "node1", SIGKILL);
+}
+
+TEST_CASE("recovery: a node of a pipeline that is killed costs no bit of a loss") {
+  is_disturbed_and_whole(layout(1, 2), "node0", SIGKILL);
+}
+
+TEST_CASE("recovery: a node that stands still for longer than the dead time is replaced") {
+  is_disturbed_and_whole(layout(2, 2), "node3", SIGSTOP);
+}
