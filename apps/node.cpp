@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -33,6 +34,8 @@ struct node_arguments {
   int64_t join_timeout_ms = 60'000;
   int64_t heartbeat_ms = 0, dead_after_ms = 0;  ///< 0: as the environment or the defaults have it
   int parent = 0;
+  bool tied_to_input = false;
+  int process = 1;
   std::string black_box_dir = ".";
   std::string record;
 };
@@ -49,6 +52,21 @@ status tie_to_parent(int parent) {
   if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return error::system("tie to the launcher", errno);
   if (getppid() != parent) return error{errc::unavailable, "the launcher has ended already"};
   return {};
+}
+
+/// For a launcher on another host, to whom this process is tied by its standard input alone: where
+/// that was open and ends, the launcher has ended, or wants this process to.
+void tie_to_input(bool known_open) {
+  std::thread([known_open]() mutable {
+    char bytes[64];
+    for (;;) {
+      const auto n = ::read(STDIN_FILENO, bytes, sizeof(bytes));
+      if (n < 0 && errno == EINTR) continue;
+      if (n <= 0) break;
+      known_open = true;
+    }
+    if (known_open) kill(getpid(), SIGKILL);  // as on the launcher's machine
+  }).detach();
 }
 
 /// The key by which a node without a certificate is known: from standard input ("-", as `up` gives
@@ -115,6 +133,7 @@ result<int> run_node(node_arguments a) {
   speak_through_outboxes();  // who reads our words may go before us, as ssh does
   TROUPE_TRY(target, host_and_port(a.join));
   TROUPE_CHECK(complete(a, target.first, target.second));
+  if (a.tied_to_input) tie_to_input(a.network.key == "-");
   sign_flight_memory(a.name, own_address(a, target.first),
                      std::filesystem::absolute(a.black_box_dir).string());
   node_end end;
@@ -124,9 +143,10 @@ result<int> run_node(node_arguments a) {
     cluster::system_config config(a.network);
     std::optional<replay::recording> logs;  // outlives the actors
     if (!a.record.empty())
-      logs.emplace(config.own, replay::recording_options{
-                                   a.record, replay::recording_path(a.black_box_dir, a.name),
-                                   a.name, own_address(a, target.first)});
+      logs.emplace(config.own,
+                   replay::recording_options{
+                       a.record, replay::recording_path(a.black_box_dir, a.name, a.process), a.name,
+                       own_address(a, target.first)});
     caf::actor_system system(config);
     const orderly_end last{system};
     const cluster::renewals_end before_it{system};
@@ -183,7 +203,9 @@ void add_node(shell& sh) {
                    "Where the last seconds are written when an actor dies");
   verb->add_option("--record-actor", a->record,
                    "Record the actors whose path fits, for `troupe replay`");
+  verb->add_option("--process", a->process, "Which process of the node this is")->hidden();
   verb->add_option("--parent", a->parent, "End with this process")->hidden();
+  verb->add_flag("--tied-to-input", a->tied_to_input, "End with standard input")->hidden();
   on_run(sh, verb, [a] { return run_node(*a); });
 }
 

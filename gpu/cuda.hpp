@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,5 +49,9 @@ struct epilogue_counts {
   int64_t fused = 0, separate = 0;
 };
 epilogue_counts cuda_epilogues() noexcept;
+
+/// The first failure by which this process lost a GPU for good: its context is of no more use, and
+/// only another process can open one. None while there was none.
+std::optional<error> lost_cuda_device();
 
 }  // namespace troupe::gpu

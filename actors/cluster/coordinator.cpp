@@ -367,6 +367,7 @@ void node_lost(coordinator_pointer self, const std::string& name, const std::str
     auto& who = it->second;
     who.broken_ns.reset();
     who.gone = true;
+    st.fallen[name] = who.hello.pid;
     if (std::exchange(who.told, true)) return;
     self->send_exit(who.handle, caf::exit_reason::user_shutdown);  // it may live, or wake up
   }
@@ -375,6 +376,20 @@ void node_lost(coordinator_pointer self, const std::string& name, const std::str
                l.node = name;
                l.how = how;
              }));
+}
+
+/// CRD-10.
+void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
+  auto& st = self->state;
+  const auto name = m->node() ? m->node()->str() : "?";
+  const auto member = std::find_if(st.members.begin(), st.members.end(),
+                                   [&](const auto& at) { return at.second.name == name; });
+  const bool joined = member != st.members.end();
+  const auto fallen = st.fallen.find(name);
+  const bool late = joined ? member->second.hello.pid != m->pid()
+                           : fallen != st.fallen.end() && fallen->second == m->pid();
+  if (m->pid() != 0 && late) return;
+  node_lost(self, name, m->reason() ? m->reason()->str() : "left");
 }
 
 bool has_launcher(const coordinator_state& st) {
@@ -612,10 +627,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       [self](const msg<fbs::FindGateway>& m) { return find_gateway(self, m); },
       [self](const msg<fbs::DrainNode>& m) { return drain(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
-      [self](const msg<fbs::Leave>& m) {
-        node_lost(self, m->node() ? m->node()->str() : "?",
-                  m->reason() ? m->reason()->str() : "left");
-      },
+      [self](const msg<fbs::Leave>& m) { depart(self, m); },
       [self](const msg<fbs::StopTraining>& m) { self->send(self->state.record.run, m); },
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](const msg<fbs::Recover>& m) { renew(self, m); },

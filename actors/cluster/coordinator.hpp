@@ -25,7 +25,7 @@
 //   CRD-10  The run alone begins another epoch (Recover). The nodes that live end their ranks; one
 //     that does not within recovery.quiet_ms counts as lost. A lost node's process is started again
 //     by the launcher, or joins by itself; who has been lost in an epoch gets no ranks in it, and
-//     its loss is told once.
+//     its loss is told once. A late word of a process that ended is none of the one in its place.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -98,6 +98,7 @@ struct coordinator_state {
   bool ready = false;                   ///< every rank has its stage: the run begins
   bool recovering = false;              ///< this epoch is not the first
   std::map<std::string, int> launches;  ///< in this epoch, by node
+  std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node
   std::map<uint32_t, size_t> rows;      ///< of the status, by place
   bool ended = false;
   int64_t started_ns = 0;  ///< the epoch

@@ -2,6 +2,7 @@
 #include "actors/cluster/host.hpp"
 
 #include "actors/train/rank_engine.hpp"
+#include "gpu/cuda.hpp"
 
 namespace troupe::cluster {
 
@@ -11,6 +12,7 @@ class machine_host final : public host {
  public:
   fbs::HardwareFactsT facts() override { return hardware_facts(); }
   process_usage usage() override { return usage_now(); }
+  std::optional<error> lost_device() override { return gpu::lost_cuda_device(); }
   std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
     return gpu::open_machine_readers();
   }

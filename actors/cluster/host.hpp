@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "actors/base/hardware.hpp"
@@ -17,6 +18,8 @@ class host : public train::engine_maker {
   virtual fbs::HardwareFactsT facts() = 0;
   /// Of this process.
   virtual process_usage usage() = 0;
+  /// Why none of its devices can be used by this process any more; none where they can.
+  virtual std::optional<error> lost_device() { return std::nullopt; }
   /// Blocks; called on the meter's thread.
   virtual std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() = 0;
 };

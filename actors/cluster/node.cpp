@@ -255,6 +255,10 @@ void answer_if_quiet(node_pointer self) {
 
 caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspend>& m) {
   auto& st = self->state;
+  if (const auto lost = st.options.host->lost_device()) {  // NOD-4
+    end(self, device_lost(lost->message));
+    return to_caf(device_lost(lost->message));
+  }
   self->live_in(m.epoch());
   std::exchange(st.going, {}).request_stop();
   const auto end_one = [&](const auto& actor) {

@@ -7,6 +7,8 @@
 //   NOD-2  A node never takes ranks twice in one epoch. It leaves an epoch by Suspend, which is
 //     answered when none of the actors of its ranks is left, nor a thread of theirs; its process,
 //     its devices and its meter stay.
+//   NOD-4  A process that has lost a device for good does not go into another epoch: it ends, and
+//     another one takes its place.
 //   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
@@ -44,6 +46,8 @@ inline constexpr error_kind<int64_t> coordinator_silent{
     "coordinator_silent", errc::unavailable, "the coordinator has not answered for {} ms"};
 inline constexpr error_kind<> node_killed{"node_killed", errc::cancelled,
                                           "the node's actor was killed"};
+inline constexpr error_kind<std::string_view> device_lost{"device_lost", errc::unavailable,
+                                                          "this process lost its device: {}"};
 inline constexpr error_kind<std::string_view> has_ranks{"has_ranks", errc::bug,
                                                         "node {} has ranks already"};
 

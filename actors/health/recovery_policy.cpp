@@ -14,15 +14,16 @@ bool recovery_policy::can_mend(const error& why) const noexcept {
          why.code == errc::no_memory;
 }
 
-status recovery_policy::take(int64_t now_ns) {
+status recovery_policy::take(const std::string& node, int64_t now_ns) {
   while (!within_hour_.empty() && now_ns - within_hour_.front() >= hour_ns)
     within_hour_.pop_front();
   if (std::ssize(within_hour_) >= rules_.most_per_hour)
     return recoveries_used_up(std::ssize(within_hour_));
-  if (in_a_row_ >= most_in_a_row)
-    return recoveries_in_vain(most_in_a_row);
+  auto& in_a_row = in_a_row_[node];
+  if (in_a_row >= most_in_a_row)
+    return recoveries_in_vain(most_in_a_row, node.empty() ? "" : "of node " + node);
   within_hour_.push_back(now_ns);
-  ++in_a_row_;
+  ++in_a_row;
   ++count_;
   return {};
 }

@@ -10,12 +10,16 @@
 //     start, and a person is there to see it.
 //   RCV-3  What a recovery cannot mend ends the job: wrong data, a wrong configuration, a loss that
 //     is not finite.
-//   RCV-4  No more than three begin one after another without a finished step between them, however
-//     long each takes: what stands in the way then is none of what a new epoch changes.
+//   RCV-4  No more than three begin over the same (one node, or no node) without a finished step
+//     between them, however long each takes: what stands in the way then is none of what a new epoch
+//     changes. Several nodes may be lost one after another, as when a rack is.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <string>
+#include <string_view>
 
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
@@ -26,8 +30,8 @@ namespace troupe::health {
 inline constexpr error_kind<int64_t> recoveries_used_up{
     "recoveries_used_up", errc::unavailable, "{} recoveries have begun within an hour",
     "recovery.most_per_hour says how many may"};
-inline constexpr error_kind<int> recoveries_in_vain{
-    "recoveries_in_vain", errc::unavailable, "{} recoveries came to no step",
+inline constexpr error_kind<int, std::string_view> recoveries_in_vain{
+    "recoveries_in_vain", errc::unavailable, "{0} recoveries {1} came to no step",
     "look at the logs of the nodes; `troupe up` starts all of it again"};
 
 class recovery_policy {
@@ -42,10 +46,11 @@ class recovery_policy {
   bool can_mend(const error& why) const noexcept;
 
   /// A step is finished (RCV-4).
-  void has_progressed() noexcept { in_a_row_ = 0; }
+  void has_progressed() noexcept { in_a_row_.clear(); }
 
-  /// A recovery is to begin. Errors: as above, where none is left (RCV-1, RCV-4).
-  status take(int64_t now_ns);
+  /// A recovery is to begin, over a node or, where nobody knows one, over "". Errors: as above,
+  /// where none is left (RCV-1, RCV-4).
+  status take(const std::string& node, int64_t now_ns);
 
   /// Recoveries that have begun.
   uint64_t begun() const noexcept { return count_; }
@@ -54,7 +59,7 @@ class recovery_policy {
   config::recovery_section rules_;
   bool begun_ = false;
   uint64_t count_ = 0;
-  int in_a_row_ = 0;                 ///< without a step between them
+  std::map<std::string, int> in_a_row_;  ///< without a step between them, by node
   std::deque<int64_t> within_hour_;  ///< when those of the last hour began
 };
 

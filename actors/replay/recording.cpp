@@ -194,8 +194,10 @@ recording::~recording() {
   book_->close();
 }
 
-std::filesystem::path recording_path(const std::filesystem::path& folder, const std::string& node) {
-  return folder / fmt::format("actors-{}.trace", node);
+std::filesystem::path recording_path(const std::filesystem::path& folder, const std::string& node,
+                                     int process) {
+  return folder / (process == 1 ? fmt::format("actors-{}.trace", node)
+                                : fmt::format("actors-{}.{}.trace", node, process));
 }
 
 }  // namespace troupe::replay

@@ -50,7 +50,9 @@ class recording {
   std::shared_ptr<book> book_;
 };
 
-/// Where a node of this name records, given the folder of its black boxes.
-std::filesystem::path recording_path(const std::filesystem::path& folder, const std::string& node);
+/// Where a node of this name records, given the folder of its black boxes; `process` counts those
+/// that a launch has started for it.
+std::filesystem::path recording_path(const std::filesystem::path& folder, const std::string& node,
+                                     int process = 1);
 
 }  // namespace troupe::replay

@@ -219,11 +219,17 @@ void job_policy::end_with_word(const error& why) {
 void job_policy::await_word(const error& why) {
   unexplained_ = why;
   enter(explaining, "ending");
-  out_.push_back(todo::wait{word_patience_ns});
+  wait(word_patience_ns);
 }
 
-void job_policy::end_unexplained(const job_event&) {
-  recover(*std::exchange(unexplained_, {}));
+void job_policy::end_unexplained(const job_event& event) {
+  if (now_ns_ < waits_until_ns_) return refuse(event);
+  recover(*std::exchange(unexplained_, {}), "");
+}
+
+void job_policy::wait(int64_t ns) {
+  waits_until_ns_ = now_ns_ + ns;
+  out_.push_back(todo::wait{ns});
 }
 
 void job_policy::give_up(const job_event& event) {
@@ -481,7 +487,7 @@ void job_policy::judge_last() {
                     plan_.job.checkpoint.room_wait_s),
         true);
   enter(waiting, "waiting for room");
-  out_.push_back(todo::wait{next->pause_ns});
+  wait(next->pause_ns);
 }
 
 /// The committer is asked first: it has then removed what the try before left, and its folder is
@@ -501,7 +507,8 @@ void job_policy::try_again(const job_event& event) {
   enter(settling, "finishing checkpoints");
 }
 
-void job_policy::end_wait(const job_event&) {
+void job_policy::end_wait(const job_event& event) {
+  if (now_ns_ < waits_until_ns_) return refuse(event);
   reopen();
 }
 
@@ -577,14 +584,23 @@ void job_policy::answer_and_do(uint64_t request, result<std::string> text) {
   if (pauses_.empty()) next_step();
 }
 
+/// Whether it will go on after what it is at.
+bool job_policy::takes_requests() const {
+  return !stop_ && (state_ != explaining || recovery_.can_mend(*unexplained_));
+}
+
+bool job_policy::falls_back() const {
+  return state_ == recovering || state_ == explaining;
+}
+
 /// In a recovery it is not known yet which step is the next.
 result<std::string> job_policy::when_recovered(result<std::string> text) const {
-  if (text && state_ == recovering) text = std::string("done once the run has recovered");
+  if (text && falls_back()) text = std::string("done once the run has recovered");
   return text;
 }
 
 void job_policy::ask_pause(const job_event& event) {
-  if (stop_) return refuse(event);
+  if (!takes_requests()) return refuse(event);
   const auto& asked = std::get<heard::pause>(event);
   if (asked.cause == pause_cause::person)
     return answer_and_do(asked.request, when_recovered(requests_.pause(asked.reason)));
@@ -592,7 +608,7 @@ void job_policy::ask_pause(const job_event& event) {
 }
 
 void job_policy::ask_resume(const job_event& event) {
-  if (stop_) return refuse(event);
+  if (!takes_requests()) return refuse(event);
   const auto& asked = std::get<heard::resume>(event);
   if (asked.cause == pause_cause::person)
     return answer_and_do(asked.request, when_recovered(requests_.resume()));
@@ -600,7 +616,7 @@ void job_policy::ask_resume(const job_event& event) {
 }
 
 void job_policy::ask_setting(const job_event& event) {
-  if (stop_) return refuse(event);
+  if (!takes_requests()) return refuse(event);
   const auto& asked = std::get<heard::set_value>(event);
   answer_and_do(asked.request, requests_.set(asked.key, asked.value));
 }
@@ -612,11 +628,11 @@ uint64_t job_policy::save_point() const {
 
 /// Between two steps (while paused) the save begins at once, and its end is the answer.
 void job_policy::ask_save(const job_event& event) {
-  if (stop_) return refuse(event);
+  if (!takes_requests()) return refuse(event);
   const auto request = std::get<heard::save_now>(event).request;
   if (state_ != paused || pauses_.contains(pause_cause::room)) {
     save_wanted_ = true;
-    if (state_ == recovering)
+    if (falls_back())
       return answer(request, std::string("saves after the first step that follows the recovery"));
     return answer(request, fmt::format("saves after step {}", save_point()));
   }

@@ -153,7 +153,7 @@ struct exported {
 struct copied {
   std::optional<error> why_not;
 };
-/// What `wait` asked for is over.
+/// What `wait` asked for is over; one that comes early is of a wait that something has cut short.
 struct tick {};
 struct stop {
   std::string reason;
@@ -377,7 +377,10 @@ class job_policy {
   void end(const error& why);
   void end_with_word(const error& why);
   void await_word(const error& why);
-  void recover(const error& why);
+  void recover(const error& why, const std::string& node);
+  void wait(int64_t ns);
+  bool takes_requests() const;
+  bool falls_back() const;
   void give_up_saves();
   void return_to_checkpoint();
   bool all_steps_done() const;
@@ -432,6 +435,7 @@ class job_policy {
   std::filesystem::path next_try_;  ///< where the last one is tried next
   std::optional<error> save_failure_;
   std::optional<error> unexplained_;  ///< JOB-10
+  int64_t waits_until_ns_ = 0;
   health::recovery_policy recovery_;
   bool nodes_are_back_ = false;                                       ///< in a recovery
   std::vector<std::pair<uint64_t, std::filesystem::path>> given_up_;  ///< saves, by step (JOB-11)

@@ -15,13 +15,13 @@ void job_policy::lose_node(const job_event& event) {
       errc::unavailable, fmt::format("node {} {}", lost.name, lost.how),
       "look at its log and its host; training resumes from the last checkpoint with `troupe up`"};
   if (state_ == exporting || state_ == copying) return say(why.message, true);
-  recover(why);
+  recover(why, lost.name);
 }
 
-/// JOB-11. Ends the job where that cannot be.
-void job_policy::recover(const error& why) {
+/// JOB-11. Ends the job where that cannot be. `node`: that is lost, empty where none is known.
+void job_policy::recover(const error& why, const std::string& node) {
   if (stop_ || !recovery_.can_mend(why)) return end(why);
-  if (const auto left = recovery_.take(now_ns_); !left)
+  if (const auto left = recovery_.take(node, now_ns_); !left)
     return end(left.error().within(why.message));
   if (recovering_since_ns_ == 0) {
     recovering_since_ns_ = now_ns_;

@@ -22,7 +22,8 @@ constexpr uint32_t start_states = of(opening, building, connecting, loading);
 constexpr uint32_t step_states = of(stepping, validating);
 constexpr uint32_t end_states = of(settling, waiting, reopening, exporting, copying);
 /// In which a person is asked for more than an end.
-constexpr uint32_t asking_states = of(admitting, paused, recovering) | start_states | step_states;
+constexpr uint32_t asking_states =
+    of(admitting, paused, explaining, recovering) | start_states | step_states;
 /// In which a checkpoint may be under way.
 constexpr uint32_t saving_states = of(paused, settling, explaining) | step_states;
 constexpr uint32_t living_states =
@@ -123,8 +124,7 @@ struct job_table {
       rule<heard::stop>("the end goes on", of(settling, reopening, exporting, explaining), 0,
                         &p::hurry),
       rule<heard::pause>("pause", asking_states, 0, &p::ask_pause),
-      rule<heard::resume>("go on", of(admitting, recovering) | start_states | step_states, 0,
-                          &p::ask_resume),
+      rule<heard::resume>("go on", asking_states & ~of(paused), 0, &p::ask_resume),
       rule<heard::resume>("go on", of(paused), of(stepping, settling, exporting, copying, ended),
                           &p::ask_resume),
       rule<heard::set_value>("set", asking_states, 0, &p::ask_setting),

@@ -118,7 +118,7 @@ gpu::saver_options rank_engine::saver_options() {
 
 status rank_engine::build_now() {
   TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
-  TROUPE_CHECK(gpu::initialize(made->store(), options_.model, options_.seed));
+  TROUPE_CHECK(gpu::initialize(made->store(), options_.model, options_.seed, ending_.get_token()));
   TROUPE_TRY(rule, gpu::optimizer::make(made->store(), options_.optimizer));
   TROUPE_TRY(saver, gpu::state_saver::make(made->store(), saver_options()));
   slots_.resize(static_cast<size_t>(options_.shape.slots));
@@ -156,10 +156,11 @@ result<std::vector<group_offer>> rank_engine::open_groups(const std::string& hos
   std::vector<group_offer> out;
   const auto patience = options_.group_timeout;
   for (auto& g : options_.at.groups(options_.model.tied)) {
-    TROUPE_TRY(group, gpu::open_group(*device_,
-                                      {g.name(), g.rank, g.size(), host, patience,
-                                       g.kind == group_kind::pipeline, patience},
-                                      {options_.shared_devices}));
+    TROUPE_TRY(group,
+               gpu::open_group(*device_,
+                               {g.name(), g.rank, g.size(), host, patience,
+                                g.kind == group_kind::pipeline, patience, ending_.get_token()},
+                               {options_.shared_devices}));
     out.push_back({g.name(), g.rank, g.size(), group->addresses()});
     pending_.emplace_back(std::move(g), std::move(group));
   }
@@ -178,7 +179,9 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
       auto& into = which.kind == group_kind::data       ? replicas_
                    : which.kind == group_kind::pipeline ? pipeline_
                                                         : tied_;
+      std::lock_guard lock(groups_mutex_);
       into = std::move(connected);
+      if (ending_.stop_requested()) into->abort();
     }
     pending_.clear();
     return {};
@@ -472,7 +475,7 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
     return restore(folder, optimizer ? gpu::restored::everything : gpu::restored::weights,
                    std::move(done));
   auto work = [this, folder = std::move(folder)]() -> status {
-    return gpu::load_weights(model_->store(), options_.model, folder);
+    return gpu::load_weights(model_->store(), options_.model, folder, ending_.get_token());
   };
   probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(work)); });
   watch(*files_);
@@ -483,7 +486,7 @@ void rank_engine::load(std::string folder, bool optimizer, completion done) {
 void rank_engine::restore(const std::string& folder, gpu::restored what, completion done) {
   auto read = [this, folder, what]() -> status {
     TROUPE_TRY(from, io::checkpoint::reader::open(folder));
-    return gpu::restore_state(model_->store(), from, what);
+    return gpu::restore_state(model_->store(), from, what, 0, ending_.get_token());
   };
   probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(read)); });
   watch(*files_);
@@ -503,7 +506,10 @@ std::optional<gpu::saver_facts> rank_engine::saver_facts() const {
   return saver_ ? std::optional(saver_->facts()) : std::nullopt;
 }
 
+/// ENG-9. A group that is being connected hears of it by `ending_`.
 void rank_engine::abort() noexcept {
+  ending_.request_stop();
+  std::lock_guard lock(groups_mutex_);
   for (auto* group : {replicas_.get(), pipeline_.get(), tied_.get()})
     if (group) group->abort();
 }

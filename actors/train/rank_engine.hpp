@@ -20,12 +20,15 @@
 //     while the next chunks are; forward waits chunk by chunk (PS-6), nobody else does.
 //   ENG-8  Replicas enqueue the same collectives in the same order, all on the data stream (COM-1).
 //   ENG-5  After a failure every later completion reports it; the rank is of no more use.
+//   ENG-9  abort() ends within a fraction of a second what waits for other ranks, and building and
+//     loading between two tensors or slots.
 #pragma once
 
 #include <array>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -128,7 +131,9 @@ class rank_engine final : public engine {
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<gpu::optimizer> optimizer_;
   std::unique_ptr<gpu::state_saver> saver_;
+  std::stop_source ending_;  ///< of what blocks
   std::vector<std::pair<rank_group, std::unique_ptr<gpu::pending_group>>> pending_;
+  std::mutex groups_mutex_;
   std::unique_ptr<gpu::communicator> replicas_, pipeline_, tied_;
   std::vector<slot_events> slots_;
   step_clock clock_;

@@ -30,7 +30,7 @@ namespace {
 std::vector<std::string> node_arguments(const config::cluster_section& cluster,
                                         const config::node_spec& node, const std::string& output,
                                         const std::string& address, uint16_t port,
-                                        const std::string& record) {
+                                        const std::string& record, int process) {
   const auto net = cluster::network_of(cluster, node.name);
   std::vector<std::string> out{"node",
                                "--join",
@@ -46,6 +46,7 @@ std::vector<std::string> node_arguments(const config::cluster_section& cluster,
     out.push_back(output);
   }
   if (!record.empty()) out.insert(out.end(), {"--record-actor", record});
+  if (!record.empty() && process > 1) out.insert(out.end(), {"--process", std::to_string(process)});
   if (!net.by_certificate()) out.insert(out.end(), {"--key", "-"});  // PRC-3
   if (net.by_certificate())
     for (const auto& [flag, file] :
@@ -76,10 +77,10 @@ std::vector<std::string> words_of(const std::string& text) {
 
 std::vector<std::string> command_of(const config::job& job, const config::node_spec& node,
                                     const std::string& address, uint16_t port,
-                                    const std::string& record) {
+                                    const std::string& record, int process) {
   const bool local = job.cluster.launch == config::launch_mode::local;
-  auto arguments =
-      node_arguments(job.cluster, node, local ? job.job.output : "", address, port, record);
+  auto arguments = node_arguments(job.cluster, node, local ? job.job.output : "", address, port,
+                                  record, process);
   if (job.cluster.launch == config::launch_mode::local) {
     std::vector<std::string> out{"/proc/self/exe"};
     out.insert(out.end(), arguments.begin(), arguments.end());
@@ -88,7 +89,7 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
   }
   auto out = words_of(job.cluster.ssh_command);
   std::string remote = quoted(job.cluster.remote_binary);
-  arguments.insert(arguments.end(), {"--advertise", node.host});
+  arguments.insert(arguments.end(), {"--tied-to-input", "--advertise", node.host});
   for (const auto& a : arguments) remote += " " + quoted(a);
   out.push_back(node.host);
   out.push_back(remote);
@@ -122,28 +123,32 @@ std::string join_command(const config::cluster_section& cluster, const std::stri
 
 namespace {
 
-/// What a child is to read from its standard input: the reading end of a pipe that is filled and
-/// closed, or /dev/null where it is nothing. The text is far below what a pipe takes at once.
-result<io::unique_fd> input_of(const std::string& text) {
-  if (text.empty()) return io::unique_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
+/// What a child reads from its standard input.
+struct child_input {
+  io::unique_fd reading, writing;
+};
+
+/// A pipe with the text in it, which is far below what a pipe takes at once.
+result<child_input> input_of(const std::string& text) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) return error::system("make a pipe", errno);
-  io::unique_fd reading(ends[0]);
-  const io::unique_fd writing(ends[1]);
-  TROUPE_CHECK(io::write_all(writing.get(), std::as_bytes(std::span(text)), "a node's key"));
-  return reading;
+  child_input out{io::unique_fd(ends[0]), io::unique_fd(ends[1])};
+  TROUPE_CHECK(io::write_all(out.writing.get(), std::as_bytes(std::span(text)), "a node's key"));
+  return out;
 }
 
 }  // namespace
 
 status node_processes::spawn(const std::string& node, int log_flags) {
-  const auto& [command, log] = recipes_.at(node);
-  TROUPE_TRY(input, input_of(key_));
+  auto& [command_of_process, log, processes] = recipes_.at(node);
+  const auto command = command_of_process(++processes);
+  // A node with a certificate needs no key: the line tells it that its input is open (PRC-4).
+  TROUPE_TRY(input, input_of(key_.empty() ? "\n" : key_));
   posix_spawn_file_actions_t files;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&files);
   posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_adddup2(&files, input.get(), STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&files, input.reading.get(), STDIN_FILENO);
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
                                    O_WRONLY | O_CREAT | log_flags, 0644);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
@@ -162,6 +167,7 @@ status node_processes::spawn(const std::string& node, int log_flags) {
   if (failed != 0)
     return error::system(fmt::format("start node {} ({})", node, command[0]), failed);
   children_.push_back({node, pid});
+  if (!is_local_) children_.back().tie = std::move(input.writing);  // PRC-4
   return {};
 }
 
@@ -172,11 +178,13 @@ status node_processes::start(const config::job& job, const std::string& address,
                     join_command(job.cluster, address, port)));
     return {};
   }
-  if (job.cluster.launch == config::launch_mode::local) black_boxes_ = job.job.output;
+  is_local_ = job.cluster.launch == config::launch_mode::local;
+  if (is_local_) black_boxes_ = job.job.output;
   key_ = key;
   for (const auto& node : job.cluster.node) {
-    recipes_[node.name] = {command_of(job, node, address, port, record),
-                           fmt::format("{}/{}.log", job.job.output, node.name)};
+    recipes_[node.name] = {
+        [=](int process) { return command_of(job, node, address, port, record, process); },
+        fmt::format("{}/{}.log", job.job.output, node.name)};
     TROUPE_CHECK(spawn(node.name, O_TRUNC));
   }
   return {};
@@ -217,6 +225,7 @@ std::vector<ended_child> node_processes::reap() {
         killed ? killed_by(number, oom_.look(now)) : fmt::format("exited with {}", number),
         killed || number != 0,
         killed ? -1 : number,
+        is_local_ ? c.pid : 0,
         {}};
     if (killed && !black_boxes_.empty())
       ended.black_box = trace::last_box_path(black_boxes_, c.node, c.pid).string();

@@ -8,11 +8,13 @@
 //   PRC-3  A child gets its key through a pipe at its standard input: what others of the machine
 //     see of it, arguments and environment, says nothing.
 //   PRC-4  A node of this machine has one process at a time: the one before is killed and reaped
-//     first. Of a node that ssh starts, what is killed is ssh: the process there ends by itself,
-//     once its coordinator does not answer (NOD-1).
+//     first. Of a node that ssh starts, what is killed is ssh: the process there ends once its
+//     standard input does, which this process holds open, or, where it cannot (it is stopped, or
+//     its host does not see that ssh is gone), once it can.
 #pragma once
 
 #include <sys/types.h>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -21,6 +23,7 @@
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
+#include "io/file.hpp"
 
 namespace troupe::apps {
 
@@ -30,6 +33,7 @@ struct ended_child {
   std::string how;  ///< "exited with 70", "was killed by signal 9 (Killed)"
   bool failed = false;
   int code = -1;          ///< its exit code; -1: a signal ended it
+  pid_t pid = 0;          ///< as the node itself calls it; 0: it ran on another machine
   std::string
       black_box;  ///< what its crash dumper writes; empty unless it was killed on this machine
 };
@@ -70,17 +74,20 @@ class node_processes {
     std::string node;
     pid_t pid;
     bool replaced = false;  ///< killed for another one: its end is no news
+    io::unique_fd tie = {};  ///< the other end of its standard input; none on this machine
   };
   status spawn(const std::string& node, int log_flags);
   /// How a node is started, by name.
   struct recipe {
-    std::vector<std::string> command;
+    std::function<std::vector<std::string>(int process)> command;
     std::string log;
+    int processes = 0;  ///< that were started
   };
   std::map<std::string, recipe> recipes_;
   std::string key_;
   std::vector<child> children_;
   oom_count oom_;
+  bool is_local_ = false;
   std::string black_boxes_;  ///< where those of this machine's nodes appear; empty: elsewhere
 };
 

@@ -87,14 +87,15 @@ void watch::tell_of_ended_children() {
   note(children);
   for (const auto& child : children) {
     end_.deserted = end_.deserted || child.code == exit_code(errc::unavailable);
-    tell_of_end(child.node, child.how);
+    tell_of_end(child.node, child.how, child.pid);
   }
 }
 
-void watch::tell_of_end(const std::string& node, const std::string& how) {
+void watch::tell_of_end(const std::string& node, const std::string& how, pid_t pid) {
   caf::anon_send(coordinator_, make_msg<fbs::Leave>({}, [&](auto& l) {
                    l.node = node;
                    l.reason = how;
+                   l.pid = static_cast<uint32_t>(pid);
                  }));
 }
 
@@ -102,7 +103,8 @@ void watch::start_what_is_ordered() {
   for (const auto& node : orders_.take()) {
     end_.absence = {};  // that was recovered from
     end_.deserted = false;
-    if (auto started = nodes_.restart(node); !started) tell_of_end(node, started.error().message);
+    if (auto started = nodes_.restart(node); !started)
+      tell_of_end(node, started.error().message, 0);
   }
 }
 

@@ -1,6 +1,7 @@
 // The main thread's part while a cluster runs: signals, the ends of children, the end of the run.
 #pragma once
 
+#include <sys/types.h>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -43,7 +44,7 @@ class watch {
   void give_up();
   void ask_to_stop(int signal);
   void tell_of_ended_children();
-  void tell_of_end(const std::string& node, const std::string& how);
+  void tell_of_end(const std::string& node, const std::string& how, pid_t pid);
   void start_what_is_ordered();
 
   stop_signals& signals_;

@@ -20,6 +20,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct group_options {
   std::chrono::milliseconds timeout{60'000};  ///< of one collective or transfer
   bool transfers = false;  ///< ranks r and r + 1 send and receive, too (Gloo: everybody may always)
   std::chrono::milliseconds connect_timeout{60'000};  ///< of meeting the peers
+  std::stop_token ending = {};  ///< who asks it to stop ends a connect() that waits
 };
 
 /// A connected group. Operations enqueue on the given stream and never block the caller.
@@ -76,8 +78,8 @@ class pending_group {
   virtual const std::vector<std::string>& addresses() const noexcept = 0;
 
   /// `offered[r]` = what addresses() of rank r holds for this rank; the own entry is empty. Blocks
-  /// until every pair is connected; unavailable or timeout otherwise; bad_data if the offers do not
-  /// fit the group.
+  /// until every pair is connected; unavailable or timeout otherwise, cancelled soon after `ending`
+  /// was asked for; bad_data if the offers do not fit the group.
   virtual result<std::unique_ptr<communicator>> connect(
       const std::vector<std::string>& offered) = 0;
 };

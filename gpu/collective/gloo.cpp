@@ -209,7 +209,7 @@ class gloo_pending final : public pending_group {
       context = std::make_shared<gloo_context>(options_, nullptr);
     } else {
       TROUPE_TRY(sockets, listener_.connect(options_.name, options_.rank, offered,
-                                            options_.connect_timeout));
+                                            options_.connect_timeout, options_.ending));
       auto made = guarded(options_.name, [&]() -> status {
         context = std::make_shared<gloo_context>(
             options_, std::make_shared<tensor_links>(options_.rank, std::move(sockets)));

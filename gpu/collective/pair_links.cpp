@@ -117,9 +117,12 @@ class matchmaker {
         made_(peers_.size()),
         redial_at_(peers_.size()) {}
 
-  result<std::vector<io::unique_fd>> run(std::chrono::milliseconds timeout) {
+  result<std::vector<io::unique_fd>> run(std::chrono::milliseconds timeout,
+                                         const std::stop_token& ending) {
     const auto end = pair_clock::now() + timeout;
     while (const auto missing = first_missing()) {
+      if (ending.stop_requested())
+        return error{errc::cancelled, fmt::format("group {} was aborted", group_)};
       if (pair_clock::now() >= end)
         return error{errc::timeout,
                      fmt::format("group {}: rank {} at {} has not connected in time", group_,
@@ -368,7 +371,8 @@ std::string pair_listener::address() const {
 
 result<std::vector<io::unique_fd>> pair_listener::connect(const std::string& group, int own,
                                                           const std::vector<std::string>& addresses,
-                                                          std::chrono::milliseconds timeout) {
+                                                          std::chrono::milliseconds timeout,
+                                                          const std::stop_token& ending) {
   std::vector<pair_address> peers(addresses.size());
   for (size_t r = 0; r < addresses.size(); ++r) {
     if (static_cast<int>(r) == own) continue;
@@ -377,7 +381,7 @@ result<std::vector<io::unique_fd>> pair_listener::connect(const std::string& gro
       return error{errc::bad_data, fmt::format("group {}: invalid address from rank {}", group, r)};
     peers[r] = *a;
   }
-  auto made = matchmaker(group, own, key_, listening_, std::move(peers)).run(timeout);
+  auto made = matchmaker(group, own, key_, listening_, std::move(peers)).run(timeout, ending);
   if (!made) return made;
   for (const auto& fd : *made) {
     const int on = 1;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,11 @@ class pair_listener {
 
   /// Makes all pairs of rank `own`; `addresses[r]`: of rank r (the own is not looked at). Blocks.
   /// Sockets by rank, connected and proven, none for the own. Errors: bad_data, unavailable,
-  /// rank_not_proven, timeout.
+  /// rank_not_proven, timeout, cancelled (soon after `ending` was asked for).
   result<std::vector<io::unique_fd>> connect(const std::string& group, int own,
                                              const std::vector<std::string>& addresses,
-                                             std::chrono::milliseconds timeout);
+                                             std::chrono::milliseconds timeout,
+                                             const std::stop_token& ending = {});
 
  private:
   io::unique_fd listening_;

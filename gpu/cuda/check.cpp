@@ -1,13 +1,22 @@
 // Codes of the CUDA runtime, what they mean to a person; see check.hpp.
 #include "gpu/cuda/check.hpp"
 
+#include <mutex>
+#include <optional>
+
+#include "gpu/cuda.hpp"
+
 namespace troupe::gpu::cuda {
 namespace {
 
 struct meaning {
   errc code;
   const char* hint;
+  bool loses_device = false;
 };
+
+std::mutex lost_mutex;
+std::optional<error> lost;  ///< CHK-3
 
 meaning meaning_of(cudaError_t code) {
   switch (code) {
@@ -48,13 +57,14 @@ meaning meaning_of(cudaError_t code) {
     case cudaErrorLaunchFailure:
       return {errc::bug,
               "a kernel failed, of this call or of an earlier one, and the process lost the GPU: "
-              "start it again; compute-sanitizer names the kernel"};
+              "start it again; compute-sanitizer names the kernel",
+              true};
     case cudaErrorLaunchTimeout:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
       return {errc::unavailable,
-              "the GPU itself failed (dmesg | grep -i xid): start again without it"};
+              "the GPU itself failed (dmesg | grep -i xid): start again without it", true};
     case cudaErrorCudartUnloading:
       return {errc::unavailable, "the process is ending"};
     default:
@@ -67,10 +77,15 @@ meaning meaning_of(cudaError_t code) {
 error api_error(cudaError_t code, std::string_view call) {
   forget(code);  // CHK-2
   const meaning m = meaning_of(code);
-  return error(
+  error out(
       m.code,
       std::string(call) + ": " + cudaGetErrorName(code) + " (" + cudaGetErrorString(code) + ")",
       m.hint, cudaGetErrorName(code));
+  if (m.loses_device) {
+    std::lock_guard lock(lost_mutex);
+    if (!lost) lost = out;
+  }
+  return out;
 }
 
 void forget(cudaError_t code) noexcept {
@@ -78,3 +93,12 @@ void forget(cudaError_t code) noexcept {
 }
 
 }  // namespace troupe::gpu::cuda
+
+namespace troupe::gpu {
+
+std::optional<error> lost_cuda_device() {
+  std::lock_guard lock(cuda::lost_mutex);
+  return cuda::lost;
+}
+
+}  // namespace troupe::gpu

@@ -3,6 +3,8 @@
 // Invariants
 //   CHK-1  Every result of the API goes through here: TROUPE_CUDA_TRY where the function can fail,
 //     checked() where a status is wanted, forget() where nobody is left to be told.
+//   CHK-3  A code after which the process has lost its GPU is kept (lost_cuda_device() in
+//     gpu/cuda.hpp): contexts are the process's, and so is this.
 //   CHK-2  An error that was taken leaves nothing behind in cudaGetLastError(): the launch after it
 //     is not blamed.
 #pragma once

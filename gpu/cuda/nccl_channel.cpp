@@ -59,6 +59,7 @@ status nccl_channel::settle(const char* what, ncclResult_t answer, clock::time_p
     if (late)
       return error{errc::timeout, fmt::format("{}: {} does not end", name_, what),
                    "a peer has died or is not connected"};
+    if (ending_.stop_requested()) return ended();
     between.wait();
     late = clock::now() >= deadline;
     std::unique_lock lock(mutex_);

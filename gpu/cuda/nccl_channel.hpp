@@ -16,6 +16,7 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <string>
 
 #include "gpu/cuda/nccl_library.hpp"
@@ -27,8 +28,9 @@ class nccl_channel {
   using clock = std::chrono::steady_clock;
 
   /// `name` is for errors, e.g. "group data/0".
-  nccl_channel(const nccl_library& library, std::string name)
-      : library_(library), name_(std::move(name)) {}
+  /// Who asks `ending` to stop ends what is waited for.
+  nccl_channel(const nccl_library& library, std::string name, std::stop_token ending = {})
+      : library_(library), name_(std::move(name)), ending_(std::move(ending)) {}
   nccl_channel(const nccl_channel&) = delete;
   /// Ended before (abort or close): NCCL is not called here.
   ~nccl_channel() = default;
@@ -63,6 +65,7 @@ class nccl_channel {
 
   const nccl_library& library_;
   const std::string name_;
+  const std::stop_token ending_;
   std::mutex mutex_;
   std::condition_variable gone_;
   ncclComm_t comm_ = nullptr;

@@ -265,7 +265,8 @@ result<std::unique_ptr<communicator>> nccl_pending::connect(
   TROUPE_CUDA_TRY(cudaSetDevice(gpu_.ordinal()));
   const auto deadline = clock::now() + options_.connect_timeout;
   auto watch = std::make_shared<nccl_watch>(
-      library_, nccl_watch_options{options_.name, tuning_.watch_period, tuning_.close_limit});
+      library_, nccl_watch_options{options_.name, tuning_.watch_period, tuning_.close_limit,
+                                   options_.ending});
   auto group = std::make_unique<nccl_communicator>(options_, library_, watch);
   if (options_.rank + 1 != options_.size) world_id_ = id_at(offered.back(), 0);
   auto& world = watch->add_channel();

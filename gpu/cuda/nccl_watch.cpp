@@ -9,7 +9,7 @@ namespace troupe::gpu::cuda {
 
 nccl_channel& nccl_watch::add_channel() {
   return *channels_.emplace_back(
-      std::make_unique<nccl_channel>(library_, "group " + options_.name));
+      std::make_unique<nccl_channel>(library_, "group " + options_.name, options_.ending));
 }
 
 void nccl_watch::start() {

@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,6 +35,7 @@ struct nccl_watch_options {
   std::string name;                               ///< of the group
   std::chrono::milliseconds period{20};           ///< between two looks
   std::chrono::milliseconds close_limit{10'000};  ///< of ending, NCW-3
+  std::stop_token ending = {};                    ///< ends what channels wait for
 };
 
 class nccl_watch : public std::enable_shared_from_this<nccl_watch> {

@@ -106,13 +106,14 @@ result<model_config> read_folder_model(const std::filesystem::path& folder) {
   return model;
 }
 
-status load_weights(parameter_store& store, const model_config& model,
-                    const io::tensor_store& file) {
+status load_weights(parameter_store& store, const model_config& model, const io::tensor_store& file,
+                    const std::stop_token& ending) {
   TROUPE_TRY(tensors, tensors_of(model, file));
   for (int c = 0; c < store.chunk_count(); ++c) {
     const chunk_info& chunk = store.info(c);
     std::vector<float> values(static_cast<size_t>(chunk.count), 0.0f);
     for (const auto& tensor : chunk.tensors) {
+      if (ending.stop_requested()) return error{errc::cancelled, "stopped"};
       const auto found = tensors.find(tensor.name);
       if (found == tensors.end())
         return weights_missing(tensor.name, shape_text(tensor.file_shape()));
@@ -124,9 +125,9 @@ status load_weights(parameter_store& store, const model_config& model,
 }
 
 status load_weights(parameter_store& store, const model_config& model,
-                    const std::filesystem::path& path) {
+                    const std::filesystem::path& path, const std::stop_token& ending) {
   TROUPE_TRY(file, io::tensor_store::open(path));
-  if (auto loaded = load_weights(store, model, file); !loaded)
+  if (auto loaded = load_weights(store, model, file, ending); !loaded)
     return loaded.error().within(path.string());
   return {};
 }

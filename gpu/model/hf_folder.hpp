@@ -10,6 +10,7 @@
 #pragma once
 
 #include <filesystem>
+#include <stop_token>
 
 #include "gpu/store/store.hpp"
 #include "io/base/error_kind.hpp"
@@ -33,12 +34,13 @@ inline constexpr error_kind<std::string_view, std::string_view> weights_missing{
 result<model_config> read_folder_model(const std::filesystem::path& folder);
 
 /// Loads the stage's tensors into master and weight from an open folder (HF-1). Names may come
-/// without "transformer." or "model."; F64, F32, F16 and BF16 are converted. Blocks.
-status load_weights(parameter_store& store, const model_config& model,
-                    const io::tensor_store& file);
+/// without "transformer." or "model."; F64, F32, F16 and BF16 are converted. Blocks. Errors: those
+/// above, io, cancelled soon after `ending` was asked for.
+status load_weights(parameter_store& store, const model_config& model, const io::tensor_store& file,
+                    const std::stop_token& ending = {});
 
 /// The same from a path: a folder, an index or a .safetensors file.
 status load_weights(parameter_store& store, const model_config& model,
-                    const std::filesystem::path& path);
+                    const std::filesystem::path& path, const std::stop_token& ending = {});
 
 }  // namespace troupe::gpu

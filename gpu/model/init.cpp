@@ -63,12 +63,15 @@ void fill_normal(uint64_t seed, std::string_view name, int64_t first, int64_t co
   }
 }
 
-status initialize(parameter_store& store, const model_config& model, uint64_t seed) {
+status initialize(parameter_store& store, const model_config& model, uint64_t seed,
+                  const std::stop_token& ending) {
   for (int c = 0; c < store.chunk_count(); ++c) {
     const chunk_info& chunk = store.info(c);
     std::vector<float> values(static_cast<size_t>(chunk.count), 0.0f);
-    for (const auto& tensor : chunk.tensors)
+    for (const auto& tensor : chunk.tensors) {
+      if (ending.stop_requested()) return error{errc::cancelled, "stopped"};
       fill(tensor, model, seed, values.data() + tensor.offset);
+    }
     TROUPE_CHECK(store.write(c, part::master, values.data()));
   }
   return {};

@@ -54,13 +54,14 @@ class restorer {
     return {};
   }
 
-  status carry(unsigned threads) {
+  status carry(unsigned threads, const std::stop_token& ending) {
     TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
     for (int c = 0; c < store_.chunk_count(); ++c) store_.await_readers(*loading, c);  // PS-5
     TROUPE_CHECK(loading->synchronize());
     TROUPE_TRY(plan, cp::plan_restore(from_.content(), wants_));
     cp::work_options how;
     how.threads = threads;
+    how.progress = [&ending](uint64_t, uint64_t) { return !ending.stop_requested(); };
     if (!store_.owner().host_accessible()) {
       TROUPE_TRY(made, pinned_upload::make(*loading));
       upload_ = std::move(made);
@@ -153,10 +154,10 @@ int64_t updates_of(const cp::reader& from, restored what) {
 }
 
 status restore_state(parameter_store& store, const cp::reader& from, restored what,
-                     unsigned threads) {
+                     unsigned threads, const std::stop_token& ending) {
   restorer r(store, from);
   TROUPE_CHECK(r.find(what));
-  TROUPE_CHECK(r.carry(threads));
+  TROUPE_CHECK(r.carry(threads, ending));
   TROUPE_TRY(publishing, store.owner().make_stream({.name = "publish"}));
   const int64_t after = updates_of(from, what);
   for (int c = 0; c < store.chunk_count(); ++c) store.publish_weights(*publishing, c, after);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <span>
+#include <stop_token>
 
 #include "gpu/store/store.hpp"
 #include "io/base/error_kind.hpp"
@@ -44,9 +45,9 @@ inline constexpr error_kind<std::string_view> shape_differs{
 /// Fills the store's slices from a checkpoint of any layout and publishes their weights; those of
 /// other replicas' slices are still to be gathered. Slots are read, summed and copied to their
 /// places by `threads` threads (0: the reader's choice). Blocks. Errors: checkpoint_lacks,
-/// shape_differs, bad_data for another type (the store is as it was then) or damage; io (it is
-/// partly filled).
+/// shape_differs, bad_data for another type (the store is as it was then) or damage; io, cancelled
+/// soon after `ending` was asked for (it is partly filled).
 status restore_state(parameter_store& store, const io::checkpoint::reader& from, restored what,
-                     unsigned threads = 0);
+                     unsigned threads = 0, const std::stop_token& ending = {});
 
 }  // namespace troupe::gpu

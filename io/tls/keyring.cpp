@@ -140,6 +140,7 @@ result<job_key> job_key::read(int descriptor) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return error::system("read a key", errno);
     bytes += static_cast<size_t>(n);
+    if (text[bytes - 1] == '\n') break;  // whoever wrote it may keep a pipe open
   }
   std::string_view all(text, bytes);
   if (!all.ends_with('\n') || all.size() > most_text_bytes) return no_key();

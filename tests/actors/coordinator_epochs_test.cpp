@@ -82,6 +82,25 @@ TEST_CASE("CRD-10: the loss of a node is told once, however many see it") {
   CHECK(f.run.take_all<fbs::NodeLost>().empty());
 }
 
+TEST_CASE("CRD-10: a late word of a process that ended orders no second one, nor ends the next") {
+  constexpr uint32_t pid_of_b = 1001;
+  cluster_without_b f;
+  f.recover();
+  CHECK(f.ordered("b") == 1);
+  f.leave("b", "was killed", 0, pid_of_b);
+  CHECK(f.ordered("b") == 0);
+  f.leave("b", "exited with 70", 0, pid_of_b + 1);  // the next one, before it has joined
+  CHECK(f.ordered("b") == 1);
+  f.nodes[0].take<fbs::Suspend>().answer<fbs::Suspended>();
+  f.pid_of_b = pid_of_b + 2;
+  f.join_again();
+  f.begin_again(next_epoch);
+  f.leave("b", "exited with 70", next_epoch, pid_of_b + 1);
+  CHECK(f.run.take_all<fbs::NodeLost>().empty());
+  f.leave("b", "exited with 70", next_epoch, pid_of_b + 2);
+  CHECK(f.run.take_all<fbs::NodeLost>().size() == 1);
+}
+
 TEST_CASE("CRD-10: a node that does not end its ranks in time is lost, too, and started again") {
   cluster_without_b f;
   f.recover();

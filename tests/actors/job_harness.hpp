@@ -1,6 +1,7 @@
 // A job's policy with all that it has answered so far, for tests.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,6 +55,7 @@ struct job_harness {
   std::optional<error> end;
   uint64_t last_request = 0;
   int64_t now_ns = 0;
+  int64_t waits_until_ns = 0;  ///< as it asked last
 
   explicit job_harness(job_plan plan = planned_job(),
                        const std::optional<checkpoint::resume_point>& resume = {},
@@ -78,6 +80,12 @@ struct job_harness {
     for (const auto& c : last)
       if (const auto* found = std::get_if<Command>(&c)) return found;
     return nullptr;
+  }
+
+  /// What it waits for is over.
+  void wait() {
+    now_ns = std::max(now_ns, waits_until_ns);
+    hear(heard::tick{});
   }
 
   /// Says it as a person; the answer, empty while there is none.
@@ -131,6 +139,7 @@ struct job_harness {
       CHECK_FALSE(saving.contains(s->step));
       saving[s->step] = s->folder;
     }
+    if (const auto* w = std::get_if<todo::wait>(&c)) waits_until_ns = now_ns + w->ns;
     if (const auto* a = std::get_if<todo::abandon>(&c)) saving.erase(a->step);
     if (const auto* e = std::get_if<todo::end>(&c)) {
       CHECK_FALSE(end);  // JOB-3

@@ -288,7 +288,7 @@ TEST_CASE(
   CHECK(job.find<todo::wait>()->ns == train::last_save_policy::pause_ns);
   CHECK(mentions(job.warned, "waits for room in /first"));
   const auto warned = job.warned.size();
-  job.hear(heard::tick{});
+  job.wait();
   job.hear(heard::folder_open{error{errc::io, "no space left on device"}});
   CHECK(job.policy.state() == reopening);  // the second tier's turn
   job.hear(heard::folder_open{error{errc::io, "no space left on device"}});
@@ -296,7 +296,7 @@ TEST_CASE(
   job.lose_save(4);
   CHECK(job.policy.state() == waiting);
   CHECK(job.warned.size() == warned);  // LST-3
-  job.hear(heard::tick{});
+  job.wait();
   job.hear(heard::folder_open{});
   job.commit(4);
   CHECK(mentions(job.said, "the last checkpoint, of step 4, is saved"));
@@ -312,7 +312,7 @@ TEST_CASE("job: patience ends, and whoever stops without saving ends it sooner")
   REQUIRE(job.policy.state() == waiting);
   auto hurried = job;
   for (int i = 0; i < 60 && !job.end; ++i) {
-    job.hear(heard::tick{});
+    job.wait();
     job.hear(heard::folder_open{});
     job.lose_save(4);
   }
@@ -404,10 +404,11 @@ TEST_CASE("job: what fails as where a node has died waits for the word of its en
   CHECK(job.policy.state() == explaining);
   REQUIRE(job.find<todo::wait>());
   auto nobody = job;
+  CHECK(job.person(heard::pause{0, pause_cause::person, "a look"}) == "refused: the run has ended");
   job.hear(heard::node_lost{"n1", "was killed by signal 9"});
   REQUIRE(job.end);
   CHECK(job.end->message == "node n1 was killed by signal 9");
-  nobody.hear(heard::tick{});
+  nobody.wait();
   REQUIRE(nobody.end);
   CHECK(*nobody.end == broken);
 
@@ -542,16 +543,33 @@ TEST_CASE("job: what failed as where a node has died recovers even where nobody 
   auto job = with_recovery(5);
   job.hear(heard::ask_failed{{errc::timeout, "step 6 on rank 1: no answer"}});
   CHECK(job.policy.state() == explaining);
+  CHECK(job.person(heard::pause{0, pause_cause::person, "a look"}) ==
+        "done once the run has recovered");
+  job.person(heard::resume{});
   auto named = job;
   named.hear(lost);
   CHECK(named.find<todo::recover>()->reason == "node n1 was killed");
-  job.hear(heard::tick{});
+  job.wait();
   REQUIRE(job.find<todo::recover>());
   CHECK(job.find<todo::recover>()->reason == "step 6 on rank 1: no answer");
 
   auto wrong = with_recovery(5);
   wrong.hear(heard::ask_failed{{errc::bad_data, "no rank 7"}});
   CHECK(wrong.end);
+}
+
+TEST_CASE("job: the end of a wait that was cut short ends no other one") {
+  auto job = with_recovery(5);
+  job.hear(heard::ask_failed{{errc::timeout, "no answer"}});
+  job.hear(lost);
+  job.hear(heard::admitted{});
+  while (job.find<todo::ask>()) job.pass();
+  job.hear(heard::ask_failed{{errc::timeout, "no answer"}});
+  REQUIRE(job.policy.state() == explaining);
+  job.hear(heard::tick{});  // of the first one
+  CHECK(job.policy.state() == explaining);
+  job.wait();
+  CHECK(job.find<todo::recover>());
 }
 
 TEST_CASE(

@@ -189,6 +189,8 @@ class job_walk {
     const auto refused = job_.policy.refused();
     const bool overtaken = what.event == job_event(heard::folder_open{}).index() &&
                            job_.policy.state() != reopening;  // by a recovery
+    if (what.event == job_event(heard::tick{}).index())
+      job_.now_ns = std::max(job_.now_ns, job_.waits_until_ns);
     tell(event_of(what, well || chance(85)), seen);
     // What it asked for it can hear; but a pause that somebody cut short ends in nothing.
     if (what.event != job_event(heard::tick{}).index() && !overtaken)
@@ -323,7 +325,7 @@ TEST_CASE("job: the table says of each state and event what is meant") {
       {validating, "...>.>===....=====>"}, {paused, "......=>>....>=>==>"},
       {settling, "......=>>....=....>"},   {waiting, "............>>....>"},
       {reopening, ".........>...=....>"},  {exporting, "..........>..=....="},
-      {copying, "...........>.>....="},    {explaining, "......===...>=....>"},
+      {copying, "...........>.>....="},    {explaining, "......===...>=====>"},
       {ended, "......===.........."},      {recovering, ">>.....>>....>====>"}};
   for (size_t s = 0; s < job_state_count; ++s) {
     std::string row(job_event_count, '.');

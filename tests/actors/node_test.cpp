@@ -80,6 +80,7 @@ caf::behavior scripted_connector(caf::event_based_actor* self, std::shared_ptr<w
 struct scripted_machine : cluster::host {
   process_usage used{12'345, 1.5};
   int meters_opened = 0;
+  std::optional<error> lost;
 
   fbs::HardwareFactsT facts() override {
     fbs::HardwareFactsT f;
@@ -90,6 +91,7 @@ struct scripted_machine : cluster::host {
     return f;
   }
   process_usage usage() override { return used; }
+  std::optional<error> lost_device() override { return lost; }
   std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
     ++meters_opened;
     return {};
@@ -662,4 +664,17 @@ TEST_CASE("NOD-2: node: suspended, it ends all of its ranks and takes others in 
   REQUIRE(f.coordinator.answer_of<fbs::Suspended>(suspend(node_epoch + 2)));
   REQUIRE(f.coordinator.answer_of<fbs::Suspended>(suspend(node_epoch + 3)));
   CHECK(f.ends->empty());
+}
+
+TEST_CASE("NOD-4: node: a process that has lost its device ends instead of beginning an epoch") {
+  scripted_node f;
+  f.join();
+  REQUIRE(f.assigned(scripted_node::ranks_of({0})));
+  f.machine->lost = error{errc::unavailable, "cudaErrorECCUncorrectable"};
+  const auto asked =
+      f.coordinator.ask(f.target, make_msg<fbs::Suspend>(f.context_of(node_epoch + 1)));
+  const auto answer = f.coordinator.answer_of<fbs::Suspended>(asked);
+  CHECK(is_error(answer, cluster::device_lost, "cudaErrorECCUncorrectable"));
+  CHECK(is_error(f.ended(), cluster::device_lost));
+  CHECK_FALSE(f.living("stage/0"));
 }

@@ -63,6 +63,12 @@ class pending {
     REQUIRE_MESSAGE(s, (s ? std::string() : render(s.error())));
     return *outcome_;
   }
+  /// Waits for it, which must fail.
+  error why() {
+    const auto s = future_.get();
+    REQUIRE_FALSE(s);
+    return s.error();
+  }
   bool within(std::chrono::milliseconds time) const {
     return future_.wait_for(time) == std::future_status::ready;
   }
@@ -231,6 +237,26 @@ TEST_CASE("ENG-6 ENG-7: an update waits for the copies of its chunk, forward for
   CHECK((last[0].get().loss_sum + last[1].get().loss_sum) / static_cast<double>(batch * seq) ==
         expected[1]);
   REQUIRE((*reading)->synchronize());
+}
+
+TEST_CASE("ENG-9: a rank that waits for one that never connects hears that it is to end") {
+  auto made =
+      rank_engine::make(options_for(0, 2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32));
+  REQUIRE(made);
+  pending built, connected;
+  (*made)->build(built.done());
+  built.get();
+  auto other =
+      rank_engine::make(options_for(1, 2, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32));
+  REQUIRE(other);
+  const auto own = (*made)->open_groups("127.0.0.1"), theirs = (*other)->open_groups("127.0.0.1");
+  REQUIRE(own);
+  REQUIRE(theirs);
+  (*made)->connect_groups({{own->front().name, {"", theirs->front().addresses[0]}}},
+                          connected.done());
+  CHECK_FALSE(connected.within(std::chrono::milliseconds(50)));
+  (*made)->abort();
+  CHECK(connected.why().code == errc::cancelled);
 }
 
 TEST_CASE("a rank holds its share of the state, and the whole of weights and gradients") {

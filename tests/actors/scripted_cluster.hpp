@@ -51,6 +51,7 @@ struct scripted_cluster : troupe::test::actor_fixture {
   std::vector<partner> loaders{make_partner("loader/a"), make_partner("loader/b")};
   std::vector<std::string> instances{"i0", "i1"};
   std::vector<std::string> boots{"boot0", "boot1"};
+  uint32_t pid_of_b = 1001;
   coordinator_actor target;
 
   explicit scripted_cluster(const scripted_cluster_options& o = {}) : actor_fixture(cluster_epoch) {
@@ -75,7 +76,7 @@ struct scripted_cluster : troupe::test::actor_fixture {
     h.program_version = own_version();
     h.host = fmt::format("address{}", node);
     h.port = static_cast<uint16_t>(100 + node);
-    h.pid = static_cast<uint32_t>(1000 + node);
+    h.pid = node == 0 ? 1000 : pid_of_b;
     h.process = static_cast<uint32_t>(50 + node);
     h.hardware = std::make_unique<fbs::HardwareFactsT>();
     h.hardware->hostname = "machine";
@@ -124,10 +125,11 @@ struct scripted_cluster : troupe::test::actor_fixture {
       pass(1s);
     }
   }
-  void leave(const char* node, const char* why, uint32_t epoch = cluster_epoch) {
+  void leave(const char* node, const char* why, uint32_t epoch = cluster_epoch, uint32_t pid = 0) {
     person.tell(target, make_msg<fbs::Leave>(context_of(epoch), [&](auto& l) {
                   l.node = node;
                   l.reason = why;
+                  l.pid = pid;
                 }));
   }
 

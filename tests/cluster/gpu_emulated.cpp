@@ -2,6 +2,8 @@
 // same actors, streams, groups and checkpoints as on a real one; the host is what it is compared
 // with.
 #include <algorithm>
+#include <cstdlib>
+#include <fstream>
 
 #include "tests/cluster/job_files.hpp"
 
@@ -66,6 +68,31 @@ TEST_CASE("weights rounded by chance: a resumed run has the bits of one that nev
     job_files plain;
     CHECK(plain.losses(with(with(few, device), {"model.dtype=bf16"})) != all);
   }
+}
+
+TEST_CASE("recovery: a node that loses its GPU gets another process, and no loss another bit") {
+  job_files job;
+  const auto sets = with(
+      with({"train.steps=12", "checkpoint.every=3", "recovery.enabled=true"}, gpu), layout(2, 1));
+  const auto truth = job.losses(with(sets, {"job.output=" + (job / "undisturbed").string()}));
+  REQUIRE(truth.size() == 12);
+  const auto sign = (job / "lose").string();
+  REQUIRE(setenv("TROUPE_EMULATED_GPU_LOSES", sign.c_str(), 1) == 0);
+  program up(job.up(with(sets, {"checkpoint.resume=never"})));
+  REQUIRE(unsetenv("TROUPE_EMULATED_GPU_LOSES") == 0);
+  REQUIRE(up.until_step(5));
+  std::ofstream(sign) << "";
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK_FALSE(fs::exists(sign));
+  CHECK(up.err().find("recovery 1 begins (epoch 1 -> 2)") != std::string::npos);
+  CHECK(up.err().find("recovery 2 begins") == std::string::npos);
+  size_t last = 0;
+  for (const auto& step : up.objects("step")) {
+    last = step["step"];
+    CHECK(step["loss"].get<double>() == truth.at(last - 1));
+  }
+  CHECK(last == 12);
 }
 
 TEST_CASE("auto takes the GPU where every worker gets one, else the host, and cuda shares it") {

@@ -4,6 +4,8 @@
 // run the same cases (collective_test.cpp, cuda/nccl_test.cpp).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <future>
 #include <numeric>
@@ -35,13 +37,14 @@ constexpr std::chrono::minutes ample{10};
 
 inline std::vector<member> listening(const transport& t, int size,
                                      std::chrono::milliseconds timeout,
-                                     std::chrono::milliseconds connect_timeout = ample) {
+                                     std::chrono::milliseconds connect_timeout = ample,
+                                     const std::stop_token& ending = {}) {
   std::vector<member> all(static_cast<size_t>(size));
   for (int rank = 0; rank < size; ++rank) {
     auto& m = all[static_cast<size_t>(rank)];
     m.device = t.make_device();
-    auto opened =
-        t.open({"test", rank, size, "127.0.0.1", timeout, true, connect_timeout}, *m.device);
+    auto opened = t.open({"test", rank, size, "127.0.0.1", timeout, true, connect_timeout, ending},
+                         *m.device);
     REQUIRE(opened);
     m.pending = std::move(*opened);
     auto made = m.device->make_stream({"test", 1});
@@ -136,6 +139,25 @@ inline void same_bits(const transport& t) {
 }
 
 /// COM-3: abort makes what is pending fail, on both sides, long before the time-out.
+/// Two of three connect; the third never does.
+inline void abort_ends_connecting(const transport& t) {
+  std::stop_source ending;
+  auto all = listening(t, 3, ample, ample, ending.get_token());
+  const auto addresses = table_of(all);
+  std::vector<std::future<error>> ended;
+  for (size_t r : {0, 1})
+    ended.push_back(std::async(std::launch::async, [&, r] {
+      const auto made = all[r].pending->connect(offered_to(addresses, r));
+      return made ? error{} : made.error();
+    }));
+  CHECK(ended[0].wait_for(std::chrono::milliseconds(50)) == std::future_status::timeout);
+  ending.request_stop();
+  // Whose turn is second may have seen that the first is gone.
+  const std::array codes{ended[0].get().code, ended[1].get().code};
+  CHECK(std::count(codes.begin(), codes.end(), errc::cancelled) >= 1);
+  for (const auto code : codes) CHECK((code == errc::cancelled || code == errc::unavailable));
+}
+
 inline void abort_fails_what_is_pending(const transport& t) {
   auto all = connected(t, 2);
   const auto before = std::chrono::steady_clock::now();

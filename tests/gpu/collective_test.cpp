@@ -38,6 +38,10 @@ TEST_CASE("COM-3: abort makes what is pending fail, long before the time-out (gl
   abort_fails_what_is_pending(gloo);
 }
 
+TEST_CASE("COM-3: abort ends what waits for peers that never connect (gloo)") {
+  abort_ends_connecting(gloo);
+}
+
 TEST_CASE("COM-3: a dead peer makes operations fail (gloo)") {
   dead_peer(gloo);
 }

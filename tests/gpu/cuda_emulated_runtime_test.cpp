@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "gpu/cuda.hpp"
+#include "gpu/cuda/check.hpp"
 #include "tests/gpu/emulator/runtime.hpp"
 
 using namespace troupe::gpu::cuda;
@@ -310,4 +312,14 @@ TEST_CASE(
   }
   cudaEventDestroy(e);
   cudaStreamDestroy(s);
+}
+
+TEST_CASE("CHK-3: the first failure that loses a GPU for good is kept, and no other one") {
+  static_cast<void>(api_error(cudaErrorMemoryAllocation, "cudaMalloc"));
+  static_cast<void>(api_error(cudaErrorNoDevice, "cudaSetDevice"));
+  CHECK_FALSE(troupe::gpu::lost_cuda_device());
+  const auto first = api_error(cudaErrorECCUncorrectable, "cudaStreamSynchronize");
+  static_cast<void>(api_error(cudaErrorLaunchFailure, "cudaLaunchKernel"));
+  REQUIRE(troupe::gpu::lost_cuda_device());
+  CHECK(troupe::gpu::lost_cuda_device() == first);
 }

@@ -273,6 +273,12 @@ TEST_CASE("training state moves between pipeline layouts by name") {
   REQUIRE(restore_state(*weights, *parts, restored::weights));
   CHECK(same(*weights, *source, part::master));
   CHECK_FALSE(same(*weights, *source, part::m));
+  std::stop_source ended;
+  ended.request_stop();
+  const auto stopped = ended.get_token();
+  CHECK(restore_state(*weights, *parts, restored::weights, 0, stopped).error().code ==
+        errc::cancelled);
+  CHECK(initialize(*weights, model, 5, stopped).error().code == errc::cancelled);
   // What is not there, and what is another model's, is named, by every replica.
   auto first = io::checkpoint::reader::open(testing::save_stages({all[0]}, folder.path, 3));
   REQUIRE(first);

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "tests/errors.hpp"
+
 using namespace troupe;
 using troupe::health::recovery_policy;
 
@@ -44,7 +46,7 @@ TEST_CASE("RCV-1: recovery: only so many begin within an hour, whenever that hou
   auto p = begun(true, 2);
   const auto take = [&](int64_t minute) {
     p.has_progressed();
-    return bool(p.take(minute * minute_ns));
+    return bool(p.take("n0", minute * minute_ns));
   };
   CHECK(take(10));
   CHECK(take(50));
@@ -55,11 +57,14 @@ TEST_CASE("RCV-1: recovery: only so many begin within an hour, whenever that hou
   CHECK(p.begun() == 4);
 }
 
-TEST_CASE("RCV-4: recovery: three in a row that come to no step are the last ones") {
-  auto p = begun(true);
-  for (int hour = 0; hour < 3; ++hour) CHECK(p.take(hour * 90 * minute_ns));
-  auto stuck = p;
-  CHECK_FALSE(stuck.take(1000 * minute_ns));
-  p.has_progressed();
-  CHECK(p.take(1000 * minute_ns));
+TEST_CASE("RCV-4: recovery: three over the same that come to no step are the last ones") {
+  for (const auto* node : {"n1", ""}) {
+    auto p = begun(true);
+    for (int hour = 0; hour < 3; ++hour) CHECK(p.take(node, hour * 90 * minute_ns));
+    auto stuck = p;
+    CHECK(is_error(stuck.take(node, 1000 * minute_ns), health::recoveries_in_vain, "3"));
+    CHECK(stuck.take("n2", 1000 * minute_ns));  // a loss of another one is no repetition
+    p.has_progressed();
+    CHECK(p.take(node, 1000 * minute_ns));
+  }
 }

@@ -54,6 +54,9 @@ class count_calls {
 
 /// The next kernel to run fails with `code`, while it runs (EMR-4).
 void fail_next_kernel(cudaError_t code);
+/// The same for a whole program, by its environment: of the processes in which this names a file,
+/// the first to run a kernel once the file is there takes it away and loses its device.
+inline constexpr const char* loses_device = "TROUPE_EMULATED_GPU_LOSES";
 
 /// While one exists, no stream begins anything.
 class pause {

@@ -115,6 +115,11 @@ TEST_CASE("COM-3: abort makes what is pending fail, long before the time-out (nc
   abort_fails_what_is_pending(nccl);
 }
 
+TEST_CASE("COM-3: abort ends what waits for peers that never connect (nccl)") {
+  clean_world clean;
+  abort_ends_connecting(nccl);
+}
+
 TEST_CASE("COM-3: a dead peer makes operations fail (nccl)") {
   clean_world clean;
   dead_peer(nccl);
