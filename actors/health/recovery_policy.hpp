@@ -11,7 +11,7 @@
 //   RCV-3  What a recovery cannot mend ends the job: wrong data, a wrong configuration, a loss that
 //     is not finite.
 //   RCV-4  No more than three begin over the same (one node, or no node) without a finished step
-//     between them, however long each takes: what stands in the way then is none of what a new epoch
+//     between them, however long each takes: what stands in the way then is none of what an epoch
 //     changes. Several nodes may be lost one after another, as when a rack is.
 #pragma once
 

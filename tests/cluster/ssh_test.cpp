@@ -1,9 +1,12 @@
 // Nodes that are started through ssh: a real sshd of this test's own, without a port (ssh talks to
 // it through a pipe), so that any user can run it.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 
+#include "io/tls/keyring.hpp"
 #include "tests/cluster/job_files.hpp"
 
 using namespace troupe::cluster_test;
@@ -53,6 +56,18 @@ struct ssh_job : job_files {
 
 const std::vector<std::string> two{"parallel.data=2"};
 
+/// The child that speaks to the host of a node; -1: none.
+pid_t ssh_of(pid_t launcher, const std::string& node) {
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", launcher));
+  for (pid_t pid = 0; children >> pid;) {
+    std::ifstream file(fmt::format("/proc/{}/cmdline", pid));
+    const std::string line(std::istreambuf_iterator<char>(file), {});
+    if (line.starts_with("ssh") && line.find(fmt::format("'--name' '{}'", node)) != line.npos)
+      return pid;
+  }
+  return -1;
+}
+
 }  // namespace
 
 TEST_CASE("ssh: nodes are started through ssh, train and end with the run") {
@@ -82,6 +97,54 @@ TEST_CASE("ssh: nodes end when their launcher was killed with -9") {
   up.signal(SIGKILL);
   CHECK(up.wait() == 137);
   CHECK(left.gone());
+}
+
+TEST_CASE(
+    "recovery: a node behind ssh whose ssh is killed gets another process, the old one ends") {
+  if (!has_ssh()) {
+    MESSAGE("SKIPPED: no sshd, ssh and ssh-keygen here (Debian: openssh-server)");
+    return;
+  }
+  ssh_job job;
+  job.write_nodes("localhost");
+  const auto sets = with(job.settings(), with(two, {"train.steps=12", "checkpoint.every=3"}));
+  const auto truth = job.losses(with(sets, {"job.output=" + (job / "undisturbed").string()}));
+  // Nobody is found dead by silence here.
+  program up(job.up(with(sets, {"recovery.enabled=true", "cluster.suspect_after_ms=500000",
+                                "cluster.dead_after_ms=1000000"})));
+  REQUIRE(up.until_step(4));
+  const pid_t old = node_named(up.port(), "one"), ssh = ssh_of(up.pid(), "one");
+  REQUIRE(old > 0);
+  REQUIRE(ssh > 0);
+  REQUIRE(kill(ssh, SIGKILL) == 0);
+  CHECK(eventually([&] { return kill(old, 0) != 0; }));
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.err().find("recovery 1 begins (epoch 1 -> 2)") != std::string::npos);
+  size_t last = 0;
+  for (const auto& step : up.objects("step")) {
+    last = step["step"];
+    CHECK(step["loss"].get<double>() == truth.at(last - 1));
+  }
+  CHECK(last == 12);
+}
+
+// Also where nothing else tells it: no coordinator has answered it yet.
+TEST_CASE("PRC-4: a node that is tied to its standard input ends with that") {
+  job_files job;
+  const auto key = troupe::tls::job_key::make();
+  REQUIRE(key);
+  const auto all = key->text();
+  const auto line = fmt::format(
+      "exec {} node --join 127.0.0.1:1 --name one --key - --tied-to-input --join-timeout-ms {} "
+      ">{}/node.log 2>&1",
+      TROUPE_PROGRAM, std::chrono::milliseconds(patience).count(), job.folder.path.string());
+  FILE* node = popen(line.c_str(), "w");
+  REQUIRE(node != nullptr);
+  REQUIRE(fwrite(all.data(), 1, all.size(), node) == all.size());
+  const int how = pclose(node);
+  REQUIRE(WIFSIGNALED(how));
+  CHECK(WTERMSIG(how) == SIGKILL);
 }
 
 TEST_CASE("ssh: a host that refuses is named") {
