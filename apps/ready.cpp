@@ -107,8 +107,9 @@ result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoi
   return out;
 }
 
-/// Checkpoints that are read: every byte of them.
-void check_checkpoints(const config::job& job, readiness& r, train::findings& found) {
+/// Checkpoints that are read.
+void check_checkpoints(const config::job& job, checkpoint::look resume, readiness& r,
+                       train::findings& found) {
   const auto& c = job.checkpoint;
   if (r.plan) found.note("checkpoint.dir", checkpoint::check_owner(r.plan->job));  // settled
   if (checkpoint::is_checkpoint(job.model.path))
@@ -118,7 +119,7 @@ void check_checkpoints(const config::job& job, readiness& r, train::findings& fo
   else
     found.refuse("checkpoint.dir", epoch.error());
   if (auto there = checkpoints_of(c)) r.checkpoints = std::move(*there);
-  auto start = checkpoint::resume_from(c.resume, c.dir, c.second.dir);
+  auto start = checkpoint::resume_from(c.resume, c.dir, c.second.dir, resume);
   if (!start) return found.refuse("checkpoint.resume", start.error());
   for (const auto& line : start->passed_over) found.remarks.push_back("warning: " + line);
   r.resume = start->from;
@@ -144,7 +145,8 @@ void compare_with_checkpoint(readiness& r, train::findings& found) {
 
 }  // namespace
 
-readiness readiness_of(const config::job& job, const train::machine& machine) {
+readiness readiness_of(const config::job& job, const train::machine& machine,
+                       checkpoint::look resume) {
   readiness r;
   train::findings found;
   found.note("cluster.tls.certificate", certificates(job.cluster));
@@ -165,7 +167,7 @@ readiness readiness_of(const config::job& job, const train::machine& machine) {
   } else {
     found.refuse("", plan.error());
   }
-  if (can_look) check_checkpoints(job, r, found);
+  if (can_look) check_checkpoints(job, resume, r, found);
   compare_with_checkpoint(r, found);
   r.remarks = std::move(found.remarks);
   r.problems = std::move(found.problems);

@@ -32,8 +32,10 @@ struct readiness {
   std::vector<std::filesystem::path> checkpoints;  ///< complete ones that there were
 };
 
-/// All checks of a settled job against this machine.
-readiness readiness_of(const config::job& job, const train::machine& machine);
+/// All checks of a settled job against this machine. `resume`: how closely what it goes on from is
+/// looked at.
+readiness readiness_of(const config::job& job, const train::machine& machine,
+                       checkpoint::look resume = checkpoint::look::whole);
 
 /// Once more what another launcher may have changed during the checks; asked when the folders are
 /// held. The epoch becomes later than that of what it left. Errors: timeout where the complete

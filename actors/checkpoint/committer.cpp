@@ -285,7 +285,8 @@ void abandon(committer_pointer self, const msg<fbs::AbandonCheckpoint>& m) {
       name->state != cp::folder_state::partial)
     return;
   ++st.abandoned;
-  if (auto gone = cp::remove_folder(*st.disk, path); !gone && gone.error().code != errc::not_found)
+  const auto gone = cp::remove_folder(*st.disk, path);
+  if (!gone && gone.error().code != errc::not_found && st.left.insert(path.string()).second)
     spdlog::warn("{}: {}", path.string(), render(gone.error()));
   make_again(st);
   show(self, "idle");

@@ -35,6 +35,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "actors/base/traced.hpp"
@@ -86,6 +87,7 @@ struct committer_state {
   std::optional<io::folder_identity> folder;  ///< of options.dir (ARC-4)
   kept_votes votes;
   std::set<uint64_t> held;  ///< steps that are being copied: retention leaves them alone
+  std::set<std::string> left;  ///< folders that could not be removed, told once each
   uint64_t committed = 0, abandoned = 0;
   uint64_t newest = 0;  ///< step: two may be under way, and the older one be the later to commit
 };

@@ -31,21 +31,35 @@ bool is_checkpoint(io::file_system& files, const std::filesystem::path& folder) 
          });
 }
 
+/// Manifest, lengths, and the files beside the shards, which nobody checks who loads.
+status fits(io::file_system& files, const std::filesystem::path& checkpoint) {
+  TROUPE_TRY(r, cp::reader::open(files, checkpoint));
+  for (const auto& unit : r.units()) {
+    if (unit.what != cp::reader::unit::kind::plain) continue;
+    std::vector<std::byte> bytes(unit.bytes);
+    TROUPE_CHECK(r.read_unit(unit, bytes));
+  }
+  return {};
+}
+
+/// `why` as what is wrong with a checkpoint that a person named.
+error damaged(const std::filesystem::path& checkpoint, error why) {
+  if (why.code == errc::not_found)
+    why = {errc::bad_data, fmt::format("{} has no {}", checkpoint.string(), cp::manifest_file)};
+  if (why.hint.empty()) why.hint = what_to_do;
+  return why;
+}
+
 status verify(io::file_system& files, const std::filesystem::path& checkpoint,
               const cp::work_options& options) {
-  auto sound = [&]() -> status {
+  const auto sound = [&]() -> status {
     TROUPE_TRY(r, cp::reader::open(files, checkpoint));
     TROUPE_TRY(report, r.verify(options));
     if (report.damages.empty()) return {};
     return error{errc::bad_data,
                  fmt::format("{}: {}", checkpoint.string(), cp::render(report.damages.front()))};
   }();
-  if (sound) return {};
-  auto e = sound.error();
-  if (e.code == errc::not_found)
-    e = {errc::bad_data, fmt::format("{} has no {}", checkpoint.string(), cp::manifest_file)};
-  if (e.hint.empty()) e.hint = what_to_do;
-  return e;
+  return sound ? sound : damaged(checkpoint, sound.error());
 }
 
 resume_point resume_point_of(const std::filesystem::path& path, const cp::reader& r) {
@@ -55,11 +69,14 @@ resume_point resume_point_of(const std::filesystem::path& path, const cp::reader
 
 /// The newest sound one; an error where there are some and none is (CAT-2).
 result<start> newest(io::file_system& files, const std::filesystem::path& dir,
-                     const std::filesystem::path& second) {
+                     const std::filesystem::path& second, look how) {
   start out;
   std::vector<std::filesystem::path> dirs{dir};
   if (!second.empty()) dirs.push_back(second);
-  TROUPE_TRY(choice, cp::newest_that_verifies(files, dirs));
+  const auto is_good = [&](const std::filesystem::path& checkpoint) -> status {
+    return how == look::whole ? cp::verify_all(files, checkpoint) : fits(files, checkpoint);
+  };
+  TROUPE_TRY(choice, cp::newest_that(files, dirs, is_good));
   for (const auto& r : choice.rejected)
     out.passed_over.push_back(
         fmt::format("{} is damaged and skipped: {}", r.path.string(), r.why.message));
@@ -106,18 +123,20 @@ status verify(const std::filesystem::path& checkpoint, const cp::work_options& o
 }
 
 result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
-                          const std::filesystem::path& second) {
-  return resume_from(io::local_files(), resume, dir, second);
+                          const std::filesystem::path& second, look how) {
+  return resume_from(io::local_files(), resume, dir, second, how);
 }
 
 result<start> resume_from(io::file_system& files, const std::string& resume,
-                          const std::filesystem::path& dir, const std::filesystem::path& second) {
+                          const std::filesystem::path& dir, const std::filesystem::path& second,
+                          look how) {
   if (resume == "never") return start{};
-  if (resume == "auto") return newest(files, dir, second);
+  if (resume == "auto") return newest(files, dir, second, how);
   if (!is_checkpoint(files, resume))
     return error{errc::not_found, fmt::format("checkpoint.resume: invalid checkpoint: {}", resume),
                  "name a step-NNNNNNNN folder, or use \"auto\" or \"never\""};
-  TROUPE_CHECK(verify(files, resume, {}));
+  if (const auto good = how == look::whole ? verify(files, resume, {}) : fits(files, resume); !good)
+    return damaged(resume, good.error());
   TROUPE_TRY(r, cp::reader::open(files, resume));
   return start{resume_point_of(settled_path(files, resume, dir, second), r), {}};
 }

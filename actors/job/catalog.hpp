@@ -3,7 +3,9 @@
 // The format of checkpoints and their folders is io/checkpoint's affair.
 //
 // Invariants
-//   CAT-1  Nothing is started from a checkpoint unless every byte of it is as it was written.
+//   CAT-1  Nothing is trained from a checkpoint unless every byte that is loaded of it is as it was
+//     written. Who loads verifies what it reads; a launcher does not read all of it before, unless
+//     a load has failed.
 //   CAT-2  One that is skipped is named with its reason; where there are some and none is
 //     sound, nothing starts.
 //   CAT-3  Where a launch begins, no complete checkpoint is left that does not lead to it: the
@@ -44,15 +46,22 @@ struct start {
   std::vector<std::string> passed_over;  ///< a sentence for each newer one that is not taken
 };
 
+/// How closely a checkpoint is looked at.
+enum class look : uint8_t {
+  fits,   ///< manifest and small files are whole, shards are there and as long as it says
+  whole,  ///< every byte is as it was written
+};
+
 /// What checkpoint.resume means: nothing for "never" or an empty folder with "auto"; a named
 /// checkpoint must exist and be sound (CAT-1, CAT-2). `second` is the second tier, empty where
 /// there is none; what both have is taken from `dir`. The path of one in a tier is the tier's and
 /// its name.
 result<start> resume_from(io::file_system& files, const std::string& resume,
-                          const std::filesystem::path& dir, const std::filesystem::path& second);
+                          const std::filesystem::path& dir, const std::filesystem::path& second,
+                          look how = look::whole);
 /// The same on this machine.
 result<start> resume_from(const std::string& resume, const std::filesystem::path& dir,
-                          const std::filesystem::path& second = {});
+                          const std::filesystem::path& second = {}, look how = look::whole);
 
 /// What a launch that starts there saves: a line of its own, or the one of `from` continued.
 io::checkpoint::origin origin_of(const std::optional<resume_point>& from, uint64_t launch);

@@ -205,6 +205,8 @@ void job_policy::begin_steps() {
 
 void job_policy::fail(const job_event& event) {
   const auto& why = std::get<heard::ask_failed>(event).why;
+  if (state_ == loading && resume_ && why.code == errc::bad_data)
+    return end(start_unsound(resume_->path.string(), why.message));
   if (!stop_ && recovery_.can_mend(why)) return await_word(why);
   end_with_word(why);
 }

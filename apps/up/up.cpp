@@ -20,6 +20,7 @@
 #include "actors/control/gateway.hpp"
 #include "actors/control/observer.hpp"
 #include "actors/replay/recording.hpp"
+#include "actors/train/job_policy.hpp"
 #include "apps/ceiling.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/job_secret.hpp"
@@ -118,12 +119,12 @@ status settle_slots(train::job_plan& plan) {
 }
 
 result<launch> prepare(const job_arguments& arguments, const std::string& log_format,
-                       bool break_lock) {
+                       bool break_lock, checkpoint::look resume) {
   auto sources = arguments.sources();
   if (!log_format.empty()) sources.sets.push_back("log.format=" + log_format);
   TROUPE_TRY(loaded, config::load(sources));
   TROUPE_CHECK(check_holders(loaded.value, break_lock));
-  auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster));
+  auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster), resume);
   for (const auto& remark : ready.remarks) say(remark);
   if (!ready.problems.empty()) {
     TROUPE_CHECK(check_holders(loaded.value, break_lock));  // who came during the checks
@@ -241,18 +242,24 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
 
 const error no_error{errc::none, ""};
 
-result<int> up(const job_arguments& arguments, const std::string& log_format,
-               const std::string& record, bool break_lock) {
-  TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
-  speak_through_outboxes();  // before a signal can ask for a last word: stderr may be full
-  TROUPE_TRY(signals, stop_signals::open());
-  TROUPE_TRY(l, prepare(arguments, log_format, break_lock));
+/// Says why it begins again.
+bool was_unsound(run_outcome& outcome) {
+  std::lock_guard lock(outcome.mutex);
+  if (!outcome.why.is(train::start_unsound)) return false;
+  say("warning: " + outcome.why.message);
+  return true;
+}
+
+/// From the start of the cluster to its end. No code where the checkpoint that it began with turned
+/// out unsound, and another may be.
+result<std::optional<int>> run_once(launch& l, stop_signals& signals, const std::string& record,
+                                    bool may_choose_again) {
   const auto& job = l.plan.job;
   sign_flight_memory("head", address_of(job.cluster),
                      std::filesystem::absolute(job.job.output).string());
   TROUPE_TRY(means, means_of(job));
   auto outcome = std::make_shared<run_outcome>();
-  signals->enter(phase::running);
+  signals.enter(phase::running);
   std::optional<watchdog> guard;
   cluster::system_config config(means.network);
   std::optional<replay::recording> logs;  // outlives the actors
@@ -265,13 +272,13 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
   const orderly_end last{system};
   const cluster::renewals_end before_it{system};
   reporter_options talk{job, l.peak, job.job.output + "/log.jsonl", outcome,
-                        [&bell = *signals] { bell.wake(); }};
+                        [&bell = signals] { bell.wake(); }};
   const front_office front(system, std::move(talk), job, l.epoch);
-  const auto orders = std::make_shared<launch_orders>([&bell = *signals] { bell.wake(); });
+  const auto orders = std::make_shared<launch_orders>([&bell = signals] { bell.wake(); });
   const launcher_end launching(system, job.cluster.launch, orders);
   auto head =
       system.spawn(cluster::coordinator, record_of_head(l, front, launching), &io::local_storage());
-  head->attach_functor([&coordinator_gone, &bell = *signals] {
+  head->attach_functor([&coordinator_gone, &bell = signals] {
     coordinator_gone = true;
     bell.wake();
   });
@@ -295,18 +302,38 @@ result<int> up(const job_arguments& arguments, const std::string& log_format,
       guard.emplace(defaults::orderly_end, exit_code(started.error().code), started.error());
       return started.error();
     }
-    watch w(*signals, nodes, *orders, head, outcome);
+    watch w(signals, nodes, *orders, head, outcome);
     ended = w.until_over(coordinator_gone);
-    signals->enter(phase::concluding);
+    signals.enter(phase::concluding);
     w.until_alone(coordinator_gone);
   }
-  auto code = conclude(job, *outcome, ended, *signals);
+  if (may_choose_again && signals.asked() == 0 && was_unsound(*outcome))
+    return std::optional<int>();
+  auto code = conclude(job, *outcome, ended, signals);
   if (code && *code == 0 && means.secret) means.secret->job_is_done();
   if (code)
     guard.emplace(defaults::orderly_end, *code, no_error);
   else
     guard.emplace(defaults::orderly_end, exit_code(code.error().code), code.error());
-  return code;
+  if (!code) return code.error();
+  return std::optional(*code);
+}
+
+/// Ranks verify what they load, so that nobody reads a checkpoint twice. Where one is damaged, all
+/// of them are read before the next start, as often as it takes.
+result<int> up(const job_arguments& arguments, const std::string& log_format,
+               const std::string& record, bool break_lock) {
+  TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
+  speak_through_outboxes();  // before a signal can ask for a last word: stderr may be full
+  TROUPE_TRY(signals, stop_signals::open());
+  for (auto how : {checkpoint::look::fits, checkpoint::look::whole}) {
+    TROUPE_TRY(l, prepare(arguments, log_format, break_lock, how));
+    const bool by_itself = l.plan.job.checkpoint.resume == "auto";
+    TROUPE_TRY(code, run_once(l, *signals, record, by_itself && how == checkpoint::look::fits));
+    if (code) return *code;
+    say("every byte of the checkpoints is read before the next start");
+  }
+  return error{errc::bug, "a checkpoint that verifies cannot be loaded"};
 }
 
 }  // namespace

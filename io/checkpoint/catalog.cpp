@@ -224,6 +224,12 @@ status verify_all(file_system& files, const fs::path& folder, const work_options
 
 result<choice> newest_that_verifies(file_system& files, std::span<const fs::path> dirs,
                                     const work_options& options) {
+  return newest_that(files, dirs,
+                     [&](const fs::path& folder) { return verify_all(files, folder, options); });
+}
+
+result<choice> newest_that(file_system& files, std::span<const fs::path> dirs,
+                           const std::function<status(const fs::path&)>& is_good) {
   choice out;
   std::vector<catalog_entry> all;
   for (const auto& dir : dirs) {
@@ -237,7 +243,7 @@ result<choice> newest_that_verifies(file_system& files, std::span<const fs::path
       out.left.push_back(e.path);
       continue;
     }
-    auto sound = e.problem ? status(*e.problem) : verify_all(files, e.path, options);
+    auto sound = e.problem ? status(*e.problem) : is_good(e.path);
     if (sound) {
       out.path = e.path;
       return out;

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -123,7 +124,7 @@ struct rejection {
   error why;
 };
 
-/// The newest checkpoint of a line of which every byte verified.
+/// The newest checkpoint of a line that was found good.
 struct choice {
   std::optional<std::filesystem::path> path;
   std::vector<rejection> rejected;  ///< newer ones (CT-2)
@@ -131,9 +132,14 @@ struct choice {
   std::vector<std::filesystem::path> left;
 };
 
-/// Verifies from the newest of the line of the newest launch on until one is whole (CT-3), in all
-/// of `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be
+/// Judges from the newest of the line of the newest launch on until one is good (CT-3), in all of
+/// `dirs`; of equally new ones that of the earlier folder comes first. A folder that cannot be
 /// looked through is skipped as a whole where there are others. Error: io, cancelled.
+result<choice> newest_that(
+    file_system& files, std::span<const std::filesystem::path> dirs,
+    const std::function<status(const std::filesystem::path& checkpoint)>& is_good);
+
+/// The same of those whose every byte is as it was written.
 result<choice> newest_that_verifies(file_system& files, std::span<const std::filesystem::path> dirs,
                                     const work_options& options = {});
 

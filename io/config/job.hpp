@@ -245,7 +245,7 @@ struct timeouts_section {
 
 /// [recovery]: what a job that has begun does when a node of it is lost.
 struct recovery_section {
-  bool enabled = false;       ///< go on from the last checkpoint in the same processes
+  bool enabled = true;        ///< go on from the last checkpoint in the same processes
   int64_t quiet_ms = 10'000;  ///< for the ranks of a node that lives to end; else it is lost, too
   int64_t wait_s = 600;       ///< for nodes that are missing, before the job ends
   int64_t most_per_hour = 10;

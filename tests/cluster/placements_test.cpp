@@ -131,6 +131,7 @@ std::vector<std::string> verb(size_t number, const fs::path& root, int steps) {
               "--set", fmt::format("train.steps={}", steps),
               "--set", "checkpoint.every=1",
               "--set", "checkpoint.keep=1",
+              "--set", "checkpoint.room_wait_s=5",
               "--set", "checkpoint.second.dir=" + at("second")};
   }
 }
