@@ -10,6 +10,8 @@ using namespace troupe::cluster_test;
 
 namespace {
 
+const std::vector<std::string> no_recovery{"recovery.enabled=false"};
+
 /// A run that does not end by itself within any test's patience.
 const std::vector<std::string> quick_beats{"cluster.heartbeat_interval_ms=200",
                                            "cluster.suspect_after_ms=700",
@@ -155,7 +157,7 @@ TEST_CASE("ending: a launcher killed with -9 while its nodes start leaves none")
 
 TEST_CASE("ending: a node killed with -9 ends the run with its name and 69") {
   job_files job;
-  program up(job.up(with(endless, layout(2, 2))));
+  program up(job.up(with(with(endless, no_recovery), layout(2, 2))));
   REQUIRE(up.until_step(2));
   const traces left(up);
   const pid_t victim = node_named(up.port(), "node2");
@@ -198,7 +200,7 @@ TEST_CASE("ending: who stopped a run before its last step is said") {
 
 TEST_CASE("ending: a process that a signal ended has left its last seconds") {
   job_files job;
-  program up(job.up(with(endless, layout(2, 1))));
+  program up(job.up(with(with(endless, no_recovery), layout(2, 1))));
   REQUIRE(up.until_step(3));
   const traces left(up);
   CHECK(left.dumpers.size() == left.processes.size());
@@ -221,7 +223,7 @@ TEST_CASE("ending: a process that a signal ended has left its last seconds") {
 
 TEST_CASE("ending: a node that is stopped is dead after dead_after_ms") {
   job_files job;
-  program up(job.up(with(endless, with(layout(2, 1), quick_beats))));
+  program up(job.up(with(with(endless, no_recovery), with(layout(2, 1), quick_beats))));
   REQUIRE(up.until_step(2));
   const traces left(up);
   const pid_t victim = node_named(up.port(), "node1");
@@ -251,7 +253,7 @@ TEST_CASE("ending: a launcher that is stopped and continued in time goes on with
 
 TEST_CASE("ending: a launcher that is continued too late says why its nodes are gone") {
   job_files job;
-  program up(job.up(with(endless, with(layout(2, 1), quick_beats))));
+  program up(job.up(with(with(endless, no_recovery), with(layout(2, 1), quick_beats))));
   REQUIRE(up.until_step(2));
   const auto port = up.port();
   up.signal(SIGSTOP);
