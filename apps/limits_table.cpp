@@ -19,6 +19,7 @@
 #include "actors/control/observer.hpp"
 #include "actors/job/votes.hpp"
 #include "actors/replay/actor_logs.hpp"
+#include "actors/sim/days/fault_mix.hpp"
 #include "actors/train/pace_policy.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/requests_policy.hpp"
@@ -273,6 +274,12 @@ constexpr limit_row rows[] = {
     {"data and models", "matches tried for one word", 10000000, "attempts", "the text is refused",
      "io/tokenizer/splitter.cpp", "match_limit",
      "SPL-2 a pattern or a replacement that explodes ends in an error"},
+    {"data and models", "a file of faults for simulated days", sim::fault_mix::most_bytes, "bytes",
+     "the file is refused", "actors/sim/days/fault_mix.hpp", "most_bytes",
+     "MIX-2: a mix that is too long is refused with its line"},
+    {"data and models", "causes in it", sim::fault_mix::most_causes, "causes",
+     "the file is refused", "actors/sim/days/fault_mix.hpp", "most_causes",
+     "MIX-2: a mix that is too long is refused with its line"},
     {"data and models", "added tokens of a tokenizer", 65536, "tokens", "the tokenizer is refused",
      "io/tokenizer/hf_json.cpp", "max_added", "limits: a tokenizer beyond its bounds is refused"},
     {"data and models", "normalizers, pre-tokenizers, decoders", 32, "of each",

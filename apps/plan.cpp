@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "actors/health/spares_policy.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
@@ -17,6 +18,7 @@ namespace {
 struct plan_arguments {
   job_arguments job;
   uint64_t memory = 0;  ///< bytes of a device; 0 = as this machine has it
+  double failures = health::failures_per_1000_node_days;
   bool json = false;
 };
 
@@ -118,6 +120,17 @@ std::string plan_table(const train::job_plan& plan,
                            bytes_text(first.ring_bytes));
 }
 
+int64_t spares_of(const plan_arguments& a, const config::job& job) {
+  return health::spares_for(std::ssize(job.cluster.node), a.failures);
+}
+
+std::string spares_text(const plan_arguments& a, const config::job& job) {
+  return fmt::format(
+      "{} spare nodes would do on 99 of 100 days, at {} failures per 1,000 "
+      "node-days of {} nodes\n",
+      spares_of(a, job), a.failures, job.cluster.node.size());
+}
+
 result<int> show_plan(const plan_arguments& a) {
   TROUPE_TRY(loaded, config::load(a.job.sources()));
   TROUPE_TRY(plan, train::make_plan(loaded.value));
@@ -136,11 +149,13 @@ result<int> show_plan(const plan_arguments& a) {
                                {"pipeline_bubble", train::pipeline_bubble(plan)},
                                {"device_bytes_needed", needed},
                                {"device_bytes", has.bytes},
-                               {"fits", fits.has_value()}};
+                               {"fits", fits.has_value()},
+                               {"failures_per_1000_node_days", a.failures},
+                               {"spare_nodes_p99", spares_of(a, plan.job)}};
     for (const auto& s : stages) out["stages"].push_back(stage_json(s));
     TROUPE_CHECK(print(out.dump(2) + "\n"));
   } else {
-    TROUPE_CHECK(print(plan_table(plan, stages)));
+    TROUPE_CHECK(print(plan_table(plan, stages) + spares_text(a, plan.job)));
   }
   if (!fits) return fits.error();
   if (has.bytes > 0)
@@ -161,6 +176,8 @@ void add_plan(shell& sh) {
   auto a = std::make_shared<plan_arguments>();
   add_job_arguments(verb, a->job);
   verb->add_option("--memory", a->memory, "Memory of a worker's device, e.g. 80GiB")->as_size();
+  verb->add_option("--failures", a->failures, "Failures per 1,000 node-days, for the spares")
+      ->within(0.0, 1000.0);
   verb->add_flag("--json", a->json, "The numbers as one JSON object");
   on_run(sh, verb, [a] { return show_plan(*a); });
 }

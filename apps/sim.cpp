@@ -12,10 +12,14 @@
 #include "actors/base/hardware.hpp"
 #include "actors/sim/fuzz.hpp"
 #include "apps/commands.hpp"
+#include "apps/sim_days.hpp"
 
 namespace troupe::apps {
 
 namespace {
+
+/// Of a simulation of messages, and of one of days.
+constexpr int nodes_by_message = 4096, nodes_by_event = 16'384;
 
 struct sim_arguments {
   sim::simulation_options cluster;
@@ -26,6 +30,10 @@ struct sim_arguments {
   unsigned jobs = 0;
   bool scale = false;
   bool json = false;
+  days_arguments days;
+  argument* days_given = nullptr;
+  argument* every_given = nullptr;
+  std::vector<std::pair<std::string, argument*>> without_days;  ///< options of the other kinds
 };
 
 /// 12,288 devices as MegaScale had them (§6.1): 1,536 nodes of 8, a pipeline of 8 stages, and the
@@ -150,8 +158,35 @@ result<int> run_fuzz(const sim_arguments& a, const std::vector<sim::fault_kind>&
   return 0;
 }
 
+/// Options of one kind of simulation given with another.
+status check_kind(const sim_arguments& a) {
+  if (a.days_given->count() == 0) {
+    const auto name = days_option_given(a.days);
+    if (!name.empty())
+      return error{errc::usage, fmt::format("{} has no meaning without --days", name),
+                   "as in: troupe sim --days 54 --nodes 1536 --workers 8"};
+    if (a.cluster.nodes > nodes_by_message)
+      return error{errc::usage,
+                   fmt::format("--nodes is at most {} without --days", nodes_by_message),
+                   "--days simulates events, not messages, and takes more"};
+    return {};
+  }
+  for (const auto& [name, argument] : a.without_days)
+    if (argument->count() > 0)
+      return error{errc::usage, fmt::format("{} has no meaning with --days", name),
+                   "days draw their faults from --mix; leave one of the two out"};
+  return {};
+}
+
 result<int> run_sim(sim_arguments a) {
+  TROUPE_CHECK(check_kind(a));
   spdlog::set_level(spdlog::level::off);  // what the actors log of foreign faults is of no interest
+  if (a.days_given->count() > 0) {
+    days_cluster c{a.cluster.nodes, a.cluster.workers, a.cluster.seed, {}, a.json};
+    if (a.every_given->count() > 0)
+      c.checkpoint_every = static_cast<uint64_t>(std::max(0, a.cluster.checkpoint_every));
+    return run_days(a.days, c);
+  }
   auto names = a.faults;
   if (names.empty() && a.fuzz > 0) names = {"all"};
   TROUPE_TRY(kinds, kinds_of(names));
@@ -169,22 +204,34 @@ result<int> run_sim(sim_arguments a) {
 void add_sim(shell& sh) {
   auto* verb = sh.app.add_subcommand("sim", "Simulate a cluster on virtual time");
   auto a = std::make_shared<sim_arguments>();
-  verb->add_option("--seed", a->cluster.seed, "Everything follows from it");
-  verb->add_option("--nodes", a->cluster.nodes, "Nodes")->within(1, 4096);
-  verb->add_option("--workers", a->cluster.workers, "Workers a node")->within(1, 64);
-  verb->add_option("--pipeline", a->cluster.pipeline, "Pipeline stages");
-  verb->add_option("--micro-batches", a->cluster.micro_batches, "Micro-batches a step");
-  verb->add_option("--steps", a->cluster.steps, "Steps");
-  verb->add_option("--checkpoint-every", a->cluster.checkpoint_every, "Steps between checkpoints");
-  verb->add_option("--launches", a->cluster.launches, "Times the cluster is started, at most");
-  verb->add_option("--faults", a->faults, "Kinds of faults, or all")->delimiter(',');
-  verb->add_option("--fault-count", a->fault_count, "How many faults");
-  verb->add_option("--fault-span", a->span_s, "They fall into the first so many virtual seconds");
-  verb->add_option("--fuzz", a->fuzz, "Random small clusters from so many seeds");
-  verb->add_option("--jobs", a->jobs, "Processes that --fuzz uses; 0: one for each core");
-  verb->add_flag("--scale", a->scale, "1,536 nodes of 8 workers, 100 steps");
-  verb->add_flag("--log", a->cluster.log, "Tell faults and ends on stderr");
+  auto& c = a->cluster;
+  const auto other = [&](const std::string& name, argument* it) {
+    a->without_days.emplace_back(name, it);
+    return it;
+  };
+  verb->add_option("--seed", c.seed, "Everything follows from it");
+  verb->add_option("--nodes", c.nodes, "Nodes")->within(1, nodes_by_event);
+  verb->add_option("--workers", c.workers, "Workers a node")->within(1, 64);
+  other("--pipeline", verb->add_option("--pipeline", c.pipeline, "Pipeline stages"));
+  other("--micro-batches",
+        verb->add_option("--micro-batches", c.micro_batches, "Micro-batches a step"));
+  other("--steps", verb->add_option("--steps", c.steps, "Steps"));
+  a->every_given =
+      verb->add_option("--checkpoint-every", c.checkpoint_every, "Steps between checkpoints");
+  other("--launches",
+        verb->add_option("--launches", c.launches, "Times the cluster is started, at most"));
+  other("--faults", verb->add_option("--faults", a->faults, "Kinds of faults, or all"))
+      ->delimiter(',');
+  other("--fault-count", verb->add_option("--fault-count", a->fault_count, "How many faults"));
+  other("--fault-span", verb->add_option("--fault-span", a->span_s,
+                                         "They fall into the first so many virtual seconds"));
+  other("--fuzz", verb->add_option("--fuzz", a->fuzz, "Random small clusters from so many seeds"));
+  other("--jobs",
+        verb->add_option("--jobs", a->jobs, "Processes that --fuzz uses; 0: one for each core"));
+  other("--scale", verb->add_flag("--scale", a->scale, "1,536 nodes of 8 workers, 100 steps"));
+  other("--log", verb->add_flag("--log", c.log, "Tell faults and ends on stderr"));
   verb->add_flag("--json", a->json, "As one JSON object");
+  a->days_given = add_days(verb, a->days);
   on_run(sh, verb, [a] { return run_sim(*a); });
 }
 

@@ -58,6 +58,9 @@ class virtual_clock : public caf::actor_clock {
                         caf::message content) override;
   void cancel_all() override;
 
+  /// Where it begins: not 0, which means "never" to some.
+  static constexpr int64_t begin_ns = 1'000'000;
+
   int64_t now_ns() const noexcept { return now_ns_; }
   /// The answer of a request has come: its timer goes.
   void cancel_request(caf::actor_id actor, caf::message_id id);
@@ -86,7 +89,7 @@ class virtual_clock : public caf::actor_clock {
 
   void ship(due&& d);
 
-  int64_t now_ns_ = 1'000'000;  ///< not 0, which means "never" to some
+  int64_t now_ns_ = begin_ns;
   event_queue<due> queue_;
   std::unordered_map<request_key, event_queue<due>::ticket, request_hash> requests_;
 };

@@ -42,7 +42,8 @@ class simulation {
     room_.folders = std::move(folders);
     nodes_.resize(static_cast<size_t>(options.nodes) + 1);
     world_.blocks_ns = [this](const any_msg& m) { return blocks_ns(m); };
-    if (options.check) world_.observe = [this](const any_msg& m, const actor_stats&) { watch(m); };
+    if (options.check || options.sees)
+      world_.observe = [this](const any_msg& m, const actor_stats&) { watch(m); };
     for (const auto& f : options.faults)
       world_.clock().call_at(world_.now_ns() + f.at_ns, [this, f] { befall(f); });
   }
@@ -360,6 +361,7 @@ class simulation {
 
   /// SIM-1: who welcomes and assigns in an epoch is one.
   void watch(const any_msg& m) {
+    if (options_.sees) options_.sees(m, world_.now_ns());
     const auto type = m.type();
     if (type != message_traits<fbs::Welcome>::id && type != message_traits<fbs::Assign>::id) return;
     const auto& h = m.header();

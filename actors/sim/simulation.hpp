@@ -34,6 +34,7 @@
 // one, and what the launcher itself does before it holds its folders (apps/up).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -82,6 +83,8 @@ struct simulation_options {
   size_t burst = 1;
   bool check = true;  ///< the invariants that cost time with each message
   uint32_t mailbox_limit = 4096;
+  /// Sees every message that is put into a mailbox, and when; must change nothing.
+  std::function<void(const any_msg&, int64_t now_ns)> sees;
   bool log = false;  ///< tell every fault and notice on stderr
 };
 

@@ -317,3 +317,60 @@ TEST_CASE("commands: trace stragglers tells of a timeline, draws it, and refuses
   CHECK(cut.talk.find("hint: ") != std::string::npos);
   CHECK(sh(here, "troupe trace stragglers --chrome t.json").code == 64);
 }
+
+TEST_CASE("commands: sim --days says what does not go together, and where a mix is wrong") {
+  folder here;
+  const auto days = [&](const std::string& more) {
+    return sh(here, "troupe sim --days 1 --nodes 64 --workers 8 --measure-nodes 8 " + more);
+  };
+  CHECK(days("--as megascal").code == 64);
+  CHECK(sh(here, "troupe sim --days 1 --as megascale --spares 2").code == 64);
+  CHECK(sh(here, "troupe sim --mix llama3").talk.find("without --days") != std::string::npos);
+  CHECK(sh(here, "troupe sim --nodes 5000").code == 64);
+  CHECK(days("--fuzz 3").code == 64);
+  CHECK(days("--mix lama3").talk.find("llama3") != std::string::npos);
+  CHECK(days("--mix none.csv").code == 66);
+  here.write("m.csv", "cause,per_1000_node_days,symptom,scope\nFan,20,lost_hots,node\n");
+  const auto wrong = days("--mix m.csv");
+  CHECK(wrong.code == 65);
+  CHECK(wrong.talk.find("line 2") != std::string::npos);
+  CHECK(wrong.talk.find("lost_host?") != std::string::npos);
+}
+
+TEST_CASE("commands: sim --days --json has its keys, and draws a picture") {
+  folder here;
+  here.write("m.csv", "cause,per_1000_node_days,symptom,scope\nFan,20,lost_host,node\n");
+  const auto done = sh(here,
+                       "troupe sim --days 3 --nodes 64 --workers 8 --measure-nodes 8 --mix m.csv "
+                       "--spares 1 --seed 2 --svg days.svg --json");
+  REQUIRE(done.code == 0);
+  const auto j = nlohmann::json::parse(done.out);
+  double sum = 0;
+  for (const auto* entry :
+       {"useful", "repeated", "start", "detect", "diagnose", "re_form", "restore",
+        "checkpoint_stall", "paused", "waiting_for_nodes", "head_away"})
+    sum += j.at(std::string(entry) + "_s").get<double>();
+  CHECK(sum == doctest::Approx(j.at("wall_s").get<double>()));
+  CHECK(j.at("wall_s") == 3 * 86'400);
+  CHECK(j.at("effective") == doctest::Approx(j.at("useful_s").get<double>() / sum));
+  for (const auto* key : {"noticed_s", "named_s", "back_s"}) CHECK(j.at(key).at("p99") > 0);
+  CHECK(j.at("incidents").at("Fan") > 0);
+  for (const auto* key :
+       {"effective_worst_hour", "unaided", "steps_repeated", "false_evictions", "spares_used"})
+    CHECK(j.at(key).is_number());
+  CHECK(j.at("not_in_the_product_yet").size() == 1);
+  CHECK(j.at("assumptions").at("person_s").at("source").is_string());
+  const auto picture = here.read("days.svg");
+  CHECK(picture.starts_with("<svg"));
+  CHECK(picture.ends_with("</svg>\n"));
+}
+
+TEST_CASE("commands: plan says how many spares a failure rate asks for") {
+  folder here;
+  here.write("j.toml", job);
+  const auto plan = sh(here, "troupe plan j.toml --json --failures 600");
+  const auto j = nlohmann::json::parse(plan.out);
+  CHECK(j.at("spare_nodes_p99") == 2);
+  CHECK(j.at("failures_per_1000_node_days") == 600);
+  CHECK(sh(here, "troupe plan j.toml").out.find("0 spare nodes") != std::string::npos);
+}

@@ -37,7 +37,7 @@ ROOMS = {
         "train": {"base", "capture", "health", "job"},
         "control": {"base", "capture"},
         "cluster": {"base", "checkpoint", "job", "power", "train"},
-        "sim": {"base", "capture", "checkpoint", "cluster", "job", "train"},
+        "sim": {"base", "capture", "checkpoint", "cluster", "health", "job", "train"},
         "replay": {"base", "capture", "cluster", "job", "sim", "train"},
     },
     "io": {

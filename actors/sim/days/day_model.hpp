@@ -1,0 +1,99 @@
+// A large cluster over days: what faults cost a job, minute by minute, in seconds of computing.
+//
+// A simulation of events, not of messages: the real recovery_policy decides whether a recovery may
+// begin, the real time_ledger_policy keeps the account, and between them stands a model whose times
+// are those of day_times: our actors' own ones measured (protocol_times.hpp), all others from one
+// table (assumptions.hpp).
+//
+// What it does as the product does today: a fault ends the epoch; the lost node's process is
+// started again, or a scheduler brings another host; all ranks return to the newest checkpoint on
+// the disk. A host that stays sick is given its ranks again, until three recoveries in a row came
+// to no step; then the job ends, and a person sets it going without that host.
+// What it does beyond that only where it is told to: spares, copies in memory, findings (the
+// monitor notices what is stuck, the doctor names who is sick, and that host is evicted).
+//
+// Left out: fewer replicas, a head that fails over (where node 0 is lost the job ends), stragglers'
+// slowness, doctors that err.
+//
+// Invariants
+//   DAY-1  The same faults for the same seed, whoever deals with them.
+//   DAY-2  The ledger sums to the simulated time (HEAL-7).
+//   DAY-3  Whoever is simulated by published times loses them for each fault, one after another.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/health/time_ledger_policy.hpp"
+#include "actors/sim/days/fault_schedule.hpp"
+#include "actors/sim/days/protocol_times.hpp"
+#include "io/config/job.hpp"
+
+namespace troupe::sim {
+
+inline int64_t ns_of(double s) {
+  return static_cast<int64_t>(std::llround(s * 1e9));
+}
+
+struct day_options {
+  double days = 1;
+  int nodes = 128, workers = 8;
+  uint64_t seed = 1;
+  fault_mix mix;
+  std::string as = "ours";          ///< or one of `published`
+  std::optional<double> detect_s;   ///< of each fault, in place of what would be
+  std::optional<double> restart_s;  ///< from the name to the first step, the same
+  std::optional<uint64_t> steps_lost;
+  uint64_t checkpoint_every = 50;  ///< steps
+  // What the product does not have yet.
+  int spares = 0;
+  uint64_t copies = 0;  ///< steps between copies in memory; 0: none
+  bool findings = false;
+  config::recovery_section recovery{.enabled = true};
+};
+
+/// What things take, in nanoseconds.
+struct day_times {
+  protocol_times protocol;
+  int64_t step_ns = 0;
+  int64_t blocking_ns = 0;  ///< of a save or copy
+  int64_t save_ns = 0;      ///< until it is committed
+  int64_t copy_ns = 0;      ///< until it is held elsewhere
+  int64_t process_start_ns = 0;
+  int64_t reschedule_ns = 0;  ///< until a scheduler has brought another host
+  int64_t requeue_ns = 0;     ///< until a job that has ended has processes again
+  int64_t groups_ns = 0;      ///< until groups of collectives are connected
+  int64_t read_disk_ns = 0, read_copy_ns = 0;
+  int64_t person_ns = 0;
+  int64_t group_limit_ns = 0, step_limit_ns = 0, stuck_ns = 0, nic_ns = 0;
+  int64_t digest_ns = 0, wrong_bits_person_ns = 0;
+  int64_t localize_ns = 0;
+};
+
+/// By the table of assumptions, for a cluster of this size.
+day_times times_of(const day_options& options, const protocol_times& protocol);
+
+/// A fault and what became of it. Times in nanoseconds from the begin; -1: never.
+struct day_incident {
+  size_t cause = 0;
+  int64_t at_ns = 0;
+  int64_t noticed_ns = -1, named_ns = -1, back_ns = -1;
+  bool stops = false;   ///< steps stopped for it
+  bool unaided = true;  ///< nobody was needed
+};
+
+struct day_outcome {
+  health::time_ledger_policy ledger;
+  std::vector<day_incident> incidents;
+  uint64_t steps = 0;  ///< that stand
+  uint64_t false_evictions = 0, spares_used = 0, jobs_ended = 0;
+};
+
+/// `schedule` as draw_schedule() made it.
+day_outcome simulate_days(const day_options& options, const day_times& times,
+                          const std::vector<timed_fault>& schedule);
+
+}  // namespace troupe::sim
