@@ -172,7 +172,8 @@ using replicator_actor = component_actor::extend<
 
 /// Shows a person how it goes.
 using reporter_actor =
-    component_actor::extend<tell<fbs::StepReport>, tell<fbs::Notice>, tell<fbs::RunEnded>>;
+    component_actor::extend<tell<fbs::StepReport>, tell<fbs::IncidentReport>, tell<fbs::Notice>,
+                            tell<fbs::RunEnded>>;
 
 /// Shows a person's tool what is traced.
 using viewer_actor = caf::typed_actor<tell<fbs::TraceBatch>>;

@@ -64,6 +64,7 @@
   X(train, AdmissionFailed, 0x0322)   \
   X(train, NodeLost, 0x0323)          \
   X(train, SaveVotes, 0x0324)         \
+  X(train, IncidentReport, 0x0325)    \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \

@@ -15,6 +15,7 @@
 #include "actors/base/hardware.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/checkpoint/replicator.hpp"
+#include "actors/cluster/node.hpp"
 #include "actors/cluster/partners_policy.hpp"
 #include "actors/train/run.hpp"
 #include "io/config/load.hpp"
@@ -24,7 +25,8 @@ namespace troupe::cluster {
 namespace {
 
 void show(coordinator_pointer self);
-void node_lost(coordinator_pointer self, const std::string& name, const std::string& how);
+void node_lost(coordinator_pointer self, const std::string& name, const std::string& how,
+               std::string_view finding, int64_t silent_ns = 0);
 
 message_context context(coordinator_pointer self) {
   return context_of(*self, self->state.record.epoch);
@@ -249,7 +251,8 @@ void assign_ranks(coordinator_pointer self) {
         if (a) return assigned(self, who[i], *a, handles);
         const auto& name = self->state.members.at(who[i]).name;
         if (self->state.recovering)
-          return node_lost(self, name, "did not take its ranks: " + a.error().message);
+          return node_lost(self, name, "did not take its ranks: " + a.error().message,
+                           "stuck_device");
         give_up(self, a.error().within(fmt::format("node {} did not take its ranks", name)));
       },
       [self] {
@@ -357,7 +360,8 @@ void launch(coordinator_pointer self, const std::string& name, const std::string
 
 /// CRD-10: told once. Where ranks are not given out yet, the epoch goes on without a word to the
 /// run.
-void node_lost(coordinator_pointer self, const std::string& name, const std::string& how) {
+void node_lost(coordinator_pointer self, const std::string& name, const std::string& how,
+               std::string_view finding, int64_t silent_ns) {
   auto& st = self->state;
   st.membership->leave(name);
   if (st.ended) return;
@@ -375,6 +379,8 @@ void node_lost(coordinator_pointer self, const std::string& name, const std::str
   self->send(st.record.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
                l.node = name;
                l.how = how;
+               l.finding = finding;
+               l.silent_ns = static_cast<uint64_t>(silent_ns);
              }));
 }
 
@@ -389,7 +395,7 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   const bool late = joined ? member->second.hello.pid != m->pid()
                            : fallen != st.fallen.end() && fallen->second == m->pid();
   if (m->pid() != 0 && late) return;
-  node_lost(self, name, m->reason() ? m->reason()->str() : "left");
+  node_lost(self, name, m->reason() ? m->reason()->str() : "left", "dead_process");
 }
 
 bool has_launcher(const coordinator_state& st) {
@@ -425,7 +431,8 @@ void explain(coordinator_pointer self) {
   const auto patience = has_launcher(st) ? ns_of(defaults::launcher_word) : 0;
   for (auto& [index, who] : st.members)
     if (!st.ended && who.broken_ns && now_ns(*self) - *who.broken_ns >= patience)
-      node_lost(self, who.name, "is lost: its connection broke");
+      node_lost(self, who.name, "is lost: its connection broke", "lost_host",
+                now_ns(*self) - *who.broken_ns);
 }
 
 void tick(coordinator_pointer self) {
@@ -447,7 +454,8 @@ void tick(coordinator_pointer self) {
     if (change.state == liveness::dead && change.silent_ns > 0)
       node_lost(
           self, change.node,
-          fmt::format("has been silent for {:.1f} s", static_cast<double>(change.silent_ns) / 1e9));
+          fmt::format("has been silent for {:.1f} s", static_cast<double>(change.silent_ns) / 1e9),
+          "frozen_process", change.silent_ns);
   }
   quit_when_alone(self);
 }
@@ -478,7 +486,8 @@ void suspend(coordinator_pointer self) {
         if (answer)
           it->second.quiet = true;
         else
-          node_lost(self, it->second.name, "did not end its ranks: " + answer.error().message);
+          node_lost(self, it->second.name, "did not end its ranks: " + answer.error().message,
+                    answer.error().is(device_lost) ? "lost_device" : "frozen_process");
       },
       [self] { tick(self); });
 }

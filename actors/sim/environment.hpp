@@ -152,6 +152,7 @@ struct told {
   std::vector<uint32_t> epochs;        ///< in which they were made
   std::vector<uint64_t> saved_before;  ///< saved_step when each came
   std::vector<fbs::RunEndedT> ends;
+  std::vector<fbs::IncidentT> incidents;
   std::vector<std::string> notices;
   uint64_t saved_step = 0;  ///< the newest that was said to be committed
   std::set<uint64_t> saved;  ///< all that were

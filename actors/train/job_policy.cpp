@@ -115,6 +115,10 @@ void job_policy::refuse(const job_event& event) {
 }
 
 void job_policy::enter(job_state state, std::string_view phase) {
+  if (state == paused && !pauses_.contains(pause_cause::room))
+    ledger_.pause(now_ns_);
+  else
+    ledger_.resume(now_ns_);
   state_ = state;
   phase_ = phase;
   out_.push_back(todo::show{});
@@ -127,6 +131,8 @@ void job_policy::say(std::string text, bool warning) {
 /// JOB-3.
 void job_policy::end(const error& why) {
   enter(ended, "ended");
+  if (in_incident_) close_incident("the job ended: " + why.message);
+  ledger_.end(now_ns_);
   for (const auto& [step, open] : orders_)
     if (open.request != 0) answer(open.request, error{errc::unavailable, "the run has ended"});
   for (const auto& [step, folder] : std::exchange(given_up_, {}))
@@ -136,7 +142,7 @@ void job_policy::end(const error& why) {
 
 // -- the start ------------------------------------------------------------------------------------
 
-void job_policy::begin(const job_event&) {
+void job_policy::begin_start(const job_event&) {
   begin_phase(start_phase::open_folder);  // what cannot be saved need not be trained
 }
 
@@ -175,6 +181,7 @@ void job_policy::next_phase(const job_event& event) {
                         job.parallel.pipeline, static_cast<double>(done.most_bytes) / (1 << 20)));
       return begin_phase(start_phase::attach_loaders);
     case start_phase::connect_data_plane:
+      ledger_.connected(now_ns_);
       return load();
     case start_phase::load_weights:
       return begin_steps();
@@ -194,11 +201,17 @@ void job_policy::load() {
 }
 
 void job_policy::begin_steps() {
-  if (recovering_since_ns_ != 0)
+  if (in_incident_) {
+    const auto& fault = incidents_.back();
+    ledger_.restored(step_, epoch_, now_ns_);
     say(fmt::format("recovered in {:.1f} s: step {} follows, {} are made again",
-                    static_cast<double>(now_ns_ - recovering_since_ns_) / 1e9, step_ + 1,
-                    fell_at_step_ - step_));
-  recovering_since_ns_ = 0;
+                    static_cast<double>(now_ns_ - fault.named_ns) / 1e9, step_ + 1,
+                    fault.fell_after_step - step_));
+    close_incident(fmt::format("{}, from {}",
+                               fault.node.empty() ? "its ranks began anew"
+                                                  : fault.node + " was started again",
+                               resume_ ? resume_->path.filename().string() : "the start"));
+  }
   recovery_.has_begun();
   next_step();
 }
@@ -219,6 +232,7 @@ void job_policy::end_with_word(const error& why) {
 }
 
 void job_policy::await_word(const error& why) {
+  if (recovery_.can_mend(why)) notice(why, {"", "", "stuck_collective"});
   unexplained_ = why;
   enter(explaining, "ending");
   wait(word_patience_ns);
@@ -226,7 +240,7 @@ void job_policy::await_word(const error& why) {
 
 void job_policy::end_unexplained(const job_event& event) {
   if (now_ns_ < waits_until_ns_) return refuse(event);
-  recover(*std::exchange(unexplained_, {}), "");
+  recover(*std::exchange(unexplained_, {}), {"", "", "stuck_collective"});
 }
 
 void job_policy::wait(int64_t ns) {
@@ -272,6 +286,7 @@ void job_policy::next_step() {
   if (!pauses_.empty()) return enter(paused, "paused");
   enter(stepping, "training");
   requests_.step_begins();
+  ledger_.step_began(step_ + 1, epoch_, now_ns_);
   out_.push_back(todo::run_step{step_ + 1, lr_.at(static_cast<int64_t>(step_) + 1)});
 }
 
@@ -279,6 +294,9 @@ void job_policy::end_step(const job_event& event) {
   const auto& done = std::get<heard::step_done>(event);
   const auto& job = plan_.job;
   ++step_;
+  const auto waited_ns = static_cast<int64_t>(done.waited_ms * 1e6);
+  if (waited_ns > 0) ledger_.save_blocked(now_ns_ - waited_ns, now_ns_);
+  ledger_.step_ended(step_, epoch_, now_ns_);
   requests_.step_ended();
   recovery_.has_progressed();
   tokens_ += static_cast<uint64_t>(job.tokens_per_step());
@@ -440,6 +458,7 @@ void job_policy::save_ended(uint64_t step, const status& how) {
   show_while_paused();
   if (pauses_.contains(pause_cause::room) && pace_.has_room()) {
     pauses_.erase(pause_cause::room);
+    ledger_.save_blocked(waits_since_ns_, now_ns_);
     step_wait_ms_ = static_cast<double>(now_ns_ - waits_since_ns_) / 1e6;
     checkpoint_wait_ms_ += step_wait_ms_;
     begin_save(committer_folder_);
@@ -457,6 +476,8 @@ void job_policy::finish() {
   const auto& c = plan_.job.checkpoint;
   last_save_.emplace(c.room_wait_s * 1'000'000'000, !second_.empty());
   state_ = settling;
+  ledger_.resume(now_ns_);
+  settling_since_ns_ = now_ns_;
   if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
   if (pace_.open().empty()) return judge_last();
   enter(settling, "finishing checkpoints");
@@ -516,6 +537,7 @@ void job_policy::end_wait(const job_event& event) {
 
 /// The model of the last checkpoint as a Hugging Face folder, if the job wants one.
 void job_policy::export_model() {
+  ledger_.save_blocked(settling_since_ns_, now_ns_);
   const auto& job = plan_.job;
   if (!job.checkpoint.export_model || checkpoint_.empty()) return copy_last();
   enter(exporting, "exporting the model");

@@ -36,6 +36,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -46,7 +47,9 @@
 #include <variant>
 #include <vector>
 
+#include "actors/health/incident.hpp"
 #include "actors/health/recovery_policy.hpp"
+#include "actors/health/time_ledger_policy.hpp"
 #include "actors/job/catalog.hpp"
 #include "actors/job/plan.hpp"
 #include "actors/train/last_save_policy.hpp"
@@ -185,6 +188,8 @@ struct save_now {
 /// A node is gone; `how` is a sentence about it without its name.
 struct node_lost {
   std::string name, how;
+  std::string finding = "dead_process";  ///< its stable name
+  int64_t silent_ns = 0;                 ///< since its last sign of life
 };
 
 }  // namespace heard
@@ -257,6 +262,10 @@ struct recover {
   uint32_t epoch = 0;
   std::string reason;
 };
+/// A fault that the job went through is over.
+struct keep_incident {
+  health::incident what;
+};
 struct say {
   std::string text;
   bool warning = false;
@@ -277,8 +286,8 @@ struct end {
 using job_command =
     std::variant<todo::ask, todo::run_step, todo::validate, todo::measure, todo::report, todo::save,
                  todo::commit, todo::abandon, todo::copy, todo::reopen_folder, todo::export_model,
-                 todo::finish_copies, todo::wait, todo::recover, todo::say, todo::answer,
-                 todo::show, todo::end>;
+                 todo::finish_copies, todo::wait, todo::recover, todo::keep_incident, todo::say,
+                 todo::answer, todo::show, todo::end>;
 
 // -- the table (job_table.cpp) --------------------------------------------------------------------
 
@@ -310,6 +319,9 @@ class job_policy {
   job_policy(job_plan plan, uint32_t epoch, const std::optional<checkpoint::resume_point>& resume,
              std::filesystem::path second = {});
 
+  /// Time counts from here (time_ledger_policy.hpp).
+  void begin(int64_t now_ns) { ledger_.begin(now_ns); }
+
   /// What is to be done now, in this order.
   std::vector<job_command> on(const job_event& event, int64_t now_ns);
 
@@ -330,6 +342,10 @@ class job_policy {
   const pace_policy& pace() const noexcept { return pace_; }
   uint32_t epoch() const noexcept { return epoch_; }
   uint64_t recoveries() const noexcept { return recovery_.begun(); }
+  const health::time_ledger_policy& ledger() const noexcept { return ledger_; }
+  /// The last `incidents_kept`, the oldest first; the last one may still go on.
+  const std::deque<health::incident>& incidents() const noexcept { return incidents_; }
+  static constexpr size_t incidents_kept = 32;
   uint64_t checkpoints() const noexcept { return checkpoints_; }
   uint64_t checkpoint_bytes() const noexcept { return checkpoint_bytes_; }
   double checkpoint_wait_ms() const noexcept { return checkpoint_wait_ms_; }
@@ -350,7 +366,7 @@ class job_policy {
   };
 
   // Rules; see job_policy.cpp.
-  void begin(const job_event&);
+  void begin_start(const job_event&);
   void give_up(const job_event&);
   void next_phase(const job_event&);
   void fail(const job_event&);
@@ -383,7 +399,9 @@ class job_policy {
   void end(const error& why);
   void end_with_word(const error& why);
   void await_word(const error& why);
-  void recover(const error& why, const std::string& node);
+  void recover(const error& why, const heard::node_lost& lost);
+  void notice(const error& why, const heard::node_lost& lost);
+  void close_incident(std::string done);
   void wait(int64_t ns);
   bool takes_requests() const;
   bool falls_back() const;
@@ -445,8 +463,11 @@ class job_policy {
   health::recovery_policy recovery_;
   bool nodes_are_back_ = false;                                       ///< in a recovery
   std::vector<std::pair<uint64_t, std::filesystem::path>> given_up_;  ///< saves, by step (JOB-11)
-  uint64_t fell_at_step_ = 0;  ///< the last finished one before the recovery
-  int64_t recovering_since_ns_ = 0;
+  health::time_ledger_policy ledger_;
+  std::deque<health::incident> incidents_;
+  uint64_t incident_count_ = 0;
+  bool in_incident_ = false;
+  int64_t settling_since_ns_ = 0;
   uint64_t checkpoints_ = 0, checkpoint_bytes_ = 0;
   double checkpoint_wait_ms_ = 0;  ///< of the whole run
   double step_wait_ms_ = 0;        ///< of it, before the current step

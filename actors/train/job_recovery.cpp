@@ -1,5 +1,8 @@
 // What a job does when it loses a node: it ends, or goes back to its newest checkpoint in a new
 // epoch (JOB-11).
+#include <algorithm>
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "actors/train/job_policy.hpp"
@@ -15,19 +18,53 @@ void job_policy::lose_node(const job_event& event) {
       errc::unavailable, fmt::format("node {} {}", lost.name, lost.how),
       "look at its log and its host; training resumes from the last checkpoint with `troupe up`"};
   if (state_ == exporting || state_ == copying) return say(why.message, true);
-  recover(why, lost.name);
+  recover(why, lost);
 }
 
-/// JOB-11. Ends the job where that cannot be. `node`: that is lost, empty where none is known.
-void job_policy::recover(const error& why, const std::string& node) {
-  if (stop_ || !recovery_.can_mend(why)) return end(why);
-  if (const auto left = recovery_.take(node, now_ns_); !left)
-    return end(left.error().within(why.message));
-  if (recovering_since_ns_ == 0) {
-    recovering_since_ns_ = now_ns_;
-    fell_at_step_ = step_;
+/// A fault begins an incident, or belongs to the one that goes on.
+void job_policy::notice(const error& why, const heard::node_lost& lost) {
+  ledger_.noticed(now_ns_ - lost.silent_ns, now_ns_);
+  if (!std::exchange(in_incident_, true)) {
+    health::incident fault;
+    fault.number = ++incident_count_;
+    fault.epoch_from = fault.epoch_to = epoch_;
+    fault.fell_after_step = step_;
+    fault.fault_ns = now_ns_ - lost.silent_ns;
+    fault.noticed_ns = now_ns_;
+    fault.finding = lost.finding;
+    fault.what = why.message;
+    incidents_.push_back(std::move(fault));
+    if (incidents_.size() > incidents_kept) incidents_.pop_front();
   }
+  auto& fault = incidents_.back();
+  if (fault.node.empty() && !lost.name.empty()) {  // who it was is known from now on
+    fault.node = lost.name;
+    fault.finding = lost.finding;
+    fault.what = why.message;
+    fault.fault_ns = std::min(fault.fault_ns, now_ns_ - lost.silent_ns);
+  }
+}
+
+void job_policy::close_incident(std::string done) {
+  in_incident_ = false;
+  auto& fault = incidents_.back();
+  fault.resumed_after_step = step_;
+  fault.back_ns = now_ns_;
+  fault.done = std::move(done);
+  out_.push_back(todo::keep_incident{fault});
+}
+
+/// JOB-11. Ends the job where that cannot be. `lost`: the node, without a name where none is known.
+void job_policy::recover(const error& why, const heard::node_lost& lost) {
+  if (stop_ || !recovery_.can_mend(why)) return end(why);
+  notice(why, lost);
+  if (const auto left = recovery_.take(lost.name, now_ns_); !left)
+    return end(left.error().within(why.message));
   ++epoch_;
+  incidents_.back().epoch_to = epoch_;
+  if (incidents_.back().named_ns == 0) incidents_.back().named_ns = now_ns_;
+  ledger_.named(now_ns_);
+  if (plan_.job.cluster.launch == config::launch_mode::external) ledger_.hold(now_ns_);
   say(fmt::format("{}: recovery {} begins (epoch {} -> {})", why.message, recovery_.begun(),
                   epoch_ - 1, epoch_),
       true);
@@ -62,6 +99,7 @@ void job_policy::give_up_saves() {
 
 void job_policy::nodes_are_back(const job_event&) {
   nodes_are_back_ = true;
+  ledger_.members_there(now_ns_);
   if (!orders_.empty()) return;
   for (auto& [step, folder] : std::exchange(given_up_, {}))
     out_.push_back(todo::abandon{step, folder.string()});

@@ -70,7 +70,7 @@ std::string_view name_of_event(size_t index) noexcept {
 struct job_table {
   using p = job_policy;
   static constexpr job_rule all[] = {
-      rule<heard::admitted>("the start", of(admitting), of(opening), &p::begin),
+      rule<heard::admitted>("the start", of(admitting), of(opening), &p::begin_start),
       rule<heard::admitted>("back to the last checkpoint", of(recovering), of(opening),
                             &p::nodes_are_back),
       rule<heard::not_admitted>("no start", of(admitting, recovering), of(ended), &p::give_up),

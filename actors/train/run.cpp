@@ -10,6 +10,7 @@
 #include "actors/base/context.hpp"
 #include "actors/base/gather.hpp"
 #include "actors/job/votes.hpp"
+#include "actors/train/account.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "io/folder/plain.hpp"
 #include "messages/text.hpp"
@@ -440,6 +441,7 @@ void show(run_pointer self) {
     s.skipped_checkpoints = job.pace().skipped();
     s.checkpoint_wait_ms = job.checkpoint_wait_ms();
     s.parts = to_message(job.parts());
+    put_account(job, now_ns(*self), s);
   });
 }
 
@@ -486,6 +488,9 @@ void end(run_pointer self, const error& why) {
                e.checkpoint_bytes = st.job.checkpoint_bytes();
                e.skipped_checkpoints = st.job.pace().skipped();
                e.checkpoint_wait_ms = st.job.checkpoint_wait_ms();
+               e.effective_percent = 100 * st.job.ledger().whole().effective();
+               e.recoveries = st.job.recoveries();
+               e.steps_repeated = st.job.ledger().steps_repeated();
              }));
 }
 
@@ -525,6 +530,10 @@ struct executor {
     self->delayed_send(self, std::chrono::nanoseconds(c.ns), caf::tick_atom_v);
   }
   void operator()(const todo::recover& c) const { recover(self, c); }
+  void operator()(const todo::keep_incident& c) const {
+    const auto fill = [&](auto& r) { r.incident = to_message(c.what, now_ns(*self)); };
+    self->send(self->state.record.reporter, make_msg<fbs::IncidentReport>(context(self), fill));
+  }
   void operator()(const todo::say& c) const { say(self, c); }
   void operator()(const todo::answer& c) const { answer(self, c); }
   void operator()(const todo::show&) const { show(self); }
@@ -605,6 +614,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
   auto second = io::plain(st.record.plan.job.checkpoint.second.dir);
   st.job =
       job_policy(std::move(st.record.plan), st.record.epoch, st.record.resume, std::move(second));
+  st.job.begin(now_ns(*self));
   show(self);
   return {
       status_handler(self),
@@ -613,7 +623,8 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       },
       [self](const msg<fbs::AdmissionFailed>& m) { hear(self, heard::not_admitted{error_in(*m)}); },
       [self](const msg<fbs::NodeLost>& m) {
-        hear(self, heard::node_lost{text_of(m->node()), text_of(m->how())});
+        hear(self, heard::node_lost{text_of(m->node()), text_of(m->how()), text_of(m->finding()),
+                                    static_cast<int64_t>(m->silent_ns())});
       },
       [self](const msg<fbs::Notice>& m) {
         if (self->state.job.state() != job_state::ended)  // RUN-3

@@ -77,6 +77,19 @@ struct canvas {
 /// Empty for fewer than two points. Lines end with '\n'.
 std::string curve(const std::vector<point>& points, const canvas& on);
 
+/// A fault that a run went through, as incidents.jsonl keeps it: {"type":"incident",...}, one JSON
+/// object without a line end. `at` is when it was noticed (RFC 3339); times are seconds since the
+/// fault, null where they did not come.
+struct incident {
+  std::string at;
+  uint64_t number = 0;
+  std::string finding, node, what, done;
+  uint32_t epoch_from = 0, epoch_to = 0;
+  uint64_t fell_after_step = 0, resumed_after_step = 0;
+  double noticed_s = 0, named_s = -1, back_s = -1;
+};
+std::string incident_json(const incident& i);
+
 /// What a run came to.
 struct summary {
   double seconds = 0;               ///< wall time of training
@@ -89,6 +102,9 @@ struct summary {
   int64_t checkpoint_bytes = 0;     ///< of these
   int64_t skipped_checkpoints = 0;  ///< left out since older ones were under way
   double checkpoint_wait_ms = 0;    ///< how long they held training up in all
+  double effective_percent = 0;     ///< useful steps of the wall time; 0: not told
+  uint64_t recoveries = 0;          ///< of lost nodes
+  uint64_t steps_repeated = 0;      ///< made again after them
   std::string model;                ///< where the exported model is; empty: none
   std::string log;                  ///< where log.jsonl is; empty: none
   std::string prompt;               ///< prompt of the sample

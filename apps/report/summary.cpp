@@ -72,6 +72,10 @@ std::string summary_text(const summary& s, const canvas& on) {
   auto rate = s.seconds > 0 ? static_cast<double>(s.tokens) / s.seconds : 0;
   auto text = fmt::format("trained     {} steps, {} tokens in {} ({} tok/s)\n", grouped(s.steps),
                           grouped(s.tokens), duration(s.seconds), grouped(std::llround(rate)));
+  if (s.recoveries > 0)
+    text += fmt::format("            {} {}, {} steps made again; effective {:.1f} %\n",
+                        s.recoveries, s.recoveries == 1 ? "recovery" : "recoveries",
+                        grouped(static_cast<int64_t>(s.steps_repeated)), s.effective_percent);
   if (!s.losses.empty()) text += losses_text(s);
   if (auto drawing = curve(s.losses, on); !drawing.empty()) text += "\nloss\n" + drawing + "\n";
   if (!s.checkpoint.empty()) text += "checkpoint  " + s.checkpoint + "\n";
@@ -98,6 +102,9 @@ std::string summary_json(const summary& s) {
   j["checkpoint_bytes"] = s.checkpoint_bytes;
   j["skipped_checkpoints"] = s.skipped_checkpoints;
   j["checkpoint_wait_ms"] = finite_or_null(s.checkpoint_wait_ms);
+  j["effective_percent"] = finite_or_null(s.effective_percent);
+  j["recoveries"] = s.recoveries;
+  j["steps_repeated"] = s.steps_repeated;
   if (!s.model.empty()) j["model"] = s.model;
   if (!s.log.empty()) j["log"] = s.log;
   if (!s.sample.empty()) {

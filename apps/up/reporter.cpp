@@ -4,13 +4,16 @@
 #include <unistd.h>
 
 #include <bit>
+#include <chrono>
 #include <filesystem>
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
 #include "actors/train/step_parts.hpp"
 #include "apps/talk.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::apps {
 
@@ -88,6 +91,10 @@ void show(reporter_state& st, const report::step_report& r) {
   }
 }
 
+std::string incidents_beside(const std::string& log) {
+  return std::filesystem::path(log).replace_filename("incidents.jsonl").string();
+}
+
 void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   auto& st = self->state;
   st.spent_ms += m->step_ms();
@@ -106,6 +113,36 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   s.tokens = s.steps * st.options.job.tokens_per_step();
   s.losses.push_back({r.step, r.loss});
   if (r.validation_loss) s.validations.push_back({r.step, *r.validation_loss});
+}
+
+/// Wall time, UTC, as RFC 3339 has it, so long ago.
+std::string wall_time_before(double ago_s) {
+  const auto then = std::chrono::system_clock::now() -
+                    std::chrono::milliseconds(static_cast<int64_t>(ago_s * 1e3));
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(then)));
+}
+
+void keep(reporter_pointer self, const msg<fbs::IncidentReport>& m) {
+  auto& st = self->state;
+  if (m->incident() == nullptr) return;
+  const auto& i = *m->incident();
+  const report::incident line{wall_time_before(i.ago_s()),
+                              i.number(),
+                              text_of(i.finding()),
+                              text_of(i.node()),
+                              text_of(i.what()),
+                              text_of(i.done()),
+                              i.epoch_from(),
+                              i.epoch_to(),
+                              i.fell_after_step(),
+                              i.resumed_after_step(),
+                              i.noticed_s(),
+                              i.named_s(),
+                              i.back_s()};
+  if (!st.incidents) st.incidents.emplace(incidents_beside(st.options.log_path));
+  if (const auto done = st.incidents->append(report::incident_json(line)); !done)
+    say("warning: " + done.error().message);
 }
 
 /// A path as a person would type it from here: relative where it lies below.
@@ -129,6 +166,9 @@ void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
     o.summary.checkpoint_bytes = static_cast<int64_t>(m->checkpoint_bytes());
     o.summary.skipped_checkpoints = static_cast<int64_t>(m->skipped_checkpoints());
     o.summary.checkpoint_wait_ms = m->checkpoint_wait_ms();
+    o.summary.effective_percent = m->effective_percent();
+    o.summary.recoveries = m->recoveries();
+    o.summary.steps_repeated = m->steps_repeated();
     o.summary.model = from_here(m->model());
     o.summary.log = st.options.log_path;
   }
@@ -147,6 +187,7 @@ reporter_actor::behavior_type reporter(reporter_pointer self, reporter_options o
   return {
       status_handler(self),
       [self](const msg<fbs::StepReport>& m) { step(self, m); },
+      [self](const msg<fbs::IncidentReport>& m) { keep(self, m); },
       [self](const msg<fbs::Notice>& m) {
         leave_line(self->state);
         const bool warning = m->level() == fbs::NoticeLevel::warning;

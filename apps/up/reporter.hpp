@@ -42,6 +42,7 @@ struct reporter_state {
   static inline const char* name = "reporter";
   reporter_options options;
   std::optional<line_log> log;
+  std::optional<line_log> incidents;  ///< made by the first one
   bool rewriting = false;  ///< the terminal's last line is a step's
   double spent_ms = 0;
   uint64_t steps_seen = 0;

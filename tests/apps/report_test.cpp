@@ -167,6 +167,15 @@ TEST_CASE("report: the summary, its sample made harmless") {
   s.checkpoint_bytes = 3'200'000'000;
   s.checkpoint_wait_ms = 592;
   s.skipped_checkpoints = 7;
+  s.recoveries = 2;
+  s.steps_repeated = 31;
+  s.effective_percent = 97.94;
+  CHECK(summary_text(s, {40, 3, false})
+            .find("tok/s)\n"
+                  "            2 recoveries, 31 steps made again; effective 97.9 %\n"
+                  "loss") !=
+        text.npos);
+  CHECK(nlohmann::json::parse(summary_json(s))["steps_repeated"] == 31);
   s.model = "runs/q/model";
   CHECK(summary_text(s, {40, 3, false})
             .find("step-00000300\n"
@@ -175,4 +184,16 @@ TEST_CASE("report: the summary, its sample made harmless") {
                   "model       runs/q/model\nlog  ") != text.npos);
   CHECK(nlohmann::json::parse(summary_json(s))["skipped_checkpoints"] == 7);
   CHECK(summary_text({}, {}).find("trained     0 steps, 0 tokens in 0:00 (0 tok/s)\n") == 0);
+}
+
+TEST_CASE("report: an incident, as its line says it") {
+  const incident i{"2026-11-24T12:03:11Z", 1, "dead_process", "node1", "node node1 was \"killed\"",
+                   "node1 was started again, from step-00000020", 1, 2, 26, 20, 0.2, 0.25, -1};
+  const auto j = nlohmann::json::parse(incident_json(i));
+  CHECK(j["type"] == "incident");
+  CHECK(j["at"] == "2026-11-24T12:03:11Z");
+  CHECK(j["what"] == "node node1 was \"killed\"");
+  CHECK(j["named_s"] == 0.25);
+  CHECK(j["back_s"].is_null());
+  CHECK(j["fell_after_step"] == 26);
 }

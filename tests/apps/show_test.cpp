@@ -105,7 +105,17 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"run":{}})",
                "",
                {"step", "steps", "loss", "saved_step", "saving", "checkpoints",
-                "skipped_checkpoints", "checkpoint_wait_ms", "parts"}},
+                "skipped_checkpoints", "checkpoint_wait_ms", "parts", "wall_s", "effective_percent",
+                "effective_last_hour_percent", "recoveries", "steps_repeated", "incidents"}},
+           row{R"({"run":{"ledger":{}}})",
+               "/ledger",
+               {"useful_s", "repeated_s", "start_s", "detect_s", "diagnose_s", "re_form_s",
+                "restore_s", "checkpoint_stall_s", "paused_s", "waiting_for_nodes_s",
+                "head_away_s"}},
+           row{R"({"run":{"incidents":[{}]}})",
+               "/incidents/0",
+               {"number", "finding", "node", "what", "epoch_from", "epoch_to", "fell_after_step",
+                "resumed_after_step", "noticed_s", "named_s", "back_s", "ago_s", "done"}},
            row{R"({"run":{"parts":[{}]}})", "/parts/0", {"kind", "busy_ms", "waited_ms", "work"}},
            row{R"({"coordinator":{"turned_away":{}}})",
                "",
@@ -170,18 +180,24 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
     part.busy_ms = 12.5;
   }
   CHECK(values_text(run, 0) ==
-        "  step                 0\n"
-        "  steps                500 steps\n"
-        "  loss                 2.477 nats\n"
-        "  saved_step           0\n"
-        "  saving               7, 8\n"
-        "  checkpoints          0 checkpoints\n"
-        "  skipped_checkpoints  0 checkpoints\n"
-        "  checkpoint_wait_ms   0.075 ms\n"
+        "  step                         0\n"
+        "  steps                        500 steps\n"
+        "  loss                         2.477 nats\n"
+        "  saved_step                   0\n"
+        "  saving                       7, 8\n"
+        "  checkpoints                  0 checkpoints\n"
+        "  skipped_checkpoints          0 checkpoints\n"
+        "  checkpoint_wait_ms           0.075 ms\n"
+        "  wall_s                       0 s\n"
+        "  effective_percent            0 %\n"
+        "  effective_last_hour_percent  0 %\n"
+        "  recoveries                   0 recoveries\n"
+        "  steps_repeated               0 steps\n"
+        "  incidents                    -\n"
         "  parts       busy_ms  waited_ms     work\n"
         "    forward   12.5 ms       0 ms  0 items\n"
         "    backward  12.5 ms       0 ms  0 items\n");
-  CHECK(says(status_text(v, 0), "run: training for 0 ns\n  step                 0\n"));
+  CHECK(says(status_text(v, 0), "run: training for 0 ns\n  step                         0\n"));
   auto& worker = add(v, "worker/0");
   auto& saver = values_of<fbs::WorkerStatusT>(*worker.values).checkpoint;
   saver = std::make_unique<fbs::SaverStatusT>();

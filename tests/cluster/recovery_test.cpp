@@ -32,6 +32,23 @@ int repeated_of(const program& up, const undisturbed& truth) {
   return twice;
 }
 
+/// One line, of this fault.
+void is_kept(const fs::path& file, const std::string& node, int signal, int again) {
+  std::ifstream lines(file);
+  std::string line, more;
+  REQUIRE(std::getline(lines, line));
+  CHECK_FALSE(std::getline(lines, more));
+  const auto i = nlohmann::json::parse(line);
+  CHECK(i["number"] == 1);
+  CHECK(i["node"] == node);
+  CHECK(i["finding"] == (signal == SIGKILL ? "dead_process" : "frozen_process"));
+  CHECK(i["epoch_to"] == 2);
+  CHECK(i["fell_after_step"].get<int>() - i["resumed_after_step"].get<int>() == again);
+  CHECK(i["noticed_s"] <= i["named_s"]);
+  CHECK(i["named_s"] <= i["back_s"]);
+  if (signal == SIGSTOP) CHECK(i["noticed_s"] >= 1.0);  // dead_after_ms
+}
+
 void is_disturbed_and_whole(const std::vector<std::string>& ranks, const char* node, int signal) {
   job_files job;
   const auto sets = with(recovers, ranks);
@@ -44,7 +61,14 @@ void is_disturbed_and_whole(const std::vector<std::string>& ranks, const char* n
   CHECK(up.wait() == 0);
   INFO(up.err());
   CHECK(up.err().find("recovery 1 begins (epoch 1 -> 2)") != std::string::npos);
-  CHECK(repeated_of(up, truth) >= 1);
+  const int again = repeated_of(up, truth);
+  CHECK(again >= 1);
+  const auto summary = up.objects("summary").at(0);
+  CHECK(summary["recoveries"] == 1);
+  CHECK(summary["steps_repeated"] == again);
+  CHECK(summary["effective_percent"] > 0);
+  CHECK(summary["effective_percent"] < 100);
+  is_kept(job / "run/incidents.jsonl", node, signal, again);
   judge j(truth);
   CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 20);
   CHECK(leftovers_in(job / "run/checkpoints").empty());
