@@ -126,7 +126,11 @@ result<fs::path> export_to(const fs::path& folder,
   for (int place = 1; place <= most_places; ++place) {
     const fs::path to =
         place == 1 ? folder : fs::path(fmt::format("{}-{}", folder.string(), place));
-    if (is_done(to)) return to;
+    if (is_done(to)) {
+      static_cast<void>(
+          cp::remove_half_export(to));  // of one that was killed when it had placed it
+      return to;
+    }
     const auto made = make(to);
     if (!made && made.error().code != errc::permission) return made.error();
     if (!made && refused) refused = made.error();

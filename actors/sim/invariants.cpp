@@ -16,6 +16,13 @@ bool on_disk(const launch_report& launch, uint64_t step) {
          launch.checkpoints.end();
 }
 
+/// With retention a newer one will do, of which no report may have told: one that was committed
+/// after the end, say.
+bool has_newer(const launch_report& launch, uint64_t step) {
+  return launch.keeps_some && std::any_of(launch.checkpoints.begin(), launch.checkpoints.end(),
+                                          [&](auto s) { return s > step; });
+}
+
 std::optional<std::string> judge_end(const launch_report& launch) {  // SIM-2, SIM-4
   if (launch.ends.empty())
     return launch.head_lost ? std::nullopt : std::optional<std::string>("no RunEnded came");
@@ -30,7 +37,8 @@ std::optional<std::string> judge_end(const launch_report& launch) {  // SIM-2, S
   if (!end.checkpoint.empty()) {
     const auto step =
         std::strtoull(end.checkpoint.c_str() + end.checkpoint.find("step-") + 5, nullptr, 10);
-    if (!on_disk(launch, step)) return fmt::format("{} is not on the disk", end.checkpoint);
+    if (!on_disk(launch, step) && !has_newer(launch, step))
+      return fmt::format("{} is not on the disk", end.checkpoint);
   }
   if (code != errc::none) return std::nullopt;
   const auto last = launch.steps.empty() ? launch.resumed_step : launch.steps.back();
@@ -56,11 +64,8 @@ std::optional<std::string> judge(const launch_report& launch) {
     if (launch.rates[i] != launch.used[i])
       return fmt::format("step {} was reported with a learning rate of {} and used {}",
                          launch.steps[i], launch.rates[i], launch.used[i]);
-  // SIM-10. With retention a newer one will do, of which no report may have told.
-  const bool newer =
-      launch.keeps_some && std::any_of(launch.checkpoints.begin(), launch.checkpoints.end(),
-                                       [&](auto s) { return s > launch.saved_step; });
-  if (launch.saved_step > 0 && !newer && !on_disk(launch, launch.saved_step))
+  if (launch.saved_step > 0 && !on_disk(launch, launch.saved_step) &&  // SIM-10
+      !has_newer(launch, launch.saved_step))
     return fmt::format("step {} was said to be saved and is not", launch.saved_step);
   return judge_end(launch);
 }

@@ -284,6 +284,12 @@ status check_export(const fs::path& folder) {
   return is_free(partial_of(path));
 }
 
+status remove_half_export(const fs::path& folder) {
+  const auto partial = partial_of(plain(folder));
+  std::error_code code;
+  return fs::exists(partial, code) ? remove_owned(partial, folder_kind::model) : status{};
+}
+
 status replace_export(const fs::path& folder, const claim& ours,
                       const std::function<status(const fs::path&)>& write) {
   const auto path = plain(folder), partial = partial_of(path);
@@ -291,7 +297,7 @@ status replace_export(const fs::path& folder, const claim& ours,
   std::error_code code;
   fs::create_directories(path.parent_path(), code);
   if (code) return error::system("make the folder " + path.parent_path().string(), code.value());
-  if (fs::exists(partial, code)) TROUPE_CHECK(remove_owned(partial, folder_kind::model));
+  TROUPE_CHECK(remove_half_export(path));
   TROUPE_CHECK(make_owned(partial, ours));
   if (auto written = write(partial); !written) {
     static_cast<void>(remove_owned(partial, folder_kind::model));  // else the next export does

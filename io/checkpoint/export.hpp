@@ -40,6 +40,10 @@ std::string export_source(const manifest_head& head, tensor_dtype type);
 /// way; io.
 status check_export(const std::filesystem::path& folder);
 
+/// Removes FOLDER.partial, which an export that was killed may have left: half of one, or what had
+/// the name before. Errors: permission where it is not this program's; io.
+status remove_half_export(const std::filesystem::path& folder);
+
 /// Makes an export of what `write` puts into the folder it is given, whose names are those of
 /// `ours` (EX-1, EX-2); what an interrupted export left goes first. The parent is made if it is
 /// missing. Errors: check_export's; those of `write`; io.
