@@ -40,6 +40,8 @@ void add_key(shell& sh);
 void add_console(shell& sh);
 /// `troupe ps`, `troupe status`, `troupe send`: the same from scripts.
 void add_control(shell& sh);
+/// `troupe health`: what is wrong with a running cluster, and who.
+void add_health(shell& sh);
 /// `troupe trace live|record|...`: what actors say to each other.
 void add_trace(shell& sh);
 /// `troupe replay`: lets a recorded actor live again.

@@ -17,6 +17,8 @@
 #include "actors/cluster/strangers_policy.hpp"
 #include "actors/control/audit.hpp"
 #include "actors/control/observer.hpp"
+#include "actors/health/findings_policy.hpp"
+#include "actors/health/rank_vitals.hpp"
 #include "actors/job/votes.hpp"
 #include "actors/replay/actor_logs.hpp"
 #include "actors/sim/days/fault_mix.hpp"
@@ -188,6 +190,13 @@ constexpr limit_row rows[] = {
      "recoveries", "the run ends with what it fell over", "actors/health/recovery_policy.cpp",
      "most_in_a_row",
      "RCV-4: recovery: three over the same that come to no step are the last ones"},
+    {"actors and traces", "ranks of a node in its heartbeat", troupe::health::most_ranks_told,
+     "ranks", "further ones are not told of", "actors/health/rank_vitals.hpp", "most_ranks_told",
+     "vitals of 64 ranks and 8 GPUs take at most 4 KiB of a heartbeat"},
+    {"actors and traces", "findings of a cluster", troupe::health::findings_policy::most_findings,
+     "findings", "what matters more takes the place of what matters less, the rest is counted",
+     "actors/health/findings_policy.hpp", "most_findings",
+     "FDG-3: findings are bounded: what matters more takes a place, the rest is counted"},
     {"checkpoints", "checkpoints of one run under way", train::pace_policy::most_open,
      "checkpoints", "the next waits, or is left out and counted", "actors/train/pace_policy.hpp",
      "most_open", "pace: what is due begins while there is room, and only what is due"},

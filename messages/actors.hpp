@@ -20,6 +20,7 @@
 #include "messages/schemas/common_generated.h"
 #include "messages/schemas/control_generated.h"
 #include "messages/schemas/data_generated.h"
+#include "messages/schemas/health_generated.h"
 #include "messages/schemas/power_generated.h"
 #include "messages/schemas/trace_generated.h"
 #include "messages/schemas/train_generated.h"
@@ -88,6 +89,22 @@ using meter_actor = component_actor::extend<
     // Says what was read last.
     ask<fbs::ReadMeters, fbs::MeterReadings>,
     // Time to read (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
+
+/// Samples what a machine says of itself. May block: it is detached.
+using vitals_actor = component_actor::extend<
+    // Says what was sampled last.
+    ask<fbs::ReadVitals, fbs::MachineVitals>,
+    // Time to sample (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
+
+/// Concludes what is wrong, and who it is.
+using monitor_actor = component_actor::extend<
+    // A node is alive, and says how it is.
+    tell<fbs::Heartbeat>,
+    // Says what is wrong now.
+    ask<fbs::FindingsRequest, fbs::Findings>,
+    // Time to look (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
 /// One process of the cluster.
@@ -215,6 +232,8 @@ using gateway_actor = component_actor::extend<
   ACTOR(loader_actor, "Loader")           \
   ACTOR(stage_actor, "Stage")             \
   ACTOR(meter_actor, "Meter")             \
+  ACTOR(vitals_actor, "Vitals")           \
+  ACTOR(monitor_actor, "Monitor")         \
   ACTOR(node_actor, "Node")               \
   ACTOR(coordinator_actor, "Coordinator") \
   ACTOR(launcher_actor, "Launcher")       \

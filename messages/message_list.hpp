@@ -93,7 +93,11 @@
   X(trace, TraceStop, 0x0605)         \
   X(trace, DumpBlackBox, 0x0606)      \
   X(power, ReadMeters, 0x0701)        \
-  X(power, MeterReadings, 0x0702)
+  X(power, MeterReadings, 0x0702)     \
+  X(health, FindingsRequest, 0x0801)  \
+  X(health, Findings, 0x0802)         \
+  X(health, ReadVitals, 0x0803)       \
+  X(health, MachineVitals, 0x0804)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

@@ -15,6 +15,10 @@
   TIME(gateway_period, 1'000, "between two looks of the gateway at every process")               \
   TIME(gateway_slack, 500, "an observer may take beyond the actors that it asks")                \
   TIME(tool_slack, 1'500, "answers may take on their way to a person's tool")                    \
+  TIME(vitals_period, 1'000, "between two samples of what a node's machine says of itself")      \
+  TIME(vitals_disk_period, 10'000, "between two small writes to the disk of the job's folder")   \
+  TIME(monitor_period, 250, "between two looks of the monitor at what nodes said")               \
+  TIME(monitor_question_pause, 5'000, "between two questions about who holds up a stuck job")    \
   TIME(view_period, 100, "between two batches of a view of traces")                              \
   TIME(black_box_pause, 10'000, "between two black boxes of deaths in one process")              \
   TIME(saver_status_period, 100, "between two updates of what `status` says of a save")          \

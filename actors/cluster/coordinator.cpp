@@ -19,6 +19,7 @@
 #include "actors/cluster/partners_policy.hpp"
 #include "actors/train/run.hpp"
 #include "io/config/load.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::cluster {
 
@@ -334,6 +335,7 @@ caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs
   if (it->second.gone || it->second.handle.address() != self->current_sender())
     return to_caf(left_the_cluster(it->second.name));  // NOD-1 ends it
   st.liveness->heard(it->second.name, now_ns(*self));
+  if (st.record.monitor) self->send(st.record.monitor, m);
   publish_values(self, [&](fbs::CoordinatorStatusT& s) {
     auto& usage = usage_of(st, s, it->first);
     usage.rss_bytes = m->rss_bytes();
@@ -384,18 +386,28 @@ void node_lost(coordinator_pointer self, const std::string& name, const std::str
              }));
 }
 
+bool is_configured(const coordinator_state& st, std::string_view name) {
+  const auto& all = st.record.plan.job.cluster.node;
+  return std::any_of(all.begin(), all.end(), [&](const auto& n) { return n.name == name; });
+}
+
 /// CRD-10.
 void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   auto& st = self->state;
-  const auto name = m->node() ? m->node()->str() : "?";
+  const auto name = text_of(m->node());
+  if (!is_configured(st, name)) return;
+  const auto how = m->reason() ? m->reason()->str() : "left";
   const auto member = std::find_if(st.members.begin(), st.members.end(),
                                    [&](const auto& at) { return at.second.name == name; });
-  const bool joined = member != st.members.end();
+  const bool joined = member != st.members.end() && !member->second.gone;
   const auto fallen = st.fallen.find(name);
   const bool late = joined ? member->second.hello.pid != m->pid()
                            : fallen != st.fallen.end() && fallen->second == m->pid();
   if (m->pid() != 0 && late) return;
-  node_lost(self, name, m->reason() ? m->reason()->str() : "left", "dead_process");
+  if (!joined && st.recovering && !st.assigning && !st.ended)
+    return launch(self, name, how);  // another process of it, before it could join
+  const auto finding = text_of(m->finding());
+  node_lost(self, name, how, finding.empty() ? "dead_process" : finding);
 }
 
 bool has_launcher(const coordinator_state& st) {
@@ -541,11 +553,15 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
   auto& st = self->state;
   const auto name = m->node() ? m->node()->str() : "";
   std::vector<std::string> names;
-  for (const auto& [index, who] : st.members) names.push_back(who.name);
+  if (st.recovering)  // some of them are not members now
+    for (const auto& n : st.record.plan.job.cluster.node) names.push_back(n.name);
+  else
+    for (const auto& [index, who] : st.members) names.push_back(who.name);
   if (std::find(names.begin(), names.end(), name) == names.end())
     return to_caf({errc::not_found, fmt::format("node not found: {}", name),
                    fmt::format("the nodes are {}", fmt::join(names, ", "))});
-  if (!st.ready || st.ended) return to_caf({errc::unavailable, "no run to stop"});
+  if ((!st.ready && !st.recovering) || st.ended)
+    return to_caf({errc::unavailable, "no run to stop"});
   self->send(st.record.run,
              make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
                s.reason = fmt::format("node {} is drained", name);
@@ -615,7 +631,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
   st.membership.emplace(names, own_schema_hash(), own_version(), st.record.epoch,
                         job.cluster.launch == config::launch_mode::external);
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
-                      job.cluster.dead_after_ms * ns_per_ms);
+                      job.cluster.dead_after_ms * ns_per_ms, job.health.detector);
   st.config_toml = config::to_toml(job);
   make_run_and_tiers(self);
   let_observe_head(self);

@@ -16,6 +16,9 @@ class machine_host final : public host {
   std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
     return gpu::open_machine_readers();
   }
+  std::function<health::machine_sampler()> vitals_of(std::string folder) override {
+    return [folder = std::move(folder)] { return health::sample_this_machine(folder); };
+  }
   result<std::unique_ptr<train::engine>> make_engine(
       const train::engine_options& options) override {
     TROUPE_TRY(made, train::rank_engine::make(options));

@@ -2,11 +2,14 @@
 // a simulation has hosts of its own, everything above them is the same.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "actors/base/hardware.hpp"
+#include "actors/health/machine_sampler.hpp"
 #include "actors/train/engine.hpp"
 #include "gpu/meters/readers.hpp"
 
@@ -22,6 +25,12 @@ class host : public train::engine_maker {
   virtual std::optional<error> lost_device() { return std::nullopt; }
   /// Blocks; called on the meter's thread.
   virtual std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() = 0;
+  /// What samples the machine; `folder`: whose disk is looked at. Called on the thread of whoever
+  /// samples, which may block. Null: there is nothing to sample.
+  virtual std::function<health::machine_sampler()> vitals_of(std::string folder) {
+    (void)folder;
+    return {};
+  }
 };
 
 /// The machine this process runs on.

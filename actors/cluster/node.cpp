@@ -14,6 +14,8 @@
 #include "actors/base/hardware.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_links.hpp"
+#include "actors/health/rank_vitals.hpp"
+#include "actors/health/vitals.hpp"
 #include "actors/power/meter.hpp"
 #include "actors/train/loader.hpp"
 #include "actors/train/received_job.hpp"
@@ -36,6 +38,15 @@ meter_actor make_meter(node_pointer self, uint32_t epoch, int64_t interval_ms) {
   return spawn_blocking(self, power::meter,
                         power::meter_options{o.name, epoch, interval_ms,
                                              [under = o.host] { return under->open_meters(); }});
+}
+
+/// None where the host has nothing to sample.
+vitals_actor make_vitals(node_pointer self, uint32_t epoch) {
+  const auto& st = self->state;
+  auto open = st.options.host->vitals_of(st.job->job.output);
+  if (!open) return {};
+  return spawn_blocking(self, health::vitals,
+                        health::vitals_options{st.options.name, epoch, std::move(open)});
 }
 
 void be(node_pointer self, fbs::NodeState state) {
@@ -80,6 +91,7 @@ void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   spdlog::debug("node {} joined epoch {} as number {}", st.options.name, m->epoch(), st.index);
   if (const auto interval_ms = st.job->power.meter_interval_ms; interval_ms > 0)
     st.meter = monitored(self, make_meter(self, m->epoch(), interval_ms));
+  if (auto vitals = make_vitals(self, m->epoch())) st.vitals = monitored(self, std::move(vitals));
   schedule_beat(self);
 }
 
@@ -175,6 +187,23 @@ uint64_t last_step(const node_state& st) {
   return out.value_or(0);
 }
 
+/// How the ranks and the machine are, as they published it: nobody is waited for.
+fbs::VitalsT vitals_of(node_pointer self) {
+  const auto& st = self->state;
+  fbs::VitalsT out;
+  out.node = st.options.name;
+  const auto told = std::min({st.stages.size(), st.workers.size(), health::most_ranks_told});
+  for (size_t i = 0; i < told; ++i)
+    if (const auto* stage = stats_of(st.stages[i]), *worker = stats_of(st.workers[i]);
+        stage != nullptr && worker != nullptr)
+      out.ranks.push_back(std::make_unique<fbs::RankVitalsT>(
+          health::rank_vitals(st.ranks[i], stage->view(), worker->view(), now_ns(*self))));
+  if (const auto* sampled = st.vitals ? stats_of(st.vitals) : nullptr)
+    if (const auto values = sampled->values(); values.vitals && values.vitals->machine)
+      out.machine = std::make_unique<fbs::MachineVitalsT>(*values.vitals->machine);
+  return out;
+}
+
 void beat(node_pointer self) {
   auto& st = self->state;
   const int64_t silent_ms = (now_ns(*self) - st.answered_ns) / ns_per_ms;
@@ -189,6 +218,7 @@ void beat(node_pointer self) {
     h.cpu_seconds = usage.cpu_seconds;
     h.step = last_step(st);
     h.state = st.doing;
+    h.vitals = std::make_unique<fbs::VitalsT>(vitals_of(self));
   });
   request(self, st.coordinator, m)
       .then([self](const msg<fbs::HeartbeatAck>& a) { answered(self, a); },
@@ -238,6 +268,7 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
     record.worker = st.workers.back();
     st.stages.push_back(monitored(self, self->spawn(train::stage, record)));
     handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(st.stages.back()));
+    st.ranks.push_back(rank->rank);
     out.ranks.push_back(rank->rank);
   }
   be(self, fbs::NodeState::training);
@@ -268,6 +299,7 @@ caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspe
   for (const auto& s : std::exchange(st.stages, {})) end_one(s);
   for (const auto& w : std::exchange(st.workers, {})) end_one(monitored(self, w));
   if (const auto loader = std::exchange(st.loader, {})) end_one(loader);
+  st.ranks.clear();
   be(self, fbs::NodeState::preparing);
   auto rp = self->make_response_promise<msg<fbs::Suspended>>();
   st.suspensions.push_back({rp, m.header()});
@@ -278,6 +310,7 @@ caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspe
 /// Which of its actors has ended. A worker ends with its stage.
 std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
   if (st.meter && st.meter.address() == who) return "meter";
+  if (st.vitals && st.vitals.address() == who) return "vitals";
   if (st.loader && st.loader.address() == who) return "loader";
   return "stage";
 }
@@ -303,6 +336,7 @@ node_state::~node_state() {
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
   if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);
   if (meter) caf::anon_send_exit(meter, caf::exit_reason::kill);
+  if (vitals) caf::anon_send_exit(vitals, caf::exit_reason::kill);
   if (!over && options.ended) options.ended(node_killed());
 }
 

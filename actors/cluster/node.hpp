@@ -91,6 +91,8 @@ struct node_state {
   std::stop_source going;  ///< of the node: its loader hears no message while it tokenises
   loader_actor loader;
   meter_actor meter;
+  vitals_actor vitals;          ///< none where the host has nothing to sample
+  std::vector<uint32_t> ranks;  ///< those of stages and workers, in their order
   std::vector<stage_actor> stages;
   std::vector<worker_actor> workers;
   std::set<caf::actor_addr> leaving;  ///< actors of an earlier epoch that have not ended (NOD-2)

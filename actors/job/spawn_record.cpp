@@ -17,6 +17,7 @@ void for_each_handle(Record& r, F&& f) {
   f("observer", r.observer);
   f("reporter", r.reporter);
   f("launcher", r.launcher);
+  f("monitor", r.monitor);
   f("run", r.run);
   f("worker", r.worker);
 }

@@ -37,6 +37,7 @@ struct spawn_record {
   observer_actor observer = {};
   reporter_actor reporter = {};
   launcher_actor launcher = {};  ///< none where others start the nodes
+  monitor_actor monitor = {};    ///< none where nobody watches, as in a simulation
   run_actor run = {};
   worker_actor worker = {};
 

@@ -1,6 +1,7 @@
 // Waits and records of streams.
 #include "actors/train/probe.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -37,12 +38,34 @@ std::vector<std::string> stats_probe::peers_of(const operation& op) const {
   return out;
 }
 
+void stats_probe::count(const operation& op, double took_ms) {
+  uint64_t finished = 0;
+  {
+    std::lock_guard lock(mutex_);
+    times_[static_cast<size_t>(op.kind)].add(took_ms);
+    finished = ++finished_;
+  }
+  stats_.publish([&](auto& values) {
+    auto& w = values_of<fbs::WorkerStatusT>(values);
+    w.operations = std::max(w.operations, finished);
+  });
+}
+
+double stats_probe::median_ms(const operation& op) {
+  std::lock_guard lock(mutex_);
+  return times_[static_cast<size_t>(op.kind)].median_ms();
+}
+
 uint64_t stats_probe::begin(const operation& op) {
   const auto now = stream_now_ns();
   const auto& facts = facts_of(op.kind);
   if (facts.with == op_partner::none) {
     stats_.publish(facts.name.data(), now);
-    stats_.publish([&](auto& values) { values_of<fbs::WorkerStatusT>(values).number = op.number; });
+    stats_.publish([&, median_ms = median_ms(op)](auto& values) {
+      auto& w = values_of<fbs::WorkerStatusT>(values);
+      w.number = op.number;
+      w.median_ms = median_ms;
+    });
     return 0;
   }
   return stats_.begin_waits(peers_of(op), fmt::format("{} {}", facts.name, op.number), now);
@@ -53,6 +76,7 @@ void stats_probe::end(const operation& op, uint64_t token, double begin_ms, doub
     stats_.end_wait(token);
   else
     stats_.publish("ready", stream_now_ns());
+  count(op, end_ms - begin_ms);
   work_note w;
   w.name = work_name(facts_of(op.kind).name);
   w.actor = stats_.number();

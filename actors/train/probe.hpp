@@ -2,9 +2,13 @@
 // what the device computes, and a record of every operation under the message it was done for.
 #pragma once
 
+#include <array>
+#include <mutex>
+
 #include "actors/base/actor_registry.hpp"
 #include "actors/capture/recorder.hpp"
 #include "actors/train/engine.hpp"
+#include "actors/train/typical_time.hpp"
 
 namespace troupe::train {
 
@@ -19,10 +23,15 @@ class stats_probe : public engine_probe {
 
  private:
   std::vector<std::string> peers_of(const operation& op) const;
+  void count(const operation& op, double took_ms);
+  double median_ms(const operation& op);
 
   actor_stats& stats_;
   recorder& records_;
   grid_rank at_;
+  std::mutex mutex_;  ///< streams end their operations on threads of their own
+  uint64_t finished_ = 0;
+  std::array<typical_time, operations.size()> times_;
 };
 
 }  // namespace troupe::train

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/control/findings.hpp"
 #include "apps/control/show.hpp"
 #include "io/base/text.hpp"
 #include "io/config/properties.hpp"
@@ -87,6 +88,8 @@ constexpr std::array all_words{
          }},
     word{"blackbox", "blackbox [NODE]", "Writes the last seconds of every process to a file",
          [](const line_words& a) -> meant { return commands::black_box{at(a, 1)}; }},
+    word{"findings", "findings", "What is wrong, and who it is",
+         [](const line_words&) -> meant { return commands::findings{}; }},
     word{"help", "help [WORD or MESSAGE]", "These words, or what a message means",
          [](const line_words& a) -> meant { return commands::help{at(a, 1)}; }},
     word{"quit", "quit", "Leaves the console; the cluster continues",
@@ -263,6 +266,10 @@ struct executor {
   }
   result<answer> operator()(const commands::black_box& c) const {
     return orders(s.black_box(c.node, "asked"));
+  }
+  result<answer> operator()(const commands::findings&) const {
+    TROUPE_TRY(all, findings_of(s));
+    return answer{findings_text(all), is_well(all)};
   }
   result<answer> operator()(const commands::help& c) const { return help(c.about); }
   result<answer> operator()(const commands::quit&) const { return answer{"", true, true}; }

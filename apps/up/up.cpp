@@ -19,6 +19,7 @@
 #include "actors/cluster/network.hpp"
 #include "actors/control/gateway.hpp"
 #include "actors/control/observer.hpp"
+#include "actors/health/monitor.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/train/job_policy.hpp"
 #include "apps/ceiling.hpp"
@@ -123,6 +124,9 @@ result<launch> prepare(const job_arguments& arguments, const std::string& log_fo
   auto sources = arguments.sources();
   if (!log_format.empty()) sources.sets.push_back("log.format=" + log_format);
   TROUPE_TRY(loaded, config::load(sources));
+  // Nodes that others started end with a failed load, and nobody starts them again.
+  if (loaded.value.cluster.launch == config::launch_mode::external)
+    resume = checkpoint::look::whole;
   TROUPE_CHECK(check_holders(loaded.value, break_lock));
   auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster), resume);
   for (const auto& remark : ready.remarks) say(remark);
@@ -192,8 +196,11 @@ struct front_office {
                uint32_t epoch)
       : reporter_(system.spawn<caf::detached>(reporter, std::move(talk))),
         observer_(system.spawn<caf::detached>(trace::observer, observer_of(job))),
-        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(job, epoch))) {}
+        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(job, epoch))),
+        monitor_(system.spawn(troupe::health::monitor,
+                              troupe::health::monitor_options{job, epoch, gateway_, reporter_})) {}
   ~front_office() {
+    caf::anon_send_exit(monitor_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(gateway_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(observer_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(reporter_, caf::exit_reason::user_shutdown);
@@ -204,6 +211,7 @@ struct front_office {
   reporter_actor reporter_;
   observer_actor observer_;
   gateway_actor gateway_;
+  monitor_actor monitor_;
 };
 
 /// However this process comes to its end, the coordinator ends with it: `orderly_end` waits for it.
@@ -237,16 +245,18 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.gateway = front.gateway_;
   out.observer = front.observer_;
   out.launcher = launching.actor;
+  out.monitor = front.monitor_;
   return out;
 }
 
 const error no_error{errc::none, ""};
 
 /// Says why it begins again.
-bool was_unsound(run_outcome& outcome) {
+bool was_unsound(run_outcome& outcome, const launch& l) {
   std::lock_guard lock(outcome.mutex);
-  if (!outcome.why.is(train::start_unsound)) return false;
-  say("warning: " + outcome.why.message);
+  if (!l.resume || outcome.why.kind != train::start_unsound) return false;
+  say(fmt::format("warning: {} cannot be loaded: {}", l.resume->path.string(),
+                  outcome.why.message));
   return true;
 }
 
@@ -307,8 +317,10 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const std:
     signals.enter(phase::concluding);
     w.until_alone(coordinator_gone);
   }
-  if (may_choose_again && signals.asked() == 0 && was_unsound(*outcome))
+  if (may_choose_again && signals.asked() == 0 && was_unsound(*outcome, l)) {
+    guard.emplace(defaults::orderly_end, exit_code(errc::bug), no_error);
     return std::optional<int>();
+  }
   auto code = conclude(job, *outcome, ended, signals);
   if (code && *code == 0 && means.secret) means.secret->job_is_done();
   if (code)
@@ -320,20 +332,24 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const std:
 }
 
 /// Ranks verify what they load, so that nobody reads a checkpoint twice. Where one is damaged, all
-/// of them are read before the next start, as often as it takes.
+/// of them are read before the next start.
 result<int> up(const job_arguments& arguments, const std::string& log_format,
                const std::string& record, bool break_lock) {
   TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
   speak_through_outboxes();  // before a signal can ask for a last word: stderr may be full
   TROUPE_TRY(signals, stop_signals::open());
-  for (auto how : {checkpoint::look::fits, checkpoint::look::whole}) {
+  std::optional<std::filesystem::path> unsound;
+  for (auto how = checkpoint::look::fits;; how = checkpoint::look::whole) {
+    signals->enter(phase::starting);
+    if (const int asked = signals->asked(); asked != 0) return 128 + asked;
     TROUPE_TRY(l, prepare(arguments, log_format, break_lock, how));
+    const auto from = l.resume ? l.resume->path : std::filesystem::path();
     const bool by_itself = l.plan.job.checkpoint.resume == "auto";
-    TROUPE_TRY(code, run_once(l, *signals, record, by_itself && how == checkpoint::look::fits));
+    TROUPE_TRY(code, run_once(l, *signals, record, by_itself && unsound != from));
     if (code) return *code;
+    unsound = from;
     say("every byte of the checkpoints is read before the next start");
   }
-  return error{errc::bug, "a checkpoint that verifies cannot be loaded"};
 }
 
 }  // namespace

@@ -53,6 +53,9 @@ enum class when_busy : uint8_t {
   skip,     ///< it is left out
   stretch,  ///< it is taken after the first step at whose end there is room
 };
+/// By what a silent node is judged: cluster.suspect_after_ms and dead_after_ms, or how long its
+/// heartbeats usually take, too (phi accrual).
+enum class liveness_detector : uint8_t { fixed, phi };
 /// How steps are printed. `automatic` = a rewriting line on a terminal, plain lines otherwise.
 enum class log_format : uint8_t { automatic, plain, json };
 
@@ -249,7 +252,15 @@ struct recovery_section {
   int64_t quiet_ms = 10'000;  ///< for the ranks of a node that lives to end; else it is lost, too
   int64_t wait_s = 600;       ///< for nodes that are missing, before the job ends
   int64_t most_per_hour = 10;
+  int64_t stuck_after_s = 30;  ///< that a rank holds up all others; 0: it may for ever
   bool operator==(const recovery_section&) const = default;
+};
+
+/// [health]: what is noticed of nodes and ranks.
+struct health_section {
+  int64_t stuck_after_s = 3;  ///< no rank's operation ends for so long; at least 5 x its median
+  liveness_detector detector = liveness_detector::fixed;
+  bool operator==(const health_section&) const = default;
 };
 
 /// [power]
@@ -276,6 +287,7 @@ struct job {
   checkpoint_section checkpoint;
   timeouts_section timeouts;
   recovery_section recovery;
+  health_section health;
   power_section power;
   log_section log;
   bool operator==(const config::job&) const = default;

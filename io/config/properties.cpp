@@ -38,6 +38,7 @@ constexpr std::array section_rows = {
                 "The second tier: a slower or shared folder with copies of committed checkpoints"},
     section_row{"timeouts", "How long an answer may take before the run gives up on it"},
     section_row{"recovery", "What the run does when a node is lost after it has begun"},
+    section_row{"health", "What is noticed of nodes and ranks (docs/health.md)"},
     section_row{"power", "What the machines draw"},
     section_row{"log", "What is printed while it trains"},
 };

@@ -332,6 +332,23 @@ constinit const property rows[] = {
     key<&job::recovery, &recovery_section::most_per_hour>(
         "recovery.most_per_hour", "Recoveries within an hour; the run ends instead of one more",
         within(1, 1'000)),
+    key<&job::recovery, &recovery_section::stuck_after_s>(
+        "recovery.stuck_after_s",
+        "Seconds that a rank may hold up all others, once it is found to, before its node is taken "
+        "for lost; 0 = for ever",
+        within(0, week_s)),
+
+    key<&job::health, &health_section::stuck_after_s>(
+        "health.stuck_after_s",
+        "Seconds without an operation that ends on any rank after which the training counts as "
+        "stuck, and who holds it up is looked for; at least 5 times what the operation took before",
+        within(1, week_s)),
+    key<&job::health, &health_section::detector>(
+        "health.detector",
+        "By what a silent node is judged: fixed = cluster.suspect_after_ms and dead_after_ms, phi "
+        "= "
+        "how its heartbeats came so far, too: given up after dead_after_ms at the earliest, after "
+        "three times that at the latest"),
 
     key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",

@@ -49,6 +49,8 @@ inline constexpr std::array<std::string_view, 1> words<pipeline_schedule>{"1f1b"
 template <>
 inline constexpr std::array<std::string_view, 3> words<when_busy>{"block", "skip", "stretch"};
 template <>
+inline constexpr std::array<std::string_view, 2> words<liveness_detector>{"fixed", "phi"};
+template <>
 inline constexpr std::array<std::string_view, 3> words<log_format>{"auto", "plain", "json"};
 
 template <class T>

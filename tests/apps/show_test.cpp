@@ -129,7 +129,7 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
                {"node", "rss_bytes", "cpu_s", "step"}},
            row{R"({"node":{}})", "", {"stages"}},
            row{R"({"stage":{}})", "", {"pipeline_rank", "data_rank", "steps_done", "step"}},
-           row{R"({"worker":{}})", "", {"number", "step", "parts"}},
+           row{R"({"worker":{}})", "", {"number", "step", "parts", "operations", "median_ms"}},
            row{R"({"worker":{"checkpoint":{"ring_slots":{}}}})",
                "/checkpoint",
                {"saves", "durable", "failed", "share_bytes", "durable_bytes", "ring_wait_ms",

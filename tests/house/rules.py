@@ -36,7 +36,7 @@ ROOMS = {
         "checkpoint": {"base", "job"},
         "train": {"base", "capture", "health", "job"},
         "control": {"base", "capture"},
-        "cluster": {"base", "checkpoint", "job", "power", "train"},
+        "cluster": {"base", "checkpoint", "health", "job", "power", "train"},
         "sim": {"base", "capture", "checkpoint", "cluster", "health", "job", "train"},
         "replay": {"base", "capture", "cluster", "job", "sim", "train"},
     },

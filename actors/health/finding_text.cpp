@@ -1,0 +1,34 @@
+// Field by field, word by word.
+#include "actors/health/finding_text.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::health {
+
+fbs::FindingT to_message(const finding& f) {
+  fbs::FindingT out;
+  out.name = facts_of(f.who.name).name;
+  out.severity = static_cast<fbs::FindingSeverity>(f.matters());
+  out.node = f.who.node;
+  out.rank = f.who.rank;
+  out.peer = f.who.peer;
+  out.seen = f.shown.seen;
+  out.wanted = f.shown.wanted;
+  out.unit = f.shown.unit;
+  out.text = f.shown.text;
+  out.since_ns = f.since_ns;
+  return out;
+}
+
+std::string line_of(const fbs::FindingT& f) {
+  auto out = f.name;
+  if (f.rank >= 0) out += fmt::format(" rank {}", f.rank);
+  if (f.peer >= 0) out += fmt::format(" and rank {}", f.peer);
+  if (!f.node.empty()) out += f.rank >= 0 ? fmt::format(" ({})", f.node) : " " + f.node;
+  out += ": " + f.text;
+  if (f.unit.empty()) return out;
+  const auto limit = f.seen < f.wanted ? "at least" : "at most";
+  return out + fmt::format(" ({:.4g} {}, {} {:.4g})", f.seen, f.unit, limit, f.wanted);
+}
+
+}  // namespace troupe::health

@@ -1,0 +1,217 @@
+// Heartbeats to policies, what they find to whoever asks.
+#include "actors/health/monitor.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "actors/base/ask.hpp"
+#include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
+#include "actors/health/culprit_policy.hpp"
+#include "actors/health/finding_text.hpp"
+#include "actors/health/machine_policy.hpp"
+#include "actors/health/rank_vitals.hpp"
+#include "messages/operations.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::health {
+
+namespace {
+
+/// Findings that the wait graph makes: they go when the training moves.
+constexpr finding_name of_graph[] = {finding_name::stuck_collective, finding_name::stuck_device,
+                                     finding_name::dead_process};
+
+// -- what is heard --------------------------------------------------------------------------------
+
+std::vector<rank_progress> progress_in(const fbs::Vitals& v) {
+  std::vector<rank_progress> out;
+  if (v.ranks() == nullptr) return out;
+  for (const auto* r : *v.ranks()) {
+    if (out.size() == most_ranks_told) break;
+    const auto op = static_cast<train::pipeline_op>(r->op());
+    out.push_back({static_cast<int>(r->rank()), r->finished(), r->median_us() / 1e3,
+                   op == train::pipeline_op::await_copies});
+  }
+  return out;
+}
+
+void hear(monitor_pointer self, const msg<fbs::Heartbeat>& m) {
+  auto& st = self->state;
+  if (m->node_index() >= st.nodes.size() || m->vitals() == nullptr) return;
+  st.coordinator = caf::actor_cast<coordinator_actor>(self->current_sender());
+  const auto& node = st.nodes[m->node_index()];
+  const auto now = now_ns(*self);
+  st.progress.hear(node, m.epoch(), m->sequence(), progress_in(*m->vitals()), now);
+  if (const auto* machine = m->vitals()->machine()) judge_machine(node, *machine, now, st.findings);
+}
+
+/// Since the start, or the newest committed checkpoint: saves that are skipped or fail leave a run
+/// that trains well.
+void judge_checkpoints(monitor_pointer self, const fbs::RunStatusT& run) {
+  constexpr uint64_t intervals = 3;
+  auto& st = self->state;
+  const auto every = static_cast<uint64_t>(st.options.job.checkpoint.every);
+  if (!st.first_step) st.first_step = run.step;
+  const auto since = std::max(*st.first_step, run.saved_step);
+  const auto behind = run.step > since ? run.step - since : 0;
+  const subject who{finding_name::checkpoint_behind};
+  if (every == 0 || behind < intervals * every) return st.findings.gone(who, now_ns(*self));
+  st.findings.holds(who,
+                    {static_cast<double>(behind), static_cast<double>(every), "steps",
+                     "steps since the newest committed checkpoint"},
+                    now_ns(*self));
+}
+
+/// MON-3.
+void look_at_run(monitor_pointer self) {
+  const auto run = self->runtime().registry.find("run");
+  if (!run) return;
+  const auto view = run->view();
+  auto& st = self->state;
+  if (view.values.run) {
+    st.step = view.values.run->step;
+    judge_checkpoints(self, *view.values.run);
+  }
+  st.progress.run_is(view.state, st.step, now_ns(*self));
+}
+
+// -- who holds up the others ----------------------------------------------------------------------
+
+void take_answer(monitor_pointer self, const msg<fbs::ClusterView>& view) {
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  const auto verdict = st.progress.judge(now);
+  if (!verdict.stuck || now - verdict.still_ns > st.asked_ns) return;  // MON-2
+  const auto cluster = trace::waits_of(*view.get());
+  const auto found = culprits_of(cluster, trace::find_culprits(cluster, {}),
+                                 static_cast<double>(verdict.still_ns) / 1e9,
+                                 static_cast<double>(verdict.allowed_ns) / 1e9);
+  for (const auto& f : found) st.findings.holds(f.who, f.shown, now);
+}
+
+void ask_who_waits(monitor_pointer self) {
+  auto& st = self->state;
+  st.asking = true;
+  st.asked_ns = now_ns(*self);
+  ++st.questions;
+  ask_for<fbs::ClusterView>(
+      self, st.options.gateway,
+      make_msg<fbs::ListActors>(context_of(*self, self->epoch()), [](auto&) {}),
+      {"gateway", "who waits for whom"},
+      [self](const msg<fbs::ClusterView>& view) {
+        self->state.asking = false;
+        take_answer(self, view);
+      },
+      [self](const error&) { self->state.asking = false; });
+}
+
+// -- what is told ---------------------------------------------------------------------------------
+
+msg<fbs::Findings> answer(monitor_pointer self, const message_header& cause) {
+  auto& st = self->state;
+  return make_msg<fbs::Findings>(context_of(*self, cause), [&](fbs::FindingsT& out) {
+    for (const auto& f : st.findings.standing())
+      out.findings.push_back(std::make_unique<fbs::FindingT>(to_message(f)));
+    out.now_ns = now_ns(*self);
+    out.step = st.step;
+    out.raised = st.findings.raised();
+  });
+}
+
+void tell(monitor_pointer self, const findings_policy::changes& news) {
+  auto& st = self->state;
+  for (const auto& f : news.raised)
+    self->send(
+        st.options.reporter, make_msg<fbs::Notice>(context_of(*self, self->epoch()), [&](auto& n) {
+          n.level =
+              f.matters() == severity::info ? fbs::NoticeLevel::info : fbs::NoticeLevel::warning;
+          n.text = line_of(to_message(f));
+        }));
+  const auto standing = st.findings.standing();
+  publish(self, standing.empty() ? "watching" : "finding", [&](fbs::MonitorStatusT& s) {
+    s.findings.clear();
+    for (const auto& f : standing) s.findings.push_back(line_of(to_message(f)));
+    s.raised = st.findings.raised();
+    s.questions = st.questions;
+  });
+}
+
+/// MON-1.
+void tell_of_the_stuck(monitor_pointer self) {
+  auto& st = self->state;
+  const auto& rules = st.options.job.recovery;
+  if (!rules.enabled || rules.stuck_after_s == 0 || !st.coordinator) return;
+  std::set<std::string> hold_up;
+  for (const auto& f : st.findings.standing()) {
+    const auto for_s = (now_ns(*self) - f.since_ns) / 1'000'000'000;
+    const bool by_graph =
+        std::find(std::begin(of_graph), std::end(of_graph), f.who.name) != std::end(of_graph);
+    if (!by_graph || f.who.node.empty() || for_s < rules.stuck_after_s) continue;
+    hold_up.insert(f.who.node);
+    if (st.told_of.contains(f.who.node)) continue;
+    self->send(st.coordinator, make_msg<fbs::Leave>(context_of(*self, 0), [&](auto& l) {
+                 l.node = f.who.node;
+                 l.reason = fmt::format("holds up all others for {} s ({})", for_s, f.shown.text);
+                 l.finding = facts_of(f.who.name).name;
+               }));
+  }
+  st.told_of = std::move(hold_up);
+}
+
+void look(monitor_pointer self) {
+  auto& st = self->state;
+  look_at_run(self);
+  const auto now = now_ns(*self);
+  const auto verdict = st.progress.judge(now);
+  const auto silent = st.progress.silent(now);
+  for (const auto& n : silent)
+    st.findings.holds({finding_name::frozen_process, n.node},
+                      {static_cast<double>(n.silent_ns) / 1e9,
+                       static_cast<double>(st.options.job.cluster.suspect_after_ms) / 1e3, "s",
+                       "it sends no heartbeats"},
+                      now);
+  if (!verdict.stuck)
+    for (const auto name : of_graph)
+      st.findings.gone_but(
+          name, [](const subject&) { return false; }, now);
+  st.findings.gone_but(
+      finding_name::frozen_process,
+      [&](const subject& who) {
+        if (verdict.stuck) return true;  // whom the wait graph named, until something moves
+        for (const auto& n : silent)
+          if (n.node == who.node) return true;
+        return false;
+      },
+      now);
+  if (verdict.stuck && !st.asking && now - st.asked_ns >= ns_of(defaults::monitor_question_pause))
+    ask_who_waits(self);
+  tell(self, st.findings.judge(now));
+  tell_of_the_stuck(self);
+  self->delayed_send(self, defaults::monitor_period, caf::tick_atom_v);
+}
+
+}  // namespace
+
+monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options options) {
+  guard_mailbox(self);
+  introduce(self, "monitor", options.epoch);
+  auto& st = self->state;
+  st.options = std::move(options);
+  const auto& job = st.options.job;
+  for (const auto& n : job.cluster.node) st.nodes.push_back(n.name);
+  st.progress = stuck_policy(job.health.stuck_after_s * 1000 * ns_per_ms,
+                             job.cluster.suspect_after_ms * ns_per_ms);
+  tell(self, {});
+  self->delayed_send(self, defaults::monitor_period, caf::tick_atom_v);
+  return {
+      status_handler(self),
+      [self](const msg<fbs::Heartbeat>& m) { hear(self, m); },
+      [self](const msg<fbs::FindingsRequest>& m) { return answer(self, m.header()); },
+      [self](caf::tick_atom) { look(self); },
+  };
+}
+
+}  // namespace troupe::health

@@ -1,0 +1,59 @@
+// The monitor: hears how every node is, and says what is wrong and who it is, before anybody's
+// time-out. In the head.
+//
+// Messages: Heartbeat from the coordinator, which passes on those of the cluster's nodes;
+// FindingsRequest from whoever looks. ListActors to the gateway, where no rank moves: the wait
+// graph of the answer names whom the others wait for. Notice to the reporter, of what is raised.
+// Leave to the coordinator.
+//
+// Invariants
+//   MON-1  It finds and changes nothing: what is done about a finding is decided elsewhere. Of a
+//     rank that holds up all others for recovery.stuck_after_s the coordinator is told, once while
+//     it does, that its node is to be taken for lost.
+//   MON-2  One question about who waits is open at a time; its answer counts only if the training
+//     has not moved since it was asked.
+//   MON-3  What the run is at it reads from the registry, which never waits for the run.
+//
+// Failure policy: done without. Training goes on, unwatched.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/base/traced.hpp"
+#include "actors/health/findings_policy.hpp"
+#include "actors/health/stuck_policy.hpp"
+#include "io/config/job.hpp"
+#include "messages/actors.hpp"
+
+namespace troupe::health {
+
+struct monitor_options {
+  config::job job;
+  uint32_t epoch = 0;
+  gateway_actor gateway;
+  reporter_actor reporter;
+};
+
+struct monitor_state {
+  static inline const char* name = "monitor";
+  monitor_options options;
+  stuck_policy progress;
+  findings_policy findings;
+  std::vector<std::string> nodes;  ///< names by index
+  coordinator_actor coordinator;   ///< whose heartbeats came
+  std::set<std::string> told_of;   ///< nodes whose ranks hold up all others
+  bool asking = false;             ///< who waits for whom (MON-2)
+  int64_t asked_ns = 0;
+  uint64_t questions = 0;
+  uint64_t step = 0;  ///< that every rank has finished
+  std::optional<uint64_t>
+      first_step;  ///< the step that the run had finished when it was seen first
+};
+using monitor_pointer = traced_pointer<monitor_actor, monitor_state>;
+
+monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options options);
+
+}  // namespace troupe::health

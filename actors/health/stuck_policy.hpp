@@ -1,0 +1,84 @@
+// Whether the training stands still, from the counters of its ranks, and which nodes are silent.
+//
+// Stuck is: no rank's counter of finished operations has moved for as long as what goes on may
+// take. That is judged by counters and times alone. An event that somebody forgot to take back ("a
+// checkpoint is being written", DLRover #1749: it made healthy jobs be killed every half hour) is
+// no evidence: it neither makes a job stuck nor excuses it.
+//
+// Pure: it is told what nodes said and handed the time (nanoseconds of one monotonic clock).
+//
+// Invariants
+//   STK-1  One counter that moves, of any rank, and nobody is stuck.
+//   STK-2  While steps are made, operations may take `stuck_after`, or 5 times the median of those
+//     that are under way, whichever is more. The first step of an epoch, a validation, and waiting
+//     for copies of a checkpoint have budgets of their own; what else a job does (its start, a
+//     pause, its end, a recovery) has timeouts of its own and is never judged here.
+//   STK-3  What comes late, of an epoch that has ended or behind a newer heartbeat, changes
+//     nothing.
+//   STK-4  Who has not judged for a second was not running: that time is its own (compare LIV-3).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::health {
+
+/// Of what a rank says in a heartbeat, what it is judged by.
+struct rank_progress {
+  int rank = 0;
+  uint64_t finished = 0;       ///< operations; a counter
+  double median_ms = 0;        ///< of the operation under way; 0: not known
+  bool awaits_copies = false;  ///< its device waits until a checkpoint's copies are taken
+};
+
+class stuck_policy {
+ public:
+  stuck_policy() = default;
+  stuck_policy(int64_t stuck_after_ns, int64_t silent_after_ns)
+      : stuck_after_ns_(stuck_after_ns), silent_after_ns_(silent_after_ns) {}
+
+  /// A heartbeat. `sequence` counts those of a process.
+  void hear(const std::string& node, uint32_t epoch, uint64_t sequence,
+            const std::vector<rank_progress>& ranks, int64_t now_ns);
+  /// What the run is at, and the last step that it finished.
+  void run_is(std::string_view phase, uint64_t step, int64_t now_ns);
+
+  struct verdict {
+    bool stuck = false;
+    int64_t still_ns = 0;    ///< since a counter moved last
+    int64_t allowed_ns = 0;  ///< how long that may be; 0: unlimited
+  };
+  verdict judge(int64_t now_ns);
+
+  struct silence {
+    std::string node;
+    int64_t silent_ns = 0;
+  };
+  /// Nodes that have been heard and are silent for too long; none once the run is over.
+  std::vector<silence> silent(int64_t now_ns) const;
+
+ private:
+  struct node_state {
+    uint32_t epoch = 0;
+    uint64_t sequence = 0;
+    int64_t heard_ns = 0;
+    std::map<int, rank_progress> ranks;
+  };
+  std::optional<int64_t> allowed_ns() const;
+  void move(int64_t now_ns) { moved_ns_ = now_ns; }
+
+  int64_t stuck_after_ns_ = 0, silent_after_ns_ = 0;
+  std::map<std::string, node_state> nodes_;
+  uint32_t epoch_ = 0;
+  std::string phase_;
+  uint64_t step_ = 0;
+  bool stepped_ = false;  ///< a step was finished since the run began to train in this epoch
+  int64_t moved_ns_ = 0;
+  std::optional<int64_t> judged_ns_;
+};
+
+}  // namespace troupe::health

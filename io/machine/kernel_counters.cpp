@@ -1,0 +1,130 @@
+// Lines, words and numbers of the kernel's files.
+#include "io/machine/kernel_counters.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace troupe::io {
+
+namespace {
+
+constexpr uint64_t most = std::numeric_limits<uint64_t>::max();
+
+/// Takes the next line off the text.
+std::string_view take_line(std::string_view& text) {
+  const auto end = text.find('\n');
+  const auto line = text.substr(0, end);
+  text.remove_prefix(end == text.npos ? text.size() : end + 1);
+  return line;
+}
+
+/// Takes the next word off a line; empty: there is none.
+std::string_view take_word(std::string_view& line) {
+  const auto begin = line.find_first_not_of(" \t");
+  if (begin == line.npos) return line = {};
+  line.remove_prefix(begin);
+  const auto end = line.find_first_of(" \t");
+  const auto word = line.substr(0, end);
+  line.remove_prefix(word.size());
+  return word;
+}
+
+template <class T>
+std::optional<T> number(std::string_view word) {
+  T out{};
+  const auto [end, fault] = std::from_chars(word.data(), word.data() + word.size(), out);
+  if (fault != std::errc() || end != word.data() + word.size()) return std::nullopt;
+  return out;
+}
+
+/// Hostile numbers do not wrap around.
+uint64_t sum(uint64_t a, uint64_t b) {
+  return a > most - b ? most : a + b;
+}
+
+/// The text behind "NAME " in the first line that begins so.
+std::optional<std::string_view> line_behind(std::string_view text, std::string_view name) {
+  while (!text.empty()) {
+    const auto line = take_line(text);
+    if (line.starts_with(name)) return line.substr(name.size());
+  }
+  return std::nullopt;
+}
+
+std::optional<double> average_in(std::optional<std::string_view> line) {
+  constexpr std::string_view key = "avg10=";
+  while (line && !line->empty()) {
+    const auto word = take_word(*line);
+    if (!word.starts_with(key)) continue;
+    const auto share = number<double>(word.substr(key.size()));
+    if (share && std::isfinite(*share) && *share >= 0 && *share <= 100) return share;
+    break;
+  }
+  return std::nullopt;
+}
+
+std::optional<uint64_t> kib_in(std::optional<std::string_view> line) {
+  if (!line) return std::nullopt;
+  const auto kib = number<uint64_t>(take_word(*line));
+  if (!kib || *kib > most / 1024) return std::nullopt;
+  return *kib * 1024;
+}
+
+}  // namespace
+
+pressure parse_pressure(std::string_view text) {
+  return {average_in(line_behind(text, "some ")), average_in(line_behind(text, "full "))};
+}
+
+std::optional<cpu_ticks> parse_cpu_ticks(std::string_view text) {
+  auto line = line_behind(text, "cpu ");
+  if (!line) return std::nullopt;
+  constexpr int stolen_at = 7, guest_at = 8;  // what guests take is in user's already
+  cpu_ticks out;
+  int at = 0;
+  for (; at < guest_at; ++at) {
+    const auto ticks = number<uint64_t>(take_word(*line));
+    if (!ticks) break;
+    out.all = sum(out.all, *ticks);
+    if (at == stolen_at) out.stolen = *ticks;
+  }
+  if (at <= 3) return std::nullopt;  // not even user, nice, system, idle
+  return out;
+}
+
+memory_left parse_memory(std::string_view text) {
+  return {kib_in(line_behind(text, "MemTotal:")), kib_in(line_behind(text, "MemAvailable:"))};
+}
+
+std::optional<uint64_t> parse_packet_errors(std::string_view text) {
+  constexpr int received_at = 2, sent_at = 10;  // behind the name: bytes packets errs ...
+  std::optional<uint64_t> out;
+  while (!text.empty()) {
+    auto line = take_line(text);
+    const auto colon = line.find(':');
+    if (colon == line.npos) continue;
+    auto head = line.substr(0, colon);
+    if (take_word(head) == "lo") continue;
+    line.remove_prefix(colon + 1);
+    for (int at = 0; at <= sent_at; ++at) {
+      const auto word = take_word(line);
+      if (at != received_at && at != sent_at) continue;
+      if (const auto errors = number<uint64_t>(word)) out = sum(out.value_or(0), *errors);
+    }
+  }
+  return out;
+}
+
+std::optional<uint64_t> parse_throttled_us(std::string_view text) {
+  auto line = line_behind(text, "throttled_usec ");
+  return line ? number<uint64_t>(take_word(*line)) : std::nullopt;
+}
+
+std::optional<std::string_view> parse_unified_cgroup(std::string_view text) {
+  const auto path = line_behind(text, "0::");
+  if (!path || !path->starts_with('/')) return std::nullopt;
+  return path;
+}
+
+}  // namespace troupe::io

@@ -1,0 +1,43 @@
+// What Linux's files under /proc and /sys/fs/cgroup count, from their text: how long processes
+// waited, how much memory is left, how many packets were broken.
+//
+// Pure: text in, numbers out; who reads the files is elsewhere. The text is foreign: a kernel may
+// leave a line out, and a container may put anything there. What is not said is absent, never 0.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace troupe::io {
+
+/// Of /proc/pressure/*: the share of the last 10 s in which some process waited, and in which all
+/// of them did, in percent.
+struct pressure {
+  std::optional<double> some_percent, full_percent;
+};
+pressure parse_pressure(std::string_view text);
+
+/// Of /proc/stat's first line, in the kernel's ticks: processor time of all processors, and what of
+/// it the host of a virtual machine gave to others.
+struct cpu_ticks {
+  uint64_t all = 0, stolen = 0;
+};
+std::optional<cpu_ticks> parse_cpu_ticks(std::string_view text);
+
+/// Of /proc/meminfo, in bytes.
+struct memory_left {
+  std::optional<uint64_t> total, available;
+};
+memory_left parse_memory(std::string_view text);
+
+/// Of /proc/net/dev: packets with errors, received and sent, of all interfaces but loopback.
+std::optional<uint64_t> parse_packet_errors(std::string_view text);
+
+/// Of a control group's cpu.stat: microseconds in which it had used up its processor time.
+std::optional<uint64_t> parse_throttled_us(std::string_view text);
+
+/// Of /proc/self/cgroup: the path of the unified hierarchy (version 2), e.g. "/job.slice".
+std::optional<std::string_view> parse_unified_cgroup(std::string_view text);
+
+}  // namespace troupe::io

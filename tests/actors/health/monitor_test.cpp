@@ -1,0 +1,251 @@
+// The monitor between scripted partners: what it hears, whom it asks, whom it names.
+#include "actors/health/monitor.hpp"
+
+#include <doctest/doctest.h>
+
+#include "messages/status_rows.hpp"
+#include "tests/actors/actor_fixture.hpp"
+#include "tests/actors/job_harness.hpp"
+
+using namespace troupe;
+using namespace troupe::health;
+using namespace std::chrono_literals;
+using troupe::test::partner;
+
+namespace {
+
+constexpr uint32_t monitor_epoch = 3;
+
+struct watched_cluster : troupe::test::actor_fixture {
+  partner gateway = make_partner("gateway"), reporter = make_partner("reporter"),
+          coordinator = make_partner("coordinator"), person = make_partner("person");
+  std::shared_ptr<actor_stats> run = runtime().registry.add(0);
+  monitor_actor target;
+  uint64_t sequence = 0, step = 10;
+  uint32_t finished[2] = {0, 0};
+
+  explicit watched_cluster(int64_t checkpoint_every = 0) : actor_fixture(monitor_epoch) {
+    run->set_path("run");
+    auto job = train::test::planned_job().job;
+    job.cluster.nodes = 2;
+    job.checkpoint.every = checkpoint_every;
+    job.recovery.enabled = true;
+    job.cluster.node = {{"a", "hosta", 1}, {"b", "hostb", 1}};
+    target = spawn(monitor, monitor_options{job, monitor_epoch, gateway.as<gateway_actor>(),
+                                            reporter.as<reporter_actor>()});
+  }
+  ~watched_cluster() { runtime().registry.remove(run); }
+
+  void run_is(const char* phase) {
+    run->publish(phase, 1);
+    run->publish([&](fbs::StatusValuesT& v) { values_of<fbs::RunStatusT>(v).step = step; });
+  }
+  void beat(size_t node, uint32_t epoch = monitor_epoch,
+            std::function<void(fbs::MachineVitalsT&)> machine = {}) {
+    coordinator.tell(target, make_msg<fbs::Heartbeat>(context_of(epoch), [&](auto& h) {
+                       h.node_index = static_cast<uint32_t>(node);
+                       h.sequence = ++sequence;
+                       h.vitals = std::make_unique<fbs::VitalsT>();
+                       h.vitals->node = "somebody else";  // whoever beats: its place says who it is
+                       auto& r =
+                           *h.vitals->ranks.emplace_back(std::make_unique<fbs::RankVitalsT>());
+                       r.rank = static_cast<uint32_t>(node);
+                       r.finished = finished[node];
+                       if (!machine) return;
+                       h.vitals->machine = std::make_unique<fbs::MachineVitalsT>();
+                       machine(*h.vitals->machine);
+                     }));
+  }
+  /// Seconds in which these nodes beat; whether their ranks finish operations.
+  void pass_with(int seconds, std::vector<size_t> beating, bool moving) {
+    for (int i = 0; i < seconds; ++i) {
+      for (const auto node : beating) {
+        finished[node] += moving;
+        beat(node);
+      }
+      pass(1s);
+    }
+  }
+  /// Its first steps are behind it.
+  void train() {
+    run_is("training");
+    pass_with(2, {0, 1}, true);
+    ++step;
+    run_is("training");
+    pass_with(2, {0, 1}, true);
+    REQUIRE(names().empty());
+    REQUIRE(gateway.idle());
+  }
+  fbs::FindingsT findings() {
+    const auto number = person.ask(target, make_msg<fbs::FindingsRequest>());
+    const auto answer = person.answer_of<fbs::Findings>(number);
+    REQUIRE(answer);
+    return answer->unpack();
+  }
+  std::vector<std::string> names() {
+    std::vector<std::string> out;
+    for (const auto& f : findings().findings)
+      out.push_back(f->name + " " + f->node + (f->rank < 0 ? "" : " " + std::to_string(f->rank)));
+    return out;
+  }
+  /// The gateway says that node b's process is silent for so long, and who waits for whom.
+  static void answer_silent(const troupe::test::told<fbs::ListActors>& question,
+                            int64_t silent_ns) {
+    question.answer<fbs::ClusterView>([&](fbs::ClusterViewT& v) {
+      for (const char* node : {"a", "b"}) {
+        auto& n = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
+        n.node = node;
+        const auto rank = *node - 'a';
+        auto& worker = *n.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
+        worker.path = "worker/" + std::to_string(rank);
+        worker.state = rank == 0 ? "ready" : "forward";
+        if (rank != 0) continue;
+        auto& wait = *worker.waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
+        wait.whom = "worker/1";
+        wait.what = "receive_activation 0";
+        wait.for_ns = 4'000'000'000;
+      }
+      v.nodes[1]->silent_ns = silent_ns;
+    });
+  }
+  std::vector<std::string> notices() {
+    std::vector<std::string> out;
+    for (const auto& n : reporter.take_all<fbs::Notice>()) out.push_back(n->text()->str());
+    return out;
+  }
+};
+
+using strings = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("MON: while counters move there is nothing to find, whatever else happens") {
+  watched_cluster f;
+  f.train();
+  f.pass_with(100, {0, 1}, true);
+  CHECK(f.names().empty());
+  CHECK(f.gateway.idle());
+  CHECK(f.notices().empty());
+  CHECK(f.findings().step == 11);
+}
+
+TEST_CASE("MON: a job that stands still has its silent one named, and healed when it moves") {
+  watched_cluster f;
+  f.train();
+  f.pass_with(4, {0, 1}, false);
+  const auto question = f.gateway.take<fbs::ListActors>();
+  f.pass_with(2, {0, 1}, false);
+  CHECK(f.gateway.idle());  // MON-2
+  f.answer_silent(question, 4'000'000'000);
+  f.pass(500ms);
+  CHECK(f.names() == strings{"frozen_process b"});
+  const auto told = f.notices();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].find("frozen_process b") == 0);
+  f.pass_with(2, {0, 1}, true);
+  CHECK(f.names().empty());
+  CHECK(f.findings().raised == 1);
+}
+
+TEST_CASE("MON: a process that answers, and whose device does not, is named by its rank") {
+  watched_cluster f;
+  f.train();
+  f.pass_with(4, {0, 1}, false);
+  f.answer_silent(f.gateway.take<fbs::ListActors>(), 0);
+  f.pass(500ms);
+  CHECK(f.names() == strings{"stuck_device b 1"});
+  f.pass_with(2, {0, 1}, true);
+  CHECK(f.names().empty());
+}
+
+TEST_CASE("MON-1: who holds up all others for recovery.stuck_after_s is told to be lost, once") {
+  watched_cluster f;
+  f.train();
+  f.pass_with(4, {0, 1}, false);
+  f.answer_silent(f.gateway.take<fbs::ListActors>(), 0);
+  f.pass_with(27, {0, 1}, false);
+  CHECK(f.names() == strings{"stuck_device b 1"});
+  CHECK(f.coordinator.take_all<fbs::Leave>().empty());
+  f.pass_with(6, {0, 1}, false);
+  const auto told = f.coordinator.take_all<fbs::Leave>();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0]->node()->str() == "b");
+  CHECK(told[0]->finding()->str() == "stuck_device");
+  f.pass_with(20, {0, 1}, false);
+  CHECK(f.coordinator.take_all<fbs::Leave>().empty());
+}
+
+TEST_CASE("MON-2: an answer to a question that has no object any more names nobody") {
+  watched_cluster f;
+  f.train();
+  f.pass_with(4, {0, 1}, false);
+  const auto question = f.gateway.take<fbs::ListActors>();
+  f.pass_with(1, {0, 1}, true);
+  f.answer_silent(question, 4'000'000'000);
+  f.pass(500ms);
+  CHECK(f.names().empty());
+}
+
+TEST_CASE("MON: a gateway that does not answer is asked again, and nobody is named meanwhile") {
+  watched_cluster f;
+  f.train();
+  f.pass_with(4, {0, 1}, false);
+  f.gateway.take<fbs::ListActors>().refuse({errc::timeout, "too slow"});
+  f.pass_with(6, {0, 1}, false);
+  CHECK(f.names().empty());
+  f.answer_silent(f.gateway.take<fbs::ListActors>(), 0);
+  f.pass(500ms);
+  CHECK(f.names().size() == 1);
+}
+
+TEST_CASE(
+    "MON: a node without heartbeats is frozen, until it is heard, and one pause is no fault") {
+  watched_cluster f;
+  f.train();
+  f.pass_with(1, {0}, true);
+  CHECK(f.names().empty());
+  f.pass_with(3, {0}, true);
+  CHECK(f.names() == strings{"frozen_process b"});
+  f.pass_with(2, {0, 1}, true);
+  CHECK(f.names().empty());
+  CHECK(f.gateway.idle());  // the other one moved: nobody was stuck
+}
+
+TEST_CASE("MON-3: a paused run stands still for good") {
+  watched_cluster f;
+  f.train();
+  f.run_is("paused");
+  f.pass_with(3600, {0, 1}, false);
+  CHECK(f.names().empty());
+  CHECK(f.gateway.idle());
+}
+
+TEST_CASE("MON: what a machine says is judged under the name of its place") {
+  watched_cluster f;
+  f.train();
+  f.beat(1, monitor_epoch, [](auto& m) {
+    m.disk_bytes = 1000;
+    m.disk_free_bytes = 1;
+  });
+  f.pass(500ms);
+  CHECK(f.names() == strings{"disk_full b"});
+  f.beat(7);  // a place that there is not
+  CHECK(f.names().size() == 1);
+}
+
+TEST_CASE(
+    "MON: a checkpoint that stays away for three intervals is behind, one that comes is not") {
+  watched_cluster f(10);
+  f.train();
+  f.run->publish([&](fbs::StatusValuesT& v) { values_of<fbs::RunStatusT>(v).saved_step = 0; });
+  for (int i = 0; i < 45; ++i) {  // 9 s of it are no finding yet
+    ++f.step;
+    f.run_is("training");
+    f.pass_with(1, {0, 1}, true);
+    if (i < 37) CHECK(f.names().empty());
+  }
+  CHECK(f.names() == strings{"checkpoint_behind "});
+  f.run->publish([&](fbs::StatusValuesT& v) { values_of<fbs::RunStatusT>(v).saved_step = 50; });
+  f.pass_with(31, {0, 1}, true);
+  CHECK(f.names().empty());
+}

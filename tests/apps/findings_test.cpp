@@ -1,0 +1,98 @@
+// What a monitor's answer looks like: for people a line a finding, for scripts an object.
+#include "apps/control/findings.hpp"
+#include "apps/control/account.hpp"
+
+#include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
+
+using namespace troupe;
+using namespace troupe::apps;
+using nlohmann::json;
+
+namespace {
+
+fbs::FindingsT two() {
+  fbs::FindingsT all;
+  all.now_ns = 10'000'000'000;
+  all.step = 41;
+  all.raised = 5;
+  auto& a = *all.findings.emplace_back(std::make_unique<fbs::FindingT>());
+  a.name = "stuck_device";
+  a.severity = fbs::FindingSeverity::error;
+  a.node = "node1";
+  a.rank = 5;
+  a.seen = 4;
+  a.wanted = 3;
+  a.unit = "s";
+  a.text = "its forward does not end, 3 others wait for it";
+  a.since_ns = 8'000'000'000;
+  auto& b = *all.findings.emplace_back(std::make_unique<fbs::FindingT>());
+  b.name = "disk_full";
+  b.severity = fbs::FindingSeverity::warning;
+  b.node = "node2";
+  b.text = "little room";
+  b.since_ns = 11'000'000'000;  // clocks are as they are: nothing is older than now
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("findings: a line each, and one that says that there are none") {
+  CHECK(findings_text({}) == "no findings\n");
+  CHECK(findings_text(two()) ==
+        "findings: stuck_device rank 5 (node1): its forward does not end, 3 others wait for it "
+        "(4 s, at most 3), for 2.00 s\n"
+        "  disk_full node2: little room, for 0 ns\n");
+}
+
+TEST_CASE("findings: an object for scripts, what is not known is null") {
+  const auto none = json::parse(findings_json({}));
+  CHECK(none == json{{"type", "health"}, {"step", 0}, {"raised", 0}, {"findings", json::array()}});
+  const auto j = json::parse(findings_json(two()));
+  CHECK(j["step"] == 41);
+  CHECK(j["raised"] == 5);
+  REQUIRE(j["findings"].size() == 2);
+  CHECK(j["findings"][0] == json{{"name", "stuck_device"},
+                                 {"severity", "error"},
+                                 {"node", "node1"},
+                                 {"rank", 5},
+                                 {"peer", nullptr},
+                                 {"seen", 4.0},
+                                 {"wanted", 3.0},
+                                 {"unit", "s"},
+                                 {"text", "its forward does not end, 3 others wait for it"},
+                                 {"for_s", 2.0}});
+  CHECK(j["findings"][1]["rank"].is_null());
+}
+
+TEST_CASE("findings: a cluster is well with what is only good to know") {
+  auto all = two();
+  CHECK_FALSE(is_well(all));
+  CHECK(is_well({}));
+  for (auto& f : all.findings) f->severity = fbs::FindingSeverity::info;
+  CHECK(is_well(all));
+}
+
+TEST_CASE("health: an account of the time, and a line for each incident") {
+  fbs::RunStatusT run;
+  run.wall_s = 3727.4;
+  run.effective_percent = 97.94;
+  run.effective_last_hour_percent = 99.1;
+  CHECK(account_text(run) == "training for 1:02:07, effective 97.9 % (last hour 99.1 %)\n");
+  run.recoveries = 1;
+  run.steps_repeated = 6;
+  auto& i = *run.incidents.emplace_back(std::make_unique<fbs::IncidentT>());
+  i.number = 1;
+  i.finding = "dead_process";
+  i.node = "node2";
+  i.ago_s = 62;
+  i.noticed_s = i.named_s = 0.2;
+  const auto text = account_text(run);
+  CHECK(text.find("; 1 recovery, 6 steps repeated\n") != text.npos);
+  CHECK(text.find("  1       1:02  dead_process      node2          0.2 s     0.2 s         -  "
+                  "recovering\n") != text.npos);
+  const auto j = json::parse(findings_json({}, &run))["run"];
+  CHECK(j["steps_repeated"] == 6);
+  CHECK(j["incidents"][0]["back_s"].is_null());
+  CHECK(j["incidents"][0]["named_s"] == 0.2);
+}

@@ -1,0 +1,84 @@
+// Files of the kernel: real ones, ones of other kernels, and hostile ones.
+#include "io/machine/kernel_counters.hpp"
+
+#include <string>
+
+#include <doctest/doctest.h>
+
+using namespace troupe::io;
+
+TEST_CASE("pressure: the share of the last 10 s, where the kernel says it") {
+  const auto p = parse_pressure(
+      "some avg10=2.72 avg60=9.04 avg300=9.74 total=10911489937\n"
+      "full avg10=0.25 avg60=0.00 avg300=0.00 total=0\n");
+  CHECK(p.some_percent == 2.72);
+  CHECK(p.full_percent == 0.25);
+  const auto old =
+      parse_pressure("some avg10=1.00 avg60=0.00 avg300=0.00 total=1\n");  // cpu < 5.13
+  CHECK(old.some_percent == 1);
+  CHECK_FALSE(old.full_percent);
+  for (const char* text :
+       {"", "\n", "some", "some \n", "some avg10=\n", "some avg10=x\n", "some avg10=nan\n",
+        "some avg10=inf\n", "some avg10=-1\n", "some avg10=101\n", "some avg10=1.0x\n",
+        "some avg60=1\n", "full avg10=1e999\n"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_pressure(text).some_percent);
+    CHECK_FALSE(parse_pressure(text).full_percent);
+  }
+}
+
+TEST_CASE("processor ticks: all of them, and what was stolen, and guests are in user's already") {
+  const auto t = parse_cpu_ticks(
+      "cpu  1605857 1842073 688566 2614302 32642 0 19819 2313 7 9\ncpu0 1 2 3 4 5 6 7 8 9 10\n");
+  REQUIRE(t);
+  CHECK(t->all == 1605857 + 1842073 + 688566 + 2614302 + 32642 + 19819 + 2313);
+  CHECK(t->stolen == 2313);
+  const auto old = parse_cpu_ticks("cpu 1 2 3 4\n");
+  REQUIRE(old);
+  CHECK(old->all == 10);
+  CHECK(old->stolen == 0);
+  const auto huge = parse_cpu_ticks("cpu  18446744073709551615 5 5 5 5 5 5 5\n");
+  REQUIRE(huge);
+  CHECK(huge->all == UINT64_MAX);
+  for (const char* text : {"", "cpu", "cpu ", "cpu a b c d", "cpu0 1 2 3 4\n", "cpu -1 2 3 4",
+                           "cpu 1 2 3", "cpu 99999999999999999999999 1 1 1"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_cpu_ticks(text));
+  }
+}
+
+TEST_CASE("memory: total and available, in bytes") {
+  const auto m = parse_memory(
+      "MemTotal:       24684092 kB\nMemFree:        23619264 kB\nMemAvailable:   24068720 kB\n");
+  CHECK(m.total == 24684092ull * 1024);
+  CHECK(m.available == 24068720ull * 1024);
+  CHECK_FALSE(parse_memory("MemTotal: 5 kB\n").available);  // kernels before 3.14
+  CHECK_FALSE(parse_memory("MemTotal:\nMemAvailable: -3 kB").total);
+  CHECK_FALSE(parse_memory("MemAvailable: 18446744073709551615 kB").available);
+}
+
+TEST_CASE("packets with errors: those of all interfaces but loopback") {
+  const std::string head =
+      "Inter-|   Receive                                                |  Transmit\n"
+      " face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs "
+      "drop "
+      "fifo colls carrier compressed\n";
+  CHECK(parse_packet_errors(head + "    lo: 1 1 7 0 0 0 0 0 1 1 9 0 0 0 0 0\n"
+                                   "  eth0: 1 1 3 0 0 0 0 0 1 1 4 0 0 0 0 0\n"
+                                   "ib0:261765421669 1 10 0 0 0 0 0 1 1 20 0 0 0 0 0\n") == 37);
+  CHECK_FALSE(parse_packet_errors(head));
+  CHECK_FALSE(parse_packet_errors(""));
+  CHECK_FALSE(parse_packet_errors("eth0: a b c\n"));
+  CHECK(parse_packet_errors("eth0: 1 1 3\n") == 3);
+  CHECK(parse_packet_errors("a: 0 0 18446744073709551615\nb: 0 0 5\n") == UINT64_MAX);
+}
+
+TEST_CASE("control groups: throttled time, and the path of the unified hierarchy") {
+  CHECK(parse_throttled_us("usage_usec 5\nnr_throttled 2\nthrottled_usec 77\n") == 77);
+  CHECK_FALSE(parse_throttled_us("throttled_usec \n"));
+  CHECK_FALSE(parse_throttled_us("usage_usec 5\n"));
+  CHECK(parse_unified_cgroup("9:name=systemd:/\n0::/user.slice/a\n") == "/user.slice/a");
+  CHECK(parse_unified_cgroup("0::/") == "/");
+  CHECK_FALSE(parse_unified_cgroup("1:cpu:/\n"));
+  CHECK_FALSE(parse_unified_cgroup("0::evil\n"));
+}
