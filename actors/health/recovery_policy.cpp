@@ -21,7 +21,7 @@ status recovery_policy::take(const std::string& node, int64_t now_ns) {
     return recoveries_used_up(std::ssize(within_hour_));
   auto& in_a_row = in_a_row_[node];
   if (in_a_row >= most_in_a_row)
-    return recoveries_in_vain(most_in_a_row, node.empty() ? "" : "of node " + node);
+    return recoveries_in_vain(most_in_a_row, node.empty() ? "" : " of node " + node);
   within_hour_.push_back(now_ns);
   ++in_a_row;
   ++count_;

@@ -31,7 +31,7 @@ inline constexpr error_kind<int64_t> recoveries_used_up{
     "recoveries_used_up", errc::unavailable, "{} recoveries have begun within an hour",
     "recovery.most_per_hour says how many may"};
 inline constexpr error_kind<int, std::string_view> recoveries_in_vain{
-    "recoveries_in_vain", errc::unavailable, "{0} recoveries {1} came to no step",
+    "recoveries_in_vain", errc::unavailable, "{0} recoveries{1} came to no step",
     "look at the logs of the nodes; `troupe up` starts all of it again"};
 
 class recovery_policy {

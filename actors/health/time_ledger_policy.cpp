@@ -145,7 +145,6 @@ void time_ledger_policy::split_at(int64_t at_ns) {
 template <class F>
 void time_ledger_policy::repaint(int64_t from_ns, int64_t to_ns, time_use into, F from_these) {
   if (from_ns >= to_ns) return;
-  if (spans_.size() > spans_kept) merge();
   split_at(from_ns);
   split_at(to_ns);
   for (auto it = spans_.rbegin(); it != spans_.rend() && it->to_ns > from_ns; ++it) {

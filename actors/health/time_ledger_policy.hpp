@@ -21,7 +21,8 @@
 // Invariants
 //   HEAL-7  The entries sum to the wall time, to the nanosecond, after every event, whatever the
 //     order of events; so do those of the hours that are kept, each to its part of the wall time.
-//   TLG-1  Memory is bounded: `spans_kept` spans can still be settled backwards (neighbouring
+//   TLG-1  Memory is bounded: `spans_kept` spans, and those that a settlement splits until the next
+//     one is added, can still be settled backwards (neighbouring
 //     steps share one where they must, and are then thought to have taken the same time each), and
 //     `hours_kept` hours are told apart. What is older stays as it is.
 #pragma once

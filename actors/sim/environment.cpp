@@ -114,7 +114,8 @@ reporter_actor::behavior_type reporter(reporter_pointer self, std::shared_ptr<to
         self->state.heard->notices.push_back(text_of(m->text()));
       },
       [self](const msg<fbs::IncidentReport>& m) {
-        self->state.heard->incidents.push_back(*m->incident()->UnPack());
+        if (m->incident() != nullptr)
+          m->incident()->UnPackTo(&self->state.heard->incidents.emplace_back());
       },
       [self](const msg<fbs::RunEnded>& m) { self->state.heard->ends.push_back(m.unpack()); },
   };

@@ -46,6 +46,12 @@ std::string not_finite(uint64_t step, double loss, double norm) {
                      step, std::isnan(culprit) ? "not a number" : "infinite");
 }
 
+/// What a load fails of that a reader finds in the files.
+bool is_of_files(errc code) {
+  return code == errc::bad_data || code == errc::io || code == errc::not_found ||
+         code == errc::version_mismatch;
+}
+
 bool due(uint64_t step, int64_t every) {
   return every > 0 && step % static_cast<uint64_t>(every) == 0;
 }
@@ -205,12 +211,14 @@ void job_policy::begin_steps() {
     const auto& fault = incidents_.back();
     ledger_.restored(step_, epoch_, now_ns_);
     say(fmt::format("recovered in {:.1f} s: step {} follows, {} are made again",
-                    static_cast<double>(now_ns_ - fault.named_ns) / 1e9, step_ + 1,
+                    static_cast<double>(now_ns_ - fault.noticed_ns) / 1e9, step_ + 1,
                     fault.fell_after_step - step_));
-    close_incident(fmt::format("{}, from {}",
-                               fault.node.empty() ? "its ranks began anew"
-                                                  : fault.node + " was started again",
-                               resume_ ? resume_->path.filename().string() : "the start"));
+    const bool launches = plan_.job.cluster.launch != config::launch_mode::external;
+    close_incident(fmt::format(
+        "{}, from {}",
+        fault.node.empty() ? "its ranks began anew"
+                           : fault.node + (launches ? " was started again" : " joined again"),
+        resume_ ? resume_->path.filename().string() : "the start"));
   }
   recovery_.has_begun();
   next_step();
@@ -218,8 +226,8 @@ void job_policy::begin_steps() {
 
 void job_policy::fail(const job_event& event) {
   const auto& why = std::get<heard::ask_failed>(event).why;
-  if (state_ == loading && resume_ && why.code == errc::bad_data)
-    return end(start_unsound(resume_->path.string(), why.message));
+  if (state_ == loading && resume_ && is_of_files(why.code))
+    return end(error{why.code, why.message, why.hint, start_unsound});
   if (!stop_ && recovery_.can_mend(why)) return await_word(why);
   end_with_word(why);
 }
@@ -294,7 +302,9 @@ void job_policy::end_step(const job_event& event) {
   const auto& done = std::get<heard::step_done>(event);
   const auto& job = plan_.job;
   ++step_;
-  const auto waited_ns = static_cast<int64_t>(done.waited_ms * 1e6);
+  // What ranks say they waited is no longer than the step.
+  const auto waited_ns =
+      static_cast<int64_t>(1e6 * (done.waited_ms > 0 ? std::min(done.waited_ms, done.took_ms) : 0));
   if (waited_ns > 0) ledger_.save_blocked(now_ns_ - waited_ns, now_ns_);
   ledger_.step_ended(step_, epoch_, now_ns_);
   requests_.step_ended();

@@ -56,7 +56,6 @@
 #include "actors/train/pace_policy.hpp"
 #include "actors/train/requests_policy.hpp"
 #include "actors/train/step_parts.hpp"
-#include "io/base/error_kind.hpp"
 #include "messages/schemas/train_generated.h"
 
 namespace troupe::train {
@@ -102,10 +101,9 @@ enum class pause_cause : uint8_t {
   nodes,  ///< a node is missing
 };
 
-/// A checkpoint that its ranks could not load: a launcher may choose another (CAT-1).
-inline constexpr error_kind<std::string_view, std::string_view> start_unsound{
-    "start_unsound", errc::bad_data, "{0} cannot be loaded: {1}",
-    "use another checkpoint: name one in checkpoint.resume or take this folder away"};
+/// The kind of the end of a job whose ranks could not load its checkpoint, as they said it: a
+/// launcher may choose another (CAT-1).
+inline constexpr std::string_view start_unsound = "start_unsound";
 
 // -- what is heard --------------------------------------------------------------------------------
 

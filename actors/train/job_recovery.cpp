@@ -42,6 +42,10 @@ void job_policy::notice(const error& why, const heard::node_lost& lost) {
     fault.finding = lost.finding;
     fault.what = why.message;
     fault.fault_ns = std::min(fault.fault_ns, now_ns_ - lost.silent_ns);
+    fault.named_ns = now_ns_;
+  } else if (!lost.name.empty() && fault.node != lost.name &&
+             fault.what.find("; ") == std::string::npos) {
+    fault.what += "; " + why.message;
   }
 }
 
@@ -56,13 +60,12 @@ void job_policy::close_incident(std::string done) {
 
 /// JOB-11. Ends the job where that cannot be. `lost`: the node, without a name where none is known.
 void job_policy::recover(const error& why, const heard::node_lost& lost) {
-  if (stop_ || !recovery_.can_mend(why)) return end(why);
   notice(why, lost);
+  if (stop_ || !recovery_.can_mend(why)) return end(why);
   if (const auto left = recovery_.take(lost.name, now_ns_); !left)
     return end(left.error().within(why.message));
   ++epoch_;
   incidents_.back().epoch_to = epoch_;
-  if (incidents_.back().named_ns == 0) incidents_.back().named_ns = now_ns_;
   ledger_.named(now_ns_);
   if (plan_.job.cluster.launch == config::launch_mode::external) ledger_.hold(now_ns_);
   say(fmt::format("{}: recovery {} begins (epoch {} -> {})", why.message, recovery_.begun(),

@@ -623,8 +623,9 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       },
       [self](const msg<fbs::AdmissionFailed>& m) { hear(self, heard::not_admitted{error_in(*m)}); },
       [self](const msg<fbs::NodeLost>& m) {
-        hear(self, heard::node_lost{text_of(m->node()), text_of(m->how()), text_of(m->finding()),
-                                    static_cast<int64_t>(m->silent_ns())});
+        hear(self, heard::node_lost{
+                       text_of(m->node()), text_of(m->how()), text_of(m->finding()),
+                       static_cast<int64_t>(std::min<uint64_t>(m->silent_ns(), now_ns(*self)))});
       },
       [self](const msg<fbs::Notice>& m) {
         if (self->state.job.state() != job_state::ended)  // RUN-3

@@ -181,10 +181,12 @@ status node_processes::start(const config::job& job, const std::string& address,
   is_local_ = job.cluster.launch == config::launch_mode::local;
   if (is_local_) black_boxes_ = job.job.output;
   key_ = key;
+  const auto kept = std::make_shared<const config::job>(job);  // of all nodes, once
   for (const auto& node : job.cluster.node) {
-    recipes_[node.name] = {
-        [=](int process) { return command_of(job, node, address, port, record, process); },
-        fmt::format("{}/{}.log", job.job.output, node.name)};
+    recipes_[node.name] = {[kept, node, address, port, record](int process) {
+                             return command_of(*kept, node, address, port, record, process);
+                           },
+                           fmt::format("{}/{}.log", job.job.output, node.name)};
     TROUPE_CHECK(spawn(node.name, O_TRUNC));
   }
   return {};

@@ -117,8 +117,10 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
 
 /// Wall time, UTC, as RFC 3339 has it, so long ago.
 std::string wall_time_before(double ago_s) {
+  constexpr double year_s = 366.0 * 86'400;
+  const double known_s = ago_s > 0 && ago_s < year_s ? ago_s : 0;  // also where it is no number
   const auto then = std::chrono::system_clock::now() -
-                    std::chrono::milliseconds(static_cast<int64_t>(ago_s * 1e3));
+                    std::chrono::milliseconds(static_cast<int64_t>(known_s * 1e3));
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
                      fmt::gmtime(std::chrono::system_clock::to_time_t(then)));
 }

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "actors/cluster/node.hpp"
 #include "tests/actors/scripted_cluster.hpp"
 #include "tests/errors.hpp"
 
@@ -114,6 +115,21 @@ TEST_CASE("CRD-10: a node that does not end its ranks in time is lost, too, and 
   f.pass(1s);
   CHECK(f.ordered("a") == 1);
   CHECK(f.run.take_all<fbs::NodeLost>().empty());  // no ranks are given out yet
+}
+
+TEST_CASE("CRD-10: where a node refused to go on, the end of its next process is heard as well") {
+  cluster_without_b f;
+  f.recover();
+  CHECK(f.ordered("b") == 1);
+  f.nodes[0].take<fbs::Suspend>().refuse(device_lost("cudaErrorECCUncorrectable"));
+  CHECK(f.ordered("a") == 1);
+  f.leave("a", "exited with 69", 0, 1000);  // the word of the one that refused
+  CHECK(f.ordered("a") == 0);
+  f.leave("a", "exited with 70", 0, 2000);
+  CHECK(f.ordered("a") == 1);
+  f.leave("x", "is none of ours", 0);
+  CHECK(f.launcher.idle());
+  CHECK(f.run.take_all<fbs::NodeLost>().empty());
 }
 
 TEST_CASE("CRD-10: a process that ends again and again before it joins ends the recovery") {

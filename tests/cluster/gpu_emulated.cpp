@@ -70,16 +70,18 @@ TEST_CASE("weights rounded by chance: a resumed run has the bits of one that nev
   }
 }
 
-TEST_CASE("recovery: a node that loses its GPU gets another process, and no loss another bit") {
+/// Two replicas train twelve steps; after some of them one GPU does what the sign stands for.
+void recovers_from(const char* sign_variable, const std::vector<std::string>& more,
+                   const char* finding) {
   job_files job;
-  const auto sets = with(
-      with({"train.steps=12", "checkpoint.every=3", "recovery.enabled=true"}, gpu), layout(2, 1));
+  const auto sets =
+      with(with({"train.steps=12", "checkpoint.every=3"}, more), with(gpu, layout(2, 1)));
   const auto truth = job.losses(with(sets, {"job.output=" + (job / "undisturbed").string()}));
   REQUIRE(truth.size() == 12);
-  const auto sign = (job / "lose").string();
-  REQUIRE(setenv("TROUPE_EMULATED_GPU_LOSES", sign.c_str(), 1) == 0);
+  const auto sign = (job / "sign").string();
+  REQUIRE(setenv(sign_variable, sign.c_str(), 1) == 0);
   program up(job.up(with(sets, {"checkpoint.resume=never"})));
-  REQUIRE(unsetenv("TROUPE_EMULATED_GPU_LOSES") == 0);
+  REQUIRE(unsetenv(sign_variable) == 0);
   REQUIRE(up.until_step(5));
   std::ofstream(sign) << "";
   CHECK(up.wait() == 0);
@@ -93,6 +95,20 @@ TEST_CASE("recovery: a node that loses its GPU gets another process, and no loss
     CHECK(step["loss"].get<double>() == truth.at(last - 1));
   }
   CHECK(last == 12);
+  std::ifstream incidents(job / "run/incidents.jsonl");
+  std::string line;
+  REQUIRE(std::getline(incidents, line));
+  if (finding != nullptr) CHECK(nlohmann::json::parse(line)["finding"] == finding);
+}
+
+TEST_CASE("recovery: a node that loses its GPU gets another process, and no loss another bit") {
+  recovers_from("TROUPE_EMULATED_GPU_LOSES", {}, nullptr);
+}
+
+// Its process beats and answers all the while; nothing else ends before two minutes.
+TEST_CASE("recovery: a GPU that never ends a kernel is found, named and replaced") {
+  recovers_from("TROUPE_EMULATED_GPU_HANGS", {"health.stuck_after_s=1", "recovery.stuck_after_s=2"},
+                "stuck_device");
 }
 
 TEST_CASE("auto takes the GPU where every worker gets one, else the host, and cuda shares it") {

@@ -63,10 +63,11 @@ class hunt {
         seed_(number_from("TROUPE_KILL_SEED", 1)),
         random_(static_cast<uint64_t>(seed_) * 100 + static_cast<uint64_t>(data * 10 + pipeline)),
         deck_(steps, data > 1),
-        sets_(with(layout(data, pipeline),
-                   {fmt::format("train.steps={}", steps), "checkpoint.every=1",
-                    "cluster.dead_after_ms=120000",  // some are stopped for a while (rivals.hpp)
-                    fmt::format("model.hidden={}", hidden)})),
+        sets_(with(
+            layout(data, pipeline),
+            {fmt::format("train.steps={}", steps), "checkpoint.every=1", "recovery.enabled=false",
+             "cluster.dead_after_ms=120000",  // some are stopped for a while (rivals.hpp)
+             fmt::format("model.hidden={}", hidden)})),
         truth_(train_undisturbed(job_, sets_)),
         judge_(truth_) {}
 

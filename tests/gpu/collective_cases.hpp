@@ -138,7 +138,6 @@ inline void same_bits(const transport& t) {
   }
 }
 
-/// COM-3: abort makes what is pending fail, on both sides, long before the time-out.
 /// Two of three connect; the third never does.
 inline void abort_ends_connecting(const transport& t) {
   std::stop_source ending;
@@ -158,6 +157,7 @@ inline void abort_ends_connecting(const transport& t) {
   for (const auto code : codes) CHECK((code == errc::cancelled || code == errc::unavailable));
 }
 
+/// COM-3: abort makes what is pending fail, on both sides, long before the time-out.
 inline void abort_fails_what_is_pending(const transport& t) {
   auto all = connected(t, 2);
   const auto before = std::chrono::steady_clock::now();

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "io/base/error_kind.hpp"
+#include "io/base/findings.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::sim {
@@ -30,12 +31,11 @@ inline constexpr error_kind<size_t, std::string> bad_mix{
     "a line is cause,per_1000_node_days,symptom,scope, as docs/fifty-four-days.md shows"};
 
 /// Names that a finding may have.
-inline constexpr std::array<std::string_view, 23> finding_names = {
-    "dead_process",     "lost_host",         "frozen_process", "half_open_link", "cut_pair",
-    "stuck_collective", "stuck_device",      "lost_device",    "bad_loss",       "loss_spike",
-    "wrong_bits",       "step_regression",   "straggler",      "disk_full",      "disk_slow",
-    "disk_failing",     "memory_pressure",   "cpu_starved",    "clock_jump",     "log_rule",
-    "device_hot",       "checkpoint_behind", "head_lost"};
+inline constexpr auto finding_names = [] {
+  std::array<std::string_view, health::finding_table.size()> out{};
+  for (size_t i = 0; i < out.size(); ++i) out[i] = health::finding_table[i].name;
+  return out;
+}();
 
 enum class fault_scope : uint8_t { node, at_switch, job };
 std::string_view to_string(fault_scope scope);

@@ -62,7 +62,10 @@ TEST_CASE("RCV-4: recovery: three over the same that come to no step are the las
     auto p = begun(true);
     for (int hour = 0; hour < 3; ++hour) CHECK(p.take(node, hour * 90 * minute_ns));
     auto stuck = p;
-    CHECK(is_error(stuck.take(node, 1000 * minute_ns), health::recoveries_in_vain, "3"));
+    const auto none_left = stuck.take(node, 1000 * minute_ns);
+    const std::string of = *node == 0 ? "" : " of node n1";
+    REQUIRE_FALSE(none_left);
+    CHECK(none_left.error() == health::recoveries_in_vain(3, of));
     CHECK(stuck.take("n2", 1000 * minute_ns));  // a loss of another one is no repetition
     p.has_progressed();
     CHECK(p.take(node, 1000 * minute_ns));

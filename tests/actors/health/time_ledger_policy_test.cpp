@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "actors/sim/rng.hpp"
+#include "tests/actors/health/seconds.hpp"
 
 using namespace troupe::health;
+using troupe::health::test::s;
 
 namespace {
 
-constexpr int64_t s = 1'000'000'000;
 constexpr int64_t hour_s = 3600;
 
 /// A run that makes its first steps, of 10 s each, from 5 s on.

@@ -192,6 +192,9 @@ void lose(int device, cudaError_t code) noexcept {
 cudaError_t take_kernel_failure() noexcept {
   static const char* const sign = std::getenv(loses_device);
   if (sign != nullptr && unlink(sign) == 0) return cudaErrorECCUncorrectable;
+  static const char* const hang = std::getenv(hangs_device);
+  if (hang != nullptr && unlink(hang) == 0)
+    for (;;) ::pause();
   if (all().kernel_failure.load(std::memory_order_relaxed) == cudaSuccess) return cudaSuccess;
   return all().kernel_failure.exchange(cudaSuccess);
 }

@@ -57,6 +57,8 @@ void fail_next_kernel(cudaError_t code);
 /// The same for a whole program, by its environment: of the processes in which this names a file,
 /// the first to run a kernel once the file is there takes it away and loses its device.
 inline constexpr const char* loses_device = "TROUPE_EMULATED_GPU_LOSES";
+/// The same, but that kernel never ends.
+inline constexpr const char* hangs_device = "TROUPE_EMULATED_GPU_HANGS";
 
 /// While one exists, no stream begins anything.
 class pause {
