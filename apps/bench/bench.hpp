@@ -27,6 +27,9 @@ void add_bench_messages(shell& sh, command* bench);
 void add_bench_checkpoint(shell& sh, command* bench,
                           std::span<const ckpt_bench::way_kind> rivals = {});
 
+/// `troupe bench recovery`: how long a job is away that loses a node.
+void add_bench_recovery(shell& sh, command* bench);
+
 /// `troupe bench`: all of the benchmarks, a subcommand each.
 void add_bench(shell& sh);
 

@@ -127,7 +127,9 @@ std::optional<std::string> child_process::hear(double timeout_s) {
     char buffer[4096];
     if (fd.revents == 0) continue;
     const auto n = ::read(out_.get(), buffer, sizeof buffer);
-    if (n <= 0) return std::nullopt;
+    if (n < 0 && errno == EINTR) continue;
+    ended_ = n <= 0;
+    if (ended_) return std::nullopt;
     heard_.append(buffer, static_cast<size_t>(n));
   }
 }

@@ -36,9 +36,12 @@ class child_process {
   child_process(const child_process&) = delete;
   child_process& operator=(const child_process&) = delete;
 
+  pid_t pid() const { return pid_; }
   status say(const std::string& line);
   /// The next line without its end; nothing after the last, after `timeout_s`, or once it is long.
   std::optional<std::string> hear(double timeout_s);
+  /// Nothing more will come: hear() has come to the end.
+  bool has_ended() const { return ended_; }
   /// Everything until it ends; at most 16 MiB.
   std::string read_all();
 
@@ -48,6 +51,7 @@ class child_process {
   pid_t pid_;
   io::unique_fd in_, out_;
   std::string heard_;
+  bool ended_ = false;
 };
 
 }  // namespace troupe::apps::ckpt_bench

@@ -1,0 +1,242 @@
+// A launch as a child whose lines are read as they come.
+#include "apps/bench/recovery_round.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/bench/checkpoint_process.hpp"
+#include "apps/bench/stopwatch.hpp"
+#include "io/folder/owned.hpp"
+
+namespace troupe::apps::recovery_bench {
+
+namespace fs = std::filesystem;
+using ckpt_bench::child_process;
+using clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr double launch_timeout_s = 300;  ///< a net against hangs
+constexpr double look_up_s = 0.2;         ///< between two looks at whether a person interrupts
+constexpr size_t last_lines = 5;          ///< of a job that does not get to its end, are told
+constexpr std::string_view output = "run";
+
+/// One launch, and what it has said.
+class launch {
+ public:
+  static result<launch> start(const bench_job& job, const std::vector<std::string>& sets) {
+    std::error_code failed;
+    const auto program = fs::read_symlink("/proc/self/exe", failed);
+    if (failed) return error::system("find the program's own file", failed.value());
+    std::vector<std::string> words{"/bin/sh",        "-c", "exec \"$0\" \"$@\" 2>&1",
+                                   program.string(), "up", (job.folder / "job.toml").string()};
+    for (const auto* more : {&job.sets, &sets})
+      for (const auto& s : *more) words.insert(words.end(), {"--set", s});
+    TROUPE_TRY(child, child_process::start(words));
+    return launch(std::move(child), job.stop);
+  }
+
+  pid_t pid() const { return child_->pid(); }
+
+  /// The next line; nothing at its end. Errors: cancelled, timeout.
+  result<std::optional<std::string>> hear() {
+    for (;;) {
+      if (stop_ != nullptr && *stop_) return error{errc::cancelled, "interrupted"};
+      if (auto line = child_->hear(look_up_s)) {
+        said_.push_back(*line);
+        if (said_.size() > last_lines) said_.erase(said_.begin());
+        return line;
+      }
+      if (child_->has_ended()) return std::optional<std::string>();
+      if (seconds_since(begun_) > launch_timeout_s)
+        return error{errc::timeout, fmt::format("the job is not over after {} s: {}",
+                                                launch_timeout_s, last_words())};
+    }
+  }
+
+  std::string last_words() const { return fmt::format("{}", fmt::join(said_, " / ")); }
+
+ private:
+  launch(std::unique_ptr<child_process> child, const std::atomic<bool>* stop)
+      : child_(std::move(child)), stop_(stop) {}
+  std::unique_ptr<child_process> child_;
+  const std::atomic<bool>* stop_;
+  clock::time_point begun_ = clock::now();
+  std::vector<std::string> said_;
+};
+
+/// A step that a line tells of.
+struct step_line {
+  int step = 0, epoch = 0;
+  double loss = 0;
+};
+std::optional<step_line> step_of(const std::string& line) {
+  if (!line.starts_with('{')) return std::nullopt;
+  const auto j = nlohmann::json::parse(line, nullptr, false);
+  if (!j.is_object() || j.value("type", "") != "step") return std::nullopt;
+  return step_line{j.value("step", 0), j.value("epoch", 1), j.value("loss", 0.0)};
+}
+
+/// The process of a node that this launcher has started; 0: there is none.
+pid_t process_of(pid_t launcher, std::string_view node) {
+  const auto parent = std::to_string(launcher);
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator("/proc", failed)) {
+    const auto number = entry.path().filename().string();
+    if (number.find_first_not_of("0123456789") != number.npos) continue;
+    std::ifstream in(entry.path() / "cmdline", std::ios::binary);
+    std::vector<std::string> words;
+    for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
+    const auto has = [&](std::string_view flag, std::string_view value) {
+      const auto at = std::find(words.begin(), words.end(), flag);
+      return at != words.end() && at + 1 != words.end() && at[1] == value;
+    };
+    if (has("--parent", parent) && has("--name", node)) return std::stoi(number);
+  }
+  return 0;
+}
+
+/// A job that is disturbed, from the outside.
+class watcher {
+ public:
+  watcher(std::string_view node, const losses& truth) : node_(node), truth_(truth) {}
+
+  void begin() {
+    fault_ = clock::now();
+    disturbed_ = true;
+  }
+
+  /// What a launch or an epoch says that began after the fault is of after it (BRC-2).
+  void hear(const std::string& line, bool second_launch) {
+    if (const auto s = step_of(line)) return hear_step(*s, second_launch || s->epoch > 1);
+    if (line.starts_with('{') || !disturbed_) return;
+    if (found_.noticed_s == 0) found_.noticed_s = seconds_since(fault_);
+    const auto at = line.find("node node");
+    if (found_.named_s > 0 || at == line.npos) return;
+    found_.named_s = seconds_since(fault_);
+    const auto name = line.substr(at + 5, line.find_first_of(" :,", at + 5) - at - 5);
+    found_.right = name == node_;
+  }
+
+  int newest() const { return newest_; }
+  /// Every step was made, the last one too.
+  bool is_whole() const { return newest_ == static_cast<int>(truth_.size()); }
+  bool is_back() const { return found_.back_s > 0; }
+  outcome found() const {
+    auto out = found_;
+    out.same_bits = same_;
+    return out;
+  }
+
+ private:
+  void hear_step(const step_line& s, bool later) {
+    const auto it = truth_.find(s.step);
+    same_ = same_ && it != truth_.end() && it->second == s.loss;  // BRC-3
+    if (later && s.step <= newest_) ++found_.repeated_steps;
+    if (later && s.step > newest_ && !is_back()) found_.back_s = seconds_since(fault_);
+    newest_ = std::max(newest_, s.step);
+  }
+
+  std::string node_;
+  const losses& truth_;
+  clock::time_point fault_;
+  bool disturbed_ = false, same_ = true;
+  int newest_ = 0;
+  outcome found_;
+};
+
+status afresh(const bench_job& job) {
+  return io::remove_from_scratch(job.folder, std::string(output));
+}
+
+}  // namespace
+
+std::vector<way> ways() {
+  return {{"restart", "a new epoch in the processes that live, from the disk",
+           {"recovery.enabled=true"}},
+          {"again", "the job ends, and `up` starts it again, from the disk",
+           {"recovery.enabled=false"}, true}};
+}
+
+status write_job(const bench_job& job, int every_steps, int steps) {
+  std::ofstream text(job.folder / "data.txt");
+  uint32_t x = 1;
+  for (int word = 0; word < 20'000; ++word) {
+    x = x * 1664525u + 1013904223u;
+    text << std::string(1 + (x >> 28) % 5, static_cast<char>('a' + (x >> 24) % 16))
+         << (word % 8 == 7 ? '\n' : ' ');
+  }
+  std::ofstream file(job.folder / "job.toml");
+  file << fmt::format(
+      "[job]\nname = \"recovery\"\noutput = \"{0}/{1}\"\n"
+      "[cluster]\nnodes = 2\nthreads = 1\n[parallel]\ndata = 2\n"
+      "[model]\nfamily = \"llama\"\nlayers = 4\nhidden = 128\nheads = 4\n"
+      "[data]\ntokenizer = \"bytes\"\npath = \"{0}/data.txt\"\n"
+      "[train]\nsteps = {2}\nbatch = 16\nseq_len = 64\nlr = 3e-3\n"
+      "[checkpoint]\nevery = {3}\n[log]\nformat = \"json\"\n",
+      job.folder.string(), output, steps, every_steps);
+  text.flush();
+  file.flush();
+  if (!text || !file) return error{errc::io, "write the job into " + job.folder.string()};
+  return {};
+}
+
+result<losses> train_undisturbed(const bench_job& job) {
+  TROUPE_CHECK(afresh(job));
+  TROUPE_TRY(run, launch::start(job, {}));
+  losses out;
+  bool whole = false;
+  for (;;) {
+    TROUPE_TRY(line, run.hear());
+    if (!line) break;
+    whole = whole || line->find("\"type\":\"summary\"") != line->npos;
+    if (const auto s = step_of(*line)) out[s->step] = s->loss;
+  }
+  if (!whole) return error{errc::unavailable, "the job does not train: " + run.last_words()};
+  return out;
+}
+
+result<outcome> disturb(const bench_job& job, const way& by, const fault& what,
+                        std::string_view node, int step, const losses& truth) {
+  TROUPE_CHECK(afresh(job));
+  watcher seen(node, truth);
+  std::optional<std::string> line;
+  TROUPE_TRY(first, launch::start(job, by.sets));
+  while (seen.newest() < step) {
+    TROUPE_TRY(next, first.hear());
+    if (!next)
+      return error{errc::unavailable, "the job ends before the fault: " + first.last_words()};
+    seen.hear(*next, false);
+  }
+  const pid_t victim = process_of(first.pid(), node);
+  if (victim == 0 || ::kill(victim, what.signal) != 0)
+    return error{errc::not_found, fmt::format("no process of {} to disturb", node)};
+  seen.begin();
+  for (;;) {
+    TROUPE_TRY(next, first.hear());
+    if (!next) break;
+    seen.hear(*next, false);
+  }
+  std::string words = first.last_words();
+  if (by.ends) {
+    TROUPE_TRY(second, launch::start(job, by.sets));
+    for (;;) {
+      TROUPE_TRY(next, second.hear());
+      if (!next) break;
+      seen.hear(*next, true);
+    }
+    words = second.last_words();
+  }
+  if (!seen.is_back() || !seen.is_whole())
+    return error{errc::unavailable, fmt::format("the job does not come back: {}", words)};
+  return seen.found();
+}
+
+}  // namespace troupe::apps::recovery_bench

@@ -1,0 +1,67 @@
+// `troupe bench recovery`: one job to which something is done, and when it was noticed, named and
+// made good, by the clock of who did it.
+//
+// Invariants
+//   BRC-1  What the job says of itself is not believed: a time is that at which its line came.
+//   BRC-2  It is back with the first step that it had not made before; a step that is made again
+//     is none. Lines that the fault found in a pipe are of before it.
+//   BRC-3  Losses are compared as doubles, each of them, with those of a run that nobody disturbed.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/base/result.hpp"
+
+namespace troupe::apps::recovery_bench {
+
+/// What is done to a node.
+struct fault {
+  std::string_view id, about;
+  int signal = 0;
+};
+inline constexpr fault faults[]{{"kill", "its process is killed (SIGKILL)", 9},
+                                {"stop", "its process stands still for ever (SIGSTOP)", 19}};
+
+/// What a job has against it.
+struct way {
+  std::string_view id, about;
+  std::vector<std::string> sets;  ///< of the configuration, KEY=VALUE
+  bool ends = false;              ///< the job ends of it, and is started again from outside
+};
+std::vector<way> ways();
+
+/// What all rounds train: where, and with which further settings.
+struct bench_job {
+  std::filesystem::path folder;    ///< job.toml and its data lie there, marked as scratch
+  std::vector<std::string> sets;   ///< KEY=VALUE
+  const std::atomic<bool>* stop = nullptr;  ///< a person interrupts
+};
+
+/// Loss by step.
+using losses = std::map<int, double>;
+
+/// Writes job.toml and its data into the folder. Errors: io.
+status write_job(const bench_job& job, int every_steps, int steps);
+
+/// Trains it to its end. Errors: unavailable with its last lines, where it does not get there.
+result<losses> train_undisturbed(const bench_job& job);
+
+struct outcome {
+  double noticed_s = 0;  ///< until its first word about anything but a step
+  double named_s = 0;    ///< until a line named a node
+  bool right = false;    ///< and that was the one
+  double back_s = 0;
+  int repeated_steps = 0;
+  bool same_bits = false;
+};
+
+/// Trains it with a fault to `node` once `step` is made. Errors: as above, and timeout.
+result<outcome> disturb(const bench_job& job, const way& by, const fault& what,
+                        std::string_view node, int step, const losses& truth);
+
+}  // namespace troupe::apps::recovery_bench
