@@ -4,6 +4,7 @@
 #include <span>
 
 #include "apps/bench/checkpoint_ways.hpp"
+#include "apps/bench/recovery_round.hpp"
 #include "apps/shell.hpp"
 
 namespace troupe::apps {
@@ -27,8 +28,9 @@ void add_bench_messages(shell& sh, command* bench);
 void add_bench_checkpoint(shell& sh, command* bench,
                           std::span<const ckpt_bench::way_kind> rivals = {});
 
-/// `troupe bench recovery`: how long a job is away that loses a node.
-void add_bench_recovery(shell& sh, command* bench);
+/// `troupe bench recovery`: how long a job is away that loses a node; that of `rivals`, too.
+void add_bench_recovery(shell& sh, command* bench,
+                        std::span<const recovery_bench::way> rivals = {});
 
 /// `troupe bench`: all of the benchmarks, a subcommand each.
 void add_bench(shell& sh);

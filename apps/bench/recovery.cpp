@@ -4,6 +4,7 @@
 // Rounds are interleaved: each does every fault in every way, at the same step, which differs from
 // round to round.
 #include <csignal>
+#include <map>
 #include <thread>
 
 #include <fmt/format.h>
@@ -22,13 +23,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view victim = "node1";
 constexpr int first_step = 7;  ///< after which a fault may come
 
 struct arguments {
   int rounds = 5;
   int every_steps = 5;
-  std::vector<std::string> faults, ways;  ///< ids; empty: all
+  std::vector<way> known;                 ///< that there are
+  std::vector<std::string> faults, ways;  ///< ids of them; empty: all
   std::vector<std::string> sets;
   std::string dir;
   bool json = false;
@@ -64,7 +65,7 @@ std::string shown(const spread& s) {
   return fmt::format("{:.2f} ({:.2f}-{:.2f})", s.median, s.least, s.most);
 }
 
-std::string text(const std::vector<cell>& cells) {
+std::string text(const std::vector<cell>& cells, const arguments& args) {
   std::string out = fmt::format("{:<6} {:<12} {:>18} {:>18} {:>6} {:>20} {:>15} {:>6}\n", "fault",
                                 "way", "noticed s", "named s", "right", "back s", "steps again",
                                 "bits");
@@ -80,7 +81,8 @@ std::string text(const std::vector<cell>& cells) {
   }
   out += "\nmedian (least-most); back: the first step that had not been made before; bits: rounds "
          "whose losses equal\nthose of an undisturbed run\n";
-  for (const auto& w : ways()) out += fmt::format("  {:<12} {}\n", w.id, w.about);
+  for (const auto& w : args.known)
+    if (wanted(args.ways, w.id)) out += fmt::format("  {:<12} {}\n", w.id, w.about);
   return out;
 }
 
@@ -102,21 +104,33 @@ nlohmann::ordered_json json(const std::vector<cell>& cells, const arguments& arg
 std::vector<cell> cells_of(const arguments& args) {
   std::vector<cell> out;
   for (const auto& f : faults)
-    for (auto& w : ways())
-      if (wanted(args.faults, f.id) && wanted(args.ways, w.id)) out.push_back({&f, w, {}});
+    for (const auto& w : args.known)
+      if (wanted(args.faults, f.id) && wanted(args.ways, w.id) &&
+          (w.by.hears_silence || f.signal != SIGSTOP))
+        out.push_back({&f, w, {}});
   return out;
 }
 
 result<std::vector<cell>> measure(const arguments& args, const bench_job& job) {
-  const int steps = first_step + 2 * args.every_steps + 8;
-  TROUPE_CHECK(write_job(job, args.every_steps, steps));
-  say(fmt::format("{} steps that nobody disturbs", steps));
-  TROUPE_TRY(truth, train_undisturbed(job));
+  TROUPE_CHECK(write_job(job));
   auto cells = cells_of(args);
+  std::erase_if(cells, [](const cell& c) {
+    const auto here = c.by.by.is_here();
+    if (!here) say(fmt::format("{} is left out: {}", c.by.id, here.error().message));
+    return !here;
+  });
+  std::map<std::string, losses> truths;  // by who trains
+  for (const auto& c : cells) {
+    auto& truth = truths[c.by.by.names];
+    if (!truth.empty()) continue;
+    say(fmt::format("{}: {} steps that nobody disturbs", c.by.id, job.steps));
+    TROUPE_TRY(made, train_undisturbed(job, c.by.by));
+    truth = std::move(made);
+  }
   for (int round = 0; round < args.rounds; ++round) {
     const int step = first_step + round % (args.every_steps + 1);
     for (auto& c : cells) {
-      TROUPE_TRY(found, disturb(job, c.by, *c.what, victim, step, truth));
+      TROUPE_TRY(found, disturb(job, c.by, *c.what, step, truths[c.by.by.names]));
       c.rounds.push_back(found);
       say(fmt::format("round {} of {}: {} after step {}, {}: back after {:.2f} s, {} steps again",
                       round + 1, args.rounds, c.what->id, step, c.by.id, found.back_s,
@@ -138,8 +152,9 @@ result<int> bench(const arguments& args) {
   });
   const fs::path parent = args.dir.empty() ? fs::temp_directory_path() : fs::absolute(args.dir);
   TROUPE_TRY(folder, io::scratch_folder::make(parent, "troupe-recovery-"));
-  TROUPE_TRY(cells, measure(args, {folder.path(), args.sets, &stop}));
-  TROUPE_CHECK(print(args.json ? json(cells, args).dump() + "\n" : text(cells)));
+  const int steps = first_step + 2 * args.every_steps + 8;
+  TROUPE_TRY(cells, measure(args, {folder.path(), args.sets, args.every_steps, steps, &stop}));
+  TROUPE_CHECK(print(args.json ? json(cells, args).dump() + "\n" : text(cells, args)));
   const bool all_right = std::all_of(cells.begin(), cells.end(), [](const cell& c) {
     return c.count(&outcome::same_bits) == static_cast<int>(c.rounds.size());
   });
@@ -149,10 +164,12 @@ result<int> bench(const arguments& args) {
 }  // namespace
 }  // namespace recovery_bench
 
-void add_bench_recovery(shell& sh, command* bench) {
+void add_bench_recovery(shell& sh, command* bench, std::span<const recovery_bench::way> rivals) {
   using namespace recovery_bench;
   auto* verb = bench->add_subcommand("recovery", "How long a job is away that loses a node");
   auto args = std::make_shared<arguments>();
+  args->known = own_ways();
+  args->known.insert(args->known.end(), rivals.begin(), rivals.end());
   verb->add_option("--rounds", args->rounds, "Interleaved rounds")
       ->within(1, 1000)
       ->capture_default_str();
@@ -160,7 +177,7 @@ void add_bench_recovery(shell& sh, command* bench) {
   for (const auto& f : faults) known.emplace_back(f.id);
   verb->add_option("--fault", args->faults, "Only these, e.g. kill")->delimiter(',')->one_of(known);
   known.clear();
-  for (const auto& w : ways()) known.emplace_back(w.id);
+  for (const auto& w : args->known) known.emplace_back(w.id);
   verb->add_option("--ways", args->ways, "Only these, e.g. restart")->delimiter(',')->one_of(known);
   verb->add_option("--every", args->every_steps, "Steps from one checkpoint on disk to the next")
       ->within(1, 1000)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <fstream>
 #include <memory>
 #include <optional>
@@ -31,14 +32,12 @@ constexpr std::string_view output = "run";
 /// One launch, and what it has said.
 class launch {
  public:
-  static result<launch> start(const bench_job& job, const std::vector<std::string>& sets) {
-    std::error_code failed;
-    const auto program = fs::read_symlink("/proc/self/exe", failed);
-    if (failed) return error::system("find the program's own file", failed.value());
-    std::vector<std::string> words{"/bin/sh",        "-c", "exec \"$0\" \"$@\" 2>&1",
-                                   program.string(), "up", (job.folder / "job.toml").string()};
-    for (const auto* more : {&job.sets, &sets})
-      for (const auto& s : *more) words.insert(words.end(), {"--set", s});
+  static result<launch> start(const bench_job& job, const trainer& by,
+                              const std::vector<std::string>& sets) {
+    std::vector<std::string> words{"/bin/sh", "-c", "exec \"$0\" \"$@\" 2>&1"};
+    const auto command = by.command(job);
+    words.insert(words.end(), command.begin(), command.end());
+    for (const auto& s : sets) words.insert(words.end(), {"--set", s});
     TROUPE_TRY(child, child_process::start(words));
     return launch(std::move(child), job.stop);
   }
@@ -84,21 +83,35 @@ std::optional<step_line> step_of(const std::string& line) {
   return step_line{j.value("step", 0), j.value("epoch", 1), j.value("loss", 0.0)};
 }
 
-/// The process of a node that this launcher has started; 0: there is none.
-pid_t process_of(pid_t launcher, std::string_view node) {
-  const auto parent = std::to_string(launcher);
+/// The words of a process's command line and environment.
+std::vector<std::string> words_of(const fs::path& process) {
+  std::vector<std::string> out;
+  for (const char* file : {"cmdline", "environ"}) {
+    std::ifstream in(process / file, std::ios::binary);
+    for (std::string word; std::getline(in, word, '\0');) out.push_back(word);
+  }
+  return out;
+}
+
+pid_t parent_of(const fs::path& process) {
+  std::ifstream in(process / "status");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("PPid:")) return std::atoi(line.c_str() + 5);
+  return 0;
+}
+
+/// A child of the launcher with these words; 0: there is none.
+pid_t child_with(pid_t launcher, const std::vector<std::string>& wanted) {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator("/proc", failed)) {
     const auto number = entry.path().filename().string();
     if (number.find_first_not_of("0123456789") != number.npos) continue;
-    std::ifstream in(entry.path() / "cmdline", std::ios::binary);
-    std::vector<std::string> words;
-    for (std::string word; std::getline(in, word, '\0');) words.push_back(word);
-    const auto has = [&](std::string_view flag, std::string_view value) {
-      const auto at = std::find(words.begin(), words.end(), flag);
-      return at != words.end() && at + 1 != words.end() && at[1] == value;
-    };
-    if (has("--parent", parent) && has("--name", node)) return std::stoi(number);
+    if (parent_of(entry.path()) != launcher) continue;
+    const auto words = words_of(entry.path());
+    if (std::all_of(wanted.begin(), wanted.end(), [&](const auto& w) {
+          return std::find(words.begin(), words.end(), w) != words.end();
+        }))
+      return std::stoi(number);
   }
   return 0;
 }
@@ -106,7 +119,7 @@ pid_t process_of(pid_t launcher, std::string_view node) {
 /// A job that is disturbed, from the outside.
 class watcher {
  public:
-  watcher(std::string_view node, const losses& truth) : node_(node), truth_(truth) {}
+  watcher(const trainer& by, const losses& truth) : by_(by), truth_(truth) {}
 
   void begin() {
     fault_ = clock::now();
@@ -118,11 +131,11 @@ class watcher {
     if (const auto s = step_of(line)) return hear_step(*s, second_launch || s->epoch > 1);
     if (line.starts_with('{') || !disturbed_) return;
     if (found_.noticed_s == 0) found_.noticed_s = seconds_since(fault_);
-    const auto at = line.find("node node");
+    const auto at = line.find(by_.names);
     if (found_.named_s > 0 || at == line.npos) return;
     found_.named_s = seconds_since(fault_);
-    const auto name = line.substr(at + 5, line.find_first_of(" :,", at + 5) - at - 5);
-    found_.right = name == node_;
+    const auto from = at + by_.names.size();
+    found_.right = line.substr(from, line.find_first_of(" :,", from) - from) == by_.victim_name;
   }
 
   int newest() const { return newest_; }
@@ -144,7 +157,7 @@ class watcher {
     newest_ = std::max(newest_, s.step);
   }
 
-  std::string node_;
+  const trainer& by_;
   const losses& truth_;
   clock::time_point fault_;
   bool disturbed_ = false, same_ = true;
@@ -152,20 +165,42 @@ class watcher {
   outcome found_;
 };
 
+status hear_all(launch& run, watcher& seen, bool second_launch) {
+  for (;;) {
+    TROUPE_TRY(line, run.hear());
+    if (!line) return {};
+    seen.hear(*line, second_launch);
+  }
+}
+
 status afresh(const bench_job& job) {
   return io::remove_from_scratch(job.folder, std::string(output));
 }
 
 }  // namespace
 
-std::vector<way> ways() {
+trainer own_trainer() {
+  return {[](const bench_job& job) {
+            std::error_code unreadable;
+            const auto own = fs::read_symlink("/proc/self/exe", unreadable);
+            std::vector<std::string> out{(own.parent_path() / "troupe").string(), "up",
+                                         (job.folder / "job.toml").string()};
+            for (const auto& s : job.sets) out.insert(out.end(), {"--set", s});
+            return out;
+          },
+          {"--name", "node1"},
+          "node ",
+          "node1"};
+}
+
+std::vector<way> own_ways() {
   return {{"restart", "a new epoch in the processes that live, from the disk",
            {"recovery.enabled=true"}},
           {"again", "the job ends, and `up` starts it again, from the disk",
            {"recovery.enabled=false"}, true}};
 }
 
-status write_job(const bench_job& job, int every_steps, int steps) {
+status write_job(const bench_job& job) {
   std::ofstream text(job.folder / "data.txt");
   uint32_t x = 1;
   for (int word = 0; word < 20'000; ++word) {
@@ -181,57 +216,46 @@ status write_job(const bench_job& job, int every_steps, int steps) {
       "[data]\ntokenizer = \"bytes\"\npath = \"{0}/data.txt\"\n"
       "[train]\nsteps = {2}\nbatch = 16\nseq_len = 64\nlr = 3e-3\n"
       "[checkpoint]\nevery = {3}\n[log]\nformat = \"json\"\n",
-      job.folder.string(), output, steps, every_steps);
+      job.folder.string(), output, job.steps, job.every_steps);
   text.flush();
   file.flush();
   if (!text || !file) return error{errc::io, "write the job into " + job.folder.string()};
   return {};
 }
 
-result<losses> train_undisturbed(const bench_job& job) {
+result<losses> train_undisturbed(const bench_job& job, const trainer& by) {
   TROUPE_CHECK(afresh(job));
-  TROUPE_TRY(run, launch::start(job, {}));
+  TROUPE_TRY(run, launch::start(job, by, {}));
   losses out;
-  bool whole = false;
   for (;;) {
     TROUPE_TRY(line, run.hear());
     if (!line) break;
-    whole = whole || line->find("\"type\":\"summary\"") != line->npos;
     if (const auto s = step_of(*line)) out[s->step] = s->loss;
   }
-  if (!whole) return error{errc::unavailable, "the job does not train: " + run.last_words()};
+  if (out.empty() || out.rbegin()->first != job.steps) return error{errc::unavailable, "the job does not train: " + run.last_words()};
   return out;
 }
 
-result<outcome> disturb(const bench_job& job, const way& by, const fault& what,
-                        std::string_view node, int step, const losses& truth) {
+result<outcome> disturb(const bench_job& job, const way& how, const fault& what, int step,
+                        const losses& truth) {
   TROUPE_CHECK(afresh(job));
-  watcher seen(node, truth);
-  std::optional<std::string> line;
-  TROUPE_TRY(first, launch::start(job, by.sets));
+  watcher seen(how.by, truth);
+  TROUPE_TRY(first, launch::start(job, how.by, how.sets));
   while (seen.newest() < step) {
     TROUPE_TRY(next, first.hear());
     if (!next)
       return error{errc::unavailable, "the job ends before the fault: " + first.last_words()};
     seen.hear(*next, false);
   }
-  const pid_t victim = process_of(first.pid(), node);
+  const pid_t victim = child_with(first.pid(), how.by.victim);
   if (victim == 0 || ::kill(victim, what.signal) != 0)
-    return error{errc::not_found, fmt::format("no process of {} to disturb", node)};
+    return error{errc::not_found, fmt::format("no process of {} to disturb", how.by.victim_name)};
   seen.begin();
-  for (;;) {
-    TROUPE_TRY(next, first.hear());
-    if (!next) break;
-    seen.hear(*next, false);
-  }
+  TROUPE_CHECK(hear_all(first, seen, false));
   std::string words = first.last_words();
-  if (by.ends) {
-    TROUPE_TRY(second, launch::start(job, by.sets));
-    for (;;) {
-      TROUPE_TRY(next, second.hear());
-      if (!next) break;
-      seen.hear(*next, true);
-    }
+  if (how.ends) {
+    TROUPE_TRY(second, launch::start(job, how.by, how.sets));
+    TROUPE_CHECK(hear_all(second, seen, true));
     words = second.last_words();
   }
   if (!seen.is_back() || !seen.is_whole())

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -27,29 +28,44 @@ struct fault {
 inline constexpr fault faults[]{{"kill", "its process is killed (SIGKILL)", 9},
                                 {"stop", "its process stands still for ever (SIGSTOP)", 19}};
 
-/// What a job has against it.
-struct way {
-  std::string_view id, about;
-  std::vector<std::string> sets;  ///< of the configuration, KEY=VALUE
-  bool ends = false;              ///< the job ends of it, and is started again from outside
-};
-std::vector<way> ways();
-
 /// What all rounds train: where, and with which further settings.
 struct bench_job {
-  std::filesystem::path folder;    ///< job.toml and its data lie there, marked as scratch
-  std::vector<std::string> sets;   ///< KEY=VALUE
+  std::filesystem::path folder;   ///< job.toml and its data lie there, marked as scratch
+  std::vector<std::string> sets;  ///< KEY=VALUE
+  int every_steps = 5, steps = 0;           ///< from one checkpoint to the next; in all
   const std::atomic<bool>* stop = nullptr;  ///< a person interrupts
 };
+
+/// What runs a job and starts the processes of its ranks, as children of its own; each tells a step
+/// by a line as `up` does in JSON.
+struct trainer {
+  std::function<std::vector<std::string>(const bench_job&)> command;
+  std::vector<std::string> victim;  ///< words of the victim's command line or environment
+  std::string names;                ///< what precedes the name of who failed in what it says
+  std::string victim_name;
+  bool hears_silence = true;  ///< notices within minutes a process that stands still
+  std::function<status()> is_here = [] { return status(); };  ///< else it is left out
+};
+/// `troupe up`.
+trainer own_trainer();
+
+/// What a job has against a fault.
+struct way {
+  std::string_view id, about;
+  std::vector<std::string> sets = {};  ///< of the configuration, KEY=VALUE
+  bool ends = false;  ///< the job ends of it, and is started again from outside
+  trainer by = own_trainer();
+};
+std::vector<way> own_ways();
 
 /// Loss by step.
 using losses = std::map<int, double>;
 
-/// Writes job.toml and its data into the folder. Errors: io.
-status write_job(const bench_job& job, int every_steps, int steps);
+/// Writes job.toml and its data (data.txt) into the folder. Errors: io.
+status write_job(const bench_job& job);
 
 /// Trains it to its end. Errors: unavailable with its last lines, where it does not get there.
-result<losses> train_undisturbed(const bench_job& job);
+result<losses> train_undisturbed(const bench_job& job, const trainer& by);
 
 struct outcome {
   double noticed_s = 0;  ///< until its first word about anything but a step
@@ -60,8 +76,9 @@ struct outcome {
   bool same_bits = false;
 };
 
-/// Trains it with a fault to `node` once `step` is made. Errors: as above, and timeout.
-result<outcome> disturb(const bench_job& job, const way& by, const fault& what,
-                        std::string_view node, int step, const losses& truth);
+/// Trains it with a fault to the trainer's victim once `step` is made. Errors: as above, and
+/// timeout.
+result<outcome> disturb(const bench_job& job, const way& how, const fault& what, int step,
+                        const losses& truth);
 
 }  // namespace troupe::apps::recovery_bench
