@@ -186,6 +186,38 @@ TEST_CASE("HEAL-7: ledger: the entries sum to the wall time after any sequence o
   }
 }
 
+TEST_CASE("HEAL-7: ledger: thousands of steps with stalls, which faults take back, sum as well") {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    CAPTURE(seed);
+    troupe::sim::rng random(seed);
+    time_ledger_policy l;
+    l.begin(0);
+    int64_t now = 0;
+    uint64_t step = 0, repeated = 0, made = 0;
+    uint32_t epoch = 1;
+    while (++made <= 7000) {  // two spans of each stay: more than are kept
+      l.step_began(++step, epoch, now);
+      now += random.between(1, 2 * s);
+      l.save_blocked(now - random.between(0, s), now);
+      check_sums(l, 0, now);
+      now += random.between(1, 2 * s);
+      l.step_ended(step, epoch, now);
+      check_sums(l, 0, now);
+      if (!random.chance(0.005)) continue;
+      const auto back = step - random.below(std::min<uint64_t>(step, 3000));
+      now += random.between(0, 20 * s);
+      l.noticed(now - random.between(0, 30 * s), now);
+      l.named(now);
+      l.restored(back, ++epoch, now += random.between(0, 5 * s));
+      check_sums(l, 0, now);
+      repeated += step - back;
+      step = back;
+    }
+    CHECK(l.steps_repeated() == repeated);
+    CHECK(repeated > 1000);
+  }
+}
+
 TEST_CASE("TLG-1: ledger: a very long run keeps its newest hours, and sums still") {
   time_ledger_policy l;
   l.begin(0);
