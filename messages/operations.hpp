@@ -34,6 +34,7 @@ enum class pipeline_op : uint8_t {
   capture,
   load,
   await_copies,
+  digest,
   count,  ///< none
 };
 
@@ -120,6 +121,7 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
     {k::capture, "capture", s::snapshot, u::bytes, r::file},
     {k::load, "load", s::files, u::bytes, r::file},
     {k::await_copies, "await_copies", s::compute},
+    {k::digest, "digest", s::compute, u::bytes},
   }};
 }();
 // clang-format on

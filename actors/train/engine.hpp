@@ -79,6 +79,7 @@ struct step_outcome {
   double loss_sum = 0;   ///< over this rank's targets; 0 without a head
   double grad_norm = 0;  ///< of the whole model, before clipping
   std::vector<step_part> parts = {};
+  std::vector<uint64_t> digests = {};  ///< of the weights before the update, by chunk
 };
 
 /// Told of what the streams do, on their threads: begin and end of every operation. It must outlive
@@ -146,6 +147,9 @@ class engine {
   /// Enqueues one of the operations that a stage orders. `done` is called for those that release
   /// others (operations.hpp): when it is computed; sending what was is enqueued behind.
   virtual void run(const op_order& order, completion done) = 0;
+  /// The outcome of the update that follows has digests of the weights as they are before it, where
+  /// there are replicas to compare them with.
+  virtual void digest_weights() {}
   /// Sums what is left, norm, clip, update. `step` counts from 1.
   virtual void update(int64_t step, double lr, outcome_completion done) = 0;
   /// The loss of the evaluations since the step's begin.

@@ -87,6 +87,7 @@ void job_policy::return_to_checkpoint() {
   report_ = {};
   report_.validation_loss = -1;
   parts_.clear();
+  compared_step_ = step_;
 }
 
 std::vector<job_command> job_policy::on(const job_event& event, int64_t now_ns) {
@@ -295,12 +296,18 @@ void job_policy::next_step() {
   enter(stepping, "training");
   requests_.step_begins();
   ledger_.step_began(step_ + 1, epoch_, now_ns_);
-  out_.push_back(todo::run_step{step_ + 1, lr_.at(static_cast<int64_t>(step_) + 1)});
+  const auto& job = plan_.job;
+  const bool saved = saved_step_ == step_ || orders_.contains(step_);
+  const bool compares = job.parallel.data > 1 && job.health.digest_every > 0 &&
+                        (saved || due(step_ + 1, job.health.digest_every));
+  out_.push_back(todo::run_step{step_ + 1, lr_.at(static_cast<int64_t>(step_) + 1), compares});
 }
 
 void job_policy::end_step(const job_event& event) {
   const auto& done = std::get<heard::step_done>(event);
   const auto& job = plan_.job;
+  if (done.weights.odd) return find_wrong_bits(*done.weights.odd);
+  if (done.weights.compared) compared_step_ = step_;
   ++step_;
   // What ranks say they waited is no longer than the step.
   const auto waited_ns =

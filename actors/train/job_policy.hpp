@@ -32,6 +32,9 @@
 //     more, a save whose shards they had not all written is abandoned once nobody writes to it, and
 //     a commit that is under way is waited for, since what is on the disk is where it goes on from.
 //     Steps are made again with the settings they had.
+//   JOB-13  A step whose ranks held other weights than their replicas is not made: the job goes
+//     back, to no state that is younger than the last one whose weights were compared; where the
+//     newest checkpoint is, it ends. Whom the replicas outvote is lost with its node.
 #pragma once
 
 #include <array>
@@ -47,6 +50,7 @@
 #include <variant>
 #include <vector>
 
+#include "actors/health/digest_policy.hpp"
 #include "actors/health/incident.hpp"
 #include "actors/health/recovery_policy.hpp"
 #include "actors/health/time_ledger_policy.hpp"
@@ -93,6 +97,15 @@ enum class start_phase : uint8_t {
   load_weights,
 };
 
+/// Ranks and what is wrong with them; and: the same, the checkpoint that may hold it, the newest step
+/// whose state was compared.
+inline constexpr error_kind<std::string, std::string> wrong_bits{"wrong_bits", errc::unavailable,
+                                                                "rank {} {}"};
+inline constexpr error_kind<std::string, uint64_t, uint64_t> wrong_bits_saved{
+    "wrong_bits_saved", errc::training,
+    "{}, and the checkpoint of step {} may hold them: step {} is the last one known to be right",
+    "go on from an older one: `troupe ckpt ls` has them, checkpoint.resume takes its path"};
+
 /// Who or what keeps steps from beginning; each lifts its own.
 enum class pause_cause : uint8_t {
   person,
@@ -133,6 +146,8 @@ struct step_done {
   double took_ms = 0;
   double waited_ms = 0;  ///< for checkpoints, of the rank that waited longest
   std::vector<step_part> parts = {};
+  /// Whether the weights that the step computed with were compared among replicas, and who differs.
+  health::digest_verdict weights = {};
 };
 struct validated {
   double loss_sum = 0;
@@ -213,6 +228,12 @@ struct ask {
 struct run_step {
   uint64_t step = 0;
   double lr = 0;
+  bool digest = false;  ///< replicas tell what weights they compute with
+};
+/// A node is not to be believed any more: it counts as lost.
+struct give_up_node {
+  std::string name, how;
+  std::string finding;  ///< its stable name
 };
 struct validate {
   uint64_t step = 0;
@@ -282,7 +303,7 @@ struct end {
 }  // namespace todo
 
 using job_command =
-    std::variant<todo::ask, todo::run_step, todo::validate, todo::measure, todo::report, todo::save,
+    std::variant<todo::ask, todo::run_step, todo::give_up_node, todo::validate, todo::measure, todo::report, todo::save,
                  todo::commit, todo::abandon, todo::copy, todo::reopen_folder, todo::export_model,
                  todo::finish_copies, todo::wait, todo::recover, todo::keep_incident, todo::say,
                  todo::answer, todo::show, todo::end>;
@@ -400,6 +421,7 @@ class job_policy {
   void recover(const error& why, const heard::node_lost& lost);
   void notice(const error& why, const heard::node_lost& lost);
   void close_incident(std::string done);
+  void find_wrong_bits(const health::odd_replicas& odd);
   void wait(int64_t ns);
   bool takes_requests() const;
   bool falls_back() const;
@@ -452,6 +474,7 @@ class job_policy {
   pace_policy pace_;
   std::map<uint64_t, order> orders_;
   uint64_t saved_step_ = 0;
+  uint64_t compared_step_ = 0;  ///< the newest state whose weights were compared (JOB-13)
   std::string checkpoint_, model_;
   std::optional<last_save_policy> last_save_;
   std::filesystem::path next_try_;  ///< where the last one is tried next

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/train/job_policy.hpp"
 
@@ -79,6 +80,30 @@ void job_policy::recover(const error& why, const heard::node_lost& lost) {
   requests_.step_is_lost();
   enter(recovering, "recovering");
   out_.push_back(todo::recover{epoch_, why.message});
+}
+
+/// JOB-13.
+void job_policy::find_wrong_bits(const health::odd_replicas& odd) {
+  const auto node_of = [&](int rank) {
+    const auto place = plan_.ranks[static_cast<size_t>(rank)].node;
+    return plan_.job.cluster.node[static_cast<size_t>(place)].name;
+  };
+  const auto who = odd.ranks.empty() ? odd.differing : odd.ranks;
+  const auto what = fmt::format("{} other weights than {} before step {}",
+                                who.size() == 1 ? "holds" : "hold",
+                                odd.ranks.empty() ? "each other" : "its replicas", step_ + 1);
+  const error why = wrong_bits(fmt::format("{}", fmt::join(who, ", ")), what);
+  if (resume_ && resume_->step > compared_step_)
+    return end(wrong_bits_saved(why.message, resume_->step, compared_step_));
+  const auto on_one_node = [&] {
+    return std::all_of(who.begin(), who.end(),
+                       [&](int rank) { return node_of(rank) == node_of(who.front()); });
+  };
+  if (!odd.ranks.empty() && on_one_node())
+    out_.push_back(todo::give_up_node{node_of(who.front()), "is wrong: " + why.message,
+                                      std::string(wrong_bits.name)});
+  else
+    recover(why, {"", why.message, std::string(wrong_bits.name)});
 }
 
 /// Those whose ranks are gone before all shards were written.

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <xxhash.h>
 
 #include "actors/job/catalog.hpp"
 #include "gpu/back_end.hpp"
@@ -418,6 +419,30 @@ void rank_engine::await_copies(int chunk) {
   });
 }
 
+/// Replicas' weights are equal to the bit from one gathering to the next update. Here they are
+/// compared at its very end: what changed anywhere since then is still there.
+void rank_engine::digest_weights() {
+  if (!replicas_) return;
+  auto& store = model_->store();
+  size_t most = 0, all = 0;
+  for (int c = 0; c < store.chunk_count(); ++c) {
+    most = std::max(most, store.bytes(c, gpu::part::weight));
+    all += store.bytes(c, gpu::part::weight);
+  }
+  digested_.resize(most);  // the first time; later it is as long
+  probed({pipeline_op::digest, 0, all}, [&] {
+    for (int c = 0; c < store.chunk_count(); ++c) {
+      store.await_weights(*compute_, c);  // PS-6
+      const size_t bytes = store.bytes(c, gpu::part::weight);
+      compute_->copy(digested_.data(), store.weight(c), bytes);
+      compute_->host_task([this, bytes]() -> status {
+        digests_.push_back(XXH64(digested_.data(), bytes, 0));
+        return {};
+      });
+    }
+  });
+}
+
 void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   auto& store = model_->store();
   sum_tied_table();  // ENG-4
@@ -464,6 +489,7 @@ void rank_engine::report(outcome_completion done) {
     outcome.loss_sum = options_.at.last() ? read_.loss : 0;
     outcome.grad_norm = std::sqrt(read_.norm_squared);
     outcome.parts = clock_.take();
+    outcome.digests = std::exchange(digests_, {});
     done(s ? failure() : s, std::move(outcome));
   });
 }

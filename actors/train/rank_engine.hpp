@@ -71,6 +71,7 @@ class rank_engine final : public engine {
   void connect_groups(group_tables tables, completion done) override;
 
   void run(const op_order& order, completion done) override;
+  void digest_weights() override;
   /// Updates the own slices. Others' may still be on their way when it is done (ENG-7).
   void update(int64_t step, double lr, outcome_completion done) override;
   void finish_evaluation(outcome_completion done) override;
@@ -137,6 +138,8 @@ class rank_engine final : public engine {
   std::unique_ptr<gpu::communicator> replicas_, pipeline_, tied_;
   std::vector<slot_events> slots_;
   step_clock clock_;
+  std::vector<std::byte> digested_;  ///< a chunk's weights, on the host
+  std::vector<uint64_t> digests_;    ///< the compute stream's
   engine_probe* probe_ = nullptr;
   uint64_t cause_span_ = 0, cause_trace_ = 0;
   mutable std::mutex failure_mutex_;

@@ -289,13 +289,18 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
   done.grad_norm = parts.front()->grad_norm();
   done.took_ms = static_cast<double>(now_ns(*self) - self->state.step_started_ns) / 1e6;
   std::vector<std::vector<step_part>> of_ranks;
+  std::vector<std::vector<uint64_t>> digests;
   for (const auto& p : parts) {
+    digests.emplace_back();
+    if (p->digests() != nullptr) digests.back().assign(p->digests()->begin(), p->digests()->end());
     done.loss_sum += p->loss_sum();
     done.targets += p->target_count();
     of_ranks.push_back(parts_of(p->parts()));
   }
   done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);
+  done.weights =
+      health::compare_digests(self->state.job.plan().ranks.front().at.grid, digests);
   hear(self, done);
 }
 
@@ -310,6 +315,7 @@ void run_step(run_pointer self, const todo::run_step& order) {
         return std::tuple(make_msg<fbs::RunStep>(root, [&](auto& m) {
           m.step = order.step;
           m.lr = order.lr;
+          m.digest = order.digest;
         }));
       },
       [self, step = order.step](const auto& parts) { step_done(self, step, parts); },
@@ -528,6 +534,13 @@ struct executor {
   void operator()(const todo::finish_copies& c) const { finish_copies(self, c); }
   void operator()(const todo::wait& c) const {
     self->delayed_send(self, std::chrono::nanoseconds(c.ns), caf::tick_atom_v);
+  }
+  void operator()(const todo::give_up_node& c) const {
+    self->send(self->state.record.coordinator, make_msg<fbs::Leave>(context(self), [&](auto& l) {
+                 l.node = c.name;
+                 l.reason = c.how;
+                 l.finding = c.finding;
+               }));
   }
   void operator()(const todo::recover& c) const { recover(self, c); }
   void operator()(const todo::keep_incident& c) const {

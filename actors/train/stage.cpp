@@ -128,6 +128,7 @@ void finish(stage_pointer self) {
     f.step = now.step;
     f.lr = now.lr;
     f.evaluation = !now.train;
+    f.digest = now.digest;
   });
   ask_for<fbs::StepDone>(
       self, self->state.worker, m,
@@ -238,6 +239,7 @@ caf::result<msg<fbs::StepDone>> run_step(stage_pointer self, const msg<fbs::RunS
   auto e = begin_pass(self, m.header(), [&](stage_pass& p) {
     p.step = p.batch = p.last_batch = m->step();
     p.lr = m->lr();
+    p.digest = m->digest();
     p.step_done = rp;
   });
   if (e) rp.deliver(std::move(e));

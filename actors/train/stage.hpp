@@ -38,6 +38,7 @@ struct stage_pass {
   uint64_t batch = 0;  ///< the step, or the number of the validation batch, from 1
   uint64_t last_batch = 0;
   double lr = 0;
+  bool digest = false;  ///< of the weights, wanted
   int32_t batch_slot = -1;
   int outstanding = 0;      ///< operations given to the worker and not done
   bool batch_over = false;  ///< all of the batch's operations are given, another batch follows

@@ -266,13 +266,16 @@ caf::result<msg<fbs::StepDone>> finish(worker_pointer self, const msg<fbs::Finis
         d.target_count = o.at.last() ? static_cast<uint64_t>(o.rows() * o.shape.seq) : 0;
         d.grad_norm = outcome.grad_norm;
         d.parts = to_message(outcome.parts);
+        d.digests = std::move(outcome.digests);
       }));
     });
   };
-  if (m->evaluation())
+  if (m->evaluation()) {
     st.engine->finish_evaluation(std::move(done));
-  else
-    st.engine->update(static_cast<int64_t>(m->step()), m->lr(), std::move(done));
+    return rp;
+  }
+  if (m->digest()) st.engine->digest_weights();
+  st.engine->update(static_cast<int64_t>(m->step()), m->lr(), std::move(done));
   return rp;
 }
 

@@ -349,6 +349,11 @@ constinit const property rows[] = {
         "= "
         "how its heartbeats came so far, too: given up after dead_after_ms at the earliest, after "
         "three times that at the latest"),
+    key<&job::health, &health_section::digest_every>(
+        "health.digest_every",
+        "Steps from one comparison of the replicas' weights, bit by bit, to the next; those after "
+        "a checkpoint's step are compared, too; 0 = never",
+        within(0, 1'000'000'000)),
 
     key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",

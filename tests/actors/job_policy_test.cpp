@@ -451,6 +451,83 @@ const heard::node_lost lost{"n1", "was killed"};
 
 }  // namespace
 
+namespace {
+
+/// Three replicas on nodes of their own, that are compared after each checkpoint and each 4 steps.
+job_harness with_replicas(uint64_t steps, bool recovers = true) {
+  auto plan = recovering_job("", 9);
+  plan.job.recovery.enabled = recovers;
+  plan.job.parallel.data = 3;
+  plan.job.health.digest_every = 4;
+  plan.job.cluster.node = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+  for (int r = 0; r < 3; ++r) plan.ranks.push_back({{{3, 1, 1}, r}, r, {0, 1}});
+  job_harness job(std::move(plan));
+  job.start();
+  for (uint64_t step = 1; step <= steps; ++step) {
+    CHECK(job.find<todo::run_step>()->digest == (step % 2 == 1 || step % 4 == 0));
+    heard::step_done done{10, 2, 1, 40, 0};
+    done.weights.compared = job.find<todo::run_step>()->digest;
+    job.hear(done);
+    if (!job.find<todo::run_step>()) job.hear(heard::validated{8, 2});
+    if (job.saving.contains(step)) job.commit(step);
+  }
+  return job;
+}
+
+heard::step_done odd_step(std::vector<int> wrong) {
+  heard::step_done done{10, 2, 1, 40, 0};
+  done.weights = {true, health::odd_replicas{std::move(wrong), {0, 1, 2}, 5}};
+  return done;
+}
+
+}  // namespace
+
+TEST_CASE("JOB-13: job: whom its replicas outvote is lost, and the step is not made") {
+  auto job = with_replicas(3);
+  job.hear(odd_step({1}));
+  CHECK(job.policy.step() == 3);
+  CHECK(job.policy.state() == stepping);
+  REQUIRE(job.find<todo::give_up_node>());
+  CHECK(job.find<todo::give_up_node>()->name == "b");
+  CHECK(job.find<todo::give_up_node>()->finding == "wrong_bits");
+  CHECK_FALSE(job.find<todo::run_step>());
+  job.hear(heard::node_lost{"b", "is wrong", "wrong_bits"});
+  CHECK(job.policy.state() == recovering);
+  REQUIRE(job.policy.incidents().size() == 1);
+  CHECK(job.policy.incidents().back().finding == "wrong_bits");
+  job.hear(heard::admitted{});
+  while (job.find<todo::ask>()) job.pass();
+  REQUIRE(job.find<todo::run_step>());
+  CHECK(job.find<todo::run_step>()->step == 3);  // step 3 compared what step 2 had saved
+  CHECK(job.find<todo::run_step>()->digest);
+}
+
+TEST_CASE("JOB-13: job: where nobody can say who is wrong, all ranks begin anew") {
+  for (const auto& wrong : {std::vector<int>(), std::vector{0, 2}}) {
+    auto job = with_replicas(3);
+    job.hear(odd_step(wrong));
+    CHECK_FALSE(job.find<todo::give_up_node>());
+    CHECK(job.policy.state() == recovering);
+    CHECK(job.policy.incidents().back().node.empty());
+    CHECK(job.policy.incidents().back().finding == "wrong_bits");
+  }
+}
+
+TEST_CASE("JOB-13: job: it ends where the newest checkpoint is younger than what was compared") {
+  auto job = with_replicas(4);  // the checkpoint of step 4 is there, step 5 would compare it
+  job.hear(odd_step({1}));
+  REQUIRE(job.end);
+  CHECK(job.end->is(wrong_bits_saved));
+  CHECK_FALSE(job.find<todo::give_up_node>());
+}
+
+TEST_CASE("JOB-13: job: without recovery it ends by the loss of the node, or at once") {
+  auto job = with_replicas(3, false);
+  job.hear(odd_step({}));
+  REQUIRE(job.end);
+  CHECK(job.end->is(wrong_bits));
+}
+
 TEST_CASE("JOB-11: job: after a lost node it goes on in a new epoch, from the newest checkpoint") {
   auto job = with_recovery(5);
   CHECK(job.policy.epoch() == 7);

@@ -113,6 +113,8 @@ class job_walk {
           fmt::format("second.dir = \"/second\"\nsecond.wait_s = {}\n", chance(80) ? 9 : 0);
     auto plan = planned_job(checkpoint, fmt::format("validate_every = {}\n", below(3)));
     plan.job.train.steps = static_cast<int64_t>(steps_);
+    plan.job.cluster.node = {{.name = "n1"}};
+    plan.ranks = {rank_place{{}, 0, {0, 1}}};
     plan.job.recovery.enabled = recovers_ = chance(50);
     plan.job.recovery.most_per_hour = static_cast<int64_t>(1 + below(5));
     plan.job.checkpoint.every = std::array{0, 1, 1, 2}[below(4)];
@@ -177,6 +179,11 @@ class job_walk {
     ranks_busy_ = false;
     asked_.push_back({job_event(heard::admitted{}).index()});
   }
+  /// JOB-13: the coordinator says that it is lost, whatever comes between.
+  void take(const todo::give_up_node& c) {
+    CHECK(c.name == "n1");
+    asked_.push_back({job_event(heard::node_lost{}).index()});
+  }
   void take(const todo::wait&) { asked_.push_back({job_event(heard::tick{}).index()}); }
   void take(const todo::copy& c) { CHECK(committed_.contains(c.step)); }
   template <class Told>
@@ -204,6 +211,14 @@ class job_walk {
     if (what.event == job_event(heard::admitted{}).index()) {
       if (well || chance(92)) return heard::admitted{};
       return heard::not_admitted{{errc::timeout, "nobody came again"}};
+    }
+    if (what.event == job_event(heard::node_lost{}).index())
+      return heard::node_lost{"n1", "is wrong", "wrong_bits"};
+    if (what.event == job_event(heard::step_done{}).index() && !well && chance(50)) {
+      heard::step_done done{10, 2, 1, 40, 0};
+      done.weights.odd = health::odd_replicas{chance(50) ? std::vector{0} : std::vector<int>(), {0}};
+      ranks_busy_ = false;
+      return done;
     }
     const job_event good[] = {heard::phase_done{what.phase, "/first", 9, 9, 9},
                               heard::step_done{10, 2, 1, 40, 0},

@@ -1,0 +1,143 @@
+// A bit that turns in the memory of a rank: its replicas outvote it, its node is replaced, and the
+// job goes on from a checkpoint that was compared.
+//
+// The bit is one of the embedding of a byte that the data do not have: its weights stay as they
+// were drawn, so the test knows what to look for in the process's memory.
+#include <sys/uio.h>
+
+#include <cstring>
+
+#include "tests/cluster/job_files.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+constexpr size_t pattern_bytes = 64;
+
+/// The first weights of the embedding of byte 255 in a model folder.
+std::string unused_weights(const fs::path& model) {
+  std::ifstream in(model / "model.safetensors", std::ios::binary);
+  uint64_t header_bytes = 0;
+  REQUIRE(in.read(reinterpret_cast<char*>(&header_bytes), sizeof header_bytes));
+  std::string header(header_bytes, ' ');
+  REQUIRE(in.read(header.data(), static_cast<std::streamsize>(header_bytes)));
+  const auto table = nlohmann::json::parse(header)["model.embed_tokens.weight"];
+  REQUIRE(table["dtype"] == "F32");
+  REQUIRE(table["shape"][0] > 255);
+  const auto row_bytes = table["shape"][1].get<uint64_t>() * sizeof(float);
+  in.seekg(static_cast<std::streamoff>(sizeof header_bytes + header_bytes +
+                                       table["data_offsets"][0].get<uint64_t>() +
+                                       255 * row_bytes));
+  std::string out(pattern_bytes, ' ');
+  REQUIRE(in.read(out.data(), pattern_bytes));
+  return out;
+}
+
+/// Turns the lowest bit of the first float wherever a process has these bytes; how often.
+int turn_a_bit(pid_t pid, const std::string& pattern) {
+  int turned = 0;
+  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  for (std::string line; std::getline(maps, line);) {
+    uint64_t from = 0, to = 0;
+    char access[5] = {};
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &from, &to, access) != 3) continue;
+    if (access[0] != 'r' || access[1] != 'w' || to - from > (uint64_t{1} << 30)) continue;
+    std::string bytes(to - from, '\0');
+    const iovec here{bytes.data(), bytes.size()};
+    const iovec there{reinterpret_cast<void*>(from), bytes.size()};
+    const auto got = process_vm_readv(pid, &here, 1, &there, 1, 0);
+    if (got <= 0) continue;
+    bytes.resize(static_cast<size_t>(got));
+    for (size_t at = 0; (at = bytes.find(pattern, at)) != bytes.npos; ++at) {
+      char other = static_cast<char>(pattern[0] ^ 1);
+      const iovec own{&other, 1};
+      const iovec its{reinterpret_cast<void*>(from + at), 1};
+      turned += process_vm_writev(pid, &own, 1, &its, 1, 0) == 1 ? 1 : 0;
+    }
+  }
+  return turned;
+}
+
+struct bit_run {
+  job_files job;
+  program up;
+
+  explicit bit_run(int replicas)
+      : up(job.up(with(with(endless, layout(replicas, 1)),
+                       {"model.family=llama", "train.batch=12", "train.weight_decay=0",
+                        "checkpoint.every=0", "health.digest_every=1"}))) {
+    REQUIRE(up.until_step(3));
+  }
+  std::string said(const std::vector<std::string>& words) const {
+    return run(with(words, {"--connect", "127.0.0.1:" + std::to_string(up.port())})).out;
+  }
+  void say(const std::string& line) const { said({"console", "-c", line}); }
+  int newest_step() {
+    up.listen();
+    return up.objects("step").back()["step"];
+  }
+  /// Turns a bit of a node between two steps, later than a checkpoint that was compared; the step
+  /// of that.
+  int disturb(const char* node) {
+    say("checkpoint now");
+    REQUIRE(eventually([&] { return fs::exists(job / "run/checkpoints/latest"); }));
+    const auto saved = fs::canonical(job / "run/checkpoints/latest");
+    const int step = std::stoi(saved.filename().string().substr(5));
+    REQUIRE(up.until_step(step + 3));
+    const auto exported = run({"ckpt", "export", saved.string(), "--safetensors", (job / "weights").string()});
+    INFO(exported.err);
+    REQUIRE(exported.code == 0);
+    const auto pattern = unused_weights(job / "weights");
+    say("pause");
+    REQUIRE(eventually([&] { return said({"status", "run"}).find("paused") != std::string::npos; }));
+    const pid_t victim = node_named(up.port(), node);
+    REQUIRE(victim > 0);
+    REQUIRE(turn_a_bit(victim, pattern) > 0);
+    say("resume");
+    return step;
+  }
+  nlohmann::json incident() const {
+    std::ifstream lines(job / "run/incidents.jsonl");
+    std::string line;
+    REQUIRE(std::getline(lines, line));
+    return nlohmann::json::parse(line);
+  }
+  /// Steps that were made again have the losses that they had.
+  void check_losses() const {
+    std::map<int, double> first;
+    for (const auto& s : up.objects("step"))
+      CHECK(first.try_emplace(s["step"], s["loss"]).first->second == s["loss"].get<double>());
+  }
+};
+
+}  // namespace
+
+TEST_CASE("wrong bits: whom two replicas outvote is replaced, and no loss differs") {
+  bit_run r(3);
+  const int saved = r.disturb("node2");
+  REQUIRE(r.up.until_error_has("recovered in"));
+  REQUIRE(r.up.until_step(r.newest_step() + 20));
+  r.up.signal(SIGINT);
+  CHECK(r.up.wait() == 130);
+  const auto fault = r.incident();
+  CHECK(fault["finding"] == "wrong_bits");
+  CHECK(fault["node"] == "node2");
+  CHECK(fault["resumed_after_step"] == saved);
+  CHECK(fault["what"].get<std::string>().find("rank 2") != std::string::npos);
+  r.check_losses();
+}
+
+TEST_CASE("wrong bits: of two replicas nobody is named, and both begin anew") {
+  bit_run r(2);
+  const int saved = r.disturb("node1");
+  REQUIRE(r.up.until_error_has("recovered in"));
+  REQUIRE(r.up.until_step(r.newest_step() + 20));
+  r.up.signal(SIGINT);
+  CHECK(r.up.wait() == 130);
+  const auto fault = r.incident();
+  CHECK(fault["finding"] == "wrong_bits");
+  CHECK(fault["node"] == "");
+  CHECK(fault["resumed_after_step"] == saved);
+  r.check_losses();
+}
