@@ -27,8 +27,11 @@ using config_arguments_ptr = std::shared_ptr<config_arguments>;
 
 /// One line on what a job amounts to.
 std::string amounts_to(const config::job& j) {
-  return fmt::format("{} nodes, {} workers (data {} x pipeline {}), {} steps of {} tokens",
-                     j.cluster.node.size(), j.workers(), j.parallel.data, j.parallel.pipeline,
+  const auto spares = j.cluster.spares == 0   ? std::string()
+                      : j.cluster.spares == 1 ? " and 1 spare"
+                                              : fmt::format(" and {} spares", j.cluster.spares);
+  return fmt::format("{} nodes{}, {} workers (data {} x pipeline {}), {} steps of {} tokens",
+                     j.cluster.places(), spares, j.workers(), j.parallel.data, j.parallel.pipeline,
                      j.train.steps, j.tokens_per_step());
 }
 

@@ -121,14 +121,14 @@ std::string plan_table(const train::job_plan& plan,
 }
 
 int64_t spares_of(const plan_arguments& a, const config::job& job) {
-  return health::spares_for(std::ssize(job.cluster.node), a.failures);
+  return health::spares_for(job.cluster.places(), a.failures);
 }
 
 std::string spares_text(const plan_arguments& a, const config::job& job) {
   return fmt::format(
       "{} spare nodes would do on 99 of 100 days, at {} failures per 1,000 "
-      "node-days of {} nodes\n",
-      spares_of(a, job), a.failures, job.cluster.node.size());
+      "node-days of {} nodes; cluster.spares is {}\n",
+      spares_of(a, job), a.failures, job.cluster.places(), job.cluster.spares);
 }
 
 result<int> show_plan(const plan_arguments& a) {
@@ -151,7 +151,8 @@ result<int> show_plan(const plan_arguments& a) {
                                {"device_bytes", has.bytes},
                                {"fits", fits.has_value()},
                                {"failures_per_1000_node_days", a.failures},
-                               {"spare_nodes_p99", spares_of(a, plan.job)}};
+                               {"spare_nodes_p99", spares_of(a, plan.job)},
+                               {"spare_nodes", plan.job.cluster.spares}};
     for (const auto& s : stages) out["stages"].push_back(stage_json(s));
     TROUPE_CHECK(print(out.dump(2) + "\n"));
   } else {

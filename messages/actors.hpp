@@ -125,8 +125,11 @@ using coordinator_actor = component_actor::extend<
                     caf::strong_actor_ptr>::with<msg<fbs::Welcome>>,
     // A person's tool looks for the gateway; its handle is the second element of the answer.
     caf::replies_to<msg<fbs::FindGateway>>::with<msg<fbs::GatewayFound>, caf::strong_actor_ptr>,
-    // Takes a node out of service: the run saves and ends.
-    ask<fbs::DrainNode, fbs::Ack>,
+    // Takes a node out of service: after a save, or at once; lets it join again; starts it anew.
+    ask<fbs::DrainNode, fbs::Ack>, ask<fbs::EvictNode, fbs::Ack>, ask<fbs::AdmitNode, fbs::Ack>,
+    ask<fbs::ReplaceNode, fbs::Ack>,
+    // Lists the nodes without ranks.
+    ask<fbs::SparesRequest, fbs::Spares>,
     // A node is alive.
     ask<fbs::Heartbeat, fbs::HeartbeatAck>,
     // A node goes.
@@ -149,6 +152,8 @@ using run_actor = component_actor::extend<
     caf::reacts_to<msg<fbs::ClusterReady>, std::vector<caf::strong_actor_ptr>>,
     // The run cannot begin; a node is gone.
     tell<fbs::AdmissionFailed>, tell<fbs::NodeLost>,
+    // A node is to leave in order: saves after the step, then goes on without it.
+    tell<fbs::ReleaseNode>,
     // A part of the run has something to say to the person.
     tell<fbs::Notice>,
     // Finishes the step, saves if asked, and ends.

@@ -97,7 +97,13 @@
   X(health, FindingsRequest, 0x0801)  \
   X(health, Findings, 0x0802)         \
   X(health, ReadVitals, 0x0803)       \
-  X(health, MachineVitals, 0x0804)
+  X(health, MachineVitals, 0x0804)    \
+  X(cluster, EvictNode, 0x0220)       \
+  X(cluster, AdmitNode, 0x0221)       \
+  X(cluster, ReplaceNode, 0x0222)     \
+  X(cluster, SparesRequest, 0x0223)   \
+  X(cluster, Spares, 0x0224)          \
+  X(train, ReleaseNode, 0x0340)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

@@ -15,31 +15,57 @@
 #include "actors/base/hardware.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/checkpoint/replicator.hpp"
+#include "actors/cluster/coordinating.hpp"
 #include "actors/cluster/node.hpp"
-#include "actors/cluster/partners_policy.hpp"
 #include "actors/train/run.hpp"
 #include "io/config/load.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::cluster {
 
-namespace {
-
-void show(coordinator_pointer self);
-void node_lost(coordinator_pointer self, const std::string& name, const std::string& how,
-               std::string_view finding, int64_t silent_ns = 0);
+namespace coordinating {
 
 message_context context(coordinator_pointer self) {
   return context_of(*self, self->state.record.epoch);
 }
 
-void say(coordinator_pointer self, std::string text,
-         fbs::NoticeLevel level = fbs::NoticeLevel::info) {
+void say(coordinator_pointer self, std::string text, fbs::NoticeLevel level) {
   self->send(self->state.record.reporter, make_msg<fbs::Notice>(context(self), [&](auto& n) {
                n.level = level;
                n.text = std::move(text);
              }));
 }
+
+void give_up(coordinator_pointer self, const error& why) {
+  self->send(self->state.record.run,
+             make_msg<fbs::AdmissionFailed>(context(self), [&](auto& f) { put_error(why, f); }));
+}
+
+/// The gateway may ask the process's observer from now on (CRD-4); told again once it has ranks.
+void let_observe(coordinator_pointer self, const member& who, std::string ranks) {
+  auto& st = self->state;
+  if (!st.record.gateway || !who.observer) return;
+  self->send(st.record.gateway,
+             make_msg<fbs::Observe>(context(self),
+                                    [&](auto& o) {
+                                      o.node = who.name;
+                                      o.host = who.hello.host;
+                                      o.pid = who.hello.pid;
+                                      o.process = who.hello.process;
+                                      o.ranks = std::move(ranks);
+                                    }),
+             who.observer);
+}
+
+bool has_launcher(const coordinator_state& st) {
+  return st.record.plan.job.cluster.launch != config::launch_mode::external;
+}
+
+}  // namespace coordinating
+
+using namespace coordinating;
+
+namespace {
 
 /// CRD-3.
 void quit_when_alone(coordinator_pointer self) {
@@ -69,70 +95,6 @@ void end(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
   quit_when_alone(self);
 }
 
-/// The run ends without having begun.
-void give_up(coordinator_pointer self, const error& why) {
-  self->send(self->state.record.run,
-             make_msg<fbs::AdmissionFailed>(context(self), [&](auto& f) { put_error(why, f); }));
-}
-
-/// The gateway may ask the process's observer from now on (CRD-4); told again once it has ranks.
-void let_observe(coordinator_pointer self, const member& who, std::string ranks) {
-  auto& st = self->state;
-  if (!st.record.gateway || !who.observer) return;
-  self->send(st.record.gateway,
-             make_msg<fbs::Observe>(context(self),
-                                    [&](auto& o) {
-                                      o.node = who.name;
-                                      o.host = who.hello.host;
-                                      o.pid = who.hello.pid;
-                                      o.process = who.hello.process;
-                                      o.ranks = std::move(ranks);
-                                    }),
-             who.observer);
-}
-
-// -- ranks --------------------------------------------------------------------------------------
-
-std::string host_key(const member& m) {
-  return m.hello.hardware ? m.hello.hardware->hostname + "/" + m.hello.hardware->boot_id : m.name;
-}
-
-/// Threads of each worker of a node: the configured number, or its share of the host's cores.
-int threads_of(const coordinator_state& st, const member& node) {
-  const auto& cluster = st.record.plan.job.cluster;
-  if (cluster.threads > 0) return static_cast<int>(cluster.threads);
-  int64_t workers = 0;
-  for (const auto& [index, m] : st.members)
-    if (host_key(m) == host_key(node)) workers += cluster.node[index].workers;
-  const auto cores = node.hello.hardware ? node.hello.hardware->cores : 1;
-  return static_cast<int>(std::max<int64_t>(1, cores / std::max<int64_t>(1, workers)));
-}
-
-/// What each rank computes on, by what the nodes said they have.
-result<train::device_choice> devices_of(const coordinator_state& st) {
-  std::vector<train::node_devices> nodes;
-  for (const auto& [index, m] : st.members)
-    nodes.push_back(
-        {m.name, host_key(m), m.hello.hardware ? std::ssize(m.hello.hardware->gpus) : 0});
-  std::vector<int64_t> node_of;
-  for (const auto& r : st.record.plan.ranks) node_of.push_back(r.node);
-  return train::choose_devices(st.record.plan.job.cluster.device, nodes, node_of);
-}
-
-/// The loaders of the hosts and the ranks each serves: the first node of a host that needs tokens
-/// runs it.
-std::map<uint32_t, std::vector<uint32_t>> loader_nodes(const coordinator_state& st) {
-  std::map<std::string, uint32_t> node_of_host;
-  std::map<uint32_t, std::vector<uint32_t>> out;
-  for (const auto& r : st.record.plan.ranks) {
-    if (!r.at.reads_tokens()) continue;
-    const auto node = static_cast<uint32_t>(r.node);
-    const auto leader = node_of_host.emplace(host_key(st.members.at(node)), node).first->second;
-    out[leader].push_back(static_cast<uint32_t>(r.at.rank));
-  }
-  return out;
-}
-
 /// The run and what it saves with; it begins once it is told of its crew.
 void make_run_and_tiers(coordinator_pointer self) {
   auto& r = self->state.record;
@@ -151,114 +113,6 @@ void make_run_and_tiers(coordinator_pointer self) {
   }
   note_spawned("run", r.run);
   self->monitor(r.run);
-}
-
-/// CRD-1.
-void begin_run(coordinator_pointer self) {
-  auto& st = self->state;
-  st.ready = true;
-  const auto loaders = loader_nodes(st);
-  std::vector<caf::strong_actor_ptr> handles;
-  for (const auto& stage : st.stages)
-    handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(stage));
-  const auto m = make_msg<fbs::ClusterReady>(context(self), [&](fbs::ClusterReadyT& r) {
-    r.devices = st.devices.names;
-    r.shared_devices = st.devices.shared;
-    for (const auto& [index, who] : st.members) {
-      r.nodes.push_back(std::make_unique<fbs::ReadyNodeT>());
-      auto& node = *r.nodes.back();
-      node.host = who.hello.host;
-      node.threads = static_cast<uint32_t>(threads_of(st, who));
-      const auto it = loaders.find(index);
-      if (it == loaders.end()) continue;
-      node.loader_ranks = it->second;
-      handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(who.loader));
-    }
-  });
-  self->send(st.record.run, m, handles);
-  show(self);
-}
-
-std::vector<uint32_t> ranks_of(const coordinator_state& st, uint32_t node) {
-  std::vector<uint32_t> out;
-  for (const auto& r : st.record.plan.ranks)
-    if (static_cast<uint32_t>(r.node) == node) out.push_back(static_cast<uint32_t>(r.at.rank));
-  return out;
-}
-
-msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t node, bool loader,
-                            const std::set<uint32_t>& partners) {
-  auto& st = self->state;
-  return make_msg<fbs::Assign>(context(self), [&](fbs::AssignT& a) {
-    a.loader = loader;
-    for (const auto partner : partners) {
-      const auto& m = st.members.at(partner);
-      auto& peer = *a.peers.emplace_back(std::make_unique<fbs::PeerT>());
-      peer.node = m.name;
-      peer.host = m.hello.host;
-      peer.port = m.hello.port;
-    }
-    for (const auto rank : ranks_of(st, node))
-      a.ranks.emplace_back(std::make_unique<fbs::RankAssignmentT>())->rank = rank;
-  });
-}
-
-void assigned(coordinator_pointer self, uint32_t node, const msg<fbs::Assigned>& m,
-              const std::vector<caf::strong_actor_ptr>& handles) {
-  auto& st = self->state;
-  const auto ranks = m.unpack().ranks;
-  if (handles.size() != ranks.size() + 1)
-    return give_up(self, handles_missing(st.members.at(node).name, handles.size(), ranks.size()));
-  if (const auto own = ranks_of(st, node); ranks != own)
-    return give_up(self,
-                   other_ranks(st.members.at(node).name, fmt::format("{}", fmt::join(ranks, ", ")),
-                               fmt::format("{}", fmt::join(own, ", "))));
-  st.members.at(node).loader = caf::actor_cast<loader_actor>(handles.front());
-  for (size_t i = 0; i < ranks.size(); ++i)
-    st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
-  let_observe(self, st.members.at(node), fmt::format("{}", fmt::join(ranks, ", ")));
-  ++st.assigned;
-}
-
-void assign_ranks(coordinator_pointer self) {
-  auto& st = self->state;
-  st.assigning = true;
-  auto devices = devices_of(st);
-  if (!devices) return give_up(self, devices.error());
-  st.devices = std::move(*devices);
-  if (const auto& names = st.devices.names; !names.empty() && names.front() != "host")
-    say(self, fmt::format("devices: {}{}", fmt::join(names, ", "),
-                          st.devices.shared ? " (shared: sums go through host memory)" : ""));
-  st.stages.resize(st.record.plan.ranks.size());
-  const auto loaders = loader_nodes(st);
-  auto partners = partners_of(st.record.plan, loaders);
-  std::vector<uint32_t> who;
-  std::vector<node_actor> nodes;
-  for (const auto& [index, m] : st.members) {
-    who.push_back(index);
-    nodes.push_back(m.handle);
-  }
-  gather_each<fbs::Assigned, std::vector<caf::strong_actor_ptr>>(
-      self, nodes,
-      [&](size_t i) {
-        return awaited{"node/" + st.members.at(who[i]).name, "its ranks' actors"};
-      },
-      [&](size_t i) {
-        const auto node = who[i];
-        return std::tuple(assignment(self, node, loaders.contains(node), partners[node]));
-      },
-      [self, who](size_t i, const result<msg<fbs::Assigned>>& a,
-                  const std::vector<caf::strong_actor_ptr>& handles) {
-        if (a) return assigned(self, who[i], *a, handles);
-        const auto& name = self->state.members.at(who[i]).name;
-        if (self->state.recovering)
-          return node_lost(self, name, "did not take its ranks: " + a.error().message,
-                           "stuck_device");
-        give_up(self, a.error().within(fmt::format("node {} did not take its ranks", name)));
-      },
-      [self] {
-        if (self->state.assigned == self->state.members.size()) begin_run(self);  // CRD-1
-      });
 }
 
 // -- members ------------------------------------------------------------------------------------
@@ -280,20 +134,17 @@ fbs::NodeUsageT& usage_of(coordinator_state& st, fbs::CoordinatorStatusT& s, uin
   return *s.nodes[it->second];
 }
 
-/// Everybody is there and quiet (CRD-1).
-bool may_assign(const coordinator_state& st) {
-  return !st.assigning && !st.ended && st.membership->complete() &&
-         st.members.size() == st.record.plan.job.cluster.node.size() &&
-         std::all_of(st.members.begin(), st.members.end(),
-                     [](const auto& m) { return m.second.quiet && !m.second.gone; });
-}
-
 caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hello>& m,
                                     const caf::strong_actor_ptr& handle,
                                     const caf::strong_actor_ptr& observer) {
   auto& st = self->state;
   auto hello = m.unpack();
   if (st.ended || !handle) return to_caf(cluster_ends());
+  if (st.evictions.is_evicted(hello.node)) {  // CRD-12
+    const auto why = node_evicted(hello.node, st.evictions.why(hello.node));
+    say(self, fmt::format("refused a node: {}", why.message), fbs::NoticeLevel::warning);
+    return to_caf(why);
+  }
   auto place =
       st.membership->admit({hello.node, hello.schema_hash, hello.program_version,
                             hello.hardware ? hello.hardware->instance_id : "", hello.epoch});
@@ -301,6 +152,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     say(self, fmt::format("refused a node: {}", place.error().message), fbs::NoticeLevel::warning);
     return to_caf(place.error());
   }
+  st.launches[hello.node].under_way = false;
   auto& who = st.members[*place];
   who = {};
   who.name = hello.node;
@@ -314,7 +166,9 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     usage_of(st, s, *place) = {};
     usage_of(st, s, *place).node = who.name;
   });
-  say(self, fmt::format("node {} joined from {} ({}, {} cores)", who.name, who.hello.host,
+  if (st.recovering && !st.assigning) fill_places(self);
+  say(self, fmt::format("{} {} joined from {} ({}, {} cores)",
+                        st.places.place_of(*place) ? "node" : "spare", who.name, who.hello.host,
                         who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
                         who.hello.hardware ? who.hello.hardware->cores : 0));
   let_observe(self, who, "");
@@ -349,21 +203,52 @@ caf::result<msg<fbs::HeartbeatAck>> beat(coordinator_pointer self, const msg<fbs
   });
 }
 
-/// A process for the place of a lost node, if the job starts its processes itself.
+/// CRD-10, CRD-11: what becomes of a node that has no place is no event of the run.
+void spare_lost(coordinator_pointer self, const std::string& name, const loss& what) {
+  say(self, fmt::format("spare {} {}", name, what.how), fbs::NoticeLevel::warning);
+  if (!self->state.evictions.is_evicted(name)) launch(self, name, what.how);
+  show(self);
+}
+
+/// In a recovery, before ranks are given out: another spare, or the place waits for its node.
+void lost_before_ranks(coordinator_pointer self, const std::string& name, const loss& what) {
+  auto& st = self->state;
+  fill_places(self);
+  if (!st.evictions.is_evicted(name)) launch(self, name, what.how);
+  if (may_assign(st)) self->delayed_send(self, std::chrono::milliseconds(0), caf::tick_atom_v);
+}
+
+}  // namespace
+
+namespace coordinating {
+
 void launch(coordinator_pointer self, const std::string& name, const std::string& how) {
   constexpr int most_launches = 3;
   auto& st = self->state;
-  if (!st.record.launcher) return say(self, fmt::format("waiting for node {} to join again", name));
-  if (++st.launches[name] > most_launches)
-    return give_up(self, does_not_join(name, most_launches, how));
+  const bool needed = has_place(st, name);
+  auto& asked = st.launches[name];
+  asked.under_way = true;
+  if (!st.record.launcher)
+    return say(self, fmt::format("waiting for node {} to join again{}", name,
+                                 needed ? "" : ", as a spare"));
+  if (!needed && now_ns(*self) - asked.since_ns > ns_of(defaults::launches_forgotten))
+    asked = {0, 0, true};
+  if (asked.count == 0) asked.since_ns = now_ns(*self);
+  if (++asked.count > most_launches) {
+    if (needed) return give_up(self, does_not_join(name, most_launches, how));
+    return say(self,
+               fmt::format("spare {} was started {} times within an hour: it is left alone until "
+                           "a person says `replace {}`",
+                           name, most_launches, name),
+               fbs::NoticeLevel::warning);
+  }
   self->send(st.record.launcher,
              make_msg<fbs::Launch>(context(self), [&](auto& l) { l.node = name; }));
 }
 
 /// CRD-10: told once. Where ranks are not given out yet, the epoch goes on without a word to the
 /// run.
-void node_lost(coordinator_pointer self, const std::string& name, const std::string& how,
-               std::string_view finding, int64_t silent_ns) {
+void node_lost(coordinator_pointer self, const std::string& name, const loss& what) {
   auto& st = self->state;
   st.membership->leave(name);
   if (st.ended) return;
@@ -377,25 +262,27 @@ void node_lost(coordinator_pointer self, const std::string& name, const std::str
     if (std::exchange(who.told, true)) return;
     self->send_exit(who.handle, caf::exit_reason::user_shutdown);  // it may live, or wake up
   }
-  if (st.recovering && !st.assigning) return launch(self, name, how);
+  if (!has_place(st, name)) return spare_lost(self, name, what);
+  if (!what.ordered) st.evictions.note_loss(name, now_ns(*self));
+  if (st.recovering && !st.assigning) return lost_before_ranks(self, name, what);
   self->send(st.record.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
                l.node = name;
-               l.how = how;
-               l.finding = finding;
-               l.silent_ns = static_cast<uint64_t>(silent_ns);
+               l.how = what.how;
+               l.finding = what.finding;
+               l.silent_ns = static_cast<uint64_t>(what.silent_ns);
+               l.ordered = what.ordered;
              }));
 }
 
-bool is_configured(const coordinator_state& st, std::string_view name) {
-  const auto& all = st.record.plan.job.cluster.node;
-  return std::any_of(all.begin(), all.end(), [&](const auto& n) { return n.name == name; });
-}
+}  // namespace coordinating
+
+namespace {
 
 /// CRD-10.
 void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   auto& st = self->state;
   const auto name = text_of(m->node());
-  if (!is_configured(st, name)) return;
+  if (!st.membership->index_of(name) || st.evictions.is_evicted(name)) return;
   const auto how = m->reason() ? m->reason()->str() : "left";
   const auto member = std::find_if(st.members.begin(), st.members.end(),
                                    [&](const auto& at) { return at.second.name == name; });
@@ -404,14 +291,13 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   const bool late = joined ? member->second.hello.pid != m->pid()
                            : fallen != st.fallen.end() && fallen->second == m->pid();
   if (m->pid() != 0 && late) return;
+  const bool next = member == st.members.end() || member->second.told;  // it never joined
+  if (!joined && next && !st.ended && !has_place(st, name))
+    return spare_lost(self, name, {how, "dead_process", 0, false});
   if (!joined && st.recovering && !st.assigning && !st.ended)
     return launch(self, name, how);  // another process of it, before it could join
   const auto finding = text_of(m->finding());
-  node_lost(self, name, how, finding.empty() ? "dead_process" : finding);
-}
-
-bool has_launcher(const coordinator_state& st) {
-  return st.record.plan.job.cluster.launch != config::launch_mode::external;
+  node_lost(self, name, {how, finding.empty() ? "dead_process" : finding, 0, false});
 }
 
 void explain(coordinator_pointer self);
@@ -443,8 +329,8 @@ void explain(coordinator_pointer self) {
   const auto patience = has_launcher(st) ? ns_of(defaults::launcher_word) : 0;
   for (auto& [index, who] : st.members)
     if (!st.ended && who.broken_ns && now_ns(*self) - *who.broken_ns >= patience)
-      node_lost(self, who.name, "is lost: its connection broke", "lost_host",
-                now_ns(*self) - *who.broken_ns);
+      node_lost(self, who.name, {"is lost: its connection broke", "lost_host",
+                                 now_ns(*self) - *who.broken_ns, false});
 }
 
 void tick(coordinator_pointer self) {
@@ -455,7 +341,7 @@ void tick(coordinator_pointer self) {
   const auto patience_ms = st.recovering ? job.recovery.wait_s * 1000 : job.cluster.join_timeout_ms;
   if (!st.assigning && !st.ended && now_ns(*self) - st.started_ns > patience_ms * ns_per_ms)
     give_up(self, nodes_missing(patience_ms / 1000,
-                                fmt::format("{}", fmt::join(st.membership->missing(), ", ")),
+                                fmt::format("{}", fmt::join(missing_from_places(st), ", ")),
                                 st.recovering ? "recovery.wait_s" : "cluster.join_timeout_ms"));
   for (const auto& change : st.liveness->judge(now_ns(*self))) {
     if (change.state == liveness::suspect)
@@ -464,10 +350,10 @@ void tick(coordinator_pointer self) {
                       static_cast<double>(change.silent_ns) / 1e9),
           fbs::NoticeLevel::warning);
     if (change.state == liveness::dead && change.silent_ns > 0)
-      node_lost(
-          self, change.node,
-          fmt::format("has been silent for {:.1f} s", static_cast<double>(change.silent_ns) / 1e9),
-          "frozen_process", change.silent_ns);
+      node_lost(self, change.node,
+                {fmt::format("has been silent for {:.1f} s",
+                             static_cast<double>(change.silent_ns) / 1e9),
+                 "frozen_process", change.silent_ns, false});
   }
   quit_when_alone(self);
 }
@@ -498,16 +384,33 @@ void suspend(coordinator_pointer self) {
         if (answer)
           it->second.quiet = true;
         else
-          node_lost(self, it->second.name, "did not end its ranks: " + answer.error().message,
-                    answer.error().is(device_lost) ? "lost_device" : "frozen_process");
+          node_lost(self, it->second.name,
+                    {"did not end its ranks: " + answer.error().message,
+                     answer.error().is(device_lost) ? "lost_device" : "frozen_process", 0, false});
       },
       [self] { tick(self); });
+}
+
+/// Those that places wait for, and beside them the spares to be (CRD-11); of these, who is being
+/// started already is left alone.
+void start_missing(coordinator_pointer self) {
+  auto& st = self->state;
+  for (const auto& name : st.membership->missing()) {
+    const bool needed = has_place(st, name);
+    if (needed && st.evictions.admit(name))  // CRD-12
+      say(self, fmt::format("node {} is needed: no spare is left for its place", name),
+          fbs::NoticeLevel::warning);
+    if (st.evictions.is_evicted(name)) continue;
+    if (needed) st.launches.erase(name);
+    if (!st.launches[name].under_way) launch(self, name, "");
+  }
 }
 
 /// CRD-10.
 void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   auto& st = self->state;
   if (st.ended || m.epoch() <= st.record.epoch) return;
+  let_leave(self);
   self->live_in(m.epoch());
   st.record.epoch = m.epoch();
   st.membership->live_in(m.epoch());
@@ -515,7 +418,6 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   st.assigning = st.ready = false;
   st.assigned = 0;
   st.stages.clear();
-  st.launches.clear();
   st.started_ns = now_ns(*self);
   show(self);
   for (const auto& [index, who] : st.members)
@@ -524,53 +426,12 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
       st.liveness->left(who.name);
     }
   std::erase_if(st.members, [](const auto& who) { return who.second.gone; });
-  for (const auto& name : st.membership->missing()) launch(self, name, "");
+  fill_places(self);
+  start_missing(self);
   suspend(self);
 }
 
-// -- persons --------------------------------------------------------------------------------------
-
-caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> find_gateway(
-    coordinator_pointer self, const msg<fbs::FindGateway>& m) {
-  auto& st = self->state;
-  if (m->schema_hash() != own_schema_hash())
-    return to_caf({errc::version_mismatch,
-                   fmt::format("the cluster runs another version ({})", own_version()),
-                   "use the program the cluster was started with"});
-  if (!st.record.gateway) return to_caf(no_gateway());
-  auto found = make_msg<fbs::GatewayFound>(context_of(*self, m.header()), [&](auto& d) {
-    d.job = st.record.plan.job.job.name;
-    d.epoch = st.record.epoch;
-    const auto who = self->runtime().peers.find(self->current_sender());
-    d.may_change = !who || who->as != tls::role::reader;
-    d.who = who ? who->name : m->user() ? m->user()->str() : "";
-  });
-  return {found, caf::actor_cast<caf::strong_actor_ptr>(st.record.gateway)};
-}
-
-/// A node that is taken out leaves ranks without a place: the run saves and ends in order.
-caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainNode>& m) {
-  auto& st = self->state;
-  const auto name = m->node() ? m->node()->str() : "";
-  std::vector<std::string> names;
-  if (st.recovering)  // some of them are not members now
-    for (const auto& n : st.record.plan.job.cluster.node) names.push_back(n.name);
-  else
-    for (const auto& [index, who] : st.members) names.push_back(who.name);
-  if (std::find(names.begin(), names.end(), name) == names.end())
-    return to_caf({errc::not_found, fmt::format("node not found: {}", name),
-                   fmt::format("the nodes are {}", fmt::join(names, ", "))});
-  if ((!st.ready && !st.recovering) || st.ended)
-    return to_caf({errc::unavailable, "no run to stop"});
-  self->send(st.record.run,
-             make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
-               s.reason = fmt::format("node {} is drained", name);
-               s.save = true;
-             }));
-  return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](auto& a) {
-    a.text = fmt::format("the run saves after its step and ends; start it again without {}", name);
-  });
-}
+// -- what is shown ------------------------------------------------------------------------------
 
 /// In the order of the reasons.
 constexpr std::array reasons{
@@ -582,6 +443,10 @@ constexpr std::array reasons{
     &fbs::TurnedAwayT::no_key};
 static_assert(reasons.size() == turned_away_count);
 
+}  // namespace
+
+namespace coordinating {
+
 void show(coordinator_pointer self) {
   const auto& st = self->state;
   publish(self,
@@ -590,6 +455,11 @@ void show(coordinator_pointer self) {
                      : "gathering",
           [&](fbs::CoordinatorStatusT& s) {
             s.members = static_cast<uint32_t>(st.members.size());
+            s.spares = static_cast<uint32_t>(spares_of(st).size());
+            s.spares_configured = static_cast<uint32_t>(st.record.plan.job.cluster.spares);
+            s.evicted = st.evictions.all();
+            for (const auto& [place, row] : st.rows)
+              if (row < s.nodes.size()) s.nodes[row]->spare = !st.places.place_of(place);
             s.refused = st.membership->refused();
             s.turned_away = std::make_unique<fbs::TurnedAwayT>();
             s.turned_away->all = st.ingress.all();
@@ -597,6 +467,10 @@ void show(coordinator_pointer self) {
               (*s.turned_away).*reasons[i] = st.ingress.counts[i];
           });
 }
+
+}  // namespace coordinating
+
+namespace {
 
 /// CRD-7.
 void watch_ingress(coordinator_pointer self) {
@@ -630,6 +504,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
   for (const auto& n : job.cluster.node) names.push_back(n.name);
   st.membership.emplace(names, own_schema_hash(), own_version(), st.record.epoch,
                         job.cluster.launch == config::launch_mode::external);
+  st.places = places_policy(static_cast<size_t>(job.cluster.places()));
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
                       job.cluster.dead_after_ms * ns_per_ms, job.health.detector);
   st.config_toml = config::to_toml(job);
@@ -651,6 +526,10 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       },
       [self](const msg<fbs::FindGateway>& m) { return find_gateway(self, m); },
       [self](const msg<fbs::DrainNode>& m) { return drain(self, m); },
+      [self](const msg<fbs::EvictNode>& m) { return evict(self, m); },
+      [self](const msg<fbs::AdmitNode>& m) { return admit(self, m); },
+      [self](const msg<fbs::ReplaceNode>& m) { return replace(self, m); },
+      [self](const msg<fbs::SparesRequest>& m) { return list_spares(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
       [self](const msg<fbs::Leave>& m) { depart(self, m); },
       [self](const msg<fbs::StopTraining>& m) { self->send(self->state.record.run, m); },

@@ -2,13 +2,14 @@
 // takes everything down in order once the run has ended.
 //
 // Messages: Hello, Heartbeat, Leave from nodes; StopTraining from the launcher or a person, for the
-// run; Recover and RunEnded from the run. Suspend, Assign, Shutdown to nodes; Launch to the
-// launcher.
+// run; Recover and RunEnded from the run; DrainNode, EvictNode, AdmitNode, ReplaceNode and
+// SparesRequest from persons. Suspend, Assign, Shutdown to nodes; Launch to the launcher.
 //
 // Invariants
-//   CRD-1  In each epoch the run begins once, when every configured node has joined, runs nothing
-//     of an earlier epoch, and has its ranks. That it cannot begin, or that a node is gone, is told
-//     to it: what then becomes of the job is its decision (job_policy.hpp).
+//   CRD-1  In each epoch the run begins once, when every place (places_policy.hpp) has a node that
+//     has joined, runs nothing of an earlier epoch, and has its ranks. Spares are not waited for.
+//     That it cannot begin, or that a node is gone, is told to it: what then becomes of the job is
+//     its decision (job_policy.hpp).
 //   CRD-2  The end is told to the reporter exactly once: as the run says it, or that the run's
 //     actor is gone.
 //   CRD-4  A process that was refused is not observed.
@@ -26,17 +27,25 @@
 //     that does not within recovery.quiet_ms counts as lost. A lost node's process is started again
 //     by the launcher, or joins by itself; who has been lost in an epoch gets no ranks in it, and
 //     its loss is told once. A late word of a process that ended is none of the one in its place.
+//   CRD-11  A spare that has joined comes into the place of a lost node at once; the lost node's
+//     process is started again beside it and is a spare from then on. The loss of a node without a
+//     place is no event of the run.
+//   CRD-12  A node that was evicted (evictions_policy.hpp) is neither started nor admitted. None is
+//     evicted from a place unless a spare comes into it.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
 
 #include <map>
 #include <optional>
+#include <set>
 
 #include "actors/base/traced.hpp"
+#include "actors/cluster/evictions_policy.hpp"
 #include "actors/cluster/ingress.hpp"
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
+#include "actors/cluster/places_policy.hpp"
 #include "actors/job/spawn_record.hpp"
 #include "actors/train/device_policy.hpp"
 #include "io/base/error_kind.hpp"
@@ -63,6 +72,26 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
 inline constexpr error_kind<std::string_view> left_the_cluster{
     "left_the_cluster", errc::unavailable, "node {} counts as lost in this epoch"};
 /// What a coordinator answers that has ended, or has no gateway, and how it tells of a dead run.
+inline constexpr error_kind<std::string_view, std::string_view> node_evicted{
+    "node_evicted", errc::permission, "node {0} is evicted: it {1}",
+    "`troupe console -c 'admit {0}'` lets it join again"};
+/// What a person hears whose word cannot be done.
+inline constexpr error_kind<std::string_view, std::string_view> no_such_node{
+    "no_such_node", errc::not_found, "node not found: {0}", "the nodes are {1}"};
+inline constexpr error_kind<std::string_view> no_spare{
+    "no_spare", errc::unavailable, "no spare can come into the place of node {}",
+    "`troupe console -c spares` lists them; `drain` saves and ends the run where there is none"};
+inline constexpr error_kind<> not_training{
+    "not_training", errc::unavailable, "the run gathers its nodes: none can be taken out now",
+    "say it again once it trains"};
+inline constexpr error_kind<> does_not_recover{
+    "does_not_recover", errc::unavailable, "this run ends with a node that goes",
+    "recovery.enabled is false"};
+inline constexpr error_kind<std::string_view> one_at_a_time{
+    "one_at_a_time", errc::unavailable, "node {} is being drained",
+    "say it again once the run goes on without it"};
+inline constexpr error_kind<std::string_view> not_evicted{
+    "not_evicted", errc::unavailable, "node {} is not evicted", "`spares` says who is"};
 inline constexpr error_kind<> cluster_ends{"cluster_ends", errc::unavailable,
                                            "the cluster is going down"};
 inline constexpr error_kind<> no_gateway{"no_gateway", errc::unavailable,
@@ -83,6 +112,13 @@ struct member {
   caf::strong_actor_ptr observer;
 };
 
+/// Processes of a node that were asked for.
+struct launch_count {
+  int count = 0;
+  int64_t since_ns = 0;    ///< the first of them
+  bool under_way = false;  ///< the last has not joined yet
+};
+
 struct coordinator_state {
   static inline const char* name = "coordinator";
 
@@ -90,14 +126,17 @@ struct coordinator_state {
   io::storage* storage = nullptr;  ///< of the checkpoints
   std::optional<membership_policy> membership;
   std::optional<liveness_policy> liveness;
-  std::map<uint32_t, member> members;  ///< by index
+  std::map<uint32_t, member> members;  ///< by index of the node, spares too
   train::device_choice devices;        ///< once ranks are assigned
   std::vector<stage_actor> stages;  ///< by rank
   size_t assigned = 0;
   bool assigning = false;
   bool ready = false;                   ///< every rank has its stage: the run begins
   bool recovering = false;              ///< this epoch is not the first
-  std::map<std::string, int> launches;  ///< in this epoch, by node
+  places_policy places;
+  evictions_policy evictions;
+  std::set<std::string> leaving;  ///< drained: they leave their places with the next epoch
+  std::map<std::string, launch_count> launches;  ///< by node
   std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node
   std::map<uint32_t, size_t> rows;      ///< of the status, by place
   bool ended = false;

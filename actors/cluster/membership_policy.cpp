@@ -50,6 +50,12 @@ bool membership_policy::complete() const {
   return std::all_of(present_.begin(), present_.end(), [](const auto& p) { return p.has_value(); });
 }
 
+std::optional<uint32_t> membership_policy::index_of(std::string_view name) const {
+  const auto it = std::find(names_.begin(), names_.end(), name);
+  if (it == names_.end()) return std::nullopt;
+  return static_cast<uint32_t>(it - names_.begin());
+}
+
 std::vector<std::string> membership_policy::missing() const {
   std::vector<std::string> out;
   for (size_t i = 0; i < names_.size(); ++i)

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "io/base/error_kind.hpp"
@@ -68,6 +69,10 @@ class membership_policy {
   bool complete() const;
   /// Names still missing, in order.
   std::vector<std::string> missing() const;
+  /// The index of a name; none where it is not known.
+  std::optional<uint32_t> index_of(std::string_view name) const;
+  /// By index: as configured, or as the last process there called itself.
+  const std::vector<std::string>& names() const noexcept { return names_; }
   uint64_t refused() const noexcept { return refused_; }
 
  private:

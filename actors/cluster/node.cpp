@@ -92,6 +92,7 @@ void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   if (const auto interval_ms = st.job->power.meter_interval_ms; interval_ms > 0)
     st.meter = monitored(self, make_meter(self, m->epoch(), interval_ms));
   if (auto vitals = make_vitals(self, m->epoch())) st.vitals = monitored(self, std::move(vitals));
+  be(self, fbs::NodeState::idle);
   schedule_beat(self);
 }
 
@@ -299,8 +300,8 @@ caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspe
   for (const auto& s : std::exchange(st.stages, {})) end_one(s);
   for (const auto& w : std::exchange(st.workers, {})) end_one(monitored(self, w));
   if (const auto loader = std::exchange(st.loader, {})) end_one(loader);
+  be(self, st.ranks.empty() ? fbs::NodeState::idle : fbs::NodeState::preparing);
   st.ranks.clear();
-  be(self, fbs::NodeState::preparing);
   auto rp = self->make_response_promise<msg<fbs::Suspended>>();
   st.suspensions.push_back({rp, m.header()});
   answer_if_quiet(self);

@@ -161,12 +161,24 @@ void tell_of_the_stuck(monitor_pointer self) {
   st.told_of = std::move(hold_up);
 }
 
+/// Nothing is expected of a node that was taken out.
+void forget_evicted(monitor_pointer self, std::vector<stuck_policy::silence>& silent) {
+  const auto coordinator = self->runtime().registry.find("coordinator");
+  const auto values = coordinator ? coordinator->values() : fbs::StatusValuesT{};
+  if (!values.coordinator) return;
+  const auto& out = values.coordinator->evicted;
+  std::erase_if(silent, [&](const auto& s) {
+    return std::find(out.begin(), out.end(), s.node) != out.end();
+  });
+}
+
 void look(monitor_pointer self) {
   auto& st = self->state;
   look_at_run(self);
   const auto now = now_ns(*self);
   const auto verdict = st.progress.judge(now);
-  const auto silent = st.progress.silent(now);
+  auto silent = st.progress.silent(now);
+  forget_evicted(self, silent);
   for (const auto& n : silent)
     st.findings.holds({finding_name::frozen_process, n.node},
                       {static_cast<double>(n.silent_ns) / 1e9,

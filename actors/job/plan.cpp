@@ -89,7 +89,8 @@ result<job_plan> make_plan(const config::job& job) {
                              job.parallel.pipeline),
                  "every stage needs a layer: lower parallel.pipeline"};
   cluster_shape shape;
-  for (const auto& node : job.cluster.node) shape.workers.push_back(node.workers);
+  for (const auto& node : job.cluster.node)
+    if (!node.spare) shape.workers.push_back(node.workers);
   shape.grid = job.grid();
   for (const auto& s : gpu::split_stages(model, job.parallel.pipeline, job.train.seq_len))
     shape.stages.push_back({s.first_layer, s.last_layer});

@@ -75,8 +75,10 @@ result<config::job> simulated_job(const simulation_options& o) {
   job.job.seed = static_cast<int64_t>(o.seed & 0x7fffffff);
   auto& c = job.cluster;
   c.nodes = o.nodes;
-  for (int n = 0; n < o.nodes; ++n)
-    c.node.push_back({fmt::format("node{}", n), fmt::format("node{}", n), o.workers});
+  c.spares = o.spares;
+  for (int n = 0; n < o.nodes + o.spares; ++n)
+    c.node.push_back(
+        {fmt::format("node{}", n), fmt::format("node{}", n), o.workers, n >= o.nodes});
   c.workers_per_node = o.workers;
   c.heartbeat_interval_ms = o.heartbeat_ms;
   job.power.meter_interval_ms = o.meter_ms;
@@ -154,6 +156,11 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
   }
   draw_folders(o, of_folders, span_ns);
   o.recovers = rng(mix(seed ^ 0x7265636f766572)).chance(0.5);  // apart: the rest means what it did
+  rng spares(mix(seed ^ 0x737061726573));
+  if (o.recovers && spares.chance(0.5)) {
+    o.spares = static_cast<int>(spares.between(1, std::min(o.nodes, 2)));
+    o.relaunches = spares.chance(0.5);
+  }
   return o;
 }
 

@@ -40,7 +40,7 @@ class simulation {
         room_(world_, options.times),
         watch_(world_, room_, options_) {
     room_.folders = std::move(folders);
-    nodes_.resize(static_cast<size_t>(options.nodes) + 1);
+    nodes_.resize(static_cast<size_t>(all_nodes()) + 1);
     world_.blocks_ns = [this](const any_msg& m) { return blocks_ns(m); };
     if (options.check || options.sees)
       world_.observe = [this](const any_msg& m, const actor_stats&) { watch(m); };
@@ -99,7 +99,7 @@ class simulation {
   static world_options world_options_of(const simulation_options& o) {
     world_options w;
     w.seed = o.seed;
-    w.nodes = o.nodes + 1;
+    w.nodes = o.nodes + o.spares + 1;
     w.links = o.links;
     w.shuffle = o.shuffle;
     w.burst = o.burst;
@@ -122,9 +122,9 @@ class simulation {
           stderr);
   }
 
-  // -- a launch
-  // -------------------------------------------------------------------------------------
+  // -- a launch -----------------------------------------------------------------------------------
 
+  int all_nodes() const { return options_.nodes + options_.spares; }
   std::string name_of(int node) const { return fmt::format("node{}", node - 1); }
 
   void begin_log() {
@@ -139,7 +139,7 @@ class simulation {
     for (auto& [rank, device_fault] : room_.device_faults) device_fault = {};
     if (!world_.alive(0)) world_.restart(0);
     start_head();
-    for (int n = 1; n <= options_.nodes; ++n) {
+    for (int n = 1; n <= all_nodes(); ++n) {
       if (!world_.alive(n)) world_.restart(n);
       // The processes of a cluster start one after the other.
       const int64_t when = world_.now_ns() + world_.chance().between(0, 50 * ms);
@@ -189,7 +189,7 @@ class simulation {
   /// Another process takes the place of a node's.
   void order(const std::string& node) {
     world_.clock().call_at(world_.now_ns() + options_.launch_ns, [this, node, launch = launch_] {
-      if (launch != launch_ || !coordinator_lives_) return;
+      if (launch != launch_ || !coordinator_lives_ || !options_.relaunches) return;
       int n = 1;
       while (name_of(n) != node) ++n;
       log(fmt::format("{} is started again", node));
@@ -296,7 +296,7 @@ class simulation {
   bool launch_over() const {
     if (coordinator_lives_ || world_.now_ns() < nodes_started_by_ns_ || world_.alive(0))
       return false;
-    for (int n = 1; n <= options_.nodes; ++n)
+    for (int n = 1; n <= all_nodes(); ++n)
       if (world_.alive(n) && nodes_[static_cast<size_t>(n)].actor_lives) return false;
     return true;
   }
@@ -322,7 +322,7 @@ class simulation {
     const int64_t patience = (options_.join_timeout_ms + 2 * options_.dead_after_ms + 10'000) * ms;
     const int64_t since = std::max(coordinator_gone_ns_, last_healed_ns_);
     if (world_.now_ns() < since + patience) return false;
-    for (int n = 1; n <= options_.nodes; ++n)
+    for (int n = 1; n <= all_nodes(); ++n)
       if (world_.alive(n) && !world_.frozen(n) && nodes_[static_cast<size_t>(n)].actor_lives)
         world_.violation(fmt::format("{} stays without a coordinator", name_of(n)));
     return world_.violated().has_value();
@@ -349,7 +349,7 @@ class simulation {
     watch_.look(*heard_);
     steps_ += heard_->steps.size();
     log(fmt::format("launch {} over: {}", launch_, ends_.back()));
-    for (int n = 0; n <= options_.nodes; ++n)
+    for (int n = 0; n <= all_nodes(); ++n)
       if (world_.alive(n)) end_process(n, false);
     while (!world_.idle()) world_.turn();
     if (auto broken = judge(launch_report_)) world_.violation(*broken);
@@ -374,7 +374,7 @@ class simulation {
   // -- faults -------------------------------------------------------------------------------------
 
   int victim(const fault& f) const {
-    return 1 + static_cast<int>(f.random % static_cast<uint64_t>(options_.nodes));
+    return 1 + static_cast<int>(f.random % static_cast<uint64_t>(all_nodes()));
   }
 
   void did(const fault& f, const std::string& what, harm how_bad) {
@@ -445,9 +445,12 @@ class simulation {
     end_process(n, silent);
   }
 
-  /// A job that trains and recovers goes on without a person.
+  /// A job that trains and recovers goes on without a person (SIM-16).
   harm of_loss() const {
+    int lives = -1;  // without the one that is lost
+    for (int n = 1; n <= all_nodes(); ++n) lives += world_.alive(n) ? 1 : 0;
     const bool goes_on = options_.recovers && !heard_->steps.empty() &&
+                         (options_.relaunches || lives >= options_.nodes) &&
                          launch_report_.worst == harm::none && !watch_.trouble();
     return goes_on ? harm::none : harm::fatal;
   }
@@ -492,14 +495,14 @@ class simulation {
   }
 
   void partition(const fault& f) {
-    std::vector<int> group(static_cast<size_t>(options_.nodes) + 1, 0);
+    std::vector<int> group(nodes_.size(), 0);
     rng random(f.random);
-    for (int n = 1; n <= options_.nodes; ++n) group[static_cast<size_t>(n)] = random.chance(0.5);
+    for (int n = 1; n <= all_nodes(); ++n) group[static_cast<size_t>(n)] = random.chance(0.5);
     did(f, fmt::format("{} for {} ms", fmt::join(group, ""), f.lasts_ns / ms), by_length(f));
     world_.heal();
     world_.partition(group);
     ++partitions_;
-    for (int n = 1; n <= options_.nodes; ++n)
+    for (int n = 1; n <= all_nodes(); ++n)
       if (group[static_cast<size_t>(n)] != 0) watch_link(n);
     after(f.lasts_ns, [this, number = partitions_] {
       if (number == partitions_) world_.heal();
@@ -544,7 +547,7 @@ class simulation {
 
   void kill_actor(const fault& f) {
     std::vector<std::shared_ptr<actor_stats>> all;
-    for (int n = 0; n <= options_.nodes; ++n)
+    for (int n = 0; n <= all_nodes(); ++n)
       for (auto& stats : world_.actors_of(n))
         if (const auto path = stats->path();
             !path.empty() && !path.starts_with("connector") && path != "reporter")
@@ -557,7 +560,7 @@ class simulation {
   }
 
   std::shared_ptr<actor_stats> find(const std::string& path) {
-    for (int n = 0; n <= options_.nodes; ++n)
+    for (int n = 0; n <= all_nodes(); ++n)
       for (auto& stats : world_.actors_of(n))
         if (stats->path() == path) return stats;
     return nullptr;

@@ -27,6 +27,8 @@
 //   SIM-14  A model that is told of is that of the checkpoint (job_folders.hpp, where the job has
 //     real folders: their locks and what is a person's are looked after there, too).
 //   SIM-15  What succeeds while nothing ails the tiers has its last checkpoint in the second tier.
+//   SIM-16  As long as a spare is left, a lost node costs no launch, though its process stays away:
+//     training goes on without waiting for it.
 //
 // A tier that is full or gone for a while fails saves and copies, which costs no run that has
 // begun: its last save falls to the second tier, or waits. A start waits for the first tier, and
@@ -67,6 +69,8 @@ struct simulation_options {
   link_options links;
   int launches = 1;  ///< how often the cluster is started
   bool recovers = false;           ///< a lost node costs no launch: its process is started again
+  int spares = 0;                  ///< further nodes, which stand in for lost ones
+  bool relaunches = true;          ///< else processes that are lost stay away until the next launch
   int64_t launch_ns = 40'000'000;  ///< from the order to the start of a process
   /// The share of starts after the first for which a person names an older checkpoint, or nothing,
   /// rather than leave it to `auto`; such a person starts after a success, too.

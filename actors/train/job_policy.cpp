@@ -122,7 +122,9 @@ void job_policy::refuse(const job_event& event) {
 }
 
 void job_policy::enter(job_state state, std::string_view phase) {
-  if (state == paused && !pauses_.contains(pause_cause::room))
+  const bool saving =
+      pauses_.contains(pause_cause::room) || pauses_.contains(pause_cause::nodes);
+  if (state == paused && !saving)
     ledger_.pause(now_ns_);
   else
     ledger_.resume(now_ns_);
@@ -149,7 +151,8 @@ void job_policy::end(const error& why) {
 
 // -- the start ------------------------------------------------------------------------------------
 
-void job_policy::begin_start(const job_event&) {
+void job_policy::begin_start(const job_event& event) {
+  nodes_ = std::get<heard::admitted>(event).nodes;
   begin_phase(start_phase::open_folder);  // what cannot be saved need not be trained
 }
 
@@ -214,12 +217,8 @@ void job_policy::begin_steps() {
     say(fmt::format("recovered in {:.1f} s: step {} follows, {} are made again",
                     static_cast<double>(now_ns_ - fault.noticed_ns) / 1e9, step_ + 1,
                     fault.fell_after_step - step_));
-    const bool launches = plan_.job.cluster.launch != config::launch_mode::external;
-    close_incident(fmt::format(
-        "{}, from {}",
-        fault.node.empty() ? "its ranks began anew"
-                           : fault.node + (launches ? " was started again" : " joined again"),
-        resume_ ? resume_->path.filename().string() : "the start"));
+    close_incident(fmt::format("{}, from {}", what_was_done(),
+                               resume_ ? resume_->path.filename().string() : "the start"));
   }
   recovery_.has_begun();
   next_step();
@@ -291,6 +290,7 @@ void job_policy::use_settings() {
 
 void job_policy::next_step() {
   if (stop_ || all_steps_done()) return finish();  // JOB-2
+  if (leaving_) return let_node_go();
   take_effect();
   if (!pauses_.empty()) return enter(paused, "paused");
   enter(stepping, "training");
@@ -481,7 +481,8 @@ void job_policy::save_ended(uint64_t step, const status& how) {
     begin_save(committer_folder_);
     return next_step();
   }
-  if (state_ == settling && pace_.open().empty()) judge_last();
+  if (state_ == settling && pace_.open().empty()) return judge_last();
+  if (state_ == paused && leaving_) let_node_go();
 }
 
 // -- the end --------------------------------------------------------------------------------------

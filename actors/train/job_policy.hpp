@@ -32,6 +32,8 @@
 //     more, a save whose shards they had not all written is abandoned once nobody writes to it, and
 //     a commit that is under way is waited for, since what is on the disk is where it goes on from.
 //     Steps are made again with the settings they had.
+//   JOB-12  A node that is to leave in order leaves between two steps, once the state is saved or
+//     the save has failed: no step is made again. What a person orders costs no budget.
 //   JOB-13  A step whose ranks held other weights than their replicas is not made: the job goes
 //     back, to no state that is younger than the last one whose weights were compared; where the
 //     newest checkpoint is, it ends. Whom the replicas outvote is lost with its node.
@@ -123,7 +125,9 @@ inline constexpr std::string_view start_unsound = "start_unsound";
 namespace heard {
 
 /// Every node has its ranks.
-struct admitted {};
+struct admitted {
+  std::vector<std::string> nodes = {};  ///< their names, by place
+};
 /// They have not, and will not.
 struct not_admitted {
   error why;
@@ -203,6 +207,11 @@ struct node_lost {
   std::string name, how;
   std::string finding = "dead_process";  ///< its stable name
   int64_t silent_ns = 0;                 ///< since its last sign of life
+  bool ordered = false;                  ///< a person wants it so: it is no fault
+};
+/// A node is to leave in order; another one will have its ranks. `how` as above.
+struct release {
+  std::string name, how;
 };
 
 }  // namespace heard
@@ -212,7 +221,7 @@ using job_event =
                  heard::step_done, heard::validated, heard::shards_saved, heard::committed,
                  heard::save_failed, heard::folder_open, heard::exported, heard::copied,
                  heard::tick, heard::stop, heard::pause, heard::resume, heard::set_value,
-                 heard::save_now, heard::node_lost>;
+                 heard::save_now, heard::node_lost, heard::release>;
 inline constexpr size_t job_event_count = std::variant_size_v<job_event>;
 std::string_view name_of_event(size_t index) noexcept;
 
@@ -409,6 +418,8 @@ class job_policy {
   void ask_setting(const job_event&);
   void ask_save(const job_event&);
   void lose_node(const job_event&);
+  void release_node(const job_event&);
+  void note_release(const job_event&);
   void nodes_are_back(const job_event&);
   void commit_before_return(const job_event&);
   void refuse(const job_event&);
@@ -421,6 +432,10 @@ class job_policy {
   void recover(const error& why, const heard::node_lost& lost);
   void notice(const error& why, const heard::node_lost& lost);
   void close_incident(std::string done);
+  void begin_epoch(const error& why);
+  void let_node_go();
+  std::string takeovers() const;
+  std::string what_was_done() const;
   void find_wrong_bits(const health::odd_replicas& odd);
   void wait(int64_t ns);
   bool takes_requests() const;
@@ -488,6 +503,9 @@ class job_policy {
   std::deque<health::incident> incidents_;
   uint64_t incident_count_ = 0;
   bool in_incident_ = false;
+  std::vector<std::string> nodes_, nodes_before_;  ///< by place: now, before the incident
+  std::optional<heard::release> leaving_;
+  bool saves_for_leaving_ = false;  ///< begun, if there was anything to save
   int64_t settling_since_ns_ = 0;
   uint64_t checkpoints_ = 0, checkpoint_bytes_ = 0;
   double checkpoint_wait_ms_ = 0;  ///< of the whole run

@@ -26,6 +26,7 @@ void job_policy::lose_node(const job_event& event) {
 void job_policy::notice(const error& why, const heard::node_lost& lost) {
   ledger_.noticed(now_ns_ - lost.silent_ns, now_ns_);
   if (!std::exchange(in_incident_, true)) {
+    nodes_before_ = nodes_;
     health::incident fault;
     fault.number = ++incident_count_;
     fault.epoch_from = fault.epoch_to = epoch_;
@@ -62,9 +63,15 @@ void job_policy::close_incident(std::string done) {
 /// JOB-11. Ends the job where that cannot be. `lost`: the node, without a name where none is known.
 void job_policy::recover(const error& why, const heard::node_lost& lost) {
   notice(why, lost);
-  if (stop_ || !recovery_.can_mend(why)) return end(why);
-  if (const auto left = recovery_.take(lost.name, now_ns_); !left)
+  if (stop_ || (!lost.ordered && !recovery_.can_mend(why))) return end(why);
+  if (lost.ordered)
+    recovery_.take_ordered();
+  else if (const auto left = recovery_.take(lost.name, now_ns_); !left)
     return end(left.error().within(why.message));
+  begin_epoch(why);
+}
+
+void job_policy::begin_epoch(const error& why) {
   ++epoch_;
   incidents_.back().epoch_to = epoch_;
   ledger_.named(now_ns_);
@@ -77,6 +84,8 @@ void job_policy::recover(const error& why, const heard::node_lost& lost) {
   last_save_.reset();
   save_failure_.reset();
   nodes_are_back_ = false;
+  leaving_.reset();
+  pauses_.erase(pause_cause::nodes);
   requests_.step_is_lost();
   enter(recovering, "recovering");
   out_.push_back(todo::recover{epoch_, why.message});
@@ -85,8 +94,7 @@ void job_policy::recover(const error& why, const heard::node_lost& lost) {
 /// JOB-13.
 void job_policy::find_wrong_bits(const health::odd_replicas& odd) {
   const auto node_of = [&](int rank) {
-    const auto place = plan_.ranks[static_cast<size_t>(rank)].node;
-    return plan_.job.cluster.node[static_cast<size_t>(place)].name;
+    return nodes_[static_cast<size_t>(plan_.ranks[static_cast<size_t>(rank)].node)];
   };
   const auto who = odd.ranks.empty() ? odd.differing : odd.ranks;
   const auto what = fmt::format("{} other weights than {} before step {}",
@@ -125,7 +133,13 @@ void job_policy::give_up_saves() {
   }
 }
 
-void job_policy::nodes_are_back(const job_event&) {
+void job_policy::nodes_are_back(const job_event& event) {
+  if (const auto* there = std::get_if<heard::admitted>(&event)) {
+    nodes_ = there->nodes;
+    if (const auto who = takeovers(); !who.empty())
+      say(fmt::format("recovery {} (epoch {} -> {}): {}", recovery_.begun(),
+                      incidents_.back().epoch_from, epoch_, who));
+  }
   nodes_are_back_ = true;
   ledger_.members_there(now_ns_);
   if (!orders_.empty()) return;
@@ -135,6 +149,54 @@ void job_policy::nodes_are_back(const job_event&) {
   requests_.go_back(step_);
   use_settings();
   begin_phase(start_phase::open_folder);
+}
+
+/// "spare node4 for node2"; empty: everybody is where he was.
+std::string job_policy::takeovers() const {
+  std::string out;
+  for (size_t place = 0; place < std::min(nodes_.size(), nodes_before_.size()); ++place)
+    if (nodes_[place] != nodes_before_[place])
+      out += fmt::format("{}spare {} for {}", out.empty() ? "" : ", ", nodes_[place],
+                         nodes_before_[place]);
+  return out;
+}
+
+std::string job_policy::what_was_done() const {
+  if (auto who = takeovers(); !who.empty()) return who;
+  const auto& node = incidents_.back().node;
+  if (node.empty()) return "its ranks began anew";
+  const bool launches = plan_.job.cluster.launch != config::launch_mode::external;
+  return node + (launches ? " was started again" : " joined again");
+}
+
+// -- a node that leaves in order ------------------------------------------------------------------
+
+/// JOB-12: at once where no step runs.
+void job_policy::release_node(const job_event& event) {
+  note_release(event);
+  if (!pauses_.contains(pause_cause::room)) let_node_go();
+}
+
+/// Once a step is over, or the start.
+void job_policy::note_release(const job_event& event) {
+  if (stop_ || leaving_) return;
+  leaving_ = std::get<heard::release>(event);
+  saves_for_leaving_ = false;
+}
+
+/// JOB-12. Called again when a save has ended.
+void job_policy::let_node_go() {
+  if (!leaving_) return;
+  if (!std::exchange(saves_for_leaving_, true)) {
+    waits_since_ns_ = now_ns_;
+    if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
+    pauses_.insert(pause_cause::nodes);
+    enter(paused, "saving before a node leaves");
+  }
+  if (!pace_.open().empty()) return;
+  ledger_.save_blocked(waits_since_ns_, now_ns_);
+  heard::node_lost who{leaving_->name, leaving_->how, "drained", 0, true};
+  recover({errc::unavailable, fmt::format("node {} {}", who.name, who.how)}, who);
 }
 
 /// What is on the disk is what the job returns to.

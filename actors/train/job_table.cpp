@@ -55,7 +55,7 @@ constexpr std::array<std::string_view, job_event_count> event_names{
     "admitted",  "not admitted", "phase done", "ask failed",  "step done",
     "validated", "shards saved", "committed",  "save failed", "folder open",
     "exported",  "copied",       "tick",       "stop",        "pause",
-    "resume",    "set",          "save",       "node lost"};
+    "resume",    "set",          "save",       "node lost",   "release"};
 
 }  // namespace
 
@@ -76,10 +76,10 @@ struct job_table {
       rule<heard::not_admitted>("no start", of(admitting, recovering), of(ended), &p::give_up),
       rule<heard::phase_done>("next phase", of(opening), of(building), &p::next_phase),
       rule<heard::phase_done>("next phase", of(building), of(connecting), &p::next_phase),
-      rule<heard::phase_done>("the first step", of(connecting), of(loading, stepping, paused),
-                              &p::next_phase),
+      rule<heard::phase_done>("the first step", of(connecting),
+                              of(loading, stepping, paused, recovering), &p::next_phase),
       rule<heard::phase_done>("steps go on, or all are made", of(loading),
-                              of(stepping, paused, settling, exporting, copying, ended),
+                              of(stepping, paused, settling, exporting, copying, recovering, ended),
                               &p::next_phase),
       rule<heard::ask_failed>("a failed start or step ends the job, or its word is waited for",
                               start_states | step_states, of(explaining, ended), &p::fail),
@@ -91,7 +91,7 @@ struct job_table {
       rule<heard::committed>("a checkpoint is there", step_states | of(explaining), 0,
                              &p::end_save),
       rule<heard::committed>("there is room for the one that is due", of(paused),
-                             of(stepping, settling, ended), &p::end_save),
+                             of(stepping, settling, recovering, ended), &p::end_save),
       rule<heard::committed>("was it the last", of(settling),
                              of(waiting, reopening, exporting, copying, explaining, ended),
                              &p::end_save),
@@ -102,7 +102,7 @@ struct job_table {
       rule<heard::save_failed>("a checkpoint is given up", step_states | of(explaining), 0,
                                &p::abandon_save),
       rule<heard::save_failed>("there is room for the one that is due", of(paused),
-                               of(stepping, settling, ended), &p::abandon_save),
+                               of(stepping, settling, recovering, ended), &p::abandon_save),
       rule<heard::save_failed>("was it the last", of(settling),
                                of(waiting, reopening, exporting, copying, explaining, ended),
                                &p::abandon_save),
@@ -142,6 +142,10 @@ struct job_table {
                              of(recovering, ended), &p::lose_node),
       rule<heard::node_lost>("nodes are not needed any more", of(exporting, copying), 0,
                              &p::lose_node),
+      rule<heard::release>("between two steps: a save, then a new epoch", of(paused),
+                           of(recovering), &p::release_node),
+      rule<heard::release>("it leaves before the next step", start_states | step_states, 0,
+                           &p::note_release),
   };
 };
 

@@ -589,6 +589,7 @@ result<run_crew> crew_of(const job_plan& plan, const msg<fbs::ClusterReady>& m,
     return error{errc::bug, fmt::format("a crew of {} stages and loaders for {} ranks",
                                         handles.size(), ranks)};
   crew.devices = {ready.devices, ready.shared_devices};
+  for (const auto& n : ready.nodes) crew.nodes.push_back(n->node);
   for (size_t r = 0; r < ranks; ++r) {
     const auto node = static_cast<size_t>(plan.ranks[r].node);
     if (node >= ready.nodes.size())
@@ -612,7 +613,7 @@ void begin(run_pointer self, const msg<fbs::ClusterReady>& m,
   auto crew = crew_of(self->state.job.plan(), m, handles);
   if (!crew) return hear(self, heard::not_admitted{crew.error()});
   self->state.crew = std::move(*crew);
-  hear(self, heard::admitted{});
+  hear(self, heard::admitted{std::move(self->state.crew.nodes)});
 }
 
 }  // namespace
@@ -638,7 +639,11 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       [self](const msg<fbs::NodeLost>& m) {
         hear(self, heard::node_lost{
                        text_of(m->node()), text_of(m->how()), text_of(m->finding()),
-                       static_cast<int64_t>(std::min<uint64_t>(m->silent_ns(), now_ns(*self)))});
+                       static_cast<int64_t>(std::min<uint64_t>(m->silent_ns(), now_ns(*self))),
+                       m->ordered()});
+      },
+      [self](const msg<fbs::ReleaseNode>& m) {
+        hear(self, heard::release{text_of(m->node()), text_of(m->reason())});
       },
       [self](const msg<fbs::Notice>& m) {
         if (self->state.job.state() != job_state::ended)  // RUN-3

@@ -41,6 +41,7 @@ struct run_crew {
   std::vector<std::string> hosts;   ///< by rank: the address its groups listen on
   std::vector<int> threads;         ///< by rank
   device_choice devices;            ///< by rank
+  std::vector<std::string> nodes;   ///< by place
   std::vector<host_loader> loaders;
 };
 

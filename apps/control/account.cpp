@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/control/spares.hpp"
 #include "messages/any_msg.hpp"
 
 namespace troupe::apps {
@@ -64,7 +65,7 @@ result<fbs::RunStatusT> account_of(session& s) {
   return std::move(*status.values->run);
 }
 
-std::string account_text(const fbs::RunStatusT& run) {
+std::string account_text(const fbs::RunStatusT& run, const fbs::SparesT* spares) {
   auto out =
       fmt::format("training for {}, effective {:.1f} % (last hour {:.1f} %)",
                   clock_text(run.wall_s), run.effective_percent, run.effective_last_hour_percent);
@@ -72,6 +73,8 @@ std::string account_text(const fbs::RunStatusT& run) {
     out += fmt::format("; {} {}, {} {} repeated", run.recoveries,
                        run.recoveries == 1 ? "recovery" : "recoveries", run.steps_repeated,
                        run.steps_repeated == 1 ? "step" : "steps");
+  if (spares != nullptr && spares->configured > 0)
+    out += fmt::format("; spares {} of {}", ready_in(*spares), spares->configured);
   out += "\n";
   return run.incidents.empty() ? out : out + incidents_text(run);
 }

@@ -8,6 +8,7 @@
 
 #include "apps/control/findings.hpp"
 #include "apps/control/show.hpp"
+#include "apps/control/spares.hpp"
 #include "io/base/text.hpp"
 #include "io/config/properties.hpp"
 #include "messages/contract.hpp"
@@ -30,6 +31,13 @@ std::string rest(const line_words& a, size_t from) {
   return a.size() <= from
              ? std::string()
              : fmt::format("{}", fmt::join(a.begin() + static_cast<ptrdiff_t>(from), a.end(), " "));
+}
+
+/// A word that is about one node.
+template <class Command>
+meant of_node(const line_words& a) {
+  if (a.size() != 2) return {};
+  return Command{a[1]};
 }
 
 meant call(const line_words& a) {
@@ -71,11 +79,16 @@ constexpr std::array all_words{
            if (a.size() != 3) return {};
            return commands::set{a[1], a[2]};
          }},
-    word{"drain", "drain NODE", "Takes a node out of service in order",
-         [](const line_words& a) -> meant {
-           if (a.size() != 2) return {};
-           return commands::drain{a[1]};
-         }},
+    word{"drain", "drain NODE", "Saves; a spare comes into the node's place, or the run ends",
+         [](const line_words& a) -> meant { return of_node<commands::drain>(a); }},
+    word{"evict", "evict NODE", "Takes a node out at once, where a spare can take its place",
+         [](const line_words& a) -> meant { return of_node<commands::evict>(a); }},
+    word{"admit", "admit NODE", "Lets a drained or evicted node join again, as a spare",
+         [](const line_words& a) -> meant { return of_node<commands::admit>(a); }},
+    word{"replace", "replace NODE", "Starts a node's process anew; a spare stands in",
+         [](const line_words& a) -> meant { return of_node<commands::replace>(a); }},
+    word{"spares", "spares", "The nodes that run no ranks",
+         [](const line_words&) -> meant { return commands::spares{}; }},
     word{"kill", "kill ACTOR", "Ends an actor at once",
          [](const line_words& a) -> meant {
            if (a.size() != 2) return {};
@@ -155,6 +168,13 @@ result<answer> give(session& s, const std::string& actor, const any_msg& m,
 template <class T, class Fill>
 result<answer> to_run(session& s, Fill fill) {
   return give(s, "run", make_msg<T>({}, fill));
+}
+
+/// What is said of a node; to the head alone, for that node may go.
+template <class T>
+result<answer> to_coordinator(session& s, const std::string& node) {
+  const auto m = make_msg<T>({}, [&](auto& order) { order.node = node; });
+  return of_actors(s, "coordinator", s.call("head", "coordinator", m, 0));
 }
 
 result<answer> orders(const result<fbs::CallAnswersT>& answers) {
@@ -256,6 +276,19 @@ struct executor {
   result<answer> operator()(const commands::drain& c) const {
     TROUPE_TRY(said, s.drain(c.node));
     return answer{said + "\n"};
+  }
+  result<answer> operator()(const commands::evict& c) const {
+    return to_coordinator<fbs::EvictNode>(s, c.node);
+  }
+  result<answer> operator()(const commands::admit& c) const {
+    return to_coordinator<fbs::AdmitNode>(s, c.node);
+  }
+  result<answer> operator()(const commands::replace& c) const {
+    return to_coordinator<fbs::ReplaceNode>(s, c.node);
+  }
+  result<answer> operator()(const commands::spares&) const {
+    TROUPE_TRY(all, spares_of(s));
+    return answer{spares_text(all)};
   }
   result<answer> operator()(const commands::kill& c) const {
     TROUPE_CHECK(named(c.actor));

@@ -49,6 +49,16 @@ struct set {
 struct drain {
   std::string node;
 };
+struct evict {
+  std::string node;
+};
+struct admit {
+  std::string node;
+};
+struct replace {
+  std::string node;
+};
+struct spares {};
 struct kill {
   std::string actor;
 };
@@ -69,7 +79,8 @@ struct quit {};
 using console_command =
     std::variant<commands::nothing, commands::nodes, commands::actors, commands::status,
                  commands::send, commands::pause, commands::resume, commands::checkpoint,
-                 commands::stop, commands::set, commands::drain, commands::kill, commands::log,
+                 commands::stop, commands::set, commands::drain, commands::evict, commands::admit,
+                 commands::replace, commands::spares, commands::kill, commands::log,
                  commands::black_box, commands::findings, commands::help, commands::quit>;
 
 /// A word of the console.

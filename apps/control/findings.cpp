@@ -8,6 +8,7 @@
 
 #include "actors/health/finding_text.hpp"
 #include "apps/control/account.hpp"
+#include "apps/control/spares.hpp"
 #include "messages/any_msg.hpp"
 #include "trace/text.hpp"
 
@@ -19,6 +20,15 @@ using nlohmann::ordered_json;
 
 int64_t age_ns(const fbs::FindingsT& all, const fbs::FindingT& f) {
   return std::max<int64_t>(0, all.now_ns - f.since_ns);
+}
+
+ordered_json spares_json(const fbs::SparesT& all) {
+  ordered_json j{{"ready", ready_in(all)}, {"configured", all.configured}};
+  j["nodes"] = ordered_json::array();
+  for (const auto& n : all.spares)
+    j["nodes"].push_back(
+        {{"node", n->node}, {"state", n->state}, {"why", n->why}, {"host", n->host}});
+  return j;
 }
 
 ordered_json number_or_null(int rank) {
@@ -51,9 +61,11 @@ std::string findings_text(const fbs::FindingsT& all) {
   return out;
 }
 
-std::string findings_json(const fbs::FindingsT& all, const fbs::RunStatusT* run) {
+std::string findings_json(const fbs::FindingsT& all, const fbs::RunStatusT* run,
+                          const fbs::SparesT* spares) {
   ordered_json j{{"type", "health"}, {"step", all.step}, {"raised", all.raised}};
   if (run != nullptr) j["run"] = account_json(*run);
+  if (spares != nullptr) j["spares"] = spares_json(*spares);
   j["findings"] = ordered_json::array();
   for (const auto& f : all.findings)
     j["findings"].push_back({{"name", f->name},

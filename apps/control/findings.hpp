@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/control/session.hpp"
+#include "messages/schemas/cluster_generated.h"
 #include "messages/schemas/health_generated.h"
 #include "messages/schemas/status_generated.h"
 
@@ -19,7 +20,9 @@ bool is_well(const fbs::FindingsT& all);
 std::string findings_text(const fbs::FindingsT& all);
 
 /// One JSON object a line: {"type":"health","step":7,"raised":1,"findings":[{...}]}, with the
-/// run's account under "run" where there is one.
-std::string findings_json(const fbs::FindingsT& all, const fbs::RunStatusT* run = nullptr);
+/// run's account under "run" and {"ready":1,"configured":1,"nodes":[...]} under "spares" where
+/// somebody said.
+std::string findings_json(const fbs::FindingsT& all, const fbs::RunStatusT* run = nullptr,
+                          const fbs::SparesT* spares = nullptr);
 
 }  // namespace troupe::apps

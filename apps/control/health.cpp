@@ -5,6 +5,7 @@
 #include "apps/commands.hpp"
 #include "apps/control/account.hpp"
 #include "apps/control/findings.hpp"
+#include "apps/control/spares.hpp"
 
 namespace troupe::apps {
 
@@ -40,8 +41,10 @@ result<int> show(const health_arguments& a) {
   if (a.follow) return follow(s, a);
   TROUPE_TRY(all, findings_of(s));
   const auto run = account_of(s);
-  const auto text = a.json ? findings_json(all, run ? &*run : nullptr)
-                           : (run ? account_text(*run) : "") + findings_text(all);
+  const auto spares = spares_of(s);
+  const auto text = a.json ? findings_json(all, run ? &*run : nullptr, spares ? &*spares : nullptr)
+                           : (run ? account_text(*run, spares ? &*spares : nullptr) : "") +
+                                 findings_text(all);
   TROUPE_CHECK(print(text));
   return is_well(all) ? 0 : 1;
 }

@@ -174,7 +174,9 @@ status node_processes::spawn(const std::string& node, int log_flags) {
 status node_processes::start(const config::job& job, const std::string& address, uint16_t port,
                              const std::string& key, const std::string& record) {
   if (job.cluster.launch == config::launch_mode::external) {
-    say(fmt::format("waiting for {} nodes; start each with: {}", job.cluster.node.size(),
+    say(fmt::format("waiting for {} nodes{}; start each with: {}", job.cluster.places(),
+                    job.cluster.spares == 0 ? ""
+                                            : fmt::format(" ({} spares apart)", job.cluster.spares),
                     join_command(job.cluster, address, port)));
     return {};
   }

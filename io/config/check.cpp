@@ -75,7 +75,9 @@ void derive_nodes(builder& b) {
   c.node.clear();
   for (const auto& entry : b.nodes()) c.node.push_back(entry.spec);
   if (c.node.empty())
-    for (int64_t i = 0; i < c.nodes; i++) c.node.push_back({fmt::format("node{}", i), "", 0});
+    for (int64_t i = 0; i < c.nodes + c.spares; i++)
+      c.node.push_back({fmt::format("node{}", i), "", 0, i >= c.nodes});
+  std::stable_partition(c.node.begin(), c.node.end(), [](const node_spec& n) { return !n.spare; });
   for (auto& n : c.node) {
     if (n.host.empty() && c.launch != launch_mode::ssh) n.host = "localhost";
     if (n.workers == 0) n.workers = c.workers_per_node;
@@ -176,6 +178,37 @@ void check_nodes(builder& b) {
   }
   b.rule(c.launch != launch_mode::ssh || !b.nodes().empty(), {"cluster.launch", "cluster.nodes"},
          "\"ssh\" needs the hosts", "list them as [[cluster.node]] with name and host");
+}
+
+/// Who stands in for whom.
+void check_spares(builder& b) {
+  const auto& c = b.target().cluster;
+  if (c.places() == 0) {
+    if (!b.nodes().empty())
+      b.complain(b.nodes().front().at, "cluster.node.spare", "every node is a spare",
+                 "ranks need nodes: leave spare out of some of them");
+    return;
+  }
+  const auto listed = static_cast<int64_t>(c.node.size()) - c.places();
+  b.rule(c.spares == listed, {"cluster.spares"},
+         fmt::format("says {}, but [[cluster.node]] marks {} as spares", c.spares, listed),
+         "mark each by spare = true, and leave cluster.spares out");
+  b.rule(
+      c.spares <= c.places(), {"cluster.spares", "cluster.nodes"},
+      fmt::format("{} spares for {} nodes: expected at most one for each", c.spares, c.places()));
+  const auto fewest = std::min_element(c.node.begin(), c.node.begin() + c.places(),
+                                       [](const node_spec& x, const node_spec& y) {
+                                         return x.workers < y.workers;
+                                       });
+  for (const auto& entry : b.nodes())
+    if (const auto workers = entry.spec.workers == 0 ? c.workers_per_node : entry.spec.workers;
+        entry.spec.spare && workers < fewest->workers)
+      b.complain(entry.at, "cluster.node.workers",
+                 fmt::format("spare {} has {} workers and can stand in for no node: the smallest, "
+                             "{}, has {}",
+                             troupe::quoted(entry.spec.name), workers, fewest->name,
+                             fewest->workers),
+                 "give it as many workers as the nodes have that it stands in for");
 }
 
 /// Whether ranks on different hosts exchange tensors. Of nodes that a scheduler starts nothing is
@@ -288,7 +321,7 @@ void check_work(builder& b) {
          fmt::format(
              "parallel.data * parallel.pipeline = {} * {} must be the number of workers, {} ({} "
              "nodes)",
-             data, pipeline, j.workers(), j.cluster.node.size()));
+             data, pipeline, j.workers(), j.cluster.places()));
   b.rule(t.batch % data == 0, {"train.batch", "parallel.data", "cluster.nodes"},
          fmt::format("train.batch = {} is not divisible by parallel.data = {}", t.batch, data));
   b.rule(t.batch % data != 0 || t.batch / data % t.micro_batch == 0,
@@ -335,6 +368,7 @@ void check(builder& b) {
   check_job(b);
   check_second_tier(b);
   check_nodes(b);
+  check_spares(b);
   check_network(b);
   check_heartbeats(b);
   check_model(b);

@@ -7,9 +7,9 @@
 // test holds the two together.
 //
 // Invariants of a job that load() or parse() returned:
-// J-1 cluster.node names every node (name, host, workers filled), and cluster.nodes is its size.
-// With
-//     launch "external" and a mere number of nodes these are slots for whoever joins.
+// J-1 cluster.node names every node (name, host, workers filled), the spares last, and
+//     cluster.nodes and cluster.spares count them. With launch "external" and mere numbers these
+//     are slots for whoever joins.
 // J-2 parallel.data * parallel.pipeline is the number of workers; train.micro_batch divides
 //     train.batch / parallel.data.
 // J-3 job.output, checkpoint.dir, checkpoint.second.dir and data.cache hold no "{...}" placeholders
@@ -20,6 +20,7 @@
 // reads them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -72,6 +73,7 @@ struct node_spec {
   std::string name;     ///< unique in the cluster, e.g. "node0"
   std::string host;     ///< where it runs: an address or name; "localhost" for local ones
   int64_t workers = 0;  ///< workers (devices) on it; at least 1 once settled
+  bool spare = false;   ///< it stands in for a node that is lost; until then it runs no ranks
   bool operator==(const node_spec&) const = default;
 };
 
@@ -86,8 +88,9 @@ struct tls_section {
 
 /// [cluster]
 struct cluster_section {
-  int64_t nodes = 1;            ///< number of nodes; node.size() once settled
-  std::vector<node_spec> node;  ///< every node, in rank order
+  int64_t nodes = 1;            ///< number of nodes without spares
+  int64_t spares = 0;           ///< number of spares
+  std::vector<node_spec> node;  ///< every node, in rank order; then the spares
   launch_mode launch = launch_mode::local;
   std::string listen = "127.0.0.1";  ///< address the coordinator listens on
   int64_t port = 0;                  ///< port of it; 0 = the system picks a free one
@@ -105,6 +108,10 @@ struct cluster_section {
   std::string remote_binary = "troupe";  ///< the program's path on the other hosts
   tls_section tls;
   bool operator==(const cluster_section&) const = default;
+  /// Nodes that have ranks from the start: so many, the first of `node`.
+  int64_t places() const {
+    return std::count_if(node.begin(), node.end(), [](const auto& n) { return !n.spare; });
+  }
 };
 
 /// A choice that may be left open: "auto".
@@ -293,10 +300,10 @@ struct job {
   log_section log;
   bool operator==(const config::job&) const = default;
 
-  /// Workers over all nodes.
+  /// Workers over all nodes that are no spares.
   int64_t workers() const {
     int64_t sum = 0;
-    for (const auto& n : cluster.node) sum += n.workers;
+    for (const auto& n : cluster.node) sum += n.spare ? 0 : n.workers;
     return sum;
   }
   /// The ranks, one for each worker.

@@ -17,6 +17,15 @@ namespace troupe::config {
 
 namespace detail {
 
+namespace {
+
+int64_t count_of(const std::vector<node_entry>& nodes, bool spares) {
+  return std::count_if(nodes.begin(), nodes.end(),
+                       [&](const node_entry& n) { return n.spec.spare == spares; });
+}
+
+}  // namespace
+
 builder::builder(std::string file) : file_(std::move(file)) {
   for (const auto& p : properties()) config_.origins[std::string(p.key)] = {};
 }
@@ -31,23 +40,24 @@ void builder::assign(const property& p, const value& v, const origin& key_at,
   if (p.key != "cluster.nodes") return;
   nodes_layer_ = layer_;
   if (node_list_layer_ < layer_) nodes_.clear();  // a stronger layer counts nodes: its list is gone
-  auto count = static_cast<size_t>(config_.value.cluster.nodes);
-  if (!nodes_.empty() && nodes_.size() != count)
+  const auto count = config_.value.cluster.nodes;
+  if (!nodes_.empty() && count_of(nodes_, false) != count)
     complain(value_at, p.key,
-             fmt::format("says {}, but [[cluster.node]] lists {}", count, nodes_.size()),
+             fmt::format("says {}, but [[cluster.node]] lists {}", count, count_of(nodes_, false)),
              "leave one of the two out");
 }
 
 void builder::assign_nodes(std::vector<node_entry> nodes, const origin& at) {
   auto& count = config_.value.cluster.nodes;
-  auto listed = static_cast<int64_t>(nodes.size());
+  const auto listed = count_of(nodes, false);
   if (nodes_layer_ == layer_ && count != listed)
     complain(at, "cluster.node", fmt::format("lists {}, but cluster.nodes says {}", listed, count),
              "leave one of the two out");
   node_list_layer_ = layer_;
   nodes_ = std::move(nodes);
   count = listed;
-  config_.origins["cluster.nodes"] = at;
+  config_.value.cluster.spares = count_of(nodes_, true);
+  config_.origins["cluster.nodes"] = config_.origins["cluster.spares"] = at;
 }
 
 void builder::complain(const origin& at, std::string_view key, std::string what, std::string hint,

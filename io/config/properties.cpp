@@ -27,7 +27,8 @@ constexpr std::array section_rows = {
                 "The machines: which nodes, who starts them, how they find and trust each "
                 "other"},
     section_row{"cluster.node",
-                "One node; repeat the [[cluster.node]] table for each, in rank order"},
+                "One node; repeat the [[cluster.node]] table for each, in rank order, spares "
+                "aside"},
     section_row{"cluster.tls", "Mutual TLS between the processes; `troupe certs` makes the files"},
     section_row{"model", "The transformer: its shape, or the Hugging Face folder to take it from"},
     section_row{"data", "What is trained on, and what it is validated on"},

@@ -37,6 +37,11 @@ constinit const property rows[] = {
         "cluster.nodes",
         "Number of nodes, called node0, node1 ...; [[cluster.node]] lists them instead",
         within(1, 16384)),
+    key<&job::cluster, &cluster_s::spares>(
+        "cluster.spares",
+        "Number of further nodes, called after the others, that stand in for lost ones; in a list "
+        "of [[cluster.node]] those with spare = true",
+        within(0, 16384)),
     key<&job::cluster, &cluster_s::launch>(
         "cluster.launch",
         "Who starts the node processes: this machine (local), ssh, or a scheduler (external)"),
@@ -376,6 +381,8 @@ constinit const property node_rows[] = {
                                      "Host it runs on; empty = localhost (launch \"local\")"),
     row<node_spec, &node_spec::workers>("cluster.node.workers",
                                         "Its workers; 0 = cluster.workers_per_node", within(0, 64)),
+    row<node_spec, &node_spec::spare>("cluster.node.spare",
+                                      "It runs no ranks until it stands in for a lost node"),
 };
 
 }  // namespace

@@ -422,7 +422,7 @@ TEST_CASE("coordinator: a stop is handed to the run as it is") {
 
 TEST_CASE("coordinator: draining a node is a stop that saves, while there is a run") {
   scripted_cluster f;
-  CHECK(f.drain("b").error().code == errc::not_found);
+  CHECK(f.drain("b").error().code == errc::unavailable);
   f.join_all();
   CHECK(f.drain("b").error().code == errc::unavailable);
   for (const size_t node : {0, 1}) f.take_ranks(node);
@@ -433,7 +433,9 @@ TEST_CASE("coordinator: draining a node is a stop that saves, while there is a r
   CHECK(f.run.idle());
   const auto ack = f.drain("b");
   REQUIRE(ack);
-  CHECK((*ack)->text()->str() == "the run saves after its step and ends; start it again without b");
+  CHECK((*ack)->text()->str() ==
+        "recovery.enabled is false: the run saves after its step and ends; start it again "
+        "without b");
   const auto stop = f.run.take<fbs::StopTraining>();
   CHECK(stop->reason()->str() == "node b is drained");
   CHECK(stop->save());

@@ -10,6 +10,7 @@
 
 #include "actors/train/last_save_policy.hpp"
 #include "tests/actors/job_harness.hpp"
+#include "tests/errors.hpp"
 
 using namespace troupe;
 using namespace troupe::train;
@@ -614,6 +615,71 @@ TEST_CASE("JOB-11: job: a node that is lost in a recovery begins another one") {
   const error nobody{errc::timeout, "nobody came"};
   job.hear(heard::not_admitted{nobody});
   CHECK(job.end == nobody);
+}
+
+TEST_CASE("JOB-12: job: a node that is drained leaves once the step is made and saved") {
+  auto job = with_recovery(4);
+  job.hear(heard::release{"n1", "is drained"});
+  CHECK(job.policy.state() == stepping);
+  job.step();
+  REQUIRE(job.saving.contains(5));  // no other one is due
+  CHECK(job.policy.state() == paused);
+  CHECK_FALSE(job.find<todo::run_step>());
+  auto failing = job;
+  job.commit(5);
+  CHECK(job.policy.state() == recovering);
+  REQUIRE(job.find<todo::recover>());
+  job.hear(heard::admitted{{"n0", "n2"}});
+  while (job.find<todo::ask>()) job.pass();
+  REQUIRE(job.find<todo::run_step>());
+  CHECK(job.find<todo::run_step>()->step == 6);  // none is made again
+  CHECK(job.policy.incidents().back().finding == "drained");
+
+  failing.hear(heard::save_failed{5, {errc::io, "no space"}});
+  CHECK(failing.policy.state() == recovering);
+  failing.hear(heard::admitted{{"n0", "n2"}});
+  CHECK(failing.policy.step() == 4);
+}
+
+TEST_CASE("JOB-12: job: between two steps it leaves at once, and an order costs no budget") {
+  auto plan = recovering_job("", 9);
+  plan.job.recovery.most_per_hour = 1;
+  job_harness job(plan);
+  job.start();
+  for (int i = 0; i < 2; ++i) job.step();
+  job.commit(2);
+  for (uint32_t epoch = 8; epoch < 12; ++epoch) {
+    job.person(heard::pause{});
+    if (job.policy.state() == stepping) job.step();
+    REQUIRE(job.policy.state() == paused);
+    job.hear(heard::release{"n1", "is drained"});
+    if (job.policy.state() == paused) job.commit(job.policy.step());
+    REQUIRE(job.find<todo::recover>());
+    CHECK(job.find<todo::recover>()->epoch == epoch);
+    job.hear(heard::admitted{});
+    while (job.find<todo::ask>()) job.pass();
+    CHECK(job.policy.state() == paused);  // the person's holds
+    job.person(heard::resume{});
+  }
+  job.hear(heard::node_lost{"n1", "is evicted", "evicted", 0, true});
+  CHECK(job.policy.state() == recovering);
+}
+
+TEST_CASE("job: who stands in for whom is what was done, whatever came between") {
+  job_harness job(recovering_job("", 9));
+  job.hear(heard::admitted{{"n0", "n1"}});
+  while (job.find<todo::ask>()) job.pass();
+  for (int i = 0; i < 2; ++i) job.step();
+  job.commit(2);
+  job.hear(lost);
+  job.hear(heard::admitted{{"n0", "n2"}});
+  CHECK(mentions(job.said, "recovery 1 (epoch 7 -> 8): spare n2 for n1"));
+  job.pass();
+  job.hear(heard::node_lost{"n0", "is silent"});
+  job.hear(heard::admitted{{"n3", "n2"}});
+  while (job.find<todo::ask>()) job.pass();
+  const auto& done = job.policy.incidents().back().done;
+  CHECK(done == "spare n3 for n0, spare n2 for n1, from step-00000002");
 }
 
 TEST_CASE("job: what failed as where a node has died recovers even where nobody says which") {

@@ -265,6 +265,7 @@ class job_walk {
       case 1:
         return heard::stop{"enough", true};
       case 2:
+        if (recovers_ && chance(20)) return heard::release{"n1", "is drained"};
         if (chance(recovers_ ? 75 : 50)) return heard::node_lost{"n1", "is gone"};
         return heard::tick{};  // a late one
       case 3:
@@ -334,14 +335,14 @@ class job_walk {
 TEST_CASE("job: the table says of each state and event what is meant") {
   // '.' refused, '=' heard and the state stays, '>' may lead on.
   const std::map<job_state, std::string> meant{
-      {admitting, ">>...........>====>"},  {opening, "..>>.........>====>"},
-      {building, "..>>.........>====>"},   {connecting, "..>>.........>====>"},
-      {loading, "..>>.........>====>"},    {stepping, "...>>.===....=====>"},
-      {validating, "...>.>===....=====>"}, {paused, "......=>>....>=>==>"},
-      {settling, "......=>>....=....>"},   {waiting, "............>>....>"},
-      {reopening, ".........>...=....>"},  {exporting, "..........>..=....="},
-      {copying, "...........>.>....="},    {explaining, "......===...>=====>"},
-      {ended, "......===.........."},      {recovering, ">>.....>>....>====>"}};
+      {admitting, ">>...........>====>."},  {opening, "..>>.........>====>="},
+      {building, "..>>.........>====>="},   {connecting, "..>>.........>====>="},
+      {loading, "..>>.........>====>="},    {stepping, "...>>.===....=====>="},
+      {validating, "...>.>===....=====>="}, {paused, "......=>>....>=>==>>"},
+      {settling, "......=>>....=....>."},   {waiting, "............>>....>."},
+      {reopening, ".........>...=....>."},  {exporting, "..........>..=....=."},
+      {copying, "...........>.>....=."},    {explaining, "......===...>=====>."},
+      {ended, "......===..........."},      {recovering, ">>.....>>....>====>."}};
   for (size_t s = 0; s < job_state_count; ++s) {
     std::string row(job_event_count, '.');
     for (const auto& rule : job_rules())
@@ -407,7 +408,8 @@ TEST_CASE("job: what no rule is for is refused by name and changes nothing") {
                               heard::resume{1},
                               heard::set_value{1, "", ""},
                               heard::save_now{1},
-                              heard::node_lost{}};
+                              heard::node_lost{},
+                              heard::release{}};
   static_assert(std::size(events) == job_event_count);
   for (const auto& [state, sample] : samples)
     for (size_t e = 0; e < job_event_count; ++e) {

@@ -170,7 +170,7 @@ TEST_CASE("node: it beats at the interval that it was welcomed with, numbered, w
   CHECK(first->sequence() == 1);
   CHECK(first->rss_bytes() == 12'345);
   CHECK(first->cpu_seconds() == 1.5);
-  CHECK(first->state() == fbs::NodeState::joining);
+  CHECK(first->state() == fbs::NodeState::idle);
   CHECK(first->step() == 0);
   CHECK(first->vitals()->machine() == nullptr);  // there is nothing to sample
   scripted_node::answer(first);

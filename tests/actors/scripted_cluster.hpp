@@ -25,6 +25,7 @@ struct scripted_cluster_options {
   config::launch_mode launch = config::launch_mode::local;
   config::device_kind device = config::device_kind::host;
   bool gateway = true, second_tier = false, real_run = false, launcher = false;
+  bool recovers = false, spare = false;  ///< node c
 };
 
 /// Two nodes with a worker each, one stage behind the other.
@@ -33,6 +34,9 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   auto& cluster = plan.job.cluster;
   cluster.nodes = 2;
   cluster.node = {{"a", "hosta", 1}, {"b", "hostb", 1}};
+  if (o.spare) cluster.node.push_back({"c", "hostc", 1, true});
+  cluster.spares = o.spare ? 1 : 0;
+  plan.job.recovery.enabled = o.recovers;
   cluster.launch = o.launch;
   cluster.device = o.device;
   plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b};
@@ -46,11 +50,12 @@ struct scripted_cluster : troupe::test::actor_fixture {
           replicator = make_partner("replicator"), reporter = make_partner("reporter"),
           gateway = make_partner("gateway"), launcher = make_partner("launcher"),
           observer = make_partner("observer"), person = make_partner("person");
-  std::vector<partner> nodes{make_partner("a"), make_partner("b")};
+  std::vector<partner> nodes{make_partner("a"), make_partner("b"), make_partner("c")};
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
   std::vector<partner> loaders{make_partner("loader/a"), make_partner("loader/b")};
-  std::vector<std::string> instances{"i0", "i1"};
-  std::vector<std::string> boots{"boot0", "boot1"};
+  std::vector<std::string> instances{"i0", "i1", "i2"};
+  std::vector<std::string> boots{"boot0", "boot1", "boot2"};
+  std::vector<uint32_t> cores{8, 9, 10};
   uint32_t pid_of_b = 1001;
   coordinator_actor target;
 
@@ -71,17 +76,17 @@ struct scripted_cluster : troupe::test::actor_fixture {
 
   fbs::HelloT hello(size_t node) const {
     fbs::HelloT h;
-    h.node = node == 0 ? "a" : "b";
+    h.node = std::string(1, static_cast<char>('a' + node));
     h.schema_hash = own_schema_hash();
     h.program_version = own_version();
     h.host = fmt::format("address{}", node);
     h.port = static_cast<uint16_t>(100 + node);
-    h.pid = node == 0 ? 1000 : pid_of_b;
+    h.pid = node == 1 ? pid_of_b : static_cast<uint32_t>(1000 + node);
     h.process = static_cast<uint32_t>(50 + node);
     h.hardware = std::make_unique<fbs::HardwareFactsT>();
     h.hardware->hostname = "machine";
     h.hardware->boot_id = boots[node];
-    h.hardware->cores = static_cast<uint32_t>(8 + node);
+    h.hardware->cores = cores[node];
     h.hardware->instance_id = instances[node];
     return h;
   }

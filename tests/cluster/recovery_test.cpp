@@ -32,13 +32,18 @@ int repeated_of(const program& up, const undisturbed& truth) {
   return twice;
 }
 
-/// One line, of this fault.
-void is_kept(const fs::path& file, const std::string& node, int signal, int again) {
+/// The only line.
+nlohmann::json incident_in(const fs::path& file) {
   std::ifstream lines(file);
   std::string line, more;
   REQUIRE(std::getline(lines, line));
   CHECK_FALSE(std::getline(lines, more));
-  const auto i = nlohmann::json::parse(line);
+  return nlohmann::json::parse(line);
+}
+
+/// One line, of this fault.
+void is_kept(const fs::path& file, const std::string& node, int signal, int again) {
+  const auto i = incident_in(file);
   CHECK(i["number"] == 1);
   CHECK(i["node"] == node);
   CHECK(i["finding"] == (signal == SIGKILL ? "dead_process" : "frozen_process"));
@@ -86,4 +91,46 @@ TEST_CASE("recovery: a node of a pipeline that is killed costs no bit of a loss"
 
 TEST_CASE("recovery: a node that stands still for longer than the dead time is replaced") {
   is_disturbed_and_whole(layout(2, 2), "node3", SIGSTOP);
+}
+
+TEST_CASE("recovery: a spare stands in for a killed node, and its process is the next spare") {
+  job_files job;
+  const auto sets = with(recovers, layout(2, 1));
+  const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
+  program up(job.up(with(sets, {"cluster.spares=1"})));
+  REQUIRE(up.until_error_has("spare node2 joined"));
+  REQUIRE(up.until_step(7));
+  const pid_t victim = node_named(up.port(), "node1");
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, SIGKILL) == 0);
+  REQUIRE(up.until_error_has("spare node1 joined"));
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.err().find("recovery 1 (epoch 1 -> 2): spare node2 for node1") != std::string::npos);
+  const int again = repeated_of(up, truth);
+  const auto i = incident_in(job / "run/incidents.jsonl");
+  CHECK(i["node"] == "node1");
+  CHECK(i["done"].get<std::string>().find("spare node2 for node1") == 0);
+  CHECK(i["fell_after_step"].get<int>() - i["resumed_after_step"].get<int>() == again);
+  judge j(truth);
+  CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 20);
+}
+
+TEST_CASE("recovery: a node that is drained leaves between two steps, a spare has its ranks") {
+  job_files job;
+  const auto sets = with(recovers, layout(1, 2));
+  const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
+  program up(job.up(with(sets, {"cluster.spares=1"})));
+  REQUIRE(up.until_error_has("spare node2 joined"));
+  REQUIRE(up.until_step(7));
+  const auto address = fmt::format("127.0.0.1:{}", up.port());
+  CHECK(run({"console", "-c", "drain node0", "--connect", address}).code == 0);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(repeated_of(up, truth) == 0);
+  CHECK(up.objects("summary").at(0)["recoveries"] == 1);
+  const auto i = incident_in(job / "run/incidents.jsonl");
+  CHECK(i["finding"] == "drained");
+  CHECK(i["done"].get<std::string>().find("spare node2 for node0") == 0);
+  CHECK(up.err().find("node node0 joined") == up.err().rfind("node node0 joined"));
 }

@@ -117,8 +117,8 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   // A member added to job.hpp without a row fails to compile here or leaves the count behind.
   [[maybe_unused]] auto [a1, a2, a3] = j.job;
   [[maybe_unused]] auto [c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11, c12, c13, c14, c15, c16, c17,
-                         c18] = j.cluster;
-  [[maybe_unused]] auto [t1, t2, t3] = c18;
+                         c18, c19] = j.cluster;
+  [[maybe_unused]] auto [t1, t2, t3] = c19;
   [[maybe_unused]] auto [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17,
                          m18] = j.model;
   [[maybe_unused]] auto [d1, d2, d3, d4, d5, d6, d7, d8] = j.data;
@@ -133,7 +133,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [w1] = j.power;
   [[maybe_unused]] auto [l1, l2] = j.log;
   // less node, tls and second themselves
-  CHECK(keys.size() == 3 + (18 - 2) + 3 + 18 + 8 + 22 + 3 + (13 - 1) + 7 + 4 + 5 + 2 + 1 + 2);
+  CHECK(keys.size() == 3 + (19 - 2) + 3 + 18 + 8 + 22 + 3 + (13 - 1) + 7 + 4 + 5 + 2 + 1 + 2);
 }
 
 TEST_CASE("the least job is settled: nothing is left open that can be derived") {
@@ -517,6 +517,51 @@ TEST_CASE("nodes are a number or a list, the stronger layer wins, the same layer
   auto both = here.write("both.toml", least + "[cluster]\nnodes = 3\n" + list);
   CHECK(rendered(read({both, {}, {}}).problems).find("leave one of the two out") !=
         std::string::npos);
+}
+
+TEST_CASE("J-1: spares are a number or marked in the list, come last and are no workers") {
+  folder here;
+  const auto counted = load({here.write("run.toml", least), {}, {"cluster.nodes=4",
+                                                                 "cluster.spares=1",
+                                                                 "train.batch=8"}});
+  REQUIRE_MESSAGE(counted, (counted ? "" : render(counted.error())));
+  const auto& c = counted->value.cluster;
+  REQUIRE(c.node.size() == 5);
+  CHECK(c.node[4] == node_spec{"node4", "localhost", 1, true});
+  CHECK(c.places() == 4);
+  CHECK(counted->value.workers() == 4);
+  CHECK(counted->value.parallel.data == 4);
+  const auto listed =
+      load({here.write("list.toml",
+                       least + "[[cluster.node]]\nname = 's'\nspare = true\n[[cluster.node]]\n"
+                               "name = 'a'\n[[cluster.node]]\nname = 'b'\n[train]\nbatch = 4\n"),
+            {},
+            {}});
+  REQUIRE_MESSAGE(listed, (listed ? "" : render(listed.error())));
+  const auto& l = listed->value.cluster;
+  CHECK(l.nodes == 2);
+  CHECK(l.spares == 1);
+  CHECK(l.node.back().name == "s");
+  for (const auto& job : {counted->value, listed->value}) {
+    const auto again = parse(to_toml(job), "text");
+    REQUIRE_MESSAGE(again, (again ? "" : render(again.error())));
+    CHECK(*again == job);
+  }
+}
+
+TEST_CASE("spares that make no sense are refused with their place") {
+  const std::pair<std::vector<std::string>, const char*> rows[] = {
+      {{"cluster.spares=2"}, "cluster.spares: 2 spares for 1 nodes"},
+      {{"cluster.node=[{name=\"a\"},{name=\"b\"}]", "cluster.spares=1"},
+       "cluster.spares: says 1, but [[cluster.node]] marks 0 as spares"},
+      {{"cluster.node=[{name=\"a\", spare=true}]"}, "cluster.node.spare: every node is a spare"},
+      {{"cluster.node=[{name=\"a\", workers=2},{name=\"b\", spare=true}]"},
+       "spare \"b\" has 1 workers and can stand in for no node: the smallest, a, has 2"},
+  };
+  for (const auto& [flags, expected] : rows) {
+    const auto text = complaints(flags);
+    CHECK_MESSAGE(text.find(expected) != std::string::npos, text);
+  }
 }
 
 TEST_CASE("a job survives its own text, whatever its keys hold (J-4)") {

@@ -229,6 +229,32 @@ TEST_CASE("HEAL-3: simulation: a run that recovers makes all its steps, whatever
   CHECK(repeated > 100);
 }
 
+TEST_CASE("SIM-16: simulation: with a spare left nobody waits for a process that stays away") {
+  uint64_t crashes = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    rng random(seed);
+    simulation_options o;
+    o.seed = seed;
+    o.nodes = 4;
+    o.spares = 2;
+    o.relaunches = false;
+    o.pipeline = 1 << random.below(3);
+    o.steps = 12;
+    o.checkpoint_every = static_cast<int>(random.below(4));
+    o.recovers = true;
+    o.faults = draw_faults(random, {fault_kind::crash_node, fault_kind::lose_node},
+                           static_cast<int>(1 + random.below(2)), 400 * ms);
+    for (auto& f : o.faults) f.at_ns += 350 * ms;
+    const auto done = run(o);
+    CAPTURE(seed);
+    CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
+    CHECK_MESSAGE(done.ends == std::vector<std::string>{"success"}, fmt::format("{}", done.faults));
+    CHECK(done.virtual_ns < 120 * 1000 * ms);  // recovery.wait_s is 600
+    crashes += done.faults.size();
+  }
+  CHECK(crashes > 100);
+}
+
 TEST_CASE("simulation: a lost head leaves no node behind") {
   const auto done = run_with(fault_kind::crash_head, 300, 0, 1);
   CHECK_MESSAGE(!done.violation, done.violation.value_or(""));

@@ -1,0 +1,62 @@
+// What the coordinator's files share: members and epochs (coordinator.cpp), places and ranks
+// (coordinator_ranks.cpp), what persons say (coordinator_orders.cpp). For these alone; its
+// invariants stand in coordinator.hpp.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/cluster/coordinator.hpp"
+
+namespace troupe::cluster::coordinating {
+
+message_context context(coordinator_pointer self);
+void say(coordinator_pointer self, std::string text,
+         fbs::NoticeLevel level = fbs::NoticeLevel::info);
+/// The run ends without having begun, or gone on.
+void give_up(coordinator_pointer self, const error& why);
+void let_observe(coordinator_pointer self, const member& who, std::string ranks);
+/// What the status says.
+void show(coordinator_pointer self);
+
+/// How a node was lost.
+struct loss {
+  std::string how;  ///< a sentence without its name
+  std::string_view finding = "dead_process";
+  int64_t silent_ns = 0;
+  bool ordered = false;  ///< a person wants it so
+};
+void node_lost(coordinator_pointer self, const std::string& name, const loss& what);
+/// A process of a node that is not there, if the job starts its processes itself.
+void launch(coordinator_pointer self, const std::string& name, const std::string& how);
+bool has_launcher(const coordinator_state& st);
+
+// -- places and ranks -----------------------------------------------------------------------------
+
+/// A place that is waited for (CRD-1): everybody is there and quiet, and no ranks are given out.
+bool may_assign(const coordinator_state& st);
+void assign_ranks(coordinator_pointer self);
+/// Whether a node has a place of the plan; false for a name that is not known.
+bool has_place(const coordinator_state& st, std::string_view name);
+/// Nodes that live and have no place.
+std::vector<spare_node> spares_of(const coordinator_state& st);
+/// Names of the nodes whose places wait for them.
+std::vector<std::string> missing_from_places(const coordinator_state& st);
+/// CRD-11: spares come into the places of nodes that are gone; those that are unreliable are
+/// evicted then.
+void fill_places(coordinator_pointer self);
+
+// -- persons --------------------------------------------------------------------------------------
+
+caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> find_gateway(
+    coordinator_pointer self, const msg<fbs::FindGateway>& m);
+caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainNode>& m);
+caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictNode>& m);
+caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitNode>& m);
+caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::ReplaceNode>& m);
+msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequest>& m);
+/// Those that were drained leave the places that spares can take; before the epoch begins.
+void let_leave(coordinator_pointer self);
+
+}  // namespace troupe::cluster::coordinating

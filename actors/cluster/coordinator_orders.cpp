@@ -1,0 +1,221 @@
+// What persons say to the coordinator: who is taken out, let in again, started anew.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/base/context.hpp"
+#include "actors/base/hardware.hpp"
+#include "actors/cluster/coordinating.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::cluster::coordinating {
+
+namespace {
+
+msg<fbs::Ack> ack(coordinator_pointer self, const message_header& cause, std::string text) {
+  return make_msg<fbs::Ack>(context_of(*self, cause), [&](auto& a) { a.text = std::move(text); });
+}
+
+/// The index of a node that a person named.
+result<uint32_t> node_named(const coordinator_state& st, const std::string& name) {
+  if (const auto node = st.membership->index_of(name)) return *node;
+  return no_such_node(name, fmt::format("{}", fmt::join(st.membership->names(), ", ")));
+}
+
+/// Who would come into the place of a node; none: it has no place, or nobody can.
+std::optional<spare_node> successor_of(const coordinator_state& st, uint32_t node) {
+  const auto place = st.places.place_of(node);
+  if (!place || !st.places.is_fixed()) return std::nullopt;
+  return st.places.candidate(*place, spares_of(st));
+}
+
+/// What a node with a place can be taken out for (CRD-12).
+status may_go(const coordinator_state& st, uint32_t node, const std::string& name) {
+  if (st.ended) return cluster_ends();
+  if (!st.record.plan.job.recovery.enabled) return does_not_recover();
+  if (!st.ready || !missing_from_places(st).empty()) return not_training();
+  if (!successor_of(st, node)) return no_spare(name);
+  return {};
+}
+
+/// A process without a place ends in order.
+void end_process(coordinator_pointer self, uint32_t node) {
+  auto& st = self->state;
+  const auto it = st.members.find(node);
+  if (it == st.members.end() || it->second.gone) return;
+  auto& who = it->second;
+  who.gone = who.told = true;
+  st.fallen[who.name] = who.hello.pid;
+  st.membership->leave(who.name);
+  st.liveness->left(who.name);
+  self->send(who.handle, make_msg<fbs::Shutdown>(context(self), [](auto& s) {
+               s.reason = "it is taken out";
+               s.graceful = true;
+             }));
+}
+
+std::string may_come_again(const std::string& name) {
+  return fmt::format("`admit {}` lets it come again", name);
+}
+
+/// As where there are no spares: the run saves and ends.
+std::string stop_for(coordinator_pointer self, const msg<fbs::DrainNode>& m,
+                     const std::string& name) {
+  auto& st = self->state;
+  self->send(st.record.run,
+             make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
+               s.reason = fmt::format("node {} is drained", name);
+               s.save = true;
+             }));
+  const auto why = st.record.plan.job.recovery.enabled
+                       ? fmt::format("no spare can come into the place of {}", name)
+                       : std::string("recovery.enabled is false");
+  return fmt::format("{}: the run saves after its step and ends; start it again without {}", why,
+                     name);
+}
+
+}  // namespace
+
+caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> find_gateway(
+    coordinator_pointer self, const msg<fbs::FindGateway>& m) {
+  auto& st = self->state;
+  if (m->schema_hash() != own_schema_hash())
+    return to_caf({errc::version_mismatch,
+                   fmt::format("the cluster runs another version ({})", own_version()),
+                   "use the program the cluster was started with"});
+  if (!st.record.gateway) return to_caf(no_gateway());
+  auto found = make_msg<fbs::GatewayFound>(context_of(*self, m.header()), [&](auto& d) {
+    d.job = st.record.plan.job.job.name;
+    d.epoch = st.record.epoch;
+    const auto who = self->runtime().peers.find(self->current_sender());
+    d.may_change = !who || who->as != tls::role::reader;
+    d.who = who ? who->name : m->user() ? m->user()->str() : "";
+  });
+  return {found, caf::actor_cast<caf::strong_actor_ptr>(st.record.gateway)};
+}
+
+caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainNode>& m) {
+  auto& st = self->state;
+  const auto name = text_of(m->node());
+  const auto node = node_named(st, name);
+  if (!node) return to_caf(node.error());
+  if ((!st.ready && !st.recovering) || st.ended)
+    return to_caf({errc::unavailable, "no run to stop"});
+  if (!st.places.place_of(*node)) {
+    st.evictions.evict(name, "was drained");
+    end_process(self, *node);
+    show(self);
+    return ack(self, m.header(), fmt::format("{} is taken out; {}", name, may_come_again(name)));
+  }
+  const auto spare = successor_of(st, *node);
+  if (!spare || !st.record.plan.job.recovery.enabled)
+    return ack(self, m.header(), stop_for(self, m, name));
+  if (!st.ready) return to_caf(not_training());
+  if (!st.leaving.empty() && !st.leaving.contains(name))
+    return to_caf(one_at_a_time(*st.leaving.begin()));
+  st.leaving.insert(name);
+  self->send(st.record.run, make_msg<fbs::ReleaseNode>(context(self), [&](auto& r) {
+               r.node = name;
+               r.reason = "is drained";
+             }));
+  return ack(self, m.header(),
+             fmt::format("the run saves after its step and goes on with spare {} in the place of "
+                         "{}; {}",
+                         spare->name, name, may_come_again(name)));
+}
+
+caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictNode>& m) {
+  auto& st = self->state;
+  const auto name = text_of(m->node());
+  const auto node = node_named(st, name);
+  if (!node) return to_caf(node.error());
+  const bool placed = st.places.place_of(*node).has_value();
+  const auto spare = successor_of(st, *node);
+  if (placed)
+    if (const auto may = may_go(st, *node, name); !may) return to_caf(may.error());
+  st.evictions.evict(name, "was evicted by a person");
+  if (!placed) {
+    end_process(self, *node);
+    show(self);
+    return ack(self, m.header(), fmt::format("{} is evicted; {}", name, may_come_again(name)));
+  }
+  node_lost(self, name, {"is evicted by a person", "evicted", 0, true});
+  return ack(self, m.header(),
+             fmt::format("{} is evicted, spare {} comes into its place; {}", name, spare->name,
+                         may_come_again(name)));
+}
+
+caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitNode>& m) {
+  auto& st = self->state;
+  const auto name = text_of(m->node());
+  if (const auto node = node_named(st, name); !node) return to_caf(node.error());
+  if (st.ended) return to_caf(cluster_ends());
+  if (st.leaving.contains(name) || !st.evictions.admit(name)) return to_caf(not_evicted(name));
+  show(self);
+  if (!has_launcher(st))
+    return ack(self, m.header(), fmt::format("{} may join again, as a spare", name));
+  st.launches.erase(name);
+  launch(self, name, "");
+  return ack(self, m.header(),
+             fmt::format("{} is started, and is a spare once it has joined", name));
+}
+
+caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::ReplaceNode>& m) {
+  auto& st = self->state;
+  const auto name = text_of(m->node());
+  const auto node = node_named(st, name);
+  if (!node) return to_caf(node.error());
+  if (st.evictions.is_evicted(name))
+    return to_caf(node_evicted(name, st.evictions.why(name)));
+  const bool placed = st.places.place_of(*node).has_value();
+  const auto spare = successor_of(st, *node);
+  if (const auto may = may_go(st, *node, name);
+      placed && !may && !(may.error().is(no_spare) && has_launcher(st)))
+    return to_caf(may.error());
+  st.launches.erase(name);
+  if (!placed && !st.members.contains(*node)) launch(self, name, "");
+  if (placed || st.members.contains(*node))
+    node_lost(self, name, {"is replaced by a person's word", "replaced", 0, true});
+  return ack(self, m.header(),
+             spare ? fmt::format("{} is started anew; spare {} comes into its place", name,
+                                 spare->name)
+                   : fmt::format("{} is started anew", name));
+}
+
+msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequest>& m) {
+  const auto& st = self->state;
+  return make_msg<fbs::Spares>(context_of(*self, m.header()), [&](fbs::SparesT& out) {
+    out.configured = static_cast<uint32_t>(st.record.plan.job.cluster.spares);
+    for (uint32_t node = 0; node < st.membership->names().size(); ++node) {
+      if (st.places.place_of(node)) continue;
+      auto& s = *out.spares.emplace_back(std::make_unique<fbs::SpareNodeT>());
+      s.node = st.membership->names()[node];
+      s.why = st.evictions.why(s.node);
+      const auto it = st.members.find(node);
+      const bool there = it != st.members.end() && !it->second.gone;
+      s.state = !s.why.empty() ? "evicted" : there ? "ready" : "absent";
+      if (there) s.host = it->second.hello.host;
+    }
+  });
+}
+
+void let_leave(coordinator_pointer self) {
+  auto& st = self->state;
+  fill_places(self);  // faults first
+  for (const auto& name : std::exchange(st.leaving, {})) {
+    const auto node = st.membership->index_of(name);
+    const auto spare = node ? successor_of(st, *node) : std::nullopt;
+    if (!spare) {  // CRD-12: it was lost meanwhile, or the spare was
+      if (node && st.places.place_of(*node))
+        say(self, fmt::format("node {} is not drained: no spare is left for its place", name),
+            fbs::NoticeLevel::warning);
+      continue;
+    }
+    st.evictions.evict(name, "was drained");
+    end_process(self, *node);
+    fill_places(self);
+  }
+}
+
+}  // namespace troupe::cluster::coordinating

@@ -1,0 +1,303 @@
+// Which node is in which place, and the ranks that it is given.
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "actors/base/context.hpp"
+#include "actors/base/gather.hpp"
+#include "actors/cluster/coordinating.hpp"
+#include "actors/cluster/partners_policy.hpp"
+
+namespace troupe::cluster::coordinating {
+
+namespace {
+
+std::string host_key(const member& m) {
+  return m.hello.hardware ? m.hello.hardware->hostname + "/" + m.hello.hardware->boot_id : m.name;
+}
+
+int64_t cores_of(const member& m) {
+  return m.hello.hardware ? m.hello.hardware->cores : 1;
+}
+
+int64_t gpus_of(const member& m) {
+  return m.hello.hardware ? std::ssize(m.hello.hardware->gpus) : 0;
+}
+
+std::string cpu_of(const member& m) {
+  return m.hello.hardware ? m.hello.hardware->cpu_model : std::string();
+}
+
+member& member_at(coordinator_state& st, uint32_t place) {
+  return st.members.at(st.places.node_of(place));
+}
+
+const member& member_at(const coordinator_state& st, uint32_t place) {
+  return st.members.at(st.places.node_of(place));
+}
+
+int64_t workers_at(const coordinator_state& st, uint32_t node) {
+  return st.record.plan.job.cluster.node[node].workers;
+}
+
+/// Calls f(place) for each that has a node which is there.
+template <class F>
+void for_each_place(const coordinator_state& st, F f) {
+  for (uint32_t place = 0; place < st.places.size(); ++place)
+    if (st.members.contains(st.places.node_of(place))) f(place);
+}
+
+/// Threads of each worker of a place's first node: the configured number, or its share of the
+/// host's cores. Spares take no share.
+int64_t threads_at(const coordinator_state& st, uint32_t place) {
+  const auto& cluster = st.record.plan.job.cluster;
+  if (cluster.threads > 0) return cluster.threads;
+  const auto& node = member_at(st, place);
+  int64_t workers = 0;
+  for_each_place(st, [&](uint32_t other) {
+    if (host_key(member_at(st, other)) == host_key(node)) workers += workers_at(st, other);
+  });
+  return std::max<int64_t>(1, cores_of(node) / std::max<int64_t>(1, workers));
+}
+
+/// What each rank computes on, by what the nodes said they have; later of the kind that it began
+/// with (PLA-2).
+result<train::device_choice> devices_of(const coordinator_state& st) {
+  auto wanted = st.record.plan.job.cluster.device;
+  if (st.places.is_fixed())
+    wanted = st.places.needs_of(0).gpus > 0 ? config::device_kind::cuda : config::device_kind::host;
+  std::vector<train::node_devices> nodes;
+  for_each_place(st, [&](uint32_t place) {
+    const auto& m = member_at(st, place);
+    nodes.push_back({m.name, host_key(m), gpus_of(m)});
+  });
+  std::vector<int64_t> node_of;
+  for (const auto& r : st.record.plan.ranks) node_of.push_back(r.node);
+  return train::choose_devices(wanted, nodes, node_of);
+}
+
+/// PLA-2.
+void fix_places(coordinator_state& st) {
+  const bool on_gpus = !st.devices.names.empty() && st.devices.names.front() != "host";
+  for (uint32_t place = 0; place < st.places.size(); ++place) {
+    const auto& m = member_at(st, place);
+    place_needs needs{workers_at(st, place), threads_at(st, place), 1, 0, cpu_of(m)};
+    needs.cores = std::min(needs.threads * needs.workers, cores_of(m));
+    if (on_gpus) needs.gpus = st.devices.shared ? 1 : needs.workers;
+    st.places.fix(place, std::move(needs));
+  }
+}
+
+/// The loaders of the hosts and the ranks each serves, by place: the first node of a host that
+/// needs tokens runs it.
+std::map<uint32_t, std::vector<uint32_t>> loader_places(const coordinator_state& st) {
+  std::map<std::string, uint32_t> place_of_host;
+  std::map<uint32_t, std::vector<uint32_t>> out;
+  for (const auto& r : st.record.plan.ranks) {
+    if (!r.at.reads_tokens()) continue;
+    const auto place = static_cast<uint32_t>(r.node);
+    const auto leader =
+        place_of_host.emplace(host_key(member_at(st, place)), place).first->second;
+    out[leader].push_back(static_cast<uint32_t>(r.at.rank));
+  }
+  return out;
+}
+
+/// CRD-1.
+void begin_run(coordinator_pointer self) {
+  auto& st = self->state;
+  st.ready = true;
+  const auto loaders = loader_places(st);
+  std::vector<caf::strong_actor_ptr> handles;
+  for (const auto& stage : st.stages)
+    handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(stage));
+  const auto m = make_msg<fbs::ClusterReady>(context(self), [&](fbs::ClusterReadyT& r) {
+    r.devices = st.devices.names;
+    r.shared_devices = st.devices.shared;
+    for (uint32_t place = 0; place < st.places.size(); ++place) {
+      const auto& who = member_at(st, place);
+      r.nodes.push_back(std::make_unique<fbs::ReadyNodeT>());
+      auto& node = *r.nodes.back();
+      node.host = who.hello.host;
+      node.node = who.name;
+      node.threads = static_cast<uint32_t>(st.places.needs_of(place).threads);
+      const auto it = loaders.find(place);
+      if (it == loaders.end()) continue;
+      node.loader_ranks = it->second;
+      handles.push_back(caf::actor_cast<caf::strong_actor_ptr>(who.loader));
+    }
+  });
+  self->send(st.record.run, m, handles);
+  show(self);
+}
+
+std::vector<uint32_t> ranks_of(const coordinator_state& st, uint32_t place) {
+  std::vector<uint32_t> out;
+  for (const auto& r : st.record.plan.ranks)
+    if (static_cast<uint32_t>(r.node) == place) out.push_back(static_cast<uint32_t>(r.at.rank));
+  return out;
+}
+
+msg<fbs::Assign> assignment(coordinator_pointer self, uint32_t place, bool loader,
+                            const std::set<uint32_t>& partners) {
+  auto& st = self->state;
+  return make_msg<fbs::Assign>(context(self), [&](fbs::AssignT& a) {
+    a.loader = loader;
+    for (const auto partner : partners) {
+      const auto& m = member_at(st, partner);
+      auto& peer = *a.peers.emplace_back(std::make_unique<fbs::PeerT>());
+      peer.node = m.name;
+      peer.host = m.hello.host;
+      peer.port = m.hello.port;
+    }
+    for (const auto rank : ranks_of(st, place))
+      a.ranks.emplace_back(std::make_unique<fbs::RankAssignmentT>())->rank = rank;
+  });
+}
+
+void assigned(coordinator_pointer self, uint32_t place, const msg<fbs::Assigned>& m,
+              const std::vector<caf::strong_actor_ptr>& handles) {
+  auto& st = self->state;
+  auto& who = member_at(st, place);
+  const auto ranks = m.unpack().ranks;
+  if (handles.size() != ranks.size() + 1)
+    return give_up(self, handles_missing(who.name, handles.size(), ranks.size()));
+  if (const auto own = ranks_of(st, place); ranks != own)
+    return give_up(self, other_ranks(who.name, fmt::format("{}", fmt::join(ranks, ", ")),
+                                     fmt::format("{}", fmt::join(own, ", "))));
+  who.loader = caf::actor_cast<loader_actor>(handles.front());
+  for (size_t i = 0; i < ranks.size(); ++i)
+    st.stages[ranks[i]] = caf::actor_cast<stage_actor>(handles[i + 1]);
+  let_observe(self, who, fmt::format("{}", fmt::join(ranks, ", ")));
+  ++st.assigned;
+}
+
+/// GPUs of a spare's machine that no place uses.
+int64_t free_gpus(const coordinator_state& st, const member& spare) {
+  int64_t free = gpus_of(spare);
+  for_each_place(st, [&](uint32_t place) {
+    const auto& m = member_at(st, place);
+    if (!m.gone && host_key(m) == host_key(spare)) free -= st.places.needs_of(place).gpus;
+  });
+  return free;
+}
+
+/// Those that were lost again and again are not waited for once a spare has their place (CRD-12).
+void evict_if_unreliable(coordinator_pointer self, const std::string& name) {
+  auto& st = self->state;
+  if (st.evictions.is_evicted(name) || !st.evictions.is_unreliable(name, now_ns(*self))) return;
+  st.evictions.evict(name, "was lost twice within an hour");
+  say(self,
+      fmt::format("node {} was lost twice within an hour: it is evicted until a person says "
+                  "`admit {}`",
+                  name, name),
+      fbs::NoticeLevel::warning);
+}
+
+}  // namespace
+
+bool may_assign(const coordinator_state& st) {
+  if (st.assigning || st.ended) return false;
+  for (uint32_t place = 0; place < st.places.size(); ++place) {
+    const auto it = st.members.find(st.places.node_of(place));
+    if (it == st.members.end() || it->second.gone || !it->second.quiet) return false;
+  }
+  return true;
+}
+
+void assign_ranks(coordinator_pointer self) {
+  auto& st = self->state;
+  st.assigning = true;
+  auto devices = devices_of(st);
+  if (!devices) return give_up(self, devices.error());
+  st.devices = std::move(*devices);
+  if (const auto& names = st.devices.names; !names.empty() && names.front() != "host")
+    say(self, fmt::format("devices: {}{}", fmt::join(names, ", "),
+                          st.devices.shared ? " (shared: sums go through host memory)" : ""));
+  fix_places(st);
+  st.stages.resize(st.record.plan.ranks.size());
+  const auto loaders = loader_places(st);
+  auto partners = partners_of(st.record.plan, loaders);
+  std::vector<node_actor> nodes;
+  std::vector<std::string> names;
+  for (uint32_t place = 0; place < st.places.size(); ++place) {
+    nodes.push_back(member_at(st, place).handle);
+    names.push_back(member_at(st, place).name);
+  }
+  gather_each<fbs::Assigned, std::vector<caf::strong_actor_ptr>>(
+      self, nodes,
+      [&](size_t i) {
+        return awaited{"node/" + names[i], "its ranks' actors"};
+      },
+      [&](size_t i) {
+        const auto place = static_cast<uint32_t>(i);
+        return std::tuple(assignment(self, place, loaders.contains(place), partners[place]));
+      },
+      [self, names, epoch = self->epoch()](size_t i, const result<msg<fbs::Assigned>>& a,
+                                           const std::vector<caf::strong_actor_ptr>& handles) {
+        if (epoch != self->epoch()) return;  // CRD-5
+        if (a) return assigned(self, static_cast<uint32_t>(i), *a, handles);
+        if (self->state.recovering)
+          return node_lost(
+              self, names[i],
+              {"did not take its ranks: " + a.error().message, "stuck_device", 0, false});
+        give_up(self, a.error().within(fmt::format("node {} did not take its ranks", names[i])));
+      },
+      [self, epoch = self->epoch()] {
+        if (epoch == self->epoch() && self->state.assigned == self->state.places.size())
+          begin_run(self);  // CRD-1
+      });
+}
+
+bool has_place(const coordinator_state& st, std::string_view name) {
+  const auto node = st.membership->index_of(name);
+  return node && st.places.place_of(*node);
+}
+
+std::vector<spare_node> spares_of(const coordinator_state& st) {
+  std::vector<spare_node> out;
+  for (const auto& [node, m] : st.members) {
+    if (m.gone || st.places.place_of(node)) continue;
+    out.push_back({node, m.name, workers_at(st, node), cores_of(m), free_gpus(st, m), cpu_of(m)});
+  }
+  return out;
+}
+
+std::vector<std::string> missing_from_places(const coordinator_state& st) {
+  std::vector<std::string> out;
+  for (uint32_t place = 0; place < st.places.size(); ++place) {
+    const auto node = st.places.node_of(place);
+    const auto it = st.members.find(node);
+    if (it == st.members.end() || it->second.gone) out.push_back(st.membership->names()[node]);
+  }
+  return out;
+}
+
+void fill_places(coordinator_pointer self) {
+  auto& st = self->state;
+  std::vector<uint32_t> lost;
+  for (uint32_t place = 0; place < st.places.size(); ++place) {
+    const auto it = st.members.find(st.places.node_of(place));
+    if (it == st.members.end() || it->second.gone) lost.push_back(place);
+  }
+  if (lost.empty() || !st.places.is_fixed()) return;
+  const auto filled = st.places.fill(lost, spares_of(st));
+  const auto& names = st.membership->names();
+  for (const auto& p : filled.passed)
+    say(self,
+        fmt::format("spare {} cannot come into the place of {}: it {}", p.spare,
+                    names[st.places.node_of(p.place)], p.why),
+        fbs::NoticeLevel::warning);
+  for (const auto& t : filled.taken) {
+    if (t.other_cpu)
+      say(self,
+          fmt::format("node {} has another processor than {} ({}): losses may differ in their "
+                      "last bits",
+                      names[t.to], names[t.from], cpu_of(st.members.at(t.to))),
+          fbs::NoticeLevel::warning);
+    evict_if_unreliable(self, names[t.from]);
+  }
+}
+
+}  // namespace troupe::cluster::coordinating

@@ -1,0 +1,67 @@
+// Matching, first fit.
+#include "actors/cluster/places_policy.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include <fmt/format.h>
+
+namespace troupe::cluster {
+
+namespace {
+
+/// Why a node cannot come into a place; empty: it can.
+std::string why_not(const place_needs& needs, const spare_node& s) {
+  if (s.workers < needs.workers)
+    return fmt::format("has {} workers, the place needs {}", s.workers, needs.workers);
+  if (s.cores < needs.cores)
+    return fmt::format("has {} cores, the place needs {}", s.cores, needs.cores);
+  if (s.gpus < needs.gpus)
+    return fmt::format("has {} free GPUs, the place needs {}", s.gpus, needs.gpus);
+  return {};
+}
+
+}  // namespace
+
+places_policy::places_policy(size_t places) : nodes_(places), needs_(places) {
+  std::iota(nodes_.begin(), nodes_.end(), 0U);
+}
+
+std::optional<uint32_t> places_policy::place_of(uint32_t node) const {
+  const auto it = std::find(nodes_.begin(), nodes_.end(), node);
+  if (it == nodes_.end()) return std::nullopt;
+  return static_cast<uint32_t>(it - nodes_.begin());
+}
+
+void places_policy::fix(uint32_t place, place_needs needs) {
+  if (fixed_) return;
+  needs_.at(place) = std::move(needs);
+  fixed_ = place + 1 == nodes_.size();
+}
+
+std::optional<spare_node> places_policy::candidate(uint32_t place,
+                                                   const std::vector<spare_node>& spares) const {
+  for (const auto& s : spares)
+    if (why_not(needs_.at(place), s).empty()) return s;
+  return std::nullopt;
+}
+
+filling places_policy::fill(const std::vector<uint32_t>& lost, std::vector<spare_node> spares) {
+  filling out;
+  for (const auto place : lost) {
+    const auto& needs = needs_.at(place);
+    const auto found = candidate(place, spares);
+    for (const auto& s : spares) {
+      if (found && s.node == found->node) break;
+      out.passed.push_back({s.name, place, why_not(needs, s)});
+    }
+    if (!found) continue;
+    const bool other = !needs.cpu_model.empty() && found->cpu_model != needs.cpu_model;
+    out.taken.push_back({place, nodes_[place], found->node, other});
+    nodes_[place] = found->node;
+    std::erase_if(spares, [&](const spare_node& s) { return s.node == found->node; });
+  }
+  return out;
+}
+
+}  // namespace troupe::cluster

@@ -1,0 +1,286 @@
+// Spares: who stands in for whom, who is started beside it, who is taken out and let in again.
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include "tests/actors/scripted_cluster.hpp"
+#include "tests/errors.hpp"
+
+using namespace troupe;
+using namespace troupe::cluster;
+using namespace troupe::cluster::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr uint32_t later_epoch = cluster_epoch + 1;
+
+scripted_cluster_options with_spare(bool launcher = true) {
+  scripted_cluster_options o;
+  o.spare = o.recovers = true;
+  o.launcher = launcher;
+  return o;
+}
+
+/// It trains on a and b; c is a spare that has joined.
+struct cluster_with_spare : scripted_cluster {
+  explicit cluster_with_spare(const scripted_cluster_options& o = with_spare())
+      : scripted_cluster(o) {
+    begin();
+    REQUIRE(join(2));
+    pass(0ns);
+    run.take_all<fbs::ClusterReady>();
+  }
+  void recover(uint32_t epoch = later_epoch) {
+    run.tell(target, make_msg<fbs::Recover>(context_of(epoch)));
+  }
+  /// A node dies, and the run begins another epoch.
+  void lose(size_t node, uint32_t epoch = later_epoch) {
+    const char name[] = {static_cast<char>('a' + node), 0};
+    leave(name, "was killed", epoch - 1);
+    nodes[node].die();
+    REQUIRE(run.take_all<fbs::NodeLost>().size() == 1);
+    recover(epoch);
+  }
+  void quiet(size_t node) { nodes[node].take<fbs::Suspend>().answer<fbs::Suspended>(); }
+  /// Takes the ranks of a place; what it is told.
+  void take_place(size_t node, uint32_t place) {
+    nodes[node].take<fbs::Assign>().answer<fbs::Assigned>(
+        [&](auto& a) { a.ranks = {place}; },
+        std::vector{loaders[place].self(), stages[place].self()});
+  }
+  fbs::ClusterReadyT crew() {
+    const auto all = run.take_all<fbs::ClusterReady>();
+    REQUIRE(all.size() == 1);
+    return all[0].m.unpack();
+  }
+  std::vector<std::string> ordered() {
+    std::vector<std::string> out;
+    for (const auto& m : launcher.take_all<fbs::Launch>()) out.push_back(m->node()->str());
+    return out;
+  }
+  result<msg<fbs::Welcome>> join_again(size_t node) {
+    nodes[node] = make_partner("again");
+    instances[node] += " again";
+    return join(node);
+  }
+  template <class Order>
+  result<msg<fbs::Ack>> say(const char* node) {
+    return person.answer_of<fbs::Ack>(
+        person.ask(target, make_msg<Order>(context_of(0), [&](auto& o) { o.node = node; })));
+  }
+  std::string state_of(const char* node) {
+    const auto all = person.answer_of<fbs::Spares>(
+        person.ask(target, make_msg<fbs::SparesRequest>(context_of(0), [](auto&) {})));
+    REQUIRE(all);
+    for (const auto& s : *(*all)->spares())
+      if (s->node()->str() == node) return s->state()->str();
+    return "";
+  }
+};
+
+using names = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("CRD-1: the run begins without its spares, and gives them no ranks") {
+  scripted_cluster f(with_spare());
+  f.begin();
+  CHECK(f.run.take_all<fbs::AdmissionFailed>().empty());
+  REQUIRE(f.join(2));
+  f.pass(0ns);
+  CHECK(f.nodes[2].take_all<fbs::Assign>().empty());
+  CHECK(f.run.take_all<fbs::ClusterReady>().empty());
+  const auto s = f.status();
+  CHECK(s.values->coordinator->members == 3);
+  CHECK(s.values->coordinator->spares == 1);
+  CHECK(s.values->coordinator->nodes.back()->spare);
+}
+
+TEST_CASE("CRD-11: a spare comes into the place at once; the lost process is the next spare") {
+  cluster_with_spare f;
+  f.lose(1);
+  CHECK(f.ordered() == names{"b"});
+  f.quiet(0);
+  f.quiet(2);
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  const auto crew = f.crew();
+  CHECK(crew.nodes[0]->node == "a");
+  CHECK(crew.nodes[1]->node == "c");
+  CHECK(crew.nodes[1]->threads == 9);  // PLA-2: as b had it, though c has ten cores
+  CHECK(f.state_of("b") == "absent");
+  REQUIRE(f.join_again(1));
+  f.pass(0ns);
+  CHECK(f.nodes[1].take_all<fbs::Assign>().empty());
+  CHECK(f.state_of("b") == "ready");
+  f.lose(2, later_epoch + 1);
+  CHECK(f.ordered() == names{"c"});
+  f.quiet(0);
+  f.quiet(1);
+  f.take_place(0, 0);
+  f.take_place(1, 1);
+  CHECK(f.crew().nodes[1]->node == "b");
+}
+
+TEST_CASE("CRD-11: a spare that is lost is no event of the run, and is started again") {
+  cluster_with_spare f;
+  f.leave("c", "was killed");
+  f.nodes[2].die();
+  f.pass(2s);
+  CHECK(f.run.take_all<fbs::NodeLost>().empty());
+  CHECK(f.ordered() == names{"c"});
+  f.leave("c", "exited with 70");  // before it joined
+  CHECK(f.ordered() == names{"c"});
+  f.leave("c", "exited with 70");
+  CHECK(f.ordered() == names{"c"});
+  f.leave("c", "exited with 70");
+  CHECK(f.ordered().empty());
+  CHECK(f.run.take_all<fbs::AdmissionFailed>().empty());
+  CHECK(f.state_of("c") == "absent");
+}
+
+TEST_CASE("CRD-11: a spare that has too few cores is passed over, and the place waits") {
+  scripted_cluster_options o = with_spare();
+  scripted_cluster small(o);
+  small.cores[2] = 4;
+  small.begin();
+  REQUIRE(small.join(2));
+  small.leave("b", "was killed");
+  small.nodes[1].die();
+  CHECK(small.run.take_all<fbs::NodeLost>().size() == 1);
+  small.run.tell(small.target, make_msg<fbs::Recover>(small.context_of(later_epoch)));
+  CHECK(small.said("spare c cannot come into the place of b"));
+  CHECK(small.launcher.take_all<fbs::Launch>().size() == 1);
+  small.nodes[0].take<fbs::Suspend>().answer<fbs::Suspended>();
+  small.nodes[2].take<fbs::Suspend>().answer<fbs::Suspended>();
+  CHECK(small.nodes[0].take_all<fbs::Assign>().empty());
+}
+
+TEST_CASE("CRD-11: a spare that dies while it comes into a place is followed by the lost node") {
+  cluster_with_spare f;
+  f.lose(1);
+  f.ordered();
+  f.quiet(0);
+  f.leave("c", "was killed", 0);
+  f.nodes[2].die();
+  CHECK(f.ordered() == names{"c"});
+  CHECK(f.nodes[0].take_all<fbs::Assign>().empty());
+  REQUIRE(f.join_again(1));
+  f.pass(0ns);
+  f.take_place(0, 0);
+  f.take_place(1, 1);
+  CHECK(f.crew().nodes[1]->node == "b");
+}
+
+TEST_CASE("a drained node leaves with the next epoch: a spare has its place, it is not let in") {
+  cluster_with_spare f;
+  REQUIRE(f.say<fbs::DrainNode>("b"));
+  CHECK(f.run.take_all<fbs::StopTraining>().empty());
+  const auto asked = f.run.take_all<fbs::ReleaseNode>();
+  REQUIRE(asked.size() == 1);
+  CHECK(asked[0]->node()->str() == "b");
+  CHECK_FALSE(f.was_shut_down(1));
+  CHECK(f.say<fbs::DrainNode>("a").error().is(one_at_a_time));
+  f.recover();
+  CHECK(f.was_shut_down(1));
+  f.nodes[1].die();
+  f.leave("b", "exited with 0", later_epoch);
+  CHECK(f.ordered().empty());
+  f.quiet(0);
+  f.quiet(2);
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  CHECK(f.crew().nodes[1]->node == "c");
+  CHECK(f.state_of("b") == "evicted");
+  CHECK(is_error(f.join_again(1), node_evicted, "b", "was drained"));
+  CHECK(f.run.take_all<fbs::NodeLost>().empty());
+  REQUIRE(f.say<fbs::AdmitNode>("b"));
+  CHECK(f.ordered() == names{"b"});
+  CHECK(f.say<fbs::AdmitNode>("b").error().is(not_evicted));
+  REQUIRE(f.join_again(1));
+  CHECK(f.state_of("b") == "ready");
+}
+
+TEST_CASE("CRD-12: without a spare a drain saves and ends, an eviction is refused") {
+  scripted_cluster f({.launcher = true, .recovers = true});
+  f.begin();
+  const auto drained = f.drain("b");
+  REQUIRE(drained);
+  const auto stops = f.run.take_all<fbs::StopTraining>();
+  REQUIRE(stops.size() == 1);
+  CHECK(stops[0]->save());
+  const auto evicted = f.person.answer_of<fbs::Ack>(f.person.ask(
+      f.target, make_msg<fbs::EvictNode>(f.context_of(0), [](auto& o) { o.node = "b"; })));
+  CHECK(is_error(evicted, no_spare, "b"));
+}
+
+TEST_CASE("evict: at once, and once; a second one waits until there is a spare again") {
+  cluster_with_spare f;
+  CHECK(f.say<fbs::EvictNode>("x").error().is(no_such_node));
+  REQUIRE(f.say<fbs::EvictNode>("b"));
+  const auto lost = f.run.take_all<fbs::NodeLost>();
+  REQUIRE(lost.size() == 1);
+  CHECK(lost[0]->ordered());
+  CHECK(f.say<fbs::EvictNode>("a").error().is(not_training));
+  f.recover();
+  f.quiet(0);
+  f.quiet(2);
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  CHECK(f.crew().nodes[1]->node == "c");
+  CHECK(f.ordered().empty());
+  CHECK(f.say<fbs::EvictNode>("a").error().is(no_spare));
+}
+
+TEST_CASE("CRD-12: an evicted node is let in again where its spare dies before the epoch begins") {
+  cluster_with_spare f;
+  REQUIRE(f.say<fbs::EvictNode>("b"));
+  f.leave("c", "was killed");
+  f.nodes[2].die();
+  f.ordered();
+  f.recover();
+  const auto all = f.ordered();
+  CHECK(std::find(all.begin(), all.end(), "b") != all.end());
+  CHECK(f.state_of("b").empty());  // the place is its own
+  CHECK(f.join_again(1));
+}
+
+TEST_CASE("replace: another process, and a spare in its place where there is one") {
+  cluster_with_spare f;
+  REQUIRE(f.say<fbs::ReplaceNode>("b"));
+  CHECK(f.run.take_all<fbs::NodeLost>().size() == 1);
+  f.nodes[1].die();
+  f.recover();
+  CHECK(f.ordered() == names{"b"});
+  f.quiet(0);
+  f.quiet(2);
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  CHECK(f.crew().nodes[1]->node == "c");
+  REQUIRE(f.say<fbs::ReplaceNode>("b"));  // without a place by now, and not there
+  CHECK(f.ordered() == names{"b"});
+  CHECK(f.run.take_all<fbs::NodeLost>().empty());
+}
+
+TEST_CASE("EVC-2: a node that is lost twice within an hour is evicted, if a spare has its place") {
+  cluster_with_spare f;
+  f.lose(1);
+  f.ordered();
+  f.quiet(0);
+  f.quiet(2);
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  f.crew();
+  REQUIRE(f.join_again(1));
+  f.lose(2, later_epoch + 1);
+  f.quiet(0);
+  f.quiet(1);
+  f.take_place(0, 0);
+  f.take_place(1, 1);
+  f.crew();
+  CHECK(f.ordered() == names{"c"});
+  REQUIRE(f.join_again(2));
+  f.lose(1, later_epoch + 2);
+  CHECK(f.ordered().empty());
+  CHECK(f.state_of("b") == "evicted");
+}

@@ -1,0 +1,99 @@
+// Who comes into which place, by table.
+#include "actors/cluster/places_policy.hpp"
+
+#include <doctest/doctest.h>
+
+#include "actors/cluster/evictions_policy.hpp"
+
+using namespace troupe::cluster;
+
+namespace {
+
+using numbers = std::vector<uint32_t>;
+
+/// Three places of one worker and four cores each.
+places_policy three(const place_needs& needs = {1, 4, 4, 0, "x"}) {
+  places_policy p(3);
+  for (uint32_t place = 0; place < 3; ++place) p.fix(place, needs);
+  return p;
+}
+
+spare_node spare(uint32_t node, int64_t workers = 1, int64_t cores = 8, int64_t gpus = 0) {
+  return {node, "node" + std::to_string(node), workers, cores, gpus, "x"};
+}
+
+numbers nodes_of(const places_policy& p) {
+  numbers out;
+  for (uint32_t place = 0; place < p.size(); ++place) out.push_back(p.node_of(place));
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("places: lost nodes are followed by spares, first fit; a place keeps a node that lives") {
+  struct row {
+    const char* what;
+    numbers lost;
+    std::vector<spare_node> spares;
+    numbers then;
+    size_t passed;
+  };
+  const row rows[] = {
+      {"nobody is lost", {}, {spare(3)}, {0, 1, 2}, 0},
+      {"one spare", {1}, {spare(3)}, {0, 3, 2}, 0},
+      {"two are lost, one spare", {0, 2}, {spare(3)}, {3, 1, 2}, 0},
+      {"two are lost, two spares", {0, 2}, {spare(3), spare(4)}, {3, 1, 4}, 0},
+      {"no spare", {1}, {}, {0, 1, 2}, 0},
+      {"too few cores", {1}, {spare(3, 1, 3)}, {0, 1, 2}, 1},
+      {"too few workers", {1}, {spare(3, 0)}, {0, 1, 2}, 1},
+      {"the second one fits", {1}, {spare(3, 1, 3), spare(4)}, {0, 4, 2}, 1},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.what);
+    auto p = three();
+    const auto f = p.fill(r.lost, r.spares);
+    CHECK(nodes_of(p) == r.then);
+    CHECK(f.passed.size() == r.passed);
+    for (const auto& t : f.taken) {
+      CHECK(p.place_of(t.to) == t.place);
+      CHECK_FALSE(p.place_of(t.from));  // PLA-1: it is a spare once it is back
+      CHECK_FALSE(t.other_cpu);
+    }
+  }
+}
+
+TEST_CASE("PLA-2: what a place asks for is fixed with its first ranks, whoever is in it later") {
+  auto p = three({1, 4, 4, 1, "x"});
+  REQUIRE(p.is_fixed());
+  p.fix(1, {1, 9, 9, 9, "y"});
+  CHECK(p.needs_of(1).threads == 4);
+  CHECK_FALSE(p.candidate(1, {spare(3)}));  // it computes on a GPU
+  auto other = spare(3, 1, 8, 1);
+  other.cpu_model = "y";
+  const auto f = p.fill({1}, {other});
+  REQUIRE(f.taken.size() == 1);
+  CHECK(f.taken[0].other_cpu);
+  CHECK(p.needs_of(1).threads == 4);
+  CHECK(p.fill({1}, {spare(1, 1, 8, 1)}).taken.at(0).from == 3);  // and back again
+}
+
+TEST_CASE("EVC-2: twice within an hour is reason to evict; an admission forgets it") {
+  constexpr int64_t minute_ns = 60'000'000'000;
+  evictions_policy e;
+  e.note_loss("n", 0);
+  CHECK_FALSE(e.is_unreliable("n", 0));
+  e.note_loss("m", minute_ns);
+  CHECK_FALSE(e.is_unreliable("n", minute_ns));
+  e.note_loss("n", 59 * minute_ns);
+  CHECK(e.is_unreliable("n", 59 * minute_ns));
+  CHECK_FALSE(e.is_unreliable("n", 60 * minute_ns));  // the first is an hour ago
+  e.note_loss("n", 100 * minute_ns);
+  CHECK(e.is_unreliable("n", 100 * minute_ns));
+  e.evict("n", "was lost");
+  CHECK(e.why("n") == "was lost");
+  CHECK(e.all() == std::vector<std::string>{"n"});
+  CHECK(e.admit("n"));  // EVC-1
+  CHECK_FALSE(e.admit("n"));
+  CHECK_FALSE(e.is_evicted("n"));
+  CHECK_FALSE(e.is_unreliable("n", 100 * minute_ns));
+}
