@@ -4,8 +4,11 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/train/job_policy.hpp"
+#include "actors/train/keeper_policy.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::train {
 
@@ -106,10 +109,76 @@ void job_policy::nodes_are_back(const job_event&) {
   if (!orders_.empty()) return;
   for (auto& [step, folder] : std::exchange(given_up_, {}))
     out_.push_back(todo::abandon{step, folder.string()});
+  back_to_.reset();
+  if (copies_.any()) return begin_phase(start_phase::find_copies);
+  go_back();
+}
+
+void job_policy::go_back() {
   return_to_checkpoint();
   requests_.go_back(step_);
   use_settings();
   begin_phase(start_phase::open_folder);
+}
+
+// -- copies in memory -----------------------------------------------------------------------------
+
+/// JOB-12.
+void job_policy::take_copies(const heard::phase_done& found) {
+  back_to_ = copies_.choose(found.copies, resume_ ? resume_->step : 0);
+  copies_.gone_back(back_to_ ? std::optional(back_to_->tag) : std::nullopt);
+  go_back();
+}
+
+void job_policy::load_copies() {
+  say(fmt::format("going back to step {} from {}", step_, source_text()));
+  begin_phase(start_phase::load_weights);
+  auto& order = std::get<todo::ask>(out_.back());
+  order.copy = back_to_->tag;
+  order.from_keeper = back_to_->from_keeper;
+}
+
+checkpoint::train_state job_policy::state_now() const {
+  return {step_, tokens_, loss_, config_toml_, requests_.changes()};
+}
+
+/// Whether the state of the step that has ended goes into memory; with a save, that orders it.
+bool job_policy::copy_if_due(bool with_save) {
+  if (!copies_.due(step_) || stop_ || all_steps_done()) return false;
+  copies_.ordered({epoch_, step_}, state_now());
+  if (!with_save) out_.push_back(todo::copy_state{step_});
+  return true;
+}
+
+const std::string& job_policy::node_of_rank(int rank) const {
+  const auto& place = plan_.ranks.at(static_cast<size_t>(rank));
+  return plan_.job.cluster.node.at(static_cast<size_t>(place.node)).name;
+}
+
+/// Where copies live, or why there are none.
+std::string job_policy::copies_text() const {
+  const auto& job = plan_.job;
+  if (!copies_.taken())
+    return "checkpoint.memory: no copies are taken, since there is one node alone: a copy needs "
+           "the memory of another one";
+  const int keeper = copies_.keepers().front();
+  const auto every = job.checkpoint.memory.every;
+  return fmt::format(
+      "copies in memory after {}: each rank's share in its own process and in another node's "
+      "(rank 0 of {}: {}, as rank {}){}",
+      every == 1 ? "each step" : fmt::format("every {} steps", every), node_of_rank(0),
+      node_of_rank(keeper), keeper,
+      on_one_host(job) ? "; all nodes are on one host, which they do not outlive" : "");
+}
+
+/// "the memory of node3 (142 MiB)": who kept what is fetched.
+std::string job_policy::source_text() const {
+  std::set<std::string> nodes;
+  for (size_t r = 0; r < back_to_->from_keeper.size(); ++r)
+    if (back_to_->from_keeper[r]) nodes.insert(node_of_rank(copies_.keepers()[r]));
+  if (nodes.empty()) return "memory";
+  return fmt::format("the memory of {} ({})", fmt::join(nodes, ", "),
+                     bytes_text(back_to_->fetched_bytes));
 }
 
 /// What is on the disk is what the job returns to.
