@@ -70,9 +70,10 @@ status state_saver::prepare() {
   copy_bytes_ = plan_.stream_bytes;
   for (int c = 0; c < store_.chunk_count(); ++c) {
     if (!store_.info(c).tied_copy) continue;
+    const auto bytes = static_cast<uint64_t>(store_.slice(c).part) * sizeof(float);
     for (const auto which : {part::master, part::m, part::v}) {
-      tied_.push_back({c, which, copy_bytes_, store_.bytes(c, which)});
-      copy_bytes_ += tied_.back().bytes;
+      tied_.push_back({c, which, copy_bytes_, bytes});
+      copy_bytes_ += bytes;
     }
   }
   TROUPE_TRY(ring, make_ring());
@@ -256,6 +257,7 @@ status state_saver::put_back(const cp::memory_copy& from) {
   if (from.shape() != shape()) return error{errc::unavailable, "a copy of another layout"};
   TROUPE_CHECK(from.check());
   TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
+  for (int c = 0; c < store_.chunk_count(); ++c) store_.await_readers(*loading, c);  // PS-5
   for (uint32_t i = 0; i < copies_.fills.size(); ++i) {
     const auto& fill = copies_.fills[i];
     for (auto c = fill.copies_begin; c < fill.copies_end; ++c) {

@@ -129,23 +129,3 @@ TEST_CASE("copies: so do four ranks when one stands still, in bf16 rounded by ch
   goes_on_from_memory(layout(2, 2), "node2", SIGSTOP, "node1",
                       {"model.dtype=\"bf16\"", "train.stochastic_rounding=true"});
 }
-
-TEST_CASE(
-    "copies: a keeper that is lost with the rank it keeps leaves the checkpoint on the disk") {
-  job_files job;
-  const auto sets = with(recovers, layout(2, 1));
-  const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
-  program up(job.up(with(sets, {"checkpoint.memory.every=1"})));
-  REQUIRE(up.until_step(7));
-  for (const auto* node : {"node0", "node1"}) {
-    const pid_t victim = node_named(up.port(), node);
-    REQUIRE(victim > 0);
-    REQUIRE(kill(victim, SIGKILL) == 0);
-  }
-  CHECK(up.wait() == 0);
-  INFO(up.err());
-  CHECK(repeated_of(up, truth) >= 1);
-  CHECK(up.err().find("from the memory of") == std::string::npos);
-  judge j(truth);
-  CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 20);
-}

@@ -344,8 +344,9 @@ TEST_CASE("a last stage's copy of a tied table is in its copy in memory") {
   auto into = place_for(**saver, 1);
   (*saver)->copy(1, into, {}, (*s)->record(), {})->wait_on_host();
   into->sum();
-  const std::vector<float> was((*store)->master(tied), (*store)->master(tied) + 100);
-  std::memset((*store)->master(tied), 0, (*store)->bytes(tied, part::master));
+  const auto count = (*store)->slice(tied).part;
+  const std::vector<float> was((*store)->master(tied), (*store)->master(tied) + count);
+  std::fill_n((*store)->master(tied), count, 7.0f);
   REQUIRE((*saver)->put_back(*into));
   CHECK(std::equal(was.begin(), was.end(), (*store)->master(tied)));
 }
