@@ -26,8 +26,10 @@
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/requests_policy.hpp"
 #include "actors/train/stage.hpp"
+#include "actors/train/worker.hpp"
 #include "gpu/collective/pair_links.hpp"
 #include "io/base/printable.hpp"
+#include "io/checkpoint/copy_frame.hpp"
 #include "io/checkpoint/format.hpp"
 #include "io/checkpoint/hold.hpp"
 #include "io/checkpoint/line.hpp"
@@ -94,6 +96,13 @@ constexpr limit_row rows[] = {
     {"connections", "receives that a rank announces before anything is sent to it", 65536,
      "receives", "the group ends, and says so", "gpu/collective/tensor_links.cpp", "most_ready",
      "limits: a rank that announces more receives than anybody sends ends its group"},
+    {"connections", "slots of a share in memory that is sent to its keeper",
+     cp::copy_frame::most_slots, "slots", "the link is given up, and its copies",
+     "io/checkpoint/copy_frame.hpp", "most_slots",
+     "CF-1: a frame is read as it was written, and any other byte is found"},
+    {"connections", "copies in memory of which a worker tells", train::most_copies_told, "copies",
+     "the rest is not gone back to", "actors/train/worker.hpp", "most_copies_told",
+     "limits: a worker tells of only so many copies in memory"},
     {"connections", "a key of a job as text", 256, "bytes", "it is refused", "io/tls/keyring.cpp",
      "most_text_bytes", "keyring: keys as text, and what is none (KEY-3)"},
     {"connections", "a frame between processes", frame_policy::max_payload_bytes, "bytes",

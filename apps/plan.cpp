@@ -79,6 +79,12 @@ std::string memory_bar(const gpu::stage_plan& p, uint64_t full, int width) {
   return out;
 }
 
+/// Of the node that needs most.
+uint64_t most_copies(const train::job_plan& plan, const std::vector<train::planned_stage>& stages) {
+  const auto all = train::copies_of_nodes(plan, stages);
+  return all.empty() ? 0 : *std::max_element(all.begin(), all.end());
+}
+
 std::string plan_table(const train::job_plan& plan,
                        const std::vector<train::planned_stage>& stages) {
   const uint64_t most = train::largest_stage_bytes(stages);
@@ -116,8 +122,14 @@ std::string plan_table(const train::job_plan& plan,
   if (first.boundary_bytes > 0)
     out += fmt::format("a stage sends {} of activations on and gets as many gradients back\n",
                        bytes_text(first.boundary_bytes));
-  return out + fmt::format("checkpoints take up to {} of host memory on each rank\n",
-                           bytes_text(first.ring_bytes));
+  out += fmt::format("checkpoints take up to {} of host memory on each rank\n",
+                     bytes_text(first.ring_bytes));
+  if (const auto copies = most_copies(plan, stages); copies > 0)
+    out += fmt::format(
+        "copies in memory take up to {} on each node: two generations of its ranks' shares and of "
+        "those that they keep\n",
+        bytes_text(copies));
+  return out;
 }
 
 int64_t spares_of(const plan_arguments& a, const config::job& job) {
@@ -150,6 +162,7 @@ result<int> show_plan(const plan_arguments& a) {
                                {"device_bytes_needed", needed},
                                {"device_bytes", has.bytes},
                                {"fits", fits.has_value()},
+                               {"node_copy_bytes", most_copies(plan, stages)},
                                {"failures_per_1000_node_days", a.failures},
                                {"spare_nodes_p99", spares_of(a, plan.job)},
                                {"spare_nodes", plan.job.cluster.spares}};

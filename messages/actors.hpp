@@ -55,7 +55,11 @@ using worker_actor = component_actor::extend<
     ask<fbs::FinishStep, fbs::StepDone>,
     // Copies its share of the state and writes it beside the training; answers once it is durable.
     ask<fbs::SaveCheckpoint, fbs::Saved>,
-    // Reads its part of a model or checkpoint.
+    // Copies its share of the state into memory, here and at its keeper's.
+    tell<fbs::CopyState>,
+    // Says which copies its process holds.
+    ask<fbs::FindCopies, fbs::CopiesFound>,
+    // Reads its part of a model or checkpoint, or of a copy.
     ask<fbs::LoadCheckpoint, fbs::Loaded>,
     // A stream of its device has finished something (from itself only).
     caf::reacts_to<caf::update_atom>>;
@@ -81,8 +85,8 @@ using stage_actor = component_actor::extend<
     // Measures the loss on held-out batches.
     ask<fbs::Validate, fbs::ValidationDone>,
     // A neighbour has computed an activation or a gradient that this stage may fetch.
-    tell<fbs::ActivationReady>, ask<fbs::SaveCheckpoint, fbs::Saved>,
-    ask<fbs::LoadCheckpoint, fbs::Loaded>>;
+    tell<fbs::ActivationReady>, ask<fbs::SaveCheckpoint, fbs::Saved>, tell<fbs::CopyState>,
+    ask<fbs::FindCopies, fbs::CopiesFound>, ask<fbs::LoadCheckpoint, fbs::Loaded>>;
 
 /// Reads the meters of a machine. May block: it is detached.
 using meter_actor = component_actor::extend<
@@ -193,9 +197,8 @@ using replicator_actor = component_actor::extend<
     caf::reacts_to<caf::tick_atom>>;
 
 /// Shows a person how it goes.
-using reporter_actor =
-    component_actor::extend<tell<fbs::StepReport>, tell<fbs::IncidentReport>, tell<fbs::Notice>,
-                            tell<fbs::RunEnded>>;
+using reporter_actor = component_actor::extend<tell<fbs::StepReport>, tell<fbs::IncidentReport>,
+                                               tell<fbs::Notice>, tell<fbs::RunEnded>>;
 
 /// Shows a person's tool what is traced.
 using viewer_actor = caf::typed_actor<tell<fbs::TraceBatch>>;

@@ -65,6 +65,9 @@
   X(train, NodeLost, 0x0323)          \
   X(train, SaveVotes, 0x0324)         \
   X(train, IncidentReport, 0x0325)    \
+  X(train, CopyState, 0x0340)         \
+  X(train, FindCopies, 0x0341)        \
+  X(train, CopiesFound, 0x0342)       \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \

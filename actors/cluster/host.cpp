@@ -24,6 +24,11 @@ class machine_host final : public host {
     TROUPE_TRY(made, train::rank_engine::make(options));
     return std::unique_ptr<train::engine>(std::move(made));
   }
+  std::shared_ptr<io::checkpoint::memory_copies> copies() override { return copies_; }
+
+ private:
+  std::shared_ptr<io::checkpoint::memory_copies> copies_ =
+      std::make_shared<io::checkpoint::memory_copies>();
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // From a job to the options of its engines.
 #include "actors/train/engine.hpp"
 
+#include "actors/train/keeper_policy.hpp"
 #include "actors/train/schedule_policy.hpp"
 
 namespace troupe::train {
@@ -20,6 +21,10 @@ engine_options options_of(const config::job& job, const model_config& model, con
   o.checkpoint_folder = job.checkpoint.dir;
   o.checkpoint_slot_bytes = slot_bytes_of(job);
   o.checkpoint_ring_bytes = static_cast<uint64_t>(job.checkpoint.ring_bytes);
+  if (const auto keepers = keepers_of(job); !keepers.empty()) {
+    o.keeper = keepers[static_cast<size_t>(at.rank)];
+    o.keeps = kept_by(keepers, at.rank);
+  }
   const auto& t = job.train;
   o.optimizer.kind = t.optimizer == config::optimizer_kind::lamb
                          ? gpu::optimizer_step_args::rule::lamb

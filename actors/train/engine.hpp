@@ -46,6 +46,11 @@ struct engine_options {
   std::filesystem::path checkpoint_folder;
   uint32_t checkpoint_slot_bytes = gpu::saver_slot_bytes;
   uint64_t checkpoint_ring_bytes = uint64_t{256} << 20;
+  /// Copies in memory: the process's, null where none are taken; who keeps this rank's, and of whom
+  /// it keeps them (keeper_policy.hpp).
+  std::shared_ptr<io::checkpoint::memory_copies> copies = {};
+  int keeper = -1;
+  std::vector<int> keeps = {};
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
   std::function<void()> on_save_progress = {};
 
@@ -107,6 +112,14 @@ struct engine_facts {
   std::vector<std::string> notes;  ///< on how it saves, for the log
 };
 
+/// What Status shows of copies in memory.
+struct copy_facts {
+  uint64_t copied_step = 0;  ///< the newest that this process and the keeper hold; 0: none
+  uint64_t bytes = 0;        ///< of all copies of the process
+  int keeper = -1;
+  uint64_t failed = 0;  ///< that did not come about
+};
+
 /// A loader's memory: slots of tokens and targets (batch_memory.hpp).
 struct batch_source {
   std::string path;
@@ -164,6 +177,19 @@ class engine {
   /// `partial`, while later steps run. `done` is the vote.
   virtual void save(uint64_t step, const std::filesystem::path& partial,
                     gpu::state_saver::completion done) = 0;
+  /// Keeps a copy of the share in memory, here and at the keeper's; the end of the next step is
+  /// behind that. With `partial` it is saved into its shard as well, and `done` is the vote; without
+  /// one `done` is not called. Where no copies are taken it only saves.
+  virtual void copy(uint64_t step, const std::filesystem::path& partial,
+                    gpu::state_saver::completion done) {
+    if (!partial.empty()) save(step, partial, std::move(done));
+  }
+  /// The share of a copy of this process, or of the keeper's.
+  virtual void take_back(io::checkpoint::copy_tag tag, bool from_keeper, completion done) {
+    (void)tag, (void)from_keeper;
+    done(error{errc::unavailable, "this engine has no copies in memory"});
+  }
+  virtual std::optional<train::copy_facts> copy_facts() const { return std::nullopt; }
   /// What Status shows of it; nothing until build() has completed, or where nothing is saved so.
   virtual std::optional<gpu::saver_facts> saver_facts() const = 0;
 
@@ -177,6 +203,8 @@ class engine_maker {
   virtual ~engine_maker() = default;
   /// Errors: of the device.
   virtual result<std::unique_ptr<engine>> make_engine(const engine_options& options) = 0;
+  /// Where its engines' copies in memory live, as long as the process does; null: nowhere.
+  virtual std::shared_ptr<io::checkpoint::memory_copies> copies() { return {}; }
 };
 
 }  // namespace troupe::train

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/train/keeper_policy.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "io/checkpoint/catalog.hpp"
 #include "io/config/load.hpp"
@@ -26,14 +27,15 @@ struct phase_facts {
   std::string_view phase;  ///< as a person reads it; empty: still the one before
 };
 
-constexpr std::array<phase_facts, 8> phases{{{opening, "opening the checkpoint folder"},
+constexpr std::array<phase_facts, 9> phases{{{opening, "opening the checkpoint folder"},
                                              {opening, "opening the data"},
                                              {building, "building the stages"},
                                              {building, ""},
                                              {building, ""},
                                              {connecting, "connecting the data plane"},
                                              {connecting, ""},
-                                             {loading, "loading weights"}}};
+                                             {loading, "loading weights"},
+                                             {opening, "looking for copies in memory"}}};
 
 const phase_facts& facts_of(start_phase phase) {
   return phases[static_cast<size_t>(phase)];
@@ -67,6 +69,7 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
       resume_(resume),
       config_toml_(config::to_toml(plan_.job)),
       lr_(lr_of(plan_.job.train)),
+      copies_(plan_.job.checkpoint.memory.every, keepers_of(plan_.job)),
       recovery_(plan_.job.recovery) {
   return_to_checkpoint();
   if (resume_) {
@@ -79,9 +82,10 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
 
 /// What the job is where it goes on from, or begins.
 void job_policy::return_to_checkpoint() {
-  step_ = resume_ ? resume_->step : 0;
-  loss_ = resume_ ? resume_->state.loss : 0;
-  tokens_ = resume_ ? resume_->state.tokens : 0;
+  const auto* from = back_to_ ? &back_to_->state : resume_ ? &resume_->state : nullptr;
+  step_ = back_to_ ? back_to_->tag.step : resume_ ? resume_->step : 0;
+  loss_ = from ? from->loss : 0;
+  tokens_ = from ? from->tokens : 0;
   if (tokens_ == 0)  // a checkpoint that does not say
     tokens_ = step_ * static_cast<uint64_t>(plan_.job.tokens_per_step());
   report_ = {};
@@ -168,6 +172,8 @@ void job_policy::next_phase(const job_event& event) {
   if (done.phase != phase_asked_) return refuse(event);
   const auto& job = plan_.job;
   switch (done.phase) {
+    case start_phase::find_copies:
+      return take_copies(done);
     case start_phase::open_folder:
       committer_folder_ = done.folder;
       return begin_phase(start_phase::open_data);
@@ -189,6 +195,8 @@ void job_policy::next_phase(const job_event& event) {
                         to_string(plan_.model.family), plan_.model.layers,
                         static_cast<double>(plan_.model.parameters()) / 1e6, job.parallel.data,
                         job.parallel.pipeline, static_cast<double>(done.most_bytes) / (1 << 20)));
+      if (recoveries() == 0 && job.checkpoint.memory.every > 0)
+        say(copies_text(), !copies_.taken());
       return begin_phase(start_phase::attach_loaders);
     case start_phase::connect_data_plane:
       ledger_.connected(now_ns_);
@@ -203,6 +211,7 @@ void job_policy::next_phase(const job_event& event) {
 void job_policy::load() {
   const auto& model = plan_.job.model;
   const bool pretrained = !model.path.empty() && model.init != config::weight_init::random;
+  if (back_to_) return load_copies();
   if (!resume_ && !pretrained) return begin_steps();
   const auto folder = resume_ ? resume_->path.string() : model.path;
   say(resume_ ? fmt::format("resuming after step {} from {}", step_, folder)
@@ -218,7 +227,10 @@ void job_policy::begin_steps() {
                     static_cast<double>(now_ns_ - fault.noticed_ns) / 1e9, step_ + 1,
                     fault.fell_after_step - step_));
     close_incident(fmt::format("{}, from {}", what_was_done(),
-                               resume_ ? resume_->path.filename().string() : "the start"));
+                               back_to_  ? source_text()
+                               : resume_ ? resume_->path.filename().string()
+                                         : "the start"));
+    back_to_.reset();
   }
   recovery_.has_begun();
   next_step();
@@ -226,7 +238,8 @@ void job_policy::begin_steps() {
 
 void job_policy::fail(const job_event& event) {
   const auto& why = std::get<heard::ask_failed>(event).why;
-  if (state_ == loading && resume_ && is_of_files(why.code))
+  copies_.load_failed(why);
+  if (state_ == loading && resume_ && !back_to_ && is_of_files(why.code))
     return end(error{why.code, why.message, why.hint, start_unsound});
   if (!stop_ && recovery_.can_mend(why)) return await_word(why);
   end_with_word(why);
@@ -362,9 +375,10 @@ void job_policy::save_if_due() {
   const bool asked = std::exchange(save_wanted_, false);
   switch (pace_.at_step_end(step_, c.every, c.when_busy, asked)) {
     case verdict::begin:
-      begin_save(committer_folder_);
-      break;
+      begin_save(committer_folder_, 0, copy_if_due(true));
+      return next_step();
     case verdict::wait:
+      copy_if_due(false);
       waits_since_ns_ = now_ns_;
       pauses_.insert(pause_cause::room);
       return enter(paused, "waiting for an older checkpoint");
@@ -379,20 +393,21 @@ void job_policy::save_if_due() {
     case verdict::none:
       break;
   }
+  copy_if_due(false);
   next_step();
 }
 
 // -- checkpoints ----------------------------------------------------------------------------------
 
 /// JOB-7.
-void job_policy::begin_save(const std::filesystem::path& folder, uint64_t request) {
+void job_policy::begin_save(const std::filesystem::path& folder, uint64_t request, bool copy) {
   order o;
-  o.state = {step_, tokens_, loss_, config_toml_, requests_.changes()};
+  o.state = state_now();
   o.validation_loss = report_.validation_loss;
   o.folder = folder / io::checkpoint::partial_name(step_, epoch_);
   o.request = request;
   pace_.begun(step_);
-  out_.push_back(todo::save{step_, o.folder.string()});
+  out_.push_back(todo::save{step_, o.folder.string(), copy});
   orders_[step_] = std::move(o);
   show_while_paused();
 }

@@ -37,6 +37,9 @@
 //   JOB-13  A step whose ranks held other weights than their replicas is not made: the job goes
 //     back, to no state that is younger than the last one whose weights were compared; where the
 //     newest checkpoint is, it ends. Whom the replicas outvote is lost with its node.
+//   JOB-14  Where copies in memory are whole (copies_policy.hpp) and newer than that checkpoint, the
+//     job goes on from them: from the same bits, so that steps above the checkpoint stay on its
+//     line, and nothing is set aside. A copy that is found damaged or missing is not tried again.
 #pragma once
 
 #include <array>
@@ -58,6 +61,7 @@
 #include "actors/health/time_ledger_policy.hpp"
 #include "actors/job/catalog.hpp"
 #include "actors/job/plan.hpp"
+#include "actors/train/copies_policy.hpp"
 #include "actors/train/last_save_policy.hpp"
 #include "actors/train/pace_policy.hpp"
 #include "actors/train/requests_policy.hpp"
@@ -97,6 +101,7 @@ enum class start_phase : uint8_t {
   open_data_plane,
   connect_data_plane,
   load_weights,
+  find_copies,  ///< in a recovery, before all others (JOB-14)
 };
 
 /// Ranks and what is wrong with them; and: the same, the checkpoint that may hold it, the newest step
@@ -137,7 +142,8 @@ struct phase_done {
   std::string folder = {};  ///< of open_folder: where checkpoints go, absolute
   /// Of open_data, as the first loader says.
   uint64_t tokens = 0, train_windows = 0, validation_windows = 0;
-  uint64_t most_bytes = 0;  ///< of build_stages: on the largest rank
+  uint64_t most_bytes = 0;                          ///< of build_stages: on the largest rank
+  std::vector<std::vector<held_copy>> copies = {};  ///< of find_copies: by rank
 };
 /// What is asked in this state was refused, or did not come.
 struct ask_failed {
@@ -231,8 +237,10 @@ namespace todo {
 
 struct ask {
   start_phase phase;
-  std::string folder = {};  ///< of load_weights
-  bool optimizer = false;   ///< of load_weights: it is a checkpoint, not a model folder
+  std::string folder = {};             ///< of load_weights
+  bool optimizer = false;              ///< of load_weights: it is a checkpoint, not a model folder
+  copy_tag copy = {};                  ///< of load_weights: epoch 0: the folder is meant
+  std::vector<bool> from_keeper = {};  ///< of a copy: by rank, its share comes from its keeper
 };
 struct run_step {
   uint64_t step = 0;
@@ -258,6 +266,11 @@ struct report {
 struct save {
   uint64_t step = 0;
   std::string folder;  ///< its partial one
+  bool copy = false;   ///< into memory, too
+};
+/// Into memory alone.
+struct copy_state {
+  uint64_t step = 0;
 };
 struct commit {
   uint64_t step = 0, tokens = 0;
@@ -312,10 +325,10 @@ struct end {
 }  // namespace todo
 
 using job_command =
-    std::variant<todo::ask, todo::run_step, todo::give_up_node, todo::validate, todo::measure, todo::report, todo::save,
-                 todo::commit, todo::abandon, todo::copy, todo::reopen_folder, todo::export_model,
-                 todo::finish_copies, todo::wait, todo::recover, todo::keep_incident, todo::say,
-                 todo::answer, todo::show, todo::end>;
+    std::variant<todo::ask, todo::run_step, todo::give_up_node, todo::validate,
+                 todo::measure, todo::report, todo::save, todo::copy_state, todo::commit, todo::abandon, todo::copy, todo::reopen_folder,
+                 todo::export_model, todo::finish_copies, todo::wait, todo::recover,
+                 todo::keep_incident, todo::say, todo::answer, todo::show, todo::end>;
 
 // -- the table (job_table.cpp) --------------------------------------------------------------------
 
@@ -437,11 +450,19 @@ class job_policy {
   std::string takeovers() const;
   std::string what_was_done() const;
   void find_wrong_bits(const health::odd_replicas& odd);
+  uint64_t newest_on_disk() const;
   void wait(int64_t ns);
   bool takes_requests() const;
   bool falls_back() const;
   void give_up_saves();
   void return_to_checkpoint();
+  void go_back();
+  void take_copies(const heard::phase_done& found);
+  bool copy_if_due(bool with_save);
+  void load_copies();
+  const std::string& node_of_rank(int rank) const;
+  std::string copies_text() const;
+  std::string source_text() const;
   bool all_steps_done() const;
   void begin_phase(start_phase phase, std::string folder = {});
   void next_step();
@@ -449,7 +470,8 @@ class job_policy {
   void use_settings();
   void report();
   void save_if_due();
-  void begin_save(const std::filesystem::path& folder, uint64_t request = 0);
+  void begin_save(const std::filesystem::path& folder, uint64_t request = 0, bool copy = false);
+  checkpoint::train_state state_now() const;
   void save_ended(uint64_t step, const status& how);
   void load();
   void begin_steps();
@@ -478,7 +500,7 @@ class job_policy {
   start_phase phase_asked_ = start_phase::open_folder;
   uint64_t step_ = 0, tokens_ = 0;
   double loss_ = 0;
-  fbs::StepReportT report_;  ///< of the last step
+  fbs::StepReportT report_;       ///< of the last step
   std::vector<step_part> parts_;  ///< of the last step
   bool has_validation_ = false;
   std::set<pause_cause> pauses_;
@@ -487,6 +509,8 @@ class job_policy {
   bool save_wanted_ = false;  ///< a person asked for a checkpoint
   std::filesystem::path committer_folder_;
   pace_policy pace_;
+  copies_policy copies_;
+  std::optional<copy_choice> back_to_;  ///< the copies that a recovery goes on from (JOB-14)
   std::map<uint64_t, order> orders_;
   uint64_t saved_step_ = 0;
   uint64_t compared_step_ = 0;  ///< the newest state whose weights were compared (JOB-13)

@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 
 #include "actors/train/job_policy.hpp"
+#include "actors/train/keeper_policy.hpp"
+#include "io/base/text.hpp"
 
 namespace troupe::train {
 
@@ -91,24 +93,30 @@ void job_policy::begin_epoch(const error& why) {
   out_.push_back(todo::recover{epoch_, why.message});
 }
 
+/// The one that is being committed among them.
+uint64_t job_policy::newest_on_disk() const {
+  uint64_t newest = resume_ ? resume_->step : 0;
+  for (const auto& [step, order] : orders_)
+    if (order.committing) newest = std::max(newest, step);
+  return newest;
+}
+
 /// JOB-13.
 void job_policy::find_wrong_bits(const health::odd_replicas& odd) {
-  const auto node_of = [&](int rank) {
-    return nodes_[static_cast<size_t>(plan_.ranks[static_cast<size_t>(rank)].node)];
-  };
   const auto who = odd.ranks.empty() ? odd.differing : odd.ranks;
   const auto what = fmt::format("{} other weights than {} before step {}",
                                 who.size() == 1 ? "holds" : "hold",
                                 odd.ranks.empty() ? "each other" : "its replicas", step_ + 1);
   const error why = wrong_bits(fmt::format("{}", fmt::join(who, ", ")), what);
-  if (resume_ && resume_->step > compared_step_)
-    return end(wrong_bits_saved(why.message, resume_->step, compared_step_));
+  if (const auto saved = newest_on_disk(); saved > compared_step_)
+    return end(wrong_bits_saved(why.message, saved, compared_step_));
+  copies_.gone_back(std::nullopt);  // nobody compared them
   const auto on_one_node = [&] {
     return std::all_of(who.begin(), who.end(),
-                       [&](int rank) { return node_of(rank) == node_of(who.front()); });
+                       [&](int rank) { return node_of_rank(rank) == node_of_rank(who.front()); });
   };
   if (!odd.ranks.empty() && on_one_node())
-    out_.push_back(todo::give_up_node{node_of(who.front()), "is wrong: " + why.message,
+    out_.push_back(todo::give_up_node{node_of_rank(who.front()), "is wrong: " + why.message,
                                       std::string(wrong_bits.name)});
   else
     recover(why, {"", why.message, std::string(wrong_bits.name)});
@@ -145,6 +153,12 @@ void job_policy::nodes_are_back(const job_event& event) {
   if (!orders_.empty()) return;
   for (auto& [step, folder] : std::exchange(given_up_, {}))
     out_.push_back(todo::abandon{step, folder.string()});
+  back_to_.reset();
+  if (copies_.any()) return begin_phase(start_phase::find_copies);
+  go_back();
+}
+
+void job_policy::go_back() {
   return_to_checkpoint();
   requests_.go_back(step_);
   use_settings();
@@ -197,6 +211,65 @@ void job_policy::let_node_go() {
   ledger_.save_blocked(waits_since_ns_, now_ns_);
   heard::node_lost who{leaving_->name, leaving_->how, "drained", 0, true};
   recover({errc::unavailable, fmt::format("node {} {}", who.name, who.how)}, who);
+}
+
+// -- copies in memory -----------------------------------------------------------------------------
+
+/// JOB-14.
+void job_policy::take_copies(const heard::phase_done& found) {
+  back_to_ = copies_.choose(found.copies, resume_ ? resume_->step : 0);
+  copies_.gone_back(back_to_ ? std::optional(back_to_->tag) : std::nullopt);
+  go_back();
+}
+
+void job_policy::load_copies() {
+  say(fmt::format("going back to step {} from {}", step_, source_text()));
+  begin_phase(start_phase::load_weights);
+  auto& order = std::get<todo::ask>(out_.back());
+  order.copy = back_to_->tag;
+  order.from_keeper = back_to_->from_keeper;
+}
+
+checkpoint::train_state job_policy::state_now() const {
+  return {step_, tokens_, loss_, config_toml_, requests_.changes()};
+}
+
+/// Whether the state of the step that has ended goes into memory; with a save, that orders it.
+bool job_policy::copy_if_due(bool with_save) {
+  if (!copies_.due(step_) || stop_ || all_steps_done()) return false;
+  copies_.ordered({epoch_, step_}, state_now());
+  if (!with_save) out_.push_back(todo::copy_state{step_});
+  return true;
+}
+
+const std::string& job_policy::node_of_rank(int rank) const {
+  return nodes_.at(static_cast<size_t>(plan_.ranks.at(static_cast<size_t>(rank)).node));
+}
+
+/// Where copies live, or why there are none.
+std::string job_policy::copies_text() const {
+  const auto& job = plan_.job;
+  if (!copies_.taken())
+    return "checkpoint.memory: no copies are taken, since there is one node alone: a copy needs "
+           "the memory of another one";
+  const int keeper = copies_.keepers().front();
+  const auto every = job.checkpoint.memory.every;
+  return fmt::format(
+      "copies in memory after {}: each rank's share in its own process and in another node's "
+      "(rank 0 of {}: {}, as rank {}){}",
+      every == 1 ? "each step" : fmt::format("every {} steps", every), node_of_rank(0),
+      node_of_rank(keeper), keeper,
+      on_one_host(job) ? "; all nodes are on one host, which they do not outlive" : "");
+}
+
+/// "the memory of node3 (142 MiB)": who kept what is fetched.
+std::string job_policy::source_text() const {
+  std::set<std::string> nodes;
+  for (size_t r = 0; r < back_to_->from_keeper.size(); ++r)
+    if (back_to_->from_keeper[r]) nodes.insert(node_of_rank(copies_.keepers()[r]));
+  if (nodes.empty()) return "memory";
+  return fmt::format("the memory of {} ({})", fmt::join(nodes, ", "),
+                     bytes_text(back_to_->fetched_bytes));
 }
 
 /// What is on the disk is what the job returns to.

@@ -8,6 +8,7 @@
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/inputs.hpp"
+#include "actors/train/keeper_policy.hpp"
 
 namespace troupe::train {
 
@@ -16,11 +17,15 @@ namespace {
 /// Of a process that has joined and does nothing yet, about: its own pages, without libraries.
 constexpr uint64_t process_bytes = uint64_t{16} << 20;
 
+/// Masters and both moments of one rank, 4 bytes each.
+uint64_t share_of(const gpu::stage_plan& bytes) {
+  return bytes.optimizer / 2 * 3;
+}
+
 /// The ring of one rank (gpu::state_saver): room for two shares, as far as the job allows.
 uint64_t ring_of(const gpu::stage_plan& bytes, const engine_options& o) {
   const uint64_t slot = o.checkpoint_slot_bytes;
-  const uint64_t share = bytes.optimizer / 2 * 3;  // masters and both moments, 4 bytes each
-  const uint64_t wanted = 2 * std::max<uint64_t>(1, (share + slot - 1) / slot);
+  const uint64_t wanted = 2 * std::max<uint64_t>(1, (share_of(bytes) + slot - 1) / slot);
   return std::min(wanted, std::max<uint64_t>(2, o.checkpoint_ring_bytes / slot)) * slot;
 }
 
@@ -99,6 +104,20 @@ uint64_t largest_stage_bytes(const std::vector<planned_stage>& stages) {
   return most;
 }
 
+std::vector<uint64_t> copies_of_nodes(const job_plan& plan,
+                                      const std::vector<planned_stage>& stages) {
+  std::vector<uint64_t> out(plan.job.cluster.node.size());
+  const auto keepers = keepers_of(plan.job);
+  if (keepers.empty()) return out;
+  std::vector<uint64_t> share(plan.ranks.size());
+  for (const auto& s : stages)
+    for (const auto rank : s.ranks) share[static_cast<size_t>(rank)] = share_of(s.bytes);
+  for (size_t r = 0; r < share.size(); ++r)
+    for (const auto holder : {r, static_cast<size_t>(keepers[r])})
+      out[static_cast<size_t>(plan.ranks[holder].node)] += 2 * share[r];
+  return out;
+}
+
 machine_share share_of_machine(const job_plan& plan, const std::vector<planned_stage>& stages,
                                bool on_host) {
   machine_share out;
@@ -108,6 +127,7 @@ machine_share share_of_machine(const job_plan& plan, const std::vector<planned_s
   }
   out.batches = batch_memory::slot_bytes_of(plan.job.train.batch, plan.job.train.seq_len) *
                 static_cast<uint64_t>(train_slots + validation_slots);
+  for (const auto bytes : copies_of_nodes(plan, stages)) out.copies += bytes;
   out.processes = (plan.job.cluster.node.size() + 1) * process_bytes;
   return out;
 }

@@ -45,13 +45,19 @@ struct memory_change {
   bool same_result = true;  ///< the losses stay what they are, but for rounding
 };
 
+/// What copies in memory take of each node's process, at most: two generations of its ranks' shares
+/// and of those that they keep. All 0 where none are taken.
+std::vector<uint64_t> copies_of_nodes(const job_plan& plan,
+                                      const std::vector<planned_stage>& stages);
+
 /// What a job takes of the memory of one machine that all its processes run on.
 struct machine_share {
   uint64_t stages = 0;     ///< of all ranks, where they compute on the host
   uint64_t rings = 0;      ///< through which checkpoints go to the disk
+  uint64_t copies = 0;     ///< of the state in memory, two generations
   uint64_t batches = 0;    ///< the loader's slots
   uint64_t processes = 0;  ///< what every process has before all that
-  uint64_t total() const { return stages + rings + batches + processes; }
+  uint64_t total() const { return stages + rings + copies + batches + processes; }
 };
 machine_share share_of_machine(const job_plan& plan, const std::vector<planned_stage>& stages,
                                bool on_host);

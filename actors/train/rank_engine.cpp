@@ -60,6 +60,10 @@ status rank_engine::make_streams() {
   TROUPE_CHECK(open(compute_, "compute", options_.threads));
   TROUPE_CHECK(open(data_, "data-parallel", 1));
   TROUPE_CHECK(open(files_, "files", 1));
+  if (options_.copies && options_.keeper >= 0) {
+    TROUPE_TRY(made, rank_copies::make(*device_, options_));
+    copies_ = std::move(made);
+  }
   if (options_.at.grid.pipeline > 1) {
     const std::array names{"fwd-recv", "fwd-send", "bwd-recv", "bwd-send"};
     for (size_t i = 0; i < lanes_.size(); ++i) TROUPE_CHECK(open(lanes_[i], names[i], 1));
@@ -165,6 +169,9 @@ result<std::vector<group_offer>> rank_engine::open_groups(const std::string& hos
     out.push_back({g.name(), g.rank, g.size(), group->addresses()});
     pending_.emplace_back(std::move(g), std::move(group));
   }
+  if (!copies_) return out;
+  TROUPE_TRY(links, copies_->open(host));
+  std::move(links.begin(), links.end(), std::back_inserter(out));
   return out;
 }
 
@@ -185,7 +192,7 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
       if (ending_.stop_requested()) into->abort();
     }
     pending_.clear();
-    return {};
+    return copies_ ? copies_->connect(tables, ending_.get_token()) : status();
   };
   run_blocking(std::move(connect), std::move(done));
 }
@@ -443,6 +450,16 @@ void rank_engine::digest_weights() {
   });
 }
 
+/// RCP-1: the step ends behind the copy of the one before.
+void rank_engine::await_shipped() {
+  if (!copies_ || !copies_->shipped() || copies_->shipped()->done()) return;
+  compute_->notify([this](const status&) { copies_awaited_ms_ = now_ms(); });
+  compute_->wait(copies_->shipped());
+  compute_->notify([this](const status&) {
+    clock_.held_up(pipeline_op::await_copies, now_ms() - copies_awaited_ms_);
+  });
+}
+
 void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   auto& store = model_->store();
   sum_tied_table();  // ENG-4
@@ -460,6 +477,7 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
       gather_weights(c);
     }
   });
+  await_shipped();
   report(std::move(done));
 }
 
@@ -516,6 +534,11 @@ void rank_engine::restore(const std::string& folder, gpu::restored what, complet
   };
   probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(read)); });
   watch(*files_);
+  gather_restored(std::move(done));
+}
+
+/// What others' slices hold comes from them.
+void rank_engine::gather_restored(completion done) {
   compute_->wait(files_->record());
   for (int c = 0; c < model_->store().chunk_count(); ++c) gather_weights(c);
   data_->wait(compute_->record());
@@ -528,6 +551,31 @@ void rank_engine::save(uint64_t step, const std::filesystem::path& partial,
   saver_->save(step, partial, compute_->record(), std::move(done));
 }
 
+void rank_engine::copy(uint64_t step, const std::filesystem::path& partial,
+                       gpu::state_saver::completion done) {
+  auto into = copies_ && failure() ? copies_->begin(step, saver_->shape()) : nullptr;
+  if (!into) {
+    if (!partial.empty()) save(step, partial, std::move(done));
+    return;
+  }
+  copies_->ship(saver_->copy(step, into, partial, compute_->record(), std::move(done)), into);
+}
+
+void rank_engine::take_back(io::checkpoint::copy_tag tag, bool from_keeper, completion done) {
+  auto read = [this, tag, from_keeper]() -> status {
+    if (!copies_) return error{errc::unavailable, "this rank has no copies in memory"};
+    TROUPE_TRY(held, copies_->take(tag, from_keeper, saver_->shape()));
+    return saver_->put_back(*held);
+  };
+  probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(read)); });
+  watch(*files_);
+  gather_restored(std::move(done));
+}
+
+std::optional<copy_facts> rank_engine::copy_facts() const {
+  return copies_ ? std::optional(copies_->facts()) : std::nullopt;
+}
+
 std::optional<gpu::saver_facts> rank_engine::saver_facts() const {
   return saver_ ? std::optional(saver_->facts()) : std::nullopt;
 }
@@ -535,6 +583,7 @@ std::optional<gpu::saver_facts> rank_engine::saver_facts() const {
 /// ENG-9. A group that is being connected hears of it by `ending_`.
 void rank_engine::abort() noexcept {
   ending_.request_stop();
+  if (copies_) copies_->abort();
   std::lock_guard lock(groups_mutex_);
   for (auto* group : {replicas_.get(), pipeline_.get(), tied_.get()})
     if (group) group->abort();

@@ -34,6 +34,7 @@
 
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/engine.hpp"
+#include "actors/train/rank_copies.hpp"
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
 #include "gpu/model/saved_state.hpp"
@@ -80,6 +81,10 @@ class rank_engine final : public engine {
   void load(std::string folder, bool optimizer, completion done) override;
   void save(uint64_t step, const std::filesystem::path& partial,
             gpu::state_saver::completion done) override;
+  void copy(uint64_t step, const std::filesystem::path& partial,
+            gpu::state_saver::completion done) override;
+  void take_back(io::checkpoint::copy_tag tag, bool from_keeper, completion done) override;
+  std::optional<train::copy_facts> copy_facts() const override;
   /// From any thread once build() has completed.
   std::optional<gpu::saver_facts> saver_facts() const override;
 
@@ -116,7 +121,9 @@ class rank_engine final : public engine {
   void share_norms(int64_t step, float lr);
   void gather_weights(int chunk);
   void restore(const std::string& folder, gpu::restored what, completion done);
+  void gather_restored(completion done);
   void await_copies(int chunk);
+  void await_shipped();
   void run_blocking(std::function<status()> work, completion done);
   void watch(gpu::stream& s);
   void note_failure(const status& s);
@@ -131,6 +138,7 @@ class rank_engine final : public engine {
   int64_t first_row_ = 0;  ///< of a slot of batches_
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<gpu::optimizer> optimizer_;
+  std::unique_ptr<rank_copies> copies_;  ///< null where none are taken; waits for the saver
   std::unique_ptr<gpu::state_saver> saver_;
   std::stop_source ending_;  ///< of what blocks
   std::vector<std::pair<rank_group, std::unique_ptr<gpu::pending_group>>> pending_;

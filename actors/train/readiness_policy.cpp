@@ -59,6 +59,16 @@ status check_threads(const job_plan& plan, const machine& m) {
                        m.cores);
 }
 
+/// Of any job, wherever its nodes are.
+status check_copies(const job_plan& plan) {
+  const auto most = static_cast<uint64_t>(plan.job.checkpoint.memory.bytes);
+  const auto needed = copies_of_nodes(plan, plan_stages(plan));
+  for (size_t n = 0; n < needed.size(); ++n)
+    if (needed[n] > most)
+      return copies_lacking(plan.job.cluster.node[n].name, bytes_text(needed[n]), bytes_text(most));
+  return {};
+}
+
 }  // namespace
 
 status enough_memory(const job_plan& plan, std::string_view what, uint64_t needed, uint64_t has,
@@ -97,6 +107,7 @@ findings judge(const job_plan& plan, const machine& m) {
   findings out;
   out.note("cluster.device", check_devices(plan, m));
   out.note("cluster.threads", check_threads(plan, m));
+  out.note("checkpoint.memory.bytes", check_copies(plan));
   const auto& t = plan.job.train;
   const auto batch = batch_memory::check(t.batch, t.seq_len, train_slots + validation_slots);
   out.note("train.batch", batch);

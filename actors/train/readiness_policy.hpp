@@ -31,6 +31,11 @@ inline constexpr error_kind<int64_t, int64_t, int64_t, int64_t, int64_t> cores_l
     "{} threads for each of {} workers are {}, expected at most {} on the {} cores of this "
     "machine",
     "0 shares the cores among the workers"};
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> copies_lacking{
+    "copies_lacking", errc::bad_config,
+    "copies in memory of node {} need {}: two generations of its ranks' shares and of those that "
+    "they keep; expected at most {}",
+    "raise checkpoint.memory.bytes, or set checkpoint.memory.every = 0"};
 inline constexpr error_kind<std::string_view, std::string_view> gpus_lacking{
     "gpus_lacking", errc::unavailable, "cluster.device is cuda: {0}", "{1}"};
 

@@ -224,13 +224,35 @@ void connect_data_plane(run_pointer self) {
 void load_weights(run_pointer self, const todo::ask& order) {
   gather<fbs::Loaded>(
       self, self->state.crew.stages, each_stage("loaded weights"),
-      [self, &order](size_t) {  // called before gather() returns
+      [self, &order](size_t rank) {  // called before gather() returns
         return std::tuple(make_msg<fbs::LoadCheckpoint>(context(self), [&](auto& m) {
           m.directory = order.folder;
           m.optimizer = order.optimizer;
+          m.copy_epoch = static_cast<uint32_t>(order.copy.epoch);
+          m.copy_step = order.copy.step;
+          m.from_keeper = rank < order.from_keeper.size() && order.from_keeper[rank];
         }));
       },
-      passing(self, order.phase), failing(self, fmt::format("load {}", order.folder)));
+      passing(self, order.phase),
+      failing(self, order.copy.epoch > 0 ? "load copies in memory"
+                                         : fmt::format("load {}", order.folder)));
+}
+
+void find_copies(run_pointer self) {
+  gather<fbs::CopiesFound>(
+      self, self->state.crew.stages, each_stage("its copies in memory"),
+      [self](size_t) { return std::tuple(make_msg<fbs::FindCopies>(context(self), [](auto&) {})); },
+      [self](const std::vector<msg<fbs::CopiesFound>>& replies) {
+        heard::phase_done done{start_phase::find_copies};
+        for (const auto& r : replies) {
+          auto& held = done.copies.emplace_back();
+          if (!r->copies()) continue;
+          for (const auto* c : *r->copies())
+            held.push_back({static_cast<int>(c->rank()), {c->epoch(), c->step()}, c->bytes()});
+        }
+        hear(self, std::move(done));
+      },
+      failing(self, "look for copies in memory"));
 }
 
 /// RUN-2.
@@ -252,6 +274,8 @@ void ask(run_pointer self, const todo::ask& order) {
       return connect_data_plane(self);
     case start_phase::load_weights:
       return load_weights(self, order);
+    case start_phase::find_copies:
+      return find_copies(self);
   }
 }
 
@@ -357,6 +381,7 @@ void save(run_pointer self, const todo::save& order) {
         return std::tuple(make_msg<fbs::SaveCheckpoint>(context(self), [&](auto& m) {
           m.step = order.step;
           m.directory = order.folder;
+          m.copy = order.copy;
         }));
       },
       [self, step = order.step](const std::vector<msg<fbs::Saved>>& votes) {
@@ -366,6 +391,11 @@ void save(run_pointer self, const todo::save& order) {
         hear(self, heard::shards_saved{step, bytes});
       },
       failed);
+}
+
+void copy_state(run_pointer self, const todo::copy_state& order) {
+  const auto m = make_msg<fbs::CopyState>(context(self), [&](auto& c) { c.step = order.step; });
+  for (const auto& stage : self->state.crew.stages) self->send(stage, m);
 }
 
 void commit(run_pointer self, const todo::commit& order) {
@@ -513,6 +543,7 @@ struct executor {
     self->send(self->state.record.reporter, make_msg<fbs::StepReport>(context(self), c.step));
   }
   void operator()(const todo::save& c) const { save(self, c); }
+  void operator()(const todo::copy_state& c) const { copy_state(self, c); }
   void operator()(const todo::commit& c) const { commit(self, c); }
   void operator()(const todo::abandon& c) const {
     self->state.votes.erase(c.step);

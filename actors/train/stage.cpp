@@ -323,6 +323,8 @@ stage_actor::behavior_type stage(stage_pointer self, const spawn_record& record)
         drive(self);
       },
       pass_on<fbs::SaveCheckpoint, fbs::Saved>(self),
+      [self](const msg<fbs::CopyState>& m) { self->send(self->state.worker, m); },
+      pass_on<fbs::FindCopies, fbs::CopiesFound>(self),
       pass_on<fbs::LoadCheckpoint, fbs::Loaded>(self),
   };
 }

@@ -47,7 +47,8 @@ caf::error not_built() {
 }
 
 /// The saver's part of the status.
-std::unique_ptr<fbs::SaverStatusT> saver_status(const gpu::saver_facts& f) {
+std::unique_ptr<fbs::SaverStatusT> saver_status(const gpu::saver_facts& f,
+                                                const std::optional<copy_facts>& copies) {
   auto out = std::make_unique<fbs::SaverStatusT>();
   for (const auto& save : f.flusher.saves) {
     auto& s = *out->saves.emplace_back(std::make_unique<fbs::SaveProgressT>());
@@ -71,12 +72,20 @@ std::unique_ptr<fbs::SaverStatusT> saver_status(const gpu::saver_facts& f) {
   out->slot_bytes = f.slot_bytes;
   out->disk = f.flusher.disk.backend;
   out->registered_buffers = f.flusher.disk.registered_buffers;
+  if (copies) {
+    out->copied_step = copies->copied_step;
+    out->copies_bytes = copies->bytes;
+    out->keeper = copies->keeper;
+    out->failed_copies = copies->failed;
+  }
   return out;
 }
 
 void show_saver(worker_pointer self) {
   if (const auto facts = self->state.engine->saver_facts())
-    publish_values(self, [&](fbs::WorkerStatusT& s) { s.checkpoint = saver_status(*facts); });
+    publish_values(self, [&](fbs::WorkerStatusT& s) {
+      s.checkpoint = saver_status(*facts, self->state.engine->copy_facts());
+    });
 }
 
 /// Shows the saver now and again while it works; called by its threads.
@@ -123,6 +132,8 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);
   options.shared_devices = b.shared_devices();
   options.on_save_progress = saver_watch(self);
+  options.copies = st.engines->copies();
+  if (options.copies) options.copies->allow(static_cast<uint64_t>(job->checkpoint.memory.bytes));
   auto made = st.engines->make_engine(options);
   if (!made) return to_caf(made.error());
   st.rank = at->rank;
@@ -165,19 +176,20 @@ caf::result<msg<fbs::DataPlaneOffer>> open_data_plane(worker_pointer self,
                                                       const msg<fbs::OpenDataPlane>& m) {
   auto offers = self->state.engine->open_groups(m->host() ? m->host()->str() : "127.0.0.1");
   if (!offers) return to_caf(offers.error());
-  return make_msg<fbs::DataPlaneOffer>(
-      context_of(*self, m.header()), [&](fbs::DataPlaneOfferT& out) {
-        out.rank = static_cast<uint32_t>(self->state.rank);
-        for (auto& offer : *offers) {
-          auto g = std::make_unique<fbs::GroupOfferT>();
-          g->name = offer.name;
-          g->rank = static_cast<uint32_t>(offer.rank);
-          g->size = static_cast<uint32_t>(offer.size);
-          g->addresses = std::make_unique<fbs::AddressesT>();
-          for (const auto& a : offer.addresses) add_address(*g->addresses, a);
-          out.groups.push_back(std::move(g));
-        }
-      });
+  return make_msg<fbs::DataPlaneOffer>(context_of(*self, m.header()),
+                                       [&](fbs::DataPlaneOfferT& out) {
+                                         out.rank = static_cast<uint32_t>(self->state.rank);
+                                         for (auto& offer : *offers) {
+                                           auto g = std::make_unique<fbs::GroupOfferT>();
+                                           g->name = offer.name;
+                                           g->rank = static_cast<uint32_t>(offer.rank);
+                                           g->size = static_cast<uint32_t>(offer.size);
+                                           g->addresses = std::make_unique<fbs::AddressesT>();
+                                           for (const auto& a : offer.addresses)
+                                             add_address(*g->addresses, a);
+                                           out.groups.push_back(std::move(g));
+                                         }
+                                       });
 }
 
 caf::result<msg<fbs::DataPlaneReady>> connect(worker_pointer self,
@@ -294,30 +306,63 @@ msg<fbs::Saved> vote_of(worker_pointer self, const message_header& cause, uint64
 caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckpoint>& m) {
   if (!self->state.built) return not_built();
   auto rp = self->make_response_promise<msg<fbs::Saved>>();
-  self->state.engine->save(
-      m->step(), m->directory() ? m->directory()->str() : "",
-      [self, box = self->state.done, rp, m](const result<io::checkpoint::shard_facts>& vote) {
-        box->post([self, rp, m, vote]() mutable {
-          if (vote)
-            rp.deliver(vote_of(self, m.header(), m->step(), *vote));
-          else
-            rp.deliver(to_caf(vote.error()));
-          show_saver(self);
-        });
-      });
+  auto voted = [self, box = self->state.done, rp,
+                m](const result<io::checkpoint::shard_facts>& vote) {
+    box->post([self, rp, m, vote]() mutable {
+      if (vote)
+        rp.deliver(vote_of(self, m.header(), m->step(), *vote));
+      else
+        rp.deliver(to_caf(vote.error()));
+      show_saver(self);
+    });
+  };
+  auto& engine = *self->state.engine;
+  if (m->copy())
+    engine.copy(m->step(), text_of(m->directory()), std::move(voted));
+  else
+    engine.save(m->step(), text_of(m->directory()), std::move(voted));
   show_saver(self);
   return rp;
+}
+
+/// In memory alone.
+void copy(worker_pointer self, const msg<fbs::CopyState>& m) {
+  if (!self->state.built) return;
+  self->state.engine->set_cause(m.header().span, m.header().trace_low);
+  self->state.engine->copy(m->step(), {}, {});
+}
+
+/// What the process holds, whoever of it is asked, and before there is an engine.
+msg<fbs::CopiesFound> copies_found(worker_pointer self, const msg<fbs::FindCopies>& m) {
+  const auto& st = self->state;
+  const auto copies = st.engines->copies();
+  return make_msg<fbs::CopiesFound>(context_of(*self, m.header()), [&](fbs::CopiesFoundT& out) {
+    out.rank = static_cast<uint32_t>(st.rank);
+    if (!copies) return;
+    for (const auto& c : copies->held()) {
+      if (out.copies.size() == most_copies_told) break;
+      auto& told = *out.copies.emplace_back(std::make_unique<fbs::HeldCopyT>());
+      told.rank = static_cast<uint32_t>(c.rank);
+      told.epoch = static_cast<uint32_t>(c.tag.epoch);
+      told.step = c.tag.step;
+      told.bytes = c.bytes;
+    }
+  });
 }
 
 caf::result<msg<fbs::Loaded>> load(worker_pointer self, const msg<fbs::LoadCheckpoint>& m) {
   if (!self->state.built) return not_built();
   auto rp = self->make_response_promise<msg<fbs::Loaded>>();
-  self->state.engine->load(m->directory() ? m->directory()->str() : "", m->optimizer(),
-                           answer(self, rp, [self, header = m.header()] {
-                             return make_msg<fbs::Loaded>(context_of(*self, header), [&](auto& l) {
-                               l.rank = static_cast<uint32_t>(self->state.rank);
-                             });
-                           }));
+  auto loaded = answer(self, rp, [self, header = m.header()] {
+    return make_msg<fbs::Loaded>(context_of(*self, header), [&](auto& l) {
+      l.rank = static_cast<uint32_t>(self->state.rank);
+    });
+  });
+  auto& engine = *self->state.engine;
+  if (m->copy_epoch() > 0)
+    engine.take_back({m->copy_epoch(), m->copy_step()}, m->from_keeper(), std::move(loaded));
+  else
+    engine.load(text_of(m->directory()), m->optimizer(), std::move(loaded));
   return rp;
 }
 
@@ -349,11 +394,18 @@ worker_actor::behavior_type worker(worker_pointer self, const spawn_record& reco
   st.engines = std::move(engines);
   st.done = std::make_shared<completion_queue>(caf::actor_cast<caf::weak_actor_ptr>(self));
   return {
-      status_handler(self),   guarded(self, build),
-      guarded(self, attach),  guarded(self, open_data_plane),
-      guarded(self, connect), guarded(self, run_op),
-      guarded(self, finish),  guarded(self, save),
-      guarded(self, load),    [self](caf::update_atom) { self->state.done->drain(); },
+      status_handler(self),
+      guarded(self, build),
+      guarded(self, attach),
+      guarded(self, open_data_plane),
+      guarded(self, connect),
+      guarded(self, run_op),
+      guarded(self, finish),
+      guarded(self, save),
+      guarded(self, load),
+      [self](caf::update_atom) { self->state.done->drain(); },
+      [self](const msg<fbs::CopyState>& m) { copy(self, m); },
+      [self](const msg<fbs::FindCopies>& m) { return copies_found(self, m); },
   };
 }
 

@@ -17,6 +17,9 @@
 
 namespace troupe::train {
 
+/// Copies in memory of which a worker tells the run.
+inline constexpr size_t most_copies_told = 4096;
+
 struct worker_state {
   static inline const char* name = "worker";
 
@@ -26,7 +29,7 @@ struct worker_state {
   engine_options options;  ///< of the engine
   uint64_t builds = 0;     ///< begun; the last one is the engine's
   bool built = false;
-  int64_t batch_slots = 0;            ///< of the loader; 0: none is attached
+  int64_t batch_slots = 0;             ///< of the loader; 0: none is attached
   std::unique_ptr<stats_probe> probe;  ///< outlives the engine
   std::unique_ptr<train::engine> engine;
 

@@ -41,6 +41,13 @@ struct state_saver::capture {
   size_t fill = 0, copy = 0;
   io::slot lease;
   bool given_up = false;
+  bool to_disk = true;
+  bool by_slots = true;  ///< bytes go through the ring
+  std::shared_ptr<cp::memory_copy> into;
+
+  std::byte* place(uint64_t offset) {
+    return (by_slots ? lease.bytes() : into->slot(fill)).data() + offset;
+  }
 };
 
 result<std::unique_ptr<state_saver>> state_saver::make(parameter_store& store,
@@ -60,6 +67,15 @@ status state_saver::prepare() {
   plan_ = std::move(plans.at(static_cast<size_t>(replica.rank)));
   plan_.rank = static_cast<uint32_t>(options_.at.rank);
   copies_ = cp::plan_capture(plan_, options_.slot_bytes);
+  copy_bytes_ = plan_.stream_bytes;
+  for (int c = 0; c < store_.chunk_count(); ++c) {
+    if (!store_.info(c).tied_copy) continue;
+    const auto bytes = static_cast<uint64_t>(store_.slice(c).part) * sizeof(float);
+    for (const auto which : {part::master, part::m, part::v}) {
+      tied_.push_back({c, which, copy_bytes_, bytes});
+      copy_bytes_ += bytes;
+    }
+  }
   TROUPE_TRY(ring, make_ring());
   ring_ = std::move(ring);
   io::disk_options by_default;
@@ -106,8 +122,21 @@ cp::manifest_head state_saver::head_of(uint64_t step) const {
 
 void state_saver::save(uint64_t step, const std::filesystem::path& partial, event_ptr after,
                        completion done) {
+  copy(step, {}, partial, std::move(after), std::move(done));
+}
+
+event_ptr state_saver::copy(uint64_t step, std::shared_ptr<cp::memory_copy> into,
+                            const std::filesystem::path& partial, event_ptr after,
+                            completion done) {
   auto c = std::make_shared<capture>();
-  c->save = flusher_->begin(partial, head_of(step), plan_, std::move(done));
+  c->into = std::move(into);
+  c->to_disk = !partial.empty();
+  c->by_slots = c->to_disk || copy_out_ != nullptr;
+  if (c->to_disk) c->save = flusher_->begin(partial, head_of(step), plan_, std::move(done));
+  return begin(std::move(c), std::move(after));
+}
+
+event_ptr state_saver::begin(std::shared_ptr<capture> c, event_ptr after) {
   stream_->wait(std::move(after));
   for (size_t i = 0; i < copies_.copies.size();) {
     const auto chunk = copies_.copies[i].chunk;
@@ -126,29 +155,64 @@ void state_saver::save(uint64_t step, const std::filesystem::path& partial, even
       enqueue();
     store_.add_reader(static_cast<int>(chunk), stream_->record());  // SS-1
   }
+  if (!c->into) return stream_->record();
+  stream_->host_task([this, c]() -> status {
+    copy_tied(*c);
+    c->into->filled = !c->given_up && c->fill == copies_.fills.size();
+    return {};
+  });
+  auto copied = stream_->record();
+  for (const auto& t : tied_) store_.add_reader(t.chunk, copied);  // SS-1
+  return copied;
+}
+
+void state_saver::copy_tied(capture& c) {
+  for (const auto& t : tied_) {
+    auto* to = c.into->bytes().data() + t.first;
+    if (copy_out_)
+      copy_out_->copy(to, store_.data(t.chunk, t.which), t.bytes);
+    else
+      std::memcpy(to, store_.data(t.chunk, t.which), t.bytes);
+  }
+  land(c);
 }
 
 void state_saver::copy_chunk(capture& c, uint32_t chunk) {
   const auto& all = copies_.copies;
   for (; c.copy < all.size() && all[c.copy].chunk == chunk; ++c.copy) {
-    if (c.given_up || (!c.lease && !take_slot(c))) continue;
+    if (c.given_up || (c.by_slots && !c.lease && !take_slot(c))) continue;
     copy_piece(c, all[c.copy]);
     if (c.copy + 1 < copies_.fills[c.fill].copies_end || !land(c)) continue;
-    flusher_->filled(c.save, std::move(c.lease), c.fill++);
+    hand_over(c);
   }
   land(c);  // SS-1: what is left of the chunk is out before its event completes
 }
 
-void state_saver::copy_piece(capture& c, const cp::capture_copy& piece) {
-  const int chunk = static_cast<int>(piece.chunk);
-  const auto* slice = static_cast<const std::byte*>(store_.data(chunk, store_part(piece.which)));
-  const auto slice_byte = static_cast<uint64_t>(store_.slice(chunk).first) * sizeof(float);
-  const auto* from = slice + (piece.chunk_byte - slice_byte);
-  auto* to = c.lease.bytes().data() + piece.slot_offset;
-  if (copy_out_)
-    copy_out_->copy(to, from, piece.bytes);
+/// A slot is filled.
+void state_saver::hand_over(capture& c) {
+  if (c.into && c.lease)
+    std::memcpy(c.into->slot(c.fill).data(), c.lease.bytes().data(), copies_.fills[c.fill].bytes);
+  if (c.to_disk)
+    flusher_->filled(c.save, std::move(c.lease), c.fill);
   else
-    std::memcpy(to, from, piece.bytes);
+    c.lease = {};
+  ++c.fill;
+}
+
+/// Where a piece lies in the store.
+std::byte* state_saver::place_of(const cp::capture_copy& piece) const {
+  const int chunk = static_cast<int>(piece.chunk);
+  auto* slice = static_cast<std::byte*>(store_.data(chunk, store_part(piece.which)));
+  const auto slice_byte = static_cast<uint64_t>(store_.slice(chunk).first) * sizeof(float);
+  return slice + (piece.chunk_byte - slice_byte);
+}
+
+void state_saver::copy_piece(capture& c, const cp::capture_copy& piece) {
+  auto* to = c.place(piece.slot_offset);
+  if (copy_out_)
+    copy_out_->copy(to, place_of(piece), piece.bytes);
+  else
+    std::memcpy(to, place_of(piece), piece.bytes);
   captured_bytes_ += piece.bytes;
 }
 
@@ -159,6 +223,7 @@ bool state_saver::land(capture& c) {
   if (arrived) return true;
   c.given_up = true;
   c.lease = {};
+  if (!c.to_disk) return false;
   flusher_->give_up(c.save, arrived.error().within("copying the state off the device"));
   return false;
 }
@@ -174,6 +239,7 @@ bool state_saver::take_slot(capture& c) {
     return true;
   }
   c.given_up = true;
+  if (!c.to_disk) return false;
   flusher_->give_up(
       c.save, ending_ ? error{errc::cancelled, "the rank ends"}
                       : error{errc::timeout,
@@ -181,6 +247,29 @@ bool state_saver::take_slot(capture& c) {
                                           options_.patience.count() / 1000),
                               "the disk is stuck or far too slow: look at it, or save less often"});
   return false;
+}
+
+cp::copy_shape state_saver::shape() const {
+  return {options_.at.grid, options_.slot_bytes, copy_bytes_};
+}
+
+status state_saver::put_back(const cp::memory_copy& from) {
+  if (from.shape() != shape()) return error{errc::unavailable, "a copy of another layout"};
+  TROUPE_CHECK(from.check());
+  TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
+  for (int c = 0; c < store_.chunk_count(); ++c) store_.await_readers(*loading, c);  // PS-5
+  for (uint32_t i = 0; i < copies_.fills.size(); ++i) {
+    const auto& fill = copies_.fills[i];
+    for (auto c = fill.copies_begin; c < fill.copies_end; ++c) {
+      const auto& piece = copies_.copies[c];
+      loading->copy(place_of(piece), from.slot(i).data() + piece.slot_offset, piece.bytes);
+    }
+  }
+  for (const auto& t : tied_)
+    loading->copy(store_.data(t.chunk, t.which), from.bytes().data() + t.first, t.bytes);
+  for (int c = 0; c < store_.chunk_count(); ++c)
+    store_.publish_weights(*loading, c, static_cast<int64_t>(from.tag().step));
+  return loading->synchronize();
 }
 
 saver_facts state_saver::facts() const {

@@ -10,6 +10,11 @@
 // Every chunk's copy leaves an event with the store, for which the next update of that chunk waits
 // on the device (PS-5, OP-2): chunk 0 is updated while chunk N is still being copied.
 //
+// A copy in memory (io/checkpoint/memory_copies.hpp) is a second sink of the same captures: bytes go
+// to its place at once where the host can read the device, else by a slot of the ring. A save that
+// goes to the disk as well is copied off the device once for both. A tied copy of a table, which a
+// checkpoint on disk leaves out since its shards are read by name, stands in memory behind the rest.
+//
 // Invariants
 // SS-1 What is saved of a chunk is its state at the call of save(), whatever is enqueued later.
 // SS-2 No call waits. The copy waits for slots, at most `patience` for one; then that save is given
@@ -24,10 +29,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gpu/store/store.hpp"
 #include "io/base/result.hpp"
 #include "io/checkpoint/flusher.hpp"
+#include "io/checkpoint/memory_copies.hpp"
 #include "io/checkpoint/save_plan.hpp"
 #include "io/disk/slots.hpp"
 
@@ -82,12 +89,24 @@ class state_saver {
   /// Saves the state as it is at `after` (the end of the stream that updates) into the rank's shard
   /// in `partial`, which is made if it is missing. By the thread that enqueues updates.
   void save(uint64_t step, const std::filesystem::path& partial, event_ptr after, completion done);
+  /// The same into memory, of shape shape(), and into a shard as well where `partial` is not empty:
+  /// only then is `done` called. The event is behind the last byte that is copied; `into` says then
+  /// whether it is filled.
+  event_ptr copy(uint64_t step, std::shared_ptr<io::checkpoint::memory_copy> into,
+                 const std::filesystem::path& partial, event_ptr after, completion done);
+  /// How this rank's share lies in memory.
+  io::checkpoint::copy_shape shape() const;
+  /// Fills the store's slices from a copy of this shape, each slot checked before a byte of it is
+  /// used, and publishes their weights as restore_state does. Blocks. Errors: copy_damaged,
+  /// unavailable for another shape, of the device.
+  status put_back(const io::checkpoint::memory_copy& from);
 
   /// From any thread.
   saver_facts facts() const;
 
  private:
   struct capture;
+  event_ptr begin(std::shared_ptr<capture> c, event_ptr after);
 
   state_saver(parameter_store& store, saver_options options)
       : store_(store), options_(std::move(options)) {}
@@ -95,6 +114,9 @@ class state_saver {
   io::checkpoint::manifest_head head_of(uint64_t step) const;
   void copy_chunk(capture& c, uint32_t chunk);
   void copy_piece(capture& c, const io::checkpoint::capture_copy& piece);
+  std::byte* place_of(const io::checkpoint::capture_copy& piece) const;
+  void hand_over(capture& c);
+  void copy_tied(capture& c);
   bool land(capture& c);
   result<std::shared_ptr<io::slots>> make_ring();
   bool take_slot(capture& c);
@@ -103,6 +125,15 @@ class state_saver {
   saver_options options_;
   io::checkpoint::rank_plan plan_;
   io::checkpoint::capture_plan copies_;
+  /// What a copy in memory has behind the rank's stream.
+  struct tied_slice {
+    int chunk = 0;
+    part which = part::master;
+    uint64_t first = 0;  ///< byte of the copy
+    uint64_t bytes = 0;
+  };
+  std::vector<tied_slice> tied_;
+  uint64_t copy_bytes_ = 0;  ///< of a copy in memory
   std::shared_ptr<io::slots> ring_;
   std::atomic<bool> ending_{false};
   std::atomic<uint64_t> captured_bytes_{0};

@@ -129,6 +129,10 @@ void check_job(builder& b) {
          "only {output} can stand in braces");
   b.rule(j.checkpoint.slot_bytes % 4096 == 0, {"checkpoint.slot_bytes"},
          fmt::format("expected a multiple of 4096, got {}", j.checkpoint.slot_bytes));
+  b.rule(j.checkpoint.memory.every == 0 || j.recovery.enabled,
+         {"checkpoint.memory.every", "recovery.enabled"},
+         "copies in memory are for recoveries alone, and those are switched off",
+         "set recovery.enabled = true, or checkpoint.memory.every = 0");
   b.rule(!j.checkpoint.resume.empty(), {"checkpoint.resume"},
          "expected \"auto\", \"never\" or the path of a checkpoint, got nothing");
 }

@@ -220,6 +220,13 @@ struct second_tier_section {
   bool operator==(const second_tier_section&) const = default;
 };
 
+/// [checkpoint.memory]: copies of the state in the memory of the nodes.
+struct memory_section {
+  int64_t every = 0;                 ///< steps between two copies; 0 = none are taken
+  int64_t bytes = int64_t{4} << 30;  ///< of one node's process, for all its copies, at most
+  bool operator==(const memory_section&) const = default;
+};
+
 /// [checkpoint]
 struct checkpoint_section {
   std::string dir = "{output}/checkpoints";
@@ -239,6 +246,7 @@ struct checkpoint_section {
   int64_t slot_bytes = 0;  ///< of one slot of it; 0 = as the disk likes it, else 4 MiB
   config::when_busy when_busy = config::when_busy::block;
   bool export_model = true;  ///< at the end: {output}/model, a Hugging Face folder
+  memory_section memory;
   second_tier_section second;
   bool operator==(const checkpoint_section&) const = default;
 };

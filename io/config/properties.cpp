@@ -35,6 +35,8 @@ constexpr std::array section_rows = {
     section_row{"train", "Steps, batches, optimizer and learning rate"},
     section_row{"parallel", "How the workers divide the work"},
     section_row{"checkpoint", "When the state is saved, where, and what a start resumes from"},
+    section_row{"checkpoint.memory",
+                "Copies of the state in memory, to which a run that loses a node goes back"},
     section_row{"checkpoint.second",
                 "The second tier: a slower or shared folder with copies of committed checkpoints"},
     section_row{"timeouts", "How long an answer may take before the run gives up on it"},

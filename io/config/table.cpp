@@ -19,6 +19,7 @@ using model_s = model_section;
 using data_s = data_section;
 using train_s = train_section;
 using second_s = second_tier_section;
+using memory_s = memory_section;
 using timeouts_s = timeouts_section;
 
 constexpr double million = 1e6;
@@ -279,6 +280,14 @@ constinit const property rows[] = {
     key<&job::checkpoint, &checkpoint_section::export_model>(
         "checkpoint.export_model",
         "At the end write the model to {output}/model, a Hugging Face folder"),
+    key<&job::checkpoint, &checkpoint_section::memory, &memory_s::every>(
+        "checkpoint.memory.every",
+        "Steps between two copies of the state in memory, each rank's share in its own process and "
+        "in one of another node; 0 = none",
+        within(0, 1e9)),
+    key<&job::checkpoint, &checkpoint_section::memory, &memory_s::bytes>(
+        "checkpoint.memory.bytes", "Memory of a node's process for all its copies, at most",
+        within(4096, 1e15)),
     key<&job::checkpoint, &checkpoint_section::second, &second_s::dir>(
         "checkpoint.second.dir",
         "Folder that committed checkpoints are copied into in the "

@@ -96,6 +96,13 @@ struct job_harness {
     return answers.contains(event.request) ? answers[event.request] : "";
   }
 
+  /// Each node in the place that the plan gives it.
+  heard::admitted admitted() const {
+    heard::admitted out;
+    for (const auto& n : policy.plan().job.cluster.node) out.nodes.push_back(n.name);
+    return out;
+  }
+
   /// The start's next phase.
   void pass() {
     REQUIRE(find<todo::ask>());
@@ -107,7 +114,7 @@ struct job_harness {
 
   /// To the first step, or to the pause before it.
   void start() {
-    hear(heard::admitted{});
+    hear(admitted());
     while (find<todo::ask>() != nullptr) pass();
   }
 

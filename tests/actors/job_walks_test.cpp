@@ -70,7 +70,7 @@ class job_walk {
   void run(std::set<job_arrow>& seen, std::map<job_state, job_policy>& samples) {
     while (!job_.end && chance(5)) tell(anything(), seen);
     if (!job_.end && chance(2)) tell(heard::not_admitted{{errc::timeout, "nobody came"}}, seen);
-    if (!job_.end) tell(heard::admitted{}, seen);
+    if (!job_.end) tell(job_.admitted(), seen);
     for (int turn = 0; !job_.end; ++turn) {
       REQUIRE_MESSAGE(turn < 4000, "the job does not end");
       samples.try_emplace(job_.policy.state(), job_.policy);
@@ -209,7 +209,7 @@ class job_walk {
         std::array{errc::io, errc::io, errc::io, errc::bad_data, errc::unavailable}[below(5)];
     const error why{code, "it did not work"};
     if (what.event == job_event(heard::admitted{}).index()) {
-      if (well || chance(92)) return heard::admitted{};
+      if (well || chance(92)) return job_.admitted();
       return heard::not_admitted{{errc::timeout, "nobody came again"}};
     }
     if (what.event == job_event(heard::node_lost{}).index())

@@ -66,6 +66,8 @@ struct run_in_phase : scripted_run {
         return asked.take<fbs::DataPlaneTable>().refuse(why);
       case start_phase::load_weights:
         return asked.take<fbs::LoadCheckpoint>().refuse(why);
+      case start_phase::find_copies:
+        return asked.take<fbs::FindCopies>().refuse(why);
     }
   }
 };

@@ -44,6 +44,7 @@ struct engine_script {
   step_outcome outcome;
   io::checkpoint::shard_facts vote;
   std::optional<gpu::saver_facts> saver;
+  std::shared_ptr<io::checkpoint::memory_copies> copies;
 
   std::vector<std::string> said() { return std::exchange(calls, {}); }
   /// The oldest call of these words completes, on the thread that says so.
@@ -121,6 +122,17 @@ class scripted_engine : public engine {
             done(s.error());
           });
   }
+  void copy(uint64_t step, const std::filesystem::path& partial,
+            gpu::state_saver::completion done) override {
+    if (partial.empty()) return note(fmt::format("copy {}", step));
+    note(fmt::format("copy {} and", step));
+    save(step, partial, std::move(done));
+  }
+  void take_back(io::checkpoint::copy_tag tag, bool from_keeper, completion done) override {
+    begin(fmt::format("take back {} of epoch {}{}", tag.step, tag.epoch,
+                      from_keeper ? " from the keeper" : ""),
+          std::move(done));
+  }
   std::optional<gpu::saver_facts> saver_facts() const override { return script_->saver; }
   void abort() noexcept override { note("abort"); }
 
@@ -149,6 +161,7 @@ class scripted_engines : public engine_maker {
     script_->made.push_back(options);
     return std::unique_ptr<engine>(std::make_unique<scripted_engine>(script_));
   }
+  std::shared_ptr<io::checkpoint::memory_copies> copies() override { return script_->copies; }
 
  private:
   std::shared_ptr<engine_script> script_;

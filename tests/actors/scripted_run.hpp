@@ -142,6 +142,8 @@ struct scripted_run : troupe::test::actor_fixture {
         return acknowledge<fbs::DataPlaneTable, fbs::DataPlaneReady>(last_stage);
       case start_phase::load_weights:
         return acknowledge<fbs::LoadCheckpoint, fbs::Loaded>(last_stage);
+      case start_phase::find_copies:
+        return acknowledge<fbs::FindCopies, fbs::CopiesFound>(last_stage);
     }
     return {};
   }

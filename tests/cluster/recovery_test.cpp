@@ -134,3 +134,45 @@ TEST_CASE("recovery: a node that is drained leaves between two steps, a spare ha
   CHECK(i["done"].get<std::string>().find("spare node2 for node0") == 0);
   CHECK(up.err().find("node node0 joined") == up.err().rfind("node node0 joined"));
 }
+
+namespace {
+
+/// No checkpoint is on the disk before the end: what there is to go back to is in memory.
+void goes_on_from_memory(const std::vector<std::string>& ranks, const char* node, int signal,
+                         const char* keeper, const std::vector<std::string>& more = {}) {
+  job_files job;
+  const auto sets = with(with(with(recovers, ranks), {"checkpoint.every=1000"}), more);
+  const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
+  program up(job.up(with(sets, {"checkpoint.memory.every=1"})));
+  REQUIRE(up.until_step(7));
+  const pid_t victim = node_named(up.port(), node);
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, signal) == 0);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.err().find("copies in memory after each step: ") != std::string::npos);
+  const int again = repeated_of(up, truth);
+  CHECK(again <= 1);
+  is_kept(job / "run/incidents.jsonl", node, signal, again);
+  const auto incident = nlohmann::json::parse(text_of(job / "run/incidents.jsonl"));
+  CHECK(incident["done"].get<std::string>().find(fmt::format("from the memory of {} (", keeper)) !=
+        std::string::npos);
+  judge j(truth);
+  CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 20);
+  CHECK(leftovers_in(job / "run/checkpoints").empty());
+}
+
+}  // namespace
+
+TEST_CASE("copies: replicas go on from a keeper's memory, with at most one step made again") {
+  goes_on_from_memory(layout(2, 1), "node1", SIGKILL, "node0");
+}
+
+TEST_CASE("copies: so does a pipeline, with the tied table of its last stage") {
+  goes_on_from_memory(layout(1, 2), "node1", SIGKILL, "node0", {"model.family=\"gpt2\""});
+}
+
+TEST_CASE("copies: so do four ranks when one stands still, in bf16 rounded by chance") {
+  goes_on_from_memory(layout(2, 2), "node2", SIGSTOP, "node1",
+                      {"model.dtype=\"bf16\"", "train.stochastic_rounding=true"});
+}

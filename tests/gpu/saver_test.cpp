@@ -265,3 +265,88 @@ TEST_CASE("a saver that ends answers what is under way") {
   const auto v = open.get();
   if (!v) CHECK(v.error().code == errc::cancelled);
 }
+
+namespace {
+
+std::shared_ptr<cp::memory_copy> place_for(state_saver& saver, uint64_t step) {
+  auto made = cp::memory_copy::make(0, {1, step}, saver.shape());
+  REQUIRE(made);
+  return *made;
+}
+
+}  // namespace
+
+TEST_CASE("a copy in memory is the state at the call, and comes back bit by bit") {
+  trainer t;
+  auto saver = state_saver::make(*t.store, only_rank());
+  REQUIRE(saver);
+  t.enqueue_step();
+  auto into = place_for(**saver, 1);
+  const auto copied = (*saver)->copy(1, into, {}, t.compute->record(), {});
+  t.enqueue_step();
+  REQUIRE(t.compute->synchronize());
+  copied->wait_on_host();
+  CHECK(into->filled);
+  into->sum();
+  const auto later = t.state();
+  trainer once;
+  once.enqueue_step();
+  REQUIRE(once.compute->synchronize());
+  REQUIRE((*saver)->put_back(*into));
+  CHECK(t.state() == once.state());
+  CHECK(t.state() != later);
+  for (int c = 0; c < t.store->chunk_count(); ++c)
+    CHECK(std::memcmp(t.store->weight(c), once.store->weight(c), t.store->bytes(c, part::weight)) ==
+          0);
+  into->bytes()[0] ^= std::byte{1};
+  CHECK(is_error((*saver)->put_back(*into), cp::copy_damaged, 0, uint64_t{1}, uint64_t{0}));
+}
+
+TEST_CASE("one copy serves the disk and the memory") {
+  scratch dir;
+  trainer t;
+  auto saver = state_saver::make(*t.store, only_rank());
+  REQUIRE(saver);
+  t.enqueue_step();
+  auto both = place_for(**saver, 1), alone = place_for(**saver, 1);
+  auto promise = std::make_shared<std::promise<vote>>();
+  auto voted = promise->get_future();
+  const auto before = (*saver)->facts().captured_bytes;
+  auto first = (*saver)->copy(1, both, dir.path / "p", t.compute->record(),
+                              [promise](const vote& v) { promise->set_value(v); });
+  auto second = (*saver)->copy(1, alone, {}, t.compute->record(), {});
+  REQUIRE(voted.get());
+  first->wait_on_host();
+  second->wait_on_host();
+  CHECK(both->filled);
+  CHECK(std::memcmp(both->bytes().data(), alone->bytes().data(), both->bytes().size()) == 0);
+  CHECK((*saver)->facts().captured_bytes == before + 2 * (*saver)->facts().share_bytes);
+}
+
+TEST_CASE("a last stage's copy of a tied table is in its copy in memory") {
+  const auto model = tiny_gpt2();
+  auto owner = make_host_device(1);
+  auto shape = whole_model(model, 1, 4, dtype::f32);
+  shape.first_layer = 1;
+  shape.has_embedding = false;
+  auto store = parameter_store::make(*owner, stage_chunks(model, shape), {});
+  REQUIRE(store);
+  REQUIRE(initialize(**store, model, 5));
+  int tied = -1;
+  for (int c = 0; c < (*store)->chunk_count(); ++c)
+    if ((*store)->info(c).tied_copy) tied = c;
+  REQUIRE(tied >= 0);
+  auto options = only_rank();
+  auto saver = state_saver::make(**store, options);
+  REQUIRE(saver);
+  auto s = owner->make_stream({"compute", 1});
+  REQUIRE(s);
+  auto into = place_for(**saver, 1);
+  (*saver)->copy(1, into, {}, (*s)->record(), {})->wait_on_host();
+  into->sum();
+  const auto count = (*store)->slice(tied).part;
+  const std::vector<float> was((*store)->master(tied), (*store)->master(tied) + count);
+  std::fill_n((*store)->master(tied), count, 7.0f);
+  REQUIRE((*saver)->put_back(*into));
+  CHECK(std::equal(was.begin(), was.end(), (*store)->master(tied)));
+}

@@ -19,6 +19,7 @@ int fuzz_actors_client_hello(const uint8_t* data, size_t size);
 int fuzz_actors_fault_mix(const uint8_t* data, size_t size);
 int fuzz_actors_train_state(const uint8_t* data, size_t size);
 int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
+int fuzz_io_copy_frame(const uint8_t* data, size_t size);
 int fuzz_io_folder(const uint8_t* data, size_t size);
 int fuzz_io_gzip(const uint8_t* data, size_t size);
 int fuzz_io_kernel_counters(const uint8_t* data, size_t size);
@@ -39,6 +40,7 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"actors_fault_mix", fuzz_actors_fault_mix, 0},
                           {"actors_train_state", fuzz_actors_train_state, 0},
                           {"gpu_pair_proof", fuzz_gpu_pair_proof},
+                          {"io_copy_frame", fuzz_io_copy_frame},
                           {"io_folder", fuzz_io_folder},
                           {"io_gzip", fuzz_io_gzip, 0},
                           {"io_kernel_counters", fuzz_io_kernel_counters, 0},
