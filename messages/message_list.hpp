@@ -97,7 +97,14 @@
   X(health, FindingsRequest, 0x0801)  \
   X(health, Findings, 0x0802)         \
   X(health, ReadVitals, 0x0803)       \
-  X(health, MachineVitals, 0x0804)
+  X(health, MachineVitals, 0x0804)    \
+  X(health, RunCheckup, 0x0810)       \
+  X(health, CheckupReport, 0x0811)    \
+  X(health, TestPair, 0x0812)         \
+  X(health, PairReport, 0x0813)       \
+  X(health, PairProbe, 0x0814)        \
+  X(health, PairEcho, 0x0815)         \
+  X(health, FindNode, 0x0816)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

@@ -548,6 +548,17 @@ caf::result<msg<fbs::GatewayFound>, caf::strong_actor_ptr> find_gateway(
   return {found, caf::actor_cast<caf::strong_actor_ptr>(st.record.gateway)};
 }
 
+/// For another node, which wants to speak to it.
+caf::result<msg<fbs::Ack>, caf::strong_actor_ptr> find_node(coordinator_pointer self,
+                                                            const msg<fbs::FindNode>& m) {
+  const auto name = m->node() ? m->node()->str() : "";
+  for (const auto& [index, who] : self->state.members)
+    if (who.name == name && !who.gone)
+      return {make_msg<fbs::Ack>(context_of(*self, m.header())),
+              caf::actor_cast<caf::strong_actor_ptr>(who.handle)};
+  return to_caf(no_such_node(name));
+}
+
 /// A node that is taken out leaves ranks without a place: the run saves and ends in order.
 caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainNode>& m) {
   auto& st = self->state;
@@ -656,6 +667,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       [self](const msg<fbs::StopTraining>& m) { self->send(self->state.record.run, m); },
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](const msg<fbs::Recover>& m) { renew(self, m); },
+      [self](const msg<fbs::FindNode>& m) { return find_node(self, m); },
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {
         tick(self);

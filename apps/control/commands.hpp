@@ -59,6 +59,9 @@ struct black_box {
   std::string node;
 };
 struct findings {};
+struct doctor {
+  std::string node;  ///< empty: all of them
+};
 struct help {
   std::string about;  ///< a word or a message; empty: all words
 };
@@ -70,7 +73,8 @@ using console_command =
     std::variant<commands::nothing, commands::nodes, commands::actors, commands::status,
                  commands::send, commands::pause, commands::resume, commands::checkpoint,
                  commands::stop, commands::set, commands::drain, commands::kill, commands::log,
-                 commands::black_box, commands::findings, commands::help, commands::quit>;
+                 commands::black_box, commands::findings,
+                 commands::doctor, commands::help, commands::quit>;
 
 /// A word of the console.
 struct word {

@@ -349,6 +349,10 @@ constinit const property rows[] = {
         "= "
         "how its heartbeats came so far, too: given up after dead_after_ms at the earliest, after "
         "three times that at the latest"),
+    key<&job::health, &health_section::checkup_at_join>(
+        "health.checkup_at_join",
+        "Before a node takes ranks it multiplies known matrices on each processor and tests some "
+        "memory; one that errs is not taken"),
 
     key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",
