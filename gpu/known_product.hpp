@@ -3,8 +3,8 @@
 //
 // Why whole numbers: products and sums of theirs are exact in float32, so that every order and
 // every instruction set must give the same bits, those of a plain loop over integers. They leave
-// most of a significand empty; so a second product of full ones is made, whose bits depend on the kernel
-// but not on which core ran it.
+// most of a significand empty. So a second product of full ones is made, whose bits depend on the
+// kernel but not on which core ran it.
 //
 // Invariants
 //   KNP-1  The wanted values are computed once, by integers, before anything is checked.
