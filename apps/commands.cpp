@@ -22,6 +22,7 @@ void add_all(shell& sh) {
   add_console(sh);
   add_control(sh);
   add_health(sh);
+  add_doctor(sh);
   add_trace(sh);
   add_replay(sh);
   add_generate(sh);

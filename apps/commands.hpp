@@ -42,6 +42,8 @@ void add_console(shell& sh);
 void add_control(shell& sh);
 /// `troupe health`: what is wrong with a running cluster, and who.
 void add_health(shell& sh);
+/// `troupe doctor`: examines the machines of a running cluster, or this one.
+void add_doctor(shell& sh);
 /// `troupe trace live|record|...`: what actors say to each other.
 void add_trace(shell& sh);
 /// `troupe replay`: lets a recorded actor live again.

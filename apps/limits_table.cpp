@@ -18,6 +18,7 @@
 #include "actors/control/audit.hpp"
 #include "actors/control/observer.hpp"
 #include "actors/health/findings_policy.hpp"
+#include "actors/health/medic.hpp"
 #include "actors/health/rank_vitals.hpp"
 #include "actors/job/votes.hpp"
 #include "actors/replay/actor_logs.hpp"
@@ -202,6 +203,12 @@ constexpr limit_row rows[] = {
     {"actors and traces", "ranks of a node in its heartbeat", troupe::health::most_ranks_told,
      "ranks", "further ones are not told of", "actors/health/rank_vitals.hpp", "most_ranks_told",
      "vitals of 64 ranks and 8 GPUs take at most 4 KiB of a heartbeat"},
+    {"actors and traces", "exchanges of a pair's test", troupe::health::most_exchanges,
+     "exchanges", "further ones are not made", "actors/health/medic.hpp", "most_exchanges",
+     "MED-4: no more than 64 exchanges, whoever asks"},
+    {"actors and traces", "bytes of an exchange", troupe::health::pair_bytes, "bytes",
+     "what is longer comes back shorter", "actors/health/medic.hpp", "pair_bytes",
+     "NOD-5: what a test of pairs sends comes back, at most 256 KiB of it"},
     {"actors and traces", "findings of a cluster", troupe::health::findings_policy::most_findings,
      "findings", "what matters more takes the place of what matters less, the rest is counted",
      "actors/health/findings_policy.hpp", "most_findings",

@@ -102,6 +102,13 @@ using vitals_actor = component_actor::extend<
     // Time to sample (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
+/// Examines a machine when it is asked to. Blocks: it is detached.
+using medic_actor = component_actor::extend<
+    // Checks processors, memory, disk and more; loads the machine.
+    ask<fbs::RunCheckup, fbs::CheckupReport>,
+    // Exchanges bytes with another node.
+    ask<fbs::TestPair, fbs::PairReport>>;
+
 /// Concludes what is wrong, and who it is.
 using monitor_actor = component_actor::extend<
     // A node is alive, and says how it is.
@@ -119,6 +126,8 @@ using node_actor = component_actor::extend<
     ask<fbs::Suspend, fbs::Suspended>,
     // Ends the process.
     tell<fbs::Shutdown>,
+    // Sends bytes back.
+    ask<fbs::PairProbe, fbs::PairEcho>,
     // Time for a heartbeat (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
@@ -144,6 +153,8 @@ using coordinator_actor = component_actor::extend<
     tell<fbs::RunEnded>,
     // The run goes on in another epoch.
     tell<fbs::Recover>,
+    // A node looks for another one; its handle is the second element of the answer.
+    caf::replies_to<msg<fbs::FindNode>>::with<msg<fbs::Ack>, caf::strong_actor_ptr>,
     // Look after the members now, and again every pulse (both from itself only).
     caf::reacts_to<caf::tick_atom>, caf::reacts_to<caf::ping_atom>>;
 
@@ -242,6 +253,7 @@ using gateway_actor = component_actor::extend<
   ACTOR(meter_actor, "Meter")             \
   ACTOR(vitals_actor, "Vitals")           \
   ACTOR(monitor_actor, "Monitor")         \
+  ACTOR(medic_actor, "Medic")             \
   ACTOR(node_actor, "Node")               \
   ACTOR(coordinator_actor, "Coordinator") \
   ACTOR(launcher_actor, "Launcher")       \

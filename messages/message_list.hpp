@@ -106,7 +106,14 @@
   X(cluster, ReplaceNode, 0x0222)     \
   X(cluster, SparesRequest, 0x0223)   \
   X(cluster, Spares, 0x0224)          \
-  X(train, ReleaseNode, 0x0340)
+  X(train, ReleaseNode, 0x0340)     \
+  X(health, RunCheckup, 0x0810)       \
+  X(health, CheckupReport, 0x0811)    \
+  X(health, TestPair, 0x0812)         \
+  X(health, PairReport, 0x0813)       \
+  X(health, PairProbe, 0x0814)        \
+  X(health, PairEcho, 0x0815)         \
+  X(health, FindNode, 0x0816)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

@@ -49,7 +49,8 @@ inline constexpr std::tuple status_kinds{
     &fbs::StatusValuesT::meter,        &fbs::StatusValuesT::gateway,
     &fbs::StatusValuesT::observer,     &fbs::StatusValuesT::reporter,
     &fbs::StatusValuesT::certificates, &fbs::StatusValuesT::launcher,
-    &fbs::StatusValuesT::vitals,       &fbs::StatusValuesT::monitor};
+    &fbs::StatusValuesT::vitals,       &fbs::StatusValuesT::monitor,
+    &fbs::StatusValuesT::medic};
 }
 
 /// The values of one kind, made where they are absent: `values_of<fbs::RunStatusT>(values).step`.

@@ -431,6 +431,19 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   suspend(self);
 }
 
+// -- where others are -----------------------------------------------------------------------------
+
+/// For another node, which wants to speak to it.
+caf::result<msg<fbs::Ack>, caf::strong_actor_ptr> find_node(coordinator_pointer self,
+                                                            const msg<fbs::FindNode>& m) {
+  const auto name = text_of(m->node());
+  for (const auto& [index, who] : self->state.members)
+    if (who.name == name && !who.gone)
+      return {make_msg<fbs::Ack>(context_of(*self, m.header())),
+              caf::actor_cast<caf::strong_actor_ptr>(who.handle)};
+  return to_caf(node_not_here(name));
+}
+
 // -- what is shown ------------------------------------------------------------------------------
 
 /// In the order of the reasons.
@@ -535,6 +548,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       [self](const msg<fbs::StopTraining>& m) { self->send(self->state.record.run, m); },
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](const msg<fbs::Recover>& m) { renew(self, m); },
+      [self](const msg<fbs::FindNode>& m) { return find_node(self, m); },
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {
         tick(self);

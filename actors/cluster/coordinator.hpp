@@ -99,6 +99,10 @@ inline constexpr error_kind<> no_gateway{"no_gateway", errc::unavailable,
 inline constexpr error_kind<std::string_view> run_died{"run_died", errc::bug,
                                                        "the run's actor ended: {}"};
 
+/// What a node hears that looks for another one.
+inline constexpr error_kind<std::string_view> node_not_here{
+    "node_not_here", errc::not_found, "node not found: {}", "it is not there, or counts as lost"};
+
 /// A node that has joined.
 struct member {
   std::string name;

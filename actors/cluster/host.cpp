@@ -19,6 +19,9 @@ class machine_host final : public host {
   std::function<health::machine_sampler()> vitals_of(std::string folder) override {
     return [folder = std::move(folder)] { return health::sample_this_machine(folder); };
   }
+  health::examiner examiner_of(std::string folder) override {
+    return health::examine_this_machine(std::move(folder));
+  }
   result<std::unique_ptr<train::engine>> make_engine(
       const train::engine_options& options) override {
     TROUPE_TRY(made, train::rank_engine::make(options));

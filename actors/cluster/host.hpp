@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "actors/base/hardware.hpp"
+#include "actors/health/checkup.hpp"
 #include "actors/health/machine_sampler.hpp"
 #include "actors/train/engine.hpp"
 #include "gpu/meters/readers.hpp"
@@ -28,6 +29,12 @@ class host : public train::engine_maker {
   /// What samples the machine; `folder`: whose disk is looked at. Called on the thread of whoever
   /// samples, which may block. Null: there is nothing to sample.
   virtual std::function<health::machine_sampler()> vitals_of(std::string folder) {
+    (void)folder;
+    return {};
+  }
+  /// What examines the machine; `folder`: whose disk. Called as the one above. Null: there is
+  /// nothing to examine.
+  virtual health::examiner examiner_of(std::string folder) {
     (void)folder;
     return {};
   }

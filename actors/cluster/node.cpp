@@ -14,6 +14,8 @@
 #include "actors/base/hardware.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_links.hpp"
+#include "actors/health/checkup_policy.hpp"
+#include "actors/health/medic.hpp"
 #include "actors/health/rank_vitals.hpp"
 #include "actors/health/vitals.hpp"
 #include "actors/power/meter.hpp"
@@ -49,6 +51,16 @@ vitals_actor make_vitals(node_pointer self, uint32_t epoch) {
                         health::vitals_options{st.options.name, epoch, std::move(open)});
 }
 
+/// None where the host has nothing to examine.
+medic_actor make_medic(node_pointer self, uint32_t epoch) {
+  auto& st = self->state;
+  auto examine = st.options.host->examiner_of(st.job->job.output);
+  if (!examine) return {};
+  return spawn_blocking(self, health::medic,
+                        health::medic_options{st.options.name, epoch, st.coordinator,
+                                              std::move(examine), st.examining.get_token()});
+}
+
 void be(node_pointer self, fbs::NodeState state) {
   self->state.doing = state;
   publish(self, fbs::EnumNameNodeState(state), [&](fbs::NodeStatusT& s) {
@@ -67,6 +79,7 @@ void end(node_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.over, true)) return;
   st.going.request_stop();
+  st.examining.request_stop();
   be(self, fbs::NodeState::leaving);
   if (st.options.ended) st.options.ended(why);
   self->quit();
@@ -77,6 +90,42 @@ void end(node_pointer self, const error& why) {
 void schedule_beat(node_pointer self) {
   const std::chrono::milliseconds interval(self->state.job->cluster.heartbeat_interval_ms);
   self->delayed_send(self, interval, caf::tick_atom_v);
+}
+
+void take_ranks(node_pointer self, asked_to_assign a);
+
+/// What of a machine is bad, in words; empty: nothing.
+std::string bad_parts(const fbs::CheckupReportT& r) {
+  std::string out;
+  for (const auto& c : r.checks)
+    if (c->verdict == fbs::CheckVerdict::bad)
+      out += fmt::format("{}{} {}", out.empty() ? "" : ", ", c->check, c->part);
+  return out;
+}
+
+/// NOD-6.
+void check_bits(node_pointer self) {
+  auto& st = self->state;
+  st.checking = true;
+  const auto over = [self] {
+    auto& s = self->state;
+    s.checking = false;
+    if (auto asked = std::exchange(s.assignment, {})) take_ranks(self, std::move(*asked));
+  };
+  auto m = make_msg<fbs::RunCheckup>(context_of(*self, self->epoch()),
+                                     [](auto& c) { c.bits_only = true; });
+  request(self, st.medic, m)
+      .then(
+          [self, over](const msg<fbs::CheckupReport>& r) {
+            if (self->state.over) return;
+            if (const auto bad = bad_parts(r.unpack()); !bad.empty())
+              return end(self, wrong_bits(self->state.options.name, bad));
+            over();
+          },
+          [over](const caf::error& e) {
+            spdlog::warn("this machine is not checked: {}", from_caf(e).message);
+            over();
+          });
 }
 
 void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
@@ -93,6 +142,8 @@ void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
     st.meter = monitored(self, make_meter(self, m->epoch(), interval_ms));
   if (auto vitals = make_vitals(self, m->epoch())) st.vitals = monitored(self, std::move(vitals));
   be(self, fbs::NodeState::idle);
+  if (auto medic = make_medic(self, m->epoch())) st.medic = monitored(self, std::move(medic));
+  if (st.medic && st.job->health.checkup_at_join) check_bits(self);
   schedule_beat(self);
 }
 
@@ -249,12 +300,9 @@ void connect_peers(node_pointer self, const fbs::AssignT& a) {
   }
 }
 
-caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
-    node_pointer self, const msg<fbs::Assign>& m) {
+void take_ranks(node_pointer self, asked_to_assign asked) {
   auto& st = self->state;
-  if (!st.stages.empty())  // NOD-2
-    return to_caf(has_ranks(st.options.name));
-  const auto a = m.unpack();
+  const auto a = asked.assign.unpack();
   train::spawn_record record{self->epoch()};
   record.node = st.options.name;
   std::vector<caf::strong_actor_ptr> handles;
@@ -274,7 +322,23 @@ caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
   }
   be(self, fbs::NodeState::training);
   connect_peers(self, a);
-  return {make_msg<fbs::Assigned>(context_of(*self, m.header()), out), std::move(handles)};
+  asked.promise.deliver(make_msg<fbs::Assigned>(context_of(*self, asked.assign.header()), out),
+                        std::move(handles));
+}
+
+caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
+    node_pointer self, const msg<fbs::Assign>& m) {
+  auto& st = self->state;
+  if (!st.stages.empty() || st.assignment)  // NOD-2
+    return to_caf(has_ranks(st.options.name));
+  asked_to_assign asked{
+      self->make_response_promise<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>>(), m};
+  auto promise = asked.promise;
+  if (st.checking)
+    st.assignment = std::move(asked);
+  else
+    take_ranks(self, std::move(asked));
+  return promise;
 }
 
 /// NOD-2.
@@ -292,6 +356,7 @@ caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspe
     return to_caf(device_lost(lost->message));
   }
   self->live_in(m.epoch());
+  if (auto asked = std::exchange(st.assignment, {})) asked->promise.deliver(to_caf(suspended()));
   std::exchange(st.going, {}).request_stop();
   const auto end_one = [&](const auto& actor) {
     st.leaving.insert(actor.address());
@@ -308,10 +373,21 @@ caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspe
   return rp;
 }
 
+/// NOD-5.
+msg<fbs::PairEcho> echo(node_pointer self, const msg<fbs::PairProbe>& m) {
+  return make_msg<fbs::PairEcho>(context_of(*self, m.header()), [&](fbs::PairEchoT& e) {
+    const auto* bytes = m->bytes();
+    if (bytes != nullptr)
+      e.bytes.assign(bytes->begin(),
+                     bytes->begin() + std::min<size_t>(bytes->size(), health::pair_bytes));
+  });
+}
+
 /// Which of its actors has ended. A worker ends with its stage.
 std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
   if (st.meter && st.meter.address() == who) return "meter";
   if (st.vitals && st.vitals.address() == who) return "vitals";
+  if (st.medic && st.medic.address() == who) return "medic";
   if (st.loader && st.loader.address() == who) return "loader";
   return "stage";
 }
@@ -333,11 +409,13 @@ void down(node_pointer self, const caf::down_msg& m) {
 /// NOD-3.
 node_state::~node_state() {
   going.request_stop();
+  examining.request_stop();
   for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
   if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);
   if (meter) caf::anon_send_exit(meter, caf::exit_reason::kill);
   if (vitals) caf::anon_send_exit(vitals, caf::exit_reason::kill);
+  if (medic) caf::anon_send_exit(medic, caf::exit_reason::kill);
   if (!over && options.ended) options.ended(node_killed());
 }
 
@@ -357,6 +435,7 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
       [self](const msg<fbs::Shutdown>&) {
         end(self, {errc::none, ""});
       },
+      [self](const msg<fbs::PairProbe>& m) { return echo(self, m); },
       [self](caf::tick_atom) {
         if (self->state.coordinator)
           beat(self);

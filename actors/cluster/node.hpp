@@ -9,6 +9,9 @@
 //     its devices and its meter stay.
 //   NOD-4  A process that has lost a device for good does not go into another epoch: it ends, and
 //     another one takes its place.
+//   NOD-5  What a test of pairs sends comes back at once, at most 256 KiB of it.
+//   NOD-6  A node takes no ranks before its check at join (health.checkup_at_join), and ends
+//     where that finds wrong bits.
 //   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
@@ -17,6 +20,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <set>
 #include <stop_token>
 #include <string>
@@ -51,6 +55,12 @@ inline constexpr error_kind<std::string_view> device_lost{"device_lost", errc::u
 inline constexpr error_kind<std::string_view> has_ranks{"has_ranks", errc::bug,
                                                         "node {} has ranks already"};
 
+inline constexpr error_kind<> suspended{"suspended", errc::cancelled, "another epoch has begun"};
+/// Why a node takes no ranks: which checks of its machine were bad.
+inline constexpr error_kind<std::string_view, std::string_view> wrong_bits{
+    "wrong_bits", errc::unavailable, "the machine of node {} computes or holds wrong bits: {}",
+    "`troupe doctor --local --deep` there shows more; health.checkup_at_join = false lets it in"};
+
 struct node_options {
   std::string name;
   std::string coordinator_host;
@@ -75,6 +85,12 @@ struct asked_to_suspend {
   message_header cause;
 };
 
+/// What it is to take, and who waits for it.
+struct asked_to_assign {
+  caf::typed_response_promise<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> promise;
+  msg<fbs::Assign> assign;
+};
+
 struct node_state {
   static inline const char* name = "node";
   node_options options;
@@ -92,6 +108,10 @@ struct node_state {
   loader_actor loader;
   meter_actor meter;
   vitals_actor vitals;          ///< none where the host has nothing to sample
+  medic_actor medic;            ///< none where the host has nothing to examine
+  bool checking = false;        ///< its machine, before it takes ranks (NOD-6)
+  std::optional<asked_to_assign> assignment;  ///< meanwhile
+  std::stop_source examining;   ///< of the medic, which hears no message while it examines
   std::vector<uint32_t> ranks;  ///< those of stages and workers, in their order
   std::vector<stage_actor> stages;
   std::vector<worker_actor> workers;

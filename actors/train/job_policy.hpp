@@ -106,10 +106,10 @@ enum class start_phase : uint8_t {
 
 /// Ranks and what is wrong with them; and: the same, the checkpoint that may hold it, the newest step
 /// whose state was compared.
-inline constexpr error_kind<std::string, std::string> wrong_bits{"wrong_bits", errc::unavailable,
-                                                                "rank {} {}"};
-inline constexpr error_kind<std::string, uint64_t, uint64_t> wrong_bits_saved{
-    "wrong_bits_saved", errc::training,
+inline constexpr error_kind<std::string, std::string> weights_differ{
+    "weights_differ", errc::unavailable, "rank {} {}"};
+inline constexpr error_kind<std::string, uint64_t, uint64_t> weights_differ_saved{
+    "weights_differ_saved", errc::training,
     "{}, and the checkpoint of step {} may hold them: step {} is the last one known to be right",
     "go on from an older one: `troupe ckpt ls` has them, checkpoint.resume takes its path"};
 

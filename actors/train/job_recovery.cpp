@@ -107,9 +107,9 @@ void job_policy::find_wrong_bits(const health::odd_replicas& odd) {
   const auto what = fmt::format("{} other weights than {} before step {}",
                                 who.size() == 1 ? "holds" : "hold",
                                 odd.ranks.empty() ? "each other" : "its replicas", step_ + 1);
-  const error why = wrong_bits(fmt::format("{}", fmt::join(who, ", ")), what);
+  const error why = weights_differ(fmt::format("{}", fmt::join(who, ", ")), what);
   if (const auto saved = newest_on_disk(); saved > compared_step_)
-    return end(wrong_bits_saved(why.message, saved, compared_step_));
+    return end(weights_differ_saved(why.message, saved, compared_step_));
   copies_.gone_back(std::nullopt);  // nobody compared them
   const auto on_one_node = [&] {
     return std::all_of(who.begin(), who.end(),
@@ -117,9 +117,9 @@ void job_policy::find_wrong_bits(const health::odd_replicas& odd) {
   };
   if (!odd.ranks.empty() && on_one_node())
     out_.push_back(todo::give_up_node{node_of_rank(who.front()), "is wrong: " + why.message,
-                                      std::string(wrong_bits.name)});
+                                      "wrong_bits"});
   else
-    recover(why, {"", why.message, std::string(wrong_bits.name)});
+    recover(why, {"", why.message, "wrong_bits"});
 }
 
 /// Those whose ranks are gone before all shards were written.

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/control/doctor.hpp"
 #include "apps/control/findings.hpp"
 #include "apps/control/show.hpp"
 #include "apps/control/spares.hpp"
@@ -103,6 +104,8 @@ constexpr std::array all_words{
          [](const line_words& a) -> meant { return commands::black_box{at(a, 1)}; }},
     word{"findings", "findings", "What is wrong, and who it is",
          [](const line_words&) -> meant { return commands::findings{}; }},
+    word{"doctor", "doctor [NODE]", "Examines the machines of nodes, some seconds of work for each",
+         [](const line_words& a) -> meant { return commands::doctor{at(a, 1)}; }},
     word{"help", "help [WORD or MESSAGE]", "These words, or what a message means",
          [](const line_words& a) -> meant { return commands::help{at(a, 1)}; }},
     word{"quit", "quit", "Leaves the console; the cluster continues",
@@ -303,6 +306,10 @@ struct executor {
   result<answer> operator()(const commands::findings&) const {
     TROUPE_TRY(all, findings_of(s));
     return answer{findings_text(all), is_well(all)};
+  }
+  result<answer> operator()(const commands::doctor& c) const {
+    TROUPE_TRY(found, examine_cluster(s, {.node = c.node}));
+    return answer{diagnosis_text(found), verdict_of(found) != fbs::CheckVerdict::bad};
   }
   result<answer> operator()(const commands::help& c) const { return help(c.about); }
   result<answer> operator()(const commands::quit&) const { return answer{"", true, true}; }

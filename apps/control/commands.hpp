@@ -69,6 +69,9 @@ struct black_box {
   std::string node;
 };
 struct findings {};
+struct doctor {
+  std::string node;  ///< empty: all of them
+};
 struct help {
   std::string about;  ///< a word or a message; empty: all words
 };
@@ -81,7 +84,8 @@ using console_command =
                  commands::send, commands::pause, commands::resume, commands::checkpoint,
                  commands::stop, commands::set, commands::drain, commands::evict, commands::admit,
                  commands::replace, commands::spares, commands::kill, commands::log,
-                 commands::black_box, commands::findings, commands::help, commands::quit>;
+                 commands::black_box, commands::findings, commands::doctor,
+                 commands::help, commands::quit>;
 
 /// A word of the console.
 struct word {

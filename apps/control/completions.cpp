@@ -74,7 +74,7 @@ std::vector<std::string> candidates(const fbs::ClusterViewT& view,
   if (at == 1 && (first == "actors" || first == "status" || first == "kill"))
     return actors_in(view);
   if (at == 1 && (first == "drain" || first == "evict" || first == "replace" || first == "nodes" ||
-                  first == "blackbox"))
+                  first == "blackbox" || first == "doctor"))
     return nodes_in(view);
   if (at == 1 && first == "log") return {"trace", "debug", "info", "warn", "error", "off"};
   if (at == 2 && first == "log") return nodes_in(view);

@@ -276,6 +276,7 @@ struct health_section {
   int64_t stuck_after_s = 3;  ///< no rank's operation ends for so long; at least 5 x its median
   liveness_detector detector = liveness_detector::fixed;
   int64_t digest_every = 10;  ///< steps; then replicas compare their weights; 0: never
+  bool checkup_at_join = true;  ///< a node whose processors or memory err takes no ranks
   bool operator==(const health_section&) const = default;
 };
 

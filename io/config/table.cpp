@@ -368,6 +368,10 @@ constinit const property rows[] = {
         "Steps from one comparison of the replicas' weights, bit by bit, to the next; those after "
         "a checkpoint's step are compared, too; 0 = never",
         within(0, 1'000'000'000)),
+    key<&job::health, &health_section::checkup_at_join>(
+        "health.checkup_at_join",
+        "Before a node takes ranks it multiplies known matrices on each processor and tests some "
+        "memory; one that errs is not taken"),
 
     key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",

@@ -80,6 +80,7 @@ pressure parse_pressure(std::string_view text) {
 std::optional<cpu_ticks> parse_cpu_ticks(std::string_view text) {
   auto line = line_behind(text, "cpu ");
   if (!line) return std::nullopt;
+  constexpr int idle_at = 3, disk_at = 4;  // idle, and idle while a disk is waited for
   constexpr int stolen_at = 7, guest_at = 8;  // what guests take is in user's already
   cpu_ticks out;
   int at = 0;
@@ -88,6 +89,7 @@ std::optional<cpu_ticks> parse_cpu_ticks(std::string_view text) {
     if (!ticks) break;
     out.all = sum(out.all, *ticks);
     if (at == stolen_at) out.stolen = *ticks;
+    if (at == idle_at || at == disk_at) out.idle = sum(out.idle, *ticks);
   }
   if (at <= 3) return std::nullopt;  // not even user, nice, system, idle
   return out;

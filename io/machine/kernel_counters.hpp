@@ -18,10 +18,10 @@ struct pressure {
 };
 pressure parse_pressure(std::string_view text);
 
-/// Of /proc/stat's first line, in the kernel's ticks: processor time of all processors, and what of
-/// it the host of a virtual machine gave to others.
+/// Of /proc/stat's first line, in the kernel's ticks: processor time of all processors, what of it
+/// the host of a virtual machine gave to others, and what nobody used.
 struct cpu_ticks {
-  uint64_t all = 0, stolen = 0;
+  uint64_t all = 0, stolen = 0, idle = 0;
 };
 std::optional<cpu_ticks> parse_cpu_ticks(std::string_view text);
 

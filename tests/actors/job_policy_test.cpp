@@ -518,7 +518,7 @@ TEST_CASE("JOB-13: job: it ends where the newest checkpoint is younger than what
   auto job = with_replicas(4);  // the checkpoint of step 4 is there, step 5 would compare it
   job.hear(odd_step({1}));
   REQUIRE(job.end);
-  CHECK(job.end->is(wrong_bits_saved));
+  CHECK(job.end->is(weights_differ_saved));
   CHECK_FALSE(job.find<todo::give_up_node>());
 }
 
@@ -526,7 +526,7 @@ TEST_CASE("JOB-13: job: without recovery it ends by the loss of the node, or at 
   auto job = with_replicas(3, false);
   job.hear(odd_step({}));
   REQUIRE(job.end);
-  CHECK(job.end->is(wrong_bits));
+  CHECK(job.end->is(weights_differ));
 }
 
 TEST_CASE("JOB-11: job: after a lost node it goes on in a new epoch, from the newest checkpoint") {

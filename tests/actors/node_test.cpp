@@ -2,6 +2,8 @@
 // and how all that it spawned goes with it.
 #include "tests/actors/scripted_node.hpp"
 
+#include "actors/health/medic.hpp"
+
 using namespace troupe;
 using namespace troupe::cluster;
 using namespace troupe::cluster::test;
@@ -409,4 +411,68 @@ TEST_CASE("NOD-3: node: killed while it joins it tells its end as well") {
   CHECK(f.ended().code == errc::cancelled);
   f.pass(2s);
   CHECK(f.wires->tried.size() == 1);
+}
+
+// -- the check at join ----------------------------------------------------------------------------
+
+namespace {
+
+/// Of a machine on which a check has this verdict.
+health::examiner saying(fbs::CheckVerdict verdict, fbs::RunCheckupT* asked = nullptr) {
+  return [verdict, asked](const fbs::RunCheckupT& what, std::stop_token) {
+    if (asked != nullptr) *asked = what;
+    fbs::CheckupReportT r;
+    r.checks.push_back(std::make_unique<fbs::CheckResultT>());
+    r.checks.back()->check = "cpu_product";
+    r.checks.back()->part = "cpu1";
+    r.checks.back()->verdict = verdict;
+    return r;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("NOD-6: a node whose machine computes wrong bits takes no ranks and ends") {
+  scripted_node f;
+  fbs::RunCheckupT asked;
+  f.machine->examine = saying(fbs::CheckVerdict::bad, &asked);
+  f.join_as_it_may();
+  const auto why = f.ended();
+  CHECK(is_error(why, wrong_bits, "m", "cpu_product cpu1"));
+  CHECK(asked.bits_only);
+  CHECK_FALSE(asked.deep);
+  CHECK(f.machine->examined_folder == train::test::planned_job().job.job.output);
+}
+
+TEST_CASE("NOD-6: a node whose machine is well, or says nothing, takes its ranks") {
+  for (const auto verdict : {fbs::CheckVerdict::ok, fbs::CheckVerdict::unknown}) {
+    scripted_node f;
+    f.machine->examine = saying(verdict);
+    f.join();
+    CHECK(f.assigned(scripted_node::ranks_of({4})));
+    CHECK(f.goes_on());
+  }
+}
+
+TEST_CASE("NOD-6: health.checkup_at_join = false lets it in, and its medic is there") {
+  scripted_node f;
+  f.machine->examine = saying(fbs::CheckVerdict::bad);
+  auto w = scripted_node::welcome();
+  w.config_toml = job_with_meters(0, false);
+  f.join(w);
+  CHECK(f.living("medic/m"));
+  CHECK(f.assigned(scripted_node::ranks_of({4})));
+}
+
+TEST_CASE("NOD-5: what a test of pairs sends comes back, at most 256 KiB of it") {
+  scripted_node f;
+  f.join();
+  for (const size_t count : {size_t{0}, size_t{1}, health::pair_bytes, health::pair_bytes + 1}) {
+    const auto n = f.person.ask(f.target, make_msg<fbs::PairProbe>({}, [&](auto& p) {
+                                  p.bytes.assign(count, 7);
+                                }));
+    const auto echo = f.person.answer_of<fbs::PairEcho>(n);
+    REQUIRE(echo);
+    CHECK(echo->unpack().bytes == std::vector<uint8_t>(std::min(count, health::pair_bytes), 7));
+  }
 }

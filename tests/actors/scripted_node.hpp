@@ -82,6 +82,8 @@ struct scripted_machine : cluster::host {
   std::optional<error> lost;
   health::machine_sampler sampler;  ///< none: it has nothing to sample
   std::string sampled_folder;
+  health::examiner examine;  ///< none: there is nothing to examine
+  std::string examined_folder;
 
   fbs::HardwareFactsT facts() override {
     fbs::HardwareFactsT f;
@@ -102,6 +104,10 @@ struct scripted_machine : cluster::host {
     sampled_folder = std::move(folder);
     return [this] { return sampler; };
   }
+  health::examiner examiner_of(std::string folder) override {
+    examined_folder = std::move(folder);
+    return examine;
+  }
   result<std::unique_ptr<train::engine>> make_engine(const train::engine_options&) override {
     FAIL("no stage is built here");
     return error{errc::bug, "no engines"};
@@ -109,12 +115,13 @@ struct scripted_machine : cluster::host {
 };
 
 /// A job with a heartbeat each 250 ms, given up after 1000 ms.
-inline std::string job_with_meters(int64_t interval_ms) {
+inline std::string job_with_meters(int64_t interval_ms, bool checkup_at_join = true) {
   auto job = train::test::planned_job().job;
   job.cluster.heartbeat_interval_ms = 250;
   job.cluster.suspect_after_ms = 500;
   job.cluster.dead_after_ms = 1000;
   job.power.meter_interval_ms = interval_ms;
+  job.health.checkup_at_join = checkup_at_join;
   return config::to_toml(job);
 }
 
@@ -158,9 +165,13 @@ struct scripted_node : troupe::test::actor_fixture {
     start();
   }
   void join(const fbs::WelcomeT& w = welcome()) {
+    join_as_it_may(w);
+    REQUIRE(ends->empty());
+  }
+  /// The same, where it may end by it.
+  void join_as_it_may(const fbs::WelcomeT& w = welcome()) {
     knock();
     coordinator.take<fbs::Hello>().answer<fbs::Welcome>([&](auto& out) { out = w; });
-    REQUIRE(ends->empty());
   }
 
   // -- life --

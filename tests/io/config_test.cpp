@@ -129,7 +129,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
                          k12, k13] = j.checkpoint;
   [[maybe_unused]] auto [s1, s2, s3, s4, s5, s6, s7] = k13;
   [[maybe_unused]] auto [v1, v2, v3, v4, v5] = j.recovery;
-  [[maybe_unused]] auto [h1, h2] = j.health;
+  [[maybe_unused]] auto [h1, h2, h3] = j.health;
   [[maybe_unused]] auto [w1] = j.power;
   [[maybe_unused]] auto [l1, l2] = j.log;
   // less node, tls and second themselves

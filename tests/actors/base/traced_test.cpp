@@ -259,6 +259,9 @@ node_actor::behavior_type member(traced_pointer<node_actor, member_state> self,
             return make_msg<fbs::Suspended>(context_of(*self, m.header()));
           },
           [self](const msg<fbs::Shutdown>&) { self->state.said->push_back("Shutdown"); },
+          [self](const msg<fbs::PairProbe>& m) {
+            return make_msg<fbs::PairEcho>(context_of(*self, m.header()));
+          },
           [self](caf::tick_atom) { self->live_in(5); }};
 }
 

@@ -1,0 +1,73 @@
+// Which pairs of nodes exchange bytes, and who is named by it. Pure.
+//
+// Why two rounds (MegaScale; DLRover's node check): a pair that fails has two suspects. Each of
+// them then meets a node that has proven itself: who fails again is the culprit; where neither
+// does, it is the way between the two.
+//
+// Invariants
+//   PAI-1  Nobody is named who did not fail with a proven node: where all fail, nobody is.
+//   PAI-2  In a round a suspect is never paired with the node that it failed with.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "messages/schemas/health_generated.h"
+
+namespace troupe::health {
+
+/// What an exchange between two nodes showed.
+struct pair_seen {
+  bool answered = false;
+  uint64_t wrong = 0;      ///< exchanges whose bytes came back other than they were
+  double bytes_per_s = 0;
+  bool busy = false;       ///< either machine had other work
+};
+
+/// A part of what pairs reach that answer and are not busy; none where they are fewer than three.
+std::optional<double> wanted_rate(std::span<const pair_seen> all);
+
+/// Bad where it does not answer or the bytes are wrong; or where it is slow and nobody is busy.
+fbs::CheckVerdict verdict_of(const pair_seen& p, std::optional<double> wanted);
+
+class pair_policy {
+ public:
+  using pair = std::pair<std::string, std::string>;
+
+  /// What both rounds showed.
+  struct outcome {
+    std::vector<std::string> culprits;  ///< failed with a proven node, too
+    std::vector<pair> cut;              ///< each is well with others
+    std::vector<pair> unclear;          ///< failed, and there was no proven node to ask
+  };
+
+  /// Nodes, each once.
+  explicit pair_policy(std::vector<std::string> nodes);
+
+  /// Round 1: neighbours, an odd one with the node before it.
+  std::vector<pair> first_round() const;
+  /// Round 2: each suspect, first, with a proven node, second; after round 1 was told.
+  std::vector<pair> second_round() const;
+
+  /// How a pair of a round did.
+  void tell_first(const pair& p, bool passed);
+  void tell_second(const pair& p, bool passed);
+
+  outcome conclude() const;
+
+ private:
+  bool is_proven(const std::string& node) const;
+  /// With whom, other than `not_with`; empty: there is nobody.
+  std::string proven_beside(const std::string& not_with, size_t turn) const;
+
+  std::vector<std::string> nodes_;
+  std::vector<std::pair<pair, bool>> first_;
+  std::map<std::string, bool> second_;  ///< by suspect
+};
+
+}  // namespace troupe::health

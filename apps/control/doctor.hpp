@@ -1,0 +1,55 @@
+// What examining the machines of a cluster showed, for people and for scripts.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/health/pair_policy.hpp"
+#include "apps/control/session.hpp"
+#include "io/base/error_kind.hpp"
+#include "messages/schemas/health_generated.h"
+
+namespace troupe::apps {
+
+struct doctor_options {
+  std::string node = {};  ///< one node; empty: all of them, and their pairs
+  bool deep = false;
+};
+
+/// A node that is none of the cluster's.
+inline constexpr error_kind<std::string_view, std::string_view> node_not_found{
+    "node_not_found", errc::not_found, "node not found: {0}", "{1}"};
+
+/// Two nodes that exchanged bytes, or tried to.
+struct tested_pair {
+  troupe::health::pair_policy::pair who;
+  int round = 1;
+  troupe::health::pair_seen seen;
+  double latency_us = 0;
+  std::string why = {};  ///< they did not
+  fbs::CheckVerdict verdict = fbs::CheckVerdict::unknown;
+};
+
+/// Everything that was found.
+struct diagnosis {
+  bool deep = false;
+  std::vector<fbs::CheckupReportT> reports = {};
+  std::vector<tested_pair> pairs = {};
+  std::optional<double> wanted_pair_rate = {};
+  troupe::health::pair_policy::outcome named = {};
+};
+
+/// Examines the nodes, all at once, then tests pairs, one after the other. Waits.
+result<diagnosis> examine_cluster(session& s, const doctor_options& o);
+
+/// "bad" where anything is, "ok" where something is and nothing bad, else "unknown".
+fbs::CheckVerdict verdict_of(const diagnosis& d);
+
+/// A table: node, check, seen, wanted, verdict; then a line for each who is named.
+std::string diagnosis_text(const diagnosis& d);
+
+/// One JSON object a line: {"type":"doctor","verdict":"ok","nodes":[...],"pairs":[...],...}.
+std::string diagnosis_json(const diagnosis& d);
+
+}  // namespace troupe::apps

@@ -1,0 +1,90 @@
+// The checks on this machine: they find nothing where nothing is wrong, and what is put in.
+#include "actors/health/checkup.hpp"
+
+#include <filesystem>
+#include <map>
+
+#include <doctest/doctest.h>
+
+#include "actors/health/checkup_policy.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::health;
+
+namespace {
+
+struct examined {
+  scratch folder;
+  checkup_options options;
+
+  examined() {
+    options.folder = folder.path;
+    options.store.folder = folder / "facts";
+    options.gpus = false;
+  }
+  fbs::CheckupReportT run(bool bits_only = false, std::stop_token stop = {}) {
+    fbs::RunCheckupT asked;
+    asked.bits_only = bits_only;
+    return run_checkup(asked, options, stop);
+  }
+  std::map<std::string, fbs::CheckVerdict> verdicts(bool bits_only) {
+    std::map<std::string, fbs::CheckVerdict> out;
+    for (const auto& c : run(bits_only).checks)
+      out[c->check] = std::max(out[c->check], c->verdict);
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("checkup: each check of a machine has a result, and none leaves a file") {
+  examined e;
+  const auto report = e.run();
+  std::map<std::string, int> seen;
+  for (const auto& c : report.checks) {
+    CAPTURE(c->check);
+    ++seen[c->check];
+    CHECK((c->seen >= 0 || !c->text.empty()));
+    CHECK(c->took_ms >= 0);
+    if (entry_of(c->check).bits) CHECK(c->verdict != fbs::CheckVerdict::bad);
+  }
+  for (const auto& entry : checks_in_order())
+    if (entry.name != "gpu_product") CHECK(seen[std::string(entry.name)] == 1);
+  CHECK_FALSE(report.hardware.empty());
+  for (const auto& left : std::filesystem::directory_iterator(e.folder.path))
+    CHECK(left.path().filename() == "facts");  // EXM-3
+}
+
+TEST_CASE("checkup: of a core that computes one wrong bit, that core is bad, however busy it is") {
+  examined e;
+  e.options.spoil_product = [](int, std::span<float> p) { p[5] += 1; };
+  CHECK(e.verdicts(true)["cpu_product"] == fbs::CheckVerdict::bad);
+  e.options.spoil_product = {};
+  CHECK(e.verdicts(true)["cpu_product"] == fbs::CheckVerdict::ok);
+}
+
+TEST_CASE("checkup: a bit of memory that turns is bad") {
+  examined e;
+  e.options.spoil_memory = [](std::span<uint64_t> words) { words[words.size() / 2] ^= 1 << 7; };
+  const auto v = e.verdicts(true);
+  CHECK(v.at("memory_pattern") == fbs::CheckVerdict::bad);
+  CHECK(v.at("cpu_product") == fbs::CheckVerdict::ok);
+}
+
+TEST_CASE("EXM-1: a checkup that is stopped begins no further check") {
+  examined e;
+  std::stop_source stop;
+  stop.request_stop();
+  CHECK(e.run(false, stop.get_token()).checks.empty());
+}
+
+TEST_CASE("EXM-2: a folder that is not there is unknown and says why") {
+  examined e;
+  e.options.folder = e.folder / "nowhere";
+  for (const auto& c : e.run().checks) {
+    if (!c->check.starts_with("disk_")) continue;
+    CHECK(c->verdict == fbs::CheckVerdict::unknown);
+    CHECK_FALSE(c->text.empty());
+  }
+}

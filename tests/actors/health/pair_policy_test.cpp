@@ -1,0 +1,117 @@
+// Who is named by two rounds of pairs, for every way in which nodes and links can be ill.
+#include "actors/health/pair_policy.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <doctest/doctest.h>
+
+using namespace troupe;
+using namespace troupe::health;
+
+namespace {
+
+using names = std::vector<std::string>;
+using pairs = std::vector<pair_policy::pair>;
+
+struct illness {
+  std::set<std::string> nodes = {};
+  std::set<pair_policy::pair> links = {};
+
+  bool passes(const pair_policy::pair& p) const {
+    return !nodes.contains(p.first) && !nodes.contains(p.second) && !links.contains(p) &&
+           !links.contains({p.second, p.first});
+  }
+};
+
+pair_policy::outcome found(const names& nodes, const illness& ill) {
+  pair_policy policy(nodes);
+  for (const auto& p : policy.first_round()) policy.tell_first(p, ill.passes(p));
+  for (const auto& p : policy.second_round()) {
+    CHECK(p.first != p.second);
+    policy.tell_second(p, ill.passes(p));
+  }
+  return policy.conclude();
+}
+
+names first_of(int count) {
+  const names all{"a", "b", "c", "d", "e", "f", "g", "h"};
+  return {all.begin(), all.begin() + count};
+}
+
+}  // namespace
+
+TEST_CASE("pairs: nothing is wrong, nobody is named") {
+  for (int n = 0; n <= 8; ++n) {
+    const auto o = found(first_of(n), {});
+    CHECK(o.culprits.empty());
+    CHECK(o.cut.empty());
+    CHECK(o.unclear.empty());
+  }
+}
+
+TEST_CASE("pairs: every node is in the first round") {
+  for (int n = 2; n <= 8; ++n) {
+    std::set<std::string> seen;
+    for (const auto& p : pair_policy(first_of(n)).first_round()) {
+      CHECK(p.first != p.second);
+      seen.insert({p.first, p.second});
+    }
+    CHECK(seen.size() == static_cast<size_t>(n));
+  }
+}
+
+TEST_CASE("PAI-1: one bad of N is named, whichever it is") {
+  for (int n = 4; n <= 8; ++n)
+    for (const auto& bad : first_of(n)) {
+      CAPTURE(n);
+      CAPTURE(bad);
+      const auto o = found(first_of(n), {{bad}, {}});
+      CHECK(o.culprits == names{bad});
+      CHECK(o.cut.empty());
+      CHECK(o.unclear.empty());
+    }
+}
+
+TEST_CASE("pairs: two bad ones of one pair are both named") {
+  auto o = found(first_of(4), {{"a", "b"}, {}});
+  std::sort(o.culprits.begin(), o.culprits.end());
+  CHECK(o.culprits == names{"a", "b"});
+}
+
+TEST_CASE("PAI-2: a bad link whose nodes each pass with others is a cut pair") {
+  for (int n = 4; n <= 8; ++n)
+    for (const auto& link : pair_policy(first_of(n)).first_round()) {
+      CAPTURE(n);
+      CAPTURE(link.first);
+      const auto o = found(first_of(n), {{}, {link}});
+      CHECK(o.culprits.empty());
+      CHECK(o.cut == pairs{link});
+      CHECK(o.unclear.empty());
+    }
+}
+
+TEST_CASE("PAI-1: all bad, or only two nodes: nobody is named") {
+  for (int n = 2; n <= 8; ++n) {
+    const auto all = first_of(n);
+    const auto o = found(all, {{all.begin(), all.end()}, {}});
+    CHECK(o.culprits.empty());
+    CHECK(o.cut.empty());
+    CHECK(o.unclear.size() == pair_policy(all).first_round().size());
+  }
+  const auto two = found(first_of(2), {{"a"}, {}});
+  CHECK(two.culprits.empty());
+  CHECK(two.unclear == pairs{{"a", "b"}});
+}
+
+TEST_CASE("a pair is bad where it does not answer or brings other bytes, busy or not") {
+  using fbs::CheckVerdict;
+  CHECK(verdict_of({true, 0, 100, false}, std::nullopt) == CheckVerdict::ok);
+  CHECK(verdict_of({false, 0, 0, true}, std::nullopt) == CheckVerdict::bad);
+  CHECK(verdict_of({true, 1, 100, true}, std::nullopt) == CheckVerdict::bad);
+  CHECK(verdict_of({true, 0, 100, false}, 101) == CheckVerdict::bad);
+  CHECK(verdict_of({true, 0, 100, true}, 101) == CheckVerdict::unknown);
+  const pair_seen quick{true, 0, 400, false}, busy{true, 0, 1, true}, silent{};
+  CHECK_FALSE(wanted_rate(std::vector{quick, quick, busy, silent}));
+  CHECK(wanted_rate(std::vector{quick, quick, quick}) == 100);
+}

@@ -1,0 +1,110 @@
+// Machines of a running cluster are examined: beside a training whose bits stay, with one node
+// that does not answer, and without a cluster.
+#include <csignal>
+
+#include <set>
+
+#include "tests/cluster/survivors.hpp"
+
+using namespace troupe::cluster_test;
+using nlohmann::json;
+
+namespace {
+
+finished doctor(const program& up, const std::vector<std::string>& more = {}) {
+  return run(with({"doctor", "--connect", "127.0.0.1:" + std::to_string(up.port())}, more));
+}
+
+json diagnosis_of(const finished& said) {
+  INFO(said.out);
+  INFO(said.err);
+  const auto all = json::parse(said.out);
+  CHECK(all["type"] == "doctor");
+  CHECK((said.code == 1) == (all["verdict"] == "bad"));
+  return all;
+}
+
+std::set<std::string> checks_of(const json& node) {
+  std::set<std::string> out;
+  for (const auto& c : node["checks"]) out.insert(c["check"]);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("doctor: two nodes that train are examined, and their losses stay") {
+  job_files job;
+  const auto sets = with(endless, layout(2, 1));
+  program up(job.up(sets));
+  REQUIRE(up.until_step(5));
+  const auto said = doctor(up, {"--json"});
+  INFO(said.out);
+  CHECK(said.code == 0);
+  const auto all = diagnosis_of(said);
+  REQUIRE(all["nodes"].size() == 2);
+  for (const auto& node : all["nodes"]) {
+    const auto checks = checks_of(node);
+    for (const char* name : {"open_files", "clock", "cpu_product", "memory_pattern",
+                             "memory_bandwidth", "disk_pattern", "loopback_bandwidth"}) {
+      CAPTURE(name);
+      CHECK(checks.contains(name));
+    }
+    for (const auto& c : node["checks"])
+      if (c["check"] == "cpu_product" || c["check"] == "memory_pattern" ||
+          c["check"] == "disk_pattern")
+        CHECK(c["verdict"] == "ok");
+  }
+  REQUIRE(all["pairs"].size() == 1);
+  CHECK(all["pairs"][0]["answered"] == true);
+  CHECK(all["pairs"][0]["wrong"] == 0);
+  CHECK(all["pairs"][0]["bytes_per_s"] > 0);
+  const auto audit = text_of(job / "run/audit.jsonl");
+  CHECK(audit.find("RunCheckup") != std::string::npos);
+  CHECK(audit.find("TestPair") != std::string::npos);
+
+  const auto word =
+      run({"console", "-c", "doctor node0", "--connect", "127.0.0.1:" + std::to_string(up.port())});
+  CHECK(word.code == 0);
+  CHECK(word.out.find("cpu_product") != std::string::npos);
+
+  const auto wrong = doctor(up, {"--node", "nod1"});
+  CHECK(wrong.code == 66);
+  CHECK(wrong.err.find("node1") != std::string::npos);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+
+  const auto losses = up.losses();
+  job_files again;
+  auto alone = again.losses(with(with({"train.schedule=constant"}, layout(2, 1)),
+                                 {"train.steps=" + std::to_string(losses.size())}));
+  CHECK(alone == losses);
+}
+
+TEST_CASE("doctor: a node that is stopped is named") {
+  job_files job;
+  program up(job.up(with(endless, with(layout(2, 1), {"cluster.suspect_after_ms=100000",
+                                                      "cluster.dead_after_ms=120000"}))));
+  REQUIRE(up.until_step(5));
+  const pid_t victim = node_named(up.port(), "node1");
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, SIGSTOP) == 0);
+  const auto said = doctor(up, {"--json"});
+  CHECK(said.code == 1);
+  const auto all = diagnosis_of(said);
+  for (const auto& node : all["nodes"]) {
+    CAPTURE(node["node"]);
+    CHECK((node["verdict"] == "bad") == (node["node"] == "node1"));
+  }
+  REQUIRE(kill(victim, SIGCONT) == 0);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+}
+
+TEST_CASE("doctor: without a cluster it says so, and examines this machine where it is asked to") {
+  CHECK(run({"doctor", "--connect", "127.0.0.1:1"}).code == 69);
+  CHECK(run({"doctor", "--local", "--node", "a"}).code == 64);
+  job_files job;
+  const auto said = run({"doctor", "--local", "--folder", job.folder.path.string(), "--json"});
+  CHECK(said.code == 0);
+  CHECK(diagnosis_of(said)["nodes"].size() == 1);
+}
