@@ -106,7 +106,7 @@
   X(cluster, ReplaceNode, 0x0222)     \
   X(cluster, SparesRequest, 0x0223)   \
   X(cluster, Spares, 0x0224)          \
-  X(train, ReleaseNode, 0x0340)     \
+  X(train, ReleaseNode, 0x0343)       \
   X(health, RunCheckup, 0x0810)       \
   X(health, CheckupReport, 0x0811)    \
   X(health, TestPair, 0x0812)         \

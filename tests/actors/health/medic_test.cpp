@@ -106,9 +106,9 @@ TEST_CASE("MED-4: no more than 64 exchanges, whoever asks") {
 TEST_CASE("medic: a node that is not there, or is silent, is said") {
   asked_medic f;
   auto n = f.pair_with("c", 1);
-  f.coordinator.take<fbs::FindNode>().refuse(cluster::no_such_node("c"));
+  f.coordinator.take<fbs::FindNode>().refuse(cluster::node_not_here("c"));
   auto r = f.person.answer_of<fbs::PairReport>(n);
-  CHECK(is_error(r.error(), cluster::no_such_node, "c"));
+  CHECK(is_error(r.error(), cluster::node_not_here, "c"));
   r = f.person.answer_of<fbs::PairReport>(f.pair_with("a", 1));
   CHECK(is_error(r.error(), same_node, "a"));
   n = f.pair_with("b", 1);
