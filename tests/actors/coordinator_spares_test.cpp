@@ -96,7 +96,7 @@ TEST_CASE("CRD-1: the run begins without its spares, and gives them no ranks") {
   CHECK(s.values->coordinator->nodes.back()->spare);
 }
 
-TEST_CASE("CRD-11: a spare comes into the place at once; the lost process is the next spare") {
+TEST_CASE("CRD-11: a spare comes into the place at once, the lost process is the next spare") {
   cluster_with_spare f;
   f.lose(1);
   CHECK(f.ordered() == names{"b"});
@@ -214,7 +214,7 @@ TEST_CASE("CRD-12: without a spare a drain saves and ends, an eviction is refuse
   CHECK(is_error(evicted, no_spare, "b"));
 }
 
-TEST_CASE("evict: at once, and once; a second one waits until there is a spare again") {
+TEST_CASE("evict: at once, and once, a second one waits until there is a spare again") {
   cluster_with_spare f;
   CHECK(f.say<fbs::EvictNode>("x").error().is(no_such_node));
   REQUIRE(f.say<fbs::EvictNode>("b"));

@@ -30,7 +30,7 @@ numbers nodes_of(const places_policy& p) {
 
 }  // namespace
 
-TEST_CASE("places: lost nodes are followed by spares, first fit; a place keeps a node that lives") {
+TEST_CASE("places: lost nodes are followed by spares, first fit, a place keeps a node that lives") {
   struct row {
     const char* what;
     numbers lost;
@@ -77,7 +77,7 @@ TEST_CASE("PLA-2: what a place asks for is fixed with its first ranks, whoever i
   CHECK(p.fill({1}, {spare(1, 1, 8, 1)}).taken.at(0).from == 3);  // and back again
 }
 
-TEST_CASE("EVC-2: twice within an hour is reason to evict; an admission forgets it") {
+TEST_CASE("EVC-2: twice within an hour is reason to evict, an admission forgets it") {
   constexpr int64_t minute_ns = 60'000'000'000;
   evictions_policy e;
   e.note_loss("n", 0);

@@ -519,51 +519,6 @@ TEST_CASE("nodes are a number or a list, the stronger layer wins, the same layer
         std::string::npos);
 }
 
-TEST_CASE("J-1: spares are a number or marked in the list, come last and are no workers") {
-  folder here;
-  const auto counted = load({here.write("run.toml", least), {}, {"cluster.nodes=4",
-                                                                 "cluster.spares=1",
-                                                                 "train.batch=8"}});
-  REQUIRE_MESSAGE(counted, (counted ? "" : render(counted.error())));
-  const auto& c = counted->value.cluster;
-  REQUIRE(c.node.size() == 5);
-  CHECK(c.node[4] == node_spec{"node4", "localhost", 1, true});
-  CHECK(c.places() == 4);
-  CHECK(counted->value.workers() == 4);
-  CHECK(counted->value.parallel.data == 4);
-  const auto listed =
-      load({here.write("list.toml",
-                       least + "[[cluster.node]]\nname = 's'\nspare = true\n[[cluster.node]]\n"
-                               "name = 'a'\n[[cluster.node]]\nname = 'b'\n[train]\nbatch = 4\n"),
-            {},
-            {}});
-  REQUIRE_MESSAGE(listed, (listed ? "" : render(listed.error())));
-  const auto& l = listed->value.cluster;
-  CHECK(l.nodes == 2);
-  CHECK(l.spares == 1);
-  CHECK(l.node.back().name == "s");
-  for (const auto& job : {counted->value, listed->value}) {
-    const auto again = parse(to_toml(job), "text");
-    REQUIRE_MESSAGE(again, (again ? "" : render(again.error())));
-    CHECK(*again == job);
-  }
-}
-
-TEST_CASE("spares that make no sense are refused with their place") {
-  const std::pair<std::vector<std::string>, const char*> rows[] = {
-      {{"cluster.spares=2"}, "cluster.spares: 2 spares for 1 nodes"},
-      {{"cluster.node=[{name=\"a\"},{name=\"b\"}]", "cluster.spares=1"},
-       "cluster.spares: says 1, but [[cluster.node]] marks 0 as spares"},
-      {{"cluster.node=[{name=\"a\", spare=true}]"}, "cluster.node.spare: every node is a spare"},
-      {{"cluster.node=[{name=\"a\", workers=2},{name=\"b\", spare=true}]"},
-       "spare \"b\" has 1 workers and can stand in for no node: the smallest, a, has 2"},
-  };
-  for (const auto& [flags, expected] : rows) {
-    const auto text = complaints(flags);
-    CHECK_MESSAGE(text.find(expected) != std::string::npos, text);
-  }
-}
-
 TEST_CASE("a job survives its own text, whatever its keys hold (J-4)") {
   folder here;
   auto got =
