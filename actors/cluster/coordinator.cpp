@@ -410,6 +410,7 @@ void start_missing(coordinator_pointer self) {
 void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   auto& st = self->state;
   if (st.ended || m.epoch() <= st.record.epoch) return;
+  fill_places(self);  // faults first
   let_leave(self);
   self->live_in(m.epoch());
   st.record.epoch = m.epoch();
@@ -426,7 +427,6 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
       st.liveness->left(who.name);
     }
   std::erase_if(st.members, [](const auto& who) { return who.second.gone; });
-  fill_places(self);
   start_missing(self);
   suspend(self);
 }

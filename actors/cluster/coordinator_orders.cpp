@@ -202,7 +202,6 @@ msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequ
 
 void let_leave(coordinator_pointer self) {
   auto& st = self->state;
-  fill_places(self);  // faults first
   for (const auto& name : std::exchange(st.leaving, {})) {
     const auto node = st.membership->index_of(name);
     const auto spare = node ? successor_of(st, *node) : std::nullopt;
