@@ -80,7 +80,7 @@ TEST_CASE("pairs: two bad ones of one pair are both named") {
 }
 
 TEST_CASE("PAI-2: a bad link whose nodes each pass with others is a cut pair") {
-  for (int n = 4; n <= 8; ++n)
+  for (int n = 3; n <= 8; ++n)
     for (const auto& link : pair_policy(first_of(n)).first_round()) {
       CAPTURE(n);
       CAPTURE(link.first);
