@@ -32,8 +32,8 @@
 //     more, a save whose shards they had not all written is abandoned once nobody writes to it, and
 //     a commit that is under way is waited for, since what is on the disk is where it goes on from.
 //     Steps are made again with the settings they had.
-//   JOB-12  Where copies in memory are whole (copies_policy.hpp) and newer than that checkpoint, the
-//     job goes on from them: from the same bits, so that steps above the checkpoint stay on its
+//   JOB-12  Where copies in memory are whole (copies_policy.hpp) and newer than that checkpoint,
+//     the job goes on from them: from the same bits, so that steps above the checkpoint stay on its
 //     line, and nothing is set aside. A copy that is found damaged or missing is not tried again.
 #pragma once
 

@@ -125,15 +125,16 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [r1, r2, r3, r4, r5, r6, r7, r8, r9, r10, r11, r12, r13, r14, r15, r16, r17,
                          r18, r19, r20, r21, r22] = j.train;
   [[maybe_unused]] auto [p1, p2, p3] = j.parallel;
-  [[maybe_unused]] auto [k1, k2, k3, k4, k5, k6, k7, k8, k9, k10, k11,
-                         k12, k13] = j.checkpoint;
-  [[maybe_unused]] auto [s1, s2, s3, s4, s5, s6, s7] = k13;
+  [[maybe_unused]] auto [k1, k2, k3, k4, k5, k6, k7, k8, k9, k10, k11, k12, k13, k14] =
+      j.checkpoint;
+  [[maybe_unused]] auto [y1, y2] = k13;
+  [[maybe_unused]] auto [s1, s2, s3, s4, s5, s6, s7] = k14;
   [[maybe_unused]] auto [v1, v2, v3, v4, v5] = j.recovery;
   [[maybe_unused]] auto [h1, h2] = j.health;
   [[maybe_unused]] auto [w1] = j.power;
   [[maybe_unused]] auto [l1, l2] = j.log;
-  // less node, tls and second themselves
-  CHECK(keys.size() == 3 + (18 - 2) + 3 + 18 + 8 + 22 + 3 + (13 - 1) + 7 + 4 + 5 + 2 + 1 + 2);
+  // less node, tls, memory and second themselves
+  CHECK(keys.size() == 3 + (18 - 2) + 3 + 18 + 8 + 22 + 3 + (14 - 2) + 2 + 7 + 4 + 5 + 2 + 1 + 2);
 }
 
 TEST_CASE("the least job is settled: nothing is left open that can be derived") {
@@ -294,6 +295,8 @@ TEST_CASE("impossible combinations are told with the key and the line at fault")
       {{"job.name=\"\xff\""}, "not valid UTF-8"},
       {{"train.steps=1\nlr=2"}, "expected an integer from 1 to 1000000000, got the string"},
       {{"checkpoint.resume="}, "expected \"auto\", \"never\" or the path"},
+      {{"checkpoint.memory.every=1", "recovery.enabled=false"}, "are for recoveries alone"},
+      {{"checkpoint.memory.bytes=0"}, "expected an integer from 4096"},
       {{"checkpoint.dir=a", "checkpoint.second.dir=a"}, "the second tier is the first"},
       {{"checkpoint.dir=a", "checkpoint.second.dir=./b/../a/"}, "the second tier is the first"},
       {{"checkpoint.second.dir={output}/checkpoints"}, "the second tier is the first"},
