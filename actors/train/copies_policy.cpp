@@ -19,7 +19,7 @@ const held_copy* find(std::span<const std::vector<held_copy>> held, size_t where
 
 void copies_policy::ordered(copy_tag tag, checkpoint::train_state state) {
   states_[tag] = std::move(state);
-  if (states_.size() > most_states) states_.erase(states_.begin());
+  if (states_.size() > states_kept) states_.erase(states_.begin());
 }
 
 std::optional<copy_choice> copies_policy::choose(std::span<const std::vector<held_copy>> held,

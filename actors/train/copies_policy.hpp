@@ -61,7 +61,7 @@ class copies_policy {
 
  private:
   /// What can still be whole somewhere: two generations, and the one that is being written.
-  static constexpr size_t most_states = 3;
+  static constexpr size_t states_kept = 3;
 
   int64_t every_ = 0;
   std::vector<int> keepers_;

@@ -178,8 +178,8 @@ class engine {
   virtual void save(uint64_t step, const std::filesystem::path& partial,
                     gpu::state_saver::completion done) = 0;
   /// Keeps a copy of the share in memory, here and at the keeper's; the end of the next step is
-  /// behind that. With `partial` it is saved into its shard as well, and `done` is the vote; without
-  /// one `done` is not called. Where no copies are taken it only saves.
+  /// behind that. With `partial` it is saved into its shard as well, and `done` is the vote; else
+  /// `done` is not called. Where no copies are taken it only saves.
   virtual void copy(uint64_t step, const std::filesystem::path& partial,
                     gpu::state_saver::completion done) {
     if (!partial.empty()) save(step, partial, std::move(done));

@@ -37,8 +37,8 @@
 //   JOB-13  A step whose ranks held other weights than their replicas is not made: the job goes
 //     back, to no state that is younger than the last one whose weights were compared; where the
 //     newest checkpoint is, it ends. Whom the replicas outvote is lost with its node.
-//   JOB-14  Where copies in memory are whole (copies_policy.hpp) and newer than that checkpoint, the
-//     job goes on from them: from the same bits, so that steps above the checkpoint stay on its
+//   JOB-14  Where copies in memory are whole (copies_policy.hpp) and newer than that checkpoint,
+//     the job goes on from them: from the same bits, so that steps above the checkpoint stay on its
 //     line, and nothing is set aside. A copy that is found damaged or missing is not tried again.
 #pragma once
 

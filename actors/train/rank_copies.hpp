@@ -48,7 +48,8 @@ class rank_copies {
   const gpu::event_ptr& shipped() const noexcept { return shipped_; }
 
   /// This rank's share of a state, from this process or from the keeper's; all other states are
-  /// forgotten, those that are kept for others too. Blocks. Errors: copy_missing, copy_damaged, those of the link.
+  /// forgotten, those that are kept for others too. Blocks. Errors: copy_missing, copy_damaged,
+  /// those of the link.
   result<std::shared_ptr<const io::checkpoint::memory_copy>> take(
       io::checkpoint::copy_tag tag, bool from_keeper, const io::checkpoint::copy_shape& shape);
 

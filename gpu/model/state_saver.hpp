@@ -10,10 +10,10 @@
 // Every chunk's copy leaves an event with the store, for which the next update of that chunk waits
 // on the device (PS-5, OP-2): chunk 0 is updated while chunk N is still being copied.
 //
-// A copy in memory (io/checkpoint/memory_copies.hpp) is a second sink of the same captures: bytes go
-// to its place at once where the host can read the device, else by a slot of the ring. A save that
-// goes to the disk as well is copied off the device once for both. A tied copy of a table, which a
-// checkpoint on disk leaves out since its shards are read by name, stands in memory behind the rest.
+// A copy in memory (io/checkpoint/memory_copies.hpp) is a second sink of the same captures: bytes
+// go to its place at once where the host can read the device, else by a slot of the ring. A save
+// that goes to the disk as well is copied off the device once for both. A tied copy of a table,
+// which a checkpoint on disk leaves out since its shards are read by name, stands behind the rest.
 //
 // Invariants
 // SS-1 What is saved of a chunk is its state at the call of save(), whatever is enqueued later.

@@ -146,3 +146,21 @@ TEST_CASE("where one change is too little, two are said together") {
   CHECK(ways[0].setting.find(' ') != std::string::npos);
   CHECK(ways[0].bytes < best);
 }
+
+TEST_CASE("copies in memory are two generations of a node's shares and of those that it keeps") {
+  auto job = small_job();
+  job.parallel.data = 2;
+  job.parallel.pipeline = 1;
+  job.cluster.node = {{"node0", "localhost", 1}, {"node1", "localhost", 1}};
+  const auto without = planned(job);
+  const auto stages = plan_stages(without);
+  CHECK(copies_of_nodes(without, stages) == std::vector<uint64_t>{0, 0});
+  job.checkpoint.memory.every = 1;
+  const auto plan = planned(job);
+  const uint64_t share = stages.front().bytes.optimizer / 2 * 3;
+  CHECK(copies_of_nodes(plan, stages) == std::vector<uint64_t>{4 * share, 4 * share});
+  CHECK(share_of_machine(plan, stages, true).total() ==
+        share_of_machine(without, stages, true).total() + 8 * share);
+  job.cluster.node = {{"node0", "localhost", 2}};  // with one node there are none
+  CHECK(copies_of_nodes(planned(job), stages) == std::vector<uint64_t>{0});
+}

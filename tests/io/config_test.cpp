@@ -296,6 +296,8 @@ TEST_CASE("impossible combinations are told with the key and the line at fault")
       {{"job.name=\"\xff\""}, "not valid UTF-8"},
       {{"train.steps=1\nlr=2"}, "expected an integer from 1 to 1000000000, got the string"},
       {{"checkpoint.resume="}, "expected \"auto\", \"never\" or the path"},
+      {{"checkpoint.memory.every=1", "recovery.enabled=false"}, "are for recoveries alone"},
+      {{"checkpoint.memory.bytes=0"}, "expected an integer from 4096"},
       {{"checkpoint.dir=a", "checkpoint.second.dir=a"}, "the second tier is the first"},
       {{"checkpoint.dir=a", "checkpoint.second.dir=./b/../a/"}, "the second tier is the first"},
       {{"checkpoint.second.dir={output}/checkpoints"}, "the second tier is the first"},

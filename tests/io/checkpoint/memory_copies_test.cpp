@@ -70,6 +70,10 @@ TEST_CASE("MC-1: a copy is found once it is sealed, and a torn one never") {
   REQUIRE(four);
   CHECK(four->bytes()[9'999] == std::byte{4});
   CHECK(copies.find(1, {1, 4}) == nullptr);
+  // Whoever begins in place of a whole one tears it.
+  REQUIRE(copies.begin(0, {2, 6}, shape));
+  CHECK(tags_of(copies, 0) == std::vector<copy_tag>{{2, 5}});
+  CHECK(copies.find(0, {2, 6}) == nullptr);
 }
 
 TEST_CASE("a copy is under a checksum for each slot, and damage is named") {
