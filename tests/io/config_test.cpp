@@ -128,11 +128,13 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [k1, k2, k3, k4, k5, k6, k7, k8, k9, k10, k11,
                          k12, k13] = j.checkpoint;
   [[maybe_unused]] auto [s1, s2, s3, s4, s5, s6, s7] = k13;
-  [[maybe_unused]] auto [v1, v2, v3, v4, v5] = j.recovery;
+  [[maybe_unused]] auto [v1, v2, v3, v4, v5, v6] = j.recovery;
+  [[maybe_unused]] auto [u1, u2, u3, u4] = v6[0];
   [[maybe_unused]] auto [h1, h2] = j.health;
   [[maybe_unused]] auto [w1] = j.power;
   [[maybe_unused]] auto [l1, l2] = j.log;
-  // less node, tls and second themselves
+  CHECK(rule_properties().size() == 4);
+  // less node, tls, second and rule themselves
   CHECK(keys.size() == 3 + (18 - 2) + 3 + 18 + 8 + 22 + 3 + (13 - 1) + 7 + 4 + 5 + 2 + 1 + 2);
 }
 
