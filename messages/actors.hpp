@@ -240,6 +240,8 @@ using gateway_actor = component_actor::extend<
     ask<fbs::DumpBlackBox, fbs::CallAnswers>, ask<fbs::DrainNode, fbs::Ack>,
     caf::replies_to<msg<fbs::TraceStart>, caf::strong_actor_ptr>::with<msg<fbs::TraceStarted>>,
     tell<fbs::TraceMore>, tell<fbs::TraceStop>,
+    // What the cluster decided, for the audit log.
+    tell<fbs::IncidentReport>,
     // From observers, on its way to a viewer.
     tell<fbs::TraceBatch>,
     // Time to look after the observers (from itself only).

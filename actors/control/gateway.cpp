@@ -211,6 +211,19 @@ caf::result<msg<fbs::ClusterView>> view(gateway_pointer self, const msg<fbs::Lis
 
 // -- output ---------------------------------------------------------------------------------------
 
+/// ADT-1: by the cluster, whose actors alone may say it.
+void note_decision(gateway_pointer self, const msg<fbs::IncidentReport>& m) {
+  const auto* fault = m->incident();
+  if (fault == nullptr) return;
+  note(self, {{"the cluster", "", ""},
+              "Recover",
+              text_of(fault->node()),
+              to_json(m),
+              fmt::format("{}: {} ({})", text_of(fault->finding()), text_of(fault->action()),
+                          fault->rule() == 0 ? "no rule has budget left"
+                                             : fmt::format("rule {}", fault->rule()))});
+}
+
 /// Questions change nothing and are not audited.
 bool only_asks(uint16_t type) {
   return type == message_traits<fbs::StatusRequest>::id;
@@ -534,6 +547,7 @@ gateway_actor::behavior_type gateway(gateway_pointer self, gateway_options optio
       [self](const msg<fbs::TraceStart>& m, const caf::strong_actor_ptr& viewer) {
         return start_view(self, m, viewer);
       },
+      [self](const msg<fbs::IncidentReport>& m) { note_decision(self, m); },
       [self](const msg<fbs::TraceMore>& m) {
         const auto it = self->state.processes.find(m->process());
         if (it != self->state.processes.end() && owns_view(self, m->subscription()))

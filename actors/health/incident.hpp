@@ -20,6 +20,9 @@ struct incident {
   int64_t fault_ns = 0;  ///< the last sign of life before it
   int64_t noticed_ns = 0, named_ns = 0;
   int64_t back_ns = 0;  ///< steps go on, or the job has ended
+  size_t rule = 0;          ///< that was applied last, from 1; 0: none, or none yet
+  std::string action;       ///< what that rule does
+  int64_t times_left = -1;  ///< how often it may be applied again; -1: any number
   std::string done;     ///< what was done, one sentence for a person
 
   /// Since the fault, in seconds; -1 where it has not come.

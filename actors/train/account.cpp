@@ -43,6 +43,9 @@ std::unique_ptr<fbs::IncidentT> to_message(const health::incident& fault, int64_
   out->back_s = fault.after_s(fault.back_ns);
   out->ago_s = seconds(now_ns - fault.noticed_ns);
   out->done = fault.done;
+  out->rule = static_cast<uint32_t>(fault.rule);
+  out->action = fault.action;
+  out->times_left = fault.times_left;
   return out;
 }
 

@@ -303,6 +303,10 @@ struct recover {
   uint32_t epoch = 0;
   std::string reason;
 };
+/// What is done about a fault is decided.
+struct note_decision {
+  health::incident what;
+};
 /// A fault that the job went through is over.
 struct keep_incident {
   health::incident what;
@@ -325,9 +329,10 @@ struct end {
 }  // namespace todo
 
 using job_command =
-    std::variant<todo::ask, todo::run_step, todo::give_up_node, todo::validate,
-                 todo::measure, todo::report, todo::save, todo::copy_state, todo::commit, todo::abandon, todo::copy, todo::reopen_folder,
-                 todo::export_model, todo::finish_copies, todo::wait, todo::recover,
+    std::variant<todo::ask, todo::run_step, todo::give_up_node, todo::validate, todo::measure,
+                 todo::report, todo::save, todo::copy_state, todo::commit, todo::abandon,
+                 todo::copy, todo::reopen_folder, todo::export_model, todo::finish_copies,
+                 todo::wait, todo::recover, todo::note_decision,
                  todo::keep_incident, todo::say, todo::answer, todo::show, todo::end>;
 
 // -- the table (job_table.cpp) --------------------------------------------------------------------
@@ -443,6 +448,7 @@ class job_policy {
   void end_with_word(const error& why);
   void await_word(const error& why);
   void recover(const error& why, const heard::node_lost& lost);
+  status decide(const heard::node_lost& lost);
   void notice(const error& why, const heard::node_lost& lost);
   void close_incident(std::string done);
   void begin_epoch(const error& why);

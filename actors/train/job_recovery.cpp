@@ -1,6 +1,7 @@
 // What a job does when it loses a node: it ends, or goes back to its newest checkpoint in a new
 // epoch (JOB-11).
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
@@ -59,7 +60,28 @@ void job_policy::close_incident(std::string done) {
   fault.resumed_after_step = step_;
   fault.back_ns = now_ns_;
   fault.done = std::move(done);
+  if (fault.rule != 0) fault.done += fmt::format(" (rule {})", fault.rule);
   out_.push_back(todo::keep_incident{fault});
+}
+
+/// What the rules say of the fault that goes on. Errors: the job is to end.
+status job_policy::decide(const heard::node_lost& lost) {
+  constexpr std::array<std::string_view, 3> words{"restart", "hold", "end"};
+  const auto finding =
+      health::find_finding(lost.finding).value_or(health::finding_name::dead_process);
+  const auto decision = recovery_.take(finding, lost.name, now_ns_);
+  const auto made = decision ? *decision : health::recovery_decision{};
+  auto& fault = incidents_.back();
+  fault.rule = made.rule;
+  fault.action = words[static_cast<size_t>(made.action)];
+  fault.times_left = made.times_left;
+  out_.push_back(todo::note_decision{fault});
+  if (!decision) return decision.error();
+  if (decision->action == config::recovery_action::end)
+    return health::ended_by_rule(decision->rule);
+  if (decision->action == config::recovery_action::hold)
+    static_cast<void>(requests_.pause(fmt::format("rule {} holds it", decision->rule)));
+  return {};
 }
 
 /// JOB-11. Ends the job where that cannot be. `lost`: the node, without a name where none is known.
@@ -68,8 +90,8 @@ void job_policy::recover(const error& why, const heard::node_lost& lost) {
   if (stop_ || (!lost.ordered && !recovery_.can_mend(why))) return end(why);
   if (lost.ordered)
     recovery_.take_ordered();
-  else if (const auto left = recovery_.take(lost.name, now_ns_); !left)
-    return end(left.error().within(why.message));
+  else if (const auto done = decide(lost); !done)
+    return end(done.error().within(why.message));
   begin_epoch(why);
 }
 

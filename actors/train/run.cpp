@@ -574,6 +574,12 @@ struct executor {
                }));
   }
   void operator()(const todo::recover& c) const { recover(self, c); }
+  void operator()(const todo::note_decision& c) const {
+    const auto& gateway = self->state.record.gateway;
+    if (!gateway) return;
+    const auto fill = [&](auto& r) { r.incident = to_message(c.what, now_ns(*self)); };
+    self->send(gateway, make_msg<fbs::IncidentReport>(context(self), fill));
+  }
   void operator()(const todo::keep_incident& c) const {
     const auto fill = [&](auto& r) { r.incident = to_message(c.what, now_ns(*self)); };
     self->send(self->state.record.reporter, make_msg<fbs::IncidentReport>(context(self), fill));

@@ -101,7 +101,10 @@ ordered_json account_json(const fbs::RunStatusT& run) {
                               {"epoch_to", i->epoch_to},
                               {"fell_after_step", i->fell_after_step},
                               {"resumed_after_step", i->resumed_after_step},
-                              {"done", i->done}});
+                              {"done", i->done},
+                              {"rule", i->rule},
+                              {"action", i->action},
+                              {"times_left", i->times_left}});
   return j;
 }
 

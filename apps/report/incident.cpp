@@ -29,6 +29,10 @@ std::string incident_json(const incident& i) {
   j["fell_after_step"] = i.fell_after_step;
   j["resumed_after_step"] = i.resumed_after_step;
   j["done"] = i.done;
+  if (i.rule != 0) {
+    j["rule"] = i.rule;
+    j["action"] = i.action;
+  }
   return j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -87,6 +87,8 @@ struct incident {
   uint32_t epoch_from = 0, epoch_to = 0;
   uint64_t fell_after_step = 0, resumed_after_step = 0;
   double noticed_s = 0, named_s = -1, back_s = -1;
+  uint32_t rule = 0;        ///< that was applied last, from 1; 0: none
+  std::string action = {};  ///< what it does
 };
 std::string incident_json(const incident& i);
 

@@ -141,7 +141,9 @@ void keep(reporter_pointer self, const msg<fbs::IncidentReport>& m) {
                               i.resumed_after_step(),
                               i.noticed_s(),
                               i.named_s(),
-                              i.back_s()};
+                              i.back_s(),
+                              i.rule(),
+                              text_of(i.action())};
   if (!st.incidents) st.incidents.emplace(incidents_beside(st.options.log_path));
   if (const auto done = st.incidents->append(report::incident_json(line)); !done)
     say("warning: " + done.error().message);

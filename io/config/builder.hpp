@@ -21,6 +21,12 @@ struct node_entry {
   origin at;
 };
 
+/// One [[recovery.rule]] as read.
+struct rule_entry {
+  recovery_rule spec;
+  origin at;
+};
+
 class builder {
  public:
   explicit builder(std::string file);
@@ -31,6 +37,8 @@ class builder {
   void assign(const property& p, const value& v, const origin& key_at, const origin& value_at);
   /// Replaces the list of nodes.
   void assign_nodes(std::vector<node_entry> nodes, const origin& at);
+  /// Replaces the rules; findings without one have their default rule.
+  void assign_rules(std::vector<rule_entry> rules);
   /// Notes a problem; a key in it is left out of later rules.
   void complain(const origin& at, std::string_view key, std::string what, std::string hint = {},
                 errc code = errc::bad_config);
@@ -45,6 +53,7 @@ class builder {
 
   job& target() { return config_.value; }
   const std::vector<node_entry>& nodes() const { return nodes_; }
+  const std::vector<rule_entry>& rules() const { return rules_; }
   bool at_fault(std::string_view key) const { return faulty_.contains(key); }
   void add_file(std::string path) { config_.files.push_back(std::move(path)); }
   /// The result, the problems of a file in the order of its lines.
@@ -56,6 +65,7 @@ class builder {
   std::set<std::string, std::less<>> faulty_;
   std::string file_;
   std::vector<node_entry> nodes_;
+  std::vector<rule_entry> rules_;
   int layer_ = 0;
   int nodes_layer_ = -1;      // layer that last set cluster.nodes
   int node_list_layer_ = -1;  // layer that last set [[cluster.node]]

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "io/base/text.hpp"
 #include "io/config/builder.hpp"
@@ -215,6 +216,19 @@ void check_spares(builder& b) {
                  "give it as many workers as the nodes have that it stands in for");
 }
 
+/// J-6.
+void check_rules(builder& b) {
+  for (const auto& [spec, at] : b.rules()) {
+    if (std::find(acted_on.begin(), acted_on.end(), spec.finding) != acted_on.end()) continue;
+    std::vector<std::string_view> names;
+    for (const auto finding : acted_on) names.push_back(health::facts_of(finding).name);
+    b.complain(at, "recovery.rule.finding",
+               fmt::format("{} is told to persons, and no rule can act on it",
+                           health::facts_of(spec.finding).name),
+               fmt::format("rules are for {}", fmt::join(names, ", ")));
+  }
+}
+
 /// Whether ranks on different hosts exchange tensors. Of nodes that a scheduler starts nothing is
 /// known but where they join.
 bool tensors_cross_hosts(const cluster_section& c) {
@@ -373,6 +387,7 @@ void check(builder& b) {
   check_second_tier(b);
   check_nodes(b);
   check_spares(b);
+  check_rules(b);
   check_network(b);
   check_heartbeats(b);
   check_model(b);

@@ -16,15 +16,18 @@
 //     any more.
 // J-4 parse(to_toml(job)) is the same job.
 // J-5 Without model.path, no "auto", 0 or -1 is left in model, but vocab (the tokenizer's size).
+// J-6 Each finding that a job acts on (acted_on) has a rule in recovery.rule; no other has one.
 // Paths are as written: relative ones are relative to the working directory of the process that
 // reads them.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "io/base/findings.hpp"
 #include "io/base/model_config.hpp"
 #include "io/base/rank_grid.hpp"
 
@@ -261,6 +264,37 @@ struct timeouts_section {
   bool operator==(const timeouts_section&) const = default;
 };
 
+/// What a job does about a finding.
+enum class recovery_action : uint8_t {
+  restart,  ///< a new epoch from the newest checkpoint; a lost node's process is started again
+  hold,     ///< the same; then it pauses until a person resumes it
+  end,      ///< it ends
+};
+
+/// One [[recovery.rule]].
+struct recovery_rule {
+  health::finding_name finding = health::finding_name::dead_process;
+  recovery_action action = recovery_action::restart;
+  int64_t within_s = 3600;
+  int64_t times = 0;  ///< that it is applied within within_s, before the next of the finding; 0:
+                      ///< any number
+  bool operator==(const recovery_rule&) const = default;
+};
+
+/// What a job that has begun is told of nodes, and acts on. Other findings are told to persons.
+inline constexpr std::array acted_on{
+    health::finding_name::dead_process,   health::finding_name::lost_host,
+    health::finding_name::frozen_process, health::finding_name::stuck_collective,
+    health::finding_name::stuck_device,   health::finding_name::lost_device,
+    health::finding_name::wrong_bits};
+
+/// A rule for each of them.
+inline std::vector<recovery_rule> default_rules() {
+  std::vector<recovery_rule> out;
+  for (const auto finding : acted_on) out.push_back({.finding = finding});
+  return out;
+}
+
 /// [recovery]: what a job that has begun does when a node of it is lost.
 struct recovery_section {
   bool enabled = true;        ///< go on from the last checkpoint in the same processes
@@ -268,6 +302,7 @@ struct recovery_section {
   int64_t wait_s = 600;       ///< for nodes that are missing, before the job ends
   int64_t most_per_hour = 10;
   int64_t stuck_after_s = 30;  ///< that a rank holds up all others; 0: it may for ever
+  std::vector<recovery_rule> rule = default_rules();  ///< the first with budget left is applied
   bool operator==(const recovery_section&) const = default;
 };
 

@@ -60,6 +60,18 @@ void builder::assign_nodes(std::vector<node_entry> nodes, const origin& at) {
   config_.origins["cluster.nodes"] = config_.origins["cluster.spares"] = at;
 }
 
+/// J-6.
+void builder::assign_rules(std::vector<rule_entry> rules) {
+  rules_ = std::move(rules);
+  auto& all = config_.value.recovery.rule;
+  all.clear();
+  for (const auto& r : rules_) all.push_back(r.spec);
+  for (const auto& standard : default_rules())
+    if (std::none_of(rules_.begin(), rules_.end(),
+                     [&](const auto& r) { return r.spec.finding == standard.finding; }))
+      all.push_back(standard);
+}
+
 void builder::complain(const origin& at, std::string_view key, std::string what, std::string hint,
                        errc code) {
   faulty_.emplace(key);

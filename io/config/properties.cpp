@@ -41,6 +41,9 @@ constexpr std::array section_rows = {
                 "The second tier: a slower or shared folder with copies of committed checkpoints"},
     section_row{"timeouts", "How long an answer may take before the run gives up on it"},
     section_row{"recovery", "What the run does when a node is lost after it has begun"},
+    section_row{"recovery.rule",
+                "What is done about a finding: the first of its tables with budget left, else the "
+                "run ends"},
     section_row{"health", "What is noticed of nodes and ranks (docs/health.md)"},
     section_row{"power", "What the machines draw"},
     section_row{"log", "What is printed while it trains"},
@@ -190,6 +193,9 @@ std::span<const property> properties() {
 std::span<const property> node_properties() {
   return detail::node_table();
 }
+std::span<const property> rule_properties() {
+  return detail::rule_table();
+}
 std::span<const std::string_view> sections() {
   return section_names;
 }
@@ -212,11 +218,17 @@ value get(const property& p, const job& j) {
 value get(const property& p, const node_spec& node) {
   return get_from(p, &node);
 }
+value get(const property& p, const recovery_rule& rule) {
+  return get_from(p, &rule);
+}
 status set(const property& p, job& j, const value& v) {
   return set_in(p, &j, v);
 }
 status set(const property& p, node_spec& node, const value& v) {
   return set_in(p, &node, v);
+}
+status set(const property& p, recovery_rule& rule, const value& v) {
+  return set_in(p, &rule, v);
 }
 
 std::string accepts(const property& p) {

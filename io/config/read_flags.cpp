@@ -42,12 +42,16 @@ void read_one(builder& into, std::string_view key, std::string_view text, const 
       into.complain(at, key, "the text is not valid UTF-8");
     return;
   }
-  if (key == "cluster.node") {
+  if (key == "cluster.node" || key == "recovery.rule") {
+    const bool nodes = key == "cluster.node";
     auto table = one_value(text);
     if (table)
-      read_nodes(into, *table->get("v"), at, "");
+      (nodes ? read_nodes : read_rules)(into, *table->get("v"), at, "");
     else
-      into.complain(at, key, "expected an array of tables, e.g. [{name = \"a\", host = \"b\"}]");
+      into.complain(at, key,
+                    fmt::format("expected an array of tables, e.g. {}",
+                                nodes ? "[{name = \"a\", host = \"b\"}]"
+                                      : "[{finding = \"dead_process\", do = \"hold\"}]"));
     return;
   }
   if (section_about(key).empty())

@@ -52,6 +52,8 @@ class walker {
                        fmt::format("expected {}, got {}", accepts(*p), type_name(node)));
     } else if (name == "cluster.node") {
       read_nodes(into_, node, at, file_);
+    } else if (name == "recovery.rule") {
+      read_rules(into_, node, at, file_);
     } else if (!dotted_word && !section_about(name).empty()) {
       if (const auto* table = node.as_table())
         walk(*table, name + ".");
@@ -187,43 +189,6 @@ class include_reader {
 };
 
 }  // namespace
-
-void read_nodes(builder& into, const toml::node& node, const origin& at, const std::string& file) {
-  const auto* list = node.as_array();
-  bool tables = list != nullptr;
-  for (size_t i = 0; tables && i < list->size(); i++) tables = list->get(i)->is_table();
-  if (!tables) {
-    into.complain(at, "cluster.node",
-                  fmt::format("expected [[cluster.node]] tables, got {}", type_name(node)));
-    return;
-  }
-  std::vector<node_entry> nodes;
-  for (const auto& item : *list) {
-    bool from_file = at.kind == source_kind::file;
-    node_entry entry{{}, from_file ? place(file, item.source()) : at};
-    for (auto&& [key, field] : *item.as_table()) {
-      auto name = "cluster.node." + std::string(key.str());
-      auto rows = node_properties();
-      auto p = std::find_if(rows.begin(), rows.end(), [&](auto& row) { return row.key == name; });
-      auto v = to_value(field);
-      if (p == rows.end()) {
-        std::vector<std::string_view> names;
-        for (const auto& row : rows) names.push_back(row.key);
-        auto near = nearest(name, names);
-        into.complain(from_file ? place(file, key.source()) : at, name, "unknown key",
-                      near.empty() ? "" : fmt::format("did you mean {}?", near));
-      } else if (!v) {
-        into.complain(from_file ? place(file, field.source()) : at, name,
-                      fmt::format("expected {}, got {}", accepts(*p), type_name(field)));
-      } else if (auto done = set(*p, entry.spec, *v); !done) {
-        into.complain(from_file ? place(file, field.source()) : at, name, done.error().message,
-                      done.error().hint);
-      }
-    }
-    nodes.push_back(std::move(entry));
-  }
-  into.assign_nodes(std::move(nodes), at);
-}
 
 void read_text(builder& into, std::string_view text, const std::string& name) {
   if (text.size() > max_file_bytes) {

@@ -25,8 +25,14 @@ bool is_in(std::string_view key, std::string_view section) {
          key.find('.', section.size() + 1) == key.npos;
 }
 
+/// Whether a section is an array of tables.
+bool is_list(std::string_view section) {
+  return section == "cluster.node" || section == "recovery.rule";
+}
+
 std::span<const property> rows_of(std::string_view section) {
-  return section == "cluster.node" ? node_properties() : properties();
+  if (section == "recovery.rule") return rule_properties();
+  return is_list(section) ? node_properties() : properties();
 }
 
 /// Calls f(property) for each key directly in a section.
@@ -44,6 +50,14 @@ void write_nodes(std::string& out, const job& j, const std::string& comment) {
   }
 }
 
+void write_rules(std::string& out, const job& j) {
+  for (const auto& rule : j.recovery.rule) {
+    out += "\n[[recovery.rule]]\n";
+    for (const auto& p : rule_properties())
+      out += fmt::format("{} = {}\n", leaf_of(p.key), to_toml_text(get(p, rule)));
+  }
+}
+
 /// All sections; `origins` may be null for text without comments.
 std::string write(const job& j, const loaded* origins) {
   std::string out;
@@ -53,6 +67,10 @@ std::string write(const job& j, const loaded* origins) {
   for (auto section : sections()) {
     if (section == "cluster.node") {
       write_nodes(out, j, comment("cluster.nodes"));
+      continue;
+    }
+    if (section == "recovery.rule") {
+      write_rules(out, j);
       continue;
     }
     out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
@@ -70,6 +88,7 @@ ordered_json as_json(const value& v) {
 
 /// The default of a key, from a default-made job.
 value default_of(const property& p) {
+  if (p.key.starts_with("recovery.rule.")) return get(p, recovery_rule{});
   return p.key.starts_with("cluster.node.") ? get(p, node_spec{}) : get(p, job{});
 }
 
@@ -115,10 +134,10 @@ ordered_json section_schema(std::string_view section) {
 }
 
 std::string explain_key(const property& p) {
-  bool of_node = p.key.starts_with("cluster.node.");
+  bool of_list = is_list(p.key.substr(0, p.key.rfind('.')));
   auto text = fmt::format("{}\n  {}.\n  value:       {}\n  default:     {}\n", p.key, p.about,
                           accepts(p), to_toml_text(default_of(p)));
-  if (of_node) return text;
+  if (of_list) return text;
   return text + fmt::format("  environment: {}\n  flag:        --set {}=...\n",
                             environment_name(p.key), p.key);
 }
@@ -182,12 +201,20 @@ std::string show_json(const loaded& config) {
     }
     add("cluster.node", std::move(nodes), p.key);
   }
+  auto rules = ordered_json::array();
+  for (const auto& rule : config.value.recovery.rule) {
+    ordered_json item;
+    for (const auto& row : rule_properties())
+      item[std::string(leaf_of(row.key))] = as_json(get(row, rule));
+    rules.push_back(std::move(item));
+  }
+  out["recovery.rule"] = {{"value", std::move(rules)}};
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 result<std::string> explain(std::string_view name) {
   if (!section_about(name).empty()) return explain_section(name);
-  for (auto rows : {properties(), node_properties()})
+  for (auto rows : {properties(), node_properties(), rule_properties()})
     for (const auto& p : rows)
       if (p.key == name) return explain_key(p);
   auto near = name.find('.') == name.npos ? nearest(name, sections()) : nearest_key(name);
@@ -200,8 +227,8 @@ result<std::string> explain(std::string_view name) {
 std::string reference_markdown() {
   std::string out = reference_head;
   for (auto section : sections()) {
-    bool nodes = section == "cluster.node";
-    out += fmt::format("\n## {}{}{}\n\n{}.\n\n", nodes ? "[[" : "[", section, nodes ? "]]" : "]",
+    bool list = is_list(section);
+    out += fmt::format("\n## {}{}{}\n\n{}.\n\n", list ? "[[" : "[", section, list ? "]]" : "]",
                        section_about(section));
     out += "| key | value | default | |\n|---|---|---|---|\n";
     for_each_in(section, [&](const property& p) {
@@ -224,7 +251,7 @@ std::string json_schema() {
   for (auto section : sections()) {
     auto schema = section_schema(section);
     auto dot = section.find('.');
-    if (section == "cluster.node") schema = {{"type", "array"}, {"items", std::move(schema)}};
+    if (is_list(section)) schema = {{"type", "array"}, {"items", std::move(schema)}};
     auto& parent = dot == section.npos
                        ? root["properties"]
                        : root["properties"][std::string(section.substr(0, dot))]["properties"];

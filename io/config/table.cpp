@@ -398,6 +398,22 @@ constinit const property node_rows[] = {
                                       "It runs no ranks until it stands in for a lost node"),
 };
 
+constinit const property rule_rows[] = {
+    row<recovery_rule, &recovery_rule::finding>("recovery.rule.finding",
+                                                "What it is about, by the names of docs/health.md"),
+    row<recovery_rule, &recovery_rule::action>(
+        "recovery.rule.do",
+        "restart = go back to the newest checkpoint in a new epoch, with a new process for a lost "
+        "one; hold = the same, then pause until a person resumes it; end = the run ends"),
+    row<recovery_rule, &recovery_rule::within_s>(
+        "recovery.rule.within_s", "Seconds that times counts within", within(1, week_s)),
+    row<recovery_rule, &recovery_rule::times>(
+        "recovery.rule.times",
+        "How often it is applied within within_s; then the next rule of the finding is, or the run "
+        "ends; 0 = any number, as recovery.most_per_hour allows",
+        within(0, 1'000)),
+};
+
 }  // namespace
 
 std::span<const property> job_table() {
@@ -405,6 +421,9 @@ std::span<const property> job_table() {
 }
 std::span<const property> node_table() {
   return node_rows;
+}
+std::span<const property> rule_table() {
+  return rule_rows;
 }
 
 }  // namespace troupe::config::detail

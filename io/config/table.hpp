@@ -51,6 +51,14 @@ inline constexpr std::array<std::string_view, 3> words<when_busy>{"block", "skip
 template <>
 inline constexpr std::array<std::string_view, 2> words<liveness_detector>{"fixed", "phi"};
 template <>
+inline constexpr auto words<health::finding_name> = [] {
+  std::array<std::string_view, health::finding_table.size()> names;
+  for (size_t i = 0; i < names.size(); ++i) names[i] = health::finding_table[i].name;
+  return names;
+}();
+template <>
+inline constexpr std::array<std::string_view, 3> words<recovery_action>{"restart", "hold", "end"};
+template <>
 inline constexpr std::array<std::string_view, 3> words<log_format>{"auto", "plain", "json"};
 
 template <class T>
@@ -105,8 +113,9 @@ constexpr bounds below(double min, double max) {
   return {.min = min, .max = max, .below_max = true};
 }
 
-/// Every row of a job, and of one [[cluster.node]] (table.cpp).
+/// Every row of a job, of one [[cluster.node]], and of one [[recovery.rule]] (table.cpp).
 std::span<const property> job_table();
 std::span<const property> node_table();
+std::span<const property> rule_table();
 
 }  // namespace troupe::config::detail

@@ -16,5 +16,7 @@ std::optional<value> to_value(const toml::node& node);
 std::string type_name(const toml::node& node);
 /// Reads the array of tables `cluster.node` into the builder; `at` is the key's place.
 void read_nodes(builder& into, const toml::node& node, const origin& at, const std::string& file);
+/// The same of `recovery.rule`.
+void read_rules(builder& into, const toml::node& node, const origin& at, const std::string& file);
 
 }  // namespace troupe::config::detail

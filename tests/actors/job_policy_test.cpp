@@ -748,6 +748,42 @@ TEST_CASE(
   CHECK(done.end->code == errc::none);
 }
 
+TEST_CASE("job: a rule says what a lost node is followed by, and the incident says which") {
+  auto plan = recovering_job();
+  const auto rule = [](config::recovery_action action) {
+    return config::recovery_rule{health::finding_name::dead_process, action, 3600, 1};
+  };
+  plan.job.recovery.rule = {rule(config::recovery_action::restart),
+                            rule(config::recovery_action::hold),
+                            rule(config::recovery_action::end)};
+  job_harness job(plan);
+  job.start();
+  const auto back = [&] {
+    job.hear(lost);
+    REQUIRE(job.find<todo::note_decision>());
+    CHECK(job.find<todo::note_decision>()->what.node == "n1");
+    job.hear(heard::admitted{});
+    while (job.find<todo::ask>()) job.pass();
+  };
+  back();
+  CHECK(job.policy.state() == stepping);
+  CHECK(job.policy.incidents().back().rule == 1);
+  CHECK(job.policy.incidents().back().action == "restart");
+  job.step();
+  back();
+  CHECK(job.policy.state() == paused);  // held
+  CHECK(job.policy.incidents().back().rule == 2);
+  CHECK(job.policy.incidents().back().done.ends_with("(rule 2)"));
+  job.person(heard::resume{});
+  CHECK(job.policy.state() == stepping);
+  job.step();
+  job.hear(lost);
+  REQUIRE(job.end);
+  CHECK(is_error(*job.end, health::ended_by_rule, "n1", "3"));
+  CHECK(job.end->code == errc::unavailable);
+  CHECK(job.policy.incidents().back().action == "end");
+}
+
 TEST_CASE("job: persons are heard in a recovery") {
   auto job = with_recovery(5);
   job.person(heard::set_value{0, "train.lr", "0.5"});  // from step 7 on

@@ -188,7 +188,8 @@ TEST_CASE("report: the summary, its sample made harmless") {
 
 TEST_CASE("report: an incident, as its line says it") {
   const incident i{"2026-11-24T12:03:11Z", 1, "dead_process", "node1", "node node1 was \"killed\"",
-                   "node1 was started again, from step-00000020", 1, 2, 26, 20, 0.2, 0.25, -1};
+                   "node1 was started again, from step-00000020", 1, 2, 26, 20, 0.2, 0.25, -1,
+                   3, "restart"};
   const auto j = nlohmann::json::parse(incident_json(i));
   CHECK(j["type"] == "incident");
   CHECK(j["at"] == "2026-11-24T12:03:11Z");
@@ -196,4 +197,6 @@ TEST_CASE("report: an incident, as its line says it") {
   CHECK(j["named_s"] == 0.25);
   CHECK(j["back_s"].is_null());
   CHECK(j["fell_after_step"] == 26);
+  CHECK(j["rule"] == 3);
+  CHECK(j["action"] == "restart");
 }

@@ -54,6 +54,18 @@ void is_kept(const fs::path& file, const std::string& node, int signal, int agai
   if (signal == SIGSTOP) CHECK(i["noticed_s"] >= 1.0);  // dead_after_ms
 }
 
+/// What the cluster decided about its faults, as the audit log has it.
+std::vector<nlohmann::json> decisions_in(const fs::path& audit) {
+  std::ifstream lines(audit);
+  std::vector<nlohmann::json> out;
+  for (std::string line; std::getline(lines, line);) {
+    const auto j = nlohmann::json::parse(line);
+    if (j["command"] == "Recover")
+      out.push_back(nlohmann::json::parse(j["message"].get<std::string>())["incident"]);
+  }
+  return out;
+}
+
 void is_disturbed_and_whole(const std::vector<std::string>& ranks, const char* node, int signal) {
   job_files job;
   const auto sets = with(recovers, ranks);
@@ -87,6 +99,44 @@ TEST_CASE("recovery: a node of replicas that is killed costs no bit of a loss") 
 
 TEST_CASE("recovery: a node of a pipeline that is killed costs no bit of a loss") {
   is_disturbed_and_whole(layout(1, 2), "node0", SIGKILL);
+}
+
+TEST_CASE("recovery: a rule ends a job that would go on by default") {
+  job_files job;
+  const auto rule = R"(recovery.rule=[{finding="dead_process", do="end"}])";
+  program up(job.up(with(with(recovers, layout(2, 1)), {rule})));
+  REQUIRE(up.until_step(4));
+  const pid_t victim = node_named(up.port(), "node1");
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, SIGKILL) == 0);
+  CHECK(up.wait() == 69);
+  const auto decided = decisions_in(job / "run/audit.jsonl");
+  REQUIRE(decided.size() == 1);
+  CHECK(decided[0]["action"] == "end");
+  CHECK(decided[0]["rule"] == 1);
+}
+
+TEST_CASE("recovery: once a rule's budget is used up the next rule of the finding is applied") {
+  job_files job;
+  const auto rules = R"(recovery.rule=[{finding="dead_process", do="restart", times=1},)"
+                     R"({finding="dead_process", do="end"}])";
+  program up(job.up(with(with(recovers, layout(2, 1)), {rules, "train.steps=100000"})));
+  REQUIRE(up.until_step(4));
+  const pid_t first = node_named(up.port(), "node1");
+  REQUIRE(first > 0);
+  REQUIRE(kill(first, SIGKILL) == 0);
+  REQUIRE(up.until_step(40));
+  const pid_t second = node_named(up.port(), "node1");
+  REQUIRE(second > 0);
+  REQUIRE(second != first);
+  REQUIRE(kill(second, SIGKILL) == 0);
+  CHECK(up.wait() == 69);
+  const auto decided = decisions_in(job / "run/audit.jsonl");
+  REQUIRE(decided.size() == 2);
+  CHECK(decided[0]["action"] == "restart");
+  CHECK(decided[0]["rule"] == 1);
+  CHECK(decided[1]["action"] == "end");
+  CHECK(decided[1]["rule"] == 2);
 }
 
 TEST_CASE("recovery: a node that stands still for longer than the dead time is replaced") {

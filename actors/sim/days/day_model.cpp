@@ -189,6 +189,13 @@ class day_cluster {
 
   // -- a recovery ---------------------------------------------------------------------------------
 
+  /// A rule that holds or ends the job needs a person.
+  bool takes_a_recovery() {
+    const auto decided = policy_.take(health::finding_name::dead_process,
+                                      std::to_string(open_.back().event.fault.node), now_ns_);
+    return decided && decided->action == config::recovery_action::restart;
+  }
+
   void recover(const day_event& first) {
     open_.clear();
     open(first);
@@ -197,8 +204,7 @@ class day_cluster {
       if (!notice()) return;
       out_.ledger.noticed(since_ns, now_ns_);
       const bool goes_on =
-          !ends_job() && policy_.can_mend({errc::unavailable, "a fault"}) &&
-          policy_.take(std::to_string(open_.back().event.fault.node), now_ns_).has_value();
+          !ends_job() && policy_.can_mend({errc::unavailable, "a fault"}) && takes_a_recovery();
       switch (goes_on ? attempt() : tried::ended) {
         case tried::trains:
         case tried::over:

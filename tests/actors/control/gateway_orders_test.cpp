@@ -122,6 +122,30 @@ TEST_CASE("GTW-5: what only nodes say to each other is refused, and that it was 
   CHECK(all[1]["command"] == "CallActor");
 }
 
+TEST_CASE("gateway: what the cluster decides about a fault stands in the audit log") {
+  scripted_gateway f;
+  f.meet_all();
+  f.head.send(f.target, f.make<fbs::IncidentReport>([](auto& r) {
+    r.incident = std::make_unique<fbs::IncidentT>();
+    r.incident->finding = "dead_process";
+    r.incident->node = "b";
+    r.incident->what = "node b was killed";
+    r.incident->rule = 3;
+    r.incident->action = "hold";
+    r.incident->times_left = 1;
+  }));
+  f.head.send(f.target, f.make<fbs::IncidentReport>([](auto&) {}));
+  const auto all = f.lines();
+  REQUIRE(all.size() == 1);
+  CHECK(all[0]["who"] == "the cluster");
+  CHECK(all[0]["command"] == "Recover");
+  CHECK(all[0]["target"] == "b");
+  const auto decided = json::parse(all[0]["message"].get<std::string>())["incident"];
+  CHECK(decided["rule"] == 3);
+  CHECK(decided["times_left"] == 1);
+  CHECK(decided["what"] == "node b was killed");
+}
+
 TEST_CASE("gateway: what cannot be read is refused and goes nowhere") {
   scripted_gateway f;
   f.meet_all();
