@@ -294,7 +294,7 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   const bool next = member == st.members.end() || member->second.told;  // it never joined
   if (!joined && next && !st.ended && !has_place(st, name))
     return spare_lost(self, name, {how, "dead_process", 0, false});
-  if (!joined && st.recovering && !st.assigning && !st.ended)
+  if (!joined && next && st.recovering && !st.assigning && !st.ended)
     return launch(self, name, how);  // another process of it, before it could join
   const auto finding = text_of(m->finding());
   node_lost(self, name, {how, finding.empty() ? "dead_process" : finding, 0, false});

@@ -80,20 +80,6 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
       plan_.job, step_, resume_ ? resume_->state.set : decltype(checkpoint::train_state::set)());
 }
 
-/// What the job is where it goes on from, or begins.
-void job_policy::return_to_checkpoint() {
-  const auto* from = back_to_ ? &back_to_->state : resume_ ? &resume_->state : nullptr;
-  step_ = back_to_ ? back_to_->tag.step : resume_ ? resume_->step : 0;
-  loss_ = from ? from->loss : 0;
-  tokens_ = from ? from->tokens : 0;
-  if (tokens_ == 0)  // a checkpoint that does not say
-    tokens_ = step_ * static_cast<uint64_t>(plan_.job.tokens_per_step());
-  report_ = {};
-  report_.validation_loss = -1;
-  parts_.clear();
-  compared_step_ = step_;
-}
-
 std::vector<job_command> job_policy::on(const job_event& event, int64_t now_ns) {
   now_ns_ = now_ns;
   const auto rules = job_rules();

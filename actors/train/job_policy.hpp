@@ -104,8 +104,8 @@ enum class start_phase : uint8_t {
   find_copies,  ///< in a recovery, before all others (JOB-14)
 };
 
-/// Ranks and what is wrong with them; and: the same, the checkpoint that may hold it, the newest step
-/// whose state was compared.
+/// Ranks and what is wrong with them; and: the same, the checkpoint that may hold it, the newest
+/// step whose state was compared.
 inline constexpr error_kind<std::string, std::string> weights_differ{
     "weights_differ", errc::unavailable, "rank {} {}"};
 inline constexpr error_kind<std::string, uint64_t, uint64_t> weights_differ_saved{

@@ -180,6 +180,20 @@ void job_policy::nodes_are_back(const job_event& event) {
   go_back();
 }
 
+/// What the job is where it goes on from, or begins.
+void job_policy::return_to_checkpoint() {
+  const auto* from = back_to_ ? &back_to_->state : resume_ ? &resume_->state : nullptr;
+  step_ = back_to_ ? back_to_->tag.step : resume_ ? resume_->step : 0;
+  loss_ = from ? from->loss : 0;
+  tokens_ = from ? from->tokens : 0;
+  if (tokens_ == 0)  // a checkpoint that does not say
+    tokens_ = step_ * static_cast<uint64_t>(plan_.job.tokens_per_step());
+  report_ = {};
+  report_.validation_loss = -1;
+  parts_.clear();
+  compared_step_ = step_;
+}
+
 void job_policy::go_back() {
   return_to_checkpoint();
   requests_.go_back(step_);

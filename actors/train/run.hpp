@@ -45,6 +45,10 @@ struct run_crew {
   std::vector<host_loader> loaders;
 };
 
+/// The crew as the coordinator names it. Errors: bug, where it does not fit the plan.
+result<run_crew> crew_of(const job_plan& plan, const msg<fbs::ClusterReady>& m,
+                         const std::vector<caf::strong_actor_ptr>& handles);
+
 /// Whom a person's request is answered to.
 struct asked_by {
   caf::typed_response_promise<msg<fbs::Ack>> promise;

@@ -232,7 +232,8 @@ result<losses> train_undisturbed(const bench_job& job, const trainer& by) {
     if (!line) break;
     if (const auto s = step_of(*line)) out[s->step] = s->loss;
   }
-  if (out.empty() || out.rbegin()->first != job.steps) return error{errc::unavailable, "the job does not train: " + run.last_words()};
+  if (out.empty() || out.rbegin()->first != job.steps)
+    return error{errc::unavailable, "the job does not train: " + run.last_words()};
   return out;
 }
 

@@ -155,4 +155,22 @@ struct job_harness {
   }
 };
 
+/// Of one that has trained `steps` steps and committed each checkpoint that was due.
+inline job_harness trained(uint64_t steps, const std::string& checkpoint = "",
+                    const std::string& second = "") {
+  job_harness job(planned_job(checkpoint), {}, second);
+  job.start();
+  for (uint64_t step = 1; step <= steps; ++step) {
+    job.step();
+    if (job.saving.contains(step) && step < 4) job.commit(step);
+  }
+  return job;
+}
+
+inline bool mentions(const std::vector<std::string>& sentences, const std::string& what) {
+  for (const auto& s : sentences)
+    if (s.find(what) != std::string::npos) return true;
+  return false;
+}
+
 }  // namespace troupe::train::test

@@ -216,7 +216,9 @@ class job_walk {
       return heard::node_lost{"n1", "is wrong", "wrong_bits"};
     if (what.event == job_event(heard::step_done{}).index() && !well && chance(50)) {
       heard::step_done done{10, 2, 1, 40, 0};
-      done.weights.odd = health::odd_replicas{chance(50) ? std::vector{0} : std::vector<int>(), {0}};
+      done.weights.odd.emplace();
+      done.weights.odd->differing = {0};
+      if (chance(50)) done.weights.odd->ranks = {0};
       ranks_busy_ = false;
       return done;
     }

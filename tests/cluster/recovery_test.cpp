@@ -143,6 +143,22 @@ TEST_CASE("recovery: a node that stands still for longer than the dead time is r
   is_disturbed_and_whole(layout(2, 2), "node3", SIGSTOP);
 }
 
+TEST_CASE("recovery: all nodes that are killed at once come again") {
+  job_files job;
+  const auto sets = with(recovers, layout(2, 1));
+  const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
+  program up(job.up(sets));
+  REQUIRE(up.until_step(7));
+  for (const char* node : {"node0", "node1"}) {
+    const pid_t victim = node_named(up.port(), node);
+    REQUIRE(victim > 0);
+    REQUIRE(kill(victim, SIGKILL) == 0);
+  }
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(repeated_of(up, truth) >= 1);
+}
+
 TEST_CASE("recovery: a spare stands in for a killed node, and its process is the next spare") {
   job_files job;
   const auto sets = with(recovers, layout(2, 1));

@@ -85,12 +85,14 @@ struct bit_run {
     const auto saved = fs::canonical(job / "run/checkpoints/latest");
     const int step = std::stoi(saved.filename().string().substr(5));
     REQUIRE(up.until_step(step + 3));
-    const auto exported = run({"ckpt", "export", saved.string(), "--safetensors", (job / "weights").string()});
+    const auto exported = run(
+        {"ckpt", "export", saved.string(), "--safetensors", (job / "weights").string()});
     INFO(exported.err);
     REQUIRE(exported.code == 0);
     const auto pattern = unused_weights(job / "weights");
     say("pause");
-    REQUIRE(eventually([&] { return said({"status", "run"}).find("paused") != std::string::npos; }));
+    const auto paused = [&] { return said({"status", "run"}).find("paused") != std::string::npos; };
+    REQUIRE(eventually(paused));
     const pid_t victim = node_named(up.port(), node);
     REQUIRE(victim > 0);
     REQUIRE(turn_a_bit(victim, pattern) > 0);
