@@ -125,7 +125,7 @@ TEST_CASE("GTW-5: what only nodes say to each other is refused, and that it was 
 TEST_CASE("gateway: what the cluster decides about a fault stands in the audit log") {
   scripted_gateway f;
   f.meet_all();
-  f.head.send(f.target, f.make<fbs::IncidentReport>([](auto& r) {
+  f.head.tell(f.target, f.make<fbs::IncidentReport>([](auto& r) {
     r.incident = std::make_unique<fbs::IncidentT>();
     r.incident->finding = "dead_process";
     r.incident->node = "b";
@@ -134,7 +134,7 @@ TEST_CASE("gateway: what the cluster decides about a fault stands in the audit l
     r.incident->action = "hold";
     r.incident->times_left = 1;
   }));
-  f.head.send(f.target, f.make<fbs::IncidentReport>([](auto&) {}));
+  f.head.tell(f.target, f.make<fbs::IncidentReport>([](auto&) {}));
   const auto all = f.lines();
   REQUIRE(all.size() == 1);
   CHECK(all[0]["who"] == "the cluster");
