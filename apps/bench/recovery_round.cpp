@@ -196,6 +196,9 @@ trainer own_trainer() {
 std::vector<way> own_ways() {
   return {{"restart", "a new epoch in the processes that live, from the disk",
            {"recovery.enabled=true"}},
+          {"spare", "the same, and a spare has the lost node's place", {"cluster.spares=1"}},
+          {"copies", "the same, and it goes on from copies in memory, taken after each step",
+           {"cluster.spares=1", "checkpoint.memory.every=1"}},
           {"again", "the job ends, and `up` starts it again, from the disk",
            {"recovery.enabled=false"}, true}};
 }

@@ -16,7 +16,7 @@ namespace {
 const copy_shape shape{{2, 1, 1}, 4096, 10'000};
 
 /// A whole copy of which each byte is `fill`.
-std::shared_ptr<memory_copy> hold(memory_copies& in, int rank, copy_tag tag, int fill) {
+std::shared_ptr<memory_copy> keep_whole(memory_copies& in, int rank, copy_tag tag, int fill) {
   auto copy = in.begin(rank, tag, shape);
   REQUIRE(copy);
   std::memset((*copy)->bytes().data(), fill, (*copy)->bytes().size());
@@ -57,13 +57,13 @@ TEST_CASE("MC-2: which generation is overwritten") {
 TEST_CASE("MC-1: a copy is found once it is sealed, and a torn one never") {
   memory_copies copies;
   copies.allow(1 << 20);
-  hold(copies, 0, {1, 4}, 4);
+  keep_whole(copies, 0, {1, 4}, 4);
   const auto torn = copies.begin(0, {1, 5}, shape);
   REQUIRE(torn);
   CHECK(copies.find(0, {1, 5}) == nullptr);
   CHECK(tags_of(copies, 0) == std::vector<copy_tag>{{1, 4}});
   // Its writer has died: the next one takes its place, and the whole one stays.
-  hold(copies, 0, {2, 5}, 5);
+  keep_whole(copies, 0, {2, 5}, 5);
   CHECK(tags_of(copies, 0) == std::vector<copy_tag>{{1, 4}, {2, 5}});
   CHECK(copies.find(0, {1, 5}) == nullptr);  // of an epoch that is over
   const auto four = copies.find(0, {1, 4});
@@ -79,7 +79,7 @@ TEST_CASE("MC-1: a copy is found once it is sealed, and a torn one never") {
 TEST_CASE("a copy is under a checksum for each slot, and damage is named") {
   memory_copies copies;
   copies.allow(1 << 20);
-  const auto copy = hold(copies, 1, {1, 7}, 3);
+  const auto copy = keep_whole(copies, 1, {1, 7}, 3);
   CHECK(copy->check());
   CHECK(copy->sums().size() == 3);
   copy->slot(2)[1'807] ^= std::byte{1};  // the last byte of the last slot
@@ -89,11 +89,11 @@ TEST_CASE("a copy is under a checksum for each slot, and damage is named") {
 TEST_CASE("MC-3: copies take no more than is allowed, and what they replace counts no more") {
   memory_copies copies;
   copies.allow(25'000);
-  hold(copies, 0, {1, 1}, 1);
-  hold(copies, 0, {1, 2}, 2);
+  keep_whole(copies, 0, {1, 1}, 1);
+  keep_whole(copies, 0, {1, 2}, 2);
   CHECK(is_error(copies.begin(1, {1, 2}, shape), copies_too_large, uint64_t{30'000},
                  uint64_t{25'000}));
-  hold(copies, 0, {1, 3}, 3);
+  keep_whole(copies, 0, {1, 3}, 3);
   CHECK(copies.bytes() == 20'000);
   CHECK(tags_of(copies, 0) == std::vector<copy_tag>{{1, 2}, {1, 3}});
 }
@@ -101,10 +101,10 @@ TEST_CASE("MC-3: copies take no more than is allowed, and what they replace coun
 TEST_CASE("MC-4: who reads a copy keeps it, whatever is begun in its place") {
   memory_copies copies;
   copies.allow(1 << 20);
-  hold(copies, 0, {1, 1}, 1);
-  hold(copies, 0, {1, 2}, 2);
+  keep_whole(copies, 0, {1, 1}, 1);
+  keep_whole(copies, 0, {1, 2}, 2);
   const auto read = copies.find(0, {1, 1});
-  hold(copies, 0, {1, 3}, 3);
+  keep_whole(copies, 0, {1, 3}, 3);
   CHECK(read->bytes()[0] == std::byte{1});
   CHECK(read->tag() == copy_tag{1, 1});
   CHECK(read->check());
@@ -114,13 +114,13 @@ TEST_CASE("a job that has gone back to a state keeps the copies of that one alon
   memory_copies copies;
   copies.allow(1 << 20);
   for (int rank : {0, 1}) {
-    hold(copies, rank, {1, 1}, 1);
-    hold(copies, rank, {1, 2}, 2);
+    keep_whole(copies, rank, {1, 1}, 1);
+    keep_whole(copies, rank, {1, 2}, 2);
   }
   copies.keep_only({1, 1});
   CHECK(copies.bytes() == 20'000);
   CHECK(tags_of(copies, 0) == std::vector<copy_tag>{{1, 1}});
-  hold(copies, 0, {2, 2}, 2);  // not in place of the one that the job stands on
+  keep_whole(copies, 0, {2, 2}, 2);  // not in place of the one that the job stands on
   CHECK(tags_of(copies, 0) == std::vector<copy_tag>{{1, 1}, {2, 2}});
 }
 
