@@ -23,7 +23,7 @@ job_plan copying_job(int64_t every = 1) {
   return plan;
 }
 
-job_harness trained(uint64_t steps, int64_t every = 1) {
+job_harness with_copies(uint64_t steps, int64_t every = 1) {
   job_harness job(copying_job(every));
   job.start();
   for (uint64_t step = 1; step <= steps; ++step) {
@@ -33,7 +33,7 @@ job_harness trained(uint64_t steps, int64_t every = 1) {
   return job;
 }
 
-const heard::node_lost lost{"n1", "was killed"};
+const heard::node_lost n1_lost{"n1", "was killed"};
 
 /// Of an epoch, of both ranks.
 std::vector<held_copy> both(copy_tag tag) {
@@ -42,7 +42,7 @@ std::vector<held_copy> both(copy_tag tag) {
 
 /// The recovery up to the load, where the processes hold this.
 void go_back(job_harness& job, const std::vector<std::vector<held_copy>>& held) {
-  job.hear(lost);
+  job.hear(n1_lost);
   job.hear(job.admitted());
   REQUIRE(job.find<todo::ask>());
   REQUIRE(job.find<todo::ask>()->phase == start_phase::find_copies);
@@ -76,7 +76,7 @@ TEST_CASE("JOB-14: a copy is ordered before the next step, and a save that is du
 }
 
 TEST_CASE("JOB-14: a recovery goes on from memory, with step, tokens and who it came from") {
-  auto job = trained(7);
+  auto job = with_copies(7);
   go_back(job, {both({7, 7}), {}});
   const auto* load = job.find<todo::ask>();
   REQUIRE(load);
@@ -88,7 +88,7 @@ TEST_CASE("JOB-14: a recovery goes on from memory, with step, tokens and who it 
   job.pass();
   REQUIRE(job.find<todo::run_step>());
   CHECK(job.find<todo::run_step>()->step == 8);
-  CHECK(incident_of(job) == "n1 was started again, from the memory of n0 (1.0 MiB)");
+  CHECK(incident_of(job) == "n1 was started again, from the memory of n0 (1.0 MiB) (rule 1)");
   CHECK(job.policy.saved_step() == 4);
   job.step();  // of the new epoch is the next copy
   CHECK(job.saving.contains(8));
@@ -96,25 +96,25 @@ TEST_CASE("JOB-14: a recovery goes on from memory, with step, tokens and who it 
 
 TEST_CASE("JOB-14: what is not whole, or older than the disk, is left for the checkpoint") {
   SUBCASE("a share is missing") {
-    auto job = trained(7);
+    auto job = with_copies(7);
     go_back(job, {{{0, {7, 7}, 1}}, {}});
     CHECK(job.find<todo::ask>()->folder == folder_of(4));
     CHECK(job.find<todo::ask>()->copy == copy_tag{});
   }
   SUBCASE("the tag is of another epoch") {
-    auto job = trained(7);
+    auto job = with_copies(7);
     go_back(job, {both({6, 7}), {}});
     CHECK(job.find<todo::ask>()->folder == folder_of(4));
   }
   SUBCASE("the checkpoint is as new") {
-    auto job = trained(4);
+    auto job = with_copies(4);
     go_back(job, {both({7, 4}), {}});
     CHECK(job.find<todo::ask>()->folder == folder_of(4));
   }
 }
 
 TEST_CASE("JOB-14: a damaged copy is not tried again: the next epoch goes on from the disk") {
-  auto job = trained(7);
+  auto job = with_copies(7);
   go_back(job, {both({7, 7}), {}});
   job.hear(
       heard::ask_failed{io::checkpoint::copy_damaged(1, 7, 0).within("load copies in memory")});
@@ -129,7 +129,7 @@ TEST_CASE("JOB-14: a damaged copy is not tried again: the next epoch goes on fro
 }
 
 TEST_CASE("JOB-14: a node lost while copies are loaded is no reason to leave them") {
-  auto job = trained(7);
+  auto job = with_copies(7);
   go_back(job, {both({7, 7}), {}});
   go_back(job, {both({7, 7}), {}});
   CHECK(job.find<todo::ask>()->copy == copy_tag{7, 7});

@@ -46,14 +46,15 @@ job_harness with_replicas(uint64_t steps, bool recovers = true) {
   plan.job.recovery.enabled = recovers;
   plan.job.parallel.data = 3;
   plan.job.health.digest_every = 4;
-  plan.job.cluster.node = {{.name = "a"}, {.name = "b"}, {.name = "c"}};
+  plan.job.cluster.node.resize(3);
+  for (size_t n = 0; n < 3; ++n) plan.job.cluster.node[n].name = std::string(1, "abc"[n]);
   for (int r = 0; r < 3; ++r) plan.ranks.push_back({{{3, 1, 1}, r}, r, {0, 1}});
   job_harness job(std::move(plan));
   job.start();
   for (uint64_t step = 1; step <= steps; ++step) {
-    CHECK(job.find<todo::run_step>()->digest == (step % 2 == 1 || step % 4 == 0));
     heard::step_done done{10, 2, 1, 40, 0};
-    done.weights.compared = job.find<todo::run_step>()->digest;
+    done.weights.compared = step % 2 == 1 || step % 4 == 0;
+    if (const auto* next = job.find<todo::run_step>()) CHECK(next->digest == done.weights.compared);
     job.hear(done);
     if (!job.find<todo::run_step>()) job.hear(heard::validated{8, 2});
     if (job.saving.contains(step)) job.commit(step);
@@ -265,7 +266,7 @@ TEST_CASE("job: who stands in for whom is what was done, whatever came between")
   job.hear(heard::admitted{{"n3", "n2"}});
   while (job.find<todo::ask>()) job.pass();
   const auto& done = job.policy.incidents().back().done;
-  CHECK(done == "spare n3 for n0, spare n2 for n1, from step-00000002");
+  CHECK(done == "spare n3 for n0, spare n2 for n1, from step-00000002 (rule 1)");
 }
 
 TEST_CASE("job: what failed as where a node has died recovers even where nobody says which") {

@@ -113,7 +113,8 @@ class job_walk {
           fmt::format("second.dir = \"/second\"\nsecond.wait_s = {}\n", chance(80) ? 9 : 0);
     auto plan = planned_job(checkpoint, fmt::format("validate_every = {}\n", below(3)));
     plan.job.train.steps = static_cast<int64_t>(steps_);
-    plan.job.cluster.node = {{.name = "n1"}};
+    plan.job.cluster.node.assign(1, {});
+    plan.job.cluster.node[0].name = "n1";
     plan.ranks = {rank_place{{}, 0, {0, 1}}};
     plan.job.recovery.enabled = recovers_ = chance(50);
     plan.job.recovery.most_per_hour = static_cast<int64_t>(1 + below(5));
