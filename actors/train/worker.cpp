@@ -75,7 +75,7 @@ std::unique_ptr<fbs::SaverStatusT> saver_status(const gpu::saver_facts& f,
   if (copies) {
     out->copied_step = copies->copied_step;
     out->copies_bytes = copies->bytes;
-    out->keeper = copies->keeper;
+    out->keeper_rank = copies->keeper;
     out->failed_copies = copies->failed;
   }
   return out;

@@ -64,7 +64,7 @@ fbs::StatusValuesT of_kind(std::string_view kind, const json& values) {
 
 bool only_numbers_something(std::string_view name) {
   return name.ends_with("step") || name.ends_with("rank") || name.ends_with("number") ||
-         name == "saving" || name.starts_with("epoch");
+         name == "saving" || name == "rule" || name.starts_with("epoch");
 }
 
 void check_units(const status_value::table& rows) {
