@@ -135,8 +135,8 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"worker":{"checkpoint":{"ring_slots":{}}}})",
                "/checkpoint",
                {"saves", "durable", "failed", "share_bytes", "durable_bytes", "ring_wait_ms",
-                "ring_slots", "slot_bytes", "disk", "registered_buffers", "copied_step", "copies_bytes",
-                "keeper_rank", "failed_copies"}},
+                "ring_slots", "slot_bytes", "disk", "registered_buffers", "copied_step",
+                "copies_bytes", "keeper_rank", "failed_copies"}},
            row{R"({"worker":{"checkpoint":{"saves":[{}]}}})",
                "/checkpoint/saves/0",
                {"step", "total", "captured", "written", "durable", "age_s"}},
@@ -155,8 +155,8 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
                "/devices/0",
                {"device", "kind", "power_w", "limit_w", "temperature_c", "busy_percent"}},
            row{R"({"gateway":{}})", "", {"processes", "views", "audit_failures", "audit_log"}},
-           row{R"({"observer":{}})", "", {"views", "black_boxes"}},
-           row{R"({"reporter":{}})", "", {"log", "steps_not_logged"}},
+           row{R"({"observer":{}})", "", {"views", "black_boxes"}}, row{R"({"reporter":{}})", "",
+               {"log", "steps_not_logged"}},
        }) {
     CAPTURE(r.values);
     const auto m = from_json("Status", fmt::format(R"({{"values":{}}})", r.values));
