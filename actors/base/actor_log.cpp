@@ -58,10 +58,8 @@ std::shared_ptr<actor_log> actor_log_factory::make(const actor_stats& stats) {
 }
 
 std::string handle_name(const caf::strong_actor_ptr& who) {
-  if (!who) return {};
-  if (const auto* stand_in = dynamic_cast<const answer_tap*>(who->get()))
-    return handle_name(stand_in->asker());
-  return name_of(who->id(), who->node());
+  const auto& asker = detail::asker_behind(who);
+  return asker ? name_of(asker->id(), asker->node()) : std::string();
 }
 
 std::string handle_name(const caf::actor_addr& who) {
@@ -76,6 +74,11 @@ caf::strong_actor_ptr make_answer_tap(caf::actor_system& system, caf::strong_act
   return caf::make_actor<answer_tap, caf::strong_actor_ptr>(system.next_actor_id(), system.node(),
                                                             &system, config, std::move(asker),
                                                             std::move(log), request);
+}
+
+const caf::strong_actor_ptr& asker_behind(const caf::strong_actor_ptr& sender) {
+  const auto* tap = sender ? dynamic_cast<const answer_tap*>(sender->get()) : nullptr;
+  return tap != nullptr ? tap->asker() : sender;
 }
 
 }  // namespace detail

@@ -9,7 +9,7 @@
 // Invariants
 //   ACL-1  All of a log is told on the actor's thread, in order: begun, then for each thing that
 //     was given got, what was said meanwhile, handled; at last ended.
-//   ACL-2  What the actor says reaches whom it says it to, whoever listens.
+//   ACL-2  What the actor says reaches whom it says it to, whoever listens; and it knows who asks.
 #pragma once
 
 #include <atomic>
@@ -97,6 +97,8 @@ class log_scope {
 /// In place of the asker of a request: tells the log and passes on (ACL-2).
 caf::strong_actor_ptr make_answer_tap(caf::actor_system& system, caf::strong_actor_ptr asker,
                                       std::shared_ptr<actor_log> log, uint64_t request);
+/// Who asked, where `sender` is in an asker's place; else `sender`.
+const caf::strong_actor_ptr& asker_behind(const caf::strong_actor_ptr& sender);
 
 }  // namespace detail
 

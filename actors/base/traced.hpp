@@ -183,6 +183,12 @@ class traced : public Base, public traced_actor {
     this->stats_->started(caf::weak_actor_ptr(this->ctrl()), clock_ns());
   }
 
+  /// Who speaks, whether this actor is recorded or not (ACL-2): what it is told of senders
+  /// elsewhere is compared with this.
+  const caf::strong_actor_ptr& current_sender() const {
+    return detail::asker_behind(const_cast<traced*>(this)->Base::current_sender());
+  }
+
   using Base::enqueue;
 
   void enqueue(caf::mailbox_element_ptr message, caf::execution_unit* host) override {

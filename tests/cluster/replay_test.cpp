@@ -17,6 +17,18 @@ json replayed(const fs::path& file, const std::string& actor) {
 
 }  // namespace
 
+TEST_CASE("replay: whoever is recorded still hears nodes for longer than they may be silent") {
+  job_files job;
+  auto arguments = job.up(with(layout(2, 1), {"train.steps=300", "cluster.heartbeat_interval_ms=20",
+                                              "cluster.suspect_after_ms=200",
+                                              "cluster.dead_after_ms=400", "log.every=100"}));
+  arguments.insert(arguments.end(), {"--record-actor", "*"});
+  program up(arguments);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.objects("summary").at(0)["recoveries"] == 0);
+}
+
 TEST_CASE("replay: a real run's actors do the same again") {
   job_files job;
   auto arguments =

@@ -180,6 +180,54 @@ TEST_CASE("a tap gets the message itself, by reference") {
 
 // -- two systems of a process ---------------------------------------------------------------------
 
+namespace {
+
+using known_actor = component_actor::extend<ask<fbs::Pause, fbs::Ack>>;
+struct known_state {
+  static inline const char* name = "known";
+};
+
+/// Says in its answer whether who asks is whom it is told of.
+known_actor::behavior_type known(traced_pointer<known_actor, known_state> self,
+                                 caf::strong_actor_ptr expected) {
+  introduce(self, "known/1");
+  return {status_handler(self), [self, expected](const msg<fbs::Pause>& m) {
+            return make_msg<fbs::Ack>(context_of(*self, m.header()), [&](auto& a) {
+              a.text = self->current_sender() == expected ? "known" : "another";
+            });
+          }};
+}
+
+struct silent_log final : actor_log {
+  void begun(fbs::SpawnRecordT) override {}
+  void got(const caf::mailbox_element&, int64_t) override {}
+  void said(output) override {}
+  void handled(int64_t) override {}
+  void ended(const std::string&, int64_t) override {}
+  int64_t read_clock(int64_t ns) override { return ns; }
+};
+
+}  // namespace
+
+TEST_CASE("ACL-2: an actor that is recorded knows who asks as one that is not") {
+  for (const bool recorded : {false, true}) {
+    CAPTURE(recorded);
+    fixture f;
+    if (recorded)
+      f.config.own->logs.set_maker([](const actor_stats&) -> std::shared_ptr<actor_log> {
+        return std::make_shared<silent_log>();
+      });
+    caf::scoped_actor self(*f.system);
+    const auto target = f.system->spawn(known, caf::actor_cast<caf::strong_actor_ptr>(self));
+    std::string answer;
+    self->request(target, std::chrono::minutes(5), make_msg<fbs::Pause>({}, [](auto&) {}))
+        .receive([&](const msg<fbs::Ack>& a) { answer = a->text()->str(); },
+                 [&](const caf::error& e) { answer = from_caf(e).message; });
+    CHECK(answer == "known");
+    caf::anon_send_exit(target, caf::exit_reason::kill);
+  }
+}
+
 TEST_CASE("RTM-1: what one actor system knows, records, taps and logs is not the other's") {
   fixture a, b;
   auto &here = *a.config.own, &there = *b.config.own;
