@@ -93,6 +93,7 @@ struct contracts {
   std::vector<service_info> services;
   std::vector<std::string> keys;
   std::unordered_map<uint16_t, audience> audiences;
+  std::unordered_map<uint16_t, bool> questions;
 };
 
 const contracts& all_contracts() {
@@ -113,6 +114,11 @@ const contracts& all_contracts() {
         if (call.request != nullptr) {
           const auto it = out.audiences.emplace(call.request->id, call.from).first;
           it->second = std::max(it->second, call.from);  // CON-2
+          const bool asks = call.from == audience::reader && call.response != nullptr &&
+                            call.timeout_ms > 0 && call.handles.empty() &&
+                            call.answer_handles.empty();
+          const auto question = out.questions.emplace(call.request->id, asks).first;
+          question->second = question->second && asks;
         }
     return out;
   }();
@@ -184,12 +190,18 @@ any_msg carried_by(const any_msg& m) {
   return inner ? *inner : any_msg{};
 }
 
+bool is_question(uint16_t type) {
+  const auto& all = all_contracts().questions;
+  const auto it = all.find(type);
+  return it != all.end() && it->second;
+}
+
 audience audience_of(const any_msg& m) {
   const auto own = audience_of(m.type());
   if (m.type() != message_traits<fbs::CallActor>::id) return own;
   const auto inner = carried_by(m);
   if (!inner || !may_be_carried(inner)) return audience::node;  // CON-3, CON-4
-  return inner.type() == message_traits<fbs::StatusRequest>::id ? own : audience::operator_;
+  return is_question(inner.type()) ? own : audience::operator_;
 }
 
 std::string_view to_string(audience who) {

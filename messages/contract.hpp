@@ -8,8 +8,8 @@
 //   CON-2  A message has one audience: all calls that take it say the same of it. What no call
 //     takes (answers) is a node's.
 //   CON-3  A message that carries another (CallActor) is for readers only where it carries a
-//     StatusRequest: whatever else it carries is given by an actor of the cluster, whom nobody
-//     asks for his role. Unreadable, it is for nobody but nodes.
+//     question of readers: whatever else it carries is given by an actor of the cluster, whom
+//     nobody asks for his role. Unreadable, it is for nobody but nodes.
 //   CON-4  What nodes say to each other is never carried, whoever asks for it: such messages name
 //     files and folders, and the actors that take them believe them.
 //   CON-5  A call that is answered has a finite timeout.
@@ -92,6 +92,10 @@ std::span<const std::string> timeout_keys();
 
 /// Who may send messages of a type (CON-2).
 audience audience_of(uint16_t type);
+
+/// Whether messages of a type only ask: readers may send them, they are answered, and no handle
+/// travels beside them or their answers.
+bool is_question(uint16_t type);
 
 /// Who may send this message (CON-3). It must not be empty.
 audience audience_of(const any_msg& m);

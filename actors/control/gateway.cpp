@@ -224,11 +224,6 @@ void note_decision(gateway_pointer self, const msg<fbs::IncidentReport>& m) {
                                              : fmt::format("rule {}", fault->rule()))});
 }
 
-/// Questions change nothing and are not audited.
-bool only_asks(uint16_t type) {
-  return type == message_traits<fbs::StatusRequest>::id;
-}
-
 std::string name_of(const any_msg& m) {
   return std::string(find_message(m.type())->name);
 }
@@ -245,7 +240,7 @@ caf::result<msg<fbs::CallAnswers>> call(gateway_pointer self, const msg<fbs::Cal
     return to_caf(allowed.error());
   }
   std::optional<recorded> record;
-  if (!only_asks(decoded->type())) {
+  if (!is_question(decoded->type())) {  // it changes nothing and is not audited
     auto begun = begin(self, {by, name_of(*decoded), text_of(m->actor()), to_json(*decoded), ""},
                        in_any_case(decoded->type()));
     if (!begun) return to_caf(begun.error());

@@ -224,8 +224,29 @@ TEST_CASE("contract: what is answered by an Ack changes something, and is for no
       }
 }
 
+TEST_CASE("CON-3: what only asks is answered, changes nothing, and brings nobody a handle") {
+  size_t questions = 0;
+  for (const auto& s : all_services())
+    for (const auto& c : s.calls) {
+      if (!is_question(c.request->id)) continue;
+      CAPTURE(c.request->name);
+      ++questions;
+      CHECK(c.from == audience::reader);
+      REQUIRE(c.response != nullptr);
+      CHECK(c.response->name != "Ack");
+      CHECK(c.handles.empty());
+      CHECK(c.answer_handles.empty());
+    }
+  CHECK(questions >= 5);
+  CHECK_FALSE(is_question(uint16_t{0xffff}));
+}
+
 TEST_CASE("contract: a message that carries another") {
   CHECK(audience_of(any_msg(carrying(make_msg<fbs::StatusRequest>()))) == audience::reader);
+  CHECK(audience_of(any_msg(carrying(make_msg<fbs::FindingsRequest>()))) == audience::reader);
+  CHECK(audience_of(any_msg(carrying(make_msg<fbs::SparesRequest>()))) == audience::reader);
+  CHECK(audience_of(any_msg(carrying(make_msg<fbs::TraceStart>()))) == audience::operator_);
+  CHECK(audience_of(any_msg(carrying(make_msg<fbs::RunCheckup>()))) == audience::operator_);
   CHECK(audience_of(any_msg(carrying(make_msg<fbs::Pause>()))) == audience::operator_);
   CHECK(audience_of(any_msg(carrying(make_msg<fbs::Shutdown>()))) == audience::node);
   CHECK(audience_of(any_msg(carrying(make_msg<fbs::TraceStop>()))) == audience::operator_);
