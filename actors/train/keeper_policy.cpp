@@ -2,6 +2,7 @@
 #include "actors/train/keeper_policy.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <array>
 #include <climits>
 #include <cstdlib>
@@ -83,10 +84,11 @@ std::vector<int> keepers_of(const rank_grid& grid, const std::vector<rank_home>&
 std::vector<int> keepers_of(const config::job& job) {
   if (job.checkpoint.memory.every == 0) return {};
   std::vector<rank_home> homes;
-  for (size_t n = 0; n < job.cluster.node.size(); ++n)
-    for (int64_t w = 0; w < job.cluster.node[n].workers; ++w)
-      homes.push_back({static_cast<int64_t>(n), job.cluster.node[n].host});
-  if (std::ssize(homes) != job.grid().ranks()) return {};
+  for (int64_t n = 0; n < job.cluster.places(); ++n) {
+    const auto& node = job.cluster.node[static_cast<size_t>(n)];
+    for (int64_t w = 0; w < node.workers; ++w) homes.push_back({n, node.host});
+  }
+  assert(std::ssize(homes) == job.grid().ranks());
   return keepers_of(job.grid(), homes);
 }
 
@@ -98,8 +100,9 @@ std::vector<int> kept_by(const std::vector<int>& keepers, int rank) {
 }
 
 bool on_one_host(const config::job& job) {
+  if (job.cluster.launch == config::launch_mode::external) return false;
   const auto& nodes = job.cluster.node;
-  return std::all_of(nodes.begin(), nodes.end(),
+  return std::all_of(nodes.begin(), nodes.begin() + job.cluster.places(),
                      [&](const auto& n) { return n.host == nodes.front().host; });
 }
 

@@ -34,7 +34,8 @@ std::vector<int> keepers_of(const config::job& job);
 /// All of whom a rank keeps the copies.
 std::vector<int> kept_by(const std::vector<int>& keepers, int rank);
 
-/// Whether every node is on the same host: then a lost host takes share and copy.
+/// Whether every place is on the same host: then a lost host takes share and copy. False where
+/// others start the nodes: nobody here knows where those are.
 bool on_one_host(const config::job& job);
 
 }  // namespace troupe::train

@@ -42,6 +42,25 @@ TEST_CASE("KPR-1: a keeper is on another node, whatever the layout") {
   CHECK(keepers_of({1, 1, 1}, {}).empty());
 }
 
+TEST_CASE("KPR-1: of a job, nodes that run no ranks keep nothing") {
+  for (const int64_t spares : {0, 1, 2}) {
+    CAPTURE(spares);
+    config::job job;
+    job.parallel.data = 2;
+    job.checkpoint.memory.every = 1;
+    job.cluster.spares = spares;
+    for (int64_t n = 0; n < 2 + spares; ++n)
+      job.cluster.node.push_back({.name = "n" + std::to_string(n),
+                                  .host = n < 2 ? "a" : "b",
+                                  .workers = 1,
+                                  .spare = n >= 2});
+    CHECK(keepers_of(job) == std::vector<int>{1, 0});
+    CHECK(on_one_host(job));
+    job.cluster.launch = config::launch_mode::external;
+    CHECK_FALSE(on_one_host(job));
+  }
+}
+
 TEST_CASE("KPR-2: on another host, and outside the rank's groups, where the layout allows") {
   const auto homes = homes_of(std::vector<int>(8, 1), 2);  // two nodes a host
   const rank_grid grid{4, 1, 2};

@@ -54,6 +54,12 @@ void is_kept(const fs::path& file, const std::string& node, int signal, int agai
   if (signal == SIGSTOP) CHECK(i["noticed_s"] >= 1.0);  // dead_after_ms
 }
 
+void signal_node(const program& up, const char* node, int signal) {
+  const pid_t victim = node_named(up.port(), node);
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, signal) == 0);
+}
+
 /// What the cluster decided about its faults, as the audit log has it.
 std::vector<nlohmann::json> decisions_in(const fs::path& audit) {
   std::ifstream lines(audit);
@@ -72,9 +78,7 @@ void is_disturbed_and_whole(const std::vector<std::string>& ranks, const char* n
   const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
   program up(job.up(sets));
   REQUIRE(up.until_step(7));
-  const pid_t victim = node_named(up.port(), node);
-  REQUIRE(victim > 0);
-  REQUIRE(kill(victim, signal) == 0);
+  signal_node(up, node, signal);
   CHECK(up.wait() == 0);
   INFO(up.err());
   CHECK(up.err().find("recovery 1 begins (epoch 1 -> 2)") != std::string::npos);
@@ -106,9 +110,7 @@ TEST_CASE("recovery: a rule ends a job that would go on by default") {
   const auto rule = R"(recovery.rule=[{finding="dead_process", do="end"}])";
   program up(job.up(with(with(recovers, layout(2, 1)), {rule})));
   REQUIRE(up.until_step(4));
-  const pid_t victim = node_named(up.port(), "node1");
-  REQUIRE(victim > 0);
-  REQUIRE(kill(victim, SIGKILL) == 0);
+  signal_node(up, "node1", SIGKILL);
   CHECK(up.wait() == 69);
   const auto decided = decisions_in(job / "run/audit.jsonl");
   REQUIRE(decided.size() == 1);
@@ -149,14 +151,11 @@ TEST_CASE("recovery: all nodes that are killed at once come again") {
   const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
   program up(job.up(sets));
   REQUIRE(up.until_step(7));
-  for (const char* node : {"node0", "node1"}) {
-    const pid_t victim = node_named(up.port(), node);
-    REQUIRE(victim > 0);
-    REQUIRE(kill(victim, SIGKILL) == 0);
-  }
+  for (const char* node : {"node0", "node1"}) signal_node(up, node, SIGKILL);
   CHECK(up.wait() == 0);
   INFO(up.err());
-  CHECK(repeated_of(up, truth) >= 1);
+  repeated_of(up, truth);
+  CHECK(up.objects("summary").at(0)["recoveries"] >= 1);
 }
 
 TEST_CASE("recovery: a spare stands in for a killed node, and its process is the next spare") {
@@ -166,9 +165,7 @@ TEST_CASE("recovery: a spare stands in for a killed node, and its process is the
   program up(job.up(with(sets, {"cluster.spares=1"})));
   REQUIRE(up.until_error_has("spare node2 joined"));
   REQUIRE(up.until_step(7));
-  const pid_t victim = node_named(up.port(), "node1");
-  REQUIRE(victim > 0);
-  REQUIRE(kill(victim, SIGKILL) == 0);
+  signal_node(up, "node1", SIGKILL);
   REQUIRE(up.until_error_has("spare node1 joined"));
   CHECK(up.wait() == 0);
   INFO(up.err());
@@ -211,9 +208,7 @@ void goes_on_from_memory(const std::vector<std::string>& ranks, const char* node
   const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
   program up(job.up(with(sets, {"checkpoint.memory.every=1"})));
   REQUIRE(up.until_step(7));
-  const pid_t victim = node_named(up.port(), node);
-  REQUIRE(victim > 0);
-  REQUIRE(kill(victim, signal) == 0);
+  signal_node(up, node, signal);
   CHECK(up.wait() == 0);
   INFO(up.err());
   CHECK(up.err().find("copies in memory after each step: ") != std::string::npos);
@@ -232,6 +227,21 @@ void goes_on_from_memory(const std::vector<std::string>& ranks, const char* node
 
 TEST_CASE("copies: replicas go on from a keeper's memory, with at most one step made again") {
   goes_on_from_memory(layout(2, 1), "node1", SIGKILL, "node0");
+}
+
+TEST_CASE("copies: a spare that stands in fetches the lost share from its keeper") {
+  job_files job;
+  const auto sets = with(with(recovers, layout(2, 1)), {"checkpoint.every=1000"});
+  const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
+  program up(job.up(with(sets, {"checkpoint.memory.every=1", "cluster.spares=1"})));
+  REQUIRE(up.until_error_has("spare node2 joined"));
+  REQUIRE(up.until_step(7));
+  signal_node(up, "node1", SIGKILL);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(repeated_of(up, truth) <= 1);
+  const auto done = incident_in(job / "run/incidents.jsonl")["done"].get<std::string>();
+  CHECK(done.starts_with("spare node2 for node1, from the memory of node0 ("));
 }
 
 TEST_CASE("copies: so does a pipeline, with the tied table of its last stage") {

@@ -115,31 +115,31 @@ struct bit_run {
 
 }  // namespace
 
-TEST_CASE("wrong bits: whom two replicas outvote is replaced, and no loss differs") {
-  bit_run r(3);
-  const int saved = r.disturb("node2");
+namespace {
+
+/// A job of so many replicas in which a bit of `node` turns: who is named, and what of.
+nlohmann::json fault_of_a_bit(int replicas, const char* node) {
+  bit_run r(replicas);
+  const int saved = r.disturb(node);
   REQUIRE(r.up.until_error_has("recovered in"));
   REQUIRE(r.up.until_step(r.newest_step() + 20));
   r.up.signal(SIGINT);
   CHECK(r.up.wait() == 130);
+  r.check_losses();
   const auto fault = r.incident();
   CHECK(fault["finding"] == "wrong_bits");
-  CHECK(fault["node"] == "node2");
   CHECK(fault["resumed_after_step"] == saved);
+  return fault;
+}
+
+}  // namespace
+
+TEST_CASE("wrong bits: whom two replicas outvote is replaced, and no loss differs") {
+  const auto fault = fault_of_a_bit(3, "node2");
+  CHECK(fault["node"] == "node2");
   CHECK(fault["what"].get<std::string>().find("rank 2") != std::string::npos);
-  r.check_losses();
 }
 
 TEST_CASE("wrong bits: of two replicas nobody is named, and both begin anew") {
-  bit_run r(2);
-  const int saved = r.disturb("node1");
-  REQUIRE(r.up.until_error_has("recovered in"));
-  REQUIRE(r.up.until_step(r.newest_step() + 20));
-  r.up.signal(SIGINT);
-  CHECK(r.up.wait() == 130);
-  const auto fault = r.incident();
-  CHECK(fault["finding"] == "wrong_bits");
-  CHECK(fault["node"] == "");
-  CHECK(fault["resumed_after_step"] == saved);
-  r.check_losses();
+  CHECK(fault_of_a_bit(2, "node1")["node"] == "");
 }
