@@ -93,7 +93,12 @@ result<std::string> requests_policy::pause(std::string reason) {
   TROUPE_CHECK(room());
   will_pause_ = true;
   pending_.push_back({kind::pause, reason.empty() ? "asked to" : std::move(reason), {}, 0});
-  return fmt::format("pauses after step {}", next() - 1);
+  return fmt::format("pauses after step {}", own_next() - 1);
+}
+
+void requests_policy::hold(std::string reason) {
+  if (std::exchange(will_pause_, true)) return;
+  pending_.push_back({kind::pause, std::move(reason), {}, 0});
 }
 
 result<std::string> requests_policy::resume() {
@@ -101,7 +106,7 @@ result<std::string> requests_policy::resume() {
   TROUPE_CHECK(room());
   will_pause_ = false;
   pending_.push_back({kind::resume, "", {}, 0});
-  return fmt::format("continues with step {}", next());
+  return fmt::format("continues with step {}", own_next());
 }
 
 result<std::string> requests_policy::set(const std::string& key, const std::string& value) {

@@ -59,6 +59,8 @@ class requests_policy {
 
   /// Answers to a person: what will happen and when, or why not.
   result<std::string> pause(std::string reason);
+  /// The job itself pauses, whatever waits (REQ-3): there is one such pause at most.
+  void hold(std::string reason);
   result<std::string> resume();
   result<std::string> set(const std::string& key, const std::string& value);
 

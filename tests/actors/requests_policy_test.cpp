@@ -154,6 +154,31 @@ TEST_CASE("requests: a step that is made again is made with the settings it had 
   CHECK(make_step() == 0.004);  // 15
 }
 
+TEST_CASE("requests: pause and resume name the step that follows, be it one that is made again") {
+  requests_policy p(some_job(), 45, {});
+  p.step_begins();
+  p.go_back(41);
+  p.hold("rule 2 holds it");
+  CHECK(p.take_effect() == texts{"paused after step 41: rule 2 holds it"});
+  CHECK(told(p.resume()) == "continues with step 42");
+  CHECK(p.take_effect() == texts{"continues with step 42"});
+  CHECK(told(p.pause("")) == "pauses after step 41");
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 46 on");  // REQ-4
+}
+
+TEST_CASE("requests: the job's own pause is not refused, however many requests wait (REQ-3)") {
+  requests_policy p(some_job(), 10, {});
+  p.step_begins();
+  for (size_t i = 0; i < pending_limit; ++i) REQUIRE(p.set("train.lr", "0.001"));
+  CHECK_FALSE(p.pause("a person's"));
+  p.hold("rule 1 holds it");
+  p.hold("rule 1 holds it");
+  p.step_ended();
+  const auto said = p.take_effect();
+  CHECK(p.paused());
+  CHECK(said.size() == pending_limit + 1);
+}
+
 TEST_CASE("requests: a pause is not kept for a step that is made again") {
   requests_policy p(some_job(), 10, {});
   p.take_effect();
