@@ -24,6 +24,7 @@
   TIME(black_box_pause, 10'000, "between two black boxes of deaths in one process")              \
   TIME(saver_status_period, 100, "between two updates of what `status` says of a save")          \
   TIME(group_timeout, 120'000, "a group of collectives waits for a silent member")               \
+  TIME(copy_timeout, 30'000, "a rank and its keeper wait for a byte of a copy in memory to move") \
   TIME(certificate_period, 2'000, "between two looks at the files of certificates")              \
   TIME(gate_period, 1'000, "between two looks at connections without a handshake")               \
   TIME(peer_memory, 60'000, "the identity of a process is kept after it ended")                  \

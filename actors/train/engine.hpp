@@ -103,6 +103,10 @@ class engine_probe {
   /// `begin` answers with a token that `end` gets back.
   virtual uint64_t begin(const operation& op) = 0;
   virtual void end(const operation& op, uint64_t token, double begin_ms, double end_ms) = 0;
+  /// The compute stream waits for something of this kind, within an operation or between two, until
+  /// it goes on.
+  virtual void waits(pipeline_op kind) = 0;
+  virtual void goes_on() = 0;
 };
 
 /// What an engine that is built holds.

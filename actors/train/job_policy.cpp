@@ -72,6 +72,7 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
       copies_(plan_.job.checkpoint.memory.every, keepers_of(plan_.job)),
       recovery_(plan_.job.recovery) {
   return_to_checkpoint();
+  compared_step_ = step_;
   if (resume_) {
     if (lies_in_place(resume_->path, plan_.job.checkpoint)) saved_step_ = step_;  // JOB-9
     checkpoint_ = resume_->path.string();
@@ -401,6 +402,7 @@ void job_policy::begin_save(const std::filesystem::path& folder, uint64_t reques
 void job_policy::commit_save(const job_event& event) {
   const auto& saved = std::get<heard::shards_saved>(event);
   const auto it = orders_.find(saved.step);
+  if (it == orders_.end() && is_given_up(saved.step)) return;
   if (it == orders_.end()) return refuse(event);
   auto& o = it->second;
   o.bytes = saved.bytes;
@@ -440,6 +442,7 @@ void job_policy::show_while_paused() {
 void job_policy::abandon_save(const job_event& event) {
   const auto& failed = std::get<heard::save_failed>(event);
   const auto it = orders_.find(failed.step);
+  if (it == orders_.end() && is_given_up(failed.step)) return;
   if (it == orders_.end()) return refuse(event);
   out_.push_back(todo::abandon{failed.step, it->second.folder.string()});
   save_ended(failed.step, failed.why);
@@ -633,7 +636,8 @@ bool job_policy::takes_requests() const {
 }
 
 bool job_policy::falls_back() const {
-  return state_ == recovering || state_ == explaining;
+  return state_ == recovering || state_ == explaining ||
+         (state_ == opening && phase_asked_ == start_phase::find_copies);
 }
 
 /// In a recovery it is not known yet which step is the next.

@@ -457,6 +457,7 @@ class job_policy {
   std::string what_was_done() const;
   void find_wrong_bits(const health::odd_replicas& odd);
   uint64_t newest_on_disk() const;
+  bool is_given_up(uint64_t step) const;
   void wait(int64_t ns);
   bool takes_requests() const;
   bool falls_back() const;

@@ -66,21 +66,20 @@ void job_policy::close_incident(std::string done) {
 
 /// What the rules say of the fault that goes on. Errors: the job is to end.
 status job_policy::decide(const heard::node_lost& lost) {
-  constexpr std::array<std::string_view, 3> words{"restart", "hold", "end"};
   const auto finding =
       health::find_finding(lost.finding).value_or(health::finding_name::dead_process);
   const auto decision = recovery_.take(finding, lost.name, now_ns_);
   const auto made = decision ? *decision : health::recovery_decision{};
   auto& fault = incidents_.back();
   fault.rule = made.rule;
-  fault.action = words[static_cast<size_t>(made.action)];
+  fault.action = config::recovery_action_words[static_cast<size_t>(made.action)];
   fault.times_left = made.times_left;
   out_.push_back(todo::note_decision{fault});
   if (!decision) return decision.error();
   if (decision->action == config::recovery_action::end)
     return health::ended_by_rule(decision->rule);
   if (decision->action == config::recovery_action::hold)
-    static_cast<void>(requests_.pause(fmt::format("rule {} holds it", decision->rule)));
+    requests_.hold(fmt::format("rule {} holds it", decision->rule));
   return {};
 }
 
@@ -115,6 +114,12 @@ void job_policy::begin_epoch(const error& why) {
   out_.push_back(todo::recover{epoch_, why.message});
 }
 
+/// A save whose ranks may still say how it went.
+bool job_policy::is_given_up(uint64_t step) const {
+  return std::any_of(given_up_.begin(), given_up_.end(),
+                     [&](const auto& save) { return save.first == step; });
+}
+
 /// The one that is being committed among them.
 uint64_t job_policy::newest_on_disk() const {
   uint64_t newest = resume_ ? resume_->step : 0;
@@ -137,6 +142,7 @@ void job_policy::find_wrong_bits(const health::odd_replicas& odd) {
     return std::all_of(who.begin(), who.end(),
                        [&](int rank) { return node_of_rank(rank) == node_of_rank(who.front()); });
   };
+  give_up_saves();  // they would be of what was found wrong
   if (!odd.ranks.empty() && on_one_node())
     out_.push_back(todo::give_up_node{node_of_rank(who.front()), "is wrong: " + why.message,
                                       "wrong_bits"});
@@ -191,11 +197,11 @@ void job_policy::return_to_checkpoint() {
   report_ = {};
   report_.validation_loss = -1;
   parts_.clear();
-  compared_step_ = step_;
 }
 
 void job_policy::go_back() {
   return_to_checkpoint();
+  compared_step_ = std::min(compared_step_, step_);
   requests_.go_back(step_);
   use_settings();
   begin_phase(start_phase::open_folder);
@@ -288,6 +294,7 @@ std::string job_policy::copies_text() const {
   if (!copies_.taken())
     return "checkpoint.memory: no copies are taken, since there is one node alone: a copy needs "
            "the memory of another one";
+  const bool unknown = job.cluster.launch == config::launch_mode::external;
   const int keeper = copies_.keepers().front();
   const auto every = job.checkpoint.memory.every;
   return fmt::format(
@@ -295,7 +302,9 @@ std::string job_policy::copies_text() const {
       "(rank 0 of {}: {}, as rank {}){}",
       every == 1 ? "each step" : fmt::format("every {} steps", every), node_of_rank(0),
       node_of_rank(keeper), keeper,
-      on_one_host(job) ? "; all nodes are on one host, which they do not outlive" : "");
+      on_one_host(job) ? "; all nodes are on one host, which they do not outlive"
+      : unknown        ? "; whether those are on other hosts is not known here"
+                       : "");
 }
 
 /// "the memory of node3 (142 MiB)": who kept what is fetched.

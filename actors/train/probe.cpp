@@ -56,10 +56,27 @@ double stats_probe::median_ms(const operation& op) {
   return times_[static_cast<size_t>(op.kind)].median_ms();
 }
 
+const char* stats_probe::is_at(const char* what) {
+  std::lock_guard lock(mutex_);
+  return computes_ = what;
+}
+
+void stats_probe::waits(pipeline_op kind) {
+  stats_.publish(facts_of(kind).name.data(), stream_now_ns());
+}
+
+void stats_probe::goes_on() {
+  std::unique_lock lock(mutex_);
+  const auto* what = computes_;
+  lock.unlock();
+  stats_.publish(what, stream_now_ns());
+}
+
 uint64_t stats_probe::begin(const operation& op) {
   const auto now = stream_now_ns();
   const auto& facts = facts_of(op.kind);
   if (facts.with == op_partner::none) {
+    if (facts.stream == op_stream::compute) is_at(facts.name.data());
     stats_.publish(facts.name.data(), now);
     stats_.publish([&, median_ms = median_ms(op)](auto& values) {
       auto& w = values_of<fbs::WorkerStatusT>(values);
@@ -75,7 +92,8 @@ void stats_probe::end(const operation& op, uint64_t token, double begin_ms, doub
   if (token != 0)
     stats_.end_wait(token);
   else
-    stats_.publish("ready", stream_now_ns());
+    stats_.publish(facts_of(op.kind).stream == op_stream::compute ? is_at("ready") : "ready",
+                   stream_now_ns());
   count(op, end_ms - begin_ms);
   work_note w;
   w.name = work_name(facts_of(op.kind).name);

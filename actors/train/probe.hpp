@@ -20,17 +20,21 @@ class stats_probe : public engine_probe {
 
   uint64_t begin(const operation& op) override;
   void end(const operation& op, uint64_t token, double begin_ms, double end_ms) override;
+  void waits(pipeline_op kind) override;
+  void goes_on() override;
 
  private:
   std::vector<std::string> peers_of(const operation& op) const;
   void count(const operation& op, double took_ms);
   double median_ms(const operation& op);
+  const char* is_at(const char* what);
 
   actor_stats& stats_;
   recorder& records_;
   grid_rank at_;
   std::mutex mutex_;  ///< streams end their operations on threads of their own
   uint64_t finished_ = 0;
+  const char* computes_ = "ready";  ///< what the compute stream is at
   std::array<typical_time, operations.size()> times_;
 };
 

@@ -52,7 +52,7 @@ status rank_copies::connect(const engine::group_tables& tables, const std::stop_
     const int own = owner == options_.at.rank ? 0 : 1;
     TROUPE_TRY(sockets, listener.connect(name, own, table->second, options_.group_timeout, ending));
     took(owner, std::make_unique<gpu::copy_link>(std::move(sockets[static_cast<size_t>(1 - own)]),
-                                                 options_.group_timeout));
+                                                 defaults::copy_timeout));
   }
   pending_.clear();
   return {};
@@ -68,16 +68,30 @@ void rank_copies::took(int owner, std::unique_ptr<gpu::copy_link> link) {
     keepers_.push_back(std::make_unique<gpu::copy_keeper>(
         options_.copies, std::move(link), owner,
         cp::copy_shape{options_.at.grid, options_.checkpoint_slot_bytes, 0},
-        options_.on_save_progress));
+        [this, owner](const status& answered) { kept(owner, answered); }));
+}
+
+/// A frame of an owner is answered, or its link has ended.
+void rank_copies::kept(int owner, const status& answered) {
+  if (answered) {
+    if (options_.on_save_progress) options_.on_save_progress();
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  if (!aborted_)
+    spdlog::warn("copies in memory of rank {} are not kept any more in this epoch: {}", owner,
+                 answered.error().message);
 }
 
 void rank_copies::failed(const error& why) {
   std::lock_guard lock(mutex_);
   if (failed_++ == 0 && !aborted_)
-    spdlog::warn("copies in memory of rank {}: {}", options_.at.rank, why.message);
+    spdlog::warn("a copy in memory of rank {} has failed: {}{}", options_.at.rank, why.message,
+                 unkept_ ? "; until the next epoch its loss is made good from the disk" : "");
 }
 
 std::shared_ptr<cp::memory_copy> rank_copies::begin(uint64_t step, const cp::copy_shape& shape) {
+  if (unkept_) return {};  // RCP-2
   auto into = options_.copies->begin(options_.at.rank, {options_.epoch, step}, shape);
   if (into) return *into;
   failed(into.error());
@@ -95,6 +109,7 @@ void rank_copies::ship(gpu::event_ptr captured, std::shared_ptr<cp::memory_copy>
     options_.copies->seal(copy);
     if (const auto held = to_keeper_->put(*copy); !held) {
       to_keeper_->abort();
+      unkept_ = true;
       failed(held.error());
       return {};
     }

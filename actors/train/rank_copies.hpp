@@ -5,14 +5,16 @@
 //   compute --> end of step s + 1: behind that
 //
 // Invariants
-//   RCP-1  The end of the step after a copy is behind the copy's arrival at the keeper: when all
-//     ranks have made that step, the copy is whole everywhere, and the next one may overwrite the
-//     one before it.
-//   RCP-2  A copy that fails costs that copy: nothing of it reaches the streams of training. After
-//     a failure of the link no more are taken until the next epoch.
+//   RCP-1  The end of the step after a copy is behind the copy's arrival at the keeper, or its
+//     failure: when all ranks have made that step and none has failed, the copy is whole
+//     everywhere, and the next one may overwrite the one before it.
+//   RCP-2  Nothing of a copy that fails reaches the streams of training. One that found no memory
+//     costs that copy; after a failure of the link, which the wait of RCP-1 ends within
+//     copy_timeout, this rank takes no more until the next epoch: its loss is then the disk's.
 //   RCP-3  Links are connected in the order of their owners by every rank: nobody waits in a ring.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <stop_token>
@@ -63,6 +65,7 @@ class rank_copies {
   };
   explicit rank_copies(const engine_options& options) : options_(options) {}
   void failed(const error& why);
+  void kept(int owner, const status& answered);
   void took(int owner, std::unique_ptr<gpu::copy_link> link);
 
   engine_options options_;
@@ -71,6 +74,7 @@ class rank_copies {
   std::unique_ptr<gpu::copy_link> to_keeper_;
   std::vector<std::unique_ptr<gpu::copy_keeper>> keepers_;
   bool aborted_ = false;
+  std::atomic<bool> unkept_{false};  ///< the keeper's link has failed
   uint64_t copied_step_ = 0, failed_ = 0;
   gpu::event_ptr shipped_;
   std::unique_ptr<gpu::stream> stream_;  ///< ends before what its tasks use

@@ -419,10 +419,18 @@ void rank_engine::gather_weights(int chunk) {
 void rank_engine::await_copies(int chunk) {
   auto& store = model_->store();
   if (!store.has_readers(chunk)) return;
-  compute_->notify([this](const status&) { copies_awaited_ms_ = now_ms(); });
-  store.await_readers(*compute_, chunk);
+  await_copies([&] { store.await_readers(*compute_, chunk); });
+}
+
+void rank_engine::await_copies(const std::function<void()>& wait) {
+  compute_->notify([this](const status&) {
+    if (probe_ != nullptr) probe_->waits(pipeline_op::await_copies);
+    copies_awaited_ms_ = now_ms();
+  });
+  wait();
   compute_->notify([this](const status&) {
     clock_.held_up(pipeline_op::await_copies, now_ms() - copies_awaited_ms_);
+    if (probe_ != nullptr) probe_->goes_on();
   });
 }
 
@@ -453,11 +461,7 @@ void rank_engine::digest_weights() {
 /// RCP-1: the step ends behind the copy of the one before.
 void rank_engine::await_shipped() {
   if (!copies_ || !copies_->shipped() || copies_->shipped()->done()) return;
-  compute_->notify([this](const status&) { copies_awaited_ms_ = now_ms(); });
-  compute_->wait(copies_->shipped());
-  compute_->notify([this](const status&) {
-    clock_.held_up(pipeline_op::await_copies, now_ms() - copies_awaited_ms_);
-  });
+  await_copies([&] { compute_->wait(copies_->shipped()); });
 }
 
 void rank_engine::update(int64_t step, double lr, outcome_completion done) {
@@ -565,7 +569,7 @@ void rank_engine::take_back(io::checkpoint::copy_tag tag, bool from_keeper, comp
   auto read = [this, tag, from_keeper]() -> status {
     if (!copies_) return error{errc::unavailable, "this rank has no copies in memory"};
     TROUPE_TRY(held, copies_->take(tag, from_keeper, saver_->shape()));
-    return saver_->put_back(*held);
+    return saver_->put_back(*held, ending_.get_token());
   };
   probed({pipeline_op::load, 0}, [&] { files_->host_task(std::move(read)); });
   watch(*files_);

@@ -123,6 +123,7 @@ class rank_engine final : public engine {
   void restore(const std::string& folder, gpu::restored what, completion done);
   void gather_restored(completion done);
   void await_copies(int chunk);
+  void await_copies(const std::function<void()>& wait);
   void await_shipped();
   void run_blocking(std::function<status()> work, completion done);
   void watch(gpu::stream& s);

@@ -137,11 +137,13 @@ status copy_link::answer_one(cp::memory_copies& store, int owner, const cp::copy
 }
 
 copy_keeper::copy_keeper(std::shared_ptr<cp::memory_copies> store, std::unique_ptr<copy_link> link,
-                         int owner, cp::copy_shape own, std::function<void()> told)
+                         int owner, cp::copy_shape own, std::function<void(const status&)> told)
     : link_(std::move(link)) {
   thread_ = std::thread([this, store = std::move(store), owner, own, told = std::move(told)] {
-    while (link_->answer_one(*store, owner, own))
-      if (told) told();
+    for (status answered; answered;) {
+      answered = link_->answer_one(*store, owner, own);
+      if (told) told(answered);
+    }
     link_->abort();
   });
 }

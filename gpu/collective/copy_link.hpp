@@ -63,9 +63,10 @@ class copy_link {
 class copy_keeper {
  public:
   /// `own`: layout and slots of this job; how many bytes a share has is the owner's word. `told`:
-  /// called on the thread after each frame; must not wait.
+  /// called on the thread after each frame that is answered, and at last with why no more are; must
+  /// not wait.
   copy_keeper(std::shared_ptr<io::checkpoint::memory_copies> store, std::unique_ptr<copy_link> link,
-              int owner, io::checkpoint::copy_shape own, std::function<void()> told);
+              int owner, io::checkpoint::copy_shape own, std::function<void(const status&)> told);
   ~copy_keeper();
   void abort() noexcept { link_->abort(); }
 

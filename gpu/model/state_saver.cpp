@@ -167,6 +167,7 @@ event_ptr state_saver::begin(std::shared_ptr<capture> c, event_ptr after) {
 }
 
 void state_saver::copy_tied(capture& c) {
+  if (c.given_up) return;
   for (const auto& t : tied_) {
     auto* to = c.into->bytes().data() + t.first;
     if (copy_out_)
@@ -253,18 +254,23 @@ cp::copy_shape state_saver::shape() const {
   return {options_.at.grid, options_.slot_bytes, copy_bytes_};
 }
 
-status state_saver::put_back(const cp::memory_copy& from) {
+status state_saver::put_back(const cp::memory_copy& from, const std::stop_token& ending) {
+  constexpr uint32_t slots_at_once = 16;
   if (from.shape() != shape()) return error{errc::unavailable, "a copy of another layout"};
-  TROUPE_CHECK(from.check());
   TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
   for (int c = 0; c < store_.chunk_count(); ++c) store_.await_readers(*loading, c);  // PS-5
   for (uint32_t i = 0; i < copies_.fills.size(); ++i) {
+    if (ending.stop_requested()) return error{errc::cancelled, "the rank ends"};
+    TROUPE_CHECK(from.check(i));
     const auto& fill = copies_.fills[i];
     for (auto c = fill.copies_begin; c < fill.copies_end; ++c) {
       const auto& piece = copies_.copies[c];
       loading->copy(place_of(piece), from.slot(i).data() + piece.slot_offset, piece.bytes);
     }
+    if (i % slots_at_once == slots_at_once - 1) TROUPE_CHECK(loading->synchronize());
   }
+  for (uint64_t i = copies_.fills.size(); i < from.shape().slots(); ++i)
+    TROUPE_CHECK(from.check(i));  // those of tied tables alone
   for (const auto& t : tied_)
     loading->copy(store_.data(t.chunk, t.which), from.bytes().data() + t.first, t.bytes);
   for (int c = 0; c < store_.chunk_count(); ++c)

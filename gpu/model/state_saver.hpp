@@ -28,6 +28,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -97,9 +98,9 @@ class state_saver {
   /// How this rank's share lies in memory.
   io::checkpoint::copy_shape shape() const;
   /// Fills the store's slices from a copy of this shape, each slot checked before a byte of it is
-  /// used, and publishes their weights as restore_state does. Blocks. Errors: copy_damaged,
-  /// unavailable for another shape, of the device.
-  status put_back(const io::checkpoint::memory_copy& from);
+  /// used, and publishes their weights as restore_state does. Blocks; `ending` is looked at between
+  /// two slots. Errors: copy_damaged, cancelled, unavailable for another shape, of the device.
+  status put_back(const io::checkpoint::memory_copy& from, const std::stop_token& ending = {});
 
   /// From any thread.
   saver_facts facts() const;

@@ -20,7 +20,7 @@ result<std::shared_ptr<memory_copy>> memory_copy::make(int rank, copy_tag tag,
   out->rank_ = rank;
   out->tag_ = tag;
   out->shape_ = shape;
-  out->data_.reset(new (std::nothrow) std::byte[shape.stream_bytes]());
+  out->data_.reset(new (std::nothrow) std::byte[shape.stream_bytes]);  // MC-1: not read before it is filled
   if (!out->data_) return error{errc::no_memory, "no memory for a copy of a rank's share"};
   out->sums_.resize(shape.slots());
   return out;
@@ -40,9 +40,12 @@ void memory_copy::sum() noexcept {
   for (uint64_t i = 0; i < sums_.size(); ++i) sums_[i] = crc32c(slot(i));
 }
 
+status memory_copy::check(uint64_t index) const {
+  return crc32c(slot(index)) == sums_[index] ? status() : copy_damaged(rank_, tag_.step, index);
+}
+
 status memory_copy::check() const {
-  for (uint64_t i = 0; i < sums_.size(); ++i)
-    if (crc32c(slot(i)) != sums_[i]) return copy_damaged(rank_, tag_.step, i);
+  for (uint64_t i = 0; i < sums_.size(); ++i) TROUPE_CHECK(check(i));
   return {};
 }
 

@@ -92,6 +92,7 @@ class memory_copy {
   void sum() noexcept;
   /// copy_damaged unless every slot has its sum.
   status check() const;
+  status check(uint64_t slot) const;
 
  private:
   friend class memory_copies;

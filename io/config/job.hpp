@@ -271,6 +271,8 @@ enum class recovery_action : uint8_t {
   end,      ///< it ends
 };
 
+inline constexpr std::array<std::string_view, 3> recovery_action_words{"restart", "hold", "end"};
+
 /// One [[recovery.rule]].
 struct recovery_rule {
   health::finding_name finding = health::finding_name::dead_process;

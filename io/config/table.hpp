@@ -57,7 +57,7 @@ inline constexpr auto words<health::finding_name> = [] {
   return names;
 }();
 template <>
-inline constexpr std::array<std::string_view, 3> words<recovery_action>{"restart", "hold", "end"};
+inline constexpr auto words<recovery_action> = recovery_action_words;
 template <>
 inline constexpr std::array<std::string_view, 3> words<log_format>{"auto", "plain", "json"};
 

@@ -101,6 +101,21 @@ TEST_CASE("JOB-13: job: where nobody can say who is wrong, all ranks begin anew"
   }
 }
 
+TEST_CASE("JOB-13: job: a save that is open is of what was found wrong, and is given up") {
+  auto job = with_replicas(3);
+  job.step();
+  REQUIRE(job.saving.contains(4));
+  job.hear(odd_step({1}));
+  REQUIRE(job.find<todo::give_up_node>());
+  job.hear(heard::shards_saved{4, 10});
+  CHECK_FALSE(job.find<todo::commit>());
+  job.hear(heard::node_lost{"b", "is wrong", "wrong_bits"});
+  job.hear(job.admitted());
+  while (job.find<todo::ask>()) job.pass();
+  REQUIRE(job.find<todo::run_step>());
+  CHECK(job.find<todo::run_step>()->step == 3);
+}
+
 TEST_CASE("JOB-13: job: it ends where the newest checkpoint is younger than what was compared") {
   auto job = with_replicas(4);  // the checkpoint of step 4 is there, step 5 would compare it
   job.hear(odd_step({1}));

@@ -210,6 +210,24 @@ TEST_CASE("worker: what its streams do stands in its stats") {
   CHECK(f.status().values->worker->number == 2);
 }
 
+TEST_CASE("worker: what its compute stream waits for stands there, and then what it is at again") {
+  scripted_worker f;
+  f.build();
+  auto& probe = *f.script->probe;
+  probe.begin({pipeline_op::update, 2});
+  probe.waits(pipeline_op::await_copies);
+  CHECK(f.status().state == "await_copies");
+  probe.goes_on();
+  CHECK(f.status().state == "update");
+  probe.begin({pipeline_op::capture, 2});  // another stream's
+  probe.end({pipeline_op::capture, 2}, 0, 0, 1);
+  probe.end({pipeline_op::update, 2}, 0, 0, 1);
+  probe.waits(pipeline_op::await_copies);  // between two operations
+  CHECK(f.status().state == "await_copies");
+  probe.goes_on();
+  CHECK(f.status().state == "ready");
+}
+
 TEST_CASE("worker: a place that its job does not have is refused, and no engine made") {
   scripted_worker f;
   const auto refused = [&](auto change) {

@@ -36,6 +36,7 @@ std::unique_ptr<copy_link> link_of(io::unique_fd fd) {
 struct pair {
   std::shared_ptr<memory_copies> store = std::make_shared<memory_copies>();
   std::unique_ptr<copy_link> owner;
+  status told;  ///< the keeper's thread's, once that has ended
   std::unique_ptr<copy_keeper> keeper;
 
   explicit pair(uint64_t allowed = 8 << 20) {
@@ -43,7 +44,7 @@ struct pair {
     store->allow(allowed);
     owner = link_of(std::move(e.owner));
     keeper = std::make_unique<copy_keeper>(store, link_of(std::move(e.keeper)), 0, shape,
-                                           std::function<void()>());
+                                           [this](const status& s) { told = s; });
   }
 };
 
@@ -105,6 +106,10 @@ TEST_CASE("CPL-4: a keeper takes its rank's shares, of its layout, and none too 
     pair p(999'999);
     CHECK_FALSE(p.owner->put(*share({1, 1})));
     CHECK(p.store->held().empty());
+    p.keeper.reset();
+    REQUIRE_FALSE(p.told);
+    CHECK(is_error(p.told.error(), troupe::io::checkpoint::copies_too_large, uint64_t{1'000'000},
+                   uint64_t{999'999}));
   }
 }
 
