@@ -4,10 +4,8 @@
 // Rounds are interleaved: each runs all ways, in an order that turns, with the raw write and read
 // (and fio's) beside ours, since a disk's speed drifts by the minute. Each way begins a round with
 // one iteration that is not counted, so that the counted ones have a checkpoint before them.
-#include <csignal>
 #include <cstdlib>
 #include <optional>
-#include <thread>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,8 +18,8 @@
 #include "apps/bench/checkpoint_report.hpp"
 #include "apps/bench/checkpoint_trainer.hpp"
 #include "apps/bench/checkpoint_ways.hpp"
+#include "apps/bench/interrupt.hpp"
 #include "apps/bench/stopwatch.hpp"
-#include "apps/up/signals.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "io/checkpoint/reader.hpp"
 #include "io/folder/owned.hpp"
@@ -354,15 +352,7 @@ result<std::vector<uint64_t>> sizes(const arguments& args, const fs::path& dir) 
 }
 
 result<int> bench(const arguments& args) {
-  TROUPE_TRY(signals, signal_queue::open());  // before any other thread
-  std::atomic<bool> stop{false};
-  std::jthread watch([&](const std::stop_token& over) {
-    const std::stop_callback bell(over, [&] { signals->wake(); });
-    while (!over.stop_requested())
-      if (const auto event = signals->wait(-1);
-          event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP))
-        stop = true;
-  });
+  TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
   bench_folder folder;
   TROUPE_CHECK(folder.make(args.dir));
   const auto& dir = folder.scratch->path();
@@ -370,7 +360,7 @@ result<int> bench(const arguments& args) {
   nlohmann::ordered_json all{{"bench", "checkpoint"}, {"sizes", nlohmann::ordered_json::array()}};
   std::string told;
   for (const auto bytes : wanted) {
-    TROUPE_TRY(report, session(args, dir, stop).run(bytes));
+    TROUPE_TRY(report, session(args, dir, interrupt->asked()).run(bytes));
     all["sizes"].push_back(json(report));
     told += (told.empty() ? "" : "\n") + text(report);
   }

@@ -2,18 +2,17 @@
 // and by what the job has against it.
 //
 // Rounds are interleaved: each does every fault in every way, at the same step, which differs from
-// round to round.
+// round to round, or later, once what the way has against it is there.
 #include <csignal>
 #include <map>
-#include <thread>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/bench/bench.hpp"
+#include "apps/bench/interrupt.hpp"
 #include "apps/bench/recovery_round.hpp"
 #include "apps/bench/spread.hpp"
-#include "apps/up/signals.hpp"
 #include "io/folder/owned.hpp"
 
 namespace troupe::apps {
@@ -24,6 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int first_step = 7;  ///< after which a fault may come
+constexpr int all_steps = 120;  ///< enough for a spare to join before the last
 
 struct arguments {
   int rounds = 5;
@@ -81,6 +81,8 @@ std::string text(const std::vector<cell>& cells, const arguments& args) {
   }
   out += "\nmedian (least-most); back: the first step that had not been made before; bits: rounds "
          "whose losses equal\nthose of an undisturbed run\n";
+  for (const auto& f : faults)
+    if (wanted(args.faults, f.id)) out += fmt::format("  {:<12} {}\n", f.id, f.about);
   for (const auto& w : args.known)
     if (wanted(args.ways, w.id)) out += fmt::format("  {:<12} {}\n", w.id, w.about);
   return out;
@@ -119,9 +121,9 @@ result<std::vector<cell>> measure(const arguments& args, const bench_job& job) {
     if (!here) say(fmt::format("{} is left out: {}", c.by.id, here.error().message));
     return !here;
   });
-  std::map<std::string, losses> truths;  // by who trains
+  std::map<std::string_view, losses> truths;  // by who trains
   for (const auto& c : cells) {
-    auto& truth = truths[c.by.by.names];
+    auto& truth = truths[c.by.by.id];
     if (!truth.empty()) continue;
     say(fmt::format("{}: {} steps that nobody disturbs", c.by.id, job.steps));
     TROUPE_TRY(made, train_undisturbed(job, c.by.by));
@@ -130,7 +132,7 @@ result<std::vector<cell>> measure(const arguments& args, const bench_job& job) {
   for (int round = 0; round < args.rounds; ++round) {
     const int step = first_step + round % (args.every_steps + 1);
     for (auto& c : cells) {
-      TROUPE_TRY(found, disturb(job, c.by, *c.what, step, truths[c.by.by.names]));
+      TROUPE_TRY(found, disturb(job, c.by, *c.what, step, truths[c.by.by.id]));
       c.rounds.push_back(found);
       say(fmt::format("round {} of {}: {} after step {}, {}: back after {:.2f} s, {} steps again",
                       round + 1, args.rounds, c.what->id, step, c.by.id, found.back_s,
@@ -141,19 +143,11 @@ result<std::vector<cell>> measure(const arguments& args, const bench_job& job) {
 }
 
 result<int> bench(const arguments& args) {
-  TROUPE_TRY(signals, signal_queue::open());  // before any other thread
-  std::atomic<bool> stop{false};
-  std::jthread watch([&](const std::stop_token& over) {
-    const std::stop_callback bell(over, [&] { signals->wake(); });
-    while (!over.stop_requested())
-      if (const auto event = signals->wait(-1);
-          event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP))
-        stop = true;
-  });
+  TROUPE_TRY(interrupt, interrupt_watch::start());  // before any other thread
   const fs::path parent = args.dir.empty() ? fs::temp_directory_path() : fs::absolute(args.dir);
   TROUPE_TRY(folder, io::scratch_folder::make(parent, "troupe-recovery-"));
-  const int steps = first_step + 2 * args.every_steps + 8;
-  TROUPE_TRY(cells, measure(args, {folder.path(), args.sets, args.every_steps, steps, &stop}));
+  TROUPE_TRY(cells, measure(args, {folder.path(), args.sets, args.every_steps, all_steps,
+                                   &interrupt->asked()}));
   TROUPE_CHECK(print(args.json ? json(cells, args).dump() + "\n" : text(cells, args)));
   const bool all_right = std::all_of(cells.begin(), cells.end(), [](const cell& c) {
     return c.count(&outcome::same_bits) == static_cast<int>(c.rounds.size());

@@ -25,6 +25,7 @@ using clock = std::chrono::steady_clock;
 namespace {
 
 constexpr double launch_timeout_s = 300;  ///< a net against hangs
+constexpr double read_s = 1e-3;           ///< for what is there already
 constexpr double look_up_s = 0.2;         ///< between two looks at whether a person interrupts
 constexpr size_t last_lines = 5;          ///< of a job that does not get to its end, are told
 constexpr std::string_view output = "run";
@@ -59,6 +60,9 @@ class launch {
                                                 launch_timeout_s, last_words())};
     }
   }
+
+  /// A line that is there now.
+  std::optional<std::string> said_already() { return child_->hear(read_s); }
 
   std::string last_words() const { return fmt::format("{}", fmt::join(said_, " / ")); }
 
@@ -180,7 +184,7 @@ status afresh(const bench_job& job) {
 }  // namespace
 
 trainer own_trainer() {
-  return {[](const bench_job& job) {
+  return {"troupe", [](const bench_job& job) {
             std::error_code unreadable;
             const auto own = fs::read_symlink("/proc/self/exe", unreadable);
             std::vector<std::string> out{(own.parent_path() / "troupe").string(), "up",
@@ -194,11 +198,17 @@ trainer own_trainer() {
 }
 
 std::vector<way> own_ways() {
+  const std::string spare_joined = "spare node2 joined";
   return {{"restart", "a new epoch in the processes that live, from the disk",
            {"recovery.enabled=true"}},
-          {"spare", "the same, and a spare has the lost node's place", {"cluster.spares=1"}},
-          {"copies", "the same, and it goes on from copies in memory, taken after each step",
-           {"cluster.spares=1", "checkpoint.memory.every=1"}},
+          {.id = "spare",
+           .about = "the same, and a spare has the lost node's place",
+           .sets = {"cluster.spares=1"},
+           .there = {spare_joined}},
+          {.id = "copies",
+           .about = "the same, and it goes on from copies in memory, taken after each step",
+           .sets = {"cluster.spares=1", "checkpoint.memory.every=1"},
+           .there = {spare_joined, "copies in memory after"}},
           {"again", "the job ends, and `up` starts it again, from the disk",
            {"recovery.enabled=false"}, true}};
 }
@@ -245,12 +255,15 @@ result<outcome> disturb(const bench_job& job, const way& how, const fault& what,
   TROUPE_CHECK(afresh(job));
   watcher seen(how.by, truth);
   TROUPE_TRY(first, launch::start(job, how.by, how.sets));
-  while (seen.newest() < step) {
+  auto missing = how.there;
+  while (seen.newest() < step || !missing.empty()) {
     TROUPE_TRY(next, first.hear());
     if (!next)
       return error{errc::unavailable, "the job ends before the fault: " + first.last_words()};
+    std::erase_if(missing, [&](const auto& words) { return next->find(words) != next->npos; });
     seen.hear(*next, false);
   }
+  while (const auto said = first.said_already()) seen.hear(*said, false);  // BRC-2
   const pid_t victim = child_with(first.pid(), how.by.victim);
   if (victim == 0 || ::kill(victim, what.signal) != 0)
     return error{errc::not_found, fmt::format("no process of {} to disturb", how.by.victim_name)};

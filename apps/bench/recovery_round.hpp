@@ -9,6 +9,7 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -25,8 +26,9 @@ struct fault {
   std::string_view id, about;
   int signal = 0;
 };
-inline constexpr fault faults[]{{"kill", "its process is killed (SIGKILL)", 9},
-                                {"stop", "its process stands still for ever (SIGSTOP)", 19}};
+inline constexpr fault faults[]{
+    {"kill", "its process is killed (SIGKILL)", SIGKILL},
+    {"stop", "its process stands still for ever (SIGSTOP)", SIGSTOP}};
 
 /// What all rounds train: where, and with which further settings.
 struct bench_job {
@@ -39,6 +41,7 @@ struct bench_job {
 /// What runs a job and starts the processes of its ranks, as children of its own; each tells a step
 /// by a line as `up` does in JSON.
 struct trainer {
+  std::string_view id;
   std::function<std::vector<std::string>(const bench_job&)> command;
   std::vector<std::string> victim;  ///< words of the victim's command line or environment
   std::string names;                ///< what precedes the name of who failed in what it says
@@ -55,6 +58,7 @@ struct way {
   std::vector<std::string> sets = {};  ///< of the configuration, KEY=VALUE
   bool ends = false;  ///< the job ends of it, and is started again from outside
   trainer by = own_trainer();
+  std::vector<std::string> there = {};  ///< what is said once all of it is there, before the fault
 };
 std::vector<way> own_ways();
 
@@ -76,8 +80,8 @@ struct outcome {
   bool same_bits = false;
 };
 
-/// Trains it with a fault to the trainer's victim once `step` is made. Errors: as above, and
-/// timeout.
+/// Trains it with a fault to the trainer's victim once `step` is made and all that the way needs is
+/// there. Errors: as above, and timeout.
 result<outcome> disturb(const bench_job& job, const way& how, const fault& what, int step,
                         const losses& truth);
 

@@ -20,7 +20,8 @@ result<std::shared_ptr<memory_copy>> memory_copy::make(int rank, copy_tag tag,
   out->rank_ = rank;
   out->tag_ = tag;
   out->shape_ = shape;
-  out->data_.reset(new (std::nothrow) std::byte[shape.stream_bytes]);  // MC-1: not read before it is filled
+  // Not zeroed: nothing is read before it is filled (MC-1).
+  out->data_.reset(new (std::nothrow) std::byte[shape.stream_bytes]);
   if (!out->data_) return error{errc::no_memory, "no memory for a copy of a rank's share"};
   out->sums_.resize(shape.slots());
   return out;

@@ -74,6 +74,7 @@ result<std::string> python_with_torch() {
 
 std::vector<way> rival_ways() {
   const trainer torchrun{
+      "torchrun",
       [](const bench_job& job) {
         const auto file = job.folder / "train.py";
         std::ofstream(file) << script;

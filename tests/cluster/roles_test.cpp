@@ -109,7 +109,7 @@ TEST_CASE(
   CHECK(t.as("bob", {"send", "worker/*", "StatusRequest"}).code == 0);
   const auto health = t.as("bob", {"health", "--json"});
   INFO(health.err);
-  CHECK((health.code == 0 || health.code == 1));  // what this machine's disk is at is not the test's
+  CHECK((health.code == 0 || health.code == 1));  // as this machine's disk is
   CHECK(json::parse(health.out).contains("findings"));
   CHECK(t.as("bob", {"console", "-c", "spares"}).code == 0);
   const auto live = t.as("bob", {"trace", "live", "--message", "RunStep", "--max", "3", "--json"});

@@ -1,0 +1,39 @@
+// A person who interrupts a benchmark: told to what measures, which ends in order.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <memory>
+#include <thread>
+
+#include "apps/up/signals.hpp"
+
+namespace troupe::apps {
+
+/// Made before any other thread (signal_queue).
+class interrupt_watch {
+ public:
+  static result<std::unique_ptr<interrupt_watch>> start() {
+    TROUPE_TRY(signals, signal_queue::open());
+    return std::unique_ptr<interrupt_watch>(new interrupt_watch(std::move(signals)));
+  }
+
+  /// Whether SIGINT, SIGTERM or SIGHUP has come. It lives as long as this.
+  const std::atomic<bool>& asked() const noexcept { return asked_; }
+
+ private:
+  explicit interrupt_watch(std::unique_ptr<signal_queue> signals)
+      : signals_(std::move(signals)), thread_([this](const std::stop_token& over) {
+          const std::stop_callback bell(over, [this] { signals_->wake(); });
+          while (!over.stop_requested())
+            if (const auto event = signals_->wait(-1);
+                event && (*event == SIGINT || *event == SIGTERM || *event == SIGHUP))
+              asked_ = true;
+        }) {}
+
+  std::unique_ptr<signal_queue> signals_;
+  std::atomic<bool> asked_{false};
+  std::jthread thread_;
+};
+
+}  // namespace troupe::apps
