@@ -31,6 +31,10 @@ void node_lost(coordinator_pointer self, const std::string& name, const loss& wh
 /// A process of a node that is not there, if the job starts its processes itself.
 void launch(coordinator_pointer self, const std::string& name, const std::string& how);
 bool has_launcher(const coordinator_state& st);
+/// The node that has joined by this name, gone or not; null: none has in this epoch.
+member* member_named(coordinator_state& st, std::string_view name);
+/// Whether a node has joined and lives.
+bool is_there(const coordinator_state& st, uint32_t node);
 
 // -- places and ranks -----------------------------------------------------------------------------
 
@@ -41,8 +45,9 @@ void assign_ranks(coordinator_pointer self);
 bool has_place(const coordinator_state& st, std::string_view name);
 /// Nodes that live and have no place.
 std::vector<spare_node> spares_of(const coordinator_state& st);
-/// Names of the nodes whose places wait for them.
-std::vector<std::string> missing_from_places(const coordinator_state& st);
+/// Those whose node is not there, and the names of these nodes for a person.
+std::vector<uint32_t> lost_places(const coordinator_state& st);
+std::string missing_from_places(const coordinator_state& st);
 /// CRD-11: spares come into the places of nodes that are gone; those that are unreliable are
 /// evicted then.
 void fill_places(coordinator_pointer self);

@@ -61,6 +61,17 @@ bool has_launcher(const coordinator_state& st) {
   return st.record.plan.job.cluster.launch != config::launch_mode::external;
 }
 
+member* member_named(coordinator_state& st, std::string_view name) {
+  const auto it = std::find_if(st.members.begin(), st.members.end(),
+                               [&](const auto& m) { return m.second.name == name; });
+  return it == st.members.end() ? nullptr : &it->second;
+}
+
+bool is_there(const coordinator_state& st, uint32_t node) {
+  const auto it = st.members.find(node);
+  return it != st.members.end() && !it->second.gone;
+}
+
 }  // namespace coordinating
 
 using namespace coordinating;
@@ -152,7 +163,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     say(self, fmt::format("refused a node: {}", place.error().message), fbs::NoticeLevel::warning);
     return to_caf(place.error());
   }
-  st.launches[hello.node].under_way = false;
+  st.launches.joined(hello.node);
   auto& who = st.members[*place];
   who = {};
   who.name = hello.node;
@@ -223,27 +234,25 @@ void lost_before_ranks(coordinator_pointer self, const std::string& name, const 
 namespace coordinating {
 
 void launch(coordinator_pointer self, const std::string& name, const std::string& how) {
-  constexpr int most_launches = 3;
   auto& st = self->state;
   const bool needed = has_place(st, name);
-  auto& asked = st.launches[name];
-  asked.under_way = true;
-  if (!st.record.launcher)
+  if (!st.record.launcher) {
+    st.launches.awaits(name);
     return say(self, fmt::format("waiting for node {} to join again{}", name,
                                  needed ? "" : ", as a spare"));
-  if (!needed && now_ns(*self) - asked.since_ns > ns_of(defaults::launches_forgotten))
-    asked = {0, 0, true};
-  if (asked.count == 0) asked.since_ns = now_ns(*self);
-  if (++asked.count > most_launches) {
-    if (needed) return give_up(self, does_not_join(name, most_launches, how));
-    return say(self,
-               fmt::format("spare {} was started {} times within an hour: it is left alone until "
-                           "a person says `replace {}`",
-                           name, most_launches, name),
-               fbs::NoticeLevel::warning);
   }
-  self->send(st.record.launcher,
-             make_msg<fbs::Launch>(context(self), [&](auto& l) { l.node = name; }));
+  using verdict = launches_policy::verdict;
+  const auto may = st.launches.order(name, needed, now_ns(*self));
+  if (may == verdict::start)
+    return self->send(st.record.launcher,
+                      make_msg<fbs::Launch>(context(self), [&](auto& l) { l.node = name; }));
+  if (needed) return give_up(self, does_not_join(name, launches_policy::most_launches, how));
+  if (may == verdict::used_up)
+    say(self,
+        fmt::format("spare {} was started {} times within an hour and ended each time: it is "
+                    "tried again after that hour, or once a person says `replace {}`",
+                    name, launches_policy::most_launches, name),
+        fbs::NoticeLevel::warning);
 }
 
 /// CRD-10: told once. Where ranks are not given out yet, the epoch goes on without a word to the
@@ -252,15 +261,12 @@ void node_lost(coordinator_pointer self, const std::string& name, const loss& wh
   auto& st = self->state;
   st.membership->leave(name);
   if (st.ended) return;
-  const auto it = std::find_if(st.members.begin(), st.members.end(),
-                               [&](const auto& m) { return m.second.name == name; });
-  if (it != st.members.end()) {
-    auto& who = it->second;
-    who.broken_ns.reset();
-    who.gone = true;
-    st.fallen[name] = who.hello.pid;
-    if (std::exchange(who.told, true)) return;
-    self->send_exit(who.handle, caf::exit_reason::user_shutdown);  // it may live, or wake up
+  if (auto* who = member_named(st, name)) {
+    who->broken_ns.reset();
+    who->gone = true;
+    st.fallen[name] = who->hello.pid;
+    if (std::exchange(who->told, true)) return;
+    self->send_exit(who->handle, caf::exit_reason::user_shutdown);  // it may live, or wake up
   }
   if (!has_place(st, name)) return spare_lost(self, name, what);
   if (!what.ordered) st.evictions.note_loss(name, now_ns(*self));
@@ -284,14 +290,13 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   const auto name = text_of(m->node());
   if (!st.membership->index_of(name) || st.evictions.is_evicted(name)) return;
   const auto how = m->reason() ? m->reason()->str() : "left";
-  const auto member = std::find_if(st.members.begin(), st.members.end(),
-                                   [&](const auto& at) { return at.second.name == name; });
-  const bool joined = member != st.members.end() && !member->second.gone;
+  const auto* who = member_named(st, name);
+  const bool joined = who != nullptr && !who->gone;
   const auto fallen = st.fallen.find(name);
-  const bool late = joined ? member->second.hello.pid != m->pid()
+  const bool late = joined ? who->hello.pid != m->pid()
                            : fallen != st.fallen.end() && fallen->second == m->pid();
   if (m->pid() != 0 && late) return;
-  const bool next = member == st.members.end() || member->second.told;  // it never joined
+  const bool next = who == nullptr || who->told;  // it never joined
   if (!joined && next && !st.ended && !has_place(st, name))
     return spare_lost(self, name, {how, "dead_process", 0, false});
   if (!joined && next && st.recovering && !st.assigning && !st.ended)
@@ -323,6 +328,16 @@ void down(coordinator_pointer self, const caf::down_msg& m) {
   quit_when_alone(self);
 }
 
+/// LAU-1.
+void start_again(coordinator_pointer self) {
+  auto& st = self->state;
+  for (const auto& name : st.launches.due(now_ns(*self))) {
+    const auto* who = member_named(st, name);
+    const bool there = who != nullptr && !who->gone;
+    if (!st.ended && !there && !st.evictions.is_evicted(name)) launch(self, name, "");
+  }
+}
+
 /// CRD-8: an end that nobody explained within the time is told as it looks from here.
 void explain(coordinator_pointer self) {
   auto& st = self->state;
@@ -336,12 +351,12 @@ void explain(coordinator_pointer self) {
 void tick(coordinator_pointer self) {
   auto& st = self->state;
   explain(self);
+  start_again(self);
   if (may_assign(st)) assign_ranks(self);
   const auto& job = st.record.plan.job;
   const auto patience_ms = st.recovering ? job.recovery.wait_s * 1000 : job.cluster.join_timeout_ms;
   if (!st.assigning && !st.ended && now_ns(*self) - st.started_ns > patience_ms * ns_per_ms)
-    give_up(self, nodes_missing(patience_ms / 1000,
-                                fmt::format("{}", fmt::join(missing_from_places(st), ", ")),
+    give_up(self, nodes_missing(patience_ms / 1000, missing_from_places(st),
                                 st.recovering ? "recovery.wait_s" : "cluster.join_timeout_ms"));
   for (const auto& change : st.liveness->judge(now_ns(*self))) {
     if (change.state == liveness::suspect)
@@ -401,8 +416,8 @@ void start_missing(coordinator_pointer self) {
       say(self, fmt::format("node {} is needed: no spare is left for its place", name),
           fbs::NoticeLevel::warning);
     if (st.evictions.is_evicted(name)) continue;
-    if (needed) st.launches.erase(name);
-    if (!st.launches[name].under_way) launch(self, name, "");
+    if (needed) st.launches.forget(name);
+    if (!st.launches.on_its_way(name)) launch(self, name, "");
   }
 }
 
@@ -437,11 +452,10 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
 caf::result<msg<fbs::Ack>, caf::strong_actor_ptr> find_node(coordinator_pointer self,
                                                             const msg<fbs::FindNode>& m) {
   const auto name = text_of(m->node());
-  for (const auto& [index, who] : self->state.members)
-    if (who.name == name && !who.gone)
-      return {make_msg<fbs::Ack>(context_of(*self, m.header())),
-              caf::actor_cast<caf::strong_actor_ptr>(who.handle)};
-  return to_caf(node_not_here(name));
+  const auto* who = member_named(self->state, name);
+  if (who == nullptr || who->gone) return to_caf(node_not_here(name));
+  return {make_msg<fbs::Ack>(context_of(*self, m.header())),
+          caf::actor_cast<caf::strong_actor_ptr>(who->handle)};
 }
 
 // -- what is shown ------------------------------------------------------------------------------

@@ -36,13 +36,16 @@
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "actors/base/defaults.hpp"
 #include "actors/base/traced.hpp"
 #include "actors/cluster/evictions_policy.hpp"
 #include "actors/cluster/ingress.hpp"
+#include "actors/cluster/launches_policy.hpp"
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
 #include "actors/cluster/places_policy.hpp"
@@ -116,13 +119,6 @@ struct member {
   caf::strong_actor_ptr observer;
 };
 
-/// Processes of a node that were asked for.
-struct launch_count {
-  int count = 0;
-  int64_t since_ns = 0;    ///< the first of them
-  bool under_way = false;  ///< the last has not joined yet
-};
-
 struct coordinator_state {
   static inline const char* name = "coordinator";
 
@@ -140,7 +136,8 @@ struct coordinator_state {
   places_policy places;
   evictions_policy evictions;
   std::set<std::string> leaving;  ///< drained: they leave their places with the next epoch
-  std::map<std::string, launch_count> launches;  ///< by node
+  launches_policy launches{
+      std::chrono::nanoseconds(defaults::launches_forgotten).count()};
   std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node
   std::map<uint32_t, size_t> rows;      ///< of the status, by place
   bool ended = false;

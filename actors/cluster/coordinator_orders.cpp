@@ -32,9 +32,8 @@ std::optional<spare_node> successor_of(const coordinator_state& st, uint32_t nod
 
 /// What a node with a place can be taken out for (CRD-12).
 status may_go(const coordinator_state& st, uint32_t node, const std::string& name) {
-  if (st.ended) return cluster_ends();
   if (!st.record.plan.job.recovery.enabled) return does_not_recover();
-  if (!st.ready || !missing_from_places(st).empty()) return not_training();
+  if (!st.ready || !lost_places(st).empty()) return not_training();
   if (!successor_of(st, node)) return no_spare(name);
   return {};
 }
@@ -42,9 +41,8 @@ status may_go(const coordinator_state& st, uint32_t node, const std::string& nam
 /// A process without a place ends in order.
 void end_process(coordinator_pointer self, uint32_t node) {
   auto& st = self->state;
-  const auto it = st.members.find(node);
-  if (it == st.members.end() || it->second.gone) return;
-  auto& who = it->second;
+  if (!is_there(st, node)) return;
+  auto& who = st.members.at(node);
   who.gone = who.told = true;
   st.fallen[who.name] = who.hello.pid;
   st.membership->leave(who.name);
@@ -130,6 +128,7 @@ caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictN
   const auto name = text_of(m->node());
   const auto node = node_named(st, name);
   if (!node) return to_caf(node.error());
+  if (st.ended) return to_caf(cluster_ends());
   const bool placed = st.places.place_of(*node).has_value();
   const auto spare = successor_of(st, *node);
   if (placed)
@@ -155,7 +154,7 @@ caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitN
   show(self);
   if (!has_launcher(st))
     return ack(self, m.header(), fmt::format("{} may join again, as a spare", name));
-  st.launches.erase(name);
+  st.launches.forget(name);
   launch(self, name, "");
   return ack(self, m.header(),
              fmt::format("{} is started, and is a spare once it has joined", name));
@@ -166,6 +165,7 @@ caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::Repl
   const auto name = text_of(m->node());
   const auto node = node_named(st, name);
   if (!node) return to_caf(node.error());
+  if (st.ended) return to_caf(cluster_ends());
   if (st.evictions.is_evicted(name))
     return to_caf(node_evicted(name, st.evictions.why(name)));
   const bool placed = st.places.place_of(*node).has_value();
@@ -173,14 +173,16 @@ caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::Repl
   if (const auto may = may_go(st, *node, name);
       placed && !may && !(may.error().is(no_spare) && has_launcher(st)))
     return to_caf(may.error());
-  st.launches.erase(name);
-  if (!placed && !st.members.contains(*node)) launch(self, name, "");
-  if (placed || st.members.contains(*node))
+  st.launches.forget(name);
+  const auto* who = member_named(st, name);
+  if (placed || (who != nullptr && !who->told))
     node_lost(self, name, {"is replaced by a person's word", "replaced", 0, true});
+  else
+    launch(self, name, "");
+  const auto begins = has_launcher(st) ? "is started anew" : "may join again";
   return ack(self, m.header(),
-             spare ? fmt::format("{} is started anew; spare {} comes into its place", name,
-                                 spare->name)
-                   : fmt::format("{} is started anew", name));
+             spare ? fmt::format("{} {}; spare {} comes into its place", name, begins, spare->name)
+                   : fmt::format("{} {}", name, begins));
 }
 
 msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequest>& m) {
@@ -192,10 +194,9 @@ msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequ
       auto& s = *out.spares.emplace_back(std::make_unique<fbs::SpareNodeT>());
       s.node = st.membership->names()[node];
       s.why = st.evictions.why(s.node);
-      const auto it = st.members.find(node);
-      const bool there = it != st.members.end() && !it->second.gone;
+      const bool there = is_there(st, node);
       s.state = !s.why.empty() ? "evicted" : there ? "ready" : "absent";
-      if (there) s.host = it->second.hello.host;
+      if (there) s.host = st.members.at(node).hello.host;
     }
   });
 }

@@ -262,6 +262,43 @@ TEST_CASE("replace: another process, and a spare in its place where there is one
   CHECK(f.run.take_all<fbs::NodeLost>().empty());
 }
 
+TEST_CASE("replace: a spare that is dead is started, whether that is told yet or not") {
+  for (const bool told : {true, false}) {
+    CAPTURE(told);
+    cluster_with_spare f;
+    if (told)
+      for (int i = 0; i < 4; ++i) f.leave("c", "exited with 70");
+    f.nodes[2].die();
+    f.ordered();
+    REQUIRE(f.say<fbs::ReplaceNode>("c"));
+    CHECK(f.ordered() == names{"c"});
+    f.pass_with(3s, {0, 1});
+    CHECK(f.ordered().empty());  // once
+    REQUIRE(f.join_again(2));
+    CHECK(f.state_of("c") == "ready");
+    CHECK(f.run.take_all<fbs::NodeLost>().empty());
+  }
+}
+
+TEST_CASE("replace, evict: after the end nobody is started or taken out") {
+  cluster_with_spare f;
+  f.end_run();
+  CHECK(f.say<fbs::ReplaceNode>("c").error().is(cluster_ends));
+  CHECK(f.say<fbs::EvictNode>("c").error().is(cluster_ends));
+  CHECK(f.ordered().empty());
+}
+
+TEST_CASE("LAU-1: a spare that is left alone is tried again by itself once the hour is over") {
+  cluster_with_spare f;
+  for (int i = 0; i < 4; ++i) f.leave("c", "exited with 70");
+  f.nodes[2].die();
+  CHECK(f.ordered() == names{"c", "c", "c"});
+  f.pass_with(3590s, {0, 1});
+  CHECK(f.ordered().empty());
+  f.pass_with(11s, {0, 1});
+  CHECK(f.ordered() == names{"c"});
+}
+
 TEST_CASE("EVC-2: a node that is lost twice within an hour is evicted, if a spare has its place") {
   cluster_with_spare f;
   f.lose(1);
