@@ -257,7 +257,8 @@ std::vector<spare_node> spares_of(const coordinator_state& st) {
   std::vector<spare_node> out;
   for (const auto& [node, m] : st.members) {
     if (!is_there(st, node) || st.places.place_of(node)) continue;
-    out.push_back({node, m.name, workers_at(st, node), cores_of(m), free_gpus(st, m), cpu_of(m)});
+    out.push_back({node, m.name, workers_at(st, node), cores_of(m), free_gpus(st, m), cpu_of(m),
+                   host_key(m)});
   }
   return out;
 }
