@@ -26,6 +26,7 @@ struct loss {
   std::string_view finding = "dead_process";
   int64_t silent_ns = 0;
   bool ordered = false;  ///< a person wants it so
+  bool worded = false;   ///< who started its process says so
 };
 void node_lost(coordinator_pointer self, const std::string& name, const loss& what);
 /// A process of a node that is not there, if the job starts its processes itself.

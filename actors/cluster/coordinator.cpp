@@ -265,6 +265,7 @@ void node_lost(coordinator_pointer self, const std::string& name, const loss& wh
     who->broken_ns.reset();
     who->gone = true;
     st.fallen[name] = who->hello.pid;
+    if (what.worded || !who->told) st.launches.ended(name, what.worded);
     if (std::exchange(who->told, true)) return;
     self->send_exit(who->handle, caf::exit_reason::user_shutdown);  // it may live, or wake up
   }
@@ -284,6 +285,14 @@ void node_lost(coordinator_pointer self, const std::string& name, const loss& wh
 
 namespace {
 
+/// A process is over that never joined.
+void ended_before_it_joined(coordinator_pointer self, const std::string& name, const loss& what) {
+  auto& st = self->state;
+  if (!st.ended && !has_place(st, name)) return spare_lost(self, name, what);
+  if (!st.ended && st.recovering && !st.assigning) return launch(self, name, what.how);
+  node_lost(self, name, what);
+}
+
 /// CRD-10.
 void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   auto& st = self->state;
@@ -296,13 +305,12 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   const bool late = joined ? who->hello.pid != m->pid()
                            : fallen != st.fallen.end() && fallen->second == m->pid();
   if (m->pid() != 0 && late) return;
-  const bool next = who == nullptr || who->told;  // it never joined
-  if (!joined && next && !st.ended && !has_place(st, name))
-    return spare_lost(self, name, {how, "dead_process", 0, false});
-  if (!joined && next && st.recovering && !st.assigning && !st.ended)
-    return launch(self, name, how);  // another process of it, before it could join
+  const bool next = !joined && (who == nullptr || who->told);
+  if (next && m->pid() == 0 && !st.launches.ended_unnamed(name, how, now_ns(*self))) return;
   const auto finding = text_of(m->finding());
-  node_lost(self, name, {how, finding.empty() ? "dead_process" : finding, 0, false});
+  const loss what{how, finding.empty() ? "dead_process" : finding, 0, false, finding.empty()};
+  if (next) return ended_before_it_joined(self, name, what);
+  node_lost(self, name, what);
 }
 
 void explain(coordinator_pointer self);
@@ -328,9 +336,12 @@ void down(coordinator_pointer self, const caf::down_msg& m) {
   quit_when_alone(self);
 }
 
-/// LAU-1.
+/// LAU-1, LAU-3.
 void start_again(coordinator_pointer self) {
   auto& st = self->state;
+  for (const auto& [name, how] : st.launches.late_ends(now_ns(*self)))
+    if (!st.evictions.is_evicted(name))
+      ended_before_it_joined(self, name, {how, "dead_process", 0, false, true});
   for (const auto& name : st.launches.due(now_ns(*self))) {
     const auto* who = member_named(st, name);
     const bool there = who != nullptr && !who->gone;
@@ -421,10 +432,26 @@ void start_missing(coordinator_pointer self) {
   }
 }
 
+/// CRD-10: who is gone without a word until now needs none: the run begins anew.
+void note_untold(coordinator_pointer self) {
+  auto& st = self->state;
+  for (auto& [index, who] : st.members) {
+    if (!who.gone || std::exchange(who.told, true)) continue;
+    const bool placed = has_place(st, who.name);
+    st.fallen[who.name] = who.hello.pid;
+    st.launches.ended(who.name, false);
+    if (placed) st.evictions.note_loss(who.name, now_ns(*self));
+    say(self, fmt::format("{} {} is lost, too: its connection broke", placed ? "node" : "spare",
+                          who.name),
+        fbs::NoticeLevel::warning);
+  }
+}
+
 /// CRD-10.
 void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   auto& st = self->state;
   if (st.ended || m.epoch() <= st.record.epoch) return;
+  note_untold(self);
   fill_places(self);  // faults first
   let_leave(self);
   self->live_in(m.epoch());

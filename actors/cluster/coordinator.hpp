@@ -26,7 +26,8 @@
 //   CRD-10  The run alone begins another epoch (Recover). The nodes that live end their ranks; one
 //     that does not within recovery.quiet_ms counts as lost. A lost node's process is started again
 //     by the launcher, or joins by itself; who has been lost in an epoch gets no ranks in it, and
-//     its loss is told once. A late word of a process that ended is none of the one in its place.
+//     its loss is told once. A late word of a process that ended is none of the one in its place;
+//     where it names no process: LAU-3 (launches_policy.hpp).
 //   CRD-11  A spare that has joined comes into the place of a lost node at once; the lost node's
 //     process is started again beside it and is a spare from then on. The loss of a node without a
 //     place is no event of the run.
@@ -136,8 +137,8 @@ struct coordinator_state {
   places_policy places;
   evictions_policy evictions;
   std::set<std::string> leaving;  ///< drained: they leave their places with the next epoch
-  launches_policy launches{
-      std::chrono::nanoseconds(defaults::launches_forgotten).count()};
+  launches_policy launches{std::chrono::nanoseconds(defaults::launches_forgotten).count(),
+                           std::chrono::nanoseconds(defaults::launch_doubt).count()};
   std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node
   std::map<uint32_t, size_t> rows;      ///< of the status, by place
   bool ended = false;

@@ -1,4 +1,4 @@
-// How often a node is started again, by table.
+// How often a node is started again and whose end is told, by table.
 #include "actors/cluster/launches_policy.hpp"
 
 #include <doctest/doctest.h>
@@ -34,7 +34,7 @@ TEST_CASE("LAU-1: so many starts in an epoch or an hour, then none, and again af
   };
   for (const auto& r : rows) {
     CAPTURE(r.what);
-    launches_policy p(hour_ns);
+    launches_policy p(hour_ns, 10);
     std::vector<launches_policy::verdict> got;
     for (const auto min : r.at_min) got.push_back(p.order("c", r.needed, min * minute_ns));
     CHECK(got == r.then);
@@ -45,7 +45,7 @@ TEST_CASE("LAU-1: so many starts in an epoch or an hour, then none, and again af
 }
 
 TEST_CASE("LAU-1: who is left alone is due once the hour is over, once, or not where it joined") {
-  launches_policy p(hour_ns);
+  launches_policy p(hour_ns, 10);
   for (int i = 0; i < 4; ++i) p.order("c", false, minute_ns);
   CHECK(p.due(61 * minute_ns).empty());
   auto other = p;
@@ -57,7 +57,7 @@ TEST_CASE("LAU-1: who is left alone is due once the hour is over, once, or not w
 }
 
 TEST_CASE("LAU-2: nobody is on the way for whom nothing was ordered") {
-  launches_policy p(hour_ns);
+  launches_policy p(hour_ns, 10);
   CHECK_FALSE(p.on_its_way("c"));
   p.order("c", false, 0);
   CHECK(p.on_its_way("c"));
@@ -69,4 +69,40 @@ TEST_CASE("LAU-2: nobody is on the way for whom nothing was ordered") {
   CHECK_FALSE(p.on_its_way("c"));
   p.awaits("d");
   CHECK(p.on_its_way("d"));
+}
+
+TEST_CASE("LAU-3: a word that names no process is of either where the end before was not told") {
+  struct row {
+    const char* what;
+    bool told, ordered;
+    bool counts;
+  };
+  const row rows[] = {
+      {"its end was told, the word is of the next one", true, true, true},
+      {"it was not: of either", false, true, false},
+      {"nothing was ordered: its own", false, false, true},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.what);
+    launches_policy p(hour_ns, 10);
+    p.joined("b");
+    p.ended("b", r.told);
+    if (r.ordered) p.order("b", true, 100);
+    CHECK(p.ended_unnamed("b", "is dead", 103) == r.counts);
+    auto joined = p;
+    CHECK(p.late_ends(112).empty());
+    const auto late = p.late_ends(113);
+    REQUIRE(late.size() == (r.counts ? 0 : 1));
+    for (const auto& l : late) CHECK((l.node == "b" && l.how == "is dead"));
+    CHECK(p.late_ends(200).empty());
+    CHECK(p.ended_unnamed("b", "is dead, too", 201));  // one of them
+    joined.joined("b");
+    CHECK(joined.late_ends(200).empty());
+    CHECK(joined.ended_unnamed("b", "is dead", 201));
+  }
+  launches_policy p(hour_ns, 10);
+  p.ended("b", false);
+  p.forget("b");  // LAU-1, not whose end it was
+  p.order("b", true, 0);
+  CHECK_FALSE(p.ended_unnamed("b", "is dead", 1));
 }
