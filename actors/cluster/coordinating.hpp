@@ -62,6 +62,10 @@ caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictN
 caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitNode>& m);
 caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::ReplaceNode>& m);
 msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequest>& m);
+/// The run makes no step more, as far as it was told so.
+void stop(coordinator_pointer self, const msg<fbs::StopTraining>& m);
+/// Those that persons took out at once leave their places; before the epoch begins (CRD-13).
+void take_out(coordinator_pointer self);
 /// Those that were drained leave the places that spares can take; before the epoch begins.
 void let_leave(coordinator_pointer self);
 

@@ -453,6 +453,7 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   if (st.ended || m.epoch() <= st.record.epoch) return;
   note_untold(self);
   fill_places(self);  // faults first
+  take_out(self);
   let_leave(self);
   self->live_in(m.epoch());
   st.record.epoch = m.epoch();
@@ -586,7 +587,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       [self](const msg<fbs::SparesRequest>& m) { return list_spares(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
       [self](const msg<fbs::Leave>& m) { depart(self, m); },
-      [self](const msg<fbs::StopTraining>& m) { self->send(self->state.record.run, m); },
+      [self](const msg<fbs::StopTraining>& m) { stop(self, m); },
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](const msg<fbs::Recover>& m) { renew(self, m); },
       [self](const msg<fbs::FindNode>& m) { return find_node(self, m); },

@@ -33,6 +33,8 @@
 //     place is no event of the run.
 //   CRD-12  A node that was evicted (evictions_policy.hpp) is neither started nor admitted. None is
 //     evicted from a place unless a spare comes into it.
+//   CRD-13  Whom a person takes out of a place lives until the run begins the next epoch: a run that
+//     ends keeps its nodes, and so its last checkpoint.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -88,6 +90,9 @@ inline constexpr error_kind<std::string_view> no_spare{
 inline constexpr error_kind<> not_training{
     "not_training", errc::unavailable, "the run gathers its nodes: none can be taken out now",
     "say it again once it trains"};
+inline constexpr error_kind<> run_is_ending{
+    "run_is_ending", errc::unavailable, "the run saves and ends: it needs its nodes until then",
+    "start it again without the node"};
 inline constexpr error_kind<> does_not_recover{
     "does_not_recover", errc::unavailable, "this run ends with a node that goes",
     "recovery.enabled is false"};
@@ -137,6 +142,8 @@ struct coordinator_state {
   places_policy places;
   evictions_policy evictions;
   std::set<std::string> leaving;  ///< drained: they leave their places with the next epoch
+  std::map<std::string, bool> ordered_out;  ///< they too, at once; whether they are evicted
+  bool stopping = false;                    ///< the run was told to make no step more
   launches_policy launches{std::chrono::nanoseconds(defaults::launches_forgotten).count(),
                            std::chrono::nanoseconds(defaults::launch_doubt).count()};
   std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node

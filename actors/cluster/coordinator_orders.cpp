@@ -13,6 +13,8 @@ namespace troupe::cluster::coordinating {
 
 namespace {
 
+constexpr const char* evicted_by_a_person = "was evicted by a person";
+
 msg<fbs::Ack> ack(coordinator_pointer self, const message_header& cause, std::string text) {
   return make_msg<fbs::Ack>(context_of(*self, cause), [&](auto& a) { a.text = std::move(text); });
 }
@@ -30,10 +32,20 @@ std::optional<spare_node> successor_of(const coordinator_state& st, uint32_t nod
   return st.places.candidate(*place, spares_of(st));
 }
 
+/// No step follows, as far as is known here (JOB-12).
+bool run_ends(coordinator_pointer self) {
+  const auto run = self->runtime().registry.find("run");
+  const auto values = run ? run->values() : fbs::StatusValuesT{};
+  const bool all_made = values.run && values.run->steps > 0 && values.run->step >= values.run->steps;
+  return self->state.stopping || all_made;
+}
+
 /// What a node with a place can be taken out for (CRD-12).
-status may_go(const coordinator_state& st, uint32_t node, const std::string& name) {
+status may_go(coordinator_pointer self, uint32_t node, const std::string& name) {
+  const auto& st = self->state;
+  if (run_ends(self)) return run_is_ending();
   if (!st.record.plan.job.recovery.enabled) return does_not_recover();
-  if (!st.ready || !lost_places(st).empty()) return not_training();
+  if (!st.ready || !lost_places(st).empty() || !st.ordered_out.empty()) return not_training();
   if (!successor_of(st, node)) return no_spare(name);
   return {};
 }
@@ -53,6 +65,18 @@ void end_process(coordinator_pointer self, uint32_t node) {
              }));
 }
 
+/// CRD-13: the run begins another epoch, in which it has no place; or ends, and keeps it.
+void order_out(coordinator_pointer self, const std::string& name, bool evicted) {
+  auto& st = self->state;
+  st.ordered_out[name] = evicted;
+  self->send(st.record.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
+               l.node = name;
+               l.how = evicted ? "is evicted by a person" : "is replaced by a person's word";
+               l.finding = evicted ? "evicted" : "replaced";
+               l.ordered = true;
+             }));
+}
+
 std::string may_come_again(const std::string& name) {
   return fmt::format("`admit {}` lets it come again", name);
 }
@@ -61,11 +85,10 @@ std::string may_come_again(const std::string& name) {
 std::string stop_for(coordinator_pointer self, const msg<fbs::DrainNode>& m,
                      const std::string& name) {
   auto& st = self->state;
-  self->send(st.record.run,
-             make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
-               s.reason = fmt::format("node {} is drained", name);
-               s.save = true;
-             }));
+  stop(self, make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
+         s.reason = fmt::format("node {} is drained", name);
+         s.save = true;
+       }));
   const auto why = st.record.plan.job.recovery.enabled
                        ? fmt::format("no spare can come into the place of {}", name)
                        : std::string("recovery.enabled is false");
@@ -106,6 +129,7 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
     show(self);
     return ack(self, m.header(), fmt::format("{} is taken out; {}", name, may_come_again(name)));
   }
+  if (run_ends(self)) return to_caf(run_is_ending());
   const auto spare = successor_of(st, *node);
   if (!spare || !st.record.plan.job.recovery.enabled)
     return ack(self, m.header(), stop_for(self, m, name));
@@ -132,14 +156,14 @@ caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictN
   const bool placed = st.places.place_of(*node).has_value();
   const auto spare = successor_of(st, *node);
   if (placed)
-    if (const auto may = may_go(st, *node, name); !may) return to_caf(may.error());
-  st.evictions.evict(name, "was evicted by a person");
+    if (const auto may = may_go(self, *node, name); !may) return to_caf(may.error());
   if (!placed) {
+    st.evictions.evict(name, evicted_by_a_person);
     end_process(self, *node);
     show(self);
     return ack(self, m.header(), fmt::format("{} is evicted; {}", name, may_come_again(name)));
   }
-  node_lost(self, name, {"is evicted by a person", "evicted", 0, true});
+  order_out(self, name, true);
   return ack(self, m.header(),
              fmt::format("{} is evicted, spare {} comes into its place; {}", name, spare->name,
                          may_come_again(name)));
@@ -150,7 +174,7 @@ caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitN
   const auto name = text_of(m->node());
   if (const auto node = node_named(st, name); !node) return to_caf(node.error());
   if (st.ended) return to_caf(cluster_ends());
-  if (st.leaving.contains(name) || !st.evictions.admit(name)) return to_caf(not_evicted(name));
+  if (st.leaving.contains(name) || st.ordered_out.contains(name) || !st.evictions.admit(name)) return to_caf(not_evicted(name));
   show(self);
   if (!has_launcher(st))
     return ack(self, m.header(), fmt::format("{} may join again, as a spare", name));
@@ -170,12 +194,14 @@ caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::Repl
     return to_caf(node_evicted(name, st.evictions.why(name)));
   const bool placed = st.places.place_of(*node).has_value();
   const auto spare = successor_of(st, *node);
-  if (const auto may = may_go(st, *node, name);
+  if (const auto may = may_go(self, *node, name);
       placed && !may && !(may.error().is(no_spare) && has_launcher(st)))
     return to_caf(may.error());
   st.launches.forget(name);
   const auto* who = member_named(st, name);
-  if (placed || (who != nullptr && !who->told))
+  if (placed)
+    order_out(self, name, false);
+  else if (who != nullptr && !who->told)
     node_lost(self, name, {"is replaced by a person's word", "replaced", 0, true});
   else
     launch(self, name, "");
@@ -199,6 +225,25 @@ msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequ
       if (there) s.host = st.members.at(node).hello.host;
     }
   });
+}
+
+void stop(coordinator_pointer self, const msg<fbs::StopTraining>& m) {
+  self->state.stopping = true;
+  self->send(self->state.record.run, m);
+}
+
+void take_out(coordinator_pointer self) {
+  auto& st = self->state;
+  for (const auto& [name, evicted] : std::exchange(st.ordered_out, {})) {
+    if (evicted) st.evictions.evict(name, evicted_by_a_person);
+    auto* who = member_named(st, name);
+    if (who == nullptr || who->gone) continue;
+    who->gone = who->told = true;
+    st.fallen[name] = who->hello.pid;
+    st.launches.ended(name, false);
+    self->send_exit(who->handle, caf::exit_reason::user_shutdown);  // it may hang
+  }
+  fill_places(self);
 }
 
 void let_leave(coordinator_pointer self) {

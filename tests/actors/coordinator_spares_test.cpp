@@ -232,6 +232,46 @@ TEST_CASE("evict: at once, and once, a second one waits until there is a spare a
   CHECK(f.say<fbs::EvictNode>("a").error().is(no_spare));
 }
 
+TEST_CASE("CRD-13: whom a person takes out lives until the run begins the next epoch") {
+  for (const bool replaced : {false, true}) {
+    CAPTURE(replaced);
+    cluster_with_spare f;
+    REQUIRE(replaced ? f.say<fbs::ReplaceNode>("b") : f.say<fbs::EvictNode>("b"));
+    CHECK(f.run.take_all<fbs::NodeLost>().size() == 1);
+    CHECK_FALSE(f.nodes[1].was_told_to_exit());
+    CHECK(f.say<fbs::EvictNode>("a").error().is(not_training));
+    CHECK(f.say<fbs::AdmitNode>("b").error().is(not_evicted));
+    CHECK(f.state_of("b").empty());
+    f.recover();
+    CHECK(f.nodes[1].was_told_to_exit());
+    CHECK(f.state_of("b") == (replaced ? "absent" : "evicted"));
+    CHECK(f.ordered() == (replaced ? names{"b"} : names{}));
+  }
+}
+
+TEST_CASE("CRD-13: a run that ends all the same hears when such a node is lost") {
+  cluster_with_spare f;
+  REQUIRE(f.say<fbs::EvictNode>("b"));
+  f.run.take_all<fbs::NodeLost>();
+  f.leave("b", "was killed");
+  const auto lost = f.run.take_all<fbs::NodeLost>();
+  REQUIRE(lost.size() == 1);
+  CHECK_FALSE(lost[0]->ordered());
+}
+
+TEST_CASE("CRD-13: nobody is taken out of a run that was told to stop") {
+  cluster_with_spare f;
+  f.person.tell(f.target, make_msg<fbs::StopTraining>(f.context_of(0), [](auto&) {}));
+  CHECK(f.run.take_all<fbs::StopTraining>().size() == 1);
+  CHECK(f.say<fbs::EvictNode>("b").error().is(run_is_ending));
+  CHECK(f.say<fbs::ReplaceNode>("b").error().is(run_is_ending));
+  CHECK(f.say<fbs::DrainNode>("b").error().is(run_is_ending));
+  CHECK(f.run.take_all<fbs::NodeLost>().empty());
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+  CHECK(f.beat(1));
+  REQUIRE(f.say<fbs::EvictNode>("c"));  // no rank is its
+}
+
 TEST_CASE("CRD-12: an evicted node is let in again where its spare dies before the epoch begins") {
   cluster_with_spare f;
   REQUIRE(f.say<fbs::EvictNode>("b"));

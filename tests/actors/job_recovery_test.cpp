@@ -252,6 +252,58 @@ TEST_CASE("JOB-12: job: between two steps it leaves at once, and an order costs 
   CHECK(job.policy.state() == recovering);
 }
 
+TEST_CASE("JOB-12: job: an order to do without a node is not followed where no step follows") {
+  const heard::node_lost ordered{"n1", "is evicted", "evicted", 0, true};
+  const heard::stop stop{"enough", true};
+  struct row {
+    job_state in;
+    bool stopped;
+    job_harness job;
+  };
+  std::vector<row> rows;
+  const auto add = [&](bool stopped, job_harness job) {
+    rows.push_back({job.policy.state(), stopped, std::move(job)});
+    return rows.back().job;
+  };
+  auto job = with_recovery(5);
+  job.hear(stop);
+  job = add(true, job);  // its step runs
+  job.step();
+  job = add(true, job);
+  CHECK(job.policy.state() == settling);
+  job.hear(heard::shards_saved{6, 100});
+  add(true, job);
+  job.lose_save(6);
+  job = add(true, job);
+  CHECK(job.policy.state() == waiting);
+  job.wait();
+  add(true, job);
+  auto last = with_recovery(8);
+  last.step();
+  last = add(false, last);  // all steps are made
+  CHECK(last.policy.state() == settling);
+  for (auto& [in, stopped, at] : rows) {
+    CAPTURE(to_string(in));
+    const auto open = at.saving;
+    at.hear(ordered);
+    CHECK(at.policy.state() == in);
+    CHECK_FALSE(at.find<todo::recover>());
+    CHECK_FALSE(at.find<todo::abandon>());
+    CHECK_FALSE(at.end);
+    CHECK(at.saving == open);
+  }
+  last.hear(ordered);
+  last.commit(9);
+  REQUIRE(last.end);
+  CHECK(last.end->code == errc::none);
+  // A fault is none that a person wants.
+  auto faulty = with_recovery(5);
+  faulty.hear(stop);
+  faulty.hear(lost);
+  REQUIRE(faulty.end);
+  CHECK(faulty.end->code == errc::unavailable);
+}
+
 TEST_CASE("job: who stands in for whom is what was done, whatever came between") {
   job_harness job(recovering_job("", 9));
   job.hear(heard::admitted{{"n0", "n1"}});
