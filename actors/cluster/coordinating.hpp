@@ -68,5 +68,7 @@ void stop(coordinator_pointer self, const msg<fbs::StopTraining>& m);
 void take_out(coordinator_pointer self);
 /// Those that were drained leave the places that spares can take; before the epoch begins.
 void let_leave(coordinator_pointer self);
+/// Those that could not leave yet are asked for again, once their ranks are given out.
+void release_again(coordinator_pointer self);
 
 }  // namespace troupe::cluster::coordinating

@@ -452,9 +452,10 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   auto& st = self->state;
   if (st.ended || m.epoch() <= st.record.epoch) return;
   note_untold(self);
+  const bool one_is_lost = !lost_places(st).empty() || !st.ordered_out.empty();
   fill_places(self);  // faults first
   take_out(self);
-  let_leave(self);
+  if (!one_is_lost) let_leave(self);  // CRD-14
   self->live_in(m.epoch());
   st.record.epoch = m.epoch();
   st.membership->live_in(m.epoch());

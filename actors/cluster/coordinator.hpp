@@ -35,6 +35,8 @@
 //     evicted from a place unless a spare comes into it.
 //   CRD-13  Whom a person takes out of a place lives until the run begins the next epoch: a run that
 //     ends keeps its nodes, and so its last checkpoint.
+//   CRD-14  Who is drained leaves with an epoch that began for no lost node, since the state is saved
+//     then; in any other it stays, and the run is asked again.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once

@@ -77,6 +77,28 @@ void order_out(coordinator_pointer self, const std::string& name, bool evicted) 
              }));
 }
 
+/// JOB-12.
+void release(coordinator_pointer self, const std::string& name) {
+  self->state.leaving.insert(name);
+  self->send(self->state.record.run, make_msg<fbs::ReleaseNode>(context(self), [&](auto& r) {
+               r.node = name;
+               r.reason = "is drained";
+             }));
+}
+
+/// Who was drained is taken out; where nobody could have its place, it keeps it (CRD-12).
+void leave_place(coordinator_pointer self, const std::string& name) {
+  auto& st = self->state;
+  const auto node = st.membership->index_of(name);
+  if (!node) return;
+  if (st.places.place_of(*node) && !successor_of(st, *node))
+    return say(self, fmt::format("node {} is not drained: no spare is left for its place", name),
+               fbs::NoticeLevel::warning);
+  st.evictions.evict(name, "was drained");
+  end_process(self, *node);
+  fill_places(self);
+}
+
 std::string may_come_again(const std::string& name) {
   return fmt::format("`admit {}` lets it come again", name);
 }
@@ -136,11 +158,7 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
   if (!st.ready) return to_caf(not_training());
   if (!st.leaving.empty() && !st.leaving.contains(name))
     return to_caf(one_at_a_time(*st.leaving.begin()));
-  st.leaving.insert(name);
-  self->send(st.record.run, make_msg<fbs::ReleaseNode>(context(self), [&](auto& r) {
-               r.node = name;
-               r.reason = "is drained";
-             }));
+  release(self, name);
   return ack(self, m.header(),
              fmt::format("the run saves after its step and goes on with spare {} in the place of "
                          "{}; {}",
@@ -248,19 +266,16 @@ void take_out(coordinator_pointer self) {
 
 void let_leave(coordinator_pointer self) {
   auto& st = self->state;
-  for (const auto& name : std::exchange(st.leaving, {})) {
-    const auto node = st.membership->index_of(name);
-    const auto spare = node ? successor_of(st, *node) : std::nullopt;
-    if (!spare) {  // CRD-12: it was lost meanwhile, or the spare was
-      if (node && st.places.place_of(*node))
-        say(self, fmt::format("node {} is not drained: no spare is left for its place", name),
-            fbs::NoticeLevel::warning);
-      continue;
-    }
-    st.evictions.evict(name, "was drained");
-    end_process(self, *node);
-    fill_places(self);
-  }
+  for (const auto& name : std::exchange(st.leaving, {})) leave_place(self, name);
+}
+
+void release_again(coordinator_pointer self) {
+  auto& st = self->state;
+  for (const auto& name : std::exchange(st.leaving, {}))
+    if (has_place(st, name) && successor_of(st, *st.membership->index_of(name)))
+      release(self, name);
+    else
+      leave_place(self, name);
 }
 
 }  // namespace troupe::cluster::coordinating

@@ -129,6 +129,7 @@ void begin_run(coordinator_pointer self) {
     }
   });
   self->send(st.record.run, m, handles);
+  release_again(self);  // behind it
   show(self);
 }
 

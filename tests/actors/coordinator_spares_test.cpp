@@ -201,6 +201,67 @@ TEST_CASE("a drained node leaves with the next epoch: a spare has its place, it 
   CHECK(f.state_of("b") == "ready");
 }
 
+TEST_CASE("CRD-14: a drained node stays in an epoch that began for a lost one, and is asked again") {
+  auto o = with_spare();
+  o.second_spare = true;
+  cluster_with_spare f(o);
+  REQUIRE(f.join(3));
+  REQUIRE(f.say<fbs::DrainNode>("b"));
+  CHECK(f.run.take_all<fbs::ReleaseNode>().size() == 1);
+  f.lose(0);
+  CHECK_FALSE(f.was_shut_down(1));
+  CHECK(f.state_of("b").empty());
+  for (const size_t node : {1, 2, 3}) f.quiet(node);
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+  f.take_place(2, 0);
+  f.take_place(1, 1);
+  CHECK(f.crew().nodes[1]->node == "b");
+  const auto again = f.run.take_all<fbs::ReleaseNode>();
+  REQUIRE(again.size() == 1);
+  CHECK(again[0]->node()->str() == "b");
+  CHECK(again[0].m.epoch() == later_epoch);
+  f.recover(later_epoch + 1);  // it is saved
+  CHECK(f.was_shut_down(1));
+  CHECK(f.state_of("b") == "evicted");
+  for (const size_t node : {2, 3}) f.quiet(node);
+  f.take_place(2, 0);
+  f.take_place(3, 1);
+  CHECK(f.crew().nodes[1]->node == "d");
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+}
+
+TEST_CASE("CRD-14: where the drained node is the lost one it is taken out, and others can be") {
+  auto o = with_spare();
+  o.second_spare = true;
+  cluster_with_spare f(o);
+  REQUIRE(f.join(3));
+  REQUIRE(f.say<fbs::DrainNode>("b"));
+  f.run.take_all<fbs::ReleaseNode>();
+  f.lose(1);
+  for (const size_t node : {0, 2, 3}) f.quiet(node);
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  CHECK(f.crew().nodes[1]->node == "c");
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+  CHECK(f.state_of("b") == "evicted");
+  CHECK(f.say<fbs::DrainNode>("a"));
+  CHECK(f.run.take_all<fbs::ReleaseNode>().size() == 1);
+}
+
+TEST_CASE("CRD-14: a drain is over where the spare that was meant has another place") {
+  cluster_with_spare f;
+  REQUIRE(f.say<fbs::DrainNode>("b"));
+  f.run.take_all<fbs::ReleaseNode>();
+  f.lose(0);
+  for (const size_t node : {1, 2}) f.quiet(node);
+  f.take_place(2, 0);
+  f.take_place(1, 1);
+  CHECK(f.crew().nodes[1]->node == "b");
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+  CHECK_FALSE(f.was_shut_down(1));
+  CHECK(f.state_of("b").empty());
+}
+
 TEST_CASE("CRD-12: without a spare a drain saves and ends, an eviction is refused") {
   scripted_cluster f({.launcher = true, .recovers = true});
   f.begin();

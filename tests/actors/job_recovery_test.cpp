@@ -228,6 +228,25 @@ TEST_CASE("JOB-12: job: a node that is drained leaves once the step is made and 
   CHECK(failing.policy.step() == 4);
 }
 
+TEST_CASE("JOB-12: job: who is drained leaves after a fault of another, before the next step") {
+  auto job = with_recovery(5);
+  job.hear(heard::release{"n1", "is drained"});
+  job.hear(heard::node_lost{"n0", "was killed"});
+  CHECK(job.find<todo::recover>()->epoch == 8);
+  job.hear(heard::admitted{{"n2", "n1"}});
+  job.hear(heard::release{"n1", "is drained"});  // CRD-14
+  CHECK(job.policy.state() == opening);
+  job.hear(heard::phase_done{start_phase::open_folder, "/first"});
+  while (job.find<todo::ask>()) job.pass();
+  CHECK(job.policy.state() == recovering);  // step 4 is saved
+  REQUIRE(job.find<todo::recover>());
+  CHECK(job.find<todo::recover>()->epoch == 9);
+  job.hear(heard::admitted{{"n2", "n3"}});
+  while (job.find<todo::ask>()) job.pass();
+  REQUIRE(job.find<todo::run_step>());
+  CHECK(job.find<todo::run_step>()->step == 5);
+}
+
 TEST_CASE("JOB-12: job: between two steps it leaves at once, and an order costs no budget") {
   auto plan = recovering_job("", 9);
   plan.job.recovery.most_per_hour = 1;
