@@ -190,9 +190,12 @@ caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictN
 caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitNode>& m) {
   auto& st = self->state;
   const auto name = text_of(m->node());
-  if (const auto node = node_named(st, name); !node) return to_caf(node.error());
   if (st.ended) return to_caf(cluster_ends());
-  if (st.leaving.contains(name) || st.ordered_out.contains(name) || !st.evictions.admit(name)) return to_caf(not_evicted(name));
+  const bool goes = st.leaving.contains(name) || st.ordered_out.contains(name);
+  if (goes || !st.evictions.admit(name)) {  // where anybody may join its index may be another's
+    const auto node = node_named(st, name);
+    return to_caf(node ? not_evicted(name) : node.error());
+  }
   show(self);
   if (!has_launcher(st))
     return ack(self, m.header(), fmt::format("{} may join again, as a spare", name));
@@ -205,11 +208,11 @@ caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitN
 caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::ReplaceNode>& m) {
   auto& st = self->state;
   const auto name = text_of(m->node());
+  if (st.evictions.is_evicted(name))
+    return to_caf(node_evicted(name, st.evictions.why(name)));
   const auto node = node_named(st, name);
   if (!node) return to_caf(node.error());
   if (st.ended) return to_caf(cluster_ends());
-  if (st.evictions.is_evicted(name))
-    return to_caf(node_evicted(name, st.evictions.why(name)));
   const bool placed = st.places.place_of(*node).has_value();
   const auto spare = successor_of(st, *node);
   if (const auto may = may_go(self, *node, name);
@@ -233,11 +236,18 @@ msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequ
   const auto& st = self->state;
   return make_msg<fbs::Spares>(context_of(*self, m.header()), [&](fbs::SparesT& out) {
     out.configured = static_cast<uint32_t>(st.record.plan.job.cluster.spares);
+    const auto add = [&](const std::string& name) -> fbs::SpareNodeT& {
+      auto& s = *out.spares.emplace_back(std::make_unique<fbs::SpareNodeT>());
+      s.node = name;
+      s.state = "evicted";
+      s.why = st.evictions.why(name);
+      return s;
+    };
+    for (const auto& name : st.evictions.all())
+      if (!st.membership->index_of(name)) add(name);
     for (uint32_t node = 0; node < st.membership->names().size(); ++node) {
       if (st.places.place_of(node)) continue;
-      auto& s = *out.spares.emplace_back(std::make_unique<fbs::SpareNodeT>());
-      s.node = st.membership->names()[node];
-      s.why = st.evictions.why(s.node);
+      auto& s = add(st.membership->names()[node]);
       const bool there = is_there(st, node);
       s.state = !s.why.empty() ? "evicted" : there ? "ready" : "absent";
       if (there) s.host = st.members.at(node).hello.host;

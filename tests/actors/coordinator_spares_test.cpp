@@ -346,6 +346,25 @@ TEST_CASE("CRD-12: an evicted node is let in again where its spare dies before t
   CHECK(f.join_again(1));
 }
 
+TEST_CASE("admit: where nodes name themselves, one whose index another has is let in again") {
+  auto o = with_spare(false);
+  o.launch = config::launch_mode::external;
+  cluster_with_spare f(o);
+  REQUIRE(f.say<fbs::EvictNode>("c"));
+  f.nodes[2] = f.make_partner("d");
+  f.instances[2] = "i3";
+  auto other = f.hello(2);
+  other.node = "d";
+  REQUIRE(f.join(2, other));
+  CHECK(f.state_of("d") == "ready");
+  CHECK(f.state_of("c") == "evicted");
+  CHECK(f.say<fbs::ReplaceNode>("c").error().is(node_evicted));
+  REQUIRE(f.say<fbs::AdmitNode>("c"));
+  CHECK(f.state_of("c").empty());
+  CHECK(f.say<fbs::AdmitNode>("c").error().is(no_such_node));
+  CHECK(f.say<fbs::AdmitNode>("d").error().is(not_evicted));
+}
+
 TEST_CASE("replace: another process, and a spare in its place where there is one") {
   cluster_with_spare f;
   REQUIRE(f.say<fbs::ReplaceNode>("b"));
