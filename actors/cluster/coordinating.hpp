@@ -25,8 +25,7 @@ struct loss {
   std::string how;  ///< a sentence without its name
   std::string_view finding = "dead_process";
   int64_t silent_ns = 0;
-  bool ordered = false;  ///< a person wants it so
-  bool worded = false;   ///< who started its process says so
+  bool worded = false;  ///< who started its process says so
 };
 void node_lost(coordinator_pointer self, const std::string& name, const loss& what);
 /// A process of a node that is not there, if the job starts its processes itself.

@@ -138,9 +138,9 @@ void let_observe_head(coordinator_pointer self) {
   let_observe(self, head, "");
 }
 
-/// Its row of the status, in the order in which places were taken first.
-fbs::NodeUsageT& usage_of(coordinator_state& st, fbs::CoordinatorStatusT& s, uint32_t place) {
-  const auto [it, fresh] = st.rows.emplace(place, s.nodes.size());
+/// Its row of the status, in the order in which nodes joined first.
+fbs::NodeUsageT& usage_of(coordinator_state& st, fbs::CoordinatorStatusT& s, uint32_t node) {
+  const auto [it, fresh] = st.rows.emplace(node, s.nodes.size());
   if (fresh) s.nodes.push_back(std::make_unique<fbs::NodeUsageT>());
   return *s.nodes[it->second];
 }
@@ -153,18 +153,19 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
   if (st.ended || !handle) return to_caf(cluster_ends());
   if (st.evictions.is_evicted(hello.node)) {  // CRD-12
     const auto why = node_evicted(hello.node, st.evictions.why(hello.node));
+    st.membership->note_refused();
     say(self, fmt::format("refused a node: {}", why.message), fbs::NoticeLevel::warning);
     return to_caf(why);
   }
-  auto place =
+  auto node =
       st.membership->admit({hello.node, hello.schema_hash, hello.program_version,
                             hello.hardware ? hello.hardware->instance_id : "", hello.epoch});
-  if (!place) {
-    say(self, fmt::format("refused a node: {}", place.error().message), fbs::NoticeLevel::warning);
-    return to_caf(place.error());
+  if (!node) {
+    say(self, fmt::format("refused a node: {}", node.error().message), fbs::NoticeLevel::warning);
+    return to_caf(node.error());
   }
   st.launches.joined(hello.node);
-  auto& who = st.members[*place];
+  auto& who = st.members[*node];
   who = {};
   who.name = hello.node;
   st.liveness->left(who.name);
@@ -174,18 +175,18 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
   self->monitor(who.handle);
   st.liveness->heard(who.name, now_ns(*self));
   publish_values(self, [&](fbs::CoordinatorStatusT& s) {
-    usage_of(st, s, *place) = {};
-    usage_of(st, s, *place).node = who.name;
+    usage_of(st, s, *node) = {};
+    usage_of(st, s, *node).node = who.name;
   });
   if (st.recovering && !st.assigning) fill_places(self);
   say(self, fmt::format("{} {} joined from {} ({}, {} cores)",
-                        st.places.place_of(*place) ? "node" : "spare", who.name, who.hello.host,
+                        st.places.place_of(*node) ? "node" : "spare", who.name, who.hello.host,
                         who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
                         who.hello.hardware ? who.hello.hardware->cores : 0));
   let_observe(self, who, "");
   auto welcome = make_msg<fbs::Welcome>(context(self), [&](fbs::WelcomeT& w) {
     w.epoch = st.record.epoch;
-    w.node_index = *place;
+    w.node_index = *node;
     w.config_toml = st.config_toml;
   });
   // The welcome must be on its way before the ranks are.
@@ -226,6 +227,7 @@ void lost_before_ranks(coordinator_pointer self, const std::string& name, const 
   auto& st = self->state;
   fill_places(self);
   if (!st.evictions.is_evicted(name)) launch(self, name, what.how);
+  show(self);
   if (may_assign(st)) self->delayed_send(self, std::chrono::milliseconds(0), caf::tick_atom_v);
 }
 
@@ -270,14 +272,13 @@ void node_lost(coordinator_pointer self, const std::string& name, const loss& wh
     self->send_exit(who->handle, caf::exit_reason::user_shutdown);  // it may live, or wake up
   }
   if (!has_place(st, name)) return spare_lost(self, name, what);
-  if (!what.ordered) st.evictions.note_loss(name, now_ns(*self));
+  st.evictions.note_loss(name, now_ns(*self));
   if (st.recovering && !st.assigning) return lost_before_ranks(self, name, what);
   self->send(st.record.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
                l.node = name;
                l.how = what.how;
                l.finding = what.finding;
                l.silent_ns = static_cast<uint64_t>(what.silent_ns);
-               l.ordered = what.ordered;
              }));
 }
 
@@ -308,7 +309,7 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   const bool next = !joined && (who == nullptr || who->told);
   if (next && m->pid() == 0 && !st.launches.ended_unnamed(name, how, now_ns(*self))) return;
   const auto finding = text_of(m->finding());
-  const loss what{how, finding.empty() ? "dead_process" : finding, 0, false, finding.empty()};
+  const loss what{how, finding.empty() ? "dead_process" : finding, 0, finding.empty()};
   if (next) return ended_before_it_joined(self, name, what);
   node_lost(self, name, what);
 }
@@ -341,7 +342,7 @@ void start_again(coordinator_pointer self) {
   auto& st = self->state;
   for (const auto& [name, how] : st.launches.late_ends(now_ns(*self)))
     if (!st.evictions.is_evicted(name))
-      ended_before_it_joined(self, name, {how, "dead_process", 0, false, true});
+      ended_before_it_joined(self, name, {how, "dead_process", 0, true});
   for (const auto& name : st.launches.due(now_ns(*self))) {
     const auto* who = member_named(st, name);
     const bool there = who != nullptr && !who->gone;
@@ -356,7 +357,7 @@ void explain(coordinator_pointer self) {
   for (auto& [index, who] : st.members)
     if (!st.ended && who.broken_ns && now_ns(*self) - *who.broken_ns >= patience)
       node_lost(self, who.name, {"is lost: its connection broke", "lost_host",
-                                 now_ns(*self) - *who.broken_ns, false});
+                                 now_ns(*self) - *who.broken_ns});
 }
 
 void tick(coordinator_pointer self) {
@@ -379,7 +380,7 @@ void tick(coordinator_pointer self) {
       node_lost(self, change.node,
                 {fmt::format("has been silent for {:.1f} s",
                              static_cast<double>(change.silent_ns) / 1e9),
-                 "frozen_process", change.silent_ns, false});
+                 "frozen_process", change.silent_ns});
   }
   quit_when_alone(self);
 }
@@ -412,7 +413,7 @@ void suspend(coordinator_pointer self) {
         else
           node_lost(self, it->second.name,
                     {"did not end its ranks: " + answer.error().message,
-                     answer.error().is(device_lost) ? "lost_device" : "frozen_process", 0, false});
+                     answer.error().is(device_lost) ? "lost_device" : "frozen_process"});
       },
       [self] { tick(self); });
 }
@@ -514,8 +515,8 @@ void show(coordinator_pointer self) {
             s.spares = static_cast<uint32_t>(spares_of(st).size());
             s.spares_configured = static_cast<uint32_t>(st.record.plan.job.cluster.spares);
             s.evicted = st.evictions.all();
-            for (const auto& [place, row] : st.rows)
-              if (row < s.nodes.size()) s.nodes[row]->spare = !st.places.place_of(place);
+            for (const auto& [node, row] : st.rows)
+              if (row < s.nodes.size()) s.nodes[row]->spare = !st.places.place_of(node);
             s.refused = st.membership->refused();
             s.turned_away = std::make_unique<fbs::TurnedAwayT>();
             s.turned_away->all = st.ingress.all();

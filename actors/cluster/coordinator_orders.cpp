@@ -36,8 +36,8 @@ std::optional<spare_node> successor_of(const coordinator_state& st, uint32_t nod
 bool run_ends(coordinator_pointer self) {
   const auto run = self->runtime().registry.find("run");
   const auto values = run ? run->values() : fbs::StatusValuesT{};
-  const bool all_made = values.run && values.run->steps > 0 && values.run->step >= values.run->steps;
-  return self->state.stopping || all_made;
+  const auto* job = values.run.get();
+  return self->state.stopping || (job != nullptr && job->steps > 0 && job->step >= job->steps);
 }
 
 /// What a node with a place can be taken out for (CRD-12).
@@ -223,7 +223,7 @@ caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::Repl
   if (placed)
     order_out(self, name, false);
   else if (who != nullptr && !who->told)
-    node_lost(self, name, {"is replaced by a person's word", "replaced", 0, true});
+    node_lost(self, name, {"is replaced by a person's word", "replaced"});
   else
     launch(self, name, "");
   const auto begins = has_launcher(st) ? "is started anew" : "may join again";

@@ -240,7 +240,7 @@ void assign_ranks(coordinator_pointer self) {
         if (self->state.recovering)
           return node_lost(
               self, names[i],
-              {"did not take its ranks: " + a.error().message, "stuck_device", 0, false});
+              {"did not take its ranks: " + a.error().message, "stuck_device"});
         give_up(self, a.error().within(fmt::format("node {} did not take its ranks", names[i])));
       },
       [self, epoch = self->epoch()] {

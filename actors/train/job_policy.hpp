@@ -119,7 +119,7 @@ enum class pause_cause : uint8_t {
   person,
   room,   ///< two older checkpoints are still being written
   power,  ///< the power governor
-  nodes,  ///< a node is missing
+  nodes,  ///< a node is missing, or leaves once the state is saved
 };
 
 /// The kind of the end of a job whose ranks could not load its checkpoint, as they said it: a

@@ -172,6 +172,16 @@ TEST_CASE("CRD-11: a spare that dies while it comes into a place is followed by 
   CHECK(f.crew().nodes[1]->node == "b");
 }
 
+TEST_CASE("CRD-11: the status has the spares that are left before ranks are given out, too") {
+  cluster_with_spare f;
+  f.lose(1);
+  REQUIRE(f.join_again(1));
+  CHECK(f.status().values->coordinator->spares == 1);
+  f.leave("c", "was killed", 0);
+  f.nodes[2].die();
+  CHECK(f.status().values->coordinator->spares == 0);
+}
+
 TEST_CASE("a drained node leaves with the next epoch: a spare has its place, it is not let in") {
   cluster_with_spare f;
   REQUIRE(f.say<fbs::DrainNode>("b"));
@@ -193,6 +203,7 @@ TEST_CASE("a drained node leaves with the next epoch: a spare has its place, it 
   CHECK(f.crew().nodes[1]->node == "c");
   CHECK(f.state_of("b") == "evicted");
   CHECK(is_error(f.join_again(1), node_evicted, "b", "was drained"));
+  CHECK(f.status().values->coordinator->refused == 1);
   CHECK(f.run.take_all<fbs::NodeLost>().empty());
   REQUIRE(f.say<fbs::AdmitNode>("b"));
   CHECK(f.ordered() == names{"b"});
@@ -201,7 +212,7 @@ TEST_CASE("a drained node leaves with the next epoch: a spare has its place, it 
   CHECK(f.state_of("b") == "ready");
 }
 
-TEST_CASE("CRD-14: a drained node stays in an epoch that began for a lost one, and is asked again") {
+TEST_CASE("CRD-14: a drained node stays in an epoch that began for a lost one, and goes later") {
   auto o = with_spare();
   o.second_spare = true;
   cluster_with_spare f(o);
