@@ -194,7 +194,7 @@ constexpr limit_row rows[] = {
      "a minute", "further ones are counted in the next line", "actors/control/audit.hpp",
      "refusals_per_minute", "ADT-3: a flood of refusals is counted, not written"},
     {"actors and traces", "starts of a lost node's process in one recovery", 3, "starts",
-     "the run ends, by the node's name", "actors/cluster/coordinator.cpp", "most_launches",
+     "the run ends, by the node's name", "actors/cluster/launches_policy.hpp", "most_launches",
      "CRD-10: a process that ends again and again before it joins ends the recovery"},
     {"actors and traces", "recoveries one after another without a step between them", 3,
      "recoveries", "the run ends with what it fell over", "actors/health/recovery_policy.cpp",

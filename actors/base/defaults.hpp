@@ -12,6 +12,7 @@
   TIME(connect_pause, 200, "between two tries of a node to reach its coordinator")               \
   TIME(launcher_word, 1'000, "after a link broke, the launcher may say why its node ended")      \
   TIME(launches_forgotten, 3'600'000, "a spare whose processes came to nothing is tried again")  \
+  TIME(launch_doubt, 10'000, "a process may take to join before a doubtful word of its end")     \
   TIME(nodes_leave, 5'000, "nodes may take to go once the run has ended")                        \
   TIME(gateway_period, 1'000, "between two looks of the gateway at every process")               \
   TIME(gateway_slack, 500, "an observer may take beyond the actors that it asks")                \

@@ -25,12 +25,16 @@ struct loss {
   std::string how;  ///< a sentence without its name
   std::string_view finding = "dead_process";
   int64_t silent_ns = 0;
-  bool ordered = false;  ///< a person wants it so
+  bool worded = false;  ///< who started its process says so
 };
 void node_lost(coordinator_pointer self, const std::string& name, const loss& what);
 /// A process of a node that is not there, if the job starts its processes itself.
 void launch(coordinator_pointer self, const std::string& name, const std::string& how);
 bool has_launcher(const coordinator_state& st);
+/// The node that has joined by this name, gone or not; null: none has in this epoch.
+member* member_named(coordinator_state& st, std::string_view name);
+/// Whether a node has joined and lives.
+bool is_there(const coordinator_state& st, uint32_t node);
 
 // -- places and ranks -----------------------------------------------------------------------------
 
@@ -41,8 +45,9 @@ void assign_ranks(coordinator_pointer self);
 bool has_place(const coordinator_state& st, std::string_view name);
 /// Nodes that live and have no place.
 std::vector<spare_node> spares_of(const coordinator_state& st);
-/// Names of the nodes whose places wait for them.
-std::vector<std::string> missing_from_places(const coordinator_state& st);
+/// Those whose node is not there, and the names of these nodes for a person.
+std::vector<uint32_t> lost_places(const coordinator_state& st);
+std::string missing_from_places(const coordinator_state& st);
 /// CRD-11: spares come into the places of nodes that are gone; those that are unreliable are
 /// evicted then.
 void fill_places(coordinator_pointer self);
@@ -56,7 +61,13 @@ caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictN
 caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitNode>& m);
 caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::ReplaceNode>& m);
 msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequest>& m);
+/// The run makes no step more, as far as it was told so.
+void stop(coordinator_pointer self, const msg<fbs::StopTraining>& m);
+/// Those that persons took out at once leave their places; before the epoch begins (CRD-13).
+void take_out(coordinator_pointer self);
 /// Those that were drained leave the places that spares can take; before the epoch begins.
 void let_leave(coordinator_pointer self);
+/// Those that could not leave yet are asked for again, once their ranks are given out.
+void release_again(coordinator_pointer self);
 
 }  // namespace troupe::cluster::coordinating

@@ -61,6 +61,17 @@ bool has_launcher(const coordinator_state& st) {
   return st.record.plan.job.cluster.launch != config::launch_mode::external;
 }
 
+member* member_named(coordinator_state& st, std::string_view name) {
+  const auto it = std::find_if(st.members.begin(), st.members.end(),
+                               [&](const auto& m) { return m.second.name == name; });
+  return it == st.members.end() ? nullptr : &it->second;
+}
+
+bool is_there(const coordinator_state& st, uint32_t node) {
+  const auto it = st.members.find(node);
+  return it != st.members.end() && !it->second.gone;
+}
+
 }  // namespace coordinating
 
 using namespace coordinating;
@@ -127,9 +138,9 @@ void let_observe_head(coordinator_pointer self) {
   let_observe(self, head, "");
 }
 
-/// Its row of the status, in the order in which places were taken first.
-fbs::NodeUsageT& usage_of(coordinator_state& st, fbs::CoordinatorStatusT& s, uint32_t place) {
-  const auto [it, fresh] = st.rows.emplace(place, s.nodes.size());
+/// Its row of the status, in the order in which nodes joined first.
+fbs::NodeUsageT& usage_of(coordinator_state& st, fbs::CoordinatorStatusT& s, uint32_t node) {
+  const auto [it, fresh] = st.rows.emplace(node, s.nodes.size());
   if (fresh) s.nodes.push_back(std::make_unique<fbs::NodeUsageT>());
   return *s.nodes[it->second];
 }
@@ -142,18 +153,19 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
   if (st.ended || !handle) return to_caf(cluster_ends());
   if (st.evictions.is_evicted(hello.node)) {  // CRD-12
     const auto why = node_evicted(hello.node, st.evictions.why(hello.node));
+    st.membership->note_refused();
     say(self, fmt::format("refused a node: {}", why.message), fbs::NoticeLevel::warning);
     return to_caf(why);
   }
-  auto place =
+  auto node =
       st.membership->admit({hello.node, hello.schema_hash, hello.program_version,
                             hello.hardware ? hello.hardware->instance_id : "", hello.epoch});
-  if (!place) {
-    say(self, fmt::format("refused a node: {}", place.error().message), fbs::NoticeLevel::warning);
-    return to_caf(place.error());
+  if (!node) {
+    say(self, fmt::format("refused a node: {}", node.error().message), fbs::NoticeLevel::warning);
+    return to_caf(node.error());
   }
-  st.launches[hello.node].under_way = false;
-  auto& who = st.members[*place];
+  st.launches.joined(hello.node);
+  auto& who = st.members[*node];
   who = {};
   who.name = hello.node;
   st.liveness->left(who.name);
@@ -163,18 +175,18 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
   self->monitor(who.handle);
   st.liveness->heard(who.name, now_ns(*self));
   publish_values(self, [&](fbs::CoordinatorStatusT& s) {
-    usage_of(st, s, *place) = {};
-    usage_of(st, s, *place).node = who.name;
+    usage_of(st, s, *node) = {};
+    usage_of(st, s, *node).node = who.name;
   });
   if (st.recovering && !st.assigning) fill_places(self);
   say(self, fmt::format("{} {} joined from {} ({}, {} cores)",
-                        st.places.place_of(*place) ? "node" : "spare", who.name, who.hello.host,
+                        st.places.place_of(*node) ? "node" : "spare", who.name, who.hello.host,
                         who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
                         who.hello.hardware ? who.hello.hardware->cores : 0));
   let_observe(self, who, "");
   auto welcome = make_msg<fbs::Welcome>(context(self), [&](fbs::WelcomeT& w) {
     w.epoch = st.record.epoch;
-    w.node_index = *place;
+    w.node_index = *node;
     w.config_toml = st.config_toml;
   });
   // The welcome must be on its way before the ranks are.
@@ -215,6 +227,7 @@ void lost_before_ranks(coordinator_pointer self, const std::string& name, const 
   auto& st = self->state;
   fill_places(self);
   if (!st.evictions.is_evicted(name)) launch(self, name, what.how);
+  show(self);
   if (may_assign(st)) self->delayed_send(self, std::chrono::milliseconds(0), caf::tick_atom_v);
 }
 
@@ -223,27 +236,25 @@ void lost_before_ranks(coordinator_pointer self, const std::string& name, const 
 namespace coordinating {
 
 void launch(coordinator_pointer self, const std::string& name, const std::string& how) {
-  constexpr int most_launches = 3;
   auto& st = self->state;
   const bool needed = has_place(st, name);
-  auto& asked = st.launches[name];
-  asked.under_way = true;
-  if (!st.record.launcher)
+  if (!st.record.launcher) {
+    st.launches.awaits(name);
     return say(self, fmt::format("waiting for node {} to join again{}", name,
                                  needed ? "" : ", as a spare"));
-  if (!needed && now_ns(*self) - asked.since_ns > ns_of(defaults::launches_forgotten))
-    asked = {0, 0, true};
-  if (asked.count == 0) asked.since_ns = now_ns(*self);
-  if (++asked.count > most_launches) {
-    if (needed) return give_up(self, does_not_join(name, most_launches, how));
-    return say(self,
-               fmt::format("spare {} was started {} times within an hour: it is left alone until "
-                           "a person says `replace {}`",
-                           name, most_launches, name),
-               fbs::NoticeLevel::warning);
   }
-  self->send(st.record.launcher,
-             make_msg<fbs::Launch>(context(self), [&](auto& l) { l.node = name; }));
+  using verdict = launches_policy::verdict;
+  const auto may = st.launches.order(name, needed, now_ns(*self));
+  if (may == verdict::start)
+    return self->send(st.record.launcher,
+                      make_msg<fbs::Launch>(context(self), [&](auto& l) { l.node = name; }));
+  if (needed) return give_up(self, does_not_join(name, launches_policy::most_launches, how));
+  if (may == verdict::used_up)
+    say(self,
+        fmt::format("spare {} was started {} times within an hour and ended each time: it is "
+                    "tried again after that hour, or once a person says `replace {}`",
+                    name, launches_policy::most_launches, name),
+        fbs::NoticeLevel::warning);
 }
 
 /// CRD-10: told once. Where ranks are not given out yet, the epoch goes on without a word to the
@@ -252,25 +263,22 @@ void node_lost(coordinator_pointer self, const std::string& name, const loss& wh
   auto& st = self->state;
   st.membership->leave(name);
   if (st.ended) return;
-  const auto it = std::find_if(st.members.begin(), st.members.end(),
-                               [&](const auto& m) { return m.second.name == name; });
-  if (it != st.members.end()) {
-    auto& who = it->second;
-    who.broken_ns.reset();
-    who.gone = true;
-    st.fallen[name] = who.hello.pid;
-    if (std::exchange(who.told, true)) return;
-    self->send_exit(who.handle, caf::exit_reason::user_shutdown);  // it may live, or wake up
+  if (auto* who = member_named(st, name)) {
+    who->broken_ns.reset();
+    who->gone = true;
+    st.fallen[name] = who->hello.pid;
+    if (what.worded || !who->told) st.launches.ended(name, what.worded);
+    if (std::exchange(who->told, true)) return;
+    self->send_exit(who->handle, caf::exit_reason::user_shutdown);  // it may live, or wake up
   }
   if (!has_place(st, name)) return spare_lost(self, name, what);
-  if (!what.ordered) st.evictions.note_loss(name, now_ns(*self));
+  st.evictions.note_loss(name, now_ns(*self));
   if (st.recovering && !st.assigning) return lost_before_ranks(self, name, what);
   self->send(st.record.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
                l.node = name;
                l.how = what.how;
                l.finding = what.finding;
                l.silent_ns = static_cast<uint64_t>(what.silent_ns);
-               l.ordered = what.ordered;
              }));
 }
 
@@ -278,26 +286,32 @@ void node_lost(coordinator_pointer self, const std::string& name, const loss& wh
 
 namespace {
 
+/// A process is over that never joined.
+void ended_before_it_joined(coordinator_pointer self, const std::string& name, const loss& what) {
+  auto& st = self->state;
+  if (!st.ended && !has_place(st, name)) return spare_lost(self, name, what);
+  if (!st.ended && st.recovering && !st.assigning) return launch(self, name, what.how);
+  node_lost(self, name, what);
+}
+
 /// CRD-10.
 void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   auto& st = self->state;
   const auto name = text_of(m->node());
   if (!st.membership->index_of(name) || st.evictions.is_evicted(name)) return;
   const auto how = m->reason() ? m->reason()->str() : "left";
-  const auto member = std::find_if(st.members.begin(), st.members.end(),
-                                   [&](const auto& at) { return at.second.name == name; });
-  const bool joined = member != st.members.end() && !member->second.gone;
+  const auto* who = member_named(st, name);
+  const bool joined = who != nullptr && !who->gone;
   const auto fallen = st.fallen.find(name);
-  const bool late = joined ? member->second.hello.pid != m->pid()
+  const bool late = joined ? who->hello.pid != m->pid()
                            : fallen != st.fallen.end() && fallen->second == m->pid();
   if (m->pid() != 0 && late) return;
-  const bool next = member == st.members.end() || member->second.told;  // it never joined
-  if (!joined && next && !st.ended && !has_place(st, name))
-    return spare_lost(self, name, {how, "dead_process", 0, false});
-  if (!joined && next && st.recovering && !st.assigning && !st.ended)
-    return launch(self, name, how);  // another process of it, before it could join
+  const bool next = !joined && (who == nullptr || who->told);
+  if (next && m->pid() == 0 && !st.launches.ended_unnamed(name, how, now_ns(*self))) return;
   const auto finding = text_of(m->finding());
-  node_lost(self, name, {how, finding.empty() ? "dead_process" : finding, 0, false});
+  const loss what{how, finding.empty() ? "dead_process" : finding, 0, finding.empty()};
+  if (next) return ended_before_it_joined(self, name, what);
+  node_lost(self, name, what);
 }
 
 void explain(coordinator_pointer self);
@@ -323,6 +337,19 @@ void down(coordinator_pointer self, const caf::down_msg& m) {
   quit_when_alone(self);
 }
 
+/// LAU-1, LAU-3.
+void start_again(coordinator_pointer self) {
+  auto& st = self->state;
+  for (const auto& [name, how] : st.launches.late_ends(now_ns(*self)))
+    if (!st.evictions.is_evicted(name))
+      ended_before_it_joined(self, name, {how, "dead_process", 0, true});
+  for (const auto& name : st.launches.due(now_ns(*self))) {
+    const auto* who = member_named(st, name);
+    const bool there = who != nullptr && !who->gone;
+    if (!st.ended && !there && !st.evictions.is_evicted(name)) launch(self, name, "");
+  }
+}
+
 /// CRD-8: an end that nobody explained within the time is told as it looks from here.
 void explain(coordinator_pointer self) {
   auto& st = self->state;
@@ -330,18 +357,18 @@ void explain(coordinator_pointer self) {
   for (auto& [index, who] : st.members)
     if (!st.ended && who.broken_ns && now_ns(*self) - *who.broken_ns >= patience)
       node_lost(self, who.name, {"is lost: its connection broke", "lost_host",
-                                 now_ns(*self) - *who.broken_ns, false});
+                                 now_ns(*self) - *who.broken_ns});
 }
 
 void tick(coordinator_pointer self) {
   auto& st = self->state;
   explain(self);
+  start_again(self);
   if (may_assign(st)) assign_ranks(self);
   const auto& job = st.record.plan.job;
   const auto patience_ms = st.recovering ? job.recovery.wait_s * 1000 : job.cluster.join_timeout_ms;
   if (!st.assigning && !st.ended && now_ns(*self) - st.started_ns > patience_ms * ns_per_ms)
-    give_up(self, nodes_missing(patience_ms / 1000,
-                                fmt::format("{}", fmt::join(missing_from_places(st), ", ")),
+    give_up(self, nodes_missing(patience_ms / 1000, missing_from_places(st),
                                 st.recovering ? "recovery.wait_s" : "cluster.join_timeout_ms"));
   for (const auto& change : st.liveness->judge(now_ns(*self))) {
     if (change.state == liveness::suspect)
@@ -353,7 +380,7 @@ void tick(coordinator_pointer self) {
       node_lost(self, change.node,
                 {fmt::format("has been silent for {:.1f} s",
                              static_cast<double>(change.silent_ns) / 1e9),
-                 "frozen_process", change.silent_ns, false});
+                 "frozen_process", change.silent_ns});
   }
   quit_when_alone(self);
 }
@@ -386,7 +413,7 @@ void suspend(coordinator_pointer self) {
         else
           node_lost(self, it->second.name,
                     {"did not end its ranks: " + answer.error().message,
-                     answer.error().is(device_lost) ? "lost_device" : "frozen_process", 0, false});
+                     answer.error().is(device_lost) ? "lost_device" : "frozen_process"});
       },
       [self] { tick(self); });
 }
@@ -401,8 +428,23 @@ void start_missing(coordinator_pointer self) {
       say(self, fmt::format("node {} is needed: no spare is left for its place", name),
           fbs::NoticeLevel::warning);
     if (st.evictions.is_evicted(name)) continue;
-    if (needed) st.launches.erase(name);
-    if (!st.launches[name].under_way) launch(self, name, "");
+    if (needed) st.launches.forget(name);
+    if (!st.launches.on_its_way(name)) launch(self, name, "");
+  }
+}
+
+/// CRD-10: who is gone without a word until now needs none: the run begins anew.
+void note_untold(coordinator_pointer self) {
+  auto& st = self->state;
+  for (auto& [index, who] : st.members) {
+    if (!who.gone || std::exchange(who.told, true)) continue;
+    const bool placed = has_place(st, who.name);
+    st.fallen[who.name] = who.hello.pid;
+    st.launches.ended(who.name, false);
+    if (placed) st.evictions.note_loss(who.name, now_ns(*self));
+    say(self, fmt::format("{} {} is lost, too: its connection broke", placed ? "node" : "spare",
+                          who.name),
+        fbs::NoticeLevel::warning);
   }
 }
 
@@ -410,8 +452,11 @@ void start_missing(coordinator_pointer self) {
 void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   auto& st = self->state;
   if (st.ended || m.epoch() <= st.record.epoch) return;
+  note_untold(self);
+  const bool one_is_lost = !lost_places(st).empty() || !st.ordered_out.empty();
   fill_places(self);  // faults first
-  let_leave(self);
+  take_out(self);
+  if (!one_is_lost) let_leave(self);  // CRD-14
   self->live_in(m.epoch());
   st.record.epoch = m.epoch();
   st.membership->live_in(m.epoch());
@@ -437,11 +482,10 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
 caf::result<msg<fbs::Ack>, caf::strong_actor_ptr> find_node(coordinator_pointer self,
                                                             const msg<fbs::FindNode>& m) {
   const auto name = text_of(m->node());
-  for (const auto& [index, who] : self->state.members)
-    if (who.name == name && !who.gone)
-      return {make_msg<fbs::Ack>(context_of(*self, m.header())),
-              caf::actor_cast<caf::strong_actor_ptr>(who.handle)};
-  return to_caf(node_not_here(name));
+  const auto* who = member_named(self->state, name);
+  if (who == nullptr || who->gone) return to_caf(node_not_here(name));
+  return {make_msg<fbs::Ack>(context_of(*self, m.header())),
+          caf::actor_cast<caf::strong_actor_ptr>(who->handle)};
 }
 
 // -- what is shown ------------------------------------------------------------------------------
@@ -471,8 +515,8 @@ void show(coordinator_pointer self) {
             s.spares = static_cast<uint32_t>(spares_of(st).size());
             s.spares_configured = static_cast<uint32_t>(st.record.plan.job.cluster.spares);
             s.evicted = st.evictions.all();
-            for (const auto& [place, row] : st.rows)
-              if (row < s.nodes.size()) s.nodes[row]->spare = !st.places.place_of(place);
+            for (const auto& [node, row] : st.rows)
+              if (row < s.nodes.size()) s.nodes[row]->spare = !st.places.place_of(node);
             s.refused = st.membership->refused();
             s.turned_away = std::make_unique<fbs::TurnedAwayT>();
             s.turned_away->all = st.ingress.all();
@@ -545,7 +589,7 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       [self](const msg<fbs::SparesRequest>& m) { return list_spares(self, m); },
       [self](const msg<fbs::Heartbeat>& m) { return beat(self, m); },
       [self](const msg<fbs::Leave>& m) { depart(self, m); },
-      [self](const msg<fbs::StopTraining>& m) { self->send(self->state.record.run, m); },
+      [self](const msg<fbs::StopTraining>& m) { stop(self, m); },
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](const msg<fbs::Recover>& m) { renew(self, m); },
       [self](const msg<fbs::FindNode>& m) { return find_node(self, m); },

@@ -12,9 +12,9 @@
 //     its decision (job_policy.hpp).
 //   CRD-2  The end is told to the reporter exactly once: as the run says it, or that the run's
 //     actor is gone.
-//   CRD-4  A process that was refused is not observed.
 //   CRD-3  After the end every node is told to shut down; the coordinator goes when they are gone
 //     or the grace is over.
+//   CRD-4  A process that was refused is not observed.
 //   CRD-5  A message of an epoch that has ended changes nothing.
 //   CRD-6  A run whose actor dies without a word is an end, too.
 //   CRD-7  Connections that came to nothing are told of once for each reason, and shown in the
@@ -26,23 +26,31 @@
 //   CRD-10  The run alone begins another epoch (Recover). The nodes that live end their ranks; one
 //     that does not within recovery.quiet_ms counts as lost. A lost node's process is started again
 //     by the launcher, or joins by itself; who has been lost in an epoch gets no ranks in it, and
-//     its loss is told once. A late word of a process that ended is none of the one in its place.
+//     its loss is told once. A late word of a process that ended is none of the one in its place;
+//     where it names no process: LAU-3 (launches_policy.hpp).
 //   CRD-11  A spare that has joined comes into the place of a lost node at once; the lost node's
 //     process is started again beside it and is a spare from then on. The loss of a node without a
 //     place is no event of the run.
 //   CRD-12  A node that was evicted (evictions_policy.hpp) is neither started nor admitted. None is
 //     evicted from a place unless a spare comes into it.
+//   CRD-13  Whom a person takes out of a place lives until the run begins the next epoch: a run
+//     that ends keeps its nodes, and so its last checkpoint.
+//   CRD-14  Who is drained leaves with an epoch that began for no lost node, since the state is
+//     saved then; in any other it stays, and the run is asked again.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <set>
 
+#include "actors/base/defaults.hpp"
 #include "actors/base/traced.hpp"
 #include "actors/cluster/evictions_policy.hpp"
 #include "actors/cluster/ingress.hpp"
+#include "actors/cluster/launches_policy.hpp"
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
 #include "actors/cluster/places_policy.hpp"
@@ -71,7 +79,7 @@ inline constexpr error_kind<std::string_view, std::string_view, std::string_view
 /// What a process hears that counts as lost.
 inline constexpr error_kind<std::string_view> left_the_cluster{
     "left_the_cluster", errc::unavailable, "node {} counts as lost in this epoch"};
-/// What a coordinator answers that has ended, or has no gateway, and how it tells of a dead run.
+/// What a process hears that was taken out.
 inline constexpr error_kind<std::string_view, std::string_view> node_evicted{
     "node_evicted", errc::permission, "node {0} is evicted: it {1}",
     "`troupe console -c 'admit {0}'` lets it join again"};
@@ -84,6 +92,9 @@ inline constexpr error_kind<std::string_view> no_spare{
 inline constexpr error_kind<> not_training{
     "not_training", errc::unavailable, "the run gathers its nodes: none can be taken out now",
     "say it again once it trains"};
+inline constexpr error_kind<> run_is_ending{
+    "run_is_ending", errc::unavailable, "the run saves and ends: it needs its nodes until then",
+    "start it again without the node"};
 inline constexpr error_kind<> does_not_recover{
     "does_not_recover", errc::unavailable, "this run ends with a node that goes",
     "recovery.enabled is false"};
@@ -92,6 +103,7 @@ inline constexpr error_kind<std::string_view> one_at_a_time{
     "say it again once the run goes on without it"};
 inline constexpr error_kind<std::string_view> not_evicted{
     "not_evicted", errc::unavailable, "node {} is not evicted", "`spares` says who is"};
+/// What a coordinator answers that has ended, or has no gateway, and how it tells of a dead run.
 inline constexpr error_kind<> cluster_ends{"cluster_ends", errc::unavailable,
                                            "the cluster is going down"};
 inline constexpr error_kind<> no_gateway{"no_gateway", errc::unavailable,
@@ -116,13 +128,6 @@ struct member {
   caf::strong_actor_ptr observer;
 };
 
-/// Processes of a node that were asked for.
-struct launch_count {
-  int count = 0;
-  int64_t since_ns = 0;    ///< the first of them
-  bool under_way = false;  ///< the last has not joined yet
-};
-
 struct coordinator_state {
   static inline const char* name = "coordinator";
 
@@ -140,9 +145,12 @@ struct coordinator_state {
   places_policy places;
   evictions_policy evictions;
   std::set<std::string> leaving;  ///< drained: they leave their places with the next epoch
-  std::map<std::string, launch_count> launches;  ///< by node
+  std::map<std::string, bool> ordered_out;  ///< they too, at once; whether they are evicted
+  bool stopping = false;                    ///< the run was told to make no step more
+  launches_policy launches{std::chrono::nanoseconds(defaults::launches_forgotten).count(),
+                           std::chrono::nanoseconds(defaults::launch_doubt).count()};
   std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node
-  std::map<uint32_t, size_t> rows;      ///< of the status, by place
+  std::map<uint32_t, size_t> rows;      ///< of the status, by index of the node
   bool ended = false;
   int64_t started_ns = 0;  ///< the epoch
   int64_t ended_ns = 0;

@@ -13,6 +13,8 @@ namespace troupe::cluster::coordinating {
 
 namespace {
 
+constexpr const char* evicted_by_a_person = "was evicted by a person";
+
 msg<fbs::Ack> ack(coordinator_pointer self, const message_header& cause, std::string text) {
   return make_msg<fbs::Ack>(context_of(*self, cause), [&](auto& a) { a.text = std::move(text); });
 }
@@ -30,11 +32,20 @@ std::optional<spare_node> successor_of(const coordinator_state& st, uint32_t nod
   return st.places.candidate(*place, spares_of(st));
 }
 
+/// No step follows, as far as is known here (JOB-12).
+bool run_ends(coordinator_pointer self) {
+  const auto run = self->runtime().registry.find("run");
+  const auto values = run ? run->values() : fbs::StatusValuesT{};
+  const auto* job = values.run.get();
+  return self->state.stopping || (job != nullptr && job->steps > 0 && job->step >= job->steps);
+}
+
 /// What a node with a place can be taken out for (CRD-12).
-status may_go(const coordinator_state& st, uint32_t node, const std::string& name) {
-  if (st.ended) return cluster_ends();
+status may_go(coordinator_pointer self, uint32_t node, const std::string& name) {
+  const auto& st = self->state;
+  if (run_ends(self)) return run_is_ending();
   if (!st.record.plan.job.recovery.enabled) return does_not_recover();
-  if (!st.ready || !missing_from_places(st).empty()) return not_training();
+  if (!st.ready || !lost_places(st).empty() || !st.ordered_out.empty()) return not_training();
   if (!successor_of(st, node)) return no_spare(name);
   return {};
 }
@@ -42,9 +53,8 @@ status may_go(const coordinator_state& st, uint32_t node, const std::string& nam
 /// A process without a place ends in order.
 void end_process(coordinator_pointer self, uint32_t node) {
   auto& st = self->state;
-  const auto it = st.members.find(node);
-  if (it == st.members.end() || it->second.gone) return;
-  auto& who = it->second;
+  if (!is_there(st, node)) return;
+  auto& who = st.members.at(node);
   who.gone = who.told = true;
   st.fallen[who.name] = who.hello.pid;
   st.membership->leave(who.name);
@@ -55,6 +65,40 @@ void end_process(coordinator_pointer self, uint32_t node) {
              }));
 }
 
+/// CRD-13: the run begins another epoch, in which it has no place; or ends, and keeps it.
+void order_out(coordinator_pointer self, const std::string& name, bool evicted) {
+  auto& st = self->state;
+  st.ordered_out[name] = evicted;
+  self->send(st.record.run, make_msg<fbs::NodeLost>(context(self), [&](auto& l) {
+               l.node = name;
+               l.how = evicted ? "is evicted by a person" : "is replaced by a person's word";
+               l.finding = evicted ? "evicted" : "replaced";
+               l.ordered = true;
+             }));
+}
+
+/// JOB-12.
+void release(coordinator_pointer self, const std::string& name) {
+  self->state.leaving.insert(name);
+  self->send(self->state.record.run, make_msg<fbs::ReleaseNode>(context(self), [&](auto& r) {
+               r.node = name;
+               r.reason = "is drained";
+             }));
+}
+
+/// Who was drained is taken out; where nobody could have its place, it keeps it (CRD-12).
+void leave_place(coordinator_pointer self, const std::string& name) {
+  auto& st = self->state;
+  const auto node = st.membership->index_of(name);
+  if (!node) return;
+  if (st.places.place_of(*node) && !successor_of(st, *node))
+    return say(self, fmt::format("node {} is not drained: no spare is left for its place", name),
+               fbs::NoticeLevel::warning);
+  st.evictions.evict(name, "was drained");
+  end_process(self, *node);
+  fill_places(self);
+}
+
 std::string may_come_again(const std::string& name) {
   return fmt::format("`admit {}` lets it come again", name);
 }
@@ -63,11 +107,10 @@ std::string may_come_again(const std::string& name) {
 std::string stop_for(coordinator_pointer self, const msg<fbs::DrainNode>& m,
                      const std::string& name) {
   auto& st = self->state;
-  self->send(st.record.run,
-             make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
-               s.reason = fmt::format("node {} is drained", name);
-               s.save = true;
-             }));
+  stop(self, make_msg<fbs::StopTraining>(context_of(*self, m.header()), [&](auto& s) {
+         s.reason = fmt::format("node {} is drained", name);
+         s.save = true;
+       }));
   const auto why = st.record.plan.job.recovery.enabled
                        ? fmt::format("no spare can come into the place of {}", name)
                        : std::string("recovery.enabled is false");
@@ -108,17 +151,14 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
     show(self);
     return ack(self, m.header(), fmt::format("{} is taken out; {}", name, may_come_again(name)));
   }
+  if (run_ends(self)) return to_caf(run_is_ending());
   const auto spare = successor_of(st, *node);
   if (!spare || !st.record.plan.job.recovery.enabled)
     return ack(self, m.header(), stop_for(self, m, name));
   if (!st.ready) return to_caf(not_training());
   if (!st.leaving.empty() && !st.leaving.contains(name))
     return to_caf(one_at_a_time(*st.leaving.begin()));
-  st.leaving.insert(name);
-  self->send(st.record.run, make_msg<fbs::ReleaseNode>(context(self), [&](auto& r) {
-               r.node = name;
-               r.reason = "is drained";
-             }));
+  release(self, name);
   return ack(self, m.header(),
              fmt::format("the run saves after its step and goes on with spare {} in the place of "
                          "{}; {}",
@@ -130,17 +170,18 @@ caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictN
   const auto name = text_of(m->node());
   const auto node = node_named(st, name);
   if (!node) return to_caf(node.error());
+  if (st.ended) return to_caf(cluster_ends());
   const bool placed = st.places.place_of(*node).has_value();
   const auto spare = successor_of(st, *node);
   if (placed)
-    if (const auto may = may_go(st, *node, name); !may) return to_caf(may.error());
-  st.evictions.evict(name, "was evicted by a person");
+    if (const auto may = may_go(self, *node, name); !may) return to_caf(may.error());
   if (!placed) {
+    st.evictions.evict(name, evicted_by_a_person);
     end_process(self, *node);
     show(self);
     return ack(self, m.header(), fmt::format("{} is evicted; {}", name, may_come_again(name)));
   }
-  node_lost(self, name, {"is evicted by a person", "evicted", 0, true});
+  order_out(self, name, true);
   return ack(self, m.header(),
              fmt::format("{} is evicted, spare {} comes into its place; {}", name, spare->name,
                          may_come_again(name)));
@@ -149,13 +190,16 @@ caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictN
 caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitNode>& m) {
   auto& st = self->state;
   const auto name = text_of(m->node());
-  if (const auto node = node_named(st, name); !node) return to_caf(node.error());
   if (st.ended) return to_caf(cluster_ends());
-  if (st.leaving.contains(name) || !st.evictions.admit(name)) return to_caf(not_evicted(name));
+  const bool goes = st.leaving.contains(name) || st.ordered_out.contains(name);
+  if (goes || !st.evictions.admit(name)) {  // where anybody may join its index may be another's
+    const auto node = node_named(st, name);
+    return to_caf(node ? not_evicted(name) : node.error());
+  }
   show(self);
   if (!has_launcher(st))
     return ack(self, m.header(), fmt::format("{} may join again, as a spare", name));
-  st.launches.erase(name);
+  st.launches.forget(name);
   launch(self, name, "");
   return ack(self, m.header(),
              fmt::format("{} is started, and is a spare once it has joined", name));
@@ -164,57 +208,84 @@ caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitN
 caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::ReplaceNode>& m) {
   auto& st = self->state;
   const auto name = text_of(m->node());
-  const auto node = node_named(st, name);
-  if (!node) return to_caf(node.error());
   if (st.evictions.is_evicted(name))
     return to_caf(node_evicted(name, st.evictions.why(name)));
+  const auto node = node_named(st, name);
+  if (!node) return to_caf(node.error());
+  if (st.ended) return to_caf(cluster_ends());
   const bool placed = st.places.place_of(*node).has_value();
   const auto spare = successor_of(st, *node);
-  if (const auto may = may_go(st, *node, name);
+  if (const auto may = may_go(self, *node, name);
       placed && !may && !(may.error().is(no_spare) && has_launcher(st)))
     return to_caf(may.error());
-  st.launches.erase(name);
-  if (!placed && !st.members.contains(*node)) launch(self, name, "");
-  if (placed || st.members.contains(*node))
-    node_lost(self, name, {"is replaced by a person's word", "replaced", 0, true});
+  st.launches.forget(name);
+  const auto* who = member_named(st, name);
+  if (placed)
+    order_out(self, name, false);
+  else if (who != nullptr && !who->told)
+    node_lost(self, name, {"is replaced by a person's word", "replaced"});
+  else
+    launch(self, name, "");
+  const auto begins = has_launcher(st) ? "is started anew" : "may join again";
   return ack(self, m.header(),
-             spare ? fmt::format("{} is started anew; spare {} comes into its place", name,
-                                 spare->name)
-                   : fmt::format("{} is started anew", name));
+             spare ? fmt::format("{} {}; spare {} comes into its place", name, begins, spare->name)
+                   : fmt::format("{} {}", name, begins));
 }
 
 msg<fbs::Spares> list_spares(coordinator_pointer self, const msg<fbs::SparesRequest>& m) {
   const auto& st = self->state;
   return make_msg<fbs::Spares>(context_of(*self, m.header()), [&](fbs::SparesT& out) {
     out.configured = static_cast<uint32_t>(st.record.plan.job.cluster.spares);
+    const auto add = [&](const std::string& name) -> fbs::SpareNodeT& {
+      auto& s = *out.spares.emplace_back(std::make_unique<fbs::SpareNodeT>());
+      s.node = name;
+      s.state = "evicted";
+      s.why = st.evictions.why(name);
+      return s;
+    };
+    for (const auto& name : st.evictions.all())
+      if (!st.membership->index_of(name)) add(name);
     for (uint32_t node = 0; node < st.membership->names().size(); ++node) {
       if (st.places.place_of(node)) continue;
-      auto& s = *out.spares.emplace_back(std::make_unique<fbs::SpareNodeT>());
-      s.node = st.membership->names()[node];
-      s.why = st.evictions.why(s.node);
-      const auto it = st.members.find(node);
-      const bool there = it != st.members.end() && !it->second.gone;
+      auto& s = add(st.membership->names()[node]);
+      const bool there = is_there(st, node);
       s.state = !s.why.empty() ? "evicted" : there ? "ready" : "absent";
-      if (there) s.host = it->second.hello.host;
+      if (there) s.host = st.members.at(node).hello.host;
     }
   });
 }
 
+void stop(coordinator_pointer self, const msg<fbs::StopTraining>& m) {
+  self->state.stopping = true;
+  self->send(self->state.record.run, m);
+}
+
+void take_out(coordinator_pointer self) {
+  auto& st = self->state;
+  for (const auto& [name, evicted] : std::exchange(st.ordered_out, {})) {
+    if (evicted) st.evictions.evict(name, evicted_by_a_person);
+    auto* who = member_named(st, name);
+    if (who == nullptr || who->gone) continue;
+    who->gone = who->told = true;
+    st.fallen[name] = who->hello.pid;
+    st.launches.ended(name, false);
+    self->send_exit(who->handle, caf::exit_reason::user_shutdown);  // it may hang
+  }
+  fill_places(self);
+}
+
 void let_leave(coordinator_pointer self) {
   auto& st = self->state;
-  for (const auto& name : std::exchange(st.leaving, {})) {
-    const auto node = st.membership->index_of(name);
-    const auto spare = node ? successor_of(st, *node) : std::nullopt;
-    if (!spare) {  // CRD-12: it was lost meanwhile, or the spare was
-      if (node && st.places.place_of(*node))
-        say(self, fmt::format("node {} is not drained: no spare is left for its place", name),
-            fbs::NoticeLevel::warning);
-      continue;
-    }
-    st.evictions.evict(name, "was drained");
-    end_process(self, *node);
-    fill_places(self);
-  }
+  for (const auto& name : std::exchange(st.leaving, {})) leave_place(self, name);
+}
+
+void release_again(coordinator_pointer self) {
+  auto& st = self->state;
+  for (const auto& name : std::exchange(st.leaving, {}))
+    if (has_place(st, name) && successor_of(st, *st.membership->index_of(name)))
+      release(self, name);
+    else
+      leave_place(self, name);
 }
 
 }  // namespace troupe::cluster::coordinating

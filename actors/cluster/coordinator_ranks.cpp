@@ -129,6 +129,7 @@ void begin_run(coordinator_pointer self) {
     }
   });
   self->send(st.record.run, m, handles);
+  release_again(self);  // behind it
   show(self);
 }
 
@@ -199,10 +200,8 @@ void evict_if_unreliable(coordinator_pointer self, const std::string& name) {
 
 bool may_assign(const coordinator_state& st) {
   if (st.assigning || st.ended) return false;
-  for (uint32_t place = 0; place < st.places.size(); ++place) {
-    const auto it = st.members.find(st.places.node_of(place));
-    if (it == st.members.end() || it->second.gone || !it->second.quiet) return false;
-  }
+  for (uint32_t place = 0; place < st.places.size(); ++place)
+    if (!is_there(st, st.places.node_of(place)) || !member_at(st, place).quiet) return false;
   return true;
 }
 
@@ -241,7 +240,7 @@ void assign_ranks(coordinator_pointer self) {
         if (self->state.recovering)
           return node_lost(
               self, names[i],
-              {"did not take its ranks: " + a.error().message, "stuck_device", 0, false});
+              {"did not take its ranks: " + a.error().message, "stuck_device"});
         give_up(self, a.error().within(fmt::format("node {} did not take its ranks", names[i])));
       },
       [self, epoch = self->epoch()] {
@@ -258,29 +257,30 @@ bool has_place(const coordinator_state& st, std::string_view name) {
 std::vector<spare_node> spares_of(const coordinator_state& st) {
   std::vector<spare_node> out;
   for (const auto& [node, m] : st.members) {
-    if (m.gone || st.places.place_of(node)) continue;
-    out.push_back({node, m.name, workers_at(st, node), cores_of(m), free_gpus(st, m), cpu_of(m)});
+    if (!is_there(st, node) || st.places.place_of(node)) continue;
+    out.push_back({node, m.name, workers_at(st, node), cores_of(m), free_gpus(st, m), cpu_of(m),
+                   host_key(m)});
   }
   return out;
 }
 
-std::vector<std::string> missing_from_places(const coordinator_state& st) {
-  std::vector<std::string> out;
-  for (uint32_t place = 0; place < st.places.size(); ++place) {
-    const auto node = st.places.node_of(place);
-    const auto it = st.members.find(node);
-    if (it == st.members.end() || it->second.gone) out.push_back(st.membership->names()[node]);
-  }
+std::vector<uint32_t> lost_places(const coordinator_state& st) {
+  std::vector<uint32_t> out;
+  for (uint32_t place = 0; place < st.places.size(); ++place)
+    if (!is_there(st, st.places.node_of(place))) out.push_back(place);
   return out;
+}
+
+std::string missing_from_places(const coordinator_state& st) {
+  std::vector<std::string_view> out;
+  for (const auto place : lost_places(st))
+    out.push_back(st.membership->names()[st.places.node_of(place)]);
+  return fmt::format("{}", fmt::join(out, ", "));
 }
 
 void fill_places(coordinator_pointer self) {
   auto& st = self->state;
-  std::vector<uint32_t> lost;
-  for (uint32_t place = 0; place < st.places.size(); ++place) {
-    const auto it = st.members.find(st.places.node_of(place));
-    if (it == st.members.end() || it->second.gone) lost.push_back(place);
-  }
+  const auto lost = lost_places(st);
   if (lost.empty() || !st.places.is_fixed()) return;
   const auto filled = st.places.fill(lost, spares_of(st));
   const auto& names = st.membership->names();

@@ -4,7 +4,8 @@
 // Pure: it is told what happened and handed the time.
 //
 // Invariants
-//   EVC-1  A node that is evicted stays so until a person admits it.
+//   EVC-1  A node that is evicted stays so until it is admitted: by a person, or by the coordinator
+//     where no spare is left for its place (CRD-12).
 //   EVC-2  Losing a node twice within an hour is reason to evict it; what a person orders is no
 //     loss. Its losses are forgotten when it is admitted.
 #pragma once

@@ -46,10 +46,6 @@ void membership_policy::leave(const std::string& name) {
   if (it != names_.end()) present_[static_cast<size_t>(it - names_.begin())].reset();
 }
 
-bool membership_policy::complete() const {
-  return std::all_of(present_.begin(), present_.end(), [](const auto& p) { return p.has_value(); });
-}
-
 std::optional<uint32_t> membership_policy::index_of(std::string_view name) const {
   const auto it = std::find(names_.begin(), names_.end(), name);
   if (it == names_.end()) return std::nullopt;

@@ -61,12 +61,14 @@ class membership_policy {
   /// The node's index in the cluster, or why not: the kinds above; unavailable where it is full.
   result<uint32_t> admit(const applicant& who);
 
+  /// A node that was refused for another reason.
+  void note_refused() noexcept { ++refused_; }
+
   /// A node has gone.
   void leave(const std::string& name);
   /// Another epoch begins; those who are here stay.
   void live_in(uint32_t epoch) noexcept { epoch_ = epoch; }
 
-  bool complete() const;
   /// Names still missing, in order.
   std::vector<std::string> missing() const;
   /// The index of a name; none where it is not known.

@@ -7,12 +7,12 @@
 //   NOD-2  A node never takes ranks twice in one epoch. It leaves an epoch by Suspend, which is
 //     answered when none of the actors of its ranks is left, nor a thread of theirs; its process,
 //     its devices and its meter stay.
+//   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //   NOD-4  A process that has lost a device for good does not go into another epoch: it ends, and
 //     another one takes its place.
 //   NOD-5  What a test of pairs sends comes back at once, at most 256 KiB of it.
 //   NOD-6  A node takes no ranks before its check at join (health.checkup_at_join), and ends
 //     where that finds wrong bits.
-//   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.

@@ -60,6 +60,8 @@ filling places_policy::fill(const std::vector<uint32_t>& lost, std::vector<spare
     out.taken.push_back({place, nodes_[place], found->node, other});
     nodes_[place] = found->node;
     std::erase_if(spares, [&](const spare_node& s) { return s.node == found->node; });
+    for (auto& s : spares)
+      if (s.host == found->host) s.gpus -= needs.gpus;  // PLA-4
   }
   return out;
 }

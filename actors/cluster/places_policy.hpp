@@ -9,6 +9,7 @@
 //     later: the losses are the same to the bit.
 //   PLA-3  In the place of a lost node comes the first node by index that lives, has no place and
 //     has what the place asks for. Where there is none, the place waits for its node.
+//   PLA-4  A GPU is given to one place: what a spare takes, the other spares of its host lack.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +34,9 @@ struct spare_node {
   std::string name;
   int64_t workers = 1;
   int64_t cores = 1;
-  int64_t gpus = 0;  ///< that nobody else uses
+  int64_t gpus = 0;  ///< of its host, that nobody else uses
   std::string cpu_model;
+  std::string host;  ///< the same for all nodes of a machine
 };
 
 /// A node comes into a place.

@@ -33,7 +33,8 @@
 //     a commit that is under way is waited for, since what is on the disk is where it goes on from.
 //     Steps are made again with the settings they had.
 //   JOB-12  A node that is to leave in order leaves between two steps, once the state is saved or
-//     the save has failed: no step is made again. What a person orders costs no budget.
+//     the save has failed: then the steps since the newest checkpoint are made again. What a person
+//     orders costs no budget, and is not done where no step follows.
 //   JOB-13  A step whose ranks held other weights than their replicas is not made: the job goes
 //     back, to no state that is younger than the last one whose weights were compared; where the
 //     newest checkpoint is, it ends. Whom the replicas outvote is lost with its node.
@@ -118,7 +119,7 @@ enum class pause_cause : uint8_t {
   person,
   room,   ///< two older checkpoints are still being written
   power,  ///< the power governor
-  nodes,  ///< a node is missing
+  nodes,  ///< a node is missing, or leaves once the state is saved
 };
 
 /// The kind of the end of a job whose ranks could not load its checkpoint, as they said it: a
@@ -471,6 +472,7 @@ class job_policy {
   std::string copies_text() const;
   std::string source_text() const;
   bool all_steps_done() const;
+  bool no_step_follows() const;
   void begin_phase(start_phase phase, std::string folder = {});
   void next_step();
   void take_effect();

@@ -21,8 +21,15 @@ void job_policy::lose_node(const job_event& event) {
   const error why{
       errc::unavailable, fmt::format("node {} {}", lost.name, lost.how),
       "look at its log and its host; training resumes from the last checkpoint with `troupe up`"};
+  if (lost.ordered && (stop_ || no_step_follows()))  // JOB-12
+    return say(fmt::format("node {} stays: the run saves and ends", lost.name), true);
   if (state_ == exporting || state_ == copying) return say(why.message, true);
   recover(why, lost);
+}
+
+bool job_policy::no_step_follows() const {
+  return state_ == settling || state_ == waiting || state_ == reopening || state_ == exporting ||
+         state_ == copying;
 }
 
 /// A fault begins an incident, or belongs to the one that goes on.

@@ -102,6 +102,60 @@ TEST_CASE("CRD-10: a late word of a process that ended orders no second one, nor
   CHECK(f.run.take_all<fbs::NodeLost>().size() == 1);
 }
 
+namespace {
+
+/// a and b die together: the word of a is there, that of b is not, and the run begins anew.
+struct cluster_without_both : scripted_cluster {
+  explicit cluster_without_both() : scripted_cluster({.launcher = true, .recovers = true}) {
+    begin();
+    run.take_all<fbs::ClusterReady>();
+    leave("a", "was killed", cluster_epoch, 1000);
+    for (auto& n : {0, 1}) nodes[n].die();
+    REQUIRE(lost().node == "a");
+    run.tell(target, make_msg<fbs::Recover>(context_of(next_epoch)));
+    CHECK(ordered() == std::vector<std::string>{"a", "b"});
+  }
+  std::vector<std::string> ordered() {
+    std::vector<std::string> out;
+    for (const auto& m : launcher.take_all<fbs::Launch>()) out.push_back(m->node()->str());
+    return out;
+  }
+  void join_again(size_t node) {
+    nodes[node] = make_partner("again");
+    instances[node] += " again";
+    REQUIRE(join(node));
+    pass(0ns);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("CRD-10: the late word of one that died with another is none of its next process") {
+  cluster_without_both f;
+  f.leave("b", "was killed", 0, 1001);
+  CHECK(f.ordered().empty());
+  f.leave("b", "exited with 70", 0, 2001);  // the next one
+  CHECK(f.ordered() == std::vector<std::string>{"b"});
+  CHECK(f.run.take_all<fbs::NodeLost>().empty());
+}
+
+TEST_CASE("LAU-3: a late word without a process is waited out, and is of the next if none joins") {
+  for (const bool joins : {true, false}) {
+    CAPTURE(joins);
+    cluster_without_both f;
+    f.leave("b", "ended", 0);
+    CHECK(f.ordered().empty());
+    if (joins) f.join_again(1);
+    const std::vector<size_t> beating(joins ? 1 : 0, 1);
+    for (int s = 0; s < 11; ++s) {
+      for (const auto node : beating) REQUIRE(f.beat(node, next_epoch));
+      f.pass(1s);
+    }
+    CHECK(f.ordered() == std::vector<std::string>(joins ? 0 : 1, "b"));
+    CHECK(f.run.take_all<fbs::NodeLost>().empty());
+  }
+}
+
 TEST_CASE("CRD-10: a node that does not end its ranks in time is lost, too, and started again") {
   cluster_without_b f;
   f.recover();

@@ -172,6 +172,16 @@ TEST_CASE("CRD-11: a spare that dies while it comes into a place is followed by 
   CHECK(f.crew().nodes[1]->node == "b");
 }
 
+TEST_CASE("CRD-11: the status has the spares that are left before ranks are given out, too") {
+  cluster_with_spare f;
+  f.lose(1);
+  REQUIRE(f.join_again(1));
+  CHECK(f.status().values->coordinator->spares == 1);
+  f.leave("c", "was killed", 0);
+  f.nodes[2].die();
+  CHECK(f.status().values->coordinator->spares == 0);
+}
+
 TEST_CASE("a drained node leaves with the next epoch: a spare has its place, it is not let in") {
   cluster_with_spare f;
   REQUIRE(f.say<fbs::DrainNode>("b"));
@@ -193,12 +203,74 @@ TEST_CASE("a drained node leaves with the next epoch: a spare has its place, it 
   CHECK(f.crew().nodes[1]->node == "c");
   CHECK(f.state_of("b") == "evicted");
   CHECK(is_error(f.join_again(1), node_evicted, "b", "was drained"));
+  CHECK(f.status().values->coordinator->refused == 1);
   CHECK(f.run.take_all<fbs::NodeLost>().empty());
   REQUIRE(f.say<fbs::AdmitNode>("b"));
   CHECK(f.ordered() == names{"b"});
   CHECK(f.say<fbs::AdmitNode>("b").error().is(not_evicted));
   REQUIRE(f.join_again(1));
   CHECK(f.state_of("b") == "ready");
+}
+
+TEST_CASE("CRD-14: a drained node stays in an epoch that began for a lost one, and goes later") {
+  auto o = with_spare();
+  o.second_spare = true;
+  cluster_with_spare f(o);
+  REQUIRE(f.join(3));
+  REQUIRE(f.say<fbs::DrainNode>("b"));
+  CHECK(f.run.take_all<fbs::ReleaseNode>().size() == 1);
+  f.lose(0);
+  CHECK_FALSE(f.was_shut_down(1));
+  CHECK(f.state_of("b").empty());
+  for (const size_t node : {1, 2, 3}) f.quiet(node);
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+  f.take_place(2, 0);
+  f.take_place(1, 1);
+  CHECK(f.crew().nodes[1]->node == "b");
+  const auto again = f.run.take_all<fbs::ReleaseNode>();
+  REQUIRE(again.size() == 1);
+  CHECK(again[0]->node()->str() == "b");
+  CHECK(again[0].m.epoch() == later_epoch);
+  f.recover(later_epoch + 1);  // it is saved
+  CHECK(f.was_shut_down(1));
+  CHECK(f.state_of("b") == "evicted");
+  for (const size_t node : {2, 3}) f.quiet(node);
+  f.take_place(2, 0);
+  f.take_place(3, 1);
+  CHECK(f.crew().nodes[1]->node == "d");
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+}
+
+TEST_CASE("CRD-14: where the drained node is the lost one it is taken out, and others can be") {
+  auto o = with_spare();
+  o.second_spare = true;
+  cluster_with_spare f(o);
+  REQUIRE(f.join(3));
+  REQUIRE(f.say<fbs::DrainNode>("b"));
+  f.run.take_all<fbs::ReleaseNode>();
+  f.lose(1);
+  for (const size_t node : {0, 2, 3}) f.quiet(node);
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  CHECK(f.crew().nodes[1]->node == "c");
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+  CHECK(f.state_of("b") == "evicted");
+  CHECK(f.say<fbs::DrainNode>("a"));
+  CHECK(f.run.take_all<fbs::ReleaseNode>().size() == 1);
+}
+
+TEST_CASE("CRD-14: a drain is over where the spare that was meant has another place") {
+  cluster_with_spare f;
+  REQUIRE(f.say<fbs::DrainNode>("b"));
+  f.run.take_all<fbs::ReleaseNode>();
+  f.lose(0);
+  for (const size_t node : {1, 2}) f.quiet(node);
+  f.take_place(2, 0);
+  f.take_place(1, 1);
+  CHECK(f.crew().nodes[1]->node == "b");
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+  CHECK_FALSE(f.was_shut_down(1));
+  CHECK(f.state_of("b").empty());
 }
 
 TEST_CASE("CRD-12: without a spare a drain saves and ends, an eviction is refused") {
@@ -232,6 +304,46 @@ TEST_CASE("evict: at once, and once, a second one waits until there is a spare a
   CHECK(f.say<fbs::EvictNode>("a").error().is(no_spare));
 }
 
+TEST_CASE("CRD-13: whom a person takes out lives until the run begins the next epoch") {
+  for (const bool replaced : {false, true}) {
+    CAPTURE(replaced);
+    cluster_with_spare f;
+    REQUIRE(replaced ? f.say<fbs::ReplaceNode>("b") : f.say<fbs::EvictNode>("b"));
+    CHECK(f.run.take_all<fbs::NodeLost>().size() == 1);
+    CHECK_FALSE(f.nodes[1].was_told_to_exit());
+    CHECK(f.say<fbs::EvictNode>("a").error().is(not_training));
+    CHECK(f.say<fbs::AdmitNode>("b").error().is(not_evicted));
+    CHECK(f.state_of("b").empty());
+    f.recover();
+    CHECK(f.nodes[1].was_told_to_exit());
+    CHECK(f.state_of("b") == (replaced ? "absent" : "evicted"));
+    CHECK(f.ordered() == (replaced ? names{"b"} : names{}));
+  }
+}
+
+TEST_CASE("CRD-13: a run that ends all the same hears when such a node is lost") {
+  cluster_with_spare f;
+  REQUIRE(f.say<fbs::EvictNode>("b"));
+  f.run.take_all<fbs::NodeLost>();
+  f.leave("b", "was killed");
+  const auto lost = f.run.take_all<fbs::NodeLost>();
+  REQUIRE(lost.size() == 1);
+  CHECK_FALSE(lost[0]->ordered());
+}
+
+TEST_CASE("CRD-13: nobody is taken out of a run that was told to stop") {
+  cluster_with_spare f;
+  f.person.tell(f.target, make_msg<fbs::StopTraining>(f.context_of(0), [](auto&) {}));
+  CHECK(f.run.take_all<fbs::StopTraining>().size() == 1);
+  CHECK(f.say<fbs::EvictNode>("b").error().is(run_is_ending));
+  CHECK(f.say<fbs::ReplaceNode>("b").error().is(run_is_ending));
+  CHECK(f.say<fbs::DrainNode>("b").error().is(run_is_ending));
+  CHECK(f.run.take_all<fbs::NodeLost>().empty());
+  CHECK(f.run.take_all<fbs::ReleaseNode>().empty());
+  CHECK(f.beat(1));
+  REQUIRE(f.say<fbs::EvictNode>("c"));  // no rank is its
+}
+
 TEST_CASE("CRD-12: an evicted node is let in again where its spare dies before the epoch begins") {
   cluster_with_spare f;
   REQUIRE(f.say<fbs::EvictNode>("b"));
@@ -243,6 +355,25 @@ TEST_CASE("CRD-12: an evicted node is let in again where its spare dies before t
   CHECK(std::find(all.begin(), all.end(), "b") != all.end());
   CHECK(f.state_of("b").empty());  // the place is its own
   CHECK(f.join_again(1));
+}
+
+TEST_CASE("admit: where nodes name themselves, one whose index another has is let in again") {
+  auto o = with_spare(false);
+  o.launch = config::launch_mode::external;
+  cluster_with_spare f(o);
+  REQUIRE(f.say<fbs::EvictNode>("c"));
+  f.nodes[2] = f.make_partner("d");
+  f.instances[2] = "i3";
+  auto other = f.hello(2);
+  other.node = "d";
+  REQUIRE(f.join(2, other));
+  CHECK(f.state_of("d") == "ready");
+  CHECK(f.state_of("c") == "evicted");
+  CHECK(f.say<fbs::ReplaceNode>("c").error().is(node_evicted));
+  REQUIRE(f.say<fbs::AdmitNode>("c"));
+  CHECK(f.state_of("c").empty());
+  CHECK(f.say<fbs::AdmitNode>("c").error().is(no_such_node));
+  CHECK(f.say<fbs::AdmitNode>("d").error().is(not_evicted));
 }
 
 TEST_CASE("replace: another process, and a spare in its place where there is one") {
@@ -260,6 +391,43 @@ TEST_CASE("replace: another process, and a spare in its place where there is one
   REQUIRE(f.say<fbs::ReplaceNode>("b"));  // without a place by now, and not there
   CHECK(f.ordered() == names{"b"});
   CHECK(f.run.take_all<fbs::NodeLost>().empty());
+}
+
+TEST_CASE("replace: a spare that is dead is started, whether that is told yet or not") {
+  for (const bool told : {true, false}) {
+    CAPTURE(told);
+    cluster_with_spare f;
+    if (told)
+      for (int i = 0; i < 4; ++i) f.leave("c", "exited with 70");
+    f.nodes[2].die();
+    f.ordered();
+    REQUIRE(f.say<fbs::ReplaceNode>("c"));
+    CHECK(f.ordered() == names{"c"});
+    f.pass_with(3s, {0, 1});
+    CHECK(f.ordered().empty());  // once
+    REQUIRE(f.join_again(2));
+    CHECK(f.state_of("c") == "ready");
+    CHECK(f.run.take_all<fbs::NodeLost>().empty());
+  }
+}
+
+TEST_CASE("replace, evict: after the end nobody is started or taken out") {
+  cluster_with_spare f;
+  f.end_run();
+  CHECK(f.say<fbs::ReplaceNode>("c").error().is(cluster_ends));
+  CHECK(f.say<fbs::EvictNode>("c").error().is(cluster_ends));
+  CHECK(f.ordered().empty());
+}
+
+TEST_CASE("LAU-1: a spare that is left alone is tried again by itself once the hour is over") {
+  cluster_with_spare f;
+  for (int i = 0; i < 4; ++i) f.leave("c", "exited with 70");
+  f.nodes[2].die();
+  CHECK(f.ordered() == names{"c", "c", "c"});
+  f.pass_with(3590s, {0, 1});
+  CHECK(f.ordered().empty());
+  f.pass_with(11s, {0, 1});
+  CHECK(f.ordered() == names{"c"});
 }
 
 TEST_CASE("EVC-2: a node that is lost twice within an hour is evicted, if a spare has its place") {

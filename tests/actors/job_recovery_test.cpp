@@ -243,6 +243,25 @@ TEST_CASE("JOB-12: job: a node that is drained leaves once the step is made and 
   CHECK(failing.policy.step() == 4);
 }
 
+TEST_CASE("JOB-12: job: who is drained leaves after a fault of another, before the next step") {
+  auto job = with_recovery(5);
+  job.hear(heard::release{"n1", "is drained"});
+  job.hear(heard::node_lost{"n0", "was killed"});
+  CHECK(job.find<todo::recover>()->epoch == 8);
+  job.hear(heard::admitted{{"n2", "n1"}});
+  job.hear(heard::release{"n1", "is drained"});  // CRD-14
+  CHECK(job.policy.state() == opening);
+  job.hear(heard::phase_done{start_phase::open_folder, "/first"});
+  while (job.find<todo::ask>()) job.pass();
+  CHECK(job.policy.state() == recovering);  // step 4 is saved
+  REQUIRE(job.find<todo::recover>());
+  CHECK(job.find<todo::recover>()->epoch == 9);
+  job.hear(heard::admitted{{"n2", "n3"}});
+  while (job.find<todo::ask>()) job.pass();
+  REQUIRE(job.find<todo::run_step>());
+  CHECK(job.find<todo::run_step>()->step == 5);
+}
+
 TEST_CASE("JOB-12: job: between two steps it leaves at once, and an order costs no budget") {
   auto plan = recovering_job("", 9);
   plan.job.recovery.most_per_hour = 1;
@@ -265,6 +284,58 @@ TEST_CASE("JOB-12: job: between two steps it leaves at once, and an order costs 
   }
   job.hear(heard::node_lost{"n1", "is evicted", "evicted", 0, true});
   CHECK(job.policy.state() == recovering);
+}
+
+TEST_CASE("JOB-12: job: an order to do without a node is not followed where no step follows") {
+  const heard::node_lost ordered{"n1", "is evicted", "evicted", 0, true};
+  const heard::stop stop{"enough", true};
+  struct row {
+    job_state in;
+    bool stopped;
+    job_harness job;
+  };
+  std::vector<row> rows;
+  const auto add = [&](bool stopped, job_harness job) {
+    rows.push_back({job.policy.state(), stopped, std::move(job)});
+    return rows.back().job;
+  };
+  auto job = with_recovery(5);
+  job.hear(stop);
+  job = add(true, job);  // its step runs
+  job.step();
+  job = add(true, job);
+  CHECK(job.policy.state() == settling);
+  job.hear(heard::shards_saved{6, 100});
+  add(true, job);
+  job.lose_save(6);
+  job = add(true, job);
+  CHECK(job.policy.state() == waiting);
+  job.wait();
+  add(true, job);
+  auto last = with_recovery(8);
+  last.step();
+  last = add(false, last);  // all steps are made
+  CHECK(last.policy.state() == settling);
+  for (auto& [in, stopped, at] : rows) {
+    CAPTURE(to_string(in));
+    const auto open = at.saving;
+    at.hear(ordered);
+    CHECK(at.policy.state() == in);
+    CHECK_FALSE(at.find<todo::recover>());
+    CHECK_FALSE(at.find<todo::abandon>());
+    CHECK_FALSE(at.end);
+    CHECK(at.saving == open);
+  }
+  last.hear(ordered);
+  last.commit(9);
+  REQUIRE(last.end);
+  CHECK(last.end->code == errc::none);
+  // A fault is none that a person wants.
+  auto faulty = with_recovery(5);
+  faulty.hear(stop);
+  faulty.hear(lost);
+  REQUIRE(faulty.end);
+  CHECK(faulty.end->code == errc::unavailable);
 }
 
 TEST_CASE("job: who stands in for whom is what was done, whatever came between") {

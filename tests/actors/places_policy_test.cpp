@@ -18,8 +18,10 @@ places_policy three(const place_needs& needs = {1, 4, 4, 0, "x"}) {
   return p;
 }
 
-spare_node spare(uint32_t node, int64_t workers = 1, int64_t cores = 8, int64_t gpus = 0) {
-  return {node, "node" + std::to_string(node), workers, cores, gpus, "x"};
+spare_node spare(uint32_t node, int64_t workers = 1, int64_t cores = 8, int64_t gpus = 0,
+                 const std::string& host = "") {
+  const auto name = "node" + std::to_string(node);
+  return {node, name, workers, cores, gpus, "x", host.empty() ? name : host};
 }
 
 numbers nodes_of(const places_policy& p) {
@@ -75,6 +77,34 @@ TEST_CASE("PLA-2: what a place asks for is fixed with its first ranks, whoever i
   CHECK(f.taken[0].other_cpu);
   CHECK(p.needs_of(1).threads == 4);
   CHECK(p.fill({1}, {spare(1, 1, 8, 1)}).taken.at(0).from == 3);  // and back again
+}
+
+TEST_CASE("PLA-4: a GPU is given to one place, however many are lost at once") {
+  struct row {
+    const char* what;
+    int64_t needs;
+    std::vector<spare_node> spares;
+    numbers then;
+    size_t passed;
+  };
+  const auto on = [](uint32_t node, int64_t gpus, const char* host) {
+    return spare(node, 4, 8, gpus, host);
+  };
+  const row rows[] = {
+      {"one GPU, two spares", 1, {on(3, 1, "h"), on(4, 1, "h")}, {3, 1, 2}, 1},
+      {"a GPU each", 1, {on(3, 2, "h"), on(4, 2, "h")}, {3, 1, 4}, 0},
+      {"two hosts", 1, {on(3, 1, "h"), on(4, 1, "k")}, {3, 1, 4}, 0},
+      {"the next host", 1, {on(3, 1, "h"), on(4, 1, "h"), on(5, 1, "k")}, {3, 1, 5}, 1},
+      {"two workers each, three GPUs", 2, {on(3, 3, "h"), on(4, 3, "h")}, {3, 1, 2}, 1},
+      {"without GPUs", 0, {on(3, 0, "h"), on(4, 0, "h")}, {3, 1, 4}, 0},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.what);
+    auto p = three({1, 4, 4, r.needs, "x"});
+    const auto f = p.fill({0, 2}, r.spares);
+    CHECK(nodes_of(p) == r.then);
+    CHECK(f.passed.size() == r.passed);
+  }
 }
 
 TEST_CASE("EVC-2: twice within an hour is reason to evict, an admission forgets it") {

@@ -26,6 +26,7 @@ struct scripted_cluster_options {
   config::device_kind device = config::device_kind::host;
   bool gateway = true, second_tier = false, real_run = false, launcher = false;
   bool recovers = false, spare = false;  ///< node c
+  bool second_spare = false;             ///< node d, beside it
 };
 
 /// Two nodes with a worker each, one stage behind the other.
@@ -35,7 +36,8 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   cluster.nodes = 2;
   cluster.node = {{"a", "hosta", 1}, {"b", "hostb", 1}};
   if (o.spare) cluster.node.push_back({"c", "hostc", 1, true});
-  cluster.spares = o.spare ? 1 : 0;
+  if (o.second_spare) cluster.node.push_back({"d", "hostd", 1, true});
+  cluster.spares = std::ssize(cluster.node) - cluster.nodes;
   plan.job.recovery.enabled = o.recovers;
   cluster.launch = o.launch;
   cluster.device = o.device;
@@ -50,12 +52,13 @@ struct scripted_cluster : troupe::test::actor_fixture {
           replicator = make_partner("replicator"), reporter = make_partner("reporter"),
           gateway = make_partner("gateway"), launcher = make_partner("launcher"),
           observer = make_partner("observer"), person = make_partner("person");
-  std::vector<partner> nodes{make_partner("a"), make_partner("b"), make_partner("c")};
+  std::vector<partner> nodes{make_partner("a"), make_partner("b"), make_partner("c"),
+                             make_partner("d")};
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
   std::vector<partner> loaders{make_partner("loader/a"), make_partner("loader/b")};
-  std::vector<std::string> instances{"i0", "i1", "i2"};
-  std::vector<std::string> boots{"boot0", "boot1", "boot2"};
-  std::vector<uint32_t> cores{8, 9, 10};
+  std::vector<std::string> instances{"i0", "i1", "i2", "i3"};
+  std::vector<std::string> boots{"boot0", "boot1", "boot2", "boot3"};
+  std::vector<uint32_t> cores{8, 9, 10, 11};
   uint32_t pid_of_b = 1001;
   coordinator_actor target;
 
