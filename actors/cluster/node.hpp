@@ -11,7 +11,8 @@
 //     another one takes its place.
 //   NOD-5  What a test of pairs sends comes back at once, at most 256 KiB of it.
 //   NOD-6  A node takes no ranks before its check at join (health.checkup_at_join), and ends
-//     where that finds wrong bits.
+//     where that finds wrong bits. It is done without a check that takes longer than
+//     defaults::join_checkup_patience, which is far less than its ranks are waited for.
 //   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
