@@ -22,7 +22,7 @@ inline constexpr std::array exit_meanings = {
     exit_meaning{1, "", "training failed (the loss is not finite), or what was checked is wrong"},
     exit_meaning{64, "EX_USAGE", "the command line is wrong"},
     exit_meaning{65, "EX_DATAERR", "a file or a message does not verify"},
-    exit_meaning{66, "EX_NOINPUT", "a file, a folder or a name does not exist"},
+    exit_meaning{66, "EX_NOINPUT", "a file, a folder or a name, as a node's, does not exist"},
     exit_meaning{69, "EX_UNAVAILABLE",
                  "a node or a peer is lost and does not come again, or has another version"},
     exit_meaning{70, "EX_SOFTWARE", "a bug, or memory that is not there"},

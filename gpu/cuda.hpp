@@ -42,6 +42,10 @@ struct cuda_options {
 /// The GPU with that number, in [0, cuda_device_count()). Fails with unavailable.
 result<std::unique_ptr<device>> make_cuda_device(int ordinal, const cuda_options& options = {});
 
+/// The numbers of the GPUs that this process has opened so far: it has a context on each, whatever
+/// became of the device. Those below 64.
+std::vector<int> opened_cuda_devices();
+
 /// How often an activation or a bias gradient that belongs to a product was enqueued in this
 /// process: as a part of the product, and in a pass of its own because the library has no algorithm
 /// for both, or float32 is multiplied. What a CUDA graph repeats is not counted again.

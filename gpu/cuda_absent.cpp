@@ -25,6 +25,10 @@ result<std::unique_ptr<device>> make_cuda_device(int, const cuda_options&) {
   return absent();
 }
 
+std::vector<int> opened_cuda_devices() {
+  return {};
+}
+
 std::optional<error> lost_cuda_device() {
   return std::nullopt;
 }

@@ -37,6 +37,8 @@
   TIME(orderly_end, 5'000, "`up` may take to end in order, once its code is known")              \
   TIME(checkup_patience, 15'000, "`doctor` waits for a node's examination")                      \
   TIME(deep_checkup_patience, 90'000, "`doctor --deep` waits for it")                            \
+  TIME(join_checkup_patience, 10'000, "a node that joins waits for its machine's check")         \
+  TIME(pair_budget, 4'000, "a medic's exchange of bytes with another node may take")             \
   TIME(pair_patience, 5'000, "`doctor` waits for two nodes to exchange bytes")                   \
   TIME(oom_memory, 60'000, "a process that the kernel ended for memory counts as the job's")     \
   TIME(ceiling_memory, 30LL * 24 * 3600 * 1000, "a measured ceiling of this machine is believed")

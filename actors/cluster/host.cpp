@@ -20,7 +20,7 @@ class machine_host final : public host {
     return [folder = std::move(folder)] { return health::sample_this_machine(folder); };
   }
   health::examiner examiner_of(std::string folder) override {
-    return health::examine_this_machine(std::move(folder));
+    return health::examine_this_machine(std::move(folder), health::gpu_choice::opened);
   }
   result<std::unique_ptr<train::engine>> make_engine(
       const train::engine_options& options) override {

@@ -114,7 +114,7 @@ void check_bits(node_pointer self) {
   };
   auto m = make_msg<fbs::RunCheckup>(context_of(*self, self->epoch()),
                                      [](auto& c) { c.bits_only = true; });
-  request(self, st.medic, m)
+  request_within(self, st.medic, defaults::join_checkup_patience, m)
       .then(
           [self, over](const msg<fbs::CheckupReport>& r) {
             if (self->state.over) return;

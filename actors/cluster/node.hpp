@@ -12,7 +12,8 @@
 //     another one takes its place.
 //   NOD-5  What a test of pairs sends comes back at once, at most 256 KiB of it.
 //   NOD-6  A node takes no ranks before its check at join (health.checkup_at_join), and ends
-//     where that finds wrong bits.
+//     where that finds wrong bits. It is done without a check that takes longer than
+//     defaults::join_checkup_patience, which is far less than its ranks are waited for.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.

@@ -83,7 +83,9 @@ void deliver_all(gateway_pointer self, caf::typed_response_promise<msg<fbs::Call
 
 std::string outcome_of(const fbs::CallAnswersT& all) {
   for (const auto& a : all.answers)
-    if (a->failure) return fmt::format("{}: {}", a->actor, a->failure->message);
+    if (a->failure)  // of no actor: its whole process does not answer, and the message says which
+      return a->actor.empty() ? a->failure->message
+                              : fmt::format("{}: {}", a->actor, a->failure->message);
   return all.answers.empty() ? "no such actor" : "done";
 }
 

@@ -7,7 +7,9 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <optional>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -92,8 +94,7 @@ result<std::pair<socket_end, socket_end>> connected() {
 }
 
 /// The other end: sends a word back, or takes a piece and says so. Ends with the connection.
-void answer(const socket_end& end, double& processor_seconds) {
-  std::vector<char> piece(piece_bytes);
+void answer(const socket_end& end, std::span<char> piece, double& processor_seconds) {
   char word = 0;
   while (end.receive_all(&word, 1)) {
     if (word == pour && !end.receive_all(piece.data(), piece.size())) break;
@@ -130,6 +131,12 @@ std::optional<double> bytes_a_second(const socket_end& end, int pieces, const de
          std::max(gpu::seconds_now(gpu::time_kind::wall) - begin, 1e-9);
 }
 
+/// The other end hears of it however this one leaves, and its thread ends.
+struct on_leaving {
+  const socket_end& end;
+  ~on_leaving() { shutdown(end.fd(), SHUT_RDWR); }
+};
+
 void tell(fbs::CheckResultT& c, std::optional<double> seen) {
   if (seen)
     c.seen = *seen;
@@ -149,16 +156,18 @@ void check_loopback(checkup_under_way& c) {
   }
   double used = 0;
   try {
-    std::thread other([&] { answer(both->second, used); });
+    std::vector<char> piece(piece_bytes);
+    std::jthread other([&] { answer(both->second, piece, used); });
+    const on_leaving hang_up{both->first};
     tell(latency, latency_us(both->first, deadline(c, "loopback_latency")));
     tell(bandwidth, bytes_a_second(both->first, c.deep ? 4096 : 256,
                                    deadline(c, "loopback_bandwidth")));
-    shutdown(both->first.fd(), SHUT_RDWR);
-    other.join();
-    c.helpers_seconds += used;
   } catch (const std::system_error& e) {
     bandwidth.text = latency.text = fmt::format("cannot start a thread: {}", e.what());
+  } catch (const std::bad_alloc&) {
+    bandwidth.text = latency.text = "there is no memory for it";
   }
+  c.helpers_seconds += used;
 }
 
 }  // namespace troupe::health

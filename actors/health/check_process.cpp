@@ -1,18 +1,13 @@
 // What this process may have, and whether its clocks agree.
 #include <sys/resource.h>
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
-#include <optional>
-#include <string>
 #include <thread>
 
 #include <fmt/format.h>
 
 #include "actors/health/checks.hpp"
-#include "actors/health/machine_sampler.hpp"
-#include "io/machine/kernel_counters.hpp"
 
 namespace troupe::health {
 
@@ -25,29 +20,6 @@ double limit_of(int which) {
   return l.rlim_cur == RLIM_INFINITY
              ? static_cast<double>(std::numeric_limits<int64_t>::max())
              : static_cast<double>(l.rlim_cur);
-}
-
-std::optional<double> number_in(const std::string& path) {
-  const auto text = kernel_text(path);
-  uint64_t value = 0;
-  const auto [end, wrong] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (wrong != std::errc()) return std::nullopt;  // "max" among them
-  return static_cast<double>(value);
-}
-
-/// What this process can still have: of the machine, and of its control group.
-double memory_left() {
-  double left = -1;
-  const auto memory = io::parse_memory(kernel_text("/proc/meminfo"));
-  if (memory.available) left = static_cast<double>(*memory.available);
-  const auto group = kernel_text("/proc/self/cgroup");
-  if (const auto path = io::parse_unified_cgroup(group)) {
-    const auto folder = fmt::format("/sys/fs/cgroup{}", *path);
-    const auto most = number_in(folder + "/memory.max");
-    const auto used = number_in(folder + "/memory.current");
-    if (most && used && (left < 0 || *most - *used < left)) left = std::max(0.0, *most - *used);
-  }
-  return left;
 }
 
 double now_us(clockid_t clock) {
@@ -77,8 +49,10 @@ void check_process(checkup_under_way& c) {
   c.add("locked_memory").seen = limit_of(RLIMIT_MEMLOCK);
   c.add("core_files").seen = limit_of(RLIMIT_CORE);
   auto& memory = c.add("memory_left");
-  memory.seen = memory_left();
-  if (memory.seen < 0) memory.text = "the kernel does not say how much memory is left";
+  if (const auto left = c.memory_left())
+    memory.seen = static_cast<double>(*left);
+  else
+    memory.text = "the kernel does not say how much memory is left";
 }
 
 void check_clock(checkup_under_way& c) {

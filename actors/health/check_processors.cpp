@@ -1,8 +1,10 @@
 // A known product on each core, one after the other, and on each GPU.
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -43,20 +45,26 @@ class pinned {
 };
 
 struct core_answers {
-  std::vector<int> cores;
+  size_t all = 0;          ///< that this thread may run on
+  std::vector<int> cores;  ///< those that were asked
   std::vector<uint64_t> wrong, hashes;
 };
 
-/// At least one product on each core; more of them while there is time.
+/// A product on each core, while there is time; more of them in a deep check. Processes of one host
+/// begin with different cores.
 core_answers ask_cores(checkup_under_way& c, gpu::known_product& product) {
   core_answers out;
   const pinned here;
-  const auto cores = here.cores();
+  auto cores = here.cores();
+  out.all = cores.size();
+  if (!cores.empty())
+    std::rotate(cores.begin(), cores.begin() + getpid() % static_cast<int>(cores.size()),
+                cores.end());
   const deadline all(c, "cpu_product");
   const double share =
       (all.end() - gpu::seconds_now(gpu::time_kind::wall)) / static_cast<double>(cores.size() + 1);
   for (const int core : cores) {
-    if (c.stop.stop_requested()) break;
+    if (c.stop.stop_requested() || (!out.cores.empty() && all.over())) break;  // EXM-1
     if (!here.go_to(core)) continue;
     const busy_time measured(c);
     const auto spoil = [&](std::span<float> p) {
@@ -73,6 +81,12 @@ core_answers ask_cores(checkup_under_way& c, gpu::known_product& product) {
     out.hashes.push_back(a.hash);
   }
   return out;
+}
+
+/// Of one core its name, else how many; of how many, where there was no time for all.
+std::string name_of(const core_answers& a) {
+  if (a.cores.size() < a.all) return fmt::format("{} of {} cpus", a.cores.size(), a.all);
+  return a.all == 1 ? fmt::format("cpu{}", a.cores.front()) : fmt::format("{} cpus", a.all);
 }
 
 void check_gpu(checkup_under_way& c, const gpu::known_product& product, int ordinal) {
@@ -107,9 +121,7 @@ void check_cores(checkup_under_way& c) {
   }
   const bool well = std::all_of(a.wrong.begin(), a.wrong.end(), [](auto n) { return n == 0; });
   if (well) {  // one line for all of them
-    const auto name = a.cores.size() == 1 ? fmt::format("cpu{}", a.cores.front())
-                                          : fmt::format("{} cpus", a.cores.size());
-    c.add("cpu_product", name).seen = 0;
+    c.add("cpu_product", name_of(a)).seen = 0;
     return;
   }
   for (size_t i = 0; i < a.cores.size(); ++i)
@@ -118,15 +130,23 @@ void check_cores(checkup_under_way& c) {
           static_cast<double>(a.wrong[i]);
 }
 
+/// A process of a cluster looks at those that its ranks use: another one is somebody else's, and a
+/// context on it takes memory there.
 void check_gpus(checkup_under_way& c) {
-  if (!c.options.gpus) return;
-  const auto count = gpu::cuda_device_count();
-  if (!count) {
+  if (c.options.gpus == gpu_choice::none) return;
+  std::vector<int> ordinals;
+  if (c.options.gpus == gpu_choice::opened) {
+    ordinals = gpu::opened_cuda_devices();
+  } else if (const auto count = gpu::cuda_device_count()) {
+    for (int i = 0; i < *count; ++i) ordinals.push_back(i);
+  } else {
     c.add("gpu_product").text = count.error().message;
     return;
   }
+  if (ordinals.empty()) c.add("gpu_product").text = "no rank of this process computes on a GPU";
   const gpu::known_product product;
-  for (int i = 0; i < *count && !c.stop.stop_requested(); ++i) check_gpu(c, product, i);
+  for (size_t i = 0; i < ordinals.size() && !c.stop.stop_requested(); ++i)
+    check_gpu(c, product, ordinals[i]);
 }
 
 }  // namespace troupe::health

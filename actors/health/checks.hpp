@@ -3,12 +3,14 @@
 
 #include <ctime>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string_view>
 #include <vector>
 
 #include "actors/health/checkup.hpp"
 #include "actors/health/checkup_policy.hpp"
+#include "actors/health/memory_left.hpp"
 #include "gpu/stopwatch.hpp"
 
 namespace troupe::health {
@@ -22,6 +24,9 @@ struct checkup_under_way {
   double own_seconds = 0, wall_seconds = 0;  ///< of what only computes
   double helpers_seconds = 0;                ///< processor time of other threads of ours
 
+  std::optional<uint64_t> memory_left() const {
+    return options.memory_left ? options.memory_left() : health::memory_left();
+  }
   fbs::CheckResultT& add(std::string_view name, std::string_view part = {}) {
     return *results.emplace_back(std::make_unique<fbs::CheckResultT>(check_of(name, part)));
   }

@@ -59,10 +59,29 @@ class load_meter {
   double own_ = gpu::seconds_now(gpu::time_kind::thread);
 };
 
-bool disk_has_other_work() {
-  const auto waited = io::parse_pressure(kernel_text("/proc/pressure/io")).some_percent;
-  return waited && *waited > busy_disk_percent;
-}
+/// How long processes wait for the disk while no check of it is under way: then it is not for ours.
+class disk_meter {
+ public:
+  bool was_waited_for() const { return before_.value_or(0) > busy_disk_percent; }
+  /// From here on to the end nothing of ours waits for it.
+  void begin() {
+    from_us_ = pressure().some_us;
+    wall_ = gpu::seconds_now(gpu::time_kind::wall);
+  }
+  bool is_waited_for() const {
+    const auto now = pressure().some_us;
+    const double us = (gpu::seconds_now(gpu::time_kind::wall) - wall_) * 1e6;
+    return now && from_us_ && us > 0 &&
+           100 * static_cast<double>(*now - std::min(*now, *from_us_)) / us > busy_disk_percent;
+  }
+
+ private:
+  static io::pressure pressure() { return io::parse_pressure(kernel_text("/proc/pressure/io")); }
+
+  std::optional<double> before_ = pressure().some_percent;
+  std::optional<uint64_t> from_us_ = {};
+  double wall_ = 0;
+};
 
 std::string fact_of(const std::string& check, bool deep) {
   auto name = fmt::format("checkup-{}{}", check, deep ? "-deep" : "");
@@ -79,7 +98,7 @@ std::optional<double> kept_value(const checkup_options& options, const std::stri
 
 /// The best so far of this machine; of a disk, what checkpoints were measured with.
 std::optional<double> best_so_far(const checkup_under_way& c, const fbs::CheckResultT& of) {
-  if (!of.check.starts_with("disk_")) return kept_value(c.options, fact_of(of.check, c.deep));
+  if (!is_of_disk(of.check)) return kept_value(c.options, fact_of(of.check, c.deep));
   io::calibrate_options how;
   how.store = c.options.store;
   const auto disk = io::kept_calibration(c.options.folder, how);
@@ -90,7 +109,7 @@ std::optional<double> best_so_far(const checkup_under_way& c, const fbs::CheckRe
 void judge_one(const checkup_under_way& c, fbs::CheckResultT& of, bool busy, bool disk_busy) {
   const auto& e = entry_of(of.check);
   const auto kept = e.of_kept > 0 ? best_so_far(c, of) : std::nullopt;
-  const bool is_disk = of.check.starts_with("disk_");
+  const bool is_disk = is_of_disk(of.check);
   judge(of, kept, busy || (is_disk && disk_busy));
   if (e.of_kept > 0 && !is_disk && !busy && of.verdict == fbs::CheckVerdict::ok &&
       (!kept || of.seen > *kept))
@@ -113,7 +132,7 @@ void carry_out(checkup_under_way& c, Check check) {
 fbs::CheckupReportT run_checkup(const fbs::RunCheckupT& asked, const checkup_options& options,
                                 std::stop_token stop) {
   const double begin = gpu::seconds_now(gpu::time_kind::wall);
-  const bool disk_busy = disk_has_other_work();  // before we make some ourselves
+  disk_meter disk;
   const load_meter meter;
   checkup_under_way c{asked.deep, options, std::move(stop)};
   if (!asked.bits_only) {
@@ -126,12 +145,14 @@ fbs::CheckupReportT run_checkup(const fbs::RunCheckupT& asked, const checkup_opt
   if (!asked.bits_only) {
     carry_out(c, check_memory_bandwidth);
     carry_out(c, check_disk);
+    disk.begin();
     carry_out(c, check_loopback);
   }
   const auto load = meter.load_of(c);
   fbs::CheckupReportT out;
   out.busy = was_busy(load);
   out.others_percent = load.others_percent;
+  const bool disk_busy = disk.was_waited_for() || disk.is_waited_for();
   for (auto& of : c.results) judge_one(c, *of, out.busy, disk_busy);
   out.checks = std::move(c.results);
   const auto facts = cluster::hardware_facts();
@@ -141,8 +162,9 @@ fbs::CheckupReportT run_checkup(const fbs::RunCheckupT& asked, const checkup_opt
   return out;
 }
 
-examiner examine_this_machine(std::filesystem::path folder) {
+examiner examine_this_machine(std::filesystem::path folder, gpu_choice gpus) {
   checkup_options options;
+  options.gpus = gpus;
   options.folder = std::move(folder);
   return [options](const fbs::RunCheckupT& asked, std::stop_token stop) {
     return run_checkup(asked, options, std::move(stop));

@@ -67,6 +67,10 @@ fbs::CheckResultT check_of(std::string_view name, std::string_view part) {
   return c;
 }
 
+bool is_of_disk(std::string_view check) {
+  return check.starts_with("disk_");
+}
+
 bool was_busy(const load& l) {
   return l.others_percent > busy_others_percent || l.own_percent < least_own_percent;
 }
@@ -97,7 +101,7 @@ void judge_among_equals(std::vector<fbs::CheckupReportT>& all) {
   };
   const auto fits = [](const fbs::CheckupReportT& r, const fbs::CheckResultT& c) {
     return !r.busy && c.seen >= 0 && entry_of(c.check).of_kept > 0 &&
-           c.wanted_from == fbs::WantedFrom::floor;
+           c.wanted_from == fbs::WantedFrom::floor && !is_of_disk(c.check);  // CKP-3
   };
   for (const auto& r : all)
     for (const auto& c : r.checks)

@@ -7,7 +7,7 @@
 //   CKP-2  What this machine reached before counts before what equal machines reach, and that
 //     before a floor.
 //   CKP-3  Equal machines judge each other only where there are three that were not busy: of two
-//     that differ nobody knows which is ill.
+//     that differ nobody knows which is ill. Their disks do not: nothing tells equal ones.
 #pragma once
 
 #include <cstdint>
@@ -38,6 +38,9 @@ const check_entry& entry_of(std::string_view name);
 
 /// A result with what its entry says; nothing is seen yet.
 fbs::CheckResultT check_of(std::string_view name, std::string_view part = {});
+
+/// Whether it is about a disk, which may be busy while the processors are not.
+bool is_of_disk(std::string_view check);
 
 /// How much of a machine others had.
 struct load {

@@ -2,6 +2,7 @@
 #include "actors/health/medic.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <utility>
 
@@ -9,6 +10,7 @@
 
 #include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
+#include "actors/base/defaults.hpp"
 
 namespace troupe::health {
 
@@ -29,14 +31,12 @@ void show(medic_pointer self, std::string_view doing, const fbs::CheckupReportT*
   });
 }
 
-msg<fbs::CheckupReport> examine(medic_pointer self, const msg<fbs::RunCheckup>& m) {
-  auto& st = self->state;
-  show(self, "examining");
-  auto report = st.options.examine(m.unpack(), st.options.stop);
-  report.node = st.options.node;
-  ++st.examined;
-  show(self, "idle", &report);
-  return make_msg<fbs::CheckupReport>(context_of(*self, m.header()), report);
+/// MED-5: an error where it waited longer than its asker does. What was asked from afar was made
+/// anew by this process's observer.
+status still_waited_for(medic_pointer self, const any_msg& m, std::chrono::nanoseconds patience) {
+  auto waited = m.received_ago_ns(now_ns(*self));
+  if (waited < 0 && m.header().sent_ns != 0) waited = now_ns(*self) - m.header().sent_ns;
+  return waited > patience.count() ? status(nobody_waits(waited / ns_per_ms)) : status();
 }
 
 // -- pairs ----------------------------------------------------------------------------------------
@@ -52,18 +52,25 @@ std::vector<uint8_t> bytes_of(size_t count, uint32_t turn) {
   return out;
 }
 
+std::chrono::nanoseconds left_of(medic_pointer self, const pair_under_way& p) {
+  return defaults::pair_budget - std::chrono::nanoseconds(now_ns(*self) - p.begun_ns);
+}
+
+void give_up(medic_pointer self, pair_under_way& p, const error& why) {
+  if (self->state.pair.get() != &p) return;
+  self->state.pair.reset();
+  p.promise.deliver(to_caf(why.within(fmt::format("exchange with {}", p.report.peer))));
+}
+
+/// With what came back so far.
 void finish(medic_pointer self, pair_under_way& p) {
-  const auto now = now_ns(*self);
-  if (!p.took_us.empty()) {
-    std::sort(p.took_us.begin(), p.took_us.end());
-    p.report.latency_us = p.took_us[p.took_us.size() / 2];
-  }
-  if (p.pieces_ns > 0) {
-    const auto pieces = static_cast<double>(p.pieces);
-    p.report.bytes_per_s =
-        2e9 * pieces * static_cast<double>(pair_bytes) / static_cast<double>(p.pieces_ns);
-  }
-  p.report.took_ms = static_cast<double>(now - p.begun_ns) / ns_per_ms;
+  if (self->state.pair.get() != &p) return;
+  if (!p.took.any())
+    return give_up(self, p, nothing_came_back(p.report.peer, defaults::pair_budget.count()));
+  p.report.latency_us = p.took.latency_us();
+  p.report.bytes_per_s = p.took.bytes_per_s();
+  p.report.took_ms = static_cast<double>(now_ns(*self) - p.begun_ns) / ns_per_ms;
+  self->state.pair.reset();
   p.promise.deliver(make_msg<fbs::PairReport>(context_of(*self, p.cause), p.report));
 }
 
@@ -76,31 +83,43 @@ void came_back(medic_pointer self, const exchange& p, uint32_t turn, const msg<f
                     std::equal(bytes->begin(), bytes->end(), p->bytes.begin(), p->bytes.end());
   p->report.wrong += same ? 0 : 1;
   if (turn < p->words)
-    p->took_us.push_back(static_cast<double>(took_ns) / 1e3);
+    p->took.small_came_back(took_ns);
   else
-    p->pieces_ns += took_ns;
+    p->took.large_came_back(took_ns, p->bytes.size());
   exchange_next(self, p, turn + 1);
 }
 
+void did_not(medic_pointer self, const exchange& p, uint32_t turn, const error& why) {
+  if (why.code != errc::timeout) return give_up(self, *p, why);
+  if (turn >= p->words) p->took.large_did_not(now_ns(*self) - p->sent_ns);
+  finish(self, *p);
+}
+
 void exchange_next(medic_pointer self, const exchange& p, uint32_t turn) {
-  if (turn == p->words + p->pieces) return finish(self, *p);
+  using std::chrono::milliseconds;
+  if (self->state.pair != p) return;
+  const auto left = std::chrono::duration_cast<milliseconds>(left_of(self, *p));
+  const bool over = turn == p->words + p->pieces || left < milliseconds(1);  // MED-4
+  if (over) return finish(self, *p);
   p->bytes = bytes_of(turn < p->words ? small_bytes : pair_bytes, turn);
   auto m = make_msg<fbs::PairProbe>(context_of(*self, p->cause),
                                     [&](fbs::PairProbeT& b) { b.bytes = p->bytes; });
   p->sent_ns = now_ns(*self);
   ask_for<fbs::PairEcho>(
-      self, p->peer, m, {fmt::format("node/{}", p->report.peer), "the bytes of a pair's test"},
+      self, p->peer, m,
+      {fmt::format("node/{}", p->report.peer), "the bytes of a pair's test", left},
       [self, p, turn](const msg<fbs::PairEcho>& e) { came_back(self, p, turn, e); },
-      [p](const error& e) {
-        p->promise.deliver(to_caf(e.within(fmt::format("exchange with {}", p->report.peer))));
-      });
+      [self, p, turn](const error& e) { did_not(self, p, turn, e); });
 }
 
 caf::result<msg<fbs::PairReport>> test_pair(medic_pointer self, const msg<fbs::TestPair>& m) {
   auto& st = self->state;
   const auto asked = m.unpack();
   if (asked.peer == st.options.node) return to_caf(same_node(asked.peer));
-  auto p = std::make_shared<pair_under_way>();
+  if (const auto waited = still_waited_for(self, m, defaults::pair_patience); !waited)
+    return to_caf(waited.error());
+  if (st.pair) return to_caf(exchange_under_way(st.pair->report.peer));  // MED-4
+  auto p = st.pair = std::make_shared<pair_under_way>();
   p->promise = self->make_response_promise<msg<fbs::PairReport>>();
   p->cause = m.header();
   p->report.peer = asked.peer;
@@ -109,14 +128,30 @@ caf::result<msg<fbs::PairReport>> test_pair(medic_pointer self, const msg<fbs::T
   p->begun_ns = now_ns(*self);
   auto question = make_msg<fbs::FindNode>(context_of(*self, m.header()),
                                           [&](fbs::FindNodeT& f) { f.node = asked.peer; });
-  request(self, st.options.coordinator, question)
+  request_within(self, st.options.coordinator, defaults::pair_budget, question)
       .then(
           [self, p](const msg<fbs::Ack>&, const caf::strong_actor_ptr& node) {
             p->peer = caf::actor_cast<node_actor>(node);
             exchange_next(self, p, 0);
           },
-          [p](const caf::error& e) { p->promise.deliver(to_caf(from_caf(e))); });
+          [self, p](const caf::error& e) { give_up(self, *p, from_caf(e)); });
   return p->promise;
+}
+
+// -- examinations ---------------------------------------------------------------------------------
+
+caf::result<msg<fbs::CheckupReport>> examine(medic_pointer self, const msg<fbs::RunCheckup>& m) {
+  auto& st = self->state;
+  const auto patience = m->deep() ? defaults::deep_checkup_patience : defaults::checkup_patience;
+  if (const auto waited = still_waited_for(self, m, patience); !waited)
+    return to_caf(waited.error());
+  if (const auto p = st.pair) give_up(self, *p, exchange_interrupted(st.options.node));
+  show(self, examining);
+  auto report = st.options.examine(m.unpack(), st.options.stop);
+  report.node = st.options.node;
+  ++st.examined;
+  show(self, "idle", &report);
+  return make_msg<fbs::CheckupReport>(context_of(*self, m.header()), report);
 }
 
 }  // namespace

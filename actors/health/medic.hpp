@@ -7,18 +7,23 @@
 //   MED-1  One examination at a time: it has one thread, and no message is handled meanwhile.
 //   MED-2  It does nothing unless it is asked to.
 //   MED-3  An examination ends early when its node does.
-//   MED-4  Exchanges are bounded: at most 64 of at most 256 KiB, one under way.
+//   MED-4  Exchanges are bounded: at most 64 of at most 256 KiB, in at most defaults::pair_budget;
+//     then what came back so far is the report. One pair is under way, another one is refused.
+//   MED-5  It does nothing for who has gone: what waited in its mailbox for longer than `doctor`
+//     waits for an answer is refused.
 //
 // Failure policy: done without. Its node hears of its death and says so.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "actors/base/traced.hpp"
 #include "actors/health/checkup.hpp"
+#include "actors/health/pair_policy.hpp"
 #include "io/base/error_kind.hpp"
 #include "messages/actors.hpp"
 
@@ -28,9 +33,26 @@ namespace troupe::health {
 inline constexpr size_t pair_bytes = 256 << 10;
 inline constexpr uint32_t most_exchanges = 64;
 
+/// Its state while it hears nothing else.
+inline constexpr std::string_view examining = "examining";
+
 /// A node that is asked for its own link to itself.
 inline constexpr error_kind<std::string_view> same_node{
     "same_node", errc::usage, "node {} cannot exchange bytes with itself"};
+
+/// Another pair is under way.
+inline constexpr error_kind<std::string_view> exchange_under_way{
+    "exchange_under_way", errc::unavailable, "bytes are exchanged with node {} already",
+    "try again in some seconds"};
+/// Not one exchange was answered.
+inline constexpr error_kind<std::string_view, int64_t> nothing_came_back{
+    "nothing_came_back", errc::timeout, "nothing came back from node {} within {} ms"};
+/// What came in between takes the medic's thread.
+inline constexpr error_kind<std::string_view> exchange_interrupted{
+    "exchange_interrupted", errc::cancelled, "the machine of node {} was to be examined meanwhile"};
+/// Who asked waits no more.
+inline constexpr error_kind<int64_t> nobody_waits{
+    "nobody_waits", errc::timeout, "it was asked for {} ms ago, nobody waits for it any more"};
 
 struct medic_options {
   std::string node;
@@ -46,9 +68,9 @@ struct pair_under_way {
   message_header cause;
   node_actor peer;
   fbs::PairReportT report;
-  uint32_t words = 0, pieces = 0;  ///< small and large exchanges that are left
-  std::vector<double> took_us;     ///< of the small ones
-  int64_t begun_ns = 0, sent_ns = 0, pieces_ns = 0;
+  uint32_t words = 0, pieces = 0;  ///< small and large exchanges, in all
+  exchange_times took;
+  int64_t begun_ns = 0, sent_ns = 0;
   std::vector<uint8_t> bytes;
 };
 
@@ -56,6 +78,7 @@ struct medic_state {
   static inline const char* name = "medic";
   medic_options options;
   uint64_t examined = 0;
+  std::shared_ptr<pair_under_way> pair = {};
 };
 using medic_pointer = traced_pointer<medic_actor, medic_state>;
 

@@ -6,20 +6,34 @@
 
 namespace troupe::health {
 
-std::optional<double> wanted_rate(std::span<const pair_seen> all) {
+double exchange_times::latency_us() const {
+  if (small_ns_.empty()) return 0;
+  auto all = small_ns_;
+  const auto middle = all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2);
+  std::nth_element(all.begin(), middle, all.end());
+  return static_cast<double>(*middle) / 1e3;
+}
+
+double exchange_times::bytes_per_s() const {
+  return large_ns_ > 0 ? 2e9 * static_cast<double>(large_bytes_) / static_cast<double>(large_ns_)
+                       : 0;
+}
+
+std::optional<double> wanted_rate(std::span<const pair_seen> all, bool one_host) {
   constexpr size_t least_pairs = 3;
   constexpr double of_median = 0.25;
   std::vector<double> rates;
   for (const auto& p : all)
-    if (p.answered && !p.busy) rates.push_back(p.bytes_per_s);
+    if (p.answered && !p.busy && p.one_host == one_host) rates.push_back(p.bytes_per_s);
   if (rates.size() < least_pairs) return std::nullopt;
   std::sort(rates.begin(), rates.end());
   return rates[rates.size() / 2] * of_median;
 }
 
 fbs::CheckVerdict verdict_of(const pair_seen& p, std::optional<double> wanted) {
+  if (!p.tried) return fbs::CheckVerdict::unknown;
   if (!p.answered || p.wrong > 0) return fbs::CheckVerdict::bad;
-  if (!wanted || p.bytes_per_s >= *wanted) return fbs::CheckVerdict::ok;
+  if (p.bytes_per_s > 0 && p.bytes_per_s >= wanted.value_or(0)) return fbs::CheckVerdict::ok;
   return p.busy ? fbs::CheckVerdict::unknown : fbs::CheckVerdict::bad;
 }
 

@@ -21,18 +21,44 @@
 
 namespace troupe::health {
 
-/// What an exchange between two nodes showed.
-struct pair_seen {
-  bool answered = false;
-  uint64_t wrong = 0;      ///< exchanges whose bytes came back other than they were
-  double bytes_per_s = 0;
-  bool busy = false;       ///< either machine had other work
+/// What the exchanges of a pair took: small ones, then large ones.
+class exchange_times {
+ public:
+  void small_came_back(int64_t ns) { small_ns_.push_back(ns); }
+  void large_came_back(int64_t ns, size_t bytes) {
+    large_ns_ += ns;
+    large_bytes_ += bytes;
+  }
+  /// The last one did not within the time that was left: it makes those before it no quicker.
+  void large_did_not(int64_t ns) { large_ns_ += ns; }
+
+  bool any() const { return !small_ns_.empty() || large_bytes_ > 0; }
+  /// The median of the small ones; 0: there was none.
+  double latency_us() const;
+  /// To and fro; 0: no large one came back.
+  double bytes_per_s() const;
+
+ private:
+  std::vector<int64_t> small_ns_;
+  int64_t large_ns_ = 0;
+  size_t large_bytes_ = 0;
 };
 
-/// A part of what pairs reach that answer and are not busy; none where they are fewer than three.
-std::optional<double> wanted_rate(std::span<const pair_seen> all);
+/// What an exchange between two nodes showed.
+struct pair_seen {
+  bool answered = false;   ///< something came back
+  uint64_t wrong = 0;      ///< exchanges whose bytes came back other than they were
+  double bytes_per_s = 0;  ///< 0: nothing large came back in time
+  bool busy = false;       ///< either machine had other work
+  bool one_host = false;   ///< both are processes of one host
+  bool tried = true;       ///< false: who was to send had no time for it
+};
 
-/// Bad where it does not answer or the bytes are wrong; or where it is slow and nobody is busy.
+/// A part of what pairs reach that answer and are not busy, of those within a host or of those
+/// between two; none where they are fewer than three.
+std::optional<double> wanted_rate(std::span<const pair_seen> all, bool one_host);
+
+/// Bad where nothing comes back or the bytes are wrong; or where it is slow and nobody is busy.
 fbs::CheckVerdict verdict_of(const pair_seen& p, std::optional<double> wanted);
 
 class pair_policy {

@@ -3,14 +3,17 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "actors/base/defaults.hpp"
 #include "actors/health/checkup_policy.hpp"
+#include "actors/health/medic.hpp"
 #include "io/base/text.hpp"
 #include "messages/any_msg.hpp"
+#include "messages/errors.hpp"
 #include "trace/text.hpp"
 
 namespace troupe::apps {
@@ -40,25 +43,51 @@ fbs::CheckupReportT report_of(const std::string& node, fbs::CheckVerdict verdict
   return r;
 }
 
+/// A node that is asked, as it was before.
+struct asked_node {
+  std::string node, host;
+  std::optional<int64_t> examined_for_ns = {};  ///< somebody has it examined already
+};
+
+asked_node asked_node_of(const fbs::ActorListT& process) {
+  asked_node out{process.node, process.host};
+  if (process.silent_ns > 0) return out;  // what it said last need not be so any more
+  for (const auto& a : process.actors)
+    if (a->kind == "medic" && a->state == troupe::health::examining)
+      out.examined_for_ns = a->state_for_ns;
+  return out;
+}
+
 /// The nodes that are asked, in order.
-result<std::vector<std::string>> nodes_of(session& s, const std::string& node) {
+result<std::vector<asked_node>> asked_nodes(session& s, const std::string& node) {
   TROUPE_TRY(view, s.view("", "", false));
-  std::vector<std::string> names;
-  for (const auto& n : view.nodes)
-    if (n->node != "head") names.push_back(n->node);
-  if (node.empty()) {
-    std::sort(names.begin(), names.end());
-    return names;
+  std::vector<asked_node> all;
+  std::vector<std::string_view> names;
+  for (const auto& n : view.nodes) {
+    if (n->node == "head") continue;
+    all.push_back(asked_node_of(*n));
+    names.push_back(n->node);
   }
-  if (std::find(names.begin(), names.end(), node) != names.end()) return std::vector{node};
-  const std::vector<std::string_view> all(names.begin(), names.end());
-  const auto near = nearest(node, all);
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.node < b.node; });
+  if (node.empty()) return all;
+  const auto it =
+      std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.node == node; });
+  if (it != all.end()) return std::vector{*it};
+  const auto near = nearest(node, names);
   return node_not_found(node, near.empty() ? "`troupe status` lists the nodes"
                                            : fmt::format("did you mean {}?", near));
 }
 
-/// What a node's process or medic answered.
-fbs::CheckupReportT report_of(const fbs::CallAnswerT& a) {
+fbs::CheckupReportT report_of_busy(const asked_node& p) {
+  return report_of(p.node, fbs::CheckVerdict::unknown,
+                   fmt::format("it is being examined already, for {:.0f} s",
+                               static_cast<double>(*p.examined_for_ns) * 1e-9));
+}
+
+/// What a node's process or medic answered. A medic that is at an examination hears nothing else
+/// until that ends; a process that does not answer has no such excuse.
+fbs::CheckupReportT report_of(const fbs::CallAnswerT& a, const asked_node& p) {
+  if (a.failure && p.examined_for_ns && !a.actor.empty()) return report_of_busy(p);
   if (a.failure) return report_of(a.node, fbs::CheckVerdict::bad, a.failure->message);
   const auto m = decode(a.message, message_traits<fbs::CheckupReport>::id);
   if (!m) return report_of(a.node, fbs::CheckVerdict::bad, m.error().message);
@@ -70,20 +99,32 @@ bool was_busy(const diagnosis& d, const std::string& node) {
                      [&](const auto& r) { return r.node == node && r.busy; });
 }
 
+/// Whether a failure says nothing of the two: who was to send did something else, or was not heard.
+bool says_nothing(const fbs::CallAnswerT& a) {
+  const error e{static_cast<errc>(a.failure->code), "", "", a.failure->kind};
+  return !a.actor.empty() && (e.is(troupe::health::exchange_under_way) ||
+                              e.is(troupe::health::exchange_interrupted) ||
+                              e.is(troupe::health::nobody_waits) || e.is(no_answer));
+}
+
 /// The first of them asks the second.
-tested_pair test_pair(session& s, const diagnosis& d, const pair_policy::pair& who, int round) {
-  tested_pair out{who, round, {}, 0, {}, {}};
+tested_pair test_pair(session& s, const diagnosis& d, const pair_policy::pair& who, int round,
+                      bool one_host) {
+  tested_pair out{who, round, {}, 0, {}, {}, {}};
   out.seen.busy = was_busy(d, who.first) || was_busy(d, who.second);
+  out.seen.one_host = one_host;
   const auto m = make_msg<fbs::TestPair>({}, [&](auto& t) {
     t.peer = who.second;
     t.exchanges = d.deep ? deep_exchanges : exchanges;
   });
   const auto answers = s.call(who.first, "medic/*", m, defaults::pair_patience.count());
   if (!answers || answers->answers.empty()) {
-    out.why = answers ? who.first + " does not answer" : answers.error().message;
+    out.seen.tried = false;
+    out.why = answers ? who.first + " has no medic" : answers.error().message;
     return out;
   }
   const auto& a = *answers->answers.front();
+  if (a.failure) out.seen.tried = !says_nothing(a);
   const auto report = a.failure ? result<any_msg>(error{errc::unavailable, a.failure->message})
                                 : decode(a.message, message_traits<fbs::PairReport>::id);
   if (!report) {
@@ -98,22 +139,34 @@ tested_pair test_pair(session& s, const diagnosis& d, const pair_policy::pair& w
   return out;
 }
 
-void test_pairs(session& s, diagnosis& d, const std::vector<std::string>& nodes) {
+/// Both rounds. A pair that could not be tried neither proves nor accuses a node.
+void test_pairs(session& s, diagnosis& d, const std::vector<asked_node>& reached) {
+  std::vector<std::string> nodes;
+  std::map<std::string, std::string> hosts;
+  for (const auto& p : reached) {
+    nodes.push_back(p.node);
+    hosts[p.node] = p.host;
+  }
+  const auto one_host = [&](const pair_policy::pair& p) {
+    return !hosts[p.first].empty() && hosts[p.first] == hosts[p.second];
+  };
   pair_policy policy(nodes);
   std::vector<pair_seen> seen;
   for (const auto& p : policy.first_round()) {
-    d.pairs.push_back(test_pair(s, d, p, 1));
+    d.pairs.push_back(test_pair(s, d, p, 1, one_host(p)));
     seen.push_back(d.pairs.back().seen);
   }
-  d.wanted_pair_rate = troupe::health::wanted_rate(seen);
-  const auto judge = [&](tested_pair& p) {
-    p.verdict = troupe::health::verdict_of(p.seen, d.wanted_pair_rate);
+  const auto passed = [&](tested_pair& p) {
+    p.wanted = troupe::health::wanted_rate(seen, p.seen.one_host);
+    p.verdict = troupe::health::verdict_of(p.seen, p.wanted);
     return p.verdict != fbs::CheckVerdict::bad;
   };
-  for (auto& p : d.pairs) policy.tell_first(p.who, judge(p));
+  for (auto& p : d.pairs)
+    if (const bool well = passed(p); p.seen.tried) policy.tell_first(p.who, well);
   for (const auto& p : policy.second_round()) {
-    d.pairs.push_back(test_pair(s, d, p, 2));
-    policy.tell_second(p, judge(d.pairs.back()));
+    d.pairs.push_back(test_pair(s, d, p, 2, one_host(p)));
+    if (const bool well = passed(d.pairs.back()); d.pairs.back().seen.tried)
+      policy.tell_second(p, well);
   }
   d.named = policy.conclude();
 }
@@ -149,18 +202,17 @@ row row_of(const fbs::CheckupReportT& r, const fbs::CheckResultT& c) {
           c.text};
 }
 
-row row_of(const diagnosis& d, const tested_pair& p) {
+row row_of(const tested_pair& p) {
   const auto who = fmt::format("{}, {}", p.who.first, p.who.second);
-  const auto check = p.round == 1 ? "pair" : "pair, again";
+  const auto check = fmt::format("pair{}{}", p.seen.one_host ? " of one host" : "",
+                                 p.round == 1 ? "" : ", again");
   if (!p.seen.answered) return {who, check, "-", "-", name_of(p.verdict), p.why};
   const auto seen = fmt::format("{} {:.0f} us", value_text(p.seen.bytes_per_s, "bytes/s"),
                                 p.latency_us);
   return {who,
           check,
           seen,
-          d.wanted_pair_rate
-              ? fmt::format(">= {} (equals)", value_text(*d.wanted_pair_rate, "bytes/s"))
-              : "-",
+          p.wanted ? fmt::format(">= {} (equals)", value_text(*p.wanted, "bytes/s")) : "-",
           name_of(p.verdict),
           p.seen.wrong > 0 ? fmt::format("{} exchanges came back with other bytes", p.seen.wrong)
                            : ""};
@@ -214,7 +266,11 @@ ordered_json json_of(const tested_pair& p) {
           {"answered", p.seen.answered},
           {"wrong", p.seen.wrong},
           {"bytes_per_s", p.seen.bytes_per_s},
+          {"wanted_bytes_per_s", number_or_null(p.wanted.value_or(-1))},
           {"latency_us", p.latency_us},
+          {"tried", p.seen.tried},
+          {"one_host", p.seen.one_host},
+          {"path", "messages"},
           {"verdict", name_of(p.verdict)},
           {"text", p.why}};
 }
@@ -228,24 +284,30 @@ ordered_json json_of(const std::vector<pair_policy::pair>& pairs) {
 }  // namespace
 
 result<diagnosis> examine_cluster(session& s, const doctor_options& o) {
-  TROUPE_TRY(nodes, nodes_of(s, o.node));
+  TROUPE_TRY(asked, asked_nodes(s, o.node));
+  diagnosis d;
+  d.deep = o.deep;
+  if (!asked.empty() && std::all_of(asked.begin(), asked.end(), [](const auto& p) {
+        return p.examined_for_ns.has_value();
+      })) {
+    for (const auto& p : asked) d.reports.push_back(report_of_busy(p));
+    return d;
+  }
   const auto question = make_msg<fbs::RunCheckup>({}, [&](auto& m) { m.deep = o.deep; });
   const auto patience = o.deep ? defaults::deep_checkup_patience : defaults::checkup_patience;
   TROUPE_TRY(answers, s.call(o.node, "medic/*", question, patience.count()));
-  diagnosis d;
-  d.deep = o.deep;
-  std::vector<std::string> reached;
-  for (const auto& node : nodes) {
+  std::vector<asked_node> reached;
+  for (const auto& p : asked) {
     const auto a = std::find_if(answers.answers.begin(), answers.answers.end(),
-                                [&](const auto& one) { return one->node == node; });
+                                [&](const auto& one) { return one->node == p.node; });
     if (a == answers.answers.end()) {
-      d.reports.push_back(report_of(node, fbs::CheckVerdict::unknown, "it has no medic"));
+      d.reports.push_back(report_of(p.node, fbs::CheckVerdict::unknown, "it has no medic"));
       continue;
     }
     if ((*a)->failure && static_cast<errc>((*a)->failure->code) == errc::permission)
       return error{errc::permission, (*a)->failure->message, (*a)->failure->hint};
-    d.reports.push_back(report_of(**a));
-    if (!(*a)->failure) reached.push_back(node);
+    d.reports.push_back(report_of(**a, p));
+    if (!(*a)->failure) reached.push_back(p);
   }
   troupe::health::judge_among_equals(d.reports);
   test_pairs(s, d, reached);
@@ -263,10 +325,13 @@ std::string diagnosis_text(const diagnosis& d) {
   std::vector<row> rows{{"node", "check", "seen", "wanted", "verdict", ""}};
   for (const auto& r : d.reports)
     for (const auto& c : r.checks) rows.push_back(row_of(r, *c));
-  for (const auto& p : d.pairs) rows.push_back(row_of(d, p));
+  for (const auto& p : d.pairs) rows.push_back(row_of(p));
   auto out = table_of(rows);
   for (const auto& r : d.reports)
     if (r.busy) out += load_text(r);
+  if (!d.pairs.empty())
+    out += "pairs exchange messages: directly or by way of the coordinator, as actors of these "
+           "nodes do; other ways between two nodes are not tested\n";
   for (const auto& c : d.named.culprits)
     out += fmt::format("{} does not reach nodes that reach others\n", c);
   for (const auto& p : d.named.cut)

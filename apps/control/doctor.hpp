@@ -27,7 +27,8 @@ struct tested_pair {
   int round = 1;
   troupe::health::pair_seen seen;
   double latency_us = 0;
-  std::string why = {};  ///< they did not
+  std::optional<double> wanted = {};  ///< bytes a second
+  std::string why = {};               ///< they did not
   fbs::CheckVerdict verdict = fbs::CheckVerdict::unknown;
 };
 
@@ -36,7 +37,6 @@ struct diagnosis {
   bool deep = false;
   std::vector<fbs::CheckupReportT> reports = {};
   std::vector<tested_pair> pairs = {};
-  std::optional<double> wanted_pair_rate = {};
   troupe::health::pair_policy::outcome named = {};
 };
 

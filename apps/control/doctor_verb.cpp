@@ -19,7 +19,9 @@ result<diagnosis> examine_here(const doctor_arguments& a) {
   d.deep = a.what.deep;
   fbs::RunCheckupT asked;
   asked.deep = a.what.deep;
-  d.reports.push_back(troupe::health::examine_this_machine(a.folder)(asked, {}));
+  using troupe::health::gpu_choice;
+  d.reports.push_back(
+      troupe::health::examine_this_machine(a.folder, gpu_choice::all)(asked, {}));
   return d;
 }
 
@@ -56,7 +58,8 @@ void add_doctor(shell& sh) {
   add_connect_options(verb, a->connect);
   verb->footer(
       "What is checked, and what is wanted: docs/doctor.md.\n"
-      "Exit codes: 0 nothing is bad, 1 something is, 69 no cluster answers.\n\n"
+      "Exit codes: 0 nothing is bad, 1 something is, 66 there is no such node, 69 no cluster "
+      "answers.\n\n"
       "Examples:\n"
       "  troupe doctor\n"
       "  troupe doctor --node node2 --deep\n"

@@ -1,10 +1,12 @@
 // Opening CUDA devices; see device.hpp.
 #include "gpu/cuda/device.hpp"
 
+#include <atomic>
 #include <cassert>
 #include <cstdlib>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gpu/cuda.hpp"
 #include "gpu/cuda/check.hpp"
@@ -122,11 +124,27 @@ result<int> cuda_device_count() {
   return count;
 }
 
+namespace {
+
+/// A bit for each number.
+std::atomic<uint64_t> opened_before{0};
+
+}  // namespace
+
+std::vector<int> opened_cuda_devices() {
+  std::vector<int> out;
+  const auto all = opened_before.load();
+  for (int i = 0; i < 64; ++i)
+    if ((all >> i & 1) != 0) out.push_back(i);
+  return out;
+}
+
 result<std::unique_ptr<device>> make_cuda_device(int ordinal, const cuda_options& options) {
   TROUPE_TRY(made, cuda::cuda_device::open(ordinal, [&](cuda::cuda_device& owner) {
                return cuda::make_device_ops(owner,
                                             {.fused_bias_gradients = options.fused_bias_gradients});
              }));
+  if (ordinal < 64) opened_before |= uint64_t{1} << ordinal;
   return std::unique_ptr<device>(std::move(made));
 }
 

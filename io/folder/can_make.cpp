@@ -1,17 +1,14 @@
 // Asking the nearest folder that exists.
 #include "io/folder/can_make.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <string>
 
 #include <fmt/format.h>
 
-#include "io/file.hpp"
-#include "io/folder/owned.hpp"
+#include "io/folder/unnamed_file.hpp"
 
 namespace troupe::io {
 
@@ -19,14 +16,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// MAK-1: a file without a name; where the file system has none, a folder for a moment.
+/// MAK-1.
 status can_write_in(const fs::path& folder) {
-  const unique_fd unnamed(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
-  if (unnamed) return {};
-  const int why = errno;
-  if (why != EOPNOTSUPP && why != EISDIR && why != EINVAL)
-    return error::system(fmt::format("write in {}", folder.string()), why);
-  TROUPE_TRY(probe, scratch_folder::make(folder, ".troupe-probe-"));
+  TROUPE_TRY(probe, unnamed_file(folder));
   return {};
 }
 

@@ -52,16 +52,26 @@ std::optional<std::string_view> line_behind(std::string_view text, std::string_v
   return std::nullopt;
 }
 
-std::optional<double> average_in(std::optional<std::string_view> line) {
-  constexpr std::string_view key = "avg10=";
+/// The text behind "KEY=" in a line.
+std::optional<std::string_view> word_behind(std::optional<std::string_view> line,
+                                            std::string_view key) {
   while (line && !line->empty()) {
     const auto word = take_word(*line);
-    if (!word.starts_with(key)) continue;
-    const auto share = number<double>(word.substr(key.size()));
-    if (share && std::isfinite(*share) && *share >= 0 && *share <= 100) return share;
-    break;
+    if (word.starts_with(key)) return word.substr(key.size());
   }
   return std::nullopt;
+}
+
+std::optional<double> average_in(std::optional<std::string_view> line) {
+  const auto word = word_behind(line, "avg10=");
+  const auto share = word ? number<double>(*word) : std::nullopt;
+  if (share && std::isfinite(*share) && *share >= 0 && *share <= 100) return share;
+  return std::nullopt;
+}
+
+std::optional<uint64_t> total_in(std::optional<std::string_view> line) {
+  const auto word = word_behind(line, "total=");
+  return word ? number<uint64_t>(*word) : std::nullopt;
 }
 
 std::optional<uint64_t> kib_in(std::optional<std::string_view> line) {
@@ -74,7 +84,8 @@ std::optional<uint64_t> kib_in(std::optional<std::string_view> line) {
 }  // namespace
 
 pressure parse_pressure(std::string_view text) {
-  return {average_in(line_behind(text, "some ")), average_in(line_behind(text, "full "))};
+  const auto some = line_behind(text, "some ");
+  return {average_in(some), average_in(line_behind(text, "full ")), total_in(some)};
 }
 
 std::optional<cpu_ticks> parse_cpu_ticks(std::string_view text) {

@@ -12,9 +12,10 @@
 namespace troupe::io {
 
 /// Of /proc/pressure/*: the share of the last 10 s in which some process waited, and in which all
-/// of them did, in percent.
+/// of them did, in percent; and for how long some did since the start of the machine.
 struct pressure {
   std::optional<double> some_percent, full_percent;
+  std::optional<uint64_t> some_us = {};
 };
 pressure parse_pressure(std::string_view text);
 

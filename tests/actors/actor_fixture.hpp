@@ -263,6 +263,8 @@ class actor_fixture {
     }
   }
 
+  int64_t now_ns() const { return scheduler_->clock().now_ns(); }
+
   /// Puts a message into a mailbox, and lets it be handled.
   template <class... Ts>
   void deliver(const caf::strong_actor_ptr& from, const caf::strong_actor_ptr& to,

@@ -2,6 +2,8 @@
 // and how all that it spawned goes with it.
 #include "tests/actors/scripted_node.hpp"
 
+#include "actors/base/ask.hpp"
+#include "actors/base/defaults.hpp"
 #include "actors/health/medic.hpp"
 
 using namespace troupe;
@@ -452,6 +454,27 @@ TEST_CASE("NOD-6: a node whose machine is well, or says nothing, takes its ranks
     CHECK(f.assigned(scripted_node::ranks_of({4})));
     CHECK(f.goes_on());
   }
+}
+
+TEST_CASE("NOD-6: a check at join that is slow does not hold up the start") {
+  scripted_node f;
+  uint64_t asked = 0;
+  const auto takes_ranks = [&] {
+    return static_cast<bool>(f.coordinator.answer_of<fbs::Assigned>(asked));
+  };
+  f.machine->examine = [&](const fbs::RunCheckupT&, std::stop_token) {
+    asked = f.assign(scripted_node::ranks_of({4}));
+    f.pass_answered(defaults::join_checkup_patience - 50ms);
+    CHECK_FALSE(takes_ranks());
+    f.pass_answered(50ms);
+    CHECK(takes_ranks());
+    return fbs::CheckupReportT();
+  };
+  f.join();
+  CHECK(takes_ranks());
+  CHECK(f.goes_on());
+  CHECK(2 * defaults::join_checkup_patience.count() <
+        contract_of<node_actor, fbs::Assign>().timeout_ms);
 }
 
 TEST_CASE("NOD-6: health.checkup_at_join = false lets it in, and its medic is there") {

@@ -58,6 +58,7 @@ TEST_CASE("doctor: two nodes that train are examined, and their losses stay") {
   CHECK(all["pairs"][0]["answered"] == true);
   CHECK(all["pairs"][0]["wrong"] == 0);
   CHECK(all["pairs"][0]["bytes_per_s"] > 0);
+  CHECK(all["pairs"][0]["one_host"] == true);
   const auto audit = text_of(job / "run/audit.jsonl");
   CHECK(audit.find("RunCheckup") != std::string::npos);
   CHECK(audit.find("TestPair") != std::string::npos);
@@ -96,6 +97,36 @@ TEST_CASE("doctor: a node that is stopped is named") {
     CHECK((node["verdict"] == "bad") == (node["node"] == "node1"));
   }
   REQUIRE(kill(victim, SIGCONT) == 0);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+}
+
+TEST_CASE("doctor: a node that is examined already is unknown, and nobody is named") {
+  job_files job;
+  program up(job.up(with(endless, layout(2, 1))));
+  REQUIRE(up.until_step(5));
+  const auto address = "127.0.0.1:" + std::to_string(up.port());
+  program abandoned({"doctor", "--node", "node0", "--deep", "--connect", address});
+  REQUIRE(eventually([&] {
+    return run({"status", "medic/node0", "--connect", address}).out.find("examining") !=
+           std::string::npos;
+  }));
+  abandoned.signal(SIGINT);
+  CHECK(abandoned.wait() == 130);
+
+  auto said = doctor(up, {"--node", "node0", "--json"});
+  CHECK(said.code == 0);
+  CHECK(diagnosis_of(said)["verdict"] == "unknown");
+  said = doctor(up, {"--json"});
+  CHECK(said.code == 0);
+  const auto all = diagnosis_of(said);
+  REQUIRE(all["nodes"].size() == 2);
+  for (const auto& node : all["nodes"]) {
+    CAPTURE(node["node"]);
+    CHECK(node["verdict"] == (node["node"] == "node0" ? "unknown" : "ok"));
+  }
+  CHECK(all["culprits"].empty());
+  CHECK(all["unclear_pairs"].empty());
   up.signal(SIGINT);
   CHECK(up.wait() == 130);
 }

@@ -73,6 +73,22 @@ TEST_CASE("cuda: without a driver or a device the refusal says what to do") {
   emulator::reset();
 }
 
+TEST_CASE("opened_cuda_devices: those on which this process has a context, and no others") {
+  emulator::set_device_count(4);
+  const auto has = [](int ordinal) {
+    const auto all = opened_cuda_devices();
+    return std::find(all.begin(), all.end(), ordinal) != all.end();
+  };
+  CHECK_FALSE(has(3));
+  emulator::fail_next("cudaSetDevice", cudaErrorInitializationError);
+  CHECK_FALSE(make_cuda_device(3));
+  CHECK_FALSE(has(3));
+  REQUIRE(make_cuda_device(3));
+  CHECK(has(3));  // though the device has gone again
+  CHECK_FALSE(has(2));
+  emulator::reset();
+}
+
 TEST_CASE("cuda: a device or stream that fails to open leaves nothing behind") {
   const auto before = emulator::live();
   for (const char* call :

@@ -23,12 +23,13 @@ struct judged {
 };
 
 fbs::CheckupReportT machine(const char* node, double bandwidth, bool busy = false,
-                            const char* hardware = "h") {
+                            const char* hardware = "h",
+                            const char* check = "memory_bandwidth") {
   fbs::CheckupReportT r;
   r.node = node;
   r.hardware = hardware;
   r.busy = busy;
-  auto c = std::make_unique<fbs::CheckResultT>(check_of("memory_bandwidth"));
+  auto c = std::make_unique<fbs::CheckResultT>(check_of(check));
   c->seen = bandwidth;
   judge(*c, std::nullopt, busy);
   r.checks.push_back(std::move(c));
@@ -90,6 +91,18 @@ TEST_CASE("CKP-3: equal machines judge each other where three are not busy") {
   CHECK(bad_among({machine("a", 8e9), machine("b", 8e9), machine("c", 1e9, true)}).empty());
   CHECK(bad_among({machine("a", 8e9), machine("b", 8e9), machine("c", 1e9, false, "other")})
             .empty());
+}
+
+TEST_CASE("CKP-3: disks are not judged among equal machines, nothing tells equal ones") {
+  for (const char* check : {"disk_write", "disk_read"}) {
+    CAPTURE(check);
+    const auto of = [&](const char* node, double rate) {
+      return machine(node, rate, false, "h", check);
+    };
+    CHECK(bad_among({of("a", 3e9), of("b", 3e9), of("c", 2e8)}).empty());
+    CHECK(bad_among({of("a", 3e9), of("b", 3e9), of("c", 2e5)}) ==
+          std::set<std::string>{"c"});  // its floor stands
+  }
 }
 
 TEST_CASE("checks: each has a budget, a deep one no less, and what is exact is about bits") {

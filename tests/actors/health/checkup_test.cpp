@@ -1,12 +1,18 @@
 // The checks on this machine: they find nothing where nothing is wrong, and what is put in.
 #include "actors/health/checkup.hpp"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <filesystem>
 #include <map>
+#include <vector>
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "actors/health/checkup_policy.hpp"
+#include "actors/health/checks.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -21,7 +27,7 @@ struct examined {
   examined() {
     options.folder = folder.path;
     options.store.folder = folder / "facts";
-    options.gpus = false;
+    options.gpus = gpu_choice::none;
   }
   fbs::CheckupReportT run(bool bits_only = false, std::stop_token stop = {}) {
     fbs::RunCheckupT asked;
@@ -70,6 +76,52 @@ TEST_CASE("checkup: a bit of memory that turns is bad") {
   const auto v = e.verdicts(true);
   CHECK(v.at("memory_pattern") == fbs::CheckVerdict::bad);
   CHECK(v.at("cpu_product") == fbs::CheckVerdict::ok);
+}
+
+TEST_CASE("EXM-1: cores for which there is no time are not asked, and it says how many were") {
+  examined e;
+  cpu_set_t allowed;
+  REQUIRE(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  const auto cores = CPU_COUNT(&allowed);
+  std::vector<int> asked;
+  const auto spend = [&](int core, std::span<float>) {
+    if (asked.empty() || asked.back() != core) asked.push_back(core);
+    checkup_under_way late{false, e.options, {}};
+    const deadline until(late, "cpu_product");
+    while (!until.over()) {
+    }
+  };
+  e.options.spoil_product = spend;
+  const auto report = e.run(true);
+  CHECK(asked.size() == 1);
+  const auto& cpu = *report.checks.front();
+  CHECK(cpu.check == "cpu_product");
+  CHECK(cpu.verdict == fbs::CheckVerdict::ok);
+  if (cores > 1) CHECK(cpu.part == fmt::format("1 of {} cpus", cores));
+}
+
+TEST_CASE("checkup: processes of one host begin with different cores") {
+  examined e;
+  cpu_set_t allowed;
+  REQUIRE(sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  std::vector<int> cores;
+  for (int i = 0; i < CPU_SETSIZE; ++i)
+    if (CPU_ISSET(i, &allowed)) cores.push_back(i);
+  int first = -1;
+  e.options.spoil_product = [&](int core, std::span<float>) { first = first < 0 ? core : first; };
+  e.run(true);
+  CHECK(first == cores[static_cast<size_t>(getpid()) % cores.size()]);
+}
+
+TEST_CASE("checkup: a process that has opened no GPU looks at none, and says so") {
+  examined e;
+  e.options.gpus = gpu_choice::opened;
+  for (const auto& c : e.run().checks) {
+    if (c->check != "gpu_product") continue;
+    CHECK(c->verdict == fbs::CheckVerdict::unknown);
+    CHECK(c->part.empty());
+    CHECK_FALSE(c->text.empty());
+  }
 }
 
 TEST_CASE("EXM-1: a checkup that is stopped begins no further check") {

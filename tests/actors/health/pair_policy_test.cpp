@@ -112,6 +112,39 @@ TEST_CASE("a pair is bad where it does not answer or brings other bytes, busy or
   CHECK(verdict_of({true, 0, 100, false}, 101) == CheckVerdict::bad);
   CHECK(verdict_of({true, 0, 100, true}, 101) == CheckVerdict::unknown);
   const pair_seen quick{true, 0, 400, false}, busy{true, 0, 1, true}, silent{};
-  CHECK_FALSE(wanted_rate(std::vector{quick, quick, busy, silent}));
-  CHECK(wanted_rate(std::vector{quick, quick, quick}) == 100);
+  CHECK_FALSE(wanted_rate(std::vector{quick, quick, busy, silent}, false));
+  CHECK(wanted_rate(std::vector{quick, quick, quick}, false) == 100);
+}
+
+TEST_CASE("a pair that could not be tried, or was slow while busy, is not bad") {
+  using fbs::CheckVerdict;
+  pair_seen not_tried{};
+  not_tried.tried = false;
+  CHECK(verdict_of(not_tried, std::nullopt) == CheckVerdict::unknown);
+  CHECK(verdict_of({true, 0, 0, true}, std::nullopt) == CheckVerdict::unknown);
+  CHECK(verdict_of({true, 0, 0, false}, std::nullopt) == CheckVerdict::bad);  // nothing large came
+}
+
+TEST_CASE("what is wanted of a pair is by its kind: within a host, or between two") {
+  pair_seen near{true, 0, 4000, false}, far{true, 0, 400, false};
+  near.one_host = true;
+  const std::vector all{near, near, near, far, far, far};
+  CHECK(wanted_rate(all, true) == 1000);
+  CHECK(wanted_rate(all, false) == 100);
+  CHECK_FALSE(wanted_rate(std::vector{near, near, near, far, far}, false));
+}
+
+TEST_CASE("exchange_times: a median of small ones, a rate of large ones, and of waiting in vain") {
+  exchange_times t;
+  CHECK_FALSE(t.any());
+  CHECK(t.latency_us() == 0);
+  CHECK(t.bytes_per_s() == 0);
+  for (const int64_t us : {30, 10, 20}) t.small_came_back(us * 1000);
+  CHECK(t.any());
+  CHECK(t.latency_us() == 20);
+  CHECK(t.bytes_per_s() == 0);
+  t.large_came_back(500'000'000, 1000);
+  CHECK(t.bytes_per_s() == 4000);  // to and fro
+  t.large_did_not(500'000'000);
+  CHECK(t.bytes_per_s() == 2000);
 }

@@ -13,6 +13,7 @@ TEST_CASE("pressure: the share of the last 10 s, where the kernel says it") {
       "full avg10=0.25 avg60=0.00 avg300=0.00 total=0\n");
   CHECK(p.some_percent == 2.72);
   CHECK(p.full_percent == 0.25);
+  CHECK(p.some_us == 10911489937);
   const auto old =
       parse_pressure("some avg10=1.00 avg60=0.00 avg300=0.00 total=1\n");  // cpu < 5.13
   CHECK(old.some_percent == 1);
@@ -24,6 +25,12 @@ TEST_CASE("pressure: the share of the last 10 s, where the kernel says it") {
     CAPTURE(text);
     CHECK_FALSE(parse_pressure(text).some_percent);
     CHECK_FALSE(parse_pressure(text).full_percent);
+    CHECK_FALSE(parse_pressure(text).some_us);
+  }
+  for (const char* text : {"some avg10=1.00 total=\n", "some avg10=1.00 total=-1\n",
+                           "some avg10=1.00 total=1x\n", "full total=7\n"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_pressure(text).some_us);
   }
 }
 
