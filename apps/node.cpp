@@ -1,5 +1,4 @@
 // `troupe node`: one process of a cluster. Started by `troupe up`, or by a scheduler on its host.
-#include <sys/prctl.h>
 #include <unistd.h>
 #include <array>
 #include <csignal>
@@ -16,6 +15,7 @@
 #include "actors/replay/recording.hpp"
 #include "apps/commands.hpp"
 #include "apps/control/session.hpp"
+#include "apps/parent.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
@@ -45,14 +45,6 @@ struct node_end {
   std::mutex mutex;
   std::optional<error> why;
 };
-
-/// The kernel kills this process when its launcher ends, however it ends.
-status tie_to_parent(int parent) {
-  if (parent == 0) return {};
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return error::system("tie to the launcher", errno);
-  if (getppid() != parent) return error{errc::unavailable, "the launcher has ended already"};
-  return {};
-}
 
 /// For a launcher on another host, to whom this process is tied by its standard input alone: where
 /// that was open and ends, the launcher has ended, or wants this process to.

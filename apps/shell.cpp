@@ -59,6 +59,7 @@ void on_run(shell& sh, command* verb, std::function<result<int>()> run) {
 
 int run(shell& sh, int argc, const char* const* argv) {
   have_standard_descriptors();
+  sh.words.assign(argv, argv + argc);
   const int code = run_verb(sh, argc, argv);
   settle_voice();
   return code;

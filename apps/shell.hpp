@@ -4,6 +4,8 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "apps/command_line.hpp"
 #include "apps/talk.hpp"
@@ -14,6 +16,7 @@ namespace troupe::apps {
 /// The command line of the program and how the chosen verb ended.
 struct shell {
   command app{"troupe"};
+  std::vector<std::string> words = {};  ///< as typed, the program first
   int exit_code = 0;
 };
 

@@ -104,13 +104,14 @@ pid_t parent_of(const fs::path& process) {
   return 0;
 }
 
-/// A child of the launcher with these words; 0: there is none.
+/// A child of the launcher, or of one of its children, with these words; 0: there is none.
 pid_t child_with(pid_t launcher, const std::vector<std::string>& wanted) {
   std::error_code failed;
   for (const auto& entry : fs::directory_iterator("/proc", failed)) {
     const auto number = entry.path().filename().string();
     if (number.find_first_not_of("0123456789") != number.npos) continue;
-    if (parent_of(entry.path()) != launcher) continue;
+    const pid_t parent = parent_of(entry.path());
+    if (parent != launcher && parent_of(fmt::format("/proc/{}", parent)) != launcher) continue;
     const auto words = words_of(entry.path());
     if (std::all_of(wanted.begin(), wanted.end(), [&](const auto& w) {
           return std::find(words.begin(), words.end(), w) != words.end();

@@ -168,10 +168,11 @@ status check_holders(const config::job& job, bool break_lock) {
   return {};
 }
 
-result<held_folders> take_folders(const config::job& job, bool break_lock) {
+result<held_folders> take_folders(const config::job& job, int as, bool break_lock) {
   if (auto problems = check_folders(job); !problems.empty()) return problems.front().why;
   held_folders out;
-  const auto self = io::this_process(job.job.name);
+  auto self = io::this_process(job.job.name);
+  self.pid = as;
   TROUPE_CHECK(hold(out, job.job.output, self, break_lock));
   TROUPE_CHECK(hold(out, job.checkpoint.dir, self, break_lock));
   if (const auto& second = job.checkpoint.second.dir; !second.empty()) {

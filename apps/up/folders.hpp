@@ -50,9 +50,10 @@ struct held_folders {
 status check_holders(const config::job& job, bool break_lock);
 
 /// Makes the folders, locks and marks them. `break_lock` ends the belief in holders on other
-/// hosts. Errors: those of check_folders; timeout (exit 75) where another holds one, named with its
-/// holder; io. What keeps the second tier from being held, if nobody else does, is said (FLD-3).
-result<held_folders> take_folders(const config::job& job, bool break_lock);
+/// hosts. `as`: the process that whoever finds them held is told of. Errors: those of
+/// check_folders; timeout (exit 75) where another holds one, named with its holder; io. What keeps
+/// the second tier from being held, if nobody else does, is said (FLD-3).
+result<held_folders> take_folders(const config::job& job, int as, bool break_lock);
 
 /// Locks one folder that is there, as `who` (a job, or a verb that writes where jobs do), and says
 /// whose lock was broken. Errors as take_folders; not_found.

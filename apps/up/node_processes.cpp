@@ -7,7 +7,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 #include <span>
 #include <thread>
 
@@ -17,6 +16,7 @@
 #include "actors/capture/crash_dumper.hpp"
 #include "actors/cluster/network.hpp"
 #include "apps/talk.hpp"
+#include "apps/up/child_end.hpp"
 #include "io/config/load.hpp"
 #include "io/file.hpp"
 
@@ -94,15 +94,6 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
   out.push_back(node.host);
   out.push_back(remote);
   return out;
-}
-
-/// `for_memory`: how many processes the kernel ended for want of it lately.
-std::string killed_by(int signal, uint64_t for_memory) {
-  auto text = fmt::format("was killed by signal {} ({}", signal, strsignal(signal));
-  if (signal == SIGKILL && for_memory > 0)
-    text += fmt::format(": memory was used up, the kernel's OOM killer ended {} process{} here",
-                        for_memory, for_memory == 1 ? "" : "es");
-  return text + ")";
 }
 
 }  // namespace
@@ -226,7 +217,7 @@ std::vector<ended_child> node_processes::reap() {
     const int number = killed ? WTERMSIG(how) : WEXITSTATUS(how);
     ended_child ended{
         c.node,
-        killed ? killed_by(number, oom_.look(now)) : fmt::format("exited with {}", number),
+        child_end_text(how, oom_.look(now)),
         killed || number != 0,
         killed ? -1 : number,
         is_local_ ? c.pid : 0,

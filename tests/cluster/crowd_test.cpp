@@ -85,7 +85,7 @@ size_t number_of(const char* variable, size_t usual) {
 double network_ms(const program& up) {
   int64_t ran_ns = 0;
   for (const auto& t :
-       std::filesystem::directory_iterator("/proc/" + std::to_string(up.pid()) + "/task")) {
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/task", head_of(up.pid())))) {
     std::string name;
     std::ifstream(t.path() / "comm") >> name;
     if (name != "caf.multiplexer") continue;

@@ -63,7 +63,7 @@ TEST_CASE("ending: two equal signals at once are one: the run is saved") {
 TEST_CASE("ending: a launcher that reads its data hears a signal") {
   job_files job;
   program up(job.up(with(endless, many_tokens(job))));
-  REQUIRE(eventually([&] { return hears_signals(up.pid()); }));
+  REQUIRE(eventually([&] { return hears_signals(head_of(up.pid())); }));
   up.signal(SIGINT);
   CHECK(up.wait() == 130);
   CHECK(up.err().find("stopped by SIGINT before the training began") != std::string::npos);

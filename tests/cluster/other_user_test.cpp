@@ -242,7 +242,7 @@ TEST_CASE("secret: outlives the launcher's end, dies with the job, and is in no 
     REQUIRE(node > 0);
     REQUIRE(secrets().size() == 1);
     const auto hex = secrets()[0].substr(secrets()[0].rfind(' ') + 1, 64);
-    for (const auto pid : {up.pid(), node})
+    for (const auto pid : {up.pid(), head_of(up.pid()), node})
       for (const char* what : {"cmdline", "environ"}) {
         std::ifstream in(fmt::format("/proc/{}/{}", pid, what), std::ios::binary);
         const std::string text{std::istreambuf_iterator<char>(in), {}};

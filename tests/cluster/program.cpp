@@ -191,7 +191,11 @@ void program::check_reports() {
 
 void program::signal(int number) const {
   REQUIRE(!code_);
+  const watched head(head_of(pid_));
   REQUIRE(kill(pid_, number) == 0);
+  if (number == SIGKILL) REQUIRE(head.gone());
+  if (head.pid() > 0 && (number == SIGSTOP || number == SIGCONT))
+    REQUIRE(kill(head.pid(), number) == 0);
 }
 
 void program::read_some(io::unique_fd& from, std::string& into) {
@@ -272,7 +276,7 @@ std::vector<double> program::losses() const {
 }
 
 uint16_t program::port() const {
-  auto at = err_.find("coordinator of ");
+  auto at = err_.rfind("coordinator of ");
   if (at == std::string::npos || err_.find('\n', at) == std::string::npos) return 0;
   at = err_.rfind(':', err_.find('\n', at));
   return static_cast<uint16_t>(std::stoi(err_.substr(at + 1)));
@@ -313,8 +317,15 @@ bool hears_signals(pid_t pid) {
   return false;
 }
 
-std::vector<pid_t> nodes_started_by(pid_t launcher) {
-  return processes_with([parent = std::to_string(launcher)](const auto& words) {
+pid_t head_of(pid_t launcher) {
+  const auto found = processes_with([number = std::to_string(launcher)](const auto& words) {
+    return has_pair(words, "--launcher", number);
+  });
+  return found.empty() ? -1 : found[0];
+}
+
+std::vector<pid_t> nodes_started_by(pid_t head) {
+  return processes_with([parent = std::to_string(head)](const auto& words) {
     return has_pair(words, "--parent", parent);
   });
 }
@@ -372,6 +383,8 @@ traces::traces(const program& up) {
   REQUIRE(up.port() != 0);
   auto pids = nodes_of(up.port());
   pids.push_back(up.pid());
+  pids.push_back(head_of(up.pid()));
+  REQUIRE(pids.back() > 0);
   for (pid_t pid : pids) {
     processes.emplace_back(pid);
     if (const auto crash_dumper = crash_dumper_of(pid); crash_dumper > 0)

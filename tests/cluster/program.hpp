@@ -43,6 +43,8 @@ class program {
   ~program();  ///< kills and reaps what still runs
 
   pid_t pid() const { return pid_; }
+  /// To the launcher, as a person or a scheduler sends it. What stops and continues goes to the
+  /// head as well, as from a terminal. Once it has killed, the head is gone, too.
   void signal(int number) const;
 
   /// The exit code, or 128 + the signal that ended it; fails the test after `patience`.
@@ -63,7 +65,7 @@ class program {
   std::vector<nlohmann::json> objects(const std::string& type) const;
   /// Losses by step, as printed (shortest digits that give the same double).
   std::vector<double> losses() const;
-  /// The port the coordinator said it listens on; 0 before.
+  /// The port that the coordinator said last that it listens on; 0 before.
   uint16_t port() const;
 
  private:
@@ -92,8 +94,10 @@ finished run(const std::vector<std::string>& arguments);
 std::vector<pid_t> nodes_of(uint16_t port);
 /// Whether a process has opened the descriptor by which it hears signals.
 bool hears_signals(pid_t pid);
-/// Nodes that a launcher of this machine started.
-std::vector<pid_t> nodes_started_by(pid_t launcher);
+/// The head that a launcher started, or -1.
+pid_t head_of(pid_t launcher);
+/// Nodes that a head of this machine started.
+std::vector<pid_t> nodes_started_by(pid_t head);
 /// The process that keeps another's black box, or -1.
 pid_t crash_dumper_of(pid_t pid);
 /// The pid among them with `--name name`, or -1.
@@ -124,7 +128,7 @@ struct traces {
   std::vector<watched> processes;
   std::vector<watched> dumpers;  ///< of the processes' black boxes
   std::vector<uint16_t> ports;
-  /// Takes the launcher's and its nodes'.
+  /// Takes the launcher's, its head's and its nodes'.
   explicit traces(const program& up);
   /// Whether all processes ended within `patience`, and then no port is listened on.
   bool gone() const;

@@ -60,11 +60,13 @@ void check_same(const std::map<std::string, std::string>& before,
 void challenge_frozen(const program& first, const std::vector<watched>& nodes,
                       const std::vector<std::string>& arguments,
                       const std::vector<fs::path>& folders) {
+  const pid_t head = head_of(first.pid());
   std::vector<pid_t> all{first.pid()};
+  if (head > 0) all.push_back(head);
   for (const auto& node : nodes) all.push_back(node.pid());
   for (pid_t pid : all) kill(pid, SIGSTOP);
   for (pid_t pid : all) REQUIRE(eventually([pid] { return is_stopped(pid); }));
-  const bool lives = !has_ended(first.pid());
+  const bool lives = head > 0 && !has_ended(head);
   std::vector<std::map<std::string, std::string>> before;
   for (const auto& folder : folders) before.push_back(at_rest(folder));
   if (lives) check_refused(run(arguments), first.pid());
@@ -73,8 +75,9 @@ void challenge_frozen(const program& first, const std::vector<watched>& nodes,
 }
 
 bool challenge_running(const program& first, const std::vector<std::string>& arguments) {
+  const pid_t head = head_of(first.pid());
   const auto second = run(arguments);
-  if (has_ended(first.pid())) return false;
+  if (head < 0 || has_ended(head)) return false;
   check_refused(second, first.pid());
   return true;
 }

@@ -53,6 +53,8 @@ void end_in(const in_phase& phase, const way& how) {
   if (how.disk_full) to.out = to.err = full.get();
   program up(phase.arguments(job), 0, to);
   REQUIRE(eventually([&] { return phase.there(job, up); }));
+  const pid_t head = head_of(up.pid());
+  REQUIRE(head > 0);
   const auto asked = std::chrono::steady_clock::now();
   if (how.hangs_up)
     screen.reset();
@@ -68,7 +70,7 @@ void end_in(const in_phase& phase, const way& how) {
           std::chrono::duration_cast<std::chrono::milliseconds>(took).count(), " ms");
   INFO(up.err());
   phase.judge(job, how, code);
-  CHECK(eventually([&] { return nodes_started_by(up.pid()).empty(); }));
+  CHECK(eventually([&] { return nodes_started_by(head).empty(); }));
 }
 
 void end_in_all_ways(const in_phase& phase) {
@@ -85,7 +87,8 @@ void nothing_saved(const job_files& job, const way& how, int code) {
 TEST_CASE("signals: while a start reads its data") {
   const in_phase starting{
       "starting", [](const job_files& job) { return job.up(with(endless, many_tokens(job))); },
-      [](const job_files&, const program& up) { return hears_signals(up.pid()); }, nothing_saved};
+      [](const job_files&, const program& up) { return hears_signals(head_of(up.pid())); },
+      nothing_saved};
   end_in_all_ways(starting);
   // As early as it is heard at all: a last word written straight to a full pipe hung one in twenty.
   for (int again = 0; again < 20; ++again) end_in(starting, nobody_reads);
@@ -97,7 +100,9 @@ TEST_CASE("signals: while nodes are awaited") {
        [](const job_files& job) {
          return job.up(with(endless, {"cluster.launch=external", free_port()}));
        },
-       [](const job_files&, const program& up) { return !listening_ports(up.pid()).empty(); },
+       [](const job_files&, const program& up) {
+         return !listening_ports(head_of(up.pid())).empty();
+       },
        nothing_saved});
 }
 
@@ -131,7 +136,8 @@ TEST_CASE("signals: while the sample is made, after the last step") {
                    [](const job_files& job) { return job.up({"train.sample_tokens=1000000"}); },
                    [](const job_files& job, const program& up) {
                      return lines_of(job / "run/log.jsonl").size() == 20 &&
-                            fs::exists(job.checkpoint(20)) && nodes_started_by(up.pid()).empty();
+                            fs::exists(job.checkpoint(20)) &&
+                            nodes_started_by(head_of(up.pid())).empty();
                    },
                    [](const job_files& job, const way& how, int code) {
                      CHECK((code == 0 || (how.twice && code == 128 + how.signal)));

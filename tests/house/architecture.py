@@ -130,8 +130,8 @@ def faults(code, page):
 def self_test(code, page):
     """Each way to be wrong, and what must be said of it."""
     wrong = {
-        "does not exist": ("`apps/up/up.cpp: prepare`", "`apps/up/gone.cpp: prepare`"),
-        "has no prepared": ("`apps/up/up.cpp: prepare`", "`apps/up/up.cpp: prepared`"),
+        "does not exist": ("`apps/up/head.cpp: prepare`", "`apps/up/gone.cpp: prepare`"),
+        "has no prepared": ("`apps/up/head.cpp: prepare`", "`apps/up/head.cpp: prepared`"),
         "there is no key timeouts.sleep_s": ("`timeouts.save_s`", "`timeouts.sleep_s`"),
         "there is no verb": ("`troupe ps`", "`troupe pssst`"),
         "nothing in the tree says": ("`skipped_checkpoints`", "`skipped_checkpints`"),

@@ -1,0 +1,378 @@
+// A cluster from a configuration, a run on it, and its end.
+//
+// Every node is a process of its own. The main thread starts the nodes, waits for signals, children
+// and the end, and shows the summary.
+#include "apps/up/head.hpp"
+
+#include <unistd.h>
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include "actors/base/defaults.hpp"
+#include "actors/capture/crash_dumper.hpp"
+#include "actors/checkpoint/committer.hpp"
+#include "actors/cluster/coordinator.hpp"
+#include "actors/cluster/network.hpp"
+#include "actors/control/gateway.hpp"
+#include "actors/control/observer.hpp"
+#include "actors/health/monitor.hpp"
+#include "actors/replay/recording.hpp"
+#include "actors/train/job_policy.hpp"
+#include "apps/ceiling.hpp"
+#include "apps/control/job_secret.hpp"
+#include "apps/control/meeting_point.hpp"
+#include "apps/parent.hpp"
+#include "apps/ready.hpp"
+#include "apps/up/conclude.hpp"
+#include "apps/up/folders.hpp"
+#include "apps/up/head_words.hpp"
+#include "apps/up/launcher.hpp"
+#include "apps/up/node_processes.hpp"
+#include "apps/up/reporter.hpp"
+#include "apps/up/stop_signals.hpp"
+#include "apps/up/watch.hpp"
+#include "apps/up/watchdog.hpp"
+#include "apps/voice.hpp"
+#include "io/disk/calibrate.hpp"
+#include "io/disk/storage.hpp"
+#include "messages/errors.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+/// Everything `up` knows before a process starts.
+struct launch {
+  train::job_plan plan;
+  std::optional<checkpoint::resume_point> resume;
+  io::checkpoint::origin origin;  ///< of what is saved
+  uint32_t epoch = 1;
+  std::shared_ptr<ceiling> peak;
+  held_folders folders;
+};
+
+/// The ceiling of all workers together, where they are on this machine; null otherwise.
+std::shared_ptr<ceiling> local_peak(const config::job& job) {
+  if (job.cluster.launch != config::launch_mode::local) return nullptr;
+  const auto cores = static_cast<int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const int64_t each =
+      job.cluster.threads > 0 ? job.cluster.threads : std::max<int64_t>(1, cores / job.workers());
+  const auto type =
+      job.model.dtype == config::compute_dtype::bf16 ? gpu::dtype::bf16 : gpu::dtype::f32;
+  auto peak = ceiling::make(type, static_cast<int>(std::min(cores, each * job.workers())));
+  return peak ? std::make_shared<ceiling>(std::move(*peak)) : nullptr;
+}
+
+/// Removes what interrupted saves and copies left in a folder of checkpoints.
+status clean(const std::string& dir) {
+  TROUPE_TRY(found, checkpoint::remove_leftovers(io::local_files(), dir));
+  for (const auto& name : found.removed)
+    say(fmt::format("removed {}/{}, left by an interrupted save", dir, name));
+  for (const auto& why : found.kept) say("warning: not removed: " + why);
+  return {};
+}
+
+/// In both tiers; a run can do without the second.
+status remove_leftovers(const config::checkpoint_section& c) {
+  TROUPE_CHECK(clean(c.dir));
+  if (c.second.dir.empty()) return {};
+  if (auto cleaned = clean(c.second.dir); !cleaned) say("warning: " + render(cleaned.error()));
+  return {};
+}
+
+/// Leaves in the folders of checkpoints what leads to this start, and sets the rest aside.
+status leave_behind(const config::job& job, const io::checkpoint::origin& origin) {
+  const auto in = [&](const std::string& dir) -> status {
+    TROUPE_TRY(told, checkpoint::set_aside(io::local_files(), dir, origin));
+    for (const auto& sentence : told) say(sentence);
+    return {};
+  };
+  TROUPE_CHECK(in(job.checkpoint.dir));
+  if (!job.checkpoint.second.dir.empty())
+    if (auto second = in(job.checkpoint.second.dir); !second)
+      say("warning: " + render(second.error()));  // its line says what it is all the same
+  return {};
+}
+
+/// A disk that so much is to be written to is worth a second of measuring, once
+/// (io/disk/calibrate).
+constexpr uint64_t worth_calibrating_bytes = uint64_t{256} << 20;
+
+/// The slots that the disk of checkpoints likes best, unless the job says which.
+status settle_slots(train::job_plan& plan) {
+  auto& c = plan.job.checkpoint;
+  TROUPE_TRY(shares, checkpoint::shares_of(plan));
+  uint64_t bytes = 0;
+  for (const auto& s : shares) bytes += s.stream_bytes;
+  if (c.slot_bytes != 0 || bytes < worth_calibrating_bytes) return {};
+  const auto dir = std::filesystem::absolute(c.dir).lexically_normal();
+  TROUPE_CHECK(io::make_folders(io::local_files(), dir));
+  auto measured = io::calibrate(c.dir, {});
+  if (measured)
+    c.slot_bytes = static_cast<int64_t>(measured->best.chunk_bytes);
+  else
+    say("warning: the disk of checkpoints was not measured: " + render(measured.error()));
+  return {};
+}
+
+result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
+  auto sources = a.job.sources();
+  if (!a.log_format.empty()) sources.sets.push_back("log.format=" + a.log_format);
+  TROUPE_TRY(loaded, config::load(sources));
+  // Nodes that others started end with a failed load, and nobody starts them again.
+  if (loaded.value.cluster.launch == config::launch_mode::external)
+    resume = checkpoint::look::whole;
+  TROUPE_CHECK(check_holders(loaded.value, a.break_lock));
+  auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster), resume);
+  for (const auto& remark : ready.remarks) say(remark);
+  if (!ready.problems.empty()) {
+    TROUPE_CHECK(check_holders(loaded.value, a.break_lock));  // who came during the checks
+    return refusal_of(ready.problems, loaded);
+  }
+  launch l;
+  // Before anything is written.
+  TROUPE_TRY(folders, take_folders(ready.plan->job, a.launcher, a.break_lock));
+  l.folders = std::move(folders);
+  TROUPE_CHECK(look_again(ready, ready.plan->job.checkpoint));
+  l.plan = std::move(*ready.plan);
+  l.epoch = ready.epoch;  // leftovers counted
+  l.resume = std::move(ready.resume);
+  if (!l.folders.second) l.plan.job.checkpoint.second = {};  // FLD-3; what is there was read
+  TROUPE_CHECK(remove_leftovers(l.plan.job.checkpoint));
+  TROUPE_CHECK(settle_slots(l.plan));
+  l.peak = local_peak(l.plan.job);
+  l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
+  return l;
+}
+
+std::string address_of(const config::cluster_section& c) {
+  if (!c.advertise.empty()) return c.advertise;
+  return c.listen.empty() || c.listen == "0.0.0.0" ? "127.0.0.1" : c.listen;
+}
+
+trace::observer_options observer_of(const config::job& job) {
+  return {"head", address_of(job.cluster), job.job.output};
+}
+
+/// By what the coordinator is known, and what its nodes are given: certificates where the job has
+/// them, which lie on every host; else keys of its secret.
+struct launch_means {
+  cluster::network_options network;
+  std::optional<job_secret> secret;
+  std::string node_key;  ///< text; empty: nodes have certificates
+};
+
+result<launch_means> means_of(const config::job& job) {
+  launch_means out;
+  out.network = cluster::network_of(job.cluster, "coordinator");
+  if (!out.network.by_certificate()) {
+    TROUPE_TRY(secret, job_secret::open(job.job.name, job.job.output));
+    TROUPE_TRY(of_nodes, secret.key().of(tls::role::node));
+    out.network.proof = tls::proof{secret.key(), {tls::role::node, "coordinator"}};
+    out.node_key = of_nodes.text();
+    out.secret = std::move(secret);
+  }
+  TROUPE_CHECK(cluster::prove(out.network));
+  return out;
+}
+
+/// UTC, as RFC 3339 has it.
+std::string wall_time() {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+}
+
+trace::gateway_options gateway_of(const config::job& job, uint32_t epoch) {
+  return {job.job.name, epoch, job.job.output + "/audit.jsonl", wall_time};
+}
+
+/// The actors of this process that speak with persons; they end with the scope, after the
+/// coordinator was told to.
+struct front_office {
+  front_office(caf::actor_system& system, reporter_options talk, const config::job& job,
+               uint32_t epoch)
+      : reporter_(system.spawn<caf::detached>(reporter, std::move(talk))),
+        observer_(system.spawn<caf::detached>(trace::observer, observer_of(job))),
+        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(job, epoch))),
+        monitor_(system.spawn(troupe::health::monitor,
+                              troupe::health::monitor_options{job, epoch, gateway_, reporter_})) {}
+  ~front_office() {
+    caf::anon_send_exit(monitor_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(gateway_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(observer_, caf::exit_reason::user_shutdown);
+    caf::anon_send_exit(reporter_, caf::exit_reason::user_shutdown);
+  }
+  front_office(const front_office&) = delete;
+  front_office& operator=(const front_office&) = delete;
+
+  reporter_actor reporter_;
+  observer_actor observer_;
+  gateway_actor gateway_;
+  monitor_actor monitor_;
+};
+
+/// However this process comes to its end, the coordinator ends with it: `orderly_end` waits for it.
+struct head_end {
+  coordinator_actor head;
+  ~head_end() { caf::anon_send_exit(head, caf::exit_reason::kill); }
+};
+
+/// The launcher's actor ends with the scope.
+struct launcher_end {
+  launcher_actor actor;  ///< none where others start the nodes
+  launcher_end(caf::actor_system& system, config::launch_mode mode,
+               const std::shared_ptr<launch_orders>& orders) {
+    if (mode != config::launch_mode::external) actor = system.spawn(launcher, orders);
+  }
+  launcher_end(const launcher_end&) = delete;
+  launcher_end& operator=(const launcher_end&) = delete;
+  ~launcher_end() {
+    if (actor) caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  }
+};
+
+/// What the coordinator is made of.
+train::spawn_record record_of_head(const launch& l, const front_office& front,
+                                   const launcher_end& launching) {
+  train::spawn_record out{l.epoch};
+  out.plan = l.plan;
+  out.resume = l.resume;
+  out.launch = l.origin.launch;
+  out.reporter = front.reporter_;
+  out.gateway = front.gateway_;
+  out.observer = front.observer_;
+  out.launcher = launching.actor;
+  out.monitor = front.monitor_;
+  return out;
+}
+
+const error no_error{errc::none, ""};
+
+/// Says why it begins again.
+bool was_unsound(run_outcome& outcome, const launch& l) {
+  std::lock_guard lock(outcome.mutex);
+  if (!l.resume || outcome.why.kind != train::start_unsound) return false;
+  say(fmt::format("warning: {} cannot be loaded: {}", l.resume->path.string(),
+                  outcome.why.message));
+  return true;
+}
+
+/// One start of the cluster, as far as it is not in the launch.
+struct once {
+  const up_arguments& arguments;
+  std::shared_ptr<head_words> words;
+  bool may_choose_again = false;
+};
+
+/// How often the head of this job is started again; who starts nodes by himself would have to start
+/// them again, too.
+int64_t restarts_per_hour(const config::job& job) {
+  const bool starts_nodes = job.cluster.launch != config::launch_mode::external;
+  return job.recovery.enabled && starts_nodes ? job.recovery.most_per_hour : 0;
+}
+
+reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& outcome,
+                         stop_signals& bell, const std::shared_ptr<head_words>& words) {
+  const auto& job = l.plan.job;
+  return {job, l.peak, job.job.output + "/log.jsonl", outcome, [&bell] { bell.wake(); },
+          [words, most = restarts_per_hour(job)](uint64_t saved) { words->stepped(saved, most); }};
+}
+
+/// From the start of the cluster to its end. No code where the checkpoint that it began with turned
+/// out unsound, and another may be.
+result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once& of) {
+  const auto& job = l.plan.job;
+  const auto& record = of.arguments.record;
+  sign_flight_memory("head", address_of(job.cluster),
+                     std::filesystem::absolute(job.job.output).string());
+  TROUPE_TRY(means, means_of(job));
+  auto outcome = std::make_shared<run_outcome>();
+  signals.enter(phase::running);
+  std::optional<watchdog> guard;
+  cluster::system_config config(means.network);
+  std::optional<replay::recording> logs;  // outlives the actors
+  if (!record.empty())
+    logs.emplace(config.own,
+                 replay::recording_options{record, replay::recording_path(job.job.output, "head"),
+                                           "head", address_of(job.cluster)});
+  std::atomic<bool> coordinator_gone{false};  // outlives the system, whose actors set it
+  caf::actor_system system(config);
+  const orderly_end last{system};
+  const cluster::renewals_end before_it{system};
+  const front_office front(system, talk_of(l, outcome, signals, of.words), job, l.epoch);
+  const auto orders = std::make_shared<launch_orders>([&bell = signals] { bell.wake(); });
+  const launcher_end launching(system, job.cluster.launch, orders);
+  auto head =
+      system.spawn(cluster::coordinator, record_of_head(l, front, launching), &io::local_storage());
+  head->attach_functor([&coordinator_gone, &bell = signals] {
+    coordinator_gone = true;
+    bell.wake();
+  });
+  const head_end at_last{head};
+  run_end ended;
+  {
+    node_processes nodes;
+    std::optional<meeting_sign> sign;
+    auto started = [&]() -> status {
+      TROUPE_TRY(port, cluster::publish(head, job.cluster.listen,
+                                        static_cast<uint16_t>(job.cluster.port)));
+      say(fmt::format("coordinator of {} at {}:{}", job.job.name, address_of(job.cluster), port));
+      const auto address = fmt::format("{}:{}", address_of(job.cluster), port);
+      l.folders.say_address(address);
+      TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
+      sign.emplace(meeting_point{job.job.name, of.arguments.launcher, address, job.job.output,
+                                 means.secret ? means.secret->file().string() : "", means.network});
+      return nodes.start(job, address_of(job.cluster), port, means.node_key, record);
+    }();
+    if (!started) {
+      guard.emplace(defaults::orderly_end, exit_code(started.error().code), started.error());
+      return started.error();
+    }
+    watch w(signals, nodes, *orders, head, outcome);
+    ended = w.until_over(coordinator_gone);
+    signals.enter(phase::concluding);
+    w.until_alone(coordinator_gone);
+  }
+  if (of.may_choose_again && signals.asked() == 0 && was_unsound(*outcome, l)) {
+    guard.emplace(defaults::orderly_end, exit_code(errc::bug), no_error);
+    return std::optional<int>();
+  }
+  auto code = conclude(job, *outcome, ended, signals);
+  if (code && *code == 0 && means.secret) means.secret->job_is_done();
+  if (code)
+    guard.emplace(defaults::orderly_end, *code, no_error);
+  else
+    guard.emplace(defaults::orderly_end, exit_code(code.error().code), code.error());
+  if (!code) return code.error();
+  return std::optional(*code);
+}
+
+}  // namespace
+
+/// Ranks verify what they load, so that nobody reads a checkpoint twice. Where one is damaged, all
+/// of them are read before the next start.
+result<int> run_head(const up_arguments& a) {
+  TROUPE_CHECK(tie_to_parent(a.launcher));
+  TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
+  speak_through_outboxes();  // before a signal can ask for a last word: stderr may be full
+  TROUPE_TRY(signals, stop_signals::open());
+  const auto words = std::make_shared<head_words>(head_words::to_launcher());
+  std::optional<std::filesystem::path> unsound;
+  for (auto how = checkpoint::look::fits;; how = checkpoint::look::whole) {
+    signals->enter(phase::starting);
+    if (const int asked = signals->asked(); asked != 0) return 128 + asked;
+    TROUPE_TRY(l, prepare(a, how));
+    const auto from = l.resume ? l.resume->path : std::filesystem::path();
+    const bool by_itself = l.plan.job.checkpoint.resume == "auto";
+    TROUPE_TRY(code, run_once(l, *signals, {a, words, by_itself && unsound != from}));
+    if (code) return *code;
+    unsound = from;
+    say("every byte of the checkpoints is read before the next start");
+  }
+}
+
+}  // namespace troupe::apps

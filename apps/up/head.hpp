@@ -1,0 +1,25 @@
+// The head of a cluster: the process that holds the coordinator, the run, the committer and the
+// reporter, and starts the nodes. `troupe up` is its launcher (launch.hpp), which starts it again
+// where a signal ended it.
+#pragma once
+
+#include <string>
+
+#include "apps/job_arguments.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::apps {
+
+/// What `troupe up` was told.
+struct up_arguments {
+  job_arguments job;
+  std::string log_format;
+  std::string record;  ///< the actors that are recorded (a pattern); empty: none
+  bool break_lock = false;
+  int launcher = 0;  ///< the process that started the head; 0: this one is to be the launcher
+};
+
+/// Trains; the exit code. Ends with its launcher.
+result<int> run_head(const up_arguments& a);
+
+}  // namespace troupe::apps

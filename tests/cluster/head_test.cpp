@@ -1,0 +1,169 @@
+// A head that is killed: its launcher starts another one, which goes on from the newest checkpoint
+// of this launch with the losses of a run that nobody disturbed.
+#include <signal.h>
+
+#include "tests/cluster/survivors.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+const std::vector<std::string> quick{"checkpoint.every=3",
+                                     "cluster.heartbeat_interval_ms=100",
+                                     "cluster.suspect_after_ms=300",
+                                     "cluster.dead_after_ms=1000"};
+
+std::vector<std::string> sets() {
+  return with(quick, layout(2, 1));
+}
+
+void kill_head(const program& up) {
+  const watched head(head_of(up.pid()));
+  REQUIRE(head.pid() > 0);
+  REQUIRE(kill(head.pid(), SIGKILL) == 0);
+  REQUIRE(head.gone());
+}
+
+void signal_node(const program& up, const char* node, int signal) {
+  const pid_t victim = node_named(up.port(), node);
+  REQUIRE(victim > 0);
+  REQUIRE(kill(victim, signal) == 0);
+}
+
+/// How many lines of the log are of this step.
+size_t times_made(const program& up, int step) {
+  size_t n = 0;
+  for (const auto& s : up.objects("step")) n += s["step"] == step ? 1 : 0;
+  return n;
+}
+
+/// Until a step's line says that this one is saved.
+bool until_saved(program& up, int step) {
+  return up.until([&] {
+    const auto steps = up.objects("step");
+    return std::any_of(steps.begin(), steps.end(),
+                       [&](const auto& s) { return s.value("saved_step", 0) >= step; });
+  });
+}
+
+/// Every step is there, each time it was made with the loss of the undisturbed run.
+void is_whole(const program& up, const std::vector<double>& truth) {
+  std::set<int> made;
+  for (const auto& step : up.objects("step")) {
+    const int number = step["step"];
+    CHECK(step["loss"].get<double>() == truth.at(static_cast<size_t>(number) - 1));
+    made.insert(number);
+  }
+  CHECK(made.size() == truth.size());
+}
+
+size_t heads_lost(const program& up) {
+  constexpr std::string_view words = "warning: the head was killed by signal 9";
+  size_t n = 0;
+  for (auto at = up.err().find(words); at != std::string::npos; at = up.err().find(words, at + 1))
+    ++n;
+  return n;
+}
+
+}  // namespace
+
+TEST_CASE("head: killed, it is started again, and no loss has another bit") {
+  job_files job;
+  const auto truth = train_undisturbed(job, with(sets(), {"checkpoint.every=1"}));
+  program up(job.up(sets()));
+  REQUIRE(until_saved(up, 3));
+  kill_head(up);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(heads_lost(up) == 1);
+  is_whole(up, truth.losses);
+  CHECK(times_made(up, 3) == 1);  // it is in the checkpoint
+  CHECK(up.objects("summary").size() == 1);
+  judge j(truth);
+  CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 20);
+  CHECK(leftovers_in(job / "run/checkpoints").empty());
+}
+
+TEST_CASE("head: a node, the head and a frozen node, one after the other, cost no bit") {
+  job_files job;
+  const auto steps = with(sets(), {"train.steps=60"});
+  const auto truth = job.losses(with(steps, {"job.output=" + (job / "undisturbed").string()}));
+  program up(job.up(with(steps, {"cluster.spares=1"})));
+  REQUIRE(up.until_error_has("spare node2 joined"));
+  REQUIRE(up.until_step(7));
+  signal_node(up, "node1", SIGKILL);
+  REQUIRE(up.until_error_has("spare node1 joined"));
+  REQUIRE(up.until([&] { return times_made(up, 20) > 0; }));
+  const auto before = up.port();
+  kill_head(up);
+  REQUIRE(up.until([&] { return up.port() != before && heads_lost(up) == 1; }));
+  REQUIRE(up.until([&] { return times_made(up, 30) > 0; }));
+  signal_node(up, "node0", SIGSTOP);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  is_whole(up, truth);
+}
+
+TEST_CASE("SPV-4: a launch that was to begin anew does not begin anew twice") {
+  job_files job;
+  const auto never = with(sets(), {"checkpoint.resume=never"});
+  const auto truth = job.losses(sets());
+  program up(job.up(never));
+  REQUIRE(until_saved(up, 3));
+  kill_head(up);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  is_whole(up, truth);
+  CHECK(times_made(up, 1) == 1);
+}
+
+TEST_CASE("SPV-4: before its first checkpoint it begins as it did, whatever lies there") {
+  job_files job;
+  const auto truth = job.losses(sets());
+  program up(job.up(with(sets(), {"checkpoint.resume=never", "checkpoint.every=1000"})));
+  REQUIRE(up.until_step(7));
+  kill_head(up);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  is_whole(up, truth);
+  CHECK(times_made(up, 1) == 2);
+}
+
+TEST_CASE("HRS-2: a head that was killed before the first step is not started again") {
+  job_files job;
+  program up(job.up(with(endless, {"cluster.launch=external", free_port()})));
+  REQUIRE(eventually([&] { return !listening_ports(head_of(up.pid())).empty(); }));
+  kill_head(up);
+  CHECK(up.wait() == 128 + SIGKILL);
+  CHECK(heads_lost(up) == 0);
+}
+
+TEST_CASE("HRS-2: no more heads within an hour than recovery.most_per_hour, none without recovery") {
+  for (const char* budget : {"recovery.most_per_hour=1", "recovery.enabled=false"}) {
+    CAPTURE(budget);
+    job_files job;
+    program up(job.up(with(with(sets(), {budget}), endless)));
+    const size_t starts = std::string_view(budget).ends_with("false") ? 1 : 2;
+    for (size_t n = 0, seen = 0; n < starts; ++n) {
+      REQUIRE(up.until([&] { return up.objects("step").size() > seen; }));
+      kill_head(up);
+      up.listen();
+      seen = up.objects("step").size();
+    }
+    CHECK(up.wait() == 128 + SIGKILL);
+    CHECK(heads_lost(up) == starts - 1);
+  }
+}
+
+TEST_CASE("SPV-2: a head that hears nothing any more is killed after a second signal") {
+  job_files job;
+  program up(job.up(with(sets(), endless)));
+  REQUIRE(up.until_step(2));
+  const watched head(head_of(up.pid()));
+  REQUIRE(kill(head.pid(), SIGSTOP) == 0);
+  up.signal(SIGINT);
+  up.signal(SIGTERM);
+  CHECK(up.wait() == 128 + SIGKILL);
+  CHECK(head.gone());
+  CHECK(heads_lost(up) == 0);
+}
