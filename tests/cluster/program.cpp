@@ -256,7 +256,14 @@ bool program::until_error_has(const std::string& text) {
 }
 
 bool program::until_step(int64_t n) {
-  return until([&] { return out_.find(fmt::format("\"step\":{},", n)) != std::string::npos; });
+  constexpr std::string_view key = "\"step\":";
+  return until([&] {
+    for (auto at = out_.find(key); at != std::string::npos; at = out_.find(key, at + 1))
+      if (std::atoll(out_.c_str() + at + key.size()) >= n &&
+          out_.find(',', at) != std::string::npos)
+        return true;
+    return false;
+  });
 }
 
 std::vector<nlohmann::json> program::objects(const std::string& type) const {

@@ -54,7 +54,8 @@ class program {
   /// `there` is asked again when `other`, a further descriptor, can be read; -1: none.
   bool until(const std::function<bool()>& there, int other = -1);
   bool until_error_has(const std::string& text);
-  /// Until step `n` is reported on stdout.
+  /// Until step `n` or a later one is reported on stdout: of what nobody reads for long, lines are
+  /// left out.
   bool until_step(int64_t n);
 
   /// Reads what it has said by now.
