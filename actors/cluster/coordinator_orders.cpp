@@ -32,18 +32,10 @@ std::optional<spare_node> successor_of(const coordinator_state& st, uint32_t nod
   return st.places.candidate(*place, spares_of(st));
 }
 
-/// No step follows, as far as is known here (JOB-12).
-bool run_ends(coordinator_pointer self) {
-  const auto run = self->runtime().registry.find("run");
-  const auto values = run ? run->values() : fbs::StatusValuesT{};
-  const auto* job = values.run.get();
-  return self->state.stopping || (job != nullptr && job->steps > 0 && job->step >= job->steps);
-}
-
 /// What a node with a place can be taken out for (CRD-12).
 status may_go(coordinator_pointer self, uint32_t node, const std::string& name) {
   const auto& st = self->state;
-  if (run_ends(self)) return run_is_ending();
+  if (st.stopping) return run_is_ending();
   if (!st.record.plan.job.recovery.enabled) return does_not_recover();
   if (!st.ready || !lost_places(st).empty() || !st.ordered_out.empty()) return not_training();
   if (!successor_of(st, node)) return no_spare(name);
@@ -151,7 +143,7 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
     show(self);
     return ack(self, m.header(), fmt::format("{} is taken out; {}", name, may_come_again(name)));
   }
-  if (run_ends(self)) return to_caf(run_is_ending());
+  if (st.stopping) return to_caf(run_is_ending());
   const auto spare = successor_of(st, *node);
   if (!spare || !st.record.plan.job.recovery.enabled)
     return ack(self, m.header(), stop_for(self, m, name));

@@ -1,6 +1,6 @@
 // The launcher: starts the head, hands on what it is told by signals, and starts it again where a
-// signal ended it (head_restarts_policy.hpp). It does nothing else, so that there is little it could
-// die of.
+// signal ended it (head_restarts_policy.hpp). It does nothing else, so that there is little it
+// could die of.
 //
 // Invariants
 //   SPV-1  The head does not outlive the launcher, nor do its nodes outlive the head: each dies

@@ -138,7 +138,7 @@ TEST_CASE("HRS-2: a head that was killed before the first step is not started ag
   CHECK(heads_lost(up) == 0);
 }
 
-TEST_CASE("HRS-2: no more heads within an hour than recovery.most_per_hour, none without recovery") {
+TEST_CASE("HRS-2: no more heads within an hour than recovery.most_per_hour says") {
   for (const char* budget : {"recovery.most_per_hour=1", "recovery.enabled=false"}) {
     CAPTURE(budget);
     job_files job;

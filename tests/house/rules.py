@@ -268,6 +268,7 @@ SHAPES = ("gpu/host/", "gpu/cuda/", "apps/bench/")
 NO_LIMITS = {
     "actors/train/check_inputs.cpp most_bytes_a_token": "an estimate",
     "apps/up/folders.cpp most_line_bytes": "what is looked at of a log",
+    "apps/up/head_words.hpp max_head_words_bytes": "two words of our own head",
     "io/checkpoint/folder_claim.cpp most_claim_bytes": "a MANIFEST and a block",
     "trace/batch.cpp longest_s": "times beyond it are no times",
     "apps/ceiling.cpp most_flops": "rates beyond it are no rates",
