@@ -207,6 +207,11 @@ using replicator_actor = component_actor::extend<
     // Time for the next piece (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
+/// Keeps on the disk what the next head must know. May block: it is detached.
+using journal_actor = component_actor::extend<
+    // Answers once it is on the disk.
+    ask<fbs::JobMemory, fbs::Ack>>;
+
 /// Shows a person how it goes.
 using reporter_actor = component_actor::extend<tell<fbs::StepReport>, tell<fbs::IncidentReport>,
                                                tell<fbs::Notice>, tell<fbs::RunEnded>>;
@@ -262,6 +267,7 @@ using gateway_actor = component_actor::extend<
   ACTOR(run_actor, "Run")                 \
   ACTOR(committer_actor, "Committer")     \
   ACTOR(replicator_actor, "Replicator")   \
+  ACTOR(journal_actor, "Journal")         \
   ACTOR(reporter_actor, "Reporter")       \
   ACTOR(viewer_actor, "Viewer")           \
   ACTOR(observer_actor, "Observer")       \

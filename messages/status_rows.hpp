@@ -50,7 +50,7 @@ inline constexpr std::tuple status_kinds{
     &fbs::StatusValuesT::observer,     &fbs::StatusValuesT::reporter,
     &fbs::StatusValuesT::certificates, &fbs::StatusValuesT::launcher,
     &fbs::StatusValuesT::vitals,       &fbs::StatusValuesT::monitor,
-    &fbs::StatusValuesT::medic};
+    &fbs::StatusValuesT::medic,        &fbs::StatusValuesT::journal};
 }
 
 /// The values of one kind, made where they are absent: `values_of<fbs::RunStatusT>(values).step`.

@@ -18,6 +18,7 @@ void for_each_handle(Record& r, F&& f) {
   f("reporter", r.reporter);
   f("launcher", r.launcher);
   f("monitor", r.monitor);
+  f("journal", r.journal);
   f("run", r.run);
   f("worker", r.worker);
 }
@@ -48,6 +49,7 @@ fbs::SpawnRecordT data_of(const spawn_record& record) {
       to.step = mark.step;
     }
   }
+  if (record.memory) out.memory = std::make_unique<fbs::JobMemoryT>(to_message(*record.memory));
   for_each_handle(record, [&](std::string role, const auto& who) {
     if (who) add_peer(out, std::move(role), who);
   });
@@ -66,6 +68,7 @@ result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolve
     out.plan = std::move(plan);
   }
   if (!data.resume.empty()) out.resume = resume_of(data);
+  if (data.memory) out.memory = memory_in(*data.memory);
   for_each_handle(out, [&](std::string_view role, auto& who) {
     for (const auto& p : data.peers)
       if (present_role(p->role) == role && !p->actor.empty())

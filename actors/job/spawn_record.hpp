@@ -16,6 +16,7 @@
 #include <caf/actor_control_block.hpp>
 
 #include "actors/job/catalog.hpp"
+#include "actors/job/job_memory.hpp"
 #include "actors/job/plan.hpp"
 #include "messages/actors.hpp"
 #include "messages/schemas/trace_generated.h"
@@ -30,6 +31,7 @@ struct spawn_record {
   job_plan plan = {};                            ///< coordinator, run, committer, replicator
   std::optional<checkpoint::resume_point> resume = {};  ///< as the plan
   uint64_t launch = 0;                           ///< as the plan; 0: told by no file
+  std::optional<job_memory> memory = {};         ///< run: what the head before has left
   committer_actor committer = {};
   replicator_actor replicator = {};  ///< none without a second tier
   coordinator_actor coordinator = {};
@@ -38,6 +40,7 @@ struct spawn_record {
   reporter_actor reporter = {};
   launcher_actor launcher = {};  ///< none where others start the nodes
   monitor_actor monitor = {};    ///< none where nobody watches, as in a simulation
+  journal_actor journal = {};    ///< none where nothing is kept for a next head
   run_actor run = {};
   worker_actor worker = {};
 

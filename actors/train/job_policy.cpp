@@ -81,6 +81,10 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
       plan_.job, step_, resume_ ? resume_->state.set : decltype(checkpoint::train_state::set)());
 }
 
+void job_policy::remember(const job_memory& memory) {
+  for (auto& left_out : requests_.remember(memory)) say(std::move(left_out), true);
+}
+
 std::vector<job_command> job_policy::on(const job_event& event, int64_t now_ns) {
   now_ns_ = now_ns;
   const auto rules = job_rules();

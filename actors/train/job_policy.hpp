@@ -366,6 +366,11 @@ class job_policy {
   job_policy(job_plan plan, uint32_t epoch, const std::optional<checkpoint::resume_point>& resume,
              std::filesystem::path second = {});
 
+  /// Takes over what the run before it left (REQ-5); before anything is heard.
+  void remember(const job_memory& memory);
+  /// What the next one would take over.
+  job_memory memory() const { return requests_.memory(); }
+
   /// Time counts from here (time_ledger_policy.hpp).
   void begin(int64_t now_ns) { ledger_.begin(now_ns); }
 

@@ -91,13 +91,13 @@ status requests_policy::room() const {
 result<std::string> requests_policy::pause(std::string reason) {
   if (will_pause_) return error{errc::usage, "the run is paused already", "say resume"};
   TROUPE_CHECK(room());
-  will_pause_ = true;
-  pending_.push_back({kind::pause, reason.empty() ? "asked to" : std::move(reason), {}, 0});
+  hold(reason.empty() ? "asked to" : std::move(reason));
   return fmt::format("pauses after step {}", own_next() - 1);
 }
 
 void requests_policy::hold(std::string reason) {
   if (std::exchange(will_pause_, true)) return;
+  pause_reason_ = reason;
   pending_.push_back({kind::pause, std::move(reason), {}, 0});
 }
 
@@ -119,23 +119,56 @@ result<std::string> requests_policy::set(const std::string& key, const std::stri
   if (next() > last && key != "train.steps")
     return error{errc::usage, fmt::format("no step would use it: step {} is the last", last),
                  "raise train.steps first"};
-  const auto value_text = config::value_text(key, job);
   const auto step = next();
-  remember(key, value_text);
-  wanted_ = job;
-  (step > own_next() ? later_ : pending_)
-      .push_back({kind::set, fmt::format("{} is {} from step {} on", key, value_text, step), job,
-                  step, changes_});
-  return fmt::format("{} = {} from step {} on", key, value_text, step);
+  auto setting = setting_of(key, std::move(job), step);
+  auto said = fmt::format("{} = {} from step {} on", key, setting.change.value, step);
+  (step > own_next() ? later_ : pending_).push_back(std::move(setting));
+  return said;
+}
+
+/// The request by which `wanted_` becomes `with`.
+requests_policy::request requests_policy::setting_of(const std::string& key, config::job with,
+                                                     uint64_t step) {
+  const auto value = config::value_text(key, with);
+  auto change = note_change(key, value, step);
+  wanted_ = with;
+  return {kind::set, fmt::format("{} is {} from step {} on", key, value, step), std::move(with),
+          step,      changes_, std::move(change)};
 }
 
 /// Keeps what the file says, which rules again where it is set back to that.
-void requests_policy::remember(const std::string& key, const std::string& value) {
+checkpoint::setting_change requests_policy::note_change(const std::string& key,
+                                                        const std::string& value, uint64_t step) {
   const auto known = std::find_if(changes_.begin(), changes_.end(),
                                   [&](const auto& change) { return change.key == key; });
   const auto was = known == changes_.end() ? config::value_text(key, wanted_) : known->was;
+  checkpoint::setting_change change{key, value, was, step};
   if (known != changes_.end()) changes_.erase(known);
-  if (value != was) changes_.push_back({key, value, was, next()});
+  if (value != was) changes_.push_back(change);
+  return change;
+}
+
+job_memory requests_policy::memory() const {
+  job_memory out{will_pause_, will_pause_ ? pause_reason_ : "", {}};
+  for (const auto* all : {&in_force_, &pending_, &later_})
+    for (const auto& r : *all)
+      if (r.what == kind::set) out.settings.push_back(r.change);
+  return out;
+}
+
+std::vector<std::string> requests_policy::remember(const job_memory& memory) {
+  std::vector<std::string> out;
+  for (const auto& s : memory.settings) {
+    if (s.step <= finished_) continue;  // the checkpoint has it
+    auto job = config::amend(wanted_, fmt::format("{}={}", s.key, s.value));
+    if (job)
+      later_.push_back(setting_of(s.key, std::move(*job), s.step));
+    else
+      out.push_back(fmt::format("{} = {} from step {} on is left out: {}", s.key, s.value, s.step,
+                                job.error().message));
+  }
+  if (memory.paused) hold(memory.pause_reason);
+  return out;
 }
 
 std::vector<std::string> requests_policy::take_effect() {

@@ -10,6 +10,8 @@
 //   REQ-3  At most pending_limit requests wait for a step's end; more are refused.
 //   REQ-4  A step that is made again is made with the settings it had: those that were set for a
 //     later one wait for it, and what is set meanwhile holds from the first new one on.
+//   REQ-5  Who begins with what memory() said holds to all of it: it pauses before its first step,
+//     and each setting is used first by the step that the answer named.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/job/job_memory.hpp"
 #include "actors/job/train_state.hpp"
 #include "io/base/result.hpp"
 #include "io/config/job.hpp"
@@ -64,6 +67,12 @@ class requests_policy {
   result<std::string> resume();
   result<std::string> set(const std::string& key, const std::string& value);
 
+  /// What has been said and still holds, but for what checkpoints know of it (REQ-5).
+  job_memory memory() const;
+  /// Takes over what another run's memory() said; before the first step. What does not fit the job
+  /// any more is left out, a sentence for each.
+  std::vector<std::string> remember(const job_memory& memory);
+
   /// Between two steps, before the next begins, and after each request while paused: lets all that
   /// was asked for take effect. A sentence for each.
   std::vector<std::string> take_effect();
@@ -76,6 +85,7 @@ class requests_policy {
     config::job job;    ///< of a setting: with it
     uint64_t step = 0;  ///< of a setting: the first that uses it
     std::vector<checkpoint::setting_change> changes = {};  ///< of a setting: with it
+    checkpoint::setting_change change = {};                ///< the setting
   };
 
   /// The first step that has not begun.
@@ -84,7 +94,9 @@ class requests_policy {
   uint64_t next() const noexcept;
   status room() const;
   std::string put_in_force(request& setting);
-  void remember(const std::string& key, const std::string& value);
+  checkpoint::setting_change note_change(const std::string& key, const std::string& value,
+                                         uint64_t step);
+  request setting_of(const std::string& key, config::job with, uint64_t step);
 
   config::job job_, wanted_;
   uint64_t finished_ = 0;
@@ -92,6 +104,7 @@ class requests_policy {
   bool in_step_ = false;
   bool paused_ = false;      ///< now
   bool will_pause_ = false;  ///< after all requests that wait
+  std::string pause_reason_;
   std::deque<request> pending_;
   config::job first_;             ///< what the first step that may be made again used
   std::deque<request> in_force_;  ///< settings that steps have used since, in order

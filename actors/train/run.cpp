@@ -488,15 +488,49 @@ void say(run_pointer self, const todo::say& what) {
              }));
 }
 
-void answer(run_pointer self, const todo::answer& what) {
-  auto asked = self->state.requests.extract(what.request);
-  if (asked.empty()) return;
-  auto& [promise, cause] = asked.mapped();
-  if (what.text)
-    promise.deliver(
-        make_msg<fbs::Ack>(context_of(*self, cause), [&](auto& a) { a.text = *what.text; }));
+void deliver(run_pointer self, asked_by& whom, const result<std::string>& text) {
+  if (text)
+    whom.promise.deliver(
+        make_msg<fbs::Ack>(context_of(*self, whom.cause), [&](auto& a) { a.text = *text; }));
   else
-    promise.deliver(to_caf(what.text.error()));
+    whom.promise.deliver(to_caf(text.error()));
+}
+
+/// A record is on the disk, or is not and a person was told so.
+void record_is_over(run_pointer self, uint64_t record) {
+  auto& st = self->state;
+  st.records_kept = std::max(st.records_kept, record);
+  for (; !st.answers.empty() && st.answers.front().record <= st.records_kept;
+       st.answers.pop_front())
+    deliver(self, st.answers.front().whom, st.answers.front().text);
+}
+
+/// RUN-5.
+void remember(run_pointer self) {
+  auto& st = self->state;
+  auto now = st.job.memory();
+  if (!st.record.journal || now == st.remembered) return;
+  st.remembered = std::move(now);
+  const auto record = ++st.records;
+  ask_for<fbs::Ack>(
+      self, st.record.journal, make_msg<fbs::JobMemory>(context(self), to_message(st.remembered)),
+      {"journal", "what was said, on the disk"},
+      [self, record](const msg<fbs::Ack>&) { record_is_over(self, record); },
+      [self, record](const error& e) {
+        if (self->state.job.state() != job_state::ended)  // RUN-3
+          say(self, {"a head that is started again will not know what was said last: " + e.message,
+                     true});
+        record_is_over(self, record);
+      });
+}
+
+void answer(run_pointer self, const todo::answer& what) {
+  auto& st = self->state;
+  auto asked = st.requests.extract(what.request);
+  if (asked.empty()) return;
+  remember(self);
+  if (st.records_kept == st.records) return deliver(self, asked.mapped(), what.text);
+  st.answers.push_back({st.records, std::move(asked.mapped()), what.text});
 }
 
 /// RUN-4.
@@ -599,6 +633,7 @@ void hear(run_pointer self, job_event event) {
     const auto next = std::move(st.unheard.front());
     st.unheard.pop_front();
     for (const auto& command : st.job.on(next, now_ns(*self))) std::visit(executor{self}, command);
+    remember(self);  // a rule may hold the job, and nobody is answered
   }
   st.handling = false;
 }
@@ -634,6 +669,8 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
   auto second = io::plain(st.record.plan.job.checkpoint.second.dir);
   st.job =
       job_policy(std::move(st.record.plan), st.record.epoch, st.record.resume, std::move(second));
+  if (st.record.memory) st.job.remember(*st.record.memory);
+  st.remembered = st.job.memory();
   st.job.begin(now_ns(*self));
   show(self);
   return {

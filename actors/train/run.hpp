@@ -9,6 +9,9 @@
 //   RUN-4  In a new epoch it has a new crew, and hears nothing of what it asked the one before
 //     (ASK-4): of committer and replicator alone, what is said of checkpoints counts in every
 //     epoch.
+//   RUN-5  What a person is answered is on the disk before (JournalStatus), if it holds beyond the
+//     newest checkpoint: a head that is started again keeps to it. Where it cannot be kept, that is
+//     said.
 //
 // Failure policy: a failed save is a warning, except the last one; so are a model that was not
 // written and a copy that is late; a lost node, or a step that fails as where one is lost, begins a
@@ -55,6 +58,13 @@ struct asked_by {
   message_header cause;
 };
 
+/// An answer to a person that waits until what it promises is on the disk (RUN-5).
+struct kept_back {
+  uint64_t record = 0;  ///< the newest that it waits for
+  asked_by whom;
+  result<std::string> text;
+};
+
 struct run_state {
   static inline const char* name = "run";
   spawn_record record;
@@ -67,6 +77,9 @@ struct run_state {
   std::map<uint64_t, std::vector<msg<fbs::Saved>>> votes;  ///< by step
   std::map<uint64_t, asked_by> requests;
   uint64_t last_request = 0;
+  job_memory remembered;                   ///< as the journal was told last
+  uint64_t records = 0, records_kept = 0;  ///< that it was told, and that it has answered
+  std::deque<kept_back> answers;
   int64_t step_started_ns = 0;
   uint64_t step_span = 0;  ///< the root of the step's causal tree
 };

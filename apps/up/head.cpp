@@ -23,6 +23,7 @@
 #include "actors/health/monitor.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/train/job_policy.hpp"
+#include "actors/train/journal.hpp"
 #include "apps/ceiling.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
@@ -54,6 +55,7 @@ struct launch {
   uint32_t epoch = 1;
   std::shared_ptr<ceiling> peak;
   held_folders folders;
+  std::shared_ptr<train::kept_journal> journal;  ///< null: none can be kept
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -120,6 +122,17 @@ status settle_slots(train::job_plan& plan) {
   return {};
 }
 
+/// JRA-2.
+std::shared_ptr<train::kept_journal> journal_of(const config::job& job, bool again) {
+  const std::filesystem::path output = job.job.output;
+  auto kept = again ? train::recall(io::local_files(), output)
+                    : train::begin_journal(io::local_files(), output);
+  if (kept) return std::make_shared<train::kept_journal>(std::move(*kept));
+  say("warning: a head that is started again will know nothing of what is said: " +
+      render(kept.error()));
+  return nullptr;
+}
+
 result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
   auto sources = a.job.sources();
   if (!a.log_format.empty()) sources.sets.push_back("log.format=" + a.log_format);
@@ -147,6 +160,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
+  l.journal = journal_of(l.plan.job, a.again);
   return l;
 }
 
@@ -194,13 +208,16 @@ trace::gateway_options gateway_of(const config::job& job, uint32_t epoch) {
 /// coordinator was told to.
 struct front_office {
   front_office(caf::actor_system& system, reporter_options talk, const config::job& job,
-               uint32_t epoch)
+               uint32_t epoch, const std::shared_ptr<train::kept_journal>& kept)
       : reporter_(system.spawn<caf::detached>(reporter, std::move(talk))),
         observer_(system.spawn<caf::detached>(trace::observer, observer_of(job))),
         gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(job, epoch))),
         monitor_(system.spawn(troupe::health::monitor,
-                              troupe::health::monitor_options{job, epoch, gateway_, reporter_})) {}
+                              troupe::health::monitor_options{job, epoch, gateway_, reporter_})) {
+    if (kept) journal_ = system.spawn<caf::detached>(train::journal, kept);
+  }
   ~front_office() {
+    if (journal_) caf::anon_send_exit(journal_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(monitor_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(gateway_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(observer_, caf::exit_reason::user_shutdown);
@@ -213,6 +230,7 @@ struct front_office {
   observer_actor observer_;
   gateway_actor gateway_;
   monitor_actor monitor_;
+  journal_actor journal_;
 };
 
 /// However this process comes to its end, the coordinator ends with it: `orderly_end` waits for it.
@@ -247,6 +265,8 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.observer = front.observer_;
   out.launcher = launching.actor;
   out.monitor = front.monitor_;
+  out.journal = front.journal_;
+  if (l.journal) out.memory = l.journal->memory;
   return out;
 }
 
@@ -303,7 +323,7 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
   caf::actor_system system(config);
   const orderly_end last{system};
   const cluster::renewals_end before_it{system};
-  const front_office front(system, talk_of(l, outcome, signals, of.words), job, l.epoch);
+  const front_office front(system, talk_of(l, outcome, signals, of.words), job, l.epoch, l.journal);
   const auto orders = std::make_shared<launch_orders>([&bell = signals] { bell.wake(); });
   const launcher_end launching(system, job.cluster.launch, orders);
   auto head =

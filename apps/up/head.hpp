@@ -17,6 +17,7 @@ struct up_arguments {
   std::string record;  ///< the actors that are recorded (a pattern); empty: none
   bool break_lock = false;
   int launcher = 0;  ///< the process that started the head; 0: this one is to be the launcher
+  bool again = false;  ///< the head goes on where one of this launch was lost
 };
 
 /// Trains; the exit code. Ends with its launcher.

@@ -39,12 +39,13 @@ struct head_process {
 };
 
 /// SPV-4. Its mask is ours: a signal that comes before it listens waits for it (SPV-2).
-result<head_process> start_head(std::vector<std::string> command, bool goes_on) {
+result<head_process> start_head(std::vector<std::string> command, bool again, bool goes_on) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return error::system("make a pipe", errno);
   head_process head{-1, io::unique_fd(ends[0])};
   const io::unique_fd writing(ends[1]);
   command.insert(command.end(), {"--launcher", std::to_string(getpid())});
+  if (again) command.push_back("--again");
   if (goes_on) command.insert(command.end(), {"--set", "checkpoint.resume=auto"});
   std::vector<char*> argv;
   for (auto& word : command) argv.push_back(word.data());
@@ -108,8 +109,8 @@ result<int> supervise_head(const std::vector<std::string>& command) {
   relay handing_on(*signals);
   head_restarts_policy restarts;
   oom_count killed_for_memory;
-  for (bool goes_on = false;;) {
-    TROUPE_TRY(head, start_head(command, goes_on));
+  for (bool again = false, goes_on = false;; again = true) {
+    TROUPE_TRY(head, start_head(command, again, goes_on));
     const int how = handing_on.until_ended(head.pid);
     if (!WIFSIGNALED(how)) return WEXITSTATUS(how);  // HRS-1
     const auto said = words_of(head);

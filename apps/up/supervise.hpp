@@ -10,7 +10,8 @@
 //     there some seconds after a second one is killed.
 //   SPV-3  The exit code is the head's, or 128 and the signal that ended it.
 //   SPV-4  A head that is started again goes on from the newest checkpoint once this launch has
-//     one; before that it begins as the launch did.
+//     one; before that it begins as the launch did. It keeps to what persons were answered
+//     (actors/train/journal.hpp).
 #pragma once
 
 #include <string>

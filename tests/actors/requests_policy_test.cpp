@@ -189,3 +189,63 @@ TEST_CASE("requests: a pause is not kept for a step that is made again") {
   CHECK(p.take_effect() == texts{"paused after step 4: asked to"});
   CHECK(p.paused());
 }
+
+TEST_CASE("REQ-5: who takes over pauses before its first step, and keeps each setting's step") {
+  requests_policy before(some_job(), 110, {});
+  CHECK(before.memory() == job_memory{});
+  const auto make_step = [](requests_policy& p) {
+    p.take_effect();
+    p.step_begins();
+    p.step_ended();
+  };
+  make_step(before);  // 111
+  REQUIRE(before.set("train.lr", "0.001"));
+  make_step(before);  // 112, with it
+  before.take_effect();
+  before.step_begins();  // 113
+  REQUIRE(before.set("train.lr", "0.002"));
+  REQUIRE(before.pause("maintenance"));
+  const auto memory = before.memory();
+  CHECK(memory.paused);
+  REQUIRE(memory.settings.size() == 2);
+  CHECK(memory.settings[0] == checkpoint::setting_change{"train.lr", "0.001", "0.003", 112});
+  CHECK(memory.settings[1] == checkpoint::setting_change{"train.lr", "0.002", "0.003", 114});
+
+  requests_policy after(some_job(), 110, {});
+  CHECK(after.remember(memory).empty());
+  CHECK(after.memory() == memory);
+  CHECK(after.take_effect() == texts{"paused after step 110: maintenance"});
+  CHECK(after.paused());
+  REQUIRE(after.resume());
+  after.take_effect();
+  CHECK_FALSE(after.memory().paused);
+  for (const double lr : {0.003, 0.001, 0.001, 0.002}) {  // 111 to 114
+    after.take_effect();
+    after.step_begins();
+    CHECK(after.job().train.lr == lr);
+    after.step_ended();
+  }
+  REQUIRE(after.changes().size() == 1);
+  CHECK(after.changes()[0] == checkpoint::setting_change{"train.lr", "0.002", "0.003", 114});
+}
+
+TEST_CASE("REQ-5: what the checkpoint has is not remembered twice, what does not fit is left out") {
+  requests_policy before(some_job(), 110, {});
+  before.take_effect();
+  before.step_begins();
+  before.step_ended();  // 111
+  REQUIRE(before.set("train.lr", "0.001"));
+  before.take_effect();
+  before.step_begins();
+  before.step_ended();  // 112
+  CHECK(before.memory().settings.size() == 1);
+  before.will_not_go_behind(112);
+  CHECK(before.memory() == job_memory{});
+
+  requests_policy after(some_job(), 112, {});
+  const auto left_out = after.remember(
+      {false, "", {{"train.lr", "0.001", "0.003", 112}, {"train.lr", "fast", "0.003", 113}}});
+  CHECK(left_out.size() == 1);
+  CHECK(after.memory() == job_memory{});
+  CHECK(after.job().train.lr == 0.003);
+}

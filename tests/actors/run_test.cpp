@@ -565,3 +565,42 @@ TEST_CASE("RUN-4: run: in a new epoch it trains with its new crew and hears noth
   }
   CHECK(f.coordinator.idle());
 }
+
+TEST_CASE("RUN-5: a person is answered once the journal has what was said") {
+  scripted_run f({.journal = true});
+  f.start();
+  const auto pause = f.ask<fbs::Pause>([](auto& p) { p.reason = "lunch"; });
+  CHECK(f.answer_of(pause) == "refused: no answer");
+  const auto again = f.ask<fbs::Pause>();  // it changes nothing, and waits its turn
+  auto record = f.journal.take<fbs::JobMemory>();
+  CHECK(f.journal.idle());
+  CHECK(record->paused());
+  CHECK(text_of(record->pause_reason()) == "lunch");
+  record.answer<fbs::Ack>([](auto&) {});
+  CHECK(f.answer_of(pause) == "pauses after step 1");
+  CHECK(f.answer_of(again) == "refused: the run is paused already");
+  f.step();
+  CHECK(f.status().state == "paused");
+
+  const auto set = f.ask<fbs::SetValue>([](auto& s) {
+    s.key = "train.lr";
+    s.value = "0.125";
+  });
+  record = f.journal.take<fbs::JobMemory>();
+  const auto said = record.m.unpack();
+  REQUIRE(said.settings.size() == 1);
+  CHECK(said.settings[0]->key == "train.lr");
+  CHECK(said.settings[0]->step == 2);
+  record.refuse({errc::io, "no space left on device"});
+  CHECK(f.answer_of(set) == "train.lr = 0.125 from step 2 on");
+  CHECK(any_has(f.said(), "no space left on device"));
+}
+
+TEST_CASE("RUN-5: a run pauses before its first step where the one before it was paused") {
+  scripted_run f({.memory = job_memory{true, "lunch", {}}});
+  f.start();
+  CHECK(f.status().state == "paused");
+  CHECK(f.stages[0].idle());
+  CHECK(f.answer_of(f.ask<fbs::Resume>()) == "continues with step 1");
+  CHECK(f.stages[0].take<fbs::RunStep>()->step() == 1);
+}

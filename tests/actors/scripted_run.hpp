@@ -27,6 +27,8 @@ struct scripted_run_options {
   std::optional<checkpoint::resume_point> resume = {};
   int64_t step_s = 600;
   bool recovers = false;
+  bool journal = false;
+  std::optional<job_memory> memory = {};
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -48,7 +50,7 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
 struct scripted_run : troupe::test::actor_fixture {
   partner committer = make_partner("committer"), replicator = make_partner("replicator"),
           reporter = make_partner("reporter"), coordinator = make_partner("coordinator"),
-          person = make_partner("person");
+          person = make_partner("person"), journal = make_partner("journal");
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
   std::vector<partner> loaders{make_partner("loader/0"), make_partner("loader/1")};
   run_actor run;
@@ -57,6 +59,8 @@ struct scripted_run : troupe::test::actor_fixture {
     spawn_record options{run_epoch};
     options.plan = plan_of_two(o);
     options.resume = o.resume;
+    options.memory = o.memory;
+    if (o.journal) options.journal = journal.as<journal_actor>();
     options.committer = committer.as<committer_actor>();
     if (!options.plan.job.checkpoint.second.dir.empty())
       options.replicator = replicator.as<replicator_actor>();

@@ -46,6 +46,7 @@ TEST_CASE("spawn record: a file holds every handle by its name, and none where t
   r.observer = f.one<observer_actor>("observer");
   r.reporter = f.one<reporter_actor>("reporter");
   r.run = f.one<run_actor>("run");
+  r.journal = f.one<journal_actor>("journal");
   r.worker = f.one<worker_actor>("worker");
   const auto read = f.through_a_file(r);
   REQUIRE(read);
@@ -56,6 +57,7 @@ TEST_CASE("spawn record: a file holds every handle by its name, and none where t
   CHECK(read->observer == r.observer);
   CHECK(read->reporter == r.reporter);
   CHECK(read->run == r.run);
+  CHECK(read->journal == r.journal);
   CHECK(read->worker == r.worker);
   const auto none = f.through_a_file({});
   REQUIRE(none);
@@ -111,4 +113,12 @@ TEST_CASE("spawn record: a configuration that is none is refused") {
   const auto read = record_of(data, [](const auto&) { return caf::strong_actor_ptr(); });
   REQUIRE_FALSE(read);
   CHECK(read.error().code == errc::bad_config);
+}
+
+TEST_CASE("spawn record: a file holds what the head before has left of the job") {
+  named f;
+  spawn_record r;
+  CHECK_FALSE(f.through_a_file(r)->memory);
+  r.memory = job_memory{true, "maintenance", {{"train.lr", "0.001", "0.003", 112}}};
+  CHECK(f.through_a_file(r)->memory == r.memory);
 }

@@ -129,6 +129,41 @@ TEST_CASE("SPV-4: before its first checkpoint it begins as it did, whatever lies
   CHECK(times_made(up, 1) == 2);
 }
 
+TEST_CASE("RUN-5: a paused run is paused after its head was killed, and a setting keeps its step") {
+  job_files job;
+  const std::vector<std::string> slow{"checkpoint.every=1000", "train.steps=40"};
+  program up(job.up(with(sets(), slow)));
+  REQUIRE(up.until_step(3));
+  const auto say = [&](const std::string& words) {
+    return run({"console", "-c", words, "--connect", fmt::format("127.0.0.1:{}", up.port())});
+  };
+  REQUIRE(say("pause").code == 0);
+  REQUIRE(up.until_error_has("paused after step"));
+  const auto set = say("set train.lr 0.0005");
+  REQUIRE(set.code == 0);
+  const int from = std::stoi(set.out.substr(set.out.find("from step ") + 10));
+  up.listen();
+  const auto before = up.objects("step");
+  REQUIRE(before.back()["step"] == from - 1);
+  const auto old_port = up.port();
+  kill_head(up);
+  REQUIRE(up.until([&] { return up.port() != old_port && heads_lost(up) == 1; }));
+  REQUIRE(up.until_error_has("paused after step 0"));
+  CHECK(up.objects("step").size() == before.size());
+  REQUIRE(say("resume").code == 0);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  std::map<int, std::vector<double>> rates;
+  for (const auto& s : up.objects("step"))
+    rates[s["step"].get<int>()].push_back(s["lr"].get<double>());
+  for (int step = 1; step < from; ++step) {
+    REQUIRE(rates[step].size() == 2);
+    CHECK(rates[step][0] == rates[step][1]);
+  }
+  CHECK(rates[from].size() == 1);
+  CHECK(rates[from][0] < rates[from - 1][0] / 2);
+}
+
 TEST_CASE("HRS-2: a head that was killed before the first step is not started again") {
   job_files job;
   program up(job.up(with(endless, {"cluster.launch=external", free_port()})));
