@@ -40,6 +40,7 @@
 #include "io/disk/disk.hpp"
 #include "io/folder/lock.hpp"
 #include "io/folder/owned.hpp"
+#include "io/journal/records.hpp"
 #include "io/machine/facts.hpp"
 #include "messages/block_pool.hpp"
 #include "messages/contract.hpp"
@@ -252,6 +253,14 @@ constexpr limit_row rows[] = {
     {"checkpoints", "the file of a folder's lock", io::max_lock_bytes, "bytes",
      "it is none, and stays as it is", "io/folder/lock.hpp", "max_lock_bytes",
      "lock: a file of that name which is not ours stays as it is"},
+    {"checkpoints", "a head's journal", io::max_journal_bytes, "bytes",
+     "a longer one is not read; a record beyond it is refused until it is compacted",
+     "io/journal/records.hpp", "max_journal_bytes",
+     "limits: a journal beyond its length is refused, and takes no record"},
+    {"checkpoints", "a record of it", io::max_record_bytes, "bytes",
+     "it is not written; in a file it is damage, and the rest is dropped",
+     "io/journal/records.hpp", "max_record_bytes",
+     "limits: a record longer than a journal's is neither written nor read"},
     {"checkpoints", "names tried beside an export's that is not ours", 99, "names",
      "the export is refused", "actors/checkpoint/committer.cpp", "most_places",
      "limits: an export finds no place where ninety-nine are others', and changes none"},

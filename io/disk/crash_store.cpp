@@ -123,10 +123,15 @@ int crash_store::folder_at(const path& name, node_id& node) const {
   return live_.nodes.at(node).folder ? 0 : ENOTDIR;
 }
 
+/// Bytes of the disk that a file has.
+uint64_t crash_store::taken_by(const inode& file) {
+  return std::max<uint64_t>(file.bytes->size(), file.room);
+}
+
 uint64_t crash_store::free_bytes() const {
   uint64_t left = capacity_;
   if (left == std::numeric_limits<uint64_t>::max()) return left;  // nobody need count
-  for (const auto& [id, n] : live_.nodes) left -= std::min<uint64_t>(left, n.bytes->size());
+  for (const auto& [id, n] : live_.nodes) left -= std::min(left, taken_by(n));
   return left;
 }
 
@@ -178,6 +183,7 @@ int crash_store::open(const path& name, open_mode mode, node_id& node, stamp by)
          .node = node,
          .by = by,
          .text = texts_ ? "cut " + name.string() : ""});
+    live_.nodes.at(node).room = 0;  // CS-6
   }
   opened_under_[node] = parts_of(name).front();
   return 0;
@@ -188,10 +194,11 @@ int64_t crash_store::write(node_id node, uint64_t offset, std::span<const std::b
   std::lock_guard lock(mutex_);
   const auto found = live_.nodes.find(node);
   if (found == live_.nodes.end()) return -EBADF;
-  if (const auto out = outage_of(node); out != outage::none)
-    return out == outage::gone ? -EIO : -ENOSPC;
-  uint64_t size = found->second.bytes->size();
+  uint64_t size = taken_by(found->second);
   uint64_t end = offset + bytes.size();
+  const auto out = outage_of(node);
+  if (out == outage::gone) return -EIO;
+  if (out == outage::full && end > found->second.room) return -ENOSPC;  // CS-6
   const uint64_t room = free_bytes();
   if (end > size && end - size > room) end = (size + room) / disk_block * disk_block;
   if (end <= offset) return -ENOSPC;
@@ -239,6 +246,32 @@ int crash_store::reserve(node_id node, uint64_t bytes, stamp by) {
        .grow_only = true,
        .by = by,
        .text = texts_ ? fmt::format("reserve node {} to {} bytes", node, bytes) : ""});
+  return 0;
+}
+
+int crash_store::cut(node_id node, uint64_t bytes, stamp by) {
+  std::lock_guard lock(mutex_);
+  const auto found = live_.nodes.find(node);
+  if (found == live_.nodes.end()) return EBADF;
+  if (outage_of(node) == outage::gone) return EIO;
+  found->second.room = 0;  // CS-6
+  log({.kind = change_kind::length,
+       .node = node,
+       .offset = bytes,
+       .by = by,
+       .text = texts_ ? fmt::format("cut node {} to {} bytes", node, bytes) : ""});
+  return 0;
+}
+
+int crash_store::keep_room(node_id node, uint64_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto found = live_.nodes.find(node);
+  if (found == live_.nodes.end()) return EBADF;
+  if (bytes <= taken_by(found->second)) return 0;
+  if (const auto out = outage_of(node); out != outage::none)
+    return out == outage::gone ? EIO : ENOSPC;
+  if (bytes - taken_by(found->second) > free_bytes()) return ENOSPC;
+  found->second.room = bytes;
   return 0;
 }
 

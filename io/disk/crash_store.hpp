@@ -22,6 +22,7 @@
 //   CS-4  A sync covers what was made before it by the log and by the time.
 //   CS-5  After settle() of everything the log is empty and there is no node but those with a name
 //         and those that somebody holds.
+//   CS-6  Room that is kept for a file is nobody else's, and goes with a cut, a loss or a crash.
 //
 // Threads: any (one lock). Paths are taken from one root; "." and ".." are resolved by their text.
 #pragma once
@@ -114,6 +115,10 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   int64_t read(node_id node, uint64_t offset, std::span<std::byte> bytes) const;
   uint64_t size(node_id node) const;
   int reserve(node_id node, uint64_t bytes, stamp by = {});
+  /// The length of a file.
+  int cut(node_id node, uint64_t bytes, stamp by = {});
+  /// Writes up to `bytes` of the file find room, whatever else is written; its length stays (CS-6).
+  int keep_room(node_id node, uint64_t bytes);
   int sync_file(node_id node, stamp by = {});
   int fail_sync_file(node_id node, int failure, stamp by = {});
   int make_dir(const path& name, stamp by = {});
@@ -193,6 +198,7 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
     std::shared_ptr<std::string> bytes = std::make_shared<std::string>();  ///< shared by images
     std::map<std::string, node_id, std::less<>> names;
     uint64_t version = 0;  ///< of the bytes, or the names
+    uint64_t room = 0;     ///< kept for the file; in no log
   };
   struct tree {
     std::map<node_id, inode> nodes;
@@ -244,6 +250,7 @@ class crash_store : public std::enable_shared_from_this<crash_store> {
   int folder_at(const path& name, node_id& node) const;
   outage outage_of(const path& name) const;
   outage outage_of(node_id open_file) const;
+  static uint64_t taken_by(const inode& file);
   uint64_t free_bytes() const;
   ledger as_of(int64_t now_ns) const;
   void read_log();

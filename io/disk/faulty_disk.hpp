@@ -50,7 +50,9 @@ enum class fault_site : uint8_t {
   remove,
   list,
   sync_dir,
-  write_small
+  write_small,
+  cut,
+  keep_room
 };
 
 enum class fault_effect : uint8_t {
@@ -116,6 +118,7 @@ class faulty_disk final : public disk {
   result<std::string> read_small(const path& name, size_t most) override;
   status write_small(const path& name, std::string_view content, durable sync) override;
   result<std::shared_ptr<const source_file>> open_source(const path& name, pages behind) override;
+  result<std::unique_ptr<log_file>> open_log(const path& name, log_open how) override;
   unsigned reads_at_once() const override { return 1; }  ///< FD-1
   result<file_lock> read_lock(const path& file) override;
   result<file_lock> exclude_readers(const path& file) override;
@@ -133,6 +136,7 @@ class faulty_disk final : public disk {
   bool raw_reap(bool block, nanoseconds until, std::vector<raw_answer>& answers) override;
 
  private:
+  class stored_log;
   struct due {
     int64_t at_ns;
     raw_answer answer;

@@ -61,6 +61,32 @@ class source_file {
   virtual status read_at(uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
+/// How a log is opened.
+enum class log_open : uint8_t {
+  existing,
+  create,   ///< must not exist
+  replace,  ///< made, or cut to nothing
+};
+
+/// One open file that grows at its end and may be cut there. By one thread at a time, which lets go
+/// of it before the file system goes. Errors: io and what the system says, with the file's name.
+class log_file {
+ public:
+  virtual ~log_file() = default;
+  /// Writes all the bytes from `offset` on; after an error any of them may be there.
+  virtual status write_at(uint64_t offset, std::span<const std::byte> bytes) = 0;
+  /// Its length from now on; not durable before a sync().
+  virtual status cut(uint64_t bytes) = 0;
+  /// What was written is durable. After an error nothing is known of it, and no later sync tells.
+  virtual status sync() = 0;
+  /// Sets disk aside for what will be written at [offset, offset + bytes), so that a full disk
+  /// takes it all the same; its length stays. A cut may give it back. Error also where the file
+  /// system cannot do that.
+  virtual status keep_room(uint64_t offset, uint64_t bytes) = 0;
+  /// Whether the name leads to it.
+  virtual bool is_named(const std::filesystem::path& name) const = 0;
+};
+
 /// Which folder it is, whatever its name.
 struct folder_identity {
   uint64_t device = 0;
@@ -101,6 +127,9 @@ class file_system {
   /// A file to be read. Errors: not_found, permission, io; bad_data for what is no regular file.
   virtual result<std::shared_ptr<const source_file>> open_source(const path& name,
                                                                  pages behind) = 0;
+  /// A file to be appended to, by its owner alone (mode 0600); no link is followed. Errors:
+  /// not_found, permission, io (kind EEXIST where it was to be made and is there).
+  virtual result<std::unique_ptr<log_file>> open_log(const path& name, log_open how) = 0;
 
   /// How many threads its sources are quickest with; 0: nobody knows.
   virtual unsigned reads_at_once() const { return 0; }

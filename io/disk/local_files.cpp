@@ -11,6 +11,7 @@
 
 #include "io/disk/disk.hpp"
 #include "io/disk/file_system.hpp"
+#include "io/disk/local_log.hpp"
 #include "io/disk/slots.hpp"
 #include "io/file.hpp"
 
@@ -102,6 +103,9 @@ class local final : public file_system {
   result<std::string> read_small(const path& name, size_t most) override;
   status write_small(const path& name, std::string_view content, durable sync) override;
   result<std::shared_ptr<const source_file>> open_source(const path& name, pages behind) override;
+  result<std::unique_ptr<log_file>> open_log(const path& name, log_open how) override {
+    return open_local_log(name, how);
+  }
   result<file_lock> read_lock(const path& file) override;
   result<file_lock> exclude_readers(const path& file) override;
   result<folder_identity> identity(const path& folder) override;

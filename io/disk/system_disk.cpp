@@ -30,14 +30,13 @@ int open_flags(const open_options& options) {
   return flags;
 }
 
-/// A limit on the size of files must be an error of one file, not the end of the process.
+}  // namespace
+
 void ignore_size_signal() {
   struct sigaction now {};
   if (::sigaction(SIGXFSZ, nullptr, &now) == 0 && now.sa_handler == SIG_DFL)
     std::signal(SIGXFSZ, SIG_IGN);
 }
-
-}  // namespace
 
 result<disk::opened> system_disk::raw_open(const path& name, const open_options& options) {
   int flags = open_flags(options);

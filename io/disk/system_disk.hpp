@@ -11,6 +11,10 @@ namespace troupe::io {
 /// How long a disk that goes waits for what the kernel still has.
 inline constexpr std::chrono::seconds kernel_patience{10};
 
+/// A limit on the size of files (RLIMIT_FSIZE) must be an error of one file, not the end of the
+/// process: if nobody handles SIGXFSZ, it is ignored from now on.
+void ignore_size_signal();
+
 class system_disk : public disk {
  public:
   result<bool> make_dir(const path& name) override { return local_files().make_dir(name); }
@@ -41,6 +45,9 @@ class system_disk : public disk {
   }
   result<std::shared_ptr<const source_file>> open_source(const path& name, pages behind) override {
     return local_files().open_source(name, behind);
+  }
+  result<std::unique_ptr<log_file>> open_log(const path& name, log_open how) override {
+    return local_files().open_log(name, how);
   }
   result<file_lock> read_lock(const path& file) override { return local_files().read_lock(file); }
   result<file_lock> exclude_readers(const path& file) override {

@@ -51,6 +51,7 @@ ROOMS = {
         "machine": {"formats"},
         "disk": {"base", "folder", "machine"},
         "checkpoint": {"base", "disk", "folder", "formats"},
+        "journal": {"base", "disk"},
     },
     "gpu": {
         "host": set(),

@@ -22,6 +22,7 @@ int fuzz_gpu_pair_proof(const uint8_t* data, size_t size);
 int fuzz_io_copy_frame(const uint8_t* data, size_t size);
 int fuzz_io_folder(const uint8_t* data, size_t size);
 int fuzz_io_gzip(const uint8_t* data, size_t size);
+int fuzz_io_journal(const uint8_t* data, size_t size);
 int fuzz_io_kernel_counters(const uint8_t* data, size_t size);
 int fuzz_io_machine(const uint8_t* data, size_t size);
 int fuzz_io_tls(const uint8_t* data, size_t size);
@@ -43,6 +44,7 @@ const fuzzer fuzzers[] = {{"actors_client_hello", fuzz_actors_client_hello, 0},
                           {"io_copy_frame", fuzz_io_copy_frame},
                           {"io_folder", fuzz_io_folder},
                           {"io_gzip", fuzz_io_gzip, 0},
+                          {"io_journal", fuzz_io_journal},
                           {"io_kernel_counters", fuzz_io_kernel_counters, 0},
                           {"io_machine", fuzz_io_machine, 0},
                           {"io_tls", fuzz_io_tls},
