@@ -68,7 +68,7 @@
   X(train, CopyState, 0x0340)         \
   X(train, FindCopies, 0x0341)        \
   X(train, CopiesFound, 0x0342)       \
-  X(train, JobMemory, 0x0343)         \
+  X(train, JobMemory, 0x0344)         \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \

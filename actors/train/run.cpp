@@ -12,14 +12,13 @@
 #include "actors/job/votes.hpp"
 #include "actors/train/account.hpp"
 #include "actors/train/resume_policy.hpp"
+#include "actors/train/run_answers.hpp"
 #include "io/folder/plain.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::train {
 
 namespace {
-
-using run_pointer = traced_pointer<run_actor, run_state>;
 
 void hear(run_pointer self, job_event event);
 
@@ -486,51 +485,6 @@ void say(run_pointer self, const todo::say& what) {
                n.level = what.warning ? fbs::NoticeLevel::warning : fbs::NoticeLevel::info;
                n.text = what.text;
              }));
-}
-
-void deliver(run_pointer self, asked_by& whom, const result<std::string>& text) {
-  if (text)
-    whom.promise.deliver(
-        make_msg<fbs::Ack>(context_of(*self, whom.cause), [&](auto& a) { a.text = *text; }));
-  else
-    whom.promise.deliver(to_caf(text.error()));
-}
-
-/// A record is on the disk, or is not and a person was told so.
-void record_is_over(run_pointer self, uint64_t record) {
-  auto& st = self->state;
-  st.records_kept = std::max(st.records_kept, record);
-  for (; !st.answers.empty() && st.answers.front().record <= st.records_kept;
-       st.answers.pop_front())
-    deliver(self, st.answers.front().whom, st.answers.front().text);
-}
-
-/// RUN-5.
-void remember(run_pointer self) {
-  auto& st = self->state;
-  auto now = st.job.memory();
-  if (!st.record.journal || now == st.remembered) return;
-  st.remembered = std::move(now);
-  const auto record = ++st.records;
-  ask_for<fbs::Ack>(
-      self, st.record.journal, make_msg<fbs::JobMemory>(context(self), to_message(st.remembered)),
-      {"journal", "what was said, on the disk"},
-      [self, record](const msg<fbs::Ack>&) { record_is_over(self, record); },
-      [self, record](const error& e) {
-        if (self->state.job.state() != job_state::ended)  // RUN-3
-          say(self, {"a head that is started again will not know what was said last: " + e.message,
-                     true});
-        record_is_over(self, record);
-      });
-}
-
-void answer(run_pointer self, const todo::answer& what) {
-  auto& st = self->state;
-  auto asked = st.requests.extract(what.request);
-  if (asked.empty()) return;
-  remember(self);
-  if (st.records_kept == st.records) return deliver(self, asked.mapped(), what.text);
-  st.answers.push_back({st.records, std::move(asked.mapped()), what.text});
 }
 
 /// RUN-4.

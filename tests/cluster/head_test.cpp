@@ -10,8 +10,8 @@ namespace {
 
 const std::vector<std::string> quick{"checkpoint.every=3",
                                      "cluster.heartbeat_interval_ms=100",
-                                     "cluster.suspect_after_ms=300",
-                                     "cluster.dead_after_ms=1000"};
+                                     "cluster.suspect_after_ms=1000",
+                                     "cluster.dead_after_ms=10000"};
 
 std::vector<std::string> sets() {
   return with(quick, layout(2, 1));
