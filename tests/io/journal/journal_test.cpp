@@ -168,6 +168,10 @@ TEST_CASE("limits: a journal beyond its length is refused, and takes no record")
   fs::resize_file(dir / "j", max_journal_bytes + 1);
   CHECK(read_journal(local_files(), dir / "j").error() ==
         journal_too_long((dir / "j").string(), max_journal_bytes + 1, max_journal_bytes));
+  std::error_code
+      refused;  // no memory is asked for what is that long, where there can be such a file
+  fs::resize_file(dir / "j", uint64_t{1} << 43, refused);
+  CHECK(is_error(read_journal(local_files(), dir / "j"), journal_too_long));
   const std::string most(max_record_bytes, 'm');
   auto made = journal::create(local_files(), dir / "full");
   REQUIRE(made);
