@@ -115,9 +115,9 @@ result<int> supervise_head(const std::vector<std::string>& command) {
     if (!WIFSIGNALED(how)) return WEXITSTATUS(how);  // HRS-1
     const auto said = words_of(head);
     const auto text = child_end_text(how, killed_for_memory.look(clock::now()));
-    const auto again = restarts.after_kill(text, said, handing_on.asked(), clock::now());
-    if (!again) {
-      say(again.error());
+    const auto granted = restarts.after_kill(text, said, handing_on.asked(), clock::now());
+    if (!granted) {
+      say(granted.error());
       return 128 + WTERMSIG(how);  // SPV-3
     }
     goes_on = goes_on || said.saved;

@@ -15,7 +15,7 @@ using namespace troupe::train;
 namespace {
 
 struct kept : troupe::test::actor_fixture {
-  test::partner run = make_partner("run");
+  troupe::test::partner run = make_partner("run");
   journal_actor actor;
 
   explicit kept(result<kept_journal> from) : actor_fixture(7) {
