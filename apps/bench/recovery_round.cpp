@@ -24,10 +24,10 @@ using clock = std::chrono::steady_clock;
 
 namespace {
 
-constexpr double launch_timeout_s = 300;  ///< a net against hangs
-constexpr double read_s = 1e-3;           ///< for what is there already
-constexpr double look_up_s = 0.2;         ///< between two looks at whether a person interrupts
-constexpr size_t last_lines = 5;          ///< of a job that does not get to its end, are told
+constexpr double silence_s = 300;  ///< of a job: a net against hangs
+constexpr double read_s = 1e-3;    ///< for what is there already
+constexpr double look_up_s = 0.2;  ///< between two looks at whether a person interrupts
+constexpr size_t last_lines = 5;   ///< of a job that does not get to its end, are told
 constexpr std::string_view output = "run";
 
 /// One launch, and what it has said.
@@ -50,14 +50,15 @@ class launch {
     for (;;) {
       if (stop_ != nullptr && *stop_) return error{errc::cancelled, "interrupted"};
       if (auto line = child_->hear(look_up_s)) {
+        heard_ = clock::now();
         said_.push_back(*line);
         if (said_.size() > last_lines) said_.erase(said_.begin());
         return line;
       }
       if (child_->has_ended()) return std::optional<std::string>();
-      if (seconds_since(begun_) > launch_timeout_s)
-        return error{errc::timeout, fmt::format("the job is not over after {} s: {}",
-                                                launch_timeout_s, last_words())};
+      if (seconds_since(heard_) > silence_s)
+        return error{errc::timeout,
+                     fmt::format("the job says nothing for {} s: {}", silence_s, last_words())};
     }
   }
 
@@ -71,7 +72,7 @@ class launch {
       : child_(std::move(child)), stop_(stop) {}
   std::unique_ptr<child_process> child_;
   const std::atomic<bool>* stop_;
-  clock::time_point begun_ = clock::now();
+  clock::time_point heard_ = clock::now();
   std::vector<std::string> said_;
 };
 
