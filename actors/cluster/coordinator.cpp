@@ -308,8 +308,9 @@ void depart(coordinator_pointer self, const msg<fbs::Leave>& m) {
   if (m->pid() != 0 && late) return;
   const bool next = !joined && (who == nullptr || who->told);
   if (next && m->pid() == 0 && !st.launches.ended_unnamed(name, how, now_ns(*self))) return;
-  const auto finding = text_of(m->finding());
-  const loss what{how, finding.empty() ? "dead_process" : finding, 0, finding.empty()};
+  const auto told = text_of(m->finding());
+  const auto finding = told.empty() ? std::string("dead_process") : told;  // outlives `what`
+  const loss what{how, finding, 0, told.empty()};
   if (next) return ended_before_it_joined(self, name, what);
   node_lost(self, name, what);
 }
