@@ -1,7 +1,12 @@
 // What is answered to persons is what steps use.
 #include "actors/train/requests_policy.hpp"
 
+#include <algorithm>
+#include <map>
+#include <random>
+
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include "io/config/load.hpp"
 
@@ -248,4 +253,82 @@ TEST_CASE("REQ-5: what the checkpoint has is not remembered twice, what does not
   CHECK(left_out.size() == 1);
   CHECK(after.memory() == job_memory{});
   CHECK(after.job().train.lr == 0.003);
+}
+
+namespace {
+
+/// A run by seed: steps, words of persons, commits, returns to the newest checkpoint, and heads
+/// that begin anew from it with what the one before left. Each step has one rate, however often it
+/// is made and by whom, until an answer names it.
+class life {
+ public:
+  explicit life(uint32_t seed) : rng_(seed) {}
+
+  void go() {
+    for (int turn = 0; turn < 80; ++turn) {
+      switch (rng_() % 10) {
+        case 0: static_cast<void>(policy_.pause("look")); break;
+        case 1: static_cast<void>(policy_.resume()); break;
+        case 2: set(); break;
+        case 3: commit(); break;
+        case 4: next_head(); break;
+        case 5: go_back(); break;
+        default: step(); break;
+      }
+    }
+  }
+
+ private:
+  void set() {
+    const auto said = policy_.set("train.lr", fmt::format("0.{:04}", 1 + rng_() % 9998));
+    if (!said) return;
+    const uint64_t from = std::stoull(said->substr(said->find("from step ") + 10));
+    CHECK(from > furthest_);
+    rates_.erase(rates_.lower_bound(from), rates_.end());
+  }
+  void step() {
+    policy_.take_effect();
+    if (policy_.paused()) return;
+    policy_.step_begins();
+    const auto [first, fresh] = rates_.emplace(finished_ + 1, policy_.job().train.lr);
+    CAPTURE(finished_ + 1);
+    if (!fresh) CHECK(first->second == policy_.job().train.lr);
+    if (rng_() % 4 == 0) set();
+    policy_.step_ended();
+    furthest_ = std::max(furthest_, ++finished_);
+  }
+  void commit() {
+    saved_ = finished_;
+    changes_ = policy_.changes();
+    policy_.will_not_go_behind(finished_);
+  }
+  void go_back() {
+    policy_.go_back(saved_);
+    finished_ = saved_;
+  }
+  void next_head() {
+    const auto memory = policy_.memory();
+    auto job = some_job();
+    for (const auto& c : changes_) job = *config::amend(job, fmt::format("{}={}", c.key, c.value));
+    policy_ = requests_policy(job, saved_, changes_);
+    CHECK(policy_.remember(memory).empty());
+    CHECK(policy_.memory().paused == memory.paused);
+    finished_ = furthest_ = saved_;  // how far the one before came it does not know
+  }
+
+  std::minstd_rand rng_;
+  requests_policy policy_{some_job(), 0, {}};
+  uint64_t finished_ = 0, saved_ = 0;
+  uint64_t furthest_ = 0;                            ///< that this head has made
+  std::vector<checkpoint::setting_change> changes_;  ///< of the newest checkpoint
+  std::map<uint64_t, double> rates_;                 ///< by step
+};
+
+}  // namespace
+
+TEST_CASE("REQ-4 REQ-5: whoever makes a step, and however often, it has one rate, by seed") {
+  for (uint32_t seed = 1; seed <= 1000; ++seed) {
+    CAPTURE(seed);
+    life(seed).go();
+  }
 }

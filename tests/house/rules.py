@@ -80,10 +80,11 @@ FUNCTION = re.compile(r"^(?:  )?[\w:<>,&*~\[\]= ]+\(.*|^(?:  )?\S.*\)(?: const| 
 
 
 def tracked(root):
-    """The names of a checkout's files, or of all files of a folder."""
+    """The names of a checkout's files, those not added yet among them, or of all files of a folder."""
     if not (root / ".git").exists():
         return [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
-    names = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True).stdout
+    listing = ["git", "-C", str(root), "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listing, capture_output=True, text=True, check=True).stdout
     return [n for n in names.split("\n") if n and (root / n).exists()]
 
 
