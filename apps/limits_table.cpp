@@ -20,6 +20,7 @@
 #include "actors/health/findings_policy.hpp"
 #include "actors/health/medic.hpp"
 #include "actors/health/rank_vitals.hpp"
+#include "actors/job/train_state.hpp"
 #include "actors/job/votes.hpp"
 #include "actors/replay/actor_logs.hpp"
 #include "actors/sim/days/fault_mix.hpp"
@@ -191,6 +192,10 @@ constexpr limit_row rows[] = {
     {"actors and traces", "requests of persons that wait for a step's end", train::pending_limit,
      "requests", "further ones are refused", "actors/train/requests_policy.hpp", "pending_limit",
      "requests: only so many wait for a step's end (REQ-3)"},
+    {"actors and traces", "settings that are kept for steps that may be made again",
+     train::in_force_limit, "settings", "the run does not go back behind the oldest",
+     "actors/train/requests_policy.hpp", "in_force_limit",
+     "limits: of more settings than are kept the oldest cannot be gone back behind"},
     {"actors and traces", "refusals in the audit log", trace::audit_log::refusals_per_minute,
      "a minute", "further ones are counted in the next line", "actors/control/audit.hpp",
      "refusals_per_minute", "ADT-3: a flood of refusals is counted, not written"},
@@ -264,8 +269,8 @@ constexpr limit_row rows[] = {
     {"checkpoints", "names tried beside an export's that is not ours", 99, "names",
      "the export is refused", "actors/checkpoint/committer.cpp", "most_places",
      "limits: an export finds no place where ninety-nine are others', and changes none"},
-    {"checkpoints", "train_state.json", 16 * mib, "bytes", "the checkpoint is not resumed from",
-     "apps/ready.cpp", "state_limit",
+    {"checkpoints", "train_state.json", checkpoint::max_state_bytes, "bytes",
+     "the checkpoint is not resumed from", "actors/job/train_state.hpp", "max_state_bytes",
      "limits: a checkpoint whose train_state.json is beyond its length is not resumed from"},
     {"checkpoints", "slots of a ring", 65536, "slots", "the job is refused", "io/disk/slots.cpp",
      "most_slots", "limits: a ring of too many slots is refused"},

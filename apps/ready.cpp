@@ -127,13 +127,12 @@ void check_checkpoints(const config::job& job, checkpoint::look resume, readines
 
 /// What the run takes over from the checkpoint beside its tensors, and what has changed since.
 void compare_with_checkpoint(readiness& r, train::findings& found) {
-  constexpr size_t state_limit = size_t{16} << 20;
   if (!r.plan || !r.resume) return;
   const auto file = r.resume->path / checkpoint::state_file;
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return;  // what was imported has none
   auto saved = [&]() -> result<checkpoint::train_state> {
-    TROUPE_TRY(text, io::read_file(file, state_limit));
+    TROUPE_TRY(text, io::read_file(file, checkpoint::max_state_bytes));
     return checkpoint::parse_state(text);
   }();
   if (!saved) return found.refuse("checkpoint.resume", saved.error().within(file.string()));

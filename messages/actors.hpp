@@ -194,7 +194,9 @@ using committer_actor = component_actor::extend<
     tell<fbs::AbandonCheckpoint>,
     // Writes the model of a checkpoint as a Hugging Face folder.
     ask<fbs::ExportModel, fbs::CheckpointFolder>,
-    // Retention leaves a checkpoint alone while it is copied; then it may go.
+    // Verifies what ranks could not load, looks for the one before it, sets aside what that leaves.
+    ask<fbs::ChooseCheckpoint, fbs::CheckpointChosen>,
+    // Retention leaves a checkpoint alone while it is needed; then it may go.
     tell<fbs::HoldCheckpoint>>;
 
 /// Copies committed checkpoints into the second tier. May block: it is detached.

@@ -69,6 +69,8 @@
   X(train, FindCopies, 0x0341)        \
   X(train, CopiesFound, 0x0342)       \
   X(train, JobMemory, 0x0344)         \
+  X(train, ChooseCheckpoint, 0x0345)  \
+  X(train, CheckpointChosen, 0x0346)  \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \

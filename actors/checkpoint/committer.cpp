@@ -266,10 +266,41 @@ caf::result<msg<fbs::CheckpointFolder>> commit(committer_pointer self,
 /// What was held may have lost all rules that kept it.
 void hold(committer_pointer self, const msg<fbs::HoldCheckpoint>& m) {
   auto& st = self->state;
-  if (m->hold())
+  if (m->hold()) {
     st.held.insert(m->step());
-  else if (st.held.erase(m->step()) > 0 && st.disk)
-    remove_expired(st);
+    return;
+  }
+  const auto one = st.held.find(m->step());
+  if (one == st.held.end()) return;
+  st.held.erase(one);
+  if (st.disk) remove_expired(st);
+}
+
+/// CAT-4: in both tiers.
+caf::result<msg<fbs::CheckpointChosen>> choose(committer_pointer self,
+                                               const msg<fbs::ChooseCheckpoint>& m) {
+  auto& st = self->state;
+  show(self, "choosing an older checkpoint");
+  std::vector<fs::path> tiers{st.options.dir};
+  if (const auto& second = st.options.plan.job.checkpoint.second.dir; !second.empty())
+    tiers.push_back(fs::absolute(second).lexically_normal());
+  std::vector<std::string> unsound;
+  if (m->unsound() != nullptr)
+    for (const auto* path : *m->unsound()) unsound.push_back(text_of(path));
+  auto found = choose_older(st.options.storage->files(), tiers, st.options.origin, unsound,
+                            m->at_most());
+  show(self, "idle");
+  if (!found) return to_caf(found.error());
+  if (found->from.path.parent_path() == st.options.dir)
+    if (auto made = point_latest(st.options.storage->files(), found->from.path); !made)
+      spdlog::warn("latest does not point to {}: {}", found->from.path.string(),
+                   render(made.error()));
+  return make_msg<fbs::CheckpointChosen>(context_of(*self, m.header()), [&](auto& c) {
+    c.directory = found->from.path.string();
+    c.step = found->from.step;
+    c.state = found->state;
+    c.told = std::move(found->told);
+  });
 }
 
 /// Whether the job's checkpoints lie there: the last one of a run may go into the second tier.
@@ -327,6 +358,7 @@ committer_actor::behavior_type committer(committer_pointer self, const train::sp
         if (!done) return to_caf(done.error().within("export the model"));
         return folder(self, m.header(), *done);
       },
+      [self](const msg<fbs::ChooseCheckpoint>& m) { return choose(self, m); },
       [self](const msg<fbs::HoldCheckpoint>& m) { hold(self, m); },
   };
 }

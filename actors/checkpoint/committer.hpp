@@ -86,7 +86,7 @@ struct committer_state {
   io::checkpoint::caretaker caretaker;
   std::optional<io::folder_identity> folder;  ///< of options.dir (ARC-4)
   kept_votes votes;
-  std::set<uint64_t> held;  ///< steps that are being copied: retention leaves them alone
+  std::multiset<uint64_t> held;  ///< steps, by those who need them: retention leaves them alone
   std::set<std::string> left;  ///< folders that could not be removed, told once each
   uint64_t committed = 0, abandoned = 0;
   uint64_t newest = 0;  ///< step: two may be under way, and the older one be the later to commit

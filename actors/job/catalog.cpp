@@ -141,6 +141,27 @@ result<start> resume_from(io::file_system& files, const std::string& resume,
   return start{resume_point_of(settled_path(files, resume, dir, second), r), {}};
 }
 
+namespace {
+
+/// Of `all`, what does not lead to `line`; a sentence for each.
+result<std::vector<std::string>> set_aside_others(io::file_system& files,
+                                                  std::span<const cp::catalog_entry> all,
+                                                  const cp::lineage& line) {
+  auto left = cp::left_behind(all, line);
+  std::erase_if(left, [&](const cp::catalog_entry& e) {  // not marked by us: somebody else's
+    return !e.head && cp::claim_of(files, e.path).files.empty();
+  });
+  TROUPE_TRY(renamed, cp::set_aside(files, left));
+  std::vector<std::string> out;
+  for (size_t i = 0; i < left.size(); ++i)
+    out.push_back(fmt::format(
+        "{} does not belong to the line of checkpoints that continues: it is set aside as {}",
+        left[i].path.string(), renamed[i].filename().string()));
+  return out;
+}
+
+}  // namespace
+
 cp::origin origin_of(const std::optional<resume_point>& from, uint64_t launch) {
   cp::origin out{launch, {}, {}};
   if (!from) return out;
@@ -153,19 +174,84 @@ result<std::vector<std::string>> set_aside(io::file_system& files,
                                            const std::filesystem::path& dir,
                                            const cp::origin& launch) {
   TROUPE_TRY(all, cp::list(files, dir));
-  auto left = cp::left_behind(all, launch.from);
-  // What cannot be read and was not marked by us is somebody else's; nodes may be training already.
-  std::erase_if(left, [&](const cp::catalog_entry& e) {
-    if (!e.head) return cp::claim_of(files, e.path).files.empty();
-    return launch.launch != 0 && cp::line_of(*e.head).back().launch == launch.launch;
+  std::erase_if(all, [&](const cp::catalog_entry& e) {  // nodes may be training already
+    return e.head && launch.launch != 0 && cp::line_of(*e.head).back().launch == launch.launch;
   });
-  TROUPE_TRY(renamed, cp::set_aside(files, left));
-  std::vector<std::string> out;
-  for (size_t i = 0; i < left.size(); ++i)
-    out.push_back(fmt::format(
-        "{} does not belong to the line of checkpoints that continues: it is set aside as {}",
-        left[i].path.string(), renamed[i].filename().string()));
-  return out;
+  return set_aside_others(files, all, launch.from);
+}
+
+namespace {
+
+/// CAT-4.
+status are_unsound(io::file_system& files, std::span<const std::string> checkpoints) {
+  for (const auto& path : checkpoints) {
+    const auto sound = cp::verify_all(files, path);
+    if (sound)
+      return error{errc::unavailable, fmt::format("every byte of {} is as it was written", path),
+                   "look at the disks and the network of the host whose rank cannot read it"};
+    if (sound.error().code == errc::cancelled || sound.error().code == errc::no_memory)
+      return sound.error();
+  }
+  return {};
+}
+
+/// Whether a run of `launch` can have trained from it on.
+bool is_of_run(const cp::catalog_entry& e, const cp::origin& launch) {
+  if (e.name.state != cp::folder_state::complete || !e.head) return false;
+  if (!launch.from.empty() && e.name.step < launch.from.back().step) return false;
+  return cp::leads_to(cp::line_of(*e.head), launch.at(e.name.step));
+}
+
+/// Whether a path names the checkpoint of an entry.
+bool is_among(const cp::catalog_entry& e, std::span<const std::string> checkpoints) {
+  const auto path = std::filesystem::absolute(e.path).lexically_normal();
+  return std::any_of(checkpoints.begin(), checkpoints.end(), [&](const std::string& c) {
+    return std::filesystem::absolute(c).lexically_normal() == path;
+  });
+}
+
+result<std::string> state_of(io::file_system& files, const std::filesystem::path& checkpoint) {
+  auto text = files.read_small(checkpoint / state_file, max_state_bytes);
+  if (!text && text.error().code == errc::not_found) return std::string();  // it was imported
+  return text;
+}
+
+}  // namespace
+
+result<older_choice> choose_older(io::file_system& files,
+                                  std::span<const std::filesystem::path> tiers,
+                                  const cp::origin& launch, std::span<const std::string> unsound,
+                                  uint64_t at_most) {
+  TROUPE_CHECK(are_unsound(files, unsound));
+  std::vector<cp::catalog_entry> all;
+  for (const auto& tier : tiers) {
+    auto found = cp::list(files, tier);
+    if (!found && tier == tiers.front()) return found.error();
+    if (found) all.insert(all.end(), found->begin(), found->end());
+  }
+  auto candidates = all;
+  std::erase_if(candidates, [&](const cp::catalog_entry& e) {
+    return e.name.step > at_most || !is_of_run(e, launch) || is_among(e, unsound);
+  });
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const auto& a, const auto& b) { return a.age_key() > b.age_key(); });
+  older_choice out;
+  for (const auto& e : candidates) {
+    if (const auto good = fits(files, e.path); !good) {
+      out.told.push_back(
+          fmt::format("{} is damaged and skipped: {}", e.path.string(), good.error().message));
+      continue;
+    }
+    TROUPE_TRY(state, state_of(files, e.path));
+    out.from = {e.path, e.name.step, cp::line_of(*e.head)};
+    out.state = std::move(state);
+    TROUPE_TRY(told, set_aside_others(files, all, out.from.line));
+    out.told.insert(out.told.end(), told.begin(), told.end());
+    return out;
+  }
+  return error{errc::bad_data,
+               fmt::format("no other checkpoint of this run, of step {} or before, is in {}",
+                           at_most, tiers.front().string())};
 }
 
 result<leftovers> remove_leftovers(io::file_system& files, const std::filesystem::path& dir) {

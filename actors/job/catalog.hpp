@@ -10,10 +10,13 @@
 //     sound, nothing starts.
 //   CAT-3  Where a launch begins, no complete checkpoint is left that does not lead to it: the
 //     others are set aside under other names, each is told, and none is taken by itself again.
+//   CAT-4  Nor where a run goes back beyond its newest: what ranks could not load is set aside only
+//     if it is found damaged here as well, and the run stays on its own line.
 #pragma once
 
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -71,6 +74,22 @@ io::checkpoint::origin origin_of(const std::optional<resume_point>& from, uint64
 result<std::vector<std::string>> set_aside(io::file_system& files,
                                            const std::filesystem::path& dir,
                                            const io::checkpoint::origin& launch);
+
+/// Where a run goes back to.
+struct older_choice {
+  resume_point from;  ///< without its state
+  std::string state;  ///< train_state.json of it; empty where it has none
+  std::vector<std::string> told;  ///< a sentence for each that is skipped or set aside
+};
+
+/// The newest of the checkpoints in `tiers` that `launch` has saved or has begun from, of step
+/// `at_most` or before and none of `unsound`; the others are left behind (CAT-4). Who loads it
+/// verifies its tensors (CAT-1). Errors: unavailable where one of `unsound` is whole; bad_data
+/// where none is left; io.
+result<older_choice> choose_older(io::file_system& files,
+                                  std::span<const std::filesystem::path> tiers,
+                                  const io::checkpoint::origin& launch,
+                                  std::span<const std::string> unsound, uint64_t at_most);
 
 /// What became of leftovers: names of folders, and a sentence for each that is not ours to remove.
 struct leftovers {

@@ -13,7 +13,8 @@ namespace troupe::train {
 struct job_memory {
   bool paused = false;
   std::string pause_reason = {};
-  /// Settings that no committed checkpoint has, in the order of their steps.
+  /// Settings in the order of their steps: those that a checkpoint has, too, for the next head may
+  /// have to begin with an older one.
   std::vector<checkpoint::setting_change> settings = {};
   bool operator==(const job_memory&) const = default;
 };

@@ -38,6 +38,9 @@ struct train_state {
 /// The file's name in a checkpoint.
 inline constexpr std::string_view state_file = "train_state.json";
 
+/// Its length at most, of what is read.
+inline constexpr size_t max_state_bytes = size_t{16} << 20;
+
 /// JSON text and back. Foreign: bad_data with what is wrong.
 std::string format_state(const train_state& state);
 result<train_state> parse_state(std::string_view text);

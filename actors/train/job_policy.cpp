@@ -18,16 +18,12 @@ namespace {
 
 using enum job_state;
 
-/// How long a better word is waited for. A coordinator that sees a connection break waits half of
-/// it for its launcher's word.
-constexpr int64_t word_patience_ns = 2'000'000'000;
-
 struct phase_facts {
   job_state state;
   std::string_view phase;  ///< as a person reads it; empty: still the one before
 };
 
-constexpr std::array<phase_facts, 9> phases{{{opening, "opening the checkpoint folder"},
+constexpr std::array<phase_facts, 10> phases{{{opening, "opening the checkpoint folder"},
                                              {opening, "opening the data"},
                                              {building, "building the stages"},
                                              {building, ""},
@@ -35,7 +31,8 @@ constexpr std::array<phase_facts, 9> phases{{{opening, "opening the checkpoint f
                                              {connecting, "connecting the data plane"},
                                              {connecting, ""},
                                              {loading, "loading weights"},
-                                             {opening, "looking for copies in memory"}}};
+                                             {opening, "looking for copies in memory"},
+                                             {opening, "choosing an older checkpoint"}}};
 
 const phase_facts& facts_of(start_phase phase) {
   return phases[static_cast<size_t>(phase)];
@@ -46,12 +43,6 @@ std::string not_finite(uint64_t step, double loss, double norm) {
   const double culprit = std::isfinite(loss) ? norm : loss;
   return fmt::format("the {} of step {} is {}", std::isfinite(loss) ? "gradient norm" : "loss",
                      step, std::isnan(culprit) ? "not a number" : "infinite");
-}
-
-/// What a load fails of that a reader finds in the files.
-bool is_of_files(errc code) {
-  return code == errc::bad_data || code == errc::io || code == errc::not_found ||
-         code == errc::version_mismatch;
 }
 
 bool due(uint64_t step, int64_t every) {
@@ -163,6 +154,8 @@ void job_policy::next_phase(const job_event& event) {
   if (done.phase != phase_asked_) return refuse(event);
   const auto& job = plan_.job;
   switch (done.phase) {
+    case start_phase::choose_checkpoint:
+      return take_checkpoint(*done.chosen);
     case start_phase::find_copies:
       return take_copies(done);
     case start_phase::open_folder:
@@ -227,34 +220,6 @@ void job_policy::begin_steps() {
   next_step();
 }
 
-void job_policy::fail(const job_event& event) {
-  const auto& why = std::get<heard::ask_failed>(event).why;
-  copies_.load_failed(why);
-  if (state_ == loading && resume_ && !back_to_ && is_of_files(why.code))
-    return end(error{why.code, why.message, why.hint, start_unsound});
-  if (!stop_ && recovery_.can_mend(why)) return await_word(why);
-  end_with_word(why);
-}
-
-/// JOB-10.
-void job_policy::end_with_word(const error& why) {
-  const bool has_launcher = plan_.job.cluster.launch != config::launch_mode::external;
-  if (why.code != errc::unavailable || !has_launcher) return end(why);
-  await_word(why);
-}
-
-void job_policy::await_word(const error& why) {
-  if (recovery_.can_mend(why)) notice(why, {"", "", "stuck_collective"});
-  unexplained_ = why;
-  enter(explaining, "ending");
-  wait(word_patience_ns);
-}
-
-void job_policy::end_unexplained(const job_event& event) {
-  if (now_ns_ < waits_until_ns_) return refuse(event);
-  recover(*std::exchange(unexplained_, {}), {"", "", "stuck_collective"});
-}
-
 void job_policy::wait(int64_t ns) {
   waits_until_ns_ = now_ns_ + ns;
   out_.push_back(todo::wait{ns});
@@ -311,7 +276,10 @@ void job_policy::end_step(const job_event& event) {
   const auto& done = std::get<heard::step_done>(event);
   const auto& job = plan_.job;
   if (done.weights.odd) return find_wrong_bits(*done.weights.odd);
-  if (done.weights.compared) compared_step_ = step_;
+  if (done.weights.compared) {
+    compared_step_ = step_;
+    hold_compared();
+  }
   ++step_;
   // What ranks say they waited is no longer than the step.
   const auto waited_ns =
@@ -423,7 +391,8 @@ void job_policy::end_save(const job_event& event) {
     saved_step_ = done.step;
     checkpoint_ = done.folder;
     resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
-    requests_.will_not_go_behind(done.step);
+    std::erase(unsound_, done.folder);
+    hold_compared();
   }
   ++checkpoints_;
   checkpoint_bytes_ += it->second.bytes;
@@ -641,7 +610,8 @@ bool job_policy::takes_requests() const {
 
 bool job_policy::falls_back() const {
   return state_ == recovering || state_ == explaining ||
-         (state_ == opening && phase_asked_ == start_phase::find_copies);
+         (state_ == opening && (phase_asked_ == start_phase::find_copies ||
+                                phase_asked_ == start_phase::choose_checkpoint));
 }
 
 /// In a recovery it is not known yet which step is the next.

@@ -36,11 +36,14 @@
 //     the save has failed: then the steps since the newest checkpoint are made again. What a person
 //     orders costs no budget, and is not done where no step follows.
 //   JOB-13  A step whose ranks held other weights than their replicas is not made: the job goes
-//     back, to no state that is younger than the last one whose weights were compared; where the
-//     newest checkpoint is, it ends. Whom the replicas outvote is lost with its node.
+//     back, to no state that is younger than the last one whose weights were compared; newer
+//     checkpoints are set aside, and the newest that was compared is held from retention. Whom the
+//     replicas outvote is lost with its node.
 //   JOB-14  Where copies in memory are whole (copies_policy.hpp) and newer than that checkpoint,
 //     the job goes on from them: from the same bits, so that steps above the checkpoint stay on its
 //     line, and nothing is set aside. A copy that is found damaged or missing is not tried again.
+//   JOB-15  In a recovery a checkpoint that ranks cannot load is left for an older one of this run,
+//     in one more epoch; where there is none, the job ends and the next start chooses.
 #pragma once
 
 #include <array>
@@ -102,7 +105,8 @@ enum class start_phase : uint8_t {
   open_data_plane,
   connect_data_plane,
   load_weights,
-  find_copies,  ///< in a recovery, before all others (JOB-14)
+  find_copies,        ///< in a recovery, before all others (JOB-14)
+  choose_checkpoint,  ///< in a recovery, before that (JOB-13, JOB-15)
 };
 
 /// Ranks and what is wrong with them; and: the same, the checkpoint that may hold it, the newest
@@ -145,6 +149,7 @@ struct phase_done {
   uint64_t tokens = 0, train_windows = 0, validation_windows = 0;
   uint64_t most_bytes = 0;                          ///< of build_stages: on the largest rank
   std::vector<std::vector<held_copy>> copies = {};  ///< of find_copies: by rank
+  std::optional<checkpoint::resume_point> chosen = {};  ///< of choose_checkpoint
 };
 /// What is asked in this state was refused, or did not come.
 struct ask_failed {
@@ -242,6 +247,8 @@ struct ask {
   bool optimizer = false;              ///< of load_weights: it is a checkpoint, not a model folder
   copy_tag copy = {};                  ///< of load_weights: epoch 0: the folder is meant
   std::vector<bool> from_keeper = {};  ///< of a copy: by rank, its share comes from its keeper
+  std::vector<std::string> unsound = {};  ///< of choose_checkpoint: what ranks could not load
+  uint64_t at_most = 0;                   ///< of choose_checkpoint: the newest step
 };
 struct run_step {
   uint64_t step = 0;
@@ -288,6 +295,11 @@ struct copy {
   uint64_t step = 0;
   std::string folder;
 };
+/// Retention leaves the checkpoint of a step alone, or need not any more.
+struct hold {
+  uint64_t step = 0;
+  bool hold = true;
+};
 struct reopen_folder {};
 struct export_model {
   std::string checkpoint, folder;
@@ -332,8 +344,8 @@ struct end {
 using job_command =
     std::variant<todo::ask, todo::run_step, todo::give_up_node, todo::validate, todo::measure,
                  todo::report, todo::save, todo::copy_state, todo::commit, todo::abandon,
-                 todo::copy, todo::reopen_folder, todo::export_model, todo::finish_copies,
-                 todo::wait, todo::recover, todo::note_decision,
+                 todo::copy, todo::hold, todo::reopen_folder, todo::export_model,
+                 todo::finish_copies, todo::wait, todo::recover, todo::note_decision,
                  todo::keep_incident, todo::say, todo::answer, todo::show, todo::end>;
 
 // -- the table (job_table.cpp) --------------------------------------------------------------------
@@ -464,6 +476,11 @@ class job_policy {
   void find_wrong_bits(const health::odd_replicas& odd);
   uint64_t newest_on_disk() const;
   bool is_given_up(uint64_t step) const;
+  void leave_checkpoint(const error& why);
+  bool must_choose() const;
+  void choose_checkpoint();
+  void take_checkpoint(const checkpoint::resume_point& chosen);
+  void hold_compared();
   void wait(int64_t ns);
   bool takes_requests() const;
   bool falls_back() const;
@@ -536,6 +553,10 @@ class job_policy {
   int64_t waits_until_ns_ = 0;
   health::recovery_policy recovery_;
   bool nodes_are_back_ = false;                                       ///< in a recovery
+  std::vector<std::string> unsound_;  ///< checkpoints that ranks could not load (JOB-15)
+  std::optional<uint64_t> at_most_;   ///< no younger state is to be believed (JOB-13)
+  std::optional<error> end_if_none_;  ///< where there is no other checkpoint
+  uint64_t held_step_ = 0;            ///< its checkpoint was compared (JOB-13)
   std::vector<std::pair<uint64_t, std::filesystem::path>> given_up_;  ///< saves, by step (JOB-11)
   health::time_ledger_policy ledger_;
   std::deque<health::incident> incidents_;

@@ -1,5 +1,5 @@
-// What a job does when it loses a node: it ends, or goes back to its newest checkpoint in a new
-// epoch (JOB-11).
+// What a job does when something fails or it loses a node: it ends, or goes back to a checkpoint in
+// a new epoch (JOB-11).
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -14,6 +14,56 @@
 namespace troupe::train {
 
 using enum job_state;
+
+namespace {
+
+/// How long a better word is waited for. A coordinator that sees a connection break waits half of
+/// it for its launcher's word.
+constexpr int64_t word_patience_ns = 2'000'000'000;
+
+/// What a load fails of that a reader finds in the files.
+bool is_of_files(errc code) {
+  return code == errc::bad_data || code == errc::io || code == errc::not_found ||
+         code == errc::version_mismatch;
+}
+
+}  // namespace
+
+// -- what fails -----------------------------------------------------------------------------------
+
+void job_policy::fail(const job_event& event) {
+  const auto& why = std::get<heard::ask_failed>(event).why;
+  copies_.load_failed(why);
+  if (state_ == loading && resume_ && !back_to_ && is_of_files(why.code))
+    return leave_checkpoint(why);
+  if (state_ == opening && phase_asked_ == start_phase::choose_checkpoint) {
+    say(why.message, true);
+    return end(*end_if_none_);
+  }
+  if (!stop_ && recovery_.can_mend(why)) return await_word(why);
+  end_with_word(why);
+}
+
+/// JOB-10.
+void job_policy::end_with_word(const error& why) {
+  const bool has_launcher = plan_.job.cluster.launch != config::launch_mode::external;
+  if (why.code != errc::unavailable || !has_launcher) return end(why);
+  await_word(why);
+}
+
+void job_policy::await_word(const error& why) {
+  if (recovery_.can_mend(why)) notice(why, {"", "", "stuck_collective"});
+  unexplained_ = why;
+  enter(explaining, "ending");
+  wait(word_patience_ns);
+}
+
+void job_policy::end_unexplained(const job_event& event) {
+  if (now_ns_ < waits_until_ns_) return refuse(event);
+  recover(*std::exchange(unexplained_, {}), {"", "", "stuck_collective"});
+}
+
+// -- a node that is lost --------------------------------------------------------------------------
 
 /// A job whose steps are made does without its nodes; any other needs each of them.
 void job_policy::lose_node(const job_event& event) {
@@ -142,8 +192,12 @@ void job_policy::find_wrong_bits(const health::odd_replicas& odd) {
                                 who.size() == 1 ? "holds" : "hold",
                                 odd.ranks.empty() ? "each other" : "its replicas", step_ + 1);
   const error why = weights_differ(fmt::format("{}", fmt::join(who, ", ")), what);
-  if (const auto saved = newest_on_disk(); saved > compared_step_)
-    return end(weights_differ_saved(why.message, saved, compared_step_));
+  if (const auto saved = newest_on_disk(); saved > compared_step_) {
+    const auto none_older = weights_differ_saved(why.message, saved, compared_step_);
+    if (!recovery_.can_mend(why)) return end(none_older);
+    at_most_ = compared_step_;
+    end_if_none_ = none_older;
+  }
   copies_.gone_back(std::nullopt);  // nobody compared them
   const auto on_one_node = [&] {
     return std::all_of(who.begin(), who.end(),
@@ -189,6 +243,7 @@ void job_policy::nodes_are_back(const job_event& event) {
   for (auto& [step, folder] : std::exchange(given_up_, {}))
     out_.push_back(todo::abandon{step, folder.string()});
   back_to_.reset();
+  if (must_choose()) return choose_checkpoint();
   if (copies_.any()) return begin_phase(start_phase::find_copies);
   go_back();
 }
@@ -207,12 +262,58 @@ void job_policy::return_to_checkpoint() {
 }
 
 void job_policy::go_back() {
+  at_most_.reset();
   return_to_checkpoint();
   compared_step_ = std::min(compared_step_, step_);
   requests_.go_back(step_);
   use_settings();
   begin_phase(start_phase::open_folder);
 }
+
+// -- an older checkpoint --------------------------------------------------------------------------
+
+/// JOB-15. All ranks are asked and each one's word counts: what one cannot load none trains from.
+void job_policy::leave_checkpoint(const error& why) {
+  const error none_older{why.code, why.message, why.hint, start_unsound};
+  if (recoveries() == 0 || stop_) return end(none_older);
+  unsound_.push_back(resume_->path.string());
+  end_if_none_ = none_older;
+  begin_epoch(why);
+}
+
+bool job_policy::must_choose() const {
+  if (!resume_) return false;
+  return (at_most_ && resume_->step > *at_most_) ||
+         std::find(unsound_.begin(), unsound_.end(), resume_->path.string()) != unsound_.end();
+}
+
+void job_policy::choose_checkpoint() {
+  begin_phase(start_phase::choose_checkpoint);
+  auto& order = std::get<todo::ask>(out_.back());
+  order.unsound = unsound_;
+  order.at_most = at_most_.value_or(resume_->step);
+}
+
+void job_policy::take_checkpoint(const checkpoint::resume_point& chosen) {
+  if (!requests_.can_go_back(chosen.step)) return end(*end_if_none_);
+  resume_ = chosen;
+  saved_step_ = chosen.step;
+  checkpoint_ = chosen.path.string();
+  if (copies_.any()) return begin_phase(start_phase::find_copies);
+  go_back();
+}
+
+/// JOB-13: the newest checkpoint that is known to be right. One that is held already was the newest
+/// before.
+void job_policy::hold_compared() {
+  if (plan_.job.parallel.data == 1 || saved_step_ > compared_step_ || saved_step_ <= held_step_)
+    return;
+  out_.push_back(todo::hold{saved_step_, true});
+  if (held_step_ > 0) out_.push_back(todo::hold{held_step_, false});
+  held_step_ = saved_step_;
+}
+
+// -------------------------------------------------------------------------------------------------
 
 /// "spare node4 for node2"; empty: everybody is where he was.
 std::string job_policy::takeovers() const {

@@ -30,6 +30,7 @@ requests_policy::requests_policy(config::job job, uint64_t finished_step,
       wanted_(job),
       finished_(finished_step),
       furthest_(finished_step),
+      known_from_(finished_step),
       first_(std::move(job)),
       changes_(changes),
       first_changes_(std::move(changes)) {}
@@ -60,14 +61,14 @@ void requests_policy::go_back(uint64_t finished_step) {
   job_ = in_force_.empty() ? first_ : in_force_.back().job;
 }
 
-void requests_policy::will_not_go_behind(uint64_t finished_step) {
-  for (; !in_force_.empty() && in_force_.front().step <= finished_step + 1; in_force_.pop_front()) {
-    first_ = std::move(in_force_.front().job);
-    first_changes_ = std::move(in_force_.front().changes);
-  }
-}
-
 std::string requests_policy::put_in_force(request& setting) {
+  if (in_force_.size() == in_force_limit) {
+    auto& oldest = in_force_.front();
+    first_ = std::move(oldest.job);
+    first_changes_ = std::move(oldest.changes);
+    known_from_ = oldest.step - 1;
+    in_force_.pop_front();
+  }
   job_ = setting.job;
   auto said = setting.text;
   in_force_.push_back(std::move(setting));
@@ -149,7 +150,7 @@ checkpoint::setting_change requests_policy::note_change(const std::string& key,
 }
 
 job_memory requests_policy::memory() const {
-  job_memory out{will_pause_, will_pause_ ? pause_reason_ : "", {}};
+  job_memory out{will_pause_, will_pause_ ? pause_reason_ : "", {earlier_.begin(), earlier_.end()}};
   for (const auto* all : {&in_force_, &pending_, &later_})
     for (const auto& r : *all)
       if (r.what == kind::set) out.settings.push_back(r.change);
@@ -159,7 +160,11 @@ job_memory requests_policy::memory() const {
 std::vector<std::string> requests_policy::remember(const job_memory& memory) {
   std::vector<std::string> out;
   for (const auto& s : memory.settings) {
-    if (s.step <= finished_) continue;  // the checkpoint has it
+    if (s.step <= finished_) {  // the checkpoint has it; an older one may not
+      earlier_.push_back(s);
+      if (earlier_.size() > in_force_limit) earlier_.pop_front();
+      continue;
+    }
     auto job = config::amend(wanted_, fmt::format("{}={}", s.key, s.value));
     if (job)
       later_.push_back(setting_of(s.key, std::move(*job), s.step));

@@ -30,6 +30,8 @@ namespace troupe::train {
 
 /// Requests that wait for a step's end, at most.
 constexpr size_t pending_limit = 256;
+/// Settings that are kept for steps that may be made again, at most.
+constexpr size_t in_force_limit = 256;
 
 /// Keys of the settings that a run can take on between two steps.
 std::span<const std::string_view> changeable_settings();
@@ -57,8 +59,9 @@ class requests_policy {
   void step_is_lost() noexcept { in_step_ = false; }
   /// The steps behind `finished_step` are made again (REQ-4).
   void go_back(uint64_t finished_step);
-  /// No step up to `finished_step` will be made again.
-  void will_not_go_behind(uint64_t finished_step);
+  /// Whether it is known what the step after that one used: as long as it is not before the first
+  /// step of this run, nor before one of more settings than are kept.
+  bool can_go_back(uint64_t finished_step) const noexcept { return finished_step >= known_from_; }
 
   /// Answers to a person: what will happen and when, or why not.
   result<std::string> pause(std::string reason);
@@ -67,7 +70,7 @@ class requests_policy {
   result<std::string> resume();
   result<std::string> set(const std::string& key, const std::string& value);
 
-  /// What has been said and still holds, but for what checkpoints know of it (REQ-5).
+  /// What has been said and still holds (REQ-5).
   job_memory memory() const;
   /// Takes over what another run's memory() said; before the first step. What does not fit the job
   /// any more is left out, a sentence for each.
@@ -106,8 +109,10 @@ class requests_policy {
   bool will_pause_ = false;  ///< after all requests that wait
   std::string pause_reason_;
   std::deque<request> pending_;
-  config::job first_;             ///< what the first step that may be made again used
+  uint64_t known_from_ = 0;       ///< the finished step before the first that may be made again
+  config::job first_;             ///< what that one used
   std::deque<request> in_force_;  ///< settings that steps have used since, in order
+  std::deque<checkpoint::setting_change> earlier_;  ///< of the runs before: for the next one alone
   std::deque<request> later_;     ///< settings that have been in force and will be again (REQ-4)
   std::vector<checkpoint::setting_change> changes_, first_changes_;  ///< of wanted_, of first_
 };

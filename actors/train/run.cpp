@@ -21,6 +21,7 @@ namespace troupe::train {
 namespace {
 
 void hear(run_pointer self, job_event event);
+void say(run_pointer self, const todo::say& what);
 
 message_context context(run_pointer self) {
   return context_of(*self, self->state.record.epoch);
@@ -243,15 +244,36 @@ void find_copies(run_pointer self) {
       [self](size_t) { return std::tuple(make_msg<fbs::FindCopies>(context(self), [](auto&) {})); },
       [self](const std::vector<msg<fbs::CopiesFound>>& replies) {
         heard::phase_done done{start_phase::find_copies};
-        for (const auto& r : replies) {
-          auto& held = done.copies.emplace_back();
-          if (!r->copies()) continue;
-          for (const auto* c : *r->copies())
-            held.push_back({static_cast<int>(c->rank()), {c->epoch(), c->step()}, c->bytes()});
-        }
+        for (const auto& r : replies) done.copies.push_back(copies_in(r));
         hear(self, std::move(done));
       },
       failing(self, "look for copies in memory"));
+}
+
+void hear_choice(run_pointer self, const msg<fbs::CheckpointChosen>& m) {
+  auto chosen = choice_in(m);
+  if (!chosen) return hear(self, heard::ask_failed{chosen.error()});
+  for (auto& sentence : m.unpack().told) say(self, {std::move(sentence), true});
+  heard::phase_done done{start_phase::choose_checkpoint};
+  done.chosen = std::move(*chosen);
+  hear(self, std::move(done));
+}
+
+/// The committer may be asked in any epoch; what it answered the one before is not heard.
+void choose_checkpoint(run_pointer self, const todo::ask& order) {
+  auto m = make_msg<fbs::ChooseCheckpoint>(context(self), [&](auto& c) {
+    c.unsound = order.unsound;
+    c.at_most = order.at_most;
+  });
+  ask_for<fbs::CheckpointChosen>(
+      self, self->state.record.committer, m, {"committer", "an older checkpoint"},
+      [self, epoch = self->epoch()](const msg<fbs::CheckpointChosen>& chosen) {
+        if (epoch == self->epoch()) hear_choice(self, chosen);  // RUN-4
+      },
+      [self, epoch = self->epoch()](const error& e) {
+        if (epoch == self->epoch())
+          hear(self, heard::ask_failed{e.within("choose an older checkpoint")});
+      });
 }
 
 /// RUN-2.
@@ -275,6 +297,8 @@ void ask(run_pointer self, const todo::ask& order) {
       return load_weights(self, order);
     case start_phase::find_copies:
       return find_copies(self);
+    case start_phase::choose_checkpoint:
+      return choose_checkpoint(self, order);
   }
 }
 
@@ -546,6 +570,13 @@ struct executor {
                make_msg<fbs::CopyCheckpoint>(context(self), [&](auto& m) {
                  m.step = c.step;
                  m.directory = c.folder;
+               }));
+  }
+  void operator()(const todo::hold& c) const {
+    self->send(self->state.record.committer,
+               make_msg<fbs::HoldCheckpoint>(context(self), [&](auto& m) {
+                 m.step = c.step;
+                 m.hold = c.hold;
                }));
   }
   void operator()(const todo::reopen_folder&) const { reopen_folder(self); }

@@ -52,6 +52,12 @@ struct run_crew {
 result<run_crew> crew_of(const job_plan& plan, const msg<fbs::ClusterReady>& m,
                          const std::vector<caf::strong_actor_ptr>& handles);
 
+/// The copies that a rank's process holds.
+std::vector<held_copy> copies_in(const msg<fbs::CopiesFound>& m);
+
+/// The checkpoint that the committer names. Errors: bad_data, where its state cannot be read.
+result<checkpoint::resume_point> choice_in(const msg<fbs::CheckpointChosen>& m);
+
 /// Whom a person's request is answered to.
 struct asked_by {
   caf::typed_response_promise<msg<fbs::Ack>> promise;

@@ -1,9 +1,10 @@
-// Whom the coordinator names, against what the plan has.
+// What others name to the run: its crew, against what the plan has; copies; a checkpoint.
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "actors/train/run.hpp"
+#include "messages/text.hpp"
 
 namespace troupe::train {
 
@@ -35,6 +36,23 @@ result<run_crew> crew_of(const job_plan& plan, const msg<fbs::ClusterReady>& m,
     crew.loaders.push_back({caf::actor_cast<loader_actor>(handles[next++]), n->loader_ranks});
   }
   return crew;
+}
+
+std::vector<held_copy> copies_in(const msg<fbs::CopiesFound>& m) {
+  std::vector<held_copy> out;
+  if (m->copies() == nullptr) return out;
+  for (const auto* c : *m->copies())
+    out.push_back({static_cast<int>(c->rank()), {c->epoch(), c->step()}, c->bytes()});
+  return out;
+}
+
+result<checkpoint::resume_point> choice_in(const msg<fbs::CheckpointChosen>& m) {
+  checkpoint::resume_point out{text_of(m->directory()), m->step()};
+  const auto text = text_of(m->state());
+  if (text.empty()) return out;
+  TROUPE_TRY(state, checkpoint::parse_state(text));
+  out.state = std::move(state);
+  return out;
 }
 
 }  // namespace troupe::train

@@ -218,3 +218,104 @@ TEST_CASE("catalog: what interrupted saves left is removed, and nothing else") {
   REQUIRE(removed->kept.size() == 1);
   CHECK(removed->kept[0].find("step-00000005.e1.partial") != std::string::npos);
 }
+
+namespace {
+
+/// What launch 7, which began from step 2 of launch 3, saved; and what is not its.
+struct run_folder {
+  scratch dir;
+  fs::path first = dir / "first", second = dir / "second";
+  cp::lineage from{{3, 2}};
+  cp::origin launch{7, from, first / cp::complete_name(2)};
+
+  fs::path add(const fs::path& where, uint64_t step, const cp::lineage& line) const {
+    cp::sample::made what;
+    what.step = step;
+    what.line = line;
+    return cp::sample::make(where, what);
+  }
+  fs::path own(uint64_t step, bool in_second = false) const {
+    return add(in_second ? second : first, step, launch.at(step));
+  }
+  result<older_choice> choose(const std::vector<std::string>& unsound, uint64_t at_most) const {
+    const std::vector<fs::path> tiers{first, second};
+    return choose_older(io::local_files(), tiers, launch, unsound, at_most);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("CAT-4 a run goes back to the one before a damaged checkpoint, which is set aside") {
+  const run_folder f;
+  const auto begun = f.add(f.first, 2, f.from), older = f.own(4), newest = f.own(6);
+  f.add(f.first, 5, {{9, 5}});  // of another line
+  flip_middle(newest / "rank-00000.shard");
+  const auto chosen = f.choose({newest.string()}, 6);
+  REQUIRE_MESSAGE(chosen, (chosen ? "" : render(chosen.error())));
+  CHECK(chosen->from.path == older);
+  CHECK(chosen->from.step == 4);
+  CHECK(chosen->from.line == f.launch.at(4));
+  CHECK(chosen->told.size() == 2);
+  CHECK_FALSE(fs::exists(newest));
+  CHECK(fs::exists(f.first / cp::aside_name(6, 1)));
+  CHECK(fs::exists(begun));
+  // The next start comes to the same.
+  CHECK(resume_from("auto", f.first)->from->path == older);
+  // Asked again, after a node was lost meanwhile.
+  const auto again = f.choose({newest.string()}, 6);
+  REQUIRE(again);
+  CHECK(again->from.path == older);
+  CHECK(again->told.empty());
+}
+
+TEST_CASE("CAT-4 no whole checkpoint is set aside on a rank's word") {
+  const run_folder f;
+  f.own(4);
+  const auto newest = f.own(6);
+  const auto chosen = f.choose({newest.string()}, 6);
+  REQUIRE_FALSE(chosen);
+  CHECK(chosen.error().code == errc::unavailable);
+  CHECK(fs::exists(newest));
+}
+
+TEST_CASE("CAT-4 what is younger than may be believed is left, whole as it is") {
+  const run_folder f;
+  const auto older = f.own(4), newest = f.own(6);
+  const auto chosen = f.choose({}, 5);
+  REQUIRE(chosen);
+  CHECK(chosen->from.path == older);
+  CHECK_FALSE(fs::exists(newest));
+}
+
+TEST_CASE("CAT-4 the second tier's copy of a damaged checkpoint is as good") {
+  const run_folder f;
+  f.own(4);
+  const auto damaged = f.own(6), copy = f.own(6, true);
+  flip_middle(damaged / "rank-00000.shard");
+  const auto chosen = f.choose({damaged.string()}, 6);
+  REQUIRE(chosen);
+  CHECK(chosen->from.path == copy);
+  CHECK(fs::exists(copy));
+  flip_middle(copy / "rank-00000.shard");
+  const auto both = f.choose({damaged.string(), copy.string()}, 6);
+  REQUIRE(both);
+  CHECK(both->from.step == 4);
+  CHECK_FALSE(fs::exists(copy));
+  CHECK_FALSE(fs::exists(damaged));
+}
+
+TEST_CASE("CAT-4 a run does not go behind where it began, nor to what is damaged at sight") {
+  const run_folder f;
+  f.add(f.first, 1, {{3, 1}});
+  const auto begun = f.add(f.first, 2, f.from), own = f.own(4), newest = f.own(6);
+  flip_middle(newest / "rank-00000.shard");
+  fs::remove(own / "rank-00000.shard");
+  const auto chosen = f.choose({newest.string()}, 6);
+  REQUIRE(chosen);
+  CHECK(chosen->from.path == begun);
+  CHECK(chosen->from.line == f.from);
+  flip_middle(begun / "rank-00000.shard");
+  const auto none = f.choose({begun.string()}, 6);
+  REQUIRE_FALSE(none);
+  CHECK(none.error().code == errc::bad_data);
+}

@@ -496,3 +496,80 @@ TEST_CASE(
   (void)point_latest(io::local_files(), dir / "step-00000002");
   CHECK(text_of(left) == "mine");
 }
+
+TEST_CASE("committer: a step that two need is held until neither needs it") {
+  scratch dir;
+  auto o = options_in(dir / "all", 1, 1);
+  o.plan.job.checkpoint.keep = 1;
+  fs::create_directory(o.dir);
+  runtime_config config;
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  const auto target = system.spawn<caf::detached>(committer, record_of(o), o.storage);
+  const auto folder = [&](const auto& m) {
+    std::string out;
+    self->request(target, caf::infinite, m)
+        .receive([&](const msg<fbs::CheckpointFolder>& f) { out = f->directory()->str(); },
+                 [](const caf::error& e) { FAIL(caf::to_string(e)); });
+    return out;
+  };
+  const auto hold = [&](bool needed) {
+    self->send(target, make_msg<fbs::HoldCheckpoint>(of_epoch(o), [&](auto& m) {
+                 m.step = 4;
+                 m.hold = needed;
+               }));
+  };
+  folder(make_msg<fbs::OpenFolder>(of_epoch(o)));
+  const fs::path held =
+      folder(make_msg<fbs::CommitCheckpoint>(of_epoch(o), save_all(o, 4)));
+  hold(true);
+  hold(true);
+  folder(make_msg<fbs::CommitCheckpoint>(of_epoch(o), save_all(o, 6)));
+  hold(false);
+  folder(make_msg<fbs::OpenFolder>(of_epoch(o)));  // what came before it is done
+  CHECK(fs::exists(held));
+  hold(false);
+  folder(make_msg<fbs::OpenFolder>(of_epoch(o)));
+  CHECK_FALSE(fs::exists(held));
+  self->send_exit(target, caf::exit_reason::user_shutdown);
+}
+
+TEST_CASE("CAT-4 committer: the run is told which checkpoint is next, and with what state") {
+  scratch dir;
+  const auto o = options_in(dir / "all", 1, 1);
+  fs::create_directory(o.dir);
+  const auto older = committed(o, save_all(o, 4)), newer = committed(o, save_all(o, 6));
+  REQUIRE(older);
+  REQUIRE(newer);
+  REQUIRE(point_latest(io::local_files(), *newer));
+  runtime_config config;
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  const auto target = system.spawn<caf::detached>(committer, record_of(o), o.storage);
+  const auto choose = [&](uint64_t at_most, const std::string& unsound) {
+    result<fbs::CheckpointChosenT> out = fbs::CheckpointChosenT();
+    self->request(target, caf::infinite,
+                  make_msg<fbs::ChooseCheckpoint>(of_epoch(o),
+                                                  [&](auto& m) {
+                                                    m.at_most = at_most;
+                                                    if (!unsound.empty())
+                                                      m.unsound.push_back(unsound);
+                                                  }))
+        .receive([&](const msg<fbs::CheckpointChosen>& m) { out = m.unpack(); },
+                 [&](const caf::error& e) { out = from_caf(e); });
+    return out;
+  };
+  const auto whole = choose(6, newer->string());
+  REQUIRE_FALSE(whole);
+  CHECK(whole.error().code == errc::unavailable);
+  const auto chosen = choose(5, "");
+  REQUIRE(chosen);
+  CHECK(chosen->directory == older->string());
+  CHECK(chosen->step == 4);
+  CHECK(parse_state(chosen->state)->tokens == 640);
+  CHECK(chosen->told.size() == 1);
+  CHECK_FALSE(fs::exists(*newer));
+  CHECK(fs::read_symlink(o.dir / "latest") == older->filename());
+  CHECK_FALSE(choose(3, ""));
+  self->send_exit(target, caf::exit_reason::user_shutdown);
+}

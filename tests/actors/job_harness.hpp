@@ -109,6 +109,8 @@ struct job_harness {
     heard::phase_done done{find<todo::ask>()->phase};
     done.folder = "/first";
     done.validation_windows = 3;
+    if (done.phase == start_phase::choose_checkpoint)
+      done.chosen = {folder_of(2), 2, {}, {2, 32, 1.5, ""}};
     hear(done);
   }
 

@@ -116,12 +116,127 @@ TEST_CASE("JOB-13: job: a save that is open is of what was found wrong, and is g
   CHECK(job.find<todo::run_step>()->step == 3);
 }
 
-TEST_CASE("JOB-13: job: it ends where the newest checkpoint is younger than what was compared") {
+TEST_CASE("JOB-13: job: it goes back behind a checkpoint that nobody compared") {
   auto job = with_replicas(4);  // the checkpoint of step 4 is there, step 5 would compare it
+  auto without = with_replicas(4, false);
   job.hear(odd_step({1}));
+  REQUIRE(job.find<todo::give_up_node>());
+  job.hear(heard::node_lost{"b", "is wrong", "wrong_bits"});
+  job.hear(heard::admitted{});
+  REQUIRE(job.find<todo::ask>());
+  CHECK(job.find<todo::ask>()->phase == start_phase::choose_checkpoint);
+  CHECK(job.find<todo::ask>()->at_most == 3);
+  CHECK(job.find<todo::ask>()->unsound.empty());
+  auto alone = job;
+  job.pass();
+  CHECK(job.policy.saved_step() == 2);
+  CHECK(job.policy.checkpoint() == folder_of(2));
+  while (job.find<todo::ask>()) job.pass();
+  REQUIRE(job.find<todo::run_step>());
+  CHECK(job.find<todo::run_step>()->step == 3);
+  for (int i = 3; i <= 4; ++i) job.step();
+  CHECK(job.saving.contains(4));
+
+  alone.hear(heard::ask_failed{{errc::bad_data, "there is none"}});
+  REQUIRE(alone.end);
+  CHECK(alone.end->is(weights_differ_saved));
+  without.hear(odd_step({1}));
+  REQUIRE(without.end);
+  CHECK(without.end->is(weights_differ_saved));
+}
+
+TEST_CASE("JOB-13: job: one that is being committed is waited for, and left as well") {
+  auto job = with_replicas(3);
+  job.step();
+  job.hear(heard::shards_saved{4, 100});
+  job.saving.erase(4);
+  job.hear(odd_step({}));
+  CHECK(job.policy.state() == recovering);
+  job.hear(heard::admitted{});
+  auto failing = job;
+  job.hear(heard::committed{4, folder_of(4)});
+  CHECK(job.find<todo::ask>()->phase == start_phase::choose_checkpoint);
+  failing.hear(heard::save_failed{4, {errc::io, "no space"}});
+  CHECK(failing.find<todo::ask>()->phase == start_phase::open_folder);
+  CHECK(failing.policy.step() == 2);
+}
+
+TEST_CASE("JOB-13: job: the newest checkpoint that was compared is held until a newer one was") {
+  auto job = with_replicas(2);
+  CHECK_FALSE(job.find<todo::hold>());
+  const auto step = [&] {
+    heard::step_done done{10, 2, 1, 40, 0};
+    done.weights.compared = true;
+    job.hear(done);
+    std::vector<std::pair<uint64_t, bool>> out;
+    for (const auto& c : job.last)
+      if (const auto* h = std::get_if<todo::hold>(&c)) out.emplace_back(h->step, h->hold);
+    if (!job.find<todo::run_step>()) job.hear(heard::validated{8, 2});
+    return out;
+  };
+  using holds = std::vector<std::pair<uint64_t, bool>>;
+  CHECK(step() == holds{{2, true}});  // step 3 computes with what step 2 has saved
+  CHECK(step().empty());
+  job.commit(4);
+  CHECK_FALSE(job.find<todo::hold>());
+  CHECK(step() == holds{{4, true}, {2, false}});
+  job.step();  // 6 is being written
+  CHECK(step().empty());
+  job.commit(6);  // it was compared before it was there
+  REQUIRE(job.find<todo::hold>());
+  CHECK(job.find<todo::hold>()->step == 6);
+}
+
+TEST_CASE("JOB-15: job: a checkpoint that ranks cannot load is left for the one before it") {
+  auto job = with_recovery(5);
+  job.hear(lost);
+  job.hear(heard::admitted{});
+  while (job.find<todo::ask>()->phase != start_phase::load_weights) job.pass();
+  const error damaged{errc::bad_data, "rank-00001.shard: slot 3 is damaged"};
+  job.hear(heard::ask_failed{damaged});
+  CHECK(job.policy.state() == recovering);
+  REQUIRE(job.find<todo::recover>());
+  CHECK(job.find<todo::recover>()->epoch == 9);
+  CHECK(mentions(job.warned, "slot 3 is damaged"));
+  job.hear({heard::node_lost{"n0", "is silent"}});  // meanwhile
+  job.hear(heard::admitted{});
+  REQUIRE(job.find<todo::ask>());
+  CHECK(job.find<todo::ask>()->phase == start_phase::choose_checkpoint);
+  CHECK(job.find<todo::ask>()->unsound == std::vector{folder_of(4)});
+  CHECK(job.find<todo::ask>()->at_most == 4);
+  CHECK(job.person(heard::pause{}) == "done once the run has recovered");
+  job.person(heard::resume{});
+  auto none = job;
+  job.hear(heard::phase_done{start_phase::choose_checkpoint, "", 0, 0, 0, 0, {},
+                             checkpoint::resume_point{folder_of(2), 2, {}, {2, 32, 1.5, ""}}});
+  CHECK(job.policy.step() == 2);
+  CHECK(job.policy.tokens() == 32);
+  CHECK(job.policy.saved_step() == 2);
+  while (job.find<todo::ask>()) {
+    if (job.find<todo::ask>()->phase == start_phase::load_weights)
+      CHECK(job.find<todo::ask>()->folder == folder_of(2));
+    job.pass();
+  }
+  REQUIRE(job.find<todo::run_step>());
+  CHECK(job.find<todo::run_step>()->step == 3);
+  CHECK(job.policy.recoveries() == 2);
+  CHECK(job.policy.incidents().size() == 1);
+
+  none.hear(heard::ask_failed{{errc::bad_data, "no other checkpoint"}});
+  REQUIRE(none.end);
+  CHECK(none.end->code == errc::bad_data);
+  CHECK(none.end->kind == start_unsound);
+  CHECK(none.end->message == damaged.message);
+}
+
+TEST_CASE("JOB-15: job: the first start leaves the choice to the next one") {
+  job_harness job(recovering_job("", 9),
+                  checkpoint::resume_point{folder_of(4), 4, {}, {4, 64, 2.5, ""}});
+  job.hear(job.admitted());
+  while (job.find<todo::ask>()->phase != start_phase::load_weights) job.pass();
+  job.hear(heard::ask_failed{{errc::bad_data, "damaged"}});
   REQUIRE(job.end);
-  CHECK(job.end->is(weights_differ_saved));
-  CHECK_FALSE(job.find<todo::give_up_node>());
+  CHECK(job.end->kind == start_unsound);
 }
 
 TEST_CASE("JOB-13: job: without recovery it ends by the loss of the node, or at once") {

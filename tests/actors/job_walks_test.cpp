@@ -59,6 +59,7 @@ struct job_asked {
   uint64_t step = 0;
   start_phase phase = {};
   std::string folder = {};
+  std::vector<std::string> unsound = {};
 };
 
 /// One run.
@@ -145,7 +146,7 @@ class job_walk {
     asked_.push_back(std::move(what));
   }
   void take(const todo::ask& c) {
-    ask_ranks({job_event(heard::phase_done{c.phase}).index(), 0, c.phase});
+    ask_ranks({job_event(heard::phase_done{c.phase}).index(), c.at_most, c.phase, "", c.unsound});
   }
   void take(const todo::run_step& c) {
     CHECK(c.step == job_.policy.step() + 1);
@@ -223,7 +224,10 @@ class job_walk {
       ranks_busy_ = false;
       return done;
     }
-    const job_event good[] = {heard::phase_done{what.phase, "/first", 9, 9, 9},
+    heard::phase_done phase{what.phase, "/first", 9, 9, 9};
+    if (what.phase == start_phase::choose_checkpoint) phase.chosen = older_than(what);
+    const bool none_older = what.phase == start_phase::choose_checkpoint && !phase.chosen;
+    const job_event good[] = {phase,
                               heard::step_done{10, 2, 1, 40, 0},
                               heard::validated{8, 2},
                               heard::shards_saved{what.step, 10},
@@ -240,6 +244,9 @@ class job_walk {
     const bool of_ranks = !of_save && found - std::begin(good) < 3;
     if (of_ranks) ranks_busy_ = false;
     if (of_ranks && !well && chance(92)) well = true;  // it ends the run: more rarely
+    if (none_older) well = false;
+    if (phase.chosen && well)
+      committed_.erase(committed_.upper_bound(phase.chosen->step), committed_.end());
     if (std::holds_alternative<heard::committed>(*found) && well) committed_.insert(what.step);
     if (of_save && (!well || std::holds_alternative<heard::committed>(*found)))
       job_.saving.erase(what.step);
@@ -250,6 +257,19 @@ class job_walk {
     if (std::holds_alternative<heard::exported>(*found)) return heard::exported{"", why};
     if (std::holds_alternative<heard::copied>(*found)) return heard::copied{why};
     return *found;  // a tick cannot fail
+  }
+
+  /// What the committer would say.
+  std::optional<checkpoint::resume_point> older_than(const job_asked& what) const {
+    for (auto step = committed_.rbegin(); step != committed_.rend(); ++step) {
+      const auto& all = what.unsound;
+      const bool sound = std::none_of(all.begin(), all.end(), [&](const std::string& path) {
+        return path == folder_of(*step) || path == folder_of(*step, "/second");
+      });
+      if (*step <= what.step && sound)
+        return checkpoint::resume_point{folder_of(*step), *step, {}, {*step, *step * 16, 1.5, ""}};
+    }
+    return {};
   }
 
   static heard::committed committed(const job_asked& what) {

@@ -129,6 +129,9 @@ committer_actor::behavior_type holder(traced_pointer<committer_actor, holder_sta
           [](const msg<fbs::SaveVotes>&) {},
           [](const msg<fbs::AbandonCheckpoint>&) {},
           [no](const msg<fbs::ExportModel>& m) { return no(m); },
+          [](const msg<fbs::ChooseCheckpoint>&) -> caf::result<msg<fbs::CheckpointChosen>> {
+            return caf::sec::unexpected_message;
+          },
           [heard](const msg<fbs::HoldCheckpoint>& m) {
             *heard += fmt::format("{}{} ", m->hold() ? '+' : '-', m->step());
           }};

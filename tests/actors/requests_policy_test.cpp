@@ -153,7 +153,6 @@ TEST_CASE("requests: a step that is made again is made with the settings it had 
     make_step();
     CHECK(p.job().train.steps == steps);
   }
-  p.will_not_go_behind(13);
   p.go_back(13);
   CHECK(make_step() == 0.001);  // 14
   CHECK(make_step() == 0.004);  // 15
@@ -243,23 +242,46 @@ TEST_CASE("REQ-5: what the checkpoint has is not remembered twice, what does not
   before.take_effect();
   before.step_begins();
   before.step_ended();  // 112
-  CHECK(before.memory().settings.size() == 1);
-  before.will_not_go_behind(112);
-  CHECK(before.memory() == job_memory{});
+  CHECK(before.memory().settings.size() == 1);  // an older checkpoint may be the next one's start
 
   requests_policy after(some_job(), 112, {});
   const auto left_out = after.remember(
       {false, "", {{"train.lr", "0.001", "0.003", 112}, {"train.lr", "fast", "0.003", 113}}});
   CHECK(left_out.size() == 1);
-  CHECK(after.memory() == job_memory{});
+  CHECK(after.memory().settings.size() == 1);  // an older checkpoint may not have it
   CHECK(after.job().train.lr == 0.003);
+}
+
+TEST_CASE("limits: of more settings than are kept the oldest cannot be gone back behind") {
+  auto job = some_job();
+  job.train.steps = 1000;
+  requests_policy p(job, 3, {});
+  CHECK_FALSE(p.can_go_back(2));  // another run's
+  const auto set_and_step = [&](size_t i) {
+    REQUIRE(p.set("train.lr", fmt::format("{}", 0.001 + static_cast<double>(i) / 1e6)));
+    p.take_effect();
+    p.step_begins();
+    p.step_ended();
+  };
+  for (size_t i = 0; i < in_force_limit; ++i) set_and_step(i);
+  CHECK(p.can_go_back(3));
+  set_and_step(in_force_limit);
+  CHECK_FALSE(p.can_go_back(2));
+  CHECK(p.can_go_back(3));  // the first setting holds from step 4 on
+  set_and_step(in_force_limit + 1);
+  CHECK_FALSE(p.can_go_back(3));
+  CHECK(p.memory().settings.size() == in_force_limit);
+  p.go_back(4);
+  p.take_effect();
+  CHECK(p.job().train.lr == doctest::Approx(0.001001));  // step 5's
 }
 
 namespace {
 
-/// A run by seed: steps, words of persons, commits, returns to the newest checkpoint, and heads
-/// that begin anew from it with what the one before left. Each step has one rate, however often it
-/// is made and by whom, until an answer names it.
+/// A run by seed: steps, words of persons, commits, returns to the newest checkpoint or, where
+/// newer ones are damaged, to an older one, and heads that begin anew from it with what the one
+/// before left. Each step has one rate, however often it is made and by whom, until an answer names
+/// it.
 class life {
  public:
   explicit life(uint32_t seed) : rng_(seed) {}
@@ -298,29 +320,36 @@ class life {
     furthest_ = std::max(furthest_, ++finished_);
   }
   void commit() {
-    saved_ = finished_;
-    changes_ = policy_.changes();
-    policy_.will_not_go_behind(finished_);
+    saved_[finished_] = policy_.changes();
+  }
+  /// To the newest one that is not damaged.
+  void choose() {
+    while (saved_.size() > 1 && rng_() % 4 == 0) saved_.erase(std::prev(saved_.end()));
   }
   void go_back() {
-    policy_.go_back(saved_);
-    finished_ = saved_;
+    auto known = saved_;
+    choose();
+    if (!policy_.can_go_back(saved_.rbegin()->first)) saved_ = known;
+    finished_ = saved_.rbegin()->first;
+    policy_.go_back(finished_);
   }
   void next_head() {
     const auto memory = policy_.memory();
     auto job = some_job();
-    for (const auto& c : changes_) job = *config::amend(job, fmt::format("{}={}", c.key, c.value));
-    policy_ = requests_policy(job, saved_, changes_);
+    choose();
+    const auto& [saved, changes] = *saved_.rbegin();
+    for (const auto& c : changes) job = *config::amend(job, fmt::format("{}={}", c.key, c.value));
+    policy_ = requests_policy(job, saved, changes);
     CHECK(policy_.remember(memory).empty());
     CHECK(policy_.memory().paused == memory.paused);
-    finished_ = furthest_ = saved_;  // how far the one before came it does not know
+    finished_ = furthest_ = saved;  // how far the one before came it does not know
   }
 
   std::minstd_rand rng_;
   requests_policy policy_{some_job(), 0, {}};
-  uint64_t finished_ = 0, saved_ = 0;
+  uint64_t finished_ = 0;
   uint64_t furthest_ = 0;                            ///< that this head has made
-  std::vector<checkpoint::setting_change> changes_;  ///< of the newest checkpoint
+  std::map<uint64_t, std::vector<checkpoint::setting_change>> saved_{{0, {}}};  ///< by step
   std::map<uint64_t, double> rates_;                 ///< by step
 };
 

@@ -68,6 +68,8 @@ struct run_in_phase : scripted_run {
         return asked.take<fbs::LoadCheckpoint>().refuse(why);
       case start_phase::find_copies:
         return asked.take<fbs::FindCopies>().refuse(why);
+      case start_phase::choose_checkpoint:
+        return asked.take<fbs::ChooseCheckpoint>().refuse(why);
     }
   }
 };

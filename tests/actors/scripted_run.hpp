@@ -148,6 +148,9 @@ struct scripted_run : troupe::test::actor_fixture {
         return acknowledge<fbs::LoadCheckpoint, fbs::Loaded>(last_stage);
       case start_phase::find_copies:
         return acknowledge<fbs::FindCopies, fbs::CopiesFound>(last_stage);
+      case start_phase::choose_checkpoint:
+        if (all) committer.take<fbs::ChooseCheckpoint>().answer<fbs::CheckpointChosen>();
+        return committer;
     }
     return {};
   }

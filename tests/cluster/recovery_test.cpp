@@ -166,6 +166,53 @@ TEST_CASE("recovery: all nodes that are killed at once come again") {
   CHECK(up.objects("summary").at(0)["recoveries"] >= 1);
 }
 
+namespace {
+
+/// In the middle of a file.
+void flip_a_bit(const fs::path& file) {
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  const auto middle = static_cast<std::streamoff>(fs::file_size(file) / 2);
+  f.seekg(middle);
+  const auto byte = static_cast<char>(f.get());
+  f.seekp(middle);
+  f.put(static_cast<char>(byte ^ 1));
+  REQUIRE(f);
+}
+
+}  // namespace
+
+TEST_CASE("recovery: a damaged checkpoint is left for the one before it, and costs no bit") {
+  job_files job;
+  const auto sets = with(with(recovers, layout(2, 1)), {"checkpoint.keep=9"});
+  const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
+  program up(job.up(sets));
+  REQUIRE(up.until_step(7));
+  const auto said = [&](const std::vector<std::string>& words) {
+    return run(with(words, {"--connect", "127.0.0.1:" + std::to_string(up.port())})).out;
+  };
+  said({"console", "-c", "pause"});
+  const auto folder = job / "run/checkpoints";
+  REQUIRE(eventually([&] {
+    return said({"status", "run"}).find("paused") != std::string::npos &&
+           leftovers_in(folder).empty();
+  }));
+  const auto saved = complete_in(folder);
+  REQUIRE(saved.size() >= 2);
+  const auto damaged = job.checkpoint(saved.back());
+  flip_a_bit(damaged / "rank-00000.shard");
+  signal_node(up, "node1", SIGKILL);
+  REQUIRE(eventually([&] { return !fs::exists(damaged); }));
+  said({"console", "-c", "resume"});
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(repeated_of(up, truth) >= 3);
+  const auto done = incident_in(job / "run/incidents.jsonl")["done"].get<std::string>();
+  CHECK(done.find(fmt::format("step-{:08}", saved[saved.size() - 2])) != std::string::npos);
+  judge j(truth);
+  CHECK(j.look(folder, acknowledged_in(up.out())) == 20);
+  CHECK(leftovers_in(folder).empty());
+}
+
 TEST_CASE("recovery: a spare stands in for a killed node, and its process is the next spare") {
   job_files job;
   const auto sets = with(recovers, layout(2, 1));
