@@ -54,4 +54,18 @@ result<recovery_decision> recovery_policy::take(finding_name finding, const std:
                            rule.times == 0 ? -1 : rule.times - std::ssize(applied)};
 }
 
+recoveries_made recovery_policy::made() const {
+  recoveries_made out{count_, {within_hour_.begin(), within_hour_.end()}, {}};
+  for (const auto& [rule, times] : applied_)
+    if (!times.empty()) out.applied_ns[rule].assign(times.begin(), times.end());
+  return out;
+}
+
+void recovery_policy::remember(const recoveries_made& made) {
+  count_ = made.begun;
+  within_hour_.assign(made.within_hour_ns.begin(), made.within_hour_ns.end());
+  for (const auto& [rule, times] : made.applied_ns)
+    applied_[rule].assign(times.begin(), times.end());
+}
+
 }  // namespace troupe::health

@@ -24,6 +24,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
@@ -53,6 +54,14 @@ struct recovery_decision {
   bool operator==(const recovery_decision&) const = default;
 };
 
+/// What has been used of the budgets, for who goes on with them.
+struct recoveries_made {
+  uint64_t begun = 0;
+  std::vector<int64_t> within_hour_ns = {};                ///< when those of the last hour began
+  std::map<size_t, std::vector<int64_t>> applied_ns = {};  ///< by place of the rule, from 0
+  bool operator==(const recoveries_made&) const = default;
+};
+
 class recovery_policy {
  public:
   recovery_policy() = default;
@@ -72,6 +81,10 @@ class recovery_policy {
   result<recovery_decision> take(finding_name finding, const std::string& node, int64_t now_ns);
   /// One begins that a person orders: it costs nothing of the budget.
   void take_ordered() noexcept { ++count_; }
+
+  recoveries_made made() const;
+  /// Takes over what another one has used; before the first fault.
+  void remember(const recoveries_made& made);
 
   /// Recoveries that have begun.
   uint64_t begun() const noexcept { return count_; }

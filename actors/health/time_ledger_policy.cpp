@@ -192,6 +192,15 @@ void time_ledger_policy::begin(int64_t now_ns) {
   begun_ns_ = last_ns_ = step_ended_ns_ = now_ns;
 }
 
+void time_ledger_policy::begin_after(const time_entries& before, uint64_t steps_repeated,
+                                     uint64_t last_step, int64_t now_ns) {
+  begin(now_ns);
+  whole_ += before;
+  steps_repeated_ += steps_repeated;
+  last_step_ = last_step;
+  phase_ = phase::re_forming;
+}
+
 void time_ledger_policy::step_began(uint64_t step, uint32_t epoch, int64_t now_ns) {
   advance(now_ns);
   if (epoch >= epoch_) under_way_ = true;

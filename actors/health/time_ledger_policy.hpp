@@ -75,6 +75,10 @@ class time_ledger_policy {
 
   /// The run begins: `start` until its first step. Before it nothing is counted.
   void begin(int64_t now_ns);
+  /// A run goes on that another ledger kept the time of, up to now: it re-forms, and what that had
+  /// made up to `last_step` and this makes again is repeated. Hours are told of this one alone.
+  void begin_after(const time_entries& before, uint64_t steps_repeated, uint64_t last_step,
+                   int64_t now_ns);
   void step_began(uint64_t step, uint32_t epoch, int64_t now_ns);
   void step_ended(uint64_t step, uint32_t epoch, int64_t now_ns);
 

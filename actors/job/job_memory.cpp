@@ -1,9 +1,40 @@
 // Both directions, field by field.
 #include "actors/job/job_memory.hpp"
 
+#include <algorithm>
 #include <memory>
 
 namespace troupe::train {
+
+namespace {
+
+void put(const job_account& account, fbs::JobMemoryT& out) {
+  out.epoch = account.epoch;
+  out.incidents = account.incidents;
+  out.recoveries = account.recoveries.begun;
+  out.recovered_ns = account.recoveries.within_hour_ns;
+  for (const auto& [rule, times] : account.recoveries.applied_ns) {
+    auto& use = *out.rules.emplace_back(std::make_unique<fbs::RuleUseT>());
+    use.rule = static_cast<uint32_t>(rule);
+    use.applied_ns = times;
+  }
+  for (size_t use = 0; use < health::time_uses; ++use)
+    out.account_ns.push_back(account.time[static_cast<health::time_use>(use)]);
+  out.account_at_ns = account.at_ns;
+  out.steps_repeated = account.steps_repeated;
+}
+
+job_account account_in(const fbs::JobMemoryT& m) {
+  job_account out{m.epoch, m.incidents, {m.recoveries, m.recovered_ns, {}}};
+  for (const auto& use : m.rules) out.recoveries.applied_ns[use->rule] = use->applied_ns;
+  for (size_t use = 0; use < std::min(health::time_uses, m.account_ns.size()); ++use)
+    out.time[static_cast<health::time_use>(use)] = std::max<int64_t>(0, m.account_ns[use]);
+  out.at_ns = m.account_at_ns;
+  out.steps_repeated = m.steps_repeated;
+  return out;
+}
+
+}  // namespace
 
 fbs::JobMemoryT to_message(const job_memory& memory) {
   fbs::JobMemoryT out;
@@ -16,12 +47,21 @@ fbs::JobMemoryT to_message(const job_memory& memory) {
     to.was = from.was;
     to.step = from.step;
   }
+  put(memory.account, out);
+  if (memory.lost) {
+    out.lost = std::make_unique<fbs::LostHeadT>();
+    out.lost->how = memory.lost->how;
+    out.lost->after_step = memory.lost->after_step;
+    out.lost->at_ns = memory.lost->at_ns;
+  }
   return out;
 }
 
 job_memory memory_in(const fbs::JobMemoryT& m) {
   job_memory out{m.paused, m.pause_reason, {}};
   for (const auto& s : m.settings) out.settings.push_back({s->key, s->value, s->was, s->step});
+  out.account = account_in(m);
+  if (m.lost) out.lost = lost_head{m.lost->how, m.lost->after_step, m.lost->at_ns};
   return out;
 }
 

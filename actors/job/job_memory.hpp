@@ -1,14 +1,38 @@
 // What the next head must know of a job beyond its newest checkpoint: what persons have said and
-// that still holds. Kept in the journal (actors/train/journal.hpp).
+// that still holds, and the account of faults and time. Kept in the journal
+// (actors/train/journal.hpp). Its times are the machine's steady clock's, which outlives processes.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/health/recovery_policy.hpp"
+#include "actors/health/time_ledger_policy.hpp"
 #include "actors/job/train_state.hpp"
 #include "messages/schemas/train_generated.h"
 
 namespace troupe::train {
+
+/// Faults and time, up to a moment.
+struct job_account {
+  uint32_t epoch = 0;  ///< 0: nothing is known
+  uint64_t incidents = 0;
+  health::recoveries_made recoveries = {};
+  health::time_entries time = {};  ///< as if the job went back to its newest checkpoint then
+  int64_t at_ns = 0;
+  uint64_t steps_repeated = 0;
+  bool operator==(const job_account&) const = default;
+};
+
+/// How the head was lost that another one goes on for, as its launcher saw it.
+struct lost_head {
+  std::string how;          ///< a sentence without its subject
+  uint64_t after_step = 0;  ///< the last that it told of
+  int64_t at_ns = 0;
+  bool operator==(const lost_head&) const = default;
+};
 
 struct job_memory {
   bool paused = false;
@@ -16,6 +40,8 @@ struct job_memory {
   /// Settings in the order of their steps: those that a checkpoint has, too, for the next head may
   /// have to begin with an older one.
   std::vector<checkpoint::setting_change> settings = {};
+  job_account account = {};
+  std::optional<lost_head> lost = {};  ///< only in what the next head begins with
   bool operator==(const job_memory&) const = default;
 };
 

@@ -72,9 +72,6 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
       plan_.job, step_, resume_ ? resume_->state.set : decltype(checkpoint::train_state::set)());
 }
 
-void job_policy::remember(const job_memory& memory) {
-  for (auto& left_out : requests_.remember(memory)) say(std::move(left_out), true);
-}
 
 std::vector<job_command> job_policy::on(const job_event& event, int64_t now_ns) {
   now_ns_ = now_ns;
@@ -138,6 +135,7 @@ void job_policy::end(const error& why) {
 // -- the start ------------------------------------------------------------------------------------
 
 void job_policy::begin_start(const job_event& event) {
+  if (lost_head_) recovery_.has_begun();  // not a start that a person watches (RCV-2)
   nodes_ = std::get<heard::admitted>(event).nodes;
   begin_phase(start_phase::open_folder);  // what cannot be saved need not be trained
 }
@@ -217,6 +215,7 @@ void job_policy::begin_steps() {
     back_to_.reset();
   }
   recovery_.has_begun();
+  note_account();
   next_step();
 }
 
@@ -393,6 +392,7 @@ void job_policy::end_save(const job_event& event) {
     resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
     std::erase(unsound_, done.folder);
     hold_compared();
+    note_account();
   }
   ++checkpoints_;
   checkpoint_bytes_ += it->second.bytes;

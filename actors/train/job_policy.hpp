@@ -44,6 +44,9 @@
 //     line, and nothing is set aside. A copy that is found damaged or missing is not tried again.
 //   JOB-15  In a recovery a checkpoint that ranks cannot load is left for an older one of this run,
 //     in one more epoch; where there is none, the job ends and the next start chooses.
+//   JOB-16  A job that goes on for a lost head keeps its account: incidents and recoveries are
+//     counted on, budgets are used up as they were, and the time is that of the whole launch. That
+//     loss is an incident like any other.
 #pragma once
 
 #include <array>
@@ -381,10 +384,10 @@ class job_policy {
   /// Takes over what the run before it left (REQ-5); before anything is heard.
   void remember(const job_memory& memory);
   /// What the next one would take over.
-  job_memory memory() const { return requests_.memory(); }
+  job_memory memory() const;
 
-  /// Time counts from here (time_ledger_policy.hpp).
-  void begin(int64_t now_ns) { ledger_.begin(now_ns); }
+  /// Time counts from here (time_ledger_policy.hpp), or goes on (JOB-16): what is to be said of it.
+  std::vector<job_command> begin(int64_t now_ns);
 
   /// What is to be done now, in this order.
   std::vector<job_command> on(const job_event& event, int64_t now_ns);
@@ -481,6 +484,8 @@ class job_policy {
   void choose_checkpoint();
   void take_checkpoint(const checkpoint::resume_point& chosen);
   void hold_compared();
+  void go_on_for(const lost_head& lost);
+  void note_account();
   void wait(int64_t ns);
   bool takes_requests() const;
   bool falls_back() const;
@@ -561,6 +566,8 @@ class job_policy {
   health::time_ledger_policy ledger_;
   std::deque<health::incident> incidents_;
   uint64_t incident_count_ = 0;
+  std::optional<lost_head> lost_head_;  ///< for which it goes on
+  job_account account_;                 ///< up to the last fault or checkpoint
   bool in_incident_ = false;
   std::vector<std::string> nodes_, nodes_before_;  ///< by place: now, before the incident
   std::optional<heard::release> leaving_;

@@ -167,6 +167,7 @@ void job_policy::begin_epoch(const error& why) {
   leaving_.reset();
   pauses_.erase(pause_cause::nodes);
   requests_.step_is_lost();
+  note_account();
   enter(recovering, "recovering");
   out_.push_back(todo::recover{epoch_, why.message});
 }
@@ -268,6 +269,68 @@ void job_policy::go_back() {
   requests_.go_back(step_);
   use_settings();
   begin_phase(start_phase::open_folder);
+}
+
+// -- a lost head ----------------------------------------------------------------------------------
+
+void job_policy::remember(const job_memory& memory) {
+  for (auto& left_out : requests_.remember(memory)) say(std::move(left_out), true);
+  account_ = memory.account;
+  lost_head_ = memory.lost;
+  incident_count_ = account_.incidents;
+  recovery_.remember(account_.recoveries);
+}
+
+job_memory job_policy::memory() const {
+  auto out = requests_.memory();
+  out.account = account_;
+  return out;
+}
+
+std::vector<job_command> job_policy::begin(int64_t now_ns) {
+  now_ns_ = now_ns;
+  if (lost_head_)
+    go_on_for(*lost_head_);
+  else
+    ledger_.begin(now_ns);
+  return std::exchange(out_, {});
+}
+
+/// JOB-16. What it made since the account's last line is made again.
+void job_policy::go_on_for(const lost_head& lost) {
+  const auto last_step = std::max(lost.after_step, step_);  // one that is saved may not be told yet
+  auto time = account_.time;
+  if (account_.at_ns > 0) {
+    const auto at_ns = std::clamp(lost.at_ns, account_.at_ns, std::max(account_.at_ns, now_ns_));
+    time[health::time_use::repeated] += at_ns - account_.at_ns;
+    time[health::time_use::head_away] += std::max<int64_t>(0, now_ns_ - at_ns);
+  }
+  ledger_.begin_after(time, account_.steps_repeated, last_step, now_ns_);
+  recovery_.take_ordered();
+  in_incident_ = true;
+  health::incident fault;
+  fault.number = ++incident_count_;
+  fault.finding = facts_of(health::finding_name::head_lost).name;
+  fault.node = "head";
+  fault.what = "the head " + lost.how;
+  fault.epoch_from = account_.epoch;
+  fault.epoch_to = epoch_;
+  fault.fell_after_step = last_step;
+  fault.fault_ns = fault.noticed_ns = fault.named_ns = std::min(lost.at_ns, now_ns_);
+  say(fmt::format("{}: recovery {} begins (epoch {} -> {})", fault.what, recovery_.begun(),
+                  fault.epoch_from, epoch_),
+      true);
+  incidents_.push_back(std::move(fault));
+}
+
+/// As if the job went back at once to what it is saved by.
+void job_policy::note_account() {
+  auto ledger = ledger_;
+  ledger.noticed(now_ns_, now_ns_);
+  ledger.named(now_ns_);
+  ledger.restored(saved_step_, epoch_, now_ns_);
+  account_ = {epoch_,         incident_count_, recovery_.made(),
+              ledger.whole(), now_ns_,         ledger_.steps_repeated()};
 }
 
 // -- an older checkpoint --------------------------------------------------------------------------

@@ -159,6 +159,7 @@ job_memory requests_policy::memory() const {
 
 std::vector<std::string> requests_policy::remember(const job_memory& memory) {
   std::vector<std::string> out;
+  if (memory.lost) furthest_ = std::max(furthest_, memory.lost->after_step);
   for (const auto& s : memory.settings) {
     if (s.step <= finished_) {  // the checkpoint has it; an older one may not
       earlier_.push_back(s);

@@ -656,7 +656,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       job_policy(std::move(st.record.plan), st.record.epoch, st.record.resume, std::move(second));
   if (st.record.memory) st.job.remember(*st.record.memory);
   st.remembered = st.job.memory();
-  st.job.begin(now_ns(*self));
+  for (const auto& command : st.job.begin(now_ns(*self))) std::visit(executor{self}, command);
   show(self);
   return {
       status_handler(self),

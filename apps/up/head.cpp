@@ -56,6 +56,7 @@ struct launch {
   std::shared_ptr<ceiling> peak;
   held_folders folders;
   std::shared_ptr<train::kept_journal> journal;  ///< null: none can be kept
+  std::optional<train::job_memory> memory;  ///< of the head that was lost
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -160,7 +161,13 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
-  l.journal = journal_of(l.plan.job, a.again);
+  const bool again = !a.lost.how.empty();
+  l.journal = journal_of(l.plan.job, again);
+  if (again) {
+    l.memory = l.journal && l.journal->memory ? *l.journal->memory : train::job_memory{};
+    l.memory->lost = a.lost;
+    l.epoch = std::max(l.epoch, l.memory->account.epoch + 1);  // no two heads have one (HEAL-1)
+  }
   return l;
 }
 
@@ -266,7 +273,7 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.launcher = launching.actor;
   out.monitor = front.monitor_;
   out.journal = front.journal_;
-  if (l.journal) out.memory = l.journal->memory;
+  out.memory = l.memory;
   return out;
 }
 
@@ -299,7 +306,9 @@ reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& ou
                          stop_signals& bell, const std::shared_ptr<head_words>& words) {
   const auto& job = l.plan.job;
   return {job, l.peak, job.job.output + "/log.jsonl", outcome, [&bell] { bell.wake(); },
-          [words, most = restarts_per_hour(job)](uint64_t saved) { words->stepped(saved, most); }};
+          [words, most = restarts_per_hour(job)](uint64_t step, uint64_t saved) {
+            words->stepped(step, saved, most);
+          }};
 }
 
 /// From the start of the cluster to its end. No code where the checkpoint that it began with turned
@@ -372,6 +381,12 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
 }
 
 }  // namespace
+
+std::vector<std::string> words_of(const train::lost_head& lost) {
+  return {"--lost-head",       lost.how,
+          "--lost-after-step", std::to_string(lost.after_step),
+          "--lost-at-ns",      std::to_string(lost.at_ns)};
+}
 
 /// Ranks verify what they load, so that nobody reads a checkpoint twice. Where one is damaged, all
 /// of them are read before the next start.

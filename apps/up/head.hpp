@@ -4,7 +4,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "actors/job/job_memory.hpp"
 #include "apps/job_arguments.hpp"
 #include "io/base/result.hpp"
 
@@ -17,8 +19,11 @@ struct up_arguments {
   std::string record;  ///< the actors that are recorded (a pattern); empty: none
   bool break_lock = false;
   int launcher = 0;  ///< the process that started the head; 0: this one is to be the launcher
-  bool again = false;  ///< the head goes on where one of this launch was lost
+  train::lost_head lost;  ///< where the head goes on for one of this launch: how that was lost
 };
+
+/// The words that tell a head so.
+std::vector<std::string> words_of(const train::lost_head& lost);
 
 /// Trains; the exit code. Ends with its launcher.
 result<int> run_head(const up_arguments& a);

@@ -1,29 +1,40 @@
-// Two words and a pipe.
+// Three words and a pipe.
 #include "apps/up/head_words.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdint>
 
 #include <fmt/format.h>
 
 namespace troupe::apps {
 
-head_says parse_head_words(std::string_view text) {
-  constexpr std::string_view begun = "begun ";
-  head_says out;
-  for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
-    const auto line = text.substr(0, end);
-    if (line == "saved") out.saved = true;
-    if (!line.starts_with(begun)) continue;
-    int64_t n = 0;
-    const auto number = line.substr(begun.size());
-    const auto [rest, wrong] = std::from_chars(number.data(), number.data() + number.size(), n);
-    if (wrong == std::errc() && rest == number.data() + number.size() && n >= 0)
-      out.restarts_per_hour = n;
+namespace {
+
+/// The number behind a word and a blank, if the line is just that.
+std::optional<uint64_t> number_after(std::string_view word, std::string_view line) {
+  if (!line.starts_with(word)) return {};
+  uint64_t n = 0;
+  const auto number = line.substr(word.size());
+  const auto [rest, wrong] = std::from_chars(number.data(), number.data() + number.size(), n);
+  if (wrong != std::errc() || rest != number.data() + number.size()) return {};
+  return n;
+}
+
+}  // namespace
+
+void take_head_words(std::string& text, head_says& said) {
+  size_t begin = 0;
+  for (size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
+    const auto line = std::string_view(text).substr(begin, end - begin);
+    if (line == "saved") said.saved = true;
+    if (const auto n = number_after("begun ", line); n && *n <= INT64_MAX)
+      said.restarts_per_hour = static_cast<int64_t>(*n);
+    if (const auto n = number_after("step ", line)) said.step = *n;
   }
-  return out;
+  text.erase(0, begin);
 }
 
 head_words head_words::to_launcher() {
@@ -32,17 +43,19 @@ head_words head_words::to_launcher() {
   return out;
 }
 
-void head_words::stepped(uint64_t saved_step, int64_t restarts_per_hour) {
+void head_words::stepped(uint64_t step, uint64_t saved_step, int64_t restarts_per_hour) {
   if (!saved_at_begin_) {
     saved_at_begin_ = saved_step;
     say(fmt::format("begun {}\n", restarts_per_hour));
   }
+  say(fmt::format("step {}\n", step));
   if (saved_ || saved_step == *saved_at_begin_) return;
   saved_ = true;
   say("saved\n");
 }
 
-/// A few bytes fit into any pipe; a launcher that is gone takes this process along.
+/// A launcher that does not read (it stands still) misses what does not fit into the pipe; one that
+/// is gone takes this process along.
 void head_words::say(std::string_view line) {
   if (!pipe_) return;
   [[maybe_unused]] const auto n = ::write(pipe_.get(), line.data(), line.size());

@@ -102,7 +102,8 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   // The first measurement may have been disturbed: a few more, ever fewer, between what is shown.
   if (st.options.peak && std::has_single_bit(st.steps_seen)) st.options.peak->sample();
   const auto r = as_report(st, m);
-  if (st.options.stepped) st.options.stepped(m->saved_step());  // before anybody reads of it
+  if (st.options.stepped)
+    st.options.stepped(m->step(), m->saved_step());  // before anybody reads of it
   write_log(self, report::step_json(r));
   show(st, r);
   std::lock_guard lock(st.options.outcome->mutex);

@@ -37,7 +37,7 @@ struct reporter_options {
   std::shared_ptr<run_outcome> outcome;
   std::function<void()> ended;  ///< called once, after `outcome` is over
   /// Called for each step, with the newest one that is saved by then.
-  std::function<void(uint64_t saved_step)> stepped = {};
+  std::function<void(uint64_t step, uint64_t saved_step)> stepped = {};
 };
 
 struct reporter_state {

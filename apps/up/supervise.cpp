@@ -17,6 +17,7 @@
 #include "actors/base/defaults.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/child_end.hpp"
+#include "apps/up/head.hpp"
 #include "apps/up/head_restarts_policy.hpp"
 #include "apps/up/head_words.hpp"
 #include "apps/up/oom_count.hpp"
@@ -36,16 +37,30 @@ using clock = std::chrono::steady_clock;
 struct head_process {
   pid_t pid = -1;
   io::unique_fd words;  ///< what it says (head_words.hpp)
+  std::string unread = {};  ///< the begin of a line
+  head_says said = {};
+
+  /// Takes what has been said since.
+  void listen() {
+    char some[max_head_words_bytes];
+    for (ssize_t n; (n = read(words.get(), some, sizeof some)) > 0;) {
+      unread.append(some, static_cast<size_t>(n));
+      take_head_words(unread, said);
+      if (unread.size() > max_head_words_bytes) unread.clear();
+    }
+  }
 };
 
 /// SPV-4. Its mask is ours: a signal that comes before it listens waits for it (SPV-2).
-result<head_process> start_head(std::vector<std::string> command, bool again, bool goes_on) {
+result<head_process> start_head(std::vector<std::string> command,
+                                const std::optional<train::lost_head>& lost, bool goes_on) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return error::system("make a pipe", errno);
   head_process head{-1, io::unique_fd(ends[0])};
   const io::unique_fd writing(ends[1]);
   command.insert(command.end(), {"--launcher", std::to_string(getpid())});
-  if (again) command.push_back("--again");
+  if (lost)
+    for (auto& word : words_of(*lost)) command.push_back(std::move(word));
   if (goes_on) command.insert(command.end(), {"--set", "checkpoint.resume=auto"});
   std::vector<char*> argv;
   for (auto& word : command) argv.push_back(word.data());
@@ -60,12 +75,10 @@ result<head_process> start_head(std::vector<std::string> command, bool again, bo
   return head;
 }
 
-/// What an ended head has said.
-head_says words_of(const head_process& head) {
-  std::string text(max_head_words_bytes, '\0');
-  const auto n = read(head.words.get(), text.data(), text.size());
-  text.resize(n > 0 ? static_cast<size_t>(n) : 0);
-  return parse_head_words(text);
+/// As actors of the next head tell the time.
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(clock::now().time_since_epoch())
+      .count();
 }
 
 /// Signals on their way to the head.
@@ -73,14 +86,16 @@ class relay {
  public:
   explicit relay(signal_queue& signals) : signals_(signals) {}
 
-  /// Until the head has ended; as waitpid says it.
-  int until_ended(pid_t head) {
+  /// Until the head has ended and all that it said is heard; as waitpid says it.
+  int until_ended(head_process& head) {
     for (;;) {
       int how = 0;
-      if (waitpid(head, &how, WNOHANG) == head) return how;
+      const bool over = waitpid(head.pid, &how, WNOHANG) == head.pid;
+      head.listen();
+      if (over) return how;
       const auto event = signals_.wait(static_cast<int>(defaults::launcher_period.count()));
-      if (event == SIGINT || event == SIGTERM || event == SIGHUP) hand_on(head, *event);
-      if (kill_at_ && clock::now() >= *kill_at_) kill(head, SIGKILL);
+      if (event == SIGINT || event == SIGTERM || event == SIGHUP) hand_on(head.pid, *event);
+      if (kill_at_ && clock::now() >= *kill_at_) kill(head.pid, SIGKILL);
     }
   }
   bool asked() const { return asked_; }
@@ -109,11 +124,12 @@ result<int> supervise_head(const std::vector<std::string>& command) {
   relay handing_on(*signals);
   head_restarts_policy restarts;
   oom_count killed_for_memory;
-  for (bool again = false, goes_on = false;; again = true) {
-    TROUPE_TRY(head, start_head(command, again, goes_on));
-    const int how = handing_on.until_ended(head.pid);
+  std::optional<train::lost_head> lost;
+  for (bool goes_on = false;;) {
+    TROUPE_TRY(head, start_head(command, lost, goes_on));
+    const int how = handing_on.until_ended(head);
     if (!WIFSIGNALED(how)) return WEXITSTATUS(how);  // HRS-1
-    const auto said = words_of(head);
+    const auto& said = head.said;
     const auto text = child_end_text(how, killed_for_memory.look(clock::now()));
     const auto granted = restarts.after_kill(text, said, handing_on.asked(), clock::now());
     if (!granted) {
@@ -121,6 +137,7 @@ result<int> supervise_head(const std::vector<std::string>& command) {
       return 128 + WTERMSIG(how);  // SPV-3
     }
     goes_on = goes_on || said.saved;
+    lost = {text, std::max(said.step, lost ? lost->after_step : 0), now_ns()};
     say(fmt::format("warning: the head {}: it is started again ({} of {} within an hour)", text,
                     restarts.within_hour(), *said.restarts_per_hour));
   }

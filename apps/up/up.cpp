@@ -21,7 +21,11 @@ void add_up(shell& sh) {
   verb->add_flag("--break-lock", a->break_lock,
                  "Take over folders that a process on another host holds: only when it has ended");
   verb->add_option("--launcher", a->launcher, "Be the head that this process started")->hidden();
-  verb->add_flag("--again", a->again, "Go on where a head of this launch was lost")->hidden();
+  verb->add_option("--lost-head", a->lost.how, "Go on where a head of this launch was lost")
+      ->hidden();
+  verb->add_option("--lost-after-step", a->lost.after_step, "The last step that it told of")
+      ->hidden();
+  verb->add_option("--lost-at-ns", a->lost.at_ns, "When, by the steady clock")->hidden();
   verb->footer(
       "The first Ctrl-C finishes the step, saves and stops; the second, a second later, aborts at "
       "once.\nA closed terminal saves and stops, too. Exit codes: docs/exit-codes.md.\n"

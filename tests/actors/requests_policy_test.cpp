@@ -252,6 +252,14 @@ TEST_CASE("REQ-5: what the checkpoint has is not remembered twice, what does not
   CHECK(after.job().train.lr == 0.003);
 }
 
+TEST_CASE("REQ-4: what is set after a lost head holds from the first step that nobody has made") {
+  requests_policy p(some_job(), 110, {});
+  job_memory memory;
+  memory.lost = lost_head{"was killed", 117, 1};
+  CHECK(p.remember(memory).empty());
+  CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 118 on");
+}
+
 TEST_CASE("limits: of more settings than are kept the oldest cannot be gone back behind") {
   auto job = some_job();
   job.train.steps = 1000;

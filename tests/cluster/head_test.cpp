@@ -90,7 +90,24 @@ TEST_CASE("head: killed, it is started again, and no loss has another bit") {
   CHECK(heads_lost(up) == 1);
   is_whole(up, truth.losses);
   CHECK(times_made(up, 3) == 1);  // it is in the checkpoint
-  CHECK(up.objects("summary").size() == 1);
+  REQUIRE(up.objects("summary").size() == 1);
+  const auto summary = up.objects("summary").front();
+  CHECK(summary["recoveries"] == 1);
+  const auto incident = nlohmann::json::parse(text_of(job / "run/incidents.jsonl"));
+  CHECK(incident["finding"] == "head_lost");
+  CHECK(incident["node"] == "head");
+  CHECK(incident["number"] == 1);
+  CHECK(incident["epoch_to"] > incident["epoch_from"]);
+  const auto again = incident["fell_after_step"].get<int>() -
+                     incident["resumed_after_step"].get<int>();
+  CHECK(again >= 0);
+  CHECK(summary["steps_repeated"] == again);
+  int64_t epoch = 0;
+  for (const auto& step : up.objects("step")) {
+    CHECK(step["epoch"] >= epoch);
+    epoch = step["epoch"];
+  }
+  CHECK(epoch == incident["epoch_to"]);
   judge j(truth);
   CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 100);
   CHECK(leftovers_in(job / "run/checkpoints").empty());

@@ -30,7 +30,7 @@ ROOMS = {
     "actors": {
         "capture": set(),
         "base": {"capture"},
-        "job": {"base"},
+        "job": {"base", "health"},
         "power": {"base"},
         "health": {"base"},
         "checkpoint": {"base", "job"},

@@ -132,3 +132,27 @@ TEST_CASE("RCV-5: recovery: what is not begun uses up no rule, and the hour boun
   CHECK(p.take(dead_process, "n1", second_ns).error() == health::recoveries_used_up(1));
   CHECK(p.take(dead_process, "n1", 60 * minute_ns)->rule == 1);
 }
+
+TEST_CASE("recovery: budgets go on where another one left them") {
+  config::recovery_section rules;
+  rules.enabled = true;
+  rules.most_per_hour = 3;
+  rules.rule = {recovery_rule{dead_process, recovery_action::restart, 60, 1},
+                recovery_rule{dead_process, recovery_action::hold, 600, 2}};
+  recovery_policy before(rules), after(rules);
+  const auto rule_of = [](recovery_policy& p, int64_t s) {
+    const auto taken = p.take(dead_process, "n", s * second_ns);
+    p.has_progressed();
+    return taken ? taken->rule : 0;
+  };
+  CHECK(rule_of(before, 10) == 1);
+  CHECK(rule_of(before, 11) == 2);
+  before.take_ordered();
+  after.remember(before.made());
+  CHECK(after.made() == before.made());
+  CHECK(after.begun() == 3);
+  auto other = after;
+  CHECK(rule_of(after, 12) == 2);
+  CHECK(rule_of(after, 200) == 0);  // three within the hour
+  CHECK(rule_of(other, 71) == 1);   // its minute is over
+}
