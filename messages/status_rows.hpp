@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "messages/schemas/status_generated.h"
+#include "messages/schemas/status_kinds.hpp"
 
 namespace troupe {
 
@@ -39,19 +40,6 @@ std::vector<status_row> status_rows(const fbs::StatusValuesT& values);
 
 /// Rows as one JSON object: {"step":7,"loss":2.5,"parts":[...]}; what is not known is null.
 std::string to_json(const std::vector<status_row>& rows);
-
-namespace detail {
-inline constexpr std::tuple status_kinds{
-    &fbs::StatusValuesT::run,          &fbs::StatusValuesT::coordinator,
-    &fbs::StatusValuesT::node,         &fbs::StatusValuesT::stage,
-    &fbs::StatusValuesT::worker,       &fbs::StatusValuesT::loader,
-    &fbs::StatusValuesT::committer,    &fbs::StatusValuesT::replicator,
-    &fbs::StatusValuesT::meter,        &fbs::StatusValuesT::gateway,
-    &fbs::StatusValuesT::observer,     &fbs::StatusValuesT::reporter,
-    &fbs::StatusValuesT::certificates, &fbs::StatusValuesT::launcher,
-    &fbs::StatusValuesT::vitals,       &fbs::StatusValuesT::monitor,
-    &fbs::StatusValuesT::medic,        &fbs::StatusValuesT::journal};
-}
 
 /// The values of one kind, made where they are absent: `values_of<fbs::RunStatusT>(values).step`.
 template <class T>

@@ -35,8 +35,11 @@ caf::actor connector_of(node_pointer self) {
   return o.connector ? o.connector : connector(self->system());
 }
 
-meter_actor make_meter(node_pointer self, uint32_t epoch, int64_t interval_ms) {
+/// None where no interval is given.
+meter_actor make_meter(node_pointer self, uint32_t epoch) {
   const auto& o = self->state.options;
+  const auto interval_ms = self->state.job->power.meter_interval_ms;
+  if (interval_ms <= 0) return {};
   return spawn_blocking(self, power::meter,
                         power::meter_options{o.name, epoch, interval_ms,
                                              [under = o.host] { return under->open_meters(); }});
@@ -75,6 +78,15 @@ Handle monitored(node_pointer self, Handle actor) {
   return actor;
 }
 
+/// Keeps an actor for as long as the node lives, where there is one.
+template <class Handle>
+Handle keep(node_pointer self, std::string_view kind, Handle actor) {
+  if (actor)
+    self->state.companions.push_back(
+        {kind, caf::actor_cast<caf::strong_actor_ptr>(monitored(self, actor))});
+  return actor;
+}
+
 void end(node_pointer self, const error& why) {
   auto& st = self->state;
   if (std::exchange(st.over, true)) return;
@@ -104,7 +116,7 @@ std::string bad_parts(const fbs::CheckupReportT& r) {
 }
 
 /// NOD-6.
-void check_bits(node_pointer self) {
+void check_bits(node_pointer self, const medic_actor& medic) {
   auto& st = self->state;
   st.checking = true;
   const auto over = [self] {
@@ -114,7 +126,7 @@ void check_bits(node_pointer self) {
   };
   auto m = make_msg<fbs::RunCheckup>(context_of(*self, self->epoch()),
                                      [](auto& c) { c.bits_only = true; });
-  request_within(self, st.medic, defaults::join_checkup_patience, m)
+  request_within(self, medic, defaults::join_checkup_patience, m)
       .then(
           [self, over](const msg<fbs::CheckupReport>& r) {
             if (self->state.over) return;
@@ -138,12 +150,11 @@ void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   st.index = m->node_index();
   st.answered_ns = now_ns(*self);
   spdlog::debug("node {} joined epoch {} as number {}", st.options.name, m->epoch(), st.index);
-  if (const auto interval_ms = st.job->power.meter_interval_ms; interval_ms > 0)
-    st.meter = monitored(self, make_meter(self, m->epoch(), interval_ms));
-  if (auto vitals = make_vitals(self, m->epoch())) st.vitals = monitored(self, std::move(vitals));
+  keep(self, "meter", make_meter(self, m->epoch()));
+  st.vitals = keep(self, "vitals", make_vitals(self, m->epoch()));
   be(self, fbs::NodeState::idle);
-  if (auto medic = make_medic(self, m->epoch())) st.medic = monitored(self, std::move(medic));
-  if (st.medic && st.job->health.checkup_at_join) check_bits(self);
+  const auto medic = keep(self, "medic", make_medic(self, m->epoch()));
+  if (medic && st.job->health.checkup_at_join) check_bits(self, medic);
   schedule_beat(self);
 }
 
@@ -385,9 +396,8 @@ msg<fbs::PairEcho> echo(node_pointer self, const msg<fbs::PairProbe>& m) {
 
 /// Which of its actors has ended. A worker ends with its stage.
 std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
-  if (st.meter && st.meter.address() == who) return "meter";
-  if (st.vitals && st.vitals.address() == who) return "vitals";
-  if (st.medic && st.medic.address() == who) return "medic";
+  for (const auto& c : st.companions)
+    if (c.actor->address() == who) return c.kind;
   if (st.loader && st.loader.address() == who) return "loader";
   return "stage";
 }
@@ -413,9 +423,7 @@ node_state::~node_state() {
   for (const auto& s : stages) caf::anon_send_exit(s, caf::exit_reason::kill);
   for (const auto& w : workers) caf::anon_send_exit(w, caf::exit_reason::kill);
   if (loader) caf::anon_send_exit(loader, caf::exit_reason::kill);
-  if (meter) caf::anon_send_exit(meter, caf::exit_reason::kill);
-  if (vitals) caf::anon_send_exit(vitals, caf::exit_reason::kill);
-  if (medic) caf::anon_send_exit(medic, caf::exit_reason::kill);
+  for (const auto& c : companions) caf::anon_send_exit(c.actor, caf::exit_reason::kill);
   if (!over && options.ended) options.ended(node_killed());
 }
 

@@ -6,7 +6,7 @@
 //     dead time) ends itself: no orphan computes.
 //   NOD-2  A node never takes ranks twice in one epoch. It leaves an epoch by Suspend, which is
 //     answered when none of the actors of its ranks is left, nor a thread of theirs; its process,
-//     its devices and its meter stay.
+//     its devices and its companions stay.
 //   NOD-3  However the actor ends, what it spawned ends with it, and `ended` is told once.
 //   NOD-4  A process that has lost a device for good does not go into another epoch: it ends, and
 //     another one takes its place.
@@ -25,6 +25,8 @@
 #include <set>
 #include <stop_token>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include <caf/actor.hpp>
 
@@ -92,6 +94,12 @@ struct asked_to_assign {
   msg<fbs::Assign> assign;
 };
 
+/// An actor that is there for as long as the node, whatever its ranks are: its meter, its medic.
+struct companion {
+  std::string_view kind;  ///< its contract's, which says what its death means
+  caf::strong_actor_ptr actor;
+};
+
 struct node_state {
   static inline const char* name = "node";
   node_options options;
@@ -107,10 +115,9 @@ struct node_state {
   bool over = false;
   std::stop_source going;  ///< of the node: its loader hears no message while it tokenises
   loader_actor loader;
-  meter_actor meter;
-  vitals_actor vitals;          ///< none where the host has nothing to sample
-  medic_actor medic;            ///< none where the host has nothing to examine
-  bool checking = false;        ///< its machine, before it takes ranks (NOD-6)
+  std::vector<companion> companions;  ///< one of a kind at most
+  vitals_actor vitals;    ///< the companion that heartbeats quote; none: there is nothing to sample
+  bool checking = false;  ///< its machine, before it takes ranks (NOD-6)
   std::optional<asked_to_assign> assignment;  ///< meanwhile
   std::stop_source examining;   ///< of the medic, which hears no message while it examines
   std::vector<uint32_t> ranks;  ///< those of stages and workers, in their order

@@ -383,15 +383,16 @@ TEST_CASE("node: a loader that dies takes the node along: its contract says so")
   CHECK(is_error(why, "data_gone", "loader"));
 }
 
-TEST_CASE("node: without a meter that died it goes on: its contract says so") {
-  scripted_node f;
-  auto w = scripted_node::welcome();
-  w.config_toml = job_with_meters(100);
-  f.join(w);
-  f.end(f.living("meter/m"), {errc::io, "the sensor is gone"});
-  CHECK_FALSE(f.living("meter/m"));
-  CHECK(f.goes_on());
-  CHECK(f.pass_answered(1s) == 4);
+TEST_CASE("node: without a companion that died it goes on: its contract says so") {
+  for (const std::string kind : {"meter", "vitals", "medic"}) {
+    CAPTURE(kind);
+    scripted_node f;
+    f.join_with_companions();
+    f.end(f.living(kind + "/m"), {errc::io, "the sensor is gone"});
+    CHECK_FALSE(f.living(kind + "/m"));
+    CHECK(f.goes_on());
+    CHECK(f.pass_answered(1s) == 4);
+  }
 }
 
 TEST_CASE("NOD-3: node: with an orderly end all that it spawned ends, and its end is told once") {

@@ -174,6 +174,17 @@ struct scripted_node : troupe::test::actor_fixture {
     coordinator.take<fbs::Hello>().answer<fbs::Welcome>([&](auto& out) { out = w; });
   }
 
+  /// On a machine that has something to read, to sample and to examine.
+  void join_with_companions() {
+    machine->sampler = [](int64_t) { return fbs::MachineVitalsT(); };
+    machine->examine = [](const fbs::RunCheckupT&, std::stop_token) {
+      return fbs::CheckupReportT();
+    };
+    auto w = welcome();
+    w.config_toml = job_with_meters(100);
+    join(w);
+  }
+
   // -- life --
 
   /// Time in which the coordinator answers; returns how many heartbeats there were.
@@ -260,13 +271,12 @@ struct scripted_node : troupe::test::actor_fixture {
 template <class End>
 error spawned_all_end(End how) {
   scripted_node f;
-  auto w = scripted_node::welcome();
-  w.config_toml = job_with_meters(100);
-  f.join(w);
+  f.join_with_companions();
   const auto number = f.assign(scripted_node::ranks_of({4, 6}));
   REQUIRE(f.coordinator.answer_of<fbs::Assigned>(number));
   std::vector<caf::actor> spawned;
-  for (const auto* path : {"stage/4", "stage/6", "worker/4", "worker/6", "loader/m", "meter/m"}) {
+  for (const auto* path : {"stage/4", "stage/6", "worker/4", "worker/6", "loader/m", "meter/m",
+                           "vitals/m", "medic/m"}) {
     CAPTURE(path);
     spawned.push_back(caf::actor_cast<caf::actor>(f.living(path)));
     REQUIRE(spawned.back());
