@@ -382,7 +382,7 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
 
 }  // namespace
 
-std::vector<std::string> words_of(const train::lost_head& lost) {
+std::vector<std::string> lost_head_words(const train::lost_head& lost) {
   return {"--lost-head",       lost.how,
           "--lost-after-step", std::to_string(lost.after_step),
           "--lost-at-ns",      std::to_string(lost.at_ns)};

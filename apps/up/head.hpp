@@ -23,7 +23,7 @@ struct up_arguments {
 };
 
 /// The words that tell a head so.
-std::vector<std::string> words_of(const train::lost_head& lost);
+std::vector<std::string> lost_head_words(const train::lost_head& lost);
 
 /// Trains; the exit code. Ends with its launcher.
 result<int> run_head(const up_arguments& a);

@@ -60,7 +60,7 @@ result<head_process> start_head(std::vector<std::string> command,
   const io::unique_fd writing(ends[1]);
   command.insert(command.end(), {"--launcher", std::to_string(getpid())});
   if (lost)
-    for (auto& word : words_of(*lost)) command.push_back(std::move(word));
+    for (auto& word : lost_head_words(*lost)) command.push_back(std::move(word));
   if (goes_on) command.insert(command.end(), {"--set", "checkpoint.resume=auto"});
   std::vector<char*> argv;
   for (auto& word : command) argv.push_back(word.data());

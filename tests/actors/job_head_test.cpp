@@ -11,11 +11,11 @@ using troupe::train::test::job_harness;
 using troupe::train::test::job_second_ns;
 using troupe::train::test::mentions;
 using troupe::train::test::recovering_job;
-using enum health::time_use;
+using troupe::health::time_use;
 
 namespace {
 
-constexpr int64_t s = job_second_ns;
+constexpr int64_t second = job_second_ns;
 
 /// One that has lost a node, made five steps and saved four; its head is lost eight seconds later.
 job_memory left_behind() {
@@ -39,14 +39,14 @@ job_memory left_behind() {
   CHECK(out.account.recoveries.within_hour_ns.size() == 1);
   CHECK(out.account.steps_repeated == 1);
   CHECK(out.account.time.wall_ns() == out.account.at_ns);
-  out.lost = lost_head{"was killed by signal 9", 5, out.account.at_ns + 8 * s};
+  out.lost = lost_head{"was killed by signal 9", 5, out.account.at_ns + 8 * second};
   return out;
 }
 
 job_harness next_head(const job_memory& memory) {
   job_harness job(recovering_job("", 9),
                   checkpoint::resume_point{folder_of(4), 4, {}, {4, 64, 2.5, ""}});
-  job.now_ns = memory.lost->at_ns + 3 * s;
+  job.now_ns = memory.lost->at_ns + 3 * second;
   job.policy.remember(memory);
   for (const auto& c : job.policy.begin(job.now_ns))
     if (const auto* told = std::get_if<todo::say>(&c)) job.warned.push_back(told->text);
@@ -66,8 +66,8 @@ TEST_CASE("JOB-16: job: what is saved stands in the account, and what is above i
   job.step();  // while 2 is being written
   job.commit(2);
   const auto after = job.policy.memory().account;
-  CHECK(after.time[useful] > 0);
-  CHECK(after.time[repeated] > 0);  // step 3 would be made again
+  CHECK(after.time[time_use::useful] > 0);
+  CHECK(after.time[time_use::repeated] > 0);  // step 3 would be made again
   CHECK(after.time.wall_ns() == after.at_ns);
   CHECK(after.steps_repeated == 0);
 }
@@ -84,8 +84,8 @@ TEST_CASE("JOB-16: job: a lost head is an incident, and the account goes on") {
   CHECK(fault.fell_after_step == 5);
   CHECK(fault.noticed_ns == memory.lost->at_ns);
   const auto begun = job.policy.ledger().whole();
-  CHECK(begun[head_away] == memory.account.time[head_away] + 3 * s);
-  CHECK(begun[repeated] == memory.account.time[repeated] + 8 * s);
+  CHECK(begun[time_use::head_away] == memory.account.time[time_use::head_away] + 3 * second);
+  CHECK(begun[time_use::repeated] == memory.account.time[time_use::repeated] + 8 * second);
   CHECK(begun.wall_ns() == job.now_ns);
   job.start();
   REQUIRE(job.find<todo::run_step>());
@@ -118,7 +118,7 @@ TEST_CASE("JOB-16: job: a step that was saved and not told counts as made") {
 
 TEST_CASE("JOB-16: job: of a head that left nothing the loss alone is known") {
   job_memory memory;
-  memory.lost = lost_head{"was killed by signal 9", 5, 100 * s};
+  memory.lost = lost_head{"was killed by signal 9", 5, 100 * second};
   auto job = next_head(memory);
   CHECK(job.policy.incidents().back().number == 1);
   CHECK(job.policy.ledger().whole().wall_ns() == 0);

@@ -13,6 +13,7 @@ using namespace troupe;
 using namespace troupe::train;
 using namespace std::chrono_literals;
 using troupe::train::test::any_has;
+using troupe::train::test::begun_before;
 using troupe::train::test::folder_of;
 using troupe::train::test::run_epoch;
 using troupe::train::test::scripted_run;
@@ -566,13 +567,52 @@ TEST_CASE("RUN-4: run: in a new epoch it trains with its new crew and hears noth
   CHECK(f.coordinator.idle());
 }
 
+TEST_CASE("JOB-15: run: it asks the committer for an older checkpoint, and says what it left") {
+  scripted_run f({.resume = begun_before(), .recovers = true});
+  f.start();
+  f.pass_phase(start_phase::load_weights);
+  for (const auto& stage : f.stages) stage.take<fbs::RunStep>();
+  f.lose("b");
+  f.coordinator.take<fbs::Recover>();
+  f.admit(f.crew(), f.crew_handles(), run_epoch + 1);
+  for (int p = 0; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+    f.pass_phase(static_cast<start_phase>(p));
+  f.stages[0].take<fbs::LoadCheckpoint>().answer<fbs::Loaded>();
+  f.stages[1].take<fbs::LoadCheckpoint>().refuse({errc::bad_data, "slot 3 is damaged"});
+  f.coordinator.take<fbs::Recover>();
+  CHECK(f.committer.idle());
+  f.admit(f.crew(), f.crew_handles(), run_epoch + 2);
+  const auto choose = f.committer.take<fbs::ChooseCheckpoint>();
+  REQUIRE(choose->unsound()->size() == 1);
+  CHECK(text_of(choose->unsound()->Get(0)) == begun_before().path.string());
+  CHECK(choose->at_most() == 2);
+  f.reporter.take_all<fbs::Notice>();
+  choose.answer<fbs::CheckpointChosen>([](auto& c) {
+    c.directory = "/second/step-00000002";
+    c.step = 2;
+    c.state = checkpoint::format_state({2, 32, 1.5, ""});
+    c.told = {"step-00000002 is set aside"};
+  });
+  const auto told = f.reporter.take_all<fbs::Notice>();
+  CHECK(std::any_of(told.begin(), told.end(), [](const auto& n) {
+    return text_of(n->text()) == "step-00000002 is set aside";
+  }));
+  for (int p = 0; p <= static_cast<int>(start_phase::connect_data_plane); ++p)
+    f.pass_phase(static_cast<start_phase>(p));
+  const auto load = f.stages[0].take<fbs::LoadCheckpoint>();
+  CHECK(text_of(load->directory()) == "/second/step-00000002");
+}
+
 TEST_CASE("RUN-5: a person is answered once the journal has what was said") {
   scripted_run f({.journal = true});
   f.start();
+  auto record = f.journal.take<fbs::JobMemory>();  // what a fault now would cost
+  CHECK(record->epoch() == run_epoch);
+  record.answer<fbs::Ack>([](auto&) {});
   const auto pause = f.ask<fbs::Pause>([](auto& p) { p.reason = "lunch"; });
   CHECK(f.answer_of(pause) == "refused: no answer");
   const auto again = f.ask<fbs::Pause>();  // it changes nothing, and waits its turn
-  auto record = f.journal.take<fbs::JobMemory>();
+  record = f.journal.take<fbs::JobMemory>();
   CHECK(f.journal.idle());
   CHECK(record->paused());
   CHECK(text_of(record->pause_reason()) == "lunch");

@@ -70,7 +70,8 @@ void is_whole(const program& up, const std::vector<double>& truth) {
 }
 
 size_t heads_lost(const program& up) {
-  constexpr std::string_view words = "warning: the head was killed by signal 9";
+  constexpr std::string_view words =
+      "warning: the head was killed by signal 9 (Killed): it is started again";
   size_t n = 0;
   for (auto at = up.err().find(words); at != std::string::npos; at = up.err().find(words, at + 1))
     ++n;

@@ -183,7 +183,7 @@ void flip_a_bit(const fs::path& file) {
 
 TEST_CASE("recovery: a damaged checkpoint is left for the one before it, and costs no bit") {
   job_files job;
-  const auto sets = with(with(recovers, layout(2, 1)), {"checkpoint.keep=9"});
+  const auto sets = with(with(recovers, layout(2, 1)), {"checkpoint.keep=99"});
   const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
   program up(job.up(sets));
   REQUIRE(up.until_step(7));

@@ -114,8 +114,8 @@ TEST_CASE("ledger: a head that was away is booked when it is known, and steps ma
 
 TEST_CASE("ledger: one goes on where another's time ends, and what is made again is repeated") {
   time_entries before;
-  before[useful] = 100 * s;
-  before[head_away] = 5 * s;
+  before[time_use::useful] = 100 * s;
+  before[time_use::head_away] = 5 * s;
   time_ledger_policy l;
   l.begin_after(before, 4, 20, 200 * s);
   CHECK(l.whole() == before);
@@ -124,9 +124,9 @@ TEST_CASE("ledger: one goes on where another's time ends, and what is made again
   CHECK(l.steps_repeated() == 6);
   l.step_began(19, 3, 203 * s);
   l.step_ended(19, 3, 207 * s);
-  CHECK(l.whole()[re_form] == 2 * s);
-  CHECK(l.whole()[restore] == 1 * s);
-  CHECK(l.whole()[useful] == 104 * s);
+  CHECK(l.whole()[time_use::re_form] == 2 * s);
+  CHECK(l.whole()[time_use::restore] == 1 * s);
+  CHECK(l.whole()[time_use::useful] == 104 * s);
   CHECK(l.whole().wall_ns() == 112 * s);
   CHECK(l.hours().size() == 1);
   CHECK(l.hours().front().wall_ns() == 7 * s);
