@@ -172,8 +172,8 @@ result<bool> faulty_disk::make_dir(const path& name) {
   const auto by = after(options_.name_latency);
   if (failure == 0) {
     failure = store_->make_dir(name, by);
-    std::vector<dir_entry> ignored;
-    if (failure == EEXIST && store_->list(name, ignored) == 0) return false;
+    crash_store::node_id there = 0;
+    if (failure == EEXIST && store_->find_folder(name, there) == 0) return false;
   }
   if (failure != 0) return disk_error("make folder", name, failure);
   return true;
