@@ -349,12 +349,12 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
     auto started = [&]() -> status {
       TROUPE_TRY(port, cluster::publish(head, job.cluster.listen,
                                         static_cast<uint16_t>(job.cluster.port)));
-      say(fmt::format("coordinator of {} at {}:{}", job.job.name, address_of(job.cluster), port));
       const auto address = fmt::format("{}:{}", address_of(job.cluster), port);
       l.folders.say_address(address);
-      TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
       sign.emplace(meeting_point{job.job.name, of.arguments.launcher, address, job.job.output,
                                  means.secret ? means.secret->file().string() : "", means.network});
+      say(fmt::format("coordinator of {} at {}", job.job.name, address));  // nodes find it by now
+      TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
       return nodes.start(job, address_of(job.cluster), port, means.node_key, record);
     }();
     if (!started) {
