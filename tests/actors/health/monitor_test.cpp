@@ -50,7 +50,7 @@ struct watched_cluster : troupe::test::actor_fixture {
                        auto& r =
                            *h.vitals->ranks.emplace_back(std::make_unique<fbs::RankVitalsT>());
                        r.rank = static_cast<uint32_t>(node);
-                       r.finished = finished[node];
+                       r.finished = node < std::size(finished) ? finished[node] : 0;
                        if (!machine) return;
                        h.vitals->machine = std::make_unique<fbs::MachineVitalsT>();
                        machine(*h.vitals->machine);
