@@ -192,7 +192,7 @@ constexpr limit_row rows[] = {
     {"actors and traces", "requests of persons that wait for a step's end", train::pending_limit,
      "requests", "further ones are refused", "actors/train/requests_policy.hpp", "pending_limit",
      "requests: only so many wait for a step's end (REQ-3)"},
-    {"actors and traces", "settings that are kept for steps that may be made again",
+    {"actors and traces", "settings that are kept for steps behind the newest checkpoint",
      train::in_force_limit, "settings", "the run does not go back behind the oldest",
      "actors/train/requests_policy.hpp", "in_force_limit",
      "limits: of more settings than are kept the oldest cannot be gone back behind"},

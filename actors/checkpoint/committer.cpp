@@ -291,6 +291,7 @@ caf::result<msg<fbs::CheckpointChosen>> choose(committer_pointer self,
                             m->at_most());
   show(self, "idle");
   if (!found) return to_caf(found.error());
+  st.newest = found->from.step;
   if (found->from.path.parent_path() == st.options.dir)
     if (auto made = point_latest(st.options.storage->files(), found->from.path); !made)
       spdlog::warn("latest does not point to {}: {}", found->from.path.string(),

@@ -183,15 +183,14 @@ result<std::vector<std::string>> set_aside(io::file_system& files,
 namespace {
 
 /// CAT-4.
-status are_unsound(io::file_system& files, std::span<const std::string> checkpoints) {
-  for (const auto& path : checkpoints) {
-    const auto sound = cp::verify_all(files, path);
-    if (sound)
-      return error{errc::unavailable, fmt::format("every byte of {} is as it was written", path),
-                   "look at the disks and the network of the host whose rank cannot read it"};
-    if (sound.error().code == errc::cancelled || sound.error().code == errc::no_memory)
-      return sound.error();
-  }
+status is_unsound(io::file_system& files, const std::string& checkpoint) {
+  const auto sound = cp::verify_all(files, checkpoint);
+  if (sound)
+    return error{errc::unavailable,
+                 fmt::format("every byte of {} is as it was written", checkpoint),
+                 "look at the disks and the network of the host whose rank cannot read it"};
+  if (sound.error().code == errc::cancelled || sound.error().code == errc::no_memory)
+    return sound.error();
   return {};
 }
 
@@ -218,15 +217,38 @@ result<std::string> state_of(io::file_system& files, const std::filesystem::path
 
 }  // namespace
 
+namespace {
+
+/// In each tier what does not lead to the choice; a second one that cannot be changed is told.
+status leave_others(io::file_system& files, std::span<const std::filesystem::path> tiers,
+                    std::span<const cp::catalog_entry> all, older_choice& choice) {
+  for (const auto& tier : tiers) {
+    std::vector<cp::catalog_entry> here;
+    for (const auto& e : all)
+      if (e.path.parent_path() == tier) here.push_back(e);
+    const auto told = set_aside_others(files, here, choice.from.line);
+    if (!told && tier == tiers.front()) return told.error();
+    if (told)
+      choice.told.insert(choice.told.end(), told->begin(), told->end());
+    else
+      choice.told.push_back(fmt::format("{}: {}", tier.string(), told.error().message));
+  }
+  return {};
+}
+
+}  // namespace
+
 result<older_choice> choose_older(io::file_system& files,
                                   std::span<const std::filesystem::path> tiers,
                                   const cp::origin& launch, std::span<const std::string> unsound,
                                   uint64_t at_most) {
-  TROUPE_CHECK(are_unsound(files, unsound));
+  if (!unsound.empty()) TROUPE_CHECK(is_unsound(files, unsound.back()));
+  older_choice out;
   std::vector<cp::catalog_entry> all;
   for (const auto& tier : tiers) {
     auto found = cp::list(files, tier);
     if (!found && tier == tiers.front()) return found.error();
+    if (!found) out.told.push_back(fmt::format("{}: {}", tier.string(), found.error().message));
     if (found) all.insert(all.end(), found->begin(), found->end());
   }
   auto candidates = all;
@@ -235,7 +257,6 @@ result<older_choice> choose_older(io::file_system& files,
   });
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const auto& a, const auto& b) { return a.age_key() > b.age_key(); });
-  older_choice out;
   for (const auto& e : candidates) {
     if (const auto good = fits(files, e.path); !good) {
       out.told.push_back(
@@ -245,8 +266,7 @@ result<older_choice> choose_older(io::file_system& files,
     TROUPE_TRY(state, state_of(files, e.path));
     out.from = {e.path, e.name.step, cp::line_of(*e.head)};
     out.state = std::move(state);
-    TROUPE_TRY(told, set_aside_others(files, all, out.from.line));
-    out.told.insert(out.told.end(), told.begin(), told.end());
+    TROUPE_CHECK(leave_others(files, tiers, all, out));
     return out;
   }
   return error{errc::bad_data,

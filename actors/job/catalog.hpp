@@ -83,9 +83,9 @@ struct older_choice {
 };
 
 /// The newest of the checkpoints in `tiers` that `launch` has saved or has begun from, of step
-/// `at_most` or before and none of `unsound`; the others are left behind (CAT-4). Who loads it
-/// verifies its tensors (CAT-1). Errors: unavailable where one of `unsound` is whole; bad_data
-/// where none is left; io.
+/// `at_most` or before and none of `unsound`, of which the last has just failed; those that do not
+/// lead to it are left behind (CAT-4). Who loads it verifies its tensors (CAT-1). Errors:
+/// unavailable where that last one is whole; bad_data where none is left; io.
 result<older_choice> choose_older(io::file_system& files,
                                   std::span<const std::filesystem::path> tiers,
                                   const io::checkpoint::origin& launch,

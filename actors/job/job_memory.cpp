@@ -52,6 +52,7 @@ fbs::JobMemoryT to_message(const job_memory& memory) {
     out.lost = std::make_unique<fbs::LostHeadT>();
     out.lost->how = memory.lost->how;
     out.lost->after_step = memory.lost->after_step;
+    out.lost->furthest_step = memory.lost->furthest_step;
     out.lost->at_ns = memory.lost->at_ns;
   }
   return out;
@@ -61,7 +62,9 @@ job_memory memory_in(const fbs::JobMemoryT& m) {
   job_memory out{m.paused, m.pause_reason, {}};
   for (const auto& s : m.settings) out.settings.push_back({s->key, s->value, s->was, s->step});
   out.account = account_in(m);
-  if (m.lost) out.lost = lost_head{m.lost->how, m.lost->after_step, m.lost->at_ns};
+  if (m.lost)
+    out.lost =
+        lost_head{m.lost->how, m.lost->after_step, m.lost->furthest_step, m.lost->at_ns};
   return out;
 }
 

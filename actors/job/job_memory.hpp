@@ -30,6 +30,7 @@ struct job_account {
 struct lost_head {
   std::string how;          ///< a sentence without its subject
   uint64_t after_step = 0;  ///< the last that it told of
+  uint64_t furthest_step = 0;  ///< the greatest that any head of the launch told of
   int64_t at_ns = 0;
   bool operator==(const lost_head&) const = default;
 };

@@ -242,10 +242,12 @@ bool job_policy::all_steps_done() const {
 /// JOB-5: what persons asked for, in order.
 void job_policy::take_effect() {
   for (auto& sentence : requests_.take_effect()) say(std::move(sentence));
+  const bool was_paused = pauses_.contains(pause_cause::person);
   if (requests_.paused())
     pauses_.insert(pause_cause::person);
   else
     pauses_.erase(pause_cause::person);
+  if (was_paused != requests_.paused()) note_account();  // what follows is another use of time
   if (plan_.job == requests_.job()) return;
   use_settings();
 }
@@ -386,11 +388,12 @@ void job_policy::end_save(const job_event& event) {
   const auto& done = std::get<heard::committed>(event);
   const auto it = orders_.find(done.step);
   if (it == orders_.end()) return refuse(event);
+  std::erase(unsound_, done.folder);
   if (done.step >= saved_step_ && !done.folder.empty()) {
     saved_step_ = done.step;
     checkpoint_ = done.folder;
     resume_ = checkpoint::resume_point{done.folder, done.step, {}, it->second.state};
-    std::erase(unsound_, done.folder);
+    requests_.is_saved(done.step);
     hold_compared();
     note_account();
   }
@@ -403,6 +406,7 @@ void job_policy::end_save(const job_event& event) {
 /// The second tier may copy it now, unless it was saved there.
 void job_policy::offer_copy(const heard::committed& done) {
   if (second_.empty() || done.folder.empty()) return;
+  if (at_most_ && done.step > *at_most_) return;  // JOB-13: it may be wrong
   if (std::filesystem::path(done.folder).parent_path() == second_) return;
   out_.push_back(todo::copy{done.step, done.folder});
 }

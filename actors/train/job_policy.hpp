@@ -567,6 +567,7 @@ class job_policy {
   std::deque<health::incident> incidents_;
   uint64_t incident_count_ = 0;
   std::optional<lost_head> lost_head_;  ///< for which it goes on
+  bool was_paused_ = false;             ///< when that was lost
   job_account account_;                 ///< up to the last fault or checkpoint
   bool in_incident_ = false;
   std::vector<std::string> nodes_, nodes_before_;  ///< by place: now, before the incident

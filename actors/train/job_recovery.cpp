@@ -37,7 +37,7 @@ void job_policy::fail(const job_event& event) {
   if (state_ == loading && resume_ && !back_to_ && is_of_files(why.code))
     return leave_checkpoint(why);
   if (state_ == opening && phase_asked_ == start_phase::choose_checkpoint) {
-    say(why.message, true);
+    say(render(why), true);
     return end(*end_if_none_);
   }
   if (!stop_ && recovery_.can_mend(why)) return await_word(why);
@@ -277,6 +277,7 @@ void job_policy::remember(const job_memory& memory) {
   for (auto& left_out : requests_.remember(memory)) say(std::move(left_out), true);
   account_ = memory.account;
   lost_head_ = memory.lost;
+  was_paused_ = memory.paused;
   incident_count_ = account_.incidents;
   recovery_.remember(account_.recoveries);
 }
@@ -302,7 +303,8 @@ void job_policy::go_on_for(const lost_head& lost) {
   auto time = account_.time;
   if (account_.at_ns > 0) {
     const auto at_ns = std::clamp(lost.at_ns, account_.at_ns, std::max(account_.at_ns, now_ns_));
-    time[health::time_use::repeated] += at_ns - account_.at_ns;
+    time[was_paused_ ? health::time_use::paused : health::time_use::repeated] +=
+        at_ns - account_.at_ns;
     time[health::time_use::head_away] += std::max<int64_t>(0, now_ns_ - at_ns);
   }
   ledger_.begin_after(time, account_.steps_repeated, last_step, now_ns_);
@@ -353,7 +355,11 @@ bool job_policy::must_choose() const {
 void job_policy::choose_checkpoint() {
   begin_phase(start_phase::choose_checkpoint);
   auto& order = std::get<todo::ask>(out_.back());
-  order.unsound = unsound_;
+  const auto failed = std::find(unsound_.begin(), unsound_.end(), resume_->path.string());
+  if (failed != unsound_.end()) {  // it comes last; where nobody has failed no file is suspect
+    std::rotate(failed, failed + 1, unsound_.end());
+    order.unsound = unsound_;
+  }
   order.at_most = at_most_.value_or(resume_->step);
 }
 
@@ -362,6 +368,7 @@ void job_policy::take_checkpoint(const checkpoint::resume_point& chosen) {
   resume_ = chosen;
   saved_step_ = chosen.step;
   checkpoint_ = chosen.path.string();
+  if (held_step_ > chosen.step) out_.push_back(todo::hold{std::exchange(held_step_, 0), false});
   if (copies_.any()) return begin_phase(start_phase::find_copies);
   go_back();
 }

@@ -62,7 +62,7 @@ void requests_policy::go_back(uint64_t finished_step) {
 }
 
 std::string requests_policy::put_in_force(request& setting) {
-  if (in_force_.size() == in_force_limit) {
+  while (in_force_.size() >= in_force_limit && in_force_.front().step <= saved_ + 1) {
     auto& oldest = in_force_.front();
     first_ = std::move(oldest.job);
     first_changes_ = std::move(oldest.changes);
@@ -159,7 +159,7 @@ job_memory requests_policy::memory() const {
 
 std::vector<std::string> requests_policy::remember(const job_memory& memory) {
   std::vector<std::string> out;
-  if (memory.lost) furthest_ = std::max(furthest_, memory.lost->after_step);
+  if (memory.lost) furthest_ = std::max(furthest_, memory.lost->furthest_step);
   for (const auto& s : memory.settings) {
     if (s.step <= finished_) {  // the checkpoint has it; an older one may not
       earlier_.push_back(s);

@@ -14,6 +14,7 @@
 //     and each setting is used first by the step that the answer named.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <span>
@@ -30,7 +31,8 @@ namespace troupe::train {
 
 /// Requests that wait for a step's end, at most.
 constexpr size_t pending_limit = 256;
-/// Settings that are kept for steps that may be made again, at most.
+/// Settings that are kept for steps behind the newest checkpoint, at most: they may be made again
+/// where that is damaged.
 constexpr size_t in_force_limit = 256;
 
 /// Keys of the settings that a run can take on between two steps.
@@ -59,8 +61,11 @@ class requests_policy {
   void step_is_lost() noexcept { in_step_ = false; }
   /// The steps behind `finished_step` are made again (REQ-4).
   void go_back(uint64_t finished_step);
+  /// A checkpoint of that step is there: where more settings are kept than in_force_limit, those
+  /// behind it need not be.
+  void is_saved(uint64_t finished_step) { saved_ = std::max(saved_, finished_step); }
   /// Whether it is known what the step after that one used: as long as it is not before the first
-  /// step of this run, nor before one of more settings than are kept.
+  /// step of this run, nor before what was given up.
   bool can_go_back(uint64_t finished_step) const noexcept { return finished_step >= known_from_; }
 
   /// Answers to a person: what will happen and when, or why not.
@@ -109,6 +114,7 @@ class requests_policy {
   bool will_pause_ = false;  ///< after all requests that wait
   std::string pause_reason_;
   std::deque<request> pending_;
+  uint64_t saved_ = 0;            ///< the newest checkpoint's step
   uint64_t known_from_ = 0;       ///< the finished step before the first that may be made again
   config::job first_;             ///< what that one used
   std::deque<request> in_force_;  ///< settings that steps have used since, in order

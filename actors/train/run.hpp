@@ -85,6 +85,7 @@ struct run_state {
   uint64_t last_request = 0;
   job_memory remembered;                   ///< as the journal was told last
   uint64_t records = 0, records_kept = 0;  ///< that it was told, and that it has answered
+  bool is_kept = true;  ///< the last record is; each time that it is not any more is said
   std::deque<kept_back> answers;
   int64_t step_started_ns = 0;
   uint64_t step_span = 0;  ///< the root of the step's causal tree

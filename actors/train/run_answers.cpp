@@ -2,6 +2,7 @@
 #include "actors/train/run_answers.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -30,8 +31,8 @@ void record_is_over(run_pointer self, uint64_t record) {
 }
 
 void say_it_is_not_kept(run_pointer self, const error& why) {
-  const auto& st = self->state;
-  if (st.job.state() == job_state::ended) return;  // RUN-3
+  auto& st = self->state;
+  if (!std::exchange(st.is_kept, false) || st.job.state() == job_state::ended) return;  // RUN-3
   self->send(st.record.reporter,
              make_msg<fbs::Notice>(context_of(*self, st.record.epoch), [&](auto& n) {
                n.level = fbs::NoticeLevel::warning;
@@ -53,7 +54,10 @@ void remember(run_pointer self) {
       self, st.record.journal,
       make_msg<fbs::JobMemory>(context_of(*self, st.record.epoch), to_message(st.remembered)),
       {"journal", "what was said, on the disk"},
-      [self, record](const msg<fbs::Ack>&) { record_is_over(self, record); },
+      [self, record](const msg<fbs::Ack>&) {
+        self->state.is_kept = true;
+        record_is_over(self, record);
+      },
       [self, record](const error& e) {
         say_it_is_not_kept(self, e);
         record_is_over(self, record);

@@ -135,6 +135,7 @@ std::shared_ptr<train::kept_journal> journal_of(const config::job& job, bool aga
 }
 
 result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
+  const bool first_try = resume == checkpoint::look::fits;
   auto sources = a.job.sources();
   if (!a.log_format.empty()) sources.sets.push_back("log.format=" + a.log_format);
   TROUPE_TRY(loaded, config::load(sources));
@@ -165,7 +166,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
   l.journal = journal_of(l.plan.job, again);
   if (again) {
     l.memory = l.journal && l.journal->memory ? *l.journal->memory : train::job_memory{};
-    l.memory->lost = a.lost;
+    if (first_try) l.memory->lost = a.lost;  // the one before has told of it
     l.epoch = std::max(l.epoch, l.memory->account.epoch + 1);  // no two heads have one (HEAL-1)
   }
   return l;
@@ -383,9 +384,10 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
 }  // namespace
 
 std::vector<std::string> lost_head_words(const train::lost_head& lost) {
-  return {"--lost-head",       lost.how,
-          "--lost-after-step", std::to_string(lost.after_step),
-          "--lost-at-ns",      std::to_string(lost.at_ns)};
+  return {"--lost-head",          lost.how,
+          "--lost-after-step",    std::to_string(lost.after_step),
+          "--lost-furthest-step", std::to_string(lost.furthest_step),
+          "--lost-at-ns",         std::to_string(lost.at_ns)};
 }
 
 /// Ranks verify what they load, so that nobody reads a checkpoint twice. Where one is damaged, all

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 
@@ -32,7 +33,10 @@ void take_head_words(std::string& text, head_says& said) {
     if (line == "saved") said.saved = true;
     if (const auto n = number_after("begun ", line); n && *n <= INT64_MAX)
       said.restarts_per_hour = static_cast<int64_t>(*n);
-    if (const auto n = number_after("step ", line)) said.step = *n;
+    if (const auto n = number_after("step ", line)) {
+      said.step = *n;
+      said.furthest = std::max(said.furthest, *n);
+    }
   }
   text.erase(0, begin);
 }
@@ -50,15 +54,13 @@ void head_words::stepped(uint64_t step, uint64_t saved_step, int64_t restarts_pe
   }
   say(fmt::format("step {}\n", step));
   if (saved_ || saved_step == *saved_at_begin_) return;
-  saved_ = true;
-  say("saved\n");
+  saved_ = say("saved\n");
 }
 
 /// A launcher that does not read (it stands still) misses what does not fit into the pipe; one that
 /// is gone takes this process along.
-void head_words::say(std::string_view line) {
-  if (!pipe_) return;
-  [[maybe_unused]] const auto n = ::write(pipe_.get(), line.data(), line.size());
+bool head_words::say(std::string_view line) {
+  return pipe_ && ::write(pipe_.get(), line.data(), line.size()) == std::ssize(line);
 }
 
 }  // namespace troupe::apps

@@ -26,7 +26,8 @@ inline constexpr size_t max_head_words_bytes = 4096;
 struct head_says {
   std::optional<int64_t> restarts_per_hour;  ///< none: it has not begun
   bool saved = false;
-  uint64_t step = 0;  ///< the last that it told of; 0: none
+  uint64_t step = 0;      ///< the last that it told of; 0: none
+  uint64_t furthest = 0;  ///< the greatest
   bool operator==(const head_says&) const = default;
 };
 
@@ -46,7 +47,7 @@ class head_words {
   void stepped(uint64_t step, uint64_t saved_step, int64_t restarts_per_hour);
 
  private:
-  void say(std::string_view line);
+  bool say(std::string_view line);
 
   io::unique_fd pipe_;
   std::optional<uint64_t> saved_at_begin_;

@@ -137,7 +137,7 @@ result<int> supervise_head(const std::vector<std::string>& command) {
       return 128 + WTERMSIG(how);  // SPV-3
     }
     goes_on = goes_on || said.saved;
-    lost = {text, std::max(said.step, lost ? lost->after_step : 0), now_ns()};
+    lost = {text, said.step, std::max(said.furthest, lost ? lost->furthest_step : 0), now_ns()};
     say(fmt::format("warning: the head {}: it is started again ({} of {} within an hour)", text,
                     restarts.within_hour(), *said.restarts_per_hour));
   }

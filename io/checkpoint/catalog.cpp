@@ -140,12 +140,14 @@ uint64_t next_epoch(std::span<const catalog_entry> all) {
 namespace {
 
 /// CT-3: whether another folder holds this very checkpoint under a name that nothing takes. In its
-/// own folder it was named anew since: saved again, or put back by a person.
+/// own folder it was named anew since: saved again, or put back by a person. One that its launch
+/// saved again is of a later epoch.
 bool is_left(const catalog_entry& e, std::span<const catalog_entry> all) {
   const auto mark = line_of(*e.head).back();
   return std::any_of(all.begin(), all.end(), [&](const catalog_entry& other) {
     return other.name.state == folder_state::aside && other.head &&
-           other.path.parent_path() != e.path.parent_path() && line_of(*other.head).back() == mark;
+           other.path.parent_path() != e.path.parent_path() &&
+           line_of(*other.head).back() == mark && other.head->epoch == e.head->epoch;
   });
 }
 

@@ -234,8 +234,12 @@ struct run_folder {
     what.line = line;
     return cp::sample::make(where, what);
   }
-  fs::path own(uint64_t step, bool in_second = false) const {
-    return add(in_second ? second : first, step, launch.at(step));
+  fs::path own(uint64_t step, bool in_second = false, uint64_t epoch = 3) const {
+    cp::sample::made what;
+    what.step = step;
+    what.line = launch.at(step);
+    what.epoch = epoch;
+    return cp::sample::make(in_second ? second : first, what);
   }
   result<older_choice> choose(const std::vector<std::string>& unsound, uint64_t at_most) const {
     const std::vector<fs::path> tiers{first, second};
@@ -318,4 +322,37 @@ TEST_CASE("CAT-4 a run does not go behind where it began, nor to what is damaged
   const auto none = f.choose({begun.string()}, 6);
   REQUIRE_FALSE(none);
   CHECK(none.error().code == errc::bad_data);
+}
+
+TEST_CASE("CT-3 CAT-4 what a run saved again after it had left it is the next start's") {
+  const run_folder f;
+  const auto older = f.own(4), left = f.own(6);
+  f.own(6, true);
+  REQUIRE(f.choose({}, 5));
+  CHECK_FALSE(fs::exists(left));
+  const auto again = f.own(6, false, 4);
+  const auto start = resume_from("auto", f.first, f.second);
+  REQUIRE(start);
+  CHECK(start->from->path == again);
+  CHECK(start->passed_over.empty());
+}
+
+TEST_CASE("CAT-4 a second tier that cannot be changed does not keep a run from going back") {
+  const run_folder f;
+  const auto older = f.own(4), damaged = f.own(6);
+  flip_middle(damaged / "rank-00000.shard");
+  std::ofstream(f.second) << "no folder";
+  const auto chosen = f.choose({damaged.string()}, 6);
+  REQUIRE(chosen);
+  CHECK(chosen->from.path == older);
+  CHECK(chosen->told.size() == 2);
+}
+
+TEST_CASE("CAT-4 one that failed before and is whole now keeps nobody from an older one") {
+  const run_folder f;
+  const auto oldest = f.own(3), once = f.own(4), damaged = f.own(6);
+  flip_middle(damaged / "rank-00000.shard");
+  const auto chosen = f.choose({once.string(), damaged.string()}, 6);
+  REQUIRE(chosen);
+  CHECK(chosen->from.path == oldest);
 }

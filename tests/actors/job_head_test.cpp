@@ -39,7 +39,7 @@ job_memory left_behind() {
   CHECK(out.account.recoveries.within_hour_ns.size() == 1);
   CHECK(out.account.steps_repeated == 1);
   CHECK(out.account.time.wall_ns() == out.account.at_ns);
-  out.lost = lost_head{"was killed by signal 9", 5, out.account.at_ns + 8 * second};
+  out.lost = lost_head{"was killed by signal 9", 5, 5, out.account.at_ns + 8 * second};
   return out;
 }
 
@@ -118,10 +118,24 @@ TEST_CASE("JOB-16: job: a step that was saved and not told counts as made") {
 
 TEST_CASE("JOB-16: job: of a head that left nothing the loss alone is known") {
   job_memory memory;
-  memory.lost = lost_head{"was killed by signal 9", 5, 100 * second};
+  memory.lost = lost_head{"was killed by signal 9", 5, 5, 100 * second};
   auto job = next_head(memory);
   CHECK(job.policy.incidents().back().number == 1);
   CHECK(job.policy.ledger().whole().wall_ns() == 0);
   job.start();
   CHECK(job.find<todo::run_step>());
+}
+
+TEST_CASE("JOB-16: job: a pause before the head was lost is none of its repeated work") {
+  job_harness job(recovering_job("", 9));
+  job.policy.begin(0);
+  job.start();
+  job.person(heard::pause{});
+  job.step();
+  REQUIRE(job.policy.state() == job_state::paused);
+  auto memory = job.policy.memory();
+  CHECK(memory.paused);
+  memory.lost = lost_head{"was killed", 1, 1, memory.account.at_ns + 500 * second};
+  const auto next = next_head(memory);
+  CHECK(next.policy.ledger().whole()[time_use::paused] == 500 * second);
 }

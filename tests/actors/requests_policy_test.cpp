@@ -255,7 +255,7 @@ TEST_CASE("REQ-5: what the checkpoint has is not remembered twice, what does not
 TEST_CASE("REQ-4: what is set after a lost head holds from the first step that nobody has made") {
   requests_policy p(some_job(), 110, {});
   job_memory memory;
-  memory.lost = lost_head{"was killed", 117, 1};
+  memory.lost = lost_head{"was killed", 112, 117, 1};
   CHECK(p.remember(memory).empty());
   CHECK(told(p.set("train.lr", "0.001")) == "train.lr = 0.001 from step 118 on");
 }
@@ -273,6 +273,8 @@ TEST_CASE("limits: of more settings than are kept the oldest cannot be gone back
   };
   for (size_t i = 0; i < in_force_limit; ++i) set_and_step(i);
   CHECK(p.can_go_back(3));
+  auto unsaved = p;
+  p.is_saved(200);
   set_and_step(in_force_limit);
   CHECK_FALSE(p.can_go_back(2));
   CHECK(p.can_go_back(3));  // the first setting holds from step 4 on
@@ -282,6 +284,13 @@ TEST_CASE("limits: of more settings than are kept the oldest cannot be gone back
   p.go_back(4);
   p.take_effect();
   CHECK(p.job().train.lr == doctest::Approx(0.001001));  // step 5's
+
+  p = unsaved;  // what no checkpoint has is kept, however much it is
+  for (size_t i = in_force_limit; i < in_force_limit + 9; ++i) set_and_step(i);
+  CHECK(p.can_go_back(3));
+  p.go_back(3);
+  p.take_effect();
+  CHECK(p.job().train.lr == doctest::Approx(0.001));  // step 4's
 }
 
 namespace {
@@ -329,6 +338,7 @@ class life {
   }
   void commit() {
     saved_[finished_] = policy_.changes();
+    policy_.is_saved(finished_);
   }
   /// To the newest one that is not damaged.
   void choose() {

@@ -123,6 +123,6 @@ TEST_CASE("spawn record: a file holds what the head before has left of the job")
   r.memory->account = {4, 3, {2, {5, 6}, {{1, {6}}}}, {}, 77, 9};
   r.memory->account.time[health::time_use::useful] = 123;
   r.memory->account.time[health::time_use::head_away] = 45;
-  r.memory->lost = lost_head{"was killed", 114, 88};
+  r.memory->lost = lost_head{"was killed", 114, 120, 88};
   CHECK(f.through_a_file(r)->memory == r.memory);
 }

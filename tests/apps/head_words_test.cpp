@@ -27,7 +27,8 @@ TEST_CASE("head words: the newest word counts, whole lines alone, others are lef
   CHECK(said_by("begun 1") == head_says{});
   CHECK(said_by("begun x\nbegun -1\nbegun 1 2\nhello\n\n") == head_says{});
   CHECK(said_by("begun 99999999999999999999\nsaved\n") == head_says{{}, true});
-  CHECK(said_by("step 7\nstep 8\nstep x\n") == head_says{{}, false, 8});
+  CHECK(said_by("step 7\nstep 8\nstep x\n") == head_says{{}, false, 8, 8});
+  CHECK(said_by("step 9\nstep 4\n") == head_says{{}, false, 4, 9});  // made again
 }
 
 TEST_CASE("head words: a line that comes in two parts is one") {
@@ -38,6 +39,6 @@ TEST_CASE("head words: a line that comes in two parts is one") {
   CHECK(text == "step 12");
   text += "3\n";
   take_head_words(text, said);
-  CHECK(said == head_says{4, false, 123});
+  CHECK(said == head_says{4, false, 123, 123});
   CHECK(text.empty());
 }
