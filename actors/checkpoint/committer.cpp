@@ -17,6 +17,7 @@
 #include "io/checkpoint/hold.hpp"
 #include "io/file.hpp"
 #include "io/folder/owned.hpp"
+#include "io/folder/plain.hpp"
 #include "io/formats/hf_config.hpp"
 #include "messages/text.hpp"
 
@@ -283,7 +284,7 @@ caf::result<msg<fbs::CheckpointChosen>> choose(committer_pointer self,
   show(self, "choosing an older checkpoint");
   std::vector<fs::path> tiers{st.options.dir};
   if (const auto& second = st.options.plan.job.checkpoint.second.dir; !second.empty())
-    tiers.push_back(fs::absolute(second).lexically_normal());
+    tiers.push_back(io::plain(second));
   std::vector<std::string> unsound;
   if (m->unsound() != nullptr)
     for (const auto* path : *m->unsound()) unsound.push_back(text_of(path));

@@ -215,10 +215,6 @@ result<std::string> state_of(io::file_system& files, const std::filesystem::path
   return text;
 }
 
-}  // namespace
-
-namespace {
-
 /// In each tier what does not lead to the choice; a second one that cannot be changed is told.
 status leave_others(io::file_system& files, std::span<const std::filesystem::path> tiers,
                     std::span<const cp::catalog_entry> all, older_choice& choice) {

@@ -536,12 +536,16 @@ TEST_CASE("committer: a step that two need is held until neither needs it") {
 
 TEST_CASE("CAT-4 committer: the run is told which checkpoint is next, and with what state") {
   scratch dir;
-  const auto o = options_in(dir / "all", 1, 1);
+  auto o = options_in(dir / "all", 1, 1);
+  o.plan.job.checkpoint.second.dir = (dir / "second/").string();  // as a person may write it
   fs::create_directory(o.dir);
   const auto older = committed(o, save_all(o, 4)), newer = committed(o, save_all(o, 6));
   REQUIRE(older);
   REQUIRE(newer);
   REQUIRE(point_latest(io::local_files(), *newer));
+  const auto copy = dir / "second" / newer->filename();
+  fs::create_directory(dir / "second");
+  fs::copy(*newer, copy, fs::copy_options::recursive);
   runtime_config config;
   caf::actor_system system(config);
   caf::scoped_actor self(system);
@@ -567,8 +571,9 @@ TEST_CASE("CAT-4 committer: the run is told which checkpoint is next, and with w
   CHECK(chosen->directory == older->string());
   CHECK(chosen->step == 4);
   CHECK(parse_state(chosen->state)->tokens == 640);
-  CHECK(chosen->told.size() == 1);
+  CHECK(chosen->told.size() == 2);
   CHECK_FALSE(fs::exists(*newer));
+  CHECK_FALSE(fs::exists(copy));
   CHECK(fs::read_symlink(o.dir / "latest") == older->filename());
   CHECK_FALSE(choose(3, ""));
   self->send_exit(target, caf::exit_reason::user_shutdown);
