@@ -29,6 +29,7 @@
 #include "actors/train/requests_policy.hpp"
 #include "actors/train/stage.hpp"
 #include "actors/train/worker.hpp"
+#include "apps/up/launcher_line.hpp"
 #include "gpu/collective/pair_links.hpp"
 #include "io/base/printable.hpp"
 #include "io/checkpoint/copy_frame.hpp"
@@ -106,6 +107,13 @@ constexpr limit_row rows[] = {
     {"connections", "copies in memory of which a worker tells", train::most_copies_told, "copies",
      "the rest is not gone back to", "actors/train/worker.hpp", "most_copies_told",
      "limits: a worker tells of only so many copies in memory"},
+    {"connections", "a packet between a launcher and its head", max_packet_bytes, "bytes",
+     "it is refused, and the node is not started", "apps/up/launcher_line.hpp",
+     "max_packet_bytes",
+     "LLN: packets arrive whole and in order, what does not fit waits, a longer is refused"},
+    {"connections", "such packets that wait for the other end", max_packets_kept, "packets",
+     "further ones are refused", "apps/up/launcher_line.hpp", "max_packets_kept",
+     "LLN: packets arrive whole and in order, what does not fit waits, a longer is refused"},
     {"connections", "a key of a job as text", 256, "bytes", "it is refused", "io/tls/keyring.cpp",
      "most_text_bytes", "keyring: keys as text, and what is none (KEY-3)"},
     {"connections", "a frame between processes", frame_policy::max_payload_bytes, "bytes",

@@ -212,7 +212,8 @@ using replicator_actor = component_actor::extend<
 /// Keeps on the disk what the next head must know. May block: it is detached.
 using journal_actor = component_actor::extend<
     // Answers once it is on the disk.
-    ask<fbs::JobMemory, fbs::Ack>>;
+    ask<fbs::JobMemory, fbs::Ack>,
+    ask<fbs::ClusterMemory, fbs::Ack>>;
 
 /// Shows a person how it goes.
 using reporter_actor = component_actor::extend<tell<fbs::StepReport>, tell<fbs::IncidentReport>,

@@ -71,6 +71,7 @@
   X(train, JobMemory, 0x0344)         \
   X(train, ChooseCheckpoint, 0x0345)  \
   X(train, CheckpointChosen, 0x0346)  \
+  X(train, ClusterMemory, 0x0347)     \
   X(data, OpenLoader, 0x0401)         \
   X(data, LoaderReady, 0x0402)        \
   X(data, BatchRequest, 0x0403)       \

@@ -13,6 +13,7 @@
   TIME(launcher_word, 1'000, "after a link broke, the launcher may say why its node ended")      \
   TIME(launches_forgotten, 3'600'000, "a spare whose processes came to nothing is tried again")  \
   TIME(launch_doubt, 10'000, "a process may take to join before a doubtful word of its end")     \
+  TIME(rejoin_patience, 10'000, "nodes may take to find the head that goes on for a lost one")    \
   TIME(nodes_leave, 5'000, "nodes may take to go once the run has ended")                        \
   TIME(gateway_period, 1'000, "between two looks of the gateway at every process")               \
   TIME(gateway_slack, 500, "an observer may take beyond the actors that it asks")                \
@@ -31,6 +32,7 @@
   TIME(peer_memory, 60'000, "the identity of a process is kept after it ended")                  \
   TIME(launcher_period, 200, "between two looks of `up` at its processes")                       \
   TIME(child_look, 10, "between two looks of `up` at a process that it has killed")              \
+  TIME(child_patience, 1'000, "a process that `up` has killed may take to end")                  \
   TIME(launcher_grace, 10'000, "nodes may take to end after the run, before `up` kills them")    \
   TIME(launcher_failed_grace, 1'000, "the same after a failure")                                 \
   TIME(coordinator_word, 5'000, "the coordinator may take to say how it ended, after its nodes") \

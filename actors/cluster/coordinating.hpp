@@ -1,5 +1,6 @@
 // What the coordinator's files share: members and epochs (coordinator.cpp), places and ranks
-// (coordinator_ranks.cpp), what persons say (coordinator_orders.cpp). For these alone; its
+// (coordinator_ranks.cpp), what persons say (coordinator_orders.cpp), what a next head must know
+// (coordinator_memory.cpp). For these alone; its
 // invariants stand in coordinator.hpp.
 #pragma once
 
@@ -51,6 +52,13 @@ std::string missing_from_places(const coordinator_state& st);
 /// CRD-11: spares come into the places of nodes that are gone; those that are unreliable are
 /// evicted then.
 void fill_places(coordinator_pointer self);
+
+// -- a lost head ----------------------------------------------------------------------------------
+
+/// Tells the journal of places and evictions, where they have changed (CRD-15).
+void remember(coordinator_pointer self);
+/// What the head before kept.
+void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory);
 
 // -- persons --------------------------------------------------------------------------------------
 

@@ -157,9 +157,12 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     say(self, fmt::format("refused a node: {}", why.message), fbs::NoticeLevel::warning);
     return to_caf(why);
   }
-  auto node =
-      st.membership->admit({hello.node, hello.schema_hash, hello.program_version,
-                            hello.hardware ? hello.hardware->instance_id : "", hello.epoch});
+  const bool was_here = hello.epoch >= st.first_epoch && hello.epoch <= st.record.epoch;
+  auto node = was_here ? result<uint32_t>(left_the_cluster(hello.node))  // CRD-16
+                       : st.membership->admit({hello.node, hello.schema_hash, hello.program_version,
+                                               hello.hardware ? hello.hardware->instance_id : "",
+                                               hello.epoch});
+  if (was_here) st.membership->note_refused();
   if (!node) {
     say(self, fmt::format("refused a node: {}", node.error().message), fbs::NoticeLevel::warning);
     return to_caf(node.error());
@@ -225,6 +228,7 @@ void spare_lost(coordinator_pointer self, const std::string& name, const loss& w
 /// In a recovery, before ranks are given out: another spare, or the place waits for its node.
 void lost_before_ranks(coordinator_pointer self, const std::string& name, const loss& what) {
   auto& st = self->state;
+  st.return_no_more.insert(name);
   fill_places(self);
   if (!st.evictions.is_evicted(name)) launch(self, name, what.how);
   show(self);
@@ -290,7 +294,7 @@ namespace {
 void ended_before_it_joined(coordinator_pointer self, const std::string& name, const loss& what) {
   auto& st = self->state;
   if (!st.ended && !has_place(st, name)) return spare_lost(self, name, what);
-  if (!st.ended && st.recovering && !st.assigning) return launch(self, name, what.how);
+  if (!st.ended && st.recovering && !st.assigning) return lost_before_ranks(self, name, what);
   node_lost(self, name, what);
 }
 
@@ -361,10 +365,25 @@ void explain(coordinator_pointer self) {
                                  now_ns(*self) - *who.broken_ns});
 }
 
+void start_missing(coordinator_pointer self);
+
+/// CRD-15.
+void start_those_that_stay_away(coordinator_pointer self) {
+  auto& st = self->state;
+  if (!st.awaits_return || st.ended ||
+      now_ns(*self) - st.started_ns < ns_of(defaults::rejoin_patience))
+    return;
+  st.awaits_return = false;
+  fill_places(self);
+  start_missing(self);
+}
+
 void tick(coordinator_pointer self) {
   auto& st = self->state;
   explain(self);
   start_again(self);
+  start_those_that_stay_away(self);
+  remember(self);
   if (may_assign(st)) assign_ranks(self);
   const auto& job = st.record.plan.job;
   const auto patience_ms = st.recovering ? job.recovery.wait_s * 1000 : job.cluster.join_timeout_ms;
@@ -462,6 +481,7 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   st.record.epoch = m.epoch();
   st.membership->live_in(m.epoch());
   st.recovering = true;
+  st.awaits_return = false;
   st.assigning = st.ready = false;
   st.assigned = 0;
   st.stages.clear();
@@ -560,9 +580,14 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
   self->set_timeouts(call_timeouts(job));
   std::vector<std::string> names;
   for (const auto& n : job.cluster.node) names.push_back(n.name);
+  const auto& before = st.record.cluster;
+  if (before && before->nodes.size() == names.size()) names = before->nodes;
   st.membership.emplace(names, own_schema_hash(), own_version(), st.record.epoch,
                         job.cluster.launch == config::launch_mode::external);
+  st.first_epoch = st.record.epoch;
   st.places = places_policy(static_cast<size_t>(job.cluster.places()));
+  st.awaits_return = st.recovering = st.record.memory && st.record.memory->lost;
+  if (st.record.cluster) recall(self, *st.record.cluster);
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
                       job.cluster.dead_after_ms * ns_per_ms, job.health.detector);
   st.config_toml = config::to_toml(job);

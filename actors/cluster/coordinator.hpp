@@ -37,6 +37,12 @@
 //     that ends keeps its nodes, and so its last checkpoint.
 //   CRD-14  Who is drained leaves with an epoch that began for no lost node, since the state is
 //     saved then; in any other it stays, and the run is asked again.
+//   CRD-15  Places and evictions are told to the journal (journal.hpp) before a rank is given out
+//     by them. A coordinator that goes on for a lost one begins as in a recovery: with these, with
+//     the nodes that come back, and with those that are started for want of them: at once where
+//     their process has ended, else once defaults::rejoin_patience is over. Until then a spare
+//     comes into the place of none but the former.
+//   CRD-16  A process is not admitted twice by one coordinator, whatever it held before.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -149,6 +155,10 @@ struct coordinator_state {
   bool stopping = false;                    ///< the run was told to make no step more
   launches_policy launches{std::chrono::nanoseconds(defaults::launches_forgotten).count(),
                            std::chrono::nanoseconds(defaults::launch_doubt).count()};
+  std::vector<uint8_t> remembered;  ///< what the journal was told last, as a message
+  uint32_t first_epoch = 0;                       ///< of this coordinator
+  bool awaits_return = false;  ///< of nodes that a lost head had, which nobody was told to start
+  std::set<std::string> return_no_more;  ///< of these, whose process has ended since
   std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node
   std::map<uint32_t, size_t> rows;      ///< of the status, by index of the node
   bool ended = false;

@@ -215,6 +215,7 @@ void assign_ranks(coordinator_pointer self) {
     say(self, fmt::format("devices: {}{}", fmt::join(names, ", "),
                           st.devices.shared ? " (shared: sums go through host memory)" : ""));
   fix_places(st);
+  remember(self);  // CRD-15
   st.stages.resize(st.record.plan.ranks.size());
   const auto loaders = loader_places(st);
   auto partners = partners_of(st.record.plan, loaders);
@@ -280,7 +281,11 @@ std::string missing_from_places(const coordinator_state& st) {
 
 void fill_places(coordinator_pointer self) {
   auto& st = self->state;
-  const auto lost = lost_places(st);
+  auto lost = lost_places(st);
+  if (st.awaits_return)  // CRD-15
+    std::erase_if(lost, [&](uint32_t place) {
+      return !st.return_no_more.contains(st.membership->names()[st.places.node_of(place)]);
+    });
   if (lost.empty() || !st.places.is_fixed()) return;
   const auto filled = st.places.fill(lost, spares_of(st));
   const auto& names = st.membership->names();

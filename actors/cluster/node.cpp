@@ -29,6 +29,8 @@ namespace troupe::cluster {
 namespace {
 
 void connect(node_pointer self);
+void end_ranks(node_pointer self);
+void answer_if_quiet(node_pointer self);
 
 caf::actor connector_of(node_pointer self) {
   const auto& o = self->state.options;
@@ -76,6 +78,16 @@ template <class Handle>
 Handle monitored(node_pointer self, Handle actor) {
   self->monitor(actor);
   return actor;
+}
+
+/// Ends one of its companions, whose death is then no news.
+void dismiss(node_pointer self, std::string_view kind) {
+  std::erase_if(self->state.companions, [&](const companion& c) {
+    if (c.kind != kind) return false;
+    self->demonitor(c.actor->address());
+    self->send_exit(caf::actor_cast<caf::actor>(c.actor), caf::exit_reason::user_shutdown);
+    return true;
+  });
 }
 
 /// Keeps an actor for as long as the node lives, where there is one.
@@ -149,14 +161,25 @@ void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   self->live_in(m->epoch());
   st.index = m->node_index();
   st.answered_ns = now_ns(*self);
-  spdlog::debug("node {} joined epoch {} as number {}", st.options.name, m->epoch(), st.index);
-  keep(self, "meter", make_meter(self, m->epoch()));
-  st.vitals = keep(self, "vitals", make_vitals(self, m->epoch()));
+  const bool is_new = !std::exchange(st.rejoins, false);
+  spdlog::log(is_new ? spdlog::level::debug : spdlog::level::info,
+              "node {} joined epoch {} as number {}", st.options.name, m->epoch(), st.index);
+  if (is_new) {
+    keep(self, "meter", make_meter(self, m->epoch()));
+    st.vitals = keep(self, "vitals", make_vitals(self, m->epoch()));
+  }
   be(self, fbs::NodeState::idle);
   const auto medic = keep(self, "medic", make_medic(self, m->epoch()));
-  if (medic && st.job->health.checkup_at_join) check_bits(self, medic);
+  if (medic && is_new && st.job->health.checkup_at_join) check_bits(self, medic);
   schedule_beat(self);
 }
+
+/// Whether a coordinator said no, in its own words, or the way to it broke.
+bool is_refusal(const error& e) {
+  return !e.kind.empty() && !e.is(no_answer);
+}
+
+void retry(node_pointer self, const error& why);
 
 void say_hello(node_pointer self) {
   auto& st = self->state;
@@ -176,15 +199,23 @@ void say_hello(node_pointer self) {
           st.options.observer.lock())
       .then([self](const msg<fbs::Welcome>& w) { welcome(self, w); },
             [self](const caf::error& e) {
-              end(self, from_caf(e).within("the coordinator refused us"));
+              const auto why = from_caf(e);
+              if (self->state.rejoins && !is_refusal(why)) return retry(self, why);
+              end(self, why.within("the coordinator refused us"));
             });
 }
 
 /// Connections fail while the coordinator starts, or when a heartbeat tick falls into a handshake.
 void retry(node_pointer self, const error& why) {
   auto& st = self->state;
+  if (const auto before = std::exchange(st.coordinator, coordinator_actor{}))
+    self->demonitor(before.address());
   const auto misplaced = why_not(st.options.coordinator_port);
-  if (now_ns(*self) - st.first_try_ns > st.options.join_timeout_ms * ns_per_ms)
+  const bool too_long = now_ns(*self) - st.first_try_ns > st.try_for_ms * ns_per_ms;
+  if (too_long && st.rejoins)
+    return end(self, coordinator_lost().within(fmt::format(
+                         "no other one came within {} s", st.job->recovery.head_grace_s)));
+  if (too_long)
     return end(self,
                no_coordinator(
                    st.options.coordinator_host, st.options.coordinator_port,
@@ -192,6 +223,17 @@ void retry(node_pointer self, const error& why) {
                    misplaced ? "its certificate must name the host that is joined"
                              : "is `troupe up` running there, with the same key or certificates?"));
   self->delayed_send(self, defaults::connect_pause, caf::tick_atom_v);
+}
+
+/// NOD-7: a node that has ranks leaves them first.
+void greet(node_pointer self) {
+  auto& st = self->state;
+  if (!st.rejoins) return say_hello(self);
+  if (const auto lost = st.options.host->lost_device())  // NOD-4
+    return end(self, device_lost(lost->message));
+  st.greets = true;
+  end_ranks(self);
+  answer_if_quiet(self);
 }
 
 void connect(node_pointer self) {
@@ -205,7 +247,7 @@ void connect(node_pointer self) {
             if (!peer) return retry(self, {errc::unavailable, "nothing is published there"});
             self->state.coordinator = caf::actor_cast<coordinator_actor>(peer);
             self->monitor(self->state.coordinator);
-            say_hello(self);
+            greet(self);
           },
           [self](const caf::error& e) { retry(self, from_caf(e)); });
 }
@@ -358,15 +400,12 @@ void answer_if_quiet(node_pointer self) {
   if (!st.leaving.empty()) return;
   for (auto& s : std::exchange(st.suspensions, {}))
     s.promise.deliver(make_msg<fbs::Suspended>(context_of(*self, s.cause), [](auto&) {}));
+  if (std::exchange(st.greets, false) && st.coordinator) say_hello(self);
 }
 
-caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspend>& m) {
+/// Of the epoch before; those that end are waited for (NOD-2).
+void end_ranks(node_pointer self) {
   auto& st = self->state;
-  if (const auto lost = st.options.host->lost_device()) {  // NOD-4
-    end(self, device_lost(lost->message));
-    return to_caf(device_lost(lost->message));
-  }
-  self->live_in(m.epoch());
   if (auto asked = std::exchange(st.assignment, {})) asked->promise.deliver(to_caf(suspended()));
   std::exchange(st.going, {}).request_stop();
   const auto end_one = [&](const auto& actor) {
@@ -378,6 +417,16 @@ caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspe
   if (const auto loader = std::exchange(st.loader, {})) end_one(loader);
   be(self, st.ranks.empty() ? fbs::NodeState::idle : fbs::NodeState::preparing);
   st.ranks.clear();
+}
+
+caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspend>& m) {
+  auto& st = self->state;
+  if (const auto lost = st.options.host->lost_device()) {  // NOD-4
+    end(self, device_lost(lost->message));
+    return to_caf(device_lost(lost->message));
+  }
+  self->live_in(m.epoch());
+  end_ranks(self);
   auto rp = self->make_response_promise<msg<fbs::Suspended>>();
   st.suspensions.push_back({rp, m.header()});
   answer_if_quiet(self);
@@ -394,20 +443,43 @@ msg<fbs::PairEcho> echo(node_pointer self, const msg<fbs::PairProbe>& m) {
   });
 }
 
-/// Which of its actors has ended. A worker ends with its stage.
+/// Which of its actors has ended; empty: none, but a coordinator of before. A worker ends with its
+/// stage.
 std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
   for (const auto& c : st.companions)
     if (c.actor->address() == who) return c.kind;
   if (st.loader && st.loader.address() == who) return "loader";
-  return "stage";
+  const bool is_stage = std::any_of(st.stages.begin(), st.stages.end(),
+                                    [&](const auto& s) { return s.address() == who; });
+  return is_stage ? "stage" : "";
+}
+
+/// NOD-1, NOD-7. A tick is under way: the next heartbeat's, or what asked the coordinator.
+void lose_coordinator(node_pointer self) {
+  auto& st = self->state;
+  const int64_t grace_s =
+      st.job && st.job->recovery.enabled ? st.job->recovery.head_grace_s : 0;
+  if (grace_s == 0) return end(self, coordinator_lost());
+  if (!std::exchange(st.rejoins, true)) {
+    spdlog::warn("the coordinator is lost: what this node holds is kept for {} s, while it looks "
+                 "for another one at {}:{}",
+                 grace_s, st.options.coordinator_host, st.options.coordinator_port);
+    st.first_try_ns = now_ns(*self);
+    st.try_for_ms = grace_s * 1000;
+    dismiss(self, "medic");  // it knows the coordinator that is lost
+  }
+  st.coordinator = coordinator_actor{};
+  if (std::exchange(st.greets, false))  // nothing ticks while it ends its ranks
+    self->delayed_send(self, defaults::connect_pause, caf::tick_atom_v);
 }
 
 void down(node_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
   if (st.over) return;
   if (st.leaving.erase(m.source) > 0) return answer_if_quiet(self);
-  if (st.coordinator && m.source == st.coordinator.address()) return end(self, coordinator_lost());
+  if (st.coordinator && m.source == st.coordinator.address()) return lose_coordinator(self);
   const auto kind = kind_of(st, m.source);
+  if (kind.empty()) return;
   const auto why = from_caf(m.reason).within(fmt::format("a {} ended", kind));
   const auto* contract = find_service(kind);
   if (contract == nullptr || contract->on_death != death::without) return end(self, why);
@@ -434,6 +506,7 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
   introduce(self, fmt::format("node/{}", st.options.name));
   be(self, fbs::NodeState::joining);
   st.first_try_ns = now_ns(*self);
+  st.try_for_ms = st.options.join_timeout_ms;
   self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
   publish_self(self);
   return {

@@ -3,7 +3,8 @@
 //
 // Invariants
 //   NOD-1  A node whose coordinator is lost (link broken, or no answer to heartbeats within the
-//     dead time) ends itself: no orphan computes.
+//     dead time) ends itself: no orphan computes. Where the link broke and the job recovers, it
+//     waits first (NOD-7).
 //   NOD-2  A node never takes ranks twice in one epoch. It leaves an epoch by Suspend, which is
 //     answered when none of the actors of its ranks is left, nor a thread of theirs; its process,
 //     its devices and its companions stay.
@@ -14,6 +15,10 @@
 //   NOD-6  A node takes no ranks before its check at join (health.checkup_at_join), and ends
 //     where that finds wrong bits. It is done without a check that takes longer than
 //     defaults::join_checkup_patience, which is far less than its ranks are waited for.
+//   NOD-7  For recovery.head_grace_s a node keeps what it holds (process, devices, copies in
+//     memory) and knocks where its coordinator was: its ranks finish what they were asked. Once
+//     another coordinator answers there they end, and when nothing of them is left the node joins
+//     as any other, in that one's epoch. Who is refused ends.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.
@@ -109,6 +114,9 @@ struct node_state {
   std::shared_ptr<const config::job> job;  ///< since it has joined
   int64_t answered_ns = 0;  ///< when the coordinator last answered
   int64_t first_try_ns = 0;
+  int64_t try_for_ms = 0;  ///< since then
+  bool rejoins = false;    ///< it has lost its coordinator and looks for the next (NOD-7)
+  bool greets = false;     ///< it says Hello once nothing of its ranks is left
   uint64_t beats = 0;
   clock_estimator clock;
   fbs::NodeState doing = fbs::NodeState::joining;

@@ -63,6 +63,9 @@ class places_policy {
   places_policy() = default;
   /// So many places, each with the node of its number.
   explicit places_policy(size_t places);
+  /// Places that were fixed before: the node in each, and what it asks for.
+  places_policy(std::vector<uint32_t> nodes, std::vector<place_needs> needs)
+      : nodes_(std::move(nodes)), needs_(std::move(needs)), fixed_(true) {}
 
   size_t size() const noexcept { return nodes_.size(); }
   uint32_t node_of(uint32_t place) const { return nodes_.at(place); }

@@ -270,6 +270,12 @@ void time_ledger_policy::restored(uint64_t step, uint32_t epoch, int64_t now_ns)
   step_ended_ns_ = last_ns_;
 }
 
+void time_ledger_policy::was_of_use(int64_t ns) {
+  const auto moved = std::clamp<int64_t>(ns, 0, whole_[time_use::repeated]);
+  whole_[time_use::repeated] -= moved;
+  whole_[time_use::useful] += moved;
+}
+
 void time_ledger_policy::save_blocked(int64_t from_ns, int64_t to_ns) {
   advance(to_ns);
   repaint(from_ns, std::min(to_ns, last_ns_), time_use::checkpoint_stall,

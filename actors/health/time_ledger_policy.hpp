@@ -94,6 +94,8 @@ class time_ledger_policy {
   void connected(int64_t now_ns);
   /// The run goes on after `step`, in this epoch: what it had made above it is repeated.
   void restored(uint64_t step, uint32_t epoch, int64_t now_ns);
+  /// So much of what begin_after() was told as repeated need not be made again.
+  void was_of_use(int64_t ns);
 
   /// Steps waited for a save between these two moments, of which the second is not in the future.
   void save_blocked(int64_t from_ns, int64_t to_ns);

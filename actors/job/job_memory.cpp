@@ -48,6 +48,11 @@ fbs::JobMemoryT to_message(const job_memory& memory) {
     to.step = from.step;
   }
   put(memory.account, out);
+  out.copies_epoch = static_cast<uint32_t>(memory.copies.epoch);
+  if (const auto& from = memory.copies.from) {
+    out.copies_from_epoch = static_cast<uint32_t>(from->epoch);
+    out.copies_from_step = from->step;
+  }
   if (memory.lost) {
     out.lost = std::make_unique<fbs::LostHeadT>();
     out.lost->how = memory.lost->how;
@@ -62,6 +67,9 @@ job_memory memory_in(const fbs::JobMemoryT& m) {
   job_memory out{m.paused, m.pause_reason, {}};
   for (const auto& s : m.settings) out.settings.push_back({s->key, s->value, s->was, s->step});
   out.account = account_in(m);
+  out.copies.epoch = m.copies_epoch;
+  if (m.copies_from_epoch != 0)
+    out.copies.from = io::checkpoint::copy_tag{m.copies_from_epoch, m.copies_from_step};
   if (m.lost)
     out.lost =
         lost_head{m.lost->how, m.lost->after_step, m.lost->furthest_step, m.lost->at_ns};

@@ -11,6 +11,7 @@
 #include "actors/health/recovery_policy.hpp"
 #include "actors/health/time_ledger_policy.hpp"
 #include "actors/job/train_state.hpp"
+#include "io/checkpoint/memory_copies.hpp"
 #include "messages/schemas/train_generated.h"
 
 namespace troupe::train {
@@ -24,6 +25,14 @@ struct job_account {
   int64_t at_ns = 0;
   uint64_t steps_repeated = 0;
   bool operator==(const job_account&) const = default;
+};
+
+/// Which copies in memory are of the way that the job goes: those of others are not gone back to.
+struct believed_copies {
+  uint64_t epoch = 0;  ///< taken in it; 0: none
+  /// That it went back to in this epoch; none: it went back to the disk, or nowhere.
+  std::optional<io::checkpoint::copy_tag> from = {};
+  bool operator==(const believed_copies&) const = default;
 };
 
 /// How the head was lost that another one goes on for, as its launcher saw it.
@@ -42,6 +51,7 @@ struct job_memory {
   /// have to begin with an older one.
   std::vector<checkpoint::setting_change> settings = {};
   job_account account = {};
+  believed_copies copies = {};
   std::optional<lost_head> lost = {};  ///< only in what the next head begins with
   bool operator==(const job_memory&) const = default;
 };

@@ -50,6 +50,7 @@ fbs::SpawnRecordT data_of(const spawn_record& record) {
     }
   }
   if (record.memory) out.memory = std::make_unique<fbs::JobMemoryT>(to_message(*record.memory));
+  if (record.cluster) out.cluster = std::make_unique<fbs::ClusterMemoryT>(*record.cluster);
   for_each_handle(record, [&](std::string role, const auto& who) {
     if (who) add_peer(out, std::move(role), who);
   });
@@ -69,6 +70,7 @@ result<spawn_record> record_of(const fbs::SpawnRecordT& data, const name_resolve
   }
   if (!data.resume.empty()) out.resume = resume_of(data);
   if (data.memory) out.memory = memory_in(*data.memory);
+  if (data.cluster) out.cluster = *data.cluster;
   for_each_handle(out, [&](std::string_view role, auto& who) {
     for (const auto& p : data.peers)
       if (present_role(p->role) == role && !p->actor.empty())

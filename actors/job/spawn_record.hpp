@@ -20,6 +20,7 @@
 #include "actors/job/plan.hpp"
 #include "messages/actors.hpp"
 #include "messages/schemas/trace_generated.h"
+#include "messages/schemas/train_generated.h"
 
 namespace troupe::train {
 
@@ -32,6 +33,7 @@ struct spawn_record {
   std::optional<checkpoint::resume_point> resume = {};  ///< as the plan
   uint64_t launch = 0;                           ///< as the plan; 0: told by no file
   std::optional<job_memory> memory = {};         ///< run: what the head before has left
+  std::optional<fbs::ClusterMemoryT> cluster = {};  ///< coordinator: the same
   committer_actor committer = {};
   replicator_actor replicator = {};  ///< none without a second tier
   coordinator_actor coordinator = {};

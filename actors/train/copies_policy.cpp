@@ -22,10 +22,26 @@ void copies_policy::ordered(copy_tag tag, checkpoint::train_state state) {
   if (states_.size() > states_kept) states_.erase(states_.begin());
 }
 
+/// What may be whole: the states that were ordered here, or by the head before (CPY-3).
+std::map<copy_tag, checkpoint::train_state> copies_policy::candidates(
+    std::span<const std::vector<held_copy>> held) const {
+  auto out = states_;
+  for (const auto& of_process : held)
+    for (const auto& c : of_process) {
+      const bool believed =
+          believed_.epoch > 0 && (c.tag.epoch == believed_.epoch || c.tag == believed_.from);
+      if (believed && c.state.tokens > 0)
+        out.try_emplace(c.tag,
+                        checkpoint::train_state{c.tag.step, c.state.tokens, c.state.loss, {}});
+    }
+  return out;
+}
+
 std::optional<copy_choice> copies_policy::choose(std::span<const std::vector<held_copy>> held,
                                                  uint64_t above) const {
   if (held.size() != keepers_.size()) return std::nullopt;
-  for (auto it = states_.rbegin(); it != states_.rend(); ++it) {
+  const auto all = candidates(held);
+  for (auto it = all.rbegin(); it != all.rend(); ++it) {
     const auto& [tag, state] = *it;
     if (tag.step <= above) continue;  // CPY-2
     copy_choice out{tag, state, std::vector<bool>(held.size()), 0};
@@ -46,6 +62,7 @@ std::optional<copy_choice> copies_policy::choose(std::span<const std::vector<hel
 
 void copies_policy::gone_back(std::optional<copy_tag> to) {
   std::erase_if(states_, [&](const auto& s) { return !to || s.first != *to; });
+  believed_ = {};
 }
 
 void copies_policy::load_failed(const error& why) {

@@ -1,13 +1,17 @@
 // Copies in memory as the job sees them: when one is due, and to which state a recovery goes back.
 //
 // Pure. The state beyond the tensors (settings, tokens) of a copied step is kept here: the run
-// outlives its nodes, and what it forgot is not gone back to.
+// outlives its nodes, and what it forgot is not gone back to. A run that goes on for a lost head
+// has forgotten all of it: it takes tokens and loss from the processes that hold copies, and the
+// settings from the journal.
 //
 // Invariants
 //   CPY-1  A state is taken only if every rank's share of it is held, of one tag: by the rank's own
 //     process, or by its keeper's. One share less, and the job goes back to the disk.
 //   CPY-2  Of those the newest; none that is not newer than the newest committed checkpoint, and
 //     none of a way that the job has gone back from.
+//   CPY-3  What the head before it ordered is believed only as far as that has said of which way
+//     it is (believed_copies).
 #pragma once
 
 #include <cstdint>
@@ -16,6 +20,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/job/job_memory.hpp"
 #include "actors/job/train_state.hpp"
 #include "io/checkpoint/memory_copies.hpp"
 
@@ -47,7 +52,9 @@ class copies_policy {
   /// A copy is ordered.
   void ordered(copy_tag tag, checkpoint::train_state state);
   /// Whether there may be any to go back to.
-  bool any() const noexcept { return !states_.empty(); }
+  bool any() const noexcept { return !states_.empty() || (taken() && believed_.epoch > 0); }
+  /// Of a head that was lost (CPY-3); until it has gone back to one, or to the disk.
+  void believe(const believed_copies& ordered) { believed_ = ordered; }
 
   /// What each rank's process holds, by rank: the state to go back to, if there is one that is
   /// newer than step `above` (CPY-1, CPY-2).
@@ -62,10 +69,13 @@ class copies_policy {
  private:
   /// What can still be whole somewhere: two generations, and the one that is being written.
   static constexpr size_t states_kept = 3;
+  std::map<copy_tag, checkpoint::train_state> candidates(
+      std::span<const std::vector<held_copy>> held) const;
 
   int64_t every_ = 0;
   std::vector<int> keepers_;
   std::map<copy_tag, checkpoint::train_state> states_;
+  believed_copies believed_;
 };
 
 }  // namespace troupe::train

@@ -135,8 +135,8 @@ void job_policy::end(const error& why) {
 // -- the start ------------------------------------------------------------------------------------
 
 void job_policy::begin_start(const job_event& event) {
-  if (lost_head_) recovery_.has_begun();  // not a start that a person watches (RCV-2)
   nodes_ = std::get<heard::admitted>(event).nodes;
+  if (lost_head_ && copies_.any()) return begin_phase(start_phase::find_copies);  // JOB-14
   begin_phase(start_phase::open_folder);  // what cannot be saved need not be trained
 }
 
@@ -203,7 +203,8 @@ void job_policy::load() {
 
 void job_policy::begin_steps() {
   if (in_incident_) {
-    const auto& fault = incidents_.back();
+    auto& fault = incidents_.back();
+    fault.fell_after_step = std::max(fault.fell_after_step, step_);  // a lost head had not told it
     ledger_.restored(step_, epoch_, now_ns_);
     say(fmt::format("recovered in {:.1f} s: step {} follows, {} are made again",
                     static_cast<double>(now_ns_ - fault.noticed_ns) / 1e9, step_ + 1,
@@ -212,8 +213,9 @@ void job_policy::begin_steps() {
                                back_to_  ? source_text()
                                : resume_ ? resume_->path.filename().string()
                                          : "the start"));
-    back_to_.reset();
   }
+  copies_believed_ = {epoch_, back_to_ ? std::optional(back_to_->tag) : std::nullopt};
+  back_to_.reset();
   recovery_.has_begun();
   note_account();
   next_step();
@@ -367,7 +369,7 @@ void job_policy::begin_save(const std::filesystem::path& folder, uint64_t reques
   o.folder = folder / io::checkpoint::partial_name(step_, epoch_);
   o.request = request;
   pace_.begun(step_);
-  out_.push_back(todo::save{step_, o.folder.string(), copy});
+  out_.push_back(todo::save{step_, o.folder.string(), copy, {tokens_, loss_}});
   orders_[step_] = std::move(o);
   show_while_paused();
 }

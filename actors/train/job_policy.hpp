@@ -42,6 +42,7 @@
 //   JOB-14  Where copies in memory are whole (copies_policy.hpp) and newer than that checkpoint,
 //     the job goes on from them: from the same bits, so that steps above the checkpoint stay on its
 //     line, and nothing is set aside. A copy that is found damaged or missing is not tried again.
+//     So it is with those that a lost head had ordered, where nodes have outlived it.
 //   JOB-15  In a recovery a checkpoint that ranks cannot load is left for an older one of this run,
 //     in one more epoch; where there is none, the job ends and the next start chooses.
 //   JOB-16  A job that goes on for a lost head keeps its account: incidents and recoveries are
@@ -278,10 +279,12 @@ struct save {
   uint64_t step = 0;
   std::string folder;  ///< its partial one
   bool copy = false;   ///< into memory, too
+  io::checkpoint::state_facts state = {};
 };
 /// Into memory alone.
 struct copy_state {
   uint64_t step = 0;
+  io::checkpoint::state_facts state = {};
 };
 struct commit {
   uint64_t step = 0, tokens = 0;
@@ -485,6 +488,8 @@ class job_policy {
   void take_checkpoint(const checkpoint::resume_point& chosen);
   void hold_compared();
   void go_on_for(const lost_head& lost);
+  int64_t head_there_until_ns() const;
+  void account_for_copies();
   void note_account();
   void wait(int64_t ns);
   bool takes_requests() const;
@@ -569,6 +574,7 @@ class job_policy {
   std::optional<lost_head> lost_head_;  ///< for which it goes on
   bool was_paused_ = false;             ///< when that was lost
   job_account account_;                 ///< up to the last fault or checkpoint
+  believed_copies copies_believed_;     ///< what the next head may go back to
   bool in_incident_ = false;
   std::vector<std::string> nodes_, nodes_before_;  ///< by place: now, before the incident
   std::optional<heard::release> leaving_;

@@ -200,6 +200,7 @@ void job_policy::find_wrong_bits(const health::odd_replicas& odd) {
     end_if_none_ = none_older;
   }
   copies_.gone_back(std::nullopt);  // nobody compared them
+  copies_believed_ = {};
   const auto on_one_node = [&] {
     return std::all_of(who.begin(), who.end(),
                        [&](int rank) { return node_of_rank(rank) == node_of_rank(who.front()); });
@@ -277,6 +278,7 @@ void job_policy::remember(const job_memory& memory) {
   for (auto& left_out : requests_.remember(memory)) say(std::move(left_out), true);
   account_ = memory.account;
   lost_head_ = memory.lost;
+  if (lost_head_) copies_.believe(copies_believed_ = memory.copies);
   was_paused_ = memory.paused;
   incident_count_ = account_.incidents;
   recovery_.remember(account_.recoveries);
@@ -285,6 +287,7 @@ void job_policy::remember(const job_memory& memory) {
 job_memory job_policy::memory() const {
   auto out = requests_.memory();
   out.account = account_;
+  out.copies = copies_believed_;
   return out;
 }
 
@@ -297,18 +300,24 @@ std::vector<job_command> job_policy::begin(int64_t now_ns) {
   return std::exchange(out_, {});
 }
 
-/// JOB-16. What it made since the account's last line is made again.
+/// Until when the lost head was there, by the account's clock.
+int64_t job_policy::head_there_until_ns() const {
+  return std::clamp(lost_head_->at_ns, account_.at_ns, std::max(account_.at_ns, now_ns_));
+}
+
+/// JOB-16. What it made since the account's last line is made again, as far as is known yet.
 void job_policy::go_on_for(const lost_head& lost) {
   const auto last_step = std::max(lost.after_step, step_);  // one that is saved may not be told yet
   auto time = account_.time;
   if (account_.at_ns > 0) {
-    const auto at_ns = std::clamp(lost.at_ns, account_.at_ns, std::max(account_.at_ns, now_ns_));
+    const auto at_ns = head_there_until_ns();
     time[was_paused_ ? health::time_use::paused : health::time_use::repeated] +=
         at_ns - account_.at_ns;
     time[health::time_use::head_away] += std::max<int64_t>(0, now_ns_ - at_ns);
   }
   ledger_.begin_after(time, account_.steps_repeated, last_step, now_ns_);
   recovery_.take_ordered();
+  recovery_.has_begun();  // not a start that a person watches (RCV-2)
   in_incident_ = true;
   health::incident fault;
   fault.number = ++incident_count_;
@@ -323,6 +332,17 @@ void job_policy::go_on_for(const lost_head& lost) {
                   fault.epoch_from, epoch_),
       true);
   incidents_.push_back(std::move(fault));
+}
+
+/// Of the time that the lost head had since its account's last line, what made the steps that
+/// copies have kept was of use.
+void job_policy::account_for_copies() {
+  if (was_paused_ || account_.at_ns == 0) return;
+  const auto saved = resume_ ? resume_->step : 0;
+  const auto made = std::max(incidents_.back().fell_after_step, back_to_->tag.step) - saved;
+  const auto kept = static_cast<double>(back_to_->tag.step - saved) / static_cast<double>(made);
+  const auto had_ns = static_cast<double>(head_there_until_ns() - account_.at_ns);
+  ledger_.was_of_use(static_cast<int64_t>(had_ns * kept));
 }
 
 /// As if the job went back at once to what it is saved by.
@@ -439,6 +459,7 @@ void job_policy::let_node_go() {
 void job_policy::take_copies(const heard::phase_done& found) {
   back_to_ = copies_.choose(found.copies, resume_ ? resume_->step : 0);
   copies_.gone_back(back_to_ ? std::optional(back_to_->tag) : std::nullopt);
+  if (back_to_ && lost_head_ && incidents_.size() == 1) account_for_copies();
   go_back();
 }
 
@@ -458,7 +479,7 @@ checkpoint::train_state job_policy::state_now() const {
 bool job_policy::copy_if_due(bool with_save) {
   if (!copies_.due(step_) || stop_ || all_steps_done()) return false;
   copies_.ordered({epoch_, step_}, state_now());
-  if (!with_save) out_.push_back(todo::copy_state{step_});
+  if (!with_save) out_.push_back(todo::copy_state{step_, {tokens_, loss_}});
   return true;
 }
 

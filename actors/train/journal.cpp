@@ -16,13 +16,14 @@ using journal_pointer = traced_pointer<journal_actor, journal_state>;
 
 constexpr uint8_t message_kind = 1;
 
-/// What the last record says of the job. What is not understood is of another version.
-std::optional<job_memory> memory_of(const io::journal_contents& found) {
+/// The last record of a message. What is not understood is of another version.
+template <class T>
+std::optional<typename T::NativeTableType> last_of(const io::journal_contents& found) {
   for (auto r = found.records.rbegin(); r != found.records.rend(); ++r) {
     if (r->kind != message_kind) continue;
     const auto* bytes = reinterpret_cast<const uint8_t*>(r->payload.data());
-    const auto m = decode({bytes, r->payload.size()}, message_traits<fbs::JobMemory>::id);
-    if (m) return memory_in(cast<fbs::JobMemory>(*m).unpack());
+    const auto any = decode({bytes, r->payload.size()});
+    if (const auto m = any ? cast<T>(*any) : msg<T>()) return m.unpack();
   }
   return std::nullopt;
 }
@@ -35,12 +36,27 @@ result<io::journal> empty_journal(io::file_system& files, const std::filesystem:
   return std::move(there.writer);
 }
 
-caf::result<msg<fbs::Ack>> remember(journal_pointer self, const msg<fbs::JobMemory>& m) {
+/// All that the next head may need of what was kept.
+std::vector<io::journal_record> snapshot_of(const journal_state& st) {
+  std::vector<io::journal_record> out;
+  for (const auto& [id, record] : st.newest) out.push_back(record);
+  return out;
+}
+
+/// The newest of its kind; its bytes.
+template <class T>
+std::vector<uint8_t> note(journal_state& st, const msg<T>& m) {
+  auto bytes = encode(m);
+  st.newest[message_traits<T>::id] = {message_kind, {bytes.begin(), bytes.end()}};
+  return bytes;
+}
+
+template <class T>
+caf::result<msg<fbs::Ack>> remember(journal_pointer self, const msg<T>& m) {
   auto& st = self->state;
-  const auto bytes = encode(m);
-  const io::journal_record record{message_kind, {bytes.begin(), bytes.end()}};
+  const auto bytes = note(st, m);
   const auto kept = st.writer->is_long()
-                        ? st.writer->compact({&record, 1})
+                        ? st.writer->compact(snapshot_of(st))
                         : st.writer->append(message_kind, std::as_bytes(std::span(bytes)),
                                             io::durable::yes);
   st.records += kept ? 1 : 0;
@@ -60,23 +76,29 @@ result<kept_journal> recall(io::file_system& files, const std::filesystem::path&
   auto there = io::journal::open(files, file);
   if (!there && there.error().code == errc::not_found) return begin_journal(files, output);
   if (!there) return there.error();
-  auto memory = memory_of(there->found);
-  return kept_journal{std::move(there->writer), std::move(memory)};
+  kept_journal out{std::move(there->writer)};
+  if (const auto memory = last_of<fbs::JobMemory>(there->found)) out.memory = memory_in(*memory);
+  out.cluster = last_of<fbs::ClusterMemory>(there->found);
+  return out;
 }
 
 result<kept_journal> begin_journal(io::file_system& files, const std::filesystem::path& output) {
   TROUPE_TRY(writer, empty_journal(files, output / io::journal_file));
-  return kept_journal{std::move(writer), {}};
+  return kept_journal{std::move(writer)};
 }
 
 journal_actor::behavior_type journal(journal_pointer self, std::shared_ptr<kept_journal> kept) {
   guard_mailbox(self);
   introduce(self, "journal");
-  self->state.writer = std::move(kept->writer);
+  auto& st = self->state;
+  st.writer = std::move(kept->writer);
+  if (kept->memory) note(st, make_msg<fbs::JobMemory>({}, to_message(*kept->memory)));
+  if (kept->cluster) note(st, make_msg<fbs::ClusterMemory>({}, *kept->cluster));
   publish(self, "keeping", [&](fbs::JournalStatusT& s) { s.bytes = self->state.writer->bytes(); });
   return {
       status_handler(self),
       [self](const msg<fbs::JobMemory>& m) { return remember(self, m); },
+      [self](const msg<fbs::ClusterMemory>& m) { return remember(self, m); },
   };
 }
 

@@ -2,9 +2,9 @@
 // and answers once it is there.
 //
 //   {output}/journal: records, each a message as it travels (messages/any_msg.hpp), of kind 1;
-//   the last JobMemory counts
+//   of JobMemory and of ClusterMemory the last counts
 //
-// Messages: JobMemory from the run.
+// Messages: JobMemory from the run, ClusterMemory from the coordinator.
 //
 // Invariants
 //   JRA-1  What was answered with Ack is found by recall(), whatever ends the process, until the
@@ -16,6 +16,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 
 #include "actors/base/traced.hpp"
@@ -30,6 +31,7 @@ namespace troupe::train {
 struct kept_journal {
   io::journal writer;
   std::optional<job_memory> memory = {};  ///< none: nothing was said
+  std::optional<fbs::ClusterMemoryT> cluster = {};  ///< the same
 };
 
 /// Of a launch that goes on after its head was lost: what is there, made if it is not. Errors: as
@@ -42,6 +44,7 @@ result<kept_journal> begin_journal(io::file_system& files, const std::filesystem
 struct journal_state {
   static inline const char* name = "journal";
   std::optional<io::journal> writer;
+  std::map<uint32_t, io::journal_record> newest;  ///< by message: what a compaction keeps
   uint64_t records = 0;
 };
 

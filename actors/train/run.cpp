@@ -2,7 +2,6 @@
 #include "actors/train/run.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 #include "actors/train/account.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "actors/train/run_answers.hpp"
+#include "actors/train/run_records.hpp"
 #include "io/folder/plain.hpp"
 #include "messages/text.hpp"
 
@@ -304,32 +304,6 @@ void ask(run_pointer self, const todo::ask& order) {
 
 // -- steps ----------------------------------------------------------------------------------------
 
-/// The root of the step's causal tree: all else that happened in it lies under this span.
-void record_step(run_pointer self, uint64_t step) {
-  static const auto name = work_name("step");
-  const auto& st = self->state;
-  work_note w;
-  w.name = name;
-  w.actor = self->stats().number();
-  w.span = w.trace = st.step_span;
-  w.number = step;
-  w.begin_ns = st.step_started_ns;
-  w.end_ns = now_ns(*self);
-  self->runtime().records.note(w);
-}
-
-/// What a picture of the run shows beside its messages.
-void record_measures(run_pointer self, const fbs::StepReportT& r) {
-  static const auto loss = work_name("loss"), norm = work_name("gradient norm"),
-                    speed = work_name("tokens/s");
-  const auto note = [&, at_ns = now_ns(*self)](uint16_t name, double value) {
-    self->runtime().records.note(counter_note{name, self->stats().number(), at_ns, value});
-  };
-  note(loss, r.loss);
-  note(norm, r.grad_norm);
-  if (std::isfinite(r.tokens_per_s)) note(speed, r.tokens_per_s);
-}
-
 void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepDone>>& parts) {
   record_step(self, step);
   heard::step_done done;
@@ -405,6 +379,8 @@ void save(run_pointer self, const todo::save& order) {
           m.step = order.step;
           m.directory = order.folder;
           m.copy = order.copy;
+          m.tokens = order.state.tokens;
+          m.loss = order.state.loss;
         }));
       },
       [self, step = order.step](const std::vector<msg<fbs::Saved>>& votes) {
@@ -417,7 +393,11 @@ void save(run_pointer self, const todo::save& order) {
 }
 
 void copy_state(run_pointer self, const todo::copy_state& order) {
-  const auto m = make_msg<fbs::CopyState>(context(self), [&](auto& c) { c.step = order.step; });
+  const auto m = make_msg<fbs::CopyState>(context(self), [&](auto& c) {
+    c.step = order.step;
+    c.tokens = order.state.tokens;
+    c.loss = order.state.loss;
+  });
   for (const auto& stage : self->state.crew.stages) self->send(stage, m);
 }
 

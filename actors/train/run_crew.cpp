@@ -42,7 +42,10 @@ std::vector<held_copy> copies_in(const msg<fbs::CopiesFound>& m) {
   std::vector<held_copy> out;
   if (m->copies() == nullptr) return out;
   for (const auto* c : *m->copies())
-    out.push_back({static_cast<int>(c->rank()), {c->epoch(), c->step()}, c->bytes()});
+    out.push_back({static_cast<int>(c->rank()),
+                   {c->epoch(), c->step()},
+                   c->bytes(),
+                   {c->tokens(), c->loss()}});
   return out;
 }
 

@@ -303,6 +303,13 @@ msg<fbs::Saved> vote_of(worker_pointer self, const message_header& cause, uint64
   });
 }
 
+/// Of a copy that is ordered: a next head asks for it (CopiesFound).
+template <class T>
+void note_state(worker_pointer self, const T& order) {
+  if (const auto copies = self->state.engines->copies())
+    copies->note({self->epoch(), order.step()}, {order.tokens(), order.loss()});
+}
+
 caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckpoint>& m) {
   if (!self->state.built) return not_built();
   auto rp = self->make_response_promise<msg<fbs::Saved>>();
@@ -317,10 +324,12 @@ caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckp
     });
   };
   auto& engine = *self->state.engine;
-  if (m->copy())
+  if (m->copy()) {
+    note_state(self, *m);
     engine.copy(m->step(), text_of(m->directory()), std::move(voted));
-  else
+  } else {
     engine.save(m->step(), text_of(m->directory()), std::move(voted));
+  }
   show_saver(self);
   return rp;
 }
@@ -329,6 +338,7 @@ caf::result<msg<fbs::Saved>> save(worker_pointer self, const msg<fbs::SaveCheckp
 void copy(worker_pointer self, const msg<fbs::CopyState>& m) {
   if (!self->state.built) return;
   self->state.engine->set_cause(m.header().span, m.header().trace_low);
+  note_state(self, *m);
   self->state.engine->copy(m->step(), {}, {});
 }
 
@@ -346,6 +356,8 @@ msg<fbs::CopiesFound> copies_found(worker_pointer self, const msg<fbs::FindCopie
       told.epoch = static_cast<uint32_t>(c.tag.epoch);
       told.step = c.tag.step;
       told.bytes = c.bytes;
+      told.tokens = c.state.tokens;
+      told.loss = c.state.loss;
     }
   });
 }

@@ -57,6 +57,7 @@ struct launch {
   held_folders folders;
   std::shared_ptr<train::kept_journal> journal;  ///< null: none can be kept
   std::optional<train::job_memory> memory;  ///< of the head that was lost
+  std::optional<fbs::ClusterMemoryT> cluster;  ///< the same
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -162,11 +163,12 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
-  const bool again = !a.lost.how.empty();
+  const bool again = a.goes_on();
   l.journal = journal_of(l.plan.job, again);
   if (again) {
     l.memory = l.journal && l.journal->memory ? *l.journal->memory : train::job_memory{};
     if (first_try) l.memory->lost = a.lost;  // the one before has told of it
+    if (l.journal) l.cluster = l.journal->cluster;
     l.epoch = std::max(l.epoch, l.memory->account.epoch + 1);  // no two heads have one (HEAL-1)
   }
   return l;
@@ -275,6 +277,7 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.monitor = front.monitor_;
   out.journal = front.journal_;
   out.memory = l.memory;
+  out.cluster = l.cluster;
   return out;
 }
 
@@ -292,20 +295,46 @@ bool was_unsound(run_outcome& outcome, const launch& l) {
 /// One start of the cluster, as far as it is not in the launch.
 struct once {
   const up_arguments& arguments;
-  std::shared_ptr<head_words> words;
+  std::shared_ptr<launcher_line> line;
+  bool is_first = true;  ///< of this process
   bool may_choose_again = false;
 };
 
-/// How often the head of this job is started again; who starts nodes by himself would have to start
-/// them again, too.
+/// Where nodes join. A head that goes on for a lost one listens where that did; where it cannot,
+/// nobody finds it, and `keeps_running` is false.
+result<uint16_t> listen(const coordinator_actor& head, const config::cluster_section& cluster,
+                        int lost_port, bool& keeps_running) {
+  keeps_running = false;
+  if (lost_port > 0 && lost_port <= UINT16_MAX) {
+    const auto port =
+        cluster::publish(head, cluster.listen, static_cast<uint16_t>(lost_port));
+    keeps_running = bool(port);
+    if (port) return *port;
+    say(fmt::format("warning: the nodes of the lost head are started anew: {}",
+                    port.error().message));
+  }
+  return cluster::publish(head, cluster.listen, static_cast<uint16_t>(cluster.port));
+}
+
+std::set<std::string> evicted_in(const std::optional<fbs::ClusterMemoryT>& memory) {
+  std::set<std::string> out;
+  if (memory)
+    for (const auto& e : memory->evicted) out.insert(e->node);
+  return out;
+}
+
+/// How often the head of this job is started again. Nodes that others started would have to be
+/// there still.
 int64_t restarts_per_hour(const config::job& job) {
-  const bool starts_nodes = job.cluster.launch != config::launch_mode::external;
-  return job.recovery.enabled && starts_nodes ? job.recovery.most_per_hour : 0;
+  const bool has_nodes = job.cluster.launch != config::launch_mode::external ||
+                         job.recovery.head_grace_s > 0;
+  return job.recovery.enabled && has_nodes ? job.recovery.most_per_hour : 0;
 }
 
 reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& outcome,
-                         stop_signals& bell, const std::shared_ptr<head_words>& words) {
+                         stop_signals& bell, const std::shared_ptr<launcher_line>& line) {
   const auto& job = l.plan.job;
+  const auto words = std::make_shared<head_words>(line);
   return {job, l.peak, job.job.output + "/log.jsonl", outcome, [&bell] { bell.wake(); },
           [words, most = restarts_per_hour(job)](uint64_t step, uint64_t saved) {
             words->stepped(step, saved, most);
@@ -333,7 +362,7 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
   caf::actor_system system(config);
   const orderly_end last{system};
   const cluster::renewals_end before_it{system};
-  const front_office front(system, talk_of(l, outcome, signals, of.words), job, l.epoch, l.journal);
+  const front_office front(system, talk_of(l, outcome, signals, of.line), job, l.epoch, l.journal);
   const auto orders = std::make_shared<launch_orders>([&bell = signals] { bell.wake(); });
   const launcher_end launching(system, job.cluster.launch, orders);
   auto head =
@@ -345,18 +374,21 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
   const head_end at_last{head};
   run_end ended;
   {
-    node_processes nodes;
+    node_processes nodes(of.line);
     std::optional<meeting_sign> sign;
     auto started = [&]() -> status {
-      TROUPE_TRY(port, cluster::publish(head, job.cluster.listen,
-                                        static_cast<uint16_t>(job.cluster.port)));
+      bool keeps_running = false;
+      TROUPE_TRY(port, listen(head, job.cluster, of.is_first ? of.arguments.port : 0,
+                              keeps_running));
+      of.line->tell({"port", std::to_string(port)});
       const auto address = fmt::format("{}:{}", address_of(job.cluster), port);
       l.folders.say_address(address);
       sign.emplace(meeting_point{job.job.name, of.arguments.launcher, address, job.job.output,
                                  means.secret ? means.secret->file().string() : "", means.network});
       say(fmt::format("coordinator of {} at {}", job.job.name, address));  // nodes find it by now
       TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
-      return nodes.start(job, address_of(job.cluster), port, means.node_key, record);
+      return nodes.start(job, {address_of(job.cluster), port, means.node_key, record,
+                               of.arguments.launcher, evicted_in(l.cluster), keeps_running});
     }();
     if (!started) {
       guard.emplace(defaults::orderly_end, exit_code(started.error().code), started.error());
@@ -383,8 +415,9 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
 
 }  // namespace
 
-std::vector<std::string> lost_head_words(const train::lost_head& lost) {
-  return {"--lost-head",          lost.how,
+std::vector<std::string> lost_head_words(const train::lost_head& lost, int port) {
+  return {"--lost-port",          std::to_string(port),
+          "--lost-head",          lost.how,
           "--lost-after-step",    std::to_string(lost.after_step),
           "--lost-furthest-step", std::to_string(lost.furthest_step),
           "--lost-at-ns",         std::to_string(lost.at_ns)};
@@ -397,7 +430,7 @@ result<int> run_head(const up_arguments& a) {
   TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
   speak_through_outboxes();  // before a signal can ask for a last word: stderr may be full
   TROUPE_TRY(signals, stop_signals::open());
-  const auto words = std::make_shared<head_words>(head_words::to_launcher());
+  const auto line = std::make_shared<launcher_line>(launcher_line::to_launcher());
   std::optional<std::filesystem::path> unsound;
   for (auto how = checkpoint::look::fits;; how = checkpoint::look::whole) {
     signals->enter(phase::starting);
@@ -405,7 +438,9 @@ result<int> run_head(const up_arguments& a) {
     TROUPE_TRY(l, prepare(a, how));
     const auto from = l.resume ? l.resume->path : std::filesystem::path();
     const bool by_itself = l.plan.job.checkpoint.resume == "auto";
-    TROUPE_TRY(code, run_once(l, *signals, {a, words, by_itself && unsound != from}));
+    TROUPE_TRY(code, run_once(l, *signals,
+                              {a, line, how == checkpoint::look::fits,
+                               by_itself && unsound != from}));
     if (code) return *code;
     unsound = from;
     say("every byte of the checkpoints is read before the next start");

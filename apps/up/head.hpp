@@ -20,10 +20,13 @@ struct up_arguments {
   bool break_lock = false;
   int launcher = 0;  ///< the process that started the head; 0: this one is to be the launcher
   train::lost_head lost;  ///< where the head goes on for one of this launch: how that was lost
+  int port = 0;           ///< at which the nodes of that one look for it; 0: none do
+
+  bool goes_on() const { return !lost.how.empty(); }
 };
 
 /// The words that tell a head so.
-std::vector<std::string> lost_head_words(const train::lost_head& lost);
+std::vector<std::string> lost_head_words(const train::lost_head& lost, int port);
 
 /// Trains; the exit code. Ends with its launcher.
 result<int> run_head(const up_arguments& a);

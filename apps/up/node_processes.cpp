@@ -1,26 +1,15 @@
-// posix_spawn, logs and reaping.
+// Command lines into packets, and packets into ends.
 #include "apps/up/node_processes.hpp"
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <algorithm>
-#include <csignal>
-#include <span>
-#include <thread>
+#include <charconv>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "actors/base/defaults.hpp"
 #include "actors/capture/crash_dumper.hpp"
 #include "actors/cluster/network.hpp"
 #include "apps/talk.hpp"
-#include "apps/up/child_end.hpp"
 #include "io/config/load.hpp"
-#include "io/file.hpp"
-
-extern char** environ;
 
 namespace troupe::apps {
 
@@ -76,15 +65,14 @@ std::vector<std::string> words_of(const std::string& text) {
 }
 
 std::vector<std::string> command_of(const config::job& job, const config::node_spec& node,
-                                    const std::string& address, uint16_t port,
-                                    const std::string& record, int process) {
+                                    const node_start& how, int process) {
   const bool local = job.cluster.launch == config::launch_mode::local;
-  auto arguments = node_arguments(job.cluster, node, local ? job.job.output : "", address, port,
-                                  record, process);
-  if (job.cluster.launch == config::launch_mode::local) {
+  auto arguments = node_arguments(job.cluster, node, local ? job.job.output : "",
+                                  how.address, how.port, how.record, process);
+  if (local) {
     std::vector<std::string> out{"/proc/self/exe"};
     out.insert(out.end(), arguments.begin(), arguments.end());
-    out.insert(out.end(), {"--parent", std::to_string(getpid())});
+    out.insert(out.end(), {"--parent", std::to_string(how.launcher)});
     return out;
   }
   auto out = words_of(job.cluster.ssh_command);
@@ -114,129 +102,87 @@ std::string join_command(const config::cluster_section& cluster, const std::stri
 
 namespace {
 
-/// What a child reads from its standard input.
-struct child_input {
-  io::unique_fd reading, writing;
-};
-
-/// A pipe with the text in it, which is far below what a pipe takes at once.
-result<child_input> input_of(const std::string& text) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) return error::system("make a pipe", errno);
-  child_input out{io::unique_fd(ends[0]), io::unique_fd(ends[1])};
-  TROUPE_CHECK(io::write_all(out.writing.get(), std::as_bytes(std::span(text)), "a node's key"));
-  return out;
+/// A number of the launcher's; 0: none.
+int number_in(const std::string& text) {
+  int n = 0;
+  std::from_chars(text.data(), text.data() + text.size(), n);
+  return n;
 }
 
 }  // namespace
 
-status node_processes::spawn(const std::string& node, int log_flags) {
+/// How many processes each node has had, and which are there.
+void node_processes::take_over() {
+  while (const auto p = line_->receive()) {
+    if (p->size() != 4 || p->front() != "node") continue;
+    if (number_in((*p)[2]) > 0) running_.insert((*p)[1]);
+    before_[(*p)[1]] = number_in((*p)[3]);
+  }
+}
+
+status node_processes::order(const std::string& node, bool new_log) {
   auto& [command_of_process, log, processes] = recipes_.at(node);
-  const auto command = command_of_process(++processes);
   // A node with a certificate needs no key: the line tells it that its input is open (PRC-4).
-  TROUPE_TRY(input, input_of(key_.empty() ? "\n" : key_));
-  posix_spawn_file_actions_t files;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&files);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_adddup2(&files, input.reading.get(), STDIN_FILENO);
-  posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, log.c_str(),
-                                   O_WRONLY | O_CREAT | log_flags, 0644);
-  posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setpgroup(&attributes, 0);  // PRC-2
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  std::vector<char*> argv;
-  for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  pid_t pid = -1;
-  const int failed = posix_spawnp(&pid, argv[0], &files, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (failed != 0)
-    return error::system(fmt::format("start node {} ({})", node, command[0]), failed);
-  children_.push_back({node, pid});
-  if (!is_local_) children_.back().tie = std::move(input.writing);  // PRC-4
+  packet p{"start", node, log, new_log ? "new" : "same", key_.empty() ? "\n" : key_,
+           is_local_ ? "free" : "tied"};
+  for (auto& word : command_of_process(++processes)) p.push_back(std::move(word));
+  TROUPE_CHECK(line_->send(p));
+  running_.insert(node);
   return {};
 }
 
-status node_processes::start(const config::job& job, const std::string& address, uint16_t port,
-                             const std::string& key, const std::string& record) {
+status node_processes::start(const config::job& job, const node_start& how) {
   if (job.cluster.launch == config::launch_mode::external) {
     say(fmt::format("waiting for {} nodes{}; start each with: {}", job.cluster.places(),
                     job.cluster.spares == 0 ? ""
                                             : fmt::format(" ({} spares apart)", job.cluster.spares),
-                    join_command(job.cluster, address, port)));
+                    join_command(job.cluster, how.address, how.port)));
     return {};
   }
   is_local_ = job.cluster.launch == config::launch_mode::local;
   if (is_local_) black_boxes_ = job.job.output;
-  key_ = key;
+  key_ = how.key;
+  take_over();
+  const auto there = how.keeps_running ? running_ : std::set<std::string>{};
   const auto kept = std::make_shared<const config::job>(job);  // of all nodes, once
   for (const auto& node : job.cluster.node) {
-    recipes_[node.name] = {[kept, node, address, port, record](int process) {
-                             return command_of(*kept, node, address, port, record, process);
-                           },
-                           fmt::format("{}/{}.log", job.job.output, node.name)};
-    TROUPE_CHECK(spawn(node.name, O_TRUNC));
+    const bool is_first = !before_.contains(node.name);
+    recipes_[node.name] = {
+        [kept, node, how](int process) { return command_of(*kept, node, how, process); },
+        fmt::format("{}/{}.log", job.job.output, node.name), is_first ? 0 : before_[node.name]};
+    if (!there.contains(node.name) && !how.evicted.contains(node.name))
+      TROUPE_CHECK(order(node.name, is_first));
   }
   return {};
 }
 
 status node_processes::restart(const std::string& node) {
-  constexpr int looks = 100;
   if (!recipes_.contains(node)) return not_started_here(node);
-  for (auto& c : children_)
-    if (c.node == node && !std::exchange(c.replaced, true)) kill(c.pid, SIGKILL);
-  const auto ended = [&](const child& c) {  // PRC-4
-    return c.node == node && waitpid(c.pid, nullptr, WNOHANG) == c.pid;
-  };
-  const auto there = [&] {
-    std::erase_if(children_, ended);
-    return std::any_of(children_.begin(), children_.end(),
-                       [&](const child& c) { return c.node == node; });
-  };
-  for (int look = 0; there(); ++look) {
-    if (look == looks) return process_stays(node);
-    std::this_thread::sleep_for(defaults::child_look);
-  }
-  return spawn(node, O_APPEND);
+  return order(node, false);
 }
 
-std::vector<ended_child> node_processes::reap() {
+std::vector<ended_child> node_processes::heard() {
   std::vector<ended_child> out;
-  const auto now = oom_count::clock::now();
-  oom_.look(now);
-  std::erase_if(children_, [&](const child& c) {
-    int how = 0;
-    if (waitpid(c.pid, &how, WNOHANG) != c.pid) return false;
-    if (c.replaced) return true;
-    const bool killed = WIFSIGNALED(how);
-    const int number = killed ? WTERMSIG(how) : WEXITSTATUS(how);
-    ended_child ended{
-        c.node,
-        child_end_text(how, oom_.look(now)),
-        killed || number != 0,
-        killed ? -1 : number,
-        is_local_ ? c.pid : 0,
-        {}};
-    if (killed && !black_boxes_.empty())
-      ended.black_box = trace::last_box_path(black_boxes_, c.node, c.pid).string();
+  line_->flush();
+  while (const auto p = line_->receive()) {
+    const auto& word = p->front();
+    if (word == "failed" && p->size() == 3) {
+      running_.erase((*p)[1]);
+      out.push_back({(*p)[1], (*p)[2], true, -1, 0, {}});
+    }
+    if (word != "ended" || p->size() != 5) continue;
+    running_.erase((*p)[1]);
+    const int pid = number_in((*p)[2]), code = number_in((*p)[3]);
+    ended_child ended{(*p)[1], (*p)[4], code != 0, code, is_local_ ? pid : 0, {}};
+    if (code < 0 && !black_boxes_.empty())
+      ended.black_box = trace::last_box_path(black_boxes_, ended.node, pid).string();
     out.push_back(std::move(ended));
-    return true;
-  });
+  }
   return out;
 }
 
-void node_processes::signal_all(int signal) const {
-  for (const auto& c : children_) kill(c.pid, signal);
-}
-
 node_processes::~node_processes() {
-  signal_all(SIGKILL);
-  for (const auto& c : children_) waitpid(c.pid, nullptr, 0);
+  for (const auto& node : running_) static_cast<void>(line_->send({"stop", node}));
 }
 
 }  // namespace troupe::apps

@@ -25,9 +25,9 @@ result<std::unique_ptr<signal_queue>> signal_queue::open() {
   return std::unique_ptr<signal_queue>(new signal_queue(std::move(signals), std::move(bell)));
 }
 
-std::optional<int> signal_queue::wait(int timeout_ms) {
-  pollfd fds[2] = {{signals_.get(), POLLIN, 0}, {bell_.get(), POLLIN, 0}};
-  if (poll(fds, 2, timeout_ms) <= 0) return std::nullopt;
+std::optional<int> signal_queue::wait(int timeout_ms, int also) {
+  pollfd fds[3] = {{signals_.get(), POLLIN, 0}, {bell_.get(), POLLIN, 0}, {also, POLLIN, 0}};
+  if (poll(fds, 3, timeout_ms) <= 0) return std::nullopt;
   if (fds[0].revents & POLLIN) {
     signalfd_siginfo info{};
     if (read(signals_.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info)))

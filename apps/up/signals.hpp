@@ -17,8 +17,8 @@ class signal_queue {
   static result<std::unique_ptr<signal_queue>> open();
 
   /// Waits until a signal comes (its number), wake() was called (0), or `timeout_ms` has passed
-  /// (nothing).
-  std::optional<int> wait(int timeout_ms);
+  /// (nothing); sooner where there is something to read at `also`.
+  std::optional<int> wait(int timeout_ms, int also = -1);
 
   /// From any thread.
   void wake() noexcept;

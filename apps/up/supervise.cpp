@@ -1,7 +1,6 @@
-// One child, one pipe, some signals.
+// One head, one line to it, some signals.
 #include "apps/up/supervise.hpp"
 
-#include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,9 +16,11 @@
 #include "actors/base/defaults.hpp"
 #include "apps/talk.hpp"
 #include "apps/up/child_end.hpp"
+#include "apps/up/child_processes.hpp"
 #include "apps/up/head.hpp"
 #include "apps/up/head_restarts_policy.hpp"
 #include "apps/up/head_words.hpp"
+#include "apps/up/launcher_line.hpp"
 #include "apps/up/oom_count.hpp"
 #include "apps/up/signals.hpp"
 #include "apps/up/stop_policy.hpp"
@@ -35,39 +36,47 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 struct head_process {
+  launcher_line line;
   pid_t pid = -1;
-  io::unique_fd words;  ///< what it says (head_words.hpp)
-  std::string unread = {};  ///< the begin of a line
   head_says said = {};
 
-  /// Takes what has been said since.
-  void listen() {
-    char some[max_head_words_bytes];
-    for (ssize_t n; (n = read(words.get(), some, sizeof some)) > 0;) {
-      unread.append(some, static_cast<size_t>(n));
-      take_head_words(unread, said);
-      if (unread.size() > max_head_words_bytes) unread.clear();
-    }
+  /// Takes what has been said since, and orders.
+  void listen(child_processes& nodes) {
+    while (const auto p = line.receive())
+      if (!take_head_words(*p, said)) nodes.take(*p);
   }
+  /// Tells it what became of nodes; it hears that as the ends of children.
+  void tell(const std::vector<packet>& news) {
+    line.flush();
+    for (const auto& n : news) static_cast<void>(line.send(n));  // its end is seen elsewhere
+    if (!news.empty()) kill(pid, SIGCHLD);
+  }
+};
+
+/// What the next head is told of the one before.
+struct lost_before {
+  train::lost_head how;
+  uint16_t port = 0;
+  bool saved = false;  ///< this launch has a checkpoint
 };
 
 /// SPV-4. Its mask is ours: a signal that comes before it listens waits for it (SPV-2).
 result<head_process> start_head(std::vector<std::string> command,
-                                const std::optional<train::lost_head>& lost, bool goes_on) {
-  int ends[2];
-  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return error::system("make a pipe", errno);
-  head_process head{-1, io::unique_fd(ends[0])};
-  const io::unique_fd writing(ends[1]);
+                                const std::optional<lost_before>& lost,
+                                const child_processes& nodes) {
+  TROUPE_TRY(ends, launcher_line::make());
+  head_process head{std::move(ends.first)};
+  for (const auto& known : nodes.known()) TROUPE_CHECK(head.line.send(known));
   command.insert(command.end(), {"--launcher", std::to_string(getpid())});
   if (lost)
-    for (auto& word : lost_head_words(*lost)) command.push_back(std::move(word));
-  if (goes_on) command.insert(command.end(), {"--set", "checkpoint.resume=auto"});
+    for (auto& word : lost_head_words(lost->how, lost->port)) command.push_back(std::move(word));
+  if (lost && lost->saved) command.insert(command.end(), {"--set", "checkpoint.resume=auto"});
   std::vector<char*> argv;
   for (auto& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, writing.get(), head_words_fd);
+  posix_spawn_file_actions_adddup2(&files, ends.second.get(), launcher_line_fd);
   const int failed =
       posix_spawn(&head.pid, "/proc/self/exe", &files, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&files);
@@ -81,19 +90,21 @@ int64_t now_ns() {
       .count();
 }
 
-/// Signals on their way to the head.
+/// Signals on their way to the head, and its nodes.
 class relay {
  public:
-  explicit relay(signal_queue& signals) : signals_(signals) {}
+  relay(signal_queue& signals, child_processes& nodes) : signals_(signals), nodes_(nodes) {}
 
   /// Until the head has ended and all that it said is heard; as waitpid says it.
   int until_ended(head_process& head) {
     for (;;) {
       int how = 0;
       const bool over = waitpid(head.pid, &how, WNOHANG) == head.pid;
-      head.listen();
+      head.listen(nodes_);
       if (over) return how;
-      const auto event = signals_.wait(static_cast<int>(defaults::launcher_period.count()));
+      head.tell(nodes_.look());
+      const auto pause = nodes_.waits() ? defaults::child_look : defaults::launcher_period;
+      const auto event = signals_.wait(static_cast<int>(pause.count()), head.line.fd());
       if (event == SIGINT || event == SIGTERM || event == SIGHUP) hand_on(head.pid, *event);
       if (kill_at_ && clock::now() >= *kill_at_) kill(head.pid, SIGKILL);
     }
@@ -111,6 +122,7 @@ class relay {
   }
 
   signal_queue& signals_;
+  child_processes& nodes_;
   stop_policy policy_;
   bool asked_ = false;
   std::optional<clock::time_point> kill_at_;  ///< SPV-2
@@ -121,12 +133,13 @@ class relay {
 result<int> supervise_head(const std::vector<std::string>& command) {
   TROUPE_TRY(signals, signal_queue::open());  // before any thread
   speak_through_outboxes();
-  relay handing_on(*signals);
+  child_processes nodes;
+  relay handing_on(*signals, nodes);
   head_restarts_policy restarts;
   oom_count killed_for_memory;
-  std::optional<train::lost_head> lost;
-  for (bool goes_on = false;;) {
-    TROUPE_TRY(head, start_head(command, lost, goes_on));
+  std::optional<lost_before> lost;
+  for (;;) {
+    TROUPE_TRY(head, start_head(command, lost, nodes));
     const int how = handing_on.until_ended(head);
     if (!WIFSIGNALED(how)) return WEXITSTATUS(how);  // HRS-1
     const auto& said = head.said;
@@ -136,8 +149,8 @@ result<int> supervise_head(const std::vector<std::string>& command) {
       say(granted.error());
       return 128 + WTERMSIG(how);  // SPV-3
     }
-    goes_on = goes_on || said.saved;
-    lost = {text, said.step, std::max(said.furthest, lost ? lost->furthest_step : 0), now_ns()};
+    const auto furthest = std::max(said.furthest, lost ? lost->how.furthest_step : 0);
+    lost = {{text, said.step, furthest, now_ns()}, said.port, said.saved || (lost && lost->saved)};
     say(fmt::format("warning: the head {}: it is started again ({} of {} within an hour)", text,
                     restarts.within_hour(), *said.restarts_per_hour));
   }

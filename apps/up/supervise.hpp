@@ -1,10 +1,10 @@
-// The launcher: starts the head, hands on what it is told by signals, and starts it again where a
-// signal ended it (head_restarts_policy.hpp). It does nothing else, so that there is little it
-// could die of.
+// The launcher: starts the head, and the nodes that the head orders; hands on what it is told by
+// signals, and starts the head again where a signal ended it (head_restarts_policy.hpp). It does
+// nothing else, so that there is little it could die of.
 //
 // Invariants
-//   SPV-1  The head does not outlive the launcher, nor do its nodes outlive the head: each dies
-//     with its parent (the kernel kills it).
+//   SPV-1  Neither the head nor a node outlives the launcher: each dies with its parent (the kernel
+//     kills it). Nodes outlive a head that is started again (NOD-7).
 //   SPV-2  Each signal that asks to stop reaches the head, also one that comes while it starts. The
 //     terminal's reach both; two equal ones within a second are one (STP-1). A head that is still
 //     there some seconds after a second one is killed.

@@ -27,6 +27,7 @@ void add_up(shell& sh) {
       ->hidden();
   verb->add_option("--lost-furthest-step", a->lost.furthest_step, "The greatest of the launch")
       ->hidden();
+  verb->add_option("--lost-port", a->port, "Where its nodes look for it")->hidden();
   verb->add_option("--lost-at-ns", a->lost.at_ns, "When, by the steady clock")->hidden();
   verb->footer(
       "The first Ctrl-C finishes the step, saves and stops; the second, a second later, aborts at "

@@ -51,7 +51,7 @@ void watch::until_alone(const std::atomic<bool>& coordinator_gone) {
        waited += defaults::launcher_period / 4) {
     signals_.wait(defaults::launcher_period / 4);
     if (signals_.asked() != end_.signal) break;  // somebody is in a hurry
-    note(nodes_.reap());
+    note(nodes_.heard());
   }
 }
 
@@ -83,7 +83,7 @@ void watch::ask_to_stop(int signal) {
 }
 
 void watch::tell_of_ended_children() {
-  const auto children = nodes_.reap();
+  const auto children = nodes_.heard();
   note(children);
   for (const auto& child : children) {
     end_.deserted = end_.deserted || child.code == exit_code(errc::unavailable);

@@ -117,12 +117,24 @@ std::shared_ptr<const memory_copy> memory_copies::find(int rank, copy_tag tag) c
   return {};
 }
 
+void memory_copies::note(copy_tag tag, const state_facts& state) {
+  std::lock_guard lock(mutex_);
+  states_[tag] = state;
+  if (states_.size() > states_kept) states_.erase(states_.begin());
+}
+
 std::vector<held_copy> memory_copies::held() const {
   std::lock_guard lock(mutex_);
   std::vector<held_copy> out;
+  const auto state_of = [&](const copy_tag& tag) {
+    const auto it = states_.find(tag);
+    return it == states_.end() ? state_facts{} : it->second;
+  };
   for (const auto& [rank, generations] : ranks_)
     for (const auto& g : generations)
-      if (g.whole) out.push_back({rank, g.copy->tag(), g.copy->shape().stream_bytes});
+      if (g.whole)
+        out.push_back(
+            {rank, g.copy->tag(), g.copy->shape().stream_bytes, state_of(g.copy->tag())});
   std::sort(out.begin(), out.end(), [](const held_copy& a, const held_copy& b) {
     return std::tie(a.rank, a.tag) < std::tie(b.rank, b.tag);
   });
@@ -134,6 +146,7 @@ void memory_copies::keep_only(copy_tag tag) {
   for (auto& [rank, generations] : ranks_)
     for (auto& g : generations)
       if (g.copy && g.copy->tag() != tag) g = {};
+  std::erase_if(states_, [&](const auto& s) { return s.first != tag; });
 }
 
 }  // namespace troupe::io::checkpoint

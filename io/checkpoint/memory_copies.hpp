@@ -105,11 +105,19 @@ class memory_copy {
   std::vector<uint32_t> sums_;
 };
 
+/// What a state is beside its tensors and settings.
+struct state_facts {
+  uint64_t tokens = 0;  ///< trained on so far; 0: not known
+  double loss = 0;      ///< of its step
+  bool operator==(const state_facts&) const = default;
+};
+
 /// A whole copy, as it is told.
 struct held_copy {
   int rank = 0;
   copy_tag tag;
   uint64_t bytes = 0;
+  state_facts state = {};
   bool operator==(const held_copy&) const = default;
 };
 
@@ -129,6 +137,8 @@ class memory_copies {
 
   /// A place for a copy, not to be found until it is sealed. Errors: copies_too_large, no_memory.
   result<std::shared_ptr<memory_copy>> begin(int rank, copy_tag tag, const copy_shape& shape);
+  /// What the state of a tag is, for whoever finds a copy of it.
+  void note(copy_tag tag, const state_facts& state);
   /// It is whole: filled and summed.
   void seal(const std::shared_ptr<memory_copy>& copy);
   /// A whole copy (MC-1); null where there is none.
@@ -151,6 +161,8 @@ class memory_copies {
   mutable std::mutex mutex_;
   uint64_t allowed_ = 0;
   std::map<int, both> ranks_;
+  static constexpr size_t states_kept = 4;  ///< two generations, one under way, one of a return
+  std::map<copy_tag, state_facts> states_;
 };
 
 }  // namespace troupe::io::checkpoint

@@ -304,6 +304,7 @@ struct recovery_section {
   int64_t wait_s = 600;       ///< for nodes that are missing, before the job ends
   int64_t most_per_hour = 10;
   int64_t stuck_after_s = 30;  ///< that a rank holds up all others; 0: it may for ever
+  int64_t head_grace_s = 60;  ///< that nodes wait for another head; 0: they end with theirs
   std::vector<recovery_rule> rule = default_rules();  ///< the first with budget left is applied
   bool operator==(const recovery_section&) const = default;
 };

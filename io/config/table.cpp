@@ -351,6 +351,11 @@ constinit const property rows[] = {
         "Seconds that a rank may hold up all others, once it is found to, before its node is taken "
         "for lost; 0 = for ever",
         within(0, week_s)),
+    key<&job::recovery, &recovery_section::head_grace_s>(
+        "recovery.head_grace_s",
+        "Seconds that nodes whose head is lost keep what they hold and look for the one that is "
+        "started in its place; 0 = they end with it",
+        within(0, week_s)),
 
     key<&job::health, &health_section::stuck_after_s>(
         "health.stuck_after_s",

@@ -106,3 +106,41 @@ TEST_CASE("copies are due by their interval, and never where nobody keeps them")
   CHECK_FALSE(copies_policy(1, {}).due(5));
   CHECK_FALSE(copies_policy(0, {1, 0}).due(5));
 }
+
+TEST_CASE("CPY-3: of what a lost head ordered, what it believed in, with tokens and loss") {
+  const auto told = [](copy_tag tag, uint64_t tokens = 900) {
+    held out;
+    for (int r = 0; r < 3; ++r) {
+      auto own = of(r, tag);
+      own.state = {tokens, 2.25};
+      out.push_back({own});
+    }
+    return out;
+  };
+  const auto choice = [&](const believed_copies& believed, const held& there) {
+    copies_policy p(1, {1, 2, 0});
+    CHECK_FALSE(p.any());
+    p.believe(believed);
+    return p.choose(there, 3);
+  };
+  const auto chosen = choice({2, {}}, told({2, 9}));
+  REQUIRE(chosen);
+  CHECK(chosen->tag == copy_tag{2, 9});
+  CHECK(chosen->state.step == 9);
+  CHECK(chosen->state.tokens == 900);
+  CHECK(chosen->state.loss == 2.25);
+  CHECK(choice({3, copy_tag{2, 9}}, told({2, 9})));     // it went back to that one
+  CHECK_FALSE(choice({3, {}}, told({2, 9})));           // of a way that was left
+  CHECK_FALSE(choice({3, copy_tag{2, 8}}, told({2, 9})));
+  CHECK_FALSE(choice({0, {}}, told({2, 9})));           // nothing is to be believed
+  CHECK_FALSE(choice({2, {}}, told({2, 3})));           // the disk has it
+  CHECK_FALSE(choice({2, {}}, told({2, 9}, 0)));        // nobody knows what it is
+  copies_policy once(1, {1, 2, 0});
+  once.believe({2, {}});
+  CHECK(once.any());
+  once.gone_back(std::nullopt);
+  CHECK_FALSE(once.any());
+  copies_policy never(0, {1, 2, 0});
+  never.believe({2, {}});
+  CHECK_FALSE(never.any());  // none are taken
+}

@@ -7,6 +7,7 @@ using namespace troupe;
 using namespace troupe::train;
 using troupe::train::test::folder_of;
 using troupe::train::test::job_harness;
+using troupe::train::test::job_second_ns;
 using troupe::train::test::recovering_job;
 
 namespace {
@@ -145,4 +146,77 @@ TEST_CASE("a job with one node alone says at its start that there are no copies"
   CHECK(job.warned.front().find("no copies are taken") != std::string::npos);
   job.step();
   CHECK_FALSE(job.find<todo::copy_state>());
+}
+
+namespace {
+
+/// What the head of a job with copies leaves behind, eight seconds after its seventh step.
+job_memory left_at_seven(job_harness& job) {
+  auto out = job.policy.memory();
+  out.lost = lost_head{"was killed", 6, 7, job.now_ns + 8 * job_second_ns};
+  return out;
+}
+
+job_harness head_after(const job_memory& memory) {
+  job_harness next(copying_job(), checkpoint::resume_point{folder_of(4), 4, {}, {4, 64, 2.5, ""}});
+  next.now_ns = memory.lost->at_ns;
+  next.policy.remember(memory);
+  next.policy.begin(next.now_ns);
+  next.hear(next.admitted());
+  return next;
+}
+
+std::vector<held_copy> told_of(copy_tag tag) {
+  auto out = both(tag);
+  for (auto& c : out) c.state = {tag.step * 16, 1.25};
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("JOB-14: a job that goes on for a lost head asks for its copies, and goes on from them") {
+  job_harness job(copying_job());
+  job.policy.begin(job.now_ns);
+  job.start();
+  for (uint64_t step = 1; step <= 7; ++step) {
+    job.step();
+    if (job.saving.contains(step)) job.commit(step);
+  }
+  const auto memory = left_at_seven(job);
+  CHECK(memory.copies == believed_copies{7, {}});
+  const auto useful_before = memory.account.time[health::time_use::useful];
+  auto next = head_after(memory);
+  REQUIRE(next.find<todo::ask>());
+  CHECK(next.find<todo::ask>()->phase == start_phase::find_copies);
+  heard::phase_done found{start_phase::find_copies};
+  found.copies = {told_of({7, 7}), {}};
+  next.hear(found);
+  while (next.find<todo::ask>() && next.find<todo::ask>()->phase != start_phase::load_weights)
+    next.pass();
+  REQUIRE(next.find<todo::ask>());
+  CHECK(next.find<todo::ask>()->copy == copy_tag{7, 7});
+  CHECK(next.policy.step() == 7);
+  CHECK(next.policy.tokens() == 7 * 16);
+  next.pass();
+  REQUIRE(next.find<todo::run_step>());
+  CHECK(next.find<todo::run_step>()->step == 8);
+  const auto& fault = next.policy.incidents().back();
+  CHECK(fault.fell_after_step == 7);  // one more than that head had told
+  CHECK(fault.resumed_after_step == 7);
+  CHECK(next.policy.ledger().steps_repeated() == 0);
+  CHECK(next.policy.ledger().whole()[health::time_use::useful] > useful_before);
+  CHECK(next.policy.memory().copies == believed_copies{7, copy_tag{7, 7}});
+}
+
+TEST_CASE("JOB-14: where no copy is whole, it goes on from the disk") {
+  auto job = with_copies(7);
+  auto next = head_after(left_at_seven(job));
+  heard::phase_done found{start_phase::find_copies};
+  found.copies = {{}, {}};
+  next.hear(found);
+  while (next.find<todo::ask>() && next.find<todo::ask>()->phase != start_phase::load_weights)
+    next.pass();
+  REQUIRE(next.find<todo::ask>());
+  CHECK(next.find<todo::ask>()->folder == folder_of(4));
+  CHECK(next.policy.step() == 4);
 }

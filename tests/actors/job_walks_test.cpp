@@ -70,8 +70,9 @@ class job_walk {
   /// To its end. `seen` gains every change of state; `samples` a policy for each state.
   void run(std::set<job_arrow>& seen, std::map<job_state, job_policy>& samples) {
     while (!job_.end && chance(5)) tell(anything(), seen);
-    if (!job_.end && chance(2)) tell(heard::not_admitted{{errc::timeout, "nobody came"}}, seen);
-    if (!job_.end) tell(job_.admitted(), seen);
+    if (job_.policy.state() == admitting && chance(2))
+      tell(heard::not_admitted{{errc::timeout, "nobody came"}}, seen);
+    if (job_.policy.state() == admitting) tell(job_.admitted(), seen);
     for (int turn = 0; !job_.end; ++turn) {
       REQUIRE_MESSAGE(turn < 4000, "the job does not end");
       samples.try_emplace(job_.policy.state(), job_.policy);
@@ -127,7 +128,14 @@ class job_walk {
       from->path = folder_of(from->step, chance(50) ? "/first" : "/elsewhere");
       if (from->path.parent_path() == "/first") committed_.insert(from->step);
     }
-    return job_harness(std::move(plan), from, second ? "/second" : "");
+    job_harness out(std::move(plan), from, second ? "/second" : "");
+    if (recovers_ && chance(10)) {  // it goes on for a lost head
+      job_memory memory;
+      memory.lost = lost_head{"was killed", 0, 0, 0};
+      out.policy.remember(memory);
+      out.policy.begin(out.now_ns);
+    }
+    return out;
   }
 
   void tell(const job_event& event, std::set<job_arrow>& seen) {

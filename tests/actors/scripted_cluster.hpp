@@ -27,6 +27,9 @@ struct scripted_cluster_options {
   bool gateway = true, second_tier = false, real_run = false, launcher = false;
   bool recovers = false, spare = false;  ///< node c
   bool second_spare = false;             ///< node d, beside it
+  bool journal = false;
+  bool goes_on = false;  ///< for a coordinator that was lost
+  std::optional<fbs::ClusterMemoryT> memory = {};  ///< what that has left
 };
 
 /// Two nodes with a worker each, one stage behind the other.
@@ -51,7 +54,8 @@ struct scripted_cluster : troupe::test::actor_fixture {
   partner run = make_partner("run"), committer = make_partner("committer"),
           replicator = make_partner("replicator"), reporter = make_partner("reporter"),
           gateway = make_partner("gateway"), launcher = make_partner("launcher"),
-          observer = make_partner("observer"), person = make_partner("person");
+          observer = make_partner("observer"), person = make_partner("person"),
+          journal = make_partner("journal");
   std::vector<partner> nodes{make_partner("a"), make_partner("b"), make_partner("c"),
                              make_partner("d")};
   std::vector<partner> stages{make_partner("stage/0"), make_partner("stage/1")};
@@ -71,6 +75,9 @@ struct scripted_cluster : troupe::test::actor_fixture {
     if (o.gateway) options.gateway = gateway.as<gateway_actor>();
     options.committer = committer.as<committer_actor>();
     options.replicator = replicator.as<replicator_actor>();
+    if (o.journal) options.journal = journal.as<journal_actor>();
+    if (o.goes_on) options.memory.emplace().lost = train::lost_head{"was killed", 4, 4, 0};
+    options.cluster = o.memory;
     if (!o.real_run) options.run = run.as<run_actor>();
     target = spawn(coordinator, std::move(options), &io::local_storage());
   }

@@ -1,0 +1,68 @@
+// What the next head must know of the cluster: places and evictions, by way of the journal.
+#include <memory>
+#include <utility>
+
+#include "actors/base/ask.hpp"
+#include "actors/base/context.hpp"
+#include "actors/cluster/coordinating.hpp"
+#include "messages/errors.hpp"
+
+namespace troupe::cluster::coordinating {
+
+namespace {
+
+fbs::ClusterMemoryT memory_of(const coordinator_state& st) {
+  fbs::ClusterMemoryT out;
+  out.nodes = st.membership->names();
+  for (uint32_t place = 0; st.places.is_fixed() && place < st.places.size(); ++place) {
+    const auto& needs = st.places.needs_of(place);
+    auto& p = *out.places.emplace_back(std::make_unique<fbs::PlaceMemoryT>());
+    p.node = st.places.node_of(place);
+    p.workers = needs.workers;
+    p.threads = needs.threads;
+    p.cores = needs.cores;
+    p.gpus = needs.gpus;
+    p.cpu_model = needs.cpu_model;
+  }
+  for (const auto& name : st.evictions.all()) {
+    auto& e = *out.evicted.emplace_back(std::make_unique<fbs::EvictedNodeT>());
+    e.node = name;
+    e.why = st.evictions.why(name);
+  }
+  return out;
+}
+
+}  // namespace
+
+void remember(coordinator_pointer self) {
+  auto& st = self->state;
+  if (!st.record.journal || st.ended) return;
+  const auto now = memory_of(st);
+  auto bytes = encode(make_msg<fbs::ClusterMemory>({}, now));
+  if (bytes == st.remembered) return;
+  st.remembered = std::move(bytes);
+  ask_for<fbs::Ack>(
+      self, st.record.journal, make_msg<fbs::ClusterMemory>(context(self), now),
+      {"journal", "places and evictions, on the disk"}, [](const msg<fbs::Ack>&) {},
+      [self](const error& e) {
+        say(self,
+            "a head that is started again will not know who is in which place: " + e.message,
+            fbs::NoticeLevel::warning);
+      });
+}
+
+void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory) {
+  auto& st = self->state;
+  const auto nodes = st.record.plan.job.cluster.node.size();
+  for (const auto& e : memory.evicted) st.evictions.evict(e->node, e->why);
+  std::vector<uint32_t> at;
+  std::vector<place_needs> needs;
+  for (const auto& p : memory.places) {
+    if (p->node >= nodes) return;  // of another configuration
+    at.push_back(p->node);
+    needs.push_back({p->workers, p->threads, p->cores, p->gpus, p->cpu_model});
+  }
+  if (at.size() == st.places.size()) st.places = places_policy(std::move(at), std::move(needs));
+}
+
+}  // namespace troupe::cluster::coordinating
