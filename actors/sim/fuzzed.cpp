@@ -87,6 +87,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   c.join_timeout_ms = o.join_timeout_ms;
   c.launch = config::launch_mode::external;
   job.recovery.enabled = o.recovers;
+  job.recovery.head_grace_s = o.head_grace_s;
   c.port = head_port;
   c.insecure = true;
   c.threads = 1;

@@ -319,9 +319,8 @@ class simulation {
   /// A node that stays long after its coordinator has gone (NOD-1).
   bool lingers() {
     if (coordinator_lives_) return false;
-    const int64_t patience = (options_.join_timeout_ms + 2 * options_.dead_after_ms + 10'000) * ms;
     const int64_t since = std::max(coordinator_gone_ns_, last_healed_ns_);
-    if (world_.now_ns() < since + patience) return false;
+    if (world_.now_ns() < since + options_.lingering_ms() * ms) return false;
     for (int n = 1; n <= all_nodes(); ++n)
       if (world_.alive(n) && !world_.frozen(n) && nodes_[static_cast<size_t>(n)].actor_lives)
         world_.violation(fmt::format("{} stays without a coordinator", name_of(n)));

@@ -68,6 +68,7 @@ struct simulation_options {
   timing times;
   link_options links;
   int launches = 1;  ///< how often the cluster is started
+  int64_t head_grace_s = 5;        ///< if it recovers: nodes look for another coordinator
   bool recovers = false;           ///< a lost node costs no launch: its process is started again
   int spares = 0;                  ///< further nodes, which stand in for lost ones
   bool relaunches = true;          ///< else processes that are lost stay away until the next launch
@@ -90,6 +91,11 @@ struct simulation_options {
   /// Sees every message that is put into a mailbox, and when; must change nothing.
   std::function<void(const any_msg&, int64_t now_ns)> sees;
   bool log = false;  ///< tell every fault and notice on stderr
+
+  /// How long nodes may stay without a coordinator (NOD-1, NOD-7).
+  int64_t lingering_ms() const {
+    return join_timeout_ms + 2 * dead_after_ms + (recovers ? head_grace_s * 1000 : 0) + 10'000;
+  }
 };
 
 /// How it went.
