@@ -143,19 +143,19 @@ known_product::answer known_product::on_this_thread(const spoiler& spoil) {
   void* scratch = scratch_.data();
   size_t room = scratch_.size();
   std::align(line, 1, scratch, room);
-  answer out;
+  answer got;
   const auto multiply = [&](dtype type, const void* x, const void* w) {
     std::fill(product_.begin(), product_.end(), -1.0f);  // what is not written is wrong
     k.gemm(gemm_of(type, x, w, product_.data()), scratch);
     if (spoil) spoil(product_);
   };
   multiply(dtype::f32, x_.data(), w_.data());
-  out.wrong += wrong_in(product_);
+  got.wrong += wrong_in(product_);
   multiply(dtype::bf16, x_bf16_.data(), w_bf16_.data());
-  out.wrong += wrong_in(product_);
+  got.wrong += wrong_in(product_);
   multiply(dtype::f32, full_x_.data(), full_w_.data());
-  out.hash = hash_of(product_);
-  return out;
+  got.hash = hash_of(product_);
+  return got;
 }
 
 result<known_product::answer> known_product::on_device(device& owner, const spoiler& spoil) const {
