@@ -113,7 +113,7 @@ TEST_CASE(
   program up(job.up(with(sets, {"recovery.enabled=true", "cluster.suspect_after_ms=500000",
                                 "cluster.dead_after_ms=1000000"})));
   REQUIRE(up.until_step(4));
-  const pid_t old = node_named(up.port(), "one"), ssh = ssh_of(head_of(up.pid()), "one");
+  const pid_t old = node_named(up.port(), "one"), ssh = ssh_of(up.pid(), "one");
   REQUIRE(old > 0);
   REQUIRE(ssh > 0);
   REQUIRE(kill(ssh, SIGKILL) == 0);
