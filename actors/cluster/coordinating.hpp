@@ -1,7 +1,6 @@
 // What the coordinator's files share: members and epochs (coordinator.cpp), places and ranks
 // (coordinator_ranks.cpp), what persons say (coordinator_orders.cpp), what a next head must know
-// (coordinator_memory.cpp). For these alone; its
-// invariants stand in coordinator.hpp.
+// (coordinator_memory.cpp). For these alone; its invariants stand in coordinator.hpp.
 #pragma once
 
 #include <string>

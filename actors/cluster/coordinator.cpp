@@ -145,6 +145,21 @@ fbs::NodeUsageT& usage_of(coordinator_state& st, fbs::CoordinatorStatusT& s, uin
   return *s.nodes[it->second];
 }
 
+bool goes_on(const coordinator_state& st) {
+  return st.record.memory && st.record.memory->lost;
+}
+
+/// CRD-16, then as the membership has it.
+result<uint32_t> admit(coordinator_state& st, const fbs::HelloT& hello) {
+  const bool has_lived = hello.epoch > 0 && hello.epoch <= st.record.epoch;
+  if (has_lived && (!goes_on(st) || hello.epoch >= st.first_epoch)) {
+    st.membership->note_refused();
+    return left_the_cluster(hello.node);
+  }
+  return st.membership->admit({hello.node, hello.schema_hash, hello.program_version,
+                               hello.hardware ? hello.hardware->instance_id : "", hello.epoch});
+}
+
 caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hello>& m,
                                     const caf::strong_actor_ptr& handle,
                                     const caf::strong_actor_ptr& observer) {
@@ -157,12 +172,7 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     say(self, fmt::format("refused a node: {}", why.message), fbs::NoticeLevel::warning);
     return to_caf(why);
   }
-  const bool was_here = hello.epoch >= st.first_epoch && hello.epoch <= st.record.epoch;
-  auto node = was_here ? result<uint32_t>(left_the_cluster(hello.node))  // CRD-16
-                       : st.membership->admit({hello.node, hello.schema_hash, hello.program_version,
-                                               hello.hardware ? hello.hardware->instance_id : "",
-                                               hello.epoch});
-  if (was_here) st.membership->note_refused();
+  auto node = admit(st, hello);
   if (!node) {
     say(self, fmt::format("refused a node: {}", node.error().message), fbs::NoticeLevel::warning);
     return to_caf(node.error());
@@ -228,7 +238,7 @@ void spare_lost(coordinator_pointer self, const std::string& name, const loss& w
 /// In a recovery, before ranks are given out: another spare, or the place waits for its node.
 void lost_before_ranks(coordinator_pointer self, const std::string& name, const loss& what) {
   auto& st = self->state;
-  st.return_no_more.insert(name);
+  st.returns.ended(name);
   fill_places(self);
   if (!st.evictions.is_evicted(name)) launch(self, name, what.how);
   show(self);
@@ -370,10 +380,7 @@ void start_missing(coordinator_pointer self);
 /// CRD-15.
 void start_those_that_stay_away(coordinator_pointer self) {
   auto& st = self->state;
-  if (!st.awaits_return || st.ended ||
-      now_ns(*self) - st.started_ns < ns_of(defaults::rejoin_patience))
-    return;
-  st.awaits_return = false;
+  if (st.ended || !st.returns.stay_away(now_ns(*self))) return;
   fill_places(self);
   start_missing(self);
 }
@@ -481,7 +488,7 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   st.record.epoch = m.epoch();
   st.membership->live_in(m.epoch());
   st.recovering = true;
-  st.awaits_return = false;
+  st.returns.give_up();
   st.assigning = st.ready = false;
   st.assigned = 0;
   st.stages.clear();
@@ -586,7 +593,8 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
                         job.cluster.launch == config::launch_mode::external);
   st.first_epoch = st.record.epoch;
   st.places = places_policy(static_cast<size_t>(job.cluster.places()));
-  st.awaits_return = st.recovering = st.record.memory && st.record.memory->lost;
+  st.recovering = goes_on(st);
+  if (st.recovering) st.returns = {now_ns(*self), ns_of(defaults::rejoin_patience)};
   if (st.record.cluster) recall(self, *st.record.cluster);
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
                       job.cluster.dead_after_ms * ns_per_ms, job.health.detector);

@@ -42,7 +42,8 @@
 //     the nodes that come back, and with those that are started for want of them: at once where
 //     their process has ended, else once defaults::rejoin_patience is over. Until then a spare
 //     comes into the place of none but the former.
-//   CRD-16  A process is not admitted twice by one coordinator, whatever it held before.
+//   CRD-16  A process that has lived in an epoch is admitted by the coordinator alone that goes on
+//     for the lost one of that epoch: what it holds is of that job. None is admitted twice.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -60,6 +61,7 @@
 #include "actors/cluster/liveness_policy.hpp"
 #include "actors/cluster/membership_policy.hpp"
 #include "actors/cluster/places_policy.hpp"
+#include "actors/cluster/returns_policy.hpp"
 #include "actors/job/spawn_record.hpp"
 #include "actors/train/device_policy.hpp"
 #include "io/base/error_kind.hpp"
@@ -156,9 +158,8 @@ struct coordinator_state {
   launches_policy launches{std::chrono::nanoseconds(defaults::launches_forgotten).count(),
                            std::chrono::nanoseconds(defaults::launch_doubt).count()};
   std::vector<uint8_t> remembered;  ///< what the journal was told last, as a message
-  uint32_t first_epoch = 0;                       ///< of this coordinator
-  bool awaits_return = false;  ///< of nodes that a lost head had, which nobody was told to start
-  std::set<std::string> return_no_more;  ///< of these, whose process has ended since
+  uint32_t first_epoch = 0;         ///< of this coordinator
+  returns_policy returns;
   std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node
   std::map<uint32_t, size_t> rows;      ///< of the status, by index of the node
   bool ended = false;

@@ -282,10 +282,9 @@ std::string missing_from_places(const coordinator_state& st) {
 void fill_places(coordinator_pointer self) {
   auto& st = self->state;
   auto lost = lost_places(st);
-  if (st.awaits_return)  // CRD-15
-    std::erase_if(lost, [&](uint32_t place) {
-      return !st.return_no_more.contains(st.membership->names()[st.places.node_of(place)]);
-    });
+  std::erase_if(lost, [&](uint32_t place) {  // CRD-15
+    return st.returns.awaits(st.membership->names()[st.places.node_of(place)]);
+  });
   if (lost.empty() || !st.places.is_fixed()) return;
   const auto filled = st.places.fill(lost, spares_of(st));
   const auto& names = st.membership->names();

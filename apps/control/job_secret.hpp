@@ -6,8 +6,8 @@
 // Invariants
 //   SEC-1  The same job finds the same secret after a restart of its launcher, so that keys that
 //     were handed out stay good; a job that is done has none.
-//   SEC-2  The secret is in files of mode 0600 and in pipes, never in arguments, environments or
-//     logs.
+//   SEC-2  The secret is in files of mode 0600, in pipes and in the sockets between a launcher and
+//     its head, never in arguments, environments or logs.
 #pragma once
 
 #include <filesystem>

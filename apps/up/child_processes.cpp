@@ -64,7 +64,7 @@ status child_processes::spawn(const order& what) {
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0)
-    return error::system(fmt::format("start node {} ({})", what.node, what.command[0]), failed);
+    return error::system(fmt::format("run {}", what.command[0]), failed);
   ++processes_[what.node];
   children_.push_back({what.node, pid});
   if (what.tied) children_.back().tie = std::move(input.writing);  // PRC-4

@@ -109,11 +109,16 @@ int number_in(const std::string& text) {
   return n;
 }
 
+bool is_ended(const packet& p) {
+  return p.front() == "ended" && p.size() == 5;
+}
+
 }  // namespace
 
-/// How many processes each node has had, and which are there.
+/// How many processes each node has had, and which are there by now.
 void node_processes::take_over() {
   while (const auto p = line_->receive()) {
+    if (is_ended(*p)) running_.erase((*p)[1]);
     if (p->size() != 4 || p->front() != "node") continue;
     if (number_in((*p)[2]) > 0) running_.insert((*p)[1]);
     before_[(*p)[1]] = number_in((*p)[3]);
@@ -165,12 +170,11 @@ std::vector<ended_child> node_processes::heard() {
   std::vector<ended_child> out;
   line_->flush();
   while (const auto p = line_->receive()) {
-    const auto& word = p->front();
-    if (word == "failed" && p->size() == 3) {
+    if (p->front() == "failed" && p->size() == 3) {
       running_.erase((*p)[1]);
-      out.push_back({(*p)[1], (*p)[2], true, -1, 0, {}});
+      out.push_back({(*p)[1], "could not be started: " + (*p)[2], true, -1, 0, {}});
     }
-    if (word != "ended" || p->size() != 5) continue;
+    if (!is_ended(*p)) continue;
     running_.erase((*p)[1]);
     const int pid = number_in((*p)[2]), code = number_in((*p)[3]);
     ended_child ended{(*p)[1], (*p)[4], code != 0, code, is_local_ ? pid : 0, {}};

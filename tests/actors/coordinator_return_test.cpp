@@ -121,3 +121,28 @@ TEST_CASE("CRD-16: a process that lived in an epoch of this coordinator is not a
   REQUIRE_FALSE(refused);
   CHECK(refused.error() == left_the_cluster("a"));
 }
+
+TEST_CASE("CRD-16: one that lived in an epoch is not admitted where no coordinator was lost") {
+  scripted_cluster f;
+  const auto refused = f.join(0, returning(f, 0));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error() == left_the_cluster("a"));
+  CHECK(f.join(0));
+}
+
+TEST_CASE("RET-1: a node is awaited until it has ended, the patience is over, or an epoch begins") {
+  CHECK_FALSE(returns_policy().awaits("a"));
+  returns_policy p(100, 50);
+  CHECK(p.awaits("a"));
+  p.ended("b");
+  CHECK_FALSE(p.awaits("b"));
+  CHECK_FALSE(p.stay_away(149));
+  CHECK(p.awaits("a"));
+  CHECK(p.stay_away(150));
+  CHECK_FALSE(p.stay_away(151));  // once
+  CHECK_FALSE(p.awaits("a"));
+  returns_policy other(100, 50);
+  other.give_up();
+  CHECK_FALSE(other.awaits("a"));
+  CHECK_FALSE(other.stay_away(1000));
+}

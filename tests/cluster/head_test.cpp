@@ -2,6 +2,9 @@
 // of this launch with the losses of a run that nobody disturbed.
 #include <signal.h>
 
+#include <chrono>
+#include <random>
+
 #include "tests/cluster/survivors.hpp"
 
 using namespace troupe::cluster_test;
@@ -19,6 +22,11 @@ std::vector<std::string> sets() {
   return with(quick, layout(2, 1));
 }
 
+/// With copies in memory after each step, and a checkpoint now and then.
+std::vector<std::string> sets_of_copies() {
+  return with(sets(), {"checkpoint.memory.every=1", "checkpoint.every=40"});
+}
+
 void kill_head(const program& up) {
   const watched head(head_of(up.pid()));
   REQUIRE(head.pid() > 0);
@@ -30,6 +38,12 @@ void signal_node(const program& up, const char* node, int signal) {
   const pid_t victim = node_named(up.port(), node);
   REQUIRE(victim > 0);
   REQUIRE(kill(victim, signal) == 0);
+}
+
+/// The moment of a kill, not when something is there: nobody is waited for.
+void spin(std::chrono::microseconds time) {
+  const auto until = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < until) continue;
 }
 
 /// How many lines of the log are of this step.
@@ -194,6 +208,57 @@ TEST_CASE("CRD-15: who was evicted stays out, and the spare in its place, behind
   CHECK(node_named(up.port(), "node2") > 0);
   up.signal(SIGINT);
   CHECK(up.wait() == 130);
+}
+
+TEST_CASE("NOD-7: nodes that others started outlive their head, too") {
+  job_files job;
+  std::ofstream(job / "job.toml", std::ios::app)
+      << "[[cluster.node]]\nname = \"a\"\n[[cluster.node]]\nname = \"b\"\n";
+  const auto sets = with(quick, {"parallel.data=2", "cluster.launch=external", free_port()});
+  const auto node = [](uint16_t port, const char* name) {
+    return program({"node", "--join", fmt::format("127.0.0.1:{}", port), "--name", name});
+  };
+  program up(job.up(sets));
+  REQUIRE(up.until([&] { return up.port() != 0; }));
+  auto a = node(up.port(), "a"), b = node(up.port(), "b");
+  REQUIRE(until_saved(up, 3));
+  kill_head(up);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(heads_lost(up) == 1);
+  CHECK(up.err().find("recovered in") != std::string::npos);
+  CHECK(a.wait() == 0);
+  CHECK(b.wait() == 0);
+}
+
+TEST_CASE("NOD-7: heads that are killed at moments drawn by a seed, with nodes or without") {
+  const auto seed = static_cast<unsigned>(number_from("TROUPE_HEAD_SEED", 1));
+  const int kills = number_from("TROUPE_HEAD_KILLS", 5);
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  job_files job;
+  const auto sets = with(with(sets_of_copies(), {fmt::format("train.steps={}", 60 * kills + 60)}),
+                         {"recovery.most_per_hour=1000", "cluster.spares=1"});
+  const auto truth = job.losses(with(sets, {"job.output=" + (job / "undisturbed").string()}));
+  program up(job.up(sets));
+  REQUIRE(up.until_error_has("spare node2 joined"));
+  for (int n = 1; n <= kills; ++n) {
+    REQUIRE(up.until([&] { return times_made(up, 50 * n) > 0; }));
+    spin(std::chrono::microseconds(random() % 30'000));
+    const auto victim = random() % 2 == 0 ? node_named(up.port(), n % 2 == 0 ? "node0" : "node1")
+                                          : -1;
+    if (victim > 0) kill(victim, SIGKILL);
+    kill_head(up);
+    REQUIRE(up.until([&] { return heads_lost(up) == static_cast<size_t>(n); }));
+  }
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  std::set<int> made;
+  for (const auto& step : up.objects("step")) {
+    CHECK(step["loss"].get<double>() == truth.at(step["step"].get<size_t>() - 1));
+    made.insert(step["step"].get<int>());
+  }
+  CHECK(std::ssize(made) >= std::ssize(truth) - 2 * kills);  // made, and not told of
 }
 
 TEST_CASE("SPV-4: a launch that was to begin anew does not begin anew twice") {

@@ -111,6 +111,9 @@ bool turn_deck::is_possible(const turn& t, const ledger& account, bool second_ti
     if (!second_tier || account.expected(0) < 0) return false;
     then.emptied(0);
   }
+  // Whoever goes on from the last step has nothing to do: the first tier stays as it was made.
+  const bool harms = t.what != trouble::none && t.how == course::go_on;
+  if (harms && account.step_of(account.expected(0)) >= steps_) return false;
   const bool copies = t.at == sight::copy || t.at == sight::copied;
   if ((copies || t.who == rival::running) && !second_tier) return false;
   if (t.how == course::fresh) return then.expected() >= 0;
