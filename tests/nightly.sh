@@ -24,7 +24,7 @@ part_asan() {
   cmake --preset asan && ninja -C build/asan && ctest --test-dir build/asan -j "$(nproc)" --output-on-failure
 }
 part_tsan() {
-  [ -d build/caf-source ] || { echo "build/caf-source is missing (apt-get source caf)"; return 1; }
+  [ -d build/caf-source ] || { echo "build/caf-source is missing (docs/testing.md)"; return 1; }
   cmake --preset tsan && ninja -C build/tsan && ctest --test-dir build/tsan -j "$(nproc)" --output-on-failure
 }
 part_guards() { tests/guards/without.py; }
@@ -35,7 +35,10 @@ part_seeds() {
     TROUPE_JOB_WALKS=1000000 TROUPE_JOB_SEED=$((seed * 1000000)) "$bin/test_actors" -tc='job: runs by seed*' &&
     TROUPE_SEQUENCES=10000 TROUPE_SEQUENCE_SEED=$((seed * 10000)) "$bin/test_actors" -tc='sequences*'
 }
-part_kills() { TROUPE_KILLS=1000 TROUPE_KILL_SEED=$seed "$bin/test_cluster_crash" -tc='kill*'; }
+part_kills() {
+  TROUPE_KILLS=1000 TROUPE_KILL_SEED=$seed "$bin/test_cluster_crash" -tc='kill*' &&
+    TROUPE_HEAD_KILLS=100 TROUPE_HEAD_SEED=$seed "$bin/test_cluster" -tc='NOD-7: heads*'
+}
 part_placements() {
   TROUPE_PLACEMENTS=10000 TROUPE_PLACEMENT_SEED=$seed "$bin/test_cluster" -tc='placements*'
 }
