@@ -112,6 +112,13 @@ std::string wait_text(const std::vector<waiting_process>& cluster, const wait_re
 /// One JSON object without a line end: {"type":"wait_graph","culprits":[...],...}.
 std::string wait_json(const std::vector<waiting_process>& cluster, const wait_report& report);
 
+/// As a graph for Graphviz, lines ending with '\n': culprits are red.
+std::string wait_dot(const std::vector<waiting_process>& cluster, const wait_report& report);
+
+/// The report with so many waits, and of each other list so many, at most: the first, which say
+/// most. For what must not grow with the cluster.
+wait_report shortened(wait_report report, size_t most_edges, size_t most_others);
+
 /// What the gateway's answer says of the living actors.
 std::vector<waiting_process> waits_of(const fbs::ClusterView& view);
 

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "io/base/printable.hpp"
 #include "messages/schemas/control_generated.h"
 #include "messages/text.hpp"
 #include "trace/text.hpp"
@@ -112,6 +113,16 @@ nlohmann::ordered_json list_of(const cluster& c, const std::vector<culprit>& all
   return out;
 }
 
+/// A quoted name of a graph: what others said neither ends it nor begins a line.
+std::string dot_text(std::string_view text) {
+  std::string out = "\"";
+  for (const char x : printable(text)) {
+    if (x == '"' || x == '\\') out += '\\';
+    out += x;
+  }
+  return out + '"';
+}
+
 std::string section(const cluster& c, std::string_view one, std::string_view many,
                     const std::vector<culprit>& all, size_t most) {
   if (all.empty()) return {};
@@ -170,6 +181,42 @@ std::string wait_json(const std::vector<waiting_process>& c, const wait_report& 
   for (const auto& cycle : r.cycles) out["deadlocks"].push_back(list_of(c, cycle));
   out["waits"] = list_of(c, r.edges);
   return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string wait_dot(const std::vector<waiting_process>& c, const wait_report& r) {
+  const auto name = [&](actor_place p) {
+    return dot_text(fmt::format("{} ({})", at(c, p).path, c[p.process].node));
+  };
+  std::string out = "digraph waits {\n  rankdir=LR;\n  node [shape=box];\n";
+  for (const auto& x : r.culprits)
+    for (const auto& path : x.actors) {
+      const bool missing = x.kind == culprit_kind::missing;
+      const auto who = missing ? path : fmt::format("{} ({})", path, c[x.process].node);
+      out += fmt::format("  {} [color=red, penwidth=2];\n", dot_text(who));
+      if (missing) out += fmt::format("  {} -> {};\n", dot_text(c[x.process].node), dot_text(who));
+    }
+  for (const auto& e : r.edges)
+    out += fmt::format("  {} -> {} [label={}{}];\n", name(e.from), name(e.to),
+                       dot_text(fmt::format("{}, {}", e.what, duration_text(e.for_ns))),
+                       e.implied ? ", style=dashed" : "");
+  return out + "}\n";
+}
+
+wait_report shortened(wait_report r, size_t most_edges, size_t most_others) {
+  const auto cut = [](auto& list, size_t most) {
+    if (list.size() > most) list.erase(list.begin() + static_cast<ptrdiff_t>(most), list.end());
+  };
+  cut(r.edges, most_edges);
+  for (auto* all : {&r.culprits, &r.suspects}) {
+    cut(*all, most_others);
+    for (auto& x : *all) {
+      cut(x.actors, most_others);
+      cut(x.chain, most_others);
+    }
+  }
+  cut(r.cycles, most_others);
+  for (auto& cycle : r.cycles) cut(cycle, most_others);
+  return r;
 }
 
 std::vector<waiting_process> waits_of(const fbs::ClusterView& view) {

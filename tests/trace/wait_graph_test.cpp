@@ -288,6 +288,30 @@ TEST_CASE("wait graph: a deadlock is told as its cycle") {
             "  y waits 2.00 s for x: a token\n") == 0);
 }
 
+TEST_CASE("wait graph: as a graph for Graphviz, in which no name ends a name or a line") {
+  const cluster in{node("a", {who("x", {{"y", "an \"answer\"\n", 3 * s}}), who("y")}),
+                   node("b\" ]", {who("z\\", {{"gone", "a token", 2 * s}})})};
+  CHECK(wait_dot(in, find_culprits(in, {})) ==
+        "digraph waits {\n  rankdir=LR;\n  node [shape=box];\n"
+        "  \"gone\" [color=red, penwidth=2];\n"
+        "  \"b\\\" ]\" -> \"gone\";\n"
+        "  \"x (a)\" -> \"y (a)\" [label=\"an \\\"answer\\\"\\\\n, 3.00 s\"];\n}\n");
+}
+
+TEST_CASE("wait graph: a report can be shortened, whatever it says") {
+  cluster in{node("a", {who("y")})};
+  for (int i = 0; i < 100; ++i)
+    in.push_back(node("n" + std::to_string(i),
+                      {who("x" + std::to_string(i), {{"y", "an answer", (i + 1) * s}})}));
+  const auto all = find_culprits(in, {});
+  REQUIRE(all.edges.size() == 100);
+  const auto few = shortened(all, 10, 3);
+  REQUIRE(few.edges.size() == 10);
+  CHECK(few.edges[0].for_ns == 100 * s);  // the longest first
+  CHECK(few.culprits.size() == 1);
+  CHECK(few.culprits[0].waiters == 100);  // of all
+}
+
 TEST_CASE("wait graph: short waits can be left out, stages without a place do no harm") {
   auto in = pipeline({{"worker/0", "forward", s / 100}}, {});
   for (const size_t i : {1, 2}) in[i].actors[0].place.reset();
