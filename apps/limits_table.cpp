@@ -19,6 +19,7 @@
 #include "actors/control/observer.hpp"
 #include "actors/health/findings_policy.hpp"
 #include "actors/health/medic.hpp"
+#include "actors/health/monitor.hpp"
 #include "actors/health/rank_vitals.hpp"
 #include "actors/job/train_state.hpp"
 #include "actors/job/votes.hpp"
@@ -29,6 +30,9 @@
 #include "actors/train/requests_policy.hpp"
 #include "actors/train/stage.hpp"
 #include "actors/train/worker.hpp"
+#include "apps/report/incident_doc.hpp"
+#include "apps/report/incident_page.hpp"
+#include "apps/up/incident_folders.hpp"
 #include "apps/up/launcher_line.hpp"
 #include "gpu/collective/pair_links.hpp"
 #include "io/base/printable.hpp"
@@ -227,6 +231,36 @@ constexpr limit_row rows[] = {
      "findings", "what matters more takes the place of what matters less, the rest is counted",
      "actors/health/findings_policy.hpp", "most_findings",
      "FDG-3: findings are bounded: what matters more takes a place, the rest is counted"},
+    {"actors and traces", "folders of incidents in an output", most_incident_folders, "folders",
+     "no more are made, which is said; incidents.jsonl goes on", "apps/up/incident_folders.hpp",
+     "most_incident_folders",
+     "INF-3: no more folders are made than there may be, and that is said"},
+    {"actors and traces", "an incident.json", max_incident_bytes, "bytes",
+     "what says least is left out of it, and named there; a longer one is not read",
+     "apps/up/incident_folders.hpp", "max_incident_bytes",
+     "DOC-1: of an incident that has no room what says least is left out, and named"},
+    {"actors and traces", "a wait graph that is kept of an incident", max_waits_bytes, "bytes",
+     "it is cut after a line", "apps/up/incident_folders.hpp", "max_waits_bytes",
+     "INF-3: a wait graph that is too long is cut after a line"},
+    {"actors and traces", "black boxes that an incident names", most_black_boxes, "files",
+     "further ones are not named", "apps/up/incident_folders.hpp", "most_black_boxes",
+     "INF: an incident names black boxes that came since its fault, and only so many"},
+    {"actors and traces", "decisions that are kept of an incident", report::most_decisions_kept,
+     "decisions", "the last takes the place of the one before it", "apps/report/incident_doc.hpp",
+     "most_decisions_kept", "DOC: of many decisions the first ones and the last are kept"},
+    {"actors and traces", "levels of an incident.json", report::max_incident_depth, "levels",
+     "it is refused", "apps/report/incident_page.hpp", "max_incident_depth",
+     "PAG-1: what is no incident is refused, whatever it is"},
+    {"actors and traces", "nodes whose vitals are kept of an incident",
+     troupe::health::most_vitals_kept, "nodes", "further ones are counted",
+     "actors/health/monitor.hpp", "most_vitals_kept",
+     "MON-4: evidence of a large cluster is of a bounded size"},
+    {"actors and traces", "waits of its wait graph as JSON", troupe::health::most_waits_kept,
+     "waits", "the longest are kept", "actors/health/monitor.hpp", "most_waits_kept",
+     "MON-4: evidence of a large cluster is of a bounded size"},
+    {"actors and traces", "entries of its other lists", troupe::health::most_culprits_kept,
+     "entries", "the first are kept", "actors/health/monitor.hpp", "most_culprits_kept",
+     "MON-4: evidence of a large cluster is of a bounded size"},
     {"checkpoints", "checkpoints of one run under way", train::pace_policy::most_open,
      "checkpoints", "the next waits, or is left out and counted", "actors/train/pace_policy.hpp",
      "most_open", "pace: what is due begins while there is room, and only what is due"},

@@ -115,6 +115,8 @@ using monitor_actor = component_actor::extend<
     tell<fbs::Heartbeat>,
     // Says what is wrong now.
     ask<fbs::FindingsRequest, fbs::Findings>,
+    // What is done about a fault is decided: what stands now goes to the reporter.
+    tell<fbs::IncidentReport>,
     // Time to look (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
@@ -216,8 +218,10 @@ using journal_actor = component_actor::extend<
     ask<fbs::ClusterMemory, fbs::Ack>>;
 
 /// Shows a person how it goes.
-using reporter_actor = component_actor::extend<tell<fbs::StepReport>, tell<fbs::IncidentReport>,
-                                               tell<fbs::Notice>, tell<fbs::RunEnded>>;
+using reporter_actor =
+    component_actor::extend<tell<fbs::StepReport>, tell<fbs::IncidentReport>,
+                            // What stood when it was decided what is done about an incident.
+                            tell<fbs::Evidence>, tell<fbs::Notice>, tell<fbs::RunEnded>>;
 
 /// Shows a person's tool what is traced.
 using viewer_actor = caf::typed_actor<tell<fbs::TraceBatch>>;

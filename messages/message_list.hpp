@@ -93,6 +93,7 @@
   X(control, FindGateway, 0x050f)     \
   X(control, GatewayFound, 0x0510)    \
   X(control, Observe, 0x0511)         \
+  X(control, Evidence, 0x0512)        \
   X(trace, TraceBatch, 0x0601)        \
   X(trace, TraceStart, 0x0602)        \
   X(trace, TraceStarted, 0x0603)      \

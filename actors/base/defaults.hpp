@@ -22,6 +22,8 @@
   TIME(vitals_disk_period, 10'000, "between two small writes to the disk of the job's folder")   \
   TIME(monitor_period, 250, "between two looks of the monitor at what nodes said")               \
   TIME(monitor_question_pause, 5'000, "between two questions about who holds up a stuck job")    \
+  TIME(evidence_memory, 10'000, "a finding that has gone still is evidence of a fault")          \
+  TIME(black_box_wait, 30'000, "black boxes of an incident that is over are looked for")         \
   TIME(view_period, 100, "between two batches of a view of traces")                              \
   TIME(black_box_pause, 10'000, "between two black boxes of deaths in one process")              \
   TIME(saver_status_period, 100, "between two updates of what `status` says of a save")          \

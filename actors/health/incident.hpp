@@ -9,7 +9,7 @@
 namespace troupe::health {
 
 struct incident {
-  uint64_t number = 0;  ///< in this launch, from 1
+  uint64_t number = 0;  ///< in the output folder, from 1
   std::string finding;  ///< its stable name, as dead_process
   std::string node;     ///< whose fault it was; empty: nobody knows
   std::string what;     ///< one sentence for a person

@@ -44,6 +44,7 @@ void hear(monitor_pointer self, const msg<fbs::Heartbeat>& m) {
   st.coordinator = caf::actor_cast<coordinator_actor>(self->current_sender());
   const auto& node = st.nodes[m->node_index()];
   const auto now = now_ns(*self);
+  st.heard[node] = {m, now};
   st.progress.hear(node, m.epoch(), m->sequence(), progress_in(*m->vitals()), now);
   if (const auto* machine = m->vitals()->machine()) judge_machine(node, *machine, now, st.findings);
 }
@@ -86,10 +87,15 @@ void take_answer(monitor_pointer self, const msg<fbs::ClusterView>& view) {
   const auto verdict = st.progress.judge(now);
   if (!verdict.stuck || now - verdict.still_ns > st.asked_ns) return;  // MON-2
   const auto cluster = trace::waits_of(*view.get());
-  const auto found = culprits_of(cluster, trace::find_culprits(cluster, {}),
-                                 static_cast<double>(verdict.still_ns) / 1e9,
+  const auto report = trace::find_culprits(cluster, {});
+  const auto found = culprits_of(cluster, report, static_cast<double>(verdict.still_ns) / 1e9,
                                  static_cast<double>(verdict.allowed_ns) / 1e9);
   for (const auto& f : found) st.findings.holds(f.who, f.shown, now);
+  if (found.empty()) return;
+  const auto kept = trace::shortened(report, most_waits_kept, most_culprits_kept);  // MON-4
+  st.evidence.named({trace::wait_text(cluster, report), trace::wait_json(cluster, kept),
+                     trace::wait_dot(cluster, kept), st.asked_ns},
+                    now);
 }
 
 void ask_who_waits(monitor_pointer self) {
@@ -119,6 +125,55 @@ msg<fbs::Findings> answer(monitor_pointer self, const message_header& cause) {
     out.step = st.step;
     out.raised = st.findings.raised();
   });
+}
+
+void put_findings(const monitor_state& st, int64_t now, fbs::EvidenceT& out) {
+  for (const auto& f : st.findings.standing())
+    out.findings.push_back(std::make_unique<fbs::FindingT>(to_message(f)));
+  for (const auto& [f, gone_ns] : st.evidence.lately(now)) {
+    if (st.findings.stands(f.who)) continue;  // it came again
+    out.findings.push_back(std::make_unique<fbs::FindingT>(to_message(f)));
+    out.findings.back()->gone_ns = gone_ns;
+  }
+}
+
+/// MON-4: whose fault it is first.
+void put_vitals(const monitor_state& st, const std::string& culprit, fbs::EvidenceT& out) {
+  const auto put = [&](const std::string& node, const monitor_state::last_word& last) {
+    auto& said = *out.vitals.emplace_back(std::make_unique<fbs::NodeVitalsT>());
+    said.node = node;
+    said.heard_ns = last.heard_ns;
+    said.vitals.reset(last.said->vitals()->UnPack());
+  };
+  if (const auto it = st.heard.find(culprit); it != st.heard.end()) put(it->first, it->second);
+  for (const auto& [node, last] : st.heard) {
+    if (node == culprit) continue;
+    if (out.vitals.size() < most_vitals_kept)
+      put(node, last);
+    else
+      ++out.vitals_left_out;
+  }
+}
+
+/// What stands now goes where incidents are kept.
+void prove(monitor_pointer self, const msg<fbs::IncidentReport>& m) {
+  const auto* fault = m->incident();
+  if (fault == nullptr) return;
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  self->send(st.options.reporter,
+             make_msg<fbs::Evidence>(context_of(*self, m.header()), [&](fbs::EvidenceT& out) {
+               out.incident.reset(fault->UnPack());
+               out.now_ns = now;
+               put_findings(st, now, out);
+               put_vitals(st, text_of(fault->node()), out);
+               if (const auto* graph = st.evidence.graph(now)) {
+                 out.waits_text = graph->text;
+                 out.waits_json = graph->json;
+                 out.waits_dot = graph->dot;
+                 out.waits_ns = graph->asked_ns;
+               }
+             }));
 }
 
 void tell(monitor_pointer self, const findings_policy::changes& news) {
@@ -200,7 +255,10 @@ void look(monitor_pointer self) {
       now);
   if (verdict.stuck && !st.asking && now - st.asked_ns >= ns_of(defaults::monitor_question_pause))
     ask_who_waits(self);
-  tell(self, st.findings.judge(now));
+  if (verdict.stuck) st.evidence.still_stuck(now);
+  const auto news = st.findings.judge(now);
+  st.evidence.cleared(news.cleared, now);
+  tell(self, news);
   tell_of_the_stuck(self);
   self->delayed_send(self, defaults::monitor_period, caf::tick_atom_v);
 }
@@ -214,6 +272,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   st.options = std::move(options);
   const auto& job = st.options.job;
   for (const auto& n : job.cluster.node) st.nodes.push_back(n.name);
+  st.evidence = evidence_policy(ns_of(defaults::evidence_memory));
   st.progress = stuck_policy(job.health.stuck_after_s * 1000 * ns_per_ms,
                              job.cluster.suspect_after_ms * ns_per_ms);
   tell(self, {});
@@ -222,6 +281,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
       status_handler(self),
       [self](const msg<fbs::Heartbeat>& m) { hear(self, m); },
       [self](const msg<fbs::FindingsRequest>& m) { return answer(self, m.header()); },
+      [self](const msg<fbs::IncidentReport>& m) { prove(self, m); },
       [self](caf::tick_atom) { look(self); },
   };
 }

@@ -2,9 +2,10 @@
 // time-out. In the head.
 //
 // Messages: Heartbeat from the coordinator, which passes on those of the cluster's nodes;
-// FindingsRequest from whoever looks. ListActors to the gateway, where no rank moves: the wait
-// graph of the answer names whom the others wait for. Notice to the reporter, of what is raised.
-// Leave to the coordinator.
+// FindingsRequest from whoever looks; IncidentReport from the run, when it has decided what is done
+// about a fault: Evidence, what stands then, goes to the reporter. ListActors to the gateway, where
+// no rank moves: the wait graph of the answer names whom the others wait for. Notice to the
+// reporter, of what is raised. Leave to the coordinator.
 //
 // Invariants
 //   MON-1  It finds and changes nothing: what is done about a finding is decided elsewhere. Of a
@@ -13,22 +14,31 @@
 //   MON-2  One question about who waits is open at a time; its answer counts only if the training
 //     has not moved since it was asked.
 //   MON-3  What the run is at it reads from the registry, which never waits for the run.
+//   MON-4  Evidence is of a bounded size, however large the cluster is.
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "actors/base/traced.hpp"
+#include "actors/health/evidence_policy.hpp"
 #include "actors/health/findings_policy.hpp"
 #include "actors/health/stuck_policy.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
 
 namespace troupe::health {
+
+/// Nodes whose vitals are part of the evidence of a fault (MON-4).
+inline constexpr size_t most_vitals_kept = 64;
+/// Waits of a graph that is part of it, and entries of each other list of the graph.
+inline constexpr size_t most_waits_kept = 256;
+inline constexpr size_t most_culprits_kept = 16;
 
 struct monitor_options {
   config::job job;
@@ -42,6 +52,12 @@ struct monitor_state {
   monitor_options options;
   stuck_policy progress;
   findings_policy findings;
+  evidence_policy evidence;
+  struct last_word {
+    msg<fbs::Heartbeat> said;
+    int64_t heard_ns = 0;
+  };
+  std::map<std::string, last_word> heard;  ///< by node
   std::vector<std::string> nodes;  ///< names by index
   coordinator_actor coordinator;   ///< whose heartbeats came
   std::set<std::string> told_of;   ///< nodes whose ranks hold up all others

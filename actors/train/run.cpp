@@ -574,10 +574,10 @@ struct executor {
   }
   void operator()(const todo::recover& c) const { recover(self, c); }
   void operator()(const todo::note_decision& c) const {
-    const auto& gateway = self->state.record.gateway;
-    if (!gateway) return;
     const auto fill = [&](auto& r) { r.incident = to_message(c.what, now_ns(*self)); };
-    self->send(gateway, make_msg<fbs::IncidentReport>(context(self), fill));
+    const auto decided = make_msg<fbs::IncidentReport>(context(self), fill);
+    if (const auto& to = self->state.record.gateway) self->send(to, decided);
+    if (const auto& to = self->state.record.monitor) self->send(to, decided);
   }
   void operator()(const todo::keep_incident& c) const {
     const auto fill = [&](auto& r) { r.incident = to_message(c.what, now_ns(*self)); };

@@ -33,6 +33,7 @@ std::string incident_json(const incident& i) {
     j["rule"] = i.rule;
     j["action"] = i.action;
   }
+  j["folder"] = i.folder.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json(i.folder);
   return j.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

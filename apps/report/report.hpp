@@ -89,6 +89,7 @@ struct incident {
   double noticed_s = 0, named_s = -1, back_s = -1;
   uint32_t rule = 0;        ///< that was applied last, from 1; 0: none
   std::string action = {};  ///< what it does
+  std::string folder = {};  ///< in the output folder, with all that is known; empty: none was made
 };
 std::string incident_json(const incident& i);
 

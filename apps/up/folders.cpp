@@ -12,6 +12,7 @@
 
 #include "io/disk/storage.hpp"
 #include "apps/talk.hpp"
+#include "apps/up/incident_folders.hpp"
 #include "io/checkpoint/export.hpp"
 #include "io/file.hpp"
 #include "io/folder/owned.hpp"
@@ -62,6 +63,18 @@ error in_the_way(const fs::path& what, std::string_view why) {
           "take it away, or name another job.output"};
 }
 
+/// The folder that folders of incidents are made in; no link, which would have them made elsewhere.
+std::optional<error> check_incidents(const fs::path& folder, bool ours) {
+  struct stat facts {};
+  if (::lstat(folder.c_str(), &facts) != 0) return std::nullopt;
+  if (!S_ISDIR(facts.st_mode))
+    return in_the_way(folder, "is a link or a file, where the job makes a folder");
+  std::error_code code;
+  if (!ours && !fs::is_empty(folder, code))
+    return in_the_way(folder, "was not written by this program, and the job writes there");
+  return std::nullopt;
+}
+
 /// FLD-1 of the output.
 std::optional<error> check_output(const config::job& job) {
   const fs::path output = job.job.output;
@@ -81,7 +94,7 @@ std::optional<error> check_output(const config::job& job) {
     if (there == found::file && !ours)
       return in_the_way(output / name, "was not written by this program, and the job writes there");
   }
-  return std::nullopt;
+  return check_incidents(output / incidents_folder, ours);
 }
 
 /// Where the model goes at the end; and it must not be where it comes from.

@@ -32,6 +32,7 @@
 #include "apps/up/conclude.hpp"
 #include "apps/up/folders.hpp"
 #include "apps/up/head_words.hpp"
+#include "apps/up/incident_folders.hpp"
 #include "apps/up/launcher.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
@@ -56,8 +57,8 @@ struct launch {
   std::shared_ptr<ceiling> peak;
   held_folders folders;
   std::shared_ptr<train::kept_journal> journal;  ///< null: none can be kept
-  std::optional<train::job_memory> memory;  ///< of the head that was lost
-  std::optional<fbs::ClusterMemoryT> cluster;  ///< the same
+  std::optional<train::job_memory> memory;  ///< of the head that was lost, or earlier launches
+  std::optional<fbs::ClusterMemoryT> cluster;  ///< of the head that was lost
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -135,6 +136,15 @@ std::shared_ptr<train::kept_journal> journal_of(const config::job& job, bool aga
   return nullptr;
 }
 
+/// The number of an incident is the name of its folder, whatever launch it is of.
+void go_on_counting(launch& l) {
+  const auto before = last_incident(l.plan.job.job.output);
+  if (before == 0) return;
+  if (!l.memory) l.memory.emplace();
+  auto& count = l.memory->account.incidents;
+  count = std::max(count, before);
+}
+
 result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
   const bool first_try = resume == checkpoint::look::fits;
   auto sources = a.job.sources();
@@ -171,6 +181,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
     if (l.journal) l.cluster = l.journal->cluster;
     l.epoch = std::max(l.epoch, l.memory->account.epoch + 1);  // no two heads have one (HEAL-1)
   }
+  go_on_counting(l);
   return l;
 }
 

@@ -95,6 +95,13 @@ std::string incidents_beside(const std::string& log) {
   return std::filesystem::path(log).replace_filename("incidents.jsonl").string();
 }
 
+/// What keeps an incident from its folder; training goes on.
+void tell(reporter_state& st, const status& kept) {
+  if (kept) return;
+  leave_line(st);
+  say("warning: what is known of an incident is not kept: " + render(kept.error()));
+}
+
 void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   auto& st = self->state;
   st.spent_ms += m->step_ms();
@@ -105,6 +112,7 @@ void step(reporter_pointer self, const msg<fbs::StepReport>& m) {
   if (st.options.stepped)
     st.options.stepped(m->step(), m->saved_step());  // before anybody reads of it
   write_log(self, report::step_json(r));
+  tell(st, st.folders->look_again(incident_keeper::wall_clock::now()));
   show(st, r);
   std::lock_guard lock(st.options.outcome->mutex);
   auto& s = st.options.outcome->summary;
@@ -131,6 +139,8 @@ void keep(reporter_pointer self, const msg<fbs::IncidentReport>& m) {
   auto& st = self->state;
   if (m->incident() == nullptr) return;
   const auto& i = *m->incident();
+  tell(st, st.folders->over(*std::unique_ptr<fbs::IncidentT>(i.UnPack()),
+                            incident_keeper::wall_clock::now()));
   const report::incident line{wall_time_before(i.ago_s()),
                               i.number(),
                               text_of(i.finding()),
@@ -145,7 +155,8 @@ void keep(reporter_pointer self, const msg<fbs::IncidentReport>& m) {
                               i.named_s(),
                               i.back_s(),
                               i.rule(),
-                              text_of(i.action())};
+                              text_of(i.action()),
+                              st.folders->folder_of(i.number())};
   if (!st.incidents) st.incidents.emplace(incidents_beside(st.options.log_path));
   if (const auto done = st.incidents->append(report::incident_json(line)); !done)
     say("warning: " + done.error().message);
@@ -161,6 +172,7 @@ std::string from_here(const flatbuffers::String* path) {
 
 void ended(reporter_state& st, const msg<fbs::RunEnded>& m) {
   leave_line(st);
+  tell(st, st.folders->look_again(incident_keeper::wall_clock::now()));
   {
     std::lock_guard lock(st.options.outcome->mutex);
     auto& o = *st.options.outcome;
@@ -189,11 +201,15 @@ reporter_actor::behavior_type reporter(reporter_pointer self, reporter_options o
   auto& st = self->state;
   st.options = std::move(options);
   st.log.emplace(st.options.log_path);
+  st.folders.emplace(st.options.job.job.output, st.options.job.job.name);
   show_log(self, "reporting", "");
   return {
       status_handler(self),
       [self](const msg<fbs::StepReport>& m) { step(self, m); },
       [self](const msg<fbs::IncidentReport>& m) { keep(self, m); },
+      [self](const msg<fbs::Evidence>& m) {
+        tell(self->state, self->state.folders->decided(m, incident_keeper::wall_clock::now()));
+      },
       [self](const msg<fbs::Notice>& m) {
         leave_line(self->state);
         const bool warning = m->level() == fbs::NoticeLevel::warning;

@@ -3,7 +3,8 @@
 //
 // stdout carries steps (plain lines or JSON), stderr what is said beside; {output}/log.jsonl has
 // every step as JSON whatever the terminal shows. A log that cannot be written is a warning and a
-// state in `troupe status reporter`, and goes on as soon as it can be.
+// state in `troupe status reporter`, and goes on as soon as it can be. {output}/incidents.jsonl has
+// a line for each fault, {output}/incidents/NUMBER what is known of it (incident_folders.hpp).
 #pragma once
 
 #include <functional>
@@ -15,6 +16,7 @@
 #include "actors/base/traced.hpp"
 #include "apps/ceiling.hpp"
 #include "apps/report/report.hpp"
+#include "apps/up/incident_keeper.hpp"
 #include "apps/up/line_log.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
@@ -45,6 +47,7 @@ struct reporter_state {
   reporter_options options;
   std::optional<line_log> log;
   std::optional<line_log> incidents;  ///< made by the first one
+  std::optional<incident_keeper> folders;
   bool rewriting = false;  ///< the terminal's last line is a step's
   double spent_ms = 0;
   uint64_t steps_seen = 0;

@@ -199,4 +199,8 @@ TEST_CASE("report: an incident, as its line says it") {
   CHECK(j["fell_after_step"] == 26);
   CHECK(j["rule"] == 3);
   CHECK(j["action"] == "restart");
+  CHECK(j["folder"].is_null());
+  auto kept = i;
+  kept.folder = "incidents/0001";
+  CHECK(nlohmann::json::parse(incident_json(kept))["folder"] == "incidents/0001");
 }

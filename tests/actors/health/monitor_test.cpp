@@ -2,6 +2,7 @@
 #include "actors/health/monitor.hpp"
 
 #include <doctest/doctest.h>
+#include <nlohmann/json.hpp>
 
 #include "messages/status_rows.hpp"
 #include "tests/actors/actor_fixture.hpp"
@@ -22,15 +23,24 @@ struct watched_cluster : troupe::test::actor_fixture {
   std::shared_ptr<actor_stats> run = runtime().registry.add(0);
   monitor_actor target;
   uint64_t sequence = 0, step = 10;
-  uint32_t finished[2] = {0, 0};
+  std::vector<uint32_t> finished;
+  std::vector<size_t> everybody;
 
-  explicit watched_cluster(int64_t checkpoint_every = 0) : actor_fixture(monitor_epoch) {
+  explicit watched_cluster(int64_t checkpoint_every = 0, size_t nodes = 2)
+      : actor_fixture(monitor_epoch) {
     run->set_path("run");
+    finished.resize(nodes);
+    for (size_t i = 0; i < nodes; ++i) everybody.push_back(i);
     auto job = train::test::planned_job().job;
-    job.cluster.nodes = 2;
+    job.cluster.nodes = static_cast<int64_t>(nodes);
     job.checkpoint.every = checkpoint_every;
     job.recovery.enabled = true;
     job.cluster.node = {{"a", "hosta", 1}, {"b", "hostb", 1}};
+    if (nodes > 2) {
+      job.cluster.node.clear();
+      for (size_t i = 0; i < nodes; ++i)
+        job.cluster.node.push_back({fmt::format("n{}", i), "h", 1});
+    }
     target = spawn(monitor, monitor_options{job, monitor_epoch, gateway.as<gateway_actor>(),
                                             reporter.as<reporter_actor>()});
   }
@@ -50,7 +60,7 @@ struct watched_cluster : troupe::test::actor_fixture {
                        auto& r =
                            *h.vitals->ranks.emplace_back(std::make_unique<fbs::RankVitalsT>());
                        r.rank = static_cast<uint32_t>(node);
-                       r.finished = node < std::size(finished) ? finished[node] : 0;
+                       r.finished = node < finished.size() ? finished[node] : 0;
                        if (!machine) return;
                        h.vitals->machine = std::make_unique<fbs::MachineVitalsT>();
                        machine(*h.vitals->machine);
@@ -69,12 +79,20 @@ struct watched_cluster : troupe::test::actor_fixture {
   /// Its first steps are behind it.
   void train() {
     run_is("training");
-    pass_with(2, {0, 1}, true);
+    pass_with(2, everybody, true);
     ++step;
     run_is("training");
-    pass_with(2, {0, 1}, true);
+    pass_with(2, everybody, true);
     REQUIRE(names().empty());
     REQUIRE(gateway.idle());
+  }
+  /// The run says that it is decided what is done about a fault of this node.
+  void decide(const char* node) {
+    person.tell(target, make_msg<fbs::IncidentReport>(context_of(monitor_epoch), [&](auto& r) {
+                  r.incident = std::make_unique<fbs::IncidentT>();
+                  r.incident->number = 7;
+                  r.incident->node = node;
+                }));
   }
   fbs::FindingsT findings() {
     const auto number = person.ask(target, make_msg<fbs::FindingsRequest>());
@@ -173,6 +191,83 @@ TEST_CASE("MON-1: who holds up all others for recovery.stuck_after_s is told to 
   CHECK(told[0]->finding()->str() == "stuck_device");
   f.pass_with(20, {0, 1}, false);
   CHECK(f.coordinator.take_all<fbs::Leave>().empty());
+}
+
+TEST_CASE("MON: what stands when a fault is decided about goes to the reporter") {
+  watched_cluster f;
+  f.train();
+  f.pass_with(4, {0, 1}, false);
+  f.answer_silent(f.gateway.take<fbs::ListActors>(), 0);
+  f.pass(500ms);
+  REQUIRE(f.names() == strings{"stuck_device b 1"});
+  f.run_is("ending");  // its step has failed: the finding goes before anybody decides
+  f.pass(1s);
+  REQUIRE(f.names().empty());
+  f.decide("b");
+  const auto all = f.reporter.take_all<fbs::Evidence>();
+  REQUIRE(all.size() == 1);
+  const auto said = all[0].m.unpack();
+  REQUIRE(said.incident);
+  CHECK(said.incident->number == 7);
+  REQUIRE(said.findings.size() == 1);
+  CHECK(said.findings[0]->name == "stuck_device");
+  CHECK(said.findings[0]->gone_ns > said.findings[0]->since_ns);
+  CHECK(said.waits_text.find("worker/0 waits 4.00 s for worker/1") != std::string::npos);
+  CHECK(said.waits_json.find("\"wait_graph\"") != std::string::npos);
+  CHECK(said.waits_dot.starts_with("digraph"));
+  CHECK(said.waits_ns < said.now_ns);
+  REQUIRE(said.vitals.size() == 2);
+  CHECK(said.vitals[0]->node == "b");  // whose fault it is
+  CHECK(said.vitals[0]->heard_ns < said.now_ns);
+  REQUIRE(said.vitals[0]->vitals);
+  CHECK(said.vitals[0]->vitals->ranks.size() == 1);
+}
+
+TEST_CASE("MON: of a fault that nothing showed before, what nodes said last is evidence") {
+  watched_cluster f;
+  f.train();
+  f.decide("a");
+  const auto all = f.reporter.take_all<fbs::Evidence>();
+  REQUIRE(all.size() == 1);
+  const auto said = all[0].m.unpack();
+  CHECK(said.findings.empty());
+  CHECK(said.waits_text.empty());
+  CHECK(said.vitals.size() == 2);
+  f.person.tell(f.target, make_msg<fbs::IncidentReport>());  // says nothing
+  CHECK(f.reporter.take_all<fbs::Evidence>().empty());
+}
+
+TEST_CASE("MON-4: evidence of a large cluster is of a bounded size") {
+  constexpr size_t many = 500;
+  watched_cluster f(0, many);
+  f.train();
+  f.pass_with(4, f.everybody, false);
+  f.gateway.take<fbs::ListActors>().answer<fbs::ClusterView>([](fbs::ClusterViewT& v) {
+    for (size_t i = 0; i < many; ++i) {
+      auto& n = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
+      n.node = "n" + std::to_string(i);
+      auto& worker = *n.actors.emplace_back(std::make_unique<fbs::ActorInfoT>());
+      worker.path = "worker/" + std::to_string(i);
+      if (i == 0) continue;
+      auto& wait = *worker.waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
+      wait.whom = "worker/" + std::to_string(i - 1);
+      wait.what = "receive_activation 0";
+      wait.for_ns = 4'000'000'000;
+    }
+  });
+  f.pass(500ms);
+  f.decide("n499");
+  const auto all = f.reporter.take_all<fbs::Evidence>();
+  REQUIRE(all.size() == 1);
+  const auto said = all[0].m.unpack();
+  CHECK(said.vitals.size() == most_vitals_kept);
+  CHECK(said.vitals[0]->node == "n499");
+  CHECK(said.vitals_left_out == many - most_vitals_kept);
+  const auto graph = nlohmann::json::parse(said.waits_json);
+  CHECK(graph["waits"].size() == most_waits_kept);
+  REQUIRE(graph["culprits"].size() == 1);
+  CHECK(graph["culprits"][0]["waiters"] == many - 1);
+  CHECK(graph["culprits"][0]["chain"].size() == most_culprits_kept);
 }
 
 TEST_CASE("MON-2: an answer to a question that has no object any more names nobody") {
