@@ -194,7 +194,9 @@ void command::require_subcommand(int least) {
 }
 
 void command::callback(std::function<void()> chosen) {
-  parts_->app->callback(std::move(chosen));
+  parts_->app->callback([app = parts_->app, chosen = std::move(chosen)] {
+    if (app->get_subcommands().empty()) chosen();  // of a verb of a verb, the inner one is meant
+  });
 }
 
 const std::string& command::name() const {

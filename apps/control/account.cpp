@@ -40,17 +40,6 @@ ordered_json ledger_json(const fbs::TimeLedgerT& l) {
           {"head_away_s", l.head_away_s}};
 }
 
-std::string incidents_text(const fbs::RunStatusT& run) {
-  auto out = fmt::format("{:>3}  {:>9}  {:<16}  {:<10}  {:>8}  {:>8}  {:>8}  {}\n", "#", "ago",
-                         "finding", "who", "noticed", "named", "back", "what was done");
-  for (const auto& i : run.incidents)
-    out += fmt::format("{:>3}  {:>9}  {:<16}  {:<10}  {:>8}  {:>8}  {:>8}  {}\n", i->number,
-                       clock_text(i->ago_s), i->finding, i->node.empty() ? "-" : i->node,
-                       span_text(i->noticed_s), span_text(i->named_s), span_text(i->back_s),
-                       i->done.empty() ? "recovering" : i->done);
-  return out;
-}
-
 }  // namespace
 
 result<fbs::RunStatusT> account_of(session& s) {
@@ -63,6 +52,17 @@ result<fbs::RunStatusT> account_of(session& s) {
   if (!status.values || !status.values->run)
     return error{errc::unavailable, "the run says nothing"};
   return std::move(*status.values->run);
+}
+
+std::string incidents_text(const fbs::RunStatusT& run) {
+  auto out = fmt::format("{:>3}  {:>9}  {:<16}  {:<10}  {:>8}  {:>8}  {:>8}  {}\n", "#", "ago",
+                         "finding", "who", "noticed", "named", "back", "what was done");
+  for (const auto& i : run.incidents)
+    out += fmt::format("{:>3}  {:>9}  {:<16}  {:<10}  {:>8}  {:>8}  {:>8}  {}\n", i->number,
+                       clock_text(i->ago_s), i->finding, i->node.empty() ? "-" : i->node,
+                       span_text(i->noticed_s), span_text(i->named_s), span_text(i->back_s),
+                       i->done.empty() ? "recovering" : i->done);
+  return out;
 }
 
 std::string account_text(const fbs::RunStatusT& run, const fbs::SparesT* spares) {

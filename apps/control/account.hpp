@@ -18,6 +18,9 @@ result<fbs::RunStatusT> account_of(session& s);
 /// incidents. `spares`: none where nobody said.
 std::string account_text(const fbs::RunStatusT& run, const fbs::SparesT* spares = nullptr);
 
+/// The table of the incidents alone, oldest first; its heading where there are none.
+std::string incidents_text(const fbs::RunStatusT& run);
+
 /// {"wall_s":...,"effective_percent":...,"ledger":{...},"incidents":[...]}.
 nlohmann::ordered_json account_json(const fbs::RunStatusT& run);
 

@@ -2,12 +2,15 @@
 #include "apps/control/commands.hpp"
 
 #include <array>
+#include <charconv>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "apps/control/account.hpp"
 #include "apps/control/doctor.hpp"
 #include "apps/control/findings.hpp"
+#include "apps/control/incident.hpp"
 #include "apps/control/show.hpp"
 #include "apps/control/spares.hpp"
 #include "io/base/text.hpp"
@@ -47,6 +50,14 @@ meant call(const line_words& a) {
   const long ms = std::strtol(a[1].c_str(), &end, 10);
   if (*end != '\0' || ms < 1 || ms > 3'600'000) return {};
   return commands::send{a[2], a[3], rest(a, 4), ms};
+}
+
+meant incident(const line_words& a) {
+  if (a.size() != 2) return {};
+  uint64_t number = 0;
+  const auto [end, fault] = std::from_chars(a[1].data(), a[1].data() + a[1].size(), number);
+  if (fault != std::errc() || end != a[1].data() + a[1].size() || number == 0) return {};
+  return commands::incident{number};
 }
 
 constexpr std::array all_words{
@@ -104,6 +115,9 @@ constexpr std::array all_words{
          [](const line_words& a) -> meant { return commands::black_box{at(a, 1)}; }},
     word{"findings", "findings", "What is wrong, and who it is",
          [](const line_words&) -> meant { return commands::findings{}; }},
+    word{"incidents", "incidents", "The last faults that the job went through",
+         [](const line_words&) -> meant { return commands::incidents{}; }},
+    word{"incident", "incident N", "All that is kept of one of them", incident},
     word{"doctor", "doctor [NODE]", "Examines the machines of nodes, some seconds of work for each",
          [](const line_words& a) -> meant { return commands::doctor{at(a, 1)}; }},
     word{"help", "help [WORD or MESSAGE]", "These words, or what a message means",
@@ -306,6 +320,14 @@ struct executor {
   result<answer> operator()(const commands::findings&) const {
     TROUPE_TRY(all, findings_of(s));
     return answer{findings_text(all), is_well(all)};
+  }
+  result<answer> operator()(const commands::incidents&) const {
+    TROUPE_TRY(run, account_of(s));
+    return answer{run.incidents.empty() ? "no incidents\n" : incidents_text(run)};
+  }
+  result<answer> operator()(const commands::incident& c) const {
+    TROUPE_TRY(text, incident_of(s, c.number, false));
+    return answer{text};
   }
   result<answer> operator()(const commands::doctor& c) const {
     TROUPE_TRY(found, examine_cluster(s, {.node = c.node}));

@@ -69,6 +69,10 @@ struct black_box {
   std::string node;
 };
 struct findings {};
+struct incidents {};
+struct incident {
+  uint64_t number = 0;
+};
 struct doctor {
   std::string node;  ///< empty: all of them
 };
@@ -84,8 +88,8 @@ using console_command =
                  commands::send, commands::pause, commands::resume, commands::checkpoint,
                  commands::stop, commands::set, commands::drain, commands::evict, commands::admit,
                  commands::replace, commands::spares, commands::kill, commands::log,
-                 commands::black_box, commands::findings, commands::doctor,
-                 commands::help, commands::quit>;
+                 commands::black_box, commands::findings, commands::incidents, commands::incident,
+                 commands::doctor, commands::help, commands::quit>;
 
 /// A word of the console.
 struct word {

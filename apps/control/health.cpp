@@ -5,6 +5,7 @@
 #include "apps/commands.hpp"
 #include "apps/control/account.hpp"
 #include "apps/control/findings.hpp"
+#include "apps/control/incident.hpp"
 #include "apps/control/spares.hpp"
 
 namespace troupe::apps {
@@ -63,8 +64,10 @@ void add_health(shell& sh) {
       "Examples:\n"
       "  troupe health\n"
       "  troupe health --json | jq '.findings[].name'\n"
-      "  troupe health --follow");
+      "  troupe health --follow\n"
+      "  troupe health show 1");
   on_run(sh, verb, [a] { return show(*a); });
+  add_health_show(sh, verb);
 }
 
 }  // namespace troupe::apps

@@ -53,6 +53,10 @@ TEST_CASE("a line means what its words say") {
   CHECK(std::get<commands::stop>(parse_line("stop")->what).reason == "stopped from the console");
   CHECK(std::get<commands::set>(parse_line("set train.lr -1")->what).value == "-1");
   CHECK(std::get<commands::log>(parse_line("log debug node1")->what).node == "node1");
+  CHECK(std::holds_alternative<commands::incidents>(parse_line("incidents")->what));
+  CHECK(std::get<commands::incident>(parse_line("incident 12")->what).number == 12);
+  for (const char* none : {"incident", "incident x", "incident 0", "incident -1", "incident 1 2"})
+    CHECK(is_error(parse_line(none), another_form));
   CHECK(std::holds_alternative<commands::quit>(parse_line("exit")->what));
   CHECK(std::holds_alternative<commands::nothing>(parse_line("  ")->what));
   const auto watched = parse_line("watch actors stage/*");
