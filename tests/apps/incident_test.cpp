@@ -166,6 +166,7 @@ TEST_CASE("INF-2: a disk that is full leaves the file before, no half one, and n
   {
     room_for_nothing full;
     CHECK_FALSE(folders.write(1, {"{\"second\":1}", "waits\n"}));
+    CHECK_FALSE(folders.write(1, {"{\"second\":1}"}));
   }
   CHECK(content(here / "incidents/0001/incident.json") == "{\"first\":1}");
   CHECK(things_in(here / "incidents/0001") == 1);
