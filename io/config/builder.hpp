@@ -27,6 +27,13 @@ struct rule_entry {
   origin at;
 };
 
+/// One [[health.log_rule]] as read, with the place of its match.
+struct log_rule_entry {
+  log_rule_spec spec;
+  origin at;
+  origin match_at = {};
+};
+
 class builder {
  public:
   explicit builder(std::string file);
@@ -39,6 +46,8 @@ class builder {
   void assign_nodes(std::vector<node_entry> nodes, const origin& at);
   /// Replaces the rules; findings without one have their default rule.
   void assign_rules(std::vector<rule_entry> rules);
+  /// Replaces the rules for lines of logs; default ones of other names stay.
+  void assign_log_rules(std::vector<log_rule_entry> rules);
   /// Notes a problem; a key in it is left out of later rules.
   void complain(const origin& at, std::string_view key, std::string what, std::string hint = {},
                 errc code = errc::bad_config);
@@ -54,6 +63,7 @@ class builder {
   job& target() { return config_.value; }
   const std::vector<node_entry>& nodes() const { return nodes_; }
   const std::vector<rule_entry>& rules() const { return rules_; }
+  const std::vector<log_rule_entry>& log_rules() const { return log_rules_; }
   bool at_fault(std::string_view key) const { return faulty_.contains(key); }
   void add_file(std::string path) { config_.files.push_back(std::move(path)); }
   /// The result, the problems of a file in the order of its lines.
@@ -66,6 +76,7 @@ class builder {
   std::string file_;
   std::vector<node_entry> nodes_;
   std::vector<rule_entry> rules_;
+  std::vector<log_rule_entry> log_rules_;
   int layer_ = 0;
   int nodes_layer_ = -1;      // layer that last set cluster.nodes
   int node_list_layer_ = -1;  // layer that last set [[cluster.node]]
@@ -82,6 +93,12 @@ void read_flag(builder& into, std::string_view flag);
 
 /// `text` with every placeholder replaced.
 std::string expanded(std::string text, std::string_view placeholder, std::string_view with);
+/// What a job, a node and a rule may be called, and how that is said.
+bool is_name(std::string_view text);
+inline constexpr std::string_view name_rule =
+    "expected letters, digits, '.', '_', '-', not starting with '.' or '-'";
+/// Checks the rules for lines of logs (J-7).
+void check_log_rules(builder& b);
 /// Checks that cluster.tls is whole or absent.
 void check_tls(builder& b);
 /// Fills what is derived from other keys.

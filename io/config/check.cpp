@@ -45,15 +45,6 @@ namespace troupe::config::detail {
 
 namespace {
 
-bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) {
-           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
-         });
-}
-
-constexpr auto name_rule = "expected letters, digits, '.', '_', '-', not starting with '.' or '-'";
-
 /// Fills a zero, and says that it was derived.
 template <class T>
 void fill(builder& b, std::string_view key, T& member, std::type_identity_t<T> open,
@@ -362,6 +353,13 @@ void check_work(builder& b) {
 
 }  // namespace
 
+bool is_name(std::string_view text) {
+  return !text.empty() && text.size() <= 128 && text[0] != '.' && text[0] != '-' &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isalnum(c) || c == '.' || c == '_' || c == '-';
+         });
+}
+
 std::string expanded(std::string text, std::string_view placeholder, std::string_view with) {
   for (size_t at = 0; (at = text.find(placeholder, at)) != text.npos; at += with.size())
     text.replace(at, placeholder.size(), with);
@@ -388,6 +386,7 @@ void check(builder& b) {
   check_nodes(b);
   check_spares(b);
   check_rules(b);
+  check_log_rules(b);
   check_network(b);
   check_heartbeats(b);
   check_model(b);

@@ -17,6 +17,8 @@
 // J-4 parse(to_toml(job)) is the same job.
 // J-5 Without model.path, no "auto", 0 or -1 is left in model, but vocab (the tokenizer's size).
 // J-6 Each finding that a job acts on (acted_on) has a rule in recovery.rule; no other has one.
+// J-7 health.log_rule has the configuration's own rules first, then default ones whose names none
+//     of them has; all of them can be used: names are unique, and each match is RE2's or empty.
 // Paths are as written: relative ones are relative to the working directory of the process that
 // reads them.
 #pragma once
@@ -309,12 +311,27 @@ struct recovery_section {
   bool operator==(const recovery_section&) const = default;
 };
 
+/// Rules for lines of logs, the default ones among them.
+inline constexpr size_t most_log_rules = 64;
+
+/// One [[health.log_rule]].
+struct log_rule_spec {
+  std::string name;   ///< unique; a default rule's takes that one's place
+  std::string match;  ///< a regular expression of RE2; empty = no line fits: the rule is off
+  health::finding_name finding = health::finding_name::log_rule;
+  bool operator==(const log_rule_spec&) const = default;
+};
+
+/// What is looked for in every log, as log_rules.cpp has it.
+const std::vector<log_rule_spec>& default_log_rules();
+
 /// [health]: what is noticed of nodes and ranks.
 struct health_section {
   int64_t stuck_after_s = 3;  ///< no rank's operation ends for so long; at least 5 x its median
   liveness_detector detector = liveness_detector::fixed;
   int64_t digest_every = 10;  ///< steps; then replicas compare their weights; 0: never
   bool checkup_at_join = true;  ///< a node whose processors or memory err takes no ranks
+  std::vector<log_rule_spec> log_rule = default_log_rules();  ///< a line counts for the first
   bool operator==(const health_section&) const = default;
 };
 

@@ -72,6 +72,18 @@ void builder::assign_rules(std::vector<rule_entry> rules) {
       all.push_back(standard);
 }
 
+/// J-7.
+void builder::assign_log_rules(std::vector<log_rule_entry> rules) {
+  log_rules_ = std::move(rules);
+  auto& all = config_.value.health.log_rule;
+  all.clear();
+  for (const auto& r : log_rules_) all.push_back(r.spec);
+  for (const auto& standard : default_log_rules())
+    if (std::none_of(log_rules_.begin(), log_rules_.end(),
+                     [&](const auto& r) { return r.spec.name == standard.name; }))
+      all.push_back(standard);
+}
+
 void builder::complain(const origin& at, std::string_view key, std::string what, std::string hint,
                        errc code) {
   faulty_.emplace(key);

@@ -45,6 +45,9 @@ constexpr std::array section_rows = {
                 "What is done about a finding: the first of its tables with budget left, else the "
                 "run ends"},
     section_row{"health", "What is noticed of nodes and ranks (docs/health.md)"},
+    section_row{"health.log_rule",
+                "What is looked for in the logs of nodes and of their kernels: a line counts for "
+                "the first that it fits"},
     section_row{"power", "What the machines draw"},
     section_row{"log", "What is printed while it trains"},
 };
@@ -196,6 +199,9 @@ std::span<const property> node_properties() {
 std::span<const property> rule_properties() {
   return detail::rule_table();
 }
+std::span<const property> log_rule_properties() {
+  return detail::log_rule_table();
+}
 std::span<const std::string_view> sections() {
   return section_names;
 }
@@ -221,6 +227,9 @@ value get(const property& p, const node_spec& node) {
 value get(const property& p, const recovery_rule& rule) {
   return get_from(p, &rule);
 }
+value get(const property& p, const log_rule_spec& rule) {
+  return get_from(p, &rule);
+}
 status set(const property& p, job& j, const value& v) {
   return set_in(p, &j, v);
 }
@@ -228,6 +237,9 @@ status set(const property& p, node_spec& node, const value& v) {
   return set_in(p, &node, v);
 }
 status set(const property& p, recovery_rule& rule, const value& v) {
+  return set_in(p, &rule, v);
+}
+status set(const property& p, log_rule_spec& rule, const value& v) {
   return set_in(p, &rule, v);
 }
 

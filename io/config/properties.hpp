@@ -59,6 +59,8 @@ std::span<const property> properties();
 std::span<const property> node_properties();
 /// Every key of one [[recovery.rule]] table, in the order of the documentation.
 std::span<const property> rule_properties();
+/// Every key of one [[health.log_rule]] table, in the order of the documentation.
+std::span<const property> log_rule_properties();
 /// One sentence about a section, e.g. "train"; empty for an unknown one.
 std::string_view section_about(std::string_view section);
 /// Section names in the order of the documentation.
@@ -73,6 +75,8 @@ value get(const property& p, const job& j);
 value get(const property& p, const node_spec& node);
 /// The same of a [[recovery.rule]] key.
 value get(const property& p, const recovery_rule& rule);
+/// The same of a [[health.log_rule]] key.
+value get(const property& p, const log_rule_spec& rule);
 /// Stores a value whose type fits p.kind (an integer is accepted for a number) and whose bounds and
 /// choices hold; otherwise says what was expected, e.g. "expected an integer from 0 to 65535, got
 /// 70000".
@@ -81,6 +85,8 @@ status set(const property& p, job& j, const value& v);
 status set(const property& p, node_spec& node, const value& v);
 /// The same for a [[recovery.rule]] key.
 status set(const property& p, recovery_rule& rule, const value& v);
+/// The same for a [[health.log_rule]] key.
+status set(const property& p, log_rule_spec& rule, const value& v);
 
 /// What a key accepts, in words: "integer, at least 1" or "one of: f32, bf16".
 std::string accepts(const property& p);

@@ -42,16 +42,11 @@ void read_one(builder& into, std::string_view key, std::string_view text, const 
       into.complain(at, key, "the text is not valid UTF-8");
     return;
   }
-  if (key == "cluster.node" || key == "recovery.rule") {
-    const bool nodes = key == "cluster.node";
-    auto table = one_value(text);
-    if (table)
-      (nodes ? read_nodes : read_rules)(into, *table->get("v"), at, "");
+  if (const auto* tables = find_table_array(key)) {
+    if (auto table = one_value(text))
+      tables->read(into, *table->get("v"), at, "");
     else
-      into.complain(at, key,
-                    fmt::format("expected an array of tables, e.g. {}",
-                                nodes ? "[{name = \"a\", host = \"b\"}]"
-                                      : "[{finding = \"dead_process\", do = \"hold\"}]"));
+      into.complain(at, key, fmt::format("expected an array of tables, e.g. {}", tables->example));
     return;
   }
   if (section_about(key).empty())

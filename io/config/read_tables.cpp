@@ -1,4 +1,4 @@
-// Reads the arrays of tables: [[cluster.node]] and [[recovery.rule]].
+// Reads the arrays of tables: [[cluster.node]], [[recovery.rule]] and [[health.log_rule]].
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -65,7 +65,8 @@ std::optional<std::vector<Entry>> read_array(builder& into, const toml::node& no
   }
   std::vector<Entry> out;
   for (const auto& item : *list) {
-    Entry entry{{}, where.of(item.source())};
+    Entry entry{};
+    entry.at = where.of(item.source());
     for (auto&& [key, field] : *item.as_table()) read_field(into, where, key, field, entry.spec);
     out.push_back(std::move(entry));
   }
@@ -88,6 +89,35 @@ void read_rules(builder& into, const toml::node& node, const origin& at, const s
       into.complain((*rules)[i].at, "recovery.rule.finding",
                     "every [[recovery.rule]] needs a finding", "docs/healing.md lists them");
   into.assign_rules(std::move(*rules));
+}
+
+void read_log_rules(builder& into, const toml::node& node, const origin& at,
+                    const std::string& file) {
+  const array_place where{"health.log_rule", log_rule_properties(), at, file};
+  auto rules = read_array<log_rule_entry>(into, node, where);
+  if (!rules) return;
+  for (size_t i = 0; i < rules->size(); ++i) {
+    auto& rule = (*rules)[i];
+    const auto& table = *node.as_array()->get(i)->as_table();
+    const auto* match = table.get("match");
+    rule.match_at = match == nullptr ? rule.at : where.of(match->source());
+    for (const auto* key : {"name", "match"})
+      if (!table.contains(key))
+        into.complain(rule.at, fmt::format("health.log_rule.{}", key),
+                      fmt::format("every [[health.log_rule]] needs a {}", key),
+                      "docs/health.md has examples");
+  }
+  into.assign_log_rules(std::move(*rules));
+}
+
+const table_array* find_table_array(std::string_view key) {
+  static constexpr table_array all[] = {
+      {"cluster.node", read_nodes, R"([{name = "a", host = "b"}])"},
+      {"recovery.rule", read_rules, R"([{finding = "dead_process", do = "hold"}])"},
+      {"health.log_rule", read_log_rules, R"([{name = "fans", match = "fan [0-9]+ failed"}])"}};
+  for (const auto& a : all)
+    if (a.key == key) return &a;
+  return nullptr;
 }
 
 }  // namespace troupe::config::detail

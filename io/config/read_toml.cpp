@@ -50,10 +50,8 @@ class walker {
       else
         into_.complain(value_at, name,
                        fmt::format("expected {}, got {}", accepts(*p), type_name(node)));
-    } else if (name == "cluster.node") {
-      read_nodes(into_, node, at, file_);
-    } else if (name == "recovery.rule") {
-      read_rules(into_, node, at, file_);
+    } else if (const auto* tables = find_table_array(name)) {
+      tables->read(into_, node, at, file_);
     } else if (!dotted_word && !section_about(name).empty()) {
       if (const auto* table = node.as_table())
         walk(*table, name + ".");

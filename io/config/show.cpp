@@ -27,11 +27,12 @@ bool is_in(std::string_view key, std::string_view section) {
 
 /// Whether a section is an array of tables.
 bool is_list(std::string_view section) {
-  return section == "cluster.node" || section == "recovery.rule";
+  return section == "cluster.node" || section == "recovery.rule" || section == "health.log_rule";
 }
 
 std::span<const property> rows_of(std::string_view section) {
   if (section == "recovery.rule") return rule_properties();
+  if (section == "health.log_rule") return log_rule_properties();
   return is_list(section) ? node_properties() : properties();
 }
 
@@ -42,19 +43,13 @@ void for_each_in(std::string_view section, F f) {
     if (is_in(p.key, section)) f(p);
 }
 
-void write_nodes(std::string& out, const job& j, const std::string& comment) {
-  for (const auto& node : j.cluster.node) {
-    out += fmt::format("\n[[cluster.node]]{}\n", comment);
-    for (const auto& p : node_properties())
-      out += fmt::format("{} = {}\n", leaf_of(p.key), to_toml_text(get(p, node)));
-  }
-}
-
-void write_rules(std::string& out, const job& j) {
-  for (const auto& rule : j.recovery.rule) {
-    out += "\n[[recovery.rule]]\n";
-    for (const auto& p : rule_properties())
-      out += fmt::format("{} = {}\n", leaf_of(p.key), to_toml_text(get(p, rule)));
+template <class Item>
+void write_items(std::string& out, std::string_view section, const std::vector<Item>& items,
+                 const std::string& comment = {}) {
+  for (const auto& item : items) {
+    out += fmt::format("\n[[{}]]{}\n", section, comment);
+    for (const auto& p : rows_of(section))
+      out += fmt::format("{} = {}\n", leaf_of(p.key), to_toml_text(get(p, item)));
   }
 }
 
@@ -65,14 +60,13 @@ std::string write(const job& j, const loaded* origins) {
     return origins ? "  # " + to_string(origins->origins.find(key)->second) : std::string();
   };
   for (auto section : sections()) {
-    if (section == "cluster.node") {
-      write_nodes(out, j, comment("cluster.nodes"));
-      continue;
-    }
-    if (section == "recovery.rule") {
-      write_rules(out, j);
-      continue;
-    }
+    if (section == "cluster.node")
+      write_items(out, section, j.cluster.node, comment("cluster.nodes"));
+    else if (section == "recovery.rule")
+      write_items(out, section, j.recovery.rule);
+    else if (section == "health.log_rule")
+      write_items(out, section, j.health.log_rule);
+    if (is_list(section)) continue;
     out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
     for_each_in(section, [&](const property& p) {
       auto line = fmt::format("{} = {}", leaf_of(p.key), to_toml_text(get(p, j)));
@@ -89,6 +83,7 @@ ordered_json as_json(const value& v) {
 /// The default of a key, from a default-made job.
 value default_of(const property& p) {
   if (p.key.starts_with("recovery.rule.")) return get(p, recovery_rule{});
+  if (p.key.starts_with("health.log_rule.")) return get(p, log_rule_spec{});
   return p.key.starts_with("cluster.node.") ? get(p, node_spec{}) : get(p, job{});
 }
 
@@ -173,6 +168,18 @@ up` runs the same checks before it writes or allocates anything. Relative paths,
 `include`, are relative to the working directory.
 )";
 
+template <class Item>
+ordered_json items_json(std::string_view section, const std::vector<Item>& items) {
+  auto out = ordered_json::array();
+  for (const auto& item : items) {
+    ordered_json one;
+    for (const auto& row : rows_of(section))
+      one[std::string(leaf_of(row.key))] = as_json(get(row, item));
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string to_toml(const job& j) {
@@ -191,30 +198,17 @@ std::string show_json(const loaded& config) {
   };
   for (const auto& p : properties()) {
     add(std::string(p.key), as_json(get(p, config.value)), p.key);
-    if (p.key != "cluster.nodes") continue;
-    auto nodes = ordered_json::array();
-    for (const auto& node : config.value.cluster.node) {
-      ordered_json item;
-      for (const auto& row : node_properties())
-        item[std::string(leaf_of(row.key))] = as_json(get(row, node));
-      nodes.push_back(std::move(item));
-    }
-    add("cluster.node", std::move(nodes), p.key);
+    if (p.key == "cluster.nodes")
+      add("cluster.node", items_json("cluster.node", config.value.cluster.node), p.key);
   }
-  auto rules = ordered_json::array();
-  for (const auto& rule : config.value.recovery.rule) {
-    ordered_json item;
-    for (const auto& row : rule_properties())
-      item[std::string(leaf_of(row.key))] = as_json(get(row, rule));
-    rules.push_back(std::move(item));
-  }
-  out["recovery.rule"] = {{"value", std::move(rules)}};
+  out["recovery.rule"] = {{"value", items_json("recovery.rule", config.value.recovery.rule)}};
+  out["health.log_rule"] = {{"value", items_json("health.log_rule", config.value.health.log_rule)}};
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 result<std::string> explain(std::string_view name) {
   if (!section_about(name).empty()) return explain_section(name);
-  for (auto rows : {properties(), node_properties(), rule_properties()})
+  for (auto rows : {properties(), node_properties(), rule_properties(), log_rule_properties()})
     for (const auto& p : rows)
       if (p.key == name) return explain_key(p);
   auto near = name.find('.') == name.npos ? nearest(name, sections()) : nearest_key(name);

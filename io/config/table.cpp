@@ -419,6 +419,20 @@ constinit const property rule_rows[] = {
         within(0, 1'000)),
 };
 
+constinit const property log_rule_rows[] = {
+    row<log_rule_spec, &log_rule_spec::name>(
+        "health.log_rule.name",
+        "Name of the rule, by which findings call it: at most 24 letters, digits, '.', '_', '-'; "
+        "a default rule's takes that one's place"),
+    row<log_rule_spec, &log_rule_spec::match>(
+        "health.log_rule.match",
+        "Regular expression of RE2, at most 512 bytes: a line in which something matches it fits; "
+        "empty = none does, as to switch a default rule off"),
+    row<log_rule_spec, &log_rule_spec::finding>(
+        "health.log_rule.finding",
+        "What a line that fits is a finding of, by the names of docs/health.md"),
+};
+
 }  // namespace
 
 std::span<const property> job_table() {
@@ -429,6 +443,9 @@ std::span<const property> node_table() {
 }
 std::span<const property> rule_table() {
   return rule_rows;
+}
+std::span<const property> log_rule_table() {
+  return log_rule_rows;
 }
 
 }  // namespace troupe::config::detail

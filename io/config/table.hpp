@@ -113,9 +113,11 @@ constexpr bounds below(double min, double max) {
   return {.min = min, .max = max, .below_max = true};
 }
 
-/// Every row of a job, of one [[cluster.node]], and of one [[recovery.rule]] (table.cpp).
+/// Every row of a job, of one [[cluster.node]], of one [[recovery.rule]], and of one
+/// [[health.log_rule]] (table.cpp).
 std::span<const property> job_table();
 std::span<const property> node_table();
 std::span<const property> rule_table();
+std::span<const property> log_rule_table();
 
 }  // namespace troupe::config::detail

@@ -16,7 +16,18 @@ std::optional<value> to_value(const toml::node& node);
 std::string type_name(const toml::node& node);
 /// Reads the array of tables `cluster.node` into the builder; `at` is the key's place.
 void read_nodes(builder& into, const toml::node& node, const origin& at, const std::string& file);
-/// The same of `recovery.rule`.
+/// The same of `recovery.rule` and of `health.log_rule`.
 void read_rules(builder& into, const toml::node& node, const origin& at, const std::string& file);
+void read_log_rules(builder& into, const toml::node& node, const origin& at,
+                    const std::string& file);
+
+/// A key that holds an array of tables, and who reads it.
+struct table_array {
+  std::string_view key;
+  decltype(&read_nodes) read;
+  std::string_view example;  ///< as a flag
+};
+/// The one of this key, or nullptr.
+const table_array* find_table_array(std::string_view key);
 
 }  // namespace troupe::config::detail
