@@ -18,6 +18,7 @@
 #include "actors/control/audit.hpp"
 #include "actors/control/observer.hpp"
 #include "actors/health/findings_policy.hpp"
+#include "actors/health/log_rules_policy.hpp"
 #include "actors/health/medic.hpp"
 #include "actors/health/monitor.hpp"
 #include "actors/health/rank_vitals.hpp"
@@ -47,6 +48,9 @@
 #include "io/folder/lock.hpp"
 #include "io/folder/owned.hpp"
 #include "io/journal/records.hpp"
+#include "io/logs/kernel_log.hpp"
+#include "io/logs/line_patterns.hpp"
+#include "io/logs/log_tail.hpp"
 #include "io/machine/facts.hpp"
 #include "messages/block_pool.hpp"
 #include "messages/contract.hpp"
@@ -221,8 +225,28 @@ constexpr limit_row rows[] = {
     {"actors and traces", "ranks of a node in its heartbeat", troupe::health::most_ranks_told,
      "ranks", "further ones are not told of", "actors/health/rank_vitals.hpp", "most_ranks_told",
      "vitals of 64 ranks and 8 GPUs take at most 4 KiB of a heartbeat"},
-    {"actors and traces", "exchanges of a pair's test", troupe::health::most_exchanges,
-     "exchanges", "further ones are not made", "actors/health/medic.hpp", "most_exchanges",
+    {"actors and traces", "a line of a log that is held against rules",
+     troupe::health::line_cutter::most_line_bytes, "bytes", "the rest of it is passed over",
+     "actors/health/log_rules_policy.hpp", "most_line_bytes",
+     "LGR-2: a line that is hostile is bounded, and what is told of it is one printable line"},
+    {"actors and traces", "such a line in a finding",
+     troupe::health::log_rules_policy::most_told_bytes, "bytes", "it is cut, and ends with ...",
+     "actors/health/log_rules_policy.hpp", "most_told_bytes",
+     "LGR-2: a line that is hostile is bounded, and what is told of it is one printable line"},
+    {"actors and traces", "rules for lines of logs in a heartbeat",
+     troupe::health::most_rules_a_beat, "rules", "all that counted are told of in turn",
+     "actors/health/log_rules_policy.hpp", "most_rules_a_beat",
+     "log rules: a heartbeat tells of three rules, and of all of them in turn"},
+    {"actors and traces", "a node's log in a look, one each second",
+     io::log_tail::most_bytes_a_look, "bytes",
+     "what came last is looked at, the rest is passed over and counted", "io/logs/log_tail.hpp",
+     "most_bytes_a_look", "TAI-1: of a flood what came last is read, and the rest is counted"},
+    {"actors and traces", "records of a kernel's log in a look, one each second",
+     io::kernel_log::most_records_a_look, "records", "the next look goes on there",
+     "io/logs/kernel_log.hpp", "most_records_a_look",
+     "KLG-1: a look at a kernel's log is bounded, and the next one goes on"},
+    {"actors and traces", "exchanges of a pair's test", troupe::health::most_exchanges, "exchanges",
+     "further ones are not made", "actors/health/medic.hpp", "most_exchanges",
      "MED-4: no more than 64 exchanges, whoever asks"},
     {"actors and traces", "bytes of an exchange", troupe::health::pair_bytes, "bytes",
      "what is longer comes back shorter", "actors/health/medic.hpp", "pair_bytes",
@@ -305,9 +329,8 @@ constexpr limit_row rows[] = {
      "io/journal/records.hpp", "max_journal_bytes",
      "limits: a journal beyond its length is refused, and takes no record"},
     {"checkpoints", "a record of it", io::max_record_bytes, "bytes",
-     "it is not written; in a file it is damage, and the rest is dropped",
-     "io/journal/records.hpp", "max_record_bytes",
-     "limits: a record longer than a journal's is neither written nor read"},
+     "it is not written; in a file it is damage, and the rest is dropped", "io/journal/records.hpp",
+     "max_record_bytes", "limits: a record longer than a journal's is neither written nor read"},
     {"checkpoints", "names tried beside an export's that is not ours", 99, "names",
      "the export is refused", "actors/checkpoint/committer.cpp", "most_places",
      "limits: an export finds no place where ninety-nine are others', and changes none"},
@@ -337,6 +360,17 @@ constexpr limit_row rows[] = {
     {"data and models", "includes of a configuration", 1024, "files", "the file is refused (78)",
      "io/config/read_toml.cpp", "max_includes",
      "includes: each file is read once, in the last of its places (L-4)"},
+    {"data and models", "rules for lines of logs, with the default ones", config::most_log_rules,
+     "rules", "the configuration is refused (78)", "io/config/job.hpp", "most_log_rules",
+     "log rules: what is wrong with one is said with its place"},
+    {"data and models", "the regular expression of such a rule",
+     io::line_patterns::max_pattern_bytes, "bytes", "the configuration is refused (78)",
+     "io/logs/line_patterns.hpp", "max_pattern_bytes",
+     "LPT-1: what is no expression, or too much of one, is refused"},
+    {"data and models", "what the expressions of all such rules become",
+     io::line_patterns::max_steps, "instructions", "the configuration is refused (78)",
+     "io/logs/line_patterns.hpp", "max_steps",
+     "LPT-1: what is no expression, or too much of one, is refused"},
     {"data and models", "a text file", io::max_document_bytes, "bytes",
      "the data are refused when they are opened", "io/data/text_source.hpp", "max_document_bytes",
      "a text file beyond the limit is refused when it is opened"},

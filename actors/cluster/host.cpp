@@ -16,8 +16,10 @@ class machine_host final : public host {
   std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() override {
     return gpu::open_machine_readers();
   }
-  std::function<health::machine_sampler()> vitals_of(std::string folder) override {
-    return [folder = std::move(folder)] { return health::sample_this_machine(folder); };
+  std::function<health::machine_sampler()> vitals_of(const config::job& job) override {
+    return [folder = job.job.output, rules = job.health.log_rule, logs = logs_] {
+      return health::sample_this_machine(folder, health::log_watch(rules, logs));
+    };
   }
   health::examiner examiner_of(std::string folder) override {
     return health::examine_this_machine(std::move(folder), health::gpu_choice::opened);
@@ -32,6 +34,8 @@ class machine_host final : public host {
  private:
   std::shared_ptr<io::checkpoint::memory_copies> copies_ =
       std::make_shared<io::checkpoint::memory_copies>();
+  /// As they were when the process began: what they had by then is of the one before it.
+  const std::vector<io::log_place> logs_ = io::own_logs();
 };
 
 }  // namespace

@@ -26,10 +26,10 @@ class host : public train::engine_maker {
   virtual std::optional<error> lost_device() { return std::nullopt; }
   /// Blocks; called on the meter's thread.
   virtual std::vector<std::unique_ptr<gpu::meter_reader>> open_meters() = 0;
-  /// What samples the machine; `folder`: whose disk is looked at. Called on the thread of whoever
-  /// samples, which may block. Null: there is nothing to sample.
-  virtual std::function<health::machine_sampler()> vitals_of(std::string folder) {
-    (void)folder;
+  /// What samples the machine: the disk of the job's folder, the logs by the job's rules. Called on
+  /// the thread of whoever samples, which may block. Null: there is nothing to sample.
+  virtual std::function<health::machine_sampler()> vitals_of(const config::job& job) {
+    (void)job;
     return {};
   }
   /// What examines the machine; `folder`: whose disk. Called as the one above. Null: there is

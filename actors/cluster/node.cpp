@@ -15,6 +15,7 @@
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "actors/health/checkup_policy.hpp"
+#include "actors/health/log_rules_policy.hpp"
 #include "actors/health/medic.hpp"
 #include "actors/health/rank_vitals.hpp"
 #include "actors/health/vitals.hpp"
@@ -50,7 +51,7 @@ meter_actor make_meter(node_pointer self, uint32_t epoch) {
 /// None where the host has nothing to sample.
 vitals_actor make_vitals(node_pointer self, uint32_t epoch) {
   const auto& st = self->state;
-  auto open = st.options.host->vitals_of(st.job->job.output);
+  auto open = st.options.host->vitals_of(*st.job);
   if (!open) return {};
   return spawn_blocking(self, health::vitals,
                         health::vitals_options{st.options.name, epoch, std::move(open)});
@@ -304,8 +305,10 @@ fbs::VitalsT vitals_of(node_pointer self) {
       out.ranks.push_back(std::make_unique<fbs::RankVitalsT>(
           health::rank_vitals(st.ranks[i], stage->view(), worker->view(), now_ns(*self))));
   if (const auto* sampled = st.vitals ? stats_of(st.vitals) : nullptr)
-    if (const auto values = sampled->values(); values.vitals && values.vitals->machine)
+    if (const auto values = sampled->values(); values.vitals && values.vitals->machine) {
       out.machine = std::make_unique<fbs::MachineVitalsT>(*values.vitals->machine);
+      health::shorten_for_beat(*out.machine, st.beats);
+    }
   return out;
 }
 

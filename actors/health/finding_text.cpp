@@ -17,6 +17,7 @@ fbs::FindingT to_message(const finding& f) {
   out.unit = f.shown.unit;
   out.text = f.shown.text;
   out.since_ns = f.since_ns;
+  out.rule = f.who.rule;
   return out;
 }
 

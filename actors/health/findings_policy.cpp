@@ -29,6 +29,10 @@ findings_policy::patience findings_policy::patience_for(finding_name name) {
   }
 }
 
+findings_policy::patience findings_policy::patience_for(const subject& who) {
+  return patience_for(who.rule.empty() ? who.name : finding_name::log_rule);
+}
+
 /// FDG-3.
 bool findings_policy::make_room(severity matters) {
   if (kept_.size() < most_findings) return true;
@@ -43,16 +47,28 @@ bool findings_policy::make_room(severity matters) {
   return true;
 }
 
-void findings_policy::holds(const subject& who, evidence shown, int64_t now_ns) {
+/// None: there is no room for it.
+findings_policy::kept* findings_policy::keep(const subject& who, evidence shown, int64_t now_ns) {
   auto it = kept_.find(who);
   if (it == kept_.end()) {
-    if (!make_room(facts_of(who.name).matters)) return;
+    if (!make_room(facts_of(who.name).matters)) return nullptr;
     it = kept_.emplace(who, kept{{}, now_ns}).first;
   }
   auto& f = it->second;
   if (f.gone_ns >= 0 && !f.raised) f.since_ns = now_ns;  // a break before it was one (FDG-2)
-  f.gone_ns = -1;
   f.shown = std::move(shown);
+  return &f;
+}
+
+void findings_policy::holds(const subject& who, evidence shown, int64_t now_ns) {
+  if (auto* f = keep(who, std::move(shown), now_ns)) f->gone_ns = -1;
+}
+
+void findings_policy::happened(const subject& who, evidence shown, int64_t now_ns) {
+  auto* f = keep(who, std::move(shown), now_ns);
+  if (f == nullptr) return;
+  f->event = true;
+  f->gone_ns = now_ns;
 }
 
 void findings_policy::gone(const subject& who, int64_t now_ns) {
@@ -63,14 +79,13 @@ findings_policy::changes findings_policy::judge(int64_t now_ns) {
   changes out;
   for (auto it = kept_.begin(); it != kept_.end();) {
     auto& [who, f] = *it;
-    const auto wait = patience_for(who.name);
-    if (f.gone_ns < 0) {
-      if (!f.raised && now_ns - f.since_ns >= wait.raise_after_ns) {
-        f.raised = true;
-        ++raised_;
-        out.raised.push_back({who, f.shown, f.since_ns});
-      }
-    } else if (!f.raised || now_ns - f.gone_ns >= wait.clear_after_ns) {
+    const auto wait = patience_for(who);
+    const bool is_there = f.gone_ns < 0;
+    if (!f.raised && (f.event || (is_there && now_ns - f.since_ns >= wait.raise_after_ns))) {
+      f.raised = true;
+      ++raised_;
+      out.raised.push_back({who, f.shown, f.since_ns});
+    } else if (!is_there && (!f.raised || now_ns - f.gone_ns >= wait.clear_after_ns)) {
       if (f.raised) out.cleared.push_back({who, f.shown, f.since_ns});
       it = kept_.erase(it);
       continue;

@@ -3,10 +3,11 @@
 // Pure: it is told what holds and handed the time (nanoseconds of one monotonic clock).
 //
 // Invariants
-//   FDG-1  A subject (name, node, rank, peer) has one finding. Its `since` is when its condition
+//   FDG-1  A subject (all its fields) has one finding. Its `since` is when its condition
 //     began to hold, and stays while it stands, whatever else of it changes.
 //   FDG-2  Hysteresis: a condition must hold without a break for its `raise_after` to be raised,
 //     and be gone without a break for its `clear_after` to be cleared.
+//     What has happened and is over is raised at once, and stands for its `clear_after`.
 //   FDG-3  At most `most_findings` are kept. One more takes the place of a lesser one, or is left
 //     out and counted.
 #pragma once
@@ -27,6 +28,7 @@ struct subject {
   std::string node = {};  ///< empty: none in particular
   int rank = -1;          ///< -1: all of the node
   int peer = -1;          ///< of a pair the other rank
+  std::string rule = {};  ///< of a line of a log the rule that it fits; empty: it is of no log
   auto operator<=>(const subject&) const = default;
 };
 
@@ -54,9 +56,13 @@ class findings_policy {
     int64_t raise_after_ns = 0, clear_after_ns = 0;
   };
   static patience patience_for(finding_name name);
+  /// What a log says is an event, whatever it is about.
+  static patience patience_for(const subject& who);
 
   /// The condition holds now.
   void holds(const subject& who, evidence shown, int64_t now_ns);
+  /// It has happened, and is over.
+  void happened(const subject& who, evidence shown, int64_t now_ns);
   /// It does not.
   void gone(const subject& who, int64_t now_ns);
   /// None of this name does, but of those that `still` says.
@@ -85,7 +91,9 @@ class findings_policy {
     int64_t since_ns = 0;  ///< the condition began to hold
     int64_t gone_ns = -1;  ///< it has been gone since; -1: it holds
     bool raised = false;
+    bool event = false;  ///< it need not hold to be raised
   };
+  kept* keep(const subject& who, evidence shown, int64_t now_ns);
   static void forget(kept& f, int64_t now_ns) {
     if (f.gone_ns < 0) f.gone_ns = now_ns;
   }

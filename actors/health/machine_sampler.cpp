@@ -34,7 +34,7 @@ double share(uint64_t part, uint64_t whole) {
 
 class sampler {
  public:
-  explicit sampler(std::string folder) : folder_(std::move(folder)) {
+  sampler(std::string folder, log_watch logs) : folder_(std::move(folder)), logs_(std::move(logs)) {
     if (const auto path = io::parse_unified_cgroup(kernel_text("/proc/self/cgroup")))
       cpu_stat_ = fmt::format("/sys/fs/cgroup{}/cpu.stat", *path);
     if (auto meter = gpu::nvml::gpu_meter::open()) gpus_ = std::move(*meter);
@@ -53,6 +53,7 @@ class sampler {
     if (const auto errors = io::parse_packet_errors(kernel_text("/proc/net/dev")))
       out.nic_errors = static_cast<int64_t>(*errors);
     devices(out);
+    logs_.look(out, now_ns);
     struct statvfs room {};
     if (statvfs(folder_.c_str(), &room) == 0) {
       out.disk_free_bytes = static_cast<int64_t>(room.f_bavail * room.f_frsize);
@@ -120,6 +121,7 @@ class sampler {
   }
 
   std::string folder_, cpu_stat_;
+  log_watch logs_;
   std::unique_ptr<gpu::nvml::gpu_meter> gpus_;
   std::array<uint64_t, gpus_told> xids_{};
   std::optional<io::cpu_ticks> ticks_;
@@ -131,8 +133,8 @@ class sampler {
 
 }  // namespace
 
-machine_sampler sample_this_machine(std::string folder) {
-  return [own = std::make_shared<sampler>(std::move(folder))](int64_t now_ns) {
+machine_sampler sample_this_machine(std::string folder, log_watch logs) {
+  return [own = std::make_shared<sampler>(std::move(folder), std::move(logs))](int64_t now_ns) {
     return own->sample(now_ns);
   };
 }

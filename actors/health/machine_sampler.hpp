@@ -1,5 +1,5 @@
 // Samples a machine: the kernel's files, a small write to the disk of the job's folder, the driver
-// of GPUs. It blocks: for the thread of the actor that has it.
+// of GPUs, the logs. It blocks: for the thread of the actor that has it.
 //
 // Invariants
 //   SMP-1  What cannot be read is not known; a sample never fails.
@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 
+#include "actors/health/log_watch.hpp"
 #include "messages/schemas/health_generated.h"
 
 namespace troupe::health {
@@ -20,8 +21,8 @@ namespace troupe::health {
 /// A sample; `now_ns` of the caller's clock.
 using machine_sampler = std::function<fbs::MachineVitalsT(int64_t now_ns)>;
 
-/// Of this machine. `folder`: whose disk is looked at.
-machine_sampler sample_this_machine(std::string folder);
+/// Of this machine. `folder`: whose disk is looked at; `logs`: opened by who samples.
+machine_sampler sample_this_machine(std::string folder, log_watch logs = {});
 
 /// What a file of the kernel says, at most 64 KiB of it; empty where it does not.
 std::string kernel_text(const std::string& path);

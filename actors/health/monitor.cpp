@@ -46,7 +46,10 @@ void hear(monitor_pointer self, const msg<fbs::Heartbeat>& m) {
   const auto now = now_ns(*self);
   st.heard[node] = {m, now};
   st.progress.hear(node, m.epoch(), m->sequence(), progress_in(*m->vitals()), now);
-  if (const auto* machine = m->vitals()->machine()) judge_machine(node, *machine, now, st.findings);
+  if (const auto* machine = m->vitals()->machine()) {
+    judge_machine(node, *machine, now, st.findings);
+    st.logs.hear(node, *machine, now, st.findings);
+  }
 }
 
 /// Since the start, or the newest committed checkpoint: saves that are skipped or fail leave a run
@@ -204,7 +207,8 @@ void tell_of_the_stuck(monitor_pointer self) {
     const auto for_s = (now_ns(*self) - f.since_ns) / 1'000'000'000;
     const bool by_graph =
         std::find(std::begin(of_graph), std::end(of_graph), f.who.name) != std::end(of_graph);
-    if (!by_graph || f.who.node.empty() || for_s < rules.stuck_after_s) continue;
+    if (!by_graph || !f.who.rule.empty() || f.who.node.empty()) continue;
+    if (for_s < rules.stuck_after_s) continue;
     hold_up.insert(f.who.node);
     if (st.told_of.contains(f.who.node)) continue;
     self->send(st.coordinator, make_msg<fbs::Leave>(context_of(*self, 0), [&](auto& l) {
@@ -273,6 +277,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   const auto& job = st.options.job;
   for (const auto& n : job.cluster.node) st.nodes.push_back(n.name);
   st.evidence = evidence_policy(ns_of(defaults::evidence_memory));
+  st.logs = log_findings_policy(job.health.log_rule);
   st.progress = stuck_policy(job.health.stuck_after_s * 1000 * ns_per_ms,
                              job.cluster.suspect_after_ms * ns_per_ms);
   tell(self, {});

@@ -10,7 +10,7 @@
 // Invariants
 //   MON-1  It finds and changes nothing: what is done about a finding is decided elsewhere. Of a
 //     rank that holds up all others for recovery.stuck_after_s the coordinator is told, once while
-//     it does, that its node is to be taken for lost.
+//     it does, that its node is to be taken for lost; never on the word of a log.
 //   MON-2  One question about who waits is open at a time; its answer counts only if the training
 //     has not moved since it was asked.
 //   MON-3  What the run is at it reads from the registry, which never waits for the run.
@@ -28,6 +28,7 @@
 #include "actors/base/traced.hpp"
 #include "actors/health/evidence_policy.hpp"
 #include "actors/health/findings_policy.hpp"
+#include "actors/health/log_findings_policy.hpp"
 #include "actors/health/stuck_policy.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
@@ -58,6 +59,7 @@ struct monitor_state {
     int64_t heard_ns = 0;
   };
   std::map<std::string, last_word> heard;  ///< by node
+  log_findings_policy logs;
   std::vector<std::string> nodes;  ///< names by index
   coordinator_actor coordinator;   ///< whose heartbeats came
   std::set<std::string> told_of;   ///< nodes whose ranks hold up all others

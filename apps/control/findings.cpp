@@ -35,6 +35,10 @@ ordered_json number_or_null(int rank) {
   return rank < 0 ? ordered_json(nullptr) : ordered_json(rank);
 }
 
+ordered_json text_or_null(const std::string& text) {
+  return text.empty() ? ordered_json(nullptr) : ordered_json(text);
+}
+
 }  // namespace
 
 result<fbs::FindingsT> findings_of(session& s) {
@@ -77,6 +81,7 @@ std::string findings_json(const fbs::FindingsT& all, const fbs::RunStatusT* run,
                              {"wanted", f->wanted},
                              {"unit", f->unit},
                              {"text", f->text},
+                             {"rule", text_or_null(f->rule)},
                              {"for_s", static_cast<double>(age_ns(all, *f)) / 1e9}});
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

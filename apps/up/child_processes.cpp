@@ -48,8 +48,10 @@ status child_processes::spawn(const order& what) {
   posix_spawn_file_actions_init(&files);
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_adddup2(&files, input.reading.get(), STDIN_FILENO);
+  // Whoever adds a line to the log, or truncates it, must find no hole and lose none of ours.
   posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, what.log.c_str(),
-                                   O_WRONLY | O_CREAT | (what.new_log ? O_TRUNC : O_APPEND), 0644);
+                                   O_WRONLY | O_CREAT | O_APPEND | (what.new_log ? O_TRUNC : 0),
+                                   0644);
   posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
   sigset_t none;
   sigemptyset(&none);
@@ -89,8 +91,13 @@ bool child_processes::take(const packet& words) {
   std::erase_if(orders_, [&](const order& o) { return o.node == node; });
   end_process_of(node);
   if (!starts) return true;
-  orders_.push_back({node, words[2], words[3] == "new", words[4], words[5] == "tied",
-                     {words.begin() + start_words, words.end()}, clock::now()});
+  orders_.push_back({node,
+                     words[2],
+                     words[3] == "new",
+                     words[4],
+                     words[5] == "tied",
+                     {words.begin() + start_words, words.end()},
+                     clock::now()});
   return true;
 }
 

@@ -99,9 +99,9 @@ struct scripted_machine : cluster::host {
     ++meters_opened;
     return {};
   }
-  std::function<health::machine_sampler()> vitals_of(std::string folder) override {
+  std::function<health::machine_sampler()> vitals_of(const config::job& job) override {
     if (!sampler) return {};
-    sampled_folder = std::move(folder);
+    sampled_folder = job.job.output;
     return [this] { return sampler; };
   }
   health::examiner examiner_of(std::string folder) override {

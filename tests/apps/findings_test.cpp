@@ -30,6 +30,7 @@ fbs::FindingsT two() {
   b.name = "disk_full";
   b.severity = fbs::FindingSeverity::warning;
   b.node = "node2";
+  b.rule = "fan";
   b.text = "little room";
   b.since_ns = 11'000'000'000;  // clocks are as they are: nothing is older than now
   return all;
@@ -61,8 +62,10 @@ TEST_CASE("findings: an object for scripts, what is not known is null") {
                                  {"wanted", 3.0},
                                  {"unit", "s"},
                                  {"text", "its forward does not end, 3 others wait for it"},
+                                 {"rule", nullptr},
                                  {"for_s", 2.0}});
   CHECK(j["findings"][1]["rank"].is_null());
+  CHECK(j["findings"][1]["rule"] == "fan");
 }
 
 TEST_CASE("findings: a cluster is well with what is only good to know") {

@@ -107,6 +107,25 @@ TEST_CASE(
   CHECK(p.standing().empty());
 }
 
+TEST_CASE("FDG-2: what has happened is raised though it is over, and stands for its while") {
+  findings_policy p;
+  const subject out{finding_name::memory_pressure, "a", -1, -1, "out_of_memory"};
+  p.happened(out, seen(1), 10 * s);
+  CHECK(p.judge(11 * s).raised.size() == 1);
+  CHECK(p.standing()[0].since_ns == 10 * s);
+  for (int64_t t = 12; t < 610; ++t) {  // the same of the machine itself comes and goes beside it
+    p.gone({finding_name::memory_pressure, "a"}, t * s);
+    CHECK(p.judge(t * s).cleared.empty());
+  }
+  p.happened(out, seen(2), 609 * s);
+  CHECK(p.judge(1208 * s).cleared.empty());
+  CHECK(p.standing()[0].shown.seen == 2);
+  CHECK(p.judge(1209 * s).cleared.size() == 1);
+  p.happened(out, seen(3), 1300 * s);
+  CHECK(p.judge(1300 * s).raised.size() == 1);  // a new one
+  CHECK(p.standing()[0].since_ns == 1300 * s);
+}
+
 TEST_CASE("FDG-2: all of a name go, but for those that still hold") {
   findings_policy p;
   for (const char* node : {"a", "b", "c"}) p.holds(frozen(node), seen(3), s);

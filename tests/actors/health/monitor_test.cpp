@@ -26,7 +26,9 @@ struct watched_cluster : troupe::test::actor_fixture {
   std::vector<uint32_t> finished;
   std::vector<size_t> everybody;
 
-  explicit watched_cluster(int64_t checkpoint_every = 0, size_t nodes = 2)
+  explicit watched_cluster(
+      int64_t checkpoint_every = 0, size_t nodes = 2,
+      const std::vector<config::log_rule_spec>& rules = config::default_log_rules())
       : actor_fixture(monitor_epoch) {
     run->set_path("run");
     finished.resize(nodes);
@@ -35,6 +37,7 @@ struct watched_cluster : troupe::test::actor_fixture {
     job.cluster.nodes = static_cast<int64_t>(nodes);
     job.checkpoint.every = checkpoint_every;
     job.recovery.enabled = true;
+    job.health.log_rule = rules;
     job.cluster.node = {{"a", "hosta", 1}, {"b", "hostb", 1}};
     if (nodes > 2) {
       job.cluster.node.clear();
@@ -343,4 +346,38 @@ TEST_CASE(
   f.run->publish([&](fbs::StatusValuesT& v) { values_of<fbs::RunStatusT>(v).saved_step = 50; });
   f.pass_with(31, {0, 1}, true);
   CHECK(f.names().empty());
+}
+
+TEST_CASE("MON: a line of a node's log is a finding by its rule's name, told once") {
+  watched_cluster f;
+  f.train();
+  for (int i = 0; i < 100; ++i) {
+    f.beat(1, monitor_epoch, [](auto& m) {
+      auto& r = *m.log_rules.emplace_back(std::make_unique<fbs::LogRuleCountT>());
+      r.rule = "out_of_memory";
+      r.count = r.last_ns = 3;
+      r.line = "Out of memory: Killed process 7";
+    });
+    f.pass_with(1, {0}, true);
+  }
+  CHECK(f.names() == strings{"memory_pressure b"});
+  CHECK(f.findings().findings[0]->rule == "out_of_memory");
+  const auto told = f.notices();
+  REQUIRE(told.size() == 1);
+  CHECK(told[0] ==
+        "memory_pressure b: a line of its logs fits the rule out_of_memory: Out of memory: Killed "
+        "process 7 (3 lines, at most 0)");
+}
+
+TEST_CASE("MON-1: no node is taken for lost on the word of a log") {
+  watched_cluster f(0, 2, {{"hang", "hang", finding_name::stuck_device}});
+  f.train();
+  f.beat(1, monitor_epoch, [](auto& m) {
+    auto& r = *m.log_rules.emplace_back(std::make_unique<fbs::LogRuleCountT>());
+    r.rule = "hang";
+    r.count = r.last_ns = 1;
+  });
+  f.pass_with(100, {0, 1}, true);
+  CHECK(f.names() == strings{"stuck_device b"});
+  CHECK(f.coordinator.take_all<fbs::Leave>().empty());
 }

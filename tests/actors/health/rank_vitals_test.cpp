@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "actors/health/log_rules_policy.hpp"
 #include "messages/msg.hpp"
 #include "messages/operations.hpp"
 #include "messages/schemas/cluster_generated.h"
@@ -113,6 +114,15 @@ TEST_CASE("vitals of 64 ranks and 8 GPUs take at most 4 KiB of a heartbeat") {
         g.ecc_errors = 3;
       }
       m.gpus[0]->slowed_by = {"power cap"};
+      m.logs_passed_over_bytes = 1 << 30;
+      for (size_t i = 0; i < 2 * most_rules_a_beat; ++i) {
+        auto& r = *m.log_rules.emplace_back(std::make_unique<fbs::LogRuleCountT>());
+        r.rule = std::string(24, 'r');
+        r.count = r.last_ns = int64_t{1} << 50;
+        r.line = std::string(log_rules_policy::most_told_bytes, 'l');
+      }
+      m.logs = {std::string(1000, 'p')};
+      shorten_for_beat(m, 1);
     });
     return beat.payload().size();
   };
