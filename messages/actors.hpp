@@ -117,6 +117,8 @@ using monitor_actor = component_actor::extend<
     ask<fbs::FindingsRequest, fbs::Findings>,
     // What is done about a fault is decided: what stands now goes to the reporter.
     tell<fbs::IncidentReport>,
+    // What a part of the job finds itself; where the time of a rank's step went.
+    tell<fbs::FindingTold>, tell<fbs::StepDone>,
     // Time to look (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
@@ -181,6 +183,8 @@ using run_actor = component_actor::extend<
     ask<fbs::CheckpointNow, fbs::Ack>,
     // Changes a setting from the next step on.
     ask<fbs::SetValue, fbs::Ack>,
+    // Goes back to an earlier state.
+    ask<fbs::Rewind, fbs::Ack>,
     // What it waits for is over (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 

@@ -94,6 +94,7 @@
   X(control, GatewayFound, 0x0510)    \
   X(control, Observe, 0x0511)         \
   X(control, Evidence, 0x0512)        \
+  X(control, Rewind, 0x0513)          \
   X(trace, TraceBatch, 0x0601)        \
   X(trace, TraceStart, 0x0602)        \
   X(trace, TraceStarted, 0x0603)      \
@@ -106,6 +107,7 @@
   X(health, Findings, 0x0802)         \
   X(health, ReadVitals, 0x0803)       \
   X(health, MachineVitals, 0x0804)    \
+  X(health, FindingTold, 0x080f)      \
   X(cluster, EvictNode, 0x0220)       \
   X(cluster, AdmitNode, 0x0221)       \
   X(cluster, ReplaceNode, 0x0222)     \

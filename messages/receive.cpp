@@ -10,7 +10,7 @@ namespace troupe {
 error refuse_unhandled(caf::actor_system& system, const caf::type_erased_tuple& content) {
   if (content.empty()) {
     note_rejection(reject::undecodable, 0, "an empty message");
-    return undecodable();
+    return undecodable_message();
   }
   std::string types;
   for (size_t i = 0; i < content.size() && i < 4; ++i) {

@@ -21,9 +21,9 @@ namespace troupe {
 /// What a message that no handler took is answered: its types, or that it could not be decoded.
 inline constexpr error_kind<std::string_view> no_handler{"no_handler", errc::bad_data,
                                                          "no handler for ({})"};
-inline constexpr error_kind<> undecodable{"undecodable", errc::bad_data,
-                                          "the message could not be decoded",
-                                          "both sides must run the same version"};
+inline constexpr error_kind<> undecodable_message{"undecodable_message", errc::bad_data,
+                                                  "the message could not be decoded",
+                                                  "both sides must run the same version"};
 
 /// Counts a message that no handler took and says what to answer (RC-1). An empty one could not be
 /// decoded.

@@ -21,6 +21,13 @@ fbs::FindingT to_message(const finding& f) {
   return out;
 }
 
+std::optional<std::pair<subject, evidence>> finding_in(const fbs::FindingT& f) {
+  const auto name = find_finding(f.name);
+  if (!name) return {};
+  return std::pair{subject{*name, f.node, f.rank, f.peer, f.rule},
+                   evidence{f.seen, f.wanted, f.unit, f.text}};
+}
+
 std::string line_of(const fbs::FindingT& f) {
   auto out = f.name;
   if (f.rank >= 0) out += fmt::format(" rank {}", f.rank);

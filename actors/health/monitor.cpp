@@ -52,6 +52,16 @@ void hear(monitor_pointer self, const msg<fbs::Heartbeat>& m) {
   }
 }
 
+/// MON-5.
+void hear_told(monitor_pointer self, const msg<fbs::FindingTold>& m) {
+  const auto told = m.unpack();
+  const auto what = told.finding ? finding_in(*told.finding) : std::nullopt;
+  if (!what) return;
+  auto& findings = self->state.findings;
+  if (told.gone) return findings.gone(what->first, now_ns(*self));
+  findings.holds(what->first, what->second, now_ns(*self));
+}
+
 /// Since the start, or the newest committed checkpoint: saves that are skipped or fail leave a run
 /// that trains well.
 void judge_checkpoints(monitor_pointer self, const fbs::RunStatusT& run) {
@@ -287,6 +297,8 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
       [self](const msg<fbs::Heartbeat>& m) { hear(self, m); },
       [self](const msg<fbs::FindingsRequest>& m) { return answer(self, m.header()); },
       [self](const msg<fbs::IncidentReport>& m) { prove(self, m); },
+      [self](const msg<fbs::FindingTold>& m) { hear_told(self, m); },
+      [](const msg<fbs::StepDone>&) {},
       [self](caf::tick_atom) { look(self); },
   };
 }

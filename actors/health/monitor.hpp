@@ -2,10 +2,11 @@
 // time-out. In the head.
 //
 // Messages: Heartbeat from the coordinator, which passes on those of the cluster's nodes;
-// FindingsRequest from whoever looks; IncidentReport from the run, when it has decided what is done
-// about a fault: Evidence, what stands then, goes to the reporter. ListActors to the gateway, where
-// no rank moves: the wait graph of the answer names whom the others wait for. Notice to the
-// reporter, of what is raised. Leave to the coordinator.
+// FindingsRequest from whoever looks; from the run IncidentReport, when it has decided what is done
+// about a fault (Evidence, what stands then, goes to the reporter), FindingTold, and StepDone of
+// every rank, which it passes on. ListActors to the gateway, where no rank moves: the wait graph of
+// the answer names whom the others wait for. Notice to the reporter, of what is raised. Leave
+// to the coordinator.
 //
 // Invariants
 //   MON-1  It finds and changes nothing: what is done about a finding is decided elsewhere. Of a
@@ -15,6 +16,7 @@
 //     has not moved since it was asked.
 //   MON-3  What the run is at it reads from the registry, which never waits for the run.
 //   MON-4  Evidence is of a bounded size, however large the cluster is.
+//   MON-5  What the run tells of stands until the run takes it back.
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once

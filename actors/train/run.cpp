@@ -317,6 +317,7 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
     done.loss_sum += p->loss_sum();
     done.targets += p->target_count();
     of_ranks.push_back(parts_of(p->parts()));
+    if (const auto& to = self->state.record.monitor) self->send(to, p);
   }
   done.waited_ms = longest_wait_ms(of_ranks, pipeline_op::await_copies);
   done.parts = merged(of_ranks);
@@ -669,6 +670,9 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       },
       [self](const msg<fbs::SetValue>& m) {
         return asked(self, m.header(), heard::set_value{0, text_of(m->key()), text_of(m->value())});
+      },
+      [](const msg<fbs::Rewind>&) -> caf::result<msg<fbs::Ack>> {
+        return to_caf({errc::unavailable, "there is no rewind yet"});
       },
       [self](caf::tick_atom) { hear(self, heard::tick{}); },
   };

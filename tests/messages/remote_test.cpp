@@ -194,7 +194,7 @@ TEST_CASE("hostile messages over loopback are counted, receiver and connection g
     self->request(s.remote, 10s, r.content)
         .receive([](const caf::message&) { FAIL("answered"); },
                  [&](const caf::error& e) { got = from_caf(e); });
-    CHECK(got == undecodable());
+    CHECK(got == undecodable_message());
     CHECK(counts().of(r.reason) == before.of(r.reason) + 1);
     CHECK(counts().of(reject::undecodable) == before.of(reject::undecodable) + 1);
     CHECK(s.handled() == 0);
