@@ -9,7 +9,7 @@
 //   RCV-2  A fault before the first step ends the job: what is wrong at the start is wrong with the
 //     start, and a person is there to see it.
 //   RCV-3  What a recovery cannot mend ends the job: wrong data, a wrong configuration, a loss that
-//     is not finite.
+//     is not finite and that nobody wants the job to go back for (JOB-18).
 //   RCV-4  No more than three begin over the same (one node, or no node) without a finished step
 //     between them, however long each takes: what stands in the way then is none of what an epoch
 //     changes. Several nodes may be lost one after another, as when a rack is.
@@ -79,6 +79,9 @@ class recovery_policy {
   /// What is done now about a finding on a node or, where nobody knows one, on "": a recovery that
   /// begins is counted. Errors: as above, where no budget is left (RCV-1, RCV-4, RCV-5).
   result<recovery_decision> take(finding_name finding, const std::string& node, int64_t now_ns);
+  /// One begins that no rule is about: an hour's and a row's budget holds for it, too. Errors: as
+  /// above.
+  status take_unruled(int64_t now_ns) { return spend("", now_ns); }
   /// One begins that a person orders: it costs nothing of the budget.
   void take_ordered() noexcept { ++count_; }
 

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "actors/job/skipped_data.hpp"
+
 namespace troupe::train {
 
 namespace {
@@ -53,6 +55,13 @@ fbs::JobMemoryT to_message(const job_memory& memory) {
     out.copies_from_epoch = static_cast<uint32_t>(from->epoch);
     out.copies_from_step = from->step;
   }
+  out.skipped = to_message(memory.skipped);
+  if (memory.rewind) {
+    out.rewind = std::make_unique<fbs::RewindT>();
+    out.rewind->step = memory.rewind->at_most;
+    out.rewind->skip_steps = memory.rewind->skip_steps;
+    out.rewind->reason = memory.rewind->reason;
+  }
   if (memory.lost) {
     out.lost = std::make_unique<fbs::LostHeadT>();
     out.lost->how = memory.lost->how;
@@ -70,6 +79,9 @@ job_memory memory_in(const fbs::JobMemoryT& m) {
   out.copies.epoch = m.copies_epoch;
   if (m.copies_from_epoch != 0)
     out.copies.from = io::checkpoint::copy_tag{m.copies_from_epoch, m.copies_from_step};
+  out.skipped = skipped_in(m.skipped);
+  if (m.rewind)
+    out.rewind = rewind_order{m.rewind->step, m.rewind->skip_steps, m.rewind->reason};
   if (m.lost)
     out.lost =
         lost_head{m.lost->how, m.lost->after_step, m.lost->furthest_step, m.lost->at_ns};

@@ -44,6 +44,14 @@ struct lost_head {
   bool operator==(const lost_head&) const = default;
 };
 
+/// That the job is to go back to an earlier state.
+struct rewind_order {
+  uint64_t at_most = 0;     ///< the newest step whose state it may be
+  uint64_t skip_steps = 0;  ///< so many steps' worth of data is passed over from there on
+  std::string reason = {};
+  bool operator==(const rewind_order&) const = default;
+};
+
 struct job_memory {
   bool paused = false;
   std::string pause_reason = {};
@@ -52,6 +60,8 @@ struct job_memory {
   std::vector<checkpoint::setting_change> settings = {};
   job_account account = {};
   believed_copies copies = {};
+  std::vector<checkpoint::skipped_tokens> skipped = {};  ///< in order
+  std::optional<rewind_order> rewind = {};               ///< it is not done yet
   std::optional<lost_head> lost = {};  ///< only in what the next head begins with
   bool operator==(const job_memory&) const = default;
 };

@@ -31,15 +31,32 @@ result<std::vector<setting_change>> parse_set(const nlohmann::json& list) {
   return out;
 }
 
+result<std::vector<skipped_tokens>> parse_skipped(const nlohmann::json& list) {
+  std::vector<skipped_tokens> out;
+  if (!list.is_array() || list.size() > skipped_limit)
+    return wrong("invalid `skipped`: expected a list of parts of the data");
+  for (const auto& item : list) {
+    for (const char* key : {"first", "count"})
+      if (!item.is_object() || !item.contains(key) || !item[key].is_number_unsigned())
+        return wrong(fmt::format("a skipped part has no {}", key));
+    out.push_back({item["first"], item["count"]});
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string format_state(const train_state& state) {
   nlohmann::json set = nlohmann::json::array();
   for (const auto& s : state.set)
     set.push_back({{"key", s.key}, {"value", s.value}, {"was", s.was}, {"step", s.step}});
+  nlohmann::json skipped = nlohmann::json::array();
+  for (const auto& s : state.skipped)
+    skipped.push_back({{"first", s.first}, {"count", s.count}});
   return nlohmann::json{{"format", state_version},     {"step", state.step},
                         {"tokens", state.tokens},      {"loss", state.loss},
-                        {"config", state.config_toml}, {"set", std::move(set)}}
+                        {"config", state.config_toml}, {"set", std::move(set)},
+                        {"skipped", std::move(skipped)}}
       .dump(1);
 }
 
@@ -60,6 +77,10 @@ result<train_state> parse_state(std::string_view text) {
   if (j.contains("set")) {
     TROUPE_TRY(set, parse_set(j["set"]));
     state.set = std::move(set);
+  }
+  if (j.contains("skipped")) {
+    TROUPE_TRY(skipped, parse_skipped(j["skipped"]));
+    state.skipped = std::move(skipped);
   }
   return state;
 }

@@ -1,8 +1,11 @@
 // What a checkpoint says of the training beside its tensors: train_state.json.
 //
 //   {"format":1,"step":120,"tokens":...,"loss":...,"config":"<TOML>",
-//    "set":[{"key":"train.lr","value":"0.001","was":"0.003","step":116}]}
+//    "set":[{"key":"train.lr","value":"0.001","was":"0.003","step":116}],
+//    "skipped":[{"first":4096,"count":2048}]}
 //
+// "tokens" is the place in the endless sequence of training tokens behind the last one that was
+// trained on, or passed over; "skipped", which older files lack, has the parts of it that were.
 // "config" is the whole resolved configuration of the step's run; "set", which older files lack, is
 // what persons changed while it went on: the value in force, what the configuration's file says
 // instead, and the first step that used it.
@@ -26,13 +29,23 @@ struct setting_change {
   bool operator==(const setting_change&) const = default;
 };
 
+/// A part of the endless sequence of training tokens that no step trains on.
+struct skipped_tokens {
+  uint64_t first = 0;  ///< its place, from 0
+  uint64_t count = 0;
+  bool operator==(const skipped_tokens&) const = default;
+};
+/// How many of them a job may have.
+inline constexpr size_t skipped_limit = 256;
+
 /// What train_state.json says.
 struct train_state {
   uint64_t step = 0;    ///< the last finished step
-  uint64_t tokens = 0;  ///< trained on so far
+  uint64_t tokens = 0;  ///< trained on so far, and passed over
   double loss = 0;      ///< of the last step
   std::string config_toml;
   std::vector<setting_change> set = {};
+  std::vector<skipped_tokens> skipped = {};  ///< in order
 };
 
 /// The file's name in a checkpoint.

@@ -100,6 +100,7 @@ result<io::batch_order> order_of(const config::job& job, uint64_t tokens, bool v
   spec.batch_rows = static_cast<uint32_t>(job.train.batch);
   spec.first_step = from.first_step;
   spec.first_row = from.first_row;
+  spec.skipped = std::move(from.skipped);
   spec.shuffle = job.data.shuffle && !validation_file;
   spec.seed = static_cast<uint64_t>(job.job.seed);
   const bool split = !validation_file && job.data.validation_path.empty();

@@ -51,6 +51,7 @@ std::string beginning_of(const config::job& job, const io::token_files& tokens);
 struct data_position {
   uint64_t first_step = 0;
   uint64_t first_row = 0;
+  io::row_skips skipped = {};  ///< rows of it that no step has
 };
 
 /// Which tokens each batch holds; `validation_file`: of data.validation_path. Fails with bad_config

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "actors/job/skipped_data.hpp"
 #include "actors/train/keeper_policy.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "io/checkpoint/catalog.hpp"
@@ -38,13 +39,6 @@ const phase_facts& facts_of(start_phase phase) {
   return phases[static_cast<size_t>(phase)];
 }
 
-/// "the loss of step 7 is not a number".
-std::string not_finite(uint64_t step, double loss, double norm) {
-  const double culprit = std::isfinite(loss) ? norm : loss;
-  return fmt::format("the {} of step {} is {}", std::isfinite(loss) ? "gradient norm" : "loss",
-                     step, std::isnan(culprit) ? "not a number" : "infinite");
-}
-
 bool due(uint64_t step, int64_t every) {
   return every > 0 && step % static_cast<uint64_t>(every) == 0;
 }
@@ -62,6 +56,8 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
       lr_(lr_of(plan_.job.train)),
       copies_(plan_.job.checkpoint.memory.every, keepers_of(plan_.job)),
       recovery_(plan_.job.recovery) {
+  losses_ = health::loss_policy(plan_.job.health.spike_deviations);
+  if (resume_) skipped_ = resume_->state.skipped;
   return_to_checkpoint();
   compared_step_ = step_;
   if (resume_) {
@@ -216,6 +212,7 @@ void job_policy::begin_steps() {
   }
   copies_believed_ = {epoch_, back_to_ ? std::optional(back_to_->tag) : std::nullopt};
   back_to_.reset();
+  if (is_rewinding()) end_rewind();
   recovery_.has_begun();
   note_account();
   next_step();
@@ -261,7 +258,8 @@ void job_policy::use_settings() {
 }
 
 void job_policy::next_step() {
-  if (stop_ || all_steps_done()) return finish();  // JOB-2
+  if (stop_ || (all_steps_done() && !rewind_)) return finish();  // JOB-2
+  if (rewind_) return rewind_now();
   if (leaving_) return let_node_go();
   take_effect();
   if (!pauses_.empty()) return enter(paused, "paused");
@@ -291,7 +289,7 @@ void job_policy::end_step(const job_event& event) {
   ledger_.step_ended(step_, epoch_, now_ns_);
   requests_.step_ended();
   recovery_.has_progressed();
-  tokens_ += static_cast<uint64_t>(job.tokens_per_step());
+  tokens_ = tokens_after_step();
   loss_ = done.loss_sum / static_cast<double>(done.targets);
   report_ = {};
   report_.step = step_;
@@ -303,14 +301,16 @@ void job_policy::end_step(const job_event& event) {
   report_.tokens_per_s = static_cast<double>(job.tokens_per_step()) / (report_.step_ms / 1e3);
   report_.flops_per_s = report_.tokens_per_s * plan_.model.flops_per_token(job.train.seq_len);
   report_.validation_loss = -1;
-  report_.tokens = tokens_;
+  report_.tokens = tokens_ - skipped_before(tokens_, skipped_);
   checkpoint_wait_ms_ += done.waited_ms;
   report_.checkpoint_wait_ms = done.waited_ms + std::exchange(step_wait_ms_, 0);
   report_.saved_step = saved_step_;
   parts_ = done.parts;
   report_.parts = to_message(parts_);
-  if (!std::isfinite(loss_) || !std::isfinite(done.grad_norm))  // JOB-4
-    return end({errc::training, not_finite(step_, loss_, done.grad_norm),
+  const bool finite = std::isfinite(loss_) && std::isfinite(done.grad_norm);
+  if (judge_loss(finite)) return rewind_now();
+  if (!finite)  // JOB-4
+    return end({errc::training, bad_loss_text(),
                 "lower train.lr, raise train.warmup_steps, or look at the data"});
   out_.push_back(todo::measure{report_});
   if (!has_validation_ || !due(step_, job.train.validate_every)) return report();

@@ -12,7 +12,8 @@
 //   JOB-2  A stop that is asked for while a step runs takes effect after the step; in the start it
 //     ends the job at once: there is nothing to save.
 //   JOB-3  `end` is answered exactly once; after it nothing is said, reported or asked of a rank.
-//   JOB-4  A step whose loss is not finite ends the job; the last checkpoint stays.
+//   JOB-4  A step whose loss is not finite ends the job, unless it goes back (JOB-18); the last
+//     checkpoint stays.
 //   JOB-5  A request of a person gets exactly one answer. What it asks for takes effect between
 //     steps, or is refused at once; the answer names the step (requests_policy.hpp).
 //   JOB-6  Each (state, event) has its rule, or is refused: counted, and a person is told why.
@@ -48,6 +49,13 @@
 //   JOB-16  A job that goes on for a lost head keeps its account: incidents and recoveries are
 //     counted on, budgets are used up as they were, and the time is that of the whole launch. That
 //     loss is an incident like any other.
+//   JOB-17  Whoever orders it has the job go back, between two steps and in a new epoch, to the
+//     newest checkpoint of a step or before, with the settings of that state; what is passed over
+//     of the data from there on stays so. Checkpoints above it are set aside, copies are forgotten.
+//     Where there is no such checkpoint, the job goes on from its newest one.
+//   JOB-18  So it does by itself (recovery.on_spike) where the loss is no number or rises far
+//     beyond what it varied, within the budget of all recoveries; and not twice for the same step
+//     if it would make the same steps again. Settings are those that persons were promised (REQ-4).
 #pragma once
 
 #include <array>
@@ -64,7 +72,9 @@
 #include <vector>
 
 #include "actors/health/digest_policy.hpp"
+#include "actors/health/findings_policy.hpp"
 #include "actors/health/incident.hpp"
+#include "actors/health/loss_policy.hpp"
 #include "actors/health/recovery_policy.hpp"
 #include "actors/health/time_ledger_policy.hpp"
 #include "actors/job/catalog.hpp"
@@ -218,6 +228,12 @@ struct set_value {
 struct save_now {
   uint64_t request = 0;
 };
+struct rewind {
+  uint64_t request = 0;
+  uint64_t at_most = 0;     ///< the newest step whose state it may be
+  uint64_t skip_steps = 0;  ///< so many steps' worth of data is passed over
+  std::string reason = {};
+};
 /// A node is gone; `how` is a sentence about it without its name.
 struct node_lost {
   std::string name, how;
@@ -237,7 +253,7 @@ using job_event =
                  heard::step_done, heard::validated, heard::shards_saved, heard::committed,
                  heard::save_failed, heard::folder_open, heard::exported, heard::copied,
                  heard::tick, heard::stop, heard::pause, heard::resume, heard::set_value,
-                 heard::save_now, heard::node_lost, heard::release>;
+                 heard::save_now, heard::rewind, heard::node_lost, heard::release>;
 inline constexpr size_t job_event_count = std::variant_size_v<job_event>;
 std::string_view name_of_event(size_t index) noexcept;
 
@@ -326,6 +342,12 @@ struct recover {
 struct note_decision {
   health::incident what;
 };
+/// A finding that the job alone can make, or that it is not so any more.
+struct find {
+  health::subject who;
+  health::evidence shown;
+  bool gone = false;
+};
 /// A fault that the job went through is over.
 struct keep_incident {
   health::incident what;
@@ -352,7 +374,7 @@ using job_command =
                  todo::report, todo::save, todo::copy_state, todo::commit, todo::abandon,
                  todo::copy, todo::hold, todo::reopen_folder, todo::export_model,
                  todo::finish_copies, todo::wait, todo::recover, todo::note_decision,
-                 todo::keep_incident, todo::say, todo::answer, todo::show, todo::end>;
+                 todo::find, todo::keep_incident, todo::say, todo::answer, todo::show, todo::end>;
 
 // -- the table (job_table.cpp) --------------------------------------------------------------------
 
@@ -409,6 +431,8 @@ class job_policy {
   uint64_t saved_step() const noexcept { return saved_step_; }
   const std::string& checkpoint() const noexcept { return checkpoint_; }
   const std::string& model() const noexcept { return model_; }
+  /// Parts of the data that no step trains on, in order.
+  const std::vector<checkpoint::skipped_tokens>& skipped() const noexcept { return skipped_; }
   const pace_policy& pace() const noexcept { return pace_; }
   uint32_t epoch() const noexcept { return epoch_; }
   uint64_t recoveries() const noexcept { return recovery_.begun(); }
@@ -435,6 +459,17 @@ class job_policy {
     bool committing = false;       ///< every rank has written its shard
   };
 
+  /// That the job goes back by order, or for its loss.
+  struct rewind_under_way {
+    rewind_order what;
+    uint64_t before = 0;      ///< of a loss: the last step that was good
+    uint64_t skip_until = 0;  ///< of a loss: the place in the data; 0: nothing is passed over
+    std::string finding = {};  ///< of a loss: its name
+    bool begun = false;        ///< the epoch that goes back is there
+    bool applied = false;      ///< what is passed over is noted
+    uint64_t skipped_steps = 0;
+  };
+
   // Rules; see job_policy.cpp.
   void begin_start(const job_event&);
   void give_up(const job_event&);
@@ -459,6 +494,7 @@ class job_policy {
   void ask_resume(const job_event&);
   void ask_setting(const job_event&);
   void ask_save(const job_event&);
+  void ask_rewind(const job_event&);
   void lose_node(const job_event&);
   void release_node(const job_event&);
   void note_release(const job_event&);
@@ -483,6 +519,18 @@ class job_policy {
   uint64_t newest_on_disk() const;
   bool is_given_up(uint64_t step) const;
   void leave_checkpoint(const error& why);
+  status can_rewind(const heard::rewind& asked) const;
+  std::string bad_loss_text() const;
+  bool judge_loss(bool finite);
+  bool rewind_for_loss(health::finding_name finding, uint64_t first_step, const std::string& what);
+  void rewind_now();
+  bool is_rewinding() const;
+  void rewind_less(const error& why);
+  void restore_settings();
+  void pass_over_data();
+  void end_rewind();
+  std::string rewind_text() const;
+  uint64_t tokens_after_step() const;
   bool must_choose() const;
   void choose_checkpoint();
   void take_checkpoint(const checkpoint::resume_point& chosen);
@@ -541,6 +589,11 @@ class job_policy {
   start_phase phase_asked_ = start_phase::open_folder;
   uint64_t step_ = 0, tokens_ = 0;
   double loss_ = 0;
+  std::vector<checkpoint::skipped_tokens> skipped_;  ///< of the data, in order
+  health::loss_policy losses_;
+  bool spike_told_ = false;                  ///< of losses: it stands
+  uint64_t rewound_for_ = 0;                 ///< the first step of the spike it went back for last
+  std::optional<rewind_under_way> rewind_;
   fbs::StepReportT report_;       ///< of the last step
   std::vector<step_part> parts_;  ///< of the last step
   bool has_validation_ = false;

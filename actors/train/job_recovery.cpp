@@ -37,6 +37,7 @@ void job_policy::fail(const job_event& event) {
   if (state_ == loading && resume_ && !back_to_ && is_of_files(why.code))
     return leave_checkpoint(why);
   if (state_ == opening && phase_asked_ == start_phase::choose_checkpoint) {
+    if (is_rewinding()) return rewind_less(why);
     say(render(why), true);
     return end(*end_if_none_);
   }
@@ -267,7 +268,9 @@ void job_policy::go_back() {
   at_most_.reset();
   return_to_checkpoint();
   compared_step_ = std::min(compared_step_, step_);
-  requests_.go_back(step_);
+  losses_.go_back(step_);
+  restore_settings();
+  if (is_rewinding()) pass_over_data();
   use_settings();
   begin_phase(start_phase::open_folder);
 }
@@ -279,6 +282,8 @@ void job_policy::remember(const job_memory& memory) {
   account_ = memory.account;
   lost_head_ = memory.lost;
   if (lost_head_) copies_.believe(copies_believed_ = memory.copies);
+  if (!memory.skipped.empty()) skipped_ = memory.skipped;  // they only grow
+  if (memory.rewind && resume_) rewind_ = {*memory.rewind};
   was_paused_ = memory.paused;
   incident_count_ = account_.incidents;
   recovery_.remember(account_.recoveries);
@@ -288,6 +293,8 @@ job_memory job_policy::memory() const {
   auto out = requests_.memory();
   out.account = account_;
   out.copies = copies_believed_;
+  out.skipped = skipped_;
+  if (rewind_ && rewind_->finding.empty() && !rewind_->applied) out.rewind = rewind_->what;
   return out;
 }
 
@@ -384,7 +391,6 @@ void job_policy::choose_checkpoint() {
 }
 
 void job_policy::take_checkpoint(const checkpoint::resume_point& chosen) {
-  if (!requests_.can_go_back(chosen.step)) return end(*end_if_none_);
   resume_ = chosen;
   saved_step_ = chosen.step;
   checkpoint_ = chosen.path.string();
@@ -416,6 +422,7 @@ std::string job_policy::takeovers() const {
 }
 
 std::string job_policy::what_was_done() const {
+  if (is_rewinding()) return rewind_text();
   if (auto who = takeovers(); !who.empty()) return who;
   const auto& node = incidents_.back().node;
   if (node.empty()) return "its ranks began anew";
@@ -472,7 +479,7 @@ void job_policy::load_copies() {
 }
 
 checkpoint::train_state job_policy::state_now() const {
-  return {step_, tokens_, loss_, config_toml_, requests_.changes()};
+  return {step_, tokens_, loss_, config_toml_, requests_.changes(), skipped_};
 }
 
 /// Whether the state of the step that has ended goes into memory; with a save, that orders it.

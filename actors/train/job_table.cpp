@@ -55,7 +55,8 @@ constexpr std::array<std::string_view, job_event_count> event_names{
     "admitted",  "not admitted", "phase done", "ask failed",  "step done",
     "validated", "shards saved", "committed",  "save failed", "folder open",
     "exported",  "copied",       "tick",       "stop",        "pause",
-    "resume",    "set",          "save",       "node lost",   "release"};
+    "resume",    "set",          "save",       "rewind",      "node lost",
+    "release"};
 
 }  // namespace
 
@@ -89,7 +90,7 @@ struct job_table {
       rule<heard::step_done>("a step ends", of(stepping),
                              of(validating, paused, settling, recovering, ended), &p::end_step),
       rule<heard::validated>("a validation ends", of(validating),
-                             of(stepping, paused, settling, ended), &p::end_validation),
+                             of(stepping, paused, settling, recovering, ended), &p::end_validation),
       rule<heard::shards_saved>("commit", saving_states, 0, &p::commit_save),
       rule<heard::committed>("a checkpoint is there", step_states | of(explaining), 0,
                              &p::end_save),
@@ -132,6 +133,9 @@ struct job_table {
                           &p::ask_resume),
       rule<heard::set_value>("set", asking_states, 0, &p::ask_setting),
       rule<heard::save_now>("save", asking_states, 0, &p::ask_save),
+      rule<heard::rewind>("back to an earlier state before the next step",
+                          asking_states & ~of(paused), 0, &p::ask_rewind),
+      rule<heard::rewind>("back to an earlier state", of(paused), of(recovering), &p::ask_rewind),
       rule<heard::shards_saved>("what comes after the end is not committed", of(ended), 0,
                                 &p::abandon_late),
       rule<heard::committed>("what is committed after the end is copied", of(ended), 0,

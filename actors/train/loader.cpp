@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
+#include "actors/job/skipped_data.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/received_job.hpp"
 #include "actors/train/tokenising_policy.hpp"
@@ -59,7 +60,8 @@ result<split_feeds> open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& 
   tell(self, m, job, "data", data);
   auto& tokens = data.tokens;
   TROUPE_CHECK(tokens.check_vocabulary(m->vocab()));  // LDR-3
-  const data_position from{m->first_step() == 0 ? 0 : m->first_step() - 1, m->first_row()};
+  const data_position from{m->first_step() == 0 ? 0 : m->first_step() - 1, m->first_row(),
+                           rows_of(skipped_in(m->skipped()), job.train.seq_len)};
   TROUPE_TRY(order, order_of(job, tokens.size(), false, from));
   train.tokens = tokens;
   train.order = order;

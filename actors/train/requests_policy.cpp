@@ -61,6 +61,33 @@ void requests_policy::go_back(uint64_t finished_step) {
   job_ = in_force_.empty() ? first_ : in_force_.back().job;
 }
 
+std::vector<std::string> requests_policy::rewind(
+    uint64_t finished_step, const std::vector<checkpoint::setting_change>& changes) {
+  std::vector<std::string> said;
+  auto job = wanted_;
+  const auto put = [&](const std::string& key, const std::string& value) {
+    if (auto with = config::amend(job, fmt::format("{}={}", key, value))) job = std::move(*with);
+  };
+  for (const auto& c : changes_) {
+    put(c.key, c.was);
+    if (std::find(changes.begin(), changes.end(), c) == changes.end())
+      said.push_back(
+          fmt::format("{} = {} from step {} on holds no more: the run goes back to step {}", c.key,
+                      c.value, c.step, finished_step));
+  }
+  for (const auto& c : changes) put(c.key, c.value);
+  std::erase_if(pending_, [](const request& r) { return r.what == kind::set; });
+  in_force_.clear();
+  later_.clear();
+  earlier_.clear();
+  in_step_ = false;
+  finished_ = furthest_ = known_from_ = finished_step;
+  saved_ = std::min(saved_, finished_step);
+  job_ = wanted_ = first_ = std::move(job);
+  changes_ = first_changes_ = changes;
+  return said;
+}
+
 std::string requests_policy::put_in_force(request& setting) {
   while (in_force_.size() >= in_force_limit && in_force_.front().step <= saved_ + 1) {
     auto& oldest = in_force_.front();

@@ -12,6 +12,8 @@
 //     later one wait for it, and what is set meanwhile holds from the first new one on.
 //   REQ-5  Who begins with what memory() said holds to all of it: it pauses before its first step,
 //     and each setting is used first by the step that the answer named.
+//   REQ-6  Who goes back by order has the settings of that state: those that were made since hold
+//     no more, each of them is said, and new ones hold from the next step on.
 #pragma once
 
 #include <algorithm>
@@ -61,6 +63,10 @@ class requests_policy {
   void step_is_lost() noexcept { in_step_ = false; }
   /// The steps behind `finished_step` are made again (REQ-4).
   void go_back(uint64_t finished_step);
+  /// The job goes back by order to a state that has these settings (REQ-6). A sentence for each
+  /// that holds no more.
+  std::vector<std::string> rewind(uint64_t finished_step,
+                                  const std::vector<checkpoint::setting_change>& changes);
   /// A checkpoint of that step is there: where more settings are kept than in_force_limit, those
   /// behind it need not be.
   void is_saved(uint64_t finished_step) { saved_ = std::max(saved_, finished_step); }

@@ -8,6 +8,8 @@
 
 #include "actors/base/context.hpp"
 #include "actors/base/gather.hpp"
+#include "actors/health/finding_text.hpp"
+#include "actors/job/skipped_data.hpp"
 #include "actors/job/votes.hpp"
 #include "actors/train/account.hpp"
 #include "actors/train/resume_policy.hpp"
@@ -93,6 +95,7 @@ void open_data(run_pointer self) {
           m.consumers = st.crew.loaders[i].ranks;
           m.first_step = st.job.step() + 1;
           m.first_row = first_row_after(st.job.tokens(), st.job.plan().job.train.seq_len);
+          m.skipped = to_message(st.job.skipped());
           m.tells_progress = i == 0 && st.job.recoveries() == 0;
         }));
       },
@@ -580,6 +583,15 @@ struct executor {
     if (const auto& to = self->state.record.gateway) self->send(to, decided);
     if (const auto& to = self->state.record.monitor) self->send(to, decided);
   }
+  void operator()(const todo::find& c) const {
+    const auto& to = self->state.record.monitor;
+    if (!to) return;
+    self->send(to, make_msg<fbs::FindingTold>(context(self), [&](auto& m) {
+                 m.finding = std::make_unique<fbs::FindingT>(
+                     health::to_message(health::finding{c.who, c.shown}));
+                 m.gone = c.gone;
+               }));
+  }
   void operator()(const todo::keep_incident& c) const {
     const auto fill = [&](auto& r) { r.incident = to_message(c.what, now_ns(*self)); };
     self->send(self->state.record.reporter, make_msg<fbs::IncidentReport>(context(self), fill));
@@ -671,8 +683,9 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
       [self](const msg<fbs::SetValue>& m) {
         return asked(self, m.header(), heard::set_value{0, text_of(m->key()), text_of(m->value())});
       },
-      [](const msg<fbs::Rewind>&) -> caf::result<msg<fbs::Ack>> {
-        return to_caf({errc::unavailable, "there is no rewind yet"});
+      [self](const msg<fbs::Rewind>& m) {
+        return asked(self, m.header(),
+                     heard::rewind{0, m->step(), m->skip_steps(), text_of(m->reason())});
       },
       [self](caf::tick_atom) { hear(self, heard::tick{}); },
   };

@@ -52,12 +52,25 @@ meant call(const line_words& a) {
   return commands::send{a[2], a[3], rest(a, 4), ms};
 }
 
-meant incident(const line_words& a) {
-  if (a.size() != 2) return {};
+/// All of a word as a number.
+std::optional<uint64_t> number_in(const std::string& text) {
   uint64_t number = 0;
-  const auto [end, fault] = std::from_chars(a[1].data(), a[1].data() + a[1].size(), number);
-  if (fault != std::errc() || end != a[1].data() + a[1].size() || number == 0) return {};
-  return commands::incident{number};
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (fault != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
+
+meant incident(const line_words& a) {
+  const auto number = a.size() == 2 ? number_in(a[1]) : std::nullopt;
+  if (!number || *number == 0) return {};
+  return commands::incident{*number};
+}
+
+meant rewind(const line_words& a) {
+  if (a.size() != 2 && (a.size() != 4 || a[2] != "skip")) return {};
+  const auto step = number_in(a[1]), skip = a.size() == 4 ? number_in(a[3]) : 0;
+  if (!step || !skip) return {};
+  return commands::rewind{*step, *skip};
 }
 
 constexpr std::array all_words{
@@ -91,6 +104,8 @@ constexpr std::array all_words{
            if (a.size() != 3) return {};
            return commands::set{a[1], a[2]};
          }},
+    word{"rewind", "rewind STEP [skip N]",
+         "Goes back to the newest checkpoint of STEP or before, past the data of N steps", rewind},
     word{"drain", "drain NODE", "Saves; a spare comes into the node's place, or the run ends",
          [](const line_words& a) -> meant { return of_node<commands::drain>(a); }},
     word{"evict", "evict NODE", "Takes a node out at once, where a spare can take its place",
@@ -288,6 +303,12 @@ struct executor {
     return to_run<fbs::SetValue>(s, [&](auto& m) {
       m.key = c.key;
       m.value = c.value;
+    });
+  }
+  result<answer> operator()(const commands::rewind& c) const {
+    return to_run<fbs::Rewind>(s, [&](auto& m) {
+      m.step = c.step;
+      m.skip_steps = c.skip_steps;
     });
   }
   result<answer> operator()(const commands::drain& c) const {

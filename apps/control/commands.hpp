@@ -46,6 +46,9 @@ struct stop {
 struct set {
   std::string key, value;
 };
+struct rewind {
+  uint64_t step = 0, skip_steps = 0;
+};
 struct drain {
   std::string node;
 };
@@ -86,10 +89,10 @@ struct quit {};
 using console_command =
     std::variant<commands::nothing, commands::nodes, commands::actors, commands::status,
                  commands::send, commands::pause, commands::resume, commands::checkpoint,
-                 commands::stop, commands::set, commands::drain, commands::evict, commands::admit,
-                 commands::replace, commands::spares, commands::kill, commands::log,
-                 commands::black_box, commands::findings, commands::incidents, commands::incident,
-                 commands::doctor, commands::help, commands::quit>;
+                 commands::stop, commands::set, commands::rewind, commands::drain, commands::evict,
+                 commands::admit, commands::replace, commands::spares, commands::kill,
+                 commands::log, commands::black_box, commands::findings, commands::incidents,
+                 commands::incident, commands::doctor, commands::help, commands::quit>;
 
 /// A word of the console.
 struct word {

@@ -79,6 +79,7 @@ std::vector<std::string> candidates(const fbs::ClusterViewT& view,
   if (at == 1 && first == "log") return {"trace", "debug", "info", "warn", "error", "off"};
   if (at == 2 && first == "log") return nodes_in(view);
   if (at == 1 && first == "checkpoint") return {"now"};
+  if (at == 2 && first == "rewind") return {"skip"};
   if (at == 1 && first == "set") {
     const auto keys = train::changeable_settings();
     return {keys.begin(), keys.end()};

@@ -194,7 +194,8 @@ void add_console(shell& sh) {
                    "Executes this line and ends; may be given several times");
   verb->footer(
       "Words: nodes, actors, status, send, call, watch, pause, resume, checkpoint now, stop, set,\n"
-      "drain, kill, log, blackbox, help, quit. Lines may also come from a pipe.\n\n"
+      "rewind, drain, evict, admit, replace, spares, kill, log, blackbox, findings, incidents,\n"
+      "doctor, help, quit. Lines may also come from a pipe.\n\n"
       "Examples:\n"
       "  troupe console\n"
       "  troupe console -c pause -c 'set train.lr 1e-4' -c resume");

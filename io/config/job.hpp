@@ -299,6 +299,15 @@ inline std::vector<recovery_rule> default_rules() {
   return out;
 }
 
+/// What is done where the loss rises far beyond what it varied, or is no number.
+enum class spike_action : uint8_t {
+  tell,         ///< a finding; a loss that is no number ends the job
+  rewind,       ///< back to an earlier state
+  rewind_skip,  ///< back, and past the data of the steps since
+};
+inline constexpr std::array<std::string_view, 3> spike_action_words{"tell", "rewind",
+                                                                    "rewind_skip"};
+
 /// [recovery]: what a job that has begun does when a node of it is lost.
 struct recovery_section {
   bool enabled = true;        ///< go on from the last checkpoint in the same processes
@@ -307,6 +316,8 @@ struct recovery_section {
   int64_t most_per_hour = 10;
   int64_t stuck_after_s = 30;  ///< that a rank holds up all others; 0: it may for ever
   int64_t head_grace_s = 60;  ///< that nodes wait for another head; 0: they end with theirs
+  spike_action on_spike = spike_action::tell;
+  int64_t spike_steps_back = 100;  ///< from the first step of a spike, before on_spike's state
   std::vector<recovery_rule> rule = default_rules();  ///< the first with budget left is applied
   bool operator==(const recovery_section&) const = default;
 };
@@ -330,6 +341,7 @@ struct health_section {
   int64_t stuck_after_s = 3;  ///< no rank's operation ends for so long; at least 5 x its median
   liveness_detector detector = liveness_detector::fixed;
   int64_t digest_every = 10;  ///< steps; then replicas compare their weights; 0: never
+  double spike_deviations = 8;  ///< above the last losses' median; then it is a spike; 0: never
   bool checkup_at_join = true;  ///< a node whose processors or memory err takes no ranks
   std::vector<log_rule_spec> log_rule = default_log_rules();  ///< a line counts for the first
   bool operator==(const health_section&) const = default;

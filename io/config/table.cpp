@@ -356,6 +356,17 @@ constinit const property rows[] = {
         "Seconds that nodes whose head is lost keep what they hold and look for the one that is "
         "started in its place; 0 = they end with it",
         within(0, week_s)),
+    key<&job::recovery, &recovery_section::on_spike>(
+        "recovery.on_spike",
+        "What is done where the loss rises far beyond what it varied (health.spike_deviations) or "
+        "is no number: tell = that is said, and a loss that is no number ends the run; rewind = it "
+        "goes back to an earlier state; rewind_skip = and passes over the data of the steps "
+        "since"),
+    key<&job::recovery, &recovery_section::spike_steps_back>(
+        "recovery.spike_steps_back",
+        "Steps before the first one of a spike to which recovery.on_spike goes back, at least; "
+        "where no checkpoint is so old, to the newest one before the spike",
+        within(0, 1'000'000'000)),
 
     key<&job::health, &health_section::stuck_after_s>(
         "health.stuck_after_s",
@@ -373,6 +384,11 @@ constinit const property rows[] = {
         "Steps from one comparison of the replicas' weights, bit by bit, to the next; those after "
         "a checkpoint's step are compared, too; 0 = never",
         within(0, 1'000'000'000)),
+    key<&job::health, &health_section::spike_deviations>(
+        "health.spike_deviations",
+        "Three losses in a row above the median of the last 100 steps by so many times what those "
+        "scattered are a spike; 0 = none is",
+        within(0.0, 1e6)),
     key<&job::health, &health_section::checkup_at_join>(
         "health.checkup_at_join",
         "Before a node takes ranks it multiplies known matrices on each processor and tests some "

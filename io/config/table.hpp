@@ -59,6 +59,8 @@ inline constexpr auto words<health::finding_name> = [] {
 template <>
 inline constexpr auto words<recovery_action> = recovery_action_words;
 template <>
+inline constexpr auto words<spike_action> = spike_action_words;
+template <>
 inline constexpr std::array<std::string_view, 3> words<log_format>{"auto", "plain", "json"};
 
 template <class T>

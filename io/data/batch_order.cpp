@@ -64,14 +64,15 @@ uint64_t batch_order::permuted(uint64_t pass, uint64_t place) const noexcept {
   return x;
 }
 
-uint64_t batch_order::running_row(uint64_t step) const noexcept {
+uint64_t batch_order::running_row(uint64_t step, uint32_t row) const noexcept {
   assert(step >= spec_.first_step);
-  return spec_.first_row + (step - spec_.first_step) * spec_.batch_rows;
+  return spec_.skipped.nth(spec_.first_row,
+                           (step - spec_.first_step) * spec_.batch_rows + row);
 }
 
 uint64_t batch_order::train_first_token(uint64_t step, uint32_t row) const noexcept {
   assert(row < spec_.batch_rows);
-  uint64_t running = running_row(step) + row;
+  uint64_t running = running_row(step, row);
   uint64_t place = running % train_windows_;
   uint64_t window = spec_.shuffle ? permuted(running / train_windows_, place) : place;
   return window * spec_.seq_len;

@@ -1,11 +1,12 @@
 // Which tokens row b of step k trains on: a pure policy, so that any step is addressable and a
-// resumed run needs nothing but the step's number.
+// resumed run needs nothing but the step's number, and what is passed over.
 //
 // Let n be the tokens, T the sequence length, B the rows of one optimizer step over all ranks (a
 // rank takes its own slice of rows; the order knows only rows).
 //   Training window w (0 <= w < W): inputs t[wT .. wT+T-1], targets one later, so it touches
 //   t[wT .. wT+T]. Row b of step k has the running number g = g0 + (k - k0)*B + b (both 0 unless a
-//   run goes on with another B or T than it had), pass g / W and place g % W:
+//   run goes on with another B or T than it had; numbers that are passed over are not counted, see
+//   io/data/row_skips.hpp), pass g / W and place g % W:
 //   unshuffled, window = place; shuffled, window = P(seed, pass, place), where P(seed, pass, .)
 //   is a permutation of 0..W-1, computed (a 6-round Feistel network on the next even power of two,
 //   walked until it falls below W) and not stored. A pass's end inside a step continues with
@@ -18,12 +19,14 @@
 // ORD-2 No training window touches a token that a validation window touches.
 // ORD-3 In every pass each training window comes exactly once.
 // ORD-4 The answer depends on the arguments alone, on every machine.
+// ORD-5 A step has B rows, whatever is passed over, and no row of a pass comes twice.
 #pragma once
 
 #include <cstdint>
 
 #include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
+#include "io/data/row_skips.hpp"
 
 namespace troupe::io {
 
@@ -34,6 +37,7 @@ struct batch_order_spec {
   uint32_t batch_rows = 0;  ///< B: rows of one step, over all ranks
   uint64_t first_step = 0;  ///< k0
   uint64_t first_row = 0;   ///< g0
+  row_skips skipped = {};   ///< running numbers that no step has
   bool shuffle = false;
   uint64_t seed = 0;
   /// Share of all windows held out at the end, in [0, 0.5], rounded down but to at least one.
@@ -64,7 +68,7 @@ class batch_order {
 
  private:
   uint64_t permuted(uint64_t pass, uint64_t place) const noexcept;
-  uint64_t running_row(uint64_t step) const noexcept;
+  uint64_t running_row(uint64_t step, uint32_t row) const noexcept;
 
   batch_order_spec spec_;
   uint64_t train_windows_ = 0;

@@ -73,6 +73,14 @@ TEST_CASE("limits: a state of training with too many settings is refused") {
   CHECK_FALSE(parse_state(format_state(state)));
 }
 
+TEST_CASE("limits: a state of training with too many skipped parts is refused") {
+  train_state state{9, 9 * 128, 1.5, "[job]\n"};
+  for (uint64_t i = 0; i < skipped_limit; ++i) state.skipped.push_back({i * 10, 5});
+  CHECK(parse_state(format_state(state))->skipped == state.skipped);
+  state.skipped.push_back({9999, 1});
+  CHECK_FALSE(parse_state(format_state(state)));
+}
+
 TEST_CASE("catalog: what checkpoint.resume means") {
   scratch dir;
   for (const char* word : {"auto", "never"}) {

@@ -21,7 +21,10 @@ TEST_CASE("train state: one without settings is an older one, damaged ones are r
   auto old = parse_state(R"({"format":1,"step":1,"tokens":2,"config":""})");
   REQUIRE(old);
   CHECK(old->set.empty());
-  for (const char* bad : {R"("set":1)", R"("set":[1])", R"("set":[{"key":"a"}])",
+  CHECK(old->skipped.empty());
+  for (const char* bad : {R"("skipped":{})", R"("skipped":[{"first":1}])",
+                          R"("skipped":[{"first":-1,"count":2}])", R"("set":1)", R"("set":[1])",
+                          R"("set":[{"key":"a"}])",
                           R"("set":[{"key":"a","value":"b","was":"c","step":-1}])"}) {
     CAPTURE(bad);
     auto read =

@@ -65,6 +65,15 @@ TEST_CASE("a line means what its words say") {
   CHECK(std::get<commands::actors>(watched->what).actor == "stage/*");
 }
 
+TEST_CASE("rewind: a step, and how many steps' data are passed over") {
+  const auto plain = parse_line("rewind 120"), skips = parse_line("rewind 120 skip 20");
+  REQUIRE((plain && skips));
+  CHECK(std::get<commands::rewind>(plain->what).step == 120);
+  CHECK(std::get<commands::rewind>(plain->what).skip_steps == 0);
+  CHECK(std::get<commands::rewind>(skips->what).step == 120);
+  CHECK(std::get<commands::rewind>(skips->what).skip_steps == 20);
+}
+
 TEST_CASE("a line without the form of its word is told the form") {
   for (const auto& [line, form] : {std::pair("send run", "send ACTOR MESSAGE [JSON]"),
                                    {"call 0 run Pause", "call MS ACTOR MESSAGE [JSON]"},
@@ -72,6 +81,11 @@ TEST_CASE("a line without the form of its word is told the form") {
                                    {"call 3600001 run Pause", "call MS ACTOR MESSAGE [JSON]"},
                                    {"checkpoint", "checkpoint now"},
                                    {"set train.lr", "set KEY VALUE"},
+                                   {"rewind", "rewind STEP [skip N]"},
+                                   {"rewind 3 skip", "rewind STEP [skip N]"},
+                                   {"rewind 3 past 4", "rewind STEP [skip N]"},
+                                   {"rewind -3", "rewind STEP [skip N]"},
+                                   {"rewind 3 skip 4x", "rewind STEP [skip N]"},
                                    {"drain", "drain NODE"},
                                    {"kill a b", "kill ACTOR"},
                                    {"log", "log LEVEL [NODE]"},
@@ -96,6 +110,7 @@ TEST_CASE("completion: words, actors, messages, fields, keys") {
   CHECK(completions(v, "help RunSt") == strings{"RunStep"});
   CHECK(completions(v, "drain ") == strings{"node0"});
   CHECK(completions(v, "checkpoint ") == strings{"now"});
+  CHECK(completions(v, "rewind 12 ") == strings{"skip"});
   CHECK(completions(v, "set train.l") == strings{"train.lr"});
   CHECK(completions(v, "send run Pause {\"re") == strings{"{\"reason\":"});
   CHECK(completions(v, "send run SetValue {\"key\":\"train.lr\",\"v") ==
