@@ -212,7 +212,7 @@ void job_policy::begin_steps() {
   }
   copies_believed_ = {epoch_, back_to_ ? std::optional(back_to_->tag) : std::nullopt};
   back_to_.reset();
-  if (is_rewinding()) end_rewind();
+  if (rewind_ && rewind_->begun) end_rewind();
   recovery_.has_begun();
   note_account();
   next_step();

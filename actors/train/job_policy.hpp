@@ -467,6 +467,7 @@ class job_policy {
     std::string finding = {};  ///< of a loss: its name
     bool begun = false;        ///< the epoch that goes back is there
     bool applied = false;      ///< what is passed over is noted
+    bool nowhere = false;      ///< no checkpoint is old enough: the job goes on from its newest
     uint64_t skipped_steps = 0;
   };
 

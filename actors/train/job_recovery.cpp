@@ -422,7 +422,7 @@ std::string job_policy::takeovers() const {
 }
 
 std::string job_policy::what_was_done() const {
-  if (is_rewinding()) return rewind_text();
+  if (rewind_ && rewind_->begun) return rewind_text();
   if (auto who = takeovers(); !who.empty()) return who;
   const auto& node = incidents_.back().node;
   if (node.empty()) return "its ranks began anew";

@@ -147,7 +147,7 @@ void job_policy::rewind_now() {
 }
 
 bool job_policy::is_rewinding() const {
-  return rewind_ && rewind_->begun;
+  return rewind_ && rewind_->begun && !rewind_->nowhere;
 }
 
 /// There is no checkpoint as old as was wanted.
@@ -158,7 +158,7 @@ void job_policy::rewind_less(const error& why) {
     if (must_choose()) return choose_checkpoint();
   } else {
     say(fmt::format("the run cannot go back: {}", render(why)), true);
-    rewind_.reset();
+    rewind_->nowhere = rewind_->applied = true;
   }
   go_back();
 }
@@ -197,6 +197,7 @@ void job_policy::end_rewind() {
 
 std::string job_policy::rewind_text() const {
   const auto steps = rewind_->skipped_steps;
+  if (rewind_->nowhere) return "there was no checkpoint to go back to";
   return steps == 0 ? "it went back"
                     : fmt::format("it went back and passed over the data of {}", steps_text(steps));
 }

@@ -189,6 +189,8 @@ TEST_CASE("JOB-17: job: where the checkpoint is gone, the job goes on from its n
   REQUIRE(job.find<todo::run_step>());
   CHECK(job.find<todo::run_step>()->step == 7);
   CHECK_FALSE(job.policy.memory().rewind);
+  CHECK(job.policy.incidents().back().done ==
+        "there was no checkpoint to go back to, from step-00000006");
 }
 
 TEST_CASE("JOB-17: job: the last step is made, and a rewind that was asked for still comes") {
