@@ -22,6 +22,9 @@
 #include "actors/health/medic.hpp"
 #include "actors/health/monitor.hpp"
 #include "actors/health/rank_vitals.hpp"
+#include "actors/health/slow_evictions_policy.hpp"
+#include "actors/health/step_windows_policy.hpp"
+#include "actors/health/straggler_policy.hpp"
 #include "actors/job/train_state.hpp"
 #include "actors/job/votes.hpp"
 #include "actors/replay/actor_logs.hpp"
@@ -255,6 +258,19 @@ constexpr limit_row rows[] = {
      "findings", "what matters more takes the place of what matters less, the rest is counted",
      "actors/health/findings_policy.hpp", "most_findings",
      "FDG-3: findings are bounded: what matters more takes a place, the rest is counted"},
+    {"actors and traces", "steps that are kept of a window of them",
+     troupe::health::step_windows_policy::most_steps_kept, "steps",
+     "every other one is left out, evenly over the window",
+     "actors/health/step_windows_policy.hpp", "most_steps_kept",
+     "SWN-3: of many steps a window keeps 64 at most, of all of its time"},
+    {"actors and traces", "stragglers of such a window",
+     troupe::health::straggler_policy::most_told, "findings", "who costs most is told",
+     "actors/health/straggler_policy.hpp", "most_told",
+     "SLW-5: of thousands of ranks the worst are told"},
+    {"actors and traces", "nodes that are taken out for slowness",
+     troupe::health::slow_evictions_policy::most_per_hour, "an hour",
+     "further ones are only told", "actors/health/slow_evictions_policy.hpp", "most_per_hour",
+     "SEV-2: twice an hour, and never with the last recovery that the hour allows"},
     {"actors and traces", "folders of incidents in an output", most_incident_folders, "folders",
      "no more are made, which is said; incidents.jsonl goes on", "apps/up/incident_folders.hpp",
      "most_incident_folders",

@@ -17,6 +17,9 @@ findings_policy::patience findings_policy::patience_for(finding_name name) {
     case finding_name::checkpoint_behind:
     case finding_name::device_hot:
       return {10 * second_ns, 30 * second_ns};  // what comes and goes with the work itself is none
+    case finding_name::straggler:
+    case finding_name::step_regression:
+      return {0, 30 * second_ns};  // judged by windows of many seconds, of which several must agree
     case finding_name::disk_full:
       return {0, 10 * second_ns};
     case finding_name::clock_jump:

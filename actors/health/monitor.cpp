@@ -13,6 +13,7 @@
 #include "actors/health/finding_text.hpp"
 #include "actors/health/machine_policy.hpp"
 #include "actors/health/rank_vitals.hpp"
+#include "actors/health/slow_evictions_policy.hpp"
 #include "messages/operations.hpp"
 #include "messages/text.hpp"
 
@@ -90,6 +91,114 @@ void look_at_run(monitor_pointer self) {
     judge_checkpoints(self, *view.values.run);
   }
   st.progress.run_is(view.state, st.step, now_ns(*self));
+}
+
+// -- who is slow ----------------------------------------------------------------------------------
+
+/// By rank; empty where no heartbeat of the epoch has told.
+std::vector<std::string> nodes_of_ranks(const monitor_state& st, uint32_t epoch) {
+  std::vector<std::string> out(static_cast<size_t>(st.options.job.grid().ranks()));
+  for (const auto& [node, last] : st.heard) {
+    const auto* ranks = last.said->vitals()->ranks();
+    if (last.said.epoch() != epoch || ranks == nullptr) continue;
+    for (const auto* r : *ranks)
+      if (r->rank() < out.size()) out[r->rank()] = node;
+  }
+  return out;
+}
+
+/// What else is wrong with the node that could make it slow, as " (cpu_starved)"; or nothing.
+std::string why_slow(const findings_policy& findings, const std::string& node) {
+  std::vector<std::string_view> names;
+  for (const auto& f : findings.standing()) {
+    const bool slows = f.who.name == finding_name::cpu_starved ||
+                       f.who.name == finding_name::memory_pressure ||
+                       f.who.name == finding_name::device_hot;
+    const auto name = facts_of(f.who.name).name;
+    if (slows && !node.empty() && f.who.node == node && std::ranges::count(names, name) == 0)
+      names.push_back(name);
+  }
+  return names.empty() ? "" : fmt::format(" ({})", fmt::join(names, ", "));
+}
+
+/// "812", "0.412"
+std::string digits_of_ms(double ms) {
+  return ms >= 100 ? fmt::format("{:.0f}", ms) : fmt::format("{:.3g}", ms);
+}
+
+evidence evidence_of(const monitor_state& st, const straggler& s,
+                     const straggler_policy::verdict& of) {
+  const double percent = 100 * s.cost_ms / of.step_ms;
+  const auto whom = of.slow.size() > 1 ? fmt::format("all {} that are slow", of.slow.size())
+                    : s.rank < 0       ? std::string("it")
+                                       : fmt::format("rank {}", s.rank);
+  return {percent, static_cast<double>(st.options.job.health.straggler_percent), "%",
+          fmt::format("+{:.0f} % of the step, {}{}: {} ms a step, {} without {}", percent,
+                      to_string(s.what), why_slow(st.findings, s.node), digits_of_ms(of.step_ms),
+                      digits_of_ms(of.without_ms), whom)};
+}
+
+/// MON-1.
+void tell_of_the_slow(monitor_pointer self, const straggler_policy::verdict& of) {
+  auto& st = self->state;
+  const auto slow = std::ranges::find_if(
+      of.slow, [](const straggler& s) { return s.for_long && !s.node.empty(); });
+  if (slow == of.slow.end() || !st.coordinator) return;
+  const auto& known = self->runtime().registry;
+  const auto run = known.find("run"), coordinator = known.find("coordinator");
+  const auto of_run = run ? run->values() : fbs::StatusValuesT{};
+  const auto of_cluster = coordinator ? coordinator->values() : fbs::StatusValuesT{};
+  if (!of_run.run || !of_cluster.coordinator) return;
+  std::vector<past_recovery> past;
+  for (const auto& i : of_run.run->incidents) past.push_back({i->finding, i->ago_s});
+  const auto& rules = st.options.job.recovery;
+  if (!slow_evictions_policy::allows(rules, of_cluster.coordinator->spares, past)) return;
+  self->send(st.coordinator, make_msg<fbs::Leave>(context_of(*self, 0), [&](auto& l) {
+               l.node = slow->node;
+               l.reason = fmt::format("takes {:.0f} % of each step ({})",
+                                      100 * slow->cost_ms / of.step_ms, to_string(slow->what));
+               l.finding = facts_of(finding_name::straggler).name;
+             }));
+}
+
+void judge_window(monitor_pointer self, const step_window& window) {
+  auto& st = self->state;
+  const auto now = now_ns(*self);
+  const auto found = st.stragglers.judge(window, nodes_of_ranks(st, window.epoch));
+  std::set<subject> slow;
+  for (const auto& s : found.slow) {
+    const subject who{finding_name::straggler, s.node, s.rank};
+    st.findings.holds(who, evidence_of(st, s, found), now);
+    slow.insert(who);
+  }
+  st.findings.gone_but(
+      finding_name::straggler, [&](const subject& who) { return slow.contains(who); }, now);
+  const subject all{finding_name::step_regression};
+  if (const auto longer = st.regression.judge(window))
+    st.findings.holds(
+        all,
+        {longer->step_ms,
+         longer->best_ms *
+             (1 + static_cast<double>(st.options.job.health.regression_percent) / 100),
+         "ms",
+         fmt::format("steps take longer than the {} ms that they took in this epoch at best",
+                     digits_of_ms(longer->best_ms))},
+        now);
+  else
+    st.findings.gone(all, now);
+  tell_of_the_slow(self, found);
+}
+
+/// What was slow in an epoch may have other ranks, or none, in the next one.
+void hear_step(monitor_pointer self, const msg<fbs::StepDone>& m) {
+  auto& st = self->state;
+  const auto before = st.steps.epoch();
+  const auto window = st.steps.hear(rank_step_in(*m.get(), m.epoch()), now_ns(*self));
+  if (window) return judge_window(self, *window);
+  if (st.steps.epoch() == before) return;
+  for (const auto name : {finding_name::straggler, finding_name::step_regression})
+    st.findings.gone_but(
+        name, [](const subject&) { return false; }, now_ns(*self));
 }
 
 // -- who holds up the others ----------------------------------------------------------------------
@@ -288,6 +397,12 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   for (const auto& n : job.cluster.node) st.nodes.push_back(n.name);
   st.evidence = evidence_policy(ns_of(defaults::evidence_memory));
   st.logs = log_findings_policy(job.health.log_rule);
+  const auto part = [](int64_t percent) { return static_cast<double>(percent) / 100; };
+  st.steps = step_windows_policy(job.health.window_s * 1000 * ns_per_ms,
+                                 static_cast<size_t>(job.grid().ranks()));
+  st.stragglers =
+      straggler_policy(job.grid(), job.micro_batches(), part(job.health.straggler_percent));
+  st.regression = regression_policy(part(job.health.regression_percent));
   st.progress = stuck_policy(job.health.stuck_after_s * 1000 * ns_per_ms,
                              job.cluster.suspect_after_ms * ns_per_ms);
   tell(self, {});
@@ -298,7 +413,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
       [self](const msg<fbs::FindingsRequest>& m) { return answer(self, m.header()); },
       [self](const msg<fbs::IncidentReport>& m) { prove(self, m); },
       [self](const msg<fbs::FindingTold>& m) { hear_told(self, m); },
-      [](const msg<fbs::StepDone>&) {},
+      [self](const msg<fbs::StepDone>& m) { hear_step(self, m); },
       [self](caf::tick_atom) { look(self); },
   };
 }

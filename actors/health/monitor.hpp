@@ -11,7 +11,8 @@
 // Invariants
 //   MON-1  It finds and changes nothing: what is done about a finding is decided elsewhere. Of a
 //     rank that holds up all others for recovery.stuck_after_s the coordinator is told, once while
-//     it does, that its node is to be taken for lost; never on the word of a log.
+//     it does, that its node is to be taken for lost; never on the word of a log. So it is of a
+//     node that is slow for long, where recovery.evict_slow says so (slow_evictions_policy.hpp).
 //   MON-2  One question about who waits is open at a time; its answer counts only if the training
 //     has not moved since it was asked.
 //   MON-3  What the run is at it reads from the registry, which never waits for the run.
@@ -31,6 +32,9 @@
 #include "actors/health/evidence_policy.hpp"
 #include "actors/health/findings_policy.hpp"
 #include "actors/health/log_findings_policy.hpp"
+#include "actors/health/regression_policy.hpp"
+#include "actors/health/step_windows_policy.hpp"
+#include "actors/health/straggler_policy.hpp"
 #include "actors/health/stuck_policy.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
@@ -62,6 +66,9 @@ struct monitor_state {
   };
   std::map<std::string, last_word> heard;  ///< by node
   log_findings_policy logs;
+  step_windows_policy steps;
+  straggler_policy stragglers;
+  regression_policy regression;
   std::vector<std::string> nodes;  ///< names by index
   coordinator_actor coordinator;   ///< whose heartbeats came
   std::set<std::string> told_of;   ///< nodes whose ranks hold up all others

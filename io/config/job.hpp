@@ -290,7 +290,7 @@ inline constexpr std::array acted_on{
     health::finding_name::dead_process,   health::finding_name::lost_host,
     health::finding_name::frozen_process, health::finding_name::stuck_collective,
     health::finding_name::stuck_device,   health::finding_name::lost_device,
-    health::finding_name::wrong_bits};
+    health::finding_name::wrong_bits,     health::finding_name::straggler};
 
 /// A rule for each of them.
 inline std::vector<recovery_rule> default_rules() {
@@ -315,6 +315,7 @@ struct recovery_section {
   int64_t wait_s = 600;       ///< for nodes that are missing, before the job ends
   int64_t most_per_hour = 10;
   int64_t stuck_after_s = 30;  ///< that a rank holds up all others; 0: it may for ever
+  bool evict_slow = false;     ///< a spare takes the place of a node that is slow for long
   int64_t head_grace_s = 60;  ///< that nodes wait for another head; 0: they end with theirs
   spike_action on_spike = spike_action::tell;
   int64_t spike_steps_back = 100;  ///< from the first step of a spike, before on_spike's state
@@ -342,6 +343,9 @@ struct health_section {
   liveness_detector detector = liveness_detector::fixed;
   int64_t digest_every = 10;  ///< steps; then replicas compare their weights; 0: never
   double spike_deviations = 8;  ///< above the last losses' median; then it is a spike; 0: never
+  int64_t window_s = 10;  ///< that steps are gathered over, at least, before they are judged
+  int64_t straggler_percent = 10;   ///< of a step that goes to a slow rank; 0: none is named
+  int64_t regression_percent = 20;  ///< that steps take longer than they did; 0: nobody cares
   bool checkup_at_join = true;  ///< a node whose processors or memory err takes no ranks
   std::vector<log_rule_spec> log_rule = default_log_rules();  ///< a line counts for the first
   bool operator==(const health_section&) const = default;

@@ -351,6 +351,10 @@ constinit const property rows[] = {
         "Seconds that a rank may hold up all others, once it is found to, before its node is taken "
         "for lost; 0 = for ever",
         within(0, week_s)),
+    key<&job::recovery, &recovery_section::evict_slow>(
+        "recovery.evict_slow",
+        "Take a node whose rank is a straggler in 5 windows one after the other for lost, where a "
+        "spare can have its place; false = it is only told"),
     key<&job::recovery, &recovery_section::head_grace_s>(
         "recovery.head_grace_s",
         "Seconds that nodes whose head is lost keep what they hold and look for the one that is "
@@ -389,6 +393,21 @@ constinit const property rows[] = {
         "Three losses in a row above the median of the last 100 steps by so many times what those "
         "scattered are a spike; 0 = none is",
         within(0.0, 1e6)),
+    key<&job::health, &health_section::window_s>(
+        "health.window_s",
+        "Seconds of training, and 3 steps, that stragglers and steps that take longer are judged "
+        "by at a time",
+        within(1, 3'600)),
+    key<&job::health, &health_section::straggler_percent>(
+        "health.straggler_percent",
+        "Percent of a step that a rank must cost all others, by computing longer than its peers, "
+        "to be a straggler; 0 = none is named",
+        within(0, 100)),
+    key<&job::health, &health_section::regression_percent>(
+        "health.regression_percent",
+        "Percent that steps must take longer, in 5 windows one after the other, than in the best "
+        "5 of their epoch to be a step_regression; 0 = it is never told",
+        within(0, 1'000)),
     key<&job::health, &health_section::checkup_at_join>(
         "health.checkup_at_join",
         "Before a node takes ranks it multiplies known matrices on each processor and tests some "

@@ -28,7 +28,8 @@ struct watched_cluster : troupe::test::actor_fixture {
 
   explicit watched_cluster(
       int64_t checkpoint_every = 0, size_t nodes = 2,
-      const std::vector<config::log_rule_spec>& rules = config::default_log_rules())
+      const std::vector<config::log_rule_spec>& rules = config::default_log_rules(),
+      const std::function<void(config::job&)>& change = {})
       : actor_fixture(monitor_epoch) {
     run->set_path("run");
     finished.resize(nodes);
@@ -44,6 +45,7 @@ struct watched_cluster : troupe::test::actor_fixture {
       for (size_t i = 0; i < nodes; ++i)
         job.cluster.node.push_back({fmt::format("n{}", i), "h", 1});
     }
+    if (change) change(job);
     target = spawn(monitor, monitor_options{job, monitor_epoch, gateway.as<gateway_actor>(),
                                             reporter.as<reporter_actor>()});
   }
@@ -380,4 +382,123 @@ TEST_CASE("MON-1: no node is taken for lost on the word of a log") {
   f.pass_with(100, {0, 1}, true);
   CHECK(f.names() == strings{"stuck_device b"});
   CHECK(f.coordinator.take_all<fbs::Leave>().empty());
+}
+
+namespace {
+
+/// Two replicas, a rank on each node; what takes the slow one's place, and what has been.
+struct training_replicas : watched_cluster {
+  std::shared_ptr<actor_stats> known_coordinator = runtime().registry.add(0);
+  uint32_t epoch = monitor_epoch;
+  bool starved = false;
+
+  explicit training_replicas(bool evicts = false)
+      : watched_cluster(0, 2, config::default_log_rules(), [evicts](config::job& job) {
+          job.parallel.data = 2;
+          job.recovery.evict_slow = evicts;
+        }) {
+    known_coordinator->set_path("coordinator");
+    spares_are(1);
+    train();
+  }
+  ~training_replicas() { runtime().registry.remove(known_coordinator); }
+
+  void spares_are(uint32_t count) {
+    known_coordinator->publish("training", 1);
+    known_coordinator->publish(
+        [&](fbs::StatusValuesT& v) { values_of<fbs::CoordinatorStatusT>(v).spares = count; });
+  }
+  void rank_done(uint32_t rank, double own_ms, double whole_ms) {
+    person.tell(target, make_msg<fbs::StepDone>(context_of(epoch), [&](auto& d) {
+                  d.step = step;
+                  d.rank = rank;
+                  const auto add = [&](const char* kind, double busy, double waited) {
+                    auto& part = *d.parts.emplace_back(std::make_unique<fbs::StepPartT>());
+                    part.kind = kind;
+                    part.busy_ms = busy;
+                    part.waited_ms = waited;
+                    part.work = 64;
+                  };
+                  add("backward", own_ms, 0);
+                  add("update", 0, whole_ms - own_ms);
+                  add("reduce_scatter", whole_ms - own_ms, 0);
+                }));
+  }
+  /// Seconds of steps of half a second, in which ranks compute for so long.
+  void make_steps(int seconds, double first_ms, double second_ms) {
+    const auto whole = std::max(first_ms, second_ms) + 10;
+    for (int i = 0; i < 2 * seconds; ++i) {
+      ++step;
+      run_is("training");
+      for (auto& f : finished) ++f;
+      beat(0, epoch);
+      beat(1, epoch, [&](auto& m) { m.steal_percent = starved ? 50 : 0; });
+      rank_done(0, first_ms, whole);
+      rank_done(1, second_ms, whole);
+      pass(500ms);
+    }
+  }
+  std::vector<std::string> taken_out() {
+    std::vector<std::string> out;
+    for (const auto& l : coordinator.take_all<fbs::Leave>())
+      out.push_back(text_of(l->node()) + ": " + text_of(l->reason()) + ", " +
+                    text_of(l->finding()));
+    return out;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("MON: who computes longer than its peer is a straggler, with what makes it slow") {
+  training_replicas f;
+  f.starved = true;
+  f.make_steps(21, 400, 400);
+  CHECK(f.names() == strings{"cpu_starved b"});
+  f.make_steps(31, 300, 490);
+  CHECK(f.names() == strings{"cpu_starved b", "straggler b 1"});
+  const auto all = f.findings().findings;
+  CHECK(all[1]->text ==
+        "+38 % of the step, slow_host (cpu_starved): 500 ms a step, 310 without rank 1");
+  CHECK(all[1]->seen == doctest::Approx(38));
+  CHECK(all[1]->wanted == 10);
+  f.make_steps(45, 400, 400);
+  CHECK(f.names() == strings{"cpu_starved b"});
+  CHECK(f.taken_out().empty());
+}
+
+TEST_CASE("MON: steps that take longer than they did are told, and no other node is named") {
+  training_replicas f;
+  f.make_steps(60, 300, 300);
+  f.make_steps(39, 400, 400);
+  CHECK(f.names().empty());
+  f.make_steps(21, 400, 400);
+  CHECK(f.names() == strings{"step_regression "});
+  CHECK(f.findings().findings[0]->text ==
+        "steps take longer than the 310 ms that they took in this epoch at best");
+  f.epoch = monitor_epoch + 1;  // another crew
+  f.make_steps(35, 400, 400);
+  CHECK(f.names().empty());
+}
+
+TEST_CASE("MON-1: who is slow for five windows is told to be lost, where a spare is there") {
+  training_replicas f(true);
+  f.make_steps(45, 300, 490);
+  CHECK(f.names() == strings{"straggler b 1"});
+  CHECK(f.taken_out().empty());
+  f.make_steps(10, 300, 490);
+  CHECK(f.taken_out() == strings{"b: takes 38 % of each step (slow_host), straggler"});
+  f.epoch = monitor_epoch + 1;  // another one is there: it begins anew
+  f.make_steps(45, 300, 490);
+  CHECK(f.taken_out().empty());
+  f.spares_are(0);
+  f.make_steps(120, 300, 490);
+  CHECK(f.names() == strings{"straggler b 1"});
+  CHECK(f.taken_out().empty());
+}
+
+TEST_CASE("MON-1: nobody is taken out for slowness unless the configuration says so") {
+  training_replicas f;
+  f.make_steps(300, 300, 490);
+  CHECK(f.names() == strings{"straggler b 1"});
+  CHECK(f.taken_out().empty());
 }

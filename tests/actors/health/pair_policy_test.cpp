@@ -11,7 +11,7 @@ using namespace troupe::health;
 
 namespace {
 
-using names = std::vector<std::string>;
+using node_names = std::vector<std::string>;
 using pairs = std::vector<pair_policy::pair>;
 
 struct illness {
@@ -24,7 +24,7 @@ struct illness {
   }
 };
 
-pair_policy::outcome found(const names& nodes, const illness& ill) {
+pair_policy::outcome found(const node_names& nodes, const illness& ill) {
   pair_policy policy(nodes);
   for (const auto& p : policy.first_round()) policy.tell_first(p, ill.passes(p));
   for (const auto& p : policy.second_round()) {
@@ -34,8 +34,8 @@ pair_policy::outcome found(const names& nodes, const illness& ill) {
   return policy.conclude();
 }
 
-names first_of(int count) {
-  const names all{"a", "b", "c", "d", "e", "f", "g", "h"};
+node_names first_of(int count) {
+  const node_names all{"a", "b", "c", "d", "e", "f", "g", "h"};
   return {all.begin(), all.begin() + count};
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("PAI-1: one bad of N is named, whichever it is") {
       CAPTURE(n);
       CAPTURE(bad);
       const auto o = found(first_of(n), {{bad}, {}});
-      CHECK(o.culprits == names{bad});
+      CHECK(o.culprits == node_names{bad});
       CHECK(o.cut.empty());
       CHECK(o.unclear.empty());
     }
@@ -76,7 +76,7 @@ TEST_CASE("PAI-1: one bad of N is named, whichever it is") {
 TEST_CASE("pairs: two bad ones of one pair are both named") {
   auto o = found(first_of(4), {{"a", "b"}, {}});
   std::sort(o.culprits.begin(), o.culprits.end());
-  CHECK(o.culprits == names{"a", "b"});
+  CHECK(o.culprits == node_names{"a", "b"});
 }
 
 TEST_CASE("PAI-2: a bad link whose nodes each pass with others is a cut pair") {
