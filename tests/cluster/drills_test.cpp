@@ -41,8 +41,9 @@ drilled_end end_of(const std::string& drills, int last, const std::vector<std::s
   const auto sets = with(with(drilled, ranks), more);
   const auto truth = train_undisturbed(job, with(sets, {"checkpoint.every=1"}));
   program up(allowed(job.up(with(sets, {"inject=[" + drills + "]"}))));
-  CHECK(up.wait() == 0);
+  const int code = up.wait();
   INFO(up.err());
+  REQUIRE(code == 0);
   std::set<int> made;
   for (const auto& step : up.objects("step")) {
     const int number = step["step"];
