@@ -6,8 +6,10 @@
 
 #include "actors/train/machine.hpp"
 #include "apps/commands.hpp"
+#include "apps/drills.hpp"
 #include "apps/job_arguments.hpp"
 #include "apps/ready.hpp"
+#include "io/config/drills.hpp"
 #include "io/config/properties.hpp"
 #include "io/config/show.hpp"
 
@@ -55,6 +57,8 @@ result<int> check(const config_arguments& a) {
     for (const auto& note : ready.of_data) say(note);
     if (!ready.problems.empty()) return refusal_of(ready.problems, loaded);
   }
+  for (const auto& drill : drills_in_words(loaded.value))
+    say(fmt::format("{} (`troupe up` wants {})", drill, config::drill_flag));
   say(fmt::format("{}: sound{}; {}", a.job.file, a.no_files ? "" : ", and could start here",
                   amounts_to(loaded.value)));
   return 0;

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "actors/capture/crash_dumper.hpp"
+#include "actors/cluster/basp_gate.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/node.hpp"
 #include "actors/control/observer.hpp"
@@ -35,6 +36,7 @@ struct node_arguments {
   int64_t heartbeat_ms = 0, dead_after_ms = 0;  ///< 0: as the environment or the defaults have it
   int parent = 0;
   bool tied_to_input = false;
+  bool allow_injection = false;
   int process = 1;
   std::string black_box_dir = ".";
   std::string record;
@@ -128,6 +130,7 @@ result<int> run_node(node_arguments a) {
   if (a.tied_to_input) tie_to_input(a.network.key == "-");
   sign_flight_memory(a.name, own_address(a, target.first),
                      std::filesystem::absolute(a.black_box_dir).string());
+  if (a.allow_injection) cluster::may_fall_silent();
   node_end end;
   std::optional<watchdog> guard;
   int signal = 0;
@@ -158,6 +161,7 @@ result<int> run_node(node_arguments a) {
                                     bell.wake();
                                   }};
     options.accelerators = gpu::accelerators();
+    options.makes_drills = a.allow_injection;
     auto actor = system.spawn(cluster::node, std::move(options));
     auto over = [&] {
       std::lock_guard lock(end.mutex);
@@ -195,6 +199,8 @@ void add_node(shell& sh) {
                    "Where the last seconds are written when an actor dies");
   verb->add_option("--record-actor", a->record,
                    "Record the actors whose path fits, for `troupe replay`");
+  verb->add_flag("--allow-injection", a->allow_injection,
+                 "Take part in a job that has drills ([[inject]]): faults that it makes itself");
   verb->add_option("--process", a->process, "Which process of the node this is")->hidden();
   verb->add_option("--parent", a->parent, "End with this process")->hidden();
   verb->add_flag("--tied-to-input", a->tied_to_input, "End with standard input")->hidden();

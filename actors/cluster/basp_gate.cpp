@@ -2,6 +2,7 @@
 #include "actors/cluster/basp_gate.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -363,7 +364,30 @@ class gated_broker : public caf::io::basp_broker, public admitted_to {
   bool looks_ = false;  ///< a look is on its way
 };
 
+std::atomic<bool> may_be_silent{false}, is_silent{false};
+
+/// Of a process that makes drills. Frames are flushed whole: none is cut off.
+class drilled_broker final : public gated_broker {
+ public:
+  using gated_broker::gated_broker;
+
+  void flush(connection_handle handle) override {
+    if (is_silent)
+      wr_buf(handle).clear();
+    else
+      gated_broker::flush(handle);
+  }
+};
+
 }  // namespace
+
+void may_fall_silent() noexcept {
+  may_be_silent = true;
+}
+
+void fall_silent() noexcept {
+  is_silent = true;
+}
 
 gated_middleman::gated_middleman(caf::actor_system& system)
     : middleman(system),
@@ -380,7 +404,10 @@ admission& gated_middleman::admitted() {
 }
 
 void gated_middleman::start() {
-  named_broker<gated_broker>(caf::atom("BASP"));
+  if (may_be_silent)
+    named_broker<drilled_broker>(caf::atom("BASP"));
+  else
+    named_broker<gated_broker>(caf::atom("BASP"));
   middleman::start();
   if (certificate_context())
     certificates_ = system().spawn<caf::detached + caf::hidden>(certificate_store);

@@ -31,6 +31,13 @@ namespace troupe::cluster {
 class admission;
 class admitting_multiplexer;
 
+/// Before there is an actor system: this process may fall silent, in a drill.
+void may_fall_silent() noexcept;
+/// From now on nothing that this process says to others leaves it. Its connections stay, and it
+/// hears what they say: to them it looks like a host behind a broken switch. From any thread; does
+/// nothing where it was not said before that it may.
+void fall_silent() noexcept;
+
 class gated_middleman : public caf::io::middleman {
  public:
   explicit gated_middleman(caf::actor_system& system);

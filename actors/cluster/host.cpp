@@ -1,6 +1,8 @@
 // The kernel's facts, the machine's meters, engines on its devices.
 #include "actors/cluster/host.hpp"
 
+#include "actors/cluster/basp_gate.hpp"
+#include "actors/train/drilled_engine.hpp"
 #include "actors/train/rank_engine.hpp"
 #include "gpu/cuda.hpp"
 
@@ -26,7 +28,9 @@ class machine_host final : public host {
   }
   result<std::unique_ptr<train::engine>> make_engine(
       const train::engine_options& options) override {
-    TROUPE_TRY(made, train::rank_engine::make(options));
+    TROUPE_TRY(made, options.drills.empty() ? train::rank_engine::make(options)
+                                            : train::drilled_engine::make(
+                                                  options, train::process_edges(fall_silent)));
     return std::unique_ptr<train::engine>(std::move(made));
   }
   std::shared_ptr<io::checkpoint::memory_copies> copies() override { return copies_; }

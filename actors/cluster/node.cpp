@@ -157,6 +157,8 @@ void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   auto& st = self->state;
   auto job = train::received_job(m->config_toml());
   if (!job) return end(self, job.error());
+  if (!(*job)->inject.empty() && !st.options.makes_drills)
+    return end(self, makes_no_drills(st.options.name));
   st.job = std::move(*job);
   self->set_timeouts(call_timeouts(*st.job));
   self->live_in(m->epoch());

@@ -64,6 +64,11 @@ inline constexpr error_kind<std::string_view> has_ranks{"has_ranks", errc::bug,
                                                         "node {} has ranks already"};
 
 inline constexpr error_kind<> suspended{"suspended", errc::cancelled, "another epoch has begun"};
+/// Why a node takes no part in a job that has drills ([[inject]]).
+inline constexpr error_kind<std::string_view> makes_no_drills{
+    "makes_no_drills", errc::bad_config,
+    "the job has drills, faults that it makes itself, and node {} was not told to take part",
+    "start it with --allow-injection, or leave [[inject]] out of the job"};
 /// Why a node takes no ranks: which checks of its machine were bad.
 inline constexpr error_kind<std::string_view, std::string_view> wrong_bits{
     "wrong_bits", errc::unavailable, "the machine of node {} computes or holds wrong bits: {}",
@@ -85,6 +90,7 @@ struct node_options {
   /// where it is empty.
   caf::actor connector = {};
   std::vector<std::string> accelerators = {};  ///< names of the GPUs this process may use
+  bool makes_drills = false;                   ///< else it takes no part in a job that has any
 };
 
 /// Who is answered once nothing of an earlier epoch is left.

@@ -12,6 +12,7 @@ engine_options options_of(const config::job& job, const model_config& model, con
   o.at = at;
   o.model = model;
   o.shape = shape_of(job, at, layers);
+  o.drills = job.inject;
   o.shape.slots =
       slots_needed(at.place().pipeline, at.grid.pipeline, static_cast<int>(job.micro_batches()));
   o.batch = job.train.batch;

@@ -51,6 +51,7 @@ struct engine_options {
   std::shared_ptr<io::checkpoint::memory_copies> copies = {};
   int keeper = -1;
   std::vector<int> keeps = {};
+  std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
   std::function<void()> on_save_progress = {};
 
@@ -65,6 +66,7 @@ struct op_order {
   int slot = 0;             ///< of activations
   int64_t batch_slot = -1;  ///< the loader's, -1 where the stage needs none
   bool last = false;        ///< no more micro-batches follow
+  uint64_t step = 0;        ///< of forward and backward: the training step
 };
 
 /// The options of one rank's engine, all but its epoch.

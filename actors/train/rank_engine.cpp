@@ -40,11 +40,15 @@ result<std::unique_ptr<rank_engine>> rank_engine::make(const engine_options& opt
 result<std::unique_ptr<rank_engine>> rank_engine::make(const engine_options& options,
                                                        std::shared_ptr<gpu::device> device) {
   std::unique_ptr<rank_engine> engine(new rank_engine(options));
-  engine->device_ = std::move(device);
-  TROUPE_TRY(pinned, engine->device_->pin(&engine->read_, sizeof engine->read_));
-  engine->readings_pinned_ = std::move(pinned);
-  TROUPE_CHECK(engine->make_streams());
+  TROUPE_CHECK(engine->open(std::move(device)));
   return engine;
+}
+
+status rank_engine::open(std::shared_ptr<gpu::device> device) {
+  device_ = std::move(device);
+  TROUPE_TRY(pinned, device_->pin(&read_, sizeof read_));
+  readings_pinned_ = std::move(pinned);
+  return make_streams();
 }
 
 rank_engine::~rank_engine() {
@@ -231,29 +235,46 @@ uint64_t rank_engine::work_of(const engine_probe::operation& op) const {
   return 0;
 }
 
-/// On the operation's own stream.
-void rank_engine::probed(engine_probe::operation op, const std::function<void()>& enqueue) {
-  probed(stream_of(op.kind), op, enqueue);
+void rank_engine::enqueue(gpu::stream&, pipeline_op, const std::function<void()>& work) {
+  work();
 }
 
-/// Enqueues something between two notes of its stream: how the step's clock and the probe see
-/// device and links. The token passes from one note to the other by the stream's order.
-void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
-                         const std::function<void()>& enqueue) {
+/// On the operation's own stream.
+void rank_engine::probed(engine_probe::operation op, const std::function<void()>& work) {
   op.span = cause_span_;
   op.trace = cause_trace_;
-  struct note {
-    uint64_t token = 0;
-    double begin_ms = 0;
-  };
+  auto& s = stream_of(op.kind);
+  auto n = note_begin(s, op);
+  enqueue(s, op.kind, work);
+  note_end(s, op, std::move(n));
+}
+
+/// Of the saver, on its own thread.
+void rank_engine::probed(gpu::stream& s, engine_probe::operation op,
+                         const std::function<void()>& work) {
+  op.span = cause_span_;
+  op.trace = cause_trace_;
+  auto n = note_begin(s, op);
+  work();
+  note_end(s, op, std::move(n));
+}
+
+/// Two notes on its stream: how the step's clock and the probe see device and links. The token
+/// passes from one note to the other by the stream's order.
+std::shared_ptr<rank_engine::note> rank_engine::note_begin(gpu::stream& s,
+                                                           const engine_probe::operation& op) {
   auto n = std::make_shared<note>();
   s.notify([this, op, n](const status&) {
     if (probe_ != nullptr) n->token = probe_->begin(op);
     n->begin_ms = now_ms();
     clock_.began(op.kind, n->begin_ms);
   });
-  enqueue();
-  s.notify([this, op, n](const status&) {
+  return n;
+}
+
+void rank_engine::note_end(gpu::stream& s, const engine_probe::operation& op,
+                           std::shared_ptr<note> n) {
+  s.notify([this, op, n = std::move(n)](const status&) {
     const double end_ms = now_ms();
     clock_.ended(op.kind, end_ms, work_of(op));
     if (probe_ != nullptr) probe_->end(op, n->token, n->begin_ms, end_ms);

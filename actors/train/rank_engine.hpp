@@ -44,7 +44,7 @@
 
 namespace troupe::train {
 
-class rank_engine final : public engine {
+class rank_engine : public engine {
  public:
   /// Makes device and streams; allocates nothing big.
   static result<std::unique_ptr<rank_engine>> make(const engine_options& options);
@@ -90,6 +90,17 @@ class rank_engine final : public engine {
 
   void abort() noexcept override;
 
+ protected:
+  // For an engine that does the same and makes faults meanwhile (drilled_engine.hpp).
+  explicit rank_engine(engine_options options) : options_(std::move(options)) {}
+  /// Makes the streams; before any other call.
+  status open(std::shared_ptr<gpu::device> device);
+  /// Has an operation enqueued on its stream, between the notes of its begin and end.
+  virtual void enqueue(gpu::stream& s, pipeline_op kind, const std::function<void()>& work);
+  virtual gpu::saver_options saver_options();
+  gpu::device& device() noexcept { return *device_; }
+  gpu::stream& compute() noexcept { return *compute_; }
+
  private:
   static constexpr auto first_lane = op_stream::forward_in;
   struct slot_events {
@@ -98,15 +109,19 @@ class rank_engine final : public engine {
     gpu::event_ptr freed;  ///< the last operation that reads the slot's inputs
   };
 
-  explicit rank_engine(engine_options options) : options_(std::move(options)) {}
+  struct note {
+    uint64_t token = 0;
+    double begin_ms = 0;
+  };
   status make_streams();
   status build_now();
-  gpu::saver_options saver_options();
   gpu::stream& stream_of(pipeline_op kind);
   batch_view rows_of(int micro_batch, int64_t batch_slot) const;
   float gradient_scale() const;
-  void probed(engine_probe::operation op, const std::function<void()>& enqueue);
-  void probed(gpu::stream& s, engine_probe::operation op, const std::function<void()>& enqueue);
+  void probed(engine_probe::operation op, const std::function<void()>& work);
+  void probed(gpu::stream& s, engine_probe::operation op, const std::function<void()>& work);
+  std::shared_ptr<note> note_begin(gpu::stream& s, const engine_probe::operation& op);
+  void note_end(gpu::stream& s, const engine_probe::operation& op, std::shared_ptr<note> n);
   uint64_t work_of(const engine_probe::operation& op) const;
   void begin_step();
   void receive(const op_order& order);

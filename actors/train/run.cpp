@@ -14,6 +14,7 @@
 #include "actors/train/account.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "actors/train/run_answers.hpp"
+#include "actors/train/run_drills.hpp"
 #include "actors/train/run_records.hpp"
 #include "io/folder/plain.hpp"
 #include "messages/text.hpp"
@@ -117,7 +118,7 @@ fbs::BuildStageT stage_order(const run_state& st, size_t rank) {
   m.threads = static_cast<uint32_t>(o.threads[rank]);
   m.device = o.devices.names[rank];
   m.shared_devices = o.devices.shared;
-  m.config_toml = st.job.config_toml();
+  m.config_toml = configuration_for(st, rank);
   return m;
 }
 
@@ -331,6 +332,7 @@ void step_done(run_pointer self, uint64_t step, const std::vector<msg<fbs::StepD
 
 void run_step(run_pointer self, const todo::run_step& order) {
   auto& st = self->state;
+  for (auto& sentence : drills_of_step(st, order.step)) say(self, {std::move(sentence), true});
   st.step_started_ns = now_ns(*self);
   st.step_span = next_span();
   gather<fbs::StepDone>(
@@ -632,7 +634,7 @@ void begin(run_pointer self, const msg<fbs::ClusterReady>& m,
   auto crew = crew_of(self->state.job.plan(), m, handles);
   if (!crew) return hear(self, heard::not_admitted{crew.error()});
   self->state.crew = std::move(*crew);
-  hear(self, heard::admitted{std::move(self->state.crew.nodes)});
+  hear(self, heard::admitted{self->state.crew.nodes});
 }
 
 }  // namespace
@@ -647,6 +649,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
   auto second = io::plain(st.record.plan.job.checkpoint.second.dir);
   st.job =
       job_policy(std::move(st.record.plan), st.record.epoch, st.record.resume, std::move(second));
+  st.drills = drills_of(st);
   if (st.record.memory) st.job.remember(*st.record.memory);
   st.remembered = st.job.memory();
   for (const auto& command : st.job.begin(now_ns(*self))) std::visit(executor{self}, command);

@@ -27,6 +27,7 @@
 #include "actors/job/spawn_record.hpp"
 #include "actors/train/addresses.hpp"
 #include "actors/train/device_policy.hpp"
+#include "actors/train/drill_policy.hpp"
 #include "actors/train/job_policy.hpp"
 #include "messages/actors.hpp"
 
@@ -76,6 +77,7 @@ struct run_state {
   spawn_record record;
   run_crew crew;
   job_policy job;
+  drill_policy drills;
   std::deque<job_event> unheard;  ///< by the policy (RUN-1)
   bool handling = false;
   std::vector<fbs::LoaderReadyT> loaders;

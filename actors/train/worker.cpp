@@ -245,7 +245,7 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
   if (!st.built) return not_built();
   if (auto why = not_there(st, *m)) return to_caf(*why);
   const op_order order{static_cast<pipeline_op>(m->kind()), static_cast<int>(m->micro_batch()),
-                       static_cast<int>(m->slot()), m->batch_slot(), m->last()};
+                       static_cast<int>(m->slot()), m->batch_slot(), m->last(), m->step()};
   if (facts_of(order.kind).releases == op_partner::none) {
     st.engine->run(order, {});
     return op_done(self, m);

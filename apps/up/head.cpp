@@ -27,6 +27,7 @@
 #include "apps/ceiling.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/control/meeting_point.hpp"
+#include "apps/drills.hpp"
 #include "apps/parent.hpp"
 #include "apps/ready.hpp"
 #include "apps/up/conclude.hpp"
@@ -150,6 +151,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
   auto sources = a.job.sources();
   if (!a.log_format.empty()) sources.sets.push_back("log.format=" + a.log_format);
   TROUPE_TRY(loaded, config::load(sources));
+  TROUPE_CHECK(check_drills_allowed(loaded, a.allow_injection));
   // Nodes that others started end with a failed load, and nobody starts them again.
   if (loaded.value.cluster.launch == config::launch_mode::external)
     resume = checkpoint::look::whole;
@@ -182,6 +184,8 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
     l.epoch = std::max(l.epoch, l.memory->account.epoch + 1);  // no two heads have one (HEAL-1)
   }
   go_on_counting(l);
+  if (first_try && !again)
+    for (const auto& drill : drills_in_words(l.plan.job)) say("warning: " + drill);
   return l;
 }
 

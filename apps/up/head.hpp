@@ -18,6 +18,7 @@ struct up_arguments {
   std::string log_format;
   std::string record;  ///< the actors that are recorded (a pattern); empty: none
   bool break_lock = false;
+  bool allow_injection = false;
   int launcher = 0;  ///< the process that started the head; 0: this one is to be the launcher
   train::lost_head lost;  ///< where the head goes on for one of this launch: how that was lost
   int port = 0;           ///< at which the nodes of that one look for it; 0: none do

@@ -9,6 +9,7 @@
 #include "actors/capture/crash_dumper.hpp"
 #include "actors/cluster/network.hpp"
 #include "apps/talk.hpp"
+#include "io/config/drills.hpp"
 #include "io/config/load.hpp"
 
 namespace troupe::apps {
@@ -69,6 +70,7 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
   const bool local = job.cluster.launch == config::launch_mode::local;
   auto arguments = node_arguments(job.cluster, node, local ? job.job.output : "",
                                   how.address, how.port, how.record, process);
+  if (!job.inject.empty()) arguments.emplace_back(config::drill_flag);
   if (local) {
     std::vector<std::string> out{"/proc/self/exe"};
     out.insert(out.end(), arguments.begin(), arguments.end());
@@ -141,7 +143,8 @@ status node_processes::start(const config::job& job, const node_start& how) {
     say(fmt::format("waiting for {} nodes{}; start each with: {}", job.cluster.places(),
                     job.cluster.spares == 0 ? ""
                                             : fmt::format(" ({} spares apart)", job.cluster.spares),
-                    join_command(job.cluster, how.address, how.port)));
+                    join_command(job.cluster, how.address, how.port) +
+                        (job.inject.empty() ? "" : fmt::format(" {}", config::drill_flag))));
     return {};
   }
   is_local_ = job.cluster.launch == config::launch_mode::local;

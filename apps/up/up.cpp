@@ -20,6 +20,9 @@ void add_up(shell& sh) {
                    "`troupe replay`");
   verb->add_flag("--break-lock", a->break_lock,
                  "Take over folders that a process on another host holds: only when it has ended");
+  verb->add_flag("--allow-injection", a->allow_injection,
+                 "Make the drills of the job ([[inject]]), faults on purpose; without this a job "
+                 "that has any is refused");
   verb->add_option("--launcher", a->launcher, "Be the head that this process started")->hidden();
   verb->add_option("--lost-head", a->lost.how, "Go on where a head of this launch was lost")
       ->hidden();

@@ -34,6 +34,13 @@ struct log_rule_entry {
   origin match_at = {};
 };
 
+/// One [[inject]] as read, with the places of what its check may find wrong.
+struct drill_entry {
+  drill_spec spec;
+  origin at;
+  origin who_at = {}, factor_at = {};
+};
+
 class builder {
  public:
   explicit builder(std::string file);
@@ -48,6 +55,8 @@ class builder {
   void assign_rules(std::vector<rule_entry> rules);
   /// Replaces the rules for lines of logs; default ones of other names stay.
   void assign_log_rules(std::vector<log_rule_entry> rules);
+  /// Replaces the drills.
+  void assign_drills(std::vector<drill_entry> drills, const origin& at);
   /// Notes a problem; a key in it is left out of later rules.
   void complain(const origin& at, std::string_view key, std::string what, std::string hint = {},
                 errc code = errc::bad_config);
@@ -64,6 +73,7 @@ class builder {
   const std::vector<node_entry>& nodes() const { return nodes_; }
   const std::vector<rule_entry>& rules() const { return rules_; }
   const std::vector<log_rule_entry>& log_rules() const { return log_rules_; }
+  const std::vector<drill_entry>& drills() const { return drills_; }
   bool at_fault(std::string_view key) const { return faulty_.contains(key); }
   void add_file(std::string path) { config_.files.push_back(std::move(path)); }
   /// The result, the problems of a file in the order of its lines.
@@ -77,6 +87,7 @@ class builder {
   std::vector<node_entry> nodes_;
   std::vector<rule_entry> rules_;
   std::vector<log_rule_entry> log_rules_;
+  std::vector<drill_entry> drills_;
   int layer_ = 0;
   int nodes_layer_ = -1;      // layer that last set cluster.nodes
   int node_list_layer_ = -1;  // layer that last set [[cluster.node]]
@@ -99,6 +110,8 @@ inline constexpr std::string_view name_rule =
     "expected letters, digits, '.', '_', '-', not starting with '.' or '-'";
 /// Checks the rules for lines of logs (J-7).
 void check_log_rules(builder& b);
+/// Checks the drills (J-8).
+void check_drills(builder& b);
 /// Checks that cluster.tls is whole or absent.
 void check_tls(builder& b);
 /// Fills what is derived from other keys.

@@ -387,6 +387,7 @@ void check(builder& b) {
   check_spares(b);
   check_rules(b);
   check_log_rules(b);
+  check_drills(b);
   check_network(b);
   check_heartbeats(b);
   check_model(b);

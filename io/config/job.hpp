@@ -19,6 +19,7 @@
 // J-6 Each finding that a job acts on (acted_on) has a rule in recovery.rule; no other has one.
 // J-7 health.log_rule has the configuration's own rules first, then default ones whose names none
 //     of them has; all of them can be used: names are unique, and each match is RE2's or empty.
+// J-8 Each drill of inject names a rank or a node that the job has, and a wrong bit can be found.
 // Paths are as written: relative ones are relative to the working directory of the process that
 // reads them.
 #pragma once
@@ -337,6 +338,29 @@ struct log_rule_spec {
 /// What is looked for in every log, as log_rules.cpp has it.
 const std::vector<log_rule_spec>& default_log_rules();
 
+/// What goes wrong in a drill.
+enum class drill_kind : uint8_t {
+  slow,       ///< computations take longer
+  hang,       ///< the device does not end an operation
+  wrong_bit,  ///< a bit of the weights turns
+  fail,       ///< the process is killed
+  disk_slow,  ///< writes of a checkpoint take longer
+  drop,       ///< nothing that the process says to others arrives
+};
+
+/// Drills of a job.
+inline constexpr size_t most_drills = 64;
+
+/// One [[inject]]: a fault that is made on purpose.
+struct drill_spec {
+  std::string who;  ///< "rank 2", or a node's name: all ranks that its process has then
+  drill_kind what = drill_kind::fail;
+  int64_t from_step = 1;  ///< the first step that it acts in
+  int64_t every = 0;      ///< steps from one that it acts in to the next; 0: there is no next
+  double factor = 0;      ///< how many times as long; 0 where nothing takes longer
+  bool operator==(const drill_spec&) const = default;
+};
+
 /// [health]: what is noticed of nodes and ranks.
 struct health_section {
   int64_t stuck_after_s = 3;  ///< no rank's operation ends for so long; at least 5 x its median
@@ -378,6 +402,7 @@ struct job {
   health_section health;
   power_section power;
   log_section log;
+  std::vector<drill_spec> inject;
   bool operator==(const config::job&) const = default;
 
   /// Workers over all nodes that are no spares.

@@ -84,6 +84,14 @@ void builder::assign_log_rules(std::vector<log_rule_entry> rules) {
       all.push_back(standard);
 }
 
+void builder::assign_drills(std::vector<drill_entry> drills, const origin& at) {
+  drills_ = std::move(drills);
+  auto& all = config_.value.inject;
+  all.clear();
+  for (const auto& d : drills_) all.push_back(d.spec);
+  config_.origins["inject"] = drills_.empty() ? at : drills_.front().at;
+}
+
 void builder::complain(const origin& at, std::string_view key, std::string what, std::string hint,
                        errc code) {
   faulty_.emplace(key);

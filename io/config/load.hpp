@@ -65,7 +65,8 @@ struct sources {
 /// A checked job and where each of its keys came from.
 struct loaded {
   job value;
-  std::map<std::string, origin, std::less<>> origins;  ///< by key; every property has one
+  /// By key; every property has one. "inject": of the first drill, where there is one.
+  std::map<std::string, origin, std::less<>> origins;
   std::vector<std::string> files;                      ///< every file read, includes first
 };
 

@@ -50,6 +50,9 @@ constexpr std::array section_rows = {
                 "the first that it fits"},
     section_row{"power", "What the machines draw"},
     section_row{"log", "What is printed while it trains"},
+    section_row{"inject",
+                "A drill: a fault made on purpose, refused without --allow-injection "
+                "(docs/healing.md)"},
 };
 
 constexpr auto section_names = [] {
@@ -202,6 +205,9 @@ std::span<const property> rule_properties() {
 std::span<const property> log_rule_properties() {
   return detail::log_rule_table();
 }
+std::span<const property> drill_properties() {
+  return detail::drill_table();
+}
 std::span<const std::string_view> sections() {
   return section_names;
 }
@@ -230,6 +236,9 @@ value get(const property& p, const recovery_rule& rule) {
 value get(const property& p, const log_rule_spec& rule) {
   return get_from(p, &rule);
 }
+value get(const property& p, const drill_spec& drill) {
+  return get_from(p, &drill);
+}
 status set(const property& p, job& j, const value& v) {
   return set_in(p, &j, v);
 }
@@ -241,6 +250,9 @@ status set(const property& p, recovery_rule& rule, const value& v) {
 }
 status set(const property& p, log_rule_spec& rule, const value& v) {
   return set_in(p, &rule, v);
+}
+status set(const property& p, drill_spec& drill, const value& v) {
+  return set_in(p, &drill, v);
 }
 
 std::string accepts(const property& p) {

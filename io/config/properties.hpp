@@ -61,6 +61,8 @@ std::span<const property> node_properties();
 std::span<const property> rule_properties();
 /// Every key of one [[health.log_rule]] table, in the order of the documentation.
 std::span<const property> log_rule_properties();
+/// Every key of one [[inject]] table, in the order of the documentation.
+std::span<const property> drill_properties();
 /// One sentence about a section, e.g. "train"; empty for an unknown one.
 std::string_view section_about(std::string_view section);
 /// Section names in the order of the documentation.
@@ -77,6 +79,8 @@ value get(const property& p, const node_spec& node);
 value get(const property& p, const recovery_rule& rule);
 /// The same of a [[health.log_rule]] key.
 value get(const property& p, const log_rule_spec& rule);
+/// The same of an [[inject]] key.
+value get(const property& p, const drill_spec& drill);
 /// Stores a value whose type fits p.kind (an integer is accepted for a number) and whose bounds and
 /// choices hold; otherwise says what was expected, e.g. "expected an integer from 0 to 65535, got
 /// 70000".
@@ -87,6 +91,8 @@ status set(const property& p, node_spec& node, const value& v);
 status set(const property& p, recovery_rule& rule, const value& v);
 /// The same for a [[health.log_rule]] key.
 status set(const property& p, log_rule_spec& rule, const value& v);
+/// The same for an [[inject]] key.
+status set(const property& p, drill_spec& drill, const value& v);
 
 /// What a key accepts, in words: "integer, at least 1" or "one of: f32, bf16".
 std::string accepts(const property& p);

@@ -1,4 +1,5 @@
-// Reads the arrays of tables: [[cluster.node]], [[recovery.rule]] and [[health.log_rule]].
+// Reads the arrays of tables: [[cluster.node]], [[recovery.rule]], [[health.log_rule]] and
+// [[inject]].
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -110,11 +111,35 @@ void read_log_rules(builder& into, const toml::node& node, const origin& at,
   into.assign_log_rules(std::move(*rules));
 }
 
+void read_drills(builder& into, const toml::node& node, const origin& at,
+                 const std::string& file) {
+  const array_place where{"inject", drill_properties(), at, file};
+  auto drills = read_array<drill_entry>(into, node, where);
+  if (!drills) return;
+  for (size_t i = 0; i < drills->size(); ++i) {
+    auto& drill = (*drills)[i];
+    const auto& table = *node.as_array()->get(i)->as_table();
+    const auto place_of = [&](std::string_view key) {
+      const auto* field = table.get(key);
+      return field == nullptr ? drill.at : where.of(field->source());
+    };
+    drill.who_at = place_of("who");
+    drill.factor_at = place_of("factor");
+    for (const auto* key : {"who", "what"})
+      if (!table.contains(key))
+        into.complain(drill.at, fmt::format("inject.{}", key),
+                      fmt::format("every [[inject]] needs a {}", key),
+                      "docs/healing.md has examples");
+  }
+  into.assign_drills(std::move(*drills), at);
+}
+
 const table_array* find_table_array(std::string_view key) {
   static constexpr table_array all[] = {
       {"cluster.node", read_nodes, R"([{name = "a", host = "b"}])"},
       {"recovery.rule", read_rules, R"([{finding = "dead_process", do = "hold"}])"},
-      {"health.log_rule", read_log_rules, R"([{name = "fans", match = "fan [0-9]+ failed"}])"}};
+      {"health.log_rule", read_log_rules, R"([{name = "fans", match = "fan [0-9]+ failed"}])"},
+      {"inject", read_drills, R"([{who = "rank 1", what = "hang", from_step = 30}])"}};
   for (const auto& a : all)
     if (a.key == key) return &a;
   return nullptr;

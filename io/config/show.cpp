@@ -27,12 +27,14 @@ bool is_in(std::string_view key, std::string_view section) {
 
 /// Whether a section is an array of tables.
 bool is_list(std::string_view section) {
-  return section == "cluster.node" || section == "recovery.rule" || section == "health.log_rule";
+  return section == "cluster.node" || section == "recovery.rule" ||
+         section == "health.log_rule" || section == "inject";
 }
 
 std::span<const property> rows_of(std::string_view section) {
   if (section == "recovery.rule") return rule_properties();
   if (section == "health.log_rule") return log_rule_properties();
+  if (section == "inject") return drill_properties();
   return is_list(section) ? node_properties() : properties();
 }
 
@@ -66,6 +68,8 @@ std::string write(const job& j, const loaded* origins) {
       write_items(out, section, j.recovery.rule);
     else if (section == "health.log_rule")
       write_items(out, section, j.health.log_rule);
+    else if (section == "inject")
+      write_items(out, section, j.inject);
     if (is_list(section)) continue;
     out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", section);
     for_each_in(section, [&](const property& p) {
@@ -84,6 +88,7 @@ ordered_json as_json(const value& v) {
 value default_of(const property& p) {
   if (p.key.starts_with("recovery.rule.")) return get(p, recovery_rule{});
   if (p.key.starts_with("health.log_rule.")) return get(p, log_rule_spec{});
+  if (p.key.starts_with("inject.")) return get(p, drill_spec{});
   return p.key.starts_with("cluster.node.") ? get(p, node_spec{}) : get(p, job{});
 }
 
@@ -203,12 +208,14 @@ std::string show_json(const loaded& config) {
   }
   out["recovery.rule"] = {{"value", items_json("recovery.rule", config.value.recovery.rule)}};
   out["health.log_rule"] = {{"value", items_json("health.log_rule", config.value.health.log_rule)}};
+  out["inject"] = {{"value", items_json("inject", config.value.inject)}};
   return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 result<std::string> explain(std::string_view name) {
   if (!section_about(name).empty()) return explain_section(name);
-  for (auto rows : {properties(), node_properties(), rule_properties(), log_rule_properties()})
+  for (auto rows : {properties(), node_properties(), rule_properties(), log_rule_properties(),
+                    drill_properties()})
     for (const auto& p : rows)
       if (p.key == name) return explain_key(p);
   auto near = name.find('.') == name.npos ? nearest(name, sections()) : nearest_key(name);

@@ -468,6 +468,25 @@ constinit const property log_rule_rows[] = {
         "What a line that fits is a finding of, by the names of docs/health.md"),
 };
 
+constinit const property drill_rows[] = {
+    row<drill_spec, &drill_spec::who>(
+        "inject.who", "Whom it befalls: \"rank 2\", or a node's name for all ranks it has then"),
+    row<drill_spec, &drill_spec::what>(
+        "inject.what",
+        "slow = it computes factor times as long in that step; hang = its device does not end an "
+        "operation; wrong_bit = a bit of its weights turns before they are compared next; fail = "
+        "its process is killed; disk_slow = its writes of the next checkpoint take factor times as "
+        "long; drop = nothing that its process says to others arrives any more"),
+    row<drill_spec, &drill_spec::from_step>("inject.from_step", "First step that it acts in",
+                                            within(1, last_drill_step)),
+    row<drill_spec, &drill_spec::every>(
+        "inject.every", "Steps from one that it acts in to the next; 0 = it acts once",
+        within(0, last_drill_step)),
+    row<drill_spec, &drill_spec::factor>(
+        "inject.factor", "How many times as long it takes (slow, disk_slow); 0 for the others",
+        within(0, 1'000)),
+};
+
 }  // namespace
 
 std::span<const property> job_table() {
@@ -481,6 +500,9 @@ std::span<const property> rule_table() {
 }
 std::span<const property> log_rule_table() {
   return log_rule_rows;
+}
+std::span<const property> drill_table() {
+  return drill_rows;
 }
 
 }  // namespace troupe::config::detail

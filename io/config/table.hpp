@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "io/config/drills.hpp"
 #include "io/config/properties.hpp"
 
 namespace troupe::config::detail {
@@ -61,6 +62,8 @@ inline constexpr auto words<recovery_action> = recovery_action_words;
 template <>
 inline constexpr auto words<spike_action> = spike_action_words;
 template <>
+inline constexpr auto words<drill_kind> = drill_words;
+template <>
 inline constexpr std::array<std::string_view, 3> words<log_format>{"auto", "plain", "json"};
 
 template <class T>
@@ -115,11 +118,12 @@ constexpr bounds below(double min, double max) {
   return {.min = min, .max = max, .below_max = true};
 }
 
-/// Every row of a job, of one [[cluster.node]], of one [[recovery.rule]], and of one
-/// [[health.log_rule]] (table.cpp).
+/// Every row of a job, of one [[cluster.node]], of one [[recovery.rule]], of one
+/// [[health.log_rule]], and of one [[inject]] (table.cpp).
 std::span<const property> job_table();
 std::span<const property> node_table();
 std::span<const property> rule_table();
 std::span<const property> log_rule_table();
+std::span<const property> drill_table();
 
 }  // namespace troupe::config::detail

@@ -15,7 +15,7 @@
 
 namespace troupe::io {
 
-class thread_disk final : public system_disk {
+class thread_disk : public system_disk {
  public:
   /// `refusal`: why it is not io_uring, empty when asked for.
   thread_disk(const disk_options& options, const std::string& refusal);

@@ -160,6 +160,22 @@ TEST_CASE("node: a configuration that it cannot read ends it") {
   CHECK(mentions(f.ended(), train::sent_configuration));
 }
 
+TEST_CASE("node: in a job that has drills it takes no part unless it was told to") {
+  for (const bool told : {false, true}) {
+    scripted_node f;
+    f.options.makes_drills = told;
+    f.knock();
+    f.coordinator.take<fbs::Hello>().answer<fbs::Welcome>([](auto& w) {
+      w = scripted_node::welcome();
+      w.config_toml += "[[inject]]\nwho = 'rank 0'\nwhat = 'fail'\n";
+    });
+    if (told)
+      CHECK(f.goes_on());
+    else
+      CHECK(is_error(f.ended(), "makes_no_drills", "m"));
+  }
+}
+
 TEST_CASE("node: it beats at the interval that it was welcomed with, numbered, with its usage") {
   scripted_node f;
   f.join();

@@ -29,6 +29,7 @@ struct scripted_run_options {
   bool recovers = false;
   bool journal = false;
   std::optional<job_memory> memory = {};
+  std::vector<config::drill_spec> drills = {};
 };
 
 /// Two ranks, one behind the other, each on a node of its own with a loader.
@@ -41,6 +42,7 @@ inline job_plan plan_of_two(const scripted_run_options& o) {
   plan.job.model.layers = 5;
   plan.job.timeouts.step_s = o.step_s;
   plan.job.recovery.enabled = o.recovers;
+  plan.job.inject = o.drills;
   plan.model.vocab = 300;
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
@@ -77,6 +79,7 @@ struct scripted_run : troupe::test::actor_fixture {
     r.shared_devices = true;
     for (uint32_t i = 0; i < 2; ++i) {
       auto& n = *r.nodes.emplace_back(std::make_unique<fbs::ReadyNodeT>());
+      n.node = i == 0 ? "a" : "b";
       n.host = fmt::format("host{}", i);
       n.threads = 3 + i;
       n.loader_ranks = {i};

@@ -135,8 +135,10 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   [[maybe_unused]] auto [o1, o2, o3] = h9[0];
   [[maybe_unused]] auto [w1] = j.power;
   [[maybe_unused]] auto [l1, l2] = j.log;
+  [[maybe_unused]] auto [i1, i2, i3, i4, i5] = drill_spec{};
   CHECK(rule_properties().size() == 4);
   CHECK(log_rule_properties().size() == 3);
+  CHECK(drill_properties().size() == 5);
   // less node, tls, memory, second and the rules themselves
   CHECK(keys.size() ==
         3 + (19 - 2) + 3 + 18 + 8 + 22 + 3 + (14 - 2) + 2 + 7 + 4 + 9 + 8 + 1 + 2);

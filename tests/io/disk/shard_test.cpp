@@ -4,6 +4,7 @@
 
 #include "io/disk/shard_writer.hpp"
 #include "io/file.hpp"
+#include "tests/errors.hpp"
 #include "tests/io/disk/backends.hpp"
 #include "tests/io/disk/crash_images.hpp"
 
