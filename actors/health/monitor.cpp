@@ -192,6 +192,7 @@ void judge_window(monitor_pointer self, const step_window& window) {
 /// What was slow in an epoch may have other ranks, or none, in the next one.
 void hear_step(monitor_pointer self, const msg<fbs::StepDone>& m) {
   auto& st = self->state;
+  st.progress.step_done(m.epoch(), now_ns(*self));
   const auto before = st.steps.epoch();
   const auto window = st.steps.hear(rank_step_in(*m.get(), m.epoch()), now_ns(*self));
   if (window) return judge_window(self, *window);

@@ -24,11 +24,7 @@ void stuck_policy::hear(const std::string& node, uint32_t epoch, uint64_t sequen
                         const std::vector<rank_progress>& ranks, int64_t now_ns) {
   auto& n = nodes_[node];
   if (epoch < epoch_ || (epoch == n.epoch && sequence <= n.sequence)) return;  // STK-3
-  if (epoch > epoch_) {
-    epoch_ = epoch;
-    stepped_ = false;
-    move(now_ns);
-  }
+  enter(epoch, now_ns);
   n.epoch = epoch;
   n.sequence = sequence;
   n.heard_ns = now_ns;
@@ -41,12 +37,22 @@ void stuck_policy::hear(const std::string& node, uint32_t epoch, uint64_t sequen
   n.ranks = std::move(said);
 }
 
+void stuck_policy::enter(uint32_t epoch, int64_t now_ns) {
+  if (epoch <= epoch_) return;
+  epoch_ = epoch;
+  stepped_ = false;
+  move(now_ns);
+}
+
+void stuck_policy::step_done(uint32_t epoch, int64_t now_ns) {
+  if (epoch < epoch_) return;  // STK-3
+  enter(epoch, now_ns);
+  stepped_ = true;
+  move(now_ns);
+}
+
 void stuck_policy::run_is(std::string_view phase, uint64_t step, int64_t now_ns) {
-  if (step > step_ && phase_ == stepping) stepped_ = true;
   if (phase != phase_ || step != step_) move(now_ns);
-  if (phase != stepping && phase != validating && phase != "paused" &&
-      phase != "waiting for an older checkpoint")
-    stepped_ = false;
   phase_ = phase;
   step_ = step;
 }

@@ -44,6 +44,8 @@ class stuck_policy {
   /// A heartbeat. `sequence` counts those of a process.
   void hear(const std::string& node, uint32_t epoch, uint64_t sequence,
             const std::vector<rank_progress>& ranks, int64_t now_ns);
+  /// A rank has finished a step.
+  void step_done(uint32_t epoch, int64_t now_ns);
   /// What the run is at, and the last step that it finished.
   void run_is(std::string_view phase, uint64_t step, int64_t now_ns);
 
@@ -69,6 +71,7 @@ class stuck_policy {
     std::map<int, rank_progress> ranks;
   };
   std::optional<int64_t> allowed_ns() const;
+  void enter(uint32_t epoch, int64_t now_ns);
   void move(int64_t now_ns) { moved_ns_ = now_ns; }
 
   int64_t stuck_after_ns_ = 0, silent_after_ns_ = 0;
@@ -76,7 +79,7 @@ class stuck_policy {
   uint32_t epoch_ = 0;
   std::string phase_;
   uint64_t step_ = 0;
-  bool stepped_ = false;  ///< a step was finished since the run began to train in this epoch
+  bool stepped_ = false;  ///< a step of this epoch was finished
   int64_t moved_ns_ = 0;
   std::optional<int64_t> judged_ns_;
 };

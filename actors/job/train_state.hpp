@@ -37,6 +37,8 @@ struct skipped_tokens {
 };
 /// How many of them a job may have.
 inline constexpr size_t skipped_limit = 256;
+/// Steps' worth of data that a person may have passed over at once.
+inline constexpr uint64_t most_skipped_steps = 1'000'000;
 
 /// What train_state.json says.
 struct train_state {

@@ -59,7 +59,7 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
   losses_ = health::loss_policy(plan_.job.health.spike_deviations);
   if (resume_) skipped_ = resume_->state.skipped;
   return_to_checkpoint();
-  compared_step_ = step_;
+  compared_step_ = began_after_ = step_;
   if (resume_) {
     if (lies_in_place(resume_->path, plan_.job.checkpoint)) saved_step_ = step_;  // JOB-9
     checkpoint_ = resume_->path.string();
@@ -645,6 +645,9 @@ void job_policy::ask_resume(const job_event& event) {
 void job_policy::ask_setting(const job_event& event) {
   if (!takes_requests()) return refuse(event);
   const auto& asked = std::get<heard::set_value>(event);
+  if (rewind_ && !rewind_->applied)  // REQ-6: it would not hold
+    return answer(asked.request, error{errc::unavailable, "the run is about to go back",
+                                       "say it again once it has"});
   answer_and_do(asked.request, requests_.set(asked.key, asked.value));
 }
 

@@ -594,6 +594,7 @@ class job_policy {
   health::loss_policy losses_;
   bool spike_told_ = false;                  ///< of losses: it stands
   uint64_t rewound_for_ = 0;                 ///< the first step of the spike it went back for last
+  uint64_t began_after_ = 0;                 ///< the step of the checkpoint that it began from
   std::optional<rewind_under_way> rewind_;
   fbs::StepReportT report_;       ///< of the last step
   std::vector<step_part> parts_;  ///< of the last step

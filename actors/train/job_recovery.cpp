@@ -37,9 +37,12 @@ void job_policy::fail(const job_event& event) {
   if (state_ == loading && resume_ && !back_to_ && is_of_files(why.code))
     return leave_checkpoint(why);
   if (state_ == opening && phase_asked_ == start_phase::choose_checkpoint) {
-    if (is_rewinding()) return rewind_less(why);
-    say(render(why), true);
-    return end(*end_if_none_);
+    const bool rewinds = is_rewinding() && at_most_;
+    if (rewinds && why.code == errc::bad_data) return rewind_less(why);
+    if (!rewinds) {
+      say(render(why), true);
+      return end(*end_if_none_);
+    }
   }
   if (!stop_ && recovery_.can_mend(why)) return await_word(why);
   end_with_word(why);
@@ -284,6 +287,13 @@ void job_policy::remember(const job_memory& memory) {
   if (lost_head_) copies_.believe(copies_believed_ = memory.copies);
   if (!memory.skipped.empty()) skipped_ = memory.skipped;  // they only grow
   if (memory.rewind && resume_) rewind_ = {*memory.rewind};
+  if (rewind_ && rewind_->what.at_most < began_after_) {
+    say(fmt::format("the run does not go back to step {} or before, as ordered: the head that was "
+                    "to do it is lost, and this one began from step {}",
+                    rewind_->what.at_most, began_after_),
+        true);
+    rewind_.reset();
+  }
   was_paused_ = memory.paused;
   incident_count_ = account_.incidents;
   recovery_.remember(account_.recoveries);

@@ -35,11 +35,13 @@ void job_policy::ask_rewind(const job_event& event) {
                         : fmt::format("; the data of {} from there on are passed over",
                                       steps_text(asked.skip_steps));
   const bool between = state_ == paused && !pauses_.contains(pause_cause::room);
+  const bool in_step = state_ == stepping || state_ == validating;
   answer(asked.request,
          fmt::format("goes back {} to the newest checkpoint of step {} or before{}",
                      between        ? "now"
+                     : in_step      ? fmt::format("after step {}", save_point())
                      : falls_back() ? "once the run has recovered"
-                                    : fmt::format("after step {}", save_point()),
+                                    : "before the next step",
                      asked.at_most, data));
   if (between) rewind_now();
 }
@@ -58,6 +60,15 @@ status job_policy::can_rewind(const heard::rewind& asked) const {
   if (!resume_)
     return error{errc::usage, "there is no checkpoint to go back to yet",
                  "`checkpoint` saves one after the step"};
+  if (asked.at_most < began_after_)
+    return error{errc::usage,
+                 fmt::format("the run cannot go back behind step {}, which it began from",
+                             began_after_),
+                 "stop it; checkpoint.resume takes the path of the checkpoint to go on from"};
+  if (asked.skip_steps > checkpoint::most_skipped_steps)
+    return error{errc::usage, fmt::format("the data of {} steps cannot be passed over at once: {} "
+                                          "at most",
+                                          asked.skip_steps, checkpoint::most_skipped_steps)};
   if (asked.skip_steps > 0 && skipped_.size() >= checkpoint::skipped_limit)
     return error{errc::usage, fmt::format("{} parts of the data are passed over already",
                                           skipped_.size())};
@@ -78,6 +89,7 @@ bool job_policy::judge_loss(bool finite) {
   using health::finding_name;
   if (!finite) {
     out_.push_back(todo::find{{finding_name::bad_loss}, {0, 0, "", bad_loss_text()}});
+    if (rewind_ && !stop_) return true;  // a person was quicker
     return rewind_for_loss(finding_name::bad_loss, step_, bad_loss_text());
   }
   const auto seen = losses_.judge(step_, loss_);
@@ -166,7 +178,7 @@ void job_policy::rewind_less(const error& why) {
 /// What was set since does not hold where a person goes back (REQ-6), nor where it is not known any
 /// more what those steps used.
 void job_policy::restore_settings() {
-  const bool ordered = is_rewinding() && rewind_->finding.empty();
+  const bool ordered = is_rewinding() && rewind_->finding.empty() && !rewind_->applied;
   if (!ordered && requests_.can_go_back(step_)) return requests_.go_back(step_);
   const auto set = resume_ ? resume_->state.set : std::vector<checkpoint::setting_change>();
   for (auto& sentence : requests_.rewind(step_, set)) say(std::move(sentence));
@@ -175,23 +187,32 @@ void job_policy::restore_settings() {
 void job_policy::pass_over_data() {
   auto& r = *rewind_;
   if (std::exchange(r.applied, true)) return;  // a fault came between, and it is the same place
-  const auto rows = r.what.skip_steps * static_cast<uint64_t>(plan_.job.train.batch);
-  const auto until = std::max(
-      r.skip_until, tokens_after(tokens_, rows, plan_.job.train.seq_len, skipped_));
-  if (until <= tokens_) return;
-  const auto passed = until - tokens_ - skipped_before(until, skipped_) +
-                      skipped_before(tokens_, skipped_);
+  const auto& train = plan_.job.train;
+  const auto row_of = [&](uint64_t tokens) {  // its first token: rows are passed over whole
+    return tokens - tokens % static_cast<uint64_t>(train.seq_len);
+  };
+  const auto rows = r.what.skip_steps * static_cast<uint64_t>(train.batch);
+  const auto from = row_of(tokens_);
+  const auto until =
+      row_of(std::max(r.skip_until, tokens_after(tokens_, rows, train.seq_len, skipped_)));
+  if (until <= from) return;
+  const auto passed =
+      until - from - skipped_before(until, skipped_) + skipped_before(from, skipped_);
   r.skipped_steps = passed / static_cast<uint64_t>(plan_.job.tokens_per_step());
-  skipped_ = with_part(std::move(skipped_), tokens_, until);
+  skipped_ = with_part(std::move(skipped_), from, until);
   say(fmt::format("passing over the data of {} after step {}", steps_text(r.skipped_steps), step_));
 }
 
-/// The job goes on: what was wrong with its loss is not any more.
+/// The job goes on. What was wrong with its loss is not any more, unless it is where it was; what
+/// it passes over is to be on the disk soon: the checkpoint behind it does not say so.
 void job_policy::end_rewind() {
   using health::finding_name;
-  for (const auto name : {finding_name::bad_loss, finding_name::loss_spike})
-    out_.push_back(todo::find{{name}, {}, true});
-  spike_told_ = false;
+  if (!rewind_->nowhere) {
+    for (const auto name : {finding_name::bad_loss, finding_name::loss_spike})
+      out_.push_back(todo::find{{name}, {}, true});
+    spike_told_ = false;
+  }
+  if (rewind_->skipped_steps > 0) save_wanted_ = true;
   rewind_.reset();
 }
 

@@ -61,6 +61,11 @@ const char* stats_probe::is_at(const char* what) {
   return computes_ = what;
 }
 
+bool stats_probe::computes() {
+  std::lock_guard lock(mutex_);
+  return computes_ != nothing;
+}
+
 void stats_probe::waits(pipeline_op kind) {
   stats_.publish(facts_of(kind).name.data(), stream_now_ns());
 }
@@ -76,7 +81,10 @@ uint64_t stats_probe::begin(const operation& op) {
   const auto now = stream_now_ns();
   const auto& facts = facts_of(op.kind);
   if (facts.with == op_partner::none) {
-    if (facts.stream == op_stream::compute) is_at(facts.name.data());
+    if (facts.stream == op_stream::compute)
+      is_at(facts.name.data());
+    else if (computes())
+      return 0;  // PRB-1
     stats_.publish(facts.name.data(), now);
     stats_.publish([&, median_ms = median_ms(op)](auto& values) {
       auto& w = values_of<fbs::WorkerStatusT>(values);
@@ -89,14 +97,16 @@ uint64_t stats_probe::begin(const operation& op) {
 }
 
 void stats_probe::end(const operation& op, uint64_t token, double begin_ms, double end_ms) {
+  const auto& facts = facts_of(op.kind);
   if (token != 0)
     stats_.end_wait(token);
-  else
-    stats_.publish(facts_of(op.kind).stream == op_stream::compute ? is_at("ready") : "ready",
-                   stream_now_ns());
+  else if (facts.stream == op_stream::compute)
+    stats_.publish(is_at(nothing), stream_now_ns());
+  else if (facts.with == op_partner::none && !computes())
+    stats_.publish(nothing, stream_now_ns());
   count(op, end_ms - begin_ms);
   work_note w;
-  w.name = work_name(facts_of(op.kind).name);
+  w.name = work_name(facts.name);
   w.actor = stats_.number();
   w.parent = op.span;
   w.trace = op.trace;

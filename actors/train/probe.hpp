@@ -1,5 +1,10 @@
 // What a worker's streams do, in its stats and in the flight recorder: whom a transfer waits for,
 // what the device computes, and a record of every operation under the message it was done for.
+//
+// Invariants
+//   PRB-1  What the device computes is shown from its begin to its end: it is what other ranks wait
+//     for. What moves bytes beside it, as a checkpoint's copies do, is shown while it computes
+//     nothing.
 #pragma once
 
 #include <array>
@@ -28,13 +33,16 @@ class stats_probe : public engine_probe {
   void count(const operation& op, double took_ms);
   double median_ms(const operation& op);
   const char* is_at(const char* what);
+  bool computes();
+
+  static constexpr const char* nothing = "ready";
 
   actor_stats& stats_;
   recorder& records_;
   grid_rank at_;
   std::mutex mutex_;  ///< streams end their operations on threads of their own
   uint64_t finished_ = 0;
-  const char* computes_ = "ready";  ///< what the compute stream is at
+  const char* computes_ = nothing;  ///< what the compute stream is at
   std::array<typical_time, operations.size()> times_;
 };
 

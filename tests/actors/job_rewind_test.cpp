@@ -174,6 +174,12 @@ TEST_CASE("JOB-17: job: what cannot be gone back to is refused, and nothing happ
   auto without = job_after(7, planned_job("", ""));
   CHECK(job_after(3, planned_job()).person(heard::rewind{0, 2}).find("recovery.enabled is false") !=
         std::string::npos);
+  job_harness late(recovering_job("", 400), chosen(6));
+  late.start();
+  CHECK(late.person(heard::rewind{0, 5}).find("cannot go back behind step 6") != std::string::npos);
+  for (const uint64_t steps : {checkpoint::most_skipped_steps + 1, UINT64_MAX})
+    CHECK(job.person(heard::rewind{0, 4, steps}).find("cannot be passed over") !=
+          std::string::npos);
   job.person(heard::rewind{0, 4});
   CHECK(job.person(heard::rewind{0, 2}).find("goes back already, to step 4") != std::string::npos);
   job.step();
@@ -203,6 +209,58 @@ TEST_CASE("JOB-17: job: the last step is made, and a rewind that was asked for s
   CHECK(job.find<todo::run_step>()->step == 5);
 }
 
+TEST_CASE("JOB-17: job: a loss that is no number in the step before does not stop it") {
+  auto job = job_after(7);
+  job.person(heard::rewind{0, 4});
+  job.step(std::numeric_limits<double>::quiet_NaN());
+  CHECK_FALSE(job.end);
+  CHECK(job.policy.incidents().back().finding == "rewound");
+  go_back(job, 4);
+  CHECK(job.find<todo::run_step>()->step == 5);
+}
+
+TEST_CASE("JOB-17: job: what is passed over is saved after the next step, whatever is due") {
+  auto job = job_after(7);
+  job.person(heard::rewind{0, 4, 1});
+  job.step();
+  go_back(job, 4);
+  job.step();
+  CHECK(job.saving.contains(5));
+}
+
+TEST_CASE("JOB-17: job: a committer that does not answer is none without such a checkpoint") {
+  auto job = job_after(7);
+  job.person(heard::rewind{0, 4, 1});
+  job.step();
+  job.hear(job.admitted());
+  REQUIRE(job.find<todo::ask>()->phase == start_phase::choose_checkpoint);
+  job.hear(heard::ask_failed{{errc::timeout, "no answer"}});
+  CHECK(job.policy.state() == explaining);
+  job.wait();
+  go_back(job, 4);
+  CHECK(job.find<todo::run_step>()->step == 5);
+  CHECK(job.policy.skipped() == parts{{4 * tokens_a_step, tokens_a_step}});
+}
+
+TEST_CASE("JOB-15: job: where the checkpoint that it went back to cannot be loaded, as ever") {
+  auto job = job_after(7);
+  job.person(heard::rewind{0, 4});
+  job.step();
+  job.hear(job.admitted());
+  heard::phase_done done{start_phase::choose_checkpoint};
+  done.chosen = chosen(4);
+  job.hear(done);
+  while (job.find<todo::ask>()->phase != start_phase::load_weights) job.pass();
+  job.hear(heard::ask_failed{{errc::bad_data, "a sum is wrong"}});
+  CHECK(job.policy.state() == recovering);
+  job.hear(job.admitted());
+  REQUIRE(job.find<todo::ask>());
+  CHECK(job.find<todo::ask>()->unsound == std::vector<std::string>{folder_of(4)});
+  job.hear(heard::ask_failed{{errc::bad_data, "no other checkpoint of this run"}});
+  REQUIRE(job.end);
+  CHECK(job.end->code == errc::bad_data);
+}
+
 TEST_CASE("JOB-17: job: the next head keeps the promise of one that is lost before") {
   auto job = job_after(7);
   job.person(heard::rewind{0, 4, 2, "bad data"});
@@ -210,16 +268,26 @@ TEST_CASE("JOB-17: job: the next head keeps the promise of one that is lost befo
   REQUIRE(memory.rewind);
   CHECK(*memory.rewind == rewind_order{4, 2, "bad data"});
   memory.lost = lost_head{"was killed", 7, 7, job.now_ns};
-  job_harness next(recovering_job("", 400), chosen(6));
-  next.now_ns = job.now_ns;
-  next.policy.remember(memory);
-  next.policy.begin(next.now_ns);
-  next.hear(next.admitted());
-  while (next.find<todo::ask>()) next.pass();
+  const auto head_from = [&](uint64_t step) {
+    job_harness next(recovering_job("", 400), chosen(step));
+    next.now_ns = job.now_ns;
+    next.policy.remember(memory);
+    for (const auto& c : next.policy.begin(next.now_ns))
+      if (const auto* s = std::get_if<todo::say>(&c); s && s->warning)
+        next.warned.push_back(s->text);
+    next.hear(next.admitted());
+    while (next.find<todo::ask>()) next.pass();
+    return next;
+  };
+  auto next = head_from(4);
   REQUIRE(next.find<todo::recover>());
   go_back(next, 4);
   CHECK(next.find<todo::run_step>()->step == 5);
   CHECK(next.policy.skipped() == parts{{4 * tokens_a_step, 2 * tokens_a_step}});
+  const auto newer = head_from(6);
+  CHECK(mentions(newer.warned, "does not go back to step 4 or before, as ordered"));
+  REQUIRE(newer.find<todo::run_step>());
+  CHECK_FALSE(newer.policy.memory().rewind);
 }
 
 TEST_CASE("REQ-6: job: settings that were made since hold no more, and new ones do at once") {
@@ -227,10 +295,18 @@ TEST_CASE("REQ-6: job: settings that were made since hold no more, and new ones 
   job.person(heard::set_value{0, "train.lr", "0.25"});  // from step 5 on
   make_steps(job, 5);
   job.person(heard::rewind{0, 2});
+  CHECK(job.person(heard::set_value{0, "train.lr", "0.5"}).find("about to go back") !=
+        std::string::npos);
   job.step();
-  go_back(job, 2);
+  job.hear(job.admitted());
+  heard::phase_done done{start_phase::choose_checkpoint};
+  done.chosen = chosen(2);
+  job.hear(done);
   CHECK(mentions(job.said, "train.lr = 0.25 from step 5 on holds no more"));
-  CHECK(job.person(heard::set_value{0, "train.lr", "0.125"}) == "train.lr = 0.125 from step 4 on");
+  // A fault before the first step takes back nothing that was said since.
+  CHECK(job.person(heard::set_value{0, "train.lr", "0.125"}) == "train.lr = 0.125 from step 3 on");
+  job.hear(heard::node_lost{"n1", "was killed"});
+  go_back(job, 0);
   make_steps(job, 4);
   CHECK(job.policy.plan().job.train.lr == 0.125);
 }
@@ -291,6 +367,18 @@ TEST_CASE("JOB-18: job: where nothing is as old as wanted, what is older than th
   job.hear(done);
   while (job.find<todo::ask>()) job.pass();
   CHECK(job.find<todo::run_step>()->step == 31);
+}
+
+TEST_CASE("JOB-18: job: a spike without a checkpoint before it is gone back for once") {
+  auto job = job_after(31, watchful(config::spike_action::rewind_skip));
+  spike(job);
+  go_back(job, 0);
+  CHECK_FALSE(finding_in(job, health::finding_name::loss_spike));
+  REQUIRE(job.find<todo::run_step>());
+  for (int i = 0; i < 5; ++i) {
+    job.step(40);
+    CHECK_FALSE(job.find<todo::recover>());
+  }
 }
 
 TEST_CASE("JOB-18: job: a loss that is no number goes back if that is wanted, else ends the job") {

@@ -81,12 +81,18 @@ struct watched_cluster : troupe::test::actor_fixture {
       pass(1s);
     }
   }
+  /// Rank 0 has finished the step.
+  void tell_step() {
+    coordinator.tell(target, make_msg<fbs::StepDone>(context_of(monitor_epoch),
+                                                     [&](auto& d) { d.step = step; }));
+  }
   /// Its first steps are behind it.
   void train() {
     run_is("training");
     pass_with(2, everybody, true);
     ++step;
     run_is("training");
+    tell_step();
     pass_with(2, everybody, true);
     REQUIRE(names().empty());
     REQUIRE(gateway.idle());

@@ -49,6 +49,7 @@ struct watched_job {
     pass(2, true, true);
     for (int i = 0; i < 3; ++i) {
       ++step;
+      policy.step_done(epoch, now);
       REQUIRE_FALSE(pass(2, true, true));
     }
   }
@@ -110,6 +111,22 @@ TEST_CASE("STK-2: the first step may take a minute, and so may that of a new epo
   j.phase = "training";
   CHECK_FALSE(j.pass(55));
   ++j.step;
+  j.policy.step_done(1, j.now);  // a late word of the epoch before
+  CHECK_FALSE(j.pass(4));
+  j.policy.step_done(2, j.now);
+  CHECK_FALSE(j.pass(2.5));
+  CHECK(j.pass(1.5));
+}
+
+TEST_CASE("STK-2: steps that are quicker than whoever looks count, and the next has no minute") {
+  watched_job j;
+  j.phase = "connecting the data plane";
+  CHECK_FALSE(j.pass(2, true, true));
+  for (int i = 0; i < 40; ++i) {
+    ++j.step;
+    j.policy.step_done(1, j.now);
+  }
+  j.phase = "training";
   CHECK_FALSE(j.pass(2.5));
   CHECK(j.pass(1.5));
 }
