@@ -399,6 +399,18 @@ std::span<const job_rule> job_rules();
 
 // -------------------------------------------------------------------------------------------------
 
+/// That the job goes back by order, or for its loss.
+struct rewind_under_way {
+  rewind_order what;
+  uint64_t before = 0;      ///< of a loss: the last step that was good
+  uint64_t skip_until = 0;  ///< of a loss: the place in the data; 0: nothing is passed over
+  std::string finding = {};  ///< of a loss: its name
+  bool begun = false;        ///< the epoch that goes back is there
+  bool applied = false;      ///< what is passed over is noted
+  bool nowhere = false;      ///< no checkpoint is old enough: the job goes on from its newest
+  uint64_t skipped_steps = 0;
+};
+
 class job_policy {
  public:
   job_policy() = default;
@@ -457,18 +469,6 @@ class job_policy {
     std::filesystem::path folder;  ///< its partial one
     uint64_t request = 0;          ///< who waits for its end
     bool committing = false;       ///< every rank has written its shard
-  };
-
-  /// That the job goes back by order, or for its loss.
-  struct rewind_under_way {
-    rewind_order what;
-    uint64_t before = 0;      ///< of a loss: the last step that was good
-    uint64_t skip_until = 0;  ///< of a loss: the place in the data; 0: nothing is passed over
-    std::string finding = {};  ///< of a loss: its name
-    bool begun = false;        ///< the epoch that goes back is there
-    bool applied = false;      ///< what is passed over is noted
-    bool nowhere = false;      ///< no checkpoint is old enough: the job goes on from its newest
-    uint64_t skipped_steps = 0;
   };
 
   // Rules; see job_policy.cpp.

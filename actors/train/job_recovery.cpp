@@ -286,7 +286,7 @@ void job_policy::remember(const job_memory& memory) {
   lost_head_ = memory.lost;
   if (lost_head_) copies_.believe(copies_believed_ = memory.copies);
   if (!memory.skipped.empty()) skipped_ = memory.skipped;  // they only grow
-  if (memory.rewind && resume_) rewind_ = {*memory.rewind};
+  if (memory.rewind && resume_) rewind_.emplace().what = *memory.rewind;
   if (rewind_ && rewind_->what.at_most < began_after_) {
     say(fmt::format("the run does not go back to step {} or before, as ordered: the head that was "
                     "to do it is lost, and this one began from step {}",

@@ -29,7 +29,7 @@ void job_policy::ask_rewind(const job_event& event) {
   if (!takes_requests()) return refuse(event);
   const auto& asked = std::get<heard::rewind>(event);
   if (const auto good = can_rewind(asked); !good) return answer(asked.request, good.error());
-  rewind_ = {{asked.at_most, asked.skip_steps, asked.reason}};
+  rewind_.emplace().what = {asked.at_most, asked.skip_steps, asked.reason};
   const auto data = asked.skip_steps == 0
                         ? std::string()
                         : fmt::format("; the data of {} from there on are passed over",
@@ -132,7 +132,7 @@ bool job_policy::rewind_for_loss(health::finding_name finding, uint64_t first_st
   rewound_for_ = first_step;
   const auto before = first_step - 1;
   const auto back = static_cast<uint64_t>(rules.spike_steps_back);
-  rewind_ = {{before - std::min(before, back), 0, what}};
+  rewind_.emplace().what = {before - std::min(before, back), 0, what};
   rewind_->before = before;
   rewind_->finding = facts_of(finding).name;
   if (skips) rewind_->skip_until = tokens_;
