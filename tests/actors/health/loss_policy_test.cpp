@@ -50,7 +50,7 @@ TEST_CASE("LSS-2: single hard batches, and steps of two, are none") {
   loss_policy policy(8);
   falling_loss loss(2);
   for (uint64_t step = 1; step < 2000; ++step)
-    CHECK_FALSE(policy.judge(step, loss.at(step) + (step > 100 && step % 3 != 0 ? 3 : 0)));
+    CHECK_FALSE(policy.judge(step, loss.at(step) + (step > 600 && step % 3 != 0 ? 3 : 0)));
 }
 
 TEST_CASE("loss: 200 trainings with noise have none") {
