@@ -66,13 +66,4 @@ skipped_parts skipped_in(const std::vector<std::unique_ptr<fbs::SkippedTokensT>>
   return out;
 }
 
-skipped_parts skipped_in(
-    const flatbuffers::Vector<flatbuffers::Offset<fbs::SkippedTokens>>* parts) {
-  skipped_parts out;
-  if (parts == nullptr) return out;
-  for (const auto* p : *parts)
-    if (out.size() < checkpoint::skipped_limit) out.push_back({p->first(), p->count()});
-  return out;
-}
-
 }  // namespace troupe::train

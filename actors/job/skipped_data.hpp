@@ -38,7 +38,5 @@ skipped_parts with_part(skipped_parts parts, uint64_t first, uint64_t end);
 std::vector<std::unique_ptr<fbs::SkippedTokensT>> to_message(
     std::span<const checkpoint::skipped_tokens> parts);
 skipped_parts skipped_in(const std::vector<std::unique_ptr<fbs::SkippedTokensT>>& parts);
-skipped_parts skipped_in(
-    const flatbuffers::Vector<flatbuffers::Offset<fbs::SkippedTokens>>* parts);
 
 }  // namespace troupe::train

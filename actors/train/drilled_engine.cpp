@@ -8,7 +8,6 @@
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
-#include <thread>
 
 #include <spdlog/spdlog.h>
 
@@ -46,7 +45,7 @@ struct drilled_engine::waits {
 drill_edges process_edges(std::function<void()> fall_silent) {
   return {[] { kill(getpid(), SIGKILL); }, std::move(fall_silent),
           [] {
-            for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+            for (;;) pause();  // until a signal, and again
           }};
 }
 

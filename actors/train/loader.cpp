@@ -61,7 +61,7 @@ result<split_feeds> open_feeds(loader_pointer self, const msg<fbs::OpenLoader>& 
   auto& tokens = data.tokens;
   TROUPE_CHECK(tokens.check_vocabulary(m->vocab()));  // LDR-3
   const data_position from{m->first_step() == 0 ? 0 : m->first_step() - 1, m->first_row(),
-                           rows_of(skipped_in(m->skipped()), job.train.seq_len)};
+                           rows_of(skipped_in(m.unpack().skipped), job.train.seq_len)};
   TROUPE_TRY(order, order_of(job, tokens.size(), false, from));
   train.tokens = tokens;
   train.order = order;

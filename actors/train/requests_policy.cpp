@@ -77,9 +77,15 @@ std::vector<std::string> requests_policy::rewind(
   }
   for (const auto& c : changes) put(c.key, c.value);
   std::erase_if(pending_, [](const request& r) { return r.what == kind::set; });
+  for (const auto& r : in_force_) earlier_.push_back(r.change);  // the next head's (REQ-5)
+  std::erase_if(earlier_, [&](const auto& c) { return c.step > finished_step; });
+  for (const auto& c : changes)
+    if (std::find(earlier_.begin(), earlier_.end(), c) == earlier_.end()) earlier_.push_back(c);
+  std::stable_sort(earlier_.begin(), earlier_.end(),
+                   [](const auto& a, const auto& b) { return a.step < b.step; });
+  while (earlier_.size() > in_force_limit) earlier_.pop_front();
   in_force_.clear();
   later_.clear();
-  earlier_.clear();
   in_step_ = false;
   finished_ = furthest_ = known_from_ = finished_step;
   saved_ = std::min(saved_, finished_step);

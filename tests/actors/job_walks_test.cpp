@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <set>
 #include <tuple>
@@ -15,6 +16,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include "actors/job/skipped_data.hpp"
 #include "tests/actors/job_harness.hpp"
 #include "tests/actors/job_picture.hpp"
 
@@ -31,6 +33,9 @@ uint64_t job_number_from(const char* name, uint64_t otherwise) {
   const char* const text = std::getenv(name);
   return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
+
+constexpr uint64_t walked_step_tokens = 16;
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 /// From, event, to.
 using job_arrow = std::tuple<size_t, size_t, size_t>;
@@ -72,6 +77,8 @@ class job_walk {
     while (!job_.end && chance(5)) tell(anything(), seen);
     if (job_.policy.state() == admitting && chance(2))
       tell(heard::not_admitted{{errc::timeout, "nobody came"}}, seen);
+    if (job_.policy.state() == admitting && goes_on_ && chance(20))
+      tell(heard::node_lost{"n1", "is gone"}, seen);
     if (job_.policy.state() == admitting) tell(job_.admitted(), seen);
     for (int turn = 0; !job_.end; ++turn) {
       REQUIRE_MESSAGE(turn < 4000, "the job does not end");
@@ -120,16 +127,21 @@ class job_walk {
     plan.ranks = {rank_place{{}, 0, {0, 1}}};
     plan.job.recovery.enabled = recovers_ = chance(50);
     plan.job.recovery.most_per_hour = static_cast<int64_t>(1 + below(5));
+    plan.job.recovery.on_spike = static_cast<config::spike_action>(below(3));
+    plan.job.recovery.spike_steps_back = static_cast<int64_t>(below(4));
     plan.job.checkpoint.every = std::array{0, 1, 1, 2}[below(4)];
     std::optional<checkpoint::resume_point> from;
     if (chance(40)) {
       from.emplace();
       from->step = from->state.step = 1 + below(steps_);
+      from->state.tokens = from->step * walked_step_tokens;
       from->path = folder_of(from->step, chance(50) ? "/first" : "/elsewhere");
+      states_[from->step] = from->state;
       if (from->path.parent_path() == "/first") committed_.insert(from->step);
     }
     job_harness out(std::move(plan), from, second ? "/second" : "");
-    if (recovers_ && chance(10)) {  // it goes on for a lost head
+    goes_on_ = recovers_ && chance(10);
+    if (goes_on_) {  // for a lost head
       job_memory memory;
       memory.lost = lost_head{"was killed", 0, 0, 0};
       out.policy.remember(memory);
@@ -158,6 +170,8 @@ class job_walk {
   }
   void take(const todo::run_step& c) {
     CHECK(c.step == job_.policy.step() + 1);
+    const auto& p = job_.policy;  // JOB-17: each step has its tokens, none of what is passed over
+    CHECK(p.tokens() - skipped_before(p.tokens(), p.skipped()) == p.step() * walked_step_tokens);
     ask_ranks({job_event(heard::step_done{}).index(), c.step});
   }
   void take(const todo::validate& c) { ask_ranks({job_event(heard::validated{}).index(), c.step}); }
@@ -166,6 +180,9 @@ class job_walk {
     asked_.push_back({job_event(heard::shards_saved{}).index(), c.step, {}, c.folder});
   }
   void take(const todo::commit& c) {
+    const auto state = checkpoint::parse_state(c.state);
+    REQUIRE(state);
+    states_[c.step] = *state;
     asked_.push_back({job_event(heard::committed{}).index(), c.step, {}, c.folder});
   }
   void take(const todo::reopen_folder&) {
@@ -236,7 +253,7 @@ class job_walk {
     if (what.phase == start_phase::choose_checkpoint) phase.chosen = older_than(what);
     const bool none_older = what.phase == start_phase::choose_checkpoint && !phase.chosen;
     const job_event good[] = {phase,
-                              heard::step_done{10, 2, 1, 40, 0},
+                              heard::step_done{chance(3) ? not_a_number : 10, 2, 1, 40, 0},
                               heard::validated{8, 2},
                               heard::shards_saved{what.step, 10},
                               committed(what),
@@ -275,7 +292,7 @@ class job_walk {
         return path == folder_of(*step) || path == folder_of(*step, "/second");
       });
       if (*step <= what.step && sound)
-        return checkpoint::resume_point{folder_of(*step), *step, {}, {*step, *step * 16, 1.5, ""}};
+        return checkpoint::resume_point{folder_of(*step), *step, {}, states_.at(*step)};
     }
     return {};
   }
@@ -356,10 +373,12 @@ class job_walk {
   std::mt19937_64 rng_;
   uint64_t steps_ = 0;
   std::set<uint64_t> committed_;
+  std::map<uint64_t, checkpoint::train_state> states_;  ///< by step, as they were saved last
   std::vector<job_asked> asked_;
   bool ranks_busy_ = false;
   uint32_t epoch_ = 7;
   bool recovers_ = false;
+  bool goes_on_ = false;
   bool stopped_unsaved_ = false;
   bool rewinds_ = false;
   std::set<uint64_t> unanswered_;

@@ -305,13 +305,14 @@ class life {
 
   void go() {
     for (int turn = 0; turn < 80; ++turn) {
-      switch (rng_() % 10) {
+      switch (rng_() % 11) {
         case 0: static_cast<void>(policy_.pause("look")); break;
         case 1: static_cast<void>(policy_.resume()); break;
         case 2: set(); break;
         case 3: commit(); break;
         case 4: next_head(); break;
         case 5: go_back(); break;
+        case 6: if (rng_() % 3 == 0) rewind(); break;
         default: step(); break;
       }
     }
@@ -350,6 +351,19 @@ class life {
     if (!policy_.can_go_back(saved_.rbegin()->first)) saved_ = known;
     finished_ = saved_.rbegin()->first;
     policy_.go_back(finished_);
+  }
+  /// REQ-6: by order, to any checkpoint; what was set since might never have been.
+  void rewind() {
+    auto to = saved_.begin();
+    std::advance(to, static_cast<long>(rng_() % saved_.size()));
+    saved_.erase(std::next(to), saved_.end());
+    static_cast<void>(policy_.rewind(to->first, to->second));
+    auto wanted = some_job().train.lr;
+    for (const auto& c : to->second) wanted = std::stod(c.value);
+    CHECK(policy_.job().train.lr == wanted);
+    CHECK(policy_.changes() == to->second);
+    finished_ = furthest_ = to->first;
+    rates_.erase(rates_.upper_bound(finished_), rates_.end());
   }
   void next_head() {
     const auto memory = policy_.memory();
