@@ -7,7 +7,7 @@
 //   runtime_of(system).registry.find("stage/3");
 //
 // What is the process's and not here: its identities (identities.hpp), the flight memory, the names
-// of work, and the counters of refused messages.
+// of work, the counters of refused messages, and whether it has fallen silent in a drill.
 //
 // Invariants
 //   RTM-1  A traced actor belongs to the runtime of its system from its spawn on, and keeps it

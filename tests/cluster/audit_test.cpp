@@ -10,10 +10,8 @@ namespace {
 
 /// The commands that stand in the audit log.
 std::vector<std::string> commands_of(const fs::path& file) {
-  std::ifstream in(file);
   std::vector<std::string> out;
-  for (std::string line; std::getline(in, line);)
-    out.push_back(json::parse(line)["command"].get<std::string>());
+  for (const auto& line : objects_in(file)) out.push_back(line["command"]);
   return out;
 }
 

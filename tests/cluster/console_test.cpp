@@ -108,9 +108,7 @@ TEST_CASE("console: pause holds the run, a setting changes it, resume lets it go
   CHECK(r.up.objects("step").back()["lr"] == doctest::Approx(0.5e-3));
   CHECK(r.say("stop").code == 0);
   CHECK(r.up.wait() == 75);  // before its last step: started again it goes on
-  std::ifstream audit(r.job / "run/audit.jsonl");
-  std::vector<json> lines;
-  for (std::string line; std::getline(audit, line);) lines.push_back(json::parse(line));
+  const auto lines = objects_in(r.job / "run/audit.jsonl");
   REQUIRE(lines.size() == 8);
   CHECK(lines[0]["command"] == "Pause");
   CHECK(lines[0]["result"] == "done");
@@ -166,10 +164,7 @@ TEST_CASE("send: what was given is what is sent, whatever characters are in it")
   running r(layout(1, 1));
   const json odd{{"reason", "a  b\t\"c\" 'd'; e\n-f \\ {g [h"}};
   REQUIRE(r.tool({"send", "run", "Pause", odd.dump(2)}).code == 0);
-  std::ifstream audit(r.job / "run/audit.jsonl");
-  std::string line;
-  REQUIRE(std::getline(audit, line));
-  const std::string sent = json::parse(line)["message"];
+  const std::string sent = only_object_in(r.job / "run/audit.jsonl")["message"];
   CHECK(json::parse(sent) == odd);
   const auto nobody = run({"send", "--connect", r.address(), "--", "-no \"such; actor", "Resume"});
   CHECK(nobody.code == 66);

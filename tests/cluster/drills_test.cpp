@@ -57,9 +57,8 @@ drilled_end end_of(const std::string& drills, int last, const std::vector<std::s
   judge j(truth);
   CHECK(j.look(job / "run/checkpoints", acknowledged_in(up.out())) == 20);
   drilled_end out{up.objects("summary").at(0)["recoveries"].get<int64_t>(), ""};
-  std::ifstream incidents(job / "run/incidents.jsonl");
-  if (std::string line; std::getline(incidents, line))
-    out.finding = nlohmann::json::parse(line)["finding"];
+  const auto incidents = objects_in(job / "run/incidents.jsonl");
+  if (!incidents.empty()) out.finding = incidents.front()["finding"];
   return out;
 }
 

@@ -95,10 +95,9 @@ void recovers_from(const char* sign_variable, const std::vector<std::string>& mo
     CHECK(step["loss"].get<double>() == truth.at(last - 1));
   }
   CHECK(last == 12);
-  std::ifstream incidents(job / "run/incidents.jsonl");
-  std::string line;
-  REQUIRE(std::getline(incidents, line));
-  if (finding != nullptr) CHECK(nlohmann::json::parse(line)["finding"] == finding);
+  const auto incidents = objects_in(job / "run/incidents.jsonl");
+  REQUIRE_FALSE(incidents.empty());
+  if (finding != nullptr) CHECK(incidents.front()["finding"] == finding);
 }
 
 TEST_CASE("recovery: a node that loses its GPU gets another process, and no loss another bit") {

@@ -80,6 +80,21 @@ inline bool has_entry(const fs::path& folder) {
   return false;
 }
 
+/// The objects of a file that has one on each line: incidents.jsonl, audit.jsonl.
+inline std::vector<nlohmann::json> objects_in(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<nlohmann::json> out;
+  for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line));
+  return out;
+}
+
+/// The one object of such a file.
+inline nlohmann::json only_object_in(const fs::path& file) {
+  auto all = objects_in(file);
+  REQUIRE(all.size() == 1);
+  return std::move(all.front());
+}
+
 /// Adds to settings.
 inline std::vector<std::string> with(std::vector<std::string> sets,
                                      const std::vector<std::string>& more) {

@@ -72,10 +72,7 @@ struct elsewhere {
 };
 
 std::vector<json> audit_of(const job_files& job) {
-  std::ifstream file(job / "run/audit.jsonl");
-  std::vector<json> lines;
-  for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
-  return lines;
+  return objects_in(job / "run/audit.jsonl");
 }
 
 /// What another user may try, by the tools and by the wire.

@@ -40,18 +40,9 @@ int repeated_of(const program& up, const undisturbed& truth) {
   return twice;
 }
 
-/// The only line.
-nlohmann::json incident_in(const fs::path& file) {
-  std::ifstream lines(file);
-  std::string line, more;
-  REQUIRE(std::getline(lines, line));
-  CHECK_FALSE(std::getline(lines, more));
-  return nlohmann::json::parse(line);
-}
-
 /// One line, of this fault.
 void is_kept(const fs::path& file, const std::string& node, int signal, int again) {
-  const auto i = incident_in(file);
+  const auto i = only_object_in(file);
   CHECK(i["number"] == 1);
   CHECK(i["node"] == node);
   CHECK(i["finding"] == (signal == SIGKILL ? "dead_process" : "frozen_process"));
@@ -70,13 +61,10 @@ void signal_node(const program& up, const char* node, int signal) {
 
 /// What the cluster decided about its faults, as the audit log has it.
 std::vector<nlohmann::json> decisions_in(const fs::path& audit) {
-  std::ifstream lines(audit);
   std::vector<nlohmann::json> out;
-  for (std::string line; std::getline(lines, line);) {
-    const auto j = nlohmann::json::parse(line);
+  for (const auto& j : objects_in(audit))
     if (j["command"] == "Recover")
       out.push_back(nlohmann::json::parse(j["message"].get<std::string>())["incident"]);
-  }
   return out;
 }
 
@@ -206,7 +194,7 @@ TEST_CASE("recovery: a damaged checkpoint is left for the one before it, and cos
   CHECK(up.wait() == 0);
   INFO(up.err());
   CHECK(repeated_of(up, truth) >= 3);
-  const auto done = incident_in(job / "run/incidents.jsonl")["done"].get<std::string>();
+  const auto done = only_object_in(job / "run/incidents.jsonl")["done"].get<std::string>();
   CHECK(done.find(fmt::format("step-{:08}", saved[saved.size() - 2])) != std::string::npos);
   judge j(truth);
   CHECK(j.look(folder, acknowledged_in(up.out())) == 20);
@@ -226,7 +214,7 @@ TEST_CASE("recovery: a spare stands in for a killed node, and its process is the
   INFO(up.err());
   CHECK(up.err().find("recovery 1 (epoch 1 -> 2): spare node2 for node1") != std::string::npos);
   const int again = repeated_of(up, truth);
-  const auto i = incident_in(job / "run/incidents.jsonl");
+  const auto i = only_object_in(job / "run/incidents.jsonl");
   CHECK(i["node"] == "node1");
   CHECK(i["done"].get<std::string>().find("spare node2 for node1") == 0);
   CHECK(i["fell_after_step"].get<int>() - i["resumed_after_step"].get<int>() == again);
@@ -247,7 +235,7 @@ TEST_CASE("recovery: a node that is drained leaves between two steps, a spare ha
   INFO(up.err());
   CHECK(repeated_of(up, truth) == 0);
   CHECK(up.objects("summary").at(0)["recoveries"] == 1);
-  const auto i = incident_in(job / "run/incidents.jsonl");
+  const auto i = only_object_in(job / "run/incidents.jsonl");
   CHECK(i["finding"] == "drained");
   CHECK(i["done"].get<std::string>().find("spare node2 for node0") == 0);
   CHECK(up.err().find("node node0 joined") == up.err().rfind("node node0 joined"));
@@ -296,7 +284,7 @@ TEST_CASE("copies: a spare that stands in fetches the lost share from its keeper
   CHECK(up.wait() == 0);
   INFO(up.err());
   CHECK(repeated_of(up, truth) <= 1);
-  const auto done = incident_in(job / "run/incidents.jsonl")["done"].get<std::string>();
+  const auto done = only_object_in(job / "run/incidents.jsonl")["done"].get<std::string>();
   CHECK(done.starts_with("spare node2 for node1, from the memory of node0 ("));
 }
 

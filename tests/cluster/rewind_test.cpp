@@ -35,14 +35,6 @@ std::string say_to(const program& up, const std::string& line) {
   return said.out;
 }
 
-nlohmann::json only_incident(const fs::path& file) {
-  std::ifstream lines(file);
-  std::string line, more;
-  REQUIRE(std::getline(lines, line));
-  CHECK_FALSE(std::getline(lines, more));
-  return nlohmann::json::parse(line);
-}
-
 void rewinds_and_skips(const std::vector<std::string>& ranks) {
   job_files job, without;
   auto text = text_of_job(job);
@@ -72,7 +64,7 @@ void rewinds_and_skips(const std::vector<std::string>& ranks) {
     again += step["epoch"] == 2 ? 1 : 0;
   }
   CHECK(again == 36);
-  const auto incident = only_incident(job / "run/incidents.jsonl");
+  const auto incident = only_object_in(job / "run/incidents.jsonl");
   CHECK(incident["finding"] == "rewound");
   CHECK(incident["resumed_after_step"] == 4);
 }

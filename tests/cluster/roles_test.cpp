@@ -68,12 +68,7 @@ struct trusted {
     return 0;
   }
 
-  std::vector<json> audit() const {
-    std::ifstream file(job / "run/audit.jsonl");
-    std::vector<json> lines;
-    for (std::string line; std::getline(file, line);) lines.push_back(json::parse(line));
-    return lines;
-  }
+  std::vector<json> audit() const { return objects_in(job / "run/audit.jsonl"); }
 
   void goes_on() {
     const auto sofar = static_cast<int64_t>(up->objects("step").size());

@@ -137,10 +137,9 @@ TEST_CASE("stragglers: a spare takes the place of one that is slow for long, at 
     const size_t number = step["step"];
     CHECK(step["loss"].get<double>() == truth[number - 1]);
   }
-  std::ifstream kept(job / "run/incidents.jsonl");
-  std::string line;
-  REQUIRE(std::getline(kept, line));
-  const auto incident = json::parse(line);
+  const auto kept = objects_in(job / "run/incidents.jsonl");
+  REQUIRE_FALSE(kept.empty());
+  const auto& incident = kept.front();
   CHECK(incident["finding"] == "straggler");
   CHECK(incident["node"] == "node1");
   CHECK(incident["done"].get<std::string>().find("spare node2 for node1") == 0);

@@ -99,12 +99,6 @@ struct bit_run {
     say("resume");
     return step;
   }
-  nlohmann::json incident() const {
-    std::ifstream lines(job / "run/incidents.jsonl");
-    std::string line;
-    REQUIRE(std::getline(lines, line));
-    return nlohmann::json::parse(line);
-  }
   /// Steps that were made again have the losses that they had.
   void check_losses() const {
     std::map<int, double> first;
@@ -126,7 +120,7 @@ nlohmann::json fault_of_a_bit(int replicas, const char* node) {
   r.up.signal(SIGINT);
   CHECK(r.up.wait() == 130);
   r.check_losses();
-  const auto fault = r.incident();
+  const auto fault = only_object_in(r.job / "run/incidents.jsonl");
   CHECK(fault["finding"] == "wrong_bits");
   CHECK(fault["resumed_after_step"] == saved);
   return fault;
