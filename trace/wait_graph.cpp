@@ -103,7 +103,7 @@ class graph {
 
   /// WG-4.
   bool of_the_question(const waiting_for& w) const {
-    return w.whom.starts_with("observer/") && w.for_ns < options_.busy_ns;
+    return (w.whom.starts_with("observer/") || w.whom == "gateway") && w.for_ns < options_.busy_ns;
   }
 
   void add_waits(size_t i) {

@@ -15,8 +15,8 @@
 //   WG-3  A deadlock is a set of actors all of whose waits lead back into it; each is reported as
 //     one cycle, once all its waits are older than deadlock_ns: two ends of a transfer wait for
 //     each other all the time. A cycle with a way out is none: the way out is what is waited for.
-//   WG-4  Who asks for the graph waits for all observers meanwhile: that is no wait of it before it
-//     is conspicuous.
+//   WG-4  Who asks for the graph waits for the gateway meanwhile, and that for all observers: these
+//     are no waits of it before they are conspicuous.
 #pragma once
 
 #include <cstdint>

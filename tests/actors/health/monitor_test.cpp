@@ -135,6 +135,14 @@ struct watched_cluster : troupe::test::actor_fixture {
         wait.for_ns = 4'000'000'000;
       }
       v.nodes[1]->silent_ns = silent_ns;
+      auto& head = *v.nodes.emplace_back(std::make_unique<fbs::ActorListT>());
+      head.node = "head";
+      for (const char* path : {"gateway", "monitor"})
+        head.actors.emplace_back(std::make_unique<fbs::ActorInfoT>())->path = path;
+      auto& asks = *head.actors.back()->waits.emplace_back(std::make_unique<fbs::ActorWaitT>());
+      asks.whom = "gateway";
+      asks.what = "who waits for whom";
+      asks.for_ns = 200'000;
     });
   }
   std::vector<std::string> notices() {
@@ -224,6 +232,7 @@ TEST_CASE("MON: what stands when a fault is decided about goes to the reporter")
   CHECK(said.findings[0]->name == "stuck_device");
   CHECK(said.findings[0]->gone_ns > said.findings[0]->since_ns);
   CHECK(said.waits_text.find("worker/0 waits 4.00 s for worker/1") != std::string::npos);
+  CHECK(said.waits_text.find("who waits for whom") == std::string::npos);  // the question itself
   CHECK(said.waits_json.find("\"wait_graph\"") != std::string::npos);
   CHECK(said.waits_dot.starts_with("digraph"));
   CHECK(said.waits_ns < said.now_ns);
