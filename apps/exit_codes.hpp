@@ -28,9 +28,9 @@ inline constexpr std::array exit_meanings = {
     exit_meaning{70, "EX_SOFTWARE", "a bug, or memory that is not there"},
     exit_meaning{74, "EX_IOERR", "a file, disk or socket operation failed, as the last save's"},
     exit_meaning{75, "EX_TEMPFAIL",
-                 "start it again and it continues: `stop`, or `drain` of a node that no spare can "
-                 "stand in for, ended the run before its last step, nodes did not come in time, or "
-                 "another process holds a folder of the job"},
+                 "start it again and it continues: `stop`, or `drain` of a node that the run "
+                 "cannot do without, ended the run before its last step, nodes did not come in "
+                 "time, or another process holds a folder of the job"},
     exit_meaning{77, "EX_NOPERM", "not allowed: a role, a certificate, a file's mode"},
     exit_meaning{78, "EX_CONFIG", "the configuration is impossible"},
     exit_meaning{129, "SIGHUP", "the terminal was closed; as 143"},

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/health/spares_policy.hpp"
+#include "actors/job/replicas_policy.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
@@ -143,6 +144,38 @@ std::string spares_text(const plan_arguments& a, const config::job& job) {
       spares_of(a, job), a.failures, job.cluster.places(), job.cluster.spares);
 }
 
+/// What fewer replicas need where nodes stay away, the most of them first; empty: it waits.
+std::vector<std::pair<int64_t, uint64_t>> fewer_of(const train::job_plan& plan) {
+  std::vector<std::pair<int64_t, uint64_t>> out;
+  const auto& rules = plan.job.recovery;
+  for (const auto n : train::replica_counts(plan.job))
+    if (n < plan.job.parallel.data && rules.enabled && rules.fewer_replicas)
+      if (const auto less = train::with_replicas(plan, n))
+        out.emplace_back(n, train::largest_stage_bytes(train::plan_stages(*less)));
+  return out;
+}
+
+std::string fewer_text(const train::job_plan& plan) {
+  const auto all = plan.job.parallel.data;
+  const auto fewer = fewer_of(plan);
+  if (all == 1) return "";
+  if (fewer.empty()) return "a node that stays away is waited for: no fewer replicas can go on\n";
+  std::string out;
+  constexpr size_t told = 4;
+  for (size_t i = 0; i < std::min(fewer.size(), told); ++i)
+    out += fmt::format("{}{} ({} a stage)", i == 0 ? "" : ", ", fewer[i].first,
+                       bytes_text(fewer[i].second));
+  return fmt::format("where nodes stay away, {} of {} replicas go on{}\n", out, all,
+                     fewer.size() > told ? ", or fewer" : "");
+}
+
+nlohmann::ordered_json fewer_json(const train::job_plan& plan) {
+  auto out = nlohmann::ordered_json::array();
+  for (const auto& [replicas, bytes] : fewer_of(plan))
+    out.push_back({{"replicas", replicas}, {"device_bytes_needed", bytes}});
+  return out;
+}
+
 result<int> show_plan(const plan_arguments& a) {
   TROUPE_TRY(loaded, config::load(a.job.sources()));
   TROUPE_TRY(plan, train::make_plan(loaded.value));
@@ -165,11 +198,12 @@ result<int> show_plan(const plan_arguments& a) {
                                {"node_copy_bytes", most_copies(plan, stages)},
                                {"failures_per_1000_node_days", a.failures},
                                {"spare_nodes_p99", spares_of(a, plan.job)},
-                               {"spare_nodes", plan.job.cluster.spares}};
+                               {"spare_nodes", plan.job.cluster.spares},
+                               {"fewer_replicas", fewer_json(plan)}};
     for (const auto& s : stages) out["stages"].push_back(stage_json(s));
     TROUPE_CHECK(print(out.dump(2) + "\n"));
   } else {
-    TROUPE_CHECK(print(plan_table(plan, stages) + spares_text(a, plan.job)));
+    TROUPE_CHECK(print(plan_table(plan, stages) + spares_text(a, plan.job) + fewer_text(plan)));
   }
   if (!fits) return fits.error();
   if (has.bytes > 0)

@@ -9,6 +9,7 @@
 
 #include "actors/base/context.hpp"
 #include "actors/job/catalog.hpp"
+#include "actors/job/replicas_policy.hpp"
 #include "gpu/model/hf_folder.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/state_saver.hpp"
@@ -226,8 +227,13 @@ caf::result<msg<fbs::CheckpointFolder>> open(committer_pointer self,
   auto& st = self->state;
   st.options.dir = fs::absolute(st.options.dir).lexically_normal();
   if (!st.options.dir.has_filename()) st.options.dir = st.options.dir.parent_path();  // "dir/"
-  auto shares = shares_of(st.options.plan);
+  if (!st.whole) st.whole = st.options.plan;
+  const auto replicas = m->replicas() == 0 ? st.whole->job.parallel.data : m->replicas();
+  auto plan = train::with_replicas(*st.whole, replicas);
+  if (!plan) return to_caf(plan.error());
+  auto shares = shares_of(*plan);
   if (!shares) return to_caf(shares.error());
+  st.options.plan = std::move(*plan);
   auto disk = st.options.storage->open_disk({io::disk_backend::threads, 1, 1, {}});
   if (!disk) return to_caf(disk.error());
   if (auto made = io::make_folders(**disk, st.options.dir); !made) return to_caf(made.error());

@@ -81,6 +81,7 @@ status point_latest(io::file_system& files, const std::filesystem::path& complet
 struct committer_state {
   static inline const char* name = "committer";
   committer_options options;
+  std::optional<train::job_plan> whole;  ///< options.plan with all replicas, once it is open
   std::unique_ptr<io::disk> disk;                  ///< once it is open, as are the shares
   std::vector<io::checkpoint::rank_plan> shares;  ///< of all ranks (ARC-3)
   io::checkpoint::caretaker caretaker;

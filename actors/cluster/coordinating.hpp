@@ -1,6 +1,7 @@
 // What the coordinator's files share: members and epochs (coordinator.cpp), places and ranks
-// (coordinator_ranks.cpp), what persons say (coordinator_orders.cpp), what a next head must know
-// (coordinator_memory.cpp). For these alone; its invariants stand in coordinator.hpp.
+// (coordinator_ranks.cpp), how many replicas there are (coordinator_replicas.cpp), what persons say
+// (coordinator_orders.cpp), what a next head must know (coordinator_memory.cpp). For these alone;
+// its invariants stand in coordinator.hpp.
 #pragma once
 
 #include <string>
@@ -45,12 +46,30 @@ void assign_ranks(coordinator_pointer self);
 bool has_place(const coordinator_state& st, std::string_view name);
 /// Nodes that live and have no place.
 std::vector<spare_node> spares_of(const coordinator_state& st);
+/// The same, if the places were these.
+std::vector<spare_node> spares_of(const coordinator_state& st, const places_policy& places);
 /// Those whose node is not there, and the names of these nodes for a person.
 std::vector<uint32_t> lost_places(const coordinator_state& st);
 std::string missing_from_places(const coordinator_state& st);
 /// CRD-11: spares come into the places of nodes that are gone; those that are unreliable are
 /// evicted then.
 void fill_places(coordinator_pointer self);
+/// Those that were lost again and again are not waited for once it goes on without them (CRD-12).
+void evict_if_unreliable(coordinator_pointer self, const std::string& name);
+
+// -- replicas -------------------------------------------------------------------------------------
+
+/// CRD-17: in a recovery that has not given ranks out yet, the largest smaller number of replicas
+/// that has nodes. False: there is none, or the job wants none. `why`: a sentence.
+bool go_on_with_fewer(coordinator_pointer self, const std::string& why);
+/// The number that there would be if a node with a place left, where no spare could come into it.
+std::optional<int64_t> replicas_without(const coordinator_state& st, uint32_t node);
+/// What is there for more replicas is used by the epoch that begins.
+void grow_back(coordinator_pointer self);
+/// While steps are made: asks the run to make room for more.
+void ask_to_grow(coordinator_pointer self);
+/// Takes over how many there were.
+void recall_replicas(coordinator_pointer self, int64_t replicas);
 
 // -- a lost head ----------------------------------------------------------------------------------
 

@@ -191,7 +191,11 @@ caf::result<msg<fbs::Welcome>> join(coordinator_pointer self, const msg<fbs::Hel
     usage_of(st, s, *node) = {};
     usage_of(st, s, *node).node = who.name;
   });
-  if (st.recovering && !st.assigning) fill_places(self);
+  if (st.recovering && !st.assigning) {
+    fill_places(self);
+    grow_back(self);
+  }
+  st.may_grow = true;
   say(self, fmt::format("{} {} joined from {} ({}, {} cores)",
                         st.places.place_of(*node) ? "node" : "spare", who.name, who.hello.host,
                         who.hello.hardware ? who.hello.hardware->cpu_model : "unknown",
@@ -262,7 +266,9 @@ void launch(coordinator_pointer self, const std::string& name, const std::string
   if (may == verdict::start)
     return self->send(st.record.launcher,
                       make_msg<fbs::Launch>(context(self), [&](auto& l) { l.node = name; }));
-  if (needed) return give_up(self, does_not_join(name, launches_policy::most_launches, how));
+  const auto why = does_not_join(name, launches_policy::most_launches, how);
+  if (needed && go_on_with_fewer(self, why.message)) return;
+  if (needed) return give_up(self, why);
   if (may == verdict::used_up)
     say(self,
         fmt::format("spare {} was started {} times within an hour and ended each time: it is "
@@ -385,13 +391,31 @@ void start_those_that_stay_away(coordinator_pointer self) {
   start_missing(self);
 }
 
+/// CRD-17. Before the run would end for want of them.
+void do_without_those_that_stay_away(coordinator_pointer self) {
+  auto& st = self->state;
+  const auto& rules = st.record.plan.job.recovery;
+  const auto patience_s = std::min(rules.return_s, rules.wait_s);
+  const auto waited_ns = now_ns(*self) - st.started_ns;
+  if (!st.recovering || st.assigning || waited_ns < patience_s * 1000 * ns_per_ms) return;
+  const auto lost = lost_places(st);
+  const bool awaited = std::any_of(lost.begin(), lost.end(), [&](uint32_t place) {
+    return st.returns.awaits(st.membership->names()[st.places.node_of(place)]);
+  });
+  if (!lost.empty() && !awaited)
+    go_on_with_fewer(self, fmt::format("{} did not come back within {} s", missing_from_places(st),
+                                       patience_s));
+}
+
 void tick(coordinator_pointer self) {
   auto& st = self->state;
   explain(self);
   start_again(self);
   start_those_that_stay_away(self);
   remember(self);
+  do_without_those_that_stay_away(self);
   if (may_assign(st)) assign_ranks(self);
+  ask_to_grow(self);
   const auto& job = st.record.plan.job;
   const auto patience_ms = st.recovering ? job.recovery.wait_s * 1000 : job.cluster.join_timeout_ms;
   if (!st.assigning && !st.ended && now_ns(*self) - st.started_ns > patience_ms * ns_per_ms)
@@ -451,7 +475,7 @@ void start_missing(coordinator_pointer self) {
   auto& st = self->state;
   for (const auto& name : st.membership->missing()) {
     const bool needed = has_place(st, name);
-    if (needed && st.evictions.admit(name))  // CRD-12
+    if (needed && st.evictions.is_evicted(name) && st.evictions.admit(name))  // CRD-12
       say(self, fmt::format("node {} is needed: no spare is left for its place", name),
           fbs::NoticeLevel::warning);
     if (st.evictions.is_evicted(name)) continue;
@@ -472,6 +496,17 @@ void note_untold(coordinator_pointer self) {
     say(self, fmt::format("{} {} is lost, too: its connection broke", placed ? "node" : "spare",
                           who.name),
         fbs::NoticeLevel::warning);
+  }
+}
+
+/// CRD-17: who is evicted will not come.
+void do_without_evicted(coordinator_pointer self) {
+  const auto& st = self->state;
+  for (const auto place : lost_places(st)) {
+    const auto& name = st.membership->names()[st.places.node_of(place)];
+    if (!st.evictions.is_evicted(name)) continue;
+    go_on_with_fewer(self, fmt::format("node {} {}", name, st.evictions.why(name)));
+    return;
   }
 }
 
@@ -500,6 +535,10 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
       st.liveness->left(who.name);
     }
   std::erase_if(st.members, [](const auto& who) { return who.second.gone; });
+  st.asked_to_grow_ns.reset();
+  st.may_grow = true;
+  grow_back(self);
+  do_without_evicted(self);
   start_missing(self);
   suspend(self);
 }
@@ -593,13 +632,15 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
                         job.cluster.launch == config::launch_mode::external);
   st.first_epoch = st.record.epoch;
   st.places = places_policy(static_cast<size_t>(job.cluster.places()));
+  st.whole = st.record.plan;
+  st.replicas = job.parallel.data;
   st.recovering = goes_on(st);
   if (st.recovering) st.returns = {now_ns(*self), ns_of(defaults::rejoin_patience)};
-  if (st.record.cluster) recall(self, *st.record.cluster);
   st.liveness.emplace(job.cluster.suspect_after_ms * ns_per_ms,
                       job.cluster.dead_after_ms * ns_per_ms, job.health.detector);
   st.config_toml = config::to_toml(job);
-  make_run_and_tiers(self);
+  make_run_and_tiers(self);  // who know the whole job
+  if (st.record.cluster) recall(self, *st.record.cluster);
   let_observe_head(self);
   st.started_ns = now_ns(*self);
   show(self);

@@ -32,7 +32,7 @@
 //     process is started again beside it and is a spare from then on. The loss of a node without a
 //     place is no event of the run.
 //   CRD-12  A node that was evicted (evictions_policy.hpp) is neither started nor admitted. None is
-//     evicted from a place unless a spare comes into it.
+//     evicted from a place unless a spare comes into it, or the job goes on without it (CRD-17).
 //   CRD-13  Whom a person takes out of a place lives until the run begins the next epoch: a run
 //     that ends keeps its nodes, and so its last checkpoint.
 //   CRD-14  Who is drained leaves with an epoch that began for no lost node, since the state is
@@ -44,6 +44,11 @@
 //     comes into the place of none but the former.
 //   CRD-16  A process that has lived in an epoch is admitted by the coordinator alone that goes on
 //     for the lost one of that epoch: what it holds is of that job. None is admitted twice.
+//   CRD-17  Where a place has no node in a recovery, nobody can come into it, and its node is
+//     evicted, does not start or has not come within recovery.return_s, the largest smaller number
+//     of replicas that has nodes gets ranks (replicas_policy.hpp); who has none is a spare. Once
+//     there are nodes for more, the run is asked to make room for them between two steps; an epoch
+//     that begins anyway has as many as there are nodes for. The run is told how many it has.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -141,6 +146,12 @@ struct coordinator_state {
 
   train::spawn_record record;
   io::storage* storage = nullptr;  ///< of the checkpoints
+  /// Of the record's plan: with all replicas; the ranks that the record has are those of `replicas`
+  /// (CRD-17).
+  train::job_plan whole;
+  int64_t replicas = 1;
+  bool may_grow = false;                    ///< somebody joined since that was judged last
+  std::optional<int64_t> asked_to_grow_ns;  ///< in this epoch
   std::optional<membership_policy> membership;
   std::optional<liveness_policy> liveness;
   std::map<uint32_t, member> members;  ///< by index of the node, spares too

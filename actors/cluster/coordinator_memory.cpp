@@ -14,7 +14,7 @@ namespace {
 fbs::ClusterMemoryT memory_of(const coordinator_state& st) {
   fbs::ClusterMemoryT out;
   out.nodes = st.membership->names();
-  for (uint32_t place = 0; st.places.is_fixed() && place < st.places.size(); ++place) {
+  for (uint32_t place = 0; st.places.is_fixed() && place < st.places.all(); ++place) {
     const auto& needs = st.places.needs_of(place);
     auto& p = *out.places.emplace_back(std::make_unique<fbs::PlaceMemoryT>());
     p.node = st.places.node_of(place);
@@ -24,6 +24,7 @@ fbs::ClusterMemoryT memory_of(const coordinator_state& st) {
     p.gpus = needs.gpus;
     p.cpu_model = needs.cpu_model;
   }
+  out.replicas = static_cast<uint32_t>(st.replicas);
   for (const auto& name : st.evictions.all()) {
     auto& e = *out.evicted.emplace_back(std::make_unique<fbs::EvictedNodeT>());
     e.node = name;
@@ -62,7 +63,9 @@ void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory) {
     at.push_back(p->node);
     needs.push_back({p->workers, p->threads, p->cores, p->gpus, p->cpu_model});
   }
-  if (at.size() == st.places.size()) st.places = places_policy(std::move(at), std::move(needs));
+  if (at.size() != st.places.size()) return;
+  st.places = places_policy(std::move(at), std::move(needs));
+  recall_replicas(self, memory.replicas);
 }
 
 }  // namespace troupe::cluster::coordinating

@@ -32,14 +32,28 @@ std::optional<spare_node> successor_of(const coordinator_state& st, uint32_t nod
   return st.places.candidate(*place, spares_of(st));
 }
 
-/// What a node with a place can be taken out for (CRD-12).
+/// Whether the job can do without a node that has a place: a spare comes into it, or there are
+/// fewer replicas (CRD-12, CRD-17).
+bool is_dispensable(const coordinator_state& st, uint32_t node) {
+  return successor_of(st, node) || replicas_without(st, node);
+}
+
+/// Why an order to take a node with a place out cannot be carried out.
 status may_go(coordinator_pointer self, uint32_t node, const std::string& name) {
   const auto& st = self->state;
   if (st.stopping) return run_is_ending();
   if (!st.record.plan.job.recovery.enabled) return does_not_recover();
   if (!st.ready || !lost_places(st).empty() || !st.ordered_out.empty()) return not_training();
-  if (!successor_of(st, node)) return no_spare(name);
+  if (!is_dispensable(st, node)) return no_spare(name);
   return {};
+}
+
+/// "spare node4 comes into its place"
+std::string instead_of(const coordinator_state& st, uint32_t node, const std::string& name) {
+  if (const auto spare = successor_of(st, node))
+    return fmt::format("spare {} comes into the place of {}", spare->name, name);
+  return fmt::format("{} of {} replicas go on without {}", replicas_without(st, node).value_or(0),
+                     st.whole.job.parallel.data, name);
 }
 
 /// A process without a place ends in order.
@@ -83,7 +97,7 @@ void leave_place(coordinator_pointer self, const std::string& name) {
   auto& st = self->state;
   const auto node = st.membership->index_of(name);
   if (!node) return;
-  if (st.places.place_of(*node) && !successor_of(st, *node))
+  if (st.places.place_of(*node) && !is_dispensable(st, *node))
     return say(self, fmt::format("node {} is not drained: no spare is left for its place", name),
                fbs::NoticeLevel::warning);
   st.evictions.evict(name, "was drained");
@@ -144,17 +158,15 @@ caf::result<msg<fbs::Ack>> drain(coordinator_pointer self, const msg<fbs::DrainN
     return ack(self, m.header(), fmt::format("{} is taken out; {}", name, may_come_again(name)));
   }
   if (st.stopping) return to_caf(run_is_ending());
-  const auto spare = successor_of(st, *node);
-  if (!spare || !st.record.plan.job.recovery.enabled)
+  if (!is_dispensable(st, *node) || !st.record.plan.job.recovery.enabled)
     return ack(self, m.header(), stop_for(self, m, name));
   if (!st.ready) return to_caf(not_training());
   if (!st.leaving.empty() && !st.leaving.contains(name))
     return to_caf(one_at_a_time(*st.leaving.begin()));
+  const auto then = instead_of(st, *node, name);
   release(self, name);
-  return ack(self, m.header(),
-             fmt::format("the run saves after its step and goes on with spare {} in the place of "
-                         "{}; {}",
-                         spare->name, name, may_come_again(name)));
+  return ack(self, m.header(), fmt::format("the run saves after its step, then {}; {}", then,
+                                           may_come_again(name)));
 }
 
 caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictNode>& m) {
@@ -164,7 +176,6 @@ caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictN
   if (!node) return to_caf(node.error());
   if (st.ended) return to_caf(cluster_ends());
   const bool placed = st.places.place_of(*node).has_value();
-  const auto spare = successor_of(st, *node);
   if (placed)
     if (const auto may = may_go(self, *node, name); !may) return to_caf(may.error());
   if (!placed) {
@@ -173,10 +184,10 @@ caf::result<msg<fbs::Ack>> evict(coordinator_pointer self, const msg<fbs::EvictN
     show(self);
     return ack(self, m.header(), fmt::format("{} is evicted; {}", name, may_come_again(name)));
   }
+  const auto then = instead_of(st, *node, name);
   order_out(self, name, true);
   return ack(self, m.header(),
-             fmt::format("{} is evicted, spare {} comes into its place; {}", name, spare->name,
-                         may_come_again(name)));
+             fmt::format("{} is evicted, {}; {}", name, then, may_come_again(name)));
 }
 
 caf::result<msg<fbs::Ack>> admit(coordinator_pointer self, const msg<fbs::AdmitNode>& m) {
@@ -210,6 +221,7 @@ caf::result<msg<fbs::Ack>> replace(coordinator_pointer self, const msg<fbs::Repl
   if (const auto may = may_go(self, *node, name);
       placed && !may && !(may.error().is(no_spare) && has_launcher(st)))
     return to_caf(may.error());
+  if (placed && !spare && !has_launcher(st)) return to_caf(no_spare(name));
   st.launches.forget(name);
   const auto* who = member_named(st, name);
   if (placed)
@@ -274,7 +286,7 @@ void let_leave(coordinator_pointer self) {
 void release_again(coordinator_pointer self) {
   auto& st = self->state;
   for (const auto& name : std::exchange(st.leaving, {}))
-    if (has_place(st, name) && successor_of(st, *st.membership->index_of(name)))
+    if (has_place(st, name) && is_dispensable(st, *st.membership->index_of(name)))
       release(self, name);
     else
       leave_place(self, name);

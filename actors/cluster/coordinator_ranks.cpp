@@ -115,6 +115,7 @@ void begin_run(coordinator_pointer self) {
   const auto m = make_msg<fbs::ClusterReady>(context(self), [&](fbs::ClusterReadyT& r) {
     r.devices = st.devices.names;
     r.shared_devices = st.devices.shared;
+    r.replicas = static_cast<uint32_t>(st.replicas);
     for (uint32_t place = 0; place < st.places.size(); ++place) {
       const auto& who = member_at(st, place);
       r.nodes.push_back(std::make_unique<fbs::ReadyNodeT>());
@@ -175,16 +176,18 @@ void assigned(coordinator_pointer self, uint32_t place, const msg<fbs::Assigned>
 }
 
 /// GPUs of a spare's machine that no place uses.
-int64_t free_gpus(const coordinator_state& st, const member& spare) {
+int64_t free_gpus(const coordinator_state& st, const places_policy& places, const member& spare) {
   int64_t free = gpus_of(spare);
-  for_each_place(st, [&](uint32_t place) {
-    const auto& m = member_at(st, place);
-    if (!m.gone && host_key(m) == host_key(spare)) free -= st.places.needs_of(place).gpus;
-  });
+  for (uint32_t place = 0; place < places.size(); ++place) {
+    const auto it = st.members.find(places.node_of(place));
+    if (it == st.members.end() || it->second.gone) continue;
+    if (host_key(it->second) == host_key(spare)) free -= places.needs_of(place).gpus;
+  }
   return free;
 }
 
-/// Those that were lost again and again are not waited for once a spare has their place (CRD-12).
+}  // namespace
+
 void evict_if_unreliable(coordinator_pointer self, const std::string& name) {
   auto& st = self->state;
   if (st.evictions.is_evicted(name) || !st.evictions.is_unreliable(name, now_ns(*self))) return;
@@ -195,8 +198,6 @@ void evict_if_unreliable(coordinator_pointer self, const std::string& name) {
                   name, name),
       fbs::NoticeLevel::warning);
 }
-
-}  // namespace
 
 bool may_assign(const coordinator_state& st) {
   if (st.assigning || st.ended) return false;
@@ -256,11 +257,15 @@ bool has_place(const coordinator_state& st, std::string_view name) {
 }
 
 std::vector<spare_node> spares_of(const coordinator_state& st) {
+  return spares_of(st, st.places);
+}
+
+std::vector<spare_node> spares_of(const coordinator_state& st, const places_policy& places) {
   std::vector<spare_node> out;
   for (const auto& [node, m] : st.members) {
-    if (!is_there(st, node) || st.places.place_of(node)) continue;
-    out.push_back({node, m.name, workers_at(st, node), cores_of(m), free_gpus(st, m), cpu_of(m),
-                   host_key(m)});
+    if (!is_there(st, node) || places.place_of(node)) continue;
+    out.push_back({node, m.name, workers_at(st, node), cores_of(m), free_gpus(st, places, m),
+                   cpu_of(m), host_key(m)});
   }
   return out;
 }

@@ -23,13 +23,14 @@ std::string why_not(const place_needs& needs, const spare_node& s) {
 
 }  // namespace
 
-places_policy::places_policy(size_t places) : nodes_(places), needs_(places) {
+places_policy::places_policy(size_t places) : nodes_(places), needs_(places), used_(places) {
   std::iota(nodes_.begin(), nodes_.end(), 0U);
 }
 
 std::optional<uint32_t> places_policy::place_of(uint32_t node) const {
-  const auto it = std::find(nodes_.begin(), nodes_.end(), node);
-  if (it == nodes_.end()) return std::nullopt;
+  const auto end = nodes_.begin() + static_cast<std::ptrdiff_t>(used_);
+  const auto it = std::find(nodes_.begin(), end, node);
+  if (it == end) return std::nullopt;
   return static_cast<uint32_t>(it - nodes_.begin());
 }
 
@@ -58,6 +59,9 @@ filling places_policy::fill(const std::vector<uint32_t>& lost, std::vector<spare
     if (!found) continue;
     const bool other = !needs.cpu_model.empty() && found->cpu_model != needs.cpu_model;
     out.taken.push_back({place, nodes_[place], found->node, other});
+    const auto idle = std::find(nodes_.begin() + static_cast<std::ptrdiff_t>(used_), nodes_.end(),
+                                found->node);
+    if (idle != nodes_.end()) *idle = nodes_[place];  // PLA-5
     nodes_[place] = found->node;
     std::erase_if(spares, [&](const spare_node& s) { return s.node == found->node; });
     for (auto& s : spares)

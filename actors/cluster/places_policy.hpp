@@ -10,8 +10,11 @@
 //   PLA-3  In the place of a lost node comes the first node by index that lives, has no place and
 //     has what the place asks for. Where there is none, the place waits for its node.
 //   PLA-4  A GPU is given to one place: what a spare takes, the other spares of its host lack.
+//   PLA-5  Places are used from the first on; the nodes of those that are not are spares. No node
+//     has two places, used or not, and what a place asks for stays while it is not used.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -65,9 +68,14 @@ class places_policy {
   explicit places_policy(size_t places);
   /// Places that were fixed before: the node in each, and what it asks for.
   places_policy(std::vector<uint32_t> nodes, std::vector<place_needs> needs)
-      : nodes_(std::move(nodes)), needs_(std::move(needs)), fixed_(true) {}
+      : nodes_(std::move(nodes)), needs_(std::move(needs)), used_(nodes_.size()), fixed_(true) {}
 
-  size_t size() const noexcept { return nodes_.size(); }
+  /// Those that are used; all at first.
+  size_t size() const noexcept { return used_; }
+  /// The first so many are used from now on (PLA-5).
+  void use(size_t places) { used_ = std::min(places, nodes_.size()); }
+  /// Those that are not used, too: node_of and needs_of know them.
+  size_t all() const noexcept { return nodes_.size(); }
   uint32_t node_of(uint32_t place) const { return nodes_.at(place); }
   std::optional<uint32_t> place_of(uint32_t node) const;
 
@@ -85,6 +93,7 @@ class places_policy {
  private:
   std::vector<uint32_t> nodes_;  ///< by place
   std::vector<place_needs> needs_;
+  size_t used_ = 0;
   bool fixed_ = false;
 };
 

@@ -189,9 +189,31 @@ void judge_window(monitor_pointer self, const step_window& window) {
   tell_of_the_slow(self, found);
 }
 
+void watch_ranks(monitor_state& st) {
+  const auto& job = st.options.job;
+  const auto part = [](int64_t percent) { return static_cast<double>(percent) / 100; };
+  st.steps = step_windows_policy(job.health.window_s * 1000 * ns_per_ms,
+                                 static_cast<size_t>(job.grid().ranks()));
+  st.stragglers =
+      straggler_policy(job.grid(), job.micro_batches(), part(job.health.straggler_percent));
+}
+
+/// An epoch may have fewer replicas than the job, or more than the one before; the run says so
+/// before its first step.
+void count_replicas(monitor_pointer self) {
+  auto& st = self->state;
+  const auto run = self->runtime().registry.find("run");
+  const auto values = run ? run->values() : fbs::StatusValuesT{};
+  auto& known = st.options.job.parallel.data;
+  if (!values.run || values.run->replicas == 0 || values.run->replicas == known) return;
+  known = values.run->replicas;
+  watch_ranks(st);
+}
+
 /// What was slow in an epoch may have other ranks, or none, in the next one.
 void hear_step(monitor_pointer self, const msg<fbs::StepDone>& m) {
   auto& st = self->state;
+  if (m.epoch() != st.steps.epoch()) count_replicas(self);
   st.progress.step_done(m.epoch(), now_ns(*self));
   const auto before = st.steps.epoch();
   const auto window = st.steps.hear(rank_step_in(*m.get(), m.epoch()), now_ns(*self));
@@ -399,10 +421,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   st.evidence = evidence_policy(ns_of(defaults::evidence_memory));
   st.logs = log_findings_policy(job.health.log_rule);
   const auto part = [](int64_t percent) { return static_cast<double>(percent) / 100; };
-  st.steps = step_windows_policy(job.health.window_s * 1000 * ns_per_ms,
-                                 static_cast<size_t>(job.grid().ranks()));
-  st.stragglers =
-      straggler_policy(job.grid(), job.micro_batches(), part(job.health.straggler_percent));
+  watch_ranks(st);
   st.regression = regression_policy(part(job.health.regression_percent));
   st.progress = stuck_policy(job.health.stuck_after_s * 1000 * ns_per_ms,
                              job.cluster.suspect_after_ms * ns_per_ms);

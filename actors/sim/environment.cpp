@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include "actors/base/context.hpp"
+#include "actors/checkpoint/committer.hpp"
+#include "actors/job/replicas_policy.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::sim {
@@ -41,6 +43,20 @@ folder_counts& folder_counts::operator+=(const folder_counts& o) {
   return *this;
 }
 
+result<shares_of_ranks> shares_by_replicas(const train::job_plan& whole) {
+  shares_of_ranks out;
+  for (const auto n : train::replica_counts(whole.job)) {
+    TROUPE_TRY(plan, train::with_replicas(whole, n));
+    TROUPE_TRY(shares, checkpoint::shares_of(plan));
+    out[static_cast<int>(n)] = std::move(shares);
+  }
+  return out;
+}
+
+int fewest_nodes_of(const config::job& job) {
+  return static_cast<int>(train::places_for(job, 1));
+}
+
 result<io::checkpoint::reader> environment::opened(const std::filesystem::path& checkpoint) {
   const auto manifest = files.store().version_of(checkpoint / io::checkpoint::manifest_file);
   auto& [node, reader] = last_opened;
@@ -54,11 +70,12 @@ result<io::checkpoint::reader> environment::opened(const std::filesystem::path& 
 // -- barrier
 // -----------------------------------------------------------------------------------------
 
-std::shared_ptr<rank_barrier> environment::barrier_of(uint64_t epoch) {
+std::shared_ptr<rank_barrier> environment::barrier_of(uint64_t epoch,
+                                                       const rank_grid& grid) {
   auto& barrier = barriers[epoch];
   if (!barrier) {
     barrier = std::make_shared<rank_barrier>();
-    barrier->size = rank_count;
+    barrier->size = static_cast<size_t>(grid.ranks());
   }
   return barrier;
 }

@@ -15,6 +15,7 @@
 #include <caf/event_based_actor.hpp>
 
 #include "actors/base/traced.hpp"
+#include "actors/job/plan.hpp"
 #include "actors/sim/job_folders.hpp"
 #include "actors/sim/power_model.hpp"
 #include "actors/sim/storage.hpp"
@@ -58,6 +59,13 @@ struct rank_barrier {
   void arrive(uint64_t step, std::function<void(bool ok)> go_on);
   void fail();
 };
+
+/// What each rank saves, by the number of replicas.
+using shares_of_ranks = std::map<int, std::vector<io::checkpoint::rank_plan>>;
+/// With each number that the job could go on with.
+result<shares_of_ranks> shares_by_replicas(const train::job_plan& whole);
+/// How many nodes one replica needs.
+int fewest_nodes_of(const config::job& job);
 
 /// Where the coordinator is reached on the head.
 inline constexpr uint16_t head_port = 1;
@@ -106,15 +114,14 @@ struct environment {
   timing times;
   shared_files files;
   std::array<tier, 2> tiers{tier{first_dir, {}}, tier{second_dir, {}}};
-  std::vector<io::checkpoint::rank_plan> plans;  ///< what each rank saves
+  shares_of_ranks plans;          ///< what each rank saves
   std::shared_ptr<io::slots> ring;               ///< that all of them save by
   io::checkpoint::origin launch;         ///< that saves now
   std::unique_ptr<job_folders> folders;  ///< real ones; none in most simulations
   folder_counts counted;
   std::map<uint32_t, device_fault> device_faults;  ///< by rank
-  size_t rank_count = 0;
   std::map<uint64_t, std::shared_ptr<rank_barrier>> barriers;  ///< of this launch, by epoch
-  std::shared_ptr<rank_barrier> barrier_of(uint64_t epoch);
+  std::shared_ptr<rank_barrier> barrier_of(uint64_t epoch, const rank_grid& grid);
   power_model_options draw;
   std::map<uint32_t, power_model> draws;  ///< by rank
   std::map<uint64_t, double> rates;       ///< learning rates that updates used, by step

@@ -87,6 +87,7 @@ result<config::job> simulated_job(const simulation_options& o) {
   c.join_timeout_ms = o.join_timeout_ms;
   c.launch = config::launch_mode::external;
   job.recovery.enabled = o.recovers;
+  job.recovery.fewer_replicas = o.fewer_replicas;
   job.recovery.head_grace_s = o.head_grace_s;
   c.port = head_port;
   c.insecure = true;
@@ -161,6 +162,11 @@ simulation_options fuzzed(uint64_t seed, const std::vector<fault_kind>& kinds) {
   if (o.recovers && spares.chance(0.5)) {
     o.spares = static_cast<int>(spares.between(1, std::min(o.nodes, 2)));
     o.relaunches = spares.chance(0.5);
+  }
+  rng fewer(mix(seed ^ 0x6665776572));
+  if (o.recovers && fewer.chance(0.5)) {
+    o.fewer_replicas = true;
+    if (o.spares == 0) o.relaunches = fewer.chance(0.5);
   }
   return o;
 }

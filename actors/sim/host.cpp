@@ -43,7 +43,7 @@ status can_connect(const grid_rank& at, const train::engine::group_tables& table
 class timed_engine final : public train::engine {
  public:
   timed_engine(environment* room, int node, const train::engine_options& o)
-      : room_(room), ranks_(room->barrier_of(o.epoch)), node_(node), at_(o.at) {
+      : room_(room), ranks_(room->barrier_of(o.epoch, o.at.grid)), node_(node), at_(o.at) {
     head_.job = o.job;
     head_.epoch = o.epoch;
     head_.layout = at_.grid;
@@ -100,6 +100,9 @@ class timed_engine final : public train::engine {
 
  private:
   uint32_t rank() const { return static_cast<uint32_t>(at_.rank); }
+  const io::checkpoint::rank_plan& share() const {
+    return room_->plans.at(at_.grid.data).at(rank());
+  }
   int64_t now() const { return room_->where.now_ns(); }
   device_fault state() const {
     const auto it = room_->device_faults.find(rank());
@@ -196,7 +199,7 @@ void timed_engine::finish_evaluation(outcome_completion done) {
 void timed_engine::load(std::string folder, bool, completion done) {
   const auto read = [&]() -> status {
     TROUPE_TRY(from, room_->opened(folder));
-    return check_share(from, room_->plans[rank()]);
+    return check_share(from, share());
   };
   if (auto sound = read(); !sound) return done(sound);
   work(room_->times.save_ns, room_->draw.other_w, std::move(done));
@@ -212,7 +215,7 @@ void timed_engine::save(uint64_t step, const std::filesystem::path& partial,
   if (hangs(done)) return;
   auto head = head_;
   head.step = step;
-  auto vote = save_share(*disk, room_->ring, partial, head, room_->plans[rank()]);
+  auto vote = save_share(*disk, room_->ring, partial, head, share());
   later(disk->now().count() - now(),
         [done = std::move(done), vote = std::move(vote)] { done(vote); });
 }

@@ -51,7 +51,7 @@ class simulation {
   ~simulation() { world_.end(); }
 
   /// What each rank saves, and the slots that they do it by.
-  void save_by(std::vector<io::checkpoint::rank_plan> shares, std::shared_ptr<io::slots> ring) {
+  void save_by(shares_of_ranks shares, std::shared_ptr<io::slots> ring) {
     room_.plans = std::move(shares);
     room_.ring = std::move(ring);
   }
@@ -134,7 +134,6 @@ class simulation {
     launch_report_.keeps_some = options_.keep > 0 || (options_.second && options_.second_keep > 0);
     if (world_.now_ns() < harmful_until_ns_) launch_report_.worst = harm::fatal;
     heard_ = std::make_shared<told>();
-    room_.rank_count = plan_.ranks.size();
     room_.barriers.clear();
     for (auto& [rank, device_fault] : room_.device_faults) device_fault = {};
     if (!world_.alive(0)) world_.restart(0);
@@ -448,8 +447,9 @@ class simulation {
   harm of_loss() const {
     int lives = -1;  // without the one that is lost
     for (int n = 1; n <= all_nodes(); ++n) lives += world_.alive(n) ? 1 : 0;
+    const int fewest = options_.fewer_replicas ? fewest_nodes_of(plan_.job) : options_.nodes;
     const bool goes_on = options_.recovers && !heard_->steps.empty() &&
-                         (options_.relaunches || lives >= options_.nodes) &&
+                         (options_.relaunches || lives >= fewest) &&
                          launch_report_.worst == harm::none && !watch_.trouble();
     return goes_on ? harm::none : harm::fatal;
   }
@@ -689,7 +689,7 @@ result<simulation_outcome> simulate(const simulation_options& options) {
   }
   job.checkpoint.export_model = folders != nullptr;  // it lies on the machine
   TROUPE_TRY(plan, train::make_plan(job));
-  TROUPE_TRY(shares, checkpoint::shares_of(plan));
+  TROUPE_TRY(shares, shares_by_replicas(plan));
   TROUPE_TRY(ring, io::slots::make({train::slot_bytes_of(job), ring_slots}));
   simulation it(options, std::move(plan), std::move(folders));
   it.save_by(std::move(shares), std::move(ring));

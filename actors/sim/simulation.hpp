@@ -27,8 +27,8 @@
 //   SIM-14  A model that is told of is that of the checkpoint (job_folders.hpp, where the job has
 //     real folders: their locks and what is a person's are looked after there, too).
 //   SIM-15  What succeeds while nothing ails the tiers has its last checkpoint in the second tier.
-//   SIM-16  As long as a spare is left, a lost node costs no launch, though its process stays away:
-//     training goes on without waiting for it.
+//   SIM-16  As long as a spare is left, or the nodes for one replica where the job goes on with
+//     fewer, a lost node costs no launch, though its process stays away.
 //
 // A tier that is full or gone for a while fails saves and copies, which costs no run that has
 // begun: its last save falls to the second tier, or waits. A start waits for the first tier, and
@@ -71,6 +71,7 @@ struct simulation_options {
   int64_t head_grace_s = 5;        ///< if it recovers: nodes look for another coordinator
   bool recovers = false;           ///< a lost node costs no launch: its process is started again
   int spares = 0;                  ///< further nodes, which stand in for lost ones
+  bool fewer_replicas = false;     ///< recovery.fewer_replicas
   bool relaunches = true;          ///< else processes that are lost stay away until the next launch
   int64_t launch_ns = 40'000'000;  ///< from the order to the start of a process
   /// The share of starts after the first for which a person names an older checkpoint, or nothing,

@@ -57,6 +57,8 @@ void put_account(const job_policy& job, int64_t now_ns, fbs::RunStatusT& into) {
   into.ledger = to_message(ledger.whole());
   into.recoveries = job.recoveries();
   into.steps_repeated = ledger.steps_repeated();
+  into.replicas = job.replicas();
+  into.replicas_configured = job.replicas_configured();
   into.incidents.clear();
   for (const auto& fault : job.incidents()) into.incidents.push_back(to_message(fault, now_ns));
 }

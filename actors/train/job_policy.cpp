@@ -49,6 +49,7 @@ job_policy::job_policy(job_plan plan, uint32_t epoch,
                        const std::optional<checkpoint::resume_point>& resume,
                        std::filesystem::path second)
     : plan_(std::move(plan)),
+      whole_(plan_),
       epoch_(epoch),
       second_(std::move(second)),
       resume_(resume),
@@ -131,7 +132,9 @@ void job_policy::end(const error& why) {
 // -- the start ------------------------------------------------------------------------------------
 
 void job_policy::begin_start(const job_event& event) {
-  nodes_ = std::get<heard::admitted>(event).nodes;
+  const auto& there = std::get<heard::admitted>(event);
+  nodes_ = there.nodes;
+  lay_out(there);
   if (lost_head_ && copies_.any()) return begin_phase(start_phase::find_copies);  // JOB-14
   begin_phase(start_phase::open_folder);  // what cannot be saved need not be trained
 }
@@ -301,6 +304,7 @@ void job_policy::end_step(const job_event& event) {
   report_.tokens_per_s = static_cast<double>(job.tokens_per_step()) / (report_.step_ms / 1e3);
   report_.flops_per_s = report_.tokens_per_s * plan_.model.flops_per_token(job.train.seq_len);
   report_.validation_loss = -1;
+  report_.replicas = replicas() == replicas_configured() ? 0 : replicas();
   report_.tokens = tokens_ - skipped_before(tokens_, skipped_);
   checkpoint_wait_ms_ += done.waited_ms;
   report_.checkpoint_wait_ms = done.waited_ms + std::exchange(step_wait_ms_, 0);

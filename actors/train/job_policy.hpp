@@ -56,6 +56,9 @@
 //   JOB-18  So it does by itself (recovery.on_spike) where the loss is no number or rises far
 //     beyond what it varied, within the budget of all recoveries; and not twice for the same step
 //     if it would make the same steps again. Settings are those that persons were promised (REQ-4).
+//   JOB-19  Who gives ranks out says for how many replicas (replicas_policy.hpp). Where they are
+//     others than before, the job goes on from the disk: copies in memory are of the ranks that
+//     were. For more replicas it leaves its steps only once they are saved.
 #pragma once
 
 #include <array>
@@ -151,6 +154,7 @@ namespace heard {
 /// Every node has its ranks.
 struct admitted {
   std::vector<std::string> nodes = {};  ///< their names, by place
+  uint32_t replicas = 0;                ///< 0: as many as the job has
 };
 /// They have not, and will not.
 struct not_admitted {
@@ -241,9 +245,11 @@ struct node_lost {
   int64_t silent_ns = 0;                 ///< since its last sign of life
   bool ordered = false;                  ///< a person wants it so: it is no fault
 };
-/// A node is to leave in order; another one will have its ranks. `how` as above.
+/// A node is to leave in order; another one will have its ranks, or there will be fewer. `how` as
+/// above.
 struct release {
   std::string name, how;
+  bool grows = false;  ///< no node leaves: the new epoch has more replicas; `how` is all of it
 };
 
 }  // namespace heard
@@ -434,6 +440,12 @@ class job_policy {
   std::string_view phase() const noexcept { return phase_; }
   const std::set<pause_cause>& pauses() const noexcept { return pauses_; }
   const job_plan& plan() const noexcept { return plan_; }
+  /// What it becomes with so many replicas; 0: as many as the job has (JOB-19).
+  result<job_plan> plan_with(uint32_t replicas) const;
+  uint32_t replicas() const noexcept { return static_cast<uint32_t>(plan_.job.parallel.data); }
+  uint32_t replicas_configured() const noexcept {
+    return static_cast<uint32_t>(whole_.job.parallel.data);
+  }
   const std::string& config_toml() const noexcept { return config_toml_; }
   uint64_t step() const noexcept { return step_; }  ///< last finished
   uint64_t tokens() const noexcept { return tokens_; }
@@ -514,6 +526,9 @@ class job_policy {
   void close_incident(std::string done);
   void begin_epoch(const error& why);
   void let_node_go();
+  void stay_as_it_is();
+  void lay_out(const heard::admitted& there);
+  std::string replicas_text() const;
   std::string takeovers() const;
   std::string what_was_done() const;
   void find_wrong_bits(const health::odd_replicas& odd);
@@ -580,6 +595,7 @@ class job_policy {
   void succeed();
 
   job_plan plan_;
+  job_plan whole_;  ///< with all replicas
   uint32_t epoch_ = 1;
   std::filesystem::path second_;
   std::optional<checkpoint::resume_point> resume_;
@@ -632,6 +648,7 @@ class job_policy {
   believed_copies copies_believed_;     ///< what the next head may go back to
   bool in_incident_ = false;
   std::vector<std::string> nodes_, nodes_before_;  ///< by place: now, before the incident
+  int64_t replicas_before_ = 0;  ///< the incident
   std::optional<heard::release> leaving_;
   bool saves_for_leaving_ = false;  ///< begun, if there was anything to save
   int64_t settling_since_ns_ = 0;

@@ -91,6 +91,7 @@ void job_policy::notice(const error& why, const heard::node_lost& lost) {
   ledger_.noticed(now_ns_ - lost.silent_ns, now_ns_);
   if (!std::exchange(in_incident_, true)) {
     nodes_before_ = nodes_;
+    replicas_before_ = plan_.job.parallel.data;
     health::incident fault;
     fault.number = ++incident_count_;
     fault.epoch_from = fault.epoch_to = epoch_;
@@ -239,9 +240,11 @@ void job_policy::give_up_saves() {
 void job_policy::nodes_are_back(const job_event& event) {
   if (const auto* there = std::get_if<heard::admitted>(&event)) {
     nodes_ = there->nodes;
-    if (const auto who = takeovers(); !who.empty())
+    lay_out(*there);
+    const bool others = plan_.job.parallel.data != replicas_before_;
+    if (const auto what = others ? replicas_text() : takeovers(); !what.empty())
       say(fmt::format("recovery {} (epoch {} -> {}): {}", recovery_.begun(),
-                      incidents_.back().epoch_from, epoch_, who));
+                      incidents_.back().epoch_from, epoch_, what));
   }
   nodes_are_back_ = true;
   ledger_.members_there(now_ns_);
@@ -336,6 +339,7 @@ void job_policy::go_on_for(const lost_head& lost) {
   recovery_.take_ordered();
   recovery_.has_begun();  // not a start that a person watches (RCV-2)
   in_incident_ = true;
+  replicas_before_ = plan_.job.parallel.data;
   health::incident fault;
   fault.number = ++incident_count_;
   fault.finding = facts_of(health::finding_name::head_lost).name;
@@ -433,41 +437,12 @@ std::string job_policy::takeovers() const {
 
 std::string job_policy::what_was_done() const {
   if (rewind_ && rewind_->begun) return rewind_text();
+  if (plan_.job.parallel.data != replicas_before_) return replicas_text();
   if (auto who = takeovers(); !who.empty()) return who;
   const auto& node = incidents_.back().node;
   if (node.empty()) return "its ranks began anew";
   const bool launches = plan_.job.cluster.launch != config::launch_mode::external;
   return node + (launches ? " was started again" : " joined again");
-}
-
-// -- a node that leaves in order ------------------------------------------------------------------
-
-/// JOB-12: at once where no step runs.
-void job_policy::release_node(const job_event& event) {
-  note_release(event);
-  if (!pauses_.contains(pause_cause::room)) let_node_go();
-}
-
-/// Once a step is over, or the start.
-void job_policy::note_release(const job_event& event) {
-  if (stop_ || leaving_) return;
-  leaving_ = std::get<heard::release>(event);
-  saves_for_leaving_ = false;
-}
-
-/// JOB-12. Called again when a save has ended.
-void job_policy::let_node_go() {
-  if (!leaving_) return;
-  if (!std::exchange(saves_for_leaving_, true)) {
-    waits_since_ns_ = now_ns_;
-    if (!last_is_saved() && !pace_.open().contains(step_)) begin_save(committer_folder_);
-    pauses_.insert(pause_cause::nodes);
-    enter(paused, "saving before a node leaves");
-  }
-  if (!pace_.open().empty()) return;
-  ledger_.save_blocked(waits_since_ns_, now_ns_);
-  heard::node_lost who{leaving_->name, leaving_->how, "drained", 0, true};
-  recover({errc::unavailable, fmt::format("node {} {}", who.name, who.how)}, who);
 }
 
 // -- copies in memory -----------------------------------------------------------------------------

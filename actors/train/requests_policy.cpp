@@ -94,6 +94,17 @@ std::vector<std::string> requests_policy::rewind(
   return said;
 }
 
+void requests_policy::lay_out(const config::job& job) {
+  const auto take = [&](config::job& into) {
+    into.parallel = job.parallel;
+    into.cluster = job.cluster;
+    into.inject = job.inject;
+  };
+  for (auto* own : {&job_, &wanted_, &first_}) take(*own);
+  for (auto* requests : {&pending_, &in_force_, &later_})
+    for (auto& r : *requests) take(r.job);
+}
+
 std::string requests_policy::put_in_force(request& setting) {
   while (in_force_.size() >= in_force_limit && in_force_.front().step <= saved_ + 1) {
     auto& oldest = in_force_.front();

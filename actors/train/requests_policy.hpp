@@ -74,6 +74,9 @@ class requests_policy {
   /// step of this run, nor before what was given up.
   bool can_go_back(uint64_t finished_step) const noexcept { return finished_step >= known_from_; }
 
+  /// The job has other ranks from now on, those of `job`: replicas, nodes and drills.
+  void lay_out(const config::job& job);
+
   /// Answers to a person: what will happen and when, or why not.
   result<std::string> pause(std::string reason);
   /// The job itself pauses, whatever waits (REQ-3): there is one such pause at most.

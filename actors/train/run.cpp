@@ -58,8 +58,7 @@ auto passing(run_pointer self, start_phase phase) {
 
 void open_folder(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.committer, make_msg<fbs::OpenFolder>(context(self), [](auto&) {}),
-      {"committer", "the open folder"},
+      self, self->state.record.committer, folder_order(self), {"committer", "the open folder"},
       [self, epoch = self->epoch()](const msg<fbs::CheckpointFolder>& folder) {
         if (epoch == self->epoch())  // RUN-4
           hear(self, heard::phase_done{start_phase::open_folder, text_of(folder->directory())});
@@ -438,8 +437,7 @@ void commit(run_pointer self, const todo::commit& order) {
 
 void reopen_folder(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.committer, make_msg<fbs::OpenFolder>(context(self), [](auto&) {}),
-      {"committer", "the open folder"},
+      self, self->state.record.committer, folder_order(self), {"committer", "the open folder"},
       [self](const msg<fbs::CheckpointFolder>&) { hear(self, heard::folder_open{}); },
       [self](const error& e) { hear(self, heard::folder_open{e}); });
 }
@@ -631,10 +629,11 @@ caf::result<msg<fbs::Ack>> asked(run_pointer self, const message_header& cause, 
 
 void begin(run_pointer self, const msg<fbs::ClusterReady>& m,
            const std::vector<caf::strong_actor_ptr>& handles) {
-  auto crew = crew_of(self->state.job.plan(), m, handles);
+  auto plan = self->state.job.plan_with(m->replicas());
+  auto crew = plan ? crew_of(*plan, m, handles) : plan.error();
   if (!crew) return hear(self, heard::not_admitted{crew.error()});
   self->state.crew = std::move(*crew);
-  hear(self, heard::admitted{self->state.crew.nodes});
+  hear(self, heard::admitted{self->state.crew.nodes, m->replicas()});
 }
 
 }  // namespace
@@ -667,7 +666,7 @@ run_actor::behavior_type run(run_pointer self, spawn_record record) {
                        m->ordered()});
       },
       [self](const msg<fbs::ReleaseNode>& m) {
-        hear(self, heard::release{text_of(m->node()), text_of(m->reason())});
+        hear(self, heard::release{text_of(m->node()), text_of(m->reason()), m->grows()});
       },
       [self](const msg<fbs::Notice>& m) {
         if (self->state.job.state() != job_state::ended)  // RUN-3

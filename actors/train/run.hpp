@@ -93,6 +93,11 @@ struct run_state {
   uint64_t step_span = 0;  ///< the root of the step's causal tree
 };
 
-run_actor::behavior_type run(traced_pointer<run_actor, run_state> self, spawn_record record);
+using run_pointer = traced_pointer<run_actor, run_state>;
+
+/// What is asked of the committer before it commits what the present ranks save.
+msg<fbs::OpenFolder> folder_order(run_pointer self);
+
+run_actor::behavior_type run(run_pointer self, spawn_record record);
 
 }  // namespace troupe::train

@@ -6,8 +6,6 @@
 
 namespace troupe::train {
 
-using run_pointer = traced_pointer<run_actor, run_state>;
-
 /// Tells the journal what has been said and still holds, if that is not what it was told last.
 void remember(run_pointer self);
 

@@ -1,8 +1,10 @@
-// What others name to the run: its crew, against what the plan has; copies; a checkpoint.
+// What others name to the run: its crew, against what the plan has; copies; a checkpoint. And what
+// it tells the committer of that crew.
 #include <algorithm>
 
 #include <fmt/format.h>
 
+#include "actors/base/context.hpp"
 #include "actors/train/run.hpp"
 #include "messages/text.hpp"
 
@@ -36,6 +38,12 @@ result<run_crew> crew_of(const job_plan& plan, const msg<fbs::ClusterReady>& m,
     crew.loaders.push_back({caf::actor_cast<loader_actor>(handles[next++]), n->loader_ranks});
   }
   return crew;
+}
+
+msg<fbs::OpenFolder> folder_order(run_pointer self) {
+  const auto& st = self->state;
+  return make_msg<fbs::OpenFolder>(context_of(*self, st.record.epoch),
+                                   [&](auto& o) { o.replicas = st.job.replicas(); });
 }
 
 std::vector<held_copy> copies_in(const msg<fbs::CopiesFound>& m) {

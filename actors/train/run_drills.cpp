@@ -17,13 +17,18 @@ drill_policy drills_of(const run_state& st) {
   return drill_policy(st.job.plan().job.inject, furthest);
 }
 
-/// DRL-3.
+/// DRL-3. A job of fewer replicas names its rank's: it may not have that node.
 std::string configuration_for(const run_state& st, size_t rank) {
   const auto& plan = st.job.plan();
-  if (plan.job.inject.empty()) return st.job.config_toml();
+  if (st.drills.all().empty()) return st.job.config_toml();
   auto job = plan.job;
   job.inject = st.drills.left_for(static_cast<int>(rank),
                                   st.crew.nodes[static_cast<size_t>(plan.ranks[rank].node)]);
+  if (st.job.replicas() == st.job.replicas_configured()) return config::to_toml(job);
+  if (job.parallel.data == 1)  // nobody would find it
+    std::erase_if(job.inject,
+                  [](const auto& d) { return d.what == config::drill_kind::wrong_bit; });
+  for (auto& drill : job.inject) drill.who = fmt::format("rank {}", rank);
   return config::to_toml(job);
 }
 

@@ -7,8 +7,6 @@
 
 namespace troupe::train {
 
-using run_pointer = traced_pointer<run_actor, run_state>;
-
 /// The root of the step's causal tree: all else that happened in it lies under this span.
 void record_step(run_pointer self, uint64_t step);
 /// What a picture of the run shows beside its messages.

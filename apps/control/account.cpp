@@ -75,6 +75,8 @@ std::string account_text(const fbs::RunStatusT& run, const fbs::SparesT* spares)
                        run.steps_repeated == 1 ? "step" : "steps");
   if (spares != nullptr && spares->configured > 0)
     out += fmt::format("; spares {} of {}", ready_in(*spares), spares->configured);
+  if (run.replicas < run.replicas_configured)
+    out += fmt::format("; {} of {} replicas", run.replicas, run.replicas_configured);
   out += "\n";
   return run.incidents.empty() ? out : out + incidents_text(run);
 }
@@ -85,7 +87,9 @@ ordered_json account_json(const fbs::RunStatusT& run) {
                  {"effective_percent", run.effective_percent},
                  {"effective_last_hour_percent", run.effective_last_hour_percent},
                  {"recoveries", run.recoveries},
-                 {"steps_repeated", run.steps_repeated}};
+                 {"steps_repeated", run.steps_repeated},
+                 {"replicas", run.replicas},
+                 {"replicas_configured", run.replicas_configured}};
   if (run.ledger) j["ledger"] = ledger_json(*run.ledger);
   j["incidents"] = ordered_json::array();
   for (const auto& i : run.incidents)

@@ -38,6 +38,7 @@ struct step_report {
   int64_t saved_step = 0;                 ///< the newest step whose checkpoint is committed
   int64_t epoch = 0;  ///< of the cluster; a step that is made again has a greater one
   std::vector<step_part> parts = {};      ///< where the time went
+  int64_t replicas = 0;  ///< that shared its batch, where they were fewer than the job has
 };
 
 /// "step 120/300 | loss 2.913 | norm 0.81 | lr 3.0e-4 | 212 ms | 41.3 % of peak | 9,650 tok/s | ETA

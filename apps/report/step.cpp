@@ -80,6 +80,7 @@ std::string step_json(const step_report& r) {
   j["checkpoint_wait_ms"] = finite_or_null(r.checkpoint_wait_ms);
   j["saved_step"] = r.saved_step;
   j["epoch"] = r.epoch;
+  if (r.replicas > 0) j["replicas"] = r.replicas;
   for (const auto& p : r.parts)
     j["parts"].push_back(nlohmann::ordered_json{{"kind", p.kind},
                                                 {"busy_ms", finite_or_null(p.busy_ms)},

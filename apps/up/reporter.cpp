@@ -38,6 +38,7 @@ report::step_report as_report(const reporter_state& st, const msg<fbs::StepRepor
   if (m.validation_loss() >= 0) r.validation_loss = m.validation_loss();
   r.checkpoint_wait_ms = m.checkpoint_wait_ms();
   r.saved_step = static_cast<int64_t>(m.saved_step());
+  r.replicas = m.replicas();
   for (const auto& p : train::parts_of(m.parts()))
     r.parts.push_back({std::string(train::facts_of(p.kind).name), p.busy_ms, p.waited_ms, p.work});
   return r;

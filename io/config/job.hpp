@@ -314,6 +314,8 @@ struct recovery_section {
   bool enabled = true;        ///< go on from the last checkpoint in the same processes
   int64_t quiet_ms = 10'000;  ///< for the ranks of a node that lives to end; else it is lost, too
   int64_t wait_s = 600;       ///< for nodes that are missing, before the job ends
+  bool fewer_replicas = true;  ///< go on with fewer where a node stays away and no spare is there
+  int64_t return_s = 60;       ///< for a node to come back, before that
   int64_t most_per_hour = 10;
   int64_t stuck_after_s = 30;  ///< that a rank holds up all others; 0: it may for ever
   bool evict_slow = false;     ///< a spare takes the place of a node that is slow for long

@@ -343,6 +343,14 @@ constinit const property rows[] = {
     key<&job::recovery, &recovery_section::wait_s>(
         "recovery.wait_s", "Seconds for missing nodes to join in a recovery, before the run ends",
         within(1, week_s)),
+    key<&job::recovery, &recovery_section::fewer_replicas>(
+        "recovery.fewer_replicas",
+        "Go on with fewer replicas where a node stays away and no spare can have its place, and "
+        "with more once there are nodes again; false = the run waits for the node"),
+    key<&job::recovery, &recovery_section::return_s>(
+        "recovery.return_s",
+        "Seconds for a lost node to come back, before the run goes on with fewer replicas",
+        within(1, week_s)),
     key<&job::recovery, &recovery_section::most_per_hour>(
         "recovery.most_per_hour", "Recoveries within an hour; the run ends instead of one more",
         within(1, 1'000)),

@@ -11,6 +11,7 @@
 #include <caf/all.hpp>
 
 #include "actors/job/catalog.hpp"
+#include "actors/job/replicas_policy.hpp"
 #include "actors/train/engine.hpp"
 #include "gpu/model/init.hpp"
 #include "io/checkpoint/catalog.hpp"
@@ -425,6 +426,38 @@ TEST_CASE("ARC-3: votes that came before the commit count, and a lost one makes 
     CHECK(answered(make_msg<fbs::CommitCheckpoint>(of_epoch(o), votes)) == !lost);
     CHECK(fs::exists(o.dir / cp::complete_name(5)) == !lost);
     fs::remove_all(votes.directory);
+  }
+  self->send_exit(target, caf::exit_reason::user_shutdown);
+}
+
+TEST_CASE("ARC-3: a job of fewer replicas is committed by its own plan, and the next one by its") {
+  scratch dir;
+  const auto o = options_in(dir / "all", 2, 1);
+  fs::create_directory(o.dir);
+  runtime_config config;
+  caf::actor_system system(config);
+  caf::scoped_actor self(system);
+  const auto target = system.spawn<caf::detached>(committer, record_of(o), o.storage);
+  const auto answered = [&](const auto& m) {
+    bool out = false;
+    self->request(target, caf::infinite, m)
+        .receive([&](const msg<fbs::CheckpointFolder>&) { out = true; }, [](const caf::error&) {});
+    return out;
+  };
+  uint64_t step = 5;
+  for (const uint32_t replicas : {2, 1, 0}) {  // 0: all
+    CAPTURE(replicas);
+    auto laid = o;
+    auto plan = train::with_replicas(o.plan, replicas == 0 ? 2 : replicas);
+    REQUIRE(plan);
+    laid.plan = *plan;
+    REQUIRE(answered(make_msg<fbs::OpenFolder>(of_epoch(o),
+                                               [&](auto& m) { m.replicas = replicas; })));
+    REQUIRE(answered(make_msg<fbs::CommitCheckpoint>(of_epoch(o), save_all(laid, step))));
+    const auto read = cp::reader::open(io::local_files(), o.dir / cp::complete_name(step));
+    REQUIRE(read);
+    CHECK(read->content().head.layout.data == (replicas == 1 ? 1 : 2));
+    ++step;
   }
   self->send_exit(target, caf::exit_reason::user_shutdown);
 }

@@ -42,6 +42,19 @@ inline job_plan recovering_job(const std::string& checkpoint = "", int64_t steps
   return plan;
 }
 
+/// The same with two replicas, a node for each.
+inline job_plan job_of_two_replicas(const std::string& checkpoint = "", int64_t steps = 9) {
+  auto plan = recovering_job(checkpoint, steps);
+  auto& job = plan.job;
+  job.train.micro_batch = 1;
+  job.parallel.data = job.cluster.nodes = 2;
+  job.cluster.node = {{"n0", "localhost", 1}, {"n1", "localhost", 1}};
+  for (int rank = 0; rank < 2; ++rank)
+    plan.ranks.push_back({{job.grid(), rank}, rank, {0, 1}});
+  plan.micro_batches = job.micro_batches();
+  return plan;
+}
+
 inline std::string folder_of(uint64_t step, const std::string& tier = "/first") {
   return fmt::format("{}/step-{:08}", tier, step);
 }
@@ -96,10 +109,12 @@ struct job_harness {
     return answers.contains(event.request) ? answers[event.request] : "";
   }
 
-  /// Each node in the place that the plan gives it.
-  heard::admitted admitted() const {
-    heard::admitted out;
-    for (const auto& n : policy.plan().job.cluster.node) out.nodes.push_back(n.name);
+  /// Each node in the place that the plan for so many replicas gives it.
+  heard::admitted admitted(uint32_t replicas = 0) const {
+    heard::admitted out{{}, replicas};
+    const auto plan = policy.plan_with(replicas);
+    REQUIRE(plan);
+    for (const auto& n : plan->job.cluster.node) out.nodes.push_back(n.name);
     return out;
   }
 

@@ -126,6 +126,14 @@ class job_walk {
     plan.job.cluster.node[0].name = "n1";
     plan.ranks = {rank_place{{}, 0, {0, 1}}};
     plan.job.recovery.enabled = recovers_ = chance(50);
+    replicas_ = recovers_ && chance(50) ? 2 : 1;
+    if (replicas_ == 2) {
+      plan.job.train.micro_batch = 1;
+      plan.job.parallel.data = plan.job.cluster.nodes = 2;
+      plan.job.cluster.node = {{"n1", "localhost", 1}, {"n2", "localhost", 1}};
+      const auto grid = plan.job.grid();
+      plan.ranks = {{{grid, 0}, 0, {0, 1}}, {{grid, 1}, 1, {0, 1}}};
+    }
     plan.job.recovery.most_per_hour = static_cast<int64_t>(1 + below(5));
     plan.job.recovery.on_spike = static_cast<config::spike_action>(below(3));
     plan.job.recovery.spike_steps_back = static_cast<int64_t>(below(4));
@@ -154,6 +162,8 @@ class job_walk {
     const auto before = job_.policy.state();
     job_.hear(event);
     const auto after = job_.policy.state();
+    if (const auto* there = std::get_if<heard::admitted>(&event); there && there->replicas > 0)
+      if (before == recovering && after != ended) CHECK(job_.policy.replicas() == there->replicas);
     if (before != after)
       seen.emplace(static_cast<size_t>(before), event.index(), static_cast<size_t>(after));
     for (const auto& c : job_.last) std::visit([this](const auto& what) { take(what); }, c);
@@ -236,7 +246,7 @@ class job_walk {
         std::array{errc::io, errc::io, errc::io, errc::bad_data, errc::unavailable}[below(5)];
     const error why{code, "it did not work"};
     if (what.event == job_event(heard::admitted{}).index()) {
-      if (well || chance(92)) return job_.admitted();
+      if (well || chance(92)) return job_.admitted(static_cast<uint32_t>(1 + below(replicas_)));
       return heard::not_admitted{{errc::timeout, "nobody came again"}};
     }
     if (what.event == job_event(heard::node_lost{}).index())
@@ -313,7 +323,10 @@ class job_walk {
       case 1:
         return heard::stop{"enough", true};
       case 2:
-        if (recovers_ && chance(20)) return heard::release{"n1", "is drained"};
+        if (recovers_ && chance(20)) {
+          if (replicas_ > 1 && chance(50)) return heard::release{"", "there are more nodes", true};
+          return heard::release{"n1", "is drained"};
+        }
         if (chance(recovers_ ? 75 : 50)) return heard::node_lost{"n1", "is gone"};
         return heard::tick{};  // a late one
       case 3:
@@ -378,6 +391,7 @@ class job_walk {
   bool ranks_busy_ = false;
   uint32_t epoch_ = 7;
   bool recovers_ = false;
+  uint64_t replicas_ = 1;
   bool goes_on_ = false;
   bool stopped_unsaved_ = false;
   bool rewinds_ = false;

@@ -107,6 +107,35 @@ TEST_CASE("PLA-4: a GPU is given to one place, however many are lost at once") {
   }
 }
 
+TEST_CASE("PLA-5: places that are not used have nodes that are spares, and no node has two") {
+  struct row {
+    const char* what;
+    size_t used;
+    numbers lost;
+    std::vector<spare_node> spares;
+    numbers then, with_all;
+  };
+  const row rows[] = {
+      {"the last one is lost", 2, {}, {}, {0, 1}, {0, 1, 2}},
+      {"the first one is lost", 2, {0}, {spare(2)}, {2, 1}, {2, 1, 0}},
+      {"a spare comes first", 2, {0}, {spare(3), spare(2)}, {3, 1}, {3, 1, 2}},
+      {"one is left", 1, {0}, {spare(2)}, {2}, {2, 1, 0}},
+      {"all are used", 9, {0}, {spare(3)}, {3, 1, 2}, {3, 1, 2}},
+  };
+  for (const auto& r : rows) {
+    CAPTURE(r.what);
+    auto p = three();
+    p.use(r.used);
+    for (uint32_t place = static_cast<uint32_t>(p.size()); place < 3; ++place)
+      CHECK_FALSE(p.place_of(place));
+    p.fill(r.lost, r.spares);
+    CHECK(nodes_of(p) == r.then);
+    p.use(p.all());
+    CHECK(nodes_of(p) == r.with_all);
+    CHECK(p.needs_of(2).threads == 4);
+  }
+}
+
 TEST_CASE("EVC-2: twice within an hour is reason to evict, an admission forgets it") {
   constexpr int64_t minute_ns = 60'000'000'000;
   evictions_policy e;

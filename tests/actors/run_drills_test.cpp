@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "actors/train/drill_policy.hpp"
+#include "actors/train/run_drills.hpp"
 #include "io/config/load.hpp"
 #include "messages/text.hpp"
 #include "tests/actors/scripted_run.hpp"
@@ -10,6 +11,7 @@ using namespace troupe;
 using namespace troupe::train;
 using config::drill_kind;
 using config::drill_spec;
+using troupe::train::test::job_of_two_replicas;
 using troupe::train::test::run_epoch;
 using troupe::train::test::scripted_run;
 using troupe::train::test::scripted_run_options;
@@ -91,4 +93,20 @@ TEST_CASE("DRL-1: drills: a head that goes on for a lost one makes no drill agai
   auto later = often;
   later.from_step = 5;
   CHECK(f.built() == drills_of_ranks{{later}, {}});
+}
+
+TEST_CASE("DRL-3: drills: in a job of fewer replicas a rank has its own, those that can be found") {
+  auto plan = job_of_two_replicas();
+  plan.job.inject = {{"n1", drill_kind::fail, 2, 0, 0},
+                     {"rank 0", drill_kind::wrong_bit, 3, 0, 0},
+                     {"rank 1", drill_kind::hang, 2, 0, 0}};
+  run_state st;
+  st.drills = drill_policy(plan.job.inject);
+  st.job = job_policy(plan, run_epoch, {});
+  st.crew.nodes = {"n1"};  // it has the first place
+  st.job.on(heard::admitted{st.crew.nodes, 1}, 0);
+  const auto job = config::parse(configuration_for(st, 0), "sent");
+  REQUIRE_MESSAGE(job, (job ? "" : render(job.error())));
+  CHECK(job->parallel.data == 1);
+  CHECK(job->inject == std::vector<drill_spec>{{"rank 0", drill_kind::fail, 2, 0, 0}});
 }

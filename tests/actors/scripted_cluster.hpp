@@ -27,6 +27,8 @@ struct scripted_cluster_options {
   bool gateway = true, second_tier = false, real_run = false, launcher = false;
   bool recovers = false, spare = false;  ///< node c
   bool second_spare = false;             ///< node d, beside it
+  bool two_replicas = false;             ///< rather than two stages of one
+  bool fewer_replicas = true;
   bool journal = false;
   bool goes_on = false;  ///< for a coordinator that was lost
   std::optional<fbs::ClusterMemoryT> memory = {};  ///< what that has left
@@ -42,11 +44,17 @@ inline train::job_plan plan_of_cluster(const scripted_cluster_options& o) {
   if (o.second_spare) cluster.node.push_back({"d", "hostd", 1, true});
   cluster.spares = std::ssize(cluster.node) - cluster.nodes;
   plan.job.recovery.enabled = o.recovers;
+  plan.job.recovery.fewer_replicas = o.fewer_replicas;
   cluster.launch = o.launch;
   cluster.device = o.device;
   plan.job.parallel = {1, 2, config::pipeline_schedule::one_f_one_b};
   const auto grid = plan.job.grid();
   plan.ranks = {{{grid, 0}, 0, {0, 3}}, {{grid, 1}, 1, {3, 5}}};
+  if (!o.two_replicas) return plan;
+  plan.job.parallel = {2, 1, config::pipeline_schedule::one_f_one_b};
+  plan.job.train.micro_batch = 1;
+  const auto replicas = plan.job.grid();
+  plan.ranks = {{{replicas, 0}, 0, {0, 5}}, {{replicas, 1}, 1, {0, 5}}};
   return plan;
 }
 

@@ -365,6 +365,19 @@ TEST_CASE("commands: sim --days --json has its keys, and draws a picture") {
   CHECK(picture.ends_with("</svg>\n"));
 }
 
+TEST_CASE("commands: plan says with how many replicas a job goes on, and what these need") {
+  folder here;
+  here.write("j.toml", job);
+  const std::string four = "troupe plan j.toml --set cluster.nodes=4 --set train.batch=12";
+  const auto j = nlohmann::json::parse(sh(here, four + " --json --set train.micro_batch=1").out);
+  REQUIRE(j.at("fewer_replicas").size() == 3);
+  CHECK(j.at("fewer_replicas")[0].at("replicas") == 3);
+  CHECK(j.at("fewer_replicas")[2].at("device_bytes_needed") > j.at("device_bytes_needed"));
+  CHECK(sh(here, four).out.find(" of 4 replicas go on\n") != std::string::npos);
+  CHECK(sh(here, four + " --set recovery.fewer_replicas=false").out.find("is waited for") !=
+        std::string::npos);
+}
+
 TEST_CASE("commands: plan says how many spares a failure rate asks for") {
   folder here;
   here.write("j.toml", job);
@@ -372,5 +385,6 @@ TEST_CASE("commands: plan says how many spares a failure rate asks for") {
   const auto j = nlohmann::json::parse(plan.out);
   CHECK(j.at("spare_nodes_p99") == 2);
   CHECK(j.at("failures_per_1000_node_days") == 600);
+  CHECK(j.at("fewer_replicas").empty());
   CHECK(sh(here, "troupe plan j.toml").out.find("0 spare nodes") != std::string::npos);
 }

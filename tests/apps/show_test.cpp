@@ -102,11 +102,11 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
     std::set<std::string> keys;
   };
   for (const auto& r : {
-           row{R"({"run":{}})",
-               "",
+           row{R"({"run":{}})", "",
                {"step", "steps", "loss", "saved_step", "saving", "checkpoints",
                 "skipped_checkpoints", "checkpoint_wait_ms", "parts", "wall_s", "effective_percent",
-                "effective_last_hour_percent", "recoveries", "steps_repeated", "incidents"}},
+                "effective_last_hour_percent", "recoveries", "steps_repeated", "incidents",
+                "replicas", "replicas_configured"}},
            row{R"({"run":{"ledger":{}}})",
                "/ledger",
                {"useful_s", "repeated_s", "start_s", "detect_s", "diagnose_s", "re_form_s",
@@ -115,8 +115,8 @@ TEST_CASE("status: its JSON has the keys that scripts know") {
            row{R"({"run":{"incidents":[{}]}})",
                "/incidents/0",
                {"number", "finding", "node", "what", "epoch_from", "epoch_to", "fell_after_step",
-                "resumed_after_step", "noticed_s", "named_s", "back_s", "ago_s", "done",
-                "rule", "action", "times_left"}},
+                "resumed_after_step", "noticed_s", "named_s", "back_s", "ago_s", "done", "rule",
+                "action", "times_left"}},
            row{R"({"run":{"parts":[{}]}})", "/parts/0", {"kind", "busy_ms", "waited_ms", "work"}},
            row{R"({"coordinator":{"turned_away":{}}})",
                "",
@@ -196,6 +196,8 @@ TEST_CASE("status: for people a line a value with its unit, and a table for each
         "  recoveries                   0 recoveries\n"
         "  steps_repeated               0 steps\n"
         "  incidents                    -\n"
+        "  replicas                     0 replicas\n"
+        "  replicas_configured          0 replicas\n"
         "  parts       busy_ms  waited_ms     work\n"
         "    forward   12.5 ms       0 ms  0 items\n"
         "    backward  12.5 ms       0 ms  0 items\n");

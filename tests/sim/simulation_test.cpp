@@ -255,6 +255,31 @@ TEST_CASE("SIM-16: simulation: with a spare left nobody waits for a process that
   CHECK(crashes > 100);
 }
 
+TEST_CASE("SIM-16: simulation: without a spare a job goes on with the replicas that have nodes") {
+  uint64_t alone = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    rng random(seed);
+    simulation_options o;
+    o.seed = seed;
+    o.nodes = 4;
+    o.relaunches = random.chance(0.3);
+    o.pipeline = 1 << random.below(2);
+    o.steps = 12;
+    o.checkpoint_every = static_cast<int>(random.below(4));
+    o.recovers = o.fewer_replicas = true;
+    o.faults = draw_faults(random, {fault_kind::crash_node, fault_kind::lose_node},
+                           static_cast<int>(1 + random.below(2)), 400 * ms);
+    for (auto& f : o.faults) f.at_ns += 350 * ms;
+    const auto done = run(o);
+    CAPTURE(seed);
+    CHECK_MESSAGE(!done.violation, done.violation.value_or(""));
+    CHECK_MESSAGE(done.ends == std::vector<std::string>{"success"}, fmt::format("{}", done.faults));
+    CHECK(done.virtual_ns < 300 * 1000 * ms);  // recovery.return_s is 60, wait_s is 600
+    if (!o.relaunches) alone += done.faults.size();
+  }
+  CHECK(alone > 50);
+}
+
 TEST_CASE("simulation: a lost head leaves no node behind") {
   const auto done = run_with(fault_kind::crash_head, 300, 0, 1);
   CHECK_MESSAGE(!done.violation, done.violation.value_or(""));

@@ -406,6 +406,7 @@ struct training_replicas : watched_cluster {
   std::shared_ptr<actor_stats> known_coordinator = runtime().registry.add(0);
   uint32_t epoch = monitor_epoch;
   bool starved = false;
+  bool second = true;  ///< rank 1 makes steps
 
   explicit training_replicas(bool evicts = false)
       : watched_cluster(0, 2, config::default_log_rules(), [evicts](config::job& job) {
@@ -418,6 +419,9 @@ struct training_replicas : watched_cluster {
   }
   ~training_replicas() { runtime().registry.remove(known_coordinator); }
 
+  void replicas_are(uint32_t count) {
+    run->publish([&](fbs::StatusValuesT& v) { values_of<fbs::RunStatusT>(v).replicas = count; });
+  }
   void spares_are(uint32_t count) {
     known_coordinator->publish("training", 1);
     known_coordinator->publish(
@@ -449,7 +453,7 @@ struct training_replicas : watched_cluster {
       beat(0, epoch);
       beat(1, epoch, [&](auto& m) { m.steal_percent = starved ? 50 : 0; });
       rank_done(0, first_ms, whole);
-      rank_done(1, second_ms, whole);
+      if (second) rank_done(1, second_ms, whole);
       pass(500ms);
     }
   }
@@ -493,6 +497,22 @@ TEST_CASE("MON: steps that take longer than they did are told, and no other node
   f.epoch = monitor_epoch + 1;  // another crew
   f.make_steps(35, 400, 400);
   CHECK(f.names().empty());
+}
+
+TEST_CASE("MON-3: steps of an epoch with fewer replicas are judged as those of all are") {
+  training_replicas f;
+  f.make_steps(40, 300, 300);
+  f.replicas_are(1);
+  ++f.epoch;
+  f.second = false;
+  f.make_steps(60, 300, 300);
+  f.make_steps(60, 400, 400);
+  CHECK(f.names() == strings{"step_regression "});
+  f.replicas_are(2);
+  ++f.epoch;
+  f.second = true;
+  f.make_steps(31, 300, 490);
+  CHECK(f.names() == strings{"straggler b 1"});
 }
 
 TEST_CASE("MON-1: who is slow for five windows is told to be lost, where a spare is there") {
