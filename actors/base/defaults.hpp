@@ -47,6 +47,7 @@
   TIME(group_meeting, 3'000, "members of a test's group may take to meet, once all of it listen") \
   TIME(group_operation, 2'000, "a sum of such a group may take")                                 \
   TIME(group_patience, 14'000, "`doctor` waits for the test of a group")                         \
+  TIME(suspicion_pause, 600'000, "between two examinations of a suspect's machine")              \
   TIME(oom_memory, 60'000, "a process that the kernel ended for memory counts as the job's")     \
   TIME(ceiling_memory, 30LL * 24 * 3600 * 1000, "a measured ceiling of this machine is believed")
 
