@@ -107,7 +107,12 @@ using medic_actor = component_actor::extend<
     // Checks processors, memory, disk and more; loads the machine.
     ask<fbs::RunCheckup, fbs::CheckupReport>,
     // Exchanges bytes with another node.
-    ask<fbs::TestPair, fbs::PairReport>>;
+    ask<fbs::TestPair, fbs::PairReport>,
+    // Leads a group of nodes through its test; listens for one, takes part in one.
+    ask<fbs::TestGroup, fbs::GroupReport>, ask<fbs::OpenTestGroup, fbs::TestGroupEnd>,
+    ask<fbs::JoinTestGroup, fbs::TestGroupSeen>,
+    // Nobody has come to the end that it opened (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
 
 /// Concludes what is wrong, and who it is.
 using monitor_actor = component_actor::extend<
@@ -132,6 +137,8 @@ using node_actor = component_actor::extend<
     tell<fbs::Shutdown>,
     // Sends bytes back.
     ask<fbs::PairProbe, fbs::PairEcho>,
+    // For its medic: listens for the group of a test, takes part in it.
+    ask<fbs::OpenTestGroup, fbs::TestGroupEnd>, ask<fbs::JoinTestGroup, fbs::TestGroupSeen>,
     // Time for a heartbeat (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 

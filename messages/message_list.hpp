@@ -120,7 +120,13 @@
   X(health, PairReport, 0x0813)       \
   X(health, PairProbe, 0x0814)        \
   X(health, PairEcho, 0x0815)         \
-  X(health, FindNode, 0x0816)
+  X(health, FindNode, 0x0816)         \
+  X(health, TestGroup, 0x0817)        \
+  X(health, GroupReport, 0x0818)      \
+  X(health, OpenTestGroup, 0x0819)    \
+  X(health, TestGroupEnd, 0x081a)     \
+  X(health, JoinTestGroup, 0x081b)    \
+  X(health, TestGroupSeen, 0x081c)
 
 namespace troupe::fbs {
 #define TROUPE_DECLARE(domain, table, number) struct table;

@@ -44,6 +44,10 @@
   TIME(join_checkup_patience, 10'000, "a node that joins waits for its machine's check")         \
   TIME(pair_budget, 4'000, "a medic's exchange of bytes with another node may take")             \
   TIME(pair_patience, 5'000, "`doctor` waits for two nodes to exchange bytes")                   \
+  TIME(group_meeting, 3'000, "members of a test's group may take to meet, once all of it listen") \
+  TIME(group_operation, 2'000, "a sum of such a group may take")                                 \
+  TIME(group_patience, 14'000, "`doctor` waits for the test of a group")                         \
+  TIME(suspicion_pause, 600'000, "between two examinations of a suspect's machine")              \
   TIME(oom_memory, 60'000, "a process that the kernel ended for memory counts as the job's")     \
   TIME(ceiling_memory, 30LL * 24 * 3600 * 1000, "a measured ceiling of this machine is believed")
 

@@ -64,7 +64,8 @@ medic_actor make_medic(node_pointer self, uint32_t epoch) {
   if (!examine) return {};
   return spawn_blocking(self, health::medic,
                         health::medic_options{st.options.name, epoch, st.coordinator,
-                                              std::move(examine), st.examining.get_token()});
+                                              std::move(examine), st.examining.get_token(),
+                                              st.options.advertise});
 }
 
 void be(node_pointer self, fbs::NodeState state) {
@@ -448,6 +449,24 @@ msg<fbs::PairEcho> echo(node_pointer self, const msg<fbs::PairProbe>& m) {
   });
 }
 
+/// Its medic's answer, where it has one.
+template <class T, class R>
+auto by_medic(node_pointer self) {
+  return [self](const msg<T>& m) -> caf::result<msg<R>> {
+    const auto& all = self->state.companions;
+    const auto medic = std::find_if(all.begin(), all.end(),
+                                    [](const companion& c) { return c.kind == "medic"; });
+    if (medic == all.end()) return to_caf(no_medic(self->state.options.name));
+    auto rp = self->make_response_promise<msg<R>>();
+    ask_for<R>(
+        self, caf::actor_cast<medic_actor>(medic->actor), m,
+        {fmt::format("medic/{}", self->state.options.name), std::string(message_traits<R>::name)},
+        [rp](const msg<R>& r) mutable { rp.deliver(r); },
+        [rp](const error& e) mutable { rp.deliver(to_caf(e)); });
+    return rp;
+  };
+}
+
 /// Which of its actors has ended; empty: none, but a coordinator of before. A worker ends with its
 /// stage.
 std::string_view kind_of(const node_state& st, const caf::actor_addr& who) {
@@ -522,6 +541,8 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
         end(self, {errc::none, ""});
       },
       [self](const msg<fbs::PairProbe>& m) { return echo(self, m); },
+      by_medic<fbs::OpenTestGroup, fbs::TestGroupEnd>(self),
+      by_medic<fbs::JoinTestGroup, fbs::TestGroupSeen>(self),
       [self](caf::tick_atom) {
         if (self->state.coordinator)
           beat(self);

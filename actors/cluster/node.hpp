@@ -69,6 +69,9 @@ inline constexpr error_kind<std::string_view> makes_no_drills{
     "makes_no_drills", errc::bad_config,
     "the job has drills, faults that it makes itself, and node {} was not told to take part",
     "start it with --allow-injection, or leave [[inject]] out of the job"};
+/// It is asked for a test of a group, and nothing examines its machine.
+inline constexpr error_kind<std::string_view> no_medic{"no_medic", errc::unavailable,
+                                                       "node {} has no medic"};
 /// Why a node takes no ranks: which checks of its machine were bad.
 inline constexpr error_kind<std::string_view, std::string_view> wrong_bits{
     "wrong_bits", errc::unavailable, "the machine of node {} computes or holds wrong bits: {}",

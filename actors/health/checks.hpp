@@ -77,5 +77,6 @@ void check_memory_pattern(checkup_under_way& c);
 void check_memory_bandwidth(checkup_under_way& c);
 void check_disk(checkup_under_way& c);
 void check_loopback(checkup_under_way& c);
+void check_gpu_exchange(checkup_under_way& c);
 
 }  // namespace troupe::health

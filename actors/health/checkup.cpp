@@ -147,6 +147,7 @@ fbs::CheckupReportT run_checkup(const fbs::RunCheckupT& asked, const checkup_opt
     carry_out(c, check_disk);
     disk.begin();
     carry_out(c, check_loopback);
+    carry_out(c, check_gpu_exchange);
   }
   const auto load = meter.load_of(c);
   fbs::CheckupReportT out;

@@ -1,6 +1,6 @@
 // Examines the machine it runs on: limits of the process, its clocks, a known product on each core
-// and GPU, memory, the disk of a folder, loopback. Knows no actor. It blocks, for some seconds:
-// for threads that may.
+// and GPU, memory, the disk of a folder, loopback, what GPUs give each other. Knows no actor. It
+// blocks, for some seconds: for threads that may.
 //
 // Invariants
 //   EXM-1  Each check ends: it begins nothing new once its budget is over, or a stop is asked for.
@@ -17,7 +17,10 @@
 #include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
+#include <vector>
 
+#include "actors/health/test_group.hpp"
 #include "io/disk/disk.hpp"
 #include "io/machine/facts.hpp"
 #include "messages/schemas/health_generated.h"
@@ -38,6 +41,10 @@ struct checkup_options {
   /// Change what a core computed, or memory held, for tests.
   std::function<void(int core, std::span<float> product)> spoil_product = {};
   std::function<void(std::span<uint64_t> words)> spoil_memory = {};
+  /// Devices that exchange in place of GPUs (gpu/back_end.hpp), and what opens their groups where
+  /// that is not the back end, for tests.
+  std::vector<std::string> exchanging = {};
+  group_opener open_group = {};
   /// In place of the system's, for tests.
   std::function<std::optional<uint64_t>()> memory_left = {};
   std::function<result<std::unique_ptr<io::disk>>(const io::disk_options&)> open_disk = {};

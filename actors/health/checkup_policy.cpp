@@ -30,6 +30,7 @@ constexpr std::array entries{
     check_entry{"disk_read", "bytes/s", false, true, 1e6, 0.1, 1000, 10'000},
     check_entry{"loopback_bandwidth", "bytes/s", false, true, 5e7, 0.25, 300, 3000},
     check_entry{"loopback_latency", "us", false, false, 5000, 0, 300, 3000},
+    check_entry{"gpu_all_to_all", "errors", true, false, 0, 0, 3000, 10'000},
 };
 
 bool meets(const fbs::CheckResultT& c) {

@@ -34,9 +34,11 @@ std::string line_of(const fbs::FindingT& f) {
   if (f.peer >= 0) out += fmt::format(" and rank {}", f.peer);
   if (!f.node.empty()) out += f.rank >= 0 ? fmt::format(" ({})", f.node) : " " + f.node;
   out += ": " + f.text;
-  if (f.unit.empty()) return out;
   const auto limit = f.seen < f.wanted ? "at least" : "at most";
-  return out + fmt::format(" ({:.4g} {}, {} {:.4g})", f.seen, f.unit, limit, f.wanted);
+  if (!f.unit.empty())
+    out += fmt::format(" ({:.4g} {}, {} {:.4g})", f.seen, f.unit, limit, f.wanted);
+  if (!f.doctor.empty()) out += fmt::format("; its machine: {}", f.doctor);
+  return out;
 }
 
 }  // namespace troupe::health

@@ -9,6 +9,8 @@
 #include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
+#include "actors/health/check_text.hpp"
+#include "actors/health/checkup_policy.hpp"
 #include "actors/health/culprit_policy.hpp"
 #include "actors/health/finding_text.hpp"
 #include "actors/health/machine_policy.hpp"
@@ -86,7 +88,9 @@ void look_at_run(monitor_pointer self) {
   if (!run) return;
   const auto view = run->view();
   auto& st = self->state;
+  st.trains = view.state == stuck_policy::stepping;
   if (view.values.run) {
+    st.saves = !view.values.run->saving.empty();
     st.step = view.values.run->step;
     judge_checkpoints(self, *view.values.run);
   }
@@ -259,13 +263,84 @@ void ask_who_waits(monitor_pointer self) {
       [self](const error&) { self->state.asking = false; });
 }
 
+std::vector<std::string> evicted_nodes(monitor_pointer self) {
+  const auto coordinator = self->runtime().registry.find("coordinator");
+  const auto values = coordinator ? coordinator->values() : fbs::StatusValuesT{};
+  return values.coordinator ? values.coordinator->evicted : std::vector<std::string>();
+}
+
+// -- who is examined ------------------------------------------------------------------------------
+
+/// What the medic of the node came to, or why it did not.
+result<fbs::CheckupReportT> report_in(const msg<fbs::CallAnswers>& all) {
+  const auto said = all.unpack();
+  if (said.answers.empty()) return error{errc::unavailable, "it has no medic"};
+  const auto& a = *said.answers.front();
+  if (a.failure) return error{errc::unavailable, a.failure->message};
+  TROUPE_TRY(m, decode(a.message, message_traits<fbs::CheckupReport>::id));
+  return cast<fbs::CheckupReport>(m).unpack();
+}
+
+void examined(monitor_pointer self, const subject& who, const result<fbs::CheckupReportT>& r) {
+  auto& st = self->state;
+  const auto text = r ? report_text(*r) : "unknown, since " + r.error().message;
+  st.suspicions.over(who, text, now_ns(*self));
+  const bool bad = r && verdict_of(*r) == fbs::CheckVerdict::bad;
+  self->send(st.options.reporter,
+             make_msg<fbs::Notice>(context_of(*self, self->epoch()), [&](auto& n) {
+               n.level = bad ? fbs::NoticeLevel::warning : fbs::NoticeLevel::info;
+               n.text = fmt::format("node {} {} ({}): {}", who.node,
+                                    r ? "was examined" : "could not be examined",
+                                    facts_of(who.name).name, text);
+             }));
+}
+
+/// MON-6: as `troupe doctor --node` does it, so it stands in the audit log.
+void examine(monitor_pointer self, const subject& who) {
+  const auto question = make_msg<fbs::RunCheckup>(context_of(*self, self->epoch()));
+  auto call = make_msg<fbs::CallActor>(context_of(*self, self->epoch()), [&](auto& c) {
+    c.node = who.node;
+    c.actor = "medic/*";
+    c.message = encode(question);
+    c.timeout_ms = static_cast<uint32_t>(defaults::checkup_patience.count());
+    c.who = "monitor";
+  });
+  ask_either<fbs::CallAnswers>(
+      self, self->state.options.gateway, std::tuple(call),
+      {"gateway", fmt::format("the examination of {}", who.node),
+       defaults::checkup_patience + defaults::tool_slack},
+      [self, who](const result<msg<fbs::CallAnswers>>& all) {
+        examined(self, who, all ? report_in(*all) : all.error());
+      });
+}
+
+/// Whoever is accused, where it disturbs nobody.
+void examine_suspects(monitor_pointer self, const findings_policy::changes& news, bool stuck,
+                      const std::vector<stuck_policy::silence>& silent) {
+  auto& st = self->state;
+  if (!st.options.job.health.checkup_on_suspicion) return;
+  const auto now = now_ns(*self);
+  st.suspicions.raised(news.raised, now);
+  suspicion_policy::surroundings around{st.trains && !stuck, st.saves};
+  for (const auto& s : silent) around.unheard.insert(s.node);
+  for (const auto& n : evicted_nodes(self)) around.unheard.insert(n);
+  if (const auto who = st.suspicions.begin(around, now)) examine(self, *who);
+}
+
 // -- what is told ---------------------------------------------------------------------------------
+
+/// With what an examination showed of its node (MON-6).
+std::unique_ptr<fbs::FindingT> told(const monitor_state& st, const finding& f, int64_t now) {
+  auto out = std::make_unique<fbs::FindingT>(to_message(f));
+  out->doctor = st.suspicions.text_for(f.who, now);
+  return out;
+}
 
 msg<fbs::Findings> answer(monitor_pointer self, const message_header& cause) {
   auto& st = self->state;
   return make_msg<fbs::Findings>(context_of(*self, cause), [&](fbs::FindingsT& out) {
     for (const auto& f : st.findings.standing())
-      out.findings.push_back(std::make_unique<fbs::FindingT>(to_message(f)));
+      out.findings.push_back(told(st, f, now_ns(*self)));
     out.now_ns = now_ns(*self);
     out.step = st.step;
     out.raised = st.findings.raised();
@@ -273,11 +348,10 @@ msg<fbs::Findings> answer(monitor_pointer self, const message_header& cause) {
 }
 
 void put_findings(const monitor_state& st, int64_t now, fbs::EvidenceT& out) {
-  for (const auto& f : st.findings.standing())
-    out.findings.push_back(std::make_unique<fbs::FindingT>(to_message(f)));
+  for (const auto& f : st.findings.standing()) out.findings.push_back(told(st, f, now));
   for (const auto& [f, gone_ns] : st.evidence.lately(now)) {
     if (st.findings.stands(f.who)) continue;  // it came again
-    out.findings.push_back(std::make_unique<fbs::FindingT>(to_message(f)));
+    out.findings.push_back(told(st, f, now));
     out.findings.back()->gone_ns = gone_ns;
   }
 }
@@ -333,7 +407,9 @@ void tell(monitor_pointer self, const findings_policy::changes& news) {
   const auto standing = st.findings.standing();
   publish(self, standing.empty() ? "watching" : "finding", [&](fbs::MonitorStatusT& s) {
     s.findings.clear();
-    for (const auto& f : standing) s.findings.push_back(line_of(to_message(f)));
+    for (const auto& f : standing)
+      s.findings.push_back(line_of(*told(st, f, now_ns(*self))));
+    s.examinations = st.suspicions.begun();
     s.raised = st.findings.raised();
     s.questions = st.questions;
   });
@@ -364,10 +440,7 @@ void tell_of_the_stuck(monitor_pointer self) {
 
 /// Nothing is expected of a node that was taken out.
 void forget_evicted(monitor_pointer self, std::vector<stuck_policy::silence>& silent) {
-  const auto coordinator = self->runtime().registry.find("coordinator");
-  const auto values = coordinator ? coordinator->values() : fbs::StatusValuesT{};
-  if (!values.coordinator) return;
-  const auto& out = values.coordinator->evicted;
+  const auto out = evicted_nodes(self);
   std::erase_if(silent, [&](const auto& s) {
     return std::find(out.begin(), out.end(), s.node) != out.end();
   });
@@ -405,6 +478,7 @@ void look(monitor_pointer self) {
   const auto news = st.findings.judge(now);
   st.evidence.cleared(news.cleared, now);
   tell(self, news);
+  examine_suspects(self, news, verdict.stuck, silent);
   tell_of_the_stuck(self);
   self->delayed_send(self, defaults::monitor_period, caf::tick_atom_v);
 }
@@ -420,6 +494,7 @@ monitor_actor::behavior_type monitor(monitor_pointer self, monitor_options optio
   for (const auto& n : job.cluster.node) st.nodes.push_back(n.name);
   st.evidence = evidence_policy(ns_of(defaults::evidence_memory));
   st.logs = log_findings_policy(job.health.log_rule);
+  st.suspicions = suspicion_policy(ns_of(defaults::suspicion_pause));
   const auto part = [](int64_t percent) { return static_cast<double>(percent) / 100; };
   watch_ranks(st);
   st.regression = regression_policy(part(job.health.regression_percent));

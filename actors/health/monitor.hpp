@@ -5,7 +5,8 @@
 // FindingsRequest from whoever looks; from the run IncidentReport, when it has decided what is done
 // about a fault (Evidence, what stands then, goes to the reporter), FindingTold, and StepDone of
 // every rank, which it passes on. ListActors to the gateway, where no rank moves: the wait graph of
-// the answer names whom the others wait for. Notice to the reporter, of what is raised. Leave
+// the answer names whom the others wait for; CallActor, where a suspect's medic is to examine its
+// machine. Notice to the reporter, of what is raised. Leave
 // to the coordinator.
 //
 // Invariants
@@ -18,6 +19,8 @@
 //   MON-3  What the run is at it reads from the registry, which never waits for the run.
 //   MON-4  Evidence is of a bounded size, however large the cluster is.
 //   MON-5  What the run tells of stands until the run takes it back.
+//   MON-6  The machine of a node that a finding accuses is examined by its medic, seldom
+//     (suspicion_policy.hpp); what that shows is told, and stands in the finding.
 //
 // Failure policy: done without. Training goes on, unwatched.
 #pragma once
@@ -36,6 +39,7 @@
 #include "actors/health/step_windows_policy.hpp"
 #include "actors/health/straggler_policy.hpp"
 #include "actors/health/stuck_policy.hpp"
+#include "actors/health/suspicion_policy.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
 
@@ -69,6 +73,7 @@ struct monitor_state {
   step_windows_policy steps;
   straggler_policy stragglers;
   regression_policy regression;
+  suspicion_policy suspicions;
   std::vector<std::string> nodes;  ///< names by index
   coordinator_actor coordinator;   ///< whose heartbeats came
   std::set<std::string> told_of;   ///< nodes whose ranks hold up all others
@@ -76,6 +81,7 @@ struct monitor_state {
   int64_t asked_ns = 0;
   uint64_t questions = 0;
   uint64_t step = 0;  ///< that every rank has finished
+  bool trains = false, saves = false;  ///< the run, when it was looked at last
   std::optional<uint64_t>
       first_step;  ///< the step that the run had finished when it was seen first
 };

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t ns_per_s = 1'000'000'000;
 constexpr int64_t away_after_ns = ns_per_s;
 
-constexpr std::string_view stepping = "training", validating = "validating", over = "ended";
+constexpr std::string_view validating = "validating", over = "ended";
 /// Kernels are chosen, memory is touched for the first time, groups make their first transfers.
 constexpr int64_t first_step_ns = 60 * ns_per_s;
 constexpr int64_t validation_ns = 30 * ns_per_s;

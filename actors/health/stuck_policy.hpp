@@ -37,6 +37,9 @@ struct rank_progress {
 
 class stuck_policy {
  public:
+  /// The phase of a run that makes steps.
+  static constexpr std::string_view stepping = "training";
+
   stuck_policy() = default;
   stuck_policy(int64_t stuck_after_ns, int64_t silent_after_ns)
       : stuck_after_ns_(stuck_after_ns), silent_after_ns_(silent_after_ns) {}

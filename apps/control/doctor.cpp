@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "actors/base/defaults.hpp"
+#include "actors/health/check_text.hpp"
 #include "actors/health/checkup_policy.hpp"
 #include "actors/health/medic.hpp"
 #include "io/base/text.hpp"
@@ -21,10 +22,15 @@ namespace troupe::apps {
 namespace {
 
 using nlohmann::ordered_json;
+using troupe::health::group_seen;
+using troupe::health::known_sum;
 using troupe::health::pair_policy;
 using troupe::health::pair_seen;
+using troupe::health::value_text;
+using troupe::health::wanted_text;
 
 constexpr uint32_t exchanges = 8, deep_exchanges = 64;
+constexpr uint32_t rounds = 4, deep_rounds = troupe::health::most_rounds;
 
 std::string name_of(fbs::CheckVerdict v) {
   return fbs::EnumNameCheckVerdict(v);
@@ -104,13 +110,52 @@ bool says_nothing(const fbs::CallAnswerT& a) {
   const error e{static_cast<errc>(a.failure->code), "", "", a.failure->kind};
   return !a.actor.empty() && (e.is(troupe::health::exchange_under_way) ||
                               e.is(troupe::health::exchange_interrupted) ||
-                              e.is(troupe::health::nobody_waits) || e.is(no_answer));
+                              e.is(troupe::health::nobody_waits) ||
+                              e.is(troupe::health::member_absent) || e.is(no_answer));
+}
+
+/// The first of them leads the others; what that shows, but for the verdict.
+tested_group form_group(session& s, const diagnosis& d, std::string check,
+                        std::vector<std::string> nodes) {
+  tested_group out{std::move(check), std::move(nodes)};
+  for (const auto& n : out.nodes) out.seen.busy = out.seen.busy || was_busy(d, n);
+  const auto m = make_msg<fbs::TestGroup>({}, [&](auto& t) {
+    t.nodes = troupe::health::names_of(out.nodes);
+    t.rounds = d.deep && out.nodes.size() == 2 ? deep_rounds : rounds;
+  });
+  const auto answers =
+      s.call(out.nodes.front(), "medic/*", m, defaults::group_patience.count());
+  out.seen.tried = false;
+  if (!answers || answers->answers.empty()) {
+    out.why = answers ? out.nodes.front() + " has no medic" : answers.error().message;
+    return out;
+  }
+  const auto& a = *answers->answers.front();
+  const auto report = a.failure ? result<any_msg>(error{errc::unavailable, a.failure->message})
+                                : decode(a.message, message_traits<fbs::GroupReport>::id);
+  if (!report) {
+    out.seen.tried = !a.failure || !says_nothing(a);
+    out.why = report.error().message;
+    return out;
+  }
+  const bool busy = out.seen.busy;
+  out.seen = troupe::health::seen_in(cast<fbs::GroupReport>(*report).unpack());
+  out.seen.busy = busy;
+  out.why = out.seen.wrong() > 0 ? out.seen.wrong_text : out.seen.failure;
+  return out;
+}
+
+/// As a member of data-parallel replicas does it with the next one.
+tested_group test_sum(session& s, const diagnosis& d, const pair_policy::pair& who) {
+  auto out = form_group(s, d, "sum", {who.first, who.second});
+  out.verdict = troupe::health::verdict_of(out.seen);
+  return out;
 }
 
 /// The first of them asks the second.
 tested_pair test_pair(session& s, const diagnosis& d, const pair_policy::pair& who, int round,
                       bool one_host) {
-  tested_pair out{who, round, {}, 0, {}, {}, {}};
+  tested_pair out{who, round};
   out.seen.busy = was_busy(d, who.first) || was_busy(d, who.second);
   out.seen.one_host = one_host;
   const auto m = make_msg<fbs::TestPair>({}, [&](auto& t) {
@@ -136,6 +181,7 @@ tested_pair test_pair(session& s, const diagnosis& d, const pair_policy::pair& w
   out.seen.wrong = r.wrong;
   out.seen.bytes_per_s = r.bytes_per_s;
   out.latency_us = r.latency_us;
+  out.sum = test_sum(s, d, who);
   return out;
 }
 
@@ -159,7 +205,8 @@ void test_pairs(session& s, diagnosis& d, const std::vector<asked_node>& reached
   const auto passed = [&](tested_pair& p) {
     p.wanted = troupe::health::wanted_rate(seen, p.seen.one_host);
     p.verdict = troupe::health::verdict_of(p.seen, p.wanted);
-    return p.verdict != fbs::CheckVerdict::bad;
+    return p.verdict != fbs::CheckVerdict::bad &&
+           (!p.sum || p.sum->verdict != fbs::CheckVerdict::bad);
   };
   for (auto& p : d.pairs)
     if (const bool well = passed(p); p.seen.tried) policy.tell_first(p.who, well);
@@ -171,24 +218,46 @@ void test_pairs(session& s, diagnosis& d, const std::vector<asked_node>& reached
   d.named = policy.conclude();
 }
 
+/// What of a group of all is said of one host's: what came from each to each.
+tested_group exchange_of(tested_group formed, const std::string& host) {
+  formed.check = "all_to_all";
+  formed.host = host;
+  formed.verdict = troupe::health::verdict_of(formed.seen);
+  return formed;
+}
+
+/// Of each host the exchange of its nodes, then the start of a group of all of them; of more nodes
+/// than a group may have, the first.
+void test_groups(session& s, diagnosis& d, const std::vector<asked_node>& reached) {
+  std::vector<std::string> all;
+  std::map<std::string, std::vector<std::string>> hosts;
+  for (const auto& p : reached) {
+    if (all.size() < known_sum::most_members) all.push_back(p.node);
+    auto& of_host = hosts[p.host];
+    if (of_host.size() < known_sum::most_members) of_host.push_back(p.node);
+  }
+  if (all.empty()) return;
+  const auto lonely = [](std::vector<std::string> nodes, std::string why) {
+    tested_group out{"group_start", std::move(nodes)};
+    out.seen.tried = false;
+    out.why = std::move(why);
+    return out;
+  };
+  auto together = all.size() < 2 ? lonely(all, "one node: there is no group to start")
+                                 : form_group(s, d, "group_start", all);
+  for (const auto& [host, nodes] : hosts) {
+    if (host.empty()) continue;
+    const auto formed = nodes.size() < 2
+                            ? lonely(nodes, "one node on this host: there is nothing to exchange")
+                        : nodes == all ? together
+                                       : form_group(s, d, "all_to_all", nodes);
+    d.groups.push_back(exchange_of(formed, host));
+  }
+  together.verdict = troupe::health::verdict_of_start(together.seen, all.size());
+  d.groups.push_back(std::move(together));
+}
+
 // -- words ----------------------------------------------------------------------------------------
-
-std::string value_text(double value, const std::string& unit) {
-  if (value < 0) return "-";
-  if (value >= 9e18) return "unlimited";
-  if (unit == "bytes/s") return fmt::format("{:.1f} MB/s", value * 1e-6);
-  if (unit == "bytes") return fmt::format("{:.0f} MiB", value / (1 << 20));
-  if (unit == "us") return fmt::format("{:.1f} us", value);
-  return fmt::format("{:.0f} {}", value, unit);
-}
-
-std::string wanted_text(const fbs::CheckResultT& c) {
-  if (c.wanted < 0) return "-";
-  const auto value = value_text(c.wanted, c.unit);
-  if (c.wanted_from == fbs::WantedFrom::exact) return value;
-  return fmt::format("{} {} ({})", c.at_least ? ">=" : "<=", value,
-                     fbs::EnumNameWantedFrom(c.wanted_from));
-}
 
 /// Node, check, seen, wanted, verdict, why.
 using row = std::array<std::string, 6>;
@@ -216,6 +285,29 @@ row row_of(const tested_pair& p) {
           name_of(p.verdict),
           p.seen.wrong > 0 ? fmt::format("{} exchanges came back with other bytes", p.seen.wrong)
                            : ""};
+}
+
+/// "node0, node1"; of many the first and the last.
+std::string members_text(const std::vector<std::string>& nodes) {
+  if (nodes.size() < 3) return fmt::format("{}", fmt::join(nodes, ", "));
+  return fmt::format("{} ... {}", nodes.front(), nodes.back());
+}
+
+row row_of(const tested_group& g, int round) {
+  const bool is_start = g.check == "group_start";
+  const auto check = fmt::format("{} {}{}{}", g.check, g.nodes.size(),
+                                 g.host.empty() ? " nodes" : " nodes of one host",
+                                 round == 1 ? "" : ", again");
+  std::string seen = "-", wanted = "0 errors";
+  if (g.seen.finished && is_start)
+    seen = fmt::format("{:.1f} ms, over in {:.1f} ms", g.seen.start_ms, g.seen.stop_ms);
+  else if (g.seen.finished)
+    seen = fmt::format("{} errors{}", g.seen.wrong(),
+                       g.check == "sum" ? ", " + value_text(g.seen.bytes_per_s, "bytes/s") : "");
+  if (is_start)
+    wanted = fmt::format("<= {:.0f} ms (floor)", troupe::health::wanted_start_ms(g.nodes.size()));
+  return {members_text(g.nodes), check, seen, g.seen.finished ? wanted : "-", name_of(g.verdict),
+          g.why};
 }
 
 std::string table_of(const std::vector<row>& rows) {
@@ -260,6 +352,23 @@ ordered_json json_of(const fbs::CheckupReportT& r) {
           {"checks", checks}};
 }
 
+ordered_json json_of(const tested_group& g) {
+  return {{"check", g.check},
+          {"nodes", g.nodes},
+          {"host", g.host},
+          {"tried", g.seen.tried},
+          {"finished", g.seen.finished},
+          {"wrong_sums", g.seen.wrong_sums},
+          {"wrong_gathered", g.seen.wrong_gathered},
+          {"start_ms", g.seen.start_ms},
+          {"wanted_start_ms", troupe::health::wanted_start_ms(g.nodes.size())},
+          {"stop_ms", g.seen.stop_ms},
+          {"bytes_per_s", g.seen.bytes_per_s},
+          {"path", "tensors"},
+          {"verdict", name_of(g.verdict)},
+          {"text", g.why}};
+}
+
 ordered_json json_of(const tested_pair& p) {
   return {{"nodes", {p.who.first, p.who.second}},
           {"round", p.round},
@@ -272,7 +381,8 @@ ordered_json json_of(const tested_pair& p) {
           {"one_host", p.seen.one_host},
           {"path", "messages"},
           {"verdict", name_of(p.verdict)},
-          {"text", p.why}};
+          {"text", p.why},
+          {"sum", p.sum ? json_of(*p.sum) : ordered_json(nullptr)}};
 }
 
 ordered_json json_of(const std::vector<pair_policy::pair>& pairs) {
@@ -311,13 +421,18 @@ result<diagnosis> examine_cluster(session& s, const doctor_options& o) {
   }
   troupe::health::judge_among_equals(d.reports);
   test_pairs(s, d, reached);
+  if (o.node.empty()) test_groups(s, d, reached);
   return d;
 }
 
 fbs::CheckVerdict verdict_of(const diagnosis& d) {
   auto out = fbs::CheckVerdict::unknown;
   for (const auto& r : d.reports) out = std::max(out, troupe::health::verdict_of(r));
-  for (const auto& p : d.pairs) out = std::max(out, p.verdict);
+  for (const auto& p : d.pairs) {
+    out = std::max(out, p.verdict);
+    if (p.sum) out = std::max(out, p.sum->verdict);
+  }
+  for (const auto& g : d.groups) out = std::max(out, g.verdict);
   return out;
 }
 
@@ -325,17 +440,22 @@ std::string diagnosis_text(const diagnosis& d) {
   std::vector<row> rows{{"node", "check", "seen", "wanted", "verdict", ""}};
   for (const auto& r : d.reports)
     for (const auto& c : r.checks) rows.push_back(row_of(r, *c));
-  for (const auto& p : d.pairs) rows.push_back(row_of(p));
+  for (const auto& p : d.pairs) {
+    rows.push_back(row_of(p));
+    if (p.sum) rows.push_back(row_of(*p.sum, p.round));
+  }
+  for (const auto& g : d.groups) rows.push_back(row_of(g, 1));
   auto out = table_of(rows);
   for (const auto& r : d.reports)
     if (r.busy) out += load_text(r);
   if (!d.pairs.empty())
     out += "pairs exchange messages: directly or by way of the coordinator, as actors of these "
-           "nodes do; other ways between two nodes are not tested\n";
+           "nodes do; groups connect directly, as ranks do\n";
   for (const auto& c : d.named.culprits)
-    out += fmt::format("{} does not reach nodes that reach others\n", c);
+    out += fmt::format("{} does not reach, or sums wrongly with, nodes that do well with others\n",
+                       c);
   for (const auto& p : d.named.cut)
-    out += fmt::format("cut_pair: {} and {} do not reach each other, and both reach others\n",
+    out += fmt::format("cut_pair: {} and {} fail with each other, and both do well with others\n",
                        p.first, p.second);
   for (const auto& p : d.named.unclear)
     out += fmt::format("{} or {}: no other node could tell which\n", p.first, p.second);
@@ -348,6 +468,8 @@ std::string diagnosis_json(const diagnosis& d) {
   for (const auto& r : d.reports) j["nodes"].push_back(json_of(r));
   j["pairs"] = ordered_json::array();
   for (const auto& p : d.pairs) j["pairs"].push_back(json_of(p));
+  j["groups"] = ordered_json::array();
+  for (const auto& g : d.groups) j["groups"].push_back(json_of(g));
   j["culprits"] = d.named.culprits;
   j["cut_pairs"] = json_of(d.named.cut);
   j["unclear_pairs"] = json_of(d.named.unclear);

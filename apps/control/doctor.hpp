@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/health/group_policy.hpp"
 #include "actors/health/pair_policy.hpp"
 #include "apps/control/session.hpp"
 #include "io/base/error_kind.hpp"
@@ -21,15 +22,26 @@ struct doctor_options {
 inline constexpr error_kind<std::string_view, std::string_view> node_not_found{
     "node_not_found", errc::not_found, "node not found: {0}", "{1}"};
 
+/// Nodes that formed a group for a moment, or were to, and what that shows.
+struct tested_group {
+  std::string check;               ///< "sum", "all_to_all" or "group_start"
+  std::vector<std::string> nodes;  ///< by rank
+  std::string host = {};           ///< of an all_to_all: all are of this one
+  troupe::health::group_seen seen = {};
+  std::string why = {};            ///< nothing was seen
+  fbs::CheckVerdict verdict = fbs::CheckVerdict::unknown;
+};
+
 /// Two nodes that exchanged bytes, or tried to.
 struct tested_pair {
   troupe::health::pair_policy::pair who;
   int round = 1;
-  troupe::health::pair_seen seen;
+  troupe::health::pair_seen seen = {};
   double latency_us = 0;
   std::optional<double> wanted = {};  ///< bytes a second
   std::string why = {};               ///< they did not
   fbs::CheckVerdict verdict = fbs::CheckVerdict::unknown;
+  std::optional<tested_group> sum = {};  ///< none: nothing came back, so no group was tried
 };
 
 /// Everything that was found.
@@ -37,10 +49,11 @@ struct diagnosis {
   bool deep = false;
   std::vector<fbs::CheckupReportT> reports = {};
   std::vector<tested_pair> pairs = {};
+  std::vector<tested_group> groups = {};  ///< of hosts, then of all
   troupe::health::pair_policy::outcome named = {};
 };
 
-/// Examines the nodes, all at once, then tests pairs, one after the other. Waits.
+/// Examines the nodes, all at once, then tests pairs and groups, one after the other. Waits.
 result<diagnosis> examine_cluster(session& s, const doctor_options& o);
 
 /// "bad" where anything is, "ok" where something is and nothing bad, else "unknown".

@@ -82,6 +82,7 @@ std::string findings_json(const fbs::FindingsT& all, const fbs::RunStatusT* run,
                              {"unit", f->unit},
                              {"text", f->text},
                              {"rule", text_or_null(f->rule)},
+                             {"doctor", text_or_null(f->doctor)},
                              {"for_s", static_cast<double>(age_ns(all, *f)) / 1e9}});
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

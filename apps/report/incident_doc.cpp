@@ -149,6 +149,7 @@ ordered_json findings_then(const std::vector<std::unique_ptr<fbs::FindingT>>& al
         {"peer", rank_or_null(f->peer)}, {"seen", f->seen},
         {"wanted", f->wanted},           {"unit", printable(f->unit)},
         {"text", printable(f->text)},    {"for_s", ago_s(f->since_ns)}};
+    if (!f->doctor.empty()) j["doctor"] = printable(f->doctor);
     if (f->gone_ns != 0) j["gone_s"] = ago_s(f->gone_ns);
     out.push_back(std::move(j));
   }

@@ -107,6 +107,7 @@ std::string finding_text(const json& f) {
   if (!unit.empty() && std::isfinite(seen) && std::isfinite(wanted))
     out += fmt::format(" ({:.4g} {}, {} {:.4g})", seen, unit,
                        seen < wanted ? "at least" : "at most", wanted);
+  if (const auto machine = text(f, "doctor"); !machine.empty()) out += "; its machine: " + machine;
   if (const auto s = real(f, "for_s"); std::isfinite(s)) out += fmt::format(", for {:.1f} s", s);
   if (const auto s = real(f, "gone_s"); std::isfinite(s))
     out += fmt::format(", gone {:.1f} s before", s);

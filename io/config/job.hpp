@@ -373,6 +373,7 @@ struct health_section {
   int64_t straggler_percent = 10;   ///< of a step that goes to a slow rank; 0: none is named
   int64_t regression_percent = 20;  ///< that steps take longer than they did; 0: nobody cares
   bool checkup_at_join = true;  ///< a node whose processors or memory err takes no ranks
+  bool checkup_on_suspicion = true;  ///< the machine of a node that a finding names is examined
   std::vector<log_rule_spec> log_rule = default_log_rules();  ///< a line counts for the first
   bool operator==(const health_section&) const = default;
 };

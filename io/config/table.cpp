@@ -420,6 +420,11 @@ constinit const property rows[] = {
         "health.checkup_at_join",
         "Before a node takes ranks it multiplies known matrices on each processor and tests some "
         "memory; one that errs is not taken"),
+    key<&job::health, &health_section::checkup_on_suspicion>(
+        "health.checkup_on_suspicion",
+        "While the job trains, the machine of a node that a finding makes a suspect (straggler, "
+        "wrong_bits, disk_slow, disk_failing, frozen_process) is examined as by `troupe doctor`, "
+        "at most once in 10 minutes"),
 
     key<&job::power, &power_section::meter_interval_ms>(
         "power.meter_interval_ms",

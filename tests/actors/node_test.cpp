@@ -516,3 +516,24 @@ TEST_CASE("NOD-5: what a test of pairs sends comes back, at most 256 KiB of it")
     CHECK(echo->unpack().bytes == std::vector<uint8_t>(std::min(count, health::pair_bytes), 7));
   }
 }
+
+TEST_CASE("NOD-5: the group of a test is its medic's, and a node without one says so") {
+  scripted_node f;
+  f.join();
+  const auto open = [&] {
+    return f.person.ask(f.target, make_msg<fbs::OpenTestGroup>({}, [](auto& o) {
+                          o.group = "g";
+                          o.rank = 1;
+                          o.size = 2;
+                        }));
+  };
+  CHECK(is_error(f.person.answer_of<fbs::TestGroupEnd>(open()).error(), no_medic, "m"));
+  scripted_node g;
+  g.machine->examine = saying(fbs::CheckVerdict::ok);
+  g.join();
+  const auto n = g.person.ask(g.target, make_msg<fbs::JoinTestGroup>({}, [](auto& j) {
+                                j.group = "g";
+                              }));
+  const auto r = g.person.answer_of<fbs::TestGroupSeen>(n);
+  CHECK(is_error(r.error(), health::no_such_end, "g"));
+}

@@ -63,6 +63,7 @@ TEST_CASE("findings: an object for scripts, what is not known is null") {
                                  {"unit", "s"},
                                  {"text", "its forward does not end, 3 others wait for it"},
                                  {"rule", nullptr},
+                                 {"doctor", nullptr},
                                  {"for_s", 2.0}});
   CHECK(j["findings"][1]["rank"].is_null());
   CHECK(j["findings"][1]["rule"] == "fan");

@@ -1,10 +1,13 @@
 // Machines of a running cluster are examined: beside a training whose bits stay, with one node
-// that does not answer, and without a cluster.
+// that does not answer, with one that sums wrongly, and without a cluster.
 #include <csignal>
+#include <cstring>
 
 #include <set>
 
+#include "actors/health/known_sum.hpp"
 #include "tests/cluster/survivors.hpp"
+#include "tests/cluster/turned_bit.hpp"
 
 using namespace troupe::cluster_test;
 using nlohmann::json;
@@ -21,6 +24,24 @@ json diagnosis_of(const finished& said) {
   const auto all = json::parse(said.out);
   CHECK(all["type"] == "doctor");
   CHECK((said.code == 1) == (all["verdict"] == "bad"));
+  return all;
+}
+
+/// The first numbers that a medic sums, as they lie in its memory, from a byte of the first on
+/// whose bits no sum rounds away.
+std::string first_numbers() {
+  std::string out(64, '\0');
+  for (uint32_t i = 0; i < out.size() / sizeof(float); ++i) {
+    const auto number = static_cast<float>(troupe::health::known_sum::number(i));
+    std::memcpy(out.data() + i * sizeof number, &number, sizeof number);
+  }
+  return out.substr(2);
+}
+
+const json& group_in(const json& all, const char* check) {
+  for (const auto& g : all["groups"])
+    if (g["check"] == check) return g;
+  FAIL("no group ", check);
   return all;
 }
 
@@ -59,6 +80,19 @@ TEST_CASE("doctor: two nodes that train are examined, and their losses stay") {
   CHECK(all["pairs"][0]["wrong"] == 0);
   CHECK(all["pairs"][0]["bytes_per_s"] > 0);
   CHECK(all["pairs"][0]["one_host"] == true);
+  const auto& sum = all["pairs"][0]["sum"];
+  CHECK(sum["verdict"] == "ok");
+  CHECK(sum["finished"] == true);
+  CHECK(sum["wrong_sums"] == 0);
+  CHECK(sum["bytes_per_s"] > 0);
+  const auto& exchange = group_in(all, "all_to_all");
+  CHECK(exchange["verdict"] == "ok");
+  CHECK(exchange["nodes"].size() == 2);
+  CHECK(exchange["wrong_gathered"] == 0);
+  const auto& start = group_in(all, "group_start");
+  CHECK(start["finished"] == true);
+  CHECK(start["start_ms"] > 0);
+  CHECK(start["verdict"] != "bad");
   const auto audit = text_of(job / "run/audit.jsonl");
   CHECK(audit.find("RunCheckup") != std::string::npos);
   CHECK(audit.find("TestPair") != std::string::npos);
@@ -79,6 +113,36 @@ TEST_CASE("doctor: two nodes that train are examined, and their losses stay") {
   auto alone = again.losses(with(with({"train.schedule=constant"}, layout(2, 1)),
                                  {"train.steps=" + std::to_string(losses.size())}));
   CHECK(alone == losses);
+}
+
+TEST_CASE("doctor: a node that sums wrongly is named by the bits, and training goes on") {
+  job_files job;
+  program up(job.up(with(with(endless, layout(3, 1)), {"train.batch=12"})));
+  REQUIRE(up.until_step(5));
+  const auto before = doctor(up, {"--json"});  // from here on each has its numbers
+  CHECK(diagnosis_of(before)["verdict"] != "bad");
+  const pid_t victim = node_named(up.port(), "node0");
+  REQUIRE(victim > 0);
+  REQUIRE(turn_a_bit(victim, first_numbers()) > 0);
+  const auto said = doctor(up, {"--json"});
+  CHECK(said.code == 1);
+  const auto all = diagnosis_of(said);
+  CHECK(all["culprits"] == json{"node0"});
+  size_t bad = 0;
+  for (const auto& p : all["pairs"]) {
+    CAPTURE(p.dump());
+    const bool with_victim = p["nodes"][0] == "node0" || p["nodes"][1] == "node0";
+    CHECK((p["sum"]["verdict"] == "bad") == with_victim);
+    CHECK(p["verdict"] != "bad");  // its messages come back as they were
+    bad += with_victim;
+  }
+  CHECK(bad == 2);  // round 2: with one that does well with others
+  const auto text = doctor(up);
+  CHECK(text.code == 1);
+  CHECK(text.out.find("of the sum is") != std::string::npos);
+  CHECK(up.until_step(static_cast<int>(up.losses().size()) + 3));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
 }
 
 TEST_CASE("doctor: a node that is stopped is named") {

@@ -104,6 +104,7 @@ TEST_CASE("stragglers: a process that gets an eighth of its time is named, and s
     const auto status = asked({"status", "monitor"});
     CHECK(status.out.find("straggler rank 1 (node1): +") != std::string::npos);
   }
+  REQUIRE(up.until_error_has("node node1 was examined (straggler): "));
   CHECK(up.err().find("recovery") == std::string::npos);  // nobody said that it may be evicted
   up.signal(SIGINT);
   CHECK(up.wait() == 130);

@@ -30,6 +30,7 @@ const std::map<std::string_view, std::string_view> harmless{
     {"value", "a number: what can be set while a run goes on has no text"},
     {"node", "a pattern over names"},
     {"peer", "a name, looked for among those of the members"},
+    {"nodes", "names, looked for among those of the members"},
     {"actor", "a pattern over names"},
     {"device", "a pattern over names"},
     {"message", "a name out of a list"},

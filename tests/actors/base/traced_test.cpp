@@ -310,6 +310,12 @@ node_actor::behavior_type member(traced_pointer<node_actor, member_state> self,
           [self](const msg<fbs::PairProbe>& m) {
             return make_msg<fbs::PairEcho>(context_of(*self, m.header()));
           },
+          [self](const msg<fbs::OpenTestGroup>& m) {
+            return make_msg<fbs::TestGroupEnd>(context_of(*self, m.header()));
+          },
+          [self](const msg<fbs::JoinTestGroup>& m) {
+            return make_msg<fbs::TestGroupSeen>(context_of(*self, m.header()));
+          },
           [self](caf::tick_atom) { self->live_in(5); }};
 }
 

@@ -13,6 +13,7 @@
 
 #include "actors/health/checkup_policy.hpp"
 #include "actors/health/checks.hpp"
+#include "tests/actors/health/spoiled_group.hpp"
 #include "tests/io/scratch.hpp"
 
 using namespace troupe;
@@ -56,7 +57,7 @@ TEST_CASE("checkup: each check of a machine has a result, and none leaves a file
     if (entry_of(c->check).bits) CHECK(c->verdict != fbs::CheckVerdict::bad);
   }
   for (const auto& entry : checks_in_order())
-    if (entry.name != "gpu_product") CHECK(seen[std::string(entry.name)] == 1);
+    if (!entry.name.starts_with("gpu_")) CHECK(seen[std::string(entry.name)] == 1);
   CHECK_FALSE(report.hardware.empty());
   for (const auto& left : std::filesystem::directory_iterator(e.folder.path))
     CHECK(left.path().filename() == "facts");  // EXM-3
@@ -139,4 +140,34 @@ TEST_CASE("EXM-2: a folder that is not there is unknown and says why") {
     CHECK(c->verdict == fbs::CheckVerdict::unknown);
     CHECK_FALSE(c->text.empty());
   }
+}
+
+TEST_CASE("checkup: devices exchange known parts, and one that gives others is named") {
+  examined e;
+  e.options.exchanging = {"host", "host", "host"};
+  const auto exchange_in = [&] {
+    for (auto& c : e.run().checks)
+      if (c->check == "gpu_all_to_all") return std::move(*c);
+    return fbs::CheckResultT();
+  };
+  auto c = exchange_in();
+  CAPTURE(c.text);
+  CHECK(c.verdict == fbs::CheckVerdict::ok);
+  CHECK(c.part == "3 devices");
+  CHECK(c.seen == 0);
+  e.options.open_group = troupe::health::test::spoiling(false, true);
+  c = exchange_in();
+  CHECK(c.verdict == fbs::CheckVerdict::bad);
+  CHECK(c.seen == 3);  // one element, at each of them
+  CHECK(c.text == "the first of them are of what host gave");
+  e.options.open_group = [](const gpu::group_options&) {
+    return result<std::unique_ptr<gpu::pending_group>>(error{errc::unavailable, "no such group"});
+  };
+  c = exchange_in();
+  CHECK(c.verdict == fbs::CheckVerdict::unknown);
+  CHECK(c.text == "no such group");
+  e.options.exchanging = {"host"};
+  c = exchange_in();
+  CHECK(c.verdict == fbs::CheckVerdict::unknown);
+  CHECK(c.text.find("nothing to exchange") != std::string::npos);
 }

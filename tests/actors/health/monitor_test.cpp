@@ -321,9 +321,11 @@ TEST_CASE(
   CHECK(f.names().empty());
   f.pass_with(3, {0}, true);
   CHECK(f.names() == strings{"frozen_process b"});
+  CHECK(f.gateway.idle());  // the other one moves: nobody is stuck, and b would not answer
   f.pass_with(2, {0, 1}, true);
   CHECK(f.names().empty());
-  CHECK(f.gateway.idle());  // the other one moved: nobody was stuck
+  CHECK(f.gateway.take<fbs::CallActor>()->node()->str() == "b");  // MON-6
+  CHECK(f.gateway.idle());
 }
 
 TEST_CASE("MON-3: a paused run stands still for good") {
@@ -536,4 +538,115 @@ TEST_CASE("MON-1: nobody is taken out for slowness unless the configuration says
   f.make_steps(300, 300, 490);
   CHECK(f.names() == strings{"straggler b 1"});
   CHECK(f.taken_out().empty());
+}
+
+// -- suspects -------------------------------------------------------------------------------------
+
+namespace {
+
+struct accused_cluster : watched_cluster {
+  explicit accused_cluster(bool examines = true)
+      : watched_cluster(0, 2, config::default_log_rules(), [&](config::job& job) {
+          job.health.checkup_on_suspicion = examines;
+        }) {
+    train();
+    reporter.take_all<fbs::Notice>();
+  }
+  /// The run has found that a node's rank holds wrong bits.
+  void accuse(const char* node) {
+    person.tell(target, make_msg<fbs::FindingTold>(context_of(monitor_epoch), [&](auto& t) {
+                  t.finding = std::make_unique<fbs::FindingT>();
+                  t.finding->name = "wrong_bits";
+                  t.finding->node = node;
+                  t.finding->rank = 1;
+                  t.finding->text = "it holds other weights";
+                }));
+  }
+  void train_on() { pass_with(1, everybody, true); }
+  /// The medic says that memory is slow.
+  static void answer_slow(const troupe::test::told<fbs::CallActor>& call) {
+    fbs::CheckupReportT r;
+    auto& c = *r.checks.emplace_back(std::make_unique<fbs::CheckResultT>());
+    c.check = "memory_bandwidth";
+    c.unit = "bytes/s";
+    c.seen = 3.1e8;
+    c.wanted = 5e8;
+    c.at_least = true;
+    c.wanted_from = fbs::WantedFrom::floor;
+    c.verdict = fbs::CheckVerdict::bad;
+    call.answer<fbs::CallAnswers>([&](auto& all) {
+      auto& a = *all.answers.emplace_back(std::make_unique<fbs::CallAnswerT>());
+      a.node = call->node()->str();
+      a.message = encode(make_msg<fbs::CheckupReport>({}, r));
+    });
+  }
+};
+
+constexpr auto slow_memory = "memory_bandwidth 310.0 MB/s, wanted >= 500.0 MB/s (floor): bad";
+
+}  // namespace
+
+TEST_CASE("MON-6: the machine of a node that is accused is examined, once, and what that shows "
+          "stands in the finding and in the evidence") {
+  accused_cluster f;
+  f.accuse("b");
+  f.train_on();
+  const auto call = f.gateway.take<fbs::CallActor>();
+  CHECK(call->node()->str() == "b");
+  CHECK(call->actor()->str() == "medic/*");
+  const auto asked = decode({call->message()->data(), call->message()->size()});
+  REQUIRE(asked);
+  REQUIRE(asked->type() == message_traits<fbs::RunCheckup>::id);
+  CHECK_FALSE(cast<fbs::RunCheckup>(*asked)->deep());
+  CHECK(f.findings().findings.at(0)->doctor.empty());
+  f.notices();
+  f.answer_slow(call);
+  CHECK(f.notices() == std::vector<std::string>{std::string("node b was examined (wrong_bits): ") +
+                                                slow_memory});
+  CHECK(f.findings().findings.at(0)->doctor == slow_memory);
+  f.decide("b");
+  const auto said = f.reporter.take<fbs::Evidence>().m.unpack();
+  REQUIRE(said.findings.size() == 1);
+  CHECK(said.findings[0]->doctor == slow_memory);
+  f.accuse("b");
+  f.train_on();
+  CHECK(f.gateway.idle());
+}
+
+TEST_CASE("MON-6: an examination that fails is told, and what was told of it is no verdict") {
+  accused_cluster f;
+  f.accuse("b");
+  f.train_on();
+  f.notices();
+  f.gateway.take<fbs::CallActor>().answer<fbs::CallAnswers>([](auto&) {});
+  CHECK(f.notices() == std::vector<std::string>{
+                           "node b could not be examined (wrong_bits): unknown, since it has no "
+                           "medic"});
+  CHECK(f.findings().findings.at(0)->doctor == "unknown, since it has no medic");
+}
+
+TEST_CASE("MON-6: nobody is examined while no steps are made, or while it is not wanted") {
+  accused_cluster f;
+  f.run_is("recovering");
+  f.accuse("b");
+  f.train_on();
+  CHECK(f.gateway.idle());
+  f.run_is("training");
+  f.train_on();
+  CHECK(f.gateway.take<fbs::CallActor>()->node()->str() == "b");
+  accused_cluster g(false);
+  g.accuse("b");
+  g.train_on();
+  CHECK(g.gateway.idle());
+}
+
+TEST_CASE("MON-6: while a checkpoint is written nobody is examined") {
+  accused_cluster f;
+  f.run->publish([&](fbs::StatusValuesT& v) { values_of<fbs::RunStatusT>(v).saving = {8}; });
+  f.accuse("b");
+  f.train_on();
+  CHECK(f.gateway.idle());
+  f.run->publish([&](fbs::StatusValuesT& v) { values_of<fbs::RunStatusT>(v).saving = {}; });
+  f.train_on();
+  CHECK(f.gateway.take<fbs::CallActor>()->node()->str() == "b");
 }
