@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -56,9 +57,10 @@ double stats_probe::median_ms(const operation& op) {
   return times_[static_cast<size_t>(op.kind)].median_ms();
 }
 
-const char* stats_probe::is_at(const char* what) {
+std::string stats_probe::is_at(std::string_view what) {
   std::lock_guard lock(mutex_);
-  return computes_ = what;
+  computes_ = what;
+  return std::string(what);
 }
 
 bool stats_probe::computes() {
@@ -67,14 +69,14 @@ bool stats_probe::computes() {
 }
 
 void stats_probe::waits(pipeline_op kind) {
-  stats_.publish(facts_of(kind).name.data(), stream_now_ns());
+  stats_.publish(std::string(facts_of(kind).name), stream_now_ns());
 }
 
 void stats_probe::goes_on() {
   std::unique_lock lock(mutex_);
-  const auto* what = computes_;
+  std::string what(computes_);
   lock.unlock();
-  stats_.publish(what, stream_now_ns());
+  stats_.publish(std::move(what), stream_now_ns());
 }
 
 uint64_t stats_probe::begin(const operation& op) {
@@ -82,10 +84,10 @@ uint64_t stats_probe::begin(const operation& op) {
   const auto& facts = facts_of(op.kind);
   if (facts.with == op_partner::none) {
     if (facts.stream == op_stream::compute)
-      is_at(facts.name.data());
+      is_at(facts.name);
     else if (computes())
       return 0;  // PRB-1
-    stats_.publish(facts.name.data(), now);
+    stats_.publish(std::string(facts.name), now);
     stats_.publish([&, median_ms = median_ms(op)](auto& values) {
       auto& w = values_of<fbs::WorkerStatusT>(values);
       w.number = op.number;
@@ -103,7 +105,7 @@ void stats_probe::end(const operation& op, uint64_t token, double begin_ms, doub
   else if (facts.stream == op_stream::compute)
     stats_.publish(is_at(nothing), stream_now_ns());
   else if (facts.with == op_partner::none && !computes())
-    stats_.publish(nothing, stream_now_ns());
+    stats_.publish(std::string(nothing), stream_now_ns());
   count(op, end_ms - begin_ms);
   work_note w;
   w.name = work_name(facts.name);

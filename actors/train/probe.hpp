@@ -9,6 +9,8 @@
 
 #include <array>
 #include <mutex>
+#include <string>
+#include <string_view>
 
 #include "actors/base/actor_registry.hpp"
 #include "actors/capture/recorder.hpp"
@@ -32,17 +34,17 @@ class stats_probe : public engine_probe {
   std::vector<std::string> peers_of(const operation& op) const;
   void count(const operation& op, double took_ms);
   double median_ms(const operation& op);
-  const char* is_at(const char* what);
+  std::string is_at(std::string_view what);
   bool computes();
 
-  static constexpr const char* nothing = "ready";
+  static constexpr std::string_view nothing = "ready";
 
   actor_stats& stats_;
   recorder& records_;
   grid_rank at_;
   std::mutex mutex_;  ///< streams end their operations on threads of their own
   uint64_t finished_ = 0;
-  const char* computes_ = nothing;  ///< what the compute stream is at
+  std::string_view computes_ = nothing;  ///< what the compute stream is at
   std::array<typical_time, operations.size()> times_;
 };
 
