@@ -385,6 +385,11 @@ TEST_CASE("commands: plan says how many spares a failure rate asks for") {
   const auto j = nlohmann::json::parse(plan.out);
   CHECK(j.at("spare_nodes_p99") == 2);
   CHECK(j.at("failures_per_1000_node_days") == 600);
-  CHECK(j.at("fewer_replicas").empty());
+  REQUIRE(j.at("fewer_replicas").size() == 1);  // of two
+  CHECK(j.at("fewer_replicas")[0].at("replicas") == 1);
+  CHECK(j.at("fewer_replicas")[0].at("device_bytes_needed") > 0);
+  const auto never =
+      sh(here, "troupe plan j.toml --json --set recovery.fewer_replicas=false");
+  CHECK(nlohmann::json::parse(never.out).at("fewer_replicas").empty());
   CHECK(sh(here, "troupe plan j.toml").out.find("0 spare nodes") != std::string::npos);
 }

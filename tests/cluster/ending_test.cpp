@@ -189,7 +189,7 @@ TEST_CASE("ending: a coordinator or a run that is told to die ends the launch, w
 
 TEST_CASE("ending: who stopped a run before its last step is said") {
   job_files job;
-  program up(job.up(with(endless, layout(2, 1))));
+  program up(job.up(with(with(endless, layout(2, 1)), {"recovery.fewer_replicas=false"})));
   REQUIRE(up.until_step(2));
   const auto address = fmt::format("127.0.0.1:{}", up.port());
   CHECK(run({"console", "-c", "drain node1", "--connect", address}).code == 0);
