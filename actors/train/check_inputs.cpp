@@ -2,12 +2,14 @@
 #include "actors/train/check_inputs.hpp"
 
 #include <algorithm>
+#include <filesystem>
 
 #include <fmt/format.h>
 
 #include "actors/job/catalog.hpp"
 #include "actors/train/inputs.hpp"
 #include "io/data/overlap.hpp"
+#include "io/file.hpp"
 #include "io/formats/safetensors.hpp"
 
 namespace troupe::train {
@@ -76,7 +78,10 @@ class input_check {
   explicit input_check(const job_plan& plan) : plan_(plan), data_(plan.job.data) {}
 
   input_findings run() {
-    if (!ready_tokens(plan_.job)) find_tokenizer();
+    if (ready_tokens(plan_.job))
+      find_tokenizer_to_copy();
+    else
+      find_tokenizer();
     const auto training = look({"data.path", data_.path, false});
     if (!data_.validation_path.empty()) {
       const auto held_out = look({"data.validation_path", data_.validation_path, true});
@@ -102,6 +107,16 @@ class input_check {
                              fmt::format("the model has {} tokens, and the tokenizer makes {}",
                                          plan_.model.vocab, words_->vocab_size()),
                              "leave model.vocab out, or use the model's own tokenizer"});
+  }
+
+  /// Training does not read it, but each checkpoint has a copy of it, which the head makes.
+  void find_tokenizer_to_copy() {
+    const auto& source = data_.tokenizer;
+    std::error_code ignored;
+    if (source == "bytes" || source.empty() || std::filesystem::is_directory(source, ignored))
+      return;
+    if (auto file = io::open_read(source); !file)
+      out_.problems.push_back({"data.tokenizer", file.error()});
   }
 
   std::optional<source_facts> look(const source_key& source) {

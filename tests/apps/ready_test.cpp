@@ -101,6 +101,28 @@ TEST_CASE(
   CHECK(apps::look_again(ready, c).error().code == errc::timeout);
 }
 
+TEST_CASE("ready: a tokenizer that checkpoints copy must be there, though the data is tokens") {
+  const scratch here;
+  const working_folder inside(here.path);
+  make_mutation_files(here.path);
+  std::ofstream("job.toml") << config_mutations::base();
+  const auto problems_with = [](const std::string& tokenizer) {
+    const auto read = config::read({"job.toml",
+                                    {},
+                                    {"data.path=tokens.bin", "model.vocab=256",
+                                     "data.tokenizer=" + tokenizer}});
+    REQUIRE(read.problems.empty());
+    return apps::readiness_of(read.config.value, a_machine()).problems;
+  };
+  CHECK(problems_with("bytes").empty());
+  std::ofstream("there.json") << "{}";
+  CHECK(problems_with("there.json").empty());
+  const auto missing = problems_with("run/checkpoints/inside");
+  REQUIRE(missing.size() == 1);
+  CHECK(missing.front().key == "data.tokenizer");
+  CHECK(missing.front().why.code == errc::not_found);
+}
+
 TEST_CASE("limits: a checkpoint whose train_state.json is beyond its length is not resumed from") {
   constexpr size_t most = size_t{16} << 20;
   const scratch here;
