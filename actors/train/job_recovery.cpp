@@ -186,8 +186,8 @@ bool job_policy::is_given_up(uint64_t step) const {
 /// The one that is being committed among them.
 uint64_t job_policy::newest_on_disk() const {
   uint64_t newest = resume_ ? resume_->step : 0;
-  for (const auto& [step, order] : orders_)
-    if (order.committing) newest = std::max(newest, step);
+  for (const auto& [step, save] : orders_)
+    if (save.committing) newest = std::max(newest, step);
   return newest;
 }
 
@@ -395,13 +395,13 @@ bool job_policy::must_choose() const {
 
 void job_policy::choose_checkpoint() {
   begin_phase(start_phase::choose_checkpoint);
-  auto& order = std::get<todo::ask>(out_.back());
+  auto& asked = std::get<todo::ask>(out_.back());
   const auto failed = std::find(unsound_.begin(), unsound_.end(), resume_->path.string());
   if (failed != unsound_.end()) {  // it comes last; where nobody has failed no file is suspect
     std::rotate(failed, failed + 1, unsound_.end());
-    order.unsound = unsound_;
+    asked.unsound = unsound_;
   }
-  order.at_most = at_most_.value_or(resume_->step);
+  asked.at_most = at_most_.value_or(resume_->step);
 }
 
 void job_policy::take_checkpoint(const checkpoint::resume_point& chosen) {
@@ -458,9 +458,9 @@ void job_policy::take_copies(const heard::phase_done& found) {
 void job_policy::load_copies() {
   say(fmt::format("going back to step {} from {}", step_, source_text()));
   begin_phase(start_phase::load_weights);
-  auto& order = std::get<todo::ask>(out_.back());
-  order.copy = back_to_->tag;
-  order.from_keeper = back_to_->from_keeper;
+  auto& asked = std::get<todo::ask>(out_.back());
+  asked.copy = back_to_->tag;
+  asked.from_keeper = back_to_->from_keeper;
 }
 
 checkpoint::train_state job_policy::state_now() const {

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 #include <caf/node_id.hpp>
+#include <caf/optional.hpp>
 
 using namespace troupe;
 
