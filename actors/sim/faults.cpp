@@ -1,6 +1,7 @@
 // Drawing faults.
 #include "actors/sim/faults.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace troupe::sim {

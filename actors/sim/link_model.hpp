@@ -11,6 +11,7 @@
 //   SLK-3  A broken link carries nothing any more; healing does not mend it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <unordered_map>
 #include <vector>

@@ -1,7 +1,9 @@
 // Which message stands for which moment.
 #include "actors/sim/days/recovery_watch.hpp"
 
+#include "messages/msg.hpp"
 #include "messages/registry.hpp"
+#include "messages/schemas/train_generated.h"
 
 namespace troupe::sim {
 
