@@ -18,6 +18,7 @@ void add_all(shell& sh) {
       "then the defaults. Exit codes are those of sysexits.h (75: start it again, it continues);\n"
       "1 = training failed; 129, 130, 143 = a signal. All of them: docs/exit-codes.md.");
   add_up(sh);
+  add_head(sh);
   add_node(sh);
   add_console(sh);
   add_control(sh);

@@ -32,6 +32,8 @@ void add_version(shell& sh);
 
 /// `troupe up`: starts a cluster and trains.
 void add_up(shell& sh);
+/// `troupe head`: stands by for the head of a cluster.
+void add_head(shell& sh);
 /// `troupe node`: one process of a cluster.
 void add_node(shell& sh);
 /// `troupe key`: hands out a part of a job's secret.

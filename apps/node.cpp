@@ -120,12 +120,25 @@ error reason_of(node_end& end, int signal) {
   return signal != 0 ? error{errc::none, ""} : *end.why;
 }
 
+/// HOST:PORT, or several with commas between them.
+result<std::vector<std::string>> addresses_in(const std::string& text) {
+  std::vector<std::string> out;
+  for (size_t at = 0; at <= text.size();) {
+    const auto end = std::min(text.find(',', at), text.size());
+    out.push_back(text.substr(at, end - at));
+    TROUPE_CHECK(host_and_port(out.back()));
+    at = end + 1;
+  }
+  return out;
+}
+
 result<int> run_node(node_arguments a) {
   TROUPE_CHECK(tie_to_parent(a.parent));
   TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
   TROUPE_TRY(signals, signal_queue::open());
   speak_through_outboxes();  // who reads our words may go before us, as ssh does
-  TROUPE_TRY(target, host_and_port(a.join));
+  TROUPE_TRY(heads, addresses_in(a.join));
+  TROUPE_TRY(target, host_and_port(heads.front()));
   TROUPE_CHECK(complete(a, target.first, target.second));
   if (a.tied_to_input) tie_to_input(a.network.key == "-");
   sign_flight_memory(a.name, own_address(a, target.first),
@@ -162,6 +175,7 @@ result<int> run_node(node_arguments a) {
                                   }};
     options.accelerators = gpu::accelerators();
     options.makes_drills = a.allow_injection;
+    options.heads = heads;
     auto actor = system.spawn(cluster::node, std::move(options));
     auto over = [&] {
       std::lock_guard lock(end.mutex);
@@ -184,7 +198,10 @@ result<int> run_node(node_arguments a) {
 void add_node(shell& sh) {
   auto* verb = sh.app.add_subcommand("node", "Run one node of a cluster (what `up` starts)");
   auto a = std::make_shared<node_arguments>();
-  verb->add_option("--join", a->join, "The coordinator")->required()->type_name("HOST:PORT");
+  verb->add_option("--join", a->join,
+                   "The coordinator; where the job has several heads all of them, with commas")
+      ->required()
+      ->type_name("HOST:PORT");
   verb->add_option("--name", a->name, "This node's name in the configuration")->required();
   verb->add_option("--advertise", a->advertise, "Address other nodes reach this one at");
   verb->add_option("--ca", a->network.ca, "PEM file of the authority");

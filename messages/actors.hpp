@@ -139,6 +139,8 @@ using node_actor = component_actor::extend<
     ask<fbs::PairProbe, fbs::PairEcho>,
     // For its medic: listens for the group of a test, takes part in it.
     ask<fbs::OpenTestGroup, fbs::TestGroupEnd>, ask<fbs::JoinTestGroup, fbs::TestGroupSeen>,
+    // A vote about which head acts.
+    ask<fbs::PromiseEpoch, fbs::Promised>, ask<fbs::HoldRecord, fbs::Promised>,
     // Time for a heartbeat (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 
@@ -166,8 +168,27 @@ using coordinator_actor = component_actor::extend<
     tell<fbs::Recover>,
     // A node looks for another one; its handle is the second element of the answer.
     caf::replies_to<msg<fbs::FindNode>>::with<msg<fbs::Ack>, caf::strong_actor_ptr>,
+    // A node or another head looks for the one that acts; the handle is its own, a voter's.
+    caf::replies_to<msg<fbs::FindHead>, caf::strong_actor_ptr>::with<msg<fbs::HeadFound>>,
+    // A vote about which head acts.
+    ask<fbs::PromiseEpoch, fbs::Promised>, ask<fbs::HoldRecord, fbs::Promised>,
     // Look after the members now, and again every pulse (both from itself only).
     caf::reacts_to<caf::tick_atom>, caf::reacts_to<caf::ping_atom>>;
+
+/// A vote about which head acts, kept on the disk. May block: it is detached.
+using voter_actor = component_actor::extend<ask<fbs::PromiseEpoch, fbs::Promised>,
+                                            ask<fbs::HoldRecord, fbs::Promised>>;
+
+/// A head's part in choosing the one that acts. May block: it is detached.
+using elector_actor = voter_actor::extend<
+    // How this head is; the handle is the asker's, a voter's.
+    caf::replies_to<msg<fbs::FindHead>, caf::strong_actor_ptr>::with<msg<fbs::HeadFound>>,
+    // Answers once a majority has promised an epoch, or holds a record.
+    ask<fbs::Elect, fbs::Elected>, ask<fbs::ShareRecord, fbs::Ack>,
+    // The job is over.
+    tell<fbs::HeadEnds>,
+    // Time to look after the others (from itself only).
+    caf::reacts_to<caf::tick_atom>>;
 
 /// Starts the processes of nodes, where the job does.
 using launcher_actor = component_actor::extend<tell<fbs::Launch>>;
@@ -281,6 +302,8 @@ using gateway_actor = component_actor::extend<
   ACTOR(medic_actor, "Medic")             \
   ACTOR(node_actor, "Node")               \
   ACTOR(coordinator_actor, "Coordinator") \
+  ACTOR(voter_actor, "Voter")             \
+  ACTOR(elector_actor, "Elector")         \
   ACTOR(launcher_actor, "Launcher")       \
   ACTOR(run_actor, "Run")                 \
   ACTOR(committer_actor, "Committer")     \

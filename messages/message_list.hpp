@@ -113,6 +113,15 @@
   X(cluster, ReplaceNode, 0x0222)     \
   X(cluster, SparesRequest, 0x0223)   \
   X(cluster, Spares, 0x0224)          \
+  X(cluster, FindHead, 0x0230)        \
+  X(cluster, HeadFound, 0x0231)       \
+  X(cluster, PromiseEpoch, 0x0232)    \
+  X(cluster, Promised, 0x0233)        \
+  X(cluster, HoldRecord, 0x0234)      \
+  X(cluster, Elect, 0x0235)           \
+  X(cluster, Elected, 0x0236)         \
+  X(cluster, ShareRecord, 0x0237)     \
+  X(cluster, HeadEnds, 0x0238)        \
   X(train, ReleaseNode, 0x0343)       \
   X(health, RunCheckup, 0x0810)       \
   X(health, CheckupReport, 0x0811)    \

@@ -14,6 +14,10 @@
   TIME(launches_forgotten, 3'600'000, "a spare whose processes came to nothing is tried again")  \
   TIME(launch_doubt, 10'000, "a process may take to join before a doubtful word of its end")     \
   TIME(rejoin_patience, 10'000, "nodes may take to find the head that goes on for a lost one")    \
+  TIME(heads_period, 250, "between two looks of a head at the others of its job")                 \
+  TIME(head_knock, 500, "a head of several may take to be reached, before the next is tried")      \
+  TIME(head_knock_pause, 2'000, "between two tries of a head to reach another one")               \
+  TIME(round_patience, 5'000, "voters may take to promise an epoch to a head, or hold a record")  \
   TIME(nodes_leave, 5'000, "nodes may take to go once the run has ended")                        \
   TIME(gateway_period, 1'000, "between two looks of the gateway at every process")               \
   TIME(gateway_slack, 500, "an observer may take beyond the actors that it asks")                \

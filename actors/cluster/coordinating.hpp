@@ -1,6 +1,7 @@
 // What the coordinator's files share: members and epochs (coordinator.cpp), places and ranks
 // (coordinator_ranks.cpp), how many replicas there are (coordinator_replicas.cpp), what persons say
-// (coordinator_orders.cpp), what a next head must know (coordinator_memory.cpp). For these alone;
+// (coordinator_orders.cpp), what a next head must know (coordinator_memory.cpp), which head acts
+// (coordinator_heads.cpp). For these alone;
 // its invariants stand in coordinator.hpp.
 #pragma once
 
@@ -77,6 +78,28 @@ void recall_replicas(coordinator_pointer self, int64_t replicas);
 void remember(coordinator_pointer self);
 /// What the head before kept.
 void recall(coordinator_pointer self, const fbs::ClusterMemoryT& memory);
+
+// -- several heads --------------------------------------------------------------------------------
+
+/// Whether this head may act in its epoch (CRD-18).
+bool is_elected(const coordinator_state& st);
+/// Has voters promise, where they have to again by now.
+void elect(coordinator_pointer self);
+/// Nodes end what they run of the epoch before, once this head may act in the new one.
+void suspend_once_elected(coordinator_pointer self);
+/// Votes, and who looks for a head, are the elector's.
+caf::result<msg<fbs::HeadFound>> find_head(coordinator_pointer self, const msg<fbs::FindHead>& m,
+                                           const caf::strong_actor_ptr& asker);
+caf::result<msg<fbs::Promised>> promise(coordinator_pointer self,
+                                        const msg<fbs::PromiseEpoch>& m);
+caf::result<msg<fbs::Promised>> hold(coordinator_pointer self, const msg<fbs::HoldRecord>& m);
+
+/// Has nodes end what they run of the epoch before.
+void suspend(coordinator_pointer self);
+/// Goes once nothing is left to wait for (CRD-3).
+void quit_when_alone(coordinator_pointer self);
+/// Looks after all that is due.
+void tick(coordinator_pointer self);
 
 // -- persons --------------------------------------------------------------------------------------
 

@@ -11,7 +11,6 @@
 #include "actors/base/blocking.hpp"
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
-#include "actors/base/gather.hpp"
 #include "actors/base/hardware.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/checkpoint/replicator.hpp"
@@ -72,23 +71,26 @@ bool is_there(const coordinator_state& st, uint32_t node) {
   return it != st.members.end() && !it->second.gone;
 }
 
-}  // namespace coordinating
-
-using namespace coordinating;
-
-namespace {
-
 /// CRD-3.
 void quit_when_alone(coordinator_pointer self) {
   auto& st = self->state;
   const bool alone = std::all_of(st.members.begin(), st.members.end(),
                                  [](const auto& m) { return m.second.gone; });
-  if (!st.ended || (!alone && now_ns(*self) - st.ended_ns < ns_of(defaults::nodes_leave))) return;
+  const auto since_ns = now_ns(*self) - st.ended_ns;
+  if (!st.ended || (!alone && since_ns < ns_of(defaults::nodes_leave))) return;
+  // What other heads are told is on its way (ELC-3): CAF drops what it has not sent at its end.
+  if (st.record.elector && since_ns < 4 * ns_of(defaults::heads_period)) return;
   self->send_exit(st.record.run, caf::exit_reason::user_shutdown);
   if (st.record.replicator) self->send_exit(st.record.replicator, caf::exit_reason::user_shutdown);
   self->send_exit(st.record.committer, caf::exit_reason::user_shutdown);
   self->quit();
 }
+
+}  // namespace coordinating
+
+using namespace coordinating;
+
+namespace {
 
 /// CRD-2, CRD-3.
 void end(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
@@ -97,6 +99,10 @@ void end(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
   st.ended_ns = now_ns(*self);
   show(self);
   self->send(st.record.reporter, m);
+  if (st.record.elector)
+    self->send(st.record.elector, make_msg<fbs::HeadEnds>(context(self), [&](auto& e) {
+                 e.reason = text_of(m->message());
+               }));
   for (auto& [index, who] : st.members)
     if (who.handle && !who.gone)
       self->send(who.handle, make_msg<fbs::Shutdown>(context(self), [&](auto& s) {
@@ -124,6 +130,7 @@ void make_run_and_tiers(coordinator_pointer self) {
   }
   note_spawned("run", r.run);
   self->monitor(r.run);
+  if (r.elector) self->monitor(r.elector);
 }
 
 // -- members ------------------------------------------------------------------------------------
@@ -152,7 +159,10 @@ bool goes_on(const coordinator_state& st) {
 /// CRD-16, then as the membership has it.
 result<uint32_t> admit(coordinator_state& st, const fbs::HelloT& hello) {
   const bool has_lived = hello.epoch > 0 && hello.epoch <= st.record.epoch;
-  if (has_lived && (!goes_on(st) || hello.epoch >= st.first_epoch)) {
+  const bool of_lost_head = goes_on(st) && hello.epoch < st.first_epoch;
+  const bool comes_back =
+      !st.record.plan.job.cluster.heads.empty() && hello.epoch < st.record.epoch;
+  if (has_lived && !of_lost_head && !comes_back) {
     st.membership->note_refused();
     return left_the_cluster(hello.node);
   }
@@ -344,7 +354,8 @@ void await_word(coordinator_pointer self) {
 
 void down(coordinator_pointer self, const caf::down_msg& m) {
   auto& st = self->state;
-  if (m.source == st.record.run.address()) {
+  const bool is_elector = st.record.elector && m.source == st.record.elector.address();
+  if (m.source == st.record.run.address() || is_elector) {
     const auto why = run_died(from_caf(m.reason).message);  // a bug also where it was killed
     end(self, make_msg<fbs::RunEnded>(context(self), [&](auto& e) { put_error(why, e); }));
   }
@@ -407,12 +418,17 @@ void do_without_those_that_stay_away(coordinator_pointer self) {
                                        patience_s));
 }
 
+}  // namespace
+
+namespace coordinating {
+
 void tick(coordinator_pointer self) {
   auto& st = self->state;
   explain(self);
   start_again(self);
   start_those_that_stay_away(self);
   remember(self);
+  elect(self);
   do_without_those_that_stay_away(self);
   if (may_assign(st)) assign_ranks(self);
   ask_to_grow(self);
@@ -436,38 +452,11 @@ void tick(coordinator_pointer self) {
   quit_when_alone(self);
 }
 
-// -- epochs ---------------------------------------------------------------------------------------
+}  // namespace coordinating
 
-/// Ends what the nodes that live run of the epoch before.
-void suspend(coordinator_pointer self) {
-  auto& st = self->state;
-  std::vector<uint32_t> who;
-  std::vector<node_actor> nodes;
-  for (auto& [index, m] : st.members) {
-    if (m.gone) continue;
-    m.quiet = false;
-    who.push_back(index);
-    nodes.push_back(m.handle);
-  }
-  gather_each<fbs::Suspended>(
-      self, nodes,
-      [&](size_t i) {
-        return awaited{"node/" + st.members.at(who[i]).name, "the end of its ranks"};
-      },
-      [&](size_t) { return std::tuple(make_msg<fbs::Suspend>(context(self), [](auto&) {})); },
-      [self, who, nodes](size_t i, const result<msg<fbs::Suspended>>& answer) {
-        const auto it = self->state.members.find(who[i]);
-        if (it == self->state.members.end() || it->second.handle != nodes[i])
-          return;  // another process has its place
-        if (answer)
-          it->second.quiet = true;
-        else
-          node_lost(self, it->second.name,
-                    {"did not end its ranks: " + answer.error().message,
-                     answer.error().is(device_lost) ? "lost_device" : "frozen_process"});
-      },
-      [self] { tick(self); });
-}
+namespace {
+
+// -- epochs ---------------------------------------------------------------------------------------
 
 /// Those that places wait for, and beside them the spares to be (CRD-11); of these, who is being
 /// started already is left alone.
@@ -540,7 +529,7 @@ void renew(coordinator_pointer self, const msg<fbs::Recover>& m) {
   grow_back(self);
   do_without_evicted(self);
   start_missing(self);
-  suspend(self);
+  suspend_once_elected(self);
 }
 
 // -- where others are -----------------------------------------------------------------------------
@@ -629,7 +618,8 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
   const auto& before = st.record.cluster;
   if (before && before->nodes.size() == names.size()) names = before->nodes;
   st.membership.emplace(names, own_schema_hash(), own_version(), st.record.epoch,
-                        job.cluster.launch == config::launch_mode::external);
+                        job.cluster.launch == config::launch_mode::external &&
+                            job.cluster.heads.empty());  // voters are known by name
   st.first_epoch = st.record.epoch;
   st.places = places_policy(static_cast<size_t>(job.cluster.places()));
   st.whole = st.record.plan;
@@ -668,6 +658,11 @@ coordinator_actor::behavior_type coordinator(coordinator_pointer self, train::sp
       [self](const msg<fbs::RunEnded>& m) { end(self, m); },
       [self](const msg<fbs::Recover>& m) { renew(self, m); },
       [self](const msg<fbs::FindNode>& m) { return find_node(self, m); },
+      [self](const msg<fbs::FindHead>& m, const caf::strong_actor_ptr& asker) {
+        return find_head(self, m, asker);
+      },
+      [self](const msg<fbs::PromiseEpoch>& m) { return promise(self, m); },
+      [self](const msg<fbs::HoldRecord>& m) { return hold(self, m); },
       [self](caf::tick_atom) { tick(self); },
       [self, pulse](caf::ping_atom) {
         tick(self);

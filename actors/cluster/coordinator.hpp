@@ -43,12 +43,19 @@
 //     their process has ended, else once defaults::rejoin_patience is over. Until then a spare
 //     comes into the place of none but the former.
 //   CRD-16  A process that has lived in an epoch is admitted by the coordinator alone that goes on
-//     for the lost one of that epoch: what it holds is of that job. None is admitted twice.
+//     for the lost one of that epoch: what it holds is of that job. None is admitted twice;
+//     but where there are several heads, a node that did not hear this one for a while and has
+//     looked for another comes back once the next epoch has begun.
 //   CRD-17  Where a place has no node in a recovery, nobody can come into it, and its node is
 //     evicted, does not start or has not come within recovery.return_s, the largest smaller number
 //     of replicas that has nodes gets ranks (replicas_policy.hpp); who has none is a spare. Once
 //     there are nodes for more, the run is asked to make room for them between two steps; an epoch
 //     that begins anyway has as many as there are nodes for. The run is told how many it has.
+//   CRD-18  Where the job has several heads (cluster.heads), no node is suspended or given ranks in
+//     an epoch that no majority of voters has promised to this one (actors/heads/elector.hpp). It
+//     has them promise again, three times within recovery.head_takeover_s; where a majority follows
+//     another head, or has not answered for that long, it acts no more: it ends, and leaves the
+//     nodes that others started to the head that does.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -173,6 +180,11 @@ struct coordinator_state {
   returns_policy returns;
   std::map<std::string, uint32_t> fallen;  ///< the process that was lost last, by node
   std::map<uint32_t, size_t> rows;      ///< of the status, by index of the node
+  uint32_t elected = 0;    ///< the epoch that a majority has promised (CRD-18)
+  int64_t elected_ns = 0;  ///< when it did so last
+  bool electing = false;   ///< votes are being counted
+  bool to_suspend = false;  ///< nodes still run the epoch before
+  bool told_minority = false;
   bool ended = false;
   int64_t started_ns = 0;  ///< the epoch
   int64_t ended_ns = 0;

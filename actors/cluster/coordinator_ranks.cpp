@@ -7,6 +7,7 @@
 #include "actors/base/context.hpp"
 #include "actors/base/gather.hpp"
 #include "actors/cluster/coordinating.hpp"
+#include "actors/cluster/node.hpp"
 #include "actors/cluster/partners_policy.hpp"
 
 namespace troupe::cluster::coordinating {
@@ -199,8 +200,39 @@ void evict_if_unreliable(coordinator_pointer self, const std::string& name) {
       fbs::NoticeLevel::warning);
 }
 
+/// Ends what the nodes that live run of the epoch before.
+void suspend(coordinator_pointer self) {
+  auto& st = self->state;
+  std::vector<uint32_t> who;
+  std::vector<node_actor> nodes;
+  for (auto& [index, m] : st.members) {
+    if (m.gone) continue;
+    m.quiet = false;
+    who.push_back(index);
+    nodes.push_back(m.handle);
+  }
+  gather_each<fbs::Suspended>(
+      self, nodes,
+      [&](size_t i) {
+        return awaited{"node/" + st.members.at(who[i]).name, "the end of its ranks"};
+      },
+      [&](size_t) { return std::tuple(make_msg<fbs::Suspend>(context(self), [](auto&) {})); },
+      [self, who, nodes](size_t i, const result<msg<fbs::Suspended>>& answer) {
+        const auto it = self->state.members.find(who[i]);
+        if (it == self->state.members.end() || it->second.handle != nodes[i])
+          return;  // another process has its place
+        if (answer)
+          it->second.quiet = true;
+        else
+          node_lost(self, it->second.name,
+                    {"did not end its ranks: " + answer.error().message,
+                     answer.error().is(device_lost) ? "lost_device" : "frozen_process"});
+      },
+      [self] { tick(self); });
+}
+
 bool may_assign(const coordinator_state& st) {
-  if (st.assigning || st.ended) return false;
+  if (st.assigning || st.ended || st.to_suspend || !is_elected(st)) return false;
   for (uint32_t place = 0; place < st.places.size(); ++place)
     if (!is_there(st, st.places.node_of(place)) || !member_at(st, place).quiet) return false;
   return true;

@@ -69,14 +69,27 @@ system_config::system_config(const network_options& options) {
   if (options.proved()) load<caf::openssl::manager>();
 }
 
-result<uint16_t> publish(const coordinator_actor& actor, const std::string& address,
-                         uint16_t port) {
+namespace {
+
+template <class Handle>
+result<uint16_t> publish_at(const Handle& actor, const std::string& address, uint16_t port) {
   const char* in = address.empty() || address == "0.0.0.0" ? nullptr : address.c_str();
   auto bound = caf::openssl::publish(actor, port, in, true);
   if (!bound)
     return from_caf(bound.error())
         .within(fmt::format("listen on {}:{}", address.empty() ? "*" : address, port));
   return *bound;
+}
+
+}  // namespace
+
+result<uint16_t> publish(const coordinator_actor& actor, const std::string& address,
+                         uint16_t port) {
+  return publish_at(actor, address, port);
+}
+
+result<uint16_t> publish(const elector_actor& actor, const std::string& address, uint16_t port) {
+  return publish_at(actor, address, port);
 }
 
 renewals_end::~renewals_end() {

@@ -60,6 +60,8 @@ bool tls_errors_are_apart();
 /// a free one. Blocks: for main functions.
 result<uint16_t> publish(const coordinator_actor& actor, const std::string& address,
                          uint16_t port);
+/// The same of a head that stands by.
+result<uint16_t> publish(const elector_actor& actor, const std::string& address, uint16_t port);
 
 /// Declared behind an orderly_end (actors/base/runtime.hpp), which would wait for it without
 /// end: at the scope's end the actor that renews certificates ends.

@@ -12,6 +12,7 @@
 #include "actors/base/context.hpp"
 #include "actors/base/defaults.hpp"
 #include "actors/base/hardware.hpp"
+#include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "actors/health/checkup_policy.hpp"
@@ -19,17 +20,20 @@
 #include "actors/health/medic.hpp"
 #include "actors/health/rank_vitals.hpp"
 #include "actors/health/vitals.hpp"
+#include "actors/heads/voter.hpp"
 #include "actors/power/meter.hpp"
 #include "actors/train/loader.hpp"
 #include "actors/train/received_job.hpp"
 #include "actors/train/stage.hpp"
 #include "actors/train/worker.hpp"
+#include "io/config/heads.hpp"
 
 namespace troupe::cluster {
 
 namespace {
 
 void connect(node_pointer self);
+void lose_coordinator(node_pointer self);
 void end_ranks(node_pointer self);
 void answer_if_quiet(node_pointer self);
 
@@ -119,6 +123,7 @@ void schedule_beat(node_pointer self) {
 }
 
 void take_ranks(node_pointer self, asked_to_assign a);
+uint64_t last_step(const node_state& st);
 
 /// What of a machine is bad, in words; empty: nothing.
 std::string bad_parts(const fbs::CheckupReportT& r) {
@@ -154,6 +159,67 @@ void check_bits(node_pointer self, const medic_actor& medic) {
           });
 }
 
+// -- heads ----------------------------------------------------------------------------------------
+
+bool has_heads(const node_state& st) {
+  return st.job && !st.job->cluster.heads.empty();
+}
+
+/// NOD-9. Of what came from another process.
+bool is_of_own_head(const node_state& st, const caf::node_id& process) {
+  return !has_heads(st) || (st.coordinator && st.coordinator.node() == process);
+}
+
+bool asked_by_own_head(node_pointer self) {
+  const auto& asker = self->current_sender();
+  return is_of_own_head(self->state, asker ? asker->node() : caf::node_id());
+}
+
+msg<fbs::FindHead> question_for(node_pointer self) {
+  const auto& st = self->state;
+  return make_msg<fbs::FindHead>(context_of(*self, 0), [&](fbs::FindHeadT& f) {
+    f.name = st.options.name;
+    f.step = last_step(st);
+    f.sent_ns = now_ns(*self);
+  });
+}
+
+/// It has joined a head of several, whose elector may ask it for its vote from now on (NOD-8).
+void follow(node_pointer self) {
+  auto& st = self->state;
+  const auto& cluster = st.job->cluster;
+  if (cluster.heads.empty()) return;
+  st.options.heads = cluster.heads;
+  if (cluster.launch != config::launch_mode::external) return;
+  if (!st.voter)
+    st.voter = keep(self, "voter",
+                    spawn_blocking(self, heads::voter,
+                                   heads::voter_options{st.options.name, st.job->job.output}));
+  request(self, st.coordinator, question_for(self), caf::actor_cast<caf::strong_actor_ptr>(self))
+      .then([](const msg<fbs::HeadFound>&) {}, [](const caf::error&) {});  // it is asked again
+}
+
+/// NOD-8.
+template <class T>
+auto by_voter(node_pointer self) {
+  return [self](const msg<T>& m) -> caf::result<msg<fbs::Promised>> {
+    auto& st = self->state;
+    if (!st.voter) return to_caf(no_voter(st.options.name));
+    const auto& asker = self->current_sender();
+    if (st.coordinator && (!asker || asker->node() != st.coordinator.node()))
+      return to_caf(has_head(st.options.name));
+    auto rp = self->make_response_promise<msg<fbs::Promised>>();
+    ask_for<fbs::Promised>(
+        self, st.voter, m, {fmt::format("voter/{}", st.options.name), "a vote on the disk"},
+        [self, rp](const msg<fbs::Promised>& vote) mutable {
+          self->state.promised = std::max(self->state.promised, vote->epoch());
+          rp.deliver(vote);
+        },
+        [rp](const error& e) mutable { rp.deliver(to_caf(e)); });
+    return rp;
+  };
+}
+
 void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
   auto& st = self->state;
   auto job = train::received_job(m->config_toml());
@@ -173,6 +239,7 @@ void welcome(node_pointer self, const msg<fbs::Welcome>& m) {
     st.vitals = keep(self, "vitals", make_vitals(self, m->epoch()));
   }
   be(self, fbs::NodeState::idle);
+  follow(self);
   const auto medic = keep(self, "medic", make_medic(self, m->epoch()));
   if (medic && is_new && st.job->health.checkup_at_join) check_bits(self, medic);
   schedule_beat(self);
@@ -204,7 +271,9 @@ void say_hello(node_pointer self) {
       .then([self](const msg<fbs::Welcome>& w) { welcome(self, w); },
             [self](const caf::error& e) {
               const auto why = from_caf(e);
-              if (self->state.rejoins && !is_refusal(why)) return retry(self, why);
+              const bool again = !is_refusal(why) || (has_heads(self->state) &&
+                                                      why.is(left_the_cluster));  // NOD-7
+              if (self->state.rejoins && again) return retry(self, why);
               end(self, why.within("the coordinator refused us"));
             });
 }
@@ -240,18 +309,45 @@ void greet(node_pointer self) {
   answer_if_quiet(self);
 }
 
-void connect(node_pointer self) {
+void join_head(node_pointer self, const coordinator_actor& head) {
+  self->state.coordinator = head;
+  self->monitor(head);
+  greet(self);
+}
+
+/// Whether this head acts, where there are several; it knows the node as a voter then (NOD-7).
+void seek(node_pointer self, const coordinator_actor& head) {
   auto& st = self->state;
-  expect_host(st.options.coordinator_host, st.options.coordinator_port);
-  self->request(connector_of(self), defaults::connect_timeout, caf::connect_atom_v,
-                st.options.coordinator_host, st.options.coordinator_port)
+  if (st.options.heads.size() < 2) return join_head(self, head);
+  request(self, head, question_for(self), caf::actor_cast<caf::strong_actor_ptr>(self))
+      .then(
+          [self, head](const msg<fbs::HeadFound>& found) {
+            if (self->state.over) return;
+            if (found->open() && found->epoch() >= self->state.promised)
+              return join_head(self, head);
+            retry(self, {errc::unavailable, "the head there stands by"});
+          },
+          [self](const caf::error& e) { retry(self, from_caf(e)); });
+}
+
+void connect(node_pointer self) {
+  auto& o = self->state.options;
+  auto patience = defaults::connect_timeout;
+  if (o.heads.size() > 1)
+    if (const auto at = config::head_place_of(o.heads[self->state.head++ % o.heads.size()])) {
+      o.coordinator_host = at->host;
+      o.coordinator_port = at->port;
+      patience = defaults::head_knock;
+      expect_head(at->host, at->port);
+    }
+  expect_host(o.coordinator_host, o.coordinator_port);
+  self->request(connector_of(self), patience, caf::connect_atom_v, o.coordinator_host,
+                o.coordinator_port)
       .then(
           [self](const caf::node_id&, const caf::strong_actor_ptr& peer,
                  const std::set<std::string>&) {
             if (!peer) return retry(self, {errc::unavailable, "nothing is published there"});
-            self->state.coordinator = caf::actor_cast<coordinator_actor>(peer);
-            self->monitor(self->state.coordinator);
-            greet(self);
+            seek(self, caf::actor_cast<coordinator_actor>(peer));
           },
           [self](const caf::error& e) { retry(self, from_caf(e)); });
 }
@@ -318,8 +414,11 @@ fbs::VitalsT vitals_of(node_pointer self) {
 void beat(node_pointer self) {
   auto& st = self->state;
   const int64_t silent_ms = (now_ns(*self) - st.answered_ns) / ns_per_ms;
-  if (silent_ms > st.job->cluster.dead_after_ms)  // NOD-1
-    return end(self, coordinator_silent(silent_ms));
+  if (silent_ms > st.job->cluster.dead_after_ms) {  // NOD-1
+    if (!has_heads(st)) return end(self, coordinator_silent(silent_ms));
+    self->delayed_send(self, defaults::connect_pause, caf::tick_atom_v);
+    return lose_coordinator(self);
+  }
   const auto usage = st.options.host->usage();
   auto m = make_msg<fbs::Heartbeat>(context_of(*self, self->epoch()), [&](auto& h) {
     h.node_index = st.index;
@@ -388,6 +487,7 @@ void take_ranks(node_pointer self, asked_to_assign asked) {
 caf::result<msg<fbs::Assigned>, std::vector<caf::strong_actor_ptr>> assign(
     node_pointer self, const msg<fbs::Assign>& m) {
   auto& st = self->state;
+  if (!asked_by_own_head(self)) return to_caf(not_its_head(st.options.name));
   if (!st.stages.empty() || st.assignment)  // NOD-2
     return to_caf(has_ranks(st.options.name));
   asked_to_assign asked{
@@ -427,6 +527,7 @@ void end_ranks(node_pointer self) {
 
 caf::result<msg<fbs::Suspended>> suspend(node_pointer self, const msg<fbs::Suspend>& m) {
   auto& st = self->state;
+  if (!asked_by_own_head(self)) return to_caf(not_its_head(st.options.name));
   if (const auto lost = st.options.host->lost_device()) {  // NOD-4
     end(self, device_lost(lost->message));
     return to_caf(device_lost(lost->message));
@@ -492,7 +593,8 @@ void lose_coordinator(node_pointer self) {
     st.try_for_ms = grace_s * 1000;
     dismiss(self, "medic");  // it knows the coordinator that is lost
   }
-  st.coordinator = coordinator_actor{};
+  if (const auto before = std::exchange(st.coordinator, coordinator_actor{}))
+    self->demonitor(before.address());
   if (std::exchange(st.greets, false))  // nothing ticks while it ends its ranks
     self->delayed_send(self, defaults::connect_pause, caf::tick_atom_v);
 }
@@ -532,17 +634,24 @@ node_actor::behavior_type node(node_pointer self, node_options options) {
   st.first_try_ns = now_ns(*self);
   st.try_for_ms = st.options.join_timeout_ms;
   self->set_down_handler([self](const caf::down_msg& m) { down(self, m); });
+  self->set_exit_handler([self](const caf::exit_msg& m) {
+    const auto process = m.source ? m.source.node() : self->node();
+    if (process == self->node() || is_of_own_head(self->state, process))
+      if (m.reason) self->quit(m.reason);
+  });
   publish_self(self);
   return {
       status_handler(self),
       [self](const msg<fbs::Assign>& m) { return assign(self, m); },
       [self](const msg<fbs::Suspend>& m) { return suspend(self, m); },
       [self](const msg<fbs::Shutdown>&) {
-        end(self, {errc::none, ""});
+        if (asked_by_own_head(self)) end(self, {errc::none, ""});
       },
       [self](const msg<fbs::PairProbe>& m) { return echo(self, m); },
       by_medic<fbs::OpenTestGroup, fbs::TestGroupEnd>(self),
       by_medic<fbs::JoinTestGroup, fbs::TestGroupSeen>(self),
+      by_voter<fbs::PromiseEpoch>(self),
+      by_voter<fbs::HoldRecord>(self),
       [self](caf::tick_atom) {
         if (self->state.coordinator)
           beat(self);

@@ -18,7 +18,13 @@
 //   NOD-7  For recovery.head_grace_s a node keeps what it holds (process, devices, copies in
 //     memory) and knocks where its coordinator was: its ranks finish what they were asked. Once
 //     another coordinator answers there they end, and when nothing of them is left the node joins
-//     as any other, in that one's epoch. Who is refused ends.
+//     as any other, in that one's epoch. Who is refused ends. Where the job has several heads
+//     (cluster.heads) it knocks at one after the other, also where its own does not answer any
+//     more, and joins the one that acts in no older epoch than its voter has promised.
+//   NOD-8  While it has a head its voter promises nothing to another (actors/heads): nobody
+//     deposes a head that its nodes hear. A node that others than the job have started has a voter.
+//   NOD-9  Where there are several heads it takes orders of its own alone: one that wakes up may
+//     think that this node is still, or not any more, its own.
 //
 // Failure policy: the death of one of its actors means what its contract says (on_death): the node
 // ends with that reason, which the coordinator sees, or does without it.
@@ -69,6 +75,14 @@ inline constexpr error_kind<std::string_view> makes_no_drills{
     "makes_no_drills", errc::bad_config,
     "the job has drills, faults that it makes itself, and node {} was not told to take part",
     "start it with --allow-injection, or leave [[inject]] out of the job"};
+/// NOD-8, and its answer where it has no vote.
+inline constexpr error_kind<std::string_view> has_head{
+    "has_head", errc::unavailable, "node {} has a head: it votes for no other"};
+inline constexpr error_kind<std::string_view> no_voter{"no_voter", errc::unavailable,
+                                                       "node {} has no vote"};
+/// NOD-9.
+inline constexpr error_kind<std::string_view> not_its_head{
+    "not_its_head", errc::unavailable, "node {} follows another head"};
 /// It is asked for a test of a group, and nothing examines its machine.
 inline constexpr error_kind<std::string_view> no_medic{"no_medic", errc::unavailable,
                                                        "node {} has no medic"};
@@ -94,6 +108,9 @@ struct node_options {
   caf::actor connector = {};
   std::vector<std::string> accelerators = {};  ///< names of the GPUs this process may use
   bool makes_drills = false;                   ///< else it takes no part in a job that has any
+  /// Where else its coordinator may be, in turn: HOST:PORT. The job's own (cluster.heads) once it
+  /// has joined.
+  std::vector<std::string> heads = {};
 };
 
 /// Who is answered once nothing of an earlier epoch is left.
@@ -126,6 +143,9 @@ struct node_state {
   int64_t try_for_ms = 0;  ///< since then
   bool rejoins = false;    ///< it has lost its coordinator and looks for the next (NOD-7)
   bool greets = false;     ///< it says Hello once nothing of its ranks is left
+  size_t head = 0;         ///< of options.heads: where it knocks next
+  voter_actor voter;       ///< a companion; none: it has no vote (NOD-8)
+  uint32_t promised = 0;   ///< the latest epoch that this has promised
   uint64_t beats = 0;
   clock_estimator clock;
   fbs::NodeState doing = fbs::NodeState::joining;

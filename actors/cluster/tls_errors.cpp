@@ -1,4 +1,5 @@
-// Keeps one peer's TLS failure from breaking another peer's link.
+// Keeps one peer's TLS failure from breaking another peer's link, and one's silence from holding up
+// the links to others (LNK-5).
 //
 // OpenSSL keeps a queue of errors per thread, and SSL_get_error() takes whatever lies in it for an
 // error of the call before. CAF 0.17.6 runs all links in one thread and never clears the queue: a
@@ -14,10 +15,19 @@
 //     link, which is left aside.
 //   TLS-4  In a network's thread CAF gets one context for all links to leave aside: to make one
 //     takes half a millisecond, which whoever says a ClientHello could take of us.
+//   TLS-5  A handshake that this process begins waits for a bounded time: CAF 0.17.6 makes it in
+//     the thread of all links, in one go (it turns round without end where it cannot), and a peer
+//     that takes the connection and says nothing (its process is stopped) would stop each of them.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
+#include <poll.h>
+
+#include <chrono>
 #include <memory>
 
 #include "actors/cluster/admission.hpp"
@@ -32,6 +42,32 @@ namespace {
 template <class Function>
 Function* original(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+}
+
+/// What a handshake waits for next; 0: for nothing.
+short awaited_by(SSL* link, int outcome) {
+  if (outcome == 1) return 0;
+  const int why = SSL_get_error(link, outcome);
+  return why == SSL_ERROR_WANT_READ ? POLLIN : why == SSL_ERROR_WANT_WRITE ? POLLOUT : 0;
+}
+
+/// TLS-5. Who has not answered by then is hung up on, which CAF takes for a failure.
+int shake_in_time(SSL* link, int (*shake)(SSL*)) {
+  using clock = std::chrono::steady_clock;
+  const int fd = SSL_get_fd(link);
+  const int flags = fd >= 0 ? fcntl(fd, F_GETFL) : -1;
+  if (flags < 0) return shake(link);
+  fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+  const auto until = clock::now() + troupe::cluster::handshake_bound(fd);
+  int outcome = shake(link);
+  while (const short event = awaited_by(link, outcome)) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
+    pollfd waits{fd, event, 0};
+    if (left <= 0 || (poll(&waits, 1, static_cast<int>(left)) == 0)) shutdown(fd, SHUT_RDWR);
+    outcome = shake(link);
+  }
+  fcntl(fd, F_SETFL, flags);
+  return outcome;
 }
 
 }  // namespace
@@ -77,11 +113,22 @@ __attribute__((visibility("default"))) int SSL_accept(SSL* link) {
 }
 
 __attribute__((visibility("default"))) int SSL_connect(SSL* link) {
-  static auto* const connect = original<int(SSL*)>("SSL_connect");
+  static auto* const shake = original<int(SSL*)>("SSL_connect");
   ERR_clear_error();  // TLS-1
-  const int outcome = connect(link);
+  const int outcome = shake_in_time(link, shake);
   troupe::cluster::note_handshake(link, outcome, false);  // TLS-2
   return outcome;
+}
+
+/// LNK-5.
+__attribute__((visibility("default"))) int connect(int fd, const sockaddr* to, socklen_t size) {
+  static auto* const plain = original<int(int, const sockaddr*, socklen_t)>("connect");
+  if (const auto most = troupe::cluster::connect_bound(to)) {
+    const auto ms = most->count();
+    const timeval time{ms / 1000, ms % 1000 * 1000};
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);  // what CAF sends is not blocking
+  }
+  return plain(fd, to, size);
 }
 
 }  // extern "C"
@@ -92,6 +139,7 @@ bool tls_errors_are_apart() {
   return dlsym(RTLD_DEFAULT, "SSL_new") == reinterpret_cast<void*>(&SSL_new) &&
          dlsym(RTLD_DEFAULT, "SSL_CTX_new") == reinterpret_cast<void*>(&SSL_CTX_new) &&
          dlsym(RTLD_DEFAULT, "SSL_read") == reinterpret_cast<void*>(&SSL_read) &&
+         dlsym(RTLD_DEFAULT, "connect") == reinterpret_cast<void*>(&::connect) &&
          dlsym(RTLD_DEFAULT, "SSL_accept") == reinterpret_cast<void*>(&SSL_accept);
 }
 

@@ -18,6 +18,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "actors/base/defaults.hpp"
 #include "actors/cluster/ingress.hpp"
 #include "actors/cluster/loopback_user.hpp"
 #include "actors/cluster/tls_keys.hpp"
@@ -32,6 +33,7 @@ struct holders {
   std::set<int> given_up;
   std::map<uint16_t, std::set<std::string>> expected;  ///< hosts by port
   std::map<uint16_t, std::string> misplaced;           ///< what LNK-4 refused last, by port
+  std::map<uint16_t, std::chrono::milliseconds> bounds;  ///< of connecting, by port (LNK-5)
 };
 
 holders& all() {
@@ -45,12 +47,16 @@ int counted_mark() {
   return index;
 }
 
+uint16_t port_in(const sockaddr* at) {
+  return ntohs(at->sa_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(at)->sin6_port
+                                         : reinterpret_cast<const sockaddr_in*>(at)->sin_port);
+}
+
 uint16_t port_of_socket(int fd) {
   sockaddr_storage at{};
   socklen_t size = sizeof(at);
   if (getpeername(fd, reinterpret_cast<sockaddr*>(&at), &size) != 0) return 0;
-  return ntohs(at.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(at).sin6_port
-                                        : reinterpret_cast<sockaddr_in&>(at).sin_port);
+  return port_in(reinterpret_cast<const sockaddr*>(&at));
 }
 
 turned_away reason_of_verification(long outcome) {
@@ -171,6 +177,31 @@ void note_handshake(SSL* link, int outcome, bool accepted) noexcept {
 void expect_host(const std::string& host, uint16_t port) {
   std::lock_guard lock(all().mutex);
   all().expected[port].insert(host);
+}
+
+void bound_connect(uint16_t port, std::chrono::milliseconds most) {
+  std::lock_guard lock(all().mutex);
+  all().bounds[port] = most;
+}
+
+void expect_head(const std::string& host, uint16_t port) {
+  expect_host(host, port);
+  bound_connect(port, defaults::head_knock);
+}
+
+std::optional<std::chrono::milliseconds> connect_bound(const sockaddr* to) {
+  if (to == nullptr || (to->sa_family != AF_INET && to->sa_family != AF_INET6)) return std::nullopt;
+  std::lock_guard lock(all().mutex);
+  const auto it = all().bounds.find(port_in(to));
+  if (it == all().bounds.end()) return std::nullopt;
+  return it->second;
+}
+
+std::chrono::milliseconds handshake_bound(int fd) {
+  const auto port = port_of_socket(fd);
+  std::lock_guard lock(all().mutex);
+  const auto it = all().bounds.find(port);
+  return it == all().bounds.end() ? defaults::connect_timeout : it->second;
 }
 
 std::optional<std::string> why_not(uint16_t port) {

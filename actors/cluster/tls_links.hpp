@@ -10,10 +10,16 @@
 //   LNK-3  Who proved a person's key over loopback bears the name of his user as the kernel knows
 //     it; beyond, and where the kernel does not say, the name that the key was made for.
 //   LNK-4  Who answers where this process connected to has a certificate for that place.
+//   LNK-5  Where that was asked for, connecting to a port gives up in time, and so does the
+//     handshake with who is there; else a handshake takes defaults::connect_timeout at most. CAF
+//     0.17.6 connects in the thread that makes all links: an address that drops what it is sent
+//     (its machine is off) would hold up the others for minutes.
 #pragma once
 
 #include <openssl/types.h>
+#include <sys/socket.h>
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -29,6 +35,15 @@ void note_handshake(SSL* link, int outcome, bool accepted) noexcept;
 /// From here on links to `port` are made to this host, by name or address: a certificate that is
 /// for neither the host nor the address of the other end holds no link (LNK-4).
 void expect_host(const std::string& host, uint16_t port);
+
+/// From here on this process gives up to connect to `port` after so long (LNK-5).
+void bound_connect(uint16_t port, std::chrono::milliseconds most);
+/// Both, for a head of several: expect_host, and a bound of defaults::head_knock.
+void expect_head(const std::string& host, uint16_t port);
+/// That time for an address; none: as the system has it.
+std::optional<std::chrono::milliseconds> connect_bound(const sockaddr* to);
+/// How long a handshake over this socket may take.
+std::chrono::milliseconds handshake_bound(int fd);
 
 /// Why this process made no link to `port` when it last tried: the certificate that it was shown is
 /// for another place (LNK-4). CAF knows only that there is no link.

@@ -38,6 +38,15 @@ job_account account_in(const fbs::JobMemoryT& m) {
 
 }  // namespace
 
+job_memory moved_by(job_memory memory, int64_t ns) {
+  auto& account = memory.account;
+  if (account.at_ns != 0) account.at_ns += ns;
+  for (auto& at : account.recoveries.within_hour_ns) at += ns;
+  for (auto& [rule, times] : account.recoveries.applied_ns)
+    for (auto& at : times) at += ns;
+  return memory;
+}
+
 fbs::JobMemoryT to_message(const job_memory& memory) {
   fbs::JobMemoryT out;
   out.paused = memory.paused;

@@ -66,6 +66,10 @@ struct job_memory {
   bool operator==(const job_memory&) const = default;
 };
 
+/// With its times as a clock says them that is `ns` ahead of the one that they were taken by: the
+/// next head may be on another machine.
+job_memory moved_by(job_memory memory, int64_t ns);
+
 fbs::JobMemoryT to_message(const job_memory& memory);
 job_memory memory_in(const fbs::JobMemoryT& m);
 

@@ -43,6 +43,7 @@ struct spawn_record {
   launcher_actor launcher = {};  ///< none where others start the nodes
   monitor_actor monitor = {};    ///< none where nobody watches, as in a simulation
   journal_actor journal = {};    ///< none where nothing is kept for a next head
+  elector_actor elector = {};    ///< none where the job has one head
   run_actor run = {};
   worker_actor worker = {};
 

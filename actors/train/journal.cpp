@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "actors/base/ask.hpp"
 #include "actors/base/context.hpp"
 #include "messages/any_msg.hpp"
 #include "messages/msg.hpp"
@@ -51,6 +52,22 @@ std::vector<uint8_t> note(journal_state& st, const msg<T>& m) {
   return bytes;
 }
 
+/// JRA-3.
+caf::result<msg<fbs::Ack>> have_it_held(journal_pointer self, const message_header& cause,
+                                        std::vector<uint8_t> bytes) {
+  auto rp = self->make_response_promise<msg<fbs::Ack>>();
+  ask_either<fbs::Ack>(
+      self, self->state.elector,
+      std::tuple(make_msg<fbs::ShareRecord>(context_of(*self, cause),
+                                            [&](auto& s) { s.content = std::move(bytes); })),
+      {"elector", "a majority that holds a record"},
+      [self, rp, cause](const result<msg<fbs::Ack>>& held) mutable {
+        if (!held) return static_cast<void>(rp.deliver(to_caf(held.error())));
+        rp.deliver(make_msg<fbs::Ack>(context_of(*self, cause), [](auto&) {}));
+      });
+  return rp;
+}
+
 template <class T>
 caf::result<msg<fbs::Ack>> remember(journal_pointer self, const msg<T>& m) {
   auto& st = self->state;
@@ -66,6 +83,7 @@ caf::result<msg<fbs::Ack>> remember(journal_pointer self, const msg<T>& m) {
     s.failure = kept ? "" : kept.error().message;
   });
   if (!kept) return to_caf(kept.error());
+  if (st.elector) return have_it_held(self, m.header(), bytes);
   return make_msg<fbs::Ack>(context_of(*self, m.header()), [](auto&) {});
 }
 
@@ -87,10 +105,26 @@ result<kept_journal> begin_journal(io::file_system& files, const std::filesystem
   return kept_journal{std::move(writer)};
 }
 
+result<kept_journal> begin_journal_from(io::file_system& files,
+                                        const std::filesystem::path& output,
+                                        const heads::held_records& held) {
+  TROUPE_TRY(out, begin_journal(files, output));
+  io::journal_contents found;
+  for (const auto& [kind, record] : held) {
+    found.records.push_back({message_kind, record.content});
+    TROUPE_CHECK(out.writer.append(message_kind, std::as_bytes(std::span(record.content)),
+                                   io::durable::yes));
+  }
+  if (const auto memory = last_of<fbs::JobMemory>(found)) out.memory = memory_in(*memory);
+  out.cluster = last_of<fbs::ClusterMemory>(found);
+  return out;
+}
+
 journal_actor::behavior_type journal(journal_pointer self, std::shared_ptr<kept_journal> kept) {
   guard_mailbox(self);
   introduce(self, "journal");
   auto& st = self->state;
+  st.elector = std::exchange(kept->elector, {});  // who keeps it keeps its thread, too
   st.writer = std::move(kept->writer);
   if (kept->memory) note(st, make_msg<fbs::JobMemory>({}, to_message(*kept->memory)));
   if (kept->cluster) note(st, make_msg<fbs::ClusterMemory>({}, *kept->cluster));

@@ -11,6 +11,8 @@
 //     job has another launch.
 //   JRA-2  A journal that cannot be read, or is of no use, keeps no launch from beginning: it is
 //     named, and the launch knows nothing of what it held.
+//   JRA-3  Where the job has several heads, Ack says that a majority of voters holds it, too
+//     (actors/heads/elector.hpp): the head that acts next finds it, whatever became of this disk.
 //
 // Failure policy: the run goes on without it, and says what is not kept.
 #pragma once
@@ -20,6 +22,7 @@
 #include <optional>
 
 #include "actors/base/traced.hpp"
+#include "actors/heads/promises_policy.hpp"
 #include "actors/job/job_memory.hpp"
 #include "io/base/result.hpp"
 #include "io/journal/journal.hpp"
@@ -32,6 +35,7 @@ struct kept_journal {
   io::journal writer;
   std::optional<job_memory> memory = {};  ///< none: nothing was said
   std::optional<fbs::ClusterMemoryT> cluster = {};  ///< the same
+  elector_actor elector = {};  ///< none: the job has one head; the journal takes it
 };
 
 /// Of a launch that goes on after its head was lost: what is there, made if it is not. Errors: as
@@ -41,11 +45,18 @@ result<kept_journal> recall(io::file_system& files, const std::filesystem::path&
 /// Of a new launch: an empty one, in the place of what an earlier one left. Errors: as above.
 result<kept_journal> begin_journal(io::file_system& files, const std::filesystem::path& output);
 
+/// Of a head that acts in the place of another: one of what a majority held (JRA-3), in the place
+/// of what lies there. Errors: as above.
+result<kept_journal> begin_journal_from(io::file_system& files,
+                                        const std::filesystem::path& output,
+                                        const heads::held_records& held);
+
 struct journal_state {
   static inline const char* name = "journal";
   std::optional<io::journal> writer;
   std::map<uint32_t, io::journal_record> newest;  ///< by message: what a compaction keeps
   uint64_t records = 0;
+  elector_actor elector;  ///< none: the job has one head
 };
 
 journal_actor::behavior_type journal(traced_pointer<journal_actor, journal_state> self,

@@ -10,10 +10,10 @@
 #include "actors/base/gather.hpp"
 #include "actors/health/finding_text.hpp"
 #include "actors/job/skipped_data.hpp"
-#include "actors/job/votes.hpp"
 #include "actors/train/account.hpp"
 #include "actors/train/resume_policy.hpp"
 #include "actors/train/run_answers.hpp"
+#include "actors/train/run_commit.hpp"
 #include "actors/train/run_drills.hpp"
 #include "actors/train/run_records.hpp"
 #include "io/folder/plain.hpp"
@@ -23,7 +23,6 @@ namespace troupe::train {
 
 namespace {
 
-void hear(run_pointer self, job_event event);
 void say(run_pointer self, const todo::say& what);
 
 message_context context(run_pointer self) {
@@ -406,35 +405,6 @@ void copy_state(run_pointer self, const todo::copy_state& order) {
   for (const auto& stage : self->state.crew.stages) self->send(stage, m);
 }
 
-void commit(run_pointer self, const todo::commit& order) {
-  const auto votes = self->state.votes.extract(order.step);
-  auto pages = checkpoint::in_pages(votes.mapped());
-  for (; pages.size() > 1; pages.erase(pages.begin()))
-    self->send(self->state.record.committer,
-               make_msg<fbs::SaveVotes>(context(self), [&](fbs::SaveVotesT& v) {
-                 v.step = order.step;
-                 v.shards = std::move(pages.front());
-               }));
-  auto m = make_msg<fbs::CommitCheckpoint>(context(self), [&](fbs::CommitCheckpointT& c) {
-    c.step = order.step;
-    c.directory = order.folder;
-    c.tokens = order.tokens;
-    c.loss = order.loss;
-    c.validation_loss = order.validation_loss;
-    c.state = order.state;
-    c.shards = std::move(pages.back());
-  });
-  ask_for<fbs::CheckpointFolder>(
-      self, self->state.record.committer, m,
-      {"committer", fmt::format("the commit of checkpoint {}", order.step)},
-      [self, step = order.step](const msg<fbs::CheckpointFolder>& folder) {
-        hear(self, heard::committed{step, text_of(folder->directory())});
-      },
-      [self, step = order.step](const error& e) {
-        hear(self, heard::save_failed{step, e.within("commit the checkpoint")});
-      });
-}
-
 void reopen_folder(run_pointer self) {
   ask_for<fbs::CheckpointFolder>(
       self, self->state.record.committer, folder_order(self), {"committer", "the open folder"},
@@ -602,6 +572,8 @@ struct executor {
   void operator()(const todo::end& c) const { end(self, c.why); }
 };
 
+}  // namespace
+
 /// RUN-1.
 void hear(run_pointer self, job_event event) {
   auto& st = self->state;
@@ -615,6 +587,8 @@ void hear(run_pointer self, job_event event) {
   }
   st.handling = false;
 }
+
+namespace {
 
 /// A person's request; the policy's answer is the answer.
 template <class Event>

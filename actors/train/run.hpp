@@ -12,6 +12,9 @@
 //   RUN-5  What a person is answered is on the disk before (JournalStatus), if it holds beyond the
 //     newest checkpoint: a head that is started again keeps to it. Where it cannot be kept, that is
 //     said.
+//   RUN-6  Where the job has several heads, a checkpoint is committed only after a majority of
+//     voters has said that it still follows this one (actors/heads/elector.hpp): a head that wakes
+//     up in the place of another commits nothing.
 //
 // Failure policy: a failed save is a warning, except the last one; so are a model that was not
 // written and a copy that is late; a lost node, or a step that fails as where one is lost, begins a

@@ -131,7 +131,7 @@ result<int> import_model(const arguments& a) {
   TROUPE_TRY(weights, folder_weights::open(from));
   TROUPE_TRY(others, small_files(from));
   TROUPE_CHECK(io::make_folders(io::local_files(), fs::absolute(a.out).lexically_normal()));
-  TROUPE_TRY(held, take_folder(a.out, io::this_process("ckpt import"), a.break_lock));
+  TROUPE_TRY(held, take_folder(a.out, io::this_process("ckpt import"), claim_of(a.break_lock)));
   const cp::plan_stage stage = weights.plan();
   cp::write_options o;
   o.dir = a.out;

@@ -161,7 +161,7 @@ result<std::optional<io::folder_lock>> hold_for_removal(const arguments& a) {
   std::optional<io::folder_lock> held;
   std::error_code ignored;
   if (a.dry_run || !std::filesystem::is_directory(a.path, ignored)) return held;
-  TROUPE_TRY(lock, take_folder(a.path, io::this_process("ckpt gc"), a.break_lock));
+  TROUPE_TRY(lock, take_folder(a.path, io::this_process("ckpt gc"), claim_of(a.break_lock)));
   held.emplace(std::move(lock));
   return held;
 }

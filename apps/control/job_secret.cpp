@@ -28,14 +28,15 @@ void remove_secret(const fs::path& file) {
   if (auto fd = io::open_read(file)) static_cast<void>(io::remove_own_file(file, fd->get()));
 }
 
-/// A whole file under its name, or none: a launcher that dies here leaves no half of a secret.
+/// A whole file under its name, or none: a launcher that dies here leaves no half of a secret. One
+/// that is there stays (SEC-3).
 status put(const tls::job_key& key, const fs::path& file) {
   const auto making = file.string() + fmt::format(".{}", getpid());
   remove_secret(making);
   TROUPE_CHECK(key.write(making));
-  if (std::rename(making.c_str(), file.c_str()) == 0) return {};
-  const int why = errno;
+  const int why = ::link(making.c_str(), file.c_str()) == 0 ? 0 : errno;
   remove_secret(making);
+  if (why == 0 || why == EEXIST) return {};
   return error::system(fmt::format("make {}", file.string()), why);
 }
 
@@ -49,7 +50,8 @@ result<job_secret> job_secret::open(const std::string& job, const fs::path& outp
   if (known.error().code != errc::not_found) return known.error();
   TROUPE_TRY(key, tls::job_key::make());
   TROUPE_CHECK(put(key, file));
-  return job_secret(file, std::move(key));
+  TROUPE_TRY(first, tls::job_key::read(file));
+  return job_secret(file, std::move(first));
 }
 
 status job_secret::check(const std::string& job, const fs::path& output) {

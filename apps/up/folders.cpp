@@ -136,11 +136,11 @@ bool is_held(const held_folders& held, const fs::path& folder) {
 }
 
 status hold(held_folders& held, const fs::path& name, const io::lock_holder& self,
-            bool break_lock) {
+            claim_on_folders how) {
   const auto folder = fs::absolute(name).lexically_normal();
   TROUPE_CHECK(io::make_folders(io::local_files(), folder));
   if (is_held(held, folder)) return {};
-  TROUPE_TRY(lock, take_folder(folder, self, break_lock));
+  TROUPE_TRY(lock, take_folder(folder, self, how));
   held.locks.push_back(std::move(lock));
   return {};
 }
@@ -162,34 +162,37 @@ void held_folders::say_address(const std::string& address) {
 }
 
 result<io::folder_lock> take_folder(const fs::path& folder, const io::lock_holder& who,
-                                    bool break_lock) {
-  TROUPE_TRY(lock, io::folder_lock::take(folder, who, break_lock));
+                                    claim_on_folders how) {
+  TROUPE_TRY(lock, how == claim_on_folders::depose
+                       ? io::folder_lock::depose(folder, who)
+                       : io::folder_lock::take(folder, who, how == claim_on_folders::break_lock));
   if (const auto& by = lock.broken())
     say(fmt::format("warning: {} was held by process {} of job {} on {} since {}: taken over",
                     folder.string(), by->pid, by->job, by->host, by->since));
   return lock;
 }
 
-status check_holders(const config::job& job, bool break_lock) {
+status check_holders(const config::job& job, claim_on_folders how) {
+  if (how == claim_on_folders::depose) return {};
   for (const auto& dir : {job.job.output, job.checkpoint.dir, job.checkpoint.second.dir}) {
     if (dir.empty()) continue;
     const auto folder = fs::absolute(dir).lexically_normal();
-    if (auto free = io::check_free(folder, break_lock);
+    if (auto free = io::check_free(folder, how == claim_on_folders::break_lock);
         !free && free.error().code == errc::timeout)  // all else is the checks' to say
       return free;
   }
   return {};
 }
 
-result<held_folders> take_folders(const config::job& job, int as, bool break_lock) {
+result<held_folders> take_folders(const config::job& job, int as, claim_on_folders how) {
   if (auto problems = check_folders(job); !problems.empty()) return problems.front().why;
   held_folders out;
   auto self = io::this_process(job.job.name);
   self.pid = as;
-  TROUPE_CHECK(hold(out, job.job.output, self, break_lock));
-  TROUPE_CHECK(hold(out, job.checkpoint.dir, self, break_lock));
+  TROUPE_CHECK(hold(out, job.job.output, self, how));
+  TROUPE_CHECK(hold(out, job.checkpoint.dir, self, how));
   if (const auto& second = job.checkpoint.second.dir; !second.empty()) {
-    const auto held = hold(out, second, self, break_lock);
+    const auto held = hold(out, second, self, how);
     if (!held && held.error().code == errc::timeout) return held.error();
     if (!held)
       say("warning: nothing is copied to the second tier in this run: " + render(held.error()));

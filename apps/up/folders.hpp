@@ -17,6 +17,7 @@
 //     nobody knows whose folders lie there.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -45,19 +46,30 @@ struct held_folders {
   void say_address(const std::string& address);
 };
 
+/// What is done about another process that holds a folder.
+enum class claim_on_folders : uint8_t {
+  if_free,     ///< it is left to it
+  break_lock,  ///< the same, but one on another host is not believed to be there
+  depose,      ///< it is taken from it: it acts no more (actors/heads)
+};
+
+/// As --break-lock has it.
+constexpr claim_on_folders claim_of(bool break_lock) {
+  return break_lock ? claim_on_folders::break_lock : claim_on_folders::if_free;
+}
+
 /// Whether another launcher holds a folder of a job: asked before anything that fails because it is
 /// there, such as a look for its port. Errors: timeout (exit 75), named with its holder.
-status check_holders(const config::job& job, bool break_lock);
+status check_holders(const config::job& job, claim_on_folders how);
 
-/// Makes the folders, locks and marks them. `break_lock` ends the belief in holders on other
-/// hosts. `as`: the process that whoever finds them held is told of. Errors: those of
-/// check_folders; timeout (exit 75) where another holds one, named with its holder; io. What keeps
-/// the second tier from being held, if nobody else does, is said (FLD-3).
-result<held_folders> take_folders(const config::job& job, int as, bool break_lock);
+/// Makes the folders, locks and marks them. `as`: the process that whoever finds them held is told
+/// of. Errors: those of check_folders; timeout (exit 75) where another holds one, named with its
+/// holder; io. What keeps the second tier from being held, if nobody else does, is said (FLD-3).
+result<held_folders> take_folders(const config::job& job, int as, claim_on_folders how);
 
 /// Locks one folder that is there, as `who` (a job, or a verb that writes where jobs do), and says
 /// whose lock was broken. Errors as take_folders; not_found.
 result<io::folder_lock> take_folder(const std::filesystem::path& folder, const io::lock_holder& who,
-                                    bool break_lock);
+                                    claim_on_folders how);
 
 }  // namespace troupe::apps

@@ -12,15 +12,18 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/base/defaults.hpp"
 #include "actors/capture/crash_dumper.hpp"
 #include "actors/checkpoint/committer.hpp"
 #include "actors/cluster/coordinator.hpp"
 #include "actors/cluster/network.hpp"
+#include "actors/cluster/tls_links.hpp"
 #include "actors/control/gateway.hpp"
 #include "actors/control/observer.hpp"
 #include "actors/health/monitor.hpp"
+#include "actors/heads/elector.hpp"
 #include "actors/replay/recording.hpp"
 #include "actors/train/job_policy.hpp"
 #include "actors/train/journal.hpp"
@@ -37,11 +40,13 @@
 #include "apps/up/launcher.hpp"
 #include "apps/up/node_processes.hpp"
 #include "apps/up/reporter.hpp"
+#include "apps/up/standby.hpp"
 #include "apps/up/stop_signals.hpp"
 #include "apps/up/watch.hpp"
 #include "apps/up/watchdog.hpp"
 #include "apps/voice.hpp"
 #include "io/disk/calibrate.hpp"
+#include "io/config/heads.hpp"
 #include "io/disk/storage.hpp"
 #include "messages/errors.hpp"
 
@@ -60,6 +65,8 @@ struct launch {
   std::shared_ptr<train::kept_journal> journal;  ///< null: none can be kept
   std::optional<train::job_memory> memory;  ///< of the head that was lost, or earlier launches
   std::optional<fbs::ClusterMemoryT> cluster;  ///< of the head that was lost
+  config::cluster_section at;  ///< as this head is reached
+  heads::held_records held;    ///< of the heads before, where there are several (ELC-2)
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -126,11 +133,13 @@ status settle_slots(train::job_plan& plan) {
   return {};
 }
 
-/// JRA-2.
-std::shared_ptr<train::kept_journal> journal_of(const config::job& job, bool again) {
+/// JRA-2. `won`: what a majority held, where there are several heads.
+std::shared_ptr<train::kept_journal> journal_of(const config::job& job, bool again,
+                                                const std::optional<heads::won_epoch>& won) {
   const std::filesystem::path output = job.job.output;
-  auto kept = again ? train::recall(io::local_files(), output)
-                    : train::begin_journal(io::local_files(), output);
+  auto kept = !again ? train::begin_journal(io::local_files(), output)
+              : won  ? train::begin_journal_from(io::local_files(), output, won->held)
+                     : train::recall(io::local_files(), output);
   if (kept) return std::make_shared<train::kept_journal>(std::move(*kept));
   say("warning: a head that is started again will know nothing of what is said: " +
       render(kept.error()));
@@ -146,25 +155,61 @@ void go_on_counting(launch& l) {
   count = std::max(count, before);
 }
 
-result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
-  const bool first_try = resume == checkpoint::look::fits;
+result<config::loaded> load_job(const up_arguments& a) {
   auto sources = a.job.sources();
   if (!a.log_format.empty()) sources.sets.push_back("log.format=" + a.log_format);
   TROUPE_TRY(loaded, config::load(sources));
   TROUPE_CHECK(check_drills_allowed(loaded, a.allow_injection));
+  const auto& all = loaded.value.cluster.heads;
+  if (!a.address.empty() && std::find(all.begin(), all.end(), a.address) == all.end())
+    return no_such_head(a.address,
+                        all.empty() ? "empty" : fmt::format("{}", fmt::join(all, ", ")));
+  return loaded;
+}
+
+/// The one of cluster.heads that this is; empty: there is but one head.
+std::string own_address(const up_arguments& a, const config::job& job) {
+  if (!a.address.empty() || job.cluster.heads.empty()) return a.address;
+  return job.cluster.heads.front();
+}
+
+/// What the head before, or a majority of voters, leaves to this one.
+void take_over(launch& l, const up_arguments& a, const std::optional<heads::won_epoch>& won,
+               bool first_try) {
+  const bool again = a.goes_on();
+  l.journal = journal_of(l.plan.job, again, won);
+  if (again) {
+    l.memory = l.journal && l.journal->memory ? *l.journal->memory : train::job_memory{};
+    if (won) l.memory = train::moved_by(*l.memory, won->clock_ahead_ns);
+    if (first_try) l.memory->lost = a.lost;  // the one before has told of it
+    if (l.journal) l.cluster = l.journal->cluster;
+    l.epoch = std::max(l.epoch, l.memory->account.epoch + 1);  // no two heads have one (HEAL-1)
+    if (won) l.held = won->held;
+  }
+  if (l.plan.job.cluster.heads.empty()) return;
+  l.epoch = std::max(l.epoch,
+                     won ? won->epoch
+                         : heads::latest_promise(io::local_files(), l.plan.job.job.output) + 1);
+}
+
+result<launch> prepare(const up_arguments& a, checkpoint::look resume,
+                       const std::optional<heads::won_epoch>& won) {
+  const bool first_try = resume == checkpoint::look::fits;
+  const auto how = won && a.goes_on() ? claim_on_folders::depose : claim_of(a.break_lock);
+  TROUPE_TRY(loaded, load_job(a));
   // Nodes that others started end with a failed load, and nobody starts them again.
   if (loaded.value.cluster.launch == config::launch_mode::external)
     resume = checkpoint::look::whole;
-  TROUPE_CHECK(check_holders(loaded.value, a.break_lock));
+  TROUPE_CHECK(check_holders(loaded.value, how));
   auto ready = readiness_of(loaded.value, train::this_machine(loaded.value.cluster), resume);
   for (const auto& remark : ready.remarks) say(remark);
   if (!ready.problems.empty()) {
-    TROUPE_CHECK(check_holders(loaded.value, a.break_lock));  // who came during the checks
+    TROUPE_CHECK(check_holders(loaded.value, how));  // who came during the checks
     return refusal_of(ready.problems, loaded);
   }
   launch l;
   // Before anything is written.
-  TROUPE_TRY(folders, take_folders(ready.plan->job, a.launcher, a.break_lock));
+  TROUPE_TRY(folders, take_folders(ready.plan->job, a.launcher, how));
   l.folders = std::move(folders);
   TROUPE_CHECK(look_again(ready, ready.plan->job.checkpoint));
   l.plan = std::move(*ready.plan);
@@ -175,16 +220,10 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume) {
   TROUPE_CHECK(settle_slots(l.plan));
   l.peak = local_peak(l.plan.job);
   l.origin = checkpoint::origin_of(l.resume, io::checkpoint::draw_launch());
-  const bool again = a.goes_on();
-  l.journal = journal_of(l.plan.job, again);
-  if (again) {
-    l.memory = l.journal && l.journal->memory ? *l.journal->memory : train::job_memory{};
-    if (first_try) l.memory->lost = a.lost;  // the one before has told of it
-    if (l.journal) l.cluster = l.journal->cluster;
-    l.epoch = std::max(l.epoch, l.memory->account.epoch + 1);  // no two heads have one (HEAL-1)
-  }
+  l.at = config::at_head(l.plan.job.cluster, own_address(a, l.plan.job));
+  take_over(l, a, won, first_try);
   go_on_counting(l);
-  if (first_try && !again)
+  if (first_try && !a.goes_on())
     for (const auto& drill : drills_in_words(l.plan.job)) say("warning: " + drill);
   return l;
 }
@@ -194,8 +233,21 @@ std::string address_of(const config::cluster_section& c) {
   return c.listen.empty() || c.listen == "0.0.0.0" ? "127.0.0.1" : c.listen;
 }
 
-trace::observer_options observer_of(const config::job& job) {
-  return {"head", address_of(job.cluster), job.job.output};
+trace::observer_options observer_of(const launch& l) {
+  return {"head", address_of(l.at), l.plan.job.job.output};
+}
+
+/// Of a head of several.
+heads::elector_options elector_of(const launch& l, const std::string& address) {
+  heads::elector_options out;
+  out.name = address;
+  out.cluster = l.plan.job.cluster;
+  out.output = l.plan.job.job.output;
+  out.acting = l.epoch;
+  out.begins_with = l.held;
+  out.connector = cluster::connector;
+  out.expect = cluster::expect_head;
+  return out;
 }
 
 /// By what the coordinator is known, and what its nodes are given: certificates where the job has
@@ -232,17 +284,23 @@ trace::gateway_options gateway_of(const config::job& job, uint32_t epoch) {
 /// The actors of this process that speak with persons; they end with the scope, after the
 /// coordinator was told to.
 struct front_office {
-  front_office(caf::actor_system& system, reporter_options talk, const config::job& job,
-               uint32_t epoch, const std::shared_ptr<train::kept_journal>& kept)
+  front_office(caf::actor_system& system, reporter_options talk, const launch& l,
+               const std::string& address)
       : reporter_(system.spawn<caf::detached>(reporter, std::move(talk))),
-        observer_(system.spawn<caf::detached>(trace::observer, observer_of(job))),
-        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(job, epoch))),
+        observer_(system.spawn<caf::detached>(trace::observer, observer_of(l))),
+        gateway_(system.spawn<caf::detached>(trace::gateway, gateway_of(l.plan.job, l.epoch))),
         monitor_(system.spawn(troupe::health::monitor,
-                              troupe::health::monitor_options{job, epoch, gateway_, reporter_})) {
-    if (kept) journal_ = system.spawn<caf::detached>(train::journal, kept);
+                              troupe::health::monitor_options{l.plan.job, l.epoch, gateway_,
+                                                              reporter_})) {
+    if (!l.plan.job.cluster.heads.empty())
+      elector_ = system.spawn<caf::detached>(heads::elector, elector_of(l, address));
+    if (!l.journal) return;
+    l.journal->elector = elector_;
+    journal_ = system.spawn<caf::detached>(train::journal, l.journal);
   }
   ~front_office() {
     if (journal_) caf::anon_send_exit(journal_, caf::exit_reason::user_shutdown);
+    if (elector_) caf::anon_send_exit(elector_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(monitor_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(gateway_, caf::exit_reason::user_shutdown);
     caf::anon_send_exit(observer_, caf::exit_reason::user_shutdown);
@@ -255,6 +313,7 @@ struct front_office {
   observer_actor observer_;
   gateway_actor gateway_;
   monitor_actor monitor_;
+  elector_actor elector_;  ///< none: the job has one head
   journal_actor journal_;
 };
 
@@ -291,6 +350,7 @@ train::spawn_record record_of_head(const launch& l, const front_office& front,
   out.launcher = launching.actor;
   out.monitor = front.monitor_;
   out.journal = front.journal_;
+  out.elector = front.elector_;
   out.memory = l.memory;
   out.cluster = l.cluster;
   return out;
@@ -307,10 +367,28 @@ bool was_unsound(run_outcome& outcome, const launch& l) {
   return true;
 }
 
+/// What came of one start of the cluster: a code, or that it is to begin again.
+struct once_end {
+  std::optional<int> code;  ///< none: the checkpoint it began with turned out unsound, or:
+  std::optional<train::lost_head> fallen = {};  ///< another head acts, or may, in its place
+  bool has_acted = false;                       ///< it made or went on from a step before
+};
+
+/// CRD-18.
+std::optional<train::lost_head> has_fallen(run_outcome& outcome) {
+  std::lock_guard lock(outcome.mutex);
+  if (!outcome.why.is(heads::outvoted) && !outcome.why.is(heads::no_majority)) return std::nullopt;
+  say("warning: this head acts no more: " + outcome.why.message);
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return train::lost_head{"acted no more: " + outcome.why.message, outcome.last_step,
+                          outcome.last_step, std::chrono::nanoseconds(now).count()};
+}
+
 /// One start of the cluster, as far as it is not in the launch.
 struct once {
   const up_arguments& arguments;
   std::shared_ptr<launcher_line> line;
+  std::string address;   ///< of cluster.heads
   bool is_first = true;  ///< of this process
   bool may_choose_again = false;
 };
@@ -356,12 +434,11 @@ reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& ou
           }};
 }
 
-/// From the start of the cluster to its end. No code where the checkpoint that it began with turned
-/// out unsound, and another may be.
-result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once& of) {
+/// From the start of the cluster to its end.
+result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
   const auto& job = l.plan.job;
   const auto& record = of.arguments.record;
-  sign_flight_memory("head", address_of(job.cluster),
+  sign_flight_memory("head", address_of(l.at),
                      std::filesystem::absolute(job.job.output).string());
   TROUPE_TRY(means, means_of(job));
   auto outcome = std::make_shared<run_outcome>();
@@ -372,12 +449,12 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
   if (!record.empty())
     logs.emplace(config.own,
                  replay::recording_options{record, replay::recording_path(job.job.output, "head"),
-                                           "head", address_of(job.cluster)});
+                                           "head", address_of(l.at)});
   std::atomic<bool> coordinator_gone{false};  // outlives the system, whose actors set it
   caf::actor_system system(config);
   const orderly_end last{system};
   const cluster::renewals_end before_it{system};
-  const front_office front(system, talk_of(l, outcome, signals, of.line), job, l.epoch, l.journal);
+  const front_office front(system, talk_of(l, outcome, signals, of.line), l, of.address);
   const auto orders = std::make_shared<launch_orders>([&bell = signals] { bell.wake(); });
   const launcher_end launching(system, job.cluster.launch, orders);
   auto head =
@@ -393,16 +470,16 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
     std::optional<meeting_sign> sign;
     auto started = [&]() -> status {
       bool keeps_running = false;
-      TROUPE_TRY(port, listen(head, job.cluster, of.is_first ? of.arguments.port : 0,
+      TROUPE_TRY(port, listen(head, l.at, of.is_first ? of.arguments.port : 0,
                               keeps_running));
       of.line->tell({"port", std::to_string(port)});
-      const auto address = fmt::format("{}:{}", address_of(job.cluster), port);
+      const auto address = fmt::format("{}:{}", address_of(l.at), port);
       l.folders.say_address(address);
       sign.emplace(meeting_point{job.job.name, of.arguments.launcher, address, job.job.output,
                                  means.secret ? means.secret->file().string() : "", means.network});
       say(fmt::format("coordinator of {} at {}", job.job.name, address));  // nodes find it by now
       TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
-      return nodes.start(job, {address_of(job.cluster), port, means.node_key, record,
+      return nodes.start(job, {address_of(l.at), port, means.node_key, record,
                                of.arguments.launcher, evicted_in(l.cluster), keeps_running});
     }();
     if (!started) {
@@ -416,16 +493,37 @@ result<std::optional<int>> run_once(launch& l, stop_signals& signals, const once
   }
   if (of.may_choose_again && signals.asked() == 0 && was_unsound(*outcome, l)) {
     guard.emplace(defaults::orderly_end, exit_code(errc::bug), no_error);
-    return std::optional<int>();
+    return once_end{std::nullopt};
+  }
+  if (auto fallen = has_fallen(*outcome); fallen && signals.asked() == 0) {
+    guard.emplace(defaults::orderly_end, exit_code(errc::bug), no_error);
+    return once_end{{}, *fallen, fallen->after_step > 0};
   }
   auto code = conclude(job, *outcome, ended, signals);
   if (code && *code == 0 && means.secret) means.secret->job_is_done();
-  if (code)
-    guard.emplace(defaults::orderly_end, *code, no_error);
-  else
-    guard.emplace(defaults::orderly_end, exit_code(code.error().code), code.error());
-  if (!code) return code.error();
-  return std::optional(*code);
+  guard.emplace(defaults::orderly_end, code ? *code : exit_code(code.error().code),
+                code ? no_error : code.error());
+  return code ? result<once_end>(once_end{*code}) : code.error();
+}
+
+/// Stands by until this head is to act; what it then begins with is in `a` and `won`. A code: it
+/// never will.
+result<std::optional<int>> stand_by(up_arguments& a, stop_signals& signals,
+                                           const heads::takeover_policy::rules& how,
+                                           std::unique_ptr<standby>& aside,
+                                           std::optional<heads::won_epoch>& won) {
+  TROUPE_TRY(loaded, load_job(a));
+  TROUPE_TRY(began, standby::begin(loaded.value, own_address(a, loaded.value), how, signals));
+  aside = std::move(began);
+  const auto what = aside->wait(signals);
+  if (what.code) return what.code;
+  won = what.won;
+  if (!a.goes_on() && !won->lost_head.empty())
+    a.lost = {fmt::format("at {} {}", won->lost_head, won->how), won->step, won->step,
+              won->lost_ns};
+  say(fmt::format("warning: {} of {} heads and nodes follow this one: it acts in epoch {}",
+                  won->voters, config::voters_of(loaded.value.cluster).size(), won->epoch));
+  return std::optional<int>();
 }
 
 }  // namespace
@@ -439,25 +537,45 @@ std::vector<std::string> lost_head_words(const train::lost_head& lost, int port)
 }
 
 /// Ranks verify what they load, so that nobody reads a checkpoint twice. Where one is damaged, all
-/// of them are read before the next start.
-result<int> run_head(const up_arguments& a) {
+/// of them are read before the next start. With several heads it stands by where another acts, or a
+/// majority has to say first that this one may.
+result<int> run_head(const up_arguments& told) {
+  auto a = told;
   TROUPE_CHECK(tie_to_parent(a.launcher));
   TROUPE_TRY(crash_dumper, trace::crash_dumper::start());  // before the first thread
   speak_through_outboxes();  // before a signal can ask for a last word: stderr may be full
   TROUPE_TRY(signals, stop_signals::open());
   const auto line = std::make_shared<launcher_line>(launcher_line::to_launcher());
   std::optional<std::filesystem::path> unsound;
-  for (auto how = checkpoint::look::fits;; how = checkpoint::look::whole) {
+  std::optional<heads::won_epoch> won;
+  std::unique_ptr<standby> aside;
+  heads::takeover_policy::rules waits{.at_once = a.goes_on()};
+  bool is_first = true, stands_by = a.stands_by;
+  for (auto how = checkpoint::look::fits;; is_first = false) {
     signals->enter(phase::starting);
     if (const int asked = signals->asked(); asked != 0) return 128 + asked;
-    TROUPE_TRY(l, prepare(a, how));
+    TROUPE_TRY(loaded, load_job(a));
+    const bool is_one_of_several = !loaded.value.cluster.heads.empty();
+    if (is_one_of_several && (std::exchange(stands_by, false) || (is_first && a.goes_on()))) {
+      TROUPE_TRY(code, stand_by(a, *signals, waits, aside, won));
+      if (code) return *code;
+    }
+    TROUPE_TRY(l, prepare(a, how, won));
     const auto from = l.resume ? l.resume->path : std::filesystem::path();
     const bool by_itself = l.plan.job.checkpoint.resume == "auto";
-    TROUPE_TRY(code, run_once(l, *signals,
-                              {a, line, how == checkpoint::look::fits,
-                               by_itself && unsound != from}));
-    if (code) return *code;
+    aside.reset();  // STB-2
+    TROUPE_TRY(end, run_once(l, *signals,
+                             {a, line, own_address(a, l.plan.job), is_first,
+                              by_itself && unsound != from}));
+    if (end.code) return *end.code;
+    if (end.fallen) {
+      stands_by = true;
+      waits = {.at_once = !end.has_acted, .job_runs = true};
+      if (end.has_acted) a.lost = *end.fallen;
+      continue;
+    }
     unsound = from;
+    how = checkpoint::look::whole;
     say("every byte of the checkpoints is read before the next start");
   }
 }

@@ -8,9 +8,14 @@
 
 #include "actors/job/job_memory.hpp"
 #include "apps/job_arguments.hpp"
+#include "io/base/error_kind.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::apps {
+
+/// An address that is none of cluster.heads, and those that are.
+inline constexpr error_kind<std::string_view, std::string_view> no_such_head{
+    "no_such_head", errc::usage, "{0} is no head of this job: cluster.heads is {1}"};
 
 /// What `troupe up` was told.
 struct up_arguments {
@@ -22,6 +27,8 @@ struct up_arguments {
   int launcher = 0;  ///< the process that started the head; 0: this one is to be the launcher
   train::lost_head lost;  ///< where the head goes on for one of this launch: how that was lost
   int port = 0;           ///< at which the nodes of that one look for it; 0: none do
+  std::string address;    ///< of cluster.heads, its own; empty: the first of them
+  bool stands_by = false;  ///< it waits until it is to act (standby.hpp)
 
   bool goes_on() const { return !lost.how.empty(); }
 };

@@ -1,5 +1,5 @@
-// `troupe up FILE`: the verb. The launcher (supervise.hpp) starts the same command line once more
-// as the head (head.hpp).
+// `troupe up FILE` and `troupe head FILE --standby ADDRESS`: the verbs. The launcher
+// (supervise.hpp) starts the same command line once more as the head (head.hpp).
 #include <memory>
 
 #include "apps/commands.hpp"
@@ -8,9 +8,10 @@
 
 namespace troupe::apps {
 
-void add_up(shell& sh) {
-  auto* verb = sh.app.add_subcommand("up", "Start a cluster from a configuration and train");
-  auto a = std::make_shared<up_arguments>();
+namespace {
+
+/// What a head is told, whether it acts at once or stands by.
+void add_head_arguments(command* verb, const std::shared_ptr<up_arguments>& a) {
   add_job_arguments(verb, a->job);
   verb->add_option("--log-format", a->log_format,
                    "auto, plain or json (short for --set log.format=)")
@@ -32,6 +33,17 @@ void add_up(shell& sh) {
       ->hidden();
   verb->add_option("--lost-port", a->port, "Where its nodes look for it")->hidden();
   verb->add_option("--lost-at-ns", a->lost.at_ns, "When, by the steady clock")->hidden();
+}
+
+}  // namespace
+
+void add_up(shell& sh) {
+  auto* verb = sh.app.add_subcommand("up", "Start a cluster from a configuration and train");
+  auto a = std::make_shared<up_arguments>();
+  add_head_arguments(verb, a);
+  verb->add_option("--head", a->address,
+                   "Which of cluster.heads this is; without it the first of them")
+      ->type_name("HOST:PORT");
   verb->footer(
       "The first Ctrl-C finishes the step, saves and stops; the second, a second later, aborts at "
       "once.\nA closed terminal saves and stops, too. Exit codes: docs/exit-codes.md.\n"
@@ -39,6 +51,26 @@ void add_up(shell& sh) {
       "Examples:\n"
       "  troupe up configs/quickstart.toml\n"
       "  troupe up configs/quickstart.toml --set train.steps=50 --log-format json");
+  on_run(sh, verb, [a, &sh] {
+    return a->launcher != 0 ? run_head(*a) : supervise_head(sh.words);
+  });
+}
+
+void add_head(shell& sh) {
+  auto* verb = sh.app.add_subcommand(
+      "head", "Stand by for the head of a cluster (cluster.heads), and go on where it is lost");
+  auto a = std::make_shared<up_arguments>();
+  a->stands_by = true;
+  add_head_arguments(verb, a);
+  verb->add_option("--standby", a->address, "Which of cluster.heads this is")
+      ->required()
+      ->type_name("HOST:PORT");
+  verb->footer(
+      "Start it with the same file and --set as `troupe up`, on another machine. It ends with the "
+      "job;\nCtrl-C ends it alone.\n\n"
+      "Example:\n"
+      "  troupe up job.toml                            # the first of cluster.heads\n"
+      "  troupe head job.toml --standby 10.0.0.2:29400");
   on_run(sh, verb, [a, &sh] {
     return a->launcher != 0 ? run_head(*a) : supervise_head(sh.words);
   });

@@ -10,6 +10,7 @@
 
 #include "io/base/text.hpp"
 #include "io/config/builder.hpp"
+#include "io/config/heads.hpp"
 #include "io/folder/plain.hpp"
 
 namespace troupe::config {
@@ -229,6 +230,34 @@ bool tensors_cross_hosts(const cluster_section& c) {
                      [&](const node_spec& n) { return n.host != c.node.front().host; });
 }
 
+/// Each may act, so all must be reachable for the others, and known to be ours.
+void check_heads(builder& b) {
+  const auto& c = b.target().cluster;
+  if (c.heads.empty()) return;
+  b.rule(c.heads.size() > 1 && c.heads.size() <= most_heads, {"cluster.heads"},
+         fmt::format("{} heads: expected 2 to {}", c.heads.size(), most_heads),
+         "leave it out where there is one; 3 can lose one of them");
+  std::set<std::string> seen;
+  for (const auto& text : c.heads) {
+    const auto at = head_place_of(text);
+    b.rule(at.has_value(), {"cluster.heads"},
+           fmt::format("{} is not HOST:PORT", troupe::quoted(text)), "e.g. \"10.0.0.1:29400\"");
+    b.rule(seen.insert(text).second, {"cluster.heads"},
+           fmt::format("{} is a duplicate", troupe::quoted(text)));
+    b.rule(!at || is_loopback(at->host) || c.tls.enabled(), {"cluster.heads"},
+           fmt::format("{} is not loopback, and TLS is off", troupe::quoted(text)),
+           "set cluster.tls (`troupe certs` makes the files)");
+  }
+  b.rule(c.port == 0 && c.advertise.empty(), {"cluster.heads", "cluster.port", "cluster.advertise"},
+         "cluster.heads says where each head listens", "leave cluster.port and advertise out");
+  b.rule(b.target().recovery.enabled, {"cluster.heads", "recovery.enabled"},
+         "several heads need recovery.enabled = true", "leave one of the two out");
+  b.rule(b.target().checkpoint.resume == "auto", {"cluster.heads", "checkpoint.resume"},
+         "each of several heads goes on from the newest checkpoint: expected checkpoint.resume = "
+         "\"auto\"",
+         "name another job.output to begin anew");
+}
+
 void check_network(builder& b) {
   const auto& c = b.target().cluster;
   bool loopback = is_loopback(c.listen);
@@ -248,8 +277,10 @@ void check_network(builder& b) {
          "plane (Gloo) has none",
          "set cluster.clear_text_tensors = true where the network between the hosts is trusted "
          "(a private one, WireGuard, IPsec)");
-  b.rule(c.launch != launch_mode::external || c.port != 0, {"cluster.port", "cluster.launch"},
+  b.rule(c.launch != launch_mode::external || c.port != 0 || !c.heads.empty(),
+         {"cluster.port", "cluster.launch"},
          "launch \"external\" needs a fixed port that the nodes can be told", "e.g. 29400");
+  check_heads(b);
   check_tls(b);
   b.rule(c.launch != launch_mode::ssh || !c.ssh_command.empty(), {"cluster.ssh_command"},
          "expected a command, got nothing");

@@ -92,6 +92,9 @@ struct tls_section {
   bool operator==(const tls_section&) const = default;
 };
 
+/// Heads of a job at most.
+inline constexpr size_t most_heads = 9;
+
 /// [cluster]
 struct cluster_section {
   int64_t nodes = 1;            ///< number of nodes without spares
@@ -101,6 +104,8 @@ struct cluster_section {
   std::string listen = "127.0.0.1";  ///< address the coordinator listens on
   int64_t port = 0;                  ///< port of it; 0 = the system picks a free one
   std::string advertise;             ///< address nodes are told to join; empty = listen
+  /// Addresses ("HOST:PORT") of the heads, each of which may act; empty = one, as above says.
+  std::vector<std::string> heads;
   int64_t workers_per_node = 1;
   device_kind device = device_kind::automatic;
   int64_t threads = 0;  ///< compute threads of one worker; 0 = cores of the node / its workers
@@ -320,6 +325,7 @@ struct recovery_section {
   int64_t stuck_after_s = 30;  ///< that a rank holds up all others; 0: it may for ever
   bool evict_slow = false;     ///< a spare takes the place of a node that is slow for long
   int64_t head_grace_s = 60;  ///< that nodes wait for another head; 0: they end with theirs
+  int64_t head_takeover_s = 10;  ///< that a standby waits for the head that acts
   spike_action on_spike = spike_action::tell;
   int64_t spike_steps_back = 100;  ///< from the first step of a spike, before on_spike's state
   std::vector<recovery_rule> rule = default_rules();  ///< the first with budget left is applied

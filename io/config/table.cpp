@@ -56,6 +56,10 @@ constinit const property rows[] = {
         "cluster.advertise",
         "Address the nodes are told to join; empty = cluster.listen, or this "
         "machine's name when that is a wildcard"),
+    key<&job::cluster, &cluster_s::heads>(
+        "cluster.heads",
+        "Addresses (HOST:PORT) of heads, one of which acts while the others stand by; empty = one "
+        "head, as cluster.listen and cluster.port say"),
     key<&job::cluster, &cluster_s::workers_per_node>(
         "cluster.workers_per_node", "Workers (one device each) on a node that does not say itself",
         within(1, 64)),
@@ -368,6 +372,11 @@ constinit const property rows[] = {
         "Seconds that nodes whose head is lost keep what they hold and look for the one that is "
         "started in its place; 0 = they end with it",
         within(0, week_s)),
+    key<&job::recovery, &recovery_section::head_takeover_s>(
+        "recovery.head_takeover_s",
+        "Seconds without a word of the head that acts after which one that stands by "
+        "(cluster.heads) wants to act in its place",
+        within(1, 3600)),
     key<&job::recovery, &recovery_section::on_spike>(
         "recovery.on_spike",
         "What is done where the loss rises far beyond what it varied (health.spike_deviations) or "

@@ -129,13 +129,26 @@ bool is_believed(const std::optional<lock_holder>& written, const lock_holder& s
 
 result<folder_lock> folder_lock::take(const fs::path& folder, const lock_holder& self,
                                       bool break_lock) {
+  return take(folder, self, break_lock, false);
+}
+
+result<folder_lock> folder_lock::depose(const fs::path& folder, const lock_holder& self) {
+  return take(folder, self, true, true);
+}
+
+result<folder_lock> folder_lock::take(const fs::path& folder, const lock_holder& self,
+                                      bool break_lock, bool deposes) {
   const auto file = folder / lock_file;
+  std::optional<lock_holder> deposed;
   for (;;) {
     TROUPE_TRY(fd, open_lock(file));
     TROUPE_TRY(free, lock_by_kernel(fd.get(), file));
     if (!free) {
       const auto by = written_in(fd.get(), file);
-      return busy(folder, by ? *by : std::nullopt, false);  // LCK-1
+      if (!deposes || !by) return busy(folder, by ? *by : std::nullopt, false);  // LCK-1
+      deposed = *by;
+      TROUPE_CHECK(remove_own_file(file, fd.get()));  // LCK-2
+      continue;
     }
     if (!still_names(file, fd.get())) continue;
     TROUPE_TRY(by, written_in(fd.get(), file));  // LCK-4
@@ -143,6 +156,7 @@ result<folder_lock> folder_lock::take(const fs::path& folder, const lock_holder&
     if (believed && !break_lock) return busy(folder, by, true);  // LCK-2
     folder_lock out(std::move(fd), folder, self);
     if (believed) out.broken_ = std::move(by);
+    if (deposed) out.broken_ = std::move(deposed);
     TROUPE_CHECK(out.write());
     return out;
   }

@@ -14,7 +14,9 @@
 // LCK-1 Nobody gets a lock that the kernel says another has, on this host or, where the file system
 //       carries locks between hosts, on any.
 // LCK-2 A text of another host is believed, even where the kernel knows of no lock: the file system
-//       may not carry it between hosts. `break_lock` ends that belief, and nothing else.
+//       may not carry it between hosts. `break_lock` ends that belief, and nothing else. Who
+//       deposes a holder has heard from a majority of the job's voters that it acts no more
+//       (actors/heads): that one keeps the lock of a file without a name, and takes none away.
 // LCK-3 A text of this host, or of this boot, is not believed: here the kernel knows.
 // LCK-4 A file of that name which is none of ours is neither locked nor changed.
 #pragma once
@@ -68,18 +70,22 @@ class folder_lock {
   /// Errors: folder_in_use; bad_data (LCK-4); io.
   static result<folder_lock> take(const std::filesystem::path& folder, const lock_holder& self,
                                   bool break_lock = false);
+  /// The same in the place of whoever holds it (LCK-2).
+  static result<folder_lock> depose(const std::filesystem::path& folder, const lock_holder& self);
   folder_lock(folder_lock&&) noexcept = default;
   folder_lock& operator=(folder_lock&&) = delete;
   /// Removes the file, and lets go.
   ~folder_lock();
 
   const std::filesystem::path& folder() const noexcept { return folder_; }
-  /// Whom `break_lock` ended the belief in.
+  /// Whom `break_lock` ended the belief in, or who was deposed.
   const std::optional<lock_holder>& broken() const noexcept { return broken_; }
   /// Says where the holder is reached from now on. Error io.
   status say_address(const std::string& address);
 
  private:
+  static result<folder_lock> take(const std::filesystem::path& folder, const lock_holder& self,
+                                  bool break_lock, bool deposes);
   folder_lock(unique_fd fd, std::filesystem::path folder, lock_holder self)
       : fd_(std::move(fd)), folder_(std::move(folder)), self_(std::move(self)) {}
   status write() const;

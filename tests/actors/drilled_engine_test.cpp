@@ -112,7 +112,8 @@ TEST_CASE("DRE-2: drills: a bit of the weights turns right before they are compa
   for (size_t r = 0; r < 2; ++r) updates.push_back(two.finish(r, 2));
   std::vector<step_outcome> told;
   for (auto& u : updates) told.push_back(u.get());
-  CHECK((told[0].loss_sum + told[1].loss_sum) / static_cast<double>(test::batch * test::seq) ==
+  CHECK((told[0].loss_sum + told[1].loss_sum) / static_cast<double>(troupe::train::test::batch *
+                                                              troupe::train::test::seq) ==
         losses[1]);
   REQUIRE(told[0].digests.size() == told[1].digests.size());
   CHECK(told[0].digests.front() != told[1].digests.front());

@@ -316,6 +316,12 @@ node_actor::behavior_type member(traced_pointer<node_actor, member_state> self,
           [self](const msg<fbs::JoinTestGroup>& m) {
             return make_msg<fbs::TestGroupSeen>(context_of(*self, m.header()));
           },
+          [self](const msg<fbs::PromiseEpoch>& m) {
+            return make_msg<fbs::Promised>(context_of(*self, m.header()));
+          },
+          [self](const msg<fbs::HoldRecord>& m) {
+            return make_msg<fbs::Promised>(context_of(*self, m.header()));
+          },
           [self](caf::tick_atom) { self->live_in(5); }};
 }
 

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "tests/errors.hpp"
 #include "tests/io/scratch.hpp"
@@ -189,6 +191,57 @@ TEST_CASE("lock: a holder on another host is believed until its lock is broken")
   REQUIRE(held);
   REQUIRE(held->broken());
   CHECK(*held->broken() == elsewhere());
+}
+
+TEST_CASE("LCK-2: who deposes a living holder has the folder, and that one takes nothing away") {
+  scratch dir;
+  std::optional<folder_lock> old;
+  {
+    auto held = folder_lock::take(dir.path, this_process("old"));
+    REQUIRE(held);
+    old.emplace(std::move(*held));
+  }
+  auto held = folder_lock::depose(dir.path, this_process("new"));
+  REQUIRE_MESSAGE(held, (held ? "" : render(held.error())));
+  REQUIRE(held->broken());
+  CHECK(held->broken()->job == "old");
+  CHECK(held->broken()->pid == ::getpid());
+  REQUIRE(held->say_address("127.0.0.1:4242"));
+  const auto before = tree_of(dir.path);
+  CHECK(old->say_address("127.0.0.1:1"));  // into a file that nobody finds
+  CHECK(tree_of(dir.path) == before);
+  old.reset();
+  CHECK(tree_of(dir.path) == before);
+  const auto by = holder_of(dir.path);
+  REQUIRE(by);
+  REQUIRE(*by);
+  CHECK((*by)->job == "new");
+  for (const bool break_lock : {false, true})
+    CHECK(is_error(folder_lock::take(dir.path, this_process("third"), break_lock), folder_in_use,
+                   "new", "127.0.0.1:4242"));  // LCK-1
+}
+
+TEST_CASE("LCK-2: who deposes takes a free folder, and one that another host holds, as well") {
+  scratch dir;
+  {
+    const auto held = folder_lock::depose(dir.path, this_process("new"));
+    REQUIRE(held);
+    CHECK_FALSE(held->broken());
+  }
+  CHECK(tree_of(dir.path).empty());
+  put_file(dir / lock_file, lock_text(elsewhere()));
+  {
+    const auto held = folder_lock::depose(dir.path, this_process("new"));
+    REQUIRE(held);
+    REQUIRE(held->broken());
+    CHECK(*held->broken() == elsewhere());
+  }
+  put_file(dir / lock_file, "my own words");
+  const auto before = tree_of(dir.path);
+  const auto refused = folder_lock::depose(dir.path, this_process("new"));
+  REQUIRE_FALSE(refused);  // LCK-4
+  CHECK(refused.error().code == errc::bad_data);
+  CHECK(tree_of(dir.path) == before);
 }
 
 TEST_CASE("lock: a file of that name which is not ours stays as it is") {

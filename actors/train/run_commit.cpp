@@ -1,0 +1,78 @@
+// Whether this head still acts; then the votes, in pages; then the order.
+#include "actors/train/run_commit.hpp"
+
+#include <functional>
+#include <memory>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "actors/base/ask.hpp"
+#include "actors/base/context.hpp"
+#include "actors/job/votes.hpp"
+#include "messages/text.hpp"
+
+namespace troupe::train {
+
+namespace {
+
+/// RUN-6. `then` is told, now or later.
+void if_it_acts(run_pointer self, std::function<void(const status&)> then) {
+  const auto& elector = self->state.record.elector;
+  if (!elector) return then({});
+  ask_either<fbs::Elected>(
+      self, elector, std::tuple(make_msg<fbs::Elect>(context_of(*self, 0), [](auto&) {})),
+      {"elector", "votes that this head still acts"},
+      [then](const result<msg<fbs::Elected>>& won) {
+        then(won ? status() : status(won.error()));
+      });
+}
+
+/// By the votes of the ranks of `epoch`, whatever has become of them since.
+void order_commit(run_pointer self, const todo::commit& order, uint32_t epoch,
+                  const std::vector<msg<fbs::Saved>>& votes) {
+  auto pages = checkpoint::in_pages(votes);
+  for (; pages.size() > 1; pages.erase(pages.begin()))
+    self->send(self->state.record.committer,
+               make_msg<fbs::SaveVotes>(context_of(*self, epoch), [&](fbs::SaveVotesT& v) {
+                 v.step = order.step;
+                 v.shards = std::move(pages.front());
+               }));
+  const auto context = context_of(*self, epoch);
+  auto m = make_msg<fbs::CommitCheckpoint>(context, [&](fbs::CommitCheckpointT& c) {
+    c.step = order.step;
+    c.directory = order.folder;
+    c.tokens = order.tokens;
+    c.loss = order.loss;
+    c.validation_loss = order.validation_loss;
+    c.state = order.state;
+    c.shards = std::move(pages.back());
+  });
+  ask_for<fbs::CheckpointFolder>(
+      self, self->state.record.committer, m,
+      {"committer", fmt::format("the commit of checkpoint {}", order.step)},
+      [self, step = order.step](const msg<fbs::CheckpointFolder>& folder) {
+        hear(self, heard::committed{step, text_of(folder->directory())});
+      },
+      [self, step = order.step](const error& e) {
+        hear(self, heard::save_failed{step, e.within("commit the checkpoint")});
+      });
+}
+
+}  // namespace
+
+void commit(run_pointer self, const todo::commit& order) {
+  auto& st = self->state;
+  const auto epoch = st.record.epoch;
+  const auto votes = std::make_shared<std::vector<msg<fbs::Saved>>>(
+      std::exchange(st.votes[order.step], {}));
+  st.votes.erase(order.step);
+  if_it_acts(self, [self, order, epoch, votes](const status& acts) {
+    if (acts) return order_commit(self, order, epoch, *votes);
+    hear(self, heard::save_failed{order.step, acts.error().within("commit the checkpoint")});
+  });
+}
+
+}  // namespace troupe::train

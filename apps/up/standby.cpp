@@ -1,0 +1,116 @@
+// An actor system with an elector in it, and what that decides.
+#include "apps/up/standby.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+#include <caf/actor_system.hpp>
+#include <caf/send.hpp>
+
+#include "actors/cluster/network.hpp"
+#include "actors/cluster/tls_links.hpp"
+#include "apps/control/job_secret.hpp"
+#include "apps/talk.hpp"
+#include "io/config/heads.hpp"
+
+namespace troupe::apps {
+
+namespace {
+
+/// From the elector's thread to the main one.
+struct verdict {
+  std::mutex mutex;
+  stood_by what;
+};
+
+class standby_system : public standby {
+ public:
+  standby_system(const cluster::network_options& network, const heads::elector_options& options,
+                 std::shared_ptr<verdict> told)
+      : config_(network),
+        system_(config_),
+        last_{system_},
+        before_it_{system_},
+        elector_(system_.spawn<caf::detached>(heads::elector, options)),
+        told_(std::move(told)) {}
+  ~standby_system() override {
+    caf::anon_send_exit(elector_, caf::exit_reason::user_shutdown);
+  }
+
+  result<uint16_t> listen(const config::cluster_section& at) {
+    return cluster::publish(elector_, at.listen, static_cast<uint16_t>(at.port));
+  }
+
+  stood_by wait(stop_signals& signals) override {
+    for (;;) {
+      if (const int asked = signals.asked(); asked != 0) return {std::nullopt, 128 + asked};
+      {
+        std::lock_guard lock(told_->mutex);
+        if (told_->what.won || told_->what.code) return told_->what;
+      }
+      signals.wait(std::chrono::hours(1));
+    }
+  }
+
+ private:
+  cluster::system_config config_;
+  caf::actor_system system_;
+  const orderly_end last_;
+  const cluster::renewals_end before_it_;
+  elector_actor elector_;
+  std::shared_ptr<verdict> told_;
+};
+
+result<cluster::network_options> network_at(const config::job& job) {
+  auto out = cluster::network_of(job.cluster, "coordinator");
+  if (!out.by_certificate()) {
+    TROUPE_TRY(secret, job_secret::open(job.job.name, job.job.output));
+    out.proof = tls::proof{secret.key(), {tls::role::node, "coordinator"}};
+  }
+  TROUPE_CHECK(cluster::prove(out));
+  return out;
+}
+
+heads::takeover_policy::rules complete(heads::takeover_policy::rules how, const config::job& job,
+                                       const std::string& address) {
+  const auto& all = job.cluster.heads;
+  how.patience_ns = job.recovery.head_takeover_s * 1'000'000'000;
+  how.place = static_cast<uint32_t>(std::find(all.begin(), all.end(), address) - all.begin());
+  return how;
+}
+
+}  // namespace
+
+result<std::unique_ptr<standby>> standby::begin(const config::job& job, const std::string& address,
+                                                heads::takeover_policy::rules how,
+                                                stop_signals& signals) {
+  TROUPE_TRY(network, network_at(job));
+  const auto told = std::make_shared<verdict>();
+  heads::elector_options options;
+  options.name = address;
+  options.cluster = job.cluster;
+  options.output = job.job.output;
+  options.takeover = complete(how, job, address);
+  options.connector = cluster::connector;
+  options.expect = cluster::expect_head;
+  options.tell = [](const std::string& text) { say(text); };
+  options.decided = [told, &bell = signals](const heads::won_epoch& won) {
+    std::lock_guard lock(told->mutex);
+    told->what.won = won;
+    bell.wake();
+  };
+  options.over = [told, &bell = signals](const std::string& reason) {
+    say("the job is over" + (reason.empty() ? "" : ": " + reason));
+    std::lock_guard lock(told->mutex);
+    told->what.code = 0;
+    bell.wake();
+  };
+  auto out = std::make_unique<standby_system>(network, options, told);
+  TROUPE_TRY(port, out->listen(config::at_head(job.cluster, address)));
+  say(fmt::format("standing by for {} at {} (port {}; {} heads, {} voters)", job.job.name, address,
+                  port, job.cluster.heads.size(), config::voters_of(job.cluster).size()));
+  return std::unique_ptr<standby>(std::move(out));
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,46 @@
+// A head that stands by: it votes, holds what the head that acts decides, and waits until it is to
+// act itself, or the job is over (actors/heads/elector.hpp).
+//
+//   auto aside = standby::begin(...);
+//   auto what = aside->wait(signals);
+//   // until it acts, others find it here: that it is about to
+//   aside.reset();
+//
+// Invariants
+//   STB-1  It writes nothing but its vote, and holds no folder of the job.
+//   STB-2  Once it is to act it answers the other heads until it goes, so that none of them takes
+//     the silence of a head that reads its checkpoints for its end.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "actors/heads/elector.hpp"
+#include "apps/up/stop_signals.hpp"
+#include "io/base/result.hpp"
+#include "io/config/job.hpp"
+
+namespace troupe::apps {
+
+/// What it came to: one of the two.
+struct stood_by {
+  std::optional<heads::won_epoch> won;  ///< it is to act
+  std::optional<int> code;              ///< the job is over, or a signal asked it to end
+};
+
+class standby {
+ public:
+  /// `address`: of cluster.heads. `how`: at_once and job_runs count (TKO-1). Errors: what keeps it
+  /// from listening there, or from proving who it is.
+  static result<std::unique_ptr<standby>> begin(const config::job& job, const std::string& address,
+                                                heads::takeover_policy::rules how,
+                                                stop_signals& signals);
+  virtual ~standby() = default;
+
+  /// Until it is decided.
+  virtual stood_by wait(stop_signals& signals) = 0;
+};
+
+}  // namespace troupe::apps

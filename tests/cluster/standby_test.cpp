@@ -1,0 +1,188 @@
+// Several heads: one that is killed with its launcher, or stands still, is followed by one that
+// stood by, with the losses of an undisturbed run; and it comes back as one that stands by.
+#include <signal.h>
+
+#include <algorithm>
+
+#include "tests/cluster/survivors.hpp"
+
+using namespace troupe::cluster_test;
+
+namespace {
+
+/// A job of two nodes that a test starts, and three heads; each head has its own port.
+struct several_heads {
+  job_files job;
+  std::vector<std::string> ports;
+  std::vector<std::string> sets;
+
+  explicit several_heads(const std::vector<std::string>& more = {}) {
+    std::vector<troupe::io::unique_fd> taken;  // at the same time: else they were equal
+    for (int i = 0; i < 3; ++i) {
+      taken.push_back(troupe::loopback_bound());
+      ports.push_back(fmt::format("127.0.0.1:{}", troupe::port_of(taken.back())));
+    }
+    sets = with({"cluster.launch=external", "parallel.data=2", "cluster.nodes=2",
+                 "train.steps=300", "checkpoint.every=5", "cluster.heartbeat_interval_ms=100",
+                 "cluster.suspect_after_ms=500", "cluster.dead_after_ms=2000",
+                 "recovery.head_takeover_s=2",
+                 fmt::format(R"(cluster.heads=["{}","{}","{}"])", ports[0], ports[1], ports[2])},
+                more);
+  }
+  std::vector<std::string> standby(size_t i) const {
+    auto out = job.up(sets);
+    out.front() = "head";
+    out.insert(out.end(), {"--standby", ports[i]});
+    return out;
+  }
+  std::vector<std::string> node(const char* name) const {
+    return {"node", "--join", fmt::format("{}", fmt::join(ports, ",")), "--name", name,
+            "--heartbeat-ms", "100", "--dead-after-ms", "2000"};
+  }
+  /// By one head, which nobody disturbs.
+  std::vector<double> truth() const {
+    return job.losses({"train.steps=300", "cluster.nodes=2", "parallel.data=2",
+                       "job.output=" + (job / "undisturbed").string()});
+  }
+};
+
+/// All lines of steps, whichever head wrote them, have the losses of the undisturbed run, as far as
+/// that goes; the steps.
+std::set<int> judge_of_lines(const several_heads& cluster, const std::vector<double>& truth) {
+  std::set<int> made;
+  for (const auto& step : objects_in(cluster.job / "run/log.jsonl")) {
+    if (step.value("type", "") != "step") continue;
+    const int number = step["step"];
+    if (number <= std::ssize(truth))
+      CHECK(step["loss"].get<double>() == truth.at(static_cast<size_t>(number) - 1));
+    made.insert(number);
+  }
+  return made;
+}
+
+/// The same of a job that came to its end; a lost head may have made steps and not told them.
+void have_losses(const several_heads& cluster, const std::vector<double>& truth) {
+  const auto made = judge_of_lines(cluster, truth);
+  CHECK(made.contains(300));
+  CHECK(made.size() > 250);
+}
+
+/// The standby of these that came to act.
+program* successor_of(std::vector<program*> standbys) {
+  const auto acts = [](const program* p) {
+    return p->err().find("follow this one: it acts in epoch") != std::string::npos;
+  };
+  const auto it = std::find_if(standbys.begin(), standbys.end(), acts);
+  return it == standbys.end() ? nullptr : *it;
+}
+
+}  // namespace
+
+TEST_CASE("standby: a head that is killed with its launcher is followed by another one") {
+  several_heads cluster;
+  const auto truth = cluster.truth();
+  program up(cluster.job.up(cluster.sets));
+  REQUIRE(up.until_error_has("coordinator of t at"));
+  program second(cluster.standby(1)), third(cluster.standby(2));
+  program node0(cluster.node("node0")), node1(cluster.node("node1"));
+  REQUIRE(second.until_error_has("acts in epoch 1"));
+  REQUIRE(third.until_error_has("acts in epoch 1"));
+  REQUIRE(up.until_step(30));
+  const watched head(head_of(up.pid()));
+  REQUIRE(kill(up.pid(), SIGKILL) == 0);
+  REQUIRE(head.gone());
+  CHECK(second.wait() == 0);
+  CHECK(third.wait() == 0);
+  INFO(second.err());
+  INFO(third.err());
+  program* const next = successor_of({&second, &third});
+  REQUIRE(next != nullptr);
+  CHECK(next->objects("summary").size() == 1);
+  CHECK(node0.wait() == 0);
+  CHECK(node1.wait() == 0);
+  have_losses(cluster, truth);
+  const auto incident = only_object_in(cluster.job / "run/incidents.jsonl");
+  CHECK(incident["finding"] == "head_lost");
+}
+
+TEST_CASE("standby: a head that stands still and wakes up commits nothing, and stands by") {
+  several_heads cluster({"train.steps=1000000", "train.schedule=constant"});
+  program up(cluster.job.up(cluster.sets));
+  REQUIRE(up.until_error_has("coordinator of t at"));
+  program second(cluster.standby(1)), third(cluster.standby(2));
+  program node0(cluster.node("node0")), node1(cluster.node("node1"));
+  REQUIRE(second.until_error_has("acts in epoch 1"));
+  REQUIRE(third.until_error_has("acts in epoch 1"));
+  REQUIRE(up.until_step(30));
+  const pid_t head = head_of(up.pid());
+  REQUIRE(kill(head, SIGSTOP) == 0);
+  program* next = nullptr;
+  REQUIRE(eventually([&] {
+    second.listen();
+    third.listen();
+    next = successor_of({&second, &third});
+    return next != nullptr && next->err().find("recovered in") != std::string::npos;
+  }));
+  REQUIRE(kill(head, SIGCONT) == 0);
+  CHECK(up.until_error_has("this head acts no more"));
+  CHECK(up.until_error_has("standing by for t"));
+  CHECK(up.until_error_has("acts in epoch"));
+  CHECK(up.objects("summary").empty());
+  next->signal(SIGINT);
+  CHECK(next->wait() == 128 + SIGINT);
+  CHECK(up.wait() == 0);  // the job is over
+  CHECK((next == &second ? third : second).wait() == 0);
+  CHECK(node0.wait() == 0);
+  CHECK(node1.wait() == 0);
+  INFO(up.err());
+  INFO(next->err());
+  judge_of_lines(cluster, cluster.job.losses({"train.steps=100", "train.schedule=constant",
+                                              "cluster.nodes=2", "parallel.data=2",
+                                              "job.output=" + (cluster.job / "other").string()}));
+}
+
+TEST_CASE("standby: the launcher starts a head again that was killed, by the votes of the others") {
+  several_heads cluster;
+  const auto truth = cluster.truth();
+  program up(cluster.job.up(cluster.sets));
+  REQUIRE(up.until_error_has("coordinator of t at"));
+  program second(cluster.standby(1)), third(cluster.standby(2));
+  program node0(cluster.node("node0")), node1(cluster.node("node1"));
+  REQUIRE(second.until_error_has("acts in epoch 1"));
+  REQUIRE(third.until_error_has("acts in epoch 1"));
+  REQUIRE(up.until_step(30));
+  const watched head(head_of(up.pid()));
+  REQUIRE(kill(head.pid(), SIGKILL) == 0);
+  CHECK(up.wait() == 0);
+  INFO(up.err());
+  CHECK(up.err().find("heads and nodes follow this one: it acts in epoch 2") != std::string::npos);
+  CHECK(second.wait() == 0);
+  CHECK(third.wait() == 0);
+  CHECK(second.err().find("the job is over") != std::string::npos);
+  have_losses(cluster, truth);
+}
+
+TEST_CASE("standby: without a majority nothing begins, and that is said") {
+  several_heads cluster({"cluster.join_timeout_ms=60000"});
+  program up(cluster.job.up(cluster.sets));
+  REQUIRE(up.until_error_has("coordinator of t at"));
+  program node0(cluster.node("node0"));  // with the head itself 2 of 5
+  INFO(up.err());
+  REQUIRE(up.until_error_has("of 5 voters answer, 3 are needed"));
+  CHECK(up.objects("step").empty());
+  program second(cluster.standby(1)), node1(cluster.node("node1"));
+  CHECK(up.until_step(3));
+  up.signal(SIGINT);
+  CHECK(up.wait() == 128 + SIGINT);
+  CHECK(second.wait() == 0);
+}
+
+TEST_CASE("standby: an address that is none of the job's heads is refused") {
+  several_heads cluster;
+  auto words = cluster.standby(1);
+  words.back() = "127.0.0.1:1";
+  const auto refused = run(words);
+  CHECK(refused.code == 64);
+  CHECK(refused.err.find("127.0.0.1:1") != std::string::npos);
+  CHECK(refused.err.find(cluster.ports[2]) != std::string::npos);
+}
