@@ -17,6 +17,7 @@
 #include "actors/capture/recorder.hpp"
 #include "actors/cluster/tls_links.hpp"
 #include "apps/commands.hpp"
+#include "io/config/heads.hpp"
 #include "io/config/load.hpp"
 #include "messages/errors.hpp"
 
@@ -101,14 +102,9 @@ void add_connect_options(command* verb, connect_options& o) {
 }
 
 result<std::pair<std::string, uint16_t>> host_and_port(const std::string& text) {
-  const auto colon = text.rfind(':');
-  const auto wrong = error{errc::usage, fmt::format("{} is not HOST:PORT", text),
-                           "the coordinator prints its address when it starts"};
-  if (colon == std::string::npos || colon == 0) return wrong;
-  char* end = nullptr;
-  const long port = std::strtol(text.c_str() + colon + 1, &end, 10);
-  if (*end != '\0' || port < 1 || port > 65535) return wrong;
-  return std::pair(text.substr(0, colon), static_cast<uint16_t>(port));
+  if (const auto at = config::head_place_of(text)) return std::pair(at->host, at->port);
+  return error{errc::usage, fmt::format("{} is not HOST:PORT", text),
+               "the coordinator prints its address when it starts"};
 }
 
 result<std::unique_ptr<session>> session::open(const connect_options& options) {

@@ -76,18 +76,34 @@ program* successor_of(std::vector<program*> standbys) {
   return it == standbys.end() ? nullptr : *it;
 }
 
+/// Three heads and two nodes, which train.
+struct in_training {
+  program up, second, third, node0, node1;
+
+  explicit in_training(const several_heads& cluster)
+      : up(cluster.job.up(cluster.sets)),
+        second(once_begun(cluster.standby(1))),
+        third(cluster.standby(2)),
+        node0(cluster.node("node0")),
+        node1(cluster.node("node1")) {
+    REQUIRE(second.until_error_has("acts in epoch 1"));
+    REQUIRE(third.until_error_has("acts in epoch 1"));
+    REQUIRE(up.until_step(30));
+  }
+  /// Nodes look for its key in the folder of signs.
+  const std::vector<std::string>& once_begun(const std::vector<std::string>& words) {
+    REQUIRE(up.until_error_has("coordinator of t at"));
+    return words;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("standby: a head that is killed with its launcher is followed by another one") {
   several_heads cluster;
   const auto truth = cluster.truth();
-  program up(cluster.job.up(cluster.sets));
-  REQUIRE(up.until_error_has("coordinator of t at"));
-  program second(cluster.standby(1)), third(cluster.standby(2));
-  program node0(cluster.node("node0")), node1(cluster.node("node1"));
-  REQUIRE(second.until_error_has("acts in epoch 1"));
-  REQUIRE(third.until_error_has("acts in epoch 1"));
-  REQUIRE(up.until_step(30));
+  in_training all(cluster);
+  auto& [up, second, third, node0, node1] = all;
   const watched head(head_of(up.pid()));
   REQUIRE(kill(up.pid(), SIGKILL) == 0);
   REQUIRE(head.gone());
@@ -107,13 +123,8 @@ TEST_CASE("standby: a head that is killed with its launcher is followed by anoth
 
 TEST_CASE("standby: a head that stands still and wakes up commits nothing, and stands by") {
   several_heads cluster({"train.steps=1000000", "train.schedule=constant"});
-  program up(cluster.job.up(cluster.sets));
-  REQUIRE(up.until_error_has("coordinator of t at"));
-  program second(cluster.standby(1)), third(cluster.standby(2));
-  program node0(cluster.node("node0")), node1(cluster.node("node1"));
-  REQUIRE(second.until_error_has("acts in epoch 1"));
-  REQUIRE(third.until_error_has("acts in epoch 1"));
-  REQUIRE(up.until_step(30));
+  in_training all(cluster);
+  auto& [up, second, third, node0, node1] = all;
   const pid_t head = head_of(up.pid());
   REQUIRE(kill(head, SIGSTOP) == 0);
   program* next = nullptr;
@@ -144,13 +155,8 @@ TEST_CASE("standby: a head that stands still and wakes up commits nothing, and s
 TEST_CASE("standby: the launcher starts a head again that was killed, by the votes of the others") {
   several_heads cluster;
   const auto truth = cluster.truth();
-  program up(cluster.job.up(cluster.sets));
-  REQUIRE(up.until_error_has("coordinator of t at"));
-  program second(cluster.standby(1)), third(cluster.standby(2));
-  program node0(cluster.node("node0")), node1(cluster.node("node1"));
-  REQUIRE(second.until_error_has("acts in epoch 1"));
-  REQUIRE(third.until_error_has("acts in epoch 1"));
-  REQUIRE(up.until_step(30));
+  in_training all(cluster);
+  auto& [up, second, third, node0, node1] = all;
   const watched head(head_of(up.pid()));
   REQUIRE(kill(head.pid(), SIGKILL) == 0);
   CHECK(up.wait() == 0);
