@@ -8,6 +8,7 @@
 #include "actors/health/spares_policy.hpp"
 #include "actors/job/replicas_policy.hpp"
 #include "actors/train/readiness_policy.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "apps/commands.hpp"
 #include "apps/job_arguments.hpp"
 #include "io/base/text.hpp"
@@ -53,6 +54,8 @@ nlohmann::ordered_json stage_json(const train::planned_stage& s) {
           {"activation_bytes_per_slot", s.bytes.activations_per_slot},
           {"slots", s.bytes.slots},
           {"workspace_bytes", s.bytes.workspace},
+          {"swap_slot_bytes", s.bytes.swap_slots},
+          {"swap_file_bytes", s.bytes.on_disk},
           {"device_bytes", s.bytes.total()},
           {"host_ring_bytes", s.ring_bytes},
           {"step_flops", s.step_flops},
@@ -63,12 +66,10 @@ nlohmann::ordered_json stage_json(const train::planned_stage& s) {
 
 /// A bar of up to `width` letters, one letter a kind of memory, scaled to `full` bytes.
 std::string memory_bar(const gpu::stage_plan& p, uint64_t full, int width) {
-  const std::pair<char, uint64_t> parts[] = {{'w', p.weights},
-                                             {'m', p.masters},
-                                             {'g', p.gradients},
-                                             {'o', p.optimizer},
-                                             {'a', p.activations_per_slot * p.slots},
-                                             {'.', p.workspace}};
+  const std::pair<char, uint64_t> parts[] = {
+      {'w', p.weights},   {'m', p.masters},    {'g', p.gradients},
+      {'o', p.optimizer}, {'s', p.swap_slots}, {'a', p.activations_per_slot * p.slots},
+      {'.', p.workspace}};
   std::string out;
   uint64_t sum = 0;
   for (const auto& [letter, bytes] : parts) {
@@ -84,6 +85,29 @@ std::string memory_bar(const gpu::stage_plan& p, uint64_t full, int width) {
 uint64_t most_copies(const train::job_plan& plan, const std::vector<train::planned_stage>& stages) {
   const auto all = train::copies_of_nodes(plan, stages);
   return all.empty() ? 0 : *std::max_element(all.begin(), all.end());
+}
+
+bool swaps(const std::vector<train::planned_stage>& stages) {
+  return std::any_of(stages.begin(), stages.end(),
+                     [](const train::planned_stage& s) { return s.bytes.on_disk > 0; });
+}
+
+/// What lives on a drive, and within what.
+std::string swap_text(const train::job_plan& plan,
+                      const std::vector<train::planned_stage>& stages) {
+  const auto& swap = plan.job.swap;
+  if (swap.dir.empty()) return "";
+  if (!swaps(stages))
+    return fmt::format("all of it fits into swap.host_bytes = {}: {} is not used\n",
+                       bytes_text(static_cast<uint64_t>(swap.host_bytes)), swap.dir);
+  uint64_t on_disk = 0, on_its_way = 0;
+  for (const auto& s : stages) on_disk += s.bytes.on_disk, on_its_way += s.bytes.swap_slots;
+  return fmt::format(
+      "{} live in {}, {} of them in memory on their way; a process has swap.host_bytes = {}, of "
+      "which {} are for itself, its data and its checkpoints\n",
+      bytes_text(on_disk), swap.dir, bytes_text(on_its_way),
+      bytes_text(static_cast<uint64_t>(swap.host_bytes)),
+      bytes_text(train::process_overhead_bytes(plan.job)));
 }
 
 std::string plan_table(const train::job_plan& plan,
@@ -105,7 +129,9 @@ std::string plan_table(const train::job_plan& plan,
   for (const auto& s : stages)
     out += fmt::format("{:>5} |{:<60}| {}\n", s.pipeline_rank, memory_bar(s.bytes, most, 60),
                        bytes_text(s.bytes.total()));
-  out += "      w weights, m masters, g gradients, o optimizer, a activations, . workspace\n\n";
+  out += fmt::format(
+      "      w weights, m masters, g gradients, o optimizer, {}a activations, . workspace\n\n",
+      swaps(stages) ? "s state on its way, " : "");
   double flops = 0;
   for (const auto& s : stages) flops += s.step_flops * static_cast<double>(s.ranks.size());
   out += fmt::format(
@@ -125,6 +151,7 @@ std::string plan_table(const train::job_plan& plan,
                        bytes_text(first.boundary_bytes));
   out += fmt::format("checkpoints take up to {} of host memory on each rank\n",
                      bytes_text(first.ring_bytes));
+  out += swap_text(plan, stages);
   if (const auto copies = most_copies(plan, stages); copies > 0)
     out += fmt::format(
         "copies in memory take up to {} on each node: two generations of its ranks' shares and of "
@@ -179,9 +206,10 @@ nlohmann::ordered_json fewer_json(const train::job_plan& plan) {
 result<int> show_plan(const plan_arguments& a) {
   TROUPE_TRY(loaded, config::load(a.job.sources()));
   TROUPE_TRY(plan, train::make_plan(loaded.value));
+  const auto machine = train::this_machine(plan.job.cluster);
+  train::settle_host_bytes(plan.job, machine.memory_bytes);
   const auto stages = train::plan_stages(plan);
   const uint64_t needed = train::largest_stage_bytes(stages);
-  const auto machine = train::this_machine(plan.job.cluster);
   const auto has = memory_had_by(a, plan.job, machine);
   const bool here = a.memory == 0 && plan.job.cluster.launch == config::launch_mode::local;
   const auto fits = here || has.bytes == 0 ? train::fits_memory(plan, machine)

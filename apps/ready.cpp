@@ -13,6 +13,7 @@
 #include "actors/train/check_inputs.hpp"
 #include "actors/train/readiness_policy.hpp"
 #include "actors/train/resume_policy.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/up/folders.hpp"
 #include "io/checkpoint/catalog.hpp"
@@ -97,6 +98,14 @@ status shares(const train::job_plan& plan) {
   return {};
 }
 
+/// What of the job lives on a drive must find room there, where this machine runs it.
+status swap_room(const train::job_plan& plan) {
+  if (plan.job.swap.dir.empty() || plan.job.cluster.launch != config::launch_mode::local) return {};
+  uint64_t bytes = 0;
+  for (const auto& s : train::plan_stages(plan)) bytes += s.bytes.on_disk * s.ranks.size();
+  return bytes == 0 ? status() : train::check_swap_room(plan.job.swap.dir, bytes);
+}
+
 /// The complete checkpoints of both tiers.
 result<std::vector<std::filesystem::path>> checkpoints_of(const config::checkpoint_section& c) {
   TROUPE_TRY(all, list_both(c));
@@ -157,8 +166,10 @@ readiness readiness_of(const config::job& job, const train::machine& machine,
   found.add(std::move(where));
   auto plan = train::make_plan(job);
   if (plan) {
+    train::settle_host_bytes(plan->job, machine.memory_bytes);
     found.add(train::judge(*plan, machine));
     if (found.problems.empty()) found.note("checkpoint.slot_bytes", shares(*plan));
+    if (found.problems.empty()) found.note("swap.dir", swap_room(*plan));
     auto inputs = train::check_inputs(*plan);
     found.add({{}, std::move(inputs.problems)});
     r.of_data = std::move(inputs.notes);

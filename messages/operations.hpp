@@ -35,6 +35,11 @@ enum class pipeline_op : uint8_t {
   load,
   await_copies,
   digest,
+  read_weights,
+  read_state,
+  update_chunk,
+  write_chunk,
+  await_weights,
   count,  ///< none
 };
 
@@ -44,6 +49,10 @@ enum class op_stream : uint8_t {
   data_parallel,
   files,
   snapshot,
+  weights_in,  ///< from a swap folder
+  state_in,    ///< the same
+  update,      ///< of what is in a swap folder
+  state_out,   ///< to it
   forward_in,  ///< from here on: one for each kind of transfer with a neighbour
   forward_out,
   backward_in,
@@ -79,9 +88,9 @@ struct op_facts {
   op_unit unit = op_unit::none;
   op_resource resource = op_resource::device;
   std::array<op_need, 2> needs = {};
-  op_partner with = op_partner::none;      ///< whom it moves bytes with
+  op_partner with = op_partner::none;          ///< whom it moves bytes with
   pipeline_op other_end = pipeline_op::count;  ///< what `with` does for that, where it is another
-  op_partner releases = op_partner::none;  ///< who can go on; none: nobody waits for its end
+  op_partner releases = op_partner::none;      ///< who can go on; none: nobody waits for its end
   bool reads_tokens = false;
   bool frees_slot = false;  ///< its micro-batch needs its activation slot no more
 };
@@ -122,6 +131,12 @@ inline constexpr std::array<op_facts, static_cast<size_t>(pipeline_op::count)> o
     {k::load, "load", s::files, u::bytes, r::file},
     {k::await_copies, "await_copies", s::compute},
     {k::digest, "digest", s::compute, u::bytes},
+    {k::read_weights, "read_weights", s::weights_in, u::bytes, r::file},
+    {k::read_state, "read_state", s::state_in, u::bytes, r::file},
+    {k::update_chunk, "update_chunk", s::update, u::none, r::device,
+     {{{k::read_state}, {k::backward, false, true}}}},
+    {k::write_chunk, "write_chunk", s::state_out, u::bytes, r::file, {{{k::update_chunk}}}},
+    {k::await_weights, "await_weights", s::compute},
   }};
 }();
 // clang-format on

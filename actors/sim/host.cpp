@@ -84,9 +84,11 @@ class timed_engine final : public train::engine {
     const auto releases = train::facts_of(order.kind).releases;
     if (order.kind == train::pipeline_op::begin) forward_ms_ = backward_ms_ = 0;
     if (releases == train::op_partner::next)
-      operate(room_->times.forward_ns, room_->draw.forward_w, forward_ms_, std::move(done));
+      operate(order.micro_batches * room_->times.forward_ns, room_->draw.forward_w, forward_ms_,
+              std::move(done));
     if (releases == train::op_partner::previous)
-      operate(room_->times.backward_ns, room_->draw.backward_w, backward_ms_, std::move(done));
+      operate(order.micro_batches * room_->times.backward_ns, room_->draw.backward_w, backward_ms_,
+              std::move(done));
   }
   void update(int64_t step, double lr, outcome_completion done) override;
   void finish_evaluation(outcome_completion done) override;

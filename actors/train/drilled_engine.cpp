@@ -140,7 +140,7 @@ void drilled_engine::turn_a_bit() {
   has_turned_ = true;
   auto& store = model()->store();
   auto& s = compute();
-  store.await_weights(s, 0);
+  store.fetch_weights(s, 0);
   s.copy(&turned_, store.weight(0), sizeof turned_);
   s.host_task([this]() -> status {
     turned_ ^= 1;

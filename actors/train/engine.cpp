@@ -2,9 +2,13 @@
 #include "actors/train/engine.hpp"
 
 #include "actors/train/keeper_policy.hpp"
-#include "actors/train/schedule_policy.hpp"
 
 namespace troupe::train {
+
+schedule_of schedule_of_stage(const config::job& job, const grid_rank& at) {
+  return {at.place().pipeline, at.grid.pipeline, static_cast<int>(job.micro_batches()),
+          job.parallel.schedule == config::pipeline_schedule::by_layer};
+}
 
 engine_options options_of(const config::job& job, const model_config& model, const grid_rank& at,
                           layer_range layers, int threads) {
@@ -13,8 +17,9 @@ engine_options options_of(const config::job& job, const model_config& model, con
   o.model = model;
   o.shape = shape_of(job, at, layers);
   o.drills = job.inject;
-  o.shape.slots =
-      slots_needed(at.place().pipeline, at.grid.pipeline, static_cast<int>(job.micro_batches()));
+  const auto schedule = schedule_of_stage(job, at);
+  o.shape.slots = slots_needed(schedule);
+  o.shape.by_layer = schedule.by_layer;
   o.batch = job.train.batch;
   o.seed = static_cast<uint64_t>(job.job.seed);
   o.threads = threads;

@@ -18,6 +18,7 @@
 
 #include "actors/base/defaults.hpp"
 #include "actors/job/plan.hpp"
+#include "actors/train/schedule_policy.hpp"
 #include "actors/train/step_parts.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
@@ -51,6 +52,8 @@ struct engine_options {
   std::shared_ptr<io::checkpoint::memory_copies> copies = {};
   int keeper = -1;
   std::vector<int> keeps = {};
+  std::filesystem::path swap_dir = {};  ///< of chunks that shape.where has on disk
+  bool swap_verify = true;
   std::vector<config::drill_spec> drills = {};  ///< that this rank makes (drill_policy.hpp)
   /// Told from other threads whenever saver_facts() may have changed; must not wait.
   std::function<void()> on_save_progress = {};
@@ -67,7 +70,11 @@ struct op_order {
   int64_t batch_slot = -1;  ///< the loader's, -1 where the stage needs none
   bool last = false;        ///< no more micro-batches follow
   uint64_t step = 0;        ///< of forward and backward: the training step
+  int micro_batches = 1;    ///< from micro_batch on, layer by layer; in slots from `slot` on
 };
+
+/// How a rank's stage orders its work.
+schedule_of schedule_of_stage(const config::job& job, const grid_rank& at);
 
 /// The options of one rank's engine, all but its epoch.
 engine_options options_of(const config::job& job, const model_config& model, const grid_rank& at,
@@ -100,6 +107,7 @@ class engine_probe {
     pipeline_op kind;
     int64_t number;                ///< micro-batch, chunk or step
     uint64_t bytes = 0;            ///< moved, 0: it computes
+    int64_t micro_batches = 1;     ///< that it computes
     uint64_t span = 0, trace = 0;  ///< of the message it was enqueued for
   };
   /// `begin` answers with a token that `end` gets back.

@@ -9,6 +9,7 @@
 #include "actors/train/engine.hpp"
 #include "actors/train/inputs.hpp"
 #include "actors/train/keeper_policy.hpp"
+#include "actors/train/swap_folder.hpp"
 
 namespace troupe::train {
 
@@ -18,19 +19,23 @@ namespace {
 constexpr uint64_t process_bytes = uint64_t{16} << 20;
 
 /// Masters and both moments of one rank, 4 bytes each.
-uint64_t share_of(const gpu::stage_plan& bytes) {
-  return bytes.optimizer / 2 * 3;
+uint64_t share_of(const model_config& model, const gpu::stage_shape& shape) {
+  uint64_t elements = 0;
+  for (const auto& chunk : gpu::stage_chunks(model, shape))
+    elements += static_cast<uint64_t>(gpu::slice_of(chunk.count, shape.replica).part);
+  return elements * 12;
 }
 
 /// The ring of one rank (gpu::state_saver): room for two shares, as far as the job allows.
-uint64_t ring_of(const gpu::stage_plan& bytes, const engine_options& o) {
+uint64_t ring_of(uint64_t share_bytes, const engine_options& o) {
   const uint64_t slot = o.checkpoint_slot_bytes;
-  const uint64_t wanted = 2 * std::max<uint64_t>(1, (share_of(bytes) + slot - 1) / slot);
+  const uint64_t wanted = 2 * std::max<uint64_t>(1, (share_bytes + slot - 1) / slot);
   return std::min(wanted, std::max<uint64_t>(2, o.checkpoint_ring_bytes / slot)) * slot;
 }
 
 planned_stage plan_of(const job_plan& plan, const rank_place& r) {
-  const auto o = options_of(plan.job, plan.model, r.at, r.layers, 1);
+  auto o = options_of(plan.job, plan.model, r.at, r.layers, 1);
+  static_cast<void>(settle_swap(o, plan.job));  // what does not fit is told with what it needs
   const int64_t micro_batches = plan.job.micro_batches();
   planned_stage out;
   out.pipeline_rank = r.at.place().pipeline;
@@ -55,7 +60,8 @@ planned_stage plan_of(const job_plan& plan, const rank_place& r) {
     out.boundary_bytes =
         static_cast<uint64_t>(o.shape.tokens() * micro_batches * plan.model.hidden) *
         gpu::size_of(o.shape.compute);
-  out.ring_bytes = ring_of(out.bytes, o);
+  out.share_bytes = share_of(plan.model, o.shape);
+  out.ring_bytes = ring_of(out.share_bytes, o);
   return out;
 }
 
@@ -111,7 +117,7 @@ std::vector<uint64_t> copies_of_nodes(const job_plan& plan,
   if (keepers.empty()) return out;
   std::vector<uint64_t> share(plan.ranks.size());
   for (const auto& s : stages)
-    for (const auto rank : s.ranks) share[static_cast<size_t>(rank)] = share_of(s.bytes);
+    for (const auto rank : s.ranks) share[static_cast<size_t>(rank)] = s.share_bytes;
   for (size_t r = 0; r < share.size(); ++r)
     for (const auto holder : {r, static_cast<size_t>(keepers[r])})
       out[static_cast<size_t>(plan.ranks[holder].node)] += 2 * share[r];

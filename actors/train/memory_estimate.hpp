@@ -22,6 +22,7 @@ struct planned_stage {
   int64_t parameters = 0;       ///< tensors of this stage, a tied copy counted
   int64_t matrix_elements = 0;  ///< of them, those in matrix products (the head's included)
   gpu::stage_plan bytes;        ///< of the device
+  uint64_t share_bytes = 0;     ///< of a rank's state in a checkpoint
   uint64_t ring_bytes = 0;      ///< checkpoint ring in the host's memory, at most
   double step_flops = 0;        ///< of one replica and step, forward and backward
   uint64_t reduced_bytes = 0;   ///< gradients the replicas sum in a step, each its share of them

@@ -127,6 +127,7 @@ gpu::saver_options rank_engine::saver_options() {
 
 status rank_engine::build_now() {
   TROUPE_TRY(made, gpu::stage_model::make(*device_, options_.model, options_.shape));
+  if (options_.shape.where.any_on_disk()) TROUPE_CHECK(open_swap(*made));
   TROUPE_CHECK(gpu::initialize(made->store(), options_.model, options_.seed, ending_.get_token()));
   TROUPE_TRY(rule, gpu::optimizer::make(made->store(), options_.optimizer));
   TROUPE_TRY(saver, gpu::state_saver::make(made->store(), saver_options()));
@@ -205,6 +206,7 @@ void rank_engine::connect_groups(group_tables tables, completion done) {
 
 void rank_engine::begin_step() {
   compute_->notify([this](const status&) { clock_.begin_step(now_ms()); });
+  forwards_.clear();
   model_->reset_loss(*compute_);
 }
 
@@ -226,7 +228,8 @@ uint64_t rank_engine::work_of(const engine_probe::operation& op) const {
     case op_unit::bytes:
       return op.bytes;
     case op_unit::tokens:
-      return static_cast<uint64_t>(options_.shape.micro_batch * options_.shape.seq);
+      return static_cast<uint64_t>(op.micro_batches * options_.shape.micro_batch *
+                                   options_.shape.seq);
     case op_unit::parameters:
       return own_parameters_;
     case op_unit::none:
@@ -339,26 +342,53 @@ void rank_engine::send(pipeline_op kind, const void* data, int micro_batch, gpu:
   sent = out.record();
 }
 
+/// The rows of an order's micro-batches, and the slots that they use.
+std::vector<gpu::stage_model::micro_batch> rank_engine::batches_of(const op_order& o) const {
+  std::vector<gpu::stage_model::micro_batch> out;
+  for (int i = 0; i < o.micro_batches; ++i) {
+    const auto rows = rows_of(o.micro_batch + i, o.batch_slot);
+    out.push_back({o.slot + i, rows.tokens, rows.targets});
+  }
+  return out;
+}
+
 void rank_engine::forward(const op_order& o, completion done) {
   auto& events = slots_[static_cast<size_t>(o.slot)];
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);  // ENG-3
-  const auto rows = rows_of(o.micro_batch, o.batch_slot);
-  probed({pipeline_op::forward, o.micro_batch},
-         [&] { model_->forward(*compute_, o.slot, rows.tokens, rows.targets, gradient_scale()); });
+  const auto all = batches_of(o);
+  if (updates_under_backward()) forwards_.push_back(o);
+  probed({pipeline_op::forward, o.micro_batch, 0, o.micro_batches},
+         [&] { model_->forward(*compute_, all, gradient_scale()); });
   compute_->notify(guarded(std::move(done)));
   if (!options_.at.last())
     send(pipeline_op::send_activation, model_->output(o.slot), o.micro_batch, events.output_sent);
 }
 
-/// Chunks are summed over replicas as they complete (ENG-2).
+/// What is done with a chunk's gradient as soon as the step's last backward has made it.
+gpu::stage_model::chunk_done rank_engine::when_gradient_is_whole() {
+  if (replicas_) return [this](int chunk) { sum_over_replicas(chunk); };  // ENG-2
+  if (!updates_under_backward()) return {};
+  return [this](int chunk) {  // ENG-10: the first of two passes
+    optimizer_->note_norm(*compute_, chunk);
+    swap_->drop_gradient(*compute_, chunk);
+  };
+}
+
+void rank_engine::run_backward(const op_order& o, const gpu::stage_model::chunk_done& each) {
+  const auto all = batches_of(o);
+  probed({pipeline_op::backward, o.micro_batch, 0, o.micro_batches},
+         [&] { model_->backward(*compute_, all, each); });
+}
+
 void rank_engine::backward(const op_order& o, completion done) {
   auto& events = slots_[static_cast<size_t>(o.slot)];
   compute_->wait(events.gradient_received);
   compute_->wait(events.input_grad_sent);  // ENG-3
-  gpu::stage_model::chunk_done sum;
-  if (o.last && replicas_) sum = [this](int chunk) { sum_over_replicas(chunk); };
-  probed({pipeline_op::backward, o.micro_batch}, [&] { model_->backward(*compute_, o.slot, sum); });
+  if (o.last) last_backward_ = o;
+  // Without a norm to wait for the only pass is that of the updates, which need to know the step.
+  const bool later = o.last && updates_under_backward() && options_.optimizer.clip_norm == 0;
+  if (!later) run_backward(o, o.last ? when_gradient_is_whole() : gpu::stage_model::chunk_done{});
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.first())
@@ -440,17 +470,17 @@ void rank_engine::gather_weights(int chunk) {
 void rank_engine::await_copies(int chunk) {
   auto& store = model_->store();
   if (!store.has_readers(chunk)) return;
-  await_copies([&] { store.await_readers(*compute_, chunk); });
+  await(pipeline_op::await_copies, [&] { store.await_readers(*compute_, chunk); });
 }
 
-void rank_engine::await_copies(const std::function<void()>& wait) {
-  compute_->notify([this](const status&) {
-    if (probe_ != nullptr) probe_->waits(pipeline_op::await_copies);
-    copies_awaited_ms_ = now_ms();
+void rank_engine::await(pipeline_op kind, const std::function<void()>& wait) {
+  compute_->notify([this, kind](const status&) {
+    if (probe_ != nullptr) probe_->waits(kind);
+    awaited_ms_ = now_ms();
   });
   wait();
-  compute_->notify([this](const status&) {
-    clock_.held_up(pipeline_op::await_copies, now_ms() - copies_awaited_ms_);
+  compute_->notify([this, kind](const status&) {
+    clock_.held_up(kind, now_ms() - awaited_ms_);
     if (probe_ != nullptr) probe_->goes_on();
   });
 }
@@ -468,7 +498,7 @@ void rank_engine::digest_weights() {
   digested_.resize(most);  // the first time; later it is as long
   probed({pipeline_op::digest, 0, all}, [&] {
     for (int c = 0; c < store.chunk_count(); ++c) {
-      store.await_weights(*compute_, c);  // PS-6
+      store.fetch_weights(*compute_, c);  // PS-6
       const size_t bytes = store.bytes(c, gpu::part::weight);
       compute_->copy(digested_.data(), store.weight(c), bytes);
       compute_->host_task([this, bytes]() -> status {
@@ -482,11 +512,23 @@ void rank_engine::digest_weights() {
 /// RCP-1: the step ends behind the copy of the one before.
 void rank_engine::await_shipped() {
   if (!copies_ || !copies_->shipped() || copies_->shipped()->done()) return;
-  await_copies([&] { compute_->wait(copies_->shipped()); });
+  await(pipeline_op::await_copies, [&] { compute_->wait(copies_->shipped()); });
+}
+
+void rank_engine::update_chunk(int chunk, float lr, int64_t step) {
+  if (model_->store().state_on_disk(chunk))
+    return swap_->update(*compute_, *optimizer_, chunk, lr, step);
+  await_copies(chunk);
+  optimizer_->step(*compute_, chunk, lr, step);
+  gather_weights(chunk);
 }
 
 void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   auto& store = model_->store();
+  if (updates_under_backward()) {
+    update_under_backward(static_cast<float>(lr), step);
+    return report(std::move(done));
+  }
   sum_tied_table();  // ENG-4
   compute_->wait(data_->record());
   probed({pipeline_op::norm, step}, [&] {
@@ -496,11 +538,7 @@ void rank_engine::update(int64_t step, double lr, outcome_completion done) {
   clip(step);
   share_norms(step, static_cast<float>(lr));
   probed({pipeline_op::update, step}, [&] {
-    for (int c = 0; c < store.chunk_count(); ++c) {
-      await_copies(c);
-      optimizer_->step(*compute_, c, static_cast<float>(lr), step);
-      gather_weights(c);
-    }
+    for (int c = 0; c < store.chunk_count(); ++c) update_chunk(c, static_cast<float>(lr), step);
   });
   await_shipped();
   report(std::move(done));
@@ -510,9 +548,9 @@ void rank_engine::evaluate(const op_order& o, completion done) {
   auto& events = slots_[static_cast<size_t>(o.slot)];
   compute_->wait(events.activation_received);
   compute_->wait(events.output_sent);
-  const auto rows = rows_of(o.micro_batch, o.batch_slot);
-  probed({pipeline_op::evaluate, o.micro_batch},
-         [&] { model_->evaluate(*compute_, o.slot, rows.tokens, rows.targets); });
+  const auto all = batches_of(o);
+  probed({pipeline_op::evaluate, o.micro_batch, 0, o.micro_batches},
+         [&] { model_->evaluate(*compute_, all); });
   compute_->notify(guarded(std::move(done)));
   events.freed = compute_->record();
   if (!options_.at.last())

@@ -22,6 +22,10 @@
 //   ENG-5  After a failure every later completion reports it; the rank is of no more use.
 //   ENG-9  abort() ends within a fraction of a second what waits for other ranks, and building and
 //     loading between two tensors or slots.
+//   ENG-10 What is in the swap folder has, after each step, the bits of training in memory. Where
+//     all gradients are kept until their norm is known, updates come behind it as ever; where there
+//     is no clipping, each chunk is updated under backward; else the step's passes are made twice,
+//     with the same bits, once for the norm and once for the updates.
 #pragma once
 
 #include <array>
@@ -35,12 +39,14 @@
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/engine.hpp"
 #include "actors/train/rank_copies.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "gpu/collective/communicator.hpp"
 #include "gpu/device.hpp"
 #include "gpu/model/saved_state.hpp"
 #include "gpu/model/stage_model.hpp"
 #include "gpu/model/state_saver.hpp"
 #include "gpu/optim/optimizer.hpp"
+#include "gpu/swap/swapper.hpp"
 
 namespace troupe::train {
 
@@ -115,8 +121,10 @@ class rank_engine : public engine {
   };
   status make_streams();
   status build_now();
+  status open_swap(gpu::stage_model& model);
   gpu::stream& stream_of(pipeline_op kind);
   batch_view rows_of(int micro_batch, int64_t batch_slot) const;
+  std::vector<gpu::stage_model::micro_batch> batches_of(const op_order& order) const;
   float gradient_scale() const;
   void probed(engine_probe::operation op, const std::function<void()>& work);
   void probed(gpu::stream& s, engine_probe::operation op, const std::function<void()>& work);
@@ -137,8 +145,13 @@ class rank_engine : public engine {
   void gather_weights(int chunk);
   void restore(const std::string& folder, gpu::restored what, completion done);
   void gather_restored(completion done);
+  void update_chunk(int chunk, float lr, int64_t step);
+  void update_under_backward(float lr, int64_t step);
+  void run_backward(const op_order& order, const gpu::stage_model::chunk_done& each);
+  bool updates_under_backward() const;
+  gpu::stage_model::chunk_done when_gradient_is_whole();
   void await_copies(int chunk);
-  void await_copies(const std::function<void()>& wait);
+  void await(pipeline_op kind, const std::function<void()>& wait);
   void await_shipped();
   void run_blocking(std::function<status()> work, completion done);
   void watch(gpu::stream& s);
@@ -154,6 +167,10 @@ class rank_engine : public engine {
   int64_t first_row_ = 0;  ///< of a slot of batches_
   std::unique_ptr<gpu::stage_model> model_;
   std::unique_ptr<gpu::optimizer> optimizer_;
+  std::optional<swap_folder> swap_folder_;
+  std::unique_ptr<gpu::swapper> swap_;  ///< null where all is in memory
+  std::vector<op_order> forwards_;      ///< of this step, where its passes may be made twice
+  std::optional<op_order> last_backward_;
   std::unique_ptr<rank_copies> copies_;  ///< null where none are taken; waits for the saver
   std::unique_ptr<gpu::state_saver> saver_;
   std::stop_source ending_;  ///< of what blocks
@@ -168,7 +185,7 @@ class rank_engine : public engine {
   uint64_t cause_span_ = 0, cause_trace_ = 0;
   mutable std::mutex failure_mutex_;
   status failure_;  ///< the first one of any stream (ENG-5)
-  double copies_awaited_ms_ = 0;
+  double awaited_ms_ = 0;
   uint64_t own_parameters_ = 0;  ///< that this rank updates
   /// What the device tells at the end of a step; pinned, so that telling it holds nothing up.
   struct readings {

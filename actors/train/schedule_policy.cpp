@@ -21,20 +21,26 @@ std::vector<scheduled_op> one_forward_one_backward(int stage, int stages, int mi
   return order;
 }
 
-int slots_needed(int stage, int stages, int micro_batches) {
-  return std::min(stages - stage, micro_batches);
+int slots_needed(const schedule_of& job) {
+  return job.by_layer ? job.micro_batches : std::min(job.stages - job.stage, job.micro_batches);
 }
 
-step_policy::step_policy(int stage, int stages, int micro_batches, bool train)
-    : stage_(stage),
-      stages_(stages),
-      slots_(slots_needed(stage, stages, micro_batches)),
+step_policy::step_policy(const schedule_of& job, bool train)
+    : stage_(job.stage),
+      stages_(job.stages),
+      slots_(slots_needed(job)),
       train_(train),
-      micro_batches_(static_cast<size_t>(micro_batches)) {
-  if (train) {
-    order_ = one_forward_one_backward(stage, stages, micro_batches);
+      micro_batches_(static_cast<size_t>(job.micro_batches)) {
+  assert(!job.by_layer || job.stages == 1);
+  if (job.by_layer && train) {
+    order_ = {{pipeline_op::forward, 0, job.micro_batches},
+              {pipeline_op::backward, 0, job.micro_batches}};
+  } else if (job.by_layer) {
+    order_ = {{pipeline_op::evaluate, 0, job.micro_batches}};
+  } else if (train) {
+    order_ = one_forward_one_backward(job.stage, job.stages, job.micro_batches);
   } else {
-    for (int m = 0; m < micro_batches; ++m) order_.push_back({pipeline_op::evaluate, m});
+    for (int m = 0; m < job.micro_batches; ++m) order_.push_back({pipeline_op::evaluate, m});
   }
 }
 
@@ -85,13 +91,15 @@ std::vector<action> step_policy::next() {
     receive_what_fits(out);
     if (issued_ == order_.size() || !input_available(order_[issued_])) break;
     const auto op = order_[issued_++];  // SCH-1
-    auto& p = micro_batches_[static_cast<size_t>(op.micro_batch)];
     const int slot = op.micro_batch % slots_;
-    p.computed = true;
-    p.slot_freed = facts_of(op.kind).frees_slot;
+    for (int m = op.micro_batch; m < op.micro_batch + op.count; ++m) {
+      auto& p = micro_batches_[static_cast<size_t>(m)];
+      p.computed = true;
+      p.slot_freed = facts_of(op.kind).frees_slot;
+    }
     if (op.kind == pipeline_op::backward && stage_ + 1 < stages_)
       out.push_back({pipeline_op::receive_gradient, op.micro_batch, slot});
-    out.push_back({op.kind, op.micro_batch, slot});
+    out.push_back({op.kind, op.micro_batch, slot, op.count});
   }
   if (issued_ == order_.size() && !finished_) {
     finished_ = true;

@@ -1,6 +1,9 @@
 // The pipeline schedule of one stage for one step: which forward or backward comes next, and when
 // its inputs allow it. 1F1B (Narayanan et al., SC'21; MegaScale §3.2): warm-up forwards, then
-// pairs of one forward and one backward, then the remaining backwards.
+// pairs of one forward and one backward, then the remaining backwards. By layer (GreedySnake,
+// arXiv 2512.17570; one stage only): one forward of all micro-batches, in which each layer is done
+// for all of them before the next one, and one backward alike: a layer's weights are used twice in
+// a step, however many micro-batches it has, and its gradient is whole after one visit.
 //
 // A pure class: it is told what happened and says what to enqueue. It knows no clock, no actor,
 // no memory.
@@ -11,7 +14,7 @@
 //     (first stage: at once); a backward only after its gradient was announced by the next stage
 //     (last stage: after its own forward).
 //   SCH-3  At most min(stages - stage, micro_batches) micro-batches are in flight between their
-//     forward and their backward: the number of activation slots a stage needs.
+//     forward and their backward: the number of activation slots a stage needs. By layer it is all.
 //   SCH-4  A micro-batch uses slot m mod slots; a receive into a slot is issued only after the
 //     operation that frees the slot was issued.
 #pragma once
@@ -28,20 +31,30 @@ namespace troupe::train {
 struct scheduled_op {
   pipeline_op kind;
   int micro_batch;
+  int count = 1;  ///< micro-batches from there on
   bool operator==(const scheduled_op&) const = default;
 };
 
 /// The 1F1B order for `stage` of `stages` with `micro_batches` >= 1.
 std::vector<scheduled_op> one_forward_one_backward(int stage, int stages, int micro_batches);
 
+/// What a stage has to do: its place in the pipeline, and how the job orders its work.
+struct schedule_of {
+  int stage = 0;
+  int stages = 1;
+  int micro_batches = 1;
+  bool by_layer = false;  ///< with one stage only
+};
+
 /// Activation slots a stage needs (SCH-3).
-int slots_needed(int stage, int stages, int micro_batches);
+int slots_needed(const schedule_of& job);
 
 /// What the stage should enqueue on its worker, in this order.
 struct action {
   pipeline_op what;  ///< update: every operation is issued, the step or the validation's batch ends
   int micro_batch;
   int slot;
+  int count = 1;  ///< micro-batches from micro_batch on, in slots from `slot` on
   bool operator==(const action&) const = default;
 };
 
@@ -49,7 +62,7 @@ struct action {
 class step_policy {
  public:
   /// `train` false: forwards only (validation).
-  step_policy(int stage, int stages, int micro_batches, bool train);
+  step_policy(const schedule_of& job, bool train);
 
   /// The previous stage has computed the activation of `micro_batch`. False if that is not expected
   /// (a duplicate, out of range, or this is the first stage): the caller counts and drops it.

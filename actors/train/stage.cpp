@@ -83,21 +83,24 @@ std::string worker_path(stage_pointer self) {
   return fmt::format("worker/{}", self->state.at.rank);
 }
 
-void run_op(stage_pointer self, fbs::OpKind kind, int micro_batch, int slot, bool last) {
+void run_op(stage_pointer self, const action& a) {
+  const auto kind = static_cast<fbs::OpKind>(a.what);
   auto& now = *self->state.now;
   auto m = make_msg<fbs::RunOp>(context_of(*self, now.cause), [&](fbs::RunOpT& op) {
     op.step = now.batch;
     op.kind = kind;
-    op.micro_batch = static_cast<uint32_t>(micro_batch);
-    op.slot = static_cast<uint32_t>(slot);
+    op.micro_batch = static_cast<uint32_t>(a.micro_batch);
+    op.micro_batches = static_cast<uint32_t>(a.count);
+    op.slot = static_cast<uint32_t>(a.slot);
     op.batch_slot = now.batch_slot;
-    op.last = last;
+    op.last = a.what == pipeline_op::backward &&
+              a.micro_batch + a.count == self->state.schedule.micro_batches;
   });
   ++now.outstanding;
   ask_for<fbs::OpDone>(
       self, self->state.worker, m,
       {worker_path(self),
-       fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), micro_batch)},
+       fmt::format("{} of micro-batch {}", fbs::EnumNameOpKind(kind), a.micro_batch)},
       within_pass(self, [self](const msg<fbs::OpDone>& done) { completed(self, *done); }),
       failing(self));
 }
@@ -163,7 +166,7 @@ void start_schedule(stage_pointer self, int32_t batch_slot) {
   auto& st = self->state;
   auto& now = *st.now;
   now.batch_slot = batch_slot;
-  now.policy.emplace(st.at.place().pipeline, st.at.grid.pipeline, st.micro_batches, now.train);
+  now.policy.emplace(st.schedule, now.train);
   auto early = std::exchange(st.early, {});
   for (const auto& m : early) hear(self, m);
   drive(self);
@@ -188,9 +191,7 @@ void begin_batch(stage_pointer self) {
 
 void enqueue(stage_pointer self, const action& a) {
   auto& st = self->state;
-  if (a.what != pipeline_op::update)
-    return run_op(self, static_cast<fbs::OpKind>(a.what), a.micro_batch, a.slot,
-                  a.what == pipeline_op::backward && a.micro_batch + 1 == st.micro_batches);
+  if (a.what != pipeline_op::update) return run_op(self, a);
   if (st.now->batch == st.now->last_batch) return finish(self);
   st.now->batch_over = true;
 }
@@ -229,7 +230,7 @@ caf::error begin_pass(stage_pointer self, const message_header& cause, Fill&& fi
   st.now->cause = cause;
   fill(*st.now);
   show(self, st.now->train ? "training" : "validating");
-  run_op(self, fbs::OpKind::begin, 0, 0, false);
+  run_op(self, {pipeline_op::begin, 0, 0});
   begin_batch(self);
   return {};
 }
@@ -279,7 +280,7 @@ caf::result<msg<fbs::StageReady>> build(stage_pointer self, const msg<fbs::Build
   const auto at = place_in(**job, *m);
   if (!at) return to_caf(at.error());
   self->set_timeouts(call_timeouts(**job));
-  st.micro_batches = static_cast<int>((*job)->micro_batches());
+  st.schedule = schedule_of_stage(**job, *at);
   st.at = *at;
   return pass_on<fbs::BuildStage, fbs::StageReady>(self)(m);
 }

@@ -53,7 +53,7 @@ struct stage_state {
   static constexpr size_t early_limit = 1024;
 
   grid_rank at;
-  int micro_batches = 1;
+  schedule_of schedule;
   worker_actor worker;
   loader_actor loader;
   stage_actor previous, next;

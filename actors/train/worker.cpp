@@ -13,6 +13,7 @@
 #include "actors/train/addresses.hpp"
 #include "actors/train/batch_memory.hpp"
 #include "actors/train/received_job.hpp"
+#include "actors/train/swap_folder.hpp"
 #include "messages/text.hpp"
 
 namespace troupe::train {
@@ -128,6 +129,7 @@ caf::result<msg<fbs::StageReady>> build(worker_pointer self, const msg<fbs::Buil
   if (!model) return to_caf(model.error());
   auto options = options_of(*job, *model, *at, {b.first_layer(), b.last_layer()},
                             static_cast<int>(b.threads()));
+  if (auto settled = settle_swap(options, *job); !settled) return to_caf(settled.error());
   options.epoch = m.epoch();
   if (auto device = text_of(b.device()); !device.empty()) options.device = std::move(device);
   options.shared_devices = b.shared_devices();
@@ -226,10 +228,14 @@ std::optional<error> not_there(const worker_state& st, const fbs::RunOp& m) {
   if (m.kind() > fbs::OpKind::MAX)
     return lacks(fmt::format("no operation {}", static_cast<int>(m.kind())));
   const auto& facts = facts_of(static_cast<pipeline_op>(m.kind()));
-  if (m.slot() >= static_cast<uint32_t>(o.shape.slots))
-    return lacks(fmt::format("no slot {}", m.slot()));
-  if (m.micro_batch() >= o.rows() / o.shape.micro_batch)
-    return lacks(fmt::format("no micro-batch {}", m.micro_batch()));
+  const uint64_t behind = m.micro_batches();
+  if (behind != 1 && !o.shape.by_layer)
+    return lacks(fmt::format("no schedule of {} micro-batches together", behind));
+  if (behind == 0 || m.slot() + behind > static_cast<uint64_t>(o.shape.slots))
+    return lacks(fmt::format("no slots {} to {}", m.slot(), m.slot() + behind));
+  if (m.micro_batch() + behind > static_cast<uint64_t>(o.rows() / o.shape.micro_batch))
+    return lacks(
+        fmt::format("no micro-batches {} to {}", m.micro_batch(), m.micro_batch() + behind));
   if (m.batch_slot() >= st.batch_slots)
     return lacks(fmt::format("no batch slot {}", m.batch_slot()));
   if (facts.reads_tokens && m.batch_slot() < 0 && o.at.reads_tokens())
@@ -244,8 +250,13 @@ caf::result<msg<fbs::OpDone>> run_op(worker_pointer self, const msg<fbs::RunOp>&
   auto& st = self->state;
   if (!st.built) return not_built();
   if (auto why = not_there(st, *m)) return to_caf(*why);
-  const op_order order{static_cast<pipeline_op>(m->kind()), static_cast<int>(m->micro_batch()),
-                       static_cast<int>(m->slot()), m->batch_slot(), m->last(), m->step()};
+  const op_order order{static_cast<pipeline_op>(m->kind()),
+                       static_cast<int>(m->micro_batch()),
+                       static_cast<int>(m->slot()),
+                       m->batch_slot(),
+                       m->last(),
+                       m->step(),
+                       static_cast<int>(m->micro_batches())};
   if (facts_of(order.kind).releases == op_partner::none) {
     st.engine->run(order, {});
     return op_done(self, m);

@@ -43,25 +43,43 @@ class restorer {
     const auto tensors = cp::by_name(from_.content());
     for (int c = 0; c < store_.chunk_count(); ++c)
       for (const auto which : std::span(all).first(what == restored::everything ? all.size() : 1)) {
-        const uint64_t begin = next_place(c, which);
+        const bool on_disk = store_.state_on_disk(c);
+        if (on_disk) apart_.push_back({c, which, {}});
+        const uint64_t begin = on_disk ? 0 : next_place(c, which);
+        auto& wants = on_disk ? apart_.back().wants : wants_;
         for (const auto& t : store_.info(c).tensors) {
           const auto at = tensors.find(t.name);
           const auto* found = at == tensors.end() ? nullptr : &from_.content().tensors[at->second];
           TROUPE_CHECK(fits(from_.content(), found, t, which));
-          want_part(t, which, store_.slice(c), begin);
+          want_part(t, which, store_.slice(c), begin, wants);
         }
       }
     return {};
   }
 
   status carry(unsigned threads, const std::stop_token& ending) {
-    TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
-    for (int c = 0; c < store_.chunk_count(); ++c) store_.await_readers(*loading, c);  // PS-5
-    TROUPE_CHECK(loading->synchronize());
-    TROUPE_TRY(plan, cp::plan_restore(from_.content(), wants_));
     cp::work_options how;
     how.threads = threads;
     how.progress = [&ending](uint64_t, uint64_t) { return !ending.stop_requested(); };
+    TROUPE_CHECK(carry_to_memory(how));
+    for (const auto& array : apart_) TROUPE_CHECK(carry_to_disk(array, how));
+    return {};
+  }
+
+ private:
+  /// One part of one chunk whose state is on disk.
+  struct array {
+    int chunk = 0;
+    cp::part which = cp::part::master;
+    std::vector<cp::want> wants;
+  };
+
+  status carry_to_memory(const cp::work_options& how) {
+    TROUPE_TRY(loading, store_.owner().make_stream({.name = "load"}));
+    for (int c = 0; c < store_.chunk_count(); ++c) store_.await_readers(*loading, c);  // PS-5
+    TROUPE_CHECK(loading->synchronize());
+    if (wants_.empty()) return {};
+    TROUPE_TRY(plan, cp::plan_restore(from_.content(), wants_));
     if (!store_.owner().host_accessible()) {
       TROUPE_TRY(made, pinned_upload::make(*loading));
       upload_ = std::move(made);
@@ -73,7 +91,18 @@ class restorer {
     return read ? copied : read;
   }
 
- private:
+  /// By way of memory for this one array: what its disk takes are whole blocks.
+  status carry_to_disk(const array& a, const cp::work_options& how) {
+    std::vector<float> values(static_cast<size_t>(store_.info(a.chunk).count), 0.0f);
+    TROUPE_TRY(plan, cp::plan_restore(from_.content(), a.wants));
+    const auto put_there = [&](uint64_t to, std::span<const std::byte> bytes) -> status {
+      std::memcpy(reinterpret_cast<std::byte*>(values.data()) + to, bytes.data(), bytes.size());
+      return {};
+    };
+    TROUPE_CHECK(from_.read(plan, put_there, how));
+    return store_.write(a.chunk, store_part(a.which), values.data());
+  }
+
   static constexpr uint64_t gap = 64;
   struct place {
     uint64_t first = 0;  ///< of the plan's space
@@ -88,13 +117,14 @@ class restorer {
   }
 
   /// What of a tensor is in the slice that begins at `begin`.
-  void want_part(const tensor_info& t, cp::part which, const chunk_slice& own, uint64_t begin) {
+  static void want_part(const tensor_info& t, cp::part which, const chunk_slice& own,
+                        uint64_t begin, std::vector<cp::want>& into) {
     const int64_t first = std::max(t.offset, own.first);
     const int64_t last = std::min(t.offset + t.count, own.first + own.count);
     if (first >= last) return;
-    wants_.push_back({t.name, which, static_cast<uint64_t>(first - t.offset),
-                      static_cast<uint64_t>(last - first),
-                      begin + static_cast<uint64_t>(first - own.first) * sizeof(float)});
+    into.push_back({t.name, which, static_cast<uint64_t>(first - t.offset),
+                    static_cast<uint64_t>(last - first),
+                    begin + static_cast<uint64_t>(first - own.first) * sizeof(float)});
   }
 
   /// By several threads at once.
@@ -115,6 +145,7 @@ class restorer {
   std::vector<place> places_;  ///< by `first`
   uint64_t next_ = 0;
   std::vector<cp::want> wants_;
+  std::vector<array> apart_;               ///< that do not go to memory
   std::unique_ptr<pinned_upload> upload_;  ///< to a device that the host cannot write to
 };
 

@@ -1,6 +1,9 @@
 // The arena's layout and the plan made from it.
 #include "gpu/model/stage_memory.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 #include <fmt/format.h>
 
 namespace troupe::gpu {
@@ -48,8 +51,9 @@ layer_activations take_layer(const model_config& model, int64_t batch, int64_t s
   return acts;
 }
 
+/// `shared` and `gradient`: what all slots use, unless each has its own.
 slot_memory take_slot(const model_config& model, const stage_shape& shape,
-                      const layer_activations& shared, arena& memory) {
+                      const layer_activations& shared, void* gradient, arena& memory) {
   const int64_t n = shape.tokens(), boundary = n * model.hidden;
   const auto layers = static_cast<size_t>(shape.layers());
   const dtype type = shape.compute;
@@ -70,6 +74,7 @@ slot_memory take_slot(const model_config& model, const stage_shape& shape,
   }
   if (shape.training) {
     slot.output_grad = memory.take(boundary, type);
+    slot.gradient = shape.by_layer ? memory.take(boundary, type) : gradient;
     if (!shape.has_embedding) slot.input_grad = memory.take(boundary, type);
   }
   return slot;
@@ -101,7 +106,7 @@ stage_memory stage_memory::lay_out(const model_config& model, const stage_shape&
   }
   const size_t before = memory.used();
   for (int64_t i = 0; i < shape.slots; ++i) {
-    out.slots.push_back(take_slot(model, shape, shared, memory));
+    out.slots.push_back(take_slot(model, shape, shared, out.scratch.gradient, memory));
     if (i == 0) out.slot_bytes = memory.used() - before;
   }
   out.total_bytes = memory.used();
@@ -115,15 +120,47 @@ size_t lay_out_layer(const model_config& model, int64_t batch, int64_t seq, dtyp
   return memory.used();
 }
 
+namespace {
+
+/// Frames that chunks share, each of the size of the largest in it.
+class frame_sizes {
+ public:
+  /// False: the chunk has a frame of its own.
+  bool add(int frame, uint64_t bytes) {
+    if (frame < 0) return false;
+    const auto number = static_cast<size_t>(frame);
+    frames_.resize(std::max(frames_.size(), number + 1));
+    frames_[number] = std::max<uint64_t>(frames_[number], frame_size(bytes));
+    return true;
+  }
+  uint64_t total() const { return std::accumulate(frames_.begin(), frames_.end(), uint64_t{0}); }
+
+ private:
+  std::vector<uint64_t> frames_;
+};
+
+}  // namespace
+
 stage_plan plan_stage(const model_config& model, const stage_shape& shape) {
   stage_plan plan;
-  for (const auto& chunk : stage_chunks(model, shape)) {
-    const auto slice = slice_of(chunk.count, shape.replica);
+  const auto chunks = stage_chunks(model, shape);
+  frame_sizes weights, gradients;
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    const auto home = shape.where.of(static_cast<int>(c));
+    const auto slice = slice_of(chunks[c].count, shape.replica);
     const auto whole = static_cast<uint64_t>(slice.whole), part = static_cast<uint64_t>(slice.part);
-    plan.weights += whole * size_of(shape.compute);
-    if (shape.compute != dtype::f32) plan.masters += part * 4;
-    if (shape.training) plan.gradients += whole * 4, plan.optimizer += part * 8;
+    const auto weight_bytes = whole * size_of(shape.compute);
+    if (!weights.add(home.weight_frame, weight_bytes)) plan.weights += weight_bytes;
+    if (shape.compute != dtype::f32 && !home.state_on_disk) plan.masters += part * 4;
+    if (!shape.training) continue;
+    if (!gradients.add(home.grad_frame, whole * 4)) plan.gradients += whole * 4;
+    if (!home.state_on_disk) plan.optimizer += part * 8;
   }
+  plan.weights += weights.total();
+  plan.gradients += gradients.total();
+  const auto swap = swap_sizes_of(chunks, shape.where, shape.compute);
+  plan.swap_slots = swap.slots_bytes;
+  plan.on_disk = swap.file_bytes;
   const stage_memory memory = stage_memory::lay_out(model, shape, nullptr);
   plan.activations_per_slot = memory.slot_bytes;
   plan.slots = static_cast<uint64_t>(shape.slots);

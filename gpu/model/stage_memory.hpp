@@ -21,6 +21,7 @@ struct slot_memory {
   float* final_mean = nullptr;  ///< [N]; stages with the head
   float* final_rstd = nullptr;
   void* output_grad = nullptr;  ///< [N,C]; of the stage's output, or of the final norm's output
+  void* gradient = nullptr;     ///< [N,C]; what a layer's backward hands to the one before it
   void* input_grad = nullptr;   ///< [N,C]; stages without the embedding
 };
 

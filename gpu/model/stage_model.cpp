@@ -23,7 +23,8 @@ class stage_model::impl {
                                        {.compute = shape_.compute,
                                         .training = shape_.training,
                                         .replica = shape_.replica,
-                                        .rounding_seed = shape_.rounding_seed});
+                                        .rounding_seed = shape_.rounding_seed,
+                                        .where = shape_.where});
     if (!store) return store.error();
     store_ = std::move(*store);
     auto arena = owner_.allocate(stage_memory::lay_out(model_, shape_, nullptr).total_bytes);
@@ -49,28 +50,44 @@ class stage_model::impl {
     return p;
   }
 
-  /// Embedding and layers: slot.x.back() is the result.
-  void trunk(stream& s, slot_memory& slot, const int32_t* tokens) {
-    if (shape_.has_embedding) {
-      s.copy(slot.tokens, tokens, static_cast<size_t>(shape_.tokens()) * sizeof(int32_t));
-      await_weights(s, table_);
-      await_weights(s, positions_);
-      ops().embedding_forward(
-          s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute,
-              slot.tokens, table_.weight, positions_.weight, slot.x[0]});
-    }
+  using batches = std::span<const micro_batch>;
+
+  void embed(stream& s, const micro_batch& b) {
+    if (!shape_.has_embedding) return;
+    slot_memory& at = slot(b.slot);
+    s.copy(at.tokens, b.tokens, static_cast<size_t>(shape_.tokens()) * sizeof(int32_t));
+    fetch_weights(s, table_);
+    fetch_weights(s, positions_);
+    ops().embedding_forward(
+        s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute, at.tokens,
+            table_.weight, positions_.weight, at.x[0]});
+  }
+
+  /// Embedding and layers: slot.x.back() is the result. SM-6.
+  void trunk(stream& s, batches all) {
+    for (const auto& b : all) embed(s, b);
     for (size_t i = 0; i < layers_.size(); ++i) {
-      store_->await_weights(s, layers_[i].chunk);
-      s.replay(key(slot, i, direction::forward), [&] {
-        forward_layer(pass(s, layers_[i].chunk), layers_[i].weights, slot.x[i], slot.layers[i],
-                      slot.x[i + 1]);
-      });
+      store_->fetch_weights(s, layers_[i].chunk);
+      for (const auto& b : all) {
+        slot_memory& at = slot(b.slot);
+        s.replay(key(at, i, direction::forward), [&] {
+          forward_layer(pass(s, layers_[i].chunk), layers_[i].weights, at.x[i], at.layers[i],
+                        at.x[i + 1]);
+        });
+      }
+      store_->release_weights(s, layers_[i].chunk);
     }
   }
 
-  /// PS-6, before anything is captured for replays. A backward pass comes after a forward pass.
-  void await_weights(stream& s, const matrix_parameters& read) {
-    if (read.chunk >= 0) store_->await_weights(s, read.chunk);
+  /// PS-6, before anything is captured for replays. The ends of the model are released by nobody:
+  /// they share no frame.
+  void fetch_weights(stream& s, const matrix_parameters& read) {
+    if (read.chunk >= 0) store_->fetch_weights(s, read.chunk);
+  }
+
+  /// PS-9. A tied table's gradient begins in the head.
+  void fetch_gradient(stream& s, const matrix_parameters& added) {
+    if (added.chunk >= 0) store_->fetch_gradient(s, added.chunk);
   }
 
   void final_norm(stream& s, const slot_memory& slot) {
@@ -86,7 +103,7 @@ class stage_model::impl {
     a.y = memory_.final_normed;
     a.mean = slot.final_mean;
     a.rstd = slot.final_rstd;
-    await_weights(s, norm_);
+    fetch_weights(s, norm_);
     ops().norm_forward(s, a);
   }
 
@@ -105,43 +122,69 @@ class stage_model::impl {
     a.dx = gradients ? slot.output_grad : nullptr;
     a.dw = gradients ? head_.gradient : nullptr;
     a.weight_version = store_->weight_version(head_.chunk);
-    await_weights(s, head_);
+    fetch_weights(s, head_);
+    if (gradients) fetch_gradient(s, head_);
     ops().head_loss(s, a);
   }
 
-  /// The gradient of the last layer's output.
-  const void* backward_head(stream& s, const slot_memory& slot, const chunk_done& done) {
-    if (!shape_.has_head) return slot.output_grad;
-    ops().norm_backward(
-        s, {model_.norm(), shape_.tokens(), model_.hidden, shape_.compute, slot.output_grad,
-            slot.x.back(), norm_.weight, slot.final_mean, slot.final_rstd, nullptr,
-            memory_.scratch.gradient, norm_.gradient, norm_bias_.gradient});
-    if (done) done(norm_.chunk);
-    if (done && head_.chunk != norm_.chunk && !shape_.has_embedding) done(head_.chunk);
-    return memory_.scratch.gradient;
-  }
-
-  void backward_layers(stream& s, slot_memory& slot, const void* dy, const chunk_done& done) {
-    for (size_t i = layers_.size(); i-- > 0;) {
-      const layer_parameters& layer = layers_[i];
-      void* dx = i == 0 && slot.input_grad ? slot.input_grad : memory_.scratch.gradient;
-      s.replay(key(slot, i, direction::backward), [&] {
-        const layer_pass p = pass(s, layer.chunk);
-        if (shape_.recompute)  // SM-4
-          forward_layer(p, layer.weights, slot.x[i], slot.layers[i], nullptr);
-        backward_layer(p, layer.weights, layer.gradients, slot.x[i], slot.layers[i],
-                       memory_.scratch, dy, dx);
-      });
-      dy = dx;
-      if (done) done(layer.chunk);
+  /// Final norm and loss of every micro-batch: they use the same final_normed one after the other.
+  void head(stream& s, batches all, float scale, bool gradients) {
+    if (!shape_.has_head) return;
+    for (const auto& b : all) {
+      final_norm(s, slot(b.slot));
+      loss(s, slot(b.slot), b.targets, scale, gradients);
     }
   }
 
-  void backward_embedding(stream& s, const slot_memory& slot, const chunk_done& done) {
+  /// The gradient of the last layer's output, to slot.gradient.
+  void backward_head(stream& s, batches all, const chunk_done& done) {
+    if (!shape_.has_head) return;
+    fetch_gradient(s, norm_);
+    for (const auto& b : all) {
+      const slot_memory& at = slot(b.slot);
+      ops().norm_backward(
+          s, {model_.norm(), shape_.tokens(), model_.hidden, shape_.compute, at.output_grad,
+              at.x.back(), norm_.weight, at.final_mean, at.final_rstd, nullptr, at.gradient,
+              norm_.gradient, norm_bias_.gradient});
+    }
+    if (done) done(norm_.chunk);
+    if (done && head_.chunk != norm_.chunk && !shape_.has_embedding) done(head_.chunk);
+  }
+
+  void backward_layer_of(stream& s, slot_memory& at, size_t i) {
+    const layer_parameters& layer = layers_[i];
+    const bool last = i + 1 == layers_.size();
+    const void* dy = last && !shape_.has_head ? at.output_grad : at.gradient;
+    void* dx = i == 0 && at.input_grad ? at.input_grad : at.gradient;
+    s.replay(key(at, i, direction::backward), [&] {
+      const layer_pass p = pass(s, layer.chunk);
+      if (shape_.recompute)  // SM-4
+        forward_layer(p, layer.weights, at.x[i], at.layers[i], nullptr);
+      backward_layer(p, layer.weights, layer.gradients, at.x[i], at.layers[i], memory_.scratch, dy,
+                     dx);
+    });
+  }
+
+  void backward_layers(stream& s, batches all, const chunk_done& done) {
+    for (size_t i = layers_.size(); i-- > 0;) {
+      store_->fetch_weights(s, layers_[i].chunk);
+      store_->fetch_gradient(s, layers_[i].chunk);
+      for (const auto& b : all) backward_layer_of(s, slot(b.slot), i);
+      store_->release_weights(s, layers_[i].chunk);
+      if (done) done(layers_[i].chunk);
+    }
+  }
+
+  void backward_embedding(stream& s, batches all, const chunk_done& done) {
     if (!shape_.has_embedding) return;
-    ops().embedding_backward(
-        s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute,
-            slot.tokens, memory_.scratch.gradient, table_.gradient, positions_.gradient});
+    fetch_gradient(s, table_);
+    fetch_gradient(s, positions_);
+    for (const auto& b : all) {
+      const slot_memory& at = slot(b.slot);
+      ops().embedding_backward(
+          s, {shape_.micro_batch, shape_.seq, model_.hidden, model_.vocab, shape_.compute,
+              at.tokens, at.gradient, table_.gradient, positions_.gradient});
+    }
     if (done && positions_.chunk >= 0) done(positions_.chunk);
     if (done) done(table_.chunk);
   }
@@ -150,7 +193,7 @@ class stage_model::impl {
     const size_t row_bytes = static_cast<size_t>(model_.hidden) * size_of(shape_.compute);
     const auto* x = static_cast<const std::byte*>(memory_.final_normed) +
                     static_cast<size_t>(first_row) * row_bytes;
-    await_weights(s, head_);
+    fetch_weights(s, head_);
     ops().linear_forward(s, {rows, model_.hidden, model_.vocab, shape_.compute, x, head_.weight,
                              nullptr, nullptr, out, store_->weight_version(head_.chunk)});
   }
@@ -255,30 +298,24 @@ size_t stage_model::boundary_bytes() const noexcept {
   return static_cast<size_t>(shape().tokens() * config().hidden) * size_of(shape().compute);
 }
 
-void stage_model::forward(stream& s, int slot, const int32_t* tokens, const int32_t* targets,
-                          float scale) {
-  assert(shape().training);
-  auto& memory = impl_->slot(slot);
-  impl_->trunk(s, memory, tokens);
-  if (!shape().has_head) return;
-  impl_->final_norm(s, memory);
-  impl_->loss(s, memory, targets, scale, true);
+void stage_model::forward(stream& s, std::span<const micro_batch> batches, float scale) {
+  assert(shape().training && (batches.size() == 1 || shape().by_layer));
+  impl_->trunk(s, batches);
+  impl_->head(s, batches, scale, true);
 }
 
-void stage_model::backward(stream& s, int slot, const chunk_done& done) {
-  assert(shape().training);
-  auto& memory = impl_->slot(slot);
-  const void* dy = impl_->backward_head(s, memory, done);
-  impl_->backward_layers(s, memory, dy, done);
-  impl_->backward_embedding(s, memory, done);
+void stage_model::backward(stream& s, std::span<const micro_batch> batches,
+                           const chunk_done& done) {
+  assert(shape().training && (batches.size() == 1 || shape().by_layer));
+  impl_->backward_head(s, batches, done);
+  impl_->backward_layers(s, batches, done);
+  impl_->backward_embedding(s, batches, done);
 }
 
-void stage_model::evaluate(stream& s, int slot, const int32_t* tokens, const int32_t* targets) {
-  auto& memory = impl_->slot(slot);
-  impl_->trunk(s, memory, tokens);
-  if (!shape().has_head) return;
-  impl_->final_norm(s, memory);
-  impl_->loss(s, memory, targets, 0.0f, false);
+void stage_model::evaluate(stream& s, std::span<const micro_batch> batches) {
+  assert(batches.size() == 1 || shape().by_layer);
+  impl_->trunk(s, batches);
+  impl_->head(s, batches, 0.0f, false);
 }
 
 const double* stage_model::loss_sum() const noexcept {
@@ -297,9 +334,9 @@ int stage_model::tied_chunk() const noexcept {
 void stage_model::logits(stream& s, int slot, const int32_t* tokens, int64_t first_row,
                          int64_t rows, void* out) {
   assert(shape().has_embedding && shape().has_head);
-  auto& memory = impl_->slot(slot);
-  impl_->trunk(s, memory, tokens);
-  impl_->final_norm(s, memory);
+  const micro_batch only{slot, tokens, nullptr};
+  impl_->trunk(s, {&only, 1});
+  impl_->final_norm(s, impl_->slot(slot));
   impl_->head_rows(s, first_row, rows, out);
 }
 

@@ -13,11 +13,14 @@
 // SM-4 Recomputed activations have the same bits as kept ones.
 // SM-5 One stage_model is driven by one stream at a time; other streams may read boundary buffers
 //   and chunk gradients behind events.
+// SM-6 A pass of several micro-batches, where the shape has by_layer, does a layer for all of them,
+//   in their order, before the next layer; what they add to a gradient is added in that order.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "gpu/device.hpp"
 #include "gpu/model/stage_shape.hpp"
@@ -57,23 +60,30 @@ class stage_model {
   // -- training
   // ------------------------------------------------------------------------------------------
 
+  /// One micro-batch of a pass. `tokens` [B,T] is needed where has_embedding, `targets` [B,T] (< 0:
+  /// ignored) where has_head; both are copied in stream order, so they stay valid until the stream
+  /// has passed the call. Ids are checked by the caller.
+  struct micro_batch {
+    int slot = 0;
+    const int32_t* tokens = nullptr;
+    const int32_t* targets = nullptr;
+  };
+
   /// Called while backward is being enqueued, right after the last operation that adds to the
-  /// chunk's gradient in this micro-batch: record an event there and start reducing.
+  /// chunk's gradient in this pass: record an event there and start reducing.
   using chunk_done = std::function<void(int chunk)>;
 
-  /// Enqueues the forward pass of one micro-batch.
-  /// `tokens` [B,T] is needed where has_embedding, `targets` [B,T] (< 0: ignored) where has_head;
-  /// both are copied in stream order, so they stay valid until the stream has passed this call. Ids
-  /// are checked by the caller. Where has_head, the loss is added to loss_sum(), and the head's
-  /// gradients, times `scale`, are made here (backward follows at once in 1F1B); scale = 1 /
-  /// (targets of the whole step, all ranks and micro-batches).
-  void forward(stream& s, int slot, const int32_t* tokens, const int32_t* targets, float scale);
+  /// Enqueues the forward pass of one micro-batch, or of several (SM-6).
+  /// Where has_head, the loss is added to loss_sum(), and the head's gradients, times `scale`, are
+  /// made here (backward follows at once in 1F1B); scale = 1 / (targets of the whole step, all
+  /// ranks and micro-batches).
+  void forward(stream& s, std::span<const micro_batch> batches, float scale);
 
-  /// Enqueues the backward pass of the slot.
-  void backward(stream& s, int slot, const chunk_done& done = {});
+  /// Enqueues the backward pass of as many.
+  void backward(stream& s, std::span<const micro_batch> batches, const chunk_done& done = {});
 
-  /// Forward only; adds to loss_sum() where has_head. Overwrites the slot.
-  void evaluate(stream& s, int slot, const int32_t* tokens, const int32_t* targets);
+  /// Forward only; adds to loss_sum() where has_head. Overwrites the slots.
+  void evaluate(stream& s, std::span<const micro_batch> batches);
 
   /// Device scalar: sum over targets of the cross-entropy since the last reset (0 for good without
   /// a head).

@@ -26,12 +26,15 @@ struct stage_shape {
   int64_t micro_batch = 1;  ///< B: rows of one micro-batch
   int64_t seq = 1;          ///< T: tokens of a row
   int64_t slots = 1;        ///< micro-batches in flight: forward done, backward not yet
+  /// A pass may be of several micro-batches, all of which go through a layer before the next one.
+  bool by_layer = false;
   dtype compute = dtype::f32;
   bool recompute = false;  ///< keep only each layer's input and compute the rest again in backward
   bool training = true;    ///< false: no gradients, optimizer state or backward buffers
   decay_scope decay = decay_scope::matrices;
   replica_place replica = {};  ///< of the stage's data-parallel replicas, who share its optimizer
   std::optional<uint64_t> rounding_seed = {};  ///< as in store_options
+  residency where = {};                        ///< the same
 
   int64_t tokens() const { return micro_batch * seq; }
   int64_t layers() const { return last_layer - first_layer; }
@@ -61,10 +64,13 @@ struct stage_plan {
   uint64_t activations_per_slot =
       0;  ///< kept from forward to backward, boundary activations included
   uint64_t slots = 0;
-  uint64_t workspace = 0;  ///< shared by all slots
+  uint64_t workspace = 0;   ///< shared by all slots
+  uint64_t swap_slots = 0;  ///< state on its way between disk and update
+  uint64_t on_disk = 0;     ///< of disk, not counted in total()
 
   uint64_t total() const {
-    return weights + masters + gradients + optimizer + activations_per_slot * slots + workspace;
+    return weights + masters + gradients + optimizer + activations_per_slot * slots + workspace +
+           swap_slots;
   }
   /// A few lines for people, MiB.
   std::string text() const;

@@ -138,6 +138,7 @@ event_ptr state_saver::copy(uint64_t step, std::shared_ptr<cp::memory_copy> into
 
 event_ptr state_saver::begin(std::shared_ptr<capture> c, event_ptr after) {
   stream_->wait(std::move(after));
+  for (int i = 0; i < store_.chunk_count(); ++i) store_.await_state(*stream_, i);
   for (size_t i = 0; i < copies_.copies.size();) {
     const auto chunk = copies_.copies[i].chunk;
     uint64_t bytes = 0;
@@ -210,11 +211,31 @@ std::byte* state_saver::place_of(const cp::capture_copy& piece) const {
 
 void state_saver::copy_piece(capture& c, const cp::capture_copy& piece) {
   auto* to = c.place(piece.slot_offset);
-  if (copy_out_)
+  if (store_.state_on_disk(static_cast<int>(piece.chunk)))
+    copy_from_disk(c, piece, to);
+  else if (copy_out_)
     copy_out_->copy(to, place_of(piece), piece.bytes);
   else
     std::memcpy(to, place_of(piece), piece.bytes);
   captured_bytes_ += piece.bytes;
+}
+
+/// What is on disk is read back; the chunk's next update waits with its writes meanwhile (PS-5).
+void state_saver::copy_from_disk(capture& c, const cp::capture_copy& piece, std::byte* to) {
+  const auto chunk = static_cast<int>(piece.chunk);
+  const auto first = static_cast<int64_t>(piece.chunk_byte / sizeof(float));
+  const auto count = static_cast<int64_t>(piece.bytes / sizeof(float));
+  auto read =
+      store_.read_from_disk(chunk, store_part(piece.which), first - store_.slice(chunk).first,
+                            count, reinterpret_cast<float*>(to));
+  if (!read) give_up(c, read.error().within("reading the state from the swap folder"));
+}
+
+/// SS-4.
+void state_saver::give_up(capture& c, const error& why) {
+  c.given_up = true;
+  c.lease = {};
+  if (c.to_disk) flusher_->give_up(c.save, why);
 }
 
 /// Waits until the pieces copied so far are in their slots. False: the save is given up.
@@ -222,10 +243,7 @@ bool state_saver::land(capture& c) {
   if (!copy_out_ || c.given_up) return !c.given_up;
   auto arrived = copy_out_->synchronize();
   if (arrived) return true;
-  c.given_up = true;
-  c.lease = {};
-  if (!c.to_disk) return false;
-  flusher_->give_up(c.save, arrived.error().within("copying the state off the device"));
+  give_up(c, arrived.error().within("copying the state off the device"));
   return false;
 }
 
@@ -239,14 +257,11 @@ bool state_saver::take_slot(capture& c) {
     ring_wait_ns_ += std::chrono::nanoseconds(clock::now() - began).count();
     return true;
   }
-  c.given_up = true;
-  if (!c.to_disk) return false;
-  flusher_->give_up(
-      c.save, ending_ ? error{errc::cancelled, "the rank ends"}
-                      : error{errc::timeout,
-                              fmt::format("no slot of the checkpoint ring came free in {} s",
-                                          options_.patience.count() / 1000),
-                              "the disk is stuck or far too slow: look at it, or save less often"});
+  give_up(c, ending_ ? error{errc::cancelled, "the rank ends"}
+                     : error{errc::timeout,
+                             fmt::format("no slot of the checkpoint ring came free in {} s",
+                                         options_.patience.count() / 1000),
+                             "the disk is stuck or far too slow: look at it, or save less often"});
   return false;
 }
 

@@ -116,6 +116,8 @@ class state_saver {
   void copy_chunk(capture& c, uint32_t chunk);
   void copy_piece(capture& c, const io::checkpoint::capture_copy& piece);
   std::byte* place_of(const io::checkpoint::capture_copy& piece) const;
+  void copy_from_disk(capture& c, const io::checkpoint::capture_copy& piece, std::byte* to);
+  void give_up(capture& c, const error& why);
   void hand_over(capture& c);
   void copy_tied(capture& c);
   bool land(capture& c);

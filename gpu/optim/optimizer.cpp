@@ -18,7 +18,7 @@ result<std::unique_ptr<optimizer>> optimizer::make(parameter_store& store,
     into = std::move(*memory);
     return {};
   };
-  TROUPE_CHECK(make(2, out->scalars_));
+  TROUPE_CHECK(make(3, out->scalars_));
   TROUPE_CHECK(make(static_cast<size_t>(out->tensors_), out->tensor_norms_));
   const int replicas = store.options().replica.ranks;
   if (settings.kind == optimizer_step_args::rule::lamb && replicas > 1)
@@ -35,6 +35,14 @@ const double* optimizer::tensor_norms_squared(int chunk) const {
 }
 
 void optimizer::norm(stream& s, int chunk) {
+  norm_into(s, chunk, norm_squared());
+}
+
+void optimizer::note_norm(stream& s, int chunk) {
+  norm_into(s, chunk, scalars_.as<double>() + 2);
+}
+
+void optimizer::norm_into(stream& s, int chunk, double* sum) {
   if (store_->info(chunk).tied_copy) return;  // OP-1
   const auto& spans = store_->spans(chunk);
   double* of_tensors = tensor_norms_.as<double>();
@@ -42,8 +50,19 @@ void optimizer::norm(stream& s, int chunk) {
          store_->info(chunk).tensors.size() * sizeof(double));
   if (spans.empty()) return;
   store_->owner().ops().norm_squared(
-      s, {store_->grad_slice(chunk), spans.data(), static_cast<int64_t>(spans.size()),
-          norm_squared(), of_tensors + first_span(chunk)});
+      s, {store_->grad_slice(chunk), spans.data(), static_cast<int64_t>(spans.size()), sum,
+          of_tensors + first_span(chunk)});
+}
+
+void optimizer::total_norm(stream& s) {
+  noted_.resize(static_cast<size_t>(tensors_));
+  s.copy(noted_.data(), tensor_norms_.data(), noted_.size() * sizeof(double));
+  s.host_task([this]() -> status {
+    noted_sum_ = 0;
+    for (const double squares : noted_) noted_sum_ += squares;
+    return {};
+  });
+  s.copy(norm_squared(), &noted_sum_, sizeof(double));
 }
 
 void optimizer::clip(stream& s) {
@@ -74,18 +93,36 @@ void optimizer::update(stream& s, int chunk, float lr, int64_t t, optimizer_step
   store_->await_readers(s, chunk);  // OP-2
   const auto& spans = store_->spans(chunk);
   if (spans.empty()) return;
+  auto a = arguments({chunk, 0, store_->slice(chunk).count, &spans, store_->master(chunk),
+                      store_->m(chunk), store_->v(chunk), store_->weight_slice(chunk)},
+                     lr, t);
+  a.part = part;
+  if (part != optimizer_step_args::phase::whole) {  // OP-3
+    a.norm_rows = replica().ranks;
+    a.norm_stride = 2 * tensors_;
+    a.norms = trust_norms_.as<double>() + 2 * first_span(chunk);
+    if (part == optimizer_step_args::phase::norms) a.norms += a.norm_stride * replica().rank;
+  }
+  store_->owner().ops().optimizer_step(s, a);
+}
+
+void optimizer::step(stream& s, const piece& p, float lr, int64_t t) {
+  assert(settings_.kind == optimizer_step_args::rule::adamw);
+  if (!p.spans->empty()) store_->owner().ops().optimizer_step(s, arguments(p, lr, t));
+}
+
+optimizer_step_args optimizer::arguments(const piece& p, float lr, int64_t t) const {
   optimizer_step_args a{};
   a.kind = settings_.kind;
-  a.part = part;
-  a.count = store_->slice(chunk).count;
-  a.spans = spans.data();
-  a.span_count = static_cast<int64_t>(spans.size());
-  a.master = store_->master(chunk);
-  a.weight = store_->weight_slice(chunk);
+  a.count = p.count;
+  a.spans = p.spans->data();
+  a.span_count = static_cast<int64_t>(p.spans->size());
+  a.master = p.master;
+  a.weight = p.weight;
   a.weight_type = store_->options().compute;
-  a.m = store_->m(chunk);
-  a.v = store_->v(chunk);
-  a.grad = store_->grad_slice(chunk);
+  a.m = p.m;
+  a.v = p.v;
+  a.grad = store_->grad_slice(p.chunk) + p.first;
   a.grad_scale = clip_factor();
   a.lr = lr;
   a.beta1 = settings_.beta1;
@@ -96,16 +133,10 @@ void optimizer::update(stream& s, int chunk, float lr, int64_t t, optimizer_step
   a.trust_always = settings_.trust_always;
   a.stochastic_rounding = store_->rounds_by_chance();  // PS-8
   if (a.stochastic_rounding) {
-    a.rounding_seed = store_->rounding_seed(chunk);
-    a.rounding_first = store_->slice(chunk).first;
+    a.rounding_seed = store_->rounding_seed(p.chunk);
+    a.rounding_first = store_->slice(p.chunk).first + p.first;
   }
-  if (part != optimizer_step_args::phase::whole) {  // OP-3
-    a.norm_rows = replica().ranks;
-    a.norm_stride = 2 * tensors_;
-    a.norms = trust_norms_.as<double>() + 2 * first_span(chunk);
-    if (part == optimizer_step_args::phase::norms) a.norms += a.norm_stride * replica().rank;
-  }
-  store_->owner().ops().optimizer_step(s, a);
+  return a;
 }
 
 }  // namespace troupe::gpu

@@ -56,6 +56,11 @@ class optimizer {
   /// Enqueues: adds the squared gradient norm of the chunk's slice to norm_squared() (OP-1), and
   /// notes it per tensor.
   void norm(stream& s, int chunk);
+  /// The same, but that nothing is added to norm_squared(): for chunks in any order. In the end
+  /// total_norm() adds what was noted in the order of chunks: the bits are those of norm().
+  void note_norm(stream& s, int chunk);
+  /// Enqueues that sum; what is noted is of all chunks.
+  void total_norm(stream& s);
   /// Device scalar, double: squared norm of all slices seen since begin(). Callers sum it up over
   /// the replicas and stages in place before clip().
   double* norm_squared() const noexcept { return scalars_.as<double>(); }
@@ -79,12 +84,31 @@ class optimizer {
   /// zero afterwards.
   void step(stream& s, int chunk, float lr, int64_t t);
 
+  /// State of some of a slice's elements that lies elsewhere than in the store, and where the new
+  /// weights go: to memory of the compute type, or `master` itself.
+  struct piece {
+    int chunk = 0;
+    int64_t first = 0;  ///< element of the slice
+    int64_t count = 0;
+    /// Of those elements, counted from `first`; alive until the stream has passed.
+    const std::vector<parameter_span>* spans = nullptr;
+    float* master = nullptr;
+    float* m = nullptr;
+    float* v = nullptr;
+    void* weight = nullptr;
+  };
+  /// The update of these elements, with the bits of that of the whole chunk. AdamW only. Readers
+  /// are the caller's affair (OP-2), and so is the version of the weights.
+  void step(stream& s, const piece& p, float lr, int64_t t);
+
  private:
   optimizer(parameter_store& store, const optimizer_settings& settings)
       : store_(&store), settings_(settings) {}
 
   const replica_place& replica() const noexcept { return store_->options().replica; }
+  void norm_into(stream& s, int chunk, double* sum);
   void update(stream& s, int chunk, float lr, int64_t t, optimizer_step_args::phase part);
+  optimizer_step_args arguments(const piece& p, float lr, int64_t t) const;
   /// The number among all tensors of the first that has a part in the chunk's slice.
   int64_t first_span(int chunk) const {
     return first_tensor_[static_cast<size_t>(chunk)] + store_->first_tensor(chunk);
@@ -96,11 +120,13 @@ class optimizer {
 
   parameter_store* store_;
   optimizer_settings settings_;
-  buffer scalars_;       ///< double norm_squared, float scale
+  buffer scalars_;  ///< double norm_squared, float scale; double, nobody's: note_norm() adds there
   buffer tensor_norms_;  ///< one double per tensor
   buffer trust_norms_;   ///< LAMB, several replicas: for each, two doubles per tensor
   int64_t tensors_ = 0;
   std::vector<int64_t> first_tensor_;  ///< by chunk
+  std::vector<double> noted_;          ///< per tensor, on the host, for total_norm()
+  double noted_sum_ = 0;
 };
 
 }  // namespace troupe::gpu

@@ -82,28 +82,75 @@ result<std::unique_ptr<parameter_store>> parameter_store::make(device& owner,
                                                                std::vector<chunk_info> chunks,
                                                                const store_options& options) {
   assert(options.training || options.replica.ranks == 1);
+  assert(!options.where.any_on_disk() || (options.training && options.replica.ranks == 1));
   std::unique_ptr<parameter_store> store(new parameter_store(owner, options));
-  for (auto& info : chunks) {
-    chunk_state state;
-    state.slice = slice_of(info.count, options.replica);
-    state.spans =
-        spans_within(info.spans(), state.slice.first, state.slice.count, state.first_tensor);
-    state.info = std::move(info);
-    store->chunks_.push_back(std::move(state));
-    const int chunk = store->chunk_count() - 1;
-    for (part which : {part::weight, part::master, part::m, part::v, part::grad}) {
-      if (!store->present(which)) continue;
-      auto memory = owner.allocate(store->bytes(chunk, which));
-      if (!memory) return memory.error().within("parameters of " + store->info(chunk).name);
-      store->chunks_.back().parts[static_cast<size_t>(which)] = std::move(*memory);
-    }
-  }
+  TROUPE_CHECK(store->allocate(std::move(chunks)));
   return store;
 }
 
+status parameter_store::allocate(std::vector<chunk_info> chunks) {
+  for (auto& info : chunks) {
+    chunk_state state;
+    state.slice = slice_of(info.count, options_.replica);
+    state.spans =
+        spans_within(info.spans(), state.slice.first, state.slice.count, state.first_tensor);
+    state.info = std::move(info);
+    chunks_.push_back(std::move(state));
+  }
+  std::vector<std::shared_ptr<buffer>> weight_frames, grad_frames, none;
+  for (int chunk = 0; chunk < chunk_count(); ++chunk)
+    for (part which : {part::weight, part::master, part::m, part::v, part::grad}) {
+      if (!in_memory(chunk, which)) continue;
+      auto& frames = which == part::weight ? weight_frames
+                     : which == part::grad ? grad_frames
+                                           : none;
+      auto memory = memory_for(chunk, which, frames);
+      if (!memory) return memory.error().within("parameters of " + info(chunk).name);
+      chunks_[index(chunk)].parts[static_cast<size_t>(which)] = std::move(*memory);
+    }
+  return {};
+}
+
+bool parameter_store::in_memory(int chunk, part which) const {
+  const bool state = which != part::weight && which != part::grad;
+  return present(which) && !(state && state_on_disk(chunk));
+}
+
+/// A frame's memory is made by the first chunk that uses it.
+result<std::shared_ptr<buffer>> parameter_store::memory_for(
+    int chunk, part which, std::vector<std::shared_ptr<buffer>>& frames) const {
+  const auto home = options_.where.of(chunk);
+  const int frame = which == part::weight ? home.weight_frame
+                    : which == part::grad ? home.grad_frame
+                                          : -1;
+  const auto number = static_cast<size_t>(std::max(frame, 0));
+  if (frame >= 0 && number < frames.size() && frames[number]) return frames[number];
+  const size_t bytes = frame >= 0 ? size_of_frame(which, frame) : this->bytes(chunk, which);
+  TROUPE_TRY(memory, owner_->allocate(bytes));
+  auto out = std::make_shared<buffer>(std::move(memory));
+  if (frame >= 0) {
+    frames.resize(std::max(frames.size(), number + 1));
+    frames[number] = out;
+  }
+  return out;
+}
+
+/// Of the largest chunk in it; what a disk reads into it comes in whole blocks.
+size_t parameter_store::size_of_frame(part which, int frame) const {
+  size_t most = 0;
+  for (int c = 0; c < chunk_count(); ++c) {
+    const auto home = options_.where.of(c);
+    if ((which == part::weight ? home.weight_frame : home.grad_frame) == frame)
+      most = std::max(most, bytes(c, which));
+  }
+  return frame_size(most);
+}
+
 void* parameter_store::data(int chunk, part which) const {
-  if (which == part::master && weight_is_master()) return weight_slice(chunk);
-  return chunks_[index(chunk)].parts[static_cast<size_t>(which)].data();
+  if (which == part::master && weight_is_master() && !state_on_disk(chunk))
+    return weight_slice(chunk);
+  const auto& memory = chunks_[index(chunk)].parts[static_cast<size_t>(which)];
+  return memory ? memory->data() : nullptr;
 }
 
 void* parameter_store::weight_slice(int chunk) const {
@@ -154,19 +201,25 @@ uint64_t parameter_store::rounding_seed(int chunk) const {
   return hash ^ options_.rounding_seed.value_or(0);
 }
 
-void parameter_store::publish_weights(stream& s, int chunk, int64_t after) {
-  const auto& own = slice(chunk);
-  const bool copied = !weight_is_master() && own.count > 0;
-  if (copied && rounds_by_chance() && after > 0)
-    owner_->ops().round_by_chance(s, {.count = own.count,
-                                      .destination = weight_slice(chunk),
-                                      .source = master(chunk),
+void parameter_store::round_weights(stream& s, int chunk, void* weights, const float* masters,
+                                    int64_t first, int64_t count, int64_t after) {
+  if (rounds_by_chance() && after > 0)
+    owner_->ops().round_by_chance(s, {.count = count,
+                                      .destination = weights,
+                                      .source = masters,
                                       .seed = rounding_seed(chunk),
                                       .step = after,
-                                      .first = own.first});
-  else if (copied)
-    owner_->ops().cast(
-        s, {weight_slice(chunk), options_.compute, master(chunk), dtype::f32, own.count});
+                                      .first = slice(chunk).first + first});
+  else
+    owner_->ops().cast(s, {weights, options_.compute, masters, dtype::f32, count});
+}
+
+void parameter_store::publish_weights(stream& s, int chunk, int64_t after) {
+  const auto& own = slice(chunk);
+  if (state_on_disk(chunk))
+    s.host_task([this, chunk, after] { return mover_->publish(chunk, after); });
+  else if (!weight_is_master() && own.count > 0)
+    round_weights(s, chunk, weight_slice(chunk), master(chunk), 0, own.count, after);
   weights_changed(chunk);  // PS-4
 }
 
@@ -196,7 +249,12 @@ status parameter_store::write(int chunk, part which, const float* host) {
   auto s = owner_->make_stream({.name = "load"});
   if (!s) return s.error();
   await_readers(**s, chunk);  // PS-5
-  await_weights(**s, chunk);
+  if (state_on_disk(chunk)) {
+    TROUPE_CHECK((*s)->synchronize());
+    weights_changed(chunk);
+    return mover_->write(chunk, which, host);
+  }
+  fetch_weights(**s, chunk);
   if (which == part::master)
     write_weights(**s, chunk, host);
   else
@@ -208,6 +266,11 @@ status parameter_store::read(int chunk, part which, float* host) const {
   assert(which == part::master || which == part::m || which == part::v);
   auto s = owner_->make_stream({.name = "save"});
   if (!s) return s.error();
+  await_state(**s, chunk);
+  if (state_on_disk(chunk)) {
+    TROUPE_CHECK((*s)->synchronize());
+    return mover_->read(chunk, which, 0, slice(chunk).count, host);
+  }
   if (slice(chunk).count > 0) (*s)->copy(host, data(chunk, which), floats(slice(chunk).count));
   return (*s)->synchronize();
 }
@@ -231,10 +294,19 @@ void parameter_store::weights_arrive(int chunk, event_ptr whole) {
   chunks_[index(chunk)].arriving = std::move(whole);
 }
 
-void parameter_store::await_weights(stream& s, int chunk) {
+void parameter_store::fetch_weights(stream& s, int chunk) {
+  if (mover_ != nullptr && state_on_disk(chunk)) mover_->fetch_weights(s, chunk);
   auto& arriving = chunks_[index(chunk)].arriving;
   if (arriving && arriving->done()) arriving.reset();
   if (arriving) s.wait(arriving);
+}
+
+void parameter_store::release_weights(stream& s, int chunk) {
+  if (mover_ != nullptr && state_on_disk(chunk)) mover_->release_weights(s, chunk);
+}
+
+void parameter_store::fetch_gradient(stream& s, int chunk) {
+  if (mover_ != nullptr && state_on_disk(chunk)) mover_->fetch_gradient(s, chunk);
 }
 
 }  // namespace troupe::gpu

@@ -13,6 +13,10 @@
 // padding at the end that the slices are equal. One replica's slice is the chunk.
 // In f32 training the master slice is a view of the weights.
 //
+// Not all of it need be in memory (residency.hpp): chunks may share frames for weights and
+// gradient, and their state may be on disk. Whoever uses a chunk's weights or gradient says so, by
+// fetch and release; where everything is in memory that means no more than PS-6.
+//
 // Who may touch what (the phases of a step; order between streams is made with events):
 //   weight: read by forward and backward; of the own slice written by the optimizer, of the others'
 //     by the gathering behind it; written by loading.
@@ -29,13 +33,15 @@
 // PS-4 weight_version(chunk) grows whenever weight values change.
 // PS-5 Whoever writes master, m or v of a chunk, or its weights where they are the master, first
 //   calls await_readers(chunk) on its stream.
-// PS-6 Whoever reads the weights of a chunk first calls await_weights(chunk) on its stream: others'
-//   slices of them may still be on their way.
+// PS-6 Whoever reads the weights of a chunk first calls fetch_weights(chunk) on its stream: others'
+//   slices of them, or all, may still be on their way; and release_weights(chunk) behind the last
+//   use of that visit.
 // PS-7 Slices are a function of the chunk's elements and the number of replicas alone; together
 //   they are the chunk, and none overlaps another.
 // PS-8 How a weight is rounded by chance depends on the job's seed, the step, the name of the
 //   chunk's first tensor and the element's number in the chunk: on no layout, and alike for a tied
 //   copy and its twin.
+// PS-9 Whoever begins to add to the gradient of a chunk first calls fetch_gradient(chunk).
 #pragma once
 
 #include <cstdint>
@@ -47,6 +53,7 @@
 
 #include "gpu/device.hpp"
 #include "gpu/ops.hpp"
+#include "gpu/store/residency.hpp"
 #include "io/base/result.hpp"
 
 namespace troupe::gpu {
@@ -128,11 +135,13 @@ struct store_options {
   /// bf16 weights are rounded by chance (gpu/stochastic_rounding.hpp) with this seed of the job's;
   /// absent: to the nearest.
   std::optional<uint64_t> rounding_seed = {};
+  residency where = {};  ///< other than in memory only in training, with one replica
 };
 
 class parameter_store {
  public:
-  /// Allocates every part, zeroed. Fails with no_memory.
+  /// Allocates every part that is in memory, zeroed. Fails with no_memory. Where some are not, a
+  /// mover is set before anything else is called.
   static result<std::unique_ptr<parameter_store>> make(device& owner,
                                                        std::vector<chunk_info> chunks,
                                                        const store_options& options);
@@ -149,9 +158,23 @@ class parameter_store {
   /// The tensor that spans(chunk)[0] is (a piece of).
   int64_t first_tensor(int chunk) const { return chunks_[index(chunk)].first_tensor; }
 
+  /// Who brings what is not in memory; it is called until it is set to null.
+  void set_mover(chunk_mover* mover) noexcept { mover_ = mover; }
+  /// Whether master, m and v of the chunk are on disk (RES-1).
+  bool state_on_disk(int chunk) const { return options_.where.of(chunk).state_on_disk; }
+
   /// Device memory of one part: of the whole chunk for weight and grad, of the slice for master, m
-  /// and v. Null where the store was made without it.
+  /// and v. Null where the store was made without it, and for state on disk.
   void* data(int chunk, part which) const;
+  /// What keeps that memory.
+  std::shared_ptr<void> memory_of(int chunk, part which) const {
+    return chunks_[index(chunk)].parts[static_cast<size_t>(which)];
+  }
+  /// Bytes of the frame that the chunk's weights are in: of the largest that it is shared with, and
+  /// whole blocks of a disk.
+  size_t frame_bytes(int chunk) const {
+    return chunks_[index(chunk)].parts[static_cast<size_t>(part::weight)]->bytes();
+  }
   void* weight(int chunk) const { return data(chunk, part::weight); }
   float* master(int chunk) const { return static_cast<float*>(data(chunk, part::master)); }
   float* m(int chunk) const { return static_cast<float*>(data(chunk, part::m)); }
@@ -186,6 +209,9 @@ class parameter_store {
   /// counts a new version. Rounded as the update of step `after` rounded its copies (PS-8); after
   /// 0, the start, to the nearest.
   void publish_weights(stream& s, int chunk, int64_t after = 0);
+  /// The same rounding of `count` masters of the slice from `first` on, to memory anywhere.
+  void round_weights(stream& s, int chunk, void* weights, const float* masters, int64_t first,
+                     int64_t count, int64_t after);
 
   /// Whether weights are rounded by chance.
   bool rounds_by_chance() const noexcept {
@@ -200,6 +226,15 @@ class parameter_store {
   status write(int chunk, part which, const float* host);
   /// Reads the slice().count values of master, m or v. Blocks like write().
   status read(int chunk, part which, float* host) const;
+  /// Reads `count` values of state on disk, from element `first` of the slice on. Blocks; from any
+  /// thread, behind what await_state() awaits.
+  status read_from_disk(int chunk, part which, int64_t first, int64_t count, float* host) const {
+    return mover_->read(chunk, which, first, count, host);
+  }
+  /// Makes `s` wait for the chunk's state on disk to be that of the last update enqueued.
+  void await_state(stream& s, int chunk) const {
+    if (state_on_disk(chunk)) mover_->await_state(s, chunk);
+  }
 
   /// Registers a reader (a snapshot copy) of weight, master, m, v that is done at `until`.
   void add_reader(int chunk, event_ptr until);
@@ -212,8 +247,13 @@ class parameter_store {
   /// Says that the chunk's weights are whole only behind `whole` (PS-6). By the thread that
   /// enqueues reads of them.
   void weights_arrive(int chunk, event_ptr whole);
-  /// Makes `s` wait for that, as often as it is asked until it is done.
-  void await_weights(stream& s, int chunk);
+  /// Makes `s` wait until the weights are whole and in their frame (PS-6).
+  void fetch_weights(stream& s, int chunk);
+  /// What `s` has now is the last use of that visit.
+  void release_weights(stream& s, int chunk);
+  /// Makes `s` wait until the gradient's frame is the chunk's (PS-9). It is zero then, or what this
+  /// step has added already.
+  void fetch_gradient(stream& s, int chunk);
 
  private:
   struct chunk_state {
@@ -221,7 +261,7 @@ class parameter_store {
     chunk_slice slice;
     std::vector<parameter_span> spans;
     int64_t first_tensor = 0;
-    buffer parts[5];
+    std::shared_ptr<buffer> parts[5];  ///< null: absent
     uint64_t version = 1;
     std::vector<event_ptr> readers;
     event_ptr arriving;
@@ -230,6 +270,11 @@ class parameter_store {
   parameter_store(device& owner, const store_options& options)
       : owner_(&owner), options_(options) {}
   static size_t index(int chunk) noexcept { return static_cast<size_t>(chunk); }
+  status allocate(std::vector<chunk_info> chunks);
+  result<std::shared_ptr<buffer>> memory_for(int chunk, part which,
+                                             std::vector<std::shared_ptr<buffer>>& frames) const;
+  size_t size_of_frame(part which, int frame) const;
+  bool in_memory(int chunk, part which) const;
   bool present(part which) const noexcept;
   bool weight_is_master() const noexcept { return options_.compute == dtype::f32; }
   void write_slice(stream& s, int chunk, part which, const float* host);
@@ -238,6 +283,7 @@ class parameter_store {
   device* owner_;
   store_options options_;
   std::vector<chunk_state> chunks_;
+  chunk_mover* mover_ = nullptr;
 };
 
 }  // namespace troupe::gpu

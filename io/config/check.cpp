@@ -60,6 +60,7 @@ void derive_paths(builder& b) {
   j.job.output = expanded(j.job.output, "{name}", j.job.name);
   j.checkpoint.dir = expanded(j.checkpoint.dir, "{output}", j.job.output);
   j.checkpoint.second.dir = expanded(j.checkpoint.second.dir, "{output}", j.job.output);
+  j.swap.dir = expanded(j.swap.dir, "{output}", j.job.output);
   j.data.cache = expanded(j.data.cache, "{output}", j.job.output);
 }
 
@@ -128,6 +129,27 @@ void check_job(builder& b) {
          "set recovery.enabled = true, or checkpoint.memory.every = 0");
   b.rule(!j.checkpoint.resume.empty(), {"checkpoint.resume"},
          "expected \"auto\", \"never\" or the path of a checkpoint, got nothing");
+}
+
+void check_swap(builder& b) {
+  const auto& j = b.target();
+  if (j.swap.dir.empty()) {
+    b.rule(j.swap.host_bytes == 0, {"swap.dir"}, "is required where [swap] is described");
+    return;
+  }
+  b.rule(j.swap.dir.find_first_of("{}") == std::string::npos, {"swap.dir"},
+         "only {output} can stand in braces");
+  b.rule(j.parallel.data == 1 && j.parallel.pipeline == 1,
+         {"swap.dir", "parallel.data", "parallel.pipeline"},
+         fmt::format("swapping is unsupported with several ranks, got {} x {}", j.parallel.data,
+                     j.parallel.pipeline),
+         "use one worker, or leave swap.dir empty");
+  b.rule(j.train.optimizer == optimizer_kind::adamw, {"swap.dir", "train.optimizer"},
+         "swapping is unsupported with this optimizer", "use \"adamw\"");
+  b.rule(j.checkpoint.memory.every == 0, {"swap.dir", "checkpoint.memory.every"},
+         "copies in memory are unsupported with swapping: what does not fit there once does not "
+         "fit twice",
+         "set checkpoint.memory.every = 0");
 }
 
 /// Whether two paths are one by their text: "a/../b/" is "b".
@@ -355,6 +377,11 @@ void check_data(builder& b) {
 void check_work(builder& b) {
   const auto& j = b.target();
   const auto& t = j.train;
+  b.rule(
+      j.parallel.schedule != pipeline_schedule::by_layer || j.parallel.pipeline == 1,
+      {"parallel.schedule", "parallel.pipeline"},
+      "\"by_layer\" needs a pipeline of one stage: with several, a stage has one micro-batch at a "
+      "time; use \"1f1b\"");
   auto data = j.parallel.data, pipeline = j.parallel.pipeline;
   b.rule(data * pipeline == j.workers(),
          {"parallel.data", "parallel.pipeline", "cluster.nodes", "cluster.workers_per_node"},
@@ -423,6 +450,7 @@ void check(builder& b) {
   check_heartbeats(b);
   check_model(b);
   check_data(b);
+  check_swap(b);
   check_work(b);
 }
 

@@ -53,7 +53,7 @@ enum class lr_schedule : uint8_t { constant, linear, cosine, wsd };
 /// Which parameters weight decay touches: tensors of two or more dimensions, or every tensor.
 enum class decay_scope : uint8_t { matrices, all };
 /// The order of forward and backward of micro-batches on pipeline stages.
-enum class pipeline_schedule : uint8_t { one_f_one_b };
+enum class pipeline_schedule : uint8_t { one_f_one_b, by_layer };
 /// What becomes of a checkpoint that is due while older ones are still being written.
 enum class when_busy : uint8_t {
   block,    ///< training waits
@@ -238,6 +238,14 @@ struct memory_section {
   bool operator==(const memory_section&) const = default;
 };
 
+/// [swap]: what does not fit into memory lives on a drive.
+struct swap_section {
+  std::string dir;         ///< folder on a local drive; empty = off
+  int64_t host_bytes = 0;  ///< memory of a node's process for its ranks; 0 = 80 % of what there is
+  bool verify = true;      ///< what is read is summed
+  bool operator==(const swap_section&) const = default;
+};
+
 /// [checkpoint]
 struct checkpoint_section {
   std::string dir = "{output}/checkpoints";
@@ -406,6 +414,7 @@ struct job {
   train_section train;
   parallel_section parallel;
   checkpoint_section checkpoint;
+  swap_section swap;
   timeouts_section timeouts;
   recovery_section recovery;
   health_section health;

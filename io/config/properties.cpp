@@ -39,6 +39,7 @@ constexpr std::array section_rows = {
                 "Copies of the state in memory, to which a run that loses a node goes back"},
     section_row{"checkpoint.second",
                 "The second tier: a slower or shared folder with copies of committed checkpoints"},
+    section_row{"swap", "What does not fit into memory lives on a drive (docs/swap.md)"},
     section_row{"timeouts", "How long an answer may take before the run gives up on it"},
     section_row{"recovery", "What the run does when a node is lost after it has begun"},
     section_row{"recovery.rule",

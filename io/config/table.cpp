@@ -238,8 +238,10 @@ constinit const property rows[] = {
     key<&job::parallel, &parallel_section::pipeline>(
         "parallel.pipeline", "Stages the layers are split into; data times pipeline = workers",
         within(1, 4096)),
-    key<&job::parallel, &parallel_section::schedule>("parallel.schedule",
-                                                     "Order of forward and backward on the stages"),
+    key<&job::parallel, &parallel_section::schedule>(
+        "parallel.schedule",
+        "Order of forward and backward: 1f1b, or by_layer (one stage: a layer is done for all "
+        "micro-batches before the next)"),
 
     key<&job::checkpoint, &checkpoint_section::dir>(
         "checkpoint.dir", "Folder of the checkpoints; {output} is replaced by job.output"),
@@ -319,6 +321,18 @@ constinit const property rows[] = {
     key<&job::checkpoint, &checkpoint_section::second, &second_s::keep_best>(
         "checkpoint.second.keep_best", "So many with the smallest validation losses are kept, too",
         within(0, million)),
+
+    key<&job::swap, &swap_section::dir>(
+        "swap.dir",
+        "Folder on a local drive for weights and optimizer state that do not fit into memory; "
+        "empty = off; {output} is replaced by job.output"),
+    key<&job::swap, &swap_section::host_bytes>(
+        "swap.host_bytes",
+        "Memory of a node's process for what its ranks hold; 0 = 80 % of what the machine or its "
+        "control group has",
+        within(0, 1e15)),
+    key<&job::swap, &swap_section::verify>("swap.verify",
+                                           "Sum what is read from the drive, and compare"),
 
     key<&job::timeouts, &timeouts_s::start_s>(
         "timeouts.start_s",

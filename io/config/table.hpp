@@ -46,7 +46,7 @@ inline constexpr std::array<std::string_view, 4> words<lr_schedule>{"constant", 
 template <>
 inline constexpr std::array<std::string_view, 2> words<decay_scope>{"matrices", "all"};
 template <>
-inline constexpr std::array<std::string_view, 1> words<pipeline_schedule>{"1f1b"};
+inline constexpr std::array<std::string_view, 2> words<pipeline_schedule>{"1f1b", "by_layer"};
 template <>
 inline constexpr std::array<std::string_view, 3> words<when_busy>{"block", "skip", "stretch"};
 template <>

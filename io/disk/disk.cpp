@@ -81,8 +81,16 @@ io_buffer io_buffer::allocate(size_t bytes) {
   return buffer;
 }
 
+io_buffer io_buffer::over(std::span<std::byte> bytes, std::shared_ptr<void> owner) {
+  io_buffer buffer;
+  buffer.bytes_ = bytes;
+  buffer.owner_ = std::move(owner);
+  return buffer;
+}
+
 void io_buffer::abandon() noexcept {
   lease_.abandon();
+  if (owner_) keep_forever(std::move(owner_));
   if (memory_) keep_forever(std::shared_ptr<std::byte>(std::move(memory_)));
 }
 

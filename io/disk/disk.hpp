@@ -61,7 +61,7 @@ struct open_options {
   uint64_t preallocate = 0;
 };
 
-/// The memory of one operation: a leased slot, or memory of its own.
+/// The memory of one operation: a leased slot, memory of its own, or the caller's.
 class io_buffer {
  public:
   io_buffer() = default;
@@ -69,6 +69,10 @@ class io_buffer {
   io_buffer(slot lease, size_t bytes);
   /// New zeroed memory at a multiple of disk_block; huge pages where it is large.
   static io_buffer allocate(size_t bytes);
+
+  /// The caller's memory, which lives as long as `owner` does. Not touched by anybody until the
+  /// completion comes.
+  static io_buffer over(std::span<std::byte> bytes, std::shared_ptr<void> owner);
 
   std::span<std::byte> bytes() const noexcept { return bytes_; }
   /// The slot's place in the ring (its registered buffer), or -1.
@@ -90,6 +94,7 @@ class io_buffer {
   std::span<std::byte> bytes_;
   slot lease_;
   std::unique_ptr<std::byte, free_memory> memory_;
+  std::shared_ptr<void> owner_;
 };
 
 /// The answer to one operation. The buffer comes back with it; a slot is free again when the

@@ -71,6 +71,45 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("by layer: replicas learn what they learn with one micro-batch after the other") {
+  const auto learn = [](bool by_layer, int replicas) {
+    job all(replicas, gpu::optimizer_step_args::rule::adamw, gpu::dtype::f32,
+            [&](engine_options o) {
+              o.model.tied = false;
+              o.shape.micro_batch = 1;
+              o.shape.by_layer = by_layer;
+              o.shape.slots = by_layer ? o.rows() : 1;
+              return rank_engine::make(o);
+            });
+    std::vector<double> losses;
+    for (int64_t step = 1; step <= 4; ++step) {
+      const int rows = static_cast<int>(batch) / replicas;
+      std::vector<pending> updates(all.ranks.size());
+      for (size_t r = 0; r < all.ranks.size(); ++r) {
+        auto& engine = *all.ranks[r];
+        engine.run({pipeline_op::begin}, {});
+        const int together = by_layer ? rows : 1;
+        for (int m = 0; m < rows; m += together) {
+          const auto told = [](const status&) {};
+          engine.run({pipeline_op::forward, m, 0, 0, false, 0, together}, told);
+          engine.run({pipeline_op::backward, m, 0, 0, m + together == rows, 0, together}, told);
+        }
+        engine.update(step, 1e-2, updates[r].outcome());
+      }
+      double loss = 0;
+      for (auto& u : updates) {
+        const auto outcome = u.get();
+        loss += outcome.loss_sum;
+        for (const auto& p : outcome.parts)
+          if (p.kind == pipeline_op::forward) CHECK(p.work == static_cast<uint64_t>(rows * seq));
+      }
+      losses.push_back(loss);
+    }
+    return losses;
+  };
+  for (const int replicas : {1, 2}) CHECK(learn(true, replicas) == learn(false, replicas));
+}
+
 TEST_CASE("ENG-6 ENG-7: an update waits for the copies of its chunk, forward for all its weights") {
   const auto expected = job(2).steps(2);
   job two(2);

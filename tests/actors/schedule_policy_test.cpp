@@ -15,7 +15,7 @@ namespace {
 
 std::string text(const std::vector<scheduled_op>& ops) {
   std::string s;
-  for (auto [kind, m] : ops) {
+  for (auto [kind, m, count] : ops) {
     s += kind == pipeline_op::forward ? 'F' : 'B';
     s += std::to_string(m) + ' ';
   }
@@ -31,7 +31,7 @@ struct announcement {
 struct pipeline {
   pipeline(int stages, int micro_batches, bool train, unsigned seed) : random(seed) {
     for (int s = 0; s < stages; ++s) {
-      policies.emplace_back(s, stages, micro_batches, train);
+      policies.emplace_back(schedule_of{s, stages, micro_batches}, train);
       trace.emplace_back();
     }
   }
@@ -128,19 +128,33 @@ TEST_CASE(
 }
 
 TEST_CASE("announcements that make no sense are refused, not believed") {
-  step_policy first(0, 2, 2, true);
+  step_policy first({0, 2, 2}, true);
   CHECK_FALSE(first.activation_ready(0));  // the first stage has no previous one
   CHECK_FALSE(first.gradient_ready(0));    // not forwarded yet
   first.next();
   CHECK(first.gradient_ready(0));
   CHECK_FALSE(first.gradient_ready(0));  // twice
   CHECK_FALSE(first.gradient_ready(9));
-  step_policy last(1, 2, 2, true);
+  step_policy last({1, 2, 2}, true);
   CHECK_FALSE(last.gradient_ready(0));  // the last stage has no next one
   CHECK(last.activation_ready(1));
   CHECK(last.next().empty());  // micro-batch 0 comes first
   CHECK_FALSE(last.activation_ready(-1));
-  step_policy evaluating(0, 2, 2, false);
+  step_policy evaluating({0, 2, 2}, false);
   evaluating.next();
   CHECK_FALSE(evaluating.gradient_ready(0));
+}
+
+TEST_CASE(
+    "by layer: all micro-batches in one forward and one backward, each in a slot of its own") {
+  const schedule_of job{0, 1, 3, true};
+  CHECK(slots_needed(job) == 3);
+  step_policy training(job, true);
+  CHECK(training.next() == std::vector<action>{{pipeline_op::forward, 0, 0, 3},
+                                               {pipeline_op::backward, 0, 0, 3},
+                                               {pipeline_op::update, 0, 0}});
+  CHECK(training.finished());
+  step_policy validating(job, false);
+  CHECK(validating.next() ==
+        std::vector<action>{{pipeline_op::evaluate, 0, 0, 3}, {pipeline_op::update, 0, 0}});
 }

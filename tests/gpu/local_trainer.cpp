@@ -1,6 +1,7 @@
 // A step as a cluster does it, in a row on one stream.
 #include "tests/gpu/local_trainer.hpp"
 
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -38,10 +39,10 @@ void local_trainer::micro_batch(const int32_t* tokens, const int32_t* targets, f
   for (size_t i = 0; i < stages_.size(); ++i) {
     if (i > 0)
       s.copy(stages_[i]->input(0), stages_[i - 1]->output(0), stages_[i]->boundary_bytes());
-    stages_[i]->forward(s, 0, tokens, targets, scale);
+    stages_[i]->forward(s, std::array{stage_model::micro_batch{0, tokens, targets}}, scale);
   }
   for (size_t i = stages_.size(); i-- > 0;) {
-    stages_[i]->backward(s, 0);
+    stages_[i]->backward(s, std::array{stage_model::micro_batch{}});
     if (i > 0)
       s.copy(stages_[i - 1]->output_grad(0), stages_[i]->input_grad(0),
              stages_[i]->boundary_bytes());

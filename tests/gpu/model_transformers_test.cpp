@@ -46,7 +46,7 @@ void write_model(device& owner, const model_config& model, const fs::path& folde
   std::vector<float> logits(texts * positions * vocab);
   auto s = owner.make_stream({});
   REQUIRE(s);
-  (*stage)->evaluate(**s, 0, tokens.data(), targets.data());
+  (*stage)->evaluate(**s, std::array{stage_model::micro_batch{0, tokens.data(), targets.data()}});
   (*stage)->logits(**s, 0, tokens.data(), 0, texts * positions, logits.data());
   REQUIRE((*s)->synchronize());
 

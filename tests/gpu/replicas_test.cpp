@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <future>
@@ -232,7 +233,8 @@ TEST_CASE("PS-6: a forward pass reads a chunk's weights only once they are whole
   REQUIRE(data);
   const auto loss = [&] {
     (*stage)->reset_loss(**compute);
-    (*stage)->forward(**compute, 0, tokens.data(), targets.data(), 1.0f);
+    (*stage)->forward(**compute,
+                      std::array{stage_model::micro_batch{0, tokens.data(), targets.data()}}, 1.0f);
   };
   REQUIRE(initialize(store, model, 5));
   loss();

@@ -54,6 +54,7 @@ ROOMS = {
         "disk": {"base", "folder", "machine"},
         "checkpoint": {"base", "disk", "folder", "formats"},
         "journal": {"base", "disk"},
+        "swap": {"base", "disk"},
     },
     "gpu": {
         "host": set(),
@@ -63,6 +64,7 @@ ROOMS = {
         "cuda": {"collective", "host"},
         "meters": {"cuda"},
         "model": {"store"},
+        "swap": {"model", "optim", "store"},
     },
 }
 WITHOUT_CAF = ("io/", "gpu/", "trace/", "actors/capture/")

@@ -129,8 +129,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
       j.checkpoint;
   [[maybe_unused]] auto [y1, y2] = k13;
   [[maybe_unused]] auto [s1, s2, s3, s4, s5, s6, s7] = k14;
-  [[maybe_unused]] auto [v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12,
-                         v13] = j.recovery;
+  [[maybe_unused]] auto [v1, v2, v3, v4, v5, v6, v7, v8, v9, v10, v11, v12, v13] = j.recovery;
   [[maybe_unused]] auto [u1, u2, u3, u4] = v13[0];
   [[maybe_unused]] auto [h1, h2, h3, h4, h5, h6, h7, h8, h9, h10] = j.health;
   [[maybe_unused]] auto [o1, o2, o3] = h10[0];
@@ -141,8 +140,7 @@ TEST_CASE("no two properties share a member or a key, and each section's members
   CHECK(log_rule_properties().size() == 3);
   CHECK(drill_properties().size() == 5);
   // less node, tls, memory, second and the rules themselves
-  CHECK(keys.size() ==
-        3 + (20 - 2) + 3 + 18 + 8 + 22 + 3 + (14 - 2) + 2 + 7 + 4 + 12 + 9 + 1 + 2);
+  CHECK(keys.size() == 3 + (20 - 2) + 3 + 18 + 8 + 22 + 3 + (14 - 2) + 2 + 7 + 4 + 12 + 9 + 1 + 2);
 }
 
 TEST_CASE("the least job is settled: nothing is left open that can be derived") {
@@ -263,6 +261,8 @@ TEST_CASE("impossible combinations are told with the key and the line at fault")
       {{"parallel.data=2"},
        "parallel.data * parallel.pipeline = 2 * 1 must be the number of workers, 1"},
       {{"cluster.nodes=8", "parallel.pipeline=8"}, "8 stages cannot share 4 layers"},
+      {{"cluster.nodes=2", "parallel.pipeline=2", "parallel.schedule=by_layer"},
+       "\"by_layer\" needs a pipeline of one stage"},
       {{"model.heads=3"}, "hidden = 64 is not divisible by heads = 3"},
       {{"model.family=llama", "model.kv_heads=3"}, "heads = 4 is not divisible by kv_heads = 3"},
       {{"model.kv_heads=2"}, "gpt2 has as many key and value heads as heads"},

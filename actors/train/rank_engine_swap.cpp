@@ -1,0 +1,62 @@
+// What an engine does otherwise where not all of its stage is in memory (ENG-10).
+#include <array>
+
+#include "actors/train/rank_engine.hpp"
+#include "gpu/swap/residency_plan.hpp"
+
+namespace troupe::train {
+
+status rank_engine::open_swap(gpu::stage_model& model) {
+  TROUPE_TRY(folder, swap_folder::make(options_.swap_dir, options_.job, options_.at.rank));
+  swap_folder_.emplace(std::move(folder));
+  gpu::swap_options o;
+  o.folder = swap_folder_->files();
+  o.verify = options_.swap_verify;
+  o.failed = [this](const status& s) { note_failure(s); };
+  o.around = [this](gpu::stream& s, gpu::swap_op kind, int chunk, uint64_t bytes,
+                    const std::function<void()>& enqueue) {
+    constexpr std::array kinds{pipeline_op::read_weights, pipeline_op::read_state,
+                               pipeline_op::update_chunk, pipeline_op::write_chunk};
+    probed(s, {kinds[static_cast<size_t>(kind)], chunk, bytes}, enqueue);
+  };
+  o.around_wait = [this](gpu::stream& s, const std::function<void()>& wait) {
+    if (&s == compute_.get())
+      await(pipeline_op::await_weights, wait);
+    else
+      wait();
+  };
+  TROUPE_TRY(made, gpu::swapper::make(model.store(), options_.shape.where, std::move(o)));
+  swap_ = std::move(made);
+  model.store().set_mover(swap_.get());
+  return {};
+}
+
+bool rank_engine::updates_under_backward() const {
+  return swap_ && !(options_.optimizer.clip_norm > 0 && keeps_gradients(options_.shape.where));
+}
+
+/// ENG-10. The passes are those of the step again, without a completion of their own, where the
+/// first were for the norm.
+void rank_engine::update_under_backward(float lr, int64_t step) {
+  const bool clips = options_.optimizer.clip_norm > 0;
+  if (clips) {
+    optimizer_->total_norm(*compute_);
+    model_->reset_loss(*compute_);
+  }
+  clip(step);
+  for (const auto& o : forwards_) {
+    if (!clips) break;
+    const auto all = batches_of(o);
+    probed({pipeline_op::forward, o.micro_batch, 0, o.micro_batches},
+           [&] { model_->forward(*compute_, all, gradient_scale()); });
+  }
+  run_backward(*last_backward_, [&](int chunk) {
+    if (!clips) optimizer_->note_norm(*compute_, chunk);
+    update_chunk(chunk, lr, step);
+  });
+  if (clips) return;
+  optimizer_->total_norm(*compute_);
+  compute_->copy(&read_.norm_squared, optimizer_->norm_squared(), sizeof(double));
+}
+
+}  // namespace troupe::train

@@ -1,0 +1,66 @@
+// Where a rank's swap files are, and how much memory its stage may take: what stands between a
+// job's [swap] section and the engine.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "actors/train/engine.hpp"
+#include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
+#include "io/folder/lock.hpp"
+
+namespace troupe::train {
+
+/// Memory that a process of the job takes beside what its ranks hold, bytes: itself, its libraries,
+/// the loader's slots, the rings that checkpoints go through.
+uint64_t process_overhead_bytes(const config::job& job);
+
+/// What one rank's stage may take of a process that has swap.host_bytes; 0 where nothing is left.
+uint64_t swap_budget_bytes(const config::job& job);
+
+/// Says what swap.host_bytes is where the job swaps and leaves it open: 80 % of `memory_bytes`.
+void settle_host_bytes(config::job& job, uint64_t memory_bytes);
+
+/// Settles where the chunks of a rank of this job live, in the options' shape; nothing where the
+/// job has no swap folder. Errors: budget_too_small; then it is what needs least.
+status settle_swap(engine_options& options, const config::job& job);
+
+/// A swap folder on memory, or on a drive with too little room.
+inline constexpr error_kind<std::string_view> swap_is_memory{
+    "swap_is_memory", errc::bad_config, "swap.dir: {} is memory (tmpfs), not a drive",
+    "name a folder on a local drive"};
+inline constexpr error_kind<std::string_view, std::string_view, std::string_view> swap_lacks_room{
+    "swap_lacks_room", errc::bad_config,
+    "swap.dir: {0} has {1} free, and what does not fit into memory takes {2}",
+    "free space there, name another folder, or raise swap.host_bytes"};
+
+/// Whether `bytes` fit into the folder, or where it will be made. Errors: the two above.
+status check_swap_room(const std::filesystem::path& dir, uint64_t bytes);
+
+/// A rank's folder of swap files, which is its own as long as this lives, and goes with it. What an
+/// earlier process of the same job and rank has left there is removed first.
+class swap_folder {
+ public:
+  /// Errors: folder_in_use where that process lives; not_ours where other things lie there; io.
+  static result<swap_folder> make(const std::filesystem::path& dir, const std::string& job,
+                                  int rank);
+  swap_folder(swap_folder&&) noexcept = default;
+  swap_folder& operator=(swap_folder&&) = delete;
+  ~swap_folder();
+
+  /// Where the files go.
+  std::filesystem::path files() const;
+
+ private:
+  swap_folder(std::filesystem::path path, io::folder_lock lock)
+      : path_(std::move(path)), lock_(std::make_unique<io::folder_lock>(std::move(lock))) {}
+
+  std::filesystem::path path_;
+  std::unique_ptr<io::folder_lock> lock_;  ///< null: moved from
+};
+
+}  // namespace troupe::train

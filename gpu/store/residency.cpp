@@ -1,0 +1,30 @@
+// Sizes by the layout of the files.
+#include "gpu/store/residency.hpp"
+
+#include "gpu/store/store.hpp"
+
+namespace troupe::gpu {
+
+io::chunk_file swap_layout(const chunk_slice& slice, const residency& where, dtype compute) {
+  return {slice.part, where.group_elements, compute != dtype::f32};
+}
+
+uint64_t swap_slot_bytes(const io::chunk_file& file) {
+  return file.group_bytes(0) + file.weights_bytes(0);
+}
+
+swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
+                         dtype compute) {
+  swap_sizes out;
+  uint64_t slot = 0;
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    if (!where.of(static_cast<int>(c)).state_on_disk) continue;
+    const auto file = swap_layout(slice_of(chunks[c].count, {}), where, compute);
+    slot = std::max(slot, swap_slot_bytes(file));
+    out.file_bytes += file.bytes();
+  }
+  out.slots_bytes = slot * static_cast<uint64_t>(where.groups_in_memory);
+  return out;
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,100 @@
+// Where the parts of a stage's chunks live, and who brings those that are not in memory.
+//
+// Why here: the store hands out the same pointers whether a chunk has memory of its own or shares a
+// frame with others, and whoever uses one says when: fetch, use, release. Training in memory is the
+// case in which every fetch is trivial, so there is one code path. Who moves bytes is swap/swapper.
+//
+// A frame is memory for the weights, or the gradient, of one chunk at a time. Which frame a chunk
+// uses never changes: pointers stay valid for ever, and what a device has noted for replays too.
+//
+// Invariants
+//   RES-1  A chunk whose state is on disk has no master, m or v in memory; its weights may have a
+//          frame of their own all the same, which is then a copy kept current.
+//   RES-2  Chunks that share a frame are used one after the other: between fetch and release of one
+//          nobody fetches another.
+//   RES-3  Where the state is in memory, so are weights and gradient, each alone in its frame.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gpu/device.hpp"
+#include "io/base/result.hpp"
+#include "io/swap/chunk_file.hpp"
+
+namespace troupe::gpu {
+
+enum class part : uint8_t;
+struct chunk_info;
+struct chunk_slice;
+
+/// Of one chunk.
+struct chunk_residency {
+  int weight_frame = -1;  ///< shared with others of that number; -1: its own
+  int grad_frame = -1;    ///< the same of the gradient
+  bool state_on_disk = false;
+  bool operator==(const chunk_residency&) const = default;
+};
+
+/// Of a stage's chunks, in their order; empty: all in memory.
+struct residency {
+  std::vector<chunk_residency> chunks;
+  int64_t group_elements = 0;  ///< of state that is on the way at once, at most
+  int groups_in_memory = 0;    ///< so many such pieces are under way
+
+  chunk_residency of(int chunk) const {
+    return chunks.empty() ? chunk_residency{} : chunks[static_cast<size_t>(chunk)];
+  }
+  bool any_on_disk() const {
+    for (const auto& c : chunks)
+      if (c.state_on_disk) return true;
+    return false;
+  }
+  bool operator==(const residency&) const = default;
+};
+
+/// Bytes of a frame for chunks of at most `bytes`: whole blocks of a disk.
+constexpr size_t frame_size(size_t bytes) noexcept {
+  constexpr size_t block = 4096;
+  return (bytes + block - 1) / block * block;
+}
+
+/// How the state of a slice lies in its file.
+io::chunk_file swap_layout(const chunk_slice& slice, const residency& where, dtype compute);
+/// Memory for one group of such a file on its way.
+uint64_t swap_slot_bytes(const io::chunk_file& file);
+
+/// What residency takes of memory and disk beside frames.
+struct swap_sizes {
+  uint64_t slots_bytes = 0;  ///< of groups on their way, all together
+  uint64_t file_bytes = 0;
+};
+swap_sizes swap_sizes_of(const std::vector<chunk_info>& chunks, const residency& where,
+                         dtype compute);
+
+/// Moves the parts of chunks whose state is on disk. Of one store, which calls it; by the thread
+/// that enqueues, but for the blocking ones.
+class chunk_mover {
+ public:
+  virtual ~chunk_mover() = default;
+
+  /// Makes `s` wait until the chunk's weights are in their frame.
+  virtual void fetch_weights(stream& s, int chunk) = 0;
+  /// Behind what `s` has now, the frame may have another chunk's.
+  virtual void release_weights(stream& s, int chunk) = 0;
+  /// Makes `s` wait until the gradient's frame is free and zero.
+  virtual void fetch_gradient(stream& s, int chunk) = 0;
+  /// Makes `s` wait until the last update of the chunk is on the disk.
+  virtual void await_state(stream& s, int chunk) = 0;
+
+  // -- blocking; the chunk is quiet --------------------------------------------------------------
+
+  /// Sets master, m or v of the whole slice; with master the weights too.
+  virtual status write(int chunk, part which, const float* host) = 0;
+  /// Reads elements of the slice. From any thread, also while others read.
+  virtual status read(int chunk, part which, int64_t first, int64_t count, float* host) = 0;
+  /// Makes the weights of the masters, rounded as the update of step `after` did.
+  virtual status publish(int chunk, int64_t after) = 0;
+};
+
+}  // namespace troupe::gpu

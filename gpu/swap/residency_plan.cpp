@@ -1,0 +1,120 @@
+// A ladder of plans, from the least to the most memory: the last one that fits is taken.
+#include "gpu/swap/residency_plan.hpp"
+
+#include <algorithm>
+
+namespace troupe::gpu {
+
+namespace {
+
+/// Elements of a group: with three arrays of 4 bytes 12 MiB, which any disk reads at its full rate.
+constexpr int64_t group_elements = int64_t{1} << 20;
+/// Groups on their way: one is read, one updated, one written.
+constexpr int least_groups = 3;
+/// More than that only evens out what disks do now and then.
+constexpr int full_groups = 8;
+/// Weights, or gradients, of layers in memory at once: one is used while the next is filled.
+constexpr int frames = 2;
+
+class ladder {
+ public:
+  ladder(const model_config& model, const stage_shape& shape, const residency_budget& budget)
+      : model_(model), shape_(shape), budget_(budget) {
+    for (const auto& chunk : stage_chunks(model, shape)) layers_.push_back(chunk.layer >= 0);
+    // Over several passes gradients add up, and nothing of them may be given away meanwhile.
+    adds_up_ = budget.micro_batches > 1 && !shape.by_layer;
+  }
+
+  residency least() const {
+    residency r;
+    r.group_elements = group_elements;
+    r.groups_in_memory = least_groups;
+    int number = 0;
+    for (const bool layer : layers_) {
+      chunk_residency c;
+      c.state_on_disk = true;
+      if (layer) {
+        c.weight_frame = number % frames;
+        if (!adds_up_) c.grad_frame = number % frames;
+        ++number;
+      }
+      r.chunks.push_back(c);
+    }
+    return r;
+  }
+
+  uint64_t bytes_of(const residency& r) const {
+    stage_shape with = shape_;
+    with.where = r;
+    return plan_stage(model_, with).total();
+  }
+
+  /// RSP-2: each rung keeps what the ones below it have.
+  residency climb() const {
+    residency best = least();
+    const auto more_groups = with(best, [](residency& r) { r.groups_in_memory = full_groups; });
+    if (fits(more_groups)) best = more_groups;
+    if (budget_.clips) {
+      const auto held = with(best, [](residency& r) {
+        for (auto& c : r.chunks) c.grad_frame = -1;
+      });
+      if (!fits(held)) return best;
+      best = held;
+    }
+    for (size_t i = layers_.size(); i-- > 0;) {
+      const auto cached = with(best, [i](residency& r) { r.chunks[i].weight_frame = -1; });
+      if (!fits(cached)) return best;
+      best = cached;
+    }
+    for (size_t i = layers_.size(); i-- > 0;) {
+      const auto whole = with(best, [i](residency& r) { r.chunks[i] = {}; });
+      if (!fits(whole)) return best;
+      best = whole;
+    }
+    return {};
+  }
+
+ private:
+  template <class F>
+  static residency with(residency r, F change) {
+    change(r);
+    return r;
+  }
+  bool fits(const residency& r) const { return bytes_of(r) <= budget_.bytes; }
+
+  const model_config& model_;
+  const stage_shape& shape_;
+  const residency_budget& budget_;
+  std::vector<bool> layers_;  ///< by chunk: whether it is one
+  bool adds_up_ = false;
+};
+
+}  // namespace
+
+result<residency> plan_residency(const model_config& model, const stage_shape& shape,
+                                 const residency_budget& budget) {
+  const ladder all(model, shape, budget);
+  if (all.bytes_of({}) <= budget.bytes) return residency{};
+  const auto least = all.bytes_of(all.least());
+  if (least > budget.bytes) {
+    stage_shape with = shape;
+    with.where = all.least();
+    const auto plan = plan_stage(model, with);
+    const auto mib = [](uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+    return budget_too_small(mib(budget.bytes), mib(least),
+                            mib(plan.activations_per_slot * plan.slots + plan.workspace));
+  }
+  return all.climb();
+}
+
+residency least_residency(const model_config& model, const stage_shape& shape,
+                          const residency_budget& budget) {
+  return ladder(model, shape, budget).least();
+}
+
+bool keeps_gradients(const residency& where) {
+  return std::all_of(where.chunks.begin(), where.chunks.end(),
+                     [](const chunk_residency& c) { return c.grad_frame < 0; });
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,58 @@
+// Which parts of a stage's chunks live on disk, so that the rest fits into a budget of memory.
+//
+// Pure: a function of the model, the shape and the bytes; the sizes are those that are allocated
+// (plan_stage).
+//
+// From the least to the most that memory may hold:
+//   - the ends of the model (tables, head): weights and gradient in frames of their own, since they
+//     are used at both ends of a pass; their state on disk;
+//   - layers: two frames for weights and two for gradients, so that one is filled while the other
+//     is used; their state on disk, `groups_in_memory` groups of it on their way;
+//   - more groups on their way;
+//   - a gradient of its own for every chunk, where the gradient's norm is to be known before the
+//     first update: else the step's passes are made twice;
+//   - weights of their own for layers, the last ones first, which backward needs soonest again;
+//   - the state of layers, the last ones first;
+//   - everything: then nothing is on disk.
+//
+// Invariants
+//   RSP-1  What is chosen needs at most the budget, by plan_stage; where nothing does, the least is
+//          told in the error.
+//   RSP-2  A larger budget never means that more moves in a step.
+#pragma once
+
+#include <cstdint>
+
+#include "gpu/model/stage_shape.hpp"
+#include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
+
+namespace troupe::gpu {
+
+/// What a stage may take, and what its steps are like.
+struct residency_budget {
+  uint64_t bytes = 0;         ///< of memory, for plan_stage(...).total()
+  bool clips = true;          ///< the update needs the norm of all gradients first
+  int64_t micro_batches = 1;  ///< of a step; of several gradients add up, unless shape.by_layer
+};
+
+/// Bytes of the least that memory must hold.
+inline constexpr error_kind<double, double, double> budget_too_small{
+    "budget_too_small", errc::bad_config,
+    "swap.host_bytes leaves {:.1f} MiB to a rank, which needs {:.1f} MiB at least, {:.1f} of them "
+    "for activations and workspace",
+    "raise swap.host_bytes, lower train.micro_batch or train.seq_len, or set model.recompute = "
+    "true"};
+
+/// The residency of a stage of `shape` (whose own is ignored). Errors: budget_too_small (RSP-1).
+result<residency> plan_residency(const model_config& model, const stage_shape& shape,
+                                 const residency_budget& budget);
+
+/// What needs the least memory.
+residency least_residency(const model_config& model, const stage_shape& shape,
+                          const residency_budget& budget);
+
+/// Whether every gradient is kept until the update.
+bool keeps_gradients(const residency& where);
+
+}  // namespace troupe::gpu

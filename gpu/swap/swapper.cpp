@@ -1,0 +1,487 @@
+// Which stream waits for what: see swapper.hpp for the invariants kept here.
+#include "gpu/swap/swapper.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include <fmt/format.h>
+
+#include "io/file.hpp"
+
+namespace troupe::gpu {
+
+namespace {
+
+using io::state_part;
+using range = io::swap_io::range;
+
+constexpr std::array all_parts{state_part::master, state_part::exp_avg, state_part::exp_avg_sq};
+
+state_part state_part_of(part which) {
+  assert(which == part::master || which == part::m || which == part::v);
+  return which == part::master ? state_part::master
+         : which == part::m    ? state_part::exp_avg
+                               : state_part::exp_avg_sq;
+}
+
+std::string_view name_of(state_part which) {
+  return which == state_part::master    ? "master"
+         : which == state_part::exp_avg ? "exp_avg"
+                                        : "exp_avg_sq";
+}
+
+}  // namespace
+
+// -- making one -----------------------------------------------------------------------------------
+
+swapper::swapper(parameter_store& store, const residency& where, swap_options options)
+    : store_(store), where_(where), options_(std::move(options)) {}
+
+result<std::unique_ptr<swapper>> swapper::make(parameter_store& store, const residency& where,
+                                               swap_options options) {
+  assert(where.any_on_disk() && where.groups_in_memory > 0);
+  std::unique_ptr<swapper> out(new swapper(store, where, std::move(options)));
+  TROUPE_TRY(made, io::swap_io::make(out->options_.io));
+  out->io_ = std::move(made);
+  TROUPE_CHECK(out->make_files());
+  TROUPE_CHECK(out->make_slots());
+  TROUPE_CHECK(out->make_streams());
+  return out;
+}
+
+swapper::~swapper() = default;
+
+status swapper::make_files() {
+  int weight_frames = 0, grad_frames = 0;
+  for (int c = 0; c < store_.chunk_count(); ++c) {
+    auto& state = chunks_.emplace_back();
+    const auto home = where_.of(c);
+    weight_frames = std::max(weight_frames, home.weight_frame + 1);
+    grad_frames = std::max(grad_frames, home.grad_frame + 1);
+    if (!home.state_on_disk) continue;
+    state.layout = swap_layout(store_.slice(c), where_, store_.options().compute);
+    state.name = options_.folder / fmt::format("chunk-{:04}", c);
+    TROUPE_TRY(file, io_->create(state.name, state.layout.bytes()));
+    state.file = file;
+    file_bytes_ += state.layout.bytes();
+    state.weight_sums.resize(static_cast<size_t>(state.layout.groups()));
+    for (int g = 0; g < state.layout.groups(); ++g) {
+      // Room that is reserved reads as zeros: what moments are before the first update.
+      const std::vector<std::byte> zeros(state.layout.array_bytes(g));
+      const auto sum = io::crc32c(zeros);
+      state.sums.push_back({sum, sum, sum});
+      int64_t skipped = 0;
+      state.spans.push_back(
+          spans_within(store_.spans(c), state.layout.first(g), state.layout.count(g), skipped));
+    }
+  }
+  // Behind the shared frames, one for each chunk that has its own.
+  weight_frames_.resize(static_cast<size_t>(weight_frames) + chunks_.size());
+  grad_frames_.resize(static_cast<size_t>(grad_frames) + chunks_.size());
+  return {};
+}
+
+status swapper::make_slots() {
+  uint64_t bytes = 0, weights = 0;
+  for (int c = 0; c < store_.chunk_count(); ++c) {
+    if (!on_disk(c)) continue;
+    bytes = std::max(bytes, swap_slot_bytes(at(c).layout));
+    if (where_.of(c).weight_frame >= 0)
+      weights = std::max<uint64_t>(weights, store_.frame_bytes(c));
+  }
+  const bool direct = store_.owner().host_accessible();
+  const auto make = [&](uint64_t size, bool twin) -> result<slot> {
+    slot s;
+    auto memory = std::make_shared<io::io_buffer>(io::io_buffer::allocate(size));
+    s.host = memory->bytes().data();
+    s.owner = std::move(memory);
+    TROUPE_TRY(pinned, store_.owner().pin(s.host, size));
+    s.pinned = std::move(pinned);
+    if (twin) return s;
+    if (!direct) {
+      TROUPE_TRY(on_device, store_.owner().allocate(size));
+      s.on_device = std::move(on_device);
+    }
+    return s;
+  };
+  for (int i = 0; i < where_.groups_in_memory; ++i) {
+    TROUPE_TRY(made, make(bytes, false));
+    slots_.push_back(std::move(made));
+  }
+  if (direct || weights == 0) return {};
+  TROUPE_TRY(made, make(weights, true));
+  weight_twin_ = std::move(made);
+  return {};
+}
+
+status swapper::make_streams() {
+  const auto open = [&](std::unique_ptr<stream>& into, const char* name) -> status {
+    TROUPE_TRY(made, store_.owner().make_stream({name, 1}));
+    into = std::move(made);
+    return {};
+  };
+  TROUPE_CHECK(open(weights_in_, "weights-in"));
+  TROUPE_CHECK(open(state_in_, "state-in"));
+  TROUPE_CHECK(open(update_, "update"));
+  TROUPE_CHECK(open(state_out_, "state-out"));
+  return open(load_, "swap-load");
+}
+
+// -- what streams do ------------------------------------------------------------------------------
+
+swapper::frame& swapper::weights_of(int chunk) {
+  const int shared = where_.of(chunk).weight_frame;
+  const auto first_own = weight_frames_.size() - chunks_.size();
+  return weight_frames_[shared >= 0 ? static_cast<size_t>(shared)
+                                    : first_own + static_cast<size_t>(chunk)];
+}
+
+swapper::frame& swapper::gradient_of(int chunk) {
+  const int shared = where_.of(chunk).grad_frame;
+  const auto first_own = grad_frames_.size() - chunks_.size();
+  return grad_frames_[shared >= 0 ? static_cast<size_t>(shared)
+                                  : first_own + static_cast<size_t>(chunk)];
+}
+
+swapper::arrays swapper::in_slot(const slot& s, const chunk_state& c, int group,
+                                 bool on_host) const {
+  auto* base = on_host || s.on_device.data() == nullptr ? s.host : s.on_device.as<std::byte>();
+  return {base, c.layout.array_bytes(group)};
+}
+
+void swapper::enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
+                      const std::function<void()>& work) {
+  if (options_.around)
+    options_.around(s, kind, chunk, bytes, work);
+  else
+    work();
+  s.notify([this](const status& state) { note(state); });  // before any event behind it
+}
+
+/// SWP-6.
+void swapper::task(stream& s, std::function<status()> work) {
+  s.host_task([this, work = std::move(work)]() -> status {
+    if (failed_) return error{errc::cancelled, "the swap folder has failed before"};
+    auto done = work();
+    note(done);
+    return done;
+  });
+}
+
+void swapper::note(const status& s) {
+  if (s || failed_.exchange(true)) return;
+  if (options_.failed) options_.failed(s);
+}
+
+void swapper::fetch_weights(stream& s, int chunk) {
+  if (where_.of(chunk).weight_frame < 0) return;
+  auto& f = weights_of(chunk);
+  if (f.occupant != chunk) {
+    weights_in_->wait(f.free);             // SWP-2
+    weights_in_->wait(at(chunk).written);  // SWP-3
+    const auto bytes = store_.frame_bytes(chunk);
+    enqueue(*weights_in_, swap_op::read_weights, chunk, bytes, [&] {
+      auto* frame_memory = static_cast<std::byte*>(store_.weight(chunk));
+      const bool direct = store_.owner().host_accessible();
+      auto* into = direct ? frame_memory : weight_twin_.host;
+      const auto owner = direct ? store_.memory_of(chunk, part::weight) : weight_twin_.owner;
+      task(*weights_in_, [this, chunk, into, owner] { return read_weights(chunk, into, owner); });
+      if (!direct) weights_in_->copy(frame_memory, into, bytes);
+    });
+    f.occupant = chunk;
+    f.ready = weights_in_->record();
+  }
+  if (f.ready->done()) return;
+  const auto wait = [&] { s.wait(f.ready); };
+  options_.around_wait ? options_.around_wait(s, wait) : wait();
+}
+
+void swapper::release_weights(stream& s, int chunk) {
+  if (where_.of(chunk).weight_frame >= 0) weights_of(chunk).free = s.record();
+}
+
+void swapper::fetch_gradient(stream& s, int chunk) {
+  s.wait(gradient_of(chunk).free);
+}
+
+void swapper::await_state(stream& s, int chunk) {
+  if (on_disk(chunk)) s.wait(at(chunk).written);
+}
+
+void swapper::drop_gradient(stream& compute, int chunk) {
+  compute.zero(store_.grad(chunk), store_.bytes(chunk, part::grad));
+  gradient_of(chunk).free = compute.record();
+}
+
+void swapper::update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step) {
+  auto& c = at(chunk);
+  update_->wait(compute.record());
+  const bool zero = std::exchange(c.moments_are_zero, false);
+  for (int g = 0; g < c.layout.groups(); ++g) {
+    auto& s = slots_[next_slot_++ % slots_.size()];
+    state_in_->wait(s.free);                 // SWP-1
+    if (g == 0) state_in_->wait(c.written);  // SWP-3
+    enqueue(*state_in_, swap_op::read_state, chunk, c.layout.group_bytes(g),
+            [&] { read_group(s, chunk, g, zero); });
+    update_->wait(state_in_->record());
+    enqueue(*update_, swap_op::update, chunk, 0,
+            [&] { update_group(s, rule, chunk, g, lr, step); });
+    state_out_->wait(update_->record());
+    if (g == 0) store_.await_readers(*state_out_, chunk);  // SWP-4
+    enqueue(*state_out_, swap_op::write_state, chunk,
+            c.layout.group_bytes(g) + c.layout.weights_bytes(g), [&] { write_group(s, chunk, g); });
+    s.free = state_out_->record();
+  }
+  c.written = state_out_->record();
+  const auto updated = update_->record();
+  gradient_of(chunk).free = updated;  // SWP-2
+  if (where_.of(chunk).weight_frame < 0)
+    store_.weights_arrive(chunk, updated);
+  else if (auto& f = weights_of(chunk); f.occupant == chunk)
+    f.occupant = -1;  // the frame has the weights before
+  store_.weights_changed(chunk);
+}
+
+void swapper::read_group(const slot& s, int chunk, int group, bool moments_are_zero) {
+  task(*state_in_, [this, &s, chunk, group, moments_are_zero] {
+    return read_state(s, chunk, group, moments_are_zero);
+  });
+  if (s.on_device.data() != nullptr)
+    state_in_->copy(s.on_device.data(), s.host, at(chunk).layout.group_bytes(group));
+}
+
+void swapper::update_group(const slot& s, optimizer& rule, int chunk, int group, float lr,
+                           int64_t step) {
+  const auto& c = at(chunk);
+  const auto memory = in_slot(s, c, group, false);
+  const bool separate = c.layout.has_weights();
+  float* master = memory.state(state_part::master);
+  optimizer::piece p;
+  p.chunk = chunk;
+  p.first = c.layout.first(group);
+  p.count = c.layout.count(group);
+  p.spans = &c.spans[static_cast<size_t>(group)];
+  p.master = master;
+  p.m = memory.state(state_part::exp_avg);
+  p.v = memory.state(state_part::exp_avg_sq);
+  p.weight = separate ? static_cast<void*>(memory.weights()) : master;
+  rule.step(*update_, p, lr, step);
+  if (where_.of(chunk).weight_frame >= 0) return;
+  const auto size = size_of(store_.options().compute);  // RES-1: a copy that is kept current
+  update_->copy(
+      static_cast<std::byte*>(store_.weight_slice(chunk)) + static_cast<size_t>(p.first) * size,
+      p.weight, static_cast<size_t>(p.count) * size);
+}
+
+void swapper::write_group(const slot& s, int chunk, int group) {
+  const auto& c = at(chunk);
+  if (s.on_device.data() != nullptr)
+    state_out_->copy(s.host, s.on_device.data(),
+                     c.layout.group_bytes(group) + c.layout.weights_bytes(group));
+  task(*state_out_, [this, &s, chunk, group] { return write_state(s, chunk, group); });
+}
+
+// -- on their threads -----------------------------------------------------------------------------
+
+/// SWP-5.
+status swapper::check(const chunk_state& c, int chunk, int group, std::string_view what,
+                      std::span<const std::byte> bytes, uint32_t sum) const {
+  if (!options_.verify || io::crc32c(bytes) == sum) return {};
+  const int64_t first = store_.slice(chunk).first + c.layout.first(group);
+  std::string_view tensor;
+  for (const auto& t : store_.info(chunk).tensors)
+    if (tensor.empty() || t.offset <= first) tensor = t.name;
+  return swap_damaged(c.name.string(), fmt::format("{} of {} and what follows it", what, tensor));
+}
+
+status swapper::read_checked(std::span<const range> what, const std::shared_ptr<void>& owner,
+                             const std::function<status()>& check_all) {
+  TROUPE_CHECK(io_->read(what, owner));
+  if (check_all()) return {};
+  TROUPE_CHECK(io_->read(what, owner));
+  return check_all();
+}
+
+status swapper::read_state(const slot& s, int chunk, int group, bool moments_are_zero) {
+  const auto& c = at(chunk);
+  const auto memory = in_slot(s, c, group, true);
+  const int parts = moments_are_zero ? 1 : io::state_parts;
+  const auto bytes = static_cast<size_t>(parts) * memory.array_bytes;
+  const range all{c.file, c.layout.group_offset(group), {s.host, bytes}};
+  const auto sound = [&]() -> status {
+    for (int p = 0; p < parts; ++p) {
+      const auto which = all_parts[static_cast<size_t>(p)];
+      TROUPE_CHECK(check(c, chunk, group, name_of(which),
+                         {reinterpret_cast<std::byte*>(memory.state(which)), memory.array_bytes},
+                         c.sums[static_cast<size_t>(group)][static_cast<size_t>(p)]));
+    }
+    return {};
+  };
+  TROUPE_CHECK(read_checked({&all, 1}, s.owner, sound));
+  std::memset(s.host + bytes, 0,
+              (io::state_parts - static_cast<size_t>(parts)) * memory.array_bytes);
+  return {};
+}
+
+status swapper::write_state(const slot& s, int chunk, int group) {
+  auto& c = at(chunk);
+  const auto memory = in_slot(s, c, group, true);
+  const auto used = static_cast<size_t>(c.layout.count(group));
+  for (const auto which : all_parts) {
+    auto* begin = reinterpret_cast<std::byte*>(memory.state(which));
+    std::memset(begin + used * sizeof(float), 0, memory.array_bytes - used * sizeof(float));
+    c.sums[static_cast<size_t>(group)][static_cast<size_t>(which)] =
+        io::crc32c({begin, memory.array_bytes});
+  }
+  std::array<range, 2> both{
+      range{c.file, c.layout.group_offset(group), {s.host, c.layout.group_bytes(group)}}, {}};
+  const auto weights = c.layout.weights_bytes(group);
+  if (weights > 0) {
+    auto* begin = memory.weights();
+    std::memset(begin + used * 2, 0, weights - used * 2);
+    c.weight_sums[static_cast<size_t>(group)] = io::crc32c({begin, weights});
+    both[1] = {c.file, c.layout.weights_offset(group), {begin, weights}};
+  }
+  ++c.writes;
+  return io_->write(std::span(both).first(weights > 0 ? 2 : 1), s.owner);
+}
+
+/// All of a chunk's weights: in float32 training its masters.
+status swapper::read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner) {
+  const auto& c = at(chunk);
+  std::vector<range> all;
+  const bool separate = c.layout.has_weights();
+  for (int g = 0; g < c.layout.groups(); ++g) {
+    const auto size = separate ? 2 : sizeof(float);
+    auto* begin = into + static_cast<size_t>(c.layout.first(g)) * size;
+    if (separate)
+      all.push_back({c.file, c.layout.weights_offset(g), {begin, c.layout.weights_bytes(g)}});
+    else
+      all.push_back(
+          {c.file, c.layout.offset(g, state_part::master), {begin, c.layout.array_bytes(g)}});
+  }
+  return read_checked(all, owner, [&]() -> status {
+    for (size_t g = 0; g < all.size(); ++g)
+      TROUPE_CHECK(check(c, chunk, static_cast<int>(g), separate ? "weight" : "master",
+                         all[g].memory, separate ? c.weight_sums[g] : c.sums[g][0]));
+    return {};
+  });
+}
+
+// -- blocking -------------------------------------------------------------------------------------
+
+/// A slot that no stream uses.
+swapper::slot& swapper::quiet_slot() {
+  auto& s = slots_.front();
+  if (s.free) s.free->wait_on_host();
+  return s;
+}
+
+status swapper::write_array(int chunk, int group, state_part which, const float* values) {
+  auto& c = at(chunk);
+  auto& s = quiet_slot();
+  const auto bytes = c.layout.array_bytes(group);
+  const auto used = static_cast<size_t>(c.layout.count(group)) * sizeof(float);
+  std::memset(s.host, 0, bytes);
+  if (values != nullptr) std::memcpy(s.host, values, used);
+  c.sums[static_cast<size_t>(group)][static_cast<size_t>(which)] = io::crc32c({s.host, bytes});
+  ++c.writes;
+  const range one{c.file, c.layout.offset(group, which), {s.host, bytes}};
+  return io_->write({&one, 1}, s.owner);
+}
+
+status swapper::zero_moments(int chunk) {
+  auto& c = at(chunk);
+  if (!std::exchange(c.moments_are_zero, false)) return {};
+  for (int g = 0; g < c.layout.groups(); ++g)
+    for (const auto which : {state_part::exp_avg, state_part::exp_avg_sq})
+      TROUPE_CHECK(write_array(chunk, g, which, nullptr));
+  return {};
+}
+
+status swapper::write(int chunk, part which, const float* host) {
+  auto& c = at(chunk);
+  if (c.written) c.written->wait_on_host();
+  if (which != part::master) TROUPE_CHECK(zero_moments(chunk));
+  const auto& slice = store_.slice(chunk);
+  std::vector<float> last;
+  for (int g = 0; g < c.layout.groups(); ++g) {
+    const float* from = host + slice.first + c.layout.first(g);
+    if (const auto there = slice.count - c.layout.first(g); there < c.layout.count(g)) {
+      last.assign(static_cast<size_t>(c.layout.count(g)), 0.0f);  // the slice's own padding
+      std::copy_n(from, std::max<int64_t>(0, there), last.begin());
+      from = last.data();
+    }
+    TROUPE_CHECK(write_array(chunk, g, state_part_of(which), from));
+  }
+  return which == part::master ? publish(chunk, 0) : status();
+}
+
+status swapper::read(int chunk, part which, int64_t first, int64_t count, float* host) {
+  auto& c = at(chunk);
+  const auto wanted = state_part_of(which);
+  std::lock_guard lock(kept_mutex_);
+  auto& kept = kept_[static_cast<size_t>(wanted)];
+  while (count > 0) {
+    const auto group = static_cast<int>(first / c.layout.group_elements());
+    if (kept.chunk != chunk || kept.group != group || kept.writes != c.writes) {
+      kept.chunk = -1;
+      const auto bytes = c.layout.array_bytes(group);
+      auto memory = std::make_shared<io::io_buffer>(io::io_buffer::allocate(bytes));
+      const range one{c.file, c.layout.offset(group, wanted), {memory->bytes().data(), bytes}};
+      const auto sum = c.sums[static_cast<size_t>(group)][static_cast<size_t>(wanted)];
+      TROUPE_CHECK(read_checked({&one, 1}, memory, [&] {
+        return check(c, chunk, group, name_of(wanted), one.memory, sum);
+      }));
+      kept = {chunk, group, c.writes, std::move(memory)};
+    }
+    const int64_t within = first - c.layout.first(group);
+    const int64_t some = std::min(count, c.layout.count(group) - within);
+    std::memcpy(host, kept.memory->bytes().data() + static_cast<size_t>(within) * sizeof(float),
+                static_cast<size_t>(some) * sizeof(float));
+    first += some, count -= some, host += some;
+  }
+  return {};
+}
+
+status swapper::publish(int chunk, int64_t after) {
+  auto& c = at(chunk);
+  if (c.written) c.written->wait_on_host();
+  if (auto& f = weights_of(chunk); f.occupant == chunk) f.occupant = -1;
+  for (int g = 0; g < c.layout.groups(); ++g) TROUPE_CHECK(publish_group(chunk, g, after));
+  return {};
+}
+
+status swapper::publish_group(int chunk, int group, int64_t after) {
+  auto& c = at(chunk);
+  const bool separate = c.layout.has_weights(), own = where_.of(chunk).weight_frame < 0;
+  if (!separate && !own) return {};
+  auto& s = quiet_slot();
+  TROUPE_CHECK(read_state(s, chunk, group, true));
+  const auto bytes = c.layout.array_bytes(group);
+  const auto memory = in_slot(s, c, group, false);
+  const bool twin = s.on_device.data() != nullptr;
+  if (twin) load_->copy(memory.base, s.host, bytes);
+  const int64_t first = c.layout.first(group), count = c.layout.count(group);
+  if (separate)
+    store_.round_weights(*load_, chunk, memory.weights(), memory.state(state_part::master), first,
+                         count, after);
+  const auto size = size_of(store_.options().compute);
+  if (own)
+    load_->copy(
+        static_cast<std::byte*>(store_.weight_slice(chunk)) + static_cast<size_t>(first) * size,
+        separate ? memory.weights() : memory.base, static_cast<size_t>(count) * size);
+  const auto weights = c.layout.weights_bytes(group);
+  auto* on_host = in_slot(s, c, group, true).weights();
+  if (twin && separate) load_->copy(on_host, memory.weights(), weights);
+  TROUPE_CHECK(load_->synchronize());
+  if (!separate) return {};
+  const auto used = static_cast<size_t>(count) * 2;
+  std::memset(on_host + used, 0, weights - used);
+  c.weight_sums[static_cast<size_t>(group)] = io::crc32c({on_host, weights});
+  const range one{c.file, c.layout.weights_offset(group), {on_host, weights}};
+  return io_->write({&one, 1}, s.owner);
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,188 @@
+// Brings the parts of chunks that live on disk to where they are used, and back: a step whose
+// optimizer state, and perhaps weights, do not fit into memory (Fuyou, arXiv 2403.06504; LoHan).
+//
+// What moves in a step, and on which stream (each has a thread that waits for the disk):
+//   weights-in  a chunk's weights into its frame, as soon as what was in the frame is not used any
+//               more: for forward in order, for backward in reverse
+//   state-in    masters and moments of a chunk, group by group, into slots that are free: ahead of
+//               the gradient that they wait for
+//   update      behind the gradient and the group: the optimizer's kernel on the slot
+//   state-out   behind the update of a group: back to the file, in place
+// Order is made by events alone; nobody who enqueues waits (DEV-1). The order in which streams are
+// given work is that of the step, which is known; how far reading runs ahead is how many frames and
+// slots there are.
+//
+// Nothing is stale: forward of the next step waits, chunk by chunk, for the write behind the
+// update. Results have the bits of training in memory: the same kernels on the same numbers, which
+// only lay somewhere else meanwhile; whatever a chunk is cut into, since an update's elements do
+// not know each other (LAMB's do, and is not done here).
+//
+// On a device that the host cannot address, slots and frames have a page-locked twin in the host's
+// memory, through which the streams copy.
+//
+// Invariants
+//   SWP-1  A group is updated only behind its read and its gradient; written only behind its
+//          update; its slot is free only behind its write.
+//   SWP-2  A frame takes other weights only behind the last use of those in it; a gradient's frame
+//          another gradient only behind the update that took it, when it is zero.
+//   SWP-3  Weights and state of a chunk are read only behind the last write of them.
+//   SWP-4  A group is written only behind the reads of it that a checkpoint still makes (PS-5).
+//   SWP-5  What is read is summed (CRC32C by array, kept in memory) before it is used, and read
+//          once more where the sum is wrong; a second time is an error that names file and tensor.
+//   SWP-6  After a failure nothing is written any more; it is told, once, on a stream's thread.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "gpu/optim/optimizer.hpp"
+#include "gpu/store/residency.hpp"
+#include "gpu/store/store.hpp"
+#include "io/swap/chunk_file.hpp"
+#include "io/swap/swap_io.hpp"
+
+namespace troupe::gpu {
+
+/// What a stream of the swapper's does, for traces.
+enum class swap_op : uint8_t { read_weights, read_state, update, write_state };
+
+struct swap_options {
+  std::filesystem::path folder;  ///< the rank's own, which exists and holds nothing
+  bool verify = true;            ///< SWP-5
+  io::swap_io_options io = {};
+  /// Told of the first failure, on a stream's thread; must not wait.
+  std::function<void(const status&)> failed = {};
+  /// Called around the enqueueing of each operation, for traces; must call `enqueue` once.
+  std::function<void(stream& s, swap_op kind, int chunk, uint64_t bytes,
+                     const std::function<void()>& enqueue)>
+      around = {};
+  /// The same around what makes a stream wait for weights that are on their way.
+  std::function<void(stream& s, const std::function<void()>& wait)> around_wait = {};
+};
+
+/// What of a chunk's file was not what was written there.
+inline constexpr error_kind<std::string_view, std::string_view> swap_damaged{
+    "swap_damaged", errc::bad_data, "{} is damaged at {}: it was read twice",
+    "the disk or the memory of this machine gives back other bytes than it was given: see dmesg"};
+
+class swapper final : public chunk_mover {
+ public:
+  /// Makes the files, all of whose bytes are reserved, and the streams. The store, whose options
+  /// have such a residency, outlives it. Errors: io (a full disk), no_memory.
+  static result<std::unique_ptr<swapper>> make(parameter_store& store, const residency& where,
+                                               swap_options options);
+  ~swapper() override;
+
+  /// Enqueues the update of a chunk behind what `compute` has now: its gradient, and the clip
+  /// factor of `rule`, whose store it is. The gradient is zero afterwards.
+  void update(stream& compute, optimizer& rule, int chunk, float lr, int64_t step);
+  /// Enqueues that a chunk's gradient is not taken: it is zeroed behind what `compute` has now.
+  void drop_gradient(stream& compute, int chunk);
+
+  void fetch_weights(stream& s, int chunk) override;
+  void release_weights(stream& s, int chunk) override;
+  void fetch_gradient(stream& s, int chunk) override;
+  void await_state(stream& s, int chunk) override;
+  status write(int chunk, part which, const float* host) override;
+  status read(int chunk, part which, int64_t first, int64_t count, float* host) override;
+  status publish(int chunk, int64_t after) override;
+
+  /// From any thread.
+  io::swap_io_facts facts() const { return io_->facts(); }
+  uint64_t file_bytes() const noexcept { return file_bytes_; }
+
+ private:
+  struct chunk_state {
+    io::chunk_file layout{1, 1, false};
+    std::filesystem::path name;
+    io::file_id file = io::file_id::none;
+    std::vector<std::array<uint32_t, io::state_parts>> sums;  ///< by group
+    std::vector<uint32_t> weight_sums;                        ///< by group
+    std::vector<std::vector<parameter_span>> spans;           ///< by group
+    bool moments_are_zero = true;  ///< the file's were never written; the enqueuing thread's
+    event_ptr written;
+    std::atomic<uint64_t> writes{0};  ///< of groups
+  };
+  /// Memory for one chunk's weights or gradient.
+  struct frame {
+    int occupant = -1;
+    event_ptr ready;  ///< the occupant is there
+    event_ptr free;   ///< nobody uses it any more
+  };
+  /// Memory for one group's state.
+  struct slot {
+    std::shared_ptr<void> owner;
+    std::byte* host = nullptr;
+    std::shared_ptr<void> pinned;
+    buffer on_device;  ///< where the host cannot address the device
+    event_ptr free;
+  };
+  /// Where the arrays of a group lie in a slot.
+  struct arrays {
+    std::byte* base = nullptr;
+    uint64_t array_bytes = 0;
+    float* state(io::state_part p) const {
+      return reinterpret_cast<float*>(base + static_cast<uint64_t>(p) * array_bytes);
+    }
+    std::byte* weights() const { return base + io::state_parts * array_bytes; }
+  };
+  /// An array of a group that was read for somebody else than the update.
+  struct kept_array {
+    int chunk = -1, group = -1;
+    uint64_t writes = 0;
+    std::shared_ptr<io::io_buffer> memory;
+  };
+
+  swapper(parameter_store& store, const residency& where, swap_options options);
+  status make_files();
+  status make_slots();
+  status make_streams();
+  bool on_disk(int chunk) const { return where_.of(chunk).state_on_disk; }
+  chunk_state& at(int chunk) { return chunks_[static_cast<size_t>(chunk)]; }
+  frame& weights_of(int chunk);
+  frame& gradient_of(int chunk);
+  arrays in_slot(const slot& s, const chunk_state& c, int group, bool on_host) const;
+  void enqueue(stream& s, swap_op kind, int chunk, uint64_t bytes,
+               const std::function<void()>& work);
+  void task(stream& s, std::function<status()> work);
+  void note(const status& s);
+
+  void read_group(const slot& s, int chunk, int group, bool moments_are_zero);
+  void update_group(const slot& s, optimizer& rule, int chunk, int group, float lr, int64_t step);
+  void write_group(const slot& s, int chunk, int group);
+  status read_state(const slot& s, int chunk, int group, bool moments_are_zero);
+  status write_state(const slot& s, int chunk, int group);
+  status read_weights(int chunk, std::byte* into, const std::shared_ptr<void>& owner);
+  status check(const chunk_state& c, int chunk, int group, std::string_view what,
+               std::span<const std::byte> bytes, uint32_t sum) const;
+  status read_checked(std::span<const io::swap_io::range> what, const std::shared_ptr<void>& owner,
+                      const std::function<status()>& check_all);
+  status write_array(int chunk, int group, io::state_part which, const float* values);
+  status zero_moments(int chunk);
+  status publish_group(int chunk, int group, int64_t after);
+  slot& quiet_slot();
+
+  parameter_store& store_;
+  const residency where_;
+  swap_options options_;
+  std::shared_ptr<io::swap_io> io_;
+  std::deque<chunk_state> chunks_;
+  std::vector<frame> weight_frames_, grad_frames_;
+  std::vector<slot> slots_;
+  size_t next_slot_ = 0;
+  slot weight_twin_;  ///< of a weight frame, where the host cannot address the device
+  uint64_t file_bytes_ = 0;
+  std::atomic<bool> failed_{false};
+  std::mutex kept_mutex_;
+  std::array<kept_array, io::state_parts> kept_;  ///< guarded by kept_mutex_
+  std::unique_ptr<stream> weights_in_, state_in_, update_, state_out_, load_;
+};
+
+}  // namespace troupe::gpu

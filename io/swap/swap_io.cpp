@@ -1,0 +1,228 @@
+// Calls to pieces, completions to calls: see swap_io.hpp.
+#include "io/swap/swap_io.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include <fmt/format.h>
+
+namespace troupe::io {
+
+namespace {
+
+/// A wait of the thread's; wake() ends it early.
+constexpr std::chrono::seconds look_again{1};
+/// For calls under way when this is destroyed.
+constexpr std::chrono::seconds last_patience{10};
+
+}  // namespace
+
+/// One call.
+struct swap_io::call {
+  disk_op op = disk_op::read;
+  std::vector<range> what;
+  std::shared_ptr<void> owner;
+  // To make a file.
+  std::filesystem::path name;
+  uint64_t bytes = 0;
+  file_id made = file_id::none;
+
+  size_t at = 0;        ///< of `what`: what is started next
+  uint64_t offset = 0;  ///< within it
+  uint64_t under_way = 0;
+  status outcome;     ///< of its thread's once `done`
+  bool done = false;  ///< guarded by the mutex
+  std::condition_variable told;
+
+  bool all_started() const { return at == what.size() || !outcome; }
+};
+
+result<std::unique_ptr<swap_io>> swap_io::make(swap_io_options options) {
+  assert(options.piece_bytes > 0 && options.piece_bytes % disk_block == 0);
+  assert(options.depth > 0 && options.depth < disk::most_operations);
+  std::unique_ptr<swap_io> out(new swap_io(std::move(options)));
+  if (!out->options_.open_disk)
+    out->options_.open_disk = [](size_t depth) {
+      disk_options by_default;
+      by_default.depth = depth;
+      return io::open_disk(by_default);
+    };
+  beginning begun;
+  std::unique_lock lock(out->mutex_);
+  out->thread_ = std::thread([&begun, self = out.get()] { self->work(begun); });
+  begun.told.wait(lock, [&] { return begun.over; });
+  if (!begun.outcome) {
+    lock.unlock();
+    return begun.outcome.error();
+  }
+  lock.unlock();
+  return out;
+}
+
+swap_io::~swap_io() {
+  {
+    std::lock_guard lock(mutex_);
+    ending_ = true;
+    asked_.notify_all();
+    if (disk_) disk_->wake();
+  }
+  thread_.join();
+}
+
+result<file_id> swap_io::create(const std::filesystem::path& name, uint64_t bytes) {
+  auto c = std::make_shared<call>();
+  c->name = name;
+  c->bytes = bytes;
+  TROUPE_CHECK(submit(c));
+  return c->made;
+}
+
+status swap_io::read(std::span<const range> what, const std::shared_ptr<void>& owner) {
+  return move(disk_op::read, what, owner);
+}
+
+status swap_io::write(std::span<const range> what, const std::shared_ptr<void>& owner) {
+  return move(disk_op::write, what, owner);
+}
+
+status swap_io::move(disk_op op, std::span<const range> what, const std::shared_ptr<void>& owner) {
+  if (what.empty()) return {};
+  auto c = std::make_shared<call>();
+  c->op = op;
+  c->what.assign(what.begin(), what.end());
+  c->owner = owner;
+  return submit(c);
+}
+
+status swap_io::submit(const call_ptr& c) {
+  std::unique_lock lock(mutex_);
+  if (ending_) return error{errc::cancelled, "the swap folder is closing"};
+  queue_.push_back(c);
+  asked_.notify_all();
+  disk_->wake();
+  if (!c->told.wait_for(lock, options_.patience, [&] { return c->done; }))
+    return error{errc::timeout,
+                 fmt::format("the swap folder's disk did not answer within {} s",
+                             options_.patience.count() / 1000),
+                 "the disk is stuck: see dmesg"};
+  return c->outcome;
+}
+
+swap_io_facts swap_io::facts() const {
+  std::lock_guard lock(mutex_);
+  return facts_;
+}
+
+// -- the thread -----------------------------------------------------------------------------------
+
+void swap_io::work(beginning& begun) {
+  {
+    auto made = options_.open_disk(options_.depth);
+    std::lock_guard lock(mutex_);
+    if (made)
+      disk_ = std::move(*made);
+    else
+      begun.outcome = made.error();
+    begun.over = true;
+    begun.told.notify_all();
+    if (!disk_) return;
+  }
+  while (await_calls()) {
+    start_pieces();
+    for (auto& c : disk_->wait(1, look_again)) answer(std::move(c));
+  }
+  const auto until = disk_->now() + last_patience;
+  while (disk_->under_way() > 0 && disk_->now() < until)
+    for (auto& c : disk_->wait(1, until - disk_->now())) answer(std::move(c));
+  std::unique_ptr<disk> last;
+  std::lock_guard lock(mutex_);
+  for (const auto& c : queue_) give_up(*c);
+  for (const auto& [id, c] : calls_) give_up(*c);
+  last = std::move(disk_);
+}
+
+void swap_io::give_up(call& c) {
+  c.outcome = error{errc::cancelled, "the swap folder is closing"};
+  c.done = true;
+  c.told.notify_all();
+}
+
+/// Takes in what is asked for; waits for that where nothing else is to be done. False: it is over.
+bool swap_io::await_calls() {
+  std::unique_lock lock(mutex_);
+  asked_.wait(lock, [&] { return ending_ || !queue_.empty() || !calls_.empty(); });
+  if (ending_) return false;
+  for (auto& c : queue_) {
+    in_turn_.push_back(++last_call_);
+    calls_.emplace(last_call_, std::move(c));
+  }
+  queue_.clear();
+  return true;
+}
+
+/// Of each call a piece in turn, as many as the disk takes (SWI-4).
+void swap_io::start_pieces() {
+  while (!in_turn_.empty() && disk_->under_way() < options_.depth) {
+    const auto id = in_turn_.front();
+    in_turn_.pop_front();
+    const auto c = calls_.at(id);
+    if (!c->name.empty())
+      make_file(*c);
+    else if (!c->all_started())
+      start_piece(*c, id);
+    if (!c->all_started())
+      in_turn_.push_back(id);
+    else
+      finish_if_over(id);
+  }
+}
+
+void swap_io::make_file(call& c) {
+  auto made = disk_->open(c.name, {open_mode::create, true, c.bytes});
+  if (made)
+    c.made = *made;
+  else
+    c.outcome = made.error();
+}
+
+void swap_io::start_piece(call& c, uint64_t id) {
+  const auto& r = c.what[c.at];
+  const auto bytes = std::min<uint64_t>(options_.piece_bytes, r.memory.size() - c.offset);
+  auto memory = io_buffer::over(r.memory.subspan(c.offset, bytes), c.owner);
+  auto started = c.op == disk_op::read
+                     ? disk_->read(r.file, r.offset + c.offset, std::move(memory), id)
+                     : disk_->write(r.file, r.offset + c.offset, std::move(memory), id);
+  if (!started) {
+    c.outcome = started;
+    return;
+  }
+  ++c.under_way;
+  c.offset += bytes;
+  if (c.offset < r.memory.size()) return;
+  ++c.at;
+  c.offset = 0;
+}
+
+void swap_io::answer(completion done) {
+  auto& c = *calls_.at(done.tag);
+  --c.under_way;
+  if (!done.outcome && c.outcome) c.outcome = done.outcome;
+  if (done.outcome) {
+    std::lock_guard lock(mutex_);
+    (done.op == disk_op::read ? facts_.read_bytes : facts_.written_bytes) += done.bytes;
+  }
+  finish_if_over(done.tag);
+}
+
+void swap_io::finish_if_over(uint64_t id) {
+  const auto c = calls_.at(id);
+  if (c->under_way > 0 || !c->all_started()) return;
+  std::erase(in_turn_, id);  // a call that failed may have had pieces left
+  calls_.erase(id);
+  std::lock_guard lock(mutex_);
+  facts_.notes = disk_->facts().notes;
+  c->done = true;
+  c->told.notify_all();
+}
+
+}  // namespace troupe::io

@@ -1,0 +1,118 @@
+// Bytes between memory and the files of a rank's swap folder, for threads that may wait.
+//
+// Why a thread of its own: a disk belongs to one thread (io/disk), while several of a rank's
+// streams read and write at once; and what they ask is cut into pieces here, so that a large read
+// does not keep a small one waiting and the kernel always has enough to do.
+//
+// A call says what moves where, and returns when all of it has, or with the first error. Pieces of
+// the calls under way are started in turn.
+//
+// Invariants
+//   SWI-1  A call that succeeds has moved every byte (DK-2); none succeeds after an error.
+//   SWI-2  The memory of a call is not touched any more when it returns, unless with `timeout`:
+//          then its owner lives until the disk has answered, for ever if it never does (SL-4).
+//   SWI-3  After a failed write a file is dead: all that is asked of it fails with that error
+//          (DK-3).
+//   SWI-4  At most `depth` pieces are with the disk.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "io/base/result.hpp"
+#include "io/disk/disk.hpp"
+
+namespace troupe::io {
+
+struct swap_io_options {
+  size_t piece_bytes = size_t{1} << 20;  ///< of one operation of the disk; a multiple of disk_block
+  size_t depth = 32;                     ///< operations with the kernel at once
+  std::chrono::milliseconds patience{600'000};  ///< for one call
+  /// Makes the disk, on the thread that owns it; empty: the machine's.
+  std::function<result<std::unique_ptr<disk>>(size_t depth)> open_disk = {};
+};
+
+/// What moved so far.
+struct swap_io_facts {
+  uint64_t read_bytes = 0;
+  uint64_t written_bytes = 0;
+  std::vector<std::string> notes = {};  ///< of the disk: what is less than asked for
+  bool operator==(const swap_io_facts&) const = default;
+};
+
+class swap_io {
+ public:
+  /// A range of one file, and the memory it goes to or comes from. Of files that are open past the
+  /// page cache (all, where that is possible) offset, length and address are multiples of
+  /// disk_block.
+  struct range {
+    file_id file = file_id::none;
+    uint64_t offset = 0;
+    std::span<std::byte> memory;
+  };
+
+  /// Errors: as open_disk's.
+  static result<std::unique_ptr<swap_io>> make(swap_io_options options);
+  swap_io(const swap_io&) = delete;
+  swap_io& operator=(const swap_io&) = delete;
+  ~swap_io();
+
+  // From any thread; each waits.
+
+  /// Makes a file of `bytes`, all of which are reserved on the disk. Errors: ENOSPC and others
+  /// (io); permission where it is there already.
+  result<file_id> create(const std::filesystem::path& name, uint64_t bytes);
+  /// `owner` keeps the memory alive (SWI-2). Errors: io; bad_data where a file ends too early;
+  /// timeout.
+  status read(std::span<const range> what, const std::shared_ptr<void>& owner);
+  status write(std::span<const range> what, const std::shared_ptr<void>& owner);
+  swap_io_facts facts() const;
+
+ private:
+  struct call;
+  using call_ptr = std::shared_ptr<call>;
+  /// What make() hears of the thread.
+  struct beginning {
+    bool over = false;
+    status outcome;
+    std::condition_variable told;
+  };
+
+  explicit swap_io(swap_io_options options) : options_(std::move(options)) {}
+  void work(beginning& begun);
+  bool await_calls();
+  status move(disk_op op, std::span<const range> what, const std::shared_ptr<void>& owner);
+  status submit(const call_ptr& c);
+  void start_pieces();
+  void make_file(call& c);
+  void start_piece(call& c, uint64_t id);
+  void answer(completion done);
+  void finish_if_over(uint64_t id);
+  static void give_up(call& c);
+
+  swap_io_options options_;
+  mutable std::mutex mutex_;
+  std::condition_variable asked_;
+  std::deque<call_ptr> queue_;  ///< asked for; guarded by mutex_
+  bool ending_ = false;         ///< guarded by mutex_
+  swap_io_facts facts_;         ///< guarded by mutex_
+  // Of the thread alone, but for the disk's wake().
+  std::unique_ptr<disk> disk_;
+  std::unordered_map<uint64_t, call_ptr> calls_;  ///< not answered
+  std::deque<uint64_t> in_turn_;                  ///< of them, those with pieces not started
+  uint64_t last_call_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace troupe::io

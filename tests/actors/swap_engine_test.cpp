@@ -1,0 +1,209 @@
+// ENG-10: an engine whose stage is not all in memory computes what one computes whose is, to the
+// bit: losses, norms, weights and moments.
+#include "actors/train/rank_engine.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <filesystem>
+#include <optional>
+
+#include "gpu/swap/residency_plan.hpp"
+#include "tests/actors/replicas.hpp"
+#include "tests/io/scratch.hpp"
+
+using namespace troupe;
+using namespace troupe::train;
+
+namespace {
+
+using troupe::train::test::batch;
+using troupe::train::test::pending;
+using troupe::train::test::replicas;
+
+/// How a job of the test trains.
+struct swapped_job {
+  gpu::dtype type = gpu::dtype::f32;
+  bool llama = false;
+  bool by_layer = false;
+  float clip_norm = 0;
+  int layers = 5;
+  bool recompute = false;
+  std::optional<uint64_t> rounding = {};
+};
+
+/// What training came to.
+struct swapped_outcome {
+  std::vector<double> losses, norms;
+  std::vector<float> state;
+  bool operator==(const swapped_outcome&) const = default;
+};
+
+engine_options swap_engine_options(engine_options o, const swapped_job& job) {
+  o.model.layers = job.layers;
+  if (job.llama) {
+    o.model.family = model_family::llama;
+    o.model.tied = false;
+    o.model.activation = activation_kind::swiglu;
+    o.model.attention_bias = o.model.mlp_bias = false;
+  }
+  o.shape = gpu::whole_model(o.model, job.by_layer ? 2 : batch, troupe::train::test::seq, job.type);
+  o.shape.by_layer = job.by_layer;
+  o.shape.slots = job.by_layer ? batch / 2 : 1;
+  o.shape.recompute = job.recompute;
+  o.shape.rounding_seed = job.rounding;
+  o.optimizer.clip_norm = job.clip_norm;
+  return o;
+}
+
+void append_state(gpu::parameter_store& store, std::vector<float>& into) {
+  for (int c = 0; c < store.chunk_count(); ++c)
+    for (const auto which : {gpu::part::master, gpu::part::m, gpu::part::v}) {
+      std::vector<float> values(static_cast<size_t>(store.slice(c).count));
+      REQUIRE(store.read(c, which, values.data()));
+      into.insert(into.end(), values.begin(), values.end());
+    }
+}
+
+/// Trains some steps where chunks live as `where` says, given the options.
+swapped_outcome train_where(const swapped_job& job,
+                            const std::function<void(engine_options&)>& where, int steps = 4) {
+  replicas one(1, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
+    o = swap_engine_options(std::move(o), job);
+    where(o);
+    return rank_engine::make(o);
+  });
+  auto& engine = *one.ranks.front();
+  swapped_outcome out;
+  const int together = job.by_layer ? static_cast<int>(batch) / 2 : 1;
+  for (int64_t step = 1; step <= steps; ++step) {
+    const auto told = [](const status&) {};
+    engine.run({pipeline_op::begin}, {});
+    engine.run({pipeline_op::forward, 0, 0, 0, false, 0, together}, told);
+    engine.run({pipeline_op::backward, 0, 0, 0, true, 0, together}, told);
+    pending updated;
+    engine.update(step, 1e-2, updated.outcome());
+    const auto outcome = updated.get();
+    out.losses.push_back(outcome.loss_sum);
+    out.norms.push_back(outcome.grad_norm);
+  }
+  append_state(engine.model()->store(), out.state);
+  return out;
+}
+
+const auto in_memory = [](engine_options&) {};
+
+/// Layers share frames, all state is on disk.
+auto least_memory(const std::filesystem::path& folder, int64_t group = 1 << 20, int groups = 3) {
+  return [=](engine_options& o) {
+    o.swap_dir = folder;
+    o.shape.where =
+        gpu::least_residency(o.model, o.shape, {0, o.optimizer.clip_norm > 0, o.shape.slots});
+    o.shape.where.group_elements = group;
+    o.shape.where.groups_in_memory = groups;
+  };
+}
+
+std::string text_of_job(const swapped_job& j) {
+  return std::string(j.type == gpu::dtype::f32 ? "f32" : "bf16") + (j.llama ? " llama" : " gpt2") +
+         (j.by_layer ? " by layer" : "") + (j.recompute ? " recomputed" : "") + " clip " +
+         std::to_string(j.clip_norm);
+}
+
+}  // namespace
+
+TEST_CASE("ENG-10: swapped training has the bits of training in memory") {
+  scratch dir;
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16})
+    for (const bool llama : {false, true})
+      for (const bool by_layer : {false, true})
+        for (const float clip : {0.0f, 0.05f, 100.0f}) {
+          const swapped_job job{type, llama, by_layer, clip, 5, by_layer};
+          INFO(text_of_job(job));
+          const auto expected = train_where(job, in_memory);
+          CHECK(expected.losses.back() < expected.losses.front());
+          CHECK(train_where(job, least_memory(dir.path)) == expected);
+        }
+}
+
+TEST_CASE("ENG-10: whatever the groups are, and however many are on their way") {
+  scratch dir;
+  for (const auto type : {gpu::dtype::f32, gpu::dtype::bf16}) {
+    const swapped_job job{type, false, true, 0.05f, 3};
+    const auto expected = train_where(job, in_memory);
+    for (const int64_t group : {1, 2048, 4096})
+      for (const int groups : {1, 2, 5}) {
+        CAPTURE(group);
+        CAPTURE(groups);
+        CHECK(train_where(job, least_memory(dir.path, group, groups)) == expected);
+      }
+  }
+}
+
+TEST_CASE("ENG-10: at every budget from the least to all of it") {
+  scratch dir;
+  for (const float clip : {0.0f, 0.05f}) {
+    const swapped_job job{gpu::dtype::bf16, true, false, clip, 16, false, 17};
+    const auto expected = train_where(job, in_memory);
+    using rule = gpu::optimizer_step_args::rule;
+    const auto o =
+        swap_engine_options(troupe::train::test::options_for(0, 1, rule::adamw, job.type), job);
+    const auto all = gpu::plan_stage(o.model, o.shape).total();
+    gpu::residency last;
+    int kinds = 0;
+    for (uint64_t bytes = all / 64; bytes < all; bytes += all / 64) {
+      const auto planned = gpu::plan_residency(o.model, o.shape, {bytes, clip > 0, 1});
+      if (!planned || *planned == last) continue;
+      last = *planned;
+      ++kinds;
+      CHECK(train_where(job, [&](engine_options& e) {
+              e.swap_dir = dir.path;
+              e.shape.where = last;
+            }) == expected);
+    }
+    CHECK(kinds >= 2);
+  }
+}
+
+TEST_CASE("a swap folder goes with its engine, and is no other process's meanwhile") {
+  scratch dir;
+  const swapped_job job;
+  const auto there = [&] { return !std::filesystem::is_empty(dir.path); };
+  {
+    replicas one(1, gpu::optimizer_step_args::rule::adamw, job.type, [&](engine_options o) {
+      o = swap_engine_options(std::move(o), job);
+      least_memory(dir.path)(o);
+      return rank_engine::make(o);
+    });
+    CHECK(there());
+    // Another process of the same rank does not get the folder.
+    auto second = swap_folder::make(dir.path, "", 0);
+    REQUIRE_FALSE(second);
+    CHECK(second.error().is(io::folder_in_use));
+  }
+  CHECK_FALSE(there());
+}
+
+TEST_CASE("a swap folder is refused on memory, and where there is too little room for it") {
+  scratch dir;
+  CHECK(check_swap_room(dir / "not/there/yet", 4096));
+  const auto full = check_swap_room(dir.path, uint64_t{1} << 60);
+  REQUIRE_FALSE(full);
+  CHECK(full.error().is(swap_lacks_room));
+  if (!std::filesystem::exists("/dev/shm")) return;
+  const auto memory = check_swap_room("/dev/shm/swap", 4096);
+  REQUIRE_FALSE(memory);
+  CHECK(memory.error().is(swap_is_memory));
+}
+
+TEST_CASE("a rank's share of swap.host_bytes is what its process leaves over") {
+  config::job job;
+  job.cluster.node = {{"node0", "localhost", 1, false}};
+  job.swap.dir = "swap";
+  settle_host_bytes(job, 1000);
+  CHECK(job.swap.host_bytes == 800);
+  CHECK(swap_budget_bytes(job) == 0);
+  job.swap.host_bytes = static_cast<int64_t>(process_overhead_bytes(job)) + 12'345;
+  settle_host_bytes(job, 1000);
+  CHECK(swap_budget_bytes(job) == 12'345);
+}

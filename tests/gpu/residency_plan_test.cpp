@@ -1,0 +1,86 @@
+// Which chunks live on disk: never more than the budget, never more moved with a larger one.
+#include "gpu/swap/residency_plan.hpp"
+
+#include <doctest/doctest.h>
+
+#include "tests/gpu/model_samples.hpp"
+
+namespace troupe::gpu {
+namespace {
+
+stage_shape shape_of_plan_test(const model_config& model, dtype type) {
+  stage_shape s = whole_model(model, 2, 8, type);
+  s.recompute = true;
+  return s;
+}
+
+/// Bytes that a step moves between disk and memory: weights in frames are read twice.
+uint64_t moved(const model_config& model, const stage_shape& shape, const residency& where) {
+  uint64_t bytes = 0;
+  const auto chunks = stage_chunks(model, shape);
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    const auto home = where.of(static_cast<int>(c));
+    const auto elements = static_cast<uint64_t>(chunks[c].count);
+    if (home.state_on_disk) bytes += elements * 24;
+    if (home.weight_frame >= 0) bytes += elements * 2 * size_of(shape.compute);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("RSP-1 RSP-2: at every budget what is chosen fits, and more memory never moves more") {
+  for (auto model : {testing::tiny_gpt2(), testing::tiny_llama()})
+    for (const auto type : {dtype::f32, dtype::bf16})
+      for (const bool clips : {false, true})
+        for (const int64_t micro_batches : {1, 3}) {
+          model.layers = 6;
+          const auto shape = shape_of_plan_test(model, type);
+          const residency_budget limits{0, clips, micro_batches};
+          stage_shape least = shape;
+          least.where = least_residency(model, shape, limits);
+          const auto all = plan_stage(model, shape).total();
+          const auto floor = plan_stage(model, least).total();
+          uint64_t before = UINT64_MAX;
+          bool kept = false;
+          for (uint64_t bytes = std::min(all, floor) - 1; bytes <= std::max(all, floor) + 1;
+               bytes += 97) {
+            const auto planned = plan_residency(model, shape, {bytes, clips, micro_batches});
+            if (bytes < std::min(all, floor)) {
+              REQUIRE_FALSE(planned);
+              CHECK(planned.error().is(budget_too_small));
+              continue;
+            }
+            if (!planned) continue;  // the whole is smaller than what swapping takes
+            stage_shape with = shape;
+            with.where = *planned;
+            CHECK(plan_stage(model, with).total() <= bytes);
+            const auto now = moved(model, shape, *planned);
+            CHECK(now <= before);
+            before = now;
+            CHECK(keeps_gradients(*planned) >= kept);
+            kept = keeps_gradients(*planned);
+            if (micro_batches > 1) CHECK(keeps_gradients(*planned));
+          }
+          const auto whole = plan_residency(model, shape, {all, clips, micro_batches});
+          REQUIRE(whole);
+          CHECK(*whole == residency{});
+        }
+}
+
+TEST_CASE("RES-2 RES-3: neighbours never share a frame, what is in memory has frames of its own") {
+  auto model = testing::tiny_gpt2();
+  model.layers = 7;
+  const auto shape = shape_of_plan_test(model, dtype::bf16);
+  const auto where = least_residency(model, shape, {0, false, 1});
+  const auto chunks = stage_chunks(model, shape);
+  REQUIRE(where.chunks.size() == chunks.size());
+  for (size_t c = 0; c + 1 < chunks.size(); ++c) {
+    if (chunks[c].layer < 0) CHECK(where.chunks[c].weight_frame == -1);
+    if (chunks[c].layer < 0 || chunks[c + 1].layer < 0) continue;
+    CHECK(where.chunks[c].weight_frame != where.chunks[c + 1].weight_frame);
+    CHECK(where.chunks[c].grad_frame != where.chunks[c + 1].grad_frame);
+  }
+}
+
+}  // namespace troupe::gpu

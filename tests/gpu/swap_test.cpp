@@ -1,0 +1,187 @@
+// Training with state on disk: the bits of training in memory on a disk that answers when and how
+// it likes, and what is told when the disk fails or gives back other bytes.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <future>
+
+#include "io/disk/faulty_disk.hpp"
+#include "tests/gpu/reference/reference_ops.hpp"
+#include "tests/gpu/swap_trainer.hpp"
+#include "tests/io/scratch.hpp"
+
+namespace troupe::gpu {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::swap_case;
+using testing::swap_trainer;
+
+constexpr int steps_of_test = 3;
+
+swap_options on_faulty_disk(const io::faulty_options& how) {
+  swap_options o;
+  o.folder = "/swap";
+  o.io.piece_bytes = io::disk_block;
+  o.io.depth = 3;
+  o.io.open_disk = [how](size_t depth) -> result<std::unique_ptr<io::disk>> {
+    auto options = how;
+    options.depth = depth;
+    auto made = std::make_unique<io::faulty_disk>(
+        io::crash_store::make(uint64_t{64} << 20), options);
+    TROUPE_TRY(there, made->make_dir("/swap"));
+    REQUIRE(there);
+    return std::unique_ptr<io::disk>(std::move(made));
+  };
+  return o;
+}
+
+swap_options in_folder(const scratch& dir) {
+  swap_options o;
+  o.folder = dir.path;
+  return o;
+}
+
+/// Turns a bit of a file.
+void damage(const fs::path& file, std::streamoff at) {
+  std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+  f.seekg(at);
+  char c = 0;
+  f.get(c);
+  f.seekp(at);
+  f.put(static_cast<char>(c ^ 4));
+  REQUIRE(f.good());
+}
+
+}  // namespace
+
+TEST_CASE("SWP-1 SWP-2 SWP-3: the disk's order and pace change no bit") {
+  auto owner = make_reference_device();
+  for (const auto type : {dtype::f32, dtype::bf16})
+    for (const auto& model : {testing::tiny_gpt2(), testing::tiny_llama()}) {
+      swap_case c{model, type};
+      const auto expected = swap_trainer(*owner, c, {}).train(steps_of_test);
+      for (unsigned seed = 1; seed <= 12; ++seed) {
+        CAPTURE(seed);
+        io::faulty_options how;
+        how.seed = seed;
+        how.reorder = true;
+        how.short_move = 0.2;
+        how.interrupted = 0.1;
+        c.groups = 1 + static_cast<int>(seed % 4);
+        swap_trainer swapped(*owner, c, on_faulty_disk(how));
+        CHECK(swapped.train(steps_of_test) == expected);
+        CHECK(swapped.failure());
+      }
+    }
+}
+
+TEST_CASE("SWP-6: after a read or a write that fails nothing is written, and the error is told") {
+  auto owner = make_reference_device();
+  for (const auto site : {io::fault_site::read, io::fault_site::write})
+    for (const int nth : {30, 60, 100}) {
+      CAPTURE(nth);
+      io::faulty_options how;
+      how.plan = {{site, nth, io::fault_effect::fail, EIO}};
+      swap_trainer swapped(*owner, {}, on_faulty_disk(how));
+      int step = 0;
+      while (swapped.failure() && step < 50) {
+        swapped.enqueue_step(++step);
+        swapped.wait();
+      }
+      REQUIRE_FALSE(swapped.failure());
+      CHECK(swapped.failure().error().code == errc::io);
+      const auto written = swapped.swap().facts().written_bytes;
+      swapped.enqueue_step(step + 1);
+      swapped.wait();
+      CHECK(swapped.swap().facts().written_bytes == written);
+    }
+}
+
+TEST_CASE("SWP-5: a byte that changed on the disk is found and named, or not looked for") {
+  auto owner = make_reference_device();
+  for (const auto type : {dtype::f32, dtype::bf16})
+    for (const bool verify : {true, false}) {
+      scratch dir;
+      auto options = in_folder(dir);
+      options.verify = verify;
+      swap_trainer swapped(*owner, {testing::tiny_gpt2(), type}, options);
+      swapped.train(1);
+      damage(dir / "chunk-0003", 100);  // masters of a layer
+      swapped.enqueue_step(2);
+      swapped.wait();
+      CHECK(swapped.failure().has_value() == !verify);
+      if (!verify) continue;
+      CHECK(swapped.failure().error().is(swap_damaged));
+      const auto text = swapped.failure().error().message;
+      CHECK(text.find("chunk-0003") != text.npos);
+      CHECK(text.find("transformer.h.1.") != text.npos);
+    }
+}
+
+TEST_CASE("SWP-4: state that somebody reads is not overwritten until he has done so") {
+  auto owner = make_reference_device();
+  scratch dir;
+  swap_trainer swapped(*owner, {}, in_folder(dir));
+  const auto before = swapped.train(1);
+  auto& store = swapped.store();
+  auto reading = owner->make_stream({"reader", 1});
+  REQUIRE(reading);
+  std::promise<void> gate;
+  (*reading)->host_task([opened = gate.get_future().share()]() -> status {
+    opened.wait();
+    return {};
+  });
+  constexpr int chunk = 3;
+  store.add_reader(chunk, (*reading)->record());
+  swapped.enqueue_step(2);
+  REQUIRE(swapped.compute().synchronize());  // forward and backward need not wait
+  const auto count = store.slice(chunk).count;
+  std::vector<float> now(static_cast<size_t>(count)), then(now.size());
+  REQUIRE(store.read_from_disk(chunk, part::m, 0, count, now.data()));
+  gate.set_value();
+  REQUIRE(store.read(chunk, part::m, then.data()));
+  CHECK(std::search(before.begin(), before.end(), now.begin(), now.end()) != before.end());
+  CHECK(now != then);
+}
+
+TEST_CASE("state that is written and read back by hand is the same, in pieces too") {
+  auto owner = make_reference_device();
+  scratch dir;
+  swap_trainer swapped(*owner, {testing::tiny_llama(), dtype::bf16}, in_folder(dir));
+  auto& store = swapped.store();
+  const auto count = static_cast<size_t>(store.slice(1).count);
+  std::vector<float> values(count), back(count);
+  for (size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i) * 0.5f - 7;
+  for (const auto which : {part::master, part::v}) {
+    REQUIRE(store.write(1, which, values.data()));
+    REQUIRE(store.read(1, which, back.data()));
+    CHECK(back == values);
+    for (const int64_t first : {int64_t{0}, int64_t{1000}, int64_t{2040}}) {
+      std::vector<float> some(20);
+      REQUIRE(store.read_from_disk(1, which, first, 20, some.data()));
+      CHECK(std::equal(some.begin(), some.end(), values.begin() + first));
+    }
+  }
+  REQUIRE(store.read(1, part::m, back.data()));
+  CHECK(std::all_of(back.begin(), back.end(), [](float x) { return x == 0; }));
+}
+
+TEST_CASE("a full disk is told when the files are made, not later") {
+  auto owner = make_reference_device();
+  io::faulty_options how;
+  how.plan = {{io::fault_site::open, 3, io::fault_effect::fail, ENOSPC}};
+  const swap_case c;
+  stage_shape shape = whole_model(c.model, 1, 7, c.type);
+  shape.where = least_residency(c.model, shape, {0, false, 1});
+  auto stage = stage_model::make(*owner, c.model, shape);
+  REQUIRE(stage);
+  auto made = swapper::make((*stage)->store(), shape.where, on_faulty_disk(how));
+  REQUIRE_FALSE(made);
+  CHECK(made.error().code == errc::io);
+}
+
+}  // namespace troupe::gpu

@@ -1,0 +1,128 @@
+// A tiny model trained by one stage, some of which may be on disk, for tests.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/model/init.hpp"
+#include "gpu/model/stage_model.hpp"
+#include "gpu/optim/optimizer.hpp"
+#include "gpu/swap/residency_plan.hpp"
+#include "gpu/swap/swapper.hpp"
+#include "tests/gpu/model_samples.hpp"
+
+namespace troupe::gpu::testing {
+
+/// What is trained, and how.
+struct swap_case {
+  model_config model = tiny_gpt2();
+  dtype type = dtype::f32;
+  int64_t group_elements = 2048;
+  int groups = 2;
+};
+
+/// Trains without clipping, each chunk updated as soon as backward has passed it.
+class swap_trainer {
+ public:
+  /// In memory where `swap` has no folder.
+  swap_trainer(device& owner, const swap_case& c, swap_options swap) : tokens_(some(c, 1)) {
+    stage_shape shape = whole_model(c.model, rows, seq, c.type);
+    const bool swaps = !swap.folder.empty();
+    if (swaps) {
+      shape.where = least_residency(c.model, shape, {0, false, 1});
+      shape.where.group_elements = c.group_elements;
+      shape.where.groups_in_memory = c.groups;
+    }
+    auto stage = stage_model::make(owner, c.model, shape);
+    REQUIRE(stage);
+    stage_ = std::move(*stage);
+    if (swaps) {
+      swap.failed = [this](const status& s) {
+        std::lock_guard lock(mutex_);
+        failure_ = s;
+      };
+      auto made = swapper::make(store(), shape.where, std::move(swap));
+      REQUIRE_MESSAGE(made, (made ? std::string() : render(made.error())));
+      swap_ = std::move(*made);
+      store().set_mover(swap_.get());
+    }
+    REQUIRE(initialize(store(), c.model, 42));
+    optimizer_settings settings;
+    settings.clip_norm = 0;
+    auto rule = optimizer::make(store(), settings);
+    REQUIRE(rule);
+    rule_ = std::move(*rule);
+    auto s = owner.make_stream({});
+    REQUIRE(s);
+    stream_ = std::move(*s);
+    targets_ = some(c, 2);
+  }
+
+  /// Enqueues one step.
+  void enqueue_step(int64_t step) {
+    stream& s = *stream_;
+    const std::array one{stage_model::micro_batch{0, tokens_.data(), targets_.data()}};
+    rule_->clip(s);
+    stage_->forward(s, one, 1.0f / static_cast<float>(rows * seq));
+    stage_->backward(s, one, [&](int chunk) {
+      if (swap_)
+        swap_->update(s, *rule_, chunk, lr, step);
+      else
+        rule_->step(s, chunk, lr, step);
+    });
+  }
+
+  /// Waits for all that was enqueued, writes included, however it went.
+  void wait() {
+    static_cast<void>(stream_->synchronize());
+    for (int c = 0; c < store().chunk_count(); ++c) store().await_state(*stream_, c);
+    static_cast<void>(stream_->synchronize());
+  }
+
+  /// Trains and gives back every weight, moment and master.
+  std::vector<float> train(int steps) {
+    for (int i = 1; i <= steps; ++i) enqueue_step(i);
+    REQUIRE(stream_->synchronize());
+    return state();
+  }
+
+  std::vector<float> state() {
+    std::vector<float> out;
+    for (int c = 0; c < store().chunk_count(); ++c)
+      for (const auto which : {part::master, part::m, part::v}) {
+        std::vector<float> values(static_cast<size_t>(store().slice(c).count));
+        REQUIRE(store().read(c, which, values.data()));
+        out.insert(out.end(), values.begin(), values.end());
+      }
+    return out;
+  }
+
+  parameter_store& store() { return stage_->store(); }
+  swapper& swap() { return *swap_; }
+  stream& compute() { return *stream_; }
+  status failure() {
+    std::lock_guard lock(mutex_);
+    return failure_;
+  }
+
+ private:
+  static constexpr int64_t rows = 2, seq = 7;
+  static constexpr float lr = 1e-2f;
+  static std::vector<int32_t> some(const swap_case& c, uint32_t salt) {
+    return some_tokens(rows * seq, c.model.vocab, salt);
+  }
+
+  std::vector<int32_t> tokens_, targets_;
+  std::mutex mutex_;
+  status failure_;  ///< guarded by mutex_
+  std::unique_ptr<stage_model> stage_;
+  std::unique_ptr<optimizer> rule_;
+  std::unique_ptr<swapper> swap_;
+  std::unique_ptr<stream> stream_;
+};
+
+}  // namespace troupe::gpu::testing

@@ -1,0 +1,203 @@
+// Swap files: where arrays lie in them, and that calls from several threads move every byte or say
+// why not, whatever the disk does.
+#include "io/swap/swap_io.hpp"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "io/disk/faulty_disk.hpp"
+#include "io/swap/chunk_file.hpp"
+#include "tests/io/scratch.hpp"
+
+namespace troupe::io {
+namespace {
+
+using range = swap_io::range;
+
+/// Memory whose place and length suit a disk.
+struct swap_block {
+  explicit swap_block(size_t bytes)
+      : memory(std::make_shared<io_buffer>(io_buffer::allocate(bytes))) {}
+  std::span<std::byte> bytes() const { return memory->bytes(); }
+  void fill(unsigned seed) const {
+    for (size_t i = 0; i < bytes().size(); ++i)
+      bytes()[i] = static_cast<std::byte>((i * 7 + i / 251 + seed) % 256);
+  }
+  std::shared_ptr<io_buffer> memory;
+};
+
+bool same_bytes(const swap_block& a, const swap_block& b) {
+  return std::memcmp(a.bytes().data(), b.bytes().data(), a.bytes().size()) == 0;
+}
+
+std::unique_ptr<swap_io> swap_over(faulty_options how, size_t depth = 4) {
+  swap_io_options o;
+  o.piece_bytes = disk_block;
+  o.depth = depth;
+  o.open_disk = [how](size_t d) -> result<std::unique_ptr<disk>> {
+    auto options = how;
+    options.depth = d;
+    auto store = crash_store::make(uint64_t{64} << 20);
+    auto made = std::make_unique<faulty_disk>(store, options);
+    TROUPE_TRY(there, made->make_dir("/swap"));
+    REQUIRE(there);
+    return std::unique_ptr<disk>(std::move(made));
+  };
+  auto out = swap_io::make(std::move(o));
+  REQUIRE(out);
+  return std::move(*out);
+}
+
+}  // namespace
+
+TEST_CASE("CHF-1 CHF-2: arrays are whole blocks, apart from each other, and cover all elements") {
+  for (const int64_t elements : {1, 5, 2047, 2048, 2049, 100'000, 1'234'567})
+    for (const int64_t most : {1, 2048, 5000, 1 << 20})
+      for (const bool weights : {false, true}) {
+        const chunk_file f(elements, most, weights);
+        CAPTURE(elements);
+        CAPTURE(most);
+        int64_t next = 0;
+        uint64_t end = 0;
+        for (int g = 0; g < f.groups(); ++g) {
+          CHECK(f.first(g) == next);
+          CHECK(f.count(g) > 0);
+          CHECK(f.group_offset(g) == end);
+          for (const auto p : {state_part::master, state_part::exp_avg, state_part::exp_avg_sq}) {
+            CHECK(f.offset(g, p) == end);
+            CHECK(f.array_bytes(g) % disk_block == 0);
+            const auto used = static_cast<uint64_t>(f.count(g)) * 4;
+            CHECK(f.array_bytes(g) >= used);
+            CHECK(f.array_bytes(g) - used < disk_block);
+            end += f.array_bytes(g);
+          }
+          CHECK(f.group_bytes(g) == end - f.group_offset(g));
+          next += f.count(g);
+        }
+        CHECK(next == elements);
+        for (int g = 0; weights && g < f.groups(); ++g) {
+          CHECK(f.weights_offset(g) == end);
+          CHECK(f.weights_offset(g) % disk_block == 0);
+          end += f.weights_bytes(g);
+        }
+        CHECK(f.bytes() == end);
+        CHECK(f.bytes() <= static_cast<uint64_t>(elements) * (weights ? 14 : 12) +
+                               static_cast<uint64_t>(f.groups()) * 4 * disk_block);
+      }
+}
+
+TEST_CASE("SWI-1: every byte comes back, whatever the disk's order and however little it moves") {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    faulty_options how;
+    how.seed = seed;
+    how.reorder = true;
+    how.short_move = 0.3;
+    how.interrupted = 0.1;
+    auto swap = swap_over(how, 1 + seed % 5);
+    const auto file = swap->create("/swap/a", 40 * disk_block);
+    REQUIRE(file);
+    const swap_block out(24 * disk_block), in(24 * disk_block), other(8 * disk_block);
+    out.fill(seed);
+    // In two ranges, out of order.
+    const range parts[] = {{*file, 16 * disk_block, out.bytes().subspan(0, 20 * disk_block)},
+                           {*file, 2 * disk_block, out.bytes().subspan(20 * disk_block)}};
+    REQUIRE(swap->write(parts, out.memory));
+    const range back[] = {{*file, 2 * disk_block, in.bytes().subspan(20 * disk_block)},
+                          {*file, 16 * disk_block, in.bytes().subspan(0, 20 * disk_block)}};
+    REQUIRE(swap->read(back, in.memory));
+    CHECK(same_bytes(in, out));
+    // What was reserved and not written reads as zeros.
+    const range zeros{*file, 6 * disk_block, other.bytes()};
+    REQUIRE(swap->read({&zeros, 1}, other.memory));
+    CHECK(std::all_of(other.bytes().begin(), other.bytes().end(),
+                      [](std::byte b) { return b == std::byte{0}; }));
+    CHECK(swap->facts().written_bytes == 24 * disk_block);
+    CHECK(swap->facts().read_bytes == 32 * disk_block);
+  }
+}
+
+TEST_CASE("several threads' calls go on beside each other, on the real disk") {
+  scratch dir;
+  auto made = swap_io::make({});
+  REQUIRE(made);
+  auto& swap = **made;
+  constexpr size_t threads = 4, bytes = size_t{5} << 20;
+  std::vector<file_id> files;
+  for (size_t t = 0; t < threads; ++t) {
+    auto file = swap.create(dir / ("f" + std::to_string(t)), bytes);
+    REQUIRE(file);
+    files.push_back(*file);
+  }
+  std::atomic<int> sound{0};
+  std::vector<std::thread> all;
+  for (size_t t = 0; t < threads; ++t)
+    all.emplace_back([&, t] {
+      const swap_block out(bytes), in(bytes);
+      for (unsigned round = 0; round < 5; ++round) {
+        out.fill(static_cast<unsigned>(t) * 100 + round);
+        const range to{files[t], 0, out.bytes()}, from{files[t], 0, in.bytes()};
+        if (swap.write({&to, 1}, out.memory) && swap.read({&from, 1}, in.memory) &&
+            same_bytes(in, out))
+          ++sound;
+      }
+    });
+  for (auto& t : all) t.join();
+  CHECK(sound == threads * 5);
+  CHECK(swap.facts().written_bytes == threads * bytes * 5);
+}
+
+TEST_CASE("SWI-1 SWI-3: an error is told, and a file whose write failed is dead") {
+  faulty_options how;
+  how.plan = {{fault_site::read, 3, fault_effect::fail, EIO},
+              {fault_site::write, 9, fault_effect::fail, ENOSPC}};
+  auto swap = swap_over(how);
+  const auto file = swap->create("/swap/a", 8 * disk_block);
+  const auto other = swap->create("/swap/b", 8 * disk_block);
+  REQUIRE(file);
+  REQUIRE(other);
+  const swap_block some(8 * disk_block);
+  const range all{*file, 0, some.bytes()}, there{*other, 0, some.bytes()};
+  REQUIRE(swap->write({&all, 1}, some.memory));
+  const auto read = swap->read({&all, 1}, some.memory);
+  REQUIRE_FALSE(read);
+  CHECK(read.error().code == errc::io);
+  CHECK(swap->read({&all, 1}, some.memory));  // a read that fails has broken nothing
+  const auto written = swap->write({&all, 1}, some.memory);
+  REQUIRE_FALSE(written);
+  CHECK_FALSE(swap->write({&all, 1}, some.memory));
+  CHECK(swap->write({&there, 1}, some.memory));  // another file goes on
+}
+
+TEST_CASE("a file that is there is not taken over, and a call that is never answered ends") {
+  faulty_options how;
+  how.plan = {{fault_site::write, 1, fault_effect::lose}};
+  swap_io_options o;
+  o.patience = std::chrono::milliseconds(20);
+  auto store = crash_store::make(uint64_t{64} << 20);
+  o.open_disk = [how, store](size_t) -> result<std::unique_ptr<disk>> {
+    auto made = std::make_unique<faulty_disk>(store, how);
+    TROUPE_TRY(there, made->make_dir("/swap"));
+    REQUIRE(there);
+    return std::unique_ptr<disk>(std::move(made));
+  };
+  auto made = swap_io::make(std::move(o));
+  REQUIRE(made);
+  const auto file = (*made)->create("/swap/a", disk_block);
+  REQUIRE(file);
+  CHECK_FALSE((*made)->create("/swap/a", disk_block));
+  const swap_block some(disk_block);
+  const range all{*file, 0, some.bytes()};
+  const auto lost = (*made)->write({&all, 1}, some.memory);
+  REQUIRE_FALSE(lost);
+  CHECK(lost.error().code == errc::timeout);
+  const std::weak_ptr<io_buffer> memory = some.memory;
+  CHECK(memory.use_count() > 1);  // SWI-2: kept for the disk
+}
+
+}  // namespace troupe::io
