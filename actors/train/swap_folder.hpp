@@ -31,11 +31,11 @@ status settle_swap(engine_options& options, const config::job& job);
 
 /// A swap folder on memory, or on a drive with too little room.
 inline constexpr error_kind<std::string_view> swap_is_memory{
-    "swap_is_memory", errc::bad_config, "swap.dir: {} is memory (tmpfs), not a drive",
+    "swap_is_memory", errc::bad_config, "{} is memory (tmpfs), not a drive",
     "name a folder on a local drive"};
 inline constexpr error_kind<std::string_view, std::string_view, std::string_view> swap_lacks_room{
     "swap_lacks_room", errc::bad_config,
-    "swap.dir: {0} has {1} free, and what does not fit into memory takes {2}",
+    "{0} has {1} free, and what does not fit into memory takes {2}",
     "free space there, name another folder, or raise swap.host_bytes"};
 
 /// Whether `bytes` fit into the folder, or where it will be made. Errors: the two above.

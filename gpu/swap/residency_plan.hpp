@@ -39,8 +39,8 @@ struct residency_budget {
 /// Bytes of the least that memory must hold.
 inline constexpr error_kind<double, double, double> budget_too_small{
     "budget_too_small", errc::bad_config,
-    "swap.host_bytes leaves {:.1f} MiB to a rank, which needs {:.1f} MiB at least, {:.1f} of them "
-    "for activations and workspace",
+    "a rank has {:.1f} MiB of swap.host_bytes and needs {:.1f} MiB at least, {:.1f} of them for "
+    "activations and workspace",
     "raise swap.host_bytes, lower train.micro_batch or train.seq_len, or set model.recompute = "
     "true"};
 
