@@ -299,6 +299,9 @@ std::vector<spare_node> spares_of(const coordinator_state& st, const places_poli
     out.push_back({node, m.name, workers_at(st, node), cores_of(m), free_gpus(st, places, m),
                    cpu_of(m), host_key(m)});
   }
+  std::ranges::stable_sort(out, {}, [&](const spare_node& s) {  // EVC-3
+    return st.evictions.last_loss_ns(s.name);
+  });
   return out;
 }
 

@@ -20,6 +20,11 @@ bool evictions_policy::is_unreliable(const std::string& node, int64_t now_ns) co
          now_ns - it->second.front() < hour_ns;
 }
 
+std::optional<int64_t> evictions_policy::last_loss_ns(const std::string& node) const {
+  const auto it = losses_.find(node);
+  return it == losses_.end() ? std::nullopt : std::optional(it->second.back());
+}
+
 bool evictions_policy::admit(const std::string& node) {
   losses_.erase(node);
   return evicted_.erase(node) > 0;

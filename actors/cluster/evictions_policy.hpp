@@ -8,11 +8,15 @@
 //     where no spare is left for its place (CRD-12).
 //   EVC-2  Losing a node twice within an hour is reason to evict it; what a person orders is no
 //     loss. Its losses are forgotten when it is admitted.
+//   EVC-3  Where there is a choice, a node that was never lost comes into a place before one that
+//     was, and of those the one whose loss is the longest ago: what a process was lost over (a
+//     device, a link) may be wrong with its host still.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +28,8 @@ class evictions_policy {
   void note_loss(const std::string& node, int64_t now_ns);
   /// EVC-2.
   bool is_unreliable(const std::string& node, int64_t now_ns) const;
+  /// EVC-3: when it was lost last; none: never.
+  std::optional<int64_t> last_loss_ns(const std::string& node) const;
 
   /// `why`: a sentence without its name.
   void evict(const std::string& node, std::string why) { evicted_[node] = std::move(why); }

@@ -7,8 +7,9 @@
 //   PLA-1  A place has one node, a node at most one place. A place whose node lives keeps it.
 //   PLA-2  What a place asks for (threads, devices) is fixed with its first ranks, whoever is in it
 //     later: the losses are the same to the bit.
-//   PLA-3  In the place of a lost node comes the first node by index that lives, has no place and
-//     has what the place asks for. Where there is none, the place waits for its node.
+//   PLA-3  In the place of a lost node comes the first, in the order in which they are handed, of
+//     the nodes that live, have no place and have what the place asks for. Where there is none, the
+//     place waits for its node.
 //   PLA-4  A GPU is given to one place: what a spare takes, the other spares of its host lack.
 //   PLA-5  Places are used from the first on; the nodes of those that are not are spares. No node
 //     has two places, used or not, and what a place asks for stays while it is not used.

@@ -54,15 +54,16 @@ meaning meaning_of(cudaError_t code) {
     case cudaErrorIllegalInstruction:
     case cudaErrorHardwareStackError:
     case cudaErrorAssert:
-    case cudaErrorLaunchFailure:
-      return {errc::bug,
+    case cudaErrorLaunchFailure:  // CHK-4
+      return {errc::unavailable,
               "a kernel failed, of this call or of an earlier one, and the process lost the GPU: "
-              "start it again; compute-sanitizer names the kernel",
+              "start it again; if it comes again elsewhere, compute-sanitizer names the kernel",
               true};
     case cudaErrorLaunchTimeout:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
+    case cudaErrorUnknown:  // of a GPU that has fallen off the bus, too
       return {errc::unavailable,
               "the GPU itself failed (dmesg | grep -i xid): start again without it", true};
     case cudaErrorCudartUnloading:

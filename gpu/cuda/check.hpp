@@ -5,6 +5,9 @@
 //     checked() where a status is wanted, forget() where nobody is left to be told.
 //   CHK-3  A code after which the process has lost its GPU is kept (lost_cuda_device() in
 //     gpu/cuda.hpp): contexts are the process's, and so is this.
+//   CHK-4  Such a code is `unavailable`, also where it may be a kernel's fault: of illegal accesses
+//     a third is the machine's (ByteRobust, table 2), another process can go on, and a kernel that
+//     fails in each of them ends the job all the same (RCV-4).
 //   CHK-2  An error that was taken leaves nothing behind in cudaGetLastError(): the launch after it
 //     is not blamed.
 #pragma once

@@ -151,6 +151,8 @@ TEST_CASE("EVC-2: twice within an hour is reason to evict, an admission forgets 
   e.evict("n", "was lost");
   CHECK(e.why("n") == "was lost");
   CHECK(e.all() == std::vector<std::string>{"n"});
+  CHECK(e.last_loss_ns("n") == 100 * minute_ns);  // EVC-3
+  CHECK(e.last_loss_ns("m") == minute_ns);
   CHECK(e.admit("n"));  // EVC-1
   CHECK_FALSE(e.admit("n"));
   CHECK_FALSE(e.is_evicted("n"));

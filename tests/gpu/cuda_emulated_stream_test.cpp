@@ -210,6 +210,7 @@ TEST_CASE("DEV-3: a kernel that fails loses the device, and everyone hears of it
   REQUIRE_FALSE(heard);
   REQUIRE_FALSE(elsewhere);
   CHECK(is_error(heard, "cudaErrorIllegalAddress"));
+  CHECK(heard.error().code == errc::unavailable);  // CHK-4: a recovery mends it
   CHECK(heard.error().hint.find("start it again") != std::string::npos);
   CHECK_FALSE(s->synchronize());
   CHECK_FALSE(s->synchronize());  // it does not come back
