@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "actors/health/spares_policy.hpp"
 #include "actors/sim/days/assumptions.hpp"
 #include "apps/talk.hpp"
 #include "io/base/text.hpp"
@@ -58,8 +59,7 @@ status check_together(const days_arguments& a) {
                                  [&](const auto& p) { return p.name == a.as; });
   if (!known)
     return misuse(fmt::format("unknown --as: {}", a.as), "it is ours, megascale or ft-hsdp");
-  for (const auto* name :
-       {"--spares", "--copies", "--findings", "--sensitivity", "--measure-nodes"})
+  for (const auto* name : {"--spares", "--copies", "--planned", "--sensitivity", "--measure-nodes"})
     if (was_given(a, name))
       return misuse(fmt::format("{} has no meaning with --as {}", name, a.as),
                     "published times are the same whatever a cluster has; leave --as out");
@@ -83,6 +83,12 @@ status check_numbers(const days_arguments& a, const days_cluster& c) {
   return {};
 }
 
+/// As `troupe plan` counts them.
+int spares_asked_for(const sim::day_options& o) {
+  const auto n = health::spares_for(o.nodes, std::min(o.mix.rate(), rate_ceiling));
+  return static_cast<int>(std::min<int64_t>(n, o.nodes));
+}
+
 result<sim::day_options> options_of(const days_arguments& a, const days_cluster& c) {
   TROUPE_CHECK(check_together(a));
   TROUPE_CHECK(check_numbers(a, c));
@@ -99,9 +105,12 @@ result<sim::day_options> options_of(const days_arguments& a, const days_cluster&
   if (was_given(a, "--steps-lost")) o.steps_lost = a.steps_lost;
   o.checkpoint_every =
       c.checkpoint_every.value_or(static_cast<uint64_t>(sim::assumed::checkpoint_every.value));
-  o.spares = a.spares;
-  o.copies = a.copies;
-  o.findings = a.findings;
+  if (a.as != "ours") return o;
+  o.spares = was_given(a, "--spares") ? a.spares : spares_asked_for(o);
+  o.copies =
+      was_given(a, "--copies") ? a.copies : static_cast<uint64_t>(sim::assumed::copies_every.value);
+  o.heads = static_cast<int>(sim::assumed::heads.value);
+  o.planned = a.planned;
   return o;
 }
 
@@ -112,6 +121,18 @@ sim::day_outcome simulate(const sim::day_options& o, const sim::protocol_times& 
   return sim::simulate_days(o, times, schedule);
 }
 
+/// Keys of the job's configuration, and what is planned.
+template <class Row>
+void vary_keys(Row row) {
+  row("recovery.stuck_after_s = 0", [](auto& o) { o.recovery.stuck_after_s = 0; });
+  row("recovery.fewer_replicas = false", [](auto& o) { o.recovery.fewer_replicas = false; });
+  row("recovery.return_s = 300", [](auto& o) { o.recovery.return_s = 300; });
+  row("recovery.evict_slow = true", [](auto& o) { o.recovery.evict_slow = true; });
+  row("health.digest_every = 0", [](auto& o) { o.health.digest_every = 0; });
+  row("one head", [](auto& o) { o.heads = 1; });
+  row("with what is planned", [](auto& o) { o.planned = true; });
+}
+
 /// One thing is varied, the others stay.
 std::vector<sensitivity_row> vary(const days_told& told) {
   std::vector<sensitivity_row> out;
@@ -119,7 +140,7 @@ std::vector<sensitivity_row> vary(const days_told& told) {
     auto o = told.options;
     change(o);
     const auto done = simulate(o, told.protocol);
-    out.push_back({std::move(what), done.ledger.whole().effective(), unaided_of(done)});
+    out.push_back({std::move(what), done.effective(), unaided_of(done)});
   };
   row("as asked for", [](auto&) {});
   for (const uint64_t every : {1, 10, 50, 100, 300})
@@ -134,8 +155,7 @@ std::vector<sensitivity_row> vary(const days_told& told) {
   for (const double detect_s : {1, 10, 60, 600})
     row(fmt::format("each fault is noticed after {} s", detect_s),
         [&](auto& o) { o.detect_s = detect_s; });
-  row("no findings", [](auto& o) { o.findings = false; });
-  row("findings", [](auto& o) { o.findings = true; });
+  vary_keys(row);
   return out;
 }
 
@@ -158,13 +178,12 @@ argument* add_days(command* verb, days_arguments& a) {
   add(verb, a, "--detect-s", a.detect_s, "Seconds until a fault is noticed, whatever it is");
   add(verb, a, "--restart-s", a.restart_s, "Seconds from its name to the next step");
   add(verb, a, "--steps-lost", a.steps_lost, "Steps that are made again after each");
-  add(verb, a, "--spares", a.spares, "Warm spare nodes (not in the product yet)");
-  add(verb, a, "--copies", a.copies, "Steps between copies in memory (not in the product yet)");
+  add(verb, a, "--spares", a.spares, "Spare nodes; else as many as `troupe plan` asks for");
+  add(verb, a, "--copies", a.copies, "Steps between copies in memory (1; 0: none are taken)");
   add(verb, a, "--measure-nodes", a.measure_nodes, "Nodes that the protocol is measured on");
   add(verb, a, "--svg", a.svg, "Draw effective time and incidents into this file");
-  a.given.emplace_back(
-      "--findings", verb->add_flag("--findings", a.findings,
-                                   "Monitor and doctor find and evict (not in the product yet)"));
+  a.given.emplace_back("--planned", verb->add_flag("--planned", a.planned,
+                                                   "With what the product does not have yet"));
   a.given.emplace_back("--sensitivity", verb->add_flag("--sensitivity", a.sensitivity,
                                                        "Also what intervals, spares and "
                                                        "detection change"));
@@ -182,6 +201,7 @@ result<int> run_days(const days_arguments& a, const days_cluster& c) {
   days_told told;
   TROUPE_TRY(options, options_of(a, c));
   told.options = std::move(options);
+  told.spares_by_plan = a.as == "ours" && !was_given(a, "--spares");
   if (a.as == "ours") {
     const int nodes =
         a.measure_nodes > 0 ? a.measure_nodes : std::min(c.nodes, days_arguments::measured_nodes);

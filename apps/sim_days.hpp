@@ -19,10 +19,10 @@ struct days_arguments {
   std::string as = "ours";
   double rate = 0, detect_s = 0, restart_s = 0;
   uint64_t steps_lost = 0;
-  int spares = 0;
-  uint64_t copies = 0;
+  int spares = 0;         ///< where it is given; else as `troupe plan` asks for
+  uint64_t copies = 0;    ///< where it is given; else as assumed
   int measure_nodes = 0;  ///< 0: as many as there are, up to `measured_nodes`
-  bool findings = false, sensitivity = false;
+  bool planned = false, sensitivity = false;
   std::string svg;
   /// Which of them were given.
   std::vector<std::pair<std::string, argument*>> given;
@@ -52,6 +52,7 @@ result<int> run_days(const days_arguments& a, const days_cluster& cluster);
 /// A simulation and what it was made from.
 struct days_told {
   sim::day_options options;
+  bool spares_by_plan = false;   ///< as many as `troupe plan` asks for
   sim::protocol_times protocol;  ///< as measured
   sim::day_times times;
   sim::day_outcome outcome;
@@ -66,7 +67,7 @@ struct sensitivity_row {
 
 /// Of incidents that stopped the job: the part that needed nobody.
 double unaided_of(const sim::day_outcome& outcome);
-/// Of the least effective whole hour.
+/// The least effective whole hour.
 double worst_hour_of(const sim::day_outcome& outcome);
 /// A time of its incidents, by nearest rank, in seconds; nothing where it never came.
 std::optional<double> percentile_s(const sim::day_outcome& outcome,

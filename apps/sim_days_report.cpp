@@ -23,11 +23,24 @@ constexpr double s_of(int64_t ns) {
 
 /// What it assumes that the product does not have yet.
 std::vector<std::string> not_yet(const sim::day_options& o) {
-  std::vector<std::string> out;
-  if (o.spares > 0) out.push_back(fmt::format("{} spares", o.spares));
-  if (o.copies > 0) out.push_back(fmt::format("a copy in memory every {} steps", o.copies));
-  if (o.findings) out.emplace_back("findings: what is stuck or sick is named and evicted");
-  return out;
+  return o.planned ? sim::not_in_the_product() : std::vector<std::string>();
+}
+
+/// The job's configuration, by its keys; of `cluster.heads` their number.
+ordered_json configuration_json(const sim::day_options& o) {
+  return {{"cluster.spares", o.spares},
+          {"cluster.heads", o.heads},
+          {"checkpoint.every", o.checkpoint_every},
+          {"checkpoint.memory.every", o.copies},
+          {"recovery.most_per_hour", o.recovery.most_per_hour},
+          {"recovery.stuck_after_s", o.recovery.stuck_after_s},
+          {"recovery.fewer_replicas", o.recovery.fewer_replicas},
+          {"recovery.return_s", o.recovery.return_s},
+          {"recovery.wait_s", o.recovery.wait_s},
+          {"recovery.evict_slow", o.recovery.evict_slow},
+          {"recovery.head_takeover_s", o.recovery.head_takeover_s},
+          {"health.stuck_after_s", o.health.stuck_after_s},
+          {"health.digest_every", o.health.digest_every}};
 }
 
 std::map<size_t, uint64_t> by_cause(const sim::day_outcome& outcome) {
@@ -73,10 +86,16 @@ std::string heading(const days_told& t) {
       fmt::format("{} days, {} nodes of {}, mix {} ({:.2f} per 1,000 node-days), seed {}, as {}\n",
                   o.days, o.nodes, o.workers, o.mix.name, o.mix.rate(), o.seed, o.as);
   if (o.as != "ours") return out;
-  const auto more = not_yet(o);
-  out += more.empty()
-             ? "as the product is today: restart and disk, no spares, no copies, no findings\n"
-             : fmt::format("beyond what the product has today: {}\n", fmt::join(more, "; "));
+  out += fmt::format(
+      "as the product is, with {} spares{}, checkpoints every {} steps, copies in memory {}, {} "
+      "heads\n",
+      o.spares,
+      t.spares_by_plan
+          ? fmt::format(" (`troupe plan --failures {:.2f}` asks for them)", o.mix.rate())
+          : "",
+      o.checkpoint_every, o.copies == 0 ? "never" : fmt::format("every {}", o.copies), o.heads);
+  if (const auto more = not_yet(o); !more.empty())
+    out += fmt::format("and with what it does not have yet: {}\n", fmt::join(more, "; "));
   out += fmt::format(
       "protocol, measured on {} simulated nodes{}: noticed {} (killed), {} (silent), {} (failed "
       "device), quiet {}, members {}, connected {}, restored {}\n",
@@ -136,12 +155,15 @@ double worst_hour_of(const sim::day_outcome& outcome) {
   constexpr int64_t hour_ns = 3'600'000'000'000;
   double worst = 1;
   bool any = false;
-  for (const auto& h : outcome.ledger.hours()) {
-    if (h.wall_ns() < hour_ns) continue;
-    worst = std::min(worst, h.effective());
+  const auto& hours = outcome.ledger.hours();
+  for (size_t i = 0; i < hours.size(); ++i) {
+    if (hours[i].wall_ns() < hour_ns) continue;
+    const auto slower_ns =
+        i < outcome.slower_by_hour_ns.size() ? outcome.slower_by_hour_ns[i] : int64_t{0};
+    worst = std::min(worst, hours[i].effective() - s_of(slower_ns) / s_of(hour_ns));
     any = true;
   }
-  return any ? worst : outcome.ledger.whole().effective();
+  return any ? std::max(0.0, worst) : outcome.effective();
 }
 
 std::optional<double> percentile_s(const sim::day_outcome& outcome,
@@ -161,20 +183,25 @@ std::optional<double> percentile_s(const sim::day_outcome& outcome,
 std::string days_text(const days_told& t) {
   const auto& whole = t.outcome.ledger.whole();
   auto out = heading(t);
-  out += fmt::format("\neffective {}, worst hour {}; unaided {}\n", percent_text(whole.effective()),
-                     percent_text(worst_hour_of(t.outcome)), percent_text(unaided_of(t.outcome)));
+  out += fmt::format("\neffective {}, worst hour {}; unaided {}\n",
+                     percent_text(t.outcome.effective()), percent_text(worst_hour_of(t.outcome)),
+                     percent_text(unaided_of(t.outcome)));
   out += fmt::format(
-      "{} incidents, {} jobs ended, {} steps made, {} repeated, {} spares used, {} healthy nodes "
-      "evicted\n\n",
+      "{} incidents, {} jobs ended, {} steps made, {} repeated, {} spares used, {} times fewer "
+      "replicas, {} healthy nodes taken for sick ones\n\n",
       t.outcome.incidents.size(), t.outcome.jobs_ended, t.outcome.steps,
-      t.outcome.ledger.steps_repeated(), t.outcome.spares_used, t.outcome.false_evictions);
+      t.outcome.ledger.steps_repeated(), t.outcome.spares_used, t.outcome.fewer_replicas,
+      t.outcome.false_evictions);
   std::vector<std::vector<std::string>> rows = {{"where the time went", "time", "share"}};
   for (size_t i = 0; i < health::time_uses; ++i) {
     const auto use = static_cast<health::time_use>(i);
     rows.push_back({std::string(to_string(use)), span_text(whole[use]),
                     percent_text(s_of(whole[use]) / std::max(1e-9, s_of(whole.wall_ns())))});
   }
-  out += trace::table_text(std::move(rows), 0);
+  if (t.outcome.slower_ns > 0)
+    rows.push_back({"of useful: longer steps", span_text(t.outcome.slower_ns),
+                    percent_text(s_of(t.outcome.slower_ns) / s_of(whole.wall_ns()))});
+  const auto where = trace::table_text(std::move(rows), 0);
   rows = {{"from the fault until it was", "p50", "p99"}};
   const std::pair<const char*, int64_t sim::day_incident::*> times[] = {
       {"noticed", &sim::day_incident::noticed_ns},
@@ -183,7 +210,7 @@ std::string days_text(const days_told& t) {
   for (const auto& [name, when] : times)
     rows.push_back({name, seconds_text(percentile_s(t.outcome, when, 50)),
                     seconds_text(percentile_s(t.outcome, when, 99))});
-  out += "\n" + trace::table_text(std::move(rows), 0);
+  out += where + "\n" + trace::table_text(std::move(rows), 0);
   rows = {{"cause", "incidents"}};
   for (const auto& [name, count] : named_causes(t)) rows.push_back({name, std::to_string(count)});
   out += "\n" + trace::table_text(std::move(rows), 0);
@@ -194,7 +221,7 @@ std::string days_text(const days_told& t) {
 std::string days_json(const days_told& t, const std::vector<sensitivity_row>& rows) {
   const auto& whole = t.outcome.ledger.whole();
   ordered_json j;
-  j["effective"] = whole.effective();
+  j["effective"] = t.outcome.effective();
   j["effective_worst_hour"] = worst_hour_of(t.outcome);
   j["unaided"] = unaided_of(t.outcome);
   j["wall_s"] = s_of(whole.wall_ns());
@@ -202,6 +229,7 @@ std::string days_json(const days_told& t, const std::vector<sensitivity_row>& ro
     const auto use = static_cast<health::time_use>(i);
     j[fmt::format("{}_s", to_string(use))] = s_of(whole[use]);
   }
+  j["slower_s"] = s_of(t.outcome.slower_ns);
   j["incidents"] = ordered_json::object();
   for (const auto& [name, count] : named_causes(t)) j["incidents"][name] = count;
   j["noticed_s"] = percentiles_json(t.outcome, &sim::day_incident::noticed_ns);
@@ -210,6 +238,9 @@ std::string days_json(const days_told& t, const std::vector<sensitivity_row>& ro
   j["steps_repeated"] = t.outcome.ledger.steps_repeated();
   j["false_evictions"] = t.outcome.false_evictions;
   j["spares_used"] = t.outcome.spares_used;
+  j["fewer_replicas"] = t.outcome.fewer_replicas;
+  j["jobs_ended"] = t.outcome.jobs_ended;
+  if (t.options.as == "ours") j["configuration"] = configuration_json(t.options);
   j["not_in_the_product_yet"] = not_yet(t.options);
   j["assumptions"] = assumptions_json(t);
   for (const auto& r : rows)

@@ -21,8 +21,8 @@ constexpr double left = 190, right = 40, plot_w = 860, top = 104, lost_h = 220, 
 constexpr size_t columns_drawn = 120;
 constexpr size_t rows_drawn = 24;
 
-/// By entry; useful is what is not drawn.
-constexpr std::array<const char*, time_uses> colours = {"#ffffff", "#e0a43b", "#9aa5b1", "#c0392b",
+/// By entry; of useful is drawn what steps took longer.
+constexpr std::array<const char*, time_uses> colours = {"#b8c46b", "#e0a43b", "#9aa5b1", "#c0392b",
                                                         "#8e44ad", "#2e6da4", "#3aa17e", "#7f6a4a",
                                                         "#cccccc", "#e67e73", "#2c3e50"};
 
@@ -64,10 +64,15 @@ class drawing {
     if (days_ > 4) hours_each_ = std::max<size_t>(24, hours_each_ / 24 * 24);
     for (size_t i = 0; i < hours.size(); i += hours_each_) {
       columns_.emplace_back();
-      for (size_t k = i; k < std::min(hours.size(), i + hours_each_); ++k)
+      slower_ns_.push_back(0);
+      for (size_t k = i; k < std::min(hours.size(), i + hours_each_); ++k) {
         columns_.back() += hours[k];
+        if (k < t.outcome.slower_by_hour_ns.size())
+          slower_ns_.back() += t.outcome.slower_by_hour_ns[k];
+      }
     }
-    for (const auto& c : columns_) most_lost_ = std::max(most_lost_, 1 - c.effective());
+    for (size_t i = 0; i < columns_.size(); ++i)
+      most_lost_ = std::max(most_lost_, 1 - columns_[i].effective() + slower_share(i));
     most_lost_ = nice(most_lost_);
     for (const auto& i : t.outcome.incidents)
       causes_[t.options.mix.causes[i.cause].cause].push_back(&i);
@@ -96,21 +101,25 @@ class drawing {
     return 1;
   }
 
+  /// Of a column's time, what steps took longer.
+  double slower_share(size_t i) const {
+    return static_cast<double>(slower_ns_[i]) /
+           static_cast<double>(std::max<int64_t>(1, columns_[i].wall_ns()));
+  }
+
   double x_of(double day) const { return left + plot_w * day / days_; }
   double strip_top() const { return top + lost_h + 118; }
 
   std::string heading() const {
     const auto& o = t_.options;
-    const auto& whole = t_.outcome.ledger.whole();
     auto about = o.as == "ours" ? std::string("ours") : "as " + o.as;
-    if (o.as == "ours" && o.spares == 0 && o.copies == 0 && !o.findings)
-      about += ", as the product is today";
-    if (o.spares > 0) about += fmt::format(", {} spares", o.spares);
-    if (o.copies > 0) about += fmt::format(", copies every {} steps", o.copies);
-    if (o.findings) about += ", findings";
+    if (o.as == "ours")
+      about += fmt::format(", {}{} spares, copies in memory {}",
+                           o.planned ? "with what is planned, " : "", o.spares,
+                           o.copies == 0 ? "never" : fmt::format("every {} steps", o.copies));
     return text_at(24, 34,
                    fmt::format("{} days on {} nodes of {}: {:.2f} % effective", o.days, o.nodes,
-                               o.workers, 100 * whole.effective()),
+                               o.workers, 100 * t_.outcome.effective()),
                    R"(font-size="19" font-weight="600")") +
            text_at(24, 56,
                    fmt::format("{}; faults of {} ({:.2f} per 1,000 node-days), seed {}", about,
@@ -138,9 +147,11 @@ class drawing {
       const double to = std::min(days_, static_cast<double>((i + 1) * hours_each_) / 24);
       const double gap = std::min(2.0, 0.15 * (x_of(to) - x_of(from)));
       double y = top + lost_h;
-      for (size_t u = 1; u < time_uses; ++u) {
-        const double share = static_cast<double>(columns_[i][static_cast<time_use>(u)]) /
-                             static_cast<double>(std::max<int64_t>(1, columns_[i].wall_ns()));
+      for (size_t u = 0; u < time_uses; ++u) {
+        const double share =
+            u == 0 ? slower_share(i)
+                   : static_cast<double>(columns_[i][static_cast<time_use>(u)]) /
+                         static_cast<double>(std::max<int64_t>(1, columns_[i].wall_ns()));
         const double h = lost_h * share / most_lost_;
         if (h <= 0) continue;
         y -= h;
@@ -168,16 +179,17 @@ class drawing {
     std::string out;
     const auto& whole = t_.outcome.ledger.whole();
     size_t shown = 0;
-    for (size_t u = 1; u < time_uses; ++u) {
+    for (size_t u = 0; u < time_uses; ++u) {
       const auto use = static_cast<time_use>(u);
-      if (whole[use] == 0) continue;
+      const auto lost_ns = u == 0 ? t_.outcome.slower_ns : whole[use];
+      if (lost_ns == 0) continue;
       const double x = left + static_cast<double>(shown % 5) * 172;
       const double y = top + lost_h + 42 + 20 * static_cast<double>(shown / 5);
       out += box(x, y - 10, 12, 12, colours[u]);
-      out += text_at(x + 17, y,
-                     fmt::format("{} {:.2f} %", to_string(use),
-                                 100.0 * static_cast<double>(whole[use]) /
-                                     static_cast<double>(whole.wall_ns())));
+      out += text_at(
+          x + 17, y,
+          fmt::format("{} {:.2f} %", u == 0 ? "longer steps" : to_string(use),
+                      100.0 * static_cast<double>(lost_ns) / static_cast<double>(whole.wall_ns())));
       ++shown;
     }
     return out;
@@ -223,6 +235,7 @@ class drawing {
   size_t hours_each_ = 1;
   double most_lost_ = 0;
   std::vector<time_entries> columns_;
+  std::vector<int64_t> slower_ns_;  ///< by column
   std::map<std::string, std::vector<const sim::day_incident*>> causes_;
 };
 

@@ -352,17 +352,36 @@ TEST_CASE("commands: sim --days --json has its keys, and draws a picture") {
     sum += j.at(std::string(entry) + "_s").get<double>();
   CHECK(sum == doctest::Approx(j.at("wall_s").get<double>()));
   CHECK(j.at("wall_s") == 3 * 86'400);
-  CHECK(j.at("effective") == doctest::Approx(j.at("useful_s").get<double>() / sum));
+  const double useful_s = j.at("useful_s"), slower_s = j.at("slower_s");
+  CHECK(j.at("effective") == doctest::Approx((useful_s - slower_s) / sum));
   for (const auto* key : {"noticed_s", "named_s", "back_s"}) CHECK(j.at(key).at("p99") > 0);
   CHECK(j.at("incidents").at("Fan") > 0);
-  for (const auto* key :
-       {"effective_worst_hour", "unaided", "steps_repeated", "false_evictions", "spares_used"})
+  for (const auto* key : {"effective_worst_hour", "unaided", "steps_repeated", "false_evictions",
+                          "spares_used", "fewer_replicas", "jobs_ended"})
     CHECK(j.at(key).is_number());
-  CHECK(j.at("not_in_the_product_yet").size() == 1);
+  CHECK(j.at("not_in_the_product_yet").empty());
+  CHECK(j.at("configuration").at("cluster.spares") == 1);
+  CHECK(j.at("configuration").at("checkpoint.memory.every") == 1);
   CHECK(j.at("assumptions").at("person_s").at("source").is_string());
   const auto picture = here.read("days.svg");
   CHECK(picture.starts_with("<svg"));
   CHECK(picture.ends_with("</svg>\n"));
+}
+
+TEST_CASE("commands: sim --days has as many spares as plan asks for, and says what is planned") {
+  folder here;
+  const std::string days =
+      "troupe sim --days 1 --nodes 128 --workers 8 --measure-nodes 8 --rate 6.5 ";
+  const auto told = sh(here, days).out;
+  CHECK(told.find("with 4 spares (`troupe plan --failures 6.50` asks for them)") != told.npos);
+  CHECK(told.find("does not have yet") == told.npos);
+  const auto asked = sh(here, days + "--planned --spares 3 --copies 0").out;
+  CHECK(asked.find("with 3 spares, checkpoints every 50 steps, copies in memory never") !=
+        asked.npos);
+  CHECK(asked.find("with what it does not have yet: of a link") != asked.npos);
+  const auto j = nlohmann::json::parse(sh(here, days + "--planned --json").out);
+  CHECK(j.at("not_in_the_product_yet").size() == 3);
+  CHECK(j.at("configuration").at("cluster.spares") == 4);
 }
 
 TEST_CASE("commands: plan says with how many replicas a job goes on, and what these need") {
@@ -388,8 +407,7 @@ TEST_CASE("commands: plan says how many spares a failure rate asks for") {
   REQUIRE(j.at("fewer_replicas").size() == 1);  // of two
   CHECK(j.at("fewer_replicas")[0].at("replicas") == 1);
   CHECK(j.at("fewer_replicas")[0].at("device_bytes_needed") > 0);
-  const auto never =
-      sh(here, "troupe plan j.toml --json --set recovery.fewer_replicas=false");
+  const auto never = sh(here, "troupe plan j.toml --json --set recovery.fewer_replicas=false");
   CHECK(nlohmann::json::parse(never.out).at("fewer_replicas").empty());
   CHECK(sh(here, "troupe plan j.toml").out.find("0 spare nodes") != std::string::npos);
 }

@@ -39,7 +39,7 @@ day_outcome run(const day_options& o) {
 }
 
 double effective(const day_options& o) {
-  return run(o).ledger.whole().effective();
+  return run(o).effective();
 }
 
 /// 12,288 GPUs, 54 days.
@@ -52,12 +52,18 @@ day_options large(fault_mix mix, uint64_t seed) {
   return o;
 }
 
-/// With all that is planned and spares as `troupe plan` counts them.
-day_options planned(fault_mix mix, uint64_t seed) {
+/// The product, with spares as `troupe plan` counts them, a copy each step and three heads.
+day_options product(fault_mix mix, uint64_t seed) {
   auto o = large(std::move(mix), seed);
   o.copies = 1;
-  o.findings = true;
+  o.heads = 3;
   o.spares = static_cast<int>(health::spares_for(o.nodes, o.mix.rate()));
+  return o;
+}
+
+day_options planned(fault_mix mix, uint64_t seed) {
+  auto o = product(std::move(mix), seed);
+  o.planned = true;
   return o;
 }
 
@@ -149,9 +155,6 @@ TEST_CASE("assumptions: what tables print is what they print, and each has a sou
     CHECK(here.at(row[0]).first.value == std::stod(row[1]));
     CHECK(here.at(row[0]).second.value == std::stod(row[2]));
   }
-  for (const auto& row : shared_rows("byterobust_table3_detection_s.csv")) {
-    if (row[1] == "NIC crash") CHECK(assumed::nic_inspection_s.value == std::stod(row[2]));
-  }
   for (const auto& row : shared_rows("byterobust_table6_resolution_s.csv"))
     if (row[0] == "NaN Value") CHECK(assumed::wrong_bits_person_s.value == std::stod(row[1]));
 }
@@ -182,7 +185,7 @@ TEST_CASE("MIX-2: a mix that is too long is refused with its line") {
 }
 
 TEST_CASE("symptoms: every finding has a rule") {
-  for (const auto name : finding_names) CHECK(rule_of(name).finding == name);
+  for (const auto name : finding_names) CHECK(health::facts_of(rule_of(name).finding).name == name);
 }
 
 // -- schedules ------------------------------------------------------------------------------------
@@ -234,18 +237,31 @@ TEST_CASE("DAY-3: days: FT-HSDP's failure each 17.9 minutes costs 56 % at 10 min
 
 // -- ours -----------------------------------------------------------------------------------------
 
-TEST_CASE("days: 12,288 GPUs, 54 days: with all that is planned the aims are met") {
+TEST_CASE("days: 12,288 GPUs, 54 days: as the product is, and the aims with what is planned") {
+  double sum = 0, sum_planned = 0, often = 0, often_planned = 0;
   for (uint64_t seed = 1; seed <= 5; ++seed) {
     CAPTURE(seed);
-    const auto llama3 = run(planned(llama3_mix(), seed));
-    CHECK(llama3.ledger.whole().effective() >= 0.985);
-    CHECK(unaided(llama3) >= 0.97);
-    CHECK(p99_named_s(llama3) <= 600);
-    CHECK(effective(planned(llama3_mix().at_rate(6.5), seed)) >= 0.97);
-    const auto today = run(large(llama3_mix(), seed));
-    CHECK(today.ledger.whole().effective() < llama3.ledger.whole().effective() - 0.05);
-    CHECK(unaided(today) < 0.7);  // nobody evicts a host that is sick
+    const auto today = run(product(llama3_mix(), seed));
+    const auto then = run(planned(llama3_mix(), seed));
+    MESSAGE("seed " << seed << ": " << today.effective() << ", " << unaided(today) << " unaided; "
+                    << "planned " << then.effective() << ", " << unaided(then));
+    sum += today.effective() / 5;
+    sum_planned += then.effective() / 5;
+    CHECK(unaided(today) > 0.9);
+    CHECK(today.effective() > 0.96);
+    CHECK(then.effective() > today.effective());
+    CHECK(unaided(then) >= 0.97);
+    CHECK(p99_named_s(then) <= 600);
+    CHECK(p99_named_s(today) > 600);  // of a link's two ends the sound one is named
+    often += effective(product(llama3_mix().at_rate(6.5), seed)) / 5;
+    often_planned += effective(planned(llama3_mix().at_rate(6.5), seed)) / 5;
   }
+  MESSAGE("means: " << sum << ", planned " << sum_planned << "; at 6.5 " << often << ", planned "
+                    << often_planned);
+  CHECK(sum < 0.985);
+  CHECK(sum_planned >= 0.985);
+  CHECK(often < 0.97);
+  CHECK(often_planned >= 0.97);
 }
 
 TEST_CASE("days: it returns to what was committed, and from wrong bits to what was made before") {
@@ -254,7 +270,6 @@ TEST_CASE("days: it returns to what was committed, and from wrong bits to what w
   o.days = 0.01;
   o.nodes = 4;
   o.checkpoint_every = 10;
-  o.findings = true;
   o.mix.causes = {{"kill", 1, "dead_process", fault_scope::node},
                   {"bits", 1, "wrong_bits", fault_scope::node}};
   day_times t;
@@ -272,8 +287,8 @@ TEST_CASE("days: it returns to what was committed, and from wrong bits to what w
   CHECK(repeated(bits) == 14);
 }
 
-TEST_CASE("days: each of spares, copies and findings is worth something") {
-  const auto all = planned(llama3_mix().at_rate(6.5), 1);
+TEST_CASE("days: each of spares, copies and the monitor's word is worth something") {
+  const auto all = product(llama3_mix().at_rate(6.5), 1);
   const double best = effective(all);
   auto o = all;
   o.spares = 0;
@@ -282,7 +297,7 @@ TEST_CASE("days: each of spares, copies and findings is worth something") {
   o.copies = 0;
   CHECK(effective(o) < best);
   o = all;
-  o.findings = false;
+  o.recovery.stuck_after_s = 0;
   CHECK(effective(o) < best);
   o = all;
   o.detect_s = 600;
@@ -304,15 +319,22 @@ TEST_CASE("DAY-2: days: the ledger sums, and no incident comes back before it wa
     o.mix = (random.chance(0.5) ? llama3_mix() : byterobust_mix()).at_rate(1000 * random.unit());
     o.spares = static_cast<int>(random.below(5));
     o.copies = random.below(3);
-    o.findings = random.chance(0.5);
+    o.planned = random.chance(0.3);
+    o.heads = random.chance(0.5) ? 3 : 1;
+    o.recovery.fewer_replicas = random.chance(0.7);
+    o.recovery.evict_slow = random.chance(0.5);
+    o.recovery.stuck_after_s = random.chance(0.8) ? 30 : 0;
     o.checkpoint_every = 1 + random.below(100);
     if (random.chance(0.2)) o.as = "megascale";
     const auto done = run(o);
     CHECK(done.ledger.whole().wall_ns() == ns_of(o.days * 86'400));
+    CHECK(done.slower_ns >= 0);
+    CHECK(done.slower_ns <= done.ledger.whole()[time_use::useful]);
     for (const auto& i : done.incidents) {
       if (i.named_ns >= 0) CHECK(i.named_ns >= i.noticed_ns);
       if (i.back_ns >= 0) CHECK(i.back_ns >= i.noticed_ns);
-      CHECK((i.stops || i.noticed_ns < 0));
+      const auto& symptom = rule_of(o.mix.causes[i.cause].symptom);
+      CHECK((i.stops || i.noticed_ns < 0 || symptom.harm == harm_done::slow));
     }
   }
 }

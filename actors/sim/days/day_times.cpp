@@ -43,6 +43,7 @@ day_times times_of(const day_options& options, const protocol_times& protocol) {
   const double state = parameters.value * (weight_bytes.value + optimizer_bytes.value);
   const double replicas = std::max(1.0, gpus / ranks_a_replica.value);
   const config::timeouts_section limits;
+  const config::cluster_section cluster;
   day_times t;
   t.protocol = protocol.scaled_to(options.nodes);
   t.step_ns = ns_of(step_s.value);
@@ -60,10 +61,21 @@ day_times times_of(const day_options& options, const protocol_times& protocol) {
   t.person_ns = ns_of(person_s.value);
   t.group_limit_ns = std::chrono::nanoseconds(defaults::group_timeout).count();
   t.step_limit_ns = limits.operation_s * 1'000'000'000;
-  t.stuck_ns = ns_of(stuck_after_s.value);
-  t.nic_ns = ns_of(nic_inspection_s.value);
-  t.digest_ns = ns_of(digest_s.value);
+  const auto ms_of = [](auto time) { return std::chrono::nanoseconds(time).count(); };
+  // A counter that has not moved shows with the next heartbeat, at the monitor's next look.
+  t.stuck_ns = ns_of(static_cast<double>(options.health.stuck_after_s)) +
+               cluster.heartbeat_interval_ms * 1'000'000 + ms_of(defaults::monitor_period);
+  t.stuck_acts_ns = options.recovery.stuck_after_s * 1'000'000'000;
+  t.head_ns = options.recovery.head_takeover_s * 1'000'000'000;
+  t.rejoin_ns = ms_of(defaults::rejoin_patience);
+  t.digest_ns = options.health.digest_every * t.step_ns;
   t.wrong_bits_person_ns = ns_of(wrong_bits_person_s.value);
+  // Windows are of three steps at least; two name a straggler, five let a spare take its place.
+  const auto window_ns = std::max<int64_t>(options.health.window_s * 1'000'000'000, 3 * t.step_ns);
+  t.slow_ns = 2 * window_ns;
+  t.slow_out_ns = 5 * window_ns;
+  t.warned_ns = ns_of(warned_person_s.value);
+  t.repair_ns = ns_of(spare_returns_s.value);
   t.localize_ns = ns_of(localize_s.value);
   return t;
 }

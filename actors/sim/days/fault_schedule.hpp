@@ -14,10 +14,11 @@ namespace troupe::sim {
 
 struct timed_fault {
   int64_t at_ns = 0;
-  size_t cause = 0;  ///< of the mix
-  int node = 0;      ///< its place in the job, from 0; of a switch the first one
-  double stays = 0;  ///< in [0, 1): whether it stays with the host, or its like
-  double when = 0;   ///< in [0, 1): how long it takes to be seen, where that is chance
+  size_t cause = 0;    ///< of the mix
+  int node = 0;        ///< its place in the job, from 0; of a switch the first one
+  double stays = 0;    ///< in [0, 1): whether it stays with the host, or its like
+  double when = 0;     ///< in [0, 1): how long it takes to be seen, where that is chance
+  double verdict = 0;  ///< in [0, 1): whether it is seen, or the right one named, where that is
 };
 
 /// In the order of their times, within [0, span_ns). Rates hold for nodes of the job.
