@@ -73,6 +73,8 @@ double worst_hour_of(const sim::day_outcome& outcome);
 std::optional<double> percentile_s(const sim::day_outcome& outcome,
                                    int64_t sim::day_incident::*when, double percent);
 
+/// "after each step"; "never".
+std::string copies_text(const sim::day_options& options);
 std::string days_text(const days_told& told);
 std::string days_json(const days_told& told, const std::vector<sensitivity_row>& rows);
 std::string days_svg(const days_told& told);

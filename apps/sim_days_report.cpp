@@ -93,7 +93,7 @@ std::string heading(const days_told& t) {
       t.spares_by_plan
           ? fmt::format(" (`troupe plan --failures {:.2f}` asks for them)", o.mix.rate())
           : "",
-      o.checkpoint_every, o.copies == 0 ? "never" : fmt::format("every {}", o.copies), o.heads);
+      o.checkpoint_every, copies_text(o), o.heads);
   if (const auto more = not_yet(o); !more.empty())
     out += fmt::format("and with what it does not have yet: {}\n", fmt::join(more, "; "));
   out += fmt::format(
@@ -143,6 +143,11 @@ ordered_json assumptions_json(const days_told& t) {
 }
 
 }  // namespace
+
+std::string copies_text(const sim::day_options& o) {
+  if (o.copies == 0) return "never";
+  return o.copies == 1 ? "after each step" : fmt::format("every {} steps", o.copies);
+}
 
 double unaided_of(const sim::day_outcome& outcome) {
   if (outcome.incidents.empty()) return 1;

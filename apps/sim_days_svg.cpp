@@ -115,8 +115,7 @@ class drawing {
     auto about = o.as == "ours" ? std::string("ours") : "as " + o.as;
     if (o.as == "ours")
       about += fmt::format(", {}{} spares, copies in memory {}",
-                           o.planned ? "with what is planned, " : "", o.spares,
-                           o.copies == 0 ? "never" : fmt::format("every {} steps", o.copies));
+                           o.planned ? "with what is planned, " : "", o.spares, copies_text(o));
     return text_at(24, 34,
                    fmt::format("{} days on {} nodes of {}: {:.2f} % effective", o.days, o.nodes,
                                o.workers, 100 * t_.outcome.effective()),
