@@ -216,6 +216,17 @@ TEST_CASE("days: a host whose device stays sick ends the job where it is the onl
   CHECK(with_spares(1).jobs_ended == 0);
 }
 
+TEST_CASE("days: who grows back with a sick link has the budget of any other fault") {
+  small_days d;
+  d.o.days = 1.5;
+  d.o.spares = 0;
+  d.o.recovery.return_s = 10;  // the process of the sick end comes later, and has a place again
+  const auto done = d.run("half_open_link", right_end);
+  CHECK(done.fewer_replicas == 1);
+  CHECK(done.jobs_ended == 1);
+  CHECK(done.ledger.whole()[time_use::re_form] < 3'600 * second_ns);
+}
+
 TEST_CASE("days: a slow node is waited for until a person comes, or a spare takes its place") {
   small_days d;
   const auto told = d.run("straggler");

@@ -293,7 +293,7 @@ class day_cluster {
       const auto since_ns = again || open_.empty() ? now_ns_ : open_.back().event.seen_ns;
       if (!notice()) return;
       out_.ledger.noticed(since_ns, now_ns_);
-      switch (ends_job() ? tried::ended : attempt(again, ordered && open_.empty())) {
+      switch (ends_job() ? tried::ended : attempt(again, ordered && !again && open_.empty())) {
         case tried::trains:
         case tried::over:
           return;
@@ -491,7 +491,7 @@ class day_cluster {
         continue;
       }
       if (now_ns_ >= give_up_ns) return tried::ended;
-      if (whole_ns - now_ns_ > times_.process_start_ns) out_.ledger.hold(now_ns_);
+      if (whole_ns - now_ns_ >= times_.process_start_ns) out_.ledger.hold(now_ns_);
       auto until_ns = nodes_.next_join_ns(now_ns_, give_up_ns);
       if (rules.fewer_replicas && now_ns_ < fewer_at_ns) until_ns = std::min(until_ns, fewer_at_ns);
       if (const auto how = pass_until(until_ns); how != passed::whole) return as_tried(how);
