@@ -127,17 +127,17 @@ TEST_CASE("EVC-3: who was lost comes into a place after those who never were") {
   o.second_spare = true;
   cluster_with_spare f(o);
   REQUIRE(f.join(3));
-  f.lose(0);
-  for (const size_t node : {1, 2, 3}) f.quiet(node);
-  f.take_place(2, 0);
-  f.take_place(1, 1);
-  CHECK(f.crew().nodes[0]->node == "c");
-  REQUIRE(f.join_again(0));  // a spare, before d by its index
-  f.lose(1, later_epoch + 1);
+  f.lose(1);
   for (const size_t node : {0, 2, 3}) f.quiet(node);
-  f.take_place(2, 0);
-  f.take_place(3, 1);
-  CHECK(f.crew().nodes[1]->node == "d");
+  f.take_place(0, 0);
+  f.take_place(2, 1);
+  CHECK(f.crew().nodes[1]->node == "c");
+  REQUIRE(f.join_again(1));  // a spare that has what each place needs, before d by its index
+  f.lose(0, later_epoch + 1);
+  for (const size_t node : {1, 2, 3}) f.quiet(node);
+  f.take_place(3, 0);
+  f.take_place(2, 1);
+  CHECK(f.crew().nodes[0]->node == "d");
 }
 
 TEST_CASE("CRD-11: a spare that is lost is no event of the run, and is started again") {
