@@ -186,7 +186,7 @@ using elector_actor = voter_actor::extend<
     // Answers once a majority has promised an epoch, or holds a record.
     ask<fbs::Elect, fbs::Elected>, ask<fbs::ShareRecord, fbs::Ack>,
     // The job is over.
-    tell<fbs::HeadEnds>,
+    ask<fbs::HeadEnds, fbs::Ack>,
     // Time to look after the others (from itself only).
     caf::reacts_to<caf::tick_atom>>;
 

@@ -93,6 +93,8 @@ caf::result<msg<fbs::HeadFound>> find_head(coordinator_pointer self, const msg<f
 caf::result<msg<fbs::Promised>> promise(coordinator_pointer self,
                                         const msg<fbs::PromiseEpoch>& m);
 caf::result<msg<fbs::Promised>> hold(coordinator_pointer self, const msg<fbs::HoldRecord>& m);
+/// The job is over (CRD-19).
+void tell_heads(coordinator_pointer self, const std::string& reason);
 
 /// Has nodes end what they run of the epoch before.
 void suspend(coordinator_pointer self);

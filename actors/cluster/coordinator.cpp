@@ -78,8 +78,7 @@ void quit_when_alone(coordinator_pointer self) {
                                  [](const auto& m) { return m.second.gone; });
   const auto since_ns = now_ns(*self) - st.ended_ns;
   if (!st.ended || (!alone && since_ns < ns_of(defaults::nodes_leave))) return;
-  // What other heads are told is on its way (ELC-3): CAF drops what it has not sent at its end.
-  if (st.record.elector && since_ns < 4 * ns_of(defaults::heads_period)) return;
+  if (st.heads_to_hear) return;  // CAF drops what it has not sent at its end
   self->send_exit(st.record.run, caf::exit_reason::user_shutdown);
   if (st.record.replicator) self->send_exit(st.record.replicator, caf::exit_reason::user_shutdown);
   self->send_exit(st.record.committer, caf::exit_reason::user_shutdown);
@@ -99,10 +98,7 @@ void end(coordinator_pointer self, const msg<fbs::RunEnded>& m) {
   st.ended_ns = now_ns(*self);
   show(self);
   self->send(st.record.reporter, m);
-  if (st.record.elector)
-    self->send(st.record.elector, make_msg<fbs::HeadEnds>(context(self), [&](auto& e) {
-                 e.reason = text_of(m->message());
-               }));
+  tell_heads(self, text_of(m->message()));
   for (auto& [index, who] : st.members)
     if (who.handle && !who.gone)
       self->send(who.handle, make_msg<fbs::Shutdown>(context(self), [&](auto& s) {

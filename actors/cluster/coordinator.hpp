@@ -56,6 +56,8 @@
 //     has them promise again, three times within recovery.head_takeover_s; where a majority follows
 //     another head, or has not answered for that long, it acts no more: it ends, and leaves the
 //     nodes that others started to the head that does.
+//   CRD-19  The end of the run is told to the elector, and this one does not go before that has
+//     said that the other heads know it, or did not answer in time.
 //
 // Failure policy: a dead node is told to the run; a refused one is counted and the cluster goes on.
 #pragma once
@@ -188,6 +190,7 @@ struct coordinator_state {
   bool ended = false;
   int64_t started_ns = 0;  ///< the epoch
   int64_t ended_ns = 0;
+  bool heads_to_hear = false;  ///< that the job is over: they have not all said that they know
   std::string config_toml;
   ingress_counts ingress;  ///< as last shown
 };

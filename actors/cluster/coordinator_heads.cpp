@@ -107,4 +107,19 @@ caf::result<msg<fbs::Promised>> hold(coordinator_pointer self, const msg<fbs::Ho
   return by_elector<fbs::Promised>(self, m, "its vote");
 }
 
+/// CRD-19. One that does not say so in time is not waited for: its link may be broken.
+void tell_heads(coordinator_pointer self, const std::string& reason) {
+  auto& st = self->state;
+  if (!st.record.elector) return;
+  st.heads_to_hear = true;
+  ask_either<fbs::Ack>(
+      self, st.record.elector,
+      std::tuple(make_msg<fbs::HeadEnds>(context(self), [&](auto& e) { e.reason = reason; })),
+      {"elector", "other heads that hear that the job is over"},
+      [self](const result<msg<fbs::Ack>>&) {
+        self->state.heads_to_hear = false;
+        quit_when_alone(self);
+      });
+}
+
 }  // namespace troupe::cluster::coordinating

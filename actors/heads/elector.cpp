@@ -253,6 +253,7 @@ void heard(elector_pointer self, other_head& h, uint32_t epoch) {
   const auto now = now_ns(*self);
   h.heard_ns = now;
   if (epoch == 0) return;
+  st.waiting->heard(now);
   if (epoch < st.takeover->latest()) return st.takeover->heard_acting(epoch, now);
   if (st.acting == 0 && (st.last_acting != h.name || h.epoch == 0))
     tell(self, fmt::format("the head at {} acts in epoch {}", h.name, epoch));
@@ -284,6 +285,19 @@ void meet_node(elector_pointer self, const std::string& name, const caf::strong_
   self->monitor(there);
 }
 
+/// Says that the job is over to heads within reach; `then` once each has heard it, or cannot.
+void pass_end_on(elector_pointer self, const std::vector<elector_actor>& to,
+                 const msg<fbs::HeadEnds>& m, std::function<void()> then = {}) {
+  const auto open = std::make_shared<size_t>(to.size());
+  for (const auto& head : to)
+    ask_either<fbs::Ack>(self, head, std::tuple(m),
+                         {"elector", "another head that hears that the job is over"},
+                         [open, then](const result<msg<fbs::Ack>>&) {
+                           if (--*open == 0 && then) then();
+                         });
+  if (to.empty() && then) then();
+}
+
 msg<fbs::HeadFound> seek(elector_pointer self, const msg<fbs::FindHead>& m,
                          const caf::strong_actor_ptr& asker) {
   auto& st = self->state;
@@ -291,7 +305,7 @@ msg<fbs::HeadFound> seek(elector_pointer self, const msg<fbs::FindHead>& m,
   if (auto* h = head_named(st, name)) {
     if (asker) meet(self, *h, asker);
     heard(self, *h, m->epoch());
-    if (st.over && h->handle) self->send(h->handle, *st.over);
+    if (st.over && h->handle) pass_end_on(self, {h->handle}, *st.over);
   } else if (asker) {
     meet_node(self, name, asker);
     st.step = std::max(st.step, m->step());
@@ -302,19 +316,48 @@ msg<fbs::HeadFound> seek(elector_pointer self, const msg<fbs::FindHead>& m,
     f.epoch = st.acting;
     f.open = st.open;
     f.now_ns = now_ns(*self);
+    f.job = st.options.settings.digest();
+    if (m->job() != 0 && m->job() != f.job) f.settings = st.options.settings.lines();
   });
 }
 
-void end_job(elector_pointer self, const msg<fbs::HeadEnds>& m) {
+/// For those that come back when nobody is there any more (ELC-7).
+void keep_end(elector_pointer self, const std::string& reason) {
   auto& st = self->state;
+  if (!st.votes) return;
+  const auto kept = st.votes->end_job(std::max(st.acting, st.takeover->latest()), reason);
+  if (!kept) spdlog::warn("that the job is over is not kept: {}", render(kept.error()));
+}
+
+caf::result<msg<fbs::Ack>> end_job(elector_pointer self, const msg<fbs::HeadEnds>& m) {
+  auto& st = self->state;
+  const auto ack = [self, cause = m.header()] {
+    return make_msg<fbs::Ack>(context_of(*self, cause), [](auto&) {});
+  };
   if (st.open) {
     st.over = m;
+    keep_end(self, text_of(m->reason()));
+    std::vector<elector_actor> others;
     for (const auto& h : st.heads)
-      if (h.handle) self->send(h.handle, m);
-    return;
+      if (h.handle) others.push_back(h.handle);
+    auto rp = self->make_response_promise<msg<fbs::Ack>>();
+    pass_end_on(self, others, m, [rp, ack]() mutable { rp.deliver(ack()); });
+    return rp;
   }
-  if (std::exchange(st.decided, true) || !st.options.over) return;
-  st.options.over(text_of(m->reason()));
+  if (std::exchange(st.decided, true)) return ack();
+  keep_end(self, text_of(m->reason()));
+  if (st.options.over) st.options.over(text_of(m->reason()));
+  return ack();
+}
+
+/// ELC-6.
+void compare(elector_pointer self, const msg<fbs::HeadFound>& acting) {
+  auto& st = self->state;
+  const auto& own = st.options.settings;
+  if (st.acting > 0 || acting->epoch() == 0 || acting->job() == 0 || own.digest() == 0) return;
+  if (acting->job() == own.digest() || std::exchange(st.decided, true)) return;
+  if (st.options.refused)
+    st.options.refused(own.differ_from(acting.unpack().settings, text_of(acting->name())));
 }
 
 // -- other heads ----------------------------------------------------------------------------------
@@ -345,7 +388,7 @@ void ask_how_it_is(elector_pointer self, other_head& h) {
   auto m = make_msg<fbs::FindHead>(context_of(*self, 0), [&](auto& f) {
     f.name = st.options.name;
     f.epoch = st.acting;
-    f.sent_ns = sent_ns;
+    f.job = st.options.settings.digest();
   });
   request(self, h.handle, m, caf::actor_cast<caf::strong_actor_ptr>(self))
       .then(
@@ -354,6 +397,7 @@ void ask_how_it_is(elector_pointer self, other_head& h) {
             there.asked = false;
             there.ahead_ns = (sent_ns + now_ns(*self)) / 2 - found->now_ns();
             heard(self, there, found->epoch());
+            compare(self, found);
           },
           [self, name = h.name](const caf::error&) {
             head_named(self->state, name)->asked = false;
@@ -415,11 +459,35 @@ void stand_by(elector_pointer self) {
               });
 }
 
+/// ELC-7.
+void say_that_it_waits(elector_pointer self) {
+  auto& st = self->state;
+  if (st.decided || st.acting > 0) return;
+  const auto silent_ns = st.waiting->due(now_ns(*self));
+  if (!silent_ns) return;
+  if (const auto how = st.options.has_ended ? st.options.has_ended() : std::nullopt) {
+    st.decided = true;
+    if (st.options.over) st.options.over(*how);
+    return;
+  }
+  const auto whom = st.last_acting.empty()
+                        ? fmt::format("no head of the job has been found that acts for {} s",
+                                      *silent_ns / 1'000'000'000)
+                        : fmt::format("the head at {} has not been heard of for {} s",
+                                      st.last_acting, *silent_ns / 1'000'000'000);
+  tell(self, fmt::format("waiting: {}; {} of {} heads and nodes are within reach, {} are needed to "
+                         "act{}",
+                         whom, reachable(st), st.voters.size(),
+                         majority_policy::majority_of(st.voters.size()),
+                         st.takeover->job_runs() ? "" : ", once `troupe up` has begun the job"));
+}
+
 void tick(elector_pointer self) {
   auto& st = self->state;
   look_after_heads(self);
   for (const auto& round : std::vector(st.rounds)) ask_all(self, round);
   stand_by(self);
+  say_that_it_waits(self);
   show(self, 0);
   self->delayed_send(self, defaults::heads_period, caf::tick_atom_v);
 }
@@ -448,6 +516,7 @@ elector_actor::behavior_type elector(elector_pointer self, elector_options optio
   st.open = o.acting > 0;
   st.to_hold = o.begins_with;
   st.takeover.emplace(o.takeover, now_ns(*self));
+  st.waiting.emplace(2 * o.takeover.patience_ns, now_ns(*self));
   bool later = false;
   for (const auto& name : o.cluster.heads) {
     if (name == o.name)
@@ -467,7 +536,7 @@ elector_actor::behavior_type elector(elector_pointer self, elector_options optio
       },
       [self](const msg<fbs::Elect>& m) { return elect(self, m); },
       [self](const msg<fbs::ShareRecord>& m) { return share(self, m); },
-      [self](const msg<fbs::HeadEnds>& m) { end_job(self, m); },
+      [self](const msg<fbs::HeadEnds>& m) { return end_job(self, m); },
       [self](caf::tick_atom) { tick(self); },
   };
 }

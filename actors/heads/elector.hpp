@@ -13,7 +13,8 @@
 //
 // Messages: FindHead from other heads and nodes, PromiseEpoch and HoldRecord from other heads (all
 // by way of the coordinator where there is one, which is what others find at this address); Elect,
-// ShareRecord, HeadEnds from coordinator, run and journal of the same process.
+// ShareRecord, HeadEnds from coordinator, run and journal of the same process; HeadEnds from the
+// head that acts, too.
 //
 // Invariants
 //   ELC-1  Elect is answered once more than half of all voters have promised that epoch (0: the
@@ -22,11 +23,17 @@
 //   ELC-2  Before the first Elect of a head that goes on for another is answered, what that one
 //     decided is held by a majority under the new epoch: it acts by nothing that the next head may
 //     not find.
-//   ELC-3  A standby decides once: that it acts, or that the job is over.
+//   ELC-3  A standby decides once: that it acts, that the job is over, or that it is none of this
+//     job's heads. The head that acts says that the job is over to each head within reach and
+//     waits until they have heard it, or cannot.
 //   ELC-4  Its own vote is given as any other, but to nobody else while this head acts, or hears
 //     one that does (TKO-4).
 //   ELC-5  A standby gives itself its own vote last: one that is cut off from the head that acts
 //     alone wins nobody, and still follows that one when it is back.
+//   ELC-6  A standby whose settings are not those of the head that acts is none of the job's: it
+//     could not go on with the same training (same_job.hpp).
+//   ELC-7  A standby that hears of no head that acts says so, ever less often (waiting_policy.hpp),
+//     and looks whether the job has ended while it was not there (end_of_job).
 //
 // Failure policy: a voter that does not answer is asked again until the round is over. Where its
 // own vote cannot be kept it has none.
@@ -43,8 +50,10 @@
 
 #include "actors/base/traced.hpp"
 #include "actors/heads/majority_policy.hpp"
+#include "actors/heads/same_job.hpp"
 #include "actors/heads/takeover_policy.hpp"
 #include "actors/heads/vote_store.hpp"
+#include "actors/heads/waiting_policy.hpp"
 #include "io/base/error_kind.hpp"
 #include "io/config/job.hpp"
 #include "messages/actors.hpp"
@@ -75,11 +84,15 @@ struct elector_options {
   std::string name;                  ///< this head's address in cluster.heads
   config::cluster_section cluster;
   std::filesystem::path output;
+  shared_settings settings = {};     ///< ELC-6; empty: they are not compared
   uint32_t acting = 0;               ///< the epoch that it acts in; 0: it stands by
   held_records begins_with = {};     ///< ELC-2
   takeover_policy::rules takeover = {};
   std::function<void(const won_epoch&)> decided = {};        ///< by a standby, once
   std::function<void(const std::string& reason)> over = {};  ///< told to a standby, once
+  std::function<void(const error&)> refused = {};  ///< told to a standby, once (ELC-6)
+  /// Asked by a standby that hears of no head that acts: how the job has ended, if it has (ELC-7).
+  std::function<std::optional<std::string>()> has_ended = {};
   std::function<void(std::string)> tell = {};  ///< a standby's words to a person
   io::file_system* files = &io::local_files();
   /// Makes connections: understands connect_atom as CAF's middleman does.
@@ -124,6 +137,7 @@ struct elector_state {
   uint64_t records = 0;
   held_records to_hold;  ///< ELC-2
   std::optional<takeover_policy> takeover;
+  std::optional<waiting_policy> waiting;
   std::vector<std::shared_ptr<vote_round>> rounds;
   std::string last_acting, lost_how;  ///< of a standby
   int64_t last_heard_ns = 0, last_ahead_ns = 0;

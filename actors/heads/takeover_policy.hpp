@@ -63,12 +63,13 @@ class takeover_policy {
   }
   /// The epoch to ask for now (TKO-1 to TKO-3); none: not yet.
   std::optional<uint32_t> due(int64_t now_ns, size_t reachable, size_t needed) const {
-    const bool may_begin = rules_.job_runs || rules_.at_once;
-    if (!may_begin || now_ns < not_before_ns_ || hears_acting(now_ns) || reachable < needed)
+    if (!job_runs() || now_ns < not_before_ns_ || hears_acting(now_ns) || reachable < needed)
       return std::nullopt;
     return latest_ + 1;
   }
   uint32_t latest() const { return latest_; }
+  /// It is known that a person has begun the job.
+  bool job_runs() const { return rules_.job_runs || rules_.at_once; }
 
  private:
   int64_t pause() const { return rules_.stagger_ns * rules_.place; }

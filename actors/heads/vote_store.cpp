@@ -47,14 +47,31 @@ std::optional<fbs::HoldRecordT> decoded(const io::journal_record& r) {
   return out;
 }
 
+/// That the job is over is a HoldRecord of HeadEnds.
+fbs::HoldRecordT as_record(const job_end& end, const std::string& head) {
+  const auto bytes = encode(make_msg<fbs::HeadEnds>({}, [&](auto& e) { e.reason = end.reason; }));
+  return as_record(end.epoch, head, {end.epoch, 0, {bytes.begin(), bytes.end()}});
+}
+
+std::optional<job_end> end_in(const fbs::HeldRecordT& record) {
+  if (record.content.empty()) return std::nullopt;
+  const auto any = decode(record.content);
+  const auto m = any ? cast<fbs::HeadEnds>(*any) : msg<fbs::HeadEnds>();
+  if (!m) return std::nullopt;
+  return job_end{record.epoch, text_of(m->reason())};
+}
+
 /// As the file says them, one after the other.
-void replay(promises_policy& promises, const io::journal_contents& found) {
+void replay(promises_policy& promises, std::optional<job_end>& end,
+            const io::journal_contents& found) {
   for (const auto& r : found.records) {
     const auto what = decoded(r);
     if (!what) continue;
     const auto kind = kind_of(*what->record);
     const auto& record = *what->record;
-    if (kind)
+    if (auto over = end_in(record))
+      end = std::move(over);
+    else if (kind)
       promises.hold(*kind,
                     {record.epoch, record.number, {record.content.begin(), record.content.end()}},
                     what->head);
@@ -103,7 +120,7 @@ result<vote_store> vote_store::open(io::file_system& files, const std::filesyste
   }
   if (!there) return there.error();
   vote_store out(std::move(there->writer));
-  replay(out.promises_, there->found);
+  replay(out.promises_, out.end_, there->found);
   return out;
 }
 
@@ -116,8 +133,16 @@ status vote_store::keep(const fbs::HoldRecordT& what) {
   for (const auto& [kind, held] : promises_.held())
     all.push_back(encoded(as_record(held.epoch, promises_.head(), held)));
   all.push_back(encoded(as_record(promises_.epoch(), promises_.head())));
+  if (end_) all.push_back(encoded(as_record(*end_, promises_.head())));
   all.push_back(record);
   return journal_.compact(all);
+}
+
+status vote_store::end_job(uint32_t epoch, const std::string& reason) {
+  const job_end end{epoch, reason};
+  TROUPE_CHECK(keep(as_record(end, promises_.head())));
+  end_ = end;
+  return {};
 }
 
 fbs::PromisedT vote_store::refusal() const {
@@ -154,19 +179,40 @@ result<fbs::PromisedT> vote_store::hold(const fbs::HoldRecordT& what) {
   return out;
 }
 
-uint32_t latest_promise(io::file_system& files, const std::filesystem::path& output) {
-  uint32_t out = 0;
+namespace {
+
+/// What all voters say whose files lie there.
+struct all_votes {
+  uint32_t latest = 0;         ///< the greatest epoch that is promised
+  std::optional<job_end> end;  ///< the newest
+};
+
+all_votes votes_in(io::file_system& files, const std::filesystem::path& output) {
+  all_votes out;
   const auto folder = output / votes_folder;
   const auto names = files.list(folder);
-  if (!names) return 0;
+  if (!names) return out;
   for (const auto& entry : *names) {
     const auto found = io::read_journal(files, folder / entry.name);
     if (!found) continue;
     promises_policy promises;
-    replay(promises, *found);
-    out = std::max(out, promises.epoch());
+    std::optional<job_end> end;
+    replay(promises, end, *found);
+    out.latest = std::max(out.latest, promises.epoch());
+    if (end && (!out.end || end->epoch > out.end->epoch)) out.end = std::move(end);
   }
   return out;
+}
+
+}  // namespace
+
+uint32_t latest_promise(io::file_system& files, const std::filesystem::path& output) {
+  return votes_in(files, output).latest;
+}
+
+std::optional<job_end> end_of_job(io::file_system& files, const std::filesystem::path& output) {
+  auto votes = votes_in(files, output);
+  return votes.end && votes.end->epoch >= votes.latest ? std::move(votes.end) : std::nullopt;
 }
 
 }  // namespace troupe::heads

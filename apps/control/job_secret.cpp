@@ -3,11 +3,11 @@
 
 #include <unistd.h>
 #include <cerrno>
-#include <cstdio>
 
 #include <fmt/format.h>
 
 #include "apps/control/meeting_point.hpp"
+#include "io/checkpoint/line.hpp"
 #include "io/file.hpp"
 #include "io/folder/owned.hpp"
 
@@ -29,10 +29,10 @@ void remove_secret(const fs::path& file) {
 }
 
 /// A whole file under its name, or none: a launcher that dies here leaves no half of a secret. One
-/// that is there stays (SEC-3).
+/// that is there stays (SEC-3). The name it is made under is drawn: the folder may be one that
+/// machines share, and two of them have processes of one number.
 status put(const tls::job_key& key, const fs::path& file) {
-  const auto making = file.string() + fmt::format(".{}", getpid());
-  remove_secret(making);
+  const auto making = file.string() + fmt::format(".{:016x}", io::checkpoint::draw_launch());
   TROUPE_CHECK(key.write(making));
   const int why = ::link(making.c_str(), file.c_str()) == 0 ? 0 : errno;
   remove_secret(making);

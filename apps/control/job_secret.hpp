@@ -8,7 +8,8 @@
 //     were handed out stay good; a job that is done has none.
 //   SEC-2  The secret is in files of mode 0600, in pipes and in the sockets between a launcher and
 //     its head, never in arguments, environments or logs.
-//   SEC-3  Of several heads that begin at the same time one makes the secret, and all have it.
+//   SEC-3  Of several heads that begin at the same time, on one machine or on several that share
+//     the folder, one makes the secret, and all have it.
 #pragma once
 
 #include <filesystem>

@@ -67,6 +67,7 @@ struct launch {
   std::optional<fbs::ClusterMemoryT> cluster;  ///< of the head that was lost
   config::cluster_section at;  ///< as this head is reached
   heads::held_records held;    ///< of the heads before, where there are several (ELC-2)
+  heads::shared_settings settings;  ///< as they were read, which other heads are compared with
 };
 
 /// The ceiling of all workers together, where they are on this machine; null otherwise.
@@ -208,6 +209,7 @@ result<launch> prepare(const up_arguments& a, checkpoint::look resume,
     return refusal_of(ready.problems, loaded);
   }
   launch l;
+  l.settings = heads::shared_settings(loaded.value);
   // Before anything is written.
   TROUPE_TRY(folders, take_folders(ready.plan->job, a.launcher, how));
   l.folders = std::move(folders);
@@ -243,6 +245,7 @@ heads::elector_options elector_of(const launch& l, const std::string& address) {
   out.name = address;
   out.cluster = l.plan.job.cluster;
   out.output = l.plan.job.job.output;
+  out.settings = l.settings;
   out.acting = l.epoch;
   out.begins_with = l.held;
   out.connector = cluster::connector;
@@ -480,7 +483,8 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
       say(fmt::format("coordinator of {} at {}", job.job.name, address));  // nodes find it by now
       TROUPE_CHECK(leave_behind(job, l.origin));  // a start that is refused sets nothing aside
       return nodes.start(job, {address_of(l.at), port, means.node_key, record,
-                               of.arguments.launcher, evicted_in(l.cluster), keeps_running});
+                               of.arguments.launcher, evicted_in(l.cluster), keeps_running,
+                               of.arguments.goes_on()});
     }();
     if (!started) {
       guard.emplace(defaults::orderly_end, exit_code(started.error().code), started.error());
@@ -516,6 +520,7 @@ result<std::optional<int>> stand_by(up_arguments& a, stop_signals& signals,
   TROUPE_TRY(began, standby::begin(loaded.value, own_address(a, loaded.value), how, signals));
   aside = std::move(began);
   const auto what = aside->wait(signals);
+  if (what.refused) return *what.refused;
   if (what.code) return what.code;
   won = what.won;
   if (!a.goes_on() && !won->lost_head.empty())

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "actors/capture/crash_dumper.hpp"
 #include "actors/cluster/network.hpp"
@@ -90,7 +91,9 @@ std::vector<std::string> command_of(const config::job& job, const config::node_s
 
 std::string join_command(const config::cluster_section& cluster, const std::string& address,
                          uint16_t port) {
-  std::string out = fmt::format("troupe node --join {}:{} --name NAME", address, port);
+  const auto heads = cluster.heads.empty() ? fmt::format("{}:{}", address, port)
+                                           : fmt::format("{}", fmt::join(cluster.heads, ","));
+  std::string out = fmt::format("troupe node --join {} --name NAME", heads);
   const config::cluster_section usual;
   if (cluster.heartbeat_interval_ms != usual.heartbeat_interval_ms)
     out += fmt::format(" --heartbeat-ms {}", cluster.heartbeat_interval_ms);
@@ -100,6 +103,18 @@ std::string join_command(const config::cluster_section& cluster, const std::stri
   if (!config::is_loopback(address))
     out += " --key KEY (made by: troupe key --role node --out KEY)";
   return out;
+}
+
+std::string waits_for_nodes(const config::job& job, const node_start& how) {
+  const auto& c = job.cluster;
+  const auto spares = c.spares == 0 ? "" : fmt::format(" ({} spares apart)", c.spares);
+  const auto command = join_command(c, how.address, how.port) +
+                       (job.inject.empty() ? "" : fmt::format(" {}", config::drill_flag));
+  if (how.outlived)
+    return fmt::format("waiting for the {} nodes{} of the head before this one, which come by "
+                       "themselves; start one that is gone with: {}",
+                       c.places(), spares, command);
+  return fmt::format("waiting for {} nodes{}; start each with: {}", c.places(), spares, command);
 }
 
 namespace {
@@ -140,11 +155,7 @@ status node_processes::order(const std::string& node, bool new_log) {
 
 status node_processes::start(const config::job& job, const node_start& how) {
   if (job.cluster.launch == config::launch_mode::external) {
-    say(fmt::format("waiting for {} nodes{}; start each with: {}", job.cluster.places(),
-                    job.cluster.spares == 0 ? ""
-                                            : fmt::format(" ({} spares apart)", job.cluster.spares),
-                    join_command(job.cluster, how.address, how.port) +
-                        (job.inject.empty() ? "" : fmt::format(" {}", config::drill_flag))));
+    say(waits_for_nodes(job, how));
     return {};
   }
   is_local_ = job.cluster.launch == config::launch_mode::local;

@@ -46,6 +46,7 @@ struct node_start {
   pid_t launcher = 0;  ///< their parent
   std::set<std::string> evicted = {};  ///< they are not started
   bool keeps_running = false;          ///< NPR-1
+  bool outlived = false;  ///< nodes that others started may have outlived the head before this one
 };
 
 class node_processes {
@@ -85,6 +86,9 @@ class node_processes {
   bool is_local_ = false;
   std::string black_boxes_;  ///< where those of this machine's nodes appear; empty: elsewhere
 };
+
+/// What is said where others start the nodes: how many are waited for, and how one is started.
+std::string waits_for_nodes(const config::job& job, const node_start& how);
 
 /// What a person types where a scheduler starts the nodes.
 std::string join_command(const config::cluster_section& cluster, const std::string& address,

@@ -12,6 +12,8 @@
 #include "actors/cluster/tls_links.hpp"
 #include "apps/control/job_secret.hpp"
 #include "apps/talk.hpp"
+#include "io/disk/storage.hpp"
+#include "io/folder/lock.hpp"
 #include "io/config/heads.hpp"
 
 namespace troupe::apps {
@@ -44,10 +46,11 @@ class standby_system : public standby {
 
   stood_by wait(stop_signals& signals) override {
     for (;;) {
-      if (const int asked = signals.asked(); asked != 0) return {std::nullopt, 128 + asked};
+      if (const int asked = signals.asked(); asked != 0) return {.code = 128 + asked};
       {
         std::lock_guard lock(told_->mutex);
-        if (told_->what.won || told_->what.code) return told_->what;
+        const auto& what = told_->what;
+        if (what.won || what.code || what.refused) return what;
       }
       signals.wait(std::chrono::hours(1));
     }
@@ -80,6 +83,31 @@ heads::takeover_policy::rules complete(heads::takeover_policy::rules how, const 
   return how;
 }
 
+/// How the job has ended, by the votes that lie here; none: it has not, or its folder is held by a
+/// head that begins it again.
+std::optional<std::string> end_by_votes(const config::job& job) {
+  const auto end = heads::end_of_job(io::local_files(), job.job.output);
+  const auto folder = std::filesystem::absolute(job.job.output).lexically_normal();
+  if (!end || !io::check_free(folder)) return std::nullopt;
+  return end->reason.empty() ? "it ended before this head was here" : end->reason;
+}
+
+/// What the elector decides, for the main thread.
+void hear(heads::elector_options& options, const std::shared_ptr<verdict>& told,
+          stop_signals& bell) {
+  const auto decide = [told, &bell](stood_by what) {
+    std::lock_guard lock(told->mutex);
+    told->what = std::move(what);
+    bell.wake();
+  };
+  options.decided = [decide](const heads::won_epoch& won) { decide({.won = won}); };
+  options.over = [decide](const std::string& reason) {
+    say("the job is over" + (reason.empty() ? "" : ": " + reason));
+    decide({.code = 0});
+  };
+  options.refused = [decide](const error& why) { decide({.refused = why}); };
+}
+
 }  // namespace
 
 result<std::unique_ptr<standby>> standby::begin(const config::job& job, const std::string& address,
@@ -95,17 +123,9 @@ result<std::unique_ptr<standby>> standby::begin(const config::job& job, const st
   options.connector = cluster::connector;
   options.expect = cluster::expect_head;
   options.tell = [](const std::string& text) { say(text); };
-  options.decided = [told, &bell = signals](const heads::won_epoch& won) {
-    std::lock_guard lock(told->mutex);
-    told->what.won = won;
-    bell.wake();
-  };
-  options.over = [told, &bell = signals](const std::string& reason) {
-    say("the job is over" + (reason.empty() ? "" : ": " + reason));
-    std::lock_guard lock(told->mutex);
-    told->what.code = 0;
-    bell.wake();
-  };
+  options.settings = heads::shared_settings(job);
+  options.has_ended = [job] { return end_by_votes(job); };
+  hear(options, told, signals);
   auto out = std::make_unique<standby_system>(network, options, told);
   TROUPE_TRY(port, out->listen(config::at_head(job.cluster, address)));
   say(fmt::format("standing by for {} at {} (port {}; {} heads, {} voters)", job.job.name, address,

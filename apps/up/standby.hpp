@@ -1,5 +1,5 @@
 // A head that stands by: it votes, holds what the head that acts decides, and waits until it is to
-// act itself, or the job is over (actors/heads/elector.hpp).
+// act itself, or the job is over, or it proves to be none of the job's (actors/heads/elector.hpp).
 //
 //   auto aside = standby::begin(...);
 //   auto what = aside->wait(signals);
@@ -24,10 +24,11 @@
 
 namespace troupe::apps {
 
-/// What it came to: one of the two.
+/// What it came to: one of the three.
 struct stood_by {
-  std::optional<heads::won_epoch> won;  ///< it is to act
-  std::optional<int> code;              ///< the job is over, or a signal asked it to end
+  std::optional<heads::won_epoch> won = {};  ///< it is to act
+  std::optional<int> code = {};              ///< the job is over, or a signal asked it to end
+  std::optional<error> refused = {};         ///< it is none of the job's heads
 };
 
 class standby {

@@ -246,6 +246,26 @@ TEST_CASE("CRD-18: the end of the run is told to the elector, once, which tells 
   CHECK(f.elector.take_all<fbs::Elect>().empty());
 }
 
+TEST_CASE("CRD-19: it goes once the other heads know of the end, or do not say so in time") {
+  for (const bool answers : {true, false}) {
+    CAPTURE(answers);
+    cluster_of_heads f;
+    f.begin_elected();
+    f.end_run();
+    const auto ends = f.elector.take<fbs::HeadEnds>();
+    CHECK(ends.is_request());
+    for (const size_t node : {0, 1}) f.nodes[node].die();
+    f.pass(1900ms);
+    CHECK(f.lives(f.target));
+    if (answers)
+      ends.answer<fbs::Ack>();
+    else
+      f.pass(200ms);
+    f.settle();
+    CHECK_FALSE(f.lives(f.target));
+  }
+}
+
 TEST_CASE("CRD-18: an elector that dies is the end of the run") {
   cluster_of_heads f;
   f.begin_elected();

@@ -14,8 +14,11 @@
 
 #include "actors/heads/majority_policy.hpp"
 #include "actors/heads/promises_policy.hpp"
+#include "actors/heads/same_job.hpp"
 #include "actors/heads/takeover_policy.hpp"
+#include "actors/heads/waiting_policy.hpp"
 #include "actors/job/job_memory.hpp"
+#include "tests/errors.hpp"
 
 using namespace troupe;
 using heads::held_record;
@@ -502,4 +505,81 @@ TEST_CASE("job memory: its times become those of another machine's clock, and no
   CHECK(train::moved_by(expected, -1000) == m);
   CHECK(train::moved_by(m, 0) == m);
   CHECK(train::moved_by({}, 1000) == train::job_memory{});  // no time is none there, too
+}
+
+TEST_CASE("WAI-1, WAI-2: that it waits is said after the patience, then after twice as long each") {
+  constexpr int64_t s = 1'000'000'000;
+  heads::waiting_policy w(20 * s, 100 * s);
+  std::vector<int64_t> said;
+  for (int64_t now = 100; now < 100 + 24 * 3600; ++now)
+    if (const auto silent = w.due(now * s)) {
+      said.push_back(now - 100);
+      CHECK(*silent == (now - 100) * s);
+    }
+  REQUIRE(said.size() > 8);
+  CHECK(std::vector(said.begin(), said.begin() + 4) == std::vector<int64_t>{20, 60, 140, 300});
+  CHECK(said.size() < 40);
+  CHECK(said.back() - said[said.size() - 2] == heads::waiting_policy::steady_pause_ns / s);
+  w.heard(200'000 * s);
+  CHECK_FALSE(w.due(200'019 * s));
+  CHECK(w.due(200'020 * s) == 20 * s);
+  CHECK_FALSE(w.due(200'059 * s));
+}
+
+namespace {
+
+/// Changes one setting.
+config::job changed(void (*change)(config::job&)) {
+  config::job job;
+  job.cluster.node = {{"node0", "localhost", 1}, {"node1", "localhost", 1}};
+  change(job);
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("SMJ-1: what heads may have each for itself changes no digest, anything else does") {
+  const auto digest = [](void (*change)(config::job&)) {
+    return heads::shared_settings(changed(change)).digest();
+  };
+  const auto same = digest([](config::job&) {});
+  CHECK(same != 0);
+  CHECK(heads::shared_settings().digest() == 0);
+  for (const auto own : std::initializer_list<void (*)(config::job&)>{
+           [](config::job& j) { j.log.format = config::log_format::json; },
+           [](config::job& j) { j.cluster.listen = "10.0.0.2"; },
+           [](config::job& j) { j.cluster.port = 4711; },
+           [](config::job& j) { j.cluster.advertise = "b"; },
+           [](config::job& j) { j.cluster.tls.key = "/b/key.pem"; },
+           [](config::job& j) { j.checkpoint.resume = "/b/step-00000010"; },
+           [](config::job& j) { j.data.cache = "/b/cache"; }})
+    CHECK(digest(own) == same);
+  std::set<uint32_t> others{same};
+  for (const auto shared : std::initializer_list<void (*)(config::job&)>{
+           [](config::job& j) { j.train.steps = 7; },
+           [](config::job& j) { j.job.output = "elsewhere"; },
+           [](config::job& j) { j.cluster.heads = {"a:1", "b:1"}; },
+           [](config::job& j) { j.cluster.node[1].host = "b"; },
+           [](config::job& j) { j.cluster.node.pop_back(); },
+           [](config::job& j) { j.recovery.rule.emplace_back(); },
+           [](config::job& j) { j.inject.emplace_back(); }})
+    CHECK(others.insert(digest(shared)).second);
+}
+
+TEST_CASE("same job: what differs is named, of much the first, or nothing where it is not known") {
+  const heads::shared_settings here(changed([](config::job& j) { j.train.steps = 7; }));
+  const heads::shared_settings there(changed([](config::job& j) {
+    j.train.steps = 9;
+    j.cluster.node.pop_back();
+  }));
+  const auto why = here.differ_from(there.lines(), "a:1");
+  CHECK(is_error(why, heads::another_configuration, "a:1", "train.steps", 9, 7,
+                 "cluster.node.host"));
+  CHECK(why.message.find("train.batch") == std::string::npos);
+  CHECK(is_error(here.differ_from({}, "a:1"), heads::another_configuration, "a:1"));
+  const heads::shared_settings much(changed([](config::job& j) {
+    j.train.steps = j.train.batch = j.train.seq_len = j.train.warmup_steps = 3;
+    j.model.layers = j.model.heads = j.model.hidden = j.model.vocab = j.model.ffn = 3;
+  }));
+  CHECK(is_error(here.differ_from(much.lines(), "a:1"), heads::another_configuration, "1 more"));
 }

@@ -346,3 +346,34 @@ TEST_CASE("vote store: the latest promise of a folder is that of any voter whose
   CHECK(is_granted(opened_votes(files, dir.path, "node2").hold(hold_order("b:1", later))));
   CHECK(heads::latest_promise(files, dir.path) == 12);
 }
+
+TEST_CASE("VST-3: that the job is over is found by the next process, until it is begun again") {
+  scratch dir;
+  const std::string long_text(30 << 10, 'x');
+  CHECK_FALSE(heads::end_of_job(io::local_files(), dir.path));
+  const auto end = [&] { return heads::end_of_job(io::local_files(), dir.path); };
+  {
+    auto votes = opened_votes(io::local_files(), dir.path);
+    auto other = opened_votes(io::local_files(), dir.path, "b:1");
+    CHECK(is_granted(votes.promise(5, "a:1")));
+    CHECK(is_granted(votes.hold(hold_order("a:1", {5, 1, job_content("lunch")}))));
+    CHECK(is_granted(other.promise(5, "a:1")));
+    CHECK_FALSE(end());
+    REQUIRE(votes.end_job(5, "all steps are done"));
+  }
+  REQUIRE(end());
+  CHECK(end()->epoch == 5);
+  CHECK(end()->reason == "all steps are done");
+  auto votes = opened_votes(io::local_files(), dir.path);
+  CHECK(votes.promises().epoch() == 5);
+  CHECK(votes.promises().head() == "a:1");
+  const auto next = votes.promise(5, "a:1");  // it is no decision that the next head begins with
+  REQUIRE(is_granted(next));
+  CHECK(heads::records_in(*next).size() == 1);
+  for (uint64_t n = 2; n < 12; ++n)  // until the file is made shorter
+    CHECK(is_granted(votes.hold(hold_order("a:1", {5, n, job_content(long_text)}))));
+  REQUIRE(end());
+  auto third = opened_votes(io::local_files(), dir.path, "c:1");
+  CHECK(is_granted(third.promise(6, "b:1")));
+  CHECK_FALSE(end());
+}

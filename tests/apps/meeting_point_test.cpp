@@ -98,6 +98,23 @@ TEST_CASE("meeting point: MP-1: a look refuses what the start refuses, and makes
   CHECK(troupe::tree_of(runtime.path) == before);
 }
 
+TEST_CASE("SEC-3: what a process of another machine makes in a shared folder stays untouched") {
+  const troupe::scratch runtime;
+  const runtime_folder set(runtime.path);
+  const auto made = job_secret::open("j", runtime / "out");
+  REQUIRE(made);
+  const auto file = made->file();
+  const auto others = file.string() + fmt::format(".{}", getpid());  // there it has our number
+  std::filesystem::rename(file, others);
+  const auto second = job_secret::open("j", runtime / "out");
+  REQUIRE(second);
+  const auto there = troupe::tls::job_key::read(others);
+  REQUIRE(there);
+  CHECK((there->text() == made->key().text()));  // a secret is not shown
+  CHECK((second->key().text() != made->key().text()));
+  CHECK(troupe::tree_of(runtime / "troupe").size() == 2);
+}
+
 TEST_CASE("SEC-3: of several processes that begin at once one makes the secret, and all have it") {
   const troupe::scratch runtime;
   const runtime_folder set(runtime.path);

@@ -117,3 +117,17 @@ TEST_CASE("node processes: ends are heard in words, what is no word of ours is l
   }
   CHECK(f.ordered() == std::vector<std::string>{"stop node0", "stop node1"});  // NPR-2
 }
+
+TEST_CASE("node processes: where others start the nodes it is said how, or that they come again") {
+  auto job = three_nodes();
+  job.cluster.launch = config::launch_mode::external;
+  auto how = at_port(4711);
+  const auto anew = waits_for_nodes(job, how);
+  CHECK(anew.find("start each with: troupe node --join 127.0.0.1:4711") != std::string::npos);
+  how.outlived = true;
+  job.cluster.heads = {"127.0.0.1:4711", "127.0.0.1:4712"};
+  const auto again = waits_for_nodes(job, how);
+  CHECK(again.find("start each") == std::string::npos);
+  CHECK(again.find("come by themselves") != std::string::npos);
+  CHECK(again.find("--join 127.0.0.1:4711,127.0.0.1:4712 ") != std::string::npos);
+}

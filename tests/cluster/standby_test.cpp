@@ -114,6 +114,8 @@ TEST_CASE("standby: a head that is killed with its launcher is followed by anoth
   program* const next = successor_of({&second, &third});
   REQUIRE(next != nullptr);
   CHECK(next->objects("summary").size() == 1);
+  CHECK(next->err().find("come by themselves") != std::string::npos);
+  CHECK(next->err().find("is there already") == std::string::npos);
   CHECK(node0.wait() == 0);
   CHECK(node1.wait() == 0);
   have_losses(cluster, truth);
@@ -181,6 +183,30 @@ TEST_CASE("standby: without a majority nothing begins, and that is said") {
   up.signal(SIGINT);
   CHECK(up.wait() == 128 + SIGINT);
   CHECK(second.wait() == 0);
+}
+
+TEST_CASE("standby: one with other settings is refused, one that comes after the job's end ends") {
+  several_heads cluster;
+  program up(cluster.job.up(cluster.sets));
+  REQUIRE(up.until_error_has("coordinator of t at"));
+  auto other = cluster.standby(2);
+  other.insert(other.end(), {"--set", "train.steps=7"});
+  program refused(other);
+  CHECK(refused.wait() == 78);
+  CHECK(refused.err().find("train.steps is 300 there and 7 here") != std::string::npos);
+  auto same = cluster.standby(1);
+  same.insert(same.end(), {"--log-format", "plain", "--set", "log.every=3"});
+  program second(same);
+  REQUIRE(second.until_error_has("acts in epoch 1"));
+  up.signal(SIGINT);
+  CHECK(up.wait() != 0);
+  CHECK(second.wait() == 0);
+  CHECK(second.err().find("the job is over") != std::string::npos);
+  program late(cluster.standby(2));
+  CHECK(late.wait() == 0);
+  INFO(late.err());
+  CHECK(late.err().find("standing by for t") != std::string::npos);
+  CHECK(late.err().find("the job is over: ") != std::string::npos);
 }
 
 TEST_CASE("standby: an address that is none of the job's heads is refused") {
