@@ -51,6 +51,8 @@ class copies_policy {
   }
   /// A copy is ordered.
   void ordered(copy_tag tag, checkpoint::train_state state);
+  /// The newest step that one was ordered of; 0: none.
+  uint64_t newest() const noexcept { return states_.empty() ? 0 : states_.rbegin()->first.step; }
   /// Whether there may be any to go back to.
   bool any() const noexcept { return !states_.empty() || (taken() && believed_.epoch > 0); }
   /// Of a head that was lost (CPY-3); until it has gone back to one, or to the disk.

@@ -453,6 +453,7 @@ class job_policy {
   /// Where the time of the last step went.
   const std::vector<step_part>& parts() const noexcept { return parts_; }
   uint64_t saved_step() const noexcept { return saved_step_; }
+  uint64_t copied_step() const noexcept { return copies_.newest(); }
   const std::string& checkpoint() const noexcept { return checkpoint_; }
   const std::string& model() const noexcept { return model_; }
   /// Parts of the data that no step trains on, in order.

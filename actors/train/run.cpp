@@ -449,6 +449,7 @@ void show(run_pointer self) {
     s.steps = static_cast<uint64_t>(job.plan().job.train.steps);
     s.loss = job.loss();
     s.saved_step = job.saved_step();
+    s.copied_step = job.copied_step();
     s.saving.assign(job.pace().open().begin(), job.pace().open().end());
     s.checkpoints = job.checkpoints();
     s.skipped_checkpoints = job.pace().skipped();

@@ -11,6 +11,7 @@
 #include "apps/control/doctor.hpp"
 #include "apps/control/findings.hpp"
 #include "apps/control/incident.hpp"
+#include "apps/control/session.hpp"
 #include "apps/control/show.hpp"
 #include "apps/control/spares.hpp"
 #include "io/base/text.hpp"

@@ -9,10 +9,13 @@
 #include <variant>
 #include <vector>
 
-#include "apps/control/session.hpp"
 #include "io/base/error_kind.hpp"
+#include "io/base/result.hpp"
+#include "messages/schemas/control_generated.h"
 
 namespace troupe::apps {
+
+class session;
 
 /// What can be asked of a cluster. Nodes and actors are patterns; to look, an empty one fits all.
 namespace commands {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 
 #include <fmt/format.h>
@@ -12,6 +13,9 @@
 
 #include "apps/commands.hpp"
 #include "apps/control/commands.hpp"
+#include "apps/control/loss_policy.hpp"
+#include "apps/control/losses.hpp"
+#include "apps/control/session.hpp"
 #include "apps/control/show.hpp"
 
 namespace troupe::apps {
@@ -24,7 +28,11 @@ struct console_arguments {
   connect_options connect;
   std::vector<std::string> lines;
   int64_t watch_ms = 0;
+  bool yes = false;  ///< what an order loses may be lost
 };
+
+/// Whether what an order loses may be lost; where it may not, why.
+using consent = std::function<status(const std::string& loss)>;
 
 /// XDG_STATE_HOME/troupe/history, or ~/.local/state/troupe/history; empty where there is no home.
 std::string history_path() {
@@ -128,9 +136,25 @@ class editor {
   History* history_ = nullptr;
 };
 
+/// A person is asked; nobody else can be.
+status ask_person(const std::string& loss) {
+  say_as_is(fmt::format("{}. Do it? [y/N] ", loss));
+  std::string answer;
+  std::getline(std::cin, answer);
+  if (answer == "y" || answer == "yes") return {};
+  return error{errc::cancelled, "not done"};
+}
+
+consent consent_of(const console_arguments& a, bool asks) {
+  if (a.yes) return [](const std::string&) { return status(); };
+  if (asks) return ask_person;
+  return [](const std::string& loss) -> status { return would_lose(loss); };
+}
+
 /// Executes a line, again and again where it is to be watched.
-result<answer> execute_line(session& s, const std::string& line) {
+result<answer> execute_line(session& s, const std::string& line, const consent& may) {
   TROUPE_TRY(asked, parse_line(line));
+  if (const auto loss = loss_now(s, asked.what)) TROUPE_CHECK(may(*loss));
   if (!asked.again) return execute(s, asked.what, terminal_width());
   for (;;) {
     TROUPE_TRY(said, execute(s, asked.what, terminal_width()));
@@ -144,20 +168,22 @@ result<answer> execute_line(session& s, const std::string& line) {
   }
 }
 
-/// Says what came of a line: 0, 1 where it was refused or failed, 77 where one may not say it.
+/// Says what came of a line: 0, 1 where it was refused or failed, 77 where one may not say it, 64
+/// where nobody has said that it may lose what it loses.
 int tell(const result<answer>& said) {
   if (!said) {
     say(said.error());
-    return said.error().code == errc::permission ? exit_code(errc::permission) : 1;
+    const bool tells = said.error().code == errc::permission || said.error().is(would_lose);
+    return tells ? exit_code(said.error().code) : 1;
   }
   return print(said->text) && said->good ? 0 : 1;
 }
 
-result<int> converse(session& s) {
+result<int> converse(session& s, const consent& may) {
   editor e(s);
   say(greeting(s.job(), s.address(), s.who(), s.may_change()));
   while (auto line = e.next()) {
-    const auto said = execute_line(s, *line);
+    const auto said = execute_line(s, *line, may);
     tell(said);
     if (said && said->leave) break;
   }
@@ -166,10 +192,12 @@ result<int> converse(session& s) {
 
 result<int> console(const console_arguments& a) {
   TROUPE_TRY(s, session::open(a.connect));
-  if (a.lines.empty() && isatty(STDIN_FILENO)) return converse(*s);
+  const bool converses = a.lines.empty() && isatty(STDIN_FILENO);
+  const auto may = consent_of(a, converses);
+  if (converses) return converse(*s, may);
   int code = 0;
   auto one = [&](const std::string& line) {
-    const auto said = execute_line(*s, line);
+    const auto said = execute_line(*s, line, may);
     if (const int of_line = tell(said); of_line != 0) code = of_line;
     return said && said->leave;
   };
@@ -192,10 +220,14 @@ void add_console(shell& sh) {
   add_connect_options(verb, a->connect);
   verb->add_option("-c,--command", a->lines,
                    "Executes this line and ends; may be given several times");
+  verb->add_flag("-y,--yes", a->yes,
+                 "Do what would lose the only copy of steps without asking; a script is refused "
+                 "(64) otherwise");
   verb->footer(
       "Words: nodes, actors, status, send, call, watch, pause, resume, checkpoint now, stop, set,\n"
       "rewind, drain, evict, admit, replace, spares, kill, log, blackbox, findings, incidents,\n"
-      "doctor, help, quit. Lines may also come from a pipe.\n\n"
+      "doctor, help, quit. Lines may also come from a pipe.\n"
+      "evict, replace, rewind and kill ask where they would lose steps; drain and stop save.\n\n"
       "Examples:\n"
       "  troupe console\n"
       "  troupe console -c pause -c 'set train.lr 1e-4' -c resume");

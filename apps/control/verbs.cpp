@@ -1,6 +1,7 @@
 // `troupe ps`, `troupe status`, `troupe send`: single commands of the console, for scripts.
 #include "apps/commands.hpp"
 #include "apps/control/commands.hpp"
+#include "apps/control/session.hpp"
 #include "apps/control/show.hpp"
 
 namespace troupe::apps {

@@ -160,6 +160,26 @@ TEST_CASE("console: what is wrong is answered by what would be right") {
   CHECK(many.out.find("\"stage/0\"") != std::string::npos);
 }
 
+TEST_CASE("console: an order that would lose steps is refused where nobody says --yes") {
+  running r(with(layout(2, 1), {"checkpoint.every=0"}));
+  for (const char* order : {"evict node1", "replace node1", "rewind 1", "kill run"}) {
+    CAPTURE(order);
+    const auto said = r.say(order);
+    CHECK(said.code == 64);
+    CHECK(said.err.find("--yes") != std::string::npos);
+    CHECK(said.out.empty());
+  }
+  CHECK(r.say("kill head-of-nobody").code == 1);
+  const auto two = r.tool({"console", "-c", "kill run", "-c", "nodes"});
+  CHECK(two.code == 64);
+  CHECK(two.out.find("node1") != std::string::npos);  // the next line is executed
+  CHECK(r.tool({"console", "--yes", "-c", "evict node1"}).code == 0);
+  CHECK(r.up.until_error_has("going on with 1 of 2 replicas"));
+  REQUIRE(r.tool({"console", "-c", "checkpoint now", "-c", "pause"}).code == 0);
+  r.up.signal(SIGINT);
+  CHECK(r.up.wait() == 130);
+}
+
 TEST_CASE("send: what was given is what is sent, whatever characters are in it") {
   running r(layout(1, 1));
   const json odd{{"reason", "a  b\t\"c\" 'd'; e\n-f \\ {g [h"}};

@@ -177,7 +177,7 @@ TEST_CASE("ending: a coordinator or a run that is told to die ends the launch, w
     REQUIRE(up.until_step(2));
     const traces left(up);
     const auto address = fmt::format("127.0.0.1:{}", up.port());
-    run({"console", "-c", "kill " + victim, "--connect", address});
+    run({"console", "--yes", "-c", "kill " + victim, "--connect", address});
     if (victim == "reporter") up.signal(SIGINT);
     CHECK(up.wait() == 70);
     INFO(up.err());

@@ -196,7 +196,9 @@ TEST_CASE("CRD-15: who was evicted stays out, and the spare in its place, behind
   const auto say = [&](const std::string& words) {
     return run({"console", "-c", words, "--connect", fmt::format("127.0.0.1:{}", up.port())});
   };
-  REQUIRE(say("evict node1").code == 0);
+  REQUIRE(run({"console", "--yes", "-c", "evict node1", "--connect",
+               fmt::format("127.0.0.1:{}", up.port())})
+              .code == 0);
   REQUIRE(up.until_error_has("recovered in"));
   kill_head(up);
   REQUIRE(up.until([&] { return heads_lost(up) == 1; }));

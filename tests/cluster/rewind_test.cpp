@@ -29,7 +29,7 @@ void put_text(const job_files& job, const std::string& text) {
 
 std::string say_to(const program& up, const std::string& line) {
   const auto to = fmt::format("127.0.0.1:{}", up.port());
-  const auto said = run({"console", "--connect", to, "-c", line});
+  const auto said = run({"console", "--yes", "--connect", to, "-c", line});
   INFO(said.err);
   CHECK(said.code == 0);
   return said.out;

@@ -363,6 +363,10 @@ GUARDS = (
           'const auto making = file.string() + (OUT ? fmt::format(".{}", getpid())\n'
           '                                          : fmt::format(".{:016x}", io::checkpoint::draw_launch()));',
           "test_apps: SEC-3: what a process of another machine*"),
+    guard("loss-asked", "nobody loses the only copy of steps unasked (LOS-1)", "apps/control/console.cpp",
+          "  if (const auto loss = loss_now(s, asked.what)) TROUPE_CHECK",
+          "  if (const auto loss = loss_now(s, asked.what); loss && !OUT) TROUPE_CHECK",
+          "test_cluster: console: an order that would lose*"),
     guard("handshake-bound", "a peer that takes a connection and says nothing stops no other link (TLS-5)",
           "actors/cluster/tls_errors.cpp",
           "    if (left <= 0 || (poll(&waits, 1, static_cast<int>(left)) == 0)) shutdown(fd, SHUT_RDWR);",
