@@ -53,11 +53,12 @@ std::string format_state(const train_state& state) {
   nlohmann::json skipped = nlohmann::json::array();
   for (const auto& s : state.skipped)
     skipped.push_back({{"first", s.first}, {"count", s.count}});
-  return nlohmann::json{{"format", state_version},     {"step", state.step},
-                        {"tokens", state.tokens},      {"loss", state.loss},
-                        {"config", state.config_toml}, {"set", std::move(set)},
-                        {"skipped", std::move(skipped)}}
-      .dump(1);
+  nlohmann::json out{{"format", state_version},     {"step", state.step},
+                     {"tokens", state.tokens},      {"loss", state.loss},
+                     {"config", state.config_toml}, {"set", std::move(set)},
+                     {"skipped", std::move(skipped)}};
+  if (state.replicas_configured > 0) out["replicas_configured"] = state.replicas_configured;
+  return out.dump(1);
 }
 
 result<train_state> parse_state(std::string_view text) {
@@ -81,6 +82,12 @@ result<train_state> parse_state(std::string_view text) {
   if (j.contains("skipped")) {
     TROUPE_TRY(skipped, parse_skipped(j["skipped"]));
     state.skipped = std::move(skipped);
+  }
+  if (j.contains("replicas_configured")) {
+    const auto& all = j["replicas_configured"];
+    if (!all.is_number_unsigned() || all.get<uint64_t>() > INT32_MAX)
+      return wrong("invalid `replicas_configured`: expected a number of replicas");
+    state.replicas_configured = all;
   }
   return state;
 }

@@ -2,13 +2,15 @@
 //
 //   {"format":1,"step":120,"tokens":...,"loss":...,"config":"<TOML>",
 //    "set":[{"key":"train.lr","value":"0.001","was":"0.003","step":116}],
-//    "skipped":[{"first":4096,"count":2048}]}
+//    "skipped":[{"first":4096,"count":2048}],"replicas_configured":2}
 //
 // "tokens" is the place in the endless sequence of training tokens behind the last one that was
 // trained on, or passed over; "skipped", which older files lack, has the parts of it that were.
 // "config" is the whole resolved configuration of the step's run; "set", which older files lack, is
 // what persons changed while it went on: the value in force, what the configuration's file says
-// instead, and the first step that used it.
+// instead, and the first step that used it. "replicas_configured" is there where the step was made
+// with fewer replicas than the job is configured with, of which "config" has the number that it
+// was made with.
 #pragma once
 
 #include <cstdint>
@@ -48,6 +50,7 @@ struct train_state {
   std::string config_toml;
   std::vector<setting_change> set = {};
   std::vector<skipped_tokens> skipped = {};  ///< in order
+  int64_t replicas_configured = 0;  ///< where config_toml has fewer; 0: it has as many
 };
 
 /// The file's name in a checkpoint.

@@ -464,7 +464,11 @@ void job_policy::load_copies() {
 }
 
 checkpoint::train_state job_policy::state_now() const {
-  return {step_, tokens_, loss_, config_toml_, requests_.changes(), skipped_};
+  const bool fewer = replicas() < replicas_configured();
+  return {step_,    tokens_,
+          loss_,    config_toml_,
+          requests_.changes(), skipped_,
+          fewer ? int64_t{replicas_configured()} : 0};
 }
 
 /// Whether the state of the step that has ended goes into memory; with a save, that orders it.

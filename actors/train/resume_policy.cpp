@@ -92,6 +92,11 @@ resumption resume_policy(const config::job& job, const checkpoint::train_state& 
   for (const auto& s : saved.set)  // those that no step has used yet
     if (auto with = config::amend(*was, fmt::format("{}={}", s.key, s.value)))
       was = std::move(*with);
+  const auto made_with = was->parallel.data;
+  if (saved.replicas_configured > 0) was->parallel.data = saved.replicas_configured;  // RSM-5
+  if (made_with != was->parallel.data)
+    out.found.remarks.push_back(fmt::format("step {} was made with {} of {} replicas", saved.step,
+                                            made_with, was->parallel.data));
   for (const auto& p : config::properties()) {  // RSM-2
     const auto before = config::value_text(p.key, *was), after = config::value_text(p.key, out.job);
     if (!matters(p.key) || before == after) continue;

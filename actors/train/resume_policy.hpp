@@ -7,6 +7,8 @@
 //   RSM-3  The position in the data is that of the tokens seen, whatever batch and length were.
 //   RSM-4  What counts as saved from the start on is what the next start would come to by itself:
 //     not one that was set aside, nor one in a folder that is not the job's.
+//   RSM-5  A checkpoint of fewer replicas than its job had is said to be one: nobody has changed
+//     parallel.data.
 #pragma once
 
 #include <filesystem>

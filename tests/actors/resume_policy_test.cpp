@@ -40,6 +40,17 @@ TEST_CASE("resume policy: the same configuration says nothing") {
   CHECK(r.job == job_with({}));
 }
 
+TEST_CASE("RSM-5: a checkpoint of fewer replicas is said to be one, and no key to have changed") {
+  const strings all{"cluster.nodes=4", "parallel.data=4"};
+  auto saved = state_of(job_with({"cluster.nodes=2", "parallel.data=2"}));
+  saved.replicas_configured = 4;
+  CHECK(resume_policy(job_with(all), saved).found.remarks ==
+        strings{"step 90 was made with 2 of 4 replicas"});
+  const auto less = resume_policy(job_with({"cluster.nodes=2", "parallel.data=2"}), saved);
+  CHECK(less.found.remarks == strings{"step 90 was made with 2 of 4 replicas",
+                                      "since step 90: parallel.data 4 -> 2"});
+}
+
 TEST_CASE("resume policy: a start comes by itself to what lies in a tier by its name (RSM-4)") {
   config::checkpoint_section c;
   c.dir = "runs/x/checkpoints/";

@@ -15,6 +15,12 @@ TEST_CASE("train state: it is read as it was written, what was set included") {
   CHECK(back->loss == 2.5);
   CHECK(back->config_toml == "[train]\n");
   CHECK(back->set == state.set);
+  CHECK(back->replicas_configured == 0);
+  auto fewer = state;
+  fewer.replicas_configured = 8;
+  back = parse_state(format_state(fewer));
+  REQUIRE(back);
+  CHECK(back->replicas_configured == 8);
 }
 
 TEST_CASE("train state: one without settings is an older one, damaged ones are refused") {
@@ -24,7 +30,8 @@ TEST_CASE("train state: one without settings is an older one, damaged ones are r
   CHECK(old->skipped.empty());
   for (const char* bad : {R"("skipped":{})", R"("skipped":[{"first":1}])",
                           R"("skipped":[{"first":-1,"count":2}])", R"("set":1)", R"("set":[1])",
-                          R"("set":[{"key":"a"}])",
+                          R"("set":[{"key":"a"}])", R"("replicas_configured":-1)",
+                          R"("replicas_configured":"2")", R"("replicas_configured":1e99)",
                           R"("set":[{"key":"a","value":"b","was":"c","step":-1}])"}) {
     CAPTURE(bad);
     auto read =
