@@ -437,6 +437,14 @@ reporter_options talk_of(const launch& l, const std::shared_ptr<run_outcome>& ou
           }};
 }
 
+/// Where the actors of this head are recorded: one that goes on for another leaves the record of
+/// that one there. No two heads have one epoch.
+std::filesystem::path record_file(const launch& l, const once& of) {
+  const bool is_first = of.is_first && !of.arguments.goes_on();
+  return replay::recording_path(l.plan.job.job.output, "head",
+                                is_first ? 1 : static_cast<int>(l.epoch));
+}
+
 /// From the start of the cluster to its end.
 result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
   const auto& job = l.plan.job;
@@ -451,8 +459,7 @@ result<once_end> run_once(launch& l, stop_signals& signals, const once& of) {
   std::optional<replay::recording> logs;  // outlives the actors
   if (!record.empty())
     logs.emplace(config.own,
-                 replay::recording_options{record, replay::recording_path(job.job.output, "head"),
-                                           "head", address_of(l.at)});
+                 replay::recording_options{record, record_file(l, of), "head", address_of(l.at)});
   std::atomic<bool> coordinator_gone{false};  // outlives the system, whose actors set it
   caf::actor_system system(config);
   const orderly_end last{system};

@@ -41,6 +41,25 @@ TEST_CASE("replay: whoever is recorded still hears the heartbeats of nodes") {
   CHECK(up.wait() == 130);
 }
 
+TEST_CASE("replay: a head that goes on leaves the record of the one before it") {
+  job_files job;
+  auto arguments = job.up(with(endless, with(layout(2, 1), {"checkpoint.every=1"})));
+  arguments.insert(arguments.end(), {"--record-actor", "run"});
+  program up(arguments);
+  REQUIRE(up.until_step(3));
+  const auto first = job / "run/actors-head.trace";
+  REQUIRE(fs::exists(first));
+  REQUIRE(kill(head_of(up.pid()), SIGKILL) == 0);
+  REQUIRE(up.until_error_has("recovered in"));
+  const auto left = fs::file_size(first);
+  up.signal(SIGINT);
+  CHECK(up.wait() == 130);
+  INFO(up.err());
+  CHECK(fs::file_size(first) == left);
+  CHECK(fs::exists(job / "run/actors-head.2.trace"));
+  CHECK(replayed(job / "run/actors-head.2.trace", "run")["same"] == true);
+}
+
 TEST_CASE("replay: a real run's actors do the same again") {
   job_files job;
   auto arguments =
