@@ -10,6 +10,7 @@
 #include "actors/capture/crash_dumper.hpp"
 #include "actors/cluster/network.hpp"
 #include "apps/talk.hpp"
+#include "apps/up/log_tail.hpp"
 #include "io/config/drills.hpp"
 #include "io/config/load.hpp"
 
@@ -143,7 +144,8 @@ void node_processes::take_over() {
 }
 
 status node_processes::order(const std::string& node, bool new_log) {
-  auto& [command_of_process, log, processes] = recipes_.at(node);
+  auto& [command_of_process, log, processes, log_bytes] = recipes_.at(node);
+  log_bytes = new_log ? 0 : bytes_of_log(log);
   // A node with a certificate needs no key: the line tells it that its input is open (PRC-4).
   packet p{"start", node, log, new_log ? "new" : "same", key_.empty() ? "\n" : key_,
            is_local_ ? "free" : "tied"};
@@ -180,6 +182,14 @@ status node_processes::restart(const std::string& node) {
   return order(node, false);
 }
 
+/// NPR-3.
+std::string node_processes::as_its_log_says(const std::string& node) const {
+  const auto recipe = recipes_.find(node);
+  if (recipe == recipes_.end()) return {};
+  const auto words = last_words(recipe->second.log, recipe->second.log_bytes);
+  return words.empty() ? std::string() : fmt::format(": {}", words);
+}
+
 std::vector<ended_child> node_processes::heard() {
   std::vector<ended_child> out;
   line_->flush();
@@ -192,6 +202,7 @@ std::vector<ended_child> node_processes::heard() {
     running_.erase((*p)[1]);
     const int pid = number_in((*p)[2]), code = number_in((*p)[3]);
     ended_child ended{(*p)[1], (*p)[4], code != 0, code, is_local_ ? pid : 0, {}};
+    if (code > 0 && !is_local_) ended.how += as_its_log_says(ended.node);
     if (code < 0 && !black_boxes_.empty())
       ended.black_box = trace::last_box_path(black_boxes_, ended.node, pid).string();
     out.push_back(std::move(ended));

@@ -5,6 +5,8 @@
 //   NPR-1  A head that goes on for a lost one leaves the processes alone that are there, unless it
 //     is told to begin anew with them.
 //   NPR-2  What this head started, or took over, is ended by the launcher when this object goes.
+//   NPR-3  Of a process behind ssh that ended with an error the last words of its log are told, of
+//     this process alone: its host is another, where nobody looks first.
 #pragma once
 
 #include <sys/types.h>
@@ -71,12 +73,14 @@ class node_processes {
 
  private:
   status order(const std::string& node, bool new_log);
+  std::string as_its_log_says(const std::string& node) const;
   void take_over();
   /// How a node is started, by name.
   struct recipe {
     std::function<std::vector<std::string>(int process)> command;
     std::string log;
-    int processes = 0;  ///< that were started
+    int processes = 0;       ///< that were started
+    uint64_t log_bytes = 0;  ///< what the log held when the last one was ordered
   };
   std::shared_ptr<launcher_line> line_;
   std::map<std::string, recipe> recipes_;

@@ -3,7 +3,11 @@
 
 #include <doctest/doctest.h>
 
+#include <fstream>
+
+#include "apps/up/log_tail.hpp"
 #include "io/config/load.hpp"
+#include "tests/io/scratch.hpp"
 
 using namespace troupe;
 using namespace troupe::apps;
@@ -130,4 +134,47 @@ TEST_CASE("node processes: where others start the nodes it is said how, or that 
   CHECK(again.find("start each") == std::string::npos);
   CHECK(again.find("come by themselves") != std::string::npos);
   CHECK(again.find("--join 127.0.0.1:4711,127.0.0.1:4712 ") != std::string::npos);
+}
+
+TEST_CASE("NPR-3: an error of a process behind ssh is told with the last words of its log") {
+  const troupe::scratch dir;
+  const auto log = dir / "node1.log";
+  std::ofstream(log) << "error: of another process\n";
+  auto job = three_nodes();
+  job.job.output = dir.path.string();
+  job.cluster.launch = config::launch_mode::ssh;
+  head_and_launcher f;
+  REQUIRE(f.launcher.send({"node", "node1", "0", "1"}));
+  node_processes nodes(f.head);
+  REQUIRE(nodes.start(job, at_port(4711)));
+  std::ofstream(log, std::ios::app) << "joined\nerror: no GPU\x1b[1m is there\nhint: look\n";
+  const auto how_of = [&](const char* node, const char* code, const char* how) {
+    REQUIRE(f.launcher.send({"ended", node, "10", code, how}));
+    const auto ends = nodes.heard();
+    REQUIRE(ends.size() == 1);
+    return ends[0].how;
+  };
+  CHECK(how_of("node1", "69", "exited with 69") ==
+        "exited with 69: no GPU\\u001b[1m is there");
+  CHECK(how_of("node0", "69", "exited with 69") == "exited with 69");  // it has no log
+  REQUIRE(nodes.restart("node1"));
+  CHECK(how_of("node1", "255", "exited with 255") == "exited with 255");  // of this process alone
+  REQUIRE(nodes.restart("node1"));
+  std::ofstream(log, std::ios::app) << "ssh: connect to host b: refused\n\n";
+  CHECK(how_of("node1", "0", "exited with 0") == "exited with 0");
+  CHECK(how_of("node1", "255", "exited with 255") ==
+        "exited with 255: ssh: connect to host b: refused");
+}
+
+TEST_CASE("log tail: of a long log the end is looked at, of a long line the beginning is told") {
+  const troupe::scratch dir;
+  const auto log = (dir / "node.log").string();
+  CHECK(last_words(log, 0).empty());
+  CHECK(bytes_of_log(log) == 0);
+  std::ofstream(log) << "error: at the beginning\n" << std::string(40 << 10, 'x') << "\nlast\n";
+  CHECK(last_words(log, 0) == "last");
+  CHECK(last_words(log, uint64_t{1} << 40) == "last");  // it was truncated since
+  std::ofstream(log, std::ios::app) << "error: " << std::string(1000, 'y') << "\n";
+  CHECK(last_words(log, 0).size() < 300);
+  CHECK(last_words(log, bytes_of_log(log)).empty());
 }
