@@ -180,7 +180,6 @@ msg<fbs::FindHead> question_for(node_pointer self) {
   return make_msg<fbs::FindHead>(context_of(*self, 0), [&](fbs::FindHeadT& f) {
     f.name = st.options.name;
     f.step = last_step(st);
-    f.sent_ns = now_ns(*self);
   });
 }
 

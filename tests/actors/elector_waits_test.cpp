@@ -13,7 +13,7 @@ TEST_CASE("ELC-6: a standby with other settings than the head that acts is refus
   const auto here = settings_of_job(300), there = settings_of_job(400);
   scripted_electorate f({.own = 1, .settings = here});
   f.hear(0, 4);
-  f.pass(250ms);
+  f.pass(300ms);
   const auto asked = f.wanted<fbs::FindHead>(f.others[0]);
   CHECK(asked->job() == here.digest());
   asked.answer<fbs::HeadFound>([&](auto& found) {
@@ -25,7 +25,7 @@ TEST_CASE("ELC-6: a standby with other settings than the head that acts is refus
   REQUIRE(f.refusals.size() == 1);
   CHECK(is_error(f.refusals[0], another_configuration, three_heads[0], "train.steps", 400, 300));
   CHECK(f.refusals[0].code == errc::bad_config);
-  f.pass(250ms);
+  f.pass(300ms);
   f.answer_how(0, 4, 0, there);
   CHECK(f.refusals.size() == 1);
   f.others[0].die();
@@ -40,7 +40,7 @@ TEST_CASE("ELC-6: the same settings, those of one that stands by, and none said 
     CAPTURE(epoch);
     scripted_electorate f({.own = 1, .settings = here});
     f.hear(0, epoch);
-    f.pass(250ms);
+    f.pass(300ms);
     f.answer_how(0, epoch, 0, settings);
     CHECK(f.refusals.empty());
   }

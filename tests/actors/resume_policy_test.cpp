@@ -41,12 +41,13 @@ TEST_CASE("resume policy: the same configuration says nothing") {
 }
 
 TEST_CASE("RSM-5: a checkpoint of fewer replicas is said to be one, and no key to have changed") {
-  const strings all{"cluster.nodes=4", "parallel.data=4"};
-  auto saved = state_of(job_with({"cluster.nodes=2", "parallel.data=2"}));
+  const strings all{"cluster.nodes=4", "parallel.data=4", "train.micro_batch=2"};
+  const strings fewer{"cluster.nodes=2", "parallel.data=2", "train.micro_batch=2"};
+  auto saved = state_of(job_with(fewer));
   saved.replicas_configured = 4;
   CHECK(resume_policy(job_with(all), saved).found.remarks ==
         strings{"step 90 was made with 2 of 4 replicas"});
-  const auto less = resume_policy(job_with({"cluster.nodes=2", "parallel.data=2"}), saved);
+  const auto less = resume_policy(job_with(fewer), saved);
   CHECK(less.found.remarks == strings{"step 90 was made with 2 of 4 replicas",
                                       "since step 90: parallel.data 4 -> 2"});
 }
